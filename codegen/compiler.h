@@ -1,0 +1,45 @@
+// A model in, a package out. Thread-safe; creates no threads.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "codegen/graph/graph.h"
+#include "runtime/package/package.h"
+
+namespace reprise {
+
+struct PassTime {
+  std::string name;
+  double ms = 0;
+};
+
+struct CompileOptions {
+  std::vector<std::string> targets{"vulkan"};
+  std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
+  std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
+  bool fullgraph = false;
+  bool verify_passes = false;  // verify the graph after each pass (Debug: always)
+  /// Called after each pass with its name and the graph; for --dump.
+  std::function<void(const std::string& pass, const graph::Graph& g)> on_pass;
+  /// Called with each lowered kernel: variant name, kernel IR text, SPIR-V words, CUDA text.
+  std::function<void(const std::string& variant, const std::string& kernel, const std::string& ir,
+                     const std::vector<uint32_t>& spirv, const std::string& cuda)>
+      on_kernel;
+};
+
+struct CompileReport {
+  std::vector<PassTime> passes;            // in order, import and emission included
+  std::vector<package::GroupInfo> groups;  // of the first variant
+};
+
+Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
+                                 CompileReport* report = nullptr);
+Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
+                                      CompileReport* report = nullptr);
+/// Names that --disable-pass takes, in order.
+std::vector<std::string> pass_names();
+
+}  // namespace reprise

@@ -1,0 +1,23 @@
+// Kernel IR -> SPIR-V words (decision 1). A dumb printer: no scheduling, no choices but those in
+// Options.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "codegen/kernel/kernel.h"
+
+namespace reprise::emit {
+
+struct SpirvOptions {
+  uint32_t version = 0x00010300;  // SPIR-V 1.3 .. 1.6; Vulkan 1.1+ environments
+  bool wide_loads =
+      false;  // load float x4 as u64 x2: CPU-type devices with int64 gather fewer times
+};
+
+/// Entry point "main". Push constant: u64 physical address of the parameter block
+/// (kernel::BlockLayout) at offset 0, declared as a pointer, never as an integer. Fails
+/// (Unsupported) on a feature that the kernel's requirements do not allow in SPIR-V.
+Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const SpirvOptions& options);
+
+}  // namespace reprise::emit

@@ -1,0 +1,194 @@
+// Kernel IR: one small structured language for every kernel (decision 1). Consumers: the SPIR-V
+// emitter, the CUDA text emitter and the interpreter. codegen/kernel/semantics.md says what each
+// operation means; the interpreter executes that meaning and checks it.
+//
+// A kernel is a list of instructions grouped in nested blocks. A Val is the index of the
+// instruction that makes it; it is visible in its own block after its definition and in blocks
+// nested there. Mutable state is in locals (per invocation), shared arrays (per workgroup) and
+// buffers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel/scalar_ops.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+
+namespace reprise::kernel {
+
+/// Element types. Arithmetic happens in Bool, I32, U32, I64, F16, F32 and F64; the others are
+/// storage types that a Load widens from (I8,I16 -> I32; U8,U16 -> U32; BF16 -> F32) and a Store
+/// narrows to.
+enum class Ty : uint8_t { Void, Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, BF16, F32, F64 };
+
+struct Type {
+  Ty ty = Ty::Void;
+  uint8_t lanes = 1;  // 1, 2 or 4
+  friend bool operator==(Type, Type) = default;
+};
+inline constexpr Type kBool{Ty::Bool, 1}, kI32{Ty::I32, 1}, kU32{Ty::U32, 1}, kI64{Ty::I64, 1},
+    kF32{Ty::F32, 1}, kF16{Ty::F16, 1};
+inline Type vec(Type t, int lanes) {
+  return {t.ty, static_cast<uint8_t>(lanes)};
+}
+std::string str(Type t);
+/// The type that a Load from this storage type produces.
+Ty compute_type(Ty storage);
+Ty storage_type(DType t);  // Bool -> U8 in memory; a Load of DType::Bool data is U8 compared with 0
+                           // by the lowering
+int byte_size(Ty t);
+
+struct Val {
+  int32_t id = -1;
+  explicit operator bool() const { return id >= 0; }
+  friend bool operator==(Val, Val) = default;
+};
+
+enum class Builtin : uint8_t {
+  GlobalId,       // component in imm: workgroup id * workgroup size + local id. U32
+  LocalId,        // component in imm. U32
+  LocalIndex,     // flattened. U32
+  WorkgroupId,    // component in imm. U32
+  NumWorkgroups,  // component in imm. U32
+  SubgroupLane,   // U32; requires subgroup facts
+  SubgroupSize,   // U32
+  SubgroupIndex,  // index of the subgroup in its workgroup. U32
+};
+
+enum class SubgroupOp : uint8_t { Add, Max, Min, Shuffle, ShuffleXor, Broadcast };
+
+enum class Op : uint8_t {
+  Const,    // imm: bits of the scalar; splat over lanes
+  Param,    // imm: index of a scalar parameter. U32 or I32 or F32
+  Builtin,  // imm: Builtin | component << 8
+  Scalar,   // imm: ScalarOp; args: operands of equal lanes
+  Convert,  // args[0]: value; semantics.md has the table (float -> int truncates and saturates, NaN
+            // -> 0)
+  Bitcast,  // same total size
+  Compose,  // args: lanes scalars
+  Extract,  // args[0]: vector; imm: lane
+  Load,  // args[0]: index (I32 or U32, in elements of the buffer's storage type); imm: buffer param
+  Store,  // args[0]: index, args[1]: value; imm: buffer param. Vector access: `lanes` consecutive
+          // elements; the index is proven a multiple of Inst::align elements
+  LocalLoad,    // imm: local; args[0] (optional): element index for arrays
+  LocalStore,   // imm: local; args[0]: value; args[1] (optional): element index
+  SharedLoad,   // imm: shared array; args[0]: index in elements; type may be a vector (aligned
+                // index)
+  SharedStore,  // imm: shared array; args[0]: index; args[1]: value
+  Barrier,      // workgroup execution and shared-memory barrier; uniform control flow only
+  Subgroup,     // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
+  SetError,     // args[0]: condition; imm: ErrorBit. Records (launch id, code) in the error word
+  If,           // args[0]: condition; blocks: then, optional else
+  For,          // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
+        // induction variable, visible in the body only. Runs while i < end. imm: unroll hint
+};
+
+/// Codes that SetError records; session messages name them.
+enum class ErrorCode : uint8_t {
+  None = 0,
+  IndexOutOfRange = 1,  // a data-dependent index left its dimension
+  IntegerOverflow = 2,  // an int64 value or result does not fit what the device computes with
+  DivisionByZero = 3,
+};
+
+struct Inst {
+  Op op = Op::Const;
+  Type type;  // result; Void for statements
+  uint64_t imm = 0;
+  std::vector<Val> args;
+  std::vector<int32_t> blocks;  // indices into Kernel::blocks
+  uint32_t align = 1;           // Load/Store: proven divisor of the index, in elements
+};
+
+struct Block {
+  std::vector<int32_t> insts;
+};
+
+enum class Access : uint8_t { Read, Write, ReadWrite };
+
+struct BufferParam {
+  std::string name;
+  Ty storage = Ty::F32;
+  Access access = Access::Read;
+  uint32_t align = 16;  // proven alignment of the base address in bytes
+};
+
+struct ScalarParam {
+  std::string name;
+  Ty type = Ty::I32;  // I32, U32 or F32
+};
+
+struct LocalVar {
+  std::string name;
+  Type type;
+  uint32_t count = 1;  // >1: array
+};
+
+struct SharedArray {
+  std::string name;
+  Ty type = Ty::F32;
+  uint32_t count = 0;
+};
+
+/// Contract for floating-point contraction; see decision 5.
+enum class Contraction : uint8_t { Off, AllowFma };
+
+struct Kernel {
+  std::string name;  // an identifier: [a-z_][a-z0-9_]*
+  std::array<uint32_t, 3> workgroup{64, 1, 1};
+  std::vector<BufferParam> buffers;
+  std::vector<ScalarParam> scalars;
+  std::vector<LocalVar> locals;
+  std::vector<SharedArray> shared;
+  std::vector<Inst> insts;    // indexed by Val
+  std::vector<Block> blocks;  // blocks[0] is the body
+  Contraction contraction = Contraction::Off;
+  uint32_t required_subgroup_size = 0;  // 0: any
+};
+
+/// Byte layout of a launch's parameter block, the one ABI of all backends (decision 4):
+///   offset 0: u64 address of the error word; offset 8: u32 launch id, u32 zero;
+///   then u64 per buffer, then 4 bytes per scalar; the size is rounded up to 16.
+struct BlockLayout {
+  uint32_t buffer_offset(size_t i) const { return static_cast<uint32_t>(16 + 8 * i); }
+  uint32_t scalar_offset(size_t n_buffers, size_t i) const {
+    return static_cast<uint32_t>(16 + 8 * n_buffers + 4 * i);
+  }
+  static uint32_t size(size_t n_buffers, size_t n_scalars) {
+    return static_cast<uint32_t>((16 + 8 * n_buffers + 4 * n_scalars + 15) / 16 * 16);
+  }
+};
+
+/// Device features that the kernel uses as it stands.
+struct Requirements {
+  bool int64 = false, float16 = false, float64 = false, storage8 = false, storage16 = false;
+  bool subgroup_arithmetic = false, subgroup_shuffle = false;
+  uint32_t subgroup_size = 0;
+  uint32_t workgroup_invocations = 1;
+  uint32_t shared_bytes = 0;
+};
+Requirements requirements(const Kernel& k);
+
+/// Structure, types, dominance, parameter ranges, alignment, uniform barriers (conservative).
+Status verify(const Kernel& k);
+
+/// Deterministic text for dumps and golden tests.
+std::string print(const Kernel& k);
+
+/// Rewrites a kernel for a device that lacks features (codegen/kernel/legalize.cpp):
+/// int64 -> checked 32-bit (a value that does not fit sets ErrorCode::IntegerOverflow);
+/// 8/16-bit storage -> whole words (a Store must then cover whole words, else Unsupported);
+/// fp16 arithmetic -> fp32. Also removes dead instructions.
+struct LegalizeFor {
+  bool int64 = true, float16 = true, storage8 = true, storage16 = true;
+};
+Status legalize(Kernel& k, const LegalizeFor& target);
+
+/// Local clean-ups that every kernel gets: dead code, common subexpressions within dominance,
+/// constant folding of index arithmetic.
+void simplify(Kernel& k);
+
+}  // namespace reprise::kernel

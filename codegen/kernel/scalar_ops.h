@@ -1,0 +1,45 @@
+// The table of scalar operations (decision 2): one row each in scalar_ops.def. Both emitters, the
+// interpreter, the host kernels' tests and the conformance tests iterate over it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace reprise::kernel {
+
+enum class ScalarOp : uint16_t {
+#define SCALAR_OP(name, ...) name,
+#include "codegen/kernel/scalar_ops.def"
+#undef SCALAR_OP
+};
+
+/// What operand types a row accepts; bit set.
+enum TypeClass : uint8_t {
+  kFloat = 1,
+  kSigned = 2,
+  kUnsigned = 4,
+  kBoolean = 8,
+  kInt = 6,
+  kNumber = 7,
+  kAny = 15
+};
+enum class ResultKind : uint8_t { Same, Boolean };
+
+struct ScalarRow {
+  ScalarOp op;
+  std::string_view name;  // the ONNX operator of that meaning where there is one
+  int arity;
+  uint8_t operands;  // TypeClass bits
+  ResultKind result;
+  uint32_t cost;   // flops that the fusion cost model counts (an add is 1)
+  bool expanded;   // not emitted: expand.cpp replaces it by other rows
+  double f32_ulp;  // guaranteed error of float results; 0: exact or correctly rounded
+  double f32_abs;  // additional absolute error
+};
+
+const ScalarRow& row(ScalarOp op);
+std::optional<ScalarOp> find_scalar(std::string_view name);
+int scalar_op_count();
+
+}  // namespace reprise::kernel

@@ -1,0 +1,103 @@
+// The operator registry: one entry per operator, in one file per family (codegen/ops/*.cpp), joined
+// by the explicit table in registry.cpp. THE place to add an operator.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/graph/graph.h"
+#include "codegen/kernel/scalar_ops.h"
+
+namespace reprise::ops {
+
+class ElementContext;  // codegen/ops/element.h
+
+/// Shape and dtype inference of one node.
+class InferContext {
+ public:
+  InferContext(graph::Graph& g, graph::Node& n) : g_(g), n_(n) {}
+  graph::Graph& graph() { return g_; }
+  graph::Node& node() { return n_; }
+  size_t input_count() const { return n_.inputs.size(); }
+  bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] != graph::kNone; }
+  const graph::Value& input(size_t i) const { return g_.value(n_.inputs[i]); }
+  const Shape& shape(size_t i) const { return input(i).shape; }
+  /// Contents of an integer input as expressions: constants and shape arithmetic. Nothing when they
+  /// depend on data.
+  std::optional<std::vector<Expr>> elements(size_t i) const;
+  /// Contents when constant integers.
+  std::optional<std::vector<int64_t>> constant_ints(size_t i) const;
+  void set_output(size_t i, DType dtype, Shape shape);
+  void set_elements(size_t i, std::vector<Expr> e);
+  /// A new symbol for a dimension that only the run can tell (NonZero, data-dependent Reshape).
+  Expr fresh_symbol(const std::string& hint);
+  /// numpy broadcasting; clashing dims are InvalidModel naming both inputs.
+  Result<Shape> broadcast(std::span<const Shape> shapes) const;
+  /// "node 'conv1' (Conv): " + message
+  Status error(Code code, const std::string& message) const;
+
+ private:
+  graph::Graph& g_;
+  graph::Node& n_;
+};
+
+/// Rewrites one node into simpler ones. Helpers add nodes before it with inferred outputs.
+class Rewriter {
+ public:
+  Rewriter(graph::Graph& g, graph::Node& n) : g_(g), n_(n) {}
+  graph::Graph& graph() { return g_; }
+  graph::Node& node() { return n_; }
+  /// Adds a core-form node and infers it; returns its first output.
+  Result<graph::ValueId> emit(std::string op, std::vector<graph::ValueId> inputs,
+                              AttrMap attrs = {});
+  graph::ValueId scalar_constant(DType dtype, double value);
+  graph::ValueId int_constant(std::vector<int64_t> values);
+  Result<graph::ValueId> reshape(graph::ValueId v, Shape to);
+  Result<graph::ValueId> transpose(graph::ValueId v, std::vector<int64_t> perm);
+  /// The node's output i is replaced by v; after all outputs are replaced the driver erases the
+  /// node.
+  void replace(size_t i, graph::ValueId v);
+
+ private:
+  graph::Graph& g_;
+  graph::Node& n_;
+};
+
+/// How a core operator reaches a device.
+enum class Lowering : uint8_t {
+  None,     // must be decomposed, or runs on the host
+  Scalar,   // one row of scalar_ops.def, elementwise with broadcasting
+  View,     // index arithmetic only: element() reads exactly one input element, no flops
+  Element,  // element(): any gather-like definition of one output element
+  Reduce,   // reduction over trailing axes
+  MatMul,
+  Conv,
+};
+
+struct OpDef {
+  std::string_view name;
+  Status (*infer)(InferContext&) = nullptr;
+  /// Turns the ONNX form (any supported opset) into core form; null when the ONNX form is core
+  /// already. Returns false when the node is already core.
+  Result<bool> (*decompose)(Rewriter&) = nullptr;
+  Lowering lowering = Lowering::None;
+  std::optional<kernel::ScalarOp> row;  // Lowering::Scalar
+  /// Value of output `output` at ctx.index(). See element.h.
+  Status (*element)(ElementContext&) = nullptr;
+  int64_t min_opset = 1;  // older attributes than these are refused by name
+  /// How often an element() reads each input element on average: >1 forbids inlining a producer
+  /// with flops into that input (Pool, Resize). Null: 1.
+  double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
+};
+
+/// Null when unknown: the importer's error then names the operator, its node and what to do.
+const OpDef* find(std::string_view domain, std::string_view op);
+std::vector<const OpDef*> all();
+/// Infers one node (used by the importer, passes and Rewriter).
+Status infer(graph::Graph& g, graph::Node& n);
+
+}  // namespace reprise::ops

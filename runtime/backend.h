@@ -1,0 +1,133 @@
+// What a backend implements. Everything above (symbol values, arena placement, parameter blocks,
+// host calls, checks) is backend-neutral and lives in runtime/session.cpp. Thread safety: a Device
+// may be used from several threads; a Buffer or Recording from one at a time.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/device_facts.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise {
+
+/// Device memory with a 64-bit address that kernels use.
+class Buffer {
+ public:
+  virtual ~Buffer() = default;
+  uint64_t size() const { return size_; }
+  uint64_t address() const { return address_; }
+  /// Host pointer when the memory is host-visible and coherent; null otherwise.
+  void* mapped() const { return mapped_; }
+
+ protected:
+  uint64_t size_ = 0;
+  uint64_t address_ = 0;
+  void* mapped_ = nullptr;
+};
+
+enum class MemoryUse : uint8_t {
+  Device,   // kernels; mapped() if the device's memory is host-visible anyway
+  Upload,   // mapped, written by the host, read by the device (parameter blocks, staging)
+  Readback  // mapped, cached, written by the device
+};
+
+class DeviceKernel {
+ public:
+  virtual ~DeviceKernel() = default;
+};
+
+/// One command of a recording.
+struct Command {
+  enum class Kind : uint8_t {
+    Dispatch,          // kernel, block, grid
+    DispatchIndirect,  // kernel, block, indirect: three u32 at that offset of the block buffer
+    Barrier,      // one global memory barrier: compute/transfer writes -> compute/transfer/indirect
+                  // reads and writes
+    Copy,         // src, dst, bytes: fixed size
+    HostBarrier,  // makes device writes visible to the host; last command of a recording
+  } kind = Kind::Dispatch;
+  const DeviceKernel* kernel = nullptr;
+  uint64_t block_offset = 0;  // of the parameter block in RecordingDesc::blocks
+  std::array<uint32_t, 3> grid{};
+  uint64_t indirect_offset = 0;  // in RecordingDesc::blocks
+  const Buffer* src = nullptr;
+  const Buffer* dst = nullptr;
+  uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
+};
+
+struct RecordingDesc {
+  std::vector<Command> commands;
+  const Buffer* blocks = nullptr;  // Upload buffer holding parameter blocks and indirect grids
+  bool timestamps = false;         // one interval per Dispatch; costs a little, so on request
+};
+
+/// Commands recorded once, submitted many times, one run in flight at a time per Recording.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  /// One queue submission. Returns without waiting.
+  virtual Status submit() = 0;
+  /// Waits for the last submit. `timeout_ns` passed: Code::Device naming the wait; the recording is
+  /// then unusable. Device loss poisons the Device.
+  virtual Status wait(uint64_t timeout_ns) = 0;
+  /// Nanoseconds per Dispatch of the last finished run; empty without timestamps.
+  virtual Result<std::vector<double>> dispatch_ns() = 0;
+};
+
+/// What tests and explain compare: counted where the driver is called, not estimated.
+struct Counters {
+  uint64_t submits = 0, dispatches_recorded = 0, barriers_recorded = 0, copies_recorded = 0;
+  uint64_t recordings = 0, pipelines_created = 0, allocations = 0;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
+  /// Creates all kernels, in parallel where the driver profits (threads end before it returns).
+  virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
+      std::span<const plan::KernelCode> code) = 0;
+  virtual Result<std::unique_ptr<Recording>> record(RecordingDesc desc) = 0;
+  /// Blocking transfers through staging where memory is not mapped.
+  virtual Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) = 0;
+  virtual Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) = 0;
+  virtual Counters counters() const = 0;
+};
+
+/// Handles of an application that already has a Vulkan device (decision 12); all borrowed, none
+/// freed.
+struct BorrowedVulkan {
+  void* get_instance_proc_addr = nullptr;  // PFN_vkGetInstanceProcAddr
+  void* instance = nullptr;
+  void* physical_device = nullptr;
+  void* device = nullptr;
+  void* queue = nullptr;
+  uint32_t queue_family = 0;
+};
+
+struct BackendOptions {
+  std::string cache_dir;    // where the pipeline cache is kept; empty: no cache on disk
+  bool validation = false;  // Vulkan validation layers; messages go to `log`
+  std::function<void(const std::string&)> log;  // may be called from any thread
+  BorrowedVulkan vulkan;                        // used when vulkan.device is set
+  unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  // "vulkan", "cuda"
+  /// Every device with its facts, or one entry that says why there is none. Never fails.
+  virtual std::vector<DeviceInfo> devices() = 0;
+  virtual Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options) = 0;
+};
+
+}  // namespace reprise

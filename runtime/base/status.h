@@ -1,0 +1,92 @@
+// Errors as values. Nothing in the library throws across its API, prints, or aborts.
+#pragma once
+
+#include <cassert>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace reprise {
+
+enum class Code : unsigned char {
+  Ok,
+  Usage,         // the caller asked for something that does not exist (option, pass, device name)
+  InvalidModel,  // the model, package or input file is malformed
+  InvalidInput,  // a run-time input has a wrong name, shape, dtype or value
+  Unsupported,   // well-formed, but this build or device cannot do it; the message says what to do
+  Io,            // a file could not be read or written
+  Device,        // a driver call failed, or the device reported an error
+  Internal,      // a broken invariant of ours: always a bug
+};
+
+/// Success, or a code with a message that names the node, tensor or file, what was expected and
+/// found.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Code code, std::string message) : code_(code), message_(std::move(message)) {}
+  bool ok() const { return code_ == Code::Ok; }
+  explicit operator bool() const { return ok(); }
+  Code code() const { return code_; }
+  const std::string& message() const { return message_; }
+  /// The same error with "context: " in front of the message; success stays success.
+  Status with_context(const std::string& context) const {
+    return ok() ? *this : Status(code_, context + ": " + message_);
+  }
+
+ private:
+  Code code_ = Code::Ok;
+  std::string message_;
+};
+
+/// A value or the Status that says why there is none.
+template <typename T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value)
+      : v_(std::in_place_index<0>, std::move(value)) {}  // NOLINT(google-explicit-constructor)
+  Result(Status s)
+      : v_(std::in_place_index<1>, std::move(s)) {  // NOLINT(google-explicit-constructor)
+    assert(!std::get<1>(v_).ok());
+  }
+  bool ok() const { return v_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& operator*() & { return std::get<0>(v_); }
+  const T& operator*() const& { return std::get<0>(v_); }
+  T&& operator*() && { return std::get<0>(std::move(v_)); }
+  T* operator->() { return &std::get<0>(v_); }
+  const T* operator->() const { return &std::get<0>(v_); }
+  Status status() const { return ok() ? Status() : std::get<1>(v_); }
+
+ private:
+  std::variant<T, Status> v_;
+};
+
+inline Status invalid_model(std::string m) {
+  return {Code::InvalidModel, std::move(m)};
+}
+inline Status invalid_input(std::string m) {
+  return {Code::InvalidInput, std::move(m)};
+}
+inline Status unsupported(std::string m) {
+  return {Code::Unsupported, std::move(m)};
+}
+inline Status internal_error(std::string m) {
+  return {Code::Internal, std::move(m)};
+}
+
+// Propagate a failure: RP_TRY(status expression); RP_ASSIGN(auto x, Result expression).
+#define RP_CONCAT_INNER(a, b) a##b
+#define RP_CONCAT(a, b) RP_CONCAT_INNER(a, b)
+#define RP_TRY(expr)                         \
+  do {                                       \
+    ::reprise::Status rp_status_ = (expr);   \
+    if (!rp_status_.ok()) return rp_status_; \
+  } while (0)
+#define RP_ASSIGN(decl, expr) RP_ASSIGN_IMPL(RP_CONCAT(rp_result_, __LINE__), decl, expr)
+#define RP_ASSIGN_IMPL(tmp, decl, expr) \
+  auto tmp = (expr);                    \
+  if (!tmp.ok()) return tmp.status();   \
+  decl = std::move(*tmp)
+
+}  // namespace reprise

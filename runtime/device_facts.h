@@ -1,0 +1,70 @@
+// What a device can do. Facts choose a package's variant, and schedules at compile time; driver
+// bugs are listed apart (backends/vulkan/workarounds.h). Plain data, comparable, printable.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace reprise {
+
+enum class DeviceKind : uint8_t { Host, Cpu, IntegratedGpu, DiscreteGpu, VirtualGpu, Other };
+enum class Api : uint8_t { Host, Vulkan, Cuda };
+
+struct DeviceFacts {
+  Api api = Api::Host;
+  DeviceKind kind = DeviceKind::Other;
+  // Features.
+  bool int64 = false;
+  bool float16 = false;   // fp16 arithmetic
+  bool storage8 = false;  // 8-bit loads and stores in buffers
+  bool storage16 = false;
+  bool buffer_address = false;
+  bool subgroup_arithmetic = false;
+  bool subgroup_shuffle = false;
+  bool cooperative_matrix = false;
+  uint32_t subgroup_size = 1;
+  // Limits.
+  uint32_t max_workgroup_invocations = 128;
+  uint32_t max_shared_bytes = 16384;
+  uint32_t max_grid[3] = {65535, 65535, 65535};
+  uint64_t max_buffer_bytes = uint64_t{128} << 20;
+  uint32_t max_push_constant_bytes = 128;
+
+  friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
+};
+
+/// A device as listed for people and programs.
+struct DeviceInfo {
+  std::string id;  // "vulkan:0", "host", "cuda:0"
+  std::string name;
+  std::string kind;    // "cpu", "discrete-gpu", ...
+  std::string driver;  // name and version
+  std::string api;     // "Vulkan 1.3.230"
+  bool usable = false;
+  std::string reason;  // why not, and what to do; empty when usable
+  DeviceFacts facts;
+  uint8_t uuid[16] = {};
+  uint32_t driver_version = 0;
+};
+
+/// What a variant needs: the first variant whose predicate the device satisfies wins.
+struct Predicate {
+  Api api = Api::Vulkan;
+  bool needs_int64 = false;
+  bool needs_float16 = false;
+  bool needs_storage8 = false;
+  bool needs_storage16 = false;
+  bool needs_subgroup_arithmetic = false;
+  bool needs_subgroup_shuffle = false;
+  bool cpu_type = false;                 // tuned for DeviceKind::Cpu: refuses other kinds
+  uint32_t subgroup_size = 0;            // exactly this; 0: any
+  uint32_t workgroup_invocations = 128;  // at least
+  uint32_t shared_bytes = 16384;         // at least
+  std::string cuda_arch;                 // "sm_90" cubin, "compute_80" PTX; empty for Vulkan
+
+  /// Empty when satisfied; else the first fact that is missing, for people.
+  std::string mismatch(const DeviceFacts& facts) const;
+};
+
+}  // namespace reprise

@@ -1,0 +1,62 @@
+// The compiled model (.rpk): target-neutral interface, variants, raw weights, and the host plan.
+// Layout: 64-byte header (magic, version, sizes, checksum of the metadata), FlatBuffers metadata,
+// then 64 KiB-aligned weight segments with 64-bit offsets, each with its XXH64-style hash in the
+// metadata. A reader trusts nothing: offsets, sizes, enumerations and plans are verified before
+// use.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/tensor.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise::package {
+
+struct Variant {
+  std::string name;  // "vulkan-cpu-sg8", "vulkan-portable", "cuda-sm_90"
+  Predicate predicate;
+  plan::Plan plan;
+  std::vector<std::byte> module;  // CUDA: cubin or PTX of all kernels
+};
+
+/// What explain prints, recorded by the compiler. Strings are for people.
+struct GroupInfo {
+  std::string kernel;
+  std::vector<std::string> nodes;
+  int64_t bytes_read = -1, bytes_written = -1;  // -1: depends on dynamic sizes
+  std::string schedule;
+};
+struct Unfused {
+  std::string from, to, reason;
+};
+struct Explanation {
+  int64_t model_nodes = 0;       // after import (functions inlined, constants as weights)
+  int64_t launches_unfused = 0;  // with fusion switched off
+  std::vector<Unfused> unfused;
+};
+
+struct Package {
+  std::string model_name;
+  std::string producer;  // "reprise 0.1.0"
+  plan::Interface io;
+  std::vector<HostTensor> weights;  // raw segments; borrowed from the mapped file when read
+  std::vector<uint64_t> weight_hashes;
+  std::vector<Variant> variants;  // in order of preference
+  plan::Plan host_plan;           // HostCalls only: the imported graph, unfused. The reference.
+  Explanation explanation;
+};
+
+Status write(const Package& p, const std::string& path);
+/// Maps the file. Weight bytes are checked against their hashes when they are uploaded (or by
+/// verify_weights), everything else here.
+Result<std::shared_ptr<const Package>> read(const std::string& path);
+/// The same from memory, e.g. bytes that an application embeds; borrows `bytes` while alive.
+Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> bytes,
+                                                   std::shared_ptr<const void> owner);
+Status verify_weights(const Package& p);
+uint64_t hash_bytes(std::span<const std::byte> bytes);
+
+}  // namespace reprise::package

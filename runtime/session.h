@@ -1,0 +1,71 @@
+// A compiled model bound to a device: loads weights once, records once, replays on each run.
+//
+// Threads: a Session may be run from several threads; each run takes a free run context (command
+// buffer, parameter blocks, arena) or makes one, up to SessionOptions::max_in_flight, then waits.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/backend.h"
+#include "runtime/package/package.h"
+
+namespace reprise {
+
+struct SessionOptions {
+  unsigned max_in_flight = 2;
+  bool timestamps = false;  // per-kernel device times
+  bool fullgraph = false;   // a plan with host calls is Code::Unsupported naming the nodes
+  bool replay = true;       // false: record again on each run (mode "default")
+  uint64_t timeout_ns = 60'000'000'000;
+};
+
+/// A tensor of the caller: host memory, or a device buffer that is used in place (zero copies).
+struct Binding {
+  std::string name;
+  const HostTensor* host = nullptr;  // inputs
+  Buffer* device = nullptr;          // inputs and outputs; must outlive the run
+  uint64_t device_offset = 0;        // multiple of 16
+  std::vector<int64_t> dims;         // of `device` inputs
+};
+
+struct RunStats {
+  double host_submit_us = 0;  // from entering run to submit returning, without staging copies
+  double total_us = 0;
+  std::vector<double> kernel_us;  // per launch, plan order; with timestamps
+  uint64_t bytes_copied = 0;      // staging copies of this run
+};
+
+struct SessionStats {
+  uint64_t runs = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0, copies = 0;
+  uint64_t compiles = 0;  // 0 for a package: nothing is compiled after load
+  uint64_t device_bytes = 0;
+  double load_ms = 0;
+};
+
+class Session {
+ public:
+  virtual ~Session() = default;
+  /// Missing, unknown or duplicate names, wrong dtypes, ranks and dims are InvalidInput errors that
+  /// name the tensor with what was expected and found. Outputs that are not bound come back as host
+  /// tensors in output order; bound ones are empty tensors there.
+  virtual Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
+                                              std::span<const Binding> outputs = {},
+                                              RunStats* stats = nullptr) = 0;
+  virtual const plan::Interface& io() const = 0;
+  /// The variant in use, and why earlier ones were not taken.
+  virtual const std::string& variant() const = 0;
+  virtual const std::vector<std::string>& variant_notes() const = 0;
+  virtual const plan::Plan& plan() const = 0;
+  virtual SessionStats stats() const = 0;
+  virtual Device* device() = 0;  // null for the host
+
+  /// `device` null: the host reference plan.
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const package::Package> package,
+                                                 std::shared_ptr<Device> device,
+                                                 const SessionOptions& options = {});
+};
+
+}  // namespace reprise
