@@ -1,0 +1,161 @@
+// The house has one direction: apps -> codegen and backends -> runtime -> include. This test reads
+// every #include line of the library and the apps and fails on an arrow that points back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What files below `from` may include. Own-project includes are matched by the longest prefix;
+/// external headers by the prefixes in `external` ("std" stands for a header without a folder or
+/// extension, and the C library). A folder that is not listed follows its parent's row.
+struct Row {
+  std::string from;
+  std::vector<std::string> project;
+  std::vector<std::string> external;
+};
+
+const std::vector<Row>& table() {
+  static const std::vector<Row> rows = {
+      {"include/", {"reprise/"}, {}},
+      {"runtime/", {"runtime/", "reprise/"}, {"flatbuffers/"}},
+      {"runtime/base/", {"runtime/base/"}, {}},
+      {"backends/", {"backends/", "runtime/", "reprise/"}, {}},
+      {"backends/host/", {"backends/", "runtime/"}, {}},
+      {"backends/vulkan/", {"backends/", "runtime/"}, {"vulkan/", "volk.h"}},
+      {"backends/cuda/", {"backends/", "runtime/"}, {}},
+      {"codegen/kernel/", {"codegen/kernel/", "runtime/base/"}, {}},
+      {"codegen/emit/", {"codegen/emit/", "codegen/kernel/", "runtime/base/"}, {"spirv/"}},
+      {"codegen/graph/", {"codegen/graph/", "runtime/"}, {}},
+      {"codegen/ops/", {"codegen/ops/", "codegen/graph/", "codegen/kernel/", "runtime/"}, {}},
+      {"codegen/onnx/",
+       {"codegen/onnx/", "codegen/ops/", "codegen/graph/", "runtime/"},
+       {"google/protobuf/", "reprise_onnx.pb.h", "onnx.pb.h"}},
+      {"codegen/passes/",
+       {"codegen/passes/", "codegen/ops/", "codegen/graph/", "codegen/kernel/", "runtime/"},
+       {}},
+      {"codegen/lower/",
+       {"codegen/lower/", "codegen/ops/", "codegen/graph/", "codegen/kernel/", "codegen/passes/",
+        "shaders/", "runtime/"},
+       {}},
+      {"codegen/", {"codegen/", "shaders/", "runtime/", "reprise/"}, {}},
+      {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/"}, {}},
+      {"apps/", {"apps/", "backends/", "codegen/", "runtime/", "reprise/"}, {"CLI/", "nlohmann/"}},
+  };
+  return rows;
+}
+
+struct Include {
+  fs::path file;
+  int line = 0;
+  std::string target;
+  bool quoted = false;
+};
+
+bool starts_with(const std::string& s, const std::string& prefix) {
+  return s.compare(0, prefix.size(), prefix) == 0;
+}
+
+const Row* row_of(const std::string& file) {
+  const Row* best = nullptr;
+  for (const Row& row : table()) {
+    if (starts_with(file, row.from) && (!best || row.from.size() > best->from.size())) best = &row;
+  }
+  return best;
+}
+
+/// A header of the language, the C library or POSIX.
+bool is_system(const Include& include) {
+  if (include.quoted) return false;
+  const std::string& t = include.target;
+  if (t.find('.') == std::string::npos) return t.find('/') == std::string::npos;
+  static const std::vector<std::string> posix = {
+      "unistd.h", "fcntl.h", "dlfcn.h", "errno.h",  "glob.h",   "fnmatch.h", "poll.h",
+      "signal.h", "pwd.h",   "time.h",  "stdint.h", "stddef.h", "string.h",  "stdlib.h"};
+  if (starts_with(t, "sys/")) return true;
+  return std::find(posix.begin(), posix.end(), t) != posix.end();
+}
+
+bool allowed(const Row& row, const Include& include) {
+  if (is_system(include)) return true;
+  auto match = [&](const std::vector<std::string>& prefixes) {
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](const std::string& p) { return starts_with(include.target, p); });
+  };
+  // A generated or neighbouring header without a folder belongs to the including folder.
+  const bool neighbour = include.quoted && include.target.find('/') == std::string::npos;
+  return match(row.project) || match(row.external) ||
+         (neighbour && !starts_with(include.target, "volk"));
+}
+
+std::vector<Include> includes_of(const fs::path& root) {
+  static const std::regex pattern(R"re(^\s*#\s*include\s*([<"])([^>"]+)[>"])re");
+  std::vector<Include> out;
+  for (const char* top : {"include", "runtime", "backends", "codegen", "shaders", "apps"}) {
+    if (!fs::exists(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string ext = entry.path().extension();
+      if (ext != ".h" && ext != ".hpp" && ext != ".cpp" && ext != ".def" && ext != ".c") continue;
+      std::ifstream in(entry.path());
+      std::string text;
+      for (int line = 1; std::getline(in, text); ++line) {
+        std::smatch m;
+        if (std::regex_search(text, m, pattern)) {
+          out.push_back({fs::relative(entry.path(), root), line, m[2], m[1] == "\""});
+        }
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> violations(const std::vector<Include>& includes) {
+  std::vector<std::string> out;
+  for (const Include& include : includes) {
+    const Row* row = row_of(include.file.generic_string());
+    if (row && allowed(*row, include)) continue;
+    std::ostringstream message;
+    message << include.file.generic_string() << ":" << include.line << " includes "
+            << include.target << ", which " << (row ? row->from : "no row") << " may not";
+    out.push_back(message.str());
+  }
+  return out;
+}
+
+TEST(IncludeArrows, NonePointsBack) {
+  const std::vector<Include> includes = includes_of(source_dir());
+  ASSERT_GT(includes.size(), 100u) << "the sources were not found";
+  for (const std::string& v : violations(includes)) ADD_FAILURE() << v;
+}
+
+TEST(IncludeArrows, FindsAForbiddenArrow) {
+  auto bad = [](const std::string& file, const std::string& target, bool quoted) {
+    return violations({{file, 1, target, quoted}}).size() == 1;
+  };
+  EXPECT_TRUE(bad("runtime/session.cpp", "codegen/compiler.h", true));
+  EXPECT_TRUE(bad("runtime/session.cpp", "backends/registry.h", true));
+  EXPECT_TRUE(bad("codegen/compiler.cpp", "volk.h", false));
+  EXPECT_TRUE(bad("codegen/compiler.cpp", "backends/registry.h", true));
+  EXPECT_TRUE(bad("codegen/passes/fuse.cpp", "codegen/emit/spirv/spirv.h", true));
+  EXPECT_TRUE(bad("shaders/matmul.cpp", "codegen/graph/graph.h", true));
+  EXPECT_TRUE(bad("codegen/kernel/builder.cpp", "codegen/graph/graph.h", true));
+  EXPECT_TRUE(bad("include/reprise/reprise.hpp", "vulkan/vulkan.h", false));
+  EXPECT_TRUE(bad("runtime/base/expr.cpp", "runtime/session.h", true));
+  EXPECT_FALSE(bad("runtime/session.cpp", "runtime/backend.h", true));
+  EXPECT_FALSE(bad("apps/reprise/main.cpp", "CLI/CLI.hpp", false));
+  EXPECT_FALSE(bad("runtime/package/mapped_file.cpp", "sys/mman.h", false));
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,59 @@
+#include "tests/support/paths.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <iterator>
+
+namespace reprise::test {
+
+namespace fs = std::filesystem;
+
+fs::path source_dir() {
+  return REPRISE_SOURCE_DIR;
+}
+
+fs::path binary_dir() {
+  return REPRISE_BINARY_DIR;
+}
+
+fs::path program(const std::string& name) {
+  return binary_dir() / "bin" / name;
+}
+
+fs::path models_dir() {
+  return REPRISE_MODELS_DIR;
+}
+
+bool has_models() {
+  return fs::is_directory(models_dir());
+}
+
+fs::path onnx_suite_dir() {
+  return REPRISE_ONNX_SUITE_DIR;
+}
+
+TempDir::TempDir() {
+  static std::atomic<int> counter{0};
+  path_ = fs::temp_directory_path() /
+          ("reprise-test-" + std::to_string(getpid()) + "-" + std::to_string(counter++));
+  fs::create_directories(path_);
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string read_file(const fs::path& p) {
+  std::ifstream in(p, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void write_file(const fs::path& p, const std::string& contents) {
+  std::ofstream out(p, std::ios::binary);
+  out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,19 @@
+// Runs a program and collects what it prints, for tests of the command line.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reprise::test {
+
+struct ProcessResult {
+  int status = -1;  // exit status; 128 + signal number when a signal ended it
+  std::string out;
+  std::string err;
+};
+
+/// `argv[0]` is the program. Waits until it ends. Extra environment entries are "NAME=value".
+ProcessResult run_process(const std::vector<std::string>& argv,
+                          const std::vector<std::string>& environment = {});
+
+}  // namespace reprise::test
