@@ -53,11 +53,19 @@ struct Value {
       -1;  // constants: index of the raw initialiser it is identical to, -1 if computed
 };
 
+/// Two dims that inference could neither prove equal nor tell apart: the session refuses a run in
+/// which they differ. Every use of the one stands for the other.
+struct DimGuard {
+  Expr a, b;
+  std::string node;  // the node that needs it, for the message
+};
+
 class Graph {
  public:
   std::string name;
   std::vector<Symbol> symbols;
   std::vector<plan::SymbolSource> symbol_sources;  // parallel; inputs' dims, or filled by lowering
+  std::vector<DimGuard> equal_dims;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
 
