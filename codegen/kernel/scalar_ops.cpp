@@ -1,0 +1,34 @@
+#include "codegen/kernel/scalar_ops.h"
+
+#include <array>
+#include <cstddef>
+
+namespace reprise::kernel {
+namespace {
+
+constexpr std::array kRows = {
+#define SCALAR_OP(name, arity, operands, result, cost, expanded, ulp, abs, ...) \
+  ScalarRow{ScalarOp::name, #name,         arity, operands, ResultKind::result, \
+            cost,           expanded == 1, ulp,   abs},
+#include "codegen/kernel/scalar_ops.def"
+#undef SCALAR_OP
+};
+
+}  // namespace
+
+const ScalarRow& row(ScalarOp op) {
+  return kRows[static_cast<size_t>(op)];
+}
+
+std::optional<ScalarOp> find_scalar(std::string_view name) {
+  for (const ScalarRow& r : kRows) {
+    if (r.name == name) return r.op;
+  }
+  return std::nullopt;
+}
+
+int scalar_op_count() {
+  return static_cast<int>(kRows.size());
+}
+
+}  // namespace reprise::kernel
