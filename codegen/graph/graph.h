@@ -4,6 +4,11 @@
 // A graph is a list of nodes in topological order over values in SSA form. Shapes are expressions
 // over the graph's symbols from the first day; a value's shape is known (possibly as fresh symbols)
 // after inference. Constants are values with data and no producer.
+//
+// Bodies of If, Loop and Scan are graphs of their own. What they read from outside is explicit: the
+// node's last inputs are the captured values, and every body lists parallel values of its own in
+// `captures` (kNone where a body does not use one). A body's symbol table is a prefix of its
+// parent's, so expressions mean the same in both.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +16,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -68,13 +75,24 @@ class Graph {
   std::vector<DimGuard> equal_dims;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  /// The model's names of `outputs`, which outlive the values (replace_uses). Empty, or parallel to
+  /// `outputs`; read them through output_name().
+  std::vector<std::string> output_names;
+  /// Bodies only: values that stand for the owning node's last inputs, in their order.
+  std::vector<ValueId> captures;
+
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  /// Deep copy with equal value ids. Constants share their bytes.
+  std::unique_ptr<Graph> clone() const;
 
   const std::vector<Value>& values() const { return values_; }
   Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
-  ValueId add_value(std::string name, DType dtype,
-                    Shape shape);         // has_shape = true; name made unique
-  ValueId add_unknown(std::string name);  // dtype and shape to be inferred
+  /// These make the name unique; an empty name becomes "v".
+  ValueId add_value(std::string name, DType dtype, Shape shape);  // has_shape = true
+  ValueId add_unknown(std::string name);                          // dtype and shape to be inferred
   ValueId add_constant(std::string name, HostTensor data);
 
   std::list<std::unique_ptr<Node>>& nodes() { return nodes_; }
@@ -84,24 +102,46 @@ class Graph {
   void erase_node(Node* n);  // its outputs must be unused
   /// Every use of `from` (nodes' inputs, graph outputs) becomes `to`.
   void replace_uses(ValueId from, ValueId to);
-  std::vector<std::vector<Node*>> compute_uses()
-      const;  // per value, with graph outputs not included
+  /// Per value, its users in topological order, once per use; graph outputs are not included.
+  std::vector<std::vector<Node*>> compute_uses() const;
   bool is_output(ValueId v) const;
+  std::string output_name(size_t i) const;
+  /// The name becomes an identifier that Expr::str() and parse() accept, unique among the symbols.
   SymbolId add_symbol(Symbol s, plan::SymbolSource source);
+  /// A name that no value has; reserved by this call.
   std::string unique_name(const std::string& base);
 
  private:
   std::vector<Value> values_;
   std::list<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<std::string, int> names_;
+  std::unordered_map<const Node*, std::list<std::unique_ptr<Node>>::iterator> positions_;
+  std::unordered_map<std::string, int> names_;  // taken names, with the next suffix to try
+  std::unordered_set<std::string> symbol_names_;
+  size_t known_symbols_ = 0;  // symbols whose names are in symbol_names_
 };
 
-/// SSA, order, arity, known dtypes and shapes; core form after decomposition when `core` is set.
+/// "Op(first output)": the name of a node that has none.
+std::string default_name(const Graph& g, const Node& n);
+/// Every node's inputs and the graph's outputs are defined (an input, a constant, a capture, or the
+/// output of an earlier node), values have one producer, dtypes and shapes are known, symbols
+/// exist, arity is within what the registry knows. With `core`: every operator that the registry
+/// lowers is in the core form of codegen/graph/semantics.md. Failures are Code::Internal and name
+/// the node.
 Status verify(const Graph& g, bool core);
-/// Deterministic text; parse() reads it back to an identical graph. Constants up to 16 elements are
-/// written in full, larger ones as dtype, shape and hash, with the data in `blobs` when given.
-std::string print(const Graph& g);
-struct ConstantPool;  // maps hashes to tensors, so that text with large constants parses back
+
+/// Hash of dtype, dims and contents; equal tensors have equal hashes.
+uint64_t constant_hash(const HostTensor& t);
+/// Large constants by hash, so that text in which they are only named parses back.
+struct ConstantPool {
+  std::unordered_map<uint64_t, HostTensor> tensors;
+  void add(const HostTensor& t) { tensors.emplace(constant_hash(t), t); }
+};
+/// Deterministic text, described in codegen/graph/text.md; parse() reads it back to an identical
+/// graph. Constants up to 16 elements are written in full, larger ones as dtype, shape and hash,
+/// and added to the pool when one is given.
+std::string print(const Graph& g, ConstantPool* pool = nullptr);
+/// Reads print()'s text, or text written by hand, where outputs without a type are inferred.
+/// Errors are InvalidModel with the line number.
 Result<std::unique_ptr<Graph>> parse(std::string_view text, const ConstantPool* pool = nullptr);
 
 }  // namespace reprise::graph
