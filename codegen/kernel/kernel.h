@@ -16,6 +16,7 @@
 #include "codegen/kernel/scalar_ops.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/status.h"
+#include "runtime/plan/block_layout.h"
 
 namespace reprise::kernel {
 
@@ -149,18 +150,7 @@ struct Kernel {
   uint32_t required_subgroup_size = 0;  // 0: any
 };
 
-/// Byte layout of a launch's parameter block, the one ABI of all backends (decision 4):
-///   offset 0: u64 address of the error word; offset 8: u32 launch id, u32 zero;
-///   then u64 per buffer, then 4 bytes per scalar; the size is rounded up to 16.
-struct BlockLayout {
-  uint32_t buffer_offset(size_t i) const { return static_cast<uint32_t>(16 + 8 * i); }
-  uint32_t scalar_offset(size_t n_buffers, size_t i) const {
-    return static_cast<uint32_t>(16 + 8 * n_buffers + 4 * i);
-  }
-  static uint32_t size(size_t n_buffers, size_t n_scalars) {
-    return static_cast<uint32_t>((16 + 8 * n_buffers + 4 * n_scalars + 15) / 16 * 16);
-  }
-};
+using plan::BlockLayout;
 
 /// Device features that the kernel uses as it stands.
 struct Requirements {

@@ -1,0 +1,32 @@
+// The backends of this build, as an explicit table, and devices by the names that people use.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/backend.h"
+
+namespace reprise {
+
+/// Every backend of this build, in the order in which "auto" prefers them.
+std::span<Backend* const> backends();
+
+/// All devices of all backends, then the host.
+std::vector<DeviceInfo> list_devices();
+
+struct OpenedDevice {
+  std::shared_ptr<Device> device;  // null: the host reference path
+  DeviceInfo info;
+  std::string note;  // why "auto" took this device; empty otherwise
+};
+
+/// `id`: "auto", "host", "vulkan", "vulkan:1". "auto" takes the best usable device that is not a
+/// CPU in disguise if there is one, then a CPU-type device, then the host. A backend without a
+/// number is its best usable device. A borrowed Vulkan device in `options` is opened by "vulkan".
+/// Unknown names are Code::Usage, unusable devices Code::Device with the reason.
+Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options = {});
+
+}  // namespace reprise
