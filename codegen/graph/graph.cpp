@@ -104,17 +104,26 @@ std::string identifier(const std::string& raw) {
   return out;
 }
 
+/// `base`, or `base_N` with the first free N; the map remembers where to go on for each base.
+std::string take_name(std::unordered_map<std::string, int>& taken, const std::string& base) {
+  auto [it, fresh] = taken.try_emplace(base, 1);
+  if (fresh) return base;
+  int next = it->second;
+  std::string candidate;
+  do {
+    candidate = base + "_" + std::to_string(next++);
+  } while (!taken.try_emplace(candidate, 1).second);
+  taken[base] = next;
+  return candidate;
+}
+
 }  // namespace
 
 SymbolId Graph::add_symbol(Symbol s, plan::SymbolSource source) {
   for (; known_symbols_ < symbols.size(); ++known_symbols_) {
-    symbol_names_.insert(symbols[known_symbols_].name);
+    symbol_names_.try_emplace(symbols[known_symbols_].name, 1);
   }
-  const std::string base = identifier(s.name);
-  s.name = base;
-  for (size_t n = 1; !symbol_names_.insert(s.name).second; ++n) {
-    s.name = base + "_" + std::to_string(n);
-  }
+  s.name = take_name(symbol_names_, identifier(s.name));
   symbols.push_back(std::move(s));
   known_symbols_ = symbols.size();
   symbol_sources.resize(symbols.size());
@@ -122,17 +131,8 @@ SymbolId Graph::add_symbol(Symbol s, plan::SymbolSource source) {
   return static_cast<SymbolId>(symbols.size() - 1);
 }
 
-std::string Graph::unique_name(const std::string& wanted) {
-  const std::string base = wanted.empty() ? "v" : wanted;
-  auto [it, fresh] = names_.try_emplace(base, 1);
-  if (fresh) return base;
-  int next = it->second;
-  std::string candidate;
-  do {
-    candidate = base + "_" + std::to_string(next++);
-  } while (!names_.try_emplace(candidate, 1).second);
-  names_[base] = next;
-  return candidate;
+std::string Graph::unique_name(const std::string& base) {
+  return take_name(names_, base.empty() ? "v" : base);
 }
 
 std::unique_ptr<Graph> Graph::clone() const {
@@ -140,6 +140,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   g->name = name;
   g->symbols = symbols;
   g->symbol_sources = symbol_sources;
+  g->equal_dims = equal_dims;
   g->inputs = inputs;
   g->outputs = outputs;
   g->output_names = output_names;

@@ -18,7 +18,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -115,9 +114,9 @@ class Graph {
   std::vector<Value> values_;
   std::list<std::unique_ptr<Node>> nodes_;
   std::unordered_map<const Node*, std::list<std::unique_ptr<Node>>::iterator> positions_;
-  std::unordered_map<std::string, int> names_;  // taken names, with the next suffix to try
-  std::unordered_set<std::string> symbol_names_;
-  size_t known_symbols_ = 0;  // symbols whose names are in symbol_names_
+  std::unordered_map<std::string, int> names_;         // taken names, with the next suffix to try
+  std::unordered_map<std::string, int> symbol_names_;  // likewise, for symbols[0, known_symbols_)
+  size_t known_symbols_ = 0;
 };
 
 /// "Op(first output)": the name of a node that has none.

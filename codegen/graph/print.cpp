@@ -1,0 +1,221 @@
+// The text of a graph; codegen/graph/text.md describes it.
+#include <array>
+#include <cstring>
+
+#include "codegen/graph/graph.h"
+#include "codegen/graph/text.h"
+
+namespace reprise::graph {
+
+namespace {
+
+uint64_t mix(uint64_t h, uint64_t v) {
+  h = (h ^ v) * 0x9e3779b97f4a7c15ull;
+  return h ^ (h >> 29);
+}
+
+uint64_t mix_bytes(uint64_t h, const void* data, size_t size) {
+  const auto* p = static_cast<const unsigned char*>(data);
+  for (; size >= 8; p += 8, size -= 8) {
+    uint64_t word;
+    std::memcpy(&word, p, 8);
+    h = mix(h, word);
+  }
+  uint64_t rest = size;
+  for (size_t i = 0; i < size; ++i) rest = (rest << 8) | p[i];
+  return mix(h, rest);
+}
+
+std::string hex(uint64_t v) {
+  std::string out(16, '0');
+  for (size_t i = 0; i < 16; ++i) out[15 - i] = "0123456789abcdef"[(v >> (4 * i)) & 15];
+  return out;
+}
+
+class Printer {
+ public:
+  explicit Printer(ConstantPool* pool) : pool_(pool) {}
+
+  std::string run(const Graph& g) {
+    out_ += "graph " + text::name(g.name.empty() ? "main" : g.name) + "\n";
+    for (size_t i = 0; i < g.symbols.size(); ++i) symbol(g, i);
+    body(g, "");
+    return std::move(out_);
+  }
+
+ private:
+  void symbol(const Graph& g, size_t i) {
+    using Kind = plan::SymbolSource::Kind;
+    const Symbol& s = g.symbols[i];
+    const auto source = i < g.symbol_sources.size() ? g.symbol_sources[i] : plan::SymbolSource{};
+    const char* kind = source.kind == Kind::InputDim     ? "input"
+                       : source.kind == Kind::HostOutput ? "host"
+                                                         : "element";
+    out_ += "symbol " + s.name + " in " + std::to_string(s.min) + ".." + std::to_string(s.max) +
+            " divisor " + std::to_string(s.divisor) + " from " + kind + " " +
+            std::to_string(source.index) + " axis " + std::to_string(source.axis) + "\n";
+  }
+
+  void body(const Graph& g, const std::string& indent) {
+    std::vector<bool> shown(g.values().size());
+    for (const DimGuard& d : g.equal_dims) {
+      out_ += indent + "guard " + d.a.str(g.symbols) + " == " + d.b.str(g.symbols) + " by " +
+              text::quoted(d.node) + "\n";
+    }
+    for (ValueId v : g.captures) out_ += indent + "capture " + typed(g, v) + "\n";
+    for (ValueId v : g.inputs) out_ += indent + "input " + typed(g, v) + "\n";
+    for (const auto& n : g.nodes()) {
+      for (ValueId v : n->inputs) constant(g, v, indent, shown);
+      node(g, *n, indent);
+    }
+    for (ValueId v : g.outputs) constant(g, v, indent, shown);
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      const std::string value = text_of(g, g.outputs[i]);
+      const std::string name = text::name(g.output_name(i));
+      out_ += (i ? ", " : indent + "output ") + value + (name == value ? "" : " as " + name);
+    }
+    if (!g.outputs.empty()) out_ += "\n";
+  }
+
+  void constant(const Graph& g, ValueId v, const std::string& indent, std::vector<bool>& shown) {
+    if (v == kNone || !g.value(v).constant || shown[static_cast<size_t>(v)]) return;
+    shown[static_cast<size_t>(v)] = true;
+    const Value& value = g.value(v);
+    out_ += indent + "const " + text::name(value.name) + ": " + tensor(*value.constant);
+    if (value.weight >= 0) out_ += " weight " + std::to_string(value.weight);
+    out_ += "\n";
+  }
+
+  std::string tensor(const HostTensor& t) {
+    std::string out(name_of(t.dtype()));
+    out += "[";
+    for (size_t i = 0; i < t.dims().size(); ++i) {
+      out += (i ? "," : "") + std::to_string(t.dims()[i]);
+    }
+    out += "]";
+    if (t.count() <= text::kMaxInlineElements && text::prints_exactly(t)) {
+      return out + "{" + text::contents(t) + "}";
+    }
+    if (pool_) pool_->add(t);
+    return out + "#" + hex(constant_hash(t));
+  }
+
+  static std::string text_of(const Graph& g, ValueId v) {
+    return v == kNone ? "_" : text::name(g.value(v).name);
+  }
+
+  static std::string exprs(const Graph& g, const std::vector<Expr>& list) {
+    std::string out;
+    for (size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + list[i].str(g.symbols);
+    return out;
+  }
+
+  static std::string typed(const Graph& g, ValueId v) {
+    if (v == kNone) return "_";
+    const Value& value = g.value(v);
+    std::string out = text::name(value.name) + ": ";
+    out += value.dtype == DType::Invalid ? "?" : name_of(value.dtype);
+    if (!value.has_shape) {
+      out += "[*]";
+    } else {
+      out += "[";
+      for (size_t i = 0; i < value.shape.size(); ++i) {
+        out += (i ? "," : "") + value.shape[i].str(g.symbols);
+      }
+      out += "]";
+    }
+    if (value.elements && !value.constant) out += "{" + exprs(g, *value.elements) + "}";
+    return out;
+  }
+
+  template <typename T, typename F>
+  static std::string list(const std::vector<T>& items, const char* empty, F item) {
+    if (items.empty()) return empty;
+    std::string out = "[";
+    for (size_t i = 0; i < items.size(); ++i) out += (i ? ", " : "") + item(items[i]);
+    return out + "]";
+  }
+
+  std::string attr(const Graph& g, const Attr& a) {
+    struct Visitor {
+      Printer& p;
+      const Graph& g;
+      std::string operator()(int64_t v) const { return std::to_string(v); }
+      std::string operator()(float v) const { return text::real(v); }
+      std::string operator()(const std::string& v) const { return text::quoted(v); }
+      std::string operator()(const std::vector<int64_t>& v) const {
+        return list(v, "[]", [](int64_t i) { return std::to_string(i); });
+      }
+      std::string operator()(const std::vector<float>& v) const {
+        return list(v, "floats[]", [](float f) { return text::real(f); });
+      }
+      std::string operator()(const std::vector<std::string>& v) const {
+        return list(v, "strings[]", [](const std::string& s) { return text::quoted(s); });
+      }
+      std::string operator()(const HostTensor& v) const { return p.tensor(v); }
+      std::string operator()(const std::vector<Expr>& v) const { return "(" + exprs(g, v) + ")"; }
+    };
+    return std::visit(Visitor{*this, g}, a);
+  }
+
+  void node(const Graph& g, const Node& n, const std::string& indent) {
+    out_ += indent;
+    if (n.outputs.size() != 1) out_ += "(";
+    for (size_t i = 0; i < n.outputs.size(); ++i) out_ += (i ? ", " : "") + typed(g, n.outputs[i]);
+    if (n.outputs.size() != 1) out_ += ")";
+    out_ += " = ";
+    if (!n.domain.empty()) out_ += text::name(n.domain) + "::";
+    out_ += text::name(n.op);
+    if (n.attrs.size()) {
+      const char* separator = "<";
+      for (const auto& [key, value] : n.attrs) {
+        out_ += separator + text::name(key) + "=" + attr(g, value);
+        separator = ", ";
+      }
+      out_ += ">";
+    }
+    out_ += "(";
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      out_ += (i ? ", " : "") + text_of(g, n.inputs[i]);
+    }
+    out_ += ")";
+    if (n.opset) out_ += " @" + std::to_string(n.opset);
+    if (n.name != default_name(g, n)) out_ += " " + text::quoted(n.name);
+    if (n.origins.size() != 1 || n.origins[0] != n.name) {
+      const char* separator = " from ";
+      for (const std::string& origin : n.origins) {
+        out_ += separator + text::quoted(origin);
+        separator = ", ";
+      }
+    }
+    if (!n.subgraphs.empty()) {
+      out_ += " {\n";
+      for (const auto& [label, sub] : n.subgraphs) {
+        out_ += indent + "  " + text::name(label) + " {\n";
+        body(*sub, indent + "    ");
+        out_ += indent + "  }\n";
+      }
+      out_ += indent + "}";
+    }
+    out_ += "\n";
+  }
+
+  ConstantPool* pool_;
+  std::string out_;
+};
+
+}  // namespace
+
+uint64_t constant_hash(const HostTensor& t) {
+  uint64_t h = mix(0x5265707269736521ull, static_cast<uint64_t>(t.dtype()));
+  h = mix_bytes(h, t.dims().data(), t.dims().size() * sizeof(int64_t));
+  if (t.dtype() != DType::String) return mix_bytes(h, t.bytes().data(), t.bytes().size());
+  for (const std::string& s : t.strings()) h = mix_bytes(h, s.data(), s.size());
+  return h;
+}
+
+std::string print(const Graph& g, ConstantPool* pool) {
+  return Printer(pool).run(g);
+}
+
+}  // namespace reprise::graph
