@@ -3,6 +3,8 @@
 // in double so that the reference is better than anything compared with it.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,6 +22,9 @@ struct Call {
   const AttrMap& attrs;  // no vector<Expr> attributes: the caller evaluated them to vector<int64_t>
   std::span<const HostTensor* const> inputs;
   size_t output_count = 1;
+  /// Dims of output 0 when the caller knows them. Core forms whose size is only in the output's
+  /// shape (Slice with `starts` and `steps`, Resize) need them; others check nothing against them.
+  std::optional<std::vector<int64_t>> output_dims = std::nullopt;
 };
 
 /// Checks shapes, dtypes and indices itself (its inputs may come from a hostile file) and names
