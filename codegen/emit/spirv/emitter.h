@@ -1,0 +1,95 @@
+// One kernel being written as SPIR-V. Split over spirv.cpp (interface, control flow), values.cpp
+// (arithmetic) and memory.cpp (buffers, locals, shared arrays, error flag).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/emit/spirv/module.h"
+#include "codegen/emit/spirv/spirv.h"
+
+namespace reprise::emit {
+
+class SpirvEmitter {
+ public:
+  SpirvEmitter(const kernel::Kernel& k, const SpirvOptions& options)
+      : k_(k), options_(options), m_(options.version), ids_(k.insts.size(), 0) {}
+  Result<Words> run();
+
+ private:
+  using Inst = kernel::Inst;
+  using Ty = kernel::Ty;
+  using Type = kernel::Type;
+
+  /// How a buffer or shared array is declared: as an array of vectors of the widest access, so that
+  /// no pointer is ever cast to another type (SwiftShader cannot).
+  struct Memory {
+    uint32_t width = 1;  // lanes of the declared element
+    Id base = 0;         // pointer to the struct or array
+    bool used = false;
+  };
+
+  // spirv.cpp
+  Status check_types() const;
+  void survey();
+  void declare_block();
+  Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
+  void declare_memory();
+  void load_params();
+  Status block(int32_t index);
+  Status inst(int32_t index);
+  Status if_(const Inst& i);
+  Status for_(int32_t index);
+  void label(Id id);
+  void branch(Id to) { m_.code(spv::OpBranch, {to}); }
+
+  // values.cpp
+  Id type(Type t);
+  Id type(Ty t, int lanes) { return type(Type{t, static_cast<uint8_t>(lanes)}); }
+  Id constant(Type t, uint64_t bits);
+  Id number(Type t, double v);
+  Id arg(const Inst& i, size_t n) const { return ids_[static_cast<size_t>(i.args[n].id)]; }
+  Type arg_type(const Inst& i, size_t n) const {
+    return k_.insts[static_cast<size_t>(i.args[n].id)].type;
+  }
+  Result<Id> scalar(const Inst& i);
+  Id convert(Id v, Type from, Ty to);
+  Id convert_ints(Id v, Type from, Ty to);
+  Id float_to_int(Id v, Type from, Ty to);
+  Id is_nan(Id v, Type t);
+  Id builtin(const Inst& i);
+  Result<Id> subgroup(const Inst& i);
+  Result<Id> subgroup_reduce(kernel::SubgroupOp op, Id v, Type t);
+  Id select(Id cond, Id a, Id b, Type t) { return m_.value(spv::OpSelect, type(t), {cond, a, b}); }
+
+  // memory.cpp
+  Id storage_type(Ty t, uint32_t lanes);
+  Id widen(Id v, Ty storage, Type to);
+  Id narrow(Id v, Type from, Ty storage);
+  Id narrow_bf16(Id v, int lanes);
+  std::vector<Id> element_path(const Inst& i, uint32_t width, uint32_t lanes, uint32_t lane);
+  Id load(const Inst& i);
+  void store(const Inst& i);
+  Id buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
+  uint32_t alignment(const Inst& i, uint32_t lanes) const;
+  bool is_wide(const Inst& i, uint32_t lanes) const;
+  Id local_pointer(const Inst& i, size_t index_arg, Type t);
+  Id shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
+  Id shared_load(const Inst& i);
+  void shared_store(const Inst& i);
+  void set_error(const Inst& i);
+
+  const kernel::Kernel& k_;
+  const SpirvOptions& options_;
+  SpirvModule m_;
+  std::vector<Id> ids_;  // by Val
+  std::vector<Memory> buffers_, shared_;
+  std::vector<bool> scalar_used_;
+  std::vector<Id> buffer_pointer_types_;
+  std::vector<Id> scalars_, locals_;
+  std::map<spv::BuiltIn, Id> builtins_;
+  Id error_pointer_type_ = 0, block_struct_ = 0, push_ = 0, block_ = 0;
+  Id current_label_ = 0;
+};
+
+}  // namespace reprise::emit

@@ -1,0 +1,269 @@
+#include <algorithm>
+#include <bit>
+
+#include "codegen/emit/spirv/emitter.h"
+
+namespace reprise::emit {
+
+using kernel::Op;
+
+namespace {
+
+uint32_t size_of(kernel::Ty t) {
+  return static_cast<uint32_t>(kernel::byte_size(t));
+}
+
+}  // namespace
+
+/// The type of elements in memory, with the capability to access it there.
+Id SpirvEmitter::storage_type(Ty t, uint32_t lanes) {
+  if (size_of(t) == 1) {
+    m_.capability(spv::CapabilityStorageBuffer8BitAccess);
+    m_.extension("SPV_KHR_8bit_storage", 0x00010500);
+    return m_.vector_type(m_.int_type(8, t == Ty::I8), lanes);
+  }
+  if (size_of(t) == 2) {
+    m_.capability(spv::CapabilityStorageBuffer16BitAccess);
+    const Id scalar = t == Ty::F16 ? m_.float_type(16) : m_.int_type(16, t == Ty::I16);
+    return m_.vector_type(scalar, lanes);
+  }
+  return type(t, static_cast<int>(lanes));
+}
+
+/// From memory to registers.
+Id SpirvEmitter::widen(Id v, Ty storage, Type to) {
+  switch (storage) {
+    case Ty::I8:
+    case Ty::I16:
+      return convert(m_.value(spv::OpSConvert, type(Ty::I32, to.lanes), {v}), {Ty::I32, to.lanes},
+                     to.ty);
+    case Ty::U8:
+    case Ty::U16:
+    case Ty::Bool:
+      return convert(m_.value(spv::OpUConvert, type(Ty::U32, to.lanes), {v}), {Ty::U32, to.lanes},
+                     to.ty);
+    case Ty::BF16: {
+      const Type u32{Ty::U32, to.lanes};
+      const Id bits = m_.value(spv::OpUConvert, type(u32), {v});
+      const Id high = m_.value(spv::OpShiftLeftLogical, type(u32), {bits, constant(u32, 16)});
+      const Type f32{Ty::F32, to.lanes};
+      return convert(m_.value(spv::OpBitcast, type(f32), {high}), f32, to.ty);
+    }
+    case Ty::F16:
+      return to.ty == Ty::F16 ? v : m_.value(spv::OpFConvert, type(to), {v});
+    case Ty::I32:
+    case Ty::U32:
+    case Ty::I64:
+    case Ty::U64:
+    case Ty::F32:
+    case Ty::F64:
+      return convert(v, {storage, to.lanes}, to.ty);
+    case Ty::Void:
+      return v;
+  }
+  return v;
+}
+
+/// Rounds an F32 to the nearest BF16, ties to even; NaN becomes a quiet NaN of the same sign.
+Id SpirvEmitter::narrow_bf16(Id v, int lanes) {
+  const Type t{Ty::U32, static_cast<uint8_t>(lanes)};
+  const Id u32 = type(t);
+  const Id bits = m_.value(spv::OpBitcast, u32, {v});
+  const Id high = m_.value(spv::OpShiftRightLogical, u32, {bits, constant(t, 16)});
+  const Id odd = m_.value(spv::OpBitwiseAnd, u32, {high, constant(t, 1)});
+  const Id bias = m_.value(spv::OpIAdd, u32, {odd, constant(t, 0x7FFF)});
+  const Id sum = m_.value(spv::OpIAdd, u32, {bits, bias});
+  const Id rounded = m_.value(spv::OpShiftRightLogical, u32, {sum, constant(t, 16)});
+  const Id quiet = m_.value(spv::OpBitwiseOr, u32, {high, constant(t, 0x40)});
+  return select(is_nan(v, {Ty::F32, t.lanes}), quiet, rounded, t);
+}
+
+/// From registers to memory.
+Id SpirvEmitter::narrow(Id v, Type from, Ty storage) {
+  const Id out = storage_type(storage, from.lanes);
+  switch (storage) {
+    case Ty::I8:
+    case Ty::I16:
+      return m_.value(spv::OpSConvert, out, {convert(v, from, Ty::I32)});
+    case Ty::U8:
+    case Ty::U16:
+    case Ty::Bool:
+      return m_.value(spv::OpUConvert, out, {convert(v, from, Ty::U32)});
+    case Ty::BF16:
+      return m_.value(spv::OpUConvert, out, {narrow_bf16(convert(v, from, Ty::F32), from.lanes)});
+    case Ty::F16: {
+      if (from.ty == Ty::F16) return v;
+      const Id rounded = m_.value(spv::OpFConvert, out, {convert(v, from, Ty::F32)});
+      m_.decorate(rounded, spv::DecorationFPRoundingMode, {spv::FPRoundingModeRTE});
+      return rounded;
+    }
+    case Ty::I32:
+    case Ty::U32:
+    case Ty::I64:
+    case Ty::U64:
+    case Ty::F32:
+    case Ty::F64:
+      return convert(v, from, storage);
+    case Ty::Void:
+      return v;
+  }
+  return v;
+}
+
+/// Indices that lead to lane `lane` of an access of `lanes` elements at args[0], in an array
+/// declared as vectors of `width`: one for a whole vector, two for a component of one.
+std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32_t lanes,
+                                           uint32_t lane) {
+  const Inst& index = k_.insts[static_cast<size_t>(i.args[0].id)];
+  const Type t = index.type;
+  const auto shift = static_cast<uint32_t>(std::countr_zero(width));
+  if (index.op == Op::Const) {
+    const uint64_t element = index.imm + lane;
+    if (lanes == width) return {constant(t, element >> shift)};
+    return {constant(t, element >> shift), constant(t, element & (width - 1))};
+  }
+  Id at = arg(i, 0);
+  if (lane != 0) at = m_.value(spv::OpIAdd, type(t), {at, constant(t, lane)});
+  if (width == 1) return {at};
+  const Id vector = m_.value(spv::OpShiftRightLogical, type(t), {at, constant(t, shift)});
+  if (lanes == width) return {vector};
+  return {vector, m_.value(spv::OpBitwiseAnd, type(t), {at, constant(t, width - 1)})};
+}
+
+/// The proven alignment in bytes of an access of `lanes` elements.
+uint32_t SpirvEmitter::alignment(const Inst& i, uint32_t lanes) const {
+  const kernel::BufferParam& b = k_.buffers[i.imm];
+  const uint32_t element = size_of(b.storage);
+  if (lanes == 1) return element;
+  const uint32_t proven = element * std::max(1U, i.align);
+  const uint32_t power = proven & (0U - proven);
+  return std::max(element, std::min(power, std::bit_floor(std::max(1U, b.align))));
+}
+
+bool SpirvEmitter::is_wide(const Inst& i, uint32_t lanes) const {
+  return options_.wide_loads && lanes == 4 && size_of(k_.buffers[i.imm].storage) == 4 &&
+         alignment(i, lanes) >= 16;
+}
+
+Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
+  const Memory& b = buffers_[i.imm];
+  const Id element = storage_type(k_.buffers[i.imm].storage, lanes);
+  Words operands{b.base, m_.constant_u32(0)};
+  for (const Id step : element_path(i, b.width, lanes, lane)) operands.push_back(step);
+  const auto storage = spv::StorageClassPhysicalStorageBuffer;
+  return m_.value(spv::OpAccessChain, m_.pointer_type(storage, element), operands);
+}
+
+Id SpirvEmitter::load(const Inst& i) {
+  const Ty storage = k_.buffers[i.imm].storage;
+  const uint32_t lanes = i.type.lanes;
+  const auto read = [&](Id pointer, Id t, uint32_t bytes) {
+    return m_.value(spv::OpLoad, t, {pointer, spv::MemoryAccessAlignedMask, bytes});
+  };
+  if (is_wide(i, lanes)) {
+    m_.capability(spv::CapabilityInt64);
+    const Id u64x2 = m_.vector_type(m_.int_type(64, false), 2);
+    const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, u64x2);
+    const Id pointer = m_.value(spv::OpBitcast, wide, {buffer_pointer(i, lanes, 0)});
+    const Id bits = read(pointer, u64x2, alignment(i, lanes));
+    return widen(m_.value(spv::OpBitcast, storage_type(storage, lanes), {bits}), storage, i.type);
+  }
+  if (lanes == 1 || lanes == buffers_[i.imm].width) {
+    const Id pointer = buffer_pointer(i, lanes, 0);
+    return widen(read(pointer, storage_type(storage, lanes), alignment(i, lanes)), storage, i.type);
+  }
+  std::vector<Id> parts;
+  for (uint32_t n = 0; n < lanes; ++n) {
+    const Id pointer = buffer_pointer(i, 1, n);
+    parts.push_back(
+        widen(read(pointer, storage_type(storage, 1), alignment(i, 1)), storage, {i.type.ty, 1}));
+  }
+  return m_.value(spv::OpCompositeConstruct, type(i.type), parts);
+}
+
+void SpirvEmitter::store(const Inst& i) {
+  const Ty storage = k_.buffers[i.imm].storage;
+  const Type from = arg_type(i, 1);
+  const auto write = [&](Id pointer, Id v, uint32_t bytes) {
+    m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, bytes});
+  };
+  if (from.lanes == 1 || from.lanes == buffers_[i.imm].width) {
+    const Id pointer = buffer_pointer(i, from.lanes, 0);
+    write(pointer, narrow(arg(i, 1), from, storage), alignment(i, from.lanes));
+    return;
+  }
+  for (uint32_t n = 0; n < from.lanes; ++n) {
+    const Type lane{from.ty, 1};
+    const Id v = m_.value(spv::OpCompositeExtract, type(lane), {arg(i, 1), n});
+    write(buffer_pointer(i, 1, n), narrow(v, lane, storage), alignment(i, 1));
+  }
+}
+
+Id SpirvEmitter::local_pointer(const Inst& i, size_t index_arg, Type t) {
+  const Id variable = locals_[i.imm];
+  if (i.args.size() <= index_arg) return variable;
+  return m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassFunction, type(t)),
+                  {variable, arg(i, index_arg)});
+}
+
+Id SpirvEmitter::shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
+  const Memory& s = shared_[i.imm];
+  const Id element = type(k_.shared[i.imm].type, static_cast<int>(lanes));
+  Words operands{s.base};
+  for (const Id step : element_path(i, s.width, lanes, lane)) operands.push_back(step);
+  return m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassWorkgroup, element),
+                  operands);
+}
+
+Id SpirvEmitter::shared_load(const Inst& i) {
+  const uint32_t lanes = i.type.lanes;
+  if (lanes == 1 || lanes == shared_[i.imm].width) {
+    return m_.value(spv::OpLoad, type(i.type), {shared_pointer(i, lanes, 0)});
+  }
+  std::vector<Id> parts;
+  for (uint32_t n = 0; n < lanes; ++n) {
+    parts.push_back(m_.value(spv::OpLoad, type(i.type.ty, 1), {shared_pointer(i, 1, n)}));
+  }
+  return m_.value(spv::OpCompositeConstruct, type(i.type), parts);
+}
+
+void SpirvEmitter::shared_store(const Inst& i) {
+  const Type from = arg_type(i, 1);
+  if (from.lanes == 1 || from.lanes == shared_[i.imm].width) {
+    m_.code(spv::OpStore, {shared_pointer(i, from.lanes, 0), arg(i, 1)});
+    return;
+  }
+  for (uint32_t n = 0; n < from.lanes; ++n) {
+    const Id v = m_.value(spv::OpCompositeExtract, type(from.ty, 1), {arg(i, 1), n});
+    m_.code(spv::OpStore, {shared_pointer(i, 1, n), v});
+  }
+}
+
+/// if (condition) atomicMax(*block->error, block->launch_id << 8 | code)
+void SpirvEmitter::set_error(const Inst& i) {
+  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
+  const Id u32 = m_.int_type(32, false);
+  const Id then = m_.new_id(), merge = m_.new_id();
+  m_.code(spv::OpSelectionMerge, {merge, spv::SelectionControlMaskNone});
+  m_.code(spv::OpBranchConditional, {arg(i, 0), then, merge});
+  label(then);
+  const auto member = [&](uint32_t index, Id t, uint32_t bytes) {
+    const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, t),
+                          {block_, m_.constant_u32(index)});
+    return m_.value(spv::OpLoad, t, {p, spv::MemoryAccessAlignedMask, bytes});
+  };
+  const Id error = member(0, error_pointer_type_, 8);
+  const Id launch = member(1, u32, 4);
+  const Id high = m_.value(spv::OpShiftLeftLogical, u32, {launch, m_.constant_u32(8)});
+  const Id code = m_.constant_u32(static_cast<uint32_t>(i.imm));
+  const Id word = m_.value(spv::OpBitwiseOr, u32, {high, code});
+  const Id at =
+      m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, u32), {error, m_.constant_u32(0)});
+  m_.value(
+      spv::OpAtomicUMax, u32,
+      {at, m_.constant_u32(spv::ScopeDevice), m_.constant_u32(spv::MemorySemanticsMaskNone), word});
+  branch(merge);
+  label(merge);
+}
+
+}  // namespace reprise::emit

@@ -1,0 +1,165 @@
+#include "codegen/emit/spirv/module.h"
+
+namespace reprise::emit {
+namespace {
+
+void append(Words& out, spv::Op op, std::span<const uint32_t> operands) {
+  out.push_back(static_cast<uint32_t>(operands.size() + 1) << spv::WordCountShift | op);
+  out.insert(out.end(), operands.begin(), operands.end());
+}
+
+void append_text(Words& out, std::string_view text) {
+  const size_t at = out.size();
+  out.resize(at + text.size() / 4 + 1, 0);
+  for (size_t i = 0; i < text.size(); ++i) {
+    out[at + i / 4] |= static_cast<uint32_t>(static_cast<unsigned char>(text[i])) << (8 * (i % 4));
+  }
+}
+
+}  // namespace
+
+void SpirvModule::extension(std::string_view name, uint32_t core) {
+  if (version_ < core) extensions_.emplace(name);
+}
+
+Id SpirvModule::glsl() {
+  if (glsl_ == 0) glsl_ = new_id();
+  return glsl_;
+}
+
+Id SpirvModule::unique(spv::Op op, Id type, std::span<const uint32_t> operands) {
+  Words key{static_cast<uint32_t>(op), type};
+  key.insert(key.end(), operands.begin(), operands.end());
+  const auto [it, is_new] = unique_.try_emplace(std::move(key), 0);
+  if (!is_new) return it->second;
+  it->second = new_id();
+  Words w;
+  if (type != 0) w.push_back(type);
+  w.push_back(it->second);
+  w.insert(w.end(), operands.begin(), operands.end());
+  append(globals_, op, w);
+  return it->second;
+}
+
+Id SpirvModule::int_type(uint32_t width, bool is_signed) {
+  return unique(spv::OpTypeInt, 0, {width, is_signed ? 1U : 0U});
+}
+
+Id SpirvModule::vector_type(Id component, uint32_t lanes) {
+  return lanes == 1 ? component : unique(spv::OpTypeVector, 0, {component, lanes});
+}
+
+Id SpirvModule::pointer_type(spv::StorageClass storage, Id type) {
+  return unique(spv::OpTypePointer, 0, {static_cast<uint32_t>(storage), type});
+}
+
+Id SpirvModule::array_type(Id element, uint32_t count) {
+  return unique(spv::OpTypeArray, 0, {element, constant_u32(count)});
+}
+
+Id SpirvModule::runtime_array(Id element, uint32_t stride) {
+  const Id id = unique(spv::OpTypeRuntimeArray, 0, {element});
+  if (strided_.insert(id).second) decorate(id, spv::DecorationArrayStride, {stride});
+  return id;
+}
+
+Id SpirvModule::struct_type(std::span<const Id> members) {
+  Words w{new_id()};
+  w.insert(w.end(), members.begin(), members.end());
+  append(globals_, spv::OpTypeStruct, w);
+  return w[0];
+}
+
+Id SpirvModule::constant(Id type, std::span<const uint32_t> bits) {
+  return unique(spv::OpConstant, type, bits);
+}
+
+Id SpirvModule::constant_bool(bool v) {
+  return unique(v ? spv::OpConstantTrue : spv::OpConstantFalse, bool_type(), {});
+}
+
+Id SpirvModule::constant_composite(Id type, std::span<const Id> members) {
+  return unique(spv::OpConstantComposite, type, members);
+}
+
+Id SpirvModule::global(Id pointer_type, spv::StorageClass storage) {
+  const Id id = new_id();
+  const uint32_t w[] = {pointer_type, id, static_cast<uint32_t>(storage)};
+  append(globals_, spv::OpVariable, w);
+  (storage == spv::StorageClassInput ? inputs_ : other_globals_).push_back(id);
+  return id;
+}
+
+void SpirvModule::name(Id id, std::string_view text) {
+  Words w{id};
+  append_text(w, text);
+  append(names_, spv::OpName, w);
+}
+
+void SpirvModule::member_name(Id type, uint32_t member, std::string_view text) {
+  Words w{type, member};
+  append_text(w, text);
+  append(names_, spv::OpMemberName, w);
+}
+
+void SpirvModule::decorate(Id id, spv::Decoration d, std::initializer_list<uint32_t> operands) {
+  Words w{id, static_cast<uint32_t>(d)};
+  w.insert(w.end(), operands.begin(), operands.end());
+  append(decorations_, spv::OpDecorate, w);
+}
+
+void SpirvModule::decorate_member(Id type, uint32_t member, spv::Decoration d,
+                                  std::initializer_list<uint32_t> operands) {
+  Words w{type, member, static_cast<uint32_t>(d)};
+  w.insert(w.end(), operands.begin(), operands.end());
+  append(decorations_, spv::OpMemberDecorate, w);
+}
+
+void SpirvModule::code(spv::Op op, std::span<const uint32_t> operands) {
+  append(code_, op, operands);
+}
+
+Id SpirvModule::value(spv::Op op, Id type, std::span<const uint32_t> operands) {
+  Words w{type, new_id()};
+  w.insert(w.end(), operands.begin(), operands.end());
+  append(code_, op, w);
+  return w[1];
+}
+
+Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) const {
+  constexpr uint32_t kGenerator = 0;
+  Words out{spv::MagicNumber, version_, kGenerator, next_, 0};
+  for (const spv::Capability c : capabilities_) {
+    const uint32_t w[] = {static_cast<uint32_t>(c)};
+    append(out, spv::OpCapability, w);
+  }
+  for (const std::string& e : extensions_) {
+    Words w;
+    append_text(w, e);
+    append(out, spv::OpExtension, w);
+  }
+  if (glsl_ != 0) {
+    Words w{glsl_};
+    append_text(w, "GLSL.std.450");
+    append(out, spv::OpExtInstImport, w);
+  }
+  const uint32_t memory[] = {spv::AddressingModelPhysicalStorageBuffer64, spv::MemoryModelGLSL450};
+  append(out, spv::OpMemoryModel, memory);
+  Words point{spv::ExecutionModelGLCompute, entry};
+  append_text(point, "main");
+  point.insert(point.end(), inputs_.begin(), inputs_.end());
+  // From 1.4 on, the interface lists all global variables.
+  if (version_ >= 0x00010400) {
+    point.insert(point.end(), other_globals_.begin(), other_globals_.end());
+  }
+  append(out, spv::OpEntryPoint, point);
+  const uint32_t mode[] = {entry, spv::ExecutionModeLocalSize, local_size[0], local_size[1],
+                           local_size[2]};
+  append(out, spv::OpExecutionMode, mode);
+  for (const Words* section : {&names_, &decorations_, &globals_, &code_}) {
+    out.insert(out.end(), section->begin(), section->end());
+  }
+  return out;
+}
+
+}  // namespace reprise::emit

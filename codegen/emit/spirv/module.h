@@ -1,0 +1,88 @@
+// A SPIR-V module under construction: numbered sections, deduplicated types and constants.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <set>
+#include <span>
+#include <spirv/unified1/spirv.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reprise::emit {
+
+using Words = std::vector<uint32_t>;
+using Id = uint32_t;
+
+class SpirvModule {
+ public:
+  explicit SpirvModule(uint32_t version) : version_(version) {}
+
+  Id new_id() { return next_++; }
+  uint32_t version() const { return version_; }
+
+  void capability(spv::Capability c) { capabilities_.insert(c); }
+  /// An extension that became core in SPIR-V `core`; nothing is declared from then on.
+  void extension(std::string_view name, uint32_t core);
+  /// The GLSL.std.450 import.
+  Id glsl();
+
+  // Types and constants: equal ones share an id.
+  Id void_type() { return unique(spv::OpTypeVoid, 0, {}); }
+  Id bool_type() { return unique(spv::OpTypeBool, 0, {}); }
+  Id int_type(uint32_t width, bool is_signed);
+  Id float_type(uint32_t width) { return unique(spv::OpTypeFloat, 0, {width}); }
+  Id vector_type(Id component, uint32_t lanes);
+  Id pointer_type(spv::StorageClass storage, Id type);
+  Id array_type(Id element, uint32_t count);
+  Id function_type(Id result) { return unique(spv::OpTypeFunction, 0, {result}); }
+  /// Array without a length; equal ones share an id and carry the stride.
+  Id runtime_array(Id element, uint32_t stride);
+  /// A new struct each time: equal ones may be decorated differently.
+  Id struct_type(std::span<const Id> members);
+  Id constant(Id type, std::span<const uint32_t> bits);
+  Id constant_u32(uint32_t v) { return constant(int_type(32, false), std::span(&v, 1)); }
+  Id constant_bool(bool v);
+  Id constant_composite(Id type, std::span<const Id> members);
+  Id global(Id pointer_type, spv::StorageClass storage);
+
+  void name(Id id, std::string_view text);
+  void member_name(Id type, uint32_t member, std::string_view text);
+  void decorate(Id id, spv::Decoration d, std::initializer_list<uint32_t> operands = {});
+  void decorate_member(Id type, uint32_t member, spv::Decoration d,
+                       std::initializer_list<uint32_t> operands = {});
+
+  // Function bodies.
+  void code(spv::Op op, std::span<const uint32_t> operands);
+  void code(spv::Op op, std::initializer_list<uint32_t> operands) {
+    code(op, std::span(operands.begin(), operands.size()));
+  }
+  /// An instruction with a result type and a result.
+  Id value(spv::Op op, Id type, std::span<const uint32_t> operands);
+  Id value(spv::Op op, Id type, std::initializer_list<uint32_t> operands) {
+    return value(op, type, std::span(operands.begin(), operands.size()));
+  }
+
+  /// The module, with one compute entry point "main".
+  Words assemble(Id entry, std::span<const uint32_t> local_size) const;
+
+ private:
+  Id unique(spv::Op op, Id type, std::initializer_list<uint32_t> operands) {
+    return unique(op, type, std::span(operands.begin(), operands.size()));
+  }
+  Id unique(spv::Op op, Id type, std::span<const uint32_t> operands);
+
+  uint32_t version_;
+  Id next_ = 1;
+  Id glsl_ = 0;
+  std::set<spv::Capability> capabilities_;
+  std::set<std::string> extensions_;
+  std::map<Words, Id> unique_;
+  std::set<Id> strided_;
+  std::vector<Id> inputs_, other_globals_;
+  Words names_, decorations_, globals_, code_;
+};
+
+}  // namespace reprise::emit

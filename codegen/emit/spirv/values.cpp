@@ -1,0 +1,322 @@
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "codegen/emit/spirv/emitter.h"
+
+namespace reprise::emit {
+
+using kernel::Builtin;
+using kernel::ScalarOp;
+using kernel::SubgroupOp;
+
+namespace {
+
+/// One operand class of a row: a core opcode, a GLSL.std.450 number, or neither.
+struct RowCode {
+  enum Kind : uint8_t { None, Core, Ext } kind;
+  uint32_t number;
+};
+struct RowCodes {
+  RowCode by_float, by_signed, by_unsigned, by_bool;
+};
+
+constexpr std::array kRows = {
+#define SPV(opcode)       \
+  RowCode {               \
+    RowCode::Core, opcode \
+  }
+#define EXT(number)      \
+  RowCode {              \
+    RowCode::Ext, number \
+  }
+#define NOSPV        \
+  RowCode {          \
+    RowCode::None, 0 \
+  }
+#define SCALAR_OP(name, arity, operands, result, cost, expanded, ulp, abs, on_float, on_signed, \
+                  on_unsigned, on_bool, cuda_float, cuda_int)                                   \
+  RowCodes{on_float, on_signed, on_unsigned, on_bool},
+#include "codegen/kernel/scalar_ops.def"
+#undef SCALAR_OP
+#undef SPV
+#undef EXT
+#undef NOSPV
+};
+
+bool is_float(kernel::Ty t) {
+  return t == kernel::Ty::F16 || t == kernel::Ty::F32 || t == kernel::Ty::F64;
+}
+
+bool is_signed(kernel::Ty t) {
+  return t == kernel::Ty::I32 || t == kernel::Ty::I64;
+}
+
+RowCode code_for(ScalarOp op, kernel::Ty t) {
+  const RowCodes& row = kRows[static_cast<size_t>(op)];
+  if (t == kernel::Ty::Bool) return row.by_bool;
+  if (is_float(t)) return row.by_float;
+  return is_signed(t) ? row.by_signed : row.by_unsigned;
+}
+
+/// Instructions that a driver may contract or reassociate unless told not to.
+bool may_contract(uint32_t opcode) {
+  return opcode == spv::OpFAdd || opcode == spv::OpFSub || opcode == spv::OpFMul ||
+         opcode == spv::OpFDiv || opcode == spv::OpFNegate;
+}
+
+uint64_t float_bits(kernel::Ty t, double v) {
+  if (t == kernel::Ty::F16) return float_to_f16(static_cast<float>(v));
+  if (t == kernel::Ty::F32) return std::bit_cast<uint32_t>(static_cast<float>(v));
+  return std::bit_cast<uint64_t>(v);
+}
+
+}  // namespace
+
+Id SpirvEmitter::type(Type t) {
+  const auto scalar = [&]() -> Id {
+    switch (t.ty) {
+      case Ty::Void:
+        return m_.void_type();
+      case Ty::Bool:
+        return m_.bool_type();
+      case Ty::I32:
+      case Ty::U32:
+        return m_.int_type(32, t.ty == Ty::I32);
+      case Ty::I64:
+      case Ty::U64:
+        m_.capability(spv::CapabilityInt64);
+        return m_.int_type(64, t.ty == Ty::I64);
+      case Ty::F16:
+        m_.capability(spv::CapabilityFloat16);
+        return m_.float_type(16);
+      case Ty::F32:
+        return m_.float_type(32);
+      case Ty::F64:
+        m_.capability(spv::CapabilityFloat64);
+        return m_.float_type(64);
+      case Ty::I8:
+      case Ty::U8:
+      case Ty::I16:
+      case Ty::U16:
+      case Ty::BF16:
+        break;  // check_types() refuses them in registers
+    }
+    return 0;
+  };
+  return m_.vector_type(scalar(), t.lanes);
+}
+
+Id SpirvEmitter::constant(Type t, uint64_t bits) {
+  const Id scalar_type = type(t.ty, 1);
+  Id scalar = 0;
+  if (t.ty == Ty::Bool) {
+    scalar = m_.constant_bool(bits != 0);
+  } else {
+    const uint32_t words[] = {static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)};
+    const size_t count = kernel::byte_size(t.ty) == 8 ? 2 : 1;
+    scalar = m_.constant(scalar_type, std::span(words, count));
+  }
+  if (t.lanes == 1) return scalar;
+  const std::vector<Id> lanes(t.lanes, scalar);
+  return m_.constant_composite(type(t), lanes);
+}
+
+Id SpirvEmitter::number(Type t, double v) {
+  if (is_float(t.ty)) return constant(t, float_bits(t.ty, v));
+  return constant(t, static_cast<uint64_t>(static_cast<int64_t>(v)));
+}
+
+Result<Id> SpirvEmitter::scalar(const Inst& i) {
+  const auto op = static_cast<ScalarOp>(i.imm);
+  const Ty operand = arg_type(i, i.args.size() - 1).ty;
+  const RowCode code = code_for(op, operand);
+  Words operands;
+  for (size_t n = 0; n < i.args.size(); ++n) operands.push_back(arg(i, n));
+  switch (code.kind) {
+    case RowCode::Core: {
+      const Id v = m_.value(static_cast<spv::Op>(code.number), type(i.type), operands);
+      if (k_.contraction == kernel::Contraction::Off && may_contract(code.number)) {
+        m_.decorate(v, spv::DecorationNoContraction);
+      }
+      return v;
+    }
+    case RowCode::Ext:
+      operands.insert(operands.begin(), {m_.glsl(), code.number});
+      return m_.value(spv::OpExtInst, type(i.type), operands);
+    case RowCode::None:
+      break;
+  }
+  return internal_error("SPIR-V emitter: kernel " + k_.name + ": " +
+                        std::string(kernel::row(op).name) + " on " + str(arg_type(i, 0)) +
+                        " must be expanded before it is emitted");
+}
+
+/// True where the float is NaN, by its bits: drivers may assume that there are none.
+Id SpirvEmitter::is_nan(Id v, Type t) {
+  const bool wide = t.ty == Ty::F64;
+  Type bits_type{wide ? Ty::U64 : Ty::U32, t.lanes};
+  if (t.ty == Ty::F16) v = m_.value(spv::OpFConvert, type(Ty::F32, t.lanes), {v});
+  const Id bits = m_.value(spv::OpBitcast, type(bits_type), {v});
+  const Id magnitude =
+      m_.value(spv::OpBitwiseAnd, type(bits_type),
+               {bits, constant(bits_type, wide ? 0x7FFFFFFFFFFFFFFFU : 0x7FFFFFFFU)});
+  const Id infinity = constant(bits_type, wide ? 0x7FF0000000000000U : 0x7F800000U);
+  return m_.value(spv::OpUGreaterThan, type(Ty::Bool, t.lanes), {magnitude, infinity});
+}
+
+/// Truncates; out of range saturates, NaN gives 0.
+Id SpirvEmitter::float_to_int(Id v, Type from, Ty to) {
+  if (from.ty == Ty::F16) {
+    v = m_.value(spv::OpFConvert, type(Ty::F32, from.lanes), {v});
+    from.ty = Ty::F32;
+  }
+  const Type to_type{to, from.lanes};
+  const Id booleans = type(Ty::Bool, from.lanes);
+  const int width = 8 * kernel::byte_size(to);
+  const double limit = std::ldexp(1.0, is_signed(to) ? width - 1 : width);
+  const uint64_t ones = width == 64 ? ~uint64_t{0} : 0xFFFFFFFFU;
+  const uint64_t most = is_signed(to) ? ones >> 1 : ones;
+  const uint64_t least = is_signed(to) ? most + 1 : 0;
+  const Id above = m_.value(spv::OpFOrdGreaterThanEqual, booleans, {v, number(from, limit)});
+  const double low_limit = is_signed(to) ? -limit : 0.0;
+  const Id below = m_.value(spv::OpFOrdLessThan, booleans, {v, number(from, low_limit)});
+  const Id outside = m_.value(spv::OpLogicalOr, booleans, {above, below});
+  const Id nan = is_nan(v, from);
+  const Id bad = m_.value(spv::OpLogicalOr, booleans, {outside, nan});
+  // The conversion is undefined outside of the range: it only sees values inside.
+  const Id inside = select(bad, number(from, 0), v, from);
+  const Id truncated =
+      m_.value(is_signed(to) ? spv::OpConvertFToS : spv::OpConvertFToU, type(to_type), {inside});
+  const Id high = select(above, constant(to_type, most), truncated, to_type);
+  const Id low = select(below, constant(to_type, least), high, to_type);
+  return select(nan, constant(to_type, 0), low, to_type);
+}
+
+Id SpirvEmitter::convert_ints(Id v, Type from, Ty to) {
+  const int before = kernel::byte_size(from.ty), after = kernel::byte_size(to);
+  const Id out = type(to, from.lanes);
+  if (before == after) return m_.value(spv::OpBitcast, out, {v});
+  if (is_signed(from.ty) || after < before) return m_.value(spv::OpSConvert, out, {v});
+  const Id wide = m_.value(spv::OpUConvert, type(Ty::U64, from.lanes), {v});
+  return to == Ty::U64 ? wide : m_.value(spv::OpBitcast, out, {wide});
+}
+
+Id SpirvEmitter::convert(Id v, Type from, Ty to) {
+  if (from.ty == to) return v;
+  const Type to_type{to, from.lanes};
+  if (from.ty == Ty::Bool) return select(v, number(to_type, 1), number(to_type, 0), to_type);
+  if (to == Ty::Bool) {
+    const auto differs = is_float(from.ty) ? spv::OpFUnordNotEqual : spv::OpINotEqual;
+    return m_.value(differs, type(to_type), {v, number(from, 0)});
+  }
+  if (is_float(from.ty) && is_float(to)) return m_.value(spv::OpFConvert, type(to_type), {v});
+  if (is_float(from.ty)) return float_to_int(v, from, to);
+  if (is_float(to)) {
+    const auto op = is_signed(from.ty) ? spv::OpConvertSToF : spv::OpConvertUToF;
+    return m_.value(op, type(to_type), {v});
+  }
+  return convert_ints(v, from, to);
+}
+
+Id SpirvEmitter::builtin(const Inst& i) {
+  struct Source {
+    spv::BuiltIn builtin;
+    bool vector, subgroup;
+  };
+  const auto source = [&]() -> Source {
+    switch (static_cast<Builtin>(i.imm & 0xFF)) {
+      case Builtin::GlobalId:
+        return {spv::BuiltInGlobalInvocationId, true, false};
+      case Builtin::LocalId:
+        return {spv::BuiltInLocalInvocationId, true, false};
+      case Builtin::LocalIndex:
+        return {spv::BuiltInLocalInvocationIndex, false, false};
+      case Builtin::WorkgroupId:
+        return {spv::BuiltInWorkgroupId, true, false};
+      case Builtin::NumWorkgroups:
+        return {spv::BuiltInNumWorkgroups, true, false};
+      case Builtin::SubgroupLane:
+        return {spv::BuiltInSubgroupLocalInvocationId, false, true};
+      case Builtin::SubgroupSize:
+        return {spv::BuiltInSubgroupSize, false, true};
+      case Builtin::SubgroupIndex:
+        return {spv::BuiltInSubgroupId, false, true};
+    }
+    return {spv::BuiltInMax, false, false};
+  };
+  const Source s = source();
+  const Id u32 = m_.int_type(32, false);
+  const Id t = s.vector ? m_.vector_type(u32, 3) : u32;
+  if (s.subgroup) m_.capability(spv::CapabilityGroupNonUniform);
+  auto [it, is_new] = builtins_.try_emplace(s.builtin, 0);
+  if (is_new) {
+    it->second = m_.global(m_.pointer_type(spv::StorageClassInput, t), spv::StorageClassInput);
+    m_.decorate(it->second, spv::DecorationBuiltIn, {static_cast<uint32_t>(s.builtin)});
+  }
+  const Id v = m_.value(spv::OpLoad, t, {it->second});
+  if (!s.vector) return v;
+  const auto component = static_cast<uint32_t>(i.imm >> 8);
+  return m_.value(spv::OpCompositeExtract, u32, {v, component});
+}
+
+Result<Id> SpirvEmitter::subgroup_reduce(SubgroupOp op, Id v, Type t) {
+  struct Codes {
+    spv::Op on_float, on_signed, on_unsigned;
+  };
+  const auto codes = [&]() -> Codes {
+    switch (op) {
+      case SubgroupOp::Add:
+        return {spv::OpGroupNonUniformFAdd, spv::OpGroupNonUniformIAdd, spv::OpGroupNonUniformIAdd};
+      case SubgroupOp::Max:
+        return {spv::OpGroupNonUniformFMax, spv::OpGroupNonUniformSMax, spv::OpGroupNonUniformUMax};
+      case SubgroupOp::Min:
+        return {spv::OpGroupNonUniformFMin, spv::OpGroupNonUniformSMin, spv::OpGroupNonUniformUMin};
+      case SubgroupOp::Shuffle:
+      case SubgroupOp::ShuffleXor:
+      case SubgroupOp::Broadcast:
+        break;
+    }
+    return {spv::OpNop, spv::OpNop, spv::OpNop};
+  };
+  if (t.ty == Ty::Bool) {
+    return unsupported("SPIR-V emitter: kernel " + k_.name +
+                       ": subgroup reduction of bool; convert it to u32 first");
+  }
+  const Codes c = codes();
+  const spv::Op code = is_float(t.ty) ? c.on_float : is_signed(t.ty) ? c.on_signed : c.on_unsigned;
+  m_.capability(spv::CapabilityGroupNonUniformArithmetic);
+  return m_.value(code, type(t),
+                  {m_.constant_u32(spv::ScopeSubgroup), spv::GroupOperationReduce, v});
+}
+
+Result<Id> SpirvEmitter::subgroup(const Inst& i) {
+  const auto op = static_cast<SubgroupOp>(i.imm);
+  m_.capability(spv::CapabilityGroupNonUniform);
+  const auto exchange = [&](spv::Op code, spv::Capability capability) {
+    m_.capability(capability);
+    const Id lane = convert(arg(i, 1), arg_type(i, 1), Ty::U32);
+    return m_.value(code, type(i.type), {m_.constant_u32(spv::ScopeSubgroup), arg(i, 0), lane});
+  };
+  switch (op) {
+    case SubgroupOp::Add:
+    case SubgroupOp::Max:
+    case SubgroupOp::Min:
+      return subgroup_reduce(op, arg(i, 0), i.type);
+    case SubgroupOp::Shuffle:
+      return exchange(spv::OpGroupNonUniformShuffle, spv::CapabilityGroupNonUniformShuffle);
+    case SubgroupOp::ShuffleXor:
+      return exchange(spv::OpGroupNonUniformShuffleXor, spv::CapabilityGroupNonUniformShuffle);
+    case SubgroupOp::Broadcast: {
+      // A shuffle with a constant lane: one capability less, and lavapipe is 30 times faster at it.
+      const Inst& lane = k_.insts[static_cast<size_t>(i.args[1].id)];
+      m_.capability(spv::CapabilityGroupNonUniformShuffle);
+      return m_.value(spv::OpGroupNonUniformShuffle, type(i.type),
+                      {m_.constant_u32(spv::ScopeSubgroup), arg(i, 0),
+                       m_.constant_u32(static_cast<uint32_t>(lane.imm))});
+    }
+  }
+  return internal_error("SPIR-V emitter: unknown subgroup operation in kernel " + k_.name);
+}
+
+}  // namespace reprise::emit
