@@ -1,0 +1,106 @@
+#include "runtime/base/dtype.h"
+
+#include <array>
+#include <bit>
+
+namespace reprise {
+namespace {
+
+struct Row {
+  std::string_view name;
+  uint8_t size;
+};
+
+constexpr std::array<Row, 15> kRows{{{"invalid", 0},
+                                     {"float32", 4},
+                                     {"float16", 2},
+                                     {"bfloat16", 2},
+                                     {"float64", 8},
+                                     {"int8", 1},
+                                     {"uint8", 1},
+                                     {"int16", 2},
+                                     {"uint16", 2},
+                                     {"int32", 4},
+                                     {"uint32", 4},
+                                     {"int64", 8},
+                                     {"uint64", 8},
+                                     {"bool", 1},
+                                     {"string", 0}}};
+
+const Row& row(DType t) {
+  const auto i = static_cast<size_t>(t);
+  return i < kRows.size() ? kRows[i] : kRows[0];
+}
+
+}  // namespace
+
+size_t size_of(DType t) {
+  return row(t).size;
+}
+
+std::string_view name_of(DType t) {
+  return row(t).name;
+}
+
+std::optional<DType> dtype_from_name(std::string_view name) {
+  for (size_t i = 1; i < kRows.size(); ++i) {
+    if (kRows[i].name == name) return static_cast<DType>(i);
+  }
+  return std::nullopt;
+}
+
+bool is_float(DType t) {
+  return t == DType::F32 || t == DType::F16 || t == DType::BF16 || t == DType::F64;
+}
+
+bool is_int(DType t) {
+  return t >= DType::I8 && t <= DType::U64;
+}
+
+bool is_signed_int(DType t) {
+  return t == DType::I8 || t == DType::I16 || t == DType::I32 || t == DType::I64;
+}
+
+float f16_to_float(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000u) << 16;
+  const uint32_t exponent = (bits >> 10) & 0x1fu;
+  const uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 0x1f) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent != 0) {
+    return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+  }
+  // Zero and subnormals: mantissa * 2^-24 is exact.
+  const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+}
+
+uint16_t float_to_f16(float v) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v);
+  const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) {
+    // Quiet, so that a NaN whose payload lies in the dropped bits does not become infinity.
+    return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
+  }
+  if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // >= 65520
+  if (magnitude < 0x38800000u) {  // below 2^-14: subnormal half
+    // Adding 0.5 aligns the unit of the sum's last place with 2^-24 and rounds to nearest even.
+    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
+    return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(sum) - 0x3f000000u));
+  }
+  const uint32_t odd = (magnitude >> 13) & 1u;
+  const uint32_t rounded = magnitude - (112u << 23) + 0xfffu + odd;
+  return static_cast<uint16_t>(sign | (rounded >> 13));
+}
+
+float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+uint16_t float_to_bf16(float v) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
+  return static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+}  // namespace reprise

@@ -1,0 +1,11 @@
+// Ranges of expressions. Inside of Expr, not for others.
+#pragma once
+
+#include "runtime/base/expr_rep.h"
+
+namespace reprise {
+
+/// Whether 0 <= a < b for all symbol values in their ranges.
+bool proven_within(const Expr& a, const Expr& b, const SymbolRanges& ranges);
+
+}  // namespace reprise

@@ -1,0 +1,97 @@
+// Inside of Expr, shared by its source files. Not for others.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/expr.h"
+
+namespace reprise {
+
+struct Atom::Operands {
+  Expr lhs, rhs;
+  uint64_t hash = 0;
+};
+
+struct Term::Product {
+  std::vector<Atom> atoms;
+  uint64_t hash = 0;
+  uint32_t size = 0;   // atoms in this product and everything below it
+  uint32_t depth = 0;  // nesting of operations
+};
+
+struct Expr::Rep {
+  std::vector<Term> terms;
+  uint64_t hash = 0;  // of the terms, without the constant
+  uint32_t size = 0;
+  uint32_t depth = 0;
+  bool has_mod = false;  // a term is a Mod times a number
+  bool has_div = false;  // a term contains a FloorDiv
+  bool overflow = false;
+};
+
+/// Construction of normal forms from parts that are in normal form.
+struct ExprAccess {
+  static constexpr uint32_t kMaxSize = 1024;
+  static constexpr uint32_t kMaxDepth = 64;
+
+  static Atom symbol_atom(SymbolId id);
+  static Atom atom(Atom::Kind kind, Expr lhs, Expr rhs);
+  static std::shared_ptr<const Term::Product> product(std::vector<Atom> sorted_atoms);
+  static Expr single(const Term& t);
+  /// Terms must be sorted and distinct, with coefficients other than 0.
+  static Expr make(std::vector<Term> terms, int64_t constant);
+  static Expr with_constant(const Expr& e, int64_t constant);
+  static const Expr::Rep* rep(const Expr& e) { return e.rep_.get(); }
+  static const Atom::Operands* operands(const Atom& a) { return a.operands_.get(); }
+
+  // Total orders; 0 means equal.
+  static int compare(const Expr& a, const Expr& b);
+  static int compare(const Atom& a, const Atom& b);
+  /// Graded lexicographic (a monomial order, which exact division relies on): negative when a is
+  /// the higher one.
+  static int compare(const Term::Product& a, const Term::Product& b);
+};
+
+/// dividend = quotient * divisor + remainder as polynomials, splitting off every term that the
+/// divisor's leading term divides.
+struct PolynomialDivision {
+  Expr quotient, remainder;
+};
+PolynomialDivision divide_polynomial(const Expr& dividend, const Expr& divisor);
+
+// With ranges (null: nothing is known of any symbol).
+Expr floordiv_in(const Expr& a, const Expr& b, const SymbolRanges* ranges);
+Expr mod_in(const Expr& a, const Expr& b, const SymbolRanges* ranges);
+Expr min_max_in(Atom::Kind kind, const Expr& a, const Expr& b, const SymbolRanges* ranges);
+Interval bounds_in(const Expr& e, const SymbolRanges* ranges);
+
+inline uint64_t mix(uint64_t h, uint64_t v) {
+  h ^= v + 0x9e3779b97f4a7c15u + (h << 6) + (h >> 2);
+  h *= 0xff51afd7ed558ccdu;
+  return h ^ (h >> 32);
+}
+
+/// Floored division; divisor not 0, and not INT64_MIN / -1.
+inline int64_t floor_div(int64_t a, int64_t b) {
+  const int64_t q = a / b;
+  return a % b != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
+}
+inline int64_t floor_mod(int64_t a, int64_t b) {
+  const int64_t r = b == -1 ? 0 : a % b;
+  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+}
+/// Largest common divisor of the magnitudes; INT64_MIN counts as 2^62, which divides it.
+inline int64_t gcd_of(int64_t a, int64_t b) {
+  const auto magnitude = [](int64_t v) {
+    return v == std::numeric_limits<int64_t>::min() ? int64_t{1} << 62 : (v < 0 ? -v : v);
+  };
+  a = magnitude(a);
+  b = magnitude(b);
+  while (b != 0) a = std::exchange(b, a % b);
+  return a;
+}
+
+}  // namespace reprise

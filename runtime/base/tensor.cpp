@@ -1,0 +1,76 @@
+#include "runtime/base/tensor.h"
+
+namespace reprise {
+namespace {
+
+int64_t product(std::span<const int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+}  // namespace
+
+Result<int64_t> checked_element_count(std::span<const int64_t> dims, DType dtype) {
+  constexpr int64_t kMax = int64_t{1} << 40;
+  int64_t n = 1;
+  bool empty = false;
+  bool too_large = false;
+  for (int64_t d : dims) {
+    if (d < 0) {
+      return invalid_model("dimension " + std::to_string(d) + " of " + describe(dtype, dims) +
+                           " is negative");
+    }
+    if (d == 0) {
+      empty = true;
+    } else if (n > kMax / d) {
+      too_large = true;
+    } else {
+      n *= d;
+    }
+  }
+  if (empty) return int64_t{0};
+  const auto element = static_cast<int64_t>(size_of(dtype));
+  if (too_large || (element > 0 && n > kMax / element)) {
+    return invalid_model(describe(dtype, dims) + " is larger than 2^40 bytes or elements");
+  }
+  return n;
+}
+
+HostTensor::HostTensor(DType dtype, std::vector<int64_t> dims)
+    : dtype_(dtype), dims_(std::move(dims)), count_(product(dims_)) {
+  const auto n = static_cast<size_t>(count_);
+  storage_ = std::make_shared<std::vector<std::byte>>(n * size_of(dtype));
+  bytes_ = {storage_->data(), storage_->size()};
+  if (dtype == DType::String) strings_ = std::make_shared<std::vector<std::string>>(n);
+}
+
+HostTensor HostTensor::borrow(DType dtype, std::vector<int64_t> dims,
+                              std::span<const std::byte> bytes, std::shared_ptr<const void> owner) {
+  HostTensor t;
+  t.dtype_ = dtype;
+  t.dims_ = std::move(dims);
+  t.count_ = product(t.dims_);
+  t.bytes_ = bytes;
+  t.owner_ = std::move(owner);
+  return t;
+}
+
+HostTensor HostTensor::reshaped(std::vector<int64_t> dims) const {
+  HostTensor t = *this;
+  assert(product(dims) == count_);
+  t.dims_ = std::move(dims);
+  return t;
+}
+
+std::string describe(DType dtype, std::span<const int64_t> dims) {
+  std::string s(name_of(dtype));
+  s += '[';
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i) s += ',';
+    s += std::to_string(dims[i]);
+  }
+  return s + ']';
+}
+
+}  // namespace reprise
