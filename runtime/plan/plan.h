@@ -51,11 +51,19 @@ struct SymbolSource {
   int32_t axis = 0;
 };
 
+/// Two dims that the compiler could neither prove equal nor tell apart: a run in which they differ
+/// is refused as InvalidInput.
+struct DimGuard {
+  Expr a, b;
+  std::string node;  // the model's node that needs it
+};
+
 struct Interface {
   std::vector<Symbol> symbols;
   std::vector<SymbolSource> sources;  // parallel to symbols
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
+  std::vector<DimGuard> equal_dims;
 };
 
 /// A recorded recipe from raw weights to what kernels read; run at load (decision 9).
