@@ -23,8 +23,8 @@ struct OpenedDevice {
   std::string note;  // why "auto" took this device; empty otherwise
 };
 
-/// `id`: "auto", "host", "vulkan", "vulkan:1". "auto" takes the best usable device that is not a
-/// CPU in disguise if there is one, then a CPU-type device, then the host. A backend without a
+/// `id`: "auto", "host", "vulkan", "vulkan:1". "auto" takes the best usable device (a GPU before a
+/// CPU-type device, then the host) and says which in `note`. A backend without a
 /// number is its best usable device. A borrowed Vulkan device in `options` is opened by "vulkan".
 /// Unknown names are Code::Usage, unusable devices Code::Device with the reason.
 Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options = {});

@@ -92,6 +92,9 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
+  /// A buffer of the application on this same device, used in place and never freed here: a
+  /// VkBuffer with transfer and device-address usage.
+  virtual Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) = 0;
   /// Creates all kernels, in parallel where the driver profits (threads end before it returns).
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) = 0;
@@ -111,6 +114,14 @@ struct BorrowedVulkan {
   void* device = nullptr;
   void* queue = nullptr;
   uint32_t queue_family = 0;
+  // What the application enabled when it created the device, beyond bufferDeviceAddress, which is
+  // always needed. A feature that is not stated is not used.
+  bool int64 = false;      // shaderInt64
+  bool float16 = false;    // shaderFloat16
+  bool storage8 = false;   // storageBuffer8BitAccess and shaderInt8
+  bool storage16 = false;  // storageBuffer16BitAccess and shaderInt16
+  // Called around each queue submission, so that the application can submit to the queue as well.
+  std::function<void()> lock_queue, unlock_queue;
 };
 
 struct BackendOptions {

@@ -1,0 +1,72 @@
+#include "backends/vulkan/device.h"
+#include "backends/vulkan/vulkan.h"
+
+namespace reprise::vulkan {
+namespace {
+
+std::vector<DeviceInfo> none(std::string reason) {
+  DeviceInfo info;
+  info.id = "vulkan";
+  info.name = "no Vulkan device";
+  info.kind = "other";
+  info.reason = std::move(reason);
+  info.facts.api = Api::Vulkan;
+  return {info};
+}
+
+class VulkanBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "vulkan"; }
+
+  std::vector<DeviceInfo> devices() override {
+    auto instance = Instance::create(false, {});
+    if (!instance.ok()) return none(instance.status().message());
+    auto handles = (*instance)->physical_devices();
+    if (!handles.ok()) return none(handles.status().message());
+    std::vector<DeviceInfo> all;
+    for (size_t i = 0; i < handles->size(); ++i)
+      all.push_back(PhysicalDevice::query(**instance, (*handles)[i], i).info);
+    if (all.empty()) {
+      return none(
+          "the Vulkan loader found no device; install a driver for the GPU (Debian: "
+          "mesa-vulkan-drivers, or the vendor's)");
+    }
+    return all;
+  }
+
+  Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options) override {
+    return vulkan::open(index, options);
+  }
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
+                                     const TableHook& hook) {
+  PhysicalDevice physical;
+  std::shared_ptr<Instance> instance;
+  if (options.vulkan.device) {
+    RP_ASSIGN(instance, Instance::borrow(options.vulkan));
+    physical = PhysicalDevice::query(
+        *instance, static_cast<VkPhysicalDevice>(options.vulkan.physical_device), 0);
+    physical.info.id = "vulkan";
+  } else {
+    RP_ASSIGN(instance, Instance::create(options.validation, options.log));
+    RP_ASSIGN(auto handles, instance->physical_devices());
+    if (index >= handles.size()) {
+      return Status(Code::Usage, "there is no device vulkan:" + std::to_string(index) + "; found " +
+                                     std::to_string(handles.size()) + " Vulkan devices");
+    }
+    physical = PhysicalDevice::query(*instance, handles[index], index);
+  }
+  RP_ASSIGN(std::unique_ptr<Device> device,
+            VulkanDevice::create(std::move(instance), std::move(physical), options, hook));
+  return device;
+}
+
+Backend& backend() {
+  static VulkanBackend b;
+  return b;
+}
+
+}  // namespace reprise::vulkan

@@ -1,0 +1,179 @@
+#include "backends/vulkan/device.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "backends/vulkan/recording.h"
+
+namespace reprise::vulkan {
+namespace {
+
+constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
+
+Status out_of_range(const Buffer& b, uint64_t offset, uint64_t bytes) {
+  if (offset <= b.size() && bytes <= b.size() - offset) return {};
+  return {Code::Usage, "a transfer of " + std::to_string(bytes) + " bytes at offset " +
+                           std::to_string(offset) + " leaves a buffer of " +
+                           std::to_string(b.size()) + " bytes"};
+}
+
+Status create_device(Driver& d) {
+  FeatureChain features;
+  d.physical.query_features(*d.instance, features);
+  PhysicalDevice::keep_used(features);
+  const float priority = 1.0F;
+  VkDeviceQueueCreateInfo queue{};
+  queue.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+  queue.queueFamilyIndex = d.physical.queue_family;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+  info.pNext = &features.core;
+  info.queueCreateInfoCount = 1;
+  info.pQueueCreateInfos = &queue;
+  info.enabledExtensionCount = static_cast<uint32_t>(d.physical.extensions.size());
+  info.ppEnabledExtensionNames = d.physical.extensions.data();
+  RP_TRY(d.check(d.instance->fn().create_device(d.physical.handle, &info, nullptr, &d.device),
+                 "vkCreateDevice"));
+  d.owned = true;
+  d.queue_family = d.physical.queue_family;
+  return {};
+}
+
+void adopt_device(Driver& d, const BorrowedVulkan& b) {
+  d.device = static_cast<VkDevice>(b.device);
+  d.queue = static_cast<VkQueue>(b.queue);
+  d.queue_family = b.queue_family;
+  d.lock_queue = b.lock_queue;
+  d.unlock_queue = b.unlock_queue;
+  DeviceFacts& f = d.physical.info.facts;
+  f.int64 = f.int64 && b.int64;
+  f.float16 = f.float16 && b.float16;
+  f.storage8 = f.storage8 && b.storage8;
+  f.storage16 = f.storage16 && b.storage16;
+  d.physical.min_subgroup_size = d.physical.max_subgroup_size = 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Instance> instance,
+                                                           PhysicalDevice physical,
+                                                           const BackendOptions& options,
+                                                           const TableHook& hook) {
+  if (!physical.info.usable) {
+    return Status(Code::Device, physical.info.id + " (" + physical.info.name +
+                                    ") cannot be used: " + physical.info.reason);
+  }
+  auto d = std::make_shared<Driver>();
+  d->instance = std::move(instance);
+  d->physical = std::move(physical);
+  d->log = options.log;
+  d->instance->fn().memory_properties(d->physical.handle, &d->memory);
+  if (options.vulkan.device) {
+    adopt_device(*d, options.vulkan);
+  } else {
+    RP_TRY(create_device(*d));
+  }
+  d->instance->load_device_table(d->device, d->vk);
+  if (hook) hook(d->vk);
+  if (!d->queue) d->vk.vkGetDeviceQueue(d->device, d->queue_family, 0, &d->queue);
+  std::unique_ptr<VulkanDevice> self(new VulkanDevice(std::move(d), options));
+  RP_TRY(self->make_pipeline_layout());
+  RP_TRY(self->make_pipeline_cache());
+  return self;
+}
+
+Result<std::unique_ptr<Buffer>> VulkanDevice::allocate(uint64_t bytes, MemoryUse use) {
+  RP_ASSIGN(std::unique_ptr<Buffer> b, VulkanBuffer::create(driver_, bytes, use));
+  return b;
+}
+
+Result<std::unique_ptr<Buffer>> VulkanDevice::borrow(void* handle, uint64_t bytes) {
+  RP_ASSIGN(std::unique_ptr<Buffer> b, VulkanBuffer::borrow(driver_, handle, bytes));
+  return b;
+}
+
+Result<std::unique_ptr<Recording>> VulkanDevice::record(RecordingDesc desc) {
+  RP_ASSIGN(std::unique_ptr<Recording> r, VulkanRecording::create(driver_, desc));
+  return r;
+}
+
+Status VulkanDevice::staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot) {
+  if (slot) return {};
+  RP_ASSIGN(slot, VulkanBuffer::create(driver_, kStagingBytes, use));
+  return {};
+}
+
+Status VulkanDevice::copy_now(const Buffer& src, uint64_t src_offset, Buffer& dst,
+                              uint64_t dst_offset, uint64_t bytes) {
+  RecordingDesc desc;
+  Command copy;
+  copy.kind = Command::Kind::Copy;
+  copy.src = &src;
+  copy.dst = &dst;
+  copy.src_offset = src_offset;
+  copy.dst_offset = dst_offset;
+  copy.bytes = bytes;
+  Command to_host;
+  to_host.kind = Command::Kind::HostBarrier;
+  desc.commands = {copy, to_host};
+  RP_ASSIGN(auto recording, VulkanRecording::create(driver_, desc));
+  RP_TRY(recording->submit());
+  return recording->wait(std::numeric_limits<uint64_t>::max());
+}
+
+Status VulkanDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
+  RP_TRY(driver_->alive());
+  RP_TRY(out_of_range(dst, offset, bytes.size()));
+  if (dst.mapped()) {
+    if (!bytes.empty())
+      std::memcpy(static_cast<std::byte*>(dst.mapped()) + offset, bytes.data(), bytes.size());
+    return {};
+  }
+  const std::lock_guard lock(staging_mutex_);
+  RP_TRY(staging(MemoryUse::Upload, upload_staging_));
+  for (size_t done = 0; done < bytes.size();) {
+    const size_t part = std::min<size_t>(bytes.size() - done, kStagingBytes);
+    std::memcpy(upload_staging_->mapped(), bytes.data() + done, part);
+    RP_TRY(copy_now(*upload_staging_, 0, dst, offset + done, part));
+    done += part;
+  }
+  return {};
+}
+
+Status VulkanDevice::download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) {
+  RP_TRY(driver_->alive());
+  RP_TRY(out_of_range(src, offset, bytes.size()));
+  if (src.mapped()) {
+    if (!bytes.empty()) {
+      std::memcpy(bytes.data(), static_cast<const std::byte*>(src.mapped()) + offset, bytes.size());
+    }
+    return {};
+  }
+  const std::lock_guard lock(staging_mutex_);
+  RP_TRY(staging(MemoryUse::Readback, readback_staging_));
+  for (size_t done = 0; done < bytes.size();) {
+    const size_t part = std::min<size_t>(bytes.size() - done, kStagingBytes);
+    RP_TRY(copy_now(src, offset + done, *readback_staging_, 0, part));
+    std::memcpy(bytes.data() + done, readback_staging_->mapped(), part);
+    done += part;
+  }
+  return {};
+}
+
+Counters VulkanDevice::counters() const {
+  const AtomicCounters& a = driver_->counters;
+  Counters c;
+  c.submits = a.submits;
+  c.dispatches_recorded = a.dispatches;
+  c.barriers_recorded = a.barriers;
+  c.copies_recorded = a.copies;
+  c.recordings = a.recordings;
+  c.pipelines_created = a.pipelines;
+  c.allocations = a.allocations;
+  return c;
+}
+
+}  // namespace reprise::vulkan

@@ -1,0 +1,57 @@
+// A Vulkan device as the runtime sees it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "backends/vulkan/driver.h"
+#include "backends/vulkan/memory.h"
+#include "backends/vulkan/pipeline_cache.h"
+#include "backends/vulkan/vulkan.h"
+#include "runtime/backend.h"
+
+namespace reprise::vulkan {
+
+class VulkanDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<VulkanDevice>> create(std::shared_ptr<Instance> instance,
+                                                      PhysicalDevice physical,
+                                                      const BackendOptions& options,
+                                                      const TableHook& hook);
+
+  const DeviceInfo& info() const override { return driver_->physical.info; }
+  Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;
+  Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
+      std::span<const plan::KernelCode> code) override;
+  Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
+  Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
+  Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  Counters counters() const override;
+
+ private:
+  VulkanDevice(std::shared_ptr<Driver> driver, const BackendOptions& options)
+      : driver_(std::move(driver)), cache_dir_(options.cache_dir), threads_(options.threads) {}
+  Status make_pipeline_layout();
+  Status make_pipeline_cache();
+  void save_pipeline_cache();
+  CacheKey cache_key() const;
+  Status check_code(const plan::KernelCode& code) const;
+  Result<OwnedPipeline> create_pipeline(const plan::KernelCode& code);
+  /// Copies through a mapped staging buffer and waits.
+  Status copy_now(const Buffer& src, uint64_t src_offset, Buffer& dst, uint64_t dst_offset,
+                  uint64_t bytes);
+  Status staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot);
+
+  std::shared_ptr<Driver> driver_;
+  std::string cache_dir_;
+  unsigned threads_;
+  OwnedPipelineCache cache_;
+  std::mutex cache_mutex_;
+  uint64_t saved_hash_ = 0;  // of the bytes on disk
+  std::mutex staging_mutex_;
+  std::unique_ptr<VulkanBuffer> upload_staging_, readback_staging_;
+};
+
+}  // namespace reprise::vulkan

@@ -1,0 +1,82 @@
+// One open VkDevice: its function table, queue and counters. Everything made from a device holds
+// it, so objects may be destroyed in any order.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "backends/vulkan/facts.h"
+#include "backends/vulkan/instance.h"
+
+namespace reprise::vulkan {
+
+struct AtomicCounters {
+  std::atomic<uint64_t> submits = 0, dispatches = 0, barriers = 0, copies = 0;
+  std::atomic<uint64_t> recordings = 0, pipelines = 0, allocations = 0;
+};
+
+struct Driver {
+  std::shared_ptr<Instance> instance;
+  PhysicalDevice physical;
+  VkPhysicalDeviceMemoryProperties memory{};
+  VkDevice device = VK_NULL_HANDLE;
+  bool owned = false;  // false: the application's device, never destroyed here
+  VolkDeviceTable vk{};
+  VkQueue queue = VK_NULL_HANDLE;
+  uint32_t queue_family = 0;
+  std::mutex queue_mutex;                          // vkQueueSubmit needs external synchronisation
+  std::function<void()> lock_queue, unlock_queue;  // the application's, around its own queue
+  VkPipelineLayout pipeline_layout = VK_NULL_HANDLE;
+  std::atomic<bool> lost = false;
+  std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
+  AtomicCounters counters;
+  Log log;
+
+  Driver() = default;
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+  ~Driver();
+
+  /// Ok, or Code::Device naming the call. Device loss poisons the device.
+  Status check(VkResult r, const char* call);
+  /// An error once the device was lost.
+  Status alive() const;
+  Status submit(VkCommandBuffer commands, VkFence fence);
+};
+
+/// A Vulkan object that its device destroys with the table's function `Destroy`.
+template <typename T, auto Destroy>
+class Owned {
+ public:
+  Owned() = default;
+  Owned(std::shared_ptr<Driver> driver, T handle) : driver_(std::move(driver)), handle_(handle) {}
+  Owned(Owned&& o) noexcept
+      : driver_(std::move(o.driver_)), handle_(std::exchange(o.handle_, VK_NULL_HANDLE)) {}
+  Owned& operator=(Owned&& o) noexcept {
+    std::swap(driver_, o.driver_);
+    std::swap(handle_, o.handle_);
+    return *this;
+  }
+  ~Owned() {
+    if (handle_) (driver_->vk.*Destroy)(driver_->device, handle_, nullptr);
+  }
+  T get() const { return handle_; }
+
+ private:
+  std::shared_ptr<Driver> driver_;
+  T handle_ = VK_NULL_HANDLE;
+};
+
+using OwnedBuffer = Owned<VkBuffer, &VolkDeviceTable::vkDestroyBuffer>;
+using OwnedMemory = Owned<VkDeviceMemory, &VolkDeviceTable::vkFreeMemory>;
+using OwnedPipeline = Owned<VkPipeline, &VolkDeviceTable::vkDestroyPipeline>;
+using OwnedShader = Owned<VkShaderModule, &VolkDeviceTable::vkDestroyShaderModule>;
+using OwnedPipelineCache = Owned<VkPipelineCache, &VolkDeviceTable::vkDestroyPipelineCache>;
+using OwnedCommandPool = Owned<VkCommandPool, &VolkDeviceTable::vkDestroyCommandPool>;
+using OwnedFence = Owned<VkFence, &VolkDeviceTable::vkDestroyFence>;
+using OwnedQueryPool = Owned<VkQueryPool, &VolkDeviceTable::vkDestroyQueryPool>;
+
+}  // namespace reprise::vulkan

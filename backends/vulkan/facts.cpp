@@ -1,0 +1,240 @@
+#include "backends/vulkan/facts.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::vulkan {
+namespace {
+
+DeviceKind kind_of(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return DeviceKind::Cpu;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return DeviceKind::IntegratedGpu;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return DeviceKind::DiscreteGpu;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return DeviceKind::VirtualGpu;
+    default:
+      return DeviceKind::Other;
+  }
+}
+
+const char* kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::Host:
+      return "host";
+    case DeviceKind::Cpu:
+      return "cpu";
+    case DeviceKind::IntegratedGpu:
+      return "integrated-gpu";
+    case DeviceKind::DiscreteGpu:
+      return "discrete-gpu";
+    case DeviceKind::VirtualGpu:
+      return "virtual-gpu";
+    case DeviceKind::Other:
+      return "other";
+  }
+  return "other";
+}
+
+std::string version_str(uint32_t v) {
+  return std::to_string(VK_API_VERSION_MAJOR(v)) + "." + std::to_string(VK_API_VERSION_MINOR(v)) +
+         "." + std::to_string(VK_API_VERSION_PATCH(v));
+}
+
+template <typename T>
+void link(void**& tail, T& s, VkStructureType type) {
+  s.sType = type;
+  s.pNext = nullptr;
+  *tail = &s;
+  tail = &s.pNext;
+}
+
+}  // namespace
+
+bool PhysicalDevice::has(const char* extension) const {
+  return std::find(available_.begin(), available_.end(), extension) != available_.end();
+}
+
+bool PhysicalDevice::offers(uint32_t core_version, const char* extension) const {
+  return properties.apiVersion >= core_version || has(extension);
+}
+
+void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chain) const {
+  chain = {};
+  void* first = nullptr;
+  void** tail = &first;
+  link(tail, chain.core, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  link(tail, chain.storage16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES);
+  if (offers(VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME))
+    link(tail, chain.storage8, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES);
+  if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME))
+    link(tail, chain.float16, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES);
+  if (offers(VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME))
+    link(tail, chain.address, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES);
+  if (offers(VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME))
+    link(tail, chain.memory_model, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES);
+  if (offers(VK_API_VERSION_1_2, VK_EXT_SCALAR_BLOCK_LAYOUT_EXTENSION_NAME)) {
+    link(tail, chain.scalar_layout, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES);
+  }
+  if (offers(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+    link(tail, chain.subgroup_size,
+         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
+  }
+  instance.fn().features2(handle, &chain.core);
+}
+
+void PhysicalDevice::keep_used(FeatureChain& chain) {
+  const VkPhysicalDeviceFeatures all = chain.core.features;
+  chain.core.features = {};
+  chain.core.features.shaderInt64 = all.shaderInt64;
+  chain.core.features.shaderInt16 = all.shaderInt16;
+  chain.core.features.shaderFloat64 = all.shaderFloat64;
+  chain.storage16.storagePushConstant16 = VK_FALSE;
+  chain.storage16.storageInputOutput16 = VK_FALSE;
+  chain.storage8.storagePushConstant8 = VK_FALSE;
+  chain.address.bufferDeviceAddressCaptureReplay = VK_FALSE;
+  chain.address.bufferDeviceAddressMultiDevice = VK_FALSE;
+  chain.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
+}
+
+PhysicalDevice PhysicalDevice::query(const Instance& instance, VkPhysicalDevice handle,
+                                     size_t index) {
+  PhysicalDevice d;
+  d.handle = handle;
+  instance.fn().properties(handle, &d.properties);
+  uint32_t n = 0;
+  std::vector<VkExtensionProperties> extensions;
+  if (instance.fn().device_extensions(handle, nullptr, &n, nullptr) == VK_SUCCESS) {
+    extensions.resize(n);
+    if (instance.fn().device_extensions(handle, nullptr, &n, extensions.data()) < 0) n = 0;
+    extensions.resize(n);
+  }
+  for (const auto& e : extensions) d.available_.emplace_back(e.extensionName);
+
+  d.info.id = "vulkan:" + std::to_string(index);
+  d.info.name = d.properties.deviceName;
+  d.info.facts.api = Api::Vulkan;
+  d.info.facts.kind = kind_of(d.properties.deviceType);
+  d.info.kind = kind_name(d.info.facts.kind);
+  d.info.api = "Vulkan " + version_str(d.properties.apiVersion);
+  d.info.driver_version = d.properties.driverVersion;
+  if (d.properties.apiVersion < VK_API_VERSION_1_1) {
+    d.info.driver = "version " + std::to_string(d.properties.driverVersion);
+    d.info.reason = "the driver offers " + d.info.api + ", 1.1 or newer is needed; update it";
+    return d;
+  }
+  d.fill_identity(instance);
+  d.fill_limits(instance);
+  d.choose_queue(instance);
+  d.fill_features(instance);
+  d.choose_extensions();
+  d.info.usable = d.info.reason.empty();
+  return d;
+}
+
+void PhysicalDevice::fill_identity(const Instance& instance) {
+  VkPhysicalDeviceProperties2 p2{};
+  p2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  void** tail = &p2.pNext;
+  VkPhysicalDeviceIDProperties id{};
+  link(tail, id, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES);
+  VkPhysicalDeviceDriverProperties driver{};
+  if (offers(VK_API_VERSION_1_2, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME))
+    link(tail, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  instance.fn().properties2(handle, &p2);
+  std::memcpy(info.uuid, id.deviceUUID, sizeof(info.uuid));
+  info.driver = driver.driverName[0] == 0
+                    ? "version " + std::to_string(properties.driverVersion)
+                    : std::string(driver.driverName) + " " + driver.driverInfo;
+}
+
+void PhysicalDevice::fill_limits(const Instance& instance) {
+  VkPhysicalDeviceProperties2 p2{};
+  p2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  void** tail = &p2.pNext;
+  VkPhysicalDeviceSubgroupProperties subgroup{};
+  link(tail, subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES);
+  VkPhysicalDeviceMaintenance3Properties maintenance3{};
+  link(tail, maintenance3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
+  VkPhysicalDeviceMaintenance4Properties maintenance4{};
+  if (offers(VK_API_VERSION_1_3, VK_KHR_MAINTENANCE_4_EXTENSION_NAME))
+    link(tail, maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
+  VkPhysicalDeviceSubgroupSizeControlProperties control{};
+  if (offers(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+    link(tail, control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  instance.fn().properties2(handle, &p2);
+
+  DeviceFacts& f = info.facts;
+  const VkPhysicalDeviceLimits& l = properties.limits;
+  const bool in_compute = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  f.subgroup_size = std::max(subgroup.subgroupSize, 1U);
+  f.subgroup_arithmetic =
+      in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT) != 0;
+  f.subgroup_shuffle =
+      in_compute && (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+  f.max_workgroup_invocations = l.maxComputeWorkGroupInvocations;
+  f.max_shared_bytes = l.maxComputeSharedMemorySize;
+  std::copy(std::begin(l.maxComputeWorkGroupCount), std::end(l.maxComputeWorkGroupCount),
+            std::begin(f.max_grid));
+  f.max_push_constant_bytes = l.maxPushConstantsSize;
+  // Kernels address memory by pointer, so maxStorageBufferRange does not bind.
+  f.max_buffer_bytes = maintenance3.maxMemoryAllocationSize;
+  if (maintenance4.maxBufferSize > 0)
+    f.max_buffer_bytes = std::min(f.max_buffer_bytes, maintenance4.maxBufferSize);
+  if ((control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0) {
+    min_subgroup_size = control.minSubgroupSize;
+    max_subgroup_size = control.maxSubgroupSize;
+  }
+}
+
+void PhysicalDevice::fill_features(const Instance& instance) {
+  FeatureChain chain;
+  query_features(instance, chain);
+  DeviceFacts& f = info.facts;
+  f.int64 = chain.core.features.shaderInt64 != VK_FALSE;
+  f.float16 = chain.float16.shaderFloat16 != VK_FALSE;
+  f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
+  f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
+  f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE;
+  if (!f.buffer_address && info.reason.empty()) {
+    info.reason =
+        "the driver does not offer bufferDeviceAddress, which kernels read their tensors through; "
+        "update it or use the host device";
+  }
+  if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
+    min_subgroup_size = max_subgroup_size = 0;
+}
+
+void PhysicalDevice::choose_extensions() {
+  const auto add = [&](uint32_t core_version, const char* name) {
+    if (properties.apiVersion < core_version && has(name)) extensions.push_back(name);
+  };
+  add(VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+  add(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
+  add(VK_API_VERSION_1_2, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME);
+  add(VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
+  add(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
+  add(VK_API_VERSION_1_2, VK_EXT_SCALAR_BLOCK_LAYOUT_EXTENSION_NAME);
+  add(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  // A device that lists this one requires it to be enabled.
+  if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
+}
+
+void PhysicalDevice::choose_queue(const Instance& instance) {
+  uint32_t n = 0;
+  instance.fn().queue_families(handle, &n, nullptr);
+  std::vector<VkQueueFamilyProperties> families(n);
+  instance.fn().queue_families(handle, &n, families.data());
+  for (uint32_t i = 0; i < n; ++i) {
+    if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) == 0) continue;
+    queue_family = i;
+    timestamp_bits = families[i].timestampValidBits;
+    return;
+  }
+  info.reason = "the device has no compute queue";
+}
+
+}  // namespace reprise::vulkan

@@ -1,0 +1,213 @@
+#include "backends/vulkan/instance.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+namespace reprise::vulkan {
+namespace {
+
+constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
+
+// Guards volk's own globals: the loader's entry points and the vkGetDeviceProcAddr that
+// volkLoadDeviceTable reads.
+std::mutex& volk_mutex() {
+  static std::mutex m;
+  return m;
+}
+
+Status load_loader() {
+  const std::lock_guard lock(volk_mutex());
+  if (volkGetInstanceVersion() != 0) return {};
+  if (volkInitialize() == VK_SUCCESS) return {};
+  return {Code::Device,
+          "no Vulkan loader (libvulkan.so.1) on this machine; install it with a driver for the GPU "
+          "(Debian: libvulkan1 and mesa-vulkan-drivers)"};
+}
+
+std::vector<VkExtensionProperties> instance_extensions(const char* layer) {
+  uint32_t n = 0;
+  std::vector<VkExtensionProperties> all;
+  if (vkEnumerateInstanceExtensionProperties(layer, &n, nullptr) != VK_SUCCESS) return all;
+  all.resize(n);
+  if (vkEnumerateInstanceExtensionProperties(layer, &n, all.data()) < 0) n = 0;
+  all.resize(n);
+  return all;
+}
+
+bool has_extension(const std::vector<VkExtensionProperties>& all, const char* name) {
+  return std::any_of(all.begin(), all.end(), [&](const VkExtensionProperties& e) {
+    return std::strcmp(e.extensionName, name) == 0;
+  });
+}
+
+bool has_layer(const char* name) {
+  uint32_t n = 0;
+  if (vkEnumerateInstanceLayerProperties(&n, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkLayerProperties> layers(n);
+  if (vkEnumerateInstanceLayerProperties(&n, layers.data()) < 0) return false;
+  return std::any_of(layers.begin(), layers.end(), [&](const VkLayerProperties& l) {
+    return std::strcmp(l.layerName, name) == 0;
+  });
+}
+
+VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlagBitsEXT,
+                                          VkDebugUtilsMessageTypeFlagsEXT,
+                                          const VkDebugUtilsMessengerCallbackDataEXT* data,
+                                          void* user) {
+  const auto& log = *static_cast<const Log*>(user);
+  if (log && data && data->pMessage) log(std::string("Vulkan validation: ") + data->pMessage);
+  return VK_FALSE;
+}
+
+}  // namespace
+
+std::string name_of(VkResult r) {
+  switch (r) {
+#define NAME(x) \
+  case x:       \
+    return #x
+    NAME(VK_SUCCESS);
+    NAME(VK_NOT_READY);
+    NAME(VK_TIMEOUT);
+    NAME(VK_INCOMPLETE);
+    NAME(VK_ERROR_OUT_OF_HOST_MEMORY);
+    NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    NAME(VK_ERROR_INITIALIZATION_FAILED);
+    NAME(VK_ERROR_DEVICE_LOST);
+    NAME(VK_ERROR_MEMORY_MAP_FAILED);
+    NAME(VK_ERROR_LAYER_NOT_PRESENT);
+    NAME(VK_ERROR_EXTENSION_NOT_PRESENT);
+    NAME(VK_ERROR_FEATURE_NOT_PRESENT);
+    NAME(VK_ERROR_INCOMPATIBLE_DRIVER);
+    NAME(VK_ERROR_TOO_MANY_OBJECTS);
+    NAME(VK_ERROR_INVALID_EXTERNAL_HANDLE);
+    NAME(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS);
+#undef NAME
+    default:
+      return "VkResult " + std::to_string(static_cast<int>(r));
+  }
+}
+
+Status Instance::load_functions(PFN_vkGetInstanceProcAddr get) {
+  bool complete = true;
+  const auto load = [&](auto& pointer, const char* name, bool required = true) {
+    pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(get(handle_, name));
+    complete = complete && (pointer || !required);
+  };
+  load(fn_.destroy_instance, "vkDestroyInstance");
+  load(fn_.enumerate_physical_devices, "vkEnumeratePhysicalDevices");
+  load(fn_.properties, "vkGetPhysicalDeviceProperties");
+  load(fn_.properties2, "vkGetPhysicalDeviceProperties2");
+  load(fn_.features2, "vkGetPhysicalDeviceFeatures2");
+  load(fn_.memory_properties, "vkGetPhysicalDeviceMemoryProperties");
+  load(fn_.queue_families, "vkGetPhysicalDeviceQueueFamilyProperties");
+  load(fn_.device_extensions, "vkEnumerateDeviceExtensionProperties");
+  load(fn_.create_device, "vkCreateDevice");
+  load(fn_.get_device_proc_addr, "vkGetDeviceProcAddr");
+  load(fn_.create_messenger, "vkCreateDebugUtilsMessengerEXT", false);
+  load(fn_.destroy_messenger, "vkDestroyDebugUtilsMessengerEXT", false);
+  if (complete) return {};
+  return {Code::Device, "the Vulkan instance is older than 1.1; update the Vulkan loader"};
+}
+
+Status Instance::create_messenger() {
+  if (!fn_.create_messenger || !fn_.destroy_messenger) return {};
+  VkDebugUtilsMessengerCreateInfoEXT info{};
+  info.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+  info.messageSeverity = VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT |
+                         VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+  info.messageType = VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT |
+                     VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+  info.pfnUserCallback = on_message;
+  info.pUserData = &log_;
+  const VkResult r = fn_.create_messenger(handle_, &info, nullptr, &messenger_);
+  if (r == VK_SUCCESS) return {};
+  return {Code::Device, "vkCreateDebugUtilsMessengerEXT failed: " + name_of(r)};
+}
+
+Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
+  RP_TRY(load_loader());
+  if (volkGetInstanceVersion() < VK_API_VERSION_1_1) {
+    return Status(Code::Device, "the Vulkan loader is older than 1.1; update it");
+  }
+  if (validation && !has_layer(kValidationLayer)) {
+    return unsupported(std::string("the validation layer ") + kValidationLayer +
+                       " is not installed (Debian: vulkan-validationlayers); install it or switch "
+                       "validation off");
+  }
+  VkApplicationInfo app{};
+  app.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
+  app.pEngineName = "reprise";
+  app.apiVersion = std::min<uint32_t>(volkGetInstanceVersion(), VK_API_VERSION_1_3);
+  VkInstanceCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
+  info.pApplicationInfo = &app;
+  std::vector<const char*> extensions;
+  if (validation) {
+    info.enabledLayerCount = 1;
+    info.ppEnabledLayerNames = &kValidationLayer;
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
+  }
+  if (has_extension(instance_extensions(nullptr), VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+    extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+    info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+  }
+  info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
+  info.ppEnabledExtensionNames = extensions.data();
+
+  auto self = std::shared_ptr<Instance>(new Instance);
+  self->log_ = std::move(log);
+  const VkResult r = vkCreateInstance(&info, nullptr, &self->handle_);
+  if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
+    return Status(
+        Code::Device,
+        "no Vulkan driver is installed (Debian: mesa-vulkan-drivers, or the GPU vendor's)");
+  }
+  if (r != VK_SUCCESS) return Status(Code::Device, "vkCreateInstance failed: " + name_of(r));
+  self->owned_ = true;
+  RP_TRY(self->load_functions(vkGetInstanceProcAddr));
+  if (validation) RP_TRY(self->create_messenger());
+  return self;
+}
+
+Result<std::shared_ptr<Instance>> Instance::borrow(const BorrowedVulkan& borrowed) {
+  if (!borrowed.instance || !borrowed.physical_device || !borrowed.queue) {
+    return Status(Code::Usage,
+                  "a borrowed Vulkan device needs its instance, physical device and queue as well");
+  }
+  auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(borrowed.get_instance_proc_addr);
+  if (!get) {
+    RP_TRY(load_loader());
+    get = vkGetInstanceProcAddr;
+  }
+  auto self = std::shared_ptr<Instance>(new Instance);
+  self->handle_ = static_cast<VkInstance>(borrowed.instance);
+  RP_TRY(self->load_functions(get));
+  return self;
+}
+
+Instance::~Instance() {
+  if (messenger_) fn_.destroy_messenger(handle_, messenger_, nullptr);
+  if (owned_ && fn_.destroy_instance) fn_.destroy_instance(handle_, nullptr);
+}
+
+Result<std::vector<VkPhysicalDevice>> Instance::physical_devices() const {
+  uint32_t n = 0;
+  VkResult r = fn_.enumerate_physical_devices(handle_, &n, nullptr);
+  std::vector<VkPhysicalDevice> all(n);
+  if (r == VK_SUCCESS && n > 0) r = fn_.enumerate_physical_devices(handle_, &n, all.data());
+  if (r < 0) return Status(Code::Device, "vkEnumeratePhysicalDevices failed: " + name_of(r));
+  all.resize(n);
+  return all;
+}
+
+void Instance::load_device_table(VkDevice device, VolkDeviceTable& table) const {
+  const std::lock_guard lock(volk_mutex());
+  const PFN_vkGetDeviceProcAddr saved = vkGetDeviceProcAddr;
+  vkGetDeviceProcAddr = fn_.get_device_proc_addr;
+  volkLoadDeviceTable(&table, device);
+  vkGetDeviceProcAddr = saved;
+}
+
+}  // namespace reprise::vulkan

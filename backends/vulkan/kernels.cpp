@@ -1,0 +1,158 @@
+// Pipelines: made in parallel, through the driver's pipeline cache.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "backends/vulkan/device.h"
+#include "backends/vulkan/recording.h"
+#include "runtime/package/package.h"
+
+namespace reprise::vulkan {
+namespace {
+
+constexpr uint32_t kSpirvMagic = 0x07230203;
+constexpr size_t kSpirvHeaderWords = 5;
+
+}  // namespace
+
+Status VulkanDevice::make_pipeline_layout() {
+  const VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(uint64_t)};
+  VkPipelineLayoutCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  info.pushConstantRangeCount = 1;
+  info.pPushConstantRanges = &range;
+  return driver_->check(driver_->vk.vkCreatePipelineLayout(driver_->device, &info, nullptr,
+                                                           &driver_->pipeline_layout),
+                        "vkCreatePipelineLayout");
+}
+
+CacheKey VulkanDevice::cache_key() const {
+  const VkPhysicalDeviceProperties& p = driver_->physical.properties;
+  CacheKey key;
+  std::copy(std::begin(info().uuid), std::end(info().uuid), key.device_uuid.begin());
+  std::copy(std::begin(p.pipelineCacheUUID), std::end(p.pipelineCacheUUID),
+            key.pipeline_cache_uuid.begin());
+  key.vendor = p.vendorID;
+  key.device = p.deviceID;
+  key.driver_version = p.driverVersion;
+  return key;
+}
+
+Status VulkanDevice::make_pipeline_cache() {
+  std::vector<std::byte> data;
+  if (!cache_dir_.empty()) data = load_cache(cache_dir_, cache_key(), driver_->log);
+  if (!data.empty()) saved_hash_ = package::hash_bytes(data);
+  VkPipelineCacheCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  info.initialDataSize = data.size();
+  info.pInitialData = data.data();
+  VkPipelineCache cache = VK_NULL_HANDLE;
+  RP_TRY(driver_->check(driver_->vk.vkCreatePipelineCache(driver_->device, &info, nullptr, &cache),
+                        "vkCreatePipelineCache"));
+  cache_ = {driver_, cache};
+  return {};
+}
+
+void VulkanDevice::save_pipeline_cache() {
+  if (cache_dir_.empty()) return;
+  const std::lock_guard lock(cache_mutex_);
+  size_t n = 0;
+  const auto get = driver_->vk.vkGetPipelineCacheData;
+  if (get(driver_->device, cache_.get(), &n, nullptr) != VK_SUCCESS || n == 0) return;
+  std::vector<std::byte> data(n);
+  if (get(driver_->device, cache_.get(), &n, data.data()) != VK_SUCCESS) return;
+  data.resize(n);
+  const uint64_t hash = package::hash_bytes(data);
+  if (hash == saved_hash_) return;
+  save_cache(cache_dir_, cache_key(), data, driver_->log);
+  saved_hash_ = hash;
+}
+
+Status VulkanDevice::check_code(const plan::KernelCode& code) const {
+  const DeviceFacts& f = info().facts;
+  const std::string who = "kernel '" + code.name + "'";
+  if (code.spirv.size() < kSpirvHeaderWords || code.spirv[0] != kSpirvMagic)
+    return invalid_model(who + " holds no SPIR-V module");
+  const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
+  if (invocations > f.max_workgroup_invocations) {
+    return unsupported(who + " needs workgroups of " + std::to_string(invocations) +
+                       " invocations, " + info().id + " allows " +
+                       std::to_string(f.max_workgroup_invocations));
+  }
+  if (code.shared_bytes > f.max_shared_bytes) {
+    return unsupported(who + " needs " + std::to_string(code.shared_bytes) +
+                       " bytes of shared memory, " + info().id + " has " +
+                       std::to_string(f.max_shared_bytes));
+  }
+  const bool can_require = code.subgroup_size >= driver_->physical.min_subgroup_size &&
+                           code.subgroup_size <= driver_->physical.max_subgroup_size;
+  if (code.subgroup_size != 0 && !can_require && code.subgroup_size != f.subgroup_size) {
+    return unsupported(who + " needs subgroups of " + std::to_string(code.subgroup_size) + ", " +
+                       info().id + " has " + std::to_string(f.subgroup_size));
+  }
+  return {};
+}
+
+Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code) {
+  RP_TRY(check_code(code));
+  Driver& d = *driver_;
+  VkShaderModuleCreateInfo module_info{};
+  module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+  module_info.codeSize = code.spirv.size() * sizeof(uint32_t);
+  module_info.pCode = code.spirv.data();
+  VkShaderModule module_handle = VK_NULL_HANDLE;
+  RP_TRY(d.check(d.vk.vkCreateShaderModule(d.device, &module_info, nullptr, &module_handle),
+                 "vkCreateShaderModule")
+             .with_context("kernel '" + code.name + "'"));
+  const OwnedShader shader(driver_, module_handle);
+
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo subgroup{};
+  subgroup.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO;
+  subgroup.requiredSubgroupSize = code.subgroup_size;
+  VkComputePipelineCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  info.flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT;  // a long launch may be split by workgroups
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  if (code.subgroup_size != 0 && d.physical.max_subgroup_size != 0) info.stage.pNext = &subgroup;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module_handle;
+  info.stage.pName = "main";
+  info.layout = d.pipeline_layout;
+  VkPipeline pipeline = VK_NULL_HANDLE;
+  RP_TRY(
+      d.check(d.vk.vkCreateComputePipelines(d.device, cache_.get(), 1, &info, nullptr, &pipeline),
+              "vkCreateComputePipelines")
+          .with_context("kernel '" + code.name + "'"));
+  ++d.counters.pipelines;
+  return OwnedPipeline(driver_, pipeline);
+}
+
+Result<std::vector<std::unique_ptr<DeviceKernel>>> VulkanDevice::create_kernels(
+    std::span<const plan::KernelCode> code) {
+  RP_TRY(driver_->alive());
+  std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
+  std::vector<Status> failures(code.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i = next++; i < code.size(); i = next++) {
+      auto pipeline = create_pipeline(code[i]);
+      if (pipeline.ok()) {
+        kernels[i] = std::make_unique<VulkanKernel>(std::move(*pipeline));
+      } else {
+        failures[i] = pipeline.status();
+      }
+    }
+  };
+  const unsigned wanted = threads_ != 0 ? threads_ : std::thread::hardware_concurrency();
+  const size_t n = std::min<size_t>(std::max(wanted, 1U), code.size());
+  std::vector<std::thread> pool;
+  for (size_t t = 1; t < n; ++t) pool.emplace_back(work);
+  work();
+  for (std::thread& t : pool) t.join();
+  for (const Status& s : failures) RP_TRY(s);
+  if (!code.empty()) save_pipeline_cache();
+  return kernels;
+}
+
+}  // namespace reprise::vulkan

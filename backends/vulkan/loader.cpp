@@ -1,0 +1,3 @@
+// volk's implementation, compiled once.
+#define VOLK_IMPLEMENTATION
+#include "backends/vulkan/api.h"

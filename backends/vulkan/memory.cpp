@@ -1,0 +1,154 @@
+#include "backends/vulkan/memory.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace reprise::vulkan {
+namespace {
+
+struct Wish {
+  VkMemoryPropertyFlags with, without;
+};
+
+// Property sets in order of preference; the first memory type that has one is tried first.
+std::vector<Wish> wishes(MemoryUse use, DeviceKind kind) {
+  constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  constexpr VkMemoryPropertyFlags kMapped =
+      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags kCached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  switch (use) {
+    case MemoryUse::Device:
+      if (kind == DeviceKind::Cpu || kind == DeviceKind::IntegratedGpu)
+        return {{kLocal | kMapped | kCached, 0}, {kLocal, 0}, {0, 0}};
+      return {{kLocal, VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT}, {kLocal, 0}, {0, 0}};
+    case MemoryUse::Upload:
+      return {{kLocal | kMapped, 0}, {kMapped, 0}};
+    case MemoryUse::Readback:
+      return {{kMapped | kCached, 0}, {kMapped, 0}};
+  }
+  return {};
+}
+
+}  // namespace
+
+Status VulkanBuffer::make_buffer(uint64_t bytes) {
+  VkBufferCreateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+  info.size = bytes;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+               VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT |
+               VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  info.sharingMode = VK_SHARING_MODE_EXCLUSIVE;
+  RP_TRY(driver_->check(driver_->vk.vkCreateBuffer(driver_->device, &info, nullptr, &handle_),
+                        "vkCreateBuffer"));
+  buffer_ = {driver_, handle_};
+  return {};
+}
+
+VkResult VulkanBuffer::try_type(uint32_t type, uint64_t bytes) {
+  heap_ = driver_->memory.memoryTypes[type].heapIndex;
+  std::atomic<uint64_t>& used = driver_->heap_bytes[heap_];
+  if (used.fetch_add(bytes) + bytes > driver_->memory.memoryHeaps[heap_].size) {
+    used -= bytes;
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  }
+  charged_ = bytes;
+  VkMemoryAllocateFlagsInfo flags{};
+  flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+  flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+  VkMemoryAllocateInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+  info.pNext = &flags;
+  info.allocationSize = bytes;
+  info.memoryTypeIndex = type;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  const VkResult r = driver_->vk.vkAllocateMemory(driver_->device, &info, nullptr, &memory);
+  if (r != VK_SUCCESS) {
+    used -= bytes;
+    charged_ = 0;
+    return r;
+  }
+  ++driver_->counters.allocations;
+  memory_ = {driver_, memory};
+  return VK_SUCCESS;
+}
+
+Status VulkanBuffer::make_memory(MemoryUse use) {
+  VkMemoryRequirements needs{};
+  driver_->vk.vkGetBufferMemoryRequirements(driver_->device, handle_, &needs);
+  VkResult last = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  uint32_t tried = 0;
+  VkMemoryPropertyFlags flags = 0;
+  for (const Wish& wish : wishes(use, driver_->physical.info.facts.kind)) {
+    for (uint32_t t = 0; t < driver_->memory.memoryTypeCount && !memory_.get(); ++t) {
+      flags = driver_->memory.memoryTypes[t].propertyFlags;
+      if ((needs.memoryTypeBits >> t & 1) == 0 || (tried >> t & 1) != 0) continue;
+      if ((flags & wish.with) != wish.with || (flags & wish.without) != 0) continue;
+      tried |= 1U << t;
+      last = try_type(t, needs.size);
+      if (last != VK_SUCCESS && last != VK_ERROR_OUT_OF_DEVICE_MEMORY)
+        return driver_->check(last, "vkAllocateMemory");
+    }
+    if (memory_.get()) break;
+  }
+  if (!memory_.get()) {
+    return driver_->check(last, "vkAllocateMemory")
+        .with_context("allocating " + std::to_string(needs.size) + " bytes");
+  }
+  RP_TRY(driver_->check(driver_->vk.vkBindBufferMemory(driver_->device, handle_, memory_.get(), 0),
+                        "vkBindBufferMemory"));
+  // Write-combined device memory is slow to read, so only cached memory is offered as mapped.
+  const bool map =
+      use != MemoryUse::Device || ((flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0 &&
+                                   (flags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0);
+  if (!map) return {};
+  return driver_->check(
+      driver_->vk.vkMapMemory(driver_->device, memory_.get(), 0, VK_WHOLE_SIZE, 0, &mapped_),
+      "vkMapMemory");
+}
+
+Status VulkanBuffer::finish() {
+  VkBufferDeviceAddressInfo info{};
+  info.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO;
+  info.buffer = handle_;
+  const auto get = driver_->vk.vkGetBufferDeviceAddress ? driver_->vk.vkGetBufferDeviceAddress
+                                                        : driver_->vk.vkGetBufferDeviceAddressKHR;
+  address_ = get(driver_->device, &info);
+  if (address_ != 0) return {};
+  return {Code::Device,
+          "vkGetBufferDeviceAddress gave no address; a borrowed buffer needs "
+          "VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT"};
+}
+
+Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::create(std::shared_ptr<Driver> driver,
+                                                           uint64_t bytes, MemoryUse use) {
+  RP_TRY(driver->alive());
+  const uint64_t limit = driver->physical.info.facts.max_buffer_bytes;
+  if (bytes > limit) {
+    return unsupported("a buffer of " + std::to_string(bytes) + " bytes is over the limit of " +
+                       driver->physical.info.id + ", " + std::to_string(limit) + " bytes");
+  }
+  std::unique_ptr<VulkanBuffer> b(new VulkanBuffer(std::move(driver)));
+  b->size_ = std::max<uint64_t>(bytes, 16);
+  RP_TRY(b->make_buffer(b->size_));
+  RP_TRY(b->make_memory(use));
+  RP_TRY(b->finish());
+  return b;
+}
+
+Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::borrow(std::shared_ptr<Driver> driver,
+                                                           void* handle, uint64_t bytes) {
+  RP_TRY(driver->alive());
+  if (!handle) return Status(Code::Usage, "a borrowed buffer needs its VkBuffer handle");
+  std::unique_ptr<VulkanBuffer> b(new VulkanBuffer(std::move(driver)));
+  b->size_ = bytes;
+  b->handle_ = static_cast<VkBuffer>(handle);
+  RP_TRY(b->finish());
+  return b;
+}
+
+VulkanBuffer::~VulkanBuffer() {
+  driver_->heap_bytes[heap_] -= charged_;
+}
+
+}  // namespace reprise::vulkan

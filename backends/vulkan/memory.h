@@ -1,0 +1,36 @@
+// Device memory: one buffer and one allocation each, with a device address.
+#pragma once
+
+#include <memory>
+
+#include "backends/vulkan/driver.h"
+#include "runtime/backend.h"
+
+namespace reprise::vulkan {
+
+class VulkanBuffer final : public Buffer {
+ public:
+  static Result<std::unique_ptr<VulkanBuffer>> create(std::shared_ptr<Driver> driver,
+                                                      uint64_t bytes, MemoryUse use);
+  /// A buffer of the application: its handle and size; neither it nor its memory is freed here.
+  static Result<std::unique_ptr<VulkanBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
+                                                      uint64_t bytes);
+  ~VulkanBuffer() override;
+  VkBuffer handle() const { return handle_; }
+
+ private:
+  explicit VulkanBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  Status make_buffer(uint64_t bytes);
+  Status make_memory(MemoryUse use);
+  VkResult try_type(uint32_t type, uint64_t bytes);
+  Status finish();
+
+  std::shared_ptr<Driver> driver_;
+  OwnedMemory memory_;  // destroyed after the buffer that it backs
+  OwnedBuffer buffer_;
+  VkBuffer handle_ = VK_NULL_HANDLE;
+  uint32_t heap_ = 0;
+  uint64_t charged_ = 0;  // bytes counted in Driver::heap_bytes
+};
+
+}  // namespace reprise::vulkan

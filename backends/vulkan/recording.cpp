@@ -1,0 +1,200 @@
+#include "backends/vulkan/recording.h"
+
+#include <limits>
+
+#include "backends/vulkan/memory.h"
+
+namespace reprise::vulkan {
+
+Status VulkanRecording::make_objects(const RecordingDesc& desc) {
+  const VkDevice device = driver_->device;
+  VkCommandPoolCreateInfo pool_info{};
+  pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool_info.queueFamilyIndex = driver_->queue_family;
+  VkCommandPool pool = VK_NULL_HANDLE;
+  RP_TRY(driver_->check(driver_->vk.vkCreateCommandPool(device, &pool_info, nullptr, &pool),
+                        "vkCreateCommandPool"));
+  pool_ = {driver_, pool};
+  VkCommandBufferAllocateInfo buffer_info{};
+  buffer_info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+  buffer_info.commandPool = pool;
+  buffer_info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  buffer_info.commandBufferCount = 1;
+  RP_TRY(driver_->check(driver_->vk.vkAllocateCommandBuffers(device, &buffer_info, &commands_),
+                        "vkAllocateCommandBuffers"));
+  VkFenceCreateInfo fence_info{};
+  fence_info.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
+  VkFence fence = VK_NULL_HANDLE;
+  RP_TRY(driver_->check(driver_->vk.vkCreateFence(device, &fence_info, nullptr, &fence),
+                        "vkCreateFence"));
+  fence_ = {driver_, fence};
+  if (!desc.timestamps || dispatches_ == 0) return {};
+  if (driver_->physical.timestamp_bits == 0)
+    return unsupported(driver_->physical.info.id + " has no timestamps; run without them");
+  VkQueryPoolCreateInfo query_info{};
+  query_info.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO;
+  query_info.queryType = VK_QUERY_TYPE_TIMESTAMP;
+  query_info.queryCount = 2 * dispatches_;
+  VkQueryPool queries = VK_NULL_HANDLE;
+  RP_TRY(driver_->check(driver_->vk.vkCreateQueryPool(device, &query_info, nullptr, &queries),
+                        "vkCreateQueryPool"));
+  queries_ = {driver_, queries};
+  return {};
+}
+
+// After all earlier commands, so that a pair brackets one dispatch and not its neighbours.
+void VulkanRecording::timestamp() {
+  if (!queries_.get()) return;
+  driver_->vk.vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, queries_.get(),
+                                  stamps_++);
+}
+
+void VulkanRecording::record_dispatch(const RecordingDesc& desc, const Command& c) {
+  const VkPipeline pipeline = static_cast<const VulkanKernel*>(c.kernel)->pipeline();
+  if (pipeline != bound_)
+    driver_->vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
+  bound_ = pipeline;
+  const uint64_t block = desc.blocks->address() + c.block_offset;
+  driver_->vk.vkCmdPushConstants(commands_, driver_->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT,
+                                 0, sizeof(block), &block);
+  timestamp();
+  if (c.kind == Command::Kind::Dispatch) {
+    driver_->vk.vkCmdDispatch(commands_, c.grid[0], c.grid[1], c.grid[2]);
+  } else {
+    driver_->vk.vkCmdDispatchIndirect(
+        commands_, static_cast<const VulkanBuffer*>(desc.blocks)->handle(), c.indirect_offset);
+  }
+  timestamp();
+  ++driver_->counters.dispatches;
+}
+
+void VulkanRecording::record_barrier(bool to_host) {
+  VkMemoryBarrier barrier{};
+  barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+  VkPipelineStageFlags from = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, to = from;
+  if (copies_) {
+    barrier.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+    from |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+  }
+  // The last barrier also covers later submissions, which may use what this one wrote.
+  if (copies_ || to_host) {
+    barrier.dstAccessMask |= VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    to |= VK_PIPELINE_STAGE_TRANSFER_BIT;
+  }
+  if (indirect_) {
+    barrier.dstAccessMask |= VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
+    to |= VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
+  }
+  if (to_host) {
+    barrier.dstAccessMask |= VK_ACCESS_HOST_READ_BIT;
+    to |= VK_PIPELINE_STAGE_HOST_BIT;
+  }
+  driver_->vk.vkCmdPipelineBarrier(commands_, from, to, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  ++driver_->counters.barriers;
+}
+
+void VulkanRecording::record(const RecordingDesc& desc) {
+  if (queries_.get())
+    driver_->vk.vkCmdResetQueryPool(commands_, queries_.get(), 0, 2 * dispatches_);
+  for (const Command& c : desc.commands) {
+    switch (c.kind) {
+      case Command::Kind::Dispatch:
+      case Command::Kind::DispatchIndirect:
+        record_dispatch(desc, c);
+        break;
+      case Command::Kind::Barrier:
+        record_barrier(false);
+        break;
+      case Command::Kind::HostBarrier:
+        record_barrier(true);
+        break;
+      case Command::Kind::Copy: {
+        const VkBufferCopy region{c.src_offset, c.dst_offset, c.bytes};
+        driver_->vk.vkCmdCopyBuffer(commands_, static_cast<const VulkanBuffer*>(c.src)->handle(),
+                                    static_cast<const VulkanBuffer*>(c.dst)->handle(), 1, &region);
+        ++driver_->counters.copies;
+        break;
+      }
+    }
+  }
+}
+
+Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr<Driver> driver,
+                                                                 const RecordingDesc& desc) {
+  RP_TRY(driver->alive());
+  std::unique_ptr<VulkanRecording> r(new VulkanRecording(std::move(driver)));
+  for (const Command& c : desc.commands) {
+    const bool indirect = c.kind == Command::Kind::DispatchIndirect;
+    r->indirect_ = r->indirect_ || indirect;
+    r->copies_ = r->copies_ || c.kind == Command::Kind::Copy;
+    if (indirect || c.kind == Command::Kind::Dispatch) ++r->dispatches_;
+  }
+  RP_TRY(r->make_objects(desc));
+  Driver& d = *r->driver_;
+  VkCommandBufferBeginInfo begin{};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  RP_TRY(d.check(d.vk.vkBeginCommandBuffer(r->commands_, &begin), "vkBeginCommandBuffer"));
+  r->record(desc);
+  RP_TRY(d.check(d.vk.vkEndCommandBuffer(r->commands_), "vkEndCommandBuffer"));
+  ++d.counters.recordings;
+  return r;
+}
+
+VulkanRecording::~VulkanRecording() {
+  if (pending_ && !driver_->lost) {
+    const VkFence fence = fence_.get();
+    driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE,
+                                std::numeric_limits<uint64_t>::max());
+  }
+}
+
+Status VulkanRecording::submit() {
+  if (dead_ || pending_) {
+    return {Code::Device, dead_
+                              ? "this recording failed or timed out earlier; create another session"
+                              : "this recording is still in flight"};
+  }
+  const VkFence fence = fence_.get();
+  RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
+  RP_TRY(driver_->submit(commands_, fence));
+  pending_ = true;
+  return {};
+}
+
+Status VulkanRecording::wait(uint64_t timeout_ns) {
+  if (!pending_) return {};
+  const VkFence fence = fence_.get();
+  const VkResult r = driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
+  if (r == VK_SUCCESS) {
+    pending_ = false;
+    return {};
+  }
+  dead_ = true;
+  if (r == VK_TIMEOUT) {
+    return {Code::Device, "the run did not finish on " + driver_->physical.info.id + " within " +
+                              std::to_string(static_cast<double>(timeout_ns) / 1e9) +
+                              " s; use a longer timeout or smaller inputs"};
+  }
+  return driver_->check(r, "vkWaitForFences");
+}
+
+Result<std::vector<double>> VulkanRecording::dispatch_ns() {
+  std::vector<double> ns;
+  if (!queries_.get() || pending_ || dead_) return ns;
+  std::vector<uint64_t> stamps(stamps_);
+  RP_TRY(driver_->check(
+      driver_->vk.vkGetQueryPoolResults(driver_->device, queries_.get(), 0, stamps_,
+                                        stamps.size() * sizeof(uint64_t), stamps.data(),
+                                        sizeof(uint64_t), VK_QUERY_RESULT_64_BIT),
+      "vkGetQueryPoolResults"));
+  const uint32_t bits = driver_->physical.timestamp_bits;
+  const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
+  const double period = static_cast<double>(driver_->physical.properties.limits.timestampPeriod);
+  for (size_t i = 0; i + 1 < stamps.size(); i += 2)
+    ns.push_back(static_cast<double>((stamps[i + 1] - stamps[i]) & mask) * period);
+  return ns;
+}
+
+}  // namespace reprise::vulkan

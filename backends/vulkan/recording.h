@@ -1,0 +1,50 @@
+// Commands recorded once into one primary command buffer.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/vulkan/driver.h"
+#include "runtime/backend.h"
+
+namespace reprise::vulkan {
+
+class VulkanKernel final : public DeviceKernel {
+ public:
+  explicit VulkanKernel(OwnedPipeline pipeline) : pipeline_(std::move(pipeline)) {}
+  VkPipeline pipeline() const { return pipeline_.get(); }
+
+ private:
+  OwnedPipeline pipeline_;
+};
+
+class VulkanRecording final : public Recording {
+ public:
+  static Result<std::unique_ptr<VulkanRecording>> create(std::shared_ptr<Driver> driver,
+                                                         const RecordingDesc& desc);
+  /// Waits for a run that is still in flight: its memory must not go before it ends.
+  ~VulkanRecording() override;
+  Status submit() override;
+  Status wait(uint64_t timeout_ns) override;
+  Result<std::vector<double>> dispatch_ns() override;
+
+ private:
+  explicit VulkanRecording(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  Status make_objects(const RecordingDesc& desc);
+  void record(const RecordingDesc& desc);
+  void record_dispatch(const RecordingDesc& desc, const Command& c);
+  void record_barrier(bool to_host);
+  void timestamp();
+
+  std::shared_ptr<Driver> driver_;
+  OwnedCommandPool pool_;
+  OwnedFence fence_;
+  OwnedQueryPool queries_;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  VkPipeline bound_ = VK_NULL_HANDLE;
+  uint32_t dispatches_ = 0, stamps_ = 0;
+  bool copies_ = false, indirect_ = false;
+  bool pending_ = false, dead_ = false;
+};
+
+}  // namespace reprise::vulkan

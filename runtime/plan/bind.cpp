@@ -1,0 +1,322 @@
+#include "runtime/plan/bind.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::plan {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 31;
+
+uint64_t align_up(uint64_t v, uint64_t a) {
+  return (v + a - 1) / a * a;
+}
+
+template <typename T>
+void put(std::span<std::byte> blocks, uint64_t offset, T value) {
+  std::memcpy(blocks.data() + offset, &value, sizeof(T));
+}
+
+Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t> dims,
+                  std::span<const int64_t> symbols) {
+  for (size_t a = 0; a < dims.size(); ++a) {
+    RP_ASSIGN(int64_t expected, slot.shape[a].eval(symbols));
+    if (expected == dims[a]) continue;
+    std::string how = slot.shape[a].is_const()
+                          ? std::string()
+                          : " (" + slot.shape[a].str(io.symbols) + " in the model)";
+    return invalid_input("input '" + slot.name + "': dimension " + std::to_string(a) + " is " +
+                         std::to_string(dims[a]) + ", expected " + std::to_string(expected) + how +
+                         "; the whole shape is " + describe(slot.dtype, dims));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where) {
+  if (value < symbol.min || value > symbol.max) {
+    return invalid_input(where + " ('" + symbol.name + "') is " + std::to_string(value) +
+                         ", expected " + std::to_string(symbol.min) + " to " +
+                         std::to_string(symbol.max));
+  }
+  if (symbol.divisor > 1 && value % symbol.divisor != 0) {
+    return invalid_input(where + " ('" + symbol.name + "') is " + std::to_string(value) +
+                         ", expected a multiple of " + std::to_string(symbol.divisor));
+  }
+  return {};
+}
+
+Result<std::vector<int64_t>> bind_symbols(const Interface& io,
+                                          std::span<const std::span<const int64_t>> input_dims) {
+  for (size_t i = 0; i < io.inputs.size(); ++i) {
+    const Slot& slot = io.inputs[i];
+    if (input_dims[i].size() != slot.shape.size()) {
+      return invalid_input(
+          "input '" + slot.name + "': rank " + std::to_string(input_dims[i].size()) + " (" +
+          describe(slot.dtype, input_dims[i]) + "), expected rank " +
+          std::to_string(slot.shape.size()) + " " + shape_str(slot.shape, io.symbols));
+    }
+  }
+  std::vector<int64_t> symbols(io.symbols.size(), kUnbound);
+  for (size_t s = 0; s < io.symbols.size(); ++s) {
+    const SymbolSource& source = io.sources[s];
+    if (source.kind != SymbolSource::Kind::InputDim) continue;
+    const auto index = static_cast<size_t>(source.index), axis = static_cast<size_t>(source.axis);
+    symbols[s] = input_dims[index][axis];
+    RP_TRY(
+        check_symbol(io.symbols[s], symbols[s],
+                     "input '" + io.inputs[index].name + "': dimension " + std::to_string(axis)));
+  }
+  for (size_t i = 0; i < io.inputs.size(); ++i)
+    RP_TRY(check_dims(io, io.inputs[i], input_dims[i], symbols));
+  return symbols;
+}
+
+bool is_bound(const Shape& shape, std::span<const int64_t> symbols) {
+  std::vector<SymbolId> used;
+  for (const Expr& dim : shape) dim.collect_symbols(used);
+  return std::all_of(used.begin(), used.end(), [&](SymbolId id) {
+    return static_cast<size_t>(id) < symbols.size() && symbols[static_cast<size_t>(id)] != kUnbound;
+  });
+}
+
+Result<std::vector<int64_t>> eval_dims(const Shape& shape, std::span<const int64_t> symbols,
+                                       const std::string& tensor) {
+  std::vector<int64_t> dims;
+  dims.reserve(shape.size());
+  for (const Expr& dim : shape) {
+    auto v = dim.eval(symbols);
+    if (!v.ok()) return v.status().with_context("tensor '" + tensor + "'");
+    if (*v < 0) {
+      return invalid_input("tensor '" + tensor + "': dimension " + std::to_string(dims.size()) +
+                           " would be " + std::to_string(*v) + " for the given input sizes");
+    }
+    dims.push_back(*v);
+  }
+  return dims;
+}
+
+Status bind_from_shape(const Interface& io, const std::string& tensor, const Shape& shape,
+                       std::span<const int64_t> dims, std::vector<int64_t>& symbols) {
+  if (shape.size() != dims.size()) {
+    return internal_error("tensor '" + tensor + "': the host kernel returned rank " +
+                          std::to_string(dims.size()) + ", the plan expects rank " +
+                          std::to_string(shape.size()));
+  }
+  for (size_t a = 0; a < dims.size(); ++a) {
+    const std::string where = "tensor '" + tensor + "': dimension " + std::to_string(a);
+    auto id = shape[a].as_symbol();
+    if (id && symbols[static_cast<size_t>(*id)] == kUnbound) {
+      RP_TRY(check_symbol(io.symbols[static_cast<size_t>(*id)], dims[a], where));
+      symbols[static_cast<size_t>(*id)] = dims[a];
+      continue;
+    }
+    if (!is_bound({shape[a]}, symbols)) continue;
+    RP_ASSIGN(int64_t expected, shape[a].eval(symbols));
+    if (expected != dims[a]) {
+      return internal_error(where + " is " + std::to_string(dims[a]) + ", the plan expects " +
+                            std::to_string(expected));
+    }
+  }
+  return {};
+}
+
+Result<uint64_t> eval_bytes(const Buffer& buffer, std::span<const int64_t> symbols,
+                            const Limits& limits) {
+  RP_ASSIGN(std::vector<int64_t> dims, eval_dims(buffer.shape, symbols, buffer.name));
+  auto elements = checked_element_count(dims, buffer.dtype);
+  const std::string what = "tensor '" + buffer.name + "' (" + describe(buffer.dtype, dims) + ")";
+  if (!elements.ok() || *elements >= kMaxElements) {
+    return unsupported(what + " has 2^31 elements or more, which no device kernel indexes; use " +
+                       "smaller inputs or the host device");
+  }
+  const uint64_t bytes =
+      align_up(static_cast<uint64_t>(*elements) * std::max<size_t>(size_of(buffer.dtype), 1), 4);
+  if (bytes > limits.max_buffer_bytes) {
+    return unsupported(
+        what + " needs " + std::to_string(bytes) + " bytes, the device allows buffers of " +
+        std::to_string(limits.max_buffer_bytes) + "; use smaller inputs or another device");
+  }
+  return bytes;
+}
+
+std::string describe_launch(const Plan& plan, const Launch& launch) {
+  std::string s = "kernel '" + plan.kernels[launch.kernel].name + "'";
+  for (size_t i = 0; i < launch.nodes.size(); ++i)
+    s += (i == 0 ? " (nodes '" : ", '") + launch.nodes[i] + "'";
+  return launch.nodes.empty() ? s : s + ")";
+}
+
+BlockTable layout_blocks(const Plan& plan) {
+  BlockTable t;
+  t.block.assign(plan.steps.size(), kNone);
+  t.indirect.assign(plan.steps.size(), kNone);
+  t.uses.resize(plan.buffers.size());
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const auto* launch = std::get_if<Launch>(&plan.steps[s].what);
+    if (!launch) continue;
+    t.block[s] = t.bytes;
+    for (size_t b = 0; b < launch->buffers.size(); ++b) {
+      t.uses[static_cast<size_t>(launch->buffers[b])].push_back(t.bytes +
+                                                                BlockLayout::buffer_offset(b));
+    }
+    t.bytes += align_up(BlockLayout::size(launch->buffers.size(), launch->scalars.size()),
+                        kBufferAlignment);
+  }
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const auto* launch = std::get_if<Launch>(&plan.steps[s].what);
+    if (!launch || is_static({launch->grid.begin(), launch->grid.end()})) continue;
+    t.indirect[s] = t.bytes;
+    t.bytes += 16;
+  }
+  return t;
+}
+
+void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_address,
+                   std::span<std::byte> blocks) {
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    if (table.block[s] == kNone) continue;
+    put(blocks, table.block[s] + BlockLayout::kErrorAddress, error_address);
+    put(blocks, table.block[s] + BlockLayout::kLaunchId, static_cast<uint32_t>(s));
+    put(blocks, table.block[s] + BlockLayout::kLaunchId + 4, uint32_t{0});
+  }
+}
+
+Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::string& name,
+                                          std::span<const int64_t> symbols, const Limits& limits) {
+  std::array<uint32_t, 3> grid{};
+  bool empty = false;
+  for (size_t i = 0; i < 3; ++i) {
+    auto v = launch.grid[i].eval(symbols);
+    if (!v.ok()) return v.status().with_context(name);
+    if (*v > limits.max_grid[i]) {
+      return unsupported(name + " needs " + std::to_string(*v) + " workgroups in dimension " +
+                         std::to_string(i) + ", the device allows " +
+                         std::to_string(limits.max_grid[i]) + "; use smaller inputs");
+    }
+    empty = empty || *v <= 0;
+    grid[i] = static_cast<uint32_t>(std::max<int64_t>(*v, 0));
+  }
+  return empty ? std::array<uint32_t, 3>{} : grid;
+}
+
+Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
+                   std::span<const int64_t> symbols, const Limits& limits,
+                   std::span<std::byte> blocks) {
+  const auto& launch = std::get<Launch>(plan.steps[step].what);
+  for (size_t i = 0; i < launch.scalars.size(); ++i) {
+    auto v = launch.scalars[i].eval(symbols);
+    if (!v.ok()) return v.status().with_context(describe_launch(plan, launch));
+    if (*v > std::numeric_limits<int32_t>::max() || *v < std::numeric_limits<int32_t>::min()) {
+      return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +
+                         " does not fit 32 bits; use smaller inputs");
+    }
+    put(blocks, table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i),
+        static_cast<int32_t>(*v));
+  }
+  if (table.indirect[step] == kNone) return {};
+  RP_ASSIGN(auto grid, eval_grid(launch, describe_launch(plan, launch), symbols, limits));
+  put(blocks, table.indirect[step], grid);
+  return {};
+}
+
+namespace {
+
+struct Placer {
+  const std::vector<ArenaItem>& items;
+  const std::vector<size_t>& buffers;  // plan buffer of each item
+  uint64_t limit;
+  ArenaPlacement& out;
+
+  // One arena if it fits the limit, else two halves, each on its own.
+  void place(size_t begin, size_t end) {
+    const auto layout = layout_arena({items.begin() + static_cast<ptrdiff_t>(begin),
+                                      items.begin() + static_cast<ptrdiff_t>(end)},
+                                     kBufferAlignment);
+    if (layout.bytes > limit && end - begin > 1) {
+      const size_t middle = begin + (end - begin) / 2;
+      place(begin, middle);
+      place(middle, end);
+      return;
+    }
+    for (size_t i = begin; i < end; ++i) {
+      out.arena[buffers[i]] = static_cast<uint32_t>(out.bytes.size());
+      out.offsets[buffers[i]] = layout.offsets[i - begin];
+    }
+    out.bytes.push_back(layout.bytes);
+  }
+};
+
+template <typename F>
+void for_each_buffer(const Step& step, F&& f) {
+  if (const auto* launch = std::get_if<Launch>(&step.what)) {
+    for (BufferId b : launch->buffers) f(b);
+    return;
+  }
+  const auto& call = std::get<HostCall>(step.what);
+  for (BufferId b : call.inputs)
+    if (b >= 0) f(b);
+  for (BufferId b : call.outputs)
+    if (b >= 0) f(b);
+}
+
+}  // namespace
+
+ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
+                            uint64_t max_buffer_bytes) {
+  const size_t n = plan.buffers.size();
+  std::vector<uint32_t> first(n, std::numeric_limits<uint32_t>::max()), last(n, 0);
+  for (const Step& step : plan.steps) {
+    for_each_buffer(step, [&](BufferId b) {
+      const auto i = static_cast<size_t>(b);
+      first[i] = std::min(first[i], step.level);
+      last[i] = std::max(last[i], step.level);
+    });
+  }
+  for (const auto& alias : plan.aliases)  // copied after the last step
+    last[static_cast<size_t>(alias.from)] = std::numeric_limits<uint32_t>::max();
+  std::vector<ArenaItem> items;
+  std::vector<size_t> buffers;
+  for (size_t i = 0; i < n; ++i) {
+    if (plan.buffers[i].kind != BufferKind::Arena || first[i] > last[i]) continue;
+    items.push_back({std::max<uint64_t>(bytes[i], 4), first[i], last[i]});
+    buffers.push_back(i);
+  }
+  ArenaPlacement out;
+  out.arena.assign(n, 0);
+  out.offsets.assign(n, kNone);
+  if (!items.empty()) Placer{items, buffers, max_buffer_bytes, out}.place(0, items.size());
+  return out;
+}
+
+std::vector<Segment> cut_segments(const Plan& plan) {
+  std::vector<Segment> segments;
+  Segment open;
+  for (size_t s = 0; s < plan.steps.size();) {
+    const uint32_t level = plan.steps[s].level;
+    std::vector<uint32_t> launches;
+    for (; s < plan.steps.size() && plan.steps[s].level == level; ++s) {
+      const bool is_launch = std::holds_alternative<Launch>(plan.steps[s].what);
+      (is_launch ? launches : open.host_calls).push_back(static_cast<uint32_t>(s));
+    }
+    if (!launches.empty()) open.levels.push_back(std::move(launches));
+    if (!open.host_calls.empty()) segments.push_back(std::exchange(open, {}));
+  }
+  if (!open.levels.empty()) segments.push_back(std::move(open));
+  return segments;
+}
+
+PlanCounts count(const Plan& plan) {
+  PlanCounts c;
+  for (const Segment& segment : cut_segments(plan)) {
+    c.host_calls += segment.host_calls.size();
+    if (segment.levels.empty()) continue;
+    ++c.submits;
+    c.barriers += segment.levels.size();  // one between levels, one towards the host
+    for (const auto& level : segment.levels) c.dispatches += level.size();
+  }
+  return c;
+}
+
+}  // namespace reprise::plan

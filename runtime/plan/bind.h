@@ -1,0 +1,95 @@
+// Binding a plan to sizes: symbol values, buffer bytes, arena placement, parameter blocks, indirect
+// grids, and the plan cut into recordings. Pure functions of a verified plan; no device is needed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/tensor.h"
+#include "runtime/plan/block_layout.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise::plan {
+
+/// The value of a symbol that a host call has yet to produce.
+inline constexpr int64_t kUnbound = std::numeric_limits<int64_t>::min();
+inline constexpr uint64_t kNone = ~uint64_t{0};
+/// Every buffer and parameter block starts at a multiple of this.
+inline constexpr uint64_t kBufferAlignment = 64;
+
+/// Values of all symbols from the dims of the inputs (parallel to io.inputs), with ranges, divisors
+/// and every dim of every input checked. Symbols that are not input dims stay kUnbound.
+Result<std::vector<int64_t>> bind_symbols(const Interface& io,
+                                          std::span<const std::span<const int64_t>> input_dims);
+
+/// Whether every symbol of the shape has a value.
+bool is_bound(const Shape& shape, std::span<const int64_t> symbols);
+/// Dims of a shape; a negative one is an error naming `tensor`.
+Result<std::vector<int64_t>> eval_dims(const Shape& shape, std::span<const int64_t> symbols,
+                                       const std::string& tensor);
+/// Gives unbound symbols that are exactly a dim of `shape` the value in `dims`, then checks that
+/// the shape evaluates to `dims`.
+Status bind_from_shape(const Interface& io, const std::string& tensor, const Shape& shape,
+                       std::span<const int64_t> dims, std::vector<int64_t>& symbols);
+/// Range and divisor of one symbol; `where` says what gave the value.
+Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where);
+
+struct Limits {
+  uint64_t max_buffer_bytes = std::numeric_limits<uint64_t>::max();
+  std::array<uint32_t, 3> max_grid{65535, 65535, 65535};
+};
+/// Bytes of a buffer, rounded up to 4. Code::Unsupported naming the tensor past the device's limit
+/// or 2^31 elements.
+Result<uint64_t> eval_bytes(const Buffer& buffer, std::span<const int64_t> symbols,
+                            const Limits& limits);
+
+/// Where parameter blocks and indirect grids lie in one buffer. Depends on the plan alone.
+struct BlockTable {
+  std::vector<uint64_t> block;              // per step; kNone for host calls
+  std::vector<uint64_t> indirect;           // per step; kNone when the grid is constant
+  std::vector<std::vector<uint64_t>> uses;  // per plan buffer: where its address is written
+  uint64_t bytes = 0;
+};
+BlockTable layout_blocks(const Plan& plan);
+/// What never changes: error address, launch ids.
+void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_address,
+                   std::span<std::byte> blocks);
+/// Scalars and the indirect grid of one launch. Code::Unsupported naming the launch when a value
+/// does not fit.
+Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
+                   std::span<const int64_t> symbols, const Limits& limits,
+                   std::span<std::byte> blocks);
+Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::string& name,
+                                          std::span<const int64_t> symbols, const Limits& limits);
+
+/// Arena buffers placed in one or more allocations, none larger than the limit.
+struct ArenaPlacement {
+  std::vector<uint32_t> arena;    // per plan buffer
+  std::vector<uint64_t> offsets;  // per plan buffer; kNone unless BufferKind::Arena and used
+  std::vector<uint64_t> bytes;    // per arena
+};
+/// `bytes` is parallel to plan.buffers.
+ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
+                            uint64_t max_buffer_bytes);
+
+/// The launches between two groups of host calls: one recording, one submission.
+struct Segment {
+  std::vector<std::vector<uint32_t>> levels;  // steps; a barrier between one level and the next
+  std::vector<uint32_t> host_calls;           // steps that run after the recording
+};
+std::vector<Segment> cut_segments(const Plan& plan);
+
+/// What one run costs, counted from the plan; tests compare it with the driver's calls.
+struct PlanCounts {
+  uint64_t submits = 0, dispatches = 0, barriers = 0, host_calls = 0;
+};
+PlanCounts count(const Plan& plan);
+
+/// "kernel 'k' (node 'a', 'b')": a launch for messages.
+std::string describe_launch(const Plan& plan, const Launch& launch);
+
+}  // namespace reprise::plan
