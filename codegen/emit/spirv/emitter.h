@@ -71,7 +71,6 @@ class SpirvEmitter {
   Id load(const Inst& i);
   void store(const Inst& i);
   Id buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
-  uint32_t alignment(const Inst& i, uint32_t lanes) const;
   bool is_wide(const Inst& i, uint32_t lanes) const;
   Id local_pointer(const Inst& i, size_t index_arg, Type t);
   Id shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane);

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <bit>
 
+#include "codegen/emit/access.h"
 #include "codegen/emit/spirv/emitter.h"
 
 namespace reprise::emit {
@@ -130,19 +130,9 @@ std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32
   return {vector, m_.value(spv::OpBitwiseAnd, type(t), {at, constant(t, width - 1)})};
 }
 
-/// The proven alignment in bytes of an access of `lanes` elements.
-uint32_t SpirvEmitter::alignment(const Inst& i, uint32_t lanes) const {
-  const kernel::BufferParam& b = k_.buffers[i.imm];
-  const uint32_t element = size_of(b.storage);
-  if (lanes == 1) return element;
-  const uint32_t proven = element * std::max(1U, i.align);
-  const uint32_t power = proven & (0U - proven);
-  return std::max(element, std::min(power, std::bit_floor(std::max(1U, b.align))));
-}
-
 bool SpirvEmitter::is_wide(const Inst& i, uint32_t lanes) const {
   return options_.wide_loads && lanes == 4 && size_of(k_.buffers[i.imm].storage) == 4 &&
-         alignment(i, lanes) >= 16;
+         proven_alignment(k_.buffers[i.imm], i, lanes) >= 16;
 }
 
 Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
@@ -165,18 +155,21 @@ Id SpirvEmitter::load(const Inst& i) {
     const Id u64x2 = m_.vector_type(m_.int_type(64, false), 2);
     const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, u64x2);
     const Id pointer = m_.value(spv::OpBitcast, wide, {buffer_pointer(i, lanes, 0)});
-    const Id bits = read(pointer, u64x2, alignment(i, lanes));
+    const Id bits = read(pointer, u64x2, proven_alignment(k_.buffers[i.imm], i, lanes));
     return widen(m_.value(spv::OpBitcast, storage_type(storage, lanes), {bits}), storage, i.type);
   }
   if (lanes == 1 || lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, lanes, 0);
-    return widen(read(pointer, storage_type(storage, lanes), alignment(i, lanes)), storage, i.type);
+    return widen(
+        read(pointer, storage_type(storage, lanes), proven_alignment(k_.buffers[i.imm], i, lanes)),
+        storage, i.type);
   }
   std::vector<Id> parts;
   for (uint32_t n = 0; n < lanes; ++n) {
     const Id pointer = buffer_pointer(i, 1, n);
     parts.push_back(
-        widen(read(pointer, storage_type(storage, 1), alignment(i, 1)), storage, {i.type.ty, 1}));
+        widen(read(pointer, storage_type(storage, 1), proven_alignment(k_.buffers[i.imm], i, 1)),
+              storage, {i.type.ty, 1}));
   }
   return m_.value(spv::OpCompositeConstruct, type(i.type), parts);
 }
@@ -189,13 +182,15 @@ void SpirvEmitter::store(const Inst& i) {
   };
   if (from.lanes == 1 || from.lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, from.lanes, 0);
-    write(pointer, narrow(arg(i, 1), from, storage), alignment(i, from.lanes));
+    write(pointer, narrow(arg(i, 1), from, storage),
+          proven_alignment(k_.buffers[i.imm], i, from.lanes));
     return;
   }
   for (uint32_t n = 0; n < from.lanes; ++n) {
     const Type lane{from.ty, 1};
     const Id v = m_.value(spv::OpCompositeExtract, type(lane), {arg(i, 1), n});
-    write(buffer_pointer(i, 1, n), narrow(v, lane, storage), alignment(i, 1));
+    write(buffer_pointer(i, 1, n), narrow(v, lane, storage),
+          proven_alignment(k_.buffers[i.imm], i, 1));
   }
 }
 

@@ -1,0 +1,310 @@
+#include "codegen/emit/cuda/cuda.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/emit/access.h"
+#include "codegen/emit/cuda/emitter.h"
+
+namespace reprise::emit {
+
+using kernel::Access;
+using kernel::Op;
+
+namespace {
+
+constexpr uint32_t kWarp = 32;
+
+/// Bool lies in memory as a byte.
+std::string memory_type(kernel::Ty t, int lanes = 1) {
+  const kernel::Ty stored = t == kernel::Ty::Bool ? kernel::Ty::U8 : t;
+  return cuda_type({stored, static_cast<uint8_t>(lanes)});
+}
+
+/// The alignment that the prelude gives to a vector type.
+uint32_t vector_alignment(kernel::Ty t, uint32_t lanes) {
+  return std::min(16U, static_cast<uint32_t>(kernel::byte_size(t)) * lanes);
+}
+
+}  // namespace
+
+Result<std::string> CudaEmitter::run() {
+  RP_TRY(check());
+  block_struct();
+  const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
+  out_ += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
+          k_.name + "(const " + k_.name + "_block* block) {\n";
+  declarations();
+  RP_TRY(block(0));
+  out_ += "}\n";
+  return std::move(out_);
+}
+
+Status CudaEmitter::check() const {
+  const std::string where = "CUDA emitter: kernel " + k_.name + ": ";
+  const auto check_one = [&](kernel::Type t, const std::string& what) -> Status {
+    if (kernel::compute_type(t.ty) == t.ty) return {};
+    return unsupported(where + what + " has type " + kernel::str(t) +
+                       ", which only buffers may hold; convert it to " +
+                       kernel::str({kernel::compute_type(t.ty), t.lanes}));
+  };
+  for (const auto& l : k_.locals) RP_TRY(check_one(l.type, l.name));
+  for (const auto& s : k_.shared) RP_TRY(check_one({s.type, 1}, s.name));
+  bool subgroups = k_.required_subgroup_size != 0;
+  for (size_t n = 0; n < k_.insts.size(); ++n) {
+    RP_TRY(check_one(k_.insts[n].type, "v" + std::to_string(n)));
+    subgroups = subgroups || k_.insts[n].op == Op::Subgroup;
+  }
+  if (k_.required_subgroup_size != 0 && k_.required_subgroup_size != kWarp) {
+    return unsupported(where + "it requires subgroups of " +
+                       std::to_string(k_.required_subgroup_size) +
+                       ", CUDA has 32; choose another schedule");
+  }
+  const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
+  if (subgroups && threads % kWarp != 0) {
+    return unsupported(where + "subgroup operations in a workgroup of " + std::to_string(threads) +
+                       " invocations; CUDA needs a multiple of 32");
+  }
+  return {};
+}
+
+void CudaEmitter::line(std::string_view text) {
+  out_.append(static_cast<size_t>(2 * depth_), ' ');
+  out_ += text;
+  out_ += '\n';
+}
+
+/// The parameter block, laid out as kernel::BlockLayout.
+void CudaEmitter::block_struct() {
+  out_ += "struct " + k_.name + "_block {\n";
+  line("unsigned* error;");
+  line("unsigned launch_id, zero;");
+  for (size_t n = 0; n < k_.buffers.size(); ++n) {
+    const kernel::BufferParam& b = k_.buffers[n];
+    line((b.access == Access::Read ? "const " : "") + memory_type(b.storage) + "* " +
+         cuda_name('b', n, b.name) + ";");
+  }
+  for (size_t n = 0; n < k_.scalars.size(); ++n) {
+    line(cuda_type({k_.scalars[n].type, 1}) + " " + cuda_name('s', n, k_.scalars[n].name) + ";");
+  }
+  out_ += "};\n";
+}
+
+void CudaEmitter::declarations() {
+  std::set<uint64_t> buffers, scalars;
+  for (const Inst& i : k_.insts) {
+    if (i.op == Op::Load || i.op == Op::Store) buffers.insert(i.imm);
+    if (i.op == Op::Param) scalars.insert(i.imm);
+  }
+  for (const uint64_t n : buffers) {
+    const kernel::BufferParam& b = k_.buffers[n];
+    const std::string name = cuda_name('b', n, b.name);
+    line((b.access == Access::Read ? "const " : "") + memory_type(b.storage) + "* const " + name +
+         " = block->" + name + ";");
+  }
+  for (const uint64_t n : scalars) {
+    const std::string name = cuda_name('s', n, k_.scalars[n].name);
+    line("const " + cuda_type({k_.scalars[n].type, 1}) + " " + name + " = block->" + name + ";");
+  }
+  for (size_t n = 0; n < k_.shared.size(); ++n) {
+    const kernel::SharedArray& s = k_.shared[n];
+    line("__shared__ __align__(16) " + cuda_type({s.type, 1}) + " " + cuda_name('m', n, s.name) +
+         "[" + std::to_string(s.count) + "];");
+  }
+  for (size_t n = 0; n < k_.locals.size(); ++n) {
+    const kernel::LocalVar& l = k_.locals[n];
+    const std::string count = l.count == 1 ? "" : "[" + std::to_string(l.count) + "]";
+    line(cuda_type(l.type) + " " + cuda_name('l', n, l.name) + count + ";");
+  }
+}
+
+void CudaEmitter::define(int32_t index, const std::string& expression) {
+  const kernel::Type t = k_.insts[static_cast<size_t>(index)].type;
+  line("const " + cuda_type(t) + " v" + std::to_string(index) + " = " + expression + ";");
+}
+
+void CudaEmitter::define_lanes(int32_t index, const std::vector<std::string>& lanes) {
+  define(index, lanes.size() == 1 ? lanes[0] : cuda_braces(lanes));
+}
+
+Status CudaEmitter::block(int32_t index) {
+  for (const int32_t n : k_.blocks[static_cast<size_t>(index)].insts) RP_TRY(inst(n));
+  return {};
+}
+
+Status CudaEmitter::inst(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const auto each_lane = [&](const auto& expression) {
+    std::vector<std::string> lanes;
+    for (int n = 0; n < i.type.lanes; ++n) lanes.push_back(expression(n));
+    define_lanes(index, lanes);
+  };
+  const auto local = [&](size_t index_arg) {
+    const std::string name = cuda_name('l', i.imm, k_.locals[i.imm].name);
+    return i.args.size() > index_arg ? name + "[" + arg(i, index_arg) + "]" : name;
+  };
+  switch (i.op) {
+    case Op::Const:
+    case Op::Param:
+      return {};  // operands name them in place
+    case Op::Builtin:
+      define(index, builtin(i));
+      return {};
+    case Op::Scalar: {
+      RP_ASSIGN(const auto lanes, scalar(i));
+      define_lanes(index, lanes);
+      return {};
+    }
+    case Op::Convert:
+      each_lane(
+          [&](int n) { return cuda_convert(arg_lane(i, 0, n), arg_type(i, 0).ty, i.type.ty); });
+      return {};
+    case Op::Bitcast:
+      define(index, "rp_bitcast<" + cuda_type(i.type) + ">(" + arg(i, 0) + ")");
+      return {};
+    case Op::Compose:
+      each_lane([&](int n) { return arg(i, static_cast<size_t>(n)); });
+      return {};
+    case Op::Extract:
+      define(index, arg_lane(i, 0, static_cast<int>(i.imm)));
+      return {};
+    case Op::Load:
+      load(index);
+      return {};
+    case Op::Store:
+      store(i);
+      return {};
+    case Op::LocalLoad:
+      define(index, local(0));
+      return {};
+    case Op::LocalStore:
+      line(local(1) + " = " + arg(i, 0) + ";");
+      return {};
+    case Op::SharedLoad:
+      shared_load(index);
+      return {};
+    case Op::SharedStore:
+      shared_store(i);
+      return {};
+    case Op::Barrier:
+      line("__syncthreads();");
+      return {};
+    case Op::Subgroup:
+      each_lane([&](int n) { return subgroup(i, n); });
+      return {};
+    case Op::SetError:
+      line("if (" + arg(i, 0) + ") atomicMax(block->error, block->launch_id << 8 | " +
+           std::to_string(i.imm) + "u);");
+      return {};
+    case Op::If:
+      return if_(i);
+    case Op::For:
+      return for_(index);
+  }
+  return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
+}
+
+Status CudaEmitter::if_(const Inst& i) {
+  line("if (" + arg(i, 0) + ") {");
+  ++depth_;
+  RP_TRY(block(i.blocks[0]));
+  --depth_;
+  if (i.blocks.size() > 1) {
+    line("} else {");
+    ++depth_;
+    RP_TRY(block(i.blocks[1]));
+    --depth_;
+  }
+  line("}");
+  return {};
+}
+
+Status CudaEmitter::for_(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const std::string v = "v" + std::to_string(index);
+  if (i.imm != 0) line("#pragma unroll");
+  line("for (int " + v + " = " + arg(i, 0) + "; " + v + " < " + arg(i, 1) + "; " + v +
+       " += " + arg(i, 2) + ") {");
+  ++depth_;
+  RP_TRY(block(i.blocks[0]));
+  --depth_;
+  line("}");
+  return {};
+}
+
+void CudaEmitter::load(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const kernel::BufferParam& b = k_.buffers[i.imm];
+  const std::string name = cuda_name('b', i.imm, b.name);
+  const uint32_t lanes = i.type.lanes;
+  std::vector<std::string> parts;
+  if (lanes == 1) {
+    define(index, cuda_widen(name + "[" + arg(i, 0) + "]", b.storage, i.type.ty));
+  } else if (proven_alignment(b, i, lanes) < vector_alignment(b.storage, lanes)) {
+    for (uint32_t n = 0; n < lanes; ++n) {
+      const std::string at = name + "[" + arg(i, 0) + " + " + std::to_string(n) + "]";
+      parts.push_back(cuda_widen(at, b.storage, i.type.ty));
+    }
+    define_lanes(index, parts);
+  } else {
+    const std::string vector = memory_type(b.storage, i.type.lanes);
+    const std::string whole = "*(const " + vector + "*)(" + name + " + " + arg(i, 0) + ")";
+    if (b.storage == i.type.ty && b.storage != Ty::Bool) return define(index, whole);
+    const std::string raw = "r" + std::to_string(index);
+    line("const " + vector + " " + raw + " = " + whole + ";");
+    for (const char* lane : {".x", ".y", ".z", ".w"}) {
+      if (parts.size() < lanes) parts.push_back(cuda_widen(raw + lane, b.storage, i.type.ty));
+    }
+    define_lanes(index, parts);
+  }
+}
+
+void CudaEmitter::store(const Inst& i) {
+  const kernel::BufferParam& b = k_.buffers[i.imm];
+  const std::string name = cuda_name('b', i.imm, b.name);
+  const kernel::Type from = arg_type(i, 1);
+  const auto value = [&](int lane) {
+    return cuda_narrow(arg_lane(i, 1, lane), from.ty, b.storage);
+  };
+  if (from.lanes == 1) {
+    line(name + "[" + arg(i, 0) + "] = " + value(0) + ";");
+  } else if (proven_alignment(b, i, from.lanes) < vector_alignment(b.storage, from.lanes)) {
+    for (int n = 0; n < from.lanes; ++n) {
+      line(name + "[" + arg(i, 0) + " + " + std::to_string(n) + "] = " + value(n) + ";");
+    }
+  } else {
+    const std::string vector = memory_type(b.storage, from.lanes);
+    std::vector<std::string> parts;
+    for (int n = 0; n < from.lanes; ++n) parts.push_back(value(n));
+    const bool same = b.storage == from.ty && b.storage != Ty::Bool;
+    line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
+         ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
+  }
+}
+
+void CudaEmitter::shared_load(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const std::string name = cuda_name('m', i.imm, k_.shared[i.imm].name);
+  if (i.type.lanes == 1) {
+    define(index, name + "[" + arg(i, 0) + "]");
+  } else {
+    define(index, "*(const " + cuda_type(i.type) + "*)(" + name + " + " + arg(i, 0) + ")");
+  }
+}
+
+void CudaEmitter::shared_store(const Inst& i) {
+  const std::string name = cuda_name('m', i.imm, k_.shared[i.imm].name);
+  const kernel::Type t = arg_type(i, 1);
+  if (t.lanes == 1) {
+    line(name + "[" + arg(i, 0) + "] = " + arg(i, 1) + ";");
+  } else {
+    line("*(" + cuda_type(t) + "*)(" + name + " + " + arg(i, 0) + ") = " + arg(i, 1) + ";");
+  }
+}
+
+Result<std::string> cuda(const kernel::Kernel& k) {
+  RP_TRY(kernel::verify(k));
+  return CudaEmitter(k).run();
+}
+
+}  // namespace reprise::emit

@@ -1,0 +1,71 @@
+// One kernel being written as CUDA C. Split over cuda.cpp (structure) and expressions.cpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/emit/cuda/cuda.h"
+
+namespace reprise::emit {
+
+class CudaEmitter {
+ public:
+  explicit CudaEmitter(const kernel::Kernel& k) : k_(k) {}
+  Result<std::string> run();
+
+ private:
+  using Inst = kernel::Inst;
+  using Ty = kernel::Ty;
+  using Type = kernel::Type;
+
+  // cuda.cpp
+  Status check() const;
+  void block_struct();
+  void declarations();
+  Status block(int32_t index);
+  Status inst(int32_t index);
+  Status if_(const Inst& i);
+  Status for_(int32_t index);
+  void load(int32_t index);
+  void store(const Inst& i);
+  void shared_load(int32_t index);
+  void shared_store(const Inst& i);
+  void line(std::string_view text);
+  /// Declares the value of instruction `index`.
+  void define(int32_t index, const std::string& expression);
+  /// Declares it from one expression per lane.
+  void define_lanes(int32_t index, const std::vector<std::string>& lanes);
+
+  // expressions.cpp
+  /// Operand n as it appears in an expression, whole or one lane: a name, or a literal.
+  std::string arg(const Inst& i, size_t n) const;
+  std::string arg_lane(const Inst& i, size_t n, int lane) const;
+  Type arg_type(const Inst& i, size_t n) const {
+    return k_.insts[static_cast<size_t>(i.args[n].id)].type;
+  }
+  Result<std::vector<std::string>> scalar(const Inst& i) const;
+  std::string builtin(const Inst& i) const;
+  std::string subgroup(const Inst& i, int lane) const;
+  std::string local_index() const;
+
+  const kernel::Kernel& k_;
+  std::string out_;
+  int depth_ = 1;
+};
+
+/// C type of a value or of an element in memory.
+std::string cuda_type(kernel::Type t);
+/// A literal that can stand as an operand.
+std::string cuda_literal(kernel::Ty t, uint64_t bits);
+/// Expression of compute type `to` from one of compute type `from`.
+std::string cuda_convert(const std::string& v, kernel::Ty from, kernel::Ty to);
+std::string cuda_widen(const std::string& v, kernel::Ty storage, kernel::Ty to);
+std::string cuda_narrow(const std::string& v, kernel::Ty from, kernel::Ty storage);
+/// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,
+/// l locals, m shared arrays. Names may hold any text.
+std::string cuda_name(char table, uint64_t index, std::string_view name);
+/// "{a, b}".
+std::string cuda_braces(const std::vector<std::string>& lanes);
+
+}  // namespace reprise::emit
