@@ -1,0 +1,193 @@
+#include "codegen/compiler.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "codegen/lower/cost.h"
+#include "codegen/onnx/importer.h"
+#include "codegen/passes/pass.h"
+#include "codegen/plan_builder.h"
+
+namespace reprise {
+
+namespace {
+
+constexpr std::string_view kFusionPass = "fusion";
+
+using Clock = std::chrono::steady_clock;
+
+class Timer {
+ public:
+  explicit Timer(CompileReport* report) : report_(report) {}
+  void lap(std::string name) {
+    const auto now = Clock::now();
+    if (report_ != nullptr) {
+      report_->passes.push_back(
+          {std::move(name), std::chrono::duration<double, std::milli>(now - start_).count()});
+    }
+    start_ = now;
+  }
+  void add(std::string name, double ms) {
+    if (report_ != nullptr) report_->passes.push_back({std::move(name), ms});
+    start_ = Clock::now();
+  }
+
+ private:
+  CompileReport* report_;
+  Clock::time_point start_ = Clock::now();
+};
+
+bool disabled(const CompileOptions& o, std::string_view pass) {
+  return std::find(o.disabled_passes.begin(), o.disabled_passes.end(), pass) !=
+         o.disabled_passes.end();
+}
+
+Status check_options(const CompileOptions& o) {
+  const auto known = pass_names();
+  for (const std::string& name : o.disabled_passes) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    std::string list;
+    for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+    return {Code::Usage,
+            "there is no pass '" + name + "' that can be switched off; choose from " + list};
+  }
+  if (o.targets.empty()) return {Code::Usage, "no target given; use --targets vulkan"};
+  for (const std::string& t : o.targets) {
+    if (t == "vulkan" || t == "host") continue;
+    return {Code::Unsupported,
+            "target '" + t + "' is not supported by this build; use --targets vulkan"};
+  }
+  return {};
+}
+
+Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
+#ifdef NDEBUG
+  const bool verify = options.verify_passes;
+#else
+  const bool verify = true;
+#endif
+  bool core = false;
+  for (const passes::Pass& pass : passes::pipeline()) {
+    if (!pass.required && disabled(options, pass.name)) continue;
+    RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
+    core |= pass.core;
+    if (verify) RP_TRY(graph::verify(g, core).with_context("after pass " + std::string(pass.name)));
+    timer.lap(std::string(pass.name));
+    if (options.on_pass) options.on_pass(std::string(pass.name), g);
+  }
+  return {};
+}
+
+int64_t bytes_of(const plan::Buffer& b) {
+  const Expr count = element_count(b.shape);
+  return count.is_const() ? count.value() * static_cast<int64_t>(size_of(b.dtype)) : -1;
+}
+
+std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
+  std::vector<package::GroupInfo> out;
+  for (const plan::Step& step : p.steps) {
+    const auto* launch = std::get_if<plan::Launch>(&step.what);
+    if (launch == nullptr) continue;
+    package::GroupInfo info;
+    info.kernel = p.kernels[launch->kernel].name;
+    info.nodes = launch->nodes;
+    info.schedule = launch->schedule;
+    info.bytes_read = info.bytes_written = 0;
+    for (size_t i = 0; i < launch->buffers.size(); ++i) {
+      const int64_t bytes = bytes_of(p.buffers[static_cast<size_t>(launch->buffers[i])]);
+      int64_t& sum = launch->writes[i] ? info.bytes_written : info.bytes_read;
+      sum = bytes < 0 || sum < 0 ? -1 : sum + bytes;
+    }
+    out.push_back(std::move(info));
+  }
+  return out;
+}
+
+Status require_no_host(const lower::Fusion& fusion) {
+  for (const lower::Group& group : fusion.groups) {
+    if (group.kind != lower::GroupKind::Host) continue;
+    return unsupported("fullgraph: node '" + group.nodes[0]->name + "' (" + group.nodes[0]->op +
+                       ") would run on the host: " + group.host_reason +
+                       "; compile without --fullgraph to allow it");
+  }
+  return {};
+}
+
+int64_t count_launches(const lower::Fusion& fusion) {
+  return std::count_if(fusion.groups.begin(), fusion.groups.end(),
+                       [](const lower::Group& g) { return g.kind != lower::GroupKind::Host; });
+}
+
+}  // namespace
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> out;
+  for (const passes::Pass& p : passes::pipeline()) {
+    if (!p.required) out.emplace_back(p.name);
+  }
+  out.emplace_back(kFusionPass);
+  return out;
+}
+
+Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
+                                 CompileReport* report) {
+  RP_TRY(check_options(options));
+  graph::Graph& g = *model;
+  Timer timer(report);
+  package::Package p;
+  p.model_name = g.name;
+  p.producer = "reprise 0.1.0";
+  WeightStore weights(p);
+  RP_ASSIGN(p.host_plan, build_host_plan(g, weights));
+  p.io = make_interface(g);
+  p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
+  timer.lap("host-plan");
+  RP_TRY(run_passes(g, options, timer));
+  // Inference during the passes may have added symbols and guards.
+  const plan::Interface io = make_interface(g);
+  p.io.symbols = io.symbols;
+  p.io.sources = io.sources;
+  p.io.equal_dims = io.equal_dims;
+  RP_ASSIGN(const lower::Fusion fusion, lower::fuse(g, !disabled(options, kFusionPass)));
+  timer.lap(std::string(kFusionPass));
+  if (options.fullgraph) RP_TRY(require_no_host(fusion));
+  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, false));
+  p.explanation.launches_unfused = count_launches(unfused);
+  for (const lower::Edge& e : fusion.unfused)
+    p.explanation.unfused.push_back({e.from, e.to, e.reason});
+  timer.lap("explain");
+  LowerTimes times;
+  if (std::find(options.targets.begin(), options.targets.end(), "vulkan") !=
+      options.targets.end()) {
+    for (const lower::Target& target : vulkan_targets()) {
+      package::Variant v;
+      v.name = target.name;
+      v.predicate = target.predicate;
+      RP_ASSIGN(v.plan, build_device_plan(g, fusion, target, weights, options, times));
+      p.variants.push_back(std::move(v));
+    }
+  }
+  timer.add("lower", times.lower_ms);
+  timer.add("legalize", times.legalize_ms);
+  timer.add("emit", times.emit_ms);
+  timer.add("hazards", times.plan_ms);
+  if (report != nullptr && !p.variants.empty())
+    report->groups = describe_groups(p.variants[0].plan);
+  return p;
+}
+
+Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
+                                      CompileReport* report) {
+  RP_TRY(check_options(options));
+  const auto start = Clock::now();
+  onnx::ImportOptions import_options;
+  import_options.shapes = options.shapes;
+  RP_ASSIGN(auto model, onnx::import_file(path, import_options));
+  if (report != nullptr) {
+    report->passes.push_back(
+        {"import", std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+  }
+  return compile(std::move(model), options, report);
+}
+
+}  // namespace reprise

@@ -1,0 +1,151 @@
+#include "codegen/lower/cost.h"
+
+#include <algorithm>
+#include <map>
+
+namespace reprise::lower {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+namespace {
+
+constexpr int64_t kSymbolHint = 64;
+constexpr double kTile = 8;  // a contraction reads an operand once per tile of the other side
+
+double node_flops(const Graph& g, const Node& n, double evals) {
+  if (is_reduction(n)) return count_hint(g, g.value(n.inputs[0]).shape);
+  if (!is_contraction(n)) return evals * light_cost(n);
+  const Shape& w = g.value(n.inputs[1]).shape;
+  const double out = count_hint(g, g.value(n.outputs[0]).shape);
+  if (n.op == "MatMul") return 2 * out * count_hint(g, {w[w.size() - 2]});
+  return 2 * out * count_hint(g, w) / std::max(1.0, count_hint(g, {w[0]}));
+}
+
+/// Reads of input `i` by a contraction, per element of that input.
+double contraction_reads(const Graph& g, const Node& n, size_t i) {
+  const Shape& out = g.value(n.outputs[0]).shape;
+  if (i >= 2) return 1;
+  if (n.op == "MatMul") {
+    const Expr other = i == 0 ? out[out.size() - 1] : out[out.size() - 2];
+    return std::max(1.0, count_hint(g, {other}) / kTile);
+  }
+  const double flops = node_flops(g, n, 0) / 2;
+  return std::max(1.0, flops / kTile / std::max(1.0, count_hint(g, g.value(n.inputs[i]).shape)));
+}
+
+class Evaluations {
+ public:
+  Evaluations(const Graph& g, const Group& group, const Uses& uses)
+      : g_(g), group_(group), uses_(uses) {}
+
+  double of(const Node& n) {
+    auto [it, inserted] = memo_.try_emplace(&n, 0.0);
+    if (!inserted) return it->second;
+    double same_index = 0, other = 0;
+    for (ValueId v : n.outputs) {
+      if (v == kNone) continue;
+      const double count = count_hint(g_, g_.value(v).shape);
+      if (std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end()) {
+        same_index = std::max(same_index, count);
+      }
+      for (const Node* u : uses_[static_cast<size_t>(v)]) {
+        if (std::find(group_.nodes.begin(), group_.nodes.end(), u) == group_.nodes.end()) continue;
+        add_use(n, v, count, *u, same_index, other);
+      }
+    }
+    const double evals = std::max(same_index, 0.0) + other;
+    memo_[&n] = evals;
+    return evals;
+  }
+
+ private:
+  void add_use(const Node& n, ValueId v, double count, const Node& u, double& same_index,
+               double& other) {
+    (void)n;
+    const ops::OpDef* def = def_of(u);
+    if (is_contraction(u)) {
+      for (size_t i = 0; i < u.inputs.size(); ++i) {
+        if (u.inputs[i] == v) other += count * contraction_reads(g_, u, i);
+      }
+    } else if (is_reduction(u)) {
+      same_index = std::max(same_index, count);
+    } else if (def->lowering == ops::Lowering::Scalar) {
+      same_index = std::max(same_index, of(u));
+    } else {
+      const double reads = def->reads_per_element != nullptr ? def->reads_per_element(g_, u) : 1;
+      other += of(u) * reads * (def->lowering == ops::Lowering::View ? 1 : operand_share(u, v));
+    }
+  }
+
+  /// Concat reads each input for its own part of the output only.
+  double operand_share(const Node& u, ValueId v) const {
+    if (u.op != "Concat") return 1;
+    return count_hint(g_, g_.value(v).shape) /
+           std::max(1.0, count_hint(g_, g_.value(u.outputs[0]).shape));
+  }
+
+  const Graph& g_;
+  const Group& group_;
+  const Uses& uses_;
+  std::map<const Node*, double> memo_;
+};
+
+}  // namespace
+
+double count_hint(const Graph& g, const Shape& shape) {
+  std::vector<int64_t> sizes(g.symbols.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    sizes[i] = std::clamp(kSymbolHint, g.symbols[i].min, g.symbols[i].max);
+  }
+  double count = 1;
+  for (const Expr& e : shape) {
+    const auto v = e.eval(sizes);
+    count *= v.ok() ? static_cast<double>(*v) : static_cast<double>(kSymbolHint);
+  }
+  return count;
+}
+
+double light_cost(const Node& n) {
+  const ops::OpDef* def = def_of(n);
+  if (def == nullptr) return 1;
+  switch (def->lowering) {
+    case ops::Lowering::View:
+      return 0;
+    case ops::Lowering::Scalar:
+      return def->row ? kernel::row(*def->row).cost : 1;
+    case ops::Lowering::Element:
+      return 2;
+    case ops::Lowering::Reduce:
+    case ops::Lowering::MatMul:
+    case ops::Lowering::Conv:
+    case ops::Lowering::None:
+      return 1;
+  }
+  return 1;
+}
+
+double evaluations(const Graph& g, const Group& group, const Node& n, const Uses& uses) {
+  return Evaluations(g, group, uses).of(n);
+}
+
+double group_flops(const Graph& g, const Group& group, const Uses& uses) {
+  Evaluations evals(g, group, uses);
+  double sum = 0;
+  for (const Node* n : group.nodes) sum += node_flops(g, *n, evals.of(*n));
+  return sum;
+}
+
+double graph_flops(const Graph& g) {
+  double sum = 0;
+  for (const auto& n : g.nodes()) {
+    if (!n->outputs.empty() && n->outputs[0] != kNone) {
+      sum += node_flops(g, *n, count_hint(g, g.value(n->outputs[0]).shape));
+    }
+  }
+  return sum;
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,24 @@
+// The fusion cost model: flops and element reads, with dynamic dims at a representative size.
+#pragma once
+
+#include <vector>
+
+#include "codegen/lower/group.h"
+
+namespace reprise::lower {
+
+using Uses = std::vector<std::vector<graph::Node*>>;
+
+/// Elements of a shape with every symbol at a representative size.
+double count_hint(const graph::Graph& g, const Shape& shape);
+/// Flops (or gathers) per output element of a light node; 0 for views.
+double light_cost(const graph::Node& n);
+/// How often the kernel computes an element of n's result if n were (or is) part of it.
+double evaluations(const graph::Graph& g, const Group& group, const graph::Node& n,
+                   const Uses& uses);
+/// Flops that the group's kernel executes.
+double group_flops(const graph::Graph& g, const Group& group, const Uses& uses);
+/// Flops of the graph: every node once.
+double graph_flops(const graph::Graph& g);
+
+}  // namespace reprise::lower

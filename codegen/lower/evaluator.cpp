@@ -1,0 +1,533 @@
+#include "codegen/lower/evaluator.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::lower {
+
+using graph::ValueId;
+using kernel::Access;
+using kernel::ScalarOp;
+using kernel::Ty;
+using kernel::Type;
+
+namespace {
+
+bool uses_loop_symbols(const Expr& e) {
+  std::vector<SymbolId> symbols;
+  e.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s >= kLoopSymbols; });
+}
+
+bool uses_lane(const Expr& e) {
+  std::vector<SymbolId> symbols;
+  e.collect_symbols(symbols);
+  return std::find(symbols.begin(), symbols.end(), kLoopSymbols) != symbols.end();
+}
+
+bool uses_lane(const Index& index) {
+  return std::any_of(index.begin(), index.end(), [](const Expr& e) { return uses_lane(e); });
+}
+
+Expr with_lane(const Expr& e, int64_t lane) {
+  return e.substitute([&](SymbolId s) -> std::optional<Expr> {
+    if (s == kLoopSymbols) return Expr(lane);
+    return std::nullopt;
+  });
+}
+
+Index with_lane(const Index& index, int64_t lane) {
+  Index out;
+  out.reserve(index.size());
+  for (const Expr& e : index) out.push_back(with_lane(e, lane));
+  return out;
+}
+
+}  // namespace
+
+/// What an element() definition sees: one node, one wanted index.
+class Evaluator::Context final : public ops::ElementContext {
+ public:
+  Context(Evaluator& ev, const graph::Node& n, size_t output, const Index& index, int lanes)
+      : ev_(ev), n_(n), output_(output), index_(index), lanes_(lanes) {}
+
+  kernel::Builder& builder() override { return ev_.b_; }
+  const graph::Graph& graph() const override { return ev_.g_; }
+  const graph::Node& node() const override { return n_; }
+  size_t output() const override { return output_; }
+  const Index& index() const override { return index_; }
+  Result<Val> input(size_t i, const Index& index) override {
+    if (i >= n_.inputs.size() || n_.inputs[i] == graph::kNone) {
+      return internal_error("node '" + n_.name + "': its definition reads a missing input");
+    }
+    Index simple;
+    simple.reserve(index.size());
+    for (const Expr& e : index) simple.push_back(ev_.simplify(e));
+    return ev_.eval(n_.inputs[i], simple, lanes_);
+  }
+  void set(Val v) override { result_ = v; }
+  Val value(const Expr& e) override { return ev_.value(ev_.simplify(e)); }
+  Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
+  Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
+  void loop(const Expr& count, const std::function<void(const Expr&)>& body) override {
+    ev_.b_.for_loop(ev_.b_.i32(0), ev_.value(count), ev_.b_.i32(1), [&](Val i) {
+      ev_.push_scope();
+      body(ev_.symbol(i, count));
+      ev_.pop_scope();
+    });
+  }
+  Result<Val> guarded(Val condition, Val otherwise,
+                      const std::function<Result<Val>()>& then) override {
+    kernel::Builder& b = ev_.b_;
+    const int local = b.local("guarded", b.type(otherwise));
+    b.local_store(local, otherwise);
+    Status failed;
+    b.if_then(condition, [&] {
+      ev_.push_scope();
+      auto v = then();
+      if (v.ok()) {
+        b.local_store(local, *v);
+      } else {
+        failed = v.status();
+      }
+      ev_.pop_scope();
+    });
+    if (!failed.ok()) return failed;
+    return b.local_load(local);
+  }
+  Type compute(DType t) const override { return ev_.compute(t); }
+  Val result() const { return result_; }
+
+ private:
+  Evaluator& ev_;
+  const graph::Node& n_;
+  size_t output_;
+  const Index& index_;
+  int lanes_;
+  Val result_;
+};
+
+Expr Evaluator::Context::checked_index(Val v, const Expr& dim, bool wrap_negative) {
+  kernel::Builder& b = ev_.b_;
+  const Val bound = ev_.value(dim);
+  Val in_range;
+  Val index;
+  if (b.type(v).ty == Ty::I64) {
+    // Compared before narrowing, so that no wide value passes as a small one.
+    const Val wide_bound = b.convert(bound, Ty::I64);
+    if (wrap_negative) v = b.select(b.lt(v, b.i64(0)), b.add(v, wide_bound), v);
+    in_range = b.logical_and(b.ge(v, b.i64(0)), b.lt(v, wide_bound));
+    index = b.convert(b.select(in_range, v, b.i64(0)), Ty::I32);
+  } else {
+    if (b.type(v).ty == Ty::U32) {
+      in_range = b.lt(v, b.convert(bound, Ty::U32));
+      v = b.convert(v, Ty::I32);
+    } else {
+      if (wrap_negative) v = b.select(b.lt(v, b.i32(0)), b.add(v, bound), v);
+      in_range = b.logical_and(b.ge(v, b.i32(0)), b.lt(v, bound));
+    }
+    index = b.select(in_range, v, b.i32(0));
+  }
+  b.set_error(b.logical_not(in_range), kernel::ErrorCode::IndexOutOfRange);
+  return ev_.symbol(index, dim);
+}
+
+Evaluator::Evaluator(const graph::Graph& g, const Group& group, kernel::Builder& b)
+    : g_(g), group_(group), b_(b) {
+  nodes_.assign(group.nodes.begin(), group.nodes.end());
+  std::sort(nodes_.begin(), nodes_.end());
+  loop_symbols_.push_back({Val{}, Expr(4)});  // the lane
+  memo_.emplace_back();
+  index_memo_.emplace_back();
+}
+
+Evaluator::~Evaluator() = default;
+
+bool Evaluator::in_group(const graph::Node* n) const {
+  return n != nullptr && std::binary_search(nodes_.begin(), nodes_.end(), n);
+}
+
+void Evaluator::push_scope() {
+  memo_.emplace_back();
+  index_memo_.emplace_back();
+}
+
+void Evaluator::pop_scope() {
+  memo_.pop_back();
+  index_memo_.pop_back();
+}
+
+// ---------------------------------------------------------------- index expressions
+
+SymbolRange Evaluator::range(SymbolId id) const {
+  SymbolRange r;
+  if (id < kLoopSymbols) {
+    const Symbol& s = g_.symbols[static_cast<size_t>(id)];
+    r.min = s.min;
+    r.max = s.max;
+    return r;
+  }
+  const Expr& below = loop_symbols_[static_cast<size_t>(id - kLoopSymbols)].below;
+  r.min = 0;
+  if (below.is_const()) r.max = below.value() - 1;
+  r.below = below;
+  return r;
+}
+
+Expr Evaluator::simplify(const Expr& e) const {
+  if (e.is_const()) return e;
+  return e.simplify([this](SymbolId id) { return range(id); });
+}
+
+Expr Evaluator::symbol(Val v, const Expr& below) {
+  if (const auto c = b_.as_const(v)) return Expr(*c);
+  loop_symbols_.push_back({v, below});
+  return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
+}
+
+Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
+  Expr linear = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    linear = linear * shape[d];
+    if (!shape[d].is_const(1)) linear += index[d];
+  }
+  return simplify(linear);
+}
+
+Index Evaluator::unflatten(const Expr& linear, const Shape& shape) const {
+  Index index(shape.size());
+  Expr stride = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    Expr e = Expr::floordiv(linear, stride);
+    // The outermost dim needs no mod: linear is in range.
+    bool outermost = true;
+    for (size_t o = 0; o < d; ++o) outermost &= shape[o].is_const(1);
+    if (shape[d].is_const(1)) {
+      e = 0;
+    } else if (!outermost) {
+      e = Expr::mod(e, shape[d]);
+    }
+    index[d] = simplify(e);
+    stride = stride * shape[d];
+  }
+  return index;
+}
+
+Val Evaluator::param(const Expr& e) {
+  for (size_t i = 0; i < scalars_.size(); ++i) {
+    if (scalars_[i] == e) return b_.param(static_cast<int>(i));
+  }
+  const int index = b_.scalar("n" + std::to_string(scalars_.size()), Ty::I32);
+  scalars_.push_back(e);
+  return b_.param(index);
+}
+
+Val Evaluator::value(const Expr& e) {
+  if (e.is_const()) return b_.i32(e.value());
+  if (!uses_loop_symbols(e)) return param(e);
+  for (const auto& scope : index_memo_) {
+    for (const auto& [key, v] : scope) {
+      if (key == e) return v;
+    }
+  }
+  // Collect coefficients (over model symbols) per product of run-time atoms.
+  Expr uniform = e.constant();
+  std::vector<std::pair<Expr, Expr>> parts;  // product of run-time atoms, coefficient
+  for (const Term& t : e.terms()) {
+    Expr run_time = 1;
+    Expr coefficient = t.coefficient;
+    for (const Atom& a : t.atoms()) {
+      const Expr x = a.expr();
+      (uses_loop_symbols(x) ? run_time : coefficient) *= x;
+    }
+    if (run_time.is_const(1)) {
+      uniform += coefficient;
+      continue;
+    }
+    auto it = std::find_if(parts.begin(), parts.end(),
+                           [&](const auto& p) { return p.first == run_time; });
+    if (it == parts.end()) {
+      parts.emplace_back(run_time, coefficient);
+    } else {
+      it->second += coefficient;
+    }
+  }
+  Val sum;
+  for (const auto& [product, coefficient] : parts) {
+    Val v;
+    for (const Atom& a : product.terms()[0].atoms()) {
+      Val x;
+      switch (a.kind()) {
+        case Atom::Kind::Symbol:
+          x = loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
+          break;
+        case Atom::Kind::FloorDiv:
+          x = b_.div(value(a.lhs()), value(a.rhs()));
+          break;
+        case Atom::Kind::Mod:
+          x = b_.rem(value(a.lhs()), value(a.rhs()));
+          break;
+        case Atom::Kind::Min:
+          x = b_.min(value(a.lhs()), value(a.rhs()));
+          break;
+        case Atom::Kind::Max:
+          x = b_.max(value(a.lhs()), value(a.rhs()));
+          break;
+        case Atom::Kind::Overflow:
+          x = b_.i32(0);
+          break;  // refused when the plan is bound
+      }
+      v = v ? b_.mul(v, x) : x;
+    }
+    if (!coefficient.is_const(1)) v = b_.mul(v, value(coefficient));
+    sum = sum ? b_.add(sum, v) : v;
+  }
+  if (!uniform.is_const(0)) sum = sum ? b_.add(sum, value(uniform)) : value(uniform);
+  index_memo_.back().emplace_back(e, sum);
+  return sum;
+}
+
+// ---------------------------------------------------------------- values
+
+Type Evaluator::compute(DType t) const {
+  switch (t) {
+    case DType::Bool:
+      return kernel::kBool;
+    case DType::F32:
+    case DType::BF16:
+      return kernel::kF32;
+    case DType::F16:
+      return kernel::kF16;
+    case DType::I8:
+    case DType::I16:
+    case DType::I32:
+      return kernel::kI32;
+    case DType::U8:
+    case DType::U16:
+    case DType::U32:
+      return kernel::kU32;
+    case DType::I64:
+      return kernel::kI64;
+    case DType::F64:
+      return Type{Ty::F64, 1};
+    case DType::U64:
+    case DType::String:
+    case DType::Invalid:
+      return Type{Ty::Void, 1};
+  }
+  return Type{Ty::Void, 1};
+}
+
+Val Evaluator::from_storage(DType t, Val raw) {
+  if (t != DType::Bool) return raw;
+  const Type type = b_.type(raw);
+  return b_.scalar_op(ScalarOp::NotEqual, {raw, b_.constant(type, 0)});
+}
+
+Val Evaluator::to_storage(DType t, Val v) {
+  return t == DType::Bool ? b_.convert(v, Ty::U32) : v;
+}
+
+int Evaluator::buffer(ValueId v) {
+  for (const BufferUse& u : buffers_) {
+    if (u.value == v) return u.param;
+  }
+  const graph::Value& value = g_.value(v);
+  const bool output =
+      std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
+  auto it = kept_.find(v);
+  const bool scratch = it != kept_.end() && it->second.scratch;
+  const Access access = it != kept_.end() ? Access::ReadWrite
+                        : output          ? Access::Write
+                                          : Access::Read;
+  const std::string prefix = scratch ? "scratch" : output ? "out" : "in";
+  const int id = b_.buffer(prefix + std::to_string(buffers_.size()),
+                           kernel::storage_type(value.dtype), access, 16);
+  buffers_.push_back({v, id, scratch});
+  return id;
+}
+
+void Evaluator::bind(ValueId v, Index index, Val value) {
+  bound_.insert_or_assign(v, std::make_pair(std::move(index), value));
+}
+
+void Evaluator::keep(ValueId v, bool scratch) {
+  kept_.try_emplace(v, Kept{scratch, false});
+}
+
+void Evaluator::make_loadable(ValueId v) {
+  kept_[v].stored = true;
+}
+
+Val Evaluator::scalar_constant(const HostTensor& t, int64_t at) {
+  const std::byte* p = t.bytes().data() + static_cast<size_t>(at) * size_of(t.dtype());
+  auto read = [&]<typename T>(T) {
+    T x;
+    std::memcpy(&x, p, sizeof(T));
+    return x;
+  };
+  switch (t.dtype()) {
+    case DType::F32:
+      return b_.f32(read(float{}));
+    case DType::BF16:
+      return b_.f32(bf16_to_float(read(uint16_t{})));
+    case DType::F16:
+      return b_.constant(kernel::kF16, f16_to_float(read(uint16_t{})));
+    case DType::F64:
+      return b_.constant(Type{Ty::F64, 1}, read(double{}));
+    case DType::Bool:
+      return b_.boolean(read(uint8_t{}) != 0);
+    case DType::I8:
+      return b_.i32(read(int8_t{}));
+    case DType::I16:
+      return b_.i32(read(int16_t{}));
+    case DType::I32:
+      return b_.i32(read(int32_t{}));
+    case DType::U8:
+      return b_.u32(read(uint8_t{}));
+    case DType::U16:
+      return b_.u32(read(uint16_t{}));
+    case DType::U32:
+      return b_.u32(read(uint32_t{}));
+    case DType::I64:
+      return b_.i64(read(int64_t{}));
+    case DType::U64:
+    case DType::String:
+    case DType::Invalid:
+      return {};
+  }
+  return {};
+}
+
+Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
+  if (lanes > 1 && !uses_lane(index)) {
+    RP_ASSIGN(const Val scalar, eval(v, index, 1));
+    return b_.splat(scalar, lanes);
+  }
+  if (auto it = bound_.find(v); it != bound_.end()) {
+    if (it->second.first != index) {
+      return unsupported("'" + g_.value(v).name +
+                         "' is read at another index than it is computed at");
+    }
+    return it->second.second;
+  }
+  const int64_t key = int64_t{v} * 8 + lanes;
+  for (const auto& scope : memo_) {
+    auto found = scope.find(key);
+    if (found == scope.end()) continue;
+    for (const Memo& m : found->second) {
+      if (m.index == index) return m.value;
+    }
+  }
+  const graph::Value& value = g_.value(v);
+  Result<Val> r = Val{};
+  if (value.constant && value.constant->count() == 1) {
+    const Val c = scalar_constant(*value.constant, 0);
+    r = lanes > 1 ? b_.splat(c, lanes) : c;
+  } else if (auto k = kept_.find(v);
+             !in_group(value.producer) || (k != kept_.end() && k->second.stored)) {
+    r = load(v, index, lanes);
+  } else {
+    r = produce(v, *value.producer, index, lanes);
+  }
+  if (!r.ok()) return r;
+  memo_.back()[key].push_back({v, lanes, index, *r});
+  return r;
+}
+
+Result<Val> Evaluator::per_lane(int lanes, const Index& index,
+                                const std::function<Result<Val>(const Index&)>& f) {
+  std::vector<Val> parts;
+  for (int l = 0; l < lanes; ++l) {
+    Index at = with_lane(index, l);
+    for (Expr& e : at) e = simplify(e);
+    RP_ASSIGN(const Val part, f(at));
+    parts.push_back(part);
+  }
+  return b_.compose(parts);
+}
+
+Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& index, int lanes) {
+  const ops::OpDef* def = def_of(n);
+  if (def == nullptr) return internal_error("node '" + n.name + "' has no definition");
+  if (def->lowering == ops::Lowering::Scalar) {
+    auto operand_index = [&](size_t i) {
+      const Shape& shape = g_.value(n.inputs[i]).shape;
+      Index at(shape.size());
+      const size_t skip = index.size() - shape.size();
+      for (size_t d = 0; d < shape.size(); ++d)
+        at[d] = shape[d].is_const(1) ? Expr(0) : index[skip + d];
+      return at;
+    };
+    if (def->row) {
+      std::vector<Val> args;
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        RP_ASSIGN(const Val a, eval(n.inputs[i], operand_index(i), lanes));
+        args.push_back(a);
+      }
+      return b_.scalar_op(*def->row, args);
+    }
+    Context ctx(*this, n, 0, index, lanes);
+    RP_TRY(def->element(ctx).with_context("node '" + n.name + "'"));
+    return ctx.result();
+  }
+  if (def->element == nullptr) {
+    return unsupported("node '" + n.name + "' (" + n.op + ") has no device form");
+  }
+  size_t output = 0;
+  while (output + 1 < n.outputs.size() && n.outputs[output] != v) ++output;
+  if (def->lowering == ops::Lowering::View || lanes == 1) {
+    Context ctx(*this, n, output, index, lanes);
+    RP_TRY(def->element(ctx).with_context("node '" + n.name + "'"));
+    return ctx.result();
+  }
+  return per_lane(lanes, index, [&](const Index& at) -> Result<Val> { return eval(v, at, 1); });
+}
+
+Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
+  const graph::Value& value = g_.value(v);
+  if (compute(value.dtype).ty == Ty::Void) {
+    return unsupported("'" + value.name + "' has dtype " + std::string(name_of(value.dtype)) +
+                       ", which has no device form");
+  }
+  const int buf = buffer(v);
+  const Expr linear = flatten(index, value.shape);
+  if (lanes == 1) return from_storage(value.dtype, b_.load(buf, this->value(linear)));
+  const Expr first = with_lane(linear, 0);
+  const bool consecutive = !uses_lane(linear - lane());
+  if (consecutive) {
+    const int64_t divisor = first.known_divisor(g_.symbols);
+    if (divisor % lanes == 0) {
+      uint32_t align = static_cast<uint32_t>(lanes);
+      return from_storage(value.dtype, b_.load(buf, this->value(first), lanes, align));
+    }
+    std::vector<Val> parts;
+    const Val base = this->value(first);
+    for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
+    return from_storage(value.dtype, b_.compose(parts));
+  }
+  return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });
+}
+
+Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {
+  const graph::Value& value = g_.value(v);
+  const int buf = buffer(v);
+  const Expr linear = flatten(index, value.shape);
+  const Val stored = to_storage(value.dtype, val);
+  if (lanes == 1) {
+    b_.store(buf, this->value(linear), stored);
+    return {};
+  }
+  const Expr first = with_lane(linear, 0);
+  if (uses_lane(linear - lane()))
+    return internal_error("vector store of '" + value.name + "' is not consecutive");
+  if (first.known_divisor(g_.symbols) % lanes == 0) {
+    b_.store(buf, this->value(first), stored, static_cast<uint32_t>(lanes));
+    return {};
+  }
+  const Val base = this->value(first);
+  for (int l = 0; l < lanes; ++l) b_.store(buf, b_.add(base, b_.i32(l)), b_.extract(stored, l));
+  return {};
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,114 @@
+// Computes elements of a group's values inside a kernel, on demand: from a value and an index back
+// to the loads. Views become index arithmetic, shared subexpressions are computed once, consecutive
+// lanes become vector loads where the index proves it.
+//
+// Index expressions use the graph's symbols for dimensions, and symbols from kLoopSymbols on for
+// loop variables and other run-time values of this kernel.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/kernel/builder.h"
+#include "codegen/lower/group.h"
+#include "codegen/ops/element.h"
+
+namespace reprise::lower {
+
+using kernel::Val;
+using ops::Index;
+
+inline constexpr SymbolId kLoopSymbols = 1 << 24;
+
+class Evaluator {
+ public:
+  Evaluator(const graph::Graph& g, const Group& group, kernel::Builder& b);
+  ~Evaluator();
+
+  // --- index expressions ---
+  /// A run-time I32 value in [0, below).
+  Expr symbol(Val v, const Expr& below);
+  /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols only
+  /// become scalar parameters that the host computes.
+  Val value(const Expr& e);
+  Expr simplify(const Expr& e) const;
+  Expr flatten(const Index& index, const Shape& shape) const;
+  Index unflatten(const Expr& linear, const Shape& shape) const;
+  /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
+  Expr lane() const { return Expr::symbol(kLoopSymbols); }
+
+  // --- values ---
+  /// Element of v at the index; `lanes` > 1 gives a vector over lane() in [0, lanes).
+  Result<Val> eval(graph::ValueId v, const Index& index, int lanes = 1);
+  /// Stores an output or a scratch value. The index must be where eval computed it.
+  Status store(graph::ValueId v, const Index& index, Val value, int lanes = 1);
+  /// v is available as `value` at exactly this index (an anchor's or reduction's result).
+  void bind(graph::ValueId v, Index index, Val value);
+  /// v will be stored and read back by this kernel: an output, or scratch memory of its own. To be
+  /// said before the first store.
+  void keep(graph::ValueId v, bool scratch);
+  /// From now on v, which is kept, is loaded instead of computed.
+  void make_loadable(graph::ValueId v);
+  /// Values computed between push and pop are forgotten: they belong to a loop body or branch.
+  void push_scope();
+  void pop_scope();
+
+  // --- what the kernel came to need, in parameter order ---
+  struct BufferUse {
+    graph::ValueId value;
+    int param;
+    bool scratch;
+  };
+  int buffer(graph::ValueId v);
+  const std::vector<BufferUse>& buffers() const { return buffers_; }
+  const std::vector<Expr>& scalars() const { return scalars_; }
+
+  kernel::Builder& builder() { return b_; }
+  const graph::Graph& graph() const { return g_; }
+  kernel::Type compute(DType t) const;
+
+ private:
+  class Context;
+  struct LoopSymbol {
+    Val value;
+    Expr below;
+  };
+  struct Memo {
+    graph::ValueId v;
+    int lanes;
+    Index index;
+    Val value;
+  };
+  Result<Val> produce(graph::ValueId v, const graph::Node& n, const Index& index, int lanes);
+  Result<Val> per_lane(int lanes, const Index& index,
+                       const std::function<Result<Val>(const Index&)>& f);
+  Result<Val> load(graph::ValueId v, const Index& index, int lanes);
+  Val from_storage(DType t, Val raw);
+  Val to_storage(DType t, Val v);
+  Val param(const Expr& e);
+  Val scalar_constant(const HostTensor& t, int64_t at);
+  bool in_group(const graph::Node* n) const;
+  SymbolRange range(SymbolId id) const;
+
+  const graph::Graph& g_;
+  const Group& group_;
+  kernel::Builder& b_;
+  std::vector<const graph::Node*> nodes_;  // sorted, for in_group
+  std::vector<LoopSymbol> loop_symbols_;
+  std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
+  std::vector<std::vector<std::pair<Expr, Val>>> index_memo_;
+  std::map<graph::ValueId, std::pair<Index, Val>> bound_;
+  struct Kept {
+    bool scratch = false;
+    bool stored = false;
+  };
+  std::map<graph::ValueId, Kept> kept_;
+  std::vector<BufferUse> buffers_;
+  std::vector<Expr> scalars_;
+  std::vector<Val> scalar_vals_;
+};
+
+}  // namespace reprise::lower

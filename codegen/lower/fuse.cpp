@@ -1,0 +1,554 @@
+// Fusion: which nodes become one kernel. Contractions and reductions grow regions downwards through
+// their consumers; what is left is computed inside its consumers where that costs little, or
+// becomes pointwise groups. Every decision asks three questions: do the values line up
+// (lower::check), would two kernels wait for each other, and how many flops would be executed
+// twice.
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "codegen/lower/cost.h"
+#include "codegen/lower/lower.h"
+
+namespace reprise::lower {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+// A kernel may execute this much more than its own flops by recomputing a producer.
+constexpr double kRecompute = 0.08;
+constexpr size_t kMaxOutputs = 8;
+constexpr size_t kMaxNodes = 256;
+
+class Fuser {
+ public:
+  Fuser(const Graph& g, bool enabled) : g_(g), enabled_(enabled), uses_(g.compute_uses()) {
+    for (const auto& n : g.nodes()) {
+      position_[n.get()] = static_cast<int>(order_.size());
+      order_.push_back(n.get());
+    }
+    groups_of_.resize(order_.size());
+  }
+
+  Result<Fusion> run() {
+    host_groups();
+    for (Node* n : order_) {
+      if (free(*n) && is_contraction(*n)) anchor(n, GroupKind::Contraction);
+    }
+    for (Node* n : order_) {
+      if (free(*n) && is_reduction(*n)) anchor(n, GroupKind::Row);
+    }
+    for (size_t i = order_.size(); i-- > 0;) {
+      if (free(*order_[i])) place(order_[i]);
+    }
+    if (enabled_) merge_siblings();
+    return finish();
+  }
+
+ private:
+  int pos(const Node* n) const { return position_.at(n); }
+  std::vector<int>& groups_of(const Node* n) { return groups_of_[static_cast<size_t>(pos(n))]; }
+  const std::vector<int>& groups_of(const Node* n) const {
+    return groups_of_[static_cast<size_t>(pos(n))];
+  }
+  bool free(const Node& n) const { return groups_of(&n).empty(); }
+  Group& group(int id) { return groups_[static_cast<size_t>(id)]; }
+
+  void host_groups() {
+    for (Node* n : order_) {
+      std::string reason = host_reason(g_, *n);
+      if (reason.empty()) continue;
+      Group gr;
+      gr.kind = GroupKind::Host;
+      gr.host_reason = std::move(reason);
+      add_group(std::move(gr), {n});
+      for (ValueId v : n->outputs) {
+        if (v != kNone) group(static_cast<int>(groups_.size()) - 1).outputs.push_back(v);
+      }
+    }
+  }
+
+  int add_group(Group gr, const std::vector<Node*>& nodes) {
+    const int id = static_cast<int>(groups_.size());
+    gr.nodes = nodes;
+    for (Node* n : nodes) groups_of(n).push_back(id);
+    groups_.push_back(std::move(gr));
+    return id;
+  }
+
+  void insert_node(Group& gr, Node* n) const {
+    auto it = std::lower_bound(gr.nodes.begin(), gr.nodes.end(), n,
+                               [&](const Node* a, const Node* b) { return pos(a) < pos(b); });
+    if (it == gr.nodes.end() || *it != n) gr.nodes.insert(it, n);
+  }
+
+  // ------------------------------------------------------------ regions around anchors
+
+  void anchor(Node* n, GroupKind kind) {
+    Group gr;
+    gr.kind = kind;
+    gr.anchor = n;
+    gr.nodes = {n};
+    if (kind == GroupKind::Row) {
+      gr.domain = g_.value(n->inputs[0]).shape;
+      gr.reduced = n->attrs.get_ints("axes");
+    } else {
+      gr.domain = g_.value(n->outputs[0]).shape;
+    }
+    if (enabled_) grow(gr);
+    trim_views(gr);
+    gr.outputs = outputs_of(gr);
+    add_group(gr, gr.nodes);
+  }
+
+  static bool contains(const Group& gr, const Node* n) {
+    return std::find(gr.nodes.begin(), gr.nodes.end(), n) != gr.nodes.end();
+  }
+
+  /// Values of the region that something outside it needs.
+  std::vector<ValueId> outputs_of(const Group& gr) const {
+    std::vector<ValueId> out;
+    for (const Node* n : gr.nodes) {
+      for (ValueId v : n->outputs) {
+        if (v == kNone) continue;
+        bool outside = g_.is_output(v);
+        for (const Node* u : uses_[static_cast<size_t>(v)]) outside |= !contains(gr, u);
+        if (outside) out.push_back(v);
+      }
+    }
+    return out;
+  }
+
+  void grow(Group& gr) {
+    std::set<const Node*> refused;
+    for (bool changed = true; changed && gr.nodes.size() < kMaxNodes;) {
+      changed = false;
+      std::set<std::pair<int, Node*>> candidates;
+      for (const Node* n : gr.nodes) {
+        for (ValueId v : n->outputs) {
+          if (v == kNone) continue;
+          for (Node* u : uses_[static_cast<size_t>(v)]) {
+            if (!contains(gr, u) && refused.count(u) == 0) candidates.insert({pos(u), u});
+          }
+        }
+      }
+      for (const auto& [p, n] : candidates) {
+        const std::string why_not = admit(gr, n);
+        if (why_not.empty()) {
+          changed = true;
+          break;
+        }
+        refused.insert(n);
+        refuse(gr, n, why_not);
+      }
+    }
+  }
+
+  void refuse(const Group& gr, const Node* n, const std::string& reason) {
+    for (ValueId v : n->inputs) {
+      if (v == kNone) continue;
+      const Node* p = g_.value(v).producer;
+      if (p != nullptr && contains(gr, p)) reasons_[{p, n}] = reason;
+    }
+  }
+
+  bool matches(const Group& gr, const Node& n) const {
+    const ops::OpDef* def = def_of(n);
+    if (def->lowering == ops::Lowering::View) return true;
+    const Expr full = element_count(gr.domain);
+    if (gr.kind == GroupKind::Contraction) {
+      return def->lowering == ops::Lowering::Scalar &&
+             element_count(g_.value(n.outputs[0]).shape) == full;
+    }
+    const Expr rows = element_count(row_shape(gr.domain, gr.reduced));
+    if (is_reduction(n)) {
+      return element_count(g_.value(n.inputs[0]).shape) == full &&
+             element_count(g_.value(n.outputs[0]).shape) == rows;
+    }
+    const Expr count = element_count(g_.value(n.outputs[0]).shape);
+    return def->lowering == ops::Lowering::Scalar && (count == full || count == rows);
+  }
+
+  /// Adds n, with the free nodes that must come along, to the region; or says why not.
+  std::string admit(Group& gr, Node* n) {
+    if (!groups_of(n).empty())
+      return group(groups_of(n)[0]).kind == GroupKind::Host
+                 ? "'" + n->name + "' runs on the host"
+                 : "'" + n->name + "' belongs to another kernel";
+    if (is_contraction(*n)) return "'" + n->name + "' reads each element of its input many times";
+    if (is_reduction(*n) && gr.kind != GroupKind::Row) {
+      return "'" + n->name + "' needs whole rows, which several workgroups compute";
+    }
+    std::vector<Node*> closure;
+    if (std::string r = collect(gr, n, closure); !r.empty()) return r;
+    Group grown = gr;
+    for (Node* c : closure) insert_node(grown, c);
+    if (grown.nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
+    if (creates_cycle(grown.nodes)) {
+      return "'" + n->name + "' waits for another kernel that needs this one's result";
+    }
+    grown.outputs = outputs_of(grown);
+    if (grown.outputs.size() > kMaxOutputs) return "the kernel would have too many outputs";
+    if (Status s = check(g_, grown); !s.ok()) return s.message();
+    gr = std::move(grown);
+    return {};
+  }
+
+  /// n and its free ancestors that depend on the region or are reductions over the same rows: they
+  /// can only be computed inside.
+  std::string collect(const Group& gr, Node* n, std::vector<Node*>& closure) {
+    if (contains(gr, n) || std::find(closure.begin(), closure.end(), n) != closure.end()) return {};
+    if (!free(*n)) return {};
+    if (is_contraction(*n) || (is_reduction(*n) && gr.kind != GroupKind::Row)) return {};
+    if (!matches(gr, *n)) return "'" + n->name + "' works on another shape";
+    closure.push_back(n);
+    for (ValueId v : n->inputs) {
+      Node* p = v == kNone ? nullptr : g_.value(v).producer;
+      if (p == nullptr || contains(gr, p) || !free(*p)) continue;
+      if (depends_on_region(gr, p)) {
+        if (std::string r = collect(gr, p, closure); !r.empty()) return r;
+      } else if (gr.kind == GroupKind::Row) {
+        collect_reductions(gr, p, closure);
+      }
+    }
+    return {};
+  }
+
+  /// Sibling reductions over the same rows that n needs: E[x^2] beside E[x].
+  void collect_reductions(const Group& gr, Node* p, std::vector<Node*>& closure) {
+    std::vector<Node*> path;
+    Node* at = p;
+    for (int depth = 0; depth < 8; ++depth) {
+      if (!free(*at) || is_contraction(*at)) return;
+      path.push_back(at);
+      if (is_reduction(*at)) {
+        if (!matches(gr, *at)) return;
+        for (Node* q : path) {
+          if (std::find(closure.begin(), closure.end(), q) == closure.end()) closure.push_back(q);
+        }
+        return;
+      }
+      Node* next = nullptr;
+      for (ValueId v : at->inputs) {
+        Node* q = v == kNone ? nullptr : g_.value(v).producer;
+        if (q != nullptr &&
+            element_count(g_.value(v).shape) == element_count(row_shape(gr.domain, gr.reduced))) {
+          next = q;
+        }
+      }
+      if (next == nullptr || !matches(gr, *at)) return;
+      at = next;
+    }
+  }
+
+  bool depends_on_region(const Group& gr, const Node* n) const {
+    std::set<const Node*> seen;
+    std::vector<const Node*> stack{n};
+    const int first = pos(gr.nodes.front());
+    while (!stack.empty()) {
+      const Node* x = stack.back();
+      stack.pop_back();
+      if (contains(gr, x)) return true;
+      if (pos(x) < first || !seen.insert(x).second) continue;
+      for (ValueId v : x->inputs) {
+        if (v != kNone && g_.value(v).producer != nullptr) stack.push_back(g_.value(v).producer);
+      }
+    }
+    return false;
+  }
+
+  /// Would these nodes as one kernel, beside the groups there are, wait for themselves?
+  bool creates_cycle(const std::vector<Node*>& nodes) const {
+    std::vector<char> inside(order_.size(), 0), seen(order_.size(), 0);
+    for (const Node* n : nodes) inside[static_cast<size_t>(pos(n))] = 1;
+    std::vector<const Node*> stack;
+    auto push_users = [&](const Node* n, bool from_inside) {
+      for (ValueId v : n->outputs) {
+        if (v == kNone) continue;
+        for (const Node* u : uses_[static_cast<size_t>(v)]) {
+          const auto p = static_cast<size_t>(pos(u));
+          if (inside[p] != 0) {
+            if (!from_inside) return true;
+          } else if (seen[p] == 0) {
+            seen[p] = 1;
+            stack.push_back(u);
+          }
+        }
+      }
+      return false;
+    };
+    for (const Node* n : nodes) push_users(n, true);
+    while (!stack.empty()) {
+      const Node* x = stack.back();
+      stack.pop_back();
+      if (push_users(x, false)) return true;
+      const auto& owners = groups_of(x);
+      if (owners.size() != 1) continue;
+      for (const Node* y : groups_[static_cast<size_t>(owners[0])].nodes) {
+        const auto p = static_cast<size_t>(pos(y));
+        if (groups_of(y).size() != 1 || seen[p] != 0) continue;
+        if (inside[p] != 0) continue;
+        seen[p] = 1;
+        stack.push_back(y);
+      }
+    }
+    return false;
+  }
+
+  /// A view at the end of a region costs nothing in its consumers, and the value before it is
+  /// stored once.
+  void trim_views(Group& gr) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = gr.nodes.size(); i-- > 0;) {
+        Node* n = gr.nodes[i];
+        const ops::OpDef* def = def_of(*n);
+        if (n == gr.anchor || def->lowering != ops::Lowering::View) continue;
+        bool used = g_.is_output(n->outputs[0]);
+        for (const Node* u : uses_[static_cast<size_t>(n->outputs[0])]) used |= contains(gr, u);
+        if (used) continue;
+        gr.nodes.erase(gr.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+        changed = true;
+      }
+    }
+  }
+
+  // ------------------------------------------------------------ light nodes
+
+  std::set<int> consumers(const Node* n) const {
+    std::set<int> out;
+    for (ValueId v : n->outputs) {
+      if (v == kNone) continue;
+      for (const Node* u : uses_[static_cast<size_t>(v)]) {
+        out.insert(groups_of(u).begin(), groups_of(u).end());
+      }
+    }
+    return out;
+  }
+
+  void place(Node* n) {
+    const ValueId v = n->outputs[0];
+    std::set<int> users = consumers(n);
+    bool must_store = g_.is_output(v) || n->outputs.size() > 1;
+    for (int id : users) must_store |= group(id).kind == GroupKind::Host;
+    if (users.empty() && !must_store) return;  // dead
+    const ops::OpDef* def = def_of(*n);
+    const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
+    if (!must_store && (enabled_ || renames)) {
+      if (enabled_ && light_cost(*n) > 0 && users.size() > 1) users = merge_all(users, v);
+      const std::string why_not = inline_cost(n, users);
+      if (why_not.empty()) {
+        for (int id : users) {
+          insert_node(group(id), n);
+          groups_of(n).push_back(id);
+        }
+        return;
+      }
+      for (const Node* u : uses_[static_cast<size_t>(v)]) reasons_.try_emplace({n, u}, why_not);
+    }
+    store(n, users);
+  }
+
+  /// Merges the pointwise groups among the users that share v's domain, so that v is computed once.
+  std::set<int> merge_all(const std::set<int>& users, ValueId v) {
+    const Expr count = element_count(g_.value(v).shape);
+    int into = -1;
+    std::set<int> left;
+    for (int id : users) {
+      Group& gr = group(id);
+      const bool same = gr.kind == GroupKind::Pointwise && element_count(gr.domain) == count;
+      if (!same || into < 0 || !merge(into, id)) left.insert(id);
+      if (same && into < 0) into = id;
+    }
+    return left;
+  }
+
+  /// Group `from` becomes part of `into`; false if they do not fit.
+  bool merge(int into, int from) {
+    Group& a = group(into);
+    Group& b = group(from);
+    if (a.outputs.size() + b.outputs.size() > kMaxOutputs) return false;
+    std::vector<Node*> all = a.nodes;
+    for (Node* n : b.nodes) {
+      if (!contains(a, n)) all.push_back(n);
+    }
+    if (all.size() > kMaxNodes || creates_cycle(all)) return false;
+    for (Node* n : b.nodes) {
+      auto& owners = groups_of(n);
+      std::replace(owners.begin(), owners.end(), from, into);
+      std::sort(owners.begin(), owners.end());
+      owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
+      insert_node(a, n);
+    }
+    a.outputs.insert(a.outputs.end(), b.outputs.begin(), b.outputs.end());
+    b.nodes.clear();
+    b.outputs.clear();
+    return true;
+  }
+
+  /// Empty when computing n inside all these kernels is cheap enough; else the reason.
+  std::string inline_cost(const Node* n, const std::set<int>& users) {
+    const double cost = light_cost(*n);
+    const double count = count_hint(g_, g_.value(n->outputs[0]).shape);
+    double executed = 0;
+    double budget = 0;
+    for (int id : users) {
+      const double evals = evaluations(g_, group(id), *n, uses_);
+      // Views and single gathers stay index arithmetic, but not under a kernel that reads them
+      // often.
+      executed += evals * cost;
+      budget += group_flops(g_, group(id), uses_) + evals * cost;
+    }
+    const double extra = executed - count * cost;
+    if (extra <= kRecompute * budget) return {};
+    const std::string times = std::to_string(executed / std::max(1.0, count * cost)).substr(0, 4);
+    return "fusing '" + n->name + "' into " + std::to_string(users.size()) + " kernel" +
+           (users.size() == 1 ? "" : "s") + " would execute its flops " + times + " times";
+  }
+
+  /// n's value gets memory: in a kernel of its own, or as one more output of a user over the same
+  /// domain.
+  void store(Node* n, const std::set<int>& users) {
+    const Expr count = element_count(g_.value(n->outputs[0]).shape);
+    if (enabled_ && n->outputs.size() == 1) {
+      for (int id : users) {
+        Group& gr = group(id);
+        const bool fits = (gr.kind == GroupKind::Pointwise || gr.kind == GroupKind::Row) &&
+                          element_count(gr.domain) == count && gr.outputs.size() < kMaxOutputs;
+        if (!fits) continue;
+        Group grown = gr;
+        insert_node(grown, n);
+        grown.outputs.push_back(n->outputs[0]);
+        if (creates_cycle(grown.nodes) || !check(g_, grown).ok()) continue;
+        gr = std::move(grown);
+        groups_of(n).push_back(id);
+        return;
+      }
+    }
+    Group gr;
+    gr.kind = GroupKind::Pointwise;
+    gr.domain = g_.value(n->outputs[0]).shape;
+    for (ValueId v : n->outputs) {
+      if (v != kNone && (g_.is_output(v) || !uses_[static_cast<size_t>(v)].empty())) {
+        gr.outputs.push_back(v);
+      }
+    }
+    add_group(std::move(gr), {n});
+  }
+
+  /// Pointwise kernels over one domain that read a common value become one launch.
+  void merge_siblings() {
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].kind != GroupKind::Pointwise || groups_[i].nodes.empty()) continue;
+      for (size_t j = i + 1; j < groups_.size(); ++j) {
+        const Group& b = groups_[j];
+        if (b.kind != GroupKind::Pointwise || b.nodes.empty()) continue;
+        if (!(element_count(groups_[i].domain) == element_count(b.domain))) continue;
+        if (shares_input(groups_[i], b)) merge(static_cast<int>(i), static_cast<int>(j));
+      }
+    }
+  }
+
+  bool shares_input(const Group& a, const Group& b) const {
+    std::set<ValueId> read;
+    for (const Node* n : a.nodes) read.insert(n->inputs.begin(), n->inputs.end());
+    for (ValueId v : a.outputs) read.insert(v);
+    for (const Node* n : b.nodes) {
+      for (ValueId v : n->inputs) {
+        if (v != kNone && !g_.value(v).constant && read.count(v) != 0) return true;
+      }
+    }
+    return false;
+  }
+
+  // ------------------------------------------------------------ result
+
+  Result<Fusion> finish() {
+    Fusion out;
+    std::vector<int> owner(g_.values().size(), -1);
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      for (ValueId v : groups_[i].outputs) owner[static_cast<size_t>(v)] = static_cast<int>(i);
+    }
+    std::vector<std::set<int>> before(groups_.size());
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      for (const Node* n : groups_[i].nodes) {
+        for (ValueId v : n->inputs) {
+          const int o = v == kNone ? -1 : owner[static_cast<size_t>(v)];
+          if (o < 0 || o == static_cast<int>(i)) continue;
+          before[i].insert(o);
+          explain_edge(out, v, n, groups_[static_cast<size_t>(o)], groups_[i]);
+        }
+      }
+    }
+    std::vector<int> waiting(groups_.size(), 0);
+    std::vector<std::vector<int>> after(groups_.size());
+    using Ready = std::pair<int, int>;
+    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
+    auto key = [&](int i) { return pos(groups_[static_cast<size_t>(i)].nodes.back()); };
+    size_t live = 0;
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].nodes.empty()) continue;
+      ++live;
+      waiting[i] = static_cast<int>(before[i].size());
+      for (int b : before[i]) after[static_cast<size_t>(b)].push_back(static_cast<int>(i));
+      if (waiting[i] == 0) ready.push({key(static_cast<int>(i)), static_cast<int>(i)});
+    }
+    std::vector<int> sorted;
+    while (!ready.empty()) {
+      const int i = ready.top().second;
+      ready.pop();
+      sorted.push_back(i);
+      for (int a : after[static_cast<size_t>(i)]) {
+        if (--waiting[static_cast<size_t>(a)] == 0) ready.push({key(a), a});
+      }
+    }
+    if (sorted.size() != live)
+      return internal_error("fusion made kernels that wait for each other");
+    for (int i : sorted) out.groups.push_back(std::move(groups_[static_cast<size_t>(i)]));
+    return out;
+  }
+
+  void explain_edge(Fusion& out, ValueId v, const Node* to, const Group& a, const Group& b) const {
+    const Node* from = g_.value(v).producer;
+    std::string reason;
+    if (auto it = reasons_.find({from, to}); it != reasons_.end()) {
+      reason = it->second;
+    } else if (!enabled_) {
+      reason = "fusion is switched off";
+    } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {
+      reason = "one side runs on the host: " + (a.kind == GroupKind::Host ? a : b).host_reason;
+    } else if (b.kind == GroupKind::Contraction && to == b.anchor) {
+      reason = "'" + to->name + "' reads each element of its input many times";
+    } else if (b.kind == GroupKind::Contraction) {
+      reason = "'" + to->name + "' follows '" + b.anchor->name +
+               "' in its kernel, which needs other inputs first";
+    } else if (a.kind == GroupKind::Row) {
+      reason = "'" + to->name + "' reads values that other rows of the kernel compute";
+    } else {
+      reason = "'" + g_.value(v).name + "' is needed by several kernels";
+    }
+    out.unfused.push_back({from->name, to->name, reason});
+  }
+
+  const Graph& g_;
+  bool enabled_;
+  std::vector<std::vector<Node*>> uses_;
+  std::vector<Node*> order_;
+  std::map<const Node*, int> position_;
+  std::vector<std::vector<int>> groups_of_;  // per node: the kernels that compute it
+  std::vector<Group> groups_;
+  std::map<std::pair<const Node*, const Node*>, std::string> reasons_;
+};
+
+}  // namespace
+
+Result<Fusion> fuse(const Graph& g, bool enabled) {
+  return Fuser(g, enabled).run();
+}
+
+}  // namespace reprise::lower

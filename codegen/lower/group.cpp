@@ -1,0 +1,99 @@
+#include "codegen/lower/group.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "runtime/host/host_kernels.h"
+
+namespace reprise::lower {
+
+using graph::Graph;
+using graph::Node;
+using graph::ValueId;
+
+const ops::OpDef* def_of(const Node& n) {
+  return ops::find(n.domain, n.op);
+}
+
+namespace {
+ops::Lowering lowering_of(const Node& n) {
+  const ops::OpDef* def = def_of(n);
+  return def == nullptr || !n.subgraphs.empty() ? ops::Lowering::None : def->lowering;
+}
+}  // namespace
+
+bool is_contraction(const Node& n) {
+  const ops::Lowering l = lowering_of(n);
+  return l == ops::Lowering::MatMul || l == ops::Lowering::Conv;
+}
+
+bool is_reduction(const Node& n) {
+  return lowering_of(n) == ops::Lowering::Reduce;
+}
+
+Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced) {
+  Shape s = domain;
+  for (int64_t a : reduced) s[static_cast<size_t>(a)] = 1;
+  return s;
+}
+
+std::string kernel_name(const Group& g) {
+  constexpr size_t kMaxLength = 120;
+  std::set<std::string> names;
+  size_t operators = 0;
+  auto add = [&](const Node& n) {
+    std::string name = n.origin_op.empty() ? n.op : n.origin_op;
+    std::string id;
+    for (char c : name) {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+        id += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      }
+    }
+    names.insert(id);
+  };
+  for (const Node* n : g.nodes) {
+    if (lowering_of(*n) == ops::Lowering::View) continue;
+    ++operators;
+    add(*n);
+  }
+  if (names.empty()) {
+    for (const Node* n : g.nodes) add(*n);
+  }
+  std::string out = operators > 1 || names.size() > 1 ? "fused" : "";
+  for (const std::string& n : names) {
+    if (out.size() + n.size() > kMaxLength) {
+      out += "_and_more";
+      break;
+    }
+    out += (out.empty() ? "" : "_") + n;
+  }
+  if (out.empty() || std::isdigit(static_cast<unsigned char>(out[0])) != 0) out = "k_" + out;
+  return out;
+}
+
+std::string host_reason(const Graph& g, const Node& n) {
+  const ops::OpDef* def = def_of(n);
+  if (!n.subgraphs.empty()) return "control flow runs on the host";
+  if (def == nullptr || def->lowering == ops::Lowering::None) {
+    return "operator " + n.op + " has no device form";
+  }
+  auto bad = [&](ValueId v) -> std::string {
+    if (v == graph::kNone) return {};
+    const DType t = g.value(v).dtype;
+    if (t == DType::F64 || t == DType::U64 || t == DType::String || t == DType::Invalid) {
+      return "'" + g.value(v).name + "' has dtype " + std::string(name_of(t)) +
+             ", which has no device form";
+    }
+    return {};
+  };
+  for (ValueId v : n.inputs) {
+    if (std::string r = bad(v); !r.empty()) return r;
+  }
+  for (ValueId v : n.outputs) {
+    if (std::string r = bad(v); !r.empty()) return r;
+  }
+  return {};
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,58 @@
+// A fused group: the nodes that become one kernel, and what it reads and writes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/graph/graph.h"
+#include "codegen/ops/op.h"
+
+namespace reprise::lower {
+
+enum class GroupKind : uint8_t {
+  Pointwise,    // every output element on its own
+  Row,          // reductions over the same columns with pointwise before, between and after
+  Contraction,  // MatMul or Conv with prologue and epilogue
+  Host,         // one node on the host
+};
+
+/// Outputs are dense tensors with as many elements as `domain` (full) or, in Row groups, as the
+/// domain without its reduced axes (row values). Output element j is computed at the domain index
+/// with the same row-major position; an anchor's result is available at that index only.
+struct Group {
+  GroupKind kind = GroupKind::Pointwise;
+  graph::Node* anchor = nullptr;    // Contraction: the MatMul or Conv; Row: the first reduction
+  std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
+  std::vector<graph::ValueId> outputs;
+  Shape domain;
+  std::vector<int64_t> reduced;  // Row: axes of the domain
+  std::string host_reason;       // Host: why no device kernel takes it
+};
+
+struct Edge {
+  std::string from, to, reason;
+};
+
+struct Fusion {
+  std::vector<Group> groups;  // in an order that can run
+  std::vector<Edge> unfused;
+};
+
+const ops::OpDef* def_of(const graph::Node& n);
+/// MatMul, Conv and reductions decide a group's shape; everything else that has a device form is
+/// light.
+bool is_contraction(const graph::Node& n);
+bool is_reduction(const graph::Node& n);
+/// Number of rows (domain without the reduced axes) as a shape with those axes of size 1.
+Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced);
+/// fused_<sorted distinct operator names>, an identifier; a lone operator keeps its name.
+std::string kernel_name(const Group& g);
+/// Why the node cannot run on a device; empty if it can.
+std::string host_reason(const graph::Graph& g, const graph::Node& n);
+
+/// Splits a graph in core form into groups: a pure function of the graph. `enabled` false: one
+/// group per node (views still cost nothing where they only rename), the baseline of
+/// launches_unfused.
+Result<Fusion> fuse(const graph::Graph& g, bool enabled);
+
+}  // namespace reprise::lower

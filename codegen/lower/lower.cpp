@@ -1,0 +1,72 @@
+#include "codegen/lower/lower.h"
+
+#include <algorithm>
+
+namespace reprise::lower {
+
+using kernel::Builder;
+using kernel::Builtin;
+using kernel::Ty;
+using kernel::Val;
+
+namespace {
+constexpr int64_t kGridLimit = 65535;
+}
+
+std::array<Expr, 3> linear_grid(const Expr& groups) {
+  if (groups.is_const() && groups.value() <= kGridLimit) return {groups, Expr(1), Expr(1)};
+  return {Expr::min(groups, kGridLimit), Expr::ceildiv(groups, kGridLimit), Expr(1)};
+}
+
+Val linear_workgroup(Builder& b, const Expr& groups) {
+  const Val x = b.convert(b.builtin(Builtin::WorkgroupId, 0), Ty::I32);
+  if (groups.is_const() && groups.value() <= kGridLimit) return x;
+  const Val y = b.convert(b.builtin(Builtin::WorkgroupId, 1), Ty::I32);
+  return b.add(b.mul(y, b.i32(kGridLimit)), x);
+}
+
+Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
+                       std::string schedule) {
+  Lowered out;
+  for (const Evaluator::BufferUse& u : ev.buffers()) {
+    const bool output =
+        std::find(group.outputs.begin(), group.outputs.end(), u.value) != group.outputs.end();
+    out.buffers.push_back({u.value, u.scratch, u.scratch || output});
+  }
+  out.scalars = ev.scalars();
+  out.grid = linear_grid(groups);
+  out.schedule = std::move(schedule);
+  RP_ASSIGN(out.kernel, b.finish());
+  return out;
+}
+
+Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target) {
+  switch (group.kind) {
+    case GroupKind::Row:
+      return lower_row(g, group, target);
+    case GroupKind::Pointwise:
+    case GroupKind::Contraction:
+      return lower_pointwise(g, group, target);
+    case GroupKind::Host:
+      break;
+  }
+  return internal_error("a host group has no kernel");
+}
+
+Status check(const graph::Graph& g, const Group& group) {
+  if (group.kind == GroupKind::Row) return lower_row(g, group, Target{}).status();
+  if (group.kind != GroupKind::Contraction) return {};
+  Builder b("check");
+  Evaluator ev(g, group, b);
+  const graph::ValueId result = group.anchor->outputs[0];
+  const Expr linear =
+      ev.symbol(b.convert(b.builtin(Builtin::GlobalId), Ty::I32), element_count(group.domain));
+  const Index canonical = ev.unflatten(linear, group.domain);
+  ev.bind(result, canonical, b.constant(ev.compute(g.value(result).dtype), 0));
+  for (graph::ValueId v : group.outputs) {
+    RP_TRY(ev.eval(v, ev.unflatten(linear, g.value(v).shape)).status());
+  }
+  return {};
+}
+
+}  // namespace reprise::lower

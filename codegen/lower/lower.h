@@ -1,0 +1,57 @@
+// Fused group -> kernel. The schedule is a pure function of the group's shapes and the target's
+// facts.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel/kernel.h"
+#include "codegen/lower/evaluator.h"
+#include "codegen/lower/group.h"
+#include "codegen/lower/target.h"
+
+namespace reprise::lower {
+
+struct LoweredBuffer {
+  graph::ValueId value = graph::kNone;
+  bool scratch = false;  // memory of this launch alone, shaped as `value`
+  bool writes = false;
+};
+
+/// A weight that the kernel reads in a packed form (plan::Weight::Packing::Tiles).
+struct PackedOperand {
+  int buffer = -1;  // index into Lowered::buffers
+  int64_t batch = 1, k = 0, n = 0;
+  uint32_t tile_n = 0;
+  bool transposed = false;
+};
+
+struct Lowered {
+  kernel::Kernel kernel;
+  std::vector<LoweredBuffer> buffers;  // in the kernel's parameter order
+  std::vector<PackedOperand> packed;
+  std::vector<Expr> scalars;  // over the graph's symbols
+  std::array<Expr, 3> grid;
+  std::string schedule;
+};
+
+Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target);
+
+/// Whether the group's values can be computed with its anchor's and reductions' results available
+/// at their own index only: what fusion asks before it admits a node. Does not depend on a target.
+Status check(const graph::Graph& g, const Group& group);
+
+// --- schedules: one file each ---
+Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target);
+Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target);
+
+// --- shared by schedules ---
+/// Linear workgroup count -> grid within 65,535 per dimension.
+std::array<Expr, 3> linear_grid(const Expr& groups);
+/// Linear id of the workgroup in such a grid.
+kernel::Val linear_workgroup(kernel::Builder& b, const Expr& groups);
+Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
+                       std::string schedule);
+
+}  // namespace reprise::lower

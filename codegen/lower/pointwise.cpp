@@ -1,0 +1,109 @@
+#include <algorithm>
+
+#include "codegen/lower/lower.h"
+
+namespace reprise::lower {
+
+using graph::ValueId;
+using kernel::Builder;
+using kernel::Builtin;
+using kernel::Ty;
+
+namespace {
+
+constexpr uint32_t kWorkgroup = 64;
+
+struct Schedule {
+  int lanes = 1;             // consecutive elements computed as one vector
+  int vectors = 1;           // vectors per invocation
+  bool whole_words = false;  // lanes past the end are computed at the last element: an invocation
+                             // owns whole 32-bit words of a narrow output
+};
+
+uint32_t flops(const Group& group) {
+  uint32_t sum = 0;
+  for (const graph::Node* n : group.nodes) {
+    const ops::OpDef* def = def_of(*n);
+    if (def != nullptr && def->row) sum += kernel::row(*def->row).cost;
+  }
+  return sum;
+}
+
+/// Pure function of the shapes and the target; tests read it through Lowered::schedule.
+Schedule choose(const graph::Graph& g, const Group& group, const Target& target) {
+  Schedule s;
+  const Expr total = element_count(group.domain);
+  const bool divisible = total.known_divisor(g.symbols) % 4 == 0;
+  size_t narrowest = 4;
+  for (ValueId v : group.outputs) narrowest = std::min(narrowest, size_of(g.value(v).dtype));
+  const bool needs_words = (narrowest == 1 && !target.predicate.needs_storage8) ||
+                           (narrowest == 2 && !target.predicate.needs_storage16);
+  bool loops = group.kind == GroupKind::Contraction || group.kind == GroupKind::Row;
+  for (const graph::Node* n : group.nodes) {
+    const ops::OpDef* def = def_of(*n);
+    loops |= def != nullptr && def->reads_per_element != nullptr;
+  }
+  if (divisible && (!loops || needs_words)) {
+    s.lanes = 4;
+  } else if (needs_words) {
+    s.lanes = 4;
+    s.whole_words = true;
+  }
+  // A CPU-type device gathers per lane: consecutive memory per invocation is what it caches well.
+  if (target.cpu_type() && s.lanes == 4 && !loops) {
+    const bool large = !total.is_const() || total.value() >= (int64_t{1} << 16);
+    s.vectors = large ? (flops(group) > 64 ? 4 : 8) : 1;
+  }
+  return s;
+}
+
+/// Computes and stores all outputs at vector `i` of `lanes` elements.
+Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const Expr& i,
+                   const Expr& total) {
+  const Expr first = Expr(s.lanes) * i;
+  const Expr linear = s.lanes > 1 ? first + ev.lane() : first;
+  const Expr read = s.whole_words ? Expr::min(linear, total - Expr(1)) : linear;
+  for (ValueId v : group.outputs) {
+    const Shape& shape = ev.graph().value(v).shape;
+    RP_ASSIGN(const kernel::Val val, ev.eval(v, ev.unflatten(read, shape), s.lanes));
+    RP_TRY(ev.store(v, ev.unflatten(linear, shape), val, s.lanes));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target) {
+  Builder b(kernel_name(group));
+  b.set_workgroup(kWorkgroup);
+  Evaluator ev(g, group, b);
+  const Schedule s = choose(g, group, target);
+  const Expr total = element_count(group.domain);
+  const Expr vectors = Expr::ceildiv(total, s.lanes);
+  const Expr invocations = Expr::ceildiv(vectors, s.vectors);
+  const Expr groups = Expr::ceildiv(invocations, kWorkgroup);
+  const kernel::Val id = b.add(b.mul(linear_workgroup(b, groups), b.i32(kWorkgroup)),
+                               b.convert(b.builtin(Builtin::LocalIndex), Ty::I32));
+  Status status;
+  auto guarded = [&](kernel::Val i) {
+    b.if_then(b.lt(i, ev.value(vectors)), [&] {
+      ev.push_scope();
+      status = emit_vector(ev, group, s, ev.symbol(i, vectors), total);
+      ev.pop_scope();
+    });
+  };
+  if (s.vectors == 1) {
+    guarded(id);
+  } else {
+    const kernel::Val first = b.mul(id, b.i32(s.vectors));
+    b.for_loop(b.i32(0), b.i32(s.vectors), b.i32(1),
+               [&](kernel::Val u) { guarded(b.add(first, u)); });
+  }
+  RP_TRY(status);
+  std::string name = "pointwise v" + std::to_string(s.lanes) + " x" + std::to_string(s.vectors);
+  if (s.whole_words) name += " words";
+  if (group.kind != GroupKind::Pointwise) name = "direct";
+  return finish(ev, b, group, groups, name);
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,19 @@
+// What lowering may rely on: the device facts that a variant's predicate guarantees, and the
+// choices derived from them. A pure input of every schedule decision.
+#pragma once
+
+#include <string>
+
+#include "runtime/device_facts.h"
+
+namespace reprise::lower {
+
+struct Target {
+  std::string name;  // variant name: "vulkan-cpu-sg8"
+  Predicate predicate;
+  bool wide_loads = false;  // see emit::SpirvOptions
+
+  bool cpu_type() const { return predicate.cpu_type; }
+};
+
+}  // namespace reprise::lower

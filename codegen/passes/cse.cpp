@@ -1,0 +1,86 @@
+#include <string>
+#include <unordered_map>
+
+#include "codegen/passes/pass.h"
+
+namespace reprise::passes {
+
+namespace {
+
+std::string key_of(const graph::Graph& g, const graph::Node& n) {
+  std::string key = n.domain + "/" + n.op + "/" + std::to_string(n.opset);
+  for (graph::ValueId v : n.inputs) key += "," + std::to_string(v);
+  key += "|" + std::to_string(n.outputs.size());
+  for (const auto& [name, attr] : n.attrs) {
+    key += "|" + name + "=" + std::to_string(attr.index()) + ":";
+    std::visit(
+        [&](const auto& a) {
+          using T = std::decay_t<decltype(a)>;
+          auto raw = [&](const void* p, size_t bytes) {
+            key.append(static_cast<const char*>(p), bytes);
+          };
+          if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, float>) {
+            raw(&a, sizeof(a));
+          } else if constexpr (std::is_same_v<T, std::string>) {
+            key += a;
+          } else if constexpr (std::is_same_v<T, std::vector<int64_t>> ||
+                               std::is_same_v<T, std::vector<float>>) {
+            raw(a.data(), a.size() * sizeof(a[0]));
+          } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+            for (const std::string& s : a) key += std::to_string(s.size()) + ":" + s;
+          } else if constexpr (std::is_same_v<T, HostTensor>) {
+            key += describe(a.dtype(), a.dims());
+            raw(a.bytes().data(), a.bytes().size());
+          } else {
+            std::vector<int64_t> code;
+            for (const Expr& e : a) {
+              code.push_back(-1);
+              e.encode(code);
+            }
+            raw(code.data(), code.size() * sizeof(int64_t));
+          }
+        },
+        attr);
+  }
+  // The dtype is not always in the attributes (core ShapeValue keeps it there, Cast has `to`).
+  for (graph::ValueId v : n.outputs) {
+    key += v == graph::kNone ? "-" : std::to_string(static_cast<int>(g.value(v).dtype));
+  }
+  return key;
+}
+
+bool is_random(const graph::Node& n) {
+  return n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" || n.op == "Multinomial" ||
+         n.op == "Dropout";
+}
+
+}  // namespace
+
+Status cse(graph::Graph& g) {
+  std::unordered_map<std::string, graph::Node*> seen;
+  auto& nodes = g.nodes();
+  for (auto it = nodes.begin(); it != nodes.end();) {
+    graph::Node* n = it->get();
+    ++it;
+    if (!n->subgraphs.empty() || is_random(*n)) continue;
+    auto [slot, inserted] = seen.try_emplace(key_of(g, *n), n);
+    if (inserted) continue;
+    const graph::Node* same = slot->second;
+    bool replaced = true;
+    for (size_t i = 0; i < n->outputs.size(); ++i) {
+      const graph::ValueId from = n->outputs[i];
+      const graph::ValueId to = same->outputs[i];
+      if (from == graph::kNone) continue;
+      // Two graph outputs stay two values.
+      if (to == graph::kNone || g.is_output(from)) {
+        replaced = false;
+        continue;
+      }
+      g.replace_uses(from, to);
+    }
+    if (replaced) g.erase_node(n);
+  }
+  return {};
+}
+
+}  // namespace reprise::passes

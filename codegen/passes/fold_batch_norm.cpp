@@ -1,0 +1,163 @@
+#include <cmath>
+#include <vector>
+
+#include "codegen/passes/pass.h"
+
+namespace reprise::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+// BatchNormalization arrives as Mul and Add with constants (codegen/ops/normalization.cpp). Here
+//   Mul(Add(y, b), s) -> Add(Mul(y, s), b * s)     and     Mul(Conv(x, W), s) -> Conv(x, W * s)
+// for constants b and s that vary along the channel only, when nothing else reads the values
+// between.
+
+constexpr size_t kMaxChannels = size_t{1} << 20;
+
+bool is_f32(const Graph& g, ValueId v) {
+  return g.value(v).dtype == DType::F32;
+}
+
+/// Values along `axis` of a tensor of `shape`, when `c` is an f32 constant that broadcasts along
+/// every other axis. One value stands for all.
+std::optional<std::vector<double>> channel_constant(const Graph& g, ValueId c, const Shape& shape,
+                                                    size_t axis) {
+  const graph::Value& v = g.value(c);
+  if (!v.constant || v.dtype != DType::F32) return std::nullopt;
+  const auto& dims = v.constant->dims();
+  if (dims.size() > shape.size()) return std::nullopt;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const size_t at = shape.size() - dims.size() + i;
+    if (dims[i] != 1 && at != axis) return std::nullopt;
+  }
+  const auto n = static_cast<size_t>(v.constant->count());
+  if (n == 0 || n > kMaxChannels) return std::nullopt;
+  const float* p = v.constant->data<float>();
+  return std::vector<double>(p, p + n);
+}
+
+struct Operands {
+  ValueId variable = kNone, constant = kNone;
+};
+
+std::optional<Operands> constant_operand(const Graph& g, const Node& n) {
+  if (n.inputs.size() != 2) return std::nullopt;
+  const bool c0 = g.value(n.inputs[0]).constant.has_value();
+  const bool c1 = g.value(n.inputs[1]).constant.has_value();
+  if (c0 == c1) return std::nullopt;
+  return c0 ? Operands{n.inputs[1], n.inputs[0]} : Operands{n.inputs[0], n.inputs[1]};
+}
+
+class Folder {
+ public:
+  explicit Folder(Graph& g) : g_(g) { count_uses(); }
+
+  /// Moves the scale of `mul` as far towards a weight as it goes. True if the node was removed.
+  bool fold(Node* mul) {
+    const auto ops = constant_operand(g_, *mul);
+    if (g_.is_output(mul->outputs[0])) return false;
+    if (!ops || !single_use(ops->variable) || !is_f32(g_, ops->variable)) return false;
+    const Shape& shape = g_.value(mul->outputs[0]).shape;
+    Node* p = g_.value(ops->variable).producer;
+    if (p == nullptr || g_.value(ops->variable).shape != shape) return false;
+    if (p->op == "Conv" && p->opset == 0) return scale_weight(mul, p, *ops, 1, 0);
+    if (p->op == "MatMul" && p->opset == 0) {
+      const auto& w = g_.value(p->inputs[1]);
+      return w.has_shape && scale_weight(mul, p, *ops, shape.size() - 1, w.shape.size() - 1);
+    }
+    if (p->op == "Add" && p->opset == 0) return swap_add(mul, p, *ops);
+    return false;
+  }
+
+ private:
+  void count_uses() {
+    uses_.assign(g_.values().size(), 0);
+    for (const auto& n : g_.nodes()) {
+      for (ValueId v : n->inputs) {
+        if (v != kNone) ++uses_[static_cast<size_t>(v)];
+      }
+    }
+    for (ValueId v : g_.outputs) ++uses_[static_cast<size_t>(v)];
+  }
+  bool single_use(ValueId v) const { return uses_[static_cast<size_t>(v)] == 1; }
+
+  bool scale_weight(Node* mul, Node* p, const Operands& ops, size_t out_axis, size_t w_axis) {
+    const auto scale =
+        channel_constant(g_, ops.constant, g_.value(mul->outputs[0]).shape, out_axis);
+    const graph::Value& wv = g_.value(p->inputs[1]);
+    if (!scale || !wv.constant || wv.dtype != DType::F32) return false;
+    const HostTensor& w = *wv.constant;
+    const auto channels = static_cast<size_t>(w.dims()[w_axis]);
+    if (scale->size() != 1 && scale->size() != channels) return false;
+    int64_t inner = 1;
+    for (size_t i = w_axis + 1; i < w.dims().size(); ++i) inner *= w.dims()[i];
+    HostTensor scaled(DType::F32, w.dims());
+    for (int64_t i = 0; i < w.count(); ++i) {
+      const size_t c = static_cast<size_t>(i / inner) % channels;
+      const double s = (*scale)[scale->size() == 1 ? 0 : c];
+      const double product = static_cast<double>(w.data<float>()[i]) * s;
+      scaled.mutable_data<float>()[i] = static_cast<float>(product);
+    }
+    p->inputs[1] = g_.add_constant(wv.name + "_scaled", std::move(scaled));
+    for (const std::string& o : mul->origins) p->origins.push_back(o);
+    g_.replace_uses(mul->outputs[0], p->outputs[0]);
+    uses_.resize(g_.values().size(), 1);
+    uses_[static_cast<size_t>(p->outputs[0])] = uses_[static_cast<size_t>(mul->outputs[0])];
+    g_.erase_node(mul);
+    return true;
+  }
+
+  bool swap_add(Node* mul, Node* add, const Operands& ops) {
+    const auto inner = constant_operand(g_, *add);
+    if (!inner || g_.value(inner->variable).shape != g_.value(add->outputs[0]).shape) return false;
+    const Node* p = g_.value(inner->variable).producer;
+    if (p == nullptr || (p->op != "Conv" && p->op != "MatMul") || !single_use(inner->variable)) {
+      return false;
+    }
+    const Shape& shape = g_.value(mul->outputs[0]).shape;
+    const size_t axis = p->op == "Conv" ? 1 : shape.size() - 1;
+    const auto s = channel_constant(g_, ops.constant, shape, axis);
+    const auto b = channel_constant(g_, inner->constant, shape, axis);
+    if (!s || !b) return false;
+    const size_t n = std::max(s->size(), b->size());
+    std::vector<int64_t> dims(shape.size() - axis, 1);
+    dims[0] = static_cast<int64_t>(n);
+    HostTensor scaled(DType::F32, dims);
+    for (size_t i = 0; i < n; ++i) {
+      const double v = (*s)[s->size() == 1 ? 0 : i] * (*b)[b->size() == 1 ? 0 : i];
+      scaled.mutable_data<float>()[i] = static_cast<float>(v);
+    }
+    // The two nodes change places: the Add becomes the Mul and the Mul the Add.
+    add->op = "Mul";
+    add->inputs = {inner->variable, ops.constant};
+    mul->op = "Add";
+    mul->inputs = {add->outputs[0],
+                   g_.add_constant(g_.value(inner->constant).name + "_scaled", std::move(scaled))};
+    uses_.resize(g_.values().size(), 1);
+    fold(add);
+    return false;
+  }
+
+  Graph& g_;
+  std::vector<uint32_t> uses_;
+};
+
+}  // namespace
+
+Status fold_batch_norm(Graph& g) {
+  Folder folder(g);
+  auto& nodes = g.nodes();
+  for (auto it = nodes.begin(); it != nodes.end();) {
+    Node* n = it->get();
+    ++it;
+    if (n->op == "Mul" && n->domain.empty() && n->opset == 0) folder.fold(n);
+  }
+  return {};
+}
+
+}  // namespace reprise::passes

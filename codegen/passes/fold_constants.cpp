@@ -1,0 +1,84 @@
+#include "codegen/passes/pass.h"
+#include "runtime/host/host_kernels.h"
+
+namespace reprise::passes {
+
+namespace {
+
+// A folded constant larger than this would bloat the package more than recomputing it costs.
+constexpr int64_t kMaxElements = int64_t{1} << 24;
+
+bool foldable(const graph::Graph& g, const graph::Node& n) {
+  if (!n.subgraphs.empty() || n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" ||
+      n.op == "Multinomial") {
+    return false;
+  }
+  for (graph::ValueId v : n.inputs) {
+    if (v != graph::kNone && !g.value(v).constant) return false;
+  }
+  for (graph::ValueId v : n.outputs) {
+    if (v == graph::kNone) continue;
+    const graph::Value& out = g.value(v);
+    if (g.is_output(v) || !out.has_shape) return false;
+    if (is_static(out.shape) && element_count(out.shape).value() > kMaxElements) return false;
+  }
+  return true;
+}
+
+/// Attributes with their expressions evaluated; nothing when one is not constant.
+std::optional<AttrMap> constant_attrs(const AttrMap& attrs) {
+  AttrMap out;
+  for (const auto& [name, attr] : attrs) {
+    const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
+    if (exprs == nullptr) {
+      out.set(name, attr);
+      continue;
+    }
+    std::vector<int64_t> ints;
+    for (const Expr& e : *exprs) {
+      if (!e.is_const()) return std::nullopt;
+      ints.push_back(e.value());
+    }
+    out.set(name, std::move(ints));
+  }
+  return out;
+}
+
+}  // namespace
+
+Status fold_constants(graph::Graph& g) {
+  auto& nodes = g.nodes();
+  for (auto it = nodes.begin(); it != nodes.end();) {
+    graph::Node* n = it->get();
+    ++it;
+    if (!foldable(g, *n)) continue;
+    const host::Kernel kernel = host::find(n->op);
+    if (kernel == nullptr) continue;
+    const std::optional<AttrMap> attrs = constant_attrs(n->attrs);
+    if (!attrs) continue;
+    std::vector<const HostTensor*> inputs;
+    for (graph::ValueId v : n->inputs) {
+      inputs.push_back(v == graph::kNone ? nullptr : &*g.value(v).constant);
+    }
+    const host::Call call{n->op, n->opset, *attrs, inputs, n->outputs.size()};
+    auto results = kernel(call);
+    if (!results.ok())
+      return results.status().with_context("node '" + n->name + "' (" + n->op + ")");
+    for (size_t i = 0; i < n->outputs.size(); ++i) {
+      const graph::ValueId out = n->outputs[i];
+      if (out == graph::kNone) continue;
+      const HostTensor& t = (*results)[i];
+      // Shapes of constants came from inference; a clash is an error of ours.
+      if (t.dtype() != g.value(out).dtype) {
+        return internal_error("node '" + n->name + "' (" + n->op + "): folded to " +
+                              std::string(name_of(t.dtype())) + ", inferred " +
+                              std::string(name_of(g.value(out).dtype)));
+      }
+      g.replace_uses(out, g.add_constant(g.value(out).name, t));
+    }
+    g.erase_node(n);
+  }
+  return {};
+}
+
+}  // namespace reprise::passes

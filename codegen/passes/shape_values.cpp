@@ -1,0 +1,63 @@
+#include "codegen/ops/op.h"
+#include "codegen/passes/pass.h"
+
+namespace reprise::passes {
+
+namespace {
+
+HostTensor constant_of(const graph::Value& v) {
+  std::vector<int64_t> dims = static_dims(v.shape);
+  HostTensor t(v.dtype, dims);
+  for (size_t i = 0; i < v.elements->size(); ++i) {
+    const int64_t x = (*v.elements)[i].value();
+    switch (v.dtype) {
+      case DType::I64:
+        t.mutable_data<int64_t>()[i] = x;
+        break;
+      case DType::I32:
+        t.mutable_data<int32_t>()[i] = static_cast<int32_t>(x);
+        break;
+      case DType::Bool:
+        t.mutable_data<uint8_t>()[i] = x != 0;
+        break;
+      default:
+        break;
+    }
+  }
+  return t;
+}
+
+}  // namespace
+
+// A value whose contents are known expressions needs no computation on any device: it becomes a
+// constant, or a ShapeValue that reads dimensions from the parameter block.
+Status shape_values(graph::Graph& g) {
+  auto& nodes = g.nodes();
+  for (auto it = nodes.begin(); it != nodes.end(); ++it) {
+    graph::Node* n = it->get();
+    if (n->op == "ShapeValue" || n->outputs.size() != 1 || n->outputs[0] == graph::kNone) continue;
+    const graph::ValueId out = n->outputs[0];
+    const graph::Value& v = g.value(out);
+    if (!v.elements || !v.has_shape || !is_static(v.shape) || v.shape.size() > 1) continue;
+    if (v.dtype != DType::I64 && v.dtype != DType::I32 && v.dtype != DType::Bool) continue;
+    bool constant = true;
+    for (const Expr& e : *v.elements) constant &= e.is_const();
+    if (constant && !g.is_output(out)) {
+      g.replace_uses(out, g.add_constant(v.name, constant_of(v)));
+      continue;
+    }
+    if (v.dtype == DType::Bool) continue;
+    n->op = "ShapeValue";
+    n->domain.clear();
+    n->opset = 0;
+    n->inputs.clear();
+    n->subgraphs.clear();
+    n->attrs = AttrMap{};
+    n->attrs.set("elements", *v.elements);
+    n->attrs.set("dtype", static_cast<int64_t>(v.dtype));
+    n->attrs.set("scalar", static_cast<int64_t>(v.shape.empty()));
+  }
+  return dce(g);
+}
+
+}  // namespace reprise::passes

@@ -1,0 +1,290 @@
+#include "codegen/plan_builder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "codegen/emit/cuda/cuda.h"
+#include "codegen/emit/spirv/spirv.h"
+#include "runtime/host/host_kernels.h"
+
+namespace reprise {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+double ms_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - t).count();
+}
+
+/// Buffers of a plan by the graph's values.
+class Buffers {
+ public:
+  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights) : g_(g), p_(p), weights_(weights) {
+    for (size_t i = 0; i < g.inputs.size(); ++i) {
+      add(g.inputs[i], plan::BufferKind::Input, static_cast<int32_t>(i));
+    }
+    // A value that is an output twice, an input or a constant is copied into its other slots.
+    for (size_t i = 0; i < g.outputs.size(); ++i) {
+      const ValueId v = g.outputs[i];
+      const bool own = by_value_.count(v) == 0 && !g.value(v).constant;
+      if (own) {
+        add(v, plan::BufferKind::Output, static_cast<int32_t>(i));
+        continue;
+      }
+      const plan::BufferId from = of(v);
+      const auto id = static_cast<plan::BufferId>(p.buffers.size());
+      p.buffers.push_back({g.output_name(i), plan::BufferKind::Output, static_cast<int32_t>(i),
+                           g.value(v).dtype, g.value(v).shape});
+      p.aliases.push_back({from, id});
+    }
+  }
+
+  plan::BufferId of(ValueId v) {
+    if (v == kNone) return -1;
+    if (auto it = by_value_.find(v); it != by_value_.end()) return it->second;
+    const graph::Value& value = g_.value(v);
+    if (!value.constant) return add(v, intermediate(value.shape), -1);
+    plan::Weight w;
+    w.name = value.name;
+    w.segment = weights_.add(*value.constant);
+    p_.weights.push_back(std::move(w));
+    return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
+  }
+
+  /// Memory of one launch, shaped as v.
+  plan::BufferId scratch(ValueId v) {
+    const graph::Value& value = g_.value(v);
+    p_.buffers.push_back(
+        {value.name + " (kept)", intermediate(value.shape), -1, value.dtype, value.shape});
+    return static_cast<plan::BufferId>(p_.buffers.size()) - 1;
+  }
+
+ private:
+  plan::BufferId add(ValueId v, plan::BufferKind kind, int32_t index) {
+    const graph::Value& value = g_.value(v);
+    const auto id = static_cast<plan::BufferId>(p_.buffers.size());
+    p_.buffers.push_back({value.name, kind, index, value.dtype, value.shape});
+    by_value_[v] = id;
+    return id;
+  }
+
+  /// Sizes that only the run can tell cannot share the arena.
+  plan::BufferKind intermediate(const Shape& shape) const {
+    std::vector<SymbolId> symbols;
+    for (const Expr& e : shape) e.collect_symbols(symbols);
+    for (SymbolId s : symbols) {
+      const auto& source = g_.symbol_sources[static_cast<size_t>(s)];
+      if (source.kind != plan::SymbolSource::Kind::InputDim) return plan::BufferKind::Growable;
+    }
+    return plan::BufferKind::Arena;
+  }
+
+  const Graph& g_;
+  plan::Plan& p_;
+  WeightStore& weights_;
+  std::map<ValueId, plan::BufferId> by_value_;
+};
+
+plan::HostCall host_call(const Graph& g, const Node& n, Buffers& buffers, std::string reason) {
+  (void)g;
+  plan::HostCall call;
+  call.op = n.op;
+  call.node = n.name;
+  call.opset = n.opset;
+  call.attrs = n.attrs;
+  call.reason = std::move(reason);
+  for (ValueId v : n.inputs) call.inputs.push_back(buffers.of(v));
+  for (ValueId v : n.outputs) call.outputs.push_back(buffers.of(v));
+  return call;
+}
+
+Status require_host_kernel(const Node& n) {
+  const bool standard = n.domain.empty() || n.domain == "ai.onnx";
+  if (n.subgraphs.empty() && standard && host::find(n.op) != nullptr) return {};
+  return unsupported("node '" + n.name + "' (" + n.op +
+                     ") has neither a device nor a host kernel; replace the operator in the model");
+}
+
+/// Kernels of one variant: equal ones are shared between launches.
+class KernelTable {
+ public:
+  KernelTable(plan::Plan& p, const lower::Target& target, const CompileOptions& options)
+      : p_(p), target_(target), options_(options) {}
+
+  Result<uint32_t> add(kernel::Kernel k, LowerTimes& times) {
+    auto start = std::chrono::steady_clock::now();
+    kernel::LegalizeFor features;
+    features.int64 = target_.predicate.needs_int64;
+    features.float16 = target_.predicate.needs_float16;
+    features.storage8 = target_.predicate.needs_storage8;
+    features.storage16 = target_.predicate.needs_storage16;
+    RP_TRY(kernel::legalize(k, features).with_context("kernel '" + k.name + "'"));
+    kernel::simplify(k);
+    const std::string name = k.name;
+    k.name = "k";
+    std::string text = kernel::print(k);
+    times.legalize_ms += ms_since(start);
+    if (auto it = by_text_.find(text); it != by_text_.end()) return it->second;
+    start = std::chrono::steady_clock::now();
+    k.name = unique(name);
+    plan::KernelCode code;
+    code.name = k.name;
+    code.workgroup = k.workgroup;
+    code.n_buffers = static_cast<uint32_t>(k.buffers.size());
+    code.n_scalars = static_cast<uint32_t>(k.scalars.size());
+    const kernel::Requirements need = kernel::requirements(k);
+    code.shared_bytes = need.shared_bytes;
+    code.subgroup_size = need.subgroup_size;
+    emit::SpirvOptions spirv_options;
+    spirv_options.wide_loads = target_.wide_loads;
+    RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
+    if (options_.on_kernel) {
+      RP_ASSIGN(const std::string cuda, emit::cuda(k));
+      options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, cuda);
+    }
+    times.emit_ms += ms_since(start);
+    p_.kernels.push_back(std::move(code));
+    const auto index = static_cast<uint32_t>(p_.kernels.size()) - 1;
+    by_text_.emplace(std::move(text), index);
+    return index;
+  }
+
+ private:
+  std::string unique(const std::string& base) {
+    std::string name = base;
+    for (int i = 2; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+    return name;
+  }
+
+  plan::Plan& p_;
+  const lower::Target& target_;
+  const CompileOptions& options_;
+  std::unordered_map<std::string, uint32_t> by_text_;
+  std::set<std::string> names_;
+};
+
+std::vector<std::string> origins_of(const lower::Group& group) {
+  std::vector<std::string> out;
+  for (const Node* n : group.nodes) {
+    for (const std::string& o : n->origins) {
+      if (std::find(out.begin(), out.end(), o) == out.end()) out.push_back(o);
+    }
+  }
+  return out;
+}
+
+Result<plan::Launch> make_launch(const Graph& g, const lower::Group& group, lower::Lowered lowered,
+                                 Buffers& buffers, KernelTable& kernels, LowerTimes& times) {
+  plan::Launch launch;
+  launch.group = lowered.kernel.name;
+  launch.schedule = lowered.schedule;
+  launch.grid = lowered.grid;
+  launch.scalars = lowered.scalars;
+  launch.nodes = origins_of(group);
+  for (const lower::LoweredBuffer& b : lowered.buffers) {
+    launch.buffers.push_back(b.scratch ? buffers.scratch(b.value) : buffers.of(b.value));
+    launch.writes.push_back(b.writes);
+  }
+  (void)g;
+  RP_ASSIGN(launch.kernel, kernels.add(std::move(lowered.kernel), times));
+  return launch;
+}
+
+}  // namespace
+
+uint32_t WeightStore::add(const HostTensor& t) {
+  const uint64_t hash = package::hash_bytes(t.bytes());
+  auto [first, last] = by_hash_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    const HostTensor& w = package_.weights[it->second];
+    if (w.dtype() == t.dtype() && w.dims() == t.dims() && w.bytes().size() == t.bytes().size() &&
+        std::equal(w.bytes().begin(), w.bytes().end(), t.bytes().begin())) {
+      return it->second;
+    }
+  }
+  const auto index = static_cast<uint32_t>(package_.weights.size());
+  package_.weights.push_back(t);
+  package_.weight_hashes.push_back(hash);
+  by_hash_.emplace(hash, index);
+  return index;
+}
+
+plan::Interface make_interface(const Graph& g) {
+  plan::Interface io;
+  io.symbols = g.symbols;
+  io.sources = g.symbol_sources;
+  for (ValueId v : g.inputs)
+    io.inputs.push_back({g.value(v).name, g.value(v).dtype, g.value(v).shape});
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    const graph::Value& v = g.value(g.outputs[i]);
+    io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
+  }
+  for (const graph::DimGuard& d : g.equal_dims) io.equal_dims.push_back({d.a, d.b, d.node});
+  return io;
+}
+
+Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
+  plan::Plan p;
+  Buffers buffers(g, p, weights);
+  for (const auto& n : g.nodes()) {
+    RP_TRY(require_host_kernel(*n));
+    plan::Step step;
+    step.what = host_call(g, *n, buffers, "reference");
+    p.steps.push_back(std::move(step));
+  }
+  plan::compute_hazards(p);
+  return p;
+}
+
+Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
+                                     const lower::Target& target, WeightStore& weights,
+                                     const CompileOptions& options, LowerTimes& times) {
+  plan::Plan p;
+  Buffers buffers(g, p, weights);
+  KernelTable kernels(p, target, options);
+  for (const lower::Group& group : fusion.groups) {
+    plan::Step step;
+    if (group.kind == lower::GroupKind::Host) {
+      RP_TRY(require_host_kernel(*group.nodes[0]));
+      step.what = host_call(g, *group.nodes[0], buffers, group.host_reason);
+    } else {
+      const auto start = std::chrono::steady_clock::now();
+      auto lowered = lower::lower(g, group, target);
+      times.lower_ms += ms_since(start);
+      if (!lowered.ok())
+        return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
+      RP_ASSIGN(auto launch, make_launch(g, group, std::move(*lowered), buffers, kernels, times));
+      step.what = std::move(launch);
+    }
+    p.steps.push_back(std::move(step));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  plan::compute_hazards(p);
+  times.plan_ms += ms_since(start);
+  return p;
+}
+
+std::vector<lower::Target> vulkan_targets() {
+  lower::Target full;
+  full.name = "vulkan-int64";
+  full.predicate.needs_int64 = true;
+  full.predicate.needs_storage8 = true;
+  full.predicate.needs_storage16 = true;
+  lower::Target small;
+  small.name = "vulkan";
+  lower::Target cpu = full;
+  cpu.name = "vulkan-cpu-int64";
+  cpu.predicate.cpu_type = true;
+  cpu.wide_loads = true;
+  lower::Target cpu_small = small;
+  cpu_small.name = "vulkan-cpu";
+  cpu_small.predicate.cpu_type = true;
+  return {cpu, cpu_small, full, small};
+}
+
+}  // namespace reprise

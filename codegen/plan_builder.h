@@ -1,0 +1,44 @@
+// Groups -> plan: buffers, weights, kernels shared between launches, steps with hazards.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "codegen/lower/lower.h"
+
+namespace reprise {
+
+/// The raw tensors of a package, shared by all its plans.
+class WeightStore {
+ public:
+  explicit WeightStore(package::Package& p) : package_(p) {}
+  /// Index of the segment with these bytes; added if there is none.
+  uint32_t add(const HostTensor& t);
+
+ private:
+  package::Package& package_;
+  std::unordered_multimap<uint64_t, uint32_t> by_hash_;
+};
+
+/// The package's interface: names, dtypes, shapes and symbols of the model.
+plan::Interface make_interface(const graph::Graph& g);
+
+/// The imported graph as host calls, one per node: the reference.
+Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
+
+/// Time spent, summed over the groups of a variant.
+struct LowerTimes {
+  double lower_ms = 0, legalize_ms = 0, emit_ms = 0, plan_ms = 0;
+};
+
+Result<plan::Plan> build_device_plan(const graph::Graph& g, const lower::Fusion& fusion,
+                                     const lower::Target& target, WeightStore& weights,
+                                     const CompileOptions& options, LowerTimes& times);
+
+/// Variants of "vulkan", in order of preference.
+std::vector<lower::Target> vulkan_targets();
+
+}  // namespace reprise
