@@ -1,6 +1,11 @@
 // Writes kernels. Every kernel of every backend is made through this class: the compiler's fused
-// loops and the hand-shaped families in shaders/ alike. Type errors are programming errors: they
-// are collected and finish() returns the first as Code::Internal.
+// loops and the hand-shaped families in shaders/ alike. Type errors are programming errors:
+// finish() returns the first as Code::Internal (operations on a failed value do nothing).
+//
+// While it writes, the builder folds constants and integer identities, shares equal instructions
+// with those visible in open blocks, moves loop-invariant ones out of loops, and writes an If or
+// For of known outcome without the branch. So emitting redundant index arithmetic costs nothing.
+// Loads from Access::Read buffers are shared, too: nothing writes them while the kernel runs.
 #pragma once
 
 #include <functional>
@@ -8,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/kernel/kernel.h"
@@ -17,6 +23,8 @@ namespace reprise::kernel {
 class Builder {
  public:
   explicit Builder(std::string name);
+  /// An empty kernel with the interface, locals and shared arrays of another.
+  static Builder like(const Kernel& k);
 
   // Interface.
   void set_workgroup(uint32_t x, uint32_t y = 1, uint32_t z = 1);
@@ -35,6 +43,8 @@ class Builder {
   Val boolean(bool v);
   /// A number in any compute type (rounded to it), splat over lanes.
   Val constant(Type t, double v);
+  /// The bits of one lane, splat.
+  Val constant_bits(Type t, uint64_t bits);
   Val param(int scalar);
   Val builtin(Builtin b, int component = 0);
 
@@ -42,7 +52,8 @@ class Builder {
   // (Select: condition first, lanes equal).
   Val scalar_op(ScalarOp op, std::initializer_list<Val> args);
   Val scalar_op(ScalarOp op, std::span<const Val> args);
-  Val convert(Val v, Ty to);
+  /// `in_range`: the value is proven to be representable, so that no saturation is needed.
+  Val convert(Val v, Ty to, bool in_range = false);
   Val bitcast(Val v, Type to);
   Val compose(std::span<const Val> lanes);
   Val splat(Val v, int lanes);
@@ -50,7 +61,7 @@ class Builder {
   Val add(Val a, Val b) { return scalar_op(ScalarOp::Add, {a, b}); }
   Val sub(Val a, Val b) { return scalar_op(ScalarOp::Sub, {a, b}); }
   Val mul(Val a, Val b) { return scalar_op(ScalarOp::Mul, {a, b}); }
-  Val div(Val a, Val b) { return scalar_op(ScalarOp::Div, {a, b}); }  // ints: truncating, b != 0
+  Val div(Val a, Val b) { return scalar_op(ScalarOp::Div, {a, b}); }  // ints: truncating, x/0 = 0
   Val rem(Val a, Val b) { return scalar_op(ScalarOp::Rem, {a, b}); }  // ints: sign of the dividend
   Val min(Val a, Val b) { return scalar_op(ScalarOp::Min, {a, b}); }
   Val max(Val a, Val b) { return scalar_op(ScalarOp::Max, {a, b}); }
@@ -88,9 +99,50 @@ class Builder {
   Result<Kernel> finish();
 
  private:
-  Val emit(Inst inst);
+  /// What makes two pure instructions the same.
+  struct Key {
+    Op op;
+    Type type;
+    uint64_t imm;
+    uint32_t align;
+    std::vector<Val> args;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& k) const;
+  };
+  struct Scope {  // an open block
+    int32_t block = 0;
+    bool loop = false;
+    std::unordered_map<Key, Val, KeyHash> shared;
+  };
+
+  bool fail(const char* operation, const std::string& problem);
+  bool usable(Val v, const char* operation);
+  bool usable(std::span<const Val> values, const char* operation);
+  bool integer_index(Val v, const char* operation);
+  bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
+  bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
+  Val place(Inst inst, size_t scope);
+  Val emit(Inst inst);       // an effect: at the end of the innermost block
+  Val emit_pure(Inst inst);  // folded, shared, hoisted
+  Val emit_shared(Inst inst, bool hoist);
+  size_t scope_of(Val v) const;
+  std::optional<Val> simplify(const Inst& inst);
+  std::optional<Val> simplify_scalar(const Inst& inst);
+  std::optional<Val> simplify_int(ScalarOp op, Type t, Val a, Val b);
+  std::optional<Val> simplify_logic(ScalarOp op, Val a, Val b);
+  std::optional<Val> simplify_cast(const Inst& inst);
+  std::optional<Val> fold_constants(const Inst& inst);
+  void write_block(int32_t block, bool loop, const std::function<void()>& write);
+  int32_t new_block();
+  const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
+  std::optional<uint64_t> const_bits(Val v) const;  // of a constant splat
+
   Kernel k_;
-  std::vector<int32_t> open_;  // stack of open blocks
+  std::vector<Scope> open_;        // innermost last
+  std::vector<int32_t> block_of_;  // per instruction
+  std::vector<int32_t> head_;      // constants, parameters and builtins: they start the body
   std::string error_;
 };
 

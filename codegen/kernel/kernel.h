@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/kernel/scalar_ops.h"
@@ -35,12 +36,15 @@ inline constexpr Type kBool{Ty::Bool, 1}, kI32{Ty::I32, 1}, kU32{Ty::U32, 1}, kI
 inline Type vec(Type t, int lanes) {
   return {t.ty, static_cast<uint8_t>(lanes)};
 }
+std::string_view name_of(Ty t);
 std::string str(Type t);
 /// The type that a Load from this storage type produces.
 Ty compute_type(Ty storage);
 Ty storage_type(DType t);  // Bool -> U8 in memory; a Load of DType::Bool data is U8 compared with 0
                            // by the lowering
 int byte_size(Ty t);
+/// The TypeClass bit of a compute type; 0 for a type that arithmetic does not take.
+uint8_t class_of(Ty t);
 
 struct Val {
   int32_t id = -1;
@@ -67,7 +71,7 @@ enum class Op : uint8_t {
   Builtin,  // imm: Builtin | component << 8
   Scalar,   // imm: ScalarOp; args: operands of equal lanes
   Convert,  // args[0]: value; semantics.md has the table (float -> int truncates and saturates, NaN
-            // -> 0)
+            // -> 0). imm 1: the value is proven to be in range (and exact for F16): no checks
   Bitcast,  // same total size
   Compose,  // args: lanes scalars
   Extract,  // args[0]: vector; imm: lane
@@ -103,6 +107,9 @@ struct Inst {
   std::vector<int32_t> blocks;  // indices into Kernel::blocks
   uint32_t align = 1;           // Load/Store: proven divisor of the index, in elements
 };
+
+/// No effect and no dependence on memory: may be shared, moved and dropped.
+bool is_pure(Op op);
 
 struct Block {
   std::vector<int32_t> insts;
@@ -168,10 +175,16 @@ Status verify(const Kernel& k);
 /// Deterministic text for dumps and golden tests.
 std::string print(const Kernel& k);
 
-/// Rewrites a kernel for a device that lacks features (codegen/kernel/legalize.cpp):
-/// int64 -> checked 32-bit (a value that does not fit sets ErrorCode::IntegerOverflow);
-/// 8/16-bit storage -> whole words (a Store must then cover whole words, else Unsupported);
-/// fp16 arithmetic -> fp32. Also removes dead instructions.
+/// Replaces every scalar row that no device has, or has too inexact, by native rows
+/// (scalar_ops.def: `expanded`), and float -> integer conversions by saturating ones. Idempotent.
+/// Unsupported: F64 transcendentals, which run on the host.
+Status expand(Kernel& k);
+
+/// Rewrites a kernel for a device that lacks features (codegen/kernel/legalize.cpp), and expands
+/// it: every kernel passes through here before an emitter sees it. int64 -> checked 32-bit (a value
+/// that does not fit sets ErrorCode::IntegerOverflow); 8/16-bit storage -> whole words (a Store
+/// must then cover whole words, else Unsupported); fp16 arithmetic -> fp32. Also removes dead
+/// instructions.
 struct LegalizeFor {
   bool int64 = true, float16 = true, storage8 = true, storage16 = true;
 };

@@ -1,0 +1,182 @@
+// Builder: constants are folded and identities applied while instructions are written.
+#include "codegen/kernel/builder.h"
+#include "codegen/kernel/scalar_eval.h"
+
+namespace reprise::kernel {
+namespace {
+
+bool is_division(ScalarOp op) {
+  return op == ScalarOp::Div || op == ScalarOp::Rem || op == ScalarOp::Mod ||
+         op == ScalarOp::IDiv || op == ScalarOp::IRem;
+}
+
+bool is_remainder(ScalarOp op) {
+  return op == ScalarOp::Rem || op == ScalarOp::Mod || op == ScalarOp::IRem;
+}
+
+/// What the comparison of a value with itself gives; nothing for other rows.
+std::optional<bool> compare_with_itself(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Equal:
+    case ScalarOp::LessOrEqual:
+    case ScalarOp::GreaterOrEqual:
+      return true;
+    case ScalarOp::NotEqual:
+    case ScalarOp::Less:
+    case ScalarOp::Greater:
+      return false;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::optional<Val> Builder::simplify(const Inst& i) {
+  if (const auto v = fold_constants(i)) return v;
+  switch (i.op) {
+    case Op::Scalar:
+      return simplify_scalar(i);
+    case Op::Convert:
+    case Op::Bitcast:
+      return simplify_cast(i);
+    case Op::Compose: {
+      // The lanes of one vector in order are that vector.
+      const Inst& first = inst(i.args[0]);
+      if (first.op != Op::Extract || type(first.args[0]) != i.type) return std::nullopt;
+      for (size_t n = 0; n < i.args.size(); ++n) {
+        const Inst& lane = inst(i.args[n]);
+        if (lane.op != Op::Extract || lane.imm != n || lane.args != first.args) return std::nullopt;
+      }
+      return first.args[0];
+    }
+    case Op::Extract: {
+      const Inst& from = inst(i.args[0]);
+      if (from.op == Op::Compose) return from.args[i.imm];
+      return std::nullopt;
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Val> Builder::fold_constants(const Inst& i) {
+  uint64_t bits[4] = {};
+  if (i.args.empty()) return std::nullopt;
+  for (size_t n = 0; n < i.args.size(); ++n) {
+    const auto b = const_bits(i.args[n]);
+    if (!b) return std::nullopt;
+    bits[n] = *b;
+  }
+  const Type from = type(i.args.back());
+  switch (i.op) {
+    case Op::Scalar: {
+      const auto op = static_cast<ScalarOp>(i.imm);
+      const bool undefined = (op == ScalarOp::IDiv || op == ScalarOp::IRem) && bits[1] == 0;
+      if (undefined) return std::nullopt;
+      return constant_bits(i.type, scalar_function(op, from.ty)(bits));
+    }
+    case Op::Convert:
+      return constant_bits(i.type, convert_bits(bits[0], from.ty, i.type.ty));
+    case Op::Bitcast:
+      if (from.lanes != i.type.lanes) return std::nullopt;
+      return constant_bits(i.type, bits[0]);
+    case Op::Extract:
+      return constant_bits(i.type, bits[0]);
+    case Op::Compose:
+      for (size_t n = 1; n < i.args.size(); ++n) {
+        if (bits[n] != bits[0]) return std::nullopt;
+      }
+      return constant_bits(i.type, bits[0]);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<Val> Builder::simplify_cast(const Inst& i) {
+  const Val v = i.args[0];
+  if (i.op == Op::Bitcast && type(v) == i.type) return v;
+  const Inst& from = inst(v);
+  if (i.op == Op::Bitcast && from.op == Op::Bitcast) return bitcast(from.args[0], i.type);
+  // i32 -> u32 -> i32 keeps the bits.
+  const bool round_trip = i.op == Op::Convert && from.op == Op::Convert &&
+                          type(from.args[0]) == i.type && (class_of(i.type.ty) & kInt) != 0 &&
+                          (class_of(from.type.ty) & kInt) != 0 &&
+                          byte_size(from.type.ty) >= byte_size(i.type.ty);
+  if (round_trip) return from.args[0];
+  return std::nullopt;
+}
+
+std::optional<Val> Builder::simplify_scalar(const Inst& i) {
+  const auto op = static_cast<ScalarOp>(i.imm);
+  const Val a = i.args[0];
+  if (op == ScalarOp::Where) {
+    if (i.args[1] == i.args[2]) return i.args[1];
+    if (const auto known = const_bits(a)) return *known != 0 ? i.args[1] : i.args[2];
+    if (type(i.args[1]).ty != Ty::Bool) return std::nullopt;
+    return const_bits(i.args[1]) == 1U && const_bits(i.args[2]) == 0U ? std::optional(a)
+                                                                      : std::nullopt;
+  }
+  if (op == ScalarOp::Not || op == ScalarOp::Neg || op == ScalarOp::BitNot) {
+    const Inst& from = inst(a);
+    if (from.op == Op::Scalar && from.imm == i.imm) return from.args[0];
+    return std::nullopt;
+  }
+  if (i.args.size() != 2) return std::nullopt;
+  const Val b = i.args[1];
+  const Type t = type(a);
+  if ((class_of(t.ty) & kInt) != 0) return simplify_int(op, t, a, b);
+  if (t.ty == Ty::Bool) return simplify_logic(op, a, b);
+  const bool by_one = const_bits(b) == bits_of(1, t.ty);
+  if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
+  return std::nullopt;
+}
+
+std::optional<Val> Builder::simplify_logic(ScalarOp op, Val a, Val b) {
+  const auto known = const_bits(b);
+  if (op == ScalarOp::And && (known == 1U || a == b)) return a;
+  if (op == ScalarOp::And && known == 0U) return b;
+  if (op == ScalarOp::Or && (known == 0U || a == b)) return a;
+  if (op == ScalarOp::Or && known == 1U) return b;
+  return std::nullopt;
+}
+
+std::optional<Val> Builder::simplify_int(ScalarOp op, Type t, Val a, Val b) {
+  const Type result = row(op).result == ResultKind::Boolean ? vec(kBool, t.lanes) : t;
+  if (a == b) {
+    if (const auto known = compare_with_itself(op)) return constant(result, *known ? 1 : 0);
+    if (op == ScalarOp::Sub || op == ScalarOp::BitXor) return constant_bits(t, 0);
+    if (op == ScalarOp::Min || op == ScalarOp::Max || op == ScalarOp::BitAnd ||
+        op == ScalarOp::BitOr) {
+      return a;
+    }
+  }
+  const auto bits = const_bits(b);
+  if (!bits) return std::nullopt;
+  if (*bits == 0) {
+    if (op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::BitOr ||
+        op == ScalarOp::BitXor || op == ScalarOp::ShiftLeft || op == ScalarOp::ShiftRight) {
+      return a;
+    }
+    if (op == ScalarOp::Mul || op == ScalarOp::BitAnd) return b;
+    return std::nullopt;
+  }
+  if (*bits == 1) {
+    if (is_remainder(op)) return constant_bits(t, 0);
+    if (op == ScalarOp::Mul || is_division(op)) return a;
+  }
+  if (op == ScalarOp::BitAnd && *bits == mask_bits(~uint64_t{0}, t.ty)) return a;
+  // (x + c) + d = x + (c + d), and the same for products: arithmetic wraps.
+  if (op == ScalarOp::Sub && byte_size(t.ty) == 4) {
+    return add(a, constant_bits(t, uint64_t{0} - *bits));
+  }
+  if (op != ScalarOp::Add && op != ScalarOp::Mul) return std::nullopt;
+  const Inst from = inst(a);
+  if (from.op != Op::Scalar || from.imm != static_cast<uint64_t>(op)) return std::nullopt;
+  const auto inner = const_bits(from.args[1]);
+  if (!inner) return std::nullopt;
+  const Val both = constant_bits(t, op == ScalarOp::Add ? *inner + *bits : *inner * *bits);
+  return scalar_op(op, {from.args[0], both});
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,45 @@
+// Copies a kernel through a Builder, instruction by instruction, so that a pass replaces what it
+// wants and gets folding and sharing for free.
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "codegen/kernel/builder.h"
+
+namespace reprise::kernel {
+
+class Rebuilder {
+ public:
+  /// The source must verify and outlive the rebuilder; `to` starts with the interface it shall
+  /// have.
+  Rebuilder(const Kernel& from, Builder to);
+  virtual ~Rebuilder() = default;
+
+  /// The new kernel, without dead instructions.
+  Result<Kernel> run();
+
+ protected:
+  /// Writes the replacement of one instruction; `args` are its operands' replacements. The default
+  /// copies. If and For are copied by the rebuilder itself.
+  virtual Val rewrite(const Inst& inst, std::span<const Val> args);
+  Val copy(const Inst& inst, std::span<const Val> args);
+  /// Reports what the target cannot do; run() then returns the first.
+  void fail(Status status);
+
+  const Kernel& from_;
+  Builder to_;
+
+ private:
+  void block(int32_t index);
+  void instruction(int32_t id);
+
+  std::vector<Val> map_;
+  Status status_;
+};
+
+/// Drops instructions without effect, and locals' stores that nothing loads; renumbers the rest in
+/// order.
+void remove_dead(Kernel& k);
+
+}  // namespace reprise::kernel

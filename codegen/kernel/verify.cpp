@@ -1,0 +1,402 @@
+// Structure, types, visibility, ranges, claims about constants, uniform barriers.
+#include <algorithm>
+
+#include "codegen/kernel/kernel.h"
+#include "codegen/kernel/scalar_eval.h"
+
+namespace reprise::kernel {
+namespace {
+
+constexpr size_t kMaxDepth = 100;
+
+bool is_identifier(const std::string& s) {
+  if (s.empty() || (s[0] >= '0' && s[0] <= '9')) return false;
+  return std::all_of(s.begin(), s.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+class Verifier {
+ public:
+  explicit Verifier(const Kernel& k)
+      : k_(k), placed_(k.insts.size()), visible_(k.insts.size()), entered_(k.blocks.size()) {}
+
+  Status run() {
+    RP_TRY(interface());
+    if (k_.blocks.empty()) return error("it has no body");
+    return block(0, 0);
+  }
+
+ private:
+  Status error(const std::string& problem) const {
+    return internal_error("kernel '" + k_.name + "': " + problem);
+  }
+  Status error(int32_t id, const std::string& problem) const {
+    return error("%" + std::to_string(id) + ": " + problem);
+  }
+
+  Status interface() const {
+    const bool lower = !k_.name.empty() && !(k_.name[0] >= 'A' && k_.name[0] <= 'Z');
+    if (!is_identifier(k_.name) || !lower) return error("the name is not an identifier");
+    uint64_t size = 1;
+    for (uint32_t n : k_.workgroup) {
+      if (n == 0 || n > 1024) return error("a workgroup dimension is " + std::to_string(n));
+      size *= n;
+    }
+    if (size > 1024) return error("the workgroup has " + std::to_string(size) + " invocations");
+    for (const BufferParam& b : k_.buffers) {
+      if (!is_identifier(b.name) || class_of(compute_type(b.storage)) == 0 ||
+          b.storage == Ty::Bool) {
+        return error("buffer '" + b.name + "' of " + std::string(name_of(b.storage)));
+      }
+      const auto element = static_cast<uint32_t>(byte_size(b.storage));
+      if (b.align % element != 0 || (b.align & (b.align - 1)) != 0 || b.align == 0) {
+        return error("buffer '" + b.name + "' has alignment " + std::to_string(b.align));
+      }
+    }
+    for (const ScalarParam& s : k_.scalars) {
+      if (!is_identifier(s.name) || (s.type != Ty::I32 && s.type != Ty::U32 && s.type != Ty::F32)) {
+        return error("scalar '" + s.name + "' of " + std::string(name_of(s.type)));
+      }
+    }
+    for (const LocalVar& l : k_.locals) {
+      if (!is_identifier(l.name) || !compute(l.type) || l.count == 0) {
+        return error("local '" + l.name + "' of " + str(l.type));
+      }
+    }
+    for (const SharedArray& s : k_.shared) {
+      if (!is_identifier(s.name) || (class_of(s.type) & kNumber) == 0 || s.count == 0) {
+        return error("shared array '" + s.name + "' of " + std::string(name_of(s.type)));
+      }
+    }
+    return {};
+  }
+
+  static bool compute(Type t) {
+    return class_of(t.ty) != 0 && (t.lanes == 1 || t.lanes == 2 || t.lanes == 4);
+  }
+
+  const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
+  Type type(Val v) const { return inst(v).type; }
+  static bool index_type(Type t) { return t == kI32 || t == kU32; }
+
+  Status block(int32_t index, size_t depth) {
+    if (index < 0 || static_cast<size_t>(index) >= k_.blocks.size()) {
+      return error("no block " + std::to_string(index));
+    }
+    if (depth > kMaxDepth) return error("blocks nest too deeply");
+    if (entered_[static_cast<size_t>(index)]) {
+      return error("block " + std::to_string(index) + " is used twice");
+    }
+    entered_[static_cast<size_t>(index)] = true;
+    std::vector<int32_t> mine;
+    for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
+      if (id < 0 || static_cast<size_t>(id) >= k_.insts.size()) {
+        return error("no instruction " + std::to_string(id));
+      }
+      if (placed_[static_cast<size_t>(id)]) return error(id, "is placed twice");
+      placed_[static_cast<size_t>(id)] = true;
+      RP_TRY(instruction(id, depth));
+      if (k_.insts[static_cast<size_t>(id)].op == Op::For) continue;
+      visible_[static_cast<size_t>(id)] = true;
+      mine.push_back(id);
+    }
+    for (int32_t id : mine) visible_[static_cast<size_t>(id)] = false;
+    return {};
+  }
+
+  Status instruction(int32_t id, size_t depth) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    for (Val v : i.args) {
+      if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size() ||
+          !visible_[static_cast<size_t>(v.id)]) {
+        return error(id, "operand %" + std::to_string(v.id) + " is not visible here");
+      }
+      if (type(v).ty == Ty::Void) return error(id, "an operand has no value");
+    }
+    const std::string problem = shape(i);
+    if (!problem.empty()) return error(id, problem);
+    if (i.op == Op::For) visible_[static_cast<size_t>(id)] = true;
+    for (int32_t b : i.blocks) RP_TRY(block(b, depth + 1));
+    if (i.op == Op::For) visible_[static_cast<size_t>(id)] = false;
+    return {};
+  }
+
+  /// What is wrong with one instruction; empty when nothing is.
+  std::string shape(const Inst& i) const {
+    const size_t n = i.args.size();
+    const size_t blocks = i.blocks.size();
+    if (i.op != Op::If && i.op != Op::For && blocks != 0) return "has blocks";
+    switch (i.op) {
+      case Op::Const:
+        if (n != 0 || !compute(i.type)) return "malformed constant";
+        return mask_bits(i.imm, i.type.ty) == i.imm ? "" : "the constant has bits beyond its type";
+      case Op::Param:
+        if (n != 0 || i.imm >= k_.scalars.size()) return "no such parameter";
+        return i.type == Type{k_.scalars[i.imm].type, 1} ? "" : "the parameter has another type";
+      case Op::Builtin:
+        return builtin(i);
+      case Op::Scalar:
+        return scalar(i);
+      case Op::Convert:
+        if (n != 1 || !compute(i.type)) return "malformed conversion";
+        return type(i.args[0]).lanes == i.type.lanes ? "" : "the lanes differ";
+      case Op::Bitcast:
+        return bitcast(i);
+      case Op::Compose:
+        return compose(i);
+      case Op::Extract:
+        if (n != 1 || i.imm >= type(i.args[0]).lanes) return "no such lane";
+        return i.type == vec(type(i.args[0]), 1) ? "" : "the lane has another type";
+      case Op::Load:
+      case Op::Store:
+        return buffer_access(i);
+      case Op::LocalLoad:
+      case Op::LocalStore:
+        return local_access(i);
+      case Op::SharedLoad:
+      case Op::SharedStore:
+        return shared_access(i);
+      case Op::Barrier:
+        return n == 0 && i.type == Type{} ? "" : "malformed barrier";
+      case Op::Subgroup:
+        return subgroup(i);
+      case Op::SetError:
+        if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
+        return i.imm >= 1 && i.imm <= 3 ? "" : "unknown error code";
+      case Op::If:
+        if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
+        return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
+      case Op::For:
+        return loop(i);
+    }
+    return "unknown operation";
+  }
+
+  std::string builtin(const Inst& i) const {
+    if (!i.args.empty() || i.type != kU32) return "malformed builtin";
+    const uint64_t which = i.imm & 0xffU;
+    const uint64_t component = i.imm >> 8U;
+    if (which > static_cast<uint64_t>(Builtin::SubgroupIndex)) return "unknown builtin";
+    const auto b = static_cast<Builtin>(which);
+    const bool vector = b == Builtin::GlobalId || b == Builtin::LocalId ||
+                        b == Builtin::WorkgroupId || b == Builtin::NumWorkgroups;
+    return component < (vector ? 3U : 1U) ? "" : "no such component";
+  }
+
+  std::string scalar(const Inst& i) const {
+    if (i.imm >= static_cast<uint64_t>(scalar_op_count())) return "unknown scalar operation";
+    const ScalarRow& r = row(static_cast<ScalarOp>(i.imm));
+    const std::string name(r.name);
+    if (i.args.size() != static_cast<size_t>(r.arity)) return name + ": wrong number of operands";
+    const Type t = type(i.args.back());
+    if ((class_of(t.ty) & r.operands) == 0) return name + " does not take " + str(t);
+    for (size_t a = 0; a < i.args.size(); ++a) {
+      const bool condition = r.op == ScalarOp::Where && a == 0;
+      if (type(i.args[a]) != (condition ? vec(kBool, t.lanes) : t)) {
+        return name + ": operand types differ";
+      }
+    }
+    const Type result = r.result == ResultKind::Boolean ? vec(kBool, t.lanes) : t;
+    return i.type == result ? "" : name + " gives " + str(result) + ", not " + str(i.type);
+  }
+
+  std::string bitcast(const Inst& i) const {
+    if (i.args.size() != 1 || !compute(i.type)) return "malformed bitcast";
+    const Type from = type(i.args[0]);
+    const bool numbers = ((class_of(from.ty) & class_of(i.type.ty)) & kBoolean) == 0;
+    const bool same = byte_size(from.ty) * from.lanes == byte_size(i.type.ty) * i.type.lanes;
+    return numbers && same ? "" : "bitcast from " + str(from) + " to " + str(i.type);
+  }
+
+  std::string compose(const Inst& i) const {
+    if (i.args.size() != i.type.lanes || (i.type.lanes != 2 && i.type.lanes != 4)) {
+      return "wrong number of lanes";
+    }
+    for (Val v : i.args) {
+      if (type(v) != vec(i.type, 1)) return "a lane has another type";
+    }
+    return "";
+  }
+
+  /// A constant index proves or refutes the alignment claim.
+  std::string aligned_index(Val index, uint32_t align) const {
+    if (!index_type(type(index))) return "the index is " + str(type(index));
+    if (align == 0) return "the alignment is 0";
+    const Inst& i = inst(index);
+    if (i.op != Op::Const) return "";
+    const int64_t value = integer_of(i.imm, i.type.ty);
+    if (value < 0) return "the index is " + std::to_string(value);
+    return value % align == 0
+               ? ""
+               : "index " + std::to_string(value) + " is no multiple of " + std::to_string(align);
+  }
+
+  std::string buffer_access(const Inst& i) const {
+    const bool load = i.op == Op::Load;
+    if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
+    if (i.imm >= k_.buffers.size()) return "no such buffer";
+    const BufferParam& b = k_.buffers[i.imm];
+    const Type t = load ? i.type : type(i.args[1]);
+    if (!load && i.type != Type{}) return "a store has no value";
+    if (!compute(t) || t.ty != compute_type(b.storage)) {
+      return "buffer '" + b.name + "' of " + std::string(name_of(b.storage)) + " accessed as " +
+             str(t);
+    }
+    if (load && b.access == Access::Write) return "loads from write-only buffer '" + b.name + "'";
+    if (!load && b.access == Access::Read) return "stores to read-only buffer '" + b.name + "'";
+    if (i.align % t.lanes != 0) return "the lanes are not proven aligned";
+    if (t.lanes * byte_size(b.storage) > static_cast<int>(b.align)) {
+      return "buffer '" + b.name + "' is aligned to " + std::to_string(b.align) +
+             " bytes, less than " + str(t) + " needs";
+    }
+    return aligned_index(i.args[0], i.align);
+  }
+
+  std::string local_access(const Inst& i) const {
+    const size_t values = i.op == Op::LocalStore ? 1 : 0;
+    if (i.imm >= k_.locals.size()) return "no such local";
+    const LocalVar& l = k_.locals[i.imm];
+    const bool indexed = i.args.size() == values + 1;
+    if (!indexed && i.args.size() != values) return "wrong number of operands";
+    if (indexed != (l.count > 1)) {
+      return "local '" + l.name + "' " + (indexed ? "is no array" : "needs an index");
+    }
+    const Type t = values == 0 ? i.type : type(i.args[0]);
+    if (t != l.type || (values == 1 && i.type != Type{}))
+      return "local '" + l.name + "': types differ";
+    if (!indexed) return "";
+    const Inst& index = inst(i.args[values]);
+    if (index.op == Op::Const && integer_of(index.imm, index.type.ty) >= l.count) {
+      return "index beyond local '" + l.name + "'";
+    }
+    return aligned_index(i.args[values], 1);
+  }
+
+  std::string shared_access(const Inst& i) const {
+    const bool load = i.op == Op::SharedLoad;
+    if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
+    if (i.imm >= k_.shared.size()) return "no such shared array";
+    const SharedArray& s = k_.shared[i.imm];
+    const Type t = load ? i.type : type(i.args[1]);
+    if (t.ty != s.type || !compute(t)) return "shared array '" + s.name + "': types differ";
+    if (!load && i.type != Type{}) return "a store has no value";
+    const Inst& index = inst(i.args[0]);
+    if (index.op == Op::Const && integer_of(index.imm, index.type.ty) + t.lanes > s.count) {
+      return "index beyond shared array '" + s.name + "'";
+    }
+    return aligned_index(i.args[0], t.lanes);
+  }
+
+  std::string subgroup(const Inst& i) const {
+    if (i.imm > static_cast<uint64_t>(SubgroupOp::Broadcast)) return "unknown subgroup operation";
+    const auto op = static_cast<SubgroupOp>(i.imm);
+    const bool lane =
+        op == SubgroupOp::Shuffle || op == SubgroupOp::ShuffleXor || op == SubgroupOp::Broadcast;
+    if (i.args.size() != (lane ? 2U : 1U)) return "wrong number of operands";
+    if (type(i.args[0]) != i.type || (class_of(i.type.ty) & kNumber) == 0) return "types differ";
+    if (!lane) return "";
+    if (!index_type(type(i.args[1]))) return "the lane is " + str(type(i.args[1]));
+    const bool constant = inst(i.args[1]).op == Op::Const;
+    return constant || op != SubgroupOp::Broadcast ? "" : "the lane of a broadcast is no constant";
+  }
+
+  std::string loop(const Inst& i) const {
+    if (i.args.size() != 3 || i.blocks.size() != 1 || i.type != kI32) return "malformed loop";
+    for (Val v : i.args) {
+      if (type(v) != kI32) return "a bound is " + str(type(v));
+    }
+    const Inst& step = inst(i.args[2]);
+    const bool bad = step.op == Op::Const && integer_of(step.imm, Ty::I32) <= 0;
+    return bad ? "the step is not positive" : "";
+  }
+
+  const Kernel& k_;
+  std::vector<bool> placed_, visible_, entered_;
+};
+
+/// Finds barriers that some invocations of a workgroup might not reach. A value is uniform when it
+/// is made of uniform values only; a local is uniform when every store to it is of a uniform value
+/// under uniform control flow. Locals start uniform, and lose it until nothing changes.
+class Uniformity {
+ public:
+  explicit Uniformity(const Kernel& k)
+      : k_(k), varying_(k.insts.size()), varying_local_(k.locals.size()) {}
+
+  Status run() {
+    do {
+      changed_ = false;
+      divergent_barrier_ = -1;
+      block(0, true);
+    } while (changed_);
+    if (divergent_barrier_ < 0) return {};
+    return internal_error("kernel '" + k_.name + "': %" + std::to_string(divergent_barrier_) +
+                          ": a barrier under control flow that may differ within a workgroup");
+  }
+
+ private:
+  void block(int32_t index, bool uniform) {
+    for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) instruction(id, uniform);
+  }
+
+  void instruction(int32_t id, bool uniform) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    bool varying = varies(i);
+    if (i.op == Op::LocalStore && (varying || !uniform) && !varying_local_[i.imm]) {
+      varying_local_[i.imm] = true;
+      changed_ = true;
+    }
+    if (i.op == Op::Barrier && !uniform && divergent_barrier_ < 0) divergent_barrier_ = id;
+    varying_[static_cast<size_t>(id)] = varying;
+    for (int32_t b : i.blocks) block(b, uniform && !varying);
+  }
+
+  bool varies(const Inst& i) const {
+    const bool operands = std::any_of(i.args.begin(), i.args.end(),
+                                      [&](Val v) { return varying_[static_cast<size_t>(v.id)]; });
+    switch (i.op) {
+      case Op::Builtin: {
+        const auto b = static_cast<Builtin>(i.imm & 0xffU);
+        return b != Builtin::WorkgroupId && b != Builtin::NumWorkgroups &&
+               b != Builtin::SubgroupSize;
+      }
+      case Op::Load:
+        return operands || k_.buffers[i.imm].access != Access::Read;
+      case Op::LocalLoad:
+        return operands || varying_local_[i.imm];
+      case Op::Subgroup:
+        return true;
+      case Op::Const:
+      case Op::Param:
+      case Op::Scalar:
+      case Op::Convert:
+      case Op::Bitcast:
+      case Op::Compose:
+      case Op::Extract:
+      case Op::Store:
+      case Op::LocalStore:
+      case Op::SharedLoad:
+      case Op::SharedStore:
+      case Op::Barrier:
+      case Op::SetError:
+      case Op::If:
+      case Op::For:
+        return operands;
+    }
+    return true;
+  }
+
+  const Kernel& k_;
+  std::vector<bool> varying_, varying_local_;
+  bool changed_ = false;
+  int32_t divergent_barrier_ = -1;
+};
+
+}  // namespace
+
+Status verify(const Kernel& k) {
+  RP_TRY(Verifier(k).run());
+  return Uniformity(k).run();
+}
+
+}  // namespace reprise::kernel
