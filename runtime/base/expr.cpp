@@ -55,25 +55,67 @@ bool contains(const Expr& whole, const Expr& part) {
   return true;
 }
 
-/// k*mod(x, m) + k*m*floordiv(x, m) = k*x, wherever both are among the terms.
+/// Two expressions with a + b = sum, where sum is simpler.
+struct Complement {
+  Expr other, sum;
+};
+
+/// mod(x, m) + m*floordiv(x, m) = x.
+/// floordiv(mod(x, m), c) + m/c*floordiv(x, m) = floordiv(x, c) where c divides m (with a constant
+/// m, division has already put the modulus outside).
+std::optional<Complement> complement_of(const Atom& a) {
+  const bool is_mod = a.kind() == Atom::Kind::Mod;
+  if (!is_mod && a.kind() != Atom::Kind::FloorDiv) return std::nullopt;
+  const Atom* mod = &a;
+  if (!is_mod) {
+    const auto terms = a.lhs().terms();
+    if (terms.size() != 1 || terms[0].coefficient != 1 || a.lhs().constant() != 0) {
+      return std::nullopt;
+    }
+    mod = terms[0].single();
+    if (!mod || mod->kind() != Atom::Kind::Mod) return std::nullopt;
+  }
+  const auto factor = is_mod ? mod->rhs() : Expr::divide_exact(mod->rhs(), a.rhs());
+  if (!factor) return std::nullopt;
+  const Expr quotient = Expr::floordiv(mod->lhs(), mod->rhs());
+  // Anything else than a plain quotient would split into parts that no sum contains.
+  if (quotient.is_const() || quotient.constant() != 0) return std::nullopt;
+  return Complement{*factor * quotient, is_mod ? mod->lhs() : Expr::floordiv(mod->lhs(), a.rhs())};
+}
+
+/// The term without one of its atoms.
+Expr cofactor(const Term& t, const Atom& without) {
+  std::vector<Atom> rest;
+  for (const Atom& a : t.atoms()) {
+    if (&a != &without) rest.push_back(a);
+  }
+  if (rest.empty()) return t.coefficient;
+  return ExprAccess::single({t.coefficient, ExprAccess::product(std::move(rest))});
+}
+
+/// e with one remainder joined with the quotient of the same division, if both are among its terms.
+std::optional<Expr> join_one(const Expr& e) {
+  for (const Term& t : e.terms()) {
+    for (const Atom& a : t.atoms()) {
+      const auto pair = complement_of(a);
+      if (!pair) continue;
+      const Expr factor = cofactor(t, a);
+      const Expr other = factor * pair->other;
+      if (other.is_overflow() || !contains(e, other)) continue;
+      return e - other - ExprAccess::single(t) + factor * pair->sum;
+    }
+  }
+  return std::nullopt;
+}
+
 Expr recombine(Expr e) {
   for (;;) {
     const auto* rep = ExprAccess::rep(e);
-    if (!rep || !rep->has_mod || !rep->has_div) return e;
-    bool changed = false;
-    for (const Term& t : rep->terms) {
-      const Atom* a = t.single();
-      if (!a || a->kind() != Atom::Kind::Mod) continue;
-      const Expr quotient = Expr::floordiv(a->lhs(), a->rhs());
-      if (quotient.terms().empty() || quotient.constant() != 0) continue;
-      const Expr multiple = Expr(t.coefficient) * a->rhs() * quotient;
-      if (multiple.is_overflow() || !contains(e, multiple)) continue;
-      // The divided form has fewer operations than the two it replaces, so this ends.
-      e = e - multiple - ExprAccess::single(t) + Expr(t.coefficient) * a->lhs();
-      changed = true;
-      break;
-    }
-    if (!changed) return e;
+    if (!rep || !rep->has_remainder || !rep->has_quotient) return e;
+    // Each step replaces two operations by one or none, so this ends.
+    auto joined = join_one(e);
+    if (!joined) return e;
+    e = *std::move(joined);
   }
 }
 
@@ -153,8 +195,10 @@ Expr ExprAccess::make(std::vector<Term> terms, int64_t constant) {
     rep->size = saturating_add(rep->size, t.product->size);
     rep->depth = std::max(rep->depth, t.product->depth);
     for (const Atom& a : t.product->atoms) {
-      rep->has_div |= a.kind() == Atom::Kind::FloorDiv;
-      rep->has_mod |= a.kind() == Atom::Kind::Mod && t.product->atoms.size() == 1;
+      const bool division = a.kind() == Atom::Kind::FloorDiv;
+      rep->has_quotient |= division;
+      rep->has_remainder |=
+          a.kind() == Atom::Kind::Mod || (division && a.lhs().rep_ && a.lhs().rep_->has_remainder);
       rep->overflow |= a.kind() == Atom::Kind::Overflow;
     }
   }

@@ -27,8 +27,8 @@ struct Expr::Rep {
   uint64_t hash = 0;  // of the terms, without the constant
   uint32_t size = 0;
   uint32_t depth = 0;
-  bool has_mod = false;  // a term is a Mod times a number
-  bool has_div = false;  // a term contains a FloorDiv
+  bool has_remainder = false;  // a term contains a Mod, or a FloorDiv of one
+  bool has_quotient = false;   // a term contains a FloorDiv
   bool overflow = false;
 };
 
