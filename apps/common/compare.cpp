@@ -1,0 +1,176 @@
+#include "apps/common/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace reprise::app {
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+template <typename T>
+void widen(const HostTensor& t, std::vector<double>& out) {
+  const T* data = t.data<T>();
+  for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(data[i]);
+}
+
+Comparison exact(const HostTensor& a, const HostTensor& b) {
+  Comparison c;
+  if (a.dtype() == DType::String) {
+    const auto at = std::mismatch(a.strings().begin(), a.strings().end(), b.strings().begin());
+    if (at.first == a.strings().end()) return c;
+    c.ok = false;
+    c.max_error = kInf;
+    c.reason = "element " + std::to_string(at.first - a.strings().begin()) + " is \"" + *at.first +
+               "\", expected \"" + *at.second + "\"";
+    return c;
+  }
+  const size_t width = size_of(a.dtype());
+  const std::vector<double> x = to_double(a);
+  const std::vector<double> y = to_double(b);
+  for (size_t i = 0; i < x.size(); ++i) {
+    if (std::memcmp(a.bytes().data() + i * width, b.bytes().data() + i * width, width) == 0) {
+      continue;
+    }
+    if (c.ok) {
+      c.reason = "element " + std::to_string(i) + " is " + std::to_string(x[i]) + ", expected " +
+                 std::to_string(y[i]) + " exactly";
+    }
+    c.ok = false;
+    c.max_error = std::max(c.max_error, std::abs(x[i] - y[i]));
+  }
+  return c;
+}
+
+double largest_finite(const std::vector<double>& v) {
+  double m = 0;
+  for (const double x : v) {
+    if (std::isfinite(x)) m = std::max(m, std::abs(x));
+  }
+  return m;
+}
+
+double error_of(double a, double b) {
+  if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0 : kInf;
+  if (std::isinf(a) || std::isinf(b)) return a == b ? 0 : kInf;
+  return std::abs(a - b);
+}
+
+}  // namespace
+
+std::vector<double> to_double(const HostTensor& t) {
+  std::vector<double> out(static_cast<size_t>(t.count()));
+  switch (t.dtype()) {
+    case DType::F32:
+      widen<float>(t, out);
+      break;
+    case DType::F64:
+      widen<double>(t, out);
+      break;
+    case DType::F16:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = f16_to_float(t.data<uint16_t>()[i]);
+      break;
+    case DType::BF16:
+      for (size_t i = 0; i < out.size(); ++i) out[i] = bf16_to_float(t.data<uint16_t>()[i]);
+      break;
+    case DType::I8:
+      widen<int8_t>(t, out);
+      break;
+    case DType::U8:
+    case DType::Bool:
+      widen<uint8_t>(t, out);
+      break;
+    case DType::I16:
+      widen<int16_t>(t, out);
+      break;
+    case DType::U16:
+      widen<uint16_t>(t, out);
+      break;
+    case DType::I32:
+      widen<int32_t>(t, out);
+      break;
+    case DType::U32:
+      widen<uint32_t>(t, out);
+      break;
+    case DType::I64:
+      widen<int64_t>(t, out);
+      break;
+    case DType::U64:
+      widen<uint64_t>(t, out);
+      break;
+    case DType::String:
+    case DType::Invalid:
+      out.clear();
+      break;
+  }
+  return out;
+}
+
+const std::vector<ToleranceException>& tolerance_exceptions() {
+  static const std::vector<ToleranceException> rows = {};
+  return rows;
+}
+
+Tolerance tolerance(Rule rule, DType dtype, std::string_view case_name) {
+  for (const ToleranceException& row : tolerance_exceptions()) {
+    if (row.dtype == dtype && glob_match(row.case_glob, case_name)) return row.tolerance;
+  }
+  if (!is_float(dtype)) return {};
+  if (rule == Rule::Operator) return {1e-3, 1e-7, 0};
+  if (dtype == DType::F16) return {0, 0, 1e-2};
+  if (dtype == DType::BF16) return {0, 0, 2e-2};
+  return {0, 0, 1e-4};
+}
+
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t) {
+  Comparison c;
+  if (actual.dtype() != expected.dtype() || actual.dims() != expected.dims()) {
+    c.ok = false;
+    c.max_error = kInf;
+    c.max_relative = kInf;
+    c.reason = "is " + describe(actual.dtype(), actual.dims()) + ", expected " +
+               describe(expected.dtype(), expected.dims());
+    return c;
+  }
+  if (!is_float(actual.dtype())) return exact(actual, expected);
+  const std::vector<double> a = to_double(actual);
+  const std::vector<double> b = to_double(expected);
+  const double largest = largest_finite(b);
+  const double atol = t.atol + t.of_max * largest;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const double error = error_of(a[i], b[i]);
+    c.max_error = std::max(c.max_error, error);
+    if (error == 0 || error <= atol + t.rtol * std::abs(b[i])) continue;
+    if (c.ok) {
+      c.reason = "element " + std::to_string(i) + " is " + std::to_string(a[i]) + ", expected " +
+                 std::to_string(b[i]) + " within " + std::to_string(atol + t.rtol * std::abs(b[i]));
+    }
+    c.ok = false;
+  }
+  if (c.max_error > 0) c.max_relative = largest > 0 ? c.max_error / largest : kInf;
+  return c;
+}
+
+bool glob_match(std::string_view pattern, std::string_view text) {
+  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,52 @@
+// When two tensors count as equal: |a - b| <= atol + rtol |b|. NaN equals NaN, infinities match by
+// sign, integers, bool and strings match exactly.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/tensor.h"
+
+namespace reprise::app {
+
+enum class Rule : uint8_t {
+  Operator,  // the ONNX suite's: rtol 1e-3, atol 1e-7
+  Model,     // a fraction of max|b| by dtype: fp32 1e-4, fp16 1e-2, bf16 2e-2
+};
+
+struct Tolerance {
+  double rtol = 0;
+  double atol = 0;
+  double of_max = 0;  // added to atol: this fraction of the largest finite |b|
+};
+
+/// The default, or the row of the exception table that matches the case's name.
+Tolerance tolerance(Rule rule, DType dtype, std::string_view case_name = {});
+
+/// A case that needs more than the defaults, with the reason. The one table of them.
+struct ToleranceException {
+  std::string_view case_glob;
+  DType dtype;
+  Tolerance tolerance;
+  std::string_view reason;
+};
+const std::vector<ToleranceException>& tolerance_exceptions();
+
+struct Comparison {
+  bool ok = true;
+  double max_error = 0;     // largest |a - b|; infinite where only one is NaN or infinite
+  double max_relative = 0;  // max_error over the largest finite |b|
+  std::string reason;       // the first difference, for people; empty when ok
+};
+
+/// Differing dtypes or dims are a difference, not an error.
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t);
+
+/// Elements as double; 64-bit integers beyond 2^53 lose precision. Not for strings.
+std::vector<double> to_double(const HostTensor& t);
+
+/// Shell-style pattern: '*' any text, '?' one character.
+bool glob_match(std::string_view pattern, std::string_view text);
+
+}  // namespace reprise::app

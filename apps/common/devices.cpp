@@ -1,0 +1,41 @@
+#include "apps/common/devices.h"
+
+#include <chrono>
+#include <cstdlib>
+
+#include "apps/common/status.h"
+
+namespace reprise::app {
+
+Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options) {
+  const std::string backend = id.substr(0, id.find(':'));
+  bool built = backend == "auto" || backend == "host";
+  for (const Backend* b : backends()) built = built || b->name() == backend;
+  if (!built && backend == "cuda") {
+    return Status(Code::Device,
+                  "this build has no CUDA backend; use --device vulkan (NVIDIA's driver is a "
+                  "Vulkan device too) or --device host");
+  }
+  RP_ASSIGN(OpenedDevice device, open_device(id, options));
+  if (!device.note.empty()) note(device.note);
+  return device;
+}
+
+BackendOptions default_backend_options() {
+  BackendOptions options;
+  const char* xdg = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  if (xdg && *xdg) {
+    options.cache_dir = std::string(xdg) + "/reprise";
+  } else if (home && *home) {
+    options.cache_dir = std::string(home) + "/.cache/reprise";
+  }
+  return options;
+}
+
+double now_ms() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
+}
+
+}  // namespace reprise::app

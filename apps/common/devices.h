@@ -1,0 +1,20 @@
+// Devices as programs open them, and the clock that they measure with.
+#pragma once
+
+#include <string>
+
+#include "backends/registry.h"
+
+namespace reprise::app {
+
+/// Opens a device by name; "auto" explains its choice on standard error. Devices of backends that
+/// are not in this build are Code::Device errors that say what there is.
+Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options);
+
+/// Backend options of our programs: the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
+BackendOptions default_backend_options();
+
+/// Milliseconds since an arbitrary point, for measuring.
+double now_ms();
+
+}  // namespace reprise::app

@@ -1,0 +1,258 @@
+#include "apps/common/inputs.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <limits>
+
+#include "apps/common/npy.h"
+#include "codegen/onnx/importer.h"
+
+namespace reprise::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int64_t kUnbound = std::numeric_limits<int64_t>::min();
+
+/// SplitMix64: small, and the same everywhere.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t next() {
+    uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+  }
+  /// In [-1, 1), a multiple of 2^-23.
+  float uniform() { return static_cast<float>(next() >> 40) * 0x1p-23f - 1.0f; }
+
+ private:
+  uint64_t state_;
+};
+
+HostTensor random_tensor(DType dtype, const Dims& dims, Random& random) {
+  HostTensor t(dtype, dims);
+  for (int64_t i = 0; i < t.count(); ++i) {
+    const uint64_t bit = random.next() >> 63;
+    switch (dtype) {
+      case DType::F32:
+        t.mutable_data<float>()[i] = random.uniform();
+        break;
+      case DType::F64:
+        t.mutable_data<double>()[i] = random.uniform();
+        break;
+      case DType::F16:
+        t.mutable_data<uint16_t>()[i] = float_to_f16(random.uniform());
+        break;
+      case DType::BF16:
+        t.mutable_data<uint16_t>()[i] = float_to_bf16(random.uniform());
+        break;
+      case DType::I8:
+      case DType::U8:
+      case DType::Bool:
+        t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(bit);
+        break;
+      case DType::I16:
+      case DType::U16:
+        t.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(bit);
+        break;
+      case DType::I32:
+      case DType::U32:
+        t.mutable_data<uint32_t>()[i] = static_cast<uint32_t>(bit);
+        break;
+      case DType::I64:
+      case DType::U64:
+        t.mutable_data<uint64_t>()[i] = bit;
+        break;
+      case DType::String:
+        t.mutable_strings().resize(static_cast<size_t>(t.count()));
+        break;
+      case DType::Invalid:
+        break;
+    }
+  }
+  return t;
+}
+
+std::string input_list(const plan::Interface& io) {
+  std::string out;
+  for (const plan::Slot& slot : io.inputs) {
+    out += (out.empty() ? "" : ", ") + slot.name + " " + std::string(name_of(slot.dtype)) +
+           shape_str(slot.shape, io.symbols);
+  }
+  return out;
+}
+
+Status check_name(const plan::Interface& io, const std::string& name) {
+  for (const plan::Slot& slot : io.inputs) {
+    if (slot.name == name) return {};
+  }
+  return invalid_input("the model has no input '" + name + "'; it has: " + input_list(io));
+}
+
+/// Gives symbols the values that known dims of one input imply. Clashes are left to the session,
+/// which names them.
+void bind_symbols(const plan::Slot& slot, const Dims& dims, std::vector<int64_t>& symbols) {
+  if (dims.size() != slot.shape.size()) return;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const std::optional<SymbolId> id = slot.shape[d].as_symbol();
+    if (id && symbols[static_cast<size_t>(*id)] == kUnbound) {
+      symbols[static_cast<size_t>(*id)] = dims[d];
+    }
+  }
+}
+
+/// Dims of an input that is made up, choosing 1 (or the least allowed) for unknown symbols.
+Result<Dims> choose_dims(const plan::Interface& io, const plan::Slot& slot,
+                         std::vector<int64_t>& symbols, std::vector<std::string>& notes) {
+  Dims dims;
+  for (const Expr& e : slot.shape) {
+    std::vector<SymbolId> used;
+    e.collect_symbols(used);
+    for (const SymbolId id : used) {
+      int64_t& value = symbols[static_cast<size_t>(id)];
+      if (value != kUnbound) continue;
+      const Symbol& symbol = io.symbols[static_cast<size_t>(id)];
+      const int64_t divisor = std::max<int64_t>(symbol.divisor, 1);
+      const int64_t least = std::max<int64_t>(symbol.min, 1);
+      value = (least + divisor - 1) / divisor * divisor;
+      notes.push_back("dimension '" + symbol.name + "' of input '" + slot.name + "' is taken as " +
+                      std::to_string(value) + "; choose with --shape " + slot.name + "=...");
+    }
+    RP_ASSIGN(const int64_t value, e.eval(symbols));
+    dims.push_back(value);
+  }
+  return dims;
+}
+
+Status check_given_shapes(const plan::Interface& io, const InputSources& sources) {
+  for (const auto& [name, tensor] : sources.given) RP_TRY(check_name(io, name));
+  for (const auto& [name, dims] : sources.shapes) {
+    RP_TRY(check_name(io, name));
+    RP_TRY(checked_element_count(dims, DType::F32).status().with_context("--shape " + name));
+  }
+  return {};
+}
+
+std::vector<fs::path> numbered_files(const std::string& dir, const std::string& stem) {
+  std::vector<fs::path> files;
+  for (size_t i = 0;; ++i) {
+    fs::path p = fs::path(dir) / (stem + std::to_string(i) + ".pb");
+    if (!fs::exists(p)) return files;
+    files.push_back(std::move(p));
+  }
+}
+
+}  // namespace
+
+Result<HostTensor> read_tensor(const std::string& path) {
+  const std::string ext = fs::path(path).extension();
+  if (ext == ".npy") return read_npy(path);
+  if (ext != ".pb") {
+    return Status(Code::Usage, "input file '" + path + "' is neither .npy nor .pb (TensorProto)");
+  }
+  RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(path));
+  return std::move(named.tensor);
+}
+
+Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text) {
+  const size_t at = text.rfind('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size()) {
+    return Status(Code::Usage, "expected NAME=VALUE, found '" + text + "'");
+  }
+  return std::pair{text.substr(0, at), text.substr(at + 1)};
+}
+
+Result<std::pair<std::string, Dims>> parse_shape(const std::string& text) {
+  RP_ASSIGN(auto named, parse_assignment(text));
+  const auto& [name, value] = named;
+  Dims dims;
+  const char* p = value.data();
+  const char* const end = p + value.size();
+  while (p < end) {
+    int64_t dim = 0;
+    const auto [next, error] = std::from_chars(p, end, dim);
+    if (error != std::errc() || dim < 0 || (next != end && *next != 'x') || next + 1 == end) {
+      return Status(Code::Usage, "--shape " + text + ": expected dims like 1x3x224x224");
+    }
+    dims.push_back(dim);
+    p = next == end ? end : next + 1;
+  }
+  return std::pair{name, dims};
+}
+
+std::vector<Binding> InputSet::bindings() const {
+  std::vector<Binding> out(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    out[i].name = names[i];
+    out[i].host = &tensors[i];
+  }
+  return out;
+}
+
+Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sources,
+                             std::vector<std::string>& notes) {
+  RP_TRY(check_given_shapes(io, sources));
+  std::vector<int64_t> symbols(io.symbols.size(), kUnbound);
+  for (const plan::Slot& slot : io.inputs) {
+    const auto given = sources.given.find(slot.name);
+    if (given != sources.given.end()) bind_symbols(slot, given->second.dims(), symbols);
+    const auto shape = sources.shapes.find(slot.name);
+    if (shape != sources.shapes.end()) bind_symbols(slot, shape->second, symbols);
+  }
+  Random random(sources.seed);
+  InputSet out;
+  for (const plan::Slot& slot : io.inputs) {
+    out.names.push_back(slot.name);
+    const auto given = sources.given.find(slot.name);
+    if (given != sources.given.end()) {
+      out.tensors.push_back(given->second);
+      continue;
+    }
+    Dims dims;
+    const auto shape = sources.shapes.find(slot.name);
+    if (shape != sources.shapes.end()) {
+      dims = shape->second;
+    } else {
+      RP_ASSIGN(dims, choose_dims(io, slot, symbols, notes));
+    }
+    RP_TRY(checked_element_count(dims, slot.dtype).status().with_context("input " + slot.name));
+    out.tensors.push_back(random_tensor(slot.dtype, dims, random));
+  }
+  return out;
+}
+
+Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& dir,
+                                                            const plan::Interface& io) {
+  std::map<std::string, HostTensor> out;
+  const std::vector<fs::path> files = numbered_files(dir, "input_");
+  for (size_t i = 0; i < files.size(); ++i) {
+    RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(files[i]));
+    const auto by_name = std::find_if(io.inputs.begin(), io.inputs.end(),
+                                      [&](const auto& slot) { return slot.name == named.name; });
+    if (by_name != io.inputs.end()) {
+      out[named.name] = std::move(named.tensor);
+    } else if (i < io.inputs.size()) {
+      out[io.inputs[i].name] = std::move(named.tensor);
+    } else {
+      return invalid_input("'" + files[i].string() + "': the model has " +
+                           std::to_string(io.inputs.size()) + " inputs and none named '" +
+                           named.name + "'");
+    }
+  }
+  return out;
+}
+
+Result<std::vector<HostTensor>> read_output_folder(const std::string& dir) {
+  std::vector<HostTensor> out;
+  for (const fs::path& file : numbered_files(dir, "output_")) {
+    RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(file));
+    out.push_back(std::move(named.tensor));
+  }
+  return out;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,42 @@
+#include "apps/common/status.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace reprise::app {
+
+int exit_status(Code code) {
+  switch (code) {
+    case Code::Ok:
+      return kDone;
+    case Code::Usage:
+      return kUsage;
+    case Code::InvalidModel:
+    case Code::InvalidInput:
+    case Code::Unsupported:
+      return kInvalid;
+    case Code::Io:
+    case Code::Device:
+    case Code::Internal:
+      return kFailed;
+  }
+  return kFailed;
+}
+
+int report(const Status& status) {
+  const bool ours = status.code() == Code::Internal;
+  std::fprintf(stderr, "error: %s%s\n", status.message().c_str(),
+               ours ? "\nThis is a bug in Reprise: please report it with the model." : "");
+  return exit_status(status.code());
+}
+
+void note(const std::string& text) {
+  std::fprintf(stderr, "note: %s\n", text.c_str());
+}
+
+Status file_error(const std::string& what, const std::string& path) {
+  return {Code::Io, what + " '" + path + "': " + std::strerror(errno)};
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,16 @@
+// Strict UTF-8, as numpy's strings and text detection need it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "runtime/base/status.h"
+
+namespace reprise::app {
+
+/// Fails on malformed, overlong and surrogate sequences, naming the byte's position.
+Result<std::u32string> from_utf8(std::string_view text);
+/// Fails on values that are no code points.
+Result<std::string> to_utf8(std::u32string_view text);
+
+}  // namespace reprise::app

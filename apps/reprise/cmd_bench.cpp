@@ -1,0 +1,71 @@
+#include "apps/reprise/measure.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct BenchOptions {
+  CommonOptions common;
+  InputOptions inputs;
+  MeasureOptions measure;
+  std::vector<std::string> models;
+};
+
+Result<Measurement> bench_model(const std::string& path, const BenchOptions& o,
+                                const OpenedDevice& device) {
+  RP_ASSIGN(Model model, load_for(path, o.common, device));
+  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
+  std::vector<HostTensor> expected;
+  if (o.measure.reference) {
+    RP_ASSIGN(expected, reference_outputs(model, inputs));
+  }
+  return measure(model, device, inputs, o.common, o.measure,
+                 o.measure.reference ? &expected : nullptr);
+}
+
+int run_bench(const BenchOptions& o) {
+  const Output out(o.common.json);
+  Result<OpenedDevice> device = open_selected(o.common);
+  if (!device.ok()) return report(device.status());
+  out.text("device " + device->info.id + ": " + device->info.name + "\nmode " +
+           effective_mode(o.common) + "\n\n");
+  Table table = measurement_table();
+  Json list = Json::array();
+  int status = kDone;
+  for (const std::string& path : o.models) {
+    Result<Measurement> m = bench_model(path, o, *device);
+    if (!m.ok()) {
+      status = report(m.status().with_context(path));
+      continue;
+    }
+    if (!m->ok) {
+      note(path + ": " + m->reason);
+      if (status == kDone) status = kDiffers;
+    }
+    add_row(table, *m);
+    list.push_back(measurement_json(*m));
+  }
+  if (!table.empty()) out.table(table);
+  if (Status s = out.json(list); !s.ok()) return report(s);
+  return status;
+}
+
+}  // namespace
+
+void register_bench(CLI::App& root, int& status) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* command = root.add_subcommand("bench", "Measure models, and their error");
+  command->add_option("MODEL", o->models, "Models: .onnx or .rpk")->required();
+  add_inputs(*command, o->inputs);
+  add_measure(*command, o->measure);
+  add_common(*command, o->common);
+  command->footer(
+      "Inputs are those of test_data_set_0 beside the model where there is one, else random.\n"
+      "The first run is reported apart; times are of whole runs, with inputs and outputs in host\n"
+      "memory; device ms is the sum of kernel times. The error is against the host reference:\n"
+      "max |a - b|; a model that leaves its tolerance gives exit status 1.\n"
+      "Example: reprise bench resnet18.onnx bert.onnx --device vulkan --json bench.json");
+  command->callback([o, &status] { status = run_bench(*o); });
+}
+
+}  // namespace reprise::app

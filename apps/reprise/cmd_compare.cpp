@@ -1,0 +1,82 @@
+#include "apps/reprise/measure.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct CompareOptions {
+  CommonOptions common;
+  InputOptions inputs;
+  MeasureOptions measure;
+  std::string model;
+  std::vector<std::string> devices;
+};
+
+std::vector<std::string> usable_devices() {
+  std::vector<std::string> out;
+  for (const DeviceInfo& d : list_devices()) {
+    if (d.usable) out.push_back(d.id);
+  }
+  return out;
+}
+
+Result<Measurement> measure_on(const std::string& id, const CompareOptions& o, const Model& model,
+                               const InputSet& inputs, const std::vector<HostTensor>& expected) {
+  RP_ASSIGN(OpenedDevice device, open_selected(o.common, id));
+  return measure(model, device, inputs, o.common, o.measure, &expected);
+}
+
+/// One compilation serves every device.
+Result<Model> load_model_for_all(const CompareOptions& o) {
+  RP_ASSIGN(CompileOptions compile, o.common.compile_options());
+  RP_ASSIGN(Model model, load_model(o.model, compile));
+  RP_TRY(check_package_options(model, o.common));
+  return model;
+}
+
+Result<int> run_compare(const CompareOptions& o) {
+  const Output out(o.common.json);
+  RP_ASSIGN(Model model, load_model_for_all(o));
+  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
+  RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs));
+  Table table = measurement_table();
+  Json list = Json::array();
+  int status = kDone;
+  for (const std::string& id : o.devices.empty() ? usable_devices() : o.devices) {
+    Result<Measurement> m = measure_on(id, o, model, inputs, expected);
+    if (!m.ok()) {
+      status = report(m.status().with_context(id));
+      continue;
+    }
+    if (!m->ok) {
+      note(id + ": " + m->reason);
+      if (status == kDone) status = kDiffers;
+    }
+    add_row(table, *m);
+    list.push_back(measurement_json(*m));
+  }
+  if (!table.empty()) out.table(table);
+  RP_TRY(out.json(list));
+  return status;
+}
+
+}  // namespace
+
+void register_compare(CLI::App& root, int& status) {
+  auto o = std::make_shared<CompareOptions>();
+  CLI::App* command = root.add_subcommand("compare", "Measure one model on several devices");
+  command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
+  add_common(*command, o->common);
+  command->remove_option(command->get_option("--device"));
+  command->add_option("--device,--devices", o->devices, "Device names (default: every usable one)")
+      ->delimiter(',');
+  add_inputs(*command, o->inputs);
+  add_measure(*command, o->measure);
+  command->footer("Example: reprise compare bert.onnx --devices host,vulkan:0,vulkan:1");
+  command->callback([o, &status] {
+    Result<int> r = run_compare(*o);
+    status = r.ok() ? *r : report(r.status());
+  });
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,84 @@
+#include <filesystem>
+#include <sstream>
+
+#include "apps/reprise/command.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct CompileCommand {
+  CommonOptions common;
+  std::string model;
+  std::string output;
+  std::string targets = "vulkan";
+};
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string item; std::getline(in, item, ',');) {
+    if (!item.empty()) out.push_back(item);
+  }
+  return out;
+}
+
+Status compile_model(const CompileCommand& o) {
+  const Output out(o.common.json);
+  RP_ASSIGN(CompileOptions options, o.common.compile_options());
+  options.targets = split(o.targets);
+  if (std::filesystem::path(o.model).extension() == ".rpk") {
+    return {Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file"};
+  }
+  RP_ASSIGN(Model model, load_model(o.model, options));
+  RP_TRY(package::write(*model.package, o.output));
+  std::error_code error;
+  const auto bytes = std::filesystem::file_size(o.output, error);
+  if (error) return {Code::Io, "cannot read '" + o.output + "': " + error.message()};
+
+  Table table({"pass", "ms"});
+  Json passes = Json::array();
+  for (const PassTime& pass : model.report.passes) {
+    table.add({pass.name, format_number(pass.ms)});
+    passes.push_back({{"name", pass.name}, {"ms", pass.ms}});
+  }
+  table.add({"total", format_number(model.compile_ms)});
+  Json variants = Json::array();
+  std::string variant_text;
+  for (const package::Variant& v : model.package->variants) {
+    variants.push_back(v.name);
+    variant_text += (variant_text.empty() ? "" : ", ") + v.name;
+  }
+  out.table(table);
+  out.text("\n" + o.output + ": " + format_bytes(static_cast<int64_t>(bytes)) +
+           ", variants: " + variant_text + "\n");
+  return out.json({{"model", o.model},
+                   {"output", o.output},
+                   {"targets", options.targets},
+                   {"variants", std::move(variants)},
+                   {"bytes", bytes},
+                   {"compile_ms", model.compile_ms},
+                   {"passes", std::move(passes)}});
+}
+
+}  // namespace
+
+void register_compile(CLI::App& root, int& status) {
+  auto o = std::make_shared<CompileCommand>();
+  CLI::App* command =
+      root.add_subcommand("compile", "Compile a model to a package (no GPU needed)");
+  command->add_option("MODEL", o->model, "An .onnx file")->required();
+  command->add_option("-o,--output", o->output, "The .rpk to write")->required();
+  command->add_option("--targets", o->targets, "Comma-separated: vulkan, cuda:sm_80, ...")
+      ->capture_default_str();
+  add_common(*command, o->common, kJson | kCompile);
+  command->footer(
+      "A package runs without the compiler, on every device that one of its variants fits.\n"
+      "Example: reprise compile bert.onnx -o bert.rpk --targets vulkan");
+  command->callback([o, &status] {
+    const Status s = compile_model(*o);
+    status = s.ok() ? kDone : report(s);
+  });
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,177 @@
+#include <unistd.h>
+
+#include <map>
+#include <optional>
+
+#include "apps/reprise/conformance.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct ConformanceOptions {
+  CommonOptions common;
+  std::string dir;
+  std::string filter;
+  PoolOptions pool;
+};
+
+Json case_json(const CaseResult& r) {
+  return {{"name", r.name},
+          {"status", r.status},
+          {"reason", r.reason},
+          {"max_error", number(r.max_error)},
+          {"device_nodes", r.device_nodes},
+          {"host_nodes", r.host_nodes}};
+}
+
+/// Totals by status and the lines that people read.
+class Summary {
+ public:
+  Summary(const Output& out, bool verbose, size_t count)
+      : out_(out), verbose_(verbose), count_(count), terminal_(isatty(2) != 0) {}
+
+  void add(const Json& result) {
+    const std::string status = result["status"];
+    ++totals_[status];
+    ++seen_;
+    clear_progress();
+    if (status != "pass") {
+      out_.text(status + "  " + result["name"].get<std::string>() + ": " +
+                result["reason"].get<std::string>() + "\n");
+    } else if (verbose_) {
+      out_.text("pass  " + result["name"].get<std::string>() + "\n");
+    }
+    if (terminal_) std::fprintf(stderr, "[%zu/%zu]", seen_, count_);
+    if (terminal_ && seen_ == count_) clear_progress();
+  }
+  int64_t total(const std::string& status) const {
+    const auto it = totals_.find(status);
+    return it == totals_.end() ? 0 : it->second;
+  }
+  Json totals() const {
+    return {{"cases", count_},
+            {"pass", total("pass")},
+            {"fail", total("fail")},
+            {"unsupported", total("unsupported")},
+            {"error", total("error")}};
+  }
+
+ private:
+  void clear_progress() const {
+    if (terminal_) std::fprintf(stderr, "\r\033[K");
+  }
+  const Output& out_;
+  bool verbose_;
+  size_t count_, seen_ = 0;
+  bool terminal_;
+  std::map<std::string, int64_t> totals_;
+};
+
+/// Every worker opens the device for itself; "auto" and bad names are settled here first, in a
+/// worker too, because drivers do not survive a fork.
+Result<std::string> settle_device(const CommonOptions& common) {
+  std::string answer;
+  // One digit for the code, then the message.
+  const auto failed = [](Code code, const std::string& message) {
+    return std::to_string(static_cast<int>(code)) + message;
+  };
+  const auto probe = [&](size_t) {
+    Result<OpenedDevice> d = open_selected(common);
+    if (d.ok()) return "=" + d->info.id;
+    return failed(d.status().code(), d.status().message());
+  };
+  RP_TRY(run_pool(
+      1, {}, [] { return Status(); }, probe,
+      [&answer](size_t, const std::string& line) { answer = line; },
+      [&](size_t, const std::string& how) {
+        answer = failed(Code::Device, "opening the device: the process " + how);
+      }));
+  if (!answer.empty() && answer[0] == '=') return answer.substr(1);
+  const int code = answer.empty() ? static_cast<int>(Code::Device) : answer[0] - '0';
+  return Status(static_cast<Code>(code), answer.empty() ? "no answer" : answer.substr(1));
+}
+
+Result<int> run_conformance(const ConformanceOptions& o) {
+  const Output out(o.common.json);
+  RP_ASSIGN(const std::vector<std::string> names, find_cases(o.dir, o.filter));
+  if (names.empty()) {
+    return Status(Code::Usage, "no case (a folder with model.onnx) below '" + o.dir +
+                                   "' matches '" + (o.filter.empty() ? "*" : o.filter) + "'");
+  }
+  CommonOptions common = o.common;
+  RP_ASSIGN(common.device, settle_device(o.common));
+  out.text("device " + common.device + ", " + std::to_string(names.size()) + " cases\n");
+
+  std::optional<OpenedDevice> device;
+  std::vector<Json> results(names.size());
+  Summary summary(out, common.verbose, names.size());
+  const auto finish = [&](size_t i, Json result) {
+    summary.add(result);
+    results[i] = std::move(result);
+  };
+  RP_TRY(run_pool(
+      names.size(), o.pool,
+      [&]() -> Status {
+        RP_ASSIGN(device, open_selected(common));
+        return {};
+      },
+      [&](size_t i) {
+        CaseResult result;
+        // A device that failed once may be lost: the next case gets a fresh one.
+        if (!device) {
+          Result<OpenedDevice> again = open_selected(common);
+          if (again.ok()) device = std::move(*again);
+        }
+        result = device ? run_case(o.dir, names[i], *device, common)
+                        : CaseResult{names[i], "error", "the device could not be opened again"};
+        if (result.device_failed) device.reset();
+        return case_json(result).dump(-1, ' ', false, Json::error_handler_t::replace);
+      },
+      [&](size_t i, const std::string& line) {
+        Json parsed = Json::parse(line, nullptr, false);
+        const bool good = parsed.is_object() && parsed.contains("status");
+        finish(i, good ? std::move(parsed)
+                       : case_json({names[i], "error", "the worker's answer is garbled"}));
+      },
+      [&](size_t i, const std::string& how) {
+        finish(i, case_json({names[i], "error", "the process " + how}));
+      }));
+
+  const Json totals = summary.totals();
+  out.text(std::to_string(summary.total("pass")) + " pass, " +
+           std::to_string(summary.total("fail")) + " fail, " +
+           std::to_string(summary.total("unsupported")) + " unsupported, " +
+           std::to_string(summary.total("error")) + " error, of " + std::to_string(names.size()) +
+           " cases on " + common.device + "\n");
+  RP_TRY(out.json({{"device", common.device}, {"cases", results}, {"totals", totals}}));
+  return summary.total("fail") + summary.total("error") > 0 ? kDiffers : kDone;
+}
+
+}  // namespace
+
+void register_conformance(CLI::App& root, int& status) {
+  auto o = std::make_shared<ConformanceOptions>();
+  CLI::App* command =
+      root.add_subcommand("conformance", "Run cases in the layout of the ONNX backend suite");
+  command->add_option("DIR", o->dir, "Every folder below with a model.onnx is a case")->required();
+  command->add_option("--filter", o->filter, "Cases whose name matches, e.g. 'test_conv*'");
+  command->add_option("--jobs", o->pool.jobs, "Cases that run at the same time")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  command->add_option("--timeout", o->pool.timeout_s, "Seconds that one case may take")
+      ->capture_default_str();
+  add_common(*command, o->common);
+  command->footer(
+      "A case is a folder with model.onnx and test_data_set_N/input_M.pb, output_M.pb. Cases run\n"
+      "in worker processes: one that crashes is an error of its own. Cases named test_* have the\n"
+      "ONNX suite's tolerance (rtol 1e-3, atol 1e-7), others that of models. Exit status 1 when\n"
+      "a case fails or errs; what is not supported is listed and counted apart.\n"
+      "Example: reprise conformance models --device vulkan:0 --filter 'bert*' --jobs 2");
+  command->callback([o, &status] {
+    Result<int> r = run_conformance(*o);
+    status = r.ok() ? *r : report(r.status());
+  });
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,194 @@
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "apps/reprise/command.h"
+#include "apps/reprise/dump.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct ExplainOptions {
+  CommonOptions common;
+  std::string model;
+  std::string dump;
+};
+
+/// Bytes of the distinct buffers that a launch reads or writes; -1 when a size is dynamic.
+int64_t bytes_moved(const plan::Plan& p, const plan::Launch& launch, bool written) {
+  int64_t total = 0;
+  std::map<plan::BufferId, bool> seen;
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    if (launch.writes[i] != written || seen[launch.buffers[i]]) continue;
+    seen[launch.buffers[i]] = true;
+    const plan::Buffer& b = p.buffers[static_cast<size_t>(launch.buffers[i])];
+    const Expr count = element_count(b.shape);
+    if (!count.is_const()) return -1;
+    total += count.value() * static_cast<int64_t>(size_of(b.dtype));
+  }
+  return total;
+}
+
+struct ChosenPlan {
+  const plan::Plan* plan = nullptr;
+  std::string variant;
+  std::vector<std::string> notes;  // why others were not taken
+};
+
+/// The variant that the device takes; without a device, the first.
+Result<ChosenPlan> choose_plan(const package::Package& p, const CommonOptions& options) {
+  ChosenPlan chosen;
+  if (options.device == "host") {
+    chosen.plan = &p.host_plan;
+    chosen.variant = "host";
+    return chosen;
+  }
+  Result<OpenedDevice> device = open_selected(options);
+  if (!device.ok() && options.device != "auto") return device.status();
+  const bool has_device = device.ok() && device->device;
+  for (const package::Variant& v : p.variants) {
+    const std::string mismatch =
+        has_device ? v.predicate.mismatch(device->info.facts) : std::string();
+    if (mismatch.empty()) {
+      chosen.plan = &v.plan;
+      chosen.variant = v.name;
+      return chosen;
+    }
+    chosen.notes.push_back(v.name + ": " + mismatch);
+  }
+  chosen.plan = &p.host_plan;
+  chosen.variant = "host";
+  return chosen;
+}
+
+struct Sections {
+  Table groups{{"#", "kernel", "schedule", "read", "written", "nodes"}};
+  Table host{{"host node", "operator", "reason"}};
+  Json groups_json = Json::array(), host_json = Json::array();
+};
+
+std::string join(const std::vector<std::string>& items) {
+  std::string out;
+  for (const std::string& item : items) out += (out.empty() ? "" : " ") + item;
+  return out;
+}
+
+Sections describe_steps(const plan::Plan& p) {
+  Sections s;
+  int64_t index = 0;
+  for (const plan::Step& step : p.steps) {
+    if (const auto* call = std::get_if<plan::HostCall>(&step.what)) {
+      s.host.add({call->node, call->op, call->reason});
+      s.host_json.push_back({{"node", call->node}, {"op", call->op}, {"reason", call->reason}});
+      continue;
+    }
+    const auto& launch = std::get<plan::Launch>(step.what);
+    const std::string& kernel = p.kernels[launch.kernel].name;
+    const int64_t read = bytes_moved(p, launch, false);
+    const int64_t written = bytes_moved(p, launch, true);
+    s.groups.add({std::to_string(++index), kernel, launch.schedule, format_bytes(read),
+                  format_bytes(written), join(launch.nodes)});
+    s.groups_json.push_back({{"kernel", kernel},
+                             {"group", launch.group},
+                             {"nodes", launch.nodes},
+                             {"bytes_read", read < 0 ? Json() : Json(read)},
+                             {"bytes_written", written < 0 ? Json() : Json(written)},
+                             {"schedule", launch.schedule}});
+  }
+  return s;
+}
+
+void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
+                const Sections& sections, const StepCounts& counts) {
+  const package::Explanation& e = model.package->explanation;
+  out.text("variant " + chosen.variant + "\n");
+  for (const std::string& line : chosen.notes) out.text("  not " + line + "\n");
+  out.text(std::to_string(e.model_nodes) + " nodes, " + std::to_string(e.launches_unfused) +
+           " launches without fusion, " + std::to_string(counts.launches) + " with\n");
+  if (!sections.groups.empty()) {
+    out.text("\n");
+    out.table(sections.groups);
+  }
+  out.text("\n");
+  if (sections.host.empty()) {
+    out.text("Every node runs on the device.\n");
+  } else {
+    out.table(sections.host);
+  }
+  if (!e.unfused.empty()) {
+    Table table({"from", "to", "not fused because"});
+    for (const package::Unfused& u : e.unfused) table.add({u.from, u.to, u.reason});
+    out.text("\n");
+    out.table(table);
+  }
+  if (!model.report.passes.empty()) {
+    Table table({"pass", "ms"});
+    for (const PassTime& pass : model.report.passes) table.add({pass.name, format_number(pass.ms)});
+    out.text("\n");
+    out.table(table);
+  }
+}
+
+Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
+  RP_ASSIGN(CompileOptions compile, o.common.compile_options());
+  if (dump) dump->attach(compile);
+  RP_ASSIGN(Model model, load_model(o.model, compile));
+  RP_TRY(check_package_options(model, o.common));
+  return model;
+}
+
+Status run_explain(const ExplainOptions& o) {
+  const Output out(o.common.json);
+  std::unique_ptr<Dump> dump;
+  if (!o.dump.empty()) dump = std::make_unique<Dump>(o.dump);
+  RP_ASSIGN(Model model, load_explained(o, dump.get()));
+  RP_ASSIGN(const ChosenPlan chosen, choose_plan(*model.package, o.common));
+  if (dump) {
+    if (!model.compiled) RP_TRY(dump->add_package(*model.package));
+    RP_TRY(dump->add_plan(print(*chosen.plan, model.package->io)));
+    RP_TRY(dump->status());
+    out.text("wrote " + std::to_string(dump->files()) + " files to " + o.dump + "\n");
+  }
+  const Sections sections = describe_steps(*chosen.plan);
+  const StepCounts counts = count_steps(*chosen.plan);
+  print_text(out, model, chosen, sections, counts);
+  if (o.common.verbose) out.text("\n" + print(*chosen.plan, model.package->io));
+  Json unfused = Json::array(), passes = Json::array();
+  for (const package::Unfused& u : model.package->explanation.unfused) {
+    unfused.push_back({{"from", u.from}, {"to", u.to}, {"reason", u.reason}});
+  }
+  for (const PassTime& pass : model.report.passes) {
+    passes.push_back({{"name", pass.name}, {"ms", pass.ms}});
+  }
+  return out.json({{"model", o.model},
+                   {"variant", chosen.variant},
+                   {"nodes", model.package->explanation.model_nodes},
+                   {"launches_unfused", model.package->explanation.launches_unfused},
+                   {"launches", counts.launches},
+                   {"groups", sections.groups_json},
+                   {"unfused", std::move(unfused)},
+                   {"host", sections.host_json},
+                   {"passes", std::move(passes)}});
+}
+
+}  // namespace
+
+void register_explain(CLI::App& root, int& status) {
+  auto o = std::make_shared<ExplainOptions>();
+  CLI::App* command =
+      root.add_subcommand("explain", "Say what was fused, and why not more (no GPU needed)");
+  command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
+  command->add_option("--dump", o->dump,
+                      "Write the graph after each pass, kernel IR, SPIR-V and CUDA text here");
+  add_common(*command, o->common);
+  command->footer(
+      "The plan is that of the device's variant; without a device, of the first variant.\n"
+      "Example: reprise explain bert.onnx --dump bert-dump");
+  command->callback([o, &status] {
+    const Status s = run_explain(*o);
+    status = s.ok() ? kDone : report(s);
+  });
+}
+
+}  // namespace reprise::app

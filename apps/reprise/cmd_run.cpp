@@ -1,0 +1,128 @@
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "apps/common/compare.h"
+#include "apps/common/npy.h"
+#include "apps/reprise/command.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct RunOptions {
+  CommonOptions common;
+  InputOptions inputs;
+  std::string model;
+  std::string output_dir;
+};
+
+struct Summary {
+  double min = std::numeric_limits<double>::quiet_NaN();
+  double max = std::numeric_limits<double>::quiet_NaN();
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  int64_t nans = 0;
+};
+
+/// Of all elements that are numbers; NaN when there is none.
+Summary summarise(const HostTensor& t) {
+  Summary s;
+  double sum = 0;
+  int64_t count = 0;
+  for (const double v : to_double(t)) {
+    if (std::isnan(v)) {
+      ++s.nans;
+      continue;
+    }
+    s.min = count ? std::min(s.min, v) : v;
+    s.max = count ? std::max(s.max, v) : v;
+    sum += v;
+    ++count;
+  }
+  if (count) s.mean = sum / static_cast<double>(count);
+  return s;
+}
+
+std::string signed_number(double v) {
+  if (std::isnan(v)) return "nan";
+  return (v < 0 ? "-" : "") + format_number(std::abs(v), 6);
+}
+
+Result<Json> write_outputs(const RunOptions& o, const Session& session,
+                           const std::vector<HostTensor>& outputs, const Output& out) {
+  if (!o.output_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(o.output_dir, error);
+    if (error) {
+      return Status(Code::Io, "cannot create '" + o.output_dir + "': " + error.message());
+    }
+  }
+  Table table({"output", "dtype", "shape", "min", "max", "mean"});
+  Json list = Json::array();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const HostTensor& t = outputs[i];
+    const std::string& name = session.io().outputs[i].name;
+    const Summary s = summarise(t);
+    if (!o.output_dir.empty()) {
+      const auto file = std::filesystem::path(o.output_dir) / (std::to_string(i) + ".npy");
+      RP_TRY(write_npy(t, file));
+    }
+    std::string shape;
+    for (const int64_t d : t.dims()) shape += (shape.empty() ? "" : "x") + std::to_string(d);
+    table.add({name, std::string(name_of(t.dtype())), shape.empty() ? "scalar" : shape,
+               signed_number(s.min), signed_number(s.max), signed_number(s.mean)});
+    list.push_back({{"name", name},
+                    {"dtype", name_of(t.dtype())},
+                    {"shape", t.dims()},
+                    {"min", number(s.min)},
+                    {"max", number(s.max)},
+                    {"mean", number(s.mean)},
+                    {"nan_count", s.nans}});
+  }
+  out.table(table);
+  return list;
+}
+
+Status run_model(const RunOptions& o) {
+  const Output out(o.common.json);
+  RP_ASSIGN(OpenedDevice device, open_selected(o.common));
+  RP_ASSIGN(Model model, load_for(o.model, o.common, device));
+  RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, false));
+  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
+  RunStats stats;
+  RP_ASSIGN(std::vector<HostTensor> outputs, session->run(inputs.bindings(), {}, &stats));
+  RP_ASSIGN(Json list, write_outputs(o, *session, outputs, out));
+  const SessionStats totals = session->stats();
+  return out.json({{"model", o.model},
+                   {"device", device.info.id},
+                   {"mode", effective_mode(o.common)},
+                   {"variant", session->variant()},
+                   {"outputs", std::move(list)},
+                   {"total_ms", stats.total_us / 1000},
+                   {"compiles", totals.compiles + (model.compiled ? 1 : 0)},
+                   {"recordings", totals.recordings},
+                   {"submits", totals.submits}});
+}
+
+}  // namespace
+
+void register_run(CLI::App& root, int& status) {
+  auto o = std::make_shared<RunOptions>();
+  CLI::App* command = root.add_subcommand("run", "Run a model once and summarise its outputs");
+  command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
+  command->add_option("--output-dir", o->output_dir, "Write outputs here as 0.npy, 1.npy, ...");
+  add_inputs(*command, o->inputs);
+  add_common(*command, o->common);
+  command->footer(
+      "Inputs that are not given are random; --seed makes others.\n"
+      "Examples:\n"
+      "  reprise run bert.onnx --input ids=ids.npy --input mask=mask.pb --output-dir out\n"
+      "  reprise run bert.rpk --shape ids=2x32 --device vulkan:1");
+  command->callback([o, &status] {
+    const Status s = run_model(*o);
+    status = s.ok() ? kDone : report(s);
+  });
+}
+
+}  // namespace reprise::app

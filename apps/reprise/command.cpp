@@ -1,0 +1,209 @@
+#include "apps/reprise/command.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <set>
+
+namespace reprise::app {
+
+namespace {
+
+std::atomic<int> g_validation_errors{0};
+
+}  // namespace
+
+void Output::text(const std::string& s) const {
+  if (json_path_ != "-") std::cout << s << std::flush;
+}
+
+Status Output::json(const Json& document) const {
+  if (json_path_.empty()) return {};
+  const std::string text = document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (json_path_ == "-") {
+    std::cout << text << std::flush;
+    return {};
+  }
+  std::ofstream out(json_path_, std::ios::binary);
+  out << text;
+  out.close();
+  if (!out) return file_error("cannot write", json_path_);
+  return {};
+}
+
+Json number(double v) {
+  if (std::isnan(v)) return "nan";
+  if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
+  return v;
+}
+
+Result<std::map<std::string, Dims>> CommonOptions::parsed_shapes() const {
+  std::map<std::string, Dims> out;
+  for (const std::string& text : shapes) {
+    RP_ASSIGN(auto named, parse_shape(text));
+    out[named.first] = named.second;
+  }
+  return out;
+}
+
+Result<CompileOptions> CommonOptions::compile_options() const {
+  CompileOptions o;
+  RP_ASSIGN(o.shapes, parsed_shapes());
+  o.disabled_passes = disabled_passes;
+  o.fullgraph = fullgraph;
+  return o;
+}
+
+void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
+  if (groups & kDevice) {
+    command
+        .add_option("--device", o.device,
+                    "auto, host, vulkan[:N] or cuda[:N]; `reprise devices` lists them")
+        ->capture_default_str();
+    command.add_flag("--validation", o.validation,
+                     "Turn on the Vulkan validation layers; their messages are failures");
+  }
+  if (groups & kCompile) {
+    command
+        .add_option("--mode", o.mode,
+                    "default: fusion. reduce-overhead: fusion and recorded replay. max-autotune "
+                    "and max-autotune-no-graphs: also measured schedules")
+        ->check(
+            CLI::IsMember({"default", "reduce-overhead", "max-autotune", "max-autotune-no-graphs"}))
+        ->capture_default_str();
+    command.add_option("--shape", o.shapes, "Dims of a dynamic input: NAME=1x3x224x224")
+        ->allow_extra_args(false);
+    command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
+        ->allow_extra_args(false);
+    command.add_flag("--fullgraph", o.fullgraph,
+                     "Make a node that falls back to the host an error");
+  }
+  if (groups & kJson) {
+    command.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
+  }
+  command.add_flag("--verbose", o.verbose, "Say more on standard error");
+}
+
+void add_inputs(CLI::App& command, InputOptions& o) {
+  command.add_option("--input", o.files, "An input: NAME=FILE, a .npy or a .pb (TensorProto)")
+      ->allow_extra_args(false);
+  command.add_option("--data", o.data_dir, "Folder with input_0.pb, input_1.pb, ...");
+  command.add_option("--seed", o.seed, "Seed of inputs that are not given")->capture_default_str();
+}
+
+Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
+                                const InputOptions& options, bool use_test_data) {
+  const plan::Interface& io = model.package->io;
+  InputSources sources;
+  sources.seed = options.seed;
+  RP_ASSIGN(sources.shapes, common.parsed_shapes());
+  std::string dir = options.data_dir;
+  if (dir.empty() && use_test_data && options.files.empty() && common.shapes.empty()) {
+    const auto beside = std::filesystem::path(model.path).parent_path() / "test_data_set_0";
+    if (std::filesystem::is_directory(beside)) dir = beside;
+  }
+  if (!dir.empty()) {
+    if (!std::filesystem::is_directory(dir)) {
+      return Status(Code::Io, "--data: no such folder: '" + dir + "'");
+    }
+    RP_ASSIGN(sources.given, read_input_folder(dir, io));
+  }
+  for (const std::string& text : options.files) {
+    RP_ASSIGN(auto assignment, parse_assignment(text));
+    RP_ASSIGN(sources.given[assignment.first], read_tensor(assignment.second));
+  }
+  std::vector<std::string> notes;
+  RP_ASSIGN(InputSet inputs, make_inputs(io, sources, notes));
+  for (const std::string& text : notes) note(text);
+  return inputs;
+}
+
+Result<OpenedDevice> open_selected(const CommonOptions& options) {
+  return open_selected(options, options.device);
+}
+
+Result<OpenedDevice> open_selected(const CommonOptions& options, const std::string& id) {
+  BackendOptions backend = default_backend_options();
+  backend.validation = options.validation;
+  const bool validation = options.validation;
+  const bool verbose = options.verbose;
+  backend.log = [validation, verbose](const std::string& message) {
+    if (validation) ++g_validation_errors;
+    if (validation || verbose) std::fprintf(stderr, "device: %s\n", message.c_str());
+  };
+  RP_ASSIGN(OpenedDevice device, open_named_device(id, backend));
+  if (options.verbose) note("device " + device.info.id + ": " + device.info.name);
+  return device;
+}
+
+int validation_errors() {
+  return g_validation_errors;
+}
+
+Status check_package_options(const Model& model, const CommonOptions& options) {
+  if (model.compiled || options.disabled_passes.empty()) return {};
+  return {Code::Usage, "'" + model.path +
+                           "' is compiled already, so --disable-pass cannot change it; pass the "
+                           ".onnx file"};
+}
+
+Result<Model> load_for(const std::string& path, const CommonOptions& options,
+                       const OpenedDevice& device) {
+  RP_ASSIGN(CompileOptions compile, options.compile_options());
+  compile.targets = targets_for(device);
+  RP_ASSIGN(Model model, load_model(path, compile));
+  RP_TRY(check_package_options(model, options));
+  if (options.verbose && model.compiled) {
+    for (const PassTime& pass : model.report.passes) {
+      std::fprintf(stderr, "pass %-24s %8.2f ms\n", pass.name.c_str(), pass.ms);
+    }
+  }
+  return model;
+}
+
+Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,
+                                              const CommonOptions& options, bool timestamps) {
+  SessionOptions o;
+  o.fullgraph = options.fullgraph;
+  o.replay = effective_mode(options) != "default";
+  o.timestamps = timestamps;
+  RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
+  if (options.verbose) {
+    for (const std::string& line : session->variant_notes()) note(line);
+    if (device.device) note("variant " + session->variant());
+  }
+  return session;
+}
+
+Result<std::unique_ptr<Session>> make_reference(const Model& model) {
+  return Session::create(model.package, nullptr);
+}
+
+std::string effective_mode(const CommonOptions& options) {
+  if (options.mode == "max-autotune") return "reduce-overhead";
+  if (options.mode == "max-autotune-no-graphs") return "default";
+  return options.mode;
+}
+
+StepCounts count_steps(const plan::Plan& plan) {
+  StepCounts counts;
+  std::set<uint32_t> kernels;
+  std::set<std::string> nodes;
+  for (const plan::Step& step : plan.steps) {
+    if (const auto* launch = std::get_if<plan::Launch>(&step.what)) {
+      ++counts.launches;
+      kernels.insert(launch->kernel);
+      nodes.insert(launch->nodes.begin(), launch->nodes.end());
+    } else {
+      ++counts.host_calls;
+    }
+  }
+  counts.kernels = static_cast<int64_t>(kernels.size());
+  counts.device_nodes = static_cast<int64_t>(nodes.size());
+  return counts;
+}
+
+}  // namespace reprise::app

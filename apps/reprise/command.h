@@ -1,0 +1,99 @@
+// What the commands of `reprise` share: options, output, and a model made ready to run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/common/inputs.h"
+#include "apps/common/model.h"
+#include "apps/common/status.h"
+#include "apps/reprise/table.h"
+
+namespace reprise::app {
+
+using Json = nlohmann::ordered_json;
+
+/// Text goes to standard output; the JSON document to the file that was asked for. When that is
+/// "-", text is dropped so that nothing else reaches standard output.
+class Output {
+ public:
+  explicit Output(std::string json_path) : json_path_(std::move(json_path)) {}
+  void text(const std::string& s) const;
+  void table(const Table& t) const { text(t.str()); }
+  Status json(const Json& document) const;
+
+ private:
+  std::string json_path_;
+};
+
+/// A number; NaN and infinities, which JSON lacks, as strings.
+Json number(double v);
+
+struct CommonOptions {
+  std::string device = "auto";
+  std::string mode = "reduce-overhead";
+  std::vector<std::string> shapes;
+  std::vector<std::string> disabled_passes;
+  std::string json;
+  bool fullgraph = false;
+  bool verbose = false;
+  bool validation = false;
+
+  Result<std::map<std::string, Dims>> parsed_shapes() const;
+  Result<CompileOptions> compile_options() const;
+};
+
+/// Which groups of common options a command has.
+enum OptionGroups : unsigned { kJson = 1, kDevice = 2, kCompile = 4, kAllGroups = 7 };
+void add_common(CLI::App& command, CommonOptions& options, unsigned groups = kAllGroups);
+
+/// Options that say what to feed a model with.
+struct InputOptions {
+  std::vector<std::string> files;
+  std::string data_dir;
+  uint64_t seed = 0;
+};
+void add_inputs(CLI::App& command, InputOptions& options);
+/// `use_test_data`: take test_data_set_0 beside the model when nothing else is asked for.
+Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
+                                const InputOptions& options, bool use_test_data);
+
+/// Opens the device that was asked for; validation messages and logs go to standard error, and the
+/// former make the program fail in the end (validation_errors()).
+Result<OpenedDevice> open_selected(const CommonOptions& options);
+Result<OpenedDevice> open_selected(const CommonOptions& options, const std::string& id);
+/// Messages of the validation layers so far.
+int validation_errors();
+
+/// Refuses options that only compiling can honour when the model is a package.
+Status check_package_options(const Model& model, const CommonOptions& options);
+Result<Model> load_for(const std::string& path, const CommonOptions& options,
+                       const OpenedDevice& device);
+Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,
+                                              const CommonOptions& options,
+                                              bool timestamps = false);
+/// Session on the host reference path.
+Result<std::unique_ptr<Session>> make_reference(const Model& model);
+
+/// The mode that runs: modes that need measured choices fall back, with a note.
+std::string effective_mode(const CommonOptions& options);
+
+struct StepCounts {
+  int64_t launches = 0, host_calls = 0, kernels = 0, device_nodes = 0;
+};
+StepCounts count_steps(const plan::Plan& plan);
+
+/// Registers a command; its exit status goes to `status` when it was the one called.
+void register_devices(CLI::App& root, int& status);
+void register_run(CLI::App& root, int& status);
+void register_bench(CLI::App& root, int& status);
+void register_compile(CLI::App& root, int& status);
+void register_explain(CLI::App& root, int& status);
+void register_verify(CLI::App& root, int& status);
+void register_compare(CLI::App& root, int& status);
+void register_conformance(CLI::App& root, int& status);
+
+}  // namespace reprise::app

@@ -1,0 +1,111 @@
+#include "apps/reprise/conformance.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/common/compare.h"
+
+namespace reprise::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<std::string> data_sets(const fs::path& dir) {
+  std::vector<std::string> out;
+  for (int i = 0;; ++i) {
+    const fs::path set = dir / ("test_data_set_" + std::to_string(i));
+    if (!fs::is_directory(set)) return out;
+    out.push_back(set);
+  }
+}
+
+/// Suite cases have the suite's tolerance; whole models that of models.
+Rule rule_for(const std::string& name, const package::Package& p) {
+  const bool suite = fs::path(name).filename().string().rfind("test_", 0) == 0;
+  return suite || p.explanation.model_nodes <= 1 ? Rule::Operator : Rule::Model;
+}
+
+Status run_set(const std::string& set, Session& session, Rule rule, CaseResult& result) {
+  InputSources sources;
+  RP_ASSIGN(sources.given, read_input_folder(set, session.io()));
+  RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set));
+  for (const plan::Slot& slot : session.io().inputs) {
+    if (!sources.given.count(slot.name)) {
+      return invalid_input("'" + set + "' has no file for input '" + slot.name + "'");
+    }
+  }
+  std::vector<std::string> notes;
+  RP_ASSIGN(InputSet inputs, make_inputs(session.io(), sources, notes));
+  RP_ASSIGN(std::vector<HostTensor> actual, session.run(inputs.bindings()));
+  if (expected.empty() || expected.size() > actual.size()) {
+    return invalid_input("'" + set + "' has " + std::to_string(expected.size()) +
+                         " outputs, the model " + std::to_string(actual.size()));
+  }
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const Comparison c =
+        compare(actual[i], expected[i],
+                tolerance(rule, expected[i].dtype(), fs::path(result.name).filename().string()));
+    result.max_error = std::max(result.max_error, c.max_error);
+    if (c.ok || result.status == "fail") continue;
+    result.status = "fail";
+    result.reason = fs::path(set).filename().string() + ", output '" +
+                    session.io().outputs[i].name + "': " + c.reason;
+  }
+  return {};
+}
+
+Status run_sets(const std::string& dir, const OpenedDevice& device, const CommonOptions& common,
+                CaseResult& result) {
+  const std::vector<std::string> sets = data_sets(dir);
+  if (sets.empty()) return invalid_input("'" + dir + "' has no test_data_set_0");
+  RP_ASSIGN(Model model, load_for((fs::path(dir) / "model.onnx").string(), common, device));
+  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common));
+  const StepCounts counts = count_steps(session->plan());
+  result.device_nodes = counts.device_nodes;
+  result.host_nodes = counts.host_calls;
+  const Rule rule = rule_for(result.name, *model.package);
+  for (const std::string& set : sets) RP_TRY(run_set(set, *session, rule, result));
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> find_cases(const std::string& dir, const std::string& filter) {
+  std::error_code error;
+  if (!fs::is_directory(dir)) return Status(Code::Io, "no such folder: '" + dir + "'");
+  std::vector<std::string> out;
+  fs::recursive_directory_iterator it(dir, fs::directory_options::follow_directory_symlink, error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (it->path().filename() != "model.onnx") continue;
+    const fs::path folder = it->path().parent_path();
+    const std::string name = fs::relative(folder, dir).generic_string();
+    const bool wanted = filter.empty() || glob_match(filter, name) ||
+                        glob_match(filter, folder.filename().string());
+    if (wanted) out.push_back(name);
+  }
+  if (error) return Status(Code::Io, "cannot list '" + dir + "': " + error.message());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+CaseResult run_case(const std::string& dir, const std::string& name, const OpenedDevice& device,
+                    const CommonOptions& common) {
+  CaseResult result;
+  result.name = name;
+  result.status = "pass";
+  const int errors_before = validation_errors();
+  const Status s = run_sets((fs::path(dir) / name).string(), device, common, result);
+  if (!s.ok()) {
+    result.status = s.code() == Code::Unsupported ? "unsupported" : "error";
+    result.reason = s.message();
+    result.device_failed = s.code() == Code::Device;
+  } else if (validation_errors() > errors_before) {
+    result.status = "error";
+    result.reason = "the Vulkan validation layers found " +
+                    std::to_string(validation_errors() - errors_before) + " errors";
+  }
+  return result;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,97 @@
+#include "apps/reprise/dump.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "apps/common/status.h"
+#include "codegen/graph/graph.h"
+#ifdef REPRISE_HAVE_SPIRV_TOOLS
+#include <spirv-tools/libspirv.hpp>
+#endif
+
+namespace reprise::app {
+
+namespace {
+
+/// Empty when this build has no disassembler.
+std::string disassemble(const std::vector<uint32_t>& words) {
+  std::string text;
+#ifdef REPRISE_HAVE_SPIRV_TOOLS
+  const spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_3);
+  if (!tools.Disassemble(
+          words, &text,
+          SPV_BINARY_TO_TEXT_OPTION_FRIENDLY_NAMES | SPV_BINARY_TO_TEXT_OPTION_INDENT)) {
+    text = "; the module could not be disassembled\n";
+  }
+#else
+  (void)words;
+#endif
+  return text;
+}
+
+/// Names of passes and kernels are identifiers, but a package may say anything.
+std::string safe(const std::string& name) {
+  std::string out = name;
+  for (char& c : out) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-';
+    if (!plain) c = '_';
+  }
+  return out.substr(0, 120);
+}
+
+}  // namespace
+
+void Dump::write(const std::filesystem::path& name, const std::string& contents) {
+  if (!first_error_.ok()) return;
+  const std::filesystem::path path = dir_ / name;
+  std::error_code error;
+  std::filesystem::create_directories(path.parent_path(), error);
+  std::ofstream out(path, std::ios::binary);
+  out << contents;
+  out.close();
+  if (!out) {
+    first_error_ = file_error("cannot write", path);
+    return;
+  }
+  ++files_;
+}
+
+void Dump::write_kernel(const std::string& variant, const std::string& kernel,
+                        const std::vector<uint32_t>& spirv, const std::string& cuda) {
+  const std::filesystem::path base = std::filesystem::path(safe(variant)) / safe(kernel);
+  if (!spirv.empty()) {
+    write(base.string() + ".spv", {reinterpret_cast<const char*>(spirv.data()), spirv.size() * 4});
+    const std::string text = disassemble(spirv);
+    if (!text.empty()) write(base.string() + ".spvasm", text);
+  }
+  if (!cuda.empty()) write(base.string() + ".cu", cuda);
+}
+
+void Dump::attach(CompileOptions& options) {
+  options.on_pass = [this](const std::string& pass, const graph::Graph& g) {
+    char number[16];
+    std::snprintf(number, sizeof number, "%02d-", passes_++);
+    write(number + safe(pass) + ".txt", graph::print(g));
+  };
+  options.on_kernel = [this](const std::string& variant, const std::string& kernel,
+                             const std::string& ir, const std::vector<uint32_t>& spirv,
+                             const std::string& cuda) {
+    write(std::filesystem::path(safe(variant)) / (safe(kernel) + ".ir"), ir);
+    write_kernel(variant, kernel, spirv, cuda);
+  };
+}
+
+Status Dump::add_package(const package::Package& p) {
+  for (const package::Variant& v : p.variants) {
+    for (const plan::KernelCode& k : v.plan.kernels) write_kernel(v.name, k.name, k.spirv, k.cuda);
+  }
+  return first_error_;
+}
+
+Status Dump::add_plan(const std::string& text) {
+  write("plan.txt", text);
+  return first_error_;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,42 @@
+// reprise: compile ONNX models, run and measure them, and say what was fused.
+#include "apps/reprise/command.h"
+
+int main(int argc, char** argv) {
+  using namespace reprise::app;
+  CLI::App root{
+      "Reprise compiles ONNX models into fused kernels and replays them on any GPU.\n\n"
+      "  reprise run model.onnx --input x=x.npy --output-dir out\n"
+      "  reprise explain model.onnx                what was fused, and why not more\n"
+      "  reprise bench model.onnx --device vulkan  speed, and error against the host\n"
+      "  reprise compile model.onnx -o model.rpk   for an application that ships no compiler\n"};
+  root.name("reprise");
+  root.set_version_flag("--version", std::string("reprise ") + REPRISE_VERSION);
+  root.require_subcommand(1);
+  root.footer(
+      "Every command explains itself: reprise COMMAND --help.\n"
+      "Exit status: 0 done; 1 a result differs; 2 wrong usage; 3 the model, package or input is\n"
+      "invalid or needs something not supported; 4 a device or file failed.");
+  root.failure_message(CLI::FailureMessage::help);
+  root.failure_message([](const CLI::App* app, const CLI::Error& e) {
+    return "error: " + std::string(e.what()) + "\nTry: " + app->get_display_name() + " --help\n";
+  });
+  int status = kDone;
+  register_devices(root, status);
+  register_run(root, status);
+  register_bench(root, status);
+  register_compile(root, status);
+  register_explain(root, status);
+  register_verify(root, status);
+  register_compare(root, status);
+  register_conformance(root, status);
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return root.exit(e) == 0 ? kDone : kUsage;
+  }
+  if (status == kDone && validation_errors() > 0) {
+    return report({reprise::Code::Device, "the Vulkan validation layers found " +
+                                              std::to_string(validation_errors()) + " errors"});
+  }
+  return status;
+}

@@ -1,0 +1,167 @@
+#include "apps/reprise/measure.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <numeric>
+
+namespace reprise::app {
+
+namespace {
+
+double percentile(std::vector<double> v, double p) {
+  if (v.empty()) return -1;
+  std::sort(v.begin(), v.end());
+  const double at = p * static_cast<double>(v.size() - 1);
+  const auto low = static_cast<size_t>(at);
+  const size_t high = std::min(low + 1, v.size() - 1);
+  return v[low] + (v[high] - v[low]) * (at - static_cast<double>(low));
+}
+
+Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions& options,
+                  Measurement& m) {
+  const std::vector<Binding> bindings = inputs.bindings();
+  std::vector<double> total, submit;
+  const double start = now_ms();
+  for (int i = -options.warmup; i < options.runs; ++i) {
+    RunStats stats;
+    const double before = now_ms();
+    RP_TRY(session.run(bindings, {}, &stats).status());
+    if (i < 0) continue;
+    total.push_back(now_ms() - before);
+    submit.push_back(stats.host_submit_us);
+    if (i >= 2 && now_ms() - start > options.max_seconds * 1000) break;
+  }
+  m.runs = static_cast<int>(total.size());
+  m.median_ms = percentile(total, 0.5);
+  m.p10_ms = percentile(total, 0.1);
+  m.p90_ms = percentile(total, 0.9);
+  m.host_submit_us = percentile(submit, 0.5);
+  return {};
+}
+
+/// Kernel time of a run, from device timestamps, in a session of its own because they cost time.
+Result<double> device_time(const Model& model, const OpenedDevice& device, const InputSet& inputs,
+                           const CommonOptions& common) {
+  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common, true));
+  std::vector<double> sums;
+  for (int i = 0; i < 6; ++i) {
+    RunStats stats;
+    RP_TRY(session->run(inputs.bindings(), {}, &stats).status());
+    if (i == 0) continue;
+    sums.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) / 1000);
+  }
+  return percentile(sums, 0.5);
+}
+
+}  // namespace
+
+void add_measure(CLI::App& command, MeasureOptions& o) {
+  command.add_option("--runs", o.runs, "Measured runs")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  command.add_option("--warmup", o.warmup, "Runs after the first that are not measured")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  command.add_option("--max-seconds", o.max_seconds, "Stop measuring a model after this long")
+      ->capture_default_str();
+  command.add_flag("--reference,!--no-reference", o.reference,
+                   "Compare with the host reference (default), or do not");
+  command.add_flag("--device-times,!--no-device-times", o.device_times,
+                   "Measure kernels with device timestamps (default), or do not");
+}
+
+Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,
+                           const std::vector<HostTensor>& expected) {
+  Comparison all;
+  for (size_t i = 0; i < actual.size() && i < expected.size(); ++i) {
+    const Comparison c =
+        compare(actual[i], expected[i], tolerance(Rule::Model, expected[i].dtype()));
+    all.max_error = std::max(all.max_error, c.max_error);
+    all.max_relative = std::max(all.max_relative, c.max_relative);
+    if (!c.ok && all.ok) {
+      all.ok = false;
+      all.reason = "output '" + io.outputs[i].name + "': " + c.reason;
+    }
+  }
+  return all;
+}
+
+Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs) {
+  RP_ASSIGN(std::unique_ptr<Session> session, make_reference(model));
+  return session->run(inputs.bindings());
+}
+
+Result<Measurement> measure(const Model& model, const OpenedDevice& device, const InputSet& inputs,
+                            const CommonOptions& common, const MeasureOptions& options,
+                            const std::vector<HostTensor>* expected) {
+  Measurement m;
+  m.model = model.path;
+  m.device = device.info.id;
+  m.mode = effective_mode(common);
+  m.compile_ms = model.compile_ms;
+  const double start = now_ms();
+  RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common));
+  const double loaded = now_ms();
+  m.load_ms = model.read_ms + loaded - start;
+  RP_ASSIGN(std::vector<HostTensor> outputs, session->run(inputs.bindings()));
+  m.first_run_ms = now_ms() - loaded;
+  RP_TRY(timed_runs(*session, inputs, options, m));
+  const StepCounts counts = count_steps(session->plan());
+  m.kernels = counts.kernels;
+  m.dispatches = counts.launches;
+  m.host_calls = counts.host_calls;
+  m.device_bytes = session->stats().device_bytes;
+  session.reset();
+  if (expected) {
+    const Comparison c = compare_outputs(model.package->io, outputs, *expected);
+    m.max_error = c.max_error;
+    m.max_relative = c.max_relative;
+    m.ok = c.ok;
+    m.reason = c.reason;
+  }
+  if (options.device_times && device.device && m.dispatches > 0) {
+    RP_ASSIGN(m.device_ms, device_time(model, device, inputs, common));
+  }
+  return m;
+}
+
+Json measurement_json(const Measurement& m) {
+  return {{"model", m.model},
+          {"device", m.device},
+          {"mode", m.mode},
+          {"kernels", m.kernels},
+          {"dispatches", m.dispatches},
+          {"host_calls", m.host_calls},
+          {"compile_ms", m.compile_ms},
+          {"load_ms", m.load_ms},
+          {"first_run_ms", m.first_run_ms},
+          {"median_ms", m.median_ms},
+          {"p10_ms", m.p10_ms},
+          {"p90_ms", m.p90_ms},
+          {"device_ms", m.device_ms < 0 ? Json() : number(m.device_ms)},
+          {"host_submit_us", m.host_submit_us},
+          {"max_error", m.max_error < 0 ? Json() : number(m.max_error)},
+          {"max_relative_error", m.max_relative < 0 ? Json() : number(m.max_relative)},
+          {"ok", m.ok},
+          {"device_bytes", m.device_bytes},
+          {"runs", m.runs}};
+}
+
+Table measurement_table() {
+  return Table({"model", "device", "kernels", "dispatches", "compile ms", "load ms", "first ms",
+                "median ms", "p10", "p90", "device ms", "submit us", "max error", "memory"});
+}
+
+void add_row(Table& table, const Measurement& m) {
+  std::filesystem::path path(m.model);
+  const std::string name = path.filename() == "model.onnx" && path.has_parent_path()
+                               ? std::filesystem::absolute(path).parent_path().filename().string()
+                               : path.filename().string();
+  table.add({name, m.device, std::to_string(m.kernels), std::to_string(m.dispatches),
+             format_number(m.compile_ms), format_number(m.load_ms), format_number(m.first_run_ms),
+             format_number(m.median_ms), format_number(m.p10_ms), format_number(m.p90_ms),
+             format_number(m.device_ms), format_number(m.host_submit_us),
+             format_number(m.max_error), format_bytes(static_cast<int64_t>(m.device_bytes))});
+}
+
+}  // namespace reprise::app

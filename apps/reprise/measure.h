@@ -1,0 +1,48 @@
+// Speed and error of one model on one device, as bench and compare report it.
+#pragma once
+
+#include <string>
+
+#include "apps/common/compare.h"
+#include "apps/reprise/command.h"
+
+namespace reprise::app {
+
+struct MeasureOptions {
+  int runs = 30;
+  int warmup = 2;
+  double max_seconds = 10;   // stops earlier than `runs` once this has passed (after 3 runs)
+  bool reference = true;     // compare with the host
+  bool device_times = true;  // a second session with timestamps
+};
+void add_measure(CLI::App& command, MeasureOptions& options);
+
+struct Measurement {
+  std::string model, device, mode;
+  int64_t kernels = 0, dispatches = 0, host_calls = 0;
+  double compile_ms = 0, load_ms = 0, first_run_ms = 0;
+  double median_ms = 0, p10_ms = 0, p90_ms = 0;
+  double device_ms = -1;  // -1: not measured
+  double host_submit_us = 0;
+  double max_error = -1, max_relative = -1;  // -1: not compared
+  bool ok = true;                            // within the model tolerance
+  std::string reason;                        // of !ok
+  uint64_t device_bytes = 0;
+  int runs = 0;
+};
+
+Result<Measurement> measure(const Model& model, const OpenedDevice& device, const InputSet& inputs,
+                            const CommonOptions& common, const MeasureOptions& options,
+                            const std::vector<HostTensor>* expected);
+/// The host reference's outputs.
+Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs);
+
+Json measurement_json(const Measurement& m);
+Table measurement_table();
+void add_row(Table& table, const Measurement& m);
+
+/// Largest errors over all outputs; the reason names the first output that differs.
+Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,
+                           const std::vector<HostTensor>& expected);
+
+}  // namespace reprise::app

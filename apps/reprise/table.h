@@ -1,0 +1,27 @@
+// A text table with aligned columns.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace reprise::app {
+
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  bool empty() const { return rows_.size() < 2; }
+  /// Columns of numbers are right-aligned. Ends with a newline.
+  std::string str() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Fixed number of significant digits, for tables: "12.3", "0.00456", "1.2e-07", "-" for negatives
+/// that mean "not measured".
+std::string format_number(double v, int digits = 3);
+/// "12.3 KB", "4.0 MB"; "dynamic" for negatives.
+std::string format_bytes(int64_t bytes);
+
+}  // namespace reprise::app
