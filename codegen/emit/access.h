@@ -1,4 +1,4 @@
-// What both emitters derive from a buffer access.
+// What both emitters read out of a kernel.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,17 @@
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::emit {
+
+/// Calls fn(instruction) for every instruction that block `index` and the blocks nested there hold.
+/// Kernel::insts may hold others, which nothing uses and nothing has checked.
+template <typename Fn>
+void for_each_inst(const kernel::Kernel& k, int32_t index, const Fn& fn) {
+  for (const int32_t n : k.blocks[static_cast<size_t>(index)].insts) {
+    const kernel::Inst& i = k.insts[static_cast<size_t>(n)];
+    fn(i);
+    for (const int32_t b : i.blocks) for_each_inst(k, b, fn);
+  }
+}
 
 /// The proven alignment in bytes of a Load or Store of `lanes` consecutive elements: a power of
 /// two, at least the element's size.

@@ -1,6 +1,5 @@
 #include "codegen/emit/cuda/cuda.h"
 
-#include <algorithm>
 #include <set>
 
 #include "codegen/emit/access.h"
@@ -14,17 +13,6 @@ using kernel::Op;
 namespace {
 
 constexpr uint32_t kWarp = 32;
-
-/// Bool lies in memory as a byte.
-std::string memory_type(kernel::Ty t, int lanes = 1) {
-  const kernel::Ty stored = t == kernel::Ty::Bool ? kernel::Ty::U8 : t;
-  return cuda_type({stored, static_cast<uint8_t>(lanes)});
-}
-
-/// The alignment that the prelude gives to a vector type.
-uint32_t vector_alignment(kernel::Ty t, uint32_t lanes) {
-  return std::min(16U, static_cast<uint32_t>(kernel::byte_size(t)) * lanes);
-}
 
 }  // namespace
 
@@ -42,19 +30,8 @@ Result<std::string> CudaEmitter::run() {
 
 Status CudaEmitter::check() const {
   const std::string where = "CUDA emitter: kernel " + k_.name + ": ";
-  const auto check_one = [&](kernel::Type t, const std::string& what) -> Status {
-    if (kernel::compute_type(t.ty) == t.ty) return {};
-    return unsupported(where + what + " has type " + kernel::str(t) +
-                       ", which only buffers may hold; convert it to " +
-                       kernel::str({kernel::compute_type(t.ty), t.lanes}));
-  };
-  for (const auto& l : k_.locals) RP_TRY(check_one(l.type, l.name));
-  for (const auto& s : k_.shared) RP_TRY(check_one({s.type, 1}, s.name));
   bool subgroups = k_.required_subgroup_size != 0;
-  for (size_t n = 0; n < k_.insts.size(); ++n) {
-    RP_TRY(check_one(k_.insts[n].type, "v" + std::to_string(n)));
-    subgroups = subgroups || k_.insts[n].op == Op::Subgroup;
-  }
+  for_each_inst(k_, 0, [&](const Inst& i) { subgroups = subgroups || i.op == Op::Subgroup; });
   if (k_.required_subgroup_size != 0 && k_.required_subgroup_size != kWarp) {
     return unsupported(where + "it requires subgroups of " +
                        std::to_string(k_.required_subgroup_size) +
@@ -81,7 +58,7 @@ void CudaEmitter::block_struct() {
   line("unsigned launch_id, zero;");
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
     const kernel::BufferParam& b = k_.buffers[n];
-    line((b.access == Access::Read ? "const " : "") + memory_type(b.storage) + "* " +
+    line((b.access == Access::Read ? "const " : "") + cuda_type({b.storage, 1}) + "* " +
          cuda_name('b', n, b.name) + ";");
   }
   for (size_t n = 0; n < k_.scalars.size(); ++n) {
@@ -92,15 +69,15 @@ void CudaEmitter::block_struct() {
 
 void CudaEmitter::declarations() {
   std::set<uint64_t> buffers, scalars;
-  for (const Inst& i : k_.insts) {
+  for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load || i.op == Op::Store) buffers.insert(i.imm);
     if (i.op == Op::Param) scalars.insert(i.imm);
-  }
+  });
   for (const uint64_t n : buffers) {
     const kernel::BufferParam& b = k_.buffers[n];
     const std::string name = cuda_name('b', n, b.name);
-    line((b.access == Access::Read ? "const " : "") + memory_type(b.storage) + "* const " + name +
-         " = block->" + name + ";");
+    line((b.access == Access::Read ? "const " : "") + cuda_type({b.storage, 1}) + "* const " +
+         name + " = block->" + name + ";");
   }
   for (const uint64_t n : scalars) {
     const std::string name = cuda_name('s', n, k_.scalars[n].name);
@@ -240,16 +217,10 @@ void CudaEmitter::load(int32_t index) {
   std::vector<std::string> parts;
   if (lanes == 1) {
     define(index, cuda_widen(name + "[" + arg(i, 0) + "]", b.storage, i.type.ty));
-  } else if (proven_alignment(b, i, lanes) < vector_alignment(b.storage, lanes)) {
-    for (uint32_t n = 0; n < lanes; ++n) {
-      const std::string at = name + "[" + arg(i, 0) + " + " + std::to_string(n) + "]";
-      parts.push_back(cuda_widen(at, b.storage, i.type.ty));
-    }
-    define_lanes(index, parts);
   } else {
-    const std::string vector = memory_type(b.storage, i.type.lanes);
+    const std::string vector = cuda_type({b.storage, i.type.lanes});
     const std::string whole = "*(const " + vector + "*)(" + name + " + " + arg(i, 0) + ")";
-    if (b.storage == i.type.ty && b.storage != Ty::Bool) return define(index, whole);
+    if (b.storage == i.type.ty) return define(index, whole);
     const std::string raw = "r" + std::to_string(index);
     line("const " + vector + " " + raw + " = " + whole + ";");
     for (const char* lane : {".x", ".y", ".z", ".w"}) {
@@ -268,15 +239,11 @@ void CudaEmitter::store(const Inst& i) {
   };
   if (from.lanes == 1) {
     line(name + "[" + arg(i, 0) + "] = " + value(0) + ";");
-  } else if (proven_alignment(b, i, from.lanes) < vector_alignment(b.storage, from.lanes)) {
-    for (int n = 0; n < from.lanes; ++n) {
-      line(name + "[" + arg(i, 0) + " + " + std::to_string(n) + "] = " + value(n) + ";");
-    }
   } else {
-    const std::string vector = memory_type(b.storage, from.lanes);
+    const std::string vector = cuda_type({b.storage, from.lanes});
     std::vector<std::string> parts;
     for (int n = 0; n < from.lanes; ++n) parts.push_back(value(n));
-    const bool same = b.storage == from.ty && b.storage != Ty::Bool;
+    const bool same = b.storage == from.ty;
     line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
          ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
   }

@@ -148,7 +148,7 @@ std::string cuda_literal(Ty t, uint64_t bits) {
     case Ty::I16:
     case Ty::U16:
     case Ty::BF16:
-      break;  // check() refuses them in registers
+      break;  // kernel::verify refuses them in registers
   }
   return "";
 }
@@ -174,7 +174,6 @@ std::string cuda_convert(const std::string& v, Ty from, Ty to) {
 std::string cuda_widen(const std::string& v, Ty storage, Ty to) {
   const Ty compute = kernel::compute_type(storage);
   if (storage == Ty::BF16) return cuda_convert("rp_to_float(" + v + ")", compute, to);
-  if (storage == Ty::Bool) return cuda_convert("(" + v + " != 0)", compute, to);
   return cuda_convert(compute == storage ? v : cast(compute, v), compute, to);
 }
 

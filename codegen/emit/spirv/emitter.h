@@ -30,7 +30,6 @@ class SpirvEmitter {
   };
 
   // spirv.cpp
-  Status check_types() const;
   void survey();
   void declare_block();
   Id buffer_struct(const kernel::BufferParam& b, uint32_t width);

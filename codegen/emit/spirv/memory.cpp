@@ -39,7 +39,6 @@ Id SpirvEmitter::widen(Id v, Ty storage, Type to) {
                      to.ty);
     case Ty::U8:
     case Ty::U16:
-    case Ty::Bool:
       return convert(m_.value(spv::OpUConvert, type(Ty::U32, to.lanes), {v}), {Ty::U32, to.lanes},
                      to.ty);
     case Ty::BF16: {
@@ -59,6 +58,7 @@ Id SpirvEmitter::widen(Id v, Ty storage, Type to) {
     case Ty::F64:
       return convert(v, {storage, to.lanes}, to.ty);
     case Ty::Void:
+    case Ty::Bool:  // not in memory
       return v;
   }
   return v;
@@ -87,7 +87,6 @@ Id SpirvEmitter::narrow(Id v, Type from, Ty storage) {
       return m_.value(spv::OpSConvert, out, {convert(v, from, Ty::I32)});
     case Ty::U8:
     case Ty::U16:
-    case Ty::Bool:
       return m_.value(spv::OpUConvert, out, {convert(v, from, Ty::U32)});
     case Ty::BF16:
       return m_.value(spv::OpUConvert, out, {narrow_bf16(convert(v, from, Ty::F32), from.lanes)});
@@ -105,6 +104,7 @@ Id SpirvEmitter::narrow(Id v, Type from, Ty storage) {
     case Ty::F64:
       return convert(v, from, storage);
     case Ty::Void:
+    case Ty::Bool:  // not in memory
       return v;
   }
   return v;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/emit/access.h"
 #include "codegen/emit/spirv/emitter.h"
 
 namespace reprise::emit {
@@ -15,7 +16,6 @@ Result<Words> SpirvEmitter::run() {
   if (options_.version < 0x00010300 || options_.version > 0x00010600) {
     return unsupported("SPIR-V emitter: version must be 1.3 to 1.6");
   }
-  RP_TRY(check_types());
   m_.capability(spv::CapabilityShader);
   m_.capability(spv::CapabilityPhysicalStorageBufferAddresses);
   m_.extension("SPV_KHR_physical_storage_buffer", 0x00010500);
@@ -41,22 +41,6 @@ Result<Words> SpirvEmitter::run() {
   return m_.assemble(entry, k_.workgroup);
 }
 
-/// Storage types exist in buffers only: registers, locals and shared arrays hold compute types.
-Status SpirvEmitter::check_types() const {
-  const auto check = [&](kernel::Type t, const std::string& what) -> Status {
-    if (kernel::compute_type(t.ty) == t.ty) return {};
-    return unsupported("SPIR-V emitter: kernel " + k_.name + ": " + what + " has type " +
-                       kernel::str(t) + ", which only buffers may hold; convert it to " +
-                       kernel::str({kernel::compute_type(t.ty), t.lanes}));
-  };
-  for (const auto& l : k_.locals) RP_TRY(check(l.type, "local " + l.name));
-  for (const auto& s : k_.shared) RP_TRY(check({s.type, 1}, "shared array " + s.name));
-  for (size_t n = 0; n < k_.insts.size(); ++n) {
-    RP_TRY(check(k_.insts[n].type, "value " + std::to_string(n)));
-  }
-  return {};
-}
-
 /// Finds what the kernel uses, and how wide each buffer and shared array is accessed.
 void SpirvEmitter::survey() {
   buffers_.assign(k_.buffers.size(), {});
@@ -66,13 +50,13 @@ void SpirvEmitter::survey() {
     m.used = true;
     m.width = std::max<uint32_t>(m.width, t.lanes);
   };
-  for (const Inst& i : k_.insts) {
+  for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load) touch(buffers_[i.imm], i.type);
     if (i.op == Op::Store) touch(buffers_[i.imm], arg_type(i, 1));
     if (i.op == Op::SharedLoad) touch(shared_[i.imm], i.type);
     if (i.op == Op::SharedStore) touch(shared_[i.imm], arg_type(i, 1));
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
-  }
+  });
 }
 
 /// struct { T data[]; }

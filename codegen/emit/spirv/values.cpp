@@ -100,7 +100,7 @@ Id SpirvEmitter::type(Type t) {
       case Ty::I16:
       case Ty::U16:
       case Ty::BF16:
-        break;  // check_types() refuses them in registers
+        break;  // kernel::verify refuses them in registers
     }
     return 0;
   };
