@@ -1,0 +1,177 @@
+#include "codegen/onnx/builder.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kNewestOpset = 28;
+
+}  // namespace
+
+std::string canonical_domain(const std::string& domain) {
+  return domain == "ai.onnx" ? std::string() : domain;
+}
+
+Result<std::map<std::string, int64_t>> read_opsets(
+    const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports) {
+  std::map<std::string, int64_t> opsets;
+  for (const wire::OpsetImport& o : imports) {
+    const std::string domain = canonical_domain(o.domain());
+    auto [it, fresh] = opsets.emplace(domain, o.version());
+    if (!fresh && it->second != o.version()) {
+      return invalid_model("domain " + shown(domain) + " is imported at versions " +
+                           std::to_string(it->second) + " and " + std::to_string(o.version()));
+    }
+    if (!domain.empty()) continue;
+    if (o.version() < kOldestOpset) {
+      return unsupported("opset " + std::to_string(o.version()) + " is older than " +
+                         std::to_string(kOldestOpset) +
+                         ", the oldest supported; convert the model with onnx.version_converter");
+    }
+    if (o.version() > kNewestOpset) {
+      return unsupported("opset " + std::to_string(o.version()) + " is newer than " +
+                         std::to_string(kNewestOpset) +
+                         ", the newest supported; export the model for an older opset");
+    }
+  }
+  return opsets;
+}
+
+std::string Builder::name_in(const Scope& scope, const std::string& name) const {
+  auto it = scope.renamed.find(name);
+  return it != scope.renamed.end() ? it->second : scope.frame->prefix + name;
+}
+
+Status Builder::read_header() {
+  if (!model_->has_graph()) {
+    return invalid_model("is no ONNX model, or the file is truncated or damaged: it has no graph");
+  }
+  for (const wire::Function& f : model_->functions()) {
+    const std::string key = canonical_domain(f.domain()) + "::" + f.name() + "::" + f.overload();
+    if (!functions_.emplace(key, &f).second) {
+      return invalid_model("function " + shown(f.name()) + " is defined twice");
+    }
+  }
+  return {};
+}
+
+Status Builder::define(Scope& scope, const std::string& name, ValueId v) {
+  if (name.empty()) return invalid_model("an input or initialiser has no name");
+  if (!scope.names.emplace(name, v).second) {
+    return invalid_model("value " + shown(name) + " is defined twice");
+  }
+  return {};
+}
+
+Status Builder::add_constant(Scope& scope, const std::string& name, HostTensor t, bool raw) {
+  const ValueId v = scope.graph->add_constant(name_in(scope, name), std::move(t));
+  if (raw) scope.graph->value(v).weight = next_weight_++;
+  return define(scope, name, v);
+}
+
+Status Builder::add_initialisers(Scope& scope, const wire::Graph& g) {
+  for (const wire::Tensor& t : g.initializer()) {
+    RP_ASSIGN(HostTensor host, to_host(t, model_, external_));
+    RP_TRY(add_constant(scope, t.name(), std::move(host), true));
+  }
+  for (const wire::SparseTensor& t : g.sparse_initializer()) {
+    RP_ASSIGN(HostTensor host, to_host(t, model_, external_));
+    RP_TRY(add_constant(scope, t.values().name(), std::move(host), false));
+  }
+  return {};
+}
+
+Status Builder::add_declared(Scope& scope, const wire::Graph& g) {
+  for (const wire::ValueInfo& v : g.value_info()) scope.declared.emplace(v.name(), &v);
+  for (const wire::ValueInfo& v : g.output()) scope.declared.insert_or_assign(v.name(), &v);
+  return {};
+}
+
+std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
+  auto it = scope.names.find(name);
+  if (it != scope.names.end()) return it->second;
+  if (!scope.outer) return std::nullopt;
+  const std::optional<ValueId> outer = resolve(*scope.outer, name);
+  if (!outer || *outer == kNone) return outer;
+  ValueId inner = *outer;
+  if (scope.outer->graph != scope.graph) {
+    const graph::Value& from = scope.outer->graph->value(*outer);
+    if (from.constant) {
+      inner = scope.graph->add_constant(from.name, *from.constant);
+      scope.graph->value(inner).weight = from.weight;
+    } else {
+      inner = scope.graph->add_value(from.name, from.dtype, from.shape);
+      scope.graph->value(inner).elements = from.elements;
+      scope.captures.push_back({*outer, inner});
+    }
+  }
+  scope.names.emplace(name, inner);
+  return inner;
+}
+
+Status Builder::check_declared(const Scope& scope, const std::string& name, ValueId v,
+                               const std::string& by) {
+  auto it = scope.declared.find(name);
+  if (it == scope.declared.end() || !it->second->type().has_tensor_type()) return {};
+  const wire::TensorType& type = it->second->type().tensor_type();
+  const graph::Value& value = scope.graph->value(v);
+  bool same = true;
+  if (type.elem_type() != 0) {
+    const Result<DType> dtype = dtype_of(type.elem_type());
+    same = dtype.ok() && *dtype == value.dtype;
+  }
+  if (type.has_shape()) {
+    same = same && type.shape().dim_size() == static_cast<int>(value.shape.size());
+    for (int i = 0; same && i < type.shape().dim_size(); ++i) {
+      const wire::Dimension& d = type.shape().dim(i);
+      const Expr& found = value.shape[static_cast<size_t>(i)];
+      same = !d.has_dim_value() || d.dim_value() < 0 || !found.is_const() ||
+             found.is_const(d.dim_value());
+    }
+  }
+  if (same) return {};
+  return invalid_model("value " + shown(name) + ": the model declares " +
+                       declared_text(*it->second) + ", but " + by + " gives " +
+                       std::string(name_of(value.dtype)) +
+                       shape_str(value.shape, scope.graph->symbols));
+}
+
+Status Builder::set_outputs(Scope& scope, const wire::Graph& g) {
+  if (g.output_size() == 0) return invalid_model("the graph has no outputs");
+  std::set<std::string> seen;
+  for (const wire::ValueInfo& o : g.output()) {
+    const std::optional<ValueId> v = resolve(scope, o.name());
+    if (!v || *v == kNone) {
+      return invalid_model("nothing defines the output " + shown(o.name()));
+    }
+    if (!seen.insert(o.name()).second) {
+      return invalid_model("output " + shown(o.name()) + " is listed twice");
+    }
+    RP_TRY(check_declared(scope, o.name(), *v, "its definition"));
+    scope.graph->outputs.push_back(*v);
+    scope.graph->output_names.push_back(o.name());
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Graph>> Builder::run() {
+  RP_TRY(read_header());
+  const wire::Graph& model = model_->graph();
+  auto g = std::make_unique<Graph>();
+  g->name = model.name();
+  Frame frame;
+  RP_ASSIGN(frame.opsets, read_opsets(model_->opset_import()));
+  RP_TRY(add_inputs(*g, model, options_));
+  Scope scope;
+  scope.graph = g.get();
+  scope.frame = &frame;
+  for (ValueId v : g->inputs) RP_TRY(define(scope, g->value(v).name, v));
+  RP_TRY(add_initialisers(scope, model));
+  RP_TRY(add_declared(scope, model));
+  RP_TRY(add_nodes(scope, model.node()));
+  RP_TRY(set_outputs(scope, model));
+  return g;
+}
+
+}  // namespace reprise::onnx

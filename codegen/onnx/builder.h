@@ -1,0 +1,114 @@
+// Builds the graph IR from the parsed file: scopes, nodes, model-local functions and bodies.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "codegen/onnx/attributes.h"
+#include "codegen/onnx/importer.h"
+#include "codegen/onnx/order.h"
+
+namespace reprise::onnx {
+
+using graph::Graph;
+using graph::kNone;
+using graph::ValueId;
+
+/// What the nodes of the model's graph, or of one call of a function, are read under.
+struct Frame {
+  std::map<std::string, int64_t> opsets;
+  /// Attributes of the call by name, defaults included; null for the model's graph.
+  const std::map<std::string, const wire::Attribute*>* attributes = nullptr;
+  std::string prefix;                        // of names, "call/"
+  std::vector<const wire::Function*> calls;  // the functions that are open, outermost first
+};
+
+/// The names visible to a node list.
+struct Scope {
+  Graph* graph = nullptr;
+  Scope* outer = nullptr;  // of a body: where other names are looked up
+  const Frame* frame = nullptr;
+  std::unordered_map<std::string, ValueId> names;
+  std::unordered_map<std::string, const wire::ValueInfo*> declared;
+  std::unordered_map<std::string, std::string> renamed;  // function outputs: their caller's names
+  struct Capture {
+    ValueId outer, inner;
+  };
+  std::vector<Capture> captures;
+};
+
+class Builder {
+ public:
+  /// `file` names the model in messages; empty for a model in memory.
+  Builder(std::shared_ptr<const wire::Model> model, ExternalData external, std::string file,
+          const ImportOptions& options)
+      : model_(std::move(model)),
+        external_(std::move(external)),
+        file_(std::move(file)),
+        options_(options) {}
+  Result<std::unique_ptr<Graph>> run();
+
+ private:
+  // builder.cpp
+  Status read_header();
+  Status add_initialisers(Scope& scope, const wire::Graph& g);
+  Status add_constant(Scope& scope, const std::string& name, HostTensor t, bool raw);
+  Status define(Scope& scope, const std::string& name, ValueId v);
+  Status add_declared(Scope& scope, const wire::Graph& g);
+  Status set_outputs(Scope& scope, const wire::Graph& g);
+  /// The value of a name, captured from outer scopes when needed; kNone for a function's input that
+  /// the call leaves out. Nothing when the name is not defined.
+  std::optional<ValueId> resolve(Scope& scope, const std::string& name);
+  Status check_declared(const Scope& scope, const std::string& name, ValueId v,
+                        const std::string& by);
+
+  // nodes.cpp
+  Status add_nodes(Scope& scope, const NodeList& nodes);
+  Status add_node(Scope& scope, const wire::Node& n);
+  Status add_operator(Scope& scope, const wire::Node& n, const std::string& domain);
+  Status add_constant_node(Scope& scope, const wire::Node& n);
+  Result<std::vector<ValueId>> inputs_of(Scope& scope, const wire::Node& n);
+  Status set_attributes(Scope& scope, const wire::Node& n, graph::Node& node);
+  Status check_outputs(Scope& scope, const wire::Node& n, const graph::Node& node);
+  /// The attribute itself, or what it refers to in the call; null when the call leaves it out.
+  Result<const wire::Attribute*> actual(const Scope& scope, const wire::Attribute& a);
+  Status unknown_operator(const Scope& scope, const wire::Node& n, const std::string& domain);
+  void collect_unknown(const NodeList& nodes, std::set<std::string>& out) const;
+
+  // functions.cpp
+  const wire::Function* function_of(const wire::Node& n, const std::string& domain) const;
+  Status inline_function(Scope& scope, const wire::Node& n, const wire::Function& f);
+  Result<std::map<std::string, const wire::Attribute*>> bind_attributes(const Scope& scope,
+                                                                        const wire::Node& n,
+                                                                        const wire::Function& f);
+
+  // control_flow.cpp
+  Status add_if(Scope& scope, const wire::Node& n);
+  Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
+  Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body, Scope& scope);
+
+  std::string where() const { return file_.empty() ? "the model" : file_; }
+  std::string name_in(const Scope& scope, const std::string& name) const;
+
+  std::shared_ptr<const wire::Model> model_;
+  ExternalData external_;
+  std::string file_;
+  const ImportOptions& options_;
+  std::map<std::string, const wire::Function*> functions_;
+  int32_t next_weight_ = 0;
+  int64_t node_count_ = 0;
+};
+
+/// "domain" as the registry spells it: the default domain is "".
+std::string canonical_domain(const std::string& domain);
+Result<std::map<std::string, int64_t>> read_opsets(
+    const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports);
+
+/// inputs.cpp: the model's free inputs become graph inputs, their dims symbols, fixed as asked.
+Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options);
+/// "float32[batch,3]" as the file declares it.
+std::string declared_text(const wire::ValueInfo& v);
+
+}  // namespace reprise::onnx

@@ -1,0 +1,196 @@
+// If: a branch that is known to be taken replaces the node; otherwise both become bodies.
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "codegen/onnx/builder.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+constexpr std::array<const char*, 2> kBranches{"then_branch", "else_branch"};
+
+/// Sources that name values mean nothing in another graph.
+std::vector<plan::SymbolSource> sources_elsewhere(std::vector<plan::SymbolSource> sources) {
+  for (plan::SymbolSource& s : sources) {
+    if (s.kind != plan::SymbolSource::Kind::InputDim) s.index = kNone;
+  }
+  return sources;
+}
+
+std::optional<bool> known_condition(const graph::Value& v) {
+  if (v.constant && v.constant->dtype() == DType::Bool && v.constant->count() == 1) {
+    return v.constant->data<uint8_t>()[0] != 0;
+  }
+  if (v.elements && v.elements->size() == 1 && v.elements->front().is_const()) {
+    return v.elements->front().value() != 0;
+  }
+  return std::nullopt;
+}
+
+/// The type of an output that either branch may give: dims that differ are data-dependent.
+Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& else_graph,
+                   size_t i) {
+  const graph::Value& a = then_graph.value(then_graph.outputs[i]);
+  const graph::Value& b = else_graph.value(else_graph.outputs[i]);
+  const auto type = [&](const graph::Value& v) {
+    return std::string(name_of(v.dtype)) + shape_str(v.shape, g.symbols);
+  };
+  if (a.dtype != b.dtype) {
+    return invalid_model("the branches give " + type(a) + " and " + type(b) + " for output " +
+                         std::to_string(i));
+  }
+  if (a.shape.size() != b.shape.size()) {
+    return unsupported("the branches give " + type(a) + " and " + type(b) + " for output " +
+                       std::to_string(i) +
+                       "; fix the input shapes, so that the condition is known");
+  }
+  Shape shape;
+  for (size_t d = 0; d < a.shape.size(); ++d) {
+    if (a.shape[d] == b.shape[d]) {
+      shape.push_back(a.shape[d]);
+      continue;
+    }
+    Symbol s;
+    s.name = g.value(out).name + "_dim" + std::to_string(d);
+    const plan::SymbolSource source{plan::SymbolSource::Kind::HostOutput, out,
+                                    static_cast<int32_t>(d)};
+    shape.push_back(Expr::symbol(g.add_symbol(std::move(s), source)));
+  }
+  graph::Value& v = g.value(out);
+  v.dtype = a.dtype;
+  v.shape = std::move(shape);
+  v.has_shape = true;
+  return {};
+}
+
+/// The outer values that any body captures become the node's last inputs; every body lists its own
+/// value for each.
+void join_captures(graph::Node& node, const std::vector<Scope>& scopes) {
+  const size_t first = node.inputs.size();
+  for (size_t s = 0; s < scopes.size(); ++s) {
+    for (const Scope::Capture& c : scopes[s].captures) {
+      const auto begin = node.inputs.begin() + static_cast<std::ptrdiff_t>(first);
+      auto it = std::find(begin, node.inputs.end(), c.outer);
+      const auto at = static_cast<size_t>(it - begin);
+      if (it == node.inputs.end()) node.inputs.push_back(c.outer);
+      std::vector<ValueId>& inner = node.subgraphs[s].second->captures;
+      inner.resize(std::max(inner.size(), at + 1), kNone);
+      inner[at] = c.inner;
+    }
+  }
+  for (auto& [label, body] : node.subgraphs) {
+    body->captures.resize(node.inputs.size() - first, kNone);
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Graph& body,
+                                                    Scope& scope) {
+  auto g = std::make_shared<Graph>();
+  g->name = body.name();
+  g->symbols = outer.graph->symbols;
+  g->symbol_sources = sources_elsewhere(outer.graph->symbol_sources);
+  scope.graph = g.get();
+  scope.outer = &outer;
+  scope.frame = outer.frame;
+  if (body.input_size() != 0) return invalid_model("a branch of If has inputs");
+  RP_TRY(add_initialisers(scope, body));
+  RP_TRY(add_declared(scope, body));
+  RP_TRY(add_nodes(scope, body.node()));
+  RP_TRY(set_outputs(scope, body));
+  const auto known = static_cast<std::ptrdiff_t>(outer.graph->symbols.size());
+  const auto sources = sources_elsewhere(g->symbol_sources);
+  outer.graph->symbols.insert(outer.graph->symbols.end(), g->symbols.begin() + known,
+                              g->symbols.end());
+  outer.graph->symbol_sources.insert(outer.graph->symbol_sources.end(), sources.begin() + known,
+                                     sources.end());
+  return g;
+}
+
+Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body) {
+  Scope inner;
+  inner.graph = scope.graph;
+  inner.outer = &scope;
+  inner.frame = scope.frame;
+  if (body.output_size() < n.output_size()) {
+    return invalid_model(node_text(n) + " has more outputs than its branch");
+  }
+  for (int i = 0; i < n.output_size(); ++i) {
+    if (!n.output(i).empty()) {
+      inner.renamed.emplace(body.output(i).name(), name_in(scope, n.output(i)));
+    }
+  }
+  RP_TRY(add_initialisers(inner, body));
+  RP_TRY(add_declared(inner, body));
+  RP_TRY(add_nodes(inner, body.node()));
+  for (int i = 0; i < n.output_size(); ++i) {
+    if (n.output(i).empty()) continue;
+    const auto v = resolve(inner, body.output(i).name());
+    if (!v || *v == kNone) {
+      return invalid_model(node_text(n) + ": nothing defines the branch's output " +
+                           shown(body.output(i).name()));
+    }
+    RP_TRY(check_declared(scope, n.output(i), *v, node_text(n)));
+    scope.names.insert_or_assign(n.output(i), *v);
+  }
+  return {};
+}
+
+Status Builder::add_if(Scope& scope, const wire::Node& n) {
+  std::array<const wire::Graph*, 2> branches{};
+  for (const wire::Attribute& a : n.attribute()) {
+    for (size_t b = 0; b < 2; ++b) {
+      if (a.name() == kBranches[b] && a.has_g()) branches[b] = &a.g();
+    }
+  }
+  RP_ASSIGN(std::vector<ValueId> inputs, inputs_of(scope, n));
+  if (!branches[0] || !branches[1] || inputs.size() != 1 || inputs[0] == kNone) {
+    return invalid_model(node_text(n) + " needs a condition, a then_branch and an else_branch");
+  }
+  const graph::Value& condition = scope.graph->value(inputs[0]);
+  if (condition.dtype != DType::Bool) {
+    return invalid_model(node_text(n) + ": the condition is " +
+                         std::string(name_of(condition.dtype)) + ", not bool");
+  }
+  if (const auto known = known_condition(condition)) {
+    return inline_branch(scope, n, *branches[*known ? 0 : 1]);
+  }
+  graph::Node node;
+  node.op = "If";
+  auto opset = scope.frame->opsets.find("");
+  node.opset = opset == scope.frame->opsets.end() ? 0 : opset->second;
+  if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
+  node.inputs = inputs;
+  std::vector<Scope> scopes(2);
+  for (size_t b = 0; b < 2; ++b) {
+    Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], scopes[b]);
+    if (!body.ok()) {
+      return body.status().with_context("in the " + std::string(kBranches[b]) + " of " +
+                                        node_text(n));
+    }
+    if ((*body)->outputs.size() != static_cast<size_t>(n.output_size())) {
+      return invalid_model(node_text(n) + " has " + std::to_string(n.output_size()) +
+                           " outputs, but its " + kBranches[b] + " has " +
+                           std::to_string((*body)->outputs.size()));
+    }
+    node.subgraphs.emplace_back(kBranches[b], *std::move(body));
+  }
+  join_captures(node, scopes);
+  for (const std::string& name : n.output()) {
+    node.outputs.push_back(name.empty() ? kNone : scope.graph->add_unknown(name_in(scope, name)));
+  }
+  graph::Node* added = scope.graph->add_node(std::move(node));
+  for (size_t i = 0; i < added->outputs.size(); ++i) {
+    const ValueId v = added->outputs[i];
+    if (v == kNone) continue;
+    RP_TRY(merge_types(*scope.graph, v, *added->subgraphs[0].second, *added->subgraphs[1].second, i)
+               .with_context(node_text(n)));
+    scope.names.insert_or_assign(n.output(static_cast<int>(i)), v);
+  }
+  return check_outputs(scope, n, *added);
+}
+
+}  // namespace reprise::onnx

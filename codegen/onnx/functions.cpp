@@ -1,0 +1,91 @@
+// Model-local functions are inlined where they are called.
+#include <algorithm>
+
+#include "codegen/onnx/builder.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+constexpr size_t kMaxDepth = 64;  // nested calls; bounds our recursion
+
+}  // namespace
+
+const wire::Function* Builder::function_of(const wire::Node& n, const std::string& domain) const {
+  if (functions_.empty()) return nullptr;
+  auto it = functions_.find(domain + "::" + n.op_type() + "::" + n.overload());
+  return it == functions_.end() ? nullptr : it->second;
+}
+
+Result<std::map<std::string, const wire::Attribute*>> Builder::bind_attributes(
+    const Scope& scope, const wire::Node& n, const wire::Function& f) {
+  std::map<std::string, const wire::Attribute*> bound;
+  for (const wire::Attribute& a : f.attribute_proto()) bound[a.name()] = &a;
+  for (const wire::Attribute& a : n.attribute()) {
+    RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
+    if (!value) continue;
+    if (type_of(*value) == AttrType::Graph) {
+      return unsupported("attribute " + shown(a.name()) + " passes a body to a function");
+    }
+    bound[a.name()] = value;
+  }
+  return bound;
+}
+
+Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::Function& f) {
+  Frame frame;
+  frame.calls = scope.frame->calls;
+  if (std::find(frame.calls.begin(), frame.calls.end(), &f) != frame.calls.end()) {
+    return invalid_model(node_text(n) + ": function " + shown(f.name()) + " calls itself");
+  }
+  frame.calls.push_back(&f);
+  if (frame.calls.size() > kMaxDepth) {
+    return unsupported(node_text(n) + ": functions call each other more than " +
+                       std::to_string(kMaxDepth) + " deep");
+  }
+  if (n.input_size() > f.input_size() || n.output_size() > f.output_size()) {
+    return invalid_model(node_text(n) + " has " + std::to_string(n.input_size()) + " inputs and " +
+                         std::to_string(n.output_size()) + " outputs, but function " +
+                         shown(f.name()) + " has " + std::to_string(f.input_size()) + " and " +
+                         std::to_string(f.output_size()));
+  }
+  Result<std::map<std::string, int64_t>> opsets = read_opsets(f.opset_import());
+  if (!opsets.ok()) return opsets.status().with_context("function " + shown(f.name()));
+  frame.opsets = *std::move(opsets);
+  frame.opsets.insert(scope.frame->opsets.begin(), scope.frame->opsets.end());
+  auto attributes = bind_attributes(scope, n, f);
+  if (!attributes.ok()) return attributes.status().with_context(node_text(n));
+  frame.attributes = &*attributes;
+  std::string call = n.name();
+  for (int i = 0; call.empty() && i < n.output_size(); ++i) call = n.output(i);
+  frame.prefix = scope.frame->prefix + (call.empty() ? n.op_type() : call) + "/";
+
+  Scope body;
+  body.graph = scope.graph;
+  body.frame = &frame;
+  RP_ASSIGN(std::vector<ValueId> inputs, inputs_of(scope, n));
+  inputs.resize(static_cast<size_t>(f.input_size()), kNone);
+  for (int i = 0; i < f.input_size(); ++i) {
+    // An input that the call leaves out stays known, as kNone, so that the body may pass it on.
+    RP_TRY(define(body, f.input(i), inputs[static_cast<size_t>(i)]).with_context(node_text(n)));
+  }
+  for (int i = 0; i < n.output_size(); ++i) {
+    if (!n.output(i).empty()) body.renamed.emplace(f.output(i), name_in(scope, n.output(i)));
+  }
+  RP_TRY(add_nodes(body, f.node())
+             .with_context("in function " + shown(f.name()) + " called by " + node_text(n)));
+  for (int i = 0; i < n.output_size(); ++i) {
+    const std::string& name = n.output(i);
+    if (name.empty()) continue;
+    const std::optional<ValueId> v = resolve(body, f.output(i));
+    if (!v || *v == kNone) {
+      return invalid_model(node_text(n) + ": function " + shown(f.name()) +
+                           " does not define its output " + shown(f.output(i)));
+    }
+    RP_TRY(check_declared(scope, name, *v, node_text(n)));
+    scope.names.insert_or_assign(name, *v);
+  }
+  return {};
+}
+
+}  // namespace reprise::onnx

@@ -1,0 +1,233 @@
+// The model's inputs: names, types, and what their dimensions are called.
+#include <algorithm>
+
+#include "codegen/onnx/builder.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+constexpr int64_t kMaxDim = (int64_t{1} << 31) - 1;
+
+struct Dim {
+  int64_t value = -1;  // -1: not fixed
+  std::string param;   // the model's name for it; may be empty
+};
+
+struct Input {
+  std::string name;
+  DType dtype = DType::Invalid;
+  bool has_shape = false;
+  std::vector<Dim> dims;
+  std::string text;  // as declared, for messages
+};
+
+bool is_identifier(const std::string& s) {
+  bool ok = !s.empty() && (s[0] < '0' || s[0] > '9');
+  for (char c : s) {
+    ok = ok &&
+         ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_');
+  }
+  return ok;
+}
+
+Status read_type(const wire::ValueInfo& v, Input& input) {
+  if (!v.type().has_tensor_type()) {
+    return unsupported("is no tensor; sequences, maps and optionals are not supported");
+  }
+  const wire::TensorType& type = v.type().tensor_type();
+  RP_ASSIGN(input.dtype, dtype_of(type.elem_type()));
+  input.has_shape = type.has_shape();
+  if (type.shape().dim_size() > 64) return invalid_model("has a rank above 64");
+  for (const wire::Dimension& d : type.shape().dim()) {
+    Dim dim;
+    dim.param = d.dim_param();
+    if (d.has_dim_value()) {
+      // -1 is how some exporters write an unknown dimension.
+      if (d.dim_value() < -1) {
+        return invalid_model("has the negative dimension " + std::to_string(d.dim_value()));
+      }
+      if (d.dim_value() > kMaxDim) {
+        return unsupported("has a dimension of " + std::to_string(d.dim_value()) +
+                           "; the largest supported is 2147483647");
+      }
+      dim.value = d.dim_value();
+    }
+    input.dims.push_back(std::move(dim));
+  }
+  return {};
+}
+
+Result<std::vector<Input>> read_inputs(const wire::Graph& model) {
+  std::set<std::string> constants, seen;
+  for (const wire::Tensor& t : model.initializer()) constants.insert(t.name());
+  for (const wire::SparseTensor& t : model.sparse_initializer()) {
+    constants.insert(t.values().name());
+  }
+  std::vector<Input> inputs;
+  for (const wire::ValueInfo& v : model.input()) {
+    if (v.name().empty()) return invalid_model("an input has no name");
+    if (!seen.insert(v.name()).second) {
+      return invalid_model("input " + shown(v.name()) + " is listed twice");
+    }
+    if (constants.contains(v.name())) continue;
+    Input input;
+    input.name = v.name();
+    input.text = declared_text(v);
+    RP_TRY(read_type(v, input).with_context("input " + shown(v.name())));
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+Status usage(std::string message) {
+  return {Code::Usage, std::move(message)};
+}
+
+std::string dims_text(const std::vector<int64_t>& dims) {
+  std::string s;
+  for (size_t i = 0; i < dims.size(); ++i) s += (i ? "x" : "") + std::to_string(dims[i]);
+  return s;
+}
+
+/// Fixed dims by the model's names for them, with the input that fixed each.
+using Fixed = std::map<std::string, std::pair<int64_t, std::string>>;
+
+Status fix_input(Input& input, const std::vector<int64_t>& dims, Fixed& fixed) {
+  const std::string who = "shape " + dims_text(dims) + " of input " + shown(input.name);
+  if (!input.has_shape) input.dims.resize(dims.size());
+  input.has_shape = true;
+  if (dims.size() != input.dims.size()) {
+    return usage(who + " has rank " + std::to_string(dims.size()) + ", but the model declares " +
+                 input.text);
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    Dim& d = input.dims[i];
+    if (dims[i] < 0 || dims[i] > kMaxDim) {
+      return usage(who + ": " + std::to_string(dims[i]) + " is no size");
+    }
+    if (d.value >= 0 && d.value != dims[i]) {
+      return usage(who + " does not match " + input.text + ", which the model declares");
+    }
+    d.value = dims[i];
+    if (d.param.empty()) continue;
+    auto [it, fresh] = fixed.emplace(d.param, std::pair(dims[i], input.name));
+    if (!fresh && it->second.first != dims[i]) {
+      return usage(who + ": dimension " + shown(d.param) + " is " +
+                   std::to_string(it->second.first) + " in input " + shown(it->second.second));
+    }
+  }
+  return {};
+}
+
+Status apply_shapes(std::vector<Input>& inputs, const ImportOptions& options) {
+  Fixed fixed;
+  for (const auto& [name, dims] : options.shapes) {
+    auto it = std::find_if(inputs.begin(), inputs.end(),
+                           [&name = name](const Input& i) { return i.name == name; });
+    if (it == inputs.end()) {
+      std::string known;
+      for (const Input& i : inputs) known += (known.empty() ? "" : ", ") + shown(i.name);
+      return usage("the model has no input " + shown(name) + " to give a shape; its inputs are " +
+                   (known.empty() ? "none" : known));
+    }
+    RP_TRY(fix_input(*it, dims, fixed));
+  }
+  for (Input& input : inputs) {
+    for (Dim& d : input.dims) {
+      auto it = fixed.find(d.param);
+      if (d.value < 0 && it != fixed.end()) d.value = it->second.first;
+    }
+  }
+  return {};
+}
+
+/// Turns dims into expressions: names into symbols that all inputs share, "past + 1" into an
+/// expression over them, unnamed dims into symbols of their own.
+class DimReader {
+ public:
+  explicit DimReader(Graph& g) : g_(g) {}
+
+  void declare(const std::vector<Input>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      for (size_t axis = 0; axis < inputs[i].dims.size(); ++axis) {
+        const Dim& d = inputs[i].dims[axis];
+        if (d.value < 0 && is_identifier(d.param)) named(d.param, i, axis);
+      }
+    }
+  }
+
+  Expr read(const Input& input, size_t i, size_t axis) {
+    const Dim& d = input.dims[axis];
+    if (d.value >= 0) return d.value;
+    if (d.param.empty()) return add("d" + std::to_string(unnamed_++), i, axis);
+    if (!by_name_.contains(d.param)) {
+      const Result<Expr> e = Expr::parse(d.param, g_.symbols);
+      if (e.ok() && !e->is_const()) return *e;
+    }
+    return named(d.param, i, axis);
+  }
+
+ private:
+  Expr add(const std::string& name, size_t i, size_t axis) {
+    Symbol s;
+    s.name = name;
+    return Expr::symbol(g_.add_symbol(
+        std::move(s),
+        {plan::SymbolSource::Kind::InputDim, static_cast<int32_t>(i), static_cast<int32_t>(axis)}));
+  }
+  Expr named(const std::string& param, size_t i, size_t axis) {
+    auto it = by_name_.find(param);
+    if (it == by_name_.end()) it = by_name_.emplace(param, add(param, i, axis)).first;
+    return it->second;
+  }
+
+  Graph& g_;
+  std::map<std::string, Expr> by_name_;
+  size_t unnamed_ = 0;
+};
+
+}  // namespace
+
+std::string declared_text(const wire::ValueInfo& v) {
+  const wire::TensorType& type = v.type().tensor_type();
+  const Result<DType> dtype = dtype_of(type.elem_type());
+  std::string s(dtype.ok() ? name_of(*dtype) : "data type " + std::to_string(type.elem_type()));
+  if (!type.has_shape()) return s + " of unknown shape";
+  s += "[";
+  const char* separator = "";
+  for (const wire::Dimension& d : type.shape().dim()) {
+    s += separator;
+    separator = ",";
+    s += d.has_dim_value()       ? std::to_string(d.dim_value())
+         : d.dim_param().empty() ? "?"
+                                 : d.dim_param().substr(0, 200);
+  }
+  return s + "]";
+}
+
+Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options) {
+  RP_ASSIGN(std::vector<Input> inputs, read_inputs(model));
+  RP_TRY(apply_shapes(inputs, options));
+  DimReader reader(g);
+  reader.declare(inputs);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Input& input = inputs[i];
+    if (!input.has_shape) {
+      return unsupported("input " + shown(input.name) +
+                         " has no declared rank; fix its shape with --shape");
+    }
+    Shape shape;
+    for (size_t axis = 0; axis < input.dims.size(); ++axis) {
+      shape.push_back(reader.read(input, i, axis));
+    }
+    if (is_static(shape)) {
+      const Status s = checked_element_count(static_dims(shape), input.dtype).status();
+      RP_TRY(s.with_context("input " + shown(input.name)));
+    }
+    g.inputs.push_back(g.add_value(input.name, input.dtype, std::move(shape)));
+  }
+  return {};
+}
+
+}  // namespace reprise::onnx

@@ -1,0 +1,177 @@
+#include "codegen/onnx/builder.h"
+#include "codegen/ops/op.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+// Functions may multiply: ten levels of ten calls each are 10^10 nodes.
+constexpr int64_t kMaxNodes = 1'000'000;
+
+std::string operator_text(const std::string& op, const std::string& domain) {
+  return domain.empty() ? op : domain + "::" + op;
+}
+
+}  // namespace
+
+Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
+  RP_ASSIGN(const std::vector<int> order, topological_order(nodes));
+  for (int i : order) RP_TRY(add_node(scope, nodes[i]));
+  return {};
+}
+
+Status Builder::add_node(Scope& scope, const wire::Node& n) {
+  if (++node_count_ > kMaxNodes) {
+    return unsupported("the model has more than " + std::to_string(kMaxNodes) +
+                       " nodes once its functions are inlined");
+  }
+  for (const std::string& o : n.output()) {
+    if (!o.empty() && scope.names.contains(o) && !scope.outer) {
+      return invalid_model("value " + shown(o) + " is defined twice, the second time by " +
+                           node_text(n));
+    }
+  }
+  const std::string domain = canonical_domain(n.domain());
+  if (const wire::Function* f = function_of(n, domain)) {
+    return inline_function(scope, n, *f);
+  }
+  if (domain.empty() && n.op_type() == "Constant") {
+    return add_constant_node(scope, n).with_context(node_text(n));
+  }
+  if (domain.empty() && n.op_type() == "If") return add_if(scope, n);
+  return add_operator(scope, n, domain);
+}
+
+Result<const wire::Attribute*> Builder::actual(const Scope& scope, const wire::Attribute& a) {
+  if (a.ref_attr_name().empty()) return &a;
+  if (!scope.frame->attributes) {
+    return invalid_model("attribute " + shown(a.name()) + " refers to " + shown(a.ref_attr_name()) +
+                         ", but is not in a function");
+  }
+  auto it = scope.frame->attributes->find(a.ref_attr_name());
+  return it == scope.frame->attributes->end() ? nullptr : it->second;
+}
+
+Status Builder::add_constant_node(Scope& scope, const wire::Node& n) {
+  if (n.attribute_size() != 1 || n.output_size() != 1 || n.input_size() != 0) {
+    return invalid_model("a Constant has no inputs, one attribute and one output");
+  }
+  RP_ASSIGN(const wire::Attribute* a, actual(scope, n.attribute(0)));
+  if (!a) return invalid_model("the function call gives no value for it");
+  const std::string& form = n.attribute(0).name();
+  RP_ASSIGN(HostTensor t, constant_of(form, *a, model_, external_));
+  return add_constant(scope, n.output(0), std::move(t), form == "value");
+}
+
+Result<std::vector<ValueId>> Builder::inputs_of(Scope& scope, const wire::Node& n) {
+  std::vector<ValueId> inputs;
+  for (const std::string& name : n.input()) {
+    const std::optional<ValueId> v = name.empty() ? kNone : resolve(scope, name);
+    if (!v) {
+      return invalid_model(node_text(n) + " reads " + shown(name) +
+                           ", which no node, input or initialiser defines");
+    }
+    inputs.push_back(*v);
+  }
+  while (!inputs.empty() && inputs.back() == kNone) inputs.pop_back();
+  return inputs;
+}
+
+Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::Node& node) {
+  for (const wire::Attribute& a : n.attribute()) {
+    RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
+    if (!value) continue;
+    if (type_of(*value) == AttrType::Graph) {
+      return unsupported("bodies of this operator are not supported; only If may have them");
+    }
+    if (node.attrs.has(a.name())) {
+      return invalid_model("attribute " + shown(a.name()) + " is given twice");
+    }
+    RP_ASSIGN(Attr attr, to_attr(*value, model_, external_));
+    node.attrs.set(a.name(), std::move(attr));
+  }
+  return {};
+}
+
+Status Builder::check_outputs(Scope& scope, const wire::Node& n, const graph::Node& node) {
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId v = node.outputs[i];
+    if (v == kNone) continue;
+    const std::string& name = n.output(static_cast<int>(i));
+    const graph::Value& value = scope.graph->value(v);
+    if (value.dtype == DType::Invalid || !value.has_shape) {
+      return internal_error(node_text(n) + ": inference left " + shown(name) + " without a type");
+    }
+    if (is_static(value.shape)) {
+      const Status s = checked_element_count(static_dims(value.shape), value.dtype).status();
+      RP_TRY(s.with_context(node_text(n) + ": output " + shown(name)));
+    }
+    RP_TRY(check_declared(scope, name, v, node_text(n)));
+  }
+  return {};
+}
+
+Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::string& domain) {
+  if (!ops::find(domain, n.op_type())) return unknown_operator(scope, n, domain);
+  auto opset = scope.frame->opsets.find(domain);
+  if (opset == scope.frame->opsets.end()) {
+    return invalid_model(node_text(n) + " is of domain " +
+                         shown(domain.empty() ? "ai.onnx" : domain) +
+                         ", of which the model imports no opset");
+  }
+  graph::Node node;
+  node.op = n.op_type();
+  node.domain = domain;
+  node.opset = opset->second;
+  if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
+  RP_ASSIGN(node.inputs, inputs_of(scope, n));
+  RP_TRY(set_attributes(scope, n, node).with_context(node_text(n)));
+  int outputs = n.output_size();
+  while (outputs > 0 && n.output(outputs - 1).empty()) --outputs;
+  if (outputs == 0) return invalid_model(node_text(n) + " has no outputs");
+  for (int i = 0; i < outputs; ++i) {
+    const std::string& name = n.output(i);
+    const ValueId v = name.empty() ? kNone : scope.graph->add_unknown(name_in(scope, name));
+    node.outputs.push_back(v);
+    if (v != kNone) scope.names.insert_or_assign(name, v);
+  }
+  graph::Node* added = scope.graph->add_node(std::move(node));
+  RP_TRY(ops::infer(*scope.graph, *added));
+  return check_outputs(scope, n, *added);
+}
+
+void Builder::collect_unknown(const NodeList& nodes, std::set<std::string>& out) const {
+  for (const wire::Node& n : nodes) {
+    const std::string domain = canonical_domain(n.domain());
+    const bool special = domain.empty() && (n.op_type() == "Constant" || n.op_type() == "If");
+    if (!special && !function_of(n, domain) && !ops::find(domain, n.op_type())) {
+      out.insert(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));
+    }
+    for (const wire::Attribute& a : n.attribute()) {
+      if (a.has_g()) collect_unknown(a.g().node(), out);
+    }
+  }
+}
+
+Status Builder::unknown_operator(const Scope& scope, const wire::Node& n,
+                                 const std::string& domain) {
+  const std::string name =
+      n.name().empty() ? n.op_type() + "(" + (n.output_size() ? n.output(0) : "") + ")" : n.name();
+  std::string message = "node " + shown(scope.frame->prefix + name) + " (" +
+                        n.op_type().substr(0, 200) + ", domain " +
+                        shown(domain.empty() ? "ai.onnx" : domain) + ") of " + where() +
+                        " is not supported; export the model with other operators, define it as a "
+                        "model-local function, or add it to codegen/ops (docs/architecture.md says "
+                        "how)";
+  std::set<std::string> others;
+  collect_unknown(model_->graph().node(), others);
+  others.erase(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));
+  const char* separator = "; the model also needs: ";
+  for (const std::string& other : others) {
+    message += separator + other;
+    separator = ", ";
+  }
+  return unsupported(std::move(message));
+}
+
+}  // namespace reprise::onnx

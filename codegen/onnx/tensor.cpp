@@ -1,0 +1,305 @@
+#include "codegen/onnx/tensor.h"
+
+#include <array>
+#include <charconv>
+#include <limits>
+
+namespace reprise::onnx {
+
+namespace {
+
+constexpr int64_t kMaxRank = 64;
+constexpr int64_t kMaxDense = int64_t{1} << 30;  // bytes that a sparse tensor may expand to
+
+struct TypeRow {
+  DType dtype;  // Invalid: named by ONNX, not supported here
+  const char* name;
+};
+// Indexed by ONNX's data_type.
+constexpr std::array<TypeRow, 29> kTypes{{
+    {DType::Invalid, nullptr},
+    {DType::F32, "float"},
+    {DType::U8, "uint8"},
+    {DType::I8, "int8"},
+    {DType::U16, "uint16"},
+    {DType::I16, "int16"},
+    {DType::I32, "int32"},
+    {DType::I64, "int64"},
+    {DType::String, "string"},
+    {DType::Bool, "bool"},
+    {DType::F16, "float16"},
+    {DType::F64, "double"},
+    {DType::U32, "uint32"},
+    {DType::U64, "uint64"},
+    {DType::Invalid, "complex64"},
+    {DType::Invalid, "complex128"},
+    {DType::BF16, "bfloat16"},
+    {DType::Invalid, "float8e4m3fn"},
+    {DType::Invalid, "float8e4m3fnuz"},
+    {DType::Invalid, "float8e5m2"},
+    {DType::Invalid, "float8e5m2fnuz"},
+    {DType::Invalid, "uint4"},
+    {DType::Invalid, "int4"},
+    {DType::Invalid, "float4e2m1"},
+    {DType::Invalid, "float8e8m0"},
+    {DType::Invalid, "uint2"},
+    {DType::Invalid, "int2"},
+    {DType::Invalid, "float6e2m3"},
+    {DType::Invalid, "float6e3m2"},
+}};
+
+/// Checks what HostTensor takes for granted, zero-sized tensors with absurd other dims included.
+Result<int64_t> checked_count(const std::vector<int64_t>& dims, DType dtype) {
+  if (static_cast<int64_t>(dims.size()) > kMaxRank) {
+    return invalid_model("rank " + std::to_string(dims.size()) + " is above " +
+                         std::to_string(kMaxRank));
+  }
+  RP_ASSIGN(const int64_t count, checked_element_count(dims, dtype));
+  std::vector<int64_t> filled = dims;
+  for (int64_t& d : filled) d = d == 0 ? 1 : d;
+  RP_TRY(checked_element_count(filled, dtype).status());
+  return count;
+}
+
+Status wrong_count(const char* field, int64_t found, DType dtype, const std::vector<int64_t>& dims,
+                   int64_t expected) {
+  return invalid_model(std::string(field) + " holds " + std::to_string(found) + " values, but " +
+                       describe(dtype, dims) + " needs " + std::to_string(expected));
+}
+
+/// Bytes that borrow when aligned for their type and are copied otherwise.
+HostTensor from_bytes(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
+                      const std::shared_ptr<const void>& owner) {
+  const bool aligned =
+      bytes.empty() || reinterpret_cast<uintptr_t>(bytes.data()) % size_of(dtype) == 0;
+  if (aligned) return HostTensor::borrow(dtype, std::move(dims), bytes, owner);
+  HostTensor t(dtype, std::move(dims));
+  std::memcpy(t.mutable_bytes().data(), bytes.data(), bytes.size());
+  return t;
+}
+
+/// ONNX stores bools as 0 or 1; any other byte would mean different things to different kernels.
+Status check_bools(const HostTensor& t) {
+  if (t.dtype() != DType::Bool) return {};
+  for (std::byte b : t.bytes()) {
+    if (std::to_integer<int>(b) > 1) return invalid_model("a bool is neither 0 nor 1");
+  }
+  return {};
+}
+
+template <typename T, typename Field>
+Result<HostTensor> from_field(const char* field_name, const Field& field, DType dtype,
+                              std::vector<int64_t> dims, int64_t count) {
+  if (field.size() != count) return wrong_count(field_name, field.size(), dtype, dims, count);
+  HostTensor t(dtype, std::move(dims));
+  T* out = t.mutable_data<T>();
+  for (int i = 0; i < field.size(); ++i) {
+    // Signed fields also carry unsigned 8- and 16-bit values and the bits of 16-bit floats.
+    const auto v = field.Get(i);
+    out[i] = static_cast<T>(v);
+    if constexpr (std::is_integral_v<T>) {
+      if (static_cast<decltype(v)>(out[i]) != v) {
+        return invalid_model(std::string(field_name) + " holds " + std::to_string(v) +
+                             ", which is no " + std::string(name_of(dtype)));
+      }
+    }
+  }
+  return t;
+}
+
+Result<HostTensor> from_strings(const wire::Tensor& t, std::vector<int64_t> dims, int64_t count) {
+  if (t.string_data_size() != count) {
+    return wrong_count("string_data", t.string_data_size(), DType::String, dims, count);
+  }
+  HostTensor out(DType::String, std::move(dims));
+  for (int i = 0; i < t.string_data_size(); ++i) {
+    out.mutable_strings()[static_cast<size_t>(i)] = t.string_data(i);
+  }
+  return out;
+}
+
+Result<HostTensor> from_typed(const wire::Tensor& t, DType dtype, std::vector<int64_t> dims,
+                              int64_t count) {
+  const auto ints = [&]<typename T>(T) {
+    return from_field<T>("int32_data", t.int32_data(), dtype, std::move(dims), count);
+  };
+  switch (dtype) {
+    case DType::F32:
+      return from_field<float>("float_data", t.float_data(), dtype, dims, count);
+    case DType::F64:
+      return from_field<double>("double_data", t.double_data(), dtype, dims, count);
+    case DType::I64:
+      return from_field<int64_t>("int64_data", t.int64_data(), dtype, dims, count);
+    case DType::U64:
+      return from_field<uint64_t>("uint64_data", t.uint64_data(), dtype, dims, count);
+    case DType::U32:
+      return from_field<uint32_t>("uint64_data", t.uint64_data(), dtype, dims, count);
+    case DType::I32:
+      return ints(int32_t{});
+    case DType::I16:
+      return ints(int16_t{});
+    case DType::I8:
+      return ints(int8_t{});
+    case DType::U16:
+    case DType::F16:
+    case DType::BF16:
+      return ints(uint16_t{});
+    case DType::U8:
+    case DType::Bool:
+      return ints(uint8_t{});
+    case DType::String:
+      return from_strings(t, std::move(dims), count);
+    case DType::Invalid:
+      break;
+  }
+  return internal_error("a tensor of unknown dtype");
+}
+
+Result<uint64_t> parse_size(const std::string& key, const std::string& text) {
+  uint64_t v = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return invalid_model("external data: " + key + " " + shown(text) + " is no size");
+  }
+  return v;
+}
+
+Result<HostTensor> from_external(const wire::Tensor& t, DType dtype, std::vector<int64_t> dims,
+                                 int64_t count, ExternalData& external) {
+  if (dtype == DType::String) return invalid_model("external data cannot hold strings");
+  const std::string* location = nullptr;
+  uint64_t offset = 0;
+  const uint64_t needed = static_cast<uint64_t>(count) * size_of(dtype);
+  uint64_t length = needed;
+  for (const wire::Entry& e : t.external_data()) {
+    if (e.key() == "location") location = &e.value();
+    if (e.key() == "offset") {
+      RP_ASSIGN(offset, parse_size("offset", e.value()));
+    }
+    if (e.key() == "length") {
+      RP_ASSIGN(length, parse_size("length", e.value()));
+    }
+  }
+  if (!location) return invalid_model("external data without a location");
+  if (length != needed) {
+    return invalid_model("external data of " + std::to_string(length) + " bytes, but " +
+                         describe(dtype, dims) + " needs " + std::to_string(needed));
+  }
+  RP_ASSIGN(const Mapped file, external.open(*location));
+  if (offset > file.bytes.size() || length > file.bytes.size() - offset) {
+    return invalid_model("external data " + shown(*location) + " has " +
+                         std::to_string(file.bytes.size()) + " bytes, but the tensor needs " +
+                         std::to_string(length) + " at offset " + std::to_string(offset));
+  }
+  return from_bytes(dtype, std::move(dims), file.bytes.subspan(offset, length), file.owner);
+}
+
+Result<HostTensor> convert(const wire::Tensor& t, const std::shared_ptr<const void>& owner,
+                           ExternalData& external) {
+  RP_ASSIGN(const DType dtype, dtype_of(t.data_type()));
+  if (t.has_segment()) return unsupported("segmented tensors are not supported; store it whole");
+  std::vector<int64_t> dims(t.dims().begin(), t.dims().end());
+  RP_ASSIGN(const int64_t count, checked_count(dims, dtype));
+  if (t.data_location() == 1) return from_external(t, dtype, std::move(dims), count, external);
+  if (t.data_location() != 0) {
+    return invalid_model("data_location " + std::to_string(t.data_location()) + " is unknown");
+  }
+  const bool raw_is_empty = !t.has_raw_data() || (t.raw_data().empty() && count > 0);
+  if (raw_is_empty) return from_typed(t, dtype, std::move(dims), count);
+  if (dtype == DType::String) return invalid_model("raw_data cannot hold strings");
+  const std::string& raw = t.raw_data();
+  const uint64_t needed = static_cast<uint64_t>(count) * size_of(dtype);
+  if (raw.size() != needed) {
+    return invalid_model("raw_data has " + std::to_string(raw.size()) + " bytes, but " +
+                         describe(dtype, dims) + " needs " + std::to_string(needed));
+  }
+  return from_bytes(dtype, std::move(dims), std::as_bytes(std::span(raw)), owner);
+}
+
+/// Position in the dense tensor of the i-th value, from indices of shape [n] or [n, rank].
+Result<int64_t> dense_index(const HostTensor& indices, int64_t i, const std::vector<int64_t>& dims,
+                            int64_t count) {
+  const auto* data = indices.data<int64_t>();
+  int64_t at = 0;
+  bool inside = true;
+  if (indices.rank() == 1) {
+    at = data[i];
+    inside = at >= 0 && at < count;
+  } else {
+    const auto rank = static_cast<int64_t>(dims.size());
+    for (int64_t d = 0; d < rank && inside; ++d) {
+      const int64_t k = data[i * rank + d];
+      inside = k >= 0 && k < dims[static_cast<size_t>(d)];
+      if (inside) at = at * dims[static_cast<size_t>(d)] + k;
+    }
+  }
+  if (!inside) return invalid_model("index " + std::to_string(i) + " is out of range");
+  return at;
+}
+
+Result<HostTensor> convert(const wire::SparseTensor& t, const std::shared_ptr<const void>& owner,
+                           ExternalData& external) {
+  RP_ASSIGN(const HostTensor values, convert(t.values(), owner, external));
+  RP_ASSIGN(const HostTensor indices, convert(t.indices(), owner, external));
+  std::vector<int64_t> dims(t.dims().begin(), t.dims().end());
+  const DType dtype = values.dtype();
+  RP_ASSIGN(const int64_t count, checked_count(dims, dtype));
+  const int64_t n = values.count();
+  if (dtype == DType::String) return unsupported("sparse tensors of strings are not supported");
+  const bool linear = indices.rank() == 1;
+  const bool tuples = indices.rank() == 2 && indices.dims()[1] == static_cast<int64_t>(dims.size());
+  if (values.rank() != 1 || indices.dtype() != DType::I64 || (!linear && !tuples) ||
+      indices.dims()[0] != n) {
+    return invalid_model("values " + describe(dtype, values.dims()) + " and indices " +
+                         describe(indices.dtype(), indices.dims()) +
+                         " do not fit a tensor of rank " + std::to_string(dims.size()));
+  }
+  if (count * static_cast<int64_t>(size_of(dtype)) > kMaxDense) {
+    return unsupported("a sparse tensor of " + describe(dtype, dims) +
+                       " would expand to more than 1 GiB; store it dense or as external data");
+  }
+  HostTensor out(dtype, dims);
+  const size_t size = size_of(dtype);
+  for (int64_t i = 0; i < n; ++i) {
+    RP_ASSIGN(const int64_t at, dense_index(indices, i, dims, count));
+    std::memcpy(out.mutable_bytes().data() + static_cast<size_t>(at) * size,
+                values.bytes().data() + static_cast<size_t>(i) * size, size);
+  }
+  return out;
+}
+
+template <typename T>
+Result<HostTensor> named(const T& t, const std::string& name,
+                         const std::shared_ptr<const void>& owner, ExternalData& external) {
+  Result<HostTensor> r = convert(t, owner, external);
+  Status s = r.ok() ? check_bools(*r) : r.status();
+  if (!s.ok()) return s.with_context("tensor " + shown(name));
+  return r;
+}
+
+}  // namespace
+
+Result<DType> dtype_of(int32_t data_type) {
+  if (data_type <= 0 || static_cast<size_t>(data_type) >= kTypes.size()) {
+    return invalid_model("data type " + std::to_string(data_type) + " is unknown");
+  }
+  const TypeRow& row = kTypes[static_cast<size_t>(data_type)];
+  if (row.dtype == DType::Invalid) {
+    return unsupported(
+        "data type " + std::string(row.name) +
+        " is not supported; convert the model to float32, float16, bfloat16 or int8");
+  }
+  return row.dtype;
+}
+
+Result<HostTensor> to_host(const wire::Tensor& t, const std::shared_ptr<const void>& owner,
+                           ExternalData& external) {
+  return named(t, t.name(), owner, external);
+}
+
+Result<HostTensor> to_host(const wire::SparseTensor& t, const std::shared_ptr<const void>& owner,
+                           ExternalData& external) {
+  return named(t, t.values().name(), owner, external);
+}
+
+}  // namespace reprise::onnx
