@@ -16,33 +16,55 @@ namespace reprise::ops {
 
 class ElementContext;  // codegen/ops/element.h
 
-/// Shape and dtype inference of one node.
+/// Contents of tensors up to this many elements are followed as expressions.
+inline constexpr int64_t kMaxElements = 512;
+
+/// Shape and dtype inference of one node. The first error sticks: infer() returns it.
 class InferContext {
  public:
   InferContext(graph::Graph& g, graph::Node& n) : g_(g), n_(n) {}
   graph::Graph& graph() { return g_; }
   graph::Node& node() { return n_; }
+  const AttrMap& attrs() const { return n_.attrs; }
+  /// Version of the attributes; core form counts as the newest.
+  int64_t opset() const;
   size_t input_count() const { return n_.inputs.size(); }
   bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] != graph::kNone; }
   const graph::Value& input(size_t i) const { return g_.value(n_.inputs[i]); }
   const Shape& shape(size_t i) const { return input(i).shape; }
+  DType dtype(size_t i) const { return input(i).dtype; }
+  int64_t rank(size_t i) const { return static_cast<int64_t>(shape(i).size()); }
   /// Contents of an integer input as expressions: constants and shape arithmetic. Nothing when they
   /// depend on data.
   std::optional<std::vector<Expr>> elements(size_t i) const;
   /// Contents when constant integers.
   std::optional<std::vector<int64_t>> constant_ints(size_t i) const;
   void set_output(size_t i, DType dtype, Shape shape);
+  /// Ignored when the count does not fit the output's shape or a value may leave its dtype.
   void set_elements(size_t i, std::vector<Expr> e);
-  /// A new symbol for a dimension that only the run can tell (NonZero, data-dependent Reshape).
-  Expr fresh_symbol(const std::string& hint);
+  /// A new symbol for a dimension that only the run can tell (NonZero, data-dependent Reshape): dim
+  /// `axis` of output `output`. The same dim gets the same symbol when a node is inferred again.
+  Expr fresh_symbol(size_t output, size_t axis, int64_t max = (int64_t{1} << 31) - 1);
+  /// `rank` fresh symbols.
+  Shape fresh_shape(size_t output, size_t rank);
+  /// One dim of two that must be equal: the simpler of the two. Undecided ones become a guard of the
+  /// graph; different constants are InvalidModel.
+  Result<Expr> unify(const Expr& a, const Expr& b, const std::string& what) const;
   /// numpy broadcasting; clashing dims are InvalidModel naming both inputs.
   Result<Shape> broadcast(std::span<const Shape> shapes) const;
+  Result<int64_t> axis(int64_t axis, int64_t rank) const;
+  /// Distinct, non-negative, in the given order.
+  Result<std::vector<int64_t>> axes(std::span<const int64_t> axes, int64_t rank) const;
   /// "node 'conv1' (Conv): " + message
   Status error(Code code, const std::string& message) const;
+  Status invalid(const std::string& message) const { return error(Code::InvalidModel, message); }
+  std::string str(const Shape& s) const { return shape_str(s, g_.symbols); }
+  const Status& status() const { return status_; }
 
  private:
   graph::Graph& g_;
   graph::Node& n_;
+  Status status_;
 };
 
 /// Rewrites one node into simpler ones. Helpers add nodes before it with inferred outputs.
@@ -51,16 +73,22 @@ class Rewriter {
   Rewriter(graph::Graph& g, graph::Node& n) : g_(g), n_(n) {}
   graph::Graph& graph() { return g_; }
   graph::Node& node() { return n_; }
+  const graph::Value& input(size_t i) const { return g_.value(n_.inputs[i]); }
+  bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] != graph::kNone; }
   /// Adds a core-form node and infers it; returns its first output.
   Result<graph::ValueId> emit(std::string op, std::vector<graph::ValueId> inputs,
                               AttrMap attrs = {});
+  /// For core operators whose sizes are their output's shape (Slice, Range).
+  Result<graph::ValueId> emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
+                                     AttrMap attrs, DType dtype, Shape shape);
   graph::ValueId scalar_constant(DType dtype, double value);
   graph::ValueId int_constant(std::vector<int64_t> values);
+  graph::ValueId constant(HostTensor t);
   Result<graph::ValueId> reshape(graph::ValueId v, Shape to);
   Result<graph::ValueId> transpose(graph::ValueId v, std::vector<int64_t> perm);
   /// The node's output i is replaced by v; after all outputs are replaced the driver erases the
-  /// node.
-  void replace(size_t i, graph::ValueId v);
+  /// node. A graph output keeps its id and name.
+  Status replace(size_t i, graph::ValueId v);
 
  private:
   graph::Graph& g_;
@@ -85,15 +113,24 @@ struct OpDef {
   /// already. Returns false when the node is already core.
   Result<bool> (*decompose)(Rewriter&) = nullptr;
   Lowering lowering = Lowering::None;
-  std::optional<kernel::ScalarOp> row;  // Lowering::Scalar
+  std::optional<kernel::ScalarOp> row = std::nullopt;  // Lowering::Scalar
   /// Value of output `output` at ctx.index(). See element.h.
   Status (*element)(ElementContext&) = nullptr;
   int64_t min_opset = 1;  // older attributes than these are refused by name
   /// How often an element() reads each input element on average: >1 forbids inlining a producer
   /// with flops into that input (Pool, Resize). Null: 1.
   double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
+  /// Names of all attributes of all versions and of the core form, separated by spaces.
+  std::string_view attributes = {};
+  int min_inputs = 1;  // the first min_inputs inputs may not be omitted
+  int max_inputs = 1;
+  int max_outputs = 1;
 };
 
+inline constexpr int kVariadic = 1 << 20;
+
+/// Whether the node is in core form, so that `lowering` applies. Others run on the host.
+bool is_core(const graph::Node& n);
 /// Null when unknown: the importer's error then names the operator, its node and what to do.
 const OpDef* find(std::string_view domain, std::string_view op);
 std::vector<const OpDef*> all();

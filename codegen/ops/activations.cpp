@@ -1,0 +1,203 @@
+// Activations with parameters, as formulas over scalar rows. Gelu without approximation is a row.
+#include <cmath>
+#include <limits>
+
+#include "codegen/ops/compose.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = Compose::V;
+
+Result<bool> clip(Rewriter& rw) {
+  Compose c(rw);
+  V v = c.in(0);
+  // Bounds are attributes before opset 11, optional inputs since.
+  if (c.has(1)) {
+    v = c.max(v, c.in(1));
+  } else if (const float* lo = c.attrs().get<float>("min")) {
+    v = c.max(v, static_cast<double>(*lo));
+  }
+  if (c.has(2)) {
+    v = c.min(v, c.in(2));
+  } else if (const float* hi = c.attrs().get<float>("max")) {
+    v = c.min(v, static_cast<double>(*hi));
+  }
+  c.replace(0, v);
+  return c.finish();
+}
+
+Status infer_clip(InferContext& ctx) {
+  RP_TRY(require_same_dtype(ctx));
+  for (size_t i = 1; i < 3; ++i) {
+    if (ctx.has_input(i) && !element_count(ctx.shape(i)).is_const(1)) {
+      return ctx.invalid("input '" + ctx.input(i).name + "' must hold one number, has shape " +
+                         ctx.str(ctx.shape(i)));
+    }
+  }
+  return infer_same(ctx);
+}
+
+Result<bool> hard_sigmoid(Rewriter& rw) {
+  Compose c(rw);
+  const double alpha = c.attrs().get_float("alpha", 0.2F);
+  const double beta = c.attrs().get_float("beta", 0.5F);
+  c.replace(0, c.clip(c.add(c.mul(c.in(0), alpha), beta), 0, 1));
+  return c.finish();
+}
+
+/// x >= 0 ? scale_pos * x : scale_neg * expm1(x / width). Expm1 sees min(x, 0), so that large x
+/// does not overflow into the unused branch.
+V exponential_unit(Compose& c, double scale_pos, double scale_neg, double width) {
+  const V x = c.in(0);
+  const V low = c.min(x, 0.0);
+  const V arg = width == 1 ? low : c.div(low, width);
+  const V negative = c.mul(c.op("Expm1", {arg}), scale_neg);
+  const V positive = scale_pos == 1 ? x : c.mul(x, scale_pos);
+  return c.where(c.op("Less", {x, c.scalar(c.dtype(x), 0)}), negative, positive);
+}
+
+Result<bool> elu(Rewriter& rw) {
+  Compose c(rw);
+  c.replace(0, exponential_unit(c, 1, c.attrs().get_float("alpha", 1.0F), 1));
+  return c.finish();
+}
+
+Result<bool> selu(Rewriter& rw) {
+  Compose c(rw);
+  const double alpha = c.attrs().get_float("alpha", 1.67326319217681884765625F);
+  const double gamma = c.attrs().get_float("gamma", 1.05070102214813232421875F);
+  c.replace(0, exponential_unit(c, gamma, alpha * gamma, 1));
+  return c.finish();
+}
+
+Result<bool> celu(Rewriter& rw) {
+  Compose c(rw);
+  const double alpha = c.attrs().get_float("alpha", 1.0F);
+  c.replace(0, exponential_unit(c, 1, alpha, alpha));
+  return c.finish();
+}
+
+V leaky(Compose& c, V x, V slope) {
+  return c.where(c.op("Less", {x, c.scalar(c.dtype(x), 0)}), c.mul(x, slope), x);
+}
+
+Result<bool> leaky_relu(Rewriter& rw) {
+  Compose c(rw);
+  const double alpha = c.attrs().get_float("alpha", 0.01F);
+  c.replace(0, leaky(c, c.in(0), c.scalar(c.dtype(c.in(0)), alpha)));
+  return c.finish();
+}
+
+Result<bool> prelu(Rewriter& rw) {
+  Compose c(rw);
+  c.replace(0, leaky(c, c.in(0), c.in(1)));
+  return c.finish();
+}
+
+Status infer_prelu(InferContext& ctx) {
+  RP_TRY(require_same_dtype(ctx));
+  const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
+  RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
+  if (both.size() != ctx.shape(0).size()) {
+    return ctx.invalid("slope " + ctx.str(shapes[1]) + " does not broadcast to " +
+                       ctx.str(shapes[0]));
+  }
+  return infer_same(ctx);
+}
+
+Result<bool> thresholded_relu(Rewriter& rw) {
+  Compose c(rw);
+  const V x = c.in(0);
+  const V alpha = c.scalar(c.dtype(x), c.attrs().get_float("alpha", 1.0F));
+  c.replace(0, c.where(c.op("Greater", {x, alpha}), x, c.scalar(c.dtype(x), 0)));
+  return c.finish();
+}
+
+Status infer_gelu(InferContext& ctx) {
+  const std::string kind = ctx.attrs().get_string("approximate", "none");
+  if (kind != "none" && kind != "tanh") {
+    return ctx.error(Code::Unsupported, "approximate = '" + kind + "'; known: none, tanh");
+  }
+  return infer_same_float(ctx);
+}
+
+Result<bool> gelu(Rewriter& rw) {
+  Compose c(rw);
+  if (c.attrs().get_string("approximate", "none") == "none") {
+    rw.node().attrs = {};
+    return mark_core(rw);
+  }
+  c.replace(0, c.op("GeluTanh", {c.in(0)}));
+  return c.finish();
+}
+
+Result<bool> swish(Rewriter& rw) {
+  Compose c(rw);
+  const V x = c.in(0);
+  const double alpha = c.attrs().get_float("alpha", 1.0F);
+  c.replace(0, alpha == 1 ? c.op("Silu", {x}) : c.mul(x, c.op("Sigmoid", {c.mul(x, alpha)})));
+  return c.finish();
+}
+
+Result<bool> shrink(Rewriter& rw) {
+  Compose c(rw);
+  const V x = c.in(0);
+  const DType t = c.dtype(x);
+  const double lambd = c.attrs().get_float("lambd", 0.5F);
+  const double bias = c.attrs().get_float("bias", 0.0F);
+  const V low = c.op("Less", {x, c.scalar(t, -lambd)});
+  const V high = c.op("Greater", {x, c.scalar(t, lambd)});
+  c.replace(0, c.where(low, c.add(x, bias), c.where(high, c.sub(x, bias), c.scalar(t, 0))));
+  return c.finish();
+}
+
+constexpr OpDef activation(std::string_view name, Result<bool> (*decompose)(Rewriter&),
+                           std::string_view attributes, int64_t min_opset = 1) {
+  return {.name = name,
+          .infer = infer_same_float,
+          .decompose = decompose,
+          .min_opset = min_opset,
+          .attributes = attributes};
+}
+
+}  // namespace
+
+std::span<const OpDef> activation_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "Clip",
+       .infer = infer_clip,
+       .decompose = clip,
+       .attributes = "min max",
+       .max_inputs = 3},
+      {.name = "PRelu",
+       .infer = infer_prelu,
+       .decompose = prelu,
+       .min_opset = 7,
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "Gelu",
+       .infer = infer_gelu,
+       .decompose = gelu,
+       .lowering = Lowering::Scalar,
+       .row = kernel::ScalarOp::Gelu,
+       .attributes = "approximate"},
+      {.name = "Shrink",
+       .infer = infer_same,
+       .decompose = shrink,
+       .attributes = "lambd bias"},
+      activation("HardSigmoid", hard_sigmoid, "alpha beta"),
+      activation("Elu", elu, "alpha"),
+      activation("Selu", selu, "alpha gamma"),
+      activation("Celu", celu, "alpha"),
+      activation("LeakyRelu", leaky_relu, "alpha"),
+      activation("ThresholdedRelu", thresholded_relu, "alpha"),
+      activation("Swish", swish, "alpha"),
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,320 @@
+// Arithmetic on two or more inputs with broadcasting.
+#include <cmath>
+#include <limits>
+
+#include "codegen/ops/compose.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using kernel::ScalarOp;
+using V = Compose::V;
+
+std::optional<Expr> modulo(const Expr& a, const Expr& b, bool truncated,
+                           std::span<const Symbol> table) {
+  const Bounds divisor = bounds(b, table);
+  if (divisor.lo <= 0 && divisor.hi >= 0) return std::nullopt;
+  if (!truncated) return Expr::mod(a, b);
+  const auto q = truncated_div(a, b, table);
+  return q ? std::optional(a - *q * b) : std::nullopt;
+}
+
+/// Shape arithmetic of one operator; nothing for those that are none.
+std::optional<Expr> evaluate(const InferContext& ctx, const std::string& op, const Expr& a,
+                             const Expr& b, std::span<const Symbol> table) {
+  if (op == "Add" || op == "Sum") return a + b;
+  if (op == "Sub") return a - b;
+  if (op == "Mul") return a * b;
+  if (op == "Min") return min_of(a, b, table);
+  if (op == "Max") return max_of(a, b, table);
+  if (op == "Div") return truncated_div(a, b, table);
+  if (op == "Mod") return modulo(a, b, ctx.attrs().get_int("fmod", 0) != 0, table);
+  if (op == "Pow") {
+    if (!b.is_const() || b.value() < 0 || b.value() > 4) return std::nullopt;
+    Expr p = 1;
+    for (int64_t i = 0; i < b.value(); ++i) p *= a;
+    return p;
+  }
+  return std::nullopt;
+}
+
+/// Position in a tensor that is broadcast to `out`, for static shapes.
+size_t source_position(size_t linear, const std::vector<int64_t>& out,
+                       const std::vector<int64_t>& in) {
+  size_t at = 0;
+  size_t stride = 1;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const auto n = static_cast<size_t>(out[out.size() - 1 - i]);
+    const auto d = static_cast<size_t>(in[in.size() - 1 - i]);
+    at += d == 1 ? 0 : linear % n * stride;
+    stride *= d;
+    linear /= n;
+  }
+  return at;
+}
+
+void propagate(InferContext& ctx, const Shape& out) {
+  if (!is_static(out) || !is_int(ctx.dtype(0))) return;
+  const Expr count = element_count(out);
+  if (!count.is_const() || count.value() > kMaxElements) return;
+  auto result = ctx.elements(0);
+  std::vector<int64_t> dims = is_static(ctx.shape(0)) ? static_dims(ctx.shape(0)) : dims;
+  for (size_t i = 1; result && i < ctx.input_count(); ++i) {
+    const auto other = ctx.elements(i);
+    if (!other || !is_static(ctx.shape(i))) return;
+    const std::vector<int64_t> to = static_dims(out);
+    const std::vector<int64_t> other_dims = static_dims(ctx.shape(i));
+    std::vector<Expr> next;
+    for (size_t e = 0; e < static_cast<size_t>(count.value()); ++e) {
+      const auto x = evaluate(ctx, ctx.node().op, (*result)[source_position(e, to, dims)],
+                              (*other)[source_position(e, to, other_dims)], ctx.graph().symbols);
+      if (!x) return;
+      next.push_back(*x);
+    }
+    result = std::move(next);
+    dims = to;
+  }
+  if (result) ctx.set_elements(0, std::move(*result));
+}
+
+Status infer_arithmetic(InferContext& ctx) {
+  RP_TRY(require_same_dtype(ctx));
+  if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0))) {
+    return ctx.invalid("inputs are " + std::string(name_of(ctx.dtype(0))) + ", need numbers");
+  }
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < ctx.input_count(); ++i) {
+    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
+    shapes.push_back(ctx.shape(i));
+  }
+  RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
+  ctx.set_output(0, ctx.dtype(0), out);
+  propagate(ctx, out);
+  return {};
+}
+
+Status infer_mod(InferContext& ctx) {
+  if (is_float(ctx.dtype(0)) && ctx.opset() < 1000 && ctx.attrs().get_int("fmod", 0) == 0) {
+    return ctx.invalid("floating-point inputs need fmod = 1");
+  }
+  return infer_arithmetic(ctx);
+}
+
+Status infer_pow(InferContext& ctx) {
+  for (size_t i = 0; i < 2; ++i) {
+    if (!is_float(ctx.dtype(i)) && !is_int(ctx.dtype(i))) {
+      return ctx.invalid("inputs need to be numbers");
+    }
+  }
+  const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
+  RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
+  ctx.set_output(0, ctx.dtype(0), out);
+  if (is_int(ctx.dtype(1))) propagate(ctx, out);
+  return {};
+}
+
+Status infer_bits(InferContext& ctx) {
+  RP_TRY(require_int(ctx, 0));
+  return infer_arithmetic(ctx);
+}
+
+Result<bool> mod(Rewriter& rw) {
+  Compose c(rw);
+  const bool truncated = c.attrs().get_int("fmod", 0) != 0;
+  rw.node().attrs = {};
+  if (!truncated) return mark_core(rw);
+  c.replace(0, c.op(is_float(c.dtype(c.in(0))) ? "Fmod" : "Rem", {c.in(0), c.in(1)}));
+  return c.finish();
+}
+
+/// op(a, op(b, ...)) from the left; the core form has two operands.
+Result<bool> variadic(Rewriter& rw, const char* op) {
+  graph::Node& n = rw.node();
+  if (n.inputs.size() == 2 && n.op == op) return mark_core(rw);
+  Compose c(rw);
+  V acc = c.in(0);
+  for (size_t i = 1; i < n.inputs.size(); ++i) acc = c.op(op, {acc, c.in(i)});
+  if (n.op == "Mean") acc = c.div(acc, static_cast<double>(n.inputs.size()));
+  c.replace(0, acc);
+  return c.finish();
+}
+Result<bool> variadic_min(Rewriter& rw) {
+  return variadic(rw, "Min");
+}
+Result<bool> variadic_max(Rewriter& rw) {
+  return variadic(rw, "Max");
+}
+Result<bool> variadic_sum(Rewriter& rw) {
+  return variadic(rw, "Add");
+}
+
+/// Sums of 16-bit floats may overflow where their mean does not.
+Result<bool> variadic_mean(Rewriter& rw) {
+  Compose c(rw);
+  const DType t = c.dtype(c.in(0));
+  if (wide(t) == t) return variadic(rw, "Add");
+  V acc = c.cast(c.in(0), wide(t));
+  for (size_t i = 1; i < rw.node().inputs.size(); ++i) acc = c.add(acc, c.cast(c.in(i), wide(t)));
+  c.replace(0, c.cast(c.div(acc, static_cast<double>(rw.node().inputs.size())), t));
+  return c.finish();
+}
+
+/// The exponent, when it is one constant number that does not widen the output.
+std::optional<double> constant_exponent(Rewriter& rw) {
+  const graph::Value& y = rw.input(1);
+  if (!y.constant || y.constant->count() != 1 || y.shape.size() > rw.input(0).shape.size()) {
+    return std::nullopt;
+  }
+  const auto v = constant_numbers(y);
+  return v ? std::optional((*v)[0]) : std::nullopt;
+}
+
+/// x^e as products and roots, at least as accurate as the general row. Roots differ from pow at
+/// -infinity and in the sign of zero, so both are set right.
+V special_power(Compose& c, V x, double e) {
+  const DType t = c.dtype(x);
+  if (e == 1) return x;
+  if (e == 2 || e == 3 || e == 4) {
+    const V square = c.mul(x, x);
+    return e == 2 ? square : c.mul(square, e == 3 ? x : square);
+  }
+  if (!is_float(t)) return graph::kNone;
+  if (e == -1) return c.op("Reciprocal", {x});
+  if (e != 0.5 && e != -0.5) return graph::kNone;
+  const double inf = std::numeric_limits<double>::infinity();
+  const V at_infinity = c.op("Equal", {x, c.scalar(t, -inf)});
+  const V root = c.op(e > 0 ? "Sqrt" : "Rsqrt", {c.add(x, 0.0)});
+  return c.where(at_infinity, c.scalar(t, e > 0 ? inf : 0), root);
+}
+
+Result<bool> pow(Rewriter& rw) {
+  Compose c(rw);
+  const V x = c.in(0);
+  const DType t = c.dtype(x);
+  if (const auto e = constant_exponent(rw)) {
+    const V v = special_power(c, x, *e);
+    if (v != graph::kNone || !c.ok()) {
+      c.replace(0, v);
+      return c.finish();
+    }
+  }
+  // Integer powers wrap exactly: no device row does that.
+  if (!is_float(t)) return false;
+  if (c.dtype(c.in(1)) == t) return mark_core(rw);
+  c.replace(0, c.op("Pow", {x, c.cast(c.in(1), t)}));
+  return c.finish();
+}
+
+Result<bool> bit_shift(Rewriter& rw) {
+  Compose c(rw);
+  const bool left = c.attrs().get_string("direction", "") == "LEFT";
+  c.replace(0, c.op(left ? "ShiftLeft" : "ShiftRight", {c.in(0), c.in(1)}));
+  return c.finish();
+}
+
+Status infer_bit_shift(InferContext& ctx) {
+  const std::string d = ctx.attrs().get_string("direction", "");
+  if (d != "LEFT" && d != "RIGHT") return ctx.invalid("direction is '" + d + "'");
+  return infer_bits(ctx);
+}
+
+Result<bool> renamed(Rewriter& rw, const char* op) {
+  Compose c(rw);
+  c.replace(0, c.op(op, rw.node().inputs));
+  return c.finish();
+}
+Result<bool> bitwise_and(Rewriter& rw) {
+  return renamed(rw, "BitAnd");
+}
+Result<bool> bitwise_or(Rewriter& rw) {
+  return renamed(rw, "BitOr");
+}
+Result<bool> bitwise_xor(Rewriter& rw) {
+  return renamed(rw, "BitXor");
+}
+Result<bool> bitwise_not(Rewriter& rw) {
+  return renamed(rw, "BitNot");
+}
+
+constexpr OpDef arithmetic(std::string_view name, ScalarOp row) {
+  return {.name = name,
+          .infer = infer_arithmetic,
+          .decompose = mark_core,
+          .lowering = Lowering::Scalar,
+          .row = row,
+          .min_opset = 7,
+          .min_inputs = 2,
+          .max_inputs = 2};
+}
+
+constexpr OpDef bits(std::string_view name, Result<bool> (*decompose)(Rewriter&), int arity) {
+  return {.name = name,
+          .infer = infer_bits,
+          .decompose = decompose,
+          .min_inputs = arity,
+          .max_inputs = arity};
+}
+
+}  // namespace
+
+std::span<const OpDef> binary_ops() {
+  static constexpr OpDef kOps[] = {
+      arithmetic("Add", ScalarOp::Add),
+      arithmetic("Sub", ScalarOp::Sub),
+      arithmetic("Mul", ScalarOp::Mul),
+      arithmetic("Div", ScalarOp::Div),
+      {.name = "Mod",
+       .infer = infer_mod,
+       .decompose = mod,
+       .lowering = Lowering::Scalar,
+       .row = ScalarOp::Mod,
+       .attributes = "fmod",
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "Pow",
+       .infer = infer_pow,
+       .decompose = pow,
+       .lowering = Lowering::Scalar,
+       .row = ScalarOp::Pow,
+       .min_opset = 7,
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "Min",
+       .infer = infer_arithmetic,
+       .decompose = variadic_min,
+       .lowering = Lowering::Scalar,
+       .row = ScalarOp::Min,
+       .max_inputs = kVariadic},
+      {.name = "Max",
+       .infer = infer_arithmetic,
+       .decompose = variadic_max,
+       .lowering = Lowering::Scalar,
+       .row = ScalarOp::Max,
+       .max_inputs = kVariadic},
+      {.name = "Sum",
+       .infer = infer_arithmetic,
+       .decompose = variadic_sum,
+       .max_inputs = kVariadic},
+      {.name = "Mean",
+       .infer = infer_arithmetic,
+       .decompose = variadic_mean,
+       .max_inputs = kVariadic},
+      {.name = "BitShift",
+       .infer = infer_bit_shift,
+       .decompose = bit_shift,
+       .attributes = "direction",
+       .min_inputs = 2,
+       .max_inputs = 2},
+      bits("BitwiseAnd", bitwise_and, 2),
+      bits("BitwiseOr", bitwise_or, 2),
+      bits("BitwiseXor", bitwise_xor, 2),
+      bits("BitwiseNot", bitwise_not, 1),
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

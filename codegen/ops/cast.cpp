@@ -1,0 +1,115 @@
+// Conversions between element types.
+#include "codegen/ops/element.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+Status infer_cast_to(InferContext& ctx, DType to) {
+  ctx.set_output(0, to, ctx.shape(0));
+  auto e = ctx.elements(0);
+  if (!e || is_float(to)) return {};
+  if (to == DType::Bool && ctx.dtype(0) != DType::Bool) {
+    for (const Expr& x : *e) {
+      if (!x.is_const()) return {};
+    }
+    for (Expr& x : *e) x = Expr(x.is_const(0) ? 0 : 1);
+  }
+  ctx.set_elements(0, std::move(*e));
+  return {};
+}
+
+Status infer_cast(InferContext& ctx) {
+  if (!ctx.attrs().has("to")) return ctx.invalid("attribute 'to' is missing");
+  RP_ASSIGN(const DType to, dtype_attr(ctx, "to", DType::Invalid));
+  if (ctx.attrs().get_int("saturate", 1) == 0) {
+    return ctx.error(Code::Unsupported, "saturate = 0 belongs to float8, which is not supported");
+  }
+  return infer_cast_to(ctx, to);
+}
+
+Status infer_cast_like(InferContext& ctx) {
+  return infer_cast_to(ctx, ctx.dtype(1));
+}
+
+Result<bool> cast(Rewriter& rw) {
+  // Strings have no device form.
+  const DType to = dtype_from_onnx(rw.node().attrs.get_int("to", 0));
+  if (to == DType::String || rw.input(0).dtype == DType::String) return false;
+  rw.node().attrs.erase("saturate");
+  rw.node().attrs.erase("round_mode");
+  return mark_core(rw);
+}
+
+Result<bool> cast_like(Rewriter& rw) {
+  AttrMap a;
+  a.set("to", dtype_to_onnx(rw.input(1).dtype));
+  RP_ASSIGN(const graph::ValueId v, rw.emit("Cast", {rw.node().inputs[0]}, std::move(a)));
+  RP_TRY(rw.replace(0, v));
+  return true;
+}
+
+/// Values that are wider or of another class in memory than in registers: integers narrower than
+/// 32 bits wrap when they are made from integers, as a C cast does.
+Status cast_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const DType to = ctx.graph().value(ctx.node().outputs[0]).dtype;
+  const DType from = ctx.graph().value(ctx.node().inputs[0]).dtype;
+  RP_ASSIGN(kernel::Val v, ctx.input(0, ctx.index()));
+  const kernel::Type target = ctx.compute(to);
+  if (to == DType::Bool) {
+    ctx.set(from == DType::Bool ? v
+                                : b.scalar_op(kernel::ScalarOp::NotEqual,
+                                              {v, b.constant(b.type(v), 0)}));
+    return {};
+  }
+  if (from == DType::Bool) {
+    ctx.set(b.select(v, b.constant(target, 1), b.constant(target, 0)));
+    return {};
+  }
+  const int bits = static_cast<int>(size_of(to)) * 8;
+  if (is_float(from) && is_int(to) && bits < 32) {
+    // Saturates at the bounds of the narrow type; NaN gives 0.
+    const double hi = is_signed_int(to) ? static_cast<double>((1 << (bits - 1)) - 1)
+                                        : static_cast<double>((1 << bits) - 1);
+    const double lo = is_signed_int(to) ? -hi - 1 : 0;
+    const kernel::Val wide = b.convert(v, kernel::Ty::I32);
+    const kernel::Val capped = b.min(b.max(wide, b.i32(static_cast<int64_t>(lo))),
+                                     b.i32(static_cast<int64_t>(hi)));
+    ctx.set(b.convert(capped, target.ty));
+    return {};
+  }
+  if (b.type(v) != target) v = b.convert(v, target.ty);
+  if (is_int(from) && is_int(to) && bits < 32 && size_of(from) >= size_of(to)) {
+    const kernel::Val shift = b.constant(target, 32 - bits);
+    v = b.scalar_op(kernel::ScalarOp::ShiftRight,
+                    {b.scalar_op(kernel::ScalarOp::ShiftLeft, {v, shift}), shift});
+  }
+  ctx.set(v);
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> cast_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "Cast",
+       .infer = infer_cast,
+       .decompose = cast,
+       .lowering = Lowering::Element,
+       .element = cast_element,
+       .min_opset = 6,
+       .attributes = "to saturate round_mode"},
+      {.name = "CastLike",
+       .infer = infer_cast_like,
+       .decompose = cast_like,
+       .attributes = "saturate round_mode",
+       .min_inputs = 2,
+       .max_inputs = 2},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

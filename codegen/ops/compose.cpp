@@ -1,0 +1,136 @@
+#include "codegen/ops/compose.h"
+
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+using graph::kNone;
+using V = Compose::V;
+
+V Compose::take(Result<V> r) {
+  if (r.ok()) return *r;
+  fail(r.status());
+  return kNone;
+}
+
+void Compose::fail(Status s) {
+  if (status_.ok()) status_ = std::move(s);
+}
+
+V Compose::op(const std::string& name, std::vector<V> inputs, AttrMap attrs) {
+  if (!ok()) return kNone;
+  return take(rw_.emit(name, std::move(inputs), std::move(attrs)));
+}
+
+V Compose::scalar(DType t, double value) {
+  return ok() ? rw_.scalar_constant(t, value) : kNone;
+}
+
+V Compose::ints(std::vector<int64_t> values) {
+  return ok() ? rw_.int_constant(std::move(values)) : kNone;
+}
+
+V Compose::cast(V v, DType to) {
+  if (!ok() || dtype(v) == to) return v;
+  AttrMap a;
+  a.set("to", dtype_to_onnx(to));
+  return op("Cast", {v}, std::move(a));
+}
+
+V Compose::reshape(V v, Shape to) {
+  return ok() ? take(rw_.reshape(v, std::move(to))) : kNone;
+}
+
+V Compose::transpose(V v, std::vector<int64_t> perm) {
+  return ok() ? take(rw_.transpose(v, std::move(perm))) : kNone;
+}
+
+V Compose::expand(V v, Shape to) {
+  if (!ok() || shape(v) == to) return v;
+  AttrMap a;
+  a.set("shape", std::vector<Expr>(std::move(to)));
+  return op("Expand", {v}, std::move(a));
+}
+
+V Compose::slice(V v, std::vector<Expr> starts, std::vector<Expr> steps, Shape sizes) {
+  if (!ok()) return kNone;
+  AttrMap a;
+  a.set("starts", std::move(starts));
+  a.set("steps", std::move(steps));
+  return take(rw_.emit_shaped("Slice", {v}, std::move(a), dtype(v), std::move(sizes)));
+}
+
+V Compose::slice_axis(V v, int64_t axis, const Expr& begin, const Expr& size) {
+  if (!ok()) return kNone;
+  Shape sizes = shape(v);
+  const auto a = static_cast<size_t>(axis);
+  if (begin.is_const(0) && sizes[a] == size) return v;
+  std::vector<Expr> starts(sizes.size(), Expr(0));
+  std::vector<Expr> steps(sizes.size(), Expr(1));
+  starts[a] = begin;
+  sizes[a] = size;
+  return slice(v, std::move(starts), std::move(steps), std::move(sizes));
+}
+
+V Compose::concat(std::vector<V> inputs, int64_t axis) {
+  if (inputs.size() == 1) return inputs[0];
+  AttrMap a;
+  a.set("axis", axis);
+  return op("Concat", std::move(inputs), std::move(a));
+}
+
+V Compose::range(const Expr& size) {
+  if (!ok()) return kNone;
+  const V start = scalar(DType::I64, 0);
+  const V delta = scalar(DType::I64, 1);
+  const V limit = expr_value(size, DType::I64);
+  if (!ok()) return kNone;
+  return take(rw_.emit_shaped("Range", {start, limit, delta}, {}, DType::I64, {size}));
+}
+
+V Compose::reduce(const std::string& op_name, V v, std::vector<int64_t> axes) {
+  if (axes.empty()) return v;
+  AttrMap a;
+  a.set("axes", std::move(axes));
+  return op(op_name, {v}, std::move(a));
+}
+
+V Compose::mean(V v, std::vector<int64_t> axes) {
+  if (!ok()) return kNone;
+  Expr count = 1;
+  const Shape s = shape(v);
+  for (int64_t a : axes) count *= s[static_cast<size_t>(a)];
+  const V sum = reduce("ReduceSum", v, std::move(axes));
+  return div(sum, expr_value(count, dtype(v)));
+}
+
+V Compose::expr_value(const Expr& e, DType t) {
+  if (!ok()) return kNone;
+  if (e.is_const()) return scalar(t, static_cast<double>(e.value()));
+  AttrMap a;
+  a.set("elements", std::vector<Expr>{e});
+  a.set("dtype", static_cast<int64_t>(DType::I64));
+  a.set("scalar", int64_t{1});
+  return cast(op("ShapeValue", {}, std::move(a)), t);
+}
+
+V Compose::along_axis(V v, int64_t axis, int64_t rank) {
+  if (!ok()) return kNone;
+  Shape to(static_cast<size_t>(rank), Expr(1));
+  to[static_cast<size_t>(axis)] = element_count(shape(v));
+  return reshape(v, std::move(to));
+}
+
+void Compose::replace(size_t output, V v) {
+  if (!ok()) return;
+  const auto& outputs = node().outputs;
+  if (output >= outputs.size() || outputs[output] == kNone) return;
+  fail(rw_.replace(output, v));
+}
+
+Result<bool> Compose::finish() {
+  if (!ok()) return status_;
+  return true;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,86 @@
+// Writes decompositions as formulas: after the first error every further call does nothing, and
+// finish() returns that error.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/ops/op.h"
+
+namespace reprise::ops {
+
+class Compose {
+ public:
+  using V = graph::ValueId;
+
+  explicit Compose(Rewriter& rw) : rw_(rw) {}
+
+  Rewriter& rewriter() { return rw_; }
+  const graph::Node& node() { return rw_.node(); }
+  const AttrMap& attrs() { return rw_.node().attrs; }
+  int64_t opset() { return rw_.node().opset; }
+  V in(size_t i) { return rw_.node().inputs[i]; }
+  bool has(size_t i) const { return rw_.has_input(i); }
+  /// A copy: references into the graph's values do not survive added nodes.
+  Shape shape(V v) { return v == graph::kNone ? Shape{} : rw_.graph().value(v).shape; }
+  DType dtype(V v) { return v == graph::kNone ? DType::Invalid : rw_.graph().value(v).dtype; }
+
+  V op(const std::string& name, std::vector<V> inputs, AttrMap attrs = {});
+  V scalar(DType t, double value);
+  V ints(std::vector<int64_t> values);
+  V constant(HostTensor t) { return rw_.constant(std::move(t)); }
+  V add(V a, V b) { return op("Add", {a, b}); }
+  V sub(V a, V b) { return op("Sub", {a, b}); }
+  V mul(V a, V b) { return op("Mul", {a, b}); }
+  V div(V a, V b) { return op("Div", {a, b}); }
+  V min(V a, V b) { return op("Min", {a, b}); }
+  V max(V a, V b) { return op("Max", {a, b}); }
+  V where(V c, V a, V b) { return op("Where", {c, a, b}); }
+  /// With a number of a's dtype.
+  V add(V a, double b) { return add(a, scalar(dtype(a), b)); }
+  V sub(V a, double b) { return sub(a, scalar(dtype(a), b)); }
+  V mul(V a, double b) { return mul(a, scalar(dtype(a), b)); }
+  V div(V a, double b) { return div(a, scalar(dtype(a), b)); }
+  V min(V a, double b) { return min(a, scalar(dtype(a), b)); }
+  V max(V a, double b) { return max(a, scalar(dtype(a), b)); }
+  /// No node when the dtype is right already.
+  V cast(V v, DType to);
+  V reshape(V v, Shape to);
+  V transpose(V v, std::vector<int64_t> perm);
+  V expand(V v, Shape to);
+  V slice(V v, std::vector<Expr> starts, std::vector<Expr> steps, Shape sizes);
+  /// Elements [begin, begin + size) of one axis.
+  V slice_axis(V v, int64_t axis, const Expr& begin, const Expr& size);
+  V concat(std::vector<V> inputs, int64_t axis);
+  /// Start, limit and delta as numbers; I64.
+  V range(const Expr& size);
+  /// `op` is ReduceSum, ReduceMax, ...; keeps the dims.
+  V reduce(const std::string& op_name, V v, std::vector<int64_t> axes);
+  /// Sum divided by the count.
+  V mean(V v, std::vector<int64_t> axes);
+  /// A scalar whose value is a shape expression.
+  V expr_value(const Expr& e, DType t);
+  /// A vector along one axis of a tensor of the given rank: [n] -> [1, .., n, .., 1].
+  V along_axis(V v, int64_t axis, int64_t rank);
+  /// max(lo, min(hi, v))
+  V clip(V v, double lo, double hi) { return min(max(v, lo), hi); }
+
+  void fail(Status s);
+  void replace(size_t output, V v);
+  /// True, or the first error.
+  Result<bool> finish();
+  bool ok() const { return status_.ok(); }
+
+ private:
+  V take(Result<V> r);
+  Rewriter& rw_;
+  Status status_;
+};
+
+/// The dtype that sums and exponentials of this dtype are computed in: F32 for 16-bit floats.
+inline DType wide(DType t) {
+  return t == DType::F16 || t == DType::BF16 ? DType::F32 : t;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,32 @@
+// The operator families that registry.cpp joins. Each table has static storage.
+#pragma once
+
+#include <span>
+
+#include "codegen/ops/op.h"
+
+namespace reprise::ops {
+
+std::span<const OpDef> unary_ops();
+std::span<const OpDef> activation_ops();
+std::span<const OpDef> binary_ops();
+std::span<const OpDef> logic_ops();
+std::span<const OpDef> cast_ops();
+std::span<const OpDef> shape_ops();
+std::span<const OpDef> view_ops();
+std::span<const OpDef> generator_ops();
+std::span<const OpDef> slice_ops();
+std::span<const OpDef> gather_ops();
+std::span<const OpDef> pad_tile_ops();
+std::span<const OpDef> reduce_ops();
+std::span<const OpDef> scan_ops();
+std::span<const OpDef> normalization_ops();
+std::span<const OpDef> softmax_ops();
+std::span<const OpDef> matmul_ops();
+std::span<const OpDef> conv_ops();
+std::span<const OpDef> pool_ops();
+std::span<const OpDef> resize_ops();
+std::span<const OpDef> quantize_ops();
+std::span<const OpDef> host_only_ops();
+
+}  // namespace reprise::ops

@@ -1,0 +1,287 @@
+#include <algorithm>
+#include <limits>
+
+#include "codegen/ops/op.h"
+#include "codegen/ops/shape_arith.h"
+
+namespace reprise::ops {
+
+namespace {
+
+constexpr int64_t kNewestOpset = 1000;
+
+template <typename T>
+std::vector<int64_t> widen(const HostTensor& t) {
+  const T* p = t.data<T>();
+  std::vector<int64_t> out;
+  out.reserve(static_cast<size_t>(t.count()));
+  for (int64_t i = 0; i < t.count(); ++i) out.push_back(static_cast<int64_t>(p[i]));
+  return out;
+}
+
+std::optional<std::vector<int64_t>> integers_of(const HostTensor& t) {
+  switch (t.dtype()) {
+    case DType::I8: return widen<int8_t>(t);
+    case DType::U8: return widen<uint8_t>(t);
+    case DType::Bool: return widen<uint8_t>(t);
+    case DType::I16: return widen<int16_t>(t);
+    case DType::U16: return widen<uint16_t>(t);
+    case DType::I32: return widen<int32_t>(t);
+    case DType::U32: return widen<uint32_t>(t);
+    case DType::I64: return widen<int64_t>(t);
+    default: return std::nullopt;
+  }
+}
+
+std::optional<Bounds> range_of(DType t) {
+  switch (t) {
+    case DType::Bool: return Bounds{0, 1};
+    case DType::I8: return Bounds{-128, 127};
+    case DType::U8: return Bounds{0, 255};
+    case DType::I16: return Bounds{-32768, 32767};
+    case DType::U16: return Bounds{0, 65535};
+    case DType::I32:
+      return Bounds{std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case DType::U32: return Bounds{0, std::numeric_limits<uint32_t>::max()};
+    case DType::I64: return Bounds{};
+    default: return std::nullopt;
+  }
+}
+
+/// Whether two dims can be told apart by what is known of the symbols.
+bool clash(const Expr& a, const Expr& b, std::span<const Symbol> table) {
+  return !may_equal(a, b, table);
+}
+
+}  // namespace
+
+int64_t InferContext::opset() const {
+  return n_.opset == 0 ? kNewestOpset : n_.opset;
+}
+
+std::optional<std::vector<Expr>> InferContext::elements(size_t i) const {
+  if (!has_input(i)) return std::nullopt;
+  const graph::Value& v = input(i);
+  if (v.elements) return v.elements;
+  if (!v.constant || v.constant->count() > kMaxElements) return std::nullopt;
+  const auto ints = integers_of(*v.constant);
+  if (!ints) return std::nullopt;
+  return std::vector<Expr>(ints->begin(), ints->end());
+}
+
+std::optional<std::vector<int64_t>> InferContext::constant_ints(size_t i) const {
+  const auto e = elements(i);
+  if (!e) return std::nullopt;
+  std::vector<int64_t> out;
+  for (const Expr& x : *e) {
+    if (!x.is_const()) return std::nullopt;
+    out.push_back(x.value());
+  }
+  return out;
+}
+
+Status InferContext::error(Code code, const std::string& message) const {
+  return {code, "node '" + n_.name + "' (" + n_.op + "): " + message};
+}
+
+void InferContext::set_output(size_t i, DType dtype, Shape shape) {
+  if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
+  graph::Value& v = g_.value(n_.outputs[i]);
+  if (v.dtype != DType::Invalid && v.dtype != dtype) {
+    status_ = invalid("output '" + v.name + "' is declared " + std::string(name_of(v.dtype)) +
+                      ", but the operator gives " + std::string(name_of(dtype)));
+    return;
+  }
+  if (v.has_shape) {
+    bool differ = v.shape.size() != shape.size();
+    for (size_t d = 0; !differ && d < shape.size(); ++d) {
+      differ = clash(v.shape[d], shape[d], g_.symbols);
+    }
+    if (differ) {
+      status_ = invalid("output '" + v.name + "' is declared with shape " + str(v.shape) +
+                        ", but the operator gives " + str(shape));
+      return;
+    }
+  }
+  for (const Expr& d : shape) {
+    if (!d.is_overflow() && bounds(d, g_.symbols).hi >= 0) continue;
+    status_ = invalid("output '" + v.name + "' gets the impossible shape " + str(shape));
+    return;
+  }
+  v.dtype = dtype;
+  v.shape = std::move(shape);
+  v.has_shape = true;
+  v.elements.reset();
+}
+
+void InferContext::set_elements(size_t i, std::vector<Expr> e) {
+  if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
+  graph::Value& v = g_.value(n_.outputs[i]);
+  const auto range = range_of(v.dtype);
+  if (!range || !is_static(v.shape) || static_cast<int64_t>(e.size()) > kMaxElements) return;
+  if (!element_count(v.shape).is_const(static_cast<int64_t>(e.size()))) return;
+  for (const Expr& x : e) {
+    if (x.is_overflow()) return;
+    // A device computes shapes in wrapping integers; expressions do not wrap.
+    const Bounds b = bounds(x, g_.symbols);
+    const bool far = !x.is_const() && (b.lo <= -kFar || b.hi >= kFar);
+    if (v.dtype == DType::I64 ? far : b.lo < range->lo || b.hi > range->hi) return;
+  }
+  v.elements = std::move(e);
+}
+
+Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
+  const graph::ValueId id = n_.outputs[output];
+  for (size_t s = 0; s < g_.symbols.size() && s < g_.symbol_sources.size(); ++s) {
+    const plan::SymbolSource& src = g_.symbol_sources[s];
+    if (src.kind == plan::SymbolSource::Kind::HostOutput && src.index == id &&
+        src.axis == static_cast<int32_t>(axis)) {
+      return Expr::symbol(static_cast<SymbolId>(s));
+    }
+  }
+  Symbol symbol;
+  symbol.name = g_.value(id).name + "_dim" + std::to_string(axis);
+  symbol.max = max;
+  plan::SymbolSource source;
+  source.kind = plan::SymbolSource::Kind::HostOutput;
+  source.index = id;
+  source.axis = static_cast<int32_t>(axis);
+  return Expr::symbol(g_.add_symbol(std::move(symbol), source));
+}
+
+Shape InferContext::fresh_shape(size_t output, size_t rank) {
+  Shape s;
+  for (size_t d = 0; d < rank; ++d) s.push_back(fresh_symbol(output, d));
+  return s;
+}
+
+Result<Expr> InferContext::unify(const Expr& a, const Expr& b, const std::string& what) const {
+  if (a == b) return a;
+  if (clash(a, b, g_.symbols)) {
+    return invalid(what + " differ: " + a.str(g_.symbols) + " and " + b.str(g_.symbols));
+  }
+  const bool known = std::any_of(
+      g_.equal_dims.begin(), g_.equal_dims.end(), [&](const graph::DimGuard& guard) {
+        return (guard.a == a && guard.b == b) || (guard.a == b && guard.b == a);
+      });
+  if (!known) g_.equal_dims.push_back({a, b, n_.name});
+  return simpler(b, a) ? b : a;
+}
+
+Result<Shape> InferContext::broadcast(std::span<const Shape> shapes) const {
+  size_t rank = 0;
+  for (const Shape& s : shapes) rank = std::max(rank, s.size());
+  Shape out(rank, Expr(1));
+  for (const Shape& s : shapes) {
+    const size_t skip = rank - s.size();
+    for (size_t i = 0; i < s.size(); ++i) {
+      Expr& o = out[skip + i];
+      if (s[i].is_const(1) || s[i] == o) continue;
+      if (o.is_const(1)) {
+        o = s[i];
+        continue;
+      }
+      auto merged = unify(o, s[i], "dims");
+      if (!merged.ok()) {
+        std::string all;
+        for (const Shape& each : shapes) all += (all.empty() ? "" : " and ") + str(each);
+        return invalid("shapes " + all + " do not broadcast: " + o.str(g_.symbols) + " against " +
+                       s[i].str(g_.symbols));
+      }
+      o = *merged;
+    }
+  }
+  return out;
+}
+
+Result<int64_t> InferContext::axis(int64_t a, int64_t rank) const {
+  if (a < -rank || a >= rank) {
+    return invalid("axis " + std::to_string(a) + " is out of range for rank " +
+                   std::to_string(rank));
+  }
+  return a < 0 ? a + rank : a;
+}
+
+Result<std::vector<int64_t>> InferContext::axes(std::span<const int64_t> list, int64_t rank) const {
+  std::vector<int64_t> out;
+  for (int64_t a : list) {
+    RP_ASSIGN(const int64_t at, axis(a, rank));
+    if (std::find(out.begin(), out.end(), at) != out.end()) {
+      return invalid("axis " + std::to_string(a) + " is given twice");
+    }
+    out.push_back(at);
+  }
+  return out;
+}
+
+namespace {
+
+bool listed(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(' '), list.size());
+    if (list.substr(0, end) == name) return true;
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return false;
+}
+
+Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph& g,
+                  const graph::Node& n) {
+  if (n.opset != 0 && n.opset < def.min_opset) {
+    return ctx.error(Code::Unsupported,
+                     "opset " + std::to_string(n.opset) + " is older than the oldest supported (" +
+                         std::to_string(def.min_opset) +
+                         "); convert the model with onnx.version_converter");
+  }
+  for (const auto& [name, attr] : n.attrs) {
+    if (listed(def.attributes, name)) continue;
+    return ctx.error(Code::Unsupported, "attribute '" + name + "' is unknown; supported: " +
+                                            (def.attributes.empty()
+                                                 ? std::string("none")
+                                                 : std::string(def.attributes)));
+  }
+  const auto count = static_cast<int>(n.inputs.size());
+  if (count < def.min_inputs || count > def.max_inputs) {
+    return ctx.invalid("has " + std::to_string(count) + " inputs, needs " +
+                       std::to_string(def.min_inputs) +
+                       (def.max_inputs == def.min_inputs ? ""
+                        : def.max_inputs == kVariadic    ? " or more"
+                                                         : " to " + std::to_string(def.max_inputs)));
+  }
+  if (n.outputs.empty() || static_cast<int>(n.outputs.size()) > def.max_outputs) {
+    return ctx.invalid("has " + std::to_string(n.outputs.size()) + " outputs, gives up to " +
+                       std::to_string(def.max_outputs));
+  }
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const graph::ValueId id = n.inputs[i];
+    if (id == graph::kNone) {
+      if (static_cast<int>(i) < def.min_inputs) {
+        return ctx.invalid("input " + std::to_string(i) + " is missing");
+      }
+      continue;
+    }
+    const graph::Value& v = g.value(id);
+    if (!v.has_shape || v.dtype == DType::Invalid) {
+      return ctx.error(Code::Internal, "input '" + v.name + "' has no type yet");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status infer(graph::Graph& g, graph::Node& n) {
+  InferContext ctx(g, n);
+  const OpDef* def = find(n.domain, n.op);
+  if (def == nullptr) {
+    return ctx.error(Code::Unsupported,
+                     "no operator of this name" +
+                         (n.domain.empty() ? std::string() : " in domain '" + n.domain + "'") +
+                         "; see docs/architecture.md for how to add one");
+  }
+  RP_TRY(check_form(ctx, *def, g, n));
+  RP_TRY(def->infer(ctx));
+  return ctx.status();
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,92 @@
+#include <unordered_map>
+
+#include "codegen/ops/families.h"
+
+namespace reprise::ops {
+
+namespace {
+
+Status infer_row(InferContext& ctx);
+
+/// Rows of the scalar table that no ONNX operator is named after: decompositions and passes use
+/// them as core operators.
+std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, const OpDef*>& known) {
+  std::vector<OpDef> out;
+  for (int i = 0; i < kernel::scalar_op_count(); ++i) {
+    const kernel::ScalarRow& r = kernel::row(static_cast<kernel::ScalarOp>(i));
+    if (known.count(r.name) != 0) continue;
+    OpDef def;
+    def.name = r.name;
+    def.infer = infer_row;
+    def.lowering = Lowering::Scalar;
+    def.row = r.op;
+    def.min_inputs = def.max_inputs = r.arity;
+    out.push_back(def);
+  }
+  return out;
+}
+
+struct Registry {
+  std::unordered_map<std::string_view, const OpDef*> by_name;
+  std::vector<OpDef> rows;
+  std::vector<const OpDef*> all;
+
+  Registry() {
+    const std::span<const OpDef> families[] = {
+        unary_ops(),  activation_ops(),    binary_ops(),  logic_ops(),  cast_ops(),
+        shape_ops(),  view_ops(),          generator_ops(), slice_ops(), gather_ops(),
+        pad_tile_ops(), reduce_ops(),      scan_ops(),    normalization_ops(), softmax_ops(),
+        matmul_ops(), conv_ops(),          pool_ops(),    resize_ops(), quantize_ops(),
+        host_only_ops()};
+    for (std::span<const OpDef> family : families) add(family);
+    rows = remaining_rows(by_name);
+    add(rows);
+  }
+
+  void add(std::span<const OpDef> family) {
+    for (const OpDef& def : family) {
+      by_name.emplace(def.name, &def);
+      all.push_back(&def);
+    }
+  }
+};
+
+const Registry& registry() {
+  static const Registry r;
+  return r;
+}
+
+Status infer_row(InferContext& ctx) {
+  const kernel::ScalarRow& r = kernel::row(*find("", ctx.node().op)->row);
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < ctx.input_count(); ++i) {
+    shapes.push_back(ctx.shape(i));
+    if (ctx.dtype(i) != ctx.dtype(0)) {
+      return ctx.invalid("inputs differ in dtype: " + std::string(name_of(ctx.dtype(0))) + " and " +
+                         std::string(name_of(ctx.dtype(i))));
+    }
+  }
+  RP_ASSIGN(Shape out, ctx.broadcast(shapes));
+  ctx.set_output(0, r.result == kernel::ResultKind::Boolean ? DType::Bool : ctx.dtype(0),
+                 std::move(out));
+  return {};
+}
+
+}  // namespace
+
+const OpDef* find(std::string_view domain, std::string_view op) {
+  if (!domain.empty() && domain != "ai.onnx") return nullptr;
+  const auto it = registry().by_name.find(op);
+  return it == registry().by_name.end() ? nullptr : it->second;
+}
+
+std::vector<const OpDef*> all() {
+  return registry().all;
+}
+
+bool is_core(const graph::Node& n) {
+  const OpDef* def = find(n.domain, n.op);
+  return def != nullptr && def->lowering != Lowering::None && n.opset == 0;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,136 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "codegen/ops/op.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+template <typename T>
+HostTensor integer_scalar(DType dtype, double value) {
+  // Converting a double out of range is undefined, and infinity means "the largest".
+  const auto lo = static_cast<double>(std::numeric_limits<T>::min());
+  const auto hi = static_cast<double>(std::numeric_limits<T>::max());
+  T v = 0;
+  if (value >= hi) {
+    v = std::numeric_limits<T>::max();
+  } else if (value <= lo) {
+    v = std::numeric_limits<T>::min();
+  } else if (!std::isnan(value)) {
+    v = static_cast<T>(value);
+  }
+  return HostTensor::from<T>(dtype, {}, {v});
+}
+
+HostTensor scalar_tensor(DType dtype, double value) {
+  switch (dtype) {
+    case DType::Bool: return HostTensor::from<uint8_t>(dtype, {}, {uint8_t{value != 0}});
+    case DType::I8: return integer_scalar<int8_t>(dtype, value);
+    case DType::U8: return integer_scalar<uint8_t>(dtype, value);
+    case DType::I16: return integer_scalar<int16_t>(dtype, value);
+    case DType::U16: return integer_scalar<uint16_t>(dtype, value);
+    case DType::I32: return integer_scalar<int32_t>(dtype, value);
+    case DType::U32: return integer_scalar<uint32_t>(dtype, value);
+    case DType::I64: return integer_scalar<int64_t>(dtype, value);
+    case DType::U64: return integer_scalar<uint64_t>(dtype, value);
+    default: return float_tensor(dtype, {}, {value});
+  }
+}
+
+}  // namespace
+
+Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId> inputs,
+                                      AttrMap attrs) {
+  graph::Node n;
+  n.name = n_.name + "/" + op;
+  n.op = std::move(op);
+  n.inputs = std::move(inputs);
+  n.attrs = std::move(attrs);
+  n.origins = n_.origins;
+  n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
+  n.outputs = {g_.add_unknown(n.name)};
+  graph::Node* added = g_.add_node(std::move(n), &n_);
+  RP_TRY(infer(g_, *added));
+  return added->outputs[0];
+}
+
+Result<graph::ValueId> Rewriter::emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
+                                             AttrMap attrs, DType dtype, Shape shape) {
+  graph::Node n;
+  n.name = n_.name + "/" + op;
+  n.op = std::move(op);
+  n.inputs = std::move(inputs);
+  n.attrs = std::move(attrs);
+  n.origins = n_.origins;
+  n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
+  n.outputs = {g_.add_value(n.name, dtype, std::move(shape))};
+  graph::Node* added = g_.add_node(std::move(n), &n_);
+  RP_TRY(infer(g_, *added));
+  return added->outputs[0];
+}
+
+graph::ValueId Rewriter::constant(HostTensor t) {
+  return g_.add_constant(n_.name + "/constant", std::move(t));
+}
+
+graph::ValueId Rewriter::scalar_constant(DType dtype, double value) {
+  return constant(scalar_tensor(dtype, value));
+}
+
+graph::ValueId Rewriter::int_constant(std::vector<int64_t> values) {
+  const auto n = static_cast<int64_t>(values.size());
+  return constant(HostTensor::from<int64_t>(DType::I64, {n}, values));
+}
+
+Result<graph::ValueId> Rewriter::reshape(graph::ValueId v, Shape to) {
+  const graph::Value& value = g_.value(v);
+  if (value.shape == to) return v;
+  if (value.constant && is_static(to)) {
+    return constant(value.constant->reshaped(static_dims(to)));
+  }
+  AttrMap a;
+  a.set("shape", std::vector<Expr>(std::move(to)));
+  return emit("Reshape", {v}, std::move(a));
+}
+
+Result<graph::ValueId> Rewriter::transpose(graph::ValueId v, std::vector<int64_t> perm) {
+  if (std::is_sorted(perm.begin(), perm.end())) return v;
+  AttrMap a;
+  a.set("perm", std::move(perm));
+  return emit("Transpose", {v}, std::move(a));
+}
+
+Status Rewriter::replace(size_t i, graph::ValueId v) {
+  const graph::ValueId old = n_.outputs[i];
+  if (old == graph::kNone || old == v) return {};
+  if (g_.value(old).dtype != g_.value(v).dtype) {
+    return internal_error("node '" + n_.name + "' (" + n_.op + "): its decomposition gives " +
+                          std::string(name_of(g_.value(v).dtype)) + " instead of " +
+                          std::string(name_of(g_.value(old).dtype)));
+  }
+  graph::Node* producer = g_.value(v).producer;
+  const bool emitted_here = producer != nullptr && producer != &n_ && !g_.is_output(v) &&
+                            g_.value(v).name.rfind(n_.name + "/", 0) == 0;
+  if (!emitted_here && g_.is_output(old)) {
+    AttrMap a;
+    a.set("shape", std::vector<Expr>(g_.value(old).shape));
+    RP_ASSIGN(v, emit("Reshape", {v}, std::move(a)));
+    producer = g_.value(v).producer;
+  } else if (!emitted_here) {
+    g_.replace_uses(old, v);
+    n_.outputs[i] = graph::kNone;
+    return {};
+  }
+  // The new producer takes over the old value, which keeps its id and name.
+  g_.replace_uses(v, old);
+  std::replace(producer->outputs.begin(), producer->outputs.end(), v, old);
+  g_.value(old).producer = producer;
+  g_.value(v).producer = nullptr;
+  n_.outputs[i] = graph::kNone;
+  return {};
+}
+
+}  // namespace reprise::ops

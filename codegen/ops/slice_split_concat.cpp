@@ -1,0 +1,328 @@
+// Parts of tensors and tensors from parts: Slice, Split, Concat.
+#include "codegen/ops/compose.h"
+#include "codegen/ops/element.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = Compose::V;
+
+// --- Slice ---------------------------------------------------------------------------------------
+
+/// One start and step per axis of the input, with the sizes of the result.
+struct SliceForm {
+  std::vector<Expr> starts;
+  std::vector<Expr> steps;
+  Shape sizes;
+};
+
+std::optional<std::vector<Expr>> slice_argument(const InferContext& ctx, const char* attr,
+                                                size_t input) {
+  if (const auto* v = ctx.attrs().get<std::vector<int64_t>>(attr)) return exprs_of(*v);
+  return ctx.elements(input);
+}
+
+/// Nothing when starts, ends, axes or steps depend on data.
+Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
+                                            std::span<const Symbol> table) {
+  const auto starts = slice_argument(ctx, "starts", 1);
+  const auto ends = slice_argument(ctx, "ends", 2);
+  RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 3));
+  const auto steps = ctx.has_input(4) ? ctx.constant_ints(4) : std::optional<std::vector<int64_t>>{};
+  if (!starts || !ends || (ctx.has_input(4) && !steps)) return std::optional<SliceForm>{};
+  const size_t n = starts->size();
+  RP_ASSIGN(const auto axes,
+            ctx.axes(given ? *given : iota(0, static_cast<int64_t>(n)), ctx.rank(0)));
+  if (ends->size() != n || axes.size() != n || (steps && steps->size() != n)) {
+    return ctx.invalid("starts, ends, axes and steps differ in length");
+  }
+  SliceForm f;
+  f.sizes = ctx.shape(0);
+  f.starts.assign(f.sizes.size(), Expr(0));
+  f.steps.assign(f.sizes.size(), Expr(1));
+  for (size_t i = 0; i < n; ++i) {
+    const auto a = static_cast<size_t>(axes[i]);
+    const int64_t step = steps ? (*steps)[i] : 1;
+    if (step == 0) return ctx.invalid("a step is 0");
+    const SliceRange r = slice_range((*starts)[i], (*ends)[i], step, f.sizes[a], table);
+    f.starts[a] = r.start;
+    f.steps[a] = Expr(step);
+    f.sizes[a] = r.size;
+  }
+  return std::optional(std::move(f));
+}
+
+void propagate_slice(InferContext& ctx, const SliceForm& f) {
+  const auto e = ctx.elements(0);
+  const Shape& in = ctx.shape(0);
+  if (!e || !is_static(f.sizes) || !is_static(in)) return;
+  const Expr count = element_count(f.sizes);
+  std::vector<Expr> out;
+  for (int64_t linear = 0; linear < count.value(); ++linear) {
+    auto at = delinearize(Expr(linear), f.sizes);
+    for (size_t d = 0; d < at.size(); ++d) at[d] = f.starts[d] + at[d] * f.steps[d];
+    const Expr from = linearize(at, in);
+    if (!from.is_const() || from.value() < 0 ||
+        from.value() >= static_cast<int64_t>(e->size())) {
+      return;
+    }
+    out.push_back((*e)[static_cast<size_t>(from.value())]);
+  }
+  ctx.set_elements(0, std::move(out));
+}
+
+/// The core form has its sizes in the output's shape.
+Status infer_core_slice(InferContext& ctx) {
+  const graph::Value& out = ctx.graph().value(ctx.node().outputs[0]);
+  const SliceForm f{ctx.attrs().get_exprs("starts"), ctx.attrs().get_exprs("steps"), out.shape};
+  const size_t rank = ctx.shape(0).size();
+  if (!out.has_shape || f.starts.size() != rank || f.steps.size() != rank ||
+      f.sizes.size() != rank) {
+    return ctx.error(Code::Internal, "core form needs starts, steps and an output shape of rank " +
+                                         std::to_string(rank));
+  }
+  ctx.set_output(0, ctx.dtype(0), f.sizes);
+  propagate_slice(ctx, f);
+  return {};
+}
+
+Status infer_slice(InferContext& ctx) {
+  if (ctx.attrs().get<std::vector<Expr>>("starts") != nullptr) return infer_core_slice(ctx);
+  RP_ASSIGN(const auto form, slice_form(ctx, ctx.graph().symbols));
+  if (form) {
+    ctx.set_output(0, ctx.dtype(0), form->sizes);
+    propagate_slice(ctx, *form);
+    return {};
+  }
+  Shape out = ctx.shape(0);
+  RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 3));
+  RP_ASSIGN(const auto axes, ctx.axes(given ? *given : iota(0, ctx.rank(0)), ctx.rank(0)));
+  for (int64_t a : axes) {
+    out[static_cast<size_t>(a)] = ctx.fresh_symbol(0, static_cast<size_t>(a));
+  }
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+Result<bool> slice(Rewriter& rw) {
+  if (rw.node().attrs.get<std::vector<Expr>>("starts") != nullptr) return mark_core(rw);
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const auto form, slice_form(ctx, rw.graph().symbols));
+  if (!form) return false;
+  Compose c(rw);
+  c.replace(0, c.slice(c.in(0), form->starts, form->steps, c.shape(rw.node().outputs[0])));
+  return c.finish();
+}
+
+Status slice_element(ElementContext& ctx) {
+  const auto starts = ctx.node().attrs.get_exprs("starts");
+  const auto steps = ctx.node().attrs.get_exprs("steps");
+  Index index;
+  for (size_t d = 0; d < starts.size(); ++d) {
+    index.push_back(starts[d] + ctx.index()[d] * steps[d]);
+  }
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, index));
+  ctx.set(v);
+  return {};
+}
+
+// --- Split ---------------------------------------------------------------------------------------
+
+/// Sizes of the parts; nothing when they depend on data.
+Result<std::optional<std::vector<Expr>>> split_sizes(const InferContext& ctx, const Expr& dim,
+                                                     size_t outputs, std::span<const Symbol> t) {
+  std::optional<std::vector<Expr>> sizes;
+  if (const auto* v = ctx.attrs().get<std::vector<int64_t>>("split")) sizes = exprs_of(*v);
+  if (ctx.has_input(1)) {
+    sizes = ctx.elements(1);
+    if (!sizes) return sizes;
+  }
+  if (sizes) {
+    if (sizes->size() != outputs) {
+      return ctx.invalid("splits into " + std::to_string(sizes->size()) + " parts, has " +
+                         std::to_string(outputs) + " outputs");
+    }
+    Expr total = 0;
+    for (const Expr& s : *sizes) total += s;
+    RP_ASSIGN([[maybe_unused]] const Expr same,
+              ctx.unify(total, dim, "the sum of the parts and the dim"));
+    return sizes;
+  }
+  const auto n = static_cast<int64_t>(outputs);
+  const int64_t wanted = ctx.attrs().get_int("num_outputs", n);
+  if (wanted != n) return ctx.invalid("num_outputs does not match the node's outputs");
+  sizes.emplace();
+  if (ctx.attrs().has("num_outputs")) {
+    // Since opset 18 the last part may be smaller.
+    const Expr part = Expr::ceildiv(dim, Expr(n));
+    for (int64_t i = 0; i + 1 < n; ++i) {
+      sizes->push_back(min_of(part, max_of(dim - part * Expr(i), 0, t), t));
+    }
+    sizes->push_back(max_of(dim - part * Expr(n - 1), 0, t));
+    return sizes;
+  }
+  const Expr part = Expr::floordiv(dim, Expr(n));
+  RP_ASSIGN([[maybe_unused]] const Expr same,
+            ctx.unify(part * Expr(n), dim, "a multiple of the outputs and the dim"));
+  sizes->assign(outputs, part);
+  return sizes;
+}
+
+Status infer_split(InferContext& ctx) {
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
+  const auto a = static_cast<size_t>(axis);
+  const size_t n = ctx.node().outputs.size();
+  RP_ASSIGN(const auto sizes, split_sizes(ctx, ctx.shape(0)[a], n, ctx.graph().symbols));
+  const auto e = ctx.elements(0);
+  const Shape in = ctx.shape(0);
+  const DType t = ctx.dtype(0);
+  int64_t begin = 0;
+  for (size_t i = 0; i < n; ++i) {
+    Shape out = in;
+    out[a] = sizes ? (*sizes)[i] : ctx.fresh_symbol(i, a);
+    ctx.set_output(i, t, out);
+    const int64_t size = out[a].is_const() ? out[a].value() : -1;
+    if (!e || in.size() != 1 || begin < 0 || size < 0 ||
+        begin + size > static_cast<int64_t>(e->size())) {
+      begin = -1;
+      continue;
+    }
+    ctx.set_elements(i, {e->begin() + begin, e->begin() + begin + size});
+    begin += size;
+  }
+  return {};
+}
+
+Result<bool> split(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  const size_t n = rw.node().outputs.size();
+  const int64_t given = rw.node().attrs.get_int("axis", 0);
+  const int64_t axis = given < 0 ? given + ctx.rank(0) : given;
+  const Expr dim = ctx.shape(0)[static_cast<size_t>(axis)];
+  RP_ASSIGN(const auto sizes, split_sizes(ctx, dim, n, rw.graph().symbols));
+  if (!sizes) return false;
+  Compose c(rw);
+  Expr begin = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (rw.node().outputs[i] != graph::kNone) {
+      c.replace(i, c.slice_axis(c.in(0), axis, begin, (*sizes)[i]));
+    }
+    begin += (*sizes)[i];
+  }
+  return c.finish();
+}
+
+// --- Concat --------------------------------------------------------------------------------------
+
+Status infer_concat(InferContext& ctx) {
+  RP_TRY(require_same_dtype(ctx));
+  RP_TRY(require_rank(ctx, 0, 1));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 1), ctx.rank(0)));
+  Shape out = ctx.shape(0);
+  std::optional<std::vector<Expr>> all;
+  if (out.size() == 1) all = ctx.elements(0);
+  for (size_t i = 1; i < ctx.input_count(); ++i) {
+    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
+    const Shape& s = ctx.shape(i);
+    if (s.size() != out.size()) {
+      return ctx.invalid("inputs '" + ctx.input(0).name + "' " + ctx.str(ctx.shape(0)) + " and '" +
+                         ctx.input(i).name + "' " + ctx.str(s) + " differ in rank");
+    }
+    for (size_t d = 0; d < out.size(); ++d) {
+      if (d == static_cast<size_t>(axis)) {
+        out[d] += s[d];
+        continue;
+      }
+      auto same = ctx.unify(out[d], s[d], "dims");
+      if (!same.ok()) {
+        return ctx.invalid("inputs '" + ctx.input(0).name + "' " + ctx.str(ctx.shape(0)) +
+                           " and '" + ctx.input(i).name + "' " + ctx.str(s) +
+                           " differ in axis " + std::to_string(d));
+      }
+      out[d] = *same;
+    }
+    const auto e = all ? ctx.elements(i) : std::nullopt;
+    if (all && e) {
+      all->insert(all->end(), e->begin(), e->end());
+    } else {
+      all.reset();
+    }
+  }
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  if (all) ctx.set_elements(0, std::move(*all));
+  return {};
+}
+
+Result<bool> concat(Rewriter& rw) {
+  const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
+  const int64_t axis = rw.node().attrs.get_int("axis", 1);
+  rw.node().attrs.set("axis", axis < 0 ? axis + rank : axis);
+  return mark_core(rw);
+}
+
+/// Which input holds the element is found by comparing the position with the parts' ends, last part
+/// first, so that each load is guarded by the parts before it.
+Status concat_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const size_t n = ctx.node().inputs.size();
+  std::vector<Expr> begins{Expr(0)};
+  for (size_t i = 0; i < n; ++i) begins.push_back(begins.back() + ctx.input_shape(i)[axis]);
+  const auto load = [&](size_t i) {
+    Index index = ctx.index();
+    index[axis] = index[axis] - begins[i];
+    return ctx.input(i, index);
+  };
+  const kernel::Val at = ctx.value(ctx.index()[axis]);
+  const DType dtype = ctx.graph().value(ctx.node().outputs[0]).dtype;
+  const kernel::Val zero = b.constant(ctx.compute(dtype), 0);
+  std::optional<kernel::Val> result;
+  for (size_t i = 0; i < n; ++i) {
+    if (ctx.input_shape(i)[axis].is_const(0)) continue;
+    if (n == 1) {
+      RP_ASSIGN(result, load(i));
+      break;
+    }
+    const kernel::Val inside = b.logical_and(b.ge(at, ctx.value(begins[i])),
+                                             b.lt(at, ctx.value(begins[i + 1])));
+    RP_ASSIGN(const kernel::Val v,
+              ctx.guarded(inside, result ? *result : zero, [&] { return load(i); }));
+    result = v;
+  }
+  ctx.set(result ? *result : zero);
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> slice_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "Slice",
+       .infer = infer_slice,
+       .decompose = slice,
+       .lowering = Lowering::View,
+       .element = slice_element,
+       .attributes = "starts ends axes steps",
+       .max_inputs = 5},
+      {.name = "Split",
+       .infer = infer_split,
+       .decompose = split,
+       .attributes = "axis split num_outputs",
+       .max_inputs = 2,
+       .max_outputs = kVariadic},
+      {.name = "Concat",
+       .infer = infer_concat,
+       .decompose = concat,
+       .lowering = Lowering::Element,
+       .element = concat_element,
+       .attributes = "axis",
+       .max_inputs = kVariadic},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,223 @@
+#include "codegen/ops/support.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace reprise::ops {
+
+namespace {
+
+constexpr std::array<std::pair<int64_t, DType>, 14> kOnnxTypes{{{1, DType::F32},
+                                                                {2, DType::U8},
+                                                                {3, DType::I8},
+                                                                {4, DType::U16},
+                                                                {5, DType::I16},
+                                                                {6, DType::I32},
+                                                                {7, DType::I64},
+                                                                {8, DType::String},
+                                                                {9, DType::Bool},
+                                                                {10, DType::F16},
+                                                                {11, DType::F64},
+                                                                {12, DType::U32},
+                                                                {13, DType::U64},
+                                                                {16, DType::BF16}}};
+
+template <typename T>
+std::vector<double> to_double(const HostTensor& t) {
+  const T* p = t.data<T>();
+  std::vector<double> out;
+  out.reserve(static_cast<size_t>(t.count()));
+  for (int64_t i = 0; i < t.count(); ++i) out.push_back(static_cast<double>(p[i]));
+  return out;
+}
+
+template <typename Narrow>
+HostTensor narrow_tensor(DType dtype, std::vector<int64_t> dims, const std::vector<double>& v,
+                         Narrow narrow) {
+  std::vector<uint16_t> bits;
+  bits.reserve(v.size());
+  for (double x : v) bits.push_back(narrow(static_cast<float>(x)));
+  return HostTensor::from<uint16_t>(dtype, std::move(dims), bits);
+}
+
+}  // namespace
+
+DType dtype_from_onnx(int64_t number) {
+  for (const auto& [n, t] : kOnnxTypes) {
+    if (n == number) return t;
+  }
+  return DType::Invalid;
+}
+
+int64_t dtype_to_onnx(DType t) {
+  for (const auto& [n, known] : kOnnxTypes) {
+    if (known == t) return n;
+  }
+  return 0;
+}
+
+Result<DType> dtype_attr(const InferContext& ctx, std::string_view name, DType fallback) {
+  const auto* number = ctx.attrs().get<int64_t>(name);
+  if (number == nullptr) return fallback;
+  const DType t = dtype_from_onnx(*number);
+  if (t == DType::Invalid) {
+    return ctx.error(Code::Unsupported, "attribute '" + std::string(name) + "' = " +
+                                            std::to_string(*number) +
+                                            " names an element type that is not supported");
+  }
+  return t;
+}
+
+Result<bool> mark_core(Rewriter& rw) {
+  rw.node().opset = 0;
+  return false;
+}
+
+Status infer_same(InferContext& ctx) {
+  ctx.set_output(0, ctx.dtype(0), ctx.shape(0));
+  return {};
+}
+
+Status infer_same_float(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  return infer_same(ctx);
+}
+
+Status require_float(const InferContext& ctx, size_t i) {
+  if (is_float(ctx.dtype(i))) return {};
+  return ctx.invalid("input " + std::to_string(i) + " '" + ctx.input(i).name + "' is " +
+                     std::string(name_of(ctx.dtype(i))) + ", needs a floating-point type");
+}
+
+Status require_int(const InferContext& ctx, size_t i) {
+  if (is_int(ctx.dtype(i))) return {};
+  return ctx.invalid("input " + std::to_string(i) + " '" + ctx.input(i).name + "' is " +
+                     std::string(name_of(ctx.dtype(i))) + ", needs an integer type");
+}
+
+Status require_rank(const InferContext& ctx, size_t i, int64_t min_rank) {
+  if (ctx.rank(i) >= min_rank) return {};
+  return ctx.invalid("input " + std::to_string(i) + " '" + ctx.input(i).name + "' has shape " +
+                     ctx.str(ctx.shape(i)) + ", needs at least rank " + std::to_string(min_rank));
+}
+
+Status require_same_dtype(const InferContext& ctx) {
+  for (size_t i = 1; i < ctx.input_count(); ++i) {
+    if (!ctx.has_input(i) || ctx.dtype(i) == ctx.dtype(0)) continue;
+    return ctx.invalid("inputs '" + ctx.input(0).name + "' and '" + ctx.input(i).name +
+                       "' differ in dtype: " + std::string(name_of(ctx.dtype(0))) + " and " +
+                       std::string(name_of(ctx.dtype(i))));
+  }
+  return {};
+}
+
+Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContext& ctx,
+                                                               const char* attr, size_t input) {
+  if (const auto* v = ctx.attrs().get<std::vector<int64_t>>(attr)) return std::optional(*v);
+  if (!ctx.has_input(input)) return std::optional<std::vector<int64_t>>{};
+  auto v = ctx.constant_ints(input);
+  if (!v) {
+    return ctx.error(Code::Unsupported, "input '" + ctx.input(input).name + "' (" + attr +
+                                            ") must be constant");
+  }
+  return v;
+}
+
+std::optional<std::vector<int64_t>> ints_attr_or_input(Rewriter& rw, const char* attr,
+                                                       size_t input) {
+  const InferContext ctx(rw.graph(), rw.node());
+  auto r = ints_attr_or_input(ctx, attr, input);
+  return r.ok() ? *r : std::nullopt;
+}
+
+std::vector<int64_t> iota(int64_t begin, int64_t end) {
+  std::vector<int64_t> v;
+  for (int64_t i = begin; i < end; ++i) v.push_back(i);
+  return v;
+}
+
+Shape shape_of(const std::vector<int64_t>& dims) {
+  return Shape(dims.begin(), dims.end());
+}
+
+std::vector<Expr> exprs_of(const std::vector<int64_t>& v) {
+  return std::vector<Expr>(v.begin(), v.end());
+}
+
+Expr product(const Shape& s, size_t begin, size_t end) {
+  Expr p = 1;
+  for (size_t i = begin; i < end; ++i) p *= s[i];
+  return p;
+}
+
+Expr linearize(const std::vector<Expr>& index, const Shape& shape) {
+  Expr linear = 0;
+  for (size_t i = 0; i < shape.size(); ++i) linear = linear * shape[i] + index[i];
+  return linear;
+}
+
+std::vector<Expr> delinearize(const Expr& linear, const Shape& shape) {
+  std::vector<Expr> index(shape.size(), Expr(0));
+  Expr stride = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    // Dims of size 1 hold index 0; the outermost dim needs no remainder.
+    if (shape[i].is_const(1)) continue;
+    const Expr q = stride.is_const(1) ? linear : Expr::floordiv(linear, stride);
+    const bool outermost =
+        std::all_of(shape.begin(), shape.begin() + static_cast<std::ptrdiff_t>(i),
+                    [](const Expr& d) { return d.is_const(1); });
+    index[i] = outermost ? q : Expr::mod(q, shape[i]);
+    stride *= shape[i];
+  }
+  return index;
+}
+
+std::vector<Expr> broadcast_index(const std::vector<Expr>& index, const Shape& from) {
+  std::vector<Expr> out(from.size(), Expr(0));
+  const size_t skip = index.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (!from[i].is_const(1)) out[i] = index[skip + i];
+  }
+  return out;
+}
+
+std::optional<std::vector<double>> constant_numbers(const graph::Value& v) {
+  if (!v.constant) return std::nullopt;
+  const HostTensor& t = *v.constant;
+  std::vector<double> out;
+  switch (t.dtype()) {
+    case DType::F32: return to_double<float>(t);
+    case DType::F64: return to_double<double>(t);
+    case DType::I8: return to_double<int8_t>(t);
+    case DType::U8:
+    case DType::Bool: return to_double<uint8_t>(t);
+    case DType::I16: return to_double<int16_t>(t);
+    case DType::U16: return to_double<uint16_t>(t);
+    case DType::I32: return to_double<int32_t>(t);
+    case DType::U32: return to_double<uint32_t>(t);
+    case DType::I64: return to_double<int64_t>(t);
+    case DType::U64: return to_double<uint64_t>(t);
+    case DType::F16:
+      for (int64_t i = 0; i < t.count(); ++i) out.push_back(f16_to_float(t.data<uint16_t>()[i]));
+      return out;
+    case DType::BF16:
+      for (int64_t i = 0; i < t.count(); ++i) out.push_back(bf16_to_float(t.data<uint16_t>()[i]));
+      return out;
+    case DType::String:
+    case DType::Invalid: return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+HostTensor float_tensor(DType dtype, std::vector<int64_t> dims, const std::vector<double>& v) {
+  switch (dtype) {
+    case DType::F64: return HostTensor::from<double>(dtype, std::move(dims), v);
+    case DType::F16: return narrow_tensor(dtype, std::move(dims), v, float_to_f16);
+    case DType::BF16: return narrow_tensor(dtype, std::move(dims), v, float_to_bf16);
+    default:
+      return HostTensor::from<float>(DType::F32, std::move(dims),
+                                     std::vector<float>(v.begin(), v.end()));
+  }
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,89 @@
+// Elementwise functions of one input that are one row of the scalar table.
+#include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using kernel::ScalarOp;
+
+Status infer_float(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  return infer_same(ctx);
+}
+
+Status infer_number(InferContext& ctx) {
+  if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0))) {
+    return ctx.invalid("input '" + ctx.input(0).name + "' is " +
+                       std::string(name_of(ctx.dtype(0))) + ", needs numbers");
+  }
+  RP_TRY(infer_same(ctx));
+  auto e = ctx.elements(0);
+  if (!e) return {};
+  const auto& table = ctx.graph().symbols;
+  for (Expr& x : *e) {
+    if (ctx.node().op == "Neg") x = Expr(0) - x;
+    if (ctx.node().op == "Abs") x = max_of(x, Expr(0) - x, table);
+    if (ctx.node().op == "Sign") x = less_than(0, x, table) - less_than(x, 0, table);
+    if (ctx.node().op == "Relu") x = max_of(x, 0, table);
+  }
+  ctx.set_elements(0, std::move(*e));
+  return {};
+}
+
+constexpr OpDef float_row(std::string_view name, ScalarOp row) {
+  return {.name = name,
+          .infer = infer_float,
+          .decompose = mark_core,
+          .lowering = Lowering::Scalar,
+          .row = row};
+}
+
+constexpr OpDef number_row(std::string_view name, ScalarOp row) {
+  return {.name = name,
+          .infer = infer_number,
+          .decompose = mark_core,
+          .lowering = Lowering::Scalar,
+          .row = row};
+}
+
+}  // namespace
+
+std::span<const OpDef> unary_ops() {
+  static constexpr OpDef kOps[] = {
+      number_row("Abs", ScalarOp::Abs),
+      number_row("Neg", ScalarOp::Neg),
+      number_row("Sign", ScalarOp::Sign),
+      number_row("Relu", ScalarOp::Relu),
+      float_row("Reciprocal", ScalarOp::Reciprocal),
+      float_row("Floor", ScalarOp::Floor),
+      float_row("Ceil", ScalarOp::Ceil),
+      float_row("Round", ScalarOp::Round),
+      float_row("Sqrt", ScalarOp::Sqrt),
+      float_row("Exp", ScalarOp::Exp),
+      float_row("Log", ScalarOp::Log),
+      float_row("Sin", ScalarOp::Sin),
+      float_row("Cos", ScalarOp::Cos),
+      float_row("Tan", ScalarOp::Tan),
+      float_row("Asin", ScalarOp::Asin),
+      float_row("Acos", ScalarOp::Acos),
+      float_row("Atan", ScalarOp::Atan),
+      float_row("Sinh", ScalarOp::Sinh),
+      float_row("Cosh", ScalarOp::Cosh),
+      float_row("Tanh", ScalarOp::Tanh),
+      float_row("Asinh", ScalarOp::Asinh),
+      float_row("Acosh", ScalarOp::Acosh),
+      float_row("Atanh", ScalarOp::Atanh),
+      float_row("Erf", ScalarOp::Erf),
+      float_row("Sigmoid", ScalarOp::Sigmoid),
+      float_row("Softplus", ScalarOp::Softplus),
+      float_row("Softsign", ScalarOp::Softsign),
+      float_row("HardSwish", ScalarOp::HardSwish),
+      float_row("Mish", ScalarOp::Mish),
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops
