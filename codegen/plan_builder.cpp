@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <tuple>
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
@@ -56,6 +57,28 @@ class Buffers {
     return add(v, plan::BufferKind::Weight, static_cast<int32_t>(p_.weights.size()) - 1);
   }
 
+  /// A constant in the packed form that a kernel reads.
+  plan::BufferId packed(ValueId v, const lower::PackedOperand& form) {
+    const auto key = std::make_tuple(v, form.batch, form.k, form.n, form.tile_n, form.transposed);
+    if (auto it = packed_.find(key); it != packed_.end()) return it->second;
+    const graph::Value& value = g_.value(v);
+    plan::Weight w;
+    w.name = value.name;
+    w.segment = weights_.add(*value.constant);
+    w.packing = plan::Weight::Packing::Tiles;
+    w.batch = form.batch;
+    w.k = form.k;
+    w.n = form.n;
+    w.tile_n = form.tile_n;
+    w.transposed = form.transposed;
+    p_.weights.push_back(std::move(w));
+    const auto id = static_cast<plan::BufferId>(p_.buffers.size());
+    p_.buffers.push_back({value.name, plan::BufferKind::Weight,
+                          static_cast<int32_t>(p_.weights.size()) - 1, value.dtype, value.shape});
+    packed_.emplace(key, id);
+    return id;
+  }
+
   /// Memory of one launch, shaped as v.
   plan::BufferId scratch(ValueId v) {
     const graph::Value& value = g_.value(v);
@@ -88,10 +111,10 @@ class Buffers {
   plan::Plan& p_;
   WeightStore& weights_;
   std::map<ValueId, plan::BufferId> by_value_;
+  std::map<std::tuple<ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId> packed_;
 };
 
-plan::HostCall host_call(const Graph& g, const Node& n, Buffers& buffers, std::string reason) {
-  (void)g;
+plan::HostCall host_call(const Node& n, Buffers& buffers, std::string reason) {
   plan::HostCall call;
   call.op = n.op;
   call.node = n.name;
@@ -178,7 +201,7 @@ std::vector<std::string> origins_of(const lower::Group& group) {
   return out;
 }
 
-Result<plan::Launch> make_launch(const Graph& g, const lower::Group& group, lower::Lowered lowered,
+Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lowered,
                                  Buffers& buffers, KernelTable& kernels, LowerTimes& times) {
   plan::Launch launch;
   launch.group = lowered.kernel.name;
@@ -187,10 +210,18 @@ Result<plan::Launch> make_launch(const Graph& g, const lower::Group& group, lowe
   launch.scalars = lowered.scalars;
   launch.nodes = origins_of(group);
   for (const lower::LoweredBuffer& b : lowered.buffers) {
-    launch.buffers.push_back(b.scratch ? buffers.scratch(b.value) : buffers.of(b.value));
+    const bool packed = std::any_of(
+        lowered.packed.begin(), lowered.packed.end(),
+        [&](const auto& p) { return static_cast<size_t>(p.buffer) == launch.buffers.size(); });
+    launch.buffers.push_back(packed      ? -1
+                             : b.scratch ? buffers.scratch(b.value)
+                                         : buffers.of(b.value));
     launch.writes.push_back(b.writes);
   }
-  (void)g;
+  for (const lower::PackedOperand& p : lowered.packed) {
+    const auto i = static_cast<size_t>(p.buffer);
+    launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
+  }
   RP_ASSIGN(launch.kernel, kernels.add(std::move(lowered.kernel), times));
   return launch;
 }
@@ -234,7 +265,7 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
   for (const auto& n : g.nodes()) {
     RP_TRY(require_host_kernel(*n));
     plan::Step step;
-    step.what = host_call(g, *n, buffers, "reference");
+    step.what = host_call(*n, buffers, "reference");
     p.steps.push_back(std::move(step));
   }
   plan::compute_hazards(p);
@@ -251,14 +282,14 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
     plan::Step step;
     if (group.kind == lower::GroupKind::Host) {
       RP_TRY(require_host_kernel(*group.nodes[0]));
-      step.what = host_call(g, *group.nodes[0], buffers, group.host_reason);
+      step.what = host_call(*group.nodes[0], buffers, group.host_reason);
     } else {
       const auto start = std::chrono::steady_clock::now();
       auto lowered = lower::lower(g, group, target);
       times.lower_ms += ms_since(start);
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
-      RP_ASSIGN(auto launch, make_launch(g, group, std::move(*lowered), buffers, kernels, times));
+      RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, times));
       step.what = std::move(launch);
     }
     p.steps.push_back(std::move(step));

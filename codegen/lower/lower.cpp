@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/lower/contraction.h"
+
 namespace reprise::lower {
 
 using kernel::Builder;

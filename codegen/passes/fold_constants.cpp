@@ -1,3 +1,4 @@
+#include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
 #include "runtime/host/host_kernels.h"
 
@@ -8,7 +9,19 @@ namespace {
 // A folded constant larger than this would bloat the package more than recomputing it costs.
 constexpr int64_t kMaxElements = int64_t{1} << 24;
 
+// Views of large weights stay views: a second copy of the data would only make the package larger,
+// and kernels read through them or pack through them at load.
+constexpr int64_t kMaxView = int64_t{1} << 12;
+
+bool is_large_view(const graph::Graph& g, const graph::Node& n) {
+  const ops::OpDef* def = ops::find(n.domain, n.op);
+  if (def == nullptr || def->lowering != ops::Lowering::View || n.inputs.empty()) return false;
+  return n.inputs[0] != graph::kNone && g.value(n.inputs[0]).constant &&
+         g.value(n.inputs[0]).constant->count() > kMaxView;
+}
+
 bool foldable(const graph::Graph& g, const graph::Node& n) {
+  if (is_large_view(g, n)) return false;
   if (!n.subgraphs.empty() || n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" ||
       n.op == "Multinomial") {
     return false;
