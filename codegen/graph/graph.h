@@ -42,8 +42,8 @@ struct Node {
   std::vector<ValueId> outputs;
   AttrMap attrs;
   std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // If, Loop, Scan
-  std::string origin_op;  // operator of the model's node that a decomposition came from ("Softmax");
-                          // empty: `op`. Names kernels
+  std::string origin_op;  // operator of the model's node that a decomposition came from
+                          // ("Softmax"); empty: `op`. Names kernels
   std::vector<std::string>
       origins;  // names of the model's nodes that this node stands for; never empty
 };

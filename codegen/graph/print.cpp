@@ -48,12 +48,19 @@ class Printer {
     using Kind = plan::SymbolSource::Kind;
     const Symbol& s = g.symbols[i];
     const auto source = i < g.symbol_sources.size() ? g.symbol_sources[i] : plan::SymbolSource{};
-    const char* kind = source.kind == Kind::InputDim     ? "input"
-                       : source.kind == Kind::HostOutput ? "host"
-                                                         : "element";
     out_ += "symbol " + s.name + " in " + std::to_string(s.min) + ".." + std::to_string(s.max) +
-            " divisor " + std::to_string(s.divisor) + " from " + kind + " " +
-            std::to_string(source.index) + " axis " + std::to_string(source.axis) + "\n";
+            " divisor " + std::to_string(s.divisor) + " from ";
+    if (source.kind == Kind::InputDim) {
+      out_ += "input " + std::to_string(source.index);
+    } else {
+      // Values that are gone, or that live in a body, have no name here.
+      const bool live = source.index >= 0 &&
+                        static_cast<size_t>(source.index) < g.values().size() &&
+                        g.value(source.index).producer;
+      out_ += source.kind == Kind::HostOutput ? "host " : "element ";
+      out_ += live ? text::name(g.value(source.index).name) : "_";
+    }
+    out_ += " axis " + std::to_string(source.axis) + "\n";
   }
 
   void body(const Graph& g, const std::string& indent) {
@@ -191,7 +198,8 @@ class Printer {
     if (!n.subgraphs.empty()) {
       out_ += " {\n";
       for (const auto& [label, sub] : n.subgraphs) {
-        out_ += indent + "  " + text::name(label) + " {\n";
+        out_ += indent + "  " + text::name(label);
+        out_ += (sub->name.empty() ? "" : " " + text::quoted(sub->name)) + " {\n";
         body(*sub, indent + "    ");
         out_ += indent + "  }\n";
       }

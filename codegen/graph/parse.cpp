@@ -1,0 +1,495 @@
+// Reads the text that codegen/graph/text.md describes.
+#include <charconv>
+#include <map>
+#include <utility>
+
+#include "codegen/graph/cursor.h"
+#include "codegen/graph/graph.h"
+#include "codegen/graph/text.h"
+#include "codegen/ops/op.h"
+
+namespace reprise::graph {
+
+namespace {
+
+constexpr int kMaxDepth = 32;  // bodies in bodies
+
+class Parser {
+ public:
+  Parser(std::string_view s, const ConstantPool* pool) : in_(s), pool_(pool) {}
+
+  Result<std::unique_ptr<Graph>> run() {
+    auto g = std::make_unique<Graph>();
+    g_ = g.get();
+    if (in_.take_word("graph")) {
+      RP_ASSIGN(g->name, in_.name());
+    }
+    while (!in_.at_end()) RP_TRY(statement());
+    RP_TRY(resolve_sources());
+    return g;
+  }
+
+ private:
+  Status statement() {
+    if (in_.take_word("symbol")) return symbol();
+    if (in_.take_word("guard")) return guard();
+    if (in_.take_word("input")) return input();
+    if (in_.take_word("capture")) return capture();
+    if (in_.take_word("const")) return constant();
+    if (in_.take_word("output")) return output();
+    return node();
+  }
+
+  // symbol batch in 0..8 divisor 1 from input 0 axis 0
+  Status symbol() {
+    using Kind = plan::SymbolSource::Kind;
+    Symbol s;
+    plan::SymbolSource source;
+    RP_ASSIGN(s.name, in_.name());
+    std::string value;
+    if (in_.take_word("in")) {
+      RP_ASSIGN(s.min, in_.integer());
+      RP_TRY(in_.expect(".."));
+      RP_ASSIGN(s.max, in_.integer());
+    }
+    if (in_.take_word("divisor")) {
+      RP_ASSIGN(s.divisor, in_.integer());
+    }
+    if (in_.take_word("from")) {
+      if (in_.take_word("input")) {
+        RP_ASSIGN(const int64_t index, in_.integer());
+        source.index = static_cast<int32_t>(index);
+      } else {
+        source.kind = in_.take_word("element") ? Kind::HostElement : Kind::HostOutput;
+        source.index = kNone;
+        if (source.kind == Kind::HostOutput && !in_.take_word("host")) {
+          return in_.error("expected input, host or element");
+        }
+        if (!in_.take_word("_")) {
+          RP_ASSIGN(value, in_.name());
+        }
+      }
+      if (!in_.take_word("axis")) return in_.error("expected 'axis'");
+      RP_ASSIGN(const int64_t axis, in_.integer());
+      source.axis = static_cast<int32_t>(axis);
+    }
+    const std::string wanted = s.name;
+    const SymbolId id = g_->add_symbol(std::move(s), source);
+    if (g_->symbols[static_cast<size_t>(id)].name != wanted) {
+      return in_.error("symbol " + wanted + " is declared twice or is no identifier");
+    }
+    if (!value.empty()) sources_.emplace_back(id, value);
+    return {};
+  }
+
+  Status resolve_sources() {
+    for (const auto& [id, name] : sources_) {
+      auto it = values_.find(name);
+      if (it == values_.end()) return invalid_model("a symbol comes from unknown value " + name);
+      g_->symbol_sources[static_cast<size_t>(id)].index = it->second;
+    }
+    return {};
+  }
+
+  Result<Expr> expr(const std::string& s) {
+    Result<Expr> e = Expr::parse(s, g_->symbols);
+    if (!e.ok()) return in_.error(e.status().message());
+    return e;
+  }
+
+  Result<std::vector<Expr>> exprs(char close) {
+    RP_ASSIGN(const std::vector<std::string> items, in_.items(close));
+    std::vector<Expr> out;
+    for (const std::string& item : items) {
+      RP_ASSIGN(Expr e, expr(item));
+      out.push_back(std::move(e));
+    }
+    return out;
+  }
+
+  // guard a == b by "node"
+  Status guard() {
+    DimGuard d;
+    RP_ASSIGN(d.a, expr(in_.until_word(" == ")));
+    RP_TRY(in_.expect("=="));
+    RP_ASSIGN(d.b, expr(in_.until_word(" by ")));
+    if (in_.take_word("by")) {
+      RP_ASSIGN(d.node, in_.quoted());
+    }
+    g_->equal_dims.push_back(std::move(d));
+    return {};
+  }
+
+  Status define(const std::string& name, ValueId v) {
+    if (!values_.emplace(name, v).second) return in_.error("value " + name + " is defined twice");
+    return {};
+  }
+
+  struct Type {
+    DType dtype = DType::Invalid;
+    bool has_shape = false;
+    Shape shape;
+    std::optional<std::vector<Expr>> elements;
+  };
+
+  Result<DType> dtype() {
+    const std::string_view word = in_.peek_word();
+    const std::optional<DType> t = dtype_from_name(word);
+    if (!t) return in_.error("'" + std::string(word) + "' is no dtype");
+    in_.take_word(word);
+    return *t;
+  }
+
+  /// float32[batch,4]{...}; a dim of an input that is a new name declares a symbol.
+  Result<Type> type(int32_t input_index) {
+    Type t;
+    if (!in_.take("?")) {
+      RP_ASSIGN(t.dtype, dtype());
+    }
+    RP_TRY(in_.expect("["));
+    if (in_.take("*")) {
+      RP_TRY(in_.expect("]"));
+    } else {
+      RP_ASSIGN(const std::vector<std::string> dims, in_.items(']'));
+      t.has_shape = true;
+      for (size_t axis = 0; axis < dims.size(); ++axis) {
+        if (input_index >= 0) declare(dims[axis], input_index, static_cast<int32_t>(axis));
+        RP_ASSIGN(Expr e, expr(dims[axis]));
+        t.shape.push_back(std::move(e));
+      }
+    }
+    if (in_.take("{")) {
+      RP_ASSIGN(t.elements, exprs('}'));
+    }
+    return t;
+  }
+
+  void declare(const std::string& name, int32_t input_index, int32_t axis) {
+    const bool identifier =
+        name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
+            std::string::npos &&
+        !(name[0] >= '0' && name[0] <= '9');
+    if (!identifier || Expr::parse(name, g_->symbols).ok()) return;
+    Symbol s;
+    s.name = name;
+    g_->add_symbol(std::move(s), {plan::SymbolSource::Kind::InputDim, input_index, axis});
+  }
+
+  void set_type(ValueId v, Type t) {
+    Value& value = g_->value(v);
+    value.dtype = t.dtype;
+    value.has_shape = t.has_shape;
+    value.shape = std::move(t.shape);
+    value.elements = std::move(t.elements);
+  }
+
+  Result<ValueId> typed_value(int32_t input_index) {
+    RP_ASSIGN(const std::string name, in_.name());
+    RP_TRY(in_.expect(":"));
+    RP_ASSIGN(Type t, type(input_index));
+    const ValueId v = g_->add_unknown(name);
+    set_type(v, std::move(t));
+    RP_TRY(define(name, v));
+    return v;
+  }
+
+  Status input() {
+    do {
+      const bool top = depth_ == 0;
+      RP_ASSIGN(const ValueId v, typed_value(top ? static_cast<int32_t>(g_->inputs.size()) : -1));
+      g_->inputs.push_back(v);
+    } while (in_.take(","));
+    return {};
+  }
+
+  Status capture() {
+    if (in_.take_word("_")) {
+      g_->captures.push_back(kNone);
+      return {};
+    }
+    RP_ASSIGN(const ValueId v, typed_value(-1));
+    g_->captures.push_back(v);
+    return {};
+  }
+
+  /// float32[2]{1, 2} or float32[1000]#0123456789abcdef
+  Result<HostTensor> tensor() {
+    RP_ASSIGN(const DType t, dtype());
+    RP_TRY(in_.expect("["));
+    RP_ASSIGN(const std::vector<std::string> items, in_.items(']'));
+    std::vector<int64_t> dims;
+    for (const std::string& item : items) {
+      RP_ASSIGN(const Expr e, expr(item));
+      if (!e.is_const()) return in_.error("dimension " + item + " of a constant is no number");
+      dims.push_back(e.value());
+    }
+    if (!in_.take("#")) {
+      RP_TRY(in_.expect("{"));
+      RP_ASSIGN(const std::vector<std::string> contents, in_.items('}'));
+      Result<HostTensor> r = text::read_contents(t, std::move(dims), contents);
+      if (!r.ok()) return in_.error(r.status().message());
+      return r;
+    }
+    const std::string word(in_.peek_word());
+    in_.take_word(word);
+    uint64_t hash = 0;
+    auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), hash, 16);
+    if (code != std::errc() || end != word.data() + word.size()) {
+      return in_.error("'" + word + "' is no hash");
+    }
+    auto it = pool_ ? pool_->tensors.find(hash) : decltype(pool_->tensors.find(hash)){};
+    if (!pool_ || it == pool_->tensors.end()) {
+      return in_.error("constant #" + word + " is not in the pool");
+    }
+    if (it->second.dtype() != t || it->second.dims() != dims) {
+      return in_.error("constant #" + word + " is " +
+                       describe(it->second.dtype(), it->second.dims()));
+    }
+    return it->second;
+  }
+
+  Status constant() {
+    RP_ASSIGN(const std::string name, in_.name());
+    RP_TRY(in_.expect(":"));
+    RP_ASSIGN(HostTensor t, tensor());
+    const ValueId v = g_->add_constant(name, std::move(t));
+    if (!in_.line_ends() && in_.take_word("weight")) {
+      RP_ASSIGN(const int64_t weight, in_.integer());
+      g_->value(v).weight = static_cast<int32_t>(weight);
+    }
+    return define(name, v);
+  }
+
+  Status output() {
+    do {
+      RP_ASSIGN(const ValueId v, use());
+      std::string name = v == kNone ? "" : g_->value(v).name;
+      if (!in_.line_ends() && in_.take_word("as")) {
+        RP_ASSIGN(name, in_.name());
+      }
+      g_->outputs.push_back(v);
+      g_->output_names.push_back(std::move(name));
+    } while (in_.take(","));
+    return {};
+  }
+
+  Result<ValueId> use() {
+    if (in_.take_word("_")) return kNone;
+    RP_ASSIGN(const std::string name, in_.name());
+    auto it = values_.find(name);
+    if (it == values_.end()) return in_.error("value " + name + " is not defined");
+    return it->second;
+  }
+
+  /// y or y: float32[4]
+  Result<ValueId> result() {
+    if (in_.take_word("_")) return kNone;
+    RP_ASSIGN(const std::string name, in_.name());
+    const ValueId v = g_->add_unknown(name);
+    RP_TRY(define(name, v));
+    if (!in_.take(":")) {
+      infer_ = true;
+      return v;
+    }
+    RP_ASSIGN(Type t, type(-1));
+    set_type(v, std::move(t));
+    return v;
+  }
+
+  Status node() {
+    Node n;
+    infer_ = false;
+    const bool many = in_.take("(");
+    if (!many || !in_.take(")")) {
+      do {
+        RP_ASSIGN(const ValueId v, result());
+        n.outputs.push_back(v);
+      } while (many && in_.take(","));
+      if (many) RP_TRY(in_.expect(")"));
+    }
+    const bool infer = infer_;
+    RP_TRY(in_.expect("="));
+    RP_ASSIGN(n.op, in_.name());
+    if (in_.take("::")) {
+      n.domain = std::move(n.op);
+      RP_ASSIGN(n.op, in_.name());
+    }
+    if (in_.take("<")) RP_TRY(attributes(n.attrs));
+    RP_TRY(in_.expect("("));
+    if (!in_.take(")")) {
+      do {
+        RP_ASSIGN(const ValueId v, use());
+        n.inputs.push_back(v);
+      } while (in_.take(","));
+      RP_TRY(in_.expect(")"));
+    }
+    RP_TRY(tail(n));
+    Node* added = g_->add_node(std::move(n));
+    if (!infer) return {};
+    const Status s = ops::infer(*g_, *added);
+    return s.ok() ? s : in_.error(s.message());
+  }
+
+  // @13 "name" from "a", "b" { bodies }
+  Status tail(Node& n) {
+    if (in_.take("@")) {
+      RP_ASSIGN(n.opset, in_.integer());
+    }
+    // A name or 'from' on the next line begins the next statement.
+    if (!in_.line_ends() && in_.next_is_quote()) {
+      RP_ASSIGN(n.name, in_.quoted());
+    }
+    if (!in_.line_ends() && in_.take_word("from")) {
+      do {
+        RP_ASSIGN(std::string origin, in_.quoted());
+        n.origins.push_back(std::move(origin));
+      } while (in_.take(","));
+    }
+    if (in_.line_ends() || !in_.take("{")) return {};
+    while (!in_.take("}")) {
+      RP_ASSIGN(std::string label, in_.name());
+      std::string name;
+      if (in_.next_is_quote()) {
+        RP_ASSIGN(name, in_.quoted());
+      }
+      RP_TRY(in_.expect("{"));
+      RP_ASSIGN(std::shared_ptr<Graph> sub, body());
+      sub->name = std::move(name);
+      n.subgraphs.emplace_back(std::move(label), std::move(sub));
+    }
+    return {};
+  }
+
+  Result<std::shared_ptr<Graph>> body() {
+    if (++depth_ > kMaxDepth) return in_.error("bodies are nested too deep");
+    auto sub = std::make_shared<Graph>();
+    sub->symbols = g_->symbols;
+    sub->symbol_sources = g_->symbol_sources;
+    for (auto& source : sub->symbol_sources) {
+      if (source.kind != plan::SymbolSource::Kind::InputDim) source.index = kNone;
+    }
+    Graph* outer = std::exchange(g_, sub.get());
+    std::map<std::string, ValueId> outer_values = std::exchange(values_, {});
+    while (!in_.take("}")) {
+      if (in_.at_end()) return in_.error("a body does not end");
+      RP_TRY(statement());
+    }
+    g_ = outer;
+    for (size_t i = g_->symbols.size(); i < sub->symbols.size(); ++i) {
+      g_->symbols.push_back(sub->symbols[i]);
+      g_->symbol_sources.push_back(sub->symbol_sources[i]);
+      g_->symbol_sources.back().index = kNone;
+    }
+    values_ = std::move(outer_values);
+    --depth_;
+    return sub;
+  }
+
+  Status attributes(AttrMap& attrs) {
+    do {
+      RP_ASSIGN(std::string key, in_.name());
+      RP_TRY(in_.expect("="));
+      if (attrs.has(key)) return in_.error("attribute " + key + " is given twice");
+      RP_ASSIGN(Attr value, attribute());
+      attrs.set(std::move(key), std::move(value));
+    } while (in_.take(","));
+    return in_.expect(">");
+  }
+
+  Result<Attr> attribute() {
+    if (in_.next_is_quote()) {
+      RP_ASSIGN(std::string s, in_.quoted());
+      return Attr(std::move(s));
+    }
+    if (in_.take("(")) {
+      RP_ASSIGN(std::vector<Expr> list, exprs(')'));
+      return Attr(std::move(list));
+    }
+    if (in_.take("[")) return list();
+    const std::string word(in_.peek_word());
+    if (word == "floats" || word == "strings") {
+      in_.take_word(word);
+      RP_TRY(in_.expect("["));
+      RP_TRY(in_.expect("]"));
+      return word == "floats" ? Attr(std::vector<float>{}) : Attr(std::vector<std::string>{});
+    }
+    if (dtype_from_name(word)) {
+      RP_ASSIGN(HostTensor t, tensor());
+      return Attr(std::move(t));
+    }
+    std::string number;
+    RP_TRY(number_text(number));
+    return number_attr(number);
+  }
+
+  /// Exponents may be signed ("1e+10"), and '+' is no word character.
+  Status number_text(std::string& out) {
+    out = std::string(in_.peek_word());
+    in_.take_word(out);
+    if (!out.empty() && out.back() == 'e' && in_.take("+")) {
+      const std::string exponent(in_.peek_word());
+      in_.take_word(exponent);
+      out += exponent;
+    }
+    return out.empty() ? in_.error("expected an attribute's value") : Status();
+  }
+
+  static bool is_real(const std::string& s) { return s.find_first_of(".en") != std::string::npos; }
+
+  Result<Attr> number_attr(const std::string& s) {
+    if (is_real(s)) {
+      RP_ASSIGN(const float v, real(s));
+      return Attr(v);
+    }
+    RP_ASSIGN(const int64_t v, integer(s));
+    return Attr(v);
+  }
+
+  Result<float> real(const std::string& s) {
+    const Result<HostTensor> t = text::read_contents(DType::F32, {}, {s});
+    if (!t.ok()) return in_.error(t.status().message());
+    return t->data<float>()[0];
+  }
+
+  Result<int64_t> integer(const std::string& s) {
+    const Result<HostTensor> t = text::read_contents(DType::I64, {}, {s});
+    if (!t.ok()) return in_.error(t.status().message());
+    return t->data<int64_t>()[0];
+  }
+
+  /// [1, 2], [1.0, 2.0] or ["a", "b"]; the first item tells.
+  Result<Attr> list() {
+    const bool strings = in_.next_is_quote();
+    RP_ASSIGN(std::vector<std::string> items, in_.items(']'));
+    if (strings) return Attr(std::move(items));
+    std::vector<float> reals;
+    std::vector<int64_t> ints;
+    const bool is_reals = !items.empty() && is_real(items[0]);
+    for (const std::string& item : items) {
+      if (is_reals) {
+        RP_ASSIGN(const float v, real(item));
+        reals.push_back(v);
+      } else {
+        RP_ASSIGN(const int64_t v, integer(item));
+        ints.push_back(v);
+      }
+    }
+    return is_reals ? Attr(std::move(reals)) : Attr(std::move(ints));
+  }
+
+  text::Cursor in_;
+  const ConstantPool* pool_;
+  Graph* g_ = nullptr;
+  std::map<std::string, ValueId> values_;
+  std::vector<std::pair<SymbolId, std::string>> sources_;
+  bool infer_ = false;  // the node being read has an output without a type
+  int depth_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Graph>> parse(std::string_view text, const ConstantPool* pool) {
+  return Parser(text, pool).run();
+}
+
+}  // namespace reprise::graph

@@ -1,0 +1,189 @@
+// Invariants of the graph IR. A failure is a bug of the pass that ran last.
+#include <algorithm>
+
+#include "codegen/graph/graph.h"
+#include "codegen/ops/op.h"
+
+namespace reprise::graph {
+
+namespace {
+
+class Verifier {
+ public:
+  Verifier(const Graph& g, bool core) : g_(g), core_(core), defined_(g.values().size()) {}
+
+  Status run() {
+    RP_TRY(tables());
+    for (ValueId v : g_.captures) {
+      if (v != kNone) RP_TRY(input(v));
+    }
+    for (ValueId v : g_.inputs) RP_TRY(input(v));
+    for (size_t i = 0; i < defined_.size(); ++i) {
+      if (!value(static_cast<ValueId>(i)).constant) continue;
+      RP_TRY(constant(static_cast<ValueId>(i)));
+      defined_[i] = true;
+    }
+    for (const auto& n : g_.nodes()) RP_TRY(node(*n).with_context(text(*n)));
+    return outputs();
+  }
+
+ private:
+  const Value& value(ValueId v) const { return g_.value(v); }
+  std::string name(ValueId v) const { return "'" + value(v).name + "'"; }
+  static std::string text(const Node& n) { return "node '" + n.name + "' (" + n.op + ")"; }
+  bool in_range(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < g_.values().size(); }
+
+  Status tables() const {
+    if (g_.symbol_sources.size() != g_.symbols.size()) {
+      return internal_error(std::to_string(g_.symbols.size()) + " symbols have " +
+                            std::to_string(g_.symbol_sources.size()) + " sources");
+    }
+    if (!g_.output_names.empty() && g_.output_names.size() != g_.outputs.size()) {
+      return internal_error(std::to_string(g_.outputs.size()) + " outputs have " +
+                            std::to_string(g_.output_names.size()) + " names");
+    }
+    for (const DimGuard& d : g_.equal_dims) {
+      RP_TRY(symbols(d.a, "a guard"));
+      RP_TRY(symbols(d.b, "a guard"));
+    }
+    return {};
+  }
+
+  Status symbols(const Expr& e, const std::string& where) const {
+    std::vector<SymbolId> used;
+    e.collect_symbols(used);
+    for (SymbolId s : used) {
+      if (s < 0 || static_cast<size_t>(s) >= g_.symbols.size()) {
+        return internal_error(where + " uses symbol " + std::to_string(s) + " of " +
+                              std::to_string(g_.symbols.size()));
+      }
+    }
+    return {};
+  }
+
+  Status typed(ValueId v) const {
+    const Value& x = value(v);
+    if (x.dtype == DType::Invalid || !x.has_shape) {
+      return internal_error("value " + name(v) + " has no dtype or shape");
+    }
+    for (const Expr& d : x.shape) {
+      RP_TRY(symbols(d, "the shape of " + name(v)));
+      if (d.is_const() && d.value() < 0) {
+        return internal_error("value " + name(v) + " has a negative dimension");
+      }
+    }
+    if (!x.elements) return {};
+    for (const Expr& e : *x.elements) RP_TRY(symbols(e, "the elements of " + name(v)));
+    if (x.shape.size() > 1 ||
+        !element_count(x.shape).is_const(static_cast<int64_t>(x.elements->size()))) {
+      return internal_error("value " + name(v) + " has " + std::to_string(x.elements->size()) +
+                            " elements, which its shape does not");
+    }
+    return {};
+  }
+
+  Status define(ValueId v, const std::string& by) {
+    if (!in_range(v)) return internal_error("no value " + std::to_string(v));
+    if (defined_[static_cast<size_t>(v)]) {
+      return internal_error("value " + name(v) + " is defined twice, again by " + by);
+    }
+    defined_[static_cast<size_t>(v)] = true;
+    return typed(v);
+  }
+
+  Status input(ValueId v) {
+    RP_TRY(define(v, "the graph's inputs"));
+    if (!value(v).producer && !value(v).constant) return {};
+    return internal_error("input " + name(v) + " is also a constant or a node's output");
+  }
+
+  Status constant(ValueId v) const {
+    const Value& x = value(v);
+    if (defined_[static_cast<size_t>(v)] || x.producer) {
+      return internal_error("constant " + name(v) + " is also an input or a node's output");
+    }
+    RP_TRY(typed(v));
+    const HostTensor& t = *x.constant;
+    if (t.dtype() != x.dtype || !is_static(x.shape) || static_dims(x.shape) != t.dims()) {
+      return internal_error("constant " + name(v) + " holds " + describe(t.dtype(), t.dims()) +
+                            ", which is not its type");
+    }
+    return {};
+  }
+
+  Status node(const Node& n) {
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId v = n.inputs[i];
+      if (v == kNone) continue;
+      if (!in_range(v)) return internal_error("no value " + std::to_string(v));
+      if (!defined_[static_cast<size_t>(v)]) {
+        return internal_error("input " + name(v) + " is not defined before it");
+      }
+    }
+    if (n.outputs.empty()) return internal_error("has no outputs");
+    if (n.origins.empty()) return internal_error("has no origins");
+    for (ValueId v : n.outputs) {
+      if (v == kNone) continue;
+      RP_TRY(define(v, text(n)));
+      if (value(v).producer != &n) {
+        return internal_error("value " + name(v) + " has another producer");
+      }
+    }
+    for (const auto& [key, attr] : n.attrs) {
+      const auto* list = std::get_if<std::vector<Expr>>(&attr);
+      if (!list) continue;
+      for (const Expr& e : *list) RP_TRY(symbols(e, "attribute '" + key + "'"));
+    }
+    RP_TRY(bodies(n));
+    return registered(n);
+  }
+
+  Status bodies(const Node& n) const {
+    for (const auto& [label, body] : n.subgraphs) {
+      if (!body) return internal_error("body '" + label + "' is missing");
+      if (body->captures.size() > n.inputs.size()) {
+        return internal_error("body '" + label + "' captures more than the node's inputs");
+      }
+      if (body->symbols.size() > g_.symbols.size()) {
+        return internal_error("body '" + label + "' has symbols that its parent lacks");
+      }
+      RP_TRY(Verifier(*body, core_).run().with_context("body '" + label + "'"));
+    }
+    return {};
+  }
+
+  Status registered(const Node& n) const {
+    const ops::OpDef* def = ops::find(n.domain, n.op);
+    if (!def || !n.subgraphs.empty()) return {};
+    const auto inputs = static_cast<int>(n.inputs.size());
+    if (inputs < def->min_inputs || inputs > def->max_inputs) {
+      return internal_error("has " + std::to_string(inputs) + " inputs");
+    }
+    if (static_cast<int>(n.outputs.size()) > def->max_outputs) {
+      return internal_error("has " + std::to_string(n.outputs.size()) + " outputs");
+    }
+    return {};
+  }
+
+  Status outputs() const {
+    for (ValueId v : g_.outputs) {
+      if (!in_range(v)) return internal_error("no value " + std::to_string(v) + " for an output");
+      if (!defined_[static_cast<size_t>(v)]) {
+        return internal_error("output " + name(v) + " is not defined");
+      }
+    }
+    return {};
+  }
+
+  const Graph& g_;
+  const bool core_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace
+
+Status verify(const Graph& g, bool core) {
+  return Verifier(g, core).run();
+}
+
+}  // namespace reprise::graph
