@@ -1,0 +1,60 @@
+#include "runtime/device_facts.h"
+
+#include <string_view>
+
+namespace reprise {
+namespace {
+
+std::string_view name_of(Api api) {
+  switch (api) {
+    case Api::Host:
+      return "the host";
+    case Api::Vulkan:
+      return "Vulkan";
+    case Api::Cuda:
+      return "CUDA";
+  }
+  return "an unknown API";
+}
+
+std::string too_small(const std::string& what, uint64_t needed, uint64_t found) {
+  return "needs " + what + " of at least " + std::to_string(needed) + ", the device has " +
+         std::to_string(found);
+}
+
+}  // namespace
+
+std::string Predicate::mismatch(const DeviceFacts& facts) const {
+  if (api != facts.api) {
+    return "is for " + std::string(name_of(api)) + ", the device is driven through " +
+           std::string(name_of(facts.api));
+  }
+  if (cpu_type && facts.kind != DeviceKind::Cpu) return "is tuned for CPU-type devices";
+  const struct {
+    bool needed, present;
+    const char* name;
+  } features[] = {
+      {needs_int64, facts.int64, "64-bit integers"},
+      {needs_float16, facts.float16, "fp16 arithmetic"},
+      {needs_storage8, facts.storage8, "8-bit storage"},
+      {needs_storage16, facts.storage16, "16-bit storage"},
+      {needs_subgroup_arithmetic, facts.subgroup_arithmetic, "subgroup arithmetic"},
+      {needs_subgroup_shuffle, facts.subgroup_shuffle, "subgroup shuffles"},
+  };
+  for (const auto& f : features) {
+    if (f.needed && !f.present) return std::string("needs ") + f.name;
+  }
+  if (subgroup_size != 0 && subgroup_size != facts.subgroup_size) {
+    return "needs subgroups of " + std::to_string(subgroup_size) + ", the device has " +
+           std::to_string(facts.subgroup_size);
+  }
+  if (workgroup_invocations > facts.max_workgroup_invocations) {
+    return too_small("workgroups", workgroup_invocations, facts.max_workgroup_invocations);
+  }
+  if (shared_bytes > facts.max_shared_bytes) {
+    return too_small("shared memory (bytes)", shared_bytes, facts.max_shared_bytes);
+  }
+  return {};
+}
+
+}  // namespace reprise

@@ -1,0 +1,54 @@
+// What a step reads and writes: the one definition that hazards and the verifier share.
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/plan/plan.h"
+
+namespace reprise::plan {
+
+/// Resources are buffers (by id) and, after them, symbols whose value a host call gives: the call
+/// writes the symbol, steps whose sizes use it read it.
+struct Accesses {
+  std::vector<uint32_t> reads, writes;  // sorted, unique
+};
+
+class AccessTable {
+ public:
+  /// Ids in the plan must be in range.
+  explicit AccessTable(const Plan& p);
+  Accesses of(const Step& step) const;
+  size_t resource_count() const { return plan_.buffers.size() + symbols_.size(); }
+
+ private:
+  const Plan& plan_;
+  std::unordered_map<SymbolId, uint32_t> symbols_;  // data-dependent ones, to their resource
+  std::unordered_map<SymbolId, const Step*> producer_;
+};
+
+/// Calls f(earlier, later) for each pair of steps, in list order, that may not be swapped and has
+/// no conflicting access between: reads after writes, writes after reads, writes after writes.
+template <typename F>
+void for_each_hazard(const std::vector<Accesses>& accesses, size_t resources, F&& f) {
+  constexpr uint32_t kNoStep = ~uint32_t{0};
+  std::vector<uint32_t> writer(resources, kNoStep);
+  std::vector<std::vector<uint32_t>> readers(resources);  // since the last write
+  for (uint32_t s = 0; s < accesses.size(); ++s) {
+    for (const uint32_t r : accesses[s].reads) {
+      if (writer[r] != kNoStep) f(writer[r], s);
+    }
+    for (const uint32_t r : accesses[s].writes) {
+      if (writer[r] != kNoStep) f(writer[r], s);
+      for (const uint32_t reader : readers[r]) f(reader, s);
+      readers[r].clear();
+      writer[r] = s;
+    }
+    for (const uint32_t r : accesses[s].reads) {
+      if (writer[r] != s) readers[r].push_back(s);
+    }
+  }
+}
+
+}  // namespace reprise::plan

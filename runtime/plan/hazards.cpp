@@ -1,0 +1,158 @@
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "runtime/plan/accesses.h"
+
+namespace reprise::plan {
+namespace {
+
+void sort_unique(std::vector<uint32_t>& v) {
+  std::sort(v.begin(), v.end());
+  v.erase(std::unique(v.begin(), v.end()), v.end());
+}
+
+void collect(const Shape& shape, std::vector<SymbolId>& out) {
+  for (const Expr& e : shape) e.collect_symbols(out);
+}
+
+void collect(const Launch& launch, std::vector<SymbolId>& out) {
+  for (const Expr& e : launch.grid) e.collect_symbols(out);
+  collect(launch.scalars, out);
+}
+
+void collect(const HostCall& call, std::vector<SymbolId>& out) {
+  for (const auto& [name, value] : call.attrs) {
+    if (const auto* shape = std::get_if<Shape>(&value)) collect(*shape, out);
+  }
+}
+
+template <typename F>
+void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
+  if (const auto* launch = std::get_if<Launch>(&step.what)) {
+    for (size_t i = 0; i < launch->buffers.size(); ++i) f(launch->buffers[i], launch->writes[i]);
+    return;
+  }
+  const auto& call = std::get<HostCall>(step.what);
+  for (const BufferId b : call.inputs) {
+    if (b >= 0) f(b, false);
+  }
+  for (const BufferId b : call.outputs) {
+    if (b >= 0) f(b, true);
+  }
+}
+
+/// Predecessors without those that another predecessor already waits for. `ancestors` holds one
+/// bit per pair of steps, in list order.
+class Reducer {
+ public:
+  explicit Reducer(size_t steps) : words_((steps + 63) / 64), bits_(words_ * steps) {}
+
+  std::vector<uint32_t> reduce(uint32_t step, std::vector<uint32_t> predecessors) {
+    sort_unique(predecessors);
+    std::vector<uint32_t> kept;
+    uint64_t* row = &bits_[words_ * step];
+    // Later ones first: an earlier step can be an ancestor of a later one, never the reverse.
+    for (auto it = predecessors.rbegin(); it != predecessors.rend(); ++it) {
+      if (row[*it / 64] >> (*it % 64) & 1) continue;
+      kept.push_back(*it);
+      const uint64_t* other = &bits_[words_ * *it];
+      for (size_t w = 0; w < words_; ++w) row[w] |= other[w];
+      row[*it / 64] |= uint64_t{1} << (*it % 64);
+    }
+    std::reverse(kept.begin(), kept.end());
+    return kept;
+  }
+
+ private:
+  size_t words_;
+  std::vector<uint64_t> bits_;
+};
+
+void sort_by_level(Plan& p) {
+  std::vector<uint32_t> order(p.steps.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](uint32_t a, uint32_t b) { return p.steps[a].level < p.steps[b].level; });
+  std::vector<uint32_t> position(order.size());
+  std::vector<Step> sorted;
+  sorted.reserve(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    position[order[i]] = i;
+    sorted.push_back(std::move(p.steps[order[i]]));
+  }
+  for (Step& step : sorted) {
+    for (uint32_t& a : step.after) a = position[a];
+    std::sort(step.after.begin(), step.after.end());
+  }
+  p.steps = std::move(sorted);
+}
+
+}  // namespace
+
+AccessTable::AccessTable(const Plan& p) : plan_(p) {
+  std::set<SymbolId> known;
+  for (const Buffer& b : p.buffers) {
+    if (b.kind != BufferKind::Input) continue;
+    for (const Expr& dim : b.shape) {
+      if (const auto id = dim.as_symbol()) known.insert(*id);
+    }
+  }
+  for (const Step& step : p.steps) {
+    const auto* call = std::get_if<HostCall>(&step.what);
+    if (!call) continue;
+    for (const BufferId b : call->outputs) {
+      if (b < 0) continue;
+      for (const Expr& dim : p.buffers[static_cast<size_t>(b)].shape) {
+        const auto id = dim.as_symbol();
+        if (!id || !known.insert(*id).second) continue;
+        symbols_.emplace(*id, static_cast<uint32_t>(p.buffers.size() + symbols_.size()));
+        producer_.emplace(*id, &step);
+      }
+    }
+  }
+}
+
+Accesses AccessTable::of(const Step& step) const {
+  Accesses a;
+  std::vector<SymbolId> used;
+  for_each_buffer(step, [&](BufferId b, bool writes) {
+    (writes ? a.writes : a.reads).push_back(static_cast<uint32_t>(b));
+    if (!symbols_.empty()) collect(plan_.buffers[static_cast<size_t>(b)].shape, used);
+  });
+  if (!symbols_.empty()) {
+    std::visit([&used](const auto& what) { collect(what, used); }, step.what);
+    for (const SymbolId id : used) {
+      const auto it = symbols_.find(id);
+      if (it == symbols_.end()) continue;
+      const bool produces = producer_.at(id) == &step;
+      (produces ? a.writes : a.reads).push_back(it->second);
+    }
+  }
+  sort_unique(a.reads);
+  sort_unique(a.writes);
+  return a;
+}
+
+void compute_hazards(Plan& p) {
+  const AccessTable table(p);
+  std::vector<Accesses> accesses;
+  accesses.reserve(p.steps.size());
+  for (const Step& step : p.steps) accesses.push_back(table.of(step));
+  std::vector<std::vector<uint32_t>> predecessors(p.steps.size());
+  for_each_hazard(accesses, table.resource_count(), [&](uint32_t earlier, uint32_t later) {
+    predecessors[later].push_back(earlier);
+  });
+  Reducer reducer(p.steps.size());
+  for (uint32_t s = 0; s < p.steps.size(); ++s) {
+    Step& step = p.steps[s];
+    step.after = reducer.reduce(s, std::move(predecessors[s]));
+    step.level = 0;
+    for (const uint32_t a : step.after) {
+      step.level = std::max(step.level, p.steps[a].level + 1);
+    }
+  }
+  sort_by_level(p);
+}
+
+}  // namespace reprise::plan

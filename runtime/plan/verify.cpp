@@ -1,0 +1,379 @@
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "runtime/plan/accesses.h"
+
+namespace reprise::plan {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 40;
+
+Status bad(const std::string& where, const std::string& what) {
+  return invalid_model(where + ": " + what);
+}
+
+std::string number(int64_t v) {
+  return std::to_string(v);
+}
+
+bool in_range(int64_t index, size_t size) {
+  return index >= 0 && index < static_cast<int64_t>(size);
+}
+
+bool valid(DType t) {
+  return t > DType::Invalid && t <= DType::String;
+}
+
+Status check_expr(const Expr& e, const Interface& io, const std::string& where) {
+  if (e.is_overflow()) return bad(where, "a size overflows 64 bits");
+  std::vector<SymbolId> ids;
+  e.collect_symbols(ids);
+  for (const SymbolId id : ids) {
+    if (!in_range(id, io.symbols.size())) {
+      return bad(where, "symbol " + number(id) + " does not exist");
+    }
+  }
+  return {};
+}
+
+Status check_shape(const Shape& shape, const Interface& io, const std::string& where) {
+  for (const Expr& dim : shape) {
+    RP_TRY(check_expr(dim, io, where));
+    if (dim.is_const() && dim.value() < 0) {
+      return bad(where, "dimension " + number(dim.value()) + " is negative");
+    }
+  }
+  return {};
+}
+
+Status check_slots(const std::vector<Slot>& slots, const Interface& io, const std::string& kind) {
+  std::set<std::string_view> names;
+  for (const Slot& slot : slots) {
+    const std::string where = kind + " '" + slot.name + "'";
+    if (!names.insert(slot.name).second) return bad(where, "the name is used twice");
+    if (!valid(slot.dtype)) {
+      return bad(where,
+                 "element type " + number(static_cast<int64_t>(slot.dtype)) + " does not exist");
+    }
+    RP_TRY(check_shape(slot.shape, io, where));
+  }
+  return {};
+}
+
+Status check_symbol(const Symbol& symbol, const SymbolSource& source, const Interface& io) {
+  const std::string where = "symbol '" + symbol.name + "'";
+  if (symbol.divisor < 1) return bad(where, "divisor " + number(symbol.divisor) + " is below 1");
+  if (symbol.min > symbol.max) return bad(where, "its range is empty");
+  if (source.kind > SymbolSource::Kind::HostElement) {
+    return bad(where,
+               "source kind " + number(static_cast<int64_t>(source.kind)) + " does not exist");
+  }
+  if (source.kind != SymbolSource::Kind::InputDim) return {};
+  if (!in_range(source.index, io.inputs.size()) ||
+      !in_range(source.axis, io.inputs[static_cast<size_t>(source.index)].shape.size())) {
+    return bad(where, "its source, dimension " + number(source.axis) + " of input " +
+                          number(source.index) + ", does not exist");
+  }
+  return {};
+}
+
+Status check_interface(const Interface& io) {
+  if (io.symbols.size() != io.sources.size()) {
+    return bad("interface", number(static_cast<int64_t>(io.symbols.size())) + " symbols have " +
+                                number(static_cast<int64_t>(io.sources.size())) + " sources");
+  }
+  RP_TRY(check_slots(io.inputs, io, "input"));
+  RP_TRY(check_slots(io.outputs, io, "output"));
+  for (size_t i = 0; i < io.symbols.size(); ++i) {
+    RP_TRY(check_symbol(io.symbols[i], io.sources[i], io));
+  }
+  for (const DimGuard& guard : io.equal_dims) {
+    RP_TRY(check_expr(guard.a, io, "node '" + guard.node + "'"));
+    RP_TRY(check_expr(guard.b, io, "node '" + guard.node + "'"));
+  }
+  return {};
+}
+
+class Verifier {
+ public:
+  Verifier(const Plan& p, const Interface& io) : p_(p), io_(io) {}
+
+  Status run() {
+    for (size_t i = 0; i < p_.buffers.size(); ++i) RP_TRY(buffer(p_.buffers[i], i));
+    RP_TRY(slots(inputs_, io_.inputs, "input"));
+    RP_TRY(slots(outputs_, io_.outputs, "output"));
+    for (const Weight& w : p_.weights) RP_TRY(weight(w));
+    std::set<std::string_view> names;
+    for (const KernelCode& k : p_.kernels) {
+      RP_TRY(kernel(k));
+      if (!names.insert(k.name).second) {
+        return bad("kernel '" + k.name + "'", "the name is used twice");
+      }
+    }
+    for (uint32_t s = 0; s < p_.steps.size(); ++s) {
+      const std::string where = describe(s);
+      RP_TRY(order(s, where));
+      RP_TRY(std::visit([&](const auto& what) { return step(what, where); }, p_.steps[s].what));
+    }
+    RP_TRY(hazards());
+    return initialised();
+  }
+
+ private:
+  std::string describe(uint32_t s) const {
+    const std::string where = "step " + std::to_string(s);
+    if (const auto* call = std::get_if<HostCall>(&p_.steps[s].what)) {
+      return where + " (" + call->op + " node '" + call->node + "')";
+    }
+    return where;
+  }
+
+  Status buffer(const Buffer& b, size_t id) {
+    const std::string where = "buffer '" + b.name + "'";
+    if (!valid(b.dtype)) {
+      return bad(where,
+                 "element type " + number(static_cast<int64_t>(b.dtype)) + " does not exist");
+    }
+    RP_TRY(check_shape(b.shape, io_, where));
+    switch (b.kind) {
+      case BufferKind::Input:
+        return slot(b, id, io_.inputs, inputs_, where);
+      case BufferKind::Output:
+        return slot(b, id, io_.outputs, outputs_, where);
+      case BufferKind::Weight:
+        if (!in_range(b.index, p_.weights.size())) {
+          return bad(where, "weight " + number(b.index) + " does not exist");
+        }
+        return is_static(b.shape) ? Status() : bad(where, "a weight has a dynamic shape");
+      case BufferKind::Arena:
+      case BufferKind::Growable:
+        return {};
+    }
+    return bad(where, "buffer kind " + number(static_cast<int64_t>(b.kind)) + " does not exist");
+  }
+
+  /// The caller's tensors are copied into these buffers: sizes must agree.
+  Status slot(const Buffer& b, size_t id, const std::vector<Slot>& slots,
+              std::vector<BufferId>& seen, const std::string& where) const {
+    if (!in_range(b.index, slots.size())) {
+      return bad(where, "input or output " + number(b.index) + " does not exist");
+    }
+    seen.resize(slots.size(), -1);
+    if (seen[static_cast<size_t>(b.index)] >= 0) {
+      return bad(where, "input or output " + number(b.index) + " has two buffers");
+    }
+    seen[static_cast<size_t>(b.index)] = static_cast<BufferId>(id);
+    const Slot& s = slots[static_cast<size_t>(b.index)];
+    if (s.dtype == b.dtype && s.shape == b.shape) return {};
+    return bad(where, "is " + std::string(name_of(b.dtype)) + shape_str(b.shape, io_.symbols) +
+                          ", the model's tensor '" + s.name + "' is " +
+                          std::string(name_of(s.dtype)) + shape_str(s.shape, io_.symbols));
+  }
+
+  static Status slots(std::vector<BufferId>& seen, const std::vector<Slot>& slots,
+                      const std::string& kind) {
+    seen.resize(slots.size(), -1);
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (seen[i] < 0) return bad(kind + " '" + slots[i].name + "'", "has no buffer");
+    }
+    return {};
+  }
+
+  static Status weight(const Weight& w) {
+    const std::string where = "weight '" + w.name + "'";
+    if (w.packing > Weight::Packing::Tiles) {
+      return bad(where, "packing " + number(static_cast<int64_t>(w.packing)) + " does not exist");
+    }
+    if (w.packing == Weight::Packing::Raw) return {};
+    if (w.batch < 1 || w.k < 1 || w.n < 1 || w.tile_n < 1 || w.tile_n > 4096) {
+      return bad(where, "its tiles have impossible sizes");
+    }
+    int64_t count = 0;
+    if (__builtin_mul_overflow(w.batch, w.k, &count) ||
+        __builtin_mul_overflow(count, w.n, &count) || count > kMaxElements) {
+      return bad(where, "its tiles are too large");
+    }
+    return {};
+  }
+
+  static Status kernel(const KernelCode& k) {
+    const std::string where = "kernel '" + k.name + "'";
+    uint64_t invocations = 1;
+    for (const uint32_t n : k.workgroup) {
+      if (n < 1 || n > 1024) return bad(where, "workgroup size " + number(n) + " is impossible");
+      invocations *= n;
+    }
+    if (invocations > 1024) {
+      return bad(where, "a workgroup of " + std::to_string(invocations) + " is impossible");
+    }
+    constexpr uint32_t kSpirvMagic = 0x07230203;
+    if (!k.spirv.empty() && (k.spirv.size() < 5 || k.spirv[0] != kSpirvMagic)) {
+      return bad(where, "its code is not SPIR-V");
+    }
+    return {};
+  }
+
+  Status order(uint32_t s, const std::string& where) const {
+    const Step& step = p_.steps[s];
+    if (s > 0 && step.level < p_.steps[s - 1].level) {
+      return bad(where, "steps are not sorted by level");
+    }
+    uint32_t level = 0;
+    for (const uint32_t a : step.after) {
+      if (a >= s) return bad(where, "waits for step " + number(a) + ", which is not before it");
+      level = std::max(level, p_.steps[a].level + 1);
+    }
+    if (level != step.level) {
+      return bad(where, "is on level " + number(step.level) + ", its dependencies put it on " +
+                            number(level));
+    }
+    return {};
+  }
+
+  Status buffer_id(BufferId b, bool writes, const std::string& where) const {
+    if (!in_range(b, p_.buffers.size())) {
+      return bad(where, "buffer " + number(b) + " does not exist");
+    }
+    const Buffer& buffer = p_.buffers[static_cast<size_t>(b)];
+    if (writes && (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Weight)) {
+      return bad(where, "writes the read-only buffer '" + buffer.name + "'");
+    }
+    return {};
+  }
+
+  Status step(const Launch& l, const std::string& where) const {
+    if (!in_range(l.kernel, p_.kernels.size())) {
+      return bad(where, "kernel " + number(l.kernel) + " does not exist");
+    }
+    const KernelCode& k = p_.kernels[l.kernel];
+    if (l.buffers.size() != k.n_buffers || l.writes.size() != k.n_buffers ||
+        l.scalars.size() != k.n_scalars) {
+      return bad(where, "its buffers or scalars are not as many as kernel '" + k.name + "' takes");
+    }
+    for (size_t i = 0; i < l.buffers.size(); ++i) {
+      RP_TRY(buffer_id(l.buffers[i], l.writes[i], where));
+      const Buffer& b = p_.buffers[static_cast<size_t>(l.buffers[i])];
+      if (b.dtype == DType::String) return bad(where, "strings ('" + b.name + "') on a device");
+    }
+    for (const Expr& e : l.scalars) RP_TRY(check_expr(e, io_, where));
+    for (const Expr& e : l.grid) {
+      RP_TRY(check_expr(e, io_, where));
+      if (e.is_const() && (e.value() < 0 || e.value() > std::numeric_limits<uint32_t>::max())) {
+        return bad(where, "a grid of " + number(e.value()) + " workgroups is impossible");
+      }
+    }
+    return {};
+  }
+
+  Status step(const HostCall& c, const std::string& where) const {
+    for (const BufferId b : c.inputs) {
+      if (b != -1) RP_TRY(buffer_id(b, false, where));
+    }
+    for (const BufferId b : c.outputs) {
+      if (b != -1) RP_TRY(buffer_id(b, true, where));
+    }
+    for (const auto& [name, value] : c.attrs) {
+      const auto* exprs = std::get_if<Shape>(&value);
+      if (!exprs) continue;
+      for (const Expr& e : *exprs) RP_TRY(check_expr(e, io_, where + " attribute '" + name + "'"));
+    }
+    return {};
+  }
+
+  /// Levels are what a recording keeps of the order: conflicting steps must not share one.
+  Status hazards() const {
+    const AccessTable table(p_);
+    std::vector<Accesses> accesses;
+    accesses.reserve(p_.steps.size());
+    for (const Step& s : p_.steps) accesses.push_back(table.of(s));
+    uint32_t clash = std::numeric_limits<uint32_t>::max();
+    uint32_t with = 0;
+    for_each_hazard(accesses, table.resource_count(), [&](uint32_t earlier, uint32_t later) {
+      if (p_.steps[earlier].level < p_.steps[later].level) return;
+      clash = later;
+      with = earlier;
+    });
+    if (clash == std::numeric_limits<uint32_t>::max()) return {};
+    return bad(describe(clash), "shares memory and its level with " + describe(with));
+  }
+
+  /// Nothing is read, or returned, that was not written before.
+  Status initialised() const {
+    std::vector<bool> written(p_.buffers.size(), false);
+    for (size_t i = 0; i < p_.buffers.size(); ++i) {
+      const BufferKind kind = p_.buffers[i].kind;
+      written[i] = kind == BufferKind::Input || kind == BufferKind::Weight;
+    }
+    const auto need = [&](BufferId b, const std::string& where) {
+      if (written[static_cast<size_t>(b)]) return Status();
+      return bad(where, "reads buffer '" + p_.buffers[static_cast<size_t>(b)].name +
+                            "' before anything wrote it");
+    };
+    for (uint32_t s = 0; s < p_.steps.size(); ++s) {
+      if (const auto* l = std::get_if<Launch>(&p_.steps[s].what)) {
+        for (size_t i = 0; i < l->buffers.size(); ++i) {
+          if (!l->writes[i]) RP_TRY(need(l->buffers[i], describe(s)));
+        }
+        for (size_t i = 0; i < l->buffers.size(); ++i) {
+          if (l->writes[i]) written[static_cast<size_t>(l->buffers[i])] = true;
+        }
+        continue;
+      }
+      const auto& call = std::get<HostCall>(p_.steps[s].what);
+      for (const BufferId b : call.inputs) {
+        if (b >= 0) RP_TRY(need(b, describe(s)));
+      }
+      for (const BufferId b : call.outputs) {
+        if (b >= 0) written[static_cast<size_t>(b)] = true;
+      }
+    }
+    return aliases(written);
+  }
+
+  Status aliases(std::vector<bool>& written) const {
+    for (const auto& [from, output] : p_.aliases) {
+      const std::string where = "copy into output";
+      RP_TRY(buffer_id(from, false, where));
+      RP_TRY(buffer_id(output, true, where));
+      const Buffer& a = p_.buffers[static_cast<size_t>(from)];
+      const Buffer& b = p_.buffers[static_cast<size_t>(output)];
+      if (b.kind != BufferKind::Output || written[static_cast<size_t>(output)]) {
+        return bad(where, "'" + b.name + "' is not an output that waits for a copy");
+      }
+      if (a.dtype != b.dtype || !(a.shape == b.shape)) {
+        return bad(where, "'" + b.name + "' differs in type or shape from '" + a.name + "'");
+      }
+      if (!written[static_cast<size_t>(from)]) {
+        return bad(where, "'" + b.name + "' copies '" + a.name + "', which nothing wrote");
+      }
+    }
+    for (const auto& alias : p_.aliases) written[static_cast<size_t>(alias.output)] = true;
+    for (const BufferId b : outputs_) {
+      if (!written[static_cast<size_t>(b)]) {
+        return bad("output '" + p_.buffers[static_cast<size_t>(b)].name + "'", "nothing writes it");
+      }
+    }
+    return {};
+  }
+
+  const Plan& p_;
+  const Interface& io_;
+  std::vector<BufferId> inputs_, outputs_;  // buffer of each slot
+};
+
+}  // namespace
+
+uint64_t Weight::packed_bytes(uint64_t raw_bytes, size_t element) const {
+  const auto round_up = [](uint64_t v, uint64_t to) { return (v + to - 1) / to * to; };
+  if (packing == Packing::Raw) return round_up(raw_bytes, 4);
+  const uint64_t columns = round_up(static_cast<uint64_t>(n), tile_n);
+  return round_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
+}
+
+Status verify(const Plan& p, const Interface& io) {
+  RP_TRY(check_interface(io));
+  return Verifier(p, io).run();
+}
+
+}  // namespace reprise::plan
