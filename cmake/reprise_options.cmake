@@ -27,6 +27,10 @@ endif()
 add_library(reprise_warnings INTERFACE)
 target_compile_options(reprise_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-sign-conversion -Wnon-virtual-dtor -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # False positives on std::string concatenation (GCC bug 105329), fixed in GCC 13.
+  target_compile_options(reprise_warnings INTERFACE -Wno-restrict)
+endif()
 
 # reprise_library(NAME DIRS dir... DEPS target...): a static library of all sources in the folders.
 function(reprise_library name)
