@@ -1,0 +1,505 @@
+#include "codegen/kernel/interpreter.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "codegen/kernel/interpreter_memory.h"
+#include "codegen/kernel/native_error.h"
+#include "codegen/kernel/scalar_eval.h"
+
+namespace reprise::kernel {
+namespace {
+
+using Active = std::vector<uint32_t>;  // local indices of the invocations that execute, ascending
+
+class Interpreter {
+ public:
+  Interpreter(const Kernel& k, const Launch& launch, const InterpretOptions& options)
+      : k_(k),
+        launch_(launch),
+        options_(options),
+        memory_(k, launch.buffers),
+        size_(k.workgroup[0] * k.workgroup[1] * k.workgroup[2]),
+        subgroup_size_(k.required_subgroup_size != 0 ? k.required_subgroup_size
+                                                     : options.subgroup_size),
+        row_functions_(k.insts.size()) {}
+
+  Result<Outcome> run() {
+    allocate();
+    Active all(size_);
+    for (uint32_t i = 0; i < size_; ++i) all[i] = i;
+    const auto& grid = launch_.grid;
+    for (group_[2] = 0; group_[2] < grid[2]; ++group_[2]) {
+      for (group_[1] = 0; group_[1] < grid[1]; ++group_[1]) {
+        for (group_[0] = 0; group_[0] < grid[0]; ++group_[0]) {
+          start_workgroup();
+          block(0, all);
+          if (!violation_.ok()) return violation_;
+          ++group_index_;
+        }
+      }
+    }
+    return Outcome{error_};
+  }
+
+ private:
+  // --- Values: per instruction, lane-major, one word per invocation.
+
+  void allocate() {
+    size_t words = 0;
+    for (const Inst& i : k_.insts) {
+      base_.push_back(words);
+      if (i.type.ty != Ty::Void) words += size_t{i.type.lanes} * size_;
+    }
+    words_.resize(words);
+    for (size_t id = 0; id < k_.insts.size(); ++id) {
+      const Inst& i = k_.insts[id];
+      if (i.op != Op::Scalar) continue;
+      row_functions_[id] = scalar_function(static_cast<ScalarOp>(i.imm), type(i.args.back()).ty);
+    }
+    for (const LocalVar& l : k_.locals) {
+      locals_.emplace_back(size_t{l.count} * l.type.lanes * size_);
+      local_written_.emplace_back(size_t{l.count} * size_);
+    }
+    for (const SharedArray& s : k_.shared) {
+      shared_.emplace_back(s.count);
+      shared_touches_.emplace_back(s.count);
+    }
+  }
+
+  void start_workgroup() {
+    for (auto& w : local_written_) std::fill(w.begin(), w.end(), false);
+    for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
+    epoch_ = 0;
+  }
+
+  Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
+  uint64_t* lane(int32_t id, size_t l) {
+    return words_.data() + base_[static_cast<size_t>(id)] + l * size_;
+  }
+  const uint64_t* lane(Val v, size_t l = 0) { return lane(v.id, l); }
+
+  // --- Reports
+
+  std::string where(int32_t id, uint32_t invocation) const {
+    const uint32_t x = invocation % k_.workgroup[0];
+    const uint32_t y = invocation / k_.workgroup[0] % k_.workgroup[1];
+    const uint32_t z = invocation / k_.workgroup[0] / k_.workgroup[1];
+    const auto id_of = [&](size_t c, uint32_t local) {
+      return std::to_string(group_[c] * k_.workgroup[c] + local);
+    };
+    return "kernel '" + k_.name + "': %" + std::to_string(id) + ": invocation (" + id_of(0, x) +
+           ", " + id_of(1, y) + ", " + id_of(2, z) + ") ";
+  }
+  void violate(int32_t id, uint32_t invocation, const std::string& what) {
+    if (violation_.ok()) violation_ = internal_error(where(id, invocation) + what);
+  }
+  uint32_t who(uint32_t invocation) const { return group_index_ * size_ + invocation + 1; }
+
+  // --- Execution
+
+  void block(int32_t index, const Active& active) {
+    if (active.empty()) return;
+    for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
+      if (!violation_.ok()) return;
+      execute(id, active);
+    }
+  }
+
+  void execute(int32_t id, const Active& active) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    switch (i.op) {
+      case Op::Const:
+        return fill(id, i, active, i.imm);
+      case Op::Param:
+        return fill(id, i, active, launch_.scalars[i.imm]);
+      case Op::Builtin:
+        return builtin(id, i, active);
+      case Op::Scalar:
+        return scalar(id, i, active);
+      case Op::Convert:
+        return convert(id, i, active);
+      case Op::Bitcast:
+        return bitcast(id, i, active);
+      case Op::Compose:
+        for (size_t l = 0; l < i.args.size(); ++l) copy(id, l, i.args[l], 0, active);
+        return;
+      case Op::Extract:
+        return copy(id, 0, i.args[0], i.imm, active);
+      case Op::Load:
+      case Op::Store:
+        return buffer_access(id, i, active);
+      case Op::LocalLoad:
+      case Op::LocalStore:
+        return local_access(id, i, active);
+      case Op::SharedLoad:
+      case Op::SharedStore:
+        return shared_access(id, i, active);
+      case Op::Barrier:
+        return barrier(id, active);
+      case Op::Subgroup:
+        return subgroup(id, i, active);
+      case Op::SetError:
+        for (uint32_t n : active) {
+          if (lane(i.args[0])[n] != 0 && error_ == ErrorCode::None) {
+            error_ = static_cast<ErrorCode>(i.imm);
+          }
+        }
+        return;
+      case Op::If:
+        return branch(i, active);
+      case Op::For:
+        return loop(id, i, active);
+    }
+  }
+
+  void fill(int32_t id, const Inst& i, const Active& active, uint64_t bits) {
+    for (size_t l = 0; l < i.type.lanes; ++l) {
+      uint64_t* out = lane(id, l);
+      for (uint32_t n : active) out[n] = bits;
+    }
+  }
+
+  void copy(int32_t id, size_t to, Val from, size_t from_lane, const Active& active) {
+    uint64_t* out = lane(id, to);
+    const uint64_t* in = lane(from, from_lane);
+    for (uint32_t n : active) out[n] = in[n];
+  }
+
+  uint32_t builtin_value(Builtin b, size_t c, uint32_t n) const {
+    const std::array<uint32_t, 3> local = {n % k_.workgroup[0],
+                                           n / k_.workgroup[0] % k_.workgroup[1],
+                                           n / k_.workgroup[0] / k_.workgroup[1]};
+    switch (b) {
+      case Builtin::GlobalId:
+        return group_[c] * k_.workgroup[c] + local[c];
+      case Builtin::LocalId:
+        return local[c];
+      case Builtin::LocalIndex:
+        return n;
+      case Builtin::WorkgroupId:
+        return group_[c];
+      case Builtin::NumWorkgroups:
+        return launch_.grid[c];
+      case Builtin::SubgroupLane:
+        return n % subgroup_size_;
+      case Builtin::SubgroupSize:
+        return subgroup_size_;
+      case Builtin::SubgroupIndex:
+        return n / subgroup_size_;
+    }
+    return 0;
+  }
+
+  void builtin(int32_t id, const Inst& i, const Active& active) {
+    uint64_t* out = lane(id, 0);
+    for (uint32_t n : active) {
+      out[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
+    }
+  }
+
+  static uint64_t flushed(uint64_t bits) {
+    return (bits & 0x7f800000U) == 0 ? bits & 0x80000000U : bits;
+  }
+
+  uint64_t inexact_row(ScalarOp op, std::span<uint64_t> operands, Type result) const {
+    if (options_.flush_subnormals) {
+      for (uint64_t& bits : operands) bits = flushed(bits);
+    }
+    const uint64_t bits = options_.native_error == NativeError::None
+                              ? scalar_function(op, Ty::F32)(operands.data())
+                              : native_result(op, operands, options_.native_error);
+    return options_.flush_subnormals && result.ty == Ty::F32 ? flushed(bits) : bits;
+  }
+
+  void scalar(int32_t id, const Inst& i, const Active& active) {
+    const auto op = static_cast<ScalarOp>(i.imm);
+    const Ty operand = type(i.args.back()).ty;
+    const bool inexact = operand == Ty::F32 && op != ScalarOp::Where &&
+                         (options_.native_error != NativeError::None || options_.flush_subnormals);
+    const bool division = op == ScalarOp::IDiv || op == ScalarOp::IRem;
+    const ScalarFn function = row_functions_[static_cast<size_t>(id)];
+    const size_t arity = i.args.size();
+    for (size_t l = 0; l < i.type.lanes; ++l) {
+      const uint64_t* in[3] = {};
+      for (size_t a = 0; a < arity; ++a) in[a] = lane(i.args[a], l);
+      uint64_t* out = lane(id, l);
+      for (uint32_t n : active) {
+        uint64_t operands[3] = {};
+        for (size_t a = 0; a < arity; ++a) operands[a] = in[a][n];
+        if (division && operands[1] == 0) return violate(id, n, "divides by zero");
+        out[n] = inexact ? inexact_row(op, std::span(operands, arity), i.type) : function(operands);
+      }
+    }
+  }
+
+  static bool in_range(uint64_t bits, uint64_t result, Ty from, Ty to) {
+    const double v = number_of(bits, from);
+    if (std::isnan(v)) return class_of(to) == kFloat;
+    const double back = number_of(result, to);
+    return back == (class_of(to) == kFloat ? v : std::trunc(v));
+  }
+
+  void convert(int32_t id, const Inst& i, const Active& active) {
+    const Ty from = type(i.args[0]).ty;
+    for (size_t l = 0; l < i.type.lanes; ++l) {
+      const uint64_t* in = lane(i.args[0], l);
+      uint64_t* out = lane(id, l);
+      for (uint32_t n : active) {
+        out[n] = convert_bits(in[n], from, i.type.ty);
+        const bool checked = i.imm != 0 && class_of(from) == kFloat && from != i.type.ty;
+        if (checked && !in_range(in[n], out[n], from, i.type.ty)) {
+          return violate(id, n, "converts a value that is not in the range it claims");
+        }
+      }
+    }
+  }
+
+  void bitcast(int32_t id, const Inst& i, const Active& active) {
+    const Type from = type(i.args[0]);
+    const auto in_size = static_cast<size_t>(byte_size(from.ty));
+    const auto out_size = static_cast<size_t>(byte_size(i.type.ty));
+    for (uint32_t n : active) {
+      uint8_t bytes[32] = {};
+      for (size_t l = 0; l < from.lanes; ++l) {
+        for (size_t b = 0; b < in_size; ++b) {
+          bytes[l * in_size + b] = static_cast<uint8_t>(lane(i.args[0], l)[n] >> (8 * b));
+        }
+      }
+      for (size_t l = 0; l < i.type.lanes; ++l) {
+        uint64_t bits = 0;
+        for (size_t b = 0; b < out_size; ++b) {
+          bits |= static_cast<uint64_t>(bytes[l * out_size + b]) << (8 * b);
+        }
+        lane(id, l)[n] = bits;
+      }
+    }
+  }
+
+  // --- Memory
+
+  /// The index of an access, or nothing after reporting one that is out of range or misaligned.
+  bool index_of(int32_t id, Val index, uint32_t n, uint64_t lanes, uint64_t count, uint32_t align,
+                const std::string& name, uint64_t& out) {
+    const int64_t v = integer_of(lane(index)[n], type(index).ty);
+    if (v < 0 || static_cast<uint64_t>(v) + lanes > count) {
+      violate(id, n,
+              "accesses " + name + "[" + std::to_string(v) + "], " + std::to_string(lanes) +
+                  " elements, of " + std::to_string(count));
+      return false;
+    }
+    out = static_cast<uint64_t>(v);
+    if (out % align == 0) return true;
+    violate(id, n,
+            "accesses " + name + "[" + std::to_string(v) + "], claimed a multiple of " +
+                std::to_string(align));
+    return false;
+  }
+
+  void buffer_access(int32_t id, const Inst& i, const Active& active) {
+    const bool load = i.op == Op::Load;
+    const std::string& name = k_.buffers[i.imm].name;
+    const size_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+    for (uint32_t n : active) {
+      uint64_t index = 0;
+      if (!index_of(id, i.args[0], n, lanes, memory_.elements(i.imm), i.align, name, index)) return;
+      for (size_t l = 0; l < lanes; ++l) {
+        const bool alone = load ? memory_.load(i.imm, index + l, who(n), lane(id, l)[n])
+                                : memory_.store(i.imm, index + l, who(n), lane(i.args[1], l)[n]);
+        if (alone) continue;
+        return violate(
+            id, n,
+            "races with another invocation on " + name + "[" + std::to_string(index + l) + "]");
+      }
+    }
+  }
+
+  void local_access(int32_t id, const Inst& i, const Active& active) {
+    const bool load = i.op == Op::LocalLoad;
+    const LocalVar& local = k_.locals[i.imm];
+    const size_t index_arg = load ? 0 : 1;
+    for (uint32_t n : active) {
+      uint64_t index = 0;
+      if (i.args.size() > index_arg &&
+          !index_of(id, i.args[index_arg], n, 1, local.count, 1, local.name, index)) {
+        return;
+      }
+      auto written = local_written_[i.imm].begin() + static_cast<int64_t>(index * size_ + n);
+      if (load && !*written) {
+        return violate(id, n, "reads local '" + local.name + "' before it is written");
+      }
+      for (size_t l = 0; l < local.type.lanes; ++l) {
+        uint64_t& cell = locals_[i.imm][(index * local.type.lanes + l) * size_ + n];
+        if (load) {
+          lane(id, l)[n] = cell;
+        } else {
+          cell = lane(i.args[0], l)[n];
+        }
+      }
+      if (!load) *written = true;
+    }
+  }
+
+  void shared_access(int32_t id, const Inst& i, const Active& active) {
+    const bool load = i.op == Op::SharedLoad;
+    const SharedArray& array = k_.shared[i.imm];
+    const size_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+    for (uint32_t n : active) {
+      uint64_t index = 0;
+      if (!index_of(id, i.args[0], n, lanes, array.count, static_cast<uint32_t>(lanes), array.name,
+                    index)) {
+        return;
+      }
+      for (size_t l = 0; l < lanes; ++l) {
+        Touch& touch = shared_touches_[i.imm][index + l];
+        const auto element = [&] { return array.name + "[" + std::to_string(index + l) + "]"; };
+        if (load && !touch.written)
+          return violate(id, n, "reads " + element() + " before it is written");
+        const bool alone = load ? touch.read(n + 1, epoch_) : touch.write(n + 1, epoch_);
+        if (!alone) return violate(id, n, "races with another invocation on " + element());
+        uint64_t& cell = shared_[i.imm][index + l];
+        if (load) {
+          lane(id, l)[n] = cell;
+        } else {
+          cell = lane(i.args[1], l)[n];
+        }
+      }
+    }
+  }
+
+  void barrier(int32_t id, const Active& active) {
+    if (active.size() != size_) {
+      violate(id, active[0],
+              "waits at a barrier that only " + std::to_string(active.size()) + " of " +
+                  std::to_string(size_) + " invocations reach");
+    }
+    ++epoch_;
+  }
+
+  // --- Subgroups
+
+  void subgroup(int32_t id, const Inst& i, const Active& active) {
+    for (size_t first = 0; first < active.size();) {
+      const uint32_t group = active[first] / subgroup_size_;
+      size_t last = first;
+      while (last < active.size() && active[last] / subgroup_size_ == group) ++last;
+      const std::span<const uint32_t> lanes(active.data() + first, last - first);
+      for (size_t l = 0; l < i.type.lanes; ++l) {
+        if (i.args.size() == 1) {
+          reduce(id, i, l, lanes);
+        } else {
+          shuffle(id, i, l, lanes);
+        }
+      }
+      first = last;
+    }
+  }
+
+  void reduce(int32_t id, const Inst& i, size_t l, std::span<const uint32_t> lanes) {
+    const auto op = static_cast<SubgroupOp>(i.imm);
+    const ScalarFn combine = scalar_function(op == SubgroupOp::Add   ? ScalarOp::Add
+                                             : op == SubgroupOp::Max ? ScalarOp::MaxNum
+                                                                     : ScalarOp::MinNum,
+                                             i.type.ty);
+    const uint64_t* in = lane(i.args[0], l);
+    uint64_t total = in[lanes[0]];
+    for (size_t n = 1; n < lanes.size(); ++n) {
+      const uint64_t operands[2] = {total, in[lanes[n]]};
+      total = combine(operands);
+    }
+    for (uint32_t n : lanes) lane(id, l)[n] = total;
+  }
+
+  void shuffle(int32_t id, const Inst& i, size_t l, std::span<const uint32_t> lanes) {
+    const uint64_t* in = lane(i.args[0], l);
+    const uint64_t* by = lane(i.args[1]);
+    const uint32_t first = lanes[0] / subgroup_size_ * subgroup_size_;
+    for (uint32_t n : lanes) {
+      const bool exclusive = static_cast<SubgroupOp>(i.imm) == SubgroupOp::ShuffleXor;
+      const uint64_t from = exclusive ? (n - first) ^ by[n] : by[n];
+      const bool active =
+          from < subgroup_size_ &&
+          std::binary_search(lanes.begin(), lanes.end(), first + static_cast<uint32_t>(from));
+      if (!active) {
+        return violate(id, n,
+                       "reads subgroup lane " + std::to_string(from) +
+                           ", which is inactive or does not exist");
+      }
+      lane(id, l)[n] = in[first + from];
+    }
+  }
+
+  // --- Control flow
+
+  void branch(const Inst& i, const Active& active) {
+    Active yes;
+    Active no;
+    for (uint32_t n : active) (lane(i.args[0])[n] != 0 ? yes : no).push_back(n);
+    block(i.blocks[0], yes);
+    if (i.blocks.size() > 1) block(i.blocks[1], no);
+  }
+
+  void loop(int32_t id, const Inst& i, const Active& active) {
+    const auto value = [&](size_t arg, uint32_t n) {
+      return integer_of(lane(i.args[arg])[n], Ty::I32);
+    };
+    Active running = active;
+    for (uint32_t n : running) {
+      if (value(2, n) <= 0) return violate(id, n, "loops with a step that is not positive");
+      lane(id, 0)[n] = lane(i.args[0])[n];
+    }
+    while (violation_.ok()) {
+      std::erase_if(running,
+                    [&](uint32_t n) { return integer_of(lane(id, 0)[n], Ty::I32) >= value(1, n); });
+      if (running.empty()) return;
+      block(i.blocks[0], running);
+      // Stop rather than wrap around beyond the largest end.
+      std::erase_if(running, [&](uint32_t n) {
+        return integer_of(lane(id, 0)[n], Ty::I32) + value(2, n) >= value(1, n);
+      });
+      for (uint32_t n : running) {
+        lane(id, 0)[n] = mask_bits(lane(id, 0)[n] + lane(i.args[2])[n], Ty::I32);
+      }
+    }
+  }
+
+  const Kernel& k_;
+  const Launch& launch_;
+  const InterpretOptions& options_;
+  BufferMemory memory_;
+  uint32_t size_;
+  uint32_t subgroup_size_;
+  std::vector<ScalarFn> row_functions_;
+  std::vector<size_t> base_;
+  std::vector<uint64_t> words_;
+  std::vector<std::vector<uint64_t>> locals_, shared_;
+  std::vector<std::vector<bool>> local_written_;
+  std::vector<std::vector<Touch>> shared_touches_;
+  uint32_t epoch_ = 0;
+  std::array<uint32_t, 3> group_{};
+  uint32_t group_index_ = 0;
+  ErrorCode error_ = ErrorCode::None;
+  Status violation_;
+};
+
+}  // namespace
+
+Result<Outcome> interpret(const Kernel& k, const Launch& launch, const InterpretOptions& options) {
+  RP_TRY(verify(k));
+  const std::string name = "kernel '" + k.name + "'";
+  if (launch.buffers.size() != k.buffers.size() || launch.scalars.size() != k.scalars.size()) {
+    return Status(Code::Usage, name + " takes " + std::to_string(k.buffers.size()) +
+                                   " buffers and " + std::to_string(k.scalars.size()) + " scalars");
+  }
+  uint64_t invocations = uint64_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
+  for (uint32_t n : launch.grid) {
+    if (n > 65535) return Status(Code::Usage, name + ": the grid has more than 65535 workgroups");
+    invocations *= n;
+  }
+  if (invocations >= Touch::kMany) return Status(Code::Usage, name + ": the grid is too large");
+  if (options.subgroup_size == 0) return Status(Code::Usage, name + ": subgroup size 0");
+  return Interpreter(k, launch, options).run();
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,120 @@
+#include "codegen/kernel/interpreter_memory.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <functional>
+
+#include "codegen/kernel/scalar_eval.h"
+
+namespace reprise::kernel {
+
+void Touch::renew(uint32_t now) {
+  if (epoch == now) return;
+  epoch = now;
+  writer = 0;
+  reader = 0;
+}
+
+bool Touch::read(uint32_t who, uint32_t now) {
+  renew(now);
+  if (reader == 0) {
+    reader = who;
+  } else if (reader != who) {
+    reader = kMany;
+  }
+  return writer == 0 || writer == who;
+}
+
+bool Touch::write(uint32_t who, uint32_t now) {
+  renew(now);
+  const bool alone = (writer == 0 || writer == who) && (reader == 0 || reader == who);
+  writer = who;
+  written = true;
+  return alone;
+}
+
+uint64_t load_element(const std::byte* at, Ty storage) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, static_cast<size_t>(byte_size(storage)));
+  switch (storage) {
+    case Ty::I8:
+      return static_cast<uint32_t>(static_cast<int32_t>(static_cast<int8_t>(bits)));
+    case Ty::I16:
+      return static_cast<uint32_t>(static_cast<int32_t>(static_cast<int16_t>(bits)));
+    case Ty::BF16:
+      return bits << 16U;
+    case Ty::Void:
+    case Ty::Bool:
+    case Ty::U8:
+    case Ty::U16:
+    case Ty::I32:
+    case Ty::U32:
+    case Ty::I64:
+    case Ty::U64:
+    case Ty::F16:
+    case Ty::F32:
+    case Ty::F64:
+      return bits;
+  }
+  return bits;
+}
+
+void store_element(std::byte* at, Ty storage, uint64_t bits) {
+  if (storage == Ty::BF16) {
+    bits = float_to_bf16(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  std::memcpy(at, &bits, static_cast<size_t>(byte_size(storage)));
+}
+
+BufferMemory::BufferMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers) {
+  std::vector<size_t> order(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const Ty storage = k.buffers[i].storage;
+    const auto size = static_cast<size_t>(byte_size(storage));
+    views_.push_back({buffers[i].data(), buffers[i].size() / size, size, storage, 0});
+    order[i] = i;
+  }
+  const std::less<const std::byte*> before;
+  std::sort(order.begin(), order.end(),
+            [&](size_t a, size_t b) { return before(views_[a].data, views_[b].data); });
+  for (size_t i : order) {
+    View& v = views_[i];
+    std::byte* end = v.data + v.elements * v.size;
+    if (regions_.empty() || !before(v.data, regions_.back().end)) {
+      regions_.push_back({v.data, v.data, 8, {}});
+    }
+    Region& r = regions_.back();
+    r.end = std::max(r.end, end, before);
+    r.unit = std::min(r.unit, v.size);
+    v.region = regions_.size() - 1;
+  }
+  for (Region& r : regions_) {
+    r.touches.resize(static_cast<size_t>(r.end - r.begin) / r.unit + 1);
+  }
+}
+
+std::span<Touch> BufferMemory::touches(const View& v, uint64_t index) {
+  Region& r = regions_[v.region];
+  const size_t begin = static_cast<size_t>(v.data - r.begin) + index * v.size;
+  const size_t first = begin / r.unit;
+  return std::span(r.touches).subspan(first, (begin + v.size - 1) / r.unit - first + 1);
+}
+
+bool BufferMemory::load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) {
+  const View& v = views_[buffer];
+  bool alone = true;
+  for (Touch& t : touches(v, index)) alone = t.read(who, 0) && alone;
+  bits = load_element(v.data + index * v.size, v.storage);
+  return alone;
+}
+
+bool BufferMemory::store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) {
+  const View& v = views_[buffer];
+  bool alone = true;
+  for (Touch& t : touches(v, index)) alone = t.write(who, 0) && alone;
+  store_element(v.data + index * v.size, v.storage, bits);
+  return alone;
+}
+
+}  // namespace reprise::kernel

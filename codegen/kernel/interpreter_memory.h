@@ -1,0 +1,63 @@
+// Memory as the interpreter sees it: bytes with a shadow that knows who touched what.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/kernel/kernel.h"
+
+namespace reprise::kernel {
+
+/// Who read and wrote one element since the last synchronisation.
+struct Touch {
+  uint32_t writer = 0;   // invocation + 1; 0: none
+  uint32_t reader = 0;   // the only reader + 1; kMany: several
+  uint32_t epoch = 0;    // touches of an older epoch do not count
+  bool written = false;  // in any epoch
+  static constexpr uint32_t kMany = 0xffffffffU;
+
+  /// False when this access and an earlier one of another invocation race.
+  bool read(uint32_t who, uint32_t now);
+  bool write(uint32_t who, uint32_t now);
+
+ private:
+  void renew(uint32_t now);
+};
+
+/// The buffers of a launch. Overlapping spans share one shadow.
+class BufferMemory {
+ public:
+  BufferMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers);
+  uint64_t elements(size_t buffer) const { return views_[buffer].elements; }
+  /// Compute-type bits of one element. The index must be in range. False: a race.
+  bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits);
+  bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits);
+
+ private:
+  struct Region {  // a maximal run of overlapping spans
+    std::byte* begin = nullptr;
+    std::byte* end = nullptr;
+    size_t unit = 8;  // bytes that one Touch covers: the smallest element
+    std::vector<Touch> touches;
+  };
+  struct View {
+    std::byte* data = nullptr;
+    uint64_t elements = 0;
+    size_t size = 0;  // bytes of an element
+    Ty storage = Ty::Void;
+    size_t region = 0;
+  };
+  std::span<Touch> touches(const View& v, uint64_t index);
+
+  std::vector<View> views_;
+  std::vector<Region> regions_;
+};
+
+/// One element between its storage type in memory and its compute type.
+uint64_t load_element(const std::byte* at, Ty storage);
+void store_element(std::byte* at, Ty storage, uint64_t bits);
+
+}  // namespace reprise::kernel
