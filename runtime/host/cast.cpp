@@ -1,0 +1,126 @@
+// Conversions between element types.
+#include <algorithm>
+#include <charconv>
+
+#include "runtime/host/support.h"
+#include "runtime/host/tables.h"
+
+namespace reprise::host {
+
+namespace {
+
+/// Float to integer truncates and saturates (NaN gives 0), integer to narrower integer wraps,
+/// anything to Bool is "is not zero".
+template <typename T>
+void cast_numbers(const HostTensor& x, HostTensor& y) {
+  std::array<T, kChunk> buffer;
+  for (int64_t i = 0; i < x.count(); i += kChunk) {
+    const int64_t n = std::min(kChunk, x.count() - i);
+    load(x, i, 1, n, buffer.data());
+    store(y, i, n, buffer.data());
+  }
+}
+
+std::string format_number(const HostTensor& x, int64_t i) {
+  std::array<char, 64> text;
+  const auto print = [&](auto v) {
+    const auto r = std::to_chars(text.data(), text.data() + text.size(), v);
+    return std::string(text.data(), r.ptr);
+  };
+  if (domain_of(x.dtype()) == Domain::Signed) {
+    int64_t v = 0;
+    load(x, i, 1, 1, &v);
+    return print(v);
+  }
+  if (domain_of(x.dtype()) == Domain::Unsigned) {
+    uint64_t v = 0;
+    load(x, i, 1, 1, &v);
+    return print(v);
+  }
+  double v = 0;
+  load(x, i, 1, 1, &v);
+  if (std::isnan(v)) return "NaN";
+  if (std::isinf(v)) return v < 0 ? "-INF" : "INF";
+  return x.dtype() == DType::F64 ? print(v) : print(static_cast<float>(v));
+}
+
+template <typename T>
+bool parse_as(std::string_view s, T& v) {
+  if (!s.empty() && s.front() == '+') s.remove_prefix(1);
+  const auto r = std::from_chars(s.data(), s.data() + s.size(), v);
+  return r.ec == std::errc() && r.ptr == s.data() + s.size();
+}
+
+Status parse_number(const std::string& s, HostTensor& y, int64_t i) {
+  bool ok = false;
+  if (is_float(y.dtype())) {
+    double v = 0;
+    ok = parse_as(s, v);
+    store(y, i, 1, &v);
+  } else if (is_signed_int(y.dtype())) {
+    int64_t v = 0;
+    ok = parse_as(s, v);
+    store(y, i, 1, &v);
+  } else if (is_int(y.dtype())) {
+    uint64_t v = 0;
+    ok = parse_as(s, v);
+    store(y, i, 1, &v);
+  }
+  if (ok) return {};
+  return invalid_input("element " + std::to_string(i) + " ('" + s.substr(0, 40) + "') is not a " +
+                       std::string(name_of(y.dtype())));
+}
+
+KernelResult cast_to(const HostTensor& x, DType to) {
+  if (x.dtype() == to) return one(x);
+  RP_ASSIGN(auto y, allocate(to, x.dims()));
+  if (x.dtype() == DType::String) {
+    if (to == DType::Bool) return unsupported("no conversion from string to bool");
+    for (int64_t i = 0; i < x.count(); ++i) {
+      RP_TRY(parse_number(x.strings()[static_cast<size_t>(i)], y, i));
+    }
+    return one(std::move(y));
+  }
+  if (to == DType::String) {
+    for (int64_t i = 0; i < x.count(); ++i) {
+      y.mutable_strings()[static_cast<size_t>(i)] = format_number(x, i);
+    }
+    return one(std::move(y));
+  }
+  switch (domain_of(x.dtype())) {
+    case Domain::Float:
+      cast_numbers<double>(x, y);
+      break;
+    case Domain::Signed:
+      cast_numbers<int64_t>(x, y);
+      break;
+    case Domain::Unsigned:
+      cast_numbers<uint64_t>(x, y);
+      break;
+    case Domain::None:
+      return unsupported("no conversion from " + std::string(name_of(x.dtype())));
+  }
+  return one(std::move(y));
+}
+
+KernelResult cast(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  if (!c.attrs.has("to")) return invalid_model("attribute 'to' is missing");
+  RP_ASSIGN(const DType to, dtype_from_onnx(c.attrs.get_int("to", 0)));
+  return cast_to(input(c, 0), to);
+}
+
+KernelResult cast_like(const Call& c) {
+  RP_TRY(check_arity(c, 2, 2));
+  return cast_to(input(c, 0), input(c, 1).dtype());
+}
+
+constexpr Entry kTable[] = {{"Cast", cast}, {"CastLike", cast_like}};
+
+}  // namespace
+
+Table cast_table() {
+  return kTable;
+}
+
+}  // namespace reprise::host

@@ -1,0 +1,24 @@
+// Convolution as a matrix product over unfolded inputs; shared with the quantised forms.
+#pragma once
+
+#include "runtime/host/gemm.h"
+#include "runtime/host/window.h"
+
+namespace reprise::host {
+
+struct ConvProblem {
+  Window window;
+  int64_t batch = 0, channels = 0, outputs = 0, group = 1;
+  Dims out;  // [N, M, spatial...]
+};
+/// Checks x [N, C, spatial...] against w [M, C / group, spatial...].
+Result<ConvProblem> conv_problem(const Call& c, const HostTensor& x, const HostTensor& w);
+
+/// Receives `count` results of image n, output channel m, from pixel `at`.
+using StorePixels =
+    std::function<void(int64_t n, int64_t m, int64_t at, int64_t count, const double* v)>;
+/// Sums of (x - x_zero) * (w - w_zero); w_zero is empty, one, or one per output channel.
+void convolve(const ConvProblem& p, const HostTensor& x, const HostTensor& w, double x_zero,
+              std::span<const double> w_zero, const StorePixels& store);
+
+}  // namespace reprise::host

@@ -1,0 +1,244 @@
+// Conversion between stored elements and the types that kernels compute in, and moving elements.
+#include <algorithm>
+#include <bit>
+
+#include "runtime/host/support.h"
+
+namespace reprise::host {
+
+namespace {
+
+struct F16 {
+  uint16_t bits;
+};
+struct BF16 {
+  uint16_t bits;
+};
+struct Bool8 {
+  uint8_t bits;
+};
+
+// Rounds to float so that a second rounding to fewer bits is as if it were the only one: an inexact
+// result is truncated and its last bit set (rounding to odd).
+float to_float_odd(double v) {
+  const float f = static_cast<float>(v);
+  if (std::isnan(v) || static_cast<double>(f) == v) return f;
+  const float truncated =
+      std::fabs(static_cast<double>(f)) > std::fabs(v) ? std::nextafter(f, 0.0F) : f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(truncated) | 1U);
+}
+
+template <typename To, typename From>
+To convert_in(From v) {
+  if constexpr (std::is_same_v<From, F16>) {
+    return convert_in<To>(f16_to_float(v.bits));
+  } else if constexpr (std::is_same_v<From, BF16>) {
+    return convert_in<To>(bf16_to_float(v.bits));
+  } else if constexpr (std::is_same_v<From, Bool8>) {
+    return v.bits != 0 ? To{1} : To{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    return To{0};
+  } else {
+    return static_cast<To>(v);
+  }
+}
+
+template <typename To, typename From>
+To convert_out(From v) {
+  if constexpr (std::is_same_v<To, F16>) {
+    return {double_to_f16(static_cast<double>(v))};
+  } else if constexpr (std::is_same_v<To, BF16>) {
+    return {double_to_bf16(static_cast<double>(v))};
+  } else if constexpr (std::is_same_v<To, Bool8>) {
+    return {static_cast<uint8_t>(v != 0)};
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
+    if constexpr (std::is_same_v<To, uint64_t>) {
+      return saturate_u64(v);
+    } else {
+      return static_cast<To>(std::clamp<int64_t>(saturate_i64(v),
+                                                 int64_t{std::numeric_limits<To>::min()},
+                                                 int64_t{std::numeric_limits<To>::max()}));
+    }
+  } else {
+    return static_cast<To>(v);
+  }
+}
+
+/// Calls f with a value of the storage type of a dtype; not for strings.
+template <typename F>
+void with_storage(DType t, F&& f) {
+  switch (t) {
+    case DType::F32:
+      return f(float{});
+    case DType::F16:
+      return f(F16{});
+    case DType::BF16:
+      return f(BF16{});
+    case DType::F64:
+      return f(double{});
+    case DType::I8:
+      return f(int8_t{});
+    case DType::U8:
+      return f(uint8_t{});
+    case DType::I16:
+      return f(int16_t{});
+    case DType::U16:
+      return f(uint16_t{});
+    case DType::I32:
+      return f(int32_t{});
+    case DType::U32:
+      return f(uint32_t{});
+    case DType::I64:
+      return f(int64_t{});
+    case DType::U64:
+      return f(uint64_t{});
+    case DType::Bool:
+      return f(Bool8{});
+    case DType::Invalid:
+    case DType::String:
+      return;
+  }
+}
+
+template <typename To>
+void load_as(const HostTensor& t, int64_t start, int64_t stride, int64_t n, To* out) {
+  with_storage(t.dtype(), [&](auto tag) {
+    using From = decltype(tag);
+    if (n <= 0) return;
+    constexpr auto kSize = static_cast<int64_t>(sizeof(From));
+    const std::byte* p = t.bytes().data() + start * kSize;
+    for (int64_t i = 0; i < n; ++i) {
+      From v;  // borrowed memory may be unaligned
+      std::memcpy(&v, p + i * stride * kSize, sizeof(From));
+      out[i] = convert_in<To>(v);
+    }
+  });
+}
+
+template <typename From>
+void store_as(HostTensor& t, int64_t start, int64_t n, const From* values) {
+  with_storage(t.dtype(), [&](auto tag) {
+    using To = decltype(tag);
+    if (n <= 0) return;
+    std::byte* p = t.mutable_bytes().data() + start * static_cast<int64_t>(sizeof(To));
+    for (int64_t i = 0; i < n; ++i) {
+      const To v = convert_out<To>(values[i]);
+      std::memcpy(p + i * static_cast<int64_t>(sizeof(To)), &v, sizeof(To));
+    }
+  });
+}
+
+}  // namespace
+
+Domain domain_of(DType t) {
+  if (is_float(t)) return Domain::Float;
+  if (is_signed_int(t)) return Domain::Signed;
+  if (is_int(t) || t == DType::Bool) return Domain::Unsigned;
+  return Domain::None;
+}
+
+uint16_t double_to_f16(double v) {
+  return float_to_f16(to_float_odd(v));
+}
+
+uint16_t double_to_bf16(double v) {
+  return float_to_bf16(to_float_odd(v));
+}
+
+int64_t saturate_i64(double v) {
+  if (std::isnan(v)) return 0;
+  if (v >= 0x1p63) return std::numeric_limits<int64_t>::max();
+  if (v < -0x1p63) return std::numeric_limits<int64_t>::min();
+  return static_cast<int64_t>(v);
+}
+
+uint64_t saturate_u64(double v) {
+  if (std::isnan(v) || v <= 0) return 0;
+  return v >= 0x1p64 ? std::numeric_limits<uint64_t>::max() : static_cast<uint64_t>(v);
+}
+
+void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, double* out) {
+  load_as(t, start, stride, n, out);
+}
+void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, int64_t* out) {
+  load_as(t, start, stride, n, out);
+}
+void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, uint64_t* out) {
+  load_as(t, start, stride, n, out);
+}
+void store(HostTensor& t, int64_t start, int64_t n, const double* v) {
+  store_as(t, start, n, v);
+}
+void store(HostTensor& t, int64_t start, int64_t n, const int64_t* v) {
+  store_as(t, start, n, v);
+}
+void store(HostTensor& t, int64_t start, int64_t n, const uint64_t* v) {
+  store_as(t, start, n, v);
+}
+
+Result<std::vector<double>> load_all(const HostTensor& t) {
+  RP_ASSIGN(auto v, allocate_scratch(t.dims()));
+  load(t, 0, 1, t.count(), v.data());
+  return v;
+}
+
+Result<HostTensor> store_all(DType dtype, Dims dims, const std::vector<double>& v) {
+  RP_ASSIGN(auto t, allocate(dtype, std::move(dims)));
+  if (t.count() != static_cast<int64_t>(v.size())) {
+    return internal_error("store_all: " + describe(dtype, t.dims()) + " from " +
+                          std::to_string(v.size()) + " values");
+  }
+  store(t, 0, t.count(), v.data());
+  return t;
+}
+
+void copy_block(HostTensor& dst, int64_t dst_at, const HostTensor& src, int64_t src_at, int64_t n) {
+  if (n <= 0) return;
+  if (dst.dtype() == DType::String) {
+    std::copy_n(src.strings().begin() + src_at, n, dst.mutable_strings().begin() + dst_at);
+    return;
+  }
+  const auto size = static_cast<int64_t>(size_of(dst.dtype()));
+  std::memcpy(dst.mutable_bytes().data() + dst_at * size, src.bytes().data() + src_at * size,
+              static_cast<size_t>(n * size));
+}
+
+void copy_strided(const Dims& dims, HostTensor& dst, int64_t dst_at, const Dims& dst_strides,
+                  const HostTensor& src, int64_t src_at, const Dims& src_strides) {
+  if (product(dims) == 0) return;
+  Dims outer = dims;
+  Dims outer_dst = dst_strides;
+  Dims outer_src = src_strides;
+  // Trailing dims that are contiguous on both sides move as one block.
+  int64_t block = 1;
+  while (!outer.empty() &&
+         (outer.back() == 1 || (outer_dst.back() == block && outer_src.back() == block))) {
+    block *= outer.back();
+    outer.pop_back();
+    outer_dst.pop_back();
+    outer_src.pop_back();
+  }
+  if (block > 1) {
+    for_each_index<2>(
+        outer, {&outer_dst, &outer_src}, {dst_at, src_at},
+        [&](const std::array<int64_t, 2>& o) { copy_block(dst, o[0], src, o[1], block); });
+    return;
+  }
+  with_width(dst.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    for_each_index<2>(
+        outer, {&outer_dst, &outer_src}, {dst_at, src_at},
+        [&](const std::array<int64_t, 2>& o) { set_element<T>(dst, o[0], element<T>(src, o[1])); });
+  });
+}
+
+void fill(HostTensor& dst, const HostTensor& value) {
+  if (dst.count() == 0) return;
+  with_width(dst.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T v = element<T>(value, 0);
+    for (int64_t i = 0; i < dst.count(); ++i) set_element<T>(dst, i, v);
+  });
+}
+
+}  // namespace reprise::host

@@ -1,0 +1,111 @@
+#include "runtime/host/gemm.h"
+
+#include <algorithm>
+
+namespace reprise::host {
+
+namespace {
+
+constexpr int64_t kTile = 4;          // micro tile: 4 x 4 accumulators fit 16-byte registers
+constexpr int64_t kBlockRows = 1024;  // rows whose accumulators are kept at once
+constexpr int64_t kPackRows = 64;     // rows of A packed at once
+constexpr int64_t kBlockColumns = 256;
+constexpr int64_t kBlockDepth = 256;
+
+int64_t round_up(int64_t v, int64_t to) {
+  return (v + to - 1) / to * to;
+}
+
+/// c[4][4] (row stride ldc) += a[ks][4] * b[ks][4].
+void micro_kernel(const double* __restrict a, const double* __restrict b, int64_t ks,
+                  double* __restrict c, int64_t ldc) {
+  double acc[kTile][kTile] = {};
+  for (int64_t k = 0; k < ks; ++k) {
+    for (int64_t i = 0; i < kTile; ++i) {
+      for (int64_t j = 0; j < kTile; ++j) acc[i][j] += a[k * kTile + i] * b[k * kTile + j];
+    }
+  }
+  for (int64_t i = 0; i < kTile; ++i) {
+    for (int64_t j = 0; j < kTile; ++j) c[i * ldc + j] += acc[i][j];
+  }
+}
+
+/// Packs [count] x [ks] as tiles of 4: [tile][k][4], the last tile padded with zeros.
+void pack_tiles(const PackBlock& pack, int64_t begin, int64_t count, int64_t k0, int64_t ks,
+                std::vector<double>& out, std::vector<double>& scratch) {
+  pack(begin, count, k0, ks, scratch.data(), count);
+  for (int64_t t = 0; t < count; t += kTile) {
+    double* to = out.data() + t * ks;
+    const int64_t width = std::min(kTile, count - t);
+    for (int64_t k = 0; k < ks; ++k) {
+      const double* from = scratch.data() + k * count + t;
+      for (int64_t i = 0; i < kTile; ++i) to[k * kTile + i] = i < width ? from[i] : 0.0;
+    }
+  }
+}
+
+}  // namespace
+
+void gemm(int64_t m, int64_t n, int64_t k, const PackBlock& a, const PackBlock& b,
+          const StoreRow& store) {
+  if (m <= 0 || n <= 0) return;
+  const int64_t depth = std::min(kBlockDepth, std::max<int64_t>(k, 1));
+  const int64_t columns = std::min(kBlockColumns, round_up(n, kTile));
+  const int64_t rows = std::min(kBlockRows, round_up(m, kTile));
+  const int64_t pack_rows = std::min(kPackRows, rows);
+  std::vector<double> packed_a(static_cast<size_t>(pack_rows * depth));
+  std::vector<double> packed_b(static_cast<size_t>(columns * depth));
+  std::vector<double> scratch(static_cast<size_t>(std::max(pack_rows, columns) * depth));
+  std::vector<double> acc(static_cast<size_t>(rows * columns));
+  for (int64_t m1 = 0; m1 < m; m1 += rows) {
+    const int64_t m_count = std::min(rows, m - m1);
+    for (int64_t n0 = 0; n0 < n; n0 += columns) {
+      const int64_t n_count = std::min(columns, n - n0);
+      std::fill(acc.begin(), acc.end(), 0.0);
+      for (int64_t k0 = 0; k0 < k; k0 += depth) {
+        const int64_t ks = std::min(depth, k - k0);
+        pack_tiles(b, n0, n_count, k0, ks, packed_b, scratch);
+        for (int64_t m0 = 0; m0 < m_count; m0 += pack_rows) {
+          const int64_t a_count = std::min(pack_rows, m_count - m0);
+          pack_tiles(a, m1 + m0, a_count, k0, ks, packed_a, scratch);
+          for (int64_t j = 0; j < n_count; j += kTile) {
+            for (int64_t i = 0; i < a_count; i += kTile) {
+              micro_kernel(packed_a.data() + i * ks, packed_b.data() + j * ks, ks,
+                           acc.data() + (m0 + i) * columns + j, columns);
+            }
+          }
+        }
+      }
+      for (int64_t i = 0; i < m_count; ++i) store(m1 + i, n0, n_count, acc.data() + i * columns);
+    }
+  }
+}
+
+PackBlock pack_strided(const HostTensor& t, int64_t offset, int64_t minor_stride, int64_t k_stride,
+                       std::span<const double> zero_points) {
+  return
+      [&t, offset, minor_stride, k_stride, zero_points](
+          int64_t begin, int64_t count, int64_t k0, int64_t ks, double* out, int64_t out_stride) {
+        std::array<double, kBlockDepth> line;
+        const int64_t base = offset + begin * minor_stride + k0 * k_stride;
+        if (k_stride == 1 && minor_stride != 1) {
+          for (int64_t i = 0; i < count; ++i) {
+            load(t, base + i * minor_stride, 1, ks, line.data());
+            for (int64_t k = 0; k < ks; ++k) out[k * out_stride + i] = line[static_cast<size_t>(k)];
+          }
+        } else {
+          for (int64_t k = 0; k < ks; ++k) {
+            load(t, base + k * k_stride, minor_stride, count, out + k * out_stride);
+          }
+        }
+        if (zero_points.empty()) return;
+        for (int64_t k = 0; k < ks; ++k) {
+          for (int64_t i = 0; i < count; ++i) {
+            out[k * out_stride + i] -=
+                zero_points[zero_points.size() == 1 ? 0 : static_cast<size_t>(begin + i)];
+          }
+        }
+      };
+}
+
+}  // namespace reprise::host

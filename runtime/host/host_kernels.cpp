@@ -1,0 +1,41 @@
+#include "runtime/host/host_kernels.h"
+
+#include <algorithm>
+
+#include "runtime/host/tables.h"
+
+namespace reprise::host {
+
+namespace {
+
+using TableFunction = Table (*)();
+
+// Every family, named: nothing registers itself.
+constexpr TableFunction kFamilies[] = {
+    unary_table,         binary_table, logic_table,    cast_table,   shape_table,
+    movement_table,      slice_table,  pad_table,      gather_table, scatter_table,
+    reduce_table,        matmul_table, conv_table,     pool_table,   softmax_table,
+    normalization_table, resize_table, quantize_table, select_table, generate_table,
+};
+
+}  // namespace
+
+Kernel find(std::string_view op) {
+  for (const TableFunction family : kFamilies) {
+    for (const Entry& e : family()) {
+      if (e.name == op) return e.kernel;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string_view> names() {
+  std::vector<std::string_view> all;
+  for (const TableFunction family : kFamilies) {
+    for (const Entry& e : family()) all.push_back(e.name);
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace reprise::host

@@ -1,0 +1,147 @@
+// Pad in every mode; negative pads crop.
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/host/support.h"
+#include "runtime/host/tables.h"
+
+namespace reprise::host {
+
+namespace {
+
+enum class Mode : uint8_t { Constant, Reflect, Edge, Wrap };
+
+Result<Mode> read_mode(const Call& c) {
+  const std::string mode = c.attrs.get_string("mode", "constant");
+  if (mode == "constant") return Mode::Constant;
+  if (mode == "reflect") return Mode::Reflect;
+  if (mode == "edge") return Mode::Edge;
+  if (mode == "wrap") return Mode::Wrap;
+  return invalid_model("attribute 'mode' is '" + mode +
+                       "', must be constant, reflect, edge or wrap");
+}
+
+/// Source index of position i (relative to the input's first element); -1 for the pad value.
+int64_t source_index(Mode mode, int64_t i, int64_t dim) {
+  if (i >= 0 && i < dim) return i;
+  switch (mode) {
+    case Mode::Constant:
+      return -1;
+    case Mode::Edge:
+      return std::clamp<int64_t>(i, 0, dim - 1);
+    case Mode::Wrap:
+      return (i % dim + dim) % dim;
+    case Mode::Reflect: {
+      if (dim == 1) return 0;
+      const int64_t period = 2 * (dim - 1);
+      const int64_t r = (i % period + period) % period;
+      return r < dim ? r : period - r;
+    }
+  }
+  return -1;
+}
+
+/// Begins then ends for every axis.
+Result<Dims> read_pads(const Call& c, const HostTensor& x) {
+  RP_ASSIGN(const Dims raw, read_ints(c, "pads", 1));
+  Dims axes(static_cast<size_t>(x.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  const bool from_input = !c.attrs.has("pads");
+  if (from_input && has_input(c, 3)) {
+    RP_ASSIGN(axes, read_ints(c, "axes", 3));
+    RP_TRY(normalize_axes(axes, x.rank()).status());
+  }
+  if (raw.size() != 2 * axes.size()) {
+    return invalid_input("pads " + dims_str(raw) + " need two numbers for each of " +
+                         std::to_string(axes.size()) + " axes");
+  }
+  constexpr int64_t kLimit = int64_t{1} << 40;
+  Dims pads(2 * x.dims().size(), 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto axis = static_cast<size_t>(axes[i] < 0 ? axes[i] + x.rank() : axes[i]);
+    const int64_t begin = raw[i];
+    const int64_t end = raw[axes.size() + i];
+    if (std::min(begin, end) < -kLimit || std::max(begin, end) > kLimit) {
+      return invalid_input("pads " + dims_str(raw) + " are absurd");
+    }
+    pads[axis] = begin;
+    pads[x.dims().size() + axis] = end;
+  }
+  return pads;
+}
+
+/// A scalar of x's dtype: the input, the attribute of old versions, or zero.
+Result<HostTensor> read_value(const Call& c, const HostTensor& x) {
+  RP_ASSIGN(auto value, allocate(x.dtype(), {}));
+  const size_t i = c.attrs.has("pads") ? 1 : 2;
+  if (has_input(c, i)) {
+    if (input(c, i).dtype() != x.dtype() || input(c, i).count() != 1) {
+      return invalid_input(describe_input(c, i, "constant_value") + ": must be one " +
+                           std::string(name_of(x.dtype())));
+    }
+    copy_block(value, 0, input(c, i), 0, 1);
+  } else if (c.attrs.has("value")) {
+    const double v = static_cast<double>(c.attrs.get_float("value", 0));
+    store(value, 0, 1, &v);
+  }
+  return value;
+}
+
+KernelResult pad(const Call& c) {
+  RP_TRY(check_arity(c, 1, 4));
+  const HostTensor& x = input(c, 0);
+  RP_ASSIGN(const Mode mode, read_mode(c));
+  RP_ASSIGN(const Dims pads, read_pads(c, x));
+  RP_ASSIGN(const HostTensor value, read_value(c, x));
+  const size_t rank = x.dims().size();
+  Dims dims = x.dims();
+  for (size_t d = 0; d < rank; ++d) {
+    dims[d] += pads[d] + pads[rank + d];
+    if (dims[d] < 0) {
+      return invalid_input("pads remove more of axis " + std::to_string(d) + " than " +
+                           dims_str(x.dims()) + " has");
+    }
+    if (x.dims()[d] == 0 && dims[d] > 0 && mode != Mode::Constant) {
+      return invalid_input("axis " + std::to_string(d) + " is empty: nothing to repeat");
+    }
+  }
+  RP_ASSIGN(auto y, allocate(x.dtype(), dims));
+  if (y.count() == 0) return one(std::move(y));
+  // Per axis: the offset that each output position reads, -1 for padding.
+  const Dims strides = strides_of(x.dims());
+  std::vector<Dims> source(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    for (int64_t i = 0; i < dims[d]; ++i) {
+      const int64_t s = source_index(mode, i - pads[d], x.dims()[d]);
+      source[d].push_back(s < 0 ? -1 : s * strides[d]);
+    }
+  }
+  with_width(x.dtype(), [&](auto tag) {
+    using T = decltype(tag);
+    const T padding = element<T>(value, 0);
+    Dims index(rank, 0);
+    for (int64_t i = 0; i < y.count(); ++i) {
+      int64_t offset = 0;
+      for (size_t d = 0; offset >= 0 && d < rank; ++d) {
+        const int64_t s = at(source[d], index[d]);
+        offset = s < 0 ? -1 : offset + s;
+      }
+      set_element<T>(y, i, offset < 0 ? padding : element<T>(x, offset));
+      for (size_t d = rank; d-- > 0;) {
+        if (++index[d] < dims[d]) break;
+        index[d] = 0;
+      }
+    }
+  });
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"Pad", pad}};
+
+}  // namespace
+
+Table pad_table() {
+  return kTable;
+}
+
+}  // namespace reprise::host

@@ -1,0 +1,341 @@
+// Resize and Upsample: separable interpolation, one axis after the other.
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/host/support.h"
+#include "runtime/host/tables.h"
+
+namespace reprise::host {
+
+namespace {
+
+enum class Mode : uint8_t { Nearest, Linear, Cubic };
+enum class Coordinates : uint8_t {
+  HalfPixel,
+  HalfPixelSymmetric,
+  PytorchHalfPixel,
+  AlignCorners,
+  Asymmetric,
+  TfHalfPixelForNearest,
+  TfCropAndResize
+};
+
+struct Options {
+  Mode mode = Mode::Nearest;
+  Coordinates coordinates = Coordinates::HalfPixel;
+  std::string nearest = "round_prefer_floor";
+  double cubic_a = -0.75;
+  bool exclude_outside = false;
+  bool antialias = false;
+  double extrapolation = 0;
+};
+
+struct Axis {
+  int64_t in = 0, out = 0;
+  double scale = 1, roi_begin = 0, roi_end = 1;
+};
+
+/// The weighted inputs of one output position; `outside` stands for the extrapolation value.
+struct Taps {
+  std::vector<std::pair<int64_t, double>> weights;
+  bool outside = false;
+};
+
+Result<Options> read_options(const Call& c) {
+  Options o;
+  const std::string mode = c.attrs.get_string("mode", "nearest");
+  if (mode == "linear" || mode == "bilinear") {
+    o.mode = Mode::Linear;
+  } else if (mode == "cubic") {
+    o.mode = Mode::Cubic;
+  } else if (mode != "nearest") {
+    return invalid_model("attribute 'mode' is '" + mode + "', must be nearest, linear or cubic");
+  }
+  const bool old = c.op == "Upsample" || c.opset == 10;
+  const std::string name =
+      c.attrs.get_string("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+  static constexpr std::pair<std::string_view, Coordinates> kNames[] = {
+      {"half_pixel", Coordinates::HalfPixel},
+      {"half_pixel_symmetric", Coordinates::HalfPixelSymmetric},
+      {"pytorch_half_pixel", Coordinates::PytorchHalfPixel},
+      {"align_corners", Coordinates::AlignCorners},
+      {"asymmetric", Coordinates::Asymmetric},
+      {"tf_half_pixel_for_nn", Coordinates::TfHalfPixelForNearest},
+      {"tf_crop_and_resize", Coordinates::TfCropAndResize}};
+  const auto* found = std::find_if(std::begin(kNames), std::end(kNames),
+                                   [&](const auto& n) { return n.first == name; });
+  if (found == std::end(kNames)) {
+    return invalid_model("attribute 'coordinate_transformation_mode' is '" + name + "'");
+  }
+  o.coordinates = found->second;
+  o.nearest = c.attrs.get_string("nearest_mode", old ? "floor" : "round_prefer_floor");
+  if (o.nearest != "round_prefer_floor" && o.nearest != "round_prefer_ceil" &&
+      o.nearest != "floor" && o.nearest != "ceil") {
+    return invalid_model("attribute 'nearest_mode' is '" + o.nearest + "'");
+  }
+  o.cubic_a = static_cast<double>(c.attrs.get_float("cubic_coeff_a", -0.75F));
+  o.exclude_outside = c.attrs.get_int("exclude_outside", 0) != 0;
+  o.antialias = c.attrs.get_int("antialias", 0) != 0 && o.mode != Mode::Nearest;
+  o.extrapolation = static_cast<double>(c.attrs.get_float("extrapolation_value", 0));
+  return o;
+}
+
+double source_coordinate(const Options& o, const Axis& a, int64_t i) {
+  const auto x = static_cast<double>(i);
+  const auto in = static_cast<double>(a.in);
+  const auto out = static_cast<double>(a.out);
+  switch (o.coordinates) {
+    case Coordinates::HalfPixel:
+      return (x + 0.5) / a.scale - 0.5;
+    case Coordinates::HalfPixelSymmetric: {
+      const double adjustment = out / (a.scale * in);
+      return in / 2 * (1 - adjustment) + (x + 0.5) / a.scale - 0.5;
+    }
+    case Coordinates::PytorchHalfPixel:
+      return a.out > 1 ? (x + 0.5) / a.scale - 0.5 : 0;
+    case Coordinates::AlignCorners:
+      return a.out > 1 ? x * (in - 1) / (out - 1) : 0;
+    case Coordinates::Asymmetric:
+      return x / a.scale;
+    case Coordinates::TfHalfPixelForNearest:
+      return (x + 0.5) / a.scale;
+    case Coordinates::TfCropAndResize:
+      return a.out > 1
+                 ? a.roi_begin * (in - 1) + x * (a.roi_end - a.roi_begin) * (in - 1) / (out - 1)
+                 : 0.5 * (a.roi_begin + a.roi_end) * (in - 1);
+  }
+  return x;
+}
+
+int64_t nearest_index(const Options& o, double x) {
+  if (o.nearest == "floor") return saturate_i64(std::floor(x));
+  if (o.nearest == "ceil") return saturate_i64(std::ceil(x));
+  const bool half = x - std::floor(x) == 0.5;
+  if (half) return saturate_i64(o.nearest == "round_prefer_floor" ? std::floor(x) : std::ceil(x));
+  return saturate_i64(std::round(x));
+}
+
+double cubic_weight(double a, double t) {
+  t = std::fabs(t);
+  if (t <= 1) return ((a + 2) * t - (a + 3)) * t * t + 1;
+  return t < 2 ? ((a * t - 5 * a) * t + 8 * a) * t - 4 * a : 0;
+}
+
+Taps taps_of(const Options& o, const Axis& a, int64_t i) {
+  Taps taps;
+  const double x = source_coordinate(o, a, i);
+  if (o.coordinates == Coordinates::TfCropAndResize &&
+      !(x >= 0 && x <= static_cast<double>(a.in - 1))) {
+    taps.outside = true;
+    return taps;
+  }
+  const auto clamp = [&](int64_t k) { return std::clamp<int64_t>(k, 0, a.in - 1); };
+  if (o.mode == Mode::Nearest) {
+    taps.weights.push_back({clamp(nearest_index(o, x)), 1.0});
+    return taps;
+  }
+  // Antialiasing widens the filter by the downscaling factor.
+  const double stretch = o.antialias ? std::max(1.0, 1 / a.scale) : 1.0;
+  const double radius = (o.mode == Mode::Linear ? 1 : 2) * stretch;
+  const int64_t first = saturate_i64(std::floor(x - radius)) + 1;
+  const int64_t last = saturate_i64(std::ceil(x + radius)) - 1;
+  double sum = 0;
+  for (int64_t k = first; k <= last; ++k) {
+    const double t = (static_cast<double>(k) - x) / stretch;
+    const double w =
+        o.mode == Mode::Linear ? std::max(0.0, 1 - std::fabs(t)) : cubic_weight(o.cubic_a, t);
+    if ((o.exclude_outside || o.antialias) && (k < 0 || k >= a.in)) continue;
+    taps.weights.push_back({clamp(k), w});
+    sum += w;
+  }
+  for (auto& [k, w] : taps.weights) w /= sum;
+  return taps;
+}
+
+/// Interpolates `v` (of shape dims) along one axis. Positions outside the crop become NaN markers
+/// in `outside`.
+Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims, size_t axis,
+                                        const Axis& a, const Options& o,
+                                        std::vector<bool>& outside) {
+  const AxisSplit s = split_at(dims, static_cast<int64_t>(axis));
+  dims[axis] = a.out;
+  RP_ASSIGN(auto out, allocate_scratch(dims));
+  for (int64_t i = 0; i < a.out; ++i) {
+    const Taps taps = taps_of(o, a, i);
+    outside.push_back(taps.outside);
+    for (int64_t outer = 0; outer < s.outer; ++outer) {
+      double* to = out.data() + (outer * a.out + i) * s.inner;
+      for (const auto& [k, w] : taps.weights) {
+        const double* from = v.data() + (outer * s.size + k) * s.inner;
+        for (int64_t j = 0; j < s.inner; ++j) to[j] += w * from[j];
+      }
+    }
+  }
+  return out;
+}
+
+/// Nearest neighbours are copied, whatever the dtype.
+Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<Axis>& axes,
+                                  const Options& o, const Dims& dims) {
+  RP_ASSIGN(auto y, allocate(x.dtype(), dims));
+  if (y.count() == 0) return y;
+  const Dims strides = strides_of(x.dims());
+  std::vector<Dims> source(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    for (int64_t i = 0; i < dims[d]; ++i) {
+      const Taps taps = taps_of(o, axes[d], i);
+      source[d].push_back(taps.outside ? -1 : taps.weights[0].first * strides[d]);
+    }
+  }
+  RP_ASSIGN(const HostTensor filler, store_all(x.dtype(), {}, {o.extrapolation}));
+  Dims index(dims.size(), 0);
+  for (int64_t i = 0; i < y.count(); ++i) {
+    int64_t offset = 0;
+    for (size_t d = 0; offset >= 0 && d < dims.size(); ++d) {
+      const int64_t s = at(source[d], index[d]);
+      offset = s < 0 ? -1 : offset + s;
+    }
+    copy_block(y, i, offset < 0 ? filler : x, std::max<int64_t>(offset, 0), 1);
+    for (size_t d = dims.size(); d-- > 0;) {
+      if (++index[d] < dims[d]) break;
+      index[d] = 0;
+    }
+  }
+  return y;
+}
+
+Result<HostTensor> resize_smooth(const HostTensor& x, const std::vector<Axis>& axes,
+                                 const Options& o, const Dims& out_dims) {
+  RP_ASSIGN(auto y, allocate(x.dtype(), out_dims));
+  if (y.count() == 0) return y;
+  RP_ASSIGN(auto v, load_all(x));
+  Dims dims = x.dims();
+  std::vector<std::vector<bool>> outside(dims.size());
+  for (size_t d = 0; d < dims.size(); ++d) {
+    const bool crops = o.coordinates == Coordinates::TfCropAndResize &&
+                       (axes[d].roi_begin != 0 || axes[d].roi_end != 1);
+    if (axes[d].in == axes[d].out && axes[d].scale == 1 && !crops) continue;
+    RP_ASSIGN(v, resize_axis(v, dims, d, axes[d], o, outside[d]));
+  }
+  Dims index(dims.size(), 0);
+  for (double& e : v) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!outside[d].empty() && outside[d][static_cast<size_t>(index[d])]) e = o.extrapolation;
+    }
+    for (size_t d = dims.size(); d-- > 0;) {
+      if (++index[d] < dims[d]) break;
+      index[d] = 0;
+    }
+  }
+  store(y, 0, y.count(), v.data());
+  return y;
+}
+
+/// Floats of an attribute or an input, if there are any.
+Result<std::vector<double>> read_floats(const Call& c, const char* attr, size_t i) {
+  if (const auto* list = c.attrs.get<std::vector<float>>(attr)) {
+    return std::vector<double>(list->begin(), list->end());
+  }
+  if (!has_input(c, i) || input(c, i).count() == 0) return std::vector<double>{};
+  RP_TRY(require_float(c, i, attr));
+  RP_TRY(require_rank(c, i, attr, 1, 1));
+  return load_all(input(c, i));
+}
+
+/// Output sizes and scales from `scales`, or from `sizes` under the aspect ratio policy.
+Status scale_axes(const Call& c, const Dims& which, const std::vector<double>& scales,
+                  const Dims& sizes, std::vector<Axis>& axes) {
+  if ((sizes.empty() ? scales.size() : sizes.size()) != which.size()) {
+    return invalid_input("scales or sizes need " + std::to_string(which.size()) + " numbers");
+  }
+  const std::string policy = c.attrs.get_string("keep_aspect_ratio_policy", "stretch");
+  double common = policy == "not_smaller" ? 0 : std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < which.size(); ++i) {
+    Axis& a = axes[static_cast<size_t>(which[i])];
+    if (sizes.empty()) {
+      if (!(scales[i] > 0) || !std::isfinite(scales[i])) {
+        return invalid_input("scale " + std::to_string(scales[i]) + " is not positive");
+      }
+      a.scale = scales[i];
+      const double span =
+          c.attrs.get_string("coordinate_transformation_mode", "") == "tf_crop_and_resize"
+              ? a.roi_end - a.roi_begin
+              : 1.0;
+      a.out = saturate_i64(std::floor(static_cast<double>(a.in) * span * a.scale));
+    } else {
+      if (sizes[i] < 0 || (a.in == 0 && sizes[i] > 0)) {
+        return invalid_input("cannot resize " + std::to_string(a.in) + " to " +
+                             std::to_string(sizes[i]));
+      }
+      a.out = sizes[i];
+      a.scale = a.in == 0 ? 1 : static_cast<double>(a.out) / static_cast<double>(a.in);
+      common = policy == "not_smaller" ? std::max(common, a.scale) : std::min(common, a.scale);
+    }
+  }
+  if (sizes.empty() || policy == "stretch") return {};
+  if (policy != "not_smaller" && policy != "not_larger") {
+    return invalid_model("attribute 'keep_aspect_ratio_policy' is '" + policy + "'");
+  }
+  for (int64_t d : which) {
+    Axis& a = axes[static_cast<size_t>(d)];
+    a.scale = common;
+    a.out = saturate_i64(std::round(common * static_cast<double>(a.in)));
+  }
+  return {};
+}
+
+KernelResult resize(const Call& c) {
+  RP_TRY(check_arity(c, 1, 4));
+  const HostTensor& x = input(c, 0);
+  RP_ASSIGN(const Options o, read_options(c));
+  // Versions before 11 (and Upsample) have no region input.
+  const bool old = c.op == "Upsample" || c.opset == 10;
+  std::vector<double> roi;
+  if (!old) {
+    RP_ASSIGN(roi, read_floats(c, "roi", 1));
+  }
+  RP_ASSIGN(const auto scales, read_floats(c, "scales", old ? 1 : 2));
+  Dims sizes;
+  if (c.attrs.has("sizes") || (!old && has_input(c, 3) && input(c, 3).count() > 0)) {
+    RP_ASSIGN(sizes, read_ints(c, "sizes", 3));
+  } else if (scales.empty() && c.output_dims) {
+    sizes = *c.output_dims;
+  }
+  Dims which(x.dims().size());
+  std::iota(which.begin(), which.end(), 0);
+  if (c.attrs.has("axes")) {
+    which = c.attrs.get_ints("axes");
+    RP_TRY(normalize_axes(which, x.rank()).status());
+    for (int64_t& a : which) a = a < 0 ? a + x.rank() : a;
+  }
+  std::vector<Axis> axes;
+  for (int64_t d : x.dims()) axes.push_back({d, d});
+  if (o.coordinates == Coordinates::TfCropAndResize) {
+    if (roi.size() != 2 * which.size()) return invalid_input("roi needs two numbers per axis");
+    for (size_t i = 0; i < which.size(); ++i) {
+      axes[static_cast<size_t>(which[i])].roi_begin = roi[i];
+      axes[static_cast<size_t>(which[i])].roi_end = roi[which.size() + i];
+    }
+  }
+  RP_TRY(scale_axes(c, which, scales, sizes, axes));
+  Dims dims;
+  for (const Axis& a : axes) dims.push_back(a.out);
+  RP_TRY(checked_element_count(dims, x.dtype()).status());
+  if (o.mode == Mode::Nearest) {
+    RP_ASSIGN(auto y, resize_nearest(x, axes, o, dims));
+    return one(std::move(y));
+  }
+  RP_TRY(require_number(c, 0, "X"));
+  RP_ASSIGN(auto y, resize_smooth(x, axes, o, dims));
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"Resize", resize}, {"Upsample", resize}};
+
+}  // namespace
+
+Table resize_table() {
+  return kTable;
+}
+
+}  // namespace reprise::host

@@ -1,0 +1,137 @@
+// Writing at data-dependent indices, with an optional reduction.
+#include <algorithm>
+
+#include "runtime/host/indices.h"
+#include "runtime/host/tables.h"
+
+namespace reprise::host {
+
+namespace {
+
+enum class Reduction : uint8_t { None, Add, Mul, Max, Min };
+
+Result<Reduction> read_reduction(const Call& c, DType t) {
+  const std::string r = c.attrs.get_string("reduction", "none");
+  if (r == "none") return Reduction::None;
+  if (!is_float(t) && !is_int(t)) {
+    return unsupported("reduction '" + r + "' of " + std::string(name_of(t)));
+  }
+  if (r == "add") return Reduction::Add;
+  if (r == "mul") return Reduction::Mul;
+  if (r == "max") return Reduction::Max;
+  if (r == "min") return Reduction::Min;
+  return invalid_model("attribute 'reduction' is '" + r + "', must be none, add, mul, max or min");
+}
+
+template <typename T>
+T combine(Reduction r, T a, T b) {
+  using Bits = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
+  switch (r) {
+    case Reduction::Add:
+      return static_cast<T>(static_cast<Bits>(a) + static_cast<Bits>(b));
+    case Reduction::Mul:
+      return static_cast<T>(static_cast<Bits>(a) * static_cast<Bits>(b));
+    case Reduction::Max:
+      return a != a || a > b ? a : b;
+    case Reduction::Min:
+      return a != a || a < b ? a : b;
+    case Reduction::None:
+      break;
+  }
+  return b;
+}
+
+template <typename T>
+void combine_at(Reduction r, HostTensor& y, int64_t to, const HostTensor& updates, int64_t from,
+                int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    T a{};
+    T b{};
+    load(y, to + i, 1, 1, &a);
+    load(updates, from + i, 1, 1, &b);
+    a = combine(r, a, b);
+    store(y, to + i, 1, &a);
+  }
+}
+
+/// Scatters blocks of `block` elements, in order.
+void scatter_blocks(Reduction r, HostTensor& y, const Dims& offsets, const HostTensor& updates,
+                    int64_t block) {
+  const Domain domain = domain_of(y.dtype());
+  for (int64_t i = 0; i < static_cast<int64_t>(offsets.size()); ++i) {
+    if (r == Reduction::None) {
+      copy_block(y, at(offsets, i), updates, i * block, block);
+    } else if (domain == Domain::Float) {
+      combine_at<double>(r, y, at(offsets, i), updates, i * block, block);
+    } else if (domain == Domain::Signed) {
+      combine_at<int64_t>(r, y, at(offsets, i), updates, i * block, block);
+    } else {
+      combine_at<uint64_t>(r, y, at(offsets, i), updates, i * block, block);
+    }
+  }
+}
+
+Result<HostTensor> copy_of(const HostTensor& x) {
+  RP_ASSIGN(auto y, allocate(x.dtype(), x.dims()));
+  copy_block(y, 0, x, 0, x.count());
+  return y;
+}
+
+/// Scatter (before version 11) and ScatterElements.
+KernelResult scatter_elements(const Call& c) {
+  RP_TRY(check_arity(c, 3, 3));
+  RP_TRY(require_same_dtype(c, 0, 2));
+  const HostTensor& x = input(c, 0);
+  const HostTensor& index = input(c, 1);
+  const HostTensor& updates = input(c, 2);
+  RP_ASSIGN(const int64_t axis, normalize_axis(c.attrs.get_int("axis", 0), x.rank()));
+  RP_TRY(check_elements_shape(x.dims(), index.dims(), axis));
+  if (updates.dims() != index.dims()) {
+    return invalid_input("updates " + dims_str(updates.dims()) + " and indices " +
+                         dims_str(index.dims()) + " have different shapes");
+  }
+  RP_ASSIGN(const Reduction reduction, read_reduction(c, x.dtype()));
+  RP_ASSIGN(const Dims indices, read_indices(index, "indices"));
+  RP_ASSIGN(const Dims offsets, element_offsets(x.dims(), index.dims(), indices, axis));
+  RP_ASSIGN(auto y, copy_of(x));
+  scatter_blocks(reduction, y, offsets, updates, 1);
+  return one(std::move(y));
+}
+
+KernelResult scatter_nd(const Call& c) {
+  RP_TRY(check_arity(c, 3, 3));
+  RP_TRY(require_same_dtype(c, 0, 2));
+  RP_TRY(require_rank(c, 1, "indices", 1, std::numeric_limits<int64_t>::max()));
+  const HostTensor& x = input(c, 0);
+  const HostTensor& index = input(c, 1);
+  const HostTensor& updates = input(c, 2);
+  const int64_t tuple = index.dims().back();
+  if (tuple < 1 || tuple > x.rank()) {
+    return invalid_input("indices " + dims_str(index.dims()) + " do not fit data " +
+                         dims_str(x.dims()));
+  }
+  Dims expected(index.dims().begin(), index.dims().end() - 1);
+  expected.insert(expected.end(), x.dims().begin() + tuple, x.dims().end());
+  if (updates.dims() != expected) {
+    return invalid_input("updates are " + dims_str(updates.dims()) + ", must be " +
+                         dims_str(expected));
+  }
+  RP_ASSIGN(const Reduction reduction, read_reduction(c, x.dtype()));
+  RP_ASSIGN(const Dims indices, read_indices(index, "indices"));
+  RP_ASSIGN(const Dims offsets, tuple_offsets(x.dims(), indices, tuple, 0));
+  RP_ASSIGN(auto y, copy_of(x));
+  scatter_blocks(reduction, y, offsets, updates, product_range(x.dims(), tuple, x.rank()));
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"Scatter", scatter_elements},
+                            {"ScatterElements", scatter_elements},
+                            {"ScatterND", scatter_nd}};
+
+}  // namespace
+
+Table scatter_table() {
+  return kTable;
+}
+
+}  // namespace reprise::host

@@ -1,0 +1,210 @@
+// Internals shared by the host kernels: argument checks, element conversion, index iteration.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "runtime/host/host_kernels.h"
+
+namespace reprise::host {
+
+using Dims = std::vector<int64_t>;
+using Tensors = std::vector<HostTensor>;
+using KernelResult = Result<Tensors>;
+
+struct Entry {
+  std::string_view name;
+  Kernel kernel;
+};
+
+// --- arguments ---
+
+inline bool has_input(const Call& c, size_t i) {
+  return i < c.inputs.size() && c.inputs[i] != nullptr;
+}
+inline const HostTensor& input(const Call& c, size_t i) {
+  return *c.inputs[i];
+}
+/// The first `required` inputs are there, none beyond `max_inputs`, and no output beyond
+/// `max_outputs` is asked for.
+Status check_arity(const Call& c, size_t required, size_t max_inputs, size_t max_outputs = 1);
+/// "input 1 (indices): float32[2,3]"
+std::string describe_input(const Call& c, size_t i, std::string_view role);
+Status wrong_dtype(const Call& c, size_t i, std::string_view role, std::string_view wanted);
+Status require_float(const Call& c, size_t i, std::string_view role);
+Status require_number(const Call& c, size_t i, std::string_view role);
+Status require_same_dtype(const Call& c, size_t i, size_t j);
+Status require_rank(const Call& c, size_t i, std::string_view role, int64_t min_rank,
+                    int64_t max_rank);
+/// A dtype attribute in ONNX's numbering (TensorProto.DataType).
+Result<DType> dtype_from_onnx(int64_t code);
+
+/// True when an attribute or an input (index i) gives the list; attributes win, as in core form.
+bool has_ints(const Call& c, std::string_view attr, size_t i);
+/// An integer list from the attribute `attr`, else from input i (int32 or int64, rank 0 or 1).
+Result<Dims> read_ints(const Call& c, std::string_view attr, size_t i);
+/// All elements of an integer tensor.
+Result<Dims> tensor_ints(const HostTensor& t, const std::string& what);
+/// The only element of a tensor of any numeric dtype.
+Result<double> scalar_value(const Call& c, size_t i, std::string_view role);
+
+Result<int64_t> normalize_axis(int64_t axis, int64_t rank, std::string_view what = "axis");
+/// Non-negative, ascending, without duplicates.
+Result<Dims> normalize_axes(const Dims& axes, int64_t rank);
+
+// --- allocation and shape arithmetic ---
+
+/// A zeroed tensor, or an error when its size is absurd or memory is short.
+Result<HostTensor> allocate(DType dtype, Dims dims);
+/// Scratch elements, under the same limits.
+Result<std::vector<double>> allocate_scratch(std::span<const int64_t> dims);
+std::string dims_str(std::span<const int64_t> dims);
+/// Product, saturated at 2^62 (dims beside a zero dim may be anything).
+int64_t product(std::span<const int64_t> dims);
+inline int64_t product_range(const Dims& dims, int64_t begin, int64_t end) {
+  return product(
+      std::span(dims).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+}
+Dims strides_of(std::span<const int64_t> dims);
+Result<Dims> broadcast_dims(std::span<const HostTensor* const> inputs);
+/// Strides with which a tensor of shape `from` is read at indices of shape `to`; checked before.
+Dims broadcast_strides(std::span<const int64_t> from, std::span<const int64_t> to);
+inline KernelResult one(HostTensor t) {
+  Tensors out;
+  out.push_back(std::move(t));
+  return out;
+}
+inline int64_t at(const Dims& d, int64_t i) {
+  return d[static_cast<size_t>(i)];
+}
+inline int64_t& at(Dims& d, int64_t i) {
+  return d[static_cast<size_t>(i)];
+}
+
+// --- elements ---
+
+/// The type that an operator computes in: floats in double, integers in 64 bits (wrapping), Bool
+/// with the unsigned.
+enum class Domain : uint8_t { Float, Signed, Unsigned, None };
+Domain domain_of(DType t);
+
+uint16_t double_to_f16(double v);
+uint16_t double_to_bf16(double v);
+/// Truncates and saturates; NaN gives 0.
+int64_t saturate_i64(double v);
+uint64_t saturate_u64(double v);
+
+/// Reads n elements from `start`, `stride` apart. Integers convert to double by rounding; floats
+/// are not readable as integers (0 is returned for them).
+void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, double* out);
+void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, int64_t* out);
+void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, uint64_t* out);
+/// Writes n consecutive elements. double: rounds once to floats, truncates and saturates to
+/// integers. Integers: wrap to narrower ones. Bool stores v != 0.
+void store(HostTensor& t, int64_t start, int64_t n, const double* v);
+void store(HostTensor& t, int64_t start, int64_t n, const int64_t* v);
+void store(HostTensor& t, int64_t start, int64_t n, const uint64_t* v);
+/// The whole tensor as doubles.
+Result<std::vector<double>> load_all(const HostTensor& t);
+/// A tensor of these dims holding these values, rounded once.
+Result<HostTensor> store_all(DType dtype, Dims dims, const std::vector<double>& v);
+
+/// Calls f with a value of the type that has the element's width: uint8_t, uint16_t, uint32_t,
+/// uint64_t or std::string. For operators that only move elements.
+template <typename F>
+void with_width(DType t, F&& f) {
+  if (t == DType::String) return f(std::string{});
+  switch (size_of(t)) {
+    case 1:
+      return f(uint8_t{});
+    case 2:
+      return f(uint16_t{});
+    case 4:
+      return f(uint32_t{});
+    default:
+      return f(uint64_t{});
+  }
+}
+template <typename T>
+T element(const HostTensor& t, int64_t i) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    return t.strings()[static_cast<size_t>(i)];
+  } else {
+    T v;  // borrowed memory may be unaligned
+    std::memcpy(&v, t.bytes().data() + i * static_cast<int64_t>(sizeof(T)), sizeof(T));
+    return v;
+  }
+}
+template <typename T>
+void set_element(HostTensor& t, int64_t i, const T& v) {
+  if constexpr (std::is_same_v<T, std::string>) {
+    t.mutable_strings()[static_cast<size_t>(i)] = v;
+  } else {
+    std::memcpy(t.mutable_bytes().data() + i * static_cast<int64_t>(sizeof(T)), &v, sizeof(T));
+  }
+}
+
+/// dst[dst_at + i] = src[src_at + i]; equal dtypes.
+void copy_block(HostTensor& dst, int64_t dst_at, const HostTensor& src, int64_t src_at, int64_t n);
+/// dst[dst_at + i . dst_strides] = src[src_at + i . src_strides] for every index i over dims.
+void copy_strided(const Dims& dims, HostTensor& dst, int64_t dst_at, const Dims& dst_strides,
+                  const HostTensor& src, int64_t src_at, const Dims& src_strides);
+/// Every element becomes element 0 of `value` (equal dtypes).
+void fill(HostTensor& dst, const HostTensor& value);
+
+// --- iteration ---
+
+/// Calls f(offsets) for every index over dims in row-major order; offset k starts at start[k] and
+/// moves by strides[k].
+template <size_t N, typename F>
+void for_each_index(const Dims& dims, const std::array<const Dims*, N>& strides,
+                    std::array<int64_t, N> offsets, F&& f) {
+  for (int64_t d : dims) {
+    if (d <= 0) return;
+  }
+  std::vector<int64_t> index(dims.size(), 0);
+  for (;;) {
+    f(offsets);
+    size_t d = dims.size();
+    for (;;) {
+      if (d == 0) return;
+      --d;
+      for (size_t k = 0; k < N; ++k) offsets[k] += (*strides[k])[d];
+      if (++index[d] < dims[d]) break;
+      for (size_t k = 0; k < N; ++k) offsets[k] -= (*strides[k])[d] * dims[d];
+      index[d] = 0;
+    }
+  }
+}
+
+/// Operands read together: dims are the coalesced output dims, at least one.
+struct Broadcast {
+  Dims dims;                  // the output's shape
+  Dims loop;                  // coalesced dims, at least one
+  std::vector<Dims> strides;  // per operand, over `loop`
+};
+Result<Broadcast> broadcast(std::span<const HostTensor* const> inputs);
+
+inline constexpr int64_t kChunk = 512;
+
+/// Calls f(out_start, n, offsets) for runs of at most kChunk consecutive output elements; operand k
+/// is read from offsets[k] with stride b.strides[k].back().
+void for_each_chunk(const Broadcast& b,
+                    const std::function<void(int64_t, int64_t, std::span<const int64_t>)>& f);
+
+/// Splits dims around an axis: index = (outer * axis_size + a) * inner + in.
+struct AxisSplit {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+AxisSplit split_at(const Dims& dims, int64_t axis);
+
+}  // namespace reprise::host

@@ -1,0 +1,36 @@
+// The families of host kernels. host_kernels.cpp joins them.
+#pragma once
+
+#include "runtime/host/support.h"
+
+namespace reprise::host {
+
+using Table = std::span<const Entry>;
+
+Table attention_table();
+Table binary_table();
+Table cast_table();
+Table conv_table();
+Table einsum_table();
+Table gather_table();
+Table generate_table();
+Table gridsample_table();
+Table logic_table();
+Table loss_table();
+Table matmul_table();
+Table movement_table();
+Table normalization_table();
+Table pad_table();
+Table pool_table();
+Table quantize_table();
+Table reduce_table();
+Table resize_table();
+Table roi_table();
+Table scatter_table();
+Table select_table();
+Table shape_table();
+Table slice_table();
+Table softmax_table();
+Table unary_table();
+
+}  // namespace reprise::host
