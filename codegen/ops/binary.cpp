@@ -71,7 +71,7 @@ void propagate(InferContext& ctx, const Shape& out) {
     std::vector<Expr> next;
     for (size_t e = 0; e < static_cast<size_t>(count.value()); ++e) {
       const auto x = evaluate(ctx, ctx.node().op, (*result)[source_position(e, to, dims)],
-                              (*other)[source_position(e, to, other_dims)], ctx.graph().symbols);
+                              (*other)[source_position(e, to, other_dims)], ctx.graph_symbols());
       if (!x) return;
       next.push_back(*x);
     }

@@ -51,18 +51,22 @@ Result<bool> cast_like(Rewriter& rw) {
   return true;
 }
 
-/// Values that are wider or of another class in memory than in registers: integers narrower than
-/// 32 bits wrap when they are made from integers, as a C cast does.
+/// Integers narrower than 32 bits live in 32-bit registers: made from integers they wrap, made from
+/// floats they saturate. Works on vectors.
 Status cast_element(ElementContext& ctx) {
+  using kernel::ScalarOp;
   kernel::Builder& b = ctx.builder();
   const DType to = ctx.graph().value(ctx.node().outputs[0]).dtype;
   const DType from = ctx.graph().value(ctx.node().inputs[0]).dtype;
   RP_ASSIGN(kernel::Val v, ctx.input(0, ctx.index()));
-  const kernel::Type target = ctx.compute(to);
+  const kernel::Type source = b.type(v);
+  const kernel::Type target = kernel::vec(ctx.compute(to), source.lanes);
+  if (to == from) {
+    ctx.set(v);
+    return {};
+  }
   if (to == DType::Bool) {
-    ctx.set(from == DType::Bool ? v
-                                : b.scalar_op(kernel::ScalarOp::NotEqual,
-                                              {v, b.constant(b.type(v), 0)}));
+    ctx.set(b.scalar_op(ScalarOp::NotEqual, {v, b.constant(source, 0)}));
     return {};
   }
   if (from == DType::Bool) {
@@ -70,22 +74,20 @@ Status cast_element(ElementContext& ctx) {
     return {};
   }
   const int bits = static_cast<int>(size_of(to)) * 8;
-  if (is_float(from) && is_int(to) && bits < 32) {
-    // Saturates at the bounds of the narrow type; NaN gives 0.
-    const double hi = is_signed_int(to) ? static_cast<double>((1 << (bits - 1)) - 1)
-                                        : static_cast<double>((1 << bits) - 1);
-    const double lo = is_signed_int(to) ? -hi - 1 : 0;
+  const bool narrow = is_int(to) && bits < 32;
+  if (narrow && is_float(from)) {
+    const int64_t hi = (int64_t{1} << (is_signed_int(to) ? bits - 1 : bits)) - 1;
+    const int64_t lo = is_signed_int(to) ? -hi - 1 : 0;
     const kernel::Val wide = b.convert(v, kernel::Ty::I32);
-    const kernel::Val capped = b.min(b.max(wide, b.i32(static_cast<int64_t>(lo))),
-                                     b.i32(static_cast<int64_t>(hi)));
-    ctx.set(b.convert(capped, target.ty));
-    return {};
+    const kernel::Type i32 = b.type(wide);
+    v = b.min(b.max(wide, b.constant(i32, static_cast<double>(lo))),
+              b.constant(i32, static_cast<double>(hi)));
   }
   if (b.type(v) != target) v = b.convert(v, target.ty);
-  if (is_int(from) && is_int(to) && bits < 32 && size_of(from) >= size_of(to)) {
+  if (narrow && is_int(from) && (size_of(from) > size_of(to) || is_signed_int(from))) {
     const kernel::Val shift = b.constant(target, 32 - bits);
-    v = b.scalar_op(kernel::ScalarOp::ShiftRight,
-                    {b.scalar_op(kernel::ScalarOp::ShiftLeft, {v, shift}), shift});
+    v = b.scalar_op(ScalarOp::ShiftLeft, {v, shift});
+    v = b.scalar_op(ScalarOp::ShiftRight, {v, shift});
   }
   ctx.set(v);
   return {};
@@ -98,7 +100,7 @@ std::span<const OpDef> cast_ops() {
       {.name = "Cast",
        .infer = infer_cast,
        .decompose = cast,
-       .lowering = Lowering::Element,
+       .lowering = Lowering::Scalar,
        .element = cast_element,
        .min_opset = 6,
        .attributes = "to saturate round_mode"},

@@ -33,7 +33,7 @@ Status infer_constant_of_shape(InferContext& ctx) {
     return {};
   }
   for (const Expr& d : *dims) {
-    if (bounds(d, ctx.graph().symbols).hi < 0) return ctx.invalid("shape has a negative dim");
+    if (bounds(d, ctx.graph_symbols()).hi < 0) return ctx.invalid("shape has a negative dim");
   }
   ctx.set_output(0, dtype, *dims);
   const Expr count = element_count(*dims);
@@ -101,7 +101,7 @@ Status infer_range(InferContext& ctx) {
   const bool core = ctx.node().opset == 0 && out.has_shape;
   const auto size = core                    ? std::optional(out.shape[0])
                     : is_float(ctx.dtype(0)) ? float_range_size(ctx)
-                                             : range_size(ctx, ctx.graph().symbols);
+                                             : range_size(ctx, ctx.graph_symbols());
   ctx.set_output(0, ctx.dtype(0), {size ? *size : ctx.fresh_symbol(0, 0)});
   if (!size || !size->is_const() || size->value() > kMaxElements) return {};
   const auto start = ctx.elements(0);
@@ -173,7 +173,7 @@ Status infer_one_hot(InferContext& ctx) {
   const int64_t rank = ctx.rank(0) + 1;
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", -1), rank));
   const auto depth = one_hot_depth(ctx);
-  if (depth && bounds(*depth, ctx.graph().symbols).hi < 0) return ctx.invalid("depth is negative");
+  if (depth && bounds(*depth, ctx.graph_symbols()).hi < 0) return ctx.invalid("depth is negative");
   Shape out = ctx.shape(0);
   out.insert(out.begin() + axis, depth ? *depth : ctx.fresh_symbol(0, static_cast<size_t>(axis)));
   ctx.set_output(0, ctx.dtype(2), std::move(out));

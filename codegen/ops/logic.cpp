@@ -44,7 +44,7 @@ Status infer_pair(InferContext& ctx) {
     const Expr* x = at(*a, i, static_cast<size_t>(n.value()));
     const Expr* y = at(*b, i, static_cast<size_t>(n.value()));
     if (x == nullptr || y == nullptr) return {};
-    const auto r = compare(ctx.node().op, *x, *y, ctx.graph().symbols);
+    const auto r = compare(ctx.node().op, *x, *y, ctx.graph_symbols());
     if (!r) return {};
     result.push_back(*r);
   }

@@ -26,8 +26,10 @@ class InferContext {
   graph::Graph& graph() { return g_; }
   graph::Node& node() { return n_; }
   const AttrMap& attrs() const { return n_.attrs; }
+  std::span<const Symbol> graph_symbols() const { return g_.symbols; }
   /// Version of the attributes; core form counts as the newest.
   int64_t opset() const;
+  int64_t node_opset() const { return n_.opset; }
   size_t input_count() const { return n_.inputs.size(); }
   bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] != graph::kNone; }
   const graph::Value& input(size_t i) const { return g_.value(n_.inputs[i]); }

@@ -92,7 +92,7 @@ Status infer_core_slice(InferContext& ctx) {
 
 Status infer_slice(InferContext& ctx) {
   if (ctx.attrs().get<std::vector<Expr>>("starts") != nullptr) return infer_core_slice(ctx);
-  RP_ASSIGN(const auto form, slice_form(ctx, ctx.graph().symbols));
+  RP_ASSIGN(const auto form, slice_form(ctx, ctx.graph_symbols()));
   if (form) {
     ctx.set_output(0, ctx.dtype(0), form->sizes);
     propagate_slice(ctx, *form);
@@ -176,7 +176,7 @@ Status infer_split(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const auto a = static_cast<size_t>(axis);
   const size_t n = ctx.node().outputs.size();
-  RP_ASSIGN(const auto sizes, split_sizes(ctx, ctx.shape(0)[a], n, ctx.graph().symbols));
+  RP_ASSIGN(const auto sizes, split_sizes(ctx, ctx.shape(0)[a], n, ctx.graph_symbols()));
   const auto e = ctx.elements(0);
   const Shape in = ctx.shape(0);
   const DType t = ctx.dtype(0);

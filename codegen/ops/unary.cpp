@@ -22,7 +22,7 @@ Status infer_number(InferContext& ctx) {
   RP_TRY(infer_same(ctx));
   auto e = ctx.elements(0);
   if (!e) return {};
-  const auto& table = ctx.graph().symbols;
+  const auto table = ctx.graph_symbols();
   for (Expr& x : *e) {
     if (ctx.node().op == "Neg") x = Expr(0) - x;
     if (ctx.node().op == "Abs") x = max_of(x, Expr(0) - x, table);

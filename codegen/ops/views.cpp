@@ -47,7 +47,7 @@ Result<Shape> reshaped(InferContext& ctx, const std::vector<Expr>& wanted, bool 
       open = i;
       d = 1;
     }
-    if (d.is_overflow() || bounds(d, ctx.graph().symbols).hi < 0) {
+    if (d.is_overflow() || bounds(d, ctx.graph_symbols()).hi < 0) {
       return ctx.invalid("shape " + ctx.str(wanted) + " has a negative dim");
     }
     known *= d;
@@ -60,8 +60,8 @@ Result<Shape> reshaped(InferContext& ctx, const std::vector<Expr>& wanted, bool 
   const auto same = ctx.unify(known, total, "element counts");
   if (!same.ok()) {
     return ctx.invalid("cannot reshape " + ctx.str(in) + " to " + ctx.str(wanted) + ": " +
-                       total.str(ctx.graph().symbols) + " elements against " +
-                       known.str(ctx.graph().symbols));
+                       total.str(ctx.graph_symbols()) + " elements against " +
+                       known.str(ctx.graph_symbols()));
   }
   return out;
 }
@@ -184,9 +184,9 @@ Status infer_squeeze(InferContext& ctx) {
   } else {
     for (const Expr& d : in) {
       if (d.is_const(1)) continue;
-      if (may_equal(d, 1, ctx.graph().symbols)) {
+      if (may_equal(d, 1, ctx.graph_symbols())) {
         return ctx.error(Code::Unsupported,
-                         "dim " + d.str(ctx.graph().symbols) + " of " + ctx.str(in) +
+                         "dim " + d.str(ctx.graph_symbols()) + " of " + ctx.str(in) +
                              " may be 1, so the rank is unknown; give axes, or fix the input's "
                              "shape");
       }

@@ -1,0 +1,377 @@
+// Convolutions: the core form has explicit pads and no bias. Transposed convolutions gather.
+#include <algorithm>
+
+#include "codegen/ops/compose.h"
+#include "codegen/ops/element.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+#include "codegen/ops/window.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using kernel::Val;
+using V = Compose::V;
+
+Result<int64_t> group_count(const InferContext& ctx) {
+  const int64_t g = ctx.attrs().get_int("group", 1);
+  if (g < 1 || g >= (int64_t{1} << 31)) return ctx.invalid("group is " + std::to_string(g));
+  return g;
+}
+
+Status check_bias(const InferContext& ctx, const Expr& channels) {
+  if (!ctx.has_input(2)) return {};
+  const Shape& b = ctx.shape(2);
+  const auto same = b.size() == 1 ? ctx.unify(b[0], channels, "channels")
+                                  : Result<Expr>(ctx.invalid("rank"));
+  if (same.ok()) return {};
+  return ctx.invalid("bias " + ctx.str(b) + " does not fit " +
+                     channels.str(ctx.graph_symbols()) + " output channels");
+}
+
+// --- Conv ----------------------------------------------------------------------------------------
+
+Result<Window> conv_window(const InferContext& ctx) {
+  if (ctx.rank(1) != ctx.rank(0)) {
+    return ctx.invalid("input " + ctx.str(ctx.shape(0)) + " and weight " + ctx.str(ctx.shape(1)) +
+                       " differ in rank");
+  }
+  RP_ASSIGN(auto kernel, kernel_of_weight(ctx, 1));
+  return read_window(ctx, std::move(kernel));
+}
+
+Status infer_conv(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 3));
+  RP_TRY(require_same_dtype(ctx));
+  RP_ASSIGN(const Window w, conv_window(ctx));
+  RP_ASSIGN(const int64_t group, group_count(ctx));
+  const Shape x = ctx.shape(0);
+  const Shape weight = ctx.shape(1);
+  const auto channels = ctx.unify(x[1], weight[1] * Expr(group), "channels");
+  if (!channels.ok()) {
+    return ctx.invalid("input " + ctx.str(x) + " has " + x[1].str(ctx.graph_symbols()) +
+                       " channels, weight " + ctx.str(weight) + " with group " +
+                       std::to_string(group) + " needs " +
+                       (weight[1] * Expr(group)).str(ctx.graph_symbols()));
+  }
+  if (weight[0].is_const() && weight[0].value() % group != 0) {
+    return ctx.invalid(std::to_string(weight[0].value()) + " output channels are no multiple of " +
+                       std::to_string(group) + " groups");
+  }
+  RP_TRY(check_bias(ctx, weight[0]));
+  Shape out{x[0], weight[0]};
+  out.insert(out.end(), w.out.begin(), w.out.end());
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+V add_bias(Compose& c, V y) {
+  if (!c.has(2)) return y;
+  return c.add(y, c.along_axis(c.in(2), 1, static_cast<int64_t>(c.shape(y).size())));
+}
+
+/// Paddings that depend on a dim (SAME with a stride) become a Pad of their own.
+V explicit_padding(Compose& c, Window& w) {
+  if (w.static_pads()) return c.in(0);
+  std::vector<Expr> pads(2, Expr(0));
+  pads.insert(pads.end(), w.begin.begin(), w.begin.end());
+  pads.insert(pads.end(), 2, Expr(0));
+  pads.insert(pads.end(), w.end.begin(), w.end.end());
+  w.begin.assign(w.rank(), Expr(0));
+  w.end = w.begin;
+  AttrMap a;
+  a.set("mode", std::string("constant"));
+  a.set("pads", std::move(pads));
+  return c.op("Pad", {c.in(0)}, std::move(a));
+}
+
+Result<bool> conv(Rewriter& rw) {
+  if (rw.node().opset == 0 && rw.node().inputs.size() == 2) return false;
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(Window w, conv_window(ctx));
+  Compose c(rw);
+  const V x = explicit_padding(c, w);
+  AttrMap a = window_attrs(w);
+  a.set("group", c.attrs().get_int("group", 1));
+  c.replace(0, add_bias(c, c.op("Conv", {x, c.in(1)}, std::move(a))));
+  return c.finish();
+}
+
+/// for (i < count of taps) over the spatial dims, outermost first.
+void loop_taps(ElementContext& ctx, const std::vector<int64_t>& kernel, Index& tap,
+               const std::function<void()>& body) {
+  if (tap.size() == kernel.size()) {
+    body();
+    return;
+  }
+  ctx.loop(Expr(kernel[tap.size()]), [&](const Expr& k) {
+    tap.push_back(k);
+    loop_taps(ctx, kernel, tap, body);
+    tap.pop_back();
+  });
+}
+
+/// acc += x[at] * w[from] where `inside`.
+Status accumulate(ElementContext& ctx, int acc, Val inside, const Index& at, const Index& from) {
+  kernel::Builder& b = ctx.builder();
+  const Val old = b.local_load(acc);
+  RP_ASSIGN(const Val sum, ctx.guarded(inside, old, [&]() -> Result<Val> {
+    RP_ASSIGN(const Val x, ctx.input(0, at));
+    RP_ASSIGN(const Val w, ctx.input(1, from));
+    return b.add(old, b.mul(x, w));
+  }));
+  b.local_store(acc, sum);
+  return {};
+}
+
+struct ConvAttrs {
+  std::vector<int64_t> kernel, strides, dilations, pads;
+  Expr group;
+};
+
+ConvAttrs conv_attrs(const ElementContext& ctx) {
+  const AttrMap& a = ctx.node().attrs;
+  ConvAttrs c;
+  const Shape& w = ctx.input_shape(1);
+  for (size_t d = 2; d < w.size(); ++d) c.kernel.push_back(w[d].value());
+  c.strides = a.get_ints("strides");
+  c.dilations = a.get_ints("dilations");
+  c.pads = a.get_ints("pads");
+  c.group = a.get_int("group", 1);
+  return c;
+}
+
+int new_accumulator(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
+  const int acc = b.local("acc", type);
+  b.local_store(acc, b.constant(type, 0));
+  return acc;
+}
+
+/// One output element by direct loops, for configurations that no tiled kernel takes.
+Status conv_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const ConvAttrs p = conv_attrs(ctx);
+  const Shape& in = ctx.input_shape(0);
+  const Shape& weight = ctx.input_shape(1);
+  const Index& out = ctx.index();
+  const Expr group_size = Expr::floordiv(weight[0], p.group);
+  const Expr first_channel = Expr::floordiv(out[1], group_size) * weight[1];
+  const int acc = new_accumulator(ctx);
+  Status status;
+  ctx.loop(weight[1], [&](const Expr& channel) {
+    Index tap;
+    loop_taps(ctx, p.kernel, tap, [&] {
+      Index at{out[0], first_channel + channel};
+      Index from{out[1], channel};
+      Val inside = b.boolean(true);
+      for (size_t d = 0; d < tap.size(); ++d) {
+        const Expr position =
+            out[2 + d] * Expr(p.strides[d]) + tap[d] * Expr(p.dilations[d]) - Expr(p.pads[d]);
+        at.push_back(position);
+        from.push_back(tap[d]);
+        if (p.pads[d] != 0 || p.pads[tap.size() + d] != 0) {
+          const Val v = ctx.value(position);
+          inside = b.logical_and(
+              inside, b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(in[2 + d]))));
+        }
+      }
+      const Status s = accumulate(ctx, acc, inside, at, from);
+      if (!s.ok()) status = s;
+    });
+  });
+  ctx.set(b.local_load(acc));
+  return status;
+}
+
+double conv_reads(const graph::Graph& g, const graph::Node& n) {
+  double reads = 1;
+  const Shape& w = g.value(n.inputs[1]).shape;
+  for (size_t d = 1; d < w.size(); ++d) {
+    reads *= w[d].is_const() ? static_cast<double>(w[d].value()) : 64.0;
+  }
+  return reads;
+}
+
+// --- ConvTranspose -------------------------------------------------------------------------------
+
+struct Transposed {
+  std::vector<int64_t> strides, dilations, pads, extra;
+  Shape out;  // spatial
+};
+
+/// Paddings that SAME or a given output shape ask for; negative totals become output padding.
+Status resolve_output_shape(const InferContext& ctx, const std::vector<int64_t>& kernel,
+                            Transposed& t) {
+  const size_t n = kernel.size();
+  const bool upper = ctx.attrs().get_string("auto_pad", "NOTSET") == "SAME_UPPER";
+  const std::vector<int64_t> wanted = ctx.attrs().get_ints("output_shape");
+  if (!wanted.empty() && wanted.size() != n && wanted.size() != n + 2) {
+    return ctx.invalid("output_shape has " + std::to_string(wanted.size()) + " entries");
+  }
+  for (size_t d = 0; d < n; ++d) {
+    const Expr in = ctx.shape(0)[2 + d];
+    const int64_t extent = (kernel[d] - 1) * t.dilations[d] + 1;
+    const Expr full = Expr(t.strides[d]) * (in - 1) + Expr(t.extra[d] + extent);
+    const Expr target =
+        wanted.empty() ? in * Expr(t.strides[d]) : Expr(wanted[wanted.size() - n + d]);
+    const Expr total = full - target;
+    if (!total.is_const()) {
+      return ctx.error(Code::Unsupported,
+                       "output_shape with the dynamic input " + ctx.str(ctx.shape(0)) +
+                           "; fix the input's shape");
+    }
+    const int64_t pad = std::max<int64_t>(total.value(), 0);
+    t.pads[d] = upper ? pad / 2 : pad - pad / 2;
+    t.pads[n + d] = pad - t.pads[d];
+    t.extra[d] += pad - total.value();
+  }
+  return {};
+}
+
+Result<Transposed> read_transposed(const InferContext& ctx, const std::vector<int64_t>& kernel) {
+  Transposed t;
+  const size_t n = kernel.size();
+  if (n < 1 || n > 3) {
+    return ctx.error(Code::Unsupported, "1 to 3 spatial dims are supported, input is " +
+                                            ctx.str(ctx.shape(0)));
+  }
+  RP_ASSIGN(t.strides, spatial_ints(ctx, "strides", n, 1, 1));
+  RP_ASSIGN(t.dilations, spatial_ints(ctx, "dilations", n, 1, 1));
+  RP_ASSIGN(t.pads, spatial_ints(ctx, "pads", 2 * n, 0, 0));
+  RP_ASSIGN(t.extra, spatial_ints(ctx, "output_padding", n, 0, 0));
+  RP_TRY(check_auto_pad(ctx));
+  const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
+  if (mode == "VALID") t.pads.assign(2 * n, 0);
+  if (mode == "SAME_UPPER" || mode == "SAME_LOWER" || ctx.attrs().has("output_shape")) {
+    RP_TRY(resolve_output_shape(ctx, kernel, t));
+  }
+  for (size_t d = 0; d < n; ++d) {
+    const int64_t extent = (kernel[d] - 1) * t.dilations[d] + 1;
+    t.out.push_back(Expr(t.strides[d]) * (ctx.shape(0)[2 + d] - 1) +
+                    Expr(t.extra[d] + extent - t.pads[d] - t.pads[n + d]));
+  }
+  return t;
+}
+
+Status infer_conv_transpose(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 3));
+  RP_TRY(require_same_dtype(ctx));
+  if (ctx.rank(1) != ctx.rank(0)) {
+    return ctx.invalid("input " + ctx.str(ctx.shape(0)) + " and weight " + ctx.str(ctx.shape(1)) +
+                       " differ in rank");
+  }
+  RP_ASSIGN(const auto kernel, kernel_of_weight(ctx, 1));
+  RP_ASSIGN(const Transposed t, read_transposed(ctx, kernel));
+  RP_ASSIGN(const int64_t group, group_count(ctx));
+  const Shape x = ctx.shape(0);
+  const Shape weight = ctx.shape(1);
+  const auto channels = ctx.unify(x[1], weight[0], "channels");
+  if (!channels.ok()) {
+    return ctx.invalid("input " + ctx.str(x) + " and weight " + ctx.str(weight) +
+                       " differ in channels");
+  }
+  if (weight[0].is_const() && weight[0].value() % group != 0) {
+    return ctx.invalid(std::to_string(weight[0].value()) + " input channels are no multiple of " +
+                       std::to_string(group) + " groups");
+  }
+  const Expr out_channels = weight[1] * Expr(group);
+  RP_TRY(check_bias(ctx, out_channels));
+  Shape out{x[0], out_channels};
+  out.insert(out.end(), t.out.begin(), t.out.end());
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+Result<bool> conv_transpose(Rewriter& rw) {
+  if (rw.node().opset == 0 && rw.node().inputs.size() == 2) return false;
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const auto kernel, kernel_of_weight(ctx, 1));
+  RP_ASSIGN(const Transposed t, read_transposed(ctx, kernel));
+  Compose c(rw);
+  AttrMap a;
+  a.set("strides", t.strides);
+  a.set("dilations", t.dilations);
+  a.set("pads", t.pads);
+  a.set("output_padding", t.extra);
+  a.set("group", c.attrs().get_int("group", 1));
+  c.replace(0, add_bias(c, c.op("ConvTranspose", {c.in(0), c.in(1)}, std::move(a))));
+  return c.finish();
+}
+
+/// Gathers: an input position contributes through tap k where position * stride = out + pad - k *
+/// dilation.
+Status conv_transpose_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const ConvAttrs p = conv_attrs(ctx);
+  const Shape& in = ctx.input_shape(0);
+  const Shape& weight = ctx.input_shape(1);
+  const Index& out = ctx.index();
+  const Expr group_channels = Expr::floordiv(weight[0], p.group);
+  const Expr first_channel = Expr::floordiv(out[1], weight[1]) * group_channels;
+  const int acc = new_accumulator(ctx);
+  Status status;
+  ctx.loop(group_channels, [&](const Expr& channel) {
+    Index tap;
+    loop_taps(ctx, p.kernel, tap, [&] {
+      Index at{out[0], first_channel + channel};
+      Index from{first_channel + channel, Expr::mod(out[1], weight[1])};
+      Val inside = b.boolean(true);
+      for (size_t d = 0; d < tap.size(); ++d) {
+        const Val scaled =
+            ctx.value(out[2 + d] + Expr(p.pads[d]) - tap[d] * Expr(p.dilations[d]));
+        const Val stride = b.i32(p.strides[d]);
+        const Val position = b.div(scaled, stride);
+        const Val hit = b.logical_and(b.ge(scaled, b.i32(0)),
+                                      b.eq(b.mul(position, stride), scaled));
+        inside = b.logical_and(
+            inside, b.logical_and(hit, b.lt(position, ctx.value(in[2 + d]))));
+        at.push_back(ctx.opaque(position, in[2 + d]));
+        from.push_back(tap[d]);
+      }
+      const Status s = accumulate(ctx, acc, inside, at, from);
+      if (!s.ok()) status = s;
+    });
+  });
+  ctx.set(b.local_load(acc));
+  return status;
+}
+
+double conv_transpose_reads(const graph::Graph& g, const graph::Node& n) {
+  const Shape& w = g.value(n.inputs[1]).shape;
+  double reads = w[0].is_const() ? static_cast<double>(w[0].value()) : 64.0;
+  for (size_t d = 2; d < w.size(); ++d) reads *= static_cast<double>(w[d].value());
+  return reads;
+}
+
+}  // namespace
+
+std::span<const OpDef> conv_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "Conv",
+       .infer = infer_conv,
+       .decompose = conv,
+       .lowering = Lowering::Conv,
+       .element = conv_element,
+       .reads_per_element = conv_reads,
+       .attributes = "auto_pad dilations group kernel_shape pads strides",
+       .min_inputs = 2,
+       .max_inputs = 3},
+      {.name = "ConvTranspose",
+       .infer = infer_conv_transpose,
+       .decompose = conv_transpose,
+       .lowering = Lowering::Element,
+       .element = conv_transpose_element,
+       .reads_per_element = conv_transpose_reads,
+       .attributes =
+           "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
+       .min_inputs = 2,
+       .max_inputs = 3},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

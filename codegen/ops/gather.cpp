@@ -1,0 +1,234 @@
+// Reads at positions that other tensors hold.
+#include "codegen/ops/compose.h"
+#include "codegen/ops/element.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+Status require_indices(const InferContext& ctx) {
+  if (ctx.dtype(1) == DType::I32 || ctx.dtype(1) == DType::I64) return {};
+  return ctx.invalid("indices '" + ctx.input(1).name + "' are " +
+                     std::string(name_of(ctx.dtype(1))) + ", need int32 or int64");
+}
+
+/// Constant indices that no run can make valid.
+Status check_constant_indices(const InferContext& ctx, const Expr& dim) {
+  const auto& index = ctx.input(1);
+  if (!index.constant || !dim.is_const()) return {};
+  const auto values = constant_numbers(index);
+  const auto n = static_cast<double>(dim.value());
+  for (double v : *values) {
+    if (v >= -n && v < n) continue;
+    return ctx.invalid("index " + std::to_string(static_cast<int64_t>(v)) +
+                       " is out of range for a dim of size " + std::to_string(dim.value()));
+  }
+  return {};
+}
+
+Result<int64_t> axis_of(const InferContext& ctx, int64_t fallback) {
+  return ctx.axis(ctx.attrs().get_int("axis", fallback), ctx.rank(0));
+}
+
+Result<bool> positive_axis(Rewriter& rw) {
+  const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
+  const int64_t axis = rw.node().attrs.get_int("axis", 0);
+  rw.node().attrs.set("axis", axis < 0 ? axis + rank : axis);
+  return mark_core(rw);
+}
+
+// --- Gather --------------------------------------------------------------------------------------
+
+Status infer_gather(InferContext& ctx) {
+  RP_TRY(require_indices(ctx));
+  RP_TRY(require_rank(ctx, 0, 1));
+  RP_ASSIGN(const int64_t axis, axis_of(ctx, 0));
+  const Shape& data = ctx.shape(0);
+  const Shape& index = ctx.shape(1);
+  RP_TRY(check_constant_indices(ctx, data[static_cast<size_t>(axis)]));
+  Shape out(data.begin(), data.begin() + axis);
+  out.insert(out.end(), index.begin(), index.end());
+  out.insert(out.end(), data.begin() + axis + 1, data.end());
+  const auto e = ctx.elements(0);
+  const auto at = ctx.constant_ints(1);
+  const bool vector = data.size() == 1;
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  if (!e || !at || !vector) return {};
+  std::vector<Expr> picked;
+  const auto n = static_cast<int64_t>(e->size());
+  for (int64_t i : *at) {
+    if (i < -n || i >= n) return {};
+    picked.push_back((*e)[static_cast<size_t>(i < 0 ? i + n : i)]);
+  }
+  ctx.set_elements(0, std::move(picked));
+  return {};
+}
+
+/// A constant index that is in range for every size of the dim is a slice.
+Result<bool> gather(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  const auto index = ctx.constant_ints(1);
+  const int64_t given = rw.node().attrs.get_int("axis", 0);
+  const int64_t axis = given < 0 ? given + ctx.rank(0) : given;
+  const Expr dim = ctx.shape(0)[static_cast<size_t>(axis)];
+  if (!index || index->size() != 1) return positive_axis(rw);
+  const int64_t i = (*index)[0];
+  const Expr needed = i < 0 ? Expr(-i) : Expr(i + 1);
+  if (!proven_le(needed, dim, rw.graph().symbols)) return positive_axis(rw);
+  Compose c(rw);
+  const auto part = c.slice_axis(c.in(0), axis, i < 0 ? dim + Expr(i) : Expr(i), 1);
+  c.replace(0, c.reshape(part, c.shape(rw.node().outputs[0])));
+  return c.finish();
+}
+
+Status gather_element(ElementContext& ctx) {
+  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const Shape& data = ctx.input_shape(0);
+  const size_t index_rank = ctx.input_shape(1).size();
+  const Index& out = ctx.index();
+  const auto middle = out.begin() + static_cast<std::ptrdiff_t>(axis);
+  const Index where(middle, middle + static_cast<std::ptrdiff_t>(index_rank));
+  RP_ASSIGN(const kernel::Val i, ctx.input(1, where));
+  Index from(out.begin(), middle);
+  from.push_back(ctx.checked_index(i, data[axis], true));
+  from.insert(from.end(), middle + static_cast<std::ptrdiff_t>(index_rank), out.end());
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, from));
+  ctx.set(v);
+  return {};
+}
+
+// --- GatherElements ------------------------------------------------------------------------------
+
+/// The other dims of the indices must not exceed the data's.
+Status require_within(const InferContext& ctx, const Expr& dim, const Expr& limit) {
+  const auto table = ctx.graph_symbols();
+  if (proven_le(dim, limit, table)) return {};
+  const auto fits = ctx.unify(min_of(dim, limit, table), dim, "an index dim and its data dim");
+  if (fits.ok()) return {};
+  return ctx.invalid("indices " + ctx.str(ctx.shape(1)) + " exceed the data " +
+                     ctx.str(ctx.shape(0)));
+}
+
+Status infer_gather_elements(InferContext& ctx) {
+  RP_TRY(require_indices(ctx));
+  RP_TRY(require_rank(ctx, 0, 1));
+  RP_ASSIGN(const int64_t axis, axis_of(ctx, 0));
+  if (ctx.rank(0) != ctx.rank(1)) {
+    return ctx.invalid("data " + ctx.str(ctx.shape(0)) + " and indices " + ctx.str(ctx.shape(1)) +
+                       " differ in rank");
+  }
+  RP_TRY(check_constant_indices(ctx, ctx.shape(0)[static_cast<size_t>(axis)]));
+  for (size_t d = 0; d < ctx.shape(0).size(); ++d) {
+    if (d == static_cast<size_t>(axis)) continue;
+    RP_TRY(require_within(ctx, ctx.shape(1)[d], ctx.shape(0)[d]));
+  }
+  const auto e = ctx.elements(0);
+  const auto at = ctx.constant_ints(1);
+  const bool vector = ctx.rank(0) == 1;
+  ctx.set_output(0, ctx.dtype(0), ctx.shape(1));
+  if (!e || !at || !vector) return {};
+  std::vector<Expr> picked;
+  const auto n = static_cast<int64_t>(e->size());
+  for (int64_t i : *at) {
+    if (i < -n || i >= n) return {};
+    picked.push_back((*e)[static_cast<size_t>(i < 0 ? i + n : i)]);
+  }
+  ctx.set_elements(0, std::move(picked));
+  return {};
+}
+
+Status gather_elements_element(ElementContext& ctx) {
+  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  RP_ASSIGN(const kernel::Val i, ctx.input(1, ctx.index()));
+  Index from = ctx.index();
+  from[axis] = ctx.checked_index(i, ctx.input_shape(0)[axis], true);
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, from));
+  ctx.set(v);
+  return {};
+}
+
+// --- GatherND ------------------------------------------------------------------------------------
+
+Status infer_gather_nd(InferContext& ctx) {
+  RP_TRY(require_indices(ctx));
+  RP_TRY(require_rank(ctx, 0, 1));
+  RP_TRY(require_rank(ctx, 1, 1));
+  const int64_t batch = ctx.attrs().get_int("batch_dims", 0);
+  const Shape& data = ctx.shape(0);
+  const Shape& index = ctx.shape(1);
+  if (!index.back().is_const()) {
+    return ctx.error(Code::Unsupported, "the last dim of the indices must be static, is " +
+                                            index.back().str(ctx.graph_symbols()));
+  }
+  const int64_t depth = index.back().value();
+  if (batch < 0 || batch >= ctx.rank(1) || depth < 1 || batch + depth > ctx.rank(0)) {
+    return ctx.invalid("indices " + ctx.str(index) + " with batch_dims " + std::to_string(batch) +
+                       " do not fit data " + ctx.str(data));
+  }
+  Shape out(index.begin(), index.end() - 1);
+  for (int64_t i = 0; i < batch; ++i) {
+    const auto b = static_cast<size_t>(i);
+    RP_ASSIGN(out[b], ctx.unify(index[b], data[b], "batch dims"));
+  }
+  out.insert(out.end(), data.begin() + batch + depth, data.end());
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+Status gather_nd_element(ElementContext& ctx) {
+  const auto batch = static_cast<size_t>(ctx.node().attrs.get_int("batch_dims", 0));
+  const Shape& data = ctx.input_shape(0);
+  const Shape& index = ctx.input_shape(1);
+  const auto depth = static_cast<size_t>(index.back().value());
+  const Index& out = ctx.index();
+  const auto tail = out.begin() + static_cast<std::ptrdiff_t>(index.size() - 1);
+  Index from(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(batch));
+  Index where(out.begin(), tail);
+  where.emplace_back(0);
+  for (size_t k = 0; k < depth; ++k) {
+    where.back() = Expr(static_cast<int64_t>(k));
+    RP_ASSIGN(const kernel::Val i, ctx.input(1, where));
+    from.push_back(ctx.checked_index(i, data[batch + k], true));
+  }
+  from.insert(from.end(), tail, out.end());
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, from));
+  ctx.set(v);
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> gather_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "Gather",
+       .infer = infer_gather,
+       .decompose = gather,
+       .lowering = Lowering::Element,
+       .element = gather_element,
+       .attributes = "axis",
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "GatherElements",
+       .infer = infer_gather_elements,
+       .decompose = positive_axis,
+       .lowering = Lowering::Element,
+       .element = gather_elements_element,
+       .attributes = "axis",
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "GatherND",
+       .infer = infer_gather_nd,
+       .decompose = mark_core,
+       .lowering = Lowering::Element,
+       .element = gather_nd_element,
+       .attributes = "batch_dims",
+       .min_inputs = 2,
+       .max_inputs = 2},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,154 @@
+// Matrix products: MatMul, Gemm.
+#include <algorithm>
+#include <iterator>
+
+#include "codegen/ops/compose.h"
+#include "codegen/ops/element.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = Compose::V;
+
+Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape& b) {
+  if (a.empty() || b.empty()) {
+    return ctx.invalid("cannot multiply a scalar: " + ctx.str(a) + " x " + ctx.str(b));
+  }
+  const Expr& inner_a = a.back();
+  const Expr& inner_b = b.size() == 1 ? b[0] : b[b.size() - 2];
+  const auto inner = ctx.unify(inner_a, inner_b, "inner dims");
+  if (!inner.ok()) {
+    return ctx.invalid("cannot multiply " + ctx.str(a) + " by " + ctx.str(b) + ": inner dims " +
+                       inner_a.str(ctx.graph_symbols()) + " and " +
+                       inner_b.str(ctx.graph_symbols()) + " differ");
+  }
+  const Shape batches[] = {Shape(a.begin(), a.end() - std::min<std::ptrdiff_t>(2, std::ssize(a))),
+                           Shape(b.begin(), b.end() - std::min<std::ptrdiff_t>(2, std::ssize(b)))};
+  RP_ASSIGN(Shape out, ctx.broadcast(batches));
+  if (a.size() > 1) out.push_back(a[a.size() - 2]);
+  if (b.size() > 1) out.push_back(b.back());
+  return out;
+}
+
+Status infer_matmul(InferContext& ctx) {
+  RP_TRY(require_same_dtype(ctx));
+  if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0))) return ctx.invalid("needs numbers");
+  RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(0), ctx.shape(1)));
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+/// Vectors become matrices with one row or column.
+Result<bool> matmul(Rewriter& rw) {
+  const Shape a = rw.input(0).shape;
+  const Shape b = rw.input(1).shape;
+  if (a.size() > 1 && b.size() > 1) return mark_core(rw);
+  Compose c(rw);
+  const V x = a.size() == 1 ? c.reshape(c.in(0), {1, a[0]}) : c.in(0);
+  const V y = b.size() == 1 ? c.reshape(c.in(1), {b[0], 1}) : c.in(1);
+  c.replace(0, c.reshape(c.op("MatMul", {x, y}), c.shape(rw.node().outputs[0])));
+  return c.finish();
+}
+
+/// One output element as a plain loop, for shapes and dtypes that no tiled kernel takes.
+Status matmul_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const Shape& a_shape = ctx.input_shape(0);
+  const Shape& b_shape = ctx.input_shape(1);
+  const Index& out = ctx.index();
+  const Index batch(out.begin(), out.end() - 2);
+  const auto operand = [&](const Shape& s, const Expr& row, const Expr& column) {
+    Index index = broadcast_index(batch, Shape(s.begin(), s.end() - 2));
+    index.push_back(row);
+    index.push_back(column);
+    return index;
+  };
+  const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
+  const int acc = b.local("acc", type);
+  b.local_store(acc, b.constant(type, 0));
+  Status status;
+  ctx.loop(a_shape.back(), [&](const Expr& k) {
+    auto x = ctx.input(0, operand(a_shape, out[out.size() - 2], k));
+    auto y = ctx.input(1, operand(b_shape, k, out.back()));
+    if (x.ok() && y.ok()) {
+      b.local_store(acc, b.add(b.local_load(acc), b.mul(*x, *y)));
+    } else {
+      status = x.ok() ? y.status() : x.status();
+    }
+  });
+  ctx.set(b.local_load(acc));
+  return status;
+}
+
+double matmul_reads(const graph::Graph& g, const graph::Node& n) {
+  const Expr& k = g.value(n.inputs[0]).shape.back();
+  return k.is_const() ? static_cast<double>(k.value()) : 1024.0;
+}
+
+// --- Gemm ----------------------------------------------------------------------------------------
+
+Status infer_gemm(InferContext& ctx) {
+  RP_TRY(require_same_dtype(ctx));
+  if (ctx.rank(0) != 2 || ctx.rank(1) != 2) {
+    return ctx.invalid("needs matrices, has " + ctx.str(ctx.shape(0)) + " and " +
+                       ctx.str(ctx.shape(1)));
+  }
+  Shape a = ctx.shape(0);
+  Shape b = ctx.shape(1);
+  if (ctx.attrs().get_int("transA", 0) != 0) std::swap(a[0], a[1]);
+  if (ctx.attrs().get_int("transB", 0) != 0) std::swap(b[0], b[1]);
+  RP_ASSIGN(Shape out, matmul_shape(ctx, a, b));
+  if (ctx.has_input(2)) {
+    const Shape shapes[] = {out, ctx.shape(2)};
+    RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
+    if (both.size() != 2) {
+      return ctx.invalid("C " + ctx.str(shapes[1]) + " does not broadcast to " + ctx.str(out));
+    }
+  }
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+Result<bool> gemm(Rewriter& rw) {
+  Compose c(rw);
+  const double alpha = c.attrs().get_float("alpha", 1.0F);
+  const double beta = c.attrs().get_float("beta", 1.0F);
+  const V a = c.attrs().get_int("transA", 0) != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
+  const V b = c.attrs().get_int("transB", 0) != 0 ? c.transpose(c.in(1), {1, 0}) : c.in(1);
+  const DType t = c.dtype(c.in(0));
+  // Scales of integers are not whole: only the trivial ones have a device form.
+  if (!is_float(t) && (alpha != 1 || beta != 1)) return false;
+  V y = c.op("MatMul", {a, b});
+  if (alpha != 1) y = c.mul(y, alpha);
+  if (c.has(2) && beta != 0) y = c.add(y, beta == 1 ? c.in(2) : c.mul(c.in(2), beta));
+  c.replace(0, y);
+  return c.finish();
+}
+
+}  // namespace
+
+std::span<const OpDef> matmul_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "MatMul",
+       .infer = infer_matmul,
+       .decompose = matmul,
+       .lowering = Lowering::MatMul,
+       .element = matmul_element,
+       .reads_per_element = matmul_reads,
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "Gemm",
+       .infer = infer_gemm,
+       .decompose = gemm,
+       .min_opset = 7,
+       .attributes = "alpha beta transA transB",
+       .min_inputs = 2,
+       .max_inputs = 3},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,344 @@
+// Reductions. The core form has four (sum, max, min, product), keeps its dims and names its axes;
+// the others are formulas around them. ArgMax and ArgMin.
+#include <algorithm>
+#include <limits>
+
+#include "codegen/ops/compose.h"
+#include "codegen/ops/element.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using kernel::Val;
+using V = Compose::V;
+
+/// Sorted axes to reduce; empty when noop_with_empty_axes says so.
+Result<std::vector<int64_t>> reduced_axes(const InferContext& ctx) {
+  RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
+  if (!given || given->empty()) {
+    const bool noop = ctx.node_opset() == 0 ? given.has_value()
+                                            : ctx.attrs().get_int("noop_with_empty_axes", 0) != 0;
+    return noop ? std::vector<int64_t>{} : iota(0, ctx.rank(0));
+  }
+  RP_ASSIGN(auto axes, ctx.axes(*given, ctx.rank(0)));
+  std::sort(axes.begin(), axes.end());
+  return axes;
+}
+
+bool contains(const std::vector<int64_t>& v, size_t x) {
+  return std::find(v.begin(), v.end(), static_cast<int64_t>(x)) != v.end();
+}
+
+Shape reduced_shape(const Shape& in, const std::vector<int64_t>& axes, bool keep) {
+  Shape out;
+  for (size_t d = 0; d < in.size(); ++d) {
+    if (!contains(axes, d)) {
+      out.push_back(in[d]);
+    } else if (keep) {
+      out.emplace_back(1);
+    }
+  }
+  return out;
+}
+
+void propagate(InferContext& ctx) {
+  const auto e = ctx.elements(0);
+  if (!e || e->empty() || ctx.rank(0) > 1) return;
+  const std::string& op = ctx.node().op;
+  Expr acc = (*e)[0];
+  for (size_t i = 1; i < e->size(); ++i) {
+    const Expr& x = (*e)[i];
+    if (op == "ReduceSum") acc = acc + x;
+    if (op == "ReduceProd") acc = acc * x;
+    if (op == "ReduceMax") acc = max_of(acc, x, ctx.graph_symbols());
+    if (op == "ReduceMin") acc = min_of(acc, x, ctx.graph_symbols());
+  }
+  ctx.set_elements(0, {acc});
+}
+
+Status infer_reduce(InferContext& ctx) {
+  const bool ordered = ctx.node().op == "ReduceMax" || ctx.node().op == "ReduceMin";
+  if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0)) &&
+      !(ordered && ctx.dtype(0) == DType::Bool)) {
+    return ctx.invalid("input '" + ctx.input(0).name + "' is " +
+                       std::string(name_of(ctx.dtype(0))) + ", needs numbers");
+  }
+  RP_ASSIGN(const auto axes, reduced_axes(ctx));
+  const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
+  ctx.set_output(0, ctx.dtype(0), reduced_shape(ctx.shape(0), axes, keep));
+  const bool core = ctx.node().op == "ReduceSum" || ctx.node().op == "ReduceProd" || ordered;
+  if (core && (!axes.empty() || ctx.rank(0) == 0)) propagate(ctx);
+  return {};
+}
+
+/// Wraps a reduction over `axes` of a value in the wide dtype: casts before and after, drops the
+/// dims at the end.
+Result<bool> reduction(Rewriter& rw, V (*formula)(Compose&, V, const std::vector<int64_t>&)) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const auto axes, reduced_axes(ctx));
+  Compose c(rw);
+  const V out = rw.node().outputs[0];
+  const V result = formula(c, c.cast(c.in(0), wide(c.dtype(c.in(0)))), axes);
+  c.replace(0, c.cast(c.reshape(result, c.shape(out)), c.dtype(out)));
+  return c.finish();
+}
+
+Result<bool> core_reduction(Rewriter& rw) {
+  const graph::Node& n = rw.node();
+  const bool named = n.attrs.get<std::vector<int64_t>>("axes") != nullptr;
+  if (n.opset == 0 && named && n.inputs.size() == 1) return false;
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const auto axes, reduced_axes(ctx));
+  Compose c(rw);
+  const V out = rw.node().outputs[0];
+  const DType t = c.dtype(out);
+  const bool ordered = n.op == "ReduceMax" || n.op == "ReduceMin";
+  const DType inner = t == DType::Bool ? DType::U8 : ordered ? t : wide(t);
+  const V result = c.reduce(n.op, c.cast(c.in(0), inner), axes);
+  c.replace(0, c.cast(c.reshape(result, c.shape(out)), t));
+  return c.finish();
+}
+
+V formula_mean(Compose& c, V x, const std::vector<int64_t>& axes) {
+  return axes.empty() ? x : c.mean(x, axes);
+}
+V formula_l1(Compose& c, V x, const std::vector<int64_t>& axes) {
+  return c.reduce("ReduceSum", c.op("Abs", {x}), axes);
+}
+V formula_sum_square(Compose& c, V x, const std::vector<int64_t>& axes) {
+  return c.reduce("ReduceSum", c.mul(x, x), axes);
+}
+V formula_l2(Compose& c, V x, const std::vector<int64_t>& axes) {
+  const V squares = formula_sum_square(c, x, axes);
+  const DType t = c.dtype(squares);
+  if (is_float(t)) return c.op("Sqrt", {squares});
+  return c.cast(c.op("Sqrt", {c.cast(squares, DType::F32)}), t);
+}
+V formula_log_sum(Compose& c, V x, const std::vector<int64_t>& axes) {
+  return c.op("Log", {c.reduce("ReduceSum", x, axes)});
+}
+/// Shifted by the maximum, so that the exponentials stay finite. An infinite maximum would make
+/// inf - inf; without the shift the result is right there.
+V formula_log_sum_exp(Compose& c, V x, const std::vector<int64_t>& axes) {
+  const V m = c.reduce("ReduceMax", x, axes);
+  const V shift = c.where(c.op("IsInf", {m}), c.scalar(c.dtype(x), 0), m);
+  const V sum = c.reduce("ReduceSum", c.op("Exp", {c.sub(x, shift)}), axes);
+  return c.add(c.op("Log", {sum}), shift);
+}
+
+Result<bool> reduce_mean(Rewriter& rw) {
+  return reduction(rw, formula_mean);
+}
+Result<bool> reduce_l1(Rewriter& rw) {
+  return reduction(rw, formula_l1);
+}
+Result<bool> reduce_l2(Rewriter& rw) {
+  return reduction(rw, formula_l2);
+}
+Result<bool> reduce_sum_square(Rewriter& rw) {
+  return reduction(rw, formula_sum_square);
+}
+Result<bool> reduce_log_sum(Rewriter& rw) {
+  // Logarithms of integers have no device row.
+  return is_float(rw.input(0).dtype) ? reduction(rw, formula_log_sum) : Result<bool>(false);
+}
+Result<bool> reduce_log_sum_exp(Rewriter& rw) {
+  return is_float(rw.input(0).dtype) ? reduction(rw, formula_log_sum_exp) : Result<bool>(false);
+}
+
+// --- Elements ------------------------------------------------------------------------------------
+
+/// Lowest or highest value of a dtype, as a value of its compute type.
+Val extreme(kernel::Builder& b, DType t, kernel::Type type, bool lowest) {
+  if (is_float(t)) {
+    const double inf = std::numeric_limits<double>::infinity();
+    return b.constant(type, lowest ? -inf : inf);
+  }
+  if (t == DType::I64 || t == DType::U64) {
+    return b.i64(lowest ? std::numeric_limits<int64_t>::min()
+                        : std::numeric_limits<int64_t>::max());
+  }
+  const int bits = static_cast<int>(size_of(t)) * 8;
+  if (is_signed_int(t)) {
+    const int64_t half = int64_t{1} << (bits - 1);
+    return b.constant(type, static_cast<double>(lowest ? -half : half - 1));
+  }
+  return b.constant(type, lowest ? 0.0 : static_cast<double>((int64_t{1} << bits) - 1));
+}
+
+/// Calls body for every index of the reduced axes, outermost first.
+void loop_axes(ElementContext& ctx, const std::vector<int64_t>& axes, size_t depth, Index& index,
+               const std::function<void()>& body) {
+  if (depth == axes.size()) {
+    body();
+    return;
+  }
+  const auto a = static_cast<size_t>(axes[depth]);
+  ctx.loop(ctx.input_shape(0)[a], [&](const Expr& i) {
+    index[a] = i;
+    loop_axes(ctx, axes, depth + 1, index, body);
+  });
+}
+
+Status reduce_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const std::string& op = ctx.node().op;
+  const DType dtype = ctx.graph().value(ctx.node().outputs[0]).dtype;
+  const kernel::Type type = ctx.compute(dtype);
+  const int acc = b.local("acc", type);
+  const bool lowest = op == "ReduceMax";
+  b.local_store(acc, op == "ReduceSum"    ? b.constant(type, 0)
+                     : op == "ReduceProd" ? b.constant(type, 1)
+                                          : extreme(b, dtype, type, lowest));
+  Index index = ctx.index();
+  Status status;
+  loop_axes(ctx, ctx.node().attrs.get_ints("axes"), 0, index, [&] {
+    auto v = ctx.input(0, index);
+    if (!v.ok()) {
+      status = v.status();
+      return;
+    }
+    const Val old = b.local_load(acc);
+    b.local_store(acc, op == "ReduceSum"    ? b.add(old, *v)
+                       : op == "ReduceProd" ? b.mul(old, *v)
+                       : lowest             ? b.max(old, *v)
+                                            : b.min(old, *v));
+  });
+  ctx.set(b.local_load(acc));
+  return status;
+}
+
+double reduce_reads(const graph::Graph& g, const graph::Node& n) {
+  const Shape& in = g.value(n.inputs[0]).shape;
+  double reads = 1;
+  for (int64_t a : n.attrs.get_ints("axes")) {
+    const Expr& d = in[static_cast<size_t>(a)];
+    reads *= d.is_const() ? static_cast<double>(d.value()) : 1024.0;
+  }
+  return reads;
+}
+
+// --- ArgMax, ArgMin ------------------------------------------------------------------------------
+
+Status infer_arg(InferContext& ctx) {
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
+  const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
+  if (ctx.shape(0)[static_cast<size_t>(axis)].is_const(0)) {
+    return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
+                       " is empty");
+  }
+  ctx.set_output(0, DType::I64, reduced_shape(ctx.shape(0), {axis}, keep));
+  return {};
+}
+
+Result<bool> arg(Rewriter& rw) {
+  graph::Node& n = rw.node();
+  const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
+  const int64_t given = n.attrs.get_int("axis", 0);
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (n.attrs.get_int("keepdims", 1) != 0) {
+    n.attrs.set("axis", axis);
+    n.attrs.erase("keepdims");
+    return mark_core(rw);
+  }
+  Compose c(rw);
+  AttrMap a;
+  a.set("axis", axis);
+  a.set("select_last_index", n.attrs.get_int("select_last_index", 0));
+  c.replace(0, c.reshape(c.op(n.op, {c.in(0)}, std::move(a)), c.shape(n.outputs[0])));
+  return c.finish();
+}
+
+Status arg_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const bool max = ctx.node().op == "ArgMax";
+  const bool last = ctx.node().attrs.get_int("select_last_index", 0) != 0;
+  const DType dtype = ctx.graph().value(ctx.node().inputs[0]).dtype;
+  const kernel::Type type = ctx.compute(dtype);
+  const int best = b.local("best", type);
+  const int where = b.local("where", kernel::kI32);
+  b.local_store(best, extreme(b, dtype, type, max));
+  b.local_store(where, b.i32(0));
+  Status status;
+  ctx.loop(ctx.input_shape(0)[axis], [&](const Expr& i) {
+    Index index = ctx.index();
+    index[axis] = i;
+    auto v = ctx.input(0, index);
+    if (!v.ok()) {
+      status = v.status();
+      return;
+    }
+    const Val old = b.local_load(best);
+    const Val better = last ? (max ? b.ge(*v, old) : b.le(*v, old))
+                            : (max ? b.lt(old, *v) : b.lt(*v, old));
+    b.local_store(best, b.select(better, *v, old));
+    b.local_store(where, b.select(better, ctx.value(i), b.local_load(where)));
+  });
+  const kernel::Type out = ctx.compute(DType::I64);
+  const Val result = b.local_load(where);
+  ctx.set(out == kernel::kI32 ? result : b.convert(result, out.ty));
+  return status;
+}
+
+double arg_reads(const graph::Graph& g, const graph::Node& n) {
+  const Expr& d = g.value(n.inputs[0]).shape[static_cast<size_t>(n.attrs.get_int("axis", 0))];
+  return d.is_const() ? static_cast<double>(d.value()) : 1024.0;
+}
+
+constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_axes";
+
+constexpr OpDef core(std::string_view name) {
+  return {.name = name,
+          .infer = infer_reduce,
+          .decompose = core_reduction,
+          .lowering = Lowering::Reduce,
+          .element = reduce_element,
+          .reads_per_element = reduce_reads,
+          .attributes = kReduceAttributes,
+          .max_inputs = 2};
+}
+
+constexpr OpDef derived(std::string_view name, Result<bool> (*decompose)(Rewriter&)) {
+  return {.name = name,
+          .infer = infer_reduce,
+          .decompose = decompose,
+          .attributes = kReduceAttributes,
+          .max_inputs = 2};
+}
+
+constexpr OpDef arg_op(std::string_view name) {
+  return {.name = name,
+          .infer = infer_arg,
+          .decompose = arg,
+          .lowering = Lowering::Element,
+          .element = arg_element,
+          .reads_per_element = arg_reads,
+          .attributes = "axis keepdims select_last_index"};
+}
+
+}  // namespace
+
+std::span<const OpDef> reduce_ops() {
+  static constexpr OpDef kOps[] = {
+      core("ReduceSum"),
+      core("ReduceMax"),
+      core("ReduceMin"),
+      core("ReduceProd"),
+      derived("ReduceMean", reduce_mean),
+      derived("ReduceL1", reduce_l1),
+      derived("ReduceL2", reduce_l2),
+      derived("ReduceSumSquare", reduce_sum_square),
+      derived("ReduceLogSum", reduce_log_sum),
+      derived("ReduceLogSumExp", reduce_log_sum_exp),
+      arg_op("ArgMax"),
+      arg_op("ArgMin"),
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,100 @@
+// Softmax and its relatives, as reductions and scalar rows.
+#include "codegen/ops/compose.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = Compose::V;
+
+/// Opset 13 normalises along one axis (default -1); before, over all axes from `axis` (default 1).
+std::vector<int64_t> softmax_axes(const AttrMap& attrs, int64_t opset, int64_t rank) {
+  const bool flattens = opset != 0 && opset < 13;
+  const int64_t given = attrs.get_int("axis", flattens ? 1 : -1);
+  const int64_t axis = given < 0 ? given + rank : given;
+  return flattens ? iota(axis, rank) : std::vector<int64_t>{axis};
+}
+
+Status infer_softmax(InferContext& ctx) {
+  const bool flattens = ctx.opset() < 13;
+  const int64_t axis = ctx.attrs().get_int("axis", flattens ? 1 : -1);
+  // A flattening axis may be the rank itself: nothing is left to normalise over.
+  if (!(flattens && axis == ctx.rank(0))) {
+    RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis(axis, ctx.rank(0)));
+  }
+  return infer_same_float(ctx);
+}
+
+struct Shifted {
+  V difference, exponentials, sum;
+};
+
+/// x - max, its exponentials and their sum. A row of -inf gives NaN, as the definition does.
+Shifted shifted(Compose& c, V x, const std::vector<int64_t>& axes) {
+  const V d = c.sub(x, c.reduce("ReduceMax", x, axes));
+  const V e = c.op("Exp", {d});
+  return {d, e, c.reduce("ReduceSum", e, axes)};
+}
+
+std::vector<int64_t> axes_of(Compose& c) {
+  return softmax_axes(c.attrs(), c.opset(), static_cast<int64_t>(c.shape(c.in(0)).size()));
+}
+
+Result<bool> softmax(Rewriter& rw) {
+  Compose c(rw);
+  const DType t = c.dtype(c.in(0));
+  const Shifted s = shifted(c, c.cast(c.in(0), wide(t)), axes_of(c));
+  c.replace(0, c.cast(c.div(s.exponentials, s.sum), t));
+  return c.finish();
+}
+
+Result<bool> log_softmax(Rewriter& rw) {
+  Compose c(rw);
+  const DType t = c.dtype(c.in(0));
+  const Shifted s = shifted(c, c.cast(c.in(0), wide(t)), axes_of(c));
+  c.replace(0, c.cast(c.sub(s.difference, c.op("Log", {s.sum})), t));
+  return c.finish();
+}
+
+/// One at the first maximum, zero elsewhere.
+Result<bool> hardmax(Rewriter& rw) {
+  Compose c(rw);
+  const Shape shape = c.shape(c.in(0));
+  const std::vector<int64_t> axes = axes_of(c);
+  if (axes.empty()) {
+    c.replace(0, c.expand(c.scalar(c.dtype(c.in(0)), 1), shape));
+    return c.finish();
+  }
+  const auto first = static_cast<size_t>(axes.front());
+  Shape flat(shape.begin(), shape.begin() + axes.front());
+  flat.push_back(product(shape, first, first + axes.size()));
+  flat.insert(flat.end(), shape.begin() + axes.back() + 1, shape.end());
+  const V x = c.reshape(c.in(0), flat);
+  AttrMap a;
+  a.set("axis", axes.front());
+  a.set("select_last_index", int64_t{0});
+  const V position = c.along_axis(c.range(flat[first]), axes.front(),
+                                  static_cast<int64_t>(flat.size()));
+  const V hot = c.op("Equal", {position, c.op("ArgMax", {x}, std::move(a))});
+  c.replace(0, c.cast(c.reshape(hot, shape), c.dtype(c.in(0))));
+  return c.finish();
+}
+
+constexpr OpDef softmax_op(std::string_view name, Result<bool> (*decompose)(Rewriter&)) {
+  return {.name = name, .infer = infer_softmax, .decompose = decompose, .attributes = "axis"};
+}
+
+}  // namespace
+
+std::span<const OpDef> softmax_ops() {
+  static constexpr OpDef kOps[] = {
+      softmax_op("Softmax", softmax),
+      softmax_op("LogSoftmax", log_softmax),
+      softmax_op("Hardmax", hardmax),
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

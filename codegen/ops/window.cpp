@@ -1,0 +1,155 @@
+#include "codegen/ops/window.h"
+
+#include <algorithm>
+
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+bool Window::static_pads() const {
+  return std::all_of(begin.begin(), begin.end(), [](const Expr& e) { return e.is_const(); }) &&
+         std::all_of(end.begin(), end.end(), [](const Expr& e) { return e.is_const(); });
+}
+
+Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* name, size_t count,
+                                          int64_t fallback, int64_t lowest) {
+  std::vector<int64_t> v = ctx.attrs().get_ints(name, std::vector<int64_t>(count, fallback));
+  if (v.size() != count) {
+    return ctx.invalid("attribute '" + std::string(name) + "' has " + std::to_string(v.size()) +
+                       " entries, needs " + std::to_string(count));
+  }
+  for (int64_t x : v) {
+    if (x < lowest || x >= (int64_t{1} << 31)) {
+      return ctx.invalid("attribute '" + std::string(name) + "' holds " + std::to_string(x));
+    }
+  }
+  return v;
+}
+
+Status check_auto_pad(const InferContext& ctx) {
+  const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
+  if (mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER") return {};
+  return ctx.invalid("auto_pad is '" + mode +
+                     "', may be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+}
+
+Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t input) {
+  const Shape& w = ctx.shape(input);
+  std::vector<int64_t> kernel;
+  for (size_t d = 2; d < w.size(); ++d) {
+    if (!w[d].is_const()) {
+      return ctx.error(Code::Unsupported, "the weight's spatial dims must be static, are " +
+                                              ctx.str(w));
+    }
+    kernel.push_back(w[d].value());
+  }
+  if (ctx.attrs().has("kernel_shape") && ctx.attrs().get_ints("kernel_shape") != kernel) {
+    return ctx.invalid("kernel_shape does not match the weight " + ctx.str(w));
+  }
+  return kernel;
+}
+
+namespace {
+
+Status same_pads(Window& w, bool upper, std::span<const Symbol> table) {
+  for (size_t d = 0; d < w.rank(); ++d) {
+    const Expr stride = w.strides[d];
+    const Expr windows = Expr::ceildiv(w.in[d], stride);
+    const Expr total = max_of((windows - 1) * stride + Expr(w.extent(d)) - w.in[d], 0, table);
+    const Expr half = Expr::floordiv(total, 2);
+    w.begin[d] = upper ? half : total - half;
+    w.end[d] = total - w.begin[d];
+    w.out[d] = windows;
+  }
+  return {};
+}
+
+Status output_sizes(const InferContext& ctx, Window& w) {
+  const bool ceil = ctx.attrs().get_int("ceil_mode", 0) != 0;
+  for (size_t d = 0; d < w.rank(); ++d) {
+    const Expr stride = w.strides[d];
+    const Expr room = w.in[d] + w.begin[d] + w.end[d] - Expr(w.extent(d));
+    if (bounds(room, ctx.graph_symbols()).hi < 0) {
+      if (w.in[d].is_const(0)) {
+        w.out[d] = 0;
+        continue;
+      }
+      return ctx.invalid("a window of " + std::to_string(w.extent(d)) +
+                         " is larger than the padded input " + ctx.str(ctx.shape(0)));
+    }
+    w.out[d] = Expr::floordiv(room, stride) + 1;
+    if (ceil && w.strides[d] != 1) {
+      // A further window counts if it starts inside the input or its left padding.
+      w.out[d] = min_of(Expr::ceildiv(room, stride) + 1,
+                        Expr::ceildiv(w.in[d] + w.begin[d], stride), ctx.graph_symbols());
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel) {
+  Window w;
+  w.kernel = std::move(kernel);
+  const size_t n = w.kernel.size();
+  if (n < 1 || n > 3 || ctx.shape(0).size() != n + 2) {
+    return ctx.error(Code::Unsupported, "input " + ctx.str(ctx.shape(0)) + " with " +
+                                            std::to_string(n) +
+                                            " kernel dims: 1 to 3 spatial dims are supported");
+  }
+  for (int64_t k : w.kernel) {
+    if (k < 1 || k >= (int64_t{1} << 31)) {
+      return ctx.invalid("kernel_shape holds " + std::to_string(k));
+    }
+  }
+  RP_ASSIGN(w.strides, spatial_ints(ctx, "strides", n, 1, 1));
+  RP_ASSIGN(w.dilations, spatial_ints(ctx, "dilations", n, 1, 1));
+  RP_TRY(check_auto_pad(ctx));
+  w.in.assign(ctx.shape(0).begin() + 2, ctx.shape(0).end());
+  w.out = w.in;
+  w.begin.assign(n, Expr(0));
+  w.end.assign(n, Expr(0));
+  const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
+  if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
+    RP_TRY(same_pads(w, mode == "SAME_UPPER", ctx.graph_symbols()));
+    return w;
+  }
+  if (const auto* exprs = ctx.attrs().get<std::vector<Expr>>("pads")) {
+    if (exprs->size() != 2 * n) return ctx.error(Code::Internal, "malformed pads");
+    w.begin.assign(exprs->begin(), exprs->begin() + static_cast<std::ptrdiff_t>(n));
+    w.end.assign(exprs->begin() + static_cast<std::ptrdiff_t>(n), exprs->end());
+  } else if (mode == "NOTSET") {
+    RP_ASSIGN(const auto pads, spatial_ints(ctx, "pads", 2 * n, 0, 0));
+    for (size_t d = 0; d < n; ++d) {
+      w.begin[d] = pads[d];
+      w.end[d] = pads[n + d];
+    }
+  }
+  RP_TRY(output_sizes(ctx, w));
+  return w;
+}
+
+std::vector<int64_t> pad_ints(const Window& w) {
+  std::vector<int64_t> pads;
+  for (const Expr& e : w.begin) pads.push_back(e.value());
+  for (const Expr& e : w.end) pads.push_back(e.value());
+  return pads;
+}
+
+AttrMap window_attrs(const Window& w) {
+  AttrMap a;
+  a.set("strides", w.strides);
+  a.set("dilations", w.dilations);
+  if (w.static_pads()) {
+    a.set("pads", pad_ints(w));
+  } else {
+    std::vector<Expr> pads = w.begin;
+    pads.insert(pads.end(), w.end.begin(), w.end.end());
+    a.set("pads", std::move(pads));
+  }
+  return a;
+}
+
+}  // namespace reprise::ops

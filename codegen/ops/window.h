@@ -1,0 +1,34 @@
+// Sliding windows of convolutions and pools: attributes, paddings and output sizes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/ops/op.h"
+
+namespace reprise::ops {
+
+struct Window {
+  std::vector<int64_t> kernel, strides, dilations;
+  std::vector<Expr> begin, end;  // paddings per spatial dim
+  Shape in, out;                 // spatial dims
+  size_t rank() const { return kernel.size(); }
+  /// (kernel - 1) * dilation + 1
+  int64_t extent(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
+  bool static_pads() const;
+};
+
+/// strides, dilations, pads, auto_pad and ceil_mode over input 0 [N, C, spatial...].
+Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel);
+/// Begins then ends; only for static_pads().
+std::vector<int64_t> pad_ints(const Window& w);
+/// Attributes of the core form.
+AttrMap window_attrs(const Window& w);
+/// The list attribute with one entry per spatial dim, each in [lowest, 2^31).
+Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* name, size_t count,
+                                          int64_t fallback, int64_t lowest);
+Status check_auto_pad(const InferContext& ctx);
+/// Spatial dims of a weight [M, C, k...]; they must be static.
+Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t input);
+
+}  // namespace reprise::ops
