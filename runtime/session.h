@@ -26,6 +26,7 @@ struct SessionOptions {
 struct Binding {
   std::string name;
   const HostTensor* host = nullptr;  // inputs
+  std::span<std::byte> host_output;  // outputs: written here, at least as large as the result
   Buffer* device = nullptr;          // inputs and outputs; must outlive the run
   uint64_t device_offset = 0;        // multiple of 16
   std::vector<int64_t> dims;         // of `device` inputs
@@ -38,6 +39,7 @@ struct RunStats {
   uint64_t bytes_copied = 0;      // staging copies of this run
 };
 
+/// Sums over all runs; dispatches, barriers and copies are those executed on the device.
 struct SessionStats {
   uint64_t runs = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0, copies = 0;
   uint64_t compiles = 0;  // 0 for a package: nothing is compiled after load
@@ -50,7 +52,8 @@ class Session {
   virtual ~Session() = default;
   /// Missing, unknown or duplicate names, wrong dtypes, ranks and dims are InvalidInput errors that
   /// name the tensor with what was expected and found. Outputs that are not bound come back as host
-  /// tensors in output order; bound ones are empty tensors there.
+  /// tensors in output order; bound ones have their dtype and dims there, and no bytes.
+  /// Memory that two runs in flight share must not be written by either.
   virtual Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
                                               std::span<const Binding> outputs = {},
                                               RunStats* stats = nullptr) = 0;

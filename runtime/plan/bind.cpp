@@ -70,7 +70,21 @@ Result<std::vector<int64_t>> bind_symbols(const Interface& io,
   }
   for (size_t i = 0; i < io.inputs.size(); ++i)
     RP_TRY(check_dims(io, io.inputs[i], input_dims[i], symbols));
+  RP_TRY(check_guards(io, symbols));
   return symbols;
+}
+
+Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
+  for (const DimGuard& guard : io.equal_dims) {
+    if (!is_bound({guard.a, guard.b}, symbols)) continue;
+    RP_ASSIGN(const int64_t a, guard.a.eval(symbols));
+    RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
+    if (a == b) continue;
+    return invalid_input("node '" + guard.node + "' needs " + guard.a.str(io.symbols) + " = " +
+                         guard.b.str(io.symbols) + ", the inputs give " + std::to_string(a) +
+                         " and " + std::to_string(b));
+  }
+  return {};
 }
 
 bool is_bound(const Shape& shape, std::span<const int64_t> symbols) {

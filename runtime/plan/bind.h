@@ -21,8 +21,9 @@ inline constexpr uint64_t kNone = ~uint64_t{0};
 /// Every buffer and parameter block starts at a multiple of this.
 inline constexpr uint64_t kBufferAlignment = 64;
 
-/// Values of all symbols from the dims of the inputs (parallel to io.inputs), with ranges, divisors
-/// and every dim of every input checked. Symbols that are not input dims stay kUnbound.
+/// Values of all symbols from the dims of the inputs (parallel to io.inputs), with ranges,
+/// divisors, guards and every dim of every input checked. Symbols that are not input dims stay
+/// kUnbound.
 Result<std::vector<int64_t>> bind_symbols(const Interface& io,
                                           std::span<const std::span<const int64_t>> input_dims);
 
@@ -35,6 +36,8 @@ Result<std::vector<int64_t>> eval_dims(const Shape& shape, std::span<const int64
 /// the shape evaluates to `dims`.
 Status bind_from_shape(const Interface& io, const std::string& tensor, const Shape& shape,
                        std::span<const int64_t> dims, std::vector<int64_t>& symbols);
+/// Guards whose symbols all have values.
+Status check_guards(const Interface& io, std::span<const int64_t> symbols);
 /// Range and divisor of one symbol; `where` says what gave the value.
 Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where);
 

@@ -1,0 +1,80 @@
+#include "runtime/host_step.h"
+
+#include "runtime/host/host_kernels.h"
+#include "runtime/plan/bind.h"
+
+namespace reprise {
+namespace {
+
+// Attributes with every shape expression evaluated.
+Result<AttrMap> eval_attrs(const AttrMap& attrs, std::span<const int64_t> symbols) {
+  AttrMap out;
+  for (const auto& [name, value] : attrs) {
+    const auto* exprs = std::get_if<std::vector<Expr>>(&value);
+    if (!exprs) {
+      out.set(name, value);
+      continue;
+    }
+    std::vector<int64_t> ints;
+    for (const Expr& e : *exprs) {
+      auto v = e.eval(symbols);
+      if (!v.ok()) return v.status().with_context("attribute '" + name + "'");
+      ints.push_back(*v);
+    }
+    out.set(name, std::move(ints));
+  }
+  return out;
+}
+
+Status check_result(const plan::Plan& plan, const plan::Interface& io, plan::BufferId id,
+                    const HostTensor& t, std::vector<int64_t>& symbols) {
+  const plan::Buffer& b = plan.buffers[static_cast<size_t>(id)];
+  if (t.dtype() != b.dtype) {
+    return internal_error("tensor '" + b.name + "': the host kernel returned " +
+                          std::string(name_of(t.dtype())) + ", the plan expects " +
+                          std::string(name_of(b.dtype)));
+  }
+  return plan::bind_from_shape(io, b.name, b.shape, t.dims(), symbols);
+}
+
+}  // namespace
+
+std::string describe_call(const plan::HostCall& call) {
+  return "node '" + call.node + "' (" + call.op + ")";
+}
+
+Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan::Interface& io,
+                                              const plan::HostCall& call,
+                                              std::span<const HostTensor* const> inputs,
+                                              std::vector<int64_t>& symbols) {
+  const std::string who = describe_call(call);
+  const host::Kernel kernel = host::find(call.op);
+  if (!kernel) return unsupported(who + " has no host kernel; replace the operator in the model");
+  auto attrs = eval_attrs(call.attrs, symbols);
+  if (!attrs.ok()) return attrs.status().with_context(who);
+  host::Call c{.op = call.op,
+               .opset = call.opset,
+               .attrs = *attrs,
+               .inputs = inputs,
+               .output_count = call.outputs.size()};
+  if (!call.outputs.empty() && call.outputs[0] >= 0) {
+    const plan::Buffer& first = plan.buffers[static_cast<size_t>(call.outputs[0])];
+    if (plan::is_bound(first.shape, symbols)) {
+      RP_ASSIGN(c.output_dims, plan::eval_dims(first.shape, symbols, first.name));
+    }
+  }
+  auto results = kernel(c);
+  if (!results.ok()) return results.status().with_context(who);
+  if (results->size() < call.outputs.size()) {
+    return internal_error(who + ": the host kernel returned " + std::to_string(results->size()) +
+                          " outputs of " + std::to_string(call.outputs.size()));
+  }
+  for (size_t i = 0; i < call.outputs.size(); ++i) {
+    if (call.outputs[i] < 0) continue;
+    RP_TRY(check_result(plan, io, call.outputs[i], (*results)[i], symbols).with_context(who));
+  }
+  RP_TRY(plan::check_guards(io, symbols));
+  return results;
+}
+
+}  // namespace reprise

@@ -1,0 +1,23 @@
+// Running one host call of a plan.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/base/tensor.h"
+#include "runtime/plan/plan.h"
+
+namespace reprise {
+
+/// Calls the host kernel; `inputs` is parallel to call.inputs, null where omitted. Checks count,
+/// dtypes and shapes of the results against the plan, and gives symbols that only the results tell
+/// their values. Errors name the node.
+Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan::Interface& io,
+                                              const plan::HostCall& call,
+                                              std::span<const HostTensor* const> inputs,
+                                              std::vector<int64_t>& symbols);
+
+/// "node 'n' (Op)"
+std::string describe_call(const plan::HostCall& call);
+
+}  // namespace reprise

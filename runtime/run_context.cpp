@@ -1,0 +1,184 @@
+// Memory of a run: sizes, places, addresses. What executes it is in run_execute.cpp.
+#include "runtime/run_context.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/run_state.h"
+
+namespace reprise {
+namespace {
+
+constexpr uint64_t kErrorWordBytes = 16;
+
+}  // namespace
+
+Result<CountedBuffer> CountedBuffer::allocate(SessionShared& shared, uint64_t bytes,
+                                              MemoryUse use) {
+  CountedBuffer b;
+  RP_ASSIGN(b.buffer_, shared.device->allocate(bytes, use));
+  b.shared_ = &shared;
+  shared.device_bytes += b.buffer_->size();
+  return b;
+}
+
+CountedBuffer::~CountedBuffer() {
+  if (buffer_) shared_->device_bytes -= buffer_->size();
+}
+
+Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
+  std::unique_ptr<RunContext> c(new RunContext(shared));
+  const size_t buffers = shared.plan->buffers.size(), segments = shared.segments.size();
+  RP_ASSIGN(c->blocks_, CountedBuffer::allocate(shared, std::max<uint64_t>(shared.table.bytes, 16),
+                                                MemoryUse::Upload));
+  RP_ASSIGN(c->error_, CountedBuffer::allocate(shared, kErrorWordBytes, MemoryUse::Readback));
+  std::memset(c->blocks_->mapped(), 0, c->blocks_->size());
+  std::memset(c->error_->mapped(), 0, c->error_->size());
+  plan::write_headers(*shared.plan, shared.table, c->error_->address(), c->blocks());
+  c->own_.resize(buffers);
+  c->location_.resize(buffers);
+  c->address_.assign(buffers, 0);
+  c->bytes_.assign(buffers, 0);
+  c->inputs_.resize(shared.io().inputs.size());
+  c->outputs_.resize(shared.io().outputs.size());
+  c->written_for_.resize(segments);
+  c->written_.assign(segments, false);
+  c->recorded_.resize(segments);
+  for (size_t b = 0; b < buffers; ++b) {
+    const plan::Buffer& buffer = shared.plan->buffers[b];
+    if (buffer.kind != plan::BufferKind::Weight || !shared.on_device[b]) continue;
+    const auto& place = shared.weights.places[static_cast<size_t>(buffer.index)];
+    c->set_location(static_cast<plan::BufferId>(b), {place.buffer, place.offset});
+  }
+  return c;
+}
+
+std::span<std::byte> RunContext::blocks() const {
+  return {static_cast<std::byte*>(blocks_->mapped()), blocks_->size()};
+}
+
+void RunContext::set_location(plan::BufferId id, Location where) {
+  const auto b = static_cast<size_t>(id);
+  location_[b] = where;
+  const uint64_t address = where.buffer->address() + where.offset;
+  if (address == address_[b]) return;
+  address_[b] = address;
+  for (const uint64_t use : s_.table.uses[b])
+    std::memcpy(blocks().data() + use, &address, sizeof(address));
+}
+
+// Sizes that vary rarely shrink for good, so a buffer only grows.
+Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
+  if (buffer && buffer->size() >= bytes) return {};
+  buffer = {};
+  RP_ASSIGN(buffer, CountedBuffer::allocate(s_, std::max<uint64_t>(bytes, 16), use));
+  return {};
+}
+
+Status RunContext::place_own(plan::BufferId id) {
+  const auto b = static_cast<size_t>(id);
+  RP_TRY(grow(own_[b], bytes_[b], MemoryUse::Device)
+             .with_context("memory for tensor '" + s_.plan->buffers[b].name + "'"));
+  set_location(id, {own_[b].get(), 0});
+  return {};
+}
+
+Status RunContext::resize(const std::vector<int64_t>& symbols) {
+  if (sized_ && symbols == sized_for_) return {};
+  sized_ = false;
+  const plan::Plan& plan = *s_.plan;
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (!s_.on_device[b] || s_.late[b]) continue;
+    RP_ASSIGN(bytes_[b], plan::eval_bytes(plan.buffers[b], symbols, s_.limits));
+  }
+  const auto placement = plan::place_arenas(plan, bytes_, s_.limits.max_buffer_bytes);
+  arenas_.resize(std::max(arenas_.size(), placement.bytes.size()));
+  for (size_t a = 0; a < placement.bytes.size(); ++a) {
+    RP_TRY(grow(arenas_[a], placement.bytes[a], MemoryUse::Device)
+               .with_context("memory for intermediate tensors"));
+  }
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const auto id = static_cast<plan::BufferId>(b);
+    if (!s_.on_device[b] || s_.late[b]) continue;
+    if (plan.buffers[b].kind == plan::BufferKind::Growable) RP_TRY(place_own(id));
+    if (plan.buffers[b].kind == plan::BufferKind::Arena)
+      set_location(id, {arenas_[placement.arena[b]].get(), placement.offsets[b]});
+  }
+  sized_for_ = symbols;
+  sized_ = true;
+  return {};
+}
+
+// Buffers whose sizes the last host calls told.
+Status RunContext::place_late(Run& run) {
+  for (size_t b = 0; b < s_.plan->buffers.size(); ++b) {
+    const plan::Buffer& buffer = s_.plan->buffers[b];
+    if (!s_.late[b] || !s_.on_device[b] || run.placed[b]) continue;
+    if (!plan::is_bound(buffer.shape, run.symbols)) continue;
+    RP_ASSIGN(bytes_[b], plan::eval_bytes(buffer, run.symbols, s_.limits));
+    if (buffer.kind == plan::BufferKind::Output) {
+      RP_TRY(bind_output(static_cast<size_t>(buffer.index), run));
+    } else {
+      RP_TRY(place_own(static_cast<plan::BufferId>(b)));
+    }
+    run.placed[b] = true;
+  }
+  return {};
+}
+
+Status RunContext::ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging,
+                               const std::string& tensor) {
+  if (slot.device && slot.device->size() < bytes) {  // recorded copies name the old buffers
+    for (Recorded& r : recorded_)
+      if (!r.copies.empty()) r.recording.reset();
+  }
+  RP_TRY(grow(slot.device, bytes, MemoryUse::Device).with_context(tensor));
+  slot.staged = slot.device->mapped() == nullptr;
+  if (!slot.staged) return {};
+  return grow(slot.staging, slot.device->size(), staging).with_context(tensor);
+}
+
+Status RunContext::bind_input(size_t i, Run& run) {
+  const Binding& b = *run.io.inputs[i];
+  Slot& slot = inputs_[i];
+  slot.staged = false;
+  for (const plan::BufferId id : s_.of_input[i]) {
+    const auto index = static_cast<size_t>(id);
+    if (!s_.on_device[index]) continue;
+    if (b.device) {
+      RP_TRY(check_room(b, bytes_[index], "input"));
+      set_location(id, {b.device, b.device_offset});
+      continue;
+    }
+    RP_TRY(ensure_slot(slot, bytes_[index], MemoryUse::Upload, "input '" + b.name + "'"));
+    set_location(id, {slot.device.get(), 0});
+  }
+  if (b.device || !slot.device || s_.of_input[i].empty()) return {};
+  const auto bytes = b.host->bytes();
+  if (bytes.empty()) return {};
+  const CopyTimer timer(run);
+  std::memcpy(slot.staged ? slot.staging->mapped() : slot.device->mapped(), bytes.data(),
+              bytes.size());
+  run.stats.bytes_copied += bytes.size();
+  return {};
+}
+
+Status RunContext::bind_output(size_t i, Run& run) {
+  const plan::BufferId id = s_.of_output[i].buffer;
+  const Binding* b = run.io.outputs[i];
+  Slot& slot = outputs_[i];
+  slot.staged = false;
+  const auto index = static_cast<size_t>(id);
+  if (id < 0 || !s_.on_device[index]) return {};
+  if (b && b->device) {
+    RP_TRY(check_room(*b, bytes_[index], "output"));
+    set_location(id, {b->device, b->device_offset});
+    return {};
+  }
+  RP_TRY(ensure_slot(slot, bytes_[index], MemoryUse::Readback,
+                     "output '" + s_.io().outputs[i].name + "'"));
+  set_location(id, {slot.device.get(), 0});
+  return {};
+}
+
+}  // namespace reprise

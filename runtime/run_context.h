@@ -1,0 +1,150 @@
+// Everything that one run in flight needs of a device: parameter blocks, arena, input and output
+// memory, recordings. Used by one thread at a time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/backend.h"
+#include "runtime/package/package.h"
+#include "runtime/plan/bind.h"
+#include "runtime/session.h"
+#include "runtime/session_io.h"
+#include "runtime/weights.h"
+
+namespace reprise {
+
+/// What all runs of a session share; constant after create, but for the totals.
+struct SessionShared {
+  std::shared_ptr<const package::Package> package;
+  std::shared_ptr<Device> device;
+  const plan::Plan* plan = nullptr;
+  SessionOptions options;
+  plan::Limits limits;
+  plan::BlockTable table;
+  std::vector<plan::Segment> segments;
+  std::vector<std::unique_ptr<DeviceKernel>> kernels;
+  DeviceWeights weights;
+  // Per plan buffer:
+  std::vector<bool> on_device;        // a launch reads or writes it
+  std::vector<bool> late;             // its size depends on what a host call tells
+  std::vector<int32_t> last_segment;  // whose launches write it last; -1: none
+  // Per model input: buffers that are it. Per output: its buffer and the buffer it is a copy of.
+  std::vector<std::vector<plan::BufferId>> of_input;
+  struct OutputSource {
+    plan::BufferId buffer = -1, alias_of = -1;
+  };
+  std::vector<OutputSource> of_output;
+  size_t first_recorded = 0;  // segment that copies staged inputs; segments.size(): none
+  std::vector<std::array<uint32_t, 3>>
+      fixed_grids;                 // per step: of launches without an indirect one
+  bool keeps_host_values = false;  // the plan has host calls or aliases
+  // Totals.
+  std::atomic<uint64_t> device_bytes = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0,
+                        copies = 0;
+
+  const plan::Interface& io() const { return package->io; }
+};
+
+/// A buffer counted in SessionShared::device_bytes.
+class CountedBuffer {
+ public:
+  CountedBuffer() = default;
+  static Result<CountedBuffer> allocate(SessionShared& shared, uint64_t bytes, MemoryUse use);
+  CountedBuffer(CountedBuffer&& o) noexcept { swap(o); }
+  CountedBuffer& operator=(CountedBuffer&& o) noexcept {
+    swap(o);
+    return *this;
+  }
+  ~CountedBuffer();
+  Buffer* get() const { return buffer_.get(); }
+  Buffer* operator->() const { return buffer_.get(); }
+  explicit operator bool() const { return buffer_ != nullptr; }
+
+ private:
+  void swap(CountedBuffer& o) {
+    std::swap(shared_, o.shared_);
+    std::swap(buffer_, o.buffer_);
+  }
+  SessionShared* shared_ = nullptr;
+  std::unique_ptr<Buffer> buffer_;
+};
+
+class RunContext {
+ public:
+  static Result<std::unique_ptr<RunContext>> create(SessionShared& shared);
+  /// `start`: when the caller entered the session.
+  Result<std::vector<HostTensor>> run(const BoundIo& io,
+                                      std::chrono::steady_clock::time_point start, RunStats* stats);
+  /// Symbols of the last run, to find a context that needs no rewriting.
+  const std::vector<int64_t>& symbols() const { return sized_for_; }
+  /// A wait failed: the device may still use this context's memory, so it must be kept and not run.
+  bool dead() const { return dead_; }
+
+ private:
+  /// Memory of one model input or output that the caller keeps on the host.
+  struct Slot {
+    CountedBuffer device;
+    CountedBuffer staging;  // only when `device` is not mapped
+    bool staged = false;    // this run copies between the two
+  };
+  struct Recorded {
+    std::unique_ptr<Recording> recording;
+    std::vector<Command> copies;  // between slots and their staging memory
+    uint64_t barriers = 0, dispatches = 0;
+  };
+  struct Location {
+    Buffer* buffer = nullptr;
+    uint64_t offset = 0;
+  };
+  /// One run's values that live on the host, and its clock.
+  struct Run;
+
+  explicit RunContext(SessionShared& shared) : s_(shared) {}
+  std::span<std::byte> blocks() const;
+  void set_location(plan::BufferId id, Location where);
+  Status resize(const std::vector<int64_t>& symbols);
+  Status grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use);
+  Status place_late(Run& run);
+  Status place_own(plan::BufferId id);
+  Status bind_input(size_t i, Run& run);
+  Status bind_output(size_t i, Run& run);
+  Status ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging, const std::string& tensor);
+
+  Status run_segment(size_t index, Run& run);
+  Status prepare(Run& run);
+  Status write_segment(size_t index, const std::vector<int64_t>& symbols);
+  Status record_segment(size_t index);
+  std::vector<Command> staging_copies(size_t index, bool inputs) const;
+  void append_launch(uint32_t step, std::vector<Command>& commands) const;
+  Status check_error_word();
+
+  Status run_host_calls(const plan::Segment& segment, Run& run);
+  Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);
+  Result<HostTensor> fetch(plan::BufferId id, Run& run);
+  Status read(plan::BufferId id, std::span<std::byte> out, Run& run);
+  Result<HostTensor> deliver(size_t output, Run& run);
+  Status deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
+                           const Binding& b, Run& run);
+
+  SessionShared& s_;
+  CountedBuffer blocks_, error_;
+  std::vector<CountedBuffer> arenas_;
+  std::vector<CountedBuffer> own_;  // per plan buffer: those outside the arena
+  std::vector<Slot> inputs_, outputs_;
+  std::vector<Location> location_;                 // per plan buffer
+  std::vector<uint64_t> address_;                  // per plan buffer: as the blocks have it
+  std::vector<uint64_t> bytes_;                    // per plan buffer
+  std::vector<int64_t> sized_for_;                 // symbols that bytes_ and the arenas are for
+  std::vector<std::vector<int64_t>> written_for_;  // per segment: symbols its blocks are for
+  std::vector<bool> written_;
+  std::vector<Recorded> recorded_;  // per segment
+  bool sized_ = false, dead_ = false;
+};
+
+}  // namespace reprise

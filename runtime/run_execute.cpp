@@ -1,0 +1,308 @@
+// Executing a run: blocks, recordings, host calls, results. Its memory is in run_context.cpp.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "runtime/host_step.h"
+#include "runtime/run_state.h"
+
+namespace reprise {
+namespace {
+
+Command barrier(Command::Kind kind) {
+  Command c;
+  c.kind = kind;
+  return c;
+}
+
+bool same_copies(const std::vector<Command>& a, const std::vector<Command>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Command& x, const Command& y) {
+    return x.src == y.src && x.dst == y.dst && x.bytes == y.bytes;
+  });
+}
+
+// What a kernel's error code means; the codes are kernel::ErrorCode.
+Status kernel_error(uint32_t code, const std::string& who) {
+  switch (code) {
+    case 1:
+      return invalid_input(who + ": an index is outside its dimension");
+    case 2:
+      return unsupported(who +
+                         ": an int64 value does not fit the 32 bits that this device computes "
+                         "with; use smaller values or the host device");
+    case 3:
+      return invalid_input(who + ": integer division by zero");
+    default:
+      return {Code::Device, who + " reported the unknown error " + std::to_string(code)};
+  }
+}
+
+}  // namespace
+
+Status RunContext::write_segment(size_t index, const std::vector<int64_t>& symbols) {
+  if (written_[index] && written_for_[index] == symbols) return {};
+  written_[index] = false;
+  for (const auto& level : s_.segments[index].levels) {
+    for (const uint32_t step : level)
+      RP_TRY(plan::write_sizes(*s_.plan, step, s_.table, symbols, s_.limits, blocks()));
+  }
+  written_for_[index] = symbols;
+  written_[index] = true;
+  return {};
+}
+
+void RunContext::append_launch(uint32_t step, std::vector<Command>& commands) const {
+  const auto& launch = std::get<plan::Launch>(s_.plan->steps[step].what);
+  Command c;
+  c.kernel = s_.kernels[launch.kernel].get();
+  c.block_offset = s_.table.block[step];
+  if (s_.table.indirect[step] != plan::kNone) {
+    c.kind = Command::Kind::DispatchIndirect;
+    c.indirect_offset = s_.table.indirect[step];
+  } else {
+    c.grid = s_.fixed_grids[step];
+  }
+  commands.push_back(c);
+}
+
+std::vector<Command> RunContext::staging_copies(size_t index, bool inputs) const {
+  std::vector<Command> copies;
+  const std::vector<Slot>& slots = inputs ? inputs_ : outputs_;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!slots[i].staged) continue;
+    const size_t segment =
+        inputs ? s_.first_recorded
+               : static_cast<size_t>(s_.last_segment[static_cast<size_t>(s_.of_output[i].buffer)]);
+    if (segment != index) continue;
+    Command c;
+    c.kind = Command::Kind::Copy;
+    c.src = inputs ? slots[i].staging.get() : slots[i].device.get();
+    c.dst = inputs ? slots[i].device.get() : slots[i].staging.get();
+    c.bytes = slots[i].device->size();
+    copies.push_back(c);
+  }
+  return copies;
+}
+
+Status RunContext::record_segment(size_t index) {
+  Recorded& r = recorded_[index];
+  const std::vector<Command> in = staging_copies(index, true), out = staging_copies(index, false);
+  std::vector<Command> copies = in;
+  copies.insert(copies.end(), out.begin(), out.end());
+  if (r.recording && s_.options.replay && same_copies(copies, r.copies)) return {};
+  RecordingDesc desc;
+  desc.blocks = blocks_.get();
+  desc.timestamps = s_.options.timestamps;
+  desc.commands = in;
+  r = {};
+  for (const auto& level : s_.segments[index].levels) {
+    if (!desc.commands.empty()) desc.commands.push_back(barrier(Command::Kind::Barrier));
+    for (const uint32_t step : level) append_launch(step, desc.commands);
+    r.dispatches += level.size();
+  }
+  if (!out.empty()) desc.commands.push_back(barrier(Command::Kind::Barrier));
+  desc.commands.insert(desc.commands.end(), out.begin(), out.end());
+  desc.commands.push_back(barrier(Command::Kind::HostBarrier));
+  r.barriers = desc.commands.size() - copies.size() - r.dispatches;
+  r.copies = std::move(copies);
+  RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
+  ++s_.recordings;
+  return {};
+}
+
+Status RunContext::check_error_word() {
+  uint32_t word = 0;
+  std::memcpy(&word, error_->mapped(), sizeof(word));
+  if (word == 0) return {};
+  std::memset(error_->mapped(), 0, sizeof(word));
+  const uint32_t step = word >> 8;
+  const auto* launch = step < s_.plan->steps.size()
+                           ? std::get_if<plan::Launch>(&s_.plan->steps[step].what)
+                           : nullptr;
+  return kernel_error(word & 0xff, launch ? plan::describe_launch(*s_.plan, *launch)
+                                          : "launch " + std::to_string(step));
+}
+
+Status RunContext::run_segment(size_t index, Run& run) {
+  const plan::Segment& segment = s_.segments[index];
+  if (!segment.levels.empty()) {
+    RP_TRY(write_segment(index, run.symbols));
+    RP_TRY(record_segment(index));
+    Recorded& r = recorded_[index];
+    RP_TRY(r.recording->submit());
+    run.stats.host_submit_us += us_since(run.start) - run.copy_us;
+    const Status waited = r.recording->wait(s_.options.timeout_ns);
+    dead_ = !waited.ok();
+    RP_TRY(waited);
+    ++s_.submits;
+    s_.dispatches += r.dispatches;
+    s_.barriers += r.barriers;
+    s_.copies += r.copies.size();
+    if (s_.options.timestamps) {
+      RP_ASSIGN(const std::vector<double> ns, r.recording->dispatch_ns());
+      for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
+    }
+    RP_TRY(check_error_word());
+  }
+  RP_TRY(run_host_calls(segment, run));
+  run.start = Clock::now();
+  run.copy_us = 0;
+  return {};
+}
+
+Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run& run) {
+  const auto b = static_cast<size_t>(id);
+  if (!s_.on_device[b]) return {};
+  if (s_.late[b] && !run.placed[b]) {
+    return internal_error("tensor '" + s_.plan->buffers[b].name +
+                          "': no host call tells its size, so kernels cannot use it");
+  }
+  run.stats.bytes_copied += value.bytes().size();
+  return s_.device->upload(*location_[b].buffer, location_[b].offset, value.bytes());
+}
+
+Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
+  for (const uint32_t step : segment.host_calls) {
+    const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
+    std::vector<HostTensor> values(call.inputs.size());
+    std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.inputs[i] < 0) continue;
+      RP_ASSIGN(values[i], fetch(call.inputs[i], run));
+      inputs[i] = &values[i];
+    }
+    RP_ASSIGN(auto results, run_host_call(*s_.plan, s_.io(), call, inputs, run.symbols));
+    RP_TRY(place_late(run));
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      if (call.outputs[i] < 0) continue;
+      RP_TRY(upload_result(call.outputs[i], results[i], run));
+      run.host[static_cast<size_t>(call.outputs[i])] = std::move(results[i]);
+    }
+  }
+  return {};
+}
+
+// The value of any buffer as a host tensor.
+Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
+  const auto b = static_cast<size_t>(id);
+  const plan::Buffer& buffer = s_.plan->buffers[b];
+  if (run.host[b]) return *run.host[b];
+  if (buffer.kind == plan::BufferKind::Weight) {
+    RP_ASSIGN(run.host[b], raw_weight(*s_.package, *s_.plan, buffer));
+    return *run.host[b];
+  }
+  const Binding* input = buffer.kind == plan::BufferKind::Input
+                             ? run.io.inputs[static_cast<size_t>(buffer.index)]
+                             : nullptr;
+  if (input && input->host) return *input->host;
+  RP_ASSIGN(auto dims, plan::eval_dims(buffer.shape, run.symbols, buffer.name));
+  RP_TRY(checked_element_count(dims, buffer.dtype).status());
+  HostTensor t(buffer.dtype, std::move(dims));
+  if (input) {
+    RP_TRY(check_room(*input, t.bytes().size(), "input"));
+    RP_TRY(s_.device->download(*input->device, input->device_offset, t.mutable_bytes()));
+  } else {
+    RP_TRY(read(id, t.mutable_bytes(), run));
+  }
+  run.stats.bytes_copied += t.bytes().size();
+  run.host[b] = t;
+  return t;
+}
+
+// Bytes of a buffer that launches or host calls wrote.
+Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
+  const auto b = static_cast<size_t>(id);
+  const plan::Buffer& buffer = s_.plan->buffers[b];
+  if (out.empty()) return {};
+  if (!run.host.empty() && run.host[b]) {
+    std::memcpy(out.data(), run.host[b]->bytes().data(), out.size());
+    return {};
+  }
+  if (buffer.kind == plan::BufferKind::Output && s_.last_segment[b] >= 0) {
+    const Slot& slot = outputs_[static_cast<size_t>(buffer.index)];
+    if (slot.staged) {
+      std::memcpy(out.data(), slot.staging->mapped(), out.size());
+      return {};
+    }
+  }
+  const Location& where = location_[b];
+  if (!where.buffer)
+    return internal_error("tensor '" + buffer.name + "' was not computed by any step");
+  return s_.device->download(*where.buffer, where.offset, out);
+}
+
+Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
+                                     const Binding& b, Run& run) {
+  const auto index = static_cast<size_t>(id);
+  if (source.alias_of < 0 && s_.on_device[index]) return {};  // written in place
+  RP_ASSIGN(const HostTensor value, fetch(id, run));
+  RP_TRY(check_room(b, value.bytes().size(), "output"));
+  run.stats.bytes_copied += value.bytes().size();
+  return s_.device->upload(*b.device, b.device_offset, value.bytes());
+}
+
+Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
+  const plan::Slot& slot = s_.io().outputs[output];
+  const SessionShared::OutputSource& source = s_.of_output[output];
+  const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
+  const Binding* b = run.io.outputs[output];
+  const auto& known = run.host.empty() ? std::nullopt : run.host[static_cast<size_t>(id)];
+  if (!b && known) return *known;
+  RP_ASSIGN(auto dims, plan::eval_dims(slot.shape, run.symbols, slot.name));
+  if (b && b->device) {
+    RP_TRY(deliver_to_device(id, source, *b, run));
+    return shape_only(slot.dtype, std::move(dims));
+  }
+  RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
+  const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
+  HostTensor result = b ? shape_only(slot.dtype, std::move(dims)) : HostTensor();
+  std::span<std::byte> out;
+  if (b) {
+    RP_TRY(check_room(*b, bytes, "output"));
+    out = b->host_output.first(bytes);
+  } else {
+    result = HostTensor(slot.dtype, std::move(dims));
+    out = result.mutable_bytes();
+  }
+  const plan::BufferKind kind = s_.plan->buffers[static_cast<size_t>(id)].kind;
+  if (kind == plan::BufferKind::Input || kind == plan::BufferKind::Weight) {
+    RP_ASSIGN(const HostTensor value, fetch(id, run));
+    if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());
+  } else {
+    RP_TRY(read(id, out, run));
+  }
+  run.stats.bytes_copied += bytes;
+  return result;
+}
+
+Status RunContext::prepare(Run& run) {
+  RP_TRY(resize(run.io.symbols));
+  if (s_.keeps_host_values) {
+    run.host.resize(s_.plan->buffers.size());
+    run.placed.assign(s_.plan->buffers.size(), false);
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) RP_TRY(bind_input(i, run));
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const plan::BufferId id = s_.of_output[o].buffer;
+    if (!s_.late[static_cast<size_t>(id)]) RP_TRY(bind_output(o, run));
+  }
+  return {};
+}
+
+Result<std::vector<HostTensor>> RunContext::run(const BoundIo& io, Clock::time_point start,
+                                                RunStats* stats) {
+  Run run{.io = io, .symbols = io.symbols, .stats = {}, .start = start, .host = {}, .placed = {}};
+  RP_TRY(prepare(run));
+  for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
+  std::vector<HostTensor> outputs;
+  outputs.reserve(outputs_.size());
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    RP_ASSIGN(HostTensor t, deliver(o, run));
+    outputs.push_back(std::move(t));
+  }
+  run.stats.total_us = us_since(start);
+  if (stats) *stats = std::move(run.stats);
+  return outputs;
+}
+
+}  // namespace reprise

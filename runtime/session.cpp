@@ -1,0 +1,65 @@
+#include "runtime/session.h"
+
+#include "runtime/host_step.h"
+#include "runtime/session_impl.h"
+
+namespace reprise {
+namespace {
+
+// Sources and shapes of the interface refer to what exists; plan::verify checks the plans.
+Status check_interface(const plan::Interface& io) {
+  if (io.sources.size() != io.symbols.size())
+    return invalid_model("the package has symbols without a source");
+  for (const plan::SymbolSource& s : io.sources) {
+    if (s.kind != plan::SymbolSource::Kind::InputDim) continue;
+    const bool known =
+        s.index >= 0 && static_cast<size_t>(s.index) < io.inputs.size() && s.axis >= 0 &&
+        static_cast<size_t>(s.axis) < io.inputs[static_cast<size_t>(s.index)].shape.size();
+    if (!known) return invalid_model("the package has a symbol from an input that does not exist");
+  }
+  return {};
+}
+
+Status refuse_host_calls(const plan::Plan& plan) {
+  std::string nodes;
+  for (const plan::Step& step : plan.steps) {
+    const auto* call = std::get_if<plan::HostCall>(&step.what);
+    if (call) nodes += (nodes.empty() ? "" : ", ") + describe_call(*call) + ": " + call->reason;
+  }
+  if (nodes.empty()) return {};
+  return unsupported("fullgraph is set, but these nodes run on the host: " + nodes +
+                     "; replace them in the model, or allow host fallback");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::Package> package,
+                                                 std::shared_ptr<Device> device,
+                                                 const SessionOptions& options) {
+  if (!package) return Status(Code::Usage, "a session needs a package");
+  RP_TRY(check_interface(package->io));
+  if (!device) {
+    RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));
+    return create_host_session(std::move(package), options);
+  }
+  std::vector<std::string> notes;
+  std::string reasons;
+  for (size_t v = 0; v < package->variants.size(); ++v) {
+    const package::Variant& variant = package->variants[v];
+    const std::string mismatch = variant.predicate.mismatch(device->info().facts);
+    if (mismatch.empty()) {
+      RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
+      if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
+      return create_device_session(std::move(package), std::move(device), v, std::move(notes),
+                                   options);
+    }
+    notes.push_back(variant.name + ": " + mismatch);
+    reasons += (reasons.empty() ? "" : "; ") + notes.back();
+  }
+  return unsupported("no variant of '" + package->model_name + "' fits " + device->info().id +
+                     " (" + device->info().name +
+                     "): " + (reasons.empty() ? "the package holds none" : reasons) +
+                     "; compile the model for this kind of device or use the host device");
+}
+
+}  // namespace reprise

@@ -1,0 +1,219 @@
+// The device session: what runs share, and the pool of run contexts.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "runtime/run_context.h"
+#include "runtime/session_impl.h"
+
+namespace reprise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class DeviceSession final : public Session {
+ public:
+  DeviceSession(std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device,
+                size_t variant, std::vector<std::string> notes, const SessionOptions& options);
+
+  Status load();
+  Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
+                                      std::span<const Binding> outputs, RunStats* stats) override;
+  const plan::Interface& io() const override { return shared_.package->io; }
+  const std::string& variant() const override { return variant_.name; }
+  const std::vector<std::string>& variant_notes() const override { return notes_; }
+  const plan::Plan& plan() const override { return variant_.plan; }
+  SessionStats stats() const override;
+  Device* device() override { return shared_.device.get(); }
+
+ private:
+  Status index_buffers();
+  Status check_buffers() const;
+  Status fix_grids();
+  Result<std::unique_ptr<RunContext>> acquire(const std::vector<int64_t>& symbols);
+  void release(std::unique_ptr<RunContext> context);
+
+  SessionShared shared_;  // outlives the contexts below
+  const package::Variant& variant_;
+  std::vector<std::string> notes_;
+  IoBinder binder_;
+  mutable std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<RunContext>> free_;
+  std::vector<std::unique_ptr<RunContext>> dead_;  // the device may still use their memory
+  unsigned in_use_ = 0;
+  uint64_t runs_ = 0;
+  double load_ms_ = 0;
+};
+
+DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
+                             std::shared_ptr<Device> device, size_t variant,
+                             std::vector<std::string> notes, const SessionOptions& options)
+    : variant_(package->variants[variant]), notes_(std::move(notes)), binder_(package->io) {
+  shared_.package = std::move(package);
+  shared_.device = std::move(device);
+  shared_.plan = &variant_.plan;
+  shared_.options = options;
+  shared_.options.max_in_flight = std::max(options.max_in_flight, 1U);
+}
+
+Status DeviceSession::index_buffers() {
+  const plan::Plan& plan = variant_.plan;
+  const size_t n = plan.buffers.size();
+  shared_.on_device.assign(n, false);
+  shared_.late.assign(n, false);
+  shared_.last_segment.assign(n, -1);
+  for (size_t s = 0; s < shared_.segments.size(); ++s) {
+    const plan::Segment& segment = shared_.segments[s];
+    shared_.keeps_host_values = shared_.keeps_host_values || !segment.host_calls.empty();
+    for (const auto& level : segment.levels) {
+      for (const uint32_t step : level) {
+        const auto& launch = std::get<plan::Launch>(plan.steps[step].what);
+        for (size_t i = 0; i < launch.buffers.size(); ++i) {
+          const auto b = static_cast<size_t>(launch.buffers[i]);
+          shared_.on_device[b] = true;
+          if (launch.writes[i]) shared_.last_segment[b] = static_cast<int32_t>(s);
+        }
+      }
+    }
+  }
+  std::vector<int64_t> from_inputs(io().symbols.size(), plan::kUnbound);
+  for (size_t s = 0; s < io().symbols.size(); ++s)
+    if (io().sources[s].kind == plan::SymbolSource::Kind::InputDim) from_inputs[s] = 1;
+  shared_.of_input.resize(io().inputs.size());
+  shared_.of_output.resize(io().outputs.size());
+  for (size_t b = 0; b < n; ++b) {
+    const plan::Buffer& buffer = plan.buffers[b];
+    const auto id = static_cast<plan::BufferId>(b);
+    shared_.late[b] = !plan::is_bound(buffer.shape, from_inputs);
+    if (buffer.kind == plan::BufferKind::Input)
+      shared_.of_input[static_cast<size_t>(buffer.index)].push_back(id);
+    if (buffer.kind == plan::BufferKind::Output)
+      shared_.of_output[static_cast<size_t>(buffer.index)].buffer = id;
+  }
+  for (const auto& alias : plan.aliases) {
+    const plan::Buffer& to = plan.buffers[static_cast<size_t>(alias.output)];
+    shared_.of_output[static_cast<size_t>(to.index)].alias_of = alias.from;
+    shared_.keeps_host_values = true;
+  }
+  return check_buffers();
+}
+
+Status DeviceSession::check_buffers() const {
+  const plan::Plan& plan = variant_.plan;
+  for (size_t o = 0; o < shared_.of_output.size(); ++o) {
+    if (shared_.of_output[o].buffer < 0)
+      return invalid_model("no buffer of the plan is output '" + io().outputs[o].name + "'");
+  }
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    if (!shared_.on_device[b]) continue;
+    if (plan.buffers[b].dtype == DType::String)
+      return invalid_model("tensor '" + plan.buffers[b].name + "': kernels cannot use strings");
+    // Kernels trust that a weight has the plan's size.
+    if (plan.buffers[b].kind == plan::BufferKind::Weight)
+      RP_TRY(raw_weight(*shared_.package, plan, plan.buffers[b]).status());
+  }
+  return {};
+}
+
+Status DeviceSession::fix_grids() {
+  shared_.fixed_grids.resize(variant_.plan.steps.size());
+  for (size_t s = 0; s < variant_.plan.steps.size(); ++s) {
+    const auto* launch = std::get_if<plan::Launch>(&variant_.plan.steps[s].what);
+    if (!launch || shared_.table.indirect[s] != plan::kNone) continue;
+    RP_ASSIGN(shared_.fixed_grids[s],
+              plan::eval_grid(*launch, plan::describe_launch(variant_.plan, *launch), {},
+                              shared_.limits));
+  }
+  return {};
+}
+
+Status DeviceSession::load() {
+  const auto start = Clock::now();
+  const DeviceFacts& facts = shared_.device->info().facts;
+  shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
+  std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), shared_.limits.max_grid.begin());
+  shared_.table = plan::layout_blocks(variant_.plan);
+  shared_.segments = plan::cut_segments(variant_.plan);
+  while (shared_.first_recorded < shared_.segments.size() &&
+         shared_.segments[shared_.first_recorded].levels.empty())
+    ++shared_.first_recorded;
+  RP_TRY(index_buffers());
+  RP_TRY(fix_grids());
+  RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
+  shared_.device_bytes += shared_.weights.bytes;
+  RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
+  RP_ASSIGN(auto first, RunContext::create(shared_));
+  free_.push_back(std::move(first));
+  load_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  return {};
+}
+
+// A free context, at best one that last ran with these sizes; a new one; or the next to be freed.
+Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
+  std::unique_lock lock(mutex_);
+  freed_.wait(lock, [&] { return !free_.empty() || in_use_ < shared_.options.max_in_flight; });
+  ++in_use_;
+  if (!free_.empty()) {
+    auto it = std::find_if(free_.begin(), free_.end(),
+                           [&](const auto& c) { return c->symbols() == symbols; });
+    if (it == free_.end()) it = free_.end() - 1;
+    auto context = std::move(*it);
+    free_.erase(it);
+    return context;
+  }
+  lock.unlock();
+  auto context = RunContext::create(shared_);
+  if (!context.ok()) release(nullptr);
+  return context;
+}
+
+void DeviceSession::release(std::unique_ptr<RunContext> context) {
+  {
+    const std::lock_guard lock(mutex_);
+    --in_use_;
+    if (context) (context->dead() ? dead_ : free_).push_back(std::move(context));
+  }
+  freed_.notify_one();
+}
+
+Result<std::vector<HostTensor>> DeviceSession::run(std::span<const Binding> inputs,
+                                                   std::span<const Binding> outputs,
+                                                   RunStats* stats) {
+  const auto start = Clock::now();
+  RP_ASSIGN(const BoundIo bound, binder_.bind(inputs, outputs, true));
+  RP_ASSIGN(auto context, acquire(bound.symbols));
+  auto results = context->run(bound, start, stats);
+  release(std::move(context));
+  const std::lock_guard lock(mutex_);
+  ++runs_;
+  return results;
+}
+
+SessionStats DeviceSession::stats() const {
+  const std::lock_guard lock(mutex_);
+  SessionStats s;
+  s.runs = runs_;
+  s.recordings = shared_.recordings;
+  s.submits = shared_.submits;
+  s.dispatches = shared_.dispatches;
+  s.barriers = shared_.barriers;
+  s.copies = shared_.copies;
+  s.device_bytes = shared_.device_bytes;
+  s.load_ms = load_ms_;
+  return s;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> create_device_session(
+    std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
+    std::vector<std::string> notes, const SessionOptions& options) {
+  auto session = std::make_unique<DeviceSession>(std::move(package), std::move(device), variant,
+                                                 std::move(notes), options);
+  RP_TRY(session->load());
+  return Result<std::unique_ptr<Session>>(std::move(session));
+}
+
+}  // namespace reprise

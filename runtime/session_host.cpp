@@ -1,0 +1,168 @@
+// The host session: the imported graph, one host kernel after another. The reference.
+#include <chrono>
+#include <cstring>
+#include <mutex>
+#include <optional>
+
+#include "runtime/host_step.h"
+#include "runtime/plan/bind.h"
+#include "runtime/session_impl.h"
+#include "runtime/session_io.h"
+#include "runtime/weights.h"
+
+namespace reprise {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double since(Clock::time_point t, double per_second) {
+  return std::chrono::duration<double>(Clock::now() - t).count() * per_second;
+}
+
+class HostSession final : public Session {
+ public:
+  explicit HostSession(std::shared_ptr<const package::Package> package)
+      : package_(std::move(package)), plan_(package_->host_plan), binder_(package_->io) {}
+
+  Status load();
+  Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
+                                      std::span<const Binding> outputs, RunStats* stats) override;
+  const plan::Interface& io() const override { return package_->io; }
+  const std::string& variant() const override { return variant_; }
+  const std::vector<std::string>& variant_notes() const override { return notes_; }
+  const plan::Plan& plan() const override { return plan_; }
+  SessionStats stats() const override {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+  Device* device() override { return nullptr; }
+
+ private:
+  using Values = std::vector<std::optional<HostTensor>>;
+  Status run_step(size_t step, Values& values, std::vector<int64_t>& symbols) const;
+  Result<HostTensor> deliver(size_t output, const BoundIo& io, const Values& values) const;
+
+  std::shared_ptr<const package::Package> package_;
+  const plan::Plan& plan_;
+  IoBinder binder_;
+  std::string variant_ = "host";
+  std::vector<std::string> notes_;
+  Values weights_;                                 // per buffer
+  std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that nothing needs after it
+  std::vector<plan::BufferId> output_buffer_;      // per output, aliases resolved
+  mutable std::mutex mutex_;
+  SessionStats stats_;
+};
+
+Status HostSession::load() {
+  const auto start = Clock::now();
+  const size_t n = plan_.buffers.size();
+  weights_.resize(n);
+  for (size_t b = 0; b < n; ++b) {
+    if (plan_.buffers[b].kind != plan::BufferKind::Weight) continue;
+    RP_TRY(check_segment(*package_, plan_.weights[static_cast<size_t>(plan_.buffers[b].index)]));
+    RP_ASSIGN(weights_[b], raw_weight(*package_, plan_, plan_.buffers[b]));
+  }
+  output_buffer_.assign(io().outputs.size(), -1);
+  std::vector<bool> keep(n, false);
+  for (size_t b = 0; b < n; ++b) {
+    if (plan_.buffers[b].kind == plan::BufferKind::Output)
+      output_buffer_[static_cast<size_t>(plan_.buffers[b].index)] = static_cast<plan::BufferId>(b);
+  }
+  for (const auto& alias : plan_.aliases) {
+    const plan::Buffer& to = plan_.buffers[static_cast<size_t>(alias.output)];
+    output_buffer_[static_cast<size_t>(to.index)] = alias.from;
+  }
+  for (size_t o = 0; o < output_buffer_.size(); ++o) {
+    if (output_buffer_[o] < 0)
+      return invalid_model("no buffer of the host plan is output '" + io().outputs[o].name + "'");
+    keep[static_cast<size_t>(output_buffer_[o])] = true;
+  }
+  std::vector<size_t> last(n, 0);
+  for (size_t s = 0; s < plan_.steps.size(); ++s) {
+    const auto* call = std::get_if<plan::HostCall>(&plan_.steps[s].what);
+    if (!call) return invalid_model("the host plan holds a launch");
+    for (const plan::BufferId b : call->inputs)
+      if (b >= 0) last[static_cast<size_t>(b)] = s;
+    for (const plan::BufferId b : call->outputs)
+      if (b >= 0) last[static_cast<size_t>(b)] = s;
+  }
+  dead_.resize(plan_.steps.size());
+  for (size_t b = 0; b < n && !plan_.steps.empty(); ++b)
+    if (!keep[b] && !weights_[b]) dead_[last[b]].push_back(static_cast<plan::BufferId>(b));
+  stats_.load_ms = since(start, 1e3);
+  return {};
+}
+
+Status HostSession::run_step(size_t step, Values& values, std::vector<int64_t>& symbols) const {
+  const auto& call = std::get<plan::HostCall>(plan_.steps[step].what);
+  std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i] < 0) continue;
+    const auto b = static_cast<size_t>(call.inputs[i]);
+    const auto& value = weights_[b] ? weights_[b] : values[b];
+    if (!value) {
+      return internal_error(describe_call(call) + ": tensor '" + plan_.buffers[b].name +
+                            "' has no value yet");
+    }
+    inputs[i] = &*value;
+  }
+  RP_ASSIGN(auto results, run_host_call(plan_, io(), call, inputs, symbols));
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    if (call.outputs[i] >= 0) values[static_cast<size_t>(call.outputs[i])] = std::move(results[i]);
+  for (const plan::BufferId b : dead_[step]) values[static_cast<size_t>(b)].reset();
+  return {};
+}
+
+Result<HostTensor> HostSession::deliver(size_t output, const BoundIo& io,
+                                        const Values& values) const {
+  const auto b = static_cast<size_t>(output_buffer_[output]);
+  const auto& value = weights_[b] ? weights_[b] : values[b];
+  if (!value)
+    return internal_error("output '" + package_->io.outputs[output].name + "' has no value");
+  const Binding* binding = io.outputs[output];
+  if (!binding) return *value;
+  if (value->dtype() == DType::String)
+    return unsupported("output '" + binding->name + "' holds strings, which need no memory bound");
+  RP_TRY(check_room(*binding, value->bytes().size(), "output"));
+  if (!value->bytes().empty()) {
+    std::memcpy(binding->host_output.data(), value->bytes().data(), value->bytes().size());
+  }
+  return shape_only(value->dtype(), value->dims());
+}
+
+Result<std::vector<HostTensor>> HostSession::run(std::span<const Binding> inputs,
+                                                 std::span<const Binding> outputs,
+                                                 RunStats* stats) {
+  const auto start = Clock::now();
+  RP_ASSIGN(BoundIo bound, binder_.bind(inputs, outputs, false));
+  Values values(plan_.buffers.size());
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+    if (plan_.buffers[b].kind == plan::BufferKind::Input)
+      values[b] = *bound.inputs[static_cast<size_t>(plan_.buffers[b].index)]->host;
+  }
+  for (size_t s = 0; s < plan_.steps.size(); ++s) RP_TRY(run_step(s, values, bound.symbols));
+  std::vector<HostTensor> results;
+  for (size_t o = 0; o < output_buffer_.size(); ++o) {
+    RP_ASSIGN(HostTensor t, deliver(o, bound, values));
+    results.push_back(std::move(t));
+  }
+  if (stats) {
+    *stats = {};
+    stats->total_us = since(start, 1e6);
+  }
+  const std::lock_guard lock(mutex_);
+  ++stats_.runs;
+  return results;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Session>> create_host_session(
+    std::shared_ptr<const package::Package> package, const SessionOptions&) {
+  auto session = std::make_unique<HostSession>(std::move(package));
+  RP_TRY(session->load());
+  return Result<std::unique_ptr<Session>>(std::move(session));
+}
+
+}  // namespace reprise

@@ -1,0 +1,17 @@
+// The two kinds of session behind Session::create.
+#pragma once
+
+#include "runtime/session.h"
+
+namespace reprise {
+
+Result<std::unique_ptr<Session>> create_host_session(
+    std::shared_ptr<const package::Package> package, const SessionOptions& options);
+
+/// Runs `package->variants[variant]`, which the device satisfies; `notes` say why earlier ones were
+/// not taken.
+Result<std::unique_ptr<Session>> create_device_session(
+    std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
+    std::vector<std::string> notes, const SessionOptions& options);
+
+}  // namespace reprise

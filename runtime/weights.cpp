@@ -1,0 +1,174 @@
+#include "runtime/weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "runtime/plan/bind.h"
+
+namespace reprise {
+namespace {
+
+// One allocation holds many weights, up to this size.
+constexpr uint64_t kPoolBytes = uint64_t{256} << 20;
+constexpr int64_t kMaxTile = 4096;
+
+uint64_t align_up(uint64_t v, uint64_t a) {
+  return (v + a - 1) / a * a;
+}
+
+std::string who(const plan::Weight& w) {
+  return "weight '" + w.name + "'";
+}
+
+// Elements of the raw and the packed matrix, or an error when the recipe does not fit.
+Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
+  if (w.packing == plan::Weight::Packing::Raw) return {};
+  const int64_t count = raw.count();
+  const bool sane = w.batch > 0 && w.k > 0 && w.n > 0 && w.tile_n > 0 && w.tile_n <= kMaxTile &&
+                    w.batch <= count && w.k <= count / w.batch && w.n <= count / w.batch / w.k &&
+                    w.batch * w.k * w.n == count && size_of(raw.dtype()) > 0;
+  if (sane) return {};
+  return invalid_model(who(w) + ": packing [" + std::to_string(w.batch) + "," +
+                       std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
+                       std::to_string(w.tile_n) + " does not fit " +
+                       describe(raw.dtype(), raw.dims()));
+}
+
+template <typename T>
+void pack_tiles(const plan::Weight& w, const std::byte* raw_bytes, std::byte* out_bytes) {
+  const auto* raw = reinterpret_cast<const T*>(raw_bytes);
+  auto* out = reinterpret_cast<T*>(out_bytes);
+  const int64_t tile = w.tile_n;
+  const int64_t row = w.transposed ? 1 : w.n, column = w.transposed ? w.k : 1;
+  for (int64_t b = 0; b < w.batch; ++b) {
+    const T* matrix = raw + b * w.k * w.n;
+    for (int64_t n0 = 0; n0 < w.n; n0 += tile) {
+      const int64_t valid = std::min(tile, w.n - n0);
+      for (int64_t k = 0; k < w.k; ++k) {
+        for (int64_t j = 0; j < valid; ++j) out[j] = matrix[k * row + (n0 + j) * column];
+        for (int64_t j = valid; j < tile; ++j) out[j] = T{};
+        out += tile;
+      }
+    }
+  }
+}
+
+std::vector<bool> read_by_launches(const plan::Plan& plan) {
+  std::vector<bool> used(plan.weights.size(), false);
+  for (const plan::Step& step : plan.steps) {
+    const auto* launch = std::get_if<plan::Launch>(&step.what);
+    if (!launch) continue;
+    for (const plan::BufferId id : launch->buffers) {
+      const plan::Buffer& b = plan.buffers[static_cast<size_t>(id)];
+      if (b.kind == plan::BufferKind::Weight) used[static_cast<size_t>(b.index)] = true;
+    }
+  }
+  return used;
+}
+
+Status upload_one(const package::Package& package, const plan::Weight& w, Device& device,
+                  const DeviceWeights::Place& place) {
+  const HostTensor& raw = package.weights[w.segment];
+  if (w.packing == plan::Weight::Packing::Raw)
+    return device.upload(*place.buffer, place.offset, raw.bytes());
+  const uint64_t bytes = w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()));
+  if (place.buffer->mapped()) {
+    return pack_weight(w, raw,
+                       {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes});
+  }
+  std::vector<std::byte> packed(bytes);
+  RP_TRY(pack_weight(w, raw, packed));
+  return device.upload(*place.buffer, place.offset, packed);
+}
+
+}  // namespace
+
+Status check_segment(const package::Package& package, const plan::Weight& weight) {
+  if (weight.segment >= package.weights.size()) {
+    return invalid_model(who(weight) + ": segment " + std::to_string(weight.segment) + " of " +
+                         std::to_string(package.weights.size()));
+  }
+  if (weight.segment >= package.weight_hashes.size()) return {};
+  if (package::hash_bytes(package.weights[weight.segment].bytes()) ==
+      package.weight_hashes[weight.segment])
+    return {};
+  return invalid_model(who(weight) +
+                       ": its bytes do not match their checksum; the package is "
+                       "damaged, compile it again");
+}
+
+Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
+                              const plan::Buffer& buffer) {
+  const plan::Weight& w = plan.weights[static_cast<size_t>(buffer.index)];
+  if (w.segment >= package.weights.size()) return invalid_model(who(w) + ": no such segment");
+  const HostTensor& raw = package.weights[w.segment];
+  RP_ASSIGN(auto dims, plan::eval_dims(buffer.shape, {}, buffer.name));
+  RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
+  if (raw.dtype() != buffer.dtype || raw.count() != count) {
+    return invalid_model(who(w) + " is " + describe(raw.dtype(), raw.dims()) +
+                         ", the plan expects " + describe(buffer.dtype, dims));
+  }
+  return raw.reshaped(std::move(dims));
+}
+
+Status pack_weight(const plan::Weight& w, const HostTensor& raw, std::span<std::byte> out) {
+  RP_TRY(check_recipe(w, raw));
+  if (w.packing == plan::Weight::Packing::Raw) {
+    std::memcpy(out.data(), raw.bytes().data(), std::min(out.size(), raw.bytes().size()));
+    return {};
+  }
+  switch (size_of(raw.dtype())) {
+    case 1:
+      pack_tiles<uint8_t>(w, raw.bytes().data(), out.data());
+      return {};
+    case 2:
+      pack_tiles<uint16_t>(w, raw.bytes().data(), out.data());
+      return {};
+    case 4:
+      pack_tiles<uint32_t>(w, raw.bytes().data(), out.data());
+      return {};
+    default:
+      pack_tiles<uint64_t>(w, raw.bytes().data(), out.data());
+      return {};
+  }
+}
+
+Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
+                                     Device& device) {
+  DeviceWeights out;
+  out.places.resize(plan.weights.size());
+  const std::vector<bool> used = read_by_launches(plan);
+  std::vector<uint64_t> pool_bytes;
+  std::vector<size_t> pool_of(plan.weights.size(), 0);
+  const uint64_t pool_limit = std::min(kPoolBytes, device.info().facts.max_buffer_bytes);
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    if (!used[i]) continue;
+    const plan::Weight& w = plan.weights[i];
+    RP_TRY(check_segment(package, w));
+    const HostTensor& raw = package.weights[w.segment];
+    RP_TRY(check_recipe(w, raw));
+    const uint64_t bytes =
+        align_up(std::max<uint64_t>(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())), 4),
+                 plan::kBufferAlignment);
+    if (pool_bytes.empty() || pool_bytes.back() + bytes > pool_limit) pool_bytes.push_back(0);
+    pool_of[i] = pool_bytes.size() - 1;
+    out.places[i].offset = pool_bytes.back();
+    pool_bytes.back() += bytes;
+  }
+  for (const uint64_t bytes : pool_bytes) {
+    auto pool = device.allocate(bytes, MemoryUse::Device);
+    if (!pool.ok()) return pool.status().with_context("memory for the weights");
+    out.bytes += (*pool)->size();
+    out.pools.push_back(std::move(*pool));
+  }
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    if (!used[i]) continue;
+    out.places[i].buffer = out.pools[pool_of[i]].get();
+    RP_TRY(upload_one(package, plan.weights[i], device, out.places[i])
+               .with_context(who(plan.weights[i])));
+  }
+  return out;
+}
+
+}  // namespace reprise
