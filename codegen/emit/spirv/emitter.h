@@ -30,6 +30,7 @@ class SpirvEmitter {
   };
 
   // spirv.cpp
+  bool computes_half(const Inst& i) const;
   void survey();
   void declare_block();
   Id buffer_struct(const kernel::BufferParam& b, uint32_t width);

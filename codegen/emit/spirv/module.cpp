@@ -53,6 +53,18 @@ Id SpirvModule::pointer_type(spv::StorageClass storage, Id type) {
   return unique(spv::OpTypePointer, 0, {static_cast<uint32_t>(storage), type});
 }
 
+Id SpirvModule::forward_pointer(spv::StorageClass storage) {
+  const uint32_t w[] = {new_id(), static_cast<uint32_t>(storage)};
+  append(globals_, spv::OpTypeForwardPointer, w);
+  return w[0];
+}
+
+void SpirvModule::define_pointer(Id id, spv::StorageClass storage, Id type) {
+  const uint32_t w[] = {id, static_cast<uint32_t>(storage), type};
+  append(globals_, spv::OpTypePointer, w);
+  unique_[{spv::OpTypePointer, 0, w[1], w[2]}] = id;
+}
+
 Id SpirvModule::array_type(Id element, uint32_t count) {
   return unique(spv::OpTypeArray, 0, {element, constant_u32(count)});
 }

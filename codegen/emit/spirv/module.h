@@ -36,6 +36,9 @@ class SpirvModule {
   Id float_type(uint32_t width) { return unique(spv::OpTypeFloat, 0, {width}); }
   Id vector_type(Id component, uint32_t lanes);
   Id pointer_type(spv::StorageClass storage, Id type);
+  /// A pointer type that is declared ahead of its definition.
+  Id forward_pointer(spv::StorageClass storage);
+  void define_pointer(Id id, spv::StorageClass storage, Id type);
   Id array_type(Id element, uint32_t count);
   Id function_type(Id result) { return unique(spv::OpTypeFunction, 0, {result}); }
   /// Array without a length; equal ones share an id and carry the stride.

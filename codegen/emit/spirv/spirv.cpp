@@ -41,6 +41,15 @@ Result<Words> SpirvEmitter::run() {
   return m_.assemble(entry, k_.workgroup);
 }
 
+/// Whether F16 is more than a storage type here: that may be loaded, converted and stored.
+bool SpirvEmitter::computes_half(const Inst& i) const {
+  if (i.op == Op::Load || i.op == Op::Store || i.op == Op::Convert) return false;
+  for (size_t n = 0; n < i.args.size(); ++n) {
+    if (arg_type(i, n).ty == Ty::F16) return true;
+  }
+  return i.type.ty == Ty::F16;
+}
+
 /// Finds what the kernel uses, and how wide each buffer and shared array is accessed.
 void SpirvEmitter::survey() {
   buffers_.assign(k_.buffers.size(), {});
@@ -50,13 +59,18 @@ void SpirvEmitter::survey() {
     m.used = true;
     m.width = std::max<uint32_t>(m.width, t.lanes);
   };
+  bool half_arithmetic = false;
+  for (const auto& l : k_.locals) half_arithmetic = half_arithmetic || l.type.ty == Ty::F16;
+  for (const auto& s : k_.shared) half_arithmetic = half_arithmetic || s.type == Ty::F16;
   for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load) touch(buffers_[i.imm], i.type);
     if (i.op == Op::Store) touch(buffers_[i.imm], arg_type(i, 1));
     if (i.op == Op::SharedLoad) touch(shared_[i.imm], i.type);
     if (i.op == Op::SharedStore) touch(shared_[i.imm], arg_type(i, 1));
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
+    half_arithmetic = half_arithmetic || computes_half(i);
   });
+  if (half_arithmetic) m_.capability(spv::CapabilityFloat16);
 }
 
 /// struct { T data[]; }
@@ -74,20 +88,23 @@ Id SpirvEmitter::buffer_struct(const BufferParam& b, uint32_t width) {
 
 /// The parameter block and the push constant that points to it.
 void SpirvEmitter::declare_block() {
+  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
   const BlockLayout layout;
+  // Forward: else the validator takes what buffers hold for something that push constants hold.
+  const Id block_pointer = m_.forward_pointer(kPhysical);
   const Id u32 = m_.int_type(32, false);
   const Id word[] = {u32};
   const Id error = m_.struct_type(word);
   m_.decorate(error, spv::DecorationBlock);
   m_.decorate_member(error, 0, spv::DecorationOffset, {0});
   m_.name(error, "error_word");
-  error_pointer_type_ = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, error);
+  error_pointer_type_ = m_.pointer_type(kPhysical, error);
   std::vector<Id> members{error_pointer_type_, u32};
   std::vector<uint32_t> offsets{0, 8};
   std::vector<std::string> names{"error", "launch_id"};
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
     const Id s = buffer_struct(k_.buffers[n], buffers_[n].width);
-    members.push_back(m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, s));
+    members.push_back(m_.pointer_type(kPhysical, s));
     buffer_pointer_types_.push_back(members.back());
     offsets.push_back(layout.buffer_offset(n));
     names.push_back(k_.buffers[n].name);
@@ -105,7 +122,7 @@ void SpirvEmitter::declare_block() {
     m_.decorate_member(block_struct_, n, spv::DecorationNonWritable);
     m_.member_name(block_struct_, n, names[n]);
   }
-  const Id block_pointer = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, block_struct_);
+  m_.define_pointer(block_pointer, kPhysical, block_struct_);
   const Id push_members[] = {block_pointer};
   const Id push = m_.struct_type(push_members);
   m_.decorate(push, spv::DecorationBlock);

@@ -88,7 +88,6 @@ Id SpirvEmitter::type(Type t) {
         m_.capability(spv::CapabilityInt64);
         return m_.int_type(64, t.ty == Ty::I64);
       case Ty::F16:
-        m_.capability(spv::CapabilityFloat16);
         return m_.float_type(16);
       case Ty::F32:
         return m_.float_type(32);

@@ -1,0 +1,122 @@
+// Every native scalar row, on every executor, against codegen/kernel/scalar_eval.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "codegen/emit/cuda/cuda.h"
+#include "tests/emit/agreement.h"
+#include "tests/emit/mutate.h"
+#include "tests/emit/row_kernels.h"
+#include "tests/emit/spirv_tools.h"
+
+namespace reprise::test {
+namespace {
+
+using kernel::Ty;
+
+/// The first element that is none of the row's results; empty when all are.
+std::string wrong_element(const RowKernel& k, const Launch& got) {
+  const kernel::ScalarRow& r = kernel::row(k.op);
+  const Tolerance tolerance{r.f32_ulp, r.f32_abs};
+  const Ty t = result_storage(k);
+  for (size_t n = 0; n < k.count; ++n) {
+    const uint64_t g = element(got.buffers.back(), t, n);
+    const auto expected = row_results(k, n);
+    if (std::any_of(expected.begin(), expected.end(),
+                    [&](uint64_t e) { return agrees(t, e, g, tolerance); })) {
+      continue;
+    }
+    std::string s = k.kernel.name + "(";
+    for (size_t a = 0; a + 1 < got.buffers.size(); ++a) {
+      s += " " + std::to_string(element(k.launch.buffers[a], operand_storage(k, a), n));
+    }
+    return s + " ) is " + std::to_string(g) + ", expected " + std::to_string(expected[0]) +
+           " (as bits)";
+  }
+  return "";
+}
+
+bool supported(const VulkanRunner& device, const RowKernel& k) {
+  return device.supports(kernel::requirements(k.kernel));
+}
+
+TEST(Rows, TableIsCovered) {
+  ASSERT_GT(native_row_kernels().size(), 80U);
+  for (const RowKernel& k : native_row_kernels()) {
+    EXPECT_FALSE(k.kernel.insts.empty()) << "row " << kernel::row(k.op).name;
+    EXPECT_GE(k.count, 64U);
+  }
+}
+
+TEST(Rows, VulkanAgrees) {
+  const auto devices = vulkan_runners();
+  ASSERT_TRUE(devices.ok()) << devices.status().message();
+  ASSERT_FALSE(devices->empty()) << "no Vulkan device";
+  for (const RowKernel& k : native_row_kernels()) {
+    const auto words = emit_valid(k.kernel);
+    ASSERT_TRUE(words.ok()) << words.status().message();
+    for (VulkanRunner* device : *devices) {
+      if (!supported(*device, k)) continue;
+      Launch got = k.launch;
+      const Status s = device->run(*words, got);
+      ASSERT_TRUE(s.ok()) << k.kernel.name << ": " << s.message();
+      EXPECT_EQ(wrong_element(k, got), "") << device->facts().name;
+    }
+  }
+}
+
+TEST(Rows, CudaTextAgrees) {
+  CudaBatch batch;
+  for (const RowKernel& k : native_row_kernels()) {
+    const auto index = batch.add(k.kernel);
+    ASSERT_TRUE(index.ok()) << index.status().message();
+  }
+  const Status built = batch.build();
+  ASSERT_TRUE(built.ok()) << built.message();
+  for (size_t n = 0; n < native_row_kernels().size(); ++n) {
+    const RowKernel& k = native_row_kernels()[n];
+    Launch got = k.launch;
+    const Status s = batch.run(n, got);
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_EQ(wrong_element(k, got), "");
+  }
+}
+
+TEST(Rows, MutatedSpirvIsNoticed) {
+  const auto devices = vulkan_runners();
+  ASSERT_TRUE(devices.ok()) << devices.status().message();
+  for (const RowKernel& k : native_row_kernels()) {
+    auto words = emit_valid(k.kernel);
+    ASSERT_TRUE(words.ok()) << words.status().message();
+    ASSERT_TRUE(mutate_spirv(*words)) << "no operator to change in " << k.kernel.name;
+    const auto device = std::find_if(devices->begin(), devices->end(),
+                                     [&](const VulkanRunner* d) { return supported(*d, k); });
+    ASSERT_NE(device, devices->end()) << k.kernel.name;
+    Launch got = k.launch;
+    const Status s = (*device)->run(*words, got);
+    ASSERT_TRUE(s.ok()) << k.kernel.name << ": " << s.message() << disassemble(*words);
+    EXPECT_NE(wrong_element(k, got), "") << k.kernel.name << ": " << disassemble(*words);
+  }
+}
+
+TEST(Rows, MutatedCudaTextIsNoticed) {
+  CudaBatch batch;
+  for (const RowKernel& k : native_row_kernels()) {
+    const auto index = batch.add(k.kernel, [&](std::string& text) {
+      EXPECT_TRUE(mutate_cuda(text, k.value)) << "no operator to change in " << text;
+    });
+    ASSERT_TRUE(index.ok()) << index.status().message();
+  }
+  const Status built = batch.build();
+  ASSERT_TRUE(built.ok()) << built.message();
+  for (size_t n = 0; n < native_row_kernels().size(); ++n) {
+    const RowKernel& k = native_row_kernels()[n];
+    Launch got = k.launch;
+    const Status s = batch.run(n, got);
+    ASSERT_TRUE(s.ok()) << s.message();
+    EXPECT_NE(wrong_element(k, got), "") << k.kernel.name;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
