@@ -125,9 +125,9 @@ class Graph {
 std::string default_name(const Graph& g, const Node& n);
 /// Every node's inputs and the graph's outputs are defined (an input, a constant, a capture, or the
 /// output of an earlier node), values have one producer, dtypes and shapes are known, symbols
-/// exist, arity is within what the registry knows. With `core`: every operator that the registry
-/// lowers is in the core form of codegen/graph/semantics.md. Failures are Code::Internal and name
-/// the node.
+/// exist, arity is within what the registry knows. With `core`: every node with opset 0 is in the
+/// core form of codegen/graph/semantics.md; others run on the host. Failures are Code::Internal and
+/// name the node.
 Status verify(const Graph& g, bool core);
 
 /// Hash of dtype, dims and contents; equal tensors have equal hashes.

@@ -1,6 +1,7 @@
 // Invariants of the graph IR. A failure is a bug of the pass that ran last.
 #include <algorithm>
 
+#include "codegen/graph/core_form.h"
 #include "codegen/graph/graph.h"
 #include "codegen/ops/op.h"
 
@@ -153,6 +154,7 @@ class Verifier {
   }
 
   Status registered(const Node& n) const {
+    if (core_ && n.opset == 0 && n.subgraphs.empty()) RP_TRY(check_core_form(g_, n));
     const ops::OpDef* def = ops::find(n.domain, n.op);
     if (!def || !n.subgraphs.empty()) return {};
     const auto inputs = static_cast<int>(n.inputs.size());
