@@ -20,6 +20,13 @@ void for_each_inst(const kernel::Kernel& k, int32_t index, const Fn& fn) {
   }
 }
 
+inline bool is_float(kernel::Ty t) {
+  return kernel::class_of(t) == kernel::kFloat;
+}
+inline bool is_signed(kernel::Ty t) {
+  return kernel::class_of(t) == kernel::kSigned;
+}
+
 /// The proven alignment in bytes of a Load or Store of `lanes` consecutive elements: a power of
 /// two, at least the element's size.
 inline uint32_t proven_alignment(const kernel::BufferParam& b, const kernel::Inst& i,

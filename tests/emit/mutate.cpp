@@ -135,7 +135,7 @@ bool mutate_cuda(std::string& text, int32_t value) {
       {" & ", " | "},
       {" | ", " & "},
       {" ^ ", " & "},
-      {" ? ", " ? !"},
+      {" ? ", ""},  // the condition is negated
       {"(-", "(~"},
       {"= -", "= "},
       {"!", ""},
@@ -144,7 +144,11 @@ bool mutate_cuda(std::string& text, int32_t value) {
   for (const auto& [from, to] : changes) {
     const size_t at = line.find(from);
     if (at == std::string::npos) continue;
-    line.replace(at, std::string(from).size(), to);
+    if (*to == '\0' && *from == ' ') {
+      line.insert(line.find("= ") + 2, "!");
+    } else {
+      line.replace(at, std::string(from).size(), to);
+    }
     text.replace(begin, end - begin, line);
     return true;
   }

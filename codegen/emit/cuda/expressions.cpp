@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "codegen/emit/access.h"
 #include "codegen/emit/cuda/emitter.h"
 
 namespace reprise::emit {
@@ -62,10 +63,6 @@ std::string_view scalar_type(Ty t) {
       return "double";
   }
   return "";
-}
-
-bool is_float(Ty t) {
-  return t == Ty::F16 || t == Ty::F32 || t == Ty::F64;
 }
 
 std::string cast(Ty to, const std::string& v) {

@@ -43,7 +43,8 @@ Result<Words> SpirvEmitter::run() {
 
 /// Whether F16 is more than a storage type here: that may be loaded, converted and stored.
 bool SpirvEmitter::computes_half(const Inst& i) const {
-  if (i.op == Op::Load || i.op == Op::Store || i.op == Op::Convert) return false;
+  if (i.op == Op::Load || i.op == Op::Store) return false;
+  if (i.op == Op::Convert && is_float(i.type.ty) && is_float(arg_type(i, 0).ty)) return false;
   for (size_t n = 0; n < i.args.size(); ++n) {
     if (arg_type(i, n).ty == Ty::F16) return true;
   }

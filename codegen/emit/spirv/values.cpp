@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 
+#include "codegen/emit/access.h"
 #include "codegen/emit/spirv/emitter.h"
 
 namespace reprise::emit {
@@ -43,14 +44,6 @@ constexpr std::array kRows = {
 #undef EXT
 #undef NOSPV
 };
-
-bool is_float(kernel::Ty t) {
-  return t == kernel::Ty::F16 || t == kernel::Ty::F32 || t == kernel::Ty::F64;
-}
-
-bool is_signed(kernel::Ty t) {
-  return t == kernel::Ty::I32 || t == kernel::Ty::I64;
-}
 
 RowCode code_for(ScalarOp op, kernel::Ty t) {
   const RowCodes& row = kRows[static_cast<size_t>(op)];
