@@ -1,0 +1,87 @@
+#include "apps/common/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace reprise::app {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNan = std::nanf("");
+
+HostTensor floats(const std::vector<float>& v) {
+  return HostTensor::from(DType::F32, {static_cast<int64_t>(v.size())}, v);
+}
+
+TEST(Compare, OperatorToleranceIsTheSuites) {
+  const Tolerance t = tolerance(Rule::Operator, DType::F32);
+  EXPECT_TRUE(compare(floats({1.0009f, 0}), floats({1, 0}), t).ok);
+  EXPECT_FALSE(compare(floats({1.0011f, 0}), floats({1, 0}), t).ok);
+  EXPECT_FALSE(compare(floats({1, 1e-5f}), floats({1, 0}), t).ok);
+}
+
+TEST(Compare, ModelToleranceIsAFractionOfTheLargest) {
+  const Tolerance t = tolerance(Rule::Model, DType::F32);
+  EXPECT_TRUE(compare(floats({100, 0.009f}), floats({100, 0}), t).ok);
+  EXPECT_FALSE(compare(floats({100, 0.011f}), floats({100, 0}), t).ok);
+  EXPECT_GT(tolerance(Rule::Model, DType::F16).of_max, t.of_max);
+  EXPECT_GT(tolerance(Rule::Model, DType::BF16).of_max, tolerance(Rule::Model, DType::F16).of_max);
+}
+
+TEST(Compare, NanAndInfinity) {
+  const Tolerance t = tolerance(Rule::Operator, DType::F32);
+  EXPECT_TRUE(compare(floats({kNan, kInf, -kInf}), floats({kNan, kInf, -kInf}), t).ok);
+  EXPECT_FALSE(compare(floats({kNan}), floats({1}), t).ok);
+  EXPECT_FALSE(compare(floats({1}), floats({kNan}), t).ok);
+  EXPECT_FALSE(compare(floats({kInf}), floats({-kInf}), t).ok);
+  EXPECT_FALSE(compare(floats({1e30f}), floats({kInf}), t).ok);
+  const Comparison c = compare(floats({kNan}), floats({1}), t);
+  EXPECT_TRUE(std::isinf(c.max_error));
+  EXPECT_NE(c.reason.find("element 0"), std::string::npos);
+}
+
+TEST(Compare, IntegersAndStringsAreExact) {
+  const Tolerance t = tolerance(Rule::Model, DType::I64);
+  const auto ints = [](int64_t v) { return HostTensor::from(DType::I64, {1}, std::vector{v}); };
+  EXPECT_TRUE(compare(ints(7), ints(7), t).ok);
+  EXPECT_FALSE(compare(ints(7), ints(8), t).ok);
+  // Beyond 2^53, where doubles of both are equal.
+  EXPECT_FALSE(compare(ints((int64_t{1} << 60) + 1), ints(int64_t{1} << 60), t).ok);
+  HostTensor a(DType::String, {2}), b(DType::String, {2});
+  a.mutable_strings() = {"x", "y"};
+  b.mutable_strings() = {"x", "z"};
+  EXPECT_TRUE(compare(a, a, t).ok);
+  EXPECT_FALSE(compare(a, b, t).ok);
+}
+
+TEST(Compare, ShapesAndTypesAreDifferences) {
+  const Comparison c = compare(HostTensor(DType::F32, {2, 3}), HostTensor(DType::F32, {3, 2}),
+                               tolerance(Rule::Model, DType::F32));
+  EXPECT_FALSE(c.ok);
+  EXPECT_NE(c.reason.find("float32[3,2]"), std::string::npos) << c.reason;
+}
+
+TEST(Compare, ExceptionsHaveReasons) {
+  for (const ToleranceException& row : tolerance_exceptions()) {
+    EXPECT_GT(row.reason.size(), 20u) << row.case_glob;
+    const Tolerance usual = tolerance(Rule::Operator, row.dtype, "no such case");
+    EXPECT_GE(row.tolerance.rtol + row.tolerance.atol + row.tolerance.of_max,
+              usual.rtol + usual.atol)
+        << row.case_glob;
+  }
+}
+
+TEST(Glob, Matches) {
+  EXPECT_TRUE(glob_match("*", ""));
+  EXPECT_TRUE(glob_match("test_conv*", "test_conv_basic"));
+  EXPECT_TRUE(glob_match("*conv*bias", "test_conv_with_bias"));
+  EXPECT_TRUE(glob_match("b?rt", "bert"));
+  EXPECT_FALSE(glob_match("b?rt", "brt"));
+  EXPECT_FALSE(glob_match("conv", "test_conv"));
+  EXPECT_FALSE(glob_match("test_conv*", "test_con"));
+}
+
+}  // namespace
+}  // namespace reprise::app

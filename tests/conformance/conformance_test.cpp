@@ -1,0 +1,95 @@
+// The ONNX backend suite and the acceptance models on every device, through the command line, so
+// that a crash of one case hides no other. What must pass is data: a baseline per group of cases.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "tests/support/paths.h"
+#include "tests/support/process.h"
+
+namespace reprise::test {
+namespace {
+
+using Json = nlohmann::json;
+
+std::vector<std::string> devices() {
+  std::vector<std::string> out{"host"};
+  const ProcessResult r = run_process({program("reprise"), "devices", "--json", "-"});
+  for (const Json& d : Json::parse(r.out, nullptr, false)) {
+    if (d["usable"] == true && d["id"] != "host") out.push_back(d["id"]);
+  }
+  return out;
+}
+
+Json run_cases(const std::string& dir, const std::string& device, const std::string& filter = "*") {
+  const ProcessResult r =
+      run_process({program("reprise"), "conformance", dir, "--device", device, "--filter", filter,
+                   "--jobs", "2", "--validation", "--json", "-"});
+  Json json = Json::parse(r.out, nullptr, false);
+  EXPECT_TRUE(json.is_object()) << r.err;
+  return json;
+}
+
+/// No case may fail or err; at least `least` must pass.
+void expect_clean(const Json& json, int64_t least) {
+  if (!json.is_object()) return;
+  for (const Json& c : json["cases"]) {
+    if (c["status"] == "fail" || c["status"] == "error") {
+      ADD_FAILURE() << c["name"] << " " << c["status"] << ": " << c["reason"];
+    }
+  }
+  EXPECT_GE(json["totals"]["pass"].get<int64_t>(), least) << json["totals"];
+}
+
+/// Operators of every lowering, few enough for the quick tier.
+constexpr const char* kQuickFilters[] = {"test_add*",     "test_softmax_*",   "test_matmul_*",
+                                         "test_gather_*", "test_transpose_*", "test_where_*"};
+
+TEST(Conformance, OperatorsOnEveryDevice) {
+  const std::string node = onnx_suite_dir() / "node";
+  for (const std::string& device : devices()) {
+    SCOPED_TRACE(device);
+    for (const char* filter : kQuickFilters) {
+      SCOPED_TRACE(filter);
+      expect_clean(run_cases(node, device, filter), 2);
+    }
+  }
+}
+
+TEST(Conformance, FullSuiteOnEveryDevice) {
+  for (const std::string& device : devices()) {
+    SCOPED_TRACE(device);
+    const Json json = run_cases(onnx_suite_dir(), device);
+    expect_clean(json, 400);
+    if (!json.is_object()) continue;
+    // What is not supported says so by name.
+    for (const Json& c : json["cases"]) {
+      if (c["status"] == "unsupported") EXPECT_GT(c["reason"].get<std::string>().size(), 10u);
+    }
+  }
+}
+
+/// Models of this stage, each with what may stay on the host: nodes that only make shapes.
+constexpr const char* kModels[] = {"pointwise", "matmul4", "linear_ln_gelu", "mnist",     "magika",
+                                   "espcn",     "vit",     "bert",           "llama_step"};
+
+TEST(Conformance, ModelsFullOnEveryDevice) {
+  if (!has_models()) {
+    std::printf("no acceptance models at %s\n", models_dir().c_str());
+    return;
+  }
+  for (const std::string& device : devices()) {
+    SCOPED_TRACE(device);
+    for (const char* model : kModels) {
+      const Json json = run_cases(models_dir(), device, model);
+      expect_clean(json, 1);
+      if (!json.is_object() || json["cases"].size() != 1) continue;
+      if (device != "host") EXPECT_EQ(json["cases"][0]["host_nodes"], 0) << model;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
