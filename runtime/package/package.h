@@ -1,12 +1,13 @@
 // The compiled model (.rpk): target-neutral interface, variants, raw weights, and the host plan.
 // Layout: 64-byte header (magic, version, sizes, checksum of the metadata), FlatBuffers metadata,
-// then 64 KiB-aligned weight segments with 64-bit offsets, each with its XXH64-style hash in the
-// metadata. A reader trusts nothing: offsets, sizes, enumerations and plans are verified before
-// use.
+// then weight segments with 64-bit offsets, each with its XXH64 in the metadata: small ones
+// together at multiples of 64, those of 64 KiB and more at multiples of 64 KiB. A reader trusts
+// nothing: offsets, sizes, enumerations and plans are verified before use.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,14 +50,20 @@ struct Package {
   Explanation explanation;
 };
 
+/// Verifies the package, then writes a temporary file beside `path` and renames it. Hashes are
+/// computed here; Package::weight_hashes is not read.
 Status write(const Package& p, const std::string& path);
+/// Plans, interface and weights fit each other. Done by write and read.
+Status verify(const Package& p);
 /// Maps the file. Weight bytes are checked against their hashes when they are uploaded (or by
 /// verify_weights), everything else here.
 Result<std::shared_ptr<const Package>> read(const std::string& path);
-/// The same from memory, e.g. bytes that an application embeds; borrows `bytes` while alive.
+/// The same from memory, e.g. bytes that an application embeds; borrows `bytes` while alive (copies
+/// them when they are not aligned to 64).
 Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> bytes,
                                                    std::shared_ptr<const void> owner);
 Status verify_weights(const Package& p);
+/// XXH64 with seed 0.
 uint64_t hash_bytes(std::span<const std::byte> bytes);
 
 }  // namespace reprise::package

@@ -1,0 +1,379 @@
+#include "runtime/package/decode.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "package_generated.h"
+#include "runtime/package/header.h"
+
+namespace reprise::package {
+namespace {
+
+template <typename T>
+using Table = flatbuffers::Vector<flatbuffers::Offset<T>>;
+using Strings = Table<flatbuffers::String>;
+
+Status bad(const std::string& what) {
+  return invalid_model("is invalid: " + what);
+}
+
+/// Tables may share parts in a hostile file, so that little metadata describes much memory.
+class Decoder {
+ public:
+  Decoder(size_t metadata_bytes, std::span<const std::byte> weights,
+          std::shared_ptr<const void> owner)
+      : budget_((uint64_t{64} << 20) + 64 * uint64_t{metadata_bytes}),
+        weights_(weights),
+        owner_(std::move(owner)) {}
+
+  Status package(const fb::Package& from, Package& to) {
+    RP_TRY(string(from.model_name(), to.model_name));
+    RP_TRY(string(from.producer(), to.producer));
+    if (!from.io() || !from.host_plan()) return bad("its interface or host plan is missing");
+    RP_TRY(interface(*from.io(), to.io));
+    RP_TRY(segments(from.segments(), to));
+    RP_TRY(plan(*from.host_plan(), to.host_plan).with_context("host plan"));
+    const auto one = [this](const fb::Variant& f, Variant& t) {
+      RP_TRY(string(f.name(), t.name));
+      return variant(f, t).with_context("variant '" + t.name + "'");
+    };
+    RP_TRY(list(from.variants(), to.variants, one));
+    if (!from.explanation()) return {};
+    to.explanation.model_nodes = from.explanation()->model_nodes();
+    to.explanation.launches_unfused = from.explanation()->launches_unfused();
+    return list(from.explanation()->unfused(), to.explanation.unfused,
+                [this](const fb::Unfused& f, Unfused& t) {
+                  RP_TRY(string(f.from(), t.from));
+                  RP_TRY(string(f.to(), t.to));
+                  return string(f.reason(), t.reason);
+                });
+  }
+
+ private:
+  Status spend(uint64_t bytes) {
+    if (bytes > budget_) return bad("its metadata describes more memory than plausible");
+    budget_ -= bytes;
+    return {};
+  }
+
+  Status string(const flatbuffers::String* from, std::string& to) {
+    if (!from) return {};
+    RP_TRY(spend(from->size()));
+    to.assign(from->c_str(), from->size());
+    return {};
+  }
+
+  template <typename T, typename U>
+  Status numbers(const flatbuffers::Vector<T>* from, std::vector<U>& to) {
+    if (!from) return {};
+    RP_TRY(spend(uint64_t{from->size()} * sizeof(T)));
+    to.assign(from->begin(), from->end());
+    return {};
+  }
+
+  template <typename T, typename U, typename F>
+  Status list(const Table<T>* from, std::vector<U>& to, F&& decode_one) {
+    if (!from) return {};
+    RP_TRY(spend(uint64_t{from->size()} * sizeof(U)));
+    to.resize(from->size());
+    for (uint32_t i = 0; i < from->size(); ++i) {
+      const auto* item = from->Get(i);
+      if (!item) return bad("an entry is missing");
+      RP_TRY(decode_one(*item, to[i]));
+    }
+    return {};
+  }
+
+  Status strings(const Strings* from, std::vector<std::string>& to) {
+    return list(from, to,
+                [this](const flatbuffers::String& f, std::string& t) { return string(&f, t); });
+  }
+
+  Status exprs(const flatbuffers::Vector<int64_t>* from, std::vector<Expr>& to) {
+    if (!from) return {};
+    RP_TRY(spend(uint64_t{from->size()} * 64));
+    const int64_t* code = from->data();
+    for (size_t i = 0; i < from->size();) {
+      const int64_t length = code[i++];
+      if (length < 0 || static_cast<uint64_t>(length) > from->size() - i) {
+        return bad("an expression's length is " + std::to_string(length));
+      }
+      RP_ASSIGN(Expr e, Expr::decode({code + i, static_cast<size_t>(length)}));
+      to.push_back(std::move(e));
+      i += static_cast<size_t>(length);
+    }
+    return {};
+  }
+
+  Status interface(const fb::Interface& from, plan::Interface& to) {
+    RP_TRY(list(from.symbols(), to.symbols, [&](const fb::Symbol& f, Symbol& t) {
+      t.min = f.min();
+      t.max = f.max();
+      t.divisor = f.divisor();
+      plan::SymbolSource source;
+      source.kind = static_cast<plan::SymbolSource::Kind>(f.source_kind());
+      source.index = f.source_index();
+      source.axis = f.source_axis();
+      to.sources.push_back(source);
+      return string(f.name(), t.name);
+    }));
+    const auto slot = [this](const fb::Slot& f, plan::Slot& t) {
+      t.dtype = static_cast<DType>(f.dtype());
+      RP_TRY(string(f.name(), t.name));
+      return exprs(f.shape(), t.shape);
+    };
+    RP_TRY(list(from.inputs(), to.inputs, slot));
+    RP_TRY(list(from.outputs(), to.outputs, slot));
+    return list(from.equal_dims(), to.equal_dims, [this](const fb::DimGuard& f, plan::DimGuard& t) {
+      std::vector<Expr> dims;
+      RP_TRY(exprs(f.dims(), dims));
+      if (dims.size() != 2) return bad("a guard compares other than two dimensions");
+      t.a = dims[0];
+      t.b = dims[1];
+      return string(f.node(), t.node);
+    });
+  }
+
+  /// Dims and dtype of stored bytes; the count of elements.
+  template <typename T>
+  Result<int64_t> check_tensor(const T& from, std::vector<int64_t>& dims, uint64_t bytes) {
+    const auto dtype = static_cast<DType>(from.dtype());
+    if (dtype <= DType::Invalid || dtype > DType::String) {
+      return bad("element type " + std::to_string(from.dtype()) + " does not exist");
+    }
+    RP_TRY(numbers(from.dims(), dims));
+    RP_ASSIGN(const int64_t count, checked_element_count(dims, dtype));
+    if (static_cast<uint64_t>(count) * size_of(dtype) != bytes) {
+      return bad(describe(dtype, dims) + " has " + std::to_string(bytes) + " bytes");
+    }
+    const uint64_t strings = from.strings() ? from.strings()->size() : 0;
+    if (dtype == DType::String && static_cast<uint64_t>(count) != strings) {
+      return bad(describe(dtype, dims) + " has " + std::to_string(strings) + " strings");
+    }
+    return count;
+  }
+
+  Status string_tensor(const Strings* from, std::vector<int64_t> dims, HostTensor& to) {
+    std::vector<std::string> values;
+    RP_TRY(strings(from, values));
+    to = HostTensor(DType::String, std::move(dims));
+    to.mutable_strings() = std::move(values);
+    return {};
+  }
+
+  Status segment(const fb::Segment& from, HostTensor& to) {
+    std::vector<int64_t> dims;
+    RP_ASSIGN(const int64_t count, check_tensor(from, dims, from.size()));
+    const auto dtype = static_cast<DType>(from.dtype());
+    if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
+    const uint64_t alignment =
+        from.size() >= kSegmentAlignment ? kSegmentAlignment : kWeightAlignment;
+    if (from.offset() > weights_.size() || from.size() > weights_.size() - from.offset()) {
+      return bad(describe(dtype, dims) + " lies outside the file");
+    }
+    if (count > 0 && from.offset() % alignment != 0) return bad("a weight is not aligned");
+    to = HostTensor::borrow(dtype, std::move(dims), weights_.subspan(from.offset(), from.size()),
+                            owner_);
+    return {};
+  }
+
+  Status segments(const Table<fb::Segment>* from, Package& to) {
+    std::vector<std::pair<uint64_t, uint64_t>> ranges;
+    const auto one = [&](const fb::Segment& f, HostTensor& t) {
+      const std::string where = "weight " + std::to_string(to.weight_hashes.size());
+      to.weight_hashes.push_back(f.hash());
+      RP_TRY(segment(f, t).with_context(where));
+      if (f.size() > 0) ranges.emplace_back(f.offset(), f.size());
+      return Status();
+    };
+    RP_TRY(list(from, to.weights, one));
+    std::sort(ranges.begin(), ranges.end());
+    for (size_t i = 1; i < ranges.size(); ++i) {
+      if (ranges[i].first - ranges[i - 1].first < ranges[i - 1].second) {
+        return bad("two weights overlap");
+      }
+    }
+    return {};
+  }
+
+  Status attr(const fb::Attr& from, AttrMap& to) {
+    std::string name;
+    RP_TRY(string(from.name(), name));
+    Attr value;
+    RP_TRY(attr_value(from, value).with_context("attribute '" + name + "'"));
+    if (to.has(name)) return bad("attribute '" + name + "' is there twice");
+    to.set(std::move(name), std::move(value));
+    return {};
+  }
+
+  Status attr_value(const fb::Attr& from, Attr& to) {
+    switch (from.kind()) {
+      case 0:
+        to.emplace<int64_t>(from.i());
+        return {};
+      case 1:
+        to.emplace<float>(from.f());
+        return {};
+      case 2:
+        return string(from.s(), to.emplace<std::string>());
+      case 3:
+        return numbers(from.ints(), to.emplace<std::vector<int64_t>>());
+      case 4:
+        return numbers(from.floats(), to.emplace<std::vector<float>>());
+      case 5:
+        return strings(from.strings(), to.emplace<std::vector<std::string>>());
+      case 6:
+        return from.tensor() ? tensor(*from.tensor(), to.emplace<HostTensor>())
+                             : bad("its tensor is missing");
+      case 7:
+        return exprs(from.ints(), to.emplace<std::vector<Expr>>());
+      default:
+        return bad("kind " + std::to_string(from.kind()) + " does not exist");
+    }
+  }
+  static_assert(std::variant_size_v<Attr> == 8, "attr_value() follows the alternatives of Attr");
+
+  Status tensor(const fb::Tensor& from, HostTensor& to) {
+    const uint64_t bytes = from.bytes() ? from.bytes()->size() : 0;
+    RP_TRY(spend(bytes));
+    std::vector<int64_t> dims;
+    RP_TRY(check_tensor(from, dims, bytes).status());
+    const auto dtype = static_cast<DType>(from.dtype());
+    if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
+    to = HostTensor(dtype, std::move(dims));
+    if (bytes > 0) std::memcpy(to.mutable_bytes().data(), from.bytes()->data(), bytes);
+    return {};
+  }
+
+  Status launch(const fb::Launch& from, plan::Launch& to) {
+    to.kernel = from.kernel();
+    std::vector<Expr> grid;
+    RP_TRY(exprs(from.grid(), grid));
+    if (grid.size() != to.grid.size()) return bad("a grid has other than three sizes");
+    std::copy(grid.begin(), grid.end(), to.grid.begin());
+    RP_TRY(numbers(from.buffers(), to.buffers));
+    RP_TRY(numbers(from.writes(), to.writes));
+    RP_TRY(exprs(from.scalars(), to.scalars));
+    RP_TRY(strings(from.nodes(), to.nodes));
+    RP_TRY(string(from.group(), to.group));
+    return string(from.schedule(), to.schedule);
+  }
+
+  Status host_call(const fb::HostCall& from, plan::HostCall& to) {
+    RP_TRY(string(from.op(), to.op));
+    RP_TRY(string(from.node(), to.node));
+    to.opset = from.opset();
+    if (from.attrs()) {
+      for (const fb::Attr* a : *from.attrs()) {
+        if (!a) return bad("an attribute is missing");
+        RP_TRY(attr(*a, to.attrs).with_context("node '" + to.node + "'"));
+      }
+    }
+    RP_TRY(numbers(from.inputs(), to.inputs));
+    RP_TRY(numbers(from.outputs(), to.outputs));
+    return string(from.reason(), to.reason);
+  }
+
+  Status step(const fb::Step& from, plan::Step& to) {
+    if ((from.launch() != nullptr) == (from.call() != nullptr)) {
+      return bad("a step is neither a launch nor a host call");
+    }
+    to.level = from.level();
+    RP_TRY(numbers(from.after(), to.after));
+    if (from.launch()) return launch(*from.launch(), to.what.emplace<plan::Launch>());
+    return host_call(*from.call(), to.what.emplace<plan::HostCall>());
+  }
+
+  Status kernel(const fb::Kernel& from, plan::KernelCode& to) {
+    RP_TRY(string(from.name(), to.name));
+    std::vector<uint32_t> workgroup;
+    RP_TRY(numbers(from.workgroup(), workgroup));
+    if (workgroup.size() != to.workgroup.size()) return bad("a workgroup has not three sizes");
+    std::copy(workgroup.begin(), workgroup.end(), to.workgroup.begin());
+    to.n_buffers = from.n_buffers();
+    to.n_scalars = from.n_scalars();
+    to.shared_bytes = from.shared_bytes();
+    to.subgroup_size = from.subgroup_size();
+    RP_TRY(numbers(from.spirv(), to.spirv));
+    return string(from.cuda(), to.cuda);
+  }
+
+  Status plan(const fb::Plan& from, plan::Plan& to) {
+    const auto buffer = [this](const fb::Buffer& f, plan::Buffer& t) {
+      t.kind = static_cast<plan::BufferKind>(f.kind());
+      t.index = f.index();
+      t.dtype = static_cast<DType>(f.dtype());
+      RP_TRY(string(f.name(), t.name));
+      return exprs(f.shape(), t.shape);
+    };
+    RP_TRY(list(from.buffers(), to.buffers, buffer));
+    RP_TRY(list(from.weights(), to.weights, [this](const fb::PlanWeight& f, plan::Weight& t) {
+      t.segment = f.segment();
+      t.packing = static_cast<plan::Weight::Packing>(f.packing());
+      t.batch = f.batch();
+      t.k = f.k();
+      t.n = f.n();
+      t.tile_n = f.tile_n();
+      t.transposed = f.transposed();
+      return string(f.name(), t.name);
+    }));
+    RP_TRY(list(from.kernels(), to.kernels,
+                [this](const fb::Kernel& f, plan::KernelCode& t) { return kernel(f, t); }));
+    RP_TRY(list(from.steps(), to.steps,
+                [this](const fb::Step& f, plan::Step& t) { return step(f, t); }));
+    if (!from.aliases()) return {};
+    RP_TRY(spend(uint64_t{from.aliases()->size()} * sizeof(plan::Plan::Alias)));
+    for (const fb::Alias* a : *from.aliases()) to.aliases.push_back({a->from(), a->output()});
+    return {};
+  }
+
+  Status variant(const fb::Variant& from, Variant& to) {
+    if (!from.predicate() || !from.plan()) return bad("its predicate or plan is missing");
+    const fb::Predicate& p = *from.predicate();
+    if (p.api() > static_cast<uint8_t>(Api::Cuda)) {
+      return bad("API " + std::to_string(p.api()) + " does not exist");
+    }
+    to.predicate.api = static_cast<Api>(p.api());
+    to.predicate.needs_int64 = p.needs_int64();
+    to.predicate.needs_float16 = p.needs_float16();
+    to.predicate.needs_storage8 = p.needs_storage8();
+    to.predicate.needs_storage16 = p.needs_storage16();
+    to.predicate.needs_subgroup_arithmetic = p.needs_subgroup_arithmetic();
+    to.predicate.needs_subgroup_shuffle = p.needs_subgroup_shuffle();
+    to.predicate.cpu_type = p.cpu_type();
+    to.predicate.subgroup_size = p.subgroup_size();
+    to.predicate.workgroup_invocations = p.workgroup_invocations();
+    to.predicate.shared_bytes = p.shared_bytes();
+    RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
+    RP_TRY(plan(*from.plan(), to.plan));
+    if (!from.module_()) return {};
+    RP_TRY(spend(from.module_()->size()));
+    to.module.resize(from.module_()->size());
+    if (!to.module.empty()) {
+      std::memcpy(to.module.data(), from.module_()->data(), to.module.size());
+    }
+    return {};
+  }
+
+  uint64_t budget_;
+  std::span<const std::byte> weights_;
+  std::shared_ptr<const void> owner_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const Package>> decode(std::span<const std::byte> metadata,
+                                              std::span<const std::byte> weights,
+                                              std::shared_ptr<const void> owner) {
+  constexpr unsigned kMaxDepth = 16;
+  const auto* data = reinterpret_cast<const uint8_t*>(metadata.data());
+  flatbuffers::Verifier verifier(data, metadata.size(), kMaxDepth);
+  if (!fb::VerifyPackageBuffer(verifier)) return bad("its metadata is malformed");
+  auto package = std::make_shared<Package>();
+  Decoder decoder(metadata.size(), weights, std::move(owner));
+  RP_TRY(decoder.package(*fb::GetPackage(data), *package));
+  RP_TRY(verify(*package));
+  return std::shared_ptr<const Package>(std::move(package));
+}
+
+}  // namespace reprise::package

@@ -1,0 +1,36 @@
+// The fixed part of a .rpk file, little endian. Inside of the package, not for others.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+namespace reprise::package {
+
+static_assert(std::endian::native == std::endian::little, "files are little endian");
+
+/// As in PNG: a high bit, line ends and an end-of-file that transfers in text mode destroy.
+inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
+inline constexpr uint32_t kVersion = 1;
+/// Every weight starts at a multiple of this, ...
+inline constexpr uint64_t kWeightAlignment = 64;
+/// ... and those at least as large as this at a multiple of it.
+inline constexpr uint64_t kSegmentAlignment = 65536;
+/// FlatBuffers offsets are 32-bit and signed.
+inline constexpr uint64_t kMaxMetadata = (uint64_t{1} << 31) - 65536;
+
+struct Header {
+  std::array<uint8_t, 8> magic = kMagic;
+  uint32_t version = kVersion;
+  uint32_t header_bytes = 64;
+  uint64_t file_bytes = 0;
+  uint64_t metadata_offset = 64;
+  uint64_t metadata_bytes = 0;
+  uint64_t metadata_hash = 0;
+  uint64_t weights_offset = 0;  // multiple of kSegmentAlignment; offsets of weights start here
+  uint64_t header_hash = 0;     // of all bytes before it
+};
+static_assert(sizeof(Header) == 64);
+
+}  // namespace reprise::package

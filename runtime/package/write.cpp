@@ -1,0 +1,363 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "package_generated.h"
+#include "runtime/package/header.h"
+#include "runtime/package/package.h"
+
+namespace reprise::package {
+namespace {
+
+using flatbuffers::Offset;
+using flatbuffers::String;
+using flatbuffers::Vector;
+template <typename T>
+using Tables = Offset<Vector<Offset<T>>>;
+
+uint64_t align_up(uint64_t v, uint64_t to) {
+  return (v + to - 1) / to * to;
+}
+
+struct Placement {
+  std::vector<uint64_t> offsets;  // per weight, from Header::weights_offset
+  std::vector<size_t> order;      // weights by offset
+  uint64_t end = 0;
+};
+
+/// Small weights first, together; large ones on boundaries of their own.
+Placement place(const std::vector<HostTensor>& weights) {
+  Placement p;
+  p.offsets.resize(weights.size());
+  for (const bool large : {false, true}) {
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const uint64_t size = weights[i].bytes().size();
+      if ((size >= kSegmentAlignment) != large) continue;
+      p.end = align_up(p.end, large ? kSegmentAlignment : kWeightAlignment);
+      p.offsets[i] = p.end;
+      p.order.push_back(i);
+      p.end += size;
+    }
+  }
+  return p;
+}
+
+class Serializer {
+ public:
+  flatbuffers::FlatBufferBuilder& builder() { return b_; }
+
+  void package(const Package& p, const Placement& weights) {
+    std::vector<Offset<fb::Segment>> segments;
+    for (size_t i = 0; i < p.weights.size(); ++i) {
+      segments.push_back(segment(p.weights[i], weights.offsets[i]));
+    }
+    std::vector<Offset<fb::Variant>> variants;
+    for (const Variant& v : p.variants) {
+      const auto name = string(v.name);
+      const auto needs = predicate(v.predicate);
+      const auto steps = plan(v.plan);
+      const auto module =
+          b_.CreateVector(reinterpret_cast<const uint8_t*>(v.module.data()), v.module.size());
+      variants.push_back(fb::CreateVariant(b_, name, needs, steps, module));
+    }
+    const auto name = string(p.model_name);
+    const auto producer = string(p.producer);
+    const auto io = interface(p.io);
+    const auto segment_list = b_.CreateVector(segments);
+    const auto variant_list = b_.CreateVector(variants);
+    const auto host = plan(p.host_plan);
+    const auto why = explanation(p.explanation);
+    b_.Finish(fb::CreatePackage(b_, name, producer, io, segment_list, variant_list, host, why));
+  }
+
+ private:
+  Offset<String> string(const std::string& s) { return b_.CreateSharedString(s); }
+
+  Offset<Vector<Offset<String>>> strings(const std::vector<std::string>& list) {
+    std::vector<Offset<String>> out;
+    out.reserve(list.size());
+    for (const std::string& s : list) out.push_back(string(s));
+    return b_.CreateVector(out);
+  }
+
+  template <typename List>
+  Offset<Vector<int64_t>> exprs(const List& list) {
+    std::vector<int64_t> code;
+    for (const Expr& e : list) {
+      const size_t length = code.size();
+      code.push_back(0);
+      e.encode(code);
+      code[length] = static_cast<int64_t>(code.size() - length - 1);
+    }
+    return b_.CreateVector(code);
+  }
+
+  template <typename T, typename List, typename F>
+  Tables<T> tables(const List& list, F&& make) {
+    std::vector<Offset<T>> out;
+    out.reserve(list.size());
+    for (const auto& item : list) out.push_back(make(item));
+    return b_.CreateVector(out);
+  }
+
+  Offset<fb::Segment> segment(const HostTensor& t, uint64_t offset) {
+    const auto dims = b_.CreateVector(t.dims());
+    Offset<Vector<Offset<String>>> values;
+    if (t.dtype() == DType::String) values = strings(t.strings());
+    return fb::CreateSegment(b_, static_cast<uint8_t>(t.dtype()), dims, offset, t.bytes().size(),
+                             hash_bytes(t.bytes()), values);
+  }
+
+  Offset<fb::Slot> slot(const plan::Slot& s) {
+    const auto name = string(s.name);
+    return fb::CreateSlot(b_, name, static_cast<uint8_t>(s.dtype), exprs(s.shape));
+  }
+
+  Offset<fb::Interface> interface(const plan::Interface& io) {
+    std::vector<Offset<fb::Symbol>> symbols;
+    for (size_t i = 0; i < io.symbols.size(); ++i) {
+      const Symbol& s = io.symbols[i];
+      const plan::SymbolSource source =
+          i < io.sources.size() ? io.sources[i] : plan::SymbolSource{};
+      symbols.push_back(fb::CreateSymbol(b_, string(s.name), s.min, s.max, s.divisor,
+                                         static_cast<uint8_t>(source.kind), source.index,
+                                         source.axis));
+    }
+    const auto symbol_list = b_.CreateVector(symbols);
+    const auto make_slot = [this](const plan::Slot& s) { return slot(s); };
+    const auto inputs = tables<fb::Slot>(io.inputs, make_slot);
+    const auto outputs = tables<fb::Slot>(io.outputs, make_slot);
+    const auto guards = tables<fb::DimGuard>(io.equal_dims, [this](const plan::DimGuard& g) {
+      const auto dims = exprs(std::array<Expr, 2>{g.a, g.b});
+      return fb::CreateDimGuard(b_, dims, string(g.node));
+    });
+    return fb::CreateInterface(b_, symbol_list, inputs, outputs, guards);
+  }
+
+  Offset<fb::Tensor> tensor(const HostTensor& t) {
+    const auto dims = b_.CreateVector(t.dims());
+    const auto bytes =
+        b_.CreateVector(reinterpret_cast<const uint8_t*>(t.bytes().data()), t.bytes().size());
+    Offset<Vector<Offset<String>>> values;
+    if (t.dtype() == DType::String) values = strings(t.strings());
+    return fb::CreateTensor(b_, static_cast<uint8_t>(t.dtype()), dims, bytes, values);
+  }
+
+  Offset<fb::Attr> attr(const std::string& name, const Attr& value) {
+    const auto name_offset = string(name);
+    Offset<String> s;
+    Offset<Vector<int64_t>> ints;
+    Offset<Vector<float>> floats;
+    Offset<Vector<Offset<String>>> list;
+    Offset<fb::Tensor> data;
+    if (const auto* v = std::get_if<std::string>(&value)) s = string(*v);
+    if (const auto* v = std::get_if<std::vector<int64_t>>(&value)) ints = b_.CreateVector(*v);
+    if (const auto* v = std::get_if<std::vector<Expr>>(&value)) ints = exprs(*v);
+    if (const auto* v = std::get_if<std::vector<float>>(&value)) floats = b_.CreateVector(*v);
+    if (const auto* v = std::get_if<std::vector<std::string>>(&value)) list = strings(*v);
+    if (const auto* v = std::get_if<HostTensor>(&value)) data = tensor(*v);
+    const auto* i = std::get_if<int64_t>(&value);
+    const auto* f = std::get_if<float>(&value);
+    return fb::CreateAttr(b_, name_offset, static_cast<uint8_t>(value.index()), i ? *i : 0,
+                          f ? *f : 0.f, s, ints, floats, list, data);
+  }
+
+  Offset<fb::Launch> launch(const plan::Launch& l) {
+    const auto grid = exprs(l.grid);
+    const auto buffers = b_.CreateVector(l.buffers);
+    const auto writes = b_.CreateVector(l.writes);
+    const auto scalars = exprs(l.scalars);
+    const auto nodes = strings(l.nodes);
+    const auto group = string(l.group);
+    return fb::CreateLaunch(b_, l.kernel, grid, buffers, writes, scalars, nodes, group,
+                            string(l.schedule));
+  }
+
+  Offset<fb::HostCall> host_call(const plan::HostCall& c) {
+    const auto op = string(c.op);
+    const auto node = string(c.node);
+    std::vector<Offset<fb::Attr>> attrs;
+    for (const auto& [name, value] : c.attrs) attrs.push_back(attr(name, value));
+    const auto attr_list = b_.CreateVector(attrs);
+    const auto inputs = b_.CreateVector(c.inputs);
+    const auto outputs = b_.CreateVector(c.outputs);
+    return fb::CreateHostCall(b_, op, node, c.opset, attr_list, inputs, outputs, string(c.reason));
+  }
+
+  Offset<fb::Step> step(const plan::Step& s) {
+    Offset<fb::Launch> launch_offset;
+    Offset<fb::HostCall> call_offset;
+    if (const auto* l = std::get_if<plan::Launch>(&s.what)) {
+      launch_offset = launch(*l);
+    } else {
+      call_offset = host_call(std::get<plan::HostCall>(s.what));
+    }
+    const auto after = b_.CreateVector(s.after);
+    return fb::CreateStep(b_, launch_offset, call_offset, after, s.level);
+  }
+
+  Offset<fb::Kernel> kernel(const plan::KernelCode& k) {
+    const auto name = string(k.name);
+    const auto workgroup = b_.CreateVector(k.workgroup.data(), k.workgroup.size());
+    const auto spirv = b_.CreateVector(k.spirv);
+    return fb::CreateKernel(b_, name, workgroup, k.n_buffers, k.n_scalars, k.shared_bytes,
+                            k.subgroup_size, spirv, string(k.cuda));
+  }
+
+  Offset<fb::Plan> plan(const plan::Plan& p) {
+    const auto buffers = tables<fb::Buffer>(p.buffers, [this](const plan::Buffer& x) {
+      const auto name = string(x.name);
+      return fb::CreateBuffer(b_, name, static_cast<uint8_t>(x.kind), x.index,
+                              static_cast<uint8_t>(x.dtype), exprs(x.shape));
+    });
+    const auto weights = tables<fb::PlanWeight>(p.weights, [this](const plan::Weight& w) {
+      return fb::CreatePlanWeight(b_, string(w.name), w.segment, static_cast<uint8_t>(w.packing),
+                                  w.batch, w.k, w.n, w.tile_n, w.transposed);
+    });
+    const auto kernels =
+        tables<fb::Kernel>(p.kernels, [this](const plan::KernelCode& k) { return kernel(k); });
+    const auto steps = tables<fb::Step>(p.steps, [this](const plan::Step& s) { return step(s); });
+    std::vector<fb::Alias> aliases;
+    for (const auto& a : p.aliases) aliases.emplace_back(a.from, a.output);
+    return fb::CreatePlan(b_, buffers, weights, kernels, steps, b_.CreateVectorOfStructs(aliases));
+  }
+
+  Offset<fb::Predicate> predicate(const Predicate& p) {
+    const auto arch = string(p.cuda_arch);
+    return fb::CreatePredicate(b_, static_cast<uint8_t>(p.api), p.needs_int64, p.needs_float16,
+                               p.needs_storage8, p.needs_storage16, p.needs_subgroup_arithmetic,
+                               p.needs_subgroup_shuffle, p.cpu_type, p.subgroup_size,
+                               p.workgroup_invocations, p.shared_bytes, arch);
+  }
+
+  Offset<fb::Explanation> explanation(const Explanation& e) {
+    const auto unfused = tables<fb::Unfused>(e.unfused, [this](const Unfused& u) {
+      const auto from = string(u.from);
+      const auto to = string(u.to);
+      return fb::CreateUnfused(b_, from, to, string(u.reason));
+    });
+    return fb::CreateExplanation(b_, e.model_nodes, e.launches_unfused, unfused);
+  }
+
+  flatbuffers::FlatBufferBuilder b_{1 << 16};
+};
+
+/// Upper estimate of what is large in metadata; the builder itself aborts past its limit.
+uint64_t bulk_bytes(const plan::Plan& p) {
+  uint64_t n = 0;
+  for (const auto& k : p.kernels) n += k.spirv.size() * 4 + k.cuda.size();
+  for (const auto& s : p.steps) {
+    n += 1024;
+    const auto* call = std::get_if<plan::HostCall>(&s.what);
+    if (!call) continue;
+    for (const auto& [name, value] : call->attrs) {
+      if (const auto* t = std::get_if<HostTensor>(&value)) n += t->bytes().size();
+      if (const auto* v = std::get_if<std::vector<int64_t>>(&value)) n += v->size() * 8;
+      if (const auto* v = std::get_if<std::vector<float>>(&value)) n += v->size() * 4;
+    }
+  }
+  return n;
+}
+
+class File {
+ public:
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  /// A new file beside the target, so that rename() stays within one file system.
+  explicit File(const std::string& target) {
+    static std::atomic<unsigned> counter{0};
+    for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
+      path_ = target + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
+      fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (fd_ < 0 && errno != EEXIST) break;
+    }
+  }
+  ~File() {
+    if (fd_ < 0) return;
+    ::close(fd_);
+    if (!kept_) ::unlink(path_.c_str());
+  }
+  bool open() const { return fd_ >= 0; }
+
+  bool write(const void* data, uint64_t size) {
+    const auto* p = static_cast<const char*>(data);
+    while (size > 0) {
+      const ssize_t n = ::write(fd_, p, size);
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) return false;
+      p += n;
+      size -= static_cast<uint64_t>(n);
+      written_ += static_cast<uint64_t>(n);
+    }
+    return true;
+  }
+  bool pad_to(uint64_t offset) {
+    static constexpr std::array<char, 4096> kZeros{};
+    while (written_ < offset) {
+      if (!write(kZeros.data(), std::min<uint64_t>(kZeros.size(), offset - written_))) return false;
+    }
+    return true;
+  }
+  bool rename_to(const std::string& target) {
+    if (::fsync(fd_) != 0 || ::rename(path_.c_str(), target.c_str()) != 0) return false;
+    kept_ = true;
+    return true;
+  }
+
+ private:
+  std::string path_;
+  int fd_ = -1;
+  bool kept_ = false;
+  uint64_t written_ = 0;
+};
+
+Status check_size(const Package& p) {
+  uint64_t bulk = bulk_bytes(p.host_plan);
+  for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan) + v.module.size();
+  if (bulk > kMaxMetadata / 2) {
+    return unsupported("kernels and attributes of " + std::to_string(bulk) +
+                       " bytes do not fit a package's metadata; compile for fewer targets");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status write(const Package& p, const std::string& path) {
+  const std::string where = "package '" + path + "'";
+  RP_TRY(verify(p).with_context(where));
+  RP_TRY(check_size(p).with_context(where));
+  const Placement weights = place(p.weights);
+  Serializer serializer;
+  serializer.package(p, weights);
+  const std::span<const std::byte> metadata(
+      reinterpret_cast<const std::byte*>(serializer.builder().GetBufferPointer()),
+      serializer.builder().GetSize());
+  Header header;
+  header.metadata_bytes = metadata.size();
+  header.metadata_hash = hash_bytes(metadata);
+  header.weights_offset = align_up(sizeof(Header) + metadata.size(), kSegmentAlignment);
+  header.file_bytes = header.weights_offset + weights.end;
+  header.header_hash =
+      hash_bytes({reinterpret_cast<const std::byte*>(&header), offsetof(Header, header_hash)});
+
+  File file(path);
+  bool ok = file.open() && file.write(&header, sizeof header) &&
+            file.write(metadata.data(), metadata.size()) && file.pad_to(header.weights_offset);
+  for (size_t i = 0; ok && i < weights.order.size(); ++i) {
+    const size_t w = weights.order[i];
+    const auto data = p.weights[w].bytes();
+    ok = file.pad_to(header.weights_offset + weights.offsets[w]) &&
+         file.write(data.data(), data.size());
+  }
+  if (!ok || !file.rename_to(path)) {
+    return {Code::Io, where + " cannot be written: " + std::strerror(errno)};
+  }
+  return {};
+}
+
+}  // namespace reprise::package
