@@ -73,7 +73,11 @@ Status fold_constants(graph::Graph& g) {
     for (graph::ValueId v : n->inputs) {
       inputs.push_back(v == graph::kNone ? nullptr : &*g.value(v).constant);
     }
-    const host::Call call{n->op, n->opset, *attrs, inputs, n->outputs.size()};
+    host::Call call{n->op, n->opset, *attrs, inputs, n->outputs.size()};
+    const graph::ValueId first = n->outputs.front();
+    if (first != graph::kNone && is_static(g.value(first).shape)) {
+      call.output_dims = static_dims(g.value(first).shape);
+    }
     auto results = kernel(call);
     if (!results.ok())
       return results.status().with_context("node '" + n->name + "' (" + n->op + ")");
