@@ -181,11 +181,9 @@ KernelResult binary(const Call& c) {
   return one(std::move(y));
 }
 
+/// fmod = 0 follows the divisor's sign (Python), 1 the dividend's (C).
 KernelResult mod(const Call& c) {
   const bool fmod = c.attrs.get_int("fmod", 0) != 0;
-  if (has_input(c, 0) && is_float(input(c, 0).dtype()) && !fmod && c.opset != 0) {
-    return invalid_model("attribute 'fmod' must be 1 for floats");
-  }
   Call named = c;
   named.op = fmod ? "Fmod" : "Mod";
   return binary(named);

@@ -191,7 +191,12 @@ KernelResult space_to_depth(const Call& c) {
     return invalid_input("blocksize " + std::to_string(b) +
                          " does not divide height and width of " + dims_str(x.dims()));
   }
-  RP_ASSIGN(auto y, transposed(x.reshaped({n, ch, h / b, b, w / b, b}), {0, 3, 5, 1, 2, 4}));
+  const std::string mode = c.attrs.get_string("mode", "DCR");
+  if (mode != "DCR" && mode != "CRD") {
+    return invalid_model("attribute 'mode' is '" + mode + "', must be DCR or CRD");
+  }
+  RP_ASSIGN(auto y, transposed(x.reshaped({n, ch, h / b, b, w / b, b}),
+                               mode == "DCR" ? Dims{0, 3, 5, 1, 2, 4} : Dims{0, 1, 3, 5, 2, 4}));
   return one(y.reshaped({n, ch * b * b, h / b, w / b}));
 }
 

@@ -215,12 +215,6 @@ KernelResult max_unpool(const Call& c) {
     }
     dims.push_back((x.dims()[2 + d] - 1) * strides[d] + kernel[d] - pads[d] - pads[rank + d]);
   }
-  // The indices count in the inferred shape; a given output_shape is that shape, larger.
-  if (has_input(c, 2)) {
-    RP_ASSIGN(const Dims wanted, read_ints(c, "output_shape", 2));
-    if (wanted.size() != dims.size()) return invalid_input("output_shape has the wrong rank");
-    dims = wanted;
-  }
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
   for (int64_t i = 0; i < x.count(); ++i) {
     const int64_t to = at(indices, i);
@@ -230,7 +224,18 @@ KernelResult max_unpool(const Call& c) {
     }
     copy_block(y, to, x, i, 1);
   }
-  return one(std::move(y));
+  if (!has_input(c, 2)) return one(std::move(y));
+  // The indices count in the inferred shape; a given output_shape surrounds it with zeros.
+  RP_ASSIGN(const Dims wanted, read_ints(c, "output_shape", 2));
+  bool fits = wanted.size() == dims.size();
+  for (size_t d = 0; fits && d < dims.size(); ++d) fits = wanted[d] >= dims[d];
+  if (!fits) {
+    return invalid_input("output_shape " + dims_str(wanted) + " does not hold the result " +
+                         dims_str(dims));
+  }
+  RP_ASSIGN(auto padded, allocate(x.dtype(), wanted));
+  copy_strided(dims, padded, 0, strides_of(wanted), y, 0, strides_of(dims));
+  return one(std::move(padded));
 }
 
 constexpr Entry kTable[] = {

@@ -144,7 +144,7 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
     const double t = (static_cast<double>(k) - x) / stretch;
     const double w =
         o.mode == Mode::Linear ? std::max(0.0, 1 - std::fabs(t)) : cubic_weight(o.cubic_a, t);
-    if ((o.exclude_outside || o.antialias) && (k < 0 || k >= a.in)) continue;
+    if (o.exclude_outside && (k < 0 || k >= a.in)) continue;
     taps.weights.push_back({clamp(k), w});
     sum += w;
   }

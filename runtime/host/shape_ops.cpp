@@ -175,10 +175,28 @@ KernelResult dropout(const Call& c) {
   return out;
 }
 
+/// Core form: evaluated shape arithmetic. `dtype` is a DType, not ONNX's number.
+KernelResult shape_value(const Call& c) {
+  RP_TRY(check_arity(c, 0, 0));
+  const Dims elements = c.attrs.get_ints("elements");
+  const int64_t dtype = c.attrs.get_int("dtype", 0);
+  if (dtype != static_cast<int64_t>(DType::I64) && dtype != static_cast<int64_t>(DType::I32)) {
+    return invalid_model("attribute 'dtype' must be int32 or int64");
+  }
+  const bool scalar = c.attrs.get_int("scalar", 0) != 0;
+  if (scalar && elements.size() != 1) return invalid_model("a scalar needs one element");
+  RP_ASSIGN(auto y, allocate(static_cast<DType>(dtype),
+                             scalar ? Dims{} : Dims{static_cast<int64_t>(elements.size())}));
+  store(y, 0, y.count(), elements.data());
+  return one(std::move(y));
+}
+
 constexpr Entry kTable[] = {
-    {"Identity", identity}, {"Reshape", reshape},     {"Flatten", flatten},
-    {"Squeeze", squeeze},   {"Unsqueeze", unsqueeze}, {"Expand", expand},
-    {"Shape", shape},       {"Size", size},           {"Dropout", dropout},
+    {"Identity", identity},   {"Reshape", reshape},
+    {"Flatten", flatten},     {"Squeeze", squeeze},
+    {"Unsqueeze", unsqueeze}, {"Expand", expand},
+    {"Shape", shape},         {"Size", size},
+    {"Dropout", dropout},     {"ShapeValue", shape_value},
 };
 
 }  // namespace
