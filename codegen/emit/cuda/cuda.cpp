@@ -133,6 +133,12 @@ Status CudaEmitter::inst(int32_t index) {
       return {};
     }
     case Op::Convert:
+      if (i.imm == 0 && is_float(arg_type(i, 0).ty) &&
+          (kernel::class_of(i.type.ty) & kernel::kInt) != 0) {
+        return internal_error("CUDA emitter: kernel " + k_.name + ": conversion of " +
+                              kernel::str(arg_type(i, 0)) + " to " + kernel::str(i.type) +
+                              " must be expanded before it is emitted");
+      }
       each_lane(
           [&](int n) { return cuda_convert(arg_lane(i, 0, n), arg_type(i, 0).ty, i.type.ty); });
       return {};
@@ -216,7 +222,7 @@ void CudaEmitter::load(int32_t index) {
   const uint32_t lanes = i.type.lanes;
   std::vector<std::string> parts;
   if (lanes == 1) {
-    define(index, cuda_widen(name + "[" + arg(i, 0) + "]", b.storage, i.type.ty));
+    define(index, cuda_widen(name + "[" + arg(i, 0) + "]", b.storage));
   } else {
     const std::string vector = cuda_type({b.storage, i.type.lanes});
     const std::string whole = "*(const " + vector + "*)(" + name + " + " + arg(i, 0) + ")";
@@ -224,7 +230,7 @@ void CudaEmitter::load(int32_t index) {
     const std::string raw = "r" + std::to_string(index);
     line("const " + vector + " " + raw + " = " + whole + ";");
     for (const char* lane : {".x", ".y", ".z", ".w"}) {
-      if (parts.size() < lanes) parts.push_back(cuda_widen(raw + lane, b.storage, i.type.ty));
+      if (parts.size() < lanes) parts.push_back(cuda_widen(raw + lane, b.storage));
     }
     define_lanes(index, parts);
   }
@@ -234,9 +240,7 @@ void CudaEmitter::store(const Inst& i) {
   const kernel::BufferParam& b = k_.buffers[i.imm];
   const std::string name = cuda_name('b', i.imm, b.name);
   const kernel::Type from = arg_type(i, 1);
-  const auto value = [&](int lane) {
-    return cuda_narrow(arg_lane(i, 1, lane), from.ty, b.storage);
-  };
+  const auto value = [&](int lane) { return cuda_narrow(arg_lane(i, 1, lane), b.storage); };
   if (from.lanes == 1) {
     line(name + "[" + arg(i, 0) + "] = " + value(0) + ";");
   } else {

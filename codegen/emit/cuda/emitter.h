@@ -60,8 +60,9 @@ std::string cuda_type(kernel::Type t);
 std::string cuda_literal(kernel::Ty t, uint64_t bits);
 /// Expression of compute type `to` from one of compute type `from`.
 std::string cuda_convert(const std::string& v, kernel::Ty from, kernel::Ty to);
-std::string cuda_widen(const std::string& v, kernel::Ty storage, kernel::Ty to);
-std::string cuda_narrow(const std::string& v, kernel::Ty from, kernel::Ty storage);
+/// From memory to registers, and back.
+std::string cuda_widen(const std::string& v, kernel::Ty storage);
+std::string cuda_narrow(const std::string& v, kernel::Ty storage);
 /// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,
 /// l locals, m shared arrays. Names may hold any text.
 std::string cuda_name(char table, uint64_t index, std::string_view name);

@@ -158,28 +158,21 @@ std::string cuda_convert(const std::string& v, Ty from, Ty to) {
   if (from == Ty::Bool) {
     return to == Ty::F16 ? "rp_to_f16(" + v + " ? 1.0f : 0.0f)" : cast(to, v);
   }
-  if (from == Ty::F16 && is_float(to)) {
-    return to == Ty::F32 ? "rp_to_float(" + v + ")" : "(double)rp_to_float(" + v + ")";
-  }
+  if (from == Ty::F16 && to == Ty::F32) return "rp_to_float(" + v + ")";
   if (to == Ty::F16) return "rp_to_f16(" + (from == Ty::F32 ? v : cast(Ty::F32, v)) + ")";
-  if (is_float(from) && !is_float(to)) {
-    return "rp_to_" + std::string(kernel::str({to, 1})) + "(" + v + ")";
-  }
+  if (from == Ty::F16) return cast(to, "rp_to_float(" + v + ")");
   return cast(to, v);
 }
 
-std::string cuda_widen(const std::string& v, Ty storage, Ty to) {
+std::string cuda_widen(const std::string& v, Ty storage) {
+  if (storage == Ty::BF16) return "rp_to_float(" + v + ")";
   const Ty compute = kernel::compute_type(storage);
-  if (storage == Ty::BF16) return cuda_convert("rp_to_float(" + v + ")", compute, to);
-  return cuda_convert(compute == storage ? v : cast(compute, v), compute, to);
+  return compute == storage ? v : cast(compute, v);
 }
 
-std::string cuda_narrow(const std::string& v, Ty from, Ty storage) {
-  const Ty compute = kernel::compute_type(storage);
-  const std::string converted = cuda_convert(v, from, compute);
-  if (storage == Ty::BF16) return "rp_to_bf16(" + converted + ")";
-  if (compute == storage) return converted;
-  return cast(storage, from == compute ? converted : "(" + converted + ")");
+std::string cuda_narrow(const std::string& v, Ty storage) {
+  if (storage == Ty::BF16) return "rp_to_bf16(" + v + ")";
+  return kernel::compute_type(storage) == storage ? v : cast(storage, v);
 }
 
 std::string cuda_name(char table, uint64_t index, std::string_view name) {
@@ -230,8 +223,14 @@ Result<std::vector<std::string>> CudaEmitter::scalar(const Inst& i) const {
   for (int lane = 0; lane < i.type.lanes; ++lane) {
     std::vector<std::string> operands;
     for (size_t n = 0; n < i.args.size(); ++n) {
-      const std::string v = arg_lane(i, n, lane);
-      operands.push_back(as_unsigned ? cast(work, v) : v);
+      const Inst& a = k_.insts[static_cast<size_t>(i.args[n].id)];
+      if (!as_unsigned) {
+        operands.push_back(arg_lane(i, n, lane));
+      } else if (a.op == Op::Const) {
+        operands.push_back(cuda_literal(work, a.imm));
+      } else {
+        operands.push_back(cast(work, arg_lane(i, n, lane)));
+      }
     }
     const std::string e = substitute(text, operands);
     lanes.push_back(as_unsigned ? cast(t, "(" + e + ")") : e);

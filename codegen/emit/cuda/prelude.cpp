@@ -133,32 +133,12 @@ RP_FN rp_f16 rp_fma(rp_f16 a, rp_f16 b, rp_f16 c) {
 }
 )";
 
-// Conversions; floats to integers saturate, NaN gives 0.
 constexpr const char* kConversions = R"(
 template <typename To, typename From> RP_FN To rp_bitcast(From v) {
   union { From from; To to; } u;
   u.from = v;
   return u.to;
 }
-RP_FN bool rp_is_nan(float v) { return (rp_bits(v) & 0x7fffffffu) > 0x7f800000u; }
-RP_FN bool rp_is_nan(double v) { return (rp_bits(v) & 0x7fffffffffffffffull) > 0x7ff0000000000000ull; }
-#define RP_SATURATE(name, type, from, low, limit, least, most) \
-  RP_FN type name(from v) { \
-    if (rp_is_nan(v)) return 0; \
-    if (v >= limit) return most; \
-    if (v < low) return least; \
-    return (type)v; \
-  }
-#define RP_SATURATES(name, type, low, limit, least, most) \
-  RP_SATURATE(name, type, float, low##f, limit##f, least, most) \
-  RP_SATURATE(name, type, double, low, limit, least, most) \
-  RP_FN type name(rp_f16 v) { return name(rp_to_float(v)); }
-RP_SATURATES(rp_to_i32, int, -2147483648.0, 2147483648.0, -2147483647 - 1, 2147483647)
-RP_SATURATES(rp_to_u32, unsigned, 0.0, 4294967296.0, 0u, 4294967295u)
-RP_SATURATES(rp_to_i64, long long, -9223372036854775808.0, 9223372036854775808.0,
-             -9223372036854775807ll - 1, 9223372036854775807ll)
-RP_SATURATES(rp_to_u64, unsigned long long, 0.0, 18446744073709551616.0, 0ull,
-             18446744073709551615ull)
 )";
 
 // A subgroup is a warp of 32; all of its invocations take part.

@@ -53,10 +53,9 @@ class SpirvEmitter {
     return k_.insts[static_cast<size_t>(i.args[n].id)].type;
   }
   Result<Id> scalar(const Inst& i);
-  Id convert(Id v, Type from, Ty to);
+  Result<Id> convert(const Inst& i);
   Id convert_ints(Id v, Type from, Ty to);
-  Id float_to_int(Id v, Type from, Ty to);
-  Id is_nan(Id v, Type t);
+  Id is_nan(Id v, uint8_t lanes);
   Id builtin(const Inst& i);
   Result<Id> subgroup(const Inst& i);
   Result<Id> subgroup_reduce(kernel::SubgroupOp op, Id v, Type t);
@@ -64,9 +63,9 @@ class SpirvEmitter {
 
   // memory.cpp
   Id storage_type(Ty t, uint32_t lanes);
-  Id widen(Id v, Ty storage, Type to);
-  Id narrow(Id v, Type from, Ty storage);
-  Id narrow_bf16(Id v, int lanes);
+  Id widen(Id v, Ty storage, uint8_t lanes);
+  Id narrow(Id v, Ty storage, uint8_t lanes);
+  Id narrow_bf16(Id v, uint8_t lanes);
   std::vector<Id> element_path(const Inst& i, uint32_t width, uint32_t lanes, uint32_t lane);
   Id load(const Inst& i);
   void store(const Inst& i);

@@ -31,42 +31,39 @@ Id SpirvEmitter::storage_type(Ty t, uint32_t lanes) {
 }
 
 /// From memory to registers.
-Id SpirvEmitter::widen(Id v, Ty storage, Type to) {
+Id SpirvEmitter::widen(Id v, Ty storage, uint8_t lanes) {
+  const Type to{kernel::compute_type(storage), lanes};
   switch (storage) {
     case Ty::I8:
     case Ty::I16:
-      return convert(m_.value(spv::OpSConvert, type(Ty::I32, to.lanes), {v}), {Ty::I32, to.lanes},
-                     to.ty);
+      return m_.value(spv::OpSConvert, type(to), {v});
     case Ty::U8:
     case Ty::U16:
-      return convert(m_.value(spv::OpUConvert, type(Ty::U32, to.lanes), {v}), {Ty::U32, to.lanes},
-                     to.ty);
+      return m_.value(spv::OpUConvert, type(to), {v});
     case Ty::BF16: {
-      const Type u32{Ty::U32, to.lanes};
+      const Type u32{Ty::U32, lanes};
       const Id bits = m_.value(spv::OpUConvert, type(u32), {v});
       const Id high = m_.value(spv::OpShiftLeftLogical, type(u32), {bits, constant(u32, 16)});
-      const Type f32{Ty::F32, to.lanes};
-      return convert(m_.value(spv::OpBitcast, type(f32), {high}), f32, to.ty);
+      return m_.value(spv::OpBitcast, type(to), {high});
     }
     case Ty::F16:
-      return to.ty == Ty::F16 ? v : m_.value(spv::OpFConvert, type(to), {v});
     case Ty::I32:
     case Ty::U32:
     case Ty::I64:
     case Ty::U64:
     case Ty::F32:
     case Ty::F64:
-      return convert(v, {storage, to.lanes}, to.ty);
+      return v;
     case Ty::Void:
     case Ty::Bool:  // not in memory
-      return v;
+      break;
   }
   return v;
 }
 
 /// Rounds an F32 to the nearest BF16, ties to even; NaN becomes a quiet NaN of the same sign.
-Id SpirvEmitter::narrow_bf16(Id v, int lanes) {
-  const Type t{Ty::U32, static_cast<uint8_t>(lanes)};
+Id SpirvEmitter::narrow_bf16(Id v, uint8_t lanes) {
+  const Type t{Ty::U32, lanes};
   const Id u32 = type(t);
   const Id bits = m_.value(spv::OpBitcast, u32, {v});
   const Id high = m_.value(spv::OpShiftRightLogical, u32, {bits, constant(t, 16)});
@@ -75,37 +72,32 @@ Id SpirvEmitter::narrow_bf16(Id v, int lanes) {
   const Id sum = m_.value(spv::OpIAdd, u32, {bits, bias});
   const Id rounded = m_.value(spv::OpShiftRightLogical, u32, {sum, constant(t, 16)});
   const Id quiet = m_.value(spv::OpBitwiseOr, u32, {high, constant(t, 0x40)});
-  return select(is_nan(v, {Ty::F32, t.lanes}), quiet, rounded, t);
+  return select(is_nan(v, lanes), quiet, rounded, t);
 }
 
 /// From registers to memory.
-Id SpirvEmitter::narrow(Id v, Type from, Ty storage) {
-  const Id out = storage_type(storage, from.lanes);
+Id SpirvEmitter::narrow(Id v, Ty storage, uint8_t lanes) {
+  const Id out = storage_type(storage, lanes);
   switch (storage) {
     case Ty::I8:
     case Ty::I16:
-      return m_.value(spv::OpSConvert, out, {convert(v, from, Ty::I32)});
+      return m_.value(spv::OpSConvert, out, {v});
     case Ty::U8:
     case Ty::U16:
-      return m_.value(spv::OpUConvert, out, {convert(v, from, Ty::U32)});
+      return m_.value(spv::OpUConvert, out, {v});
     case Ty::BF16:
-      return m_.value(spv::OpUConvert, out, {narrow_bf16(convert(v, from, Ty::F32), from.lanes)});
-    case Ty::F16: {
-      if (from.ty == Ty::F16) return v;
-      const Id rounded = m_.value(spv::OpFConvert, out, {convert(v, from, Ty::F32)});
-      m_.decorate(rounded, spv::DecorationFPRoundingMode, {spv::FPRoundingModeRTE});
-      return rounded;
-    }
+      return m_.value(spv::OpUConvert, out, {narrow_bf16(v, lanes)});
+    case Ty::F16:
     case Ty::I32:
     case Ty::U32:
     case Ty::I64:
     case Ty::U64:
     case Ty::F32:
     case Ty::F64:
-      return convert(v, from, storage);
+      return v;
     case Ty::Void:
     case Ty::Bool:  // not in memory
-      return v;
+      break;
   }
   return v;
 }
@@ -145,52 +137,46 @@ Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
 }
 
 Id SpirvEmitter::load(const Inst& i) {
-  const Ty storage = k_.buffers[i.imm].storage;
-  const uint32_t lanes = i.type.lanes;
-  const auto read = [&](Id pointer, Id t, uint32_t bytes) {
-    return m_.value(spv::OpLoad, t, {pointer, spv::MemoryAccessAlignedMask, bytes});
+  const kernel::BufferParam& b = k_.buffers[i.imm];
+  const uint8_t lanes = i.type.lanes;
+  const auto read = [&](Id pointer, Id t, uint32_t width) {
+    const uint32_t alignment = proven_alignment(b, i, width);
+    return m_.value(spv::OpLoad, t, {pointer, spv::MemoryAccessAlignedMask, alignment});
   };
   if (is_wide(i, lanes)) {
     m_.capability(spv::CapabilityInt64);
     const Id u64x2 = m_.vector_type(m_.int_type(64, false), 2);
     const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, u64x2);
     const Id pointer = m_.value(spv::OpBitcast, wide, {buffer_pointer(i, lanes, 0)});
-    const Id bits = read(pointer, u64x2, proven_alignment(k_.buffers[i.imm], i, lanes));
-    return widen(m_.value(spv::OpBitcast, storage_type(storage, lanes), {bits}), storage, i.type);
+    return m_.value(spv::OpBitcast, type(i.type), {read(pointer, u64x2, lanes)});
   }
   if (lanes == 1 || lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, lanes, 0);
-    return widen(
-        read(pointer, storage_type(storage, lanes), proven_alignment(k_.buffers[i.imm], i, lanes)),
-        storage, i.type);
+    return widen(read(pointer, storage_type(b.storage, lanes), lanes), b.storage, lanes);
   }
   std::vector<Id> parts;
   for (uint32_t n = 0; n < lanes; ++n) {
     const Id pointer = buffer_pointer(i, 1, n);
-    parts.push_back(
-        widen(read(pointer, storage_type(storage, 1), proven_alignment(k_.buffers[i.imm], i, 1)),
-              storage, {i.type.ty, 1}));
+    parts.push_back(widen(read(pointer, storage_type(b.storage, 1), 1), b.storage, 1));
   }
   return m_.value(spv::OpCompositeConstruct, type(i.type), parts);
 }
 
 void SpirvEmitter::store(const Inst& i) {
-  const Ty storage = k_.buffers[i.imm].storage;
+  const kernel::BufferParam& b = k_.buffers[i.imm];
   const Type from = arg_type(i, 1);
-  const auto write = [&](Id pointer, Id v, uint32_t bytes) {
-    m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, bytes});
+  const auto write = [&](Id pointer, Id v, uint32_t width) {
+    const uint32_t alignment = proven_alignment(b, i, width);
+    m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, alignment});
   };
   if (from.lanes == 1 || from.lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, from.lanes, 0);
-    write(pointer, narrow(arg(i, 1), from, storage),
-          proven_alignment(k_.buffers[i.imm], i, from.lanes));
+    write(pointer, narrow(arg(i, 1), b.storage, from.lanes), from.lanes);
     return;
   }
   for (uint32_t n = 0; n < from.lanes; ++n) {
-    const Type lane{from.ty, 1};
-    const Id v = m_.value(spv::OpCompositeExtract, type(lane), {arg(i, 1), n});
-    write(buffer_pointer(i, 1, n), narrow(v, lane, storage),
-          proven_alignment(k_.buffers[i.imm], i, 1));
+    const Id v = m_.value(spv::OpCompositeExtract, type(from.ty, 1), {arg(i, 1), n});
+    write(buffer_pointer(i, 1, n), narrow(v, b.storage, 1), 1);
   }
 }
 

@@ -199,9 +199,10 @@ Status SpirvEmitter::inst(int32_t index) {
       RP_ASSIGN(result, scalar(i));
       return {};
     }
-    case Op::Convert:
-      result = convert(arg(i, 0), arg_type(i, 0), i.type.ty);
+    case Op::Convert: {
+      RP_ASSIGN(result, convert(i));
       return {};
+    }
     case Op::Bitcast:
       result = arg_type(i, 0) == i.type ? arg(i, 0)
                                         : m_.value(spv::OpBitcast, type(i.type), {arg(i, 0)});

@@ -1,6 +1,5 @@
 #include <array>
 #include <bit>
-#include <cmath>
 
 #include "codegen/emit/access.h"
 #include "codegen/emit/spirv/emitter.h"
@@ -144,45 +143,12 @@ Result<Id> SpirvEmitter::scalar(const Inst& i) {
                         " must be expanded before it is emitted");
 }
 
-/// True where the float is NaN, by its bits: drivers may assume that there are none.
-Id SpirvEmitter::is_nan(Id v, Type t) {
-  const bool wide = t.ty == Ty::F64;
-  Type bits_type{wide ? Ty::U64 : Ty::U32, t.lanes};
-  if (t.ty == Ty::F16) v = m_.value(spv::OpFConvert, type(Ty::F32, t.lanes), {v});
-  const Id bits = m_.value(spv::OpBitcast, type(bits_type), {v});
-  const Id magnitude =
-      m_.value(spv::OpBitwiseAnd, type(bits_type),
-               {bits, constant(bits_type, wide ? 0x7FFFFFFFFFFFFFFFU : 0x7FFFFFFFU)});
-  const Id infinity = constant(bits_type, wide ? 0x7FF0000000000000U : 0x7F800000U);
-  return m_.value(spv::OpUGreaterThan, type(Ty::Bool, t.lanes), {magnitude, infinity});
-}
-
-/// Truncates; out of range saturates, NaN gives 0.
-Id SpirvEmitter::float_to_int(Id v, Type from, Ty to) {
-  if (from.ty == Ty::F16) {
-    v = m_.value(spv::OpFConvert, type(Ty::F32, from.lanes), {v});
-    from.ty = Ty::F32;
-  }
-  const Type to_type{to, from.lanes};
-  const Id booleans = type(Ty::Bool, from.lanes);
-  const int width = 8 * kernel::byte_size(to);
-  const double limit = std::ldexp(1.0, is_signed(to) ? width - 1 : width);
-  const uint64_t ones = width == 64 ? ~uint64_t{0} : 0xFFFFFFFFU;
-  const uint64_t most = is_signed(to) ? ones >> 1 : ones;
-  const uint64_t least = is_signed(to) ? most + 1 : 0;
-  const Id above = m_.value(spv::OpFOrdGreaterThanEqual, booleans, {v, number(from, limit)});
-  const double low_limit = is_signed(to) ? -limit : 0.0;
-  const Id below = m_.value(spv::OpFOrdLessThan, booleans, {v, number(from, low_limit)});
-  const Id outside = m_.value(spv::OpLogicalOr, booleans, {above, below});
-  const Id nan = is_nan(v, from);
-  const Id bad = m_.value(spv::OpLogicalOr, booleans, {outside, nan});
-  // The conversion is undefined outside of the range: it only sees values inside.
-  const Id inside = select(bad, number(from, 0), v, from);
-  const Id truncated =
-      m_.value(is_signed(to) ? spv::OpConvertFToS : spv::OpConvertFToU, type(to_type), {inside});
-  const Id high = select(above, constant(to_type, most), truncated, to_type);
-  const Id low = select(below, constant(to_type, least), high, to_type);
-  return select(nan, constant(to_type, 0), low, to_type);
+/// True where the F32 is NaN, by its bits: drivers may assume that there are none.
+Id SpirvEmitter::is_nan(Id v, uint8_t lanes) {
+  const Type t{Ty::U32, lanes};
+  const Id bits = m_.value(spv::OpBitcast, type(t), {v});
+  const Id magnitude = m_.value(spv::OpBitwiseAnd, type(t), {bits, constant(t, 0x7FFFFFFF)});
+  return m_.value(spv::OpUGreaterThan, type(Ty::Bool, lanes), {magnitude, constant(t, 0x7F800000)});
 }
 
 Id SpirvEmitter::convert_ints(Id v, Type from, Ty to) {
@@ -194,21 +160,29 @@ Id SpirvEmitter::convert_ints(Id v, Type from, Ty to) {
   return to == Ty::U64 ? wide : m_.value(spv::OpBitcast, out, {wide});
 }
 
-Id SpirvEmitter::convert(Id v, Type from, Ty to) {
-  if (from.ty == to) return v;
-  const Type to_type{to, from.lanes};
-  if (from.ty == Ty::Bool) return select(v, number(to_type, 1), number(to_type, 0), to_type);
-  if (to == Ty::Bool) {
+Result<Id> SpirvEmitter::convert(const Inst& i) {
+  const Id v = arg(i, 0);
+  const Type from = arg_type(i, 0), to = i.type;
+  if (from == to) return v;
+  if (from.ty == Ty::Bool) return select(v, number(to, 1), number(to, 0), to);
+  if (to.ty == Ty::Bool) {
     const auto differs = is_float(from.ty) ? spv::OpFUnordNotEqual : spv::OpINotEqual;
-    return m_.value(differs, type(to_type), {v, number(from, 0)});
+    return m_.value(differs, type(to), {v, number(from, 0)});
   }
-  if (is_float(from.ty) && is_float(to)) return m_.value(spv::OpFConvert, type(to_type), {v});
-  if (is_float(from.ty)) return float_to_int(v, from, to);
-  if (is_float(to)) {
+  if (is_float(from.ty) && is_float(to.ty)) return m_.value(spv::OpFConvert, type(to), {v});
+  if (is_float(from.ty)) {
+    if (i.imm == 0) {
+      return internal_error("SPIR-V emitter: kernel " + k_.name + ": conversion of " +
+                            kernel::str(from) + " to " + kernel::str(to) +
+                            " must be expanded before it is emitted");
+    }
+    return m_.value(is_signed(to.ty) ? spv::OpConvertFToS : spv::OpConvertFToU, type(to), {v});
+  }
+  if (is_float(to.ty)) {
     const auto op = is_signed(from.ty) ? spv::OpConvertSToF : spv::OpConvertUToF;
-    return m_.value(op, type(to_type), {v});
+    return m_.value(op, type(to), {v});
   }
-  return convert_ints(v, from, to);
+  return convert_ints(v, from, to.ty);
 }
 
 Id SpirvEmitter::builtin(const Inst& i) {
@@ -287,7 +261,8 @@ Result<Id> SpirvEmitter::subgroup(const Inst& i) {
   m_.capability(spv::CapabilityGroupNonUniform);
   const auto exchange = [&](spv::Op code, spv::Capability capability) {
     m_.capability(capability);
-    const Id lane = convert(arg(i, 1), arg_type(i, 1), Ty::U32);
+    const bool is_u32 = arg_type(i, 1).ty == Ty::U32;
+    const Id lane = is_u32 ? arg(i, 1) : convert_ints(arg(i, 1), arg_type(i, 1), Ty::U32);
     return m_.value(code, type(i.type), {m_.constant_u32(spv::ScopeSubgroup), arg(i, 0), lane});
   };
   switch (op) {

@@ -1,0 +1,164 @@
+// What the emitters print, as text: golden/NAME.txt holds the kernel, golden/NAME.cu and
+// golden/NAME.spvasm what becomes of it. After a wanted change, copy what the failure shows.
+#include <gtest/gtest.h>
+
+#include "codegen/emit/cuda/cuda.h"
+#include "codegen/kernel/builder.h"
+#include "tests/emit/spirv_tools.h"
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+using kernel::Access;
+using kernel::Builder;
+using kernel::Builtin;
+using kernel::Kernel;
+using kernel::Ty;
+using kernel::Val;
+
+std::string golden(const std::string& file) {
+  return read_file(source_dir() / "tests" / "emit" / "golden" / file);
+}
+
+void expect_golden(const Kernel& k, const emit::SpirvOptions& options = {}) {
+  EXPECT_EQ(kernel::print(k), golden(k.name + ".txt"));
+  const auto text = emit::cuda(k);
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  EXPECT_EQ(*text, golden(k.name + ".cu"));
+  const auto words = emit_valid(k, options);
+  ASSERT_TRUE(words.ok()) << words.status().message();
+  EXPECT_EQ(disassemble(*words), golden(k.name + ".spvasm"));
+}
+
+/// Vectors, and a scalar tail.
+TEST(Golden, ScaleTail) {
+  Builder b("scale_tail");
+  b.set_workgroup(64);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const Val n = b.param(b.scalar("n")), scale = b.param(b.scalar("scale", Ty::F32));
+  const Val i = b.mul(b.convert(b.builtin(Builtin::GlobalId), Ty::I32), b.i32(4));
+  b.if_else(
+      b.le(b.add(i, b.i32(4)), n),
+      [&] { b.store(y, i, b.mul(b.load(x, i, 4, 4), b.splat(scale, 4)), 4); },
+      [&] {
+        b.for_loop(i, n, b.i32(1), [&](Val j) { b.store(y, j, b.mul(b.load(x, j), scale)); });
+      });
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  expect_golden(*k);
+}
+
+/// Shared memory, a barrier, a subgroup operation, a local, narrow storage, the error flag.
+TEST(Golden, Everything) {
+  Builder b("everything");
+  b.set_workgroup(32);
+  const int x = b.buffer("x", Ty::U8, Access::Read), y = b.buffer("y", Ty::BF16, Access::ReadWrite);
+  const int tile = b.shared("tile", Ty::F32, 32), sum = b.local("sum", kernel::kF32);
+  const Val lane = b.convert(b.builtin(Builtin::LocalId), Ty::I32);
+  const Val i = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+  const Val v = b.convert(b.load(x, i), Ty::F32);
+  b.shared_store(tile, lane, v);
+  b.barrier();
+  b.local_store(sum, b.shared_load(tile, b.sub(b.i32(31), lane)));
+  b.for_loop(b.i32(0), lane, b.i32(2), [&](Val n) {
+    const Val more = b.shared_load(tile, n);
+    b.local_store(sum, b.fma(b.local_load(sum), b.f32(0.5F), more));
+  });
+  const Val total = b.subgroup(kernel::SubgroupOp::Add, b.local_load(sum));
+  b.set_error(b.lt(total, b.f32(-1.0F)), kernel::ErrorCode::IndexOutOfRange);
+  b.store(y, i, b.add(b.load(y, i), total));
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  expect_golden(*k);
+}
+
+/// Loads of u64 x2 in place of float x4.
+TEST(Golden, Wide) {
+  Builder b("wide");
+  b.set_workgroup(8);
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  const Val i = b.mul(b.convert(b.builtin(Builtin::GlobalId), Ty::I32), b.i32(4));
+  const Val v = b.load(x, i, 4, 4);
+  b.store(
+      y, i,
+      b.select(b.lt(v, b.constant({Ty::F32, 4}, 0)), b.scalar_op(kernel::ScalarOp::Neg, {v}), v),
+      4);
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  expect_golden(*k, {.version = 0x00010600, .wide_loads = true});
+}
+
+TEST(Golden, PreludeNeedsNoHeader) {
+  EXPECT_EQ(emit::cuda_prelude().find("#include"), std::string::npos);
+}
+
+TEST(Refused, SubgroupsThatCudaDoesNotHave) {
+  Builder b("eight_lanes");
+  b.set_workgroup(32);
+  b.require_subgroup_size(8);
+  const int y = b.buffer("y", Ty::U32, Access::Write);
+  b.store(y, b.builtin(Builtin::GlobalId), b.builtin(Builtin::SubgroupSize));
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  const auto text = emit::cuda(*k);
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.status().code(), Code::Unsupported);
+  EXPECT_NE(text.status().message().find("eight_lanes"), std::string::npos);
+}
+
+TEST(Refused, PartialWarps) {
+  Builder b("partial");
+  b.set_workgroup(48);
+  const int y = b.buffer("y", Ty::U32, Access::ReadWrite);
+  const Val i = b.builtin(Builtin::GlobalId);
+  b.store(y, i, b.subgroup(kernel::SubgroupOp::Add, b.load(y, i)));
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  const auto text = emit::cuda(*k);
+  ASSERT_FALSE(text.ok());
+  EXPECT_EQ(text.status().code(), Code::Unsupported);
+}
+
+TEST(Refused, RowsThatWereNotExpanded) {
+  Builder b("raw_tanh");
+  const int y = b.buffer("y", Ty::F32, Access::ReadWrite);
+  const Val i = b.builtin(Builtin::GlobalId);
+  b.store(y, i, b.scalar_op(kernel::ScalarOp::Tanh, {b.load(y, i)}));
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  EXPECT_NE(emit::cuda(*k).status().message().find("Tanh"), std::string::npos);
+  EXPECT_NE(emit::spirv(*k, {}).status().message().find("Tanh"), std::string::npos);
+}
+
+TEST(Refused, ConversionsThatWereNotExpanded) {
+  Builder b("raw_convert");
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::I32, Access::Write);
+  const Val i = b.builtin(Builtin::GlobalId);
+  b.store(y, i, b.convert(b.load(x, i), Ty::I32));
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  EXPECT_NE(emit::cuda(*k).status().message().find("expanded"), std::string::npos);
+  EXPECT_NE(emit::spirv(*k, {}).status().message().find("expanded"), std::string::npos);
+}
+
+TEST(Refused, UnknownSpirvVersion) {
+  Builder b("empty");
+  const auto k = b.finish();
+  ASSERT_TRUE(k.ok()) << k.status().message();
+  EXPECT_EQ(emit::spirv(*k, {.version = 0x00010200}).status().code(), Code::Unsupported);
+  EXPECT_EQ(emit::spirv(*k, {.version = 0x00010700}).status().code(), Code::Unsupported);
+}
+
+TEST(Refused, MalformedKernels) {
+  kernel::Kernel k;
+  k.name = "broken";
+  k.blocks.resize(1);
+  k.insts.push_back({kernel::Op::Load, kernel::kF32, 7, {{3}}, {}, 1});
+  k.blocks[0].insts = {0};
+  EXPECT_FALSE(emit::spirv(k, {}).ok());
+  EXPECT_FALSE(emit::cuda(k).ok());
+}
+
+}  // namespace
+}  // namespace reprise::test
