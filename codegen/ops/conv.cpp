@@ -24,11 +24,11 @@ Result<int64_t> group_count(const InferContext& ctx) {
 Status check_bias(const InferContext& ctx, const Expr& channels) {
   if (!ctx.has_input(2)) return {};
   const Shape& b = ctx.shape(2);
-  const auto same = b.size() == 1 ? ctx.unify(b[0], channels, "channels")
-                                  : Result<Expr>(ctx.invalid("rank"));
+  const auto same =
+      b.size() == 1 ? ctx.unify(b[0], channels, "channels") : Result<Expr>(ctx.invalid("rank"));
   if (same.ok()) return {};
-  return ctx.invalid("bias " + ctx.str(b) + " does not fit " +
-                     channels.str(ctx.graph_symbols()) + " output channels");
+  return ctx.invalid("bias " + ctx.str(b) + " does not fit " + channels.str(ctx.graph_symbols()) +
+                     " output channels");
 }
 
 // --- Conv ----------------------------------------------------------------------------------------
@@ -72,30 +72,37 @@ V add_bias(Compose& c, V y) {
   return c.add(y, c.along_axis(c.in(2), 1, static_cast<int64_t>(c.shape(y).size())));
 }
 
+}  // namespace
+
 /// Paddings that depend on a dim (SAME with a stride) become a Pad of their own.
-V explicit_padding(Compose& c, Window& w) {
-  if (w.static_pads()) return c.in(0);
-  std::vector<Expr> pads(2, Expr(0));
-  pads.insert(pads.end(), w.begin.begin(), w.begin.end());
-  pads.insert(pads.end(), 2, Expr(0));
-  pads.insert(pads.end(), w.end.begin(), w.end.end());
-  w.begin.assign(w.rank(), Expr(0));
-  w.end = w.begin;
-  AttrMap a;
-  a.set("mode", std::string("constant"));
-  a.set("pads", std::move(pads));
-  return c.op("Pad", {c.in(0)}, std::move(a));
+graph::ValueId core_conv(Compose& c, graph::ValueId x, graph::ValueId weight, Window w,
+                         int64_t group) {
+  if (!w.static_pads()) {
+    std::vector<Expr> pads(2, Expr(0));
+    pads.insert(pads.end(), w.begin.begin(), w.begin.end());
+    pads.insert(pads.end(), 2, Expr(0));
+    pads.insert(pads.end(), w.end.begin(), w.end.end());
+    w.begin.assign(w.rank(), Expr(0));
+    w.end = w.begin;
+    AttrMap a;
+    a.set("mode", std::string("constant"));
+    a.set("pads", std::move(pads));
+    x = c.op("Pad", {x}, std::move(a));
+  }
+  AttrMap a = window_attrs(w);
+  a.set("group", group);
+  return c.op("Conv", {x, weight}, std::move(a));
 }
+
+namespace {
 
 Result<bool> conv(Rewriter& rw) {
   if (rw.node().opset == 0 && rw.node().inputs.size() == 2) return false;
   const InferContext ctx(rw.graph(), rw.node());
-  RP_ASSIGN(Window w, conv_window(ctx));
+  RP_ASSIGN(const Window w, conv_window(ctx));
   Compose c(rw);
-  const V x = explicit_padding(c, w);
-  AttrMap a = window_attrs(w);
-  a.set("group", c.attrs().get_int("group", 1));
-  c.replace(0, add_bias(c, c.op("Conv", {x, c.in(1)}, std::move(a))));
+  const int64_t group = c.attrs().get_int("group", 1);
+  c.replace(0, add_bias(c, core_conv(c, c.in(0), c.in(1), w, group)));
   return c.finish();
 }
 
@@ -175,8 +182,8 @@ Status conv_element(ElementContext& ctx) {
         from.push_back(tap[d]);
         if (p.pads[d] != 0 || p.pads[tap.size() + d] != 0) {
           const Val v = ctx.value(position);
-          inside = b.logical_and(
-              inside, b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(in[2 + d]))));
+          inside = b.logical_and(inside,
+                                 b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(in[2 + d]))));
         }
       }
       const Status s = accumulate(ctx, acc, inside, at, from);
@@ -220,9 +227,8 @@ Status resolve_output_shape(const InferContext& ctx, const std::vector<int64_t>&
         wanted.empty() ? in * Expr(t.strides[d]) : Expr(wanted[wanted.size() - n + d]);
     const Expr total = full - target;
     if (!total.is_const()) {
-      return ctx.error(Code::Unsupported,
-                       "output_shape with the dynamic input " + ctx.str(ctx.shape(0)) +
-                           "; fix the input's shape");
+      return ctx.error(Code::Unsupported, "output_shape with the dynamic input " +
+                                              ctx.str(ctx.shape(0)) + "; fix the input's shape");
     }
     const int64_t pad = std::max<int64_t>(total.value(), 0);
     t.pads[d] = upper ? pad / 2 : pad - pad / 2;
@@ -236,8 +242,8 @@ Result<Transposed> read_transposed(const InferContext& ctx, const std::vector<in
   Transposed t;
   const size_t n = kernel.size();
   if (n < 1 || n > 3) {
-    return ctx.error(Code::Unsupported, "1 to 3 spatial dims are supported, input is " +
-                                            ctx.str(ctx.shape(0)));
+    return ctx.error(Code::Unsupported,
+                     "1 to 3 spatial dims are supported, input is " + ctx.str(ctx.shape(0)));
   }
   RP_ASSIGN(t.strides, spatial_ints(ctx, "strides", n, 1, 1));
   RP_ASSIGN(t.dilations, spatial_ints(ctx, "dilations", n, 1, 1));
@@ -321,14 +327,12 @@ Status conv_transpose_element(ElementContext& ctx) {
       Index from{first_channel + channel, Expr::mod(out[1], weight[1])};
       Val inside = b.boolean(true);
       for (size_t d = 0; d < tap.size(); ++d) {
-        const Val scaled =
-            ctx.value(out[2 + d] + Expr(p.pads[d]) - tap[d] * Expr(p.dilations[d]));
+        const Val scaled = ctx.value(out[2 + d] + Expr(p.pads[d]) - tap[d] * Expr(p.dilations[d]));
         const Val stride = b.i32(p.strides[d]);
         const Val position = b.div(scaled, stride);
-        const Val hit = b.logical_and(b.ge(scaled, b.i32(0)),
-                                      b.eq(b.mul(position, stride), scaled));
-        inside = b.logical_and(
-            inside, b.logical_and(hit, b.lt(position, ctx.value(in[2 + d]))));
+        const Val hit =
+            b.logical_and(b.ge(scaled, b.i32(0)), b.eq(b.mul(position, stride), scaled));
+        inside = b.logical_and(inside, b.logical_and(hit, b.lt(position, ctx.value(in[2 + d]))));
         at.push_back(ctx.opaque(position, in[2 + d]));
         from.push_back(tap[d]);
       }

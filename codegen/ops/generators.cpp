@@ -99,7 +99,7 @@ Status infer_range(InferContext& ctx) {
   if (delta && (*delta)[0] == 0) return ctx.invalid("delta is 0");
   const graph::Value& out = ctx.graph().value(ctx.node().outputs[0]);
   const bool core = ctx.node().opset == 0 && out.has_shape;
-  const auto size = core                    ? std::optional(out.shape[0])
+  const auto size = core                     ? std::optional(out.shape[0])
                     : is_float(ctx.dtype(0)) ? float_range_size(ctx)
                                              : range_size(ctx, ctx.graph_symbols());
   ctx.set_output(0, ctx.dtype(0), {size ? *size : ctx.fresh_symbol(0, 0)});
@@ -115,8 +115,8 @@ Status infer_range(InferContext& ctx) {
 
 Result<bool> range(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  const auto size = is_float(ctx.dtype(0)) ? float_range_size(ctx)
-                                           : range_size(ctx, rw.graph().symbols);
+  const auto size =
+      is_float(ctx.dtype(0)) ? float_range_size(ctx) : range_size(ctx, rw.graph().symbols);
   if (!size) return false;
   return mark_core(rw);
 }
@@ -193,8 +193,7 @@ Result<bool> one_hot(Rewriter& rw) {
   index = c.where(negative, c.add(index, c.expr_value(*depth, DType::I64)), index);
   Shape wide_shape = c.shape(index);
   wide_shape.insert(wide_shape.begin() + axis, Expr(1));
-  const V hot =
-      c.op("Equal", {c.reshape(index, wide_shape), positions(c, *depth, axis, rank)});
+  const V hot = c.op("Equal", {c.reshape(index, wide_shape), positions(c, *depth, axis, rank)});
   const V off = c.reshape(c.slice(c.in(2), {0}, {1}, {1}), {});
   const V on = c.reshape(c.slice(c.in(2), {1}, {1}, {1}), {});
   c.replace(0, c.where(hot, on, off));
@@ -237,10 +236,7 @@ std::span<const OpDef> generator_ops() {
        .element = range_element,
        .min_inputs = 3,
        .max_inputs = 3},
-      {.name = "EyeLike",
-       .infer = infer_eye_like,
-       .decompose = eye_like,
-       .attributes = "dtype k"},
+      {.name = "EyeLike", .infer = infer_eye_like, .decompose = eye_like, .attributes = "dtype k"},
       {.name = "OneHot",
        .infer = infer_one_hot,
        .decompose = one_hot,

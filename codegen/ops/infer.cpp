@@ -21,30 +21,47 @@ std::vector<int64_t> widen(const HostTensor& t) {
 
 std::optional<std::vector<int64_t>> integers_of(const HostTensor& t) {
   switch (t.dtype()) {
-    case DType::I8: return widen<int8_t>(t);
-    case DType::U8: return widen<uint8_t>(t);
-    case DType::Bool: return widen<uint8_t>(t);
-    case DType::I16: return widen<int16_t>(t);
-    case DType::U16: return widen<uint16_t>(t);
-    case DType::I32: return widen<int32_t>(t);
-    case DType::U32: return widen<uint32_t>(t);
-    case DType::I64: return widen<int64_t>(t);
-    default: return std::nullopt;
+    case DType::I8:
+      return widen<int8_t>(t);
+    case DType::U8:
+      return widen<uint8_t>(t);
+    case DType::Bool:
+      return widen<uint8_t>(t);
+    case DType::I16:
+      return widen<int16_t>(t);
+    case DType::U16:
+      return widen<uint16_t>(t);
+    case DType::I32:
+      return widen<int32_t>(t);
+    case DType::U32:
+      return widen<uint32_t>(t);
+    case DType::I64:
+      return widen<int64_t>(t);
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<Bounds> range_of(DType t) {
   switch (t) {
-    case DType::Bool: return Bounds{0, 1};
-    case DType::I8: return Bounds{-128, 127};
-    case DType::U8: return Bounds{0, 255};
-    case DType::I16: return Bounds{-32768, 32767};
-    case DType::U16: return Bounds{0, 65535};
+    case DType::Bool:
+      return Bounds{0, 1};
+    case DType::I8:
+      return Bounds{-128, 127};
+    case DType::U8:
+      return Bounds{0, 255};
+    case DType::I16:
+      return Bounds{-32768, 32767};
+    case DType::U16:
+      return Bounds{0, 65535};
     case DType::I32:
       return Bounds{std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    case DType::U32: return Bounds{0, std::numeric_limits<uint32_t>::max()};
-    case DType::I64: return Bounds{};
-    default: return std::nullopt;
+    case DType::U32:
+      return Bounds{0, std::numeric_limits<uint32_t>::max()};
+    case DType::I64:
+      return Bounds{};
+    default:
+      return std::nullopt;
   }
 }
 
@@ -160,8 +177,8 @@ Result<Expr> InferContext::unify(const Expr& a, const Expr& b, const std::string
   if (clash(a, b, g_.symbols)) {
     return invalid(what + " differ: " + a.str(g_.symbols) + " and " + b.str(g_.symbols));
   }
-  const bool known = std::any_of(
-      g_.equal_dims.begin(), g_.equal_dims.end(), [&](const graph::DimGuard& guard) {
+  const bool known =
+      std::any_of(g_.equal_dims.begin(), g_.equal_dims.end(), [&](const graph::DimGuard& guard) {
         return (guard.a == a && guard.b == b) || (guard.a == b && guard.b == a);
       });
   if (!known) g_.equal_dims.push_back({a, b, n_.name});
@@ -228,17 +245,16 @@ bool listed(std::string_view list, std::string_view name) {
 Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph& g,
                   const graph::Node& n) {
   if (n.opset != 0 && n.opset < def.min_opset) {
-    return ctx.error(Code::Unsupported,
-                     "opset " + std::to_string(n.opset) + " is older than the oldest supported (" +
-                         std::to_string(def.min_opset) +
-                         "); convert the model with onnx.version_converter");
+    return ctx.error(Code::Unsupported, "opset " + std::to_string(n.opset) +
+                                            " is older than the oldest supported (" +
+                                            std::to_string(def.min_opset) +
+                                            "); convert the model with onnx.version_converter");
   }
   for (const auto& [name, attr] : n.attrs) {
     if (listed(def.attributes, name)) continue;
     return ctx.error(Code::Unsupported, "attribute '" + name + "' is unknown; supported: " +
-                                            (def.attributes.empty()
-                                                 ? std::string("none")
-                                                 : std::string(def.attributes)));
+                                            (def.attributes.empty() ? std::string("none")
+                                                                    : std::string(def.attributes)));
   }
   const auto count = static_cast<int>(n.inputs.size());
   if (count < def.min_inputs || count > def.max_inputs) {
@@ -246,7 +262,7 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
                        std::to_string(def.min_inputs) +
                        (def.max_inputs == def.min_inputs ? ""
                         : def.max_inputs == kVariadic    ? " or more"
-                                                         : " to " + std::to_string(def.max_inputs)));
+                                                      : " to " + std::to_string(def.max_inputs)));
   }
   if (n.outputs.empty() || static_cast<int>(n.outputs.size()) > def.max_outputs) {
     return ctx.invalid("has " + std::to_string(n.outputs.size()) + " outputs, gives up to " +

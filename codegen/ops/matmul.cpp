@@ -9,10 +9,6 @@
 
 namespace reprise::ops {
 
-namespace {
-
-using V = Compose::V;
-
 Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape& b) {
   if (a.empty() || b.empty()) {
     return ctx.invalid("cannot multiply a scalar: " + ctx.str(a) + " x " + ctx.str(b));
@@ -32,6 +28,10 @@ Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape&
   if (b.size() > 1) out.push_back(b.back());
   return out;
 }
+
+namespace {
+
+using V = Compose::V;
 
 Status infer_matmul(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));

@@ -25,6 +25,7 @@ class InferContext {
   InferContext(graph::Graph& g, graph::Node& n) : g_(g), n_(n) {}
   graph::Graph& graph() { return g_; }
   graph::Node& node() { return n_; }
+  const graph::Node& node() const { return n_; }
   const AttrMap& attrs() const { return n_.attrs; }
   std::span<const Symbol> graph_symbols() const { return g_.symbols; }
   /// Version of the attributes; core form counts as the newest.
@@ -49,8 +50,8 @@ class InferContext {
   Expr fresh_symbol(size_t output, size_t axis, int64_t max = (int64_t{1} << 31) - 1);
   /// `rank` fresh symbols.
   Shape fresh_shape(size_t output, size_t rank);
-  /// One dim of two that must be equal: the simpler of the two. Undecided ones become a guard of the
-  /// graph; different constants are InvalidModel.
+  /// One dim of two that must be equal: the simpler of the two. Undecided ones become a guard of
+  /// the graph; different constants are InvalidModel.
   Result<Expr> unify(const Expr& a, const Expr& b, const std::string& what) const;
   /// numpy broadcasting; clashing dims are InvalidModel naming both inputs.
   Result<Shape> broadcast(std::span<const Shape> shapes) const;

@@ -189,8 +189,8 @@ Status average_pool_element(ElementContext& ctx) {
                  }
                  b.local_store(sum, *v);
                  const Val counts = include_pad ? padded : inside;
-                 b.local_store(taps, b.add(b.local_load(taps),
-                                           b.select(counts, b.i32(1), b.i32(0))));
+                 b.local_store(taps,
+                               b.add(b.local_load(taps), b.select(counts, b.i32(1), b.i32(0))));
                });
   ctx.set(b.div(b.local_load(sum), b.convert(b.local_load(taps), type.ty)));
   return status;
@@ -247,10 +247,8 @@ Result<bool> global_lp_pool(Rewriter& rw) {
 
 constexpr OpDef global(std::string_view name, Result<bool> (*decompose)(Rewriter&),
                        std::string_view attributes = {}) {
-  return {.name = name,
-          .infer = infer_global_pool,
-          .decompose = decompose,
-          .attributes = attributes};
+  return {
+      .name = name, .infer = infer_global_pool, .decompose = decompose, .attributes = attributes};
 }
 
 }  // namespace

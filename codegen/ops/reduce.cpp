@@ -274,8 +274,8 @@ Status arg_element(ElementContext& ctx) {
       return;
     }
     const Val old = b.local_load(best);
-    const Val better = last ? (max ? b.ge(*v, old) : b.le(*v, old))
-                            : (max ? b.lt(old, *v) : b.lt(*v, old));
+    const Val better =
+        last ? (max ? b.ge(*v, old) : b.le(*v, old)) : (max ? b.lt(old, *v) : b.lt(*v, old));
     b.local_store(best, b.select(better, *v, old));
     b.local_store(where, b.select(better, ctx.value(i), b.local_load(where)));
   });

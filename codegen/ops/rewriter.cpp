@@ -27,16 +27,26 @@ HostTensor integer_scalar(DType dtype, double value) {
 
 HostTensor scalar_tensor(DType dtype, double value) {
   switch (dtype) {
-    case DType::Bool: return HostTensor::from<uint8_t>(dtype, {}, {uint8_t{value != 0}});
-    case DType::I8: return integer_scalar<int8_t>(dtype, value);
-    case DType::U8: return integer_scalar<uint8_t>(dtype, value);
-    case DType::I16: return integer_scalar<int16_t>(dtype, value);
-    case DType::U16: return integer_scalar<uint16_t>(dtype, value);
-    case DType::I32: return integer_scalar<int32_t>(dtype, value);
-    case DType::U32: return integer_scalar<uint32_t>(dtype, value);
-    case DType::I64: return integer_scalar<int64_t>(dtype, value);
-    case DType::U64: return integer_scalar<uint64_t>(dtype, value);
-    default: return float_tensor(dtype, {}, {value});
+    case DType::Bool:
+      return HostTensor::from<uint8_t>(dtype, {}, {uint8_t{value != 0}});
+    case DType::I8:
+      return integer_scalar<int8_t>(dtype, value);
+    case DType::U8:
+      return integer_scalar<uint8_t>(dtype, value);
+    case DType::I16:
+      return integer_scalar<int16_t>(dtype, value);
+    case DType::U16:
+      return integer_scalar<uint16_t>(dtype, value);
+    case DType::I32:
+      return integer_scalar<int32_t>(dtype, value);
+    case DType::U32:
+      return integer_scalar<uint32_t>(dtype, value);
+    case DType::I64:
+      return integer_scalar<int64_t>(dtype, value);
+    case DType::U64:
+      return integer_scalar<uint64_t>(dtype, value);
+    default:
+      return float_tensor(dtype, {}, {value});
   }
 }
 

@@ -12,7 +12,9 @@ namespace {
 
 Status infer_shape(InferContext& ctx) {
   const int64_t rank = ctx.rank(0);
-  const auto position = [rank](int64_t a) { return std::clamp(a < 0 ? a + rank : a, int64_t{0}, rank); };
+  const auto position = [rank](int64_t a) {
+    return std::clamp(a < 0 ? a + rank : a, int64_t{0}, rank);
+  };
   const int64_t start = position(ctx.attrs().get_int("start", 0));
   const int64_t end = std::max(start, position(ctx.attrs().get_int("end", rank)));
   const Shape dims(ctx.shape(0).begin() + start, ctx.shape(0).begin() + end);
@@ -50,8 +52,7 @@ Status infer_shape_value(InferContext& ctx) {
     return ctx.error(Code::Internal, "malformed ShapeValue");
   }
   const std::vector<Expr> contents = *elements;
-  ctx.set_output(0, dtype,
-                 scalar ? Shape{} : Shape{Expr(static_cast<int64_t>(contents.size()))});
+  ctx.set_output(0, dtype, scalar ? Shape{} : Shape{Expr(static_cast<int64_t>(contents.size()))});
   ctx.set_elements(0, contents);
   return {};
 }

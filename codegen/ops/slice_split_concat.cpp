@@ -32,7 +32,8 @@ Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
   const auto starts = slice_argument(ctx, "starts", 1);
   const auto ends = slice_argument(ctx, "ends", 2);
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 3));
-  const auto steps = ctx.has_input(4) ? ctx.constant_ints(4) : std::optional<std::vector<int64_t>>{};
+  const auto steps =
+      ctx.has_input(4) ? ctx.constant_ints(4) : std::optional<std::vector<int64_t>>{};
   if (!starts || !ends || (ctx.has_input(4) && !steps)) return std::optional<SliceForm>{};
   const size_t n = starts->size();
   RP_ASSIGN(const auto axes,
@@ -66,8 +67,7 @@ void propagate_slice(InferContext& ctx, const SliceForm& f) {
     auto at = delinearize(Expr(linear), f.sizes);
     for (size_t d = 0; d < at.size(); ++d) at[d] = f.starts[d] + at[d] * f.steps[d];
     const Expr from = linearize(at, in);
-    if (!from.is_const() || from.value() < 0 ||
-        from.value() >= static_cast<int64_t>(e->size())) {
+    if (!from.is_const() || from.value() < 0 || from.value() >= static_cast<int64_t>(e->size())) {
       return;
     }
     out.push_back((*e)[static_cast<size_t>(from.value())]);
@@ -240,8 +240,8 @@ Status infer_concat(InferContext& ctx) {
       auto same = ctx.unify(out[d], s[d], "dims");
       if (!same.ok()) {
         return ctx.invalid("inputs '" + ctx.input(0).name + "' " + ctx.str(ctx.shape(0)) +
-                           " and '" + ctx.input(i).name + "' " + ctx.str(s) +
-                           " differ in axis " + std::to_string(d));
+                           " and '" + ctx.input(i).name + "' " + ctx.str(s) + " differ in axis " +
+                           std::to_string(d));
       }
       out[d] = *same;
     }
@@ -287,8 +287,8 @@ Status concat_element(ElementContext& ctx) {
       RP_ASSIGN(result, load(i));
       break;
     }
-    const kernel::Val inside = b.logical_and(b.ge(at, ctx.value(begins[i])),
-                                             b.lt(at, ctx.value(begins[i + 1])));
+    const kernel::Val inside =
+        b.logical_and(b.ge(at, ctx.value(begins[i])), b.lt(at, ctx.value(begins[i + 1])));
     RP_ASSIGN(const kernel::Val v,
               ctx.guarded(inside, result ? *result : zero, [&] { return load(i); }));
     result = v;

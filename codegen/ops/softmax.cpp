@@ -75,8 +75,8 @@ Result<bool> hardmax(Rewriter& rw) {
   AttrMap a;
   a.set("axis", axes.front());
   a.set("select_last_index", int64_t{0});
-  const V position = c.along_axis(c.range(flat[first]), axes.front(),
-                                  static_cast<int64_t>(flat.size()));
+  const V position =
+      c.along_axis(c.range(flat[first]), axes.front(), static_cast<int64_t>(flat.size()));
   const V hot = c.op("Equal", {position, c.op("ArgMax", {x}, std::move(a))});
   c.replace(0, c.cast(c.reshape(hot, shape), c.dtype(c.in(0))));
   return c.finish();

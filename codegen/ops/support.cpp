@@ -61,8 +61,8 @@ Result<DType> dtype_attr(const InferContext& ctx, std::string_view name, DType f
   if (number == nullptr) return fallback;
   const DType t = dtype_from_onnx(*number);
   if (t == DType::Invalid) {
-    return ctx.error(Code::Unsupported, "attribute '" + std::string(name) + "' = " +
-                                            std::to_string(*number) +
+    return ctx.error(Code::Unsupported, "attribute '" + std::string(name) +
+                                            "' = " + std::to_string(*number) +
                                             " names an element type that is not supported");
   }
   return t;
@@ -117,8 +117,8 @@ Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContex
   if (!ctx.has_input(input)) return std::optional<std::vector<int64_t>>{};
   auto v = ctx.constant_ints(input);
   if (!v) {
-    return ctx.error(Code::Unsupported, "input '" + ctx.input(input).name + "' (" + attr +
-                                            ") must be constant");
+    return ctx.error(Code::Unsupported,
+                     "input '" + ctx.input(input).name + "' (" + attr + ") must be constant");
   }
   return v;
 }
@@ -186,17 +186,27 @@ std::optional<std::vector<double>> constant_numbers(const graph::Value& v) {
   const HostTensor& t = *v.constant;
   std::vector<double> out;
   switch (t.dtype()) {
-    case DType::F32: return to_double<float>(t);
-    case DType::F64: return to_double<double>(t);
-    case DType::I8: return to_double<int8_t>(t);
+    case DType::F32:
+      return to_double<float>(t);
+    case DType::F64:
+      return to_double<double>(t);
+    case DType::I8:
+      return to_double<int8_t>(t);
     case DType::U8:
-    case DType::Bool: return to_double<uint8_t>(t);
-    case DType::I16: return to_double<int16_t>(t);
-    case DType::U16: return to_double<uint16_t>(t);
-    case DType::I32: return to_double<int32_t>(t);
-    case DType::U32: return to_double<uint32_t>(t);
-    case DType::I64: return to_double<int64_t>(t);
-    case DType::U64: return to_double<uint64_t>(t);
+    case DType::Bool:
+      return to_double<uint8_t>(t);
+    case DType::I16:
+      return to_double<int16_t>(t);
+    case DType::U16:
+      return to_double<uint16_t>(t);
+    case DType::I32:
+      return to_double<int32_t>(t);
+    case DType::U32:
+      return to_double<uint32_t>(t);
+    case DType::I64:
+      return to_double<int64_t>(t);
+    case DType::U64:
+      return to_double<uint64_t>(t);
     case DType::F16:
       for (int64_t i = 0; i < t.count(); ++i) out.push_back(f16_to_float(t.data<uint16_t>()[i]));
       return out;
@@ -204,16 +214,20 @@ std::optional<std::vector<double>> constant_numbers(const graph::Value& v) {
       for (int64_t i = 0; i < t.count(); ++i) out.push_back(bf16_to_float(t.data<uint16_t>()[i]));
       return out;
     case DType::String:
-    case DType::Invalid: return std::nullopt;
+    case DType::Invalid:
+      return std::nullopt;
   }
   return std::nullopt;
 }
 
 HostTensor float_tensor(DType dtype, std::vector<int64_t> dims, const std::vector<double>& v) {
   switch (dtype) {
-    case DType::F64: return HostTensor::from<double>(dtype, std::move(dims), v);
-    case DType::F16: return narrow_tensor(dtype, std::move(dims), v, float_to_f16);
-    case DType::BF16: return narrow_tensor(dtype, std::move(dims), v, float_to_bf16);
+    case DType::F64:
+      return HostTensor::from<double>(dtype, std::move(dims), v);
+    case DType::F16:
+      return narrow_tensor(dtype, std::move(dims), v, float_to_f16);
+    case DType::BF16:
+      return narrow_tensor(dtype, std::move(dims), v, float_to_bf16);
     default:
       return HostTensor::from<float>(DType::F32, std::move(dims),
                                      std::vector<float>(v.begin(), v.end()));

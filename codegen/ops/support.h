@@ -38,6 +38,9 @@ Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContex
 std::optional<std::vector<int64_t>> ints_attr_or_input(Rewriter& rw, const char* attr,
                                                        size_t input);
 
+/// Shape of a product of matrices (vectors allowed), with broadcast batch dims.
+Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape& b);
+
 std::vector<int64_t> iota(int64_t begin, int64_t end);
 Shape shape_of(const std::vector<int64_t>& dims);
 std::vector<Expr> exprs_of(const std::vector<int64_t>& v);

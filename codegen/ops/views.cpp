@@ -156,8 +156,8 @@ Status reshape_element(ElementContext& ctx) {
   const Shape& out = ctx.output_shape();
   Index index(in.size(), Expr(0));
   for (const DimGroup& g : matching_groups(in, out)) {
-    const Expr linear = linearize(sub(ctx.index(), g.out_begin, g.out_end),
-                                  sub(out, g.out_begin, g.out_end));
+    const Expr linear =
+        linearize(sub(ctx.index(), g.out_begin, g.out_end), sub(out, g.out_begin, g.out_end));
     const auto part = delinearize(linear, sub(in, g.in_begin, g.in_end));
     std::copy(part.begin(), part.end(), index.begin() + static_cast<std::ptrdiff_t>(g.in_begin));
   }
@@ -402,11 +402,11 @@ Result<bool> depth_to_space(Rewriter& rw) {
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
   const bool crd = c.attrs().get_string("mode", "DCR") == "CRD";
-  const Shape split = crd ? Shape{in[0], out[1], b, b, in[2], in[3]}
-                          : Shape{in[0], b, b, out[1], in[2], in[3]};
-  const auto v = c.transpose(c.reshape(c.in(0), split), crd
-                                                            ? std::vector<int64_t>{0, 1, 4, 2, 5, 3}
-                                                            : std::vector<int64_t>{0, 3, 4, 1, 5, 2});
+  const Shape split =
+      crd ? Shape{in[0], out[1], b, b, in[2], in[3]} : Shape{in[0], b, b, out[1], in[2], in[3]};
+  const auto v =
+      c.transpose(c.reshape(c.in(0), split), crd ? std::vector<int64_t>{0, 1, 4, 2, 5, 3}
+                                                 : std::vector<int64_t>{0, 3, 4, 1, 5, 2});
   c.replace(0, c.reshape(v, out));
   return c.finish();
 }
@@ -442,10 +442,7 @@ std::span<const OpDef> view_ops() {
        .decompose = to_reshape,
        .attributes = "axes",
        .max_inputs = 2},
-      {.name = "Flatten",
-       .infer = infer_flatten,
-       .decompose = to_reshape,
-       .attributes = "axis"},
+      {.name = "Flatten", .infer = infer_flatten, .decompose = to_reshape, .attributes = "axis"},
       {.name = "Identity", .infer = infer_identity, .decompose = identity},
       {.name = "Dropout",
        .infer = infer_dropout,

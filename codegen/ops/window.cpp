@@ -29,9 +29,9 @@ Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* n
 
 Status check_auto_pad(const InferContext& ctx) {
   const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
-  if (mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER") return {};
-  return ctx.invalid("auto_pad is '" + mode +
-                     "', may be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  if (mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER")
+    return {};
+  return ctx.invalid("auto_pad is '" + mode + "', may be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
 }
 
 Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t input) {
@@ -39,8 +39,8 @@ Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t in
   std::vector<int64_t> kernel;
   for (size_t d = 2; d < w.size(); ++d) {
     if (!w[d].is_const()) {
-      return ctx.error(Code::Unsupported, "the weight's spatial dims must be static, are " +
-                                              ctx.str(w));
+      return ctx.error(Code::Unsupported,
+                       "the weight's spatial dims must be static, are " + ctx.str(w));
     }
     kernel.push_back(w[d].value());
   }

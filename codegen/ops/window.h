@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/ops/compose.h"
 #include "codegen/ops/op.h"
 
 namespace reprise::ops {
@@ -30,5 +31,9 @@ Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* n
 Status check_auto_pad(const InferContext& ctx);
 /// Spatial dims of a weight [M, C, k...]; they must be static.
 Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t input);
+
+/// The core form of a convolution, without bias.
+graph::ValueId core_conv(Compose& c, graph::ValueId x, graph::ValueId weight, Window w,
+                         int64_t group);
 
 }  // namespace reprise::ops

@@ -1,0 +1,354 @@
+// Quantised tensors: conversions, and products and convolutions of integers, as arithmetic on
+// wider types. Casts from float saturate, which is the saturation that quantisation asks for.
+#include "codegen/ops/compose.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+#include "codegen/ops/window.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = Compose::V;
+
+bool quantized(DType t) {
+  return is_int(t) && size_of(t) <= 2;
+}
+
+Status require_quantized(const InferContext& ctx, size_t i) {
+  if (quantized(ctx.dtype(i))) return {};
+  return ctx.invalid("input '" + ctx.input(i).name + "' is " + std::string(name_of(ctx.dtype(i))) +
+                     ", needs an 8 or 16 bit integer");
+}
+
+// --- QuantizeLinear, DequantizeLinear ------------------------------------------------------------
+
+Result<int64_t> quantized_axis(const InferContext& ctx) {
+  const int64_t rank = ctx.rank(0);
+  return rank == 0 ? Result<int64_t>(int64_t{0}) : ctx.axis(ctx.attrs().get_int("axis", 1), rank);
+}
+
+/// A scale or zero point fits: one number, one per entry of the axis, or one per block.
+Status check_scale(const InferContext& ctx, size_t i) {
+  if (!ctx.has_input(i)) return {};
+  const Shape& s = ctx.shape(i);
+  const Shape& x = ctx.shape(0);
+  const int64_t block = ctx.attrs().get_int("block_size", 0);
+  if (block < 0) return ctx.invalid("block_size is negative");
+  if (block == 0 && s.size() <= 1 && element_count(s).is_const(1)) return {};
+  RP_ASSIGN(const int64_t axis, quantized_axis(ctx));
+  Shape wanted = x;
+  if (block == 0) {
+    wanted = x.empty() ? Shape{} : Shape{x[static_cast<size_t>(axis)]};
+  } else if (!x.empty()) {
+    Expr& d = wanted[static_cast<size_t>(axis)];
+    d = Expr::ceildiv(d, Expr(block));
+  }
+  bool fits = wanted.size() == s.size();
+  for (size_t d = 0; fits && d < s.size(); ++d) fits = ctx.unify(s[d], wanted[d], "dims").ok();
+  if (fits) return {};
+  return ctx.invalid("input '" + ctx.input(i).name + "' " + ctx.str(s) + " does not fit " +
+                     ctx.str(x));
+}
+
+Status infer_quantize(InferContext& ctx) {
+  DType to = DType::U8;
+  if (ctx.has_input(2)) {
+    to = ctx.dtype(2);
+  } else {
+    const int64_t number = ctx.attrs().get_int("output_dtype", 0);
+    if (number != 0) to = dtype_from_onnx(number);
+  }
+  if (!quantized(to)) {
+    return ctx.error(Code::Unsupported, "the quantised type must be an 8 or 16 bit integer");
+  }
+  RP_TRY(check_scale(ctx, 1));
+  RP_TRY(check_scale(ctx, 2));
+  ctx.set_output(0, to, ctx.shape(0));
+  return {};
+}
+
+Status infer_dequantize(InferContext& ctx) {
+  RP_TRY(require_int(ctx, 0));
+  RP_TRY(require_float(ctx, 1));
+  RP_TRY(check_scale(ctx, 1));
+  RP_TRY(check_scale(ctx, 2));
+  const int64_t number = ctx.attrs().get_int("output_dtype", 0);
+  const DType to = number != 0 ? dtype_from_onnx(number) : ctx.dtype(1);
+  if (!is_float(to)) return ctx.error(Code::Unsupported, "output_dtype must be a float type");
+  ctx.set_output(0, to, ctx.shape(0));
+  return {};
+}
+
+/// A scale or zero point, shaped to broadcast to x.
+V aligned(Compose& c, V v, const Shape& x) {
+  const Shape s = c.shape(v);
+  const auto rank = static_cast<int64_t>(x.size());
+  const int64_t block = c.attrs().get_int("block_size", 0);
+  if (block == 0 && s.size() <= 1 && element_count(s).is_const(1)) return c.reshape(v, {});
+  const int64_t given = c.attrs().get_int("axis", 1);
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (block == 0) return c.along_axis(v, axis, rank);
+  // [.., n, ..] -> [.., n, block, ..] -> [.., n * block, ..], cut to the dim.
+  const auto a = static_cast<std::ptrdiff_t>(axis);
+  Shape split = s;
+  split.insert(split.begin() + a + 1, Expr(1));
+  Shape repeated = split;
+  repeated[static_cast<size_t>(axis) + 1] = Expr(block);
+  Shape flat = s;
+  flat[static_cast<size_t>(axis)] *= Expr(block);
+  const V wide_v = c.reshape(c.expand(c.reshape(v, split), repeated), flat);
+  return c.slice_axis(wide_v, axis, 0, x[static_cast<size_t>(axis)]);
+}
+
+/// round(x / scale) + zero, saturated to the dtype of output 0.
+Result<bool> quantize(Rewriter& rw) {
+  Compose c(rw);
+  const DType to = c.dtype(rw.node().outputs[0]);
+  const Shape shape = c.shape(c.in(0));
+  const V x = c.cast(c.in(0), DType::F32);
+  V q = c.op("Round", {c.div(x, c.cast(aligned(c, c.in(1), shape), DType::F32))});
+  if (c.has(2)) q = c.add(q, c.cast(aligned(c, c.in(2), shape), DType::F32));
+  c.replace(0, c.cast(q, to));
+  return c.finish();
+}
+
+/// (x - zero) * scale; the difference is exact in 32 bits.
+Result<bool> dequantize(Rewriter& rw) {
+  Compose c(rw);
+  const Shape shape = c.shape(c.in(0));
+  V x = c.cast(c.in(0), DType::I32);
+  if (c.has(2)) x = c.sub(x, c.cast(aligned(c, c.in(2), shape), DType::I32));
+  const V scale = c.cast(aligned(c, c.in(1), shape), DType::F32);
+  c.replace(0, c.cast(c.mul(c.cast(x, DType::F32), scale), c.dtype(rw.node().outputs[0])));
+  return c.finish();
+}
+
+// --- DynamicQuantizeLinear -----------------------------------------------------------------------
+
+Status infer_dynamic(InferContext& ctx) {
+  if (ctx.dtype(0) != DType::F32) return ctx.invalid("input must be float32");
+  ctx.set_output(0, DType::U8, ctx.shape(0));
+  ctx.set_output(1, DType::F32, {});
+  ctx.set_output(2, DType::U8, {});
+  return {};
+}
+
+/// Scale and zero point from the range, which always includes 0. A range of nothing divides by 1.
+Result<bool> dynamic_quantize(Rewriter& rw) {
+  Compose c(rw);
+  const V x = c.in(0);
+  const auto axes = iota(0, static_cast<int64_t>(c.shape(x).size()));
+  const V lo = c.min(c.reshape(c.reduce("ReduceMin", x, axes), {}), 0.0);
+  const V hi = c.max(c.reshape(c.reduce("ReduceMax", x, axes), {}), 0.0);
+  const V scale = c.div(c.sub(hi, lo), 255.0);
+  const V empty = c.op("Equal", {scale, c.scalar(DType::F32, 0)});
+  const V divisor = c.where(empty, c.scalar(DType::F32, 1), scale);
+  const V zero = c.op("Round", {c.clip(c.div(c.op("Neg", {lo}), divisor), 0, 255)});
+  const V y = c.cast(c.add(c.op("Round", {c.div(x, divisor)}), zero), DType::U8);
+  const V zero_point = c.cast(zero, DType::U8);
+  c.replace(0, y);
+  c.replace(1, scale);
+  c.replace(2, zero_point);
+  return c.finish();
+}
+
+// --- Integer products ----------------------------------------------------------------------------
+
+/// A zero point or scale of rows ([M] -> [M, 1]) or of one number.
+V per_row(Compose& c, V v) {
+  const Shape s = c.shape(v);
+  if (s.size() != 1) return v;
+  return element_count(s).is_const(1) ? c.reshape(v, {}) : c.reshape(v, {s[0], Expr(1)});
+}
+
+/// input - zero point, in int32.
+V centered(Compose& c, V v, V zero) {
+  const V wide_v = c.cast(v, DType::I32);
+  return zero == graph::kNone ? wide_v : c.sub(wide_v, c.cast(zero, DType::I32));
+}
+
+V optional(Compose& c, size_t i) {
+  return c.has(i) ? c.in(i) : graph::kNone;
+}
+
+Status infer_matmul_integer(InferContext& ctx) {
+  RP_TRY(require_quantized(ctx, 0));
+  RP_TRY(require_quantized(ctx, 1));
+  RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(0), ctx.shape(1)));
+  ctx.set_output(0, DType::I32, std::move(out));
+  return {};
+}
+
+/// A product of integers: vectors are left to MatMul's own entry.
+V integer_matmul(Compose& c, V a, V b, const Shape& out) {
+  const Shape as = c.shape(a);
+  const Shape bs = c.shape(b);
+  if (as.size() == 1) a = c.reshape(a, {Expr(1), as[0]});
+  if (bs.size() == 1) b = c.reshape(b, {bs[0], Expr(1)});
+  return c.reshape(c.op("MatMul", {a, b}), out);
+}
+
+Result<bool> matmul_integer(Rewriter& rw) {
+  Compose c(rw);
+  const V a_zero = c.has(2) ? per_row(c, c.in(2)) : graph::kNone;
+  const V a = centered(c, c.in(0), a_zero);
+  const V b = centered(c, c.in(1), optional(c, 3));
+  c.replace(0, integer_matmul(c, a, b, c.shape(rw.node().outputs[0])));
+  return c.finish();
+}
+
+Status infer_qlinear_matmul(InferContext& ctx) {
+  RP_TRY(require_quantized(ctx, 0));
+  RP_TRY(require_quantized(ctx, 3));
+  RP_TRY(require_quantized(ctx, 7));
+  RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(0), ctx.shape(3)));
+  ctx.set_output(0, ctx.dtype(7), std::move(out));
+  return {};
+}
+
+/// round(sum * factor) + zero, saturated.
+V requantize(Compose& c, V sum, V factor, V zero, DType to) {
+  const V scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
+  return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
+}
+
+Result<bool> qlinear_matmul(Rewriter& rw) {
+  Compose c(rw);
+  const graph::ValueId out = rw.node().outputs[0];
+  // Only one number describes the result's scale on a device.
+  for (size_t i : {size_t{6}, size_t{7}}) {
+    if (!element_count(c.shape(c.in(i))).is_const(1)) return false;
+  }
+  const V a = centered(c, c.in(0), per_row(c, c.in(2)));
+  const V b = centered(c, c.in(3), c.in(5));
+  const V sum = integer_matmul(c, a, b, c.shape(out));
+  const V ratio =
+      c.div(c.cast(per_row(c, c.in(1)), DType::F32), c.cast(c.reshape(c.in(6), {}), DType::F32));
+  const V factor = c.mul(ratio, c.cast(c.in(4), DType::F32));
+  const V one = element_count(c.shape(factor)).is_const(1) ? c.reshape(factor, {}) : factor;
+  c.replace(0, requantize(c, sum, one, c.in(7), c.dtype(out)));
+  return c.finish();
+}
+
+// --- Integer convolutions ------------------------------------------------------------------------
+
+/// Shape of the result of a convolution of input 0 with the weight at `weight`.
+Result<Shape> conv_shape(const InferContext& ctx, size_t weight, Window& w) {
+  if (ctx.rank(weight) != ctx.rank(0)) return ctx.invalid("input and weight differ in rank");
+  RP_ASSIGN(auto kernel, kernel_of_weight(ctx, weight));
+  RP_ASSIGN(w, read_window(ctx, std::move(kernel)));
+  const int64_t group = ctx.attrs().get_int("group", 1);
+  if (group < 1 || group >= (int64_t{1} << 31)) return ctx.invalid("group is out of range");
+  const Shape& k = ctx.shape(weight);
+  RP_ASSIGN([[maybe_unused]] const Expr channels,
+            ctx.unify(ctx.shape(0)[1], k[1] * Expr(group), "channels"));
+  Shape out{ctx.shape(0)[0], k[0]};
+  out.insert(out.end(), w.out.begin(), w.out.end());
+  return out;
+}
+
+Status infer_conv_integer(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 3));
+  RP_TRY(require_quantized(ctx, 0));
+  RP_TRY(require_quantized(ctx, 1));
+  Window w;
+  RP_ASSIGN(Shape out, conv_shape(ctx, 1, w));
+  ctx.set_output(0, DType::I32, std::move(out));
+  return {};
+}
+
+/// Per output channel ([M] -> [M, 1, ..]) or one number.
+V per_channel(Compose& c, V v, int64_t axis, int64_t rank) {
+  if (v == graph::kNone) return v;
+  return element_count(c.shape(v)).is_const(1) ? c.reshape(v, {}) : c.along_axis(v, axis, rank);
+}
+
+V integer_conv(Compose& c, size_t weight, V x_zero, V w_zero, const Window& w) {
+  const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
+  const V x = centered(c, c.in(0), per_channel(c, x_zero, 1, rank));
+  const V k = centered(c, c.in(weight), per_channel(c, w_zero, 0, rank));
+  return core_conv(c, x, k, w, c.attrs().get_int("group", 1));
+}
+
+Result<bool> conv_integer(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  Window w;
+  RP_TRY(conv_shape(ctx, 1, w).status());
+  Compose c(rw);
+  c.replace(0, integer_conv(c, 1, optional(c, 2), optional(c, 3), w));
+  return c.finish();
+}
+
+Status infer_qlinear_conv(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 3));
+  for (size_t i : {size_t{0}, size_t{3}, size_t{7}}) RP_TRY(require_quantized(ctx, i));
+  Window w;
+  RP_ASSIGN(Shape out, conv_shape(ctx, 3, w));
+  ctx.set_output(0, ctx.dtype(7), std::move(out));
+  return {};
+}
+
+Result<bool> qlinear_conv(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  Window w;
+  RP_TRY(conv_shape(ctx, 3, w).status());
+  Compose c(rw);
+  const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
+  V sum = integer_conv(c, 3, c.in(2), c.in(5), w);
+  if (c.has(8)) sum = c.add(sum, c.along_axis(c.in(8), 1, rank));
+  const V ratio = c.div(c.reshape(c.in(1), {}), c.reshape(c.in(6), {}));
+  const V factor = c.mul(ratio, per_channel(c, c.in(4), 1, rank));
+  c.replace(0, requantize(c, sum, factor, c.in(7), c.dtype(rw.node().outputs[0])));
+  return c.finish();
+}
+
+constexpr std::string_view kConvAttributes = "auto_pad dilations group kernel_shape pads strides";
+
+}  // namespace
+
+std::span<const OpDef> quantize_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "QuantizeLinear",
+       .infer = infer_quantize,
+       .decompose = quantize,
+       .attributes = "axis block_size output_dtype precision saturate",
+       .min_inputs = 2,
+       .max_inputs = 3},
+      {.name = "DequantizeLinear",
+       .infer = infer_dequantize,
+       .decompose = dequantize,
+       .attributes = "axis block_size output_dtype",
+       .min_inputs = 2,
+       .max_inputs = 3},
+      {.name = "DynamicQuantizeLinear",
+       .infer = infer_dynamic,
+       .decompose = dynamic_quantize,
+       .max_outputs = 3},
+      {.name = "MatMulInteger",
+       .infer = infer_matmul_integer,
+       .decompose = matmul_integer,
+       .min_inputs = 2,
+       .max_inputs = 4},
+      {.name = "QLinearMatMul",
+       .infer = infer_qlinear_matmul,
+       .decompose = qlinear_matmul,
+       .min_inputs = 8,
+       .max_inputs = 8},
+      {.name = "ConvInteger",
+       .infer = infer_conv_integer,
+       .decompose = conv_integer,
+       .attributes = kConvAttributes,
+       .min_inputs = 2,
+       .max_inputs = 4},
+      {.name = "QLinearConv",
+       .infer = infer_qlinear_conv,
+       .decompose = qlinear_conv,
+       .attributes = kConvAttributes,
+       .min_inputs = 8,
+       .max_inputs = 9},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops
