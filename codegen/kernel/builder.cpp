@@ -351,4 +351,10 @@ std::optional<int64_t> Builder::as_const(Val v) const {
   return integer_of(*bits, type(v).ty);
 }
 
+std::optional<double> Builder::as_const_float(Val v) const {
+  const auto bits = const_bits(v);
+  if (!bits || class_of(type(v).ty) != kFloat) return std::nullopt;
+  return number_of(*bits, type(v).ty);
+}
+
 }  // namespace reprise::kernel

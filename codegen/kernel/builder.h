@@ -95,6 +95,8 @@ class Builder {
   Type type(Val v) const;
   /// The constant's integer value, when v is an integer constant.
   std::optional<int64_t> as_const(Val v) const;
+  /// The constant's value, when v is a floating-point constant.
+  std::optional<double> as_const_float(Val v) const;
   /// Verified kernel. The builder is spent.
   Result<Kernel> finish();
 

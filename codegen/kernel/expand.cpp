@@ -1,0 +1,317 @@
+// Replaces expanded rows (scalar_ops.def) by native ones. Integer rows and choice of algorithm are
+// here; expand_*.cpp hold the F32 algorithms. F16 rows are computed in F32.
+#include "codegen/kernel/expand_math.h"
+#include "codegen/kernel/rebuild.h"
+
+namespace reprise::kernel {
+
+// --- F32: special values and conversions
+
+Val Float32Math::is_nan(Val x) {
+  return gt(abs_bits(x), u(0x7f800000U));
+}
+
+Val Float32Math::is_inf(Val x) {
+  return b_.eq(abs_bits(x), u(0x7f800000U));
+}
+
+Val Float32Math::sign(Val x) {
+  // Zero and NaN are themselves: less one, their magnitudes are the largest.
+  const Val keep = op(ScalarOp::GreaterOrEqual, b_.sub(abs_bits(x), u(1)), u(0x7f800000U));
+  return b_.select(keep, x, with_sign(c(1), x));
+}
+
+Val Float32Math::relu(Val x) {
+  // -0 to -infinity, as unsigned numbers; NaN stays.
+  const Val negative = op(ScalarOp::LessOrEqual, b_.sub(bits(x), u(0x80000000U)), u(0x7f800000U));
+  return b_.select(negative, c(0), x);
+}
+
+Val Float32Math::min_max(ScalarOp native, Val a, Val b) {
+  Val r = op(native, a, b);
+  for (Val v : {b, a}) {
+    const auto known = b_.as_const_float(v);
+    if (!known) r = b_.select(is_nan(v), v, r);
+    if (known && *known != *known) r = nan();
+  }
+  return r;
+}
+
+Val Float32Math::to_integer(Val x, Ty to) {
+  const Type t{to, t_.lanes};
+  const bool is_signed = class_of(to) == kSigned;
+  // The first power of two that does not fit, as float bits.
+  const uint32_t limit = (127U + static_cast<uint32_t>(byte_size(to)) * 8U - (is_signed ? 1U : 0U))
+                         << 23U;
+  const uint64_t ones = ~uint64_t{0} >> (64 - byte_size(to) * 8);
+  const Val magnitude = is_signed ? abs_bits(x) : bits(x);
+  const Val fits = b_.lt(magnitude, u(limit));
+  const Val value = b_.convert(b_.select(fits, x, c(0)), to, true);
+  const Val too_large = op(ScalarOp::LessOrEqual, bits(x), u(0x7f800000U));
+  const Val zero = b_.constant_bits(t, 0);
+  if (!is_signed) {
+    return b_.select(fits, value, b_.select(too_large, b_.constant_bits(t, ones), zero));
+  }
+  const Val saturated =
+      b_.select(too_large, b_.constant_bits(t, ones >> 1U), b_.constant_bits(t, (ones >> 1U) + 1));
+  return b_.select(fits, value, b_.select(is_nan(x), zero, saturated));
+}
+
+Val Float32Math::to_half(Val x) {
+  // Round to the 11 bits that a half has, so that the device's conversion is exact.
+  const Val a = abs_bits(x);
+  const Val last = op(ScalarOp::BitAnd, op(ScalarOp::ShiftRight, a, u(13)), u(1));
+  const Val normal = op(ScalarOp::BitAnd, b_.add(b_.add(a, u(0xfff)), last), u(0xffffe000U));
+  // Below 2^-14, halves are multiples of 2^-24, the spacing of floats at 1/2.
+  const Val subnormal = bits(b_.sub(b_.add(real(a), c(0.5)), c(0.5)));
+  Val r = b_.select(b_.lt(a, u(0x38800000U)), subnormal, normal);
+  r = b_.select(op(ScalarOp::GreaterOrEqual, r, u(0x47800000U)), u(0x7f800000U), r);
+  r = b_.select(gt(a, u(0x7f800000U)), a, r);
+  const Val rounded = real(op(ScalarOp::BitOr, r, sign_bit(x)));
+  return b_.convert(rounded, Ty::F16, true);
+}
+
+Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
+  const Val x = args[0];
+  const Val y = args.size() > 1 ? args[1] : Val{};
+  const auto exp = [&](Val v) { return b_.scalar_op(ScalarOp::Exp, {v}); };
+  switch (o) {
+    case ScalarOp::Mod:
+      return floor_mod(x, y);
+    case ScalarOp::Fmod:
+      return fmod(x, y);
+    case ScalarOp::Sign:
+      return sign(x);
+    case ScalarOp::Reciprocal:
+      return b_.div(c(1), x);
+    case ScalarOp::Min:
+      return min_max(ScalarOp::MinNum, x, y);
+    case ScalarOp::Max:
+      return min_max(ScalarOp::MaxNum, x, y);
+    case ScalarOp::Sqrt:
+      return sqrt(x);
+    case ScalarOp::Rsqrt:
+      return rsqrt(x);
+    case ScalarOp::Log:
+      return log(ScalarOp::LogNative, x);
+    case ScalarOp::Log2:
+      return log(ScalarOp::Log2Native, x);
+    case ScalarOp::Log1p:
+      return log1p(x);
+    case ScalarOp::Expm1:
+      return expm1(x);
+    case ScalarOp::Pow:
+      return pow(x, y);
+    case ScalarOp::Sin:
+      return sin_cos(x, false);
+    case ScalarOp::Cos:
+      return sin_cos(x, true);
+    case ScalarOp::Tan:
+      return tan(x);
+    case ScalarOp::Asin:
+      return asin(x);
+    case ScalarOp::Acos:
+      return acos(x);
+    case ScalarOp::Atan:
+      return atan(x);
+    case ScalarOp::Sinh:
+      return sinh(x);
+    case ScalarOp::Cosh:
+      return cosh(x);
+    case ScalarOp::Tanh:
+      return tanh(x);
+    case ScalarOp::Asinh:
+      return asinh(x);
+    case ScalarOp::Acosh:
+      return acosh(x);
+    case ScalarOp::Atanh:
+      return atanh(x);
+    case ScalarOp::Erf:
+      return erf(x);
+    case ScalarOp::Sigmoid:
+      return b_.div(c(1), b_.add(c(1), exp(neg(x))));
+    case ScalarOp::Silu:
+      return b_.div(x, b_.add(c(1), exp(neg(x))));
+    case ScalarOp::Relu:
+      return relu(x);
+    case ScalarOp::Gelu:
+      return gelu(x);
+    case ScalarOp::GeluTanh:
+      return gelu_tanh(x);
+    case ScalarOp::Softplus:
+      return softplus(x);
+    case ScalarOp::Softsign:
+      return b_.div(x, b_.add(c(1), abs(x)));
+    case ScalarOp::HardSwish:
+      return hard_swish(x);
+    case ScalarOp::Mish:
+      return mish(x);
+    case ScalarOp::IsNaN:
+      return is_nan(x);
+    case ScalarOp::IsInf:
+      return is_inf(x);
+    default:
+      return {};  // native
+  }
+}
+
+// --- Integers
+
+namespace {
+
+class IntegerMath {
+ public:
+  IntegerMath(Builder& b, Type t) : b_(b), t_(t), signed_(class_of(t.ty) == kSigned) {}
+
+  Val expand(ScalarOp o, std::span<const Val> args) {
+    const Val a = args[0];
+    const Val b = args.size() > 1 ? args[1] : Val{};
+    switch (o) {
+      case ScalarOp::Div:
+        return div(a, b);
+      case ScalarOp::Rem:
+        return rem(a, b);
+      case ScalarOp::Mod:
+        return mod(a, b);
+      case ScalarOp::IRem:
+        return signed_ ? b_.sub(a, b_.mul(b_.scalar_op(ScalarOp::IDiv, {a, b}), b)) : Val{};
+      case ScalarOp::Relu:
+        return signed_ ? b_.max(a, c(0)) : a;
+      case ScalarOp::Abs:
+        return signed_ ? Val{} : a;
+      case ScalarOp::Sign:
+        return signed_ ? Val{} : b_.min(a, c(1));
+      default:
+        return {};  // native
+    }
+  }
+
+  /// A shift by an amount that may pass the width.
+  Val shift(ScalarOp o, Val a, Val amount) {
+    const int64_t width = byte_size(t_.ty) * 8;
+    const Type unsigned_type{byte_size(t_.ty) == 8 ? Ty::U64 : Ty::U32, t_.lanes};
+    const Val within = b_.lt(b_.bitcast(amount, unsigned_type),
+                             b_.constant(unsigned_type, static_cast<double>(width)));
+    const Val masked = b_.scalar_op(ScalarOp::BitAnd, {amount, c(width - 1)});
+    const Val shifted = b_.scalar_op(o, {a, masked});
+    const bool arithmetic = signed_ && o == ScalarOp::ShiftRight;
+    const Val beyond = arithmetic ? b_.scalar_op(o, {a, c(width - 1)}) : c(0);
+    return b_.select(within, shifted, beyond);
+  }
+
+ private:
+  Val c(int64_t v) { return b_.constant_bits(t_, static_cast<uint64_t>(v)); }
+  Val idiv(Val a, Val b) { return b_.scalar_op(ScalarOp::IDiv, {a, b}); }
+
+  /// x / 0 = 0, and INT_MIN / -1 wraps.
+  Val div(Val a, Val b) {
+    if (const auto known = b_.as_const(b)) {
+      if (*known == 0) return c(0);
+      return signed_ && *known == -1 ? b_.scalar_op(ScalarOp::Neg, {a}) : idiv(a, b);
+    }
+    if (!signed_) return b_.select(b_.eq(b, c(0)), c(0), idiv(a, b_.max(b, c(1))));
+    const Val zero = b_.eq(b, c(0));
+    const Val minus = b_.eq(b, c(-1));
+    const Val q = idiv(a, b_.select(b_.logical_or(zero, minus), c(1), b));
+    return b_.select(zero, c(0), b_.select(minus, b_.scalar_op(ScalarOp::Neg, {a}), q));
+  }
+
+  /// The sign of the dividend; x rem 0 = 0.
+  Val rem(Val a, Val b) {
+    if (const auto known = b_.as_const(b)) {
+      if (*known == 0 || (signed_ && *known == -1)) return c(0);
+    }
+    if (!signed_) return b_.scalar_op(ScalarOp::IRem, {a, b_.max(b, c(1))});
+    const Val r = b_.sub(a, b_.mul(div(a, b), b));
+    return b_.as_const(b) ? r : b_.select(b_.eq(b, c(0)), c(0), r);
+  }
+
+  /// The sign of the divisor.
+  Val mod(Val a, Val b) {
+    const Val r = rem(a, b);
+    if (!signed_) return r;
+    const Val differ = b_.lt(b_.scalar_op(ScalarOp::BitXor, {r, b}), c(0));
+    const Val nonzero = b_.scalar_op(ScalarOp::NotEqual, {r, c(0)});
+    return b_.select(b_.logical_and(differ, nonzero), b_.add(r, b), r);
+  }
+
+  Builder& b_;
+  Type t_;
+  bool signed_;
+};
+
+class Expander : public Rebuilder {
+ public:
+  explicit Expander(const Kernel& k) : Rebuilder(k, Builder::like(k)) {}
+
+ protected:
+  Val rewrite(const Inst& i, std::span<const Val> args) override {
+    Val r;
+    if (i.op == Op::Scalar) r = scalar(i, args);
+    if (i.op == Op::Convert && i.imm == 0) r = convert(i, args[0]);
+    return r ? r : copy(i, args);
+  }
+
+ private:
+  const Inst& source(Val v) const { return from_.insts[static_cast<size_t>(v.id)]; }
+
+  Val scalar(const Inst& i, std::span<const Val> args) {
+    const auto o = static_cast<ScalarOp>(i.imm);
+    const Type t = to_.type(args.back());
+    if (o == ScalarOp::ShiftLeft || o == ScalarOp::ShiftRight) return shift(i, args, t);
+    if (!row(o).expanded) return {};
+    if ((class_of(t.ty) & kInt) != 0) return IntegerMath(to_, t).expand(o, args);
+    if (t.ty == Ty::F32) return Float32Math(to_, t).expand(o, args);
+    if (o == ScalarOp::Div || o == ScalarOp::Abs) return {};  // native for every float
+    if (t.ty == Ty::F16) return half(o, args, t);
+    fail(unsupported("kernel '" + from_.name + "': " + std::string(row(o).name) +
+                     " of float64 has no device form; run the model's node on the host or cast its "
+                     "input to float32"));
+    return {};
+  }
+
+  Val half(ScalarOp o, std::span<const Val> args, Type t) {
+    std::vector<Val> wide;
+    for (Val v : args) wide.push_back(to_.convert(v, Ty::F32));
+    Float32Math math(to_, {Ty::F32, t.lanes});
+    const Val r = math.expand(o, wide);
+    return row(o).result == ResultKind::Boolean ? r : math.to_half(r);
+  }
+
+  Val shift(const Inst& i, std::span<const Val> args, Type t) {
+    const int64_t width = byte_size(t.ty) * 8;
+    const auto in_range = [&](std::optional<int64_t> v) { return v && *v >= 0 && *v < width; };
+    if (in_range(to_.as_const(args[1]))) return {};
+    const Inst& amount = source(i.args[1]);
+    if (amount.op == Op::Scalar && static_cast<ScalarOp>(amount.imm) == ScalarOp::BitAnd) {
+      const Inst& mask = source(amount.args[1]);
+      if (mask.op == Op::Const && in_range(static_cast<int64_t>(mask.imm))) return {};
+    }
+    return IntegerMath(to_, t).shift(static_cast<ScalarOp>(i.imm), args[0], args[1]);
+  }
+
+  Val convert(const Inst& i, Val v) {
+    const Type from = to_.type(v);
+    const bool to_int = (class_of(i.type.ty) & kInt) != 0;
+    if (class_of(from.ty) != kFloat || (!to_int && i.type.ty != Ty::F16)) return {};
+    if (from.ty == Ty::F16) v = to_.convert(v, Ty::F32);
+    if (from.ty == Ty::F64) {
+      fail(unsupported("kernel '" + from_.name + "': conversion of float64 to " + str(i.type) +
+                       " has no device form; cast to float32 first"));
+      return {};
+    }
+    Float32Math math(to_, {Ty::F32, from.lanes});
+    return to_int ? math.to_integer(v, i.type.ty) : math.to_half(v);
+  }
+};
+
+}  // namespace
+
+Status expand(Kernel& k) {
+  RP_TRY(verify(k));
+  RP_ASSIGN(Kernel out, Expander(k).run());
+  k = std::move(out);
+  return {};
+}
+
+}  // namespace reprise::kernel

@@ -1,0 +1,125 @@
+// F32 algorithms for the rows that devices lack or have too inexact. Each method returns the
+// replacement of one row in terms of native rows; tests/kernel/scalar_accuracy_test.cpp sweeps them
+// against long double with native rows as wrong as Vulkan allows.
+//
+// Two rules: NaN and infinity are told by bits or flow through arithmetic, never by a comparison
+// that a compiler ignoring NaN could turn; and where a product must be exact, its factors have so
+// few bits that it is, so contraction into fma changes nothing.
+#pragma once
+
+#include <span>
+
+#include "codegen/kernel/builder.h"
+
+namespace reprise::kernel {
+
+class Float32Math {
+ public:
+  /// `b` must outlive the object; t is F32 with any number of lanes.
+  Float32Math(Builder& b, Type t) : b_(b), t_(t), u_{Ty::U32, t.lanes}, i_{Ty::I32, t.lanes} {}
+
+  /// The replacement of an expanded F32 row.
+  Val expand(ScalarOp op, std::span<const Val> args);
+
+  /// Saturating conversions; F16 is rounded to nearest even whatever the device does.
+  Val to_integer(Val x, Ty to);
+  Val to_half(Val x);
+
+ private:
+  // Special values.
+  Val is_nan(Val x);
+  Val is_inf(Val x);
+  Val sign(Val x);
+  Val relu(Val x);
+  Val min_max(ScalarOp native, Val a, Val b);
+  // expand_elementary.cpp
+  Val sqrt(Val x);
+  Val rsqrt(Val x);
+  Val log(ScalarOp native, Val x);
+  struct Exponential {
+    Val n;  // I32
+    Val p;  // exp(x) = 2^n (1 + p)
+  };
+  Exponential exponential(Val x);
+  Val expm1(Val x);
+  Val sinh(Val x);
+  Val cosh(Val x);
+  /// log(1 + x) + extra * log(2) for x in [0, inf) or (-1, inf); NaN and inf are the caller's.
+  Val log1p_core(Val x, Val extra);
+  Val log1p(Val x);
+  Val asinh(Val x);
+  Val acosh(Val x);
+  Val atanh(Val x);
+  Val tanh(Val x);
+  Val erf(Val x);
+  // expand_power.cpp
+  struct Pair {  // an unevaluated sum
+    Val high, low;
+  };
+  Pair log2_pair(Val x);
+  Val exp2_pair(Val high, Val low);
+  Val pow(Val x, Val y);
+  Val pow_special(Val x, Val y, Val r);
+  Val constant_power(Val x, double y);
+  Val fmod(Val a, Val b);
+  Val floor_mod(Val a, Val b);
+  // expand_trigonometry.cpp
+  struct Reduced {
+    Val r;         // x - quadrant * pi/2, in [-pi/4, pi/4]
+    Val quadrant;  // U32; the last two bits count
+  };
+  Reduced reduce(Val x);
+  Val sin_poly(Val r);
+  Val cos_poly(Val r);
+  Val sin_cos(Val x, bool cosine);
+  Val tan(Val x);
+  Val asin_poly(Val x);
+  Val asin(Val x);
+  Val acos(Val x);
+  Val atan(Val x);
+  // expand_activation.cpp
+  Val softplus(Val x);
+  Val gelu(Val x);
+  Val gelu_tanh(Val x);
+  Val hard_swish(Val x);
+  Val mish(Val x);
+
+  // Short names for instructions.
+  Val c(double v) { return b_.constant(t_, v); }
+  Val u(uint32_t v) { return b_.constant_bits(u_, v); }
+  Val i(int32_t v) { return b_.constant_bits(i_, static_cast<uint32_t>(v)); }
+  Val number(uint32_t bits) { return b_.constant_bits(t_, bits); }
+  Val nan() { return number(0x7fc00000U); }
+  Val inf() { return number(0x7f800000U); }
+  Val bits(Val x) { return b_.bitcast(x, u_); }
+  Val ibits(Val x) { return b_.bitcast(x, i_); }
+  Val real(Val bits) { return b_.bitcast(bits, t_); }
+  Val abs_bits(Val x) { return op(ScalarOp::BitAnd, bits(x), u(0x7fffffffU)); }
+  Val sign_bit(Val x) { return op(ScalarOp::BitAnd, bits(x), u(0x80000000U)); }
+  Val abs(Val x) { return b_.scalar_op(ScalarOp::Abs, {x}); }
+  Val neg(Val x) { return b_.scalar_op(ScalarOp::Neg, {x}); }
+  Val op(ScalarOp o, Val a, Val b) { return b_.scalar_op(o, {a, b}); }
+  Val gt(Val a, Val b) { return op(ScalarOp::Greater, a, b); }
+  Val with_sign(Val magnitude, Val sign_of) {
+    return real(op(ScalarOp::BitOr, bits(magnitude), sign_bit(sign_of)));
+  }
+  /// NaN where x is NaN (by bits), r elsewhere.
+  Val keep_nan(Val x, Val r) { return b_.select(is_nan(x), x, r); }
+  /// coefficients[0] + z * (coefficients[1] + ...)
+  Val polynomial(Val z, std::initializer_list<double> coefficients);
+  /// The upper 12 bits of the significand.
+  Val upper(Val x) { return real(op(ScalarOp::BitAnd, bits(x), u(0xfffff000U))); }
+  struct Rounded {
+    Val number;   // to the nearest integer
+    Val integer;  // the same, I32
+  };
+  /// For |x| < 2^22; beyond, and for NaN, `integer` is arbitrary.
+  Rounded round_small(Val x);
+  /// 2^n for n in [-126, 128]; 2^128 is infinity.
+  Val power_of_two(Val n);
+
+  Builder& b_;
+  Type t_, u_, i_;
+};
+
+}  // namespace reprise::kernel
