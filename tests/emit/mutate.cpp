@@ -67,6 +67,47 @@ uint32_t other_function(uint32_t number) {
   return it == table.end() ? static_cast<uint32_t>(GLSLstd450Floor) : it->second;
 }
 
+// The first that a statement holds is applied.
+constexpr std::pair<const char*, const char*> kChanges[] = {
+    {"rp_fma(", "rp_fma(-"},
+    {"rp_fmin(", "rp_fmax("},
+    {"rp_fmax(", "rp_fmin("},
+    {"rp_floor(", "rp_ceil("},
+    {"rp_ceil(", "rp_floor("},
+    {"rp_rint(", "rp_trunc("},
+    {"rp_trunc(", "rp_rint("},
+    {"rp_fabs(", "rp_floor("},
+    {"rp_sqrt(", "rp_fabs("},
+    {"rp_rsqrt(", "rp_sqrt("},
+    {"rp_exp(", "rp_exp2("},
+    {"rp_exp2(", "rp_exp("},
+    {"rp_log(", "rp_log2("},
+    {"rp_log2(", "rp_log("},
+    {" <= ", " >= "},
+    {" >= ", " <= "},
+    {" << ", " >> "},
+    {" >> ", " << "},
+    {" == ", " != "},
+    {" != ", " == "},
+    {" && ", " || "},
+    {" || ", " && "},
+    {" < ", " > "},
+    {" > ", " < "},
+    {" + ", " - "},
+    {" - ", " + "},
+    {" * ", " + "},
+    {" / ", " * "},
+    {" % ", " / "},
+    {" & ", " | "},
+    {" | ", " & "},
+    {" ^ ", " & "},
+    {" ? ", ""},  // the condition is negated
+    {"(-", "(~"},
+    {"= -", "= "},
+    {"!", ""},
+    {"~", "-"},
+};
+
 }  // namespace
 
 bool mutate_spirv(std::vector<uint32_t>& words) {
@@ -102,46 +143,7 @@ bool mutate_cuda(std::string& text, int32_t value) {
   if (begin == std::string::npos) return false;
   const size_t end = text.find('\n', begin);
   std::string line = text.substr(begin, end - begin);
-  const std::pair<const char*, const char*> changes[] = {
-      {"rp_fma(", "rp_fma(-"},
-      {"rp_fmin(", "rp_fmax("},
-      {"rp_fmax(", "rp_fmin("},
-      {"rp_floor(", "rp_ceil("},
-      {"rp_ceil(", "rp_floor("},
-      {"rp_rint(", "rp_trunc("},
-      {"rp_trunc(", "rp_rint("},
-      {"rp_fabs(", "rp_floor("},
-      {"rp_sqrt(", "rp_fabs("},
-      {"rp_rsqrt(", "rp_sqrt("},
-      {"rp_exp(", "rp_exp2("},
-      {"rp_exp2(", "rp_exp("},
-      {"rp_log(", "rp_log2("},
-      {"rp_log2(", "rp_log("},
-      {" <= ", " >= "},
-      {" >= ", " <= "},
-      {" << ", " >> "},
-      {" >> ", " << "},
-      {" == ", " != "},
-      {" != ", " == "},
-      {" && ", " || "},
-      {" || ", " && "},
-      {" < ", " > "},
-      {" > ", " < "},
-      {" + ", " - "},
-      {" - ", " + "},
-      {" * ", " + "},
-      {" / ", " * "},
-      {" % ", " / "},
-      {" & ", " | "},
-      {" | ", " & "},
-      {" ^ ", " & "},
-      {" ? ", ""},  // the condition is negated
-      {"(-", "(~"},
-      {"= -", "= "},
-      {"!", ""},
-      {"~", "-"},
-  };
-  for (const auto& [from, to] : changes) {
+  for (const auto& [from, to] : kChanges) {
     const size_t at = line.find(from);
     if (at == std::string::npos) continue;
     if (*to == '\0' && *from == ' ') {

@@ -111,69 +111,32 @@ Status CudaEmitter::block(int32_t index) {
 
 Status CudaEmitter::inst(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
-  const auto each_lane = [&](const auto& expression) {
-    std::vector<std::string> lanes;
-    for (int n = 0; n < i.type.lanes; ++n) lanes.push_back(expression(n));
-    define_lanes(index, lanes);
-  };
-  const auto local = [&](size_t index_arg) {
-    const std::string name = cuda_name('l', i.imm, k_.locals[i.imm].name);
-    return i.args.size() > index_arg ? name + "[" + arg(i, index_arg) + "]" : name;
-  };
   switch (i.op) {
     case Op::Const:
     case Op::Param:
       return {};  // operands name them in place
     case Op::Builtin:
-      define(index, builtin(i));
-      return {};
-    case Op::Scalar: {
-      RP_ASSIGN(const auto lanes, scalar(i));
-      define_lanes(index, lanes);
-      return {};
-    }
+    case Op::Scalar:
     case Op::Convert:
-      if (i.imm == 0 && is_float(arg_type(i, 0).ty) &&
-          (kernel::class_of(i.type.ty) & kernel::kInt) != 0) {
-        return internal_error("CUDA emitter: kernel " + k_.name + ": conversion of " +
-                              kernel::str(arg_type(i, 0)) + " to " + kernel::str(i.type) +
-                              " must be expanded before it is emitted");
-      }
-      each_lane(
-          [&](int n) { return cuda_convert(arg_lane(i, 0, n), arg_type(i, 0).ty, i.type.ty); });
-      return {};
     case Op::Bitcast:
-      define(index, "rp_bitcast<" + cuda_type(i.type) + ">(" + arg(i, 0) + ")");
-      return {};
     case Op::Compose:
-      each_lane([&](int n) { return arg(i, static_cast<size_t>(n)); });
-      return {};
     case Op::Extract:
-      define(index, arg_lane(i, 0, static_cast<int>(i.imm)));
-      return {};
     case Op::Load:
-      load(index);
-      return {};
+    case Op::LocalLoad:
+    case Op::SharedLoad:
+    case Op::Subgroup:
+      return value(index);
     case Op::Store:
       store(i);
       return {};
-    case Op::LocalLoad:
-      define(index, local(0));
-      return {};
     case Op::LocalStore:
-      line(local(1) + " = " + arg(i, 0) + ";");
-      return {};
-    case Op::SharedLoad:
-      shared_load(index);
+      line(local(i, 1) + " = " + arg(i, 0) + ";");
       return {};
     case Op::SharedStore:
       shared_store(i);
       return {};
     case Op::Barrier:
       line("__syncthreads();");
-      return {};
-    case Op::Subgroup:
-      each_lane([&](int n) { return subgroup(i, n); });
       return {};
     case Op::SetError:
       line("if (" + arg(i, 0) + ") atomicMax(block->error, block->launch_id << 8 | " +
@@ -185,6 +148,58 @@ Status CudaEmitter::inst(int32_t index) {
       return for_(index);
   }
   return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
+}
+
+/// Declares what the instruction computes.
+Status CudaEmitter::value(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  std::vector<std::string> lanes;
+  switch (i.op) {
+    case Op::Builtin:
+      define(index, builtin(i));
+      return {};
+    case Op::Scalar: {
+      RP_ASSIGN(lanes, scalar(i));
+      break;
+    }
+    case Op::Convert: {
+      RP_ASSIGN(lanes, convert(i));
+      break;
+    }
+    case Op::Bitcast:
+      define(index, "rp_bitcast<" + cuda_type(i.type) + ">(" + arg(i, 0) + ")");
+      return {};
+    case Op::Compose:
+      for (size_t n = 0; n < i.args.size(); ++n) lanes.push_back(arg(i, n));
+      break;
+    case Op::Extract:
+      define(index, arg_lane(i, 0, static_cast<int>(i.imm)));
+      return {};
+    case Op::Load:
+      load(index);
+      return {};
+    case Op::LocalLoad:
+      define(index, local(i, 0));
+      return {};
+    case Op::SharedLoad:
+      shared_load(index);
+      return {};
+    case Op::Subgroup:
+      for (int n = 0; n < i.type.lanes; ++n) lanes.push_back(subgroup(i, n));
+      break;
+    case Op::Const:
+    case Op::Param:
+    case Op::Store:
+    case Op::LocalStore:
+    case Op::SharedStore:
+    case Op::Barrier:
+    case Op::SetError:
+    case Op::If:
+    case Op::For:
+      return internal_error("CUDA emitter: a statement has no value in kernel " + k_.name);
+  }
+  define_lanes(index, lanes);
+  return {};
 }
 
 Status CudaEmitter::if_(const Inst& i) {

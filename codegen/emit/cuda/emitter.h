@@ -25,6 +25,7 @@ class CudaEmitter {
   void declarations();
   Status block(int32_t index);
   Status inst(int32_t index);
+  Status value(int32_t index);
   Status if_(const Inst& i);
   Status for_(int32_t index);
   void load(int32_t index);
@@ -44,7 +45,10 @@ class CudaEmitter {
   Type arg_type(const Inst& i, size_t n) const {
     return k_.insts[static_cast<size_t>(i.args[n].id)].type;
   }
+  std::string local(const Inst& i, size_t index_arg) const;
+  /// One expression per lane.
   Result<std::vector<std::string>> scalar(const Inst& i) const;
+  Result<std::vector<std::string>> convert(const Inst& i) const;
   std::string builtin(const Inst& i) const;
   std::string subgroup(const Inst& i, int lane) const;
   std::string local_index() const;

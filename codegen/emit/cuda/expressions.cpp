@@ -206,7 +206,6 @@ std::string CudaEmitter::arg_lane(const Inst& i, size_t n, int lane) const {
   return arg(i, n) + std::string(kLanes[static_cast<size_t>(lane)]);
 }
 
-/// One expression per lane.
 Result<std::vector<std::string>> CudaEmitter::scalar(const Inst& i) const {
   const auto op = static_cast<ScalarOp>(i.imm);
   const Ty t = arg_type(i, i.args.size() - 1).ty;
@@ -236,6 +235,27 @@ Result<std::vector<std::string>> CudaEmitter::scalar(const Inst& i) const {
     lanes.push_back(as_unsigned ? cast(t, "(" + e + ")") : e);
   }
   return lanes;
+}
+
+Result<std::vector<std::string>> CudaEmitter::convert(const Inst& i) const {
+  const kernel::Type from = arg_type(i, 0);
+  const bool to_int = (kernel::class_of(i.type.ty) & kernel::kInt) != 0;
+  if (i.imm == 0 && is_float(from.ty) && to_int) {
+    return internal_error("CUDA emitter: kernel " + k_.name + ": conversion of " +
+                          kernel::str(from) + " to " + kernel::str(i.type) +
+                          " must be expanded before it is emitted");
+  }
+  std::vector<std::string> lanes;
+  for (int n = 0; n < i.type.lanes; ++n) {
+    lanes.push_back(cuda_convert(arg_lane(i, 0, n), from.ty, i.type.ty));
+  }
+  return lanes;
+}
+
+/// The local that the instruction touches, or an element of it.
+std::string CudaEmitter::local(const Inst& i, size_t index_arg) const {
+  const std::string name = cuda_name('l', i.imm, k_.locals[i.imm].name);
+  return i.args.size() > index_arg ? name + "[" + arg(i, index_arg) + "]" : name;
 }
 
 /// The invocation's flattened index in its workgroup.

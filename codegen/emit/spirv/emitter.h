@@ -38,6 +38,7 @@ class SpirvEmitter {
   void load_params();
   Status block(int32_t index);
   Status inst(int32_t index);
+  Result<Id> value(const Inst& i);
   Status if_(const Inst& i);
   Status for_(int32_t index);
   void label(Id id);

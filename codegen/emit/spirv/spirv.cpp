@@ -184,53 +184,27 @@ Status SpirvEmitter::block(int32_t index) {
 
 Status SpirvEmitter::inst(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
-  Id& result = ids_[static_cast<size_t>(index)];
   switch (i.op) {
     case Op::Const:
-      result = constant(i.type, i.imm);
-      return {};
     case Op::Param:
-      result = scalars_[i.imm];
-      return {};
     case Op::Builtin:
-      result = builtin(i);
-      return {};
-    case Op::Scalar: {
-      RP_ASSIGN(result, scalar(i));
-      return {};
-    }
-    case Op::Convert: {
-      RP_ASSIGN(result, convert(i));
-      return {};
-    }
+    case Op::Scalar:
+    case Op::Convert:
     case Op::Bitcast:
-      result = arg_type(i, 0) == i.type ? arg(i, 0)
-                                        : m_.value(spv::OpBitcast, type(i.type), {arg(i, 0)});
-      return {};
-    case Op::Compose: {
-      std::vector<Id> lanes;
-      for (size_t n = 0; n < i.args.size(); ++n) lanes.push_back(arg(i, n));
-      result = m_.value(spv::OpCompositeConstruct, type(i.type), lanes);
+    case Op::Compose:
+    case Op::Extract:
+    case Op::Load:
+    case Op::LocalLoad:
+    case Op::SharedLoad:
+    case Op::Subgroup: {
+      RP_ASSIGN(ids_[static_cast<size_t>(index)], value(i));
       return {};
     }
-    case Op::Extract:
-      result = m_.value(spv::OpCompositeExtract, type(i.type),
-                        {arg(i, 0), static_cast<uint32_t>(i.imm)});
-      return {};
-    case Op::Load:
-      result = load(i);
-      return {};
     case Op::Store:
       store(i);
       return {};
-    case Op::LocalLoad:
-      result = m_.value(spv::OpLoad, type(i.type), {local_pointer(i, 0, i.type)});
-      return {};
     case Op::LocalStore:
       m_.code(spv::OpStore, {local_pointer(i, 1, arg_type(i, 0)), arg(i, 0)});
-      return {};
-    case Op::SharedLoad:
-      result = shared_load(i);
       return {};
     case Op::SharedStore:
       shared_store(i);
@@ -242,10 +216,6 @@ Status SpirvEmitter::inst(int32_t index) {
       m_.code(spv::OpControlBarrier, {workgroup, workgroup, semantics});
       return {};
     }
-    case Op::Subgroup: {
-      RP_ASSIGN(result, subgroup(i));
-      return {};
-    }
     case Op::SetError:
       set_error(i);
       return {};
@@ -255,6 +225,49 @@ Status SpirvEmitter::inst(int32_t index) {
       return for_(index);
   }
   return internal_error("SPIR-V emitter: unknown instruction in kernel " + k_.name);
+}
+
+Result<Id> SpirvEmitter::value(const Inst& i) {
+  switch (i.op) {
+    case Op::Const:
+      return constant(i.type, i.imm);
+    case Op::Param:
+      return scalars_[i.imm];
+    case Op::Builtin:
+      return builtin(i);
+    case Op::Scalar:
+      return scalar(i);
+    case Op::Convert:
+      return convert(i);
+    case Op::Bitcast:
+      if (arg_type(i, 0) == i.type) return arg(i, 0);
+      return m_.value(spv::OpBitcast, type(i.type), {arg(i, 0)});
+    case Op::Compose: {
+      std::vector<Id> lanes;
+      for (size_t n = 0; n < i.args.size(); ++n) lanes.push_back(arg(i, n));
+      return m_.value(spv::OpCompositeConstruct, type(i.type), lanes);
+    }
+    case Op::Extract:
+      return m_.value(spv::OpCompositeExtract, type(i.type),
+                      {arg(i, 0), static_cast<uint32_t>(i.imm)});
+    case Op::Load:
+      return load(i);
+    case Op::LocalLoad:
+      return m_.value(spv::OpLoad, type(i.type), {local_pointer(i, 0, i.type)});
+    case Op::SharedLoad:
+      return shared_load(i);
+    case Op::Subgroup:
+      return subgroup(i);
+    case Op::Store:
+    case Op::LocalStore:
+    case Op::SharedStore:
+    case Op::Barrier:
+    case Op::SetError:
+    case Op::If:
+    case Op::For:
+      break;
+  }
+  return internal_error("SPIR-V emitter: a statement has no value in kernel " + k_.name);
 }
 
 Status SpirvEmitter::if_(const Inst& i) {
