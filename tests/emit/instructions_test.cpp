@@ -1,8 +1,7 @@
 // Every kind of instruction, on every executor, against the interpreter.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
+#include <cmath>
 
 #include "codegen/kernel/builder.h"
 #include "codegen/kernel/scalar_eval.h"
@@ -226,6 +225,32 @@ TEST(Instructions, ConversionsInRange) {
         m.b.store(y, i, m.b.convert(v, to, true), step);
         cases.push_back(m.done());
       }
+    }
+  }
+  expect_agreement(cases);
+}
+
+TEST(Instructions, ConversionsThatSaturate) {
+  std::vector<Case> cases;
+  for (const Ty from : {Ty::F32, Ty::F16}) {
+    for (const Ty to : {Ty::I32, Ty::U32, Ty::F16}) {
+      if (from == to) continue;
+      Maker m(lane_name("saturate", from, 1) + "_" + std::string(kernel::name_of(to)));
+      const int x = m.in("x", from, 64), y = m.out("y", to, 64);
+      const double edges[] = {0.0,     -0.0,   0.99,    -0.99,      1.5,   -1.5,     65504.0,
+                              65519.9, 65520., 1e5,     -1e5,       2.1e9, 2.2e9,    -2.1e9,
+                              -2.2e9,  4.2e9,  4.3e9,   1e20,       -1e20, 1e38,     2049.,
+                              2051.,   6.1e-5, 0x1p-24, 0x1p-25,    3e-8,  INFINITY, -INFINITY,
+                              NAN,     1e-30,  5e-6,    2147483520.};
+      for (size_t n = 0; n < 64; ++n) {
+        set_element(m.launch.buffers[0], from, n,
+                    kernel::bits_of(edges[n % std::size(edges)], from));
+      }
+      const Val i = m.index();
+      m.b.store(y, i, m.b.convert(m.b.load(x, i), to));
+      cases.push_back(m.done());
+      const Status s = kernel::expand(cases.back().kernel);
+      ASSERT_TRUE(s.ok()) << s.message();
     }
   }
   expect_agreement(cases);

@@ -75,6 +75,11 @@ bool defined(ScalarOp op, Ty t, const std::vector<uint64_t>& operands) {
     case ScalarOp::ShiftLeft:
     case ScalarOp::ShiftRight:
       return operands[1] < 8 * static_cast<uint64_t>(kernel::byte_size(t));
+    case ScalarOp::Sin:
+    case ScalarOp::Cos:
+    case ScalarOp::Tan:
+      // Beyond 2^22 the result means little, and the expansion promises nothing.
+      return !(std::fabs(x) > 0x1p22) || std::isinf(x);
     default:
       return true;
   }
@@ -170,7 +175,7 @@ Ty in_memory(Ty t) {
   return t == Ty::Bool ? Ty::U32 : t;
 }
 
-RowKernel make(const ScalarRow& r, Ty t) {
+RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
   RowKernel out{r.op, t, {}, -1, {}, 0};
   kernel::Builder b("row_" + lower_case(r.name) + "_" + std::string(kernel::name_of(t)));
   b.set_workgroup(kGroup);
@@ -192,6 +197,7 @@ RowKernel make(const ScalarRow& r, Ty t) {
   b.store(y, i, result == Ty::Bool ? b.convert(v, Ty::U32) : v);
   auto k = b.finish();
   if (k.ok()) out.kernel = *std::move(k);
+  if (expand && !kernel::expand(out.kernel).ok()) out.kernel = {};
   const auto inputs = tuples(r, t);
   out.count = inputs.size();
   out.launch.grid = {static_cast<uint32_t>(out.count / kGroup), 1, 1};
@@ -206,7 +212,19 @@ RowKernel make(const ScalarRow& r, Ty t) {
   return out;
 }
 
-std::vector<RowKernel> make_all() {
+std::vector<RowKernel> make_expanded() {
+  std::vector<RowKernel> out;
+  for (int n = 0; n < kernel::scalar_op_count(); ++n) {
+    const ScalarRow& r = kernel::row(static_cast<ScalarOp>(n));
+    for (const Ty t : {Ty::F32, Ty::I32, Ty::U32, Ty::Bool}) {
+      const bool taken = (kernel::class_of(t) & r.operands) != 0;
+      if (taken && !is_native(r, t)) out.push_back(make(r, t, true));
+    }
+  }
+  return out;
+}
+
+std::vector<RowKernel> make_native() {
   std::vector<RowKernel> out;
   for (int n = 0; n < kernel::scalar_op_count(); ++n) {
     const ScalarRow& r = kernel::row(static_cast<ScalarOp>(n));
@@ -229,7 +247,12 @@ Ty result_storage(const RowKernel& k) {
 }
 
 const std::vector<RowKernel>& native_row_kernels() {
-  static const std::vector<RowKernel> all = make_all();
+  static const std::vector<RowKernel> all = make_native();
+  return all;
+}
+
+const std::vector<RowKernel>& expanded_row_kernels() {
+  static const std::vector<RowKernel> all = make_expanded();
   return all;
 }
 

@@ -27,6 +27,9 @@ kernel::Ty result_storage(const RowKernel& k);
 /// Every row on every type that both emitters print without expansion.
 const std::vector<RowKernel>& native_row_kernels();
 
+/// Every other row on F32, I32, U32 and Bool, after kernel::expand.
+const std::vector<RowKernel>& expanded_row_kernels();
+
 /// The row's result for element n, by codegen/kernel/scalar_eval: as memory holds it. A row that
 /// leaves a choice (MinNum with NaN, Fma fused or not) has several.
 std::vector<uint64_t> row_results(const RowKernel& k, size_t n);

@@ -1,4 +1,4 @@
-// Every native scalar row, on every executor, against codegen/kernel/scalar_eval.
+// Every scalar row, native or expanded, on every executor, against codegen/kernel/scalar_eval.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,17 +42,19 @@ bool supported(const VulkanRunner& device, const RowKernel& k) {
 
 TEST(Rows, TableIsCovered) {
   ASSERT_GT(native_row_kernels().size(), 80U);
-  for (const RowKernel& k : native_row_kernels()) {
-    EXPECT_FALSE(k.kernel.insts.empty()) << "row " << kernel::row(k.op).name;
-    EXPECT_GE(k.count, 64U);
+  for (const auto* kernels : {&native_row_kernels(), &expanded_row_kernels()}) {
+    for (const RowKernel& k : *kernels) {
+      EXPECT_FALSE(k.kernel.insts.empty()) << "row " << kernel::row(k.op).name;
+      EXPECT_GE(k.count, 64U);
+    }
   }
 }
 
-TEST(Rows, VulkanAgrees) {
+void expect_vulkan_agrees(const std::vector<RowKernel>& kernels) {
   const auto devices = vulkan_runners();
   ASSERT_TRUE(devices.ok()) << devices.status().message();
   ASSERT_FALSE(devices->empty()) << "no Vulkan device";
-  for (const RowKernel& k : native_row_kernels()) {
+  for (const RowKernel& k : kernels) {
     const auto words = emit_valid(k.kernel);
     ASSERT_TRUE(words.ok()) << words.status().message();
     for (VulkanRunner* device : *devices) {
@@ -65,21 +67,36 @@ TEST(Rows, VulkanAgrees) {
   }
 }
 
-TEST(Rows, CudaTextAgrees) {
+void expect_cuda_agrees(const std::vector<RowKernel>& kernels) {
   CudaBatch batch;
-  for (const RowKernel& k : native_row_kernels()) {
+  for (const RowKernel& k : kernels) {
     const auto index = batch.add(k.kernel);
     ASSERT_TRUE(index.ok()) << index.status().message();
   }
   const Status built = batch.build();
   ASSERT_TRUE(built.ok()) << built.message();
-  for (size_t n = 0; n < native_row_kernels().size(); ++n) {
-    const RowKernel& k = native_row_kernels()[n];
-    Launch got = k.launch;
+  for (size_t n = 0; n < kernels.size(); ++n) {
+    Launch got = kernels[n].launch;
     const Status s = batch.run(n, got);
     ASSERT_TRUE(s.ok()) << s.message();
-    EXPECT_EQ(wrong_element(k, got), "");
+    EXPECT_EQ(wrong_element(kernels[n], got), "");
   }
+}
+
+TEST(Rows, NativeOnVulkan) {
+  expect_vulkan_agrees(native_row_kernels());
+}
+
+TEST(Rows, NativeAsCudaText) {
+  expect_cuda_agrees(native_row_kernels());
+}
+
+TEST(Rows, ExpandedOnVulkan) {
+  expect_vulkan_agrees(expanded_row_kernels());
+}
+
+TEST(Rows, ExpandedAsCudaText) {
+  expect_cuda_agrees(expanded_row_kernels());
 }
 
 TEST(Rows, MutatedSpirvIsNoticed) {
