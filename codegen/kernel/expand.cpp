@@ -58,17 +58,7 @@ Val Float32Math::to_integer(Val x, Ty to) {
 }
 
 Val Float32Math::to_half(Val x) {
-  // Round to the 11 bits that a half has, so that the device's conversion is exact.
-  const Val a = abs_bits(x);
-  const Val last = op(ScalarOp::BitAnd, op(ScalarOp::ShiftRight, a, u(13)), u(1));
-  const Val normal = op(ScalarOp::BitAnd, b_.add(b_.add(a, u(0xfff)), last), u(0xffffe000U));
-  // Below 2^-14, halves are multiples of 2^-24, the spacing of floats at 1/2.
-  const Val subnormal = bits(b_.sub(b_.add(real(a), c(0.5)), c(0.5)));
-  Val r = b_.select(b_.lt(a, u(0x38800000U)), subnormal, normal);
-  r = b_.select(op(ScalarOp::GreaterOrEqual, r, u(0x47800000U)), u(0x7f800000U), r);
-  r = b_.select(gt(a, u(0x7f800000U)), a, r);
-  const Val rounded = real(op(ScalarOp::BitOr, r, sign_bit(x)));
-  return b_.convert(rounded, Ty::F16, true);
+  return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
 Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {

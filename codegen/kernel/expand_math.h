@@ -21,11 +21,22 @@ class Float32Math {
   /// The replacement of an expanded F32 row.
   Val expand(ScalarOp op, std::span<const Val> args);
 
-  /// Saturating conversions; F16 is rounded to nearest even whatever the device does.
+  // Conversions; legalize_storage.cpp has those of halves, which do not depend on how the device
+  // rounds.
+
+  /// Saturates; NaN gives 0.
   Val to_integer(Val x, Ty to);
   Val to_half(Val x);
+  /// The nearest number that a half can hold, still F32.
+  Val round_to_half(Val x);
+  /// Bits of halves and bfloats, in the low 16 of a U32.
+  Val half_bits(Val x);
+  Val from_half_bits(Val h);
+  Val bfloat_bits(Val x);
 
  private:
+  /// Half an ulp (of a half) more, ties to even; the lower 13 bits are then to be dropped.
+  Val rounded_half_magnitude(Val magnitude);
   // Special values.
   Val is_nan(Val x);
   Val is_inf(Val x);

@@ -1,0 +1,219 @@
+#include "codegen/kernel/legalize.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "codegen/kernel/scalar_eval.h"
+
+namespace reprise::kernel {
+namespace {
+
+bool is_wide(Ty t) {
+  return t == Ty::I64 || t == Ty::U64;
+}
+
+/// The type that stands for t where the target lacks it.
+Ty narrowed(Ty t, const LegalizeFor& target) {
+  if (!target.int64 && t == Ty::I64) return Ty::I32;
+  if (!target.int64 && t == Ty::U64) return Ty::U32;
+  if (!target.float16 && t == Ty::F16) return Ty::F32;
+  return t;
+}
+
+bool is_packed(Ty storage, const LegalizeFor& target) {
+  return (!target.storage8 && byte_size(storage) == 1) ||
+         (!target.storage16 && byte_size(storage) == 2);
+}
+
+Ty stored(Ty storage, const LegalizeFor& target) {
+  if (!target.int64 && is_wide(storage)) return Ty::U32;
+  if (is_packed(storage, target)) return Ty::U32;
+  if (!target.float16 && storage == Ty::F16) return Ty::U16;
+  return storage;
+}
+
+Kernel interface_for(const Kernel& k, const LegalizeFor& target) {
+  Kernel out = k;
+  for (BufferParam& b : out.buffers) {
+    b.storage = stored(b.storage, target);
+    b.align = std::max(b.align, static_cast<uint32_t>(byte_size(b.storage)));
+  }
+  for (LocalVar& l : out.locals) l.type.ty = narrowed(l.type.ty, target);
+  for (SharedArray& s : out.shared) s.type = narrowed(s.type, target);
+  return out;
+}
+
+bool fits(const Inst& i) {
+  if (i.type.ty == Ty::U64) return i.imm < std::numeric_limits<uint32_t>::max();
+  const auto v = static_cast<int64_t>(i.imm);
+  return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max();
+}
+
+bool has_extremes(const Kernel& k) {
+  for (const Inst& i : k.insts) {
+    if (i.op == Op::Const && is_wide(i.type.ty) && !fits(i)) return true;
+  }
+  return false;
+}
+
+class Legalizer : public Rebuilder {
+ public:
+  Legalizer(const Kernel& k, const LegalizeFor& target)
+      : Rebuilder(k, Builder::like(interface_for(k, target))),
+        target_(target),
+        integers_(to_, has_extremes(k)) {}
+
+ protected:
+  Val rewrite(const Inst& i, std::span<const Val> args) override {
+    switch (i.op) {
+      case Op::Const:
+        return constant(i);
+      case Op::Scalar:
+        return scalar(i, args);
+      case Op::Convert:
+        return convert(i, args[0]);
+      case Op::Bitcast:
+        return bitcast(i, args[0]);
+      case Op::Load:
+        return load(i, args[0]);
+      case Op::Store:
+        store(i, args[0], args[1]);
+        return {};
+      case Op::Subgroup:
+        return subgroup(i, args);
+      default:
+        return copy(i, args);
+    }
+  }
+
+ private:
+  bool replaces(Ty t) const { return narrowed(t, target_) != t; }
+  Type original(Val v) const { return from_.insts[static_cast<size_t>(v.id)].type; }
+
+  void refuse(const std::string& what) {
+    fail(unsupported("kernel '" + from_.name + "': " + what));
+  }
+
+  Val constant(const Inst& i) {
+    if (!replaces(i.type.ty)) return copy(i, {});
+    const Type t{narrowed(i.type.ty, target_), i.type.lanes};
+    if (!is_wide(i.type.ty)) return to_.constant(t, number_of(i.imm, i.type.ty));
+    if (i.type.ty == Ty::U64) {
+      return to_.constant_bits(t, std::min<uint64_t>(i.imm, 0xffffffffU));
+    }
+    const int64_t v =
+        std::clamp<int64_t>(static_cast<int64_t>(i.imm), std::numeric_limits<int32_t>::min(),
+                            std::numeric_limits<int32_t>::max());
+    return to_.constant_bits(t, static_cast<uint64_t>(v));
+  }
+
+  Val scalar(const Inst& i, std::span<const Val> args) {
+    const Ty operand = original(i.args.back()).ty;
+    if (!is_wide(operand) || target_.int64) return copy(i, args);
+    const auto op = static_cast<ScalarOp>(i.imm);
+    const Val r = integers_.scalar(op, operand == Ty::I64, args);
+    if (!r) {
+      refuse(std::string(row(op).name) +
+             " of uint64 needs 64-bit integers, which the device lacks");
+    }
+    return r;
+  }
+
+  Val convert(const Inst& i, Val v) {
+    const Ty from = original(i.args[0]).ty;
+    const bool in_range = i.imm != 0;
+    if (!target_.int64 && (is_wide(from) || is_wide(i.type.ty))) {
+      const bool half = i.type.ty == Ty::F16 && !target_.float16;
+      const Val r = integers_.convert(v, from, half ? Ty::F32 : i.type.ty, in_range);
+      return half ? Float32Math(to_, to_.type(r)).round_to_half(r) : r;
+    }
+    if (target_.float16 || i.type.ty != Ty::F16) return copy(i, std::span(&v, 1));
+    // The rounding is part of the meaning, the type is not.
+    const Val number = to_.convert(v, Ty::F32);
+    return in_range ? number : Float32Math(to_, to_.type(number)).round_to_half(number);
+  }
+
+  Val bitcast(const Inst& i, Val v) {
+    const Ty from = original(i.args[0]).ty;
+    if (!replaces(from) && !replaces(i.type.ty)) return copy(i, std::span(&v, 1));
+    if (is_wide(from) && is_wide(i.type.ty)) return integers_.convert(v, from, i.type.ty, false);
+    refuse("bitcast from " + std::string(name_of(from)) + " to " + str(i.type) +
+           " needs a type that the device lacks");
+    return {};
+  }
+
+  Val subgroup(const Inst& i, std::span<const Val> args) {
+    const bool sum = static_cast<SubgroupOp>(i.imm) == SubgroupOp::Add;
+    if (sum && is_wide(i.type.ty) && !target_.int64) {
+      refuse("a subgroup sum of 64-bit integers needs 64-bit integers, which the device lacks");
+      return {};
+    }
+    return copy(i, args);
+  }
+
+  /// The index of a 64-bit element's first word.
+  Val word_index(Val index, int lane) {
+    const Val at = to_.convert(index, Ty::U32);
+    return to_.mul(to_.add(at, to_.u32(static_cast<uint64_t>(lane))), to_.u32(2));
+  }
+
+  Val load(const Inst& i, Val index) {
+    const int buffer = static_cast<int>(i.imm);
+    const Ty storage = from_.buffers[i.imm].storage;
+    const Ty now = stored(storage, target_);
+    if (now == storage) return to_.load(buffer, index, i.type.lanes, i.align);
+    Val r;
+    if (is_packed(storage, target_)) {
+      r = PackedElements(to_, storage).load(buffer, index, i.type.lanes, i.align);
+    } else if (storage == Ty::F16) {
+      const Val bits = to_.load(buffer, index, i.type.lanes, i.align);
+      return Float32Math(to_, {Ty::F32, i.type.lanes}).from_half_bits(bits);
+    } else {
+      std::vector<Val> lanes;
+      for (int l = 0; l < i.type.lanes; ++l) {
+        const Val words = to_.load(buffer, word_index(index, l), 2, 2);
+        lanes.push_back(integers_.from_words(words, storage == Ty::I64));
+      }
+      return to_.compose(lanes);
+    }
+    return storage == Ty::F16 && target_.float16 ? to_.convert(r, Ty::F16, true) : r;
+  }
+
+  void store(const Inst& i, Val index, Val value) {
+    const int buffer = static_cast<int>(i.imm);
+    const Ty storage = from_.buffers[i.imm].storage;
+    if (stored(storage, target_) == storage) return to_.store(buffer, index, value, i.align);
+    if (is_packed(storage, target_)) {
+      if (storage == Ty::F16) value = to_.convert(value, Ty::F32);
+      if (PackedElements(to_, storage).store(buffer, index, value, i.align)) return;
+      return refuse("a store to buffer '" + from_.buffers[i.imm].name + "' of " +
+                    std::string(name_of(storage)) +
+                    " does not cover whole 32-bit words, and the device has no " +
+                    std::to_string(byte_size(storage) * 8) +
+                    "-bit storage; choose a schedule that gives each invocation whole words");
+    }
+    if (storage == Ty::F16) {
+      const Val bits = Float32Math(to_, to_.type(value)).half_bits(value);
+      return to_.store(buffer, index, bits, i.align);
+    }
+    for (int l = 0; l < to_.type(value).lanes; ++l) {
+      const Val words = integers_.to_words(to_.extract(value, l), storage == Ty::I64);
+      to_.store(buffer, word_index(index, l), words, 2);
+    }
+  }
+
+  const LegalizeFor target_;
+  CheckedIntegers integers_;
+};
+
+}  // namespace
+
+Status legalize(Kernel& k, const LegalizeFor& target) {
+  RP_TRY(verify(k));
+  RP_ASSIGN(Kernel narrow, Legalizer(k, target).run());
+  RP_TRY(expand(narrow));
+  k = std::move(narrow);
+  return {};
+}
+
+}  // namespace reprise::kernel
