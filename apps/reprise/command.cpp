@@ -122,6 +122,10 @@ Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
 }
 
 Result<OpenedDevice> open_selected(const CommonOptions& options) {
+  if (effective_mode(options) != options.mode) {
+    note("this version does not measure schedules: mode " + effective_mode(options) +
+         " in place of " + options.mode);
+  }
   return open_selected(options, options.device);
 }
 

@@ -1,0 +1,165 @@
+#include "bench/harness.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "codegen/emit/spirv/spirv.h"
+#include "tests/support/onnx_writer.h"
+#include "tests/support/paths.h"
+
+namespace reprise::bench {
+
+namespace {
+
+double now_ms() {
+  using Clock = std::chrono::steady_clock;
+  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
+}
+
+double median(std::vector<double> v) {
+  if (v.empty()) return 0;
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+Shape shape_of(const std::vector<int64_t>& dims) {
+  return {dims.begin(), dims.end()};
+}
+
+/// Device buffers for every input (filled) and output of a static interface.
+struct Bound {
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<Binding> inputs, outputs;
+};
+
+Result<Bound> bind(const plan::Interface& io, Device& device) {
+  Bound bound;
+  const auto add = [&](const plan::Slot& slot, std::vector<Binding>& to, bool fill) -> Status {
+    const std::vector<int64_t> dims = static_dims(slot.shape);
+    const HostTensor values = test::float_tensor(dims);
+    RP_ASSIGN(std::unique_ptr<Buffer> buffer,
+              device.allocate((values.bytes().size() + 15) / 16 * 16, MemoryUse::Device));
+    if (fill) RP_TRY(device.upload(*buffer, 0, values.bytes()));
+    Binding b;
+    b.name = slot.name;
+    b.device = buffer.get();
+    b.dims = dims;
+    to.push_back(std::move(b));
+    bound.buffers.push_back(std::move(buffer));
+    return {};
+  };
+  for (const plan::Slot& slot : io.inputs) RP_TRY(add(slot, bound.inputs, true));
+  for (const plan::Slot& slot : io.outputs) RP_TRY(add(slot, bound.outputs, false));
+  return bound;
+}
+
+Result<plan::KernelCode> code_of(const kernel::Kernel& k) {
+  const kernel::Requirements need = kernel::requirements(k);
+  plan::KernelCode code;
+  code.name = k.name;
+  code.workgroup = k.workgroup;
+  code.n_buffers = static_cast<uint32_t>(k.buffers.size());
+  code.n_scalars = static_cast<uint32_t>(k.scalars.size());
+  code.shared_bytes = need.shared_bytes;
+  code.subgroup_size = need.subgroup_size;
+  RP_ASSIGN(code.spirv, emit::spirv(k, {}));
+  return code;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const package::Package>> compile_model(
+    const std::string& onnx, const std::vector<std::string>& disabled_passes) {
+  const test::TempDir dir;
+  const std::string path = dir / "model.onnx";
+  test::write_file(path, onnx);
+  CompileOptions options;
+  options.disabled_passes = disabled_passes;
+  RP_ASSIGN(package::Package p, compile_file(path, options));
+  return std::shared_ptr<const package::Package>(std::make_shared<package::Package>(std::move(p)));
+}
+
+Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& spec) {
+  auto p = std::make_shared<package::Package>();
+  package::Variant v;
+  v.name = "bench";
+  plan::Plan& plan = v.plan;
+  RP_ASSIGN(plan::KernelCode code, code_of(spec.kernel));
+  plan.kernels.push_back(std::move(code));
+  const auto add_buffer = [&plan](plan::Buffer b) {
+    plan.buffers.push_back(std::move(b));
+    return static_cast<plan::BufferId>(plan.buffers.size() - 1);
+  };
+  std::vector<plan::BufferId> reads;
+  for (const std::vector<int64_t>& dims : spec.inputs) {
+    const auto index = static_cast<int32_t>(p->io.inputs.size());
+    const std::string name = "x" + std::to_string(index);
+    p->io.inputs.push_back({name, DType::F32, shape_of(dims)});
+    reads.push_back(add_buffer({name, plan::BufferKind::Input, index, DType::F32, shape_of(dims)}));
+  }
+  p->io.outputs.push_back({"y", DType::F32, shape_of(spec.output)});
+  const plan::BufferId y =
+      add_buffer({"y", plan::BufferKind::Output, 0, DType::F32, shape_of(spec.output)});
+  for (size_t i = 0; i < spec.launches; ++i) {
+    const std::string name = "t" + std::to_string(i);
+    const plan::BufferId to =
+        i + 1 == spec.launches
+            ? y
+            : add_buffer({name, plan::BufferKind::Arena, -1, DType::F32, shape_of(spec.output)});
+    plan::Launch launch;
+    launch.grid = {Expr(spec.grid[0]), Expr(spec.grid[1]), Expr(spec.grid[2])};
+    launch.buffers = reads;
+    launch.buffers.push_back(to);
+    launch.writes.assign(launch.buffers.size(), false);
+    launch.writes.back() = true;
+    launch.nodes = {"launch" + std::to_string(i)};
+    plan::Step step;
+    step.what = std::move(launch);
+    plan.steps.push_back(std::move(step));
+    reads[0] = to;
+  }
+  plan::compute_hazards(plan);
+  p->variants.push_back(std::move(v));
+  return std::shared_ptr<const package::Package>(std::move(p));
+}
+
+Result<Timing> time_package(std::shared_ptr<const package::Package> package,
+                            std::shared_ptr<Device> device, int runs) {
+  Timing t;
+  {
+    RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device));
+    RP_ASSIGN(const Bound bound, bind(session->io(), *device));
+    std::vector<double> total, submit;
+    for (int i = -3; i < runs; ++i) {
+      RunStats stats;
+      const double start = now_ms();
+      RP_TRY(session->run(bound.inputs, bound.outputs, &stats).status());
+      if (i < 0) continue;
+      total.push_back(now_ms() - start);
+      submit.push_back(stats.host_submit_us);
+    }
+    t.median_ms = median(std::move(total));
+    t.submit_us = median(std::move(submit));
+    for (const plan::Step& s : session->plan().steps) {
+      t.launches += std::holds_alternative<plan::Launch>(s.what) ? 1 : 0;
+    }
+  }
+  SessionOptions timed;
+  timed.timestamps = true;
+  RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device, timed));
+  RP_ASSIGN(const Bound bound, bind(session->io(), *device));
+  std::vector<double> sums;
+  for (int i = -2; i < std::min(runs, 10); ++i) {
+    RunStats stats;
+    RP_TRY(session->run(bound.inputs, bound.outputs, &stats).status());
+    if (i < 0) continue;
+    sums.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) / 1000);
+  }
+  t.device_ms = median(std::move(sums));
+  return t;
+}
+
+}  // namespace reprise::bench

@@ -1,0 +1,41 @@
+// Sessions whose inputs and outputs stay on the device, and how long their runs take.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "codegen/kernel/kernel.h"
+#include "runtime/session.h"
+
+namespace reprise::bench {
+
+/// Times of many runs.
+struct Timing {
+  double median_ms = 0;
+  double device_ms = 0;  // sum of kernel times, from timestamps
+  double submit_us = 0;
+  int64_t launches = 0;
+};
+
+/// Compiles a model of the ONNX writer for Vulkan.
+Result<std::shared_ptr<const package::Package>> compile_model(
+    const std::string& onnx, const std::vector<std::string>& disabled_passes = {});
+
+/// A package of one plan: `launches` launches of a kernel in a chain x -> t -> ... -> y. The kernel
+/// reads its inputs and writes its last buffer; only the first input is replaced along the chain.
+struct ChainSpec {
+  kernel::Kernel kernel;
+  std::vector<std::vector<int64_t>> inputs;  // dims; float32
+  std::vector<int64_t> output;
+  std::array<int64_t, 3> grid{1, 1, 1};
+  size_t launches = 1;
+};
+Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& spec);
+
+/// Runs with static float32 inputs that are made up, device memory bound in place.
+Result<Timing> time_package(std::shared_ptr<const package::Package> package,
+                            std::shared_ptr<Device> device, int runs);
+
+}  // namespace reprise::bench
