@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "codegen/onnx/builder.h"
+#include "codegen/ops/op.h"
 
 namespace reprise::onnx {
 
@@ -27,6 +28,24 @@ std::optional<bool> known_condition(const graph::Value& v) {
     return v.elements->front().value() != 0;
   }
   return std::nullopt;
+}
+
+/// The integers that the condition compares, when it is that two known ones are equal.
+std::optional<std::pair<Expr, Expr>> known_equality(Graph& g, ValueId condition) {
+  graph::Node* n = g.value(condition).producer;
+  if (!n || n->op != "Equal" || !n->domain.empty()) return std::nullopt;
+  const ops::InferContext context(g, *n);
+  const auto a = context.elements(0);
+  const auto b = context.elements(1);
+  if (!a || !b || a->size() != 1 || b->size() != 1) return std::nullopt;
+  return std::pair(a->front(), b->front());
+}
+
+bool ranks_differ(const Graph& a, const Graph& b) {
+  for (size_t i = 0; i < a.outputs.size() && i < b.outputs.size(); ++i) {
+    if (a.value(a.outputs[i]).shape.size() != b.value(b.outputs[i]).shape.size()) return true;
+  }
+  return false;
 }
 
 /// The type of an output that either branch may give: dims that differ are data-dependent.
@@ -177,6 +196,15 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
                            std::to_string((*body)->outputs.size()));
     }
     node.subgraphs.emplace_back(kBranches[b], *std::move(body));
+  }
+  if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second)) {
+    const std::string name = n.name().empty() ? "If(" + n.output(0) + ")" : n.name();
+    // Exporters write "squeeze if the size is 1" so. The rank decides what follows, so the model
+    // means one of the two; a guard refuses runs that would take the other.
+    if (const auto equal = known_equality(*scope.graph, inputs[0])) {
+      scope.graph->equal_dims.push_back({equal->first, equal->second, scope.frame->prefix + name});
+      return inline_branch(scope, n, *branches[0]);
+    }
   }
   join_captures(node, scopes);
   for (const std::string& name : n.output()) {

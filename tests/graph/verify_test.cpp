@@ -1,0 +1,114 @@
+// Each broken invariant is found, and the message names the node or value.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "codegen/graph/graph.h"
+
+namespace reprise::graph {
+namespace {
+
+constexpr const char* kText = R"(graph g
+input x: float32[n,4]
+a = Relu(x)
+b = Transpose<perm=[1, 0]>(a)
+output b)";
+
+struct Broken {
+  const char* name;
+  std::function<void(Graph&)> damage;
+  const char* message;
+};
+
+Node& node(Graph& g, size_t i) {
+  return **std::next(g.nodes().begin(), static_cast<std::ptrdiff_t>(i));
+}
+
+class Verify : public testing::TestWithParam<Broken> {};
+
+TEST_P(Verify, FindsIt) {
+  auto g = parse(kText);
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  ASSERT_TRUE(verify(**g, true).ok()) << verify(**g, true).message();
+  GetParam().damage(**g);
+  const Status s = verify(**g, true);
+  EXPECT_EQ(s.code(), Code::Internal);
+  EXPECT_EQ(s.message(), GetParam().message);
+}
+
+const Broken kBroken[] = {
+    {"Order", [](Graph& g) { g.nodes().reverse(); },
+     "node 'Transpose(b)' (Transpose): input 'a' is not defined before it"},
+    {"InputOutOfRange", [](Graph& g) { node(g, 0).inputs[0] = 99; },
+     "node 'Relu(a)' (Relu): no value 99"},
+    {"TwoProducers", [](Graph& g) { node(g, 1).outputs = node(g, 0).outputs; },
+     "node 'Transpose(b)' (Transpose): value 'a' is defined twice, again by node 'Transpose(b)' "
+     "(Transpose)"},
+    {"StaleProducer", [](Graph& g) { g.value(node(g, 0).outputs[0]).producer = &node(g, 1); },
+     "node 'Relu(a)' (Relu): value 'a' has another producer"},
+    {"NoDType", [](Graph& g) { g.value(node(g, 0).outputs[0]).dtype = DType::Invalid; },
+     "node 'Relu(a)' (Relu): value 'a' has no dtype or shape"},
+    {"NoShape", [](Graph& g) { g.value(g.inputs[0]).has_shape = false; },
+     "value 'x' has no dtype or shape"},
+    {"NegativeDim", [](Graph& g) { g.value(g.inputs[0]).shape[1] = -4; },
+     "value 'x' has a negative dimension"},
+    {"UnknownSymbol", [](Graph& g) { g.value(g.inputs[0]).shape[1] = Expr::symbol(7); },
+     "the shape of 'x' uses symbol 7 of 1"},
+    {"SymbolInAttribute",
+     [](Graph& g) { node(g, 0).attrs.set("e", std::vector<Expr>{Expr::symbol(1)}); },
+     "node 'Relu(a)' (Relu): attribute 'e' uses symbol 1 of 1"},
+    {"SymbolInGuard",
+     [](Graph& g) {
+       g.equal_dims.push_back({Expr::symbol(3), 1, "n"});
+     },
+     "a guard uses symbol 3 of 1"},
+    {"Sources", [](Graph& g) { g.symbol_sources.clear(); }, "1 symbols have 0 sources"},
+    {"OutputNames", [](Graph& g) { g.output_names.push_back("z"); }, "1 outputs have 2 names"},
+    {"UndefinedOutput", [](Graph& g) { g.outputs[0] = g.add_value("u", DType::F32, {}); },
+     "output 'u' is not defined"},
+    {"InputIsConstant",
+     [](Graph& g) {
+       g.value(g.inputs[0]).constant = HostTensor(DType::F32, {1, 4});
+     },
+     "input 'x' is also a constant or a node's output"},
+    {"ConstantOfOtherType",
+     [](Graph& g) { g.value(g.add_constant("c", HostTensor(DType::F32, {2}))).dtype = DType::I32; },
+     "constant 'c' holds float32[2], which is not its type"},
+    {"Elements", [](Graph& g) { g.value(node(g, 0).outputs[0]).elements = {Expr(1)}; },
+     "node 'Relu(a)' (Relu): value 'a' has 1 elements, which its shape does not"},
+    {"Arity", [](Graph& g) { node(g, 0).inputs.push_back(g.inputs[0]); },
+     "node 'Relu(a)' (Relu): has 2 inputs"},
+    {"NoOrigins", [](Graph& g) { node(g, 0).origins.clear(); },
+     "node 'Relu(a)' (Relu): has no origins"},
+    {"NotCore", [](Graph& g) { node(g, 1).attrs.erase("perm"); },
+     "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
+    {"NoPermutation",
+     [](Graph& g) {
+       node(g, 1).attrs.set("perm", std::vector<int64_t>{1, 1});
+     },
+     "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
+    {"NoOperator", [](Graph& g) { node(g, 0).op = "NoSuch"; },
+     "node 'Relu(a)' (NoSuch): is no operator of the registry"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Invariants, Verify, testing::ValuesIn(kBroken),
+                         [](const auto& param) { return std::string(param.param.name); });
+
+TEST(VerifyBodies, AreVerifiedToo) {
+  auto g = parse(R"(input c: bool[], x: float32[4]
+y: float32[4] = If(c, x) {
+  then_branch { capture a: float32[4]
+                b = Neg(a)
+                output b }
+}
+output y)");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  ASSERT_TRUE(verify(**g, false).ok()) << verify(**g, false).message();
+  Graph& body = *node(**g, 0).subgraphs[0].second;
+  body.value(body.captures[0]).has_shape = false;
+  EXPECT_EQ(verify(**g, false).message(),
+            "node 'If(y)' (If): body 'then_branch': value 'a' has no dtype or shape");
+}
+
+}  // namespace
+}  // namespace reprise::graph
