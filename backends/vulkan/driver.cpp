@@ -9,7 +9,7 @@ Driver::~Driver() {
 }
 
 Status Driver::check(VkResult r, const char* call) {
-  if (r >= 0) return {};
+  if (r == VK_SUCCESS) return {};
   if (r == VK_ERROR_DEVICE_LOST) lost = true;
   return {Code::Device, std::string(call) + " failed on " + physical.info.id + " (" +
                             physical.info.name + "): " + name_of(r)};

@@ -143,7 +143,7 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
 }
 
 VulkanRecording::~VulkanRecording() {
-  if (pending_ && !driver_->lost) {
+  if (pending_) {  // ends in finite time even when the device was lost
     const VkFence fence = fence_.get();
     driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE,
                                 std::numeric_limits<uint64_t>::max());

@@ -1,0 +1,342 @@
+// The Vulkan device itself: memory, kernels, failures, the application's own objects.
+#include <array>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "backends/vulkan/facts.h"
+#include "backends/vulkan/pipeline_cache.h"
+#include "intercept.h"
+#include "support.h"
+
+namespace reprise::test {
+namespace {
+
+class VulkanDeviceTest : public OnDevice {
+ protected:
+  void SetUp() override { calls().reset(); }
+};
+
+// One run of two launches on a fresh device; the first error, if any.
+Status whole_life(const std::shared_ptr<Device>& device, bool timestamps) {
+  SessionOptions options;
+  options.timestamps = timestamps;
+  RP_ASSIGN(auto s, Session::create(chain(2, 100, false), device, options));
+  const HostTensor x = floats({100}, ramp(100));
+  const std::array<Binding, 1> inputs{{{.name = "x", .host = &x}}};
+  const Status first = s->run(inputs).status();
+  // Whatever failed, the session is usable again unless the device was lost.
+  auto second = s->run(inputs);
+  if (!first.ok()) {
+    if (second.ok()) {
+      EXPECT_EQ(values((*second)[0])[99], 101.0F);
+    }
+    return first;
+  }
+  return second.status();
+}
+
+TEST_P(VulkanDeviceTest, CountsEqualThePlan) {
+  auto device = open(intercept);
+  for (const size_t launches : {1U, 5U}) {
+    auto package = chain(launches, 1000, true);
+    auto s = session(package, device);
+    ASSERT_TRUE(s);
+    const plan::PlanCounts expected = plan::count(s->plan());
+    calls().reset();
+    for (const int64_t n : {1000, 10, 10}) {
+      const HostTensor x = floats({n}, ramp(static_cast<size_t>(n)));
+      ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
+    }
+    EXPECT_EQ(calls().dispatches, expected.dispatches);
+    EXPECT_EQ(calls().dispatches, launches);
+    EXPECT_EQ(calls().barriers, expected.barriers);
+    EXPECT_EQ(calls().submits, 3 * expected.submits);
+    EXPECT_EQ(calls().submits, 3U);
+    EXPECT_EQ(calls().copies, 0U);
+  }
+}
+
+TEST_P(VulkanDeviceTest, DriverCallsOfARunDoNotGrowWithThePlan) {
+  auto device = open(intercept);
+  std::array<uint64_t, 2> made{};
+  std::array<double, 2> submit_us{};
+  const std::array<size_t, 2> sizes{10, 1000};
+  for (size_t p = 0; p < 2; ++p) {
+    auto s = session(chain(sizes[p], 64, true), device);
+    ASSERT_TRUE(s);
+    const HostTensor x = floats({64}, ramp(64));
+    std::vector<double> times;
+    for (int run = 0; run < 30; ++run) {
+      const uint64_t before = calls().all;
+      RunStats stats;
+      auto y = s->run({{{.name = "x", .host = &x}}}, {}, &stats);
+      ASSERT_OK(y.status());
+      EXPECT_EQ(values((*y)[0])[5], 5.0F + static_cast<float>(sizes[p]));
+      made[p] = calls().all - before;
+      times.push_back(stats.host_submit_us);
+    }
+    std::sort(times.begin(), times.end());
+    submit_us[p] = times[times.size() / 2];
+  }
+  EXPECT_EQ(made[0], made[1]);
+  EXPECT_LE(made[1], 4U);
+  std::printf("host_submit_us on %s: %.1f for %zu launches, %.1f for %zu\n", GetParam().c_str(),
+              submit_us[0], sizes[0], submit_us[1], sizes[1]);
+}
+
+TEST_P(VulkanDeviceTest, EveryDriverFailureIsAnErrorWithoutALeak) {
+  expect_messages_ = true;  // the layer comments on some injected failures
+  for (const int error :
+       {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST}) {
+    for (int64_t n = 0;; ++n) {
+      calls().reset();
+      calls().error = error;
+      calls().fail_after = n;
+      Status failure;
+      {
+        auto device = vulkan::open(std::stoul(GetParam().substr(7)), {}, intercept);
+        failure = device.ok() ? whole_life(std::shared_ptr<Device>(std::move(*device)), true)
+                              : device.status();
+      }
+      EXPECT_EQ(calls().created, calls().destroyed) << "after failing call " << n;
+      if (!calls().failed) {
+        ASSERT_OK(failure);
+        EXPECT_GT(n, 30);
+        break;
+      }
+      if (!failure.ok()) {
+        EXPECT_EQ(failure.code(), Code::Device) << failure.message();
+        EXPECT_NE(failure.message().find("vk"), std::string::npos) << failure.message();
+      }
+    }
+  }
+}
+
+TEST_P(VulkanDeviceTest, ALostDeviceStaysLost) {
+  auto device = open(intercept);
+  auto s = session(chain(2, 100, false), device);
+  ASSERT_TRUE(s);
+  const HostTensor x = floats({100}, ramp(100));
+  ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
+  calls().error = VK_ERROR_DEVICE_LOST;
+  calls().fail_after = 1;  // the reset of the fence succeeds, the submission does not
+  const Status lost = s->run({{{.name = "x", .host = &x}}}).status();
+  EXPECT_EQ(lost.code(), Code::Device);
+  EXPECT_NE(lost.message().find("VK_ERROR_DEVICE_LOST"), std::string::npos) << lost.message();
+  const Status later = s->run({{{.name = "x", .host = &x}}}).status();
+  EXPECT_EQ(later.code(), Code::Device);
+  EXPECT_NE(later.message().find("open the device again"), std::string::npos) << later.message();
+  EXPECT_FALSE(device->allocate(64, MemoryUse::Device).ok());
+  EXPECT_FALSE(Session::create(chain(1, 4, false), device).ok());
+}
+
+TEST_P(VulkanDeviceTest, ATimeoutNamesTheDevice) {
+  auto device = open(intercept);
+  auto s = session(chain(2, 100, false), device);
+  ASSERT_TRUE(s);
+  const HostTensor x = floats({100}, ramp(100));
+  ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
+  calls().error = VK_TIMEOUT;
+  calls().fail_after = 2;  // the wait
+  const Status late = s->run({{{.name = "x", .host = &x}}}).status();
+  EXPECT_EQ(late.code(), Code::Device);
+  EXPECT_NE(late.message().find("did not finish on " + GetParam()), std::string::npos)
+      << late.message();
+  ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
+}
+
+TEST_P(VulkanDeviceTest, TransfersStayInsideTheirBuffers) {
+  auto device = open();
+  for (const MemoryUse use : {MemoryUse::Device, MemoryUse::Upload, MemoryUse::Readback}) {
+    auto b = device->allocate(100, use);
+    ASSERT_OK(b.status());
+    EXPECT_NE((*b)->address(), 0U);
+    EXPECT_EQ((*b)->address() % 16, 0U);
+    std::array<std::byte, 64> bytes{};
+    ASSERT_OK(device->upload(**b, 36, bytes));
+    EXPECT_EQ(device->upload(**b, 37, bytes).code(), Code::Usage);
+    EXPECT_EQ(device->download(**b, ~uint64_t{0} - 8, bytes).code(), Code::Usage);
+  }
+  const auto huge = device->allocate(uint64_t{1} << 62, MemoryUse::Device);
+  EXPECT_EQ(huge.status().code(), Code::Unsupported);
+}
+
+TEST_P(VulkanDeviceTest, KernelsThatDoNotFitAreRefusedByName) {
+  auto device = open();
+  plan::KernelCode code = affine_kernel("too_wide", 1, 1);
+  const auto refused = [&](Code expected) {
+    const Status s = device->create_kernels({&code, 1}).status();
+    EXPECT_EQ(s.code(), expected);
+    EXPECT_NE(s.message().find("'too_wide'"), std::string::npos) << s.message();
+  };
+  code.workgroup = {1 << 20, 1, 1};
+  refused(Code::Unsupported);
+  code.workgroup = {64, 1, 1};
+  code.shared_bytes = 1U << 30;
+  refused(Code::Unsupported);
+  code.shared_bytes = 0;
+  code.subgroup_size = 3;
+  refused(Code::Unsupported);
+  code.subgroup_size = device->info().facts.subgroup_size;
+  ASSERT_OK(device->create_kernels({&code, 1}).status());
+  code.spirv = {1, 2, 3, 4, 5, 6};
+  refused(Code::InvalidModel);
+}
+
+// What an application that renders with Vulkan already has.
+struct Application {
+  std::shared_ptr<vulkan::Instance> instance;
+  vulkan::PhysicalDevice physical;
+  VkDevice device = VK_NULL_HANDLE;
+  VkQueue queue = VK_NULL_HANDLE;
+  VolkDeviceTable vk{};
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+
+  explicit Application(size_t index) {
+    instance = *vulkan::Instance::create(false, {});
+    physical = vulkan::PhysicalDevice::query(*instance, (*instance->physical_devices())[index], 0);
+    VkPhysicalDeviceBufferDeviceAddressFeatures address{};
+    address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
+    address.bufferDeviceAddress = VK_TRUE;
+    const float priority = 1;
+    VkDeviceQueueCreateInfo queue_info{};
+    queue_info.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO;
+    queue_info.queueFamilyIndex = physical.queue_family;
+    queue_info.queueCount = 1;
+    queue_info.pQueuePriorities = &priority;
+    VkDeviceCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
+    info.pNext = &address;
+    info.queueCreateInfoCount = 1;
+    info.pQueueCreateInfos = &queue_info;
+    EXPECT_EQ(instance->fn().create_device(physical.handle, &info, nullptr, &device), VK_SUCCESS);
+    instance->load_device_table(device, vk);
+    vk.vkGetDeviceQueue(device, physical.queue_family, 0, &queue);
+  }
+  void make_buffer(VkDeviceSize bytes) {
+    VkBufferCreateInfo info{};
+    info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
+    info.size = bytes;
+    info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+    EXPECT_EQ(vk.vkCreateBuffer(device, &info, nullptr, &buffer), VK_SUCCESS);
+    VkMemoryRequirements needs{};
+    vk.vkGetBufferMemoryRequirements(device, buffer, &needs);
+    VkMemoryAllocateFlagsInfo flags{};
+    flags.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO;
+    flags.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT;
+    VkMemoryAllocateInfo allocate{};
+    allocate.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO;
+    allocate.pNext = &flags;
+    allocate.allocationSize = needs.size;
+    while ((needs.memoryTypeBits >> allocate.memoryTypeIndex & 1) == 0) ++allocate.memoryTypeIndex;
+    EXPECT_EQ(vk.vkAllocateMemory(device, &allocate, nullptr, &memory), VK_SUCCESS);
+    EXPECT_EQ(vk.vkBindBufferMemory(device, buffer, memory, 0), VK_SUCCESS);
+  }
+  ~Application() {
+    vk.vkDestroyBuffer(device, buffer, nullptr);
+    vk.vkFreeMemory(device, memory, nullptr);
+    vk.vkDestroyDevice(device, nullptr);
+  }
+};
+
+TEST_P(VulkanDeviceTest, AnApplicationsDeviceAndMemoryAreBorrowed) {
+  Application app(std::stoul(GetParam().substr(7)));
+  app.make_buffer(400);
+  int locks = 0, unlocks = 0;
+  BackendOptions options;
+  options.vulkan.instance = app.instance->handle();
+  options.vulkan.physical_device = app.physical.handle;
+  options.vulkan.device = app.device;
+  options.vulkan.queue = app.queue;
+  options.vulkan.queue_family = app.physical.queue_family;
+  options.vulkan.lock_queue = [&] { ++locks; };
+  options.vulkan.unlock_queue = [&] { ++unlocks; };
+  {
+    auto opened = open_device("vulkan", options);
+    ASSERT_OK(opened.status());
+    EXPECT_FALSE(opened->info.facts.int64);  // not said to be enabled
+    auto s = session(chain(2, 100, false), opened->device);
+    ASSERT_TRUE(s);
+    auto memory = opened->device->borrow(app.buffer, 400);
+    ASSERT_OK(memory.status());
+    const HostTensor x = floats({100}, ramp(100));
+    ASSERT_OK(
+        s->run({{{.name = "x", .host = &x}}}, {{{.name = "y", .device = memory->get()}}}).status());
+    EXPECT_EQ(locks, 1);
+    EXPECT_EQ(unlocks, 1);
+    HostTensor y(DType::F32, {100});
+    ASSERT_OK(opened->device->download(**memory, 0, y.mutable_bytes()));
+    EXPECT_EQ(values(y)[50], 52.0F);
+    EXPECT_EQ(opened->device->borrow(nullptr, 16).status().code(), Code::Usage);
+  }
+  EXPECT_EQ(app.vk.vkDeviceWaitIdle(app.device), VK_SUCCESS);  // borrowed objects are not destroyed
+}
+
+TEST_P(VulkanDeviceTest, ThePipelineCacheSurvivesAndBadFilesAreIgnored) {
+  namespace fs = std::filesystem;
+  expect_messages_ = true;  // about the files that this test damages
+  const fs::path dir =
+      fs::path(testing::TempDir()) / ("reprise_cache_" + id_as_name({GetParam(), 0}));
+  fs::remove_all(dir);
+  auto instance = vulkan::Instance::create(false, {});
+  ASSERT_OK(instance.status());
+  auto handles = (*instance)->physical_devices();
+  const auto physical =
+      vulkan::PhysicalDevice::query(**instance, (*handles)[std::stoul(GetParam().substr(7))], 0);
+  BackendOptions options;
+  options.cache_dir = dir.string();
+  const plan::KernelCode code = affine_kernel("cached", 2, 3);
+  const auto start = [&] {
+    auto device =
+        open([&](VolkDeviceTable& t) { mock_pipeline_cache(t, physical.properties); }, options);
+    EXPECT_TRUE(device->create_kernels({&code, 1}).ok());
+    return initial_cache_bytes();
+  };
+  EXPECT_EQ(start(), 0U);
+  const uint64_t first = start();
+  EXPECT_EQ(first, sizeof(VkPipelineCacheHeaderVersionOne) + 1);
+  EXPECT_EQ(start(), first + 1);
+  EXPECT_TRUE(messages().empty());
+  ASSERT_EQ(std::distance(fs::directory_iterator(dir), fs::directory_iterator{}), 1);
+
+  const fs::path file = fs::directory_iterator(dir)->path();
+  for (const uint64_t at : {0U, 8U, 24U, 32U, 40U, 48U, 60U}) {
+    const size_t before = messages().size();
+    std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekg(static_cast<std::streamoff>(at));
+    const char flipped = static_cast<char>(f.get() ^ 0x40);
+    f.seekp(static_cast<std::streamoff>(at));
+    f.put(flipped);
+    f.close();
+    EXPECT_EQ(start(), 0U) << "byte " << at;  // and the file is written anew
+    EXPECT_GT(messages().size(), before);
+    EXPECT_GT(start(), 0U);
+  }
+  fs::resize_file(file, 50);
+  EXPECT_EQ(start(), 0U);
+  fs::remove_all(dir);
+}
+
+TEST(Registry, NamesAndTheirErrors) {
+  EXPECT_EQ(open_device("gpu").status().code(), Code::Usage);
+  EXPECT_EQ(open_device("vulkan:x").status().code(), Code::Usage);
+  EXPECT_EQ(open_device("vulkan:999").status().code(), Code::Usage);
+  const auto host = open_device("host");
+  ASSERT_TRUE(host.ok());
+  EXPECT_EQ(host->device, nullptr);
+  EXPECT_EQ(list_devices().back().id, "host");
+  if (!device_ids().empty()) {
+    const auto chosen = open_device("auto");
+    ASSERT_TRUE(chosen.ok());
+    EXPECT_NE(chosen->note.find(chosen->info.id), std::string::npos);
+    EXPECT_TRUE(open_device("vulkan:0").ok());
+  }
+}
+
+REPRISE_ON_DEVICES(VulkanDeviceTest);
+
+}  // namespace
+}  // namespace reprise::test
