@@ -33,7 +33,8 @@ bool foldable(const graph::Graph& g, const graph::Node& n) {
     if (v == graph::kNone) continue;
     const graph::Value& out = g.value(v);
     if (g.is_output(v) || !out.has_shape) return false;
-    if (is_static(out.shape) && element_count(out.shape).value() > kMaxElements) return false;
+    // A slice of a constant may still have a dynamic size.
+    if (!is_static(out.shape) || element_count(out.shape).value() > kMaxElements) return false;
   }
   return true;
 }
