@@ -63,10 +63,19 @@ class Decoder {
     return {};
   }
 
-  template <typename T, typename U>
-  Status numbers(const flatbuffers::Vector<T>* from, std::vector<U>& to) {
-    if (!from) return {};
+  /// Copies bytes: the verifier does not check that 64-bit elements of a vector are aligned.
+  template <typename T>
+  Status numbers(const flatbuffers::Vector<T>* from, std::vector<T>& to) {
+    if (!from || from->size() == 0) return {};
     RP_TRY(spend(uint64_t{from->size()} * sizeof(T)));
+    to.resize(from->size());
+    std::memcpy(to.data(), from->Data(), to.size() * sizeof(T));
+    return {};
+  }
+
+  Status flags(const flatbuffers::Vector<uint8_t>* from, std::vector<bool>& to) {
+    if (!from) return {};
+    RP_TRY(spend(from->size()));
     to.assign(from->begin(), from->end());
     return {};
   }
@@ -92,13 +101,14 @@ class Decoder {
   Status exprs(const flatbuffers::Vector<int64_t>* from, std::vector<Expr>& to) {
     if (!from) return {};
     RP_TRY(spend(uint64_t{from->size()} * 64));
-    const int64_t* code = from->data();
-    for (size_t i = 0; i < from->size();) {
+    std::vector<int64_t> code;
+    RP_TRY(numbers(from, code));
+    for (size_t i = 0; i < code.size();) {
       const int64_t length = code[i++];
-      if (length < 0 || static_cast<uint64_t>(length) > from->size() - i) {
+      if (length < 0 || static_cast<uint64_t>(length) > code.size() - i) {
         return bad("an expression's length is " + std::to_string(length));
       }
-      RP_ASSIGN(Expr e, Expr::decode({code + i, static_cast<size_t>(length)}));
+      RP_ASSIGN(Expr e, Expr::decode({code.data() + i, static_cast<size_t>(length)}));
       to.push_back(std::move(e));
       i += static_cast<size_t>(length);
     }
@@ -252,7 +262,7 @@ class Decoder {
     if (grid.size() != to.grid.size()) return bad("a grid has other than three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
     RP_TRY(numbers(from.buffers(), to.buffers));
-    RP_TRY(numbers(from.writes(), to.writes));
+    RP_TRY(flags(from.writes(), to.writes));
     RP_TRY(exprs(from.scalars(), to.scalars));
     RP_TRY(strings(from.nodes(), to.nodes));
     RP_TRY(string(from.group(), to.group));

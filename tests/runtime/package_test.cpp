@@ -1,0 +1,404 @@
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "runtime/package/header.h"
+#include "tests/runtime/sample_package.h"
+
+namespace reprise::package {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of this test alone, removed afterwards.
+class PackageFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() /
+              ("reprise-" + std::string(info->name()) + "-" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  std::vector<char> sample_bytes() const {
+    EXPECT_TRUE(write(sample_package(), path("sample.rpk")).ok());
+    std::ifstream in(path("sample.rpk"), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  void save(const std::string& name, const std::vector<char>& bytes) const {
+    std::ofstream(path(name), std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+
+  /// An InvalidModel error that names the file and contains the text.
+  void expect_refused(const std::string& name, const std::string& text) const {
+    const auto p = read(path(name));
+    ASSERT_FALSE(p.ok()) << name;
+    EXPECT_EQ(p.status().code(), Code::InvalidModel) << p.status().message();
+    EXPECT_NE(p.status().message().find(path(name)), std::string::npos) << p.status().message();
+    EXPECT_NE(p.status().message().find(text), std::string::npos) << p.status().message();
+  }
+
+  fs::path folder_;
+};
+
+/// Bytes at an alignment of 64, as a mapping has.
+class Aligned {
+ public:
+  explicit Aligned(const std::vector<char>& bytes, size_t shift = 0)
+      : storage_(std::make_shared<std::vector<char>>(bytes.size() + 64 + shift)) {
+    const auto address = reinterpret_cast<uintptr_t>(storage_->data());
+    start_ = storage_->data() + (64 - address % 64) % 64 + shift;
+    std::copy(bytes.begin(), bytes.end(), start_);
+    size_ = bytes.size();
+  }
+  Result<std::shared_ptr<const Package>> read() const {
+    return read_memory({reinterpret_cast<const std::byte*>(start_), size_}, storage_);
+  }
+  /// Makes the checksums fit again, so that what lies behind them is tested.
+  void stamp() {
+    Header h;
+    std::memcpy(&h, start_, sizeof h);
+    h.metadata_hash = hash_bytes({at(sizeof h), h.metadata_bytes});
+    h.header_hash =
+        hash_bytes({reinterpret_cast<const std::byte*>(&h), offsetof(Header, header_hash)});
+    std::memcpy(start_, &h, sizeof h);
+  }
+  std::byte* at(size_t i) const { return reinterpret_cast<std::byte*>(start_) + i; }
+
+ private:
+  std::shared_ptr<std::vector<char>> storage_;
+  char* start_;
+  size_t size_;
+};
+
+void expect_equal(const HostTensor& a, const HostTensor& b) {
+  ASSERT_EQ(a.dtype(), b.dtype());
+  ASSERT_EQ(a.dims(), b.dims());
+  ASSERT_TRUE(std::equal(a.bytes().begin(), a.bytes().end(), b.bytes().begin(), b.bytes().end()));
+  if (a.dtype() == DType::String) {
+    EXPECT_EQ(a.strings(), b.strings());
+  }
+}
+
+void expect_equal(const plan::HostCall& a, const plan::HostCall& b) {
+  EXPECT_EQ(a.opset, b.opset);
+  ASSERT_EQ(a.attrs.size(), b.attrs.size());
+  for (const auto& [name, value] : a.attrs) {
+    if (const auto* t = std::get_if<HostTensor>(&value)) {
+      ASSERT_TRUE(b.attrs.get<HostTensor>(name));
+      expect_equal(*t, *b.attrs.get<HostTensor>(name));
+      continue;
+    }
+    const bool same = std::visit(
+        [&](const auto& v) {
+          using T = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<T, HostTensor>) {
+            return false;
+          } else {
+            return b.attrs.get<T>(name) && *b.attrs.get<T>(name) == v;
+          }
+        },
+        value);
+    EXPECT_TRUE(same) << name;
+  }
+}
+
+/// print() shows what these do not compare.
+void expect_equal(const plan::Plan& a, const plan::Plan& b, const plan::Interface& io) {
+  EXPECT_EQ(plan::print(a, io), plan::print(b, io));
+  ASSERT_EQ(a.kernels.size(), b.kernels.size());
+  for (size_t i = 0; i < a.kernels.size(); ++i) {
+    EXPECT_EQ(a.kernels[i].spirv, b.kernels[i].spirv);
+    EXPECT_EQ(a.kernels[i].cuda, b.kernels[i].cuda);
+  }
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    ASSERT_EQ(a.steps[i].what.index(), b.steps[i].what.index());
+    if (const auto* call = std::get_if<plan::HostCall>(&a.steps[i].what)) {
+      expect_equal(*call, std::get<plan::HostCall>(b.steps[i].what));
+    } else {
+      EXPECT_EQ(std::get<plan::Launch>(a.steps[i].what).group,
+                std::get<plan::Launch>(b.steps[i].what).group);
+    }
+  }
+}
+
+TEST_F(PackageFile, RoundTrip) {
+  const Package a = sample_package();
+  const Status written = write(a, path("a.rpk"));
+  ASSERT_TRUE(written.ok()) << written.message();
+  const auto read_back = read(path("a.rpk"));
+  ASSERT_TRUE(read_back.ok()) << read_back.status().message();
+  const Package& b = **read_back;
+  EXPECT_EQ(a.model_name, b.model_name);
+  EXPECT_EQ(a.producer, b.producer);
+  ASSERT_EQ(b.io.equal_dims.size(), 1u);
+  EXPECT_EQ(a.io.equal_dims[0].b, b.io.equal_dims[0].b);
+  EXPECT_EQ(b.io.equal_dims[0].node, "Add_9");
+  ASSERT_EQ(b.io.outputs.size(), 3u);
+  EXPECT_EQ(b.io.outputs[1].name, "where");
+  EXPECT_EQ(b.io.outputs[1].dtype, DType::I64);
+  EXPECT_EQ(b.io.outputs[1].shape, a.io.outputs[1].shape);
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (size_t i = 0; i < a.weights.size(); ++i) {
+    expect_equal(a.weights[i], b.weights[i]);
+    EXPECT_EQ(b.weight_hashes[i], hash_bytes(a.weights[i].bytes()));
+  }
+  expect_equal(a.host_plan, b.host_plan, a.io);
+  ASSERT_EQ(b.variants.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(a.variants[i].name, b.variants[i].name);
+    EXPECT_EQ(a.variants[i].module, b.variants[i].module);
+    expect_equal(a.variants[i].plan, b.variants[i].plan, a.io);
+  }
+  const Predicate& needs = b.variants[1].predicate;
+  EXPECT_EQ(needs.api, Api::Cuda);
+  EXPECT_EQ(needs.cuda_arch, "sm_90");
+  EXPECT_TRUE(needs.needs_float16 && needs.needs_subgroup_shuffle && !needs.needs_int64);
+  EXPECT_TRUE(b.variants[0].predicate.cpu_type && b.variants[0].predicate.needs_int64);
+  EXPECT_EQ(b.variants[0].predicate.subgroup_size, 8u);
+  EXPECT_EQ(b.explanation.model_nodes, 3);
+  EXPECT_EQ(b.explanation.launches_unfused, 5);
+  ASSERT_EQ(b.explanation.unfused.size(), 1u);
+  EXPECT_EQ(b.explanation.unfused[0].reason, "runs on the host");
+  EXPECT_TRUE(verify_weights(b).ok());
+}
+
+TEST_F(PackageFile, WritingIsDeterministic) {
+  const auto first = sample_bytes();
+  EXPECT_EQ(first, sample_bytes());
+}
+
+TEST_F(PackageFile, LargeWeightsStartOnSegments) {
+  const auto bytes = sample_bytes();
+  const auto p = read(path("sample.rpk"));
+  ASSERT_TRUE(p.ok());
+  // The mapping starts on a page, so addresses show offsets modulo the page size.
+  const auto address = reinterpret_cast<uintptr_t>((*p)->weights[0].bytes().data());
+  EXPECT_EQ(address % 4096, 0u);
+  EXPECT_EQ(bytes.size() % kSegmentAlignment, (64 * 512 * 4) % kSegmentAlignment);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>((*p)->weights[1].bytes().data()) % kWeightAlignment, 0u);
+}
+
+TEST_F(PackageFile, MemoryNeedsNoAlignment) {
+  const auto bytes = sample_bytes();
+  for (const size_t shift : {size_t{0}, size_t{1}, size_t{8}}) {
+    std::shared_ptr<const Package> p;
+    {
+      const Aligned memory(bytes, shift);
+      auto result = memory.read();
+      ASSERT_TRUE(result.ok()) << result.status().message();
+      p = *result;
+    }
+    EXPECT_TRUE(verify_weights(*p).ok());  // the owner keeps the bytes alive
+  }
+}
+
+TEST_F(PackageFile, AlteredWeightIsFoundByItsHash) {
+  auto bytes = sample_bytes();
+  bytes[bytes.size() - 5] ^= 1;
+  save("altered.rpk", bytes);
+  const auto p = read(path("altered.rpk"));
+  ASSERT_TRUE(p.ok());
+  const Status s = verify_weights(**p);
+  EXPECT_EQ(s.code(), Code::InvalidModel);
+  EXPECT_NE(s.message().find("float32[64,512]"), std::string::npos) << s.message();
+}
+
+TEST_F(PackageFile, TruncatedAnywhere) {
+  const auto bytes = sample_bytes();
+  for (size_t part = 1; part < 64; ++part) {
+    const auto end = static_cast<std::ptrdiff_t>(bytes.size() * part / 64);
+    save("cut.rpk", {bytes.begin(), bytes.begin() + end});
+    expect_refused("cut.rpk", "truncated");
+  }
+  for (std::ptrdiff_t end = 1; end < 200; ++end) {
+    save("cut.rpk", {bytes.begin(), bytes.begin() + end});
+    expect_refused("cut.rpk", end < 8 ? "not a compiled model" : "truncated");
+  }
+  auto longer = bytes;
+  longer.push_back(0);
+  save("long.rpk", longer);
+  expect_refused("long.rpk", "follow its end");
+}
+
+TEST_F(PackageFile, OtherFiles) {
+  save("empty.rpk", {});
+  expect_refused("empty.rpk", "is empty");
+  std::vector<char> junk(100000);
+  std::mt19937 rng(1);
+  for (char& c : junk) c = static_cast<char>(rng());
+  save("junk.rpk", junk);
+  expect_refused("junk.rpk", "not a compiled model");
+  save("huge.rpk", sample_bytes());
+  fs::resize_file(path("huge.rpk"), uintmax_t{1} << 33);  // sparse
+  expect_refused("huge.rpk", "follow its end");
+  EXPECT_EQ(read(path("missing.rpk")).status().code(), Code::Io);
+  EXPECT_EQ(read(folder_.string()).status().code(), Code::Io);
+  auto newer = sample_bytes();
+  newer[8] = 99;
+  Aligned memory(newer);
+  memory.stamp();
+  EXPECT_NE(memory.read().status().message().find("format version 99"), std::string::npos);
+}
+
+TEST_F(PackageFile, AnyFlippedByteOfHeaderOrMetadataIsFound) {
+  const auto bytes = sample_bytes();
+  Header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  Aligned memory(bytes);
+  std::mt19937 rng(2);
+  for (size_t i = 0; i < sizeof h + h.metadata_bytes; ++i) {
+    const auto flip = static_cast<std::byte>(1 + rng() % 255);
+    *memory.at(i) ^= flip;
+    const auto p = memory.read();
+    ASSERT_FALSE(p.ok()) << "byte " << i;
+    ASSERT_EQ(p.status().code(), Code::InvalidModel);
+    *memory.at(i) ^= flip;
+  }
+  EXPECT_TRUE(memory.read().ok());
+}
+
+/// Uses whatever a reader let through, as an executor would.
+void use(const Package& p) {
+  (void)verify_weights(p);
+  std::vector<const plan::Plan*> plans{&p.host_plan};
+  for (const Variant& v : p.variants) plans.push_back(&v.plan);
+  for (const plan::Plan* plan : plans) {
+    ASSERT_FALSE(plan::print(*plan, p.io).empty());
+    for (const plan::Weight& w : plan->weights) (void)w.packed_bytes(64, 4);
+  }
+}
+
+void mutate(std::mt19937_64& rng, const Aligned& memory, size_t begin, size_t size) {
+  const size_t at = begin + rng() % size;
+  const size_t left = begin + size - at;
+  switch (rng() % 5) {
+    case 0:
+      *memory.at(at) = static_cast<std::byte>(rng());
+      return;
+    case 1:
+      *memory.at(at) ^= static_cast<std::byte>(1 << (rng() % 8));
+      return;
+    case 2: {  // extreme numbers where offsets, lengths and ids lie
+      const uint32_t extremes[] = {0,
+                                   1,
+                                   0x7fffffff,
+                                   0x80000000,
+                                   0xffffffff,
+                                   0xfffffffc,
+                                   static_cast<uint32_t>(size),
+                                   static_cast<uint32_t>(rng() % 64)};
+      const uint32_t v = extremes[rng() % 8];
+      std::memcpy(memory.at(begin + (at - begin) / 4 * 4), &v, std::min<size_t>(4, left));
+      return;
+    }
+    case 3: {
+      const size_t n = std::min<size_t>(left, 1 + rng() % 32);
+      std::memmove(memory.at(at), memory.at(begin + rng() % (size - n)), n);
+      return;
+    }
+    default:
+      std::memset(memory.at(at), rng() % 2 ? 0 : 0xff, std::min<size_t>(left, 1 + rng() % 16));
+  }
+}
+
+TEST_F(PackageFile, MutatedMetadataWithRightChecksums) {
+  const auto bytes = sample_bytes();
+  Header h;
+  std::memcpy(&h, bytes.data(), sizeof h);
+  int refused = 0;
+  int accepted = 0;
+  for (uint64_t seed = 0; seed < 12000; ++seed) {
+    std::mt19937_64 rng(seed);
+    Aligned memory(bytes);
+    const size_t n = 1 + rng() % 3;
+    for (size_t i = 0; i < n; ++i) mutate(rng, memory, sizeof h, h.metadata_bytes);
+    if (seed % 8 == 0) {
+      // The header's own numbers, but for the magic and the version.
+      const size_t field = 12 + rng() % 44;
+      *memory.at(field) ^= static_cast<std::byte>(rng());
+      Header changed;
+      std::memcpy(&changed, memory.at(0), sizeof changed);
+      if (changed.metadata_bytes > bytes.size() - sizeof h) continue;  // stamp() could not hash it
+    }
+    memory.stamp();
+    const auto p = memory.read();
+    if (p.ok()) {
+      ++accepted;
+      use(**p);
+    } else {
+      ++refused;
+      ASSERT_EQ(p.status().code(), Code::InvalidModel) << p.status().message();
+      ASSERT_FALSE(p.status().message().empty());
+    }
+  }
+  // Both happen often, or the mutations miss what they aim at.
+  EXPECT_GT(refused, 2000);
+  EXPECT_GT(accepted, 500);
+}
+
+TEST_F(PackageFile, WriteIsAtomic) {
+  EXPECT_EQ(write(sample_package(), path("no/such/folder.rpk")).code(), Code::Io);
+  const auto before = sample_bytes();
+  Package other = sample_package();
+  other.model_name = "other";
+  ASSERT_TRUE(write(other, path("sample.rpk")).ok());
+  EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
+  // A package that does not verify leaves the file as it is.
+  other.host_plan.buffers[0].index = 7;
+  EXPECT_EQ(write(other, path("sample.rpk")).code(), Code::InvalidModel);
+  EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
+  // So does a disk that is full.
+  rlimit old_limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = old_limit;
+  small.rlim_cur = 4096;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status full = write(sample_package(), path("sample.rpk"));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old_limit), 0);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(full.code(), Code::Io);
+  EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
+  size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(folder_)) files += entry.is_regular_file();
+  EXPECT_EQ(files, 1u);
+}
+
+TEST_F(PackageFile, MappedWeightsOutliveTheFileName) {
+  sample_bytes();
+  const auto p = read(path("sample.rpk"));
+  ASSERT_TRUE(p.ok());
+  const HostTensor kept = (*p)->weights[0];
+  ASSERT_TRUE(write(sample_package(), path("sample.rpk")).ok());  // replaced, not overwritten
+  fs::remove(path("sample.rpk"));
+  EXPECT_EQ(kept.data<float>()[98], 1.f);
+}
+
+TEST(Hash, KnownValues) {
+  const auto hash = [](std::string_view s) {
+    return hash_bytes({reinterpret_cast<const std::byte*>(s.data()), s.size()});
+  };
+  EXPECT_EQ(hash(""), 0xef46db3751d8e999u);
+  EXPECT_EQ(hash("a"), 0xd24ec4f1a98c6e5bu);
+  EXPECT_EQ(hash("abc"), 0x44bc2cf5ad770999u);
+  EXPECT_EQ(hash("xxhash"), 0x32dd38952c4bc720u);
+  EXPECT_EQ(hash("Call me Ishmael. Some years ago--never mind how long precisely-"),
+            0x02a2e85470d6fd96u);
+}
+
+}  // namespace
+}  // namespace reprise::package

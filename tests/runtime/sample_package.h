@@ -1,0 +1,147 @@
+// A valid package that uses every part of the format.
+#pragma once
+
+#include "runtime/package/package.h"
+
+namespace reprise::package {
+
+inline plan::Buffer make_buffer(std::string name, plan::BufferKind kind, int32_t index, Shape shape,
+                                DType dtype = DType::F32) {
+  return {std::move(name), kind, index, dtype, std::move(shape)};
+}
+
+inline plan::Plan sample_device_plan() {
+  using plan::BufferKind;
+  const Expr batch = Expr::symbol(0);
+  const Expr found = Expr::symbol(1);
+  plan::Plan p;
+  p.buffers = {make_buffer("x", BufferKind::Input, 0, {batch, 64}),
+               make_buffer("y", BufferKind::Output, 0, {batch, 32}),
+               make_buffer("where", BufferKind::Output, 1, {2, found}, DType::I64),
+               make_buffer("again", BufferKind::Output, 2, {batch, 32}),
+               make_buffer("w", BufferKind::Weight, 0, {64, 512}),
+               make_buffer("bias", BufferKind::Weight, 1, {32}),
+               make_buffer("hidden", BufferKind::Arena, -1, {batch, 512}),
+               make_buffer("picked", BufferKind::Growable, -1, {found, 32})};
+  plan::Weight tiles;
+  tiles.name = "w";
+  tiles.packing = plan::Weight::Packing::Tiles;
+  tiles.k = 64;
+  tiles.n = 512;
+  tiles.tile_n = 24;
+  plan::Weight bias;
+  bias.name = "bias";
+  bias.segment = 1;
+  p.weights = {tiles, bias};
+  plan::KernelCode matmul;
+  matmul.name = "fused_matmul_relu";
+  matmul.workgroup = {8, 4, 1};
+  matmul.n_buffers = 3;
+  matmul.n_scalars = 1;
+  matmul.shared_bytes = 1024;
+  matmul.subgroup_size = 8;
+  matmul.spirv = {0x07230203, 0x00010300, 0, 10, 0, 0x00020011};
+  matmul.cuda = "extern \"C\" __global__ void fused_matmul_relu() {}";
+  plan::KernelCode add = matmul;
+  add.name = "fused_add";
+  add.n_scalars = 0;
+  p.kernels = {matmul, add};
+  plan::Launch first;
+  first.grid = {Expr::ceildiv(batch, 8), 64, 1};
+  first.buffers = {0, 4, 6};
+  first.writes = {false, false, true};
+  first.scalars = {batch};
+  first.nodes = {"MatMul_0", "Relu_1"};
+  first.group = "fused_matmul_relu";
+  first.schedule = "matmul rows 8x4";
+  plan::Launch second = first;
+  second.kernel = 1;
+  second.buffers = {6, 5, 1};
+  second.scalars = {};
+  plan::Launch third = second;
+  third.grid = {found, 1, 1};
+  third.buffers = {1, 5, 7};
+  plan::HostCall call;
+  call.op = "NonZero";
+  call.node = "NonZero_2";
+  call.opset = 13;
+  call.inputs = {1, -1};
+  call.outputs = {2};
+  call.reason = "its output size depends on data";
+  call.attrs.set("axis", int64_t{-1});
+  call.attrs.set("alpha", 0.5f);
+  call.attrs.set("mode", std::string("linear"));
+  call.attrs.set("axes", std::vector<int64_t>{0, -2});
+  call.attrs.set("scales", std::vector<float>{1.f, 2.f});
+  call.attrs.set("keys", std::vector<std::string>{"a", ""});
+  call.attrs.set("value", HostTensor::from<float>(DType::F32, {2}, {1.f, -0.f}));
+  HostTensor words(DType::String, {2});
+  words.mutable_strings() = {"one", "two"};
+  call.attrs.set("words", words);
+  call.attrs.set("shape", std::vector<Expr>{batch * 2 + 1, Expr::min(batch, 7), 32});
+  p.steps = {{first, {}, 0}, {second, {}, 0}, {call, {}, 0}, {third, {}, 0}};
+  p.aliases = {{1, 3}};
+  plan::compute_hazards(p);
+  return p;
+}
+
+inline plan::Plan sample_host_plan() {
+  plan::Plan p = sample_device_plan();
+  p.kernels.clear();
+  p.weights[0] = {};
+  p.weights[0].name = "w";
+  for (plan::Step& s : p.steps) {
+    const auto* launch = std::get_if<plan::Launch>(&s.what);
+    if (!launch) continue;
+    plan::HostCall call;
+    call.op = "Gemm";
+    call.node = launch->group;
+    call.inputs = {launch->buffers[0], launch->buffers[1]};
+    call.outputs = {launch->buffers[2]};
+    s.what = call;
+  }
+  plan::compute_hazards(p);
+  return p;
+}
+
+inline Package sample_package() {
+  Package p;
+  p.model_name = "sample";
+  p.producer = "reprise test";
+  p.io.symbols = {{"batch", 1, 4096, 1}, {"found", 0, 1 << 20, 1}};
+  p.io.sources = {{plan::SymbolSource::Kind::InputDim, 0, 0},
+                  {plan::SymbolSource::Kind::HostOutput, 2, 1}};
+  const Expr batch = Expr::symbol(0);
+  p.io.inputs = {{"x", DType::F32, {batch, 64}}};
+  p.io.outputs = {{"y", DType::F32, {batch, 32}},
+                  {"where", DType::I64, {2, Expr::symbol(1)}},
+                  {"again", DType::F32, {batch, 32}}};
+  p.io.equal_dims = {{batch, batch * 2 - batch, "Add_9"}};
+  std::vector<float> w(64 * 512);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 97);
+  HostTensor words(DType::String, {3});
+  words.mutable_strings() = {"alpha", "", "gamma"};
+  p.weights = {HostTensor::from(DType::F32, {64, 512}, w), HostTensor(DType::F32, {32}),
+               HostTensor(DType::F32, {0, 4}), words,
+               HostTensor::from<uint8_t>(DType::U8, {3}, {1, 2, 3})};
+  Variant cpu;
+  cpu.name = "vulkan-cpu";
+  cpu.predicate.needs_int64 = cpu.predicate.cpu_type = true;
+  cpu.predicate.subgroup_size = 8;
+  cpu.plan = sample_device_plan();
+  Variant cuda;
+  cuda.name = "cuda-sm_90";
+  cuda.predicate.api = Api::Cuda;
+  cuda.predicate.cuda_arch = "sm_90";
+  cuda.predicate.needs_float16 = cuda.predicate.needs_subgroup_shuffle = true;
+  cuda.plan = sample_device_plan();
+  cuda.module = {std::byte{1}, std::byte{2}};
+  p.variants = {cpu, cuda};
+  p.host_plan = sample_host_plan();
+  p.explanation.model_nodes = 3;
+  p.explanation.launches_unfused = 5;
+  p.explanation.unfused = {{"Relu_1", "NonZero_2", "runs on the host"}};
+  return p;
+}
+
+}  // namespace reprise::package

@@ -1,0 +1,172 @@
+// Every rule of the plan verifier: a valid package with one thing wrong, and what the error says.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/runtime/sample_package.h"
+
+namespace reprise::package {
+namespace {
+
+using plan::HostCall;
+using plan::Launch;
+
+struct Wrong {
+  const char* message;
+  std::function<void(Package&)> change;
+};
+
+plan::Plan& device(Package& p) {
+  return p.variants[0].plan;
+}
+Launch& launch(Package& p, size_t step) {
+  return std::get<Launch>(device(p).steps[step].what);
+}
+HostCall& call(Package& p) {
+  for (plan::Step& s : device(p).steps) {
+    if (auto* c = std::get_if<HostCall>(&s.what)) return *c;
+  }
+  return std::get<HostCall>(device(p).steps[0].what);
+}
+
+const Wrong kInterface[] = {
+    {"symbols have", [](Package& p) { p.io.sources.pop_back(); }},
+    {"the name is used twice", [](Package& p) { p.io.outputs[1].name = "y"; }},
+    {"element type 77", [](Package& p) { p.io.inputs[0].dtype = static_cast<DType>(77); }},
+    {"symbol 5 does not exist", [](Package& p) { p.io.inputs[0].shape[0] = Expr::symbol(5); }},
+    {"divisor 0", [](Package& p) { p.io.symbols[0].divisor = 0; }},
+    {"its range is empty", [](Package& p) { p.io.symbols[0].min = 9999; }},
+    {"source kind 9",
+     [](Package& p) { p.io.sources[1].kind = static_cast<plan::SymbolSource::Kind>(9); }},
+    {"dimension 2 of input 0", [](Package& p) { p.io.sources[0].axis = 2; }},
+    {"dimension 0 of input -1", [](Package& p) { p.io.sources[0].index = -1; }},
+    {"node 'Add_9': symbol 8", [](Package& p) { p.io.equal_dims[0].a = Expr::symbol(8); }},
+};
+
+const Wrong kBuffers[] = {
+    {"is negative", [](Package& p) { device(p).buffers[6].shape[1] = -1; }},
+    {"overflows", [](Package& p) { device(p).buffers[6].shape[1] = Expr::overflow(); }},
+    {"element type 0", [](Package& p) { device(p).buffers[6].dtype = DType::Invalid; }},
+    {"buffer kind 9",
+     [](Package& p) { device(p).buffers[6].kind = static_cast<plan::BufferKind>(9); }},
+    {"input or output 3", [](Package& p) { device(p).buffers[0].index = 3; }},
+    {"has two buffers", [](Package& p) { device(p).buffers[3].index = 0; }},
+    {"has no buffer",
+     [](Package& p) {
+       p.io.inputs.push_back({"unused", DType::F32, {}});
+     }},
+    {"the model's tensor 'x' is", [](Package& p) { device(p).buffers[0].shape[1] = 63; }},
+    {"weight 7 does not exist", [](Package& p) { device(p).buffers[4].index = 7; }},
+    {"dynamic shape", [](Package& p) { device(p).buffers[4].shape[0] = Expr::symbol(0); }},
+    {"packing 5",
+     [](Package& p) { device(p).weights[0].packing = static_cast<plan::Weight::Packing>(5); }},
+    {"impossible sizes", [](Package& p) { device(p).weights[0].tile_n = 0; }},
+    {"too large", [](Package& p) { device(p).weights[0].k = int64_t{1} << 62; }},
+    {"segment 9 does not exist", [](Package& p) { device(p).weights[0].segment = 9; }},
+    {"the plan expects", [](Package& p) { device(p).weights[0].segment = 1; }},
+    {"the plan expects", [](Package& p) { device(p).weights[0].n = 511; }},
+};
+
+const Wrong kSteps[] = {
+    {"the name is used twice",
+     [](Package& p) { device(p).kernels[1].name = device(p).kernels[0].name; }},
+    {"workgroup size 0", [](Package& p) { device(p).kernels[0].workgroup[1] = 0; }},
+    {"a workgroup of 2048",
+     [](Package& p) {
+       device(p).kernels[0].workgroup = {64, 32, 1};
+     }},
+    {"not SPIR-V", [](Package& p) { device(p).kernels[0].spirv[0] = 1; }},
+    {"kernel 2 does not exist", [](Package& p) { launch(p, 0).kernel = 2; }},
+    {"not as many as", [](Package& p) { launch(p, 0).scalars.clear(); }},
+    {"not as many as", [](Package& p) { launch(p, 0).writes.pop_back(); }},
+    {"buffer 99 does not exist", [](Package& p) { launch(p, 0).buffers[0] = 99; }},
+    {"buffer -1 does not exist", [](Package& p) { launch(p, 0).buffers[0] = -1; }},
+    {"read-only buffer 'w'", [](Package& p) { launch(p, 0).writes[1] = true; }},
+    {"strings", [](Package& p) { device(p).buffers[6].dtype = DType::String; }},
+    {"symbol 6 does not exist", [](Package& p) { launch(p, 0).scalars[0] = Expr::symbol(6); }},
+    {"a grid of -3", [](Package& p) { launch(p, 0).grid[1] = -3; }},
+    {"buffer 50 does not exist", [](Package& p) { call(p).outputs[0] = 50; }},
+    {"buffer -2 does not exist", [](Package& p) { call(p).inputs[1] = -2; }},
+    {"attribute 'shape'",
+     [](Package& p) { call(p).attrs.set("shape", std::vector<Expr>{Expr::symbol(6)}); }},
+    {"waits for step 3", [](Package& p) { device(p).steps[1].after = {3}; }},
+    {"its dependencies put it on", [](Package& p) { device(p).steps[1].after.clear(); }},
+    {"sorted by level", [](Package& p) { device(p).steps.push_back(device(p).steps[0]); }},
+    {"shares memory and its level",
+     [](Package& p) {
+       plan::Step extra = device(p).steps[0];
+       device(p).steps.insert(device(p).steps.begin(), extra);
+       for (plan::Step& s : device(p).steps) {
+         for (uint32_t& a : s.after) ++a;
+       }
+     }},
+    {"before anything wrote it", [](Package& p) { launch(p, 0).buffers[0] = 7; }},
+    {"not an output that waits", [](Package& p) { device(p).aliases[0].output = 1; }},
+    {"not an output that waits", [](Package& p) { device(p).aliases[0].output = 6; }},
+    {"differs in type or shape", [](Package& p) { device(p).aliases[0].from = 6; }},
+    {"nothing writes it", [](Package& p) { device(p).aliases.clear(); }},
+    {"host plan: it launches a kernel", [](Package& p) { p.host_plan = sample_device_plan(); }},
+};
+
+void expect_refused(std::span<const Wrong> cases) {
+  for (const Wrong& c : cases) {
+    Package p = sample_package();
+    ASSERT_TRUE(verify(p).ok()) << verify(p).message();
+    c.change(p);
+    const Status s = verify(p);
+    EXPECT_EQ(s.code(), Code::InvalidModel) << c.message;
+    EXPECT_NE(s.message().find(c.message), std::string::npos)
+        << "expected '" << c.message << "', found '" << s.message() << "'";
+  }
+}
+
+TEST(VerifyPlan, Interface) {
+  expect_refused(kInterface);
+}
+
+TEST(VerifyPlan, BuffersAndWeights) {
+  expect_refused(kBuffers);
+}
+
+TEST(VerifyPlan, KernelsAndSteps) {
+  expect_refused(kSteps);
+}
+
+TEST(PrintPlan, ShowsEveryPart) {
+  const Package p = sample_package();
+  EXPECT_EQ(plan::print(p.variants[0].plan, p.io),
+            R"(symbol "batch" in [1, 4096] from input 0 axis 0
+symbol "found" in [0, 1048576] from host output 2 axis 1
+weight 0 "w" segment 0 tiles [1, 64, 512] by 24
+weight 1 "bias" segment 1
+%0 input 0 "x" float32[batch, 64]
+%1 output 0 "y" float32[batch, 32]
+%2 output 1 "where" int64[2, found]
+%3 output 2 "again" float32[batch, 32]
+%4 weight 0 "w" float32[64, 512]
+%5 weight 1 "bias" float32[32]
+%6 arena "hidden" float32[batch, 512]
+%7 growable "picked" float32[found, 32]
+kernel 0 fused_matmul_relu workgroup [8, 4, 1] buffers 3 scalars 1 shared 1024 subgroup 8 spirv 6 words cuda 49 bytes
+kernel 1 fused_add workgroup [8, 4, 1] buffers 3 scalars 0 shared 1024 subgroup 8 spirv 6 words cuda 49 bytes
+step 0 level 0 after [] launch fused_matmul_relu(%0, %4, out %6, batch) grid [floordiv(batch + 7, 8), 64, 1] schedule "matmul rows 8x4" nodes ["MatMul_0", "Relu_1"]
+step 1 level 1 after [0] launch fused_add(%6, %5, out %1) grid [floordiv(batch + 7, 8), 64, 1] schedule "matmul rows 8x4" nodes ["MatMul_0", "Relu_1"]
+step 2 level 2 after [1] host NonZero(%1, -) -> (%2) node "NonZero_2" because "its output size depends on data"
+step 3 level 3 after [2] launch fused_add(%1, %5, out %7) grid [found, 1, 1] schedule "matmul rows 8x4" nodes ["MatMul_0", "Relu_1"]
+copy %1 -> %3
+)");
+}
+
+TEST(Weight, PackedBytes) {
+  plan::Weight w;
+  EXPECT_EQ(w.packed_bytes(5, 1), 8u);
+  w.packing = plan::Weight::Packing::Tiles;
+  w.batch = 2;
+  w.k = 3;
+  w.n = 25;
+  w.tile_n = 8;
+  EXPECT_EQ(w.packed_bytes(2 * 3 * 25 * 4, 4), 2u * 32 * 3 * 4);
+}
+
+}  // namespace
+}  // namespace reprise::package
