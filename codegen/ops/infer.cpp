@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
+#include <utility>
 
 #include "codegen/ops/op.h"
 #include "codegen/ops/shape_arith.h"
@@ -72,6 +74,98 @@ bool clash(const Expr& a, const Expr& b, std::span<const Symbol> table) {
 
 }  // namespace
 
+namespace {
+
+bool contains(const Expr& e, SymbolId id) {
+  std::vector<SymbolId> symbols;
+  e.collect_symbols(symbols);
+  return std::find(symbols.begin(), symbols.end(), id) != symbols.end();
+}
+
+/// c, when e is min(symbol, c).
+std::optional<int64_t> upper_limit(const Expr& e, SymbolId id) {
+  if (e.terms().size() != 1 || e.constant() != 0 || e.terms()[0].coefficient != 1) return {};
+  const Atom* a = e.terms()[0].single();
+  if (a == nullptr || a->kind() != Atom::Kind::Min) return {};
+  const bool left = a->lhs().as_symbol() == id;
+  const Expr& other = left ? a->rhs() : a->lhs();
+  if (!other.is_const() || !(left || a->rhs().as_symbol() == id)) return {};
+  return other.value();
+}
+
+void rewrite_dims(graph::Graph& g, const std::function<Expr(const Expr&)>& f) {
+  const auto each = [&](std::vector<Expr>& list) {
+    for (Expr& e : list) {
+      if (!e.is_const()) e = f(e);
+    }
+  };
+  for (size_t i = 0; i < g.values().size(); ++i) {
+    graph::Value& v = g.value(static_cast<graph::ValueId>(i));
+    each(v.shape);
+    if (v.elements) each(*v.elements);
+  }
+  for (const auto& n : g.nodes()) {
+    AttrMap attrs = n->attrs;
+    for (const auto& [name, attr] : attrs) {
+      if (const auto* list = std::get_if<std::vector<Expr>>(&attr)) {
+        auto copy = *list;
+        each(copy);
+        n->attrs.set(name, std::move(copy));
+      }
+    }
+  }
+}
+
+/// The symbol that a guard makes superfluous, with what it equals. Of two symbols the later one
+/// goes, which may be a fresh one.
+std::optional<std::pair<SymbolId, Expr>> eliminated(const Expr& a, const Expr& b) {
+  for (const auto& [lhs, rhs] : {std::pair(a, b), std::pair(b, a)}) {
+    const auto id = lhs.as_symbol();
+    const auto other = rhs.as_symbol();
+    if (id && !contains(rhs, *id) && !(other && *other > *id)) return std::pair(*id, rhs);
+  }
+  return std::nullopt;
+}
+
+Expr replaced(const Expr& e, SymbolId id, const Expr& by) {
+  return e.substitute([&](SymbolId s) { return s == id ? std::optional<Expr>(by) : std::nullopt; });
+}
+
+/// Uses what a guard says of a symbol on everything inferred so far, so that equal dims have equal
+/// expressions. True when the guard itself has become superfluous.
+bool learn(graph::Graph& g, const Expr& a, const Expr& b) {
+  for (const auto& [lhs, rhs] : {std::pair(a, b), std::pair(b, a)}) {
+    const auto id = lhs.as_symbol();
+    const auto limit = id ? upper_limit(rhs, *id) : std::nullopt;
+    if (!limit) continue;
+    Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
+    symbol.max = std::min(symbol.max, *limit);
+    const SymbolRanges ranges = [&g](SymbolId s) {
+      const Symbol& known = g.symbols[static_cast<size_t>(s)];
+      return SymbolRange{known.min, known.max, std::nullopt};
+    };
+    rewrite_dims(g, [&](const Expr& e) { return e.simplify(ranges); });
+    return true;
+  }
+  if (const auto gone = eliminated(a, b)) {
+    rewrite_dims(g, [&](const Expr& e) { return replaced(e, gone->first, gone->second); });
+  }
+  return false;
+}
+
+/// Dims that an inference function computed before a guard eliminated one of their symbols.
+void apply_guards(const graph::Graph& g, std::vector<Expr>& list) {
+  for (const graph::DimGuard& guard : g.equal_dims) {
+    const auto gone = eliminated(guard.a, guard.b);
+    if (!gone) continue;
+    for (Expr& e : list) {
+      if (!e.is_const()) e = replaced(e, gone->first, gone->second);
+    }
+  }
+}
+
+}  // namespace
+
 int64_t InferContext::opset() const {
   return n_.opset == 0 ? kNewestOpset : n_.opset;
 }
@@ -103,6 +197,7 @@ Status InferContext::error(Code code, const std::string& message) const {
 
 void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
+  apply_guards(g_, shape);
   graph::Value& v = g_.value(n_.outputs[i]);
   if (v.dtype != DType::Invalid && v.dtype != dtype) {
     status_ = invalid("output '" + v.name + "' is declared " + std::string(name_of(v.dtype)) +
@@ -134,15 +229,17 @@ void InferContext::set_output(size_t i, DType dtype, Shape shape) {
 void InferContext::set_elements(size_t i, std::vector<Expr> e) {
   if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
   graph::Value& v = g_.value(n_.outputs[i]);
+  apply_guards(g_, e);
   const auto range = range_of(v.dtype);
   if (!range || !is_static(v.shape) || static_cast<int64_t>(e.size()) > kMaxElements) return;
   if (!element_count(v.shape).is_const(static_cast<int64_t>(e.size()))) return;
   for (const Expr& x : e) {
     if (x.is_overflow()) return;
-    // A device computes shapes in wrapping integers; expressions do not wrap.
+    // Narrow integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger
+    // ones is refused), so products of dims in int32 are taken as they are.
     const Bounds b = bounds(x, g_.symbols);
-    const bool far = !x.is_const() && (b.lo <= -kFar || b.hi >= kFar);
-    if (v.dtype == DType::I64 ? far : b.lo < range->lo || b.hi > range->hi) return;
+    const bool dims = size_of(v.dtype) >= 4 && !x.is_const();
+    if (dims ? b.lo <= -kFar || b.hi >= kFar : b.lo < range->lo || b.hi > range->hi) return;
   }
   v.elements = std::move(e);
 }
@@ -172,7 +269,10 @@ Shape InferContext::fresh_shape(size_t output, size_t rank) {
   return s;
 }
 
-Result<Expr> InferContext::unify(const Expr& a, const Expr& b, const std::string& what) const {
+Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
+                                 const std::string& what) const {
+  const Expr a = left;
+  const Expr b = right;
   if (a == b) return a;
   if (clash(a, b, g_.symbols)) {
     return invalid(what + " differ: " + a.str(g_.symbols) + " and " + b.str(g_.symbols));
@@ -181,7 +281,7 @@ Result<Expr> InferContext::unify(const Expr& a, const Expr& b, const std::string
       std::any_of(g_.equal_dims.begin(), g_.equal_dims.end(), [&](const graph::DimGuard& guard) {
         return (guard.a == a && guard.b == b) || (guard.a == b && guard.b == a);
       });
-  if (!known) g_.equal_dims.push_back({a, b, n_.name});
+  if (!known && !learn(g_, a, b)) g_.equal_dims.push_back({a, b, n_.name});
   return simpler(b, a) ? b : a;
 }
 
