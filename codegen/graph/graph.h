@@ -54,7 +54,7 @@ struct Value {
   bool has_shape = false;
   Shape shape;
   std::optional<HostTensor> constant;
-  /// Contents of a small integer tensor as expressions (shape arithmetic), row-major; rank 0 or 1.
+  /// Contents of a small integer tensor as expressions (shape arithmetic), row-major.
   std::optional<std::vector<Expr>> elements;
   Node* producer = nullptr;
   int32_t weight =

@@ -75,8 +75,7 @@ class Verifier {
     }
     if (!x.elements) return {};
     for (const Expr& e : *x.elements) RP_TRY(symbols(e, "the elements of " + name(v)));
-    if (x.shape.size() > 1 ||
-        !element_count(x.shape).is_const(static_cast<int64_t>(x.elements->size()))) {
+    if (!element_count(x.shape).is_const(static_cast<int64_t>(x.elements->size()))) {
       return internal_error("value " + name(v) + " has " + std::to_string(x.elements->size()) +
                             " elements, which its shape does not");
     }
