@@ -60,7 +60,8 @@ Status check_bias(const Call& c, size_t i, int64_t outputs) {
 
 KernelResult conv(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
-  RP_TRY(require_float(c, 0, "X"));
+  // int32: what the device forms of integer convolutions compute in.
+  if (input(c, 0).dtype() != DType::I32) RP_TRY(require_float(c, 0, "X"));
   RP_TRY(require_same_dtype(c, 0, 1));
   RP_ASSIGN(const ConvProblem p, conv_problem(c, input(c, 0), input(c, 1)));
   RP_TRY(check_bias(c, 2, p.outputs));
