@@ -14,6 +14,10 @@
 #include "tests/cuda_shim/shim.h"
 #include "tests/cuda_shim/workgroup.h"
 
+#ifndef REPRISE_HOST_CXX
+#define REPRISE_HOST_CXX "c++"
+#endif
+
 namespace reprise::test {
 namespace {
 
@@ -40,9 +44,9 @@ class ScratchFolder {
 
 Status compile(const ScratchFolder& folder, const std::string& text) {
   std::ofstream(folder.file("kernels.cpp")) << text;
-  std::string command =
-      "c++ -std=c++17 -O1 -shared -fPIC -w -ffp-contract=off -fno-math-errno "
-      "-fno-strict-aliasing ";
+  std::string command = "'" REPRISE_HOST_CXX
+                        "' -std=c++17 -O1 -shared -fPIC -w -ffp-contract=off -fno-math-errno "
+                        "-fno-strict-aliasing ";
 #if defined(__SANITIZE_ADDRESS__)
   command += "-fsanitize=address ";
 #endif

@@ -1,6 +1,7 @@
 // Executes emitted CUDA text without CUDA: the host compiler builds it under a shim that gives
 // CUDA's names a meaning on the CPU. One kernel runs at a time, invocations one after another;
-// those of a workgroup with barriers or shuffles are fibers. Uses the program `c++`.
+// those of a workgroup with barriers or shuffles are fibers. Uses the compiler
+// that built the tests.
 #pragma once
 
 #include <array>

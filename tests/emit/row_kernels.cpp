@@ -55,7 +55,7 @@ bool is_native(const ScalarRow& r, Ty t) {
 }
 
 /// Rows that are undefined for some operands, which expansion keeps away from them: the *Native
-/// ones and Exp of NaN, division by zero or past the largest integer, shifts by the width or more.
+/// ones, division by zero or past the largest integer, shifts by the width or more.
 bool defined(ScalarOp op, Ty t, const std::vector<uint64_t>& operands) {
   const double x = kernel::number_of(operands[0], t);
   switch (op) {
@@ -65,9 +65,6 @@ bool defined(ScalarOp op, Ty t, const std::vector<uint64_t>& operands) {
     case ScalarOp::LogNative:
     case ScalarOp::Log2Native:
       return x > 0;
-    case ScalarOp::Exp:
-    case ScalarOp::Exp2:
-      return !std::isnan(x);
     case ScalarOp::IDiv:
     case ScalarOp::IRem:
       return operands[1] != 0 &&
@@ -197,7 +194,10 @@ RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
   b.store(y, i, result == Ty::Bool ? b.convert(v, Ty::U32) : v);
   auto k = b.finish();
   if (k.ok()) out.kernel = *std::move(k);
-  if (expand && !kernel::expand(out.kernel).ok()) out.kernel = {};
+  if (expand) {
+    out.value = -1;
+    if (!kernel::expand(out.kernel).ok()) out.kernel = {};
+  }
   const auto inputs = tuples(r, t);
   out.count = inputs.size();
   out.launch.grid = {static_cast<uint32_t>(out.count / kGroup), 1, 1};

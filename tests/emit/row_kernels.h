@@ -15,7 +15,7 @@ struct RowKernel {
   kernel::ScalarOp op{};
   kernel::Ty type{};
   kernel::Kernel kernel;
-  int32_t value = -1;  // the instruction that is the row
+  int32_t value = -1;  // the instruction that is the row; -1 when expanded
   Launch launch;
   size_t count = 0;  // elements that the launch computes
 };
