@@ -1,0 +1,190 @@
+// The C interface over packages, devices and buffers. Sessions are in api_session.cpp.
+#include "backends/api.h"
+
+#include "backends/registry.h"
+
+namespace reprise::capi {
+namespace {
+
+DeviceInfo host_info() {
+  return list_devices().back();
+}
+
+reprise_device_info to_c(const DeviceInfo& d) {
+  reprise_device_info out = REPRISE_DEVICE_INFO_INIT;
+  copy_text(out.id, sizeof(out.id), d.id);
+  copy_text(out.kind, sizeof(out.kind), d.kind);
+  copy_text(out.name, sizeof(out.name), d.name);
+  copy_text(out.driver, sizeof(out.driver), d.driver);
+  copy_text(out.api, sizeof(out.api), d.api);
+  out.usable = d.usable ? 1 : 0;
+  copy_text(out.reason, sizeof(out.reason), d.reason);
+  return out;
+}
+
+void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
+  out.get_instance_proc_addr = v.get_instance_proc_addr;
+  out.instance = v.instance;
+  out.physical_device = v.physical_device;
+  out.device = v.device;
+  out.queue = v.queue;
+  out.queue_family = v.queue_family;
+  out.int64 = v.shader_int64 != 0;
+  out.float16 = v.shader_float16 != 0;
+  out.storage8 = v.storage8 != 0;
+  out.storage16 = v.storage16 != 0;
+  if (v.lock_queue) out.lock_queue = [f = v.lock_queue, user = v.user] { f(user); };
+  if (v.unlock_queue) out.unlock_queue = [f = v.unlock_queue, user = v.user] { f(user); };
+}
+
+BackendOptions to_options(const reprise_device_options* given) {
+  const auto o = read_struct(given, reprise_device_options REPRISE_DEVICE_OPTIONS_INIT);
+  BackendOptions out;
+  if (o.cache_dir) out.cache_dir = o.cache_dir;
+  out.validation = o.validation != 0;
+  out.threads = o.threads;
+  if (o.log) {
+    out.log = [f = o.log, user = o.log_user](const std::string& m) { f(user, m.c_str()); };
+  }
+  if (o.vulkan)
+    borrow(read_struct(o.vulkan, reprise_vulkan_device REPRISE_VULKAN_DEVICE_INIT), out.vulkan);
+  return out;
+}
+
+Status missing(const char* what) {
+  return {Code::Usage, std::string(what) + " is null"};
+}
+
+Status make_buffer(reprise_device* device, Result<std::unique_ptr<Buffer>> made,
+                   reprise_buffer** out) {
+  RP_TRY(made.status());
+  *out = new reprise_buffer{device->device, std::move(*made)};
+  return {};
+}
+
+}  // namespace
+}  // namespace reprise::capi
+
+using namespace reprise;
+using namespace reprise::capi;
+
+size_t reprise_dtype_size(reprise_dtype dtype) {
+  return size_of(static_cast<DType>(dtype));
+}
+
+const char* reprise_version(void) {
+  return REPRISE_VERSION;
+}
+
+reprise_status reprise_package_open(const char* path, reprise_package** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!path || !out) return missing("path or out");
+    RP_ASSIGN(auto package, package::read(path));
+    *out = new reprise_package{std::move(package)};
+    return {};
+  });
+}
+
+reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
+                                           reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!bytes || !out) return missing("bytes or out");
+    RP_ASSIGN(auto package,
+              package::read_memory({static_cast<const std::byte*>(bytes), size}, nullptr));
+    *out = new reprise_package{std::move(package)};
+    return {};
+  });
+}
+
+reprise_status reprise_package_save(const reprise_package* package, const char* path,
+                                    reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!package || !path) return missing("package or path");
+    return package::write(*package->package, path);
+  });
+}
+
+void reprise_package_free(reprise_package* package) {
+  delete package;
+}
+
+reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
+                                    reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!count || (!infos && capacity > 0)) return missing("count or infos");
+    const auto devices = list_devices();
+    *count = devices.size();
+    const size_t stride = capacity > 0 ? infos->struct_size : 0;
+    if (capacity > 0 && stride < sizeof(size_t)) {
+      return {Code::Usage,
+              "struct_size of the device infos is not set; start from "
+              "REPRISE_DEVICE_INFO_INIT"};
+    }
+    for (size_t i = 0; i < std::min(capacity, devices.size()); ++i) {
+      auto* info =
+          reinterpret_cast<reprise_device_info*>(reinterpret_cast<char*>(infos) + i * stride);
+      info->struct_size = stride;
+      write_struct(to_c(devices[i]), info);
+    }
+    return {};
+  });
+}
+
+reprise_status reprise_device_open(const char* id, const reprise_device_options* options,
+                                   reprise_device** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!id || !out) return missing("id or out");
+    RP_ASSIGN(auto opened, open_device(id, to_options(options)));
+    *out = new reprise_device{std::move(opened.device)};
+    return {};
+  });
+}
+
+void reprise_device_get_info(const reprise_device* device, reprise_device_info* info) {
+  if (device && info)
+    write_struct(to_c(device->device ? device->device->info() : host_info()), info);
+}
+
+void reprise_device_free(reprise_device* device) {
+  delete device;
+}
+
+reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
+                                     reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!device || !out) return missing("device or out");
+    if (!device->device) return {Code::Usage, "the host device has no buffers; use host memory"};
+    return make_buffer(device, device->device->allocate(bytes, MemoryUse::Device), out);
+  });
+}
+
+reprise_status reprise_buffer_borrow(reprise_device* device, void* vk_buffer, uint64_t bytes,
+                                     reprise_buffer** out, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!device || !out) return missing("device or out");
+    if (!device->device) return {Code::Usage, "the host device has no buffers; use host memory"};
+    return make_buffer(device, device->device->borrow(vk_buffer, bytes), out);
+  });
+}
+
+reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
+                                    uint64_t bytes, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!buffer || (!data && bytes > 0)) return missing("buffer or data");
+    return buffer->device->upload(*buffer->buffer, offset,
+                                  {static_cast<const std::byte*>(data), bytes});
+  });
+}
+
+reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset, void* data,
+                                   uint64_t bytes, reprise_error* error) {
+  return guarded(error, [&]() -> Status {
+    if (!buffer || (!data && bytes > 0)) return missing("buffer or data");
+    return buffer->device->download(*buffer->buffer, offset,
+                                    {static_cast<std::byte*>(data), bytes});
+  });
+}
+
+void reprise_buffer_free(reprise_buffer* buffer) {
+  delete buffer;
+}

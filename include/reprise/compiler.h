@@ -1,0 +1,30 @@
+/* Reprise's compiler: an ONNX model in, a package out. C interface; see reprise.h for the rules.
+ * A library of its own (reprise::compiler): applications that ship packages do not link it. */
+#ifndef REPRISE_COMPILER_H_
+#define REPRISE_COMPILER_H_
+
+#include "reprise/reprise.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct reprise_compile_options {
+  size_t struct_size;
+  int32_t fullgraph; /* an error if a node would run on the host */
+  /* Names of passes to leave out. */
+  const char* const* disabled_passes;
+  size_t disabled_pass_count;
+} reprise_compile_options;
+#define REPRISE_COMPILE_OPTIONS_INIT \
+  { sizeof(reprise_compile_options), 0, NULL, 0 }
+
+/* Compiles for every kind of device of this build; no device is needed. `options` may be null. */
+reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,
+                                    reprise_package** out, reprise_error* error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,24 @@
+// Reprise's compiler in C++; see compiler.h.
+#ifndef REPRISE_COMPILER_HPP_
+#define REPRISE_COMPILER_HPP_
+
+#include <string>
+
+#include "reprise/compiler.h"
+#include "reprise/reprise.hpp"
+
+namespace reprise {
+inline namespace api {
+
+inline Result<Package> compile_file(const std::string& onnx_path,
+                                    const reprise_compile_options* options = nullptr) {
+  reprise_error e{};
+  reprise_package* p = nullptr;
+  if (reprise_compile_file(onnx_path.c_str(), options, &p, &e) != REPRISE_OK) return e;
+  return Package(p);
+}
+
+}  // namespace api
+}  // namespace reprise
+
+#endif

@@ -1,0 +1,230 @@
+/* Reprise: runs compiled models (.rpk) on Vulkan devices and on the host. C interface.
+ *
+ * Handles are opaque and owned by the caller, who frees each with its _free function; null is
+ * allowed there. A session keeps what it needs of its package and device, so handles may be freed
+ * in any order; buffers must outlive the runs that use them. Errors: every function that can fail
+ * returns a status and, where `error` is not null, fills it with a message that names the node,
+ * tensor or file, what was expected and found. The library never throws, prints, aborts or reads
+ * the environment. Threads: all functions may be called from any thread. One session may be run
+ * from several threads at once; a buffer must not be written by two runs at once. Threads are
+ * created only to build kernels when a session is created, and end before that call returns.
+ * Structs begin with their size, set by the REPRISE_*_INIT initialisers, so that later versions can
+ * add members at the end. Strings are UTF-8.
+ */
+#ifndef REPRISE_REPRISE_H_
+#define REPRISE_REPRISE_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define REPRISE_MAX_RANK 16
+
+typedef enum reprise_status {
+  REPRISE_OK = 0,
+  REPRISE_USAGE = 1,         /* something that does not exist was asked for */
+  REPRISE_INVALID_MODEL = 2, /* the model or package is malformed */
+  REPRISE_INVALID_INPUT = 3, /* an input has a wrong name, shape, dtype or value */
+  REPRISE_UNSUPPORTED = 4,   /* well-formed, but this build or device cannot do it */
+  REPRISE_IO = 5,            /* a file could not be read or written */
+  REPRISE_DEVICE = 6,        /* a driver call failed, or the device reported an error */
+  REPRISE_INTERNAL = 7       /* a bug of this library */
+} reprise_status;
+
+typedef struct reprise_error {
+  reprise_status status;
+  char message[2036]; /* ends with a zero byte; cut when longer */
+} reprise_error;
+
+/* Element types; numbers never change. */
+typedef enum reprise_dtype {
+  REPRISE_F32 = 1,
+  REPRISE_F16 = 2,
+  REPRISE_BF16 = 3,
+  REPRISE_F64 = 4,
+  REPRISE_I8 = 5,
+  REPRISE_U8 = 6,
+  REPRISE_I16 = 7,
+  REPRISE_U16 = 8,
+  REPRISE_I32 = 9,
+  REPRISE_U32 = 10,
+  REPRISE_I64 = 11,
+  REPRISE_U64 = 12,
+  REPRISE_BOOL = 13 /* one byte, 0 or 1 */
+} reprise_dtype;
+
+/* Bytes of one element; 0 for an unknown number. */
+size_t reprise_dtype_size(reprise_dtype dtype);
+/* "0.1.0" */
+const char* reprise_version(void);
+
+/* --- packages: compiled models --- */
+typedef struct reprise_package reprise_package;
+
+reprise_status reprise_package_open(const char* path, reprise_package** out, reprise_error* error);
+/* `bytes` are used in place: they must stay until the package and its sessions are freed. */
+reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
+                                           reprise_error* error);
+reprise_status reprise_package_save(const reprise_package* package, const char* path,
+                                    reprise_error* error);
+void reprise_package_free(reprise_package* package);
+
+/* --- devices --- */
+typedef struct reprise_device reprise_device;
+
+typedef struct reprise_device_info {
+  size_t struct_size;
+  char id[32];   /* "vulkan:0", "host" */
+  char kind[32]; /* "discrete-gpu", "cpu", "host", ... */
+  char name[256];
+  char driver[256];
+  char api[64];
+  int32_t usable;
+  char reason[512]; /* why it is not usable, and what to do */
+} reprise_device_info;
+#define REPRISE_DEVICE_INFO_INIT \
+  { sizeof(reprise_device_info), "", "", "", "", "", 0, "" }
+
+/* A Vulkan device of the application. Nothing is freed here. bufferDeviceAddress must be enabled;
+ * features that are not stated are not used. */
+typedef struct reprise_vulkan_device {
+  size_t struct_size;
+  void* get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr; null: the system's loader */
+  void* instance;               /* VkInstance, and so on */
+  void* physical_device;
+  void* device;
+  void* queue;
+  uint32_t queue_family;
+  int32_t shader_int64, shader_float16;
+  int32_t storage8, storage16; /* storageBuffer8BitAccess and shaderInt8; likewise 16 */
+  /* Called around each submission, so that the application can share the queue. May be null. */
+  void (*lock_queue)(void* user);
+  void (*unlock_queue)(void* user);
+  void* user;
+} reprise_vulkan_device;
+#define REPRISE_VULKAN_DEVICE_INIT \
+  { sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL }
+
+typedef struct reprise_device_options {
+  size_t struct_size;
+  const char* cache_dir; /* where the driver's compiled kernels are kept; null: nowhere */
+  int32_t validation;    /* Vulkan validation layers, messages to `log` */
+  uint32_t threads;      /* for building kernels; 0: one per processor */
+  void (*log)(void* user, const char* message); /* from any thread; may be null */
+  void* log_user;
+  const reprise_vulkan_device* vulkan; /* null: a device of our own */
+} reprise_device_options;
+#define REPRISE_DEVICE_OPTIONS_INIT \
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL }
+
+/* Writes up to `capacity` infos, each with its struct_size set, and the number of devices. */
+reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
+                                    reprise_error* error);
+/* `id`: "auto" (best usable device, else the host), "host", "vulkan", "vulkan:1". `options` may be
+ * null. */
+reprise_status reprise_device_open(const char* id, const reprise_device_options* options,
+                                   reprise_device** out, reprise_error* error);
+void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
+void reprise_device_free(reprise_device* device);
+
+/* --- device memory, used in place by runs --- */
+typedef struct reprise_buffer reprise_buffer;
+
+/* Not for the host device, whose runs use the caller's memory. */
+reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
+                                     reprise_error* error);
+/* The application's VkBuffer on its own device, with storage, transfer and device-address usage. */
+reprise_status reprise_buffer_borrow(reprise_device* device, void* vk_buffer, uint64_t bytes,
+                                     reprise_buffer** out, reprise_error* error);
+reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
+                                    uint64_t bytes, reprise_error* error);
+reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset, void* data,
+                                   uint64_t bytes, reprise_error* error);
+void reprise_buffer_free(reprise_buffer* buffer);
+
+/* --- sessions: a package on a device --- */
+typedef struct reprise_session reprise_session;
+
+typedef struct reprise_session_options {
+  size_t struct_size;
+  uint32_t max_in_flight; /* runs at the same time, each with memory of its own; 0: 2 */
+  int32_t fullgraph;      /* an error if a node would run on the host */
+  uint64_t timeout_ms;    /* of one run; 0: 60,000 */
+} reprise_session_options;
+#define REPRISE_SESSION_OPTIONS_INIT \
+  { sizeof(reprise_session_options), 0, 0, 0 }
+
+/* What the model takes or gives. */
+typedef struct reprise_slot {
+  size_t struct_size;
+  const char* name; /* lives as long as the session */
+  reprise_dtype dtype;
+  uint32_t rank;
+  int64_t dims[REPRISE_MAX_RANK]; /* -1: given by the inputs of a run */
+} reprise_slot;
+#define REPRISE_SLOT_INIT                         \
+  {                                               \
+    sizeof(reprise_slot), NULL, REPRISE_F32, 0, { \
+      0                                           \
+    }                                             \
+  }
+
+/* A tensor of the caller, dense and row-major: host memory, or a device buffer. */
+typedef struct reprise_tensor {
+  size_t struct_size;
+  const char* name;
+  reprise_dtype dtype;            /* of host memory: must be the model's */
+  uint32_t rank;                  /* inputs: set by the caller; outputs: by the run */
+  int64_t dims[REPRISE_MAX_RANK]; /* likewise */
+  void* data;                     /* inputs are not written */
+  size_t bytes;                   /* of `data` */
+  reprise_buffer* buffer;         /* instead of `data` */
+  uint64_t offset;                /* in `buffer`; a multiple of 16 */
+} reprise_tensor;
+#define REPRISE_TENSOR_INIT \
+  { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0 }
+
+typedef struct reprise_run_stats {
+  size_t struct_size;
+  double host_submit_us; /* host work until the device has the run, without copies of tensors */
+  double total_us;
+  uint64_t bytes_copied; /* between host and device memory; 0 when all tensors are device buffers */
+} reprise_run_stats;
+#define REPRISE_RUN_STATS_INIT \
+  { sizeof(reprise_run_stats), 0, 0, 0 }
+
+/* `options` may be null. */
+reprise_status reprise_session_create(const reprise_package* package, reprise_device* device,
+                                      const reprise_session_options* options, reprise_session** out,
+                                      reprise_error* error);
+void reprise_session_free(reprise_session* session);
+size_t reprise_session_input_count(const reprise_session* session);
+size_t reprise_session_output_count(const reprise_session* session);
+reprise_status reprise_session_input(const reprise_session* session, size_t index,
+                                     reprise_slot* slot, reprise_error* error);
+reprise_status reprise_session_output(const reprise_session* session, size_t index,
+                                      reprise_slot* slot, reprise_error* error);
+
+/* Outputs of a run that the caller gave no memory for. */
+typedef struct reprise_results reprise_results;
+
+/* Runs once and waits. Every input must be given. Outputs that are given are written to the
+ * caller's memory, which must be large enough, and get their dtype and dims. The others are in
+ * `results` if it is not null. `stats` may be null. */
+reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
+                                   size_t input_count, reprise_tensor* outputs, size_t output_count,
+                                   reprise_results** results, reprise_run_stats* stats,
+                                   reprise_error* error);
+/* Output `index` of the model; `data` lives as long as the results and is not to be written. */
+reprise_status reprise_results_get(const reprise_results* results, size_t index,
+                                   reprise_tensor* tensor, reprise_error* error);
+void reprise_results_free(reprise_results* results);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

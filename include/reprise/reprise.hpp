@@ -1,0 +1,225 @@
+// Reprise in C++: a thin layer over reprise.h, whose rules on ownership, threads and errors apply.
+// Header-only; throws nothing. Handles are freed by destructors.
+#ifndef REPRISE_REPRISE_HPP_
+#define REPRISE_REPRISE_HPP_
+
+#include <cstring>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "reprise/reprise.h"
+
+namespace reprise {
+inline namespace api {
+
+struct Error {
+  reprise_status status = REPRISE_OK;
+  std::string message;
+};
+
+/// A value, or why there is none. Test it before use.
+template <typename T>
+class Result {
+ public:
+  Result(T value) : value_(std::move(value)) {}
+  Result(const reprise_error& e) : error_{e.status, e.message} {}
+  explicit operator bool() const { return value_.has_value(); }
+  T& operator*() { return *value_; }
+  const T& operator*() const { return *value_; }
+  T* operator->() { return &*value_; }
+  const T* operator->() const { return &*value_; }
+  const Error& error() const { return error_; }
+
+ private:
+  std::optional<T> value_;
+  Error error_;
+};
+
+template <typename T, void (*Free)(T*)>
+struct Freer {
+  void operator()(T* p) const { Free(p); }
+};
+template <typename T, void (*Free)(T*)>
+using Handle = std::unique_ptr<T, Freer<T, Free>>;
+
+/// A compiled model.
+class Package {
+ public:
+  explicit Package(reprise_package* owned) : handle_(owned) {}
+  static Result<Package> open(const std::string& path) {
+    reprise_error e{};
+    reprise_package* p = nullptr;
+    if (reprise_package_open(path.c_str(), &p, &e) != REPRISE_OK) return e;
+    return Package(p);
+  }
+  /// Empty on success.
+  Error save(const std::string& path) const {
+    reprise_error e{};
+    if (reprise_package_save(get(), path.c_str(), &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  reprise_package* get() const { return handle_.get(); }
+
+ private:
+  Handle<reprise_package, reprise_package_free> handle_;
+};
+
+class Device {
+ public:
+  static Result<Device> open(const std::string& id = "auto",
+                             const reprise_device_options* options = nullptr) {
+    reprise_error e{};
+    reprise_device* d = nullptr;
+    if (reprise_device_open(id.c_str(), options, &d, &e) != REPRISE_OK) return e;
+    return Device(d);
+  }
+  reprise_device_info info() const {
+    reprise_device_info i = REPRISE_DEVICE_INFO_INIT;
+    reprise_device_get_info(get(), &i);
+    return i;
+  }
+  reprise_device* get() const { return handle_.get(); }
+
+ private:
+  explicit Device(reprise_device* owned) : handle_(owned) {}
+  Handle<reprise_device, reprise_device_free> handle_;
+};
+
+/// Device memory that runs use in place.
+class Buffer {
+ public:
+  static Result<Buffer> create(const Device& device, uint64_t bytes) {
+    reprise_error e{};
+    reprise_buffer* b = nullptr;
+    if (reprise_buffer_create(device.get(), bytes, &b, &e) != REPRISE_OK) return e;
+    return Buffer(b);
+  }
+  Error write(const void* data, uint64_t bytes, uint64_t offset = 0) {
+    reprise_error e{};
+    if (reprise_buffer_write(get(), offset, data, bytes, &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  Error read(void* data, uint64_t bytes, uint64_t offset = 0) const {
+    reprise_error e{};
+    if (reprise_buffer_read(get(), offset, data, bytes, &e) == REPRISE_OK) return {};
+    return {e.status, e.message};
+  }
+  reprise_buffer* get() const { return handle_.get(); }
+
+ private:
+  explicit Buffer(reprise_buffer* owned) : handle_(owned) {}
+  Handle<reprise_buffer, reprise_buffer_free> handle_;
+};
+
+template <typename T>
+struct DTypeOf;
+#define REPRISE_DTYPE_OF(type, number)             \
+  template <>                                      \
+  struct DTypeOf<type> {                           \
+    static constexpr reprise_dtype value = number; \
+  }
+REPRISE_DTYPE_OF(float, REPRISE_F32);
+REPRISE_DTYPE_OF(double, REPRISE_F64);
+REPRISE_DTYPE_OF(int8_t, REPRISE_I8);
+REPRISE_DTYPE_OF(uint8_t, REPRISE_U8);
+REPRISE_DTYPE_OF(int16_t, REPRISE_I16);
+REPRISE_DTYPE_OF(uint16_t, REPRISE_U16);
+REPRISE_DTYPE_OF(int32_t, REPRISE_I32);
+REPRISE_DTYPE_OF(uint32_t, REPRISE_U32);
+REPRISE_DTYPE_OF(int64_t, REPRISE_I64);
+REPRISE_DTYPE_OF(uint64_t, REPRISE_U64);
+REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
+#undef REPRISE_DTYPE_OF
+
+/// The caller's memory under a name of the model; not owned. Use for inputs and for outputs.
+class Tensor {
+ public:
+  template <typename T>
+  Tensor(const char* name, const T* data, std::initializer_list<int64_t> dims)
+      : Tensor(name, dims) {
+    raw_.dtype = DTypeOf<T>::value;
+    raw_.data = const_cast<T*>(data);  // inputs are not written
+    raw_.bytes = sizeof(T);
+    for (const int64_t d : dims) raw_.bytes *= static_cast<size_t>(d);
+  }
+  Tensor(const char* name, const Buffer& buffer, std::initializer_list<int64_t> dims = {},
+         uint64_t offset = 0)
+      : Tensor(name, dims) {
+    raw_.buffer = buffer.get();
+    raw_.offset = offset;
+  }
+  const reprise_tensor& raw() const { return raw_; }
+
+ private:
+  Tensor(const char* name, std::initializer_list<int64_t> dims) {
+    raw_.name = name;
+    for (const int64_t d : dims)
+      if (raw_.rank < REPRISE_MAX_RANK) raw_.dims[raw_.rank++] = d;
+  }
+  reprise_tensor raw_ = REPRISE_TENSOR_INIT;
+};
+
+/// An output of a run.
+struct Output {
+  reprise_dtype dtype = REPRISE_F32;
+  std::vector<int64_t> dims;
+  std::vector<unsigned char> bytes;  // none when the run wrote to the caller's memory
+
+  /// The elements; empty when they are not of this type.
+  template <typename T>
+  std::vector<T> as() const {
+    std::vector<T> v(dtype == DTypeOf<T>::value ? bytes.size() / sizeof(T) : 0);
+    if (!v.empty()) std::memcpy(v.data(), bytes.data(), v.size() * sizeof(T));
+    return v;
+  }
+};
+
+class Session {
+ public:
+  static Result<Session> create(const Package& package, const Device& device,
+                                const reprise_session_options* options = nullptr) {
+    reprise_error e{};
+    reprise_session* s = nullptr;
+    if (reprise_session_create(package.get(), device.get(), options, &s, &e) != REPRISE_OK)
+      return e;
+    return Session(s);
+  }
+  /// Outputs in the model's order; those in `outputs` are written to the caller's memory.
+  Result<std::vector<Output>> run(const std::vector<Tensor>& inputs,
+                                  const std::vector<Tensor>& outputs = {},
+                                  reprise_run_stats* stats = nullptr) {
+    std::vector<reprise_tensor> in, out;
+    for (const Tensor& t : inputs) in.push_back(t.raw());
+    for (const Tensor& t : outputs) out.push_back(t.raw());
+    reprise_error e{};
+    reprise_results* raw = nullptr;
+    if (reprise_session_run(get(), in.data(), in.size(), out.data(), out.size(), &raw, stats, &e) !=
+        REPRISE_OK)
+      return e;
+    const Handle<reprise_results, reprise_results_free> results(raw);
+    std::vector<Output> all(reprise_session_output_count(get()));
+    for (size_t i = 0; i < all.size(); ++i) {
+      reprise_tensor t = REPRISE_TENSOR_INIT;
+      if (reprise_results_get(raw, i, &t, &e) != REPRISE_OK) return e;
+      all[i].dtype = t.dtype;
+      all[i].dims.assign(t.dims, t.dims + t.rank);
+      const auto* bytes = static_cast<const unsigned char*>(t.data);
+      if (bytes) all[i].bytes.assign(bytes, bytes + t.bytes);
+    }
+    return all;
+  }
+  reprise_session* get() const { return handle_.get(); }
+
+ private:
+  explicit Session(reprise_session* owned) : handle_(owned) {}
+  Handle<reprise_session, reprise_session_free> handle_;
+};
+
+}  // namespace api
+}  // namespace reprise
+
+#endif

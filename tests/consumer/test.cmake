@@ -1,0 +1,9 @@
+# Installs the build into a scratch tree, builds the consumer against it, runs and inspects it.
+add_test(NAME consumer
+         COMMAND ${CMAKE_COMMAND} -DBUILD_DIR=${CMAKE_BINARY_DIR} -DSOURCE_DIR=${PROJECT_SOURCE_DIR}
+                 -DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/consumer -DCONFIG=${CMAKE_BUILD_TYPE}
+                 -DASAN=${REPRISE_ASAN} -DONNX_SUITE=${REPRISE_ONNX_SUITE}
+                 -DCXX=${CMAKE_CXX_COMPILER} -DCC=${CMAKE_C_COMPILER}
+                 -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/run.cmake)
+set_tests_properties(consumer PROPERTIES LABELS quick TIMEOUT 600
+                     ENVIRONMENT "${test_environment}")
