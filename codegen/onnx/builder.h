@@ -98,7 +98,7 @@ class Builder {
   const ImportOptions& options_;
   std::map<std::string, const wire::Function*> functions_;
   int32_t next_weight_ = 0;
-  int64_t node_count_ = 0;
+  int64_t inlined_ = 0;  // nodes of functions, calls included
 };
 
 /// "domain" as the registry spells it: the default domain is "".

@@ -1,5 +1,6 @@
 // The model's inputs: names, types, and what their dimensions are called.
 #include <algorithm>
+#include <cctype>
 
 #include "codegen/onnx/builder.h"
 
@@ -41,7 +42,11 @@ Status read_type(const wire::ValueInfo& v, Input& input) {
   if (type.shape().dim_size() > 64) return invalid_model("has a rank above 64");
   for (const wire::Dimension& d : type.shape().dim()) {
     Dim dim;
-    dim.param = d.dim_param();
+    // "?" and the like are placeholders of exporters, not names that two dims share.
+    const std::string& param = d.dim_param();
+    const bool named = std::any_of(param.begin(), param.end(),
+                                   [](unsigned char c) { return std::isalnum(c) != 0; });
+    if (named) dim.param = param;
     if (d.has_dim_value()) {
       // -1 is how some exporters write an unknown dimension.
       if (d.dim_value() < -1) {

@@ -6,7 +6,7 @@ namespace reprise::onnx {
 namespace {
 
 // Functions may multiply: ten levels of ten calls each are 10^10 nodes.
-constexpr int64_t kMaxNodes = 1'000'000;
+constexpr int64_t kMaxInlined = 100'000;
 
 std::string operator_text(const std::string& op, const std::string& domain) {
   return domain.empty() ? op : domain + "::" + op;
@@ -21,9 +21,9 @@ Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
 }
 
 Status Builder::add_node(Scope& scope, const wire::Node& n) {
-  if (++node_count_ > kMaxNodes) {
-    return unsupported("the model has more than " + std::to_string(kMaxNodes) +
-                       " nodes once its functions are inlined");
+  if (!scope.frame->calls.empty() && ++inlined_ > kMaxInlined) {
+    return unsupported("the model's functions expand to more than " + std::to_string(kMaxInlined) +
+                       " nodes");
   }
   for (const std::string& o : n.output()) {
     if (!o.empty() && scope.names.contains(o) && !scope.outer) {

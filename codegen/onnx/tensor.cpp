@@ -57,7 +57,9 @@ Result<int64_t> checked_count(const std::vector<int64_t>& dims, DType dtype) {
   RP_ASSIGN(const int64_t count, checked_element_count(dims, dtype));
   std::vector<int64_t> filled = dims;
   for (int64_t& d : filled) d = d == 0 ? 1 : d;
-  RP_TRY(checked_element_count(filled, dtype).status());
+  if (!checked_element_count(filled, dtype).ok()) {
+    return invalid_model(describe(dtype, dims) + " has absurd dimensions");
+  }
   return count;
 }
 

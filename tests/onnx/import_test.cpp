@@ -1,0 +1,316 @@
+// What the importer makes of each feature of the format, as graph text.
+#include <gtest/gtest.h>
+
+#include "tests/onnx/proto.h"
+
+namespace reprise::onnx::test {
+namespace {
+
+TEST(Import, ANodeWithAttributes) {
+  Model m;
+  m.input("x", kFloat, {2, 3}).output("y");
+  wire::Node* n = m.node("Transpose", {"x"}, {"y"}, "t");
+  wire::Attribute* perm = attribute(n, "perm", 7);
+  perm->add_ints(1);
+  perm->add_ints(0);
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2,3]
+y: float32[3,2] = Transpose<perm=[1, 0]>(x) @17 "t"
+output y
+)");
+}
+
+TEST(Import, AttributesOfOldFilesHaveNoType) {
+  Model m(9);
+  m.input("x", kFloat, {2, 3}).output("y");
+  wire::Attribute* alpha = attribute(m.node("LeakyRelu", {"x"}, {"y"}), "alpha", 0);
+  alpha->set_f(0.5f);
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2,3]
+y: float32[2,3] = LeakyRelu<alpha=0.5>(x) @9
+output y
+)");
+}
+
+TEST(Import, DimsBecomeSymbols) {
+  Model m;
+  m.input("a", kFloat, {"batch", "", 3}).input("b", kFloat, {"batch", -1, "x.y"});
+  m.input("c", kFloat, {"x.y", "batch + 1", "k - 1"}).output("a").output("b").output("c");
+  EXPECT_EQ(imported(m), R"(graph g
+symbol batch in 0..2147483647 divisor 1 from input 0 axis 0
+symbol d0 in 0..2147483647 divisor 1 from input 0 axis 1
+symbol d1 in 0..2147483647 divisor 1 from input 1 axis 1
+symbol x_y in 0..2147483647 divisor 1 from input 1 axis 2
+symbol k___1 in 0..2147483647 divisor 1 from input 2 axis 2
+input a: float32[batch,d0,3]
+input b: float32[batch,d1,x_y]
+input c: float32[x_y,batch + 1,k___1]
+output a, b, c
+)");
+}
+
+TEST(Import, ShapesFixDimsEverywhere) {
+  Model m;
+  m.input("a", kFloat, {"batch", "", 3}).input("b", kFloat, {"batch", "seq"});
+  m.output("a").output("b");
+  ImportOptions o;
+  o.shapes["a"] = {2, 5, 3};
+  EXPECT_EQ(imported(m, o), R"(graph g
+symbol seq in 0..2147483647 divisor 1 from input 1 axis 1
+input a: float32[2,5,3]
+input b: float32[2,seq]
+output a, b
+)");
+}
+
+TEST(Import, InitialisersThatAreInputsAreConstants) {
+  Model m;
+  m.proto.set_ir_version(3);
+  m.input("x", kFloat, {2}).input("w", kFloat, {2}).output("y");
+  add_float(m.graph(), "unused", {0});
+  add_float(m.graph(), "w", {1, 2});
+  m.node("Add", {"x", "w"}, {"y"});
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2]
+const w: float32[2]{1, 2} weight 1
+y: float32[2] = Add(x, w) @17
+output y
+)");
+}
+
+TEST(Import, OmittedInputsAndOutputs) {
+  Model m;
+  m.input("x", kFloat, {4}).input("high", kFloat, {}).output("y").output("v");
+  m.node("Clip", {"x", "", "high"}, {"y"});
+  m.node("Clip", {"x", "high", ""}, {"z"});
+  m.node("TopK", {"x", "one"}, {"v", ""});
+  add_int64(m.graph(), "one", {1});
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[4]
+input high: float32[]
+y: float32[4] = Clip(x, _, high) @17
+z: float32[4] = Clip(x, high) @17
+const one: int64[1]{1} weight 0
+v: float32[1] = TopK(x, one) @17
+output y, v
+)");
+}
+
+TEST(Import, UnsortedNodesAreSorted) {
+  Model m;
+  m.input("x", kFloat, {4}).output("c");
+  m.node("Abs", {"b"}, {"c"});
+  m.node("Neg", {"x"}, {"a"});
+  m.node("Relu", {"a"}, {"b"});
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[4]
+a: float32[4] = Neg(x) @17
+b: float32[4] = Relu(a) @17
+c: float32[4] = Abs(b) @17
+output c
+)");
+}
+
+TEST(Import, ConstantsInEveryForm) {
+  Model m;
+  attribute(m.node("Constant", {}, {"i"}), "value_int", 2)->set_i(7);
+  attribute(m.node("Constant", {}, {"f"}), "value_float", 1)->set_f(0.5f);
+  attribute(m.node("Constant", {}, {"s"}), "value_string", 3)->set_s("a");
+  wire::Attribute* ints = attribute(m.node("Constant", {}, {"is"}), "value_ints", 7);
+  ints->add_ints(1);
+  ints->add_ints(2);
+  attribute(m.node("Constant", {}, {"fs"}), "value_floats", 6)->add_floats(2);
+  attribute(m.node("Constant", {}, {"ss"}), "value_strings", 8)->add_strings("b");
+  wire::Tensor* t = attribute(m.node("Constant", {}, {"t"}), "value", 4)->mutable_t();
+  set_tensor(*t, "", kInt32, {2});
+  t->add_int32_data(3);
+  t->add_int32_data(-3);
+  wire::SparseTensor* sparse =
+      attribute(m.node("Constant", {}, {"sp"}), "sparse_value", 11)->mutable_sparse_tensor();
+  set_tensor(*sparse->mutable_values(), "", kFloat, {2});
+  sparse->mutable_values()->add_float_data(1);
+  sparse->mutable_values()->add_float_data(2);
+  set_tensor(*sparse->mutable_indices(), "", kInt64, {2, 2});
+  for (int i : {0, 1, 1, 0}) sparse->mutable_indices()->add_int64_data(i);
+  sparse->add_dims(2);
+  sparse->add_dims(2);
+  for (const char* o : {"i", "f", "s", "is", "fs", "ss", "t", "sp"}) m.output(o);
+  EXPECT_EQ(imported(m), R"(graph g
+const i: int64[]{7}
+const f: float32[]{0.5}
+const s: string[]{"a"}
+const is: int64[2]{1, 2}
+const fs: float32[1]{2}
+const ss: string[1]{"b"}
+const t: int32[2]{3, -3} weight 0
+const sp: float32[2,2]{0, 1, 2, 0}
+output i, f, s, is, fs, ss, t, sp
+)");
+}
+
+TEST(Import, SparseInitialisersExpand) {
+  Model m;
+  wire::SparseTensor* sparse = m.graph().add_sparse_initializer();
+  set_tensor(*sparse->mutable_values(), "w", kFloat, {1});
+  sparse->mutable_values()->add_float_data(5);
+  set_tensor(*sparse->mutable_indices(), "", kInt64, {1});
+  sparse->mutable_indices()->add_int64_data(3);
+  sparse->add_dims(2);
+  sparse->add_dims(2);
+  m.output("w");
+  EXPECT_EQ(imported(m), "graph g\nconst w: float32[2,2]{0, 0, 0, 5}\noutput w\n");
+}
+
+wire::Function* function(Model& m, const std::string& name, std::vector<std::string> in,
+                         std::vector<std::string> out) {
+  wire::Function* f = m.proto.add_functions();
+  f->set_domain("local");
+  f->set_name(name);
+  for (std::string& s : in) f->add_input(std::move(s));
+  for (std::string& s : out) f->add_output(std::move(s));
+  wire::OpsetImport* o = f->add_opset_import();
+  o->set_version(17);
+  return f;
+}
+
+wire::Node* call(Model& m, const std::string& f, std::vector<std::string> in,
+                 std::vector<std::string> out, const std::string& name) {
+  wire::Node* n = m.node(f, std::move(in), std::move(out), name);
+  n->set_domain("local");
+  return n;
+}
+
+TEST(Import, FunctionsAreInlinedWithTheirAttributes) {
+  Model m;
+  m.opset("local", 1);
+  wire::Function* f = function(m, "Leak", {"a", "b"}, {"c"});
+  f->add_attribute("slope");
+  wire::Attribute* fallback = f->add_attribute_proto();
+  fallback->set_name("bias");
+  fallback->set_type(1);
+  fallback->set_f(0.25f);
+  wire::Attribute* alpha =
+      attribute(fill(f->add_node(), "LeakyRelu", {"a"}, {"t"}, "inner"), "alpha", 1);
+  alpha->set_ref_attr_name("slope");
+  attribute(fill(f->add_node(), "Constant", {}, {"k"}), "value_float", 1)
+      ->set_ref_attr_name("bias");
+  fill(f->add_node(), "Clip", {"t", "b"}, {"u"});
+  fill(f->add_node(), "Add", {"u", "k"}, {"c"});
+  m.input("x", kFloat, {4}).output("y").output("z");
+  attribute(call(m, "Leak", {"x"}, {"y"}, "first"), "slope", 1)->set_f(0.5f);
+  attribute(call(m, "Leak", {"y"}, {"z"}, "second"), "bias", 1)->set_f(2);
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[4]
+first/t: float32[4] = LeakyRelu<alpha=0.5>(x) @17 "first/inner"
+first/u: float32[4] = Clip(first/t) @17
+const first/k: float32[]{0.25}
+y: float32[4] = Add(first/u, first/k) @17
+second/t: float32[4] = LeakyRelu(y) @17 "second/inner"
+second/u: float32[4] = Clip(second/t) @17
+const second/k: float32[]{2}
+z: float32[4] = Add(second/u, second/k) @17
+output y, z
+)");
+}
+
+TEST(Import, FunctionsCallFunctionsAndMayPassInputsThrough) {
+  Model m;
+  m.opset("local", 1);
+  wire::Function* outer = function(m, "Outer", {"a"}, {"a", "b"});
+  fill(outer->add_node(), "Inner", {"a"}, {"b"}, "call")->set_domain("local");
+  wire::Function* inner = function(m, "Inner", {"p"}, {"q"});
+  fill(inner->add_node(), "Neg", {"p"}, {"q"});
+  m.input("x", kFloat, {4}).output("same").output("y");
+  call(m, "Outer", {"x"}, {"same", "y"}, "o");
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[4]
+y: float32[4] = Neg(x) @17
+output x as same, y
+)");
+}
+
+wire::Graph* branch(wire::Node* n, const std::string& label) {
+  return attribute(n, label, 5)->mutable_g();
+}
+
+/// y = If(c) { Neg(x) } else { w }, with w an initialiser of the model.
+Model if_model() {
+  Model m;
+  m.input("c", kBool, {}).input("x", kFloat, {"n"}).output("y");
+  add_float(m.graph(), "w", {1});
+  wire::Node* n = m.node("If", {"c"}, {"y"}, "choose");
+  wire::Graph* then_branch = branch(n, "then_branch");
+  fill(then_branch->add_node(), "Neg", {"x"}, {"t"});
+  then_branch->add_output()->set_name("t");
+  wire::Graph* else_branch = branch(n, "else_branch");
+  fill(else_branch->add_node(), "Add", {"x", "w"}, {"e"});
+  else_branch->add_output()->set_name("e");
+  return m;
+}
+
+TEST(Import, BodiesCaptureOuterValues) {
+  EXPECT_EQ(imported(if_model()), R"(graph g
+symbol n in 0..2147483647 divisor 1 from input 1 axis 0
+input c: bool[]
+input x: float32[n]
+y: float32[n] = If(c, x) @17 "choose" {
+  then_branch {
+    capture x: float32[n]
+    t: float32[n] = Neg(x) @17
+    output t
+  }
+  else_branch {
+    capture x: float32[n]
+    const w: float32[1]{1} weight 0
+    e: float32[n] = Add(x, w) @17
+    output e
+  }
+}
+output y
+)");
+}
+
+TEST(Import, AKnownConditionPicksItsBranch) {
+  Model m = if_model();
+  m.graph().mutable_input()->DeleteSubrange(0, 1);
+  wire::Tensor* c = m.graph().add_initializer();
+  set_tensor(*c, "c", kBool, {});
+  c->add_int32_data(0);
+  EXPECT_EQ(imported(m), R"(graph g
+symbol n in 0..2147483647 divisor 1 from input 0 axis 0
+input x: float32[n]
+const w: float32[1]{1} weight 0
+y: float32[n] = Add(x, w) @17
+output y
+)");
+}
+
+TEST(Import, ASqueezeThatDependsOnTheSizeBecomesAGuard) {
+  Model m;
+  m.input("x", kFloat, {4, "n"}).output("y");
+  wire::Node* shape = m.node("Shape", {"x"}, {"s"});
+  attribute(shape, "start", 2)->set_i(1);
+  add_int64(m.graph(), "one", {1});
+  m.node("Equal", {"s", "one"}, {"c"});
+  wire::Node* n = m.node("If", {"c"}, {"y"}, "squeeze");
+  wire::Graph* then_branch = branch(n, "then_branch");
+  fill(then_branch->add_node(), "Squeeze", {"x", "one"}, {"t"});
+  then_branch->add_output()->set_name("t");
+  wire::Graph* else_branch = branch(n, "else_branch");
+  fill(else_branch->add_node(), "Identity", {"x"}, {"e"});
+  else_branch->add_output()->set_name("e");
+  const std::string text = imported(m);
+  EXPECT_NE(text.find("guard n == 1 by \"squeeze\"\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("y: float32[4] = Squeeze(x, one)"), std::string::npos) << text;
+}
+
+TEST(Import, DeclaredTypesAreHintsThatMustFit) {
+  Model m = relu_model();
+  m.graph().mutable_output(0)->clear_type();
+  set_value(*m.graph().add_value_info(), "y", kFloat, {"rows", 3});
+  EXPECT_EQ(imported(m),
+            "graph g\ninput x: float32[2,3]\ny: float32[2,3] = Relu(x) @17 \"r\"\noutput y\n");
+}
+
+}  // namespace
+}  // namespace reprise::onnx::test
