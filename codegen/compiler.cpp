@@ -51,7 +51,6 @@ Status check_options(const CompileOptions& o) {
     return {Code::Usage,
             "there is no pass '" + name + "' that can be switched off; choose from " + list};
   }
-  if (o.targets.empty()) return {Code::Usage, "no target given; use --targets vulkan"};
   for (const std::string& t : o.targets) {
     if (t == "vulkan" || t == "host") continue;
     return {Code::Unsupported,

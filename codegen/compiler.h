@@ -17,7 +17,7 @@ struct PassTime {
 };
 
 struct CompileOptions {
-  std::vector<std::string> targets{"vulkan"};
+  std::vector<std::string> targets{"vulkan"};          // empty: the host reference alone
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
   bool fullgraph = false;

@@ -17,7 +17,7 @@ constexpr double kTile = 8;  // a contraction reads an operand once per tile of 
 
 double node_flops(const Graph& g, const Node& n, double evals) {
   if (is_reduction(n)) return count_hint(g, g.value(n.inputs[0]).shape);
-  if (!is_contraction(n)) return evals * light_cost(n);
+  if (!is_contraction(n)) return evals * light_cost(g, n);
   const Shape& w = g.value(n.inputs[1]).shape;
   const double out = count_hint(g, g.value(n.outputs[0]).shape);
   if (n.op == "MatMul") return 2 * out * count_hint(g, {w[w.size() - 2]});
@@ -53,18 +53,24 @@ class Evaluations {
       }
       for (const Node* u : uses_[static_cast<size_t>(v)]) {
         if (std::find(group_.nodes.begin(), group_.nodes.end(), u) == group_.nodes.end()) continue;
-        add_use(n, v, count, *u, same_index, other);
+        add_use(v, count, *u, same_index, other);
       }
     }
-    const double evals = std::max(same_index, 0.0) + other;
+    double evals = same_index + other;
+    if (is_row_value(n)) evals = std::min(evals, count_hint(g_, g_.value(n.outputs[0]).shape));
     memo_[&n] = evals;
     return evals;
   }
 
  private:
-  void add_use(const Node& n, ValueId v, double count, const Node& u, double& same_index,
-               double& other) {
-    (void)n;
+  /// A row kernel computes these once per row, before its loop over columns.
+  bool is_row_value(const Node& n) const {
+    if (group_.kind != GroupKind::Row || n.outputs[0] == kNone) return false;
+    return element_count(g_.value(n.outputs[0]).shape) ==
+           element_count(row_shape(group_.domain, group_.reduced));
+  }
+
+  void add_use(ValueId v, double count, const Node& u, double& same_index, double& other) {
     const ops::OpDef* def = def_of(u);
     if (is_contraction(u)) {
       for (size_t i = 0; i < u.inputs.size(); ++i) {
@@ -108,7 +114,19 @@ double count_hint(const Graph& g, const Shape& shape) {
   return count;
 }
 
-double light_cost(const Node& n) {
+namespace {
+
+/// Elements that one output element of a definition with loops reads (Pool, ConvTranspose).
+double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
+  if (def.reads_per_element == nullptr || n.inputs.empty() || n.inputs[0] == kNone) return 1;
+  const double in = count_hint(g, g.value(n.inputs[0]).shape);
+  const double out = count_hint(g, g.value(n.outputs[0]).shape);
+  return std::max(1.0, def.reads_per_element(g, n) * in / std::max(1.0, out));
+}
+
+}  // namespace
+
+double light_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;
   switch (def->lowering) {
@@ -117,7 +135,7 @@ double light_cost(const Node& n) {
     case ops::Lowering::Scalar:
       return def->row ? kernel::row(*def->row).cost : 1;
     case ops::Lowering::Element:
-      return 2;
+      return 2 * reads_per_output(g, n, *def);
     case ops::Lowering::Reduce:
     case ops::Lowering::MatMul:
     case ops::Lowering::Conv:

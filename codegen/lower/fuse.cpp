@@ -176,11 +176,12 @@ class Fuser {
 
   /// Adds n, with the free nodes that must come along, to the region; or says why not.
   std::string admit(Group& gr, Node* n) {
-    if (!groups_of(n).empty())
-      return group(groups_of(n)[0]).kind == GroupKind::Host
-                 ? "'" + n->name + "' runs on the host"
-                 : "'" + n->name + "' belongs to another kernel";
     if (is_contraction(*n)) return "'" + n->name + "' reads each element of its input many times";
+    if (!groups_of(n).empty()) {
+      const Group& owner = group(groups_of(n)[0]);
+      if (owner.kind == GroupKind::Host) return "'" + n->name + "' runs on the host";
+      return "'" + n->name + "' is computed in the kernel of '" + owner.nodes.front()->name + "'";
+    }
     if (is_reduction(*n) && gr.kind != GroupKind::Row) {
       return "'" + n->name + "' needs whole rows, which several workgroups compute";
     }
@@ -340,7 +341,7 @@ class Fuser {
     const ops::OpDef* def = def_of(*n);
     const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
     if (!must_store && (enabled_ || renames)) {
-      if (enabled_ && light_cost(*n) > 0 && users.size() > 1) users = merge_all(users, v);
+      if (enabled_ && light_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
       const std::string why_not = inline_cost(n, users);
       if (why_not.empty()) {
         for (int id : users) {
@@ -393,7 +394,14 @@ class Fuser {
 
   /// Empty when computing n inside all these kernels is cheap enough; else the reason.
   std::string inline_cost(const Node* n, const std::set<int>& users) {
-    const double cost = light_cost(*n);
+    for (int id : users) {
+      // Few lanes share a row, and a loop of iterations inside its loop serialises them.
+      if (group(id).kind == GroupKind::Row && def_of(*n)->reads_per_element != nullptr) {
+        return "'" + n->name +
+               "' loops over its input, which needs more parallelism than rows have";
+      }
+    }
+    const double cost = light_cost(g_, *n);
     const double count = count_hint(g_, g_.value(n->outputs[0]).shape);
     double executed = 0;
     double budget = 0;

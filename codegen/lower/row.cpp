@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise::lower {
@@ -144,11 +145,7 @@ class RowKernel {
     return {};
   }
 
-  double cost(const Node& n) const {
-    if (is_reduction(n)) return 1;
-    const ops::OpDef* def = def_of(n);
-    return def != nullptr && def->row ? kernel::row(*def->row).cost : 0;
-  }
+  double cost(const Node& n) const { return is_reduction(n) ? 1 : light_cost(g_, n); }
 
   /// Values that the column loop of stage s computes per column.
   std::vector<ValueId> roots(int s) const {

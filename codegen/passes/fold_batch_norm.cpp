@@ -60,7 +60,6 @@ class Folder {
   /// Moves the scale of `mul` as far towards a weight as it goes. True if the node was removed.
   bool fold(Node* mul) {
     const auto ops = constant_operand(g_, *mul);
-    if (g_.is_output(mul->outputs[0])) return false;
     if (!ops || !single_use(ops->variable) || !is_f32(g_, ops->variable)) return false;
     const Shape& shape = g_.value(mul->outputs[0]).shape;
     Node* p = g_.value(ops->variable).producer;
@@ -87,6 +86,7 @@ class Folder {
   bool single_use(ValueId v) const { return uses_[static_cast<size_t>(v)] == 1; }
 
   bool scale_weight(Node* mul, Node* p, const Operands& ops, size_t out_axis, size_t w_axis) {
+    if (g_.is_output(mul->outputs[0])) return false;
     const auto scale =
         channel_constant(g_, ops.constant, g_.value(mul->outputs[0]).shape, out_axis);
     const graph::Value& wv = g_.value(p->inputs[1]);
@@ -138,6 +138,9 @@ class Folder {
     mul->op = "Add";
     mul->inputs = {add->outputs[0],
                    g_.add_constant(g_.value(inner->constant).name + "_scaled", std::move(scaled))};
+    std::swap(add->name, mul->name);
+    std::swap(add->origins, mul->origins);
+    std::swap(add->origin_op, mul->origin_op);
     uses_.resize(g_.values().size(), 1);
     fold(add);
     return false;

@@ -1,0 +1,75 @@
+// Fusion decisions are text in, text out: tests/lower/*.txt. A line per kernel (name: nodes ->
+// outputs) and one per edge that did not fuse.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "codegen/lower/cost.h"
+#include "codegen/lower/lower.h"
+#include "codegen/passes/pass.h"
+#include "tests/support/paths.h"
+#include "tests/support/text_cases.h"
+
+namespace reprise::lower {
+namespace {
+
+const char* kind_name(GroupKind k) {
+  switch (k) {
+    case GroupKind::Pointwise:
+      return "pointwise";
+    case GroupKind::Row:
+      return "row";
+    case GroupKind::Contraction:
+      return "contraction";
+    case GroupKind::Host:
+      return "host";
+  }
+  return "?";
+}
+
+std::string describe(const graph::Graph& g, const Fusion& f) {
+  std::ostringstream out;
+  double executed = 0;
+  const auto uses = g.compute_uses();
+  for (const Group& group : f.groups) {
+    out << kind_name(group.kind) << " " << kernel_name(group) << ":";
+    for (const graph::Node* n : group.nodes) out << " " << g.value(n->outputs[0]).name;
+    out << " ->";
+    for (graph::ValueId v : group.outputs) out << " " << g.value(v).name;
+    out << "\n";
+    executed += group_flops(g, group, uses);
+    if (group.kind == GroupKind::Host) continue;
+    if (auto k = lower(g, group, Target{}); !k.ok())
+      out << "  lower: " << k.status().message() << "\n";
+  }
+  for (const Edge& e : f.unfused)
+    out << "edge " << e.from << " | " << e.to << " | " << e.reason << "\n";
+  EXPECT_LE(executed, 1.1 * graph_flops(g));
+  return out.str();
+}
+
+std::string run(const test::TextCase& c) {
+  auto g = graph::parse(c.source);
+  if (!g.ok()) return "parse: " + g.status().message() + "\n";
+  if (c.heading.find("raw") == std::string::npos) {
+    for (const passes::Pass& p : passes::pipeline()) {
+      if (Status s = p.run(**g); !s.ok()) return s.message() + "\n";
+    }
+  }
+  auto f = fuse(**g, c.heading.find("off") == std::string::npos);
+  return f.ok() ? describe(**g, *f) : f.status().message() + "\n";
+}
+
+TEST(Fuse, TextCases) {
+  const auto cases = test::text_cases(test::source_dir() / "tests/lower");
+  EXPECT_GE(cases.size(), 10u);
+  for (const test::TextCase& c : cases) {
+    SCOPED_TRACE(c.file);
+    const std::string actual = run(c);
+    if (test::rewriting()) test::rewrite(c, actual);
+    EXPECT_EQ(actual, c.expected);
+  }
+}
+
+}  // namespace
+}  // namespace reprise::lower
