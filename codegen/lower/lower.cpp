@@ -47,8 +47,10 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
     case GroupKind::Row:
       return lower_row(g, group, target);
     case GroupKind::Pointwise:
-    case GroupKind::Contraction:
       return lower_pointwise(g, group, target);
+    case GroupKind::Contraction:
+      if (group.anchor->op == "MatMul") return lower_matmul(g, group, target);
+      return lower_conv(g, group, target);
     case GroupKind::Host:
       break;
   }
