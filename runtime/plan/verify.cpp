@@ -122,11 +122,11 @@ class Verifier {
 
  private:
   std::string describe(uint32_t s) const {
-    const std::string where = "step " + std::to_string(s);
+    const std::string where = "step " + std::to_string(s) + " (";
     if (const auto* call = std::get_if<HostCall>(&p_.steps[s].what)) {
-      return where + " (" + call->op + " node '" + call->node + "')";
+      return where + call->op + " node '" + call->node + "')";
     }
-    return where;
+    return where + "launch '" + std::get<Launch>(p_.steps[s].what).group + "')";
   }
 
   Status buffer(const Buffer& b, size_t id) {
@@ -276,7 +276,8 @@ class Verifier {
     for (const auto& [name, value] : c.attrs) {
       const auto* exprs = std::get_if<Shape>(&value);
       if (!exprs) continue;
-      for (const Expr& e : *exprs) RP_TRY(check_expr(e, io_, where + " attribute '" + name + "'"));
+      const std::string attribute = where + " attribute '" + name + "'";
+      for (const Expr& e : *exprs) RP_TRY(check_expr(e, io_, attribute));
     }
     return {};
   }
