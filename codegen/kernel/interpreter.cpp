@@ -486,7 +486,7 @@ class Interpreter {
 }  // namespace
 
 Result<Outcome> interpret(const Kernel& k, const Launch& launch, const InterpretOptions& options) {
-  RP_TRY(verify(k));
+  RP_TRY(verify_structure(k));
   const std::string name = "kernel '" + k.name + "'";
   if (launch.buffers.size() != k.buffers.size() || launch.scalars.size() != k.scalars.size()) {
     return Status(Code::Usage, name + " takes " + std::to_string(k.buffers.size()) +

@@ -47,7 +47,7 @@ struct Outcome {
 };
 
 /// Fails with Code::Internal, naming kernel, instruction and invocation, on a violation; with
-/// Code::Usage when the launch does not match the kernel. Verifies the kernel first.
+/// Code::Usage when the launch does not match the kernel. Verifies the kernel's structure first.
 Result<Outcome> interpret(const Kernel& k, const Launch& launch,
                           const InterpretOptions& options = {});
 

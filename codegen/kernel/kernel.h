@@ -171,6 +171,8 @@ Requirements requirements(const Kernel& k);
 
 /// Structure, types, dominance, parameter ranges, alignment, uniform barriers (conservative).
 Status verify(const Kernel& k);
+/// The same without the last: the interpreter sees divergence when it happens.
+Status verify_structure(const Kernel& k);
 
 /// Deterministic text for dumps and golden tests.
 std::string print(const Kernel& k);

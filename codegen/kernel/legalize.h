@@ -32,6 +32,7 @@ class CheckedIntegers {
   void check(ScalarOp op, Val a, Val b, Val r);
   void check_unsigned(ScalarOp op, Val a, Val b, Val r);
   Val product_overflows(Val a, Val b, bool is_signed);
+  Val shift_overflows(Val a, Val amount, Val r);
   Val convert_float(Val v, Ty to, bool in_range);
   Val c(Val like, int64_t v);
   Val op(ScalarOp o, Val a, Val b) { return b_.scalar_op(o, {a, b}); }

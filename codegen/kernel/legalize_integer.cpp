@@ -80,6 +80,14 @@ Val CheckedIntegers::product_overflows(Val a, Val b, bool is_signed) {
   return b_.logical_or(over, op(ScalarOp::Greater, total, limit));
 }
 
+/// Bits were lost; by 64 and more, all are, and the result is 0 as it is for 64 bits.
+Val CheckedIntegers::shift_overflows(Val a, Val amount, Val r) {
+  const Val by = bits(amount);
+  const Val within = b_.lt(by, b_.constant_bits(b_.type(by), 64));
+  const Val lost = op(ScalarOp::NotEqual, op(ScalarOp::ShiftRight, r, amount), a);
+  return b_.logical_and(within, lost);
+}
+
 void CheckedIntegers::check(ScalarOp o, Val a, Val b, Val r) {
   const auto lowest = std::numeric_limits<int32_t>::min();
   const auto exclusive = [&](Val x, Val y) { return op(ScalarOp::BitXor, x, y); };
@@ -97,7 +105,7 @@ void CheckedIntegers::check(ScalarOp o, Val a, Val b, Val r) {
     case ScalarOp::IDiv:
       return overflow_if(b_.logical_and(b_.eq(a, c(a, lowest)), b_.eq(b, c(b, -1))));
     case ScalarOp::ShiftLeft:
-      return overflow_if(op(ScalarOp::NotEqual, op(ScalarOp::ShiftRight, r, b), a));
+      return overflow_if(shift_overflows(a, b, r));
     default:
       return;
   }
@@ -114,7 +122,7 @@ void CheckedIntegers::check_unsigned(ScalarOp o, Val a, Val b, Val r) {
     case ScalarOp::Neg:
       return overflow_if(op(ScalarOp::NotEqual, a, c(a, 0)));
     case ScalarOp::ShiftLeft:
-      return overflow_if(op(ScalarOp::NotEqual, op(ScalarOp::ShiftRight, r, b), a));
+      return overflow_if(shift_overflows(a, b, r));
     default:
       return;
   }

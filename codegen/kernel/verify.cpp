@@ -394,8 +394,12 @@ class Uniformity {
 
 }  // namespace
 
+Status verify_structure(const Kernel& k) {
+  return Verifier(k).run();
+}
+
 Status verify(const Kernel& k) {
-  RP_TRY(Verifier(k).run());
+  RP_TRY(verify_structure(k));
   return Uniformity(k).run();
 }
 

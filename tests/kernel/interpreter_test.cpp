@@ -1,0 +1,313 @@
+// The interpreter runs kernels, and catches what a correct kernel never does.
+#include "codegen/kernel/interpreter.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "codegen/kernel/builder.h"
+
+namespace reprise::kernel {
+namespace {
+
+template <typename T>
+std::span<std::byte> bytes(std::vector<T>& v) {
+  return std::as_writable_bytes(std::span(v));
+}
+
+Val global_index(Builder& b) {
+  return b.convert(b.builtin(Builtin::GlobalId, 0), Ty::I32);
+}
+
+Kernel built(Builder& b) {
+  auto k = b.finish();
+  EXPECT_TRUE(k.ok()) << k.status().message();
+  return k.ok() ? std::move(*k) : Kernel{};
+}
+
+TEST(Interpreter, WorkgroupSumThroughSharedMemory) {
+  Builder b("sum");
+  b.set_workgroup(64);
+  const int x = b.buffer("x", Ty::F32, Access::Read);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  const int cells = b.shared("cells", Ty::F32, 64);
+  const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  b.shared_store(cells, me, b.load(x, global_index(b)));
+  b.barrier();
+  for (int width = 32; width > 0; width /= 2) {
+    b.if_then(b.lt(me, b.i32(width)), [&] {
+      const Val other = b.shared_load(cells, b.add(me, b.i32(width)));
+      b.shared_store(cells, me, b.add(b.shared_load(cells, me), other));
+    });
+    b.barrier();
+  }
+  b.if_then(b.eq(me, b.i32(0)), [&] {
+    const Val group = b.convert(b.builtin(Builtin::WorkgroupId, 0), Ty::I32);
+    b.store(y, group, b.shared_load(cells, b.i32(0)));
+  });
+  const Kernel k = built(b);
+  std::vector<float> in(192);
+  std::iota(in.begin(), in.end(), 0.0F);
+  std::vector<float> out(3);
+  const auto outcome = interpret(k, {{3, 1, 1}, {bytes(in), bytes(out)}, {}});
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(out, (std::vector<float>{2016, 6112, 10208}));
+}
+
+TEST(Interpreter, LoopsBranchesLocalsAndParameters) {
+  // y[i] = sum of the even numbers below i + n
+  Builder b("evens");
+  b.set_workgroup(8);
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const int n = b.scalar("n");
+  const int sum = b.local("sum", kI32);
+  b.local_store(sum, b.i32(0));
+  const Val i = global_index(b);
+  b.for_loop(b.i32(0), b.add(i, b.param(n)), b.i32(1), [&](Val j) {
+    b.if_then(b.eq(b.rem(j, b.i32(2)), b.i32(0)),
+              [&] { b.local_store(sum, b.add(b.local_load(sum), j)); });
+  });
+  b.store(y, i, b.local_load(sum));
+  Kernel k = built(b);
+  for (bool expanded : {false, true}) {
+    ASSERT_TRUE(!expanded || expand(k).ok());
+    std::vector<int32_t> out(8, -1);
+    ASSERT_TRUE(interpret(k, {{1, 1, 1}, {bytes(out)}, {2}}).ok());
+    EXPECT_EQ(out, (std::vector<int32_t>{0, 2, 2, 6, 6, 12, 12, 20}));
+  }
+}
+
+TEST(Interpreter, SubgroupOperations) {
+  Builder b("subgroups");
+  b.set_workgroup(8);
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  const auto put = [&](int at, Val v) { b.store(y, b.add(b.mul(me, b.i32(5)), b.i32(at)), v); };
+  put(0, b.subgroup(SubgroupOp::Add, me));
+  put(1, b.subgroup(SubgroupOp::Max, me));
+  put(2, b.subgroup(SubgroupOp::ShuffleXor, me, b.i32(1)));
+  put(3, b.subgroup(SubgroupOp::Broadcast, me, b.i32(2)));
+  put(4, b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32));
+  const Kernel k = built(b);
+  std::vector<int32_t> out(40);
+  const auto outcome = interpret(k, {{1, 1, 1}, {bytes(out)}, {}}, {.subgroup_size = 4});
+  ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+  EXPECT_EQ(std::vector<int32_t>(out.begin(), out.begin() + 5),
+            (std::vector<int32_t>{6, 3, 1, 2, 0}));
+  EXPECT_EQ(std::vector<int32_t>(out.end() - 5, out.end()), (std::vector<int32_t>{22, 7, 6, 6, 1}));
+}
+
+TEST(Interpreter, StorageTypesWidenAndNarrow) {
+  const struct {
+    Ty storage;
+    Ty arithmetic;
+    uint64_t stored;
+    uint64_t loaded;
+  } cases[] = {
+      {Ty::I8, Ty::I32, 0x80, 0xffffff80},
+      {Ty::U8, Ty::U32, 0xfe, 0xfe},
+      {Ty::I16, Ty::I32, 0xfffe, 0xfffffffe},
+      {Ty::U16, Ty::U32, 0xfffe, 0xfffe},
+      {Ty::BF16, Ty::F32, 0x3fc0, 0x3fc00000},
+      {Ty::F16, Ty::F16, 0x3e00, 0x3e00},
+      {Ty::I64, Ty::I64, ~uint64_t{5}, ~uint64_t{5}},
+  };
+  for (const auto& c : cases) {
+    Builder b("copy");
+    b.set_workgroup(1);
+    const int x = b.buffer("x", c.storage, Access::Read);
+    const int y = b.buffer("y", c.storage, Access::Write);
+    const int wide = b.buffer("wide", c.arithmetic, Access::Write);
+    const Val v = b.load(x, b.i32(0));
+    b.store(y, b.i32(0), v);
+    b.store(wide, b.i32(0), v);
+    const Kernel k = built(b);
+    std::vector<uint64_t> in{c.stored};
+    std::vector<uint64_t> out(1);
+    std::vector<uint64_t> loaded(1);
+    ASSERT_TRUE(interpret(k, {{1, 1, 1}, {bytes(in), bytes(out), bytes(loaded)}, {}}).ok());
+    EXPECT_EQ(out[0], c.stored) << name_of(c.storage);
+    EXPECT_EQ(loaded[0], c.loaded) << name_of(c.storage);
+  }
+}
+
+TEST(Interpreter, RecordsErrors) {
+  Builder b("check");
+  b.set_workgroup(4);
+  const int n = b.scalar("n");
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const Val i = global_index(b);
+  b.set_error(b.ge(i, b.param(n)), ErrorCode::IndexOutOfRange);
+  b.store(y, i, i);
+  const Kernel k = built(b);
+  std::vector<int32_t> out(4);
+  EXPECT_EQ(interpret(k, {{1, 1, 1}, {bytes(out)}, {4}})->error, ErrorCode::None);
+  EXPECT_EQ(interpret(k, {{1, 1, 1}, {bytes(out)}, {3}})->error, ErrorCode::IndexOutOfRange);
+}
+
+struct Violation {
+  const char* message;
+  std::function<void(Builder&, int x, int y)> write;
+};
+
+/// 8 invocations in two subgroups of 4; x: 8 floats to read, y: 8 floats to read and write.
+const Violation kViolations[] = {
+    {"invocation (1, 0, 0) accesses x[8], 1 elements, of 8",
+     [](Builder& b, int x, int y) {
+       const Val i = global_index(b);
+       b.store(y, i, b.load(x, b.add(i, b.i32(7))));
+     }},
+    {"accesses y[-1]",
+     [](Builder& b, int, int y) { b.store(y, b.sub(global_index(b), b.i32(1)), b.f32(0)); }},
+    {"accesses x[1], claimed a multiple of 4",
+     [](Builder& b, int x, int y) {
+       b.store(y, global_index(b), b.extract(b.load(x, global_index(b), 4, 4), 0));
+     }},
+    {"accesses x[8], 4 elements, of 8",
+     [](Builder& b, int x, int y) {
+       const Val i = global_index(b);
+       b.store(y, i, b.extract(b.load(x, b.mul(i, b.i32(4)), 4, 4), 0));
+     }},
+    {"races with another invocation on y[0]",
+     [](Builder& b, int, int y) { b.store(y, b.i32(0), b.f32(1)); }},
+    {"races with another invocation on y[",
+     [](Builder& b, int, int y) {
+       const Val i = global_index(b);
+       b.store(y, i, b.f32(1));
+       const Val next = b.rem(b.add(i, b.i32(1)), b.i32(8));
+       b.store(y, i, b.load(y, next));
+     }},
+    {"races with another invocation on cells[",
+     [](Builder& b, int, int y) {
+       const int cells = b.shared("cells", Ty::F32, 8);
+       const Val i = global_index(b);
+       b.shared_store(cells, i, b.f32(1));
+       b.store(y, i, b.shared_load(cells, b.sub(b.i32(7), i)));
+     }},
+    {"reads cells[1] before it is written",
+     [](Builder& b, int, int y) {
+       const int cells = b.shared("cells", Ty::F32, 8);
+       const Val i = global_index(b);
+       b.if_then(b.eq(i, b.i32(0)), [&] { b.shared_store(cells, i, b.f32(1)); });
+       b.barrier();
+       b.store(y, i, b.shared_load(cells, i));
+     }},
+    {"accesses cells[8]",
+     [](Builder& b, int, int) {
+       const int cells = b.shared("cells", Ty::F32, 8);
+       b.shared_store(cells, b.add(global_index(b), b.i32(1)), b.f32(1));
+     }},
+    {"reads local 'v' before it is written",
+     [](Builder& b, int, int y) {
+       const int v = b.local("v", kF32);
+       const Val i = global_index(b);
+       b.if_then(b.lt(i, b.i32(7)), [&] { b.local_store(v, b.f32(1)); });
+       b.store(y, i, b.local_load(v));
+     }},
+    {"accesses many[4]",
+     [](Builder& b, int, int) {
+       const int many = b.local("many", kF32, 4);
+       b.local_store(many, b.f32(1), global_index(b));
+     }},
+    {"divides by zero",
+     [](Builder& b, int, int y) {
+       const Val i = global_index(b);
+       b.store(y, i, b.convert(b.scalar_op(ScalarOp::IDiv, {b.i32(5), i}), Ty::F32));
+     }},
+    {"not in the range it claims",
+     [](Builder& b, int x, int y) {
+       const Val i = global_index(b);
+       const Val big = b.mul(b.load(x, i), b.f32(1e9F));
+       b.store(y, i, b.convert(b.convert(big, Ty::I32, true), Ty::F32));
+     }},
+    {"reads subgroup lane 4, which is inactive or does not exist",
+     [](Builder& b, int x, int y) {
+       const Val i = global_index(b);
+       const Val lane = b.add(b.rem(i, b.i32(4)), b.i32(1));
+       b.store(y, i, b.subgroup(SubgroupOp::Shuffle, b.load(x, i), lane));
+     }},
+    {"reads subgroup lane 3, which is inactive or does not exist",
+     [](Builder& b, int x, int y) {
+       const Val i = global_index(b);
+       b.if_then(b.lt(i, b.i32(3)),
+                 [&] { b.store(y, i, b.subgroup(SubgroupOp::Broadcast, b.load(x, i), b.i32(3))); });
+     }},
+    {"loops with a step that is not positive",
+     [](Builder& b, int, int y) {
+       const Val i = global_index(b);
+       b.for_loop(b.i32(0), b.i32(9), i, [&](Val) { b.store(y, i, b.f32(1)); });
+     }},
+};
+
+TEST(Interpreter, CatchesViolations) {
+  for (const Violation& v : kViolations) {
+    Builder b("wrong");
+    b.set_workgroup(8);
+    const int x = b.buffer("x", Ty::F32, Access::Read);
+    const int y = b.buffer("y", Ty::F32, Access::ReadWrite);
+    v.write(b, x, y);
+    const Kernel k = built(b);
+    std::vector<float> in(8, 7.0F);
+    std::vector<float> out(8);
+    const auto outcome =
+        interpret(k, {{1, 1, 1}, {bytes(in), bytes(out)}, {}}, {.subgroup_size = 4});
+    ASSERT_FALSE(outcome.ok()) << v.message;
+    EXPECT_EQ(outcome.status().code(), Code::Internal);
+    EXPECT_NE(outcome.status().message().find(v.message), std::string::npos)
+        << outcome.status().message();
+  }
+}
+
+TEST(Interpreter, CatchesDivergentBarriers) {
+  Builder b("divergent");
+  b.set_workgroup(4);
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  const Val group = b.convert(b.builtin(Builtin::WorkgroupId, 0), Ty::I32);
+  const Val uniform = b.lt(group, b.i32(2));
+  const Val varying = b.lt(me, b.i32(2));
+  b.if_then(uniform, [&] { b.barrier(); });
+  b.store(y, me, b.convert(varying, Ty::I32));
+  Kernel k = built(b);
+  std::vector<int32_t> out(4);
+  EXPECT_TRUE(interpret(k, {{1, 1, 1}, {bytes(out)}, {}}).ok());
+  // No verified kernel has this.
+  for (Inst& i : k.insts) {
+    if (i.op == Op::If) i.args[0] = varying;
+  }
+  EXPECT_FALSE(verify(k).ok());
+  const auto outcome = interpret(k, {{1, 1, 1}, {bytes(out)}, {}});
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_NE(outcome.status().message().find("only 2 of 4 invocations reach"), std::string::npos)
+      << outcome.status().message();
+}
+
+TEST(Interpreter, SeesRacesThroughOverlappingBuffers) {
+  Builder b("in_place");
+  b.set_workgroup(8);
+  const int x = b.buffer("x", Ty::F32, Access::Read, 4);
+  const int y = b.buffer("y", Ty::F32, Access::Write, 4);
+  const Val i = global_index(b);
+  b.store(y, i, b.load(x, i));
+  const Kernel k = built(b);
+  std::vector<float> data(9, 1.0F);
+  const auto whole = bytes(data);
+  EXPECT_TRUE(interpret(k, {{1, 1, 1}, {whole.first(32), whole.first(32)}, {}}).ok());
+  const auto shifted = interpret(k, {{1, 1, 1}, {whole.first(32), whole.subspan(4)}, {}});
+  ASSERT_FALSE(shifted.ok());
+  EXPECT_NE(shifted.status().message().find("races"), std::string::npos);
+}
+
+TEST(Interpreter, RefusesLaunchesThatDoNotMatch) {
+  Builder b("two");
+  b.buffer("x", Ty::F32, Access::Read);
+  b.scalar("n");
+  const Kernel k = built(b);
+  std::vector<float> data(4);
+  EXPECT_EQ(interpret(k, {{1, 1, 1}, {}, {1}}).status().code(), Code::Usage);
+  EXPECT_EQ(interpret(k, {{1, 1, 1}, {bytes(data)}, {}}).status().code(), Code::Usage);
+  EXPECT_EQ(interpret(k, {{65536, 1, 1}, {bytes(data)}, {1}}).status().code(), Code::Usage);
+}
+
+}  // namespace
+}  // namespace reprise::kernel
