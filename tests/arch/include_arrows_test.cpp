@@ -35,7 +35,8 @@ const std::vector<Row>& table() {
       {"backends/host/", {"backends/", "runtime/"}, {}},
       {"backends/vulkan/", {"backends/", "runtime/"}, {"vulkan/", "volk.h"}},
       {"backends/cuda/", {"backends/", "runtime/"}, {}},
-      {"codegen/kernel/", {"codegen/kernel/", "runtime/base/"}, {}},
+      // The parameter block is the one thing that emitted code and the runtime agree on.
+      {"codegen/kernel/", {"codegen/kernel/", "runtime/base/", "runtime/plan/block_layout.h"}, {}},
       {"codegen/emit/", {"codegen/emit/", "codegen/kernel/", "runtime/base/"}, {"spirv/"}},
       {"codegen/graph/", {"codegen/graph/", "runtime/"}, {}},
       {"codegen/ops/", {"codegen/ops/", "codegen/graph/", "codegen/kernel/", "runtime/"}, {}},
