@@ -135,6 +135,7 @@ class Builder {
   std::optional<Val> simplify_int(ScalarOp op, Type t, Val a, Val b);
   std::optional<Val> simplify_logic(ScalarOp op, Val a, Val b);
   std::optional<Val> simplify_cast(const Inst& inst);
+  std::optional<Val> simplify_compose(const Inst& inst);
   std::optional<Val> fold_constants(const Inst& inst);
   void write_block(int32_t block, bool loop, const std::function<void()>& write);
   int32_t new_block();

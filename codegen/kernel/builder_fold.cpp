@@ -34,30 +34,25 @@ std::optional<bool> compare_with_itself(ScalarOp op) {
 
 std::optional<Val> Builder::simplify(const Inst& i) {
   if (const auto v = fold_constants(i)) return v;
-  switch (i.op) {
-    case Op::Scalar:
-      return simplify_scalar(i);
-    case Op::Convert:
-    case Op::Bitcast:
-      return simplify_cast(i);
-    case Op::Compose: {
-      // The lanes of one vector in order are that vector.
-      const Inst& first = inst(i.args[0]);
-      if (first.op != Op::Extract || type(first.args[0]) != i.type) return std::nullopt;
-      for (size_t n = 0; n < i.args.size(); ++n) {
-        const Inst& lane = inst(i.args[n]);
-        if (lane.op != Op::Extract || lane.imm != n || lane.args != first.args) return std::nullopt;
-      }
-      return first.args[0];
-    }
-    case Op::Extract: {
-      const Inst& from = inst(i.args[0]);
-      if (from.op == Op::Compose) return from.args[i.imm];
-      return std::nullopt;
-    }
-    default:
-      return std::nullopt;
+  if (i.op == Op::Scalar) return simplify_scalar(i);
+  if (i.op == Op::Convert || i.op == Op::Bitcast) return simplify_cast(i);
+  if (i.op == Op::Compose) return simplify_compose(i);
+  if (i.op == Op::Extract) {
+    const Inst& from = inst(i.args[0]);
+    if (from.op == Op::Compose) return from.args[i.imm];
   }
+  return std::nullopt;
+}
+
+/// The lanes of one vector in order are that vector.
+std::optional<Val> Builder::simplify_compose(const Inst& i) {
+  const Inst& first = inst(i.args[0]);
+  if (first.op != Op::Extract || type(first.args[0]) != i.type) return std::nullopt;
+  for (size_t n = 0; n < i.args.size(); ++n) {
+    const Inst& lane = inst(i.args[n]);
+    if (lane.op != Op::Extract || lane.imm != n || lane.args != first.args) return std::nullopt;
+  }
+  return first.args[0];
 }
 
 std::optional<Val> Builder::fold_constants(const Inst& i) {
@@ -69,28 +64,18 @@ std::optional<Val> Builder::fold_constants(const Inst& i) {
     bits[n] = *b;
   }
   const Type from = type(i.args.back());
-  switch (i.op) {
-    case Op::Scalar: {
-      const auto op = static_cast<ScalarOp>(i.imm);
-      const bool undefined = (op == ScalarOp::IDiv || op == ScalarOp::IRem) && bits[1] == 0;
-      if (undefined) return std::nullopt;
-      return constant_bits(i.type, scalar_function(op, from.ty)(bits));
-    }
-    case Op::Convert:
-      return constant_bits(i.type, convert_bits(bits[0], from.ty, i.type.ty));
-    case Op::Bitcast:
-      if (from.lanes != i.type.lanes) return std::nullopt;
-      return constant_bits(i.type, bits[0]);
-    case Op::Extract:
-      return constant_bits(i.type, bits[0]);
-    case Op::Compose:
-      for (size_t n = 1; n < i.args.size(); ++n) {
-        if (bits[n] != bits[0]) return std::nullopt;
-      }
-      return constant_bits(i.type, bits[0]);
-    default:
-      return std::nullopt;
+  if (i.op == Op::Scalar) {
+    const auto op = static_cast<ScalarOp>(i.imm);
+    const bool undefined = (op == ScalarOp::IDiv || op == ScalarOp::IRem) && bits[1] == 0;
+    if (undefined) return std::nullopt;
+    return constant_bits(i.type, scalar_function(op, from.ty)(bits));
   }
+  if (i.op == Op::Convert) return constant_bits(i.type, convert_bits(bits[0], from.ty, i.type.ty));
+  if (i.op == Op::Bitcast && from.lanes != i.type.lanes) return std::nullopt;
+  for (size_t n = 1; n < i.args.size(); ++n) {  // Compose of unequal lanes
+    if (bits[n] != bits[0]) return std::nullopt;
+  }
+  return constant_bits(i.type, bits[0]);
 }
 
 std::optional<Val> Builder::simplify_cast(const Inst& i) {

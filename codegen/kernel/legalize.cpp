@@ -65,25 +65,15 @@ class Legalizer : public Rebuilder {
 
  protected:
   Val rewrite(const Inst& i, std::span<const Val> args) override {
-    switch (i.op) {
-      case Op::Const:
-        return constant(i);
-      case Op::Scalar:
-        return scalar(i, args);
-      case Op::Convert:
-        return convert(i, args[0]);
-      case Op::Bitcast:
-        return bitcast(i, args[0]);
-      case Op::Load:
-        return load(i, args[0]);
-      case Op::Store:
-        store(i, args[0], args[1]);
-        return {};
-      case Op::Subgroup:
-        return subgroup(i, args);
-      default:
-        return copy(i, args);
-    }
+    if (i.op == Op::Const) return constant(i);
+    if (i.op == Op::Scalar) return scalar(i, args);
+    if (i.op == Op::Convert) return convert(i, args[0]);
+    if (i.op == Op::Bitcast) return bitcast(i, args[0]);
+    if (i.op == Op::Load) return load(i, args[0]);
+    if (i.op == Op::Subgroup) return subgroup(i, args);
+    if (i.op != Op::Store) return copy(i, args);
+    store(i, args[0], args[1]);
+    return {};
   }
 
  private:
