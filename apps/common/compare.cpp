@@ -142,7 +142,8 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
   for (size_t i = 0; i < a.size(); ++i) {
     const double error = error_of(a[i], b[i]);
     c.max_error = std::max(c.max_error, error);
-    if (error == 0 || error <= atol + t.rtol * std::abs(b[i])) continue;
+    const bool close = std::isfinite(error) && error <= atol + t.rtol * std::abs(b[i]);
+    if (error == 0 || close) continue;
     if (c.ok) {
       c.reason = "element " + std::to_string(i) + " is " + std::to_string(a[i]) + ", expected " +
                  std::to_string(b[i]) + " within " + std::to_string(atol + t.rtol * std::abs(b[i]));

@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kUnbound = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMadeUpLimit = int64_t{1} << 32;  // bytes of one input that is made up
 
 /// SplitMix64: small, and the same everywhere.
 class Random {
@@ -137,6 +138,16 @@ Status check_given_shapes(const plan::Interface& io, const InputSources& sources
   return {};
 }
 
+Status check_made_up(const plan::Slot& slot, const Dims& dims) {
+  const Result<int64_t> count = checked_element_count(dims, slot.dtype);
+  if (!count.ok()) return count.status().with_context("input '" + slot.name + "'");
+  if (*count <= kMadeUpLimit / static_cast<int64_t>(std::max<size_t>(size_of(slot.dtype), 1))) {
+    return {};
+  }
+  return invalid_input("input '" + slot.name + "' would be " + describe(slot.dtype, dims) +
+                       ": more than 4 GB are not made up; give smaller dims with --shape");
+}
+
 std::vector<fs::path> numbered_files(const std::string& dir, const std::string& stem) {
   std::vector<fs::path> files;
   for (size_t i = 0;; ++i) {
@@ -219,7 +230,7 @@ Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sour
     } else {
       RP_ASSIGN(dims, choose_dims(io, slot, symbols, notes));
     }
-    RP_TRY(checked_element_count(dims, slot.dtype).status().with_context("input " + slot.name));
+    RP_TRY(check_made_up(slot, dims));
     out.tensors.push_back(random_tensor(slot.dtype, dims, random));
   }
   return out;

@@ -24,7 +24,7 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
 }
 
 std::vector<std::string> targets_for(const OpenedDevice& device) {
-  if (!device.device) return {};
+  if (!device.device) return {"host"};
   return {device.info.id.substr(0, device.info.id.find(':'))};
 }
 

@@ -293,8 +293,8 @@ Result<std::string> format_checked(const HostTensor& t) {
     data = payload(t);
   }
   std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': (";
-  for (const int64_t d : t.dims()) header += std::to_string(d) + ",";
-  if (t.rank() > 1) header.pop_back();
+  for (const int64_t d : t.dims()) header += (header.back() == '(' ? "" : ", ") + std::to_string(d);
+  if (t.rank() == 1) header += ",";
   header += "), }";
   constexpr size_t kPrefix = 10;
   header.append(63 - (kPrefix + header.size()) % 64, ' ');

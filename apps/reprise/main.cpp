@@ -1,4 +1,6 @@
 // reprise: compile ONNX models, run and measure them, and say what was fused.
+#include <new>
+
 #include "apps/reprise/command.h"
 
 int main(int argc, char** argv) {
@@ -33,6 +35,10 @@ int main(int argc, char** argv) {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return root.exit(e) == 0 ? kDone : kUsage;
+  } catch (const std::bad_alloc&) {
+    return report({reprise::Code::Device,
+                   "out of memory: the model or its inputs are too large for "
+                   "this machine"});
   }
   if (status == kDone && validation_errors() > 0) {
     return report({reprise::Code::Device, "the Vulkan validation layers found " +

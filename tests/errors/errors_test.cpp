@@ -187,6 +187,15 @@ std::vector<Case> model_cases() {
          m.node("Expand", {"x", "shape"}, {"y"}, {"grow", "", {}});
          return run_with(w.file("m.onnx", m.bytes()));
        }},
+      {"absurd_countable_intermediate", 3, "grow|y",
+       [](Workspace& w) {
+         OnnxWriter m;
+         m.input("x", DType::F32, {1, 1}).output("y", DType::F32, {1});
+         m.initializer("shape", int64_tensor({2}, {int64_t{1} << 19, int64_t{1} << 18}));
+         m.node("Expand", {"x", "shape"}, {"big"}, {"grow", "", {}});
+         m.node("ReduceMax", {"big"}, {"y"}, {"shrink", "", {}});
+         return run_with(w.file("m.onnx", m.bytes()));
+       }},
       {"old_opset", 3, "opset",
        [](Workspace& w) {
          OnnxWriter m(3);
@@ -201,7 +210,7 @@ std::vector<Case> model_cases() {
       {"empty_package", 3, "p\\.rpk", [](Workspace& w) { return run_with(w.file("p.rpk", "")); }},
       {"pass_off_in_package", 3, "p\\.rpk",
        [](Workspace& w) {
-         return run_with(w.file("p.rpk", std::string(64, '\0')), {"--disable-pass", "fuse"});
+         return run_with(w.file("p.rpk", std::string(64, '\0')), {"--disable-pass", "fusion"});
        }},
   };
 }
@@ -212,7 +221,7 @@ std::string f32_file(Workspace& w, const std::string& name, const std::vector<in
 
 std::vector<Case> input_cases() {
   return {
-      {"wrong_shape", 3, "'?x'?.*2.*3",
+      {"wrong_shape", 3, "'x'.*dimension 1 is 4, expected 3",
        [](Workspace& w) {
          return run_with(w.file("m.onnx", relu().bytes()),
                          {"--input", "x=" + f32_file(w, "x.pb", {2, 4})});
@@ -258,7 +267,7 @@ std::vector<Case> input_cases() {
          const std::string x = w.file("x.pb", std::string(100, '\xff'));
          return run_with(w.file("m.onnx", relu().bytes()), {"--input", "x=" + x});
        }},
-      {"absurd_shape_option", 3, "1000000|large|2\\^40|'?x'?",
+      {"absurd_shape_option", 2, "'a'",
        [](Workspace& w) {
          return run_with(w.file("m.onnx", add_dynamic().bytes()), {"--shape", "a=1000000000000x3"});
        },
@@ -306,7 +315,7 @@ std::vector<Case> usage_cases() {
        [](Workspace& w) {
          return run_with(w.file("m.onnx", relu().bytes()), {"--device", "toaster"});
        }},
-      {"no_such_device", 4, "vulkan:99|99",
+      {"no_such_device", 2, "vulkan:99",
        [](Workspace& w) {
          return run_with(w.file("m.onnx", relu().bytes()), {"--device", "vulkan:99"});
        }},
@@ -330,7 +339,7 @@ std::vector<Case> usage_cases() {
        [](Workspace& w) {
          return Args{"compile", w.file("p.rpk", "x"), "-o", w.path("q.rpk")};
        }},
-      {"unknown_target", 2, "toaster",
+      {"unknown_target", 3, "toaster",
        [](Workspace& w) {
          return Args{"compile",   w.file("m.onnx", relu().bytes()),
                      "-o",        w.path("m.rpk"),
