@@ -4,6 +4,7 @@
 
 #include "codegen/ops/compose.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -38,7 +39,17 @@ Status infer_clip(InferContext& ctx) {
                          ctx.str(ctx.shape(i)));
     }
   }
-  return infer_same(ctx);
+  RP_TRY(infer_same(ctx));
+  auto e = ctx.elements(0);
+  const auto lo = ctx.elements(1);
+  const auto hi = ctx.elements(2);
+  if (!e || (ctx.has_input(1) && !lo) || (ctx.has_input(2) && !hi)) return {};
+  for (Expr& x : *e) {
+    if (lo) x = max_of(x, (*lo)[0], ctx.graph_symbols());
+    if (hi) x = min_of(x, (*hi)[0], ctx.graph_symbols());
+  }
+  ctx.set_elements(0, std::move(*e));
+  return {};
 }
 
 Result<bool> hard_sigmoid(Rewriter& rw) {

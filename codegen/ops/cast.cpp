@@ -44,6 +44,7 @@ Result<bool> cast(Rewriter& rw) {
 }
 
 Result<bool> cast_like(Rewriter& rw) {
+  if (rw.input(0).dtype == DType::String || rw.input(1).dtype == DType::String) return false;
   AttrMap a;
   a.set("to", dtype_to_onnx(rw.input(1).dtype));
   RP_ASSIGN(const graph::ValueId v, rw.emit("Cast", {rw.node().inputs[0]}, std::move(a)));

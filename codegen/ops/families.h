@@ -23,6 +23,7 @@ std::span<const OpDef> scan_ops();
 std::span<const OpDef> normalization_ops();
 std::span<const OpDef> softmax_ops();
 std::span<const OpDef> matmul_ops();
+std::span<const OpDef> einsum_ops();
 std::span<const OpDef> conv_ops();
 std::span<const OpDef> pool_ops();
 std::span<const OpDef> resize_ops();

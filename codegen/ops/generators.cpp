@@ -221,6 +221,20 @@ Result<bool> trilu(Rewriter& rw) {
   return c.finish();
 }
 
+// --- Windows -------------------------------------------------------------------------------------
+
+Status infer_window(InferContext& ctx) {
+  RP_ASSIGN(const DType t, dtype_attr(ctx, "output_datatype", DType::F32));
+  const auto size = ctx.elements(0);
+  if (ctx.rank(0) != 0) return ctx.invalid("size must be a scalar");
+  ctx.set_output(0, t, {size ? (*size)[0] : ctx.fresh_symbol(0, 0)});
+  return {};
+}
+
+constexpr OpDef window(std::string_view name) {
+  return {.name = name, .infer = infer_window, .attributes = "output_datatype periodic"};
+}
+
 }  // namespace
 
 std::span<const OpDef> generator_ops() {
@@ -243,6 +257,9 @@ std::span<const OpDef> generator_ops() {
        .attributes = "axis",
        .min_inputs = 3,
        .max_inputs = 3},
+      window("HannWindow"),
+      window("HammingWindow"),
+      window("BlackmanWindow"),
       {.name = "Trilu",
        .infer = infer_trilu,
        .decompose = trilu,

@@ -67,8 +67,15 @@ Status infer_reduce(InferContext& ctx) {
     return ctx.invalid("input '" + ctx.input(0).name + "' is " +
                        std::string(name_of(ctx.dtype(0))) + ", needs numbers");
   }
-  RP_ASSIGN(const auto axes, reduced_axes(ctx));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
+  if (depends_on_data(ctx, "axes", 1)) {
+    RP_ASSIGN(const int64_t n, static_length(ctx, 1));
+    const int64_t rank = ctx.rank(0) - (keep ? 0 : n);
+    if (rank < 0) return ctx.invalid("has more axes than the tensor");
+    ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, static_cast<size_t>(rank)));
+    return {};
+  }
+  RP_ASSIGN(const auto axes, reduced_axes(ctx));
   ctx.set_output(0, ctx.dtype(0), reduced_shape(ctx.shape(0), axes, keep));
   const bool core = ctx.node().op == "ReduceSum" || ctx.node().op == "ReduceProd" || ordered;
   if (core && (!axes.empty() || ctx.rank(0) == 0)) propagate(ctx);
@@ -79,6 +86,7 @@ Status infer_reduce(InferContext& ctx) {
 /// dims at the end.
 Result<bool> reduction(Rewriter& rw, V (*formula)(Compose&, V, const std::vector<int64_t>&)) {
   const InferContext ctx(rw.graph(), rw.node());
+  if (depends_on_data(ctx, "axes", 1)) return false;
   RP_ASSIGN(const auto axes, reduced_axes(ctx));
   Compose c(rw);
   const V out = rw.node().outputs[0];
@@ -92,6 +100,7 @@ Result<bool> core_reduction(Rewriter& rw) {
   const bool named = n.attrs.get<std::vector<int64_t>>("axes") != nullptr;
   if (n.opset == 0 && named && n.inputs.size() == 1) return false;
   const InferContext ctx(rw.graph(), rw.node());
+  if (depends_on_data(ctx, "axes", 1)) return false;
   RP_ASSIGN(const auto axes, reduced_axes(ctx));
   Compose c(rw);
   const V out = rw.node().outputs[0];

@@ -29,6 +29,7 @@ std::optional<std::vector<Expr>> slice_argument(const InferContext& ctx, const c
 /// Nothing when starts, ends, axes or steps depend on data.
 Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
                                             std::span<const Symbol> table) {
+  if (depends_on_data(ctx, "axes", 3)) return std::optional<SliceForm>{};
   const auto starts = slice_argument(ctx, "starts", 1);
   const auto ends = slice_argument(ctx, "ends", 2);
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 3));
@@ -99,8 +100,13 @@ Status infer_slice(InferContext& ctx) {
     return {};
   }
   Shape out = ctx.shape(0);
-  RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 3));
-  RP_ASSIGN(const auto axes, ctx.axes(given ? *given : iota(0, ctx.rank(0)), ctx.rank(0)));
+  std::vector<int64_t> axes = iota(0, ctx.rank(0));
+  if (!depends_on_data(ctx, "axes", 3)) {
+    RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 3));
+    if (given) {
+      RP_ASSIGN(axes, ctx.axes(*given, ctx.rank(0)));
+    }
+  }
   for (int64_t a : axes) {
     out[static_cast<size_t>(a)] = ctx.fresh_symbol(0, static_cast<size_t>(a));
   }

@@ -123,11 +123,14 @@ Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContex
   return v;
 }
 
-std::optional<std::vector<int64_t>> ints_attr_or_input(Rewriter& rw, const char* attr,
-                                                       size_t input) {
-  const InferContext ctx(rw.graph(), rw.node());
-  auto r = ints_attr_or_input(ctx, attr, input);
-  return r.ok() ? *r : std::nullopt;
+bool depends_on_data(const InferContext& ctx, const char* attr, size_t input) {
+  return !ctx.attrs().has(attr) && ctx.has_input(input) && !ctx.constant_ints(input);
+}
+
+Result<int64_t> static_length(const InferContext& ctx, size_t input) {
+  const Shape& s = ctx.shape(input);
+  if (s.size() == 1 && s[0].is_const() && s[0].value() <= 64) return s[0].value();
+  return ctx.error(Code::Unsupported, "the rank of the result depends on data");
 }
 
 std::vector<int64_t> iota(int64_t begin, int64_t end) {

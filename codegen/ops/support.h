@@ -34,9 +34,10 @@ Status require_same_dtype(const InferContext& ctx);
 /// given. An input that is not constant is Unsupported.
 Result<std::optional<std::vector<int64_t>>> ints_attr_or_input(const InferContext& ctx,
                                                                const char* attr, size_t input);
-/// Same for a rewriter (the node was inferred, so errors cannot happen: missing means absent).
-std::optional<std::vector<int64_t>> ints_attr_or_input(Rewriter& rw, const char* attr,
-                                                       size_t input);
+/// Whether that input is given but its contents depend on data.
+bool depends_on_data(const InferContext& ctx, const char* attr, size_t input);
+/// Number of entries of a vector input whose length is static.
+Result<int64_t> static_length(const InferContext& ctx, size_t input);
 
 /// Shape of a product of matrices (vectors allowed), with broadcast batch dims.
 Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape& b);

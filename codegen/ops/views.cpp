@@ -100,6 +100,11 @@ Result<bool> to_reshape(Rewriter& rw) {
   return c.finish();
 }
 
+Result<bool> squeeze(Rewriter& rw) {
+  if (depends_on_data(InferContext(rw.graph(), rw.node()), "axes", 1)) return false;
+  return to_reshape(rw);
+}
+
 /// Whether the sizes of output 0 are only known after the node ran.
 bool depends_on_data(Rewriter& rw, size_t shape_input) {
   const InferContext ctx(rw.graph(), rw.node());
@@ -168,7 +173,17 @@ Status reshape_element(ElementContext& ctx) {
 
 // --- Squeeze, Unsqueeze, Flatten -----------------------------------------------------------------
 
+/// With axes that depend on data only the rank is known; such nodes run on the host.
+Status infer_unknown_axes(InferContext& ctx, int64_t sign) {
+  RP_ASSIGN(const int64_t n, static_length(ctx, 1));
+  const int64_t rank = ctx.rank(0) + sign * n;
+  if (rank < 0) return ctx.invalid("has more axes than the tensor");
+  ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, static_cast<size_t>(rank)));
+  return {};
+}
+
 Status infer_squeeze(InferContext& ctx) {
+  if (depends_on_data(ctx, "axes", 1)) return infer_unknown_axes(ctx, -1);
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
   const Shape& in = ctx.shape(0);
   Shape out;
@@ -199,6 +214,7 @@ Status infer_squeeze(InferContext& ctx) {
 }
 
 Status infer_unsqueeze(InferContext& ctx) {
+  if (depends_on_data(ctx, "axes", 1)) return infer_unknown_axes(ctx, 1);
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
   if (!given) return ctx.invalid("axes are missing");
   const int64_t rank = ctx.rank(0) + static_cast<int64_t>(given->size());
@@ -434,12 +450,12 @@ std::span<const OpDef> view_ops() {
        .max_inputs = 2},
       {.name = "Squeeze",
        .infer = infer_squeeze,
-       .decompose = to_reshape,
+       .decompose = squeeze,
        .attributes = "axes",
        .max_inputs = 2},
       {.name = "Unsqueeze",
        .infer = infer_unsqueeze,
-       .decompose = to_reshape,
+       .decompose = squeeze,
        .attributes = "axes",
        .max_inputs = 2},
       {.name = "Flatten", .infer = infer_flatten, .decompose = to_reshape, .attributes = "axis"},
