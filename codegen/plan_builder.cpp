@@ -312,10 +312,14 @@ std::vector<lower::Target> vulkan_targets() {
   cpu.name = "vulkan-cpu-int64";
   cpu.predicate.cpu_type = true;
   cpu.wide_loads = true;
+  lower::Target cpu_sg8 = cpu;
+  cpu_sg8.name = "vulkan-cpu-sg8";
+  cpu_sg8.predicate.needs_subgroup_shuffle = true;
+  cpu_sg8.predicate.subgroup_size = 8;
   lower::Target cpu_small = small;
   cpu_small.name = "vulkan-cpu";
   cpu_small.predicate.cpu_type = true;
-  return {cpu, cpu_small, full, small};
+  return {cpu_sg8, cpu, cpu_small, full, small};
 }
 
 }  // namespace reprise

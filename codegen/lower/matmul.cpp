@@ -14,10 +14,33 @@ using shaders::RegisterTile;
 
 namespace {
 
+// Lanes of a subgroup that share a tile of columns: each loads an eighth of B's part and takes the
+// rest from its neighbours by shuffles with constant lanes, which CPU-type devices compute for next
+// to nothing while each load costs them a gather.
+constexpr int kSharing = 8;
+
 struct Tile {
   int rows = 8, cols = 8;
   uint32_t workgroup = 64;
+  bool share_b = false;  // one subgroup of kSharing lanes a workgroup
 };
+
+/// Rows of a tile such that few lanes have nothing to do.
+int sharing_rows(const Expr& m) {
+  if (!m.is_const()) return 4;
+  int best = 8;
+  double best_cost = 1e30;
+  for (int rows = 8; rows >= 1; --rows) {
+    const auto subgroups =
+        static_cast<double>((m.value() + rows * kSharing - 1) / (rows * kSharing));
+    const double cost = subgroups * (rows + 1);  // loads: a row each, and the shared part of B
+    if (cost < best_cost) {
+      best_cost = cost;
+      best = rows;
+    }
+  }
+  return best;
+}
 
 /// Pure function of the shape and the target.
 Tile choose(const Expr& m, const Target& target) {
@@ -25,6 +48,12 @@ Tile choose(const Expr& m, const Target& target) {
   t.rows = target.cpu_type() ? 8 : 4;
   if (m.is_const()) t.rows = static_cast<int>(std::clamp<int64_t>(m.value(), 1, t.rows));
   t.workgroup = target.cpu_type() ? 16 : 64;
+  t.share_b = target.cpu_type() && target.predicate.needs_subgroup_shuffle &&
+              target.predicate.subgroup_size == kSharing && !(m.is_const() && m.value() < kSharing);
+  if (t.share_b) {
+    t.rows = sharing_rows(m);
+    t.workgroup = kSharing;
+  }
   return t;
 }
 
@@ -47,26 +76,37 @@ class MatMulKernel {
 
   Result<Lowered> build() {
     b_.set_workgroup(tile_.workgroup);
-    const Expr m_tiles = Expr::ceildiv(m_, tile_.rows);
     const Expr n_tiles = Expr::ceildiv(n_, tile_.cols);
+    const Expr m_tiles = Expr::ceildiv(m_, tile_.rows * (tile_.share_b ? kSharing : 1));
     const Expr tiles = element_count(batch_) * n_tiles * m_tiles;
-    const Expr groups = Expr::ceildiv(tiles, tile_.workgroup);
-    const Val id = b_.add(b_.mul(linear_workgroup(b_, groups), b_.i32(tile_.workgroup)),
-                          b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
-    const bool exact = tiles.is_const() && tiles.value() % tile_.workgroup == 0;
-    const Val inside = exact ? Val{} : b_.lt(id, ev_.value(tiles));
+    const Expr groups = tile_.share_b ? tiles : Expr::ceildiv(tiles, tile_.workgroup);
+    Val id = linear_workgroup(b_, groups);
+    Val inside;
+    if (tile_.share_b) {
+      // All lanes stay active: shuffles read from each of them.
+      b_.require_subgroup_size(kSharing);
+      lane_ = ev_.symbol(b_.convert(b_.builtin(Builtin::SubgroupLane), Ty::I32), kSharing);
+      if (!tiles.is_const()) inside = b_.lt(id, ev_.value(tiles));
+    } else {
+      id = b_.add(b_.mul(id, b_.i32(tile_.workgroup)),
+                  b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
+      const bool exact = tiles.is_const() && tiles.value() % tile_.workgroup == 0;
+      if (!exact) inside = b_.lt(id, ev_.value(tiles));
+    }
     RP_TRY(guard(ev_, inside, [&]() -> Status {
       const Expr t = ev_.symbol(id, tiles);
-      place(Expr::mod(t, m_tiles), Expr::mod(Expr::floordiv(t, m_tiles), n_tiles),
+      Expr m_tile = ev_.simplify(Expr::mod(t, m_tiles));
+      if (tile_.share_b) m_tile = m_tile * Expr(kSharing) + lane_;
+      place(m_tile, Expr::mod(Expr::floordiv(t, m_tiles), n_tiles),
             ev_.simplify(Expr::floordiv(t, m_tiles * n_tiles)));
       choose_b_direction();
       return body();
     }));
-    std::string schedule = "register tile " + std::to_string(tile_.rows) + "x" +
-                           std::to_string(tile_.cols) +
-                           (packed_    ? " packed"
-                            : along_k_ ? " bT"
-                                       : "");
+    std::string schedule =
+        "register tile " + std::to_string(tile_.rows) + "x" + std::to_string(tile_.cols);
+    if (packed_) schedule += " packed";
+    if (along_k_) schedule += " bT";
+    if (tile_.share_b) schedule += " shared by " + std::to_string(kSharing) + " lanes";
     RP_ASSIGN(Lowered out, finish(ev_, b_, group_, groups, schedule));
     if (packed_) describe_packing(out);
     return out;
@@ -78,9 +118,15 @@ class MatMulKernel {
     batch_index_ = ev_.unflatten(batch, batch_);
     n_tile_ = ev_.value(ev_.simplify(n_tile));
     const Val m0 = b_.mul(ev_.value(ev_.simplify(m_tile)), b_.i32(tile_.rows));
-    const bool exact_m = m_.known_divisor(g_.symbols) % tile_.rows == 0;
+    const bool exact_m =
+        m_.known_divisor(g_.symbols) % (tile_.rows * (tile_.share_b ? kSharing : 1)) == 0;
     for (int r = 0; r < tile_.rows; ++r) {
       rows_.push_back(clamped(ev_, b_.add(m0, b_.i32(r)), m_, exact_m));
+    }
+    if (tile_.share_b && wide_n_ && !packed_) {
+      const Val own =
+          b_.add(b_.mul(n_tile_, b_.i32(2)), ev_.value(ev_.simplify(Expr::mod(lane_, 2))));
+      lane_vec_ = clamped(ev_, own, Expr::floordiv(n_, 4), false).index;
     }
     const bool exact_n = n_.known_divisor(g_.symbols) % tile_.cols == 0;
     for (int v = 0; v < tile_.cols / 4; ++v) {
@@ -154,6 +200,56 @@ class MatMulKernel {
     return {};
   }
 
+  /// This lane's share of B at 4 positions from 4 * quad, handed to all lanes: by_position[2 * k +
+  /// vec].
+  Status load_shared_b(const Expr& quad, std::vector<Val>& by_position) {
+    if (along_k_) {
+      // Lane l loads column l along k.
+      const Expr column = clamped_column();
+      RP_ASSIGN(const Val own,
+                f32(ev_.eval(bv_, operand(bv_, Expr(4) * quad + ev_.lane(), column), 4)));
+      for (int k = 0; k < 4; ++k) {
+        const Val x = b_.extract(own, k);
+        for (int v = 0; v < 2; ++v) {
+          std::vector<Val> parts;
+          for (int l = 0; l < 4; ++l) {
+            parts.push_back(b_.subgroup(kernel::SubgroupOp::Shuffle, x,
+                                        b_.u32(static_cast<uint64_t>(4 * v + l))));
+          }
+          by_position[static_cast<size_t>(2 * k + v)] = b_.compose(parts);
+        }
+      }
+      return {};
+    }
+    // Lane l loads vector l % 2 of position l / 2.
+    Result<Val> own = Val{};
+    if (packed_) {
+      const Val first = b_.add(b_.mul(n_tile_, ev_.value(k_)), ev_.value(Expr(4) * quad));
+      const Val at = b_.add(b_.mul(first, b_.i32(8)), ev_.value(Expr(4) * lane_));
+      own = b_.load(ev_.buffer(packed_->value), at, 4, 4);
+    } else {
+      const Expr position = Expr(4) * quad + ev_.simplify(Expr::floordiv(lane_, 2));
+      own = f32(ev_.eval(bv_, operand(bv_, position, Expr(4) * lane_vec_ + ev_.lane()), 4));
+    }
+    if (!own.ok()) return own.status();
+    for (int i = 0; i < 8; ++i) {
+      std::vector<Val> parts;
+      for (int l = 0; l < 4; ++l) {
+        parts.push_back(b_.subgroup(kernel::SubgroupOp::Shuffle, b_.extract(*own, l),
+                                    b_.u32(static_cast<uint64_t>(i))));
+      }
+      by_position[static_cast<size_t>(i)] = b_.compose(parts);
+    }
+    return {};
+  }
+
+  /// Column number `lane` of the tile.
+  Expr clamped_column() {
+    const Val column = b_.add(b_.mul(n_tile_, b_.i32(tile_.cols)), ev_.value(lane_));
+    const Val last = b_.sub(ev_.value(n_), b_.i32(1));
+    return ev_.symbol(b_.min(column, last), n_);
+  }
+
   /// Loads of a vector of B along one axis, counted on a kernel that is thrown away.
   int count_loads(bool along_k) const {
     Builder scratch("count");
@@ -183,7 +279,9 @@ class MatMulKernel {
   Status step(RegisterTile& tile, const Expr& k, int lanes) {
     const int vecs = tile_.cols / 4;
     std::vector<Val> bs(static_cast<size_t>(lanes * vecs));
-    for (int v = 0; v < vecs; ++v) {
+    const bool shared = lanes == 4 && tile_.share_b && (packed_ || wide_n_ || along_k_);
+    if (shared) RP_TRY(load_shared_b(k, bs));
+    for (int v = 0; v < vecs && !shared; ++v) {
       if (lanes == 4 && along_k_) {
         RP_TRY(load_b_along_k(v, k, bs));
         continue;
@@ -275,6 +373,8 @@ class MatMulKernel {
   std::optional<ConstantMatrix> packed_;
   Index batch_index_;
   Val n_tile_;
+  Expr lane_;      // share_b: the subgroup's lane
+  Expr lane_vec_;  // share_b: the vector of columns that this lane loads
   std::vector<Coordinate> rows_;
   std::vector<Coordinate> vecs_;  // wide_n_: in units of 4 columns
   std::vector<Coordinate> cols_;  // otherwise
