@@ -276,7 +276,8 @@ class Verifier {
     for (const auto& [name, value] : c.attrs) {
       const auto* exprs = std::get_if<Shape>(&value);
       if (!exprs) continue;
-      const std::string attribute = where + " attribute '" + name + "'";
+      std::string attribute = where;
+      attribute.append(" attribute '").append(name).append("'");
       for (const Expr& e : *exprs) RP_TRY(check_expr(e, io_, attribute));
     }
     return {};
