@@ -1,0 +1,39 @@
+#include "api_support.h"
+
+#include "runtime/api_handles.h"
+#include "support.h"
+
+namespace reprise::test {
+
+reprise_package* sample_package() {
+  auto p = std::make_shared<package::Package>(*chain(2, 0, true));
+  plan::HostCall add;
+  add.op = "Add";
+  add.node = "add";
+  add.inputs = {0, 0};
+  add.outputs = {1};
+  p->host_plan.buffers = {p->variants[0].plan.buffers[0], p->variants[0].plan.buffers[1]};
+  p->host_plan.steps.resize(1);
+  p->host_plan.steps[0].what = add;
+  return new reprise_package{p};
+}
+
+std::vector<std::string> session_devices() {
+  auto ids = device_ids();
+  ids.emplace_back("host");
+  return ids;
+}
+
+std::string as_test_name(std::string id) {
+  return id_as_name({std::move(id), 0});
+}
+
+TEST(ApiText, LongMessagesAreCutBetweenCharacters) {
+  std::array<char, 8> text{};
+  capi::copy_text(text.data(), text.size(), "abcdef\xc3\xa9\xc3\xa9");
+  EXPECT_STREQ(text.data(), "abcdef");
+  capi::copy_text(text.data(), text.size(), "abc");
+  EXPECT_STREQ(text.data(), "abc");
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,137 @@
+// The C interface and its C++ layer on devices and on the host.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstddef>
+
+#include "api_support.h"
+#include "reprise/reprise.hpp"
+
+namespace reprise::test {
+namespace {
+
+class Api : public testing::TestWithParam<std::string> {
+ protected:
+  float expected(float x) const { return GetParam() == "host" ? 2 * x : x + 2; }
+};
+
+TEST_P(Api, RunsWithTheCallersMemory) {
+  auto device = Device::open(GetParam());
+  ASSERT_TRUE(device) << device.error().message;
+  EXPECT_EQ(std::string(device->info().id), GetParam());
+  EXPECT_EQ(device->info().usable, 1);
+  const Package package(sample_package());
+  reprise_session* created = nullptr;
+  reprise_error error{};
+  ASSERT_EQ(reprise_session_create(package.get(), device->get(), nullptr, &created, &error),
+            REPRISE_OK)
+      << error.message;
+  const Handle<reprise_session, reprise_session_free> session(created);
+  ASSERT_EQ(reprise_session_input_count(created), 1U);
+  reprise_slot slot = REPRISE_SLOT_INIT;
+  ASSERT_EQ(reprise_session_input(created, 0, &slot, &error), REPRISE_OK);
+  EXPECT_STREQ(slot.name, "x");
+  EXPECT_EQ(slot.rank, 1U);
+  EXPECT_EQ(slot.dims[0], -1);
+  EXPECT_EQ(reprise_session_output(created, 1, &slot, &error), REPRISE_USAGE);
+
+  const std::vector<float> x{1, 2, 3};
+  std::vector<float> y(3);
+  const reprise_tensor input = Tensor("x", x.data(), {3}).raw();
+  reprise_tensor output = Tensor("y", y.data(), {3}).raw();
+  output.rank = 0;
+  reprise_run_stats stats = REPRISE_RUN_STATS_INIT;
+  ASSERT_EQ(reprise_session_run(created, &input, 1, &output, 1, nullptr, &stats, &error),
+            REPRISE_OK)
+      << error.message;
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(y[i], expected(x[i]));
+  EXPECT_EQ(output.rank, 1U);
+  EXPECT_EQ(output.dims[0], 3);
+  EXPECT_GT(stats.total_us, 0);
+  output.bytes = 8;
+  EXPECT_EQ(reprise_session_run(created, &input, 1, &output, 1, nullptr, nullptr, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_EQ(error.status, REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("output 'y'"), std::string::npos) << error.message;
+  reprise_tensor wrong = input;
+  wrong.bytes = 11;
+  EXPECT_EQ(reprise_session_run(created, &wrong, 1, nullptr, 0, nullptr, nullptr, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("12 bytes, 11"), std::string::npos) << error.message;
+}
+
+TEST_P(Api, DeviceBuffersAreUsedInPlace) {
+  auto device = Device::open(GetParam());
+  ASSERT_TRUE(device);
+  auto in = Buffer::create(*device, 64), out = Buffer::create(*device, 64);
+  if (GetParam() == "host") {
+    ASSERT_FALSE(in);
+    EXPECT_EQ(in.error().status, REPRISE_USAGE);
+    return;
+  }
+  ASSERT_TRUE(in && out);
+  const std::vector<float> x{5, 6};
+  EXPECT_EQ(in->write(x.data(), 8, 16).status, REPRISE_OK);
+  const Package package(sample_package());
+  reprise_session* created = nullptr;
+  ASSERT_EQ(reprise_session_create(package.get(), device->get(), nullptr, &created, nullptr),
+            REPRISE_OK);
+  const Handle<reprise_session, reprise_session_free> session(created);
+  const reprise_tensor input = Tensor("x", *in, {2}, 16).raw();
+  reprise_tensor output = Tensor("y", *out).raw();
+  reprise_run_stats stats = REPRISE_RUN_STATS_INIT;
+  ASSERT_EQ(reprise_session_run(created, &input, 1, &output, 1, nullptr, &stats, nullptr),
+            REPRISE_OK);
+  EXPECT_EQ(stats.bytes_copied, 0U);
+  std::vector<float> y(2);
+  EXPECT_EQ(out->read(y.data(), 8).status, REPRISE_OK);
+  EXPECT_EQ(y, (std::vector<float>{7, 8}));
+  EXPECT_EQ(out->read(y.data(), 8, 60).status, REPRISE_USAGE);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Api, testing::ValuesIn(session_devices()),
+                         [](const auto& which) { return as_test_name(which.param); });
+
+TEST(ApiRules, NullsAndUnknownNamesAreErrors) {
+  reprise_error error{};
+  EXPECT_EQ(reprise_package_open(nullptr, nullptr, &error), REPRISE_USAGE);
+  reprise_package* p = nullptr;
+  EXPECT_EQ(reprise_package_open("/nowhere/model.rpk", &p, &error), REPRISE_IO);
+  EXPECT_NE(std::string(error.message).find("/nowhere/model.rpk"), std::string::npos);
+  EXPECT_EQ(reprise_package_open_memory("junk", 4, &p, nullptr), REPRISE_INVALID_MODEL);
+  EXPECT_EQ(Device::open("gpu:7").error().status, REPRISE_USAGE);
+  EXPECT_EQ(reprise_session_run(nullptr, nullptr, 0, nullptr, 0, nullptr, nullptr, &error),
+            REPRISE_USAGE);
+  reprise_package_free(nullptr);
+  reprise_session_free(nullptr);
+  reprise_buffer_free(nullptr);
+  reprise_device_free(nullptr);
+  reprise_results_free(nullptr);
+}
+
+TEST(ApiRules, OlderCallersStructsAreRespected) {
+  // A caller that knows the first two strings only.
+  struct Old {
+    size_t struct_size;
+    char id[32];
+    char kind[32];
+    char guard[8];
+  };
+  std::vector<Old> infos(64);
+  for (Old& o : infos) {
+    o.struct_size = offsetof(Old, guard);
+    std::fill(std::begin(o.guard), std::end(o.guard), 'g');
+  }
+  size_t count = 0;
+  Old one = infos[0];
+  ASSERT_EQ(reprise_list_devices(reinterpret_cast<reprise_device_info*>(&one), 1, &count, nullptr),
+            REPRISE_OK);
+  EXPECT_GE(count, 1U);
+  EXPECT_NE(one.id[0], 0);
+  EXPECT_EQ(std::string(one.guard, 8), "gggggggg");
+  reprise_device_info none{};
+  EXPECT_EQ(reprise_list_devices(&none, 1, &count, nullptr), REPRISE_USAGE);
+}
+
+}  // namespace
+}  // namespace reprise::test
