@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
 
 #include "codegen/lower/contraction.h"
+#include "codegen/lower/cost.h"
 #include "shaders/contraction.h"
 
 namespace reprise::lower {
@@ -25,34 +29,35 @@ struct Tile {
   bool share_b = false;  // one subgroup of kSharing lanes a workgroup
 };
 
-/// Rows of a tile such that few lanes have nothing to do.
-int sharing_rows(const Expr& m) {
-  if (!m.is_const()) return 4;
-  int best = 8;
-  double best_cost = 1e30;
-  for (int rows = 8; rows >= 1; --rows) {
-    const auto subgroups =
-        static_cast<double>((m.value() + rows * kSharing - 1) / (rows * kSharing));
-    const double cost = subgroups * (rows + 1);  // loads: a row each, and the shared part of B
-    if (cost < best_cost) {
-      best_cost = cost;
-      best = rows;
-    }
-  }
-  return best;
+/// Estimated time of a product by tiles that a subgroup shares, in units of a multiply-add of one
+/// register: a gather costs about 28 of them (measured on lavapipe, docs/architecture.md).
+double sharing_cost(double m, double n, double batch, int rows, int cols) {
+  constexpr double kGather = 28;
+  constexpr double kEnoughTiles = 8;  // to keep a few threads busy
+  const double tiles =
+      batch * std::ceil(m / (rows * kSharing)) * std::ceil(n / static_cast<double>(cols));
+  const double cost = tiles * (kGather * (rows + cols / 8.0) + static_cast<double>(rows) * cols);
+  return tiles < kEnoughTiles ? cost * kEnoughTiles / std::max(1.0, tiles) : cost;
 }
 
 /// Pure function of the shape and the target.
-Tile choose(const Expr& m, const Target& target) {
+Tile choose(double m, double n, double batch, const Target& target) {
   Tile t;
-  t.rows = target.cpu_type() ? 8 : 4;
-  if (m.is_const()) t.rows = static_cast<int>(std::clamp<int64_t>(m.value(), 1, t.rows));
+  t.rows = static_cast<int>(std::clamp(m, 1.0, target.cpu_type() ? 8.0 : 4.0));
   t.workgroup = target.cpu_type() ? 16 : 64;
   t.share_b = target.cpu_type() && target.predicate.needs_subgroup_shuffle &&
-              target.predicate.subgroup_size == kSharing && !(m.is_const() && m.value() < kSharing);
-  if (t.share_b) {
-    t.rows = sharing_rows(m);
-    t.workgroup = kSharing;
+              target.predicate.subgroup_size == kSharing && m >= kSharing;
+  if (!t.share_b) return t;
+  t.workgroup = kSharing;
+  double best = std::numeric_limits<double>::infinity();
+  for (int cols : {32, 16, 8}) {
+    for (int rows = 8; rows >= 1; --rows) {
+      const double cost = sharing_cost(m, n, batch, rows, cols);
+      if (cost >= best) continue;
+      best = cost;
+      t.rows = rows;
+      t.cols = cols;
+    }
   }
   return t;
 }
@@ -68,7 +73,7 @@ class MatMulKernel {
     a_ = group.anchor->inputs[0];
     bv_ = group.anchor->inputs[1];
     k_ = g.value(a_).shape.back();
-    tile_ = choose(m_, target);
+    tile_ = choose(count_hint(g, {m_}), count_hint(g, {n_}), count_hint(g, batch_), target);
     fma_ = !target.cpu_type();
     wide_n_ = n_.known_divisor(g.symbols) % 4 == 0;
     packed_ = constant_matrix(g, bv_);
@@ -122,11 +127,6 @@ class MatMulKernel {
         m_.known_divisor(g_.symbols) % (tile_.rows * (tile_.share_b ? kSharing : 1)) == 0;
     for (int r = 0; r < tile_.rows; ++r) {
       rows_.push_back(clamped(ev_, b_.add(m0, b_.i32(r)), m_, exact_m));
-    }
-    if (tile_.share_b && wide_n_ && !packed_) {
-      const Val own =
-          b_.add(b_.mul(n_tile_, b_.i32(2)), ev_.value(ev_.simplify(Expr::mod(lane_, 2))));
-      lane_vec_ = clamped(ev_, own, Expr::floordiv(n_, 4), false).index;
     }
     const bool exact_n = n_.known_divisor(g_.symbols) % tile_.cols == 0;
     for (int v = 0; v < tile_.cols / 4; ++v) {
@@ -200,54 +200,58 @@ class MatMulKernel {
     return {};
   }
 
-  /// This lane's share of B at 4 positions from 4 * quad, handed to all lanes: by_position[2 * k +
-  /// vec].
+  /// B at 4 positions from 4 * quad, each lane loading its share: by_position[vecs * k + vec].
   Status load_shared_b(const Expr& quad, std::vector<Val>& by_position) {
-    if (along_k_) {
-      // Lane l loads column l along k.
-      const Expr column = clamped_column();
-      RP_ASSIGN(const Val own,
-                f32(ev_.eval(bv_, operand(bv_, Expr(4) * quad + ev_.lane(), column), 4)));
-      for (int k = 0; k < 4; ++k) {
-        const Val x = b_.extract(own, k);
-        for (int v = 0; v < 2; ++v) {
-          std::vector<Val> parts;
-          for (int l = 0; l < 4; ++l) {
-            parts.push_back(b_.subgroup(kernel::SubgroupOp::Shuffle, x,
-                                        b_.u32(static_cast<uint64_t>(4 * v + l))));
-          }
-          by_position[static_cast<size_t>(2 * k + v)] = b_.compose(parts);
+    const int vecs = tile_.cols / 4;
+    for (int share = 0; share < tile_.cols / kSharing; ++share) {
+      RP_ASSIGN(const Val own, load_share(quad, share));
+      for (int l = 0; l < kSharing; ++l) {
+        std::array<Val, 4> parts;
+        for (int c = 0; c < 4; ++c) {
+          parts[static_cast<size_t>(c)] = b_.subgroup(
+              kernel::SubgroupOp::Shuffle, b_.extract(own, c), b_.u32(static_cast<uint64_t>(l)));
         }
+        if (!along_k_) {
+          by_position[static_cast<size_t>(share * kSharing + l)] = b_.compose(parts);
+          continue;
+        }
+        for (int k = 0; k < 4; ++k)
+          columns_[static_cast<size_t>(k)][static_cast<size_t>(share * kSharing + l)] =
+              parts[static_cast<size_t>(k)];
       }
-      return {};
     }
-    // Lane l loads vector l % 2 of position l / 2.
-    Result<Val> own = Val{};
-    if (packed_) {
-      const Val first = b_.add(b_.mul(n_tile_, ev_.value(k_)), ev_.value(Expr(4) * quad));
-      const Val at = b_.add(b_.mul(first, b_.i32(8)), ev_.value(Expr(4) * lane_));
-      own = b_.load(ev_.buffer(packed_->value), at, 4, 4);
-    } else {
-      const Expr position = Expr(4) * quad + ev_.simplify(Expr::floordiv(lane_, 2));
-      own = f32(ev_.eval(bv_, operand(bv_, position, Expr(4) * lane_vec_ + ev_.lane()), 4));
-    }
-    if (!own.ok()) return own.status();
-    for (int i = 0; i < 8; ++i) {
-      std::vector<Val> parts;
-      for (int l = 0; l < 4; ++l) {
-        parts.push_back(b_.subgroup(kernel::SubgroupOp::Shuffle, b_.extract(*own, l),
-                                    b_.u32(static_cast<uint64_t>(i))));
+    if (!along_k_) return {};
+    for (int k = 0; k < 4; ++k) {
+      for (int v = 0; v < vecs; ++v) {
+        const std::span<const Val> row(columns_[static_cast<size_t>(k)]);
+        by_position[static_cast<size_t>(vecs * k + v)] =
+            b_.compose(row.subspan(static_cast<size_t>(4 * v), 4));
       }
-      by_position[static_cast<size_t>(i)] = b_.compose(parts);
     }
     return {};
   }
 
-  /// Column number `lane` of the tile.
-  Expr clamped_column() {
-    const Val column = b_.add(b_.mul(n_tile_, b_.i32(tile_.cols)), ev_.value(lane_));
-    const Val last = b_.sub(ev_.value(n_), b_.i32(1));
-    return ev_.symbol(b_.min(column, last), n_);
+  /// Packed or along columns: vector number i = kSharing * share + lane of the 4 positions, which
+  /// is position i / vecs, vector i % vecs. Along k: 4 positions of column i.
+  Result<Val> load_share(const Expr& quad, int share) {
+    const int vecs = tile_.cols / 4;
+    const Expr i = Expr(kSharing * share) + lane_;
+    if (packed_) {
+      const Val first = b_.add(b_.mul(n_tile_, ev_.value(k_)), ev_.value(Expr(4) * quad));
+      const Val at = b_.add(b_.mul(first, b_.i32(tile_.cols)), ev_.value(Expr(4) * i));
+      return b_.load(ev_.buffer(packed_->value), at, 4, 4);
+    }
+    if (along_k_) {
+      const Val column = b_.add(b_.mul(n_tile_, b_.i32(tile_.cols)), ev_.value(i));
+      const Val last = b_.sub(ev_.value(n_), b_.i32(1));
+      const Expr at = ev_.symbol(b_.min(column, last), n_);
+      return f32(ev_.eval(bv_, operand(bv_, Expr(4) * quad + ev_.lane(), at), 4));
+    }
+    const Expr position = Expr(4) * quad + ev_.simplify(Expr::floordiv(i, vecs));
+    const Val own =
+        b_.add(b_.mul(n_tile_, b_.i32(vecs)), ev_.value(ev_.simplify(Expr::mod(lane_, vecs))));
+    const Expr vec = clamped(ev_, own, Expr::floordiv(n_, 4), false).index;
+    return f32(ev_.eval(bv_, operand(bv_, position, Expr(4) * vec + ev_.lane()), 4));
   }
 
   /// Loads of a vector of B along one axis, counted on a kernel that is thrown away.
@@ -305,11 +309,19 @@ class MatMulKernel {
     RegisterTile tile(b_, tile_.rows, tile_.cols, fma_);
     const Expr quads = Expr::floordiv(k_, 4);
     Status status;
+    // Each iteration blends every accumulator with the execution mask on CPU-type devices: two
+    // quads an iteration halve that.
+    const bool pairs = tile_.share_b && k_.known_divisor(g_.symbols) % 8 == 0;
     auto loop = [&](const Expr& from, const Expr& to, int lanes) {
-      b_.for_loop(ev_.value(from), ev_.value(to), b_.i32(1), [&](Val k) {
-        ev_.push_scope();
-        status = step(tile, ev_.symbol(k, to), lanes);
-        ev_.pop_scope();
+      const int unroll = lanes == 4 && pairs ? 2 : 1;
+      const Expr end = Expr::floordiv(to, unroll);
+      b_.for_loop(ev_.value(from), ev_.value(end), b_.i32(1), [&](Val k) {
+        const Expr at = ev_.symbol(k, end);
+        for (int u = 0; u < unroll && status.ok(); ++u) {
+          ev_.push_scope();
+          status = step(tile, ev_.simplify(Expr(unroll) * at + Expr(u)), lanes);
+          ev_.pop_scope();
+        }
       });
     };
     loop(0, quads, 4);
@@ -373,8 +385,8 @@ class MatMulKernel {
   std::optional<ConstantMatrix> packed_;
   Index batch_index_;
   Val n_tile_;
-  Expr lane_;      // share_b: the subgroup's lane
-  Expr lane_vec_;  // share_b: the vector of columns that this lane loads
+  Expr lane_;                                   // share_b: the subgroup's lane
+  std::array<std::array<Val, 32>, 4> columns_;  // load_shared_b: by position
   std::vector<Coordinate> rows_;
   std::vector<Coordinate> vecs_;  // wide_n_: in units of 4 columns
   std::vector<Coordinate> cols_;  // otherwise
