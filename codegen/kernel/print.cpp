@@ -70,6 +70,8 @@ const char* name_of(ErrorCode c) {
       return "integer_overflow";
     case ErrorCode::DivisionByZero:
       return "division_by_zero";
+    case ErrorCode::LoopTooLong:
+      return "loop_too_long";
   }
   return "invalid";
 }

@@ -49,7 +49,12 @@ std::optional<Params> params_of(const graph::Graph& g, const graph::Node& n) {
 class ConvKernel {
  public:
   ConvKernel(const graph::Graph& g, const Group& group, const Target& target, Params p)
-      : g_(g), group_(group), b_(kernel_name(group)), ev_(g, group, b_), p_(std::move(p)) {
+      : g_(g),
+        group_(group),
+        target_(target),
+        b_(kernel_name(group)),
+        ev_(g, group, b_),
+        p_(std::move(p)) {
     x_ = group.anchor->inputs[0];
     w_ = group.anchor->inputs[1];
     spatial_ = static_cast<int>(p_.kernel.size());
@@ -83,7 +88,7 @@ class ConvKernel {
       return body();
     }));
     RP_ASSIGN(Lowered out,
-              finish(ev_, b_, group_, groups,
+              finish(ev_, b_, group_, groups, target_,
                      "implicit gemm " + std::to_string(rows_n_) + "x" + std::to_string(kCols)));
     PackedOperand packed;
     for (size_t i = 0; i < out.buffers.size(); ++i) {
@@ -192,7 +197,7 @@ class ConvKernel {
       }
       return status;
     }
-    b_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), [&](Val k) {
+    ev_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), p_.kernel[axis], [&](Val k) {
       ev_.push_scope();
       at[axis] = ev_.symbol(k, p_.kernel[axis]);
       status = kernel_loops(tile, channel, at);
@@ -204,7 +209,7 @@ class ConvKernel {
   Status body() {
     RegisterTile tile(b_, rows_n_, kCols, fma_);
     Status status;
-    b_.for_loop(b_.i32(0), b_.i32(p_.in_channels), b_.i32(1), [&](Val c) {
+    ev_.for_loop(b_.i32(0), b_.i32(p_.in_channels), b_.i32(1), p_.in_channels, [&](Val c) {
       ev_.push_scope();
       status = kernel_loops(tile, ev_.symbol(c, p_.in_channels), {});
       ev_.pop_scope();
@@ -232,6 +237,7 @@ class ConvKernel {
 
   const graph::Graph& g_;
   const Group& group_;
+  const Target& target_;
   Builder b_;
   Evaluator ev_;
   Params p_;

@@ -70,7 +70,7 @@ class Evaluator::Context final : public ops::ElementContext {
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
   void loop(const Expr& count, const std::function<void(const Expr&)>& body) override {
-    ev_.b_.for_loop(ev_.b_.i32(0), ev_.value(count), ev_.b_.i32(1), [&](Val i) {
+    ev_.for_loop(ev_.b_.i32(0), ev_.value(count), ev_.b_.i32(1), count, [&](Val i) {
       ev_.push_scope();
       body(ev_.symbol(i, count));
       ev_.pop_scope();
@@ -145,6 +145,15 @@ Evaluator::~Evaluator() = default;
 
 bool Evaluator::in_group(const graph::Node* n) const {
   return n != nullptr && std::binary_search(nodes_.begin(), nodes_.end(), n);
+}
+
+void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
+                         const std::function<void(Val)>& body) {
+  const Expr outer = nesting_;
+  nesting_ = outer * iterations;
+  iterations_ += nesting_;
+  b_.for_loop(start, end, step, body);
+  nesting_ = outer;
 }
 
 void Evaluator::push_scope() {

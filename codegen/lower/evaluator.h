@@ -56,6 +56,12 @@ class Evaluator {
   void push_scope();
   void pop_scope();
 
+  /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
+  void for_loop(Val start, Val end, Val step, const Expr& iterations,
+                const std::function<void(Val)>& body);
+  /// Iterations of all loops of an invocation together, at most.
+  const Expr& iterations() const { return iterations_; }
+
   // --- what the kernel came to need, in parameter order ---
   struct BufferUse {
     graph::ValueId value;
@@ -107,6 +113,8 @@ class Evaluator {
   };
   std::map<graph::ValueId, Kept> kept_;
   std::vector<BufferUse> buffers_;
+  Expr iterations_ = 0;
+  Expr nesting_ = 1;  // iterations of the open loops
   std::vector<Expr> scalars_;
   std::vector<Val> scalar_vals_;
 };

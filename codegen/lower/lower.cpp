@@ -13,7 +13,10 @@ using kernel::Val;
 
 namespace {
 constexpr int64_t kGridLimit = 65535;
-}
+// llvmpipe leaves all loops of an invocation after 65,535 iterations together, in silence: a kernel
+// that may need more reports an error instead.
+constexpr int64_t kLoopLimit = 65535;
+}  // namespace
 
 std::array<Expr, 3> linear_grid(const Expr& groups) {
   if (groups.is_const() && groups.value() <= kGridLimit) return {groups, Expr(1), Expr(1)};
@@ -28,8 +31,13 @@ Val linear_workgroup(Builder& b, const Expr& groups) {
 }
 
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
-                       std::string schedule) {
+                       const Target& target, std::string schedule) {
   Lowered out;
+  const Expr& iterations = ev.iterations();
+  if (target.cpu_type() && !(iterations.is_const() && iterations.value() <= kLoopLimit)) {
+    b.set_error(b.lt(b.i32(kLoopLimit), ev.value(Expr::min(iterations, kLoopLimit + 1))),
+                kernel::ErrorCode::LoopTooLong);
+  }
   for (const Evaluator::BufferUse& u : ev.buffers()) {
     const bool output =
         std::find(group.outputs.begin(), group.outputs.end(), u.value) != group.outputs.end();

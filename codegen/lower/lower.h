@@ -52,6 +52,6 @@ std::array<Expr, 3> linear_grid(const Expr& groups);
 /// Linear id of the workgroup in such a grid.
 kernel::Val linear_workgroup(kernel::Builder& b, const Expr& groups);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
-                       std::string schedule);
+                       const Target& target, std::string schedule);
 
 }  // namespace reprise::lower

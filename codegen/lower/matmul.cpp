@@ -65,7 +65,7 @@ Tile choose(double m, double n, double batch, const Target& target) {
 class MatMulKernel {
  public:
   MatMulKernel(const graph::Graph& g, const Group& group, const Target& target)
-      : g_(g), group_(group), b_(kernel_name(group)), ev_(g, group, b_) {
+      : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
     const Shape& d = group.domain;
     batch_.assign(d.begin(), d.end() - 2);
     m_ = d[d.size() - 2];
@@ -112,7 +112,7 @@ class MatMulKernel {
     if (packed_) schedule += " packed";
     if (along_k_) schedule += " bT";
     if (tile_.share_b) schedule += " shared by " + std::to_string(kSharing) + " lanes";
-    RP_ASSIGN(Lowered out, finish(ev_, b_, group_, groups, schedule));
+    RP_ASSIGN(Lowered out, finish(ev_, b_, group_, groups, target_, schedule));
     if (packed_) describe_packing(out);
     return out;
   }
@@ -315,7 +315,7 @@ class MatMulKernel {
     auto loop = [&](const Expr& from, const Expr& to, int lanes) {
       const int unroll = lanes == 4 && pairs ? 2 : 1;
       const Expr end = Expr::floordiv(to, unroll);
-      b_.for_loop(ev_.value(from), ev_.value(end), b_.i32(1), [&](Val k) {
+      ev_.for_loop(ev_.value(from), ev_.value(end), b_.i32(1), end - from, [&](Val k) {
         const Expr at = ev_.symbol(k, end);
         for (int u = 0; u < unroll && status.ok(); ++u) {
           ev_.push_scope();
@@ -373,6 +373,7 @@ class MatMulKernel {
 
   const graph::Graph& g_;
   const Group& group_;
+  const Target& target_;
   Builder b_;
   Evaluator ev_;
   Shape batch_;

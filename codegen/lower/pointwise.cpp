@@ -96,14 +96,14 @@ Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const
     guarded(id);
   } else {
     const kernel::Val first = b.mul(id, b.i32(s.vectors));
-    b.for_loop(b.i32(0), b.i32(s.vectors), b.i32(1),
-               [&](kernel::Val u) { guarded(b.add(first, u)); });
+    ev.for_loop(b.i32(0), b.i32(s.vectors), b.i32(1), s.vectors,
+                [&](kernel::Val u) { guarded(b.add(first, u)); });
   }
   RP_TRY(status);
   std::string name = "pointwise v" + std::to_string(s.lanes) + " x" + std::to_string(s.vectors);
   if (s.whole_words) name += " words";
   if (group.kind != GroupKind::Pointwise) name = "direct";
-  return finish(ev, b, group, groups, name);
+  return finish(ev, b, group, groups, target, name);
 }
 
 }  // namespace reprise::lower

@@ -53,7 +53,7 @@ double identity_of(const std::string& op, Ty ty) {
 class RowKernel {
  public:
   RowKernel(const graph::Graph& g, const Group& group, const Target& target)
-      : g_(g), group_(group), b_(kernel_name(group)), ev_(g, group, b_) {
+      : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
     rows_shape_ = row_shape(group.domain, group.reduced);
     rows_ = element_count(rows_shape_);
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
@@ -86,7 +86,7 @@ class RowKernel {
     std::string schedule = per_row_ > 1 ? "row per workgroup of " + std::to_string(per_row_)
                                         : std::string("row per invocation");
     schedule += " v" + std::to_string(lanes_);
-    return finish(ev_, b_, group_, groups, schedule);
+    return finish(ev_, b_, group_, groups, target_, schedule);
   }
 
  private:
@@ -99,8 +99,10 @@ class RowKernel {
     lanes_ = last_reduced && cols_.known_divisor(g_.symbols) % 4 == 0 ? 4 : 1;
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
     const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
+    const bool long_row = cols_.is_const() && cols_.value() > 32768;
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
-    per_row_ = short_row || (target.cpu_type() && !(few_rows && many_columns)) ? 1 : 64;
+    per_row_ =
+        short_row || (target.cpu_type() && !(few_rows && many_columns) && !long_row) ? 1 : 64;
   }
 
   bool in_group(const Node* n) const {
@@ -276,13 +278,16 @@ class RowKernel {
     if (reductions.empty() && stores.empty()) return {};
     Status status;
     const Expr steps = Expr::floordiv(cols_, lanes_);
-    b_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), [&](Val c) {
-      ev_.push_scope();
-      Expr col = Expr(lanes_) * ev_.symbol(c, steps);
-      if (lanes_ > 1) col += ev_.lane();
-      status = emit_column(full_index(ev_.simplify(col)), reductions, accumulators, stores);
-      ev_.pop_scope();
-    });
+    const Expr iterations = Expr::ceildiv(steps, per_row_);
+    ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
+                 [&](Val c) {
+                   ev_.push_scope();
+                   Expr col = Expr(lanes_) * ev_.symbol(c, steps);
+                   if (lanes_ > 1) col += ev_.lane();
+                   status =
+                       emit_column(full_index(ev_.simplify(col)), reductions, accumulators, stores);
+                   ev_.pop_scope();
+                 });
     RP_TRY(status);
     // Later stages read what this lane stored.
     for (ValueId v : stores) ev_.make_loadable(v);
@@ -347,6 +352,7 @@ class RowKernel {
 
   const graph::Graph& g_;
   const Group& group_;
+  const Target& target_;
   Builder b_;
   Evaluator ev_;
   Shape rows_shape_, cols_shape_;
