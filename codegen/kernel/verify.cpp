@@ -163,7 +163,9 @@ class Verifier {
         return subgroup(i);
       case Op::SetError:
         if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
-        return i.imm >= 1 && i.imm <= 3 ? "" : "unknown error code";
+        return i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::LoopTooLong)
+                   ? ""
+                   : "unknown error code";
       case Op::If:
         if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
         return blocks == 1 || blocks == 2 ? "" : "an if has one or two blocks";
