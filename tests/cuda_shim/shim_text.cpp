@@ -9,7 +9,8 @@ struct ShimIndex { unsigned x, y, z; };
 struct Shim {
   ShimIndex thread, group, group_size, grid_size;
   void (*barrier)();
-  unsigned long (*shuffle)(unsigned long in, unsigned lane, bool is_xor);
+  unsigned long (*shuffle)(unsigned active, unsigned long in, unsigned lane, bool is_xor);
+  unsigned (*ballot)(unsigned active, bool in);
 };
 extern "C" { Shim* reprise_shim; }
 #define threadIdx (reprise_shim->thread)
@@ -23,18 +24,20 @@ extern "C" { Shim* reprise_shim; }
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
 #define __syncthreads() (reprise_shim->barrier())
-template <typename T> static T shim_shuffle(T v, int lane, bool is_xor) {
+#define __ballot_sync(active, in) (reprise_shim->ballot(active, in))
+#define __ffs __builtin_ffs
+template <typename T> static T shim_shuffle(unsigned active, T v, int lane, bool is_xor) {
   unsigned long bits = 0;
   memcpy(&bits, &v, sizeof v);
-  bits = reprise_shim->shuffle(bits, (unsigned)lane, is_xor);
+  bits = reprise_shim->shuffle(active, bits, (unsigned)lane, is_xor);
   memcpy(&v, &bits, sizeof v);
   return v;
 }
-template <typename T> static T __shfl_sync(unsigned, T v, int lane) {
-  return shim_shuffle(v, lane, false);
+template <typename T> static T __shfl_sync(unsigned active, T v, int lane) {
+  return shim_shuffle(active, v, lane, false);
 }
-template <typename T> static T __shfl_xor_sync(unsigned, T v, int mask) {
-  return shim_shuffle(v, mask, true);
+template <typename T> static T __shfl_xor_sync(unsigned active, T v, int mask) {
+  return shim_shuffle(active, v, mask, true);
 }
 static unsigned atomicMax(unsigned* at, unsigned v) {
   const unsigned before = *at;

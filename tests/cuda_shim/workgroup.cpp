@@ -3,6 +3,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
@@ -14,7 +15,7 @@ namespace {
 constexpr size_t kWarp = 32;
 constexpr size_t kStackBytes = size_t{256} << 10;
 
-enum class State { Ready, AtBarrier, AtShuffle, Done };
+enum class State { Ready, AtBarrier, AtShuffle, AtBallot, Done };
 
 thread_local FiberGroup* current_group = nullptr;
 
@@ -41,7 +42,8 @@ struct FiberGroup::Fiber {
   std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
   State state = State::Done;
   uint32_t index = 0;
-  uint64_t value = 0;    // shuffle: given, then received
+  uint32_t active = 0;   // shuffle, ballot: lanes that take part
+  uint64_t value = 0;    // shuffle, ballot: given, then received
   uint32_t source = 0;   // shuffle: lane to take from
   void* kept = nullptr;  // AddressSanitizer's record
 };
@@ -65,6 +67,7 @@ FiberGroup::FiberGroup(Shim& shim, uint32_t threads)
   }
   shim_.barrier = on_barrier;
   shim_.shuffle = on_shuffle;
+  shim_.ballot = on_ballot;
 }
 
 FiberGroup::~FiberGroup() = default;
@@ -109,13 +112,23 @@ void FiberGroup::on_barrier() {
   current_group->suspend(f);
 }
 
-uint64_t FiberGroup::on_shuffle(uint64_t in, uint32_t lane, bool is_xor) {
+uint64_t FiberGroup::on_shuffle(uint32_t active, uint64_t in, uint32_t lane, bool is_xor) {
   Fiber& f = *current_group->running_;
+  f.active = active;
   f.value = in;
   f.source = (is_xor ? f.index ^ lane : lane) % kWarp;
   f.state = State::AtShuffle;
   current_group->suspend(f);
   return f.value;
+}
+
+uint32_t FiberGroup::on_ballot(uint32_t active, bool in) {
+  Fiber& f = *current_group->running_;
+  f.active = active;
+  f.value = in ? 1 : 0;
+  f.state = State::AtBallot;
+  current_group->suspend(f);
+  return static_cast<uint32_t>(f.value);
 }
 
 bool FiberGroup::release_barrier() {
@@ -126,17 +139,29 @@ bool FiberGroup::release_barrier() {
   return true;
 }
 
-/// Exchanges the values of a warp whose lanes all wait for that.
-bool FiberGroup::release_warp(size_t first) {
-  if (first + kWarp > fibers_.size()) return false;
-  std::vector<uint64_t> given;
-  for (size_t n = first; n < first + kWarp; ++n) {
-    if (fibers_[n]->state != State::AtShuffle) return false;
-    given.push_back(fibers_[n]->value);
+/// Exchanges the values of lanes of a warp when all that take part wait for it.
+bool FiberGroup::release_lanes(const Fiber& first) {
+  const State state = first.state;
+  if (state != State::AtShuffle && state != State::AtBallot) return false;
+  const uint32_t active = first.active;
+  const size_t base = first.index / kWarp * kWarp;
+  std::array<uint64_t, kWarp> given{};
+  uint64_t ballot = 0;
+  for (size_t n = 0; n < kWarp; ++n) {
+    if ((active >> n & 1U) == 0) continue;
+    if (base + n >= fibers_.size()) return false;
+    const Fiber& f = *fibers_[base + n];
+    if (f.state != state || f.active != active) return false;
+    given[n] = f.value;
+    ballot |= (f.value & 1U) << n;
   }
-  for (size_t n = first; n < first + kWarp; ++n) {
-    fibers_[n]->value = given[fibers_[n]->source];
-    fibers_[n]->state = State::Ready;
+  if ((active >> (first.index - base) & 1U) == 0) return false;
+  for (size_t n = 0; n < kWarp; ++n) {
+    if ((active >> n & 1U) == 0) continue;
+    Fiber& f = *fibers_[base + n];
+    if (state == State::AtShuffle && (active >> f.source & 1U) == 0) inactive_read_ = true;
+    f.value = state == State::AtShuffle ? given[f.source] : ballot;
+    f.state = State::Ready;
   }
   return true;
 }
@@ -154,7 +179,8 @@ Status FiberGroup::run(KernelFn kernel, const void* block) {
                                   [](const auto& f) { return f->state == State::Done; });
     if (done) return {};
     bool released = release_barrier();
-    for (size_t n = 0; n < fibers_.size(); n += kWarp) released = release_warp(n) || released;
+    for (const auto& f : fibers_) released = release_lanes(*f) || released;
+    if (inactive_read_) return {Code::Device, "a shuffle reads a lane that does not take part"};
     if (!released) {
       return {Code::Device, "a barrier or shuffle that only some invocations of a workgroup reach"};
     }

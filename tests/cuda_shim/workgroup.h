@@ -27,12 +27,13 @@ class FiberGroup {
   struct Fiber;
   static void entry();
   static void on_barrier();
-  static uint64_t on_shuffle(uint64_t in, uint32_t lane, bool is_xor);
+  static uint64_t on_shuffle(uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
+  static uint32_t on_ballot(uint32_t active, bool in);
   void start(Fiber& f);
   void resume(Fiber& f);
   void suspend(Fiber& f);
   bool release_barrier();
-  bool release_warp(size_t first);
+  bool release_lanes(const Fiber& first);
 
   Shim& shim_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -41,6 +42,7 @@ class FiberGroup {
   Fiber* running_ = nullptr;
   KernelFn kernel_ = nullptr;
   const void* block_ = nullptr;
+  bool inactive_read_ = false;
 };
 
 /// Sets the thread's index from its position in the workgroup.

@@ -417,6 +417,33 @@ TEST(Instructions, Subgroups) {
   expect_agreement(cases);
 }
 
+TEST(Instructions, SubgroupsOfActiveLanes) {
+  Maker m("active_lanes", 64);
+  const int x = m.in("x", Ty::I32, 128), y = m.out("y", Ty::I32, 128);
+  Builder& b = m.b;
+  const int acc = b.local("acc", kI32);
+  const Val i = m.index();
+  const Val v = b.load(x, i), lane = b.convert(b.builtin(Builtin::SubgroupLane), Ty::I32);
+  const auto add = [&](Val d) { b.local_store(acc, b.add(b.local_load(acc), d)); };
+  b.local_store(acc, b.subgroup(SubgroupOp::Max, v));
+  b.if_else(
+      b.lt(v, b.i32(7)),
+      [&] {
+        add(b.subgroup(SubgroupOp::Add, v));
+        // Lanes leave the loop one after another.
+        b.for_loop(b.i32(0), lane, b.i32(1),
+                   [&](Val n) { add(b.subgroup(SubgroupOp::Min, b.add(v, n))); });
+        add(b.subgroup(SubgroupOp::Add, b.i32(1)));
+      },
+      [&] {
+        const Val odd = b.eq(b.scalar_op(ScalarOp::BitAnd, {v, b.i32(1)}), b.i32(1));
+        b.if_then(odd, [&] { add(b.mul(b.subgroup(SubgroupOp::Add, lane), b.i32(1000))); });
+        add(b.subgroup(SubgroupOp::Shuffle, v, lane));
+      });
+  b.store(y, i, b.add(b.local_load(acc), b.subgroup(SubgroupOp::Min, v)));
+  expect_agreement({m.done()});
+}
+
 TEST(Instructions, ErrorFlag) {
   std::vector<Case> cases;
   for (const int32_t bad : {-1, 17}) {

@@ -56,7 +56,7 @@ bool is_native(const ScalarRow& r, Ty t) {
 
 /// Rows that are undefined for some operands, which expansion keeps away from them: the *Native
 /// ones, division by zero or past the largest integer, shifts by the width or more.
-bool defined(ScalarOp op, Ty t, const std::vector<uint64_t>& operands) {
+bool defined(ScalarOp op, Ty t, bool expanded, const std::vector<uint64_t>& operands) {
   const double x = kernel::number_of(operands[0], t);
   switch (op) {
     case ScalarOp::SqrtNative:
@@ -71,7 +71,7 @@ bool defined(ScalarOp op, Ty t, const std::vector<uint64_t>& operands) {
              !(kernel::integer_of(operands[1], t) == -1 && kernel::class_of(t) == kernel::kSigned);
     case ScalarOp::ShiftLeft:
     case ScalarOp::ShiftRight:
-      return operands[1] < 8 * static_cast<uint64_t>(kernel::byte_size(t));
+      return expanded || operands[1] < 8 * static_cast<uint64_t>(kernel::byte_size(t));
     case ScalarOp::Sin:
     case ScalarOp::Cos:
     case ScalarOp::Tan:
@@ -130,7 +130,7 @@ Ty operand_type(ScalarOp op, Ty t, size_t n) {
 }
 
 /// Operand tuples: every combination of edge values (three operands: a slice), then random ones.
-std::vector<std::vector<uint64_t>> tuples(const ScalarRow& r, Ty t) {
+std::vector<std::vector<uint64_t>> tuples(const ScalarRow& r, Ty t, bool expanded) {
   const auto arity = static_cast<size_t>(r.arity);
   std::vector<std::vector<uint64_t>> out{{}};
   for (size_t n = 0; n < arity; ++n) {
@@ -156,7 +156,7 @@ std::vector<std::vector<uint64_t>> tuples(const ScalarRow& r, Ty t) {
     for (size_t n = 0; n < x.size(); ++n) {
       if (is_subnormal(operand_type(r.op, t, n), x[n])) return true;
     }
-    return !defined(r.op, t, x);
+    return !defined(r.op, t, expanded, x);
   });
   while (out.size() % kGroup != 0) out.push_back(out[out.size() % 7]);
   return out;
@@ -198,7 +198,7 @@ RowKernel make(const ScalarRow& r, Ty t, bool expand = false) {
     out.value = -1;
     if (!kernel::expand(out.kernel).ok()) out.kernel = {};
   }
-  const auto inputs = tuples(r, t);
+  const auto inputs = tuples(r, t, expand);
   out.count = inputs.size();
   out.launch.grid = {static_cast<uint32_t>(out.count / kGroup), 1, 1};
   out.launch.buffers.resize(buffers.size() + 1);
@@ -217,8 +217,7 @@ std::vector<RowKernel> make_expanded() {
   for (int n = 0; n < kernel::scalar_op_count(); ++n) {
     const ScalarRow& r = kernel::row(static_cast<ScalarOp>(n));
     for (const Ty t : {Ty::F32, Ty::I32, Ty::U32, Ty::Bool}) {
-      const bool taken = (kernel::class_of(t) & r.operands) != 0;
-      if (taken && !is_native(r, t)) out.push_back(make(r, t, true));
+      if ((kernel::class_of(t) & r.operands) != 0) out.push_back(make(r, t, true));
     }
   }
   return out;

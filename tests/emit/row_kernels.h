@@ -27,7 +27,7 @@ kernel::Ty result_storage(const RowKernel& k);
 /// Every row on every type that both emitters print without expansion.
 const std::vector<RowKernel>& native_row_kernels();
 
-/// Every other row on F32, I32, U32 and Bool, after kernel::expand.
+/// Every row on F32, I32, U32 and Bool, after kernel::expand.
 const std::vector<RowKernel>& expanded_row_kernels();
 
 /// The row's result for element n, by codegen/kernel/scalar_eval: as memory holds it. A row that

@@ -143,7 +143,7 @@ Status CudaEmitter::inst(int32_t index) {
            std::to_string(i.imm) + "u);");
       return {};
     case Op::If:
-      return if_(i);
+      return if_(index);
     case Op::For:
       return for_(index);
   }
@@ -202,30 +202,63 @@ Status CudaEmitter::value(int32_t index) {
   return {};
 }
 
-Status CudaEmitter::if_(const Inst& i) {
+/// Whether lanes of a warp may part ways at the instruction, and subgroup operations come after.
+bool CudaEmitter::splits_subgroups(const Inst& i) const {
+  bool varies = false;
+  for (const kernel::Val v : i.args) {
+    const Op op = k_.insts[static_cast<size_t>(v.id)].op;
+    varies = varies || (op != Op::Const && op != Op::Param);
+  }
+  bool inside = false;
+  for (const int32_t b : i.blocks) {
+    for_each_inst(k_, b, [&](const Inst& n) { inside = inside || n.op == Op::Subgroup; });
+  }
+  return varies && inside;
+}
+
+Status CudaEmitter::if_(int32_t index) {
+  const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const std::string outer = active_;
+  const bool splits = splits_subgroups(i);
+  const std::string lanes = "a" + std::to_string(index);
+  if (splits)
+    line("const unsigned " + lanes + " = __ballot_sync(" + outer + ", " + arg(i, 0) + ");");
   line("if (" + arg(i, 0) + ") {");
   ++depth_;
+  if (splits) active_ = lanes;
   RP_TRY(block(i.blocks[0]));
   --depth_;
   if (i.blocks.size() > 1) {
     line("} else {");
     ++depth_;
+    if (splits) active_ = "(" + outer + " & ~" + lanes + ")";
     RP_TRY(block(i.blocks[1]));
     --depth_;
   }
+  active_ = outer;
   line("}");
   return {};
 }
 
 Status CudaEmitter::for_(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
+  const std::string outer = active_;
   const std::string v = "v" + std::to_string(index);
+  const std::string lanes = "a" + std::to_string(index);
+  const bool splits = splits_subgroups(i);
+  std::string more = v + " < " + arg(i, 1);
+  if (splits) {
+    // Each round is made by the lanes of the round before that go on.
+    line("unsigned " + lanes + " = " + outer + ";");
+    more = "(" + lanes + " = __ballot_sync(" + lanes + ", " + more + ")), " + more;
+    active_ = lanes;
+  }
   if (i.imm != 0) line("#pragma unroll");
-  line("for (int " + v + " = " + arg(i, 0) + "; " + v + " < " + arg(i, 1) + "; " + v +
-       " += " + arg(i, 2) + ") {");
+  line("for (int " + v + " = " + arg(i, 0) + "; " + more + "; " + v + " += " + arg(i, 2) + ") {");
   ++depth_;
   RP_TRY(block(i.blocks[0]));
   --depth_;
+  active_ = outer;
   line("}");
   return {};
 }

@@ -26,7 +26,8 @@ class CudaEmitter {
   Status block(int32_t index);
   Status inst(int32_t index);
   Status value(int32_t index);
-  Status if_(const Inst& i);
+  bool splits_subgroups(const Inst& i) const;
+  Status if_(int32_t index);
   Status for_(int32_t index);
   void load(int32_t index);
   void store(const Inst& i);
@@ -56,6 +57,7 @@ class CudaEmitter {
   const kernel::Kernel& k_;
   std::string out_;
   int depth_ = 1;
+  std::string active_ = "0xffffffffu";  // lanes of the warp that run the current block
 };
 
 /// C type of a value or of an element in memory.

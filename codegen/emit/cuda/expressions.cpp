@@ -293,20 +293,20 @@ std::string CudaEmitter::builtin(const Inst& i) const {
 }
 
 std::string CudaEmitter::subgroup(const Inst& i, int lane) const {
-  const std::string v = arg_lane(i, 0, lane);
-  const auto from = [&] { return "(unsigned)" + arg(i, 1); };
+  const std::string v = active_ + ", " + arg_lane(i, 0, lane);
+  const auto from = [&] { return ", (unsigned)" + arg(i, 1) + ")"; };
   switch (static_cast<SubgroupOp>(i.imm)) {
     case SubgroupOp::Add:
-      return "rp_subgroup_add(" + v + ")";
+      return "rp_reduce<rp_sum>(" + v + ")";
     case SubgroupOp::Max:
-      return "rp_subgroup_max(" + v + ")";
+      return "rp_reduce<rp_larger>(" + v + ")";
     case SubgroupOp::Min:
-      return "rp_subgroup_min(" + v + ")";
+      return "rp_reduce<rp_smaller>(" + v + ")";
     case SubgroupOp::Shuffle:
     case SubgroupOp::Broadcast:
-      return "rp_shuffle(" + v + ", " + from() + ")";
+      return "rp_shuffle(" + v + from();
     case SubgroupOp::ShuffleXor:
-      return "rp_shuffle_xor(" + v + ", " + from() + ")";
+      return "rp_shuffle_xor(" + v + from();
   }
   return "";
 }

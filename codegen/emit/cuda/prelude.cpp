@@ -28,8 +28,9 @@ RP_VECTORS(rp_f64, double, 16, 16)
 
 // What only PTX can do without headers, and the same for a host compiler.
 constexpr const char* kBodies = R"(
+#define RP_FN static RP_INLINE
 #if defined(__CUDACC__)
-#define RP_FN static __device__ __forceinline__
+#define RP_INLINE __device__ __forceinline__
 RP_FN unsigned rp_bits(float v) { return __float_as_uint(v); }
 RP_FN float rp_float(unsigned bits) { return __uint_as_float(bits); }
 RP_FN unsigned long long rp_bits(double v) { return (unsigned long long)__double_as_longlong(v); }
@@ -47,7 +48,7 @@ RP_FN rp_f16 rp_to_f16(float v) {
 RP_FN float rp_rsqrt(float v) { return rsqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return rsqrt(v); }
 #else
-#define RP_FN static inline
+#define RP_INLINE inline
 RP_FN unsigned rp_bits(float v) { unsigned r; __builtin_memcpy(&r, &v, 4); return r; }
 RP_FN float rp_float(unsigned bits) { float r; __builtin_memcpy(&r, &bits, 4); return r; }
 RP_FN unsigned long long rp_bits(double v) { unsigned long long r; __builtin_memcpy(&r, &v, 8); return r; }
@@ -141,40 +142,38 @@ template <typename To, typename From> RP_FN To rp_bitcast(From v) {
 }
 )";
 
-// A subgroup is a warp of 32; all of its invocations take part.
+// A subgroup is a warp of 32; `active` are the lanes that take part, and all of them get here.
 constexpr const char* kSubgroup = R"(
 #define RP_SHUFFLES(type) \
-  RP_FN type rp_shuffle(type v, unsigned lane) { return __shfl_sync(0xffffffffu, v, (int)lane); } \
-  RP_FN type rp_shuffle_xor(type v, unsigned mask) { return __shfl_xor_sync(0xffffffffu, v, (int)mask); }
+  RP_FN type rp_shuffle(unsigned active, type v, unsigned lane) { return __shfl_sync(active, v, (int)lane); } \
+  RP_FN type rp_shuffle_xor(unsigned active, type v, unsigned mask) { return __shfl_xor_sync(active, v, (int)mask); }
 RP_SHUFFLES(int)
 RP_SHUFFLES(unsigned)
 RP_SHUFFLES(long long)
 RP_SHUFFLES(unsigned long long)
 RP_SHUFFLES(float)
 RP_SHUFFLES(double)
-RP_FN bool rp_shuffle(bool v, unsigned lane) { return rp_shuffle((int)v, lane) != 0; }
-RP_FN bool rp_shuffle_xor(bool v, unsigned mask) { return rp_shuffle_xor((int)v, mask) != 0; }
-RP_FN rp_f16 rp_shuffle(rp_f16 v, unsigned lane) {
-  rp_f16 r = {(unsigned short)rp_shuffle((unsigned)v.bits, lane)};
+RP_FN rp_f16 rp_shuffle(unsigned active, rp_f16 v, unsigned lane) {
+  rp_f16 r = {(unsigned short)rp_shuffle(active, (unsigned)v.bits, lane)};
   return r;
 }
-RP_FN rp_f16 rp_shuffle_xor(rp_f16 v, unsigned mask) {
-  rp_f16 r = {(unsigned short)rp_shuffle_xor((unsigned)v.bits, mask)};
+RP_FN rp_f16 rp_shuffle_xor(unsigned active, rp_f16 v, unsigned mask) {
+  rp_f16 r = {(unsigned short)rp_shuffle_xor(active, (unsigned)v.bits, mask)};
   return r;
 }
-template <typename T> RP_FN T rp_smaller(T a, T b) { return a < b ? a : b; }
-template <typename T> RP_FN T rp_larger(T a, T b) { return a > b ? a : b; }
-template <typename T> RP_FN T rp_subgroup_add(T v) {
-  for (unsigned m = 16; m != 0; m >>= 1) v = v + rp_shuffle_xor(v, m);
-  return v;
-}
-template <typename T> RP_FN T rp_subgroup_min(T v) {
-  for (unsigned m = 16; m != 0; m >>= 1) v = rp_smaller(v, rp_shuffle_xor(v, m));
-  return v;
-}
-template <typename T> RP_FN T rp_subgroup_max(T v) {
-  for (unsigned m = 16; m != 0; m >>= 1) v = rp_larger(v, rp_shuffle_xor(v, m));
-  return v;
+struct rp_sum { template <typename T> static RP_INLINE T of(T a, T b) { return a + b; } };
+struct rp_smaller { template <typename T> static RP_INLINE T of(T a, T b) { return a < b ? a : b; } };
+struct rp_larger { template <typename T> static RP_INLINE T of(T a, T b) { return a > b ? a : b; } };
+template <typename F, typename T> RP_FN T rp_reduce(unsigned active, T v) {
+  if (active == 0xffffffffu) {
+    for (unsigned m = 16; m != 0; m >>= 1) v = F::of(v, rp_shuffle_xor(active, v, m));
+    return v;
+  }
+  T r = rp_shuffle(active, v, (unsigned)__ffs((int)active) - 1u);
+  for (unsigned rest = active & (active - 1u); rest != 0; rest &= rest - 1u) {
+    r = F::of(r, rp_shuffle(active, v, (unsigned)__ffs((int)rest) - 1u));
+  }
+  return r;
 }
 )";
 

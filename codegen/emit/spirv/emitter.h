@@ -72,6 +72,8 @@ class SpirvEmitter {
   void store(const Inst& i);
   Id buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
   bool is_wide(const Inst& i, uint32_t lanes) const;
+  Id wide_type();
+  Id wide_pointer(const Inst& i);
   Id local_pointer(const Inst& i, size_t index_arg, Type t);
   Id shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
   Id shared_load(const Inst& i);

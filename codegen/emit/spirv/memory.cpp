@@ -136,6 +136,17 @@ Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
   return m_.value(spv::OpAccessChain, m_.pointer_type(storage, element), operands);
 }
 
+Id SpirvEmitter::wide_type() {
+  m_.capability(spv::CapabilityInt64);
+  return m_.vector_type(m_.int_type(64, false), 2);
+}
+
+/// Only devices with wide loads see a cast of a pointer.
+Id SpirvEmitter::wide_pointer(const Inst& i) {
+  const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, wide_type());
+  return m_.value(spv::OpBitcast, wide, {buffer_pointer(i, 4, 0)});
+}
+
 Id SpirvEmitter::load(const Inst& i) {
   const kernel::BufferParam& b = k_.buffers[i.imm];
   const uint8_t lanes = i.type.lanes;
@@ -144,11 +155,7 @@ Id SpirvEmitter::load(const Inst& i) {
     return m_.value(spv::OpLoad, t, {pointer, spv::MemoryAccessAlignedMask, alignment});
   };
   if (is_wide(i, lanes)) {
-    m_.capability(spv::CapabilityInt64);
-    const Id u64x2 = m_.vector_type(m_.int_type(64, false), 2);
-    const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, u64x2);
-    const Id pointer = m_.value(spv::OpBitcast, wide, {buffer_pointer(i, lanes, 0)});
-    return m_.value(spv::OpBitcast, type(i.type), {read(pointer, u64x2, lanes)});
+    return m_.value(spv::OpBitcast, type(i.type), {read(wide_pointer(i), wide_type(), lanes)});
   }
   if (lanes == 1 || lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, lanes, 0);
@@ -169,6 +176,11 @@ void SpirvEmitter::store(const Inst& i) {
     const uint32_t alignment = proven_alignment(b, i, width);
     m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, alignment});
   };
+  if (is_wide(i, from.lanes)) {
+    const Id pointer = wide_pointer(i);
+    write(pointer, m_.value(spv::OpBitcast, wide_type(), {arg(i, 1)}), from.lanes);
+    return;
+  }
   if (from.lanes == 1 || from.lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, from.lanes, 0);
     write(pointer, narrow(arg(i, 1), b.storage, from.lanes), from.lanes);

@@ -11,8 +11,9 @@ namespace reprise::emit {
 
 struct SpirvOptions {
   uint32_t version = 0x00010300;  // SPIR-V 1.3 .. 1.6; Vulkan 1.1+ environments
-  bool wide_loads =
-      false;  // load float x4 as u64 x2: CPU-type devices with int64 gather fewer times
+  /// Load and store 32-bit x4 as u64 x2: CPU-type devices with int64 gather and scatter fewer
+  /// times.
+  bool wide_loads = false;
 };
 
 /// Entry point "main". Push constant: u64 physical address of the parameter block

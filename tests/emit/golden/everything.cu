@@ -27,7 +27,7 @@ extern "C" __global__ void __launch_bounds__(32) everything(const everything_blo
     l0_sum = v18;
   }
   const float v20 = l0_sum;
-  const float v21 = rp_subgroup_add(v20);
+  const float v21 = rp_reduce<rp_sum>(0xffffffffu, v20);
   const bool v23 = v21 < (-1.0f);
   if (v23) atomicMax(block->error, block->launch_id << 8 | 1u);
   const float v25 = rp_to_float(b1_y[v3]);
