@@ -236,10 +236,11 @@ void InferContext::set_elements(size_t i, std::vector<Expr> e) {
   for (const Expr& x : e) {
     if (x.is_overflow()) return;
     // Narrow integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger
-    // ones is refused), so products of dims in int32 are taken as they are.
+    // ones is refused), so what is computed from them in 32 or 64 bits is taken as it is:
+    // evaluation refuses overflows.
+    if (size_of(v.dtype) >= 4 && !x.is_const()) continue;
     const Bounds b = bounds(x, g_.symbols);
-    const bool dims = size_of(v.dtype) >= 4 && !x.is_const();
-    if (dims ? b.lo <= -kFar || b.hi >= kFar : b.lo < range->lo || b.hi > range->hi) return;
+    if (b.lo < range->lo || b.hi > range->hi) return;
   }
   v.elements = std::move(e);
 }

@@ -81,6 +81,19 @@ Expr bring_near(const Expr& e) {
   return e.is_const() ? Expr(std::clamp(e.value(), -kNear, kNear)) : e;
 }
 
+/// Elements of [start, end) of a dim, for constants: written so that no dim occurs twice. Nothing
+/// for the one case that needs two.
+std::optional<Expr> constant_size(int64_t a, int64_t b, const Expr& dim,
+                                  std::span<const Symbol> table) {
+  if ((a >= 0) == (b >= 0)) {
+    if (b <= a) return Expr(0);
+    return clamp(a >= 0 ? dim - Expr(a) : dim + Expr(b), 0, Expr(b - a), table);
+  }
+  if (a >= 0) return max_of(dim + Expr(b - a), 0, table);
+  if (proven_le(dim, Expr(b), table)) return min_of(Expr(-a), dim, table);
+  return std::nullopt;
+}
+
 }  // namespace
 
 bool simpler(const Expr& a, const Expr& b) {
@@ -96,11 +109,15 @@ SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const E
   const bool forward = step > 0;
   const Expr low = forward ? Expr(0) : Expr(-1);
   const Expr high = forward ? dim : dim - 1;
-  // numpy: a start past the beginning is clamped into the tensor, an end may stay before it.
+  // As ONNX has it: a start is clamped to an element even when stepping back from before it.
   const Expr first = clamp(wrap(start), 0, high, table);
   const Expr last = clamp(wrap(end), low, high, table);
-  const Expr distance = forward ? last - first : first - last;
-  const Expr size = max_of(distance, 0, table);
+  Expr size = max_of(forward ? last - first : first - last, 0, table);
+  if (forward && start.is_const() && end.is_const()) {
+    const auto simple =
+        constant_size(bring_near(start).value(), bring_near(end).value(), dim, table);
+    if (simple) size = *simple;
+  }
   // Steps beyond every dimension take one element; INT64_MIN has no negative.
   const int64_t stride = forward ? step : (step < -kFar ? kFar : -step);
   return {first, stride == 1 ? size : Expr::ceildiv(size, Expr(stride))};

@@ -38,7 +38,7 @@ std::optional<Expr> truncated_div(const Expr& a, const Expr& b, std::span<const 
 /// Fewer operations in its text form: which of two equal dims to keep.
 bool simpler(const Expr& a, const Expr& b);
 
-/// start, end and count of numpy slicing of one dim; `step` is not 0. The given start and end may
+/// Start and size of ONNX slicing of one dim; `step` is not 0. The given start and end may
 /// be negative or far out of range.
 struct SliceRange {
   Expr start, size;

@@ -1,0 +1,342 @@
+// Inference: shapes over symbols, contents of shape tensors, guards, and what is refused.
+#include <gtest/gtest.h>
+
+#include "codegen/onnx/importer.h"
+#include "codegen/ops/op.h"
+#include "codegen/ops/shape_arith.h"
+#include "tests/ops/run_graph.h"
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+struct Case {
+  const char* name;
+  const char* text;
+  const char* shape;               // of the first output
+  const char* elements = nullptr;  // of the first output, "a, b"
+  const char* guards = "";         // "a == b; ..."
+};
+
+void PrintTo(const Case& c, std::ostream* os) {
+  *os << c.name;
+}
+
+std::string guards_of(const graph::Graph& g) {
+  std::string out;
+  for (const graph::DimGuard& d : g.equal_dims) {
+    out += (out.empty() ? "" : "; ") + d.a.str(g.symbols) + " == " + d.b.str(g.symbols);
+  }
+  return out;
+}
+
+class Infer : public testing::TestWithParam<Case> {};
+
+TEST_P(Infer, GivesShapeElementsAndGuards) {
+  const Case& c = GetParam();
+  const auto g = must_parse(c.text);
+  ASSERT_TRUE(g);
+  const graph::Value& v = g->value(g->outputs[0]);
+  EXPECT_EQ(shape_str(v.shape, g->symbols), c.shape);
+  EXPECT_EQ(guards_of(*g), c.guards);
+  if (c.elements == nullptr) return;
+  ASSERT_TRUE(v.elements.has_value());
+  EXPECT_EQ(shape_str(*v.elements, g->symbols), std::string("[") + c.elements + "]");
+}
+
+const Case kCases[] = {
+    {"BroadcastOne", "input a: float32[n,1,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
+     "[n, m, 4]"},
+    {"BroadcastGuard", "input a: float32[n,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
+     "[n, 4]", nullptr, "n == m"},
+    {"GuardEliminatesASymbol",
+     "input a: float32[n,4], b: float32[m,4]\nz = Add(a, b) @14\ny = Mul(b, b) @14\noutput y",
+     "[n, 4]", nullptr, "n == m"},
+    {"GuardAgainstAConstant", "input a: float32[n], b: float32[7]\ny = Add(a, b) @14\noutput y",
+     "[7]", nullptr, "n == 7"},
+    {"ShapeSlice", "input x: float32[n,3,m]\ny = Shape<start=-1, end=100>(x) @15\noutput y", "[1]",
+     "m"},
+    {"Size", "input x: float32[n,3,m]\ny = Size(x) @13\noutput y", "[]", "3*n*m"},
+    {"ShapeArithmetic",
+     "input x: float32[n,3]\ns = Shape(x) @13\nconst i: int64[]{0}\nd = Gather(s, i) @13\n"
+     "const two: int64[]{2}\nt = Mul(d, two) @14\nu = Add(t, two) @14\ny = Div(u, two) @14\n"
+     "output y",
+     "[]", "n + 1"},
+    {"DivisionRoundsTowardsZero",
+     "input x: float32[n]\ns = Shape(x) @13\nconst c: int64[1]{-5}\nconst two: int64[1]{2}\n"
+     "d = Add(s, c) @14\ny = Div(d, two) @14\noutput y",
+     "[1]", "-floordiv(max(-n + 5, 0), 2) + floordiv(max(n - 5, 0), 2)"},
+    {"WhereOnADecidedCondition",
+     "input x: float32[n,3]\ns = Shape(x) @13\nconst m: int64[2]{-1, -1}\n"
+     "const o: int64[2]{1, 1}\nc = Equal(s, m) @13\ny = Where(c, o, s) @9\noutput y",
+     "[2]", "n, 3"},
+    {"ExpandIdiom",
+     "input x: float32[1,3], z: float32[n,3]\ns = Shape(z) @13\nconst two: int64[1]{2}\n"
+     "ones = ConstantOfShape<value=int64[1]{1}>(two) @9\nconst k: int64[2]{-1, 3}\n"
+     "const neg: int64[]{-1}\nc = Equal(k, neg) @13\nt = Where(c, s, k) @9\n"
+     "y = Expand(x, t) @13\noutput y",
+     "[n, 3]"},
+    {"ReduceProdOfAShape",
+     "input x: float32[n,3,m]\ns = Shape(x) @13\ny = ReduceProd<keepdims=0>(s) @13\noutput y", "[]",
+     "3*n*m"},
+    {"ConcatAndCast",
+     "input x: float32[n,3]\ns = Shape(x) @13\nt = Cast<to=6>(s) @13\nconst c: int32[1]{9}\n"
+     "u = Concat<axis=0>(t, c) @13\ny = Cast<to=7>(u) @13\noutput y",
+     "[3]", "n, 3, 9"},
+    {"SplitOfAShape",
+     "input x: float32[n,3,m]\ns = Shape(x) @13\n(a, y) = Split<split=[1, 2]>(s) @11\noutput y",
+     "[2]", "3, m"},
+    {"ReshapeCopiesAndInfers",
+     "input x: float32[n,6,m]\nconst s: int64[4]{0, 2, -1, 0}\nt = Concat<axis=0>(s) @13\n"
+     "const u: int64[3]{0, -1, 3}\ny = Reshape(x, u) @14\noutput y",
+     "[n, 2*m, 3]"},
+    {"ReshapeKeepsSymbols",
+     "input x: float32[n,m,256]\ns = Shape<end=2>(x) @15\nconst h: int64[2]{-1, 64}\n"
+     "t = Concat<axis=0>(s, h) @13\ny = Reshape<allowzero=1>(x, t) @14\noutput y",
+     "[n, m, 4, 64]"},
+    {"ReshapeGuard",
+     "input x: float32[n,3]\nconst s: int64[2]{-1, 2}\ny = Reshape(x, s) @14\noutput y",
+     "[floordiv(3*n, 2), 2]", nullptr, "2*floordiv(3*n, 2) == 3*n"},
+    {"SliceEndBeyond",
+     "input x: float32[n,6]\nconst s: int64[1]{1}\nconst e: int64[1]{9223372036854775807}\n"
+     "y = Slice(x, s, e) @13\noutput y",
+     "[max(n - 1, 0), 6]"},
+    {"SliceAll",
+     "input x: float32[n,6]\nconst s: int64[1]{0}\nconst e: int64[1]{9223372036854775807}\n"
+     "y = Slice(x, s, e) @13\noutput y",
+     "[n, 6]"},
+    {"SliceFromFarBelow",
+     "input x: float32[n]\nconst s: int64[1]{-9223372036854775808}\nconst e: int64[1]{4}\n"
+     "y = Slice(x, s, e) @13\noutput y",
+     "[min(n, 4)]"},
+    {"SliceBySymbolTightensItsRange",
+     "input x: float32[128], z: float32[n]\nconst s: int64[1]{0}\ne = Shape(z) @13\n"
+     "p = Slice(x, s, e) @13\ny = Add(p, z) @14\noutput y",
+     "[n]"},
+    {"RangeOfADim",
+     "input x: float32[n]\nconst a: int64[]{0}\nd = Size(x) @13\nconst t: int64[]{1}\n"
+     "y = Range(a, d, t) @11\noutput y",
+     "[n]"},
+    {"SmallRangeIsKnown",
+     "const a: int32[]{5}\nconst d: int32[]{-1}\nconst t: int32[]{-2}\ny = Range(a, d, t) @11\n"
+     "output y",
+     "[3]", "5, 3, 1"},
+    {"TileBySymbol",
+     "input x: float32[3], z: float32[n]\nr = Shape(z) @13\ny = Tile(x, r) @13\noutput y", "[3*n]"},
+    {"PadsOfAMatrix",
+     "input x: float32[n,3]\nconst q: int64[2,2]{0, 1, 2, 3}\nt = Transpose(q) @13\n"
+     "const f: int64[1]{-1}\np = Reshape(t, f) @14\ny = Pad(x, p) @13\noutput y",
+     "[n + 1, 8]"},
+    {"ConvSymbolic",
+     "input x: float32[n,3,h,w], k: float32[8,3,3,3]\n"
+     "y = Conv<strides=[2, 1], pads=[1, 1, 1, 1]>(x, k) @11\noutput y",
+     "[n, 8, floordiv(h + 1, 2), w]"},
+    {"ConvSame",
+     "input x: float32[1,3,h], k: float32[8,3,4]\n"
+     "y = Conv<strides=[2], auto_pad=\"SAME_UPPER\">(x, k) @11\noutput y",
+     "[1, 8, floordiv(h + 1, 2)]"},
+    {"PoolCeil",
+     "input x: float32[1,3,h]\ny = MaxPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x) @12\n"
+     "output y",
+     "[1, 3, floordiv(h + 1, 2)]"},
+    {"ResizeByScale",
+     "input x: float32[1,3,h,w]\nconst s: float32[4]{1, 1, 2, 0.5}\n"
+     "y = Resize(x, _, s) @13\noutput y",
+     "[1, 3, 2*h, floordiv(w, 2)]"},
+    {"MatMulBatches",
+     "input a: float32[b,h,n,64], k: float32[b,h,64,n]\ny = MatMul(a, k) @13\noutput y",
+     "[b, h, n, n]"},
+    {"ConcatSum", "input a: float32[n,4], b: float32[1,4]\ny = Concat<axis=0>(a, b) @13\noutput y",
+     "[n + 1, 4]"},
+    {"TopKOfADim",
+     "input x: float32[3,n]\nd = Shape<start=1>(x) @15\n(y, i) = TopK(x, d) @11\noutput y",
+     "[3, n]"},
+    {"NonZeroIsFresh", "input x: float32[3,n]\ny = NonZero(x) @13\noutput y", "[2, y_dim1]"},
+    {"GatherElementsWithin",
+     "input x: float32[n,4], i: int64[m,4]\ny = GatherElements<axis=1>(x, i) @13\noutput y",
+     "[m, 4]", nullptr, "min(m, n) == m"},
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, Infer, testing::ValuesIn(kCases),
+                         [](const testing::TestParamInfo<Case>& i) { return i.param.name; });
+
+struct Refused {
+  const char* name;
+  const char* text;
+  const char* message;  // part of it
+};
+
+void PrintTo(const Refused& c, std::ostream* os) {
+  *os << c.name;
+}
+
+class Refuse : public testing::TestWithParam<Refused> {};
+
+TEST_P(Refuse, NamesNodeAndReason) {
+  const auto g = graph::parse(GetParam().text);
+  ASSERT_FALSE(g.ok());
+  EXPECT_NE(g.status().message().find(GetParam().message), std::string::npos)
+      << g.status().message();
+}
+
+const Refused kRefused[] = {
+    {"ClashingShapes",
+     "input a: float32[2,3], b: float32[4,3]\ny = Add(a, b) @14 \"sum\"\noutput y",
+     "node 'sum' (Add): shapes [2, 3] and [4, 3] do not broadcast: 2 against 4"},
+    {"ClashingDtypes", "input a: float32[2], b: int32[2]\ny = Add(a, b) @14\noutput y",
+     "differ in dtype: float32 and int32"},
+    {"OldOpset", "input a: float32[2], b: float32[2]\ny = Add<axis=1>(a, b) @6 \"sum\"\noutput y",
+     "node 'sum' (Add): opset 6 is older than the oldest supported (7)"},
+    {"UnknownAttribute", "input a: float32[2]\ny = Relu<slope=1.0>(a) @14 \"r\"\noutput y",
+     "node 'r' (Relu): attribute 'slope' is unknown"},
+    {"UnknownOperator", "input a: float32[2]\ny = Frobnicate(a) @14\noutput y", "Frobnicate"},
+    {"TooManyInputs", "input a: float32[2]\ny = Relu(a, a) @14\noutput y", "has 2 inputs, needs 1"},
+    {"MissingInput", "input a: float32[2]\ny = Add(a, _) @14\noutput y", "input 1 is missing"},
+    {"FloatOperatorOnInts", "input a: int32[2]\ny = Sin(a) @14\noutput y",
+     "is int32, needs a floating-point type"},
+    {"Axis", "input a: float32[2,3]\ny = Softmax<axis=2>(a) @13\noutput y",
+     "axis 2 is out of range for rank 2"},
+    {"AxisTwice", "input a: float32[2,3]\ny = ReduceSum<axes=[1, -1]>(a) @11\noutput y",
+     "axis -1 is given twice"},
+    {"Permutation", "input a: float32[2,3]\ny = Transpose<perm=[0, 0]>(a) @13\noutput y",
+     "perm is no permutation"},
+    {"ReshapeCount",
+     "input a: float32[2,3]\nconst s: int64[2]{4, 2}\ny = Reshape(a, s) @13\noutput y",
+     "cannot reshape [2, 3] to [4, 2]: 6 elements against 8"},
+    {"GatherIndex", "input a: float32[2,3]\nconst i: int64[1]{2}\ny = Gather(a, i) @13\noutput y",
+     "index 2 is out of range for a dim of size 2"},
+    {"SplitNegative", "input a: float32[3]\n(y, z) = Split<axis=0, split=[-1, 4]>(a) @11\noutput y",
+     "impossible shape"},
+    {"ConvChannels",
+     "input x: float32[1,3,8,8], w: float32[4,2,3,3]\ny = Conv(x, w) @11 \"c\"\noutput y",
+     "node 'c' (Conv): input [1, 3, 8, 8] has 3 channels, weight [4, 2, 3, 3] with group 1 needs "
+     "2"},
+    {"ConvWindow", "input x: float32[1,3,2,8], w: float32[4,3,3,3]\ny = Conv(x, w) @11\noutput y",
+     "a window of 3 is larger than the padded input"},
+    {"MatMulInner", "input a: float32[2,3], b: float32[4,5]\ny = MatMul(a, b) @13\noutput y",
+     "cannot multiply [2, 3] by [4, 5]: inner dims 3 and 4 differ"},
+    {"SqueezeUndecided", "input a: float32[n,3]\ny = Squeeze(a) @13\noutput y", "may be 1"},
+    {"SqueezeOther", "input a: float32[2,3]\ny = Squeeze<axes=[0]>(a) @11\noutput y",
+     "squeezed dim and 1 differ: 2 and 1"},
+    {"CastToNothing", "input a: float32[2]\ny = Cast<to=77>(a) @13\noutput y",
+     "attribute 'to' = 77 names an element type that is not supported"},
+    {"TrainingBatchNorm",
+     "input x: float32[1,2,3], p: float32[2]\n"
+     "y = BatchNormalization<training_mode=1>(x, p, p, p, p) @15\noutput y",
+     "training_mode = 1"},
+    {"PadMode",
+     "input a: float32[2]\nconst p: int64[2]{1, 1}\n"
+     "y = Pad<mode=\"mirror\">(a, p) @13\noutput y",
+     "mode = 'mirror'"},
+    {"RangeStep",
+     "const a: int64[]{0}\nconst b: int64[]{3}\nconst d: int64[]{0}\ny = Range(a, b, d) @11\n"
+     "output y",
+     "delta is 0"},
+    {"Lstm",
+     "input x: float32[1,1,2], w: float32[1,8,2], r: float32[1,8,2]\ny = LSTM(x, w, r) @14\n"
+     "output y",
+     "recurrent layers are not supported yet"},
+};
+INSTANTIATE_TEST_SUITE_P(Errors, Refuse, testing::ValuesIn(kRefused),
+                         [](const testing::TestParamInfo<Refused>& i) { return i.param.name; });
+
+TEST(Registry, NamesAreUniqueAndCoreOperatorsAreComplete) {
+  for (const ops::OpDef* def : ops::all()) {
+    EXPECT_EQ(ops::find("", def->name), def) << def->name << " is registered twice";
+    EXPECT_NE(def->infer, nullptr) << def->name;
+    const bool device = def->lowering != ops::Lowering::None;
+    EXPECT_EQ(device, def->row.has_value() || def->element != nullptr) << def->name;
+    EXPECT_TRUE(!def->row || def->lowering == ops::Lowering::Scalar) << def->name;
+    EXPECT_LE(def->min_inputs, def->max_inputs) << def->name;
+  }
+  EXPECT_EQ(ops::find("com.example", "Add"), nullptr);
+}
+
+TEST(ShapeArith, ClampsAreSimplifiedWhenProven) {
+  const std::vector<Symbol> table{{"n", 1, 100, 1}};
+  const Expr n = Expr::symbol(0);
+  EXPECT_EQ(ops::clamp(n, 0, 1000, table), n);
+  EXPECT_EQ(ops::clamp(n - 200, 0, n, table), Expr(0));
+  EXPECT_EQ(ops::less_than(n, 101, table), Expr(1));
+  EXPECT_EQ(ops::equal_to(n, 0, table), Expr(0));
+  EXPECT_EQ(ops::select(ops::less_than(n, 1, table), n, 7), Expr(7));
+  // Undecided conditions are exact expressions.
+  const Expr chosen = ops::select(ops::less_than(n, 10, table), n, Expr(10));
+  for (int64_t v : {1, 9, 10, 11, 100}) {
+    EXPECT_EQ(*chosen.eval(std::vector<int64_t>{v}), std::min<int64_t>(v, 10));
+  }
+}
+
+/// Slicing of one dim, by ONNX's definition.
+std::vector<int64_t> sliced(int64_t start, int64_t end, int64_t step, int64_t dim) {
+  if (dim == 0) return {};
+  const auto wrap = [dim](int64_t x) { return x < 0 ? x + dim : x; };
+  std::vector<int64_t> out;
+  if (step > 0) {
+    const int64_t last = std::clamp<int64_t>(wrap(end), 0, dim);
+    for (int64_t i = std::clamp<int64_t>(wrap(start), 0, dim); i < last; i += step) {
+      out.push_back(i);
+    }
+    return out;
+  }
+  const int64_t last = std::clamp<int64_t>(wrap(end), -1, dim - 1);
+  for (int64_t i = std::clamp<int64_t>(wrap(start), 0, dim - 1); i > last; i += step) {
+    out.push_back(i);
+  }
+  return out;
+}
+
+TEST(ShapeArith, SliceRangesHoldForEveryDim) {
+  const std::vector<Symbol> table{{"n", 0, 100, 1}};
+  const Expr n = Expr::symbol(0);
+  for (int64_t step : {-3, -1, 1, 2}) {
+    for (int64_t start : {-1000, -5, -1, 0, 1, 4, 1000}) {
+      for (int64_t end : {-1000, -5, -1, 0, 1, 4, 1000}) {
+        const ops::SliceRange r = ops::slice_range(start, end, step, n, table);
+        for (int64_t dim : {0, 1, 3, 6}) {
+          const auto want = sliced(start, end, step, dim);
+          const std::vector<int64_t> values{dim};
+          ASSERT_EQ(*r.size.eval(values), static_cast<int64_t>(want.size()))
+              << start << ":" << end << ":" << step << " of " << dim;
+          if (!want.empty()) {
+            ASSERT_EQ(*r.start.eval(values), want[0])
+                << start << ":" << end << ":" << step << " of " << dim;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Dims that only a run can tell would send nodes to the host.
+TEST(Models, ShapesStaySymbolic) {
+  if (!has_models()) GTEST_SKIP() << "no models at " << models_dir();
+  for (const char* name : {"bert", "magika", "llama_step", "minilm_int8", "ppocr_cls", "ppocr_det",
+                           "ppocr_rec", "espcn", "vit", "unet", "ultraface", "resnet18"}) {
+    const auto g = onnx::import_file((models_dir() / name / "model.onnx").string());
+    ASSERT_TRUE(g.ok()) << name << ": " << g.status().message();
+    for (size_t s = 0; s < (*g)->symbols.size(); ++s) {
+      EXPECT_EQ((*g)->symbol_sources[s].kind, plan::SymbolSource::Kind::InputDim)
+          << name << ": " << (*g)->symbols[s].name;
+    }
+  }
+}
+
+TEST(Models, EveryNodeReachesTheCoreForm) {
+  if (!has_models()) GTEST_SKIP() << "no models at " << models_dir();
+  for (const char* name : {"bert", "magika", "llama_step", "minilm_int8", "ppocr_cls", "ppocr_det",
+                           "ppocr_rec", "espcn", "vit", "unet", "ultraface", "resnet18",
+                           "squeezenet_fp16", "mobilenet_v3_small", "mnist", "pointwise"}) {
+    const auto g = onnx::import_file((models_dir() / name / "model.onnx").string());
+    ASSERT_TRUE(g.ok()) << name << ": " << g.status().message();
+    const Status s = decompose_all(**g);
+    ASSERT_TRUE(s.ok()) << name << ": " << s.message();
+    for (const auto& n : (*g)->nodes()) {
+      EXPECT_TRUE(ops::is_core(*n)) << name << ": " << n->op << " '" << n->name << "'";
+    }
+    const Status verified = graph::verify(**g, true);
+    EXPECT_TRUE(verified.ok()) << name << ": " << verified.message();
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
