@@ -30,7 +30,7 @@ using DevicePtr = std::shared_ptr<Device>;
 Result<Row> pointwise(const DevicePtr& device, int runs) {
   const std::string model = pointwise_model(1024, 4096);
   RP_ASSIGN(auto fused, compile_model(model));
-  RP_ASSIGN(auto unfused, compile_model(model, {"fuse"}));
+  RP_ASSIGN(auto unfused, compile_model(model, {"fusion"}));
   RP_ASSIGN(const Timing fast, time_package(fused, device, runs));
   RP_ASSIGN(const Timing slow, time_package(unfused, device, runs));
   const auto launches = [](const Timing& t) { return std::to_string(t.launches) + " launches"; };

@@ -109,7 +109,19 @@ std::vector<double> to_double(const HostTensor& t) {
 }
 
 const std::vector<ToleranceException>& tolerance_exceptions() {
-  static const std::vector<ToleranceException> rows = {};
+  static const std::vector<ToleranceException> rows = {
+      // The suite's data divides by the scaled size before it is rounded to whole pixels, so that
+      // the last corner misses the image's. ONNX Runtime's CPU results are equal to ours and differ
+      // from the data by 1.05 and 0.86.
+      {"test_resize_downsample_scales_cubic_align_corners",
+       DType::F32,
+       {1e-3, 1.05, 0},
+       "corners align for the rounded output size here and in ONNX Runtime, not in the data"},
+      {"test_resize_downsample_scales_linear_align_corners",
+       DType::F32,
+       {1e-3, 0.86, 0},
+       "corners align for the rounded output size here and in ONNX Runtime, not in the data"},
+  };
   return rows;
 }
 

@@ -26,14 +26,23 @@ Rule rule_for(const std::string& name, const package::Package& p) {
   return suite || p.explanation.model_nodes <= 1 ? Rule::Operator : Rule::Model;
 }
 
+/// The suite stores bfloat16 tensors as the uint16 of their bits.
+void reinterpret_bfloat16(HostTensor& t, DType wanted) {
+  if (wanted != DType::BF16 || t.dtype() != DType::U16) return;
+  const auto owner = std::make_shared<HostTensor>(t);
+  t = HostTensor::borrow(DType::BF16, owner->dims(), owner->bytes(), owner);
+}
+
 Status run_set(const std::string& set, Session& session, Rule rule, CaseResult& result) {
   InputSources sources;
   RP_ASSIGN(sources.given, read_input_folder(set, session.io()));
   RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set));
   for (const plan::Slot& slot : session.io().inputs) {
-    if (!sources.given.count(slot.name)) {
+    const auto given = sources.given.find(slot.name);
+    if (given == sources.given.end()) {
       return invalid_input("'" + set + "' has no file for input '" + slot.name + "'");
     }
+    reinterpret_bfloat16(given->second, slot.dtype);
   }
   std::vector<std::string> notes;
   RP_ASSIGN(InputSet inputs, make_inputs(session.io(), sources, notes));
@@ -43,6 +52,7 @@ Status run_set(const std::string& set, Session& session, Rule rule, CaseResult& 
                          " outputs, the model " + std::to_string(actual.size()));
   }
   for (size_t i = 0; i < expected.size(); ++i) {
+    reinterpret_bfloat16(expected[i], actual[i].dtype());
     const Comparison c =
         compare(actual[i], expected[i],
                 tolerance(rule, expected[i].dtype(), fs::path(result.name).filename().string()));

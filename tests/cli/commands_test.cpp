@@ -143,7 +143,7 @@ TEST_F(Commands, ExplainSaysWhatWasFused) {
 }
 
 TEST_F(Commands, SwitchingFusionOffShows) {
-  const Json json = json_of({"explain", model_, "--device", kDevice, "--disable-pass", "fuse"});
+  const Json json = json_of({"explain", model_, "--device", kDevice, "--disable-pass", "fusion"});
   EXPECT_EQ(json["launches"], json["launches_unfused"]);
   ASSERT_FALSE(json["unfused"].empty());
   expect_keys(json["unfused"][0], {"from", "to", "reason"});

@@ -66,7 +66,9 @@ TEST(Conformance, FullSuiteOnEveryDevice) {
     if (!json.is_object()) continue;
     // What is not supported says so by name.
     for (const Json& c : json["cases"]) {
-      if (c["status"] == "unsupported") EXPECT_GT(c["reason"].get<std::string>().size(), 10u);
+      if (c["status"] == "unsupported") {
+        EXPECT_GT(c["reason"].get<std::string>().size(), 10u);
+      }
     }
   }
 }
@@ -86,7 +88,9 @@ TEST(Conformance, ModelsFullOnEveryDevice) {
       const Json json = run_cases(models_dir(), device, model);
       expect_clean(json, 1);
       if (!json.is_object() || json["cases"].size() != 1) continue;
-      if (device != "host") EXPECT_EQ(json["cases"][0]["host_nodes"], 0) << model;
+      if (device != "host") {
+        EXPECT_EQ(json["cases"][0]["host_nodes"], 0) << model;
+      }
     }
   }
 }
