@@ -167,7 +167,10 @@ class KernelTable {
     spirv_options.wide_loads = target_.wide_loads;
     RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
     if (options_.on_kernel) {
-      RP_ASSIGN(const std::string cuda, emit::cuda(k));
+      // A schedule for subgroups of another size is never chosen for CUDA.
+      const bool cuda_form = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
+      Result<std::string> emitted = cuda_form ? emit::cuda(k) : std::string();
+      RP_ASSIGN(const std::string cuda, std::move(emitted));
       options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, cuda);
     }
     times.emit_ms += ms_since(start);

@@ -195,6 +195,9 @@ Expr Evaluator::symbol(Val v, const Expr& below) {
 }
 
 Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
+  for (const Unflattened& u : unflattened_) {
+    if (u.index == index && u.shape == shape) return u.linear;
+  }
   Expr linear = 0;
   for (size_t d = 0; d < shape.size(); ++d) {
     linear = linear * shape[d];
@@ -203,7 +206,10 @@ Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
   return simplify(linear);
 }
 
-Index Evaluator::unflatten(const Expr& linear, const Shape& shape) const {
+Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
+  for (const Unflattened& u : unflattened_) {
+    if (u.linear == linear && u.shape == shape) return u.index;
+  }
   Index index(shape.size());
   Expr stride = 1;
   for (size_t d = shape.size(); d-- > 0;) {
@@ -219,6 +225,7 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) const {
     index[d] = simplify(e);
     stride = stride * shape[d];
   }
+  unflattened_.push_back({shape, index, linear});
   return index;
 }
 
@@ -519,9 +526,12 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
 }
 
 Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {
+  return store_at(v, flatten(index, g_.value(v).shape), val, lanes);
+}
+
+Status Evaluator::store_at(ValueId v, const Expr& linear, Val val, int lanes) {
   const graph::Value& value = g_.value(v);
   const int buf = buffer(v);
-  const Expr linear = flatten(index, value.shape);
   const Val stored = to_storage(value.dtype, val);
   if (lanes == 1) {
     b_.store(buf, this->value(linear), stored);

@@ -36,7 +36,7 @@ class Evaluator {
   Val value(const Expr& e);
   Expr simplify(const Expr& e) const;
   Expr flatten(const Index& index, const Shape& shape) const;
-  Index unflatten(const Expr& linear, const Shape& shape) const;
+  Index unflatten(const Expr& linear, const Shape& shape);
   /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
   Expr lane() const { return Expr::symbol(kLoopSymbols); }
 
@@ -45,6 +45,8 @@ class Evaluator {
   Result<Val> eval(graph::ValueId v, const Index& index, int lanes = 1);
   /// Stores an output or a scratch value. The index must be where eval computed it.
   Status store(graph::ValueId v, const Index& index, Val value, int lanes = 1);
+  /// The same at a row-major position.
+  Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
   /// v is available as `value` at exactly this index (an anchor's or reduction's result).
   void bind(graph::ValueId v, Index index, Val value);
   /// v will be stored and read back by this kernel: an output, or scratch memory of its own. To be
@@ -113,6 +115,13 @@ class Evaluator {
   };
   std::map<graph::ValueId, Kept> kept_;
   std::vector<BufferUse> buffers_;
+  /// What unflatten() was asked, so that flatten() undoes it exactly whatever the divisions became.
+  struct Unflattened {
+    Shape shape;
+    Index index;
+    Expr linear;
+  };
+  std::vector<Unflattened> unflattened_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
   std::vector<Expr> scalars_;

@@ -19,7 +19,8 @@ const ops::OpDef* def_of(const Node& n) {
 namespace {
 ops::Lowering lowering_of(const Node& n) {
   const ops::OpDef* def = def_of(n);
-  return def == nullptr || !n.subgraphs.empty() ? ops::Lowering::None : def->lowering;
+  if (def == nullptr || !n.subgraphs.empty() || !ops::is_core(n)) return ops::Lowering::None;
+  return def->lowering;
 }
 }  // namespace
 
@@ -78,6 +79,7 @@ std::string host_reason(const Graph& g, const Node& n) {
   if (def == nullptr || def->lowering == ops::Lowering::None) {
     return "operator " + n.op + " has no device form";
   }
+  if (!ops::is_core(n)) return "the sizes of " + n.op + " depend on data";
   auto bad = [&](ValueId v) -> std::string {
     if (v == graph::kNone) return {};
     const DType t = g.value(v).dtype;

@@ -66,7 +66,7 @@ Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const E
   for (ValueId v : group.outputs) {
     const Shape& shape = ev.graph().value(v).shape;
     RP_ASSIGN(const kernel::Val val, ev.eval(v, ev.unflatten(read, shape), s.lanes));
-    RP_TRY(ev.store(v, ev.unflatten(linear, shape), val, s.lanes));
+    RP_TRY(ev.store_at(v, linear, val, s.lanes));
   }
   return {};
 }

@@ -193,7 +193,7 @@ class RowKernel {
     }
   }
 
-  Index full_index(const Expr& col) const {
+  Index full_index(const Expr& col) {
     const Index cols = ev_.unflatten(col, cols_shape_);
     Index index = row_index_;
     for (size_t i = 0; i < cols.size(); ++i)
@@ -202,7 +202,7 @@ class RowKernel {
   }
 
   /// The index of a value with as many elements as the domain, at the domain's index.
-  Index index_in(ValueId v, const Index& full) const {
+  Index index_in(ValueId v, const Index& full) {
     const Shape& shape = g_.value(v).shape;
     if (shape == group_.domain) return full;
     return ev_.unflatten(ev_.flatten(full, group_.domain), shape);
