@@ -359,6 +359,7 @@ int Evaluator::buffer(ValueId v) {
   const std::string prefix = scratch ? "scratch" : output ? "out" : "in";
   const int id = b_.buffer(prefix + std::to_string(buffers_.size()),
                            kernel::storage_type(value.dtype), access, 16);
+  storage_.push_back(kernel::storage_type(value.dtype));
   buffers_.push_back({v, id, scratch});
   return id;
 }
@@ -500,6 +501,24 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   return per_lane(lanes, index, [&](const Index& at) -> Result<Val> { return eval(v, at, 1); });
 }
 
+/// Lanes of one access: buffers are aligned to 16 bytes.
+int Evaluator::vector_step(int buffer, int lanes) const {
+  return std::min(lanes, 16 / kernel::byte_size(storage_[static_cast<size_t>(buffer)]));
+}
+
+Val Evaluator::load_vector(int buffer, const Expr& first, int lanes) {
+  const int step = vector_step(buffer, lanes);
+  if (step == lanes) {
+    return b_.load(buffer, value(first), lanes, static_cast<uint32_t>(lanes));
+  }
+  std::vector<Val> parts;
+  for (int at = 0; at < lanes; at += step) {
+    const Val part = b_.load(buffer, value(first + Expr(at)), step, static_cast<uint32_t>(step));
+    for (int l = 0; l < step; ++l) parts.push_back(b_.extract(part, l));
+  }
+  return b_.compose(parts);
+}
+
 Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
   const graph::Value& value = g_.value(v);
   if (compute(value.dtype).ty == Ty::Void) {
@@ -513,10 +532,7 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
   const bool consecutive = !uses_lane(linear - lane());
   if (consecutive) {
     const int64_t divisor = first.known_divisor(g_.symbols);
-    if (divisor % lanes == 0) {
-      uint32_t align = static_cast<uint32_t>(lanes);
-      return from_storage(value.dtype, b_.load(buf, this->value(first), lanes, align));
-    }
+    if (divisor % lanes == 0) return from_storage(value.dtype, load_vector(buf, first, lanes));
     std::vector<Val> parts;
     const Val base = this->value(first);
     for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
@@ -541,7 +557,13 @@ Status Evaluator::store_at(ValueId v, const Expr& linear, Val val, int lanes) {
   if (uses_lane(linear - lane()))
     return internal_error("vector store of '" + value.name + "' is not consecutive");
   if (first.known_divisor(g_.symbols) % lanes == 0) {
-    b_.store(buf, this->value(first), stored, static_cast<uint32_t>(lanes));
+    const int step = vector_step(buf, lanes);
+    for (int at = 0; at < lanes; at += step) {
+      std::vector<Val> parts;
+      for (int l = at; l < at + step; ++l) parts.push_back(b_.extract(stored, l));
+      const Val part = step == lanes ? stored : b_.compose(parts);
+      b_.store(buf, this->value(first + Expr(at)), part, static_cast<uint32_t>(step));
+    }
     return {};
   }
   const Val base = this->value(first);

@@ -93,6 +93,8 @@ class Evaluator {
   Result<Val> produce(graph::ValueId v, const graph::Node& n, const Index& index, int lanes);
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
+  int vector_step(int buffer, int lanes) const;
+  Val load_vector(int buffer, const Expr& first, int lanes);
   Result<Val> load(graph::ValueId v, const Index& index, int lanes);
   Val from_storage(DType t, Val raw);
   Val to_storage(DType t, Val v);
@@ -115,6 +117,7 @@ class Evaluator {
   };
   std::map<graph::ValueId, Kept> kept_;
   std::vector<BufferUse> buffers_;
+  std::vector<kernel::Ty> storage_;  // by buffer parameter
   /// What unflatten() was asked, so that flatten() undoes it exactly whatever the divisions became.
   struct Unflattened {
     Shape shape;
