@@ -63,12 +63,14 @@ Status read_labels(const Json& json, Config& c) {
     if (!label.is_string()) return invalid_model("a label of the configuration is no string");
     c.labels.push_back(label);
   }
-  for (const auto& [label, threshold] : json.value("thresholds", Json::object()).items()) {
+  const Json thresholds = json.value("thresholds", Json::object());
+  for (const auto& [label, threshold] : thresholds.items()) {
     if (!threshold.is_number())
       return invalid_model("the threshold of '" + label + "' is no number");
     c.thresholds[label] = threshold;
   }
-  for (const auto& [from, to] : json.value("overwrite_map", Json::object()).items()) {
+  const Json overwrite_map = json.value("overwrite_map", Json::object());
+  for (const auto& [from, to] : overwrite_map.items()) {
     if (!to.is_string()) return invalid_model("the overwrite of '" + from + "' is no string");
     c.overwrites[from] = to;
   }
