@@ -35,12 +35,6 @@ double softplus(double x) {
 double sign(double x) {
   return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0));
 }
-// Halves go to the even neighbour; independent of the floating-point environment.
-double round_even(double x) {
-  const double r = std::round(x);
-  const bool half = std::fabs(x - std::trunc(x)) == 0.5;
-  return std::copysign(half ? 2 * std::round(x / 2) : r, x);
-}
 double hard_sigmoid(double x, double alpha, double beta) {
   return std::isnan(x) ? x : std::clamp(alpha * x + beta, 0.0, 1.0);
 }
@@ -73,7 +67,7 @@ constexpr UnaryRow kRows[] = {
     {"Ceil", unary_loop<double>([](double x) { return std::ceil(x); })},
     {"Floor", unary_loop<double>([](double x) { return std::floor(x); })},
     {"Trunc", unary_loop<double>([](double x) { return std::trunc(x); })},
-    {"Round", unary_loop<double>([](double x) { return round_even(x); })},
+    {"Round", unary_loop<double>([](double x) { return round_half_even(x); })},
     {"Sqrt", unary_loop<double>([](double x) { return std::sqrt(x); })},
     {"Rsqrt", unary_loop<double>([](double x) { return 1 / std::sqrt(x); })},
     {"Reciprocal", unary_loop<double>([](double x) { return 1 / x; })},

@@ -12,10 +12,12 @@ using TableFunction = Table (*)();
 
 // Every family, named: nothing registers itself.
 constexpr TableFunction kFamilies[] = {
-    unary_table,  binary_table,   logic_table,   cast_table,          shape_table,  movement_table,
-    slice_table,  pad_table,      gather_table,  scatter_table,       reduce_table, matmul_table,
-    conv_table,   pool_table,     softmax_table, normalization_table, resize_table, quantize_table,
-    select_table, generate_table, einsum_table,
+    unary_table,         binary_table,    logic_table,    cast_table,       shape_table,
+    movement_table,      slice_table,     pad_table,      gather_table,     scatter_table,
+    reduce_table,        matmul_table,    conv_table,     pool_table,       softmax_table,
+    normalization_table, resize_table,    quantize_table, select_table,     generate_table,
+    einsum_table,        attention_table, boxes_table,    gridsample_table, loss_table,
+    recurrent_table,
 };
 
 }  // namespace

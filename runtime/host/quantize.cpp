@@ -9,11 +9,6 @@ namespace reprise::host {
 
 namespace {
 
-double round_half_even(double v) {
-  const double r = std::round(v);
-  return std::fabs(v - std::trunc(v)) == 0.5 ? 2 * std::round(v / 2) : r;
-}
-
 std::pair<double, double> range_of(DType t) {
   const double span = std::ldexp(1.0, static_cast<int>(8 * size_of(t)));
   return is_signed_int(t) ? std::pair{-span / 2, span / 2 - 1} : std::pair{0.0, span - 1};

@@ -97,6 +97,11 @@ inline int64_t& at(Dims& d, int64_t i) {
 enum class Domain : uint8_t { Float, Signed, Unsigned, None };
 Domain domain_of(DType t);
 
+/// Halves go to the even neighbour; independent of the floating-point environment.
+inline double round_half_even(double v) {
+  const double r = std::round(v);
+  return std::copysign(std::fabs(v - std::trunc(v)) == 0.5 ? 2 * std::round(v / 2) : r, v);
+}
 uint16_t double_to_f16(double v);
 uint16_t double_to_bf16(double v);
 /// Truncates and saturates; NaN gives 0.

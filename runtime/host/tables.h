@@ -9,6 +9,7 @@ using Table = std::span<const Entry>;
 
 Table attention_table();
 Table binary_table();
+Table boxes_table();
 Table cast_table();
 Table conv_table();
 Table einsum_table();
@@ -23,9 +24,9 @@ Table normalization_table();
 Table pad_table();
 Table pool_table();
 Table quantize_table();
+Table recurrent_table();
 Table reduce_table();
 Table resize_table();
-Table roi_table();
 Table scatter_table();
 Table select_table();
 Table shape_table();
