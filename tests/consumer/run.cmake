@@ -29,7 +29,10 @@ string(REGEX REPLACE "\n```.*" "\n" example "${example}")
 file(REMOVE_RECURSE ${WORK_DIR})
 file(WRITE ${WORK_DIR}/readme.cpp "${example}")
 
-run(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/installed)
+foreach(component runtime compiler)
+  run(COMMAND ${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${WORK_DIR}/installed
+              --component ${component})
+endforeach()
 set(flags "")
 if(ASAN)
   set(flags "-fsanitize=address,undefined")
@@ -48,7 +51,7 @@ string(STRIP "${expected}" expected)
 expect_equal("README's example" "${printed}" "${expected}")
 
 # A package compiled by the command line is replayed by a program without the compiler.
-run(COMMAND ${WORK_DIR}/installed/bin/reprise compile ${model} -o ${WORK_DIR}/model.rpk)
+run(COMMAND ${BUILD_DIR}/bin/reprise compile ${model} -o ${WORK_DIR}/model.rpk)
 string(REPEAT "0.731059 " 60 expected)
 string(STRIP "${expected}" expected)
 foreach(device host auto)
