@@ -57,6 +57,27 @@ Schedule choose(const graph::Graph& g, const Group& group, const Target& target)
   return s;
 }
 
+/// Stores the lanes of the last vector that exist, in whole 32-bit words.
+Status store_words(Evaluator& ev, ValueId v, const Expr& first, const Expr& total,
+                   kernel::Val val) {
+  kernel::Builder& b = ev.builder();
+  const int size = static_cast<int>(size_of(ev.graph().value(v).dtype));
+  const int chunk = std::max(1, 4 / size);
+  Status status;
+  for (int at = 0; at < 4 && status.ok(); at += chunk) {
+    std::vector<kernel::Val> lanes;
+    for (int l = at; l < at + chunk; ++l) lanes.push_back(b.extract(val, l));
+    const kernel::Val part = chunk > 1 ? b.compose(lanes) : lanes[0];
+    const Expr position = first + Expr(at) + (chunk > 1 ? ev.lane() : Expr(0));
+    b.if_then(b.lt(ev.value(first + Expr(at)), ev.value(total)), [&] {
+      ev.push_scope();
+      status = ev.store_at(v, position, part, chunk);
+      ev.pop_scope();
+    });
+  }
+  return status;
+}
+
 /// Computes and stores all outputs at vector `i` of `lanes` elements.
 Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const Expr& i,
                    const Expr& total) {
@@ -66,7 +87,8 @@ Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const E
   for (ValueId v : group.outputs) {
     const Shape& shape = ev.graph().value(v).shape;
     RP_ASSIGN(const kernel::Val val, ev.eval(v, ev.unflatten(read, shape), s.lanes));
-    RP_TRY(ev.store_at(v, linear, val, s.lanes));
+    RP_TRY(s.whole_words ? store_words(ev, v, first, total, val)
+                         : ev.store_at(v, linear, val, s.lanes));
   }
   return {};
 }

@@ -1,0 +1,344 @@
+// Every schedule on every variant: fused kernels run on the interpreter (which checks bounds, races
+// and barriers) and as CUDA text on the CPU, against the host reference. Graphs are
+// tests/agreement/*.txt; the first line gives the values of symbols ("// batch=3 seq=5").
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "codegen/compiler.h"
+#include "codegen/emit/cuda/cuda.h"
+#include "codegen/emit/spirv/spirv.h"
+#include "codegen/kernel/interpreter.h"
+#include "codegen/lower/lower.h"
+#include "codegen/passes/pass.h"
+#include "codegen/plan_builder.h"
+#include "runtime/session.h"
+#include "tests/cuda_shim/cuda_on_cpu.h"
+#include "tests/support/paths.h"
+#include "tests/support/text_cases.h"
+
+namespace reprise {
+namespace {
+
+using graph::ValueId;
+using lower::Lowered;
+
+std::vector<int64_t> symbol_values(const graph::Graph& g, const std::string& heading) {
+  std::map<std::string, int64_t> given;
+  std::istringstream in(heading);
+  for (std::string word; in >> word;) {
+    const size_t eq = word.find('=');
+    if (eq != std::string::npos) given[word.substr(0, eq)] = std::stoll(word.substr(eq + 1));
+  }
+  std::vector<int64_t> values;
+  for (const Symbol& s : g.symbols) values.push_back(given.count(s.name) != 0 ? given[s.name] : 2);
+  return values;
+}
+
+std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols) {
+  std::vector<int64_t> dims;
+  for (const Expr& e : shape) dims.push_back(*e.eval(symbols));
+  return dims;
+}
+
+HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt19937& rng) {
+  HostTensor t(dtype, dims);
+  std::uniform_real_distribution<float> real(-2, 2);
+  std::uniform_int_distribution<int> whole(0, 3);
+  for (int64_t i = 0; i < t.count(); ++i) {
+    switch (dtype) {
+      case DType::F32:
+        t.mutable_data<float>()[i] = real(rng);
+        break;
+      case DType::F16:
+        t.mutable_data<uint16_t>()[i] = float_to_f16(real(rng));
+        break;
+      case DType::I64:
+        t.mutable_data<int64_t>()[i] = whole(rng);
+        break;
+      case DType::I32:
+        t.mutable_data<int32_t>()[i] = whole(rng);
+        break;
+      case DType::Bool:
+        t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(whole(rng) & 1);
+        break;
+      default:
+        ADD_FAILURE() << "no random values for this dtype";
+        break;
+    }
+  }
+  return t;
+}
+
+/// plan::Weight::Packing::Tiles, written down once more.
+HostTensor pack(const HostTensor& w, const lower::PackedOperand& p) {
+  const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n;
+  HostTensor out(DType::F32, {p.batch, tiles, p.k, p.tile_n});
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t n = 0; n < p.n; ++n) {
+      for (int64_t k = 0; k < p.k; ++k) {
+        const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
+        const int64_t to = ((b * tiles + n / p.tile_n) * p.k + k) * p.tile_n + n % p.tile_n;
+        out.mutable_data<float>()[to] = w.data<float>()[from];
+      }
+    }
+  }
+  return out;
+}
+
+/// Runs one lowered kernel; buffers are in parameter order.
+using Execute = std::function<Status(const kernel::Kernel&, std::array<uint32_t, 3>,
+                                     std::vector<std::span<std::byte>>, std::vector<uint32_t>)>;
+
+Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                 std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
+  auto outcome = kernel::interpret(k, {grid, std::move(buffers), std::move(scalars)});
+  if (outcome.ok() && outcome->error != kernel::ErrorCode::None)
+    return internal_error("error word set");
+  return outcome.status();
+}
+
+class Runner {
+ public:
+  Runner(const graph::Graph& g, const std::vector<int64_t>& symbols,
+         const std::vector<HostTensor>& inputs)
+      : g_(g), symbols_(symbols) {
+    for (size_t i = 0; i < inputs.size(); ++i) store(g.inputs[i], inputs[i]);
+  }
+
+  Status run(const lower::Group& group, const Lowered& l, const Execute& execute) {
+    std::vector<std::vector<std::byte>> scratch;
+    std::vector<HostTensor> packed;
+    scratch.reserve(l.buffers.size());
+    packed.reserve(l.packed.size());
+    std::vector<std::span<std::byte>> buffers;
+    for (size_t i = 0; i < l.buffers.size(); ++i) {
+      const auto p = std::find_if(l.packed.begin(), l.packed.end(), [&](const auto& x) {
+        return static_cast<size_t>(x.buffer) == i;
+      });
+      if (p != l.packed.end()) {
+        packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
+        buffers.push_back(packed.back().mutable_bytes());
+      } else if (l.buffers[i].scratch) {
+        scratch.emplace_back(bytes_of(l.buffers[i].value));
+        buffers.emplace_back(scratch.back());
+      } else {
+        buffers.emplace_back(memory(l.buffers[i].value));
+      }
+    }
+    std::vector<uint32_t> scalars;
+    for (const Expr& e : l.scalars) {
+      RP_ASSIGN(const int64_t v, e.eval(symbols_));
+      scalars.push_back(static_cast<uint32_t>(v));
+    }
+    std::array<uint32_t, 3> grid{};
+    for (size_t d = 0; d < 3; ++d) {
+      RP_ASSIGN(const int64_t v, l.grid[d].eval(symbols_));
+      grid[d] = static_cast<uint32_t>(v);
+    }
+    (void)group;
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
+    return execute(l.kernel, grid, std::move(buffers), std::move(scalars));
+  }
+
+  const std::vector<std::byte>& memory_of(ValueId v) { return memory(v); }
+
+ private:
+  /// As the session allocates: whole words.
+  size_t bytes_of(ValueId v) const {
+    const graph::Value& value = g_.value(v);
+    size_t bytes = size_of(value.dtype);
+    for (int64_t d : dims_of(value.shape, symbols_)) bytes *= static_cast<size_t>(d);
+    return (bytes + 3) / 4 * 4;
+  }
+  void store(ValueId v, const HostTensor& t) {
+    auto& m = memory_[v];
+    m.assign(bytes_of(v), std::byte{0});
+    std::copy(t.bytes().begin(), t.bytes().end(), m.begin());
+  }
+  std::vector<std::byte>& memory(ValueId v) {
+    auto it = memory_.find(v);
+    if (it != memory_.end()) return it->second;
+    if (g_.value(v).constant) {
+      store(v, *g_.value(v).constant);
+    } else {
+      memory_[v].assign(bytes_of(v), std::byte{0x7f});  // poison
+    }
+    return memory_[v];
+  }
+
+  const graph::Graph& g_;
+  std::vector<int64_t> symbols_;
+  std::map<ValueId, std::vector<std::byte>> memory_;
+};
+
+void expect_close(const HostTensor& expected, const std::vector<std::byte>& actual, DType dtype,
+                  const std::string& what) {
+  HostTensor a(dtype, expected.dims());
+  std::copy_n(actual.begin(), a.bytes().size(), a.mutable_bytes().begin());
+  double largest = 1;
+  for (int64_t i = 0; i < a.count() && dtype == DType::F32; ++i) {
+    if (std::isfinite(expected.data<float>()[i])) {
+      largest = std::max(largest, std::fabs(static_cast<double>(expected.data<float>()[i])));
+    }
+  }
+  for (int64_t i = 0; i < a.count(); ++i) {
+    if (dtype == DType::F32) {
+      const float e = expected.data<float>()[i], x = a.data<float>()[i];
+      if (std::isnan(e) && std::isnan(x)) continue;
+      ASSERT_TRUE(e == x || std::fabs(e - x) <= 2e-6 * largest)
+          << what << " [" << i << "] " << x << ", expected " << e;
+    } else if (dtype == DType::F16) {
+      const float e = f16_to_float(expected.data<uint16_t>()[i]),
+                  x = f16_to_float(a.data<uint16_t>()[i]);
+      ASSERT_TRUE(std::fabs(e - x) <= 2e-3 * std::max(1.0F, std::fabs(e)))
+          << what << " [" << i << "] " << x << ", expected " << e;
+    } else {
+      const size_t size = size_of(dtype);
+      ASSERT_EQ(std::memcmp(expected.bytes().data() + static_cast<size_t>(i) * size,
+                            a.bytes().data() + static_cast<size_t>(i) * size, size),
+                0)
+          << what << " [" << i << "]";
+    }
+  }
+}
+
+class Agreement : public testing::TestWithParam<test::TextCase> {
+ protected:
+  void SetUp() override {
+    auto model = graph::parse(GetParam().source);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    symbols_ = symbol_values(**model, GetParam().heading);
+    std::mt19937 rng(7);
+    for (ValueId v : (*model)->inputs) {
+      const graph::Value& value = (*model)->value(v);
+      inputs_.push_back(random_tensor(value.dtype, dims_of(value.shape, symbols_), rng));
+    }
+    CompileOptions host_only;
+    host_only.targets = {};
+    auto package = compile((*model)->clone(), host_only);
+    ASSERT_TRUE(package.ok()) << package.status().message();
+    auto session =
+        Session::create(std::make_shared<package::Package>(std::move(*package)), nullptr);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    std::vector<Binding> bindings(inputs_.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      bindings[i].name = (*model)->value((*model)->inputs[i]).name;
+      bindings[i].host = &inputs_[i];
+    }
+    auto outputs = (*session)->run(bindings);
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    expected_ = std::move(*outputs);
+    g_ = std::move(*model);
+    for (const passes::Pass& p : passes::pipeline()) {
+      const Status s = p.run(*g_);
+      ASSERT_TRUE(s.ok()) << p.name << ": " << s.message();
+    }
+  }
+
+  /// Lowered and legalised kernels of all groups.
+  void lower_all(const lower::Target& target, bool fused) {
+    auto fusion = lower::fuse(*g_, fused);
+    ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+    groups_ = std::move(fusion->groups);
+    lowered_.clear();
+    for (const lower::Group& group : groups_) {
+      ASSERT_NE(group.kind, lower::GroupKind::Host) << group.host_reason;
+      auto l = lower::lower(*g_, group, target);
+      ASSERT_TRUE(l.ok()) << l.status().message();
+      kernel::LegalizeFor features;
+      features.int64 = target.predicate.needs_int64;
+      features.storage8 = target.predicate.needs_storage8;
+      features.storage16 = target.predicate.needs_storage16;
+      features.float16 = target.predicate.needs_float16;
+      const Status s = kernel::legalize(l->kernel, features);
+      ASSERT_TRUE(s.ok()) << s.message();
+      kernel::simplify(l->kernel);
+      ASSERT_TRUE(emit::spirv(l->kernel, {}).ok());
+      lowered_.push_back(std::move(*l));
+    }
+  }
+
+  void run_and_compare(const Execute& execute, const std::string& what) {
+    Runner runner(*g_, symbols_, inputs_);
+    for (size_t i = 0; i < groups_.size(); ++i) {
+      const Status s = runner.run(groups_[i], lowered_[i], execute);
+      ASSERT_TRUE(s.ok()) << what << ": " << s.message() << "\n"
+                          << kernel::print(lowered_[i].kernel);
+    }
+    for (size_t i = 0; i < g_->outputs.size(); ++i) {
+      const ValueId v = g_->outputs[i];
+      expect_close(expected_[i], runner.memory_of(v), g_->value(v).dtype,
+                   what + " " + g_->value(v).name);
+    }
+  }
+
+  std::unique_ptr<graph::Graph> g_;
+  std::vector<int64_t> symbols_;
+  std::vector<HostTensor> inputs_, expected_;
+  std::vector<lower::Group> groups_;
+  std::vector<Lowered> lowered_;
+};
+
+TEST_P(Agreement, InterpreterOfEveryVariant) {
+  for (const lower::Target& target : vulkan_targets()) {
+    for (const bool fused : {true, false}) {
+      lower_all(target, fused);
+      if (HasFatalFailure()) return;
+      run_and_compare(interpret, target.name + (fused ? " fused" : " unfused"));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Agreement, CudaText) {
+  lower::Target target;  // the GPU form with every feature
+  target.name = "gpu";
+  target.predicate.needs_int64 = true;
+  target.predicate.needs_storage8 = true;
+  target.predicate.needs_storage16 = true;
+  lower_all(target, true);
+  if (HasFatalFailure()) return;
+  std::vector<test::CudaSource> sources;
+  for (size_t i = 0; i < lowered_.size(); ++i) {
+    kernel::Kernel& k = lowered_[i].kernel;
+    k.name += "_" + std::to_string(i);
+    auto text = emit::cuda(k);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    sources.push_back({k.name, *text, k.workgroup});
+  }
+  auto module = test::CudaOnCpu::load(sources);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  const Execute execute = [&](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                              std::vector<std::span<std::byte>> buffers,
+                              std::vector<uint32_t> scalars) {
+    const kernel::BlockLayout layout;
+    std::vector<uint64_t> block(kernel::BlockLayout::size(buffers.size(), scalars.size()) / 8 + 1);
+    auto* bytes = reinterpret_cast<std::byte*>(block.data());
+    uint32_t error = 0;
+    const uint32_t* error_address = &error;
+    std::memcpy(bytes, &error_address, 8);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const std::byte* p = buffers[i].data();
+      std::memcpy(bytes + layout.buffer_offset(i), &p, 8);
+    }
+    for (size_t i = 0; i < scalars.size(); ++i) {
+      std::memcpy(bytes + layout.scalar_offset(buffers.size(), i), &scalars[i], 4);
+    }
+    RP_TRY(module->run(k.name, grid, bytes));
+    return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
+  };
+  run_and_compare(execute, "cuda");
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, Agreement,
+                         testing::ValuesIn(test::text_cases(test::source_dir() /
+                                                            "tests/agreement")),
+                         [](const auto& c) { return c.param.file.stem().string(); });
+
+}  // namespace
+}  // namespace reprise
