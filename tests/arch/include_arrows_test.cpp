@@ -39,8 +39,6 @@ const std::vector<Row>& table() {
       {"codegen/kernel/", {"codegen/kernel/", "runtime/base/", "runtime/plan/block_layout.h"}, {}},
       {"codegen/emit/", {"codegen/emit/", "codegen/kernel/", "runtime/base/"}, {"spirv/"}},
       // One target with ops: the verifier and the parser ask the registry, and nothing else of it.
-      // The graph's verifier and parser ask the operator registry, whose definitions work on
-      // graphs.
       {"codegen/graph/", {"codegen/graph/", "codegen/ops/op.h", "runtime/"}, {}},
       {"codegen/ops/", {"codegen/ops/", "codegen/graph/", "codegen/kernel/", "runtime/"}, {}},
       {"codegen/onnx/",
