@@ -64,7 +64,7 @@ Val Float32Math::to_half(Val x) {
 Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
   const Val x = args[0];
   const Val y = args.size() > 1 ? args[1] : Val{};
-  const auto exp = [&](Val v) { return b_.scalar_op(ScalarOp::Exp, {v}); };
+  const auto exp = [&](Val v) { return b_.scalar_op(ScalarOp::ExpNative, {v}); };
   switch (o) {
     case ScalarOp::Mod:
       return floor_mod(x, y);
@@ -86,6 +86,10 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
       return log(ScalarOp::LogNative, x);
     case ScalarOp::Log2:
       return log(ScalarOp::Log2Native, x);
+    case ScalarOp::Exp:
+      return keep_nan(x, exp(x));
+    case ScalarOp::Exp2:
+      return keep_nan(x, b_.scalar_op(ScalarOp::Exp2Native, {x}));
     case ScalarOp::Log1p:
       return log1p(x);
     case ScalarOp::Expm1:
@@ -119,7 +123,7 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
     case ScalarOp::Erf:
       return erf(x);
     case ScalarOp::Sigmoid:
-      return b_.div(c(1), b_.add(c(1), exp(neg(x))));
+      return keep_nan(x, b_.div(c(1), b_.add(c(1), exp(neg(x)))));
     case ScalarOp::Silu:
       return b_.div(x, b_.add(c(1), exp(neg(x))));
     case ScalarOp::Relu:

@@ -5,7 +5,7 @@ namespace reprise::kernel {
 
 Val Float32Math::softplus(Val x) {
   // max(x, 0) + log(1 + e), e = exp(-|x|) in [0, 1]: log(1 + e) = 2 s + s^3 R(s^2), s = e / (2 + e)
-  const Val e = b_.scalar_op(ScalarOp::Exp, {neg(abs(x))});
+  const Val e = b_.scalar_op(ScalarOp::ExpNative, {neg(abs(x))});
   const Val s = b_.div(e, b_.add(c(2), e));
   const Val z = b_.mul(s, s);
   const Val p = polynomial(z, {0.666666746, 0.39998877, 0.286168844, 0.214276582, 0.243009344});
@@ -18,7 +18,7 @@ Val Float32Math::gelu(Val x) {
   const Val t = b_.div(c(1), b_.add(c(1), b_.mul(c(0.3), abs(x))));
   const Val q = polynomial(t, {0.119629301, 0.120753959, 0.0999134779, 0.12856169, -0.0536837615,
                                0.206353635, -0.157203168, 0.0356747955});
-  const Val e = b_.scalar_op(ScalarOp::Exp, {b_.mul(b_.mul(x, c(-0.5)), x)});
+  const Val e = b_.scalar_op(ScalarOp::ExpNative, {b_.mul(b_.mul(x, c(-0.5)), x)});
   const Val tail = b_.mul(e, b_.mul(t, q));
   return b_.mul(x, b_.select(b_.lt(x, c(0)), tail, b_.sub(c(1), tail)));
 }
@@ -27,7 +27,7 @@ Val Float32Math::gelu_tanh(Val x) {
   // x * sigmoid(2 sqrt(2/pi) (x + 0.044715 x^3))
   constexpr double kScale = -1.5957691216057308;
   const Val inner = b_.add(c(kScale), b_.mul(c(kScale * 0.044715), b_.mul(x, x)));
-  const Val e = b_.scalar_op(ScalarOp::Exp, {b_.mul(x, inner)});
+  const Val e = b_.scalar_op(ScalarOp::ExpNative, {b_.mul(x, inner)});
   return b_.div(x, b_.add(c(1), e));
 }
 
@@ -38,7 +38,7 @@ Val Float32Math::hard_swish(Val x) {
 
 Val Float32Math::mish(Val x) {
   // tanh(log(1 + e)) = n / (n + 2), n = e (e + 2), e = exp(x); it is 1 long before e^2 overflows.
-  const Val e = b_.scalar_op(ScalarOp::Exp, {op(ScalarOp::MinNum, x, c(30))});
+  const Val e = b_.scalar_op(ScalarOp::ExpNative, {op(ScalarOp::MinNum, x, c(30))});
   const Val n = b_.mul(e, b_.add(e, c(2)));
   return b_.mul(x, b_.div(n, b_.add(n, c(2))));
 }

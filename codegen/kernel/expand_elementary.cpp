@@ -147,20 +147,20 @@ Val Float32Math::atanh(Val x) {
 }
 
 Val Float32Math::tanh(Val x) {
-  const Val e = b_.scalar_op(ScalarOp::Exp, {b_.add(x, x)});
+  const Val e = b_.scalar_op(ScalarOp::ExpNative, {b_.add(x, x)});
   const Val large = b_.sub(c(1), b_.div(c(2), b_.add(e, c(1))));
   const Val z = b_.mul(x, x);
   const Val q =
       polynomial(z, {-0.333332986, 0.133319587, -0.0537866838, 0.0208053812, -0.00590586523});
   const Val small = b_.add(x, b_.mul(b_.mul(x, z), q));
-  return b_.select(b_.lt(abs(x), c(0.6)), small, large);
+  return keep_nan(x, b_.select(b_.lt(abs(x), c(0.6)), small, large));
 }
 
 Val Float32Math::erf(Val x) {
   const Val a = op(ScalarOp::MinNum, abs(x), c(4));
   const Val q = polynomial(a, {-0.000256444997, -1.12742615, -0.637600005, -0.1035669, 0.0220519993,
                                -0.00299954135, 0.000191504208});
-  const Val large = with_sign(b_.sub(c(1), b_.scalar_op(ScalarOp::Exp, {q})), x);
+  const Val large = with_sign(b_.sub(c(1), b_.scalar_op(ScalarOp::ExpNative, {q})), x);
   const Val z = b_.mul(x, x);
   const Val p = polynomial(z, {0.128379167, -0.37612626, 0.112836003, -0.0268544443, 0.00518953521,
                                -0.000802084222, 7.88912221e-05});

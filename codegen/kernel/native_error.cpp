@@ -1,5 +1,6 @@
 #include "codegen/kernel/native_error.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -20,8 +21,8 @@ std::optional<double> allowed_error(ScalarOp op, double x, double result) {
   switch (op) {
     case ScalarOp::Div:
       return 2.5 * ulp_of(result);
-    case ScalarOp::Exp:
-    case ScalarOp::Exp2:
+    case ScalarOp::ExpNative:
+    case ScalarOp::Exp2Native:
       return (3 + 2 * std::fabs(x)) * ulp_of(result);
     case ScalarOp::LogNative:
     case ScalarOp::Log2Native:
@@ -37,6 +38,7 @@ std::optional<double> allowed_error(ScalarOp op, double x, double result) {
 
 bool undefined(ScalarOp op, double x) {
   if (op == ScalarOp::SqrtNative) return x < 0;
+  if (op == ScalarOp::ExpNative || op == ScalarOp::Exp2Native) return std::isnan(x);
   const bool positive =
       op == ScalarOp::LogNative || op == ScalarOp::Log2Native || op == ScalarOp::RsqrtNative;
   return positive && x <= 0;
@@ -65,11 +67,11 @@ uint64_t native_result(ScalarOp op, std::span<const uint64_t> operands, NativeEr
     wide[i] = std::bit_cast<uint64_t>(number_of(operands[i], Ty::F32));
   }
   const double exact = std::bit_cast<double>(scalar_function(op, Ty::F64)(wide));
-  const auto error = allowed_error(op, x, exact);
-  if (!error || !std::isfinite(exact) || exact == 0 ||
-      !std::isfinite(number_of(rounded, Ty::F32))) {
+  if (!std::isfinite(exact) || exact == 0 || !std::isfinite(number_of(rounded, Ty::F32))) {
     return rounded;
   }
+  const auto error = allowed_error(op, x, exact);
+  if (!error) return rounded;
   auto worst = static_cast<float>(high ? exact + *error : exact - *error);
   if (std::fabs(static_cast<double>(worst) - exact) > *error) {
     worst = std::nextafterf(worst, static_cast<float>(exact));

@@ -142,6 +142,8 @@ ScalarFn float_function(ScalarOp op) {
     FLOAT1(RsqrtNative, 1.0 / std::sqrt(a));
     FLOAT1(LogNative, std::log(a));
     FLOAT1(Log2Native, std::log2(a));
+    FLOAT1(ExpNative, std::exp(a));
+    FLOAT1(Exp2Native, std::exp2(a));
     FLOAT1(Exp, std::exp(a));
     FLOAT1(Exp2, std::exp2(a));
     FLOAT1(Sqrt, std::sqrt(a));
@@ -305,6 +307,8 @@ ScalarFn int_function(ScalarOp op) {
     case ScalarOp::RsqrtNative:
     case ScalarOp::LogNative:
     case ScalarOp::Log2Native:
+    case ScalarOp::ExpNative:
+    case ScalarOp::Exp2Native:
     case ScalarOp::Exp:
     case ScalarOp::Exp2:
     case ScalarOp::Sqrt:

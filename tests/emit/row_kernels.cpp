@@ -65,6 +65,9 @@ bool defined(ScalarOp op, Ty t, bool expanded, const std::vector<uint64_t>& oper
     case ScalarOp::LogNative:
     case ScalarOp::Log2Native:
       return x > 0;
+    case ScalarOp::ExpNative:
+    case ScalarOp::Exp2Native:
+      return !std::isnan(x);
     case ScalarOp::IDiv:
     case ScalarOp::IRem:
       return operands[1] != 0 &&

@@ -70,6 +70,8 @@ const std::map<ScalarOp, Reference>& references() {
       UNARY(RsqrtNative, 1 / std::sqrt(a)),
       UNARY(LogNative, std::log(a)),
       UNARY(Log2Native, std::log2(a)),
+      UNARY(ExpNative, std::exp(a)),
+      UNARY(Exp2Native, std::exp2(a)),
       UNARY(Exp, std::exp(a)),
       UNARY(Exp2, std::exp2(a)),
       UNARY(Sqrt, std::sqrt(a)),
@@ -160,6 +162,9 @@ bool in_domain(ScalarOp op, Real a, Real b) {
     case ScalarOp::LogNative:
     case ScalarOp::Log2Native:
       return a > 0;
+    case ScalarOp::ExpNative:
+    case ScalarOp::Exp2Native:
+      return !std::isnan(a);
     case ScalarOp::MinNum:
     case ScalarOp::MaxNum:
       return !std::isnan(a) && !std::isnan(b);
