@@ -73,6 +73,7 @@ class MatMulKernel {
     a_ = group.anchor->inputs[0];
     bv_ = group.anchor->inputs[1];
     k_ = g.value(a_).shape.back();
+    collapse_batch();
     tile_ = choose(count_hint(g, {m_}), count_hint(g, {n_}), count_hint(g, batch_), target);
     fma_ = !target.cpu_type();
     wide_n_ = n_.known_divisor(g.symbols) % 4 == 0;
@@ -118,6 +119,36 @@ class MatMulKernel {
   }
 
  private:
+  /// With one B for all batches, rows of all batches are rows of one product.
+  void collapse_batch() {
+    const Shape& a = g_.value(a_).shape;
+    const Shape& b = g_.value(bv_).shape;
+    for (size_t d = 0; d + 2 < b.size(); ++d) {
+      if (!b[d].is_const(1)) return;
+    }
+    if (batch_.empty() || a.size() != group_.domain.size()) return;
+    if (!std::equal(batch_.begin(), batch_.end(), a.begin())) return;
+    row_shape_ = batch_;
+    row_shape_.push_back(m_);
+    m_ = element_count(row_shape_);
+    batch_.clear();
+  }
+
+  /// Batch and row of the domain for a row of the tile.
+  Index row_index(const Expr& row) {
+    if (!row_shape_.empty()) return ev_.unflatten(row, row_shape_);
+    Index index = batch_index_;
+    index.push_back(row);
+    return index;
+  }
+
+  Index a_index(const Expr& row, const Expr& k) {
+    if (row_shape_.empty()) return operand(a_, row, k);
+    Index index = row_index(row);
+    index.push_back(k);
+    return index;
+  }
+
   /// Coordinates of the invocation's rows and columns.
   void place(const Expr& m_tile, const Expr& n_tile, const Expr& batch) {
     batch_index_ = ev_.unflatten(batch, batch_);
@@ -144,9 +175,9 @@ class MatMulKernel {
   Index operand(ValueId v, const Expr& row, const Expr& col) const {
     const Shape& shape = g_.value(v).shape;
     Index index(shape.size());
-    const size_t skip = batch_.size() - (shape.size() - 2);
     for (size_t d = 0; d + 2 < shape.size(); ++d) {
-      index[d] = shape[d].is_const(1) ? Expr(0) : batch_index_[skip + d];
+      const size_t from_end = shape.size() - 2 - d;
+      index[d] = shape[d].is_const(1) ? Expr(0) : batch_index_[batch_.size() - from_end];
     }
     index[shape.size() - 2] = row;
     index[shape.size() - 1] = col;
@@ -298,7 +329,7 @@ class MatMulKernel {
     std::vector<Val> as;
     for (const Coordinate& row : rows_) {
       const Expr at = lanes == 4 ? Expr(4) * k + ev_.lane() : k;
-      RP_ASSIGN(const Val x, f32(ev_.eval(a_, operand(a_, row.index, at), lanes)));
+      RP_ASSIGN(const Val x, f32(ev_.eval(a_, a_index(row.index, at), lanes)));
       as.push_back(x);
     }
     lanes == 4 ? tile.multiply4(as, bs) : tile.multiply(as, bs);
@@ -339,8 +370,7 @@ class MatMulKernel {
     const Expr& row = rows_[static_cast<size_t>(r)].index;
     for (int v = 0; v < tile.vecs(); ++v) {
       const Val result = tile.result(r, v);
-      Index index = batch_index_;
-      index.push_back(row);
+      Index index = row_index(row);
       if (wide_n_) {
         const Coordinate& vec = vecs_[static_cast<size_t>(v)];
         index.push_back(Expr(4) * vec.index + ev_.lane());
@@ -377,6 +407,7 @@ class MatMulKernel {
   Builder b_;
   Evaluator ev_;
   Shape batch_;
+  Shape row_shape_;  // rows of all batches as one; empty if batches are apart
   Expr m_, n_, k_;
   ValueId a_, bv_;
   Tile tile_;
