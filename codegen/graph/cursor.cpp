@@ -32,21 +32,22 @@ Status Cursor::error(const std::string& message) const {
   return invalid_model("line " + std::to_string(line) + ": " + message);
 }
 
-void Cursor::skip() {
-  while (at_ < s_.size()) {
-    if (is_blank(s_[at_])) {
-      ++at_;
-    } else if (s_.substr(at_, 2) == "//") {
-      at_ = std::min(s_.find('\n', at_), s_.size());
+size_t Cursor::next() const {
+  size_t i = at_;
+  while (i < s_.size()) {
+    if (is_blank(s_[i])) {
+      ++i;
+    } else if (s_.substr(i, 2) == "//") {
+      i = std::min(s_.find('\n', i), s_.size());
     } else {
-      return;
+      break;
     }
   }
+  return i;
 }
 
-bool Cursor::at_end() {
-  skip();
-  return at_ == s_.size();
+bool Cursor::at_end() const {
+  return next() == s_.size();
 }
 
 bool Cursor::line_ends() const {
@@ -55,47 +56,43 @@ bool Cursor::line_ends() const {
   return i == s_.size() || s_[i] == '\n' || s_.substr(i, 2) == "//";
 }
 
-char Cursor::peek() {
-  skip();
-  return at_ < s_.size() ? s_[at_] : '\0';
-}
-
 bool Cursor::take(std::string_view punctuation) {
-  skip();
-  if (s_.substr(at_, punctuation.size()) != punctuation) return false;
-  at_ += punctuation.size();
+  const size_t i = next();
+  if (s_.substr(i, punctuation.size()) != punctuation) return false;
+  at_ = i + punctuation.size();
   return true;
 }
 
 Status Cursor::expect(std::string_view punctuation) {
   if (take(punctuation)) return {};
+  at_ = next();
   const std::string_view rest = s_.substr(at_, 20);
   return error("expected '" + std::string(punctuation) + "' before '" +
                std::string(rest.substr(0, rest.find('\n'))) + "'");
 }
 
-std::string_view Cursor::peek_word() {
-  skip();
-  size_t end = at_;
+std::string_view Cursor::peek_word() const {
+  const size_t begin = next();
+  size_t end = begin;
   while (end < s_.size() && is_word_char(s_[end]) && s_.substr(end, 2) != "//") ++end;
-  return s_.substr(at_, end - at_);
+  return s_.substr(begin, end - begin);
 }
 
 bool Cursor::take_word(std::string_view word) {
   if (peek_word() != word) return false;
-  at_ += word.size();
+  at_ = next() + word.size();
   return true;
 }
 
-bool Cursor::next_is_quote() {
-  return peek() == '"';
+bool Cursor::next_is_quote() const {
+  return s_.substr(next(), 1) == "\"";
 }
 
 Result<std::string> Cursor::name() {
   if (next_is_quote()) return quoted();
   const std::string_view word = peek_word();
+  at_ = next() + word.size();
   if (word.empty()) return error("expected a name");
-  at_ += word.size();
   return std::string(word);
 }
 
@@ -128,7 +125,7 @@ Result<std::string> Cursor::quoted() {
 }
 
 Result<int64_t> Cursor::integer() {
-  skip();
+  at_ = next();
   int64_t v = 0;
   const char* begin = s_.data() + at_;
   auto [end, code] = std::from_chars(begin, s_.data() + s_.size(), v);
@@ -144,8 +141,8 @@ Result<std::vector<std::string>> Cursor::items(char close) {
     if (next_is_quote()) {
       RP_ASSIGN(std::string s, quoted());
       out.push_back(std::move(s));
-      skip();
     } else {
+      at_ = next();
       const size_t begin = at_;
       int depth = 0;
       while (at_ < s_.size() && s_[at_] != '\n' &&
@@ -164,7 +161,7 @@ Result<std::vector<std::string>> Cursor::items(char close) {
 }
 
 std::string Cursor::until_word(std::string_view end) {
-  skip();
+  at_ = next();
   const size_t line = std::min(s_.find('\n', at_), s_.size());
   const size_t stop = std::min(s_.substr(0, line).find(end, at_), line);
   const std::string out = trimmed(s_.substr(at_, stop - at_));

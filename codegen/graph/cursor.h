@@ -14,9 +14,9 @@ class Cursor {
  public:
   explicit Cursor(std::string_view s) : s_(s) {}
 
-  /// Skips blanks and comments; line ends too.
-  void skip();
-  bool at_end();
+  // What only looks, or does not find what it would consume, stays where it is: before the blanks,
+  // comments and line ends that come next.
+  bool at_end() const;
   /// Whether nothing but blanks and a comment is left of this line.
   bool line_ends() const;
   /// Consumes the punctuation if it is next.
@@ -25,8 +25,8 @@ class Cursor {
   /// Consumes the bare word if it is next, whole.
   bool take_word(std::string_view word);
   /// The bare word that is next, unconsumed; empty when there is none.
-  std::string_view peek_word();
-  bool next_is_quote();
+  std::string_view peek_word() const;
+  bool next_is_quote() const;
   Result<std::string> name();  // bare or quoted
   Result<std::string> quoted();
   Result<int64_t> integer();
@@ -35,10 +35,11 @@ class Cursor {
   Result<std::vector<std::string>> items(char close);
   /// The rest of the line up to `end` (a word between blanks) or its end.
   std::string until_word(std::string_view end);
-  char peek();
   Status error(const std::string& message) const;
 
  private:
+  /// Position of the next character that is neither blank nor in a comment.
+  size_t next() const;
   std::string_view s_;
   size_t at_ = 0;
 };

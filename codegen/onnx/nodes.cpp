@@ -82,7 +82,8 @@ Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::Node& n
     RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
     if (!value) continue;
     if (type_of(*value) == AttrType::Graph) {
-      return unsupported("bodies of this operator are not supported; only If may have them");
+      return unsupported(
+          "has a body, which only If may have; export the model with its loops unrolled");
     }
     if (node.attrs.has(a.name())) {
       return invalid_model("attribute " + shown(a.name()) + " is given twice");

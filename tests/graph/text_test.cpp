@@ -47,6 +47,19 @@ output z
 )");
 }
 
+TEST(Text, AQuoteOrKeywordOnTheNextLineBeginsAStatement) {
+  const std::string text = R"(graph g
+input x: float32[4]
+"a:b": float32[4] = Neg(x)
+const from: float32[]{1}
+"c d": float32[4] = Add("a:b", from)
+const weight: float32[]{2}
+"e f": float32[4] = Mul("c d", weight)
+output "e f", x
+)";
+  EXPECT_EQ(reprint(text), text);
+}
+
 TEST(Text, LargeConstantsAreNamedByHash) {
   Graph g;
   HostTensor t(DType::F32, {17});
