@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/devices.h"
+#include "apps/common/npy.h"
 #include "apps/common/status.h"
 #include "apps/filetype/features.h"
 #include "runtime/session.h"
@@ -21,6 +22,7 @@ struct Options {
   std::string model, config, types;
   std::string device = "auto";
   std::string json;
+  std::string save_features;
   Mode mode = Mode::HighConfidence;
   size_t batch = 32;
   bool validation = false;
@@ -66,15 +68,20 @@ Status check_model(const Session& session, const Config& config) {
                        std::to_string(features) + "] and one float32 output");
 }
 
+HostTensor to_tensor(const Config& config, const std::vector<std::vector<int32_t>>& features) {
+  const size_t width = config.beg_size + config.end_size;
+  HostTensor t(DType::I32, {static_cast<int64_t>(features.size()), static_cast<int64_t>(width)});
+  for (size_t i = 0; i < features.size(); ++i) {
+    std::copy(features[i].begin(), features[i].end(), t.mutable_data<int32_t>() + i * width);
+  }
+  return t;
+}
+
 /// Runs the model on some files' features and fills their rows.
 Status predict(Session& session, const Config& config, Mode mode,
                const std::vector<std::vector<int32_t>>& features, const std::vector<Row*>& rows) {
   const auto batch = static_cast<int64_t>(features.size());
-  const size_t width = config.beg_size + config.end_size;
-  HostTensor input(DType::I32, {batch, static_cast<int64_t>(width)});
-  for (size_t i = 0; i < features.size(); ++i) {
-    std::copy(features[i].begin(), features[i].end(), input.mutable_data<int32_t>() + i * width);
-  }
+  const HostTensor input = to_tensor(config, features);
   Binding binding;
   binding.name = session.io().inputs[0].name;
   binding.host = &input;
@@ -94,8 +101,13 @@ Status predict(Session& session, const Config& config, Mode mode,
 Status identify(Session& session, const Config& config, const Options& o, std::vector<Row>& rows) {
   std::vector<std::vector<int32_t>> features;
   std::vector<Row*> pending;
+  bool saved = false;
   const auto flush = [&]() -> Status {
     if (pending.empty()) return {};
+    if (!o.save_features.empty() && !saved) {
+      RP_TRY(write_npy(to_tensor(config, features), o.save_features));
+      saved = true;
+    }
     RP_TRY(predict(session, config, o.mode, features, pending));
     features.clear();
     pending.clear();
@@ -204,6 +216,9 @@ int main(int argc, char** argv) {
   app.add_option("--batch", o.batch, "Files per run of the model")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  app.add_option(
+      "--save-features", o.save_features,
+      "Write what the model reads of the first batch as .npy: an input for reprise bench");
   app.add_flag("--validation", o.validation, "Turn on the Vulkan validation layers");
   app.add_option("FILE", o.paths, "Files, or folders to search")->required();
   app.footer(
