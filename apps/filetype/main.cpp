@@ -105,7 +105,7 @@ Status identify(Session& session, const Config& config, const Options& o, std::v
   const auto flush = [&]() -> Status {
     if (pending.empty()) return {};
     if (!o.save_features.empty() && !saved) {
-      RP_TRY(write_npy(to_tensor(config, features), o.save_features));
+      RP_TRY(app::write_npy(to_tensor(config, features), o.save_features));
       saved = true;
     }
     RP_TRY(predict(session, config, o.mode, features, pending));
