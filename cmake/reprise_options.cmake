@@ -32,6 +32,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(reprise_warnings INTERFACE -Wno-restrict)
 endif()
 
+if(REPRISE_ASAN AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # False positives in instrumented code, which GCC's manual warns of.
+  target_compile_options(reprise_warnings INTERFACE -Wno-maybe-uninitialized)
+endif()
+
 # reprise_library(NAME DIRS dir... DEPS target...): a static library of all sources in the folders.
 function(reprise_library name)
   cmake_parse_arguments(ARG "" "" "DIRS;DEPS;PRIVATE_DEPS" ${ARGN})
