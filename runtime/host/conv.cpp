@@ -65,13 +65,13 @@ KernelResult conv(const Call& c) {
   RP_TRY(require_same_dtype(c, 0, 1));
   RP_ASSIGN(const ConvProblem p, conv_problem(c, input(c, 0), input(c, 1)));
   RP_TRY(check_bias(c, 2, p.outputs));
-  std::vector<double> bias(static_cast<size_t>(p.outputs), 0.0);
+  RP_ASSIGN(auto y, allocate(input(c, 0).dtype(), p.out));
+  if (y.count() == 0) return one(std::move(y));
+  RP_ASSIGN(auto bias, allocate_scratch(Dims{p.outputs}));
   if (has_input(c, 2)) {
     RP_TRY(require_same_dtype(c, 0, 2));
     load(input(c, 2), 0, 1, p.outputs, bias.data());
   }
-  RP_ASSIGN(auto y, allocate(input(c, 0).dtype(), p.out));
-  if (y.count() == 0) return one(std::move(y));
   const int64_t pixels = p.window.out_count();
   std::vector<double> line(static_cast<size_t>(std::min<int64_t>(pixels, kChunk)));
   convolve(p, input(c, 0), input(c, 1), 0, {},

@@ -1,6 +1,8 @@
 #include "runtime/host/host_kernels.h"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 #include "runtime/host/tables.h"
 
@@ -20,15 +22,33 @@ constexpr TableFunction kFamilies[] = {
     recurrent_table,
 };
 
-}  // namespace
-
-Kernel find(std::string_view op) {
+const Entry* find_entry(std::string_view op) {
   for (const TableFunction family : kFamilies) {
     for (const Entry& e : family()) {
-      if (e.name == op) return e.kernel;
+      if (e.name == op) return &e;
     }
   }
   return nullptr;
+}
+
+// The one place that turns the standard library's exceptions into errors: sizes are checked, but
+// memory may still be short.
+KernelResult run(const Call& c) {
+  const Entry* e = find_entry(c.op);
+  if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));
+  try {
+    return e->kernel(c);
+  } catch (const std::bad_alloc&) {
+    return unsupported("out of memory");
+  } catch (const std::length_error&) {
+    return unsupported("a temporary array is too large");
+  }
+}
+
+}  // namespace
+
+Kernel find(std::string_view op) {
+  return find_entry(op) == nullptr ? nullptr : run;
 }
 
 std::vector<std::string_view> names() {

@@ -31,7 +31,7 @@ struct Call {
 /// what is wrong; never reads or writes out of bounds. Thread-safe.
 using Kernel = Result<std::vector<HostTensor>> (*)(const Call&);
 
-/// Null if there is no host kernel of that name.
+/// Null if there is no host kernel of that name. Call::op must be the same name.
 Kernel find(std::string_view op);
 /// All names, sorted.
 std::vector<std::string_view> names();

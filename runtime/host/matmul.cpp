@@ -141,6 +141,7 @@ KernelResult gemm_op(const Call& c) {
     bias_strides = broadcast_strides(bias, dims);
   }
   RP_ASSIGN(auto y, allocate(a.dtype(), dims));
+  if (y.count() == 0) return one(std::move(y));
   std::vector<double> line(static_cast<size_t>(n));
   std::vector<double> bias(static_cast<size_t>(n), 0.0);
   gemm(m, n, k, pack_strided(a, 0, ta ? 1 : k, ta ? m : 1),

@@ -77,11 +77,11 @@ KernelResult layer_norm(const Call& c) {
   RP_ASSIGN(auto mean, allocate(stash, stat_dims));
   RP_ASSIGN(auto inverse, allocate(stash, stat_dims));
   RP_ASSIGN(const auto scale, row_values(c, 1, "Scale", row));
-  std::vector<double> bias(size, 0.0);
+  RP_ASSIGN(auto bias, allocate_scratch(row));
   if (has_input(c, 2)) {
     RP_ASSIGN(bias, row_values(c, 2, "B", row));
   }
-  std::vector<double> v(size);
+  RP_ASSIGN(auto v, allocate_scratch(row));
   for (int64_t r = 0; r < mean.count() && size > 0; ++r) {
     load(x, r * static_cast<int64_t>(size), 1, static_cast<int64_t>(size), v.data());
     const Moments m = rms ? Moments{0, mean_square(v)} : moments_of(v);

@@ -281,7 +281,7 @@ KernelResult qlinear_conv(const Call& c) {
   RP_ASSIGN(const double y_scale, scalar_value(c, 6, "y_scale"));
   RP_ASSIGN(const double y_zero, scalar_value(c, 7, "y_zero_point"));
   RP_TRY(require_quantized(c, 7, "y_zero_point"));
-  std::vector<double> bias(static_cast<size_t>(p.outputs), 0.0);
+  RP_ASSIGN(auto bias, allocate_scratch(Dims{p.outputs}));
   if (has_input(c, 8)) {
     if (input(c, 8).dtype() != DType::I32 || input(c, 8).dims() != Dims{p.outputs}) {
       return invalid_input(describe_input(c, 8, "B") + ": must be int32[" +

@@ -138,7 +138,7 @@ Result<Problem> read_problem(const Call& call, Cell cell) {
   const int64_t rows = product(Dims{p.gates, p.hidden});
   RP_ASSIGN(p.w, read_tensor(call, 1, "W", {p.directions, rows, p.inputs}));
   RP_ASSIGN(p.r, read_tensor(call, 2, "R", {p.directions, rows, p.hidden}));
-  RP_ASSIGN(p.bias, read_tensor(call, 3, "B", {p.directions, 2 * rows}));
+  RP_ASSIGN(p.bias, read_tensor(call, 3, "B", {p.directions, product(Dims{2, rows})}));
   p.lengths.assign(static_cast<size_t>(p.batch), p.steps);
   if (has_input(call, 4)) {
     RP_ASSIGN(p.lengths, tensor_ints(input(call, 4), "input 4 (sequence_lens)"));
@@ -155,7 +155,7 @@ Result<Problem> read_problem(const Call& call, Cell cell) {
   RP_ASSIGN(p.h, read_state(call, p, 5, "initial_h"));
   if (cell == Cell::Lstm) {
     RP_ASSIGN(p.c, read_state(call, p, 6, "initial_c"));
-    RP_ASSIGN(p.peephole, read_tensor(call, 7, "P", {p.directions, 3 * p.hidden}));
+    RP_ASSIGN(p.peephole, read_tensor(call, 7, "P", {p.directions, product(Dims{3, p.hidden})}));
   }
   return p;
 }

@@ -137,6 +137,23 @@ struct Distinct {
   Dims first, inverse, counts;  // by group
 };
 
+/// The same groups, in the order in which they occur.
+Distinct by_first_position(const Distinct& d) {
+  Dims groups(d.first.size());
+  std::iota(groups.begin(), groups.end(), 0);
+  std::sort(groups.begin(), groups.end(),
+            [&](int64_t a, int64_t b) { return at(d.first, a) < at(d.first, b); });
+  Distinct r{{}, d.inverse, {}};
+  Dims rank_of(groups.size());
+  for (int64_t g : groups) {
+    at(rank_of, g) = static_cast<int64_t>(r.first.size());
+    r.first.push_back(at(d.first, g));
+    r.counts.push_back(at(d.counts, g));
+  }
+  for (int64_t& g : r.inverse) g = at(rank_of, g);
+  return r;
+}
+
 template <typename T>
 Distinct find_distinct(const HostTensor& x, const AxisSplit& s, bool sorted) {
   std::vector<std::vector<T>> keys(static_cast<size_t>(s.size));
@@ -182,20 +199,7 @@ Distinct find_distinct(const HostTensor& x, const AxisSplit& s, bool sorted) {
     ++d.counts.back();
     d.inverse[key] = static_cast<int64_t>(d.first.size()) - 1;
   }
-  if (sorted) return d;
-  Dims by_position(d.first.size());
-  std::iota(by_position.begin(), by_position.end(), 0);
-  std::sort(by_position.begin(), by_position.end(),
-            [&](int64_t a, int64_t b) { return at(d.first, a) < at(d.first, b); });
-  Distinct r{{}, d.inverse, {}};
-  Dims rank_of(by_position.size());
-  for (int64_t g : by_position) {
-    at(rank_of, g) = static_cast<int64_t>(r.first.size());
-    r.first.push_back(at(d.first, g));
-    r.counts.push_back(at(d.counts, g));
-  }
-  for (int64_t& g : r.inverse) g = at(rank_of, g);
-  return r;
+  return sorted ? d : by_first_position(d);
 }
 
 KernelResult unique(const Call& c) {

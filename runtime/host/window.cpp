@@ -35,6 +35,7 @@ Result<Window> read_common(const Call& c, const Dims& x, std::span<const int64_t
   if (kernel.size() != rank) {
     return invalid_model("kernel " + dims_str(kernel) + " does not fit the input " + dims_str(x));
   }
+  RP_TRY(checked_element_count(kernel, DType::U8).status().with_context("kernel"));
   RP_ASSIGN(const Dims strides, read_list(c, "strides", rank, 1, 1));
   RP_ASSIGN(const Dims dilations, read_list(c, "dilations", rank, 1, 1));
   for (size_t i = 0; i < rank; ++i) {
