@@ -21,43 +21,47 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Skip {
-  std::string_view prefix;  // of the case's folder
+  std::string_view name;  // of the case's folder; a last * stands for any end
   std::string_view reason;
 };
 
 constexpr Skip kSkips[] = {
     {"test_training_dropout", "random: expects numpy's generator"},
-    {"test_bernoulli", "random: expects numpy's generator"},
-    {"test_cast_BFLOAT16", "the input file holds uint16, not bfloat16"},
-    {"test_cast_FLOAT_to_BFLOAT16", "the output file holds uint16, not bfloat16"},
-    {"test_castlike_BFLOAT16", "the input file holds uint16, not bfloat16"},
-    {"test_castlike_FLOAT_to_BFLOAT16", "the output file holds uint16, not bfloat16"},
+    {"test_training_dropout_mask", "random: expects numpy's generator"},
+    {"test_training_dropout_default*", "random: expects numpy's generator"},
+    {"test_bernoulli*", "random: expects numpy's generator"},
+    {"test_cast_BFLOAT16*", "the input file holds uint16, not bfloat16"},
+    {"test_cast_FLOAT_to_BFLOAT16*", "the output file holds uint16, not bfloat16"},
+    {"test_castlike_BFLOAT16*", "the input file holds uint16, not bfloat16"},
+    {"test_castlike_FLOAT_to_BFLOAT16*", "the output file holds uint16, not bfloat16"},
     {"test_resize_downsample_scales_cubic_align_corners",
      "aligns the corners of a fractional size; PyTorch and ONNX Runtime round it first"},
     {"test_resize_downsample_scales_linear_align_corners",
      "aligns the corners of a fractional size; PyTorch and ONNX Runtime round it first"},
-    {"test_adagrad", "training operator"},
-    {"test_adam", "training operator"},
-    {"test_momentum", "training operator"},
-    {"test_nesterov_momentum", "training operator"},
-    {"test_sequence", "sequences are not tensors"},
-    {"test_optional", "optionals are not tensors"},
-    {"test_identity_opt", "optionals are not tensors"},
-    {"test_identity_sequence", "sequences are not tensors"},
-    {"test_if", "control flow belongs to the plan"},
-    {"test_loop", "control flow belongs to the plan"},
-    {"test_scan", "control flow belongs to the plan"},
-    {"test_dft", "signal operators are not supported"},
-    {"test_stft", "signal operators are not supported"},
-    {"test_melweightmatrix", "signal operators are not supported"},
-    {"test_strnormalizer", "text operators are not supported"},
-    {"test_tfidfvectorizer", "text operators are not supported"},
-    {"test_det", "linear algebra beyond products is not supported"},
+    {"test_adagrad*", "training operator"},
+    {"test_adam*", "training operator"},
+    {"test_momentum*", "training operator"},
+    {"test_nesterov_momentum*", "training operator"},
+    {"test_sequence*", "sequences are not tensors"},
+    {"test_optional*", "optionals are not tensors"},
+    {"test_identity_opt*", "optionals are not tensors"},
+    {"test_identity_sequence*", "sequences are not tensors"},
+    {"test_if*", "control flow belongs to the plan"},
+    {"test_loop*", "control flow belongs to the plan"},
+    {"test_scan*", "control flow belongs to the plan"},
+    {"test_dft*", "signal operators are not supported"},
+    {"test_stft*", "signal operators are not supported"},
+    {"test_melweightmatrix*", "signal operators are not supported"},
+    {"test_strnormalizer*", "text operators are not supported"},
+    {"test_tfidfvectorizer*", "text operators are not supported"},
+    {"test_det*", "linear algebra beyond products is not supported"},
 };
 
 std::string_view skip_reason(const std::string& name) {
   for (const Skip& s : kSkips) {
-    if (name.rfind(s.prefix, 0) == 0) return s.reason;
+    const bool open = s.name.back() == '*';
+    const std::string_view stem = open ? s.name.substr(0, s.name.size() - 1) : s.name;
+    if (open ? name.starts_with(stem) : name == stem) return s.reason;
   }
   return {};
 }
