@@ -259,15 +259,9 @@ Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
   }
   RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
   const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
-  HostTensor result = b ? shape_only(slot.dtype, std::move(dims)) : HostTensor();
-  std::span<std::byte> out;
-  if (b) {
-    RP_TRY(check_room(*b, bytes, "output"));
-    out = b->host_output.first(bytes);
-  } else {
-    result = HostTensor(slot.dtype, std::move(dims));
-    out = result.mutable_bytes();
-  }
+  if (b) RP_TRY(check_room(*b, bytes, "output"));
+  HostTensor result = b ? shape_only(slot.dtype, dims) : HostTensor(slot.dtype, dims);
+  const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
   const plan::BufferKind kind = s_.plan->buffers[static_cast<size_t>(id)].kind;
   if (kind == plan::BufferKind::Input || kind == plan::BufferKind::Weight) {
     RP_ASSIGN(const HostTensor value, fetch(id, run));

@@ -7,7 +7,11 @@ constexpr uint64_t kBindingAlignment = 16;
 
 std::string names_of(const std::vector<plan::Slot>& slots) {
   std::string s;
-  for (const plan::Slot& slot : slots) s += (s.empty() ? "'" : ", '") + slot.name + "'";
+  for (const plan::Slot& slot : slots) {
+    s += s.empty() ? "'" : ", '";
+    s += slot.name;
+    s += "'";
+  }
   return s.empty() ? "none" : s;
 }
 

@@ -110,6 +110,12 @@ std::vector<double> to_double(const HostTensor& t) {
 
 const std::vector<ToleranceException>& tolerance_exceptions() {
   static const std::vector<ToleranceException> rows = {
+      // The suite's data was made by cutting bits off, one unit in the last place from nearest
+      // even.
+      {"test_cast*_FLOAT_to_BFLOAT16*",
+       DType::BF16,
+       {0.0079, 0, 0},
+       "bfloat16 is rounded to nearest even here, towards zero in the data"},
       // The suite's data divides by the scaled size before it is rounded to whole pixels, so that
       // the last corner misses the image's. ONNX Runtime's CPU results are equal to ours and differ
       // from the data by 1.05 and 0.86.

@@ -3,6 +3,8 @@
 #ifndef REPRISE_COMPILER_H_
 #define REPRISE_COMPILER_H_
 
+/* NOLINTBEGIN(modernize-*): this is C */
+
 #include "reprise/reprise.h"
 
 #ifdef __cplusplus
@@ -26,5 +28,7 @@ reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-*) */
 
 #endif

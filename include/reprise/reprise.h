@@ -14,6 +14,8 @@
 #ifndef REPRISE_REPRISE_H_
 #define REPRISE_REPRISE_H_
 
+/* NOLINTBEGIN(modernize-*): this is C */
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -226,5 +228,7 @@ void reprise_results_free(reprise_results* results);
 #ifdef __cplusplus
 }
 #endif
+
+/* NOLINTEND(modernize-*) */
 
 #endif

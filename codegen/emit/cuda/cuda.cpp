@@ -14,6 +14,16 @@ namespace {
 
 constexpr uint32_t kWarp = 32;
 
+std::string pointer_type(const kernel::BufferParam& b) {
+  const std::string element = cuda_type({b.storage, 1});
+  return (b.access == Access::Read ? "const " : "") + element + "*";
+}
+
+/// Declares a copy of a member of the block.
+std::string from_block(const std::string& type, const std::string& name) {
+  return type + " " + name + " = block->" + name + ";";
+}
+
 }  // namespace
 
 Result<std::string> CudaEmitter::run() {
@@ -46,7 +56,7 @@ Status CudaEmitter::check() const {
 }
 
 void CudaEmitter::line(std::string_view text) {
-  out_.append(static_cast<size_t>(2 * depth_), ' ');
+  out_.append(2 * depth_, ' ');
   out_ += text;
   out_ += '\n';
 }
@@ -58,8 +68,7 @@ void CudaEmitter::block_struct() {
   line("unsigned launch_id, zero;");
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
     const kernel::BufferParam& b = k_.buffers[n];
-    line((b.access == Access::Read ? "const " : "") + cuda_type({b.storage, 1}) + "* " +
-         cuda_name('b', n, b.name) + ";");
+    line(pointer_type(b) + " " + cuda_name('b', n, b.name) + ";");
   }
   for (size_t n = 0; n < k_.scalars.size(); ++n) {
     line(cuda_type({k_.scalars[n].type, 1}) + " " + cuda_name('s', n, k_.scalars[n].name) + ";");
@@ -75,13 +84,11 @@ void CudaEmitter::declarations() {
   });
   for (const uint64_t n : buffers) {
     const kernel::BufferParam& b = k_.buffers[n];
-    const std::string name = cuda_name('b', n, b.name);
-    line((b.access == Access::Read ? "const " : "") + cuda_type({b.storage, 1}) + "* const " +
-         name + " = block->" + name + ";");
+    line(from_block(pointer_type(b) + " const", cuda_name('b', n, b.name)));
   }
   for (const uint64_t n : scalars) {
-    const std::string name = cuda_name('s', n, k_.scalars[n].name);
-    line("const " + cuda_type({k_.scalars[n].type, 1}) + " " + name + " = block->" + name + ";");
+    const kernel::ScalarParam& s = k_.scalars[n];
+    line(from_block("const " + cuda_type({s.type, 1}), cuda_name('s', n, s.name)));
   }
   for (size_t n = 0; n < k_.shared.size(); ++n) {
     const kernel::SharedArray& s = k_.shared[n];
@@ -294,6 +301,7 @@ void CudaEmitter::store(const Inst& i) {
   } else {
     const std::string vector = cuda_type({b.storage, from.lanes});
     std::vector<std::string> parts;
+    parts.reserve(from.lanes);
     for (int n = 0; n < from.lanes; ++n) parts.push_back(value(n));
     const bool same = b.storage == from.ty;
     line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +

@@ -56,7 +56,7 @@ class CudaEmitter {
 
   const kernel::Kernel& k_;
   std::string out_;
-  int depth_ = 1;
+  size_t depth_ = 1;
   std::string active_ = "0xffffffffu";  // lanes of the warp that run the current block
 };
 

@@ -194,7 +194,7 @@ std::string CudaEmitter::arg(const Inst& i, size_t n) const {
   const Inst& a = k_.insts[static_cast<size_t>(i.args[n].id)];
   if (a.op == Op::Param) return cuda_name('s', a.imm, k_.scalars[a.imm].name);
   if (a.op != Op::Const) return "v" + std::to_string(i.args[n].id);
-  const std::string literal = cuda_literal(a.type.ty, a.imm);
+  std::string literal = cuda_literal(a.type.ty, a.imm);
   if (a.type.lanes == 1) return literal;
   return cuda_type(a.type) + cuda_braces(std::vector<std::string>(a.type.lanes, literal));
 }
@@ -246,6 +246,7 @@ Result<std::vector<std::string>> CudaEmitter::convert(const Inst& i) const {
                           " must be expanded before it is emitted");
   }
   std::vector<std::string> lanes;
+  lanes.reserve(i.type.lanes);
   for (int n = 0; n < i.type.lanes; ++n) {
     lanes.push_back(cuda_convert(arg_lane(i, 0, n), from.ty, i.type.ty));
   }
