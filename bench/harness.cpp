@@ -56,7 +56,7 @@ Result<Bound> bind(const plan::Interface& io, Device& device) {
   return bound;
 }
 
-Result<plan::KernelCode> code_of(const kernel::Kernel& k) {
+Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide) {
   const kernel::Requirements need = kernel::requirements(k);
   plan::KernelCode code;
   code.name = k.name;
@@ -65,7 +65,9 @@ Result<plan::KernelCode> code_of(const kernel::Kernel& k) {
   code.n_scalars = static_cast<uint32_t>(k.scalars.size());
   code.shared_bytes = need.shared_bytes;
   code.subgroup_size = need.subgroup_size;
-  RP_ASSIGN(code.spirv, emit::spirv(k, {}));
+  emit::SpirvOptions options;
+  options.wide_loads = wide;
+  RP_ASSIGN(code.spirv, emit::spirv(k, options));
   return code;
 }
 
@@ -87,7 +89,7 @@ Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& s
   package::Variant v;
   v.name = "bench";
   plan::Plan& plan = v.plan;
-  RP_ASSIGN(plan::KernelCode code, code_of(spec.kernel));
+  RP_ASSIGN(plan::KernelCode code, code_of(spec.kernel, spec.wide));
   plan.kernels.push_back(std::move(code));
   const auto add_buffer = [&plan](plan::Buffer b) {
     plan.buffers.push_back(std::move(b));

@@ -31,6 +31,7 @@ struct ChainSpec {
   std::vector<int64_t> output;
   std::array<int64_t, 3> grid{1, 1, 1};
   size_t launches = 1;
+  bool wide = false;  // loads of 16 bytes as 64-bit integers, see emit::SpirvOptions
 };
 Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& spec);
 

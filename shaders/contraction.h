@@ -1,43 +1,97 @@
-// The register-tiled contraction: an invocation accumulates a tile of rows x columns in locals,
-// without shared memory, from any sources of A and B. MatMul and convolution are this tile under
-// other loops and address functions (codegen/lower/matmul.cpp, conv.cpp). Needs no subgroup size,
-// no shared memory and at most 128 invocations: the baseline of every device, and a good form on
-// CPU-type devices, where wide loads per invocation and reuse in registers decide the speed.
+// Matrix products and whatever else sums products over one axis. A Product says what is multiplied
+// (a MatMul, a convolution: codegen/lower); a Schedule says which part of the result a unit of work
+// computes, and how. Every schedule works for every product, on every backend.
+//
+// Adding a schedule: a file of its own here, and a row in the table of schedules.cpp.
 #pragma once
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "codegen/kernel/builder.h"
+#include "runtime/device_facts.h"
 
 namespace reprise::shaders {
 
-class RegisterTile {
+/// The rows x columns result, and its two operands read by row, column and position of the sum.
+/// Coordinates are I32 and may lie past the end: loads then read the last row or column. Columns
+/// come in vectors of 4.
+class Product {
  public:
-  /// `cols` is a multiple of 4: columns are accumulated as vectors of 4. `fma`: explicit fused
-  /// multiply-adds (GPUs; CPU-type devices compute them as two operations anyway).
-  RegisterTile(kernel::Builder& b, int rows, int cols, bool fma);
+  virtual ~Product() = default;
+  virtual kernel::Builder& builder() = 0;
 
-  int rows() const { return rows_; }
-  int vecs() const { return vecs_; }
+  /// Handles of what the loads in sum() read, prepared before the loops.
+  virtual int row(kernel::Val at) = 0;
+  /// The four columns from 4 * at; if right_along_k(), the one column `at`.
+  virtual int column(kernel::Val at) = 0;
+  /// Whether consecutive elements of the right operand are positions of the sum, not columns.
+  virtual bool right_along_k() const = 0;
 
-  /// acc[row] += a[row] * b for one position k: a[row] scalar F32, b[vec] four columns.
-  void multiply(std::span<const kernel::Val> a, std::span<const kernel::Val> b);
-  /// The same for 4 positions: a[row] is a vector along k, b[4 * position + vec].
-  void multiply4(std::span<const kernel::Val> a, std::span<const kernel::Val> b);
-  /// Accumulated columns of a row.
-  kernel::Val result(int row, int vec) const;
+  /// Writes the loops over the sum and calls `step` in the body of each, with the number of
+  /// positions that one call covers: 4, or 1 for what is left.
+  virtual Status sum(const std::function<Status(int depth)>& step) = 0;
+  /// In a step: the left operand's row at all positions, a vector of `depth`.
+  virtual Result<kernel::Val> left(int row) = 0;
+  /// In a step: four columns at a position (which may differ by invocation), or if
+  /// right_along_k() one column at all positions.
+  virtual Result<kernel::Val> right(int column, kernel::Val position) = 0;
 
- private:
-  void accumulate(int row, int vec, std::span<const kernel::Val> xs,
-                  std::span<const kernel::Val> ys);
-  int local(int row, int vec) const { return acc_[static_cast<size_t>(row * vecs_ + vec)]; }
-
-  kernel::Builder& b_;
-  int rows_, vecs_;
-  bool fma_;
-  std::vector<int> acc_;
+  /// Number of rows of the result.
+  virtual kernel::Val row_count() = 0;
+  using Body = std::function<Status()>;
+  /// Runs the body where the row exists, or the columns from 4 * vec.
+  virtual Status guard_row(kernel::Val row, const Body& body) = 0;
+  virtual Status guard_columns(kernel::Val vec, const Body& body) = 0;
+  /// Finishes four columns from 4 * vec of a row, inside both guards: epilogue, conversion, stores.
+  virtual Status store(kernel::Val row, kernel::Val vec, kernel::Val four) = 0;
+  /// for (i = 0; i < end; ++i), at most `most` times. `end` may differ by invocation.
+  virtual void loop(kernel::Val end, int64_t most,
+                    const std::function<void(kernel::Val i)>& body) = 0;
 };
+
+/// Sizes that a choice depends on; representative ones where they are dynamic.
+struct ProductSize {
+  double rows = 1, columns = 1, depth = 1, batch = 1;
+  double left_loads = 1;  // of one row for 4 positions: 1 if they are consecutive, else 4
+  double unrolled = 4;    // positions that the body of a loop covers
+};
+
+class Schedule;
+
+/// A schedule with its parameters: what one unit of work computes.
+struct Tile {
+  const Schedule* schedule = nullptr;
+  int rows = 1, columns = 4;  // of the result, by one unit
+  int own = 1;                // rows or columns of one invocation, as the schedule means it
+  bool subgroup = false;      // a unit is a subgroup, which is the workgroup; else an invocation
+  uint32_t workgroup = 64;    // invocations
+  bool fma = false;           // explicit fused multiply-adds
+  double cost = 0;            // estimated time; comparable within one product
+
+  std::string describe() const;
+};
+
+class Schedule {
+ public:
+  virtual ~Schedule() = default;
+  virtual const char* name() const = 0;
+  /// Tiles worth considering on devices that satisfy the predicate; none if it cannot run there.
+  virtual std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const = 0;
+  /// Writes the computation of the tile that begins at `row` and at the tile number `column`.
+  virtual Status write(Product& product, const Tile& tile, kernel::Val row,
+                       kernel::Val column) const = 0;
+};
+
+/// All schedules. Pure data.
+std::span<const Schedule* const> schedules();
+/// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty.
+std::vector<Tile> candidates(const ProductSize& size, const Predicate& device);
+
+const Schedule& register_schedule();
+const Schedule& subgroup_columns_schedule();
+const Schedule& subgroup_rows_schedule();
 
 }  // namespace reprise::shaders

@@ -1,22 +1,18 @@
 #include "codegen/lower/contraction.h"
 
+#include "codegen/lower/cost.h"
+
 namespace reprise::lower {
 
 using graph::ValueId;
+using kernel::Builtin;
+using kernel::Ty;
 using kernel::Val;
 
-std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, ValueId b) {
-  ConstantMatrix m{b, false};
-  const graph::Node* p = g.value(b).producer;
-  if (p != nullptr && p->op == "Transpose" && p->opset == 0 &&
-      p->attrs.get_ints("perm") == std::vector<int64_t>{1, 0}) {
-    m = {p->inputs[0], true};
-  }
-  const graph::Value& v = g.value(m.value);
-  if (!v.constant || v.dtype != DType::F32 || v.shape.size() != 2) return std::nullopt;
-  return m;
-}
+namespace {
 
+/// Runs `body` where the condition holds; without a condition always. Values computed inside are
+/// forgotten.
 Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) {
   Status status;
   auto scoped = [&] {
@@ -32,28 +28,132 @@ Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) 
   return status;
 }
 
-Status store_outputs(Evaluator& ev, const Group& group, const Index& index, Val result, int lanes) {
-  const graph::Graph& g = ev.graph();
-  const ValueId anchor = group.anchor->outputs[0];
-  const kernel::Type type = ev.compute(g.value(anchor).dtype);
-  if (ev.builder().type(result).ty != type.ty) result = ev.builder().convert(result, type.ty);
-  ev.bind(anchor, index, result);
-  for (ValueId v : group.outputs) {
-    const Shape& shape = g.value(v).shape;
-    const Index at =
-        shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
-    RP_ASSIGN(const Val val, ev.eval(v, at, lanes));
-    RP_TRY(ev.store(v, at, val, lanes));
+}  // namespace
+
+Contraction::Contraction(const graph::Graph& g, const Group& group, const Target& target)
+    : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {}
+
+Expr Contraction::clamped(Val at, const Expr& end, bool exact) {
+  if (!exact) at = b_.min(at, b_.sub(ev_.value(end), b_.i32(1)));
+  return ev_.symbol(at, end);
+}
+
+Result<Val> Contraction::f32(Result<Val> v) {
+  if (!v.ok() || b_.type(*v).ty == Ty::F32) return v;
+  return b_.convert(*v, Ty::F32);
+}
+
+Result<Lowered> Contraction::write(shaders::ProductSize size) {
+  size.rows = count_hint(g_, {m_});
+  size.columns = count_hint(g_, {n_});
+  size.batch = count_hint(g_, batch_);
+  tile_ = shaders::candidates(size, target_.predicate).front();
+  exact_rows_ = m_.known_divisor(g_.symbols) % tile_.rows == 0;
+  exact_columns_ = n_.known_divisor(g_.symbols) % tile_.columns == 0;
+
+  b_.set_workgroup(tile_.workgroup);
+  if (tile_.subgroup) b_.require_subgroup_size(tile_.workgroup);
+  const Expr row_tiles = Expr::ceildiv(m_, tile_.rows);
+  const Expr column_tiles = Expr::ceildiv(n_, tile_.columns);
+  const Expr tiles = element_count(batch_) * column_tiles * row_tiles;
+  const Expr groups = tile_.subgroup ? tiles : Expr::ceildiv(tiles, tile_.workgroup);
+  Val id = linear_workgroup(b_, groups);
+  if (!tile_.subgroup) {
+    id = b_.add(b_.mul(id, b_.i32(tile_.workgroup)),
+                b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
+  }
+  // Lanes of a subgroup leave together: shuffles read from each of them.
+  const int64_t units = tile_.subgroup ? 1 : tile_.workgroup;
+  const bool exact = tiles.is_const() && tiles.value() % units == 0;
+  RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(tiles)),
+               [&] { return write_unit(id, tiles, row_tiles, column_tiles); }));
+  return finish(ev_, b_, group_, groups, target_, tile_.describe());
+}
+
+Status Contraction::write_unit(Val id, const Expr& tiles, const Expr& row_tiles,
+                               const Expr& column_tiles) {
+  const Expr t = ev_.symbol(id, tiles);
+  const Val row = b_.mul(ev_.value(ev_.simplify(Expr::mod(t, row_tiles))), b_.i32(tile_.rows));
+  const Expr rest = Expr::floordiv(t, row_tiles);
+  column_tile_ = ev_.value(ev_.simplify(Expr::mod(rest, column_tiles)));
+  const Expr batch = ev_.simplify(Expr::floordiv(t, row_tiles * column_tiles));
+  batch_at_ = ev_.value(batch);
+  begin(batch);
+  return tile_.schedule->write(*this, tile_, row, column_tile_);
+}
+
+void Contraction::loop(Val end, int64_t most, const std::function<void(Val)>& body) {
+  ev_.for_loop(b_.i32(0), end, b_.i32(1), most, [&](Val i) {
+    ev_.push_scope();
+    body(i);
+    ev_.pop_scope();
+  });
+}
+
+Status Contraction::guard_row(Val row, const Body& body) {
+  return guard(ev_, exact_rows_ ? Val{} : b_.lt(row, ev_.value(m_)), body);
+}
+
+Status Contraction::guard_columns(Val vec, const Body& body) {
+  // Columns that are not vectors are guarded one by one, in store().
+  const bool always = exact_columns_ || !wide_n_;
+  return guard(ev_, always ? Val{} : b_.lt(vec, ev_.value(Expr::floordiv(n_, 4))), body);
+}
+
+Status Contraction::store(Val row, Val vec, Val four) {
+  const Expr at = ev_.symbol(row, m_);
+  if (wide_n_) {
+    const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n_, 4));
+    return store_columns(result_index(at, first + ev_.lane()), four, 4);
+  }
+  for (int l = 0; l < 4; ++l) {
+    const Val column = b_.add(b_.mul(vec, b_.i32(4)), b_.i32(l));
+    const Val inside = exact_columns_ ? Val{} : b_.lt(column, ev_.value(n_));
+    RP_TRY(guard(ev_, inside, [&] {
+      return store_columns(result_index(at, ev_.symbol(column, n_)), b_.extract(four, l), 1);
+    }));
   }
   return {};
 }
 
-Coordinate clamped(Evaluator& ev, Val v, const Expr& end, bool exact) {
-  kernel::Builder& b = ev.builder();
-  if (exact) return {ev.symbol(v, end), Val{}};
-  const Val limit = ev.value(end);
-  const Val safe = b.min(v, b.sub(limit, b.i32(1)));
-  return {ev.symbol(safe, end), b.lt(v, limit)};
+/// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
+Status Contraction::store_columns(const Index& index, Val value, int lanes) {
+  const ValueId anchor = group_.anchor->outputs[0];
+  const kernel::Type type = ev_.compute(g_.value(anchor).dtype);
+  if (b_.type(value).ty != type.ty) value = b_.convert(value, type.ty);
+  ev_.bind(anchor, index, value);
+  for (ValueId v : group_.outputs) {
+    const Shape& shape = g_.value(v).shape;
+    const Index at =
+        shape == group_.domain ? index : ev_.unflatten(ev_.flatten(index, group_.domain), shape);
+    RP_ASSIGN(const Val val, ev_.eval(v, at, lanes));
+    RP_TRY(ev_.store(v, at, val, lanes));
+  }
+  return {};
+}
+
+Val Contraction::load_packed(ValueId constant, const Expr& depth, Val vec, Val k) {
+  // `vec` counts over all tiles: ((batch * tiles + tile) * depth + k) * columns + 4 * vec - tile *
+  // columns.
+  const Val columns = b_.i32(tile_.columns);
+  Val tile = column_tile_;
+  if (!batch_.empty()) {
+    const Val tiles = ev_.value(Expr::ceildiv(n_, tile_.columns));
+    tile = b_.add(b_.mul(batch_at_, tiles), column_tile_);
+  }
+  const Val first =
+      b_.sub(b_.mul(b_.mul(tile, ev_.value(depth)), columns), b_.mul(column_tile_, columns));
+  const Val at = b_.add(b_.add(first, b_.mul(k, columns)), b_.mul(vec, b_.i32(4)));
+  return b_.load(ev_.buffer(constant), at, 4, 4);
+}
+
+PackedOperand Contraction::packing(const Lowered& out, ValueId constant) const {
+  PackedOperand p;
+  for (size_t i = 0; i < out.buffers.size(); ++i) {
+    if (out.buffers[i].value == constant) p.buffer = static_cast<int>(i);
+  }
+  p.tile_n = static_cast<uint32_t>(tile_.columns);
+  return p;
 }
 
 }  // namespace reprise::lower

@@ -1,37 +1,68 @@
-// What matmul.cpp and conv.cpp share: packed weights and the fused epilogue.
+// A MatMul or convolution as a product for the schedules of shaders/contraction.h: where its rows
+// and columns lie, packed weights, and the fused epilogue.
 #pragma once
 
 #include <optional>
 
 #include "codegen/lower/lower.h"
+#include "shaders/contraction.h"
 
 namespace reprise::lower {
 
 Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target);
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target);
 
-/// A constant that can be packed into tiles of columns at load.
-struct ConstantMatrix {
-  graph::ValueId value = graph::kNone;  // the constant
-  bool transposed = false;              // stored as [N, K]
+class Contraction : public shaders::Product {
+ public:
+  kernel::Builder& builder() override { return b_; }
+  kernel::Val row_count() override { return ev_.value(m_); }
+  Status guard_row(kernel::Val row, const Body& body) override;
+  Status guard_columns(kernel::Val vec, const Body& body) override;
+  Status store(kernel::Val row, kernel::Val vec, kernel::Val four) override;
+  void loop(kernel::Val end, int64_t most, const std::function<void(kernel::Val)>& body) override;
+
+ protected:
+  Contraction(const graph::Graph& g, const Group& group, const Target& target);
+
+  /// Chooses a tile, writes it and finishes the kernel. m_, n_ and batch_ are set; `size` says the
+  /// rest.
+  Result<Lowered> write(shaders::ProductSize size);
+  /// Called in the kernel, once the unit's batch is known, before anything is loaded.
+  virtual void begin(const Expr& batch) = 0;
+  /// Index of the anchor's result.
+  virtual Index result_index(const Expr& row, const Expr& column) = 0;
+
+  /// A coordinate below `end`: past it, the last one.
+  Expr clamped(kernel::Val at, const Expr& end, bool exact);
+  Expr clamped_row(kernel::Val at) { return clamped(at, m_, exact_rows_); }
+  Expr clamped_column(kernel::Val at) { return clamped(at, n_, exact_columns_); }
+  Expr clamped_vec(kernel::Val at) { return clamped(at, Expr::floordiv(n_, 4), exact_columns_); }
+
+  /// Four columns from 4 * vec at row k of a constant that is packed into tiles of columns:
+  /// [batch][tile of columns][depth][columns of a tile].
+  kernel::Val load_packed(graph::ValueId constant, const Expr& depth, kernel::Val vec,
+                          kernel::Val k);
+  PackedOperand packing(const Lowered& out, graph::ValueId constant) const;
+  Result<kernel::Val> f32(Result<kernel::Val> v);
+
+  const graph::Graph& g_;
+  const Group& group_;
+  const Target& target_;
+  kernel::Builder b_;
+  Evaluator ev_;
+  Expr m_, n_;           // rows and columns of one product
+  Shape batch_;          // of products
+  bool wide_n_ = false;  // columns of the result are consecutive, and a multiple of 4
+  shaders::Tile tile_;   // once chosen
+  kernel::Val column_tile_;
+  kernel::Val batch_at_;  // linear
+
+ private:
+  Status write_unit(kernel::Val id, const Expr& tiles, const Expr& row_tiles,
+                    const Expr& column_tiles);
+  Status store_columns(const Index& index, kernel::Val value, int lanes);
+
+  bool exact_rows_ = false, exact_columns_ = false;
 };
-/// B of a MatMul, seen through a transposing view; nothing unless constant, 2-D and F32.
-std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, graph::ValueId b);
-
-/// Runs `body` where the condition holds; without a condition always. Values computed inside are
-/// forgotten.
-Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>& body);
-
-/// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
-Status store_outputs(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
-                     int lanes);
-
-/// One coordinate that may run past its end in the last tile: clamped for loads, with the condition
-/// under which it may be stored (none if it never does).
-struct Coordinate {
-  Expr index;
-  kernel::Val in_range;
-};
-Coordinate clamped(Evaluator& ev, kernel::Val v, const Expr& end, bool exact);
 
 }  // namespace reprise::lower

@@ -1,30 +1,32 @@
-// Convolution as an implicit matrix product over the register tile: rows are output pixels, columns
-// output channels, k runs over (input channel, kernel position). Weights are packed like a
-// MatMul's.
+// Convolution as an implicit matrix product: rows are output pixels of all images, columns are
+// output channels of a group, and the sum runs over input channels and kernel positions. Weights
+// are packed like a MatMul's.
 #include <algorithm>
 
 #include "codegen/lower/contraction.h"
-#include "shaders/contraction.h"
 
 namespace reprise::lower {
 
 using graph::ValueId;
-using kernel::Builder;
-using kernel::Builtin;
 using kernel::Ty;
 using kernel::Val;
-using shaders::RegisterTile;
 
 namespace {
 
-constexpr int kCols = 8;
-constexpr int64_t kMaxUnrolled = 16;  // kernel positions of the innermost axes written out
+constexpr int kMinColumns = 8;        // a group with fewer output channels has nothing to reuse
+constexpr int64_t kMaxUnrolled = 12;  // kernel positions written out in the body of a loop
 
 struct Params {
   std::vector<int64_t> strides, pads, dilations, kernel;
   int64_t group = 1;
   int64_t in_channels = 0;   // per group
   int64_t out_channels = 0;  // per group
+
+  int64_t positions() const {
+    int64_t n = 1;
+    for (int64_t k : kernel) n *= k;
+    return n;
+  }
 };
 
 std::optional<Params> params_of(const graph::Graph& g, const graph::Node& n) {
@@ -40,97 +42,116 @@ std::optional<Params> params_of(const graph::Graph& g, const graph::Node& n) {
   p.kernel.assign(dims.begin() + 2, dims.end());
   p.in_channels = dims[1];
   p.out_channels = dims[0] / p.group;
-  // Tiles of columns do not cross groups; depthwise forms have nothing to reuse in a tile.
-  if (p.group > 1 && p.out_channels % kCols != 0) return std::nullopt;
+  if (p.group > 1 && p.out_channels < kMinColumns) return std::nullopt;
   if (w.constant->count() == 0) return std::nullopt;
   return p;
 }
 
-class ConvKernel {
+class ConvProduct final : public Contraction {
  public:
-  ConvKernel(const graph::Graph& g, const Group& group, const Target& target, Params p)
-      : g_(g),
-        group_(group),
-        target_(target),
-        b_(kernel_name(group)),
-        ev_(g, group, b_),
-        p_(std::move(p)) {
-    x_ = group.anchor->inputs[0];
-    w_ = group.anchor->inputs[1];
-    spatial_ = static_cast<int>(p_.kernel.size());
+  ConvProduct(const graph::Graph& g, const Group& group, const Target& target, Params p)
+      : Contraction(g, group, target), p_(std::move(p)) {
+    input_ = group.anchor->inputs[0];
+    weights_ = group.anchor->inputs[1];
     const Shape& d = group.domain;
     pixel_shape_.push_back(d[0]);
     pixel_shape_.insert(pixel_shape_.end(), d.begin() + 2, d.end());
-    pixels_ = element_count(pixel_shape_);
-    rows_n_ = 4;
-    if (pixels_.is_const()) rows_n_ = static_cast<int>(std::clamp<int64_t>(pixels_.value(), 1, 4));
-    fma_ = !target.cpu_type();
-    workgroup_ = target.cpu_type() ? 16 : 64;
+    m_ = element_count(pixel_shape_);
+    n_ = p_.out_channels;
+    if (p_.group > 1) batch_ = {Expr(p_.group)};
+    depth_total_ = p_.in_channels * p_.positions();
   }
 
   Result<Lowered> build() {
-    b_.set_workgroup(workgroup_);
-    const int64_t tiles_per_group = (p_.out_channels + kCols - 1) / kCols;
-    const Expr pixel_tiles = Expr::ceildiv(pixels_, rows_n_);
-    const Expr tiles = pixel_tiles * Expr(tiles_per_group * p_.group);
-    const Expr groups = Expr::ceildiv(tiles, workgroup_);
-    const Val id = b_.add(b_.mul(linear_workgroup(b_, groups), b_.i32(workgroup_)),
-                          b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
-    const bool exact = tiles.is_const() && tiles.value() % workgroup_ == 0;
-    const Val inside = exact ? Val{} : b_.lt(id, ev_.value(tiles));
-    RP_TRY(guard(ev_, inside, [&]() -> Status {
-      const Expr t = ev_.symbol(id, tiles);
-      place_pixels(ev_.simplify(Expr::mod(t, pixel_tiles)));
-      const Expr col_tile = ev_.simplify(Expr::floordiv(t, pixel_tiles));
-      col_tile_ = ev_.value(col_tile);
-      channel_group_ = ev_.simplify(Expr::floordiv(col_tile, tiles_per_group));
-      place_channels(ev_.simplify(Expr::mod(col_tile, tiles_per_group)));
-      return body();
-    }));
-    RP_ASSIGN(Lowered out,
-              finish(ev_, b_, group_, groups, target_,
-                     "implicit gemm " + std::to_string(rows_n_) + "x" + std::to_string(kCols)));
-    PackedOperand packed;
-    for (size_t i = 0; i < out.buffers.size(); ++i) {
-      if (out.buffers[i].value == w_) packed.buffer = static_cast<int>(i);
-    }
+    shaders::ProductSize size;
+    size.depth = static_cast<double>(depth_total_);
+    size.left_loads = 4;
+    size.unrolled = static_cast<double>(unrolled_positions() * (in_quads() > 0 ? 4 : 1));
+    RP_ASSIGN(Lowered out, write(size));
+    out.schedule += ", implicit gemm";
+    PackedOperand packed = packing(out, weights_);
     packed.batch = p_.group;
-    packed.k = k_count();
+    packed.k = depth_total_;
     packed.n = p_.out_channels;
-    packed.tile_n = kCols;
     packed.transposed = true;
     out.packed.push_back(packed);
     return out;
   }
 
+  void begin(const Expr& batch) override { channel_group_ = batch; }
+
+  Index result_index(const Expr& row, const Expr& column) override {
+    const Index pixel = ev_.unflatten(row, pixel_shape_);
+    Index index{pixel[0], ev_.simplify(channel_group_ * Expr(p_.out_channels) + column)};
+    index.insert(index.end(), pixel.begin() + 1, pixel.end());
+    return index;
+  }
+
+  int row(Val at) override {
+    const Index pixel = ev_.unflatten(clamped_row(at), pixel_shape_);
+    // As values of their own, so that addresses in the loop do not divide.
+    Index own;
+    for (size_t d = 0; d < pixel.size(); ++d)
+      own.push_back(ev_.symbol(ev_.value(pixel[d]), pixel_shape_[d]));
+    pixels_.push_back(std::move(own));
+    return static_cast<int>(pixels_.size()) - 1;
+  }
+
+  int column(Val at) override {
+    columns_.push_back(at);
+    return static_cast<int>(columns_.size()) - 1;
+  }
+
+  bool right_along_k() const override { return false; }
+
+  Status sum(const std::function<Status(int)>& step) override {
+    Status status;
+    const auto over = [&](int64_t from, int64_t to, int depth) {
+      ev_.for_loop(b_.i32(from), b_.i32(to), b_.i32(1), to - from, [&](Val c) {
+        ev_.push_scope();
+        depth_ = depth;
+        channel_ = Expr(depth) * ev_.symbol(c, to);
+        status = kernel_loops({}, step);
+        ev_.pop_scope();
+      });
+    };
+    const int64_t quads = in_quads();
+    if (quads > 0) over(0, quads, 4);
+    RP_TRY(status);
+    if (4 * quads < p_.in_channels) over(4 * quads, p_.in_channels, 1);
+    return status;
+  }
+
+  Result<Val> left(int row) override {
+    std::vector<Val> parts;
+    for (int c = 0; c < depth_; ++c) {
+      RP_ASSIGN(const Val x, input_at(pixels_[static_cast<size_t>(row)], channel_ + Expr(c)));
+      parts.push_back(x);
+    }
+    return depth_ == 1 ? parts[0] : b_.compose(parts);
+  }
+
+  Result<Val> right(int column, Val position) override {
+    Expr kernel = 0;
+    for (size_t d = 0; d < p_.kernel.size(); ++d)
+      kernel = kernel * Expr(p_.kernel[d]) + kernel_at_[d];
+    const Val channel = b_.add(ev_.value(channel_), position);
+    const Val k = b_.add(b_.mul(channel, b_.i32(p_.positions())), ev_.value(kernel));
+    return load_packed(weights_, depth_total_, columns_[static_cast<size_t>(column)], k);
+  }
+
  private:
-  int64_t k_count() const {
-    int64_t k = p_.in_channels;
-    for (int64_t s : p_.kernel) k *= s;
-    return k;
+  /// Loops blend every accumulator with the execution mask on CPU-type devices: bodies cover
+  /// several positions, of the kernel if it has them, else channels.
+  int64_t in_quads() const {
+    constexpr int64_t kFewPositions = 4;
+    return p_.positions() < kFewPositions ? p_.in_channels / 4 : 0;
   }
-
-  void place_pixels(const Expr& tile) {
-    const Val first = b_.mul(ev_.value(tile), b_.i32(rows_n_));
-    const bool exact = pixels_.known_divisor(g_.symbols) % rows_n_ == 0;
-    for (int r = 0; r < rows_n_; ++r) {
-      pixels_at_.push_back(clamped(ev_, b_.add(first, b_.i32(r)), pixels_, exact));
-      const Index at = ev_.unflatten(pixels_at_.back().index, pixel_shape_);
-      // As values of their own, so that addresses in the loop do not divide.
-      Index simple;
-      for (size_t d = 0; d < at.size(); ++d)
-        simple.push_back(ev_.symbol(ev_.value(at[d]), pixel_shape_[d]));
-      pixel_index_.push_back(at);
-      pixel_values_.push_back(simple);
-    }
-  }
-
-  void place_channels(const Expr& tile) {
-    const Val first = b_.mul(ev_.value(tile), b_.i32(kCols));
-    for (int c = 0; c < kCols; ++c) {
-      channels_.push_back(
-          clamped(ev_, b_.add(first, b_.i32(c)), p_.out_channels, p_.out_channels % kCols == 0));
-    }
+  int64_t unrolled_positions() const {
+    int64_t n = 1;
+    for (size_t d = p_.kernel.size(); d-- > 0 && n * p_.kernel[d] <= kMaxUnrolled;)
+      n *= p_.kernel[d];
+    return n;
   }
 
   /// Input coordinate of a pixel along a spatial axis, with whether it lies inside the padding.
@@ -138,15 +159,15 @@ class ConvKernel {
     Expr index;
     Val inside;  // none: always
   };
-  Position position(int row, int axis, const Expr& k) {
-    const auto a = static_cast<size_t>(axis);
-    const Expr& out = pixel_values_[static_cast<size_t>(row)][a + 1];
-    const Expr size = g_.value(x_).shape[a + 2];
-    const Expr raw = out * Expr(p_.strides[a]) + k * Expr(p_.dilations[a]) - Expr(p_.pads[a]);
-    const Expr last = (group_.domain[a + 2] - Expr(1)) * Expr(p_.strides[a]) +
-                      Expr((p_.kernel[a] - 1) * p_.dilations[a] - p_.pads[a]);
+  Position position(const Index& pixel, size_t axis) {
+    const Expr size = g_.value(input_).shape[axis + 2];
+    const Expr stride = p_.strides[axis];
+    const Expr raw = pixel[axis + 1] * stride + kernel_at_[axis] * Expr(p_.dilations[axis]) -
+                     Expr(p_.pads[axis]);
+    const Expr last = (group_.domain[axis + 2] - Expr(1)) * stride +
+                      Expr((p_.kernel[axis] - 1) * p_.dilations[axis] - p_.pads[axis]);
     const Expr room = size - Expr(1) - last;
-    if (p_.pads[a] == 0 && room.is_const() && room.value() >= 0) return {raw, Val{}};
+    if (p_.pads[axis] == 0 && room.is_const() && room.value() >= 0) return {raw, Val{}};
     const Val v = ev_.value(raw);
     const Val limit = ev_.value(size);
     const Val inside = b_.logical_and(b_.ge(v, b_.i32(0)), b_.lt(v, limit));
@@ -154,38 +175,26 @@ class ConvKernel {
     return {ev_.symbol(safe, size), inside};
   }
 
-  /// One kernel position: loads, multiplies.
-  Status step(RegisterTile& tile, const Expr& channel, const std::vector<Expr>& kernel_at) {
-    Expr k = channel;
-    for (int d = 0; d < spatial_; ++d)
-      k = k * Expr(p_.kernel[static_cast<size_t>(d)]) + kernel_at[static_cast<size_t>(d)];
-    std::vector<Val> bs;
-    const int w = ev_.buffer(w_);
-    const Val base =
-        b_.mul(b_.add(b_.mul(col_tile_, b_.i32(k_count())), ev_.value(k)), b_.i32(kCols));
-    for (int v = 0; v < tile.vecs(); ++v)
-      bs.push_back(b_.load(w, b_.add(base, b_.i32(4 * v)), 4, 4));
-    std::vector<Val> as;
-    for (int r = 0; r < rows_n_; ++r) {
-      Index at{pixel_values_[static_cast<size_t>(r)][0],
-               ev_.simplify(channel_group_ * Expr(p_.in_channels) + channel)};
-      Val inside;
-      for (int d = 0; d < spatial_; ++d) {
-        const Position pos = position(r, d, kernel_at[static_cast<size_t>(d)]);
-        at.push_back(ev_.simplify(pos.index));
-        if (pos.inside) inside = inside ? b_.logical_and(inside, pos.inside) : pos.inside;
-      }
-      RP_ASSIGN(Val x, ev_.eval(x_, at));
-      if (inside) x = b_.select(inside, x, b_.f32(0));
-      as.push_back(x);
+  /// The input under the kernel position of the current step; zero in the padding.
+  Result<Val> input_at(const Index& pixel, const Expr& channel) {
+    Index at{pixel[0], ev_.simplify(channel_group_ * Expr(p_.in_channels) + channel)};
+    Val inside;
+    for (size_t d = 0; d < p_.kernel.size(); ++d) {
+      const Position p = position(pixel, d);
+      at.push_back(ev_.simplify(p.index));
+      if (p.inside) inside = inside ? b_.logical_and(inside, p.inside) : p.inside;
     }
-    tile.multiply(as, bs);
-    return {};
+    RP_ASSIGN(const Val x, ev_.eval(input_, at));
+    return inside ? b_.select(inside, x, b_.f32(0)) : x;
   }
 
-  Status kernel_loops(RegisterTile& tile, const Expr& channel, std::vector<Expr> at) {
+  /// Calls `step` for every kernel position that begins with `at`: written out where that is short.
+  Status kernel_loops(std::vector<Expr> at, const std::function<Status(int)>& step) {
     const size_t axis = at.size();
-    if (axis == p_.kernel.size()) return step(tile, channel, at);
+    if (axis == p_.kernel.size()) {
+      kernel_at_ = std::move(at);
+      return step(depth_);
+    }
     int64_t inner = 1;
     for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
     Status status;
@@ -193,67 +202,30 @@ class ConvKernel {
     if (inner <= kMaxUnrolled) {
       for (int64_t k = 0; k < p_.kernel[axis] && status.ok(); ++k) {
         at[axis] = k;
-        status = kernel_loops(tile, channel, at);
+        status = kernel_loops(at, step);
       }
       return status;
     }
     ev_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), p_.kernel[axis], [&](Val k) {
       ev_.push_scope();
       at[axis] = ev_.symbol(k, p_.kernel[axis]);
-      status = kernel_loops(tile, channel, at);
+      status = kernel_loops(at, step);
       ev_.pop_scope();
     });
     return status;
   }
 
-  Status body() {
-    RegisterTile tile(b_, rows_n_, kCols, fma_);
-    Status status;
-    ev_.for_loop(b_.i32(0), b_.i32(p_.in_channels), b_.i32(1), p_.in_channels, [&](Val c) {
-      ev_.push_scope();
-      status = kernel_loops(tile, ev_.symbol(c, p_.in_channels), {});
-      ev_.pop_scope();
-    });
-    RP_TRY(status);
-    for (int r = 0; r < rows_n_; ++r) {
-      RP_TRY(guard(ev_, pixels_at_[static_cast<size_t>(r)].in_range,
-                   [&] { return store_pixel(tile, r); }));
-    }
-    return {};
-  }
-
-  Status store_pixel(RegisterTile& tile, int r) {
-    const Index& pixel = pixel_index_[static_cast<size_t>(r)];
-    for (int c = 0; c < kCols; ++c) {
-      const Coordinate& channel = channels_[static_cast<size_t>(c)];
-      Index index{pixel[0], ev_.simplify(channel_group_ * Expr(p_.out_channels) + channel.index)};
-      index.insert(index.end(), pixel.begin() + 1, pixel.end());
-      const Val result = b_.extract(tile.result(r, c / 4), c % 4);
-      RP_TRY(guard(ev_, channel.in_range,
-                   [&] { return store_outputs(ev_, group_, index, result, 1); }));
-    }
-    return {};
-  }
-
-  const graph::Graph& g_;
-  const Group& group_;
-  const Target& target_;
-  Builder b_;
-  Evaluator ev_;
   Params p_;
-  ValueId x_, w_;
-  int spatial_ = 2;
-  int rows_n_ = 4;  // pixels of a tile
-  bool fma_ = false;
-  uint32_t workgroup_ = 64;
+  ValueId input_, weights_;
   Shape pixel_shape_;  // batch and spatial dims of the output
-  Expr pixels_;
-  Val col_tile_;
+  int64_t depth_total_ = 0;
   Expr channel_group_;
-  std::vector<Coordinate> pixels_at_;
-  std::vector<Index> pixel_index_;    // as expressions of the pixel's linear position
-  std::vector<Index> pixel_values_;   // the same as values of their own
-  std::vector<Coordinate> channels_;  // within the group
+  std::vector<Index> pixels_;
+  std::vector<Val> columns_;
+  // Of the current step:
+  int depth_ = 1;
+  Expr channel_;  // the first one, within the group
+  std::vector<Expr> kernel_at_;
 };
 
 }  // namespace
@@ -261,7 +233,7 @@ class ConvKernel {
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target) {
   auto params = params_of(g, *group.anchor);
   if (!params) return lower_pointwise(g, group, target);
-  return ConvKernel(g, group, target, std::move(*params)).build();
+  return ConvProduct(g, group, target, std::move(*params)).build();
 }
 
 }  // namespace reprise::lower

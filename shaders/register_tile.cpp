@@ -1,0 +1,141 @@
+// The register tile: an invocation accumulates rows x columns in locals from its own loads. Needs
+// no subgroup size, no shared memory and at most 128 invocations: the baseline of every device, and
+// a good form on CPU-type ones, where wide loads and reuse in registers decide the speed.
+#include <algorithm>
+#include <cmath>
+
+#include "shaders/contraction.h"
+
+namespace reprise::shaders {
+
+using kernel::Val;
+
+namespace {
+
+constexpr int kColumns = 8;
+
+class RegisterSchedule final : public Schedule {
+ public:
+  const char* name() const override { return "register tile"; }
+
+  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+    Tile t;
+    t.rows = static_cast<int>(std::clamp(size.rows, 1.0, device.cpu_type ? 8.0 : 4.0));
+    t.columns = kColumns;
+    t.workgroup = device.cpu_type ? 16 : 64;
+    t.fma = !device.cpu_type;
+    // Loads of one invocation for 4 positions, as many for a whole register of invocations.
+    constexpr double kGather = 30;
+    const double loads = t.rows * size.left_loads + kColumns;
+    const double units =
+        size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns) / 8;
+    t.cost = units * size.depth / 4 * (kGather * loads + 4.0 * t.rows * t.columns);
+    return {t};
+  }
+
+  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
+    Writer w{p, tile};
+    RP_TRY(w.accumulate(row, column));
+    return w.store(row, column);
+  }
+
+ private:
+  struct Writer {
+    Product& p;
+    const Tile& tile;
+    std::vector<int> accs = {};
+
+    int vecs() const { return tile.columns / 4; }
+    int& acc(int r, int c) { return accs[static_cast<size_t>(r * tile.columns + c)]; }
+
+    Status accumulate(Val row, Val column) {
+      kernel::Builder& b = p.builder();
+      for (int i = 0; i < tile.rows * tile.columns; ++i) {
+        accs.push_back(b.local("acc" + std::to_string(i), kernel::kF32));
+        b.local_store(accs.back(), b.f32(0));
+      }
+      std::vector<int> rows, columns;
+      for (int r = 0; r < tile.rows; ++r) rows.push_back(p.row(b.add(row, b.i32(r))));
+      const int count = p.right_along_k() ? tile.columns : vecs();
+      for (int c = 0; c < count; ++c)
+        columns.push_back(p.column(b.add(b.mul(column, b.i32(count)), b.i32(c))));
+      return p.sum([&](int depth) { return step(rows, columns, depth); });
+    }
+
+    /// right[position * columns + column] as scalars.
+    Result<std::vector<Val>> load_right(const std::vector<int>& columns, int depth) {
+      kernel::Builder& b = p.builder();
+      std::vector<Val> out(static_cast<size_t>(depth * tile.columns));
+      const auto at = [&](int k, int c) -> Val& {
+        return out[static_cast<size_t>(k * tile.columns + c)];
+      };
+      const int loads = p.right_along_k() ? 1 : depth;
+      for (size_t c = 0; c < columns.size(); ++c) {
+        for (int k = 0; k < loads; ++k) {
+          RP_ASSIGN(const Val v, p.right(columns[c], b.i32(k)));
+          const auto n = static_cast<int>(c);
+          if (p.right_along_k()) {
+            for (int d = 0; d < depth; ++d) at(d, n) = b.extract(v, d);
+          } else {
+            for (int l = 0; l < 4; ++l) at(k, 4 * n + l) = b.extract(v, l);
+          }
+        }
+      }
+      return out;
+    }
+
+    Status step(const std::vector<int>& rows, const std::vector<int>& columns, int depth) {
+      kernel::Builder& b = p.builder();
+      RP_ASSIGN(const std::vector<Val> ys, load_right(columns, depth));
+      std::vector<Val> lefts;
+      for (int r : rows) {
+        RP_ASSIGN(const Val x, p.left(r));
+        lefts.push_back(x);
+      }
+      for (int r = 0; r < tile.rows; ++r) {
+        for (int c = 0; c < tile.columns; ++c) {
+          Val total = b.local_load(acc(r, c));
+          for (int k = 0; k < depth; ++k) {
+            const Val x = b.extract(lefts[static_cast<size_t>(r)], k);
+            const Val y = ys[static_cast<size_t>(k * tile.columns + c)];
+            total = tile.fma ? b.fma(x, y, total) : b.add(total, b.mul(x, y));
+          }
+          b.local_store(acc(r, c), total);
+        }
+      }
+      return {};
+    }
+
+    Status store(Val row, Val column) {
+      kernel::Builder& b = p.builder();
+      for (int v = 0; v < vecs(); ++v) {
+        const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
+        const auto rows_of = [&]() -> Status {
+          for (int r = 0; r < tile.rows; ++r) {
+            const Val at = b.add(row, b.i32(r));
+            const auto body = [&] { return p.store(at, vec, four(r, v)); };
+            RP_TRY(r == 0 ? body() : p.guard_row(at, body));
+          }
+          return {};
+        };
+        RP_TRY(p.guard_columns(vec, rows_of));
+      }
+      return {};
+    }
+
+    Val four(int r, int vec) {
+      std::vector<Val> parts;
+      for (int c = 0; c < 4; ++c) parts.push_back(p.builder().local_load(acc(r, 4 * vec + c)));
+      return p.builder().compose(parts);
+    }
+  };
+};
+
+}  // namespace
+
+const Schedule& register_schedule() {
+  static const RegisterSchedule schedule;
+  return schedule;
+}
+
+}  // namespace reprise::shaders

@@ -1,0 +1,344 @@
+// Tiles that a subgroup of 8 lanes computes without memory between its lanes, for CPU-type devices,
+// where a register holds one value of 8 lanes, every load is a gather of some 100 multiply-adds,
+// and a shuffle with a constant lane costs next to nothing. Each lane has rows or columns of its
+// own; what all lanes share of the other operand is loaded once by the subgroup and broadcast.
+//
+// The order of the multiply-adds decides whether accumulators stay in registers: for one shared row
+// (or column) after another, all positions at once. The other way round everything is spilled.
+#include <algorithm>
+#include <cmath>
+
+#include "shaders/contraction.h"
+
+namespace reprise::shaders {
+
+using kernel::Builtin;
+using kernel::SubgroupOp;
+using kernel::Ty;
+using kernel::Val;
+
+namespace {
+
+constexpr int kLanes = 8;
+constexpr double kGather = 30;      // in multiply-adds of a register: 7 on Mesa 25, 120 on Mesa 22
+constexpr double kEnoughUnits = 8;  // to keep a few threads busy
+constexpr int kChunk = 16;          // rows that one loop finishes; longer arrays compile slowly
+// Time to compile a multiply-add that is written out, spread over 300 runs (measured: 150 us).
+constexpr double kCompile = 1000;
+
+bool fits(const Predicate& device) {
+  return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
+}
+
+/// `loads` and `products` of a unit for 4 positions.
+double cost_of(const ProductSize& size, const Tile& t, double loads, double products) {
+  const double units =
+      size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
+  double cost = units * size.depth / 4 * (kGather * loads + products);
+  if (units < kEnoughUnits) cost *= kEnoughUnits / units;
+  return cost + kCompile * products / 4 * size.unrolled;
+}
+
+Tile subgroup_tile(int rows, int columns, int own) {
+  Tile t;
+  t.rows = rows;
+  t.columns = columns;
+  t.own = own;
+  t.subgroup = true;
+  t.workgroup = kLanes;
+  return t;
+}
+
+Val lane_of(kernel::Builder& b) {
+  return b.convert(b.builtin(Builtin::SubgroupLane), Ty::I32);
+}
+
+Val broadcast(kernel::Builder& b, Val v, int element, int lane) {
+  return b.subgroup(SubgroupOp::Shuffle, b.extract(v, element), b.u32(static_cast<uint64_t>(lane)));
+}
+
+/// own x shared accumulators of an invocation.
+class Accumulators {
+ public:
+  Accumulators(kernel::Builder& b, int own, int shared) : b_(b), own_(own), shared_(shared) {
+    for (int i = 0; i < own_ * shared_; ++i) {
+      acc_.push_back(b_.local("acc" + std::to_string(i), kernel::kF32));
+      b_.local_store(acc_.back(), b_.f32(0));
+    }
+  }
+
+  using At = std::function<Val(int index, int position)>;
+  void multiply(int depth, const At& own, const At& shared) {
+    std::vector<Val> ys(static_cast<size_t>(depth));
+    for (int s = 0; s < shared_; ++s) {
+      for (int k = 0; k < depth; ++k) ys[static_cast<size_t>(k)] = shared(s, k);
+      for (int o = 0; o < own_; ++o) {
+        Val total = b_.local_load(local(o, s));
+        for (int k = 0; k < depth; ++k)
+          total = b_.add(total, b_.mul(ys[static_cast<size_t>(k)], own(o, k)));
+        b_.local_store(local(o, s), total);
+      }
+    }
+  }
+  Val result(int own, int shared) { return b_.local_load(local(own, shared)); }
+
+ private:
+  int local(int own, int shared) const { return acc_[static_cast<size_t>(shared * own_ + own)]; }
+
+  kernel::Builder& b_;
+  int own_, shared_;
+  std::vector<int> acc_;
+};
+
+/// Stores four columns of rows [first, first + end) out of `count` results, in a loop, so that the
+/// epilogue is compiled once. They pass through a local array: llvmpipe writes one at constant
+/// places for nothing, while every store to shared memory becomes a loop over lanes.
+Status store_chunk(Product& p, Val first, Val vec, Val end, int count,
+                   const std::function<Val(int)>& result) {
+  kernel::Builder& b = p.builder();
+  if (count == 1) return p.guard_row(first, [&] { return p.store(first, vec, result(0)); });
+  const int staged = b.local("staged", kernel::vec(kernel::kF32, 4), static_cast<uint32_t>(count));
+  for (int i = 0; i < count; ++i) b.local_store(staged, result(i), b.i32(i));
+  Status status;
+  p.loop(end, count,
+         [&](Val i) { status = p.store(b.add(first, i), vec, b.local_load(staged, i)); });
+  return status;
+}
+
+/// Each lane has columns of its own and the subgroup shares rows.
+class OwnColumns final : public Schedule {
+ public:
+  const char* name() const override { return "subgroup tile, columns by lane,"; }
+
+  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+    std::vector<Tile> out;
+    if (!fits(device)) return out;
+    for (int own : {8, 4}) {
+      for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
+        if (rows > 1 && rows / 2 >= size.rows) continue;
+        Tile t = subgroup_tile(rows, own * kLanes, own);
+        t.cost = cost_of(size, t, std::ceil(rows / double{kLanes}) * size.left_loads + own,
+                         4.0 * rows * own);
+        out.push_back(t);
+      }
+    }
+    return out;
+  }
+
+  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
+    Writer w{p, tile, p.builder(), Accumulators(p.builder(), tile.own, tile.rows)};
+    RP_TRY(w.accumulate(row, column));
+    return tile.rows % kChunk == 0 ? w.store_in_loop(row, column) : w.store(row, column);
+  }
+
+ private:
+  struct Writer {
+    Product& p;
+    const Tile& tile;
+    kernel::Builder& b;
+    Accumulators acc;
+    std::vector<int> rows = {}, columns = {};
+
+    int vecs() const { return tile.own / 4; }
+    Val first_vec(Val column) {
+      return b.add(b.mul(column, b.i32(tile.columns / 4)), b.mul(lane_of(b), b.i32(vecs())));
+    }
+
+    Status accumulate(Val row, Val column) {
+      const Val lane = b.min(lane_of(b), b.i32(std::min(tile.rows, kLanes) - 1));
+      for (int r = 0; r < tile.rows; r += kLanes)
+        rows.push_back(p.row(b.add(b.add(row, b.i32(r)), lane)));
+      if (p.right_along_k()) {
+        const Val first =
+            b.add(b.mul(column, b.i32(tile.columns)), b.mul(lane_of(b), b.i32(tile.own)));
+        for (int c = 0; c < tile.own; ++c) columns.push_back(p.column(b.add(first, b.i32(c))));
+      } else {
+        for (int v = 0; v < vecs(); ++v)
+          columns.push_back(p.column(b.add(first_vec(column), b.i32(v))));
+      }
+      return p.sum([&](int depth) { return step(depth); });
+    }
+
+    Status step(int depth) {
+      std::vector<Val> lefts, rights;
+      for (int r : rows) {
+        RP_ASSIGN(const Val x, p.left(r));
+        lefts.push_back(x);
+      }
+      const bool along_k = p.right_along_k();
+      for (int k = 0; k < (along_k ? 1 : depth); ++k) {
+        for (int c : columns) {
+          RP_ASSIGN(const Val y, p.right(c, b.i32(k)));
+          rights.push_back(y);
+        }
+      }
+      acc.multiply(
+          depth,
+          [&](int o, int k) {
+            return along_k ? b.extract(rights[static_cast<size_t>(o)], k)
+                           : b.extract(rights[static_cast<size_t>(k * vecs() + o / 4)], o % 4);
+          },
+          [&](int s, int k) {
+            return broadcast(b, lefts[static_cast<size_t>(s / kLanes)], k, s % kLanes);
+          });
+      return {};
+    }
+
+    Val four(int row, int vec) {
+      std::vector<Val> parts;
+      for (int c = 0; c < 4; ++c) parts.push_back(acc.result(4 * vec + c, row));
+      return b.compose(parts);
+    }
+
+    Status store(Val row, Val column) {
+      for (int v = 0; v < vecs(); ++v) {
+        const Val vec = b.add(first_vec(column), b.i32(v));
+        const auto rows_of = [&]() -> Status {
+          for (int r = 0; r < tile.rows; ++r) {
+            const Val at = b.add(row, b.i32(r));
+            const auto body = [&] { return p.store(at, vec, four(r, v)); };
+            RP_TRY(r == 0 ? body() : p.guard_row(at, body));
+          }
+          return {};
+        };
+        RP_TRY(p.guard_columns(vec, rows_of));
+      }
+      return {};
+    }
+
+    /// Through local arrays, so that the epilogue is written once a chunk.
+    Status store_in_loop(Val row, Val column) {
+      for (int v = 0; v < vecs(); ++v) {
+        const Val vec = b.add(first_vec(column), b.i32(v));
+        const auto rows_of = [&]() -> Status {
+          for (int r = 0; r < tile.rows; r += kChunk) {
+            const Val first = b.add(row, b.i32(r));
+            const Val end = b.min(b.sub(p.row_count(), first), b.i32(kChunk));
+            RP_TRY(store_chunk(p, first, vec, end, kChunk, [&](int i) { return four(r + i, v); }));
+          }
+          return {};
+        };
+        RP_TRY(p.guard_columns(vec, rows_of));
+      }
+      return {};
+    }
+  };
+};
+
+/// Each lane has rows of its own and the subgroup shares columns: for results of few columns.
+class OwnRows final : public Schedule {
+ public:
+  const char* name() const override { return "subgroup tile, rows by lane,"; }
+
+  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+    std::vector<Tile> out;
+    if (!fits(device) || size.rows < kLanes) return out;
+    for (int columns : {32, 16, 8}) {
+      for (int own = 8; own >= 1; --own) {
+        Tile t = subgroup_tile(own * kLanes, columns, own);
+        t.cost = cost_of(size, t, own * size.left_loads + columns / 8.0, 4.0 * own * columns);
+        out.push_back(t);
+      }
+    }
+    return out;
+  }
+
+  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
+    Writer w{p, tile, p.builder(), Accumulators(p.builder(), tile.own, tile.columns)};
+    RP_TRY(w.accumulate(row, column));
+    return w.store(row, column);
+  }
+
+ private:
+  struct Writer {
+    Product& p;
+    const Tile& tile;
+    kernel::Builder& b;
+    Accumulators acc;
+    std::vector<int> rows = {}, columns = {};
+
+    int vecs() const { return tile.columns / 4; }
+    Val first_row(Val row) { return b.add(row, b.mul(lane_of(b), b.i32(tile.own))); }
+
+    Status accumulate(Val row, Val column) {
+      for (int r = 0; r < tile.own; ++r) rows.push_back(p.row(b.add(first_row(row), b.i32(r))));
+      if (p.right_along_k()) {
+        for (int c = 0; c < tile.columns; c += kLanes) {
+          const Val first = b.add(b.mul(column, b.i32(tile.columns)), b.i32(c));
+          columns.push_back(p.column(b.add(first, lane_of(b))));
+        }
+      } else {
+        const Val own = b.rem(lane_of(b), b.i32(vecs()));
+        columns.push_back(p.column(b.add(b.mul(column, b.i32(vecs())), own)));
+      }
+      return p.sum([&](int depth) { return step(depth); });
+    }
+
+    /// Vectors of the right operand, lane by lane: along columns, number kLanes * i + lane holds
+    /// position number / vecs, vector number % vecs.
+    Result<std::vector<Val>> load_right(int depth) {
+      std::vector<Val> out;
+      if (p.right_along_k()) {
+        for (int c : columns) {
+          RP_ASSIGN(const Val y, p.right(c, b.i32(0)));
+          out.push_back(y);
+        }
+        return out;
+      }
+      for (int i = 0; i * kLanes < depth * vecs(); ++i) {
+        const Val number = b.add(lane_of(b), b.i32(i * kLanes));
+        const Val position = b.min(b.div(number, b.i32(vecs())), b.i32(depth - 1));
+        RP_ASSIGN(const Val y, p.right(columns[0], position));
+        out.push_back(y);
+      }
+      return out;
+    }
+
+    Status step(int depth) {
+      RP_ASSIGN(const std::vector<Val> rights, load_right(depth));
+      std::vector<Val> lefts;
+      for (int r : rows) {
+        RP_ASSIGN(const Val x, p.left(r));
+        lefts.push_back(x);
+      }
+      const bool along_k = p.right_along_k();
+      acc.multiply(
+          depth, [&](int o, int k) { return b.extract(lefts[static_cast<size_t>(o)], k); },
+          [&](int s, int k) {
+            const int number = along_k ? s : k * vecs() + s / 4;
+            const Val share = rights[static_cast<size_t>(number / kLanes)];
+            return broadcast(b, share, along_k ? k : s % 4, number % kLanes);
+          });
+      return {};
+    }
+
+    Status store(Val row, Val column) {
+      for (int v = 0; v < vecs(); ++v) {
+        const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
+        RP_TRY(p.guard_columns(vec, [&] {
+          const Val end = b.min(b.sub(p.row_count(), first_row(row)), b.i32(tile.own));
+          return store_chunk(p, first_row(row), vec, end, tile.own, [&](int r) {
+            std::vector<Val> parts;
+            for (int c = 0; c < 4; ++c) parts.push_back(acc.result(r, 4 * v + c));
+            return b.compose(parts);
+          });
+        }));
+      }
+      return {};
+    }
+  };
+};
+
+}  // namespace
+
+const Schedule& subgroup_columns_schedule() {
+  static const OwnColumns schedule;
+  return schedule;
+}
+
+const Schedule& subgroup_rows_schedule() {
+  static const OwnRows schedule;
+  return schedule;
+}
+
+}  // namespace reprise::shaders
