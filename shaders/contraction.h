@@ -31,13 +31,14 @@ class Product {
   virtual bool right_along_k() const = 0;
 
   /// Writes the loops over the sum and calls `step` in the body of each, with the number of
-  /// positions that one call covers: 4, or 1 for what is left.
+  /// positions that one call covers.
   virtual Status sum(const std::function<Status(int depth)>& step) = 0;
-  /// In a step: the left operand's row at all positions, a vector of `depth`.
-  virtual Result<kernel::Val> left(int row) = 0;
-  /// In a step: four columns at a position (which may differ by invocation), or if
-  /// right_along_k() one column at all positions.
-  virtual Result<kernel::Val> right(int column, kernel::Val position) = 0;
+  using Values = std::vector<kernel::Val>;  // F32 scalars
+  /// In a step: the left operand's row at every position of the step.
+  virtual Result<Values> left(int row) = 0;
+  /// In a step: four columns at a position (which may differ by invocation), or if right_along_k()
+  /// one column at every position.
+  virtual Result<Values> right(int column, kernel::Val position) = 0;
 
   /// Number of rows of the result.
   virtual kernel::Val row_count() = 0;

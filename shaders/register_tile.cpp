@@ -72,12 +72,14 @@ class RegisterSchedule final : public Schedule {
       const int loads = p.right_along_k() ? 1 : depth;
       for (size_t c = 0; c < columns.size(); ++c) {
         for (int k = 0; k < loads; ++k) {
-          RP_ASSIGN(const Val v, p.right(columns[c], b.i32(k)));
-          const auto n = static_cast<int>(c);
-          if (p.right_along_k()) {
-            for (int d = 0; d < depth; ++d) at(d, n) = b.extract(v, d);
-          } else {
-            for (int l = 0; l < 4; ++l) at(k, 4 * n + l) = b.extract(v, l);
+          RP_ASSIGN(const Product::Values v, p.right(columns[c], b.i32(k)));
+          for (size_t i = 0; i < v.size(); ++i) {
+            const auto n = static_cast<int>(i);
+            if (p.right_along_k()) {
+              at(n, static_cast<int>(c)) = v[i];
+            } else {
+              at(k, 4 * static_cast<int>(c) + n) = v[i];
+            }
           }
         }
       }
@@ -87,16 +89,16 @@ class RegisterSchedule final : public Schedule {
     Status step(const std::vector<int>& rows, const std::vector<int>& columns, int depth) {
       kernel::Builder& b = p.builder();
       RP_ASSIGN(const std::vector<Val> ys, load_right(columns, depth));
-      std::vector<Val> lefts;
+      std::vector<Product::Values> lefts;
       for (int r : rows) {
-        RP_ASSIGN(const Val x, p.left(r));
-        lefts.push_back(x);
+        RP_ASSIGN(Product::Values x, p.left(r));
+        lefts.push_back(std::move(x));
       }
       for (int r = 0; r < tile.rows; ++r) {
         for (int c = 0; c < tile.columns; ++c) {
           Val total = b.local_load(acc(r, c));
           for (int k = 0; k < depth; ++k) {
-            const Val x = b.extract(lefts[static_cast<size_t>(r)], k);
+            const Val x = lefts[static_cast<size_t>(r)][static_cast<size_t>(k)];
             const Val y = ys[static_cast<size_t>(k * tile.columns + c)];
             total = tile.fma ? b.fma(x, y, total) : b.add(total, b.mul(x, y));
           }

@@ -53,8 +53,15 @@ Val lane_of(kernel::Builder& b) {
   return b.convert(b.builtin(Builtin::SubgroupLane), Ty::I32);
 }
 
-Val broadcast(kernel::Builder& b, Val v, int element, int lane) {
-  return b.subgroup(SubgroupOp::Shuffle, b.extract(v, element), b.u32(static_cast<uint64_t>(lane)));
+Val broadcast(kernel::Builder& b, Val v, int lane) {
+  return b.subgroup(SubgroupOp::Shuffle, v, b.u32(static_cast<uint64_t>(lane)));
+}
+
+using Values = Product::Values;
+
+/// Element `i` of vector `v`.
+Val at(const std::vector<Values>& values, int v, int i) {
+  return values[static_cast<size_t>(v)][static_cast<size_t>(i)];
 }
 
 /// own x shared accumulators of an invocation.
@@ -160,27 +167,24 @@ class OwnColumns final : public Schedule {
     }
 
     Status step(int depth) {
-      std::vector<Val> lefts, rights;
+      std::vector<Values> lefts, rights;
       for (int r : rows) {
-        RP_ASSIGN(const Val x, p.left(r));
-        lefts.push_back(x);
+        RP_ASSIGN(Values x, p.left(r));
+        lefts.push_back(std::move(x));
       }
       const bool along_k = p.right_along_k();
       for (int k = 0; k < (along_k ? 1 : depth); ++k) {
         for (int c : columns) {
-          RP_ASSIGN(const Val y, p.right(c, b.i32(k)));
-          rights.push_back(y);
+          RP_ASSIGN(Values y, p.right(c, b.i32(k)));
+          rights.push_back(std::move(y));
         }
       }
       acc.multiply(
           depth,
           [&](int o, int k) {
-            return along_k ? b.extract(rights[static_cast<size_t>(o)], k)
-                           : b.extract(rights[static_cast<size_t>(k * vecs() + o / 4)], o % 4);
+            return along_k ? at(rights, o, k) : at(rights, k * vecs() + o / 4, o % 4);
           },
-          [&](int s, int k) {
-            return broadcast(b, lefts[static_cast<size_t>(s / kLanes)], k, s % kLanes);
-          });
+          [&](int s, int k) { return broadcast(b, at(lefts, s / kLanes, k), s % kLanes); });
       return {};
     }
 
@@ -276,38 +280,37 @@ class OwnRows final : public Schedule {
 
     /// Vectors of the right operand, lane by lane: along columns, number kLanes * i + lane holds
     /// position number / vecs, vector number % vecs.
-    Result<std::vector<Val>> load_right(int depth) {
-      std::vector<Val> out;
+    Result<std::vector<Values>> load_right(int depth) {
+      std::vector<Values> out;
       if (p.right_along_k()) {
         for (int c : columns) {
-          RP_ASSIGN(const Val y, p.right(c, b.i32(0)));
-          out.push_back(y);
+          RP_ASSIGN(Values y, p.right(c, b.i32(0)));
+          out.push_back(std::move(y));
         }
         return out;
       }
       for (int i = 0; i * kLanes < depth * vecs(); ++i) {
         const Val number = b.add(lane_of(b), b.i32(i * kLanes));
         const Val position = b.min(b.div(number, b.i32(vecs())), b.i32(depth - 1));
-        RP_ASSIGN(const Val y, p.right(columns[0], position));
-        out.push_back(y);
+        RP_ASSIGN(Values y, p.right(columns[0], position));
+        out.push_back(std::move(y));
       }
       return out;
     }
 
     Status step(int depth) {
-      RP_ASSIGN(const std::vector<Val> rights, load_right(depth));
-      std::vector<Val> lefts;
+      RP_ASSIGN(const std::vector<Values> rights, load_right(depth));
+      std::vector<Values> lefts;
       for (int r : rows) {
-        RP_ASSIGN(const Val x, p.left(r));
-        lefts.push_back(x);
+        RP_ASSIGN(Values x, p.left(r));
+        lefts.push_back(std::move(x));
       }
       const bool along_k = p.right_along_k();
       acc.multiply(
-          depth, [&](int o, int k) { return b.extract(lefts[static_cast<size_t>(o)], k); },
+          depth, [&](int o, int k) { return at(lefts, o, k); },
           [&](int s, int k) {
             const int number = along_k ? s : k * vecs() + s / 4;
-            const Val share = rights[static_cast<size_t>(number / kLanes)];
-            return broadcast(b, share, along_k ? k : s % 4, number % kLanes);
+            return broadcast(b, at(rights, number / kLanes, along_k ? k : s % 4), number % kLanes);
           });
       return {};
     }

@@ -42,6 +42,11 @@ int run_bench(const BenchOptions& o) {
       note(path + ": " + m->reason);
       if (status == kDone) status = kDiffers;
     }
+    if (o.measure.launches) {
+      out.text(path + "\n");
+      out.table(launch_table(*m));
+      out.text("\n");
+    }
     add_row(table, *m);
     list.push_back(measurement_json(*m));
   }

@@ -39,18 +39,30 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
   return {};
 }
 
-/// Kernel time of a run, from device timestamps, in a session of its own because they cost time.
-Result<double> device_time(const Model& model, const OpenedDevice& device, const InputSet& inputs,
-                           const CommonOptions& common) {
+/// Kernel times of a run, from device timestamps, in a session of its own because they cost time.
+Status device_times(const Model& model, const OpenedDevice& device, const InputSet& inputs,
+                    const CommonOptions& common, Measurement& m) {
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common, true));
   std::vector<double> sums;
+  std::vector<std::vector<double>> by_launch;
   for (int i = 0; i < 6; ++i) {
     RunStats stats;
     RP_TRY(session->run(inputs.bindings(), {}, &stats).status());
     if (i == 0) continue;
     sums.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) / 1000);
+    by_launch.resize(stats.kernel_us.size());
+    for (size_t n = 0; n < stats.kernel_us.size(); ++n) by_launch[n].push_back(stats.kernel_us[n]);
   }
-  return percentile(sums, 0.5);
+  m.device_ms = percentile(sums, 0.5);
+  const plan::Plan& plan = session->plan();
+  for (const plan::Step& step : plan.steps) {
+    const auto* launch = std::get_if<plan::Launch>(&step.what);
+    if (launch == nullptr || m.launches.size() >= by_launch.size()) continue;
+    const plan::KernelCode& kernel = plan.kernels[static_cast<size_t>(launch->kernel)];
+    m.launches.push_back({kernel.name, launch->schedule, launch->nodes,
+                          percentile(by_launch[m.launches.size()], 0.5)});
+  }
+  return {};
 }
 
 }  // namespace
@@ -68,6 +80,7 @@ void add_measure(CLI::App& command, MeasureOptions& o) {
                    "Compare with the host reference (default), or do not");
   command.add_flag("--device-times,!--no-device-times", o.device_times,
                    "Measure kernels with device timestamps (default), or do not");
+  command.add_flag("--launches", o.launches, "List each model's launches, slowest first");
 }
 
 Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,
@@ -120,12 +133,17 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
     m.reason = c.reason;
   }
   if (options.device_times && device.device && m.dispatches > 0) {
-    RP_ASSIGN(m.device_ms, device_time(model, device, inputs, common));
+    RP_TRY(device_times(model, device, inputs, common, m));
   }
   return m;
 }
 
 Json measurement_json(const Measurement& m) {
+  Json launches = Json::array();
+  for (const LaunchTime& l : m.launches) {
+    launches.push_back(
+        {{"kernel", l.kernel}, {"schedule", l.schedule}, {"nodes", l.nodes}, {"us", l.us}});
+  }
   return {{"model", m.model},
           {"device", m.device},
           {"mode", m.mode},
@@ -139,6 +157,7 @@ Json measurement_json(const Measurement& m) {
           {"p10_ms", m.p10_ms},
           {"p90_ms", m.p90_ms},
           {"device_ms", m.device_ms < 0 ? Json() : number(m.device_ms)},
+          {"launches", std::move(launches)},
           {"host_submit_us", m.host_submit_us},
           {"max_error", m.max_error < 0 ? Json() : number(m.max_error)},
           {"max_relative_error", m.max_relative < 0 ? Json() : number(m.max_relative)},
@@ -162,6 +181,20 @@ void add_row(Table& table, const Measurement& m) {
              format_number(m.median_ms), format_number(m.p10_ms), format_number(m.p90_ms),
              format_number(m.device_ms), format_number(m.host_submit_us),
              format_number(m.max_error), format_bytes(static_cast<int64_t>(m.device_bytes))});
+}
+
+Table launch_table(const Measurement& m) {
+  std::vector<LaunchTime> sorted = m.launches;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const LaunchTime& a, const LaunchTime& b) { return a.us > b.us; });
+  Table table({"us", "share", "kernel", "schedule", "nodes"});
+  for (const LaunchTime& l : sorted) {
+    std::string nodes;
+    for (const std::string& n : l.nodes) nodes += (nodes.empty() ? "" : " ") + n;
+    table.add({format_number(l.us), format_number(l.us / m.device_ms / 10) + " %", l.kernel,
+               l.schedule, nodes});
+  }
+  return table;
 }
 
 }  // namespace reprise::app

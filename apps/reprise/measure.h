@@ -14,15 +14,24 @@ struct MeasureOptions {
   double max_seconds = 10;   // stops earlier than `runs` once this has passed (after 3 runs)
   bool reference = true;     // compare with the host
   bool device_times = true;  // a second session with timestamps
+  bool launches = false;     // a table of them
 };
 void add_measure(CLI::App& command, MeasureOptions& options);
+
+/// One launch of a run: its kernel, the model's nodes in it, the median of its device time.
+struct LaunchTime {
+  std::string kernel, schedule;
+  std::vector<std::string> nodes;
+  double us = 0;
+};
 
 struct Measurement {
   std::string model, device, mode;
   int64_t kernels = 0, dispatches = 0, host_calls = 0;
   double compile_ms = 0, load_ms = 0, first_run_ms = 0;
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
-  double device_ms = -1;  // -1: not measured
+  double device_ms = -1;             // -1: not measured
+  std::vector<LaunchTime> launches;  // in plan order; with device times
   double host_submit_us = 0;
   double max_error = -1, max_relative = -1;  // -1: not compared
   bool ok = true;                            // within the model tolerance
@@ -40,6 +49,8 @@ Result<std::vector<HostTensor>> reference_outputs(const Model& model, const Inpu
 Json measurement_json(const Measurement& m);
 Table measurement_table();
 void add_row(Table& table, const Measurement& m);
+/// Launches of a measurement, slowest first.
+Table launch_table(const Measurement& m);
 
 /// Largest errors over all outputs; the reason names the first output that differs.
 Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,

@@ -38,9 +38,14 @@ Expr Contraction::clamped(Val at, const Expr& end, bool exact) {
   return ev_.symbol(at, end);
 }
 
-Result<Val> Contraction::f32(Result<Val> v) {
-  if (!v.ok() || b_.type(*v).ty == Ty::F32) return v;
-  return b_.convert(*v, Ty::F32);
+Result<Contraction::Values> Contraction::scalars(Result<Val> v) {
+  if (!v.ok()) return v.status();
+  const Val x = b_.type(*v).ty == Ty::F32 ? *v : b_.convert(*v, Ty::F32);
+  const int lanes = b_.type(x).lanes;
+  if (lanes == 1) return Values{x};
+  Values out;
+  for (int l = 0; l < lanes; ++l) out.push_back(b_.extract(x, l));
+  return out;
 }
 
 Result<Lowered> Contraction::write(shaders::ProductSize size) {

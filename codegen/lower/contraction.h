@@ -43,7 +43,8 @@ class Contraction : public shaders::Product {
   kernel::Val load_packed(graph::ValueId constant, const Expr& depth, kernel::Val vec,
                           kernel::Val k);
   PackedOperand packing(const Lowered& out, graph::ValueId constant) const;
-  Result<kernel::Val> f32(Result<kernel::Val> v);
+  /// The lanes of a value, as F32.
+  Result<Values> scalars(Result<kernel::Val> v);
 
   const graph::Graph& g_;
   const Group& group_;

@@ -106,11 +106,11 @@ class ConvProduct final : public Contraction {
 
   Status sum(const std::function<Status(int)>& step) override {
     Status status;
-    const auto over = [&](int64_t from, int64_t to, int depth) {
+    const auto over = [&](int64_t from, int64_t to, int channels) {
       ev_.for_loop(b_.i32(from), b_.i32(to), b_.i32(1), to - from, [&](Val c) {
         ev_.push_scope();
-        depth_ = depth;
-        channel_ = Expr(depth) * ev_.symbol(c, to);
+        channels_ = channels;
+        channel_ = Expr(channels) * ev_.symbol(c, to);
         status = kernel_loops({}, step);
         ev_.pop_scope();
       });
@@ -122,27 +122,32 @@ class ConvProduct final : public Contraction {
     return status;
   }
 
-  Result<Val> left(int row) override {
-    std::vector<Val> parts;
-    for (int c = 0; c < depth_; ++c) {
-      RP_ASSIGN(const Val x, input_at(pixels_[static_cast<size_t>(row)], channel_ + Expr(c)));
-      parts.push_back(x);
+  Result<Values> left(int row) override {
+    Values out;
+    for (const Position& at : step_) {
+      RP_ASSIGN(const Val x, input_at(pixels_[static_cast<size_t>(row)], at));
+      out.push_back(x);
     }
-    return depth_ == 1 ? parts[0] : b_.compose(parts);
+    return out;
   }
 
-  Result<Val> right(int column, Val position) override {
-    Expr kernel = 0;
+  Result<Values> right(int column, Val position) override {
+    // Positions of a step lie side by side in the packed weights.
+    Expr first = step_[0].channel;
     for (size_t d = 0; d < p_.kernel.size(); ++d)
-      kernel = kernel * Expr(p_.kernel[d]) + kernel_at_[d];
-    const Val channel = b_.add(ev_.value(channel_), position);
-    const Val k = b_.add(b_.mul(channel, b_.i32(p_.positions())), ev_.value(kernel));
-    return load_packed(weights_, depth_total_, columns_[static_cast<size_t>(column)], k);
+      first = first * Expr(p_.kernel[d]) + step_[0].kernel[d];
+    return scalars(load_packed(weights_, depth_total_, columns_[static_cast<size_t>(column)],
+                               b_.add(ev_.value(first), position)));
   }
 
  private:
-  /// Loops blend every accumulator with the execution mask on CPU-type devices: bodies cover
-  /// several positions, of the kernel if it has them, else channels.
+  /// One position of the sum.
+  struct Position {
+    Expr channel;  // within the group
+    std::vector<Expr> kernel;
+  };
+  /// Steps cover several positions, so that accumulators stay in registers over them: those of the
+  /// kernel if it has enough, else also of several channels.
   int64_t in_quads() const {
     constexpr int64_t kFewPositions = 4;
     return p_.positions() < kFewPositions ? p_.in_channels / 4 : 0;
@@ -155,15 +160,15 @@ class ConvProduct final : public Contraction {
   }
 
   /// Input coordinate of a pixel along a spatial axis, with whether it lies inside the padding.
-  struct Position {
+  struct Coordinate {
     Expr index;
     Val inside;  // none: always
   };
-  Position position(const Index& pixel, size_t axis) {
+  Coordinate coordinate(const Index& pixel, size_t axis, const Expr& kernel) {
     const Expr size = g_.value(input_).shape[axis + 2];
     const Expr stride = p_.strides[axis];
-    const Expr raw = pixel[axis + 1] * stride + kernel_at_[axis] * Expr(p_.dilations[axis]) -
-                     Expr(p_.pads[axis]);
+    const Expr raw =
+        pixel[axis + 1] * stride + kernel * Expr(p_.dilations[axis]) - Expr(p_.pads[axis]);
     const Expr last = (group_.domain[axis + 2] - Expr(1)) * stride +
                       Expr((p_.kernel[axis] - 1) * p_.dilations[axis] - p_.pads[axis]);
     const Expr room = size - Expr(1) - last;
@@ -175,44 +180,51 @@ class ConvProduct final : public Contraction {
     return {ev_.symbol(safe, size), inside};
   }
 
-  /// The input under the kernel position of the current step; zero in the padding.
-  Result<Val> input_at(const Index& pixel, const Expr& channel) {
-    Index at{pixel[0], ev_.simplify(channel_group_ * Expr(p_.in_channels) + channel)};
+  /// The input under a position of the kernel; zero in the padding.
+  Result<Val> input_at(const Index& pixel, const Position& position) {
+    Index at{pixel[0], ev_.simplify(channel_group_ * Expr(p_.in_channels) + position.channel)};
     Val inside;
     for (size_t d = 0; d < p_.kernel.size(); ++d) {
-      const Position p = position(pixel, d);
-      at.push_back(ev_.simplify(p.index));
-      if (p.inside) inside = inside ? b_.logical_and(inside, p.inside) : p.inside;
+      const Coordinate c = coordinate(pixel, d, position.kernel[d]);
+      at.push_back(ev_.simplify(c.index));
+      if (c.inside) inside = inside ? b_.logical_and(inside, c.inside) : c.inside;
     }
     RP_ASSIGN(const Val x, ev_.eval(input_, at));
     return inside ? b_.select(inside, x, b_.f32(0)) : x;
   }
 
-  /// Calls `step` for every kernel position that begins with `at`: written out where that is short.
-  Status kernel_loops(std::vector<Expr> at, const std::function<Status(int)>& step) {
-    const size_t axis = at.size();
-    if (axis == p_.kernel.size()) {
-      kernel_at_ = std::move(at);
-      return step(depth_);
-    }
+  /// Loops over the outer axes of the kernel, and calls `step` for all positions of the inner ones.
+  Status kernel_loops(const std::vector<Expr>& outer, const std::function<Status(int)>& step) {
+    const size_t axis = outer.size();
     int64_t inner = 1;
     for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
-    Status status;
-    at.emplace_back();
     if (inner <= kMaxUnrolled) {
-      for (int64_t k = 0; k < p_.kernel[axis] && status.ok(); ++k) {
-        at[axis] = k;
-        status = kernel_loops(at, step);
-      }
-      return status;
+      step_.clear();
+      for (int c = 0; c < channels_; ++c) add_positions({channel_ + Expr(c), outer});
+      return step(static_cast<int>(step_.size()));
     }
+    Status status;
     ev_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), p_.kernel[axis], [&](Val k) {
       ev_.push_scope();
-      at[axis] = ev_.symbol(k, p_.kernel[axis]);
+      std::vector<Expr> at = outer;
+      at.push_back(ev_.symbol(k, p_.kernel[axis]));
       status = kernel_loops(at, step);
       ev_.pop_scope();
     });
     return status;
+  }
+
+  void add_positions(const Position& from) {
+    const size_t axis = from.kernel.size();
+    if (axis == p_.kernel.size()) {
+      step_.push_back(from);
+      return;
+    }
+    for (int64_t k = 0; k < p_.kernel[axis]; ++k) {
+      Position next = from;
+      next.kernel.emplace_back(k);
+      add_positions(next);
+    }
   }
 
   Params p_;
@@ -222,10 +234,9 @@ class ConvProduct final : public Contraction {
   Expr channel_group_;
   std::vector<Index> pixels_;
   std::vector<Val> columns_;
-  // Of the current step:
-  int depth_ = 1;
-  Expr channel_;  // the first one, within the group
-  std::vector<Expr> kernel_at_;
+  Expr channel_;      // the first one of the loop's body, within the group
+  int channels_ = 1;  // of the loop's body
+  std::vector<Position> step_;
 };
 
 }  // namespace

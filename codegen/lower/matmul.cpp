@@ -120,29 +120,30 @@ class MatMulProduct final : public Contraction {
     return status;
   }
 
-  Result<Val> left(int row) override {
+  Result<Values> left(int row) override {
     const Expr k = depth_ == 4 ? at_ + ev_.lane() : at_;
     const Expr& r = rows_[static_cast<size_t>(row)];
     Index index = row_shape_.empty() ? operand(left_, r, k) : row_index(r);
     if (!row_shape_.empty()) index.push_back(k);
-    return f32(ev_.eval(left_, index, depth_));
+    return scalars(ev_.eval(left_, index, depth_));
   }
 
-  Result<Val> right(int column, Val position) override {
+  Result<Values> right(int column, Val position) override {
     const Column& c = columns_[static_cast<size_t>(column)];
     if (along_k_) {
       const Expr k = depth_ == 4 ? at_ + ev_.lane() : at_;
-      return f32(ev_.eval(right_, operand(right_, k, c.first), depth_));
+      return scalars(ev_.eval(right_, operand(right_, k, c.first), depth_));
     }
-    if (packed_) return load_packed(packed_->value, k_, c.vec, b_.add(ev_.value(at_), position));
+    if (packed_)
+      return scalars(load_packed(packed_->value, k_, c.vec, b_.add(ev_.value(at_), position)));
     const Expr k = at_ + ev_.symbol(position, 4);
-    if (wide_n_) return f32(ev_.eval(right_, operand(right_, k, c.first + ev_.lane()), 4));
-    std::vector<Val> parts;
+    if (wide_n_) return scalars(ev_.eval(right_, operand(right_, k, c.first + ev_.lane()), 4));
+    Values four;
     for (const Expr& at : c.four) {
-      RP_ASSIGN(const Val x, f32(ev_.eval(right_, operand(right_, k, at), 1)));
-      parts.push_back(x);
+      RP_ASSIGN(const Values x, scalars(ev_.eval(right_, operand(right_, k, at), 1)));
+      four.push_back(x[0]);
     }
-    return b_.compose(parts);
+    return four;
   }
 
  private:
