@@ -48,11 +48,16 @@ Result<Contraction::Values> Contraction::scalars(Result<Val> v) {
   return out;
 }
 
-Result<Lowered> Contraction::write(shaders::ProductSize size) {
+Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   size.rows = count_hint(g_, {m_});
   size.columns = count_hint(g_, {n_});
   size.batch = count_hint(g_, batch_);
-  tile_ = shaders::candidates(size, target_.predicate).front();
+  const std::vector<shaders::Tile> tiles_by_cost = shaders::candidates(size, target_.predicate);
+  if (choice >= tiles_by_cost.size()) {
+    return internal_error("schedule " + std::to_string(choice) + " of " +
+                          std::to_string(tiles_by_cost.size()));
+  }
+  tile_ = tiles_by_cost[choice];
   exact_rows_ = m_.known_divisor(g_.symbols) % tile_.rows == 0;
   exact_columns_ = n_.known_divisor(g_.symbols) % tile_.columns == 0;
 
@@ -72,7 +77,9 @@ Result<Lowered> Contraction::write(shaders::ProductSize size) {
   const bool exact = tiles.is_const() && tiles.value() % units == 0;
   RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(tiles)),
                [&] { return write_unit(id, tiles, row_tiles, column_tiles); }));
-  return finish(ev_, b_, group_, groups, target_, tile_.describe());
+  RP_ASSIGN(Lowered out, finish(ev_, b_, group_, groups, target_, tile_.describe()));
+  for (const shaders::Tile& t : tiles_by_cost) out.choices.push_back(t.describe());
+  return out;
 }
 
 Status Contraction::write_unit(Val id, const Expr& tiles, const Expr& row_tiles,

@@ -9,8 +9,10 @@
 
 namespace reprise::lower {
 
-Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target);
-Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target);
+Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target,
+                             size_t choice);
+Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
+                           size_t choice);
 
 class Contraction : public shaders::Product {
  public:
@@ -24,9 +26,9 @@ class Contraction : public shaders::Product {
  protected:
   Contraction(const graph::Graph& g, const Group& group, const Target& target);
 
-  /// Chooses a tile, writes it and finishes the kernel. m_, n_ and batch_ are set; `size` says the
-  /// rest.
-  Result<Lowered> write(shaders::ProductSize size);
+  /// Writes a product by the tile numbered `choice` and finishes the kernel. m_, n_ and batch_ are
+  /// set; `size` says the rest.
+  Result<Lowered> write(shaders::ProductSize size, size_t choice);
   /// Called in the kernel, once the unit's batch is known, before anything is loaded.
   virtual void begin(const Expr& batch) = 0;
   /// Index of the anchor's result.

@@ -62,12 +62,12 @@ class ConvProduct final : public Contraction {
     depth_total_ = p_.in_channels * p_.positions();
   }
 
-  Result<Lowered> build() {
+  Result<Lowered> build(size_t choice) {
     shaders::ProductSize size;
     size.depth = static_cast<double>(depth_total_);
     size.left_loads = 4;
     size.unrolled = static_cast<double>(unrolled_positions() * (in_quads() > 0 ? 4 : 1));
-    RP_ASSIGN(Lowered out, write(size));
+    RP_ASSIGN(Lowered out, write(size, choice));
     out.schedule += ", implicit gemm";
     PackedOperand packed = packing(out, weights_);
     packed.batch = p_.group;
@@ -241,10 +241,11 @@ class ConvProduct final : public Contraction {
 
 }  // namespace
 
-Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target) {
+Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
+                           size_t choice) {
   auto params = params_of(g, *group.anchor);
   if (!params) return lower_pointwise(g, group, target);
-  return ConvProduct(g, group, target, std::move(*params)).build();
+  return ConvProduct(g, group, target, std::move(*params)).build(choice);
 }
 
 }  // namespace reprise::lower

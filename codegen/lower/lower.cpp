@@ -50,15 +50,16 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
   return out;
 }
 
-Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target) {
+Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
+                      size_t choice) {
   switch (group.kind) {
     case GroupKind::Row:
       return lower_row(g, group, target);
     case GroupKind::Pointwise:
       return lower_pointwise(g, group, target);
     case GroupKind::Contraction:
-      if (group.anchor->op == "MatMul") return lower_matmul(g, group, target);
-      return lower_conv(g, group, target);
+      if (group.anchor->op == "MatMul") return lower_matmul(g, group, target, choice);
+      return lower_conv(g, group, target, choice);
     case GroupKind::Host:
       break;
   }

@@ -34,9 +34,14 @@ struct Lowered {
   std::vector<Expr> scalars;  // over the graph's symbols
   std::array<Expr, 3> grid;
   std::string schedule;
+  /// Every form that the group's schedules offer, the best estimate first; `schedule` is one of
+  /// them. Empty where there is one form only.
+  std::vector<std::string> choices;
 };
 
-Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target);
+/// `choice`: index into Lowered::choices, past its end an error.
+Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
+                      size_t choice = 0);
 
 /// Whether the group's values can be computed with its anchor's and reductions' results available
 /// at their own index only: what fusion asks before it admits a node. Does not depend on a target.

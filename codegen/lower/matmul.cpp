@@ -53,11 +53,11 @@ class MatMulProduct final : public Contraction {
                (!wide_n_ || count_loads(right_, true, n_) < count_loads(right_, false, k_));
   }
 
-  Result<Lowered> build() {
+  Result<Lowered> build(size_t choice) {
     shaders::ProductSize size;
     size.depth = count_hint(g_, {k_});
     size.left_loads = count_loads(left_, true, m_) == 1 ? 1 : 4;
-    RP_ASSIGN(Lowered out, write(size));
+    RP_ASSIGN(Lowered out, write(size, choice));
     if (packed_) {
       out.schedule += ", packed";
       PackedOperand p = packing(out, packed_->value);
@@ -232,9 +232,10 @@ bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
 
 }  // namespace
 
-Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target) {
+Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target,
+                             size_t choice) {
   if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target);
-  return MatMulProduct(g, group, target).build();
+  return MatMulProduct(g, group, target).build(choice);
 }
 
 }  // namespace reprise::lower

@@ -241,7 +241,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   }
 
   /// Lowered and legalised kernels of all groups.
-  void lower_all(const lower::Target& target, bool fused) {
+  void lower_all(const lower::Target& target, bool fused, size_t choice = 0) {
     auto fusion = lower::fuse(*g_, fused);
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     groups_ = std::move(fusion->groups);
@@ -250,6 +250,11 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       ASSERT_NE(group.kind, lower::GroupKind::Host) << group.host_reason;
       auto l = lower::lower(*g_, group, target);
       ASSERT_TRUE(l.ok()) << l.status().message();
+      most_choices_ = std::max(most_choices_, l->choices.size());
+      if (choice > 0 && !l->choices.empty()) {
+        l = lower::lower(*g_, group, target, std::min(choice, l->choices.size() - 1));
+        ASSERT_TRUE(l.ok()) << l.status().message();
+      }
       kernel::LegalizeFor features;
       features.int64 = target.predicate.needs_int64;
       features.storage8 = target.predicate.needs_storage8;
@@ -282,6 +287,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   std::vector<HostTensor> inputs_, expected_;
   std::vector<lower::Group> groups_;
   std::vector<Lowered> lowered_;
+  size_t most_choices_ = 0;  // of any group that was lowered
 };
 
 TEST_P(Agreement, InterpreterOfEveryVariant) {
@@ -290,6 +296,19 @@ TEST_P(Agreement, InterpreterOfEveryVariant) {
       lower_all(target, fused);
       if (HasFatalFailure()) return;
       run_and_compare(interpret, target.name + (fused ? " fused" : " unfused"));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Agreement, InterpreterOfEverySchedule) {
+  for (const lower::Target& target : vulkan_targets()) {
+    most_choices_ = 0;
+    lower_all(target, true);
+    for (size_t choice = 1; choice < most_choices_; ++choice) {
+      lower_all(target, true, choice);
+      if (HasFatalFailure()) return;
+      run_and_compare(interpret, target.name + " schedule " + std::to_string(choice));
       if (HasFatalFailure()) return;
     }
   }
