@@ -17,7 +17,7 @@ struct reprise_buffer {
 };
 
 struct reprise_session {
-  std::unique_ptr<reprise::Session> session;
+  std::shared_ptr<reprise::Session> session;  // a run in flight holds it as well
 };
 
 struct reprise_results {

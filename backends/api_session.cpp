@@ -107,9 +107,8 @@ Status to_c(const HostTensor& from, const char* name, reprise_tensor& to) {
   return {};
 }
 
-Status run(reprise_session& s, const reprise_tensor* inputs, size_t n_inputs,
-           reprise_tensor* outputs, size_t n_outputs, reprise_results** results,
-           reprise_run_stats* stats) {
+Status run(Session& session, const reprise_tensor* inputs, size_t n_inputs, reprise_tensor* outputs,
+           size_t n_outputs, reprise_results** results, reprise_run_stats* stats) {
   const reprise_tensor fresh = REPRISE_TENSOR_INIT;
   Bindings b;
   b.hosts.reserve(n_inputs);
@@ -118,10 +117,10 @@ Status run(reprise_session& s, const reprise_tensor* inputs, size_t n_inputs,
   for (size_t i = 0; i < n_outputs; ++i)
     RP_TRY(bind_output(read_struct(element(outputs, i), fresh), b));
   RunStats measured;
-  RP_ASSIGN(auto values, s.session->run(b.inputs, b.outputs, &measured));
+  RP_ASSIGN(auto values, session.run(b.inputs, b.outputs, &measured));
   for (size_t i = 0; i < n_outputs; ++i) {
     reprise_tensor* to = element(outputs, i);
-    const auto& slots = s.session->io().outputs;
+    const auto& slots = session.io().outputs;
     for (size_t o = 0; o < slots.size(); ++o) {
       if (slots[o].name != b.outputs[i].name) continue;
       reprise_tensor t = read_struct(to, fresh);
@@ -192,7 +191,8 @@ reprise_status reprise_session_run(reprise_session* session, const reprise_tenso
   return guarded(error, [&]() -> Status {
     if (!session || (!inputs && input_count > 0) || (!outputs && output_count > 0))
       return missing("session, inputs or outputs");
-    return run(*session, inputs, input_count, outputs, output_count, results, stats);
+    const std::shared_ptr<Session> held = session->session;
+    return run(*held, inputs, input_count, outputs, output_count, results, stats);
   });
 }
 

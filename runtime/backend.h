@@ -48,10 +48,10 @@ struct Command {
   enum class Kind : uint8_t {
     Dispatch,          // kernel, block, grid
     DispatchIndirect,  // kernel, block, indirect: three u32 at that offset of the block buffer
-    Barrier,      // one global memory barrier: compute/transfer writes -> compute/transfer/indirect
-                  // reads and writes
-    Copy,         // src, dst, bytes: fixed size
-    HostBarrier,  // makes device writes visible to the host; last command of a recording
+    Barrier,           // one global memory barrier: compute/transfer writes -> compute/transfer
+                       // reads and writes
+    Copy,              // src, dst, bytes: fixed size
+    HostBarrier,       // makes device writes visible to the host; last command of a recording
   } kind = Kind::Dispatch;
   const DeviceKernel* kernel = nullptr;
   uint64_t block_offset = 0;  // of the parameter block in RecordingDesc::blocks
@@ -102,6 +102,8 @@ class Device {
   /// Blocking transfers through staging where memory is not mapped.
   virtual Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) = 0;
   virtual Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) = 0;
+  /// Whether the buffer was allocated or borrowed by this device: addresses mean nothing elsewhere.
+  virtual bool owns(const Buffer& buffer) const = 0;
   virtual Counters counters() const = 0;
 };
 

@@ -128,6 +128,7 @@ class RunContext {
   Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);
   Result<HostTensor> fetch(plan::BufferId id, Run& run);
   Status read(plan::BufferId id, std::span<std::byte> out, Run& run);
+  Status keep_passed_through(Run& run);
   Result<HostTensor> deliver(size_t output, Run& run);
   Status deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
                            const Binding& b, Run& run);

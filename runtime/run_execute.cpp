@@ -142,11 +142,11 @@ Status RunContext::run_segment(size_t index, Run& run) {
     s_.dispatches += r.dispatches;
     s_.barriers += r.barriers;
     s_.copies += r.copies.size();
+    RP_TRY(check_error_word());
     if (s_.options.timestamps) {
       RP_ASSIGN(const std::vector<double> ns, r.recording->dispatch_ns());
       for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
     }
-    RP_TRY(check_error_word());
   }
   RP_TRY(run_host_calls(segment, run));
   run.start = Clock::now();
@@ -245,13 +245,29 @@ Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::Out
   return s_.device->upload(*b.device, b.device_offset, value.bytes());
 }
 
+// Outputs that are inputs in the caller's memory: kept before delivery writes to memory of the
+// caller, which may be the same.
+Status RunContext::keep_passed_through(Run& run) {
+  if (run.host.empty()) return {};
+  for (const SessionShared::OutputSource& source : s_.of_output) {
+    const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
+    auto& value = run.host[static_cast<size_t>(id)];
+    const plan::Buffer& buffer = s_.plan->buffers[static_cast<size_t>(id)];
+    if (!value && buffer.kind == plan::BufferKind::Input) {
+      RP_ASSIGN(value, fetch(id, run));
+    }
+    if (value) value = value->detached();
+  }
+  return {};
+}
+
 Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
   const plan::Slot& slot = s_.io().outputs[output];
   const SessionShared::OutputSource& source = s_.of_output[output];
   const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
   const Binding* b = run.io.outputs[output];
   const auto& known = run.host.empty() ? std::nullopt : run.host[static_cast<size_t>(id)];
-  if (!b && known) return *known;
+  if (!b && known) return known->detached();
   RP_ASSIGN(auto dims, plan::eval_dims(slot.shape, run.symbols, slot.name));
   if (b && b->device) {
     RP_TRY(deliver_to_device(id, source, *b, run));
@@ -292,6 +308,7 @@ Result<std::vector<HostTensor>> RunContext::run(const BoundIo& io, Clock::time_p
   Run run{.io = io, .symbols = io.symbols, .stats = {}, .start = start, .host = {}, .placed = {}};
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
+  RP_TRY(keep_passed_through(run));
   std::vector<HostTensor> outputs;
   outputs.reserve(outputs_.size());
   for (size_t o = 0; o < outputs_.size(); ++o) {

@@ -31,8 +31,9 @@ class DeviceSession final : public Session {
   Status index_buffers();
   Status check_buffers() const;
   Status fix_grids();
-  Result<std::unique_ptr<RunContext>> acquire(const std::vector<int64_t>& symbols);
-  void release(std::unique_ptr<RunContext> context);
+  class Lease;
+  std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
+  void release(std::unique_ptr<RunContext> context) noexcept;
 
   SessionShared shared_;  // outlives the contexts below
   const package::Variant& variant_;
@@ -150,29 +151,48 @@ Status DeviceSession::load() {
   return {};
 }
 
-// A free context, at best one that last ran with these sizes; a new one; or the next to be freed.
-Result<std::unique_ptr<RunContext>> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
+/// A context in use, given back whatever happens. One that an exception interrupted is not run
+/// again: its recording may be in flight, which its destructor waits for.
+class DeviceSession::Lease {
+ public:
+  /// The session has counted the context as in use.
+  explicit Lease(DeviceSession& session) : session_(session) {}
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease() {
+    if (!complete_) context.reset();
+    session_.release(std::move(context));
+  }
+  void complete() { complete_ = true; }
+  std::unique_ptr<RunContext> context;
+
+ private:
+  DeviceSession& session_;
+  bool complete_ = false;
+};
+
+// A free context, at best one that last ran with these sizes; null: there is room for a new one.
+std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
   std::unique_lock lock(mutex_);
   freed_.wait(lock, [&] { return !free_.empty() || in_use_ < shared_.options.max_in_flight; });
+  // So that giving back needs no memory.
+  free_.reserve(free_.size() + in_use_ + 1);
+  dead_.reserve(dead_.size() + in_use_ + 1);
   ++in_use_;
-  if (!free_.empty()) {
-    auto it = std::find_if(free_.begin(), free_.end(),
-                           [&](const auto& c) { return c->symbols() == symbols; });
-    if (it == free_.end()) it = free_.end() - 1;
-    auto context = std::move(*it);
-    free_.erase(it);
-    return context;
-  }
-  lock.unlock();
-  auto context = RunContext::create(shared_);
-  if (!context.ok()) release(nullptr);
+  if (free_.empty()) return nullptr;
+  auto it = std::find_if(free_.begin(), free_.end(),
+                         [&](const auto& c) { return c->symbols() == symbols; });
+  if (it == free_.end()) it = free_.end() - 1;
+  auto context = std::move(*it);
+  free_.erase(it);
   return context;
 }
 
-void DeviceSession::release(std::unique_ptr<RunContext> context) {
+void DeviceSession::release(std::unique_ptr<RunContext> context) noexcept {
   {
     const std::lock_guard lock(mutex_);
     --in_use_;
+    ++runs_;
     if (context) (context->dead() ? dead_ : free_).push_back(std::move(context));
   }
   freed_.notify_one();
@@ -182,12 +202,15 @@ Result<std::vector<HostTensor>> DeviceSession::run(std::span<const Binding> inpu
                                                    std::span<const Binding> outputs,
                                                    RunStats* stats) {
   const auto start = Clock::now();
-  RP_ASSIGN(const BoundIo bound, binder_.bind(inputs, outputs, true));
-  RP_ASSIGN(auto context, acquire(bound.symbols));
-  auto results = context->run(bound, start, stats);
-  release(std::move(context));
-  const std::lock_guard lock(mutex_);
-  ++runs_;
+  RP_ASSIGN(const BoundIo bound, binder_.bind(inputs, outputs, shared_.device.get()));
+  auto free_context = acquire(bound.symbols);
+  Lease lease(*this);
+  lease.context = std::move(free_context);
+  if (!lease.context) {
+    RP_ASSIGN(lease.context, RunContext::create(shared_));
+  }
+  auto results = lease.context->run(bound, start, stats);
+  lease.complete();
   return results;
 }
 

@@ -121,9 +121,7 @@ Result<HostTensor> HostSession::deliver(size_t output, const BoundIo& io,
   if (!value)
     return internal_error("output '" + package_->io.outputs[output].name + "' has no value");
   const Binding* binding = io.outputs[output];
-  if (!binding) return *value;
-  if (value->dtype() == DType::String)
-    return unsupported("output '" + binding->name + "' holds strings, which need no memory bound");
+  if (!binding) return value->detached();
   RP_TRY(check_room(*binding, value->bytes().size(), "output"));
   if (!value->bytes().empty()) {
     std::memcpy(binding->host_output.data(), value->bytes().data(), value->bytes().size());
@@ -135,13 +133,19 @@ Result<std::vector<HostTensor>> HostSession::run(std::span<const Binding> inputs
                                                  std::span<const Binding> outputs,
                                                  RunStats* stats) {
   const auto start = Clock::now();
-  RP_ASSIGN(BoundIo bound, binder_.bind(inputs, outputs, false));
+  RP_ASSIGN(BoundIo bound, binder_.bind(inputs, outputs, nullptr));
   Values values(plan_.buffers.size());
   for (size_t b = 0; b < plan_.buffers.size(); ++b) {
     if (plan_.buffers[b].kind == plan::BufferKind::Input)
       values[b] = *bound.inputs[static_cast<size_t>(plan_.buffers[b].index)]->host;
   }
   for (size_t s = 0; s < plan_.steps.size(); ++s) RP_TRY(run_step(s, values, bound.symbols));
+  // Values may be views of inputs, whose memory the caller may free after the run, or bind to
+  // outputs.
+  for (const plan::BufferId b : output_buffer_) {
+    auto& value = values[static_cast<size_t>(b)];
+    if (value) value = value->detached();
+  }
   std::vector<HostTensor> results;
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
     RP_ASSIGN(HostTensor t, deliver(o, bound, values));

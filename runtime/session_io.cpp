@@ -1,5 +1,7 @@
 #include "runtime/session_io.h"
 
+#include <algorithm>
+
 namespace reprise {
 namespace {
 
@@ -19,11 +21,62 @@ std::span<const int64_t> dims_of(const Binding& b) {
   return b.host ? std::span<const int64_t>(b.host->dims()) : std::span<const int64_t>(b.dims);
 }
 
+Status check_device(const std::string& who, const Binding& b, const Device* device) {
+  if (!device) return invalid_input(who + " is device memory, but the session runs on the host");
+  if (!device->owns(*b.device)) {
+    return invalid_input(who + " is memory of another device than the session's, " +
+                         device->info().id + "; create it on the same device");
+  }
+  if (b.device_offset % kBindingAlignment == 0) return {};
+  return invalid_input(who + ": the offset " + std::to_string(b.device_offset) +
+                       " in device memory is not a multiple of 16");
+}
+
+/// Bytes that a run reads or writes.
+struct Extent {
+  uint64_t begin = 0, end = 0;
+  bool written = false;
+  const Binding* binding = nullptr;
+};
+
+std::string name_of(const Extent& e) {
+  return (e.written ? "output '" : "input '") + e.binding->name + "'";
+}
+
+Status check_disjoint(std::vector<Extent>& extents) {
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  const Extent* last = nullptr;          // of those so far, the one that ends last
+  const Extent* last_written = nullptr;  // likewise of outputs
+  for (const Extent& e : extents) {
+    const Extent* other = e.written ? last : last_written;
+    if (other && e.begin < other->end) {
+      return invalid_input(name_of(e) + " shares memory with " + name_of(*other) +
+                           "; bind memory of its own to every output");
+    }
+    if (!last || e.end > last->end) last = &e;
+    if (e.written && (!last_written || e.end > last_written->end)) last_written = &e;
+  }
+  return {};
+}
+
 }  // namespace
 
 IoBinder::IoBinder(const plan::Interface& io) : io_(io) {
   for (size_t i = 0; i < io.inputs.size(); ++i) inputs_.emplace(io.inputs[i].name, i);
   for (size_t i = 0; i < io.outputs.size(); ++i) outputs_.emplace(io.outputs[i].name, i);
+  input_sizes_ = sizes_of(io.inputs);
+  output_sizes_ = sizes_of(io.outputs);
+}
+
+std::vector<IoBinder::Size> IoBinder::sizes_of(const std::vector<plan::Slot>& slots) {
+  std::vector<Size> sizes(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    sizes[i].element = size_of(slots[i].dtype);
+    sizes[i].count = element_count(slots[i].shape);
+    sizes[i].count.collect_symbols(sizes[i].symbols);
+  }
+  return sizes;
 }
 
 Status IoBinder::place(std::span<const Binding> given, bool is_input,
@@ -44,16 +97,11 @@ Status IoBinder::place(std::span<const Binding> given, bool is_input,
   return {};
 }
 
-Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, bool on_device) const {
+Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Device* device) const {
   const std::string who = "input '" + slot.name + "'";
   if (!b.host && !b.device) return invalid_input(who + " has neither host nor device memory");
   if (b.host && b.device) return invalid_input(who + " has both host and device memory");
-  if (b.device && !on_device)
-    return invalid_input(who + " is device memory, but the session runs on the host");
-  if (b.device && b.device_offset % kBindingAlignment != 0) {
-    return invalid_input(who + ": the offset " + std::to_string(b.device_offset) +
-                         " in device memory is not a multiple of 16");
-  }
+  if (b.device) RP_TRY(check_device(who, b, device));
   if (b.host && b.host->dtype() != slot.dtype) {
     return invalid_input(who + " is " + describe(b.host->dtype(), b.host->dims()) + ", expected " +
                          std::string(name_of(slot.dtype)) + " " +
@@ -65,20 +113,47 @@ Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, bool on_d
   return {};
 }
 
-Status IoBinder::check_output(const Binding& b, bool on_device) const {
+Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
+                              const Device* device) const {
   const std::string who = "output '" + b.name + "'";
   if (b.host) return invalid_input(who + ": host tensors are for inputs; bind its bytes");
-  if (!b.device) return {};
-  if (!on_device) return invalid_input(who + " is device memory, but the session runs on the host");
-  if (b.device_offset % kBindingAlignment != 0) {
-    return invalid_input(who + ": the offset " + std::to_string(b.device_offset) +
-                         " in device memory is not a multiple of 16");
+  if (slot.dtype == DType::String)
+    return unsupported(who + " holds strings, which need no memory bound");
+  return b.device ? check_device(who, b, device) : Status();
+}
+
+// Kernels and host calls take every tensor for memory of its own. Outputs in host memory are
+// written last, so that they may be where an input was.
+Status IoBinder::check_overlaps(const BoundIo& bound) const {
+  const auto bytes = [&](const Size& size, uint64_t room) {
+    for (const SymbolId s : size.symbols)
+      if (bound.symbols[static_cast<size_t>(s)] == plan::kUnbound) return room;
+    const auto count = size.count.eval(bound.symbols);
+    if (!count.ok() || *count <= 0) return uint64_t{0};
+    return std::min(room, static_cast<uint64_t>(*count) * size.element);
+  };
+  std::vector<Extent> device, host;
+  const auto add = [&](const Binding& b, const Size& size, bool written) {
+    if (!b.device && !written) return;
+    const uint64_t offset = b.device ? std::min(b.device_offset, b.device->size()) : 0;
+    const uint64_t room = b.device ? b.device->size() - offset : b.host_output.size();
+    const uint64_t begin =
+        b.device ? b.device->address() + offset : reinterpret_cast<uint64_t>(b.host_output.data());
+    const Extent extent{begin, begin + bytes(size, room), written, &b};
+    if (extent.begin < extent.end) (b.device ? device : host).push_back(extent);
+  };
+  for (size_t o = 0; o < bound.outputs.size(); ++o)
+    if (bound.outputs[o]) add(*bound.outputs[o], output_sizes_[o], true);
+  if (device.empty() && host.size() < 2) return {};
+  if (!device.empty()) {
+    for (size_t i = 0; i < bound.inputs.size(); ++i) add(*bound.inputs[i], input_sizes_[i], false);
   }
-  return {};
+  RP_TRY(check_disjoint(device));
+  return check_disjoint(host);
 }
 
 Result<BoundIo> IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                               bool on_device) const {
+                               const Device* device) const {
   BoundIo bound;
   RP_TRY(place(inputs, true, bound.inputs));
   RP_TRY(place(outputs, false, bound.outputs));
@@ -90,12 +165,15 @@ Result<BoundIo> IoBinder::bind(std::span<const Binding> inputs, std::span<const 
       return invalid_input("input '" + slot.name + "' (" + std::string(name_of(slot.dtype)) + " " +
                            shape_str(slot.shape, io_.symbols) + ") is missing");
     }
-    RP_TRY(check_input(slot, *bound.inputs[i], on_device));
+    RP_TRY(check_input(slot, *bound.inputs[i], device));
     dims.push_back(dims_of(*bound.inputs[i]));
   }
-  for (const Binding* b : bound.outputs)
-    if (b) RP_TRY(check_output(*b, on_device));
+  for (size_t o = 0; o < io_.outputs.size(); ++o) {
+    const Binding* b = bound.outputs[o];
+    if (b) RP_TRY(check_output(io_.outputs[o], *b, device));
+  }
   RP_ASSIGN(bound.symbols, plan::bind_symbols(io_, dims));
+  RP_TRY(check_overlaps(bound));
   return bound;
 }
 

@@ -22,18 +22,27 @@ class IoBinder {
  public:
   /// `io` must outlive the binder.
   explicit IoBinder(const plan::Interface& io);
-  /// `on_device`: whether device buffers may be bound.
+  /// `device`: whose buffers may be bound; null for the host.
   Result<BoundIo> bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                       bool on_device) const;
+                       const Device* device) const;
 
  private:
   Status place(std::span<const Binding> given, bool is_input,
                std::vector<const Binding*>& slots) const;
-  Status check_input(const plan::Slot& slot, const Binding& b, bool on_device) const;
-  Status check_output(const Binding& b, bool on_device) const;
+  /// How many bytes a tensor of the interface has.
+  struct Size {
+    size_t element = 0;
+    Expr count;
+    std::vector<SymbolId> symbols;
+  };
+  static std::vector<Size> sizes_of(const std::vector<plan::Slot>& slots);
+  Status check_input(const plan::Slot& slot, const Binding& b, const Device* device) const;
+  Status check_output(const plan::Slot& slot, const Binding& b, const Device* device) const;
+  Status check_overlaps(const BoundIo& bound) const;
 
   const plan::Interface& io_;
   std::unordered_map<std::string_view, size_t> inputs_, outputs_;
+  std::vector<Size> input_sizes_, output_sizes_;
 };
 
 /// Code::InvalidInput unless `bytes` fit the memory bound to an output or input.

@@ -163,6 +163,11 @@ Status VulkanDevice::download(const Buffer& src, uint64_t offset, std::span<std:
   return {};
 }
 
+bool VulkanDevice::owns(const Buffer& buffer) const {
+  const auto* own = dynamic_cast<const VulkanBuffer*>(&buffer);
+  return own && own->belongs_to(*driver_);
+}
+
 Counters VulkanDevice::counters() const {
   const AtomicCounters& a = driver_->counters;
   Counters c;

@@ -28,6 +28,7 @@ class VulkanDevice final : public Device {
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
   Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  bool owns(const Buffer& buffer) const override;
   Counters counters() const override;
 
  private:

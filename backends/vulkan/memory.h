@@ -17,6 +17,7 @@ class VulkanBuffer final : public Buffer {
                                                       uint64_t bytes);
   ~VulkanBuffer() override;
   VkBuffer handle() const { return handle_; }
+  bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
 
  private:
   explicit VulkanBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}

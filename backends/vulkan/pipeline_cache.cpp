@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -17,6 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::array<char, 8> kMagic{'R', 'P', 'V', 'K', 'C', '0', '0', '1'};
 constexpr const char* kSuffix = ".vkcache";
+constexpr const char* kPartSuffix = ".part";
+constexpr std::chrono::hours kPartLifetime{1};
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -67,14 +70,23 @@ void bound_folder(const fs::path& dir, const fs::path& keep) {
     uint64_t bytes;
     fs::path path;
   };
+  const auto now = fs::file_time_type::clock::now();
   std::vector<Entry> entries;
   std::error_code ec;
   uint64_t total = 0;
   for (fs::directory_iterator it(dir, ec), end; !ec && it != end; it.increment(ec)) {
-    if (it->path().extension() != kSuffix) continue;
-    std::error_code ignored;
-    entries.push_back({it->last_write_time(ignored), it->file_size(ignored), it->path()});
-    total += entries.back().bytes;
+    const bool part = it->path().extension() == kPartSuffix;
+    if (!part && it->path().extension() != kSuffix) continue;
+    std::error_code gone;  // another process may tidy up as well
+    const auto time = it->last_write_time(gone);
+    const uint64_t bytes = gone ? 0 : it->file_size(gone);
+    if (gone) continue;
+    if (part) {  // of a process that died while it wrote
+      if (now - time > kPartLifetime) fs::remove(it->path(), gone);
+      continue;
+    }
+    entries.push_back({time, bytes, it->path()});
+    total += bytes;
   }
   std::sort(entries.begin(), entries.end(),
             [](const Entry& a, const Entry& b) { return a.time < b.time; });
@@ -131,7 +143,7 @@ void save_cache(const std::string& dir, const CacheKey& key, std::span<const std
   // Several processes and threads may write at once: each has a file of its own until the rename.
   static std::atomic<uint32_t> serial = 0;
   const fs::path part = path.string() + "." + std::to_string(std::random_device{}()) + "." +
-                        std::to_string(++serial) + ".part";
+                        std::to_string(++serial) + kPartSuffix;
   Header h;
   h.device_uuid = key.device_uuid;
   h.driver_version = key.driver_version;

@@ -68,6 +68,7 @@ void VulkanRecording::record_dispatch(const RecordingDesc& desc, const Command& 
   ++driver_->counters.dispatches;
 }
 
+// Grids of indirect dispatches need none: the host writes them before a submission.
 void VulkanRecording::record_barrier(bool to_host) {
   VkMemoryBarrier barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -82,10 +83,6 @@ void VulkanRecording::record_barrier(bool to_host) {
   if (copies_ || to_host) {
     barrier.dstAccessMask |= VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
     to |= VK_PIPELINE_STAGE_TRANSFER_BIT;
-  }
-  if (indirect_) {
-    barrier.dstAccessMask |= VK_ACCESS_INDIRECT_COMMAND_READ_BIT;
-    to |= VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT;
   }
   if (to_host) {
     barrier.dstAccessMask |= VK_ACCESS_HOST_READ_BIT;
@@ -127,7 +124,6 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
   std::unique_ptr<VulkanRecording> r(new VulkanRecording(std::move(driver)));
   for (const Command& c : desc.commands) {
     const bool indirect = c.kind == Command::Kind::DispatchIndirect;
-    r->indirect_ = r->indirect_ || indirect;
     r->copies_ = r->copies_ || c.kind == Command::Kind::Copy;
     if (indirect || c.kind == Command::Kind::Dispatch) ++r->dispatches_;
   }

@@ -43,7 +43,7 @@ class VulkanRecording final : public Recording {
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   VkPipeline bound_ = VK_NULL_HANDLE;
   uint32_t dispatches_ = 0, stamps_ = 0;
-  bool copies_ = false, indirect_ = false;
+  bool copies_ = false;
   bool pending_ = false, dead_ = false;
 };
 

@@ -2,7 +2,8 @@
  *
  * Handles are opaque and owned by the caller, who frees each with its _free function; null is
  * allowed there. A session keeps what it needs of its package and device, so handles may be freed
- * in any order; buffers must outlive the runs that use them. Errors: every function that can fail
+ * in any order, a session even while it runs; buffers must outlive the runs that use them (after a
+ * timeout: the session). Errors: every function that can fail
  * returns a status and, where `error` is not null, fills it with a message that names the node,
  * tensor or file, what was expected and found. The library never throws, prints, aborts or reads
  * the environment. Threads: all functions may be called from any thread. One session may be run
@@ -215,7 +216,8 @@ typedef struct reprise_results reprise_results;
 
 /* Runs once and waits. Every input must be given. Outputs that are given are written to the
  * caller's memory, which must be large enough, and get their dtype and dims. The others are in
- * `results` if it is not null. `stats` may be null. */
+ * `results` if it is not null. Outputs share no memory with each other, and those in buffers none
+ * with inputs; an output in host memory may be where an input is. `stats` may be null. */
 reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,

@@ -63,6 +63,13 @@ HostTensor HostTensor::reshaped(std::vector<int64_t> dims) const {
   return t;
 }
 
+HostTensor HostTensor::detached() const {
+  if (storage_ || owner_) return *this;
+  HostTensor t(dtype_, dims_);
+  if (!bytes_.empty()) std::memcpy(t.storage_->data(), bytes_.data(), bytes_.size());
+  return t;
+}
+
 std::string describe(DType dtype, std::span<const int64_t> dims) {
   std::string s(name_of(dtype));
   s += '[';

@@ -49,6 +49,9 @@ class HostTensor {
   }
   /// Same bytes under other dims of equal count.
   HostTensor reshaped(std::vector<int64_t> dims) const;
+  /// The same values in bytes that live as long as the tensor: a copy when they are borrowed from
+  /// memory that nothing keeps alive.
+  HostTensor detached() const;
 
   // String tensors only (host only).
   const std::vector<std::string>& strings() const { return *strings_; }

@@ -32,7 +32,7 @@ Status io_error(const std::string& what) {
 }
 
 Result<std::shared_ptr<Mapping>> map_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return io_error("cannot be opened");
   auto mapping = std::make_shared<Mapping>();
   struct stat info {};

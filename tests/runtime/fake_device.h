@@ -35,8 +35,10 @@ class FakeDevice final : public Device {
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
   Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
   Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  bool owns(const Buffer& buffer) const override { return !foreign || &buffer != foreign; }
   Counters counters() const override { return counters_; }
-  uint64_t transfers = 0;  // uploads and downloads outside recordings
+  const Buffer* foreign = nullptr;  // a buffer to disown
+  uint64_t transfers = 0;           // uploads and downloads outside recordings
 
  private:
   bool mapped_;
