@@ -24,6 +24,11 @@ if(REPRISE_ASAN)
   add_link_options(-fsanitize=address,undefined)
 endif()
 
+if(REPRISE_TSAN)
+  add_compile_options(-O1 -g1 -fsanitize=thread -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=thread)
+endif()
+
 add_library(reprise_warnings INTERFACE)
 target_compile_options(reprise_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-sign-conversion -Wnon-virtual-dtor -Werror)
@@ -32,7 +37,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(reprise_warnings INTERFACE -Wno-restrict)
 endif()
 
-if(REPRISE_ASAN AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if((REPRISE_ASAN OR REPRISE_TSAN) AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False positives in instrumented code, which GCC's manual warns of.
   target_compile_options(reprise_warnings INTERFACE -Wno-maybe-uninitialized)
 endif()

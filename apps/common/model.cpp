@@ -8,7 +8,9 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
   Model m;
   m.path = path;
   if (!std::filesystem::is_regular_file(path)) {
-    return Status(Code::Io, "cannot read model '" + path + "': no such file");
+    const bool exists = std::filesystem::exists(path);
+    return Status(Code::Io, "cannot read model '" + path +
+                                "': " + (exists ? "it is not a regular file" : "no such file"));
   }
   const double start = now_ms();
   if (std::filesystem::path(path).extension() == ".rpk") {

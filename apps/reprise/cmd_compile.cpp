@@ -27,6 +27,8 @@ Status compile_model(const CompileCommand& o) {
   const Output out(o.common.json);
   RP_ASSIGN(CompileOptions options, o.common.compile_options());
   options.targets = split(o.targets);
+  if (options.targets.empty())
+    return {Code::Usage, "--targets names no target; use --targets vulkan"};
   if (std::filesystem::path(o.model).extension() == ".rpk") {
     return {Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file"};
   }

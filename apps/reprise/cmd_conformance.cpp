@@ -160,6 +160,7 @@ void register_conformance(CLI::App& root, int& status) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   command->add_option("--timeout", o->pool.timeout_s, "Seconds that one case may take")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   add_common(*command, o->common);
   command->footer(

@@ -4,6 +4,7 @@
 
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
+#include "runtime/plan/bind.h"
 
 namespace reprise::app {
 
@@ -99,6 +100,16 @@ Sections describe_steps(const plan::Plan& p) {
   return s;
 }
 
+std::string plural(uint64_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+/// What a run costs; copies come with tensors that are not in the device's memory.
+std::string run_text(const plan::PlanCounts& run) {
+  return "a run: " + plural(run.submits, "submit") + ", " + plural(run.barriers, "barrier") + ", " +
+         plural(run.host_calls, "host call") + ", 0 copies of tensors in device memory\n";
+}
+
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
                 const Sections& sections, const StepCounts& counts) {
   const package::Explanation& e = model.package->explanation;
@@ -106,6 +117,7 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
   for (const std::string& line : chosen.notes) out.text("  not " + line + "\n");
   out.text(std::to_string(e.model_nodes) + " nodes, " + std::to_string(e.launches_unfused) +
            " launches without fusion, " + std::to_string(counts.launches) + " with\n");
+  out.text(run_text(plan::count(*chosen.plan)));
   if (!sections.groups.empty()) {
     out.text("\n");
     out.table(sections.groups);
@@ -154,6 +166,7 @@ Status run_explain(const ExplainOptions& o) {
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, counts);
   if (o.common.verbose) out.text("\n" + print(*chosen.plan, model.package->io));
+  const plan::PlanCounts run = plan::count(*chosen.plan);
   Json unfused = Json::array(), passes = Json::array();
   for (const package::Unfused& u : model.package->explanation.unfused) {
     unfused.push_back({{"from", u.from}, {"to", u.to}, {"reason", u.reason}});
@@ -166,6 +179,10 @@ Status run_explain(const ExplainOptions& o) {
                    {"nodes", model.package->explanation.model_nodes},
                    {"launches_unfused", model.package->explanation.launches_unfused},
                    {"launches", counts.launches},
+                   {"submits", run.submits},
+                   {"barriers", run.barriers},
+                   {"host_calls", run.host_calls},
+                   {"copies", 0},
                    {"groups", sections.groups_json},
                    {"unfused", std::move(unfused)},
                    {"host", sections.host_json},

@@ -1,7 +1,32 @@
 // reprise: compile ONNX models, run and measure them, and say what was fused.
+#include <cstdio>
 #include <new>
 
 #include "apps/reprise/command.h"
+
+namespace {
+
+/// What was wrong, and whose --help to read. CLI11 reports what is missing before what it does not
+/// know, which hides misspelled names.
+int report_usage(const CLI::App& root, const CLI::ParseError& e) {
+  const CLI::App* app = &root;
+  std::string path = root.get_name();
+  while (!app->get_subcommands().empty()) {
+    app = app->get_subcommands().front();
+    path += " " + app->get_name();
+  }
+  std::string what = e.what();
+  const std::vector<std::string> unknown = root.remaining(true);
+  if (!unknown.empty()) {
+    const bool option = unknown[0].rfind('-', 0) == 0;
+    const char* const kind = option ? "option" : app == &root ? "command" : "argument";
+    what = std::string("unknown ") + kind + " '" + unknown[0] + "'";
+  }
+  std::fprintf(stderr, "error: %s\nTry: %s --help\n", what.c_str(), path.c_str());
+  return reprise::app::kUsage;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace reprise::app;
@@ -18,10 +43,6 @@ int main(int argc, char** argv) {
       "Every command explains itself: reprise COMMAND --help.\n"
       "Exit status: 0 done; 1 a result differs; 2 wrong usage; 3 the model, package or input is\n"
       "invalid or needs something not supported; 4 a device or file failed.");
-  root.failure_message(CLI::FailureMessage::help);
-  root.failure_message([](const CLI::App* app, const CLI::Error& e) {
-    return "error: " + std::string(e.what()) + "\nTry: " + app->get_display_name() + " --help\n";
-  });
   int status = kDone;
   register_devices(root, status);
   register_run(root, status);
@@ -34,7 +55,7 @@ int main(int argc, char** argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return root.exit(e) == 0 ? kDone : kUsage;
+    return e.get_exit_code() == 0 ? root.exit(e) : report_usage(root, e);
   } catch (const std::bad_alloc&) {
     return report({reprise::Code::Device,
                    "out of memory: the model or its inputs are too large for "

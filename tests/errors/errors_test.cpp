@@ -307,9 +307,16 @@ std::vector<Case> usage_cases() {
   const auto plain = [](Args args) { return [args](Workspace&) { return args; }; };
   return {
       {"no_command", 2, "--help", plain({})},
-      {"unknown_command", 2, "frobnicate|--help", plain({"frobnicate"})},
-      {"unknown_option", 2, "--frob", plain({"run", "m.onnx", "--frob"})},
-      {"no_model", 2, "MODEL", plain({"run"})},
+      {"unknown_command", 2, "unknown command 'frobnicate'\nTry: reprise --help",
+       plain({"frobnicate"})},
+      {"unknown_option", 2, "unknown option '--frob'\nTry: reprise run --help",
+       plain({"run", "m.onnx", "--frob"})},
+      {"unknown_option_and_no_model", 2, "unknown option '--frob'", plain({"bench", "--frob"})},
+      {"too_many_models", 2, "unknown argument 'b.onnx'", plain({"run", "a.onnx", "b.onnx"})},
+      {"no_model", 2, "MODEL is required\nTry: reprise run --help", plain({"run"})},
+      {"no_target", 2, "--targets", plain({"compile", "m.onnx", "-o", "m.rpk", "--targets", ""})},
+      {"no_time", 2, "--timeout", plain({"conformance", ".", "--timeout", "0"})},
+      {"a_folder", 4, "not a regular file", plain({"run", "/"})},
       {"bad_mode", 2, "mode", plain({"run", "m.onnx", "--mode", "fastest"})},
       {"unknown_device", 2, "toaster",
        [](Workspace& w) {

@@ -3,11 +3,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/pipeline_cache.h"
 #include "intercept.h"
 #include "support.h"
+#include "tests/support/paths.h"
+#include "tests/support/process.h"
 
 namespace reprise::test {
 namespace {
@@ -36,13 +39,43 @@ Status whole_life(const std::shared_ptr<Device>& device, bool timestamps) {
   return second.status();
 }
 
-TEST_P(VulkanDeviceTest, CountsEqualThePlan) {
+// Counts that `reprise explain` prints for a package with inputs x and outputs y.
+std::map<std::string, uint64_t> explained(package::Package package, const std::string& device) {
+  PlanWriter host;
+  host.host("Identity", {host.input("x", DType::F32, package.io.inputs[0].shape)},
+            {host.output("y", DType::F32, package.io.outputs[0].shape)});
+  plan::compute_hazards(host.plan);
+  package.host_plan = std::move(host.plan);
+  const TempDir dir;
+  const std::string file = dir / "m.rpk", json = dir / "m.json";
+  const Status written = package::write(package, file);
+  EXPECT_TRUE(written.ok()) << written.message();
+  const ProcessResult r =
+      run_process({program("reprise"), "explain", file, "--device", device, "--json", json});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const std::string text = read_file(json);
+  std::map<std::string, uint64_t> counts;
+  for (const char* key : {"launches", "submits", "barriers", "copies"}) {
+    const std::string label = "\"" + std::string(key) + "\": ";
+    const size_t at = text.find(label);
+    EXPECT_NE(at, std::string::npos) << label << " in " << text;
+    if (at != std::string::npos) counts[key] = std::stoull(text.substr(at + label.size()));
+  }
+  return counts;
+}
+
+TEST_P(VulkanDeviceTest, CountsEqualThePlanAndWhatExplainSays) {
   auto device = open(intercept);
   for (const size_t launches : {1U, 5U}) {
     auto package = chain(launches, 1000, true);
     auto s = session(package, device);
     ASSERT_TRUE(s);
     const plan::PlanCounts expected = plan::count(s->plan());
+    auto explain = explained(*package, GetParam());
+    EXPECT_EQ(explain["launches"], expected.dispatches);
+    EXPECT_EQ(explain["submits"], expected.submits);
+    EXPECT_EQ(explain["barriers"], expected.barriers);
+    EXPECT_EQ(explain["copies"], 0U);
     calls().reset();
     for (const int64_t n : {1000, 10, 10}) {
       const HostTensor x = floats({n}, ramp(static_cast<size_t>(n)));
