@@ -42,7 +42,7 @@ class VulkanBackend final : public Backend {
 }  // namespace
 
 Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
-                                     const TableHook& hook) {
+                                     const TableHook& hook, const DriverHook& driver_hook) {
   PhysicalDevice physical;
   std::shared_ptr<Instance> instance;
   if (options.vulkan.device) {
@@ -59,8 +59,9 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
     }
     physical = PhysicalDevice::query(*instance, handles[index], index);
   }
-  RP_ASSIGN(std::unique_ptr<Device> device,
-            VulkanDevice::create(std::move(instance), std::move(physical), options, hook));
+  RP_ASSIGN(
+      std::unique_ptr<Device> device,
+      VulkanDevice::create(std::move(instance), std::move(physical), options, hook, driver_hook));
   return device;
 }
 

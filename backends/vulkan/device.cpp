@@ -61,7 +61,8 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
 Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Instance> instance,
                                                            PhysicalDevice physical,
                                                            const BackendOptions& options,
-                                                           const TableHook& hook) {
+                                                           const TableHook& hook,
+                                                           const DriverHook& driver_hook) {
   if (!physical.info.usable) {
     return Status(Code::Device, physical.info.id + " (" + physical.info.name +
                                     ") cannot be used: " + physical.info.reason);
@@ -77,6 +78,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
     RP_TRY(create_device(*d));
   }
   d->instance->load_device_table(d->device, d->vk);
+  if (driver_hook) driver_hook(*d);
   if (hook) hook(d->vk);
   if (!d->queue) d->vk.vkGetDeviceQueue(d->device, d->queue_family, 0, &d->queue);
   std::unique_ptr<VulkanDevice> self(new VulkanDevice(std::move(d), options));

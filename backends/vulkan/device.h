@@ -18,7 +18,8 @@ class VulkanDevice final : public Device {
   static Result<std::unique_ptr<VulkanDevice>> create(std::shared_ptr<Instance> instance,
                                                       PhysicalDevice physical,
                                                       const BackendOptions& options,
-                                                      const TableHook& hook);
+                                                      const TableHook& hook,
+                                                      const DriverHook& driver_hook);
 
   const DeviceInfo& info() const override { return driver_->physical.info; }
   Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;

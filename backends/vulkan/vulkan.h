@@ -10,12 +10,16 @@ struct VolkDeviceTable;
 
 namespace reprise::vulkan {
 
-/// Called once with a device's function table, before its first use: tests count calls and make
-/// them fail.
+struct Driver;
+
+/// Called once, before a device's first use. Tests count calls of the function table and make them
+/// fail, or give the driver another kind and other memory than it has.
 using TableHook = std::function<void(VolkDeviceTable&)>;
+using DriverHook = std::function<void(Driver&)>;
 
 Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
-                                     const TableHook& hook = {});
+                                     const TableHook& hook = {},
+                                     const DriverHook& driver_hook = {});
 /// The backend of the registry; made at the first call, holds no Vulkan object.
 Backend& backend();
 

@@ -66,6 +66,31 @@ void wrap(VolkDeviceTable& table) {
   table.*Member = I::call;
 }
 
+// The memory type that is not there, and the real one that it stands for.
+struct HiddenMemory {
+  uint32_t type = 0, real = 0;
+  PFN_vkAllocateMemory allocate = nullptr;
+  PFN_vkGetBufferMemoryRequirements requirements = nullptr;
+};
+HiddenMemory& hidden() {
+  static HiddenMemory h;
+  return h;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL allocate_hidden(VkDevice device, const VkMemoryAllocateInfo* info,
+                                               const VkAllocationCallbacks* callbacks,
+                                               VkDeviceMemory* out) {
+  VkMemoryAllocateInfo real = *info;
+  if (real.memoryTypeIndex == hidden().type) real.memoryTypeIndex = hidden().real;
+  return hidden().allocate(device, &real, callbacks, out);
+}
+
+VKAPI_ATTR void VKAPI_CALL requirements_hidden(VkDevice device, VkBuffer buffer,
+                                               VkMemoryRequirements* out) {
+  hidden().requirements(device, buffer, out);
+  out->memoryTypeBits |= 1U << hidden().type;
+}
+
 struct MockCache {
   std::mutex mutex;
   std::vector<std::byte> data;
@@ -178,6 +203,20 @@ void intercept(VolkDeviceTable& t) {
   wrap<&T::vkCmdDispatchIndirect, Kind::Dispatch>(t);
   wrap<&T::vkCmdPipelineBarrier, Kind::Barrier>(t);
   wrap<&T::vkCmdCopyBuffer, Kind::Copy>(t);
+}
+
+void hide_device_memory(vulkan::Driver& driver) {
+  HiddenMemory& h = hidden();
+  VkPhysicalDeviceMemoryProperties& memory = driver.memory;
+  h.type = memory.memoryTypeCount++;
+  h.real = 0;
+  memory.memoryTypes[h.type].heapIndex = memory.memoryTypes[h.real].heapIndex;
+  memory.memoryTypes[h.type].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  driver.physical.info.facts.kind = DeviceKind::DiscreteGpu;
+  h.allocate = driver.vk.vkAllocateMemory;
+  h.requirements = driver.vk.vkGetBufferMemoryRequirements;
+  driver.vk.vkAllocateMemory = allocate_hidden;
+  driver.vk.vkGetBufferMemoryRequirements = requirements_hidden;
 }
 
 void mock_pipeline_cache(VolkDeviceTable& table, const VkPhysicalDeviceProperties& properties) {

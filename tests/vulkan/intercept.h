@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "backends/vulkan/api.h"
+#include "backends/vulkan/driver.h"
 
 namespace reprise::test {
 
@@ -25,6 +25,10 @@ Calls& calls();
 
 /// Replaces what the backend uses in the table.
 void intercept(VolkDeviceTable& table);
+
+/// Gives a driver device memory that the host cannot see, as discrete GPUs have it and software
+/// drivers have not: sessions then stage their tensors.
+void hide_device_memory(vulkan::Driver& driver);
 
 /// A pipeline cache that holds data, as GPUs' drivers do and software drivers do not: its bytes are
 /// those it was created with, plus one for each pipeline.

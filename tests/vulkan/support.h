@@ -74,6 +74,7 @@ class OnDevice : public testing::TestWithParam<std::string> {
   std::vector<std::string> messages();
   void TearDown() override;
   bool expect_messages_ = false;
+  vulkan::DriverHook driver_hook_;
 
  private:
   std::mutex mutex_;

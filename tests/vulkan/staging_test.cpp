@@ -1,0 +1,142 @@
+// Devices whose memory the host cannot see: staging, transfers and the barriers around them.
+#include <array>
+
+#include "intercept.h"
+#include "support.h"
+
+namespace reprise::test {
+namespace {
+
+class Staging : public OnDevice {
+ protected:
+  void SetUp() override {
+    calls().reset();
+    driver_hook_ = hide_device_memory;
+  }
+};
+
+TEST_P(Staging, CopiesArePartOfTheOneSubmission) {
+  auto device = open(intercept);
+  auto s = session(chain(3, 0, true), device);
+  ASSERT_TRUE(s);
+  calls().reset();
+  uint64_t runs = 0;
+  for (const int64_t n : {100, 7, 100, 5000, 1, 5000}) {
+    const HostTensor x = floats({n}, ramp(static_cast<size_t>(n)));
+    RunStats stats;
+    auto y = s->run({{{.name = "x", .host = &x}}}, {}, &stats);
+    ASSERT_OK(y.status());
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ((*y)[0].data<float>()[i], x.data<float>()[i] + 3);
+    EXPECT_EQ(stats.bytes_copied, static_cast<uint64_t>(n) * 8);
+    EXPECT_EQ(calls().submits, ++runs);
+  }
+  // Recorded for the first size and for the larger one, each with a copy in and a copy out.
+  EXPECT_EQ(device->counters().recordings, 2U);
+  EXPECT_EQ(calls().copies, 4U);
+  EXPECT_EQ(s->stats().copies, 2 * runs);
+}
+
+TEST_P(Staging, DeviceBuffersAreNotCopied) {
+  auto device = open(intercept);
+  auto s = session(chain(2, 64, false), device);
+  ASSERT_TRUE(s);
+  auto in = device->allocate(256, MemoryUse::Device),
+       out = device->allocate(256, MemoryUse::Device);
+  ASSERT_TRUE(in.ok() && out.ok());
+  EXPECT_EQ((*in)->mapped(), nullptr);
+  const HostTensor x = floats({64}, ramp(64));
+  ASSERT_OK(device->upload(**in, 0, x.bytes()));
+  calls().reset();
+  RunStats stats;
+  for (int run = 0; run < 3; ++run) {
+    ASSERT_OK(s->run({{{.name = "x", .device = in->get(), .dims = {64}}}},
+                     {{{.name = "y", .device = out->get()}}}, &stats)
+                  .status());
+  }
+  EXPECT_EQ(stats.bytes_copied, 0U);
+  EXPECT_EQ(calls().copies, 0U);
+  EXPECT_EQ(calls().submits, 3U);
+  HostTensor y(DType::F32, {64});
+  ASSERT_OK(device->download(**out, 0, y.mutable_bytes()));
+  EXPECT_EQ(values(y)[63], 65.0F);
+  // From staged to device memory and back: recorded anew, and right.
+  auto r = s->run({{{.name = "x", .host = &x}}});
+  ASSERT_OK(r.status());
+  EXPECT_EQ(values((*r)[0])[63], 65.0F);
+}
+
+TEST_P(Staging, TransfersAreCutIntoPieces) {
+  auto device = open();
+  constexpr size_t kBytes = (size_t{20} << 20) + 3;  // more than two staging buffers
+  auto b = device->allocate(kBytes + 5, MemoryUse::Device);
+  ASSERT_OK(b.status());
+  std::vector<std::byte> sent(kBytes), got(kBytes);
+  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i * 2654435761U >> 24);
+  ASSERT_OK(device->upload(**b, 5, sent));
+  ASSERT_OK(device->download(**b, 5, got));
+  EXPECT_TRUE(sent == got);
+}
+
+TEST_P(Staging, HostCallsSeeTheDevicesValues) {
+  PlanWriter w;
+  const Expr n = w.symbol("n", 0, 0);
+  const auto x = w.input("x", DType::F32, {n});
+  const auto y = w.output("y", DType::F32, {n});
+  const auto a = w.arena("a", DType::F32, {n}), b = w.arena("b", DType::F32, {n});
+  const auto c = w.weight("c", floats({1}, {2}));
+  w.launch(w.kernel(affine_kernel("minus", 1.0F, -5.0F)), {x, a}, {n});
+  w.host("Mul", {a, c}, {b});
+  w.launch(w.kernel(affine_kernel("plus", 1.0F, 1.0F)), {b, y}, {n});
+  auto s = session(w.package(), open());
+  ASSERT_TRUE(s);
+  for (const int64_t size : {3, 1000, 3}) {
+    const HostTensor in = floats({size}, ramp(static_cast<size_t>(size)));
+    auto r = s->run({{{.name = "x", .host = &in}}});
+    ASSERT_OK(r.status());
+    for (int64_t i = 0; i < size; ++i)
+      ASSERT_EQ((*r)[0].data<float>()[i], (in.data<float>()[i] - 5) * 2 + 1);
+  }
+}
+
+TEST_P(Staging, EveryDriverFailureIsAnErrorWithoutALeak) {
+  expect_messages_ = true;  // the layer comments on some injected failures
+  const size_t index = std::stoul(GetParam().substr(7));
+  for (int64_t n = 0;; ++n) {
+    calls().reset();
+    calls().error = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    calls().fail_after = n;
+    Status failure;
+    {
+      auto device = vulkan::open(index, {}, intercept, hide_device_memory);
+      failure = device.status();
+      if (device.ok()) {
+        const std::shared_ptr<Device> shared = std::move(*device);
+        auto s = Session::create(chain(2, 0, true), shared);
+        failure = s.status();
+        for (const int64_t size : {10, 1000, 10}) {
+          if (!s.ok()) break;
+          const HostTensor x = floats({size}, ramp(static_cast<size_t>(size)));
+          auto y = (*s)->run({{{.name = "x", .host = &x}}});
+          if (!y.ok()) failure = y.status();
+          if (y.ok()) {
+            EXPECT_EQ((*y)[0].data<float>()[size - 1], x.data<float>()[size - 1] + 2);
+          }
+        }
+      }
+    }
+    EXPECT_EQ(calls().created, calls().destroyed) << "after failing call " << n;
+    if (!calls().failed) {
+      ASSERT_OK(failure);
+      EXPECT_GT(n, 50);
+      break;
+    }
+    if (!failure.ok()) {
+      EXPECT_EQ(failure.code(), Code::Device) << failure.message();
+    }
+  }
+}
+
+REPRISE_ON_DEVICES(Staging);
+
+}  // namespace
+}  // namespace reprise::test
