@@ -1,5 +1,6 @@
 // Devices whose memory the host cannot see: staging, transfers and the barriers around them.
-#include <array>
+#include <cstdlib>
+#include <memory>
 
 #include "intercept.h"
 #include "support.h"
@@ -96,6 +97,38 @@ TEST_P(Staging, HostCallsSeeTheDevicesValues) {
     for (int64_t i = 0; i < size; ++i)
       ASSERT_EQ((*r)[0].data<float>()[i], (in.data<float>()[i] - 5) * 2 + 1);
   }
+}
+
+// That the tests above are silent means something only if a missing barrier is not.
+TEST_P(Staging, AMissingBarrierIsFoundByValidation) {
+  if (!std::getenv("VK_LAYER_ENABLES") || !std::getenv("REPRISE_TEST_VALIDATION"))
+    GTEST_SKIP() << "synchronization validation is off";
+  expect_messages_ = true;
+  auto device = open();
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  for (int i = 0; i < 3; ++i) {
+    auto b = device->allocate(64, MemoryUse::Device);
+    ASSERT_OK(b.status());
+    buffers.push_back(std::move(*b));
+  }
+  const auto copy = [&](size_t from) {
+    Command c;
+    c.kind = Command::Kind::Copy;
+    c.src = buffers[from].get();
+    c.dst = buffers[from + 1].get();
+    c.bytes = 64;
+    return c;
+  };
+  Command barrier;
+  barrier.kind = Command::Kind::Barrier;
+  RecordingDesc desc;
+  desc.commands = {copy(0), barrier, copy(1)};
+  ASSERT_OK(device->record(desc).status());
+  EXPECT_TRUE(messages().empty());
+  desc.commands = {copy(0), copy(1)};
+  ASSERT_OK(device->record(desc).status());
+  ASSERT_FALSE(messages().empty());
+  EXPECT_NE(messages()[0].find("SYNC-HAZARD-READ-AFTER-WRITE"), std::string::npos) << messages()[0];
 }
 
 TEST_P(Staging, EveryDriverFailureIsAnErrorWithoutALeak) {
