@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
+#include <thread>
 
 #include "codegen/emit/spirv/spirv.h"
 #include "tests/support/onnx_writer.h"
@@ -129,7 +130,8 @@ Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& s
 }
 
 Result<Timing> time_package(std::shared_ptr<const package::Package> package,
-                            std::shared_ptr<Device> device, int runs) {
+                            std::shared_ptr<Device> device, int runs,
+                            std::chrono::microseconds pause) {
   Timing t;
   {
     RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device));
@@ -137,6 +139,7 @@ Result<Timing> time_package(std::shared_ptr<const package::Package> package,
     std::vector<double> total, submit;
     for (int i = -3; i < runs; ++i) {
       RunStats stats;
+      if (pause.count() > 0) std::this_thread::sleep_for(pause);
       const double start = now_ms();
       RP_TRY(session->run(bound.inputs, bound.outputs, &stats).status());
       if (i < 0) continue;

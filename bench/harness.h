@@ -1,6 +1,7 @@
 // Sessions whose inputs and outputs stay on the device, and how long their runs take.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,8 +36,10 @@ struct ChainSpec {
 };
 Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& spec);
 
-/// Runs with static float32 inputs that are made up, device memory bound in place.
+/// Runs with static float32 inputs that are made up, device memory bound in place. The thread
+/// sleeps for `pause` before each run, as between an application's frames.
 Result<Timing> time_package(std::shared_ptr<const package::Package> package,
-                            std::shared_ptr<Device> device, int runs);
+                            std::shared_ptr<Device> device, int runs,
+                            std::chrono::microseconds pause = {});
 
 }  // namespace reprise::bench
