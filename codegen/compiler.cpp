@@ -47,7 +47,7 @@ Status check_options(const CompileOptions& o) {
   for (const std::string& name : o.disabled_passes) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     std::string list;
-    for (const std::string& k : known) list += (list.empty() ? "" : ", ") + k;
+    for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
     return {Code::Usage,
             "there is no pass '" + name + "' that can be switched off; choose from " + list};
   }
@@ -186,7 +186,9 @@ Result<package::Package> compile_file(const std::string& path, const CompileOpti
     report->passes.push_back(
         {"import", std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
   }
-  return compile(std::move(model), options, report);
+  auto compiled = compile(std::move(model), options, report);
+  if (!compiled.ok()) return compiled.status().with_context(path);
+  return compiled;
 }
 
 }  // namespace reprise

@@ -17,6 +17,12 @@ std::string names_of(const std::vector<plan::Slot>& slots) {
   return s.empty() ? "none" : s;
 }
 
+Status unknown_name(const std::string& kind, const std::string& name,
+                    const std::vector<plan::Slot>& declared) {
+  return invalid_input("the model has no " + kind + " '" + name + "'; its " + kind + "s are " +
+                       names_of(declared));
+}
+
 std::span<const int64_t> dims_of(const Binding& b) {
   return b.host ? std::span<const int64_t>(b.host->dims()) : std::span<const int64_t>(b.dims);
 }
@@ -87,10 +93,7 @@ Status IoBinder::place(std::span<const Binding> given, bool is_input,
   slots.assign(declared.size(), nullptr);
   for (const Binding& b : given) {
     const auto it = names.find(b.name);
-    if (it == names.end()) {
-      return invalid_input("the model has no " + kind + " '" + b.name + "'; its " + kind +
-                           "s are " + names_of(declared));
-    }
+    if (it == names.end()) return unknown_name(kind, b.name, declared);
     if (slots[it->second]) return invalid_input(kind + " '" + b.name + "' is given twice");
     slots[it->second] = &b;
   }

@@ -164,7 +164,7 @@ std::string Cursor::until_word(std::string_view end) {
   at_ = next();
   const size_t line = std::min(s_.find('\n', at_), s_.size());
   const size_t stop = std::min(s_.substr(0, line).find(end, at_), line);
-  const std::string out = trimmed(s_.substr(at_, stop - at_));
+  std::string out = trimmed(s_.substr(at_, stop - at_));
   at_ = stop;
   return out;
 }

@@ -6,7 +6,7 @@
 
 namespace reprise::graph {
 
-ValueId Graph::add_value(std::string value_name, DType dtype, Shape shape) {
+ValueId Graph::add_value(const std::string& value_name, DType dtype, Shape shape) {
   Value v;
   v.name = unique_name(value_name);
   v.dtype = dtype;
@@ -16,16 +16,16 @@ ValueId Graph::add_value(std::string value_name, DType dtype, Shape shape) {
   return static_cast<ValueId>(values_.size() - 1);
 }
 
-ValueId Graph::add_unknown(std::string value_name) {
+ValueId Graph::add_unknown(const std::string& value_name) {
   Value v;
   v.name = unique_name(value_name);
   values_.push_back(std::move(v));
   return static_cast<ValueId>(values_.size() - 1);
 }
 
-ValueId Graph::add_constant(std::string value_name, HostTensor data) {
+ValueId Graph::add_constant(const std::string& value_name, HostTensor data) {
   Shape shape(data.dims().begin(), data.dims().end());
-  const ValueId id = add_value(std::move(value_name), data.dtype(), std::move(shape));
+  const ValueId id = add_value(value_name, data.dtype(), std::move(shape));
   value(id).constant = std::move(data);
   return id;
 }

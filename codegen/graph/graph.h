@@ -92,9 +92,9 @@ class Graph {
   Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
   const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
   /// These make the name unique; an empty name becomes "v".
-  ValueId add_value(std::string name, DType dtype, Shape shape);  // has_shape = true
-  ValueId add_unknown(std::string name);                          // dtype and shape to be inferred
-  ValueId add_constant(std::string name, HostTensor data);
+  ValueId add_value(const std::string& name, DType dtype, Shape shape);  // has_shape = true
+  ValueId add_unknown(const std::string& name);  // dtype and shape to be inferred
+  ValueId add_constant(const std::string& name, HostTensor data);
 
   std::list<std::unique_ptr<Node>>& nodes() { return nodes_; }
   const std::list<std::unique_ptr<Node>>& nodes() const { return nodes_; }

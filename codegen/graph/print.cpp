@@ -79,8 +79,9 @@ class Printer {
     for (size_t i = 0; i < g.outputs.size(); ++i) {
       const std::string value = text_of(g, g.outputs[i]);
       const std::string name = text::name(g.output_name(i));
-      out_ += (i ? ", " : indent + "output ") + value +
-              (name == value || g.outputs[i] == kNone ? "" : " as " + name);
+      out_ += i ? ", " : indent + "output ";
+      out_ += value;
+      if (name != value && g.outputs[i] != kNone) out_ += " as " + name;
     }
     if (!g.outputs.empty()) out_ += "\n";
   }

@@ -534,6 +534,7 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
     const int64_t divisor = first.known_divisor(g_.symbols);
     if (divisor % lanes == 0) return from_storage(value.dtype, load_vector(buf, first, lanes));
     std::vector<Val> parts;
+    parts.reserve(static_cast<size_t>(lanes));
     const Val base = this->value(first);
     for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
     return from_storage(value.dtype, b_.compose(parts));

@@ -26,8 +26,8 @@ V Compose::scalar(DType t, double value) {
   return ok() ? rw_.scalar_constant(t, value) : kNone;
 }
 
-V Compose::ints(std::vector<int64_t> values) {
-  return ok() ? rw_.int_constant(std::move(values)) : kNone;
+V Compose::ints(const std::vector<int64_t>& values) {
+  return ok() ? rw_.int_constant(values) : kNone;
 }
 
 V Compose::cast(V v, DType to) {

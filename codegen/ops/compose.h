@@ -28,7 +28,7 @@ class Compose {
 
   V op(const std::string& name, std::vector<V> inputs, AttrMap attrs = {});
   V scalar(DType t, double value);
-  V ints(std::vector<int64_t> values);
+  V ints(const std::vector<int64_t>& values);
   V constant(HostTensor t) { return rw_.constant(std::move(t)); }
   V add(V a, V b) { return op("Add", {a, b}); }
   V sub(V a, V b) { return op("Sub", {a, b}); }

@@ -26,7 +26,6 @@ std::optional<std::vector<int64_t>> integers_of(const HostTensor& t) {
     case DType::I8:
       return widen<int8_t>(t);
     case DType::U8:
-      return widen<uint8_t>(t);
     case DType::Bool:
       return widen<uint8_t>(t);
     case DType::I16:

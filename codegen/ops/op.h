@@ -85,7 +85,7 @@ class Rewriter {
   Result<graph::ValueId> emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
                                      AttrMap attrs, DType dtype, Shape shape);
   graph::ValueId scalar_constant(DType dtype, double value);
-  graph::ValueId int_constant(std::vector<int64_t> values);
+  graph::ValueId int_constant(const std::vector<int64_t>& values);
   graph::ValueId constant(HostTensor t);
   Result<graph::ValueId> reshape(graph::ValueId v, Shape to);
   Result<graph::ValueId> transpose(graph::ValueId v, std::vector<int64_t> perm);

@@ -233,7 +233,7 @@ Result<bool> resize(Rewriter& rw) {
   } else {
     a.set("sizes", request->sizes);
   }
-  const Shape in = ctx.shape(0);
+  const Shape& in = ctx.shape(0);
   for (size_t d = 0; d < in.size(); ++d) {
     const auto s = check_magnitude(ctx, axis_ratio(a, d, in[d], out[d]), in[d], out[d]);
     if (!s.ok()) return false;

@@ -92,7 +92,7 @@ graph::ValueId Rewriter::scalar_constant(DType dtype, double value) {
   return constant(scalar_tensor(dtype, value));
 }
 
-graph::ValueId Rewriter::int_constant(std::vector<int64_t> values) {
+graph::ValueId Rewriter::int_constant(const std::vector<int64_t>& values) {
   const auto n = static_cast<int64_t>(values.size());
   return constant(HostTensor::from<int64_t>(DType::I64, {n}, values));
 }

@@ -69,21 +69,18 @@ void to_reshape(Graph& g, Node& n) {
 bool merge_views(Graph& g, Node& n) {
   Node* p = g.value(n.inputs[0]).producer;
   if (p == nullptr) return false;
-  if (is_core(n, "Reshape") && is_core(*p, "Reshape")) {
-    n.inputs[0] = p->inputs[0];
-  } else if (is_core(n, "Expand") && is_core(*p, "Expand")) {
-    // Ranks may grow on the way; broadcasting aligns at the end either way.
-    n.inputs[0] = p->inputs[0];
-  } else if (is_core(n, "Transpose") && is_core(*p, "Transpose")) {
+  const auto both = [&](std::string_view op) { return is_core(n, op) && is_core(*p, op); };
+  if (both("Transpose")) {
     const auto outer = n.attrs.get_ints("perm");
     const auto inner = p->attrs.get_ints("perm");
     std::vector<int64_t> perm(outer.size());
     for (size_t i = 0; i < outer.size(); ++i) perm[i] = inner[static_cast<size_t>(outer[i])];
     n.attrs.set("perm", perm);
-    n.inputs[0] = p->inputs[0];
-  } else {
+  } else if (!both("Reshape") && !both("Expand")) {
     return false;
   }
+  // Ranks may grow from Expand to Expand; broadcasting aligns at the end either way.
+  n.inputs[0] = p->inputs[0];
   for (const std::string& o : p->origins) n.origins.push_back(o);
   return true;
 }

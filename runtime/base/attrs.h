@@ -35,11 +35,12 @@ class AttrMap {
     const auto* v = get<float>(name);
     return v ? *v : fallback;
   }
-  std::string get_string(std::string_view name, std::string fallback) const {
+  std::string get_string(std::string_view name, const std::string& fallback) const {
     const auto* v = get<std::string>(name);
     return v ? *v : fallback;
   }
-  std::vector<int64_t> get_ints(std::string_view name, std::vector<int64_t> fallback = {}) const {
+  std::vector<int64_t> get_ints(std::string_view name,
+                                const std::vector<int64_t>& fallback = {}) const {
     const auto* v = get<std::vector<int64_t>>(name);
     return v ? *v : fallback;
   }

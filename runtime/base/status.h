@@ -84,9 +84,11 @@ inline Status internal_error(std::string m) {
     if (!rp_status_.ok()) return rp_status_; \
   } while (0)
 #define RP_ASSIGN(decl, expr) RP_ASSIGN_IMPL(RP_CONCAT(rp_result_, __LINE__), decl, expr)
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define RP_ASSIGN_IMPL(tmp, decl, expr) \
   auto tmp = (expr);                    \
   if (!tmp.ok()) return tmp.status();   \
   decl = std::move(*tmp)
+// NOLINTEND(bugprone-macro-parentheses)
 
 }  // namespace reprise
