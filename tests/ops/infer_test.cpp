@@ -309,7 +309,7 @@ TEST(ShapeArith, SliceRangesHoldForEveryDim) {
 
 /// Dims that only a run can tell would send nodes to the host.
 TEST(Models, ShapesStaySymbolic) {
-  if (!has_models()) GTEST_SKIP() << "no models at " << models_dir();
+  if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
   for (const char* name : {"bert", "magika", "llama_step", "minilm_int8", "ppocr_cls", "ppocr_det",
                            "ppocr_rec", "espcn", "vit", "unet", "ultraface", "resnet18"}) {
     const auto g = onnx::import_file((models_dir() / name / "model.onnx").string());
@@ -322,7 +322,7 @@ TEST(Models, ShapesStaySymbolic) {
 }
 
 TEST(Models, EveryNodeReachesTheCoreForm) {
-  if (!has_models()) GTEST_SKIP() << "no models at " << models_dir();
+  if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
   for (const char* name : {"bert", "magika", "llama_step", "minilm_int8", "ppocr_cls", "ppocr_det",
                            "ppocr_rec", "espcn", "vit", "unet", "ultraface", "resnet18",
                            "squeezenet_fp16", "mobilenet_v3_small", "mnist", "pointwise"}) {
