@@ -71,7 +71,7 @@ void register_compile(CLI::App& root, int& status) {
       root.add_subcommand("compile", "Compile a model to a package (no GPU needed)");
   command->add_option("MODEL", o->model, "An .onnx file")->required();
   command->add_option("-o,--output", o->output, "The .rpk to write")->required();
-  command->add_option("--targets", o->targets, "Comma-separated: vulkan, cuda:sm_80, ...")
+  command->add_option("--targets", o->targets, "Comma-separated; this version knows: vulkan")
       ->capture_default_str();
   add_common(*command, o->common, kJson | kCompile);
   command->footer(
