@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
+#include <new>
 
 namespace reprise::app {
 
@@ -29,6 +31,18 @@ int report(const Status& status) {
   std::fprintf(stderr, "error: %s%s\n", status.message().c_str(),
                ours ? "\nThis is a bug in Reprise: please report it with the model." : "");
   return exit_status(status.code());
+}
+
+int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noexcept {
+  try {
+    return body(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("error: out of memory: the model or its inputs are too large for this machine\n",
+               stderr);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\nThis is a bug in Reprise: please report it.\n", e.what());
+  }
+  return kFailed;
 }
 
 void note(const std::string& text) {

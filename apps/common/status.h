@@ -18,6 +18,8 @@ enum Exit : int {
 int exit_status(Code code);
 /// Writes "error: message" to standard error; returns the exit status.
 int report(const Status& status);
+/// Runs the body of main(). An exception that leaves it becomes a message and an exit status.
+int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noexcept;
 /// A note on standard error: what was decided on the user's behalf.
 void note(const std::string& text);
 

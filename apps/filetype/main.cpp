@@ -194,12 +194,8 @@ Result<int> run(Options& o) {
   return status;
 }
 
-}  // namespace
-}  // namespace reprise::filetype
-
-int main(int argc, char** argv) {
-  using reprise::filetype::Mode;
-  reprise::filetype::Options o;
+int parse_and_run(int argc, char** argv) {
+  Options o;
   CLI::App app{"Names the types of files with Magika's model, on a GPU."};
   app.name("reprise-filetype");
   app.add_option("--model", o.model, "The model as compiled by: reprise compile model.onnx -o ...")
@@ -227,8 +223,15 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? reprise::app::kDone : reprise::app::kUsage;
+    return app.exit(e) == 0 ? app::kDone : app::kUsage;
   }
-  reprise::Result<int> status = reprise::filetype::run(o);
-  return status.ok() ? *status : reprise::app::report(status.status());
+  Result<int> status = run(o);
+  return status.ok() ? *status : app::report(status.status());
+}
+
+}  // namespace
+}  // namespace reprise::filetype
+
+int main(int argc, char** argv) {
+  return reprise::app::guarded_main(reprise::filetype::parse_and_run, argc, argv);
 }

@@ -1,6 +1,5 @@
 // reprise: compile ONNX models, run and measure them, and say what was fused.
 #include <cstdio>
-#include <new>
 
 #include "apps/reprise/command.h"
 
@@ -26,9 +25,7 @@ int report_usage(const CLI::App& root, const CLI::ParseError& e) {
   return reprise::app::kUsage;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   using namespace reprise::app;
   CLI::App root{
       "Reprise compiles ONNX models into fused kernels and replays them on any GPU.\n\n"
@@ -56,14 +53,16 @@ int main(int argc, char** argv) {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return e.get_exit_code() == 0 ? root.exit(e) : report_usage(root, e);
-  } catch (const std::bad_alloc&) {
-    return report({reprise::Code::Device,
-                   "out of memory: the model or its inputs are too large for "
-                   "this machine"});
   }
   if (status == kDone && validation_errors() > 0) {
     return report({reprise::Code::Device, "the Vulkan validation layers found " +
                                               std::to_string(validation_errors()) + " errors"});
   }
   return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return reprise::app::guarded_main(run, argc, argv);
 }

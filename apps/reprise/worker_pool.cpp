@@ -2,11 +2,11 @@
 // answers each with one line; when it ends without an answer, the case is lost and another worker
 // takes its place. Workers are forked before this process touches any device.
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -194,7 +194,7 @@ Status run_pool(size_t count, const PoolOptions& options, const std::function<St
   struct sigaction ignore = {}, before = {};
   ignore.sa_handler = SIG_IGN;
   sigaction(SIGPIPE, &ignore, &before);
-  const Status s = Pool(count, options, start, work, done, lost).run();
+  Status s = Pool(count, options, start, work, done, lost).run();
   sigaction(SIGPIPE, &before, nullptr);
   return s;
 }
