@@ -319,10 +319,13 @@ std::vector<lower::Target> vulkan_targets() {
   cpu_sg8.name = "vulkan-cpu-sg8";
   cpu_sg8.predicate.needs_subgroup_shuffle = true;
   cpu_sg8.predicate.subgroup_size = 8;
+  lower::Target cpu_slow = cpu_sg8;
+  cpu_slow.name = "vulkan-cpu-sg8-slow-loads";
+  cpu_slow.predicate.slow_loads = true;
   lower::Target cpu_small = small;
   cpu_small.name = "vulkan-cpu";
   cpu_small.predicate.cpu_type = true;
-  return {cpu_sg8, cpu, cpu_small, full, small};
+  return {cpu_slow, cpu_sg8, cpu, cpu_small, full, small};
 }
 
 }  // namespace reprise

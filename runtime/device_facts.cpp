@@ -30,6 +30,7 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
            std::string(name_of(facts.api));
   }
   if (cpu_type && facts.kind != DeviceKind::Cpu) return "is tuned for CPU-type devices";
+  if (slow_loads && !facts.slow_loads) return "is tuned for drivers whose loads are slow";
   const struct {
     bool needed, present;
     const char* name;

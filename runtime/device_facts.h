@@ -23,6 +23,7 @@ struct DeviceFacts {
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
   bool cooperative_matrix = false;
+  bool slow_loads = false;  // a workaround: every load costs as much as some 100 operations
   uint32_t subgroup_size = 1;
   // Limits.
   uint32_t max_workgroup_invocations = 128;
@@ -58,6 +59,7 @@ struct Predicate {
   bool needs_subgroup_arithmetic = false;
   bool needs_subgroup_shuffle = false;
   bool cpu_type = false;                 // tuned for DeviceKind::Cpu: refuses other kinds
+  bool slow_loads = false;               // tuned for DeviceFacts::slow_loads: refuses others
   uint32_t subgroup_size = 0;            // exactly this; 0: any
   uint32_t workgroup_invocations = 128;  // at least
   uint32_t shared_bytes = 16384;         // at least

@@ -1,5 +1,5 @@
 // Tiles that a subgroup of 8 lanes computes without memory between its lanes, for CPU-type devices,
-// where a register holds one value of 8 lanes, every load is a gather of some 100 multiply-adds,
+// where a register holds one value of 8 lanes, every load is a gather of 7 to 120 multiply-adds,
 // and a shuffle with a constant lane costs next to nothing. Each lane has rows or columns of its
 // own; what all lanes share of the other operand is loaded once by the subgroup and broadcast.
 //
@@ -20,23 +20,24 @@ using kernel::Val;
 namespace {
 
 constexpr int kLanes = 8;
-constexpr double kGather = 30;      // in multiply-adds of a register: 7 on Mesa 25, 120 on Mesa 22
 constexpr double kEnoughUnits = 8;  // to keep a few threads busy
 constexpr int kChunk = 16;          // rows that one loop finishes; longer arrays compile slowly
-// Time to compile a multiply-add that is written out, spread over 300 runs (measured: 150 us).
-constexpr double kCompile = 1000;
-
 bool fits(const Predicate& device) {
   return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
 }
 
-/// `loads` and `products` of a unit for 4 positions.
-double cost_of(const ProductSize& size, const Tile& t, double loads, double products) {
+/// `loads` and `products` of a unit for 4 positions; the result in multiply-adds of a register.
+double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, double loads,
+               double products) {
+  const double gather = device.slow_loads ? 120 : 7;
   const double units =
       size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
-  double cost = units * size.depth / 4 * (kGather * loads + products);
+  double cost = units * size.depth / 4 * (gather * loads + products);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  return cost + kCompile * products / 4 * size.unrolled;
+  // The time to compile what is written out, spread over 100 runs: 0.1 ms a multiply-add, or with
+  // the older driver 0.1 us times its square (both measured).
+  const double written = products / 4 * size.unrolled;
+  return cost + (device.slow_loads ? 2 * written * written : 2000 * written);
 }
 
 Tile subgroup_tile(int rows, int columns, int own) {
@@ -124,7 +125,7 @@ class OwnColumns final : public Schedule {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows / 2 >= size.rows) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
-        t.cost = cost_of(size, t, std::ceil(rows / double{kLanes}) * size.left_loads + own,
+        t.cost = cost_of(size, device, t, std::ceil(rows / double{kLanes}) * size.left_loads + own,
                          4.0 * rows * own);
         out.push_back(t);
       }
@@ -240,7 +241,8 @@ class OwnRows final : public Schedule {
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
         Tile t = subgroup_tile(own * kLanes, columns, own);
-        t.cost = cost_of(size, t, own * size.left_loads + columns / 8.0, 4.0 * own * columns);
+        t.cost =
+            cost_of(size, device, t, own * size.left_loads + columns / 8.0, 4.0 * own * columns);
         out.push_back(t);
       }
     }

@@ -13,6 +13,7 @@ Json facts_json(const DeviceFacts& f) {
           {"subgroup_arithmetic", f.subgroup_arithmetic},
           {"subgroup_shuffle", f.subgroup_shuffle},
           {"cooperative_matrix", f.cooperative_matrix},
+          {"slow_loads", f.slow_loads},
           {"subgroup_size", f.subgroup_size},
           {"max_workgroup_invocations", f.max_workgroup_invocations},
           {"max_shared_bytes", f.max_shared_bytes},

@@ -1,5 +1,7 @@
 #include "backends/vulkan/facts.h"
 
+#include "backends/vulkan/workarounds.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -146,6 +148,7 @@ void PhysicalDevice::fill_identity(const Instance& instance) {
     link(tail, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
   instance.fn().properties2(handle, &p2);
   std::memcpy(info.uuid, id.deviceUUID, sizeof(info.uuid));
+  apply_workarounds(driver.driverID, driver.driverInfo, info.facts);
   info.driver = driver.driverName[0] == 0
                     ? "version " + std::to_string(properties.driverVersion)
                     : std::string(driver.driverName) + " " + driver.driverInfo;

@@ -101,10 +101,22 @@ class Evaluations {
 
 }  // namespace
 
+namespace {
+
+/// Whether a symbol is the first dim of an input of several: most often a batch of one.
+bool is_batch(const Graph& g, size_t symbol) {
+  const plan::SymbolSource& source = g.symbol_sources[symbol];
+  if (source.kind != plan::SymbolSource::Kind::InputDim || source.axis != 0) return false;
+  return g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size() > 1;
+}
+
+}  // namespace
+
 double count_hint(const Graph& g, const Shape& shape) {
   std::vector<int64_t> sizes(g.symbols.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
-    sizes[i] = std::clamp(kSymbolHint, g.symbols[i].min, g.symbols[i].max);
+    const int64_t hint = is_batch(g, i) ? 1 : kSymbolHint;
+    sizes[i] = std::clamp(hint, g.symbols[i].min, g.symbols[i].max);
   }
   double count = 1;
   for (const Expr& e : shape) {

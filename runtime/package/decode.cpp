@@ -351,6 +351,7 @@ class Decoder {
     to.predicate.needs_subgroup_arithmetic = p.needs_subgroup_arithmetic();
     to.predicate.needs_subgroup_shuffle = p.needs_subgroup_shuffle();
     to.predicate.cpu_type = p.cpu_type();
+    to.predicate.slow_loads = p.slow_loads();
     to.predicate.subgroup_size = p.subgroup_size();
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();

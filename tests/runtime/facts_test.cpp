@@ -18,6 +18,7 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   };
   check([](Predicate& p) { p.api = Api::Cuda; }, "CUDA");
   check([](Predicate& p) { p.cpu_type = true; }, "CPU-type");
+  check([](Predicate& p) { p.slow_loads = true; }, "loads are slow");
   check([](Predicate& p) { p.needs_int64 = true; }, "64-bit integers");
   check([](Predicate& p) { p.needs_float16 = true; }, "fp16");
   check([](Predicate& p) { p.needs_storage8 = true; }, "8-bit storage");

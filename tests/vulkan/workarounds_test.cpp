@@ -1,0 +1,23 @@
+#include "backends/vulkan/workarounds.h"
+
+#include <gtest/gtest.h>
+
+namespace reprise::vulkan {
+namespace {
+
+bool slow_loads(VkDriverId driver, const char* info) {
+  DeviceFacts facts;
+  apply_workarounds(driver, info, facts);
+  return facts.slow_loads;
+}
+
+TEST(Workarounds, SlowLoadsAreThoseOfOldLlvmpipe) {
+  EXPECT_TRUE(slow_loads(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa 22.3.6 (LLVM 15.0.6)"));
+  EXPECT_FALSE(slow_loads(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa 25.0.7-2~bpo12+1 (LLVM 15.0.6)"));
+  EXPECT_FALSE(slow_loads(VK_DRIVER_ID_MESA_RADV, "Mesa 22.3.6"));
+  EXPECT_FALSE(slow_loads(VK_DRIVER_ID_MESA_LLVMPIPE, "22.3.6"));
+  EXPECT_FALSE(slow_loads(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa "));
+}
+
+}  // namespace
+}  // namespace reprise::vulkan
