@@ -116,6 +116,7 @@ class RunContext {
   Status bind_output(size_t i, Run& run);
   Status ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging, const std::string& tensor);
 
+  uint64_t timeout_ns() const;
   Status run_segment(size_t index, Run& run);
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);

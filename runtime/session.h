@@ -19,7 +19,9 @@ struct SessionOptions {
   bool timestamps = false;  // per-kernel device times
   bool fullgraph = false;   // a plan with host calls is Code::Unsupported naming the nodes
   bool replay = true;       // false: record again on each run (mode "default")
-  uint64_t timeout_ns = 60'000'000'000;
+  /// Of one run; 0: a minute, on CPU-type devices ten, because their drivers compile kernels when
+  /// they are launched first.
+  uint64_t timeout_ns = 0;
 };
 
 /// A tensor of the caller: host memory, or a device buffer that is used in place (zero copies).

@@ -155,7 +155,7 @@ typedef struct reprise_session_options {
   size_t struct_size;
   uint32_t max_in_flight; /* runs at the same time, each with memory of its own; 0: 2 */
   int32_t fullgraph;      /* an error if a node would run on the host */
-  uint64_t timeout_ms;    /* of one run; 0: 60,000 */
+  uint64_t timeout_ms;    /* of one run; 0: 60,000, on CPU-type devices 600,000 */
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \
   { sizeof(reprise_session_options), 0, 0, 0 }
