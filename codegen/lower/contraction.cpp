@@ -9,27 +9,6 @@ using kernel::Builtin;
 using kernel::Ty;
 using kernel::Val;
 
-namespace {
-
-/// Runs `body` where the condition holds; without a condition always. Values computed inside are
-/// forgotten.
-Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) {
-  Status status;
-  auto scoped = [&] {
-    ev.push_scope();
-    status = body();
-    ev.pop_scope();
-  };
-  if (condition) {
-    ev.builder().if_then(condition, scoped);
-  } else {
-    scoped();
-  }
-  return status;
-}
-
-}  // namespace
-
 Contraction::Contraction(const graph::Graph& g, const Group& group, const Target& target)
     : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {}
 
@@ -116,30 +95,15 @@ Status Contraction::store(Val row, Val vec, Val four) {
   const Expr at = ev_.symbol(row, m_);
   if (wide_n_) {
     const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n_, 4));
-    return store_columns(result_index(at, first + ev_.lane()), four, 4);
+    return store_result(ev_, group_, result_index(at, first + ev_.lane()), four, 4);
   }
   for (int l = 0; l < 4; ++l) {
     const Val column = b_.add(b_.mul(vec, b_.i32(4)), b_.i32(l));
     const Val inside = exact_columns_ ? Val{} : b_.lt(column, ev_.value(n_));
     RP_TRY(guard(ev_, inside, [&] {
-      return store_columns(result_index(at, ev_.symbol(column, n_)), b_.extract(four, l), 1);
+      return store_result(ev_, group_, result_index(at, ev_.symbol(column, n_)),
+                          b_.extract(four, l), 1);
     }));
-  }
-  return {};
-}
-
-/// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
-Status Contraction::store_columns(const Index& index, Val value, int lanes) {
-  const ValueId anchor = group_.anchor->outputs[0];
-  const kernel::Type type = ev_.compute(g_.value(anchor).dtype);
-  if (b_.type(value).ty != type.ty) value = b_.convert(value, type.ty);
-  ev_.bind(anchor, index, value);
-  for (ValueId v : group_.outputs) {
-    const Shape& shape = g_.value(v).shape;
-    const Index at =
-        shape == group_.domain ? index : ev_.unflatten(ev_.flatten(index, group_.domain), shape);
-    RP_ASSIGN(const Val val, ev_.eval(v, at, lanes));
-    RP_TRY(ev_.store(v, at, val, lanes));
   }
   return {};
 }

@@ -14,6 +14,11 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
                            size_t choice);
 
+/// Dtypes that products read; they accumulate in F32.
+inline bool is_product_float(DType t) {
+  return t == DType::F32 || t == DType::F16 || t == DType::BF16;
+}
+
 class Contraction : public shaders::Product {
  public:
   kernel::Builder& builder() override { return b_; }
@@ -63,7 +68,6 @@ class Contraction : public shaders::Product {
  private:
   Status write_unit(kernel::Val id, const Expr& tiles, const Expr& row_tiles,
                     const Expr& column_tiles);
-  Status store_columns(const Index& index, kernel::Val value, int lanes);
 
   bool exact_rows_ = false, exact_columns_ = false;
 };

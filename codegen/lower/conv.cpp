@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "codegen/lower/contraction.h"
+#include "codegen/lower/window.h"
 
 namespace reprise::lower {
 
@@ -13,28 +14,15 @@ using kernel::Val;
 
 namespace {
 
-constexpr int kMinColumns = 8;        // a group with fewer output channels has nothing to reuse
+constexpr int kMinColumns = 8;        // a group with fewer output channels is no product
 constexpr int64_t kMaxUnrolled = 12;  // kernel positions written out in the body of a loop
 
-struct Params {
-  std::vector<int64_t> strides, pads, dilations, kernel;
-  int64_t group = 1;
-  int64_t in_channels = 0;   // per group
-  int64_t out_channels = 0;  // per group
-
-  int64_t positions() const {
-    int64_t n = 1;
-    for (int64_t k : kernel) n *= k;
-    return n;
-  }
-};
-
-std::optional<Params> params_of(const graph::Graph& g, const graph::Node& n) {
+std::optional<ConvParams> params_of(const graph::Graph& g, const graph::Node& n) {
   const graph::Value& w = g.value(n.inputs[1]);
-  if (!w.constant || w.dtype != DType::F32 || g.value(n.inputs[0]).dtype != DType::F32)
+  if (!w.constant || !is_product_float(w.dtype) || g.value(n.inputs[0]).dtype != w.dtype)
     return std::nullopt;
   const std::vector<int64_t>& dims = w.constant->dims();
-  Params p;
+  ConvParams p;
   p.group = n.attrs.get_int("group", 1);
   p.strides = n.attrs.get_ints("strides");
   p.pads = n.attrs.get_ints("pads");
@@ -42,15 +30,16 @@ std::optional<Params> params_of(const graph::Graph& g, const graph::Node& n) {
   p.kernel.assign(dims.begin() + 2, dims.end());
   p.in_channels = dims[1];
   p.out_channels = dims[0] / p.group;
-  if (p.group > 1 && p.out_channels < kMinColumns) return std::nullopt;
   if (w.constant->count() == 0) return std::nullopt;
   return p;
 }
 
 class ConvProduct final : public Contraction {
  public:
-  ConvProduct(const graph::Graph& g, const Group& group, const Target& target, Params p)
-      : Contraction(g, group, target), p_(std::move(p)) {
+  ConvProduct(const graph::Graph& g, const Group& group, const Target& target, ConvParams p)
+      : Contraction(g, group, target),
+        p_(std::move(p)),
+        windows_(ev_, g.value(group.anchor->inputs[0]).shape, group.domain, p_, false) {
     input_ = group.anchor->inputs[0];
     weights_ = group.anchor->inputs[1];
     const Shape& d = group.domain;
@@ -159,38 +148,12 @@ class ConvProduct final : public Contraction {
     return n;
   }
 
-  /// Input coordinate of a pixel along a spatial axis, with whether it lies inside the padding.
-  struct Coordinate {
-    Expr index;
-    Val inside;  // none: always
-  };
-  Coordinate coordinate(const Index& pixel, size_t axis, const Expr& kernel) {
-    const Expr size = g_.value(input_).shape[axis + 2];
-    const Expr stride = p_.strides[axis];
-    const Expr raw =
-        pixel[axis + 1] * stride + kernel * Expr(p_.dilations[axis]) - Expr(p_.pads[axis]);
-    const Expr last = (group_.domain[axis + 2] - Expr(1)) * stride +
-                      Expr((p_.kernel[axis] - 1) * p_.dilations[axis] - p_.pads[axis]);
-    const Expr room = size - Expr(1) - last;
-    if (p_.pads[axis] == 0 && room.is_const() && room.value() >= 0) return {raw, Val{}};
-    const Val v = ev_.value(raw);
-    const Val limit = ev_.value(size);
-    const Val inside = b_.logical_and(b_.ge(v, b_.i32(0)), b_.lt(v, limit));
-    const Val safe = b_.max(b_.min(v, b_.sub(limit, b_.i32(1))), b_.i32(0));
-    return {ev_.symbol(safe, size), inside};
-  }
-
   /// The input under a position of the kernel; zero in the padding.
   Result<Val> input_at(const Index& pixel, const Position& position) {
-    Index at{pixel[0], ev_.simplify(channel_group_ * Expr(p_.in_channels) + position.channel)};
-    Val inside;
-    for (size_t d = 0; d < p_.kernel.size(); ++d) {
-      const Coordinate c = coordinate(pixel, d, position.kernel[d]);
-      at.push_back(ev_.simplify(c.index));
-      if (c.inside) inside = inside ? b_.logical_and(inside, c.inside) : c.inside;
-    }
-    RP_ASSIGN(const Val x, ev_.eval(input_, at));
-    return inside ? b_.select(inside, x, b_.f32(0)) : x;
+    const Expr channel = channel_group_ * Expr(p_.in_channels) + position.channel;
+    const InputPosition at = windows_.input(pixel, position.kernel, channel);
+    RP_ASSIGN(const Values x, scalars(ev_.eval(input_, at.index)));
+    return at.inside ? b_.select(at.inside, x[0], b_.f32(0)) : x[0];
   }
 
   /// Loops over the outer axes of the kernel, and calls `step` for all positions of the inner ones.
@@ -227,7 +190,8 @@ class ConvProduct final : public Contraction {
     }
   }
 
-  Params p_;
+  ConvParams p_;
+  Windows windows_;
   ValueId input_, weights_;
   Shape pixel_shape_;  // batch and spatial dims of the output
   int64_t depth_total_ = 0;
@@ -244,7 +208,14 @@ class ConvProduct final : public Contraction {
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
                            size_t choice) {
   auto params = params_of(g, *group.anchor);
+  // Neighbouring channels do not lie side by side, so narrow elements cannot be stored as words.
+  const bool narrow = std::any_of(group.outputs.begin(), group.outputs.end(),
+                                  [&](ValueId v) { return size_of(g.value(v).dtype) < 4; });
+  if (narrow && !(target.predicate.needs_storage16 && target.predicate.needs_storage8))
+    params.reset();
   if (!params) return lower_pointwise(g, group, target);
+  if (params->group > 1 && params->out_channels < kMinColumns)
+    return lower_depthwise(g, group, target, *params);
   return ConvProduct(g, group, target, std::move(*params)).build(choice);
 }
 

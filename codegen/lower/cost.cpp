@@ -12,7 +12,7 @@ using graph::ValueId;
 
 namespace {
 
-constexpr int64_t kSymbolHint = 64;
+constexpr int64_t kSymbolHint = 64, kImageHint = 256;
 constexpr double kTile = 8;  // a contraction reads an operand once per tile of the other side
 
 double node_flops(const Graph& g, const Node& n, double evals) {
@@ -103,11 +103,14 @@ class Evaluations {
 
 namespace {
 
-/// Whether a symbol is the first dim of an input of several: most often a batch of one.
-bool is_batch(const Graph& g, size_t symbol) {
+/// A likely size: the first of several dims of an input is most often a batch of one, the last ones
+/// of an image are larger than others.
+int64_t symbol_hint(const Graph& g, size_t symbol) {
   const plan::SymbolSource& source = g.symbol_sources[symbol];
-  if (source.kind != plan::SymbolSource::Kind::InputDim || source.axis != 0) return false;
-  return g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size() > 1;
+  if (source.kind != plan::SymbolSource::Kind::InputDim) return kSymbolHint;
+  const size_t rank = g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size();
+  if (source.axis == 0 && rank > 1) return 1;
+  return rank >= 4 && source.axis >= 2 ? kImageHint : kSymbolHint;
 }
 
 }  // namespace
@@ -115,8 +118,7 @@ bool is_batch(const Graph& g, size_t symbol) {
 double count_hint(const Graph& g, const Shape& shape) {
   std::vector<int64_t> sizes(g.symbols.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const int64_t hint = is_batch(g, i) ? 1 : kSymbolHint;
-    sizes[i] = std::clamp(hint, g.symbols[i].min, g.symbols[i].max);
+    sizes[i] = std::clamp(symbol_hint(g, i), g.symbols[i].min, g.symbols[i].max);
   }
   double count = 1;
   for (const Expr& e : shape) {

@@ -30,6 +30,38 @@ Val linear_workgroup(Builder& b, const Expr& groups) {
   return b.add(b.mul(y, b.i32(kGridLimit)), x);
 }
 
+Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) {
+  Status status;
+  auto scoped = [&] {
+    ev.push_scope();
+    status = body();
+    ev.pop_scope();
+  };
+  if (condition) {
+    ev.builder().if_then(condition, scoped);
+  } else {
+    scoped();
+  }
+  return status;
+}
+
+Status store_result(Evaluator& ev, const Group& group, const Index& index, Val result, int lanes) {
+  const graph::Graph& g = ev.graph();
+  kernel::Builder& b = ev.builder();
+  const graph::ValueId anchor = group.anchor->outputs[0];
+  const kernel::Type type = ev.compute(g.value(anchor).dtype);
+  if (b.type(result).ty != type.ty) result = b.convert(result, type.ty);
+  ev.bind(anchor, index, result);
+  for (graph::ValueId v : group.outputs) {
+    const Shape& shape = g.value(v).shape;
+    const Index at =
+        shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
+    RP_ASSIGN(const Val val, ev.eval(v, at, lanes));
+    RP_TRY(ev.store(v, at, val, lanes));
+  }
+  return {};
+}
+
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
                        const Target& target, std::string schedule) {
   Lowered out;

@@ -56,6 +56,12 @@ Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Targe
 std::array<Expr, 3> linear_grid(const Expr& groups);
 /// Linear id of the workgroup in such a grid.
 kernel::Val linear_workgroup(kernel::Builder& b, const Expr& groups);
+/// Runs `body` where the condition holds; without a condition always. Values computed inside are
+/// forgotten.
+Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>& body);
+/// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
+Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
+                    int lanes);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
                        const Target& target, std::string schedule);
 

@@ -21,7 +21,7 @@ struct ConstantMatrix {
   bool transposed = false;  // stored as [N, K]
 };
 
-/// B seen through a transposing view; nothing unless constant, 2-D and F32.
+/// B seen through a transposing view; nothing unless constant, 2-D and of floats.
 std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, ValueId b) {
   ConstantMatrix m{b, false};
   const graph::Node* p = g.value(b).producer;
@@ -30,7 +30,7 @@ std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, ValueId b) 
     m = {p->inputs[0], true};
   }
   const graph::Value& v = g.value(m.value);
-  if (!v.constant || v.dtype != DType::F32 || v.shape.size() != 2) return std::nullopt;
+  if (!v.constant || !is_product_float(v.dtype) || v.shape.size() != 2) return std::nullopt;
   return m;
 }
 
@@ -224,10 +224,8 @@ class MatMulProduct final : public Contraction {
 };
 
 bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
-  return std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
-    const DType t = g.value(v).dtype;
-    return t == DType::F32 || t == DType::F16 || t == DType::BF16;
-  });
+  return std::all_of(n.inputs.begin(), n.inputs.end(),
+                     [&](ValueId v) { return is_product_float(g.value(v).dtype); });
 }
 
 }  // namespace

@@ -292,12 +292,88 @@ Status infer_conv_transpose(InferContext& ctx) {
   return {};
 }
 
+/// Weights [in, out / group, K...] for the phases of a stride as those of a convolution,
+/// [out * stride..., in / group, taps...]: phase p of an axis reads taps p, p + stride, ...,
+/// backwards. Channels of a result are ordered (out, phase...).
+V phase_weights(Compose& c, V weight, Expr group, const std::vector<int64_t>& strides,
+                const std::vector<int64_t>& taps) {
+  const Shape w = c.shape(weight);
+  const auto n = static_cast<int64_t>(strides.size());
+  std::vector<Expr> pads(2 * w.size(), Expr(0));
+  Shape split{group, Expr::floordiv(w[0], group), w[1]};
+  std::vector<int64_t> perm{0, 2};
+  Shape merged{w[1] * group, Expr::floordiv(w[0], group)};
+  for (int64_t d = 0; d < n; ++d) {
+    const auto at = static_cast<size_t>(d);
+    pads[w.size() + 2 + at] = Expr(taps[at] * strides[at]) - w[2 + at];
+    split.emplace_back(taps[at]);
+    split.emplace_back(strides[at]);
+    perm.push_back(3 + 2 * d + 1);
+    merged[0] = merged[0] * Expr(strides[at]);
+    merged.emplace_back(taps[at]);
+  }
+  perm.push_back(1);
+  for (int64_t d = 0; d < n; ++d) perm.push_back(3 + 2 * d);
+  AttrMap pad;
+  pad.set("mode", std::string("constant"));
+  pad.set("pads", std::move(pads));
+  V v = c.transpose(c.reshape(c.op("Pad", {weight}, std::move(pad)), split), perm);
+  v = c.reshape(v, merged);
+  std::vector<Expr> starts(merged.size(), Expr(0)), steps(merged.size(), Expr(1));
+  for (size_t d = 2; d < merged.size(); ++d) {
+    starts[d] = merged[d] - Expr(1);
+    steps[d] = Expr(-1);
+  }
+  return c.slice(v, std::move(starts), std::move(steps), merged);
+}
+
+/// A transposed convolution without dilation is a convolution that computes the outputs of one
+/// stride as channels, which are then laid side by side: out[s * q + p] = sum over t of x[q - t] *
+/// w[p + s * t].
+V as_convolution(Compose& c, const std::vector<int64_t>& kernel, const Transposed& t,
+                 int64_t group) {
+  const size_t n = kernel.size();
+  const Shape x = c.shape(c.in(0));
+  const Expr channels = c.shape(c.in(1))[1] * Expr(group);
+  Window window;
+  std::vector<int64_t> perm{0, 1};
+  Shape split{x[0], channels}, joined{x[0], channels};
+  std::vector<Expr> starts{Expr(0), Expr(0)};
+  for (size_t d = 0; d < n; ++d) {
+    const int64_t taps = (kernel[d] + t.extra[d] + t.strides[d] - 1) / t.strides[d];
+    window.kernel.push_back(taps);
+    window.begin.emplace_back(taps - 1);
+    window.end.emplace_back(taps - 1);
+    window.out.push_back(x[2 + d] + Expr(taps - 1));
+    split.emplace_back(t.strides[d]);
+    perm.push_back(static_cast<int64_t>(2 + n + d));
+    perm.push_back(static_cast<int64_t>(2 + d));
+    joined.push_back(window.out[d] * Expr(t.strides[d]));
+    starts.emplace_back(t.pads[d]);
+  }
+  window.strides.assign(n, 1);
+  window.dilations.assign(n, 1);
+  split.insert(split.end(), window.out.begin(), window.out.end());
+  const V weight = phase_weights(c, c.in(1), group, t.strides, window.kernel);
+  const V phases = core_conv(c, c.in(0), weight, window, group);
+  const V y = c.reshape(c.transpose(c.reshape(phases, split), perm), joined);
+  Shape out{x[0], channels};
+  out.insert(out.end(), t.out.begin(), t.out.end());
+  return c.slice(y, std::move(starts), std::vector<Expr>(n + 2, Expr(1)), out);
+}
+
 Result<bool> conv_transpose(Rewriter& rw) {
   if (rw.node().opset == 0 && rw.node().inputs.size() == 2) return false;
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto kernel, kernel_of_weight(ctx, 1));
   RP_ASSIGN(const Transposed t, read_transposed(ctx, kernel));
   Compose c(rw);
+  const bool dilated = std::any_of(t.dilations.begin(), t.dilations.end(),
+                                   [](int64_t dilation) { return dilation != 1; });
+  if (!dilated) {
+    c.replace(0, add_bias(c, as_convolution(c, kernel, t, c.attrs().get_int("group", 1))));
+    return c.finish();
+  }
   AttrMap a;
   a.set("strides", t.strides);
   a.set("dilations", t.dilations);

@@ -77,13 +77,15 @@ HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt1
 /// plan::Weight::Packing::Tiles, written down once more.
 HostTensor pack(const HostTensor& w, const lower::PackedOperand& p) {
   const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n;
-  HostTensor out(DType::F32, {p.batch, tiles, p.k, p.tile_n});
+  const size_t size = size_of(w.dtype());
+  HostTensor out(w.dtype(), {p.batch, tiles, p.k, p.tile_n});
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t n = 0; n < p.n; ++n) {
       for (int64_t k = 0; k < p.k; ++k) {
         const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
         const int64_t to = ((b * tiles + n / p.tile_n) * p.k + k) * p.tile_n + n % p.tile_n;
-        out.mutable_data<float>()[to] = w.data<float>()[from];
+        std::memcpy(out.mutable_bytes().data() + static_cast<size_t>(to) * size,
+                    w.bytes().data() + static_cast<size_t>(from) * size, size);
       }
     }
   }

@@ -1,0 +1,54 @@
+// What convolutions share: their parameters, and where the window of an output lies in the input.
+#pragma once
+
+#include "codegen/lower/lower.h"
+
+namespace reprise::lower {
+
+struct ConvParams {
+  std::vector<int64_t> strides, pads, dilations, kernel;
+  int64_t group = 1;
+  int64_t in_channels = 0;   // per group
+  int64_t out_channels = 0;  // per group
+
+  int64_t positions() const {
+    int64_t n = 1;
+    for (int64_t k : kernel) n *= k;
+    return n;
+  }
+};
+
+struct InputPosition {
+  Index index;
+  kernel::Val inside;  // false in the padding, where the index is clamped; none: always inside
+};
+
+/// Where kernel positions lie in an input [N, C, spatial...].
+class Windows {
+ public:
+  /// `past_end`: coordinates along the last axis may lie past the output's end.
+  Windows(Evaluator& ev, const Shape& input, const Shape& output, const ConvParams& p,
+          bool past_end)
+      : ev_(ev), input_(input), output_(output), p_(p), past_end_(past_end) {}
+
+  /// `pixel`: batch and spatial coordinates of the output.
+  InputPosition input(const Index& pixel, const std::vector<Expr>& kernel, const Expr& channel);
+
+ private:
+  struct Coordinate {
+    Expr index;
+    kernel::Val inside;
+  };
+  Coordinate coordinate(const Expr& out, size_t axis, const Expr& kernel);
+
+  Evaluator& ev_;
+  const Shape& input_;
+  const Shape& output_;
+  const ConvParams& p_;
+  bool past_end_;
+};
+
+Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group, const Target& target,
+                                const ConvParams& params);
+
+}  // namespace reprise::lower
