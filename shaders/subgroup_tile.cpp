@@ -26,13 +26,15 @@ bool fits(const Predicate& device) {
   return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
 }
 
-/// `loads` and `products` of a unit for 4 positions; the result in multiply-adds of a register.
+/// `loads` and `products` of a unit for 4 positions, and the rows or columns that its lanes share;
+/// the result in multiply-adds of a register.
 double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, double loads,
-               double products) {
+               double products, double shared) {
   const double gather = device.slow_loads ? 120 : 7;
   const double units =
       size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
-  double cost = units * size.depth / 4 * (gather * loads + products);
+  constexpr double kBroadcast = 0.5;
+  double cost = units * size.depth / 4 * (gather * loads + products + kBroadcast * 4 * shared);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
   // The time to compile what is written out, spread over 100 runs: 0.1 ms a multiply-add, or with
   // the older driver 0.1 us times its square (both measured).
@@ -126,7 +128,7 @@ class OwnColumns final : public Schedule {
         if (rows > 1 && rows / 2 >= size.rows) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
         t.cost = cost_of(size, device, t, std::ceil(rows / double{kLanes}) * size.left_loads + own,
-                         4.0 * rows * own);
+                         4.0 * rows * own, rows);
         out.push_back(t);
       }
     }
@@ -241,8 +243,8 @@ class OwnRows final : public Schedule {
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
         Tile t = subgroup_tile(own * kLanes, columns, own);
-        t.cost =
-            cost_of(size, device, t, own * size.left_loads + columns / 8.0, 4.0 * own * columns);
+        t.cost = cost_of(size, device, t, own * size.left_loads + columns / 8.0,
+                         4.0 * own * columns, columns);
         out.push_back(t);
       }
     }

@@ -1,0 +1,86 @@
+// The choice of a tile is a pure function of sizes and device: a table.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "shaders/contraction.h"
+
+namespace reprise::shaders {
+namespace {
+
+Predicate subgroups_of_8(bool slow_loads) {
+  Predicate p;
+  p.cpu_type = true;
+  p.needs_subgroup_shuffle = true;
+  p.subgroup_size = 8;
+  p.slow_loads = slow_loads;
+  return p;
+}
+
+ProductSize size_of(double rows, double columns, double depth) {
+  ProductSize s;
+  s.rows = rows;
+  s.columns = columns;
+  s.depth = depth;
+  return s;
+}
+
+TEST(Schedules, Choice) {
+  Predicate cpu;
+  cpu.cpu_type = true;
+  const struct {
+    const char* what;
+    ProductSize size;
+    Predicate device;
+    const char* expected;
+  } rows[] = {
+      {"large", size_of(512, 512, 512), subgroups_of_8(false),
+       "subgroup tile, columns by lane, 16x64"},
+      {"large, slow loads", size_of(512, 512, 512), subgroups_of_8(true),
+       "subgroup tile, columns by lane, 64x64"},
+      {"one row", size_of(1, 4096, 4096), subgroups_of_8(false),
+       "subgroup tile, columns by lane, 1x64"},
+      {"few columns", size_of(4096, 8, 512), subgroups_of_8(false),
+       "subgroup tile, rows by lane, 32x8"},
+      {"no subgroups of 8", size_of(512, 512, 512), cpu, "register tile 8x8"},
+      {"GPU", size_of(512, 512, 512), Predicate{}, "register tile 4x8"},
+      {"one row, GPU", size_of(1, 512, 512), Predicate{}, "register tile 1x8"},
+  };
+  for (const auto& r : rows) {
+    EXPECT_EQ(candidates(r.size, r.device).front().describe(), r.expected) << r.what;
+  }
+}
+
+TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
+  for (const Predicate& device : {Predicate{}, subgroups_of_8(false), subgroups_of_8(true)}) {
+    for (const double rows : {1.0, 7.0, 64.0, 5000.0}) {
+      const std::vector<Tile> all = candidates(size_of(rows, 100, 64), device);
+      ASSERT_FALSE(all.empty());
+      std::set<std::string> names;
+      for (size_t i = 0; i < all.size(); ++i) {
+        const Tile& t = all[i];
+        if (i > 0) {
+          EXPECT_LE(all[i - 1].cost, t.cost);
+        }
+        EXPECT_TRUE(names.insert(t.describe()).second) << t.describe() << " twice";
+        EXPECT_GT(t.cost, 0);
+        EXPECT_LE(t.workgroup, 128U);
+        EXPECT_EQ(t.columns % 4, 0);
+        if (t.subgroup) {
+          EXPECT_EQ(t.workgroup, device.subgroup_size);
+        }
+      }
+    }
+  }
+}
+
+TEST(Schedules, EveryScheduleIsReachable) {
+  std::set<const Schedule*> seen;
+  for (const Predicate& device : {Predicate{}, subgroups_of_8(false)}) {
+    for (const Tile& t : candidates(size_of(300, 300, 300), device)) seen.insert(t.schedule);
+  }
+  EXPECT_EQ(seen.size(), schedules().size());
+}
+
+}  // namespace
+}  // namespace reprise::shaders
