@@ -16,12 +16,23 @@ struct PassTime {
   double ms = 0;
 };
 
+/// A launch whose kernel can be written by several schedules.
+struct ScheduleQuestion {
+  std::string variant;
+  std::string kernel;                   // its name, before it is made unique
+  size_t launch = 0;                    // in the variant's plan
+  std::string key;                      // the same for equal kernels, in any model
+  std::vector<std::string> candidates;  // the best estimate first
+};
+
 struct CompileOptions {
   std::vector<std::string> targets{"vulkan"};          // empty: the host reference alone
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
   bool fullgraph = false;
   bool verify_passes = false;  // verify the graph after each pass (Debug: always)
+  /// Index of the candidate to take; unset: 0.
+  std::function<size_t(const ScheduleQuestion&)> choose_schedule;
   /// Called after each pass with its name and the graph; for --dump.
   std::function<void(const std::string& pass, const graph::Graph& g)> on_pass;
   /// Called with each lowered kernel: variant name, kernel IR text, SPIR-V words, CUDA text.

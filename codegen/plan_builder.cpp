@@ -275,9 +275,30 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
   return p;
 }
 
+namespace {
+
+/// The group's kernel by the schedule that the options choose.
+Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
+                                    const lower::Target& target, const CompileOptions& options,
+                                    size_t launch) {
+  RP_ASSIGN(lower::Lowered first, lower::lower(g, group, target));
+  if (!options.choose_schedule || first.choices.size() < 2) return first;
+  std::string text = kernel::print(first.kernel);
+  for (const Expr& e : first.grid) text += " " + e.str(g.symbols);
+  const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
+  const size_t choice =
+      options.choose_schedule({target.name, kernel_name(group), launch,
+                               target.name + "-" + std::to_string(hash), first.choices});
+  if (choice == 0) return first;
+  return lower::lower(g, group, target, choice);
+}
+
+}  // namespace
+
 Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
                                      const CompileOptions& options, LowerTimes& times) {
+  size_t launches = 0;
   plan::Plan p;
   Buffers buffers(g, p, weights);
   KernelTable kernels(p, target, options);
@@ -288,7 +309,7 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       step.what = host_call(*group.nodes[0], buffers, group.host_reason);
     } else {
       const auto start = std::chrono::steady_clock::now();
-      auto lowered = lower::lower(g, group, target);
+      auto lowered = lower_chosen(g, group, target, options, launches++);
       times.lower_ms += ms_since(start);
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");

@@ -27,8 +27,8 @@ int run_bench(const BenchOptions& o) {
   const Output out(o.common.json);
   Result<OpenedDevice> device = open_selected(o.common);
   if (!device.ok()) return report(device.status());
-  out.text("device " + device->info.id + ": " + device->info.name + "\nmode " +
-           effective_mode(o.common) + "\n\n");
+  out.text("device " + device->info.id + ": " + device->info.name + "\nmode " + o.common.mode +
+           "\n\n");
   Table table = measurement_table();
   Json list = Json::array();
   int status = kDone;

@@ -96,7 +96,7 @@ Status run_model(const RunOptions& o) {
   const SessionStats totals = session->stats();
   return out.json({{"model", o.model},
                    {"device", device.info.id},
-                   {"mode", effective_mode(o.common)},
+                   {"mode", o.common.mode},
                    {"variant", session->variant()},
                    {"outputs", std::move(list)},
                    {"total_ms", stats.total_us / 1000},

@@ -1,5 +1,7 @@
 #include "apps/reprise/command.h"
 
+#include "apps/common/autotune.h"
+
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -74,6 +76,10 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
         ->check(
             CLI::IsMember({"default", "reduce-overhead", "max-autotune", "max-autotune-no-graphs"}))
         ->capture_default_str();
+    command
+        .add_option("--tune-seconds", o.tune_seconds,
+                    "max-autotune: begin no further candidates after this long")
+        ->capture_default_str();
     command.add_option("--shape", o.shapes, "Dims of a dynamic input: NAME=1x3x224x224")
         ->allow_extra_args(false);
     command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
@@ -122,10 +128,6 @@ Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
 }
 
 Result<OpenedDevice> open_selected(const CommonOptions& options) {
-  if (effective_mode(options) != options.mode) {
-    note("this version does not measure schedules: mode " + effective_mode(options) +
-         " in place of " + options.mode);
-  }
   return open_selected(options, options.device);
 }
 
@@ -154,11 +156,49 @@ Status check_package_options(const Model& model, const CommonOptions& options) {
                            ".onnx file"};
 }
 
+namespace {
+
+bool is_tuned(const CommonOptions& options) {
+  return options.mode.starts_with("max-autotune");
+}
+
+/// Compiled with measured schedules; inputs are those beside the model, else random.
+Result<Model> tuned_model(const std::string& path, const CompileOptions& compile,
+                          const CommonOptions& options, const OpenedDevice& device) {
+  AutotuneOptions tuning;
+  tuning.cache_dir = default_backend_options().cache_dir;
+  tuning.budget_s = options.tune_seconds;
+  tuning.progress = [](const std::string& line) { note("tuning: " + line); };
+  tuning.warning = [](const std::string& line) { note(line); };
+  tuning.inputs = [&](const Model& m) { return collect_inputs(m, options, {}, true); };
+  AutotuneReport report;
+  RP_ASSIGN(Model model, autotune(path, compile, device, tuning, &report));
+  if (options.verbose) {
+    for (const TunedKernel& k : report.kernels) {
+      std::string line = "tuned " + k.kernel + ": " + k.schedule + (k.from_cache ? " (kept)" : "");
+      for (const CandidateTime& c : k.candidates) {
+        line += "; " + c.schedule + (c.rejected ? " rejected" : " " + format_number(c.us) + " us");
+      }
+      note(line);
+    }
+  }
+  return model;
+}
+
+}  // namespace
+
 Result<Model> load_for(const std::string& path, const CommonOptions& options,
                        const OpenedDevice& device) {
   RP_ASSIGN(CompileOptions compile, options.compile_options());
   compile.targets = targets_for(device);
-  RP_ASSIGN(Model model, load_model(path, compile));
+  const bool compiles = !path.ends_with(".rpk");
+  const bool tuned = is_tuned(options) && device.device && compiles;
+  if (is_tuned(options) && !tuned) {
+    note(options.mode + ": nothing is measured, " +
+         (compiles ? "the host has no schedules" : "a package keeps the schedules it has"));
+  }
+  RP_ASSIGN(Model model,
+            tuned ? tuned_model(path, compile, options, device) : load_model(path, compile));
   RP_TRY(check_package_options(model, options));
   if (options.verbose && model.compiled) {
     for (const PassTime& pass : model.report.passes) {
@@ -172,7 +212,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
                                               const CommonOptions& options, bool timestamps) {
   SessionOptions o;
   o.fullgraph = options.fullgraph;
-  o.replay = effective_mode(options) != "default";
+  o.replay = options.mode == "reduce-overhead" || options.mode == "max-autotune";
   o.timestamps = timestamps;
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
   if (options.verbose) {
@@ -184,12 +224,6 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
 
 Result<std::unique_ptr<Session>> make_reference(const Model& model) {
   return Session::create(model.package, nullptr);
-}
-
-std::string effective_mode(const CommonOptions& options) {
-  if (options.mode == "max-autotune") return "reduce-overhead";
-  if (options.mode == "max-autotune-no-graphs") return "default";
-  return options.mode;
 }
 
 StepCounts count_steps(const plan::Plan& plan) {

@@ -35,6 +35,7 @@ Json number(double v);
 struct CommonOptions {
   std::string device = "auto";
   std::string mode = "reduce-overhead";
+  double tune_seconds = 30;
   std::vector<std::string> shapes;
   std::vector<std::string> disabled_passes;
   std::string json;
@@ -77,9 +78,6 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
                                               bool timestamps = false);
 /// Session on the host reference path.
 Result<std::unique_ptr<Session>> make_reference(const Model& model);
-
-/// The mode that runs: modes that need measured choices fall back, with a note.
-std::string effective_mode(const CommonOptions& options);
 
 struct StepCounts {
   int64_t launches = 0, host_calls = 0, kernels = 0, device_nodes = 0;

@@ -110,7 +110,7 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
   Measurement m;
   m.model = model.path;
   m.device = device.info.id;
-  m.mode = effective_mode(common);
+  m.mode = common.mode;
   m.compile_ms = model.compile_ms;
   const double start = now_ms();
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common));

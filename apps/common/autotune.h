@@ -1,0 +1,69 @@
+// Measured choice of schedules: every candidate's result is compared with the reference before its
+// time counts. Choices are kept per device and driver.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apps/common/inputs.h"
+#include "apps/common/model.h"
+
+namespace reprise::app {
+
+/// A candidate's time in one trial; rejected ones had a wrong result.
+struct CandidateTime {
+  std::string schedule;
+  double us = 0;
+  bool rejected = false;
+};
+
+/// What was chosen for kernels of one key, and the runners-up.
+struct TunedKernel {
+  std::string key, kernel, schedule;
+  bool from_cache = false;
+  std::vector<CandidateTime> candidates;  // fastest first; rejected ones last
+};
+
+struct AutotuneReport {
+  std::vector<TunedKernel> kernels;
+  int runs = 0;  // runs of the model that were measured; 0 where the cache knew everything
+};
+
+struct AutotuneOptions {
+  double budget_s = 30;  // no further candidates are begun after this time
+  size_t candidates = 6;
+  int rounds = 5;
+  std::string cache_dir;                                 // empty: nothing is kept
+  std::function<void(const std::string&)> progress;      // a line for people
+  std::function<void(const std::string&)> warning;       // a cache that cannot be used
+  std::function<Result<InputSet>(const Model&)> inputs;  // to measure with
+  /// Called with each candidate's package before it runs: where tests plant faults.
+  std::function<void(size_t candidate, package::Package&)> on_candidate;
+};
+
+/// Compiles an ONNX model with the schedules that are fastest on the device.
+Result<Model> autotune(const std::string& path, const CompileOptions& compile,
+                       const OpenedDevice& device, const AutotuneOptions& options,
+                       AutotuneReport* report = nullptr);
+
+/// Orders candidates and returns the schedule to use: the fastest that was not rejected, else the
+/// first.
+std::string select(std::vector<CandidateTime>& candidates);
+
+/// Choices by key of one device and driver, as a file. A file that is damaged or of another form is
+/// a Status saying so, and counts as empty.
+class ChoiceCache {
+ public:
+  ChoiceCache(const std::string& folder, const DeviceInfo& device);
+  Status read(std::map<std::string, std::string>& choices) const;
+  /// Replaces the file at once; readers see the old one or the new one.
+  Status write(const std::map<std::string, std::string>& choices) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace reprise::app
