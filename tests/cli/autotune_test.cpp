@@ -52,9 +52,11 @@ TEST(Autotune, CacheReadsWhatItWroteAndRefusesTheRest) {
 class AutotuneOnDevice : public testing::Test {
  protected:
   void SetUp() override {
-    auto device = open_named_device("vulkan", {});
-    if (!device.ok()) GTEST_SKIP() << "no Vulkan device: " << device.status().message();
-    device_ = std::move(*device);
+    for (int i = 0; !device_.device; ++i) {
+      auto device = open_named_device("vulkan:" + std::to_string(i), {});
+      if (!device.ok()) GTEST_SKIP() << "no device with several schedules";
+      if (device->info.facts.subgroup_size == 8) device_ = std::move(*device);
+    }
     test::OnnxWriter w;
     w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
     w.initializer("w", test::float_tensor({40, 72}));
@@ -85,7 +87,7 @@ TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
   ASSERT_TRUE(autotune(path_, compile_, device_, options_, &first).ok());
   ASSERT_EQ(first.kernels.size(), 1U);
   const size_t candidates = first.kernels[0].candidates.size();
-  if (candidates < 2) GTEST_SKIP() << "one schedule only on " << device_.info.name;
+  EXPECT_EQ(candidates, options_.candidates);
   EXPECT_EQ(first.runs, static_cast<int>(candidates) * options_.rounds);
   auto again = autotune(path_, compile_, device_, options_, &second);
   ASSERT_TRUE(again.ok());
@@ -120,7 +122,6 @@ TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
   ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
   ASSERT_EQ(report.kernels.size(), 1U);
   const TunedKernel& k = report.kernels[0];
-  if (k.candidates.size() < 2) GTEST_SKIP() << "one schedule only on " << device_.info.name;
   EXPECT_TRUE(k.candidates.back().rejected);
   EXPECT_FALSE(k.candidates.front().rejected);
   EXPECT_NE(k.schedule, k.candidates.back().schedule);
