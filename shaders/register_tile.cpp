@@ -2,6 +2,7 @@
 // no subgroup size, no shared memory and at most 128 invocations: the baseline of every device, and
 // a good form on CPU-type ones, where wide loads and reuse in registers decide the speed.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "shaders/contraction.h"
@@ -46,7 +47,11 @@ class RegisterSchedule final : public Schedule {
     std::vector<int> accs = {};
 
     int vecs() const { return tile.columns / 4; }
-    int& acc(int r, int c) { return accs[static_cast<size_t>(r * tile.columns + c)]; }
+    size_t index(int major, int column) const {
+      return static_cast<size_t>(major) * static_cast<size_t>(tile.columns) +
+             static_cast<size_t>(column);
+    }
+    int& acc(int r, int c) { return accs[index(r, c)]; }
 
     Status accumulate(Val row, Val column) {
       kernel::Builder& b = p.builder();
@@ -65,10 +70,7 @@ class RegisterSchedule final : public Schedule {
     /// right[position * columns + column] as scalars.
     Result<std::vector<Val>> load_right(const std::vector<int>& columns, int depth) {
       kernel::Builder& b = p.builder();
-      std::vector<Val> out(static_cast<size_t>(depth * tile.columns));
-      const auto at = [&](int k, int c) -> Val& {
-        return out[static_cast<size_t>(k * tile.columns + c)];
-      };
+      std::vector<Val> out(index(depth, 0));
       const int loads = p.right_along_k() ? 1 : depth;
       for (size_t c = 0; c < columns.size(); ++c) {
         for (int k = 0; k < loads; ++k) {
@@ -76,9 +78,9 @@ class RegisterSchedule final : public Schedule {
           for (size_t i = 0; i < v.size(); ++i) {
             const auto n = static_cast<int>(i);
             if (p.right_along_k()) {
-              at(n, static_cast<int>(c)) = v[i];
+              out[index(n, static_cast<int>(c))] = v[i];
             } else {
-              at(k, 4 * static_cast<int>(c) + n) = v[i];
+              out[index(k, 4 * static_cast<int>(c) + n)] = v[i];
             }
           }
         }
@@ -99,7 +101,7 @@ class RegisterSchedule final : public Schedule {
           Val total = b.local_load(acc(r, c));
           for (int k = 0; k < depth; ++k) {
             const Val x = lefts[static_cast<size_t>(r)][static_cast<size_t>(k)];
-            const Val y = ys[static_cast<size_t>(k * tile.columns + c)];
+            const Val y = ys[index(k, c)];
             total = tile.fma ? b.fma(x, y, total) : b.add(total, b.mul(x, y));
           }
           b.local_store(acc(r, c), total);
@@ -126,9 +128,8 @@ class RegisterSchedule final : public Schedule {
     }
 
     Val four(int r, int vec) {
-      std::vector<Val> parts;
-      for (int c = 0; c < 4; ++c) parts.push_back(p.builder().local_load(acc(r, 4 * vec + c)));
-      return p.builder().compose(parts);
+      const auto part = [&](int c) { return p.builder().local_load(acc(r, 4 * vec + c)); };
+      return p.builder().compose(std::array{part(0), part(1), part(2), part(3)});
     }
   };
 };

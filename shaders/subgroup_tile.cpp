@@ -6,6 +6,7 @@
 // The order of the multiply-adds decides whether accumulators stay in registers: for one shared row
 // (or column) after another, all positions at once. The other way round everything is spilled.
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "shaders/contraction.h"
@@ -93,7 +94,10 @@ class Accumulators {
   Val result(int own, int shared) { return b_.local_load(local(own, shared)); }
 
  private:
-  int local(int own, int shared) const { return acc_[static_cast<size_t>(shared * own_ + own)]; }
+  int local(int own, int shared) const {
+    const int index = shared * own_ + own;
+    return acc_[static_cast<size_t>(index)];
+  }
 
   kernel::Builder& b_;
   int own_, shared_;
@@ -125,7 +129,7 @@ class OwnColumns final : public Schedule {
     if (!fits(device)) return out;
     for (int own : {8, 4}) {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
-        if (rows > 1 && rows / 2 >= size.rows) continue;
+        if (rows > 1 && rows >= 2 * size.rows) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
         t.cost = cost_of(size, device, t, std::ceil(rows / double{kLanes}) * size.left_loads + own,
                          4.0 * rows * own, rows);
@@ -192,9 +196,8 @@ class OwnColumns final : public Schedule {
     }
 
     Val four(int row, int vec) {
-      std::vector<Val> parts;
-      for (int c = 0; c < 4; ++c) parts.push_back(acc.result(4 * vec + c, row));
-      return b.compose(parts);
+      const auto part = [&](int c) { return acc.result(4 * vec + c, row); };
+      return b.compose(std::array{part(0), part(1), part(2), part(3)});
     }
 
     Status store(Val row, Val column) {
@@ -325,9 +328,8 @@ class OwnRows final : public Schedule {
         RP_TRY(p.guard_columns(vec, [&] {
           const Val end = b.min(b.sub(p.row_count(), first_row(row)), b.i32(tile.own));
           return store_chunk(p, first_row(row), vec, end, tile.own, [&](int r) {
-            std::vector<Val> parts;
-            for (int c = 0; c < 4; ++c) parts.push_back(acc.result(r, 4 * v + c));
-            return b.compose(parts);
+            const auto part = [&](int c) { return acc.result(r, 4 * v + c); };
+            return b.compose(std::array{part(0), part(1), part(2), part(3)});
           });
         }));
       }

@@ -52,9 +52,7 @@ const std::vector<Row>& table() {
         "shaders/", "runtime/"},
        {}},
       {"codegen/", {"codegen/", "shaders/", "runtime/", "reprise/"}, {}},
-      {"shaders/",
-       {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"},
-       {}},
+      {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
       {"apps/",
        {"apps/", "backends/", "codegen/", "runtime/", "reprise/"},
        {"CLI/", "nlohmann/", "spirv-tools/"}},  // explain --dump disassembles
