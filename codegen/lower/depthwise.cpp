@@ -129,6 +129,7 @@ class DepthwiseKernel {
       const bool inside = i == 0 || width_.known_divisor(g_.symbols) % kWidth == 0;
       RP_TRY(guard(ev_, inside ? Val{} : b_.lt(column, ev_.value(width_)), [&] {
         std::vector<Val> parts;
+        parts.reserve(static_cast<size_t>(lanes));
         for (int l = 0; l < lanes; ++l)
           parts.push_back(b_.local_load(acc_[static_cast<size_t>(i + l)]));
         Index index = at_;

@@ -295,7 +295,7 @@ Status infer_conv_transpose(InferContext& ctx) {
 /// Weights [in, out / group, K...] for the phases of a stride as those of a convolution,
 /// [out * stride..., in / group, taps...]: phase p of an axis reads taps p, p + stride, ...,
 /// backwards. Channels of a result are ordered (out, phase...).
-V phase_weights(Compose& c, V weight, Expr group, const std::vector<int64_t>& strides,
+V phase_weights(Compose& c, V weight, const Expr& group, const std::vector<int64_t>& strides,
                 const std::vector<int64_t>& taps) {
   const Shape w = c.shape(weight);
   const auto n = static_cast<int64_t>(strides.size());
