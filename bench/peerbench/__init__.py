@@ -1,0 +1,1 @@
+"""What bench/peers is made of: environments, conversions, workers, measuring, reports."""

@@ -1,0 +1,102 @@
+// reprise_runner: loads a package, runs it once, then once for each line on standard input. Each
+// answer is one line of JSON. bench/peers starts one for each model and interleaves it with others.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "apps/common/devices.h"
+#include "apps/common/inputs.h"
+#include "apps/common/npy.h"
+#include "apps/common/status.h"
+
+namespace reprise::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string package, device = "vulkan", inputs, outputs;
+};
+
+void answer(const Json& json) {
+  std::puts(json.dump().c_str());
+  std::fflush(stdout);
+}
+
+struct Loaded {
+  OpenedDevice device;
+  std::shared_ptr<const package::Package> package;
+  std::unique_ptr<Session> session;
+};
+
+Result<Loaded> load(const Options& o) {
+  Loaded l;
+  RP_ASSIGN(l.package, package::read(o.package));
+  RP_ASSIGN(l.device, app::open_named_device(o.device, app::default_backend_options()));
+  RP_ASSIGN(l.session, Session::create(l.package, l.device.device));
+  return l;
+}
+
+Status serve(const Options& o) {
+  const double start = app::now_ms();
+  RP_ASSIGN(Loaded loaded, load(o));
+  const double load_ms = app::now_ms() - start;
+  // Reading the inputs' files is no part of loading: others get them in memory.
+  Session& session = *loaded.session;
+  app::InputSources sources;
+  RP_ASSIGN(sources.given, app::read_input_folder(o.inputs, session.io()));
+  for (const plan::Slot& slot : session.io().inputs) {
+    if (!sources.given.contains(slot.name)) {
+      return invalid_input("'" + o.inputs + "' has no input_N.pb for the model's input '" +
+                           slot.name + "'");
+    }
+  }
+  std::vector<std::string> notes;
+  RP_ASSIGN(const app::InputSet inputs, app::make_inputs(session.io(), sources, notes));
+  const std::vector<Binding> bindings = inputs.bindings();
+
+  const double before = app::now_ms();
+  RP_ASSIGN(const std::vector<HostTensor> outputs, session.run(bindings));
+  const double run_ms = app::now_ms() - before;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    RP_TRY(app::write_npy(outputs[i], o.outputs + "/" + std::to_string(i) + ".npy"));
+  }
+  answer({{"load_ms", load_ms},
+          {"first_run_ms", run_ms},
+          {"device", loaded.device.info.name},
+          {"variant", session.variant()}});
+  for (std::string line; std::getline(std::cin, line);) {
+    const double run_start = app::now_ms();
+    RP_TRY(session.run(bindings).status());
+    answer({{"ms", app::now_ms() - run_start}});
+  }
+  return {};
+}
+
+int parse_and_serve(int argc, char** argv) {
+  Options o;
+  CLI::App app{"Runs a package once for each line on standard input, and says how long it took."};
+  app.add_option("PACKAGE", o.package, "A compiled model (.rpk)")->required();
+  app.add_option("--device", o.device, "host, vulkan[:N] or cuda[:N]")->capture_default_str();
+  app.add_option("--inputs", o.inputs, "A folder of input_N.pb")->required();
+  app.add_option("--outputs", o.outputs, "The first run's outputs are written here as N.npy")
+      ->required();
+  app.footer(
+      "Inputs and outputs are in host memory. The first line of output tells load and first run.\n"
+      "Example: yes '' | head -5 | reprise_runner m.rpk --inputs test_data_set_0 --outputs out");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? app::kDone : app::kUsage;
+  }
+  const Status status = serve(o);
+  return status.ok() ? app::kDone : app::report(status);
+}
+
+}  // namespace
+}  // namespace reprise::bench
+
+int main(int argc, char** argv) {
+  return reprise::app::guarded_main(reprise::bench::parse_and_serve, argc, argv);
+}
