@@ -133,6 +133,34 @@ Status require_host_kernel(const Node& n) {
                      ") has neither a device nor a host kernel; replace the operator in the model");
 }
 
+/// A kernel may use what its variant's predicate asks of a device, and nothing else.
+Status covered(const kernel::Requirements& need, const Predicate& p, const std::string& kernel) {
+  const struct {
+    bool needed, promised;
+    const char* name;
+  } features[] = {
+      {need.int64, p.needs_int64, "64-bit integers"},
+      {need.float16, p.needs_float16, "fp16 arithmetic"},
+      {need.float64, false, "64-bit floats"},
+      {need.storage8, p.needs_storage8, "8-bit storage"},
+      {need.storage16, p.needs_storage16, "16-bit storage"},
+      {need.subgroup_arithmetic, p.needs_subgroup_arithmetic, "subgroup arithmetic"},
+      {need.subgroup_shuffle, p.needs_subgroup_shuffle, "subgroup shuffles"},
+      {need.subgroup_extended_types, p.needs_subgroup_extended_types,
+       "subgroup operations on 64-bit integers and fp16"},
+      {need.subgroup_size != 0 && need.subgroup_size != p.subgroup_size, false,
+       "another subgroup size"},
+      {need.workgroup_invocations > p.workgroup_invocations, false, "larger workgroups"},
+      {need.shared_bytes > p.shared_bytes, false, "more shared memory"},
+  };
+  for (const auto& f : features) {
+    if (!f.needed || f.promised) continue;
+    return internal_error("kernel '" + kernel + "' needs " + f.name +
+                          ", which its variant does not ask for");
+  }
+  return {};
+}
+
 /// Kernels of one variant: equal ones are shared between launches.
 class KernelTable {
  public:
@@ -161,6 +189,7 @@ class KernelTable {
     code.n_buffers = static_cast<uint32_t>(k.buffers.size());
     code.n_scalars = static_cast<uint32_t>(k.scalars.size());
     const kernel::Requirements need = kernel::requirements(k);
+    RP_TRY(covered(need, target_.predicate, k.name));
     code.shared_bytes = need.shared_bytes;
     code.subgroup_size = need.subgroup_size;
     emit::SpirvOptions spirv_options;

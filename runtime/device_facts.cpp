@@ -41,6 +41,8 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
       {needs_storage16, facts.storage16, "16-bit storage"},
       {needs_subgroup_arithmetic, facts.subgroup_arithmetic, "subgroup arithmetic"},
       {needs_subgroup_shuffle, facts.subgroup_shuffle, "subgroup shuffles"},
+      {needs_subgroup_extended_types, facts.subgroup_extended_types,
+       "subgroup operations on 64-bit integers and fp16"},
   };
   for (const auto& f : features) {
     if (f.needed && !f.present) return std::string("needs ") + f.name;

@@ -22,6 +22,7 @@ struct DeviceFacts {
   bool buffer_address = false;
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
+  bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
   bool cooperative_matrix = false;
   bool slow_loads = false;  // a workaround: every load costs as much as some 100 operations
   uint32_t subgroup_size = 1;
@@ -58,6 +59,7 @@ struct Predicate {
   bool needs_storage16 = false;
   bool needs_subgroup_arithmetic = false;
   bool needs_subgroup_shuffle = false;
+  bool needs_subgroup_extended_types = false;
   bool cpu_type = false;                 // tuned for DeviceKind::Cpu: refuses other kinds
   bool slow_loads = false;               // tuned for DeviceFacts::slow_loads: refuses others
   uint32_t subgroup_size = 0;            // exactly this; 0: any

@@ -12,6 +12,7 @@ Json facts_json(const DeviceFacts& f) {
           {"buffer_address", f.buffer_address},
           {"subgroup_arithmetic", f.subgroup_arithmetic},
           {"subgroup_shuffle", f.subgroup_shuffle},
+          {"subgroup_extended_types", f.subgroup_extended_types},
           {"cooperative_matrix", f.cooperative_matrix},
           {"slow_loads", f.slow_loads},
           {"subgroup_size", f.subgroup_size},

@@ -81,6 +81,10 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
   if (offers(VK_API_VERSION_1_2, VK_EXT_SCALAR_BLOCK_LAYOUT_EXTENSION_NAME)) {
     link(tail, chain.scalar_layout, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SCALAR_BLOCK_LAYOUT_FEATURES);
   }
+  if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_SUBGROUP_EXTENDED_TYPES_EXTENSION_NAME)) {
+    link(tail, chain.subgroup_types,
+         VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SUBGROUP_EXTENDED_TYPES_FEATURES);
+  }
   if (offers(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
     link(tail, chain.subgroup_size,
          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
@@ -201,6 +205,7 @@ void PhysicalDevice::fill_features(const Instance& instance) {
   f.float16 = chain.float16.shaderFloat16 != VK_FALSE;
   f.storage8 = chain.storage8.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = chain.storage16.storageBuffer16BitAccess != VK_FALSE;
+  f.subgroup_extended_types = chain.subgroup_types.shaderSubgroupExtendedTypes != VK_FALSE;
   f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE;
   if (!f.buffer_address && info.reason.empty()) {
     info.reason =
@@ -221,6 +226,7 @@ void PhysicalDevice::choose_extensions() {
   add(VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
   add(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME);
   add(VK_API_VERSION_1_2, VK_EXT_SCALAR_BLOCK_LAYOUT_EXTENSION_NAME);
+  add(VK_API_VERSION_1_2, VK_KHR_SHADER_SUBGROUP_EXTENDED_TYPES_EXTENSION_NAME);
   add(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   // A device that lists this one requires it to be enabled.
   if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");

@@ -20,6 +20,7 @@ struct FeatureChain {
   VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{};
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{};
   VkPhysicalDeviceScalarBlockLayoutFeatures scalar_layout{};
+  VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types{};
 };
 
 struct PhysicalDevice {

@@ -78,6 +78,8 @@ class Builder {
   // Memory. Index in elements; vectors need an index that is a multiple of `align` (>= lanes).
   Val load(int buffer, Val index, int lanes = 1, uint32_t align = 1);
   void store(int buffer, Val index, Val value, uint32_t align = 1);
+  /// Replaces the bits of `mask` in a word of a U32 buffer; other invocations may replace others.
+  void store_bits(int buffer, Val index, Val value, Val mask);
   Val local_load(int local, Val index = {});
   void local_store(int local, Val value, Val index = {});
   Val shared_load(int shared, Val index, int lanes = 1);
@@ -134,6 +136,7 @@ class Builder {
   std::optional<Val> simplify_scalar(const Inst& inst);
   std::optional<Val> simplify_int(ScalarOp op, Type t, Val a, Val b);
   std::optional<Val> simplify_logic(ScalarOp op, Val a, Val b);
+  std::optional<Val> narrow_comparison(ScalarOp op, Val a, Val b);
   std::optional<Val> simplify_cast(const Inst& inst);
   std::optional<Val> simplify_compose(const Inst& inst);
   std::optional<Val> fold_constants(const Inst& inst);

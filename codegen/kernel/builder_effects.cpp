@@ -32,6 +32,21 @@ void Builder::store(int buffer, Val index, Val value, uint32_t align) {
   emit({Op::Store, {}, static_cast<uint64_t>(buffer), {index, value}, {}, align});
 }
 
+void Builder::store_bits(int buffer, Val index, Val value, Val mask) {
+  if (buffer < 0 || static_cast<size_t>(buffer) >= k_.buffers.size()) {
+    fail("store_bits", "no buffer " + std::to_string(buffer));
+    return;
+  }
+  const BufferParam& b = k_.buffers[static_cast<size_t>(buffer)];
+  if (!usable(value, "store_bits") || !usable(mask, "store_bits")) return;
+  if (!check_access(b, index, 1, 1, "store_bits")) return;
+  if (b.storage != Ty::U32 || type(value) != kU32 || type(mask) != kU32) {
+    fail("store_bits", "buffer '" + b.name + "', the value and the mask must be u32");
+    return;
+  }
+  emit({Op::Store, {}, static_cast<uint64_t>(buffer), {index, value, mask}, {}, 1});
+}
+
 Val Builder::local_load(int local, Val index) {
   if (local < 0 || static_cast<size_t>(local) >= k_.locals.size()) {
     fail("local_load", "no local " + std::to_string(local));

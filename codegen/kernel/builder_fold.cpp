@@ -30,6 +30,17 @@ std::optional<bool> compare_with_itself(ScalarOp op) {
   }
 }
 
+bool is_comparison(ScalarOp op) {
+  return compare_with_itself(op).has_value();
+}
+
+/// Whether a op c holds for every a below (or above) c.
+bool holds_beside(ScalarOp op, bool below) {
+  if (op == ScalarOp::Equal) return false;
+  if (op == ScalarOp::NotEqual) return true;
+  return below == (op == ScalarOp::Less || op == ScalarOp::LessOrEqual);
+}
+
 }  // namespace
 
 std::optional<Val> Builder::simplify(const Inst& i) {
@@ -110,11 +121,38 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   if (i.args.size() != 2) return std::nullopt;
   const Val b = i.args[1];
   const Type t = type(a);
+  if (t.ty == Ty::I64 && is_comparison(op)) {
+    if (const auto v = narrow_comparison(op, a, b)) return v;
+  }
   if ((class_of(t.ty) & kInt) != 0) return simplify_int(op, t, a, b);
   if (t.ty == Ty::Bool) return simplify_logic(op, a, b);
   const bool by_one = const_bits(b) == bits_of(1, t.ty);
   if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
   return std::nullopt;
+}
+
+/// Comparisons of widened 32-bit integers happen in 32 bits. Besides being cheaper this keeps away
+/// from llvmpipe of Mesa 22.3.6, which gets ordered comparisons of them with constants wrong.
+std::optional<Val> Builder::narrow_comparison(ScalarOp op, Val a, Val b) {
+  const auto widened = [this](Val v) -> std::optional<Val> {
+    const Inst& from = inst(v);
+    if (from.op != Op::Convert || type(from.args[0]).ty != Ty::I32) return std::nullopt;
+    return from.args[0];
+  };
+  const auto left = widened(a);
+  const auto right = widened(b);
+  if (left && right) return scalar_op(op, {*left, *right});
+  if (!left && !right) return std::nullopt;
+  const auto bits = const_bits(left ? b : a);
+  if (!bits) return std::nullopt;
+  const auto c = static_cast<int64_t>(*bits);
+  const Type narrow = type(left ? *left : *right);
+  if (c == static_cast<int32_t>(c)) {
+    const Val small = constant_bits(narrow, static_cast<uint32_t>(c));
+    return left ? scalar_op(op, {*left, small}) : scalar_op(op, {small, *right});
+  }
+  const bool left_is_smaller = left ? c > 0 : c < 0;
+  return constant(vec(kBool, narrow.lanes), holds_beside(op, left_is_smaller) ? 1 : 0);
 }
 
 std::optional<Val> Builder::simplify_logic(ScalarOp op, Val a, Val b) {

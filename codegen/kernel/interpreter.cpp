@@ -142,9 +142,7 @@ class Interpreter {
         return subgroup(id, i, active);
       case Op::SetError:
         for (uint32_t n : active) {
-          if (lane(i.args[0])[n] != 0 && error_ == ErrorCode::None) {
-            error_ = static_cast<ErrorCode>(i.imm);
-          }
+          if (lane(i.args[0])[n] != 0) error_ = std::max(error_, static_cast<ErrorCode>(i.imm));
         }
         return;
       case Op::If:
@@ -305,8 +303,11 @@ class Interpreter {
       uint64_t index = 0;
       if (!index_of(id, i.args[0], n, lanes, memory_.elements(i.imm), i.align, name, index)) return;
       for (size_t l = 0; l < lanes; ++l) {
-        const bool alone = load ? memory_.load(i.imm, index + l, who(n), lane(id, l)[n])
-                                : memory_.store(i.imm, index + l, who(n), lane(i.args[1], l)[n]);
+        const bool alone =
+            load ? memory_.load(i.imm, index + l, who(n), lane(id, l)[n])
+            : i.args.size() == 3
+                ? memory_.store_bits(i.imm, index, lane(i.args[1])[n], lane(i.args[2])[n])
+                : memory_.store(i.imm, index + l, who(n), lane(i.args[1], l)[n]);
         if (alone) continue;
         return violate(
             id, n,

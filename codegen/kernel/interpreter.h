@@ -43,7 +43,7 @@ struct InterpretOptions {
 };
 
 struct Outcome {
-  ErrorCode error = ErrorCode::None;  // the first that SetError recorded
+  ErrorCode error = ErrorCode::None;  // the largest that SetError recorded
 };
 
 /// Fails with Code::Internal, naming kernel, instruction and invocation, on a violation; with

@@ -117,4 +117,12 @@ bool BufferMemory::store(size_t buffer, uint64_t index, uint32_t who, uint64_t b
   return alone;
 }
 
+bool BufferMemory::store_bits(size_t buffer, uint64_t index, uint64_t value, uint64_t mask) {
+  View& v = views_[buffer];
+  std::byte* at = v.data + index * v.size;
+  store_element(at, v.storage, (load_element(at, v.storage) & ~mask) | (value & mask));
+  // Each bit has one owner, so one bit written twice would show as a wrong result only.
+  return true;
+}
+
 }  // namespace reprise::kernel

@@ -35,6 +35,7 @@ class BufferMemory {
   /// Compute-type bits of one element. The index must be in range. False: a race.
   bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits);
   bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits);
+  bool store_bits(size_t buffer, uint64_t index, uint64_t value, uint64_t mask);
 
  private:
   struct Region {  // a maximal run of overlapping spans

@@ -206,6 +206,8 @@ Requirements requirements(const Kernel& k) {
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);
     if (i.op != Op::Subgroup) continue;
+    r.subgroup_extended_types |=
+        i.type.ty == Ty::I64 || i.type.ty == Ty::U64 || i.type.ty == Ty::F16;
     switch (static_cast<SubgroupOp>(i.imm)) {
       case SubgroupOp::Add:
       case SubgroupOp::Max:

@@ -77,7 +77,8 @@ enum class Op : uint8_t {
   Extract,  // args[0]: vector; imm: lane
   Load,  // args[0]: index (I32 or U32, in elements of the buffer's storage type); imm: buffer param
   Store,  // args[0]: index, args[1]: value; imm: buffer param. Vector access: `lanes` consecutive
-          // elements; the index is proven a multiple of Inst::align elements
+          // elements; the index is proven a multiple of Inst::align elements. args[2] (optional,
+          // U32 buffers only): mask of the bits to replace; other invocations may replace others
   LocalLoad,    // imm: local; args[0] (optional): element index for arrays
   LocalStore,   // imm: local; args[0]: value; args[1] (optional): element index
   SharedLoad,   // imm: shared array; args[0]: index in elements; type may be a vector (aligned
@@ -85,13 +86,14 @@ enum class Op : uint8_t {
   SharedStore,  // imm: shared array; args[0]: index; args[1]: value
   Barrier,      // workgroup execution and shared-memory barrier; uniform control flow only
   Subgroup,     // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
-  SetError,     // args[0]: condition; imm: ErrorBit. Records (launch id, code) in the error word
+  SetError,     // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
   If,           // args[0]: condition; blocks: then, optional else
   For,          // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
         // induction variable, visible in the body only. Runs while i < end. imm: unroll hint
 };
 
-/// Codes that SetError records; session messages name them.
+/// Codes that SetError records; session messages name them. Of several in one launch the largest
+/// is reported.
 enum class ErrorCode : uint8_t {
   None = 0,
   IndexOutOfRange = 1,  // a data-dependent index left its dimension
@@ -164,6 +166,7 @@ using plan::BlockLayout;
 struct Requirements {
   bool int64 = false, float16 = false, float64 = false, storage8 = false, storage16 = false;
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
+  bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
   uint32_t subgroup_size = 0;
   uint32_t workgroup_invocations = 1;
   uint32_t shared_bytes = 0;
@@ -185,9 +188,9 @@ Status expand(Kernel& k);
 
 /// Rewrites a kernel for a device that lacks features (codegen/kernel/legalize.cpp), and expands
 /// it: every kernel passes through here before an emitter sees it. int64 -> checked 32-bit (a value
-/// that does not fit sets ErrorCode::IntegerOverflow); 8/16-bit storage -> whole words (a Store
-/// must then cover whole words, else Unsupported); fp16 arithmetic -> fp32. Also removes dead
-/// instructions.
+/// that does not fit sets ErrorCode::IntegerOverflow); 8/16-bit storage -> 32-bit words (a Store
+/// of less than whole words replaces its bits atomically); fp16 arithmetic -> fp32. Also removes
+/// dead instructions.
 struct LegalizeFor {
   bool int64 = true, float16 = true, storage8 = true, storage16 = true;
 };

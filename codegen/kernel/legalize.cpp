@@ -71,7 +71,7 @@ class Legalizer : public Rebuilder {
     if (i.op == Op::Bitcast) return bitcast(i, args[0]);
     if (i.op == Op::Load) return load(i, args[0]);
     if (i.op == Op::Subgroup) return subgroup(i, args);
-    if (i.op != Op::Store) return copy(i, args);
+    if (i.op != Op::Store || i.args.size() == 3) return copy(i, args);
     store(i, args[0], args[1]);
     return {};
   }
@@ -175,12 +175,8 @@ class Legalizer : public Rebuilder {
     if (stored(storage, target_) == storage) return to_.store(buffer, index, value, i.align);
     if (is_packed(storage, target_)) {
       if (storage == Ty::F16) value = to_.convert(value, Ty::F32);
-      if (PackedElements(to_, storage).store(buffer, index, value, i.align)) return;
-      return refuse("a store to buffer '" + from_.buffers[i.imm].name + "' of " +
-                    std::string(name_of(storage)) +
-                    " does not cover whole 32-bit words, and the device has no " +
-                    std::to_string(byte_size(storage) * 8) +
-                    "-bit storage; choose a schedule that gives each invocation whole words");
+      PackedElements(to_, storage).store(buffer, index, value, i.align);
+      return;
     }
     if (storage == Ty::F16) {
       const Val bits = Float32Math(to_, to_.type(value)).half_bits(value);

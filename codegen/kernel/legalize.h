@@ -51,14 +51,15 @@ class PackedElements {
 
   /// Elements of the original storage type from a buffer of U32 words. F16 comes as F32.
   Val load(int buffer, Val index, int lanes, uint32_t align);
-  /// False when the elements do not cover whole words.
-  bool store(int buffer, Val index, Val value, uint32_t align);
+  /// Elements that do not cover whole words are stored as bits, which costs two atomic operations.
+  void store(int buffer, Val index, Val value, uint32_t align);
 
   /// One element between its bits (U32, upper bits arbitrary on load) and its compute type.
   Val decode(Val bits);
   Val encode(Val value);
 
  private:
+  void store_part(int buffer, Val at, Val shift, Val value);
   int bits_per_element() const { return byte_size(storage_) * 8; }
   int per_word() const { return 4 / byte_size(storage_); }
 

@@ -67,11 +67,18 @@ Val PackedElements::load(int buffer, Val index, int lanes, uint32_t align) {
   return b_.compose(out);
 }
 
-bool PackedElements::store(int buffer, Val index, Val value, uint32_t align) {
+void PackedElements::store(int buffer, Val index, Val value, uint32_t align) {
   const auto count = static_cast<uint32_t>(per_word());
   const uint32_t lanes = b_.type(value).lanes;
-  if (lanes % count != 0 || align % count != 0) return false;
   const auto bits = static_cast<uint32_t>(bits_per_element());
+  if (lanes % count != 0 || align % count != 0) {
+    for (uint32_t l = 0; l < lanes; ++l) {
+      const Val at = b_.add(b_.convert(index, Ty::U32), b_.u32(l));
+      const Val place = b_.scalar_op(ScalarOp::BitAnd, {at, b_.u32(count - 1)});
+      store_part(buffer, at, b_.mul(place, b_.u32(bits)), b_.extract(value, static_cast<int>(l)));
+    }
+    return;
+  }
   std::vector<Val> words;
   for (uint32_t l = 0; l < lanes; ++l) {
     const Val lane = encode(b_.extract(value, static_cast<int>(l)));
@@ -85,7 +92,13 @@ bool PackedElements::store(int buffer, Val index, Val value, uint32_t align) {
   const Val at = b_.convert(index, Ty::U32);
   const Val word = b_.scalar_op(ScalarOp::ShiftRight, {at, b_.u32(count == 4 ? 2 : 1)});
   b_.store(buffer, word, b_.compose(words), align / count);
-  return true;
+}
+
+void PackedElements::store_part(int buffer, Val at, Val shift, Val value) {
+  const auto shifted = [&](Val v) { return b_.scalar_op(ScalarOp::ShiftLeft, {v, shift}); };
+  const uint32_t ones = bits_per_element() == 8 ? 0xff : 0xffff;
+  const Val word = b_.scalar_op(ScalarOp::ShiftRight, {at, b_.u32(per_word() == 4 ? 2 : 1)});
+  b_.store_bits(buffer, word, shifted(encode(value)), shifted(b_.u32(ones)));
 }
 
 // --- Half-precision bits without half-precision arithmetic

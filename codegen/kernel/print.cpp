@@ -206,7 +206,8 @@ class Printer {
       case Op::Load:
         return "load " + access(buffer(i), operand(i.args[0]), i);
       case Op::Store:
-        return "store " + access(buffer(i), operand(i.args[0]), i) + ", " + operand(i.args[1]);
+        return "store " + access(buffer(i), operand(i.args[0]), i) + ", " + operand(i.args[1]) +
+               (i.args.size() == 3 ? " bits " + operand(i.args[2]) : "");
       case Op::LocalLoad:
         return "local_load " + local(i, 0);
       case Op::LocalStore:

@@ -236,9 +236,13 @@ class Verifier {
 
   std::string buffer_access(const Inst& i) const {
     const bool load = i.op == Op::Load;
-    if (i.args.size() != (load ? 1U : 2U)) return "wrong number of operands";
+    const bool masked = !load && i.args.size() == 3;
+    if (i.args.size() != (load ? 1U : masked ? 3U : 2U)) return "wrong number of operands";
     if (i.imm >= k_.buffers.size()) return "no such buffer";
     const BufferParam& b = k_.buffers[i.imm];
+    if (masked && (b.storage != Ty::U32 || type(i.args[1]) != kU32 || type(i.args[2]) != kU32)) {
+      return "a store of bits is of one u32 to u32";
+    }
     const Type t = load ? i.type : type(i.args[1]);
     if (!load && i.type != Type{}) return "a store has no value";
     if (!compute(t) || t.ty != compute_type(b.storage)) {

@@ -39,7 +39,9 @@ double contraction_reads(const Graph& g, const Node& n, size_t i) {
 class Evaluations {
  public:
   Evaluations(const Graph& g, const Group& group, const Uses& uses)
-      : g_(g), group_(group), uses_(uses) {}
+      : g_(g), group_(group), uses_(uses), inside_(group.nodes.begin(), group.nodes.end()) {
+    std::sort(inside_.begin(), inside_.end());
+  }
 
   double of(const Node& n) {
     auto [it, inserted] = memo_.try_emplace(&n, 0.0);
@@ -52,7 +54,7 @@ class Evaluations {
         same_index = std::max(same_index, count);
       }
       for (const Node* u : uses_[static_cast<size_t>(v)]) {
-        if (std::find(group_.nodes.begin(), group_.nodes.end(), u) == group_.nodes.end()) continue;
+        if (!std::binary_search(inside_.begin(), inside_.end(), u)) continue;
         add_use(v, count, *u, same_index, other);
       }
     }
@@ -96,6 +98,7 @@ class Evaluations {
   const Graph& g_;
   const Group& group_;
   const Uses& uses_;
+  std::vector<const Node*> inside_;  // sorted
   std::map<const Node*, double> memo_;
 };
 
@@ -116,6 +119,11 @@ int64_t symbol_hint(const Graph& g, size_t symbol) {
 }  // namespace
 
 double count_hint(const Graph& g, const Shape& shape) {
+  if (is_static(shape)) {
+    double count = 1;
+    for (const Expr& e : shape) count *= static_cast<double>(e.value());
+    return count;
+  }
   std::vector<int64_t> sizes(g.symbols.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
     sizes[i] = std::clamp(symbol_hint(g, i), g.symbols[i].min, g.symbols[i].max);

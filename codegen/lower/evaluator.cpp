@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "codegen/lower/index_range.h"
+
 namespace reprise::lower {
 
 using graph::ValueId;
@@ -136,6 +138,7 @@ Evaluator::Evaluator(const graph::Graph& g, const Group& group, kernel::Builder&
     : g_(g), group_(group), b_(b) {
   nodes_.assign(group.nodes.begin(), group.nodes.end());
   std::sort(nodes_.begin(), nodes_.end());
+  for (ValueId v : group.outputs) stored_counts_.push_back(element_count(g.value(v).shape));
   loop_symbols_.push_back({Val{}, Expr(4)});  // the lane
   memo_.emplace_back();
   index_memo_.emplace_back();
@@ -150,7 +153,7 @@ bool Evaluator::in_group(const graph::Node* n) const {
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                          const std::function<void(Val)>& body) {
   const Expr outer = nesting_;
-  nesting_ = outer * iterations;
+  nesting_ = outer * index_limit(iterations, [this](SymbolId id) { return range(id).below; });
   iterations_ += nesting_;
   b_.for_loop(start, end, step, body);
   nesting_ = outer;
@@ -238,6 +241,28 @@ Val Evaluator::param(const Expr& e) {
   return b_.param(index);
 }
 
+/// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
+/// is divided must not. Values that never get memory may have more than 2^31 elements.
+Val Evaluator::dividend(const Expr& e) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  const auto ranges = [this](SymbolId id) { return range(id); };
+  if (e.bounds(ranges).max <= kMax) return value(e);
+  const Expr limit = index_limit(e, [this](SymbolId id) { return range(id).below; });
+  const auto covers = [&](const Expr& count) {
+    const Expr room = count - Expr(1) - limit;
+    return !room.is_overflow() && room.bounds(ranges).min >= 0;
+  };
+  const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
+  if (stored || uses_loop_symbols(limit)) return value(e);
+  if (limit.is_overflow() || (limit.is_const() && limit.value() > kMax)) {
+    status_ = unsupported("an index reaches " + limit.str(g_.symbols) +
+                          ", kernels compute indices in 32 bits; use smaller inputs");
+  } else if (!limit.is_const()) {
+    param(limit);  // checked by the run
+  }
+  return value(e);
+}
+
 Val Evaluator::value(const Expr& e) {
   if (e.is_const()) return b_.i32(e.value());
   if (!uses_loop_symbols(e)) return param(e);
@@ -278,10 +303,10 @@ Val Evaluator::value(const Expr& e) {
           x = loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
           break;
         case Atom::Kind::FloorDiv:
-          x = b_.div(value(a.lhs()), value(a.rhs()));
+          x = b_.div(dividend(a.lhs()), value(a.rhs()));
           break;
         case Atom::Kind::Mod:
-          x = b_.rem(value(a.lhs()), value(a.rhs()));
+          x = b_.rem(dividend(a.lhs()), value(a.rhs()));
           break;
         case Atom::Kind::Min:
           x = b_.min(value(a.lhs()), value(a.rhs()));

@@ -61,6 +61,8 @@ class Evaluator {
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
   void for_loop(Val start, Val end, Val step, const Expr& iterations,
                 const std::function<void(Val)>& body);
+  /// Unsupported when an index needs more than 32 bits.
+  const Status& status() const { return status_; }
   /// Iterations of all loops of an invocation together, at most.
   const Expr& iterations() const { return iterations_; }
 
@@ -99,6 +101,7 @@ class Evaluator {
   Val from_storage(DType t, Val raw);
   Val to_storage(DType t, Val v);
   Val param(const Expr& e);
+  Val dividend(const Expr& e);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
   SymbolRange range(SymbolId id) const;
@@ -125,6 +128,8 @@ class Evaluator {
     Expr linear;
   };
   std::vector<Unflattened> unflattened_;
+  std::vector<Expr> stored_counts_;  // elements of the group's buffers: at most 2^31 in a run
+  Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
   std::vector<Expr> scalars_;

@@ -64,6 +64,7 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
 
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
                        const Target& target, std::string schedule) {
+  RP_TRY(ev.status());
   Lowered out;
   const Expr& iterations = ev.iterations();
   if (target.cpu_type() && !(iterations.is_const() && iterations.value() <= kLoopLimit)) {

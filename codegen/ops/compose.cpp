@@ -109,7 +109,7 @@ V Compose::expr_value(const Expr& e, DType t) {
   if (e.is_const()) return scalar(t, static_cast<double>(e.value()));
   AttrMap a;
   a.set("elements", std::vector<Expr>{e});
-  a.set("dtype", static_cast<int64_t>(DType::I64));
+  a.set("dtype", dtype_to_onnx(DType::I64));
   a.set("scalar", int64_t{1});
   return cast(op("ShapeValue", {}, std::move(a)), t);
 }

@@ -28,6 +28,10 @@ std::span<const OpDef> conv_ops();
 std::span<const OpDef> pool_ops();
 std::span<const OpDef> resize_ops();
 std::span<const OpDef> quantize_ops();
+std::span<const OpDef> attention_ops();
+std::span<const OpDef> recurrent_ops();
+std::span<const OpDef> loss_ops();
+std::span<const OpDef> sampling_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -1,5 +1,5 @@
 // Operators without a device form: inference only, they run on the host. Sizes that depend on data
-// are fresh symbols. Control flow and recurrent layers are refused by name.
+// are fresh symbols. Control flow is refused by name.
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -122,12 +122,6 @@ Status infer_control_flow(InferContext& ctx) {
                    "its condition with fixed inputs");
 }
 
-Status infer_recurrent(InferContext& ctx) {
-  return ctx.error(Code::Unsupported,
-                   "recurrent layers are not supported yet; export them unrolled, as MatMul and "
-                   "elementwise operators");
-}
-
 constexpr OpDef control_flow(std::string_view name) {
   return {.name = name,
           .infer = infer_control_flow,
@@ -137,17 +131,6 @@ constexpr OpDef control_flow(std::string_view name) {
           .min_inputs = 0,
           .max_inputs = kVariadic,
           .max_outputs = kVariadic};
-}
-
-constexpr OpDef recurrent(std::string_view name) {
-  return {.name = name,
-          .infer = infer_recurrent,
-          .attributes =
-              "activation_alpha activation_beta activations clip direction hidden_size "
-              "input_forget layout linear_before_reset",
-          .min_inputs = 3,
-          .max_inputs = 8,
-          .max_outputs = 3};
 }
 
 }  // namespace
@@ -199,9 +182,6 @@ std::span<const OpDef> host_only_ops() {
       control_flow("If"),
       control_flow("Loop"),
       control_flow("Scan"),
-      recurrent("LSTM"),
-      recurrent("GRU"),
-      recurrent("RNN"),
   };
   return kOps;
 }

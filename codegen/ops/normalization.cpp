@@ -90,8 +90,9 @@ Result<bool> layer_norm(Rewriter& rw) {
   if (c.has(2)) y = c.add(y, c.cast(c.in(2), inner));
   c.replace(0, c.cast(y, t));
   const auto outputs = rw.node().outputs;
-  if (outputs.size() > 1) c.replace(1, c.cast(n.mean, c.dtype(outputs[1])));
-  if (outputs.size() > 2) c.replace(2, c.cast(n.inverse_deviation, c.dtype(outputs[2])));
+  const auto wanted = [&](size_t i) { return i < outputs.size() && outputs[i] != graph::kNone; };
+  if (wanted(1)) c.replace(1, c.cast(n.mean, c.dtype(outputs[1])));
+  if (wanted(2)) c.replace(2, c.cast(n.inverse_deviation, c.dtype(outputs[2])));
   return c.finish();
 }
 

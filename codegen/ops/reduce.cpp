@@ -262,6 +262,19 @@ Result<bool> arg(Rewriter& rw) {
   return c.finish();
 }
 
+/// Whether v comes before the best so far. NaN comes before every number, as in numpy.
+Val beats(kernel::Builder& b, Val v, Val best, bool max, bool last) {
+  const Val first = max ? v : best;
+  const Val second = max ? best : v;
+  const Val better = last ? b.ge(first, second) : b.lt(second, first);
+  const kernel::Ty ty = b.type(v).ty;
+  if (ty != kernel::Ty::F32 && ty != kernel::Ty::F16) return better;
+  const Val nan = b.scalar_op(kernel::ScalarOp::IsNaN, {v});
+  if (last) return b.logical_or(better, nan);
+  const Val best_nan = b.scalar_op(kernel::ScalarOp::IsNaN, {best});
+  return b.logical_or(better, b.logical_and(nan, b.logical_not(best_nan)));
+}
+
 Status arg_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
@@ -283,8 +296,7 @@ Status arg_element(ElementContext& ctx) {
       return;
     }
     const Val old = b.local_load(best);
-    const Val better =
-        last ? (max ? b.ge(*v, old) : b.le(*v, old)) : (max ? b.lt(old, *v) : b.lt(*v, old));
+    const Val better = beats(b, *v, old, max, last);
     b.local_store(best, b.select(better, *v, old));
     b.local_store(where, b.select(better, ctx.value(i), b.local_load(where)));
   });

@@ -37,7 +37,8 @@ struct Registry {
         shape_ops(),    view_ops(),       generator_ops(), slice_ops(),         gather_ops(),
         pad_tile_ops(), reduce_ops(),     scan_ops(),      normalization_ops(), softmax_ops(),
         matmul_ops(),   einsum_ops(),     conv_ops(),      pool_ops(),          resize_ops(),
-        quantize_ops(), host_only_ops()};
+        quantize_ops(), attention_ops(),  recurrent_ops(), loss_ops(),          sampling_ops(),
+        host_only_ops()};
     for (std::span<const OpDef> family : families) add(family);
     rows = remaining_rows(by_name);
     add(rows);

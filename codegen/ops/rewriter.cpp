@@ -61,7 +61,6 @@ Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
   n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
-  n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
   n.outputs = {g_.add_unknown(n.name)};
   graph::Node* added = g_.add_node(std::move(n), &n_);
   RP_TRY(infer(g_, *added));
@@ -76,7 +75,6 @@ Result<graph::ValueId> Rewriter::emit_shaped(std::string op, std::vector<graph::
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
-  n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
   n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
   n.outputs = {g_.add_value(n.name, dtype, std::move(shape))};
   graph::Node* added = g_.add_node(std::move(n), &n_);

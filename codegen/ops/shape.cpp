@@ -36,7 +36,7 @@ Result<bool> to_shape_value(Rewriter& rw) {
   if (!out.elements) return false;
   AttrMap a;
   a.set("elements", *out.elements);
-  a.set("dtype", static_cast<int64_t>(out.dtype));
+  a.set("dtype", dtype_to_onnx(out.dtype));
   a.set("scalar", static_cast<int64_t>(out.shape.empty()));
   RP_ASSIGN(const graph::ValueId v, rw.emit("ShapeValue", {}, std::move(a)));
   RP_TRY(rw.replace(0, v));
@@ -46,7 +46,7 @@ Result<bool> to_shape_value(Rewriter& rw) {
 Status infer_shape_value(InferContext& ctx) {
   const auto* elements = ctx.attrs().get<std::vector<Expr>>("elements");
   if (elements == nullptr) return ctx.error(Code::Internal, "attribute 'elements' is missing");
-  const auto dtype = static_cast<DType>(ctx.attrs().get_int("dtype", int64_t{11}));
+  RP_ASSIGN(const DType dtype, dtype_attr(ctx, "dtype", DType::I64));
   const bool scalar = ctx.attrs().get_int("scalar", 0) != 0;
   if ((dtype != DType::I64 && dtype != DType::I32) || (scalar && elements->size() != 1)) {
     return ctx.error(Code::Internal, "malformed ShapeValue");

@@ -1,4 +1,4 @@
-#include "codegen/ops/op.h"
+#include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -48,13 +48,14 @@ Status shape_values(graph::Graph& g) {
     }
     if (v.dtype == DType::Bool) continue;
     n->op = "ShapeValue";
+    n->origin_op.clear();
     n->domain.clear();
     n->opset = 0;
     n->inputs.clear();
     n->subgraphs.clear();
     n->attrs = AttrMap{};
     n->attrs.set("elements", *v.elements);
-    n->attrs.set("dtype", static_cast<int64_t>(v.dtype));
+    n->attrs.set("dtype", ops::dtype_to_onnx(v.dtype));
     n->attrs.set("scalar", static_cast<int64_t>(v.shape.empty()));
   }
   return dce(g);

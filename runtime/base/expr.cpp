@@ -357,6 +357,8 @@ Expr operator*(const Expr& a, const Expr& b) {
 }
 
 Expr element_count(const Shape& s) {
+  // Partial products of an empty tensor may overflow.
+  if (std::any_of(s.begin(), s.end(), [](const Expr& d) { return d.is_const(0); })) return 0;
   Expr n = 1;
   for (const Expr& d : s) n *= d;
   return n;

@@ -1,11 +1,18 @@
 #include "runtime/base/tensor.h"
 
+#include <limits>
+
 namespace reprise {
 namespace {
 
+/// Exact where checked_element_count() accepts the dims: partial products of an empty tensor may
+/// pass any integer.
 int64_t product(std::span<const int64_t> dims) {
   int64_t n = 1;
-  for (int64_t d : dims) n *= d;
+  for (int64_t d : dims) {
+    if (d == 0) return 0;
+    if (__builtin_mul_overflow(n, d, &n)) n = std::numeric_limits<int64_t>::max();
+  }
   return n;
 }
 

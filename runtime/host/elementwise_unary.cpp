@@ -117,7 +117,7 @@ constexpr UnaryRow kRows[] = {
      nullptr,
      {{{"alpha", 0.01F}}}},
     {"ThresholdedRelu",
-     unary_loop<double>([](double x, const Params& p) { return x <= p[0] ? 0.0 : x; }),
+     unary_loop<double>([](double x, const Params& p) { return x > p[0] ? x : 0.0; }),
      nullptr,
      nullptr,
      {{{"alpha", 1.0F}}}},

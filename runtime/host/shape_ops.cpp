@@ -13,9 +13,11 @@ KernelResult identity(const Call& c) {
   return one(input(c, 0));
 }
 
-/// A 0 copies the input's dim (unless allowzero), one -1 takes what is left.
+/// A 0 copies the input's dim (unless allowzero), one -1 takes what is left: copied dims cancel, so
+/// that it is known for empty inputs as well.
 Result<Dims> complete_shape(Dims shape, const Dims& from, int64_t count, bool allow_zero) {
   int64_t known = 1;
+  Dims rest = from;
   int64_t* free = nullptr;
   for (size_t i = 0; i < shape.size(); ++i) {
     int64_t& d = shape[i];
@@ -25,6 +27,8 @@ Result<Dims> complete_shape(Dims shape, const Dims& from, int64_t count, bool al
                              " is 0 (copy), but the input has rank " + std::to_string(from.size()));
       }
       d = from[i];
+      rest[i] = 1;
+      continue;
     }
     if (d == -1) {
       if (free != nullptr) return invalid_input("more than one dimension is -1");
@@ -35,13 +39,13 @@ Result<Dims> complete_shape(Dims shape, const Dims& from, int64_t count, bool al
     known = product(std::array<int64_t, 2>{known, d});
   }
   if (free != nullptr) {
-    if (known == 0 || count % known != 0) {
+    const int64_t left = product(rest);
+    if (known == 0 || left % known != 0) {
       return invalid_input(std::to_string(count) + " elements do not fill the shape's -1");
     }
-    *free = count / known;
-    known *= *free;
+    *free = left / known;
   }
-  if (known != count) {
+  if (product(shape) != count) {
     return invalid_input("cannot hold the input's " + std::to_string(count) + " elements");
   }
   return shape;
@@ -175,18 +179,17 @@ KernelResult dropout(const Call& c) {
   return out;
 }
 
-/// Core form: evaluated shape arithmetic. `dtype` is a DType, not ONNX's number.
+/// Core form: evaluated shape arithmetic.
 KernelResult shape_value(const Call& c) {
   RP_TRY(check_arity(c, 0, 0));
   const Dims elements = c.attrs.get_ints("elements");
-  const int64_t dtype = c.attrs.get_int("dtype", 0);
-  if (dtype != static_cast<int64_t>(DType::I64) && dtype != static_cast<int64_t>(DType::I32)) {
+  RP_ASSIGN(const DType dtype, dtype_from_onnx(c.attrs.get_int("dtype", 0)));
+  if (dtype != DType::I64 && dtype != DType::I32) {
     return invalid_model("attribute 'dtype' must be int32 or int64");
   }
   const bool scalar = c.attrs.get_int("scalar", 0) != 0;
   if (scalar && elements.size() != 1) return invalid_model("a scalar needs one element");
-  RP_ASSIGN(auto y, allocate(static_cast<DType>(dtype),
-                             scalar ? Dims{} : Dims{static_cast<int64_t>(elements.size())}));
+  RP_ASSIGN(auto y, allocate(dtype, scalar ? Dims{} : Dims{static_cast<int64_t>(elements.size())}));
   store(y, 0, y.count(), elements.data());
   return one(std::move(y));
 }

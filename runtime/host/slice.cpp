@@ -13,14 +13,16 @@ struct Part {
   Dims starts, steps, dims;
 };
 
-/// numpy's start, step and count for one axis; everything clamps.
+/// Start, step and count for one axis; everything clamps. Backwards, a start before the first
+/// element is the first one (numpy takes none).
 void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, size_t axis, Part& p) {
   const auto resolve = [&](int64_t v, int64_t lowest, int64_t highest) {
     if (v < 0) v = v < -dim ? std::numeric_limits<int64_t>::min() : v + dim;
     return std::clamp(v, lowest, highest);
   };
   const bool forward = step > 0;
-  const int64_t first = forward ? resolve(start, 0, dim) : resolve(start, -1, dim - 1);
+  const int64_t backward_start = dim == 0 ? -1 : 0;
+  const int64_t first = forward ? resolve(start, 0, dim) : resolve(start, backward_start, dim - 1);
   const int64_t last = forward ? resolve(end, 0, dim) : resolve(end, -1, dim - 1);
   const int64_t distance = forward ? last - first : first - last;
   p.starts[axis] = first;

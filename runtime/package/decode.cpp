@@ -350,6 +350,7 @@ class Decoder {
     to.predicate.needs_storage16 = p.needs_storage16();
     to.predicate.needs_subgroup_arithmetic = p.needs_subgroup_arithmetic();
     to.predicate.needs_subgroup_shuffle = p.needs_subgroup_shuffle();
+    to.predicate.needs_subgroup_extended_types = p.needs_subgroup_extended_types();
     to.predicate.cpu_type = p.cpu_type();
     to.predicate.slow_loads = p.slow_loads();
     to.predicate.subgroup_size = p.subgroup_size();

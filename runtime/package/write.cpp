@@ -231,7 +231,8 @@ class Serializer {
     return fb::CreatePredicate(b_, static_cast<uint8_t>(p.api), p.needs_int64, p.needs_float16,
                                p.needs_storage8, p.needs_storage16, p.needs_subgroup_arithmetic,
                                p.needs_subgroup_shuffle, p.cpu_type, p.subgroup_size,
-                               p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads);
+                               p.workgroup_invocations, p.shared_bytes, arch, p.slow_loads,
+                               p.needs_subgroup_extended_types);
   }
 
   Offset<fb::Explanation> explanation(const Explanation& e) {

@@ -219,6 +219,9 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<const int64_t> symbols, const Limits& limits,
                    std::span<std::byte> blocks) {
   const auto& launch = std::get<Launch>(plan.steps[step].what);
+  RP_ASSIGN(auto grid, eval_grid(launch, describe_launch(plan, launch), symbols, limits));
+  if (table.indirect[step] != kNone) put(blocks, table.indirect[step], grid);
+  if (grid[0] == 0) return {};  // sizes may divide by the dim that is 0
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
     auto v = launch.scalars[i].eval(symbols);
     if (!v.ok()) return v.status().with_context(describe_launch(plan, launch));
@@ -229,9 +232,6 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
     put(blocks, table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i),
         static_cast<int32_t>(*v));
   }
-  if (table.indirect[step] == kNone) return {};
-  RP_ASSIGN(auto grid, eval_grid(launch, describe_launch(plan, launch), symbols, limits));
-  put(blocks, table.indirect[step], grid);
   return {};
 }
 

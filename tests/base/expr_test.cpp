@@ -5,6 +5,8 @@
 #include <array>
 #include <random>
 
+#include "runtime/base/tensor.h"
+
 namespace reprise {
 namespace {
 
@@ -154,6 +156,16 @@ TEST(Expr, OverflowIsAbsorbing) {
   Expr deep = s;
   for (int n = 0; n < 1000; ++n) deep = Expr::floordiv(deep + b, i);
   EXPECT_TRUE(deep.is_overflow());
+}
+
+TEST(Expr, EmptyShapesHaveNoElements) {
+  const Expr huge = int64_t{1} << 40;
+  EXPECT_TRUE(element_count({huge, huge, 0}).is_const(0));
+  EXPECT_TRUE(element_count({huge, huge, Expr::symbol(0), 0}).is_const(0));
+  EXPECT_TRUE(element_count({huge, huge, 1}).is_overflow());
+  const HostTensor t(DType::F32, {huge.value(), huge.value(), 0});
+  EXPECT_EQ(t.count(), 0);
+  EXPECT_EQ(t.reshaped({0, huge.value(), huge.value()}).count(), 0);
 }
 
 TEST(Expr, ParseErrors) {

@@ -39,6 +39,16 @@ template <typename T> static T __shfl_sync(unsigned active, T v, int lane) {
 template <typename T> static T __shfl_xor_sync(unsigned active, T v, int mask) {
   return shim_shuffle(active, v, mask, true);
 }
+static unsigned atomicAnd(unsigned* at, unsigned v) {
+  const unsigned before = *at;
+  *at = before & v;
+  return before;
+}
+static unsigned atomicOr(unsigned* at, unsigned v) {
+  const unsigned before = *at;
+  *at = before | v;
+  return before;
+}
 static unsigned atomicMax(unsigned* at, unsigned v) {
   const unsigned before = *at;
   if (v > before) *at = v;

@@ -103,6 +103,7 @@ Status Runner::open_device() {
       make<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
   v12.bufferDeviceAddress = VK_TRUE;
   v12.shaderFloat16 = facts_.float16;
+  v12.shaderSubgroupExtendedTypes = facts_.subgroup_extended_types;
   v12.shaderInt8 = facts_.int8;
   v12.storageBuffer8BitAccess = facts_.storage8;
   auto v11 = make<VkPhysicalDeviceVulkan11Features>(
@@ -295,6 +296,7 @@ bool read_facts(VkPhysicalDevice physical, VulkanFacts& f) {
   f.float64 = features.features.shaderFloat64 != VK_FALSE;
   f.int8 = v12.shaderInt8 != VK_FALSE;
   f.float16 = v12.shaderFloat16 != VK_FALSE;
+  f.subgroup_extended_types = v12.shaderSubgroupExtendedTypes != VK_FALSE;
   f.storage8 = v12.storageBuffer8BitAccess != VK_FALSE;
   f.storage16 = v11.storageBuffer16BitAccess != VK_FALSE;
   f.subgroup_size = subgroup.subgroupSize;
@@ -370,6 +372,7 @@ bool VulkanRunner::supports(const kernel::Requirements& r) const {
                      (!r.storage16 || f.storage16);
   const bool subgroups = (!r.subgroup_arithmetic || f.subgroup_arithmetic) &&
                          (!r.subgroup_shuffle || f.subgroup_shuffle) &&
+                         (!r.subgroup_extended_types || f.subgroup_extended_types) &&
                          (r.subgroup_size == 0 || r.subgroup_size == f.subgroup_size);
   return types && subgroups && r.workgroup_invocations <= f.workgroup_invocations &&
          r.shared_bytes <= f.shared_bytes;

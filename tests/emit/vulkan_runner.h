@@ -19,6 +19,7 @@ struct VulkanFacts {
   bool int64 = false, int8 = false, int16 = false, float16 = false, float64 = false;
   bool storage8 = false, storage16 = false;
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
+  bool subgroup_extended_types = false;
   uint32_t subgroup_size = 0, workgroup_invocations = 0, shared_bytes = 0;
 };
 

@@ -13,6 +13,12 @@ TEST(HostShape, Reshape) {
   run_cases({
       {"free dim", "Reshape", {x, i64({2}, {-1, 2})}, {counting({3, 2})}, {}, 14},
       {"copied dim", "Reshape", {x, i64({3}, {0, 1, 3})}, {counting({2, 1, 3})}, {}, 14},
+      {"rest of an empty copied dim",
+       "Reshape",
+       {counting({0, 4, 3}), i64({2}, {0, -1})},
+       {counting({0, 12})},
+       {},
+       14},
       {"to rank 0", "Reshape", {counting({1}), i64({0}, {})}, {counting({})}, {}, 14},
       {"zero is zero",
        "Reshape",
@@ -67,6 +73,30 @@ TEST(HostShape, Reshape) {
       {"absurd", "Expand", {counting({1}), i64({2}, {kMax64 / 4, 8})}, Code::InvalidModel, "2^40"},
       {"float shape", "Reshape", {x, f32({1}, {6})}, Code::InvalidInput, "int64", {}, 14},
   });
+}
+
+TEST(HostMovement, SliceBackwardsClampsItsStartToTheFirstElement) {
+  const HostTensor x = f32({2}, {1, 2});
+  const auto slice = [&](int64_t start, int64_t end, std::vector<float> want) -> Case {
+    const auto n = static_cast<int64_t>(want.size());
+    return {"from " + std::to_string(start),
+            "Slice",
+            {x, i64({1}, {start}), i64({1}, {end}), i64({1}, {0}), i64({1}, {-1})},
+            {f32({n}, want)},
+            {},
+            13};
+  };
+  run_cases({slice(-3, kMin64, {1}),
+             slice(-2, kMin64, {1}),
+             slice(5, kMin64, {2, 1}),
+             slice(5, 0, {2}),
+             slice(-3, 0, {}),
+             {"of nothing",
+              "Slice",
+              {f32({0}, {}), i64({1}, {-1}), i64({1}, {kMin64}), i64({1}, {0}), i64({1}, {-1})},
+              {f32({0}, {})},
+              {},
+              13}});
 }
 
 TEST(HostMovement, SliceFormsAgree) {

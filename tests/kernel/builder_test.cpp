@@ -122,6 +122,38 @@ TEST(Builder, VectorsAndIdentities) {
 }
 
 /// The builder reports the first mistake, by operation.
+/// Whether the comparison is a constant (its value), or else happens in 32 bits.
+std::string narrowed(ScalarOp op, int64_t c, bool constant_first) {
+  Builder b("compare");
+  const int x = b.buffer("x", Ty::I32, Access::Read);
+  const int y = b.buffer("y", Ty::U32, Access::Write);
+  const Val wide = b.convert(b.load(x, b.i32(0)), Ty::I64);
+  const Val r =
+      constant_first ? b.scalar_op(op, {b.i64(c), wide}) : b.scalar_op(op, {wide, b.i64(c)});
+  if (const auto known = b.as_const(b.convert(r, Ty::I32))) return *known != 0 ? "true" : "false";
+  b.store(y, b.i32(0), b.convert(r, Ty::U32));
+  const std::string text = simplified(b);
+  return text.find("i64") == std::string::npos ? "32 bits" : text;
+}
+
+TEST(Builder, ComparesWidenedIntegersInTheirOwnWidth) {
+  constexpr int64_t kAbove = int64_t{1} << 31;
+  constexpr int64_t kBelow = -kAbove - 1;
+  for (const bool first : {false, true}) {
+    for (const ScalarOp op :
+         {ScalarOp::Less, ScalarOp::LessOrEqual, ScalarOp::Greater, ScalarOp::GreaterOrEqual}) {
+      for (const int64_t c : {int64_t{4}, int64_t{-3}, kAbove - 1, kBelow + 1}) {
+        EXPECT_EQ(narrowed(op, c, first), "32 bits") << c;
+      }
+      const bool less = op == ScalarOp::Less || op == ScalarOp::LessOrEqual;
+      EXPECT_EQ(narrowed(op, kAbove, first), less != first ? "true" : "false");
+      EXPECT_EQ(narrowed(op, kBelow, first), less != first ? "false" : "true");
+    }
+    EXPECT_EQ(narrowed(ScalarOp::Equal, kAbove, first), "false");
+    EXPECT_EQ(narrowed(ScalarOp::NotEqual, kBelow, first), "true");
+  }
+}
+
 TEST(Builder, ReportsTypeErrors) {
   struct Case {
     std::function<void(Builder&)> write;

@@ -145,6 +145,33 @@ TEST(Interpreter, RecordsErrors) {
   EXPECT_EQ(interpret(k, {{1, 1, 1}, {bytes(out)}, {3}})->error, ErrorCode::IndexOutOfRange);
 }
 
+TEST(Interpreter, ReportsTheLargestOfSeveralErrors) {
+  Builder b("check");
+  b.set_workgroup(2);
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const Val i = global_index(b);
+  b.set_error(b.eq(i, b.i32(0)), ErrorCode::DivisionByZero);
+  b.set_error(b.eq(i, b.i32(1)), ErrorCode::IndexOutOfRange);
+  b.store(y, i, i);
+  std::vector<int32_t> out(2);
+  EXPECT_EQ(interpret(built(b), {{1, 1, 1}, {bytes(out)}, {}})->error, ErrorCode::DivisionByZero);
+}
+
+TEST(Interpreter, StoresOfBitsKeepTheOthers) {
+  Builder b("bits");
+  b.set_workgroup(4);
+  const int y = b.buffer("y", Ty::U32, Access::Write);
+  const Val i = b.builtin(Builtin::LocalIndex);
+  const Val shift = b.mul(i, b.u32(8));
+  const auto shifted = [&](uint64_t v) {
+    return b.scalar_op(ScalarOp::ShiftLeft, {b.u32(v), shift});
+  };
+  b.store_bits(y, b.u32(0), shifted(0xabc), shifted(0x0f));
+  std::vector<uint32_t> out{0x11223344};
+  EXPECT_EQ(interpret(built(b), {{1, 1, 1}, {bytes(out)}, {}})->error, ErrorCode::None);
+  EXPECT_EQ(out[0], 0x1c2c3c4cU);
+}
+
 struct Violation {
   const char* message;
   std::function<void(Builder&, int x, int y)> write;

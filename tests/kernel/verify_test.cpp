@@ -159,7 +159,20 @@ TEST(Verify, Requirements) {
   EXPECT_EQ(r.shared_bytes, 480U);
   const Requirements none = requirements(Kernel{});
   EXPECT_FALSE(none.int64 || none.float16 || none.storage8 || none.storage16 ||
-               none.subgroup_arithmetic || none.subgroup_shuffle);
+               none.subgroup_arithmetic || none.subgroup_shuffle || none.subgroup_extended_types);
+}
+
+TEST(Verify, SubgroupOperationsOnWideAndHalfTypesNeedTheirFeature) {
+  for (const Ty ty : {Ty::F32, Ty::I32, Ty::U32, Ty::F16, Ty::I64, Ty::U64}) {
+    Builder b("sum");
+    b.set_workgroup(32);
+    const int y = b.buffer("y", ty, Access::Write);
+    const Val lane = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+    b.store(y, lane, b.subgroup(SubgroupOp::Add, b.convert(lane, ty)));
+    const auto k = b.finish();
+    ASSERT_TRUE(k.ok()) << k.status().message();
+    EXPECT_EQ(requirements(*k).subgroup_extended_types, ty == Ty::F16 || byte_size(ty) == 8);
+  }
 }
 
 }  // namespace

@@ -135,6 +135,40 @@ const Case kCases[] = {
      "input x: float32[1,3,h], k: float32[8,3,4]\n"
      "y = Conv<strides=[2], auto_pad=\"SAME_UPPER\">(x, k) @11\noutput y",
      "[1, 8, floordiv(h + 1, 2)]"},
+    {"RecurrentBatchFirst",
+     "input x: float32[batch,steps,4], w: float32[2,12,4], r: float32[2,12,3]\n"
+     "y = LSTM<hidden_size=3, direction=\"bidirectional\", layout=1>(x, w, r) @14\noutput y",
+     "[batch, steps, 2, 3]"},
+    {"RecurrentStates",
+     "input x: float32[steps,batch,4], w: float32[1,9,4], r: float32[1,9,3]\n"
+     "(_, y) = GRU<hidden_size=3>(x, w, r) @14\noutput y",
+     "[1, batch, 3]"},
+    {"RecurrentGatesAgree",
+     "input x: float32[steps,batch,4], w: float32[1,g,4], r: float32[1,g,3]\n"
+     "y = RNN(x, w, r) @14\noutput y",
+     "[steps, 1, batch, 3]", nullptr, "g == 3"},
+    {"GridSampleTakesTheGridsSizes",
+     "input x: float32[n,3,h,w], g: float32[n,i,j,2]\ny = GridSample(x, g) @16\noutput y",
+     "[n, 3, i, j]"},
+    {"RoiAlign",
+     "input x: float32[n,3,h,w], b: float32[k,4], i: int64[k]\n"
+     "y = RoiAlign<output_height=2, output_width=5>(x, b, i) @16\noutput y",
+     "[k, 3, 2, 5]"},
+    {"LossPerTarget",
+     "input x: float32[n,5,d], t: int64[n,d]\n"
+     "y = NegativeLogLikelihoodLoss<reduction=\"none\">(x, t) @13\noutput y",
+     "[n, d]"},
+    {"LossReduced",
+     "input x: float32[n,5], t: int64[n]\ny = SoftmaxCrossEntropyLoss(x, t) @13\noutput y", "[]"},
+    {"AttentionOfPackedHeads",
+     "input q: float32[b,s,32], k: float32[b,t,16], v: float32[b,t,24]\n"
+     "y = Attention<q_num_heads=4, kv_num_heads=2>(q, k, v) @23\noutput y",
+     "[b, s, 48]"},
+    {"AttentionGrowsItsCache",
+     "input q: float32[b,4,s,8], k: float32[b,2,s,8], v: float32[b,2,s,8],"
+     " p: float32[b,2,past,8], w: float32[b,2,past,8]\n"
+     "(_, y) = Attention(q, k, v, _, p, w) @23\noutput y",
+     "[b, 2, s + past, 8]"},
     {"PoolCeil",
      "input x: float32[1,3,h]\ny = MaxPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x) @12\n"
      "output y",
@@ -231,10 +265,17 @@ const Refused kRefused[] = {
      "const a: int64[]{0}\nconst b: int64[]{3}\nconst d: int64[]{0}\ny = Range(a, b, d) @11\n"
      "output y",
      "delta is 0"},
-    {"Lstm",
-     "input x: float32[1,1,2], w: float32[1,8,2], r: float32[1,8,2]\ny = LSTM(x, w, r) @14\n"
+    {"RecurrentGates",
+     "input x: float32[1,1,2], w: float32[1,8,2], r: float32[1,6,2]\ny = LSTM(x, w, r) @14\n"
      "output y",
-     "recurrent layers are not supported yet"},
+     "gates of W and R differ: 6 and 8"},
+    {"AttentionHeads",
+     "input q: float32[1,2,6], k: float32[1,2,6], v: float32[1,2,6]\n"
+     "y = Attention<q_num_heads=4, kv_num_heads=2>(q, k, v) @23\noutput y",
+     "4 heads do not divide the last dim of Q"},
+    {"LossTargets",
+     "input x: float32[2,5], t: int64[2,1]\ny = SoftmaxCrossEntropyLoss(x, t) @13\noutput y",
+     "targets lack the class axis only"},
 };
 INSTANTIATE_TEST_SUITE_P(Errors, Refuse, testing::ValuesIn(kRefused),
                          [](const testing::TestParamInfo<Refused>& i) { return i.param.name; });

@@ -102,7 +102,9 @@ class Run {
       attrs.set(name, std::move(ints));
     }
     std::optional<std::vector<int64_t>> dims;
-    if (auto known = evaluate(g_.value(n.outputs[0]).shape); known.ok()) dims = *known;
+    if (n.outputs[0] != graph::kNone) {
+      if (auto known = evaluate(g_.value(n.outputs[0]).shape); known.ok()) dims = *known;
+    }
     const host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size(), dims};
     auto r = kernel(call);
     if (!r.ok()) return r.status().with_context(n.name);

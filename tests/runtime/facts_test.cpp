@@ -25,15 +25,17 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   check([](Predicate& p) { p.needs_storage16 = true; }, "16-bit storage");
   check([](Predicate& p) { p.needs_subgroup_arithmetic = true; }, "arithmetic");
   check([](Predicate& p) { p.needs_subgroup_shuffle = true; }, "shuffles");
+  check([](Predicate& p) { p.needs_subgroup_extended_types = true; }, "64-bit integers and fp16");
   check([](Predicate& p) { p.subgroup_size = 8; }, "subgroups of 8, the device has 32");
   check([](Predicate& p) { p.workgroup_invocations = 256; }, "256, the device has 128");
   check([](Predicate& p) { p.shared_bytes = 32768; }, "32768, the device has 16384");
   facts.int64 = facts.float16 = facts.storage8 = facts.storage16 = true;
-  facts.subgroup_arithmetic = facts.subgroup_shuffle = true;
+  facts.subgroup_arithmetic = facts.subgroup_shuffle = facts.subgroup_extended_types = true;
   facts.kind = DeviceKind::Cpu;
   Predicate all;
   all.needs_int64 = all.needs_float16 = all.needs_storage8 = all.needs_storage16 = true;
   all.needs_subgroup_arithmetic = all.needs_subgroup_shuffle = all.cpu_type = true;
+  all.needs_subgroup_extended_types = true;
   all.subgroup_size = 32;
   EXPECT_EQ(all.mismatch(facts), "");
 }

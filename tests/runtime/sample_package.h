@@ -134,6 +134,7 @@ inline Package sample_package() {
   cuda.predicate.api = Api::Cuda;
   cuda.predicate.cuda_arch = "sm_90";
   cuda.predicate.needs_float16 = cuda.predicate.needs_subgroup_shuffle = true;
+  cuda.predicate.needs_subgroup_extended_types = true;
   cuda.plan = sample_device_plan();
   cuda.module = {std::byte{1}, std::byte{2}};
   p.variants = {cpu, cuda};

@@ -1,6 +1,7 @@
 // Sizes, places and cuts of plans; recipes of weights.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <set>
 
 #include "runtime/plan/bind.h"
@@ -53,6 +54,23 @@ TEST(Bind, BlocksDoNotOverlapAndEveryUseIsListed) {
   EXPECT_EQ(t.uses[0].size(), 1U);
   EXPECT_EQ(t.uses[1], (std::vector<uint64_t>{t.block[0] + plan::BlockLayout::buffer_offset(1),
                                               t.block[1] + plan::BlockLayout::buffer_offset(0)}));
+}
+
+TEST(Bind, SizesOfAnEmptyLaunchAreNotComputed) {
+  plan::Plan p = chain(1);
+  auto& launch = std::get<plan::Launch>(p.steps[0].what);
+  launch.grid[0] = Expr::symbol(0);
+  launch.scalars = {Expr::floordiv(Expr(12), Expr::symbol(0))};
+  const plan::BlockTable t = plan::layout_blocks(p);
+  std::vector<std::byte> blocks(t.bytes);
+  const plan::Limits limits;
+  const std::vector<int64_t> zero{0}, three{3};
+  const Status s = plan::write_sizes(p, 0, t, zero, limits, blocks);
+  EXPECT_TRUE(s.ok()) << s.message();
+  ASSERT_TRUE(plan::write_sizes(p, 0, t, three, limits, blocks).ok());
+  int32_t size = 0;
+  std::memcpy(&size, &blocks[t.block[0] + plan::BlockLayout::scalar_offset(2, 0)], sizeof size);
+  EXPECT_EQ(size, 4);
 }
 
 TEST(Bind, ArenasThatPassTheLimitAreSplit) {

@@ -296,7 +296,11 @@ void CudaEmitter::store(const Inst& i) {
   const std::string name = cuda_name('b', i.imm, b.name);
   const kernel::Type from = arg_type(i, 1);
   const auto value = [&](int lane) { return cuda_narrow(arg_lane(i, 1, lane), b.storage); };
-  if (from.lanes == 1) {
+  if (i.args.size() == 3) {
+    const std::string at = name + " + " + arg(i, 0);
+    line("atomicAnd(" + at + ", ~" + arg(i, 2) + ");");
+    line("atomicOr(" + at + ", " + arg(i, 1) + " & " + arg(i, 2) + ");");
+  } else if (from.lanes == 1) {
     line(name + "[" + arg(i, 0) + "] = " + value(0) + ";");
   } else {
     const std::string vector = cuda_type({b.storage, from.lanes});

@@ -27,6 +27,7 @@ class SpirvEmitter {
     uint32_t width = 1;  // lanes of the declared element
     Id base = 0;         // pointer to the struct or array
     bool used = false;
+    bool atomic = false;  // has stores of bits: declared as scalars
   };
 
   // spirv.cpp
@@ -70,6 +71,7 @@ class SpirvEmitter {
   std::vector<Id> element_path(const Inst& i, uint32_t width, uint32_t lanes, uint32_t lane);
   Id load(const Inst& i);
   void store(const Inst& i);
+  void store_bits(const Inst& i);
   Id buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
   bool is_wide(const Inst& i, uint32_t lanes) const;
   Id wide_type();

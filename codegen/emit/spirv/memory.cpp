@@ -123,7 +123,8 @@ std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32
 }
 
 bool SpirvEmitter::is_wide(const Inst& i, uint32_t lanes) const {
-  return options_.wide_loads && lanes == 4 && size_of(k_.buffers[i.imm].storage) == 4 &&
+  return options_.wide_loads && lanes == 4 && !buffers_[i.imm].atomic &&
+         size_of(k_.buffers[i.imm].storage) == 4 &&
          proven_alignment(k_.buffers[i.imm], i, lanes) >= 16;
 }
 
@@ -172,6 +173,7 @@ Id SpirvEmitter::load(const Inst& i) {
 void SpirvEmitter::store(const Inst& i) {
   const kernel::BufferParam& b = k_.buffers[i.imm];
   const Type from = arg_type(i, 1);
+  if (i.args.size() == 3) return store_bits(i);
   const auto write = [&](Id pointer, Id v, uint32_t width) {
     const uint32_t alignment = proven_alignment(b, i, width);
     m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, alignment});
@@ -190,6 +192,18 @@ void SpirvEmitter::store(const Inst& i) {
     const Id v = m_.value(spv::OpCompositeExtract, type(from.ty, 1), {arg(i, 1), n});
     write(buffer_pointer(i, 1, n), narrow(v, b.storage, 1), 1);
   }
+}
+
+/// Two atomic operations: the bits between them belong to this invocation alone.
+void SpirvEmitter::store_bits(const Inst& i) {
+  const Id u32 = type(Ty::U32, 1);
+  const Id pointer = buffer_pointer(i, 1, 0);
+  const Id scope = m_.constant_u32(spv::ScopeDevice);
+  const Id relaxed = m_.constant_u32(spv::MemorySemanticsMaskNone);
+  const Id kept = m_.value(spv::OpNot, u32, {arg(i, 2)});
+  m_.value(spv::OpAtomicAnd, u32, {pointer, scope, relaxed, kept});
+  const Id bits = m_.value(spv::OpBitwiseAnd, u32, {arg(i, 1), arg(i, 2)});
+  m_.value(spv::OpAtomicOr, u32, {pointer, scope, relaxed, bits});
 }
 
 Id SpirvEmitter::local_pointer(const Inst& i, size_t index_arg, Type t) {

@@ -66,11 +66,15 @@ void SpirvEmitter::survey() {
   for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load) touch(buffers_[i.imm], i.type);
     if (i.op == Op::Store) touch(buffers_[i.imm], arg_type(i, 1));
+    if (i.op == Op::Store && i.args.size() == 3) buffers_[i.imm].atomic = true;
     if (i.op == Op::SharedLoad) touch(shared_[i.imm], i.type);
     if (i.op == Op::SharedStore) touch(shared_[i.imm], arg_type(i, 1));
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
     half_arithmetic = half_arithmetic || computes_half(i);
   });
+  for (Memory& m : buffers_) {
+    if (m.atomic) m.width = 1;
+  }
   if (half_arithmetic) m_.capability(spv::CapabilityFloat16);
 }
 

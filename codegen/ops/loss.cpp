@@ -1,0 +1,51 @@
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: inference only, they run on the host.
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+/// Scores [N, C, d...] and targets [N, d...].
+Status infer_loss(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  RP_TRY(require_int(ctx, 1));
+  RP_TRY(require_rank(ctx, 0, 2));
+  if (ctx.rank(1) + 1 != ctx.rank(0)) {
+    return ctx.invalid("scores " + ctx.str(ctx.shape(0)) + " and targets " + ctx.str(ctx.shape(1)) +
+                       " do not fit: targets lack the class axis only");
+  }
+  Shape targets;
+  for (size_t d = 0; d < ctx.shape(1).size(); ++d) {
+    RP_ASSIGN(Expr dim, ctx.unify(ctx.shape(1)[d], ctx.shape(0)[d == 0 ? 0 : d + 1],
+                                  "dims of scores and targets"));
+    targets.push_back(std::move(dim));
+  }
+  const bool reduced = ctx.attrs().get_string("reduction", "mean") != "none";
+  ctx.set_output(0, ctx.dtype(0), reduced ? Shape{} : std::move(targets));
+  ctx.set_output(1, ctx.dtype(0), ctx.shape(0));
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> loss_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "NegativeLogLikelihoodLoss",
+       .infer = infer_loss,
+       .min_opset = 12,
+       .attributes = "ignore_index reduction",
+       .min_inputs = 2,
+       .max_inputs = 3},
+      {.name = "SoftmaxCrossEntropyLoss",
+       .infer = infer_loss,
+       .min_opset = 12,
+       .attributes = "ignore_index reduction",
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .max_outputs = 2},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops

@@ -1,0 +1,65 @@
+// GridSample and RoiAlign: inference only, they run on the host.
+#include "codegen/ops/families.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+/// X [N, C, d...] at the positions grid [N, out..., rank of d].
+Status infer_grid_sample(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 3));
+  if (ctx.rank(1) != ctx.rank(0)) {
+    return ctx.invalid("X " + ctx.str(ctx.shape(0)) + " and grid " + ctx.str(ctx.shape(1)) +
+                       " differ in rank");
+  }
+  RP_TRY(require_float(ctx, 1));
+  RP_ASSIGN(const Expr batch, ctx.unify(ctx.shape(0)[0], ctx.shape(1)[0], "batches"));
+  RP_TRY(ctx.unify(ctx.shape(1).back(), ctx.rank(0) - 2, "coordinates of the grid").status());
+  Shape out{batch, ctx.shape(0)[1]};
+  out.insert(out.end(), ctx.shape(1).begin() + 1, ctx.shape(1).end() - 1);
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+/// X [N, C, H, W], regions [R, 4] and their images [R].
+Status infer_roi_align(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  RP_TRY(require_int(ctx, 2));
+  if (ctx.rank(0) != 4 || ctx.rank(1) != 2 || ctx.rank(2) != 1) {
+    return ctx.invalid("X " + ctx.str(ctx.shape(0)) + ", rois " + ctx.str(ctx.shape(1)) +
+                       " and batch_indices " + ctx.str(ctx.shape(2)) +
+                       " must have ranks 4, 2 and 1");
+  }
+  RP_ASSIGN(const Expr regions,
+            ctx.unify(ctx.shape(1)[0], ctx.shape(2)[0], "regions and batch_indices"));
+  RP_TRY(ctx.unify(ctx.shape(1)[1], 4, "coordinates of a region").status());
+  const int64_t height = ctx.attrs().get_int("output_height", 1);
+  const int64_t width = ctx.attrs().get_int("output_width", 1);
+  if (height < 1 || width < 1) return ctx.invalid("output_height or output_width is below 1");
+  ctx.set_output(0, ctx.dtype(0), {regions, ctx.shape(0)[1], height, width});
+  return {};
+}
+
+}  // namespace
+
+std::span<const OpDef> sampling_ops() {
+  static constexpr OpDef kOps[] = {
+      {.name = "GridSample",
+       .infer = infer_grid_sample,
+       .min_opset = 16,
+       .attributes = "align_corners mode padding_mode",
+       .min_inputs = 2,
+       .max_inputs = 2},
+      {.name = "RoiAlign",
+       .infer = infer_roi_align,
+       .min_opset = 10,
+       .attributes = "coordinate_transformation_mode mode output_height output_width "
+                     "sampling_ratio spatial_scale",
+       .min_inputs = 3,
+       .max_inputs = 3},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops
