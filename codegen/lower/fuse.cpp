@@ -443,6 +443,8 @@ class Fuser {
         const bool fits = (gr.kind == GroupKind::Pointwise || gr.kind == GroupKind::Row) &&
                           element_count(gr.domain) == count && gr.outputs.size() < kMaxOutputs;
         if (!fits) continue;
+        if (gr.nodes.size() >= kMaxNodes || work(gr.nodes) + light_cost(g_, *n) > kMaxWork)
+          continue;
         Group grown = gr;
         insert_node(grown, n);
         grown.outputs.push_back(n->outputs[0]);

@@ -60,6 +60,29 @@ std::string run(const test::TextCase& c) {
   return f.ok() ? describe(**g, *f) : f.status().message() + "\n";
 }
 
+/// Long chains become several kernels, in time that grows with their length only.
+TEST(Fuse, KernelsAreBounded) {
+  std::string text = "graph chain\ninput v0: float32[4,8]\n";
+  constexpr int kNodes = 3000;
+  for (int i = 0; i < kNodes; ++i) {
+    text += "v" + std::to_string(i + 1) + (i % 2 == 0 ? " = Neg(v" : " = Relu(v") +
+            std::to_string(i) + ")\n";
+  }
+  auto g = graph::parse(text + "output v" + std::to_string(kNodes) + "\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const auto f = fuse(**g, true);
+  ASSERT_TRUE(f.ok()) << f.status().message();
+  EXPECT_LT(f->groups.size(), 20U);
+  size_t nodes = 0;
+  for (const Group& group : f->groups) {
+    EXPECT_LE(group.nodes.size(), 256U);
+    EXPECT_EQ(group.outputs.size(), 1U);
+    nodes += group.nodes.size();
+  }
+  EXPECT_EQ(nodes, size_t{kNodes});
+  EXPECT_EQ(f->unfused.size() + 1, f->groups.size());
+}
+
 TEST(Fuse, TextCases) {
   const auto cases = test::text_cases(test::source_dir() / "tests/lower");
   EXPECT_GE(cases.size(), 10u);
