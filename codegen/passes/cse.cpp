@@ -42,9 +42,14 @@ std::string key_of(const graph::Graph& g, const graph::Node& n) {
         },
         attr);
   }
-  // The dtype is not always in the attributes (core ShapeValue keeps it there, Cast has `to`).
+  // Neither dtype nor sizes are always in the attributes: a core Slice has its sizes in its output.
   for (graph::ValueId v : n.outputs) {
-    key += v == graph::kNone ? "-" : std::to_string(static_cast<int>(g.value(v).dtype));
+    if (v == graph::kNone) {
+      key += "-";
+      continue;
+    }
+    const graph::Value& out = g.value(v);
+    key += "|" + std::to_string(static_cast<int>(out.dtype)) + shape_str(out.shape, g.symbols);
   }
   return key;
 }
