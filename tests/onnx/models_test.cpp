@@ -64,6 +64,8 @@ TEST(Models, TheirInputsAndOutputsAreReadAndMatch) {
       ASSERT_TRUE(t.ok()) << t.status().message();
       const graph::Value& v = (*g)->value((*g)->inputs[i]);
       EXPECT_EQ(t->tensor.dtype(), v.dtype);
+      // silero_vad's data holds its scalar as [1].
+      if (v.shape.empty() && t->tensor.count() == 1) continue;
       EXPECT_EQ(t->tensor.dims().size(), v.shape.size());
     }
     for (size_t i = 0; i < (*g)->outputs.size(); ++i) {
