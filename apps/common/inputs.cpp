@@ -242,17 +242,19 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
   const std::vector<fs::path> files = numbered_files(dir, "input_");
   for (size_t i = 0; i < files.size(); ++i) {
     RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(files[i]));
-    const auto by_name = std::find_if(io.inputs.begin(), io.inputs.end(),
-                                      [&](const auto& slot) { return slot.name == named.name; });
-    if (by_name != io.inputs.end()) {
-      out[named.name] = std::move(named.tensor);
-    } else if (i < io.inputs.size()) {
-      out[io.inputs[i].name] = std::move(named.tensor);
-    } else {
+    auto slot = std::find_if(io.inputs.begin(), io.inputs.end(),
+                             [&](const auto& s) { return s.name == named.name; });
+    if (slot == io.inputs.end() && i < io.inputs.size()) {
+      slot = io.inputs.begin() + static_cast<std::ptrdiff_t>(i);
+    }
+    if (slot == io.inputs.end()) {
       return invalid_input("'" + files[i].string() + "': the model has " +
                            std::to_string(io.inputs.size()) + " inputs and none named '" +
                            named.name + "'");
     }
+    // Recorded data hold a scalar as one element, which other runtimes take for it.
+    const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
+    out[slot->name] = scalar ? named.tensor.reshaped({}) : std::move(named.tensor);
   }
   return out;
 }
