@@ -38,6 +38,7 @@ if(ASAN)
   set(flags "-fsanitize=address,undefined")
 endif()
 run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/build
+            -G ${GENERATOR}
             -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DREADME_SOURCE=${WORK_DIR}/readme.cpp
             -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC}
             "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_C_FLAGS=${flags}")

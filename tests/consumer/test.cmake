@@ -4,6 +4,7 @@ add_test(NAME consumer
                  -DWORK_DIR=${CMAKE_CURRENT_BINARY_DIR}/consumer -DCONFIG=${CMAKE_BUILD_TYPE}
                  -DASAN=${REPRISE_ASAN} -DONNX_SUITE=${REPRISE_ONNX_SUITE}
                  -DCXX=${CMAKE_CXX_COMPILER} -DCC=${CMAKE_C_COMPILER}
+                 -DGENERATOR=${CMAKE_GENERATOR}
                  -P ${CMAKE_CURRENT_SOURCE_DIR}/consumer/run.cmake)
 set_tests_properties(consumer PROPERTIES LABELS quick TIMEOUT 600
                      ENVIRONMENT "${test_environment}")
