@@ -47,6 +47,8 @@ class MatMulProduct final : public Contraction {
     k_ = g.value(left_).shape.back();
     wide_n_ = n_.known_divisor(g.symbols) % 4 == 0;
     packed_ = constant_matrix(g, right_);
+    // A's last axis may be dynamic; that it fits the constant is a guard of the plan.
+    if (packed_) k_ = g.value(packed_->value).shape[packed_->transposed ? 1 : 0];
     collapse_batch();
     const bool wide_k = k_.known_divisor(g.symbols) % 4 == 0;
     along_k_ = !packed_ && wide_k &&
