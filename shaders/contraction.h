@@ -91,6 +91,13 @@ std::span<const Schedule* const> schedules();
 /// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty.
 std::vector<Tile> candidates(const ProductSize& size, const Predicate& device);
 
+// --- shared by schedules ---
+/// The left operand of a step, by row handle.
+Result<std::vector<Product::Values>> load_left(Product& product, const std::vector<int>& rows);
+/// Stores four columns of `rows` rows, the first of which exists, each written out.
+Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
+                  const std::function<kernel::Val(int row)>& four);
+
 const Schedule& register_schedule();
 const Schedule& subgroup_columns_schedule();
 const Schedule& subgroup_rows_schedule();

@@ -91,11 +91,7 @@ class RegisterSchedule final : public Schedule {
     Status step(const std::vector<int>& rows, const std::vector<int>& columns, int depth) {
       kernel::Builder& b = p.builder();
       RP_ASSIGN(const std::vector<Val> ys, load_right(columns, depth));
-      std::vector<Product::Values> lefts;
-      for (int r : rows) {
-        RP_ASSIGN(Product::Values x, p.left(r));
-        lefts.push_back(std::move(x));
-      }
+      RP_ASSIGN(const std::vector<Product::Values> lefts, load_left(p, rows));
       for (int r = 0; r < tile.rows; ++r) {
         for (int c = 0; c < tile.columns; ++c) {
           Val total = b.local_load(acc(r, c));
@@ -114,15 +110,9 @@ class RegisterSchedule final : public Schedule {
       kernel::Builder& b = p.builder();
       for (int v = 0; v < vecs(); ++v) {
         const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
-        const auto rows_of = [&]() -> Status {
-          for (int r = 0; r < tile.rows; ++r) {
-            const Val at = b.add(row, b.i32(r));
-            const auto body = [&] { return p.store(at, vec, four(r, v)); };
-            RP_TRY(r == 0 ? body() : p.guard_row(at, body));
-          }
-          return {};
-        };
-        RP_TRY(p.guard_columns(vec, rows_of));
+        RP_TRY(p.guard_columns(vec, [&] {
+          return store_rows(p, row, tile.rows, vec, [&](int r) { return four(r, v); });
+        }));
       }
       return {};
     }

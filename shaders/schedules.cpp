@@ -26,6 +26,26 @@ std::vector<Tile> candidates(const ProductSize& size, const Predicate& device) {
   return all;
 }
 
+Result<std::vector<Product::Values>> load_left(Product& product, const std::vector<int>& rows) {
+  std::vector<Product::Values> out;
+  for (int r : rows) {
+    RP_ASSIGN(Product::Values x, product.left(r));
+    out.push_back(std::move(x));
+  }
+  return out;
+}
+
+Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
+                  const std::function<kernel::Val(int row)>& four) {
+  kernel::Builder& b = product.builder();
+  for (int r = 0; r < rows; ++r) {
+    const kernel::Val at = b.add(row, b.i32(r));
+    const auto body = [&] { return product.store(at, vec, four(r)); };
+    RP_TRY(r == 0 ? body() : product.guard_row(at, body));
+  }
+  return {};
+}
+
 std::string Tile::describe() const {
   return std::string(schedule->name()) + " " + std::to_string(rows) + "x" + std::to_string(columns);
 }

@@ -142,7 +142,7 @@ class OwnColumns final : public Schedule {
   Status write(Product& p, const Tile& tile, Val row, Val column) const override {
     Writer w{p, tile, p.builder(), Accumulators(p.builder(), tile.own, tile.rows)};
     RP_TRY(w.accumulate(row, column));
-    return tile.rows % kChunk == 0 ? w.store_in_loop(row, column) : w.store(row, column);
+    return w.store(row, column);
   }
 
  private:
@@ -174,11 +174,8 @@ class OwnColumns final : public Schedule {
     }
 
     Status step(int depth) {
-      std::vector<Values> lefts, rights;
-      for (int r : rows) {
-        RP_ASSIGN(Values x, p.left(r));
-        lefts.push_back(std::move(x));
-      }
+      RP_ASSIGN(const std::vector<Values> lefts, load_left(p, rows));
+      std::vector<Values> rights;
       const bool along_k = p.right_along_k();
       for (int k = 0; k < (along_k ? 1 : depth); ++k) {
         for (int c : columns) {
@@ -203,32 +200,18 @@ class OwnColumns final : public Schedule {
     Status store(Val row, Val column) {
       for (int v = 0; v < vecs(); ++v) {
         const Val vec = b.add(first_vec(column), b.i32(v));
-        const auto rows_of = [&]() -> Status {
-          for (int r = 0; r < tile.rows; ++r) {
-            const Val at = b.add(row, b.i32(r));
-            const auto body = [&] { return p.store(at, vec, four(r, v)); };
-            RP_TRY(r == 0 ? body() : p.guard_row(at, body));
-          }
-          return {};
-        };
-        RP_TRY(p.guard_columns(vec, rows_of));
+        RP_TRY(p.guard_columns(vec, [&] { return store_columns(row, vec, v); }));
       }
       return {};
     }
 
-    /// Through local arrays, so that the epilogue is written once a chunk.
-    Status store_in_loop(Val row, Val column) {
-      for (int v = 0; v < vecs(); ++v) {
-        const Val vec = b.add(first_vec(column), b.i32(v));
-        const auto rows_of = [&]() -> Status {
-          for (int r = 0; r < tile.rows; r += kChunk) {
-            const Val first = b.add(row, b.i32(r));
-            const Val end = b.min(b.sub(p.row_count(), first), b.i32(kChunk));
-            RP_TRY(store_chunk(p, first, vec, end, kChunk, [&](int i) { return four(r + i, v); }));
-          }
-          return {};
-        };
-        RP_TRY(p.guard_columns(vec, rows_of));
+    Status store_columns(Val row, Val vec, int v) {
+      if (tile.rows % kChunk != 0)
+        return store_rows(p, row, tile.rows, vec, [&](int r) { return four(r, v); });
+      for (int r = 0; r < tile.rows; r += kChunk) {
+        const Val first = b.add(row, b.i32(r));
+        const Val end = b.min(b.sub(p.row_count(), first), b.i32(kChunk));
+        RP_TRY(store_chunk(p, first, vec, end, kChunk, [&](int i) { return four(r + i, v); }));
       }
       return {};
     }
@@ -307,11 +290,7 @@ class OwnRows final : public Schedule {
 
     Status step(int depth) {
       RP_ASSIGN(const std::vector<Values> rights, load_right(depth));
-      std::vector<Values> lefts;
-      for (int r : rows) {
-        RP_ASSIGN(Values x, p.left(r));
-        lefts.push_back(std::move(x));
-      }
+      RP_ASSIGN(const std::vector<Values> lefts, load_left(p, rows));
       const bool along_k = p.right_along_k();
       acc.multiply(
           depth, [&](int o, int k) { return at(lefts, o, k); },

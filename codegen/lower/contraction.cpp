@@ -5,7 +5,6 @@
 namespace reprise::lower {
 
 using graph::ValueId;
-using kernel::Builtin;
 using kernel::Ty;
 using kernel::Val;
 
@@ -46,11 +45,8 @@ Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   const Expr column_tiles = Expr::ceildiv(n_, tile_.columns);
   const Expr tiles = element_count(batch_) * column_tiles * row_tiles;
   const Expr groups = tile_.subgroup ? tiles : Expr::ceildiv(tiles, tile_.workgroup);
-  Val id = linear_workgroup(b_, groups);
-  if (!tile_.subgroup) {
-    id = b_.add(b_.mul(id, b_.i32(tile_.workgroup)),
-                b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
-  }
+  const Val id = tile_.subgroup ? linear_workgroup(b_, groups)
+                                : linear_invocation(b_, groups, tile_.workgroup);
   // Lanes of a subgroup leave together: shuffles read from each of them.
   const int64_t units = tile_.subgroup ? 1 : tile_.workgroup;
   const bool exact = tiles.is_const() && tiles.value() % units == 0;

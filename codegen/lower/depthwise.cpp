@@ -7,7 +7,6 @@
 namespace reprise::lower {
 
 using graph::ValueId;
-using kernel::Builtin;
 using kernel::Ty;
 using kernel::Val;
 
@@ -38,8 +37,7 @@ class DepthwiseKernel {
     b_.set_workgroup(workgroup);
     const Expr units = element_count(units_shape_);
     const Expr groups = Expr::ceildiv(units, workgroup);
-    const Val id = b_.add(b_.mul(linear_workgroup(b_, groups), b_.i32(workgroup)),
-                          b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32));
+    const Val id = linear_invocation(b_, groups, workgroup);
     const bool exact = units.is_const() && units.value() % workgroup == 0;
     const auto unit = [&]() -> Status {
       place(ev_.unflatten(ev_.symbol(id, units), units_shape_));

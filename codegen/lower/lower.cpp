@@ -30,6 +30,11 @@ Val linear_workgroup(Builder& b, const Expr& groups) {
   return b.add(b.mul(y, b.i32(kGridLimit)), x);
 }
 
+Val linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
+  return b.add(b.mul(linear_workgroup(b, groups), b.i32(workgroup)),
+               b.convert(b.builtin(Builtin::LocalIndex), Ty::I32));
+}
+
 Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) {
   Status status;
   auto scoped = [&] {

@@ -56,6 +56,8 @@ Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Targe
 std::array<Expr, 3> linear_grid(const Expr& groups);
 /// Linear id of the workgroup in such a grid.
 kernel::Val linear_workgroup(kernel::Builder& b, const Expr& groups);
+/// Linear id of the invocation, with one-dimensional workgroups of `workgroup`.
+kernel::Val linear_invocation(kernel::Builder& b, const Expr& groups, uint32_t workgroup);
 /// Runs `body` where the condition holds; without a condition always. Values computed inside are
 /// forgotten.
 Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>& body);

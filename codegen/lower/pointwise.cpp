@@ -6,8 +6,6 @@ namespace reprise::lower {
 
 using graph::ValueId;
 using kernel::Builder;
-using kernel::Builtin;
-using kernel::Ty;
 
 namespace {
 
@@ -104,8 +102,7 @@ Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const
   const Expr vectors = Expr::ceildiv(total, s.lanes);
   const Expr invocations = Expr::ceildiv(vectors, s.vectors);
   const Expr groups = Expr::ceildiv(invocations, kWorkgroup);
-  const kernel::Val id = b.add(b.mul(linear_workgroup(b, groups), b.i32(kWorkgroup)),
-                               b.convert(b.builtin(Builtin::LocalIndex), Ty::I32));
+  const kernel::Val id = linear_invocation(b, groups, kWorkgroup);
   Status status;
   auto guarded = [&](kernel::Val i) {
     b.if_then(b.lt(i, ev.value(vectors)), [&] {
