@@ -31,8 +31,10 @@ Val linear_workgroup(Builder& b, const Expr& groups) {
 }
 
 Val linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
-  return b.add(b.mul(linear_workgroup(b, groups), b.i32(workgroup)),
-               b.convert(b.builtin(Builtin::LocalIndex), Ty::I32));
+  // One after another: the order of a call's arguments would be the compiler's.
+  const Val group = linear_workgroup(b, groups);
+  const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  return b.add(b.mul(group, b.i32(workgroup)), local);
 }
 
 Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) {
