@@ -20,11 +20,7 @@ int64_t floats_per_invocation(const DeviceFacts& facts) {
 
 }  // namespace
 
-int64_t copy_groups(int64_t count, const DeviceFacts& facts) {
-  return count / (kWorkgroup * floats_per_invocation(facts));
-}
-
-Result<kernel::Kernel> copy_kernel(int64_t count, const DeviceFacts& facts) {
+Result<ChainSpec> copy(int64_t count, const DeviceFacts& facts) {
   const int64_t per = floats_per_invocation(facts);
   if (count % (kWorkgroup * per) != 0) return internal_error("the copy needs whole workgroups");
   Builder b("copy");
@@ -37,7 +33,13 @@ Result<kernel::Kernel> copy_kernel(int64_t count, const DeviceFacts& facts) {
   for (int64_t i = 0; i < per; i += 4) {
     b.store(y, b.add(first, b.i32(i)), values[static_cast<size_t>(i / 4)], 4);
   }
-  return b.finish();
+  ChainSpec spec;
+  RP_ASSIGN(spec.kernel, b.finish());
+  spec.inputs = {{count}};
+  spec.output = {count};
+  spec.grid = {count / (kWorkgroup * per), 1, 1};
+  spec.wide = facts.kind == DeviceKind::Cpu && facts.int64;
+  return spec;
 }
 
 Result<kernel::Kernel> naive_matmul_kernel(int64_t n) {

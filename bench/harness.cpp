@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "apps/common/timing.h"
 #include "codegen/emit/spirv/spirv.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
@@ -14,17 +15,6 @@
 namespace reprise::bench {
 
 namespace {
-
-double now_ms() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::sort(v.begin(), v.end());
-  return v[v.size() / 2];
-}
 
 Shape shape_of(const std::vector<int64_t>& dims) {
   return {dims.begin(), dims.end()};
@@ -74,18 +64,18 @@ Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide) {
 
 }  // namespace
 
-Result<std::shared_ptr<const package::Package>> compile_model(
-    const std::string& onnx, const std::vector<std::string>& disabled_passes) {
+Result<PackagePtr> compile_model(const std::string& onnx,
+                                 const std::vector<std::string>& disabled_passes) {
   const test::TempDir dir;
   const std::string path = dir / "model.onnx";
   test::write_file(path, onnx);
   CompileOptions options;
   options.disabled_passes = disabled_passes;
   RP_ASSIGN(package::Package p, compile_file(path, options));
-  return std::shared_ptr<const package::Package>(std::make_shared<package::Package>(std::move(p)));
+  return PackagePtr(std::make_shared<package::Package>(std::move(p)));
 }
 
-Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& spec) {
+Result<PackagePtr> chain_package(const ChainSpec& spec) {
   auto p = std::make_shared<package::Package>();
   package::Variant v;
   v.name = "bench";
@@ -126,45 +116,77 @@ Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& s
   }
   plan::compute_hazards(plan);
   p->variants.push_back(std::move(v));
-  return std::shared_ptr<const package::Package>(std::move(p));
+  return PackagePtr(std::move(p));
 }
 
-Result<Timing> time_package(std::shared_ptr<const package::Package> package,
-                            std::shared_ptr<Device> device, int runs,
-                            std::chrono::microseconds pause) {
-  Timing t;
-  {
-    RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device));
-    RP_ASSIGN(const Bound bound, bind(session->io(), *device));
-    std::vector<double> total, submit;
-    for (int i = -3; i < runs; ++i) {
+namespace {
+
+/// A package with its buffers, and what its runs took.
+struct Contender {
+  std::unique_ptr<Session> session;
+  Bound bound;
+  std::vector<double> total_ms, submit_us, device_ms;
+};
+
+Result<std::vector<Contender>> prepare(const std::vector<PackagePtr>& packages,
+                                       const std::shared_ptr<Device>& device, bool timestamps) {
+  std::vector<Contender> all;
+  SessionOptions options;
+  options.timestamps = timestamps;
+  for (const PackagePtr& package : packages) {
+    Contender c;
+    RP_ASSIGN(c.session, Session::create(package, device, options));
+    RP_ASSIGN(c.bound, bind(c.session->io(), *device));
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
+Status run_in_turn(std::vector<Contender>& all, int warmup, int runs,
+                   std::chrono::microseconds pause) {
+  for (int i = -warmup; i < runs; ++i) {
+    for (Contender& c : all) {
       RunStats stats;
       if (pause.count() > 0) std::this_thread::sleep_for(pause);
-      const double start = now_ms();
-      RP_TRY(session->run(bound.inputs, bound.outputs, &stats).status());
+      const double start = app::now_ms();
+      RP_TRY(c.session->run(c.bound.inputs, c.bound.outputs, &stats).status());
       if (i < 0) continue;
-      total.push_back(now_ms() - start);
-      submit.push_back(stats.host_submit_us);
-    }
-    t.median_ms = median(std::move(total));
-    t.submit_us = median(std::move(submit));
-    for (const plan::Step& s : session->plan().steps) {
-      t.launches += std::holds_alternative<plan::Launch>(s.what) ? 1 : 0;
+      c.total_ms.push_back(app::now_ms() - start);
+      c.submit_us.push_back(stats.host_submit_us);
+      c.device_ms.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) /
+                            1000);
     }
   }
-  SessionOptions timed;
-  timed.timestamps = true;
-  RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device, timed));
-  RP_ASSIGN(const Bound bound, bind(session->io(), *device));
-  std::vector<double> sums;
-  for (int i = -2; i < std::min(runs, 10); ++i) {
-    RunStats stats;
-    RP_TRY(session->run(bound.inputs, bound.outputs, &stats).status());
-    if (i < 0) continue;
-    sums.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) / 1000);
+  return {};
+}
+
+int64_t count_launches(const plan::Plan& plan) {
+  return std::count_if(plan.steps.begin(), plan.steps.end(), [](const plan::Step& s) {
+    return std::holds_alternative<plan::Launch>(s.what);
+  });
+}
+
+}  // namespace
+
+Result<std::vector<Timing>> time_packages(const std::vector<PackagePtr>& packages,
+                                          const std::shared_ptr<Device>& device, int runs,
+                                          std::chrono::microseconds pause) {
+  std::vector<Timing> out(packages.size());
+  {
+    RP_ASSIGN(std::vector<Contender> all, prepare(packages, device, false));
+    RP_TRY(run_in_turn(all, 3, runs, pause));
+    for (size_t i = 0; i < all.size(); ++i) {
+      out[i].median_ms = app::median(std::move(all[i].total_ms));
+      out[i].submit_us = app::median(std::move(all[i].submit_us));
+      out[i].launches = count_launches(all[i].session->plan());
+    }
   }
-  t.device_ms = median(std::move(sums));
-  return t;
+  // Timestamps cost time, so these sessions are others.
+  RP_ASSIGN(std::vector<Contender> all, prepare(packages, device, true));
+  RP_TRY(run_in_turn(all, 2, std::min(runs, 10), {}));
+  for (size_t i = 0; i < all.size(); ++i)
+    out[i].device_ms = app::median(std::move(all[i].device_ms));
+  return out;
 }
 
 }  // namespace reprise::bench

@@ -12,6 +12,18 @@
 
 namespace reprise::bench {
 
+/// A line of the report.
+struct Row {
+  std::string name;      // what is measured
+  std::string baseline;  // against what
+  double value = 0, base = 0;
+  std::string unit;
+  double ratio = 0;   // better than the baseline by this factor
+  double wanted = 0;  // what the project asks for
+};
+
+using PackagePtr = std::shared_ptr<const package::Package>;
+
 /// Times of many runs.
 struct Timing {
   double median_ms = 0;
@@ -21,8 +33,8 @@ struct Timing {
 };
 
 /// Compiles a model of the ONNX writer for Vulkan.
-Result<std::shared_ptr<const package::Package>> compile_model(
-    const std::string& onnx, const std::vector<std::string>& disabled_passes = {});
+Result<PackagePtr> compile_model(const std::string& onnx,
+                                 const std::vector<std::string>& disabled_passes = {});
 
 /// A package of one plan: `launches` launches of a kernel in a chain x -> t -> ... -> y. The kernel
 /// reads its inputs and writes its last buffer; only the first input is replaced along the chain.
@@ -34,12 +46,13 @@ struct ChainSpec {
   size_t launches = 1;
   bool wide = false;  // loads of 16 bytes as 64-bit integers, see emit::SpirvOptions
 };
-Result<std::shared_ptr<const package::Package>> chain_package(const ChainSpec& spec);
+Result<PackagePtr> chain_package(const ChainSpec& spec);
 
-/// Runs with static float32 inputs that are made up, device memory bound in place. The thread
-/// sleeps for `pause` before each run, as between an application's frames.
-Result<Timing> time_package(std::shared_ptr<const package::Package> package,
-                            std::shared_ptr<Device> device, int runs,
-                            std::chrono::microseconds pause = {});
+/// Runs packages in turn, so that what else the machine does meets them alike, with static float32
+/// inputs that are made up, device memory bound in place. The thread sleeps for `pause` before each
+/// run, as between an application's frames.
+Result<std::vector<Timing>> time_packages(const std::vector<PackagePtr>& packages,
+                                          const std::shared_ptr<Device>& device, int runs,
+                                          std::chrono::microseconds pause = {});
 
 }  // namespace reprise::bench

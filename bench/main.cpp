@@ -7,6 +7,7 @@
 
 #include "apps/common/devices.h"
 #include "apps/common/status.h"
+#include "bench/bandwidth.h"
 #include "bench/baselines.h"
 #include "bench/harness.h"
 #include "bench/models.h"
@@ -16,52 +17,32 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Row {
-  std::string name;      // what is measured
-  std::string baseline;  // against what
-  double value = 0, base = 0;
-  std::string unit;
-  double ratio = 0;   // better than the baseline by this factor
-  double wanted = 0;  // what the project asks for
-};
-
 using DevicePtr = std::shared_ptr<Device>;
+using Rows = std::vector<Row>;
 
-Result<Row> pointwise(const DevicePtr& device, int runs) {
+Result<Rows> pointwise(const DevicePtr& device, int runs) {
   const std::string model = pointwise_model(1024, 4096);
   RP_ASSIGN(auto fused, compile_model(model));
   RP_ASSIGN(auto unfused, compile_model(model, {"fusion"}));
-  RP_ASSIGN(const Timing fast, time_package(fused, device, runs));
-  RP_ASSIGN(const Timing slow, time_package(unfused, device, runs));
-  const auto launches = [](const Timing& t) { return std::to_string(t.launches) + " launches"; };
-  return Row{"pointwise 1024x4096, " + launches(fast),
-             "without fusion, " + launches(slow),
-             fast.median_ms,
-             slow.median_ms,
-             "ms",
-             slow.median_ms / fast.median_ms,
-             3};
+  RP_ASSIGN(const auto t, time_packages({fused, unfused}, device, runs));
+  const auto launches = [](const Timing& x) { return std::to_string(x.launches) + " launches"; };
+  return Rows{{"pointwise 1024x4096, " + launches(t[0]), "without fusion, " + launches(t[1]),
+               t[0].median_ms, t[1].median_ms, "ms", t[1].median_ms / t[0].median_ms, 3}};
 }
 
 /// Bytes read and written once, over the time of a run.
-Result<Row> gelu(const DevicePtr& device, int runs) {
+Result<Rows> gelu(const DevicePtr& device, int runs) {
   constexpr int64_t kCount = int64_t{4} << 20;
-  const DeviceFacts& facts = device->info().facts;
   RP_ASSIGN(auto model, compile_model(gelu_model(kCount)));
-  ChainSpec copy;
-  RP_ASSIGN(copy.kernel, copy_kernel(kCount, facts));
-  copy.inputs = {{kCount}};
-  copy.output = {kCount};
-  copy.grid = {copy_groups(kCount, facts), 1, 1};
-  RP_ASSIGN(auto baseline, chain_package(copy));
-  RP_ASSIGN(const Timing ours, time_package(model, device, runs));
-  RP_ASSIGN(const Timing base, time_package(baseline, device, runs));
-  const auto gbs = [](const Timing& t) { return 8e-6 * kCount / t.median_ms; };
-  return Row{"gelu(x*a+b), 4M floats", "copy", gbs(ours), gbs(base), "GB/s",
-             gbs(ours) / gbs(base),    0.35};
+  RP_ASSIGN(const ChainSpec spec, copy(kCount, device->info().facts));
+  RP_ASSIGN(auto baseline, chain_package(spec));
+  RP_ASSIGN(const auto t, time_packages({model, baseline}, device, runs));
+  const auto gbs = [](const Timing& x) { return 8e-6 * kCount / x.median_ms; };
+  return Rows{{"gelu(x*a+b), 4M floats", "copy", gbs(t[0]), gbs(t[1]), "GB/s",
+               gbs(t[0]) / gbs(t[1]), 0.35}};
 }
 
-Result<Row> matmul(const DevicePtr& device, int runs) {
+Result<Rows> matmul(const DevicePtr& device, int runs) {
   constexpr int64_t kSize = 512;
   RP_ASSIGN(auto model, compile_model(matmul_model(kSize)));
   ChainSpec naive;
@@ -70,40 +51,51 @@ Result<Row> matmul(const DevicePtr& device, int runs) {
   naive.output = {kSize, kSize};
   naive.grid = {kSize / 8, kSize / 8, 1};
   RP_ASSIGN(auto baseline, chain_package(naive));
-  RP_ASSIGN(const Timing ours, time_package(model, device, runs));
-  RP_ASSIGN(const Timing base, time_package(baseline, device, std::max(3, runs / 5)));
-  const auto gflops = [](const Timing& t) { return 2e-6 * kSize * kSize * kSize / t.median_ms; };
-  return Row{"matmul 512^3",
-             "one output per invocation",
-             gflops(ours),
-             gflops(base),
-             "GF/s",
-             gflops(ours) / gflops(base),
-             15};
+  RP_ASSIGN(const auto t, time_packages({model, baseline}, device, runs));
+  const auto gflops = [](const Timing& x) { return 2e-6 * kSize * kSize * kSize / x.median_ms; };
+  return Rows{{"matmul 512^3", "one output per invocation", gflops(t[0]), gflops(t[1]), "GF/s",
+               gflops(t[0]) / gflops(t[1]), 15}};
 }
 
 /// Host cost of a run of 1,000 launches, against one of 10.
-Result<Row> replay(const DevicePtr& device, int runs) {
-  const auto submit = [&](size_t launches) -> Result<double> {
+Result<Rows> replay(const DevicePtr& device, int runs) {
+  const auto chain_of = [](size_t launches) -> Result<PackagePtr> {
     ChainSpec chain;
     RP_ASSIGN(chain.kernel, tiny_kernel());
     chain.inputs = {{64}};
     chain.output = {64};
     chain.launches = launches;
-    RP_ASSIGN(auto package, chain_package(chain));
-    // A thread that just waited long comes back to cold caches; after a pause, both do.
-    RP_ASSIGN(const Timing t, time_package(package, device, runs, std::chrono::milliseconds(2)));
-    return t.submit_us;
+    return chain_package(chain);
   };
-  RP_ASSIGN(const double small, submit(10));
-  RP_ASSIGN(const double large, submit(1000));
-  return Row{"submit of 1,000 launches", "of 10 launches", large, small, "us", small / large, 0.5};
+  RP_ASSIGN(const PackagePtr large, chain_of(1000));
+  RP_ASSIGN(const PackagePtr small, chain_of(10));
+  // A thread that just waited long comes back to cold caches; after a pause, both do.
+  RP_ASSIGN(const auto t,
+            time_packages({large, small}, device, runs, std::chrono::milliseconds(2)));
+  return Rows{{"submit of 1,000 launches", "of 10 launches", t[0].submit_us, t[1].submit_us, "us",
+               t[1].submit_us / t[0].submit_us, 0.5}};
 }
 
 Json row_json(const Row& r) {
   return {{"name", r.name},           {"baseline", r.baseline}, {"value", r.value},
           {"baseline_value", r.base}, {"unit", r.unit},         {"ratio", r.ratio},
           {"wanted", r.wanted}};
+}
+
+struct Scenario {
+  const char* name;
+  Result<Rows> (*measure)(const DevicePtr&, int);
+};
+constexpr Scenario kScenarios[] = {{"pointwise", pointwise},
+                                   {"gelu", gelu},
+                                   {"matmul", matmul},
+                                   {"replay", replay},
+                                   {"bandwidth", bandwidth}};
+
+std::vector<std::string> scenario_names() {
+  std::vector<std::string> out;
+  for (const Scenario& s : kScenarios) out.emplace_back(s.name);
+  return out;
 }
 
 struct Options {
@@ -126,24 +118,20 @@ Result<int> run(const Options& o, const std::string& command) {
   std::printf("%s\n%s: %s\n\n%-34s %10s %6s  %-30s %10s %7s %7s\n", command.c_str(),
               device.info.id.c_str(), device.info.name.c_str(), "", "result", "", "against",
               "result", "ratio", "wanted");
-  struct Scenario {
-    const char* name;
-    Result<Row> (*measure)(const DevicePtr&, int);
-  };
-  static constexpr Scenario scenarios[] = {
-      {"pointwise", pointwise}, {"gelu", gelu}, {"matmul", matmul}, {"replay", replay}};
   Json rows = Json::array();
   int status = app::kDone;
-  for (const Scenario& s : scenarios) {
+  for (const Scenario& s : kScenarios) {
     if (!o.only.empty() && o.only != s.name) continue;
-    Result<Row> row = s.measure(device.device, o.runs);
-    if (!row.ok()) {
-      status = app::report(row.status().with_context(s.name));
+    Result<Rows> measured = s.measure(device.device, o.runs);
+    if (!measured.ok()) {
+      status = app::report(measured.status().with_context(s.name));
       continue;
     }
-    std::printf("%-34s %10.2f %-6s  %-30s %10.2f %7.2f %7.2f\n", row->name.c_str(), row->value,
-                row->unit.c_str(), row->baseline.c_str(), row->base, row->ratio, row->wanted);
-    rows.push_back(row_json(*row));
+    for (const Row& row : *measured) {
+      std::printf("%-34s %10.2f %-6s  %-30s %10.2f %7.2f %7.2f\n", row.name.c_str(), row.value,
+                  row.unit.c_str(), row.baseline.c_str(), row.base, row.ratio, row.wanted);
+      rows.push_back(row_json(row));
+    }
   }
   if (!o.json.empty()) {
     RP_TRY(
@@ -162,8 +150,8 @@ int main(int argc, char** argv) {
   app.add_option("--runs", o.runs, "Measured runs")
       ->check(CLI::Range(3, 10000))
       ->capture_default_str();
-  app.add_option("--only", o.only, "One of: pointwise, gelu, matmul, replay")
-      ->check(CLI::IsMember({"pointwise", "gelu", "matmul", "replay"}));
+  app.add_option("--only", o.only, "A part of the measurements")
+      ->check(CLI::IsMember(reprise::bench::scenario_names()));
   app.add_option("--json", o.json, "Write results as JSON to a file");
   app.footer(
       "Inputs and outputs stay on the device; times are medians of whole runs.\n"

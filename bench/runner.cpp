@@ -9,6 +9,7 @@
 #include "apps/common/inputs.h"
 #include "apps/common/npy.h"
 #include "apps/common/status.h"
+#include "apps/common/timing.h"
 
 namespace reprise::bench {
 namespace {

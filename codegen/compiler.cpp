@@ -112,6 +112,17 @@ Status require_no_host(const lower::Fusion& fusion) {
   return {};
 }
 
+/// Variants to build, in order of preference.
+std::vector<lower::Target> chosen_targets(const CompileOptions& o) {
+  if (std::find(o.targets.begin(), o.targets.end(), "vulkan") == o.targets.end()) return {};
+  std::vector<lower::Target> all = vulkan_targets();
+  if (!o.device) return all;
+  const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
+  const auto first = std::find_if(all.begin(), all.end(), fits);
+  if (first == all.end()) return {};
+  return {*first};
+}
+
 int64_t count_launches(const lower::Fusion& fusion) {
   return std::count_if(fusion.groups.begin(), fusion.groups.end(),
                        [](const lower::Group& g) { return g.kind != lower::GroupKind::Host; });
@@ -155,21 +166,19 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   for (const lower::Edge& e : fusion.unfused)
     p.explanation.unfused.push_back({e.from, e.to, e.reason});
   timer.lap("explain");
-  LowerTimes times;
-  if (std::find(options.targets.begin(), options.targets.end(), "vulkan") !=
-      options.targets.end()) {
-    for (const lower::Target& target : vulkan_targets()) {
-      package::Variant v;
-      v.name = target.name;
-      v.predicate = target.predicate;
-      RP_ASSIGN(v.plan, build_device_plan(g, fusion, target, weights, options, times));
-      p.variants.push_back(std::move(v));
-    }
+  LowerReport lowered;
+  for (const lower::Target& target : chosen_targets(options)) {
+    package::Variant v;
+    v.name = target.name;
+    v.predicate = target.predicate;
+    RP_ASSIGN(v.plan, build_device_plan(g, fusion, target, weights, options, lowered));
+    p.variants.push_back(std::move(v));
   }
-  timer.add("lower", times.lower_ms);
-  timer.add("legalize", times.legalize_ms);
-  timer.add("emit", times.emit_ms);
-  timer.add("hazards", times.plan_ms);
+  timer.add("lower", lowered.lower_ms);
+  timer.add("legalize", lowered.legalize_ms);
+  timer.add("emit", lowered.emit_ms);
+  timer.add("hazards", lowered.plan_ms);
+  if (report != nullptr) report->schedules = std::move(lowered.schedules);
   if (report != nullptr && !p.variants.empty())
     report->groups = describe_groups(p.variants[0].plan);
   return p;

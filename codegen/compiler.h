@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "codegen/graph/graph.h"
+#include "codegen/lower/lower.h"
 #include "runtime/package/package.h"
 
 namespace reprise {
@@ -19,14 +21,15 @@ struct PassTime {
 /// A launch whose kernel can be written by several schedules.
 struct ScheduleQuestion {
   std::string variant;
-  std::string kernel;                   // its name, before it is made unique
-  size_t launch = 0;                    // in the variant's plan
-  std::string key;                      // the same for equal kernels, in any model
-  std::vector<std::string> candidates;  // the best estimate first
+  std::string kernel;                                // its name, before it is made unique
+  size_t launch = 0;                                 // in the variant's plan
+  std::string key;                                   // the same for equal kernels, in any model
+  std::vector<lower::ScheduleCandidate> candidates;  // the best estimate first
 };
 
 struct CompileOptions {
-  std::vector<std::string> targets{"vulkan"};          // empty: the host reference alone
+  std::vector<std::string> targets{"vulkan"};  // empty: the host reference alone
+  std::optional<DeviceFacts> device;           // set: only the variant that such a device takes
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
   bool fullgraph = false;
@@ -41,9 +44,16 @@ struct CompileOptions {
       on_kernel;
 };
 
+/// What was chosen for a launch with several candidates.
+struct ScheduleChoice {
+  ScheduleQuestion question;
+  size_t chosen = 0;  // index of a candidate
+};
+
 struct CompileReport {
   std::vector<PassTime> passes;            // in order, import and emission included
   std::vector<package::GroupInfo> groups;  // of the first variant
+  std::vector<ScheduleChoice> schedules;   // of all variants
 };
 
 Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,

@@ -167,7 +167,7 @@ class KernelTable {
   KernelTable(plan::Plan& p, const lower::Target& target, const CompileOptions& options)
       : p_(p), target_(target), options_(options) {}
 
-  Result<uint32_t> add(kernel::Kernel k, LowerTimes& times) {
+  Result<uint32_t> add(kernel::Kernel k, LowerReport& report) {
     auto start = std::chrono::steady_clock::now();
     kernel::LegalizeFor features;
     features.int64 = target_.predicate.needs_int64;
@@ -179,7 +179,7 @@ class KernelTable {
     const std::string name = k.name;
     k.name = "k";
     std::string text = kernel::print(k);
-    times.legalize_ms += ms_since(start);
+    report.legalize_ms += ms_since(start);
     if (auto it = by_text_.find(text); it != by_text_.end()) return it->second;
     start = std::chrono::steady_clock::now();
     k.name = unique(name);
@@ -202,7 +202,7 @@ class KernelTable {
       RP_ASSIGN(const std::string cuda, std::move(emitted));
       options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, cuda);
     }
-    times.emit_ms += ms_since(start);
+    report.emit_ms += ms_since(start);
     p_.kernels.push_back(std::move(code));
     const auto index = static_cast<uint32_t>(p_.kernels.size()) - 1;
     by_text_.emplace(std::move(text), index);
@@ -234,7 +234,7 @@ std::vector<std::string> origins_of(const lower::Group& group) {
 }
 
 Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lowered,
-                                 Buffers& buffers, KernelTable& kernels, LowerTimes& times) {
+                                 Buffers& buffers, KernelTable& kernels, LowerReport& report) {
   plan::Launch launch;
   launch.group = lowered.kernel.name;
   launch.schedule = lowered.schedule;
@@ -254,7 +254,7 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
     const auto i = static_cast<size_t>(p.buffer);
     launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
   }
-  RP_ASSIGN(launch.kernel, kernels.add(std::move(lowered.kernel), times));
+  RP_ASSIGN(launch.kernel, kernels.add(std::move(lowered.kernel), report));
   return launch;
 }
 
@@ -309,15 +309,19 @@ namespace {
 /// The group's kernel by the schedule that the options choose.
 Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
                                     const lower::Target& target, const CompileOptions& options,
-                                    size_t launch) {
+                                    size_t launch, LowerReport& report) {
   RP_ASSIGN(lower::Lowered first, lower::lower(g, group, target));
-  if (!options.choose_schedule || first.choices.size() < 2) return first;
-  std::string text = kernel::print(first.kernel);
-  for (const Expr& e : first.grid) text += " " + e.str(g.symbols);
-  const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
-  const size_t choice =
-      options.choose_schedule({target.name, kernel_name(group), launch,
-                               target.name + "-" + std::to_string(hash), first.choices});
+  if (first.choices.size() < 2) return first;
+  ScheduleQuestion question{target.name, kernel_name(group), launch, {}, first.choices};
+  size_t choice = 0;
+  if (options.choose_schedule) {
+    std::string text = kernel::print(first.kernel);
+    for (const Expr& e : first.grid) text += " " + e.str(g.symbols);
+    const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
+    question.key = target.name + "-" + std::to_string(hash);
+    choice = options.choose_schedule(question);
+  }
+  report.schedules.push_back({std::move(question), choice});
   if (choice == 0) return first;
   return lower::lower(g, group, target, choice);
 }
@@ -326,7 +330,7 @@ Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
 
 Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerTimes& times) {
+                                     const CompileOptions& options, LowerReport& report) {
   size_t launches = 0;
   plan::Plan p;
   Buffers buffers(g, p, weights);
@@ -338,18 +342,18 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       step.what = host_call(*group.nodes[0], buffers, group.host_reason);
     } else {
       const auto start = std::chrono::steady_clock::now();
-      auto lowered = lower_chosen(g, group, target, options, launches++);
-      times.lower_ms += ms_since(start);
+      auto lowered = lower_chosen(g, group, target, options, launches++, report);
+      report.lower_ms += ms_since(start);
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
-      RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, times));
+      RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, report));
       step.what = std::move(launch);
     }
     p.steps.push_back(std::move(step));
   }
   const auto start = std::chrono::steady_clock::now();
   plan::compute_hazards(p);
-  times.plan_ms += ms_since(start);
+  report.plan_ms += ms_since(start);
   return p;
 }
 

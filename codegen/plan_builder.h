@@ -29,14 +29,15 @@ plan::Interface make_interface(const graph::Graph& g);
 /// The imported graph as host calls, one per node: the reference.
 Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 
-/// Time spent, summed over the groups of a variant.
-struct LowerTimes {
+/// Time spent, summed over the groups of all variants, and what was chosen for them.
+struct LowerReport {
   double lower_ms = 0, legalize_ms = 0, emit_ms = 0, plan_ms = 0;
+  std::vector<ScheduleChoice> schedules;
 };
 
 Result<plan::Plan> build_device_plan(const graph::Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerTimes& times);
+                                     const CompileOptions& options, LowerReport& report);
 
 /// Variants of "vulkan", in order of preference.
 std::vector<lower::Target> vulkan_targets();

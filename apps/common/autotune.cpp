@@ -1,37 +1,32 @@
 #include "apps/common/autotune.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
-#include <sstream>
 
+#include "apps/common/choice_cache.h"
 #include "apps/common/compare.h"
-#include "apps/common/status.h"
+#include "apps/common/timing.h"
 
 namespace reprise::app {
 
 namespace {
 
-using Json = nlohmann::json;
-constexpr const char* kForm = "reprise-schedules-1";
-
-double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
+constexpr double kBeyondDoubt = 0.97;  // of the default's time
 
 /// A launch of the device's variant that has candidates.
 using Slot = ScheduleQuestion;
+using Choice = std::function<size_t(const Slot&)>;
+
+double sum(const std::vector<double>& v) {
+  return std::accumulate(v.begin(), v.end(), 0.0);
+}
 
 /// One candidate of every kernel that is not known yet, as a session.
 struct Trial {
-  std::unique_ptr<Session> session;
+  std::unique_ptr<Session> session;               // null: rejected
   std::map<std::string, std::string> schedules;   // by key
   std::map<std::string, std::vector<double>> us;  // by key
-  bool rejected = false;
 };
 
 class Tuner {
@@ -50,53 +45,57 @@ class Tuner {
       const Status s = cache_.read(known_);
       if (!s.ok() && options_.warning) options_.warning(s.message());
     }
-    RP_ASSIGN(Model model, build([](const Slot&) { return size_t{0}; }));
-    RP_TRY(find_slots(model));
-    if (pending_.empty()) return finish();
+    RP_ASSIGN(Model model, build([&](const Slot& s) { return known_choice(s); }));
+    find_slots(model);
+    report_known();
+    if (pending_.empty()) return as_asked(std::move(model));
     RP_ASSIGN(inputs_, options_.inputs(model));
     RP_ASSIGN(auto reference, Session::create(model.package, nullptr));
     RP_ASSIGN(expected_, reference->run(inputs_.bindings()));
-    RP_TRY(make_trials());
+    RP_TRY(make_trials(model));
     RP_TRY(measure());
     choose();
+    RP_ASSIGN(Model tuned, confirm(std::move(model)));
     if (!options_.cache_dir.empty()) {
       const Status s = cache_.write(known_);
       if (!s.ok() && options_.warning) options_.warning(s.message());
     }
-    return finish();
+    return as_asked(std::move(tuned));
   }
 
  private:
-  Result<Model> build(const std::function<size_t(const Slot&)>& choice) {
+  /// For this device alone, without what the caller wants to see of the final compilation.
+  Result<Model> build(const Choice& choice) {
     CompileOptions options = compile_;
-    slots_.clear();
-    options.choose_schedule = [&](const Slot& slot) {
-      slots_.push_back(slot);
-      return choice(slot);
-    };
+    options.device = device_.info.facts;
+    options.on_pass = nullptr;
+    options.on_kernel = nullptr;
+    options.choose_schedule = choice;
     return load_model(path_, options);
   }
 
-  /// Slots of the variant that the device takes, and the keys that nothing is known of.
-  Status find_slots(const Model& model) {
-    std::string variant;
-    for (const package::Variant& v : model.package->variants) {
-      if (!v.predicate.mismatch(device_.info.facts).empty()) continue;
-      variant = v.name;
-      break;
-    }
-    std::erase_if(slots_, [&](const Slot& s) { return s.variant != variant; });
-    tuned_slots_ = slots_;
-    for (const Slot& s : tuned_slots_) {
+  /// The chosen schedules in the form that the caller asked for.
+  Result<Model> as_asked(Model model) {
+    if (compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
+    CompileOptions options = compile_;
+    options.choose_schedule = [&](const Slot& s) { return known_choice(s); };
+    return load_model(path_, options);
+  }
+
+  /// Slots of the model, and the keys that nothing is known of.
+  void find_slots(const Model& model) {
+    for (const ScheduleChoice& c : model.report.schedules) {
+      const Slot& s = c.question;
+      slots_.push_back(s);
       const auto it = known_.find(s.key);
       const bool usable = it != known_.end() && position(s, it->second) < s.candidates.size();
       if (!usable) pending_.insert(s.key);
     }
-    return {};
   }
 
   static size_t position(const Slot& slot, const std::string& schedule) {
-    const auto it = std::find(slot.candidates.begin(), slot.candidates.end(), schedule);
+    const auto it = std::find_if(slot.candidates.begin(), slot.candidates.end(),
+                                 [&](const auto& c) { return c.schedule == schedule; });
     return static_cast<size_t>(it - slot.candidates.begin());
   }
 
@@ -107,59 +106,53 @@ class Tuner {
     return at < slot.candidates.size() ? at : 0;
   }
 
-  Result<Model> finish() {
-    for (const std::string& key : known_keys()) report_known(key);
-    return build([&](const Slot& s) { return known_choice(s); });
-  }
-
-  std::set<std::string> known_keys() const {
-    std::set<std::string> keys;
-    for (const Slot& s : tuned_slots_) {
-      if (pending_.count(s.key) == 0) keys.insert(s.key);
+  void report_known() {
+    std::set<std::string> seen = pending_;
+    for (const Slot& s : slots_) {
+      if (!seen.insert(s.key).second) continue;
+      report_.kernels.push_back({s.key, s.kernel, known_.at(s.key), true, {}});
     }
-    return keys;
   }
 
-  std::string kernel_of(const std::string& key) const {
-    for (const Slot& s : tuned_slots_) {
-      if (s.key == key) return s.kernel;
-    }
-    return {};
-  }
-
-  void report_known(const std::string& key) {
-    TunedKernel k;
-    k.key = key;
-    k.kernel = kernel_of(key);
-    k.schedule = known_.at(key);
-    k.from_cache = true;
-    report_.kernels.push_back(std::move(k));
-  }
-
-  Status make_trials() {
+  Status make_trials(const Model& first) {
     size_t most = 1;
-    for (const Slot& s : tuned_slots_) {
+    for (const Slot& s : slots_) {
       if (pending_.count(s.key) > 0) most = std::max(most, s.candidates.size());
     }
-    most = std::min(most, options_.candidates);
+    most = std::min(most, std::max<size_t>(options_.candidates, 1));
     const double start = now_ms();
     for (size_t c = 0; c < most; ++c) {
       if (c > 1 && now_ms() - start > options_.budget_s * 1000) break;
       say("schedules " + std::to_string(c + 1) + " of " + std::to_string(most));
-      RP_TRY(make_trial(c));
+      RP_TRY(make_trial(c, first));
     }
     return {};
   }
 
-  Status make_trial(size_t candidate) {
+  Status make_trial(size_t candidate, const Model& first) {
     Trial t;
-    RP_ASSIGN(const Model model, build([&](const Slot& s) {
-                if (pending_.count(s.key) == 0) return known_choice(s);
-                const size_t c = std::min(candidate, s.candidates.size() - 1);
-                t.schedules[s.key] = s.candidates[c];
-                return c;
-              }));
-    std::shared_ptr<const package::Package> package = model.package;
+    const auto choice = [&](const Slot& s) {
+      if (pending_.count(s.key) == 0) return known_choice(s);
+      const size_t c = std::min(candidate, s.candidates.size() - 1);
+      t.schedules[s.key] = s.candidates[c].schedule;
+      return c;
+    };
+    std::shared_ptr<const package::Package> package = first.package;
+    if (candidate == 0) {  // compiled already
+      for (const Slot& s : slots_) choice(s);
+    } else {
+      RP_ASSIGN(const Model model, build(choice));
+      package = model.package;
+    }
+    RP_ASSIGN(t.session, right_session(candidate, package));
+    trials_.push_back(std::move(t));
+    return {};
+  }
+
+  /// A session that computes what the reference does; null if it fails or computes something else.
+  /// Only the default schedules' failure is an error: without them there is nothing to tune.
+  Result<std::unique_ptr<Session>> right_session(size_t candidate,
+                                                 std::shared_ptr<const package::Package> package) {
     if (options_.on_candidate) {
       auto changed = std::make_shared<package::Package>(*package);
       options_.on_candidate(candidate, *changed);
@@ -167,16 +160,25 @@ class Tuner {
     }
     SessionOptions options;
     options.timestamps = true;
-    RP_ASSIGN(t.session, Session::create(package, device_.device, options));
-    auto outputs = t.session->run(inputs_.bindings());
-    t.rejected = !outputs.ok();
-    for (size_t i = 0; outputs.ok() && i < expected_.size(); ++i) {
+    auto session = Session::create(package, device_.device, options);
+    if (!session.ok() && candidate == 0) return session.status();
+    if (!session.ok()) return std::unique_ptr<Session>();
+    const auto outputs = (*session)->run(inputs_.bindings());
+    if (!outputs.ok() && candidate == 0) return outputs.status();
+    bool right = outputs.ok();
+    for (size_t i = 0; right && i < expected_.size(); ++i) {
       const Tolerance allowed = tolerance(Rule::Model, expected_[i].dtype());
-      t.rejected = t.rejected || !compare((*outputs)[i], expected_[i], allowed).ok;
+      right = compare((*outputs)[i], expected_[i], allowed).ok;
     }
-    if (t.rejected) t.session.reset();
-    trials_.push_back(std::move(t));
-    return {};
+    if (!right) session->reset();
+    return session;
+  }
+
+  Result<std::vector<double>> launch_times(Session& session) {
+    RunStats stats;
+    RP_TRY(session.run(inputs_.bindings(), {}, &stats).status());
+    ++report_.runs;
+    return stats.kernel_us;
   }
 
   /// All candidates in turn, so that what else the machine does meets them alike.
@@ -185,13 +187,11 @@ class Tuner {
       say("measuring, round " + std::to_string(round + 1) + " of " +
           std::to_string(options_.rounds));
       for (Trial& t : trials_) {
-        if (t.rejected) continue;
-        RunStats stats;
-        RP_TRY(t.session->run(inputs_.bindings(), {}, &stats).status());
-        ++report_.runs;
-        for (const Slot& s : tuned_slots_) {
-          if (pending_.count(s.key) > 0 && s.launch < stats.kernel_us.size())
-            t.us[s.key].push_back(stats.kernel_us[s.launch]);
+        if (!t.session) continue;
+        RP_ASSIGN(const std::vector<double> us, launch_times(*t.session));
+        for (const Slot& s : slots_) {
+          if (pending_.count(s.key) > 0 && s.launch < us.size())
+            t.us[s.key].push_back(us[s.launch]);
         }
       }
     }
@@ -199,21 +199,49 @@ class Tuner {
   }
 
   void choose() {
-    for (const std::string& key : pending_) {
-      TunedKernel k;
-      k.key = key;
-      k.kernel = kernel_of(key);
+    std::set<std::string> done;
+    for (const Slot& slot : slots_) {
+      if (pending_.count(slot.key) == 0 || !done.insert(slot.key).second) continue;
+      TunedKernel k{slot.key, slot.kernel, {}, false, {}};
       std::set<std::string> seen;
       for (const Trial& t : trials_) {
-        const auto it = t.schedules.find(key);
+        const auto it = t.schedules.find(k.key);
         if (it == t.schedules.end() || !seen.insert(it->second).second) continue;
-        const auto us = t.us.find(key);
-        k.candidates.push_back({it->second, us == t.us.end() ? 0 : median(us->second), t.rejected});
+        const auto us = t.us.find(k.key);
+        k.candidates.push_back(
+            {it->second, us == t.us.end() ? 0 : median(us->second), t.session == nullptr});
       }
       k.schedule = select(k.candidates);
-      known_[key] = k.schedule;
+      known_[k.key] = k.schedule;
       report_.kernels.push_back(std::move(k));
     }
+  }
+
+  /// The model with all chosen schedules, if it is right and as fast as the default one.
+  Result<Model> confirm(Model first) {
+    const bool changed = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) {
+      return pending_.count(s.key) > 0 && known_choice(s) != 0;
+    });
+    if (!changed) return first;
+    RP_ASSIGN(Model tuned, build([&](const Slot& s) { return known_choice(s); }));
+    RP_ASSIGN(const auto session, right_session(trials_.size(), tuned.package));
+    std::vector<double> default_us, tuned_us;
+    const bool both = session && trials_[0].session;
+    for (int round = 0; both && round < options_.rounds; ++round) {
+      RP_ASSIGN(const std::vector<double> before, launch_times(*trials_[0].session));
+      RP_ASSIGN(const std::vector<double> after, launch_times(*session));
+      default_us.push_back(sum(before));
+      tuned_us.push_back(sum(after));
+    }
+    if (both) report_.default_us = median(default_us);
+    if (both) report_.tuned_us = median(tuned_us);
+    if (session && report_.tuned_us <= report_.default_us) return tuned;
+    say("the chosen schedules together are no better; the default ones stay");
+    for (const Slot& s : slots_) {
+      if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
+    }
+    for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
+    return first;
   }
 
   void say(const std::string& line) const {
@@ -227,70 +255,25 @@ class Tuner {
   AutotuneReport& report_;
   ChoiceCache cache_;
   std::map<std::string, std::string> known_;  // schedule by key
-  std::vector<Slot> slots_;                   // of the last compilation
-  std::vector<Slot> tuned_slots_;             // of the device's variant
-  std::set<std::string> pending_;             // keys to measure
+  std::vector<Slot> slots_;
+  std::set<std::string> pending_;  // keys to measure
   InputSet inputs_;
   std::vector<HostTensor> expected_;
-  std::vector<Trial> trials_;
+  std::vector<Trial> trials_;  // the first: default schedules
 };
 
 }  // namespace
 
 std::string select(std::vector<CandidateTime>& candidates) {
   if (candidates.empty()) return {};
-  const std::string first = candidates.front().schedule;
+  const CandidateTime first = candidates.front();
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const CandidateTime& a, const CandidateTime& b) {
                      return a.rejected != b.rejected ? b.rejected : a.us < b.us;
                    });
-  return candidates.front().rejected ? first : candidates.front().schedule;
-}
-
-ChoiceCache::ChoiceCache(const std::string& folder, const DeviceInfo& device) {
-  std::ostringstream name;
-  name << folder << "/schedules-" << std::hex;
-  for (const uint8_t byte : device.uuid) name << (byte >> 4) << (byte & 15);
-  name << "-" << device.driver_version << ".json";
-  path_ = name.str();
-}
-
-Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
-  choices.clear();
-  std::ifstream in(path_, std::ios::binary);
-  if (!in) return {};
-  const Json document = Json::parse(in, nullptr, false);
-  const bool good = document.is_object() && document.value("form", Json()) == kForm &&
-                    document.contains("choices") && document["choices"].is_object();
-  std::map<std::string, std::string> read;
-  bool strings = good;
-  if (good) {
-    for (const auto& [key, schedule] : document["choices"].items()) {
-      strings = strings && schedule.is_string();
-      if (strings) read[key] = schedule.get<std::string>();
-    }
-  }
-  if (!strings) {
-    return Status(Code::Io, "'" + path_ +
-                                "' is damaged or of another version; its schedules are ignored "
-                                "and measured again");
-  }
-  choices = std::move(read);
-  return {};
-}
-
-Status ChoiceCache::write(const std::map<std::string, std::string>& choices) const {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::create_directories(fs::path(path_).parent_path(), error);
-  const std::string part = path_ + ".part";
-  std::ofstream out(part, std::ios::binary);
-  out << Json{{"form", kForm}, {"choices", choices}}.dump(1) << "\n";
-  out.close();
-  if (!out) return file_error("cannot write", part);
-  fs::rename(part, path_, error);
-  if (error) return file_error("cannot write", path_);
-  return {};
+  const CandidateTime& best = candidates.front();
+  const bool better = first.rejected || best.us < kBeyondDoubt * first.us;
+  return best.rejected || !better ? first.schedule : best.schedule;
 }
 
 Result<Model> autotune(const std::string& path, const CompileOptions& compile,

@@ -1,6 +1,5 @@
 #include "apps/common/devices.h"
 
-#include <chrono>
 #include <cstdlib>
 
 #include "apps/common/status.h"
@@ -31,11 +30,6 @@ BackendOptions default_backend_options() {
     options.cache_dir = std::string(home) + "/.cache/reprise";
   }
   return options;
-}
-
-double now_ms() {
-  using Clock = std::chrono::steady_clock;
-  return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
 }
 
 }  // namespace reprise::app

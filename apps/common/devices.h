@@ -1,4 +1,4 @@
-// Devices as programs open them, and the clock that they measure with.
+// Devices as programs open them.
 #pragma once
 
 #include <string>
@@ -13,8 +13,5 @@ Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptio
 
 /// Backend options of our programs: the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
 BackendOptions default_backend_options();
-
-/// Milliseconds since an arbitrary point, for measuring.
-double now_ms();
 
 }  // namespace reprise::app

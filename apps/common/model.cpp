@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "apps/common/timing.h"
+
 namespace reprise::app {
 
 Result<Model> load_model(const std::string& path, const CompileOptions& options) {

@@ -32,7 +32,7 @@ Status compile_model(const CompileCommand& o) {
   if (std::filesystem::path(o.model).extension() == ".rpk") {
     return {Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file"};
   }
-  RP_ASSIGN(Model model, load_model(o.model, options));
+  RP_ASSIGN(Model model, load_as(o.model, options, o.common));
   RP_TRY(package::write(*model.package, o.output));
   std::error_code error;
   const auto bytes = std::filesystem::file_size(o.output, error);
@@ -67,16 +67,19 @@ Status compile_model(const CompileCommand& o) {
 
 void register_compile(CLI::App& root, int& status) {
   auto o = std::make_shared<CompileCommand>();
-  CLI::App* command =
-      root.add_subcommand("compile", "Compile a model to a package (no GPU needed)");
+  CLI::App* command = root.add_subcommand("compile", "Compile a model to a package");
   command->add_option("MODEL", o->model, "An .onnx file")->required();
   command->add_option("-o,--output", o->output, "The .rpk to write")->required();
   command->add_option("--targets", o->targets, "Comma-separated; this version knows: vulkan")
       ->capture_default_str();
-  add_common(*command, o->common, kJson | kCompile);
+  add_common(*command, o->common);
   command->footer(
       "A package runs without the compiler, on every device that one of its variants fits.\n"
-      "Example: reprise compile bert.onnx -o bert.rpk --targets vulkan");
+      "No device is needed, but for --mode max-autotune: it measures on --device, and the "
+      "package's\n"
+      "variant for such devices keeps the schedules that were fastest.\n"
+      "Examples: reprise compile bert.onnx -o bert.rpk --targets vulkan\n"
+      "          reprise compile bert.onnx -o bert.rpk --mode max-autotune --device vulkan:0");
   command->callback([o, &status] {
     const Status s = compile_model(*o);
     status = s.ok() ? kDone : report(s);

@@ -64,7 +64,7 @@ Result<ChosenPlan> choose_plan(const package::Package& p, const CommonOptions& o
 }
 
 struct Sections {
-  Table groups{{"#", "kernel", "schedule", "read", "written", "nodes"}};
+  Table groups{{"#", "kernel", "schedule", "read", "written", "runners-up", "nodes"}};
   Table host{{"host node", "operator", "reason"}};
   Json groups_json = Json::array(), host_json = Json::array();
 };
@@ -75,7 +75,41 @@ std::string join(const std::vector<std::string>& items) {
   return out;
 }
 
-Sections describe_steps(const plan::Plan& p) {
+/// The candidates of a launch, its own schedule included; null where there is but one, or where a
+/// package no longer knows.
+const ScheduleChoice* choice_of(const Model& model, const std::string& variant, size_t launch) {
+  for (const ScheduleChoice& c : model.report.schedules) {
+    if (c.question.launch == launch && c.question.variant == variant) return &c;
+  }
+  return nullptr;
+}
+
+/// The best of those that were not chosen, with their estimated cost over that of the chosen one.
+std::string runners_up(const ScheduleChoice& c) {
+  constexpr size_t kShown = 2;
+  const std::vector<lower::ScheduleCandidate>& all = c.question.candidates;
+  std::string out;
+  size_t shown = 0;
+  for (size_t i = 0; i < all.size() && shown < kShown; ++i) {
+    if (i == c.chosen) continue;
+    out += (shown++ > 0 ? "; " : "") + all[i].schedule + " " +
+           format_number(all[i].cost / all[c.chosen].cost) + "x";
+  }
+  return out;
+}
+
+Json candidates_json(const ScheduleChoice* c) {
+  Json out = Json::array();
+  if (c == nullptr) return out;
+  for (size_t i = 0; i < c->question.candidates.size(); ++i) {
+    const lower::ScheduleCandidate& s = c->question.candidates[i];
+    out.push_back({{"schedule", s.schedule}, {"cost", number(s.cost)}, {"chosen", i == c->chosen}});
+  }
+  return out;
+}
+
+Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
+  const plan::Plan& p = *chosen.plan;
   Sections s;
   int64_t index = 0;
   for (const plan::Step& step : p.steps) {
@@ -88,14 +122,16 @@ Sections describe_steps(const plan::Plan& p) {
     const std::string& kernel = p.kernels[launch.kernel].name;
     const int64_t read = bytes_moved(p, launch, false);
     const int64_t written = bytes_moved(p, launch, true);
+    const ScheduleChoice* choice = choice_of(model, chosen.variant, static_cast<size_t>(index));
     s.groups.add({std::to_string(++index), kernel, launch.schedule, format_bytes(read),
-                  format_bytes(written), join(launch.nodes)});
+                  format_bytes(written), choice ? runners_up(*choice) : "", join(launch.nodes)});
     s.groups_json.push_back({{"kernel", kernel},
                              {"group", launch.group},
                              {"nodes", launch.nodes},
                              {"bytes_read", read < 0 ? Json() : Json(read)},
                              {"bytes_written", written < 0 ? Json() : Json(written)},
-                             {"schedule", launch.schedule}});
+                             {"schedule", launch.schedule},
+                             {"candidates", candidates_json(choice)}});
   }
   return s;
 }
@@ -145,7 +181,7 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
 Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   if (dump) dump->attach(compile);
-  RP_ASSIGN(Model model, load_model(o.model, compile));
+  RP_ASSIGN(Model model, load_as(o.model, compile, o.common));
   RP_TRY(check_package_options(model, o.common));
   return model;
 }
@@ -162,7 +198,7 @@ Status run_explain(const ExplainOptions& o) {
     RP_TRY(dump->status());
     out.text("wrote " + std::to_string(dump->files()) + " files to " + o.dump + "\n");
   }
-  const Sections sections = describe_steps(*chosen.plan);
+  const Sections sections = describe_steps(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, counts);
   if (o.common.verbose) out.text("\n" + print(*chosen.plan, model.package->io));
@@ -201,6 +237,7 @@ void register_explain(CLI::App& root, int& status) {
   add_common(*command, o->common);
   command->footer(
       "The plan is that of the device's variant; without a device, of the first variant.\n"
+      "Runners-up are the next best schedules, with their estimated cost over the chosen one's.\n"
       "Example: reprise explain bert.onnx --dump bert-dump");
   command->callback([o, &status] {
     const Status s = run_explain(*o);

@@ -181,8 +181,27 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
       }
       note(line);
     }
+    if (report.tuned_us > 0) {
+      note("tuned: a run's kernels take " + format_number(report.tuned_us) + " us, by default " +
+           format_number(report.default_us) + " us");
+    }
   }
   return model;
+}
+
+}  // namespace
+
+namespace {
+
+Result<Model> load_measured(const std::string& path, const CompileOptions& compile,
+                            const CommonOptions& options, const OpenedDevice& device) {
+  const bool compiles = !path.ends_with(".rpk");
+  const bool tuned = is_tuned(options) && device.device && compiles;
+  if (is_tuned(options) && !tuned) {
+    note(options.mode + ": nothing is measured, " +
+         (compiles ? "the host has no schedules" : "a package keeps the schedules it has"));
+  }
+  return tuned ? tuned_model(path, compile, options, device) : load_model(path, compile);
 }
 
 }  // namespace
@@ -191,14 +210,8 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
                        const OpenedDevice& device) {
   RP_ASSIGN(CompileOptions compile, options.compile_options());
   compile.targets = targets_for(device);
-  const bool compiles = !path.ends_with(".rpk");
-  const bool tuned = is_tuned(options) && device.device && compiles;
-  if (is_tuned(options) && !tuned) {
-    note(options.mode + ": nothing is measured, " +
-         (compiles ? "the host has no schedules" : "a package keeps the schedules it has"));
-  }
-  RP_ASSIGN(Model model,
-            tuned ? tuned_model(path, compile, options, device) : load_model(path, compile));
+  if (device.device) compile.device = device.info.facts;
+  RP_ASSIGN(Model model, load_measured(path, compile, options, device));
   RP_TRY(check_package_options(model, options));
   if (options.verbose && model.compiled) {
     for (const PassTime& pass : model.report.passes) {
@@ -206,6 +219,13 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
     }
   }
   return model;
+}
+
+Result<Model> load_as(const std::string& path, const CompileOptions& compile,
+                      const CommonOptions& options) {
+  if (!is_tuned(options)) return load_model(path, compile);
+  RP_ASSIGN(const OpenedDevice device, open_selected(options));
+  return load_measured(path, compile, options, device);
 }
 
 Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,

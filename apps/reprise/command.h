@@ -71,8 +71,12 @@ int validation_errors();
 
 /// Refuses options that only compiling can honour when the model is a package.
 Status check_package_options(const Model& model, const CommonOptions& options);
+/// A model to run on one device.
 Result<Model> load_for(const std::string& path, const CommonOptions& options,
                        const OpenedDevice& device);
+/// A model compiled as `compile` says; --mode max-autotune opens --device to measure on it.
+Result<Model> load_as(const std::string& path, const CompileOptions& compile,
+                      const CommonOptions& options);
 Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,
                                               const CommonOptions& options,
                                               bool timestamps = false);

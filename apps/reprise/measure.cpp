@@ -4,18 +4,11 @@
 #include <filesystem>
 #include <numeric>
 
+#include "apps/common/timing.h"
+
 namespace reprise::app {
 
 namespace {
-
-double percentile(std::vector<double> v, double p) {
-  if (v.empty()) return -1;
-  std::sort(v.begin(), v.end());
-  const double at = p * static_cast<double>(v.size() - 1);
-  const auto low = static_cast<size_t>(at);
-  const size_t high = std::min(low + 1, v.size() - 1);
-  return v[low] + (v[high] - v[low]) * (at - static_cast<double>(low));
-}
 
 Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions& options,
                   Measurement& m) {
@@ -32,10 +25,10 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
     if (i >= 2 && now_ms() - start > options.max_seconds * 1000) break;
   }
   m.runs = static_cast<int>(total.size());
-  m.median_ms = percentile(total, 0.5);
+  m.median_ms = median(total);
   m.p10_ms = percentile(total, 0.1);
   m.p90_ms = percentile(total, 0.9);
-  m.host_submit_us = percentile(submit, 0.5);
+  m.host_submit_us = median(submit);
   return {};
 }
 
@@ -43,24 +36,28 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
 Status device_times(const Model& model, const OpenedDevice& device, const InputSet& inputs,
                     const CommonOptions& common, Measurement& m) {
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common, true));
-  std::vector<double> sums;
+  std::vector<double> sums, first;
   std::vector<std::vector<double>> by_launch;
   for (int i = 0; i < 6; ++i) {
     RunStats stats;
     RP_TRY(session->run(inputs.bindings(), {}, &stats).status());
-    if (i == 0) continue;
+    if (i == 0) {
+      first = stats.kernel_us;
+      continue;
+    }
     sums.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) / 1000);
     by_launch.resize(stats.kernel_us.size());
     for (size_t n = 0; n < stats.kernel_us.size(); ++n) by_launch[n].push_back(stats.kernel_us[n]);
   }
-  m.device_ms = percentile(sums, 0.5);
+  m.device_ms = median(sums);
   const plan::Plan& plan = session->plan();
   for (const plan::Step& step : plan.steps) {
     const auto* launch = std::get_if<plan::Launch>(&step.what);
     if (launch == nullptr || m.launches.size() >= by_launch.size()) continue;
     const plan::KernelCode& kernel = plan.kernels[static_cast<size_t>(launch->kernel)];
-    m.launches.push_back({kernel.name, launch->schedule, launch->nodes,
-                          percentile(by_launch[m.launches.size()], 0.5)});
+    const size_t at = m.launches.size();
+    m.launches.push_back(
+        {kernel.name, launch->schedule, launch->nodes, median(by_launch[at]), first[at]});
   }
   return {};
 }
@@ -80,7 +77,10 @@ void add_measure(CLI::App& command, MeasureOptions& o) {
                    "Compare with the host reference (default), or do not");
   command.add_flag("--device-times,!--no-device-times", o.device_times,
                    "Measure kernels with device timestamps (default), or do not");
-  command.add_flag("--launches", o.launches, "List each model's launches, slowest first");
+  command.add_flag(
+      "--launches", o.launches,
+      "List each model's launches, slowest first; 'first us' is the first run, in which some "
+      "drivers compile");
 }
 
 Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,
@@ -141,8 +141,11 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
 Json measurement_json(const Measurement& m) {
   Json launches = Json::array();
   for (const LaunchTime& l : m.launches) {
-    launches.push_back(
-        {{"kernel", l.kernel}, {"schedule", l.schedule}, {"nodes", l.nodes}, {"us", l.us}});
+    launches.push_back({{"kernel", l.kernel},
+                        {"schedule", l.schedule},
+                        {"nodes", l.nodes},
+                        {"us", l.us},
+                        {"first_us", l.first_us}});
   }
   return {{"model", m.model},
           {"device", m.device},
@@ -187,12 +190,12 @@ Table launch_table(const Measurement& m) {
   std::vector<LaunchTime> sorted = m.launches;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const LaunchTime& a, const LaunchTime& b) { return a.us > b.us; });
-  Table table({"us", "share", "kernel", "schedule", "nodes"});
+  Table table({"us", "share", "first us", "kernel", "schedule", "nodes"});
   for (const LaunchTime& l : sorted) {
     std::string nodes;
     for (const std::string& n : l.nodes) nodes += (nodes.empty() ? "" : " ") + n;
-    table.add({format_number(l.us), format_number(l.us / m.device_ms / 10) + " %", l.kernel,
-               l.schedule, nodes});
+    table.add({format_number(l.us), format_number(l.us / m.device_ms / 10) + " %",
+               format_number(l.first_us), l.kernel, l.schedule, nodes});
   }
   return table;
 }

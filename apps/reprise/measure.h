@@ -18,11 +18,12 @@ struct MeasureOptions {
 };
 void add_measure(CLI::App& command, MeasureOptions& options);
 
-/// One launch of a run: its kernel, the model's nodes in it, the median of its device time.
+/// One launch of a run: its kernel, the model's nodes in it, its device time.
 struct LaunchTime {
   std::string kernel, schedule;
   std::vector<std::string> nodes;
-  double us = 0;
+  double us = 0;        // median
+  double first_us = 0;  // of the first run, in which some drivers compile the kernel
 };
 
 struct Measurement {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "apps/common/timing.h"
 #include "apps/reprise/conformance.h"
 
 namespace reprise::app {

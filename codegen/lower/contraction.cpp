@@ -53,7 +53,7 @@ Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(tiles)),
                [&] { return write_unit(id, tiles, row_tiles, column_tiles); }));
   RP_ASSIGN(Lowered out, finish(ev_, b_, group_, groups, target_, tile_.describe()));
-  for (const shaders::Tile& t : tiles_by_cost) out.choices.push_back(t.describe());
+  for (const shaders::Tile& t : tiles_by_cost) out.choices.push_back({t.describe(), t.cost});
   return out;
 }
 

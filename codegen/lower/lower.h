@@ -27,6 +27,12 @@ struct PackedOperand {
   bool transposed = false;
 };
 
+/// A form that a kernel can be written in.
+struct ScheduleCandidate {
+  std::string schedule;
+  double cost = 0;  // estimated; comparable among the candidates of one kernel
+};
+
 struct Lowered {
   kernel::Kernel kernel;
   std::vector<LoweredBuffer> buffers;  // in the kernel's parameter order
@@ -36,7 +42,7 @@ struct Lowered {
   std::string schedule;
   /// Every form that the group's schedules offer, the best estimate first; `schedule` is one of
   /// them. Empty where there is one form only.
-  std::vector<std::string> choices;
+  std::vector<ScheduleCandidate> choices;
 };
 
 /// `choice`: index into Lowered::choices, past its end an error.

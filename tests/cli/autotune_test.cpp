@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "apps/common/choice_cache.h"
 #include "apps/common/devices.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
@@ -16,6 +17,10 @@ TEST(Autotune, SelectTakesTheFastestRightCandidate) {
   std::vector<CandidateTime> c{{"default", 5, false}, {"wrong", 1, true}, {"fast", 3, false}};
   EXPECT_EQ(select(c), "fast");
   EXPECT_EQ(c.back().schedule, "wrong");
+  std::vector<CandidateTime> close{{"default", 5, false}, {"noise", 4.9, false}};
+  EXPECT_EQ(select(close), "default");
+  std::vector<CandidateTime> wrong{{"default", 5, true}, {"right", 9, false}};
+  EXPECT_EQ(select(wrong), "right");
   std::vector<CandidateTime> none{{"default", 5, true}, {"other", 4, true}};
   EXPECT_EQ(select(none), "default");
 }
@@ -88,7 +93,9 @@ TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
   ASSERT_EQ(first.kernels.size(), 1U);
   const size_t candidates = first.kernels[0].candidates.size();
   EXPECT_EQ(candidates, options_.candidates);
-  EXPECT_EQ(first.runs, static_cast<int>(candidates) * options_.rounds);
+  // All candidates, and the default beside what was chosen if that is another.
+  const int confirmed = first.tuned_us > 0 ? 2 : 0;
+  EXPECT_EQ(first.runs, (static_cast<int>(candidates) + confirmed) * options_.rounds);
   auto again = autotune(path_, compile_, device_, options_, &second);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(second.runs, 0);
@@ -104,19 +111,22 @@ TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
   EXPECT_EQ(warnings_.size(), 1U);
 }
 
+/// Makes every kernel subtract where it should add.
+void plant_fault(package::Package& p) {
+  constexpr uint32_t kAdd = 129, kSub = 131;  // OpFAdd, OpFSub
+  for (package::Variant& v : p.variants) {
+    for (plan::KernelCode& k : v.plan.kernels) {
+      for (size_t at = 5; at < k.spirv.size() && k.spirv[at] >> 16 != 0; at += k.spirv[at] >> 16) {
+        if ((k.spirv[at] & 0xffff) == kAdd) k.spirv[at] = (k.spirv[at] & 0xffff0000U) | kSub;
+      }
+    }
+  }
+}
+
 TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
   options_.cache_dir.clear();
   options_.on_candidate = [](size_t candidate, package::Package& p) {
-    if (candidate != 1) return;
-    constexpr uint32_t kAdd = 129, kSub = 131;  // OpFAdd, OpFSub
-    for (package::Variant& v : p.variants) {
-      for (plan::KernelCode& k : v.plan.kernels) {
-        for (size_t at = 5; at < k.spirv.size() && k.spirv[at] >> 16 != 0;
-             at += k.spirv[at] >> 16) {
-          if ((k.spirv[at] & 0xffff) == kAdd) k.spirv[at] = (k.spirv[at] & 0xffff0000U) | kSub;
-        }
-      }
-    }
+    if (candidate == 1) plant_fault(p);
   };
   AutotuneReport report;
   ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
@@ -125,6 +135,38 @@ TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
   EXPECT_TRUE(k.candidates.back().rejected);
   EXPECT_FALSE(k.candidates.front().rejected);
   EXPECT_NE(k.schedule, k.candidates.back().schedule);
+}
+
+TEST_F(AutotuneOnDevice, ChoicesMustBeRightTogether) {
+  bool planted_last = false;
+  options_.on_candidate = [&](size_t candidate, package::Package& p) {
+    const bool last = candidate >= options_.candidates;
+    if (candidate == 0 || last) plant_fault(p);
+    planted_last = planted_last || last;
+  };
+  AutotuneReport report;
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_EQ(report.kernels.size(), 1U);
+  const TunedKernel& k = report.kernels[0];
+  EXPECT_TRUE(planted_last);
+  EXPECT_FALSE(k.candidates.front().rejected);
+  EXPECT_TRUE(k.candidates.back().rejected);  // the default
+  EXPECT_EQ(k.schedule, k.candidates.back().schedule);
+}
+
+TEST_F(AutotuneOnDevice, ChoicesAreBakedIntoEveryVariantThatIsAskedFor) {
+  AutotuneReport report;
+  auto all = autotune(path_, compile_, device_, options_, &report);
+  ASSERT_TRUE(all.ok());
+  EXPECT_GT(all->package->variants.size(), 1U);
+  compile_.device = device_.info.facts;
+  auto own = autotune(path_, compile_, device_, options_, &report);
+  ASSERT_TRUE(own.ok());
+  ASSERT_EQ(own->package->variants.size(), 1U);
+  const package::Variant& v = own->package->variants[0];
+  EXPECT_TRUE(v.predicate.mismatch(device_.info.facts).empty());
+  const auto& launch = std::get<plan::Launch>(v.plan.steps[0].what);
+  EXPECT_NE(launch.schedule.find(report.kernels.back().schedule), std::string::npos);
 }
 
 }  // namespace

@@ -1,0 +1,26 @@
+// Measured schedules, kept in a file for each device and driver.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/device_facts.h"
+
+namespace reprise::app {
+
+/// Choices by key of one device and driver, as a file. A file that is damaged or of another form is
+/// a Status saying so, and counts as empty.
+class ChoiceCache {
+ public:
+  ChoiceCache(const std::string& folder, const DeviceInfo& device);
+  Status read(std::map<std::string, std::string>& choices) const;
+  /// Replaces the file at once; readers see the old one or the new one.
+  Status write(const std::map<std::string, std::string>& choices) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace reprise::app
