@@ -42,21 +42,45 @@ bool disabled(const CompileOptions& o, std::string_view pass) {
          o.disabled_passes.end();
 }
 
+/// Variants in order of preference: all that are taken by themselves, or those that are named.
+std::vector<lower::Target> select_targets(const std::vector<std::string>& names) {
+  const auto named = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  std::vector<lower::Target> out;
+  for (const lower::Target& t : vulkan_targets()) {
+    if (named("vulkan") || named(t.name)) out.push_back(t);
+  }
+  return out;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
+  return list;
+}
+
 Status check_options(const CompileOptions& o) {
   const auto known = pass_names();
-  for (const std::string& name : o.disabled_passes) {
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    std::string list;
-    for (const std::string& k : known) list.append(list.empty() ? "" : ", ").append(k);
-    return {Code::Usage,
-            "there is no pass '" + name + "' that can be switched off; choose from " + list};
+  const auto bad_pass = std::find_if(
+      o.disabled_passes.begin(), o.disabled_passes.end(), [&](const std::string& name) {
+        return std::find(known.begin(), known.end(), name) == known.end();
+      });
+  if (bad_pass != o.disabled_passes.end()) {
+    return {Code::Usage, "there is no pass '" + *bad_pass +
+                             "' that can be switched off; choose from " + joined(known)};
   }
-  for (const std::string& t : o.targets) {
-    if (t == "vulkan" || t == "host") continue;
-    return {Code::Unsupported,
-            "target '" + t + "' is not supported by this build; use --targets vulkan"};
-  }
-  return {};
+  const auto bad_target =
+      std::find_if(o.targets.begin(), o.targets.end(), [](const std::string& t) {
+        return t != "vulkan" && t != "host" && select_targets({t}).empty();
+      });
+  if (bad_target == o.targets.end()) return {};
+  std::vector<std::string> variants;
+  for (const lower::Target& v : vulkan_targets()) variants.push_back(v.name);
+  return {Code::Unsupported, "target '" + *bad_target +
+                                 "' is not supported by this build; use --targets vulkan, or "
+                                 "of its variants " +
+                                 joined(variants)};
 }
 
 Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
@@ -114,8 +138,7 @@ Status require_no_host(const lower::Fusion& fusion) {
 
 /// Variants to build, in order of preference.
 std::vector<lower::Target> chosen_targets(const CompileOptions& o) {
-  if (std::find(o.targets.begin(), o.targets.end(), "vulkan") == o.targets.end()) return {};
-  std::vector<lower::Target> all = vulkan_targets();
+  std::vector<lower::Target> all = select_targets(o.targets);
   if (!o.device) return all;
   const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
   const auto first = std::find_if(all.begin(), all.end(), fits);

@@ -28,7 +28,7 @@ struct ScheduleQuestion {
 };
 
 struct CompileOptions {
-  std::vector<std::string> targets{"vulkan"};  // empty: the host reference alone
+  std::vector<std::string> targets{"vulkan"};  // or variants of it; empty: the host alone
   std::optional<DeviceFacts> device;           // set: only the variant that such a device takes
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage

@@ -364,7 +364,7 @@ std::vector<lower::Target> vulkan_targets() {
   full.predicate.needs_storage8 = true;
   full.predicate.needs_storage16 = true;
   lower::Target small;
-  small.name = "vulkan";
+  small.name = "vulkan-baseline";
   lower::Target cpu = full;
   cpu.name = "vulkan-cpu-int64";
   cpu.predicate.cpu_type = true;

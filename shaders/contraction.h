@@ -40,6 +40,20 @@ class Product {
   /// one column at every position.
   virtual Result<Values> right(int column, kernel::Val position) = 0;
 
+  /// The same for units of a whole workgroup, whose invocations load different parts of a block of
+  /// Tile::step positions for all of them: the left operand's row at the four positions from
+  /// 4 * quad; the right operand's four columns at a position, or if right_along_k() one column at
+  /// the four positions from 4 * position. Zero past the end of the sum.
+  virtual Result<Values> left_at(int row, kernel::Val quad) = 0;
+  virtual Result<Values> right_at(int column, kernel::Val position) = 0;
+  /// Whether consecutive elements of the left operand are positions of the sum, not rows.
+  virtual bool left_along_k() const = 0;
+  /// Number of blocks of Tile::step positions, and the loop over them: if there are any, `first`
+  /// once, then `body` for each.
+  virtual kernel::Val block_count() = 0;
+  virtual Status blocks(const std::function<Status()>& first,
+                        const std::function<Status(kernel::Val block)>& body) = 0;
+
   /// Number of rows of the result.
   virtual kernel::Val row_count() = 0;
   using Body = std::function<Status()>;
@@ -62,15 +76,21 @@ struct ProductSize {
 
 class Schedule;
 
+/// What computes a tile: an invocation, a subgroup that is the workgroup, or a whole workgroup
+/// that shares memory.
+enum class Unit : uint8_t { Invocation, Subgroup, Workgroup };
+
 /// A schedule with its parameters: what one unit of work computes.
 struct Tile {
   const Schedule* schedule = nullptr;
   int rows = 1, columns = 4;  // of the result, by one unit
   int own = 1;                // rows or columns of one invocation, as the schedule means it
-  bool subgroup = false;      // a unit is a subgroup, which is the workgroup; else an invocation
-  uint32_t workgroup = 64;    // invocations
-  bool fma = false;           // explicit fused multiply-adds
-  double cost = 0;            // estimated time; comparable within one product
+  Unit unit = Unit::Invocation;
+  uint32_t workgroup = 64;  // invocations
+  int step = 4;             // positions of the sum that a workgroup loads at once
+  int slices = 1;           // of a step, each summed by invocations of its own
+  bool fma = false;         // explicit fused multiply-adds
+  double cost = 0;          // estimated time; comparable within one product
 
   std::string describe() const;
 };
@@ -92,6 +112,11 @@ std::span<const Schedule* const> schedules();
 std::vector<Tile> candidates(const ProductSize& size, const Predicate& device);
 
 // --- shared by schedules ---
+/// Estimated time on a GPU: `steps` in turn, in each of which every invocation does `work`
+/// multiply-adds or what costs as much.
+double gpu_time(double workgroups, double invocations, double steps, double work);
+/// The cost of a load from memory, in multiply-adds of a GPU.
+inline constexpr double kGpuLoad = 30;
 /// The left operand of a step, by row handle.
 Result<std::vector<Product::Values>> load_left(Product& product, const std::vector<int>& rows);
 /// Stores four columns of `rows` rows, the first of which exists, each written out.
@@ -99,6 +124,7 @@ Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
                   const std::function<kernel::Val(int row)>& four);
 
 const Schedule& register_schedule();
+const Schedule& shared_schedule();
 const Schedule& subgroup_columns_schedule();
 const Schedule& subgroup_rows_schedule();
 

@@ -29,8 +29,12 @@ class RegisterSchedule final : public Schedule {
     constexpr double kGather = 30;
     const double loads = t.rows * size.left_loads + kColumns;
     const double units =
-        size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns) / 8;
-    t.cost = units * size.depth / 4 * (kGather * loads + 4.0 * t.rows * t.columns);
+        size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
+    const double steps = size.depth / 4;
+    const double products = 4.0 * t.rows * t.columns;
+    t.cost = device.cpu_type ? units / 8 * steps * (kGather * loads + products)
+                             : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
+                                        kGpuLoad * loads + products);
     return {t};
   }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "shaders/contraction.h"
 
@@ -8,6 +9,7 @@ std::span<const Schedule* const> schedules() {
   static const Schedule* const table[] = {
       &subgroup_columns_schedule(),
       &subgroup_rows_schedule(),
+      &shared_schedule(),
       &register_schedule(),
   };
   return table;
@@ -24,6 +26,15 @@ std::vector<Tile> candidates(const ProductSize& size, const Predicate& device) {
   std::stable_sort(all.begin(), all.end(),
                    [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
   return all;
+}
+
+double gpu_time(double workgroups, double invocations, double steps, double work) {
+  // A GPU of middling size. Fewer invocations than a core has lanes wait for memory in each step;
+  // more of them, or more workgroups than cores, take turns.
+  constexpr double kCores = 60, kLanes = 128, kLatency = 400;
+  const double turns = std::ceil(workgroups / kCores) * invocations / kLanes;
+  // In units of the other devices' costs: registers of 8 lanes.
+  return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 
 Result<std::vector<Product::Values>> load_left(Product& product, const std::vector<int>& rows) {
@@ -47,7 +58,9 @@ Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
 }
 
 std::string Tile::describe() const {
-  return std::string(schedule->name()) + " " + std::to_string(rows) + "x" + std::to_string(columns);
+  std::string s(schedule->name());
+  s += " " + std::to_string(rows) + "x" + std::to_string(columns);
+  return slices == 1 ? s : s + " in " + std::to_string(slices) + " slices";
 }
 
 }  // namespace reprise::shaders

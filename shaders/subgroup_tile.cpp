@@ -48,7 +48,7 @@ Tile subgroup_tile(int rows, int columns, int own) {
   t.rows = rows;
   t.columns = columns;
   t.own = own;
-  t.subgroup = true;
+  t.unit = Unit::Subgroup;
   t.workgroup = kLanes;
   return t;
 }

@@ -70,7 +70,7 @@ void register_compile(CLI::App& root, int& status) {
   CLI::App* command = root.add_subcommand("compile", "Compile a model to a package");
   command->add_option("MODEL", o->model, "An .onnx file")->required();
   command->add_option("-o,--output", o->output, "The .rpk to write")->required();
-  command->add_option("--targets", o->targets, "Comma-separated; this version knows: vulkan")
+  command->add_option("--targets", o->targets, "Comma-separated: vulkan, or variants of it")
       ->capture_default_str();
   add_common(*command, o->common);
   command->footer(

@@ -95,6 +95,7 @@ class Builder {
   void for_loop(Val start, Val end, Val step, const std::function<void(Val i)>& body);
 
   Type type(Val v) const;
+  Ty shared_type(int shared) const { return k_.shared[static_cast<size_t>(shared)].type; }
   /// The constant's integer value, when v is an integer constant.
   std::optional<int64_t> as_const(Val v) const;
   /// The constant's value, when v is a floating-point constant.

@@ -38,17 +38,18 @@ Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   tile_ = tiles_by_cost[choice];
   exact_rows_ = m_.known_divisor(g_.symbols) % tile_.rows == 0;
   exact_columns_ = n_.known_divisor(g_.symbols) % tile_.columns == 0;
+  exact_steps_ = k_.known_divisor(g_.symbols) % tile_.step == 0;
 
   b_.set_workgroup(tile_.workgroup);
-  if (tile_.subgroup) b_.require_subgroup_size(tile_.workgroup);
+  if (tile_.unit == shaders::Unit::Subgroup) b_.require_subgroup_size(tile_.workgroup);
   const Expr row_tiles = Expr::ceildiv(m_, tile_.rows);
   const Expr column_tiles = Expr::ceildiv(n_, tile_.columns);
   const Expr tiles = element_count(batch_) * column_tiles * row_tiles;
-  const Expr groups = tile_.subgroup ? tiles : Expr::ceildiv(tiles, tile_.workgroup);
-  const Val id = tile_.subgroup ? linear_workgroup(b_, groups)
-                                : linear_invocation(b_, groups, tile_.workgroup);
-  // Lanes of a subgroup leave together: shuffles read from each of them.
-  const int64_t units = tile_.subgroup ? 1 : tile_.workgroup;
+  // A workgroup's invocations leave together: shuffles and barriers need each of them.
+  const int64_t units = tile_.unit == shaders::Unit::Invocation ? tile_.workgroup : 1;
+  const Expr groups = Expr::ceildiv(tiles, units);
+  const Val id =
+      units == 1 ? linear_workgroup(b_, groups) : linear_invocation(b_, groups, tile_.workgroup);
   const bool exact = tiles.is_const() && tiles.value() % units == 0;
   RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(tiles)),
                [&] { return write_unit(id, tiles, row_tiles, column_tiles); }));
@@ -75,6 +76,47 @@ void Contraction::loop(Val end, int64_t most, const std::function<void(Val)>& bo
     body(i);
     ev_.pop_scope();
   });
+}
+
+Status Contraction::blocks(const Body& first, const std::function<Status(Val)>& body) {
+  const Expr count = Expr::ceildiv(k_, tile_.step);
+  return guard(ev_, b_.lt(b_.i32(0), ev_.value(count)), [&] {
+    RP_TRY(first());
+    Status status;
+    ev_.for_loop(b_.i32(0), ev_.value(count), b_.i32(1), count, [&](Val i) {
+      ev_.push_scope();
+      status = body(i);
+      ev_.pop_scope();
+    });
+    return status;
+  });
+}
+
+Contraction::Values Contraction::or_zero(Val inside, Values values) {
+  for (Val& v : values) v = b_.select(inside, v, b_.f32(0));
+  return values;
+}
+
+Result<Contraction::Values> Contraction::one_position(Val position, const LoadAt& load) {
+  if (exact_steps_) return scalars(load(ev_.symbol(position, k_), 1));
+  const Val inside = b_.lt(position, ev_.value(k_));
+  RP_ASSIGN(Values x, scalars(load(clamped(position, k_, false), 1)));
+  return or_zero(inside, std::move(x));
+}
+
+Result<Contraction::Values> Contraction::four_positions(Val quad, bool vector, const LoadAt& load) {
+  if (vector && k_.known_divisor(g_.symbols) % 4 == 0) {
+    const Expr quads = Expr::floordiv(k_, 4);
+    const Expr first = Expr(4) * clamped(quad, quads, exact_steps_);
+    RP_ASSIGN(Values x, scalars(load(first + ev_.lane(), 4)));
+    return exact_steps_ ? x : or_zero(b_.lt(quad, ev_.value(quads)), std::move(x));
+  }
+  Values four;
+  for (int i = 0; i < 4; ++i) {
+    RP_ASSIGN(const Values x, one_position(b_.add(b_.mul(quad, b_.i32(4)), b_.i32(i)), load));
+    four.push_back(x[0]);
+  }
+  return four;
 }
 
 Status Contraction::guard_row(Val row, const Body& body) {

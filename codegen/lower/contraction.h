@@ -23,6 +23,8 @@ class Contraction : public shaders::Product {
  public:
   kernel::Builder& builder() override { return b_; }
   kernel::Val row_count() override { return ev_.value(m_); }
+  kernel::Val block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
+  Status blocks(const Body& first, const std::function<Status(kernel::Val)>& body) override;
   Status guard_row(kernel::Val row, const Body& body) override;
   Status guard_columns(kernel::Val vec, const Body& body) override;
   Status store(kernel::Val row, kernel::Val vec, kernel::Val four) override;
@@ -53,12 +55,20 @@ class Contraction : public shaders::Product {
   /// The lanes of a value, as F32.
   Result<Values> scalars(Result<kernel::Val> v);
 
+  /// What `load` gives at the four positions of the sum from 4 * quad, zero past the end. It is
+  /// asked for four lanes of them where they are a vector, else for one after another.
+  using LoadAt = std::function<Result<kernel::Val>(const Expr& position, int lanes)>;
+  Result<Values> four_positions(kernel::Val quad, bool vector, const LoadAt& load);
+  /// The same for what depends on one position.
+  Result<Values> one_position(kernel::Val position, const LoadAt& load);
+
   const graph::Graph& g_;
   const Group& group_;
   const Target& target_;
   kernel::Builder b_;
   Evaluator ev_;
   Expr m_, n_;           // rows and columns of one product
+  Expr k_;               // positions of its sum
   Shape batch_;          // of products
   bool wide_n_ = false;  // columns of the result are consecutive, and a multiple of 4
   shaders::Tile tile_;   // once chosen
@@ -69,7 +79,10 @@ class Contraction : public shaders::Product {
   Status write_unit(kernel::Val id, const Expr& tiles, const Expr& row_tiles,
                     const Expr& column_tiles);
 
-  bool exact_rows_ = false, exact_columns_ = false;
+  /// Values that are zero where `inside` does not hold.
+  Values or_zero(kernel::Val inside, Values values);
+
+  bool exact_rows_ = false, exact_columns_ = false, exact_steps_ = false;
 };
 
 }  // namespace reprise::lower

@@ -49,6 +49,7 @@ class ConvProduct final : public Contraction {
     n_ = p_.out_channels;
     if (p_.group > 1) batch_ = {Expr(p_.group)};
     depth_total_ = p_.in_channels * p_.positions();
+    k_ = depth_total_;
   }
 
   Result<Lowered> build(size_t choice) {
@@ -129,12 +130,38 @@ class ConvProduct final : public Contraction {
                                b_.add(ev_.value(first), position)));
   }
 
+  bool left_along_k() const override { return false; }
+
+  Result<Values> left_at(int row, Val quad) override {
+    return four_positions(quad, false, [&](const Expr& k, int) -> Result<Val> {
+      return input_at(pixels_[static_cast<size_t>(row)], position_at(k));
+    });
+  }
+
+  Result<Values> right_at(int column, Val position) override {
+    return one_position(position, [&](const Expr& k, int) -> Result<Val> {
+      return load_packed(weights_, depth_total_, columns_[static_cast<size_t>(column)],
+                         ev_.value(k));
+    });
+  }
+
  private:
   /// One position of the sum.
   struct Position {
     Expr channel;  // within the group
     std::vector<Expr> kernel;
   };
+  /// Position k of the sum. Its coordinates become values of their own, as a row's.
+  Position position_at(const Expr& k) {
+    Shape shape{Expr(p_.in_channels)};
+    for (const int64_t size : p_.kernel) shape.emplace_back(size);
+    const Index index = ev_.unflatten(k, shape);
+    std::vector<Expr> own;
+    for (size_t d = 0; d < shape.size(); ++d)
+      own.push_back(ev_.symbol(ev_.value(index[d]), shape[d]));
+    return {own[0], {own.begin() + 1, own.end()}};
+  }
+
   /// Steps cover several positions, so that accumulators stay in registers over them: those of the
   /// kernel if it has enough, else also of several channels.
   int64_t in_quads() const {

@@ -53,12 +53,13 @@ class MatMulProduct final : public Contraction {
     const bool wide_k = k_.known_divisor(g.symbols) % 4 == 0;
     along_k_ = !packed_ && wide_k &&
                (!wide_n_ || count_loads(right_, true, n_) < count_loads(right_, false, k_));
+    left_along_k_ = count_loads(left_, true, m_) == 1;
   }
 
   Result<Lowered> build(size_t choice) {
     shaders::ProductSize size;
     size.depth = count_hint(g_, {k_});
-    size.left_loads = count_loads(left_, true, m_) == 1 ? 1 : 4;
+    size.left_loads = left_along_k_ ? 1 : 4;
     RP_ASSIGN(Lowered out, write(size, choice));
     if (packed_) {
       out.schedule += ", packed";
@@ -123,11 +124,7 @@ class MatMulProduct final : public Contraction {
   }
 
   Result<Values> left(int row) override {
-    const Expr k = depth_ == 4 ? at_ + ev_.lane() : at_;
-    const Expr& r = rows_[static_cast<size_t>(row)];
-    Index index = row_shape_.empty() ? operand(left_, r, k) : row_index(r);
-    if (!row_shape_.empty()) index.push_back(k);
-    return scalars(ev_.eval(left_, index, depth_));
+    return scalars(left_element(row, depth_ == 4 ? at_ + ev_.lane() : at_, depth_));
   }
 
   Result<Values> right(int column, Val position) override {
@@ -138,14 +135,26 @@ class MatMulProduct final : public Contraction {
     }
     if (packed_)
       return scalars(load_packed(packed_->value, k_, c.vec, b_.add(ev_.value(at_), position)));
-    const Expr k = at_ + ev_.symbol(position, 4);
-    if (wide_n_) return scalars(ev_.eval(right_, operand(right_, k, c.first + ev_.lane()), 4));
-    Values four;
-    for (const Expr& at : c.four) {
-      RP_ASSIGN(const Values x, scalars(ev_.eval(right_, operand(right_, k, at), 1)));
-      four.push_back(x[0]);
+    return scalars(right_columns(c, at_ + ev_.symbol(position, 4)));
+  }
+
+  bool left_along_k() const override { return left_along_k_; }
+
+  Result<Values> left_at(int row, Val quad) override {
+    return four_positions(quad, true,
+                          [&](const Expr& k, int lanes) { return left_element(row, k, lanes); });
+  }
+
+  Result<Values> right_at(int column, Val position) override {
+    const Column& c = columns_[static_cast<size_t>(column)];
+    if (along_k_) {
+      return four_positions(position, true, [&](const Expr& k, int lanes) {
+        return ev_.eval(right_, operand(right_, k, c.first), lanes);
+      });
     }
-    return four;
+    return one_position(position, [&](const Expr& k, int) {
+      return packed_ ? load_packed(packed_->value, k_, c.vec, ev_.value(k)) : right_columns(c, k);
+    });
   }
 
  private:
@@ -154,6 +163,24 @@ class MatMulProduct final : public Contraction {
     Expr first;              // of four, or the one along k
     std::vector<Expr> four;  // where columns are no vectors
   };
+
+  Result<Val> left_element(int row, const Expr& k, int lanes) {
+    const Expr& r = rows_[static_cast<size_t>(row)];
+    Index index = row_shape_.empty() ? operand(left_, r, k) : row_index(r);
+    if (!row_shape_.empty()) index.push_back(k);
+    return ev_.eval(left_, index, lanes);
+  }
+
+  /// Four columns at a position.
+  Result<Val> right_columns(const Column& c, const Expr& k) {
+    if (wide_n_) return ev_.eval(right_, operand(right_, k, c.first + ev_.lane()), 4);
+    std::vector<Val> four;
+    for (const Expr& at : c.four) {
+      RP_ASSIGN(const Val x, ev_.eval(right_, operand(right_, k, at), 1));
+      four.push_back(x);
+    }
+    return b_.compose(four);
+  }
 
   /// With one B for all batches, rows of all batches are rows of one product.
   void collapse_batch() {
@@ -214,10 +241,9 @@ class MatMulProduct final : public Contraction {
   }
 
   ValueId left_, right_;
-  Expr k_;
   Shape row_shape_;  // rows of all batches as one; empty if batches are apart
   std::optional<ConstantMatrix> packed_;
-  bool along_k_ = false;
+  bool left_along_k_ = false, along_k_ = false;
   Index batch_index_;
   std::vector<Expr> rows_;
   std::vector<Column> columns_;

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <map>
 #include <random>
+#include <set>
 #include <sstream>
 
+#include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
@@ -227,12 +229,8 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     auto session =
         Session::create(std::make_shared<package::Package>(std::move(*package)), nullptr);
     ASSERT_TRUE(session.ok()) << session.status().message();
-    std::vector<Binding> bindings(inputs_.size());
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      bindings[i].name = (*model)->value((*model)->inputs[i]).name;
-      bindings[i].host = &inputs_[i];
-    }
-    auto outputs = (*session)->run(bindings);
+    model_ = (*model)->clone();
+    auto outputs = (*session)->run(bindings());
     ASSERT_TRUE(outputs.ok()) << outputs.status().message();
     expected_ = std::move(*outputs);
     g_ = std::move(*model);
@@ -242,8 +240,27 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     }
   }
 
+  /// Which of the forms that a group's schedules offer is taken.
+  using Choose = std::function<size_t(const std::vector<lower::ScheduleCandidate>&)>;
+  static Choose of_number(size_t n) {
+    return [n](const auto& choices) { return std::min(n, choices.size() - 1); };
+  }
+  /// The first of a kind, else the first.
+  static Choose of_kind(const std::string& kind) {
+    return [kind](const auto& choices) {
+      const auto at = std::find_if(choices.begin(), choices.end(),
+                                   [&](const auto& c) { return kind_of(c.schedule) == kind; });
+      return at == choices.end() ? size_t{0} : static_cast<size_t>(at - choices.begin());
+    };
+  }
+  /// The schedule without its sizes.
+  static std::string kind_of(std::string choice) {
+    std::erase_if(choice, [](char c) { return c >= '0' && c <= '9'; });
+    return choice;
+  }
+
   /// Lowered and legalised kernels of all groups.
-  void lower_all(const lower::Target& target, bool fused, size_t choice = 0) {
+  void lower_all(const lower::Target& target, bool fused, const Choose& choose = of_number(0)) {
     auto fusion = lower::fuse(*g_, fused);
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     groups_ = std::move(fusion->groups);
@@ -253,8 +270,10 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       auto l = lower::lower(*g_, group, target);
       ASSERT_TRUE(l.ok()) << l.status().message();
       most_choices_ = std::max(most_choices_, l->choices.size());
-      if (choice > 0 && !l->choices.empty()) {
-        l = lower::lower(*g_, group, target, std::min(choice, l->choices.size() - 1));
+      for (const lower::ScheduleCandidate& c : l->choices) kinds_.insert(kind_of(c.schedule));
+      const size_t choice = l->choices.empty() ? 0 : choose(l->choices);
+      if (choice > 0) {
+        l = lower::lower(*g_, group, target, choice);
         ASSERT_TRUE(l.ok()) << l.status().message();
       }
       kernel::LegalizeFor features;
@@ -284,12 +303,51 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     }
   }
 
-  std::unique_ptr<graph::Graph> g_;
+  /// The first variant for devices of any kind.
+  static lower::Target gpu_variant(const DeviceFacts& facts) {
+    for (const lower::Target& t : vulkan_targets()) {
+      if (!t.cpu_type() && t.predicate.mismatch(facts).empty()) return t;
+    }
+    ADD_FAILURE() << "no variant";
+    return {};
+  }
+
+  void run_on_device(const std::shared_ptr<Device>& device, const std::string& variant,
+                     const Choose& choose) {
+    CompileOptions options;
+    options.targets = {variant};
+    options.choose_schedule = [&](const ScheduleQuestion& q) { return choose(q.candidates); };
+    auto package = compile(model_->clone(), options);
+    ASSERT_TRUE(package.ok()) << package.status().message();
+    auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), device);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    ASSERT_EQ((*session)->variant(), variant);
+    auto outputs = (*session)->run(bindings());
+    ASSERT_TRUE(outputs.ok()) << outputs.status().message();
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const auto bytes = (*outputs)[i].bytes();
+      expect_close(expected_[i], {bytes.begin(), bytes.end()}, expected_[i].dtype(),
+                   device->info().name);
+    }
+  }
+
+  std::vector<Binding> bindings() {
+    std::vector<Binding> out(inputs_.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      out[i].name = model_->value(model_->inputs[i]).name;
+      out[i].host = &inputs_[i];
+    }
+    return out;
+  }
+
+  std::unique_ptr<graph::Graph> model_, g_;  // as it was written, and after the passes
   std::vector<int64_t> symbols_;
   std::vector<HostTensor> inputs_, expected_;
   std::vector<lower::Group> groups_;
   std::vector<Lowered> lowered_;
-  size_t most_choices_ = 0;  // of any group that was lowered
+  // Of the groups that were lowered.
+  size_t most_choices_ = 0;
+  std::set<std::string> kinds_;
 };
 
 TEST_P(Agreement, InterpreterOfEveryVariant) {
@@ -308,7 +366,7 @@ TEST_P(Agreement, InterpreterOfEverySchedule) {
     most_choices_ = 0;
     lower_all(target, true);
     for (size_t choice = 1; choice < most_choices_; ++choice) {
-      lower_all(target, true, choice);
+      lower_all(target, true, of_number(choice));
       if (HasFatalFailure()) return;
       run_and_compare(interpret, target.name + " schedule " + std::to_string(choice));
       if (HasFatalFailure()) return;
@@ -316,27 +374,10 @@ TEST_P(Agreement, InterpreterOfEverySchedule) {
   }
 }
 
-TEST_P(Agreement, CudaText) {
-  lower::Target target;  // the GPU form with every feature
-  target.name = "gpu";
-  target.predicate.needs_int64 = true;
-  target.predicate.needs_storage8 = true;
-  target.predicate.needs_storage16 = true;
-  lower_all(target, true);
-  if (HasFatalFailure()) return;
-  std::vector<test::CudaSource> sources;
-  for (size_t i = 0; i < lowered_.size(); ++i) {
-    kernel::Kernel& k = lowered_[i].kernel;
-    k.name += "_" + std::to_string(i);
-    auto text = emit::cuda(k);
-    ASSERT_TRUE(text.ok()) << text.status().message();
-    sources.push_back({k.name, *text, k.workgroup});
-  }
-  auto module = test::CudaOnCpu::load(sources);
-  ASSERT_TRUE(module.ok()) << module.status().message();
-  const Execute execute = [&](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
-                              std::vector<std::span<std::byte>> buffers,
-                              std::vector<uint32_t> scalars) {
+/// One kernel as CUDA text on the CPU.
+Execute cuda_on_cpu(const test::CudaOnCpu& module) {
+  return [&module](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                   std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
     const kernel::BlockLayout layout;
     std::vector<uint64_t> block(kernel::BlockLayout::size(buffers.size(), scalars.size()) / 8 + 1);
     auto* bytes = reinterpret_cast<std::byte*>(block.data());
@@ -350,10 +391,62 @@ TEST_P(Agreement, CudaText) {
     for (size_t i = 0; i < scalars.size(); ++i) {
       std::memcpy(bytes + layout.scalar_offset(buffers.size(), i), &scalars[i], 4);
     }
-    RP_TRY(module->run(k.name, grid, bytes));
+    RP_TRY(module.run(k.name, grid, bytes));
     return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
   };
-  run_and_compare(execute, "cuda");
+}
+
+TEST_P(Agreement, CudaText) {
+  lower::Target target;  // the GPU form with every feature
+  target.name = "gpu";
+  target.predicate.needs_int64 = true;
+  target.predicate.needs_storage8 = true;
+  target.predicate.needs_storage16 = true;
+  lower_all(target, true);
+  if (HasFatalFailure()) return;
+  std::vector<test::CudaSource> sources;
+  std::vector<std::vector<Lowered>> by_kind;
+  std::set<std::string> kinds = kinds_;
+  if (kinds.empty()) kinds = {"the only one"};
+  for (const std::string& kind : kinds) {
+    lower_all(target, true, of_kind(kind));
+    if (HasFatalFailure()) return;
+    for (size_t i = 0; i < lowered_.size(); ++i) {
+      kernel::Kernel& k = lowered_[i].kernel;
+      k.name += "_" + std::to_string(by_kind.size()) + "_" + std::to_string(i);
+      auto text = emit::cuda(k);
+      ASSERT_TRUE(text.ok()) << text.status().message();
+      sources.push_back({k.name, *text, k.workgroup});
+    }
+    by_kind.push_back(std::move(lowered_));
+  }
+  auto module = test::CudaOnCpu::load(sources);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  for (std::vector<Lowered>& lowered : by_kind) {
+    lowered_ = std::move(lowered);
+    run_and_compare(cuda_on_cpu(*module), "cuda");
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// The variant that a GPU would take, on the devices of this machine, by every kind of schedule.
+TEST_P(Agreement, GpuSchedulesOnDevices) {
+  bool any = false;
+  for (const DeviceInfo& info : list_devices()) {
+    if (!info.usable || info.facts.api != Api::Vulkan) continue;
+    any = true;
+    auto opened = open_device(info.id);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const lower::Target target = gpu_variant(info.facts);
+    kinds_.clear();
+    lower_all(target, true);
+    const std::set<std::string> kinds = kinds_;
+    for (const std::string& kind : kinds) {
+      if (kinds.size() > 1) run_on_device(opened->device, target.name, of_kind(kind));
+      if (HasFatalFailure()) return;
+    }
+  }
+  if (!any) GTEST_SKIP() << "no Vulkan device";
 }
 
 INSTANTIATE_TEST_SUITE_P(Graphs, Agreement,

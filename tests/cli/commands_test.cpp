@@ -130,6 +130,17 @@ TEST_F(Commands, PackageRunsOtherShapesWithoutCompiling) {
   }
 }
 
+TEST_F(Commands, CompilesOneVariantByName) {
+  const std::string package = dir_ / "one.rpk";
+  const Json compiled = json_of({"compile", model_, "-o", package, "--targets", "vulkan-baseline"});
+  EXPECT_EQ(compiled["variants"], Json({"vulkan-baseline"}));
+  const Json ran = json_of({"run", package, "--device", kDevice});
+  EXPECT_EQ(ran["variant"], "vulkan-baseline");
+  const ProcessResult wrong = reprise({"compile", model_, "-o", package, "--targets", "vulkan-x"});
+  EXPECT_EQ(wrong.status, 3);
+  EXPECT_NE(wrong.err.find("vulkan-int64"), std::string::npos) << wrong.err;
+}
+
 TEST_F(Commands, ExplainSaysWhatWasFused) {
   const Json json = json_of({"explain", model_, "--device", kDevice});
   expect_keys(json, {"nodes", "launches_unfused", "launches", "groups", "unfused", "host"});

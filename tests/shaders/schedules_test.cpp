@@ -43,8 +43,12 @@ TEST(Schedules, Choice) {
       {"few columns", size_of(4096, 8, 512), subgroups_of_8(false),
        "subgroup tile, rows by lane, 32x8"},
       {"no subgroups of 8", size_of(512, 512, 512), cpu, "register tile 8x8"},
-      {"GPU", size_of(512, 512, 512), Predicate{}, "register tile 4x8"},
-      {"one row, GPU", size_of(1, 512, 512), Predicate{}, "register tile 1x8"},
+      {"GPU", size_of(512, 512, 512), Predicate{}, "shared tile 128x64"},
+      {"larger, GPU", size_of(4096, 4096, 4096), Predicate{}, "shared tile 128x64"},
+      {"few tiles, long sum, GPU", size_of(128, 128, 4096), Predicate{},
+       "shared tile 16x32 in 4 slices"},
+      {"few rows, GPU", size_of(16, 8192, 1024), Predicate{}, "shared tile 16x64 in 2 slices"},
+      {"small, GPU", size_of(32, 32, 16), Predicate{}, "register tile 4x8"},
   };
   for (const auto& r : rows) {
     EXPECT_EQ(candidates(r.size, r.device).front().describe(), r.expected) << r.what;
@@ -66,7 +70,7 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
         EXPECT_GT(t.cost, 0);
         EXPECT_LE(t.workgroup, 128U);
         EXPECT_EQ(t.columns % 4, 0);
-        if (t.subgroup) {
+        if (t.unit == Unit::Subgroup) {
           EXPECT_EQ(t.workgroup, device.subgroup_size);
         }
       }
