@@ -27,19 +27,26 @@ bool fits(const Predicate& device) {
   return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
 }
 
-/// `loads` and `products` of a unit for 4 positions, and the rows or columns that its lanes share;
-/// the result in multiply-adds of a register.
-double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, double loads,
-               double products, double shared) {
-  const double gather = device.slow_loads ? 120 : 7;
+/// What a unit does for 4 positions: loads of the left operand as often as a row needs them, of the
+/// right one in vectors of four, multiply-adds, and broadcasts of what its lanes share.
+struct Work {
+  double left, right, products, shared;
+};
+
+/// In multiply-adds of a register.
+double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, const Work& w) {
+  // A driver of slow loads loops over lanes and components.
+  const double vector = device.slow_loads ? 120 : 7, scalar = device.slow_loads ? 25 : 7;
+  const double loads =
+      w.left * size.left_loads * (size.left_loads < 4 ? vector : scalar) + w.right * vector;
   const double units =
       size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
   constexpr double kBroadcast = 0.5;
-  double cost = units * size.depth / 4 * (gather * loads + products + kBroadcast * 4 * shared);
+  double cost = units * size.depth / 4 * (loads + w.products + kBroadcast * 4 * w.shared);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
   // The time to compile what is written out, spread over 100 runs: 0.1 ms a multiply-add, or with
   // the older driver 0.1 us times its square (both measured).
-  const double written = products / 4 * size.unrolled;
+  const double written = w.products / 4 * size.unrolled;
   return cost + (device.slow_loads ? 2 * written * written : 2000 * written);
 }
 
@@ -131,8 +138,8 @@ class OwnColumns final : public Schedule {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows >= 2 * size.rows) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
-        t.cost = cost_of(size, device, t, std::ceil(rows / double{kLanes}) * size.left_loads + own,
-                         4.0 * rows * own, rows);
+        const Work work{std::ceil(rows / double{kLanes}), 1.0 * own, 4.0 * rows * own, 1.0 * rows};
+        t.cost = cost_of(size, device, t, work);
         out.push_back(t);
       }
     }
@@ -229,8 +236,8 @@ class OwnRows final : public Schedule {
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
         Tile t = subgroup_tile(own * kLanes, columns, own);
-        t.cost = cost_of(size, device, t, own * size.left_loads + columns / 8.0,
-                         4.0 * own * columns, columns);
+        const Work work{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns};
+        t.cost = cost_of(size, device, t, work);
         out.push_back(t);
       }
     }

@@ -25,6 +25,14 @@ ProductSize size_of(double rows, double columns, double depth) {
   return s;
 }
 
+/// A 3x3 convolution that reads its pixels one by one.
+ProductSize convolution(double pixels, double channels) {
+  ProductSize s = size_of(pixels, channels, 9 * channels);
+  s.left_loads = 4;
+  s.unrolled = 9;
+  return s;
+}
+
 TEST(Schedules, Choice) {
   Predicate cpu;
   cpu.cpu_type = true;
@@ -38,6 +46,12 @@ TEST(Schedules, Choice) {
        "subgroup tile, columns by lane, 16x64"},
       {"large, slow loads", size_of(512, 512, 512), subgroups_of_8(true),
        "subgroup tile, columns by lane, 64x64"},
+      {"convolution", convolution(3136, 64), subgroups_of_8(false),
+       "subgroup tile, columns by lane, 16x64"},
+      {"convolution, slow loads", convolution(3136, 64), subgroups_of_8(true),
+       "subgroup tile, rows by lane, 48x32"},
+      {"few channels, slow loads", convolution(12544, 16), subgroups_of_8(true),
+       "subgroup tile, rows by lane, 48x16"},
       {"one row", size_of(1, 4096, 4096), subgroups_of_8(false),
        "subgroup tile, columns by lane, 1x64"},
       {"few columns", size_of(4096, 8, 512), subgroups_of_8(false),
