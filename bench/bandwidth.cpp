@@ -16,7 +16,7 @@ struct Case {
   std::vector<int64_t> input, output;
   AttrMap attrs = {};
   std::vector<std::pair<const char*, HostTensor>> constants = {};  // after the input; "" is omitted
-  bool repeated = false;                                      // the input is read twice
+  bool repeated = false;                                           // the input is read twice
 };
 
 AttrMap ints(std::initializer_list<std::pair<const char*, std::vector<int64_t>>> values) {
@@ -51,6 +51,7 @@ std::vector<Case> cases() {
   };
   return {
       {"softmax, last axis", "Softmax", {kRows, kColumns}, {kRows, kColumns}, {}, {}},
+      {"softmax, channels", "Softmax", {1, 64, 256, 256}, {1, 64, 256, 256}, integer("axis", 1)},
       {"softmax, first axis", "Softmax", {kRows, kColumns}, {kRows, kColumns}, integer("axis", 0)},
       {"LayerNorm",
        "LayerNormalization",
@@ -68,6 +69,12 @@ std::vector<Case> cases() {
        "ReduceSum",
        {kRows, kColumns},
        {kRows, 1},
+       {},
+       {{"axes", test::int64_tensor({1}, {1})}}},
+      {"sum, channels",
+       "ReduceSum",
+       {1, 64, 256, 256},
+       {1, 1, 256, 256},
        {},
        {{"axes", test::int64_tensor({1}, {1})}}},
       {"sum, first axis",

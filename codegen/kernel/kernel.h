@@ -196,6 +196,10 @@ struct LegalizeFor {
 };
 Status legalize(Kernel& k, const LegalizeFor& target);
 
+/// Makes scalar loads of neighbouring elements vector loads, where the whole vector lies between
+/// elements that the kernel loads anyway (codegen/kernel/coalesce.cpp). The kernel must verify.
+Status coalesce_loads(Kernel& k);
+
 /// Local clean-ups that every kernel gets: dead code, common subexpressions within dominance,
 /// constant folding of index arithmetic.
 void simplify(Kernel& k);

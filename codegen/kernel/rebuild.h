@@ -24,6 +24,8 @@ class Rebuilder {
   /// copies. If and For are copied by the rebuilder itself.
   virtual Val rewrite(const Inst& inst, std::span<const Val> args);
   Val copy(const Inst& inst, std::span<const Val> args);
+  /// The replacement of an instruction that is copied already.
+  Val mapped(Val v) const { return map_[static_cast<size_t>(v.id)]; }
   /// Reports what the target cannot do; run() then returns the first.
   void fail(Status status);
 

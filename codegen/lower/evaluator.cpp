@@ -68,6 +68,7 @@ class Evaluator::Context final : public ops::ElementContext {
     return ev_.eval(n_.inputs[i], simple, lanes_);
   }
   void set(Val v) override { result_ = v; }
+  Expr simplify(const Expr& e) override { return ev_.simplify(e); }
   Val value(const Expr& e) override { return ev_.value(ev_.simplify(e)); }
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;

@@ -87,6 +87,7 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
   out.grid = linear_grid(groups);
   out.schedule = std::move(schedule);
   RP_ASSIGN(out.kernel, b.finish());
+  RP_TRY(kernel::coalesce_loads(out.kernel));
   return out;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 
 #include "codegen/lower/lower.h"
 
@@ -10,12 +11,25 @@ using kernel::Builder;
 namespace {
 
 constexpr uint32_t kWorkgroup = 64;
+constexpr int kBlock = 4;        // vectors of an invocation along another axis
+constexpr int64_t kMany = 1000;  // loads of a kernel that cannot be written
+constexpr uint32_t kLightFlops = 8;
 
 struct Schedule {
-  int lanes = 1;             // consecutive elements computed as one vector
-  int vectors = 1;           // vectors per invocation
+  int lanes = 1;    // consecutive elements computed as one vector
+  int vectors = 1;  // vectors per invocation
+  int axis = -1;    // of the domain, along which an invocation's vectors lie; -1: one after
+                    // another
+  bool written_out = false;  // vectors are written out, not a loop
   bool whole_words = false;  // lanes past the end are computed at the last element: an invocation
                              // owns whole 32-bit words of a narrow output
+
+  std::string describe() const {
+    std::string name = "pointwise v" + std::to_string(lanes) + " x" + std::to_string(vectors);
+    if (axis >= 0) name += " along axis " + std::to_string(axis);
+    if (whole_words) name += " words";
+    return name;
+  }
 };
 
 uint32_t flops(const Group& group) {
@@ -37,10 +51,15 @@ Schedule choose(const graph::Graph& g, const Group& group, const Target& target)
   const bool needs_words = (narrowest == 1 && !target.predicate.needs_storage8) ||
                            (narrowest == 2 && !target.predicate.needs_storage16);
   bool loops = group.kind == GroupKind::Contraction || group.kind == GroupKind::Row;
+  double reads = 0;  // of nodes that read several elements for one
   for (const graph::Node* n : group.nodes) {
     const ops::OpDef* def = def_of(*n);
-    loops |= def != nullptr && def->reads_per_element != nullptr;
+    if (def != nullptr && def->reads_per_element != nullptr)
+      reads = std::max(reads, def->reads_per_element(g, *n));
   }
+  // Neighbours read the same elements, or elements side by side: few loads on a device that
+  // gathers per lane. Elsewhere neighbouring lanes do.
+  loops |= reads > (target.cpu_type() ? ops::kMaxWrittenReads : 0);
   if (divisible && (!loops || needs_words)) {
     s.lanes = 4;
   } else if (needs_words) {
@@ -50,7 +69,11 @@ Schedule choose(const graph::Graph& g, const Group& group, const Target& target)
   // A CPU-type device gathers per lane: consecutive memory per invocation is what it caches well.
   if (target.cpu_type() && s.lanes == 4 && !loops) {
     const bool large = !total.is_const() || total.value() >= (int64_t{1} << 16);
-    s.vectors = large ? (flops(group) > 64 ? 4 : 8) : 1;
+    const bool heavy = flops(group) > 64 || reads > 1;
+    s.vectors = large ? (heavy ? 4 : 8) : 1;
+    // What all vectors of an invocation share is then computed once.
+    s.written_out = flops(group) <= kLightFlops && !s.whole_words &&
+                    total.known_divisor(g.symbols) % (s.lanes * s.vectors) == 0;
   }
   return s;
 }
@@ -91,38 +114,159 @@ Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const E
   return {};
 }
 
+/// A kernel under construction.
+class PointwiseKernel {
+ public:
+  PointwiseKernel(const graph::Graph& g, const Group& group, const Schedule& s)
+      : group_(group), s_(s), b_(kernel_name(group)), ev_(g, group, b_) {
+    total_ = element_count(group.domain);
+    vectors_ = Expr::ceildiv(total_, s.lanes);
+    invocations_ = Expr::ceildiv(vectors_, s.vectors);
+  }
+
+  Result<Lowered> build(const Target& target) {
+    b_.set_workgroup(kWorkgroup);
+    const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
+    const kernel::Val id = linear_invocation(b_, groups, kWorkgroup);
+    RP_TRY(invocation(id));
+    const bool plain = group_.kind == GroupKind::Pointwise;
+    return finish(ev_, b_, group_, groups, target, plain ? s_.describe() : "direct");
+  }
+
+  /// Loads of one invocation; nothing if the schedule does not fit.
+  std::optional<int64_t> count_loads() {
+    if (!emit(b_.convert(b_.builtin(kernel::Builtin::GlobalId), kernel::Ty::I32)).ok()) return {};
+    auto k = b_.finish();
+    if (!k.ok() || !kernel::coalesce_loads(*k).ok()) return {};
+    return std::count_if(k->insts.begin(), k->insts.end(),
+                         [](const kernel::Inst& i) { return i.op == kernel::Op::Load; });
+  }
+
+ private:
+  using Val = kernel::Val;
+
+  Status guarded(Val inside, const std::function<Status()>& body) {
+    Status status;
+    b_.if_then(inside, [&] {
+      ev_.push_scope();
+      status = body();
+      ev_.pop_scope();
+    });
+    return status;
+  }
+
+  Status invocation(Val id) {
+    if (s_.written_out || s_.vectors == 1)
+      return guarded(b_.lt(id, ev_.value(invocations_)), [&] { return emit(id); });
+    const Val first = b_.mul(id, b_.i32(s_.vectors));
+    Status status;
+    ev_.for_loop(b_.i32(0), b_.i32(s_.vectors), b_.i32(1), s_.vectors, [&](Val u) {
+      const Val i = b_.add(first, u);
+      status = guarded(b_.lt(i, ev_.value(vectors_)), [&] {
+        return emit_vector(ev_, group_, s_, ev_.symbol(i, vectors_), total_);
+      });
+    });
+    return status;
+  }
+
+  /// All vectors of an invocation that exists.
+  Status emit(Val id) {
+    const Expr i = ev_.symbol(id, invocations_);
+    if (s_.axis >= 0) return emit_block(i);
+    for (int u = 0; u < s_.vectors; ++u)
+      RP_TRY(emit_vector(ev_, group_, s_, Expr(s_.vectors) * i + Expr(u), total_));
+    return {};
+  }
+
+  /// Vectors along the last axis at neighbouring places of another one.
+  Status emit_block(const Expr& i) {
+    const auto axis = static_cast<size_t>(s_.axis);
+    Index at = block_place(i);
+    at.back() = Expr(s_.lanes) * at.back() + ev_.lane();
+    const Expr first = Expr(s_.vectors) * at[axis];
+    for (int u = 0; u < s_.vectors; ++u) {
+      at[axis] = first + Expr(u);
+      for (ValueId v : group_.outputs) {
+        RP_ASSIGN(const Val val, ev_.eval(v, at, s_.lanes));
+        RP_TRY(ev_.store(v, at, val, s_.lanes));
+      }
+    }
+    return {};
+  }
+
+  /// Block number i along the domain's axes. A workgroup takes a square of 8 x 8 blocks where the
+  /// sizes allow, so that lines of memory are used whole while they are cached.
+  Index block_place(const Expr& i) {
+    constexpr int64_t kSquare = 8;
+    const auto axis = static_cast<size_t>(s_.axis);
+    Shape blocks = group_.domain;
+    blocks.back() = Expr::floordiv(blocks.back(), s_.lanes);
+    blocks[axis] = Expr::floordiv(blocks[axis], s_.vectors);
+    const auto squares = [&](const Expr& e) {
+      return e.known_divisor(ev_.graph().symbols) % kSquare == 0;
+    };
+    const bool tiled = squares(blocks.back()) && squares(blocks[axis]);
+    Shape shape = blocks;
+    if (tiled) {
+      shape[axis] = Expr::floordiv(shape[axis], kSquare);
+      shape.back() = Expr::floordiv(shape.back(), kSquare);
+      shape.insert(shape.end(), 2, Expr(kSquare));
+    }
+    Index at = ev_.unflatten(i, shape);
+    if (tiled) {
+      at[blocks.size() - 1] = Expr(kSquare) * at[blocks.size() - 1] + at.back();
+      at[axis] = Expr(kSquare) * at[axis] + at[blocks.size()];
+      at.resize(blocks.size());
+    }
+    for (size_t d = 0; d < at.size(); ++d) at[d] = ev_.symbol(ev_.value(at[d]), blocks[d]);
+    return at;
+  }
+
+  const Group& group_;
+  const Schedule s_;
+  Builder b_;
+  Evaluator ev_;
+  Expr total_, vectors_, invocations_;
+};
+
+/// Where vectors load their lanes one by one: the axis along which neighbouring vectors find them
+/// side by side in memory, as in a transpose.
+int best_axis(const graph::Graph& g, const Group& group, const Schedule& s) {
+  const auto fours = [&](const Expr& e) { return e.known_divisor(g.symbols) % kBlock == 0; };
+  const size_t rank = group.domain.size();
+  const bool same = std::all_of(group.outputs.begin(), group.outputs.end(),
+                                [&](ValueId v) { return g.value(v).shape == group.domain; });
+  if (s.lanes != 4 || s.whole_words || rank < 2 || !same || !fours(group.domain.back())) return -1;
+  Schedule four = s;
+  four.vectors = kBlock;
+  four.written_out = true;
+  const auto loads = [&](int axis) {
+    four.axis = axis;
+    return PointwiseKernel(g, group, four).count_loads().value_or(kMany);
+  };
+  int64_t best = loads(-1);
+  if (best <= kBlock * static_cast<int64_t>(group.nodes.size() + 1)) return -1;
+  int axis = -1;
+  for (size_t d = 0; d + 1 < rank; ++d) {
+    if (!fours(group.domain[d])) continue;
+    const int64_t n = loads(static_cast<int>(d));
+    if (n >= best) continue;
+    best = n;
+    axis = static_cast<int>(d);
+  }
+  return axis;
+}
+
 }  // namespace
 
 Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target) {
-  Builder b(kernel_name(group));
-  b.set_workgroup(kWorkgroup);
-  Evaluator ev(g, group, b);
-  const Schedule s = choose(g, group, target);
-  const Expr total = element_count(group.domain);
-  const Expr vectors = Expr::ceildiv(total, s.lanes);
-  const Expr invocations = Expr::ceildiv(vectors, s.vectors);
-  const Expr groups = Expr::ceildiv(invocations, kWorkgroup);
-  const kernel::Val id = linear_invocation(b, groups, kWorkgroup);
-  Status status;
-  auto guarded = [&](kernel::Val i) {
-    b.if_then(b.lt(i, ev.value(vectors)), [&] {
-      ev.push_scope();
-      status = emit_vector(ev, group, s, ev.symbol(i, vectors), total);
-      ev.pop_scope();
-    });
-  };
-  if (s.vectors == 1) {
-    guarded(id);
-  } else {
-    const kernel::Val first = b.mul(id, b.i32(s.vectors));
-    ev.for_loop(b.i32(0), b.i32(s.vectors), b.i32(1), s.vectors,
-                [&](kernel::Val u) { guarded(b.add(first, u)); });
+  Schedule s = choose(g, group, target);
+  if (group.kind == GroupKind::Pointwise) s.axis = best_axis(g, group, s);
+  if (s.axis >= 0) {
+    s.vectors = kBlock;
+    s.written_out = true;
   }
-  RP_TRY(status);
-  std::string name = "pointwise v" + std::to_string(s.lanes) + " x" + std::to_string(s.vectors);
-  if (s.whole_words) name += " words";
-  if (group.kind != GroupKind::Pointwise) name = "direct";
-  return finish(ev, b, group, groups, target, name);
+  return PointwiseKernel(g, group, s).build(target);
 }
 
 }  // namespace reprise::lower

@@ -52,40 +52,44 @@ double identity_of(const std::string& op, Ty ty) {
 
 class RowKernel {
  public:
-  RowKernel(const graph::Graph& g, const Group& group, const Target& target)
+  /// `rows_as_lanes`: neighbouring rows may be the lanes of vectors.
+  RowKernel(const graph::Graph& g, const Group& group, const Target& target, bool rows_as_lanes)
       : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
     rows_shape_ = row_shape(group.domain, group.reduced);
     rows_ = element_count(rows_shape_);
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
     cols_ = element_count(cols_shape_);
-    choose(target);
+    choose(target, rows_as_lanes);
   }
 
   Result<Lowered> build() {
     RP_TRY(plan_stages());
+    choose_row_vectors();
     b_.set_workgroup(per_row_ > 1 ? per_row_ : kRowsPerGroup);
-    const Expr groups = per_row_ > 1 ? rows_ : Expr::ceildiv(rows_, kRowsPerGroup);
+    const Expr units = Expr::floordiv(rows_, row_lanes_ * row_vectors_);
+    const Expr groups = per_row_ > 1 ? units : Expr::ceildiv(units, kRowsPerGroup);
     const Val group_id = linear_workgroup(b_, groups);
     lane_ = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
-    const Val row =
+    const Val unit =
         per_row_ > 1 ? group_id : b_.add(b_.mul(group_id, b_.i32(kRowsPerGroup)), lane_);
     Status status;
     auto body = [&] {
       ev_.push_scope();
-      status = emit_row(ev_.symbol(row, rows_));
+      status = emit_rows(ev_.symbol(unit, units));
       ev_.pop_scope();
     };
-    const bool exact = rows_.is_const() &&
-                       (per_row_ > 1 ? rows_.value() <= 65535 : rows_.value() % kRowsPerGroup == 0);
+    const bool exact = units.is_const() &&
+                       (per_row_ > 1 ? units.value() <= 65535 : units.value() % kRowsPerGroup == 0);
     if (exact) {
       body();
     } else {
-      b_.if_then(b_.lt(row, ev_.value(rows_)), body);
+      b_.if_then(b_.lt(unit, ev_.value(units)), body);
     }
     RP_TRY(status);
     std::string schedule = per_row_ > 1 ? "row per workgroup of " + std::to_string(per_row_)
                                         : std::string("row per invocation");
     schedule += " v" + std::to_string(lanes_);
+    if (row_lanes_ > 1) schedule += " x" + std::to_string(row_vectors_) + " of rows";
     return finish(ev_, b_, group_, groups, target_, schedule);
   }
 
@@ -93,16 +97,35 @@ class RowKernel {
   static constexpr uint32_t kRowsPerGroup = 8;
 
   /// Pure function of the shape and the target.
-  void choose(const Target& target) {
+  void choose(const Target& target, bool rows_as_lanes) {
     const bool last_reduced =
         group_.reduced.back() + 1 == static_cast<int64_t>(group_.domain.size());
-    lanes_ = last_reduced && cols_.known_divisor(g_.symbols) % 4 == 0 ? 4 : 1;
+    const auto fours = [&](const Expr& e) { return e.known_divisor(g_.symbols) % 4 == 0; };
+    // A vector holds neighbouring elements: columns of a row, or rows where those are side by side.
+    lanes_ = fours(last_reduced ? cols_ : group_.domain.back()) ? 4 : 1;
+    const bool few_vectors = rows_.is_const() && rows_.value() < 64;
+    if (!last_reduced && (few_vectors || !rows_as_lanes)) lanes_ = 1;
+    if (!last_reduced) row_lanes_ = lanes_;
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
     const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
     const bool long_row = cols_.is_const() && cols_.value() > 32768;
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
-    per_row_ =
-        short_row || (target.cpu_type() && !(few_rows && many_columns) && !long_row) ? 1 : 64;
+    const bool own = short_row || row_lanes_ > 1 ||
+                     (target.cpu_type() && !(few_rows && many_columns) && !long_row);
+    per_row_ = own ? 1 : 64;
+  }
+
+  /// Where rows are lanes, a column's elements lie far from the next one's: those that later stages
+  /// read again stay cached in whole lines if an invocation has several vectors side by side. But
+  /// enough workgroups must remain.
+  void choose_row_vectors() {
+    if (row_lanes_ == 1 || stages_ < 2) return;
+    for (int vectors = 4; vectors > 1 && row_vectors_ == 1; vectors /= 2) {
+      const int64_t rows = int64_t{row_lanes_} * vectors;
+      const bool whole = group_.domain.back().known_divisor(g_.symbols) % rows == 0;
+      if (whole && rows_.is_const() && rows_.value() >= 8 * kRowsPerGroup * rows)
+        row_vectors_ = vectors;
+    }
   }
 
   bool in_group(const Node* n) const {
@@ -195,7 +218,7 @@ class RowKernel {
 
   Index full_index(const Expr& col) {
     const Index cols = ev_.unflatten(col, cols_shape_);
-    Index index = row_index_;
+    Index index = rows_at_[row_];
     for (size_t i = 0; i < cols.size(); ++i)
       index[static_cast<size_t>(group_.reduced[i])] = cols[i];
     return index;
@@ -208,8 +231,13 @@ class RowKernel {
     return ev_.unflatten(ev_.flatten(full, group_.domain), shape);
   }
 
-  Status emit_row(const Expr& row) {
-    row_index_ = ev_.unflatten(row, rows_shape_);
+  Status emit_rows(const Expr& unit) {
+    for (int u = 0; u < row_vectors_; ++u) {
+      Expr row = Expr(row_lanes_ * row_vectors_) * unit + Expr(row_lanes_ * u);
+      if (row_lanes_ > 1) row += ev_.lane();
+      rows_at_.push_back(ev_.unflatten(row, rows_shape_));
+    }
+    results_.resize(rows_at_.size());
     for (int s = 0; s <= stages_; ++s) RP_TRY(emit_stage(s));
     // Row values are the same in every lane: one stores.
     std::vector<ValueId> row_outputs;
@@ -217,24 +245,28 @@ class RowKernel {
       if (!is_full(v)) row_outputs.push_back(v);
     }
     if (row_outputs.empty()) return {};
-    Status status;
-    auto store = [&] {
-      ev_.push_scope();
-      for (ValueId v : row_outputs) {
-        const Index at = ev_.unflatten(row, g_.value(v).shape);
-        auto val = ev_.eval(v, at);
-        if (val.ok()) status = ev_.store(v, at, *val);
-        if (!val.ok()) status = val.status();
-        if (!status.ok()) break;
+    return guard(ev_, per_row_ > 1 ? b_.eq(lane_, b_.i32(0)) : Val{}, [&]() -> Status {
+      for (size_t u = 0; u < rows_at_.size(); ++u) {
+        select_row(u);
+        for (ValueId v : row_outputs) {
+          const Index at = row_index_in(v);
+          RP_ASSIGN(const Val val, ev_.eval(v, at, row_lanes_));
+          RP_TRY(ev_.store(v, at, val, row_lanes_));
+        }
       }
-      ev_.pop_scope();
-    };
-    if (per_row_ > 1) {
-      b_.if_then(b_.eq(lane_, b_.i32(0)), store);
-    } else {
-      store();
-    }
-    return status;
+      return {};
+    });
+  }
+
+  /// Makes a row of the invocation the one whose values are computed.
+  void select_row(size_t u) {
+    row_ = u;
+    for (const auto& [v, result] : results_[u]) ev_.bind(v, rows_at_[u], result);
+  }
+
+  /// The index of a value of the row.
+  Index row_index_in(ValueId v) {
+    return ev_.unflatten(ev_.flatten(rows_at_[row_], rows_shape_), g_.value(v).shape);
   }
 
   /// Values of the row that the loop would otherwise compute per column.
@@ -243,30 +275,20 @@ class RowKernel {
       const ValueId v = n->outputs[0];
       if (is_full(v) || is_reduction(*n) || available(v) != s) continue;
       if (!(element_count(g_.value(v).shape) == rows_)) continue;
-      RP_TRY(ev_.eval(v, ev_.unflatten(ev_.flatten(row_index_, rows_shape_), g_.value(v).shape))
-                 .status());
+      RP_TRY(ev_.eval(v, row_index_in(v), row_lanes_).status());
     }
     return {};
   }
 
   Status emit_stage(int s) {
-    RP_TRY(hoist_row_values(s));
-    std::vector<Reduction> reductions;
-    std::vector<int> accumulators;
-    for (const Node* n : group_.nodes) {
-      if (!is_reduction(*n) || stage_of_.at(n) != s) continue;
-      Reduction r;
-      r.node = n;
-      r.combine = n->op == "ReduceSum"    ? ScalarOp::Add
-                  : n->op == "ReduceProd" ? ScalarOp::Mul
-                  : n->op == "ReduceMax"  ? ScalarOp::Max
-                                          : ScalarOp::Min;
-      const Type type = kernel::vec(accumulator_type(*n), lanes_);
-      r.identity = identity_of(n->op, type.ty);
-      accumulators.push_back(b_.local("acc" + std::to_string(accumulators.size()), type));
-      b_.local_store(accumulators.back(), b_.constant(type, r.identity));
-      reductions.push_back(r);
+    for (size_t u = 0; u < rows_at_.size(); ++u) {
+      select_row(u);
+      RP_TRY(hoist_row_values(s));
     }
+    const std::vector<Reduction> reductions = reductions_of(s);
+    std::vector<std::vector<int>> accumulators;  // by row and reduction
+    for (size_t u = 0; u < rows_at_.size(); ++u)
+      accumulators.push_back(make_accumulators(reductions));
     std::vector<ValueId> stores;
     for (ValueId v : group_.outputs) {
       if (is_full(v) && available(v) == s) stores.push_back(v);
@@ -276,26 +298,64 @@ class RowKernel {
       stores.insert(stores.end(), scratch->second.begin(), scratch->second.end());
     }
     if (reductions.empty() && stores.empty()) return {};
+    RP_TRY(emit_columns(reductions, accumulators, stores));
+    // Later stages read what this lane stored.
+    for (ValueId v : stores) ev_.make_loadable(v);
+    for (size_t u = 0; u < rows_at_.size(); ++u) {
+      for (size_t i = 0; i < reductions.size(); ++i)
+        results_[u][reductions[i].node->outputs[0]] = combine(reductions[i], accumulators[u][i]);
+    }
+    select_row(0);
+    return {};
+  }
+
+  std::vector<Reduction> reductions_of(int s) const {
+    std::vector<Reduction> out;
+    for (const Node* n : group_.nodes) {
+      if (!is_reduction(*n) || stage_of_.at(n) != s) continue;
+      Reduction r;
+      r.node = n;
+      r.combine = n->op == "ReduceSum"    ? ScalarOp::Add
+                  : n->op == "ReduceProd" ? ScalarOp::Mul
+                  : n->op == "ReduceMax"  ? ScalarOp::Max
+                                          : ScalarOp::Min;
+      r.identity = identity_of(n->op, accumulator_type(*n).ty);
+      out.push_back(r);
+    }
+    return out;
+  }
+
+  std::vector<int> make_accumulators(const std::vector<Reduction>& reductions) {
+    std::vector<int> out;
+    for (const Reduction& r : reductions) {
+      const Type type = kernel::vec(accumulator_type(*r.node), lanes_);
+      out.push_back(b_.local("acc" + std::to_string(out.size()), type));
+      b_.local_store(out.back(), b_.constant(type, r.identity));
+    }
+    return out;
+  }
+
+  /// The loop over the columns of all rows of the invocation.
+  Status emit_columns(const std::vector<Reduction>& reductions,
+                      const std::vector<std::vector<int>>& accumulators,
+                      const std::vector<ValueId>& stores) {
     Status status;
-    const Expr steps = Expr::floordiv(cols_, lanes_);
+    const int col_lanes = row_lanes_ > 1 ? 1 : lanes_;
+    const Expr steps = Expr::floordiv(cols_, col_lanes);
     const Expr iterations = Expr::ceildiv(steps, per_row_);
     ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
                  [&](Val c) {
                    ev_.push_scope();
-                   Expr col = Expr(lanes_) * ev_.symbol(c, steps);
-                   if (lanes_ > 1) col += ev_.lane();
-                   status =
-                       emit_column(full_index(ev_.simplify(col)), reductions, accumulators, stores);
+                   Expr col = Expr(col_lanes) * ev_.symbol(c, steps);
+                   if (col_lanes > 1) col += ev_.lane();
+                   for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {
+                     select_row(u);
+                     status = emit_column(full_index(ev_.simplify(col)), reductions,
+                                          accumulators[u], stores);
+                   }
                    ev_.pop_scope();
                  });
-    RP_TRY(status);
-    // Later stages read what this lane stored.
-    for (ValueId v : stores) ev_.make_loadable(v);
-    for (size_t i = 0; i < reductions.size(); ++i) {
-      const Val total = combine(reductions[i], accumulators[i]);
-      ev_.bind(reductions[i].node->outputs[0], row_index_, total);
-    }
-    return {};
+    return status;
   }
 
   /// Narrow floats accumulate in F32.
@@ -327,8 +387,10 @@ class RowKernel {
 
   Val combine(const Reduction& r, int accumulator) {
     const Val v = b_.local_load(accumulator);
-    Val sum = lanes_ > 1 ? b_.extract(v, 0) : v;
-    for (int l = 1; l < lanes_; ++l) sum = b_.scalar_op(r.combine, {sum, b_.extract(v, l)});
+    const bool columns = lanes_ > 1 && row_lanes_ == 1;
+    Val sum = columns ? b_.extract(v, 0) : v;
+    for (int l = 1; columns && l < lanes_; ++l)
+      sum = b_.scalar_op(r.combine, {sum, b_.extract(v, l)});
     if (per_row_ > 1) sum = combine_workgroup(r, sum);
     const Type out = ev_.compute(g_.value(r.node->outputs[0]).dtype);
     return b_.type(sum).ty == out.ty ? sum : b_.convert(sum, out.ty);
@@ -358,11 +420,15 @@ class RowKernel {
   Shape rows_shape_, cols_shape_;
   Expr rows_, cols_;
   int lanes_ = 1;
+  int row_lanes_ = 1;     // rows as the lanes of a vector,
+  int row_vectors_ = 1;   // and such vectors of an invocation
   uint32_t per_row_ = 1;  // invocations that share a row
   int stages_ = 0;
   int shared_count_ = 0;
   Val lane_;
-  Index row_index_;
+  std::vector<Index> rows_at_;                   // the rows of an invocation, or vectors of them
+  size_t row_ = 0;                               // of these: the one whose values are computed
+  std::vector<std::map<ValueId, Val>> results_;  // of reductions, by row
   std::map<const Node*, int> stage_of_;
   std::map<ValueId, int> available_;
   std::map<int, std::vector<ValueId>> scratch_;  // by the stage that computes and stores them
@@ -371,7 +437,11 @@ class RowKernel {
 }  // namespace
 
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target) {
-  return RowKernel(g, group, target).build();
+  if (target.cpu_type()) {
+    // Values of other shapes may not line up with neighbouring rows.
+    if (auto wide = RowKernel(g, group, target, true).build(); wide.ok()) return wide;
+  }
+  return RowKernel(g, group, target, false).build();
 }
 
 }  // namespace reprise::lower

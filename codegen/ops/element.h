@@ -35,6 +35,8 @@ class ElementContext {
   /// Sets the result. Its type must be the compute type of the output's dtype.
   virtual void set(kernel::Val v) = 0;
 
+  /// An index expression with the ranges of its symbols applied.
+  virtual Expr simplify(const Expr& e) = 0;
   /// An index expression as an I32 value.
   virtual kernel::Val value(const Expr& e) = 0;
   /// A run-time I32 value, known to lie in [0, bound), as an index expression.

@@ -123,9 +123,11 @@ Result<bool> instance_norm(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
   const V x = c.cast(c.in(0), wide(t));
-  const V n = normalize(c, x, iota(2, rank), epsilon).value;
-  const V scaled = c.mul(n, channel(c, c.in(1), wide(t), rank));
-  c.replace(0, c.cast(c.add(scaled, channel(c, c.in(2), wide(t), rank)), t));
+  // One scale and shift of each row, so that a long row is not kept as deviations from its mean.
+  const Normalized n = normalize(c, x, iota(2, rank), epsilon);
+  const V scale = c.mul(n.inverse_deviation, channel(c, c.in(1), wide(t), rank));
+  const V shift = c.sub(channel(c, c.in(2), wide(t), rank), c.mul(n.mean, scale));
+  c.replace(0, c.cast(c.add(c.mul(x, scale), shift), t));
   return c.finish();
 }
 

@@ -130,6 +130,9 @@ struct OpDef {
   int max_outputs = 1;
 };
 
+/// An element() that reads at most so many elements writes its reads out, without a loop.
+inline constexpr double kMaxWrittenReads = 16;
+
 inline constexpr int kVariadic = 1 << 20;
 
 /// Whether the node is in core form, so that `lowering` applies. Others run on the host.

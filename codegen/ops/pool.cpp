@@ -1,10 +1,12 @@
 // Pools over windows (element definitions) and over everything (reductions).
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
 
@@ -108,58 +110,119 @@ PoolAttrs pool_attrs(const ElementContext& ctx) {
   return p;
 }
 
-/// Calls body(position in the input, whether it is inside, whether it is inside the padded input)
-/// for every tap of the window.
-using TapBody = std::function<void(const Index&, Val, Val)>;
-void for_each_tap(ElementContext& ctx, const PoolAttrs& p, Index& at, Val inside, Val padded,
-                  const TapBody& body) {
+/// A position of the window over the input.
+struct Tap {
+  Index at;    // clamped into the input, if that has elements at all
+  Val inside;  // the input; null: always
+  Val padded;  // inside the padded input; null: always
+};
+
+Val both(kernel::Builder& b, Val x, Val y) {
+  return x && y ? b.logical_and(x, y) : x ? x : y;
+}
+
+/// Whether 0 <= position < end; null if the ranges of its symbols prove it.
+Val within(ElementContext& ctx, const Expr& position, const Expr& end) {
+  const Expr at = ctx.simplify(position);
+  if (ctx.simplify(Expr::max(Expr::min(at, end - 1), 0)) == at) return {};
   kernel::Builder& b = ctx.builder();
-  const size_t d = at.size() - 2;
+  const Val v = ctx.value(at);
+  return b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(end)));
+}
+
+/// The next axis of a tap, at position k of the window.
+Tap step(ElementContext& ctx, const PoolAttrs& p, const Tap& tap, const Expr& k) {
+  kernel::Builder& b = ctx.builder();
+  const size_t d = tap.at.size() - 2;
+  const Expr& in = ctx.input_shape(0)[2 + d];
+  const Expr position =
+      ctx.index()[2 + d] * Expr(p.strides[d]) + k * Expr(p.dilations[d]) - p.pads[d];
+  Tap next = tap;
+  next.at.push_back(ctx.simplify(Expr::max(Expr::min(position, in - 1), 0)));
+  next.inside = both(b, tap.inside, within(ctx, position, in));
+  const Expr end = in + p.pads[p.kernel.size() + d];
+  next.padded = both(b, tap.padded, within(ctx, position + p.pads[d], end + p.pads[d]));
+  return next;
+}
+
+bool is_written_out(const PoolAttrs& p) {
+  double positions = 1;
+  for (const int64_t k : p.kernel) positions *= static_cast<double>(k);
+  return positions <= kMaxWrittenReads;
+}
+
+/// Calls body for every tap of the window: small windows are written out.
+void for_each_tap(ElementContext& ctx, const PoolAttrs& p, const Tap& tap,
+                  const std::function<void(const Tap&)>& body) {
+  const size_t d = tap.at.size() - 2;
   if (d == p.kernel.size()) {
-    body(at, inside, padded);
+    body(tap);
     return;
   }
-  const Expr& in = ctx.input_shape(0)[2 + d];
-  ctx.loop(Expr(p.kernel[d]), [&](const Expr& k) {
-    const Expr position =
-        ctx.index()[2 + d] * Expr(p.strides[d]) + k * Expr(p.dilations[d]) - p.pads[d];
-    const Val v = ctx.value(position);
-    const Val before_end = b.lt(v, ctx.value(in));
-    const Val here = b.logical_and(inside, b.logical_and(b.ge(v, b.i32(0)), before_end));
-    const Val end = ctx.value(in + p.pads[p.kernel.size() + d]);
-    at.push_back(position);
-    for_each_tap(ctx, p, at, here, b.logical_and(padded, b.lt(v, end)), body);
-    at.pop_back();
-  });
+  const auto next = [&](const Expr& k) { for_each_tap(ctx, p, step(ctx, p, tap, k), body); };
+  if (is_written_out(p)) {
+    for (int64_t k = 0; k < p.kernel[d]; ++k) next(k);
+  } else {
+    ctx.loop(Expr(p.kernel[d]), next);
+  }
+}
+
+/// A value that taps change: a local where they are a loop.
+class Accumulator {
+ public:
+  Accumulator(ElementContext& ctx, const PoolAttrs& p, Val start) : b_(ctx.builder()), v_(start) {
+    if (is_written_out(p)) return;
+    local_ = b_.local("acc", b_.type(start));
+    b_.local_store(local_, start);
+  }
+  Val get() { return local_ < 0 ? v_ : b_.local_load(local_); }
+  void set(Val v) {
+    v_ = v;
+    if (local_ >= 0) b_.local_store(local_, v);
+  }
+
+ private:
+  kernel::Builder& b_;
+  Val v_;
+  int local_ = -1;
+};
+
+/// The accumulator after a tap: `combine` of it and the element, where there is one.
+Result<Val> combine_tap(ElementContext& ctx, const Tap& tap, Val old,
+                        const std::function<Val(Val, Val)>& combine) {
+  const auto with = [&]() -> Result<Val> {
+    RP_ASSIGN(const Val x, ctx.input(0, tap.at));
+    return combine(old, x);
+  };
+  if (!tap.inside) return with();
+  const Shape& in = ctx.input_shape(0);
+  const bool has_elements = std::all_of(
+      in.begin(), in.end(), [&](const Expr& d) { return bounds(d, ctx.graph().symbols).lo >= 1; });
+  if (!has_elements) return ctx.guarded(tap.inside, old, with);
+  RP_ASSIGN(const Val v, with());
+  return ctx.builder().select(tap.inside, v, old);
+}
+
+Tap first_tap(const ElementContext& ctx) {
+  return {{ctx.index()[0], ctx.index()[1]}, {}, {}};
 }
 
 Status max_pool_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
-  const PoolAttrs p = pool_attrs(ctx);
   const DType dtype = ctx.graph().value(ctx.node().outputs[0]).dtype;
-  const kernel::Type type = ctx.compute(dtype);
   double lowest = -std::numeric_limits<double>::infinity();
   if (!is_float(dtype)) {
     lowest = is_signed_int(dtype) ? -std::ldexp(1.0, static_cast<int>(size_of(dtype)) * 8 - 1) : 0;
   }
-  const int acc = b.local("acc", type);
-  b.local_store(acc, b.constant(type, lowest));
-  Index at{ctx.index()[0], ctx.index()[1]};
+  const PoolAttrs p = pool_attrs(ctx);
+  Accumulator largest(ctx, p, b.constant(ctx.compute(dtype), lowest));
   Status status;
-  for_each_tap(ctx, p, at, b.boolean(true), b.boolean(true),
-               [&](const Index& position, Val inside, Val) {
-                 const Val old = b.local_load(acc);
-                 auto v = ctx.guarded(inside, old, [&]() -> Result<Val> {
-                   RP_ASSIGN(const Val x, ctx.input(0, position));
-                   return b.max(old, x);
-                 });
-                 if (v.ok()) {
-                   b.local_store(acc, *v);
-                 } else {
-                   status = v.status();
-                 }
-               });
-  ctx.set(b.local_load(acc));
+  for_each_tap(ctx, p, first_tap(ctx), [&](const Tap& tap) {
+    auto v = combine_tap(ctx, tap, largest.get(), [&](Val old, Val x) { return b.max(old, x); });
+    if (v.ok()) largest.set(*v);
+    if (!v.ok()) status = v.status();
+  });
+  ctx.set(largest.get());
   return status;
 }
 
@@ -170,29 +233,17 @@ Status average_pool_element(ElementContext& ctx) {
   const PoolAttrs p = pool_attrs(ctx);
   const bool include_pad = ctx.node().attrs.get_int("count_include_pad", 0) != 0;
   const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
-  const int sum = b.local("sum", type);
-  const int taps = b.local("taps", kernel::kI32);
-  b.local_store(sum, b.constant(type, 0));
-  b.local_store(taps, b.i32(0));
-  Index at{ctx.index()[0], ctx.index()[1]};
+  Accumulator sum(ctx, p, b.constant(type, 0));
+  Accumulator taps(ctx, p, b.i32(0));
   Status status;
-  for_each_tap(ctx, p, at, b.boolean(true), b.boolean(true),
-               [&](const Index& position, Val inside, Val padded) {
-                 const Val old = b.local_load(sum);
-                 auto v = ctx.guarded(inside, old, [&]() -> Result<Val> {
-                   RP_ASSIGN(const Val x, ctx.input(0, position));
-                   return b.add(old, x);
-                 });
-                 if (!v.ok()) {
-                   status = v.status();
-                   return;
-                 }
-                 b.local_store(sum, *v);
-                 const Val counts = include_pad ? padded : inside;
-                 b.local_store(taps,
-                               b.add(b.local_load(taps), b.select(counts, b.i32(1), b.i32(0))));
-               });
-  ctx.set(b.div(b.local_load(sum), b.convert(b.local_load(taps), type.ty)));
+  for_each_tap(ctx, p, first_tap(ctx), [&](const Tap& tap) {
+    auto v = combine_tap(ctx, tap, sum.get(), [&](Val old, Val x) { return b.add(old, x); });
+    if (v.ok()) sum.set(*v);
+    if (!v.ok()) status = v.status();
+    const Val counts = include_pad ? tap.padded : tap.inside;
+    taps.set(b.add(taps.get(), counts ? b.select(counts, b.i32(1), b.i32(0)) : b.i32(1)));
+  });
+  ctx.set(b.div(sum.get(), b.convert(taps.get(), type.ty)));
   return status;
 }
 
