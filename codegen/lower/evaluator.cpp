@@ -193,6 +193,7 @@ Expr Evaluator::simplify(const Expr& e) const {
 }
 
 Expr Evaluator::symbol(Val v, const Expr& below) {
+  if (below.is_const(1)) return 0;
   if (const auto c = b_.as_const(v)) return Expr(*c);
   loop_symbols_.push_back({v, below});
   return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
