@@ -7,6 +7,7 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
+#include "codegen/kernel/share.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise {
@@ -161,14 +162,15 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
   return {};
 }
 
-/// Kernels of one variant: equal ones are shared between launches.
+/// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
 class KernelTable {
  public:
   KernelTable(plan::Plan& p, const lower::Target& target, const CompileOptions& options)
       : p_(p), target_(target), options_(options) {}
 
-  Result<uint32_t> add(kernel::Kernel k, LowerReport& report) {
-    auto start = std::chrono::steady_clock::now();
+  /// Takes the kernel of the plan's next step.
+  Status add(kernel::Kernel k, LowerReport& report) {
+    const auto start = std::chrono::steady_clock::now();
     kernel::LegalizeFor features;
     features.int64 = target_.predicate.needs_int64;
     features.float16 = target_.predicate.needs_float16;
@@ -176,13 +178,30 @@ class KernelTable {
     features.storage16 = target_.predicate.needs_storage16;
     RP_TRY(kernel::legalize(k, features).with_context("kernel '" + k.name + "'"));
     kernel::simplify(k);
-    const std::string name = k.name;
-    k.name = "k";
-    std::string text = kernel::print(k);
+    kernels_.push_back(std::move(k));
+    steps_.push_back(p_.steps.size());
     report.legalize_ms += ms_since(start);
-    if (auto it = by_text_.find(text); it != by_text_.end()) return it->second;
-    start = std::chrono::steady_clock::now();
-    k.name = unique(name);
+    return {};
+  }
+
+  /// Gives the launches their kernels.
+  Status finish(LowerReport& report) {
+    const auto start = std::chrono::steady_clock::now();
+    RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
+    for (kernel::Kernel& k : shared.kernels) RP_TRY(emit(std::move(k)));
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      auto& launch = std::get<plan::Launch>(p_.steps[steps_[i]].what);
+      launch.kernel = static_cast<uint32_t>(shared.uses[i].kernel);
+      launch.scalars.insert(launch.scalars.end(), shared.uses[i].scalars.begin(),
+                            shared.uses[i].scalars.end());
+    }
+    report.emit_ms += ms_since(start);
+    return {};
+  }
+
+ private:
+  Status emit(kernel::Kernel k) {
+    k.name = unique(k.name);
     plan::KernelCode code;
     code.name = k.name;
     code.workgroup = k.workgroup;
@@ -202,14 +221,10 @@ class KernelTable {
       RP_ASSIGN(const std::string cuda, std::move(emitted));
       options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, cuda);
     }
-    report.emit_ms += ms_since(start);
     p_.kernels.push_back(std::move(code));
-    const auto index = static_cast<uint32_t>(p_.kernels.size()) - 1;
-    by_text_.emplace(std::move(text), index);
-    return index;
+    return {};
   }
 
- private:
   std::string unique(const std::string& base) {
     std::string name = base;
     for (int i = 2; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
@@ -219,7 +234,8 @@ class KernelTable {
   plan::Plan& p_;
   const lower::Target& target_;
   const CompileOptions& options_;
-  std::unordered_map<std::string, uint32_t> by_text_;
+  std::vector<kernel::Kernel> kernels_;
+  std::vector<size_t> steps_;  // parallel to the kernels
   std::set<std::string> names_;
 };
 
@@ -254,7 +270,7 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
     const auto i = static_cast<size_t>(p.buffer);
     launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
   }
-  RP_ASSIGN(launch.kernel, kernels.add(std::move(lowered.kernel), report));
+  RP_TRY(kernels.add(std::move(lowered.kernel), report));
   return launch;
 }
 
@@ -351,6 +367,7 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
     }
     p.steps.push_back(std::move(step));
   }
+  RP_TRY(kernels.finish(report));
   const auto start = std::chrono::steady_clock::now();
   plan::compute_hazards(p);
   report.plan_ms += ms_since(start);

@@ -1,0 +1,225 @@
+#include "codegen/kernel/share.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+namespace reprise::kernel {
+
+namespace {
+
+constexpr int32_t kSmallTripCount = 8;  // drivers unroll such loops
+
+/// An operand that may become a parameter, with the bits of a lane.
+struct Operand {
+  int32_t inst = 0;
+  size_t arg = 0;
+  Type type;
+  int32_t bits = 0;
+};
+
+bool only_scales_or_bounds(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Add:
+    case ScalarOp::Sub:
+    case ScalarOp::Mul:
+    case ScalarOp::Min:
+    case ScalarOp::Max:
+    case ScalarOp::Less:
+    case ScalarOp::LessOrEqual:
+    case ScalarOp::Greater:
+    case ScalarOp::GreaterOrEqual:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool may_be_parameter(const Inst& user, size_t arg, const Inst& constant) {
+  if (constant.type == kI32 && user.op == Op::For)
+    return arg == 1 && static_cast<int32_t>(constant.imm) > kSmallTripCount;
+  if (user.op != Op::Scalar) return false;
+  if (constant.type.ty == Ty::F32) return true;
+  return constant.type == kI32 && only_scales_or_bounds(static_cast<ScalarOp>(user.imm));
+}
+
+/// A kernel's text without the constants that may be parameters; those in order of their use.
+class Shape {
+ public:
+  explicit Shape(const Kernel& k) : k_(k), number_(k.insts.size(), -1) {
+    interface();
+    block(0);
+  }
+  const std::string& text() const { return text_; }
+  const std::vector<Operand>& operands() const { return operands_; }
+
+ private:
+  void add(uint64_t v) {
+    char digits[24];
+    const auto end = std::to_chars(digits, digits + sizeof(digits), v, 36).ptr;
+    text_.append(digits, end) += ' ';
+  }
+  void add(Type t) {
+    add(static_cast<uint64_t>(t.ty));
+    add(t.lanes);
+  }
+
+  void interface() {
+    for (const uint32_t w : k_.workgroup) add(w);
+    for (const BufferParam& b : k_.buffers) {
+      add(static_cast<uint64_t>(b.storage));
+      add(static_cast<uint64_t>(b.access));
+      add(b.align);
+    }
+    text_ += ';';
+    for (const ScalarParam& s : k_.scalars) add(static_cast<uint64_t>(s.type));
+    text_ += ';';
+    for (const LocalVar& l : k_.locals) {
+      add(l.type);
+      add(l.count);
+    }
+    text_ += ';';
+    for (const SharedArray& s : k_.shared) {
+      add(static_cast<uint64_t>(s.type));
+      add(s.count);
+    }
+    text_ += ';';
+    add(static_cast<uint64_t>(k_.contraction));
+    add(k_.required_subgroup_size);
+  }
+
+  void block(int32_t index) {
+    text_ += '{';
+    for (const int32_t id : k_.blocks[static_cast<size_t>(index)].insts) instruction(id);
+    text_ += '}';
+  }
+
+  void instruction(int32_t id) {
+    const Inst& i = k_.insts[static_cast<size_t>(id)];
+    if (i.op == Op::Const) return;  // written where it is used
+    number_[static_cast<size_t>(id)] = next_++;
+    add(static_cast<uint64_t>(i.op));
+    add(i.type);
+    add(i.imm);
+    add(i.align);
+    for (size_t a = 0; a < i.args.size(); ++a) argument(id, i, a);
+    for (const int32_t b : i.blocks) block(b);
+    text_ += '\n';
+  }
+
+  void argument(int32_t id, const Inst& user, size_t a) {
+    const Inst& i = k_.insts[static_cast<size_t>(user.args[a].id)];
+    if (i.op != Op::Const) {
+      text_ += '%';
+      add(static_cast<uint64_t>(number_[static_cast<size_t>(user.args[a].id)]));
+      return;
+    }
+    text_ += '=';
+    add(i.type);
+    if (may_be_parameter(user, a, i)) {
+      operands_.push_back({id, a, i.type, static_cast<int32_t>(i.imm)});
+    } else {
+      add(i.imm);
+    }
+  }
+
+  const Kernel& k_;
+  std::vector<int64_t> number_;
+  int64_t next_ = 0;
+  std::string text_;
+  std::vector<Operand> operands_;
+};
+
+/// Kernels of one shape.
+struct Family {
+  std::vector<size_t> members;
+  std::vector<std::vector<Operand>> operands;  // parallel to members
+};
+
+/// Adds instructions at the start of a kernel's body.
+class Head {
+ public:
+  explicit Head(Kernel& k) : k_(k) {}
+
+  Val add(Op op, Type type, uint64_t imm, std::vector<Val> args) {
+    Inst i;
+    i.op = op;
+    i.type = type;
+    i.imm = imm;
+    i.args = std::move(args);
+    const auto id = static_cast<int32_t>(k_.insts.size());
+    k_.insts.push_back(std::move(i));
+    insts_.push_back(id);
+    return {id};
+  }
+
+  /// A new scalar parameter with the bits of this type.
+  Val parameter(Type type) {
+    Val v = add(Op::Param, kI32, k_.scalars.size(), {});
+    k_.scalars.push_back({"c" + std::to_string(k_.scalars.size()), Ty::I32});
+    if (type.ty != Ty::I32) v = add(Op::Bitcast, {type.ty, 1}, 0, {v});
+    if (type.lanes == 1) return v;
+    return add(Op::Compose, type, 0, std::vector<Val>(type.lanes, v));
+  }
+
+  void finish() {
+    std::vector<int32_t>& body = k_.blocks[0].insts;
+    body.insert(body.begin(), insts_.begin(), insts_.end());
+  }
+
+ private:
+  Kernel& k_;
+  std::vector<int32_t> insts_;
+};
+
+/// The first member with the constants in which members differ as parameters; the uses of all.
+Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKernels& out) {
+  Kernel k = all[family.members[0]];
+  Head head(k);
+  // By type and the bits in all members.
+  std::map<std::tuple<Ty, uint8_t, std::vector<int32_t>>, Val> parameters;
+  std::vector<SharedUse> uses(family.members.size(), {out.kernels.size(), {}});
+  for (size_t p = 0; p < family.operands[0].size(); ++p) {
+    const Operand& use = family.operands[0][p];
+    std::vector<int32_t> bits;
+    for (const auto& operands : family.operands) bits.push_back(operands[p].bits);
+    if (std::all_of(bits.begin(), bits.end(), [&](int32_t v) { return v == bits[0]; })) continue;
+    const auto [it, added] = parameters.try_emplace({use.type.ty, use.type.lanes, bits});
+    if (added) {
+      it->second = head.parameter(use.type);
+      for (size_t m = 0; m < uses.size(); ++m) uses[m].scalars.push_back(bits[m]);
+    }
+    k.insts[static_cast<size_t>(use.inst)].args[use.arg] = it->second;
+  }
+  if (!parameters.empty()) {
+    head.finish();
+    simplify(k);
+    RP_TRY(verify(k).with_context("kernel '" + k.name + "', shared"));
+  }
+  for (size_t m = 0; m < uses.size(); ++m) out.uses[family.members[m]] = std::move(uses[m]);
+  out.kernels.push_back(std::move(k));
+  return {};
+}
+
+}  // namespace
+
+Result<SharedKernels> share(const std::vector<Kernel>& all) {
+  std::vector<Family> families;
+  std::unordered_map<std::string, size_t> by_shape;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Shape shape(all[i]);
+    const auto [it, added] = by_shape.try_emplace(shape.text(), families.size());
+    if (added) families.emplace_back();
+    Family& family = families[it->second];
+    family.members.push_back(i);
+    family.operands.push_back(shape.operands());
+  }
+  SharedKernels out;
+  out.uses.resize(all.size());
+  for (const Family& family : families) RP_TRY(keep_one(all, family, out));
+  return out;
+}
+
+}  // namespace reprise::kernel
