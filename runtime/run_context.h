@@ -49,6 +49,7 @@ struct SessionShared {
                         copies = 0;
 
   const plan::Interface& io() const { return package->io; }
+  uint64_t timeout_ns() const;  // of one wait
 };
 
 /// A buffer counted in SessionShared::device_bytes.
@@ -116,7 +117,6 @@ class RunContext {
   Status bind_output(size_t i, Run& run);
   Status ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging, const std::string& tensor);
 
-  uint64_t timeout_ns() const;
   Status run_segment(size_t index, Run& run);
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);

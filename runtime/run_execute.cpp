@@ -127,10 +127,10 @@ Status RunContext::check_error_word() {
                                           : "launch " + std::to_string(step));
 }
 
-uint64_t RunContext::timeout_ns() const {
-  if (s_.options.timeout_ns != 0) return s_.options.timeout_ns;
+uint64_t SessionShared::timeout_ns() const {
+  if (options.timeout_ns != 0) return options.timeout_ns;
   constexpr uint64_t kMinute = 60'000'000'000;
-  return s_.device->info().facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
+  return device->info().facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
 }
 
 Status RunContext::run_segment(size_t index, Run& run) {
@@ -141,7 +141,7 @@ Status RunContext::run_segment(size_t index, Run& run) {
     Recorded& r = recorded_[index];
     RP_TRY(r.recording->submit());
     run.stats.host_submit_us += us_since(run.start) - run.copy_us;
-    const Status waited = r.recording->wait(timeout_ns());
+    const Status waited = r.recording->wait(s_.timeout_ns());
     dead_ = !waited.ok();
     RP_TRY(waited);
     ++s_.submits;

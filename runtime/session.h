@@ -19,6 +19,8 @@ struct SessionOptions {
   bool timestamps = false;  // per-kernel device times
   bool fullgraph = false;   // a plan with host calls is Code::Unsupported naming the nodes
   bool replay = true;       // false: record again on each run (mode "default")
+  bool warm_up = false;     // create() launches every kernel on nothing: drivers that compile at
+                            // the first launch do so then, and not in the first run
   /// Of one run; 0: a minute, on CPU-type devices ten, because their drivers compile kernels when
   /// they are launched first.
   uint64_t timeout_ns = 0;

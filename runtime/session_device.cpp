@@ -31,6 +31,7 @@ class DeviceSession final : public Session {
   Status index_buffers();
   Status check_buffers() const;
   Status fix_grids();
+  Status warm_up();
   class Lease;
   std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
   void release(std::unique_ptr<RunContext> context) noexcept;
@@ -130,6 +131,23 @@ Status DeviceSession::fix_grids() {
   return {};
 }
 
+/// Every kernel on no workgroups, in order of first use.
+Status DeviceSession::warm_up() {
+  if (shared_.kernels.empty()) return {};
+  constexpr uint64_t kUnread = 16;  // bytes of a parameter block that no invocation reads
+  RP_ASSIGN(const auto block, shared_.device->allocate(kUnread, MemoryUse::Upload));
+  RecordingDesc desc;
+  desc.blocks = block.get();
+  for (const auto& kernel : shared_.kernels) {
+    Command c;
+    c.kernel = kernel.get();
+    desc.commands.push_back(c);
+  }
+  RP_ASSIGN(const auto recording, shared_.device->record(std::move(desc)));
+  RP_TRY(recording->submit());
+  return recording->wait(shared_.timeout_ns());
+}
+
 Status DeviceSession::load() {
   const auto start = Clock::now();
   const DeviceFacts& facts = shared_.device->info().facts;
@@ -147,6 +165,7 @@ Status DeviceSession::load() {
   RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
+  if (shared_.options.warm_up) RP_TRY(warm_up().with_context("warm-up"));
   load_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return {};
 }

@@ -68,6 +68,12 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
     command.add_flag("--validation", o.validation,
                      "Turn on the Vulkan validation layers; their messages are failures");
   }
+  if (groups & kDevice) {
+    command.add_flag(
+        "--warm-up", o.warm_up,
+        "Launch every kernel on nothing while the model loads: what drivers compile at "
+        "the first launch is then in the load time, not in the first run");
+  }
   if (groups & kCompile) {
     command
         .add_option("--mode", o.mode,
@@ -234,6 +240,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.fullgraph = options.fullgraph;
   o.replay = options.mode == "reduce-overhead" || options.mode == "max-autotune";
   o.timestamps = timestamps;
+  o.warm_up = options.warm_up;
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
   if (options.verbose) {
     for (const std::string& line : session->variant_notes()) note(line);

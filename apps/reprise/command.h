@@ -42,6 +42,7 @@ struct CommonOptions {
   bool fullgraph = false;
   bool verbose = false;
   bool validation = false;
+  bool warm_up = false;
 
   Result<std::map<std::string, Dims>> parsed_shapes() const;
   Result<CompileOptions> compile_options() const;

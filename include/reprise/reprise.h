@@ -64,7 +64,11 @@ size_t reprise_dtype_size(reprise_dtype dtype);
 /* "0.1.0" */
 const char* reprise_version(void);
 
-/* --- packages: compiled models --- */
+/* --- packages: compiled models ---
+ * A package holds code for devices. Everything that this library itself relies on is checked when a
+ * package is opened, and checksums find damage; but kernels made to harm can crash a driver or the
+ * process. Open packages of the sources from which you would run a program, and do not truncate a
+ * package's file while it is open. */
 typedef struct reprise_package reprise_package;
 
 reprise_status reprise_package_open(const char* path, reprise_package** out, reprise_error* error);
@@ -156,9 +160,11 @@ typedef struct reprise_session_options {
   uint32_t max_in_flight; /* runs at the same time, each with memory of its own; 0: 2 */
   int32_t fullgraph;      /* an error if a node would run on the host */
   uint64_t timeout_ms;    /* of one run; 0: 60,000, on CPU-type devices 600,000 */
+  int32_t warm_up;        /* some drivers compile kernels when they are first launched: do that when
+                             the session is created, and not in the first run */
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \
-  { sizeof(reprise_session_options), 0, 0, 0 }
+  { sizeof(reprise_session_options), 0, 0, 0, 0 }
 
 /* What the model takes or gives. */
 typedef struct reprise_slot {

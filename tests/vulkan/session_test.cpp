@@ -20,6 +20,27 @@ TEST_P(VulkanSession, RunsAChainOfLaunches) {
   EXPECT_EQ(s->stats().dispatches, 9U);
 }
 
+TEST_P(VulkanSession, WarmUpTouchesEveryKernelAndComputesNothing) {
+  PlanWriter w;
+  const auto x = w.input("x", DType::F32, {Expr(100)});
+  const auto t = w.arena("t", DType::F32, {Expr(100)});
+  const auto y = w.output("y", DType::F32, {Expr(100)});
+  w.launch(w.kernel(affine_kernel("twice", 2, 0)), {x, t}, {Expr(100)});
+  w.launch(w.kernel(affine_kernel("and_one", 1, 1)), {t, y}, {Expr(100)});
+  auto device = open();
+  SessionOptions options;
+  options.warm_up = true;
+  auto s = Session::create(w.package(), device, options);
+  ASSERT_OK(s.status());
+  EXPECT_EQ(device->counters().dispatches_recorded, 2U);
+  EXPECT_EQ(device->counters().submits, 1U);
+  EXPECT_EQ((*s)->stats().dispatches, 0U);
+  const HostTensor in = floats({100}, ramp(100));
+  auto out = (*s)->run({{{.name = "x", .host = &in}}});
+  ASSERT_OK(out.status());
+  EXPECT_EQ(values((*out)[0])[99], 199.0F);
+}
+
 TEST_P(VulkanSession, NewSizesRewriteBlocksAndRecordNothing) {
   auto device = open();
   auto s = session(chain(2, 0, true), device);
