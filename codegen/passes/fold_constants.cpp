@@ -1,3 +1,5 @@
+#include <set>
+
 #include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
 #include "runtime/host/host_kernels.h"
@@ -20,8 +22,24 @@ bool is_large_view(const graph::Graph& g, const graph::Node& n) {
          g.value(n.inputs[0]).constant->count() > kMaxView;
 }
 
+/// Nodes that compute weights of convolutions by views. These are packed from one constant, not
+/// read through views.
+std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
+  std::set<const graph::Node*> out;
+  for (const auto& n : g.nodes()) {
+    if (n->op != "Conv" || n->opset != 0 || n->inputs.size() < 2) continue;
+    const graph::Node* p = g.value(n->inputs[1]).producer;
+    while (p != nullptr && !p->inputs.empty() && p->inputs[0] != graph::kNone) {
+      const ops::OpDef* def = ops::find(p->domain, p->op);
+      if (def == nullptr || def->lowering != ops::Lowering::View) break;
+      out.insert(p);
+      p = g.value(p->inputs[0]).producer;
+    }
+  }
+  return out;
+}
+
 bool foldable(const graph::Graph& g, const graph::Node& n) {
-  if (is_large_view(g, n)) return false;
   if (!n.subgraphs.empty() || n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" ||
       n.op == "Multinomial") {
     return false;
@@ -61,11 +79,12 @@ std::optional<AttrMap> constant_attrs(const AttrMap& attrs) {
 }  // namespace
 
 Status fold_constants(graph::Graph& g) {
+  const std::set<const graph::Node*> weights = convolution_weights(g);
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end();) {
     graph::Node* n = it->get();
     ++it;
-    if (!foldable(g, *n)) continue;
+    if (!foldable(g, *n) || (is_large_view(g, *n) && weights.count(n) == 0)) continue;
     const host::Kernel kernel = host::find(n->op);
     if (kernel == nullptr) continue;
     const std::optional<AttrMap> attrs = constant_attrs(n->attrs);

@@ -42,6 +42,29 @@ TEST(Passes, TextCases) {
   }
 }
 
+/// A view of a large weight stays one where a kernel reads through it; a convolution packs its
+/// weight, which has to be a constant.
+TEST(Passes, LargeWeightsOfConvolutionsAreFolded) {
+  std::string values = "0";
+  for (int i = 1; i < 128 * 64; ++i) values += ", " + std::to_string(i % 7);
+  auto g = graph::parse(
+      "graph weights\ninput x: float32[1,64,8,8]\ninput y: float32[2,128]\n"
+      "const w: float32[64,128]{" +
+      values + "}\n" +
+      "t = Transpose<perm=[1, 0]>(w)\n"
+      "r = Reshape<shape=(128, 64, 1, 1)>(t)\n"
+      "c = Conv<dilations=[1, 1], group=1, pads=[0, 0, 0, 0], strides=[1, 1]>(x, r)\n"
+      "u = Transpose<perm=[1, 0]>(w)\n"
+      "m = MatMul(y, u)\n"
+      "output c, m\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  ASSERT_TRUE(fold_constants(**g).ok());
+  for (const auto& n : (*g)->nodes()) {
+    const bool constant = n->inputs.size() == 2 && (*g)->value(n->inputs[1]).constant.has_value();
+    EXPECT_EQ(constant, n->op == "Conv") << n->name;
+  }
+}
+
 TEST(Passes, NamesAreUnique) {
   for (const Pass& p : pipeline()) EXPECT_EQ(find(std::string(p.name)), &p) << p.name;
 }
