@@ -20,6 +20,7 @@ Builder Builder::like(const Kernel& k) {
   b.k_.scalars = k.scalars;
   b.k_.locals = k.locals;
   b.k_.shared = k.shared;
+  b.k_.matrices = k.matrices;
   b.k_.contraction = k.contraction;
   b.k_.required_subgroup_size = k.required_subgroup_size;
   return b;
@@ -49,6 +50,11 @@ int Builder::local(std::string name, Type type, uint32_t count) {
 int Builder::shared(std::string name, Ty type, uint32_t count) {
   k_.shared.push_back({std::move(name), type, count});
   return static_cast<int>(k_.shared.size()) - 1;
+}
+
+int Builder::matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns) {
+  k_.matrices.push_back({std::move(name), use, type, rows, columns});
+  return static_cast<int>(k_.matrices.size()) - 1;
 }
 
 void Builder::set_contraction(Contraction c) {

@@ -32,6 +32,7 @@ class Builder {
   int scalar(std::string name, Ty type = Ty::I32);
   int local(std::string name, Type type, uint32_t count = 1);
   int shared(std::string name, Ty type, uint32_t count);
+  int matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns);
   void set_contraction(Contraction c);
   void require_subgroup_size(uint32_t lanes);
 
@@ -85,6 +86,13 @@ class Builder {
   Val shared_load(int shared, Val index, int lanes = 1);
   void shared_store(int shared, Val index, Val value);
   void barrier();
+  void matrix_zero(int matrix);
+  /// Between a matrix and a shared array: element (r, c) at index + r * stride + c, or with
+  /// `by_columns` at index + c * stride + r.
+  void matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
+  void matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
+  /// sum += left * right
+  void matrix_mul_add(int sum, int left, int right);
   Val subgroup(SubgroupOp op, Val v, Val lane = {});
   void set_error(Val condition, ErrorCode code);
 
@@ -127,6 +135,9 @@ class Builder {
   bool usable(std::span<const Val> values, const char* operation);
   bool integer_index(Val v, const char* operation);
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
+  bool check_matrix(int matrix, const char* op);
+  void matrix_access(Op op, const char* name, int matrix, int shared, Val index, uint32_t stride,
+                     bool by_columns);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
   Val place(Inst inst, size_t scope);
   Val emit(Inst inst);       // an effect: at the end of the innermost block

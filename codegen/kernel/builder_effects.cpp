@@ -109,6 +109,46 @@ void Builder::barrier() {
   emit({Op::Barrier, {}, 0, {}, {}, 1});
 }
 
+bool Builder::check_matrix(int matrix, const char* op) {
+  if (!error_.empty()) return false;
+  const bool known = matrix >= 0 && static_cast<size_t>(matrix) < k_.matrices.size();
+  return known || fail(op, "no matrix " + std::to_string(matrix));
+}
+
+void Builder::matrix_zero(int matrix) {
+  if (!check_matrix(matrix, "matrix_zero")) return;
+  emit({Op::MatrixZero, {}, static_cast<uint64_t>(matrix), {}, {}, 1});
+}
+
+void Builder::matrix_access(Op op, const char* name, int matrix, int shared, Val index,
+                            uint32_t stride, bool by_columns) {
+  if (!check_matrix(matrix, name) || !integer_index(index, name)) return;
+  if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
+    fail(name, "no shared array " + std::to_string(shared));
+    return;
+  }
+  const MatrixAccess access{static_cast<uint16_t>(matrix), static_cast<uint16_t>(shared), stride,
+                            by_columns};
+  emit({op, {}, access.imm(), {index}, {}, 1});
+}
+
+void Builder::matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns) {
+  matrix_access(Op::MatrixLoad, "matrix_load", matrix, shared, index, stride, by_columns);
+}
+
+void Builder::matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns) {
+  matrix_access(Op::MatrixStore, "matrix_store", matrix, shared, index, stride, by_columns);
+}
+
+void Builder::matrix_mul_add(int sum, int left, int right) {
+  for (int m : {sum, left, right}) {
+    if (!check_matrix(m, "matrix_mul_add")) return;
+  }
+  const MatrixProduct product{static_cast<uint16_t>(sum), static_cast<uint16_t>(left),
+                              static_cast<uint16_t>(right)};
+  emit({Op::MatrixMulAdd, {}, product.imm(), {}, {}, 1});
+}
+
 Val Builder::subgroup(SubgroupOp op, Val v, Val lane) {
   if (!usable(v, "subgroup")) return {};
   const bool takes_lane =

@@ -23,6 +23,7 @@ class Interpreter {
         size_(k.workgroup[0] * k.workgroup[1] * k.workgroup[2]),
         subgroup_size_(k.required_subgroup_size != 0 ? k.required_subgroup_size
                                                      : options.subgroup_size),
+        matrices_(k, size_ / subgroup_size_),
         row_functions_(k.insts.size()) {}
 
   Result<Outcome> run() {
@@ -71,6 +72,7 @@ class Interpreter {
   void start_workgroup() {
     for (auto& w : local_written_) std::fill(w.begin(), w.end(), false);
     for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
+    matrices_.clear();
     epoch_ = 0;
   }
 
@@ -138,6 +140,11 @@ class Interpreter {
         return shared_access(id, i, active);
       case Op::Barrier:
         return barrier(id, active);
+      case Op::MatrixZero:
+      case Op::MatrixLoad:
+      case Op::MatrixStore:
+      case Op::MatrixMulAdd:
+        return matrix(id, i, active);
       case Op::Subgroup:
         return subgroup(id, i, active);
       case Op::SetError:
@@ -378,6 +385,69 @@ class Interpreter {
     ++epoch_;
   }
 
+  // --- Matrices
+
+  void matrix(int32_t id, const Inst& i, const Active& active) {
+    for (size_t first = 0; first < active.size() && violation_.ok(); first += subgroup_size_) {
+      const uint32_t n = active[first];
+      const size_t last = first + subgroup_size_ - 1;
+      const bool whole =
+          n % subgroup_size_ == 0 && last < active.size() && active[last] == n + subgroup_size_ - 1;
+      if (!whole) return violate(id, n, "uses a matrix that only some of its subgroup use");
+      if (i.op == Op::MatrixMulAdd) {
+        if (!matrices_.multiply(MatrixProduct::of(i.imm), n / subgroup_size_))
+          violate(id, n, "multiplies a matrix before it is written");
+      } else if (i.op == Op::MatrixZero) {
+        const MatrixVar& m = k_.matrices[i.imm];
+        matrices_.of(i.imm, n / subgroup_size_).assign(size_t{m.rows} * m.columns, 0.0);
+      } else {
+        matrix_access(id, i, n);
+      }
+    }
+  }
+
+  /// `n`: the subgroup's first invocation.
+  void matrix_access(int32_t id, const Inst& i, uint32_t n) {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    const MatrixVar& m = k_.matrices[a.matrix];
+    const SharedArray& array = k_.shared[a.shared];
+    std::vector<double>& values = matrices_.of(a.matrix, n / subgroup_size_);
+    const bool load = i.op == Op::MatrixLoad;
+    const uint64_t lines = a.by_columns ? m.columns : m.rows;
+    const uint64_t span = (lines - 1) * a.stride + (a.by_columns ? m.rows : m.columns);
+    uint64_t index = 0;
+    for (uint32_t l = n; l < n + subgroup_size_; ++l) {
+      if (lane(i.args[0])[l] != lane(i.args[0])[n])
+        return violate(id, l, "has another index of a matrix than others of its subgroup");
+    }
+    if (!index_of(id, i.args[0], n, span, array.count, 1, array.name, index)) return;
+    if (load) {
+      values.resize(size_t{m.rows} * m.columns);
+    } else if (values.empty()) {
+      return violate(id, n, "stores matrix " + m.name + " before it is written");
+    }
+    // Any invocation of the subgroup may touch any element: as one of their own.
+    const uint32_t who = size_ + 1 + n / subgroup_size_;
+    for (uint32_t r = 0; r < m.rows; ++r) {
+      for (uint32_t c = 0; c < m.columns; ++c) {
+        const uint64_t at = index + (a.by_columns ? c * a.stride + r : r * a.stride + c);
+        double& value = values[r * m.columns + c];
+        Touch& touch = shared_touches_[a.shared][at];
+        const auto element = [&] { return array.name + "[" + std::to_string(at) + "]"; };
+        if (load && !touch.written)
+          return violate(id, n, "reads " + element() + " before it is written");
+        if (!(load ? touch.read(who, epoch_) : touch.write(who, epoch_)))
+          return violate(id, n, "races with another invocation on " + element());
+        uint64_t& cell = shared_[a.shared][at];
+        if (load) {
+          value = number_of(cell, array.type);
+        } else {
+          cell = bits_of(value, array.type);
+        }
+      }
+    }
+  }
+
   // --- Subgroups
 
   void subgroup(int32_t id, const Inst& i, const Active& active) {
@@ -471,6 +541,7 @@ class Interpreter {
   BufferMemory memory_;
   uint32_t size_;
   uint32_t subgroup_size_;
+  MatrixMemory matrices_;
   std::vector<ScalarFn> row_functions_;
   std::vector<size_t> base_;
   std::vector<uint64_t> words_;

@@ -67,6 +67,27 @@ void store_element(std::byte* at, Ty storage, uint64_t bits) {
   std::memcpy(at, &bits, static_cast<size_t>(byte_size(storage)));
 }
 
+void MatrixMemory::clear() {
+  for (auto& v : values_) v.clear();
+}
+
+bool MatrixMemory::multiply(const MatrixProduct& p, uint32_t subgroup) {
+  std::vector<double>& sum = of(p.sum, subgroup);
+  const std::vector<double>& left = of(p.left, subgroup);
+  const std::vector<double>& right = of(p.right, subgroup);
+  if (sum.empty() || left.empty() || right.empty()) return false;
+  const uint32_t depth = k_.matrices[p.left].columns;
+  const uint32_t columns = k_.matrices[p.sum].columns;
+  for (uint32_t r = 0; r < k_.matrices[p.sum].rows; ++r) {
+    for (uint32_t c = 0; c < columns; ++c) {
+      double total = sum[r * columns + c];
+      for (uint32_t d = 0; d < depth; ++d) total += left[r * depth + d] * right[d * columns + c];
+      sum[r * columns + c] = static_cast<double>(static_cast<float>(total));
+    }
+  }
+  return true;
+}
+
 BufferMemory::BufferMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers) {
   std::vector<size_t> order(buffers.size());
   for (size_t i = 0; i < buffers.size(); ++i) {

@@ -57,6 +57,24 @@ class BufferMemory {
   std::vector<Region> regions_;
 };
 
+/// Matrices that subgroups hold, row by row; empty until they are written.
+class MatrixMemory {
+ public:
+  MatrixMemory(const Kernel& k, uint32_t subgroups)
+      : k_(k), subgroups_(subgroups), values_(k.matrices.size() * subgroups) {}
+  void clear();
+  std::vector<double>& of(size_t matrix, uint32_t subgroup) {
+    return values_[matrix * subgroups_ + subgroup];
+  }
+  /// False if one of the three was not written.
+  bool multiply(const MatrixProduct& p, uint32_t subgroup);
+
+ private:
+  const Kernel& k_;
+  uint32_t subgroups_;
+  std::vector<std::vector<double>> values_;
+};
+
 /// One element between its storage type in memory and its compute type.
 uint64_t load_element(const std::byte* at, Ty storage);
 void store_element(std::byte* at, Ty storage, uint64_t bits);

@@ -168,6 +168,10 @@ bool is_pure(Op op) {
     case Op::SharedLoad:
     case Op::SharedStore:
     case Op::Barrier:
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
     case Op::Subgroup:
     case Op::SetError:
     case Op::If:
@@ -202,6 +206,12 @@ Requirements requirements(const Kernel& k) {
   for (const SharedArray& s : k.shared) {
     require_type(r, s.type);
     r.shared_bytes += s.count * static_cast<uint32_t>(byte_size(s.type));
+  }
+  for (const MatrixVar& m : k.matrices) {
+    require_type(r, m.type);
+    if (m.use != MatrixUse::Right) r.matrix.rows = m.rows;
+    if (m.use != MatrixUse::Left) r.matrix.columns = m.columns;
+    if (m.use == MatrixUse::Left) r.matrix.depth = m.columns;
   }
   for (const Inst& i : k.insts) {
     require_type(r, i.type.ty);

@@ -16,6 +16,7 @@
 
 #include "codegen/kernel/scalar_ops.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/matrix_shape.h"
 #include "runtime/base/status.h"
 #include "runtime/plan/block_layout.h"
 
@@ -79,16 +80,20 @@ enum class Op : uint8_t {
   Store,  // args[0]: index, args[1]: value; imm: buffer param. Vector access: `lanes` consecutive
           // elements; the index is proven a multiple of Inst::align elements. args[2] (optional,
           // U32 buffers only): mask of the bits to replace; other invocations may replace others
-  LocalLoad,    // imm: local; args[0] (optional): element index for arrays
-  LocalStore,   // imm: local; args[0]: value; args[1] (optional): element index
-  SharedLoad,   // imm: shared array; args[0]: index in elements; type may be a vector (aligned
-                // index)
-  SharedStore,  // imm: shared array; args[0]: index; args[1]: value
-  Barrier,      // workgroup execution and shared-memory barrier; uniform control flow only
-  Subgroup,     // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
-  SetError,     // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
-  If,           // args[0]: condition; blocks: then, optional else
-  For,          // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
+  LocalLoad,     // imm: local; args[0] (optional): element index for arrays
+  LocalStore,    // imm: local; args[0]: value; args[1] (optional): element index
+  SharedLoad,    // imm: shared array; args[0]: index in elements; type may be a vector (aligned
+                 // index)
+  SharedStore,   // imm: shared array; args[0]: index; args[1]: value
+  Barrier,       // workgroup execution and shared-memory barrier; uniform control flow only
+  MatrixZero,    // imm: matrix. Every element becomes 0
+  MatrixLoad,    // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
+  MatrixStore,   // imm: MatrixAccess; args[0]: the same
+  MatrixMulAdd,  // imm: MatrixProduct. sum += left * right
+  Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
+  SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
+  If,            // args[0]: condition; blocks: then, optional else
+  For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
         // induction variable, visible in the body only. Runs while i < end. imm: unroll hint
 };
 
@@ -144,6 +149,45 @@ struct SharedArray {
   uint32_t count = 0;
 };
 
+/// A matrix that the invocations of a subgroup hold together: an operand of MatrixMulAdd, or its
+/// sum. Which invocation holds which element is the device's choice.
+enum class MatrixUse : uint8_t { Left, Right, Sum };
+
+struct MatrixVar {
+  std::string name;
+  MatrixUse use = MatrixUse::Sum;
+  Ty type = Ty::F32;  // F16 operands, F32 sums
+  uint32_t rows = 0, columns = 0;
+};
+
+/// Where a matrix lies in a shared array: element (r, c) at the index plus r * stride + c, or with
+/// rows and columns exchanged. Packed into Inst::imm.
+struct MatrixAccess {
+  uint16_t matrix = 0, shared = 0;
+  uint32_t stride = 0;  // below 2^31
+  bool by_columns = false;
+
+  uint64_t imm() const {
+    return uint64_t{matrix} | uint64_t{shared} << 16U | uint64_t{stride} << 32U |
+           uint64_t{by_columns} << 63U;
+  }
+  static MatrixAccess of(uint64_t imm) {
+    return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
+            static_cast<uint32_t>(imm >> 32U) & 0x7fffffffU, imm >> 63U != 0};
+  }
+};
+
+/// Operands of MatrixMulAdd, packed likewise.
+struct MatrixProduct {
+  uint16_t sum = 0, left = 0, right = 0;
+
+  uint64_t imm() const { return uint64_t{sum} | uint64_t{left} << 16U | uint64_t{right} << 32U; }
+  static MatrixProduct of(uint64_t imm) {
+    return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
+            static_cast<uint16_t>(imm >> 32U)};
+  }
+};
+
 /// Contract for floating-point contraction; see decision 5.
 enum class Contraction : uint8_t { Off, AllowFma };
 
@@ -154,6 +198,7 @@ struct Kernel {
   std::vector<ScalarParam> scalars;
   std::vector<LocalVar> locals;
   std::vector<SharedArray> shared;
+  std::vector<MatrixVar> matrices;
   std::vector<Inst> insts;    // indexed by Val
   std::vector<Block> blocks;  // blocks[0] is the body
   Contraction contraction = Contraction::Off;
@@ -168,6 +213,7 @@ struct Requirements {
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on I64, U64, F16
   uint32_t subgroup_size = 0;
+  MatrixShape matrix;  // of F16 operands and F32 sums
   uint32_t workgroup_invocations = 1;
   uint32_t shared_bytes = 0;
 };

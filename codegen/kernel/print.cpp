@@ -60,6 +60,18 @@ const char* name_of(Access a) {
   return "invalid";
 }
 
+const char* name_of(MatrixUse u) {
+  switch (u) {
+    case MatrixUse::Left:
+      return "left";
+    case MatrixUse::Right:
+      return "right";
+    case MatrixUse::Sum:
+      return "sum";
+  }
+  return "invalid";
+}
+
 const char* name_of(ErrorCode c) {
   switch (c) {
     case ErrorCode::None:
@@ -136,6 +148,11 @@ class Printer {
       out_ += "  shared " + s.name + ": " + std::string(kernel::name_of(s.type)) + "[" +
               std::to_string(s.count) + "]\n";
     }
+    for (const MatrixVar& m : k_.matrices) {
+      out_ += "  matrix " + m.name + ": " + name_of(m.use) + " " +
+              std::string(kernel::name_of(m.type)) + " " + std::to_string(m.rows) + "x" +
+              std::to_string(m.columns) + "\n";
+    }
   }
 
   /// Constants, parameters and builtins are written where they are used.
@@ -185,6 +202,20 @@ class Printer {
     return i.imm < k_.shared.size() ? k_.shared[i.imm].name : "invalid";
   }
 
+  std::string matrix(size_t index) const {
+    return index < k_.matrices.size() ? k_.matrices[index].name : "invalid";
+  }
+  std::string matrix_access(const Inst& i) const {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    const std::string array = a.shared < k_.shared.size() ? k_.shared[a.shared].name : "invalid";
+    return matrix(a.matrix) + ", " + array + "[" + operand(i.args[0]) + "] " +
+           (a.by_columns ? "columns" : "rows") + " by " + std::to_string(a.stride);
+  }
+  std::string matrix_product(const Inst& i) const {
+    const MatrixProduct p = MatrixProduct::of(i.imm);
+    return matrix(p.sum) + ", " + matrix(p.left) + ", " + matrix(p.right);
+  }
+
   std::string body_of(const Inst& i) const {
     switch (i.op) {
       case Op::Const:
@@ -219,6 +250,14 @@ class Printer {
                operand(i.args[1]);
       case Op::Barrier:
         return "barrier";
+      case Op::MatrixZero:
+        return "matrix_zero " + matrix(i.imm);
+      case Op::MatrixLoad:
+        return "matrix_load " + matrix_access(i);
+      case Op::MatrixStore:
+        return "matrix_store " + matrix_access(i);
+      case Op::MatrixMulAdd:
+        return "matrix_mul_add " + matrix_product(i);
       case Op::Subgroup:
         return std::string("subgroup_") + name_of(static_cast<SubgroupOp>(i.imm)) + " " +
                operands(i);

@@ -88,6 +88,22 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
     case Op::Barrier:
       to_.barrier();
       return {};
+    case Op::MatrixZero:
+      to_.matrix_zero(index);
+      return {};
+    case Op::MatrixLoad:
+    case Op::MatrixStore: {
+      const MatrixAccess a = MatrixAccess::of(i.imm);
+      const bool load = i.op == Op::MatrixLoad;
+      const auto write = load ? &Builder::matrix_load : &Builder::matrix_store;
+      (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns);
+      return {};
+    }
+    case Op::MatrixMulAdd: {
+      const MatrixProduct m = MatrixProduct::of(i.imm);
+      to_.matrix_mul_add(m.sum, m.left, m.right);
+      return {};
+    }
     case Op::Subgroup:
       return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
     case Op::SetError:
@@ -128,6 +144,10 @@ class DeadCode {
       case Op::Store:
       case Op::SharedStore:
       case Op::Barrier:
+      case Op::MatrixZero:
+      case Op::MatrixLoad:
+      case Op::MatrixStore:
+      case Op::MatrixMulAdd:
       case Op::SetError:
         return true;
       case Op::LocalStore:

@@ -64,9 +64,31 @@ class Verifier {
         return error("local '" + l.name + "' of " + str(l.type));
       }
     }
+    RP_TRY(matrices());
     for (const SharedArray& s : k_.shared) {
       if (!is_identifier(s.name) || (class_of(s.type) & kNumber) == 0 || s.count == 0) {
         return error("shared array '" + s.name + "' of " + std::string(name_of(s.type)));
+      }
+    }
+    return {};
+  }
+
+  /// Matrices are of one shape, held by whole subgroups of a size that the kernel requires.
+  Status matrices() const {
+    if (k_.matrices.empty()) return {};
+    const bool whole = k_.required_subgroup_size != 0 &&
+                       k_.workgroup[0] % k_.required_subgroup_size == 0 && k_.workgroup[1] == 1 &&
+                       k_.workgroup[2] == 1;
+    if (!whole) return error("its matrices need whole subgroups of a required size");
+    const MatrixShape shape = requirements(k_).matrix;
+    for (const MatrixVar& m : k_.matrices) {
+      const bool is_sum = m.use == MatrixUse::Sum;
+      const uint32_t rows = m.use == MatrixUse::Right ? shape.depth : shape.rows;
+      const uint32_t columns = m.use == MatrixUse::Left ? shape.depth : shape.columns;
+      if (!is_identifier(m.name) || m.type != (is_sum ? Ty::F32 : Ty::F16) || m.rows == 0 ||
+          m.columns == 0 || m.rows != rows || m.columns != columns) {
+        return error("matrix '" + m.name + "' of " + std::string(name_of(m.type)) + " " +
+                     std::to_string(m.rows) + "x" + std::to_string(m.columns));
       }
     }
     return {};
@@ -159,6 +181,13 @@ class Verifier {
         return shared_access(i);
       case Op::Barrier:
         return n == 0 && i.type == Type{} ? "" : "malformed barrier";
+      case Op::MatrixZero:
+        return n == 0 && i.imm < k_.matrices.size() ? "" : "malformed matrix_zero";
+      case Op::MatrixLoad:
+      case Op::MatrixStore:
+        return matrix_access(i);
+      case Op::MatrixMulAdd:
+        return matrix_product(i);
       case Op::Subgroup:
         return subgroup(i);
       case Op::SetError:
@@ -294,6 +323,33 @@ class Verifier {
     return aligned_index(i.args[0], t.lanes);
   }
 
+  std::string matrix_access(const Inst& i) const {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    if (i.args.size() != 1 || i.type != Type{}) return "malformed access of a matrix";
+    if (a.matrix >= k_.matrices.size()) return "no such matrix";
+    if (a.shared >= k_.shared.size()) return "no such shared array";
+    const MatrixVar& m = k_.matrices[a.matrix];
+    if (i.op == Op::MatrixStore && m.use != MatrixUse::Sum) return "only sums are stored";
+    if (m.type != k_.shared[a.shared].type) return "matrix '" + m.name + "': types differ";
+    if (a.stride < (a.by_columns ? m.rows : m.columns)) {
+      return "matrix '" + m.name + "': lines overlap with a stride of " + std::to_string(a.stride);
+    }
+    return aligned_index(i.args[0], 1);
+  }
+
+  std::string matrix_product(const Inst& i) const {
+    const MatrixProduct p = MatrixProduct::of(i.imm);
+    if (!i.args.empty()) return "malformed product of matrices";
+    const size_t count = k_.matrices.size();
+    if (p.sum >= count || p.left >= count || p.right >= count) return "no such matrix";
+    const MatrixVar& sum = k_.matrices[p.sum];
+    const MatrixVar& left = k_.matrices[p.left];
+    const MatrixVar& right = k_.matrices[p.right];
+    const bool uses =
+        sum.use == MatrixUse::Sum && left.use == MatrixUse::Left && right.use == MatrixUse::Right;
+    return uses ? "" : "a matrix has another use";
+  }
+
   std::string subgroup(const Inst& i) const {
     if (i.imm > static_cast<uint64_t>(SubgroupOp::Broadcast)) return "unknown subgroup operation";
     const auto op = static_cast<SubgroupOp>(i.imm);
@@ -321,23 +377,27 @@ class Verifier {
   std::vector<bool> placed_, visible_, entered_;
 };
 
-/// Finds barriers that some invocations of a workgroup might not reach. A value is uniform when it
+/// Finds barriers that some invocations of a workgroup might not reach, and operations on matrices
+/// that some of a subgroup might not reach or reach with another index. A value is uniform when it
 /// is made of uniform values only; a local is uniform when every store to it is of a uniform value
 /// under uniform control flow. Locals start uniform, and lose it until nothing changes.
 class Uniformity {
  public:
-  explicit Uniformity(const Kernel& k)
-      : k_(k), varying_(k.insts.size()), varying_local_(k.locals.size()) {}
+  enum class Within { Workgroup, Subgroup };
+  Uniformity(const Kernel& k, Within within)
+      : k_(k), within_(within), varying_(k.insts.size()), varying_local_(k.locals.size()) {}
 
   Status run() {
     do {
       changed_ = false;
-      divergent_barrier_ = -1;
+      divergent_ = -1;
       block(0, true);
     } while (changed_);
-    if (divergent_barrier_ < 0) return {};
-    return internal_error("kernel '" + k_.name + "': %" + std::to_string(divergent_barrier_) +
-                          ": a barrier under control flow that may differ within a workgroup");
+    if (divergent_ < 0) return {};
+    const std::string what = within_ == Within::Workgroup
+                                 ? "a barrier under control flow that may differ within a workgroup"
+                                 : "an operation on a matrix that may differ within a subgroup";
+    return internal_error("kernel '" + k_.name + "': %" + std::to_string(divergent_) + ": " + what);
   }
 
  private:
@@ -352,9 +412,15 @@ class Uniformity {
       varying_local_[i.imm] = true;
       changed_ = true;
     }
-    if (i.op == Op::Barrier && !uniform && divergent_barrier_ < 0) divergent_barrier_ = id;
+    if (needs_uniform(i.op) && !(uniform && !varying) && divergent_ < 0) divergent_ = id;
     varying_[static_cast<size_t>(id)] = varying;
     for (int32_t b : i.blocks) block(b, uniform && !varying);
+  }
+
+  bool needs_uniform(Op op) const {
+    if (within_ == Within::Workgroup) return op == Op::Barrier;
+    return op == Op::MatrixZero || op == Op::MatrixLoad || op == Op::MatrixStore ||
+           op == Op::MatrixMulAdd;
   }
 
   bool varies(const Inst& i) const {
@@ -364,7 +430,8 @@ class Uniformity {
       case Op::Builtin: {
         const auto b = static_cast<Builtin>(i.imm & 0xffU);
         return b != Builtin::WorkgroupId && b != Builtin::NumWorkgroups &&
-               b != Builtin::SubgroupSize;
+               b != Builtin::SubgroupSize &&
+               !(b == Builtin::SubgroupIndex && within_ == Within::Subgroup);
       }
       case Op::Load:
         return operands || k_.buffers[i.imm].access != Access::Read;
@@ -384,6 +451,10 @@ class Uniformity {
       case Op::SharedLoad:
       case Op::SharedStore:
       case Op::Barrier:
+      case Op::MatrixZero:
+      case Op::MatrixLoad:
+      case Op::MatrixStore:
+      case Op::MatrixMulAdd:
       case Op::SetError:
       case Op::If:
       case Op::For:
@@ -393,9 +464,10 @@ class Uniformity {
   }
 
   const Kernel& k_;
+  Within within_;
   std::vector<bool> varying_, varying_local_;
   bool changed_ = false;
-  int32_t divergent_barrier_ = -1;
+  int32_t divergent_ = -1;
 };
 
 }  // namespace
@@ -406,7 +478,8 @@ Status verify_structure(const Kernel& k) {
 
 Status verify(const Kernel& k) {
   RP_TRY(verify_structure(k));
-  return Uniformity(k).run();
+  RP_TRY(Uniformity(k, Uniformity::Within::Workgroup).run());
+  return k.matrices.empty() ? Status() : Uniformity(k, Uniformity::Within::Subgroup).run();
 }
 
 }  // namespace reprise::kernel

@@ -60,7 +60,7 @@ Status compile(const ScratchFolder& folder, const std::string& text) {
 }
 
 bool needs_fibers(const std::string& text) {
-  for (const char* what : {"__syncthreads", "rp_shuffle", "rp_reduce"}) {
+  for (const char* what : {"__syncthreads", "rp_shuffle", "rp_reduce", "rp_matrix"}) {
     if (text.find(what) != std::string::npos) return true;
   }
   return false;

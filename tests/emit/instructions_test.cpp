@@ -458,6 +458,45 @@ TEST(Instructions, ErrorFlag) {
   expect_agreement(cases);
 }
 
+/// Two warps, each with a product of its own: the shape that CUDA text knows, on all ways to lie in
+/// shared memory.
+TEST(Instructions, MatricesOfAWarp) {
+  std::vector<Case> cases;
+  for (const bool left_by_columns : {false, true}) {
+    for (const bool right_by_columns : {false, true}) {
+      Maker m("matrices" + std::to_string(2 * left_by_columns + right_by_columns), 64);
+      Builder& b = m.b;
+      b.require_subgroup_size(32);
+      constexpr int kSize = 16, kLine = 24, kCount = 4 * kSize * kLine;
+      const int x = m.in("x", Ty::F16, kCount), y = m.out("y", Ty::F32, kCount / 2);
+      const int halves = b.shared("halves", Ty::F16, kCount);
+      const int sums = b.shared("sums", Ty::F32, kCount / 2);
+      const int left = b.matrix("left", kernel::MatrixUse::Left, Ty::F16, kSize, kSize);
+      const int right = b.matrix("right", kernel::MatrixUse::Right, Ty::F16, kSize, kSize);
+      const int sum = b.matrix("sum", kernel::MatrixUse::Sum, Ty::F32, kSize, kSize);
+      const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+      const auto copy = [&](int count, const std::function<void(Val)>& fn) {
+        b.for_loop(b.i32(0), b.i32(count / 64), b.i32(1),
+                   [&](Val i) { fn(b.add(b.mul(i, b.i32(64)), local)); });
+      };
+      copy(kCount, [&](Val at) { b.shared_store(halves, at, b.load(x, at)); });
+      copy(kCount / 2, [&](Val at) { b.shared_store(sums, at, b.convert(at, Ty::F32)); });
+      b.barrier();
+      const Val warp = b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32);
+      const Val first = b.mul(warp, b.i32(kSize * kLine));
+      b.matrix_load(left, halves, first, kLine, left_by_columns);
+      b.matrix_load(right, halves, b.add(first, b.i32(kCount / 2)), kLine, right_by_columns);
+      b.matrix_load(sum, sums, first, kLine);
+      b.matrix_mul_add(sum, left, right);
+      b.matrix_store(sum, sums, first, kLine);
+      b.barrier();
+      copy(kCount / 2, [&](Val at) { b.store(y, at, b.shared_load(sums, at)); });
+      cases.push_back(m.done({1, 1, 1}));
+    }
+  }
+  expect_agreement(cases);
+}
+
 TEST(Instructions, NothingIsContracted) {
   Maker m("contraction");
   const int x = m.in("x", Ty::F32, 64), y = m.out("y", Ty::F32, 64);

@@ -366,6 +366,7 @@ Result<std::vector<VulkanRunner*>> open_all() {
 }  // namespace
 
 bool VulkanRunner::supports(const kernel::Requirements& r) const {
+  if (r.matrix) return false;  // tests/matrix runs them, through the backend
   const VulkanFacts& f = facts();
   const bool types = (!r.int64 || f.int64) && (!r.float16 || f.float16) &&
                      (!r.float64 || f.float64) && (!r.storage8 || f.storage8) &&

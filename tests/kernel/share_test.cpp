@@ -95,6 +95,20 @@ TEST(Share, WhatDecidesTheCodeStaysApart) {
   EXPECT_EQ(shared({kernel_of({}), kernel_of(one)}).kernels.size(), 2U);
 }
 
+TEST(Share, MatricesOfAnotherShapeAreAnotherKernel) {
+  const auto zeros = [](uint32_t size) {
+    Builder b("zeros");
+    b.set_workgroup(8);
+    b.require_subgroup_size(8);
+    b.matrix_zero(b.matrix("sum", MatrixUse::Sum, Ty::F32, size, size));
+    auto k = b.finish();
+    EXPECT_TRUE(k.ok()) << k.status().message();
+    return k.ok() ? std::move(*k) : Kernel{};
+  };
+  EXPECT_EQ(shared({zeros(8), zeros(8)}).kernels.size(), 1U);
+  EXPECT_EQ(shared({zeros(8), zeros(16)}).kernels.size(), 2U);
+}
+
 TEST(Share, NothingIsKeptOfNothing) {
   EXPECT_TRUE(shared({}).kernels.empty());
 }

@@ -13,6 +13,7 @@ using kernel::Op;
 namespace {
 
 constexpr uint32_t kWarp = 32;
+constexpr MatrixShape kMatrix{16, 16, 16};  // of the prelude
 
 std::string pointer_type(const kernel::BufferParam& b) {
   const std::string element = cuda_type({b.storage, 1});
@@ -46,6 +47,11 @@ Status CudaEmitter::check() const {
     return unsupported(where + "it requires subgroups of " +
                        std::to_string(k_.required_subgroup_size) +
                        ", CUDA has 32; choose another schedule");
+  }
+  const MatrixShape shape = kernel::requirements(k_).matrix;
+  if (shape && shape != kMatrix) {
+    return unsupported(where + "its matrices are of " + shape.str() + ", CUDA has " +
+                       kMatrix.str() + "; choose another schedule");
   }
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
   if (subgroups && threads % kWarp != 0) {
@@ -100,6 +106,12 @@ void CudaEmitter::declarations() {
     const std::string count = l.count == 1 ? "" : "[" + std::to_string(l.count) + "]";
     line(cuda_type(l.type) + " " + cuda_name('l', n, l.name) + count + ";");
   }
+  for (size_t n = 0; n < k_.matrices.size(); ++n) {
+    const char* type = k_.matrices[n].use == kernel::MatrixUse::Left    ? "rp_matrix_left "
+                       : k_.matrices[n].use == kernel::MatrixUse::Right ? "rp_matrix_right "
+                                                                        : "rp_matrix_sum ";
+    line(type + matrix_name(n) + ";");
+  }
 }
 
 void CudaEmitter::define(int32_t index, const std::string& expression) {
@@ -144,6 +156,12 @@ Status CudaEmitter::inst(int32_t index) {
       return {};
     case Op::Barrier:
       line("__syncthreads();");
+      return {};
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
+      matrix(i);
       return {};
     case Op::SetError:
       line("if (" + arg(i, 0) + ") atomicMax(block->error, block->launch_id << 8 | " +
@@ -200,6 +218,10 @@ Status CudaEmitter::value(int32_t index) {
     case Op::LocalStore:
     case Op::SharedStore:
     case Op::Barrier:
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
     case Op::SetError:
     case Op::If:
     case Op::For:
@@ -311,6 +333,25 @@ void CudaEmitter::store(const Inst& i) {
     line("*(" + vector + "*)(" + name + " + " + arg(i, 0) +
          ") = " + (same ? arg(i, 1) : vector + cuda_braces(parts)) + ";");
   }
+}
+
+std::string CudaEmitter::matrix_name(size_t n) const {
+  return cuda_name('x', n, k_.matrices[n].name);
+}
+
+void CudaEmitter::matrix(const Inst& i) {
+  if (i.op == Op::MatrixZero) return line("rp_matrix_zero(" + matrix_name(i.imm) + ");");
+  if (i.op == Op::MatrixMulAdd) {
+    const auto p = kernel::MatrixProduct::of(i.imm);
+    return line("rp_matrix_mul_add(" + matrix_name(p.sum) + ", " + matrix_name(p.left) + ", " +
+                matrix_name(p.right) + ");");
+  }
+  const auto a = kernel::MatrixAccess::of(i.imm);
+  const char* function = i.op == Op::MatrixLoad ? "rp_matrix_load(" : "rp_matrix_store(";
+  const std::string stride = std::to_string(a.stride);
+  line(function + matrix_name(a.matrix) + ", " +
+       cuda_name('m', a.shared, k_.shared[a.shared].name) + " + " + arg(i, 0) + ", " +
+       (a.by_columns ? "1, " + stride : stride + ", 1") + ");");
 }
 
 void CudaEmitter::shared_load(int32_t index) {

@@ -33,6 +33,8 @@ class CudaEmitter {
   void store(const Inst& i);
   void shared_load(int32_t index);
   void shared_store(const Inst& i);
+  std::string matrix_name(size_t n) const;
+  void matrix(const Inst& i);
   void line(std::string_view text);
   /// Declares the value of instruction `index`.
   void define(int32_t index, const std::string& expression);
@@ -70,7 +72,7 @@ std::string cuda_convert(const std::string& v, kernel::Ty from, kernel::Ty to);
 std::string cuda_widen(const std::string& v, kernel::Ty storage);
 std::string cuda_narrow(const std::string& v, kernel::Ty storage);
 /// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,
-/// l locals, m shared arrays. Names may hold any text.
+/// l locals, m shared arrays, x matrices. Names may hold any text.
 std::string cuda_name(char table, uint64_t index, std::string_view name);
 /// "{a, b}".
 std::string cuda_braces(const std::vector<std::string>& lanes);

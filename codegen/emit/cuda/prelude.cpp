@@ -177,11 +177,77 @@ template <typename F, typename T> RP_FN T rp_reduce(unsigned active, T v) {
 }
 )";
 
+// Matrices of a warp: 16x16 of F16 times 16x16 of F16, added to 16x16 of F32. Lane 4 * g + t holds
+// the elements that mma.m16n8k16 wants of it, the columns of right and sum in two halves of 8.
+constexpr const char* kMatrices = R"(
+struct rp_matrix_left { unsigned r[4]; };
+struct rp_matrix_right { unsigned r[4]; };
+struct rp_matrix_sum { float r[8]; };
+RP_FN unsigned rp_pair(const rp_f16* at, unsigned next) {
+  return at[0].bits | (unsigned)at[next].bits << 16;
+}
+template <typename T> RP_FN void rp_matrix_zero(T& m) {
+  for (auto& v : m.r) v = 0;
+}
+RP_FN void rp_matrix_load(rp_matrix_left& m, const rp_f16* at, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < 4; ++i)
+    m.r[i] = rp_pair(at + (g + 8u * (i & 1u)) * row + (t + 8u * (i >> 1)) * column, column);
+}
+RP_FN void rp_matrix_load(rp_matrix_right& m, const rp_f16* at, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
+  for (unsigned i = 0; i < 4; ++i)
+    m.r[i] = rp_pair(at + (t + 8u * (i & 1u)) * row + (g + 8u * (i >> 1)) * column, row);
+}
+RP_FN unsigned rp_matrix_place(unsigned i, unsigned row, unsigned column) {
+  const unsigned g = (threadIdx.x & 31u) >> 2, t = 2u * (threadIdx.x & 3u);
+  return (g + 4u * (i & 2u)) * row + (t + (i & 1u) + 2u * (i & 4u)) * column;
+}
+RP_FN void rp_matrix_load(rp_matrix_sum& m, const float* at, unsigned row, unsigned column) {
+  for (unsigned i = 0; i < 8; ++i) m.r[i] = at[rp_matrix_place(i, row, column)];
+}
+RP_FN void rp_matrix_store(const rp_matrix_sum& m, float* at, unsigned row, unsigned column) {
+  for (unsigned i = 0; i < 8; ++i) at[rp_matrix_place(i, row, column)] = m.r[i];
+}
+#if defined(__CUDACC__)
+RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    float* c = sum.r + 4 * h;
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b.r[2 * h]), "r"(b.r[2 * h + 1]));
+  }
+}
+#else
+RP_FN float rp_half_of(unsigned pair, unsigned upper) {
+  rp_f16 v = {(unsigned short)(upper != 0u ? pair >> 16 : pair)};
+  return rp_to_float(v);
+}
+RP_FN void rp_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
+  const unsigned lane = threadIdx.x & 31u, g = lane >> 2, t = 2u * (lane & 3u);
+  for (unsigned k = 0; k < 16; ++k) {
+    const unsigned holder = (k & 7u) >> 1, late = k >> 3;
+    float left[2], right[4];
+    for (unsigned n = 0; n < 2; ++n)
+      left[n] = rp_half_of(rp_shuffle(0xffffffffu, a.r[n + 2u * late], 4u * g + holder), k & 1u);
+    for (unsigned n = 0; n < 4; ++n)
+      right[n] = rp_half_of(
+          rp_shuffle(0xffffffffu, b.r[late + (n & 2u)], 4u * (t + (n & 1u)) + holder), k & 1u);
+    for (unsigned i = 0; i < 8; ++i)
+      sum.r[i] += left[i >> 1 & 1u] * right[(i & 1u) + (i >> 1 & 2u)];
+  }
+}
+#endif
+)";
+
 }  // namespace
 
 std::string cuda_prelude() {
   return std::string("// Reprise kernels: types and functions without headers.") + kTypes +
-         kBodies + kFunctions + kConversions + kSubgroup;
+         kBodies + kFunctions + kConversions + kSubgroup + kMatrices;
 }
 
 }  // namespace reprise::emit

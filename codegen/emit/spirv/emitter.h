@@ -1,5 +1,5 @@
 // One kernel being written as SPIR-V. Split over spirv.cpp (interface, control flow), values.cpp
-// (arithmetic) and memory.cpp (buffers, locals, shared arrays, error flag).
+// (arithmetic), memory.cpp (buffers, locals, shared arrays, error flag) and matrix.cpp.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class SpirvEmitter {
     uint32_t width = 1;  // lanes of the declared element
     Id base = 0;         // pointer to the struct or array
     bool used = false;
-    bool atomic = false;  // has stores of bits: declared as scalars
+    bool scalar = false;  // declared as scalars: has stores of bits, or holds matrices
   };
 
   // spirv.cpp
@@ -81,6 +81,16 @@ class SpirvEmitter {
   Id shared_load(const Inst& i);
   void shared_store(const Inst& i);
   void set_error(const Inst& i);
+  uint32_t atomic_scope() const;
+  void shared_access(Words& operands) const;
+
+  // matrix.cpp
+  bool has_matrices() const { return !k_.matrices.empty(); }
+  void declare_matrix_model();
+  void declare_matrices();
+  Id matrix_type(const kernel::MatrixVar& v);
+  Id load_matrix(size_t n);
+  void matrix(const Inst& i);
 
   const kernel::Kernel& k_;
   const SpirvOptions& options_;
@@ -89,7 +99,7 @@ class SpirvEmitter {
   std::vector<Memory> buffers_, shared_;
   std::vector<bool> scalar_used_;
   std::vector<Id> buffer_pointer_types_;
-  std::vector<Id> scalars_, locals_;
+  std::vector<Id> scalars_, locals_, matrices_;
   std::map<spv::BuiltIn, Id> builtins_;
   Id error_pointer_type_ = 0, block_struct_ = 0, push_ = 0, block_ = 0;
   Id current_label_ = 0;

@@ -123,7 +123,7 @@ std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32
 }
 
 bool SpirvEmitter::is_wide(const Inst& i, uint32_t lanes) const {
-  return options_.wide_loads && lanes == 4 && !buffers_[i.imm].atomic &&
+  return options_.wide_loads && lanes == 4 && !buffers_[i.imm].scalar &&
          size_of(k_.buffers[i.imm].storage) == 4 &&
          proven_alignment(k_.buffers[i.imm], i, lanes) >= 16;
 }
@@ -198,12 +198,22 @@ void SpirvEmitter::store(const Inst& i) {
 void SpirvEmitter::store_bits(const Inst& i) {
   const Id u32 = type(Ty::U32, 1);
   const Id pointer = buffer_pointer(i, 1, 0);
-  const Id scope = m_.constant_u32(spv::ScopeDevice);
+  const Id scope = m_.constant_u32(atomic_scope());
   const Id relaxed = m_.constant_u32(spv::MemorySemanticsMaskNone);
   const Id kept = m_.value(spv::OpNot, u32, {arg(i, 2)});
   m_.value(spv::OpAtomicAnd, u32, {pointer, scope, relaxed, kept});
   const Id bits = m_.value(spv::OpBitwiseAnd, u32, {arg(i, 1), arg(i, 2)});
   m_.value(spv::OpAtomicOr, u32, {pointer, scope, relaxed, bits});
+}
+
+/// Of the launch's invocations: the Vulkan memory model has device scope as a feature of its own.
+uint32_t SpirvEmitter::atomic_scope() const {
+  return m_.vulkan_memory_model() ? spv::ScopeQueueFamily : spv::ScopeDevice;
+}
+
+/// Shared memory is for others to see, which the Vulkan memory model wants said.
+void SpirvEmitter::shared_access(Words& operands) const {
+  if (m_.vulkan_memory_model()) operands.push_back(spv::MemoryAccessNonPrivatePointerMask);
 }
 
 Id SpirvEmitter::local_pointer(const Inst& i, size_t index_arg, Type t) {
@@ -225,11 +235,15 @@ Id SpirvEmitter::shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
 Id SpirvEmitter::shared_load(const Inst& i) {
   const uint32_t lanes = i.type.lanes;
   if (lanes == 1 || lanes == shared_[i.imm].width) {
-    return m_.value(spv::OpLoad, type(i.type), {shared_pointer(i, lanes, 0)});
+    Words operands{shared_pointer(i, lanes, 0)};
+    shared_access(operands);
+    return m_.value(spv::OpLoad, type(i.type), operands);
   }
   std::vector<Id> parts;
   for (uint32_t n = 0; n < lanes; ++n) {
-    parts.push_back(m_.value(spv::OpLoad, type(i.type.ty, 1), {shared_pointer(i, 1, n)}));
+    Words operands{shared_pointer(i, 1, n)};
+    shared_access(operands);
+    parts.push_back(m_.value(spv::OpLoad, type(i.type.ty, 1), operands));
   }
   return m_.value(spv::OpCompositeConstruct, type(i.type), parts);
 }
@@ -237,12 +251,16 @@ Id SpirvEmitter::shared_load(const Inst& i) {
 void SpirvEmitter::shared_store(const Inst& i) {
   const Type from = arg_type(i, 1);
   if (from.lanes == 1 || from.lanes == shared_[i.imm].width) {
-    m_.code(spv::OpStore, {shared_pointer(i, from.lanes, 0), arg(i, 1)});
+    Words operands{shared_pointer(i, from.lanes, 0), arg(i, 1)};
+    shared_access(operands);
+    m_.code(spv::OpStore, operands);
     return;
   }
   for (uint32_t n = 0; n < from.lanes; ++n) {
     const Id v = m_.value(spv::OpCompositeExtract, type(from.ty, 1), {arg(i, 1), n});
-    m_.code(spv::OpStore, {shared_pointer(i, 1, n), v});
+    Words operands{shared_pointer(i, 1, n), v};
+    shared_access(operands);
+    m_.code(spv::OpStore, operands);
   }
 }
 
@@ -268,7 +286,7 @@ void SpirvEmitter::set_error(const Inst& i) {
       m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, u32), {error, m_.constant_u32(0)});
   m_.value(
       spv::OpAtomicUMax, u32,
-      {at, m_.constant_u32(spv::ScopeDevice), m_.constant_u32(spv::MemorySemanticsMaskNone), word});
+      {at, m_.constant_u32(atomic_scope()), m_.constant_u32(spv::MemorySemanticsMaskNone), word});
   branch(merge);
   label(merge);
 }

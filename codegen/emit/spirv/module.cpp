@@ -1,5 +1,7 @@
 #include "codegen/emit/spirv/module.h"
 
+#include "codegen/emit/spirv/cooperative_matrix.h"
+
 namespace reprise::emit {
 namespace {
 
@@ -20,6 +22,12 @@ void append_text(Words& out, std::string_view text) {
 
 void SpirvModule::extension(std::string_view name, uint32_t core) {
   if (version_ < core) extensions_.emplace(name);
+}
+
+void SpirvModule::use_vulkan_memory_model() {
+  memory_model_ = spv::MemoryModelVulkan;
+  capability(spv::CapabilityVulkanMemoryModel);
+  extension("SPV_KHR_vulkan_memory_model", 0x00010500);
 }
 
 Id SpirvModule::glsl() {
@@ -67,6 +75,12 @@ void SpirvModule::define_pointer(Id id, spv::StorageClass storage, Id type) {
 
 Id SpirvModule::array_type(Id element, uint32_t count) {
   return unique(spv::OpTypeArray, 0, {element, constant_u32(count)});
+}
+
+Id SpirvModule::matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use) {
+  return unique(matrix::kOpType, 0,
+                {element, constant_u32(spv::ScopeSubgroup), constant_u32(rows),
+                 constant_u32(columns), constant_u32(use)});
 }
 
 Id SpirvModule::runtime_array(Id element, uint32_t stride) {
@@ -155,7 +169,8 @@ Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) cons
     append_text(w, "GLSL.std.450");
     append(out, spv::OpExtInstImport, w);
   }
-  const uint32_t memory[] = {spv::AddressingModelPhysicalStorageBuffer64, spv::MemoryModelGLSL450};
+  const uint32_t memory[] = {spv::AddressingModelPhysicalStorageBuffer64,
+                             static_cast<uint32_t>(memory_model_)};
   append(out, spv::OpMemoryModel, memory);
   Words point{spv::ExecutionModelGLCompute, entry};
   append_text(point, "main");

@@ -24,6 +24,8 @@ class SpirvModule {
   uint32_t version() const { return version_; }
 
   void capability(spv::Capability c) { capabilities_.insert(c); }
+  void use_vulkan_memory_model();
+  bool vulkan_memory_model() const { return memory_model_ == spv::MemoryModelVulkan; }
   /// An extension that became core in SPIR-V `core`; nothing is declared from then on.
   void extension(std::string_view name, uint32_t core);
   /// The GLSL.std.450 import.
@@ -40,6 +42,8 @@ class SpirvModule {
   Id forward_pointer(spv::StorageClass storage);
   void define_pointer(Id id, spv::StorageClass storage, Id type);
   Id array_type(Id element, uint32_t count);
+  /// A cooperative matrix of a subgroup.
+  Id matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use);
   Id function_type(Id result) { return unique(spv::OpTypeFunction, 0, {result}); }
   /// Array without a length; equal ones share an id and carry the stride.
   Id runtime_array(Id element, uint32_t stride);
@@ -80,6 +84,7 @@ class SpirvModule {
   uint32_t version_;
   Id next_ = 1;
   Id glsl_ = 0;
+  spv::MemoryModel memory_model_ = spv::MemoryModelGLSL450;
   std::set<spv::Capability> capabilities_;
   std::set<std::string> extensions_;
   std::map<Words, Id> unique_;

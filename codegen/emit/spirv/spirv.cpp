@@ -19,6 +19,7 @@ Result<Words> SpirvEmitter::run() {
   m_.capability(spv::CapabilityShader);
   m_.capability(spv::CapabilityPhysicalStorageBufferAddresses);
   m_.extension("SPV_KHR_physical_storage_buffer", 0x00010500);
+  declare_matrix_model();
   survey();
   declare_block();
   declare_memory();
@@ -34,6 +35,7 @@ Result<Words> SpirvEmitter::run() {
     locals_.push_back(m_.value(spv::OpVariable, pointer, {spv::StorageClassFunction}));
     m_.name(locals_.back(), l.name);
   }
+  declare_matrices();
   load_params();
   RP_TRY(block(0));
   m_.code(spv::OpReturn, {});
@@ -66,14 +68,20 @@ void SpirvEmitter::survey() {
   for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load) touch(buffers_[i.imm], i.type);
     if (i.op == Op::Store) touch(buffers_[i.imm], arg_type(i, 1));
-    if (i.op == Op::Store && i.args.size() == 3) buffers_[i.imm].atomic = true;
+    if (i.op == Op::Store && i.args.size() == 3) buffers_[i.imm].scalar = true;
     if (i.op == Op::SharedLoad) touch(shared_[i.imm], i.type);
     if (i.op == Op::SharedStore) touch(shared_[i.imm], arg_type(i, 1));
+    if (i.op == Op::MatrixLoad || i.op == Op::MatrixStore) {
+      Memory& array = shared_[kernel::MatrixAccess::of(i.imm).shared];
+      array.used = array.scalar = true;
+    }
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
     half_arithmetic = half_arithmetic || computes_half(i);
   });
-  for (Memory& m : buffers_) {
-    if (m.atomic) m.width = 1;
+  for (std::vector<Memory>* memory : {&buffers_, &shared_}) {
+    for (Memory& m : *memory) {
+      if (m.scalar) m.width = 1;
+    }
   }
   if (half_arithmetic) m_.capability(spv::CapabilityFloat16);
 }
@@ -215,11 +223,20 @@ Status SpirvEmitter::inst(int32_t index) {
       return {};
     case Op::Barrier: {
       const Id workgroup = m_.constant_u32(spv::ScopeWorkgroup);
-      const Id semantics = m_.constant_u32(spv::MemorySemanticsAcquireReleaseMask |
-                                           spv::MemorySemanticsWorkgroupMemoryMask);
+      uint32_t meaning =
+          spv::MemorySemanticsAcquireReleaseMask | spv::MemorySemanticsWorkgroupMemoryMask;
+      if (m_.vulkan_memory_model())
+        meaning |= spv::MemorySemanticsMakeAvailableMask | spv::MemorySemanticsMakeVisibleMask;
+      const Id semantics = m_.constant_u32(meaning);
       m_.code(spv::OpControlBarrier, {workgroup, workgroup, semantics});
       return {};
     }
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
+      matrix(i);
+      return {};
     case Op::SetError:
       set_error(i);
       return {};
@@ -266,6 +283,10 @@ Result<Id> SpirvEmitter::value(const Inst& i) {
     case Op::LocalStore:
     case Op::SharedStore:
     case Op::Barrier:
+    case Op::MatrixZero:
+    case Op::MatrixLoad:
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
     case Op::SetError:
     case Op::If:
     case Op::For:

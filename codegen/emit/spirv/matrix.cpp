@@ -1,0 +1,87 @@
+// Matrices that a subgroup holds together: SPV_KHR_cooperative_matrix.
+#include "codegen/emit/access.h"
+#include "codegen/emit/spirv/cooperative_matrix.h"
+#include "codegen/emit/spirv/emitter.h"
+
+namespace reprise::emit {
+
+using kernel::MatrixAccess;
+using kernel::MatrixProduct;
+using kernel::MatrixUse;
+using kernel::MatrixVar;
+using kernel::Op;
+
+namespace {
+
+matrix::Use use_of(MatrixUse u) {
+  switch (u) {
+    case MatrixUse::Left:
+      return matrix::kUseA;
+    case MatrixUse::Right:
+      return matrix::kUseB;
+    case MatrixUse::Sum:
+      break;
+  }
+  return matrix::kUseAccumulator;
+}
+
+}  // namespace
+
+/// Modules with matrices are of the Vulkan memory model, where accesses are private to an
+/// invocation unless they say otherwise.
+void SpirvEmitter::declare_matrix_model() {
+  if (!has_matrices()) return;
+  m_.capability(matrix::kCapability);
+  m_.extension(matrix::kExtension, UINT32_MAX);
+  m_.use_vulkan_memory_model();
+}
+
+Id SpirvEmitter::matrix_type(const MatrixVar& v) {
+  return m_.matrix_type(type(v.type, 1), v.rows, v.columns, use_of(v.use));
+}
+
+void SpirvEmitter::declare_matrices() {
+  for (const MatrixVar& v : k_.matrices) {
+    const Id pointer = m_.pointer_type(spv::StorageClassFunction, matrix_type(v));
+    matrices_.push_back(m_.value(spv::OpVariable, pointer, {spv::StorageClassFunction}));
+    m_.name(matrices_.back(), v.name);
+  }
+}
+
+Id SpirvEmitter::load_matrix(size_t n) {
+  return m_.value(spv::OpLoad, matrix_type(k_.matrices[n]), {matrices_[n]});
+}
+
+void SpirvEmitter::matrix(const Inst& i) {
+  if (i.op == Op::MatrixZero) {
+    const MatrixVar& v = k_.matrices[i.imm];
+    const Id zero[] = {number({v.type, 1}, 0)};
+    m_.code(spv::OpStore, {matrices_[i.imm], m_.constant_composite(matrix_type(v), zero)});
+    return;
+  }
+  if (i.op == Op::MatrixMulAdd) {
+    const MatrixProduct p = MatrixProduct::of(i.imm);
+    const Id left = load_matrix(p.left), right = load_matrix(p.right), sum = load_matrix(p.sum);
+    const Id total =
+        m_.value(matrix::kOpMulAdd, matrix_type(k_.matrices[p.sum]), {left, right, sum});
+    m_.code(spv::OpStore, {matrices_[p.sum], total});
+    return;
+  }
+  const MatrixAccess a = MatrixAccess::of(i.imm);
+  const MatrixVar& v = k_.matrices[a.matrix];
+  const Id element = type(v.type, 1);
+  const Id pointer =
+      m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassWorkgroup, element),
+               {shared_[a.shared].base, arg(i, 0)});
+  const Id layout = m_.constant_u32(a.by_columns ? matrix::kColumnMajor : matrix::kRowMajor);
+  const Id stride = m_.constant_u32(a.stride);
+  constexpr uint32_t kShared = spv::MemoryAccessNonPrivatePointerMask;
+  if (i.op == Op::MatrixLoad) {
+    const Id value = m_.value(matrix::kOpLoad, matrix_type(v), {pointer, layout, stride, kShared});
+    m_.code(spv::OpStore, {matrices_[a.matrix], value});
+  } else {
+    m_.code(matrix::kOpStore, {pointer, load_matrix(a.matrix), layout, stride, kShared});
+  }
+}
+
+}  // namespace reprise::emit
