@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "codegen/lower/cost.h"
+#include "codegen/lower/contraction.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
@@ -42,14 +42,14 @@ bool disabled(const CompileOptions& o, std::string_view pass) {
          o.disabled_passes.end();
 }
 
-/// Variants in order of preference: all that are taken by themselves, or those that are named.
+/// Variants in order of preference: all that are for the taking, and those that are named.
 std::vector<lower::Target> select_targets(const std::vector<std::string>& names) {
   const auto named = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   std::vector<lower::Target> out;
   for (const lower::Target& t : vulkan_targets()) {
-    if (named("vulkan") || named(t.name)) out.push_back(t);
+    if ((named("vulkan") && !t.on_request) || named(t.name)) out.push_back(t);
   }
   return out;
 }
@@ -137,8 +137,17 @@ Status require_no_host(const lower::Fusion& fusion) {
 }
 
 /// Variants to build, in order of preference.
-std::vector<lower::Target> chosen_targets(const CompileOptions& o) {
+std::vector<lower::Target> chosen_targets(const graph::Graph& g, const lower::Fusion& fusion,
+                                          const CompileOptions& o) {
   std::vector<lower::Target> all = select_targets(o.targets);
+  const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
+    return lower::is_half_product(g, group);
+  });
+  // Without a product for its matrices, such a variant is one of the others.
+  std::erase_if(all, [&](const lower::Target& t) {
+    const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
+    return t.predicate.matrix && !half && !named;
+  });
   if (!o.device) return all;
   const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
   const auto first = std::find_if(all.begin(), all.end(), fits);
@@ -190,7 +199,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
     p.explanation.unfused.push_back({e.from, e.to, e.reason});
   timer.lap("explain");
   LowerReport lowered;
-  for (const lower::Target& target : chosen_targets(options)) {
+  for (const lower::Target& target : chosen_targets(g, fusion, options)) {
     package::Variant v;
     v.name = target.name;
     v.predicate = target.predicate;

@@ -149,6 +149,7 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
       {need.subgroup_shuffle, p.needs_subgroup_shuffle, "subgroup shuffles"},
       {need.subgroup_extended_types, p.needs_subgroup_extended_types,
        "subgroup operations on 64-bit integers and fp16"},
+      {need.matrix && need.matrix != p.matrix, false, "cooperative matrices"},
       {need.subgroup_size != 0 && need.subgroup_size != p.subgroup_size, false,
        "another subgroup size"},
       {need.workgroup_invocations > p.workgroup_invocations, false, "larger workgroups"},
@@ -382,6 +383,19 @@ std::vector<lower::Target> vulkan_targets() {
   full.predicate.needs_storage16 = true;
   lower::Target small;
   small.name = "vulkan-baseline";
+  // The shape that most GPUs have. The other one is of lavapipe, whose matrices lose to its own
+  // subgroup tiles.
+  lower::Target matrix = full;
+  matrix.name = "vulkan-matrix";
+  matrix.predicate.needs_float16 = true;
+  matrix.predicate.subgroup_size = 32;
+  matrix.predicate.matrix = {16, 16, 16};
+  matrix.predicate.shared_bytes = 32768;
+  lower::Target matrix_sg8 = matrix;
+  matrix_sg8.name = "vulkan-matrix-sg8";
+  matrix_sg8.predicate.subgroup_size = 8;
+  matrix_sg8.predicate.matrix = {8, 8, 8};
+  matrix_sg8.on_request = true;
   lower::Target cpu = full;
   cpu.name = "vulkan-cpu-int64";
   cpu.predicate.cpu_type = true;
@@ -396,7 +410,7 @@ std::vector<lower::Target> vulkan_targets() {
   lower::Target cpu_small = small;
   cpu_small.name = "vulkan-cpu";
   cpu_small.predicate.cpu_type = true;
-  return {cpu_slow, cpu_sg8, cpu, cpu_small, full, small};
+  return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small};
 }
 
 }  // namespace reprise

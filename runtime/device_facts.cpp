@@ -1,5 +1,6 @@
 #include "runtime/device_facts.h"
 
+#include <algorithm>
 #include <string_view>
 
 namespace reprise {
@@ -50,6 +51,10 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   if (subgroup_size != 0 && subgroup_size != facts.subgroup_size) {
     return "needs subgroups of " + std::to_string(subgroup_size) + ", the device has " +
            std::to_string(facts.subgroup_size);
+  }
+  if (matrix &&
+      std::find(facts.matrices.begin(), facts.matrices.end(), matrix) == facts.matrices.end()) {
+    return "needs cooperative matrices of " + matrix.str() + " in fp16 with fp32 sums";
   }
   if (workgroup_invocations > facts.max_workgroup_invocations) {
     return too_small("workgroups", workgroup_invocations, facts.max_workgroup_invocations);

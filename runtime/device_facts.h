@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/matrix_shape.h"
+
 namespace reprise {
 
 enum class DeviceKind : uint8_t { Host, Cpu, IntegratedGpu, DiscreteGpu, VirtualGpu, Other };
@@ -23,7 +25,7 @@ struct DeviceFacts {
   bool subgroup_arithmetic = false;
   bool subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
-  bool cooperative_matrix = false;
+  std::vector<MatrixShape> matrices;     // cooperative matrices of F16 operands and F32 sums
   bool slow_loads = false;  // a workaround: every load costs as much as some 100 operations
   uint32_t subgroup_size = 1;
   // Limits.
@@ -63,6 +65,7 @@ struct Predicate {
   bool cpu_type = false;                 // tuned for DeviceKind::Cpu: refuses other kinds
   bool slow_loads = false;               // tuned for DeviceFacts::slow_loads: refuses others
   uint32_t subgroup_size = 0;            // exactly this; 0: any
+  MatrixShape matrix;                    // one of DeviceFacts::matrices; none: no need
   uint32_t workgroup_invocations = 128;  // at least
   uint32_t shared_bytes = 16384;         // at least
   std::string cuda_arch;                 // "sm_90" cubin, "compute_80" PTX; empty for Vulkan

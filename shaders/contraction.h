@@ -72,6 +72,7 @@ struct ProductSize {
   double rows = 1, columns = 1, depth = 1, batch = 1;
   double left_loads = 1;  // of one row for 4 positions: 1 if they are consecutive, else 4
   double unrolled = 4;    // positions that the body of a loop covers
+  bool half = false;      // the elements of both operands are fp16 values
 };
 
 class Schedule;
@@ -86,11 +87,13 @@ struct Tile {
   int rows = 1, columns = 4;  // of the result, by one unit
   int own = 1;                // rows or columns of one invocation, as the schedule means it
   Unit unit = Unit::Invocation;
-  uint32_t workgroup = 64;  // invocations
-  int step = 4;             // positions of the sum that a workgroup loads at once
-  int slices = 1;           // of a step, each summed by invocations of its own
-  bool fma = false;         // explicit fused multiply-adds
-  double cost = 0;          // estimated time; comparable within one product
+  uint32_t workgroup = 64;     // invocations
+  int step = 4;                // positions of the sum that a workgroup loads at once
+  uint32_t subgroup_size = 0;  // required; 0: any
+  MatrixShape matrix = {};     // of the operations that it uses
+  int slices = 1;              // of a step, each summed by invocations of its own
+  bool fma = false;            // explicit fused multiply-adds
+  double cost = 0;             // estimated time; comparable within one product
 
   std::string describe() const;
 };
@@ -124,6 +127,7 @@ Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
                   const std::function<kernel::Val(int row)>& four);
 
 const Schedule& register_schedule();
+const Schedule& cooperative_schedule();
 const Schedule& shared_schedule();
 const Schedule& subgroup_columns_schedule();
 const Schedule& subgroup_rows_schedule();

@@ -56,7 +56,7 @@ Tile subgroup_tile(int rows, int columns, int own) {
   t.columns = columns;
   t.own = own;
   t.unit = Unit::Subgroup;
-  t.workgroup = kLanes;
+  t.workgroup = t.subgroup_size = kLanes;
   return t;
 }
 

@@ -4,6 +4,13 @@ namespace reprise::app {
 
 namespace {
 
+/// "rows x columns x depth" of fp16 matrices with fp32 sums.
+Json matrices_json(const DeviceFacts& f) {
+  Json out = Json::array();
+  for (const MatrixShape& m : f.matrices) out.push_back(m.str());
+  return out;
+}
+
 Json facts_json(const DeviceFacts& f) {
   return {{"int64", f.int64},
           {"float16", f.float16},
@@ -13,7 +20,8 @@ Json facts_json(const DeviceFacts& f) {
           {"subgroup_arithmetic", f.subgroup_arithmetic},
           {"subgroup_shuffle", f.subgroup_shuffle},
           {"subgroup_extended_types", f.subgroup_extended_types},
-          {"cooperative_matrix", f.cooperative_matrix},
+          {"cooperative_matrix", !f.matrices.empty()},
+          {"matrices", matrices_json(f)},
           {"slow_loads", f.slow_loads},
           {"subgroup_size", f.subgroup_size},
           {"max_workgroup_invocations", f.max_workgroup_invocations},
@@ -32,7 +40,7 @@ std::string facts_text(const DeviceFacts& f) {
                                                    {f.float16, "float16"},
                                                    {f.storage8, "storage8"},
                                                    {f.storage16, "storage16"},
-                                                   {f.cooperative_matrix, "cooperative matrix"}};
+                                                   {!f.matrices.empty(), "cooperative matrix"}};
   for (const auto& [has, name] : features) {
     if (has) out += std::string(", ") + name;
   }

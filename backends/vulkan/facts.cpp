@@ -89,6 +89,9 @@ void PhysicalDevice::query_features(const Instance& instance, FeatureChain& chai
     link(tail, chain.subgroup_size,
          VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
   }
+  if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) {
+    link(tail, chain.matrix, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR);
+  }
   instance.fn().features2(handle, &chain.core);
 }
 
@@ -104,6 +107,7 @@ void PhysicalDevice::keep_used(FeatureChain& chain) {
   chain.address.bufferDeviceAddressCaptureReplay = VK_FALSE;
   chain.address.bufferDeviceAddressMultiDevice = VK_FALSE;
   chain.memory_model.vulkanMemoryModelAvailabilityVisibilityChains = VK_FALSE;
+  chain.matrix.cooperativeMatrixRobustBufferAccess = VK_FALSE;
 }
 
 PhysicalDevice PhysicalDevice::query(const Instance& instance, VkPhysicalDevice handle,
@@ -212,8 +216,30 @@ void PhysicalDevice::fill_features(const Instance& instance) {
         "the driver does not offer bufferDeviceAddress, which kernels read their tensors through; "
         "update it or use the host device";
   }
+  // Modules with matrices are of the Vulkan memory model.
+  if (chain.matrix.cooperativeMatrix != VK_FALSE &&
+      chain.memory_model.vulkanMemoryModel != VK_FALSE)
+    fill_matrices(instance);
   if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
     min_subgroup_size = max_subgroup_size = 0;
+}
+
+void PhysicalDevice::fill_matrices(const Instance& instance) {
+  const auto query = instance.fn().matrix_properties;
+  uint32_t n = 0;
+  if (!query || query(handle, &n, nullptr) != VK_SUCCESS) return;
+  VkCooperativeMatrixPropertiesKHR blank{};
+  blank.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR;
+  std::vector<VkCooperativeMatrixPropertiesKHR> all(n, blank);
+  if (query(handle, &n, all.data()) < 0) return;
+  all.resize(std::min<size_t>(n, all.size()));
+  for (const auto& p : all) {
+    const bool half =
+        p.AType == VK_COMPONENT_TYPE_FLOAT16_KHR && p.BType == VK_COMPONENT_TYPE_FLOAT16_KHR &&
+        p.CType == VK_COMPONENT_TYPE_FLOAT32_KHR && p.ResultType == VK_COMPONENT_TYPE_FLOAT32_KHR;
+    if (half && p.scope == VK_SCOPE_SUBGROUP_KHR)
+      info.facts.matrices.push_back({p.MSize, p.NSize, p.KSize});
+  }
 }
 
 void PhysicalDevice::choose_extensions() {
@@ -228,6 +254,8 @@ void PhysicalDevice::choose_extensions() {
   add(VK_API_VERSION_1_2, VK_EXT_SCALAR_BLOCK_LAYOUT_EXTENSION_NAME);
   add(VK_API_VERSION_1_2, VK_KHR_SHADER_SUBGROUP_EXTENDED_TYPES_EXTENSION_NAME);
   add(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
+  if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
+    extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
   // A device that lists this one requires it to be enabled.
   if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 }

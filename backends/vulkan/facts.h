@@ -21,6 +21,7 @@ struct FeatureChain {
   VkPhysicalDeviceSubgroupSizeControlFeatures subgroup_size{};
   VkPhysicalDeviceScalarBlockLayoutFeatures scalar_layout{};
   VkPhysicalDeviceShaderSubgroupExtendedTypesFeatures subgroup_types{};
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix{};
 };
 
 struct PhysicalDevice {
@@ -47,6 +48,7 @@ struct PhysicalDevice {
   void fill_identity(const Instance& instance);
   void fill_features(const Instance& instance);
   void fill_limits(const Instance& instance);
+  void fill_matrices(const Instance& instance);
   void choose_extensions();
   void choose_queue(const Instance& instance);
   std::vector<std::string> available_;  // extensions

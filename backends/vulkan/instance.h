@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/vulkan/api.h"
+#include "backends/vulkan/cooperative_matrix.h"
 #include "runtime/backend.h"
 
 namespace reprise::vulkan {
@@ -29,6 +30,7 @@ struct InstanceTable {
   PFN_vkEnumerateDeviceExtensionProperties device_extensions = nullptr;
   PFN_vkCreateDevice create_device = nullptr;
   PFN_vkGetDeviceProcAddr get_device_proc_addr = nullptr;
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR matrix_properties = nullptr;  // or null
   PFN_vkCreateDebugUtilsMessengerEXT create_messenger = nullptr;    // null without the extension
   PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger = nullptr;  // likewise
 };

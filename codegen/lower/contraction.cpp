@@ -8,6 +8,12 @@ using graph::ValueId;
 using kernel::Ty;
 using kernel::Val;
 
+bool is_half_product(const graph::Graph& g, const Group& group) {
+  if (group.kind != GroupKind::Contraction) return false;
+  const std::vector<ValueId>& in = group.anchor->inputs;
+  return g.value(in[0]).dtype == DType::F16 && g.value(in[1]).dtype == DType::F16;
+}
+
 Contraction::Contraction(const graph::Graph& g, const Group& group, const Target& target)
     : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {}
 
@@ -30,6 +36,7 @@ Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   size.rows = count_hint(g_, {m_});
   size.columns = count_hint(g_, {n_});
   size.batch = count_hint(g_, batch_);
+  size.half = is_half_product(g_, group_);
   const std::vector<shaders::Tile> tiles_by_cost = shaders::candidates(size, target_.predicate);
   if (choice >= tiles_by_cost.size()) {
     return internal_error("schedule " + std::to_string(choice) + " of " +
@@ -41,7 +48,7 @@ Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   exact_steps_ = k_.known_divisor(g_.symbols) % tile_.step == 0;
 
   b_.set_workgroup(tile_.workgroup);
-  if (tile_.unit == shaders::Unit::Subgroup) b_.require_subgroup_size(tile_.workgroup);
+  if (tile_.subgroup_size != 0) b_.require_subgroup_size(tile_.subgroup_size);
   const Expr row_tiles = Expr::ceildiv(m_, tile_.rows);
   const Expr column_tiles = Expr::ceildiv(n_, tile_.columns);
   const Expr tiles = element_count(batch_) * column_tiles * row_tiles;

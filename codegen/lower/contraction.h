@@ -14,6 +14,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
                            size_t choice);
 
+/// Whether a group is a product of fp16 tensors, which cooperative matrices multiply.
+bool is_half_product(const graph::Graph& g, const Group& group);
 /// Dtypes that products read; they accumulate in F32.
 inline bool is_product_float(DType t) {
   return t == DType::F32 || t == DType::F16 || t == DType::BF16;

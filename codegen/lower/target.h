@@ -12,6 +12,7 @@ struct Target {
   std::string name;  // variant name: "vulkan-cpu-sg8"
   Predicate predicate;
   bool wide_loads = false;  // see emit::SpirvOptions
+  bool on_request = false;  // compiled only where it is named
 
   bool cpu_type() const { return predicate.cpu_type; }
 };

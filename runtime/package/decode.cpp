@@ -354,6 +354,10 @@ class Decoder {
     to.predicate.cpu_type = p.cpu_type();
     to.predicate.slow_loads = p.slow_loads();
     to.predicate.subgroup_size = p.subgroup_size();
+    if (p.matrix()) {
+      if (p.matrix()->size() != 3) return bad("the shape of its matrices has not three numbers");
+      to.predicate.matrix = {p.matrix()->Get(0), p.matrix()->Get(1), p.matrix()->Get(2)};
+    }
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));

@@ -402,6 +402,10 @@ TEST_P(Agreement, CudaText) {
   target.predicate.needs_int64 = true;
   target.predicate.needs_storage8 = true;
   target.predicate.needs_storage16 = true;
+  target.predicate.needs_float16 = true;
+  target.predicate.subgroup_size = 32;
+  target.predicate.matrix = {16, 16, 16};
+  target.predicate.shared_bytes = 32768;
   lower_all(target, true);
   if (HasFatalFailure()) return;
   std::vector<test::CudaSource> sources;

@@ -27,6 +27,7 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   check([](Predicate& p) { p.needs_subgroup_shuffle = true; }, "shuffles");
   check([](Predicate& p) { p.needs_subgroup_extended_types = true; }, "64-bit integers and fp16");
   check([](Predicate& p) { p.subgroup_size = 8; }, "subgroups of 8, the device has 32");
+  check([](Predicate& p) { p.matrix = {16, 16, 16}; }, "cooperative matrices of 16x16x16");
   check([](Predicate& p) { p.workgroup_invocations = 256; }, "256, the device has 128");
   check([](Predicate& p) { p.shared_bytes = 32768; }, "32768, the device has 16384");
   facts.int64 = facts.float16 = facts.storage8 = facts.storage16 = true;
@@ -37,6 +38,8 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   all.needs_subgroup_arithmetic = all.needs_subgroup_shuffle = all.cpu_type = true;
   all.needs_subgroup_extended_types = true;
   all.subgroup_size = 32;
+  facts.matrices = {{16, 8, 16}, {16, 16, 16}};
+  all.matrix = {16, 16, 16};
   EXPECT_EQ(all.mismatch(facts), "");
 }
 

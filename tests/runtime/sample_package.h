@@ -135,6 +135,7 @@ inline Package sample_package() {
   cuda.predicate.cuda_arch = "sm_90";
   cuda.predicate.needs_float16 = cuda.predicate.needs_subgroup_shuffle = true;
   cuda.predicate.needs_subgroup_extended_types = true;
+  cuda.predicate.matrix = {16, 8, 4};
   cuda.plan = sample_device_plan();
   cuda.module = {std::byte{1}, std::byte{2}};
   p.variants = {cpu, cuda};

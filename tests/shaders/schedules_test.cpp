@@ -17,11 +17,24 @@ Predicate subgroups_of_8(bool slow_loads) {
   return p;
 }
 
+Predicate matrices(uint32_t subgroup_size, MatrixShape shape) {
+  Predicate p;
+  p.subgroup_size = subgroup_size;
+  p.matrix = shape;
+  p.shared_bytes = 32768;
+  return p;
+}
+
 ProductSize size_of(double rows, double columns, double depth) {
   ProductSize s;
   s.rows = rows;
   s.columns = columns;
   s.depth = depth;
+  return s;
+}
+
+ProductSize half(ProductSize s) {
+  s.half = true;
   return s;
 }
 
@@ -62,6 +75,16 @@ TEST(Schedules, Choice) {
       {"few tiles, long sum, GPU", size_of(128, 128, 4096), Predicate{},
        "shared tile 16x32 in 4 slices"},
       {"few rows, GPU", size_of(16, 8192, 1024), Predicate{}, "shared tile 16x64 in 2 slices"},
+      {"matrix units", half(size_of(512, 512, 512)), matrices(32, {16, 16, 16}),
+       "cooperative matrix tile 64x64"},
+      {"matrix units, fp32", size_of(512, 512, 512), matrices(32, {16, 16, 16}),
+       "shared tile 128x64"},
+      {"matrix units of 8x8x8", half(size_of(512, 512, 512)), matrices(8, {8, 8, 8}),
+       "cooperative matrix tile 32x32"},
+      {"matrix units, small", half(size_of(8, 16, 16)), matrices(32, {16, 16, 16}),
+       "register tile 4x8"},
+      {"fp16 without matrix units", half(size_of(512, 512, 512)), Predicate{},
+       "shared tile 128x64"},
       {"small, GPU", size_of(32, 32, 16), Predicate{}, "register tile 4x8"},
   };
   for (const auto& r : rows) {
@@ -70,9 +93,10 @@ TEST(Schedules, Choice) {
 }
 
 TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
-  for (const Predicate& device : {Predicate{}, subgroups_of_8(false), subgroups_of_8(true)}) {
+  for (const Predicate& device : {Predicate{}, subgroups_of_8(false), subgroups_of_8(true),
+                                  matrices(32, {16, 16, 16}), matrices(8, {8, 8, 8})}) {
     for (const double rows : {1.0, 7.0, 64.0, 5000.0}) {
-      const std::vector<Tile> all = candidates(size_of(rows, 100, 64), device);
+      const std::vector<Tile> all = candidates(half(size_of(rows, 100, 64)), device);
       ASSERT_FALSE(all.empty());
       std::set<std::string> names;
       for (size_t i = 0; i < all.size(); ++i) {
@@ -94,8 +118,8 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
 
 TEST(Schedules, EveryScheduleIsReachable) {
   std::set<const Schedule*> seen;
-  for (const Predicate& device : {Predicate{}, subgroups_of_8(false)}) {
-    for (const Tile& t : candidates(size_of(300, 300, 300), device)) seen.insert(t.schedule);
+  for (const Predicate& device : {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16})}) {
+    for (const Tile& t : candidates(half(size_of(300, 300, 300)), device)) seen.insert(t.schedule);
   }
   EXPECT_EQ(seen.size(), schedules().size());
 }
