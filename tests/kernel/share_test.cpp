@@ -109,6 +109,28 @@ TEST(Share, MatricesOfAnotherShapeAreAnotherKernel) {
   EXPECT_EQ(shared({zeros(8), zeros(16)}).kernels.size(), 2U);
 }
 
+TEST(Share, InterfacesMustBeEqual) {
+  const auto with = [](uint32_t workgroup, uint32_t columns, uint32_t shared) {
+    Builder b("k");
+    b.set_workgroup(workgroup);
+    b.require_subgroup_size(8);
+    const int y = b.buffer("y", Ty::F32, Access::Write);
+    const int sum = b.matrix("sum", MatrixUse::Sum, Ty::F32, 8, columns);
+    const int result = b.shared("result", Ty::F32, shared);
+    b.matrix_zero(sum);
+    b.matrix_store(sum, result, b.i32(0), 16);
+    b.barrier();
+    const Val lane = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+    b.store(y, lane, b.shared_load(result, lane));
+    auto k = b.finish();
+    EXPECT_TRUE(k.ok()) << k.status().message();
+    return k.ok() ? std::move(*k) : Kernel{};
+  };
+  const Kernel k = with(8, 8, 128);
+  EXPECT_EQ(shared({k, with(8, 8, 128)}).kernels.size(), 1U);
+  EXPECT_EQ(shared({k, with(16, 8, 128), with(8, 16, 128), with(8, 8, 256)}).kernels.size(), 4U);
+}
+
 TEST(Share, NothingIsKeptOfNothing) {
   EXPECT_TRUE(shared({}).kernels.empty());
 }
