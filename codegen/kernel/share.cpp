@@ -93,13 +93,6 @@ class Shape {
       add(m.columns);
     }
     text_ += ';';
-    for (const MatrixVar& m : k_.matrices) {
-      add(static_cast<uint64_t>(m.use));
-      add(static_cast<uint64_t>(m.type));
-      add(m.rows);
-      add(m.columns);
-    }
-    text_ += ';';
     add(static_cast<uint64_t>(k_.contraction));
     add(k_.required_subgroup_size);
   }
