@@ -12,7 +12,7 @@ namespace reprise {
 
 namespace {
 
-constexpr std::string_view kFusionPass = "fusion";
+constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention";
 
 using Clock = std::chrono::steady_clock;
 
@@ -167,6 +167,7 @@ std::vector<std::string> pass_names() {
   for (const passes::Pass& p : passes::pipeline()) {
     if (!p.required) out.emplace_back(p.name);
   }
+  out.emplace_back(kAttentionPass);
   out.emplace_back(kFusionPass);
   return out;
 }
@@ -190,7 +191,8 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.io.symbols = io.symbols;
   p.io.sources = io.sources;
   p.io.equal_dims = io.equal_dims;
-  RP_ASSIGN(const lower::Fusion fusion, lower::fuse(g, !disabled(options, kFusionPass)));
+  RP_ASSIGN(const lower::Fusion fusion,
+            lower::fuse(g, !disabled(options, kFusionPass), !disabled(options, kAttentionPass)));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));
   RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, false));

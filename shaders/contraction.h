@@ -10,19 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel/builder.h"
 #include "runtime/device_facts.h"
+#include "shaders/result_tile.h"
 
 namespace reprise::shaders {
 
-/// The rows x columns result, and its two operands read by row, column and position of the sum.
-/// Coordinates are I32 and may lie past the end: loads then read the last row or column. Columns
-/// come in vectors of 4.
-class Product {
+/// A product by rows, columns and positions of its sum. Coordinates are I32 and may lie past the
+/// end: loads then read the last row or column. Columns come in vectors of 4.
+class Product : public virtual ResultTile {
  public:
-  virtual ~Product() = default;
-  virtual kernel::Builder& builder() = 0;
-
   /// Handles of what the loads in sum() read, prepared before the loops.
   virtual int row(kernel::Val at) = 0;
   /// The four columns from 4 * at; if right_along_k(), the one column `at`.
@@ -33,7 +29,6 @@ class Product {
   /// Writes the loops over the sum and calls `step` in the body of each, with the number of
   /// positions that one call covers.
   virtual Status sum(const std::function<Status(int depth)>& step) = 0;
-  using Values = std::vector<kernel::Val>;  // F32 scalars
   /// In a step: the left operand's row at every position of the step.
   virtual Result<Values> left(int row) = 0;
   /// In a step: four columns at a position (which may differ by invocation), or if right_along_k()
@@ -53,18 +48,6 @@ class Product {
   virtual kernel::Val block_count() = 0;
   virtual Status blocks(const std::function<Status()>& first,
                         const std::function<Status(kernel::Val block)>& body) = 0;
-
-  /// Number of rows of the result.
-  virtual kernel::Val row_count() = 0;
-  using Body = std::function<Status()>;
-  /// Runs the body where the row exists, or the columns from 4 * vec.
-  virtual Status guard_row(kernel::Val row, const Body& body) = 0;
-  virtual Status guard_columns(kernel::Val vec, const Body& body) = 0;
-  /// Finishes four columns from 4 * vec of a row, inside both guards: epilogue, conversion, stores.
-  virtual Status store(kernel::Val row, kernel::Val vec, kernel::Val four) = 0;
-  /// for (i = 0; i < end; ++i), at most `most` times. `end` may differ by invocation.
-  virtual void loop(kernel::Val end, int64_t most,
-                    const std::function<void(kernel::Val i)>& body) = 0;
 };
 
 /// Sizes that a choice depends on; representative ones where they are dynamic.
@@ -77,23 +60,15 @@ struct ProductSize {
 
 class Schedule;
 
-/// What computes a tile: an invocation, a subgroup that is the workgroup, or a whole workgroup
-/// that shares memory.
-enum class Unit : uint8_t { Invocation, Subgroup, Workgroup };
-
 /// A schedule with its parameters: what one unit of work computes.
-struct Tile {
+struct Tile : TileShape {
   const Schedule* schedule = nullptr;
-  int rows = 1, columns = 4;  // of the result, by one unit
-  int own = 1;                // rows or columns of one invocation, as the schedule means it
-  Unit unit = Unit::Invocation;
-  uint32_t workgroup = 64;     // invocations
-  int step = 4;                // positions of the sum that a workgroup loads at once
-  uint32_t subgroup_size = 0;  // required; 0: any
-  MatrixShape matrix = {};     // of the operations that it uses
-  int slices = 1;              // of a step, each summed by invocations of its own
-  bool fma = false;            // explicit fused multiply-adds
-  double cost = 0;             // estimated time; comparable within one product
+  int own = 1;              // rows or columns of one invocation, as the schedule means it
+  int step = 4;             // positions of the sum that a workgroup loads at once
+  MatrixShape matrix = {};  // of the operations that it uses
+  int slices = 1;           // of a step, each summed by invocations of its own
+  bool fma = false;         // explicit fused multiply-adds
+  double cost = 0;          // estimated time; comparable within one product
 
   std::string describe() const;
 };
@@ -122,9 +97,6 @@ double gpu_time(double workgroups, double invocations, double steps, double work
 inline constexpr double kGpuLoad = 30;
 /// The left operand of a step, by row handle.
 Result<std::vector<Product::Values>> load_left(Product& product, const std::vector<int>& rows);
-/// Stores four columns of `rows` rows, the first of which exists, each written out.
-Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
-                  const std::function<kernel::Val(int row)>& four);
 
 const Schedule& register_schedule();
 const Schedule& cooperative_schedule();

@@ -44,17 +44,6 @@ Result<std::vector<Product::Values>> load_left(Product& product, const std::vect
   return out;
 }
 
-Status store_rows(Product& product, kernel::Val row, int rows, kernel::Val vec,
-                  const std::function<kernel::Val(int row)>& four) {
-  kernel::Builder& b = product.builder();
-  for (int r = 0; r < rows; ++r) {
-    const kernel::Val at = b.add(row, b.i32(r));
-    const auto body = [&] { return product.store(at, vec, four(r)); };
-    RP_TRY(r == 0 ? body() : product.guard_row(at, body));
-  }
-  return {};
-}
-
 std::string Tile::describe() const {
   std::string s(schedule->name());
   s += " " + std::to_string(rows) + "x" + std::to_string(columns);

@@ -13,9 +13,6 @@
 
 namespace reprise::shaders {
 
-using kernel::Builtin;
-using kernel::SubgroupOp;
-using kernel::Ty;
 using kernel::Val;
 
 namespace {
@@ -60,14 +57,6 @@ Tile subgroup_tile(int rows, int columns, int own) {
   return t;
 }
 
-Val lane_of(kernel::Builder& b) {
-  return b.convert(b.builtin(Builtin::SubgroupLane), Ty::I32);
-}
-
-Val broadcast(kernel::Builder& b, Val v, int lane) {
-  return b.subgroup(SubgroupOp::Shuffle, v, b.u32(static_cast<uint64_t>(lane)));
-}
-
 using Values = Product::Values;
 
 /// Element `i` of vector `v`.
@@ -110,21 +99,6 @@ class Accumulators {
   int own_, shared_;
   std::vector<int> acc_;
 };
-
-/// Stores four columns of rows [first, first + end) out of `count` results, in a loop, so that the
-/// epilogue is compiled once. They pass through a local array: llvmpipe writes one at constant
-/// places for nothing, while every store to shared memory becomes a loop over lanes.
-Status store_chunk(Product& p, Val first, Val vec, Val end, int count,
-                   const std::function<Val(int)>& result) {
-  kernel::Builder& b = p.builder();
-  if (count == 1) return p.guard_row(first, [&] { return p.store(first, vec, result(0)); });
-  const int staged = b.local("staged", kernel::vec(kernel::kF32, 4), static_cast<uint32_t>(count));
-  for (int i = 0; i < count; ++i) b.local_store(staged, result(i), b.i32(i));
-  Status status;
-  p.loop(end, count,
-         [&](Val i) { status = p.store(b.add(first, i), vec, b.local_load(staged, i)); });
-  return status;
-}
 
 /// Each lane has columns of its own and the subgroup shares rows.
 class OwnColumns final : public Schedule {

@@ -8,8 +8,7 @@
 #include <queue>
 #include <set>
 
-#include "codegen/lower/cost.h"
-#include "codegen/lower/lower.h"
+#include "codegen/lower/attention.h"
 
 namespace reprise::lower {
 
@@ -30,7 +29,8 @@ constexpr double kMaxWork = 512;
 
 class Fuser {
  public:
-  Fuser(const Graph& g, bool enabled) : g_(g), enabled_(enabled), uses_(g.compute_uses()) {
+  Fuser(const Graph& g, bool enabled, bool attention)
+      : g_(g), enabled_(enabled), attention_(enabled && attention), uses_(g.compute_uses()) {
     for (const auto& n : g.nodes()) {
       position_[n.get()] = static_cast<int>(order_.size());
       order_.push_back(n.get());
@@ -40,6 +40,9 @@ class Fuser {
 
   Result<Fusion> run() {
     host_groups();
+    for (Node* n : order_) {
+      if (attention_ && free(*n)) attention(n);
+    }
     for (Node* n : order_) {
       if (free(*n) && is_contraction(*n)) anchor(n, GroupKind::Contraction);
     }
@@ -103,10 +106,28 @@ class Fuser {
     } else {
       gr.domain = g_.value(n->outputs[0]).shape;
     }
+    add_region(std::move(gr));
+  }
+
+  void add_region(Group gr) {
     if (enabled_) grow(gr);
     trim_views(gr);
     gr.outputs = outputs_of(gr);
     add_group(gr, gr.nodes);
+  }
+
+  /// The attention that ends with n, if it does and one kernel is the better choice.
+  void attention(Node* n) {
+    std::optional<Group> found = match_attention(g_, uses_, n);
+    if (!found || !attention_refusal(g_, *found).empty()) return;
+    std::vector<Node*> nodes;
+    std::swap(nodes, found->nodes);
+    for (Node* x : nodes) {
+      if (!free(*x)) return;
+      insert_node(*found, x);
+    }
+    found->outputs = outputs_of(*found);
+    if (!creates_cycle(found->nodes) && check(g_, *found).ok()) add_region(std::move(*found));
   }
 
   static bool contains(const Group& gr, const Node* n) {
@@ -165,7 +186,7 @@ class Fuser {
     const bool elementwise =
         def->lowering == ops::Lowering::View || def->lowering == ops::Lowering::Scalar;
     const Expr full = element_count(gr.domain);
-    if (gr.kind == GroupKind::Contraction) {
+    if (gr.kind != GroupKind::Row) {
       return elementwise && element_count(g_.value(n.outputs[0]).shape) == full;
     }
     const Expr rows = element_count(row_shape(gr.domain, gr.reduced));
@@ -546,9 +567,9 @@ class Fuser {
       reason = "fusion is switched off";
     } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {
       reason = "one side runs on the host: " + (a.kind == GroupKind::Host ? a : b).host_reason;
-    } else if (b.kind == GroupKind::Contraction && to == b.anchor) {
+    } else if (is_contraction(*to)) {
       reason = "'" + to->name + "' reads each element of its input many times";
-    } else if (b.kind == GroupKind::Contraction) {
+    } else if (b.kind == GroupKind::Contraction || b.kind == GroupKind::Attention) {
       reason = "'" + to->name + "' follows '" + b.anchor->name +
                "' in its kernel, which needs other inputs first";
     } else if (a.kind == GroupKind::Row) {
@@ -560,7 +581,7 @@ class Fuser {
   }
 
   const Graph& g_;
-  bool enabled_;
+  bool enabled_, attention_;
   std::vector<std::vector<Node*>> uses_;
   std::vector<Node*> order_;
   std::map<const Node*, int> position_;
@@ -571,8 +592,8 @@ class Fuser {
 
 }  // namespace
 
-Result<Fusion> fuse(const Graph& g, bool enabled) {
-  return Fuser(g, enabled).run();
+Result<Fusion> fuse(const Graph& g, bool enabled, bool attention) {
+  return Fuser(g, enabled, attention).run();
 }
 
 }  // namespace reprise::lower

@@ -13,7 +13,16 @@ enum class GroupKind : uint8_t {
   Pointwise,    // every output element on its own
   Row,          // reductions over the same columns with pointwise before, between and after
   Contraction,  // MatMul or Conv with prologue and epilogue
+  Attention,    // two MatMuls with a softmax between them, and what Contraction has
   Host,         // one node on the host
+};
+
+/// What attention computes before its second product, which is the anchor.
+struct AttentionChain {
+  graph::Node* scores = nullptr;          // the first product
+  graph::ValueId logits = graph::kNone;   // what the softmax sees of it
+  graph::ValueId weights = graph::kNone;  // left operand of the second product
+  bool zero_for_nan = false;              // weights of rows of NaN are 0
 };
 
 /// Outputs are dense tensors with as many elements as `domain` (full) or, in Row groups, as the
@@ -21,11 +30,12 @@ enum class GroupKind : uint8_t {
 /// with the same row-major position; an anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  graph::Node* anchor = nullptr;    // Contraction: the MatMul or Conv; Row: the first reduction
+  graph::Node* anchor = nullptr;    // the product, the second one, or Row: the first reduction
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
   Shape domain;
   std::vector<int64_t> reduced;  // Row: axes of the domain
+  AttentionChain attention;      // Attention
   std::string host_reason;       // Host: why no device kernel takes it
 };
 
@@ -52,7 +62,7 @@ std::string host_reason(const graph::Graph& g, const graph::Node& n);
 
 /// Splits a graph in core form into groups: a pure function of the graph. `enabled` false: one
 /// group per node (views still cost nothing where they only rename), the baseline of
-/// launches_unfused.
-Result<Fusion> fuse(const graph::Graph& g, bool enabled);
+/// launches_unfused. `attention` false: attention stays a chain of kernels.
+Result<Fusion> fuse(const graph::Graph& g, bool enabled, bool attention = true);
 
 }  // namespace reprise::lower

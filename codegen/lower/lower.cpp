@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/lower/attention.h"
 #include "codegen/lower/contraction.h"
 
 namespace reprise::lower {
@@ -101,6 +102,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
     case GroupKind::Contraction:
       if (group.anchor->op == "MatMul") return lower_matmul(g, group, target, choice);
       return lower_conv(g, group, target, choice);
+    case GroupKind::Attention:
+      return lower_attention(g, group, target, choice);
     case GroupKind::Host:
       break;
   }
@@ -109,6 +112,7 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
 
 Status check(const graph::Graph& g, const Group& group) {
   if (group.kind == GroupKind::Row) return lower_row(g, group, Target{}).status();
+  if (group.kind == GroupKind::Attention) return check_attention(g, group);
   if (group.kind != GroupKind::Contraction) return {};
   Builder b("check");
   Evaluator ev(g, group, b);

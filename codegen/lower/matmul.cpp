@@ -8,9 +8,6 @@
 namespace reprise::lower {
 
 using graph::ValueId;
-using kernel::Builder;
-using kernel::Builtin;
-using kernel::Ty;
 using kernel::Val;
 
 namespace {
@@ -52,8 +49,9 @@ class MatMulProduct final : public Contraction {
     collapse_batch();
     const bool wide_k = k_.known_divisor(g.symbols) % 4 == 0;
     along_k_ = !packed_ && wide_k &&
-               (!wide_n_ || count_loads(right_, true, n_) < count_loads(right_, false, k_));
-    left_along_k_ = count_loads(left_, true, m_) == 1;
+               (!wide_n_ || count_loads(g, group, right_, false, k_, n_) <
+                                count_loads(g, group, right_, true, n_, k_));
+    left_along_k_ = count_loads(g, group, left_, true, k_, m_) == 1;
   }
 
   Result<Lowered> build(size_t choice) {
@@ -105,33 +103,16 @@ class MatMulProduct final : public Contraction {
 
   bool right_along_k() const override { return along_k_; }
 
-  Status sum(const std::function<Status(int)>& step) override {
-    const Expr quads = Expr::floordiv(k_, 4);
-    Status status;
-    const auto over = [&](const Expr& from, const Expr& to, int depth) {
-      ev_.for_loop(ev_.value(from), ev_.value(to), b_.i32(1), to - from, [&](Val k) {
-        ev_.push_scope();
-        depth_ = depth;
-        at_ = Expr(depth) * ev_.symbol(k, to);
-        status = step(depth);
-        ev_.pop_scope();
-      });
-    };
-    over(0, quads, 4);
-    RP_TRY(status);
-    if (k_.known_divisor(g_.symbols) % 4 != 0) over(Expr(4) * quads, k_, 1);
-    return status;
-  }
+  Status sum(const std::function<Status(int)>& step) override { return sum_over(k_, step); }
 
   Result<Values> left(int row) override {
-    return scalars(left_element(row, depth_ == 4 ? at_ + ev_.lane() : at_, depth_));
+    return scalars(left_element(row, step_position(), depth_));
   }
 
   Result<Values> right(int column, Val position) override {
     const Column& c = columns_[static_cast<size_t>(column)];
     if (along_k_) {
-      const Expr k = depth_ == 4 ? at_ + ev_.lane() : at_;
-      return scalars(ev_.eval(right_, operand(right_, k, c.first), depth_));
+      return scalars(ev_.eval(right_, operand(right_, step_position(), c.first), depth_));
     }
     if (packed_)
       return scalars(load_packed(packed_->value, k_, c.vec, b_.add(ev_.value(at_), position)));
@@ -206,38 +187,7 @@ class MatMulProduct final : public Contraction {
   }
 
   Index operand(ValueId v, const Expr& row, const Expr& column) const {
-    const Shape& shape = g_.value(v).shape;
-    Index index(shape.size());
-    for (size_t d = 0; d + 2 < shape.size(); ++d) {
-      const size_t from_end = shape.size() - 2 - d;
-      index[d] = shape[d].is_const(1) ? Expr(0) : batch_index_[batch_.size() - from_end];
-    }
-    index[shape.size() - 2] = row;
-    index[shape.size() - 1] = column;
-    return index;
-  }
-
-  /// Loads of four elements along the last axis (A and B along columns: `last`) or the one before,
-  /// counted on a kernel that is thrown away. `other`: size of the remaining one of the two axes.
-  int count_loads(ValueId v, bool along_k, const Expr& other) const {
-    Builder scratch("count");
-    Evaluator ev(g_, group_, scratch);
-    const Val x = scratch.convert(scratch.builtin(Builtin::GlobalId, 0), Ty::I32);
-    const Val y = scratch.convert(scratch.builtin(Builtin::GlobalId, 1), Ty::I32);
-    const Shape& shape = g_.value(v).shape;
-    Index index(shape.size(), Expr(0));
-    const Expr wide = Expr(4) * ev.symbol(x, Expr::floordiv(along_k ? k_ : n_, 4)) + ev.lane();
-    const Expr single = ev.symbol(y, other);
-    const bool wide_is_last = (v == left_) == along_k;
-    index[shape.size() - 1] = wide_is_last ? wide : single;
-    index[shape.size() - 2] = wide_is_last ? single : wide;
-    constexpr int kMany = 1000;
-    if (!ev.eval(v, index, 4).ok()) return kMany;
-    auto k = scratch.finish();
-    if (!k.ok()) return kMany;
-    return static_cast<int>(
-        std::count_if(k->insts.begin(), k->insts.end(),
-                      [](const kernel::Inst& i) { return i.op == kernel::Op::Load; }));
+    return operand_index(g_.value(v).shape, batch_index_, row, column);
   }
 
   ValueId left_, right_;
@@ -247,8 +197,6 @@ class MatMulProduct final : public Contraction {
   Index batch_index_;
   std::vector<Expr> rows_;
   std::vector<Column> columns_;
-  Expr at_;  // of the current step: its first position
-  int depth_ = 1;
 };
 
 bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {

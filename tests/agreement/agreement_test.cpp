@@ -134,18 +134,18 @@ class Runner {
         buffers.emplace_back(memory(l.buffers[i].value));
       }
     }
-    std::vector<uint32_t> scalars;
-    for (const Expr& e : l.scalars) {
-      RP_ASSIGN(const int64_t v, e.eval(symbols_));
-      scalars.push_back(static_cast<uint32_t>(v));
-    }
     std::array<uint32_t, 3> grid{};
     for (size_t d = 0; d < 3; ++d) {
       RP_ASSIGN(const int64_t v, l.grid[d].eval(symbols_));
       grid[d] = static_cast<uint32_t>(v);
     }
     (void)group;
-    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};  // sizes may divide by the 0
+    std::vector<uint32_t> scalars;
+    for (const Expr& e : l.scalars) {
+      RP_ASSIGN(const int64_t v, e.eval(symbols_));
+      scalars.push_back(static_cast<uint32_t>(v));
+    }
     return execute(l.kernel, grid, std::move(buffers), std::move(scalars));
   }
 

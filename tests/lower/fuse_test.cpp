@@ -21,6 +21,8 @@ const char* kind_name(GroupKind k) {
       return "row";
     case GroupKind::Contraction:
       return "contraction";
+    case GroupKind::Attention:
+      return "attention";
     case GroupKind::Host:
       return "host";
   }

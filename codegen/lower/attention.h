@@ -1,0 +1,24 @@
+// Attention: two products with a softmax between them, recognised in core form and computed by one
+// kernel that keeps no scores in memory (shaders/attention.h).
+#pragma once
+
+#include <optional>
+
+#include "codegen/lower/cost.h"
+#include "codegen/lower/lower.h"
+
+namespace reprise::lower {
+
+/// The region of the product `second` if its left operand is a softmax of scores that nothing else
+/// reads: first product, what follows it elementwise, softmax, and `second`, in no order.
+std::optional<Group> match_attention(const graph::Graph& g, const Uses& uses, graph::Node* second);
+
+/// Why the chain of separate kernels is preferred, or empty: a pure function of the group's shapes.
+std::string attention_refusal(const graph::Graph& g, const Group& group);
+
+Result<Lowered> lower_attention(const graph::Graph& g, const Group& group, const Target& target,
+                                size_t choice);
+/// See lower::check.
+Status check_attention(const graph::Graph& g, const Group& group);
+
+}  // namespace reprise::lower

@@ -1,0 +1,183 @@
+// Finds attention in a graph in core form.
+#include <algorithm>
+#include <map>
+
+#include "codegen/lower/attention.h"
+#include "codegen/lower/result_kernel.h"
+#include "shaders/attention.h"
+
+namespace reprise::lower {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+namespace {
+
+class Matcher {
+ public:
+  Matcher(const Graph& g, const Uses& uses, Node* second) : g_(g), uses_(uses), second_(second) {}
+
+  std::optional<Group> match() {
+    if (!is_product(second_)) return std::nullopt;
+    chain_.weights = second_->inputs[0];
+    nodes_.push_back(second_);
+    Node* div = softmax_end(chain_.weights);
+    if (div == nullptr || !softmax(*div) || !scores() || !shapes_fit()) return std::nullopt;
+    Group gr;
+    gr.kind = GroupKind::Attention;
+    gr.anchor = second_;
+    gr.nodes = std::move(nodes_);
+    gr.domain = shape(second_->outputs[0]);
+    gr.attention = chain_;
+    return gr;
+  }
+
+ private:
+  const Shape& shape(ValueId v) const { return g_.value(v).shape; }
+  Node* producer(ValueId v) const { return v == kNone ? nullptr : g_.value(v).producer; }
+  bool used(ValueId v, size_t times) const {
+    return !g_.is_output(v) && uses_[static_cast<size_t>(v)].size() == times;
+  }
+
+  static bool is_core(const Node* n, const char* op) {
+    return n != nullptr && n->op == op && ops::is_core(*n);
+  }
+
+  bool is_product(const Node* n) const {
+    if (n == nullptr || n->op != "MatMul" || !is_contraction(*n)) return false;
+    return std::all_of(n->inputs.begin(), n->inputs.end(),
+                       [&](ValueId v) { return is_product_float(g_.value(v).dtype); });
+  }
+
+  bool is_zero(ValueId v) const {
+    const auto& c = g_.value(v).constant;
+    if (!c || c->count() != 1 || !is_product_float(c->dtype())) return false;
+    const auto bytes = c->bytes();
+    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  }
+
+  /// From the left operand of the second product back to the division that ends the softmax,
+  /// through what does not change a weight: rounding to another float, other dims, zeros in place
+  /// of NaN.
+  Node* softmax_end(ValueId v) {
+    size_t times = 1;
+    while (used(v, times)) {
+      Node* n = producer(v);
+      if (is_core(n, "Div")) return n;
+      const bool same = is_core(n, "Reshape") ||
+                        (is_core(n, "Cast") && is_product_float(g_.value(n->inputs[0]).dtype) &&
+                         is_product_float(g_.value(v).dtype));
+      times = 1;
+      if (same) {
+        v = n->inputs[0];
+      } else if (is_core(n, "Where") && is_zero(n->inputs[1])) {
+        Node* nan = producer(n->inputs[0]);
+        if (!is_core(nan, "IsNaN") || nan->inputs[0] != n->inputs[2]) return nullptr;
+        if (!used(n->inputs[0], 1) || shape(n->inputs[2]) != shape(v)) return nullptr;
+        nodes_.push_back(nan);
+        chain_.zero_for_nan = true;
+        v = n->inputs[2];
+        times = 2;
+      } else {
+        return nullptr;
+      }
+      nodes_.push_back(n);
+    }
+    return nullptr;
+  }
+
+  bool reduces_last(const Node* n, const char* op) const {
+    if (!is_core(n, op)) return false;
+    const auto rank = static_cast<int64_t>(shape(n->inputs[0]).size());
+    return n->attrs.get_ints("axes") == std::vector<int64_t>{rank - 1};
+  }
+
+  /// exp(x - max(x)) / sum(exp(x - max(x))), as Softmax is decomposed.
+  bool softmax(Node& div) {
+    const ValueId e = div.inputs[0];
+    Node* exp = producer(e);
+    Node* sum = producer(div.inputs[1]);
+    if (!is_core(exp, "Exp") || !reduces_last(sum, "ReduceSum") || sum->inputs[0] != e)
+      return false;
+    Node* sub = producer(exp->inputs[0]);
+    if (!is_core(sub, "Sub")) return false;
+    Node* max = producer(sub->inputs[1]);
+    chain_.logits = sub->inputs[0];
+    if (!reduces_last(max, "ReduceMax") || max->inputs[0] != chain_.logits) return false;
+    nodes_.insert(nodes_.end(), {&div, sum, exp, sub, max});
+    return used(e, 2) && used(div.inputs[1], 1) && used(exp->inputs[0], 1) &&
+           used(sub->inputs[1], 1) && used(chain_.logits, 2);
+  }
+
+  /// Whether v depends on the first product, elementwise; that product is the first one found.
+  bool follows_scores(ValueId v) {
+    Node* n = producer(v);
+    if (n == nullptr || element_count(shape(v)) != element_count(shape(chain_.logits)))
+      return false;
+    auto [it, inserted] = follows_.try_emplace(n, false);
+    if (!inserted) return it->second;
+    if (is_product(n)) {
+      if (chain_.scores == nullptr) chain_.scores = n;
+    } else {
+      const ops::OpDef* def = def_of(*n);
+      const bool elementwise = def != nullptr && ops::is_core(*n) && n->subgraphs.empty() &&
+                               (def->lowering == ops::Lowering::Scalar || is_core(n, "Reshape"));
+      bool any = false;
+      for (ValueId i : n->inputs) any |= elementwise && i != kNone && follows_scores(i);
+      if (!any) return false;
+    }
+    const bool follows = n == chain_.scores || !is_product(n);
+    follows_[n] = follows;
+    if (follows) nodes_.push_back(n);
+    return follows;
+  }
+
+  /// First product to logits: read by nothing else.
+  bool scores() {
+    if (!follows_scores(chain_.logits) || chain_.scores == second_) return false;
+    for (const auto& [n, follows] : follows_) {
+      if (!follows) continue;
+      for (ValueId v : n->outputs) {
+        if (v == kNone) continue;
+        if (g_.is_output(v)) return false;
+        for (Node* u : uses_[static_cast<size_t>(v)]) {
+          if (std::find(nodes_.begin(), nodes_.end(), u) == nodes_.end()) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+  /// Rows and keys are the last two dims of everything between the products.
+  bool shapes_fit() const {
+    const Shape& out = shape(second_->outputs[0]);
+    const Shape& weights = shape(chain_.weights);
+    const auto same_end = [&](const Shape& s) {
+      return s.size() >= 2 && std::equal(s.end() - 2, s.end(), weights.end() - 2) &&
+             element_count(s) == element_count(weights);
+    };
+    const bool same_batch =
+        weights.size() == out.size() && std::equal(weights.begin(), weights.end() - 1, out.begin());
+    const Expr& columns = out.back();
+    return same_batch && same_end(shape(chain_.logits)) &&
+           same_end(shape(chain_.scores->outputs[0])) && columns.is_const() &&
+           columns.value() > 0 && columns.value() <= shaders::kMostAttentionColumns;
+  }
+
+  const Graph& g_;
+  const Uses& uses_;
+  Node* second_;
+  AttentionChain chain_;
+  std::vector<Node*> nodes_;
+  std::map<const Node*, bool> follows_;
+};
+
+}  // namespace
+
+std::optional<Group> match_attention(const Graph& g, const Uses& uses, Node* second) {
+  return Matcher(g, uses, second).match();
+}
+
+}  // namespace reprise::lower

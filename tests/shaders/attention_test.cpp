@@ -1,0 +1,80 @@
+// The choice of attention's tile is a pure function of sizes and device: a table.
+#include "shaders/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace reprise::shaders {
+namespace {
+
+Predicate cpu(bool subgroups_of_8, bool slow_loads = false) {
+  Predicate p;
+  p.cpu_type = true;
+  p.needs_subgroup_shuffle = subgroups_of_8;
+  p.subgroup_size = subgroups_of_8 ? 8 : 0;
+  p.slow_loads = slow_loads;
+  return p;
+}
+
+AttentionSize size_of(double rows, double keys, int head) {
+  AttentionSize s;
+  s.batch = 8;
+  s.rows = rows;
+  s.keys = keys;
+  s.depth = head;
+  s.columns = head;
+  return s;
+}
+
+TEST(Attention, Choice) {
+  const struct {
+    const char* what;
+    AttentionSize size;
+    Predicate device;
+    const char* expected;
+  } rows[] = {
+      {"long", size_of(2048, 2048, 64), cpu(true), "attention, by subgroups, 32x64"},
+      {"vision transformer", size_of(197, 197, 64), cpu(true), "attention, by subgroups, 8x40"},
+      {"short", size_of(16, 16, 32), cpu(true), "attention, by subgroups, 1x8"},
+      {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x16"},
+      {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x32"},
+      {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
+      {"GPU", size_of(512, 512, 64), Predicate{}, "attention 1x8"},
+  };
+  for (const auto& r : rows) {
+    EXPECT_EQ(attention_tiles(r.size, r.device).front().describe(), r.expected) << r.what;
+  }
+}
+
+TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
+  for (const Predicate& device : {Predicate{}, cpu(false), cpu(true), cpu(true, true)}) {
+    for (const double rows : {1.0, 7.0, 64.0, 5000.0}) {
+      for (const int columns : {1, 12, 64, kMostAttentionColumns}) {
+        const std::vector<AttentionTile> all = attention_tiles(size_of(rows, 100, columns), device);
+        ASSERT_FALSE(all.empty());
+        std::set<std::string> names;
+        for (size_t i = 0; i < all.size(); ++i) {
+          const AttentionTile& t = all[i];
+          if (i > 0) {
+            EXPECT_LE(all[i - 1].cost, t.cost);
+          }
+          EXPECT_TRUE(names.insert(t.describe()).second) << t.describe() << " twice";
+          EXPECT_GT(t.cost, 0);
+          EXPECT_LE(t.workgroup, 128U);
+          EXPECT_EQ(t.own % 4, 0);
+          EXPECT_EQ(t.columns, t.own * t.lanes);
+          EXPECT_GE(t.columns, columns);
+          EXPECT_LT(t.columns, columns + 4 * t.lanes);
+          if (t.unit == Unit::Subgroup) {
+            EXPECT_EQ(t.subgroup_size, device.subgroup_size);
+            EXPECT_EQ(t.workgroup, device.subgroup_size);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::shaders
