@@ -175,6 +175,7 @@ class KernelTable {
     kernel::LegalizeFor features;
     features.int64 = target_.predicate.needs_int64;
     features.float16 = target_.predicate.needs_float16;
+    features.word_loads = target_.wide_loads;
     features.storage8 = target_.predicate.needs_storage8;
     features.storage16 = target_.predicate.needs_storage16;
     RP_TRY(kernel::legalize(k, features).with_context("kernel '" + k.name + "'"));

@@ -48,6 +48,7 @@ constexpr auto kRules = std::to_array<Rule>({
     {"ReduceProd", "axes", Kind::Axes},
     {"ArgMax", "axis", Kind::Axis},
     {"ArgMin", "axis", Kind::Axis},
+    {"DequantizeLinear", "axis", Kind::Axis},
     {"Conv", "strides", Kind::Spatial},
     {"Conv", "dilations", Kind::Spatial},
     {"Conv", "pads", Kind::SpatialPads},

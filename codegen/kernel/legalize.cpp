@@ -25,17 +25,36 @@ bool is_packed(Ty storage, const LegalizeFor& target) {
          (!target.storage16 && byte_size(storage) == 2);
 }
 
-Ty stored(Ty storage, const LegalizeFor& target) {
-  if (!target.int64 && is_wide(storage)) return Ty::U32;
-  if (is_packed(storage, target)) return Ty::U32;
+/// Whether a kernel reads a buffer of 8-bit elements in whole words, and does nothing else to it.
+bool reads_words(const Kernel& k, size_t buffer) {
+  if (byte_size(k.buffers[buffer].storage) != 1) return false;
+  return std::all_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) {
+    if ((i.op != Op::Load && i.op != Op::Store) || i.imm != buffer) return true;
+    return i.op == Op::Load && i.type.lanes == 4 && i.align % 4 == 0;
+  });
+}
+
+/// Which buffers become words that hold several elements.
+std::vector<bool> packed_buffers(const Kernel& k, const LegalizeFor& target) {
+  std::vector<bool> out;
+  for (size_t i = 0; i < k.buffers.size(); ++i) {
+    out.push_back(is_packed(k.buffers[i].storage, target) ||
+                  (target.word_loads && reads_words(k, i)));
+  }
+  return out;
+}
+
+Ty stored(Ty storage, bool packed, const LegalizeFor& target) {
+  if (packed || (!target.int64 && is_wide(storage))) return Ty::U32;
   if (!target.float16 && storage == Ty::F16) return Ty::U16;
   return storage;
 }
 
-Kernel interface_for(const Kernel& k, const LegalizeFor& target) {
+Kernel interface_for(const Kernel& k, const std::vector<bool>& packed, const LegalizeFor& target) {
   Kernel out = k;
-  for (BufferParam& b : out.buffers) {
-    b.storage = stored(b.storage, target);
+  for (size_t i = 0; i < out.buffers.size(); ++i) {
+    BufferParam& b = out.buffers[i];
+    b.storage = stored(b.storage, packed[i], target);
     b.align = std::max(b.align, static_cast<uint32_t>(byte_size(b.storage)));
   }
   for (LocalVar& l : out.locals) l.type.ty = narrowed(l.type.ty, target);
@@ -59,8 +78,9 @@ bool has_extremes(const Kernel& k) {
 class Legalizer : public Rebuilder {
  public:
   Legalizer(const Kernel& k, const LegalizeFor& target)
-      : Rebuilder(k, Builder::like(interface_for(k, target))),
+      : Rebuilder(k, Builder::like(interface_for(k, packed_buffers(k, target), target))),
         target_(target),
+        packed_(packed_buffers(k, target)),
         integers_(to_, has_extremes(k)) {}
 
  protected:
@@ -150,10 +170,11 @@ class Legalizer : public Rebuilder {
   Val load(const Inst& i, Val index) {
     const int buffer = static_cast<int>(i.imm);
     const Ty storage = from_.buffers[i.imm].storage;
-    const Ty now = stored(storage, target_);
+    const bool packed = packed_[i.imm];
+    const Ty now = stored(storage, packed, target_);
     if (now == storage) return to_.load(buffer, index, i.type.lanes, i.align);
     Val r;
-    if (is_packed(storage, target_)) {
+    if (packed) {
       r = PackedElements(to_, storage).load(buffer, index, i.type.lanes, i.align);
     } else if (storage == Ty::F16) {
       const Val bits = to_.load(buffer, index, i.type.lanes, i.align);
@@ -172,8 +193,10 @@ class Legalizer : public Rebuilder {
   void store(const Inst& i, Val index, Val value) {
     const int buffer = static_cast<int>(i.imm);
     const Ty storage = from_.buffers[i.imm].storage;
-    if (stored(storage, target_) == storage) return to_.store(buffer, index, value, i.align);
-    if (is_packed(storage, target_)) {
+    const bool packed = packed_[i.imm];
+    if (stored(storage, packed, target_) == storage)
+      return to_.store(buffer, index, value, i.align);
+    if (packed) {
       if (storage == Ty::F16) value = to_.convert(value, Ty::F32);
       PackedElements(to_, storage).store(buffer, index, value, i.align);
       return;
@@ -189,6 +212,7 @@ class Legalizer : public Rebuilder {
   }
 
   const LegalizeFor target_;
+  const std::vector<bool> packed_;  // by buffer
   CheckedIntegers integers_;
 };
 

@@ -1,6 +1,9 @@
 #include "codegen/lower/contraction.h"
 
+#include <algorithm>
+
 #include "codegen/lower/cost.h"
+#include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
 
@@ -10,7 +13,23 @@ using kernel::Val;
 bool is_half_product(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return false;
   const std::vector<ValueId>& in = group.anchor->inputs;
-  return g.value(in[0]).dtype == DType::F16 && g.value(in[1]).dtype == DType::F16;
+  // What a scale makes of bytes is rounded to fp16 nowhere.
+  const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
+                                  [](const graph::Node* n) { return ops::is_core_dequantize(*n); });
+  return exact && g.value(in[0]).dtype == DType::F16 && g.value(in[1]).dtype == DType::F16;
+}
+
+std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
+                                                ValueId v) {
+  ConstantOperand out{v, nullptr};
+  const graph::Node* p = g.value(v).producer;
+  if (p != nullptr && ops::is_core_dequantize(*p)) {
+    if (std::find(group.nodes.begin(), group.nodes.end(), p) == group.nodes.end())
+      return std::nullopt;
+    out = {p->inputs[0], p};
+  }
+  if (!g.value(out.value).constant || !is_product_float(g.value(v).dtype)) return std::nullopt;
+  return out;
 }
 
 Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
@@ -73,6 +92,14 @@ Result<Contraction::Values> Contraction::four_positions(Val quad, bool vector, c
   return four;
 }
 
+Status Contraction::store(Val row, Val vec, Val four) {
+  if (scaled_by_ != nullptr) {
+    RP_ASSIGN(const Val scale, parameters(*scaled_by_, 1, vec, scale_at_));
+    four = b_.mul(four, scale);
+  }
+  return ResultKernel::store(row, vec, four);
+}
+
 Val Contraction::load_packed(ValueId constant, const Expr& depth, Val vec, Val k) {
   // `vec` counts over all tiles: ((batch * tiles + tile) * depth + k) * columns + 4 * vec - tile *
   // columns.
@@ -86,6 +113,43 @@ Val Contraction::load_packed(ValueId constant, const Expr& depth, Val vec, Val k
       b_.sub(b_.mul(b_.mul(tile, ev_.value(depth)), columns), b_.mul(column_tile_, columns));
   const Val at = b_.add(b_.add(first, b_.mul(k, columns)), b_.mul(vec, b_.i32(4)));
   return b_.load(ev_.buffer(constant), at, 4, 4);
+}
+
+void Contraction::set_scale(const graph::Node* n, WeightIndex index) {
+  scaled_by_ = n;
+  scale_at_ = std::move(index);
+}
+
+Result<Val> Contraction::parameters(const graph::Node& n, size_t input, Val vec,
+                                    const WeightIndex& index) {
+  const auto at = [&](const Expr& column, int lanes) -> Result<Val> {
+    Index where = ops::scale_index(g_, n, index(column));
+    for (Expr& e : where) e = ev_.simplify(e);
+    RP_ASSIGN(const Val v, ev_.eval(n.inputs[input], where, lanes));
+    const Ty wanted = input == 1 ? Ty::F32 : Ty::I32;
+    return b_.type(v).ty == wanted ? v : b_.convert(v, wanted);
+  };
+  if (n_.known_divisor(g_.symbols) % 4 == 0) return at(Expr(4) * clamped_vec(vec) + ev_.lane(), 4);
+  std::vector<Val> parts;
+  for (int l = 0; l < 4; ++l) {
+    const Val column = b_.add(b_.mul(vec, b_.i32(4)), b_.i32(l));
+    RP_ASSIGN(const Val part, at(clamped_column(column), 1));
+    parts.push_back(part);
+  }
+  return b_.compose(parts);
+}
+
+Result<Val> Contraction::dequantized(const graph::Node& n, Val raw, Val vec,
+                                     const WeightIndex& index) {
+  Val x = b_.type(raw).ty == Ty::I32 ? raw : b_.convert(raw, Ty::I32);
+  if (n.inputs.size() > 2) {
+    RP_ASSIGN(const Val zero, parameters(n, 2, vec, index));
+    x = b_.sub(x, zero);
+  }
+  x = b_.convert(x, Ty::F32);
+  if (scaled_by_ != nullptr) return x;
+  RP_ASSIGN(const Val scale, parameters(n, 1, vec, index));
+  return b_.mul(x, scale);
 }
 
 PackedOperand Contraction::packing(const Lowered& out, ValueId constant) const {

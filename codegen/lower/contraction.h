@@ -17,10 +17,20 @@ Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Targ
 /// Whether a group is a product of fp16 tensors, which cooperative matrices multiply.
 bool is_half_product(const graph::Graph& g, const Group& group);
 
+/// A constant operand, which may be packed at load: of floats, or of 8 bits that a node of the
+/// group dequantises.
+struct ConstantOperand {
+  graph::ValueId value = graph::kNone;
+  const graph::Node* dequantize = nullptr;
+};
+std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
+                                                graph::ValueId v);
+
 class Contraction : public ResultKernel, public shaders::Product {
  public:
   kernel::Val block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
   Status blocks(const Body& first, const std::function<Status(kernel::Val)>& body) override;
+  Status store(kernel::Val row, kernel::Val vec, kernel::Val four) override;
 
  protected:
   using ResultKernel::ResultKernel;
@@ -33,6 +43,14 @@ class Contraction : public ResultKernel, public shaders::Product {
   /// [batch][tile of columns][depth][columns of a tile].
   kernel::Val load_packed(graph::ValueId constant, const Expr& depth, kernel::Val vec,
                           kernel::Val k);
+  /// Index of an element of the weight at a column of the result.
+  using WeightIndex = std::function<Index(const Expr& column)>;
+  /// Four columns from 4 * vec of a weight of 8 bits, loaded as `raw`, as F32. A scale that is the
+  /// same at all positions of the sum is left to the result; see set_scale().
+  Result<kernel::Val> dequantized(const graph::Node& n, kernel::Val raw, kernel::Val vec,
+                                  const WeightIndex& index);
+  /// Every result is multiplied by the scale of its column: that of the weight at `index`.
+  void set_scale(const graph::Node* n, WeightIndex index);
   PackedOperand packing(const Lowered& out, graph::ValueId constant) const;
 
   /// What `load` gives at the four positions of the sum from 4 * quad, zero past the end. It is
@@ -46,10 +64,16 @@ class Contraction : public ResultKernel, public shaders::Product {
   shaders::Tile tile_;  // once chosen
 
  private:
+  /// Input `input` of a dequantisation at the four columns from 4 * vec.
+  Result<kernel::Val> parameters(const graph::Node& n, size_t input, kernel::Val vec,
+                                 const WeightIndex& index);
+
   /// Values that are zero where `inside` does not hold.
   Values or_zero(kernel::Val inside, Values values);
 
   bool exact_steps_ = false;
+  const graph::Node* scaled_by_ = nullptr;  // a dequantisation
+  WeightIndex scale_at_;
 };
 
 }  // namespace reprise::lower

@@ -5,6 +5,7 @@
 
 #include "codegen/lower/contraction.h"
 #include "codegen/lower/window.h"
+#include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
 
@@ -17,11 +18,19 @@ namespace {
 constexpr int kMinColumns = 8;        // a group with fewer output channels is no product
 constexpr int64_t kMaxUnrolled = 12;  // kernel positions written out in the body of a loop
 
-std::optional<ConvParams> params_of(const graph::Graph& g, const graph::Node& n) {
-  const graph::Value& w = g.value(n.inputs[1]);
-  if (!w.constant || !is_product_float(w.dtype) || g.value(n.inputs[0]).dtype != w.dtype)
-    return std::nullopt;
-  const std::vector<int64_t>& dims = w.constant->dims();
+/// A constant weight; one of 8 bits only if each output channel has one scale.
+std::optional<ConstantOperand> weight_of(const graph::Graph& g, const Group& group) {
+  const graph::Node& n = *group.anchor;
+  const auto w = constant_operand(g, group, n.inputs[1]);
+  if (!w || g.value(n.inputs[0]).dtype != g.value(n.inputs[1]).dtype) return std::nullopt;
+  if (g.value(w->value).constant->count() == 0) return std::nullopt;
+  if (w->dequantize == nullptr) return w;
+  const auto axis = ops::scaled_axis(g, *w->dequantize);
+  return axis && *axis <= 0 ? w : std::nullopt;
+}
+
+ConvParams params_of(const graph::Graph& g, const graph::Node& n, const ConstantOperand& weight) {
+  const std::vector<int64_t>& dims = g.value(weight.value).constant->dims();
   ConvParams p;
   p.group = n.attrs.get_int("group", 1);
   p.strides = n.attrs.get_ints("strides");
@@ -30,18 +39,20 @@ std::optional<ConvParams> params_of(const graph::Graph& g, const graph::Node& n)
   p.kernel.assign(dims.begin() + 2, dims.end());
   p.in_channels = dims[1];
   p.out_channels = dims[0] / p.group;
-  if (w.constant->count() == 0) return std::nullopt;
   return p;
 }
 
 class ConvProduct final : public Contraction {
  public:
-  ConvProduct(const graph::Graph& g, const Group& group, const Target& target, ConvParams p)
+  ConvProduct(const graph::Graph& g, const Group& group, const Target& target, ConvParams p,
+              const ConstantOperand& weight)
       : Contraction(g, group, target),
         p_(std::move(p)),
+        weight_(weight),
         windows_(ev_, g.value(group.anchor->inputs[0]).shape, group.domain, p_, false) {
     input_ = group.anchor->inputs[0];
-    weights_ = group.anchor->inputs[1];
+    if (weight_.dequantize != nullptr)
+      set_scale(weight_.dequantize, [this](const Expr& column) { return weight_index(column); });
     const Shape& d = group.domain;
     pixel_shape_.push_back(d[0]);
     pixel_shape_.insert(pixel_shape_.end(), d.begin() + 2, d.end());
@@ -59,7 +70,8 @@ class ConvProduct final : public Contraction {
     size.unrolled = static_cast<double>(unrolled_positions() * (in_quads() > 0 ? 4 : 1));
     RP_ASSIGN(Lowered out, write(size, choice));
     out.schedule += ", implicit gemm";
-    PackedOperand packed = packing(out, weights_);
+    if (weight_.dequantize != nullptr) out.schedule += " 8-bit";
+    PackedOperand packed = packing(out, weight_.value);
     packed.batch = p_.group;
     packed.k = depth_total_;
     packed.n = p_.out_channels;
@@ -126,8 +138,7 @@ class ConvProduct final : public Contraction {
     Expr first = step_[0].channel;
     for (size_t d = 0; d < p_.kernel.size(); ++d)
       first = first * Expr(p_.kernel[d]) + step_[0].kernel[d];
-    return scalars(load_packed(weights_, depth_total_, columns_[static_cast<size_t>(column)],
-                               b_.add(ev_.value(first), position)));
+    return scalars(packed(column, b_.add(ev_.value(first), position)));
   }
 
   bool left_along_k() const override { return false; }
@@ -139,10 +150,7 @@ class ConvProduct final : public Contraction {
   }
 
   Result<Values> right_at(int column, Val position) override {
-    return one_position(position, [&](const Expr& k, int) -> Result<Val> {
-      return load_packed(weights_, depth_total_, columns_[static_cast<size_t>(column)],
-                         ev_.value(k));
-    });
+    return one_position(position, [&](const Expr& k, int) { return packed(column, ev_.value(k)); });
   }
 
  private:
@@ -173,6 +181,21 @@ class ConvProduct final : public Contraction {
     for (size_t d = p_.kernel.size(); d-- > 0 && n * p_.kernel[d] <= kMaxUnrolled;)
       n *= p_.kernel[d];
     return n;
+  }
+
+  Result<Val> packed(int column, Val position) {
+    const Val vec = columns_[static_cast<size_t>(column)];
+    const Val raw = load_packed(weight_.value, depth_total_, vec, position);
+    if (weight_.dequantize == nullptr) return raw;
+    return dequantized(*weight_.dequantize, raw, vec,
+                       [this](const Expr& c) { return weight_index(c); });
+  }
+
+  /// Of an element with a column's scale.
+  Index weight_index(const Expr& column) const {
+    Index at(p_.kernel.size() + 2, Expr(0));
+    at[0] = channel_group_ * Expr(p_.out_channels) + column;
+    return at;
   }
 
   /// The input under a position of the kernel; zero in the padding.
@@ -218,8 +241,9 @@ class ConvProduct final : public Contraction {
   }
 
   ConvParams p_;
+  ConstantOperand weight_;
   Windows windows_;
-  ValueId input_, weights_;
+  ValueId input_;
   Shape pixel_shape_;  // batch and spatial dims of the output
   int64_t depth_total_ = 0;
   Expr channel_group_;
@@ -234,16 +258,17 @@ class ConvProduct final : public Contraction {
 
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
                            size_t choice) {
-  auto params = params_of(g, *group.anchor);
+  auto weight = weight_of(g, group);
   // Neighbouring channels do not lie side by side, so narrow elements cannot be stored as words.
   const bool narrow = std::any_of(group.outputs.begin(), group.outputs.end(),
                                   [&](ValueId v) { return size_of(g.value(v).dtype) < 4; });
   if (narrow && !(target.predicate.needs_storage16 && target.predicate.needs_storage8))
-    params.reset();
-  if (!params) return lower_pointwise(g, group, target);
-  if (params->group > 1 && params->out_channels < kMinColumns)
-    return lower_depthwise(g, group, target, *params);
-  return ConvProduct(g, group, target, std::move(*params)).build(choice);
+    weight.reset();
+  if (!weight) return lower_pointwise(g, group, target);
+  ConvParams params = params_of(g, *group.anchor, *weight);
+  if (params.group > 1 && params.out_channels < kMinColumns)
+    return lower_depthwise(g, group, target, params);
+  return ConvProduct(g, group, target, std::move(params), *weight).build(choice);
 }
 
 }  // namespace reprise::lower

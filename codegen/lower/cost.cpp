@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/ops/quantize.h"
+
 namespace reprise::lower {
 
 using graph::Graph;
@@ -151,6 +153,7 @@ double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
 double light_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;
+  if (ops::is_core_dequantize(n)) return 0;  // memory is what it saves
   switch (def->lowering) {
     case ops::Lowering::View:
       return 0;

@@ -9,6 +9,9 @@
 #include <set>
 
 #include "codegen/lower/attention.h"
+#include "codegen/lower/cost.h"
+#include "codegen/lower/lower.h"
+#include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
 
@@ -364,7 +367,7 @@ class Fuser {
     if (users.empty() && !must_store) return;  // dead
     const ops::OpDef* def = def_of(*n);
     const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
-    if (!must_store && (enabled_ || renames)) {
+    if (!must_store && (enabled_ || renames || ops::is_core_dequantize(*n))) {
       if (enabled_ && light_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
       const std::string why_not = inline_cost(n, users);
       if (why_not.empty()) {

@@ -4,6 +4,7 @@
 
 #include "codegen/lower/contraction.h"
 #include "codegen/lower/cost.h"
+#include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
 
@@ -14,21 +15,24 @@ namespace {
 
 /// A constant that can be packed into tiles of columns at load.
 struct ConstantMatrix {
-  ValueId value = graph::kNone;
+  ConstantOperand operand;
   bool transposed = false;  // stored as [N, K]
+
+  Index element(const Expr& k, const Expr& column) const {
+    return transposed ? Index{column, k} : Index{k, column};
+  }
 };
 
-/// B seen through a transposing view; nothing unless constant, 2-D and of floats.
-std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, ValueId b) {
-  ConstantMatrix m{b, false};
+/// B seen through a transposing view; nothing unless constant and 2-D.
+std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group& group,
+                                              ValueId b) {
   const graph::Node* p = g.value(b).producer;
-  if (p != nullptr && p->op == "Transpose" && p->opset == 0 &&
-      p->attrs.get_ints("perm") == std::vector<int64_t>{1, 0}) {
-    m = {p->inputs[0], true};
-  }
-  const graph::Value& v = g.value(m.value);
-  if (!v.constant || !is_product_float(v.dtype) || v.shape.size() != 2) return std::nullopt;
-  return m;
+  const bool transposed = p != nullptr && p->op == "Transpose" && p->opset == 0 &&
+                          p->attrs.get_ints("perm") == std::vector<int64_t>{1, 0};
+  if (transposed) b = p->inputs[0];
+  const auto operand = constant_operand(g, group, b);
+  if (!operand || g.value(b).shape.size() != 2) return std::nullopt;
+  return ConstantMatrix{*operand, transposed};
 }
 
 class MatMulProduct final : public Contraction {
@@ -43,9 +47,10 @@ class MatMulProduct final : public Contraction {
     right_ = group.anchor->inputs[1];
     k_ = g.value(left_).shape.back();
     wide_n_ = n_.known_divisor(g.symbols) % 4 == 0;
-    packed_ = constant_matrix(g, right_);
+    packed_ = constant_matrix(g, group, right_);
     // A's last axis may be dynamic; that it fits the constant is a guard of the plan.
-    if (packed_) k_ = g.value(packed_->value).shape[packed_->transposed ? 1 : 0];
+    if (packed_) k_ = g.value(packed_->operand.value).shape[packed_->transposed ? 1 : 0];
+    if (packed_) scale_result(*packed_);
     collapse_batch();
     const bool wide_k = k_.known_divisor(g.symbols) % 4 == 0;
     along_k_ = !packed_ && wide_k &&
@@ -61,7 +66,8 @@ class MatMulProduct final : public Contraction {
     RP_ASSIGN(Lowered out, write(size, choice));
     if (packed_) {
       out.schedule += ", packed";
-      PackedOperand p = packing(out, packed_->value);
+      if (packed_->operand.dequantize != nullptr) out.schedule += " 8-bit";
+      PackedOperand p = packing(out, packed_->operand.value);
       p.k = k_.value();
       p.n = n_.value();
       p.transposed = packed_->transposed;
@@ -114,8 +120,7 @@ class MatMulProduct final : public Contraction {
     if (along_k_) {
       return scalars(ev_.eval(right_, operand(right_, step_position(), c.first), depth_));
     }
-    if (packed_)
-      return scalars(load_packed(packed_->value, k_, c.vec, b_.add(ev_.value(at_), position)));
+    if (packed_) return scalars(packed(c.vec, b_.add(ev_.value(at_), position)));
     return scalars(right_columns(c, at_ + ev_.symbol(position, 4)));
   }
 
@@ -134,7 +139,7 @@ class MatMulProduct final : public Contraction {
       });
     }
     return one_position(position, [&](const Expr& k, int) {
-      return packed_ ? load_packed(packed_->value, k_, c.vec, ev_.value(k)) : right_columns(c, k);
+      return packed_ ? packed(c.vec, ev_.value(k)) : right_columns(c, k);
     });
   }
 
@@ -161,6 +166,24 @@ class MatMulProduct final : public Contraction {
       four.push_back(x);
     }
     return b_.compose(four);
+  }
+
+  /// A scale that does not differ along the sum is applied to the result.
+  void scale_result(const ConstantMatrix& m) {
+    const graph::Node* n = m.operand.dequantize;
+    if (n == nullptr) return;
+    const auto axis = ops::scaled_axis(g_, *n);
+    if (!axis || *axis == (m.transposed ? 1 : 0)) return;
+    set_scale(n, [m](const Expr& column) { return m.element(0, column); });
+  }
+
+  Result<Val> packed(Val vec, Val position) {
+    const ConstantOperand& operand = packed_->operand;
+    const Val raw = load_packed(operand.value, k_, vec, position);
+    if (operand.dequantize == nullptr) return raw;
+    return dequantized(*operand.dequantize, raw, vec, [&](const Expr& column) {
+      return packed_->element(ev_.symbol(position, k_), column);
+    });
   }
 
   /// With one B for all batches, rows of all batches are rows of one product.

@@ -11,7 +11,7 @@ namespace reprise::lower {
 struct Target {
   std::string name;  // variant name: "vulkan-cpu-sg8"
   Predicate predicate;
-  bool wide_loads = false;  // see emit::SpirvOptions
+  bool wide_loads = false;  // see emit::SpirvOptions, and kernel::LegalizeFor::word_loads
   bool on_request = false;  // compiled only where it is named
 
   bool cpu_type() const { return predicate.cpu_type; }

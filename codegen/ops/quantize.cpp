@@ -1,11 +1,35 @@
 // Quantised tensors: conversions, and products and convolutions of integers, as arithmetic on
 // wider types. Casts from float saturate, which is the saturation that quantisation asks for.
+#include "codegen/ops/quantize.h"
+
 #include "codegen/ops/compose.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
 
 namespace reprise::ops {
+
+bool is_core_dequantize(const graph::Node& n) {
+  return n.op == "DequantizeLinear" && n.domain.empty() && n.opset == 0;
+}
+
+std::optional<int64_t> scaled_axis(const graph::Graph& g, const graph::Node& n) {
+  if (n.attrs.get_int("block_size", 0) > 0) return std::nullopt;
+  if (element_count(g.value(n.inputs[1]).shape).is_const(1)) return -1;
+  return n.attrs.get_int("axis", 1);
+}
+
+Index scale_index(const graph::Graph& g, const graph::Node& n, const Index& element) {
+  const auto axis = static_cast<size_t>(n.attrs.get_int("axis", 1));
+  if (const int64_t block = n.attrs.get_int("block_size", 0); block > 0) {
+    Index at = element;
+    at[axis] = Expr::floordiv(at[axis], block);
+    return at;
+  }
+  const Shape& scale = g.value(n.inputs[1]).shape;
+  if (element_count(scale).is_const(1)) return Index(scale.size(), Expr(0));
+  return {element[axis]};
+}
 
 namespace {
 
@@ -115,6 +139,7 @@ Result<bool> quantize(Rewriter& rw) {
 
 /// (x - zero) * scale; the difference is exact in 32 bits.
 Result<bool> dequantize(Rewriter& rw) {
+  if (is_core_dequantize(rw.node())) return false;
   Compose c(rw);
   const Shape shape = c.shape(c.in(0));
   V x = c.cast(c.in(0), DType::I32);
@@ -122,6 +147,26 @@ Result<bool> dequantize(Rewriter& rw) {
   const V scale = c.cast(aligned(c, c.in(1), shape), DType::F32);
   c.replace(0, c.cast(c.mul(c.cast(x, DType::F32), scale), c.dtype(rw.node().outputs[0])));
   return c.finish();
+}
+
+/// The core form, as dequantize() computes it.
+Status dequantize_element(ElementContext& ctx) {
+  using kernel::Ty;
+  kernel::Builder& b = ctx.builder();
+  const auto as = [&](kernel::Val v, Ty type) {
+    return b.type(v).ty == type ? v : b.convert(v, type);
+  };
+  const Index at = scale_index(ctx.graph(), ctx.node(), ctx.index());
+  RP_ASSIGN(kernel::Val x, ctx.input(0, ctx.index()));
+  x = as(x, Ty::I32);
+  if (ctx.node().inputs.size() > 2) {
+    RP_ASSIGN(const kernel::Val zero, ctx.input(2, at));
+    x = b.sub(x, as(zero, Ty::I32));
+  }
+  RP_ASSIGN(const kernel::Val scale, ctx.input(1, at));
+  const kernel::Val y = b.mul(b.convert(x, Ty::F32), as(scale, Ty::F32));
+  ctx.set(as(y, ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype).ty));
+  return {};
 }
 
 // --- DynamicQuantizeLinear -----------------------------------------------------------------------
@@ -318,6 +363,8 @@ std::span<const OpDef> quantize_ops() {
       {.name = "DequantizeLinear",
        .infer = infer_dequantize,
        .decompose = dequantize,
+       .lowering = Lowering::Scalar,
+       .element = dequantize_element,
        .attributes = "axis block_size output_dtype",
        .min_inputs = 2,
        .max_inputs = 3},

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "codegen/ops/op.h"
+#include "codegen/ops/quantize.h"
 #include "codegen/passes/pass.h"
 #include "runtime/host/host_kernels.h"
 
@@ -40,6 +41,8 @@ std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
 }
 
 bool foldable(const graph::Graph& g, const graph::Node& n) {
+  // What the pass narrow-weights made is to stay narrow.
+  if (ops::is_core_dequantize(n)) return false;
   if (!n.subgraphs.empty() || n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" ||
       n.op == "Multinomial") {
     return false;

@@ -21,8 +21,9 @@ struct Pass {
 std::span<const Pass> pipeline();
 
 // Implemented in the file of the same name.
-Status decompose(graph::Graph& g);     // ONNX forms -> core form (codegen/graph/semantics.md)
-Status shape_values(graph::Graph& g);  // computed shape arithmetic -> constants and ShapeValue
+Status narrow_weights(graph::Graph& g);  // weights in 8 bits stay so: core DequantizeLinear
+Status decompose(graph::Graph& g);       // ONNX forms -> core form (codegen/graph/semantics.md)
+Status shape_values(graph::Graph& g);    // computed shape arithmetic -> constants and ShapeValue
 Status fold_constants(
     graph::Graph& g);  // nodes with constant inputs -> constants, by the host kernels
 Status canonicalize(graph::Graph& g);     // no-op and mergeable views and casts

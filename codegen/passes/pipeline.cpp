@@ -6,6 +6,7 @@ namespace reprise::passes {
 
 namespace {
 constexpr std::array kPipeline{
+    Pass{"narrow-weights", narrow_weights, false, false, "keep weights of 8 bits in 8 bits"},
     Pass{"decompose", decompose, true, true, "rewrite ONNX operators into core form"},
     Pass{"shape-values", shape_values, true, true, "replace shape arithmetic by expressions"},
     Pass{"fold-constants", fold_constants, false, true, "evaluate nodes with constant inputs"},

@@ -281,6 +281,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       features.storage8 = target.predicate.needs_storage8;
       features.storage16 = target.predicate.needs_storage16;
       features.float16 = target.predicate.needs_float16;
+      features.word_loads = target.wide_loads;
       const Status s = kernel::legalize(l->kernel, features);
       ASSERT_TRUE(s.ok()) << s.message();
       kernel::simplify(l->kernel);

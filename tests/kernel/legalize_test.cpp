@@ -251,6 +251,32 @@ TEST(Legalize, PackedElementsRoundTrip) {
 }
 
 /// Every invocation owns `lanes` elements that do not fill a word: neighbours keep theirs.
+TEST(Legalize, BytesLoadedInFoursBecomeWords) {
+  constexpr LegalizeFor kWordLoads{.word_loads = true};
+  for (const Ty t : {Ty::I8, Ty::U8}) {
+    for (const bool fours : {true, false}) {
+      Builder b("bytes");
+      b.set_workgroup(1);
+      const Val i = b.convert(b.builtin(Builtin::GlobalId, 0), Ty::I32);
+      const int in = b.buffer("in", t, Access::Read, 16);
+      const int out = b.buffer("out", Ty::I32, Access::Write, 16);
+      Val x = b.load(in, b.mul(i, b.i32(4)), 4, 4);
+      if (!fours) x = b.add(x, b.splat(b.load(in, i), 4));
+      b.store(out, b.mul(i, b.i32(4)), t == Ty::I8 ? x : b.convert(x, Ty::I32), 4);
+      const Kernel original = built(b);
+      const Kernel words = legal(original, kWordLoads);
+      EXPECT_EQ(words.buffers[0].storage, fours ? Ty::U32 : t);
+      std::vector<uint8_t> bytes;
+      for (int n = 0; n < 64; ++n) bytes.push_back(static_cast<uint8_t>(n * 37));
+      Memory expected{pack(bytes), std::vector<std::byte>(256)};
+      Memory actual = expected;
+      EXPECT_EQ(run(original, 16, expected), ErrorCode::None);
+      EXPECT_EQ(run(words, 16, actual), ErrorCode::None);
+      EXPECT_EQ(actual[1], expected[1]);
+    }
+  }
+}
+
 TEST(Legalize, StoresOfPartsOfWordsKeepTheRest) {
   for (const auto& [t, lanes] :
        {std::pair{Ty::U8, 1}, {Ty::I8, 2}, {Ty::U8, 4}, {Ty::F16, 1}, {Ty::BF16, 1}}) {

@@ -1,0 +1,208 @@
+// Constants of 8 bits that are widened by a scale stay in 8 bits: kernels dequantise what they load
+// of them. Exporters write that as DequantizeLinear, or as Cast, Sub (of a zero point) and Mul;
+// either becomes DequantizeLinear in core form, which constant folding leaves alone.
+#include <algorithm>
+#include <cmath>
+
+#include "codegen/ops/quantize.h"
+#include "codegen/ops/support.h"
+#include "codegen/passes/pass.h"
+
+namespace reprise::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::Value;
+using graph::ValueId;
+
+// Smaller weights cost little in any form.
+constexpr int64_t kMinElements = int64_t{1} << 12;
+
+bool is_narrow_weight(const Value& v) {
+  return v.constant && (v.dtype == DType::I8 || v.dtype == DType::U8) &&
+         v.constant->count() >= kMinElements;
+}
+
+bool is_default(const Node& n, std::string_view op) {
+  return n.op == op && (n.domain.empty() || n.domain == "ai.onnx");
+}
+
+/// Numbers that broadcast to a weight along one axis, or one number for all (axis -1).
+struct AlongAxis {
+  int64_t axis = -1;
+  std::vector<double> numbers;
+};
+
+std::optional<AlongAxis> along_axis(const Value& v, const std::vector<int64_t>& weight) {
+  if (!v.constant || v.constant->dims().size() > weight.size()) return std::nullopt;
+  AlongAxis out;
+  const std::vector<int64_t>& dims = v.constant->dims();
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    const size_t at = weight.size() - dims.size() + d;
+    if (out.axis >= 0 || dims[d] != weight[at]) return std::nullopt;
+    out.axis = static_cast<int64_t>(at);
+  }
+  const auto numbers = ops::constant_numbers(v);
+  if (!numbers || numbers->empty()) return std::nullopt;
+  out.numbers = *numbers;
+  return out;
+}
+
+/// A weight's dequantisation as exporters write it out.
+struct Chain {
+  ValueId weight = kNone;
+  AlongAxis scale, zero;
+  std::vector<std::string> origins;
+};
+
+class Narrower {
+ public:
+  explicit Narrower(Graph& g) : g_(g), uses_(g.compute_uses()) {}
+
+  void run() {
+    for (const auto& n : g_.nodes()) {
+      if (n->outputs.size() != 1 || n->outputs[0] == kNone) continue;
+      if (is_default(*n, "DequantizeLinear")) {
+        keep(*n);
+      } else if (is_default(*n, "Mul")) {
+        join(*n);
+      }
+    }
+  }
+
+ private:
+  /// Whether everything that reads v reads it as a weight, perhaps transposed: what other operators
+  /// compute from it is better computed once.
+  bool is_only_weight(ValueId v, int depth = 0) const {
+    constexpr int kDeep = 8;
+    if (g_.is_output(v) || depth > kDeep) return false;
+    const auto& users = uses_[static_cast<size_t>(v)];
+    return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Node* u) {
+      if (is_default(*u, "Transpose") && u->outputs.size() == 1)
+        return is_only_weight(u->outputs[0], depth + 1);
+      const bool table = is_default(*u, "Gather");
+      if (!table && !is_default(*u, "MatMul") && !is_default(*u, "Gemm") && !is_default(*u, "Conv"))
+        return false;
+      const size_t place = table ? 0 : 1;
+      return u->inputs.size() > place && u->inputs[place] == v &&
+             std::count(u->inputs.begin(), u->inputs.end(), v) == 1;
+    });
+  }
+
+  bool is_zero(ValueId v) const {
+    const auto numbers = ops::constant_numbers(g_.value(v));
+    return numbers &&
+           std::all_of(numbers->begin(), numbers->end(), [](double x) { return x == 0; });
+  }
+
+  void keep(Node& n) {
+    if (!is_narrow_weight(g_.value(n.inputs[0])) || !is_only_weight(n.outputs[0])) return;
+    const auto& scale = g_.value(n.inputs[1]).constant;
+    if (!scale) return;
+    if (n.inputs.size() > 2 && n.inputs[2] != kNone) {
+      const auto& zero = g_.value(n.inputs[2]).constant;
+      if (!zero || zero->count() != scale->count()) return;
+    }
+    const auto rank = static_cast<int64_t>(g_.value(n.inputs[0]).shape.size());
+    int64_t axis = n.attrs.get_int("axis", 1);
+    if (axis < 0) axis += rank;
+    // An axis that does not matter may be out of range.
+    n.attrs.set("axis", std::clamp<int64_t>(axis, 0, rank - 1));
+    if (n.attrs.get_int("block_size", 0) == 0) n.attrs.erase("block_size");
+    if (n.inputs.size() > 2 && (n.inputs[2] == kNone || is_zero(n.inputs[2]))) n.inputs.resize(2);
+    n.opset = 0;
+  }
+
+  /// The other operand of v, when it is constant.
+  std::optional<AlongAxis> constant_operand(const Node& n, size_t variable,
+                                            const std::vector<int64_t>& weight) const {
+    return n.inputs.size() == 2 ? along_axis(g_.value(n.inputs[1 - variable]), weight)
+                                : std::nullopt;
+  }
+
+  const Node* producer(ValueId v) const { return v == kNone ? nullptr : g_.value(v).producer; }
+
+  /// The weight under a Cast to a float dtype.
+  ValueId widened(const Node* cast) const {
+    if (cast == nullptr || !is_default(*cast, "Cast")) return kNone;
+    const bool narrow = is_narrow_weight(g_.value(cast->inputs[0]));
+    return narrow && g_.value(cast->outputs[0]).dtype == DType::F32 ? cast->inputs[0] : kNone;
+  }
+
+  /// Mul(Sub(Cast(weight), zero), scale), where `mul` has the product's variable at `side`.
+  std::optional<Chain> match(const Node& mul, size_t side) const {
+    Chain c;
+    const Node* p = producer(mul.inputs[side]);
+    const Node* cast = p;
+    if (p != nullptr && is_default(*p, "Sub")) cast = producer(p->inputs[0]);
+    c.weight = widened(cast);
+    if (c.weight == kNone) return std::nullopt;
+    const std::vector<int64_t>& dims = g_.value(c.weight).constant->dims();
+    const auto scale = constant_operand(mul, side, dims);
+    if (!scale || g_.value(mul.outputs[0]).shape != g_.value(c.weight).shape) return std::nullopt;
+    c.scale = *scale;
+    c.zero.numbers = {0};
+    if (cast != p) {
+      const auto zero = constant_operand(*p, 0, dims);
+      if (!zero || !fits(zero->numbers, g_.value(c.weight).dtype)) return std::nullopt;
+      c.zero = *zero;
+      c.origins = p->origins;
+    }
+    c.origins.insert(c.origins.begin(), cast->origins.begin(), cast->origins.end());
+    // Both lie along one axis.
+    if (c.zero.axis >= 0 && c.scale.axis >= 0 && c.zero.axis != c.scale.axis) return std::nullopt;
+    return c;
+  }
+
+  static bool fits(const std::vector<double>& zeros, DType t) {
+    const double lo = t == DType::I8 ? -128 : 0;
+    return std::all_of(zeros.begin(), zeros.end(),
+                       [&](double z) { return z == std::floor(z) && z >= lo && z <= lo + 255; });
+  }
+
+  void join(Node& mul) {
+    if (mul.inputs.size() != 2) return;
+    std::optional<Chain> c = match(mul, 0);
+    if (!c) c = match(mul, 1);
+    if (!c || !is_only_weight(mul.outputs[0])) return;
+    const std::string name = g_.value(c->weight).name;
+    const size_t count = std::max(c->scale.numbers.size(), c->zero.numbers.size());
+    const std::vector<int64_t> dims =
+        count == 1 ? std::vector<int64_t>{} : std::vector<int64_t>{static_cast<int64_t>(count)};
+    c->scale.numbers.resize(count, c->scale.numbers[0]);
+    c->zero.numbers.resize(count, c->zero.numbers[0]);
+    std::vector<ValueId> inputs{c->weight};
+    inputs.push_back(
+        g_.add_constant(name + "_scale", ops::float_tensor(DType::F32, dims, c->scale.numbers)));
+    const auto zero = [](double z) { return z == 0; };
+    if (!std::all_of(c->zero.numbers.begin(), c->zero.numbers.end(), zero)) {
+      HostTensor t(g_.value(c->weight).dtype, dims);
+      for (size_t i = 0; i < count; ++i)
+        t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(static_cast<int>(c->zero.numbers[i]));
+      inputs.push_back(g_.add_constant(name + "_zero", std::move(t)));
+    }
+    mul.op = "DequantizeLinear";
+    mul.domain.clear();
+    mul.opset = 0;
+    mul.inputs = std::move(inputs);
+    mul.attrs = AttrMap{};
+    mul.attrs.set("axis", std::max<int64_t>({c->scale.axis, c->zero.axis, 0}));
+    mul.origins.insert(mul.origins.begin(), c->origins.begin(), c->origins.end());
+  }
+
+  Graph& g_;
+  std::vector<std::vector<Node*>> uses_;
+};
+
+}  // namespace
+
+Status narrow_weights(Graph& g) {
+  Narrower(g).run();
+  return dce(g);
+}
+
+}  // namespace reprise::passes
