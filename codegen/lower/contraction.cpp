@@ -8,6 +8,7 @@
 namespace reprise::lower {
 
 using graph::ValueId;
+using kernel::Ty;
 using kernel::Val;
 
 bool is_half_product(const graph::Graph& g, const Group& group) {
