@@ -55,6 +55,7 @@ struct ProductSize {
   double rows = 1, columns = 1, depth = 1, batch = 1;
   double left_loads = 1;  // of one row for 4 positions: 1 if they are consecutive, else 4
   double unrolled = 4;    // positions that the body of a loop covers
+  bool dynamic = false;   // a row's index is divided by dims that the driver does not know
   bool half = false;      // the elements of both operands are fp16 values
 };
 

@@ -25,9 +25,10 @@ bool fits(const Predicate& device) {
 }
 
 /// What a unit does for 4 positions: loads of the left operand as often as a row needs them, of the
-/// right one in vectors of four, multiply-adds, and broadcasts of what its lanes share.
+/// right one in vectors of four, multiply-adds, and broadcasts of what its lanes share; what else a
+/// step costs, and a result that is stored.
 struct Work {
-  double left, right, products, shared;
+  double left, right, products, shared, step, result;
 };
 
 /// In multiply-adds of a register.
@@ -39,12 +40,26 @@ double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, 
   const double units =
       size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
   constexpr double kBroadcast = 0.5;
-  double cost = units * size.depth / 4 * (loads + w.products + kBroadcast * 4 * w.shared);
+  double step = loads + w.products + kBroadcast * 4 * w.shared, result = 0;
+  if (!device.slow_loads) {
+    step += w.step;
+    result = w.result;
+  }
+  const double results = w.products / 4;
+  double cost = units * (size.depth / 4 * step + results * result);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // The time to compile what is written out, spread over 100 runs: 0.1 ms a multiply-add, or with
-  // the older driver 0.1 us times its square (both measured).
-  const double written = w.products / 4 * size.unrolled;
-  return cost + (device.slow_loads ? 2 * written * written : 2000 * written);
+  if (device.slow_loads) {
+    // The time to compile what is written out, 0.1 us times its square, spread over 100 runs.
+    const double written = results * size.unrolled;
+    return cost + 2 * written * written;
+  }
+  // Compiling takes 0.15 ms for a multiply-add that is written out and 0.25 for a result, more
+  // where pixels are found by dividing by dynamic dims or halves are decoded (all measured). A
+  // second of it is worth a quarter of a kernel's time, and for small kernels 1500 runs.
+  double compile_ms = results * (0.15 * size.unrolled + 0.25);
+  if (size.dynamic) compile_ms *= 2.5;
+  if (size.half) compile_ms *= 2;
+  return cost * (1 + 0.25 * compile_ms / 1000) + 1500 * compile_ms;
 }
 
 Tile subgroup_tile(int rows, int columns, int own) {
@@ -112,7 +127,8 @@ class OwnColumns final : public Schedule {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows >= 2 * size.rows) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
-        const Work work{std::ceil(rows / double{kLanes}), 1.0 * own, 4.0 * rows * own, 1.0 * rows};
+        const Work work{
+            std::ceil(rows / double{kLanes}), 1.0 * own, 4.0 * rows * own, 1.0 * rows, 5, 20};
         t.cost = cost_of(size, device, t, work);
         out.push_back(t);
       }
@@ -210,7 +226,7 @@ class OwnRows final : public Schedule {
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
         Tile t = subgroup_tile(own * kLanes, columns, own);
-        const Work work{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns};
+        const Work work{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns, 30, 12};
         t.cost = cost_of(size, device, t, work);
         out.push_back(t);
       }

@@ -239,8 +239,8 @@ Status expand(Kernel& k);
 /// dead instructions.
 struct LegalizeFor {
   bool int64 = true, float16 = true, storage8 = true, storage16 = true;
-  /// Buffers of 8-bit elements that are only loaded, four at a time, become words all the same: for
-  /// devices that load every element of a vector by itself.
+  /// Buffers that are only loaded, of 16-bit elements or four of 8 bits at a time, become words all
+  /// the same: for devices that load every element of a vector by itself.
   bool word_loads = false;
 };
 Status legalize(Kernel& k, const LegalizeFor& target);

@@ -25,12 +25,13 @@ bool is_packed(Ty storage, const LegalizeFor& target) {
          (!target.storage16 && byte_size(storage) == 2);
 }
 
-/// Whether a kernel reads a buffer of 8-bit elements in whole words, and does nothing else to it.
+/// Whether a kernel only reads a buffer, of 16-bit elements or of 8-bit ones in whole words.
 bool reads_words(const Kernel& k, size_t buffer) {
-  if (byte_size(k.buffers[buffer].storage) != 1) return false;
+  const int size = byte_size(k.buffers[buffer].storage);
+  if (size > 2) return false;
   return std::all_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) {
     if ((i.op != Op::Load && i.op != Op::Store) || i.imm != buffer) return true;
-    return i.op == Op::Load && i.type.lanes == 4 && i.align % 4 == 0;
+    return i.op == Op::Load && (size == 2 || (i.type.lanes == 4 && i.align % 4 == 0));
   });
 }
 

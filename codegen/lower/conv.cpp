@@ -68,6 +68,8 @@ class ConvProduct final : public Contraction {
     size.depth = static_cast<double>(depth_total_);
     size.left_loads = 4;
     size.unrolled = static_cast<double>(unrolled_positions() * (in_quads() > 0 ? 4 : 1));
+    size.dynamic = std::any_of(pixel_shape_.begin() + 1, pixel_shape_.end(),
+                               [](const Expr& dim) { return !dim.is_const(); });
     RP_ASSIGN(Lowered out, write(size, choice));
     out.schedule += ", implicit gemm";
     if (weight_.dequantize != nullptr) out.schedule += " 8-bit";

@@ -277,6 +277,36 @@ TEST(Legalize, BytesLoadedInFoursBecomeWords) {
   }
 }
 
+TEST(Legalize, HalvesThatAreOnlyLoadedBecomeWords) {
+  constexpr LegalizeFor kWordLoads{.float16 = false, .word_loads = true};
+  for (const Ty t : {Ty::F16, Ty::BF16, Ty::I16, Ty::U16}) {
+    for (const int lanes : {1, 2, 4}) {
+      Builder b("halves");
+      b.set_workgroup(1);
+      const auto n = static_cast<uint32_t>(lanes);
+      const Val at = b.mul(b.builtin(Builtin::GlobalId, 0), b.u32(n));
+      const int in = b.buffer("in", t, Access::Read, 16);
+      const int copy = b.buffer("copy", t, Access::Write, 16);
+      const int out = b.buffer("out", compute_type(t), Access::Write, 16);
+      const Val x = b.load(in, at, lanes, n);
+      b.store(copy, at, x, n);
+      b.store(out, at, b.add(x, x), n);
+      const Kernel original = built(b);
+      const Kernel words = legal(original, kWordLoads);
+      EXPECT_EQ(words.buffers[0].storage, Ty::U32);
+      EXPECT_EQ(words.buffers[1].storage, t == Ty::F16 ? Ty::U16 : t);
+      std::vector<uint16_t> halves;
+      for (int i = 0; i < 16; ++i) halves.push_back(static_cast<uint16_t>(i * 2081));
+      Memory expected{pack(halves), std::vector<std::byte>(32), std::vector<std::byte>(64)};
+      Memory actual = expected;
+      EXPECT_EQ(run(original, 16 / n, expected), ErrorCode::None);
+      EXPECT_EQ(run(words, 16 / n, actual), ErrorCode::None);
+      EXPECT_EQ(actual[1], expected[1]) << name_of(t) << " by " << lanes;
+      EXPECT_EQ(actual[2], expected[2]) << name_of(t) << " by " << lanes;
+    }
+  }
+}
+
 TEST(Legalize, StoresOfPartsOfWordsKeepTheRest) {
   for (const auto& [t, lanes] :
        {std::pair{Ty::U8, 1}, {Ty::I8, 2}, {Ty::U8, 4}, {Ty::F16, 1}, {Ty::BF16, 1}}) {

@@ -46,6 +46,11 @@ ProductSize convolution(double pixels, double channels) {
   return s;
 }
 
+ProductSize dynamic(ProductSize size) {
+  size.dynamic = true;
+  return size;
+}
+
 TEST(Schedules, Choice) {
   Predicate cpu;
   cpu.cpu_type = true;
@@ -56,6 +61,10 @@ TEST(Schedules, Choice) {
     const char* expected;
   } rows[] = {
       {"large", size_of(512, 512, 512), subgroups_of_8(false),
+       "subgroup tile, columns by lane, 32x64"},
+      {"large, dynamic", dynamic(size_of(512, 512, 512)), subgroups_of_8(false),
+       "subgroup tile, columns by lane, 16x64"},
+      {"large, fp16", half(size_of(512, 512, 512)), subgroups_of_8(false),
        "subgroup tile, columns by lane, 16x64"},
       {"large, slow loads", size_of(512, 512, 512), subgroups_of_8(true),
        "subgroup tile, columns by lane, 64x64"},
@@ -68,7 +77,7 @@ TEST(Schedules, Choice) {
       {"one row", size_of(1, 4096, 4096), subgroups_of_8(false),
        "subgroup tile, columns by lane, 1x64"},
       {"few columns", size_of(4096, 8, 512), subgroups_of_8(false),
-       "subgroup tile, rows by lane, 32x8"},
+       "subgroup tile, rows by lane, 64x8"},
       {"no subgroups of 8", size_of(512, 512, 512), cpu, "register tile 8x8"},
       {"GPU", size_of(512, 512, 512), Predicate{}, "shared tile 128x64"},
       {"larger, GPU", size_of(4096, 4096, 4096), Predicate{}, "shared tile 128x64"},
