@@ -26,13 +26,13 @@ class RegisterSchedule final : public Schedule {
     t.workgroup = device.cpu_type ? 16 : 64;
     t.fma = !device.cpu_type;
     // Loads of one invocation for 4 positions, as many for a whole register of invocations.
-    constexpr double kGather = 30;
+    const double gather = device.slow_loads ? 120 : 30;
     const double loads = t.rows * size.left_loads + kColumns;
     const double units =
         size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
     const double steps = size.depth / 4;
     const double products = 4.0 * t.rows * t.columns;
-    t.cost = device.cpu_type ? units / 8 * steps * (kGather * loads + products)
+    t.cost = device.cpu_type ? units / 8 * steps * (gather * loads + products)
                              : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
                                         kGpuLoad * loads + products);
     return {t};

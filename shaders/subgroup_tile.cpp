@@ -48,18 +48,17 @@ double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, 
   const double results = w.products / 4;
   double cost = units * (size.depth / 4 * step + results * result);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  if (device.slow_loads) {
-    // The time to compile what is written out, 0.1 us times its square, spread over 100 runs.
-    const double written = results * size.unrolled;
-    return cost + 2 * written * written;
-  }
   // Compiling takes 0.15 ms for a multiply-add that is written out and 0.25 for a result, more
-  // where pixels are found by dividing by dynamic dims or halves are decoded (all measured). A
-  // second of it is worth a quarter of a kernel's time, and for small kernels 1500 runs.
+  // where pixels are found by dividing by dynamic dims or halves are decoded; with the older driver
+  // 40 us times the square of the results (all measured). A second of it is worth a quarter of a
+  // kernel's time, a tenth with that driver, whose kernels are slower, and for small kernels 1500
+  // runs.
   double compile_ms = results * (0.15 * size.unrolled + 0.25);
   if (size.dynamic) compile_ms *= 2.5;
   if (size.half) compile_ms *= 2;
-  return cost * (1 + 0.25 * compile_ms / 1000) + 1500 * compile_ms;
+  if (device.slow_loads) compile_ms = 0.04 * results * results;
+  const double second = device.slow_loads ? 0.1 : 0.25;
+  return cost * (1 + second * compile_ms / 1000) + 1500 * compile_ms;
 }
 
 Tile subgroup_tile(int rows, int columns, int own) {
