@@ -260,12 +260,7 @@ class ConvProduct final : public Contraction {
 
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
                            size_t choice) {
-  auto weight = weight_of(g, group);
-  // Neighbouring channels do not lie side by side, so narrow elements cannot be stored as words.
-  const bool narrow = std::any_of(group.outputs.begin(), group.outputs.end(),
-                                  [&](ValueId v) { return size_of(g.value(v).dtype) < 4; });
-  if (narrow && !(target.predicate.needs_storage16 && target.predicate.needs_storage8))
-    weight.reset();
+  const auto weight = weight_of(g, group);
   if (!weight) return lower_pointwise(g, group, target);
   ConvParams params = params_of(g, *group.anchor, *weight);
   if (params.group > 1 && params.out_channels < kMinColumns)
