@@ -59,7 +59,7 @@ Status ChoiceCache::write(const std::map<std::string, std::string>& choices) con
   const bool written = static_cast<bool>(out);
   if (written) fs::rename(part, path_, error);
   if (written && !error) return {};
-  const Status failure = file_error("cannot write", path_);
+  Status failure = file_error("cannot write", path_);
   fs::remove(part, error);
   return failure;
 }

@@ -10,9 +10,11 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
   Model m;
   m.path = path;
   if (!std::filesystem::is_regular_file(path)) {
-    const bool exists = std::filesystem::exists(path);
-    return Status(Code::Io, "cannot read model '" + path +
-                                "': " + (exists ? "it is not a regular file" : "no such file"));
+    const char* why = "no such file";
+    if (std::filesystem::exists(path)) why = "it is not a regular file";
+    if (std::filesystem::is_regular_file(std::filesystem::path(path) / "model.onnx"))
+      why = "it is a folder; name the model.onnx in it";
+    return Status(Code::Io, "cannot read model '" + path + "': " + why);
   }
   const double start = now_ms();
   if (std::filesystem::path(path).extension() == ".rpk") {

@@ -1,5 +1,7 @@
 #include "apps/common/status.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -47,6 +49,21 @@ int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noex
 
 void note(const std::string& text) {
   std::fprintf(stderr, "note: %s\n", text.c_str());
+}
+
+ProgressLine::ProgressLine() : terminal_(isatty(STDERR_FILENO) != 0) {}
+
+void ProgressLine::show(const std::string& text) {
+  clear();
+  if (!terminal_) return;
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+  shown_ = true;
+}
+
+void ProgressLine::clear() {
+  if (shown_) std::fputs("\r\033[K", stderr);
+  shown_ = false;
 }
 
 Status file_error(const std::string& what, const std::string& path) {

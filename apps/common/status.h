@@ -23,6 +23,23 @@ int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noex
 /// A note on standard error: what was decided on the user's behalf.
 void note(const std::string& text);
 
+/// What a long command does now: one line on standard error that the next one replaces. Writes
+/// nothing where standard error is not a terminal.
+class ProgressLine {
+ public:
+  ProgressLine();
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() { clear(); }
+
+  void show(const std::string& text);
+  /// Before other output.
+  void clear();
+
+ private:
+  bool terminal_, shown_ = false;
+};
+
 /// "cannot read 'x.npy': No such file or directory", from errno.
 Status file_error(const std::string& what, const std::string& path);
 

@@ -32,8 +32,13 @@ int run_bench(const BenchOptions& o) {
   Table table = measurement_table();
   Json list = Json::array();
   int status = kDone;
-  for (const std::string& path : o.models) {
+  ProgressLine progress;
+  for (size_t i = 0; i < o.models.size(); ++i) {
+    const std::string& path = o.models[i];
+    progress.show("[" + std::to_string(i) + "/" + std::to_string(o.models.size()) + "] measuring " +
+                  path);
     Result<Measurement> m = bench_model(path, o, *device);
+    progress.clear();
     if (!m.ok()) {
       status = report(m.status().with_context(path));
       continue;

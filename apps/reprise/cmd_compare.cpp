@@ -42,8 +42,11 @@ Result<int> run_compare(const CompareOptions& o) {
   Table table = measurement_table();
   Json list = Json::array();
   int status = kDone;
+  ProgressLine progress;
   for (const std::string& id : o.devices.empty() ? usable_devices() : o.devices) {
+    progress.show("measuring on " + id);
     Result<Measurement> m = measure_on(id, o, model, inputs, expected);
+    progress.clear();
     if (!m.ok()) {
       status = report(m.status().with_context(id));
       continue;

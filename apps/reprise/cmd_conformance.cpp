@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <map>
 #include <optional>
 
@@ -29,21 +27,21 @@ Json case_json(const CaseResult& r) {
 class Summary {
  public:
   Summary(const Output& out, bool verbose, size_t count)
-      : out_(out), verbose_(verbose), count_(count), terminal_(isatty(2) != 0) {}
+      : out_(out), verbose_(verbose), count_(count) {}
 
   void add(const Json& result) {
     const std::string status = result["status"];
     ++totals_[status];
     ++seen_;
-    clear_progress();
+    progress_.clear();
     if (status != "pass") {
       out_.text(status + "  " + result["name"].get<std::string>() + ": " +
                 result["reason"].get<std::string>() + "\n");
     } else if (verbose_) {
       out_.text("pass  " + result["name"].get<std::string>() + "\n");
     }
-    if (terminal_) std::fprintf(stderr, "[%zu/%zu]", seen_, count_);
-    if (terminal_ && seen_ == count_) clear_progress();
+    if (seen_ < count_)
+      progress_.show("[" + std::to_string(seen_) + "/" + std::to_string(count_) + "]");
   }
   int64_t total(const std::string& status) const {
     const auto it = totals_.find(status);
@@ -58,13 +56,10 @@ class Summary {
   }
 
  private:
-  void clear_progress() const {
-    if (terminal_) std::fprintf(stderr, "\r\033[K");
-  }
   const Output& out_;
   bool verbose_;
   size_t count_, seen_ = 0;
-  bool terminal_;
+  ProgressLine progress_;
   std::map<std::string, int64_t> totals_;
 };
 

@@ -317,6 +317,11 @@ std::vector<Case> usage_cases() {
       {"no_target", 2, "--targets", plain({"compile", "m.onnx", "-o", "m.rpk", "--targets", ""})},
       {"no_time", 2, "--timeout", plain({"conformance", ".", "--timeout", "0"})},
       {"a_folder", 4, "not a regular file", plain({"run", "/"})},
+      {"a_case_folder", 4, "name the model\\.onnx in it",
+       [](Workspace& w) {
+         const std::string model = w.file("model.onnx", relu().bytes());
+         return Args{"bench", std::filesystem::path(model).parent_path().string()};
+       }},
       {"bad_mode", 2, "mode", plain({"run", "m.onnx", "--mode", "fastest"})},
       {"unknown_device", 2, "toaster",
        [](Workspace& w) {
