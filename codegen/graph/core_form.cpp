@@ -123,6 +123,11 @@ Status check_core_form(const Graph& g, const Node& n) {
       }
     }
   }
+  if (n.attrs.has("channels_last")) {
+    const auto* flag = n.attrs.get<int64_t>("channels_last");
+    if (flag == nullptr || (*flag != 0 && *flag != 1))
+      return internal_error("attribute 'channels_last' is 0 or 1");
+  }
   if (n.op == "Conv" && n.inputs.size() != 2) return internal_error("a core Conv has two inputs");
   if (n.op == "MatMul") {
     for (ValueId v : n.inputs) {

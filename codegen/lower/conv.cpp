@@ -1,6 +1,7 @@
 // Convolution as an implicit matrix product: rows are output pixels of all images, columns are
 // output channels of a group, and the sum runs over input channels and kernel positions. Weights
-// are packed like a MatMul's.
+// are packed like a MatMul's. With channels last, four channels at a kernel position are one load
+// of the input, and four output channels one store.
 #include <algorithm>
 
 #include "codegen/lower/contraction.h"
@@ -32,6 +33,7 @@ std::optional<ConstantOperand> weight_of(const graph::Graph& g, const Group& gro
 ConvParams params_of(const graph::Graph& g, const graph::Node& n, const ConstantOperand& weight) {
   const std::vector<int64_t>& dims = g.value(weight.value).constant->dims();
   ConvParams p;
+  p.axes = ops::data_axes(n, dims.size());
   p.group = n.attrs.get_int("group", 1);
   p.strides = n.attrs.get_ints("strides");
   p.pads = n.attrs.get_ints("pads");
@@ -53,11 +55,12 @@ class ConvProduct final : public Contraction {
     input_ = group.anchor->inputs[0];
     if (weight_.dequantize != nullptr)
       set_scale(weight_.dequantize, [this](const Expr& column) { return weight_index(column); });
-    const Shape& d = group.domain;
-    pixel_shape_.push_back(d[0]);
-    pixel_shape_.insert(pixel_shape_.end(), d.begin() + 2, d.end());
+    pixel_shape_.push_back(group.domain[0]);
+    const auto spatial = p_.spatial(group.domain);
+    pixel_shape_.insert(pixel_shape_.end(), spatial.begin(), spatial.end());
     m_ = element_count(pixel_shape_);
     n_ = p_.out_channels;
+    wide_n_ = p_.channels_last() && p_.out_channels % 4 == 0;
     if (p_.group > 1) batch_ = {Expr(p_.group)};
     depth_total_ = p_.in_channels * p_.positions();
     k_ = depth_total_;
@@ -66,7 +69,7 @@ class ConvProduct final : public Contraction {
   Result<Lowered> build(size_t choice) {
     shaders::ProductSize size;
     size.depth = static_cast<double>(depth_total_);
-    size.left_loads = 4;
+    size.left_loads = vector_channels() ? 1 : 4;
     size.unrolled = static_cast<double>(unrolled_positions() * (in_quads() > 0 ? 4 : 1));
     size.dynamic = std::any_of(pixel_shape_.begin() + 1, pixel_shape_.end(),
                                [](const Expr& dim) { return !dim.is_const(); });
@@ -86,9 +89,9 @@ class ConvProduct final : public Contraction {
 
   Index result_index(const Expr& row, const Expr& column) override {
     const Index pixel = ev_.unflatten(row, pixel_shape_);
-    Index index{pixel[0], ev_.simplify(channel_group_ * Expr(p_.out_channels) + column)};
-    index.insert(index.end(), pixel.begin() + 1, pixel.end());
-    return index;
+    return p_.axes.arrange(pixel[0],
+                           ev_.simplify(channel_group_ * Expr(p_.out_channels) + column),
+                           std::span(pixel).subspan(1));
   }
 
   int row(Val at) override {
@@ -109,50 +112,58 @@ class ConvProduct final : public Contraction {
   bool right_along_k() const override { return false; }
 
   Status sum(const std::function<Status(int)>& step) override {
-    Status status;
-    const auto over = [&](int64_t from, int64_t to, int channels) {
-      ev_.for_loop(b_.i32(from), b_.i32(to), b_.i32(1), to - from, [&](Val c) {
-        ev_.push_scope();
-        channels_ = channels;
-        channel_ = Expr(channels) * ev_.symbol(c, to);
-        status = kernel_loops({}, step);
-        ev_.pop_scope();
-      });
-    };
     const int64_t quads = in_quads();
-    if (quads > 0) over(0, quads, 4);
-    RP_TRY(status);
-    if (4 * quads < p_.in_channels) over(4 * quads, p_.in_channels, 1);
-    return status;
+    const auto emit = [&] { return step(static_cast<int>(taps_.size()) * channels_); };
+    if (vector_channels()) {
+      // Where a pixel's window lies is computed outside the loop over channels.
+      RP_TRY(kernel_loops({}, [&] { return channel_loop(0, quads, 4, emit); }));
+    } else if (quads > 0) {
+      RP_TRY(channel_loop(0, quads, 4, [&] { return kernel_loops({}, emit); }));
+    }
+    if (4 * quads == p_.in_channels) return {};
+    return channel_loop(4 * quads, p_.in_channels, 1, [&] { return kernel_loops({}, emit); });
   }
 
+  /// The positions of a step: with vectors of channels by kernel position, else by channel.
   Result<Values> left(int row) override {
+    const Index& pixel = pixels_[static_cast<size_t>(row)];
+    const bool vectors = vector_channels() && channels_ == 4;
     Values out;
-    for (const Position& at : step_) {
-      RP_ASSIGN(const Val x, input_at(pixels_[static_cast<size_t>(row)], at));
-      out.push_back(x);
+    for (int c = 0; c < (vectors ? 1 : channels_); ++c) {
+      for (const Index& tap : taps_) {
+        const Expr channel = channel_ + (vectors ? ev_.lane() : Expr(c));
+        RP_ASSIGN(const Values x, input_at(pixel, {channel, tap}, vectors ? 4 : 1));
+        out.insert(out.end(), x.begin(), x.end());
+      }
     }
     return out;
   }
 
   Result<Values> right(int column, Val position) override {
-    // Positions of a step lie side by side in the packed weights.
-    Expr first = step_[0].channel;
-    for (size_t d = 0; d < p_.kernel.size(); ++d)
-      first = first * Expr(p_.kernel[d]) + step_[0].kernel[d];
-    return scalars(packed(column, b_.add(ev_.value(first), position)));
+    const Val first = ev_.value(weight_position({channel_, taps_[0]}));
+    if (vector_channels() && channels_ == 4) {
+      const Val channel = b_.mul(b_.rem(position, b_.i32(4)), b_.i32(p_.positions()));
+      position = b_.add(b_.div(position, b_.i32(4)), channel);
+    }
+    return scalars(packed(column, b_.add(first, position)));
   }
 
-  bool left_along_k() const override { return false; }
+  bool left_along_k() const override { return aligned_channels(); }
 
   Result<Values> left_at(int row, Val quad) override {
-    return four_positions(quad, false, [&](const Expr& k, int) -> Result<Val> {
-      return input_at(pixels_[static_cast<size_t>(row)], position_at(k));
+    const Index& pixel = pixels_[static_cast<size_t>(row)];
+    return four_positions(quad, aligned_channels(), [&](const Expr& k, int lanes) -> Result<Val> {
+      const Expr first = lanes == 4 ? ev_.simplify(k - ev_.lane()) : k;
+      RP_ASSIGN(const Values x, input_at(pixel, position_at(first, lanes), lanes));
+      return lanes == 4 ? b_.compose(x) : x[0];
     });
   }
 
   Result<Values> right_at(int column, Val position) override {
-    return one_position(position, [&](const Expr& k, int) { return packed(column, ev_.value(k)); });
+    return one_position(position, [&](const Expr& k, int) {
+      const Expr at = p_.channels_last() ? weight_position(position_at(k, 1)) : k;
+      return packed(column, ev_.value(at));
+    });
   }
 
  private:
@@ -161,26 +172,48 @@ class ConvProduct final : public Contraction {
     Expr channel;  // within the group
     std::vector<Expr> kernel;
   };
-  /// Position k of the sum. Its coordinates become values of their own, as a row's.
-  Position position_at(const Expr& k) {
-    Shape shape{Expr(p_.in_channels)};
+  /// Position k of the sum, or with `lanes` = 4 the four channels from k, a multiple of 4: by
+  /// channel, or with channels last by kernel position. Coordinates become values of their own, as
+  /// a row's.
+  Position position_at(const Expr& k, int lanes) {
+    const size_t channel_axis = p_.channels_last() ? p_.kernel.size() : 0;
+    Shape shape;
     for (const int64_t size : p_.kernel) shape.emplace_back(size);
-    const Index index = ev_.unflatten(k, shape);
-    std::vector<Expr> own;
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(channel_axis),
+                 Expr(p_.in_channels / lanes));
+    const Index index = ev_.unflatten(ev_.simplify(Expr::floordiv(k, lanes)), shape);
+    Index own;
     for (size_t d = 0; d < shape.size(); ++d)
       own.push_back(ev_.symbol(ev_.value(index[d]), shape[d]));
-    return {own[0], {own.begin() + 1, own.end()}};
+    Expr channel = own[channel_axis];
+    if (lanes == 4) channel = Expr(4) * channel + ev_.lane();
+    own.erase(own.begin() + static_cast<std::ptrdiff_t>(channel_axis));
+    return {channel, own};
   }
+
+  /// A position of the sum in the packed weights, which are in the weight's order.
+  Expr weight_position(const Position& at) const {
+    Expr k = at.channel;
+    for (size_t d = 0; d < p_.kernel.size(); ++d) k = k * Expr(p_.kernel[d]) + at.kernel[d];
+    return k;
+  }
+
+  /// Whether steps load four channels at once.
+  bool vector_channels() const { return p_.channels_last() && p_.in_channels >= 4; }
+  /// Whether no four positions of the sum from a multiple of 4 lie apart.
+  bool aligned_channels() const { return p_.channels_last() && p_.in_channels % 4 == 0; }
 
   /// Steps cover several positions, so that accumulators stay in registers over them: those of the
   /// kernel if it has enough, else also of several channels.
   int64_t in_quads() const {
     constexpr int64_t kFewPositions = 4;
-    return p_.positions() < kFewPositions ? p_.in_channels / 4 : 0;
+    return vector_channels() || p_.positions() < kFewPositions ? p_.in_channels / 4 : 0;
   }
+  /// Kernel positions in the body of a loop.
+  int64_t unrolled_limit() const { return vector_channels() ? kMaxUnrolled / 4 : kMaxUnrolled; }
   int64_t unrolled_positions() const {
     int64_t n = 1;
-    for (size_t d = p_.kernel.size(); d-- > 0 && n * p_.kernel[d] <= kMaxUnrolled;)
+    for (size_t d = p_.kernel.size(); d-- > 0 && n * p_.kernel[d] <= unrolled_limit();)
       n *= p_.kernel[d];
     return n;
   }
@@ -200,45 +233,60 @@ class ConvProduct final : public Contraction {
     return at;
   }
 
-  /// The input under a position of the kernel; zero in the padding.
-  Result<Val> input_at(const Index& pixel, const Position& position) {
+  /// The input under a position of the kernel, zero in the padding; four channels with lanes.
+  Result<Values> input_at(const Index& pixel, const Position& position, int lanes) {
     const Expr channel = channel_group_ * Expr(p_.in_channels) + position.channel;
     const InputPosition at = windows_.input(pixel, position.kernel, channel);
-    RP_ASSIGN(const Values x, scalars(ev_.eval(input_, at.index)));
-    return at.inside ? b_.select(at.inside, x[0], b_.f32(0)) : x[0];
+    RP_ASSIGN(Values x, scalars(ev_.eval(input_, at.index, lanes)));
+    if (!at.inside) return x;
+    for (Val& v : x) v = b_.select(at.inside, v, b_.f32(0));
+    return x;
   }
 
-  /// Loops over the outer axes of the kernel, and calls `step` for all positions of the inner ones.
-  Status kernel_loops(const std::vector<Expr>& outer, const std::function<Status(int)>& step) {
-    const size_t axis = outer.size();
-    int64_t inner = 1;
-    for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
-    if (inner <= kMaxUnrolled) {
-      step_.clear();
-      for (int c = 0; c < channels_; ++c) add_positions({channel_ + Expr(c), outer});
-      return step(static_cast<int>(step_.size()));
-    }
+  /// Runs `body` for channels [from, to) of `channels` each.
+  Status channel_loop(int64_t from, int64_t to, int channels, const Body& body) {
     Status status;
-    ev_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), p_.kernel[axis], [&](Val k) {
+    ev_.for_loop(b_.i32(from), b_.i32(to), b_.i32(1), to - from, [&](Val c) {
       ev_.push_scope();
-      std::vector<Expr> at = outer;
-      at.push_back(ev_.symbol(k, p_.kernel[axis]));
-      status = kernel_loops(at, step);
+      channels_ = channels;
+      channel_ = Expr(channels) * ev_.symbol(c, to);
+      status = body();
       ev_.pop_scope();
     });
     return status;
   }
 
-  void add_positions(const Position& from) {
-    const size_t axis = from.kernel.size();
-    if (axis == p_.kernel.size()) {
-      step_.push_back(from);
+  /// Loops over the outer axes of the kernel, and runs `body` with taps_ all positions of the inner
+  /// ones.
+  Status kernel_loops(const Index& outer, const Body& body) {
+    const size_t axis = outer.size();
+    int64_t inner = 1;
+    for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
+    if (inner <= unrolled_limit()) {
+      taps_.clear();
+      add_taps(outer);
+      return body();
+    }
+    Status status;
+    ev_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), p_.kernel[axis], [&](Val k) {
+      ev_.push_scope();
+      Index at = outer;
+      at.push_back(ev_.symbol(k, p_.kernel[axis]));
+      status = kernel_loops(at, body);
+      ev_.pop_scope();
+    });
+    return status;
+  }
+
+  void add_taps(const Index& from) {
+    if (from.size() == p_.kernel.size()) {
+      taps_.push_back(from);
       return;
     }
-    for (int64_t k = 0; k < p_.kernel[axis]; ++k) {
-      Position next = from;
-      next.kernel.emplace_back(k);
-      add_positions(next);
+    for (int64_t k = 0; k < p_.kernel[from.size()]; ++k) {
+      Index next = from;
+      next.emplace_back(k);
+      add_taps(next);
     }
   }
 
@@ -253,7 +301,7 @@ class ConvProduct final : public Contraction {
   std::vector<Val> columns_;
   Expr channel_;      // the first one of the loop's body, within the group
   int channels_ = 1;  // of the loop's body
-  std::vector<Position> step_;
+  std::vector<Index> taps_;  // kernel positions of a step
 };
 
 }  // namespace
@@ -263,8 +311,11 @@ Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Targ
   const auto weight = weight_of(g, group);
   if (!weight) return lower_pointwise(g, group, target);
   ConvParams params = params_of(g, *group.anchor, *weight);
-  if (params.group > 1 && params.out_channels < kMinColumns)
+  if (params.group > 1 && params.out_channels < kMinColumns) {
+    if (params.channels_last() && !has_depthwise_vectors(params))
+      return lower_pointwise(g, group, target);
     return lower_depthwise(g, group, target, params);
+  }
   return ConvProduct(g, group, target, std::move(params), *weight).build(choice);
 }
 

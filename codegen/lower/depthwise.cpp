@@ -1,6 +1,9 @@
 // Convolution of groups with few output channels, depthwise above all: there is no product to tile,
-// so an invocation computes kWidth neighbouring outputs of a channel along the last axis. Their
-// windows overlap: each input element and weight is loaded once.
+// so an invocation computes kWidth neighbouring outputs of a channel along the last spatial axis,
+// with channels last of four channels as vectors. Their windows overlap: each input element and
+// weight is loaded once.
+#include <algorithm>
+
 #include "codegen/lower/contraction.h"
 #include "codegen/lower/window.h"
 
@@ -23,13 +26,18 @@ class DepthwiseKernel {
         p_(std::move(p)),
         b_(kernel_name(group)),
         ev_(g, group, b_),
-        windows_(ev_, g.value(group.anchor->inputs[0]).shape, group.domain, p_,
-                 group.domain.back().known_divisor(g.symbols) % kWidth != 0) {
+        last_(p_.axes.spatial + p_.kernel.size() - 1),
+        width_(group.domain[last_]),
+        exact_width_(width_.known_divisor(g.symbols) % kWidth == 0),
+        windows_(ev_, g.value(group.anchor->inputs[0]).shape, group.domain, p_, !exact_width_) {
     input_ = group.anchor->inputs[0];
     weights_ = group.anchor->inputs[1];
-    width_ = group.domain.back();
     units_shape_ = group.domain;
-    units_shape_.back() = Expr::ceildiv(width_, kWidth);
+    units_shape_[last_] = Expr::ceildiv(width_, kWidth);
+    if (p_.channels_last()) {
+      lanes_ = 4;
+      units_shape_[p_.axes.channel] = Expr(p_.group / lanes_);
+    }
   }
 
   Result<Lowered> build() {
@@ -45,18 +53,23 @@ class DepthwiseKernel {
       return store();
     };
     RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(units)), unit));
-    return finish(ev_, b_, group_, groups, target_, "windows of " + std::to_string(kWidth));
+    std::string name = "windows of " + std::to_string(kWidth);
+    if (lanes_ > 1) name += " v" + std::to_string(lanes_);
+    return finish(ev_, b_, group_, groups, target_, std::move(name));
   }
 
  private:
   void place(const Index& unit) {
     for (size_t d = 0; d < unit.size(); ++d)
       at_.push_back(ev_.symbol(ev_.value(unit[d]), units_shape_[d]));
-    const Expr channel_group = ev_.simplify(Expr::floordiv(at_[1], p_.out_channels));
+    Expr& channel = at_[p_.axes.channel];
+    if (lanes_ > 1) channel = Expr(lanes_) * channel + ev_.lane();
+    const Expr channel_group = ev_.simplify(Expr::floordiv(channel, p_.out_channels));
     first_channel_ = ev_.simplify(channel_group * Expr(p_.in_channels));
+    const kernel::Type type{Ty::F32, lanes_};
     for (int64_t i = 0; i < kWidth; ++i) {
-      acc_.push_back(b_.local("acc" + std::to_string(i), kernel::kF32));
-      b_.local_store(acc_.back(), b_.f32(0));
+      acc_.push_back(b_.local("acc" + std::to_string(i), type));
+      b_.local_store(acc_.back(), b_.constant(type, 0));
     }
   }
 
@@ -97,16 +110,20 @@ class DepthwiseKernel {
   }
 
   Status tap(const std::vector<Expr>& kernel) {
-    Index from{at_[1], channel_};
+    Index from{at_[p_.axes.channel], channel_};
     from.insert(from.end(), kernel.begin(), kernel.end());
-    RP_ASSIGN(const Val weight, f32(ev_.eval(weights_, from)));
+    RP_ASSIGN(const Val weight, f32(ev_.eval(weights_, from, lanes_)));
+    const auto spatial = p_.spatial(at_);
     for (int64_t i = 0; i < kWidth; ++i) {
-      std::vector<Expr> pixel{at_[0]};
-      pixel.insert(pixel.end(), at_.begin() + 2, at_.end());
-      pixel.back() = Expr(kWidth) * at_.back() + Expr(i);
+      Index pixel{at_[0]};
+      pixel.insert(pixel.end(), spatial.begin(), spatial.end());
+      pixel.back() = column(i);
       const InputPosition at = windows_.input(pixel, kernel, first_channel_ + channel_);
-      RP_ASSIGN(Val x, f32(ev_.eval(input_, at.index)));
-      if (at.inside) x = b_.select(at.inside, x, b_.f32(0));
+      RP_ASSIGN(Val x, f32(ev_.eval(input_, at.index, lanes_)));
+      if (at.inside) {
+        const Val inside = lanes_ > 1 ? b_.splat(at.inside, lanes_) : at.inside;
+        x = b_.select(inside, x, b_.constant(b_.type(x), 0));
+      }
       const int acc = acc_[static_cast<size_t>(i)];
       const Val product = b_.mul(x, weight);
       b_.local_store(acc, b_.add(b_.local_load(acc), product));
@@ -119,21 +136,26 @@ class DepthwiseKernel {
     return b_.convert(*v, Ty::F32);
   }
 
+  /// Coordinate of output i along the last spatial axis.
+  Expr column(int64_t i) const { return Expr(kWidth) * at_[last_] + Expr(i); }
+
   Status store() {
-    const bool wide = width_.known_divisor(g_.symbols) % 4 == 0;
-    const int lanes = wide ? 4 : 1;
-    for (int64_t i = 0; i < kWidth; i += lanes) {
-      const Val column = b_.add(b_.mul(ev_.value(at_.back()), b_.i32(kWidth)), b_.i32(i));
-      const bool inside = i == 0 || width_.known_divisor(g_.symbols) % kWidth == 0;
-      RP_TRY(guard(ev_, inside ? Val{} : b_.lt(column, ev_.value(width_)), [&] {
+    // Outputs side by side in memory: channels, or columns.
+    const bool wide = lanes_ == 1 && width_.known_divisor(g_.symbols) % 4 == 0;
+    const int columns = wide ? 4 : 1;
+    for (int64_t i = 0; i < kWidth; i += columns) {
+      const bool inside = i == 0 || exact_width_;
+      const Val exists = inside ? Val{} : b_.lt(ev_.value(column(i)), ev_.value(width_));
+      RP_TRY(guard(ev_, exists, [&] {
         std::vector<Val> parts;
-        parts.reserve(static_cast<size_t>(lanes));
-        for (int l = 0; l < lanes; ++l)
+        parts.reserve(static_cast<size_t>(columns));
+        for (int l = 0; l < columns; ++l)
           parts.push_back(b_.local_load(acc_[static_cast<size_t>(i + l)]));
         Index index = at_;
-        index.back() = Expr(kWidth) * at_.back() + Expr(i);
-        if (wide) index.back() += ev_.lane();
-        return store_result(ev_, group_, index, wide ? b_.compose(parts) : parts[0], lanes);
+        index[last_] = column(i);
+        if (wide) index[last_] += ev_.lane();
+        const Val result = wide ? b_.compose(parts) : parts[0];
+        return store_result(ev_, group_, index, result, std::max(lanes_, columns));
       }));
     }
     return {};
@@ -145,9 +167,12 @@ class DepthwiseKernel {
   ConvParams p_;
   kernel::Builder b_;
   Evaluator ev_;
+  size_t last_;  // spatial axis
+  Expr width_;
+  bool exact_width_;
   Windows windows_;
   ValueId input_, weights_;
-  Expr width_;
+  int lanes_ = 1;  // channels of an invocation
   Shape units_shape_;
   Index at_;  // of the unit, as values of their own
   Expr first_channel_, channel_;

@@ -6,13 +6,14 @@ using kernel::Val;
 
 Windows::Coordinate Windows::coordinate(const Expr& out, size_t axis, const Expr& kernel) {
   kernel::Builder& b = ev_.builder();
-  const Expr& size = input_[axis + 2];
+  const size_t at = p_.axes.spatial + axis;
+  const Expr& size = input_[at];
   const Expr stride = p_.strides[axis];
   const Expr raw = out * stride + kernel * Expr(p_.dilations[axis]) - Expr(p_.pads[axis]);
-  const Expr last = (output_[axis + 2] - Expr(1)) * stride +
+  const Expr last = (output_[at] - Expr(1)) * stride +
                     Expr((p_.kernel[axis] - 1) * p_.dilations[axis] - p_.pads[axis]);
   const Expr room = size - Expr(1) - last;
-  const bool past_end = past_end_ && axis + 3 == output_.size();
+  const bool past_end = past_end_ && axis + 1 == p_.kernel.size();
   if (p_.pads[axis] == 0 && room.is_const() && room.value() >= 0 && !past_end) return {raw, Val{}};
   const Val v = ev_.value(raw);
   const Val limit = ev_.value(size);
@@ -25,12 +26,13 @@ InputPosition Windows::input(const Index& pixel, const std::vector<Expr>& kernel
                              const Expr& channel) {
   kernel::Builder& b = ev_.builder();
   InputPosition out;
-  out.index = {pixel[0], ev_.simplify(channel)};
+  Index spatial;
   for (size_t d = 0; d < kernel.size(); ++d) {
     const Coordinate c = coordinate(pixel[d + 1], d, kernel[d]);
-    out.index.push_back(ev_.simplify(c.index));
+    spatial.push_back(ev_.simplify(c.index));
     if (c.inside) out.inside = out.inside ? b.logical_and(out.inside, c.inside) : c.inside;
   }
+  out.index = p_.axes.arrange(pixel[0], ev_.simplify(channel), spatial);
   return out;
 }
 

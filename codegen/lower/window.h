@@ -2,11 +2,13 @@
 #pragma once
 
 #include "codegen/lower/lower.h"
+#include "codegen/ops/window.h"
 
 namespace reprise::lower {
 
 struct ConvParams {
   std::vector<int64_t> strides, pads, dilations, kernel;
+  ops::DataAxes axes;        // of the input and the output
   int64_t group = 1;
   int64_t in_channels = 0;   // per group
   int64_t out_channels = 0;  // per group
@@ -16,6 +18,11 @@ struct ConvParams {
     for (int64_t k : kernel) n *= k;
     return n;
   }
+  bool channels_last() const { return axes.channel != 1; }
+  /// The spatial coordinates of an index into the input or the output.
+  std::span<const Expr> spatial(const Index& at) const {
+    return std::span(at).subspan(axes.spatial, kernel.size());
+  }
 };
 
 struct InputPosition {
@@ -23,7 +30,7 @@ struct InputPosition {
   kernel::Val inside;  // false in the padding, where the index is clamped; none: always inside
 };
 
-/// Where kernel positions lie in an input [N, C, spatial...].
+/// Where kernel positions lie in an input.
 class Windows {
  public:
   /// `past_end`: coordinates along the last axis may lie past the output's end.
@@ -48,6 +55,12 @@ class Windows {
   bool past_end_;
 };
 
+/// Whether a convolution with channels last has four channels side by side that do not mix.
+inline bool has_depthwise_vectors(const ConvParams& p) {
+  return p.in_channels == 1 && p.out_channels == 1 && p.group % 4 == 0;
+}
+
+/// Convolutions of groups with few output channels; with channels last has_depthwise_vectors().
 Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group, const Target& target,
                                 const ConvParams& params);
 

@@ -49,9 +49,11 @@ Status infer_conv(InferContext& ctx) {
   RP_ASSIGN(const int64_t group, group_count(ctx));
   const Shape x = ctx.shape(0);
   const Shape weight = ctx.shape(1);
-  const auto channels = ctx.unify(x[1], weight[1] * Expr(group), "channels");
+  const DataAxes axes = data_axes(ctx.node(), x.size());
+  const Expr in_channels = x[axes.channel];
+  const auto channels = ctx.unify(in_channels, weight[1] * Expr(group), "channels");
   if (!channels.ok()) {
-    return ctx.invalid("input " + ctx.str(x) + " has " + x[1].str(ctx.graph_symbols()) +
+    return ctx.invalid("input " + ctx.str(x) + " has " + in_channels.str(ctx.graph_symbols()) +
                        " channels, weight " + ctx.str(weight) + " with group " +
                        std::to_string(group) + " needs " +
                        (weight[1] * Expr(group)).str(ctx.graph_symbols()));
@@ -61,9 +63,7 @@ Status infer_conv(InferContext& ctx) {
                        std::to_string(group) + " groups");
   }
   RP_TRY(check_bias(ctx, weight[0]));
-  Shape out{x[0], weight[0]};
-  out.insert(out.end(), w.out.begin(), w.out.end());
-  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  ctx.set_output(0, ctx.dtype(0), axes.arrange(x[0], weight[0], w.out));
   return {};
 }
 
@@ -165,27 +165,30 @@ Status conv_element(ElementContext& ctx) {
   const Shape& in = ctx.input_shape(0);
   const Shape& weight = ctx.input_shape(1);
   const Index& out = ctx.index();
+  const DataAxes axes = data_axes(ctx.node(), out.size());
+  const Expr out_channel = out[axes.channel];
   const Expr group_size = Expr::floordiv(weight[0], p.group);
-  const Expr first_channel = Expr::floordiv(out[1], group_size) * weight[1];
+  const Expr first_channel = Expr::floordiv(out_channel, group_size) * weight[1];
   const int acc = new_accumulator(ctx);
   Status status;
   ctx.loop(weight[1], [&](const Expr& channel) {
     Index tap;
     loop_taps(ctx, p.kernel, tap, [&] {
-      Index at{out[0], first_channel + channel};
-      Index from{out[1], channel};
+      Index positions;
+      Index from{out_channel, channel};
       Val inside = b.boolean(true);
       for (size_t d = 0; d < tap.size(); ++d) {
-        const Expr position =
-            out[2 + d] * Expr(p.strides[d]) + tap[d] * Expr(p.dilations[d]) - Expr(p.pads[d]);
-        at.push_back(position);
+        const Expr position = out[axes.spatial + d] * Expr(p.strides[d]) +
+                              tap[d] * Expr(p.dilations[d]) - Expr(p.pads[d]);
+        positions.push_back(position);
         from.push_back(tap[d]);
         if (p.pads[d] != 0 || p.pads[tap.size() + d] != 0) {
           const Val v = ctx.value(position);
-          inside = b.logical_and(inside,
-                                 b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(in[2 + d]))));
+          const Val end = ctx.value(in[axes.spatial + d]);
+          inside = b.logical_and(inside, b.logical_and(b.ge(v, b.i32(0)), b.lt(v, end)));
         }
       }
+      const Index at = axes.arrange(out[0], first_channel + channel, positions);
       const Status s = accumulate(ctx, acc, inside, at, from);
       if (!s.ok()) status = s;
     });
@@ -437,7 +440,7 @@ std::span<const OpDef> conv_ops() {
        .lowering = Lowering::Conv,
        .element = conv_element,
        .reads_per_element = conv_reads,
-       .attributes = "auto_pad dilations group kernel_shape pads strides",
+       .attributes = "auto_pad channels_last dilations group kernel_shape pads strides",
        .min_inputs = 2,
        .max_inputs = 3},
       {.name = "ConvTranspose",

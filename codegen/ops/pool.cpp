@@ -36,8 +36,8 @@ Status infer_pool(InferContext& ctx) {
       return ctx.invalid("a padding as large as the window leaves windows without any input");
     }
   }
-  Shape out{ctx.shape(0)[0], ctx.shape(0)[1]};
-  out.insert(out.end(), w.out.begin(), w.out.end());
+  const DataAxes axes = data_axes(ctx.node(), ctx.shape(0).size());
+  Shape out = axes.arrange(ctx.shape(0)[0], ctx.shape(0)[axes.channel], w.out);
   ctx.set_output(0, ctx.dtype(0), out);
   ctx.set_output(1, DType::I64, std::move(out));
   return {};
@@ -100,19 +100,20 @@ Result<bool> lp_pool(Rewriter& rw) {
 struct PoolAttrs {
   std::vector<int64_t> kernel, strides, dilations;
   std::vector<Expr> pads;
+  DataAxes axes;
 };
 
 PoolAttrs pool_attrs(const ElementContext& ctx) {
   const AttrMap& a = ctx.node().attrs;
   PoolAttrs p{a.get_ints("kernel_shape"), a.get_ints("strides"), a.get_ints("dilations"),
-              a.get_exprs("pads")};
+              a.get_exprs("pads"), data_axes(ctx.node(), ctx.index().size())};
   if (p.pads.empty()) p.pads = exprs_of(a.get_ints("pads"));
   return p;
 }
 
 /// A position of the window over the input.
 struct Tap {
-  Index at;    // clamped into the input, if that has elements at all
+  Index at;    // spatial; clamped into the input, if that has elements at all
   Val inside;  // the input; null: always
   Val padded;  // inside the padded input; null: always
 };
@@ -133,10 +134,10 @@ Val within(ElementContext& ctx, const Expr& position, const Expr& end) {
 /// The next axis of a tap, at position k of the window.
 Tap step(ElementContext& ctx, const PoolAttrs& p, const Tap& tap, const Expr& k) {
   kernel::Builder& b = ctx.builder();
-  const size_t d = tap.at.size() - 2;
-  const Expr& in = ctx.input_shape(0)[2 + d];
+  const size_t d = tap.at.size();
+  const Expr& in = ctx.input_shape(0)[p.axes.spatial + d];
   const Expr position =
-      ctx.index()[2 + d] * Expr(p.strides[d]) + k * Expr(p.dilations[d]) - p.pads[d];
+      ctx.index()[p.axes.spatial + d] * Expr(p.strides[d]) + k * Expr(p.dilations[d]) - p.pads[d];
   Tap next = tap;
   next.at.push_back(ctx.simplify(Expr::max(Expr::min(position, in - 1), 0)));
   next.inside = both(b, tap.inside, within(ctx, position, in));
@@ -154,7 +155,7 @@ bool is_written_out(const PoolAttrs& p) {
 /// Calls body for every tap of the window: small windows are written out.
 void for_each_tap(ElementContext& ctx, const PoolAttrs& p, const Tap& tap,
                   const std::function<void(const Tap&)>& body) {
-  const size_t d = tap.at.size() - 2;
+  const size_t d = tap.at.size();
   if (d == p.kernel.size()) {
     body(tap);
     return;
@@ -188,10 +189,11 @@ class Accumulator {
 };
 
 /// The accumulator after a tap: `combine` of it and the element, where there is one.
-Result<Val> combine_tap(ElementContext& ctx, const Tap& tap, Val old,
+Result<Val> combine_tap(ElementContext& ctx, const DataAxes& axes, const Tap& tap, Val old,
                         const std::function<Val(Val, Val)>& combine) {
   const auto with = [&]() -> Result<Val> {
-    RP_ASSIGN(const Val x, ctx.input(0, tap.at));
+    const Index at = axes.arrange(ctx.index()[0], ctx.index()[axes.channel], tap.at);
+    RP_ASSIGN(const Val x, ctx.input(0, at));
     return combine(old, x);
   };
   if (!tap.inside) return with();
@@ -201,10 +203,6 @@ Result<Val> combine_tap(ElementContext& ctx, const Tap& tap, Val old,
   if (!has_elements) return ctx.guarded(tap.inside, old, with);
   RP_ASSIGN(const Val v, with());
   return ctx.builder().select(tap.inside, v, old);
-}
-
-Tap first_tap(const ElementContext& ctx) {
-  return {{ctx.index()[0], ctx.index()[1]}, {}, {}};
 }
 
 Status max_pool_element(ElementContext& ctx) {
@@ -217,8 +215,8 @@ Status max_pool_element(ElementContext& ctx) {
   const PoolAttrs p = pool_attrs(ctx);
   Accumulator largest(ctx, p, b.constant(ctx.compute(dtype), lowest));
   Status status;
-  for_each_tap(ctx, p, first_tap(ctx), [&](const Tap& tap) {
-    auto v = combine_tap(ctx, tap, largest.get(), [&](Val old, Val x) { return b.max(old, x); });
+  for_each_tap(ctx, p, {}, [&](const Tap& tap) {
+    auto v = combine_tap(ctx, p.axes, tap, largest.get(), [&](Val old, Val x) { return b.max(old, x); });
     if (v.ok()) largest.set(*v);
     if (!v.ok()) status = v.status();
   });
@@ -236,8 +234,8 @@ Status average_pool_element(ElementContext& ctx) {
   Accumulator sum(ctx, p, b.constant(type, 0));
   Accumulator taps(ctx, p, b.i32(0));
   Status status;
-  for_each_tap(ctx, p, first_tap(ctx), [&](const Tap& tap) {
-    auto v = combine_tap(ctx, tap, sum.get(), [&](Val old, Val x) { return b.add(old, x); });
+  for_each_tap(ctx, p, {}, [&](const Tap& tap) {
+    auto v = combine_tap(ctx, p.axes, tap, sum.get(), [&](Val old, Val x) { return b.add(old, x); });
     if (v.ok()) sum.set(*v);
     if (!v.ok()) status = v.status();
     const Val counts = include_pad ? tap.padded : tap.inside;
@@ -312,7 +310,8 @@ std::span<const OpDef> pool_ops() {
        .lowering = Lowering::Element,
        .element = max_pool_element,
        .reads_per_element = pool_reads,
-       .attributes = "auto_pad ceil_mode dilations kernel_shape pads storage_order strides",
+       .attributes =
+           "auto_pad ceil_mode channels_last dilations kernel_shape pads storage_order strides",
        .max_outputs = 2},
       {.name = "AveragePool",
        .infer = infer_pool,
@@ -321,7 +320,8 @@ std::span<const OpDef> pool_ops() {
        .element = average_pool_element,
        .min_opset = 7,
        .reads_per_element = pool_reads,
-       .attributes = "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides"},
+       .attributes = "auto_pad ceil_mode channels_last count_include_pad dilations kernel_shape "
+                     "pads strides"},
       {.name = "LpPool",
        .infer = infer_pool,
        .decompose = lp_pool,

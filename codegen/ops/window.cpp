@@ -7,6 +7,26 @@
 
 namespace reprise::ops {
 
+namespace {
+constexpr const char* kChannelsLast = "channels_last";
+}  // namespace
+
+std::vector<Expr> DataAxes::arrange(const Expr& batch, const Expr& channel_at,
+                                    std::span<const Expr> spatial_at) const {
+  std::vector<Expr> out{batch};
+  out.insert(out.end(), spatial_at.begin(), spatial_at.end());
+  out.insert(out.begin() + static_cast<std::ptrdiff_t>(channel), channel_at);
+  return out;
+}
+
+bool is_channels_last(const graph::Node& n) {
+  return n.attrs.get_int(kChannelsLast, 0) != 0;
+}
+
+DataAxes data_axes(const graph::Node& n, size_t rank) {
+  return is_channels_last(n) ? DataAxes{rank - 1, 1} : DataAxes{1, 2};
+}
+
 bool Window::static_pads() const {
   return std::all_of(begin.begin(), begin.end(), [](const Expr& e) { return e.is_const(); }) &&
          std::all_of(end.begin(), end.end(), [](const Expr& e) { return e.is_const(); });
@@ -91,6 +111,11 @@ Status output_sizes(const InferContext& ctx, Window& w) {
 }  // namespace
 
 Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel) {
+  // Models have no such attribute: a compiler pass decides on layouts.
+  if (ctx.attrs().has(kChannelsLast) && ctx.node_opset() != 0) {
+    return ctx.error(Code::Unsupported,
+                     "attribute '" + std::string(kChannelsLast) + "' is unknown");
+  }
   Window w;
   w.kernel = std::move(kernel);
   const size_t n = w.kernel.size();
@@ -107,7 +132,9 @@ Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel)
   RP_ASSIGN(w.strides, spatial_ints(ctx, "strides", n, 1, 1));
   RP_ASSIGN(w.dilations, spatial_ints(ctx, "dilations", n, 1, 1));
   RP_TRY(check_auto_pad(ctx));
-  w.in.assign(ctx.shape(0).begin() + 2, ctx.shape(0).end());
+  const auto first = static_cast<std::ptrdiff_t>(data_axes(ctx.node(), n + 2).spatial);
+  w.in.assign(ctx.shape(0).begin() + first,
+              ctx.shape(0).begin() + first + static_cast<std::ptrdiff_t>(n));
   w.out = w.in;
   w.begin.assign(n, Expr(0));
   w.end.assign(n, Expr(0));

@@ -1,6 +1,7 @@
 // Sliding windows of convolutions and pools: attributes, paddings and output sizes.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,18 @@
 #include "codegen/ops/op.h"
 
 namespace reprise::ops {
+
+/// The axes of what a convolution or pool reads and writes: [N, C, spatial...], or with the core
+/// form's attribute `channels_last` [N, spatial..., C].
+struct DataAxes {
+  size_t channel = 1;
+  size_t spatial = 2;  // the first of them
+  /// A shape or an index in this order.
+  std::vector<Expr> arrange(const Expr& batch, const Expr& channel_at,
+                            std::span<const Expr> spatial_at) const;
+};
+bool is_channels_last(const graph::Node& n);
+DataAxes data_axes(const graph::Node& n, size_t rank);
 
 struct Window {
   std::vector<int64_t> kernel, strides, dilations;
@@ -19,7 +32,7 @@ struct Window {
   bool static_pads() const;
 };
 
-/// strides, dilations, pads, auto_pad and ceil_mode over input 0 [N, C, spatial...].
+/// strides, dilations, pads, auto_pad and ceil_mode over input 0.
 Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel);
 /// Begins then ends; only for static_pads().
 std::vector<int64_t> pad_ints(const Window& w);

@@ -153,7 +153,8 @@ KernelResult conv_transpose(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Conv", conv}, {"ConvTranspose", conv_transpose}};
+constexpr Entry kTable[] = {{"Conv", [](const Call& c) { return with_layout(c, conv); }},
+                            {"ConvTranspose", conv_transpose}};
 
 }  // namespace
 

@@ -239,8 +239,8 @@ KernelResult max_unpool(const Call& c) {
 }
 
 constexpr Entry kTable[] = {
-    {"MaxPool", max_pool},
-    {"AveragePool", average_pool},
+    {"MaxPool", [](const Call& c) { return with_layout(c, max_pool); }},
+    {"AveragePool", [](const Call& c) { return with_layout(c, average_pool); }},
     {"LpPool", lp_pool},
     {"GlobalAveragePool", global_pool},
     {"GlobalMaxPool", global_pool},

@@ -145,6 +145,41 @@ Result<Window> read_transposed_window(const Call& c, const Dims& x,
   return w;
 }
 
+namespace {
+
+/// Axis `from` of a tensor becomes axis `to`, the others keep their order.
+Result<HostTensor> move_axis(const HostTensor& t, size_t from, size_t to) {
+  const auto moved = [&](Dims d) {
+    const int64_t axis = d[from];
+    d.erase(d.begin() + static_cast<std::ptrdiff_t>(from));
+    d.insert(d.begin() + static_cast<std::ptrdiff_t>(to), axis);
+    return d;
+  };
+  const Dims dims = moved(t.dims());
+  RP_ASSIGN(auto out, allocate(t.dtype(), dims));
+  copy_strided(dims, out, 0, strides_of(dims), t, 0, moved(strides_of(t.dims())));
+  return out;
+}
+
+}  // namespace
+
+KernelResult with_layout(const Call& c, Kernel kernel) {
+  if (c.attrs.get_int("channels_last", 0) == 0) return kernel(c);
+  if (c.output_count != 1) return invalid_model("'channels_last' with several outputs");
+  if (!has_input(c, 0)) return invalid_model("input 0 is missing");
+  RP_TRY(require_rank(c, 0, "X", 3, 5));
+  const size_t last = input(c, 0).dims().size() - 1;
+  RP_ASSIGN(const HostTensor x, move_axis(input(c, 0), last, 1));
+  std::vector<const HostTensor*> inputs(c.inputs.begin(), c.inputs.end());
+  inputs[0] = &x;
+  Call first = c;
+  first.inputs = inputs;
+  first.output_dims.reset();
+  RP_ASSIGN(Tensors out, kernel(first));
+  RP_ASSIGN(out[0], move_axis(out[0], 1, last));
+  return out;
+}
+
 std::pair<int64_t, int64_t> inside(int64_t offset, int64_t stride, int64_t size, int64_t count) {
   const int64_t first = offset >= 0 ? 0 : (-offset + stride - 1) / stride;
   const int64_t last = size <= offset ? 0 : (size - offset + stride - 1) / stride;

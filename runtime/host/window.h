@@ -26,6 +26,10 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
 Result<Window> read_transposed_window(const Call& c, const Dims& x,
                                       std::span<const int64_t> kernel);
 
+/// The kernel on x [N, C, spatial...] and its result in the same order; where the attribute
+/// `channels_last` (of the core form) says so, both are [N, spatial..., C] outside.
+KernelResult with_layout(const Call& c, Kernel kernel);
+
 /// Range [first, last) of i in [0, count) for which i * stride + offset lies in [0, size).
 std::pair<int64_t, int64_t> inside(int64_t offset, int64_t stride, int64_t size, int64_t count);
 
