@@ -66,7 +66,7 @@ class DepthwiseKernel {
     if (lanes_ > 1) channel = Expr(lanes_) * channel + ev_.lane();
     const Expr channel_group = ev_.simplify(Expr::floordiv(channel, p_.out_channels));
     first_channel_ = ev_.simplify(channel_group * Expr(p_.in_channels));
-    const kernel::Type type{Ty::F32, lanes_};
+    const kernel::Type type = kernel::vec(kernel::kF32, lanes_);
     for (int64_t i = 0; i < kWidth; ++i) {
       acc_.push_back(b_.local("acc" + std::to_string(i), type));
       b_.local_store(acc_.back(), b_.constant(type, 0));
