@@ -16,7 +16,6 @@ using kernel::Val;
 
 namespace {
 
-constexpr int kMinColumns = 8;        // a group with fewer output channels is no product
 constexpr int64_t kMaxUnrolled = 12;  // kernel positions written out in the body of a loop
 
 /// A constant weight; one of 8 bits only if each output channel has one scale.
@@ -89,8 +88,7 @@ class ConvProduct final : public Contraction {
 
   Index result_index(const Expr& row, const Expr& column) override {
     const Index pixel = ev_.unflatten(row, pixel_shape_);
-    return p_.axes.arrange(pixel[0],
-                           ev_.simplify(channel_group_ * Expr(p_.out_channels) + column),
+    return p_.axes.arrange(pixel[0], ev_.simplify(channel_group_ * Expr(p_.out_channels) + column),
                            std::span(pixel).subspan(1));
   }
 
@@ -299,8 +297,8 @@ class ConvProduct final : public Contraction {
   Expr channel_group_;
   std::vector<Index> pixels_;
   std::vector<Val> columns_;
-  Expr channel_;      // the first one of the loop's body, within the group
-  int channels_ = 1;  // of the loop's body
+  Expr channel_;             // the first one of the loop's body, within the group
+  int channels_ = 1;         // of the loop's body
   std::vector<Index> taps_;  // kernel positions of a step
 };
 
@@ -311,12 +309,13 @@ Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Targ
   const auto weight = weight_of(g, group);
   if (!weight) return lower_pointwise(g, group, target);
   ConvParams params = params_of(g, *group.anchor, *weight);
-  if (params.group > 1 && params.out_channels < kMinColumns) {
-    if (params.channels_last() && !has_depthwise_vectors(params))
-      return lower_pointwise(g, group, target);
-    return lower_depthwise(g, group, target, params);
-  }
-  return ConvProduct(g, group, target, std::move(params), *weight).build(choice);
+  const ops::ConvForm form = ops::conv_form(params.group, params.in_channels, params.out_channels);
+  if (form == ops::ConvForm::Product)
+    return ConvProduct(g, group, target, std::move(params), *weight).build(choice);
+  // With channels last, vectors of them.
+  const bool vectors = form == ops::ConvForm::Depthwise && params.group % 4 == 0;
+  if (params.channels_last() && !vectors) return lower_pointwise(g, group, target);
+  return lower_depthwise(g, group, target, params);
 }
 
 }  // namespace reprise::lower

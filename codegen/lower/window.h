@@ -8,7 +8,7 @@ namespace reprise::lower {
 
 struct ConvParams {
   std::vector<int64_t> strides, pads, dilations, kernel;
-  ops::DataAxes axes;        // of the input and the output
+  ops::DataAxes axes;  // of the input and the output
   int64_t group = 1;
   int64_t in_channels = 0;   // per group
   int64_t out_channels = 0;  // per group
@@ -55,12 +55,8 @@ class Windows {
   bool past_end_;
 };
 
-/// Whether a convolution with channels last has four channels side by side that do not mix.
-inline bool has_depthwise_vectors(const ConvParams& p) {
-  return p.in_channels == 1 && p.out_channels == 1 && p.group % 4 == 0;
-}
-
-/// Convolutions of groups with few output channels; with channels last has_depthwise_vectors().
+/// Convolutions of groups with few output channels; with channels last ones of single channels, a
+/// multiple of 4 of them.
 Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group, const Target& target,
                                 const ConvParams& params);
 

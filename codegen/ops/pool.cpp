@@ -216,7 +216,8 @@ Status max_pool_element(ElementContext& ctx) {
   Accumulator largest(ctx, p, b.constant(ctx.compute(dtype), lowest));
   Status status;
   for_each_tap(ctx, p, {}, [&](const Tap& tap) {
-    auto v = combine_tap(ctx, p.axes, tap, largest.get(), [&](Val old, Val x) { return b.max(old, x); });
+    auto v =
+        combine_tap(ctx, p.axes, tap, largest.get(), [&](Val old, Val x) { return b.max(old, x); });
     if (v.ok()) largest.set(*v);
     if (!v.ok()) status = v.status();
   });
@@ -235,7 +236,8 @@ Status average_pool_element(ElementContext& ctx) {
   Accumulator taps(ctx, p, b.i32(0));
   Status status;
   for_each_tap(ctx, p, {}, [&](const Tap& tap) {
-    auto v = combine_tap(ctx, p.axes, tap, sum.get(), [&](Val old, Val x) { return b.add(old, x); });
+    auto v =
+        combine_tap(ctx, p.axes, tap, sum.get(), [&](Val old, Val x) { return b.add(old, x); });
     if (v.ok()) sum.set(*v);
     if (!v.ok()) status = v.status();
     const Val counts = include_pad ? tap.padded : tap.inside;

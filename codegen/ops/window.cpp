@@ -27,6 +27,12 @@ DataAxes data_axes(const graph::Node& n, size_t rank) {
   return is_channels_last(n) ? DataAxes{rank - 1, 1} : DataAxes{1, 2};
 }
 
+ConvForm conv_form(int64_t group, int64_t in, int64_t out) {
+  constexpr int64_t kMinColumns = 8;  // a group with fewer output channels is no product
+  if (group == 1 || out >= kMinColumns) return ConvForm::Product;
+  return in == 1 && out == 1 ? ConvForm::Depthwise : ConvForm::Grouped;
+}
+
 bool Window::static_pads() const {
   return std::all_of(begin.begin(), begin.end(), [](const Expr& e) { return e.is_const(); }) &&
          std::all_of(end.begin(), end.end(), [](const Expr& e) { return e.is_const(); });

@@ -45,6 +45,15 @@ Status check_auto_pad(const InferContext& ctx);
 /// Spatial dims of a weight [M, C, k...]; they must be static.
 Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t input);
 
+/// What kernels compute a convolution with a constant weight as.
+enum class ConvForm {
+  Product,    // a matrix product for each group
+  Depthwise,  // every channel on its own
+  Grouped,    // groups with few output channels
+};
+/// `in`, `out`: channels of a group.
+ConvForm conv_form(int64_t group, int64_t in, int64_t out);
+
 /// The core form of a convolution, without bias.
 graph::ValueId core_conv(Compose& c, graph::ValueId x, graph::ValueId weight, Window w,
                          int64_t group);

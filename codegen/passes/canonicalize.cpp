@@ -2,6 +2,7 @@
 
 #include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
+#include "codegen/passes/permutation.h"
 
 namespace reprise::passes {
 
@@ -23,17 +24,6 @@ bool same_shape(const Value& a, const Value& b) {
 bool is_identity_perm(const std::vector<int64_t>& perm) {
   for (size_t i = 0; i < perm.size(); ++i) {
     if (perm[i] != static_cast<int64_t>(i)) return false;
-  }
-  return true;
-}
-
-/// A transpose that only moves dims of size 1 keeps the row-major order of elements.
-bool keeps_order(const std::vector<int64_t>& perm, const Shape& in) {
-  int64_t last = -1;
-  for (int64_t p : perm) {
-    if (in[static_cast<size_t>(p)].is_const(1)) continue;
-    if (p < last) return false;
-    last = p;
   }
   return true;
 }
@@ -96,6 +86,11 @@ Status canonicalize(Graph& g) {
         n->outputs.size() != 1) {
       continue;
     }
+    const auto merge = [&] {
+      while (merge_views(g, *n)) {
+      }
+    };
+    merge();
     const Value& in = g.value(n->inputs[0]);
     if (is_core(*n, "Transpose") && in.has_shape &&
         keeps_order(n->attrs.get_ints("perm"), in.shape)) {
@@ -106,8 +101,7 @@ Status canonicalize(Graph& g) {
         in.shape.size() <= g.value(n->outputs[0]).shape.size()) {
       to_reshape(g, *n);  // only adds dims of size 1
     }
-    while (merge_views(g, *n)) {
-    }
+    merge();
     if (is_no_op(g, *n) && !g.is_output(n->outputs[0])) {
       g.replace_uses(n->outputs[0], n->inputs[0]);
       g.erase_node(n);

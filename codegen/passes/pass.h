@@ -28,6 +28,7 @@ Status fold_constants(
     graph::Graph& g);  // nodes with constant inputs -> constants, by the host kernels
 Status canonicalize(graph::Graph& g);     // no-op and mergeable views and casts
 Status fold_batch_norm(graph::Graph& g);  // per-channel scales after Conv and MatMul -> weights
+Status layout(graph::Graph& g);           // channels last where conversions vanish
 Status cse(graph::Graph& g);              // equal nodes over equal inputs -> one
 Status dce(graph::Graph& g);              // nodes without users
 

@@ -12,6 +12,7 @@ constexpr std::array kPipeline{
     Pass{"fold-constants", fold_constants, false, true, "evaluate nodes with constant inputs"},
     Pass{"canonicalize", canonicalize, false, true, "remove and merge views and casts"},
     Pass{"fold-batch-norm", fold_batch_norm, false, true, "move channel scales into weights"},
+    Pass{"layout", layout, false, true, "move channels last where that saves conversions"},
     Pass{"cse", cse, false, true, "merge equal nodes"},
     Pass{"dce", dce, false, true, "remove nodes without users"},
 };

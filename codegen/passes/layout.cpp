@@ -1,0 +1,283 @@
+// Chooses the layout of regions of the graph: [N, C, spatial...], as ONNX has it, or channels last.
+// A region is values that operators tie together, which compute the same in either layout (anything
+// elementwise, pools, concatenations, ...). Convolutions as products end regions: they read either
+// layout through a view. What conversions at the regions' borders cost decides; conversions that
+// the model itself has are among them, and vanish where they meet the opposite one.
+#include "codegen/passes/layout.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "codegen/ops/quantize.h"
+#include "codegen/ops/window.h"
+#include "codegen/passes/layout_choice.h"
+#include "codegen/passes/pass.h"
+
+namespace reprise::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::Value;
+using graph::ValueId;
+
+// --- Operators -----------------------------------------------------------------------------------
+
+/// What an operator is to layouts.
+enum class Role {
+  Fixed,      // reads and writes what the model says
+  Carries,    // has operands and result in one layout
+  Product,    // a convolution that reads one layout and writes another as well
+  Transpose,  // of any axes
+};
+
+bool is_weight(const Graph& g, ValueId v) {
+  const Node* p = g.value(v).producer;
+  return g.value(v).constant || (p != nullptr && ops::is_core_dequantize(*p));
+}
+
+Role role_of_conv(const Graph& g, const Node& n) {
+  const DType t = g.value(n.inputs[0]).dtype;
+  const bool product = t == DType::F32 || t == DType::F16 || t == DType::BF16;
+  if (ops::is_channels_last(n) || !product || !is_weight(g, n.inputs[1])) return Role::Fixed;
+  const Shape& w = g.value(n.inputs[1]).shape;
+  const int64_t group = n.attrs.get_int("group", 1);
+  const int64_t channels = w[0].value();
+  switch (ops::conv_form(group, w[1].value(), channels / group)) {
+    case ops::ConvForm::Product:
+      return Role::Product;
+    case ops::ConvForm::Depthwise:
+      return channels % 4 == 0 ? Role::Carries : Role::Fixed;
+    case ops::ConvForm::Grouped:
+      return Role::Fixed;
+  }
+  return Role::Fixed;
+}
+
+bool is_elementwise(const Node& n) {
+  const ops::OpDef* def = ops::find(n.domain, n.op);
+  return def != nullptr && def->lowering == ops::Lowering::Scalar && !ops::is_core_dequantize(n);
+}
+
+bool is_pool(const Node& n) {
+  return n.op == "MaxPool" || n.op == "AveragePool";
+}
+
+/// Axes 0 and 1 stay as they are.
+bool keeps_channels(const Shape& in, const Shape& out) {
+  return in.size() >= 3 && in[0] == out[0] && in[1] == out[1];
+}
+
+Role role_of(const Graph& g, const Node& n) {
+  if (!ops::is_core(n) || n.outputs.size() != 1 || n.inputs.empty()) return Role::Fixed;
+  for (ValueId v : n.inputs) {
+    if (v == kNone || !g.value(v).has_shape) return Role::Fixed;
+  }
+  const Shape& in = g.value(n.inputs[0]).shape;
+  const Shape& out = g.value(n.outputs[0]).shape;
+  if (n.op == "Transpose") return Role::Transpose;
+  if (out.size() < 3) return Role::Fixed;
+  if (n.op == "Conv") return role_of_conv(g, n);
+  if (n.op == "Reshape") return keeps_channels(in, out) ? Role::Carries : Role::Fixed;
+  if (is_pool(n)) return ops::is_channels_last(n) ? Role::Fixed : Role::Carries;
+  const bool carries = is_elementwise(n) || (in.size() == out.size() && has_axes(n));
+  return carries ? Role::Carries : Role::Fixed;
+}
+
+/// The operands that have the layout of the result.
+std::vector<ValueId> carried(const Node& n) {
+  if (is_elementwise(n) || n.op == "Concat") return n.inputs;
+  return {n.inputs[0]};
+}
+
+// --- Regions and their prices --------------------------------------------------------------------
+
+bool has_layout(const Value& v) {
+  return !v.constant && v.has_shape && v.shape.size() >= 3;
+}
+
+double bytes_of(const Graph& g, const Value& v) {
+  std::vector<int64_t> sizes;
+  constexpr int64_t kDynamic = 64;
+  for (const Symbol& s : g.symbols) sizes.push_back(std::clamp(kDynamic, s.min, s.max));
+  const auto count = element_count(v.shape).eval(sizes);
+  return static_cast<double>(size_of(v.dtype)) * static_cast<double>(count.ok() ? *count : 1);
+}
+
+class Regions {
+ public:
+  explicit Regions(const Graph& g) : g_(g), uses_(g.compute_uses()), parent_(g.values().size()) {
+    std::iota(parent_.begin(), parent_.end(), size_t{0});
+    for (const auto& n : g.nodes()) roles_[n.get()] = role_of(g, *n);
+    for (const auto& n : g.nodes()) {
+      if (role(n.get()) == Role::Carries) tie(*n);
+    }
+    for (size_t v = 0; v < parent_.size(); ++v) parent_[v] = root(v);
+    for (const auto& n : g.nodes()) find_anchors(*n);
+    prices_.resize(parent_.size());
+    for (const auto& n : g.nodes()) price_node(*n);
+    for (size_t v = 0; v < parent_.size(); ++v) price_value(static_cast<ValueId>(v));
+  }
+
+  /// By value, whether its channels are last.
+  std::vector<bool> choose() const {
+    const std::vector<bool> last = choose_layouts(prices_, borders_);
+    std::vector<bool> out;
+    for (size_t v = 0; v < parent_.size(); ++v)
+      out.push_back(anchored(static_cast<ValueId>(v)) && last[parent_[v]]);
+    return out;
+  }
+
+ private:
+  Role role(const Node* n) const { return n == nullptr ? Role::Fixed : roles_.at(n); }
+  const Value& value(ValueId v) const { return g_.value(v); }
+
+  size_t root(size_t v) {
+    while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
+    return v;
+  }
+  size_t region(ValueId v) const { return parent_[static_cast<size_t>(v)]; }
+
+  void tie(const Node& n) {
+    const ValueId out = n.outputs[0];
+    for (ValueId v : carried(n)) {
+      const bool same_rank = value(v).shape.size() == value(out).shape.size();
+      if (has_layout(value(v)) && (same_rank || n.op == "Reshape"))
+        parent_[root(static_cast<size_t>(v))] = root(static_cast<size_t>(out));
+    }
+  }
+
+  /// Regions without a convolution or pool have no layout to choose.
+  void find_anchors(const Node& n) {
+    const bool anchor = role(&n) == Role::Product || (role(&n) == Role::Carries && is_window(n));
+    if (!anchor) return;
+    anchored_.insert(region(n.inputs[0]));
+    anchored_.insert(region(n.outputs[0]));
+  }
+  bool anchored(ValueId v) const { return has_layout(value(v)) && anchored_.count(region(v)) != 0; }
+  static bool is_window(const Node& n) { return n.op == "Conv" || is_pool(n); }
+
+  /// Of the readers of v, the one that pays most for a view of it.
+  Reader reader_of(ValueId v, int depth = 0) const {
+    Reader most = g_.is_output(v) ? Reader::Output : Reader::Product;
+    for (const Node* u : uses_[static_cast<size_t>(v)]) most = std::max(most, reader_at(*u, depth));
+    return most;
+  }
+  Reader reader_at(const Node& n, int depth = 0) const {
+    constexpr int kDeep = 8;
+    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::Lowering how = def == nullptr ? ops::Lowering::None : def->lowering;
+    if (how == ops::Lowering::MatMul || how == ops::Lowering::Conv) return Reader::Product;
+    const bool view = how == ops::Lowering::View && depth < kDeep;
+    return view ? reader_of(n.outputs[0], depth + 1) : Reader::Kernel;
+  }
+
+  /// Of transposing v, as the shape `from` of its elements.
+  double price(ValueId v, const Shape& from, const Permutation& perm, Reader reader) const {
+    return keeps_order(perm, from) ? 0 : conversion_price(bytes_of(g_, value(v)), reader);
+  }
+  /// Of a conversion between the two layouts.
+  double price(ValueId v, Reader reader) const {
+    const Shape& s = value(v).shape;
+    return price(v, s, to_channels_last(s.size()), reader);
+  }
+
+  void price_node(const Node& n) {
+    const ValueId in = n.inputs.empty() ? kNone : n.inputs[0];
+    switch (role(&n)) {
+      case Role::Fixed:
+        return;
+      case Role::Transpose:
+        return price_transpose(n);
+      case Role::Product:
+        borders_.push_back({region(in), region(n.outputs[0]), price(in, Reader::Product)});
+        return;
+      case Role::Carries:
+        break;
+    }
+    LayoutRegion& at = prices_[region(n.outputs[0])];
+    if (n.op == "Conv") {
+      const Shape& w = value(n.inputs[1]).shape;
+      const double taps = static_cast<double>(element_count(w).value() / w[0].value());
+      at.last += depthwise_price(bytes_of(g_, value(n.outputs[0])), taps);
+    }
+    for (ValueId v : carried(n)) {
+      const size_t rank = value(v).shape.size();
+      const bool tied = rank == value(n.outputs[0]).shape.size() || n.op == "Reshape";
+      if (value(v).constant || tied || rank == 0) continue;
+      at.last += conversion_price(bytes_of(g_, value(v)), Reader::Kernel);
+    }
+  }
+
+  /// Counts for one of the regions that it lies between.
+  void price_transpose(const Node& n) {
+    const ValueId in = n.inputs[0];
+    const ValueId out = n.outputs[0];
+    const Permutation perm = n.attrs.get_ints("perm");
+    const Reader reader = reader_of(out);
+    const Shape& shape = value(in).shape;
+    const size_t rank = shape.size();
+    const double as_it_is = price(in, shape, perm, reader);
+    if (anchored(in)) {
+      const Permutation last = to_channels_last(rank);
+      const Permutation merged = permuted(to_channels_first(rank), perm);
+      prices_[region(in)].first += as_it_is;
+      prices_[region(in)].last += price(in, permuted(shape, last), merged, reader);
+    } else if (anchored(out)) {
+      const Permutation merged = permuted(perm, to_channels_last(rank));
+      prices_[region(out)].first += as_it_is;
+      prices_[region(out)].last += price(in, shape, merged, reader);
+    }
+  }
+
+  /// A conversion after a producer, or before readers, that have no part in the choice.
+  void price_value(ValueId v) {
+    if (!anchored(v)) return;
+    const Node* producer = value(v).producer;
+    const Role made_by = role(producer);
+    LayoutRegion& at = prices_[region(v)];
+    bool leaves = g_.is_output(v);
+    Reader enters = Reader::Product;
+    Reader left = leaves ? Reader::Output : Reader::Product;
+    for (const Node* u : uses_[static_cast<size_t>(v)]) {
+      if (role(u) == Role::Carries) enters = Reader::Kernel;
+      if (role(u) != Role::Fixed) continue;
+      leaves = true;
+      left = std::max(left, reader_at(*u));
+    }
+    const bool counted = made_by == Role::Transpose && !anchored(producer->inputs[0]);
+    const bool fixed = made_by == Role::Fixed || (made_by == Role::Transpose && !counted);
+    if (fixed) at.last += price(v, enters);
+    if (leaves) at.last += price(v, left);
+  }
+
+  const Graph& g_;
+  std::vector<std::vector<Node*>> uses_;
+  std::map<const Node*, Role> roles_;
+  std::vector<size_t> parent_;        // by value, towards one that stands for its region
+  std::set<size_t> anchored_;         // regions
+  std::vector<LayoutRegion> prices_;  // by value that stands for a region
+  std::vector<LayoutBorder> borders_;
+};
+
+}  // namespace
+
+Status layout(Graph& g) {
+  const std::vector<bool> last = Regions(g).choose();
+  if (std::find(last.begin(), last.end(), true) == last.end()) return {};
+  std::vector<Node*> nodes;
+  for (const auto& n : g.nodes()) {
+    const Role role = role_of(g, *n);
+    const bool chosen = (role == Role::Carries || role == Role::Product) &&
+                        last[static_cast<size_t>(n->outputs[0])];
+    if (chosen) nodes.push_back(n.get());
+  }
+  RP_TRY(make_channels_last(g, nodes));
+  return canonicalize(g);
+}
+
+}  // namespace reprise::passes
