@@ -196,8 +196,11 @@ class ConvProduct final : public Contraction {
     return k;
   }
 
-  /// Whether steps load four channels at once.
-  bool vector_channels() const { return p_.channels_last() && p_.in_channels >= 4; }
+  /// Whether steps load four channels at once. A driver of slow loads takes as long for a vector as
+  /// for four elements, and longer for weights that lie apart.
+  bool vector_channels() const {
+    return p_.channels_last() && p_.in_channels >= 4 && !target_.predicate.slow_loads;
+  }
   /// Whether no four positions of the sum from a multiple of 4 lie apart.
   bool aligned_channels() const { return p_.channels_last() && p_.in_channels % 4 == 0; }
 
