@@ -17,6 +17,7 @@ using kernel::Val;
 namespace {
 
 constexpr int64_t kMaxUnrolled = 12;  // kernel positions written out in the body of a loop
+constexpr int64_t kFewPositions = 4;  // fewer make steps too short
 
 /// A constant weight; one of 8 bits only if each output channel has one scale.
 std::optional<ConstantOperand> weight_of(const graph::Graph& g, const Group& group) {
@@ -196,10 +197,12 @@ class ConvProduct final : public Contraction {
     return k;
   }
 
-  /// Whether steps load four channels at once. A driver of slow loads takes as long for a vector as
-  /// for four elements, and longer for weights that lie apart.
+  /// Whether steps load four channels at once. Not where steps of single channels cover more
+  /// positions, nor with a driver of slow loads, which takes as long for a vector as for four
+  /// elements, and longer for weights that lie apart.
   bool vector_channels() const {
-    return p_.channels_last() && p_.in_channels >= 4 && !target_.predicate.slow_loads;
+    const bool long_steps = p_.positions() < kFewPositions || positions_up_to(kMaxUnrolled / 4) > 1;
+    return p_.channels_last() && p_.in_channels >= 4 && long_steps && !target_.predicate.slow_loads;
   }
   /// Whether no four positions of the sum from a multiple of 4 lie apart.
   bool aligned_channels() const { return p_.channels_last() && p_.in_channels % 4 == 0; }
@@ -207,15 +210,15 @@ class ConvProduct final : public Contraction {
   /// Steps cover several positions, so that accumulators stay in registers over them: those of the
   /// kernel if it has enough, else also of several channels.
   int64_t in_quads() const {
-    constexpr int64_t kFewPositions = 4;
     return vector_channels() || p_.positions() < kFewPositions ? p_.in_channels / 4 : 0;
   }
   /// Kernel positions in the body of a loop.
   int64_t unrolled_limit() const { return vector_channels() ? kMaxUnrolled / 4 : kMaxUnrolled; }
-  int64_t unrolled_positions() const {
+  int64_t unrolled_positions() const { return positions_up_to(unrolled_limit()); }
+  /// Of the inner axes of the kernel, as many as have so many positions.
+  int64_t positions_up_to(int64_t limit) const {
     int64_t n = 1;
-    for (size_t d = p_.kernel.size(); d-- > 0 && n * p_.kernel[d] <= unrolled_limit();)
-      n *= p_.kernel[d];
+    for (size_t d = p_.kernel.size(); d-- > 0 && n * p_.kernel[d] <= limit;) n *= p_.kernel[d];
     return n;
   }
 
