@@ -82,6 +82,8 @@ const Broken kBroken[] = {
      "node 'Relu(a)' (Relu): has no origins"},
     {"NotCore", [](Graph& g) { node(g, 1).attrs.erase("perm"); },
      "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
+    {"Layout", [](Graph& g) { node(g, 1).attrs.set("channels_last", int64_t{2}); },
+     "node 'Transpose(b)' (Transpose): attribute 'channels_last' is 0 or 1"},
     {"NoPermutation",
      [](Graph& g) {
        node(g, 1).attrs.set("perm", std::vector<int64_t>{1, 1});

@@ -57,6 +57,18 @@ const Decomposition kContractions[] = {
      "y = Conv<auto_pad=\"VALID\">(x, w) @11\noutput y"},
     {"ConvDepthwise",
      "input x: float32[1,4,5,5], w: float32[8,1,3,3]\ny = Conv<group=4>(x, w) @11\noutput y"},
+    {"ConvChannelsLast",
+     "input x: float32[n,7,6,4], w: float32[6,2,3,2]\n"
+     "y = Conv<channels_last=1, group=2, pads=[1, 0, 2, 1], strides=[2, 1], dilations=[1, 2]>(x, w)"
+     "\noutput y"},
+    {"Conv1dChannelsLast",
+     "input x: float32[2,n,3], w: float32[4,3,3]\n"
+     "y = Conv<channels_last=1, group=1, pads=[1, 1], strides=[1], dilations=[1]>(x, w)\n"
+     "output y"},
+    {"Conv3dChannelsLast",
+     "input x: float32[1,3,4,3,2], w: float32[2,2,2,2,2]\n"
+     "y = Conv<channels_last=1, group=1, pads=[0, 0, 0, 0, 0, 0], strides=[1, 1, 1], "
+     "dilations=[1, 1, 1]>(x, w)\noutput y"},
     {"ConvTranspose",
      "input x: float32[n,4,3,4], w: float32[4,2,3,2], b: float32[4]\n"
      "y = ConvTranspose<group=2, pads=[1, 0, 0, 1], strides=[2, 3], dilations=[1, 2], "
@@ -97,6 +109,14 @@ const Decomposition kContractions[] = {
      "input x: float16[1,3,8]\ny = AveragePool<kernel_shape=[4]>(x) @11\noutput y", 9e3, 3e4},
     {"AveragePool3d",
      "input x: float32[1,2,3,4,5]\ny = AveragePool<kernel_shape=[2, 2, 2]>(x) @11\noutput y"},
+    {"MaxPoolChannelsLast",
+     "input x: float32[2,n,7,3]\n"
+     "y = MaxPool<channels_last=1, kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[2, 3], "
+     "dilations=[1, 2], ceil_mode=0>(x)\noutput y"},
+    {"AveragePoolChannelsLast",
+     "input x: float32[1,6,7,3]\n"
+     "y = AveragePool<channels_last=1, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2], "
+     "dilations=[1, 1], ceil_mode=1, count_include_pad=1>(x)\noutput y"},
     {"LpPool", "input x: float32[1,3,8]\ny = LpPool<kernel_shape=[3], p=3>(x) @11\noutput y"},
     {"GlobalMaxPool", "input x: float32[2,3,n,5]\ny = GlobalMaxPool(x) @1\noutput y"},
     {"GlobalAveragePool", "input x: float32[2,3,n,5]\ny = GlobalAveragePool(x) @1\noutput y"},

@@ -222,6 +222,18 @@ const Refused kRefused[] = {
      "node 'sum' (Add): opset 6 is older than the oldest supported (7)"},
     {"UnknownAttribute", "input a: float32[2]\ny = Relu<slope=1.0>(a) @14 \"r\"\noutput y",
      "node 'r' (Relu): attribute 'slope' is unknown"},
+    {"LayoutOfModel",
+     "input x: float32[1,8,8,3], w: float32[4,3,3,3]\n"
+     "y = Conv<channels_last=1>(x, w) @11 \"c\"\noutput y",
+     "node 'c' (Conv): attribute 'channels_last' is unknown"},
+    {"LayoutOfModelsPool",
+     "input x: float32[1,8,8,3]\n"
+     "y = MaxPool<kernel_shape=[2, 2], channels_last=0>(x) @12 \"p\"\noutput y",
+     "node 'p' (MaxPool): attribute 'channels_last' is unknown"},
+    {"ConvChannelsLast",
+     "input x: float32[1,8,8,3], w: float32[4,2,3,3]\n"
+     "y = Conv<channels_last=1>(x, w) \"c\"\noutput y",
+     "input [1, 8, 8, 3] has 3 channels, weight [4, 2, 3, 3]"},
     {"UnknownOperator", "input a: float32[2]\ny = Frobnicate(a) @14\noutput y", "Frobnicate"},
     {"TooManyInputs", "input a: float32[2]\ny = Relu(a, a) @14\noutput y", "has 2 inputs, needs 1"},
     {"MissingInput", "input a: float32[2]\ny = Add(a, _) @14\noutput y", "input 1 is missing"},
