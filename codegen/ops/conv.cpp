@@ -50,7 +50,7 @@ Status infer_conv(InferContext& ctx) {
   const Shape x = ctx.shape(0);
   const Shape weight = ctx.shape(1);
   const DataAxes axes = data_axes(ctx.node(), x.size());
-  const Expr in_channels = x[axes.channel];
+  const Expr& in_channels = x[axes.channel];
   const auto channels = ctx.unify(in_channels, weight[1] * Expr(group), "channels");
   if (!channels.ok()) {
     return ctx.invalid("input " + ctx.str(x) + " has " + in_channels.str(ctx.graph_symbols()) +

@@ -202,8 +202,8 @@ class Regions {
     LayoutRegion& at = prices_[region(n.outputs[0])];
     if (n.op == "Conv") {
       const Shape& w = value(n.inputs[1]).shape;
-      const double taps = static_cast<double>(element_count(w).value() / w[0].value());
-      at.last += depthwise_price(bytes_of(g_, value(n.outputs[0])), taps);
+      const int64_t taps = element_count(w).value() / w[0].value();
+      at.last += depthwise_price(bytes_of(g_, value(n.outputs[0])), static_cast<double>(taps));
     }
     for (ValueId v : carried(n)) {
       const size_t rank = value(v).shape.size();
