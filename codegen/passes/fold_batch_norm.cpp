@@ -1,6 +1,7 @@
 #include <cmath>
 #include <vector>
 
+#include "codegen/ops/window.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -53,6 +54,11 @@ std::optional<Operands> constant_operand(const Graph& g, const Node& n) {
   return c0 ? Operands{n.inputs[1], n.inputs[0]} : Operands{n.inputs[0], n.inputs[1]};
 }
 
+/// Of the result of a convolution or product.
+size_t channel_axis(const Node& n, const Shape& shape) {
+  return n.op == "Conv" ? ops::data_axes(n, shape.size()).channel : shape.size() - 1;
+}
+
 class Folder {
  public:
   explicit Folder(Graph& g) : g_(g) { count_uses(); }
@@ -64,7 +70,8 @@ class Folder {
     const Shape& shape = g_.value(mul->outputs[0]).shape;
     Node* p = g_.value(ops->variable).producer;
     if (p == nullptr || g_.value(ops->variable).shape != shape) return false;
-    if (p->op == "Conv" && p->opset == 0) return scale_weight(mul, p, *ops, 1, 0);
+    if (p->op == "Conv" && p->opset == 0)
+      return scale_weight(mul, p, *ops, channel_axis(*p, shape), 0);
     if (p->op == "MatMul" && p->opset == 0) {
       const auto& w = g_.value(p->inputs[1]);
       return w.has_shape && scale_weight(mul, p, *ops, shape.size() - 1, w.shape.size() - 1);
@@ -120,7 +127,7 @@ class Folder {
       return false;
     }
     const Shape& shape = g_.value(mul->outputs[0]).shape;
-    const size_t axis = p->op == "Conv" ? 1 : shape.size() - 1;
+    const size_t axis = channel_axis(*p, shape);
     const auto s = channel_constant(g_, ops.constant, shape, axis);
     const auto b = channel_constant(g_, inner->constant, shape, axis);
     if (!s || !b) return false;
