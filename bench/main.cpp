@@ -7,6 +7,7 @@
 
 #include "apps/common/devices.h"
 #include "apps/common/status.h"
+#include "bench/attention.h"
 #include "bench/bandwidth.h"
 #include "bench/baselines.h"
 #include "bench/harness.h"
@@ -86,11 +87,9 @@ struct Scenario {
   const char* name;
   Result<Rows> (*measure)(const DevicePtr&, int);
 };
-constexpr Scenario kScenarios[] = {{"pointwise", pointwise},
-                                   {"gelu", gelu},
-                                   {"matmul", matmul},
-                                   {"replay", replay},
-                                   {"bandwidth", bandwidth}};
+constexpr Scenario kScenarios[] = {{"pointwise", pointwise}, {"gelu", gelu},
+                                   {"matmul", matmul},       {"replay", replay},
+                                   {"bandwidth", bandwidth}, {"attention", attention}};
 
 std::vector<std::string> scenario_names() {
   std::vector<std::string> out;

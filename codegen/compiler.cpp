@@ -12,7 +12,8 @@ namespace reprise {
 
 namespace {
 
-constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention";
+constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
+                           kAttentionPrice = "attention-price";
 
 using Clock = std::chrono::steady_clock;
 
@@ -81,6 +82,11 @@ Status check_options(const CompileOptions& o) {
                                  "' is not supported by this build; use --targets vulkan, or "
                                  "of its variants " +
                                  joined(variants)};
+}
+
+lower::FuseAttention attention_of(const CompileOptions& o) {
+  if (disabled(o, kAttentionPass)) return lower::FuseAttention::Never;
+  return disabled(o, kAttentionPrice) ? lower::FuseAttention::Always : lower::FuseAttention::Priced;
 }
 
 Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
@@ -168,6 +174,7 @@ std::vector<std::string> pass_names() {
     if (!p.required) out.emplace_back(p.name);
   }
   out.emplace_back(kAttentionPass);
+  out.emplace_back(kAttentionPrice);
   out.emplace_back(kFusionPass);
   return out;
 }
@@ -192,7 +199,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.io.sources = io.sources;
   p.io.equal_dims = io.equal_dims;
   RP_ASSIGN(const lower::Fusion fusion,
-            lower::fuse(g, !disabled(options, kFusionPass), !disabled(options, kAttentionPass)));
+            lower::fuse(g, !disabled(options, kFusionPass), attention_of(options)));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));
   RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, false));

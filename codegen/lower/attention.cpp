@@ -140,7 +140,11 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
 
   Val normalized(Val weighted, Val total) override {
     Val y = b_.div(weighted, total);
-    if (chain_.zero_for_nan) y = b_.select(b_.lt(b_.f32(0), total), y, b_.f32(0));
+    if (chain_.zero_for_nan) {
+      y = b_.select(b_.lt(b_.f32(0), total), y, b_.f32(0));
+    } else if (chain_.zero_if_hidden) {
+      y = b_.select(b_.eq(total, b_.f32(0)), b_.f32(0), y);
+    }
     // Without keys the second product sums nothing.
     if (!(count_.is_const() && count_.value() > 0))
       y = b_.select(b_.lt(b_.i32(0), key_count()), y, b_.f32(0));

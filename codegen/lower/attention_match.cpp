@@ -1,9 +1,11 @@
 // Finds attention in a graph in core form.
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "codegen/lower/attention.h"
 #include "codegen/lower/result_kernel.h"
+#include "codegen/ops/support.h"
 #include "shaders/attention.h"
 
 namespace reprise::lower {
@@ -51,16 +53,22 @@ class Matcher {
                        [&](ValueId v) { return is_product_float(g_.value(v).dtype); });
   }
 
-  bool is_zero(ValueId v) const {
-    const auto& c = g_.value(v).constant;
-    if (!c || c->count() != 1 || !is_product_float(c->dtype())) return false;
-    const auto bytes = c->bytes();
-    return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
+  bool is_number(ValueId v, double number) const {
+    const graph::Value& value = g_.value(v);
+    if (!value.constant || value.constant->count() != 1 || !is_product_float(value.dtype)) {
+      return false;
+    }
+    return ops::constant_numbers(value) == std::vector<double>{number};
+  }
+
+  /// max == -inf, which Attention's form asks of the softmax's largest score: see softmax().
+  bool is_hidden(const Node* n) const {
+    return is_core(n, "Equal") && is_number(n->inputs[1], -std::numeric_limits<double>::infinity());
   }
 
   /// From the left operand of the second product back to the division that ends the softmax,
   /// through what does not change a weight: rounding to another float, other dims, zeros in place
-  /// of NaN.
+  /// of NaN or where all is hidden.
   Node* softmax_end(ValueId v) {
     size_t times = 1;
     while (used(v, times)) {
@@ -72,14 +80,20 @@ class Matcher {
       times = 1;
       if (same) {
         v = n->inputs[0];
-      } else if (is_core(n, "Where") && is_zero(n->inputs[1])) {
-        Node* nan = producer(n->inputs[0]);
-        if (!is_core(nan, "IsNaN") || nan->inputs[0] != n->inputs[2]) return nullptr;
+      } else if (is_core(n, "Where") && is_number(n->inputs[1], 0)) {
+        Node* condition = producer(n->inputs[0]);
+        const bool nan = is_core(condition, "IsNaN") && condition->inputs[0] == n->inputs[2];
+        if (!nan && (hidden_ != nullptr || !is_hidden(condition))) return nullptr;
         if (!used(n->inputs[0], 1) || shape(n->inputs[2]) != shape(v)) return nullptr;
-        nodes_.push_back(nan);
-        chain_.zero_for_nan = true;
+        nodes_.push_back(condition);
+        if (nan) {
+          chain_.zero_for_nan = true;
+          times = 2;
+        } else {
+          chain_.zero_if_hidden = true;
+          hidden_ = condition;
+        }
         v = n->inputs[2];
-        times = 2;
       } else {
         return nullptr;
       }
@@ -106,9 +120,10 @@ class Matcher {
     Node* max = producer(sub->inputs[1]);
     chain_.logits = sub->inputs[0];
     if (!reduces_last(max, "ReduceMax") || max->inputs[0] != chain_.logits) return false;
+    if (hidden_ != nullptr && hidden_->inputs[0] != sub->inputs[1]) return false;
     nodes_.insert(nodes_.end(), {&div, sum, exp, sub, max});
     return used(e, 2) && used(div.inputs[1], 1) && used(exp->inputs[0], 1) &&
-           used(sub->inputs[1], 1) && used(chain_.logits, 2);
+           used(sub->inputs[1], hidden_ == nullptr ? 1 : 2) && used(chain_.logits, 2);
   }
 
   /// Whether v depends on the first product, elementwise; that product is the first one found.
@@ -170,6 +185,7 @@ class Matcher {
   const Uses& uses_;
   Node* second_;
   AttentionChain chain_;
+  const Node* hidden_ = nullptr;  // the comparison that finds rows of -inf
   std::vector<Node*> nodes_;
   std::map<const Node*, bool> follows_;
 };

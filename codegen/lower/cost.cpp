@@ -61,6 +61,9 @@ class Evaluations {
       }
     }
     double evals = same_index + other;
+    if (group_.kind == GroupKind::Attention && !n.outputs.empty()) {
+      evals = std::min(evals, attention_evaluations(n.outputs[0], evals));
+    }
     if (is_row_value(n)) evals = std::min(evals, count_hint(g_, g_.value(n.outputs[0]).shape));
     memo_[&n] = evals;
     return evals;
@@ -74,9 +77,20 @@ class Evaluations {
            element_count(row_shape(group_.domain, group_.reduced));
   }
 
+  /// What rows or keys have of their own, a block of attention computes once.
+  double attention_evaluations(ValueId v, double otherwise) const {
+    if (v == kNone) return otherwise;
+    const Shape& s = g_.value(v).shape;
+    const bool full = s.size() >= 2 && !s[s.size() - 1].is_const(1) && !s[s.size() - 2].is_const(1);
+    if (full) return otherwise;
+    return count_hint(g_, g_.value(group_.attention.weights).shape) / kTile;
+  }
+
   void add_use(ValueId v, double count, const Node& u, double& same_index, double& other) {
     const ops::OpDef* def = def_of(u);
-    if (is_contraction(u)) {
+    if (v == group_.attention.weights && &u == group_.anchor) {
+      same_index = std::max(same_index, count);
+    } else if (is_contraction(u)) {
       for (size_t i = 0; i < u.inputs.size(); ++i) {
         if (u.inputs[i] == v) other += count * contraction_reads(g_, u, i);
       }

@@ -32,8 +32,11 @@ constexpr double kMaxWork = 512;
 
 class Fuser {
  public:
-  Fuser(const Graph& g, bool enabled, bool attention)
-      : g_(g), enabled_(enabled), attention_(enabled && attention), uses_(g.compute_uses()) {
+  Fuser(const Graph& g, bool enabled, FuseAttention attention)
+      : g_(g),
+        enabled_(enabled),
+        attention_(enabled ? attention : FuseAttention::Never),
+        uses_(g.compute_uses()) {
     for (const auto& n : g.nodes()) {
       position_[n.get()] = static_cast<int>(order_.size());
       order_.push_back(n.get());
@@ -44,7 +47,7 @@ class Fuser {
   Result<Fusion> run() {
     host_groups();
     for (Node* n : order_) {
-      if (attention_ && free(*n)) attention(n);
+      if (attention_ != FuseAttention::Never && free(*n)) attention(n);
     }
     for (Node* n : order_) {
       if (free(*n) && is_contraction(*n)) anchor(n, GroupKind::Contraction);
@@ -122,7 +125,8 @@ class Fuser {
   /// The attention that ends with n, if it does and one kernel is the better choice.
   void attention(Node* n) {
     std::optional<Group> found = match_attention(g_, uses_, n);
-    if (!found || !attention_refusal(g_, *found).empty()) return;
+    if (!found) return;
+    if (attention_ == FuseAttention::Priced && !attention_refusal(g_, *found).empty()) return;
     std::vector<Node*> nodes;
     std::swap(nodes, found->nodes);
     for (Node* x : nodes) {
@@ -584,7 +588,8 @@ class Fuser {
   }
 
   const Graph& g_;
-  bool enabled_, attention_;
+  bool enabled_;
+  FuseAttention attention_;
   std::vector<std::vector<Node*>> uses_;
   std::vector<Node*> order_;
   std::map<const Node*, int> position_;
@@ -595,7 +600,7 @@ class Fuser {
 
 }  // namespace
 
-Result<Fusion> fuse(const Graph& g, bool enabled, bool attention) {
+Result<Fusion> fuse(const Graph& g, bool enabled, FuseAttention attention) {
   return Fuser(g, enabled, attention).run();
 }
 

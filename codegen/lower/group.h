@@ -23,6 +23,7 @@ struct AttentionChain {
   graph::ValueId logits = graph::kNone;   // what the softmax sees of it
   graph::ValueId weights = graph::kNone;  // left operand of the second product
   bool zero_for_nan = false;              // weights of rows of NaN are 0
+  bool zero_if_hidden = false;            // weights of rows of -inf are 0
 };
 
 /// Outputs are dense tensors with as many elements as `domain` (full) or, in Row groups, as the
@@ -60,9 +61,13 @@ std::string kernel_name(const Group& g);
 /// Why the node cannot run on a device; empty if it can.
 std::string host_reason(const graph::Graph& g, const graph::Node& n);
 
+/// Which attention becomes one kernel: none, what costs less so, or all that can.
+enum class FuseAttention : uint8_t { Never, Priced, Always };
+
 /// Splits a graph in core form into groups: a pure function of the graph. `enabled` false: one
 /// group per node (views still cost nothing where they only rename), the baseline of
-/// launches_unfused. `attention` false: attention stays a chain of kernels.
-Result<Fusion> fuse(const graph::Graph& g, bool enabled, bool attention = true);
+/// launches_unfused.
+Result<Fusion> fuse(const graph::Graph& g, bool enabled,
+                    FuseAttention attention = FuseAttention::Priced);
 
 }  // namespace reprise::lower

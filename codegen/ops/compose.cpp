@@ -88,6 +88,17 @@ V Compose::range(const Expr& size) {
   return take(rw_.emit_shaped("Range", {start, limit, delta}, {}, DType::I64, {size}));
 }
 
+V Compose::positions(const Expr& size) {
+  if (!ok()) return kNone;
+  const V start = scalar(DType::I32, 0);
+  const V delta = scalar(DType::I32, 1);
+  const V limit = expr_value(size, DType::I32);
+  if (!ok()) return kNone;
+  AttrMap a;
+  a.set("computed", int64_t{1});
+  return take(rw_.emit_shaped("Range", {start, limit, delta}, std::move(a), DType::I32, {size}));
+}
+
 V Compose::reduce(const std::string& op_name, V v, std::vector<int64_t> axes) {
   if (axes.empty()) return v;
   AttrMap a;

@@ -55,6 +55,9 @@ class Compose {
   V concat(std::vector<V> inputs, int64_t axis);
   /// Start, limit and delta as numbers; I64.
   V range(const Expr& size);
+  /// 0, 1, ... as I32. It is never a constant, nor are the masks made of it: their sizes are the
+  /// product of several positions', and a kernel has what it takes.
+  V positions(const Expr& size);
   /// `op` is ReduceSum, ReduceMax, ...; keeps the dims.
   V reduce(const std::string& op_name, V v, std::vector<int64_t> axes);
   /// Sum divided by the count.

@@ -103,7 +103,8 @@ Status infer_range(InferContext& ctx) {
                     : is_float(ctx.dtype(0)) ? float_range_size(ctx)
                                              : range_size(ctx, ctx.graph_symbols());
   ctx.set_output(0, ctx.dtype(0), {size ? *size : ctx.fresh_symbol(0, 0)});
-  if (!size || !size->is_const() || size->value() > kMaxElements) return {};
+  const bool known = size && size->is_const() && size->value() <= kMaxElements;
+  if (!known || ctx.attrs().has("computed")) return {};
   const auto start = ctx.elements(0);
   const auto step = ctx.elements(2);
   if (!start || !step) return {};
@@ -248,6 +249,7 @@ std::span<const OpDef> generator_ops() {
        .decompose = range,
        .lowering = Lowering::Element,
        .element = range_element,
+       .attributes = "computed",
        .min_inputs = 3,
        .max_inputs = 3},
       {.name = "EyeLike", .infer = infer_eye_like, .decompose = eye_like, .attributes = "dtype k"},

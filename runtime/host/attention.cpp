@@ -125,10 +125,10 @@ class Bias {
 };
 
 /// Probabilities of one row; a row in which nothing is visible is all zero.
-void softmax_row(std::vector<double>& row, bool visible) {
+void softmax_row(std::vector<double>& row) {
   double top = kMinusInf;
   for (double e : row) top = std::isnan(e) || e > top ? e : top;
-  if (!visible || top == kMinusInf) {
+  if (top == kMinusInf) {
     std::fill(row.begin(), row.end(), 0.0);
     return;
   }
@@ -149,7 +149,6 @@ void attend(const Heads& q, const Heads& k, const Heads& v, const Bias& bias, co
   std::vector<double> row(static_cast<size_t>(k.length));
   for (int64_t i = 0; i < q.length; ++i) {
     const double* qr = q.row(b, h, i);
-    bool visible = false;
     for (int64_t j = 0; j < k.length; ++j) {
       const double* kr = k.row(b, kv_head, j);
       double s = 0;
@@ -159,13 +158,12 @@ void attend(const Heads& q, const Heads& k, const Heads& v, const Bias& bias, co
       if (o.softcap > 0) s = o.softcap * std::tanh(s / o.softcap);
       if (scores != nullptr && o.output_mode == 1) scores[i * k.length + j] = s;
       const double extra = bias(b, h, i, j);
-      visible = visible || extra != kMinusInf;
-      row[static_cast<size_t>(j)] = s + extra;
+      row[static_cast<size_t>(j)] = extra == kMinusInf ? extra : s + extra;
     }
     if (scores != nullptr && o.output_mode == 2) {
       std::copy(row.begin(), row.end(), scores + i * k.length);
     }
-    softmax_row(row, visible);
+    softmax_row(row);
     if (scores != nullptr && o.output_mode == 3) {
       std::copy(row.begin(), row.end(), scores + i * k.length);
     }

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "codegen/ops/op.h"
@@ -51,11 +52,14 @@ HostTensor random_tensor(DType t, const std::vector<int64_t>& dims, const Decomp
 }
 
 /// Dims of an input: symbols take small distinct values.
-std::vector<int64_t> concrete(const Shape& shape) {
+std::vector<int64_t> concrete(const Shape& shape, size_t symbols) {
+  std::vector<int64_t> values(symbols);
+  std::iota(values.begin(), values.end(), 3);
   std::vector<int64_t> dims;
   for (const Expr& d : shape) {
-    const auto s = d.as_symbol();
-    dims.push_back(d.is_const() ? d.value() : 3 + (s ? *s : 0));
+    const auto v = d.eval(values);
+    EXPECT_TRUE(v.ok()) << v.status().message();
+    dims.push_back(v.ok() ? *v : 1);
   }
   return dims;
 }
@@ -86,7 +90,8 @@ void check_decomposition(const Decomposition& c) {
   std::vector<HostTensor> inputs;
   for (graph::ValueId v : onnx->inputs) {
     const graph::Value& value = onnx->value(v);
-    inputs.push_back(random_tensor(value.dtype, concrete(value.shape), c, rng));
+    inputs.push_back(
+        random_tensor(value.dtype, concrete(value.shape, onnx->symbols.size()), c, rng));
   }
   const auto want = run_graph(*onnx, inputs, Engine::Host);
   ASSERT_TRUE(want.ok()) << want.status().message();

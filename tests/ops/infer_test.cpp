@@ -285,6 +285,26 @@ const Refused kRefused[] = {
      "input q: float32[1,2,6], k: float32[1,2,6], v: float32[1,2,6]\n"
      "y = Attention<q_num_heads=4, kv_num_heads=2>(q, k, v) @23\noutput y",
      "4 heads do not divide the last dim of Q"},
+    {"AttentionGroups",
+     "input q: float32[1,3,2,8], k: float32[1,2,2,8], v: float32[1,2,2,8]\n"
+     "y = Attention(q, k, v) @23\noutput y",
+     "2 heads of K do not divide the 3 of Q"},
+    {"AttentionMask",
+     "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], m: bool[4,6]\n"
+     "y = Attention(q, k, v, m) @23\noutput y",
+     "attn_mask [4, 6] does not broadcast to [1, 2, 4, 5]"},
+    {"AttentionCaches",
+     "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], p: float32[1,2,3,8]\n"
+     "y = Attention(q, k, v, _, p) @23\noutput y",
+     "lengths of K and V with their caches"},
+    {"RotaryPart",
+     "input x: float32[1,2,3,8], c: float32[1,3,4], s: float32[1,3,4]\n"
+     "y = RotaryEmbedding<rotary_embedding_dim=10>(x, c, s) @23\noutput y",
+     "rotates 10 of 8 elements"},
+    {"RotaryCaches",
+     "input x: float32[1,2,3,8], c: float32[7,4], s: float32[7,4]\n"
+     "y = RotaryEmbedding(x, c, s) @23\noutput y",
+     "must have rank 3, or 2 with position_ids"},
     {"LossTargets",
      "input x: float32[2,5], t: int64[2,1]\ny = SoftmaxCrossEntropyLoss(x, t) @13\noutput y",
      "targets lack the class axis only"},

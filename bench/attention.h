@@ -1,0 +1,11 @@
+// Attention as one kernel and as the chain of kernels, against what the compiler chooses.
+#pragma once
+
+#include "bench/harness.h"
+
+namespace reprise::bench {
+
+/// The choice's time against the better form's; 0.9 of its speed is wanted.
+Result<std::vector<Row>> attention(const std::shared_ptr<Device>& device, int runs);
+
+}  // namespace reprise::bench
