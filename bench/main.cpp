@@ -153,7 +153,8 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember(reprise::bench::scenario_names()));
   app.add_option("--json", o.json, "Write results as JSON to a file");
   app.footer(
-      "Inputs and outputs stay on the device; times are medians of whole runs.\n"
+      "Inputs and outputs stay on the device; times are medians of whole runs; of attention, the "
+      "best.\n"
       "Example: build/bin/reprise_bench --device vulkan:0 --json bench.json");
   try {
     app.parse(argc, argv);

@@ -161,6 +161,18 @@ std::vector<lower::Target> chosen_targets(const graph::Graph& g, const lower::Fu
   return {*first};
 }
 
+/// The portable fusion, or one with the device's prices where there are any.
+Result<lower::Fusion> fusion_for(const graph::Graph& g, const CompileOptions& o,
+                                 const Predicate& device = {}) {
+  return lower::fuse(g, !disabled(o, kFusionPass), attention_of(o), device);
+}
+
+void explain(package::Package& p, const lower::Fusion& fusion) {
+  p.explanation.unfused.clear();
+  for (const lower::Edge& e : fusion.unfused)
+    p.explanation.unfused.push_back({e.from, e.to, e.reason});
+}
+
 int64_t count_launches(const lower::Fusion& fusion) {
   return std::count_if(fusion.groups.begin(), fusion.groups.end(),
                        [](const lower::Group& g) { return g.kind != lower::GroupKind::Host; });
@@ -198,21 +210,25 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.io.symbols = io.symbols;
   p.io.sources = io.sources;
   p.io.equal_dims = io.equal_dims;
-  RP_ASSIGN(const lower::Fusion fusion,
-            lower::fuse(g, !disabled(options, kFusionPass), attention_of(options)));
+  RP_ASSIGN(const lower::Fusion fusion, fusion_for(g, options));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));
   RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, false));
   p.explanation.launches_unfused = count_launches(unfused);
-  for (const lower::Edge& e : fusion.unfused)
-    p.explanation.unfused.push_back({e.from, e.to, e.reason});
+  explain(p, fusion);
   timer.lap("explain");
   LowerReport lowered;
   for (const lower::Target& target : chosen_targets(g, fusion, options)) {
     package::Variant v;
     v.name = target.name;
     v.predicate = target.predicate;
-    RP_ASSIGN(v.plan, build_device_plan(g, fusion, target, weights, options, lowered));
+    lower::Fusion own;
+    if (fusion.priced) {
+      RP_ASSIGN(own, fusion_for(g, options, target.predicate));
+      if (p.variants.empty()) explain(p, own);
+    }
+    RP_ASSIGN(v.plan, build_device_plan(g, fusion.priced ? own : fusion, target, weights, options,
+                                        lowered));
     p.variants.push_back(std::move(v));
   }
   timer.add("lower", lowered.lower_ms);

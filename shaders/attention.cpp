@@ -268,7 +268,7 @@ AttentionTile tile_of(const AttentionSize& size, int lanes, int rows, int keys) 
 double cost_of(const AttentionSize& size, const Predicate& device, const AttentionTile& t) {
   constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5, kEnoughUnits = 8;
   const bool shared = t.lanes > 1;
-  const double gather = !shared ? 30 : device.slow_loads ? 120 : 7;
+  const double gather = device.slow_loads ? (shared ? 120 : 150) : shared ? 7 : 30;
   const double keys = t.keys, rows = t.rows, own = t.own, steps = size.depth / 4;
   const double visited = keys * t.lanes;  // keys of a block
   const double blocks = std::ceil(size.keys / visited);
@@ -288,8 +288,14 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
+  // The time to compile what is written out, as products count it (subgroup_tile.cpp) but for ten
+  // launches a run: layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
-  return cost + (device.slow_loads ? 2 * written * written : 2000 * written);
+  return cost + (device.slow_loads ? 0.2 * written * written : 200 * written);
+}
+
+bool has_subgroups(const Predicate& device) {
+  return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
 }
 
 /// The best number of keys for tiles of these rows.
@@ -315,8 +321,7 @@ std::string AttentionTile::describe() const {
 
 std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Predicate& device) {
   std::vector<AttentionTile> out;
-  const bool subgroups =
-      device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
+  const bool subgroups = has_subgroups(device);
   const auto add = [&](int lanes, int rows) {
     if (rows > 1 && rows >= 2 * size.rows) return;
     out.push_back(with_keys(size, device, lanes, rows, !device.cpu_type));
@@ -330,6 +335,18 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Pred
   std::stable_sort(out.begin(), out.end(),
                    [](const AttentionTile& a, const AttentionTile& b) { return a.cost < b.cost; });
   return out;
+}
+
+double separate_cost(const AttentionSize& size, const Predicate& device) {
+  if (!has_subgroups(device) || device.slow_loads) return kInfinity;
+  // Fitted to what Mesa 25 takes for 16 to 128 keys; larger products are faster than this. Keys and
+  // values are loaded for up to 8 rows at once.
+  constexpr double kSoftmax = 9, kLaunches = 28000;
+  const double multiply_add = 0.23 + 0.22 / std::clamp(size.rows, 1.0, 8.0);
+  const double scores = size.batch * size.rows * size.keys;
+  const double per_score =
+      multiply_add * (size.depth + size.columns) + kSoftmax + size.score_flops / kLanes;
+  return kLaunches + scores * per_score;
 }
 
 Status write_attention(Attention& attention, const AttentionTile& tile, Val row, Val column_tile) {

@@ -70,6 +70,10 @@ inline constexpr int kMostAttentionColumns = 256;
 /// Tiles worth considering, cheapest first: a pure function of its arguments, never empty.
 std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Predicate& device);
 
+/// Estimated time of the same by two products and a softmax, which need memory for the scores.
+/// Infinite where no device was seen on which that was faster.
+double separate_cost(const AttentionSize& size, const Predicate& device);
+
 /// Writes the computation of the tile that begins at `row`.
 Status write_attention(Attention& attention, const AttentionTile& tile, kernel::Val row,
                        kernel::Val column_tile);

@@ -48,6 +48,9 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     return s;
   }
 
+  /// Whether rows and keys both are of any number.
+  bool may_grow() const { return !m_.is_const() && !count_.is_const(); }
+
   Result<Lowered> build(const shaders::AttentionTile& tile) {
     return write_units(tile, tile.describe(), [&](Val row, Val column_tile) {
       return shaders::write_attention(*this, tile, row, column_tile);
@@ -197,8 +200,22 @@ Status check_attention(const graph::Graph& g, const Group& group) {
   return AttentionKernel(g, group, Target{}).build(smallest).status();
 }
 
-std::string attention_refusal(const graph::Graph&, const Group&) {
-  return {};
+std::string attention_refusal(const graph::Graph& g, const Group& group, const Predicate& device) {
+  Target target;
+  target.predicate = device;
+  const AttentionKernel kernel(g, group, target);
+  const shaders::AttentionSize size = kernel.size();
+  // Memory grows with the length of a sequence, not with its square, whatever the price: scores
+  // take less than what they are made of, and not both of their sides may grow.
+  const double scores = size.rows * size.keys;
+  const double operands = (size.rows + size.keys) * (size.depth + size.columns);
+  if (scores > operands || kernel.may_grow()) return {};
+  const double separate = shaders::separate_cost(size, device);
+  const double together = shaders::attention_tiles(size, device).front().cost;
+  if (together <= separate) return {};
+  const std::string times = std::to_string(together / separate).substr(0, 4);
+  return "one kernel of '" + group.anchor->name + "' and its softmax would take " + times +
+         " times as long as separate ones";
 }
 
 }  // namespace reprise::lower

@@ -13,8 +13,9 @@ namespace reprise::lower {
 /// reads: first product, what follows it elementwise, softmax, and `second`, in no order.
 std::optional<Group> match_attention(const graph::Graph& g, const Uses& uses, graph::Node* second);
 
-/// Why the chain of separate kernels is preferred, or empty: a pure function of the group's shapes.
-std::string attention_refusal(const graph::Graph& g, const Group& group);
+/// Why separate kernels are preferred on such a device, or empty: a pure function of the group's
+/// shapes and the predicate.
+std::string attention_refusal(const graph::Graph& g, const Group& group, const Predicate& device);
 
 Result<Lowered> lower_attention(const graph::Graph& g, const Group& group, const Target& target,
                                 size_t choice);

@@ -5,7 +5,6 @@
 // twice.
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 
 #include "codegen/lower/attention.h"
@@ -32,10 +31,11 @@ constexpr double kMaxWork = 512;
 
 class Fuser {
  public:
-  Fuser(const Graph& g, bool enabled, FuseAttention attention)
+  Fuser(const Graph& g, bool enabled, FuseAttention attention, const Predicate& device)
       : g_(g),
         enabled_(enabled),
         attention_(enabled ? attention : FuseAttention::Never),
+        device_(device),
         uses_(g.compute_uses()) {
     for (const auto& n : g.nodes()) {
       position_[n.get()] = static_cast<int>(order_.size());
@@ -126,7 +126,6 @@ class Fuser {
   void attention(Node* n) {
     std::optional<Group> found = match_attention(g_, uses_, n);
     if (!found) return;
-    if (attention_ == FuseAttention::Priced && !attention_refusal(g_, *found).empty()) return;
     std::vector<Node*> nodes;
     std::swap(nodes, found->nodes);
     for (Node* x : nodes) {
@@ -134,7 +133,16 @@ class Fuser {
       insert_node(*found, x);
     }
     found->outputs = outputs_of(*found);
-    if (!creates_cycle(found->nodes) && check(g_, *found).ok()) add_region(std::move(*found));
+    if (creates_cycle(found->nodes) || !check(g_, *found).ok()) return;
+    if (attention_ == FuseAttention::Priced) {
+      priced_ = true;
+      const std::string why_not = attention_refusal(g_, *found, device_);
+      if (!why_not.empty()) {
+        apart_.emplace_back(std::move(*found), why_not);
+        return;
+      }
+    }
+    add_region(std::move(*found));
   }
 
   static bool contains(const Group& gr, const Node* n) {
@@ -522,6 +530,9 @@ class Fuser {
 
   Result<Fusion> finish() {
     Fusion out;
+    for (const auto& [gr, reason] : apart_) {
+      for (const Node* n : gr.nodes) refuse(gr, n, reason);
+    }
     std::vector<int> owner(g_.values().size(), -1);
     for (size_t i = 0; i < groups_.size(); ++i) {
       for (ValueId v : groups_[i].outputs) owner[static_cast<size_t>(v)] = static_cast<int>(i);
@@ -537,30 +548,10 @@ class Fuser {
         }
       }
     }
-    std::vector<int> waiting(groups_.size(), 0);
-    std::vector<std::vector<int>> after(groups_.size());
-    using Ready = std::pair<int, int>;
-    std::priority_queue<Ready, std::vector<Ready>, std::greater<>> ready;
-    auto key = [&](int i) { return pos(groups_[static_cast<size_t>(i)].nodes.back()); };
-    size_t live = 0;
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (groups_[i].nodes.empty()) continue;
-      ++live;
-      waiting[i] = static_cast<int>(before[i].size());
-      for (int b : before[i]) after[static_cast<size_t>(b)].push_back(static_cast<int>(i));
-      if (waiting[i] == 0) ready.push({key(static_cast<int>(i)), static_cast<int>(i)});
-    }
-    std::vector<int> sorted;
-    while (!ready.empty()) {
-      const int i = ready.top().second;
-      ready.pop();
-      sorted.push_back(i);
-      for (int a : after[static_cast<size_t>(i)]) {
-        if (--waiting[static_cast<size_t>(a)] == 0) ready.push({key(a), a});
-      }
-    }
-    if (sorted.size() != live)
-      return internal_error("fusion made kernels that wait for each other");
+    std::vector<int> last;
+    for (const Group& gr : groups_) last.push_back(gr.nodes.empty() ? -1 : pos(gr.nodes.back()));
+    RP_ASSIGN(const std::vector<int> sorted, run_order(before, last));
+    out.priced = priced_;
     for (int i : sorted) out.groups.push_back(std::move(groups_[static_cast<size_t>(i)]));
     return out;
   }
@@ -590,6 +581,9 @@ class Fuser {
   const Graph& g_;
   bool enabled_;
   FuseAttention attention_;
+  Predicate device_;
+  bool priced_ = false;
+  std::vector<std::pair<Group, std::string>> apart_;  // attention as separate kernels, and why
   std::vector<std::vector<Node*>> uses_;
   std::vector<Node*> order_;
   std::map<const Node*, int> position_;
@@ -600,8 +594,9 @@ class Fuser {
 
 }  // namespace
 
-Result<Fusion> fuse(const Graph& g, bool enabled, FuseAttention attention) {
-  return Fuser(g, enabled, attention).run();
+Result<Fusion> fuse(const Graph& g, bool enabled, FuseAttention attention,
+                    const Predicate& device) {
+  return Fuser(g, enabled, attention, device).run();
 }
 
 }  // namespace reprise::lower

@@ -100,4 +100,31 @@ std::string host_reason(const Graph& g, const Node& n) {
   return {};
 }
 
+Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
+                                   const std::vector<int>& last) {
+  std::vector<size_t> waiting(before.size(), 0);
+  std::vector<std::vector<int>> after(before.size());
+  std::set<std::pair<int, int>> ready;
+  size_t live = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (last[i] < 0) continue;
+    ++live;
+    waiting[i] = before[i].size();
+    for (int b : before[i]) after[static_cast<size_t>(b)].push_back(static_cast<int>(i));
+    if (waiting[i] == 0) ready.insert({last[i], static_cast<int>(i)});
+  }
+  std::vector<int> sorted;
+  while (!ready.empty()) {
+    const int i = ready.begin()->second;
+    ready.erase(ready.begin());
+    sorted.push_back(i);
+    for (int a : after[static_cast<size_t>(i)]) {
+      const auto at = static_cast<size_t>(a);
+      if (--waiting[at] == 0) ready.insert({last[at], a});
+    }
+  }
+  if (sorted.size() != live) return internal_error("fusion made kernels that wait for each other");
+  return sorted;
+}
+
 }  // namespace reprise::lower

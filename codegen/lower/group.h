@@ -1,11 +1,13 @@
 // A fused group: the nodes that become one kernel, and what it reads and writes.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
 #include "codegen/graph/graph.h"
 #include "codegen/ops/op.h"
+#include "runtime/device_facts.h"
 
 namespace reprise::lower {
 
@@ -47,6 +49,7 @@ struct Edge {
 struct Fusion {
   std::vector<Group> groups;  // in an order that can run
   std::vector<Edge> unfused;
+  bool priced = false;  // devices of another kind may be given other kernels
 };
 
 const ops::OpDef* def_of(const graph::Node& n);
@@ -58,6 +61,10 @@ bool is_reduction(const graph::Node& n);
 Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced);
 /// fused_<sorted distinct operator names>, an identifier; a lone operator keeps its name.
 std::string kernel_name(const Group& g);
+/// An order in which nothing comes before what it waits for: ties by `last`, which is -1 for what
+/// there is no more.
+Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
+                                   const std::vector<int>& last);
 /// Why the node cannot run on a device; empty if it can.
 std::string host_reason(const graph::Graph& g, const graph::Node& n);
 
@@ -66,8 +73,8 @@ enum class FuseAttention : uint8_t { Never, Priced, Always };
 
 /// Splits a graph in core form into groups: a pure function of the graph. `enabled` false: one
 /// group per node (views still cost nothing where they only rename), the baseline of
-/// launches_unfused.
+/// launches_unfused. Prices are those of devices that satisfy the predicate.
 Result<Fusion> fuse(const graph::Graph& g, bool enabled,
-                    FuseAttention attention = FuseAttention::Priced);
+                    FuseAttention attention = FuseAttention::Priced, const Predicate& device = {});
 
 }  // namespace reprise::lower

@@ -317,6 +317,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
                      const Choose& choose) {
     CompileOptions options;
     options.targets = {variant};
+    options.disabled_passes = {"attention-price"};
     options.choose_schedule = [&](const ScheduleQuestion& q) { return choose(q.candidates); };
     auto package = compile(model_->clone(), options);
     ASSERT_TRUE(package.ok()) << package.status().message();

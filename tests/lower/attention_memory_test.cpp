@@ -70,5 +70,28 @@ TEST(AttentionMemory, GrowsWithTheLength) {
   EXPECT_GT(growth(false, chain), 3.5) << "the measure does not see the scores";
 }
 
+/// Bytes of the constants, and of the arenas of the variant that needs most.
+std::pair<uint64_t, uint64_t> causal_bytes(int64_t length) {
+  const std::string x = "float32[1,4," + std::to_string(length) + ",32]";
+  auto g = graph::parse("graph causal\ninput q: " + x + "\ninput k: " + x + "\ninput v: " + x +
+                        "\nz = Attention<is_causal=1>(q, k, v) @23\ny = Relu(z)\noutput y\n");
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  if (!g.ok()) return {};
+  auto package = compile(std::move(*g), {});
+  EXPECT_TRUE(package.ok()) << package.status().message();
+  if (!package.ok()) return {};
+  std::pair<uint64_t, uint64_t> bytes;
+  for (const HostTensor& w : package->weights) bytes.first += w.bytes().size();
+  for (const package::Variant& v : package->variants)
+    bytes.second = std::max(bytes.second, arena_bytes(v.plan, {}));
+  return bytes;
+}
+
+TEST(AttentionMemory, CausalScoresAreNoConstant) {
+  const auto [constants, arenas] = causal_bytes(2048);
+  EXPECT_LT(constants, 4096U);
+  EXPECT_LE(arenas, uint64_t{4} * 2048 * 32 * 4);
+}
+
 }  // namespace
 }  // namespace reprise

@@ -58,7 +58,12 @@ std::string run(const test::TextCase& c) {
       if (Status s = p.run(**g); !s.ok()) return s.message() + "\n";
     }
   }
-  auto f = fuse(**g, c.heading.find("off") == std::string::npos);
+  Predicate device;
+  if (c.heading.find("subgroups of 8") != std::string::npos) {
+    device.cpu_type = device.needs_subgroup_shuffle = true;
+    device.subgroup_size = 8;
+  }
+  auto f = fuse(**g, c.heading.find("off") == std::string::npos, FuseAttention::Priced, device);
   return f.ok() ? describe(**g, *f) : f.status().message() + "\n";
 }
 

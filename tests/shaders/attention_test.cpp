@@ -35,16 +35,33 @@ TEST(Attention, Choice) {
     const char* expected;
   } rows[] = {
       {"long", size_of(2048, 2048, 64), cpu(true), "attention, by subgroups, 32x64"},
-      {"vision transformer", size_of(197, 197, 64), cpu(true), "attention, by subgroups, 8x40"},
-      {"short", size_of(16, 16, 32), cpu(true), "attention, by subgroups, 1x8"},
-      {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x16"},
-      {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x32"},
+      {"vision transformer", size_of(197, 197, 64), cpu(true), "attention, by subgroups, 16x40"},
+      {"short", size_of(16, 16, 32), cpu(true), "attention, by subgroups, 2x16"},
+      {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x32"},
+      {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x64"},
+      {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 8x16"},
       {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
       {"GPU", size_of(512, 512, 64), Predicate{}, "attention 1x8"},
   };
   for (const auto& r : rows) {
     EXPECT_EQ(attention_tiles(r.size, r.device).front().describe(), r.expected) << r.what;
   }
+}
+
+/// Separate kernels are faster for little work only, and only where that was measured.
+TEST(Attention, PriceOfSeparateKernels) {
+  const auto separate = [](double heads, AttentionSize size, const Predicate& device) {
+    size.batch = heads;
+    return separate_cost(size, device) < attention_tiles(size, device).front().cost;
+  };
+  EXPECT_TRUE(separate(4, size_of(16, 16, 128), cpu(true)));
+  EXPECT_TRUE(separate(1, size_of(64, 64, 64), cpu(true)));
+  EXPECT_FALSE(separate(1, size_of(16, 16, 32), cpu(true))) << "launches cost more";
+  EXPECT_FALSE(separate(12, size_of(64, 64, 64), cpu(true)));
+  EXPECT_FALSE(separate(12, size_of(128, 128, 128), cpu(true)));
+  EXPECT_FALSE(separate(12, size_of(1, 2048, 64), cpu(true)));
+  for (const Predicate& device : {Predicate{}, cpu(false), cpu(true, true)})
+    EXPECT_FALSE(separate(4, size_of(16, 16, 128), device));
 }
 
 TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
