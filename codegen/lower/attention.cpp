@@ -2,6 +2,8 @@
 // score between the first product and the softmax.
 #include "codegen/lower/attention.h"
 
+#include <cmath>
+
 #include "codegen/lower/result_kernel.h"
 #include "shaders/attention.h"
 
@@ -213,7 +215,8 @@ std::string attention_refusal(const graph::Graph& g, const Group& group, const P
   const double separate = shaders::separate_cost(size, device);
   const double together = shaders::attention_tiles(size, device).front().cost;
   if (together <= separate) return {};
-  const std::string times = std::to_string(together / separate).substr(0, 4);
+  std::string times = std::to_string(std::round(10 * together / separate) / 10);
+  times.resize(times.find('.') + 2);
   return "one kernel of '" + group.anchor->name + "' and its softmax would take " + times +
          " times as long as separate ones";
 }
