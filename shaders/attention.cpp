@@ -44,8 +44,11 @@ class Writer {
     b_.local_store(local, b_.f32(start));
     return local;
   }
-  int score(int r, int k) const { return scores_[static_cast<size_t>(r * t_.keys + k)]; }
-  int out(int r, int c) const { return out_[static_cast<size_t>(r * t_.own + c)]; }
+  static size_t position(int row, int width, int at) {
+    return static_cast<size_t>(row) * static_cast<size_t>(width) + static_cast<size_t>(at);
+  }
+  int score(int r, int k) const { return scores_[position(r, t_.keys, k)]; }
+  int out(int r, int c) const { return out_[position(r, t_.own, c)]; }
   Val multiply_add(Val total, Val x, Val y) {
     return t_.fma ? b_.fma(x, y, total) : b_.add(total, b_.mul(x, y));
   }
@@ -181,6 +184,7 @@ class Writer {
     RP_ASSIGN(const std::vector<Values> values, load_values(keys));
     for (int r = 0; r < t_.rows; ++r) {
       std::vector<Val> weights;
+      weights.reserve(static_cast<size_t>(t_.keys));
       for (int k = 0; k < t_.keys; ++k) weights.push_back(b_.local_load(score(r, k)));
       add_values(r, weights, values);
     }
@@ -201,6 +205,7 @@ class Writer {
 
   Status accumulate_step(Val first, Val step) {
     std::vector<int> keys;
+    keys.reserve(static_cast<size_t>(t_.lanes));
     for (int l = 0; l < t_.lanes; ++l) keys.push_back(p_.key(b_.add(first, b_.i32(l))));
     RP_ASSIGN(const std::vector<Values> values, load_values(keys));
     for (int r = 0; r < t_.rows; ++r) {
@@ -208,6 +213,7 @@ class Writer {
       for (int k = t_.keys - 1; k-- > 0;)
         own = b_.select(b_.eq(step, b_.i32(k)), b_.local_load(score(r, k)), own);
       std::vector<Val> weights;
+      weights.reserve(static_cast<size_t>(t_.lanes));
       for (int l = 0; l < t_.lanes; ++l) weights.push_back(broadcast(b_, own, l));
       add_values(r, weights, values);
     }
@@ -245,6 +251,7 @@ class Writer {
 };
 
 constexpr int kLanes = 8;
+constexpr double kEnoughUnits = 8;  // to keep a few threads busy
 
 int columns_of_lane(int columns, int lanes) {
   return (columns + 4 * lanes - 1) / (4 * lanes) * 4;
@@ -266,7 +273,7 @@ AttentionTile tile_of(const AttentionSize& size, int lanes, int rows, int keys) 
 
 /// Multiply-adds of a register, for all blocks of all units.
 double cost_of(const AttentionSize& size, const Predicate& device, const AttentionTile& t) {
-  constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5, kEnoughUnits = 8;
+  constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5;
   const bool shared = t.lanes > 1;
   const double gather = device.slow_loads ? (shared ? 120 : 150) : shared ? 7 : 30;
   const double keys = t.keys, rows = t.rows, own = t.own, steps = size.depth / 4;
@@ -288,10 +295,10 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // The time to compile what is written out, as products count it (subgroup_tile.cpp) but for ten
+  // The time to compile what is written out, as products count it (subgroup_tile.cpp) but for 16
   // launches a run: layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
-  return cost + (device.slow_loads ? 0.2 * written * written : 200 * written);
+  return cost + (device.slow_loads ? 0.12 * written * written : 120 * written);
 }
 
 bool has_subgroups(const Predicate& device) {
@@ -341,12 +348,13 @@ double separate_cost(const AttentionSize& size, const Predicate& device) {
   if (!has_subgroups(device) || device.slow_loads) return kInfinity;
   // Fitted to what Mesa 25 takes for 16 to 128 keys; larger products are faster than this. Keys and
   // values are loaded for up to 8 rows at once.
-  constexpr double kSoftmax = 9, kLaunches = 28000;
-  const double multiply_add = 0.23 + 0.22 / std::clamp(size.rows, 1.0, 8.0);
+  constexpr double kSoftmax = 6, kLaunches = 32000;
+  const double multiply_add = 0.22 + 0.22 / std::clamp(size.rows, 1.0, 8.0);
   const double scores = size.batch * size.rows * size.keys;
   const double per_score =
       multiply_add * (size.depth + size.columns) + kSoftmax + size.score_flops / kLanes;
-  return kLaunches + scores * per_score;
+  const double units = size.batch * std::ceil(size.rows / 8) * std::ceil(size.columns / 64.0);
+  return kLaunches + scores * per_score * std::max(1.0, kEnoughUnits / units);
 }
 
 Status write_attention(Attention& attention, const AttentionTile& tile, Val row, Val column_tile) {

@@ -202,10 +202,29 @@ Status check_attention(const graph::Graph& g, const Group& group) {
   return AttentionKernel(g, group, Target{}).build(smallest).status();
 }
 
+namespace {
+
+/// With the views of its operands, which the kernel would read through.
+Group with_views(const graph::Graph& g, Group group) {
+  std::vector<ValueId> operands = group.attention.scores->inputs;
+  operands.push_back(group.anchor->inputs[1]);
+  for (ValueId v : operands) {
+    graph::Node* n = g.value(v).producer;
+    while (n != nullptr && ops::is_core(*n) && def_of(*n)->lowering == ops::Lowering::View) {
+      group.nodes.push_back(n);
+      n = g.value(n->inputs[0]).producer;
+    }
+  }
+  return group;
+}
+
+}  // namespace
+
 std::string attention_refusal(const graph::Graph& g, const Group& group, const Predicate& device) {
   Target target;
   target.predicate = device;
-  const AttentionKernel kernel(g, group, target);
+  const Group whole = with_views(g, group);
+  const AttentionKernel kernel(g, whole, target);
   const shaders::AttentionSize size = kernel.size();
   // Memory grows with the length of a sequence, not with its square, whatever the price: scores
   // take less than what they are made of, and not both of their sides may grow.

@@ -88,14 +88,13 @@ class Evaluations {
 
   void add_use(ValueId v, double count, const Node& u, double& same_index, double& other) {
     const ops::OpDef* def = def_of(u);
-    if (v == group_.attention.weights && &u == group_.anchor) {
+    const bool weights = v == group_.attention.weights && &u == group_.anchor;
+    if (weights || is_reduction(u)) {
       same_index = std::max(same_index, count);
     } else if (is_contraction(u)) {
       for (size_t i = 0; i < u.inputs.size(); ++i) {
         if (u.inputs[i] == v) other += count * contraction_reads(g_, u, i);
       }
-    } else if (is_reduction(u)) {
-      same_index = std::max(same_index, count);
     } else if (def->lowering == ops::Lowering::Scalar) {
       same_index = std::max(same_index, of(u));
     } else {

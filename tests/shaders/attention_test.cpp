@@ -37,7 +37,7 @@ TEST(Attention, Choice) {
       {"long", size_of(2048, 2048, 64), cpu(true), "attention, by subgroups, 32x64"},
       {"vision transformer", size_of(197, 197, 64), cpu(true), "attention, by subgroups, 16x40"},
       {"short", size_of(16, 16, 32), cpu(true), "attention, by subgroups, 2x16"},
-      {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x32"},
+      {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x64"},
       {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x64"},
       {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 8x16"},
       {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
@@ -59,7 +59,8 @@ TEST(Attention, PriceOfSeparateKernels) {
   EXPECT_FALSE(separate(1, size_of(16, 16, 32), cpu(true))) << "launches cost more";
   EXPECT_FALSE(separate(12, size_of(64, 64, 64), cpu(true)));
   EXPECT_FALSE(separate(12, size_of(128, 128, 128), cpu(true)));
-  EXPECT_FALSE(separate(12, size_of(1, 2048, 64), cpu(true)));
+  for (const double heads : {1, 4, 12, 32})
+    EXPECT_FALSE(separate(heads, size_of(1, 2048, 64), cpu(true))) << "one row of queries";
   for (const Predicate& device : {Predicate{}, cpu(false), cpu(true, true)})
     EXPECT_FALSE(separate(4, size_of(16, 16, 128), device));
 }
