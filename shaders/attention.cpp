@@ -295,10 +295,10 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // The time to compile what is written out, as products count it (subgroup_tile.cpp) but for 16
-  // launches a run: layers of a model share the kernel.
+  // The time to compile what is written out, as products count it (subgroup_tile.cpp) but for more
+  // launches a run, as layers of a model share the kernel: 16, or 2 where it grows with the square.
   const double written = rows * (4 * keys + own * step + 10 * keys);
-  return cost + (device.slow_loads ? 0.12 * written * written : 120 * written);
+  return cost + (device.slow_loads ? written * written : 120 * written);
 }
 
 bool has_subgroups(const Predicate& device) {

@@ -38,8 +38,8 @@ TEST(Attention, Choice) {
       {"vision transformer", size_of(197, 197, 64), cpu(true), "attention, by subgroups, 16x40"},
       {"short", size_of(16, 16, 32), cpu(true), "attention, by subgroups, 2x16"},
       {"one row", size_of(1, 512, 64), cpu(true), "attention, by subgroups, 1x64"},
-      {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x64"},
-      {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 8x16"},
+      {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x32"},
+      {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 4x16"},
       {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
       {"GPU", size_of(512, 512, 64), Predicate{}, "attention 1x8"},
   };
