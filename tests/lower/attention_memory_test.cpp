@@ -14,8 +14,10 @@ std::string model(const std::string& length) {
   for (const char* n : {"q", "k", "v"}) {
     const std::string name(n);
     const std::string perm = name == "k" ? "[0, 2, 3, 1]" : "[0, 2, 1, 3]";
-    text += name + " = MatMul(x, w)\n" + name + "4 = Reshape<shape=(2, " + length + ", 4, 8)>(" +
-            name + ")\n" + name + "h = Transpose<perm=" + perm + ">(" + name + "4)\n";
+    text.append(name).append(" = MatMul(x, w)\n");
+    text.append(name).append("4 = Reshape<shape=(2, ").append(length).append(", 4, 8)>(");
+    text.append(name).append(")\n").append(name).append("h = Transpose<perm=").append(perm);
+    text.append(">(").append(name).append("4)\n");
   }
   return text +
          "s = MatMul(qh, kh)\nt = Mul(s, scale)\nm = Add(t, mask)\np = Softmax<axis=-1>(m) @13\n"
