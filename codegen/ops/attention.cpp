@@ -95,7 +95,8 @@ Status infer_attention(InferContext& ctx) {
 }
 
 /// Attention of one node: [batch, heads, length, size] of each operand, and what hides scores.
-/// Heads that share keys are rows of one product, which then reads the keys once.
+/// Heads that share keys are rows of one product, which then reads the keys once. Whatever
+/// softmax_precision asks for, F32 is what is computed in, or F64 for operands of F64.
 class Attention {
  public:
   Attention(Rewriter& rw, const Heads& q, const Heads& k, const Heads& v)

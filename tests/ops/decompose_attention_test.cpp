@@ -20,6 +20,7 @@ const Decomposition kAttention[] = {
     {"Plain", QKV "y = Attention(q, k, v) @23\noutput y"},
     {"Scale", QKV "y = Attention<scale=0.5>(q, k, v) @23\noutput y"},
     {"SoftCap", QKV "y = Attention<softcap=2.0>(q, k, v) @23\noutput y"},
+    {"SoftmaxPrecision", QKV "y = Attention<softmax_precision=1>(q, k, v) @23\noutput y"},
     {"Causal", QKV "y = Attention<is_causal=1>(q, k, v) @23\noutput y"},
     {"Packed",
      "input q: float32[2,3,32], k: float32[2,5,32], v: float32[2,5,24]\n"
