@@ -10,6 +10,7 @@
 #include "codegen/lower/attention.h"
 #include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
+#include "codegen/lower/waiting.h"
 #include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
@@ -36,13 +37,9 @@ class Fuser {
         enabled_(enabled),
         attention_(enabled ? attention : FuseAttention::Never),
         device_(device),
-        uses_(g.compute_uses()) {
-    for (const auto& n : g.nodes()) {
-      position_[n.get()] = static_cast<int>(order_.size());
-      order_.push_back(n.get());
-    }
-    groups_of_.resize(order_.size());
-  }
+        uses_(g.compute_uses()),
+        waiting_(g, uses_),
+        order_(waiting_.order()) {}
 
   Result<Fusion> run() {
     host_groups();
@@ -63,11 +60,9 @@ class Fuser {
   }
 
  private:
-  int pos(const Node* n) const { return position_.at(n); }
-  std::vector<int>& groups_of(const Node* n) { return groups_of_[static_cast<size_t>(pos(n))]; }
-  const std::vector<int>& groups_of(const Node* n) const {
-    return groups_of_[static_cast<size_t>(pos(n))];
-  }
+  int pos(const Node* n) const { return waiting_.pos(n); }
+  std::vector<int>& groups_of(const Node* n) { return waiting_.groups_of(n); }
+  const std::vector<int>& groups_of(const Node* n) const { return waiting_.groups_of(n); }
   bool free(const Node& n) const { return groups_of(&n).empty(); }
   Group& group(int id) { return groups_[static_cast<size_t>(id)]; }
 
@@ -89,6 +84,7 @@ class Fuser {
     const int id = static_cast<int>(groups_.size());
     gr.nodes = nodes;
     for (Node* n : nodes) groups_of(n).push_back(id);
+    waiting_.widen(gr);
     groups_.push_back(std::move(gr));
     return id;
   }
@@ -302,42 +298,8 @@ class Fuser {
     return false;
   }
 
-  /// Would these nodes as one kernel, beside the groups there are, wait for themselves?
   bool creates_cycle(const std::vector<Node*>& nodes) const {
-    std::vector<char> inside(order_.size(), 0), seen(order_.size(), 0);
-    for (const Node* n : nodes) inside[static_cast<size_t>(pos(n))] = 1;
-    std::vector<const Node*> stack;
-    auto push_users = [&](const Node* n, bool from_inside) {
-      for (ValueId v : n->outputs) {
-        if (v == kNone) continue;
-        for (const Node* u : uses_[static_cast<size_t>(v)]) {
-          const auto p = static_cast<size_t>(pos(u));
-          if (inside[p] != 0) {
-            if (!from_inside) return true;
-          } else if (seen[p] == 0) {
-            seen[p] = 1;
-            stack.push_back(u);
-          }
-        }
-      }
-      return false;
-    };
-    for (const Node* n : nodes) push_users(n, true);
-    while (!stack.empty()) {
-      const Node* x = stack.back();
-      stack.pop_back();
-      if (push_users(x, false)) return true;
-      const auto& owners = groups_of(x);
-      if (owners.size() != 1) continue;
-      for (const Node* y : groups_[static_cast<size_t>(owners[0])].nodes) {
-        const auto p = static_cast<size_t>(pos(y));
-        if (groups_of(y).size() != 1 || seen[p] != 0) continue;
-        if (inside[p] != 0) continue;
-        seen[p] = 1;
-        stack.push_back(y);
-      }
-    }
-    return false;
+    return waiting_.creates_cycle(nodes, groups_);
   }
 
   /// A view at the end of a region costs nothing in its consumers, and the value before it is
@@ -385,6 +347,7 @@ class Fuser {
       if (why_not.empty()) {
         for (int id : users) {
           insert_node(group(id), n);
+          waiting_.widen(group(id));
           groups_of(n).push_back(id);
         }
         return;
@@ -425,6 +388,7 @@ class Fuser {
       owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
       insert_node(a, n);
     }
+    waiting_.widen(a);
     a.outputs.insert(a.outputs.end(), b.outputs.begin(), b.outputs.end());
     b.nodes.clear();
     b.outputs.clear();
@@ -486,6 +450,7 @@ class Fuser {
         grown.outputs.push_back(n->outputs[0]);
         if (creates_cycle(grown.nodes) || !check(g_, grown).ok()) continue;
         gr = std::move(grown);
+        waiting_.widen(gr);
         groups_of(n).push_back(id);
         return;
       }
@@ -503,27 +468,30 @@ class Fuser {
 
   /// Pointwise kernels over one domain that read a common value become one launch.
   void merge_siblings() {
-    for (size_t i = 0; i < groups_.size(); ++i) {
-      if (groups_[i].kind != GroupKind::Pointwise || groups_[i].nodes.empty()) continue;
-      for (size_t j = i + 1; j < groups_.size(); ++j) {
-        const Group& b = groups_[j];
-        if (b.kind != GroupKind::Pointwise || b.nodes.empty()) continue;
-        if (!(element_count(groups_[i].domain) == element_count(b.domain))) continue;
-        if (shares_input(groups_[i], b)) merge(static_cast<int>(i), static_cast<int>(j));
-      }
+    for (int i = 0; i < static_cast<int>(groups_.size()); ++i) {
+      for (int j = next_sibling(i, i); j >= 0; j = next_sibling(i, j)) merge(i, j);
     }
   }
 
-  bool shares_input(const Group& a, const Group& b) const {
-    std::set<ValueId> read;
-    for (const Node* n : a.nodes) read.insert(n->inputs.begin(), n->inputs.end());
-    for (ValueId v : a.outputs) read.insert(v);
-    for (const Node* n : b.nodes) {
-      for (ValueId v : n->inputs) {
-        if (v != kNone && !g_.value(v).constant && read.count(v) != 0) return true;
+  /// The first group after `after` that may merge with i; -1 if there is none.
+  int next_sibling(int i, int after) {
+    const Group& a = group(i);
+    if (a.kind != GroupKind::Pointwise) return -1;
+    int next = -1;
+    const auto read_of = [&](ValueId v) {
+      if (v == kNone || g_.value(v).constant) return;
+      for (const Node* u : uses_[static_cast<size_t>(v)]) {
+        for (int j : groups_of(u)) {
+          const bool sooner = j > after && (next < 0 || j < next);
+          if (sooner && group(j).kind == GroupKind::Pointwise &&
+              element_count(a.domain) == element_count(group(j).domain))
+            next = j;
+        }
       }
-    }
-    return false;
+    };
+    for (const Node* n : a.nodes) std::for_each(n->inputs.begin(), n->inputs.end(), read_of);
+    std::for_each(a.outputs.begin(), a.outputs.end(), read_of);
+    return next;
   }
 
   // ------------------------------------------------------------ result
@@ -585,9 +553,8 @@ class Fuser {
   bool priced_ = false;
   std::vector<std::pair<Group, std::string>> apart_;  // attention as separate kernels, and why
   std::vector<std::vector<Node*>> uses_;
-  std::vector<Node*> order_;
-  std::map<const Node*, int> position_;
-  std::vector<std::vector<int>> groups_of_;  // per node: the kernels that compute it
+  Waiting waiting_;
+  const std::vector<Node*>& order_;
   std::vector<Group> groups_;
   std::map<std::pair<const Node*, const Node*>, std::string> reasons_;
 };
