@@ -101,6 +101,7 @@ Result<std::vector<Product::Values>> load_left(Product& product, const std::vect
 
 const Schedule& register_schedule();
 const Schedule& cooperative_schedule();
+const Schedule& gemv_schedule();
 const Schedule& shared_schedule();
 const Schedule& subgroup_columns_schedule();
 const Schedule& subgroup_rows_schedule();

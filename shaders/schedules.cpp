@@ -8,7 +8,7 @@ namespace reprise::shaders {
 std::span<const Schedule* const> schedules() {
   static const Schedule* const table[] = {
       &subgroup_columns_schedule(), &subgroup_rows_schedule(), &cooperative_schedule(),
-      &shared_schedule(),           &register_schedule(),
+      &shared_schedule(),           &gemv_schedule(),          &register_schedule(),
   };
   return table;
 }

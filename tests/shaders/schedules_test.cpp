@@ -38,6 +38,11 @@ ProductSize half(ProductSize s) {
   return s;
 }
 
+ProductSize batch(ProductSize s, double products) {
+  s.batch = products;
+  return s;
+}
+
 /// A 3x3 convolution that reads its pixels one by one.
 ProductSize convolution(double pixels, double channels) {
   ProductSize s = size_of(pixels, channels, 9 * channels);
@@ -95,6 +100,13 @@ TEST(Schedules, Choice) {
       {"fp16 without matrix units", half(size_of(512, 512, 512)), Predicate{},
        "shared tile 128x64"},
       {"small, GPU", size_of(32, 32, 16), Predicate{}, "register tile 4x8"},
+      {"one row, GPU", size_of(1, 4096, 4096), Predicate{}, "gemv 1x8 in 32 slices"},
+      {"one row, one column, GPU", size_of(1, 1, 4096), Predicate{}, "gemv 1x8 in 32 slices"},
+      {"one row, short sum, GPU", size_of(1, 4096, 16), Predicate{}, "gemv 1x32 in 8 slices"},
+      {"four rows, GPU", size_of(4, 2048, 2048), Predicate{}, "gemv 4x8 in 32 slices"},
+      {"five rows, GPU", size_of(5, 2048, 2048), Predicate{}, "shared tile 16x32 in 4 slices"},
+      {"one row, many products, GPU", batch(size_of(1, 64, 128), 32), Predicate{},
+       "gemv 1x8 in 32 slices"},
   };
   for (const auto& r : rows) {
     EXPECT_EQ(candidates(r.size, r.device).front().describe(), r.expected) << r.what;
@@ -128,7 +140,10 @@ TEST(Schedules, CandidatesAreOrderedAndFitTheBaseline) {
 TEST(Schedules, EveryScheduleIsReachable) {
   std::set<const Schedule*> seen;
   for (const Predicate& device : {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16})}) {
-    for (const Tile& t : candidates(half(size_of(300, 300, 300)), device)) seen.insert(t.schedule);
+    for (const double rows : {1.0, 300.0}) {
+      for (const Tile& t : candidates(half(size_of(rows, 300, 300)), device))
+        seen.insert(t.schedule);
+    }
   }
   EXPECT_EQ(seen.size(), schedules().size());
 }
