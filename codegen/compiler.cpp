@@ -5,6 +5,7 @@
 
 #include "codegen/lower/contraction.h"
 #include "codegen/onnx/importer.h"
+#include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
 
@@ -13,7 +14,7 @@ namespace reprise {
 namespace {
 
 constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
-                           kAttentionPrice = "attention-price";
+                           kAttentionPrice = "attention-price", kAutocastPass = "autocast";
 
 using Clock = std::chrono::steady_clock;
 
@@ -71,6 +72,8 @@ Status check_options(const CompileOptions& o) {
     return {Code::Usage, "there is no pass '" + *bad_pass +
                              "' that can be switched off; choose from " + joined(known)};
   }
+  if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
+    return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
   const auto bad_target =
       std::find_if(o.targets.begin(), o.targets.end(), [](const std::string& t) {
         return t != "vulkan" && t != "host" && select_targets({t}).empty();
@@ -89,12 +92,17 @@ lower::FuseAttention attention_of(const CompileOptions& o) {
   return disabled(o, kAttentionPrice) ? lower::FuseAttention::Always : lower::FuseAttention::Priced;
 }
 
-Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
+bool verifies(const CompileOptions& options) {
 #ifdef NDEBUG
-  const bool verify = options.verify_passes;
+  return options.verify_passes;
 #else
-  const bool verify = true;
+  (void)options;
+  return true;
 #endif
+}
+
+Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
+  const bool verify = verifies(options);
   bool core = false;
   for (const passes::Pass& pass : passes::pipeline()) {
     if (!pass.required && disabled(options, pass.name)) continue;
@@ -105,6 +113,31 @@ Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) 
     if (options.on_pass) options.on_pass(std::string(pass.name), g);
   }
   return {};
+}
+
+/// The last pass: what it says of values in memory holds for the graph as it is.
+Status run_autocast(graph::Graph& g, const CompileOptions& options, Timer& timer,
+                    package::Explanation& explanation) {
+  if (options.precision == DType::F32) return {};
+  passes::AutocastReport done = passes::autocast(g, options.precision);
+  explanation.precision = options.precision;
+  explanation.narrowed = done.narrowed;
+  explanation.kept = std::move(done.kept);
+  if (verifies(options))
+    RP_TRY(graph::verify(g, true).with_context("after pass " + std::string(kAutocastPass)));
+  timer.lap(std::string(kAutocastPass));
+  if (options.on_pass) options.on_pass(std::string(kAutocastPass), g);
+  return {};
+}
+
+/// The imported graph as host calls: the reference. A package of low precision has its weights in
+/// that precision only.
+Result<plan::Plan> host_plan_of(const graph::Graph& g, WeightStore& weights,
+                                const CompileOptions& options) {
+  if (options.precision == DType::F32) return build_host_plan(g, weights);
+  const std::unique_ptr<graph::Graph> narrow = g.clone();
+  passes::narrow_host_constants(*narrow, options.precision);
+  return build_host_plan(*narrow, weights);
 }
 
 int64_t bytes_of(const plan::Buffer& b) {
@@ -180,6 +213,18 @@ int64_t count_launches(const lower::Fusion& fusion) {
 
 }  // namespace
 
+Result<DType> parse_precision(std::string_view name) {
+  if (name == "fp32") return DType::F32;
+  if (name == "fp16") return DType::F16;
+  if (name == "bf16") return DType::BF16;
+  return Status(Code::Usage,
+                "there is no precision '" + std::string(name) + "'; choose from fp32, fp16, bf16");
+}
+
+std::string precision_name(DType precision) {
+  return precision == DType::F16 ? "fp16" : precision == DType::BF16 ? "bf16" : "fp32";
+}
+
 std::vector<std::string> pass_names() {
   std::vector<std::string> out;
   for (const passes::Pass& p : passes::pipeline()) {
@@ -200,11 +245,12 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.model_name = g.name;
   p.producer = "reprise 0.1.0";
   WeightStore weights(p);
-  RP_ASSIGN(p.host_plan, build_host_plan(g, weights));
+  RP_ASSIGN(p.host_plan, host_plan_of(g, weights, options));
   p.io = make_interface(g);
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   timer.lap("host-plan");
   RP_TRY(run_passes(g, options, timer));
+  RP_TRY(run_autocast(g, options, timer, p.explanation));
   // Inference during the passes may have added symbols and guards.
   const plan::Interface io = make_interface(g);
   p.io.symbols = io.symbols;

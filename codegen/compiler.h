@@ -32,6 +32,9 @@ struct CompileOptions {
   std::optional<DeviceFacts> device;           // set: only the variant that such a device takes
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
+  /// F32, or F16 or BF16: what tensors between kernels and large weights are in memory, where that
+  /// is safe (codegen/passes/autocast.h).
+  DType precision = DType::F32;
   bool fullgraph = false;
   bool verify_passes = false;  // verify the graph after each pass (Debug: always)
   /// Index of the candidate to take; unset: 0.
@@ -60,6 +63,9 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
                                  CompileReport* report = nullptr);
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report = nullptr);
+/// "fp32", "fp16" or "bf16"; others are Code::Usage.
+Result<DType> parse_precision(std::string_view name);
+std::string precision_name(DType precision);
 /// Names that --disable-pass takes, in order.
 std::vector<std::string> pass_names();
 

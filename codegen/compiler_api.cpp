@@ -17,6 +17,9 @@ reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile
       return {Code::Usage, "disabled_passes is null"};
     for (size_t i = 0; i < given.disabled_pass_count; ++i)
       o.disabled_passes.emplace_back(given.disabled_passes[i]);
+    if (given.precision) {
+      RP_ASSIGN(o.precision, parse_precision(given.precision));
+    }
     RP_ASSIGN(auto package, compile_file(onnx_path, o));
     *out = new reprise_package{std::make_shared<const package::Package>(std::move(package))};
     return {};

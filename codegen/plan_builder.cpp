@@ -75,12 +75,13 @@ class Buffers {
     p_.weights.push_back(std::move(w));
     const auto id = static_cast<plan::BufferId>(p_.buffers.size());
     p_.buffers.push_back({value.name, plan::BufferKind::Weight,
-                          static_cast<int32_t>(p_.weights.size()) - 1, value.dtype, value.shape});
+                          static_cast<int32_t>(p_.weights.size()) - 1, graph::storage_of(value),
+                          value.shape});
     packed_.emplace(key, id);
     return id;
   }
 
-  /// Memory of one launch, shaped as v.
+  /// Memory of one launch, shaped as v and rounded no more than registers are.
   plan::BufferId scratch(ValueId v) {
     const graph::Value& value = g_.value(v);
     p_.buffers.push_back(
@@ -92,7 +93,7 @@ class Buffers {
   plan::BufferId add(ValueId v, plan::BufferKind kind, int32_t index) {
     const graph::Value& value = g_.value(v);
     const auto id = static_cast<plan::BufferId>(p_.buffers.size());
-    p_.buffers.push_back({value.name, kind, index, value.dtype, value.shape});
+    p_.buffers.push_back({value.name, kind, index, graph::storage_of(value), value.shape});
     by_value_[v] = id;
     return id;
   }

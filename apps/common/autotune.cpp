@@ -167,7 +167,7 @@ class Tuner {
     if (!outputs.ok() && candidate == 0) return outputs.status();
     bool right = outputs.ok();
     for (size_t i = 0; right && i < expected_.size(); ++i) {
-      const Tolerance allowed = tolerance(Rule::Model, expected_[i].dtype());
+      const Tolerance allowed = tolerance_in(compile_.precision, Rule::Model, expected_[i].dtype());
       right = compare((*outputs)[i], expected_[i], allowed).ok;
     }
     if (!right) session->reset();

@@ -142,6 +142,13 @@ Tolerance tolerance(Rule rule, DType dtype, std::string_view case_name) {
   return {0, 0, 1e-4};
 }
 
+Tolerance tolerance_in(DType precision, Rule rule, DType dtype, std::string_view case_name) {
+  Tolerance t = tolerance(rule, dtype, case_name);
+  if (is_float(dtype) && precision != DType::F32)
+    t.of_max = std::max(t.of_max, tolerance(Rule::Model, precision).of_max);
+  return t;
+}
+
 Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t) {
   Comparison c;
   if (actual.dtype() != expected.dtype() || actual.dims() != expected.dims()) {

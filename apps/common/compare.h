@@ -23,6 +23,9 @@ struct Tolerance {
 
 /// The default, or the row of the exception table that matches the case's name.
 Tolerance tolerance(Rule rule, DType dtype, std::string_view case_name = {});
+/// The same for a model compiled in this precision: outputs of any float type are allowed what
+/// models of fp16 or bf16 are.
+Tolerance tolerance_in(DType precision, Rule rule, DType dtype, std::string_view case_name = {});
 
 /// A case that needs more than the defaults, with the reason. The one table of them.
 struct ToleranceException {

@@ -19,6 +19,8 @@ struct Model {
   double compile_ms = 0;  // 0 for a package
   double read_ms = 0;     // 0 for a model compiled now
   CompileReport report;   // empty for a package
+
+  DType precision() const { return package->explanation.precision; }
 };
 
 /// Packages are recognised by the suffix .rpk; everything else is read as ONNX.

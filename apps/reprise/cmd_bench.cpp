@@ -17,7 +17,7 @@ Result<Measurement> bench_model(const std::string& path, const BenchOptions& o,
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
   std::vector<HostTensor> expected;
   if (o.measure.reference) {
-    RP_ASSIGN(expected, reference_outputs(model, inputs));
+    RP_ASSIGN(expected, reference_outputs(model, inputs, o.common));
   }
   return measure(model, device, inputs, o.common, o.measure,
                  o.measure.reference ? &expected : nullptr);

@@ -38,7 +38,7 @@ Result<int> run_compare(const CompareOptions& o) {
   const Output out(o.common.json);
   RP_ASSIGN(Model model, load_model_for_all(o));
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
-  RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs));
+  RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));
   Table table = measurement_table();
   Json list = Json::array();
   int status = kDone;

@@ -146,6 +146,24 @@ std::string run_text(const plan::PlanCounts& run) {
          plural(run.host_calls, "host call") + ", 0 copies of tensors in device memory\n";
 }
 
+/// What stays in fp32, and why.
+void print_precision(const Output& out, const package::Explanation& e) {
+  if (e.precision == DType::F32) return;
+  out.text("\nResults of " + plural(static_cast<uint64_t>(e.narrowed), "operator") + " are " +
+           precision_name(e.precision) + " in memory, of " + std::to_string(e.kept.size()) +
+           " fp32:\n");
+  Table table({"operator", "node", "fp32 because"});
+  for (const package::KeptNode& k : e.kept) table.add({k.op, k.node, k.reason});
+  out.table(table);
+}
+
+Json kept_json(const package::Explanation& e) {
+  Json out = Json::array();
+  for (const package::KeptNode& k : e.kept)
+    out.push_back({{"node", k.node}, {"op", k.op}, {"reason", k.reason}});
+  return out;
+}
+
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
                 const Sections& sections, const StepCounts& counts) {
   const package::Explanation& e = model.package->explanation;
@@ -170,6 +188,7 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
     out.text("\n");
     out.table(table);
   }
+  print_precision(out, e);
   if (!model.report.passes.empty()) {
     Table table({"pass", "ms"});
     for (const PassTime& pass : model.report.passes) table.add({pass.name, format_number(pass.ms)});
@@ -222,6 +241,9 @@ Status run_explain(const ExplainOptions& o) {
                    {"groups", sections.groups_json},
                    {"unfused", std::move(unfused)},
                    {"host", sections.host_json},
+                   {"precision", precision_name(model.package->explanation.precision)},
+                   {"narrowed", model.package->explanation.narrowed},
+                   {"kept_fp32", kept_json(model.package->explanation)},
                    {"passes", std::move(passes)}});
 }
 

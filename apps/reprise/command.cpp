@@ -54,6 +54,7 @@ Result<std::map<std::string, Dims>> CommonOptions::parsed_shapes() const {
 Result<CompileOptions> CommonOptions::compile_options() const {
   CompileOptions o;
   RP_ASSIGN(o.shapes, parsed_shapes());
+  RP_ASSIGN(o.precision, parse_precision(precision));
   o.disabled_passes = disabled_passes;
   o.fullgraph = fullgraph;
   return o;
@@ -85,6 +86,12 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
     command
         .add_option("--tune-seconds", o.tune_seconds,
                     "max-autotune: begin no further candidates after this long")
+        ->capture_default_str();
+    command
+        .add_option("--precision", o.precision,
+                    "fp32, fp16 or bf16: what tensors and large weights are in memory, where that "
+                    "is safe; sums and what lies inside a kernel stay fp32")
+        ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
         ->capture_default_str();
     command.add_option("--shape", o.shapes, "Dims of a dynamic input: NAME=1x3x224x224")
         ->allow_extra_args(false);
@@ -156,10 +163,12 @@ int validation_errors() {
 }
 
 Status check_package_options(const Model& model, const CommonOptions& options) {
-  if (model.compiled || options.disabled_passes.empty()) return {};
-  return {Code::Usage, "'" + model.path +
-                           "' is compiled already, so --disable-pass cannot change it; pass the "
-                           ".onnx file"};
+  const char* option = !options.disabled_passes.empty() ? "--disable-pass"
+                       : options.precision != "fp32"    ? "--precision"
+                                                        : nullptr;
+  if (model.compiled || option == nullptr) return {};
+  return {Code::Usage, "'" + model.path + "' is compiled already, so " + option +
+                           " cannot change it; pass the .onnx file"};
 }
 
 namespace {
@@ -249,8 +258,14 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   return session;
 }
 
-Result<std::unique_ptr<Session>> make_reference(const Model& model) {
-  return Session::create(model.package, nullptr);
+Result<std::unique_ptr<Session>> make_reference(const Model& model, const CommonOptions& options) {
+  if (model.precision() == DType::F32 || !model.compiled)
+    return Session::create(model.package, nullptr);
+  CompileOptions host;
+  RP_ASSIGN(host.shapes, options.parsed_shapes());
+  host.targets = {};
+  RP_ASSIGN(const Model reference, load_model(model.path, host));
+  return Session::create(reference.package, nullptr);
 }
 
 StepCounts count_steps(const plan::Plan& plan) {

@@ -35,6 +35,7 @@ Json number(double v);
 struct CommonOptions {
   std::string device = "auto";
   std::string mode = "reduce-overhead";
+  std::string precision = "fp32";
   double tune_seconds = 30;
   std::vector<std::string> shapes;
   std::vector<std::string> disabled_passes;
@@ -81,8 +82,9 @@ Result<Model> load_as(const std::string& path, const CompileOptions& compile,
 Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,
                                               const CommonOptions& options,
                                               bool timestamps = false);
-/// Session on the host reference path.
-Result<std::unique_ptr<Session>> make_reference(const Model& model);
+/// Session on the host reference path, in the precision of the ONNX file. A package of low
+/// precision knows its weights in that precision alone.
+Result<std::unique_ptr<Session>> make_reference(const Model& model, const CommonOptions& options);
 
 struct StepCounts {
   int64_t launches = 0, host_calls = 0, kernels = 0, device_nodes = 0;

@@ -50,7 +50,8 @@ void reinterpret_bfloat16(HostTensor& t, DType wanted) {
   t = HostTensor::borrow(DType::BF16, owner->dims(), owner->bytes(), owner);
 }
 
-Status run_set(const std::string& set, Session& session, Rule rule, CaseResult& result) {
+Status run_set(const std::string& set, Session& session, Rule rule, DType precision,
+               CaseResult& result) {
   InputSources sources;
   RP_ASSIGN(sources.given, read_input_folder(set, session.io()));
   RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set));
@@ -70,9 +71,9 @@ Status run_set(const std::string& set, Session& session, Rule rule, CaseResult& 
   }
   for (size_t i = 0; i < expected.size(); ++i) {
     reinterpret_bfloat16(expected[i], actual[i].dtype());
-    const Comparison c =
-        compare(actual[i], expected[i],
-                tolerance(rule, expected[i].dtype(), fs::path(result.name).filename().string()));
+    const Comparison c = compare(actual[i], expected[i],
+                                 tolerance_in(precision, rule, expected[i].dtype(),
+                                              fs::path(result.name).filename().string()));
     result.max_error = std::max(result.max_error, c.max_error);
     if (c.ok || result.status == "fail") continue;
     result.status = "fail";
@@ -92,7 +93,8 @@ Status run_sets(const std::string& dir, const OpenedDevice& device, const Common
   result.device_nodes = counts.device_nodes;
   result.host_nodes = counts.host_calls;
   const Rule rule = rule_for(result.name, *model.package);
-  for (const std::string& set : sets) RP_TRY(run_set(set, *session, rule, result));
+  for (const std::string& set : sets)
+    RP_TRY(run_set(set, *session, rule, model.precision(), result));
   return {};
 }
 

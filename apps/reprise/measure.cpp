@@ -83,24 +83,25 @@ void add_measure(CLI::App& command, MeasureOptions& o) {
       "drivers compile");
 }
 
-Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,
+Comparison compare_outputs(const Model& model, const std::vector<HostTensor>& actual,
                            const std::vector<HostTensor>& expected) {
   Comparison all;
   for (size_t i = 0; i < actual.size() && i < expected.size(); ++i) {
-    const Comparison c =
-        compare(actual[i], expected[i], tolerance(Rule::Model, expected[i].dtype()));
+    const Tolerance t = tolerance_in(model.precision(), Rule::Model, expected[i].dtype());
+    const Comparison c = compare(actual[i], expected[i], t);
     all.max_error = std::max(all.max_error, c.max_error);
     all.max_relative = std::max(all.max_relative, c.max_relative);
     if (!c.ok && all.ok) {
       all.ok = false;
-      all.reason = "output '" + io.outputs[i].name + "': " + c.reason;
+      all.reason = "output '" + model.package->io.outputs[i].name + "': " + c.reason;
     }
   }
   return all;
 }
 
-Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs) {
-  RP_ASSIGN(std::unique_ptr<Session> session, make_reference(model));
+Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs,
+                                                  const CommonOptions& options) {
+  RP_ASSIGN(std::unique_ptr<Session> session, make_reference(model, options));
   return session->run(inputs.bindings());
 }
 
@@ -126,7 +127,7 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
   m.device_bytes = session->stats().device_bytes;
   session.reset();
   if (expected) {
-    const Comparison c = compare_outputs(model.package->io, outputs, *expected);
+    const Comparison c = compare_outputs(model, outputs, *expected);
     m.max_error = c.max_error;
     m.max_relative = c.max_relative;
     m.ok = c.ok;

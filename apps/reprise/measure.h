@@ -45,7 +45,8 @@ Result<Measurement> measure(const Model& model, const OpenedDevice& device, cons
                             const CommonOptions& common, const MeasureOptions& options,
                             const std::vector<HostTensor>* expected);
 /// The host reference's outputs.
-Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs);
+Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs,
+                                                  const CommonOptions& options);
 
 Json measurement_json(const Measurement& m);
 Table measurement_table();
@@ -54,7 +55,7 @@ void add_row(Table& table, const Measurement& m);
 Table launch_table(const Measurement& m);
 
 /// Largest errors over all outputs; the reason names the first output that differs.
-Comparison compare_outputs(const plan::Interface& io, const std::vector<HostTensor>& actual,
+Comparison compare_outputs(const Model& model, const std::vector<HostTensor>& actual,
                            const std::vector<HostTensor>& expected);
 
 }  // namespace reprise::app

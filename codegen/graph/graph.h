@@ -51,15 +51,23 @@ struct Node {
 struct Value {
   std::string name;  // unique in the graph
   DType dtype = DType::Invalid;
+  /// Element type in memory where that is another than `dtype`: floats that the pass autocast keeps
+  /// in 16 bits. Kernels widen what they load and round what they store. Invalid: `dtype`.
+  DType storage = DType::Invalid;
   bool has_shape = false;
   Shape shape;
-  std::optional<HostTensor> constant;
+  std::optional<HostTensor> constant;  // as it is in memory
   /// Contents of a small integer tensor as expressions (shape arithmetic), row-major.
   std::optional<std::vector<Expr>> elements;
   Node* producer = nullptr;
   int32_t weight =
       -1;  // constants: index of the raw initialiser it is identical to, -1 if computed
 };
+
+/// What a value's elements are in memory.
+inline DType storage_of(const Value& v) {
+  return v.storage == DType::Invalid ? v.dtype : v.storage;
+}
 
 /// Two dims that inference could neither prove equal nor tell apart: the session refuses a run in
 /// which they differ. Every use of the one stands for the other.

@@ -127,6 +127,7 @@ class Parser {
 
   struct Type {
     DType dtype = DType::Invalid;
+    DType storage = DType::Invalid;
     bool has_shape = false;
     Shape shape;
     std::optional<std::vector<Expr>> elements;
@@ -145,6 +146,9 @@ class Parser {
     Type t;
     if (!in_.take("?")) {
       RP_ASSIGN(t.dtype, dtype());
+    }
+    if (in_.take(":")) {
+      RP_ASSIGN(t.storage, dtype());
     }
     RP_TRY(in_.expect("["));
     if (in_.take("*")) {
@@ -178,6 +182,7 @@ class Parser {
   void set_type(ValueId v, Type t) {
     Value& value = g_->value(v);
     value.dtype = t.dtype;
+    value.storage = t.storage;
     value.has_shape = t.has_shape;
     value.shape = std::move(t.shape);
     value.elements = std::move(t.elements);
@@ -215,6 +220,10 @@ class Parser {
   /// float32[2]{1, 2} or float32[1000]#0123456789abcdef
   Result<HostTensor> tensor() {
     RP_ASSIGN(const DType t, dtype());
+    return tensor_of(t);
+  }
+
+  Result<HostTensor> tensor_of(DType t) {
     RP_TRY(in_.expect("["));
     RP_ASSIGN(const std::vector<std::string> items, in_.items(']'));
     std::vector<int64_t> dims;
@@ -251,8 +260,15 @@ class Parser {
   Status constant() {
     RP_ASSIGN(const std::string name, in_.name());
     RP_TRY(in_.expect(":"));
-    RP_ASSIGN(HostTensor t, tensor());
+    RP_ASSIGN(const DType type, dtype());
+    DType storage = DType::Invalid;
+    if (in_.take(":")) {
+      RP_ASSIGN(storage, dtype());
+    }
+    RP_ASSIGN(HostTensor t, tensor_of(storage == DType::Invalid ? type : storage));
     const ValueId v = g_->add_constant(name, std::move(t));
+    g_->value(v).dtype = type;
+    g_->value(v).storage = storage;
     if (!in_.line_ends() && in_.take_word("weight")) {
       RP_ASSIGN(const int64_t weight, in_.integer());
       g_->value(v).weight = static_cast<int32_t>(weight);

@@ -90,7 +90,9 @@ class Printer {
     if (v == kNone || !g.value(v).constant || shown[static_cast<size_t>(v)]) return;
     shown[static_cast<size_t>(v)] = true;
     const Value& value = g.value(v);
-    out_ += indent + "const " + text::name(value.name) + ": " + tensor(*value.constant);
+    out_ += indent + "const " + text::name(value.name) + ": ";
+    if (value.storage != DType::Invalid) out_ += std::string(name_of(value.dtype)) + ":";
+    out_ += tensor(*value.constant);
     if (value.weight >= 0) out_ += " weight " + std::to_string(value.weight);
     out_ += "\n";
   }
@@ -124,6 +126,7 @@ class Printer {
     const Value& value = g.value(v);
     std::string out = text::name(value.name) + ": ";
     out += value.dtype == DType::Invalid ? "?" : name_of(value.dtype);
+    if (value.storage != DType::Invalid) out += ":" + std::string(name_of(value.storage));
     if (!value.has_shape) {
       out += "[*]";
     } else {

@@ -67,6 +67,7 @@ class Verifier {
     if (x.dtype == DType::Invalid || !x.has_shape) {
       return internal_error("value " + name(v) + " has no dtype or shape");
     }
+    RP_TRY(stored(v));
     for (const Expr& d : x.shape) {
       RP_TRY(symbols(d, "the shape of " + name(v)));
       if (d.is_const() && d.value() < 0) {
@@ -80,6 +81,17 @@ class Verifier {
                             " elements, which its shape does not");
     }
     return {};
+  }
+
+  /// Only fp32 has other forms in memory, and what others read is as the model says.
+  Status stored(ValueId v) const {
+    const Value& x = value(v);
+    if (x.storage == DType::Invalid) return {};
+    const bool narrow = x.storage == DType::F16 || x.storage == DType::BF16;
+    const bool own = x.constant.has_value() || (x.producer != nullptr && !g_.is_output(v));
+    if (x.dtype == DType::F32 && narrow && own) return {};
+    return internal_error("value " + name(v) + " is " + std::string(name_of(x.dtype)) +
+                          " and cannot be " + std::string(name_of(x.storage)) + " in memory");
   }
 
   Status define(ValueId v, const std::string& by) {
@@ -104,7 +116,7 @@ class Verifier {
     }
     RP_TRY(typed(v));
     const HostTensor& t = *x.constant;
-    if (t.dtype() != x.dtype || !is_static(x.shape) || static_dims(x.shape) != t.dims()) {
+    if (t.dtype() != storage_of(x) || !is_static(x.shape) || static_dims(x.shape) != t.dims()) {
       return internal_error("constant " + name(v) + " holds " + describe(t.dtype(), t.dims()) +
                             ", which is not its type");
     }

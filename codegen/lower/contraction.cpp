@@ -11,13 +11,31 @@ using graph::ValueId;
 using kernel::Ty;
 using kernel::Val;
 
+namespace {
+
+/// Whether a product multiplies what is fp16 in memory: the value, or views of one.
+bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
+  while (true) {
+    const graph::Value& value = g.value(v);
+    if (value.dtype == DType::F16) return true;
+    const graph::Node* n = value.producer;
+    if (n == nullptr || std::find(group.nodes.begin(), group.nodes.end(), n) == group.nodes.end())
+      return graph::storage_of(value) == DType::F16;
+    const ops::OpDef* def = def_of(*n);
+    if (def == nullptr || def->lowering != ops::Lowering::View) return false;
+    v = n->inputs[0];
+  }
+}
+
+}  // namespace
+
 bool is_half_product(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return false;
   const std::vector<ValueId>& in = group.anchor->inputs;
   // What a scale makes of bytes is rounded to fp16 nowhere.
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
                                   [](const graph::Node* n) { return ops::is_core_dequantize(*n); });
-  return exact && g.value(in[0]).dtype == DType::F16 && g.value(in[1]).dtype == DType::F16;
+  return exact && is_half(g, group, in[0]) && is_half(g, group, in[1]);
 }
 
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,

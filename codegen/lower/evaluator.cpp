@@ -1,7 +1,6 @@
 #include "codegen/lower/evaluator.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "codegen/lower/index_range.h"
 
@@ -361,21 +360,10 @@ Type Evaluator::compute(DType t) const {
   return Type{Ty::Void, 1};
 }
 
-Val Evaluator::from_storage(DType t, Val raw) {
-  if (t != DType::Bool) return raw;
-  const Type type = b_.type(raw);
-  return b_.scalar_op(ScalarOp::NotEqual, {raw, b_.constant(type, 0)});
-}
-
-Val Evaluator::to_storage(DType t, Val v) {
-  return t == DType::Bool ? b_.convert(v, Ty::U32) : v;
-}
-
 int Evaluator::buffer(ValueId v) {
   for (const BufferUse& u : buffers_) {
     if (u.value == v) return u.param;
   }
-  const graph::Value& value = g_.value(v);
   const bool output =
       std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
   auto it = kept_.find(v);
@@ -384,9 +372,9 @@ int Evaluator::buffer(ValueId v) {
                         : output          ? Access::Write
                                           : Access::Read;
   const std::string prefix = scratch ? "scratch" : output ? "out" : "in";
-  const int id = b_.buffer(prefix + std::to_string(buffers_.size()),
-                           kernel::storage_type(value.dtype), access, 16);
-  storage_.push_back(kernel::storage_type(value.dtype));
+  const Ty type = kernel::storage_type(memory_type(v));
+  const int id = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
+  storage_.push_back(type);
   buffers_.push_back({v, id, scratch});
   return id;
 }
@@ -401,46 +389,6 @@ void Evaluator::keep(ValueId v, bool scratch) {
 
 void Evaluator::make_loadable(ValueId v) {
   kept_[v].stored = true;
-}
-
-Val Evaluator::scalar_constant(const HostTensor& t, int64_t at) {
-  const std::byte* p = t.bytes().data() + static_cast<size_t>(at) * size_of(t.dtype());
-  auto read = [&]<typename T>(T) {
-    T x;
-    std::memcpy(&x, p, sizeof(T));
-    return x;
-  };
-  switch (t.dtype()) {
-    case DType::F32:
-      return b_.f32(read(float{}));
-    case DType::BF16:
-      return b_.f32(bf16_to_float(read(uint16_t{})));
-    case DType::F16:
-      return b_.constant(kernel::kF16, f16_to_float(read(uint16_t{})));
-    case DType::F64:
-      return b_.constant(Type{Ty::F64, 1}, read(double{}));
-    case DType::Bool:
-      return b_.boolean(read(uint8_t{}) != 0);
-    case DType::I8:
-      return b_.i32(read(int8_t{}));
-    case DType::I16:
-      return b_.i32(read(int16_t{}));
-    case DType::I32:
-      return b_.i32(read(int32_t{}));
-    case DType::U8:
-      return b_.u32(read(uint8_t{}));
-    case DType::U16:
-      return b_.u32(read(uint16_t{}));
-    case DType::U32:
-      return b_.u32(read(uint32_t{}));
-    case DType::I64:
-      return b_.i64(read(int64_t{}));
-    case DType::U64:
-    case DType::String:
-    case DType::Invalid:
-      return {};
-  }
-  return {};
 }
 
 Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
@@ -576,7 +524,7 @@ Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {
 Status Evaluator::store_at(ValueId v, const Expr& linear, Val val, int lanes) {
   const graph::Value& value = g_.value(v);
   const int buf = buffer(v);
-  const Val stored = to_storage(value.dtype, val);
+  const Val stored = to_storage(v, val);
   if (lanes == 1) {
     b_.store(buf, this->value(linear), stored);
     return {};

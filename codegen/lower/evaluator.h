@@ -99,7 +99,8 @@ class Evaluator {
   Val load_vector(int buffer, const Expr& first, int lanes);
   Result<Val> load(graph::ValueId v, const Index& index, int lanes);
   Val from_storage(DType t, Val raw);
-  Val to_storage(DType t, Val v);
+  Val to_storage(graph::ValueId id, Val v);
+  DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
   Val dividend(const Expr& e);
   Val scalar_constant(const HostTensor& t, int64_t at);

@@ -47,7 +47,8 @@ Schedule choose(const graph::Graph& g, const Group& group, const Target& target)
   const Expr total = element_count(group.domain);
   const bool divisible = total.known_divisor(g.symbols) % 4 == 0;
   size_t narrowest = 4;
-  for (ValueId v : group.outputs) narrowest = std::min(narrowest, size_of(g.value(v).dtype));
+  for (ValueId v : group.outputs)
+    narrowest = std::min(narrowest, size_of(graph::storage_of(g.value(v))));
   const bool needs_words = (narrowest == 1 && !target.predicate.needs_storage8) ||
                            (narrowest == 2 && !target.predicate.needs_storage16);
   bool loops = group.kind == GroupKind::Contraction || group.kind == GroupKind::Row;
@@ -82,7 +83,7 @@ Schedule choose(const graph::Graph& g, const Group& group, const Target& target)
 Status store_words(Evaluator& ev, ValueId v, const Expr& first, const Expr& total,
                    kernel::Val val) {
   kernel::Builder& b = ev.builder();
-  const int size = static_cast<int>(size_of(ev.graph().value(v).dtype));
+  const int size = static_cast<int>(size_of(graph::storage_of(ev.graph().value(v))));
   const int chunk = std::max(1, 4 / size);
   Status status;
   for (int at = 0; at < 4 && status.ok(); at += chunk) {

@@ -17,9 +17,11 @@ typedef struct reprise_compile_options {
   /* Names of passes to leave out. */
   const char* const* disabled_passes;
   size_t disabled_pass_count;
+  /* Of tensors and weights in memory: "fp32" (as does null), "fp16" or "bf16". */
+  const char* precision;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT \
-  { sizeof(reprise_compile_options), 0, NULL, 0 }
+  { sizeof(reprise_compile_options), 0, NULL, 0, NULL }
 
 /* Compiles for every kind of device of this build; no device is needed. `options` may be null. */
 reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,

@@ -38,18 +38,30 @@ class Decoder {
       return variant(f, t).with_context("variant '" + t.name + "'");
     };
     RP_TRY(list(from.variants(), to.variants, one));
-    if (!from.explanation()) return {};
-    to.explanation.model_nodes = from.explanation()->model_nodes();
-    to.explanation.launches_unfused = from.explanation()->launches_unfused();
-    return list(from.explanation()->unfused(), to.explanation.unfused,
-                [this](const fb::Unfused& f, Unfused& t) {
-                  RP_TRY(string(f.from(), t.from));
-                  RP_TRY(string(f.to(), t.to));
-                  return string(f.reason(), t.reason);
-                });
+    return from.explanation() ? explanation(*from.explanation(), to.explanation) : Status();
   }
 
  private:
+  Status explanation(const fb::Explanation& from, Explanation& to) {
+    to.model_nodes = from.model_nodes();
+    to.launches_unfused = from.launches_unfused();
+    to.narrowed = from.narrowed();
+    to.precision = static_cast<DType>(from.precision());
+    if (to.precision != DType::F32 && to.precision != DType::F16 && to.precision != DType::BF16)
+      return bad("precision " + std::to_string(from.precision()) + " does not exist");
+    const auto edge = [this](const fb::Unfused& f, Unfused& t) {
+      RP_TRY(string(f.from(), t.from));
+      RP_TRY(string(f.to(), t.to));
+      return string(f.reason(), t.reason);
+    };
+    RP_TRY(list(from.unfused(), to.unfused, edge));
+    return list(from.kept(), to.kept, [this](const fb::KeptNode& f, KeptNode& t) {
+      RP_TRY(string(f.node(), t.node));
+      RP_TRY(string(f.op(), t.op));
+      return string(f.reason(), t.reason);
+    });
+  }
+
   Status spend(uint64_t bytes) {
     if (bytes > budget_) return bad("its metadata describes more memory than plausible");
     budget_ -= bytes;

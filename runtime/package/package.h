@@ -33,10 +33,17 @@ struct GroupInfo {
 struct Unfused {
   std::string from, to, reason;
 };
+/// A node whose result stays in fp32 in a package of low precision.
+struct KeptNode {
+  std::string node, op, reason;
+};
 struct Explanation {
   int64_t model_nodes = 0;       // after import (functions inlined, constants as weights)
   int64_t launches_unfused = 0;  // with fusion switched off
   std::vector<Unfused> unfused;
+  DType precision = DType::F32;  // F16 or BF16: of tensors in memory, where that is safe
+  int64_t narrowed = 0;          // nodes whose results are so
+  std::vector<KeptNode> kept;
 };
 
 struct Package {

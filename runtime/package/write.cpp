@@ -244,7 +244,13 @@ class Serializer {
       const auto to = string(u.to);
       return fb::CreateUnfused(b_, from, to, string(u.reason));
     });
-    return fb::CreateExplanation(b_, e.model_nodes, e.launches_unfused, unfused);
+    const auto kept = tables<fb::KeptNode>(e.kept, [this](const KeptNode& k) {
+      const auto node = string(k.node);
+      const auto op = string(k.op);
+      return fb::CreateKeptNode(b_, node, op, string(k.reason));
+    });
+    return fb::CreateExplanation(b_, e.model_nodes, e.launches_unfused, unfused,
+                                 static_cast<uint8_t>(e.precision), e.narrowed, kept);
   }
 
   flatbuffers::FlatBufferBuilder b_{1 << 16};

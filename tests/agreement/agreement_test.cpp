@@ -16,6 +16,7 @@
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/kernel/interpreter.h"
 #include "codegen/lower/lower.h"
+#include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
 #include "runtime/session.h"
@@ -128,7 +129,7 @@ class Runner {
         packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
         buffers.push_back(packed.back().mutable_bytes());
       } else if (l.buffers[i].scratch) {
-        scratch.emplace_back(bytes_of(l.buffers[i].value));
+        scratch.emplace_back(bytes_of(l.buffers[i].value, g_.value(l.buffers[i].value).dtype));
         buffers.emplace_back(scratch.back());
       } else {
         buffers.emplace_back(memory(l.buffers[i].value));
@@ -153,15 +154,15 @@ class Runner {
 
  private:
   /// As the session allocates: whole words.
-  size_t bytes_of(ValueId v) const {
+  size_t bytes_of(ValueId v, DType as) const {
     const graph::Value& value = g_.value(v);
-    size_t bytes = size_of(value.dtype);
+    size_t bytes = size_of(as);
     for (int64_t d : dims_of(value.shape, symbols_)) bytes *= static_cast<size_t>(d);
     return (bytes + 3) / 4 * 4;
   }
   void store(ValueId v, const HostTensor& t) {
     auto& m = memory_[v];
-    m.assign(bytes_of(v), std::byte{0});
+    m.assign(bytes_of(v, t.dtype()), std::byte{0});
     std::copy(t.bytes().begin(), t.bytes().end(), m.begin());
   }
   std::vector<std::byte>& memory(ValueId v) {
@@ -170,7 +171,7 @@ class Runner {
     if (g_.value(v).constant) {
       store(v, *g_.value(v).constant);
     } else {
-      memory_[v].assign(bytes_of(v), std::byte{0x7f});  // poison
+      memory_[v].assign(bytes_of(v, graph::storage_of(g_.value(v))), std::byte{0x7f});  // poison
     }
     return memory_[v];
   }
@@ -180,8 +181,9 @@ class Runner {
   std::map<ValueId, std::vector<std::byte>> memory_;
 };
 
+/// `f32_error`: of fp32, as a fraction of the largest value.
 void expect_close(const HostTensor& expected, const std::vector<std::byte>& actual, DType dtype,
-                  const std::string& what) {
+                  const std::string& what, double f32_error = 2e-6) {
   HostTensor a(dtype, expected.dims());
   std::copy_n(actual.begin(), a.bytes().size(), a.mutable_bytes().begin());
   double largest = 1;
@@ -194,12 +196,12 @@ void expect_close(const HostTensor& expected, const std::vector<std::byte>& actu
     if (dtype == DType::F32) {
       const float e = expected.data<float>()[i], x = a.data<float>()[i];
       if (std::isnan(e) && std::isnan(x)) continue;
-      ASSERT_TRUE(e == x || std::fabs(e - x) <= 2e-6 * largest)
+      ASSERT_TRUE(e == x || std::fabs(e - x) <= f32_error * largest)
           << what << " [" << i << "] " << x << ", expected " << e;
     } else if (dtype == DType::F16) {
       const float e = f16_to_float(expected.data<uint16_t>()[i]),
                   x = f16_to_float(a.data<uint16_t>()[i]);
-      ASSERT_TRUE(std::fabs(e - x) <= 2e-3 * std::max(1.0F, std::fabs(e)))
+      ASSERT_TRUE(std::fabs(e - x) <= std::max(2e-3, f32_error) * std::max(1.0F, std::fabs(e)))
           << what << " [" << i << "] " << x << ", expected " << e;
     } else {
       const size_t size = size_of(dtype);
@@ -209,6 +211,11 @@ void expect_close(const HostTensor& expected, const std::vector<std::byte>& actu
           << what << " [" << i << "]";
     }
   }
+}
+
+/// A few roundings to 16 bits, as a fraction of the largest value.
+double error_in(DType precision) {
+  return precision == DType::F16 ? 5e-3 : precision == DType::BF16 ? 4e-2 : 2e-6;
 }
 
 class Agreement : public testing::TestWithParam<test::TextCase> {
@@ -290,7 +297,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     }
   }
 
-  void run_and_compare(const Execute& execute, const std::string& what) {
+  void run_and_compare(const Execute& execute, const std::string& what, double f32_error = 2e-6) {
     Runner runner(*g_, symbols_, inputs_);
     for (size_t i = 0; i < groups_.size(); ++i) {
       const Status s = runner.run(groups_[i], lowered_[i], execute);
@@ -300,7 +307,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     for (size_t i = 0; i < g_->outputs.size(); ++i) {
       const ValueId v = g_->outputs[i];
       expect_close(expected_[i], runner.memory_of(v), g_->value(v).dtype,
-                   what + " " + g_->value(v).name);
+                   what + " " + g_->value(v).name, f32_error);
     }
   }
 
@@ -314,8 +321,9 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   }
 
   void run_on_device(const std::shared_ptr<Device>& device, const std::string& variant,
-                     const Choose& choose) {
+                     const Choose& choose, DType precision = DType::F32) {
     CompileOptions options;
+    options.precision = precision;
     options.targets = {variant};
     options.disabled_passes = {"attention-price"};
     options.choose_schedule = [&](const ScheduleQuestion& q) { return choose(q.candidates); };
@@ -329,7 +337,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     for (size_t i = 0; i < outputs->size(); ++i) {
       const auto bytes = (*outputs)[i].bytes();
       expect_close(expected_[i], {bytes.begin(), bytes.end()}, expected_[i].dtype(),
-                   device->info().name);
+                   device->info().name, error_in(precision));
     }
   }
 
@@ -374,6 +382,73 @@ TEST_P(Agreement, InterpreterOfEverySchedule) {
       if (HasFatalFailure()) return;
     }
   }
+}
+
+/// Tensors between kernels and constants in 16 bits, with and without storage and arithmetic for
+/// them.
+TEST_P(Agreement, InterpreterInLowPrecision) {
+  const std::unique_ptr<graph::Graph> full = g_->clone();
+  for (const DType precision : {DType::F16, DType::BF16}) {
+    g_ = full->clone();
+    passes::autocast(*g_, precision, 2);
+    for (const lower::Target& target : vulkan_targets()) {
+      if (target.predicate.slow_loads) continue;
+      lower_all(target, target.predicate.needs_storage16);
+      if (HasFatalFailure()) return;
+      run_and_compare(interpret, target.name + " " + precision_name(precision),
+                      error_in(precision));
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// What 16 bits do not reach is stored as their largest number; infinities and NaN stay.
+TEST(LowPrecision, LargeNumbersStayFinite) {
+  auto g = graph::parse(
+      "graph large\ninput x: float32[8]\ny: float32:float16[8] = Neg(x)\nz = Neg(y)\noutput z\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  auto fusion = lower::fuse(**g, false);
+  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+  HostTensor x(DType::F32, {8});
+  const float given[] = {1e5F, -1e9F, 65504, 65519, HUGE_VALF, -HUGE_VALF, NAN, 0.1F};
+  std::copy_n(given, 8, x.mutable_data<float>());
+  for (const lower::Target& target : vulkan_targets()) {
+    Runner runner(**g, {}, {x});
+    for (const lower::Group& group : fusion->groups) {
+      auto l = lower::lower(**g, group, target);
+      ASSERT_TRUE(l.ok()) << l.status().message();
+      kernel::LegalizeFor features;
+      features.storage16 = target.predicate.needs_storage16;
+      features.float16 = target.predicate.needs_float16;
+      ASSERT_TRUE(kernel::legalize(l->kernel, features).ok());
+      const Status s = runner.run(group, *l, interpret);
+      ASSERT_TRUE(s.ok()) << s.message();
+    }
+    float z[8];
+    std::memcpy(z, runner.memory_of((*g)->outputs[0]).data(), sizeof z);
+    const float expected[] = {65504, -65504, 65504, 65504, HUGE_VALF, -HUGE_VALF};
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(z[i], expected[i]) << target.name << " " << i;
+    EXPECT_TRUE(std::isnan(z[6])) << target.name;
+    EXPECT_NEAR(z[7], 0.1F, 1e-4F) << target.name;
+  }
+}
+
+/// fp16 is the harder one where a device has no storage for it.
+TEST_P(Agreement, LowPrecisionOnDevices) {
+  bool any = false;
+  for (const DeviceInfo& info : list_devices()) {
+    if (!info.usable || info.facts.api != Api::Vulkan) continue;
+    any = true;
+    auto opened = open_device(info.id);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const std::vector<lower::Target> all = vulkan_targets();
+    const auto own = std::find_if(all.begin(), all.end(), [&](const lower::Target& t) {
+      return !t.on_request && !t.predicate.matrix && t.predicate.mismatch(info.facts).empty();
+    });
+    run_on_device(opened->device, own->name, of_number(0), DType::F16);
+    if (HasFatalFailure()) return;
+  }
+  if (!any) GTEST_SKIP() << "no Vulkan device";
 }
 
 /// One kernel as CUDA text on the CPU.

@@ -23,10 +23,11 @@ std::vector<std::string> devices() {
   return out;
 }
 
-Json run_cases(const std::string& dir, const std::string& device, const std::string& filter = "*") {
+Json run_cases(const std::string& dir, const std::string& device, const std::string& filter = "*",
+               const std::string& precision = "fp32") {
   const ProcessResult r =
       run_process({program("reprise"), "conformance", dir, "--device", device, "--filter", filter,
-                   "--jobs", "2", "--validation", "--json", "-"});
+                   "--precision", precision, "--jobs", "2", "--validation", "--json", "-"});
   Json json = Json::parse(r.out, nullptr, false);
   EXPECT_TRUE(json.is_object()) << r.err;
   return json;
@@ -87,6 +88,23 @@ TEST(Conformance, ModelsFullOnEveryDevice) {
       if (!json.is_object() || json["cases"].size() != 1) continue;
       if (device != "host") {
         EXPECT_EQ(json["cases"][0]["host_nodes"], 0) << model;
+      }
+    }
+  }
+}
+
+/// Of every kind: convolutions, vision and language transformers, 8-bit weights, a decoder's step.
+constexpr const char* kLowPrecisionModels[] = {"resnet18", "mobilenet_v3_small", "vit",
+                                               "bert",     "minilm_int8",        "llama_step"};
+
+TEST(Conformance, ModelsFullInLowPrecision) {
+  if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
+  for (const std::string& device : devices()) {
+    SCOPED_TRACE(device);
+    for (const char* model : kLowPrecisionModels) {
+      for (const char* precision : {"fp16", "bf16"}) {
+        SCOPED_TRACE(std::string(model) + " " + precision);
+        expect_clean(run_cases(models_dir(), device, model, precision), 1);
       }
     }
   }

@@ -1,8 +1,10 @@
-// Pass tests are text in, text out: tests/passes/*.txt, whose first line names the passes to run.
+// Pass tests are text in, text out: tests/passes/*.txt, whose first line names the passes to run;
+// fp16 and bf16 are autocast in that precision, where constants of 8 elements count as large.
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "tests/support/paths.h"
 #include "tests/support/text_cases.h"
@@ -17,19 +19,33 @@ const Pass* find(const std::string& name) {
   return nullptr;
 }
 
+/// What stays in fp32, and why: a line each.
+std::string said_by_autocast(graph::Graph& g, DType precision) {
+  const AutocastReport report = autocast(g, precision, 8);
+  std::string out = "// " + std::to_string(report.narrowed) + " narrowed\n";
+  for (const package::KeptNode& k : report.kept)
+    out += "// " + k.op + " " + k.node + ": " + k.reason + "\n";
+  return out;
+}
+
 std::string run(const test::TextCase& c) {
   auto g = graph::parse(c.source);
   if (!g.ok()) return "parse: " + g.status().message() + "\n";
   std::istringstream names(c.heading);
   bool core = false;
+  std::string said;
   for (std::string name; names >> name;) {
+    if (name == "fp16" || name == "bf16") {
+      said += said_by_autocast(**g, name == "fp16" ? DType::F16 : DType::BF16);
+      continue;
+    }
     const Pass* pass = find(name);
     if (pass == nullptr) return "there is no pass " + name + "\n";
     if (Status s = pass->run(**g); !s.ok()) return s.message() + "\n";
     core |= name == "decompose";
   }
   if (Status s = graph::verify(**g, core); !s.ok()) return "verify: " + s.message() + "\n";
-  return graph::print(**g);
+  return said + graph::print(**g);
 }
 
 TEST(Passes, TextCases) {

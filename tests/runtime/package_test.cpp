@@ -175,6 +175,12 @@ TEST_F(PackageFile, RoundTrip) {
   EXPECT_EQ(b.explanation.launches_unfused, 5);
   ASSERT_EQ(b.explanation.unfused.size(), 1u);
   EXPECT_EQ(b.explanation.unfused[0].reason, "runs on the host");
+  EXPECT_EQ(b.explanation.precision, DType::BF16);
+  EXPECT_EQ(b.explanation.narrowed, 2);
+  ASSERT_EQ(b.explanation.kept.size(), 1u);
+  EXPECT_EQ(b.explanation.kept[0].node, "Exp_3");
+  EXPECT_EQ(b.explanation.kept[0].op, "Exp");
+  EXPECT_EQ(b.explanation.kept[0].reason, "exponentials overflow");
   EXPECT_TRUE(verify_weights(b).ok());
 }
 

@@ -143,6 +143,9 @@ inline Package sample_package() {
   p.explanation.model_nodes = 3;
   p.explanation.launches_unfused = 5;
   p.explanation.unfused = {{"Relu_1", "NonZero_2", "runs on the host"}};
+  p.explanation.precision = DType::BF16;
+  p.explanation.narrowed = 2;
+  p.explanation.kept = {{"Exp_3", "Exp", "exponentials overflow"}};
   return p;
 }
 

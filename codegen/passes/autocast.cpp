@@ -1,0 +1,341 @@
+#include "codegen/passes/autocast.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "codegen/ops/op.h"
+#include "codegen/ops/quantize.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::passes {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::Value;
+using graph::ValueId;
+
+/// Why something is fp32 in memory.
+struct Reason {
+  std::string text;
+  bool spreads = false;  // to what is computed from such values alone
+  bool elements = true;  // is about the elements, wherever they are moved
+};
+
+enum class Keeps : uint8_t { Operands, Result, Both };
+
+/// The operators that are kept in fp32: what they read, what they give, or both.
+struct Rule {
+  std::string_view op;
+  Keeps keeps;
+  bool spreads;
+  std::string_view reason;
+};
+
+constexpr std::string_view kExponential =
+    "exponentials overflow, and an error of their operand grows with it";
+constexpr std::string_view kLogarithm = "logarithms near 1 lose what rounding takes";
+constexpr std::string_view kQuotient = "reciprocals of small numbers overflow";
+constexpr std::string_view kAngle = "angles of many turns lose their fraction";
+constexpr std::string_view kSum = "sums and statistics leave the range, and are small";
+constexpr std::string_view kWhole = "a small error becomes a whole one";
+constexpr std::string_view kDecision = "a small error would decide otherwise";
+constexpr std::string_view kPosition = "made of integers: positions and masks";
+constexpr std::string_view kSquare = "squares leave the range";
+constexpr std::string_view kResidual = "each sum of layers would add its rounding";
+constexpr std::string_view kScale = "scales of quantised numbers";
+
+constexpr auto kRules = std::to_array<Rule>({
+    {"Exp", Keeps::Both, false, kExponential},
+    {"Exp2", Keeps::Both, false, kExponential},
+    {"Expm1", Keeps::Both, false, kExponential},
+    {"Sinh", Keeps::Both, false, kExponential},
+    {"Cosh", Keeps::Both, false, kExponential},
+    {"Pow", Keeps::Both, false, kExponential},
+    {"Log", Keeps::Both, false, kLogarithm},
+    {"Log2", Keeps::Both, false, kLogarithm},
+    {"Log1p", Keeps::Both, false, kLogarithm},
+    {"Reciprocal", Keeps::Result, false, kQuotient},
+    {"Rsqrt", Keeps::Result, false, kQuotient},
+    {"Sin", Keeps::Operands, false, kAngle},
+    {"Cos", Keeps::Operands, false, kAngle},
+    {"Tan", Keeps::Operands, false, kAngle},
+    {"ReduceSum", Keeps::Result, true, kSum},
+    {"ReduceProd", Keeps::Result, true, kSum},
+    {"ReduceMax", Keeps::Result, true, kSum},
+    {"ReduceMin", Keeps::Result, true, kSum},
+    {"CumSum", Keeps::Both, true, kSum},
+    {"Floor", Keeps::Both, false, kWhole},
+    {"Ceil", Keeps::Both, false, kWhole},
+    {"Round", Keeps::Both, false, kWhole},
+    {"Trunc", Keeps::Both, false, kWhole},
+    {"Mod", Keeps::Both, false, kWhole},
+    {"Fmod", Keeps::Both, false, kWhole},
+    {"Equal", Keeps::Operands, false, kDecision},
+    {"NotEqual", Keeps::Operands, false, kDecision},
+    {"Less", Keeps::Operands, false, kDecision},
+    {"LessOrEqual", Keeps::Operands, false, kDecision},
+    {"Greater", Keeps::Operands, false, kDecision},
+    {"GreaterOrEqual", Keeps::Operands, false, kDecision},
+    {"ArgMax", Keeps::Operands, false, kDecision},
+    {"ArgMin", Keeps::Operands, false, kDecision},
+});
+
+const Rule* rule_of(const Node& n) {
+  const auto it =
+      std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.op == n.op; });
+  return it == kRules.end() ? nullptr : &*it;
+}
+
+/// Results are operands' elements, rearranged.
+bool moves(const Node& n) {
+  const ops::OpDef* def = ops::find(n.domain, n.op);
+  if (def != nullptr && def->lowering == ops::Lowering::View) return true;
+  constexpr std::array kMoves{"Concat", "Pad", "Gather", "GatherElements", "GatherND"};
+  return std::find(kMoves.begin(), kMoves.end(), n.op) != kMoves.end();
+}
+
+bool runs_on_host(const Graph& g, const Node& n) {
+  if (!n.subgraphs.empty() || !ops::is_core(n)) return true;
+  const auto foreign = [&](ValueId v) {
+    if (v == kNone) return false;
+    const DType t = g.value(v).dtype;
+    return t == DType::F64 || t == DType::U64 || t == DType::String || t == DType::Invalid;
+  };
+  return std::any_of(n.inputs.begin(), n.inputs.end(), foreign) ||
+         std::any_of(n.outputs.begin(), n.outputs.end(), foreign);
+}
+
+std::string name_in_text(DType t) {
+  return t == DType::F16 ? "fp16" : "bf16";
+}
+
+float rounded(float x, DType t) {
+  return t == DType::F16 ? f16_to_float(float_to_f16(x)) : bf16_to_float(float_to_bf16(x));
+}
+
+float largest_finite(const HostTensor& t) {
+  float largest = 0;
+  const float* data = t.data<float>();
+  for (int64_t i = 0; i < t.count(); ++i) {
+    const float a = std::fabs(data[i]);
+    if (std::isfinite(a)) largest = std::max(largest, a);
+  }
+  return largest;
+}
+
+bool too_large(float largest, DType t) {
+  return std::isinf(rounded(largest, t));
+}
+
+/// Subnormal throughout: rounding would take most digits.
+bool too_small(float largest, DType t) {
+  return t == DType::F16 && largest > 0 && largest < 0x1p-14F;
+}
+
+bool fits(float largest, DType t) {
+  return !too_large(largest, t) && !too_small(largest, t);
+}
+
+HostTensor narrowed(const HostTensor& t, DType to) {
+  HostTensor out(to, t.dims());
+  const float* from = t.data<float>();
+  auto* data = out.mutable_data<uint16_t>();
+  for (int64_t i = 0; i < t.count(); ++i)
+    data[i] = to == DType::F16 ? float_to_f16(from[i]) : float_to_bf16(from[i]);
+  return out;
+}
+
+class Autocast {
+ public:
+  Autocast(Graph& g, DType precision, int64_t min_elements)
+      : g_(g),
+        precision_(precision),
+        min_elements_(min_elements),
+        results_(g.values().size()),
+        operands_(g.values().size()) {}
+
+  AutocastReport run() {
+    for (const auto& n : g_.nodes()) visit_results(*n);
+    for (auto it = g_.nodes().rbegin(); it != g_.nodes().rend(); ++it) visit_operands(**it);
+    narrow();
+    return report();
+  }
+
+ private:
+  using Reasons = std::vector<std::optional<Reason>>;  // by value; none: `precision` will do
+  static const std::optional<Reason>& at(const Reasons& r, ValueId v) {
+    return r[static_cast<size_t>(v)];
+  }
+  bool is_fp32(ValueId v) const { return v != kNone && g_.value(v).dtype == DType::F32; }
+  bool varies(ValueId v) const { return is_fp32(v) && !g_.value(v).constant; }
+
+  void visit_results(const Node& n) {
+    for (ValueId v : n.outputs) {
+      if (is_fp32(v)) results_[static_cast<size_t>(v)] = why_result(n, v);
+    }
+  }
+
+  std::optional<Reason> why_result(const Node& n, ValueId v) {
+    if (runs_on_host(g_, n)) return Reason{"runs on the host", false, false};
+    if (g_.is_output(v)) return Reason{"an output of the model", false, false};
+    const Rule* rule = rule_of(n);
+    if (rule != nullptr && rule->keeps != Keeps::Operands)
+      return Reason{std::string(rule->reason), rule->spreads};
+    if (n.op == "Mul" && n.inputs[0] == n.inputs[1]) return Reason{std::string(kSquare)};
+    if (precision_ == DType::BF16 && is_residual(n)) return Reason{std::string(kResidual)};
+    if (const std::string text = constant_misfit(n); !text.empty()) return Reason{text};
+    return moves(n) ? why_moved(n) : why_derived(n);
+  }
+
+  /// What layer after layer adds to.
+  bool is_residual(const Node& n) const {
+    return n.op == "Add" && varies(n.inputs[0]) && varies(n.inputs[1]) &&
+           g_.value(n.inputs[0]).shape == g_.value(n.inputs[1]).shape;
+  }
+
+  std::optional<Reason> why_moved(const Node& n) const {
+    for (ValueId v : n.inputs) {
+      if (varies(v) && at(results_, v) && at(results_, v)->elements) return at(results_, v);
+    }
+    return std::nullopt;
+  }
+
+  /// Of what is computed from positions or from statistics alone.
+  std::optional<Reason> why_derived(const Node& n) const {
+    if (ops::is_core_dequantize(n)) return std::nullopt;
+    std::optional<Reason> why = Reason{std::string(kPosition), true};
+    for (ValueId v : n.inputs) {
+      if (!varies(v)) continue;
+      if (!at(results_, v) || !at(results_, v)->spreads) return std::nullopt;
+      why = at(results_, v);
+    }
+    return why;
+  }
+
+  /// A bound is no magnitude: Min and Max may have one that 16 bits do not reach.
+  std::string constant_misfit(const Node& n) {
+    if (n.op == "Min" || n.op == "Max") return {};
+    for (ValueId v : n.inputs) {
+      if (!is_fp32(v) || !g_.value(v).constant) continue;
+      const float largest = largest_in(v);
+      const bool small = too_small(largest, precision_) && is_large_constant(v);
+      if (!small && !too_large(largest, precision_)) continue;
+      char text[64];
+      std::snprintf(text, sizeof text, small ? "holds nothing above %g" : "holds %g",
+                    static_cast<double>(largest));
+      return "'" + g_.value(v).name + "' " + text + ", out of the range of " +
+             name_in_text(precision_);
+    }
+    return {};
+  }
+
+  float largest_in(ValueId v) {
+    const auto [it, fresh] = largest_.try_emplace(v, 0.0F);
+    if (fresh) it->second = largest_finite(*g_.value(v).constant);
+    return it->second;
+  }
+
+  bool is_large_constant(ValueId v) const { return g_.value(v).constant->count() >= min_elements_; }
+
+  void visit_operands(const Node& n) {
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const ValueId v = n.inputs[i];
+      if (!is_fp32(v) || at(operands_, v)) continue;
+      operands_[static_cast<size_t>(v)] = why_operand(n, i);
+    }
+  }
+
+  std::optional<Reason> why_operand(const Node& n, size_t input) const {
+    if (runs_on_host(g_, n)) return Reason{"read on the host"};
+    if (ops::is_core_dequantize(n) && input == 1) return Reason{std::string(kScale)};
+    if (n.op == "Cast" && !is_float(g_.value(n.outputs[0]).dtype))
+      return Reason{std::string(kWhole)};
+    if (const Rule* rule = rule_of(n); rule != nullptr && rule->keeps != Keeps::Result) {
+      // Rounding is monotonic: against a constant it decides as before, but at the constant.
+      const bool compares = rule->reason == kDecision && n.inputs.size() == 2;
+      const bool fixed = compares && (g_.value(n.inputs[0]).constant.has_value() ||
+                                      g_.value(n.inputs[1]).constant.has_value());
+      if (!fixed) return Reason{std::string(rule->reason)};
+    }
+    if (n.outputs[0] == kNone) return std::nullopt;
+    if (moves(n)) return at(operands_, n.outputs[0]);
+    // Constants that positions are computed with.
+    const std::optional<Reason>& result = at(results_, n.outputs[0]);
+    const bool position = result && result->text == kPosition;
+    return position && g_.value(n.inputs[input]).constant ? result : std::nullopt;
+  }
+
+  void narrow() {
+    for (size_t i = 0; i < results_.size(); ++i) {
+      const auto v = static_cast<ValueId>(i);
+      Value& value = g_.value(v);
+      if (value.dtype != DType::F32 || operands_[i]) continue;
+      if (value.producer != nullptr && !results_[i]) value.storage = precision_;
+      if (!value.constant || !is_large_constant(v) || g_.is_output(v)) continue;
+      if (!fits(largest_in(v), precision_)) continue;
+      value.constant = narrowed(*value.constant, precision_);
+      value.storage = precision_;
+    }
+  }
+
+  AutocastReport report() const {
+    AutocastReport out;
+    for (const auto& n : g_.nodes()) {
+      for (ValueId v : n->outputs) {
+        if (!is_fp32(v)) continue;
+        const std::optional<Reason>& why = at(results_, v) ? at(results_, v) : at(operands_, v);
+        if (why) {
+          out.kept.push_back({n->name, n->op, why->text});
+        } else {
+          ++out.narrowed;
+        }
+        break;
+      }
+    }
+    return out;
+  }
+
+  Graph& g_;
+  const DType precision_;
+  const int64_t min_elements_;
+  Reasons results_, operands_;        // for being made, and for being read, as they are
+  std::map<ValueId, float> largest_;  // of constants
+};
+
+}  // namespace
+
+AutocastReport autocast(Graph& g, DType precision, int64_t min_elements) {
+  return Autocast(g, precision, min_elements).run();
+}
+
+void narrow_host_constants(Graph& g, DType precision) {
+  Node* first = g.nodes().empty() ? nullptr : g.nodes().front().get();
+  const auto count = static_cast<ValueId>(g.values().size());
+  for (ValueId v = 0; v < count; ++v) {
+    if (!g.value(v).constant || g.value(v).dtype != DType::F32 || g.is_output(v)) continue;
+    const HostTensor wide = *g.value(v).constant;
+    if (wide.count() < kMinNarrowed || !fits(largest_finite(wide), precision)) continue;
+    const std::string name = g.value(v).name;
+    const Shape shape = g.value(v).shape;
+    const ValueId narrow = g.add_constant(name, narrowed(wide, precision));
+    const ValueId again = g.add_value(name, DType::F32, shape);
+    g.replace_uses(v, again);
+    Node cast;
+    cast.op = "Cast";
+    cast.opset = 13;
+    cast.name = "Cast(" + name + ")";
+    cast.attrs.set("to", ops::dtype_to_onnx(DType::F32));
+    cast.inputs = {narrow};
+    cast.outputs = {again};
+    g.add_node(std::move(cast), first);
+  }
+}
+
+}  // namespace reprise::passes
