@@ -336,6 +336,7 @@ Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
   if (options.choose_schedule) {
     std::string text = kernel::print(first.kernel);
     for (const Expr& e : first.grid) text += " " + e.str(g.symbols);
+    for (const Expr& e : first.scalars) text += " " + e.str(g.symbols);
     const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
     question.key = target.name + "-" + std::to_string(hash);
     choice = options.choose_schedule(question);

@@ -55,6 +55,7 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
   f.storage16 = f.storage16 && b.storage16;
   f.matrices.clear();  // whether the application enabled them is not known
   d.physical.min_subgroup_size = d.physical.max_subgroup_size = 0;
+  d.physical.full_subgroups = false;
 }
 
 }  // namespace

@@ -222,6 +222,7 @@ void PhysicalDevice::fill_features(const Instance& instance) {
     fill_matrices(instance);
   if (chain.subgroup_size.subgroupSizeControl == VK_FALSE)
     min_subgroup_size = max_subgroup_size = 0;
+  full_subgroups = max_subgroup_size != 0 && chain.subgroup_size.computeFullSubgroups != VK_FALSE;
 }
 
 void PhysicalDevice::fill_matrices(const Instance& instance) {

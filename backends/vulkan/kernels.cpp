@@ -143,6 +143,9 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
   info.flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT;  // a long launch may be split by workgroups
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   if (code.subgroup_size != 0 && d.physical.max_subgroup_size != 0) info.stage.pNext = &subgroup;
+  if (info.stage.pNext != nullptr && d.physical.full_subgroups &&
+      code.workgroup[0] % code.subgroup_size == 0)
+    info.stage.flags = VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = module_handle;
   info.stage.pName = "main";

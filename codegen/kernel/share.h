@@ -17,8 +17,8 @@ struct SharedKernels {
   std::vector<SharedUse> uses;  // parallel to what was given
 };
 
-/// Kernels that are equal but for I32 constants that only scale, offset or bound are kept once,
-/// with those constants as scalar parameters. Divisors, small trip counts, places in locals and
+/// Kernels that are equal but for I32 constants that only scale, offset or bound, and F32 constants
+/// of scalar operations, are kept once, with those constants as scalar parameters. Divisors, small trip counts, places in locals and
 /// whatever else decides what code a driver makes of a kernel stay constants. The kernels must
 /// verify.
 Result<SharedKernels> share(const std::vector<Kernel>& all);

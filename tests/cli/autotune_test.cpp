@@ -154,6 +154,26 @@ TEST_F(AutotuneOnDevice, ChoicesMustBeRightTogether) {
   EXPECT_EQ(k.schedule, k.candidates.back().schedule);
 }
 
+TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
+  options_.on_candidate = [](size_t candidate, package::Package& p) {
+    if (candidate == 0) plant_fault(p);
+  };
+  AutotuneReport first, second, third;
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &first).ok());
+  ASSERT_EQ(first.kernels.size(), 1U);
+  const std::string kept = first.kernels[0].schedule;
+  EXPECT_NE(kept, first.kernels[0].candidates.back().schedule);  // the default
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &second).ok());
+  EXPECT_EQ(second.runs, 0);
+  ASSERT_EQ(second.kernels.size(), 1U);
+  EXPECT_EQ(second.kernels[0].schedule, first.kernels[0].candidates.back().schedule);
+  EXPECT_EQ(warnings_.size(), 1U);
+  options_.on_candidate = nullptr;
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &third).ok());
+  EXPECT_EQ(third.kernels[0].schedule, second.kernels[0].schedule);
+  EXPECT_EQ(warnings_.size(), 1U);
+}
+
 TEST_F(AutotuneOnDevice, ChoicesAreBakedIntoEveryVariantThatIsAskedFor) {
   AutotuneReport report;
   auto all = autotune(path_, compile_, device_, options_, &report);
