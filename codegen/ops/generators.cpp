@@ -88,6 +88,8 @@ std::optional<Expr> float_range_size(const InferContext& ctx) {
 }
 
 Status infer_range(InferContext& ctx) {
+  if (ctx.attrs().has("computed") && ctx.node_opset() != 0)
+    return ctx.invalid("attribute 'computed' is unknown");
   RP_TRY(require_same_dtype(ctx));
   for (size_t i = 0; i < 3; ++i) {
     if (!element_count(ctx.shape(i)).is_const(1)) {

@@ -41,7 +41,8 @@ struct Rule {
 constexpr std::string_view kExponential =
     "exponentials overflow, and an error of their operand grows with it";
 constexpr std::string_view kLogarithm = "logarithms near 1 lose what rounding takes";
-constexpr std::string_view kQuotient = "reciprocals of small numbers overflow";
+constexpr std::string_view kQuotient = "quotients by small numbers overflow";
+constexpr std::string_view kSteep = "steep near 1, where rounding takes most digits";
 constexpr std::string_view kAngle = "angles of many turns lose their fraction";
 constexpr std::string_view kSum = "sums and statistics leave the range, and are small";
 constexpr std::string_view kWhole = "a small error becomes a whole one";
@@ -61,8 +62,12 @@ constexpr auto kRules = std::to_array<Rule>({
     {"Log", Keeps::Both, false, kLogarithm},
     {"Log2", Keeps::Both, false, kLogarithm},
     {"Log1p", Keeps::Both, false, kLogarithm},
-    {"Reciprocal", Keeps::Result, false, kQuotient},
-    {"Rsqrt", Keeps::Result, false, kQuotient},
+    {"Reciprocal", Keeps::Both, false, kQuotient},
+    {"Rsqrt", Keeps::Both, false, kQuotient},
+    {"Asin", Keeps::Operands, false, kSteep},
+    {"Acos", Keeps::Operands, false, kSteep},
+    {"Acosh", Keeps::Operands, false, kSteep},
+    {"Atanh", Keeps::Operands, false, kSteep},
     {"Sin", Keeps::Operands, false, kAngle},
     {"Cos", Keeps::Operands, false, kAngle},
     {"Tan", Keeps::Operands, false, kAngle},
@@ -219,11 +224,9 @@ class Autocast {
     return why;
   }
 
-  /// A bound is no magnitude: Min and Max may have one that 16 bits do not reach.
   std::string constant_misfit(const Node& n) {
-    if (n.op == "Min" || n.op == "Max") return {};
     for (ValueId v : n.inputs) {
-      if (!is_fp32(v) || !g_.value(v).constant) continue;
+      if (!is_fp32(v) || !g_.value(v).constant || never_reached(n, v)) continue;
       const float largest = largest_in(v);
       const bool small = too_small(largest, precision_) && is_large_constant(v);
       if (!small && !too_large(largest, precision_)) continue;
@@ -234,6 +237,16 @@ class Autocast {
              name_in_text(precision_);
     }
     return {};
+  }
+
+  /// A bound beyond all that `precision` holds bounds nothing: what Min has above, and Max below.
+  bool never_reached(const Node& n, ValueId v) const {
+    if (n.op != "Min" && n.op != "Max") return false;
+    const HostTensor& t = *g_.value(v).constant;
+    const std::span<const float> bounds(t.data<float>(), static_cast<size_t>(t.count()));
+    return std::all_of(bounds.begin(), bounds.end(), [&](float x) {
+      return !too_large(std::fabs(x), precision_) || std::signbit(x) == (n.op == "Max");
+    });
   }
 
   float largest_in(ValueId v) {
@@ -257,13 +270,9 @@ class Autocast {
     if (ops::is_core_dequantize(n) && input == 1) return Reason{std::string(kScale)};
     if (n.op == "Cast" && !is_float(g_.value(n.outputs[0]).dtype))
       return Reason{std::string(kWhole)};
-    if (const Rule* rule = rule_of(n); rule != nullptr && rule->keeps != Keeps::Result) {
-      // Rounding is monotonic: against a constant it decides as before, but at the constant.
-      const bool compares = rule->reason == kDecision && n.inputs.size() == 2;
-      const bool fixed = compares && (g_.value(n.inputs[0]).constant.has_value() ||
-                                      g_.value(n.inputs[1]).constant.has_value());
-      if (!fixed) return Reason{std::string(rule->reason)};
-    }
+    if (n.op == "Div" && input == 1) return Reason{std::string(kQuotient)};
+    if (const Rule* rule = rule_of(n); rule != nullptr && rule->keeps != Keeps::Result)
+      return Reason{std::string(rule->reason)};
     if (n.outputs[0] == kNone) return std::nullopt;
     if (moves(n)) return at(operands_, n.outputs[0]);
     // Constants that positions are computed with.
@@ -311,6 +320,55 @@ class Autocast {
 
 }  // namespace
 
+namespace {
+
+/// Constants of an imported graph that the device has in 16 bits for sure.
+class HostConstants {
+ public:
+  explicit HostConstants(const Graph& g) : g_(g), uses_(g.compute_uses()) {}
+
+  bool may_be_narrow(ValueId v, int depth = 0) const {
+    constexpr int kDeep = 16;
+    if (depth > kDeep || g_.is_output(v)) return false;
+    const auto& users = uses_[static_cast<size_t>(v)];
+    return std::all_of(users.begin(), users.end(),
+                       [&](const Node* u) { return rounds_in(*u, v, depth); });
+  }
+
+ private:
+  static bool is_one_of(const Node& n, std::span<const std::string_view> names) {
+    return n.domain.empty() && std::find(names.begin(), names.end(), n.op) != names.end();
+  }
+
+  bool rounds_in(const Node& n, ValueId v, int depth) const {
+    static constexpr std::string_view kLayers[] = {"MatMul", "Gemm", "Conv", "ConvTranspose"};
+    static constexpr std::string_view kSums[] = {"Add", "Mul", "Sub", "LayerNormalization"};
+    static constexpr std::string_view kMoves[] = {"Gather",  "Transpose", "Reshape", "Squeeze",
+                                                  "Flatten", "Unsqueeze", "Identity"};
+    if (is_one_of(n, kMoves)) return may_be_narrow(n.outputs[0], depth + 1);
+    const bool known = is_one_of(n, kLayers) || (depth > 0 && is_one_of(n, kSums));
+    return known && std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId other) {
+             return other != v && other != kNone && is_position(other);
+           });
+  }
+
+  /// Made of integers.
+  bool is_position(ValueId v) const {
+    const Node* p = g_.value(v).producer;
+    for (int i = 0; p != nullptr && i < 4; ++i) {
+      if (p->inputs.empty() || p->inputs[0] == kNone) return true;
+      if (!is_float(g_.value(p->inputs[0]).dtype)) return true;
+      p = g_.value(p->inputs[0]).producer;
+    }
+    return false;
+  }
+
+  const Graph& g_;
+  std::vector<std::vector<Node*>> uses_;
+};
+
+}  // namespace
+
 AutocastReport autocast(Graph& g, DType precision, int64_t min_elements) {
   return Autocast(g, precision, min_elements).run();
 }
@@ -318,8 +376,13 @@ AutocastReport autocast(Graph& g, DType precision, int64_t min_elements) {
 void narrow_host_constants(Graph& g, DType precision) {
   Node* first = g.nodes().empty() ? nullptr : g.nodes().front().get();
   const auto count = static_cast<ValueId>(g.values().size());
+  const HostConstants host(g);
+  std::vector<ValueId> chosen;
   for (ValueId v = 0; v < count; ++v) {
-    if (!g.value(v).constant || g.value(v).dtype != DType::F32 || g.is_output(v)) continue;
+    if (g.value(v).constant && g.value(v).dtype == DType::F32 && host.may_be_narrow(v))
+      chosen.push_back(v);
+  }
+  for (const ValueId v : chosen) {
     const HostTensor wide = *g.value(v).constant;
     if (wide.count() < kMinNarrowed || !fits(largest_finite(wide), precision)) continue;
     const std::string name = g.value(v).name;

@@ -125,10 +125,19 @@ class Regions {
 
   /// By value, whether its channels are last.
   std::vector<bool> choose() const {
-    const std::vector<bool> last = choose_layouts(prices_, borders_);
+    // Most values stand for no region with a choice: without them the cut is small.
+    std::vector<size_t> number(parent_.size(), 0);
+    std::vector<LayoutRegion> regions;
+    for (const size_t r : anchored_) {
+      number[r] = regions.size();
+      regions.push_back(prices_[r]);
+    }
+    std::vector<LayoutBorder> borders;
+    for (const LayoutBorder& b : borders_) borders.push_back({number[b.a], number[b.b], b.price});
+    const std::vector<bool> last = choose_layouts(regions, borders);
     std::vector<bool> out;
     for (size_t v = 0; v < parent_.size(); ++v)
-      out.push_back(anchored(static_cast<ValueId>(v)) && last[parent_[v]]);
+      out.push_back(anchored(static_cast<ValueId>(v)) && last[number[parent_[v]]]);
     return out;
   }
 

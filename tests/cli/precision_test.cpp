@@ -81,6 +81,32 @@ TEST_F(Precision, PackagesAreHalfAsLarge) {
   EXPECT_EQ(json["outputs"][0]["ok"], true);
 }
 
+/// On the host, too, constants that become positions stay as they are: 8191 is no fp16 number.
+TEST_F(Precision, HostReadsPositionsInFull) {
+  OnnxWriter m;
+  m.input("x", DType::F32, {8192}).output("y", DType::F32, {8192});
+  HostTensor at(DType::F32, {8192});
+  for (int i = 0; i < 8192; ++i) at.mutable_data<float>()[i] = static_cast<float>(8191 - i);
+  m.initializer("at", at);
+  AttrMap to;
+  to.set("to", int64_t{7});
+  m.node("Cast", {"at"}, {"i"}, {"cast", "", to});
+  m.node("Gather", {"x", "i"}, {"y"});
+  const std::string model = dir_ / "gather.onnx", package = dir_ / "gather.rpk";
+  write_file(model, m.bytes());
+  for (const char* precision : {"fp16", "bf16"}) {
+    ASSERT_EQ(reprise({"compile", model, "-o", package, "--precision", precision}).status, 0);
+    const Json json = json_of({"verify", package, "--device", "vulkan", "--tolerance", "0"});
+    EXPECT_EQ(json["outputs"][0]["ok"], true) << precision;
+    const auto run = [&](const std::string& what) {
+      const fs::path out = dir_ / "out";
+      EXPECT_EQ(reprise({"run", what, "--device", "host", "--output-dir", out}).status, 0);
+      return read_file(out / "0.npy");
+    };
+    EXPECT_EQ(run(package), run(model)) << precision;
+  }
+}
+
 TEST_F(Precision, ExplainSaysWhatStays) {
   const Json json = json_of({"explain", model_, "--precision", "fp16"});
   EXPECT_EQ(json["precision"], "fp16");

@@ -230,6 +230,9 @@ const Refused kRefused[] = {
      "input x: float32[1,8,8,3]\n"
      "y = MaxPool<kernel_shape=[2, 2], channels_last=0>(x) @12 \"p\"\noutput y",
      "node 'p' (MaxPool): attribute 'channels_last' is unknown"},
+    {"PositionsOfModel",
+     "input a: int64[], b: int64[], c: int64[]\ny = Range<computed=1>(a, b, c) @11 \"r\"\noutput y",
+     "node 'r' (Range): attribute 'computed' is unknown"},
     {"ConvChannelsLast",
      "input x: float32[1,8,8,3], w: float32[4,2,3,3]\n"
      "y = Conv<channels_last=1>(x, w) \"c\"\noutput y",
