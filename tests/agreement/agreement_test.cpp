@@ -385,7 +385,7 @@ TEST_P(Agreement, InterpreterOfEverySchedule) {
 }
 
 /// Tensors between kernels and constants in 16 bits, with and without storage and arithmetic for
-/// them.
+/// them, by every kind of schedule.
 TEST_P(Agreement, InterpreterInLowPrecision) {
   const std::unique_ptr<graph::Graph> full = g_->clone();
   for (const DType precision : {DType::F16, DType::BF16}) {
@@ -393,11 +393,20 @@ TEST_P(Agreement, InterpreterInLowPrecision) {
     passes::autocast(*g_, precision, 2);
     for (const lower::Target& target : vulkan_targets()) {
       if (target.predicate.slow_loads) continue;
+      const std::string what = target.name + " " + precision_name(precision);
+      kinds_.clear();
       lower_all(target, target.predicate.needs_storage16);
       if (HasFatalFailure()) return;
-      run_and_compare(interpret, target.name + " " + precision_name(precision),
-                      error_in(precision));
+      run_and_compare(interpret, what, error_in(precision));
       if (HasFatalFailure()) return;
+      if (precision != DType::F16) continue;
+      const std::set<std::string> kinds = kinds_;
+      for (const std::string& kind : kinds) {
+        lower_all(target, target.predicate.needs_storage16, of_kind(kind));
+        if (HasFatalFailure()) return;
+        run_and_compare(interpret, what + " " + kind, error_in(precision));
+        if (HasFatalFailure()) return;
+      }
     }
   }
 }
