@@ -148,7 +148,8 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     if (chain_.zero_for_nan) {
       y = b_.select(b_.lt(b_.f32(0), total), y, b_.f32(0));
     } else if (chain_.zero_if_hidden) {
-      y = b_.select(b_.eq(total, b_.f32(0)), b_.f32(0), y);
+      // Weights of 0: the sum is 0, or NaN of infinite values, as it is of separate kernels.
+      y = b_.select(b_.eq(total, b_.f32(0)), weighted, y);
     }
     // Without keys the second product sums nothing.
     if (!(count_.is_const() && count_.value() > 0))

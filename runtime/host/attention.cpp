@@ -169,8 +169,7 @@ void attend(const Heads& q, const Heads& k, const Heads& v, const Bias& bias, co
     }
     std::fill_n(y + i * v.size, v.size, 0.0);
     for (int64_t j = 0; j < k.length; ++j) {
-      const double p = row[static_cast<size_t>(j)];
-      if (p == 0) continue;
+      const double p = row[static_cast<size_t>(j)];  // of a hidden key 0, and 0 * inf is NaN
       const double* vr = v.row(b, kv_head, j);
       for (int64_t d = 0; d < v.size; ++d) y[i * v.size + d] += p * vr[d];
     }
@@ -257,11 +256,13 @@ Result<Dims> cache_rows(const Call& c, int64_t batch, int64_t length, int64_t ha
                          dims_str(Dims{batch, length}));
   }
   RP_ASSIGN(rows, tensor_ints(input(c, 3), "input 3 (position_ids)"));
-  for (int64_t p : rows) {
-    if (p < 0 || p >= cache.dims()[0]) {
+  const int64_t size = cache.dims()[0];
+  for (int64_t& p : rows) {
+    if (p < -size || p >= size) {
       return invalid_input("position " + std::to_string(p) + " is out of range for a cache of " +
-                           std::to_string(cache.dims()[0]));
+                           std::to_string(size));
     }
+    if (p < 0) p += size;  // from the end, as Gather counts
   }
   return rows;
 }
