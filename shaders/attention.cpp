@@ -96,7 +96,7 @@ class Writer {
     for (int s : scores_) b_.local_store(s, b_.f32(0));
     RP_TRY(p_.sum([&](int depth) { return products(keys, depth); }));
     for (int r = 0; r < t_.rows; ++r) RP_TRY(weights(r, keys, at));
-    return shared() ? accumulate_shared(first) : accumulate_own(keys);
+    return shared() ? accumulate_shared(first) : accumulate_own(keys, at);
   }
 
   Status products(const std::vector<int>& keys, int depth) {
@@ -157,14 +157,21 @@ class Writer {
     return {};
   }
 
-  /// values[position][column] of the invocation's columns.
-  Result<std::vector<Values>> load_values(const std::vector<int>& keys) {
+  /// values[position][column] of the invocation's columns. Keys past the end have other keys'
+  /// values, which may be infinite: a weight of 0 would not hide those.
+  Result<std::vector<Values>> load_values(const std::vector<int>& keys,
+                                          const std::vector<Val>& at) {
+    const bool whole = p_.whole_blocks(static_cast<int>(keys.size()));
     std::vector<Values> out;
-    for (int key : keys) {
+    for (size_t k = 0; k < keys.size(); ++k) {
       Values row;
       for (int c : columns_) {
-        RP_ASSIGN(const Values four, p_.value(key, c));
+        RP_ASSIGN(const Values four, p_.value(keys[k], c));
         row.insert(row.end(), four.begin(), four.end());
+      }
+      if (!whole) {
+        const Val exists = b_.lt(at[k], p_.key_count());
+        for (Val& x : row) x = b_.select(exists, x, b_.f32(0));
       }
       out.push_back(std::move(row));
     }
@@ -180,8 +187,8 @@ class Writer {
     }
   }
 
-  Status accumulate_own(const std::vector<int>& keys) {
-    RP_ASSIGN(const std::vector<Values> values, load_values(keys));
+  Status accumulate_own(const std::vector<int>& keys, const std::vector<Val>& at) {
+    RP_ASSIGN(const std::vector<Values> values, load_values(keys, at));
     for (int r = 0; r < t_.rows; ++r) {
       std::vector<Val> weights;
       weights.reserve(static_cast<size_t>(t_.keys));
@@ -204,10 +211,13 @@ class Writer {
   }
 
   Status accumulate_step(Val first, Val step) {
+    std::vector<Val> at;
     std::vector<int> keys;
-    keys.reserve(static_cast<size_t>(t_.lanes));
-    for (int l = 0; l < t_.lanes; ++l) keys.push_back(p_.key(b_.add(first, b_.i32(l))));
-    RP_ASSIGN(const std::vector<Values> values, load_values(keys));
+    for (int l = 0; l < t_.lanes; ++l) {
+      at.push_back(b_.add(first, b_.i32(l)));
+      keys.push_back(p_.key(at.back()));
+    }
+    RP_ASSIGN(const std::vector<Values> values, load_values(keys, at));
     for (int r = 0; r < t_.rows; ++r) {
       Val own = b_.local_load(score(r, t_.keys - 1));
       for (int k = t_.keys - 1; k-- > 0;)
