@@ -6,6 +6,7 @@
 
 #include "codegen/ops/compose.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -58,13 +59,30 @@ Status check_mask(const InferContext& ctx, const Shape& scores) {
   if (mask.empty() || mask.size() > 4) {
     return ctx.invalid("attn_mask must have rank 1 to 4, has shape " + ctx.str(mask));
   }
-  const Shape both[] = {Shape(mask.begin(), mask.end() - 1),
-                        Shape(scores.begin(), scores.end() - 1)};
-  RP_ASSIGN(const Shape rows, ctx.broadcast(both));
-  const Expr &wide = mask.back(), &keys = scores.back();
-  const bool too_wide = wide.is_const() && keys.is_const() && wide.value() > keys.value();
-  if (rows == both[1] && !too_wide) return {};
+  const size_t skip = scores.size() - mask.size();
+  bool fits = true;
+  for (size_t d = 0; fits && d + 1 < mask.size(); ++d) {
+    if (!mask[d].is_const(1))
+      fits = ctx.unify(mask[d], scores[skip + d], "dims of attn_mask and of the scores").ok();
+  }
+  const Expr &width = mask.back(), &keys = scores.back();
+  const auto table = ctx.graph_symbols();
+  if (fits && !proven_le(width, keys, table)) {
+    fits = ctx.unify(min_of(width, keys, table), width, "columns of attn_mask and keys").ok();
+  }
+  if (fits) return {};
   return ctx.invalid("attn_mask " + ctx.str(mask) + " does not broadcast to " + ctx.str(scores));
+}
+
+/// How many keys each batch has.
+Status check_lengths(const InferContext& ctx, const Expr& batch) {
+  if (!ctx.has_input(6)) return {};
+  RP_TRY(require_int(ctx, 6));
+  const Shape& s = ctx.shape(6);
+  if (s.size() != 1) {
+    return ctx.invalid("nonpad_kv_seqlen must have rank 1, has shape " + ctx.str(s));
+  }
+  return ctx.unify(s[0], batch, "batches of Q and nonpad_kv_seqlen").status();
 }
 
 Status infer_attention(InferContext& ctx) {
@@ -84,6 +102,7 @@ Status infer_attention(InferContext& ctx) {
   RP_ASSIGN(const Expr keys, total_length(ctx, 4, k));
   RP_ASSIGN(const Expr values, total_length(ctx, 5, v));
   RP_TRY(ctx.unify(keys, values, "lengths of K and V with their caches").status());
+  RP_TRY(check_lengths(ctx, batch));
   RP_TRY(check_mask(ctx, {batch, q.heads, q.length, keys}));
   ctx.set_output(0, ctx.dtype(0),
                  ctx.rank(0) == 3 ? Shape{batch, q.length, q.heads * v.size}
@@ -156,7 +175,9 @@ class Attention {
     if (c_.has(3) && c_.dtype(c_.in(3)) == DType::Bool) keep(mask(false));
     if (c_.has(3) && c_.dtype(c_.in(3)) != DType::Bool) {
       const double hidden = -std::numeric_limits<double>::infinity();
-      scores = c_.add(scores, c_.cast(mask(hidden), type_));
+      const V added = c_.cast(mask(hidden), type_), none = c_.scalar(type_, hidden);
+      // What is hidden stays so with an infinite score.
+      scores = c_.where(c_.op("Equal", {added, none}), none, c_.add(scores, added));
       hides_ = true;
     }
     positions();
@@ -228,7 +249,8 @@ class Attention {
     return c_.sub(valid, c_.expr_value(q_.length, DType::I32));
   }
 
-  /// Rows of which every key is hidden weigh nothing.
+  /// Rows of which every key is hidden weigh nothing. Weights of 0 multiply values as any others
+  /// do: hidden values must be finite, here as in fused kernels and on the host.
   V softmax(V x) {
     const V max = c_.reduce("ReduceMax", x, {3});
     const V e = c_.op("Exp", {c_.sub(x, max)});

@@ -50,6 +50,25 @@ const Decomposition kAttention[] = {
      QKV "input m: bool[2,4,3,5]\ny = Attention<is_causal=1>(q, k, v, m) @23\noutput y"},
     {"MaskShort", QKV "input m: bool[3,4]\ny = Attention(q, k, v, m) @23\noutput y"},
     {"MaskShortFloat", QKV "input m: float32[1,3,1]\ny = Attention(q, k, v, m) @23\noutput y"},
+    {"MaskOfOtherSymbols",
+     "input m: float32[mb,1,ml,mt], q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8]\n"
+     "y = Attention(q, k, v, m) @23\noutput y"},
+    {"MaskOfOtherSymbolsGrouped",
+     "input m: bool[ml,mt], q: float32[b,4,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8]\n"
+     "y = Attention(q, k, v, m) @23\noutput y"},
+    {"MaskOfConstants",
+     "input m: float32[2,1,3,2], q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8]\n"
+     "y = Attention(q, k, v, m) @23\noutput y"},
+    {"MaskHalf",
+     "input q: float16[1,4,3,8], k: float16[1,2,5,8], v: float16[1,2,5,8], m: float16[3,5]\n"
+     "y = Attention(q, k, v, m) @23\noutput y"},
+    {"MaskOfInfiniteScores", QKV
+     "const m: float32[5]{0, -inf, -inf, 1, 0}\nconst large: float32[2,1,1,1]{1, inf}\n"
+     "const sign: float32[5,1]{-1, 1, 1, -1, -1}\nconst one: float32[8]{1, 1, 1, 1, 1, 1, 1, 1}\n"
+     "qa = Abs(q) @13\nql = Mul(qa, large) @14\nks = Mul(sign, one) @14\n"
+     "kz = Mul(k, k) @14\nkn = Add(kz, one) @14\nkl = Mul(kn, ks) @14\n"
+     "(y, _, _, s) = Attention<qk_matmul_output_mode=2>(ql, kl, v, m) @23\n"
+     "output y\noutput s"},
     {"MaskGrouped", GROUPED "input m: bool[3,5]\ny = Attention(q, k, v, m) @23\noutput y"},
     {"MaskGroupedHeads",
      GROUPED "input m: float32[2,4,3,5]\ny = Attention(q, k, v, m) @23\noutput y"},
@@ -79,6 +98,17 @@ const Decomposition kAttention[] = {
     {"Padding", QKV "const n: int64[2]{2, 5}\ny = Attention(q, k, v, _, _, _, n) @24\noutput y"},
     {"PaddingCausal", GROUPED "const n: int64[2]{4, 1}\n"
                               "y = Attention<is_causal=1>(q, k, v, _, _, _, n) @24\noutput y"},
+    {"PaddingAsInput",
+     "input n: int64[m], q: float32[b,2,3,8], k: float32[b,2,5,8], v: float32[b,2,5,8]\n"
+     "y = Attention<is_causal=1>(q, k, v, _, _, _, n) @24\noutput y",
+     0, 6},
+    {"InfiniteValuesHidden", QKV "const n: int64[2]{2, 5}\nconst e: float32[5,1]{1, 1, 1, 1, inf}\n"
+                                 "va = Abs(v) @13\nvi = Mul(va, e) @14\n"
+                                 "y = Attention(q, k, vi, _, _, _, n) @24\noutput y"},
+    {"InfiniteValuesOfHiddenRows",
+     QKV "const m: bool[3,1]{true, false, true}\nconst n: int64[2]{0, 5}\n"
+         "const e: float32[5,1]{1, inf, 1, 1, 1}\nva = Abs(v) @13\nvi = Mul(va, e) @14\n"
+         "y = Attention(q, k, vi, m, _, _, n) @24\noutput y"},
     {"Window", QKV "y = Attention<is_causal=1, left_window_size=1>(q, k, v) @24\noutput y"},
     {"WindowBothSides",
      GROUPED "y = Attention<left_window_size=0, right_window_size=2>(q, k, v) @24\noutput y"},
@@ -95,6 +125,9 @@ const Decomposition kRotary[] = {
                     "y = RotaryEmbedding<interleaved=1>(x, c, s) @23\noutput y"},
     {"Positions",
      "input x: float32[2,4,3,8]\n" POSITIONS "y = RotaryEmbedding(x, c, s, p) @23\noutput y"},
+    {"PositionsFromTheEnd",
+     "input x: float32[2,4,3,8], c: float32[9,4], s: float32[9,4]\n"
+     "const p: int64[2,3]{-1, 0, -9, 8, -2, 1}\ny = RotaryEmbedding(x, c, s, p) @23\noutput y"},
     {"PositionsInterleaved", "input x: float32[2,4,3,8]\n" POSITIONS
                              "y = RotaryEmbedding<interleaved=1>(x, c, s, p) @23\noutput y"},
     {"Packed", "input x: float32[2,3,32]\n" POSITIONS

@@ -169,6 +169,18 @@ const Case kCases[] = {
      " p: float32[b,2,past,8], w: float32[b,2,past,8]\n"
      "(_, y) = Attention(q, k, v, _, p, w) @23\noutput y",
      "[b, 2, s + past, 8]"},
+    {"AttentionMaskOfOtherSymbols",
+     "input q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8], m: bool[mb,1,ml,mt]\n"
+     "y = Attention(q, k, v, m) @23\noutput y",
+     "[b, 2, l, 8]", nullptr, "mb == b; ml == l; min(mt, s) == mt"},
+    {"AttentionMaskOfConstants",
+     "input q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8], m: bool[3,5]\n"
+     "y = Attention(q, k, v, m) @23\noutput y",
+     "[b, 2, 3, 8]", nullptr, "3 == l; min(s, 5) == 5"},
+    {"AttentionLengths",
+     "input q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8], n: int64[c]\n"
+     "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
+     "[b, 2, l, 8]", nullptr, "c == b"},
     {"PoolCeil",
      "input x: float32[1,3,h]\ny = MaxPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x) @12\n"
      "output y",
@@ -296,6 +308,22 @@ const Refused kRefused[] = {
      "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], m: bool[4,6]\n"
      "y = Attention(q, k, v, m) @23\noutput y",
      "attn_mask [4, 6] does not broadcast to [1, 2, 4, 5]"},
+    {"AttentionMaskRows",
+     "input q: float32[b,2,4,8], k: float32[b,2,s,8], v: float32[b,2,s,8], m: bool[b,3,1,s]\n"
+     "y = Attention(q, k, v, m) @23\noutput y",
+     "attn_mask [b, 3, 1, s] does not broadcast to [b, 2, 4, s]"},
+    {"AttentionLengthsRank",
+     "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], n: int64[1,1]\n"
+     "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
+     "nonpad_kv_seqlen must have rank 1"},
+    {"AttentionLengthsType",
+     "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], n: float32[1]\n"
+     "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
+     "needs an integer type"},
+    {"AttentionLengthsBatch",
+     "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], n: int64[3]\n"
+     "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
+     "batches of Q and nonpad_kv_seqlen differ"},
     {"AttentionCaches",
      "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], p: float32[1,2,3,8]\n"
      "y = Attention(q, k, v, _, p) @23\noutput y",
