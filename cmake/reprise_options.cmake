@@ -42,6 +42,13 @@ if((REPRISE_ASAN OR REPRISE_TSAN) AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(reprise_warnings INTERFACE -Wno-maybe-uninitialized)
 endif()
 
+# reprise_keep_libraries(TARGET): where leaks are looked for, a program keeps its libraries loaded.
+function(reprise_keep_libraries target)
+  if(REPRISE_ASAN)
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/support/keep_libraries.cpp)
+  endif()
+endfunction()
+
 # reprise_library(NAME DIRS dir... DEPS target...): a static library of all sources in the folders.
 function(reprise_library name)
   cmake_parse_arguments(ARG "" "" "DIRS;DEPS;PRIVATE_DEPS" ${ARGN})
