@@ -88,8 +88,6 @@ std::optional<Expr> float_range_size(const InferContext& ctx) {
 }
 
 Status infer_range(InferContext& ctx) {
-  if (ctx.attrs().has("computed") && ctx.node_opset() != 0)
-    return ctx.invalid("attribute 'computed' is unknown");
   RP_TRY(require_same_dtype(ctx));
   for (size_t i = 0; i < 3; ++i) {
     if (!element_count(ctx.shape(i)).is_const(1)) {
@@ -251,7 +249,7 @@ std::span<const OpDef> generator_ops() {
        .decompose = range,
        .lowering = Lowering::Element,
        .element = range_element,
-       .attributes = "computed",
+       .core_attributes = "computed",
        .min_inputs = 3,
        .max_inputs = 3},
       {.name = "EyeLike", .infer = infer_eye_like, .decompose = eye_like, .attributes = "dtype k"},

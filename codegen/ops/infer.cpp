@@ -352,6 +352,7 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
   }
   for (const auto& [name, attr] : n.attrs) {
     if (listed(def.attributes, name)) continue;
+    if (n.opset == 0 && listed(def.core_attributes, name)) continue;
     return ctx.error(Code::Unsupported, "attribute '" + name + "' is unknown; supported: " +
                                             (def.attributes.empty() ? std::string("none")
                                                                     : std::string(def.attributes)));

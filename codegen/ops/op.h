@@ -125,6 +125,8 @@ struct OpDef {
   double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
   /// Names of all attributes of all versions and of the core form, separated by spaces.
   std::string_view attributes = {};
+  /// Those that a model must not have: compiler passes decide on them.
+  std::string_view core_attributes = {};
   int min_inputs = 1;  // the first min_inputs inputs may not be omitted
   int max_inputs = 1;
   int max_outputs = 1;

@@ -312,8 +312,8 @@ std::span<const OpDef> pool_ops() {
        .lowering = Lowering::Element,
        .element = max_pool_element,
        .reads_per_element = pool_reads,
-       .attributes =
-           "auto_pad ceil_mode channels_last dilations kernel_shape pads storage_order strides",
+       .attributes = "auto_pad ceil_mode dilations kernel_shape pads storage_order strides",
+       .core_attributes = "channels_last",
        .max_outputs = 2},
       {.name = "AveragePool",
        .infer = infer_pool,
@@ -322,8 +322,8 @@ std::span<const OpDef> pool_ops() {
        .element = average_pool_element,
        .min_opset = 7,
        .reads_per_element = pool_reads,
-       .attributes = "auto_pad ceil_mode channels_last count_include_pad dilations kernel_shape "
-                     "pads strides"},
+       .attributes = "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides",
+       .core_attributes = "channels_last"},
       {.name = "LpPool",
        .infer = infer_pool,
        .decompose = lp_pool,

@@ -7,10 +7,6 @@
 
 namespace reprise::ops {
 
-namespace {
-constexpr const char* kChannelsLast = "channels_last";
-}  // namespace
-
 std::vector<Expr> DataAxes::arrange(const Expr& batch, const Expr& channel_at,
                                     std::span<const Expr> spatial_at) const {
   std::vector<Expr> out{batch};
@@ -20,7 +16,7 @@ std::vector<Expr> DataAxes::arrange(const Expr& batch, const Expr& channel_at,
 }
 
 bool is_channels_last(const graph::Node& n) {
-  return n.attrs.get_int(kChannelsLast, 0) != 0;
+  return n.attrs.get_int("channels_last", 0) != 0;
 }
 
 DataAxes data_axes(const graph::Node& n, size_t rank) {
@@ -117,11 +113,6 @@ Status output_sizes(const InferContext& ctx, Window& w) {
 }  // namespace
 
 Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel) {
-  // Models have no such attribute: a compiler pass decides on layouts.
-  if (ctx.attrs().has(kChannelsLast) && ctx.node_opset() != 0) {
-    return ctx.error(Code::Unsupported,
-                     "attribute '" + std::string(kChannelsLast) + "' is unknown");
-  }
   Window w;
   w.kernel = std::move(kernel);
   const size_t n = w.kernel.size();
