@@ -260,8 +260,7 @@ class Writer {
   std::vector<int> largest_, total_, scores_, out_;  // locals
 };
 
-constexpr int kLanes = 8;
-constexpr double kEnoughUnits = 8;  // to keep a few threads busy
+constexpr int kLanes = kCpuLanes;
 
 int columns_of_lane(int columns, int lanes) {
   return (columns + 4 * lanes - 1) / (4 * lanes) * 4;
@@ -305,14 +304,10 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // The time to compile what is written out, as products count it (subgroup_tile.cpp) but for more
-  // launches a run, as layers of a model share the kernel: 16, or 2 where it grows with the square.
+  // The time to compile what is written out, spread over more launches than a product's
+  // (subgroup_tile.cpp), as layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
   return cost + (device.slow_loads ? written * written : 120 * written);
-}
-
-bool has_subgroups(const Predicate& device) {
-  return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
 }
 
 /// The best number of keys for tiles of these rows.
@@ -338,7 +333,7 @@ std::string AttentionTile::describe() const {
 
 std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Predicate& device) {
   std::vector<AttentionTile> out;
-  const bool subgroups = has_subgroups(device);
+  const bool subgroups = has_cpu_subgroups(device);
   const auto add = [&](int lanes, int rows) {
     if (rows > 1 && rows >= 2 * size.rows) return;
     out.push_back(with_keys(size, device, lanes, rows, !device.cpu_type));
@@ -355,7 +350,7 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Pred
 }
 
 double separate_cost(const AttentionSize& size, const Predicate& device) {
-  if (!has_subgroups(device) || device.slow_loads) return kInfinity;
+  if (!has_cpu_subgroups(device) || device.slow_loads) return kInfinity;
   // Fitted to what Mesa 25 takes for 16 to 128 keys; larger products are faster than this. Keys and
   // values are loaded for up to 8 rows at once.
   constexpr double kSoftmax = 6, kLaunches = 32000;

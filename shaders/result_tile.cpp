@@ -7,6 +7,10 @@ using kernel::SubgroupOp;
 using kernel::Ty;
 using kernel::Val;
 
+bool has_cpu_subgroups(const Predicate& device) {
+  return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kCpuLanes;
+}
+
 Status store_rows(ResultTile& result, Val row, int rows, Val vec,
                   const std::function<Val(int row)>& four) {
   kernel::Builder& b = result.builder();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/kernel/builder.h"
+#include "runtime/device_facts.h"
 
 namespace reprise::shaders {
 
@@ -21,6 +22,12 @@ struct TileShape {
   uint32_t workgroup = 64;     // invocations
   uint32_t subgroup_size = 0;  // required; 0: any
 };
+
+/// Lanes of the subgroups that tiles for CPU-type devices share loads in, by constant shuffles.
+inline constexpr int kCpuLanes = 8;
+bool has_cpu_subgroups(const Predicate& device);
+/// Fewer units of work leave threads of a CPU-type device idle.
+inline constexpr double kEnoughUnits = 8;
 
 /// Coordinates are I32; columns come in vectors of 4.
 class ResultTile {

@@ -17,12 +17,8 @@ using kernel::Val;
 
 namespace {
 
-constexpr int kLanes = 8;
-constexpr double kEnoughUnits = 8;  // to keep a few threads busy
-constexpr int kChunk = 16;          // rows that one loop finishes; longer arrays compile slowly
-bool fits(const Predicate& device) {
-  return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kLanes;
-}
+constexpr int kLanes = kCpuLanes;
+constexpr int kChunk = 16;  // rows that one loop finishes; longer arrays compile slowly
 
 /// What a unit does for 4 positions: loads of the left operand as often as a row needs them, of the
 /// right one in vectors of four, multiply-adds, and broadcasts of what its lanes share; what else a
@@ -121,7 +117,7 @@ class OwnColumns final : public Schedule {
 
   std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
     std::vector<Tile> out;
-    if (!fits(device)) return out;
+    if (!has_cpu_subgroups(device)) return out;
     for (int own : {8, 4}) {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows >= 2 * size.rows) continue;
@@ -221,7 +217,7 @@ class OwnRows final : public Schedule {
 
   std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
     std::vector<Tile> out;
-    if (!fits(device) || size.rows < kLanes) return out;
+    if (!has_cpu_subgroups(device) || size.rows < kLanes) return out;
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
         Tile t = subgroup_tile(own * kLanes, columns, own);
