@@ -101,16 +101,23 @@ bool verifies(const CompileOptions& options) {
 #endif
 }
 
+/// After a pass: what it made is verified, timed and shown.
+Status end_pass(const graph::Graph& g, std::string_view pass, bool core,
+                const CompileOptions& options, Timer& timer) {
+  const std::string name(pass);
+  if (verifies(options)) RP_TRY(graph::verify(g, core).with_context("after pass " + name));
+  timer.lap(name);
+  if (options.on_pass) options.on_pass(name, g);
+  return {};
+}
+
 Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
-  const bool verify = verifies(options);
   bool core = false;
   for (const passes::Pass& pass : passes::pipeline()) {
     if (!pass.required && disabled(options, pass.name)) continue;
     RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
     core |= pass.core;
-    if (verify) RP_TRY(graph::verify(g, core).with_context("after pass " + std::string(pass.name)));
-    timer.lap(std::string(pass.name));
-    if (options.on_pass) options.on_pass(std::string(pass.name), g);
+    RP_TRY(end_pass(g, pass.name, core, options, timer));
   }
   return {};
 }
@@ -123,15 +130,11 @@ Status run_autocast(graph::Graph& g, const CompileOptions& options, Timer& timer
   explanation.precision = options.precision;
   explanation.narrowed = done.narrowed;
   explanation.kept = std::move(done.kept);
-  if (verifies(options))
-    RP_TRY(graph::verify(g, true).with_context("after pass " + std::string(kAutocastPass)));
-  timer.lap(std::string(kAutocastPass));
-  if (options.on_pass) options.on_pass(std::string(kAutocastPass), g);
-  return {};
+  return end_pass(g, kAutocastPass, true, options, timer);
 }
 
-/// The imported graph as host calls: the reference. A package of low precision has its weights in
-/// that precision only.
+/// The imported graph as host calls: the reference. In a package of low precision, large weights
+/// of layers and embeddings are in that precision for it, too.
 Result<plan::Plan> host_plan_of(const graph::Graph& g, WeightStore& weights,
                                 const CompileOptions& options) {
   if (options.precision == DType::F32) return build_host_plan(g, weights);

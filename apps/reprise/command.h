@@ -83,7 +83,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
                                               const CommonOptions& options,
                                               bool timestamps = false);
 /// Session on the host reference path, in the precision of the ONNX file. A package of low
-/// precision knows its weights in that precision alone.
+/// precision has large weights in that precision.
 Result<std::unique_ptr<Session>> make_reference(const Model& model, const CommonOptions& options);
 
 struct StepCounts {

@@ -18,9 +18,9 @@ struct SharedKernels {
 };
 
 /// Kernels that are equal but for I32 constants that only scale, offset or bound, and F32 constants
-/// of scalar operations, are kept once, with those constants as scalar parameters. Divisors, small trip counts, places in locals and
-/// whatever else decides what code a driver makes of a kernel stay constants. The kernels must
-/// verify.
+/// of scalar operations, are kept once, with those constants as scalar parameters. Divisors, small
+/// trip counts, places in locals and whatever else decides what code a driver makes of a kernel
+/// stay constants. The kernels must verify.
 Result<SharedKernels> share(const std::vector<Kernel>& all);
 
 }  // namespace reprise::kernel

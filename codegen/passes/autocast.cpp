@@ -379,15 +379,16 @@ void narrow_host_constants(Graph& g, DType precision) {
   const HostConstants host(g);
   std::vector<ValueId> chosen;
   for (ValueId v = 0; v < count; ++v) {
-    if (g.value(v).constant && g.value(v).dtype == DType::F32 && host.may_be_narrow(v))
+    const auto& constant = g.value(v).constant;
+    const bool large =
+        constant && constant->dtype() == DType::F32 && constant->count() >= kMinNarrowed;
+    if (large && host.may_be_narrow(v) && fits(largest_finite(*constant), precision))
       chosen.push_back(v);
   }
   for (const ValueId v : chosen) {
-    const HostTensor wide = *g.value(v).constant;
-    if (wide.count() < kMinNarrowed || !fits(largest_finite(wide), precision)) continue;
     const std::string name = g.value(v).name;
     const Shape shape = g.value(v).shape;
-    const ValueId narrow = g.add_constant(name, narrowed(wide, precision));
+    const ValueId narrow = g.add_constant(name, narrowed(*g.value(v).constant, precision));
     const ValueId again = g.add_value(name, DType::F32, shape);
     g.replace_uses(v, again);
     Node cast;

@@ -21,8 +21,8 @@ inline constexpr int64_t kMinNarrowed = int64_t{1} << 12;
 /// Value::storage. Afterwards no pass may change the graph. `precision` is F16 or BF16.
 AutocastReport autocast(graph::Graph& g, DType precision, int64_t min_elements = kMinNarrowed);
 
-/// Large constants of an imported graph in `precision`, each widened by a Cast: what the host runs
-/// of a package that has its weights in `precision`.
+/// Large constants that layers and embeddings of an imported graph read, in `precision` and widened
+/// by a Cast: what the host runs of a package that has its weights in `precision`.
 void narrow_host_constants(graph::Graph& g, DType precision);
 
 }  // namespace reprise::passes

@@ -63,10 +63,6 @@ bool is_elementwise(const Node& n) {
   return def != nullptr && def->lowering == ops::Lowering::Scalar && !ops::is_core_dequantize(n);
 }
 
-bool is_pool(const Node& n) {
-  return n.op == "MaxPool" || n.op == "AveragePool";
-}
-
 /// Axes 0 and 1 stay as they are.
 bool keeps_channels(const Shape& in, const Shape& out) {
   return in.size() >= 3 && in[0] == out[0] && in[1] == out[1];
@@ -83,7 +79,7 @@ Role role_of(const Graph& g, const Node& n) {
   if (out.size() < 3) return Role::Fixed;
   if (n.op == "Conv") return role_of_conv(g, n);
   if (n.op == "Reshape") return keeps_channels(in, out) ? Role::Carries : Role::Fixed;
-  if (is_pool(n)) return ops::is_channels_last(n) ? Role::Fixed : Role::Carries;
+  if (is_window(n)) return ops::is_channels_last(n) ? Role::Fixed : Role::Carries;
   const bool carries = is_elementwise(n) || (in.size() == out.size() && has_axes(n));
   return carries ? Role::Carries : Role::Fixed;
 }
@@ -168,7 +164,6 @@ class Regions {
     anchored_.insert(region(n.outputs[0]));
   }
   bool anchored(ValueId v) const { return has_layout(value(v)) && anchored_.count(region(v)) != 0; }
-  static bool is_window(const Node& n) { return n.op == "Conv" || is_pool(n); }
 
   /// Of the readers of v, the one that pays most for a view of it.
   Reader reader_of(ValueId v, int depth = 0) const {

@@ -87,7 +87,7 @@ class Rewrite {
     const ValueId out = n.outputs[0];
     const size_t rank = g_.value(out).shape.size();
     const size_t in_rank = g_.value(n.inputs[0]).shape.size();
-    const bool window = n.op == "Conv" || n.op == "MaxPool" || n.op == "AveragePool";
+    const bool window = is_window(n);
     // Others have one operand, and numbers.
     const size_t operands = window || (has_axes(n) && n.op != "Concat") ? 1 : n.inputs.size();
     for (size_t i = 0; i < operands; ++i) {
@@ -176,6 +176,10 @@ class Rewrite {
 };
 
 }  // namespace
+
+bool is_window(const Node& n) {
+  return n.op == "Conv" || n.op == "MaxPool" || n.op == "AveragePool";
+}
 
 bool has_axes(const Node& n) {
   return std::any_of(kAttributes.begin(), kAttributes.end(),
