@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/common/npy.h"
+#include "tests/cli/run_reprise.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
@@ -15,7 +16,6 @@ namespace reprise::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 class Commands : public testing::Test {
  protected:
@@ -29,19 +29,6 @@ class Commands : public testing::Test {
     write_file(model_, m.bytes());
   }
 
-  ProcessResult reprise(std::vector<std::string> args) {
-    args.insert(args.begin(), program("reprise"));
-    return run_process(args);
-  }
-  /// Runs with --json - and expects success.
-  Json json_of(std::vector<std::string> args, int status = 0) {
-    args.insert(args.end(), {"--json", "-"});
-    const ProcessResult r = reprise(args);
-    EXPECT_EQ(r.status, status) << r.err;
-    Json json = Json::parse(r.out, nullptr, false);
-    EXPECT_FALSE(json.is_discarded()) << r.out;
-    return json;
-  }
   static void expect_keys(const Json& json, const std::vector<std::string>& keys) {
     for (const std::string& key : keys) EXPECT_TRUE(json.contains(key)) << key << " in " << json;
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/cli/run_reprise.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
@@ -12,7 +13,6 @@ namespace reprise::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
 
 /// Two layers with weights that are worth narrowing, and an exponential that is not.
 class Precision : public testing::Test {
@@ -26,19 +26,6 @@ class Precision : public testing::Test {
     m.node("Softmax", {"b"}, {"c"}).node("MatMul", {"c", "v"}, {"y"});
     model_ = dir_ / "m.onnx";
     write_file(model_, m.bytes());
-  }
-
-  static ProcessResult reprise(std::vector<std::string> args) {
-    args.insert(args.begin(), program("reprise"));
-    return run_process(args);
-  }
-  static Json json_of(std::vector<std::string> args, int status = 0) {
-    args.insert(args.end(), {"--json", "-"});
-    const ProcessResult r = reprise(args);
-    EXPECT_EQ(r.status, status) << r.err;
-    Json json = Json::parse(r.out, nullptr, false);
-    EXPECT_FALSE(json.is_discarded()) << r.out;
-    return json;
   }
 
   TempDir dir_;
