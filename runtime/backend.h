@@ -60,12 +60,17 @@ struct Command {
   const Buffer* src = nullptr;
   const Buffer* dst = nullptr;
   uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
+  /// Dispatches and copies: earlier dispatches and copies of the recording, by index, that must
+  /// finish before. Says no less than the barriers do for the memory that commands really share, so
+  /// a backend uses either.
+  std::vector<uint32_t> after = {};
 };
 
 struct RecordingDesc {
   std::vector<Command> commands;
   const Buffer* blocks = nullptr;  // Upload buffer holding parameter blocks and indirect grids
   bool timestamps = false;         // one interval per Dispatch; costs a little, so on request
+  bool once = false;               // for one submission: not worth preparing for more
 };
 
 /// Commands recorded once, submitted many times, one run in flight at a time per Recording.
@@ -93,7 +98,7 @@ class Device {
   virtual const DeviceInfo& info() const = 0;
   virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// A buffer of the application on this same device, used in place and never freed here: a
-  /// VkBuffer with transfer and device-address usage.
+  /// VkBuffer with transfer and device-address usage; on CUDA, a CUdeviceptr.
   virtual Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) = 0;
   /// Creates all kernels, in parallel where the driver profits (threads end before it returns).
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
@@ -126,11 +131,18 @@ struct BorrowedVulkan {
   std::function<void()> lock_queue, unlock_queue;
 };
 
+/// Handles of an application that already has a CUDA context; borrowed, never freed.
+struct BorrowedCuda {
+  void* context = nullptr;  // CUcontext
+  void* stream = nullptr;   // CUstream of that context; null: one of our own
+};
+
 struct BackendOptions {
   std::string cache_dir;    // where the pipeline cache is kept; empty: no cache on disk
   bool validation = false;  // Vulkan validation layers; messages go to `log`
   std::function<void(const std::string&)> log;  // may be called from any thread
   BorrowedVulkan vulkan;                        // used when vulkan.device is set
+  BorrowedCuda cuda;                            // used when cuda.context is set
   unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
 };
 

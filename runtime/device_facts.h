@@ -34,6 +34,7 @@ struct DeviceFacts {
   uint32_t max_grid[3] = {65535, 65535, 65535};
   uint64_t max_buffer_bytes = uint64_t{128} << 20;
   uint32_t max_push_constant_bytes = 128;
+  uint32_t cuda_arch = 0;  // compute capability, 10 * major + minor; CUDA devices only
 
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
 };

@@ -84,9 +84,15 @@ struct KernelCode {
   std::array<uint32_t, 3> workgroup{1, 1, 1};
   uint32_t n_buffers = 0, n_scalars = 0;
   uint32_t shared_bytes = 0;
-  uint32_t subgroup_size = 0;   // required; 0: any
-  std::vector<uint32_t> spirv;  // Vulkan variants
-  std::string cuda;             // CUDA variants: text; the module image is stored per variant
+  uint32_t subgroup_size = 0;    // required; 0: any
+  std::vector<uint32_t> spirv;   // Vulkan variants
+  std::string cuda;              // CUDA variants: the text, and
+  std::vector<std::byte> image;  // what it was compiled to: cubin, or PTX ending in a zero byte
+  /// What the compiler says of a cubin; all zero where it was not asked.
+  struct Usage {
+    uint32_t registers = 0, spill_bytes = 0, shared_bytes = 0, stack_bytes = 0;
+    friend bool operator==(const Usage&, const Usage&) = default;
+  } usage;
 };
 
 struct Launch {
