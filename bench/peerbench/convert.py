@@ -16,19 +16,21 @@ class ConversionError(Exception):
     pass
 
 
-def run(command: list[str], cwd: Path) -> None:
+def run(program: str, arguments: list[str], cwd: Path, interpreter: tuple[str, ...] = ()) -> None:
+    command = [*interpreter, program, *arguments]
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, errors="replace")
     if done.returncode == 0:
         return
     lines = (done.stderr + "\n" + done.stdout).strip().splitlines()
     telling = [line for line in lines if "error" in line.lower()] or lines[-1:] or ["no output"]
     raise ConversionError(
-        f"{Path(command[0]).name} exited with {done.returncode}: {telling[0].strip()[:300]}"
+        f"{Path(program).name} exited with {done.returncode}: {telling[0].strip()[:300]}"
     )
 
 
-def tool(name: str) -> str:
-    return str(Path(sys.executable).parent / name)
+def run_script(name: str, arguments: list[str], cwd: Path) -> None:
+    """A script of this environment, which may have been moved since its first line was written."""
+    run(str(Path(sys.executable).parent / name), arguments, cwd, interpreter=(sys.executable,))
 
 
 def ncnn(case: Path, folder: Path) -> None:
@@ -41,7 +43,7 @@ def ncnn(case: Path, folder: Path) -> None:
     shutil.copyfile(case / "model.onnx", folder / "model.onnx")
     # The program itself: the package's script asks for torch.
     pnnx = str(Path(sysconfig.get_path("purelib")) / "pnnx" / "pnnx")
-    run([pnnx, "model.onnx", f"inputshape={','.join(shapes)}", "fp16=0"], folder)
+    run(pnnx, ["model.onnx", f"inputshape={','.join(shapes)}", "fp16=0"], folder)
     if not (folder / "model.ncnn.param").exists():
         raise ConversionError("pnnx wrote no model.ncnn.param")
     text = (folder / "model.ncnn.param").read_text()
@@ -52,12 +54,14 @@ def ncnn(case: Path, folder: Path) -> None:
 
 def iree(case: Path, folder: Path) -> None:
     cases.freeze(case, folder / "frozen.onnx")
-    run(
-        [tool("iree-import-onnx"), "frozen.onnx", "--opset-version", "17", "-o", "model.mlir"],
+    run_script(
+        "iree-import-onnx",
+        ["frozen.onnx", "--opset-version", "17", "-o", "model.mlir"],
         folder,
     )
-    run(
-        [tool("iree-compile"), "model.mlir", "--iree-hal-target-device=vulkan", "-o", "model.vmfb"],
+    run_script(
+        "iree-compile",
+        ["model.mlir", "--iree-hal-target-device=vulkan", "-o", "model.vmfb"],
         folder,
     )
 
