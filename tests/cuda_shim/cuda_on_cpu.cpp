@@ -59,6 +59,12 @@ Status compile(const ScratchFolder& folder, const std::string& text) {
   return {Code::Internal, "the host compiler refuses emitted CUDA text:\n" + log.str()};
 }
 
+/// Takes the block by address, whatever its type.
+std::string launcher(const std::string& kernel) {
+  return "extern \"C\" void " + kernel + "_on_cpu(const void* block) {\n  " + kernel + "(*(const " +
+         kernel + "_block*)block);\n}\n";
+}
+
 bool needs_fibers(const std::string& text) {
   for (const char* what : {"__syncthreads", "rp_shuffle", "rp_reduce", "rp_matrix"}) {
     if (text.find(what) != std::string::npos) return true;
@@ -92,7 +98,7 @@ CudaOnCpu::~CudaOnCpu() = default;
 
 Result<CudaOnCpu> CudaOnCpu::load(std::span<const CudaSource> kernels) {
   std::string text = shim_text() + emit::cuda_prelude();
-  for (const CudaSource& k : kernels) text += k.text;
+  for (const CudaSource& k : kernels) text += k.text + launcher(k.name);
   RP_ASSIGN(const auto folder, ScratchFolder::make());
   RP_TRY(compile(*folder, text));
   auto m = std::make_unique<Module>();
@@ -102,7 +108,7 @@ Result<CudaOnCpu> CudaOnCpu::load(std::span<const CudaSource> kernels) {
   if (slot == nullptr) return internal_error("the compiled module has no shim");
   *slot = &m->shim;
   for (const CudaSource& k : kernels) {
-    const auto fn = reinterpret_cast<KernelFn>(dlsym(m->library, k.name.c_str()));
+    const auto fn = reinterpret_cast<KernelFn>(dlsym(m->library, (k.name + "_on_cpu").c_str()));
     if (fn == nullptr) return internal_error("the compiled module has no kernel " + k.name);
     m->kernels[k.name] = {fn, k.workgroup, needs_fibers(k.text)};
   }

@@ -19,6 +19,7 @@ extern "C" { Shim* reprise_shim; }
 #define gridDim (reprise_shim->grid_size)
 #define __global__
 #define __device__
+#define __grid_constant__
 #define __shared__ static
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))

@@ -22,7 +22,7 @@ std::string pointer_type(const kernel::BufferParam& b) {
 
 /// Declares a copy of a member of the block.
 std::string from_block(const std::string& type, const std::string& name) {
-  return type + " " + name + " = block->" + name + ";";
+  return type + " " + name + " = block." + name + ";";
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ Result<std::string> CudaEmitter::run() {
   block_struct();
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
   out_ += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
-          k_.name + "(const " + k_.name + "_block* block) {\n";
+          k_.name + "(const __grid_constant__ " + k_.name + "_block block) {\n";
   declarations();
   RP_TRY(block(0));
   out_ += "}\n";
@@ -164,7 +164,7 @@ Status CudaEmitter::inst(int32_t index) {
       matrix(i);
       return {};
     case Op::SetError:
-      line("if (" + arg(i, 0) + ") atomicMax(block->error, block->launch_id << 8 | " +
+      line("if (" + arg(i, 0) + ") atomicMax(block.error, block.launch_id << 8 | " +
            std::to_string(i.imm) + "u);");
       return {};
     case Op::If:

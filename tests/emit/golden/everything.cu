@@ -4,9 +4,9 @@ struct everything_block {
   const unsigned char* b0_x;
   rp_bf16* b1_y;
 };
-extern "C" __global__ void __launch_bounds__(32) everything(const everything_block* block) {
-  const unsigned char* const b0_x = block->b0_x;
-  rp_bf16* const b1_y = block->b1_y;
+extern "C" __global__ void __launch_bounds__(32) everything(const __grid_constant__ everything_block block) {
+  const unsigned char* const b0_x = block.b0_x;
+  rp_bf16* const b1_y = block.b1_y;
   __shared__ __align__(16) float m0_tile[32];
   float l0_sum;
   const unsigned v0 = threadIdx.x;
@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(32) everything(const everything_blo
   const float v20 = l0_sum;
   const float v21 = rp_reduce<rp_sum>(0xffffffffu, v20);
   const bool v23 = v21 < (-1.0f);
-  if (v23) atomicMax(block->error, block->launch_id << 8 | 1u);
+  if (v23) atomicMax(block.error, block.launch_id << 8 | 1u);
   const float v25 = rp_to_float(b1_y[v3]);
   const float v26 = v25 + v21;
   b1_y[v3] = rp_to_bf16(v26);

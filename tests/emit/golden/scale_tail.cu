@@ -6,11 +6,11 @@ struct scale_tail_block {
   int s0_n;
   float s1_scale;
 };
-extern "C" __global__ void __launch_bounds__(64) scale_tail(const scale_tail_block* block) {
-  const float* const b0_x = block->b0_x;
-  float* const b1_y = block->b1_y;
-  const int s0_n = block->s0_n;
-  const float s1_scale = block->s1_scale;
+extern "C" __global__ void __launch_bounds__(64) scale_tail(const __grid_constant__ scale_tail_block block) {
+  const float* const b0_x = block.b0_x;
+  float* const b1_y = block.b1_y;
+  const int s0_n = block.s0_n;
+  const float s1_scale = block.s1_scale;
   const unsigned v3 = blockIdx.x * 64u + threadIdx.x;
   const int v4 = (int)v3;
   const int v5 = (int)((unsigned)v4 * 4u);

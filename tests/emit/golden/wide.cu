@@ -4,9 +4,9 @@ struct wide_block {
   const float* b0_x;
   float* b1_y;
 };
-extern "C" __global__ void __launch_bounds__(8) wide(const wide_block* block) {
-  const float* const b0_x = block->b0_x;
-  float* const b1_y = block->b1_y;
+extern "C" __global__ void __launch_bounds__(8) wide(const __grid_constant__ wide_block block) {
+  const float* const b0_x = block.b0_x;
+  float* const b1_y = block.b1_y;
   const unsigned v1 = blockIdx.x * 8u + threadIdx.x;
   const int v2 = (int)v1;
   const int v3 = (int)((unsigned)v2 * 4u);
