@@ -192,7 +192,8 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
     for (const TunedKernel& k : report.kernels) {
       std::string line = "tuned " + k.kernel + ": " + k.schedule + (k.from_cache ? " (kept)" : "");
       for (const CandidateTime& c : k.candidates) {
-        line += "; " + c.schedule + (c.rejected ? " rejected" : " " + format_number(c.us) + " us");
+        line += "; " + c.schedule +
+                (c.rejected ? " rejected (" + c.reason + ")" : " " + format_number(c.us) + " us");
       }
       note(line);
     }
