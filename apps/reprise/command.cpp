@@ -197,10 +197,12 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
       }
       note(line);
     }
-    if (report.tuned_us > 0) {
-      note("tuned: a run's kernels take " + format_number(report.tuned_us) + " us, by default " +
-           format_number(report.default_us) + " us");
-    }
+  }
+  if (report.tuned_us > 0) {
+    note("tuned: a run's kernels take " + format_number(report.tuned_us) + " us, by default " +
+         format_number(report.default_us) + " us");
+  } else if (report.runs > 0) {
+    note("tuned: no schedule is faster than the default ones");
   }
   return model;
 }
