@@ -69,6 +69,8 @@ std::vector<std::string> arguments(const BuildOptions& options) {
   a.emplace_back("-mtls-dialect=gnu2");
 #endif
 #endif
+  // Kernels of one name in several libraries have shared memory each of their own.
+  a.emplace_back("-fvisibility=hidden");
   if (options.one_thread) a.emplace_back("-DRP_SHIM_ONE_THREAD");
   if (options.checked) {
     a.insert(a.end(),

@@ -45,6 +45,7 @@ struct Driver {
   Driver();
 
   std::mutex mutex;  // of what the application's calls read and change
+  std::string settings_problem;  // comes before settings, whose making says it
   Settings settings;
   Log log;
   Handles handles;
@@ -52,7 +53,6 @@ struct Driver {
   CompileThreads compiler;
   std::vector<std::shared_ptr<Context>> primary;  // by device; null until retained
   bool initialised = false;
-  std::string settings_problem;
   std::array<uint64_t, kSymbols> calls{};
   uint64_t all_calls = 0, edges = 0, leaks = 0;
   std::atomic<uint64_t> misuses{0}, violations{0};

@@ -110,8 +110,8 @@ void run_work(Driver& d, Context& context, const Work& work, const Settings& set
   }
   if (const auto* k = std::get_if<KernelWork>(&work.what)) {
     run_kernel(d, context, *k, settings);
-  } else {
-    run_copy(std::get<CopyWork>(work.what));
+  } else if (const auto* c = std::get_if<CopyWork>(&work.what)) {
+    run_copy(*c);
   }
   if (settings.check == Check::Off) return;
   for (const Touch& t : touched) {
