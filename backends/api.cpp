@@ -48,6 +48,10 @@ BackendOptions to_options(const reprise_device_options* given) {
   }
   if (o.vulkan)
     borrow(read_struct(o.vulkan, reprise_vulkan_device REPRISE_VULKAN_DEVICE_INIT), out.vulkan);
+  if (o.cuda) {
+    const auto c = read_struct(o.cuda, reprise_cuda_device REPRISE_CUDA_DEVICE_INIT);
+    out.cuda = {c.context, c.stream};
+  }
   return out;
 }
 
@@ -158,12 +162,12 @@ reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, rep
   });
 }
 
-reprise_status reprise_buffer_borrow(reprise_device* device, void* vk_buffer, uint64_t bytes,
+reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!device || !out) return missing("device or out");
     if (!device->device) return {Code::Usage, "the host device has no buffers; use host memory"};
-    return make_buffer(device, device->device->borrow(vk_buffer, bytes), out);
+    return make_buffer(device, device->device->borrow(handle, bytes), out);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "backends/cuda/cuda.h"
 #include "backends/vulkan/vulkan.h"
 
 namespace reprise {
@@ -15,8 +16,10 @@ struct Choice {
   DeviceInfo info;
 };
 
-int rank(DeviceKind kind) {
-  switch (kind) {
+// CUDA first: the same GPU is a Vulkan device too.
+int rank(const DeviceFacts& facts) {
+  if (facts.api == Api::Cuda) return 6;
+  switch (facts.kind) {
     case DeviceKind::DiscreteGpu:
       return 5;
     case DeviceKind::IntegratedGpu:
@@ -43,7 +46,7 @@ std::optional<Choice> best(std::span<Backend* const> from, std::string& why_not)
         why_not += (why_not.empty() ? "" : "; ") + devices[i].id + ": " + devices[i].reason;
         continue;
       }
-      if (!found || rank(devices[i].facts.kind) > rank(found->info.facts.kind))
+      if (!found || rank(devices[i].facts) > rank(found->info.facts))
         found = Choice{backend, i, devices[i]};
     }
   }
@@ -96,7 +99,7 @@ Status unknown_device(std::string_view id) {
 }  // namespace
 
 std::span<Backend* const> backends() {
-  static const std::array<Backend*, 1> table{&vulkan::backend()};
+  static const std::array<Backend*, 2> table{&cuda::backend(), &vulkan::backend()};
   return table;
 }
 
@@ -114,12 +117,15 @@ Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& opti
     out.info = host_info();
     return out;
   }
-  if (id == "auto" && !options.vulkan.device) return open_auto(options);
+  const bool borrowed = options.vulkan.device || options.cuda.context;
+  if (id == "auto" && !borrowed) return open_auto(options);
   const size_t colon = id.find(':');
-  const std::string_view name = id == "auto" ? std::string_view("vulkan") : id.substr(0, colon);
+  std::string_view name = id.substr(0, colon);
+  if (id == "auto") name = options.vulkan.device ? "vulkan" : "cuda";
   for (Backend* backend : backends()) {
     if (backend->name() != name) continue;
-    if (options.vulkan.device) return open(*backend, 0, options, "");
+    if (name == "vulkan" ? options.vulkan.device : options.cuda.context)
+      return open(*backend, 0, options, "");
     if (colon == std::string_view::npos) {
       std::string why_not;
       const auto choice = best({&backend, 1}, why_not);

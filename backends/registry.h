@@ -23,9 +23,10 @@ struct OpenedDevice {
   std::string note;  // why "auto" took this device; empty otherwise
 };
 
-/// `id`: "auto", "host", "vulkan", "vulkan:1". "auto" takes the best usable device (a GPU before a
-/// CPU-type device, then the host) and says which in `note`. A backend without a
-/// number is its best usable device. A borrowed Vulkan device in `options` is opened by "vulkan".
+/// `id`: "auto", "host", "vulkan", "vulkan:1", "cuda:0". "auto" takes the best usable device (CUDA,
+/// a GPU before a CPU-type device, then the host) and says which in `note`. A backend without a
+/// number is its best usable device. A borrowed Vulkan device in `options` is opened by "vulkan", a
+/// borrowed CUDA context by "cuda", either by "auto".
 /// Unknown names are Code::Usage, unusable devices Code::Device with the reason.
 Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options = {});
 

@@ -51,6 +51,7 @@ struct Command {
     Barrier,           // one global memory barrier: compute/transfer writes -> compute/transfer
                        // reads and writes
     Copy,              // src, dst, bytes: fixed size
+    Join,              // does nothing itself: a point that others wait for; only has `after`
     HostBarrier,       // makes device writes visible to the host; last command of a recording
   } kind = Kind::Dispatch;
   const DeviceKernel* kernel = nullptr;
@@ -60,9 +61,9 @@ struct Command {
   const Buffer* src = nullptr;
   const Buffer* dst = nullptr;
   uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
-  /// Dispatches and copies: earlier dispatches and copies of the recording, by index, that must
-  /// finish before. Says no less than the barriers do for the memory that commands really share, so
-  /// a backend uses either.
+  /// Dispatches, copies and joins: earlier ones of the recording, by index, that must finish
+  /// before, without those that others of them wait for (plan::segment_order). Says no less than
+  /// the barriers do for the memory that commands really share, so a backend uses either.
   std::vector<uint32_t> after = {};
 };
 

@@ -77,9 +77,36 @@ Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
 
 Status RunContext::place_own(plan::BufferId id) {
   const auto b = static_cast<size_t>(id);
+  if (s_.options.isolate_tensors && own_[b] && own_[b]->size() != std::max<uint64_t>(bytes_[b], 16))
+    own_[b] = {};
   RP_TRY(grow(own_[b], bytes_[b], MemoryUse::Device)
              .with_context("memory for tensor '" + s_.plan->buffers[b].name + "'"));
   set_location(id, {own_[b].get(), 0});
+  return {};
+}
+
+Status RunContext::place_arena() {
+  const plan::Plan& plan = *s_.plan;
+  placement_ = plan::place_arenas(plan, bytes_, s_.limits.max_buffer_bytes);
+  const bool isolate = s_.options.isolate_tensors;
+  arenas_.resize(isolate ? 0 : std::max(arenas_.size(), placement_.bytes.size()));
+  for (size_t a = 0; a < placement_.bytes.size() && !isolate; ++a) {
+    RP_TRY(grow(arenas_[a], placement_.bytes[a], MemoryUse::Device)
+               .with_context("memory for intermediate tensors"));
+  }
+  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    const auto id = static_cast<plan::BufferId>(b);
+    const bool placed = s_.on_device[b] && !s_.late[b];
+    const bool shares = placed && !isolate && plan.buffers[b].kind == plan::BufferKind::Arena;
+    if (shares) {
+      set_location(id, {arenas_[placement_.arena[b]].get(), placement_.offsets[b]});
+      continue;
+    }
+    placement_.offsets[b] = plan::kNone;
+    if (placed && (plan.buffers[b].kind == plan::BufferKind::Arena ||
+                   plan.buffers[b].kind == plan::BufferKind::Growable))
+      RP_TRY(place_own(id));
+  }
   return {};
 }
 
@@ -91,19 +118,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
     if (!s_.on_device[b] || s_.late[b]) continue;
     RP_ASSIGN(bytes_[b], plan::eval_bytes(plan.buffers[b], symbols, s_.limits));
   }
-  const auto placement = plan::place_arenas(plan, bytes_, s_.limits.max_buffer_bytes);
-  arenas_.resize(std::max(arenas_.size(), placement.bytes.size()));
-  for (size_t a = 0; a < placement.bytes.size(); ++a) {
-    RP_TRY(grow(arenas_[a], placement.bytes[a], MemoryUse::Device)
-               .with_context("memory for intermediate tensors"));
-  }
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    const auto id = static_cast<plan::BufferId>(b);
-    if (!s_.on_device[b] || s_.late[b]) continue;
-    if (plan.buffers[b].kind == plan::BufferKind::Growable) RP_TRY(place_own(id));
-    if (plan.buffers[b].kind == plan::BufferKind::Arena)
-      set_location(id, {arenas_[placement.arena[b]].get(), placement.offsets[b]});
-  }
+  RP_TRY(place_arena());
   sized_for_ = symbols;
   sized_ = true;
   return {};

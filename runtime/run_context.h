@@ -12,7 +12,7 @@
 
 #include "runtime/backend.h"
 #include "runtime/package/package.h"
-#include "runtime/plan/bind.h"
+#include "runtime/plan/order.h"
 #include "runtime/session.h"
 #include "runtime/session_io.h"
 #include "runtime/weights.h"
@@ -44,6 +44,7 @@ struct SessionShared {
   std::vector<std::array<uint32_t, 3>>
       fixed_grids;                 // per step: of launches without an indirect one
   bool keeps_host_values = false;  // the plan has host calls or aliases
+  bool fixed_placement = true;     // the arena's sizes depend on nothing
   // Totals.
   std::atomic<uint64_t> device_bytes = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0,
                         copies = 0;
@@ -110,6 +111,7 @@ class RunContext {
   std::span<std::byte> blocks() const;
   void set_location(plan::BufferId id, Location where);
   Status resize(const std::vector<int64_t>& symbols);
+  Status place_arena();
   Status grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use);
   Status place_late(Run& run);
   Status place_own(plan::BufferId id);
@@ -121,8 +123,13 @@ class RunContext {
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
-  std::vector<Command> staging_copies(size_t index, bool inputs) const;
-  void append_launch(uint32_t step, std::vector<Command>& commands) const;
+  std::vector<uint32_t> staged_slots(size_t index, bool inputs) const;
+  Command staging_copy(uint32_t slot, bool input) const;
+  std::vector<plan::OrderNode> order_of(size_t index, std::span<const uint32_t> in,
+                                        std::span<const uint32_t> out) const;
+  Command launch_command(uint32_t step) const;
+  void append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
+                       Recorded& counts) const;
   Status check_error_word();
 
   Status run_host_calls(const plan::Segment& segment, Run& run);
@@ -142,6 +149,7 @@ class RunContext {
   std::vector<Location> location_;                 // per plan buffer
   std::vector<uint64_t> address_;                  // per plan buffer: as the blocks have it
   std::vector<uint64_t> bytes_;                    // per plan buffer
+  plan::ArenaPlacement placement_;                 // of what lies in the arena now
   std::vector<int64_t> sized_for_;                 // symbols that bytes_ and the arenas are for
   std::vector<std::vector<int64_t>> written_for_;  // per segment: symbols its blocks are for
   std::vector<bool> written_;

@@ -9,7 +9,7 @@
 namespace reprise {
 namespace {
 
-Command barrier(Command::Kind kind) {
+Command of_kind(Command::Kind kind) {
   Command c;
   c.kind = kind;
   return c;
@@ -55,7 +55,7 @@ Status RunContext::write_segment(size_t index, const std::vector<int64_t>& symbo
   return {};
 }
 
-void RunContext::append_launch(uint32_t step, std::vector<Command>& commands) const {
+Command RunContext::launch_command(uint32_t step) const {
   const auto& launch = std::get<plan::Launch>(s_.plan->steps[step].what);
   Command c;
   c.kernel = s_.kernels[launch.kernel].get();
@@ -66,48 +66,83 @@ void RunContext::append_launch(uint32_t step, std::vector<Command>& commands) co
   } else {
     c.grid = s_.fixed_grids[step];
   }
-  commands.push_back(c);
+  return c;
 }
 
-std::vector<Command> RunContext::staging_copies(size_t index, bool inputs) const {
-  std::vector<Command> copies;
+// Inputs or outputs that this segment's recording copies.
+std::vector<uint32_t> RunContext::staged_slots(size_t index, bool inputs) const {
+  std::vector<uint32_t> staged;
   const std::vector<Slot>& slots = inputs ? inputs_ : outputs_;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].staged) continue;
     const size_t segment =
         inputs ? s_.first_recorded
                : static_cast<size_t>(s_.last_segment[static_cast<size_t>(s_.of_output[i].buffer)]);
-    if (segment != index) continue;
-    Command c;
-    c.kind = Command::Kind::Copy;
-    c.src = inputs ? slots[i].staging.get() : slots[i].device.get();
-    c.dst = inputs ? slots[i].device.get() : slots[i].staging.get();
-    c.bytes = slots[i].device->size();
-    copies.push_back(c);
+    if (segment == index) staged.push_back(static_cast<uint32_t>(i));
   }
-  return copies;
+  return staged;
+}
+
+Command RunContext::staging_copy(uint32_t slot, bool input) const {
+  const Slot& s = input ? inputs_[slot] : outputs_[slot];
+  Command c;
+  c.kind = Command::Kind::Copy;
+  c.src = input ? s.staging.get() : s.device.get();
+  c.dst = input ? s.device.get() : s.staging.get();
+  c.bytes = s.device->size();
+  return c;
+}
+
+std::vector<plan::OrderNode> RunContext::order_of(size_t index, std::span<const uint32_t> in,
+                                                  std::span<const uint32_t> out) const {
+  using Kind = plan::ArenaReuse::Kind;
+  plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, bytes_};
+  if (s_.fixed_placement) reuse.kind = Kind::Placed;
+  if (s_.options.isolate_tensors) reuse.kind = Kind::None;
+  return plan::segment_order(*s_.plan, s_.segments[index], in, out, reuse);
+}
+
+// Edges and, for backends that have no use for them, barriers between levels.
+void RunContext::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
+                                 Recorded& counts) const {
+  using Kind = plan::OrderNode::Kind;
+  std::vector<uint32_t> position;  // of each node's command
+  std::optional<uint32_t> level;
+  bool copies_out = false;
+  for (const plan::OrderNode& node : order) {
+    const bool launch = node.kind == Kind::Launch, out = node.kind == Kind::CopyOut;
+    const bool next_level = launch && level != s_.plan->steps[node.index].level;
+    if ((next_level || (out && !copies_out)) && !desc.commands.empty()) {
+      desc.commands.push_back(of_kind(Command::Kind::Barrier));
+      ++counts.barriers;
+    }
+    if (launch) level = s_.plan->steps[node.index].level;
+    copies_out = copies_out || out;
+    counts.dispatches += launch ? 1 : 0;
+    Command c = launch                    ? launch_command(node.index)
+                : node.kind == Kind::Join ? of_kind(Command::Kind::Join)
+                                          : staging_copy(node.index, !out);
+    for (const uint32_t a : node.after) c.after.push_back(position[a]);
+    position.push_back(static_cast<uint32_t>(desc.commands.size()));
+    desc.commands.push_back(std::move(c));
+  }
+  desc.commands.push_back(of_kind(Command::Kind::HostBarrier));
+  ++counts.barriers;
 }
 
 Status RunContext::record_segment(size_t index) {
   Recorded& r = recorded_[index];
-  const std::vector<Command> in = staging_copies(index, true), out = staging_copies(index, false);
-  std::vector<Command> copies = in;
-  copies.insert(copies.end(), out.begin(), out.end());
+  const std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
+  std::vector<Command> copies;
+  for (const uint32_t slot : in) copies.push_back(staging_copy(slot, true));
+  for (const uint32_t slot : out) copies.push_back(staging_copy(slot, false));
   if (r.recording && s_.options.replay && same_copies(copies, r.copies)) return {};
   RecordingDesc desc;
   desc.blocks = blocks_.get();
   desc.timestamps = s_.options.timestamps;
-  desc.commands = in;
+  desc.once = !s_.options.replay;
   r = {};
-  for (const auto& level : s_.segments[index].levels) {
-    if (!desc.commands.empty()) desc.commands.push_back(barrier(Command::Kind::Barrier));
-    for (const uint32_t step : level) append_launch(step, desc.commands);
-    r.dispatches += level.size();
-  }
-  if (!out.empty()) desc.commands.push_back(barrier(Command::Kind::Barrier));
-  desc.commands.insert(desc.commands.end(), out.begin(), out.end());
-  desc.commands.push_back(barrier(Command::Kind::HostBarrier));
-  r.barriers = desc.commands.size() - copies.size() - r.dispatches;
+  append_commands(order_of(index, in, out), desc, r);
   r.copies = std::move(copies);
   RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
   ++s_.recordings;

@@ -21,6 +21,9 @@ struct SessionOptions {
   bool replay = true;       // false: record again on each run (mode "default")
   bool warm_up = false;     // create() launches every kernel on nothing: drivers that compile at
                             // the first launch do so then, and not in the first run
+  /// Each intermediate tensor in an allocation of its own, of its exact size, instead of a place
+  /// in the arena: for tools that watch allocations.
+  bool isolate_tensors = false;
   /// Of one run; 0: a minute, on CPU-type devices ten, because their drivers compile kernels when
   /// they are launched first.
   uint64_t timeout_ns = 0;

@@ -89,6 +89,8 @@ Status DeviceSession::index_buffers() {
     const plan::Buffer& buffer = plan.buffers[b];
     const auto id = static_cast<plan::BufferId>(b);
     shared_.late[b] = !plan::is_bound(buffer.shape, from_inputs);
+    if (buffer.kind == plan::BufferKind::Arena && shared_.on_device[b])
+      shared_.fixed_placement = shared_.fixed_placement && is_static(buffer.shape);
     if (buffer.kind == plan::BufferKind::Input)
       shared_.of_input[static_cast<size_t>(buffer.index)].push_back(id);
     if (buffer.kind == plan::BufferKind::Output)
@@ -134,10 +136,14 @@ Status DeviceSession::fix_grids() {
 /// Every kernel on no workgroups, in order of first use.
 Status DeviceSession::warm_up() {
   if (shared_.kernels.empty()) return {};
-  constexpr uint64_t kUnread = 16;  // bytes of a parameter block that no invocation reads
-  RP_ASSIGN(const auto block, shared_.device->allocate(kUnread, MemoryUse::Upload));
+  uint64_t block_bytes = 16;  // that no invocation reads
+  for (const plan::KernelCode& k : variant_.plan.kernels)
+    block_bytes =
+        std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
+  RP_ASSIGN(const auto block, shared_.device->allocate(block_bytes, MemoryUse::Upload));
   RecordingDesc desc;
   desc.blocks = block.get();
+  desc.once = true;
   for (const auto& kernel : shared_.kernels) {
     Command c;
     c.kernel = kernel.get();

@@ -7,14 +7,6 @@
 namespace reprise::app {
 
 Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options) {
-  const std::string backend = id.substr(0, id.find(':'));
-  bool built = backend == "auto" || backend == "host";
-  for (const Backend* b : backends()) built = built || b->name() == backend;
-  if (!built && backend == "cuda") {
-    return Status(Code::Device,
-                  "this build has no CUDA backend; use --device vulkan (NVIDIA's driver is a "
-                  "Vulkan device too) or --device host");
-  }
   RP_ASSIGN(OpenedDevice device, open_device(id, options));
   if (!device.note.empty()) note(device.note);
   return device;

@@ -75,6 +75,11 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
         "Launch every kernel on nothing while the model loads: what drivers compile at "
         "the first launch is then in the load time, not in the first run");
   }
+  if (groups & kDevice) {
+    command.add_flag("--isolate-tensors", o.isolate_tensors,
+                     "Give each intermediate tensor memory of its own, so that tools that watch "
+                     "allocations see every access outside one");
+  }
   if (groups & kCompile) {
     command
         .add_option("--mode", o.mode,
@@ -253,6 +258,7 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.replay = options.mode == "reduce-overhead" || options.mode == "max-autotune";
   o.timestamps = timestamps;
   o.warm_up = options.warm_up;
+  o.isolate_tensors = options.isolate_tensors;
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
   if (options.verbose) {
     for (const std::string& line : session->variant_notes()) note(line);

@@ -44,6 +44,7 @@ struct CommonOptions {
   bool verbose = false;
   bool validation = false;
   bool warm_up = false;
+  bool isolate_tensors = false;
 
   Result<std::map<std::string, Dims>> parsed_shapes() const;
   Result<CompileOptions> compile_options() const;

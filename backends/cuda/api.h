@@ -26,6 +26,7 @@ enum CUresult : int {
   CUDA_ERROR_NOT_INITIALIZED = 3,
   CUDA_ERROR_DEINITIALIZED = 4,
   CUDA_ERROR_STUB_LIBRARY = 34,
+  CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_INVALID_IMAGE = 200,
@@ -55,6 +56,7 @@ enum CUresult : int {
   CUDA_ERROR_SYSTEM_NOT_READY = 802,
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
   CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+  CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
   CUDA_ERROR_EXTERNAL_DEVICE = 911,
   CUDA_ERROR_UNKNOWN = 999,
 };
@@ -180,6 +182,9 @@ struct CUDA_MEMCPY3D {
   F(cuGraphDestroy, (CUgraph graph))                                                              \
   F(cuGraphAddKernelNode_v2, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after,        \
                               size_t n_after, const CUDA_KERNEL_NODE_PARAMS* params))             \
+  F(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params))     \
+  F(cuGraphAddEmptyNode,                                                                          \
+    (CUgraphNode * node, CUgraph graph, const CUgraphNode* after, size_t n_after))                \
   F(cuGraphAddMemcpyNode, (CUgraphNode * node, CUgraph graph, const CUgraphNode* after,           \
                            size_t n_after, const CUDA_MEMCPY3D* params, CUcontext context))       \
   F(cuGraphAddEventRecordNode,                                                                    \

@@ -107,6 +107,8 @@ void VulkanRecording::record(const RecordingDesc& desc) {
       case Command::Kind::HostBarrier:
         record_barrier(true);
         break;
+      case Command::Kind::Join:  // the barriers say as much
+        break;
       case Command::Kind::Copy: {
         const VkBufferCopy region{c.src_offset, c.dst_offset, c.bytes};
         driver_->vk.vkCmdCopyBuffer(commands_, static_cast<const VulkanBuffer*>(c.src)->handle(),

@@ -1,4 +1,4 @@
-/* Reprise: runs compiled models (.rpk) on Vulkan devices and on the host. C interface.
+/* Reprise: runs compiled models (.rpk) on Vulkan and CUDA devices and on the host. C interface.
  *
  * Handles are opaque and owned by the caller, who frees each with its _free function; null is
  * allowed there. A session keeps what it needs of its package and device, so handles may be freed
@@ -84,7 +84,7 @@ typedef struct reprise_device reprise_device;
 
 typedef struct reprise_device_info {
   size_t struct_size;
-  char id[32];   /* "vulkan:0", "host" */
+  char id[32];   /* "vulkan:0", "cuda:0", "host" */
   char kind[32]; /* "discrete-gpu", "cpu", "host", ... */
   char name[256];
   char driver[256];
@@ -115,6 +115,17 @@ typedef struct reprise_vulkan_device {
 #define REPRISE_VULKAN_DEVICE_INIT \
   { sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL }
 
+/* A CUDA context of the application. Nothing is freed here. Runs and transfers go into `stream`, so
+ * that they follow what the application put there before, and end before their calls return. After
+ * an error that poisons the context every call says so. */
+typedef struct reprise_cuda_device {
+  size_t struct_size;
+  void* context; /* CUcontext */
+  void* stream;  /* CUstream of that context, not capturing; null: streams of our own */
+} reprise_cuda_device;
+#define REPRISE_CUDA_DEVICE_INIT \
+  { sizeof(reprise_cuda_device), NULL, NULL }
+
 typedef struct reprise_device_options {
   size_t struct_size;
   const char* cache_dir; /* where the driver's compiled kernels are kept; null: nowhere */
@@ -123,15 +134,16 @@ typedef struct reprise_device_options {
   void (*log)(void* user, const char* message); /* from any thread; may be null */
   void* log_user;
   const reprise_vulkan_device* vulkan; /* null: a device of our own */
+  const reprise_cuda_device* cuda;     /* null: the device's primary context */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
-  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL }
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL }
 
 /* Writes up to `capacity` infos, each with its struct_size set, and the number of devices. */
 reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
                                     reprise_error* error);
-/* `id`: "auto" (best usable device, else the host), "host", "vulkan", "vulkan:1". `options` may be
- * null. */
+/* `id`: "auto" (best usable device, else the host), "host", "vulkan", "vulkan:1", "cuda", "cuda:0".
+ * What `options` borrow is opened by "vulkan" or "cuda". `options` may be null. */
 reprise_status reprise_device_open(const char* id, const reprise_device_options* options,
                                    reprise_device** out, reprise_error* error);
 void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
@@ -143,8 +155,9 @@ typedef struct reprise_buffer reprise_buffer;
 /* Not for the host device, whose runs use the caller's memory. */
 reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
                                      reprise_error* error);
-/* The application's VkBuffer on its own device, with storage, transfer and device-address usage. */
-reprise_status reprise_buffer_borrow(reprise_device* device, void* vk_buffer, uint64_t bytes,
+/* The application's memory on its own device: a VkBuffer with storage, transfer and device-address
+ * usage; on CUDA a CUdeviceptr, as a pointer, that is a multiple of 16. */
+reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error);
 reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
                                     uint64_t bytes, reprise_error* error);

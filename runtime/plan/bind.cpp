@@ -277,19 +277,26 @@ void for_each_buffer(const Step& step, F&& f) {
 
 }  // namespace
 
-ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
-                            uint64_t max_buffer_bytes) {
-  const size_t n = plan.buffers.size();
-  std::vector<uint32_t> first(n, std::numeric_limits<uint32_t>::max()), last(n, 0);
+Lifetimes lifetimes(const Plan& plan) {
+  Lifetimes t;
+  t.first.assign(plan.buffers.size(), std::numeric_limits<uint32_t>::max());
+  t.last.assign(plan.buffers.size(), 0);
   for (const Step& step : plan.steps) {
     for_each_buffer(step, [&](BufferId b) {
       const auto i = static_cast<size_t>(b);
-      first[i] = std::min(first[i], step.level);
-      last[i] = std::max(last[i], step.level);
+      t.first[i] = std::min(t.first[i], step.level);
+      t.last[i] = std::max(t.last[i], step.level);
     });
   }
   for (const auto& alias : plan.aliases)  // copied after the last step
-    last[static_cast<size_t>(alias.from)] = std::numeric_limits<uint32_t>::max();
+    t.last[static_cast<size_t>(alias.from)] = std::numeric_limits<uint32_t>::max();
+  return t;
+}
+
+ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
+                            uint64_t max_buffer_bytes) {
+  const size_t n = plan.buffers.size();
+  const auto [first, last] = lifetimes(plan);
   std::vector<ArenaItem> items;
   std::vector<size_t> buffers;
   for (size_t i = 0; i < n; ++i) {

@@ -69,6 +69,13 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
 Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::string& name,
                                           std::span<const int64_t> symbols, const Limits& limits);
 
+/// Levels of the first and the last step that uses each plan buffer; first > last: none does. What
+/// an alias copies lives to the end.
+struct Lifetimes {
+  std::vector<uint32_t> first, last;
+};
+Lifetimes lifetimes(const Plan& plan);
+
 /// Arena buffers placed in one or more allocations, none larger than the limit.
 struct ArenaPlacement {
   std::vector<uint32_t> arena;    // per plan buffer

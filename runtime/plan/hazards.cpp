@@ -3,6 +3,7 @@
 #include <set>
 
 #include "runtime/plan/accesses.h"
+#include "runtime/plan/reducer.h"
 
 namespace reprise::plan {
 namespace {
@@ -41,33 +42,6 @@ void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
     if (b >= 0) f(b, true);
   }
 }
-
-/// Predecessors without those that another predecessor already waits for. `ancestors` holds one
-/// bit per pair of steps, in list order.
-class Reducer {
- public:
-  explicit Reducer(size_t steps) : words_((steps + 63) / 64), bits_(words_ * steps) {}
-
-  std::vector<uint32_t> reduce(uint32_t step, std::vector<uint32_t> predecessors) {
-    sort_unique(predecessors);
-    std::vector<uint32_t> kept;
-    uint64_t* row = &bits_[words_ * step];
-    // Later ones first: an earlier step can be an ancestor of a later one, never the reverse.
-    for (auto it = predecessors.rbegin(); it != predecessors.rend(); ++it) {
-      if (row[*it / 64] >> (*it % 64) & 1) continue;
-      kept.push_back(*it);
-      const uint64_t* other = &bits_[words_ * *it];
-      for (size_t w = 0; w < words_; ++w) row[w] |= other[w];
-      row[*it / 64] |= uint64_t{1} << (*it % 64);
-    }
-    std::reverse(kept.begin(), kept.end());
-    return kept;
-  }
-
- private:
-  size_t words_;
-  std::vector<uint64_t> bits_;
-};
 
 void sort_by_level(Plan& p) {
   std::vector<uint32_t> order(p.steps.size());

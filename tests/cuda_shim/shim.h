@@ -9,18 +9,22 @@ struct ShimIndex {
   uint32_t x, y, z;
 };
 
-/// What a running kernel sees; the text in shim_text() declares the same struct.
+/// What a running kernel sees; the text in shim_text() declares the same struct. Each worker thread
+/// has one of its own.
 struct Shim {
   ShimIndex thread, group, group_size, grid_size;
-  void (*barrier)();
+  void* fibers;  // the FiberGroup, for the callbacks
+  void (*barrier)(Shim* shim);
   /// Hands over `in` and returns that of another lane of the warp, which is `lane`, or this one's
   /// index ^ lane when is_xor. All lanes in `active` take part.
-  uint64_t (*shuffle)(uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
+  uint64_t (*shuffle)(Shim* shim, uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
   /// The lanes in `active` that hand over true.
-  uint32_t (*ballot)(uint32_t active, bool in);
+  uint32_t (*ballot)(Shim* shim, uint32_t active, bool in);
 };
 
-using KernelFn = void (*)(const void* block);
+/// One invocation of a kernel, the one that shim.thread names; or, of kernels whose invocations
+/// never wait for each other, a whole workgroup.
+using KernelFn = void (*)(const void* block, Shim* shim);
 
 /// Precedes the prelude in the translation unit.
 const char* shim_text();

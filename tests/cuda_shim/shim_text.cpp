@@ -2,36 +2,53 @@
 
 namespace reprise::test {
 
+// A kernel's invocation gets its index as a parameter, so that the loop over a workgroup can be
+// compiled as any other loop; functions of the prelude read it from the shim. The shim's address
+// stays in a register where the compiler can reserve one: worker threads each have their own.
 const char* shim_text() {
-  return R"(#include <math.h>
-#include <string.h>
+  return R"(#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
+#include <math.h>
 struct ShimIndex { unsigned x, y, z; };
 struct Shim {
   ShimIndex thread, group, group_size, grid_size;
-  void (*barrier)();
-  unsigned long (*shuffle)(unsigned active, unsigned long in, unsigned lane, bool is_xor);
-  unsigned (*ballot)(unsigned active, bool in);
+  void* fibers;
+  void (*barrier)(Shim*);
+  unsigned long (*shuffle)(Shim*, unsigned active, unsigned long in, unsigned lane, bool is_xor);
+  unsigned (*ballot)(Shim*, unsigned active, bool in);
 };
-extern "C" { Shim* reprise_shim; }
-#define threadIdx (reprise_shim->thread)
+#if defined(__x86_64__) && !defined(__clang__)
+register Shim* reprise_shim asm("r15");
+#elif defined(__aarch64__) && !defined(__clang__)
+register Shim* reprise_shim asm("x28");
+#else
+static thread_local Shim* reprise_shim;
+#endif
+struct ShimThreadX { operator unsigned() const { return reprise_shim->thread.x; } };
+struct ShimThreadY { operator unsigned() const { return reprise_shim->thread.y; } };
+struct ShimThreadZ { operator unsigned() const { return reprise_shim->thread.z; } };
+static const struct { ShimThreadX x; ShimThreadY y; ShimThreadZ z; } threadIdx = {};
 #define blockIdx (reprise_shim->group)
 #define blockDim (reprise_shim->group_size)
 #define gridDim (reprise_shim->grid_size)
-#define __global__
+#define __global__ inline __attribute__((always_inline))
 #define __device__
-#define __grid_constant__
+#define __grid_constant__ ShimIndex threadIdx, const
+#if defined(RP_SHIM_ONE_THREAD)
 #define __shared__ static
+#else
+#define __shared__ static thread_local
+#endif
 #define __forceinline__ inline
 #define __align__(n) __attribute__((aligned(n)))
 #define __launch_bounds__(n)
-#define __syncthreads() (reprise_shim->barrier())
-#define __ballot_sync(active, in) (reprise_shim->ballot(active, in))
+#define __syncthreads() (reprise_shim->barrier(reprise_shim))
+#define __ballot_sync(active, in) (reprise_shim->ballot(reprise_shim, active, in))
 #define __ffs __builtin_ffs
 template <typename T> static T shim_shuffle(unsigned active, T v, int lane, bool is_xor) {
   unsigned long bits = 0;
-  memcpy(&bits, &v, sizeof v);
-  bits = reprise_shim->shuffle(active, bits, (unsigned)lane, is_xor);
-  memcpy(&v, &bits, sizeof v);
+  __builtin_memcpy(&bits, &v, sizeof v);
+  bits = reprise_shim->shuffle(reprise_shim, active, bits, (unsigned)lane, is_xor);
+  __builtin_memcpy(&v, &bits, sizeof v);
   return v;
 }
 template <typename T> static T __shfl_sync(unsigned active, T v, int lane) {
@@ -40,19 +57,17 @@ template <typename T> static T __shfl_sync(unsigned active, T v, int lane) {
 template <typename T> static T __shfl_xor_sync(unsigned active, T v, int mask) {
   return shim_shuffle(active, v, mask, true);
 }
-static unsigned atomicAnd(unsigned* at, unsigned v) {
-  const unsigned before = *at;
-  *at = before & v;
-  return before;
+static inline unsigned atomicAnd(unsigned* at, unsigned v) {
+  return __atomic_fetch_and(at, v, __ATOMIC_RELAXED);
 }
-static unsigned atomicOr(unsigned* at, unsigned v) {
-  const unsigned before = *at;
-  *at = before | v;
-  return before;
+static inline unsigned atomicOr(unsigned* at, unsigned v) {
+  return __atomic_fetch_or(at, v, __ATOMIC_RELAXED);
 }
-static unsigned atomicMax(unsigned* at, unsigned v) {
-  const unsigned before = *at;
-  if (v > before) *at = v;
+static inline unsigned atomicMax(unsigned* at, unsigned v) {
+  unsigned before = __atomic_load_n(at, __ATOMIC_RELAXED);
+  while (before < v && !__atomic_compare_exchange_n(at, &before, v, true, __ATOMIC_RELAXED,
+                                                    __ATOMIC_RELAXED)) {
+  }
   return before;
 }
 )";

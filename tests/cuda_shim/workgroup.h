@@ -12,40 +12,40 @@
 namespace reprise::test {
 
 /// One workgroup at a time on the calling thread, each invocation a fiber: it runs until it ends,
-/// or meets a barrier or shuffle and waits there for the others.
+/// or meets a barrier or shuffle and waits there for the others. Stacks are kept for the next one.
 class FiberGroup {
  public:
-  FiberGroup(Shim& shim, uint32_t threads);
+  explicit FiberGroup(Shim& shim);
   ~FiberGroup();
   FiberGroup(const FiberGroup&) = delete;
   FiberGroup& operator=(const FiberGroup&) = delete;
 
-  /// Fails where invocations wait for others that will not come.
+  /// Runs shim.group_size invocations of `kernel`. Fails where invocations wait for others that
+  /// will not come.
   Status run(KernelFn kernel, const void* block);
+  /// Runs `kernel`, which knows how to do a whole workgroup, on one fiber.
+  Status run_whole(KernelFn kernel, const void* block);
+  /// From a running invocation: the workgroup ends here, and run() returns `problem`.
+  [[noreturn]] void abandon(Status problem);
 
  private:
-  struct Fiber;
-  static void entry();
-  static void on_barrier();
-  static uint64_t on_shuffle(uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
-  static uint32_t on_ballot(uint32_t active, bool in);
-  void start(Fiber& f);
-  void resume(Fiber& f);
-  void suspend(Fiber& f);
+  struct Invocation;
+  static void entry(void* invocation);
+  static void on_barrier(Shim* shim);
+  static uint64_t on_shuffle(Shim* shim, uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
+  static uint32_t on_ballot(Shim* shim, uint32_t active, bool in);
+  void prepare(size_t invocations, KernelFn kernel, const void* block);
+  void resume(Invocation& f);
   bool release_barrier();
-  bool release_lanes(const Fiber& first);
+  bool release_lanes(const Invocation& first);
 
   Shim& shim_;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
-  struct Caller;
-  std::unique_ptr<Caller> caller_;
-  Fiber* running_ = nullptr;
+  std::vector<std::unique_ptr<Invocation>> fibers_;  // at least count_
+  size_t count_ = 0, done_ = 0, at_barrier_ = 0;
+  Invocation* running_ = nullptr;
   KernelFn kernel_ = nullptr;
   const void* block_ = nullptr;
-  bool inactive_read_ = false;
+  Status problem_;
 };
-
-/// Sets the thread's index from its position in the workgroup.
-void set_thread(Shim& shim, uint32_t index);
 
 }  // namespace reprise::test

@@ -118,7 +118,8 @@ Result<std::unique_ptr<Recording>> FakeDevice::record(RecordingDesc desc) {
   for (const Command& c : desc.commands) {
     if (c.kind == Command::Kind::Copy) ++counters_.copies_recorded;
     if (c.kernel) ++counters_.dispatches_recorded;
-    if (!c.kernel && c.kind != Command::Kind::Copy) ++counters_.barriers_recorded;
+    if (c.kind == Command::Kind::Barrier || c.kind == Command::Kind::HostBarrier)
+      ++counters_.barriers_recorded;
   }
   return Result<std::unique_ptr<Recording>>(
       std::make_unique<FakeRecording>(std::move(desc), counters_));

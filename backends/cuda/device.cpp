@@ -1,0 +1,155 @@
+#include "backends/cuda/device.h"
+
+#include <cstring>
+
+#include "backends/cuda/facts.h"
+#include "backends/cuda/memory.h"
+#include "backends/cuda/recording.h"
+
+namespace reprise::cuda {
+namespace {
+
+Status out_of_range(const Buffer& b, uint64_t offset, uint64_t bytes) {
+  if (offset <= b.size() && bytes <= b.size() - offset) return {};
+  return {Code::Usage, "a transfer of " + std::to_string(bytes) + " bytes at offset " +
+                           std::to_string(offset) + " leaves a buffer of " +
+                           std::to_string(b.size()) + " bytes"};
+}
+
+Result<int> count_devices(const Library& library) {
+  int count = 0;
+  const CUresult r = library.fn().cuDeviceGetCount(&count);
+  if (r != CUDA_SUCCESS)
+    return Status(Code::Device, "cuDeviceGetCount failed: " + library.describe(r));
+  return count;
+}
+
+// The device of the application's context.
+Status adopt_context(Driver& d, const BorrowedCuda& borrowed) {
+  d.context = static_cast<CUcontext>(borrowed.context);
+  d.borrowed_stream = static_cast<CUstream>(borrowed.stream);
+  d.info.id = "cuda";
+  {
+    RP_CUDA_SCOPE(d);
+    RP_TRY(d.check(d.fn().cuCtxGetDevice(&d.device), "cuCtxGetDevice"));
+  }
+  RP_ASSIGN(const int count, count_devices(*d.library));
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = -1;
+    RP_TRY(d.check(d.fn().cuDeviceGet(&device, i), "cuDeviceGet"));
+    if (device != d.device) continue;
+    d.info = query(*d.library, i);
+    d.info.id = "cuda";
+    return {};
+  }
+  return {Code::Device, "the borrowed CUDA context is of a device that the driver does not list"};
+}
+
+Status choose_device(Driver& d, size_t index) {
+  RP_ASSIGN(const int count, count_devices(*d.library));
+  if (index >= static_cast<size_t>(count)) {
+    return {Code::Usage, "there is no device cuda:" + std::to_string(index) + "; found " +
+                             std::to_string(count) + " CUDA devices"};
+  }
+  d.info = query(*d.library, static_cast<int>(index));
+  return d.check(d.fn().cuDeviceGet(&d.device, static_cast<int>(index)), "cuDeviceGet");
+}
+
+Status make_streams(Driver& d) {
+  d.transfers = d.borrowed_stream;
+  if (d.transfers) return {};
+  RP_CUDA_SCOPE(d);
+  return d.check(d.fn().cuStreamCreate(&d.transfers, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Library> library,
+                                                       size_t index,
+                                                       const BackendOptions& options) {
+  auto d = std::make_shared<Driver>();
+  d->library = std::move(library);
+  if (options.cuda.context) {
+    RP_TRY(adopt_context(*d, options.cuda));
+  } else {
+    RP_TRY(choose_device(*d, index));
+  }
+  if (!d->info.usable) {
+    return Status(Code::Device,
+                  d->info.id + " (" + d->info.name + ") cannot be used: " + d->info.reason);
+  }
+  if (!d->context) {
+    RP_TRY(d->check(d->fn().cuDevicePrimaryCtxRetain(&d->context, d->device),
+                    "cuDevicePrimaryCtxRetain"));
+    d->owned = true;
+  }
+  RP_TRY(make_streams(*d));
+  return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(d), options.threads));
+}
+
+Result<std::unique_ptr<Buffer>> CudaDevice::allocate(uint64_t bytes, MemoryUse use) {
+  RP_ASSIGN(std::unique_ptr<Buffer> b, CudaBuffer::create(driver_, bytes, use));
+  return b;
+}
+
+Result<std::unique_ptr<Buffer>> CudaDevice::borrow(void* handle, uint64_t bytes) {
+  RP_ASSIGN(std::unique_ptr<Buffer> b, CudaBuffer::borrow(driver_, handle, bytes));
+  return b;
+}
+
+Result<std::unique_ptr<Recording>> CudaDevice::record(RecordingDesc desc) {
+  RP_ASSIGN(std::unique_ptr<Recording> r, CudaRecording::create(driver_, desc));
+  return r;
+}
+
+// The driver stages memory that is not pinned itself, in pieces of its own choice.
+Status CudaDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
+  RP_TRY(driver_->alive());
+  RP_TRY(out_of_range(dst, offset, bytes.size()));
+  if (bytes.empty()) return {};
+  if (dst.mapped()) {
+    std::memcpy(static_cast<std::byte*>(dst.mapped()) + offset, bytes.data(), bytes.size());
+    return {};
+  }
+  RP_CUDA_SCOPE(*driver_);
+  const Table& fn = driver_->fn();
+  RP_TRY(driver_->check(fn.cuMemcpyHtoDAsync_v2(dst.address() + offset, bytes.data(), bytes.size(),
+                                                driver_->transfers),
+                        "cuMemcpyHtoDAsync"));
+  return driver_->check(fn.cuStreamSynchronize(driver_->transfers), "cuStreamSynchronize");
+}
+
+Status CudaDevice::download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) {
+  RP_TRY(driver_->alive());
+  RP_TRY(out_of_range(src, offset, bytes.size()));
+  if (bytes.empty()) return {};
+  if (src.mapped()) {
+    std::memcpy(bytes.data(), static_cast<const std::byte*>(src.mapped()) + offset, bytes.size());
+    return {};
+  }
+  RP_CUDA_SCOPE(*driver_);
+  const Table& fn = driver_->fn();
+  RP_TRY(driver_->check(fn.cuMemcpyDtoHAsync_v2(bytes.data(), src.address() + offset, bytes.size(),
+                                                driver_->transfers),
+                        "cuMemcpyDtoHAsync"));
+  return driver_->check(fn.cuStreamSynchronize(driver_->transfers), "cuStreamSynchronize");
+}
+
+bool CudaDevice::owns(const Buffer& buffer) const {
+  const auto* own = dynamic_cast<const CudaBuffer*>(&buffer);
+  return own && own->belongs_to(*driver_);
+}
+
+Counters CudaDevice::counters() const {
+  const AtomicCounters& a = driver_->counters;
+  Counters c;
+  c.submits = a.submits;
+  c.dispatches_recorded = a.dispatches;
+  c.copies_recorded = a.copies;
+  c.recordings = a.recordings;
+  c.pipelines_created = a.kernels;
+  c.allocations = a.allocations;
+  return c;
+}
+
+}  // namespace reprise::cuda

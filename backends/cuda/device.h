@@ -1,0 +1,37 @@
+// A CUDA device as the runtime sees it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/driver.h"
+#include "runtime/backend.h"
+
+namespace reprise::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  /// The device's primary context, or the application's.
+  static Result<std::unique_ptr<CudaDevice>> create(std::shared_ptr<const Library> library,
+                                                    size_t index, const BackendOptions& options);
+
+  const DeviceInfo& info() const override { return driver_->info; }
+  Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;
+  Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
+      std::span<const plan::KernelCode> code) override;
+  Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
+  Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
+  Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  bool owns(const Buffer& buffer) const override;
+  Counters counters() const override;
+
+ private:
+  CudaDevice(std::shared_ptr<Driver> driver, unsigned threads)
+      : driver_(std::move(driver)), threads_(threads) {}
+
+  std::shared_ptr<Driver> driver_;
+  unsigned threads_;
+};
+
+}  // namespace reprise::cuda

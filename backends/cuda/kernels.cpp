@@ -1,0 +1,139 @@
+// Kernels: images are loaded in parallel, because the driver compiles those that are PTX.
+#include "backends/cuda/kernels.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "backends/cuda/device.h"
+#include "runtime/base/parallel.h"
+#include "runtime/plan/block_layout.h"
+
+namespace reprise::cuda {
+namespace {
+
+// Behind the image: drivers do not read it, tools that stand in for one find the kernel's text.
+constexpr std::string_view kTrailer = "RPCUDATX";
+
+std::vector<std::byte> with_text(const plan::KernelCode& code) {
+  std::vector<std::byte> image = code.image;
+  image.resize((image.size() + 7) / 8 * 8);
+  const auto append = [&](const void* data, size_t n) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    image.insert(image.end(), bytes, bytes + n);
+  };
+  append(kTrailer.data(), kTrailer.size());
+  const uint64_t length = code.cuda.size();
+  append(&length, sizeof(length));
+  append(code.cuda.data(), code.cuda.size());
+  return image;
+}
+
+std::string advice(CUresult r, const std::string& arch) {
+  switch (r) {
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_IMAGE:
+      return "; the image is not for this GPU: compile the model with --targets cuda:" + arch;
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_INVALID_PTX:
+      return "; the driver does not understand this PTX: update the driver, or compile the model "
+             "with --targets cuda:" +
+             arch + " or an older NVRTC";
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+      return "; the driver's compiler for PTX (libnvidia-ptxjitcompiler) is not installed: install "
+             "it, or compile the model with --targets cuda:" +
+             arch;
+    default:
+      return "";
+  }
+}
+
+Status check_code(const Driver& d, const plan::KernelCode& code) {
+  const DeviceFacts& f = d.info.facts;
+  const std::string who = "kernel '" + code.name + "'";
+  if (code.image.empty()) {
+    return invalid_model(who + " has no CUDA image; compile the model with --targets cuda:sm_" +
+                         std::to_string(f.cuda_arch));
+  }
+  const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
+  if (invocations > f.max_workgroup_invocations) {
+    return unsupported(who + " needs workgroups of " + std::to_string(invocations) +
+                       " invocations, " + d.info.id + " allows " +
+                       std::to_string(f.max_workgroup_invocations));
+  }
+  if (code.shared_bytes > f.max_shared_bytes) {
+    return unsupported(who + " needs " + std::to_string(code.shared_bytes) +
+                       " bytes of shared memory, " + d.info.id + " has " +
+                       std::to_string(f.max_shared_bytes));
+  }
+  if (code.subgroup_size != 0 && code.subgroup_size != f.subgroup_size) {
+    return unsupported(who + " needs subgroups of " + std::to_string(code.subgroup_size) + ", " +
+                       d.info.id + " has " + std::to_string(f.subgroup_size));
+  }
+  return {};
+}
+
+Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::KernelCode& code) {
+  const std::vector<std::byte> image = with_text(code);
+  std::array<char, 2048> log{};
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  CUmodule module = nullptr;
+  const CUresult r = d->fn().cuModuleLoadDataEx(&module, image.data(), 2, options, values);
+  if (r == CUDA_SUCCESS) return OwnedModule(d, module);
+  const Status failed = d->check(r, "cuModuleLoadDataEx");
+  const std::string said = log[0] != 0 ? std::string("; the driver says: ") + log.data() : "";
+  return Status(failed.code(), "kernel '" + code.name + "': " + failed.message() + said +
+                                   advice(r, "sm_" + std::to_string(d->info.facts.cuda_arch)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaKernel>> CudaKernel::create(std::shared_ptr<Driver> driver,
+                                                       const plan::KernelCode& code) {
+  RP_TRY(check_code(*driver, code));
+  RP_CUDA_SCOPE(*driver);
+  auto kernel = std::make_unique<CudaKernel>();
+  RP_ASSIGN(kernel->module_, load_module(driver, code));
+  const Table& fn = driver->fn();
+  const std::string who = "kernel '" + code.name + "'";
+  RP_TRY(driver
+             ->check(fn.cuModuleGetFunction(&kernel->function_, kernel->module_.get(),
+                                            code.name.c_str()),
+                     "cuModuleGetFunction")
+             .with_context(who));
+  int threads = 0;
+  RP_TRY(driver
+             ->check(fn.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                           kernel->function_),
+                     "cuFuncGetAttribute")
+             .with_context(who));
+  const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
+  if (invocations > static_cast<uint64_t>(threads)) {
+    return unsupported(who + " needs workgroups of " + std::to_string(invocations) +
+                       " invocations, its registers leave room for " + std::to_string(threads) +
+                       " on " + driver->info.id);
+  }
+  kernel->workgroup_ = code.workgroup;
+  kernel->block_bytes_ = plan::BlockLayout::size(code.n_buffers, code.n_scalars);
+  ++driver->counters.kernels;
+  return kernel;
+}
+
+Result<std::vector<std::unique_ptr<DeviceKernel>>> CudaDevice::create_kernels(
+    std::span<const plan::KernelCode> code) {
+  RP_TRY(driver_->alive());
+  std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
+  std::vector<Status> failures(code.size());
+  RP_TRY(in_parallel(code.size(), threads_, "kernels were built", [&](size_t i) {
+    auto kernel = CudaKernel::create(driver_, code[i]);
+    if (kernel.ok()) {
+      kernels[i] = std::move(*kernel);
+    } else {
+      failures[i] = kernel.status();
+    }
+  }));
+  for (const Status& s : failures) RP_TRY(s);
+  return kernels;
+}
+
+}  // namespace reprise::cuda

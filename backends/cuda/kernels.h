@@ -1,0 +1,28 @@
+// One kernel: its module and function.
+#pragma once
+
+#include <array>
+#include <memory>
+
+#include "backends/cuda/driver.h"
+#include "runtime/backend.h"
+
+namespace reprise::cuda {
+
+class CudaKernel final : public DeviceKernel {
+ public:
+  static Result<std::unique_ptr<CudaKernel>> create(std::shared_ptr<Driver> driver,
+                                                    const plan::KernelCode& code);
+  CUfunction function() const { return function_; }
+  const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }
+  /// Of the parameter block, the function's one parameter.
+  uint64_t block_bytes() const { return block_bytes_; }
+
+ private:
+  OwnedModule module_;
+  CUfunction function_ = nullptr;
+  std::array<uint32_t, 3> workgroup_{};
+  uint64_t block_bytes_ = 0;
+};
+
+}  // namespace reprise::cuda

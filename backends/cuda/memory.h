@@ -1,0 +1,30 @@
+// Device memory, and host memory that the device can reach.
+#pragma once
+
+#include <memory>
+
+#include "backends/cuda/driver.h"
+#include "runtime/backend.h"
+
+namespace reprise::cuda {
+
+class CudaBuffer final : public Buffer {
+ public:
+  static Result<std::unique_ptr<CudaBuffer>> create(std::shared_ptr<Driver> driver, uint64_t bytes,
+                                                    MemoryUse use);
+  /// A CUdeviceptr of the application, which is not freed here.
+  static Result<std::unique_ptr<CudaBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
+                                                    uint64_t bytes);
+  bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }
+
+ private:
+  explicit CudaBuffer(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  Status make_device_memory();
+  Status make_host_memory();
+
+  std::shared_ptr<Driver> driver_;
+  OwnedMemory memory_;
+  OwnedHostMemory host_memory_;
+};
+
+}  // namespace reprise::cuda

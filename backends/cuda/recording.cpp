@@ -1,0 +1,157 @@
+// Submitting, waiting and timing; how the graph is made is in graph.cpp.
+#include "backends/cuda/recording.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace reprise::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kSpin = std::chrono::microseconds(100);
+constexpr auto kFirstSleep = std::chrono::microseconds(20);
+constexpr auto kLongestSleep = std::chrono::milliseconds(1);
+
+}  // namespace
+
+// A pending run after a failed wait: an event that reports an error counts as ended.
+CudaRecording::~CudaRecording() {
+  if (!pending_) return;
+  const ReleaseScope scope(*driver_);
+  if (scope.entered()) driver_->fn().cuEventSynchronize(done_.get());
+}
+
+CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {
+  if (launch.fixed) return launch.grid;
+  Grid grid;
+  std::memcpy(grid.data(), blocks_ + launch.indirect, sizeof(grid));
+  return grid;
+}
+
+void* CudaRecording::block_of(const Launch& launch) const {
+  return const_cast<std::byte*>(blocks_) + launch.block;  // the driver reads it and no more
+}
+
+// What failed may have left work in flight, whose memory must stay.
+Status CudaRecording::drain(const Status& failure) {
+  driver_->fn().cuStreamSynchronize(stream_);
+  return failure;
+}
+
+Status CudaRecording::launch_once(const Launch& launch, size_t index) {
+  const Table& fn = driver_->fn();
+  const auto stamp = [&](size_t which) -> Status {
+    if (!timestamps_) return {};
+    return driver_->check(fn.cuEventRecord(stamps_[2 * index + which].get(), stream_),
+                          "cuEventRecord");
+  };
+  RP_TRY(stamp(0));
+  const Grid grid = grid_of(launch);
+  if (!is_empty(grid)) {
+    const auto& group = launch.kernel->workgroup();
+    void* block = block_of(launch);
+    RP_TRY(
+        driver_->check(fn.cuLaunchKernel(launch.kernel->function(), grid[0], grid[1], grid[2],
+                                         group[0], group[1], group[2], 0, stream_, &block, nullptr),
+                       "cuLaunchKernel"));
+  }
+  return stamp(1);
+}
+
+// In the order of the list, which a stream keeps.
+Status CudaRecording::submit_once() {
+  size_t launch = 0;
+  for (const Command& c : commands_) {
+    switch (c.kind) {
+      case Command::Kind::Dispatch:
+      case Command::Kind::DispatchIndirect:
+        RP_TRY(launch_once(launches_[launch], launch));
+        ++launch;
+        break;
+      case Command::Kind::Copy:
+        if (c.bytes == 0) break;
+        RP_TRY(driver_->check(
+            driver_->fn().cuMemcpyAsync(c.dst->address() + c.dst_offset,
+                                        c.src->address() + c.src_offset, c.bytes, stream_),
+            "cuMemcpyAsync"));
+        break;
+      case Command::Kind::Barrier:
+      case Command::Kind::HostBarrier:
+      case Command::Kind::Join:
+        break;
+    }
+  }
+  return {};
+}
+
+Status CudaRecording::submit() {
+  if (dead_ || pending_) {
+    return {Code::Device, dead_
+                              ? "this recording failed or timed out earlier; create another session"
+                              : "this recording is still in flight"};
+  }
+  RP_TRY(driver_->alive());
+  RP_CUDA_SCOPE(*driver_);
+  finished_ = false;
+  if (once_) {
+    const Status launched = submit_once();
+    if (!launched.ok()) return drain(launched);
+  } else {
+    RP_TRY(update());
+    RP_TRY(driver_->check(driver_->fn().cuGraphLaunch(exec_.get(), stream_), "cuGraphLaunch"));
+  }
+  ++driver_->counters.submits;
+  const Status recorded =
+      driver_->check(driver_->fn().cuEventRecord(done_.get(), stream_), "cuEventRecord");
+  if (!recorded.ok()) return drain(recorded);
+  pending_ = true;
+  return {};
+}
+
+Status CudaRecording::wait(uint64_t timeout_ns) {
+  if (!pending_) return {};
+  RP_CUDA_SCOPE(*driver_);
+  const auto start = Clock::now();
+  Clock::duration nap = kFirstSleep;
+  CUresult r = driver_->fn().cuEventQuery(done_.get());
+  while (r == CUDA_ERROR_NOT_READY) {
+    const auto waited = Clock::now() - start;
+    if (static_cast<uint64_t>(std::chrono::nanoseconds(waited).count()) >= timeout_ns) break;
+    if (waited < kSpin) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(nap);
+      nap = std::min<Clock::duration>(nap * 3 / 2, kLongestSleep);
+    }
+    r = driver_->fn().cuEventQuery(done_.get());
+  }
+  if (r == CUDA_SUCCESS) {
+    pending_ = false;
+    finished_ = true;
+    return {};
+  }
+  dead_ = true;
+  if (r != CUDA_ERROR_NOT_READY) return driver_->check(r, "the run (cuEventQuery)");
+  return {Code::Device, "the run did not finish on " + driver_->info.id + " within " +
+                            std::to_string(static_cast<double>(timeout_ns) / 1e9) +
+                            " s; use a longer timeout or smaller inputs"};
+}
+
+Result<std::vector<double>> CudaRecording::dispatch_ns() {
+  std::vector<double> ns;
+  if (!timestamps_ || !finished_) return ns;
+  RP_CUDA_SCOPE(*driver_);
+  for (size_t i = 0; i + 1 < stamps_.size(); i += 2) {
+    float ms = 0;
+    RP_TRY(driver_->check(
+        driver_->fn().cuEventElapsedTime(&ms, stamps_[i].get(), stamps_[i + 1].get()),
+        "cuEventElapsedTime"));
+    ns.push_back(static_cast<double>(ms) * 1e6);
+  }
+  return ns;
+}
+
+}  // namespace reprise::cuda

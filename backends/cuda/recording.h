@@ -1,0 +1,83 @@
+// Commands as an executable graph of explicit nodes, launched once a run; or, for a single
+// submission, as launches into a stream.
+//
+// Barriers are not needed here: what runs together is what no edge orders (Command::after), a
+// kernel's writes are visible to the nodes after it, and the end of a graph makes all of them
+// visible to the host and to what is submitted later.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/driver.h"
+#include "backends/cuda/kernels.h"
+#include "runtime/backend.h"
+
+namespace reprise::cuda {
+
+class CudaRecording final : public Recording {
+ public:
+  static Result<std::unique_ptr<CudaRecording>> create(std::shared_ptr<Driver> driver,
+                                                       const RecordingDesc& desc);
+  /// Waits for a run that is still in flight: its memory must not go before it ends.
+  ~CudaRecording() override;
+  Status submit() override;
+  Status wait(uint64_t timeout_ns) override;
+  Result<std::vector<double>> dispatch_ns() override;
+
+ private:
+  using Grid = std::array<uint32_t, 3>;
+  static bool is_empty(const Grid& grid) { return grid[0] == 0 || grid[1] == 0 || grid[2] == 0; }
+  struct Launch {
+    const CudaKernel* kernel = nullptr;
+    uint64_t block = 0;     // offset of the parameter block
+    uint64_t indirect = 0;  // offset of the grid, if it is not fixed
+    bool fixed = true;
+    Grid grid{1, 1, 1};  // fixed: of every run; else: as the graph has it
+    CUgraphNode node = nullptr;
+    bool enabled = true;    // in the graph: one without workgroups is not
+    bool outdated = false;  // the graph's node has other bytes or another grid than `sent_` says
+  };
+
+  explicit CudaRecording(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  Status check(const RecordingDesc& desc) const;
+  Status make_objects(const RecordingDesc& desc);
+  Status make_launches(const RecordingDesc& desc);
+  Status make_events();
+  Status build_graph();
+  Status add_nodes();
+  Status add_kernel(Launch& launch, size_t index, const std::vector<CUgraphNode>& after,
+                    CUgraphNode& end);
+  Status add_copy(const Command& c, const std::vector<CUgraphNode>& after, CUgraphNode& node);
+  Status instantiate();
+  Status rebuild();
+  Status update();
+  Status update_nodes();
+  Status update_launch(Launch& launch, bool& refused);
+  Status enable(Launch& launch, bool on);
+  Status submit_once();
+  Status launch_once(const Launch& launch, size_t index);
+  Status drain(const Status& failure);
+
+  Grid grid_of(const Launch& launch) const;
+  void* block_of(const Launch& launch) const;
+  CUDA_KERNEL_NODE_PARAMS params_of(const Launch& launch, const Grid& grid, void** block) const;
+
+  std::shared_ptr<Driver> driver_;
+  std::vector<Command> commands_;  // as recorded; without edges once the graph is built
+  std::vector<Launch> launches_;
+  const std::byte* blocks_ = nullptr;
+  std::vector<std::byte> sent_;  // the blocks as the graph's nodes have them
+  bool in_step_ = true;          // all of them: `sent_` is what was last compared with
+  OwnedStream own_stream_;
+  CUstream stream_ = nullptr;
+  OwnedEvent done_;
+  std::vector<OwnedEvent> stamps_;  // two for each launch
+  OwnedGraph graph_;
+  OwnedGraphExec exec_;
+  bool once_ = false, timestamps_ = false;
+  bool pending_ = false, dead_ = false, finished_ = false;
+};
+
+}  // namespace reprise::cuda

@@ -1,0 +1,244 @@
+#include "runtime/plan/order.h"
+
+#include <algorithm>
+#include <map>
+
+#include "runtime/plan/accesses.h"
+#include "runtime/plan/reducer.h"
+
+namespace reprise::plan {
+namespace {
+
+using Kind = OrderNode::Kind;
+
+class OrderBuilder {
+ public:
+  OrderBuilder(const Plan& plan, const Segment& segment, const ArenaReuse& reuse)
+      : plan_(plan), segment_(segment), reuse_(reuse), lifetimes_(lifetimes(plan)) {}
+
+  std::vector<OrderNode> build(std::span<const uint32_t> inputs, std::span<const uint32_t> outputs);
+
+ private:
+  void add_nodes(std::span<const uint32_t> inputs, std::span<const uint32_t> outputs);
+  Accesses accesses_of(const OrderNode& node) const;
+  Accesses slot_buffers(BufferKind kind, uint32_t index) const;
+  void find_hazards();
+  void find_placed_reuse();
+  void reduce_level(size_t level);
+  void release_before(size_t level);
+  void wait_for_freed(uint32_t begin, uint32_t end);
+  bool in_arena(size_t buffer) const {
+    return reuse_.kind != ArenaReuse::Kind::None && reuse_.placement->offsets[buffer] != kNone;
+  }
+  uint32_t level_of(size_t level) const {
+    return plan_.steps[segment_.levels[level].front()].level;
+  }
+  std::vector<OrderNode> without_idle_joins();
+
+  const Plan& plan_;
+  const Segment& segment_;
+  const ArenaReuse& reuse_;
+  const Lifetimes lifetimes_;
+  std::vector<OrderNode> nodes_;
+  std::vector<std::vector<uint32_t>> predecessors_;  // per node, before reduction
+  std::vector<uint32_t> level_begin_;                // node of each level's join
+  // Per plan buffer in the arena: the nodes that no other access follows, and those before all.
+  std::vector<std::vector<uint32_t>> last_users_, first_users_;
+  std::vector<std::vector<size_t>> dying_;  // buffers by the level of the segment they die in
+  std::vector<uint32_t> freed_;             // last users of what died so far
+  std::vector<bool> takes_;                 // per node: a first user
+  Reducer reducer_{0};
+};
+
+void OrderBuilder::add_nodes(std::span<const uint32_t> inputs, std::span<const uint32_t> outputs) {
+  for (const uint32_t i : inputs) nodes_.push_back({Kind::CopyIn, i, {}});
+  for (const auto& level : segment_.levels) {
+    level_begin_.push_back(static_cast<uint32_t>(nodes_.size()));
+    nodes_.push_back({Kind::Join, 0, {}});
+    for (const uint32_t step : level) nodes_.push_back({Kind::Launch, step, {}});
+  }
+  level_begin_.push_back(static_cast<uint32_t>(nodes_.size()));
+  for (const uint32_t o : outputs) nodes_.push_back({Kind::CopyOut, o, {}});
+}
+
+Accesses OrderBuilder::slot_buffers(BufferKind kind, uint32_t index) const {
+  std::vector<uint32_t> buffers;
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+    if (plan_.buffers[b].kind == kind && plan_.buffers[b].index == static_cast<int32_t>(index))
+      buffers.push_back(static_cast<uint32_t>(b));
+  }
+  if (kind == BufferKind::Input) return {{}, std::move(buffers)};
+  return {std::move(buffers), {}};
+}
+
+Accesses OrderBuilder::accesses_of(const OrderNode& node) const {
+  switch (node.kind) {
+    case Kind::CopyIn:
+      return slot_buffers(BufferKind::Input, node.index);
+    case Kind::CopyOut:
+      return slot_buffers(BufferKind::Output, node.index);
+    case Kind::Join:
+      return {};
+    case Kind::Launch:
+      break;
+  }
+  const auto& launch = std::get<Launch>(plan_.steps[node.index].what);
+  Accesses a;
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    (launch.writes[i] ? a.writes : a.reads).push_back(static_cast<uint32_t>(launch.buffers[i]));
+  for (auto* list : {&a.reads, &a.writes}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+  return a;
+}
+
+// Of tensors; and who uses each arena buffer first and last.
+void OrderBuilder::find_hazards() {
+  std::vector<Accesses> accesses;
+  accesses.reserve(nodes_.size());
+  for (const OrderNode& node : nodes_) accesses.push_back(accesses_of(node));
+  predecessors_.resize(nodes_.size());
+  for_each_hazard(accesses, plan_.buffers.size(), [&](uint32_t earlier, uint32_t later) {
+    predecessors_[later].push_back(earlier);
+  });
+  last_users_.resize(plan_.buffers.size());
+  first_users_.resize(plan_.buffers.size());
+  std::vector<bool> written_last(plan_.buffers.size(), false);
+  for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    for (const bool writes : {false, true}) {
+      for (const uint32_t b : writes ? accesses[n].writes : accesses[n].reads) {
+        if (!in_arena(b)) continue;
+        // A verified plan writes before it reads, so the first user is one writer.
+        if (last_users_[b].empty()) first_users_[b].push_back(n);
+        if (writes || written_last[b]) last_users_[b].clear();
+        if (last_users_[b].empty() || last_users_[b].back() != n) last_users_[b].push_back(n);
+        written_last[b] = writes;
+      }
+    }
+  }
+}
+
+// Memory has one tensor after the other: each waits for those whose bytes it takes.
+void OrderBuilder::find_placed_reuse() {
+  struct Tenant {
+    uint64_t end;
+    size_t buffer;
+  };
+  std::vector<size_t> order;
+  for (size_t b = 0; b < plan_.buffers.size(); ++b)
+    if (in_arena(b)) order.push_back(b);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return lifetimes_.first[a] < lifetimes_.first[b]; });
+  std::vector<std::map<uint64_t, Tenant>> arenas(reuse_.placement->bytes.size());
+  for (const size_t b : order) {
+    auto& tenants = arenas[reuse_.placement->arena[b]];
+    const uint64_t begin = reuse_.placement->offsets[b];
+    const uint64_t end = begin + std::max<uint64_t>(reuse_.bytes[b], 4);
+    auto it = tenants.upper_bound(begin);
+    if (it != tenants.begin() && std::prev(it)->second.end > begin) --it;
+    while (it != tenants.end() && it->first < end) {
+      const auto [start, old] = *it;
+      for (const uint32_t user : first_users_[b])
+        predecessors_[user].insert(predecessors_[user].end(), last_users_[old.buffer].begin(),
+                                   last_users_[old.buffer].end());
+      it = tenants.erase(it);
+      if (start < begin) tenants.emplace(start, Tenant{begin, old.buffer});
+      if (old.end > end) it = tenants.emplace(end, old).first;
+    }
+    tenants.emplace(begin, Tenant{end, b});
+  }
+}
+
+// The last users of what dies in the level before, without those that another one waits for.
+void OrderBuilder::release_before(size_t level) {
+  for (const size_t b : dying_[level - 1])
+    freed_.insert(freed_.end(), last_users_[b].begin(), last_users_[b].end());
+  freed_ = reducer_.reduce(level_begin_[level], std::move(freed_));
+}
+
+// The launches [begin, end) of one level, already reduced, that take memory wait for all that died
+// before: directly, or through the level's join where that needs fewer edges.
+void OrderBuilder::wait_for_freed(uint32_t begin, uint32_t end) {
+  std::vector<std::pair<uint32_t, std::vector<uint32_t>>> missing;
+  std::vector<uint32_t> all;
+  size_t direct = 0;
+  for (uint32_t n = begin; n < end; ++n) {
+    if (!takes_[n]) continue;
+    std::vector<uint32_t> needed;
+    for (const uint32_t f : freed_)
+      if (!reducer_.precedes(f, n)) needed.push_back(f);
+    // The join's own row is not in use yet: it serves to find which of these follow from others.
+    const uint32_t join = begin - 1;
+    needed = reducer_.reduce(join, std::move(needed));
+    if (needed.empty()) continue;
+    direct += needed.size();
+    all.insert(all.end(), needed.begin(), needed.end());
+    missing.emplace_back(n, std::move(needed));
+  }
+  if (missing.empty()) return;
+  const uint32_t join = begin - 1;
+  all = reducer_.reduce(join, std::move(all));
+  const bool joined = direct > all.size() + missing.size();
+  if (joined) nodes_[join].after = all;
+  for (auto& [n, needed] : missing) {
+    auto& before = predecessors_[n];
+    if (joined) {
+      before.push_back(join);
+    } else {
+      before.insert(before.end(), needed.begin(), needed.end());
+    }
+    nodes_[n].after = reducer_.reduce(n, before);
+  }
+}
+
+void OrderBuilder::reduce_level(size_t level) {
+  const uint32_t begin = level_begin_[level] + 1, end = level_begin_[level + 1];
+  for (uint32_t n = begin; n < end; ++n) nodes_[n].after = reducer_.reduce(n, predecessors_[n]);
+  if (reuse_.kind == ArenaReuse::Kind::AnyPlacement) wait_for_freed(begin, end);
+}
+
+std::vector<OrderNode> OrderBuilder::without_idle_joins() {
+  std::vector<uint32_t> position(nodes_.size());
+  std::vector<OrderNode> kept;
+  for (uint32_t n = 0; n < nodes_.size(); ++n) {
+    position[n] = static_cast<uint32_t>(kept.size());
+    if (nodes_[n].kind == Kind::Join && nodes_[n].after.empty()) continue;
+    kept.push_back(std::move(nodes_[n]));
+    for (uint32_t& a : kept.back().after) a = position[a];
+  }
+  return kept;
+}
+
+std::vector<OrderNode> OrderBuilder::build(std::span<const uint32_t> inputs,
+                                           std::span<const uint32_t> outputs) {
+  add_nodes(inputs, outputs);
+  find_hazards();
+  if (reuse_.kind == ArenaReuse::Kind::Placed) find_placed_reuse();
+  reducer_ = Reducer(nodes_.size());
+  takes_.assign(nodes_.size(), false);
+  dying_.resize(segment_.levels.size());
+  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+    for (const uint32_t n : first_users_[b])
+      takes_[n] = plan_.steps[nodes_[n].index].level == lifetimes_.first[b];
+    for (size_t l = 0; l < segment_.levels.size() && !last_users_[b].empty(); ++l)
+      if (level_of(l) == lifetimes_.last[b]) dying_[l].push_back(b);
+  }
+  for (size_t l = 0; l < segment_.levels.size(); ++l) {
+    if (l > 0) release_before(l);
+    reduce_level(l);
+  }
+  for (uint32_t n = level_begin_.back(); n < nodes_.size(); ++n)
+    nodes_[n].after = reducer_.reduce(n, predecessors_[n]);
+  return without_idle_joins();
+}
+
+}  // namespace
+
+std::vector<OrderNode> segment_order(const Plan& plan, const Segment& segment,
+                                     std::span<const uint32_t> inputs,
+                                     std::span<const uint32_t> outputs, const ArenaReuse& reuse) {
+  return OrderBuilder(plan, segment, reuse).build(inputs, outputs);
+}
+
+}  // namespace reprise::plan

@@ -1,0 +1,46 @@
+// Modules: the CUDA text behind an image, and its kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/api.h"
+#include "tests/cuda_shim/kernel_text.h"
+#include "tests/cuda_standin/driver/compiler.h"
+#include "tests/cuda_standin/driver/handles.h"
+#include "tests/cuda_standin/driver/settings.h"
+
+namespace reprise::standin {
+
+/// What an image says.
+struct Image {
+  cuda::CUresult error = cuda::CUDA_SUCCESS;
+  std::string problem;
+  std::string text;
+};
+
+/// Reads a cubin or PTX with the text that stands behind it.
+Image read_image(const void* image, const Settings& device);
+
+struct Module : Object {
+  using Handle = cuda::CUmodule;
+  static constexpr Kind kKind = Kind::Module;
+  Module() : Object(kKind) {}
+
+  std::shared_ptr<Compiled> compiled;
+  std::map<std::string, test::KernelText> kernels;
+  std::map<std::string, uint64_t> functions;  // handles given out
+};
+
+struct Function : Object {
+  using Handle = cuda::CUfunction;
+  static constexpr Kind kKind = Kind::Function;
+  Function() : Object(kKind) {}
+
+  std::weak_ptr<Module> module;  // gone once it was unloaded
+  test::KernelText kernel;
+};
+
+}  // namespace reprise::standin

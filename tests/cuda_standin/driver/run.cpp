@@ -1,0 +1,143 @@
+// What stream threads do: kernels, copies, event records, and graphs of them.
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "tests/cuda_standin/driver/driver.h"
+
+namespace reprise::standin {
+
+using namespace cuda;
+
+namespace {
+
+/// Of larger graphs neither paths nor poisoning are looked at.
+constexpr size_t kFewNodes = 8192;
+
+void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings& settings) {
+  const std::string& name = k.function->kernel.name;
+  if (settings.fault == name) {
+    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, "injected: a fault of kernel " + name);
+  }
+  const auto module = k.function->module.lock();
+  if (module == nullptr) {
+    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS,
+                     "kernel " + name + " is launched after its module was unloaded");
+  }
+  Status s = module->compiled->wait();
+  if (s.ok()) {
+    const std::lock_guard lock(d.device);
+    if (d.runner == nullptr) d.runner = std::make_unique<test::GroupRunner>(d.thread_count());
+    const test::KernelFn function = module->compiled->function(name);
+    s = function == nullptr ? internal_error("the compiled text lacks it")
+                            : d.runner->run({function, k.function->kernel.waits, false, k.grid,
+                                             k.workgroup, k.block.data()});
+  }
+  if (!s.ok()) d.violate(context, CUDA_ERROR_LAUNCH_FAILED, "kernel " + name + ": " + s.message());
+}
+
+void run_copy(const CopyWork& c) {
+  std::memmove(reinterpret_cast<void*>(c.to), reinterpret_cast<const void*>(c.from), c.bytes);
+}
+
+/// Reports the first damaged zone; `who` may have done it.
+bool zones_intact(Driver& d, Context& context, const Allocation& a, const std::string& who) {
+  const std::string damage = a.damage();
+  if (damage.empty()) return true;
+  d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, who + " wrote " + damage);
+  return false;
+}
+
+std::shared_ptr<const Analysis> analysis_of(Driver& d, const Launch& launch) {
+  Exec& exec = *launch.exec;
+  const uint64_t generation = d.memory.generation();
+  if (exec.analysis == nullptr || exec.analysed_version != launch.version ||
+      exec.analysed_generation != generation) {
+    exec.analysis = std::make_shared<Analysis>(analyse(launch.work, *exec.ancestors, d.memory));
+    exec.analysed_version = launch.version;
+    exec.analysed_generation = generation;
+  }
+  return exec.analysis;
+}
+
+/// Fills with 0xFF what no node may see of earlier runs.
+void poison(const Analysis& analysis, uint64_t exec, bool wanted) {
+  for (const auto& a : analysis.touched) {
+    uint64_t nobody = 0;
+    if (!a->graph.compare_exchange_strong(nobody, exec) && nobody != exec) {
+      a->graph = Allocation::kSeveral;
+    }
+  }
+  const auto own = [&](const Allocation& a) { return a.graph == exec && !a.written_outside; };
+  for (const auto& a : analysis.overwritten) {
+    if (wanted && own(*a)) a->poison();
+  }
+  for (const auto& a : analysis.results) {
+    if (wanted && own(*a) && a->read_outside.exchange(false)) a->poison();
+  }
+}
+
+Order order_of(const Launch& launch) {
+  if (launch.settings.order != Order::Mixed) return launch.settings.order;
+  constexpr std::array<Order, 3> kTurns = {Order::Sinks, Order::Random, Order::Reverse};
+  return kTurns[(launch.number + launch.settings.seed + 2) % kTurns.size()];
+}
+
+void run_nodes(Driver& d, Context& context, const Launch& launch) {
+  const uint64_t seed = launch.settings.seed * 0x9E3779B97F4A7C15U + launch.number;
+  for (const uint32_t n : choose_order(launch.exec->after, order_of(launch), seed)) {
+    const Work& work = *launch.work[n];
+    if (work.enabled) run_work(d, context, work, launch.settings);
+  }
+}
+
+void check_zones(Driver& d, Context& context, const std::string& who) {
+  for (const auto& a : d.memory.all()) {
+    if (!zones_intact(d, context, *a, who)) return;
+  }
+}
+
+}  // namespace
+
+void run_work(Driver& d, Context& context, const Work& work, const Settings& settings) {
+  if (const auto* r = std::get_if<RecordWork>(&work.what)) return r->event->recorded();
+  if (context.fault != 0) return;
+  std::string problem;
+  const std::vector<Touch> touched = touches(work, d.memory, problem);
+  if (!problem.empty()) {
+    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, work.name() + ": " + problem);
+  }
+  if (const auto* k = std::get_if<KernelWork>(&work.what)) {
+    run_kernel(d, context, *k, settings);
+  } else if (const auto* c = std::get_if<CopyWork>(&work.what)) {
+    run_copy(*c);
+  }
+  if (settings.check == Check::Off) return;
+  for (const Touch& t : touched) {
+    if (!zones_intact(d, context, *t.allocation, work.name())) return;
+  }
+}
+
+void run_graph(Driver& d, Context& context, const Launch& launch) {
+  const std::lock_guard one(launch.exec->running);
+  if (launch.settings.slow_ms != 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(launch.settings.slow_ms));
+  }
+  if (context.fault == 0 && launch.exec->ancestors == nullptr && launch.work.size() <= kFewNodes) {
+    launch.exec->ancestors = std::make_unique<Ancestors>(launch.exec->after);
+  }
+  if (context.fault == 0 && launch.exec->ancestors != nullptr) {
+    const auto analysis = analysis_of(d, launch);
+    if (launch.settings.check == Check::Allocations && !analysis->race.empty()) {
+      d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, analysis->race);
+    }
+    if (context.fault == 0) poison(*analysis, launch.exec->id, launch.settings.poison);
+  }
+  run_nodes(d, context, launch);
+  if (launch.settings.check != Check::Off && context.fault == 0) {
+    check_zones(d, context, "a node of " + launch.exec->name());
+  }
+}
+
+}  // namespace reprise::standin

@@ -1,0 +1,246 @@
+// Graphs on the stand-in: orders, updates, edges that are missing, what lies beyond a buffer, what
+// an earlier run left.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/cuda_standin/loaded_driver.h"
+
+namespace reprise::test {
+namespace {
+
+constexpr size_t kCount = 4 * kGroup;
+constexpr size_t kBytes = 4 * kCount;
+
+class Graphs : public StandinTest {};
+
+/// a = value; b = a + 1, c = a + 1; d = copy of b; a = mirrored c. All kinds of hazards.
+struct Diamond {
+  Diamond(GraphBuilder& g, CUcontext context, CUfunction fill, CUfunction add, CUfunction reverse,
+          const std::vector<CUdeviceptr>& m)
+      : first(g.kernel(fill, {m[0]}, kCount, bits_of(5), {})) {
+    const CUgraphNode b = g.kernel(add, {m[0], m[1]}, kCount, 0, {first});
+    const CUgraphNode c = g.kernel(add, {m[0], m[2]}, kCount, 0, {first});
+    g.copy(m[3], m[1], kBytes, {b}, context);
+    g.kernel(reverse, {m[2], m[0]}, kCount, 0, {b, c});
+    g.instantiate();
+  }
+  CUgraphNode first;
+  static constexpr uint64_t kEdges = 5;
+};
+
+TEST_F(Graphs, GiveTheSameInEveryOrder) {
+  const CUfunction fill = load(fill_kernel()), add = load(add_kernel()),
+                   reverse = load(reverse_kernel());
+  std::vector<CUdeviceptr> m;
+  for (int n = 0; n < 4; ++n) m.push_back(allocate(kBytes));
+  set("CHECK", "allocations");
+  GraphBuilder g(api);
+  const Diamond diamond(g, context, fill, add, reverse, m);
+  for (const char* order : {"mixed", "sinks", "random", "reverse", "creation"}) {
+    for (const char* seed : {"1", "2", "3"}) {
+      SCOPED_TRACE(std::string(order) + ", seed " + seed);
+      set("ORDER", order);
+      set("SEED", seed);
+      const float value = std::stof(seed);
+      ASSERT_EQ(g.update(diamond.first, fill, {m[0]}, kCount, bits_of(value)), CUDA_SUCCESS);
+      ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+      ASSERT_EQ(synchronize(), CUDA_SUCCESS) << log();
+      EXPECT_EQ(read(m[3], kCount), std::vector<float>(kCount, value + 1));
+      EXPECT_EQ(read(m[0], kCount), std::vector<float>(kCount, value + 1));
+    }
+  }
+}
+
+/// Two nodes that nothing orders write the same place: who is last shows the order.
+TEST_F(Graphs, RunInTheOrderThatIsAskedFor) {
+  const CUfunction fill = load(fill_kernel());
+  const CUdeviceptr y = allocate(kBytes);
+  GraphBuilder g(api);
+  g.kernel(fill, {y}, kCount, bits_of(1), {});
+  g.kernel(fill, {y}, kCount, bits_of(2), {});
+  g.instantiate();
+  struct Case {
+    const char* order;
+    float last;
+  };
+  for (const Case& c : {Case{"creation", 2}, Case{"reverse", 1}}) {
+    set("ORDER", c.order);
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    EXPECT_EQ(read(y, 1)[0], c.last) << c.order;
+  }
+  set("ORDER", "random");
+  std::set<float> seen;
+  for (int seed = 1; seed < 20; ++seed) {
+    set("SEED", std::to_string(seed));
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    seen.insert(read(y, 1)[0]);
+  }
+  EXPECT_EQ(seen.size(), 2U);
+}
+
+/// Every edge of the diamond matters, and the check names who collides.
+TEST_F(Graphs, MissingEdgesAreFound) {
+  for (uint64_t edge = 1; edge <= Diamond::kEdges; ++edge) {
+    SCOPED_TRACE("edge " + std::to_string(edge));
+    const CUfunction fill = load(fill_kernel()), add = load(add_kernel()),
+                     reverse = load(reverse_kernel());
+    std::vector<CUdeviceptr> m;
+    for (int n = 0; n < 4; ++n) m.push_back(allocate(kBytes));
+    set("CHECK", "allocations");
+    set("RESET_CALLS", "");
+    set("DROP_EDGE", std::to_string(edge));
+    const auto violations = stat("violations");
+    {
+      GraphBuilder g(api);
+      const Diamond diamond(g, context, fill, add, reverse, m);
+      EXPECT_EQ(stat("edges"), Diamond::kEdges);
+      ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+      EXPECT_EQ(synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+    EXPECT_EQ(stat("violations"), violations + 1);
+    EXPECT_NE(log().find("dropped: edge " + std::to_string(edge)), std::string::npos) << log();
+    EXPECT_NE(log().find("no path of the graph orders them"), std::string::npos) << log();
+    TearDown();
+    SetUp();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(Graphs, WritesBeyondABufferAreFound) {
+  struct Case {
+    int by;
+    const char* said;  // "": nothing is wrong
+  };
+  const int end = kCount - kGroup;
+  for (const Case& c :
+       {Case{0, ""}, Case{end, ""}, Case{end + 1, "0 bytes behind allocation"},
+        Case{end + 70, "24 bytes behind allocation"}, Case{-1, "4 bytes before allocation"}}) {
+    SCOPED_TRACE(c.by);
+    const CUfunction shifted = load(shifted_kernel());
+    const CUdeviceptr y = allocate(kBytes);
+    {
+      GraphBuilder g(api);
+      g.kernel(shifted, {y}, kGroup, static_cast<uint32_t>(c.by), {});
+      g.instantiate();
+      ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+      EXPECT_EQ(synchronize(), *c.said == 0 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS);
+    }
+    EXPECT_NE(log().find(c.said), std::string::npos) << log();
+    EXPECT_EQ(log().find("kernel shifted wrote") == std::string::npos, *c.said == 0) << log();
+    TearDown();
+    SetUp();
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(Graphs, MemoryBeginsPoisoned) {
+  for (const float v : read(allocate(kBytes), kCount)) EXPECT_TRUE(std::isnan(v));
+}
+
+/// The second run writes half of what it reads: the other half is not what the first one left.
+TEST_F(Graphs, EarlierResultsAreGone) {
+  const CUfunction fill = load(fill_kernel()), add = load(add_kernel());
+  for (const bool poison : {true, false}) {
+    set("POISON", poison ? "1" : "0");
+    const CUdeviceptr x = allocate(kBytes), y = allocate(kBytes);
+    GraphBuilder g(api);
+    const CUgraphNode first = g.kernel(fill, {x}, kCount, bits_of(5), {});
+    g.kernel(add, {x, y}, kCount, 0, {first});
+    g.instantiate();
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    EXPECT_EQ(read(y, kCount), std::vector<float>(kCount, 6));
+    ASSERT_EQ(g.update(first, fill, {x}, kCount / 2, bits_of(7)), CUDA_SUCCESS);
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    const std::vector<float> second = read(y, kCount);
+    EXPECT_EQ(second[kCount / 2 - 1], 8);
+    EXPECT_EQ(std::isnan(second[kCount / 2]), poison);
+  }
+}
+
+/// What a run keeps for the next one was written by the host: it stays.
+TEST_F(Graphs, StatesAreKept) {
+  const CUfunction add = load(add_kernel());
+  const CUdeviceptr state = allocate(kBytes), next = allocate(kBytes);
+  write(state, std::vector<float>(kCount, 0));
+  GraphBuilder g(api);
+  const CUgraphNode node = g.kernel(add, {state, next}, kCount, 0, {});
+  g.copy(state, next, kBytes, {node}, context);
+  g.instantiate();
+  for (int run = 1; run < 4; ++run) {
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    EXPECT_EQ(read(state, 1)[0], static_cast<float>(run));
+  }
+}
+
+/// Parameters are copied at the call, and a launch takes them as they are at its call.
+TEST_F(Graphs, UpdatesAreForLaterLaunches) {
+  const CUfunction fill = load(fill_kernel());
+  const CUdeviceptr a = allocate(kBytes), b = allocate(kBytes);
+  GraphBuilder g(api);
+  const CUgraphNode node = g.kernel(fill, {a}, kCount, bits_of(1), {});
+  g.instantiate();
+  set("SLOW_MS", "30");
+  ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+  ASSERT_EQ(g.update(node, fill, {b}, kCount, bits_of(2)), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+  ASSERT_EQ(synchronize(), CUDA_SUCCESS);
+  EXPECT_EQ(read(a, 1)[0], 1);
+  EXPECT_EQ(read(b, 1)[0], 2);
+  write(b, {0});
+  ASSERT_EQ(api.cuGraphNodeSetEnabled(g.exec(), node, 0), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+  EXPECT_EQ(read(b, 1)[0], 0);
+}
+
+/// As on a real driver, the graph may go before what was made from it.
+TEST_F(Graphs, InstancesOutliveTheirGraph) {
+  const CUfunction fill = load(fill_kernel());
+  const CUdeviceptr a = allocate(kBytes);
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CUgraphNode node = nullptr;
+  ASSERT_EQ(api.cuGraphCreate(&graph, 0), CUDA_SUCCESS);
+  const Params p(fill, {a}, kCount, bits_of(3));
+  ASSERT_EQ(api.cuGraphAddKernelNode_v2(&node, graph, nullptr, 0, &p.params), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuGraphDestroy(graph), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+  EXPECT_EQ(read(a, 1)[0], 3);
+  EXPECT_EQ(api.cuGraphExecDestroy(exec), CUDA_SUCCESS);
+}
+
+TEST_F(Graphs, EventsTellTheTimeOfNodes) {
+  const CUfunction fill = load(fill_kernel());
+  const CUdeviceptr a = allocate(kBytes);
+  CUevent before = nullptr, after = nullptr;
+  ASSERT_EQ(api.cuEventCreate(&before, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuEventCreate(&after, CU_EVENT_DEFAULT), CUDA_SUCCESS);
+  float ms = -1;
+  EXPECT_EQ(api.cuEventQuery(before), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuEventElapsedTime(&ms, before, after), CUDA_ERROR_INVALID_HANDLE);
+  {
+    GraphBuilder g(api);
+    CUgraphNode start = nullptr, end = nullptr;
+    ASSERT_EQ(api.cuGraphAddEventRecordNode(&start, g.graph(), nullptr, 0, before), CUDA_SUCCESS);
+    const CUgraphNode kernel = g.kernel(fill, {a}, kCount, 0, {start});
+    ASSERT_EQ(api.cuGraphAddEventRecordNode(&end, g.graph(), &kernel, 1, after), CUDA_SUCCESS);
+    g.instantiate();
+    set("SLOW_MS", "100");
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    EXPECT_EQ(api.cuEventQuery(after), CUDA_ERROR_NOT_READY);
+    EXPECT_EQ(api.cuEventElapsedTime(&ms, before, after), CUDA_ERROR_NOT_READY);
+    ASSERT_EQ(api.cuEventSynchronize(after), CUDA_SUCCESS);
+    EXPECT_EQ(api.cuEventQuery(after), CUDA_SUCCESS);
+    ASSERT_EQ(api.cuEventElapsedTime(&ms, before, after), CUDA_SUCCESS);
+    EXPECT_GE(ms, 0);
+    EXPECT_LT(ms, 10'000);
+    EXPECT_EQ(synchronize(), CUDA_SUCCESS);
+  }
+  EXPECT_EQ(api.cuEventDestroy_v2(before), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuEventDestroy_v2(after), CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace reprise::test
