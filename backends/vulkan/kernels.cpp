@@ -1,13 +1,10 @@
 // Pipelines: made in parallel, through the driver's pipeline cache.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <new>
-#include <system_error>
-#include <thread>
 
 #include "backends/vulkan/device.h"
 #include "backends/vulkan/recording.h"
+#include "runtime/base/parallel.h"
 #include "runtime/package/package.h"
 
 namespace reprise::vulkan {
@@ -15,32 +12,6 @@ namespace {
 
 constexpr uint32_t kSpirvMagic = 0x07230203;
 constexpr size_t kSpirvHeaderWords = 5;
-
-/// Calls f(0) ... f(n - 1) on this thread and others. Where the system refuses more threads, those
-/// there are do the work; an exception must not leave one.
-template <typename F>
-Status in_parallel(size_t n, unsigned threads, const F& f) {
-  std::atomic<size_t> next = 0;
-  std::atomic<bool> out_of_memory = false;
-  const auto work = [&]() noexcept {
-    try {
-      for (size_t i = next++; i < n && !out_of_memory; i = next++) f(i);
-    } catch (const std::bad_alloc&) {
-      out_of_memory = true;
-    }
-  };
-  const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
-  std::vector<std::thread> pool;
-  try {
-    for (size_t t = 1; t < std::min<size_t>(wanted, n); ++t) pool.emplace_back(work);
-  } catch (const std::system_error&) {
-  } catch (const std::bad_alloc&) {
-  }
-  work();
-  for (std::thread& t : pool) t.join();
-  return out_of_memory ? Status(Code::Device, "out of host memory while kernels were built")
-                       : Status();
-}
 
 }  // namespace
 
@@ -164,7 +135,7 @@ Result<std::vector<std::unique_ptr<DeviceKernel>>> VulkanDevice::create_kernels(
   RP_TRY(driver_->alive());
   std::vector<std::unique_ptr<DeviceKernel>> kernels(code.size());
   std::vector<Status> failures(code.size());
-  RP_TRY(in_parallel(code.size(), threads_, [&](size_t i) {
+  RP_TRY(in_parallel(code.size(), threads_, "kernels were built", [&](size_t i) {
     auto pipeline = create_pipeline(code[i]);
     if (pipeline.ok()) {
       kernels[i] = std::make_unique<VulkanKernel>(std::move(*pipeline));

@@ -1,0 +1,42 @@
+// Work shared by threads that end before the call returns.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace reprise {
+
+/// Calls f(0) ... f(n - 1) on this thread and others; 0 threads: as many as the machine runs at
+/// once. Where the system refuses more threads, those there are do the work; an exception must not
+/// leave one. Fails only where memory ran out, of which `what` says when: "kernels were built".
+template <typename F>
+Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
+  std::atomic<size_t> next = 0;
+  std::atomic<bool> out_of_memory = false;
+  const auto work = [&]() noexcept {
+    try {
+      for (size_t i = next++; i < n && !out_of_memory; i = next++) f(i);
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
+  };
+  const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
+  std::vector<std::thread> pool;
+  try {
+    for (size_t t = 1; t < std::min<size_t>(wanted, n); ++t) pool.emplace_back(work);
+  } catch (const std::system_error&) {
+  } catch (const std::bad_alloc&) {
+  }
+  work();
+  for (std::thread& t : pool) t.join();
+  if (!out_of_memory) return {};
+  return {Code::Device, std::string("out of host memory while ") + what};
+}
+
+}  // namespace reprise
