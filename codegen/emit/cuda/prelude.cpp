@@ -28,9 +28,9 @@ RP_VECTORS(rp_f64, double, 16, 16)
 
 // What only PTX can do without headers, and the same for a host compiler.
 constexpr const char* kBodies = R"(
-#define RP_FN static RP_INLINE
 #if defined(__CUDACC__)
 #define RP_INLINE __device__ __forceinline__
+#define RP_FN RP_INLINE
 RP_FN unsigned rp_bits(float v) { return __float_as_uint(v); }
 RP_FN float rp_float(unsigned bits) { return __uint_as_float(bits); }
 RP_FN unsigned long long rp_bits(double v) { return (unsigned long long)__double_as_longlong(v); }
@@ -49,6 +49,7 @@ RP_FN float rp_rsqrt(float v) { return rsqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return rsqrt(v); }
 #else
 #define RP_INLINE inline
+#define RP_FN static RP_INLINE
 RP_FN unsigned rp_bits(float v) { unsigned r; __builtin_memcpy(&r, &v, 4); return r; }
 RP_FN float rp_float(unsigned bits) { float r; __builtin_memcpy(&r, &bits, 4); return r; }
 RP_FN unsigned long long rp_bits(double v) { unsigned long long r; __builtin_memcpy(&r, &v, 8); return r; }
