@@ -20,6 +20,7 @@ FiberGroup& group_of(Shim* shim) {
 struct FiberGroup::Invocation {
   Fiber fiber;
   FiberGroup* group = nullptr;
+  uint64_t stack = reinterpret_cast<uint64_t>(fiber.stack().data());
   ShimIndex thread{};
   State state = State::Done;
   uint32_t index = 0;
@@ -62,6 +63,7 @@ void FiberGroup::prepare(size_t invocations, KernelFn kernel, const void* block)
   while (fibers_.size() < count_) {
     fibers_.push_back(std::make_unique<Invocation>());
     fibers_.back()->group = this;
+    shim_.stack_bytes = fibers_.back()->fiber.stack().size();
     fibers_.back()->index = static_cast<uint32_t>(fibers_.size() - 1);
   }
   const uint32_t x = shim_.group_size.x, y = shim_.group_size.y;
@@ -76,6 +78,7 @@ void FiberGroup::prepare(size_t invocations, KernelFn kernel, const void* block)
 void FiberGroup::resume(Invocation& f) {
   running_ = &f;
   shim_.thread = f.thread;
+  shim_.stack = f.stack;
   f.fiber.enter();
 }
 
