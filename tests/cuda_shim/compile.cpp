@@ -73,9 +73,9 @@ std::vector<std::string> arguments(const BuildOptions& options) {
   a.emplace_back("-fvisibility=hidden");
   if (options.one_thread) a.emplace_back("-DRP_SHIM_ONE_THREAD");
   if (options.checked) {
-    a.insert(a.end(),
-             {"-fsanitize=kernel-address", "--param=asan-instrumentation-with-call-threshold=0",
-              "--param=asan-stack=0", "--param=asan-globals=0"});
+    a.insert(a.end(), {"-DRP_SHIM_CHECKED", "-fsanitize=kernel-address",
+                       "--param=asan-instrumentation-with-call-threshold=0", "--param=asan-stack=0",
+                       "--param=asan-globals=0"});
   } else {
 #if defined(__SANITIZE_ADDRESS__)
     a.emplace_back("-fsanitize=address");

@@ -42,7 +42,7 @@ std::string ByteCheck::describe(uint64_t address, uint64_t bytes, uint32_t kind)
                      (kind == test::kReads ? "reads " : "writes ") + std::to_string(bytes) +
                      " bytes ";
   for (const Allowed& a : allowed_) {
-    if (address < a.begin || address > a.end) continue;
+    if (address < a.begin || address >= a.end) continue;
     return text + "at " + std::to_string(address - a.begin) + " of " + a.allocation->name();
   }
   // What it was given that lies nearest.
