@@ -65,9 +65,6 @@ std::vector<std::string> arguments(const BuildOptions& options) {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     a.insert(a.end(), {"-mavx2", "-mfma", "-mf16c", "-mbmi2"});
   }
-#if !defined(__clang__)
-  a.emplace_back("-mtls-dialect=gnu2");
-#endif
 #endif
   // Kernels of one name in several libraries have shared memory each of their own.
   a.emplace_back("-fvisibility=hidden");
