@@ -159,7 +159,9 @@ Result<void*> load(const std::string& path) {
 Result<std::unique_ptr<ShimLibrary>> ShimLibrary::build(const std::string& text,
                                                         const BuildOptions& options) {
   std::vector<KernelText> kernels = kernels_of(text);
-  std::string source = shim_text() + emit::cuda_prelude() + text;
+  std::string source = shim_text() + emit::cuda_prelude();
+  if (options.optimise) source += shim_fast_text();
+  source += text;
   for (const KernelText& k : kernels) source += launcher(k);
   void* handle = nullptr;
   if (options.cache.empty()) {

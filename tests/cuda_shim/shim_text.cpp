@@ -16,6 +16,7 @@ struct Shim {
   void (*barrier)(Shim*);
   unsigned long (*shuffle)(Shim*, unsigned active, unsigned long in, unsigned lane, bool is_xor);
   unsigned (*ballot)(Shim*, unsigned active, bool in);
+  void** (*meet)(Shim*, void* in);
   unsigned long stack, stack_bytes, block, block_bytes;
   void* checker;
   void (*access)(Shim*, unsigned long address, unsigned long bytes, unsigned kind);
@@ -102,6 +103,41 @@ RP_UNCHECKED static unsigned atomicMax(unsigned* at, unsigned v) {
   }
   return before;
 }
+)";
+}
+
+// The product of a warp's matrices, by the first lane for all: the same sums in the same order as
+// the prelude makes with 96 exchanges.
+const char* shim_fast_text() {
+  return R"(
+struct shim_fragments { const unsigned* left; const unsigned* right; float* sum; };
+RP_UNCHECKED static void shim_multiply(shim_fragments** lanes) {
+  float left[16][16], right[16][16], sum[16][16];
+  for (unsigned n = 0; n < 32; ++n) {
+    const unsigned g = n >> 2, t = 2u * (n & 3u);
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned a = lanes[n]->left[i], b = lanes[n]->right[i];
+      for (unsigned h = 0; h < 2; ++h) {
+        left[g + 8u * (i & 1u)][t + 8u * (i >> 1) + h] = rp_half_of(a, h);
+        right[t + 8u * (i & 1u) + h][g + 8u * (i >> 1)] = rp_half_of(b, h);
+      }
+    }
+    for (unsigned i = 0; i < 8; ++i) sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)] = lanes[n]->sum[i];
+  }
+  for (unsigned r = 0; r < 16; ++r)
+    for (unsigned k = 0; k < 16; ++k)
+      for (unsigned c = 0; c < 16; ++c) sum[r][c] += left[r][k] * right[k][c];
+  for (unsigned n = 0; n < 32; ++n) {
+    const unsigned g = n >> 2, t = 2u * (n & 3u);
+    for (unsigned i = 0; i < 8; ++i) lanes[n]->sum[i] = sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)];
+  }
+}
+static inline void shim_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
+  shim_fragments mine = {a.r, b.r, sum.r};
+  void** const lanes = reprise_shim->meet(reprise_shim, &mine);
+  if (lanes != nullptr) shim_multiply((shim_fragments**)lanes);
+}
+#define rp_matrix_mul_add shim_matrix_mul_add
 )";
 }
 
