@@ -44,7 +44,7 @@ struct Driver {
   static Driver& get();
   Driver();
 
-  std::mutex mutex;  // of what the application's calls read and change
+  std::mutex mutex;              // of what the application's calls read and change
   std::string settings_problem;  // comes before settings, whose making says it
   Settings settings;
   Log log;
@@ -58,7 +58,7 @@ struct Driver {
   std::atomic<uint64_t> misuses{0}, violations{0};
 
   std::mutex device;  // one kernel at a time
-  std::unique_ptr<test::GroupRunner> runner;
+  std::unique_ptr<test::GroupRunner> runner, checking;
 
   /// Counts a call; the error that is injected into it, or success.
   cuda::CUresult begin_call(Symbol s);
