@@ -1,5 +1,6 @@
 #include "codegen/nvrtc/images.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
