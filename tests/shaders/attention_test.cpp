@@ -41,7 +41,7 @@ TEST(Attention, Choice) {
       {"slow loads", size_of(512, 512, 64), cpu(true, true), "attention, by subgroups, 32x32"},
       {"slow loads, short", size_of(16, 16, 64), cpu(true, true), "attention, by subgroups, 4x16"},
       {"no subgroups of 8", size_of(512, 512, 64), cpu(false), "attention 4x8"},
-      {"GPU", size_of(512, 512, 64), Predicate{}, "attention 1x4"},
+      {"GPU", size_of(512, 512, 64), Predicate{}, "attention 1x8"},
   };
   for (const auto& r : rows) {
     EXPECT_EQ(attention_tiles(r.size, r.device).front().describe(), r.expected) << r.what;
@@ -95,9 +95,11 @@ TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
           EXPECT_LE(t.workgroup, 128U);
           EXPECT_EQ(t.own % 4, 0);
           EXPECT_EQ(t.columns, t.own * t.lanes);
-          const int parts = (columns + t.columns - 1) / t.columns;
-          EXPECT_LT(parts * t.columns, columns + parts * 4 * t.lanes);
-          EXPECT_TRUE(parts == 1 || !device.cpu_type) << t.describe();
+          // On GPUs several invocations share the columns of wide heads, evenly.
+          const int parts = device.cpu_type || columns <= 128 ? 1 : 2;
+          EXPECT_GE(t.columns * parts, columns);
+          EXPECT_LT(t.columns * parts, columns + 4 * t.lanes * parts);
+          EXPECT_TRUE(device.cpu_type || t.keys == 1 || t.keys * columns <= 512);
           if (t.unit == Unit::Subgroup) {
             EXPECT_EQ(t.subgroup_size, device.subgroup_size);
             EXPECT_EQ(t.workgroup, device.subgroup_size);
