@@ -200,7 +200,7 @@ TEST_F(Calls, ImagesAreForTheirDevices) {
       {"80", "13000", ptx(90), CUDA_ERROR_INVALID_PTX},
       {"90", "13000", ptx(80, 9), CUDA_SUCCESS},
       {"90", "12080", ptx(80, 9), CUDA_ERROR_UNSUPPORTED_PTX_VERSION},
-      {"90", "13000", std::string("neither", 8), CUDA_ERROR_INVALID_IMAGE},
+      {"90", "13000", "neither", CUDA_ERROR_INVALID_IMAGE},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.head.substr(0, 24) + " on " + c.arch);
