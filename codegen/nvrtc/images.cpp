@@ -79,9 +79,9 @@ class Worker {
       k->image = image->bytes;
       k->usage = image->usage;
     }
-    const size_t done = ++done_;
     const std::lock_guard lock(mutex_);
-    if (options_.on_image) options_.on_image(done, jobs_);
+    ++done_;
+    if (options_.on_image) options_.on_image(done_, jobs_);
   }
 
   size_t cached() const { return cached_; }
@@ -100,8 +100,9 @@ class Worker {
   ImageCache cache_;
   std::string prelude_;
   size_t jobs_;
-  std::atomic<size_t> done_ = 0, cached_ = 0;
+  std::atomic<size_t> cached_ = 0;
   std::mutex mutex_;  // callbacks are called one at a time
+  size_t done_ = 0;
 };
 
 }  // namespace
