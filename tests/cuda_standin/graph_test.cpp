@@ -132,7 +132,7 @@ TEST_F(Graphs, WritesBeyondABufferAreFound) {
       EXPECT_EQ(synchronize(), *c.said == 0 ? CUDA_SUCCESS : CUDA_ERROR_ILLEGAL_ADDRESS);
     }
     EXPECT_NE(log().find(c.said), std::string::npos) << log();
-    EXPECT_EQ(log().find("kernel shifted wrote") == std::string::npos, *c.said == 0) << log();
+    EXPECT_EQ(log().find("kernel k_shifted wrote") == std::string::npos, *c.said == 0) << log();
     TearDown();
     SetUp();
     if (HasFatalFailure()) return;

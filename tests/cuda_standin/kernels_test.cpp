@@ -145,7 +145,7 @@ TEST_F(Kernels, BarriersAreForAll) {
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
     EXPECT_EQ(synchronize(), CUDA_ERROR_LAUNCH_FAILED);
   }
-  EXPECT_NE(log().find("kernel reverse: a barrier or shuffle that only some"), std::string::npos)
+  EXPECT_NE(log().find("kernel k_reverse: a barrier or shuffle that only some"), std::string::npos)
       << log();
 }
 
