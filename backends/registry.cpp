@@ -37,13 +37,16 @@ int rank(const DeviceFacts& facts) {
 }
 
 // The best usable device; `why_not` collects the reasons of the others.
-std::optional<Choice> best(std::span<Backend* const> from, std::string& why_not) {
+std::optional<Choice> best(std::span<Backend* const> from, std::string& why_not,
+                           const Refusal& refusal = {}) {
   std::optional<Choice> found;
   for (Backend* backend : from) {
     const auto devices = backend->devices();
     for (size_t i = 0; i < devices.size(); ++i) {
-      if (!devices[i].usable) {
-        why_not += (why_not.empty() ? "" : "; ") + devices[i].id + ": " + devices[i].reason;
+      std::string reason = devices[i].reason;
+      if (devices[i].usable) reason = refusal ? refusal(devices[i]) : std::string();
+      if (!reason.empty()) {
+        why_not += (why_not.empty() ? "" : "; ") + devices[i].id + ": " + reason;
         continue;
       }
       if (!found || rank(devices[i].facts) > rank(found->info.facts))
@@ -76,9 +79,9 @@ Result<OpenedDevice> open(Backend& backend, size_t index, const BackendOptions& 
   return out;
 }
 
-Result<OpenedDevice> open_auto(const BackendOptions& options) {
+Result<OpenedDevice> open_auto(const BackendOptions& options, const Refusal& refusal) {
   std::string why_not;
-  const auto choice = best(backends(), why_not);
+  const auto choice = best(backends(), why_not, refusal);
   if (choice) {
     return open(*choice->backend, choice->index, options,
                 "auto: " + choice->info.id + ", " + choice->info.name + " (" + choice->info.kind +
@@ -111,14 +114,15 @@ std::vector<DeviceInfo> list_devices() {
   return all;
 }
 
-Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options) {
+Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options,
+                                 const Refusal& refusal) {
   if (id == "host") {
     OpenedDevice out;
     out.info = host_info();
     return out;
   }
   const bool borrowed = options.vulkan.device || options.cuda.context;
-  if (id == "auto" && !borrowed) return open_auto(options);
+  if (id == "auto" && !borrowed) return open_auto(options, refusal);
   const size_t colon = id.find(':');
   std::string_view name = id.substr(0, colon);
   if (id == "auto") name = options.vulkan.device ? "vulkan" : "cuda";

@@ -34,7 +34,8 @@ struct Loaded {
 Result<Loaded> load(const Options& o) {
   Loaded l;
   RP_ASSIGN(l.package, package::read(o.package));
-  RP_ASSIGN(l.device, app::open_named_device(o.device, app::default_backend_options()));
+  RP_ASSIGN(l.device, app::open_named_device(o.device, app::default_backend_options(),
+                                             app::refusal_of(l.package)));
   RP_ASSIGN(l.session, Session::create(l.package, l.device.device));
   return l;
 }

@@ -51,6 +51,16 @@ std::string target_for(const DeviceFacts& facts) {
 
 }  // namespace
 
+std::string why_unfit(const package::Package& package, const DeviceFacts& facts) {
+  std::string reasons;
+  for (const package::Variant& variant : package.variants) {
+    const std::string mismatch = variant.predicate.mismatch(facts);
+    if (mismatch.empty()) return {};
+    reasons += (reasons.empty() ? "" : "; ") + variant.name + ": " + mismatch;
+  }
+  return reasons.empty() ? "it has variants for no device" : reasons;
+}
+
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::Package> package,
                                                  std::shared_ptr<Device> device,
                                                  const SessionOptions& options) {
@@ -61,7 +71,6 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
     return create_host_session(std::move(package), options);
   }
   std::vector<std::string> notes;
-  std::string reasons;
   for (size_t v = 0; v < package->variants.size(); ++v) {
     const package::Variant& variant = package->variants[v];
     const std::string mismatch = variant.predicate.mismatch(device->info().facts);
@@ -74,11 +83,10 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
                                    options);
     }
     notes.push_back(variant.name + ": " + mismatch);
-    reasons += (reasons.empty() ? "" : "; ") + notes.back();
   }
   return unsupported("no variant of '" + package->model_name + "' fits " + device->info().id +
                      " (" + device->info().name +
-                     "): " + (reasons.empty() ? "the package holds none" : reasons) +
+                     "): " + why_unfit(*package, device->info().facts) +
                      "; compile the model for this kind of device" +
                      target_for(device->info().facts) + " or use the host device");
 }

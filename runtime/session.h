@@ -54,6 +54,9 @@ struct SessionStats {
   double load_ms = 0;
 };
 
+/// Empty if a variant of the package fits a device with these facts; else why each does not.
+std::string why_unfit(const package::Package& package, const DeviceFacts& facts);
+
 class Session {
  public:
   virtual ~Session() = default;

@@ -150,8 +150,13 @@ class Tuner {
     if (candidate == 0) {  // compiled already
       for (const Slot& s : slots_) choice(s);
     } else {
-      RP_ASSIGN(const Model model, build(choice));
-      package = model.package;
+      const Result<Model> model = build(choice);
+      if (!model.ok()) {
+        t.reason = model.status().message();
+        trials_.push_back(std::move(t));
+        return {};
+      }
+      package = model->package;
     }
     RP_ASSIGN(static_cast<Checked&>(t), right_session(candidate, package));
     trials_.push_back(std::move(t));

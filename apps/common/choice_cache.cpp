@@ -21,12 +21,15 @@ void remove_abandoned(const std::string& path) {
   constexpr auto kLongAgo = std::chrono::hours(1);
   const std::string start = fs::path(path).filename().string() + ".";
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+  fs::directory_iterator at(fs::path(path).parent_path(), error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    const fs::directory_entry& entry = *at;
     const std::string name = entry.path().filename().string();
     if (!name.starts_with(start) || !name.ends_with(".part")) continue;
-    const auto written = entry.last_write_time(error);
-    if (!error && fs::file_time_type::clock::now() - written > kLongAgo)
-      fs::remove(entry.path(), error);
+    std::error_code gone;
+    const auto written = entry.last_write_time(gone);
+    if (!gone && fs::file_time_type::clock::now() - written > kLongAgo)
+      fs::remove(entry.path(), gone);
   }
 }
 

@@ -3,11 +3,19 @@
 #include <cstdlib>
 
 #include "apps/common/status.h"
+#include "runtime/session.h"
 
 namespace reprise::app {
 
-Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options) {
-  RP_ASSIGN(OpenedDevice device, open_device(id, options));
+Refusal refusal_of(std::shared_ptr<const package::Package> package) {
+  return [package = std::move(package)](const DeviceInfo& device) {
+    return why_unfit(*package, device.facts);
+  };
+}
+
+Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options,
+                                       const Refusal& refusal) {
+  RP_ASSIGN(OpenedDevice device, open_device(id, options, refusal));
   if (!device.note.empty()) note(device.note);
   return device;
 }

@@ -4,12 +4,16 @@
 #include <string>
 
 #include "backends/registry.h"
+#include "runtime/package/package.h"
 
 namespace reprise::app {
 
 /// Opens a device by name; "auto" explains its choice on standard error. Devices of backends that
 /// are not in this build are Code::Device errors that say what there is.
-Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options);
+Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options,
+                                       const Refusal& refusal = {});
+/// Of "auto": devices that no variant of the package fits.
+Refusal refusal_of(std::shared_ptr<const package::Package> package);
 
 /// Backend options of our programs: the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
 BackendOptions default_backend_options();

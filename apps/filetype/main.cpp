@@ -179,7 +179,8 @@ Result<int> run(Options& o) {
     ++complaints;
     std::fprintf(stderr, "device: %s\n", message.c_str());
   };
-  RP_ASSIGN(OpenedDevice device, app::open_named_device(o.device, backend));
+  RP_ASSIGN(OpenedDevice device,
+            app::open_named_device(o.device, backend, app::refusal_of(package)));
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device.device));
   RP_TRY(check_model(*session, config));
   std::vector<Row> rows;

@@ -25,7 +25,7 @@ Result<Measurement> bench_model(const std::string& path, const BenchOptions& o,
 
 int run_bench(const BenchOptions& o) {
   const Output out(o.common.json);
-  Result<OpenedDevice> device = open_selected(o.common);
+  Result<OpenedDevice> device = open_selected(o.common, o.models);
   if (!device.ok()) return report(device.status());
   out.text("device " + device->info.id + ": " + device->info.name + "\nmode " + o.common.mode +
            "\n\n");

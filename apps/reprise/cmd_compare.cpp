@@ -12,25 +12,35 @@ struct CompareOptions {
   std::vector<std::string> devices;
 };
 
-std::vector<std::string> usable_devices() {
+/// All usable ones, but those of CUDA only if the model can be compiled for them or is.
+std::vector<std::string> measurable_devices(const CompareOptions& o) {
   std::vector<std::string> out;
   for (const DeviceInfo& d : list_devices()) {
-    if (d.usable) out.push_back(d.id);
+    if (!d.usable) continue;
+    const std::string refused = refusal(d, {o.model}, o.common.nvrtc);
+    if (refused.empty() || d.facts.api == Api::Host) {
+      out.push_back(d.id);
+    } else {
+      note(d.id + " is left out: " + refused);
+    }
   }
   return out;
 }
 
 Result<Measurement> measure_on(const std::string& id, const CompareOptions& o, const Model& model,
                                const InputSet& inputs, const std::vector<HostTensor>& expected) {
-  RP_ASSIGN(OpenedDevice device, open_selected(o.common, id));
+  CommonOptions common = o.common;
+  common.device = id;
+  RP_ASSIGN(OpenedDevice device, open_selected(common, {}));
   return measure(model, device, inputs, o.common, o.measure, &expected);
 }
 
 /// One compilation serves every device.
-Result<Model> load_model_for_all(const CompareOptions& o) {
+Result<Model> load_model_for_all(const CompareOptions& o, const std::vector<std::string>& ids) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   for (const DeviceInfo& d : list_devices()) {
-    const bool wanted = o.devices.empty() || std::count(o.devices.begin(), o.devices.end(), d.id);
+    const bool wanted = std::count(ids.begin(), ids.end(), d.id) > 0 ||
+                        std::count(ids.begin(), ids.end(), "cuda") > 0;
     if (d.usable && d.facts.api == Api::Cuda && wanted)
       compile.targets.push_back("cuda:sm_" + std::to_string(d.facts.cuda_arch));
   }
@@ -41,14 +51,15 @@ Result<Model> load_model_for_all(const CompareOptions& o) {
 
 Result<int> run_compare(const CompareOptions& o) {
   const Output out(o.common.json);
-  RP_ASSIGN(Model model, load_model_for_all(o));
+  const std::vector<std::string> ids = o.devices.empty() ? measurable_devices(o) : o.devices;
+  RP_ASSIGN(Model model, load_model_for_all(o, ids));
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
   RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));
   Table table = measurement_table();
   Json list = Json::array();
   int status = kDone;
   ProgressLine progress;
-  for (const std::string& id : o.devices.empty() ? usable_devices() : o.devices) {
+  for (const std::string& id : ids) {
     progress.show("measuring on " + id);
     Result<Measurement> m = measure_on(id, o, model, inputs, expected);
     progress.clear();

@@ -72,7 +72,7 @@ Result<std::string> settle_device(const CommonOptions& common) {
     return std::to_string(static_cast<int>(code)) + message;
   };
   const auto probe = [&](size_t) {
-    Result<OpenedDevice> d = open_selected(common);
+    Result<OpenedDevice> d = open_selected(common, {"model.onnx"});
     if (d.ok()) return "=" + d->info.id;
     return failed(d.status().code(), d.status().message());
   };
@@ -108,14 +108,14 @@ Result<int> run_conformance(const ConformanceOptions& o) {
   RP_TRY(run_pool(
       names.size(), o.pool,
       [&]() -> Status {
-        RP_ASSIGN(device, open_selected(common));
+        RP_ASSIGN(device, open_selected(common, {"model.onnx"}));
         return {};
       },
       [&](size_t i) {
         CaseResult result;
         // A device that failed once may be lost: the next case gets a fresh one.
         if (!device) {
-          Result<OpenedDevice> again = open_selected(common);
+          Result<OpenedDevice> again = open_selected(common, {"model.onnx"});
           if (again.ok()) device = std::move(*again);
         }
         result = device ? run_case(o.dir, names[i], *device, common)

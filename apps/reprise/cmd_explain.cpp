@@ -59,7 +59,7 @@ Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& 
   chosen.plan = &p.host_plan;
   chosen.variant = "host";
   if (o.common.device == "host") return chosen;
-  Result<OpenedDevice> device = open_selected(o.common);
+  Result<OpenedDevice> device = open_selected(o.common, {o.model});
   if (!device.ok() && o.common.device != "auto") return device.status();
   const bool has_device = device.ok() && device->device;
   for (const package::Variant& v : p.variants) {
@@ -242,10 +242,14 @@ Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   if (dump) dump->attach(compile);
   if (!o.targets.empty()) compile.targets = split_list(o.targets);
-  if (o.targets.empty() && o.common.device.starts_with("cuda")) {
-    RP_ASSIGN(const OpenedDevice device, open_selected(o.common));
-    compile.targets = targets_for(device);
-    compile.device = device.info.facts;
+  const bool automatic = o.common.device == "auto";
+  if (o.targets.empty() && (automatic || o.common.device.starts_with("cuda"))) {
+    const Result<OpenedDevice> device = open_selected(o.common, {o.model});
+    if (!device.ok() && !automatic) return device.status();
+    if (device.ok() && device->info.facts.api == Api::Cuda) {
+      compile.targets = targets_for(*device);
+      compile.device = device->info.facts;
+    }
   }
   RP_ASSIGN(Model model, load_as(o.model, compile, o.common));
   RP_TRY(check_package_options(model, o.common));

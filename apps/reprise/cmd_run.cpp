@@ -86,7 +86,7 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
 
 Status run_model(const RunOptions& o) {
   const Output out(o.common.json);
-  RP_ASSIGN(OpenedDevice device, open_selected(o.common));
+  RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
   RP_ASSIGN(Model model, load_for(o.model, o.common, device));
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, false));
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));

@@ -20,7 +20,7 @@ Tolerance allowed(const VerifyOptions& o, const Model& model, DType dtype) {
 
 Result<int> run_verify(const VerifyOptions& o) {
   const Output out(o.common.json);
-  RP_ASSIGN(OpenedDevice device, open_selected(o.common));
+  RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
   RP_ASSIGN(Model model, load_for(o.model, o.common, device));
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
   RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));

@@ -1,6 +1,7 @@
 #include "apps/reprise/command.h"
 
 #include "apps/common/autotune.h"
+#include "codegen/nvrtc/library.h"
 
 #include <atomic>
 #include <cmath>
@@ -68,7 +69,8 @@ std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream in(text);
   for (std::string item; std::getline(in, item, ',');) {
-    if (!item.empty()) out.push_back(item);
+    const size_t first = item.find_first_not_of(' '), last = item.find_last_not_of(' ');
+    if (first != std::string::npos) out.push_back(item.substr(first, last - first + 1));
   }
   return out;
 }
@@ -162,11 +164,24 @@ Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
   return inputs;
 }
 
-Result<OpenedDevice> open_selected(const CommonOptions& options) {
-  return open_selected(options, options.device);
+// An unreadable model refuses nothing: what is wrong with it is said when it is loaded.
+std::string refusal(const DeviceInfo& device, const std::vector<std::string>& models,
+                    const std::string& nvrtc) {
+  for (const std::string& path : models) {
+    if (path.ends_with(".rpk")) {
+      const auto package = package::read(path);
+      std::string reason = package.ok() ? why_unfit(**package, device.facts) : std::string();
+      if (!reason.empty()) return path + ": " + reason;
+    } else if (device.facts.api == Api::Cuda) {
+      const auto library = nvrtc::Library::open(nvrtc);
+      if (!library.ok()) return library.status().message();
+    }
+  }
+  return {};
 }
 
-Result<OpenedDevice> open_selected(const CommonOptions& options, const std::string& id) {
+Result<OpenedDevice> open_selected(const CommonOptions& options,
+                                   const std::vector<std::string>& models) {
   BackendOptions backend = default_backend_options();
   backend.validation = options.validation;
   const bool validation = options.validation;
@@ -175,7 +190,8 @@ Result<OpenedDevice> open_selected(const CommonOptions& options, const std::stri
     if (validation) ++g_validation_errors;
     if (validation || verbose) std::fprintf(stderr, "device: %s\n", message.c_str());
   };
-  RP_ASSIGN(OpenedDevice device, open_named_device(id, backend));
+  const auto refuses = [&](const DeviceInfo& d) { return refusal(d, models, options.nvrtc); };
+  RP_ASSIGN(OpenedDevice device, open_named_device(options.device, backend, refuses));
   if (options.verbose) note("device " + device.info.id + ": " + device.info.name);
   return device;
 }
@@ -264,7 +280,7 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
 Result<Model> load_as(const std::string& path, const CompileOptions& compile,
                       const CommonOptions& options) {
   if (!is_tuned(options)) return load_model(path, compile);
-  RP_ASSIGN(const OpenedDevice device, open_selected(options));
+  RP_ASSIGN(const OpenedDevice device, open_selected(options, {}));
   return load_measured(path, compile, options, device);
 }
 

@@ -69,10 +69,15 @@ void add_inputs(CLI::App& command, InputOptions& options);
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data);
 
+/// Why the models cannot run on a device: no variant of a package fits, or ONNX would have to be
+/// compiled for CUDA without NVRTC. Empty if they can.
+std::string refusal(const DeviceInfo& device, const std::vector<std::string>& models,
+                    const std::string& nvrtc);
 /// Opens the device that was asked for; validation messages and logs go to standard error, and the
 /// former make the program fail in the end (validation_errors()).
-Result<OpenedDevice> open_selected(const CommonOptions& options);
-Result<OpenedDevice> open_selected(const CommonOptions& options, const std::string& id);
+/// "auto" passes over devices that the models cannot run on.
+Result<OpenedDevice> open_selected(const CommonOptions& options,
+                                   const std::vector<std::string>& models);
 /// Messages of the validation layers so far.
 int validation_errors();
 

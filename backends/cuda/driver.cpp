@@ -19,6 +19,8 @@ bool is_sticky(CUresult r) {
     case CUDA_ERROR_INVALID_ADDRESS_SPACE:
     case CUDA_ERROR_INVALID_PC:
     case CUDA_ERROR_LAUNCH_FAILED:
+    case CUDA_ERROR_TENSOR_MEMORY_LEAK:
+    case CUDA_ERROR_MPS_CLIENT_TERMINATED:
     case CUDA_ERROR_EXTERNAL_DEVICE:
     case CUDA_ERROR_UNKNOWN:
       return true;
@@ -39,6 +41,13 @@ Driver::~Driver() {
   if (owned) fn().cuDevicePrimaryCtxRelease_v2(device);
 }
 
+std::string Driver::remedy() const {
+  if (!owned) return "the application that lent the context must destroy it";
+  return "close all sessions and buffers of this device and open it again; if that fails, "
+         "something "
+         "else in this process still holds the context, and the process must be started again";
+}
+
 void Driver::poison(const std::string& cause) {
   const std::lock_guard lock(mutex_);
   if (cause_.empty()) cause_ = cause;
@@ -52,16 +61,14 @@ Status Driver::check(CUresult r, const char* call) {
       std::string(call) + " failed on " + info.id + " (" + info.name + "): " + library->describe(r);
   if (!is_sticky(r)) return {Code::Device, what};
   poison(what);
-  return {Code::Device, what +
-                            "; nothing works on this device's context any more: close all "
-                            "sessions and buffers of this device and open it again"};
+  return {Code::Device, what + "; nothing works on this device's context any more: " + remedy()};
 }
 
 Status Driver::alive() const {
   if (!poisoned_) return {};
   const std::lock_guard lock(mutex_);
-  return {Code::Device, info.id + " cannot be used since an earlier error (" + cause_ +
-                            "); close all sessions and buffers of this device and open it again"};
+  return {Code::Device,
+          info.id + " cannot be used since an earlier error (" + cause_ + "); " + remedy()};
 }
 
 }  // namespace reprise::cuda

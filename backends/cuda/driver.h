@@ -42,6 +42,8 @@ struct Driver {
 
  private:
   void poison(const std::string& cause);
+  /// What to do about a poisoned context.
+  std::string remedy() const;
   std::atomic<bool> poisoned_ = false;
   mutable std::mutex mutex_;
   std::string cause_;  // of the poisoning

@@ -17,9 +17,10 @@ bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
 }
 
-// Errors that say: this change needs a new executable graph.
+// Errors of an update after which a new executable graph is tried.
 bool wants_new_graph(CUresult r) {
-  return r == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE || r == CUDA_ERROR_NOT_SUPPORTED;
+  return r == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE || r == CUDA_ERROR_NOT_SUPPORTED ||
+         r == CUDA_ERROR_INVALID_VALUE;
 }
 
 }  // namespace
@@ -141,8 +142,8 @@ Status CudaRecording::add_copy(const Command& c, const std::vector<CUgraphNode>&
   if (!from_host) p.srcDevice = c.src->address() + c.src_offset;
   if (to_host) p.dstHost = static_cast<std::byte*>(c.dst->mapped()) + c.dst_offset;
   if (!to_host) p.dstDevice = c.dst->address() + c.dst_offset;
-  p.srcPitch = p.dstPitch = p.WidthInBytes = c.bytes;
-  p.srcHeight = p.dstHeight = p.Height = p.Depth = 1;
+  p.WidthInBytes = c.bytes;  // one row: without pitches, which are limited to 2 GiB
+  p.Height = p.Depth = 1;
   return driver_->check(fn.cuGraphAddMemcpyNode(&node, graph_.get(), after.data(), after.size(), &p,
                                                 driver_->context),
                         "cuGraphAddMemcpyNode");
@@ -194,15 +195,20 @@ Status CudaRecording::enable(Launch& launch, bool on) {
   return {};
 }
 
+// There is no executable graph when this fails; the next submission makes one.
 Status CudaRecording::instantiate() {
   const Table& fn = driver_->fn();
+  exec_ = {};
   CUgraphExec exec = nullptr;
   RP_TRY(driver_->check(fn.cuGraphInstantiateWithFlags(&exec, graph_.get(), 0),
                         "cuGraphInstantiateWithFlags"));
   exec_ = {driver_, exec};
+  for (Launch& launch : launches_) launch.enabled = true;
   for (Launch& launch : launches_) {
-    launch.enabled = true;
-    if (is_empty(grid_of(launch))) RP_TRY(enable(launch, false));
+    const Status disabled = is_empty(grid_of(launch)) ? enable(launch, false) : Status();
+    if (disabled.ok()) continue;
+    exec_ = {};
+    return disabled;
   }
   return {};
 }
@@ -219,6 +225,7 @@ Status CudaRecording::build_graph() {
 
 // A new executable graph from the source graph, with the blocks and grids of this run.
 Status CudaRecording::rebuild() {
+  exec_ = {};
   for (Launch& launch : launches_) {
     const Grid grid = grid_of(launch);
     launch.outdated = is_empty(grid);
@@ -264,10 +271,12 @@ Status CudaRecording::update_nodes() {
 
 Status CudaRecording::update() {
   const size_t bytes = sent_.size();
-  if (in_step_ && (bytes == 0 || std::memcmp(sent_.data(), blocks_, bytes) == 0)) return {};
+  if (exec_.get() && in_step_ && (bytes == 0 || std::memcmp(sent_.data(), blocks_, bytes) == 0))
+    return {};
   in_step_ = false;
-  RP_TRY(update_nodes());
-  std::memcpy(sent_.data(), blocks_, bytes);  // also grids, and blocks of disabled nodes
+  RP_TRY(exec_.get() ? update_nodes() : rebuild());
+  if (bytes > 0)
+    std::memcpy(sent_.data(), blocks_, bytes);  // also grids, and blocks of disabled nodes
   in_step_ = true;
   return {};
 }

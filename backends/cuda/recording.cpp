@@ -11,8 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kSpin = std::chrono::microseconds(100);
-constexpr auto kFirstSleep = std::chrono::microseconds(20);
+constexpr auto kShort = std::chrono::microseconds(200);  // not worth sleeping
+constexpr auto kPolled = std::chrono::milliseconds(2);   // about when a run should end
+constexpr auto kFirstSleep = std::chrono::microseconds(50);
 constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -37,7 +38,7 @@ void* CudaRecording::block_of(const Launch& launch) const {
 
 // What failed may have left work in flight, whose memory must stay.
 Status CudaRecording::drain(const Status& failure) {
-  driver_->fn().cuStreamSynchronize(stream_);
+  if (driver_->fn().cuStreamSynchronize(stream_) != CUDA_SUCCESS) dead_ = true;
   return failure;
 }
 
@@ -115,12 +116,17 @@ Status CudaRecording::wait(uint64_t timeout_ns) {
   if (!pending_) return {};
   RP_CUDA_SCOPE(*driver_);
   const auto start = Clock::now();
+  const auto limit = std::chrono::nanoseconds(std::min<uint64_t>(timeout_ns, INT64_MAX));
   Clock::duration nap = kFirstSleep;
   CUresult r = driver_->fn().cuEventQuery(done_.get());
+  // Most of a run like the last one passes asleep; its end is polled, as waking up takes longer.
+  const Clock::duration asleep = last_run_ > kShort ? last_run_ * 4 / 5 : Clock::duration();
+  if (r == CUDA_ERROR_NOT_READY && asleep > Clock::duration())
+    std::this_thread::sleep_for(std::min<Clock::duration>(asleep, limit));
   while (r == CUDA_ERROR_NOT_READY) {
     const auto waited = Clock::now() - start;
-    if (static_cast<uint64_t>(std::chrono::nanoseconds(waited).count()) >= timeout_ns) break;
-    if (waited < kSpin) {
+    if (waited >= limit) break;
+    if (waited < asleep + kPolled) {
       std::this_thread::yield();
     } else {
       std::this_thread::sleep_for(nap);
@@ -129,6 +135,7 @@ Status CudaRecording::wait(uint64_t timeout_ns) {
     r = driver_->fn().cuEventQuery(done_.get());
   }
   if (r == CUDA_SUCCESS) {
+    last_run_ = Clock::now() - start;
     pending_ = false;
     finished_ = true;
     return {};

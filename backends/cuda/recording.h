@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -76,6 +77,7 @@ class CudaRecording final : public Recording {
   std::vector<OwnedEvent> stamps_;  // two for each launch
   OwnedGraph graph_;
   OwnedGraphExec exec_;
+  std::chrono::steady_clock::duration last_run_{};  // from the wait's begin
   bool once_ = false, timestamps_ = false;
   bool pending_ = false, dead_ = false, finished_ = false;
 };

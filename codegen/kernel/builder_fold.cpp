@@ -164,6 +164,20 @@ std::optional<Val> Builder::simplify_logic(ScalarOp op, Val a, Val b) {
   return std::nullopt;
 }
 
+/// No unsigned integer is below zero.
+std::optional<Val> Builder::compare_with_least(ScalarOp op, Type t, Val a, Val b) {
+  const bool left = const_bits(a) == 0U, right = const_bits(b) == 0U;
+  const Type boolean = vec(kBool, t.lanes);
+  if ((op == ScalarOp::Less && right) || (op == ScalarOp::Greater && left))
+    return constant(boolean, 0);
+  if ((op == ScalarOp::GreaterOrEqual && right) || (op == ScalarOp::LessOrEqual && left))
+    return constant(boolean, 1);
+  if (op == ScalarOp::Min && (left || right)) return constant_bits(t, 0);
+  if (op == ScalarOp::Max && left) return b;
+  if (op == ScalarOp::Max && right) return a;
+  return std::nullopt;
+}
+
 std::optional<Val> Builder::simplify_int(ScalarOp op, Type t, Val a, Val b) {
   const Type result = row(op).result == ResultKind::Boolean ? vec(kBool, t.lanes) : t;
   if (a == b) {
@@ -173,6 +187,9 @@ std::optional<Val> Builder::simplify_int(ScalarOp op, Type t, Val a, Val b) {
         op == ScalarOp::BitOr) {
       return a;
     }
+  }
+  if (t.ty == Ty::U32 || t.ty == Ty::U64) {
+    if (const auto v = compare_with_least(op, t, a, b)) return v;
   }
   const auto bits = const_bits(b);
   if (!bits) return std::nullopt;

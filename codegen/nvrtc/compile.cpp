@@ -125,8 +125,7 @@ Result<Image> compile_once(const Library& library, const std::string& text,
   Image image;
   std::vector<std::string> warnings;
   image.usage = parse_log(log, warnings);
-  if (!warnings.empty())
-    return internal_error("NVRTC " + library.version() + " warns:\n" + excerpt(log));
+  if (!warnings.empty()) image.warnings = excerpt(log);
   std::string bytes;
   RP_TRY(c.image(arch.ptx, bytes));
   image.bytes.resize(bytes.size());

@@ -13,12 +13,13 @@ namespace reprise::nvrtc {
 struct Image {
   std::vector<std::byte> bytes;  // as plan::KernelCode::image
   plan::KernelCode::Usage usage;
+  std::string warnings;  // of the compiler: our text should cause none
 };
 
 /// What the compiler is told; with the text and its version they determine the image.
 std::vector<std::string> options_for(const CudaArch& arch);
 
-/// `text`: the prelude and one kernel. A warning is an error, too: ours must have none.
+/// `text`: the prelude and one kernel.
 Result<Image> compile_text(const Library& library, const std::string& text,
                            const std::string& kernel, const CudaArch& arch);
 

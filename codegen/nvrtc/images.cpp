@@ -73,6 +73,10 @@ class Worker {
         return;
       }
       image = std::move(*made);
+      if (!image->warnings.empty()) {
+        log("kernel '" + first.name + "' for " + job.arch.str() + ": NVRTC " + library_.version() +
+            " warns:\n" + image->warnings);
+      }
       cache_.put(key, *image);
     }
     for (plan::KernelCode* k : job.kernels) {

@@ -220,7 +220,7 @@ std::vector<OrderNode> OrderBuilder::build(std::span<const uint32_t> inputs,
   dying_.resize(segment_.levels.size());
   for (size_t b = 0; b < plan_.buffers.size(); ++b) {
     for (const uint32_t n : first_users_[b])
-      takes_[n] = plan_.steps[nodes_[n].index].level == lifetimes_.first[b];
+      takes_[n] = takes_[n] || plan_.steps[nodes_[n].index].level == lifetimes_.first[b];
     for (size_t l = 0; l < segment_.levels.size() && !last_users_[b].empty(); ++l)
       if (level_of(l) == lifetimes_.last[b]) dying_[l].push_back(b);
   }

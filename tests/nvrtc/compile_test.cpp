@@ -163,6 +163,51 @@ TEST(Images, EveryKnownFormOfArithmeticCompiles) {
   }
 }
 
+/// Kernels of one operator have its name, which C or C++ may have taken.
+TEST(Images, OperatorsMayBeNamedLikeFunctionsAndKeywords) {
+  REPRISE_NEEDS_NVRTC();
+  for (const char* op :
+       {"Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh",
+        "Erf", "Exp",  "Floor", "Log",  "Round", "Sin",  "Sinh",  "Sqrt", "Tan", "Tanh"}) {
+    const auto p = compile_graph(
+        "graph one\ninput x: float32[8]\ny = " + std::string(op) + "(x) @13\noutput y\n",
+        cuda_options({"cuda:sm_80"}));
+    EXPECT_TRUE(p.ok()) << p.status().message();
+  }
+  for (const char* text :
+       {"input x: bool[8], y: bool[8]\nz = And(x, y)", "input x: bool[8], y: bool[8]\nz = Or(x, y)",
+        "input x: bool[8], y: bool[8]\nz = Xor(x, y)", "input x: bool[8]\nz = Not(x)",
+        "input x: float32[8], y: float32[8]\nz = Max(x, y)",
+        "input x: float32[8], y: float32[8]\nz = Min(x, y)",
+        "input x: float32[8], y: float32[8]\nz = Pow(x, y)"}) {
+    const auto p = compile_graph("graph one\n" + std::string(text) + " @13\noutput z\n",
+                                 cuda_options({"cuda:sm_80"}));
+    EXPECT_TRUE(p.ok()) << text << p.status().message();
+  }
+}
+
+/// Compilers warn of these; a warning is a failure here.
+TEST(Images, ConstantsThatDecideAResultCauseNoWarning) {
+  REPRISE_NEEDS_NVRTC();
+  for (const char* type : {"uint8", "uint16", "uint32", "uint64", "int32", "float32"}) {
+    for (const char* op : {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Min", "Max"}) {
+      for (const char* operands : {"(x, c)", "(c, x)"}) {
+        const auto p =
+            compile_graph("graph one\ninput x: " + std::string(type) + "[8]\nconst c: " + type +
+                              "[]{0}\ny = " + op + operands + " @16\noutput y\n",
+                          cuda_options({"cuda:sm_80"}));
+        EXPECT_TRUE(p.ok()) << type << " " << op << operands << ": " << p.status().message();
+      }
+    }
+  }
+  for (const char* zero : {"0.0", "-0.0"}) {
+    const auto p = compile_graph("graph one\ninput x: float32[8]\nconst c: float32[]{" +
+                                     std::string(zero) + "}\ny = Div(x, c) @13\noutput y\n",
+                                 cuda_options({"cuda:sm_80"}));
+    EXPECT_TRUE(p.ok()) << zero << ": " << p.status().message();
+  }
+}
+
 /// Heads of any size, few rows and many.
 TEST(Images, AttentionAndProductsDoNotSpill) {
   REPRISE_NEEDS_NVRTC();
@@ -191,22 +236,23 @@ TEST(Images, AttentionAndProductsDoNotSpill) {
   }
 }
 
-TEST(Text, ErrorsAndWarningsNameTheKernel) {
+TEST(Text, ErrorsNameTheKernelAndWarningsAreKept) {
   REPRISE_NEEDS_NVRTC();
   const auto library = nvrtc::Library::open(nvrtc_path());
   ASSERT_TRUE(library.ok());
-  const auto message = [&](const std::string& body) {
-    const auto image = nvrtc::compile_text(
+  const auto compiled = [&](const std::string& body) {
+    return nvrtc::compile_text(
         **library, "extern \"C\" __global__ void k(float* p) { " + body + " }", "k", {false, 80});
-    EXPECT_FALSE(image.ok()) << body;
-    return image.status().message();
   };
-  const std::string error = message("p[0] = nothing;");
+  const auto refused = compiled("p[0] = nothing;");
+  ASSERT_FALSE(refused.ok());
+  const std::string error = refused.status().message();
   EXPECT_NE(error.find("kernel 'k' for sm_80"), std::string::npos) << error;
   EXPECT_NE(error.find("nothing"), std::string::npos) << error;
-  const std::string warning = message("int unused; p[0] = 1;");
-  EXPECT_NE(warning.find("warns"), std::string::npos) << warning;
-  EXPECT_NE(warning.find("unused"), std::string::npos) << warning;
+  const auto warned = compiled("int unused; p[0] = 1;");
+  ASSERT_TRUE(warned.ok()) << warned.status().message();
+  EXPECT_NE(warned->warnings.find("unused"), std::string::npos) << warned->warnings;
+  EXPECT_TRUE(compiled("p[0] = 1;")->warnings.empty());
   EXPECT_EQ((*library)->version().find('1'), 0u);
 }
 

@@ -33,6 +33,7 @@ inline CompileOptions cuda_options(std::vector<std::string> targets) {
   CompileOptions options;
   options.targets = std::move(targets);
   options.nvrtc = nvrtc_path();
+  options.log = [](const std::string& warning) { ADD_FAILURE() << warning; };
   return options;
 }
 

@@ -24,6 +24,7 @@ class RandomPlan {
     const int steps = pick(1, wide ? 18 : 14);
     const size_t width = wide ? static_cast<size_t>(pick(2, 5)) : 64;
     for (int s = 0; s < steps; ++s) add_step(width);
+    renumber();
     compute_hazards(plan);
     for (size_t b = 0; b < plan.buffers.size(); ++b)
       bytes.push_back(static_cast<uint64_t>(pick(0, 6)) * 100);
@@ -48,6 +49,26 @@ class RandomPlan {
     const size_t n = readable_.size();
     const size_t from = n > width ? n - width : 0;
     return readable_[from + rng_() % (n - from)];
+  }
+  void renumber() {
+    std::vector<BufferId> map(plan.buffers.size());
+    std::vector<size_t> arenas;
+    for (size_t b = 0; b < map.size(); ++b) {
+      map[b] = static_cast<BufferId>(b);
+      if (plan.buffers[b].kind == BufferKind::Arena) arenas.push_back(b);
+    }
+    auto mixed = arenas;
+    std::shuffle(mixed.begin(), mixed.end(), rng_);
+    for (size_t i = 0; i < arenas.size(); ++i) map[arenas[i]] = static_cast<BufferId>(mixed[i]);
+    for (Step& step : plan.steps) {
+      if (auto* l = std::get_if<Launch>(&step.what)) {
+        for (auto& b : l->buffers) b = map[static_cast<size_t>(b)];
+      } else {
+        auto& call = std::get<HostCall>(step.what);
+        for (auto& b : call.inputs) b = map[static_cast<size_t>(b)];
+        for (auto& b : call.outputs) b = map[static_cast<size_t>(b)];
+      }
+    }
   }
   void add_step(size_t width) {
     std::set<BufferId> reads;

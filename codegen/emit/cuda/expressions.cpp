@@ -206,6 +206,18 @@ std::string CudaEmitter::arg_lane(const Inst& i, size_t n, int lane) const {
   return arg(i, n) + std::string(kLanes[static_cast<size_t>(lane)]);
 }
 
+namespace {
+
+/// Compilers warn of a division by a literal zero, which is infinite or NaN all the same.
+std::string divisor(Ty t, uint64_t bits) {
+  const bool zero = t == Ty::F32 ? (bits << 33U) == 0 : t == Ty::F64 && (bits << 1U) == 0;
+  if (!zero) return cuda_literal(t, bits);
+  return t == Ty::F32 ? "rp_float(" + hex(bits & 0xFFFFFFFF, "u") + ")"
+                      : "rp_double(" + hex(bits, "ull") + ")";
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> CudaEmitter::scalar(const Inst& i) const {
   const auto op = static_cast<ScalarOp>(i.imm);
   const Ty t = arg_type(i, i.args.size() - 1).ty;
@@ -223,7 +235,9 @@ Result<std::vector<std::string>> CudaEmitter::scalar(const Inst& i) const {
     std::vector<std::string> operands;
     for (size_t n = 0; n < i.args.size(); ++n) {
       const Inst& a = k_.insts[static_cast<size_t>(i.args[n].id)];
-      if (!as_unsigned) {
+      if (op == kernel::ScalarOp::Div && n == 1 && a.op == Op::Const) {
+        operands.push_back(divisor(t, a.imm));
+      } else if (!as_unsigned) {
         operands.push_back(arg_lane(i, n, lane));
       } else if (a.op == Op::Const) {
         operands.push_back(cuda_literal(work, a.imm));
