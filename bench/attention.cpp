@@ -64,7 +64,7 @@ std::string attention_chain(const Case& c) {
 
 std::vector<Case> cases() {
   std::vector<Case> out;
-  for (const int64_t length : {16, 64, 128, 256, 512, 1024, 2048}) {
+  for (const int64_t length : {8, 16, 32, 64, 128, 256, 512, 1024, 2048}) {
     for (const int64_t heads : {1, 4, 12}) {
       for (const int64_t size : {32, 64, 128}) out.push_back({length, length, heads, size});
     }
@@ -106,13 +106,13 @@ Result<Row> measure(const Case& c, const std::shared_ptr<Device>& device, int ru
 
 }  // namespace
 
-Result<std::vector<Row>> attention(const std::shared_ptr<Device>& device, int runs) {
-  std::vector<Row> rows;
+Status attention(const Request& request) {
   for (const Case& c : cases()) {
-    RP_ASSIGN(Row row, measure(c, device, runs));
-    rows.push_back(std::move(row));
+    if (!request.wants(name_of(c))) continue;
+    RP_ASSIGN(const Row row, measure(c, request.device, request.runs));
+    request.line(row);
   }
-  return rows;
+  return {};
 }
 
 }  // namespace reprise::bench

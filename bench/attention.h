@@ -6,6 +6,6 @@
 namespace reprise::bench {
 
 /// The choice's time against the better form's; 0.9 of its speed is wanted.
-Result<std::vector<Row>> attention(const std::shared_ptr<Device>& device, int runs);
+Status attention(const Request& request);
 
 }  // namespace reprise::bench

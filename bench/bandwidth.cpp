@@ -151,21 +151,21 @@ int64_t count(const std::vector<int64_t>& dims) {
 
 }  // namespace
 
-Result<std::vector<Row>> bandwidth(const std::shared_ptr<Device>& device, int runs) {
-  std::vector<Row> rows;
+Status bandwidth(const Request& request) {
   for (const Case& c : cases()) {
+    if (!request.wants(c.name)) continue;
     const int64_t moved = count(c.input) * (c.repeated ? 2 : 1) + count(c.output);
     constexpr int64_t kUnit = 4096;
     RP_ASSIGN(auto model, compile_model(model_of(c)));
-    RP_ASSIGN(const ChainSpec spec, copy(moved / 2 / kUnit * kUnit, device->info().facts));
+    RP_ASSIGN(const ChainSpec spec, copy(moved / 2 / kUnit * kUnit, request.device->info().facts));
     RP_ASSIGN(auto baseline, chain_package(spec));
-    RP_ASSIGN(const auto t, time_packages({model, baseline}, device, runs));
+    RP_ASSIGN(const auto t, time_packages({model, baseline}, request.device, request.runs));
     const auto gbs = [&](const Timing& x) {
       return 4e-6 * static_cast<double>(moved) / x.median_ms;
     };
-    rows.push_back({c.name, "copy", gbs(t[0]), gbs(t[1]), "GB/s", gbs(t[0]) / gbs(t[1]), 0.6});
+    request.line({c.name, "copy", gbs(t[0]), gbs(t[1]), "GB/s", gbs(t[0]) / gbs(t[1]), 0.6});
   }
-  return rows;
+  return {};
 }
 
 }  // namespace reprise::bench

@@ -5,8 +5,8 @@
 
 namespace reprise::bench {
 
-/// One row for each operator: bytes of its inputs and outputs over the time of a run, against a
+/// One line for each operator: bytes of its inputs and outputs over the time of a run, against a
 /// copy of as many bytes.
-Result<std::vector<Row>> bandwidth(const std::shared_ptr<Device>& device, int runs);
+Status bandwidth(const Request& request);
 
 }  // namespace reprise::bench

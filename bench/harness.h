@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,16 @@ struct Row {
   std::string unit;
   double ratio = 0;   // better than the baseline by this factor
   double wanted = 0;  // what the project asks for
+};
+
+/// What a scenario measures with, and where its lines go as soon as they are there.
+struct Request {
+  std::shared_ptr<Device> device;
+  int runs = 30;
+  std::string filter = {};  // lines whose name contains it
+  std::function<void(const Row&)> line;
+
+  bool wants(const std::string& name) const { return name.find(filter) != std::string::npos; }
 };
 
 using PackagePtr = std::shared_ptr<const package::Package>;

@@ -18,32 +18,31 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-using DevicePtr = std::shared_ptr<Device>;
-using Rows = std::vector<Row>;
-
-Result<Rows> pointwise(const DevicePtr& device, int runs) {
+Status pointwise(const Request& r) {
   const std::string model = pointwise_model(1024, 4096);
   RP_ASSIGN(auto fused, compile_model(model));
   RP_ASSIGN(auto unfused, compile_model(model, {"fusion"}));
-  RP_ASSIGN(const auto t, time_packages({fused, unfused}, device, runs));
+  RP_ASSIGN(const auto t, time_packages({fused, unfused}, r.device, r.runs));
   const auto launches = [](const Timing& x) { return std::to_string(x.launches) + " launches"; };
-  return Rows{{"pointwise 1024x4096, " + launches(t[0]), "without fusion, " + launches(t[1]),
-               t[0].median_ms, t[1].median_ms, "ms", t[1].median_ms / t[0].median_ms, 3}};
+  r.line({"pointwise 1024x4096, " + launches(t[0]), "without fusion, " + launches(t[1]),
+          t[0].median_ms, t[1].median_ms, "ms", t[1].median_ms / t[0].median_ms, 3});
+  return {};
 }
 
 /// Bytes read and written once, over the time of a run.
-Result<Rows> gelu(const DevicePtr& device, int runs) {
+Status gelu(const Request& r) {
   constexpr int64_t kCount = int64_t{4} << 20;
   RP_ASSIGN(auto model, compile_model(gelu_model(kCount)));
-  RP_ASSIGN(const ChainSpec spec, copy(kCount, device->info().facts));
+  RP_ASSIGN(const ChainSpec spec, copy(kCount, r.device->info().facts));
   RP_ASSIGN(auto baseline, chain_package(spec));
-  RP_ASSIGN(const auto t, time_packages({model, baseline}, device, runs));
+  RP_ASSIGN(const auto t, time_packages({model, baseline}, r.device, r.runs));
   const auto gbs = [](const Timing& x) { return 8e-6 * kCount / x.median_ms; };
-  return Rows{{"gelu(x*a+b), 4M floats", "copy", gbs(t[0]), gbs(t[1]), "GB/s",
-               gbs(t[0]) / gbs(t[1]), 0.35}};
+  r.line({"gelu(x*a+b), 4M floats", "copy", gbs(t[0]), gbs(t[1]), "GB/s", gbs(t[0]) / gbs(t[1]),
+          0.35});
+  return {};
 }
 
-Result<Rows> matmul(const DevicePtr& device, int runs) {
+Status matmul(const Request& r) {
   constexpr int64_t kSize = 512;
   RP_ASSIGN(auto model, compile_model(matmul_model(kSize)));
   ChainSpec naive;
@@ -52,14 +51,15 @@ Result<Rows> matmul(const DevicePtr& device, int runs) {
   naive.output = {kSize, kSize};
   naive.grid = {kSize / 8, kSize / 8, 1};
   RP_ASSIGN(auto baseline, chain_package(naive));
-  RP_ASSIGN(const auto t, time_packages({model, baseline}, device, runs));
+  RP_ASSIGN(const auto t, time_packages({model, baseline}, r.device, r.runs));
   const auto gflops = [](const Timing& x) { return 2e-6 * kSize * kSize * kSize / x.median_ms; };
-  return Rows{{"matmul 512^3", "one output per invocation", gflops(t[0]), gflops(t[1]), "GF/s",
-               gflops(t[0]) / gflops(t[1]), 15}};
+  r.line({"matmul 512^3", "one output per invocation", gflops(t[0]), gflops(t[1]), "GF/s",
+          gflops(t[0]) / gflops(t[1]), 15});
+  return {};
 }
 
 /// Host cost of a run of 1,000 launches, against one of 10.
-Result<Rows> replay(const DevicePtr& device, int runs) {
+Status replay(const Request& r) {
   const auto chain_of = [](size_t launches) -> Result<PackagePtr> {
     ChainSpec chain;
     RP_ASSIGN(chain.kernel, tiny_kernel());
@@ -72,9 +72,10 @@ Result<Rows> replay(const DevicePtr& device, int runs) {
   RP_ASSIGN(const PackagePtr small, chain_of(10));
   // A thread that just waited long comes back to cold caches; after a pause, both do.
   RP_ASSIGN(const auto t,
-            time_packages({large, small}, device, runs, std::chrono::milliseconds(2)));
-  return Rows{{"submit of 1,000 launches", "of 10 launches", t[0].submit_us, t[1].submit_us, "us",
-               t[1].submit_us / t[0].submit_us, 0.5}};
+            time_packages({large, small}, r.device, r.runs, std::chrono::milliseconds(2)));
+  r.line({"submit of 1,000 launches", "of 10 launches", t[0].submit_us, t[1].submit_us, "us",
+          t[1].submit_us / t[0].submit_us, 0.5});
+  return {};
 }
 
 Json row_json(const Row& r) {
@@ -85,7 +86,7 @@ Json row_json(const Row& r) {
 
 struct Scenario {
   const char* name;
-  Result<Rows> (*measure)(const DevicePtr&, int);
+  Status (*measure)(const Request&);
 };
 constexpr Scenario kScenarios[] = {{"pointwise", pointwise}, {"gelu", gelu},
                                    {"matmul", matmul},       {"replay", replay},
@@ -100,7 +101,7 @@ std::vector<std::string> scenario_names() {
 struct Options {
   std::string device = "vulkan";
   std::string json;
-  std::string only;
+  std::string only, filter;
   int runs = 30;
 };
 
@@ -119,18 +120,16 @@ Result<int> run(const Options& o, const std::string& command) {
               "result", "ratio", "wanted");
   Json rows = Json::array();
   int status = app::kDone;
+  const auto line = [&](const Row& row) {
+    std::printf("%-34s %10.2f %-6s  %-30s %10.2f %7.2f %7.2f\n", row.name.c_str(), row.value,
+                row.unit.c_str(), row.baseline.c_str(), row.base, row.ratio, row.wanted);
+    std::fflush(stdout);
+    rows.push_back(row_json(row));
+  };
   for (const Scenario& s : kScenarios) {
     if (!o.only.empty() && o.only != s.name) continue;
-    Result<Rows> measured = s.measure(device.device, o.runs);
-    if (!measured.ok()) {
-      status = app::report(measured.status().with_context(s.name));
-      continue;
-    }
-    for (const Row& row : *measured) {
-      std::printf("%-34s %10.2f %-6s  %-30s %10.2f %7.2f %7.2f\n", row.name.c_str(), row.value,
-                  row.unit.c_str(), row.baseline.c_str(), row.base, row.ratio, row.wanted);
-      rows.push_back(row_json(row));
-    }
+    const Status measured = s.measure({device.device, o.runs, o.filter, line});
+    if (!measured.ok()) status = app::report(measured.with_context(s.name));
   }
   if (!o.json.empty()) {
     RP_TRY(
@@ -151,6 +150,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--only", o.only, "A part of the measurements")
       ->check(CLI::IsMember(reprise::bench::scenario_names()));
+  app.add_option("--filter", o.filter, "Of bandwidth and attention: lines whose name contains it");
   app.add_option("--json", o.json, "Write results as JSON to a file");
   app.footer(
       "Inputs and outputs stay on the device; times are medians of whole runs; of attention, the "

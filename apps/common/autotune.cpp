@@ -13,6 +13,7 @@ namespace reprise::app {
 namespace {
 
 constexpr double kBeyondDoubt = 0.97;  // of the default's time
+constexpr int kFewestRounds = 3;       // that a median needs
 
 /// A launch of the device's variant that has candidates.
 using Slot = ScheduleQuestion;
@@ -22,9 +23,14 @@ double sum(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0);
 }
 
+/// A session that computes what the reference does, or why there is none.
+struct Checked {
+  std::unique_ptr<Session> session;
+  std::string reason;
+};
+
 /// One candidate of every kernel that is not known yet, as a session.
-struct Trial {
-  std::unique_ptr<Session> session;               // null: rejected
+struct Trial : Checked {
   std::map<std::string, std::string> schedules;   // by key
   std::map<std::string, std::vector<double>> us;  // by key
 };
@@ -124,9 +130,8 @@ class Tuner {
       if (pending_.count(s.key) > 0) most = std::max(most, s.candidates.size());
     }
     most = std::min(most, std::max<size_t>(options_.candidates, 1));
-    const double start = now_ms();
     for (size_t c = 0; c < most; ++c) {
-      if (c > 1 && now_ms() - start > options_.budget_s * 1000) break;
+      if (c > 1 && over_budget()) break;
       say("schedules " + std::to_string(c + 1) + " of " + std::to_string(most));
       RP_TRY(make_trial(c, first));
     }
@@ -148,15 +153,15 @@ class Tuner {
       RP_ASSIGN(const Model model, build(choice));
       package = model.package;
     }
-    RP_ASSIGN(t.session, right_session(candidate, package));
+    RP_ASSIGN(static_cast<Checked&>(t), right_session(candidate, package));
     trials_.push_back(std::move(t));
     return {};
   }
 
-  /// A session that computes what the reference does; null if it fails or computes something else.
+  bool over_budget() const { return now_ms() - start_ > options_.budget_s * 1000; }
+
   /// Only the default schedules' failure is an error: without them there is nothing to tune.
-  Result<std::unique_ptr<Session>> right_session(size_t candidate,
-                                                 std::shared_ptr<const package::Package> package) {
+  Result<Checked> right_session(size_t candidate, std::shared_ptr<const package::Package> package) {
     if (options_.on_candidate) {
       auto changed = std::make_shared<package::Package>(*package);
       options_.on_candidate(candidate, *changed);
@@ -166,16 +171,16 @@ class Tuner {
     options.timestamps = true;
     auto session = Session::create(package, device_.device, options);
     if (!session.ok() && candidate == 0) return session.status();
-    if (!session.ok()) return std::unique_ptr<Session>();
+    if (!session.ok()) return Checked{nullptr, session.status().message()};
     const auto outputs = (*session)->run(inputs_.bindings());
     if (!outputs.ok() && candidate == 0) return outputs.status();
-    bool right = outputs.ok();
-    for (size_t i = 0; right && i < expected_.size(); ++i) {
+    if (!outputs.ok()) return Checked{nullptr, outputs.status().message()};
+    for (size_t i = 0; i < expected_.size(); ++i) {
       const Tolerance allowed = tolerance_in(compile_.precision, Rule::Model, expected_[i].dtype());
-      right = compare((*outputs)[i], expected_[i], allowed).ok;
+      if (!compare((*outputs)[i], expected_[i], allowed).ok)
+        return Checked{nullptr, "output '" + (*session)->io().outputs[i].name + "' is wrong"};
     }
-    if (!right) session->reset();
-    return session;
+    return Checked{std::move(*session), {}};
   }
 
   Result<std::vector<double>> launch_times(Session& session) {
@@ -188,6 +193,7 @@ class Tuner {
   /// All candidates in turn, so that what else the machine does meets them alike.
   Status measure() {
     for (int round = 0; round < options_.rounds; ++round) {
+      if (round >= kFewestRounds && over_budget()) break;
       say("measuring, round " + std::to_string(round + 1) + " of " +
           std::to_string(options_.rounds));
       for (Trial& t : trials_) {
@@ -212,8 +218,8 @@ class Tuner {
         const auto it = t.schedules.find(k.key);
         if (it == t.schedules.end() || !seen.insert(it->second).second) continue;
         const auto us = t.us.find(k.key);
-        k.candidates.push_back(
-            {it->second, us == t.us.end() ? 0 : median(us->second), t.session == nullptr});
+        k.candidates.push_back({it->second, us == t.us.end() ? 0 : median(us->second),
+                                t.session == nullptr, t.reason});
       }
       k.schedule = select(k.candidates);
       known_[k.key] = k.schedule;
@@ -229,7 +235,7 @@ class Tuner {
   /// Nothing is measured, but choices that other models' kernels made must be right in this one.
   Result<Model> confirm_known(Model model) {
     const auto session = right_session(trials_.size(), model.package);
-    if (session.ok() && *session) return as_asked(std::move(model));
+    if (session.ok() && session->session) return as_asked(std::move(model));
     if (options_.warning) options_.warning("kept schedules compute a wrong result; not used");
     for (const Slot& s : slots_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
@@ -245,7 +251,8 @@ class Tuner {
     });
     if (!changed) return first;
     RP_ASSIGN(Model tuned, build([&](const Slot& s) { return known_choice(s); }));
-    RP_ASSIGN(const auto session, right_session(trials_.size(), tuned.package));
+    RP_ASSIGN(const Checked checked, right_session(trials_.size(), tuned.package));
+    const auto& session = checked.session;
     std::vector<double> default_us, tuned_us;
     const bool both = session && trials_[0].session;
     for (int round = 0; both && round < options_.rounds; ++round) {
@@ -281,6 +288,7 @@ class Tuner {
   InputSet inputs_;
   std::vector<HostTensor> expected_;
   std::vector<Trial> trials_;  // the first: default schedules
+  double start_ = now_ms();
 };
 
 }  // namespace

@@ -12,11 +12,12 @@
 
 namespace reprise::app {
 
-/// A candidate's time in one trial; rejected ones had a wrong result.
+/// A candidate's time in one trial; rejected ones had a wrong result, or none.
 struct CandidateTime {
   std::string schedule;
   double us = 0;
   bool rejected = false;
+  std::string reason = {};  // of a rejection
 };
 
 /// What was chosen for kernels of one key, and the runners-up.
@@ -34,7 +35,7 @@ struct AutotuneReport {
 };
 
 struct AutotuneOptions {
-  double budget_s = 30;  // no further candidates are begun after this time
+  double budget_s = 30;  // after this time no candidate is begun, and no round beyond the third
   size_t candidates = 6;
   int rounds = 5;
   std::string cache_dir;                                 // empty: nothing is kept

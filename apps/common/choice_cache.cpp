@@ -1,5 +1,6 @@
 #include "apps/common/choice_cache.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,6 +14,22 @@ namespace reprise::app {
 namespace {
 using Json = nlohmann::json;
 constexpr const char* kForm = "reprise-schedules-1";
+
+/// Unfinished files of processes that ended while they wrote.
+void remove_abandoned(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr auto kLongAgo = std::chrono::hours(1);
+  const std::string start = fs::path(path).filename().string() + ".";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(path).parent_path(), error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || !name.ends_with(".part")) continue;
+    const auto written = entry.last_write_time(error);
+    if (!error && fs::file_time_type::clock::now() - written > kLongAgo)
+      fs::remove(entry.path(), error);
+  }
+}
+
 }  // namespace
 
 ChoiceCache::ChoiceCache(const std::string& folder, const DeviceInfo& device) {
@@ -47,10 +64,14 @@ Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
   return {};
 }
 
-Status ChoiceCache::write(const std::map<std::string, std::string>& choices) const {
+Status ChoiceCache::write(std::map<std::string, std::string> choices) const {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::create_directories(fs::path(path_).parent_path(), error);
+  remove_abandoned(path_);
+  // What another process kept since this one read the file stays; of both, the newer choice.
+  std::map<std::string, std::string> kept;
+  if (read(kept).ok()) choices.merge(kept);
   // Several processes may write at once: each has a file of its own until the rename.
   const std::string part = path_ + "." + std::to_string(std::random_device{}()) + ".part";
   std::ofstream out(part, std::ios::binary);

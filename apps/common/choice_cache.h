@@ -15,8 +15,8 @@ class ChoiceCache {
  public:
   ChoiceCache(const std::string& folder, const DeviceInfo& device);
   Status read(std::map<std::string, std::string>& choices) const;
-  /// Replaces the file at once; readers see the old one or the new one.
-  Status write(const std::map<std::string, std::string>& choices) const;
+  /// Adds to the file, which is replaced at once: readers see the old one or the new one.
+  Status write(std::map<std::string, std::string> choices) const;
   const std::string& path() const { return path_; }
 
  private:

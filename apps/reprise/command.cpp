@@ -197,14 +197,17 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
     for (const TunedKernel& k : report.kernels) {
       std::string line = "tuned " + k.kernel + ": " + k.schedule + (k.from_cache ? " (kept)" : "");
       for (const CandidateTime& c : k.candidates) {
-        line += "; " + c.schedule + (c.rejected ? " rejected" : " " + format_number(c.us) + " us");
+        line += "; " + c.schedule +
+                (c.rejected ? " rejected (" + c.reason + ")" : " " + format_number(c.us) + " us");
       }
       note(line);
     }
-    if (report.tuned_us > 0) {
-      note("tuned: a run's kernels take " + format_number(report.tuned_us) + " us, by default " +
-           format_number(report.default_us) + " us");
-    }
+  }
+  if (report.tuned_us > 0) {
+    note("tuned: a run's kernels take " + format_number(report.tuned_us) + " us, by default " +
+         format_number(report.default_us) + " us");
+  } else if (report.runs > 0) {
+    note("tuned: no schedule is faster than the default ones");
   }
   return model;
 }

@@ -1,5 +1,6 @@
 #include "apps/reprise/dump.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -31,13 +32,16 @@ std::string disassemble(const std::vector<uint32_t>& words) {
 
 /// Names of passes and kernels are identifiers, but a package may say anything.
 std::string safe(const std::string& name) {
-  std::string out = name;
-  for (char& c : out) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-';
-    if (!plain) c = '_';
-  }
-  return out.substr(0, 120);
+  std::string out = name.substr(0, 120);
+  std::replace_if(
+      out.begin(), out.end(),
+      [](char c) {
+        const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                           (c >= '0' && c <= '9') || c == '_' || c == '-';
+        return !plain;
+      },
+      '_');
+  return out;
 }
 
 }  // namespace

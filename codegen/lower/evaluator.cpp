@@ -264,6 +264,24 @@ Val Evaluator::dividend(const Expr& e) {
   return value(e);
 }
 
+Val Evaluator::atom_value(const Atom& a) {
+  switch (a.kind()) {
+    case Atom::Kind::Symbol:
+      return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
+    case Atom::Kind::FloorDiv:
+      return b_.div(dividend(a.lhs()), value(a.rhs()));
+    case Atom::Kind::Mod:
+      return b_.rem(dividend(a.lhs()), value(a.rhs()));
+    case Atom::Kind::Min:
+      return b_.min(value(a.lhs()), value(a.rhs()));
+    case Atom::Kind::Max:
+      return b_.max(value(a.lhs()), value(a.rhs()));
+    case Atom::Kind::Overflow:
+      return b_.i32(0);  // refused when the plan is bound
+  }
+  return {};
+}
+
 Val Evaluator::value(const Expr& e) {
   if (e.is_const()) return b_.i32(e.value());
   if (!uses_loop_symbols(e)) return param(e);
@@ -298,27 +316,7 @@ Val Evaluator::value(const Expr& e) {
   for (const auto& [product, coefficient] : parts) {
     Val v;
     for (const Atom& a : product.terms()[0].atoms()) {
-      Val x;
-      switch (a.kind()) {
-        case Atom::Kind::Symbol:
-          x = loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
-          break;
-        case Atom::Kind::FloorDiv:
-          x = b_.div(dividend(a.lhs()), value(a.rhs()));
-          break;
-        case Atom::Kind::Mod:
-          x = b_.rem(dividend(a.lhs()), value(a.rhs()));
-          break;
-        case Atom::Kind::Min:
-          x = b_.min(value(a.lhs()), value(a.rhs()));
-          break;
-        case Atom::Kind::Max:
-          x = b_.max(value(a.lhs()), value(a.rhs()));
-          break;
-        case Atom::Kind::Overflow:
-          x = b_.i32(0);
-          break;  // refused when the plan is bound
-      }
+      const Val x = atom_value(a);
       v = v ? b_.mul(v, x) : x;
     }
     if (!coefficient.is_const(1)) v = b_.mul(v, value(coefficient));

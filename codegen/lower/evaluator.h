@@ -103,6 +103,7 @@ class Evaluator {
   DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
   Val dividend(const Expr& e);
+  Val atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
   SymbolRange range(SymbolId id) const;

@@ -53,6 +53,26 @@ TEST(Autotune, CacheReadsWhatItWroteAndRefusesTheRest) {
   EXPECT_NE(ChoiceCache(dir / "kept", other).path(), cache.path());
 }
 
+TEST(Autotune, CacheKeepsWhatOthersWroteAndDropsWhatTheyAbandoned) {
+  const test::TempDir dir;
+  const DeviceInfo device;
+  const ChoiceCache cache(dir / "kept", device);
+  ASSERT_TRUE(cache.write({{"a", "ours"}, {"b", "ours"}}).ok());
+  ASSERT_TRUE(ChoiceCache(dir / "kept", device).write({{"b", "theirs"}, {"c", "theirs"}}).ok());
+  std::map<std::string, std::string> read;
+  ASSERT_TRUE(cache.read(read).ok());
+  const std::map<std::string, std::string> both{{"a", "ours"}, {"b", "theirs"}, {"c", "theirs"}};
+  EXPECT_EQ(read, both);
+  const std::filesystem::path old = cache.path() + ".1.part", young = cache.path() + ".2.part";
+  test::write_file(old, "{");
+  test::write_file(young, "{");
+  std::filesystem::last_write_time(
+      old, std::filesystem::file_time_type::clock::now() - std::chrono::hours(2));
+  ASSERT_TRUE(cache.write({}).ok());
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_TRUE(std::filesystem::exists(young));  // another process may be writing it
+}
+
 /// A matmul model, a device, and options that measure little.
 class AutotuneOnDevice : public testing::Test {
  protected:
@@ -133,8 +153,39 @@ TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
   ASSERT_EQ(report.kernels.size(), 1U);
   const TunedKernel& k = report.kernels[0];
   EXPECT_TRUE(k.candidates.back().rejected);
+  EXPECT_NE(k.candidates.back().reason.find("is wrong"), std::string::npos);
   EXPECT_FALSE(k.candidates.front().rejected);
   EXPECT_NE(k.schedule, k.candidates.back().schedule);
+}
+
+/// No driver takes these.
+void plant_empty_kernels(package::Package& p) {
+  for (package::Variant& v : p.variants)
+    for (plan::KernelCode& k : v.plan.kernels) k.spirv.clear();
+}
+
+TEST_F(AutotuneOnDevice, ACandidateThatDoesNotLoadIsRejectedWithTheReason) {
+  options_.cache_dir.clear();
+  options_.on_candidate = [](size_t candidate, package::Package& p) {
+    if (candidate == 1) plant_empty_kernels(p);
+  };
+  AutotuneReport report;
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_EQ(report.kernels.size(), 1U);
+  EXPECT_TRUE(report.kernels[0].candidates.back().rejected);
+  EXPECT_NE(report.kernels[0].candidates.back().reason.find("holds no SPIR-V module"),
+            std::string::npos);
+}
+
+TEST_F(AutotuneOnDevice, TheBudgetEndsTheMeasurement) {
+  options_.cache_dir.clear();
+  options_.budget_s = 0;
+  options_.rounds = 50;
+  AutotuneReport report;
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_EQ(report.kernels.size(), 1U);
+  EXPECT_EQ(report.kernels[0].candidates.size(), 2U);
+  EXPECT_LE(report.runs, 2 * 3 + 2 * 50);  // three rounds, and those that confirm
 }
 
 TEST_F(AutotuneOnDevice, ChoicesMustBeRightTogether) {

@@ -33,7 +33,8 @@ std::map<std::string, int64_t> launches(const std::vector<std::string>& disabled
 TEST(AttentionPrice, EachVariantHasItsOwn) {
   auto by_price = launches({});
   EXPECT_EQ(by_price["vulkan-cpu-sg8"], 3);
-  EXPECT_EQ(by_price["vulkan-cpu-sg8-slow-loads"], 1);
+  EXPECT_EQ(by_price["vulkan-cpu-sg8-slow-loads"], 3);
+  EXPECT_EQ(by_price["vulkan-cpu"], 1);
   EXPECT_EQ(by_price["vulkan-baseline"], 1);
   for (const auto& [name, count] : launches({"attention-price"})) EXPECT_EQ(count, 1) << name;
   for (const auto& [name, count] : launches({"attention"})) EXPECT_EQ(count, 3) << name;

@@ -61,8 +61,21 @@ TEST(Attention, PriceOfSeparateKernels) {
   EXPECT_FALSE(separate(12, size_of(128, 128, 128), cpu(true)));
   for (const double heads : {1, 4, 12, 32})
     EXPECT_FALSE(separate(heads, size_of(1, 2048, 64), cpu(true))) << "one row of queries";
-  for (const Predicate& device : {Predicate{}, cpu(false), cpu(true, true)})
+  for (const Predicate& device : {Predicate{}, cpu(false)})
     EXPECT_FALSE(separate(4, size_of(16, 16, 128), device));
+  const struct {
+    double heads, length;
+    int size;
+    bool separate;
+  } slow[] = {
+      {12, 8, 128, false}, {12, 16, 32, false}, {12, 16, 64, true},    {12, 16, 128, true},
+      {1, 16, 128, false}, {4, 16, 64, false},  {1, 32, 128, true},    {12, 32, 64, false},
+      {4, 64, 128, true},  {4, 128, 128, true}, {12, 128, 128, false}, {4, 256, 128, false},
+  };
+  for (const auto& c : slow) {
+    EXPECT_EQ(separate(c.heads, size_of(c.length, c.length, c.size), cpu(true, true)), c.separate)
+        << c.heads << " heads of " << c.size << ", " << c.length << " rows";
+  }
 }
 
 TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
