@@ -4,6 +4,8 @@
 #include <chrono>
 
 #include "codegen/lower/contraction.h"
+#include "codegen/lower/targets.h"
+#include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
@@ -44,18 +46,6 @@ bool disabled(const CompileOptions& o, std::string_view pass) {
          o.disabled_passes.end();
 }
 
-/// Variants in order of preference: all that are for the taking, and those that are named.
-std::vector<lower::Target> select_targets(const std::vector<std::string>& names) {
-  const auto named = [&](const std::string& name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
-  };
-  std::vector<lower::Target> out;
-  for (const lower::Target& t : vulkan_targets()) {
-    if ((named("vulkan") && !t.on_request) || named(t.name)) out.push_back(t);
-  }
-  return out;
-}
-
 std::string joined(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
@@ -74,17 +64,7 @@ Status check_options(const CompileOptions& o) {
   }
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
-  const auto bad_target =
-      std::find_if(o.targets.begin(), o.targets.end(), [](const std::string& t) {
-        return t != "vulkan" && t != "host" && select_targets({t}).empty();
-      });
-  if (bad_target == o.targets.end()) return {};
-  std::vector<std::string> variants;
-  for (const lower::Target& v : vulkan_targets()) variants.push_back(v.name);
-  return {Code::Unsupported, "target '" + *bad_target +
-                                 "' is not supported by this build; use --targets vulkan, or "
-                                 "of its variants " +
-                                 joined(variants)};
+  return parse_targets(o.targets, o.device).status();
 }
 
 lower::FuseAttention attention_of(const CompileOptions& o) {
@@ -179,22 +159,23 @@ Status require_no_host(const lower::Fusion& fusion) {
 }
 
 /// Variants to build, in order of preference.
-std::vector<lower::Target> chosen_targets(const graph::Graph& g, const lower::Fusion& fusion,
-                                          const CompileOptions& o) {
-  std::vector<lower::Target> all = select_targets(o.targets);
+Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
+                                                  const lower::Fusion& fusion,
+                                                  const CompileOptions& o) {
+  RP_ASSIGN(std::vector<lower::Target> all, parse_targets(o.targets, o.device));
   const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
     return lower::is_half_product(g, group);
   });
-  // Without a product for its matrices, such a variant is one of the others.
+  // Without a product for its matrices, such a variant of Vulkan is one of the others.
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
-    return t.predicate.matrix && !half && !named;
+    return t.predicate.api == Api::Vulkan && t.predicate.matrix && !half && !named;
   });
   if (!o.device) return all;
   const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
   const auto first = std::find_if(all.begin(), all.end(), fits);
-  if (first == all.end()) return {};
-  return {*first};
+  if (first == all.end()) return std::vector<lower::Target>{};
+  return std::vector<lower::Target>{*first};
 }
 
 /// The portable fusion, or one with the device's prices where there are any.
@@ -207,6 +188,55 @@ void explain(package::Package& p, const lower::Fusion& fusion) {
   p.explanation.unfused.clear();
   for (const lower::Edge& e : fusion.unfused)
     p.explanation.unfused.push_back({e.from, e.to, e.reason});
+}
+
+/// Architectures whose facts are equal have the same plan, but for the images.
+bool share_plan(const Predicate& a, const Predicate& b) {
+  Predicate other = b;
+  other.cuda_arch = a.cuda_arch;
+  return a.api == Api::Cuda && a == other;
+}
+
+/// A variant that differs from `first` in the architecture alone.
+package::Variant for_arch(const package::Variant& first, const lower::Target& target,
+                          LowerReport& lowered) {
+  package::Variant v = first;
+  v.name = target.name;
+  v.predicate = target.predicate;
+  const size_t n = lowered.schedules.size();
+  for (size_t i = 0; i < n; ++i) {
+    if (lowered.schedules[i].question.variant != first.name) continue;
+    ScheduleChoice choice = lowered.schedules[i];
+    choice.question.variant = v.name;
+    lowered.schedules.push_back(std::move(choice));
+  }
+  return v;
+}
+
+Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
+                      const CompileOptions& options, WeightStore& weights, package::Package& p,
+                      LowerReport& lowered) {
+  RP_ASSIGN(const std::vector<lower::Target> targets, chosen_targets(g, fusion, options));
+  for (const lower::Target& target : targets) {
+    // Schedules that are chosen from outside are chosen for each variant.
+    if (!p.variants.empty() && !options.choose_schedule &&
+        share_plan(p.variants.back().predicate, target.predicate)) {
+      p.variants.push_back(for_arch(p.variants.back(), target, lowered));
+      continue;
+    }
+    package::Variant v;
+    v.name = target.name;
+    v.predicate = target.predicate;
+    lower::Fusion own;
+    if (fusion.priced) {
+      RP_ASSIGN(own, fusion_for(g, options, target.predicate));
+      if (p.variants.empty()) explain(p, own);
+    }
+    RP_ASSIGN(v.plan, build_device_plan(g, fusion.priced ? own : fusion, target, weights, options,
+                                        lowered));
+    p.variants.push_back(std::move(v));
+  }
+  return {};
 }
 
 int64_t count_launches(const lower::Fusion& fusion) {
@@ -267,23 +297,15 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   explain(p, fusion);
   timer.lap("explain");
   LowerReport lowered;
-  for (const lower::Target& target : chosen_targets(g, fusion, options)) {
-    package::Variant v;
-    v.name = target.name;
-    v.predicate = target.predicate;
-    lower::Fusion own;
-    if (fusion.priced) {
-      RP_ASSIGN(own, fusion_for(g, options, target.predicate));
-      if (p.variants.empty()) explain(p, own);
-    }
-    RP_ASSIGN(v.plan, build_device_plan(g, fusion.priced ? own : fusion, target, weights, options,
-                                        lowered));
-    p.variants.push_back(std::move(v));
-  }
+  RP_TRY(build_variants(g, fusion, options, weights, p, lowered));
   timer.add("lower", lowered.lower_ms);
   timer.add("legalize", lowered.legalize_ms);
   timer.add("emit", lowered.emit_ms);
   timer.add("hazards", lowered.plan_ms);
+  ImageReport images;
+  RP_TRY(nvrtc::compile_images(p.variants, options, images));
+  if (images.images > 0) timer.lap("nvrtc");
+  if (report != nullptr) report->images = std::move(images);
   if (report != nullptr) report->schedules = std::move(lowered.schedules);
   if (report != nullptr && !p.variants.empty())
     report->groups = describe_groups(p.variants[0].plan);

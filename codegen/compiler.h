@@ -1,4 +1,5 @@
-// A model in, a package out. Thread-safe; creates no threads.
+// A model in, a package out. Thread-safe. Creates threads only where CUDA text is compiled
+// (CompileOptions::threads); they end before a call returns.
 #pragma once
 
 #include <functional>
@@ -28,8 +29,11 @@ struct ScheduleQuestion {
 };
 
 struct CompileOptions {
-  std::vector<std::string> targets{"vulkan"};  // or variants of it; empty: the host alone
-  std::optional<DeviceFacts> device;           // set: only the variant that such a device takes
+  /// "vulkan" or variants of it, "cuda:sm_90" and so on (codegen/lower/targets.h); empty or "host":
+  /// the host alone.
+  std::vector<std::string> targets{"vulkan"};
+  /// Set: only the variant that such a device takes. With it "cuda" names its architecture.
+  std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs
   std::vector<std::string> disabled_passes;            // unknown names are Code::Usage
   /// F32, or F16 or BF16: what tensors between kernels and large weights are in memory, where that
@@ -37,11 +41,22 @@ struct CompileOptions {
   DType precision = DType::F32;
   bool fullgraph = false;
   bool verify_passes = false;  // verify the graph after each pass (Debug: always)
+  // CUDA text is compiled by NVRTC (codegen/nvrtc/), ...
+  std::string nvrtc;     // the library's path; empty: wherever it is found
+  unsigned threads = 0;  // ... on this many threads, the caller's included; 0: one per core
+  /// Where compiled kernels are kept, at most so many bytes of them; empty: nothing is kept.
+  std::string cuda_cache_dir;
+  uint64_t cuda_cache_bytes = uint64_t{512} << 20;
+  /// Called one at a time, from any of the threads: with a warning, such as of a damaged cache, ...
+  std::function<void(const std::string&)> log;
+  /// ... and after each kernel that is compiled for an architecture.
+  std::function<void(size_t done, size_t total)> on_image;
   /// Index of the candidate to take; unset: 0.
   std::function<size_t(const ScheduleQuestion&)> choose_schedule;
   /// Called after each pass with its name and the graph; for --dump.
   std::function<void(const std::string& pass, const graph::Graph& g)> on_pass;
-  /// Called with each lowered kernel: variant name, kernel IR text, SPIR-V words, CUDA text.
+  /// Called with each lowered kernel: variant name, kernel IR text, SPIR-V words (none for CUDA),
+  /// CUDA text. Variants that differ in the architecture alone have one call, by the first's name.
   std::function<void(const std::string& variant, const std::string& kernel, const std::string& ir,
                      const std::vector<uint32_t>& spirv, const std::string& cuda)>
       on_kernel;
@@ -53,10 +68,17 @@ struct ScheduleChoice {
   size_t chosen = 0;  // index of a candidate
 };
 
+/// What was compiled to images for CUDA.
+struct ImageReport {
+  std::string nvrtc;              // its version; empty: nothing was
+  size_t images = 0, cached = 0;  // of kernels and architectures; those found in the cache
+};
+
 struct CompileReport {
   std::vector<PassTime> passes;            // in order, import and emission included
   std::vector<package::GroupInfo> groups;  // of the first variant
   std::vector<ScheduleChoice> schedules;   // of all variants
+  ImageReport images;
 };
 
 Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,

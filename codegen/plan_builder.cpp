@@ -9,6 +9,7 @@
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/kernel/share.h"
 #include "runtime/host/host_kernels.h"
+#include "runtime/plan/block_layout.h"
 
 namespace reprise {
 
@@ -164,6 +165,17 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
   return {};
 }
 
+/// CUDA passes the parameter block by value.
+Status fits_parameters(const plan::KernelCode& code) {
+  constexpr uint32_t kLargest = 32764;
+  const uint32_t bytes = plan::BlockLayout::size(code.n_buffers, code.n_scalars);
+  if (bytes <= kLargest) return {};
+  return unsupported("kernel '" + code.name + "' has " + std::to_string(code.n_buffers) +
+                     " tensors; CUDA takes " + std::to_string(kLargest) +
+                     " bytes of parameters, which is some 4,000 tensors: split the node in the "
+                     "model, or compile for Vulkan");
+}
+
 /// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
 class KernelTable {
  public:
@@ -214,15 +226,23 @@ class KernelTable {
     RP_TRY(covered(need, target_.predicate, k.name));
     code.shared_bytes = need.shared_bytes;
     code.subgroup_size = need.subgroup_size;
-    emit::SpirvOptions spirv_options;
-    spirv_options.wide_loads = target_.wide_loads;
-    RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
+    const bool for_cuda = target_.predicate.api == Api::Cuda;
+    if (for_cuda) {
+      RP_TRY(fits_parameters(code));
+      RP_ASSIGN(code.cuda, emit::cuda(k));
+    } else {
+      emit::SpirvOptions spirv_options;
+      spirv_options.wide_loads = target_.wide_loads;
+      RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
+    }
     if (options_.on_kernel) {
       // A schedule for subgroups of another size is never chosen for CUDA.
-      const bool cuda_form = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
-      Result<std::string> emitted = cuda_form ? emit::cuda(k) : std::string();
-      RP_ASSIGN(const std::string cuda, std::move(emitted));
-      options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, cuda);
+      const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
+      std::string text = code.cuda;
+      if (!for_cuda && shown) {
+        RP_ASSIGN(text, emit::cuda(k));
+      }
+      options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
     }
     p_.kernels.push_back(std::move(code));
     return {};
@@ -376,44 +396,6 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
   plan::compute_hazards(p);
   report.plan_ms += ms_since(start);
   return p;
-}
-
-std::vector<lower::Target> vulkan_targets() {
-  lower::Target full;
-  full.name = "vulkan-int64";
-  full.predicate.needs_int64 = true;
-  full.predicate.needs_storage8 = true;
-  full.predicate.needs_storage16 = true;
-  lower::Target small;
-  small.name = "vulkan-baseline";
-  // The shape that most GPUs have. The other one is of lavapipe, whose matrices lose to its own
-  // subgroup tiles.
-  lower::Target matrix = full;
-  matrix.name = "vulkan-matrix";
-  matrix.predicate.needs_float16 = true;
-  matrix.predicate.subgroup_size = 32;
-  matrix.predicate.matrix = {16, 16, 16};
-  matrix.predicate.shared_bytes = 32768;
-  lower::Target matrix_sg8 = matrix;
-  matrix_sg8.name = "vulkan-matrix-sg8";
-  matrix_sg8.predicate.subgroup_size = 8;
-  matrix_sg8.predicate.matrix = {8, 8, 8};
-  matrix_sg8.on_request = true;
-  lower::Target cpu = full;
-  cpu.name = "vulkan-cpu-int64";
-  cpu.predicate.cpu_type = true;
-  cpu.wide_loads = true;
-  lower::Target cpu_sg8 = cpu;
-  cpu_sg8.name = "vulkan-cpu-sg8";
-  cpu_sg8.predicate.needs_subgroup_shuffle = true;
-  cpu_sg8.predicate.subgroup_size = 8;
-  lower::Target cpu_slow = cpu_sg8;
-  cpu_slow.name = "vulkan-cpu-sg8-slow-loads";
-  cpu_slow.predicate.slow_loads = true;
-  lower::Target cpu_small = small;
-  cpu_small.name = "vulkan-cpu";
-  cpu_small.predicate.cpu_type = true;
-  return {cpu_slow, cpu_sg8, cpu, cpu_small, matrix, matrix_sg8, full, small};
 }
 
 }  // namespace reprise

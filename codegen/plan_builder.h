@@ -39,7 +39,4 @@ Result<plan::Plan> build_device_plan(const graph::Graph& g, const lower::Fusion&
                                      const lower::Target& target, WeightStore& weights,
                                      const CompileOptions& options, LowerReport& report);
 
-/// Variants of "vulkan", in order of preference.
-std::vector<lower::Target> vulkan_targets();
-
 }  // namespace reprise

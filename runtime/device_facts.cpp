@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "runtime/cuda_arch.h"
+
 namespace reprise {
 namespace {
 
@@ -29,6 +31,12 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   if (api != facts.api) {
     return "is for " + std::string(name_of(api)) + ", the device is driven through " +
            std::string(name_of(facts.api));
+  }
+  if (!cuda_arch.empty()) {
+    const auto arch = CudaArch::parse(cuda_arch);
+    if (!arch) return "is compiled for '" + cuda_arch + "', which is unknown";
+    const std::string other = arch->mismatch(facts.cuda_arch);
+    if (!other.empty()) return other;
   }
   if (cpu_type && facts.kind != DeviceKind::Cpu) return "is tuned for CPU-type devices";
   if (slow_loads && !facts.slow_loads) return "is tuned for drivers whose loads are slow";

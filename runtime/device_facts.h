@@ -73,6 +73,8 @@ struct Predicate {
 
   /// Empty when satisfied; else the first fact that is missing, for people.
   std::string mismatch(const DeviceFacts& facts) const;
+
+  friend bool operator==(const Predicate&, const Predicate&) = default;
 };
 
 }  // namespace reprise

@@ -1,5 +1,6 @@
 #include "runtime/session.h"
 
+#include "runtime/cuda_arch.h"
 #include "runtime/host_step.h"
 #include "runtime/session_impl.h"
 
@@ -31,6 +32,23 @@ Status refuse_host_calls(const plan::Plan& plan) {
                      "; replace them in the model, or allow host fallback");
 }
 
+/// What is to be known of the variant that was taken; mostly nothing.
+std::string caveat(const package::Variant& v, const DeviceFacts& facts) {
+  const auto arch = CudaArch::parse(v.predicate.cuda_arch);
+  if (!arch || !arch->ptx) return {};
+  const std::string own = "sm_" + std::to_string(facts.cuda_arch);
+  return v.name + ": falls back to PTX " + arch->str() + ": no image for " + own +
+         "; the driver compiles the kernels when they are loaded for the first time, unless the "
+         "model is compiled with --targets cuda:" +
+         own;
+}
+
+/// How to make a package for the device.
+std::string target_for(const DeviceFacts& facts) {
+  if (facts.api == Api::Cuda) return " (--targets cuda:sm_" + std::to_string(facts.cuda_arch) + ")";
+  return facts.api == Api::Vulkan ? " (--targets vulkan)" : "";
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::Package> package,
@@ -50,6 +68,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
     if (mismatch.empty()) {
       RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
       if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
+      std::string note = caveat(variant, device->info().facts);
+      if (!note.empty()) notes.push_back(std::move(note));
       return create_device_session(std::move(package), std::move(device), v, std::move(notes),
                                    options);
     }
@@ -59,7 +79,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
   return unsupported("no variant of '" + package->model_name + "' fits " + device->info().id +
                      " (" + device->info().name +
                      "): " + (reasons.empty() ? "the package holds none" : reasons) +
-                     "; compile the model for this kind of device or use the host device");
+                     "; compile the model for this kind of device" +
+                     target_for(device->info().facts) + " or use the host device");
 }
 
 }  // namespace reprise

@@ -65,7 +65,8 @@ class Session {
                                               std::span<const Binding> outputs = {},
                                               RunStats* stats = nullptr) = 0;
   virtual const plan::Interface& io() const = 0;
-  /// The variant in use, and why earlier ones were not taken.
+  /// The variant in use, and why earlier ones were not taken: "NAME: reason". A note that begins
+  /// with its own name is about a variant that is not quite the device's: PTX for want of an image.
   virtual const std::string& variant() const = 0;
   virtual const std::vector<std::string>& variant_notes() const = 0;
   virtual const plan::Plan& plan() const = 0;

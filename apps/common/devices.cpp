@@ -24,4 +24,9 @@ BackendOptions default_backend_options() {
   return options;
 }
 
+std::string cuda_cache_dir() {
+  const std::string folder = default_backend_options().cache_dir;
+  return folder.empty() ? folder : folder + "/cuda";
+}
+
 }  // namespace reprise::app

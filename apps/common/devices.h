@@ -13,5 +13,7 @@ Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptio
 
 /// Backend options of our programs: the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
 BackendOptions default_backend_options();
+/// Where kernels compiled for CUDA are kept: a folder in that one, or empty.
+std::string cuda_cache_dir();
 
 }  // namespace reprise::app

@@ -29,6 +29,11 @@ Result<Measurement> measure_on(const std::string& id, const CompareOptions& o, c
 /// One compilation serves every device.
 Result<Model> load_model_for_all(const CompareOptions& o) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
+  for (const DeviceInfo& d : list_devices()) {
+    const bool wanted = o.devices.empty() || std::count(o.devices.begin(), o.devices.end(), d.id);
+    if (d.usable && d.facts.api == Api::Cuda && wanted)
+      compile.targets.push_back("cuda:sm_" + std::to_string(d.facts.cuda_arch));
+  }
   RP_ASSIGN(Model model, load_model(o.model, compile));
   RP_TRY(check_package_options(model, o.common));
   return model;

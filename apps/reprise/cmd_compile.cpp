@@ -1,5 +1,4 @@
 #include <filesystem>
-#include <sstream>
 
 #include "apps/reprise/command.h"
 
@@ -14,25 +13,26 @@ struct CompileCommand {
   std::string targets = "vulkan";
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string item; std::getline(in, item, ',');) {
-    if (!item.empty()) out.push_back(item);
-  }
-  return out;
-}
-
 Status compile_model(const CompileCommand& o) {
   const Output out(o.common.json);
   RP_ASSIGN(CompileOptions options, o.common.compile_options());
-  options.targets = split(o.targets);
+  options.targets = split_list(o.targets);
   if (options.targets.empty())
     return {Code::Usage, "--targets names no target; use --targets vulkan"};
   if (std::filesystem::path(o.model).extension() == ".rpk") {
     return {Code::Usage, "'" + o.model + "' is compiled already; pass the .onnx file"};
   }
+  ProgressLine progress;
+  options.on_image = [&](size_t done, size_t total) {
+    progress.show("compiling for CUDA: " + std::to_string(done) + " of " + std::to_string(total) +
+                  " kernels");
+  };
+  options.log = [&](const std::string& message) {
+    progress.clear();
+    note(message);
+  };
   RP_ASSIGN(Model model, load_as(o.model, options, o.common));
+  progress.clear();
   RP_TRY(package::write(*model.package, o.output));
   std::error_code error;
   const auto bytes = std::filesystem::file_size(o.output, error);
@@ -52,6 +52,11 @@ Status compile_model(const CompileCommand& o) {
     variant_text += (variant_text.empty() ? "" : ", ") + v.name;
   }
   out.table(table);
+  const ImageReport& images = model.report.images;
+  if (images.images > 0) {
+    out.text("\nNVRTC " + images.nvrtc + ": " + std::to_string(images.images) + " images, " +
+             std::to_string(images.cached) + " of them kept from before\n");
+  }
   out.text("\n" + o.output + ": " + format_bytes(static_cast<int64_t>(bytes)) +
            ", variants: " + variant_text + "\n");
   return out.json({{"model", o.model},
@@ -60,7 +65,9 @@ Status compile_model(const CompileCommand& o) {
                    {"variants", std::move(variants)},
                    {"bytes", bytes},
                    {"compile_ms", model.compile_ms},
-                   {"passes", std::move(passes)}});
+                   {"passes", std::move(passes)},
+                   {"cuda_images", images.images},
+                   {"cuda_images_cached", images.cached}});
 }
 
 }  // namespace
@@ -70,7 +77,9 @@ void register_compile(CLI::App& root, int& status) {
   CLI::App* command = root.add_subcommand("compile", "Compile a model to a package");
   command->add_option("MODEL", o->model, "An .onnx file")->required();
   command->add_option("-o,--output", o->output, "The .rpk to write")->required();
-  command->add_option("--targets", o->targets, "Comma-separated: vulkan, or variants of it")
+  command
+      ->add_option("--targets", o->targets,
+                   "Comma-separated: vulkan or variants of it, cuda:sm_80, cuda:sm_90, ...")
       ->capture_default_str();
   add_common(*command, o->common);
   command->footer(
@@ -78,7 +87,9 @@ void register_compile(CLI::App& root, int& status) {
       "No device is needed, but for --mode max-autotune: it measures on --device, and the "
       "package's\n"
       "variant for such devices keeps the schedules that were fastest.\n"
-      "Examples: reprise compile bert.onnx -o bert.rpk --targets vulkan\n"
+      "CUDA architectures are compiled by NVRTC, which this needs and a package does not. PTX for\n"
+      "the lowest one is added, for devices of architectures that are not named.\n"
+      "Examples: reprise compile bert.onnx -o bert.rpk --targets vulkan,cuda:sm_80,cuda:sm_90\n"
       "          reprise compile bert.onnx -o bert.rpk --mode max-autotune --device vulkan:0");
   command->callback([o, &status] {
     const Status s = compile_model(*o);

@@ -1,9 +1,9 @@
-#include <filesystem>
-#include <fstream>
+#include <algorithm>
 #include <map>
 
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
+#include "codegen/lower/targets.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise::app {
@@ -14,6 +14,7 @@ struct ExplainOptions {
   CommonOptions common;
   std::string model;
   std::string dump;
+  std::string targets;  // empty: those of the device
 };
 
 /// Bytes of the distinct buffers that a launch reads or writes; -1 when a size is dynamic.
@@ -37,16 +38,29 @@ struct ChosenPlan {
   std::vector<std::string> notes;  // why others were not taken
 };
 
-/// The variant that the device takes; without a device, the first.
-Result<ChosenPlan> choose_plan(const package::Package& p, const CommonOptions& options) {
-  ChosenPlan chosen;
-  if (options.device == "host") {
-    chosen.plan = &p.host_plan;
-    chosen.variant = "host";
-    return chosen;
+/// The first variant that --targets names: no device is asked for.
+Result<ChosenPlan> plan_of_targets(const package::Package& p, const std::string& targets) {
+  RP_ASSIGN(const std::vector<lower::Target> named, parse_targets(split_list(targets)));
+  if (named.empty()) return ChosenPlan{&p.host_plan, "host", {}};
+  std::string held;
+  for (const package::Variant& v : p.variants) {
+    const auto is_named = [&](const lower::Target& t) { return t.name == v.name; };
+    if (std::any_of(named.begin(), named.end(), is_named)) return ChosenPlan{&v.plan, v.name, {}};
+    held += (held.empty() ? "" : ", ") + v.name;
   }
-  Result<OpenedDevice> device = open_selected(options);
-  if (!device.ok() && options.device != "auto") return device.status();
+  return Status(Code::Unsupported, "the package has no variant for --targets " + targets +
+                                       "; it has " + (held.empty() ? "none" : held));
+}
+
+/// The variant that the device takes; without a device, the first.
+Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& o) {
+  if (!o.targets.empty() && o.common.device == "auto") return plan_of_targets(p, o.targets);
+  ChosenPlan chosen;
+  chosen.plan = &p.host_plan;
+  chosen.variant = "host";
+  if (o.common.device == "host") return chosen;
+  Result<OpenedDevice> device = open_selected(o.common);
+  if (!device.ok() && o.common.device != "auto") return device.status();
   const bool has_device = device.ok() && device->device;
   for (const package::Variant& v : p.variants) {
     const std::string mismatch =
@@ -58,9 +72,34 @@ Result<ChosenPlan> choose_plan(const package::Package& p, const CommonOptions& o
     }
     chosen.notes.push_back(v.name + ": " + mismatch);
   }
-  chosen.plan = &p.host_plan;
-  chosen.variant = "host";
   return chosen;
+}
+
+/// What the compiler says of a cubin; nothing where there is none.
+void add_usage(Json& to, const plan::KernelCode& k) {
+  if (k.usage == plan::KernelCode::Usage{}) return;
+  to["registers"] = k.usage.registers;
+  to["spill_bytes"] = k.usage.spill_bytes;
+  to["shared_bytes"] = k.usage.shared_bytes;
+  to["stack_bytes"] = k.usage.stack_bytes;
+}
+
+/// Every kernel of every variant that has cubins.
+Json kernels_json(const package::Package& p, Table& table) {
+  Json out = Json::array();
+  for (const package::Variant& v : p.variants) {
+    for (const plan::KernelCode& k : v.plan.kernels) {
+      if (k.usage == plan::KernelCode::Usage{}) continue;
+      table.add({v.name, k.name, std::to_string(k.usage.registers),
+                 format_bytes(k.usage.spill_bytes), format_bytes(k.usage.shared_bytes),
+                 format_bytes(k.usage.stack_bytes)});
+      Json row{{"variant", v.name}, {"kernel", k.name}};
+      add_usage(row, k);
+      row["image_bytes"] = k.image.size();
+      out.push_back(std::move(row));
+    }
+  }
+  return out;
 }
 
 struct Sections {
@@ -119,7 +158,8 @@ Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
       continue;
     }
     const auto& launch = std::get<plan::Launch>(step.what);
-    const std::string& kernel = p.kernels[launch.kernel].name;
+    const plan::KernelCode& code = p.kernels[launch.kernel];
+    const std::string& kernel = code.name;
     const int64_t read = bytes_moved(p, launch, false);
     const int64_t written = bytes_moved(p, launch, true);
     const ScheduleChoice* choice = choice_of(model, chosen.variant, static_cast<size_t>(index));
@@ -132,6 +172,7 @@ Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
                              {"bytes_written", written < 0 ? Json() : Json(written)},
                              {"schedule", launch.schedule},
                              {"candidates", candidates_json(choice)}});
+    add_usage(s.groups_json.back(), code);
   }
   return s;
 }
@@ -200,9 +241,21 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
 Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   if (dump) dump->attach(compile);
+  if (!o.targets.empty()) compile.targets = split_list(o.targets);
+  if (o.targets.empty() && o.common.device.starts_with("cuda")) {
+    RP_ASSIGN(const OpenedDevice device, open_selected(o.common));
+    compile.targets = targets_for(device);
+    compile.device = device.info.facts;
+  }
   RP_ASSIGN(Model model, load_as(o.model, compile, o.common));
   RP_TRY(check_package_options(model, o.common));
   return model;
+}
+
+Status write_dump(Dump& dump, const Model& model, const plan::Plan& plan) {
+  RP_TRY(model.compiled ? dump.add_cuda(*model.package) : dump.add_package(*model.package));
+  RP_TRY(dump.add_plan(print(plan, model.package->io)));
+  return dump.status();
 }
 
 Status run_explain(const ExplainOptions& o) {
@@ -210,16 +263,20 @@ Status run_explain(const ExplainOptions& o) {
   std::unique_ptr<Dump> dump;
   if (!o.dump.empty()) dump = std::make_unique<Dump>(o.dump);
   RP_ASSIGN(Model model, load_explained(o, dump.get()));
-  RP_ASSIGN(const ChosenPlan chosen, choose_plan(*model.package, o.common));
+  RP_ASSIGN(const ChosenPlan chosen, choose_plan(*model.package, o));
   if (dump) {
-    if (!model.compiled) RP_TRY(dump->add_package(*model.package));
-    RP_TRY(dump->add_plan(print(*chosen.plan, model.package->io)));
-    RP_TRY(dump->status());
+    RP_TRY(write_dump(*dump, model, *chosen.plan));
     out.text("wrote " + std::to_string(dump->files()) + " files to " + o.dump + "\n");
   }
   const Sections sections = describe_steps(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
   print_text(out, model, chosen, sections, counts);
+  Table usage({"variant", "kernel", "registers", "spilled", "shared", "stack"});
+  Json kernels = kernels_json(*model.package, usage);
+  if (!usage.empty()) {
+    out.text("\n");
+    out.table(usage);
+  }
   if (o.common.verbose) out.text("\n" + print(*chosen.plan, model.package->io));
   const plan::PlanCounts run = plan::count(*chosen.plan);
   Json unfused = Json::array(), passes = Json::array();
@@ -239,6 +296,7 @@ Status run_explain(const ExplainOptions& o) {
                    {"host_calls", run.host_calls},
                    {"copies", 0},
                    {"groups", sections.groups_json},
+                   {"kernels", std::move(kernels)},
                    {"unfused", std::move(unfused)},
                    {"host", sections.host_json},
                    {"precision", precision_name(model.package->explanation.precision)},
@@ -256,11 +314,16 @@ void register_explain(CLI::App& root, int& status) {
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
   command->add_option("--dump", o->dump,
                       "Write the graph after each pass, kernel IR, SPIR-V and CUDA text here");
+  command->add_option("--targets", o->targets,
+                      "Compile for these, as `reprise compile` does; the plan is that of the "
+                      "first, unless --device chooses");
   add_common(*command, o->common);
   command->footer(
       "The plan is that of the device's variant; without a device, of the first variant.\n"
+      "Kernels compiled for CUDA are listed with their registers and memory, for every target.\n"
       "Runners-up are the next best schedules, with their estimated cost over the chosen one's.\n"
-      "Example: reprise explain bert.onnx --dump bert-dump");
+      "Examples: reprise explain bert.onnx --dump bert-dump\n"
+      "          reprise explain bert.onnx --targets cuda:sm_80,cuda:sm_90 --json bert.json");
   command->callback([o, &status] {
     const Status s = run_explain(*o);
     status = s.ok() ? kDone : report(s);

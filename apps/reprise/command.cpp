@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 #include <set>
+#include <sstream>
 
 namespace reprise::app {
 
@@ -57,7 +58,19 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   RP_ASSIGN(o.precision, parse_precision(precision));
   o.disabled_passes = disabled_passes;
   o.fullgraph = fullgraph;
+  o.nvrtc = nvrtc;
+  o.cuda_cache_dir = cuda_cache_dir();
+  o.log = [](const std::string& message) { note(message); };
   return o;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string item; std::getline(in, item, ',');) {
+    if (!item.empty()) out.push_back(item);
+  }
+  return out;
 }
 
 void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
@@ -98,6 +111,10 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
                     "is safe; sums and what lies inside a kernel stay fp32")
         ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
         ->capture_default_str();
+    command
+        .add_option("--nvrtc", o.nvrtc,
+                    "Path of libnvrtc.so, which compiles for CUDA; by default it is searched for")
+        ->envname("REPRISE_NVRTC");
     command.add_option("--shape", o.shapes, "Dims of a dynamic input: NAME=1x3x224x224")
         ->allow_extra_args(false);
     command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
@@ -260,8 +277,11 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.warm_up = options.warm_up;
   o.isolate_tensors = options.isolate_tensors;
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
+  for (const std::string& line : session->variant_notes()) {
+    // Why others were not taken is for the curious; what is odd about the one that was, for all.
+    if (options.verbose || line.starts_with(session->variant() + ": ")) note(line);
+  }
   if (options.verbose) {
-    for (const std::string& line : session->variant_notes()) note(line);
     if (device.device) note("variant " + session->variant());
   }
   return session;

@@ -36,6 +36,7 @@ struct CommonOptions {
   std::string device = "auto";
   std::string mode = "reduce-overhead";
   std::string precision = "fp32";
+  std::string nvrtc;
   double tune_seconds = 30;
   std::vector<std::string> shapes;
   std::vector<std::string> disabled_passes;
@@ -49,6 +50,9 @@ struct CommonOptions {
   Result<std::map<std::string, Dims>> parsed_shapes() const;
   Result<CompileOptions> compile_options() const;
 };
+
+/// "a,b" -> a, b; empty items are left out.
+std::vector<std::string> split_list(const std::string& text);
 
 /// Which groups of common options a command has.
 enum OptionGroups : unsigned { kJson = 1, kDevice = 2, kCompile = 4, kAllGroups = 7 };

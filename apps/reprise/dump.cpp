@@ -58,7 +58,7 @@ void Dump::write(const std::filesystem::path& name, const std::string& contents)
     first_error_ = file_error("cannot write", path);
     return;
   }
-  ++files_;
+  files_.insert(name);
 }
 
 void Dump::write_kernel(const std::string& variant, const std::string& kernel,
@@ -86,11 +86,30 @@ void Dump::attach(CompileOptions& options) {
   };
 }
 
-Status Dump::add_package(const package::Package& p) {
+void Dump::write_image(const package::Variant& variant, const plan::KernelCode& kernel) {
+  const bool ptx = variant.predicate.cuda_arch.starts_with("compute_");
+  const std::filesystem::path base = std::filesystem::path(safe(variant.name)) / safe(kernel.name);
+  // PTX without the zero byte at its end.
+  write(base.string() + (ptx ? ".ptx" : ".cubin"),
+        {reinterpret_cast<const char*>(kernel.image.data()), kernel.image.size() - (ptx ? 1 : 0)});
+}
+
+Status Dump::add_cuda(const package::Package& p) {
   for (const package::Variant& v : p.variants) {
-    for (const plan::KernelCode& k : v.plan.kernels) write_kernel(v.name, k.name, k.spirv, k.cuda);
+    for (const plan::KernelCode& k : v.plan.kernels) {
+      if (k.image.empty()) continue;
+      write_kernel(v.name, k.name, {}, k.cuda);
+      write_image(v, k);
+    }
   }
   return first_error_;
+}
+
+Status Dump::add_package(const package::Package& p) {
+  for (const package::Variant& v : p.variants) {
+    for (const plan::KernelCode& k : v.plan.kernels) write_kernel(v.name, k.name, k.spirv, "");
+  }
+  return add_cuda(p);
 }
 
 Status Dump::add_plan(const std::string& text) {

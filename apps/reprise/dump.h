@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "codegen/compiler.h"
@@ -13,21 +14,25 @@ class Dump {
   explicit Dump(std::filesystem::path dir) : dir_(std::move(dir)) {}
   /// Hooks the compiler's callbacks; the options must not outlive this object.
   void attach(CompileOptions& options);
-  /// Kernels of a package: SPIR-V and CUDA text as stored.
+  /// CUDA text, cubins and PTX of every variant that has them: the callbacks are given the text of
+  /// one of those that share it.
+  Status add_cuda(const package::Package& p);
+  /// Kernels of a package: SPIR-V, CUDA text and images as stored.
   Status add_package(const package::Package& p);
   Status add_plan(const std::string& text);
   /// The first write that failed in a callback.
   Status status() const { return first_error_; }
-  int files() const { return files_; }
+  size_t files() const { return files_.size(); }
 
  private:
   void write(const std::filesystem::path& name, const std::string& contents);
+  void write_image(const package::Variant& variant, const plan::KernelCode& kernel);
   void write_kernel(const std::string& variant, const std::string& kernel,
                     const std::vector<uint32_t>& spirv, const std::string& cuda);
 
   std::filesystem::path dir_;
   Status first_error_;
-  int files_ = 0;
+  std::set<std::filesystem::path> files_;
   int passes_ = 0;
 };
 

@@ -1,14 +1,12 @@
 #include "backends/vulkan/pipeline_cache.h"
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
+#include <array>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <random>
-#include <system_error>
+#include <memory>
 
+#include "runtime/base/cache_folder.h"
 #include "runtime/package/package.h"
 
 namespace reprise::vulkan {
@@ -18,8 +16,6 @@ namespace fs = std::filesystem;
 
 constexpr std::array<char, 8> kMagic{'R', 'P', 'V', 'K', 'C', '0', '0', '1'};
 constexpr const char* kSuffix = ".vkcache";
-constexpr const char* kPartSuffix = ".part";
-constexpr std::chrono::hours kPartLifetime{1};
 
 struct Header {
   std::array<char, 8> magic = kMagic;
@@ -64,47 +60,6 @@ std::string read_file(std::FILE* f, const CacheKey& key, std::vector<std::byte>&
   return {};
 }
 
-void bound_folder(const fs::path& dir, const fs::path& keep) {
-  struct Entry {
-    fs::file_time_type time;
-    uint64_t bytes;
-    fs::path path;
-  };
-  const auto now = fs::file_time_type::clock::now();
-  std::vector<Entry> entries;
-  std::error_code ec;
-  uint64_t total = 0;
-  for (fs::directory_iterator it(dir, ec), end; !ec && it != end; it.increment(ec)) {
-    const bool part = it->path().extension() == kPartSuffix;
-    if (!part && it->path().extension() != kSuffix) continue;
-    std::error_code gone;  // another process may tidy up as well
-    const auto time = it->last_write_time(gone);
-    const uint64_t bytes = gone ? 0 : it->file_size(gone);
-    if (gone) continue;
-    if (part) {  // of a process that died while it wrote
-      if (now - time > kPartLifetime) fs::remove(it->path(), gone);
-      continue;
-    }
-    entries.push_back({time, bytes, it->path()});
-    total += bytes;
-  }
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.time < b.time; });
-  for (const Entry& e : entries) {
-    if (total <= kMaxCacheFolderBytes) return;
-    if (e.path == keep) continue;
-    fs::remove(e.path, ec);
-    total -= e.bytes;
-  }
-}
-
-bool write_file(const fs::path& path, const Header& h, std::span<const std::byte> bytes) {
-  const File f(std::fopen(path.c_str(), "wb"));
-  return f && std::fwrite(&h, sizeof(h), 1, f.get()) == 1 &&
-         std::fwrite(bytes.data(), 1, bytes.size(), f.get()) == bytes.size() &&
-         std::fflush(f.get()) == 0;
-}
-
 }  // namespace
 
 std::string CacheKey::file_name() const {
@@ -138,28 +93,17 @@ void save_cache(const std::string& dir, const CacheKey& key, std::span<const std
                  std::to_string(kMaxCacheFileBytes) + " and is not kept");
     return;
   }
-  std::error_code ec;
-  fs::create_directories(dir, ec);
-  // Several processes and threads may write at once: each has a file of its own until the rename.
-  static std::atomic<uint32_t> serial = 0;
-  const fs::path part = path.string() + "." + std::to_string(std::random_device{}()) + "." +
-                        std::to_string(++serial) + kPartSuffix;
   Header h;
   h.device_uuid = key.device_uuid;
   h.driver_version = key.driver_version;
   h.bytes = bytes.size();
   h.hash = package::hash_bytes(bytes);
-  bool ok = write_file(part, h, bytes);
-  if (ok) {
-    fs::rename(part, path, ec);
-    ok = !ec;
-  }
-  if (!ok) {
-    fs::remove(part, ec);
+  const std::array<std::span<const std::byte>, 2> parts{std::as_bytes(std::span(&h, 1)), bytes};
+  if (!write_cache_file(path, parts)) {
     say(log, "pipeline cache " + path.string() + " could not be written");
     return;
   }
-  bound_folder(dir, path);
+  bound_cache_folder(dir, kSuffix, kMaxCacheFolderBytes, path);
 }
 
 }  // namespace reprise::vulkan

@@ -19,11 +19,17 @@ typedef struct reprise_compile_options {
   size_t disabled_pass_count;
   /* Of tensors and weights in memory: "fp32" (as does null), "fp16" or "bf16". */
   const char* precision;
+  /* "vulkan" (as does a null pointer), one of its variants, "cuda:sm_90" and so on. CUDA is compiled
+   * by NVRTC, which is opened at run time, on as many threads as there are cores. */
+  const char* const* targets;
+  size_t target_count;
+  const char* nvrtc;          /* its path; null: wherever it is found */
+  const char* cuda_cache_dir; /* where compiled kernels are kept; null: nowhere */
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT \
-  { sizeof(reprise_compile_options), 0, NULL, 0, NULL }
+  { sizeof(reprise_compile_options), 0, NULL, 0, NULL, NULL, 0, NULL, NULL }
 
-/* Compiles for every kind of device of this build; no device is needed. `options` may be null. */
+/* Compiles for all targets; no device is needed. `options` may be null. */
 reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,
                                     reprise_package** out, reprise_error* error);
 

@@ -317,7 +317,14 @@ class Decoder {
     to.shared_bytes = from.shared_bytes();
     to.subgroup_size = from.subgroup_size();
     RP_TRY(numbers(from.spirv(), to.spirv));
-    return string(from.cuda(), to.cuda);
+    RP_TRY(string(from.cuda(), to.cuda));
+    if (const fb::Usage* u = from.usage())
+      to.usage = {u->registers(), u->spill_bytes(), u->shared_bytes(), u->stack_bytes()};
+    if (!from.image() || from.image()->size() == 0) return {};
+    RP_TRY(spend(from.image()->size()));
+    to.image.resize(from.image()->size());
+    std::memcpy(to.image.data(), from.image()->Data(), to.image.size());
+    return {};
   }
 
   Status plan(const fb::Plan& from, plan::Plan& to) {
@@ -373,14 +380,7 @@ class Decoder {
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
-    RP_TRY(plan(*from.plan(), to.plan));
-    if (!from.module_()) return {};
-    RP_TRY(spend(from.module_()->size()));
-    to.module.resize(from.module_()->size());
-    if (!to.module.empty()) {
-      std::memcpy(to.module.data(), from.module_()->data(), to.module.size());
-    }
-    return {};
+    return plan(*from.plan(), to.plan);
   }
 
   uint64_t budget_;

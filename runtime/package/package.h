@@ -20,7 +20,6 @@ struct Variant {
   std::string name;  // "vulkan-cpu-sg8", "vulkan-portable", "cuda-sm_90"
   Predicate predicate;
   plan::Plan plan;
-  std::vector<std::byte> module;  // CUDA: cubin or PTX of all kernels
 };
 
 /// What explain prints, recorded by the compiler. Strings are for people.

@@ -1,7 +1,9 @@
 // What ties the parts of a package together, beyond each plan's own rules.
 #include <algorithm>
 
+#include "runtime/cuda_arch.h"
 #include "runtime/package/decode.h"
+#include "runtime/package/image.h"
 
 namespace reprise::package {
 namespace {
@@ -32,6 +34,23 @@ Status check_plan(const Package& p, const plan::Plan& plan) {
   return {};
 }
 
+/// Drivers are given images as they are.
+Status check_images(const Variant& v) {
+  if (v.predicate.api != Api::Cuda) return {};
+  const auto arch = CudaArch::parse(v.predicate.cuda_arch);
+  if (!arch) {
+    return invalid_model("it is compiled for '" + v.predicate.cuda_arch +
+                         "', which is no architecture of CUDA");
+  }
+  for (const plan::KernelCode& k : v.plan.kernels) {
+    const Status s = k.image.empty() ? invalid_model("it has no image for " + arch->str())
+                     : arch->ptx     ? check_ptx(k.image)
+                                     : check_cubin(k.image);
+    RP_TRY(s.with_context("kernel '" + k.name + "'"));
+  }
+  return {};
+}
+
 }  // namespace
 
 Status verify(const Package& p) {
@@ -43,6 +62,7 @@ Status verify(const Package& p) {
   }
   for (const Variant& v : p.variants) {
     RP_TRY(check_plan(p, v.plan).with_context("variant '" + v.name + "'"));
+    RP_TRY(check_images(v).with_context("variant '" + v.name + "'"));
   }
   return {};
 }

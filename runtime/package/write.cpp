@@ -59,10 +59,7 @@ class Serializer {
     for (const Variant& v : p.variants) {
       const auto name = string(v.name);
       const auto needs = predicate(v.predicate);
-      const auto steps = plan(v.plan);
-      const auto module =
-          b_.CreateVector(reinterpret_cast<const uint8_t*>(v.module.data()), v.module.size());
-      variants.push_back(fb::CreateVariant(b_, name, needs, steps, module));
+      variants.push_back(fb::CreateVariant(b_, name, needs, plan(v.plan)));
     }
     const auto name = string(p.model_name);
     const auto producer = string(p.producer);
@@ -204,8 +201,17 @@ class Serializer {
     const auto name = string(k.name);
     const auto workgroup = b_.CreateVector(k.workgroup.data(), k.workgroup.size());
     const auto spirv = b_.CreateVector(k.spirv);
+    const auto cuda = string(k.cuda);
+    Offset<Vector<uint8_t>> image;
+    if (!k.image.empty()) {
+      b_.ForceVectorAlignment(k.image.size(), 1, 8);
+      image = b_.CreateVector(reinterpret_cast<const uint8_t*>(k.image.data()), k.image.size());
+    }
+    const fb::Usage usage(k.usage.registers, k.usage.spill_bytes, k.usage.shared_bytes,
+                          k.usage.stack_bytes);
     return fb::CreateKernel(b_, name, workgroup, k.n_buffers, k.n_scalars, k.shared_bytes,
-                            k.subgroup_size, spirv, string(k.cuda));
+                            k.subgroup_size, spirv, cuda, image,
+                            k.usage == plan::KernelCode::Usage{} ? nullptr : &usage);
   }
 
   Offset<fb::Plan> plan(const plan::Plan& p) {
@@ -259,7 +265,7 @@ class Serializer {
 /// Upper estimate of what is large in metadata; the builder itself aborts past its limit.
 uint64_t bulk_bytes(const plan::Plan& p) {
   uint64_t n = 0;
-  for (const auto& k : p.kernels) n += k.spirv.size() * 4 + k.cuda.size();
+  for (const auto& k : p.kernels) n += k.spirv.size() * 4 + k.cuda.size() + k.image.size();
   for (const auto& s : p.steps) {
     n += 1024;
     const auto* call = std::get_if<plan::HostCall>(&s.what);
@@ -327,7 +333,7 @@ class File {
 
 Status check_size(const Package& p) {
   uint64_t bulk = bulk_bytes(p.host_plan);
-  for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan) + v.module.size();
+  for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan);
   if (bulk > kMaxMetadata / 2) {
     return unsupported("kernels and attributes of " + std::to_string(bulk) +
                        " bytes do not fit a package's metadata; compile for fewer targets");

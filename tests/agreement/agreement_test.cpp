@@ -16,6 +16,7 @@
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/kernel/interpreter.h"
 #include "codegen/lower/lower.h"
+#include "codegen/lower/targets.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"

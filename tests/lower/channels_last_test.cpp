@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "codegen/lower/lower.h"
+#include "codegen/lower/targets.h"
 #include "codegen/plan_builder.h"
 
 namespace reprise::lower {

@@ -11,6 +11,7 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
+#include "codegen/lower/targets.h"
 #include "codegen/plan_builder.h"
 #include "runtime/session.h"
 #include "tests/support/paths.h"

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "runtime/cuda_arch.h"
 #include "runtime/device_facts.h"
 
 namespace reprise {
@@ -41,6 +42,38 @@ TEST(Predicate, NamesTheFirstMissingFact) {
   facts.matrices = {{16, 8, 16}, {16, 16, 16}};
   all.matrix = {16, 16, 16};
   EXPECT_EQ(all.mismatch(facts), "");
+}
+
+TEST(CudaArch, Texts) {
+  EXPECT_EQ(CudaArch::parse("sm_90"), (CudaArch{false, 90}));
+  EXPECT_EQ(CudaArch::parse("compute_120"), (CudaArch{true, 120}));
+  EXPECT_EQ(CudaArch::parse("compute_120")->str(), "compute_120");
+  for (const char* text : {"", "sm", "sm_", "sm_9", "sm_090", "sm_90a", "sm_-90", "sm_9000",
+                           "sm 90", "compute_", "compute_x", "SM_90", "90", "sm_99999999999999"}) {
+    EXPECT_FALSE(CudaArch::parse(text)) << text;
+  }
+}
+
+TEST(CudaArch, WhatRunsWhere) {
+  const auto runs = [](const char* arch, uint32_t device) {
+    Predicate p;
+    p.api = Api::Cuda;
+    p.cuda_arch = arch;
+    DeviceFacts facts;
+    facts.api = Api::Cuda;
+    facts.cuda_arch = device;
+    facts.max_workgroup_invocations = 1024;
+    return p.mismatch(facts);
+  };
+  EXPECT_EQ(runs("sm_80", 80), "");
+  EXPECT_EQ(runs("sm_80", 89), "");
+  EXPECT_EQ(runs("compute_80", 80), "");
+  EXPECT_EQ(runs("compute_80", 120), "");
+  EXPECT_EQ(runs("sm_90", 80), "is compiled for sm_90, the device is sm_80");
+  EXPECT_EQ(runs("sm_80", 90), "is compiled for sm_80, the device is sm_90");
+  EXPECT_EQ(runs("sm_89", 86), "is compiled for sm_89, the device is sm_86");
+  EXPECT_EQ(runs("compute_80", 75), "is PTX for compute_80 and later, the device is sm_75");
+  EXPECT_NE(runs("gfx1100", 90).find("'gfx1100'"), std::string::npos);
 }
 
 }  // namespace

@@ -41,7 +41,6 @@ inline plan::Plan sample_device_plan() {
   matmul.shared_bytes = 1024;
   matmul.subgroup_size = 8;
   matmul.spirv = {0x07230203, 0x00010300, 0, 10, 0, 0x00020011};
-  matmul.cuda = "extern \"C\" __global__ void fused_matmul_relu() {}";
   plan::KernelCode add = matmul;
   add.name = "fused_add";
   add.n_scalars = 0;
@@ -104,6 +103,55 @@ inline plan::Plan sample_host_plan() {
   return p;
 }
 
+/// An ELF file as cubins are: a header, a program header, and sections "nothing" and "code".
+inline std::vector<std::byte> sample_cubin() {
+  std::vector<std::byte> out(64 + 56 + 2 * 64 + 32);
+  const auto put = [&out](size_t at, uint64_t v, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) out[at + i] = static_cast<std::byte>(v >> (8 * i));
+  };
+  put(0, 0x00010102464c457f, 8);  // 64 bits, little endian
+  put(16, 2, 2);                  // executable
+  put(18, 190, 2);                // for CUDA
+  put(20, 1, 4);
+  put(32, 64, 8);   // program headers
+  put(40, 120, 8);  // section headers
+  put(52, 64, 2);
+  put(54, 56, 2);
+  put(56, 1, 2);
+  put(58, 64, 2);
+  put(60, 2, 2);
+  put(64 + 8, 248, 8);  // the segment: offset, ...
+  put(64 + 32, 32, 8);  // ... bytes in the file
+  put(184 + 4, 1, 4);   // the second section
+  put(184 + 24, 248, 8);
+  put(184 + 32, 32, 8);
+  return out;
+}
+
+inline std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+inline Variant cuda_variant(const std::string& arch) {
+  Variant v;
+  v.name = "cuda-" + arch;
+  v.predicate.api = Api::Cuda;
+  v.predicate.cuda_arch = arch;
+  v.predicate.needs_float16 = v.predicate.needs_subgroup_shuffle = true;
+  v.predicate.needs_subgroup_extended_types = true;
+  v.predicate.matrix = {16, 8, 4};
+  v.plan = sample_device_plan();
+  for (plan::KernelCode& k : v.plan.kernels) {
+    k.spirv.clear();
+    k.cuda = "extern \"C\" __global__ void " + k.name + "() {}";
+    const bool ptx = arch.starts_with("compute");
+    k.image = ptx ? bytes_of({".version 8.0\0", 13}) : sample_cubin();
+    if (!ptx) k.usage = {40, 8, 1024, 16};
+  }
+  return v;
+}
+
 inline Package sample_package() {
   Package p;
   p.model_name = "sample";
@@ -129,16 +177,7 @@ inline Package sample_package() {
   cpu.predicate.needs_int64 = cpu.predicate.cpu_type = true;
   cpu.predicate.subgroup_size = 8;
   cpu.plan = sample_device_plan();
-  Variant cuda;
-  cuda.name = "cuda-sm_90";
-  cuda.predicate.api = Api::Cuda;
-  cuda.predicate.cuda_arch = "sm_90";
-  cuda.predicate.needs_float16 = cuda.predicate.needs_subgroup_shuffle = true;
-  cuda.predicate.needs_subgroup_extended_types = true;
-  cuda.predicate.matrix = {16, 8, 4};
-  cuda.plan = sample_device_plan();
-  cuda.module = {std::byte{1}, std::byte{2}};
-  p.variants = {cpu, cuda};
+  p.variants = {cpu, cuda_variant("sm_90"), cuda_variant("compute_80")};
   p.host_plan = sample_host_plan();
   p.explanation.model_nodes = 3;
   p.explanation.launches_unfused = 5;

@@ -287,6 +287,37 @@ TEST(DeviceSession, TheFirstVariantThatFitsIsTaken) {
   expect_message(none.status(), Code::Unsupported, {"fake:0", "wide", "small"});
 }
 
+TEST(DeviceSession, PtxInPlaceOfAnImageIsSaid) {
+  Model m;
+  package::Variant& v = m.package.variants[0];
+  v.predicate.api = Api::Cuda;
+  v.predicate.cuda_arch = "sm_90";
+  package::Variant ptx = v;
+  ptx.name = "cuda-compute_80";
+  ptx.predicate.cuda_arch = "compute_80";
+  m.package.variants.push_back(ptx);
+  auto device = fake(true);
+  device->mutable_info().facts.api = Api::Cuda;
+  device->mutable_info().facts.cuda_arch = 90;
+  auto s = make(m, device);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->variant(), "small");
+  EXPECT_TRUE(s->variant_notes().empty());
+  device->mutable_info().facts.cuda_arch = 100;
+  s = make(m, device);
+  ASSERT_TRUE(s);
+  EXPECT_EQ(s->variant(), "cuda-compute_80");
+  ASSERT_EQ(s->variant_notes().size(), 2U);
+  EXPECT_EQ(s->variant_notes()[0], "small: is compiled for sm_90, the device is sm_100");
+  const std::string& note = s->variant_notes()[1];
+  EXPECT_EQ(note.find("cuda-compute_80: falls back to PTX compute_80: no image for sm_100;"), 0U)
+      << note;
+  device->mutable_info().facts.cuda_arch = 75;
+  const auto none = Session::create(m.share(), device);
+  ASSERT_FALSE(none.ok());
+  expect_message(none.status(), Code::Unsupported, {"sm_90", "compute_80", "--targets cuda:sm_75"});
+}
+
 TEST(DeviceSession, SizesBeyondTheDeviceNameTheTensorOrLaunch) {
   auto device = fake(true);
   device->mutable_info().facts.max_buffer_bytes = 256;

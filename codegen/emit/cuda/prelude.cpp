@@ -28,9 +28,9 @@ RP_VECTORS(rp_f64, double, 16, 16)
 
 // What only PTX can do without headers, and the same for a host compiler.
 constexpr const char* kBodies = R"(
-#define RP_FN static RP_INLINE
 #if defined(__CUDACC__)
 #define RP_INLINE __device__ __forceinline__
+#define RP_FN RP_INLINE
 RP_FN unsigned rp_bits(float v) { return __float_as_uint(v); }
 RP_FN float rp_float(unsigned bits) { return __uint_as_float(bits); }
 RP_FN unsigned long long rp_bits(double v) { return (unsigned long long)__double_as_longlong(v); }
@@ -49,6 +49,7 @@ RP_FN float rp_rsqrt(float v) { return rsqrtf(v); }
 RP_FN double rp_rsqrt(double v) { return rsqrt(v); }
 #else
 #define RP_INLINE inline
+#define RP_FN static RP_INLINE
 RP_FN unsigned rp_bits(float v) { unsigned r; __builtin_memcpy(&r, &v, 4); return r; }
 RP_FN float rp_float(unsigned bits) { float r; __builtin_memcpy(&r, &bits, 4); return r; }
 RP_FN unsigned long long rp_bits(double v) { unsigned long long r; __builtin_memcpy(&r, &v, 8); return r; }
@@ -81,6 +82,13 @@ RP_FN double rp_rsqrt(double v) { return 1.0 / sqrt(v); }
 #endif
 RP_FN float rp_to_float(rp_bf16 v) { return rp_float((unsigned)v.bits << 16); }
 RP_FN rp_bf16 rp_to_bf16(float v) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+  if (v == v) {
+    rp_bf16 number;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(number.bits) : "f"(v));
+    return number;
+  }
+#endif
   const unsigned bits = rp_bits(v);
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   const unsigned rounded = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
@@ -89,11 +97,23 @@ RP_FN rp_bf16 rp_to_bf16(float v) {
 }
 )";
 
-// The functions that scalar_ops.def names. F16 is computed in F32 and rounded once.
+// The functions that scalar_ops.def names. F16 is computed in F32 and rounded once, or natively
+// where that gives the same: F32 has enough digits that sums and products are rounded as if once.
 constexpr const char* kFunctions = R"(
-RP_FN rp_f16 operator+(rp_f16 a, rp_f16 b) { return rp_to_f16(rp_to_float(a) + rp_to_float(b)); }
-RP_FN rp_f16 operator-(rp_f16 a, rp_f16 b) { return rp_to_f16(rp_to_float(a) - rp_to_float(b)); }
-RP_FN rp_f16 operator*(rp_f16 a, rp_f16 b) { return rp_to_f16(rp_to_float(a) * rp_to_float(b)); }
+#if defined(__CUDACC__)
+#define RP_F16_NATIVE(op, instruction) \
+  RP_FN rp_f16 operator op(rp_f16 a, rp_f16 b) { \
+    rp_f16 r; \
+    asm(instruction " %0, %1, %2;" : "=h"(r.bits) : "h"(a.bits), "h"(b.bits)); \
+    return r; \
+  }
+#else
+#define RP_F16_NATIVE(op, instruction) \
+  RP_FN rp_f16 operator op(rp_f16 a, rp_f16 b) { return rp_to_f16(rp_to_float(a) op rp_to_float(b)); }
+#endif
+RP_F16_NATIVE(+, "add.rn.f16")
+RP_F16_NATIVE(-, "sub.rn.f16")
+RP_F16_NATIVE(*, "mul.rn.f16")
 RP_FN rp_f16 operator/(rp_f16 a, rp_f16 b) { return rp_to_f16(rp_to_float(a) / rp_to_float(b)); }
 RP_FN rp_f16 operator-(rp_f16 a) { rp_f16 r = {(unsigned short)(a.bits ^ 0x8000u)}; return r; }
 RP_FN bool operator==(rp_f16 a, rp_f16 b) { return rp_to_float(a) == rp_to_float(b); }
@@ -130,7 +150,13 @@ RP_FLOAT_2(rp_fmax, fmax)
 RP_FN float rp_fma(float a, float b, float c) { return fmaf(a, b, c); }
 RP_FN double rp_fma(double a, double b, double c) { return fma(a, b, c); }
 RP_FN rp_f16 rp_fma(rp_f16 a, rp_f16 b, rp_f16 c) {
+#if defined(__CUDACC__)
+  rp_f16 r;
+  asm("fma.rn.f16 %0, %1, %2, %3;" : "=h"(r.bits) : "h"(a.bits), "h"(b.bits), "h"(c.bits));
+  return r;
+#else
   return rp_to_f16(fmaf(rp_to_float(a), rp_to_float(b), rp_to_float(c)));
+#endif
 }
 )";
 

@@ -1,0 +1,40 @@
+// Images on disk, by what they were made from: the text, the options and the compiler's version. A
+// file that is damaged counts as absent and is written again; the folder is bounded.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/nvrtc/compile.h"
+
+namespace reprise::nvrtc {
+
+class ImageCache {
+ public:
+  using Log = std::function<void(const std::string&)>;
+  /// `folder` empty: nothing is kept. `log` may be called from any thread.
+  ImageCache(std::string folder, uint64_t limit, Log log);
+  ImageCache(const ImageCache&) = delete;
+  ImageCache& operator=(const ImageCache&) = delete;
+
+  /// 32 hexadecimal digits.
+  static std::string key(const std::string& text, const std::vector<std::string>& options,
+                         const std::string& version);
+  /// Thread-safe. What is found counts as used now.
+  std::optional<Image> find(const std::string& key) const;
+  /// Thread-safe; failures are logged.
+  void put(const std::string& key, const Image& image) const;
+  /// Removes the images that were used longest ago, down to the limit.
+  void bound() const;
+
+ private:
+  std::string path(const std::string& key) const;
+
+  std::string folder_;
+  uint64_t limit_;
+  Log log_;
+};
+
+}  // namespace reprise::nvrtc

@@ -1,0 +1,112 @@
+#include "codegen/nvrtc/images.h"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+
+#include "codegen/emit/cuda/cuda.h"
+#include "codegen/nvrtc/cache.h"
+#include "runtime/base/parallel.h"
+
+namespace reprise::nvrtc {
+namespace {
+
+/// One text for one architecture, and the kernels that have it.
+struct Job {
+  CudaArch arch;
+  std::vector<plan::KernelCode*> kernels;
+  Status status;
+};
+
+Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
+                                      const Library& library) {
+  std::vector<Job> jobs;
+  std::map<std::pair<std::string, std::string_view>, size_t> by_text;
+  for (package::Variant& v : variants) {
+    if (v.predicate.api != Api::Cuda) continue;
+    const auto arch = CudaArch::parse(v.predicate.cuda_arch);
+    if (!arch) return internal_error("variant " + v.name + " has no architecture");
+    RP_TRY(library.check(*arch));
+    for (plan::KernelCode& k : v.plan.kernels) {
+      const auto [at, is_new] = by_text.try_emplace({v.predicate.cuda_arch, k.cuda}, jobs.size());
+      if (is_new) jobs.push_back({*arch, {}, {}});
+      jobs[at->second].kernels.push_back(&k);
+    }
+  }
+  return jobs;
+}
+
+class Worker {
+ public:
+  Worker(const Library& library, const CompileOptions& options, size_t jobs)
+      : library_(library),
+        options_(options),
+        cache_(options.cuda_cache_dir, options.cuda_cache_bytes,
+               [this](const std::string& message) { log(message); }),
+        prelude_(emit::cuda_prelude()),
+        jobs_(jobs) {}
+
+  void run(Job& job) {
+    const plan::KernelCode& first = *job.kernels[0];
+    const std::string text = prelude_ + first.cuda;
+    const std::string key = ImageCache::key(text, options_for(job.arch), library_.version());
+    std::optional<Image> image = cache_.find(key);
+    cached_ += image.has_value() ? 1 : 0;
+    if (!image) {
+      Result<Image> made = compile_text(library_, text, first.name, job.arch);
+      if (!made.ok()) {
+        job.status = made.status();
+        return;
+      }
+      image = std::move(*made);
+      cache_.put(key, *image);
+    }
+    for (plan::KernelCode* k : job.kernels) {
+      k->image = image->bytes;
+      k->usage = image->usage;
+    }
+    const size_t done = ++done_;
+    const std::lock_guard lock(mutex_);
+    if (options_.on_image) options_.on_image(done, jobs_);
+  }
+
+  size_t cached() const { return cached_; }
+  void finish() const {
+    if (cached_ < jobs_) cache_.bound();
+  }
+
+ private:
+  void log(const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    if (options_.log) options_.log(message);
+  }
+
+  const Library& library_;
+  const CompileOptions& options_;
+  ImageCache cache_;
+  std::string prelude_;
+  size_t jobs_;
+  std::atomic<size_t> done_ = 0, cached_ = 0;
+  std::mutex mutex_;  // callbacks are called one at a time
+};
+
+}  // namespace
+
+Status compile_images(std::vector<package::Variant>& variants, const CompileOptions& options,
+                      ImageReport& report) {
+  const auto is_cuda = [](const package::Variant& v) { return v.predicate.api == Api::Cuda; };
+  if (std::none_of(variants.begin(), variants.end(), is_cuda)) return {};
+  RP_ASSIGN(const std::shared_ptr<const Library> library, Library::open(options.nvrtc));
+  RP_ASSIGN(std::vector<Job> jobs, collect_jobs(variants, *library));
+  Worker worker(*library, options, jobs.size());
+  RP_TRY(in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",
+                     [&](size_t i) { worker.run(jobs[i]); }));
+  for (const Job& job : jobs) RP_TRY(job.status);
+  worker.finish();
+  report.nvrtc = library->version();
+  report.images = jobs.size();
+  report.cached = worker.cached();
+  return {};
+}
+
+}  // namespace reprise::nvrtc

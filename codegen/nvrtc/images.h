@@ -1,0 +1,15 @@
+// The images of a package's CUDA variants.
+#pragma once
+
+#include <vector>
+
+#include "codegen/compiler.h"
+
+namespace reprise::nvrtc {
+
+/// Compiles the CUDA text of all kernels of all CUDA variants; equal texts for one architecture
+/// once. Variants of other APIs are left alone; without one of CUDA no library is looked for.
+Status compile_images(std::vector<package::Variant>& variants, const CompileOptions& options,
+                      ImageReport& report);
+
+}  // namespace reprise::nvrtc

@@ -1,0 +1,57 @@
+// NVRTC, NVIDIA's compiler of CUDA text as a library: found at run time, never needed to build. The
+// few functions in use are declared here by the names and signatures of its documentation.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/cuda_arch.h"
+
+namespace reprise::nvrtc {
+
+using Program = struct NvrtcProgram*;
+using Error = int;  // 0: success
+
+struct Functions {
+  const char* (*error_string)(Error) = nullptr;
+  Error (*version)(int* major, int* minor) = nullptr;
+  Error (*arch_count)(int* count) = nullptr;
+  Error (*archs)(int* archs) = nullptr;
+  Error (*create)(Program* program, const char* text, const char* name, int n_headers,
+                  const char* const* headers, const char* const* header_names) = nullptr;
+  Error (*destroy)(Program* program) = nullptr;
+  Error (*compile)(Program program, int n_options, const char* const* options) = nullptr;
+  Error (*ptx_size)(Program program, size_t* bytes) = nullptr;
+  Error (*ptx)(Program program, char* out) = nullptr;
+  Error (*cubin_size)(Program program, size_t* bytes) = nullptr;
+  Error (*cubin)(Program program, char* out) = nullptr;
+  Error (*log_size)(Program program, size_t* bytes) = nullptr;
+  Error (*log)(Program program, char* out) = nullptr;
+};
+
+/// Thread-safe. The library stays loaded: it keeps threads and tables of its own.
+class Library {
+ public:
+  /// `path` empty: libnvrtc where the dynamic linker finds it, or in the toolkit's usual folder.
+  /// An error says which packages bring it, and how to do without.
+  static Result<std::shared_ptr<const Library>> open(const std::string& path);
+
+  const Functions& functions() const { return f_; }
+  /// "13.0"
+  const std::string& version() const { return version_; }
+  /// Whether it compiles for the architecture; an error lists those that it knows.
+  Status check(const CudaArch& arch) const;
+
+ private:
+  Status load(void* handle, const std::string& name);
+  Status read_facts(const std::string& name);
+
+  Functions f_;
+  std::string version_;
+  std::vector<int> archs_;
+};
+
+}  // namespace reprise::nvrtc

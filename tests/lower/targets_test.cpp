@@ -1,0 +1,80 @@
+// Texts that name variants.
+#include "codegen/lower/targets.h"
+
+#include <gtest/gtest.h>
+
+namespace reprise {
+namespace {
+
+std::string names(const std::vector<std::string>& texts,
+                  const std::optional<DeviceFacts>& device = {}) {
+  const auto targets = parse_targets(texts, device);
+  if (!targets.ok()) return "error: " + targets.status().message();
+  std::string out;
+  for (const lower::Target& t : *targets) out += (out.empty() ? "" : " ") + t.name;
+  return out;
+}
+
+TEST(Targets, CubinsFromTheHighestDownThenPtx) {
+  EXPECT_EQ(names({"cuda:sm_80", "cuda:sm_90"}), "cuda-sm_90 cuda-sm_80 cuda-compute_80");
+  EXPECT_EQ(names({"cuda:sm_120", "cuda:sm_89", "cuda:sm_120"}),
+            "cuda-sm_120 cuda-sm_89 cuda-compute_89");
+  EXPECT_EQ(names({"cuda:sm_90", "cuda:compute_80"}), "cuda-sm_90 cuda-compute_80");
+  EXPECT_EQ(names({"cuda:compute_80"}), "cuda-compute_80");
+  EXPECT_EQ(names({"cuda:sm_90", "vulkan-baseline"}), "vulkan-baseline cuda-sm_90 cuda-compute_90");
+  EXPECT_EQ(names({"vulkan", "cuda:sm_90"}), names({"vulkan"}) + " cuda-sm_90 cuda-compute_90");
+  EXPECT_EQ(names({}), "");
+  EXPECT_EQ(names({"host"}), "");
+}
+
+TEST(Targets, ADeviceHasItsOwn) {
+  DeviceFacts facts;
+  facts.api = Api::Cuda;
+  facts.cuda_arch = 86;
+  EXPECT_EQ(names({"cuda"}, facts), "cuda-sm_86");
+  EXPECT_NE(names({"cuda"}).find("cuda:sm_80,cuda:sm_90"), std::string::npos);
+  facts.api = Api::Vulkan;
+  EXPECT_NE(names({"cuda"}, facts).find("architectures"), std::string::npos);
+}
+
+TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
+  for (const char* text : {"", "vulkan-x", "metal", "cuda:", "cuda:90", "cuda:sm_90a", "sm_90",
+                           "CUDA:sm_90", "cuda:sm_", "cuda-sm_90"}) {
+    const auto targets = parse_targets({text});
+    ASSERT_FALSE(targets.ok()) << text;
+    EXPECT_EQ(targets.status().code(), Code::Usage) << text;
+    const std::string& m = targets.status().message();
+    EXPECT_NE(m.find("'" + std::string(text) + "'"), std::string::npos) << m;
+    EXPECT_NE(m.find("cuda:sm_80"), std::string::npos) << m;
+    EXPECT_NE(m.find("vulkan-int64"), std::string::npos) << m;
+  }
+}
+
+/// What the contract of backends says of a CUDA device of the architecture.
+DeviceFacts facts_of(uint32_t arch) {
+  DeviceFacts f;
+  f.api = Api::Cuda;
+  f.kind = DeviceKind::DiscreteGpu;
+  f.int64 = f.float16 = f.storage8 = f.storage16 = f.buffer_address = true;
+  f.subgroup_arithmetic = f.subgroup_shuffle = f.subgroup_extended_types = true;
+  if (arch >= 80) f.matrices = {{16, 16, 16}};
+  f.subgroup_size = 32;
+  f.max_workgroup_invocations = 1024;
+  f.max_shared_bytes = 49152;
+  f.cuda_arch = arch;
+  return f;
+}
+
+TEST(Targets, DevicesTakeTheirVariants) {
+  for (const uint32_t arch : {75U, 80U, 86U, 89U, 90U, 100U, 120U}) {
+    EXPECT_EQ(cuda_target({false, arch}).predicate.mismatch(facts_of(arch)), "");
+    EXPECT_EQ(cuda_target({true, arch}).predicate.mismatch(facts_of(arch)), "");
+  }
+  EXPECT_EQ(cuda_target({true, 75}).predicate.mismatch(facts_of(120)), "");
+  EXPECT_NE(cuda_target({false, 80}).predicate.mismatch(facts_of(90)), "");
+  for (const lower::Target& t : vulkan_targets())
+    EXPECT_NE(t.predicate.mismatch(facts_of(90)).find("Vulkan"), std::string::npos) << t.name;
+}
+
+}  // namespace
+}  // namespace reprise

@@ -1,0 +1,242 @@
+// A graph in, images out: without a GPU, and with errors that say what to do.
+#include <fstream>
+
+#include "codegen/nvrtc/compile.h"
+#include "tests/nvrtc/support.h"
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const char* const kGraph =
+    "graph small\ninput x: float32[n,64]\ninput w: float32[64,32]\ninput b: float32[n,32]\n"
+    "m = MatMul(x, w)\na = Add(m, b)\ns = Softmax<axis=-1>(a) @13\noutput s\n";
+
+TEST(ParseLog, TellsResourcesFromWarnings) {
+  std::vector<std::string> warnings;
+  auto usage = nvrtc::parse_log(
+      "ptxas info    : 0 bytes gmem\n"
+      "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
+      "ptxas info    : Function properties for k\n"
+      "    16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n"
+      "ptxas info    : Used 255 registers, used 1 barriers, 16 bytes cumulative stack size, 8192 "
+      "bytes smem, 400 bytes cmem[0]\n\n",
+      warnings);
+  EXPECT_EQ(usage.registers, 255u);
+  EXPECT_EQ(usage.stack_bytes, 16u);
+  EXPECT_EQ(usage.spill_bytes, 12u);
+  EXPECT_EQ(usage.shared_bytes, 8192u);
+  EXPECT_TRUE(warnings.empty());
+  usage = nvrtc::parse_log(std::string_view("\0", 1), warnings);
+  EXPECT_EQ(usage, plan::KernelCode::Usage{});
+  EXPECT_TRUE(warnings.empty());
+  (void)nvrtc::parse_log("k.cu(3): warning #177-D: variable was declared but never referenced\n",
+                         warnings);
+  (void)nvrtc::parse_log("ptxas warning : something\n", warnings);
+  EXPECT_EQ(warnings.size(), 2u);
+}
+
+TEST(Library, MissingSaysWhatBringsItAndHowToDoWithout) {
+  for (const char* path : {"/nowhere/libnvrtc.so.13", "libm.so.6"}) {
+    CompileOptions options = cuda_options({"cuda:sm_90"});
+    options.nvrtc = path;
+    const auto p = compile_graph(kGraph, options);
+    ASSERT_FALSE(p.ok());
+    EXPECT_EQ(p.status().code(), Code::Unsupported);
+    for (const char* text : {path, "nvidia-cuda-nvrtc", "cuda-nvrtc-13-0", "--targets vulkan"})
+      EXPECT_NE(p.status().message().find(text), std::string::npos) << p.status().message();
+  }
+  // It is not looked for where nothing needs it.
+  CompileOptions options = cuda_options({"vulkan"});
+  options.nvrtc = "/nowhere/libnvrtc.so.13";
+  EXPECT_TRUE(compile_graph(kGraph, options).ok());
+}
+
+TEST(Library, ListsTheArchitecturesThatItKnows) {
+  REPRISE_NEEDS_NVRTC();
+  for (const char* target : {"cuda:sm_20", "cuda:compute_999"}) {
+    const auto p = compile_graph(kGraph, cuda_options({target}));
+    ASSERT_FALSE(p.ok()) << target;
+    EXPECT_EQ(p.status().code(), Code::Unsupported);
+    EXPECT_NE(p.status().message().find("sm_80"), std::string::npos) << p.status().message();
+    EXPECT_NE(p.status().message().find(std::string(target).substr(5)), std::string::npos);
+  }
+}
+
+std::string as_text(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(Images, OnePlanForAllArchitectures) {
+  REPRISE_NEEDS_NVRTC();
+  CompileOptions options = cuda_options({"vulkan-baseline", "cuda:sm_80", "cuda:sm_90"});
+  size_t last = 0, emitted = 0;
+  options.on_image = [&](size_t done, size_t total) {
+    EXPECT_EQ(done, ++last);
+    EXPECT_LE(done, total);
+  };
+  options.on_kernel = [&](const std::string& variant, const std::string&, const std::string&,
+                          const std::vector<uint32_t>& spirv, const std::string& cuda) {
+    emitted += variant.starts_with("cuda") ? 1 : 0;
+    EXPECT_EQ(spirv.empty(), variant.starts_with("cuda"));
+    EXPECT_FALSE(cuda.empty());
+  };
+  CompileReport report;
+  const auto p = compile_graph(kGraph, options, &report);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  std::vector<std::string> names;
+  for (const package::Variant& v : p->variants) names.push_back(v.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"vulkan-baseline", "cuda-sm_90", "cuda-sm_80",
+                                             "cuda-compute_80"}));
+  const size_t kernels = p->variants[1].plan.kernels.size();
+  EXPECT_EQ(emitted, kernels);
+  EXPECT_EQ(report.images.images, 3 * kernels);
+  EXPECT_EQ(report.images.cached, 0u);
+  EXPECT_EQ(last, 3 * kernels);
+  for (const package::Variant& v : p->variants) {
+    ASSERT_EQ(v.plan.kernels.size(), kernels);
+    for (size_t i = 0; i < kernels; ++i) {
+      const plan::KernelCode& k = v.plan.kernels[i];
+      EXPECT_EQ(k.name, p->variants[0].plan.kernels[i].name);
+      const bool cuda = v.predicate.api == Api::Cuda;
+      EXPECT_EQ(k.spirv.empty(), cuda);
+      EXPECT_EQ(k.image.empty(), !cuda);
+      EXPECT_EQ(k.cuda, cuda ? p->variants[1].plan.kernels[i].cuda : "");
+      const bool cubin = v.predicate.cuda_arch.starts_with("sm_");
+      EXPECT_EQ(k.usage.registers > 0, cubin);
+      if (v.name == "cuda-compute_80") {
+        EXPECT_NE(as_text(k.image).find(".target sm_80"), std::string::npos);
+        EXPECT_NE(as_text(k.image).find(k.name), std::string::npos);
+      }
+    }
+  }
+  const TempDir dir;
+  const std::string path = dir / "m.rpk";
+  const Status written = package::write(*p, path);
+  ASSERT_TRUE(written.ok()) << written.message();
+  const auto back = package::read(path);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ((*back)->variants[1].plan.kernels[0].image, p->variants[1].plan.kernels[0].image);
+}
+
+TEST(Images, ADeviceTakesOneVariant) {
+  REPRISE_NEEDS_NVRTC();
+  CompileOptions options = cuda_options({"cuda"});
+  DeviceFacts facts;
+  facts.api = Api::Cuda;
+  facts.int64 = facts.float16 = facts.storage8 = facts.storage16 = true;
+  facts.subgroup_arithmetic = facts.subgroup_shuffle = facts.subgroup_extended_types = true;
+  facts.matrices = {{16, 16, 16}};
+  facts.subgroup_size = 32;
+  facts.max_workgroup_invocations = 1024;
+  facts.max_shared_bytes = 49152;
+  facts.cuda_arch = 89;
+  options.device = facts;
+  const auto p = compile_graph(kGraph, options);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  ASSERT_EQ(p->variants.size(), 1u);
+  EXPECT_EQ(p->variants[0].name, "cuda-sm_89");
+  EXPECT_EQ(p->variants[0].predicate.mismatch(facts), "");
+}
+
+TEST(Images, EveryKnownFormOfArithmeticCompiles) {
+  REPRISE_NEEDS_NVRTC();
+  // fp16 arithmetic, bf16 storage, products of fp16 on matrix units, reductions, 64-bit integers.
+  const char* const graphs[] = {
+      "graph half\ninput x: float16[n,64]\ninput y: float16[n,64]\na = Mul(x, y)\nb = Sub(a, x)\n"
+      "c = Div(b, y)\nd = Exp(c)\ne = Add(d, a)\noutput e\n",
+      "graph product\ninput x: float16[128,64]\ninput w: float16[64,128]\ny = MatMul(x, w)\n"
+      "output y\n",
+      "graph integers\ninput x: int64[n,8]\ninput y: int64[n,8]\na = Mul(x, y)\nb = Div(a, y)\n"
+      "s = ReduceSum<keepdims=0>(b) @13\noutput s\n",
+      "graph attention\ninput q: float32[1,4,16,64]\ninput k: float32[1,4,n,64]\n"
+      "input v: float32[1,4,n,64]\ny = Attention(q, k, v) @23\noutput y\n"};
+  for (const char* text : graphs) {
+    for (const DType precision : {DType::F32, DType::F16, DType::BF16}) {
+      CompileOptions options = cuda_options({"cuda:sm_80", "cuda:sm_75"});
+      options.precision = precision;
+      const auto p = compile_graph(text, options);
+      EXPECT_TRUE(p.ok()) << p.status().message();
+    }
+  }
+}
+
+TEST(Text, ErrorsAndWarningsNameTheKernel) {
+  REPRISE_NEEDS_NVRTC();
+  const auto library = nvrtc::Library::open(nvrtc_path());
+  ASSERT_TRUE(library.ok());
+  const auto message = [&](const std::string& body) {
+    const auto image = nvrtc::compile_text(
+        **library, "extern \"C\" __global__ void k(float* p) { " + body + " }", "k", {false, 80});
+    EXPECT_FALSE(image.ok()) << body;
+    return image.status().message();
+  };
+  const std::string error = message("p[0] = nothing;");
+  EXPECT_NE(error.find("kernel 'k' for sm_80"), std::string::npos) << error;
+  EXPECT_NE(error.find("nothing"), std::string::npos) << error;
+  const std::string warning = message("int unused; p[0] = 1;");
+  EXPECT_NE(warning.find("warns"), std::string::npos) << warning;
+  EXPECT_NE(warning.find("unused"), std::string::npos) << warning;
+  EXPECT_EQ((*library)->version().find('1'), 0u);
+}
+
+TEST(Kept, KernelsAreCompiledOnce) {
+  REPRISE_NEEDS_NVRTC();
+  const TempDir dir;
+  std::string messages;
+  CompileOptions options = cuda_options({"cuda:sm_80"});
+  options.cuda_cache_dir = (dir / "cuda").string();
+  options.log = [&](const std::string& m) { messages += m + "\n"; };
+  CompileReport first, second, third, other;
+  const auto a = compile_graph(kGraph, options, &first);
+  ASSERT_TRUE(a.ok()) << a.status().message();
+  const auto b = compile_graph(kGraph, options, &second);
+  ASSERT_TRUE(b.ok()) << b.status().message();
+  EXPECT_EQ(first.images.cached, 0u);
+  EXPECT_EQ(second.images.cached, second.images.images);
+  for (size_t i = 0; i < a->variants[0].plan.kernels.size(); ++i) {
+    EXPECT_EQ(a->variants[0].plan.kernels[i].image, b->variants[0].plan.kernels[i].image);
+    EXPECT_EQ(a->variants[0].plan.kernels[i].usage, b->variants[0].plan.kernels[i].usage);
+  }
+  EXPECT_EQ(messages, "");
+  // A damaged one is made again.
+  const fs::path file = *fs::directory_iterator(options.cuda_cache_dir);
+  fs::resize_file(file, fs::file_size(file) - 1);
+  const auto c = compile_graph(kGraph, options, &third);
+  ASSERT_TRUE(c.ok()) << c.status().message();
+  EXPECT_EQ(third.images.cached, third.images.images - 1);
+  EXPECT_NE(messages.find(file.string()), std::string::npos) << messages;
+  // Another architecture is another image; and the bound holds.
+  options.targets = {"cuda:sm_90"};
+  options.cuda_cache_bytes = 1;
+  const auto d = compile_graph(kGraph, options, &other);
+  ASSERT_TRUE(d.ok()) << d.status().message();
+  EXPECT_EQ(other.images.cached, 0u);
+  EXPECT_TRUE(fs::is_empty(options.cuda_cache_dir));
+}
+
+/// A parameter block beyond the 4 KB that CUDA once allowed, and one beyond what it allows.
+TEST(Parameters, ManyTensorsPassOrAreRefusedByName) {
+  REPRISE_NEEDS_NVRTC();
+  const auto concat = [](int n) {
+    std::string text = "graph many\n", names;
+    for (int i = 0; i < n; ++i) {
+      const std::string name = "x" + std::to_string(i);
+      text += "input " + name + ": float32[2,1]\n";
+      names += (i == 0 ? "" : ", ") + name;
+    }
+    return text + "y = Concat<axis=1>(" + names + ") @13\noutput y\n";
+  };
+  const auto passes = compile_graph(concat(600), cuda_options({"cuda:sm_80"}));
+  EXPECT_TRUE(passes.ok()) << passes.status().message();
+  const auto refused = compile_graph(concat(4200), cuda_options({"cuda:sm_80"}));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().code(), Code::Unsupported);
+  EXPECT_NE(refused.status().message().find("4201 tensors"), std::string::npos)
+      << refused.status().message();
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,41 @@
+// What tests of compiling for CUDA share.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "codegen/compiler.h"
+#include "codegen/nvrtc/library.h"
+
+namespace reprise::test {
+
+/// The library that tests use: the environment names one where the system has none.
+inline std::string nvrtc_path() {
+  const char* path = std::getenv("REPRISE_NVRTC");
+  return path ? path : "";
+}
+
+/// Skips the test where there is no NVRTC.
+#define REPRISE_NEEDS_NVRTC()                                                 \
+  do {                                                                        \
+    if (!::reprise::nvrtc::Library::open(::reprise::test::nvrtc_path()).ok()) \
+      GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";              \
+  } while (0)
+
+inline CompileOptions cuda_options(std::vector<std::string> targets) {
+  CompileOptions options;
+  options.targets = std::move(targets);
+  options.nvrtc = nvrtc_path();
+  return options;
+}
+
+inline Result<package::Package> compile_graph(const std::string& text,
+                                              const CompileOptions& options,
+                                              CompileReport* report = nullptr) {
+  auto g = graph::parse(text);
+  if (!g.ok()) return g.status();
+  return compile(std::move(*g), options, report);
+}
+
+}  // namespace reprise::test

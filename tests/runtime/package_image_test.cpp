@@ -1,0 +1,161 @@
+// Images of CUDA variants in packages: what is stored, and what is refused.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/runtime/sample_package.h"
+
+namespace reprise::package {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PackageImage : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = fs::temp_directory_path() / ("reprise-image-" + std::to_string(::getpid()) + ".rpk");
+  }
+  void TearDown() override { fs::remove(path_); }
+
+  std::string written(const Package& p) const {
+    const Status s = write(p, path_);
+    EXPECT_TRUE(s.ok()) << s.message();
+    std::ifstream in(path_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  fs::path path_;
+};
+
+TEST_F(PackageImage, LiesAtMultiplesOfEight) {
+  Package p = sample_package();
+  // A different offset of everything that follows, each time.
+  for (size_t n = 1; n <= 8; ++n) {
+    p.model_name = std::string(n, 'm');
+    const std::string file = written(p);
+    const std::string elf =
+        "\x7f"
+        "ELF";
+    size_t found = 0;
+    for (size_t at = file.find(elf); at != std::string::npos; at = file.find(elf, at + 1)) {
+      EXPECT_EQ(at % 8, 0u) << n;
+      ++found;
+    }
+    EXPECT_EQ(found, 2u);
+  }
+}
+
+TEST_F(PackageImage, EqualTextOfSeveralVariantsIsStoredOnce) {
+  Package p = sample_package();
+  const std::string text(100000, 't');
+  for (const char* arch : {"sm_90", "sm_89", "sm_80"}) {
+    p.variants.push_back(cuda_variant(arch));
+    p.variants.back().plan.kernels[0].cuda = text;
+  }
+  const std::string file = written(p);
+  const size_t first = file.find(text);
+  ASSERT_NE(first, std::string::npos);
+  EXPECT_EQ(file.find(text, first + 1), std::string::npos);
+  const auto back = read(path_);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ((*back)->variants.back().plan.kernels[0].cuda, text);
+}
+
+/// Reads what a writer that does not verify would have written.
+Status verdict(const std::function<void(Variant&)>& change, const char* arch = "sm_90") {
+  Package p = sample_package();
+  p.variants = {cuda_variant(arch)};
+  change(p.variants[0]);
+  return verify(p);
+}
+
+void expect_refused(const std::function<void(Variant&)>& change, const std::string& text,
+                    const char* arch = "sm_90") {
+  const Status s = verdict(change, arch);
+  EXPECT_EQ(s.code(), Code::InvalidModel) << text;
+  EXPECT_NE(s.message().find(text), std::string::npos) << s.message();
+}
+
+TEST(VerifyImage, SamplesAreGood) {
+  EXPECT_TRUE(verdict([](Variant&) {}).ok());
+  EXPECT_TRUE(verdict([](Variant&) {}, "compute_80").ok());
+}
+
+TEST(VerifyImage, EveryKernelNeedsOneOfItsKind) {
+  const auto image = [](std::vector<std::byte> bytes) {
+    return [bytes = std::move(bytes)](Variant& v) { v.plan.kernels[1].image = bytes; };
+  };
+  expect_refused(image({}), "kernel 'fused_add': it has no image for sm_90");
+  expect_refused(image(bytes_of({".version 8.0\0", 13})), "fused_add");
+  expect_refused(image(sample_cubin()), "PTX", "compute_80");
+  expect_refused([](Variant& v) { v.predicate.cuda_arch = "sm_90a"; }, "'sm_90a'");
+  expect_refused([](Variant& v) { v.predicate.cuda_arch = ""; }, "no architecture");
+}
+
+TEST(VerifyImage, PtxEndsInItsOnlyZero) {
+  for (const std::string_view text :
+       {std::string_view(".version 8.0"), std::string_view(".ver\0ion\0", 9),
+        std::string_view(".version\0\0", 10), std::string_view("\0", 1), std::string_view()}) {
+    const Status s =
+        verdict([&](Variant& v) { v.plan.kernels[0].image = bytes_of(text); }, "compute_80");
+    EXPECT_EQ(s.code(), Code::InvalidModel) << text;
+  }
+}
+
+/// `bytes` of `value` at `at` of the header, the program header (64) or a section header (120).
+struct Hostile {
+  size_t at, bytes;
+  uint64_t value;
+  const char* message;
+};
+
+TEST(VerifyImage, CubinsLieWithinTheirBytes) {
+  const uint64_t size = sample_cubin().size();
+  const Hostile cases[] = {
+      {0, 1, 0, "no ELF file"},
+      {4, 1, 1, "no ELF file"},    // 32 bits
+      {5, 1, 2, "no ELF file"},    // big endian
+      {18, 2, 62, "no ELF file"},  // of another machine
+      {32, 8, size, "a table"},    // program headers
+      {32, 8, ~uint64_t{0}, "a table"},
+      {32, 8, size - 55, "a table"},
+      {40, 8, size - 64, "a table"},  // section headers
+      {40, 8, ~uint64_t{0} - 63, "a table"},
+      {54, 2, 55, "other sizes"},
+      {56, 2, 0xffff, "a table"},
+      {58, 2, 0, "other sizes"},
+      {58, 2, 1, "other sizes"},
+      {60, 2, 0, "other sizes"},
+      {60, 2, 0xffff, "a table"},
+      {64 + 8, 8, size + 1, "segment 0"},
+      {64 + 8, 8, ~uint64_t{0}, "segment 0"},
+      {64 + 32, 8, 33, "segment 0"},
+      {64 + 32, 8, ~uint64_t{0} - 247, "segment 0"},
+      {184 + 24, 8, ~uint64_t{0} - 31, "section 1"},
+      {184 + 32, 8, 33, "section 1"},
+      {184 + 32, 8, ~uint64_t{0}, "section 1"},
+  };
+  for (const Hostile& h : cases) {
+    const auto change = [&](Variant& v) {
+      for (size_t i = 0; i < h.bytes; ++i)
+        v.plan.kernels[0].image[h.at + i] = static_cast<std::byte>(h.value >> (8 * i));
+    };
+    SCOPED_TRACE(std::to_string(h.at) + " " + std::to_string(h.value));
+    expect_refused(change, h.message);
+  }
+  // A section without bytes may have any size; a cut file has none of its parts.
+  EXPECT_TRUE(verdict([](Variant& v) {
+                v.plan.kernels[0].image[184 + 4] = std::byte{8};
+                v.plan.kernels[0].image[184 + 38] = std::byte{1};
+              }).ok());
+  for (size_t n = 1; n < size; ++n) {
+    const Status s = verdict([&](Variant& v) { v.plan.kernels[0].image.resize(n); });
+    EXPECT_EQ(s.code(), Code::InvalidModel) << n;
+  }
+}
+
+}  // namespace
+}  // namespace reprise::package
