@@ -43,7 +43,7 @@ TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
     const auto targets = parse_targets({text});
     ASSERT_FALSE(targets.ok()) << text;
     EXPECT_EQ(targets.status().code(), Code::Usage) << text;
-    const std::string& m = targets.status().message();
+    const std::string m = targets.status().message();
     EXPECT_NE(m.find("'" + std::string(text) + "'"), std::string::npos) << m;
     EXPECT_NE(m.find("cuda:sm_80"), std::string::npos) << m;
     EXPECT_NE(m.find("vulkan-int64"), std::string::npos) << m;

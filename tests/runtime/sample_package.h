@@ -41,6 +41,7 @@ inline plan::Plan sample_device_plan() {
   matmul.shared_bytes = 1024;
   matmul.subgroup_size = 8;
   matmul.spirv = {0x07230203, 0x00010300, 0, 10, 0, 0x00020011};
+  matmul.cuda = "extern \"C\" __global__ void fused_matmul_relu() {}";
   plan::KernelCode add = matmul;
   add.name = "fused_add";
   add.n_scalars = 0;
