@@ -266,12 +266,20 @@ int columns_of_lane(int columns, int lanes) {
   return (columns + 4 * lanes - 1) / (4 * lanes) * 4;
 }
 
-AttentionTile tile_of(const AttentionSize& size, int lanes, int rows, int keys) {
+/// Columns of an invocation on GPUs, which have 255 registers: further ones belong to other
+/// invocations, which compute the same scores.
+constexpr int kMostGpuColumns = 128;
+/// Values that are written out at once there: each is loaded before it is used.
+constexpr int kMostGpuValues = 256;
+
+AttentionTile tile_of(const AttentionSize& size, const Predicate& device, int lanes, int rows,
+                      int keys) {
   AttentionTile t;
   t.lanes = lanes;
   t.rows = rows;
   t.keys = keys;
-  t.own = columns_of_lane(size.columns, lanes);
+  const int parts = device.cpu_type ? 1 : (size.columns + kMostGpuColumns - 1) / kMostGpuColumns;
+  t.own = columns_of_lane((size.columns + parts - 1) / parts, lanes);
   t.columns = t.own * lanes;
   if (lanes > 1) {
     t.unit = Unit::Subgroup;
@@ -300,7 +308,8 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
       gather * own / 4 * size.value_loads + rows * own * (1 + kAccumulator / step);
   double shuffles = 0;
   if (shared) shuffles = kBroadcast * rows * (blocks * 4 * steps + valued);
-  double units = size.batch * std::ceil(size.rows / rows);
+  double units = size.batch * std::ceil(size.rows / rows) *
+                 std::ceil(static_cast<double>(size.columns) / t.columns);
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
@@ -315,7 +324,8 @@ AttentionTile with_keys(const AttentionSize& size, const Predicate& device, int 
                         bool fma) {
   AttentionTile best;
   for (int keys = 1; keys <= 8; ++keys) {
-    AttentionTile t = tile_of(size, lanes, rows, keys);
+    AttentionTile t = tile_of(size, device, lanes, rows, keys);
+    if (!device.cpu_type && keys > 1 && keys * t.own > kMostGpuValues) break;
     t.workgroup = lanes > 1 ? kLanes : device.cpu_type ? 16 : 64;
     t.fma = fma;
     t.cost = cost_of(size, device, t);

@@ -32,8 +32,8 @@ bool is_sticky(CUresult r) {
 Driver::~Driver() {
   if (!context) return;
   if (transfers && transfers != borrowed_stream) {
-    const Scope scope(*this);
-    fn().cuStreamDestroy_v2(transfers);
+    const ReleaseScope scope(*this);
+    if (scope.entered()) fn().cuStreamDestroy_v2(transfers);
   }
   // The last release of a primary context destroys it, poisoned or not.
   if (owned) fn().cuDevicePrimaryCtxRelease_v2(device);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -69,6 +70,20 @@ class Scope {
   const Scope rp_scope_((driver)); \
   RP_TRY((driver).check(rp_scope_.entered(), "cuCtxPushCurrent"))
 
+/// A scope in which something is released. There is no one to report a failure to, so what failed
+/// for the moment is tried once more: without the context nothing can be released.
+class ReleaseScope {
+ public:
+  explicit ReleaseScope(const Driver& driver) {
+    scope_.emplace(driver);
+    if (scope_->entered() != CUDA_SUCCESS) scope_.emplace(driver);
+  }
+  bool entered() const { return scope_->entered() == CUDA_SUCCESS; }
+
+ private:
+  std::optional<Scope> scope_;
+};
+
 /// An object that the table's function `Destroy` destroys. Errors of that are of no use to anyone:
 /// on a poisoned context every call fails, and the context's end frees what it held.
 template <typename T, auto Destroy>
@@ -85,8 +100,8 @@ class Owned {
   }
   ~Owned() {
     if (!handle_) return;
-    const Scope scope(*driver_);
-    (driver_->fn().*Destroy)(handle_);
+    const ReleaseScope scope(*driver_);
+    if (scope.entered()) (driver_->fn().*Destroy)(handle_);
   }
   T get() const { return handle_; }
 

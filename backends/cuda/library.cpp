@@ -42,9 +42,10 @@ std::string version_text(int version) {
 std::string Library::describe(CUresult error) const {
   const char* name = nullptr;
   const char* text = nullptr;
-  const bool named = fn_.cuGetErrorName(error, &name) == CUDA_SUCCESS && name != nullptr;
+  const bool known = fn_.cuGetErrorName && fn_.cuGetErrorString;  // not of a library half there
+  const bool named = known && fn_.cuGetErrorName(error, &name) == CUDA_SUCCESS && name != nullptr;
   std::string s = named ? name : "CUDA error " + std::to_string(static_cast<int>(error));
-  if (fn_.cuGetErrorString(error, &text) == CUDA_SUCCESS && text != nullptr)
+  if (known && fn_.cuGetErrorString(error, &text) == CUDA_SUCCESS && text != nullptr && s != text)
     s += std::string(" (") + text + ")";
   return s;
 }
@@ -53,26 +54,23 @@ Status Library::check_version(const std::string& name) {
   const CUresult r = fn_.cuDriverGetVersion(&version_);
   if (r == CUDA_ERROR_STUB_LIBRARY) return absent(name + ": " + advice(r));
   if (r != CUDA_SUCCESS)
-    return absent(name + " does not tell its version: error " +
-                  std::to_string(static_cast<int>(r)) + "; " + advice(r));
+    return absent(name + " does not tell its version: " + describe(r) + "; " + advice(r));
   if (version_ >= kLeastDriver) return {};
   return absent("the NVIDIA driver is too old: it supports CUDA " + version_text(version_) +
                 ", at least " + version_text(kLeastDriver) + " is needed; " + kUpdate);
 }
 
-// The version first: it explains best why an old driver lacks symbols.
+// The version is looked at first: it explains best why an old driver lacks symbols.
 Status Library::resolve(void* handle, const std::string& name) {
-  fn_.cuDriverGetVersion =
-      reinterpret_cast<decltype(fn_.cuDriverGetVersion)>(dlsym(handle, "cuDriverGetVersion"));
-  if (!fn_.cuDriverGetVersion)
-    return absent(name + " is not a CUDA driver: it lacks cuDriverGetVersion; " + kUpdate);
-  RP_TRY(check_version(name));
   std::string missing;
 #define REPRISE_CUDA_RESOLVE(symbol, parameters)                               \
   fn_.symbol = reinterpret_cast<decltype(fn_.symbol)>(dlsym(handle, #symbol)); \
   if (!fn_.symbol && missing.empty()) missing = #symbol;
   REPRISE_CUDA_SYMBOLS(REPRISE_CUDA_RESOLVE)
 #undef REPRISE_CUDA_RESOLVE
+  if (!fn_.cuDriverGetVersion)
+    return absent(name + " is not a CUDA driver: it lacks cuDriverGetVersion; " + kUpdate);
+  RP_TRY(check_version(name));
   if (missing.empty()) return {};
   return absent("the NVIDIA driver is too old or incomplete: " + name + " lacks " + missing + "; " +
                 kUpdate);

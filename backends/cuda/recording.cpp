@@ -20,8 +20,8 @@ constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 // A pending run after a failed wait: an event that reports an error counts as ended.
 CudaRecording::~CudaRecording() {
   if (!pending_) return;
-  const Scope scope(*driver_);
-  driver_->fn().cuEventSynchronize(done_.get());
+  const ReleaseScope scope(*driver_);
+  if (scope.entered()) driver_->fn().cuEventSynchronize(done_.get());
 }
 
 CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {

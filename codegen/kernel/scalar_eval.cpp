@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <type_traits>
 
 namespace reprise::kernel {
 namespace {
@@ -87,126 +88,6 @@ double mul_add(double a, double b, double c) {
   return load_float<t>(store_float<t>(a * b)) + c;
 }
 
-#define FLOAT1(name, expr)                  \
-  case ScalarOp::name:                      \
-    return [](const uint64_t* p) {          \
-      const double a = load_float<t>(p[0]); \
-      return store_float<t>(expr);          \
-    }
-#define FLOAT2(name, expr)                  \
-  case ScalarOp::name:                      \
-    return [](const uint64_t* p) {          \
-      const double a = load_float<t>(p[0]); \
-      const double b = load_float<t>(p[1]); \
-      return store_float<t>(expr);          \
-    }
-#define FLOAT_TEST(name, expr)              \
-  case ScalarOp::name:                      \
-    return [](const uint64_t* p) {          \
-      const double a = load_float<t>(p[0]); \
-      const double b = load_float<t>(p[1]); \
-      return uint64_t{(expr) ? 1U : 0U};    \
-    }
-#define FLOAT_TEST1(name, expr)             \
-  case ScalarOp::name:                      \
-    return [](const uint64_t* p) {          \
-      const double a = load_float<t>(p[0]); \
-      return uint64_t{(expr) ? 1U : 0U};    \
-    }
-#define WHERE()         \
-  case ScalarOp::Where: \
-    return [](const uint64_t* p) { return p[0] != 0 ? p[1] : p[2]; }
-
-template <Ty t>
-ScalarFn float_function(ScalarOp op) {
-  switch (op) {
-    FLOAT2(Add, a + b);
-    FLOAT2(Sub, a - b);
-    FLOAT2(Mul, a * b);
-    FLOAT2(Div, a / b);
-    FLOAT2(Mod, floor_mod(a, b));
-    FLOAT2(Fmod, std::fmod(a, b));
-    FLOAT1(Neg, -a);
-    FLOAT1(Abs, std::fabs(a));
-    FLOAT1(Sign, sign(a));
-    FLOAT1(Reciprocal, 1.0 / a);
-    FLOAT2(Min, nan_min(a, b));
-    FLOAT2(Max, nan_max(a, b));
-    FLOAT2(MinNum, std::fmin(a, b));
-    FLOAT2(MaxNum, std::fmax(a, b));
-    FLOAT1(Floor, std::floor(a));
-    FLOAT1(Ceil, std::ceil(a));
-    FLOAT1(Round, std::nearbyint(a));
-    FLOAT1(Trunc, std::trunc(a));
-    FLOAT1(SqrtNative, std::sqrt(a));
-    FLOAT1(RsqrtNative, 1.0 / std::sqrt(a));
-    FLOAT1(LogNative, std::log(a));
-    FLOAT1(Log2Native, std::log2(a));
-    FLOAT1(ExpNative, std::exp(a));
-    FLOAT1(Exp2Native, std::exp2(a));
-    FLOAT1(Exp, std::exp(a));
-    FLOAT1(Exp2, std::exp2(a));
-    FLOAT1(Sqrt, std::sqrt(a));
-    FLOAT1(Rsqrt, 1.0 / std::sqrt(a));
-    FLOAT1(Log, std::log(a));
-    FLOAT1(Log2, std::log2(a));
-    FLOAT1(Log1p, std::log1p(a));
-    FLOAT1(Expm1, std::expm1(a));
-    FLOAT2(Pow, std::pow(a, b));
-    FLOAT1(Sin, std::sin(a));
-    FLOAT1(Cos, std::cos(a));
-    FLOAT1(Tan, std::tan(a));
-    FLOAT1(Asin, std::asin(a));
-    FLOAT1(Acos, std::acos(a));
-    FLOAT1(Atan, std::atan(a));
-    FLOAT1(Sinh, std::sinh(a));
-    FLOAT1(Cosh, std::cosh(a));
-    FLOAT1(Tanh, std::tanh(a));
-    FLOAT1(Asinh, std::asinh(a));
-    FLOAT1(Acosh, std::acosh(a));
-    FLOAT1(Atanh, std::atanh(a));
-    FLOAT1(Erf, std::erf(a));
-    FLOAT1(Sigmoid, sigmoid(a));
-    FLOAT1(Relu, nan_max(a, 0.0));
-    FLOAT1(Gelu, gelu(a));
-    FLOAT1(GeluTanh, gelu_tanh(a));
-    FLOAT1(Softplus, softplus(a));
-    FLOAT1(Softsign, a / (1.0 + std::fabs(a)));
-    FLOAT1(HardSwish, hard_swish(a));
-    FLOAT1(Mish, a * std::tanh(softplus(a)));
-    FLOAT1(Silu, a * sigmoid(a));
-    FLOAT_TEST(Equal, a == b);
-    FLOAT_TEST(NotEqual, a != b);
-    FLOAT_TEST(Less, a < b);
-    FLOAT_TEST(LessOrEqual, a <= b);
-    FLOAT_TEST(Greater, a > b);
-    FLOAT_TEST(GreaterOrEqual, a >= b);
-    FLOAT_TEST1(IsNaN, std::isnan(a));
-    FLOAT_TEST1(IsInf, std::isinf(a));
-    WHERE();
-    case ScalarOp::Fma:
-      return [](const uint64_t* p) {
-        return store_float<t>(
-            mul_add<t>(load_float<t>(p[0]), load_float<t>(p[1]), load_float<t>(p[2])));
-      };
-    case ScalarOp::Rem:
-    case ScalarOp::IDiv:
-    case ScalarOp::IRem:
-    case ScalarOp::And:
-    case ScalarOp::Or:
-    case ScalarOp::Xor:
-    case ScalarOp::Not:
-    case ScalarOp::BitAnd:
-    case ScalarOp::BitOr:
-    case ScalarOp::BitXor:
-    case ScalarOp::BitNot:
-    case ScalarOp::ShiftLeft:
-    case ScalarOp::ShiftRight:
-      return nullptr;
-  }
-  return nullptr;
-}
-
 template <typename T>
 uint64_t divide(T a, T b) {
   if (b == 0) return 0;
@@ -241,123 +122,77 @@ uint64_t shift_right(T a, T b) {
   return static_cast<uint64_t>(a >> n);
 }
 
-#define INT1(name, expr)                                \
-  case ScalarOp::name:                                  \
-    return [](const uint64_t* p) {                      \
-      const auto a = load_int<t>(p[0]);                 \
-      return store_int<t>(static_cast<uint64_t>(expr)); \
-    }
-#define INT2(name, expr)                                \
-  case ScalarOp::name:                                  \
-    return [](const uint64_t* p) {                      \
-      const auto a = load_int<t>(p[0]);                 \
-      const auto b = load_int<t>(p[1]);                 \
-      return store_int<t>(static_cast<uint64_t>(expr)); \
-    }
-#define INT_TEST(name, expr)             \
-  case ScalarOp::name:                   \
-    return [](const uint64_t* p) {       \
-      const auto a = load_int<t>(p[0]);  \
-      const auto b = load_int<t>(p[1]);  \
-      return uint64_t{(expr) ? 1U : 0U}; \
-    }
-#define U(x) static_cast<uint64_t>(x)
-
-template <Ty t>
-ScalarFn int_function(ScalarOp op) {
-  using T = decltype(load_int<t>(0));
-  switch (op) {
-    INT2(Add, U(a) + U(b));
-    INT2(Sub, U(a) - U(b));
-    INT2(Mul, U(a) * U(b));
-    INT2(Div, divide(a, b));
-    INT2(Rem, remainder(a, b));
-    INT2(Mod, floor_remainder(a, b));
-    INT2(IDiv, divide(a, b));
-    INT2(IRem, remainder(a, b));
-    INT1(Neg, U(0) - U(a));
-    INT1(Abs, a < T{0} ? U(0) - U(a) : U(a));
-    INT1(Sign, a > T{0} ? U(1) : a < T{0} ? ~U(0) : U(0));
-    INT2(Min, a < b ? a : b);
-    INT2(Max, a > b ? a : b);
-    INT2(MinNum, a < b ? a : b);
-    INT2(MaxNum, a > b ? a : b);
-    INT1(Relu, a > T{0} ? a : T{0});
-    INT2(BitAnd, a & b);
-    INT2(BitOr, a | b);
-    INT2(BitXor, a ^ b);
-    INT1(BitNot, ~a);
-    INT2(ShiftLeft, shift_left<t>(a, b));
-    INT2(ShiftRight, shift_right<t>(a, b));
-    INT_TEST(Equal, a == b);
-    INT_TEST(NotEqual, a != b);
-    INT_TEST(Less, a < b);
-    INT_TEST(LessOrEqual, a <= b);
-    INT_TEST(Greater, a > b);
-    INT_TEST(GreaterOrEqual, a >= b);
-    WHERE();
-    case ScalarOp::Fmod:
-    case ScalarOp::Fma:
-    case ScalarOp::Reciprocal:
-    case ScalarOp::Floor:
-    case ScalarOp::Ceil:
-    case ScalarOp::Round:
-    case ScalarOp::Trunc:
-    case ScalarOp::SqrtNative:
-    case ScalarOp::RsqrtNative:
-    case ScalarOp::LogNative:
-    case ScalarOp::Log2Native:
-    case ScalarOp::ExpNative:
-    case ScalarOp::Exp2Native:
-    case ScalarOp::Exp:
-    case ScalarOp::Exp2:
-    case ScalarOp::Sqrt:
-    case ScalarOp::Rsqrt:
-    case ScalarOp::Log:
-    case ScalarOp::Log2:
-    case ScalarOp::Log1p:
-    case ScalarOp::Expm1:
-    case ScalarOp::Pow:
-    case ScalarOp::Sin:
-    case ScalarOp::Cos:
-    case ScalarOp::Tan:
-    case ScalarOp::Asin:
-    case ScalarOp::Acos:
-    case ScalarOp::Atan:
-    case ScalarOp::Sinh:
-    case ScalarOp::Cosh:
-    case ScalarOp::Tanh:
-    case ScalarOp::Asinh:
-    case ScalarOp::Acosh:
-    case ScalarOp::Atanh:
-    case ScalarOp::Erf:
-    case ScalarOp::Sigmoid:
-    case ScalarOp::Gelu:
-    case ScalarOp::GeluTanh:
-    case ScalarOp::Softplus:
-    case ScalarOp::Softsign:
-    case ScalarOp::HardSwish:
-    case ScalarOp::Mish:
-    case ScalarOp::Silu:
-    case ScalarOp::And:
-    case ScalarOp::Or:
-    case ScalarOp::Xor:
-    case ScalarOp::Not:
-    case ScalarOp::IsNaN:
-    case ScalarOp::IsInf:
-      return nullptr;
-  }
-  return nullptr;
+uint64_t U(auto v) {
+  return static_cast<uint64_t>(v);
 }
 
-ScalarFn bool_function(ScalarOp op) {
-  if (op == ScalarOp::And) return [](const uint64_t* p) { return p[0] & p[1]; };
-  if (op == ScalarOp::Or) return [](const uint64_t* p) { return p[0] | p[1]; };
-  if (op == ScalarOp::Xor) return [](const uint64_t* p) { return p[0] ^ p[1]; };
-  if (op == ScalarOp::Not) return [](const uint64_t* p) { return p[0] ^ 1U; };
-  if (op == ScalarOp::Equal) return [](const uint64_t* p) { return uint64_t{p[0] == p[1]}; };
-  if (op == ScalarOp::NotEqual) return [](const uint64_t* p) { return p[0] ^ p[1]; };
+/// A row's operands as the evaluation columns of the table see them, and its result as bits.
+template <Ty t>
+struct Form {
+  static constexpr bool kIsFloat = t == Ty::F16 || t == Ty::F32 || t == Ty::F64;
+  static auto load(uint64_t bits) {
+    if constexpr (kIsFloat) {
+      return load_float<t>(bits);
+    } else {
+      return load_int<t>(bits);
+    }
+  }
+  static uint64_t store(auto v) {
+    if constexpr (kIsFloat) {
+      return store_float<t>(v);
+    } else {
+      return store_int<t>(static_cast<uint64_t>(v));
+    }
+  }
+};
+
+template <Ty t, ResultKind result, int arity, typename Meaning>
+uint64_t evaluate(const uint64_t* p) {
+  using F = Form<t>;
+  const auto a = F::load(p[0]);
+  const auto b = arity > 1 ? F::load(p[1]) : a;
+  const auto c = arity > 2 ? F::load(p[2]) : a;
+  const auto v = Meaning()(a, b, c);
+  if constexpr (result == ResultKind::Boolean) {
+    return v ? 1 : 0;
+  } else {
+    return F::store(v);
+  }
+}
+
+struct NotTaken {};
+
+/// Null where the row has no meaning for the type's class.
+template <Ty t, ResultKind result, int arity, typename OfFloats, typename OfIntegers>
+ScalarFn function_of(OfFloats, OfIntegers) {
+  using Meaning = std::conditional_t<Form<t>::kIsFloat, OfFloats, OfIntegers>;
+  if constexpr (std::is_same_v<Meaning, NotTaken>) {
+    return nullptr;
+  } else {
+    return evaluate<t, result, arity, Meaning>;
+  }
+}
+
+template <Ty t>
+ScalarFn table_function(ScalarOp op) {
+  // Its first operand is Bool, whatever the others are.
   if (op == ScalarOp::Where) return [](const uint64_t* p) { return p[0] != 0 ? p[1] : p[2]; };
+  if ((row(op).operands & class_of(t)) == 0) return nullptr;
+  switch (op) {
+#define EVAL(...)                                                                 \
+  []([[maybe_unused]] auto a, [[maybe_unused]] auto b, [[maybe_unused]] auto c) { \
+    return __VA_ARGS__;                                                           \
+  }
+#define NOEVAL NotTaken()
+#define SCALAR_OP(name, arity, operands, result, cost, expanded, ulp, abs, f, s, u, b, cuda_float, \
+                  cuda_int, eval_float, eval_int)                                                  \
+  case ScalarOp::name:                                                                             \
+    return function_of<t, ResultKind::result, arity>(eval_float, eval_int);
+#include "codegen/kernel/scalar_ops.def"
+#undef SCALAR_OP
+#undef NOEVAL
+#undef EVAL
+  }
   return nullptr;
 }
 
@@ -386,21 +221,21 @@ float round_integer_to_float(uint64_t bits, Ty from) {
 ScalarFn scalar_function(ScalarOp op, Ty t) {
   switch (t) {
     case Ty::F16:
-      return float_function<Ty::F16>(op);
+      return table_function<Ty::F16>(op);
     case Ty::F32:
-      return float_function<Ty::F32>(op);
+      return table_function<Ty::F32>(op);
     case Ty::F64:
-      return float_function<Ty::F64>(op);
+      return table_function<Ty::F64>(op);
     case Ty::I32:
-      return int_function<Ty::I32>(op);
+      return table_function<Ty::I32>(op);
     case Ty::U32:
-      return int_function<Ty::U32>(op);
+      return table_function<Ty::U32>(op);
     case Ty::I64:
-      return int_function<Ty::I64>(op);
+      return table_function<Ty::I64>(op);
     case Ty::U64:
-      return int_function<Ty::U64>(op);
+      return table_function<Ty::U64>(op);
     case Ty::Bool:
-      return bool_function(op);
+      return table_function<Ty::Bool>(op);
     case Ty::Void:
     case Ty::I8:
     case Ty::U8:

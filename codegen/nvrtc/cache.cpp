@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Changes with what is done to a text before and after NVRTC.
+constexpr const char* kForm = "1 ";
 constexpr const char* kSuffix = ".cudaimage";
 constexpr uint64_t kLargestImage = uint64_t{64} << 20;
 
@@ -65,7 +67,7 @@ ImageCache::ImageCache(std::string folder, uint64_t limit, Log log)
 std::string ImageCache::key(const std::string& text, const std::vector<std::string>& options,
                             const std::string& version) {
   // Lengths keep parts apart; a second hash, of other bytes, makes 128 bits.
-  std::string all = version;
+  std::string all = std::string(kForm) + version;
   const auto add = [&all](const std::string& part) {
     all += '\n' + std::to_string(part.size()) + ' ' + part;
   };

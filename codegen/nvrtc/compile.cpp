@@ -99,30 +99,53 @@ plan::KernelCode::Usage parse_log(std::string_view log, std::vector<std::string>
   return usage;
 }
 
-Result<Image> compile_text(const Library& library, const std::string& text,
+namespace {
+
+/// The text with a second launch bound, one workgroup for each multiprocessor: without it the
+/// assembler may spill for the sake of having more of them, although there are registers left.
+std::string with_all_registers(std::string text) {
+  constexpr std::string_view kBounds = "__launch_bounds__(";
+  const size_t bounds = text.rfind(kBounds);
+  const size_t end = bounds == std::string::npos ? bounds : text.find(')', bounds);
+  if (end != std::string::npos) text.insert(end, ", 1");
+  return text;
+}
+
+Result<Image> compile_once(const Library& library, const std::string& text,
                            const std::string& kernel, const CudaArch& arch) {
-  const std::string where = "kernel '" + kernel + "' for " + arch.str();
   Compilation c(library.functions());
-  RP_TRY(c.create(text, kernel + ".cu").with_context(where));
+  RP_TRY(c.create(text, kernel + ".cu"));
   const Error error = c.compile(options_for(arch));
   std::string log;
-  RP_TRY(c.log(log).with_context(where));
+  RP_TRY(c.log(log));
   if (error != 0) {
-    return Status(Code::Internal, where + ": NVRTC " + library.version() + " refuses its text, " +
-                                      library.functions().error_string(error) + ":\n" +
-                                      excerpt(log));
+    return internal_error("NVRTC " + library.version() + " refuses its text, " +
+                          library.functions().error_string(error) + ":\n" + excerpt(log));
   }
   Image image;
   std::vector<std::string> warnings;
   image.usage = parse_log(log, warnings);
   if (!warnings.empty())
-    return internal_error(where + ": NVRTC " + library.version() + " warns:\n" + excerpt(log));
+    return internal_error("NVRTC " + library.version() + " warns:\n" + excerpt(log));
   std::string bytes;
-  RP_TRY(c.image(arch.ptx, bytes).with_context(where));
+  RP_TRY(c.image(arch.ptx, bytes));
   image.bytes.resize(bytes.size());
   std::transform(bytes.begin(), bytes.end(), image.bytes.begin(),
                  [](char b) { return static_cast<std::byte>(b); });
   return image;
+}
+
+}  // namespace
+
+Result<Image> compile_text(const Library& library, const std::string& text,
+                           const std::string& kernel, const CudaArch& arch) {
+  Result<Image> image = compile_once(library, text, kernel, arch);
+  if (image.ok() && image->usage.spill_bytes > 0) {
+    Result<Image> again = compile_once(library, with_all_registers(text), kernel, arch);
+    if (again.ok() && again->usage.spill_bytes < image->usage.spill_bytes) image = std::move(again);
+  }
+  if (image.ok()) return image;
+  return image.status().with_context("kernel '" + kernel + "' for " + arch.str());
 }
 
 }  // namespace reprise::nvrtc

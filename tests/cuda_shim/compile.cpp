@@ -65,15 +65,14 @@ std::vector<std::string> arguments(const BuildOptions& options) {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
     a.insert(a.end(), {"-mavx2", "-mfma", "-mf16c", "-mbmi2"});
   }
-#if !defined(__clang__)
-  a.emplace_back("-mtls-dialect=gnu2");
 #endif
-#endif
+  // Kernels of one name in several libraries have shared memory each of their own.
+  a.emplace_back("-fvisibility=hidden");
   if (options.one_thread) a.emplace_back("-DRP_SHIM_ONE_THREAD");
   if (options.checked) {
-    a.insert(a.end(),
-             {"-fsanitize=kernel-address", "--param=asan-instrumentation-with-call-threshold=0",
-              "--param=asan-stack=0", "--param=asan-globals=0"});
+    a.insert(a.end(), {"-DRP_SHIM_CHECKED", "-fsanitize=kernel-address",
+                       "--param=asan-instrumentation-with-call-threshold=0", "--param=asan-stack=0",
+                       "--param=asan-globals=0"});
   } else {
 #if defined(__SANITIZE_ADDRESS__)
     a.emplace_back("-fsanitize=address");
@@ -160,7 +159,9 @@ Result<void*> load(const std::string& path) {
 Result<std::unique_ptr<ShimLibrary>> ShimLibrary::build(const std::string& text,
                                                         const BuildOptions& options) {
   std::vector<KernelText> kernels = kernels_of(text);
-  std::string source = shim_text() + emit::cuda_prelude() + text;
+  std::string source = shim_text() + emit::cuda_prelude();
+  if (options.optimise) source += shim_fast_text();
+  source += text;
   for (const KernelText& k : kernels) source += launcher(k);
   void* handle = nullptr;
   if (options.cache.empty()) {

@@ -225,6 +225,10 @@ void Fiber::enter() {
 #endif
 }
 
+std::span<const std::byte> Fiber::stack() const {
+  return {m_->stack.get(), kStackBytes};
+}
+
 void Fiber::started() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(nullptr, &m_->caller_bottom, &m_->caller_bytes);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 
 namespace reprise::test {
 
@@ -26,6 +27,7 @@ class Fiber {
   [[noreturn]] void finish();
   /// Called by `entry` before anything else.
   void started();
+  std::span<const std::byte> stack() const;
 
  private:
   struct Machine;

@@ -54,6 +54,10 @@ struct GroupRunner::Pool {
   void work(Worker& worker, const GroupLaunch& l) {
     const uint64_t groups = uint64_t{l.grid[0]} * l.grid[1] * l.grid[2];
     const uint64_t chunk = std::max<uint64_t>(1, groups / (16 * workers.size()));
+    worker.shim.block = reinterpret_cast<uint64_t>(l.block);
+    worker.shim.block_bytes = l.block_bytes;
+    worker.shim.access = l.access;
+    worker.shim.checker = l.checker;
     current_group = &worker.fibers;
     while (!failed.load(std::memory_order_relaxed)) {
       const uint64_t first = next.fetch_add(chunk, std::memory_order_relaxed);

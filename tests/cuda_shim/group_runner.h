@@ -17,6 +17,10 @@ struct GroupLaunch {
   bool whole = false;  // where they do not: a workgroup is a fiber, so that it can be abandoned
   std::array<uint32_t, 3> grid{1, 1, 1}, workgroup{1, 1, 1};
   const void* block = nullptr;
+  size_t block_bytes = 0;
+  // Of libraries whose accesses are checked; asked on the threads that run workgroups.
+  void (*access)(Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind) = nullptr;
+  void* checker = nullptr;
 };
 
 /// One launch at a time.

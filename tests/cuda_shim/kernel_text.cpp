@@ -141,7 +141,9 @@ std::string launcher(const KernelText& kernel) {
       "        " +
       kernel.name + "(thread, *(const " + block + "*)block);\n      }\n";
   return "static_assert(sizeof(" + block + ") == " + std::to_string(kernel.block_bytes) +
-         ", \"the parameter block\");\nextern \"C\" void " + kernel.name +
+         ", \"the parameter block\");\n"
+         "extern \"C\" __attribute__((visibility(\"default\"))) void " +
+         kernel.name +
          "_on_cpu(const void* block, Shim* shim) {\n"
          "  Shim* const before = reprise_shim;\n  reprise_shim = shim;\n" +
          (kernel.waits ? "  " + call : loops) + "  reprise_shim = before;\n}\n";

@@ -20,7 +20,19 @@ struct Shim {
   uint64_t (*shuffle)(Shim* shim, uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
   /// The lanes in `active` that hand over true.
   uint32_t (*ballot)(Shim* shim, uint32_t active, bool in);
+  /// All lanes of the warp hand over an address. The first lane goes on before the others do, and
+  /// gets the 32 addresses; the others get null.
+  void** (*meet)(Shim* shim, void* in);
+
+  // Of libraries whose accesses are checked: the running fiber's stack, the parameter block, and
+  // who is asked about everything that is neither in them nor in the library.
+  uint64_t stack, stack_bytes, block, block_bytes;
+  void* checker;
+  void (*access)(Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind);
 };
+
+/// The kinds of accesses.
+inline constexpr uint32_t kReads = 0, kWrites = 1, kAtomic = 2;
 
 /// One invocation of a kernel, the one that shim.thread names; or, of kernels whose invocations
 /// never wait for each other, a whole workgroup.
@@ -28,5 +40,7 @@ using KernelFn = void (*)(const void* block, Shim* shim);
 
 /// Precedes the prelude in the translation unit.
 const char* shim_text();
+/// Follows it: what is slow with the prelude's own functions.
+const char* shim_fast_text();
 
 }  // namespace reprise::test

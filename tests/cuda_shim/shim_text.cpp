@@ -5,6 +5,7 @@ namespace reprise::test {
 // A kernel's invocation gets its index as a parameter, so that the loop over a workgroup can be
 // compiled as any other loop; functions of the prelude read it from the shim. The shim's address
 // stays in a register where the compiler can reserve one: worker threads each have their own.
+// The functions of an address checker are the library's own, whatever the process has.
 const char* shim_text() {
   return R"(#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS
 #include <math.h>
@@ -15,6 +16,10 @@ struct Shim {
   void (*barrier)(Shim*);
   unsigned long (*shuffle)(Shim*, unsigned active, unsigned long in, unsigned lane, bool is_xor);
   unsigned (*ballot)(Shim*, unsigned active, bool in);
+  void** (*meet)(Shim*, void* in);
+  unsigned long stack, stack_bytes, block, block_bytes;
+  void* checker;
+  void (*access)(Shim*, unsigned long address, unsigned long bytes, unsigned kind);
 };
 #if defined(__x86_64__) && !defined(__clang__)
 register Shim* reprise_shim asm("r15");
@@ -57,19 +62,82 @@ template <typename T> static T __shfl_sync(unsigned active, T v, int lane) {
 template <typename T> static T __shfl_xor_sync(unsigned active, T v, int mask) {
   return shim_shuffle(active, v, mask, true);
 }
-static inline unsigned atomicAnd(unsigned* at, unsigned v) {
+#if defined(RP_SHIM_CHECKED)
+#define RP_UNCHECKED __attribute__((noinline, no_sanitize_address))
+extern "C" __attribute__((visibility("hidden"))) char __ehdr_start[], _end[];
+RP_UNCHECKED static void shim_access(unsigned long at, unsigned long bytes, unsigned kind) {
+  Shim* const s = reprise_shim;
+  if (at - s->stack < s->stack_bytes || at - s->block < s->block_bytes) return;
+  if (at - (unsigned long)s < sizeof(Shim)) return;
+  if (at - (unsigned long)__ehdr_start < (unsigned long)(_end - __ehdr_start)) return;
+  s->access(s, at, bytes, kind);
+}
+#define RP_CHECKS(bytes) \
+  extern "C" RP_UNCHECKED void __asan_load##bytes##_noabort(unsigned long at) { shim_access(at, bytes, 0); } \
+  extern "C" RP_UNCHECKED void __asan_store##bytes##_noabort(unsigned long at) { shim_access(at, bytes, 1); }
+RP_CHECKS(1)
+RP_CHECKS(2)
+RP_CHECKS(4)
+RP_CHECKS(8)
+RP_CHECKS(16)
+extern "C" RP_UNCHECKED void __asan_loadN_noabort(unsigned long at, unsigned long bytes) { shim_access(at, bytes, 0); }
+extern "C" RP_UNCHECKED void __asan_storeN_noabort(unsigned long at, unsigned long bytes) { shim_access(at, bytes, 1); }
+extern "C" RP_UNCHECKED void __asan_handle_no_return() {}
+#else
+#define RP_UNCHECKED inline
+#define shim_access(at, bytes, kind)
+#endif
+RP_UNCHECKED static unsigned atomicAnd(unsigned* at, unsigned v) {
+  shim_access((unsigned long)at, 4, 2);
   return __atomic_fetch_and(at, v, __ATOMIC_RELAXED);
 }
-static inline unsigned atomicOr(unsigned* at, unsigned v) {
+RP_UNCHECKED static unsigned atomicOr(unsigned* at, unsigned v) {
+  shim_access((unsigned long)at, 4, 2);
   return __atomic_fetch_or(at, v, __ATOMIC_RELAXED);
 }
-static inline unsigned atomicMax(unsigned* at, unsigned v) {
+RP_UNCHECKED static unsigned atomicMax(unsigned* at, unsigned v) {
+  shim_access((unsigned long)at, 4, 2);
   unsigned before = __atomic_load_n(at, __ATOMIC_RELAXED);
   while (before < v && !__atomic_compare_exchange_n(at, &before, v, true, __ATOMIC_RELAXED,
                                                     __ATOMIC_RELAXED)) {
   }
   return before;
 }
+)";
+}
+
+// The product of a warp's matrices, by the first lane for all: the same sums in the same order as
+// the prelude makes with 96 exchanges.
+const char* shim_fast_text() {
+  return R"(
+struct shim_fragments { const unsigned* left; const unsigned* right; float* sum; };
+RP_UNCHECKED static void shim_multiply(shim_fragments** lanes) {
+  float left[16][16], right[16][16], sum[16][16];
+  for (unsigned n = 0; n < 32; ++n) {
+    const unsigned g = n >> 2, t = 2u * (n & 3u);
+    for (unsigned i = 0; i < 4; ++i) {
+      const unsigned a = lanes[n]->left[i], b = lanes[n]->right[i];
+      for (unsigned h = 0; h < 2; ++h) {
+        left[g + 8u * (i & 1u)][t + 8u * (i >> 1) + h] = rp_half_of(a, h);
+        right[t + 8u * (i & 1u) + h][g + 8u * (i >> 1)] = rp_half_of(b, h);
+      }
+    }
+    for (unsigned i = 0; i < 8; ++i) sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)] = lanes[n]->sum[i];
+  }
+  for (unsigned r = 0; r < 16; ++r)
+    for (unsigned k = 0; k < 16; ++k)
+      for (unsigned c = 0; c < 16; ++c) sum[r][c] += left[r][k] * right[k][c];
+  for (unsigned n = 0; n < 32; ++n) {
+    const unsigned g = n >> 2, t = 2u * (n & 3u);
+    for (unsigned i = 0; i < 8; ++i) lanes[n]->sum[i] = sum[g + 4u * (i & 2u)][t + (i & 1u) + 2u * (i & 4u)];
+  }
+}
+static inline void shim_matrix_mul_add(rp_matrix_sum& sum, const rp_matrix_left& a, const rp_matrix_right& b) {
+  shim_fragments mine = {a.r, b.r, sum.r};
+  void** const lanes = reprise_shim->meet(reprise_shim, &mine);
+  if (lanes != nullptr) shim_multiply((shim_fragments**)lanes);
+}
+#define rp_matrix_mul_add shim_matrix_mul_add
 )";
 }
 

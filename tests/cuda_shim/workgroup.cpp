@@ -1,5 +1,6 @@
 #include "tests/cuda_shim/workgroup.h"
 
+#include <algorithm>
 #include <array>
 
 #include "tests/cuda_shim/fiber.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr size_t kWarp = 32;
 
-enum class State : unsigned char { Ready, AtBarrier, AtShuffle, AtBallot, Done };
+enum class State : unsigned char { Ready, AtBarrier, AtShuffle, AtBallot, AtMeeting, Done };
 
 FiberGroup& group_of(Shim* shim) {
   return *static_cast<FiberGroup*>(shim->fibers);
@@ -20,6 +21,7 @@ FiberGroup& group_of(Shim* shim) {
 struct FiberGroup::Invocation {
   Fiber fiber;
   FiberGroup* group = nullptr;
+  uint64_t stack = reinterpret_cast<uint64_t>(fiber.stack().data());
   ShimIndex thread{};
   State state = State::Done;
   uint32_t index = 0;
@@ -33,6 +35,7 @@ FiberGroup::FiberGroup(Shim& shim) : shim_(shim) {
   shim_.barrier = on_barrier;
   shim_.shuffle = on_shuffle;
   shim_.ballot = on_ballot;
+  shim_.meet = on_meet;
 }
 
 FiberGroup::~FiberGroup() = default;
@@ -62,6 +65,7 @@ void FiberGroup::prepare(size_t invocations, KernelFn kernel, const void* block)
   while (fibers_.size() < count_) {
     fibers_.push_back(std::make_unique<Invocation>());
     fibers_.back()->group = this;
+    shim_.stack_bytes = fibers_.back()->fiber.stack().size();
     fibers_.back()->index = static_cast<uint32_t>(fibers_.size() - 1);
   }
   const uint32_t x = shim_.group_size.x, y = shim_.group_size.y;
@@ -76,6 +80,7 @@ void FiberGroup::prepare(size_t invocations, KernelFn kernel, const void* block)
 void FiberGroup::resume(Invocation& f) {
   running_ = &f;
   shim_.thread = f.thread;
+  shim_.stack = f.stack;
   f.fiber.enter();
 }
 
@@ -105,6 +110,32 @@ uint32_t FiberGroup::on_ballot(Shim* shim, uint32_t active, bool in) {
   f.state = State::AtBallot;
   f.fiber.leave();
   return static_cast<uint32_t>(f.value);
+}
+
+void** FiberGroup::on_meet(Shim* shim, void* in) {
+  FiberGroup& g = group_of(shim);
+  Invocation& f = *g.running_;
+  f.value = reinterpret_cast<uint64_t>(in);
+  f.state = State::AtMeeting;
+  f.fiber.leave();
+  return f.index % kWarp == 0 ? g.meetings_[f.index / kWarp].data() : nullptr;
+}
+
+/// Lets a warp go on when all of its lanes have met.
+bool FiberGroup::release_meeting(const Invocation& first) {
+  if (first.state != State::AtMeeting || first.index % kWarp != 0) return false;
+  const size_t base = first.index;
+  if (base + kWarp > count_) return false;
+  for (size_t n = 0; n < kWarp; ++n) {
+    if (fibers_[base + n]->state != State::AtMeeting) return false;
+  }
+  meetings_.resize(std::max(meetings_.size(), base / kWarp + 1));
+  for (size_t n = 0; n < kWarp; ++n) {
+    Invocation& f = *fibers_[base + n];
+    meetings_[base / kWarp][n] = reinterpret_cast<void*>(f.value);
+    f.state = State::Ready;
+  }
+  return true;
 }
 
 bool FiberGroup::release_barrier() {
@@ -155,7 +186,9 @@ Status FiberGroup::run(KernelFn kernel, const void* block) {
     if (done_ == count_) return {};
     if (release_barrier()) continue;
     bool released = false;
-    for (size_t n = 0; n < count_; ++n) released = release_lanes(*fibers_[n]) || released;
+    for (size_t n = 0; n < count_; ++n) {
+      released = release_lanes(*fibers_[n]) || release_meeting(*fibers_[n]) || released;
+    }
     if (!problem_.ok()) return problem_;
     if (!released) {
       return {Code::Device, "a barrier or shuffle that only some invocations of a workgroup reach"};

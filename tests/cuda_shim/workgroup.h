@@ -1,6 +1,7 @@
 // Runs the invocations of a workgroup.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,14 +35,17 @@ class FiberGroup {
   static void on_barrier(Shim* shim);
   static uint64_t on_shuffle(Shim* shim, uint32_t active, uint64_t in, uint32_t lane, bool is_xor);
   static uint32_t on_ballot(Shim* shim, uint32_t active, bool in);
+  static void** on_meet(Shim* shim, void* in);
   void prepare(size_t invocations, KernelFn kernel, const void* block);
   void resume(Invocation& f);
   bool release_barrier();
   bool release_lanes(const Invocation& first);
+  bool release_meeting(const Invocation& first);
 
   Shim& shim_;
   std::vector<std::unique_ptr<Invocation>> fibers_;  // at least count_
   size_t count_ = 0, done_ = 0, at_barrier_ = 0;
+  std::vector<std::array<void*, 32>> meetings_;  // by warp
   Invocation* running_ = nullptr;
   KernelFn kernel_ = nullptr;
   const void* block_ = nullptr;

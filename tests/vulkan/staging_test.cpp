@@ -66,39 +66,6 @@ TEST_P(Staging, DeviceBuffersAreNotCopied) {
   EXPECT_EQ(values((*r)[0])[63], 65.0F);
 }
 
-TEST_P(Staging, TransfersAreCutIntoPieces) {
-  auto device = open();
-  constexpr size_t kBytes = (size_t{20} << 20) + 3;  // more than two staging buffers
-  auto b = device->allocate(kBytes + 5, MemoryUse::Device);
-  ASSERT_OK(b.status());
-  std::vector<std::byte> sent(kBytes), got(kBytes);
-  for (size_t i = 0; i < kBytes; ++i) sent[i] = static_cast<std::byte>(i * 2654435761U >> 24);
-  ASSERT_OK(device->upload(**b, 5, sent));
-  ASSERT_OK(device->download(**b, 5, got));
-  EXPECT_TRUE(sent == got);
-}
-
-TEST_P(Staging, HostCallsSeeTheDevicesValues) {
-  PlanWriter w;
-  const Expr n = w.symbol("n", 0, 0);
-  const auto x = w.input("x", DType::F32, {n});
-  const auto y = w.output("y", DType::F32, {n});
-  const auto a = w.arena("a", DType::F32, {n}), b = w.arena("b", DType::F32, {n});
-  const auto c = w.weight("c", floats({1}, {2}));
-  w.launch(w.kernel(affine_kernel("minus", 1.0F, -5.0F)), {x, a}, {n});
-  w.host("Mul", {a, c}, {b});
-  w.launch(w.kernel(affine_kernel("plus", 1.0F, 1.0F)), {b, y}, {n});
-  auto s = session(w.package(), open());
-  ASSERT_TRUE(s);
-  for (const int64_t size : {3, 1000, 3}) {
-    const HostTensor in = floats({size}, ramp(static_cast<size_t>(size)));
-    auto r = s->run({{{.name = "x", .host = &in}}});
-    ASSERT_OK(r.status());
-    for (int64_t i = 0; i < size; ++i)
-      ASSERT_EQ((*r)[0].data<float>()[i], (in.data<float>()[i] - 5) * 2 + 1);
-  }
-}
-
 // That the tests above are silent means something only if a missing barrier is not.
 TEST_P(Staging, AMissingBarrierIsFoundByValidation) {
   if (!std::getenv("VK_LAYER_ENABLES") || !std::getenv("REPRISE_TEST_VALIDATION"))

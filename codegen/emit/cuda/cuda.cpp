@@ -82,11 +82,24 @@ void CudaEmitter::block_struct() {
   out_ += "};\n";
 }
 
+/// Names what the kernel uses of its tables; what it does not would be a warning.
 void CudaEmitter::declarations() {
-  std::set<uint64_t> buffers, scalars;
+  std::set<uint64_t> buffers, scalars, shared, locals, matrices;
   for_each_inst(k_, 0, [&](const Inst& i) {
     if (i.op == Op::Load || i.op == Op::Store) buffers.insert(i.imm);
     if (i.op == Op::Param) scalars.insert(i.imm);
+    if (i.op == Op::LocalLoad || i.op == Op::LocalStore) locals.insert(i.imm);
+    if (i.op == Op::SharedLoad || i.op == Op::SharedStore) shared.insert(i.imm);
+    if (i.op == Op::MatrixZero) matrices.insert(i.imm);
+    if (i.op == Op::MatrixLoad || i.op == Op::MatrixStore) {
+      const auto a = kernel::MatrixAccess::of(i.imm);
+      shared.insert(a.shared);
+      matrices.insert(a.matrix);
+    }
+    if (i.op == Op::MatrixMulAdd) {
+      const auto p = kernel::MatrixProduct::of(i.imm);
+      matrices.insert({p.sum, p.left, p.right});
+    }
   });
   for (const uint64_t n : buffers) {
     const kernel::BufferParam& b = k_.buffers[n];
@@ -96,17 +109,17 @@ void CudaEmitter::declarations() {
     const kernel::ScalarParam& s = k_.scalars[n];
     line(from_block("const " + cuda_type({s.type, 1}), cuda_name('s', n, s.name)));
   }
-  for (size_t n = 0; n < k_.shared.size(); ++n) {
+  for (const uint64_t n : shared) {
     const kernel::SharedArray& s = k_.shared[n];
     line("__shared__ __align__(16) " + cuda_type({s.type, 1}) + " " + cuda_name('m', n, s.name) +
          "[" + std::to_string(s.count) + "];");
   }
-  for (size_t n = 0; n < k_.locals.size(); ++n) {
+  for (const uint64_t n : locals) {
     const kernel::LocalVar& l = k_.locals[n];
     const std::string count = l.count == 1 ? "" : "[" + std::to_string(l.count) + "]";
     line(cuda_type(l.type) + " " + cuda_name('l', n, l.name) + count + ";");
   }
-  for (size_t n = 0; n < k_.matrices.size(); ++n) {
+  for (const uint64_t n : matrices) {
     const char* type = k_.matrices[n].use == kernel::MatrixUse::Left    ? "rp_matrix_left "
                        : k_.matrices[n].use == kernel::MatrixUse::Right ? "rp_matrix_right "
                                                                         : "rp_matrix_sum ";

@@ -35,7 +35,7 @@ constexpr std::array kRows = {
     RowCode::None, 0 \
   }
 #define SCALAR_OP(name, arity, operands, result, cost, expanded, ulp, abs, on_float, on_signed, \
-                  on_unsigned, on_bool, cuda_float, cuda_int)                                   \
+                  on_unsigned, on_bool, cuda_float, cuda_int, ...)                              \
   RowCodes{on_float, on_signed, on_unsigned, on_bool},
 #include "codegen/kernel/scalar_ops.def"
 #undef SCALAR_OP

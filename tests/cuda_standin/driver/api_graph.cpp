@@ -151,6 +151,34 @@ REPRISE_STANDIN_API cuGraphAddKernelNode_v2(CUgraphNode* node, CUgraph graph,
   });
 }
 
+/// Of the graph: for what is instantiated from it later.
+REPRISE_STANDIN_API cuGraphKernelNodeSetParams_v2(CUgraphNode node,
+                                                  const CUDA_KERNEL_NODE_PARAMS* params) {
+  return enter(Symbol::cuGraphKernelNodeSetParams_v2, Needs::Context, [&](Call& call) {
+    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    const auto n = call.find<Node>(node);
+    if (n == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const auto graph = call.d.handles.find<Graph>(reinterpret_cast<CUgraph>(n->graph));
+    WorkPtr& work = graph->work[n->index];
+    if (!std::holds_alternative<KernelWork>(work->what)) return CUDA_ERROR_INVALID_VALUE;
+    KernelWork k;
+    const CUresult result = kernel_work(call, *params, k);
+    if (result != CUDA_SUCCESS) return result;
+    work = std::make_shared<Work>(Work{std::move(k), true});
+    return CUDA_SUCCESS;
+  });
+}
+
+REPRISE_STANDIN_API cuGraphAddEmptyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
+                                        size_t n_after) {
+  return enter(Symbol::cuGraphAddEmptyNode, Needs::Context, [&](Call& call) {
+    return add_node(call, node, graph, after, n_after, [](Work& work) {
+      work.what = EmptyWork{};
+      return CUDA_SUCCESS;
+    });
+  });
+}
+
 REPRISE_STANDIN_API cuGraphAddMemcpyNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* after,
                                          size_t n_after, const CUDA_MEMCPY3D* params,
                                          CUcontext context) {
@@ -228,9 +256,12 @@ REPRISE_STANDIN_API cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, un
     const auto e = call.find<Exec>(exec);
     WorkPtr* const work = work_of(call, e, node);
     if (work == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    if (std::holds_alternative<RecordWork>((*work)->what)) return CUDA_ERROR_INVALID_VALUE;
+    const auto& what = (*work)->what;
+    if (!std::holds_alternative<KernelWork>(what) && !std::holds_alternative<CopyWork>(what)) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     if ((*work)->enabled == (enabled != 0)) return CUDA_SUCCESS;
-    *work = std::make_shared<Work>(Work{(*work)->what, enabled != 0});
+    *work = std::make_shared<Work>(Work{what, enabled != 0});
     ++e->version;
     return CUDA_SUCCESS;
   });

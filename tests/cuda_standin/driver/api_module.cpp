@@ -64,7 +64,8 @@ reprise::test::BuildOptions build_options(const Settings& s) {
   reprise::test::BuildOptions options;
   options.cache = s.cache.empty() ? default_cache() : s.cache;
   options.optimise = true;
-  options.one_thread = false;
+  options.checked = s.check == Check::Bytes;
+  options.one_thread = options.checked;
   return options;
 }
 
@@ -82,6 +83,7 @@ CUresult load(Call& call, CUmodule* module, const void* image, const ErrorLog& l
   if (m->kernels.empty()) {
     return refuse(CUDA_ERROR_INVALID_IMAGE, "the CUDA text behind the image has no kernel");
   }
+  m->checked = d.settings.check == Check::Bytes;
   m->compiled = std::make_shared<Compiled>(std::move(read.text), build_options(d.settings));
   d.compiler.add(m->compiled, d.thread_count());
   *module = call.add(m);

@@ -44,7 +44,8 @@ struct Driver {
   static Driver& get();
   Driver();
 
-  std::mutex mutex;  // of what the application's calls read and change
+  std::mutex mutex;              // of what the application's calls read and change
+  std::string settings_problem;  // comes before settings, whose making says it
   Settings settings;
   Log log;
   Handles handles;
@@ -52,13 +53,12 @@ struct Driver {
   CompileThreads compiler;
   std::vector<std::shared_ptr<Context>> primary;  // by device; null until retained
   bool initialised = false;
-  std::string settings_problem;
   std::array<uint64_t, kSymbols> calls{};
   uint64_t all_calls = 0, edges = 0, leaks = 0;
   std::atomic<uint64_t> misuses{0}, violations{0};
 
   std::mutex device;  // one kernel at a time
-  std::unique_ptr<test::GroupRunner> runner;
+  std::unique_ptr<test::GroupRunner> runner, checking;
 
   /// Counts a call; the error that is injected into it, or success.
   cuda::CUresult begin_call(Symbol s);

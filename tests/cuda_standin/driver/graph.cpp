@@ -15,6 +15,7 @@ std::string Work::name() const {
       return "a copy of " + std::to_string(c.bytes) + " bytes";
     }
     std::string operator()(const RecordWork&) const { return "an event record"; }
+    std::string operator()(const EmptyWork&) const { return "an empty node"; }
   };
   return std::visit(Namer(), what);
 }

@@ -35,9 +35,12 @@ struct RecordWork {
   std::shared_ptr<Event> event;
 };
 
+/// A node that others wait for.
+struct EmptyWork {};
+
 /// What a node does. Never changes: an update makes another one.
 struct Work {
-  std::variant<KernelWork, CopyWork, RecordWork> what;
+  std::variant<KernelWork, CopyWork, RecordWork, EmptyWork> what;
   bool enabled = true;
   std::string name() const;
 };

@@ -31,11 +31,11 @@ std::string Object::name() const {
 std::string Handles::problem(const void* handle, Kind wanted) const {
   const auto id = reinterpret_cast<uint64_t>(handle);
   const std::string what = kind_name(wanted);
-  if (id == 0) return "a null " + what;
+  if (id == 0) return "null in place of: " + what;
   const auto it = objects_.find(id);
-  if (it != objects_.end()) return it->second->name() + " in place of a " + what;
+  if (it != objects_.end()) return it->second->name() + " in place of: " + what;
   if (id < kFirst || id >= next_ || id % 16 != 0) return "no " + what + " ever had this handle";
-  return "a " + what + " that was destroyed";
+  return what + " that was destroyed";
 }
 
 }  // namespace reprise::standin

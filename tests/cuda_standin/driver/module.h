@@ -30,6 +30,7 @@ struct Module : Object {
   Module() : Object(kKind) {}
 
   std::shared_ptr<Compiled> compiled;
+  bool checked = false;  // compiled so that every access is seen
   std::map<std::string, test::KernelText> kernels;
   std::map<std::string, uint64_t> functions;  // handles given out
 };

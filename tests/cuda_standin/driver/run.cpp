@@ -4,6 +4,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/cuda_standin/driver/bytes.h"
 #include "tests/cuda_standin/driver/driver.h"
 
 namespace reprise::standin {
@@ -15,7 +16,8 @@ namespace {
 /// Of larger graphs neither paths nor poisoning are looked at.
 constexpr size_t kFewNodes = 8192;
 
-void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings& settings) {
+void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings& settings,
+                ByteCheck* check) {
   const std::string& name = k.function->kernel.name;
   if (settings.fault == name) {
     return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, "injected: a fault of kernel " + name);
@@ -29,15 +31,22 @@ void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings
   if (s.ok()) {
     const std::lock_guard lock(d.device);
     if (d.runner == nullptr) d.runner = std::make_unique<test::GroupRunner>(d.thread_count());
+    if (d.checking == nullptr) d.checking = std::make_unique<test::GroupRunner>(1);
     const test::KernelFn function = module->compiled->function(name);
-    s = function == nullptr ? internal_error("the compiled text lacks it")
-                            : d.runner->run({function, k.function->kernel.waits, false, k.grid,
-                                             k.workgroup, k.block.data()});
+    const bool checked = module->checked;
+    s = function == nullptr
+            ? internal_error("the compiled text lacks it")
+            : (checked ? d.checking : d.runner)
+                  ->run({function, k.function->kernel.waits, checked, k.grid, k.workgroup,
+                         k.block.data(), k.block.size(), &ByteCheck::access, check});
   }
+  if (check != nullptr && !check->problem().empty()) return;  // is reported for all kinds of nodes
   if (!s.ok()) d.violate(context, CUDA_ERROR_LAUNCH_FAILED, "kernel " + name + ": " + s.message());
 }
 
-void run_copy(const CopyWork& c) {
+void run_copy(const CopyWork& c, ByteCheck* check) {
+  if (check != nullptr && !c.from_host) check->range(c.from, c.bytes, test::kReads);
+  if (check != nullptr && !c.to_host) check->range(c.to, c.bytes, test::kWrites);
   std::memmove(reinterpret_cast<void*>(c.to), reinterpret_cast<const void*>(c.from), c.bytes);
 }
 
@@ -47,6 +56,31 @@ bool zones_intact(Driver& d, Context& context, const Allocation& a, const std::s
   if (damage.empty()) return true;
   d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, who + " wrote " + damage);
   return false;
+}
+
+void run_node(Driver& d, Context& context, const Work& work, const Settings& settings,
+              uint32_t index, ByteCheck& byte_check) {
+  if (const auto* r = std::get_if<RecordWork>(&work.what)) return r->event->recorded();
+  if (context.fault != 0) return;
+  std::string problem;
+  const std::vector<Touch> touched = touches(work, d.memory, problem);
+  if (!problem.empty()) {
+    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, work.name() + ": " + problem);
+  }
+  ByteCheck* const check = settings.check == Check::Bytes ? &byte_check : nullptr;
+  if (check != nullptr) check->begin(index, work, touched, d.memory);
+  if (const auto* k = std::get_if<KernelWork>(&work.what)) {
+    run_kernel(d, context, *k, settings, check);
+  } else if (const auto* c = std::get_if<CopyWork>(&work.what)) {
+    run_copy(*c, check);
+  }
+  if (check != nullptr && !check->problem().empty()) {
+    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, check->problem());
+  }
+  if (settings.check == Check::Off) return;
+  for (const Touch& t : touched) {
+    if (!zones_intact(d, context, *t.allocation, work.name())) return;
+  }
 }
 
 std::shared_ptr<const Analysis> analysis_of(Driver& d, const Launch& launch) {
@@ -85,10 +119,11 @@ Order order_of(const Launch& launch) {
 }
 
 void run_nodes(Driver& d, Context& context, const Launch& launch) {
+  ByteCheck check(&launch.work, launch.exec->ancestors.get());
   const uint64_t seed = launch.settings.seed * 0x9E3779B97F4A7C15U + launch.number;
   for (const uint32_t n : choose_order(launch.exec->after, order_of(launch), seed)) {
     const Work& work = *launch.work[n];
-    if (work.enabled) run_work(d, context, work, launch.settings);
+    if (work.enabled) run_node(d, context, work, launch.settings, n, check);
   }
 }
 
@@ -101,22 +136,8 @@ void check_zones(Driver& d, Context& context, const std::string& who) {
 }  // namespace
 
 void run_work(Driver& d, Context& context, const Work& work, const Settings& settings) {
-  if (const auto* r = std::get_if<RecordWork>(&work.what)) return r->event->recorded();
-  if (context.fault != 0) return;
-  std::string problem;
-  const std::vector<Touch> touched = touches(work, d.memory, problem);
-  if (!problem.empty()) {
-    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, work.name() + ": " + problem);
-  }
-  if (const auto* k = std::get_if<KernelWork>(&work.what)) {
-    run_kernel(d, context, *k, settings);
-  } else {
-    run_copy(std::get<CopyWork>(work.what));
-  }
-  if (settings.check == Check::Off) return;
-  for (const Touch& t : touched) {
-    if (!zones_intact(d, context, *t.allocation, work.name())) return;
-  }
+  ByteCheck check(nullptr, nullptr);
+  run_node(d, context, work, settings, 0, check);
 }
 
 void run_graph(Driver& d, Context& context, const Launch& launch) {

@@ -2,14 +2,14 @@
 #include <array>
 #include <thread>
 
-#include "support.h"
+#include "contract.h"
 
 namespace reprise::test {
 namespace {
 
-class VulkanThreads : public OnDevice {};
+class ThreadsContract : public Contract {};
 
-TEST_P(VulkanThreads, RunsOfTwoSessionsInterleave) {
+TEST_P(ThreadsContract, RunsOfTwoSessionsInterleave) {
   auto device = open();
   const auto a = session(chain(3, 0, true), device, {.max_in_flight = 2});
   const auto b = session(chain(5, 0, true), device, {.max_in_flight = 3});
@@ -35,11 +35,16 @@ TEST_P(VulkanThreads, RunsOfTwoSessionsInterleave) {
   for (std::thread& t : threads) t.join();
   for (const std::string& e : errors) EXPECT_EQ(e, "");
   EXPECT_EQ(a->stats().runs + b->stats().runs, 120U);
+  if (device) {  // where the host cannot see device memory, new capacity records new copies
+    auto b16 = device->allocate(16, MemoryUse::Device);
+    ASSERT_OK(b16.status());
+    if (!(*b16)->mapped()) return;
+  }
   EXPECT_LE(a->stats().recordings, 2U);
   EXPECT_LE(b->stats().recordings, 3U);
 }
 
-TEST_P(VulkanThreads, ObjectsMayOutliveTheirDevice) {
+TEST_P(ThreadsContract, ObjectsMayOutliveTheirDevice) {
   auto device = open();
   auto buffer = device->allocate(1024, MemoryUse::Device);
   ASSERT_OK(buffer.status());
@@ -50,7 +55,7 @@ TEST_P(VulkanThreads, ObjectsMayOutliveTheirDevice) {
   EXPECT_NE((*buffer)->address(), 0U);
 }
 
-REPRISE_ON_DEVICES(VulkanThreads);
+REPRISE_ON_ALL_DEVICES(ThreadsContract);
 
 }  // namespace
 }  // namespace reprise::test

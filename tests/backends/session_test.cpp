@@ -1,12 +1,12 @@
-// Sessions on Vulkan devices: values, sizes, rebinding, errors.
-#include "support.h"
+// Sessions on every device: values, sizes, rebinding, errors.
+#include "contract.h"
 
 namespace reprise::test {
 namespace {
 
-class VulkanSession : public OnDevice {};
+class SessionContract : public Contract {};
 
-TEST_P(VulkanSession, RunsAChainOfLaunches) {
+TEST_P(SessionContract, RunsAChainOfLaunches) {
   auto s = session(chain(3, 1000, false), open());
   ASSERT_TRUE(s);
   const HostTensor x = floats({1000}, ramp(1000));
@@ -15,12 +15,14 @@ TEST_P(VulkanSession, RunsAChainOfLaunches) {
     ASSERT_OK(y.status());
     for (size_t i = 0; i < 1000; ++i) EXPECT_EQ(values((*y)[0])[i], ramp(1000)[i] + 3);
   }
+  EXPECT_EQ(s->stats().runs, 3U);
+  if (on_host()) return;
   EXPECT_EQ(s->stats().recordings, 1U);
   EXPECT_EQ(s->stats().submits, 3U);
   EXPECT_EQ(s->stats().dispatches, 9U);
 }
 
-TEST_P(VulkanSession, WarmUpTouchesEveryKernelAndComputesNothing) {
+TEST_P(SessionContract, WarmUpTouchesEveryKernelAndComputesNothing) {
   PlanWriter w;
   const auto x = w.input("x", DType::F32, {Expr(100)});
   const auto t = w.arena("t", DType::F32, {Expr(100)});
@@ -41,7 +43,7 @@ TEST_P(VulkanSession, WarmUpTouchesEveryKernelAndComputesNothing) {
   EXPECT_EQ(values((*out)[0])[99], 199.0F);
 }
 
-TEST_P(VulkanSession, NewSizesRewriteBlocksAndRecordNothing) {
+TEST_P(SessionContract, NewSizesRewriteBlocksAndRecordNothing) {
   auto device = open();
   auto s = session(chain(2, 0, true), device);
   ASSERT_TRUE(s);
@@ -52,11 +54,13 @@ TEST_P(VulkanSession, NewSizesRewriteBlocksAndRecordNothing) {
     ASSERT_EQ((*y)[0].dims(), std::vector<int64_t>{n});
     for (int64_t i = 0; i < n; ++i) ASSERT_EQ((*y)[0].data<float>()[i], x.data<float>()[i] + 2);
   }
-  EXPECT_EQ(device->counters().recordings, 1U);
+  if (on_host()) return;
+  // On devices without mapped memory, sizes past capacity record new copies: 1000, 100000.
+  EXPECT_LE(device->counters().recordings, 2U);
   EXPECT_EQ(device->counters().submits, 6U);
 }
 
-TEST_P(VulkanSession, DeviceMemoryIsUsedInPlace) {
+TEST_P(SessionContract, DeviceMemoryIsUsedInPlace) {
   auto device = open();
   auto s = session(chain(2, 256, false), device);
   ASSERT_TRUE(s);
@@ -88,7 +92,7 @@ TEST_P(VulkanSession, DeviceMemoryIsUsedInPlace) {
   EXPECT_EQ(device->counters().copies_recorded, recorded_before);
 }
 
-TEST_P(VulkanSession, OutputsGoStraightIntoTheCallersMemory) {
+TEST_P(SessionContract, OutputsGoStraightIntoTheCallersMemory) {
   auto s = session(chain(1, 100, false), open());
   ASSERT_TRUE(s);
   const HostTensor x = floats({100}, ramp(100));
@@ -105,7 +109,7 @@ TEST_P(VulkanSession, OutputsGoStraightIntoTheCallersMemory) {
       << small.status().message();
 }
 
-TEST_P(VulkanSession, AnIndexOutOfRangeIsAnErrorThatNamesItsNode) {
+TEST_P(SessionContract, AnIndexOutOfRangeIsAnErrorThatNamesItsNode) {
   PlanWriter w;
   const Expr n = w.symbol("n", 1, 0), size = w.symbol("size", 0, 0);
   const auto data = w.input("data", DType::F32, {size}), index = w.input("index", DType::I32, {n});
@@ -127,7 +131,7 @@ TEST_P(VulkanSession, AnIndexOutOfRangeIsAnErrorThatNamesItsNode) {
   }
 }
 
-TEST_P(VulkanSession, WeightsAreHashedAndUploaded) {
+TEST_P(SessionContract, WeightsAreHashedAndUploaded) {
   PlanWriter w;
   const auto index = w.input("index", DType::I32, {Expr(3)});
   const auto table = w.weight("table", floats({4}, {1, 2, 3, 4}));
@@ -150,7 +154,7 @@ TEST_P(VulkanSession, WeightsAreHashedAndUploaded) {
   EXPECT_NE(bad.status().message().find("'table'"), std::string::npos) << bad.status().message();
 }
 
-TEST_P(VulkanSession, HostCallsRunBetweenRecordings) {
+TEST_P(SessionContract, HostCallsRunBetweenRecordings) {
   PlanWriter w;
   const Expr n = w.symbol("n", 0, 0);
   const auto x = w.input("x", DType::F32, {n});
@@ -169,6 +173,7 @@ TEST_P(VulkanSession, HostCallsRunBetweenRecordings) {
   auto r = s->run({{{.name = "x", .host = &in}}});
   ASSERT_OK(r.status());
   EXPECT_EQ(values((*r)[0]), (std::vector<float>{0, 0, 0, 0, 0, 0, 2, 4, 6, 8}));
+  if (on_host()) return;
   EXPECT_EQ(s->stats().submits, plan::count(s->plan()).submits);
   EXPECT_EQ(s->stats().submits, 2U);
 
@@ -178,7 +183,7 @@ TEST_P(VulkanSession, HostCallsRunBetweenRecordings) {
   EXPECT_NE(refused.status().message().find("Relu_node"), std::string::npos);
 }
 
-TEST_P(VulkanSession, SizesThatAHostCallTellsReachLaterLaunches) {
+TEST_P(SessionContract, SizesThatAHostCallTellsReachLaterLaunches) {
   PlanWriter w;
   const auto x = w.input("x", DType::F32, {Expr(8)});
   w.io.symbols.push_back({"found", 0, 1000, 1});
@@ -188,7 +193,7 @@ TEST_P(VulkanSession, SizesThatAHostCallTellsReachLaterLaunches) {
   w.plan.buffers.back().kind = plan::BufferKind::Growable;
   const auto as_float = w.arena("as_float", DType::F32, {Expr(1), found});
   w.plan.buffers.back().kind = plan::BufferKind::Growable;
-  const auto y = w.output("y", DType::F32, {found});
+  const auto y = w.output("y", DType::F32, {Expr(1), found});
   w.host("NonZero", {x}, {where});
   AttrMap to_float;
   to_float.set("to", int64_t{1});
@@ -203,11 +208,11 @@ TEST_P(VulkanSession, SizesThatAHostCallTellsReachLaterLaunches) {
     EXPECT_EQ(values((*r)[0]), (std::vector<float>{101, 104, 107}));
     r = s->run({{{.name = "x", .host = &none}}});
     ASSERT_OK(r.status());
-    EXPECT_EQ((*r)[0].dims(), std::vector<int64_t>{0});
+    EXPECT_EQ((*r)[0].dims(), (std::vector<int64_t>{1, 0}));
   }
 }
 
-TEST_P(VulkanSession, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
+TEST_P(SessionContract, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
   PlanWriter w;
   const auto x = w.input("x", DType::F32, {Expr(2)});
   const auto c = w.weight("c", floats({2}, {8, 9}));
@@ -217,8 +222,7 @@ TEST_P(VulkanSession, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
   const auto constant = w.output("constant", DType::F32, {Expr(2)});
   w.launch(w.kernel(affine_kernel("plus", 1.0F, 1.0F)), {x, y}, {Expr(2)});
   w.plan.aliases = {{x, same}, {y, again}, {c, constant}};
-  auto device = open();
-  auto s = session(w.package(), device);
+  auto s = session(w.package(), open());
   ASSERT_TRUE(s);
   const HostTensor in = floats({2}, {3, 4});
   auto r = s->run({{{.name = "x", .host = &in}}});
@@ -227,7 +231,19 @@ TEST_P(VulkanSession, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
   EXPECT_EQ(values((*r)[1]), (std::vector<float>{3, 4}));
   EXPECT_EQ(values((*r)[2]), (std::vector<float>{4, 5}));
   EXPECT_EQ(values((*r)[3]), (std::vector<float>{8, 9}));
+}
 
+TEST_P(SessionContract, OutputsInDeviceMemoryMayBeCopies) {
+  PlanWriter w;
+  const auto x = w.input("x", DType::F32, {Expr(2)});
+  const auto y = w.output("y", DType::F32, {Expr(2)});
+  const auto same = w.output("same", DType::F32, {Expr(2)});
+  w.launch(w.kernel(affine_kernel("plus", 1.0F, 1.0F)), {x, y}, {Expr(2)});
+  w.plan.aliases = {{x, same}};
+  auto device = open();
+  auto s = session(w.package(), device);
+  ASSERT_TRUE(s);
+  const HostTensor in = floats({2}, {3, 4});
   auto out = device->allocate(64, MemoryUse::Device);
   ASSERT_TRUE(out.ok());
   ASSERT_OK(
@@ -237,19 +253,30 @@ TEST_P(VulkanSession, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
   EXPECT_EQ(values(got), (std::vector<float>{3, 4}));
 }
 
-TEST_P(VulkanSession, ImpossibleSizesNameTheTensor) {
-  auto s = session(chain(2, 0, true), open());
+TEST_P(SessionContract, ImpossibleSizesNameTheTensor) {
+  PlanWriter w;
+  const Expr n = w.symbol("n", 0, 0);
+  const auto x = w.input("x", DType::F32, {n});
+  const auto wide = w.arena("wide", DType::F32, {n * 2});
+  const auto y = w.output("y", DType::F32, {n});
+  const uint32_t plus = w.kernel(affine_kernel("plus", 1, 1));
+  w.launch(plus, {x, wide}, {n});
+  w.launch(plus, {wide, y}, {n});
+  auto s = session(w.package(), open());
   ASSERT_TRUE(s);
   const HostTensor huge = HostTensor::borrow(DType::F32, {(int64_t{1} << 31) - 1}, {}, nullptr);
   auto r = s->run({{{.name = "x", .host = &huge}}});
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.status().code(), Code::Unsupported);
-  EXPECT_NE(r.status().message().find("'x'"), std::string::npos) << r.status().message();
-  const HostTensor x = floats({3}, {1, 2, 3});
-  ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
+  const std::string message = r.status().message();
+  EXPECT_TRUE(message.find("'x'") != std::string::npos ||
+              message.find("'wide'") != std::string::npos)
+      << message;
+  const HostTensor small = floats({3}, {1, 2, 3});
+  ASSERT_OK(s->run({{{.name = "x", .host = &small}}}).status());
 }
 
-TEST_P(VulkanSession, TimestampsAndRecordingAgain) {
+TEST_P(SessionContract, TimestampsAndRecordingAgain) {
   SessionOptions options;
   options.timestamps = true;
   options.replay = false;
@@ -262,7 +289,7 @@ TEST_P(VulkanSession, TimestampsAndRecordingAgain) {
   EXPECT_EQ(s->stats().recordings, 2U);
 }
 
-REPRISE_ON_DEVICES(VulkanSession);
+REPRISE_ON_ALL_DEVICES(SessionContract);
 
 }  // namespace
 }  // namespace reprise::test

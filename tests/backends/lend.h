@@ -1,0 +1,20 @@
+// What an application of its own lends: a device or context, and memory on it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "runtime/backend.h"
+
+namespace reprise::test {
+
+struct Lender {
+  BackendOptions options;
+  void* memory = nullptr;          // 400 bytes
+  std::function<bool()> unharmed;  // whether the application's objects still work
+  std::shared_ptr<void> keep;
+};
+Lender lend_vulkan(size_t index);
+Lender lend_cuda(size_t index);
+
+}  // namespace reprise::test

@@ -1,0 +1,97 @@
+// No edge of a graph can be taken away: the driver is made to forget each in turn, and notices that
+// two nodes that share a tensor have no order. Every tensor has memory of its own here, so what is
+// shared is a tensor, and not memory that two tensors have one after the other.
+#include <random>
+
+#include "on_standin.h"
+
+namespace reprise::test {
+namespace {
+
+class CudaEdges : public OnStandin {
+ protected:
+  void SetUp() override {
+    OnStandin::SetUp();
+    if (IsSkipped()) return;
+    set("CHECK", "allocations");
+    set("ORDER", "sinks");
+  }
+
+  Status run_with(const package::Package& package, uint64_t without) {
+    reset_calls();
+    set("DROP_EDGE", std::to_string(without));
+    RP_ASSIGN(auto made, cuda::open(0, {}));
+    const std::shared_ptr<Device> device = std::move(made);
+    SessionOptions options;
+    options.isolate_tensors = true;
+    RP_ASSIGN(auto s,
+              Session::create(std::make_shared<package::Package>(package), device, options));
+    std::vector<HostTensor> inputs;
+    for (size_t i = 0; i < package.io.inputs.size(); ++i) inputs.push_back(floats({40}, ramp(40)));
+    std::vector<Binding> bindings;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      bindings.push_back({.name = package.io.inputs[i].name, .host = &inputs[i]});
+    return s->run(bindings).status();
+  }
+
+  /// Edges that were taken away.
+  uint64_t check(const package::Package& package) {
+    const Status whole = run_with(package, 0);
+    EXPECT_TRUE(whole.ok()) << whole.message();
+    const uint64_t edges = stat("edges");
+    for (uint64_t e = 1; e <= edges; ++e) {
+      const uint64_t violations = stat("violations");
+      const Status s = run_with(package, e);
+      EXPECT_EQ(s.code(), Code::Device) << "without edge " << e << " of " << edges;
+      EXPECT_EQ(stat("violations"), violations + 1) << "without edge " << e;
+    }
+    return edges;
+  }
+};
+
+/// Launches that read, write and overwrite tensors, between inputs and outputs that are staged.
+std::shared_ptr<const package::Package> random_model(uint64_t seed, uint32_t plus, uint32_t sum,
+                                                     PlanWriter& w) {
+  std::mt19937_64 rng(seed);
+  const auto pick = [&](uint64_t n) { return static_cast<size_t>(rng() % n); };
+  std::vector<plan::BufferId> readable, overwritable;
+  for (size_t i = 0; i < 1 + pick(2); ++i)
+    readable.push_back(w.input("x" + std::to_string(i), DType::F32, {Expr(40)}));
+  const size_t launches = 2 + pick(9);
+  for (size_t l = 0; l < launches; ++l) {
+    const auto a = readable[pick(readable.size())], b = readable[pick(readable.size())];
+    plan::BufferId to = -1;
+    if (!overwritable.empty() && pick(4) == 0) to = overwritable[pick(overwritable.size())];
+    if (to < 0 || to == a || to == b) {
+      to = w.arena("t" + std::to_string(l), DType::F32, {Expr(40)});
+      overwritable.push_back(to);
+      readable.push_back(to);
+    }
+    if (a == b) {
+      w.launch(plus, {a, to}, {Expr(40)});
+    } else {
+      w.launch(sum, {a, b, to}, {Expr(40)});
+    }
+  }
+  for (size_t o = 0; o < 1 + pick(2); ++o) {
+    const auto y = w.output("y" + std::to_string(o), DType::F32, {Expr(40)});
+    w.launch(plus, {readable[readable.size() - 1 - o % readable.size()], y}, {Expr(40)});
+  }
+  return w.package();
+}
+
+TEST_F(CudaEdges, EveryEdgeOfRandomModelsIsMissed) {
+  const TestKernel plus_kernel = affine_kernel("plus", 1.0F, 1.0F);
+  const plan::KernelCode add = sum_kernel();
+  uint64_t edges = 0;
+  for (uint64_t seed = 0; seed < 25; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PlanWriter w;
+    const uint32_t plus = w.kernel(plus_kernel), sum = w.kernel(add);
+    edges += check(*random_model(seed, plus, sum, w));
+  }
+  EXPECT_GT(edges, 150U);
+}
+
+}  // namespace
+}  // namespace reprise::test

@@ -1,0 +1,169 @@
+// What fails, fails clearly, leaves nothing behind, and harms nobody else.
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+#include "backends/cuda/api.h"
+#include "on_standin.h"
+#include "tests/support/process.h"
+
+namespace reprise::test {
+namespace {
+
+class CudaFaults : public OnStandin {};
+
+TEST_F(CudaFaults, AFaultPoisonsItsContextAndNothingElse) {
+  auto device = open();
+  {
+    auto bad = session(chain(2, 100, false), device), good = session(chain(3, 100, false), device);
+    ASSERT_TRUE(bad && good);
+    ASSERT_OK(run_chain(*good, 100, 3));
+    set("FAULT", "affine");
+    const Status fault = run_chain(*bad, 100, 2);
+    set("FAULT", "");
+    EXPECT_EQ(fault.code(), Code::Device);
+    for (const char* part : {"CUDA_ERROR_ILLEGAL_ADDRESS", "cuda:0", "open it again"})
+      EXPECT_NE(fault.message().find(part), std::string::npos) << fault.message();
+    const Status others[] = {run_chain(*bad, 100, 2), run_chain(*good, 100, 3),
+                             device->allocate(64, MemoryUse::Device).status(),
+                             Session::create(chain(1, 4, false), device).status()};
+    for (const Status& s : others) {
+      EXPECT_EQ(s.code(), Code::Device);
+      for (const char* part : {"earlier error", "CUDA_ERROR_ILLEGAL_ADDRESS", "open it again"})
+        EXPECT_NE(s.message().find(part), std::string::npos) << s.message();
+    }
+  }
+  device.reset();
+  auto s = session(chain(2, 100, false), open());
+  ASSERT_TRUE(s);
+  ASSERT_OK(run_chain(*s, 100, 2));
+}
+
+TEST_F(CudaFaults, ImagesThatDoNotFitSayWhatToDo) {
+  auto device = open();
+  const struct {
+    int error;
+    const char* advice;
+  } cases[] = {{cuda::CUDA_ERROR_NO_BINARY_FOR_GPU, "--targets cuda:sm_90"},
+               {cuda::CUDA_ERROR_INVALID_IMAGE, "--targets cuda:sm_90"},
+               {cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "update the driver"},
+               {cuda::CUDA_ERROR_INVALID_PTX, "older NVRTC"},
+               {cuda::CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler"}};
+  const plan::KernelCode code = affine_kernel("scaled", 2, 0);
+  for (const auto& c : cases) {
+    fail("cuModuleLoadDataEx", 1, c.error);
+    const Status s = device->create_kernels({&code, 1}).status();
+    EXPECT_EQ(s.code(), Code::Device);
+    for (const char* part : {"kernel 'scaled'", "CUDA_ERROR_", c.advice})
+      EXPECT_NE(s.message().find(part), std::string::npos) << s.message();
+  }
+  set("FAIL", "");
+  plan::KernelCode none = code;
+  none.image.clear();
+  const Status s = device->create_kernels({&none, 1}).status();
+  EXPECT_EQ(s.code(), Code::InvalidModel);
+  EXPECT_NE(s.message().find("--targets cuda:sm_90"), std::string::npos) << s.message();
+}
+
+TEST_F(CudaFaults, RunningOutOfMemoryNamesTheBytes) {
+  auto device = open();
+  for (const auto& [use, symbol] : {std::pair{MemoryUse::Device, "cuMemAlloc_v2"},
+                                    std::pair{MemoryUse::Upload, "cuMemHostAlloc"}}) {
+    fail(symbol, 1, cuda::CUDA_ERROR_OUT_OF_MEMORY);
+    const Status s = device->allocate(123456, use).status();
+    EXPECT_EQ(s.code(), Code::Device);
+    EXPECT_NE(s.message().find("123456 bytes"), std::string::npos) << s.message();
+    EXPECT_NE(s.message().find("CUDA_ERROR_OUT_OF_MEMORY"), std::string::npos) << s.message();
+  }
+  set("FAIL", "");
+  ASSERT_OK(device->allocate(123456, MemoryUse::Device).status());
+  EXPECT_EQ(device->allocate(uint64_t{1} << 62, MemoryUse::Device).status().code(),
+            Code::Unsupported);
+}
+
+/// A load, runs with other sizes, and a transfer.
+Status whole_life(bool replay, bool timestamps) {
+  RP_ASSIGN(auto made, cuda::open(0, {}));
+  const std::shared_ptr<Device> device = std::move(made);
+  SessionOptions options;
+  options.timestamps = timestamps;
+  options.replay = replay;
+  RP_ASSIGN(auto s, Session::create(chain(2, 0, true), device, options));
+  for (const int64_t n : {10, 0, 9}) RP_TRY(run_chain(*s, n, 2));
+  RP_ASSIGN(auto b, device->allocate(64, MemoryUse::Device));
+  std::array<std::byte, 64> bytes{};
+  RP_TRY(device->upload(*b, 0, bytes));
+  return device->download(*b, 0, bytes);
+}
+
+/// Of calls that free, the driver alone knows whether one that fails did it; and they have no one
+/// to report to.
+constexpr const char* kFree[] = {
+    "cuMemFree_v2",       "cuMemFreeHost",  "cuModuleUnload",     "cuStreamDestroy_v2",
+    "cuEventDestroy_v2",  "cuGraphDestroy", "cuGraphExecDestroy", "cuDevicePrimaryCtxRelease_v2",
+    "cuCtxPopCurrent_v2",
+};
+
+class CudaInjection : public CudaFaults {
+ protected:
+  /// Every call of `symbol` fails in turn, with `error`; how many there were.
+  uint64_t check(const std::string& symbol, int error, bool replay, bool timestamps, bool frees) {
+    for (uint64_t n = 1;; ++n) {
+      const uint64_t live = stat("live"), leaks = stat("leaks");
+      fail(symbol, n, error);
+      const Status s = whole_life(replay, timestamps);
+      const bool reached = calls(symbol) >= n;
+      set("FAIL", "");
+      const std::string where = symbol + ", call " + std::to_string(n) + ": " + s.message();
+      if (!reached) {
+        EXPECT_TRUE(s.ok()) << where;
+        return n - 1;
+      }
+      if (!s.ok()) {
+        EXPECT_EQ(s.code(), Code::Device) << where;
+        EXPECT_NE(s.message().find("cu"), std::string::npos) << where;
+        EXPECT_NE(s.message().find("CUDA_ERROR_"), std::string::npos) << where;
+      }
+      if (!frees) {
+        EXPECT_EQ(stat("leaks"), leaks) << where;
+        EXPECT_EQ(stat("live"), live) << where;
+      }
+      const Status next = whole_life(true, false);
+      EXPECT_TRUE(next.ok()) << where << "; then " << next.message();
+      if (HasFailure()) return n;
+    }
+  }
+};
+
+TEST_F(CudaInjection, EveryCallFailingInTurnIsAnErrorWithoutALeak) {
+  uint64_t injected = 0;
+#define REPRISE_NAME_OF(symbol, parameters) #symbol,
+  for (const std::string symbol : {REPRISE_CUDA_SYMBOLS(REPRISE_NAME_OF)}) {
+    if (std::find(std::begin(kFree), std::end(kFree), symbol) != std::end(kFree)) continue;
+    injected += check(symbol, cuda::CUDA_ERROR_OUT_OF_MEMORY, true, true, false);
+    injected += check(symbol, cuda::CUDA_ERROR_LAUNCH_FAILED, false, false, false);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(injected, 200U);
+}
+
+// In a process of its own: what the driver keeps would be in the way of other tests.
+class CudaKept : public CudaInjection {};
+
+TEST_F(CudaKept, DISABLED_CallsThatFree) {
+  driver_keeps_some_ = true;
+  for (const std::string symbol : kFree) {
+    EXPECT_GT(check(symbol, cuda::CUDA_ERROR_OUT_OF_MEMORY, true, true, true), 0U) << symbol;
+    check(symbol, cuda::CUDA_ERROR_LAUNCH_FAILED, false, false, true);
+  }
+}
+
+TEST_F(CudaInjection, CallsThatFreeMayFailWithoutHarm) {
+  const ProcessResult r = run_process({"/proc/self/exe", "--gtest_filter=CudaKept.*",
+                                       "--gtest_also_run_disabled_tests", "--gtest_output="});
+  EXPECT_EQ(r.status, 0) << r.out << r.err;
+  EXPECT_NE(r.out.find("[  PASSED  ] 1 test"), std::string::npos) << r.out;
+}
+
+}  // namespace
+}  // namespace reprise::test

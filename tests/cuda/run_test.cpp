@@ -1,0 +1,166 @@
+// What a run costs the driver, and that it is right whatever changed since the last one.
+#include <array>
+
+#include "backends/cuda/api.h"
+#include "on_standin.h"
+
+namespace reprise::test {
+namespace {
+
+class CudaRun : public OnStandin {};
+
+TEST_F(CudaRun, ARunIsOneGraphLaunchAndAFixedNumberOfCalls) {
+  auto device = open();
+  std::array<uint64_t, 2> made{};
+  const std::array<size_t, 2> sizes{5, 200};
+  for (size_t p = 0; p < 2; ++p) {
+    auto s = session(chain(sizes[p], 64, true), device);
+    ASSERT_TRUE(s);
+    const auto added = static_cast<float>(sizes[p]);
+    ASSERT_OK(run_chain(*s, 64, added));
+    for (int run = 0; run < 3; ++run) {
+      reset_calls();
+      ASSERT_OK(run_chain(*s, 64, added));
+      EXPECT_EQ(calls("cuGraphLaunch"), 1U);
+      EXPECT_EQ(calls("cuGraphExecKernelNodeSetParams_v2"), 0U);
+      EXPECT_EQ(calls("cuMemAlloc_v2") + calls("cuMemHostAlloc"), 0U);
+      EXPECT_EQ(calls("cuMemcpyHtoDAsync_v2") + calls("cuMemcpyDtoHAsync_v2"), 0U);
+      made[p] = stat("calls") - calls("cuEventQuery");
+    }
+    EXPECT_EQ(s->stats().recordings, 1U);
+  }
+  EXPECT_EQ(made[0], made[1]);
+  EXPECT_LE(made[1], 6U);  // push and pop around submission and wait, launch, event
+}
+
+TEST_F(CudaRun, RebindingUpdatesTheNodesThatReadTheAddress) {
+  auto device = open();
+  auto s = session(chain(3, 64, false), device);
+  ASSERT_TRUE(s);
+  const HostTensor x = floats({64}, ramp(64));
+  std::vector<std::unique_ptr<Buffer>> memory;
+  for (int i = 0; i < 4; ++i) {
+    auto b = device->allocate(256, MemoryUse::Device);
+    ASSERT_OK(b.status());
+    ASSERT_OK(device->upload(**b, 0, x.bytes()));
+    memory.push_back(std::move(*b));
+  }
+  const auto run = [&](size_t in, size_t out) {
+    ASSERT_OK(s->run({{{.name = "x", .device = memory[in].get(), .dims = {64}}}},
+                     {{{.name = "y", .device = memory[out].get()}}})
+                  .status());
+    HostTensor y(DType::F32, {64});
+    ASSERT_OK(device->download(*memory[out], 0, y.mutable_bytes()));
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(values(y)[i], ramp(64)[i] + 3);
+  };
+  run(0, 2);
+  const uint64_t recordings = device->counters().recordings;
+  const struct {
+    size_t in, out;
+    uint64_t updates;
+  } steps[] = {{0, 2, 0}, {1, 2, 1}, {1, 3, 1}, {0, 2, 2}, {0, 2, 0}};
+  for (const auto& step : steps) {
+    reset_calls();
+    run(step.in, step.out);
+    EXPECT_EQ(calls("cuGraphExecKernelNodeSetParams_v2"), step.updates);
+    EXPECT_EQ(calls("cuGraphLaunch"), 1U);
+  }
+  EXPECT_EQ(device->counters().recordings, recordings);
+}
+
+TEST_F(CudaRun, LaunchesOfNothingAreSwitchedOff) {
+  auto s = session(chain(3, 0, true), open());
+  ASSERT_TRUE(s);
+  ASSERT_OK(run_chain(*s, 0, 3));  // recorded without workgroups
+  for (const int64_t n : {100, 0, 100, 7, 0, 0, 7, 100}) ASSERT_OK(run_chain(*s, n, 3));
+  EXPECT_GE(calls("cuGraphNodeSetEnabled"), 3U * 5);
+  reset_calls();
+  ASSERT_OK(run_chain(*s, 100, 3));
+  EXPECT_EQ(calls("cuGraphExecKernelNodeSetParams_v2") + calls("cuGraphNodeSetEnabled"), 0U);
+  EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 0U);
+}
+
+TEST_F(CudaRun, AGraphThatRefusesAnUpdateIsMadeAnew) {
+  auto s = session(chain(3, 0, true), open());
+  ASSERT_TRUE(s);
+  ASSERT_OK(run_chain(*s, 100, 3));
+  for (const int error :
+       {cuda::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cuda::CUDA_ERROR_NOT_SUPPORTED}) {
+    for (const uint64_t nth : {1U, 3U}) {
+      for (const int64_t n : {50, 80}) {
+        fail("cuGraphExecKernelNodeSetParams_v2", nth, error);
+        ASSERT_OK(run_chain(*s, n, 3));
+        EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 1U);
+        EXPECT_EQ(calls("cuGraphLaunch"), 1U);
+        set("FAIL", "");
+        ASSERT_OK(run_chain(*s, n, 3));
+        ASSERT_OK(run_chain(*s, 0, 3));
+        ASSERT_OK(run_chain(*s, n + 1, 3));
+      }
+    }
+  }
+  EXPECT_EQ(s->stats().recordings, 1U);
+}
+
+TEST_F(CudaRun, WithoutReplayThereIsNoGraph) {
+  SessionOptions options;
+  options.replay = false;
+  auto s = session(chain(4, 0, true), open(), options);
+  ASSERT_TRUE(s);
+  reset_calls();
+  for (const int64_t n : {10, 0, 3000}) ASSERT_OK(run_chain(*s, n, 4));
+  EXPECT_EQ(calls("cuLaunchKernel"), 8U);  // none for no elements
+  EXPECT_EQ(calls("cuGraphCreate") + calls("cuGraphLaunch"), 0U);
+}
+
+TEST_F(CudaRun, TimesAreOfEachLaunch) {
+  for (const bool replay : {true, false}) {
+    SessionOptions options;
+    options.timestamps = true;
+    options.replay = replay;
+    auto s = session(chain(5, 0, true), open(), options);
+    ASSERT_TRUE(s);
+    RunStats stats;
+    for (int run = 0; run < 2; ++run) {
+      ASSERT_OK(run_chain(*s, 5000, 5, &stats));
+      ASSERT_EQ(stats.kernel_us.size(), 5U);
+      for (const double us : stats.kernel_us) EXPECT_GT(us, 0);
+    }
+  }
+}
+
+TEST_F(CudaRun, ATimeoutNamesTheDeviceAndTheNextSessionWorks) {
+  auto device = open();
+  {
+    SessionOptions options;
+    options.timeout_ns = 20'000'000;
+    auto s = session(chain(2, 100, false), device, options);
+    ASSERT_TRUE(s);
+    set("SLOW_MS", "300");
+    const Status late = run_chain(*s, 100, 2);
+    EXPECT_EQ(late.code(), Code::Device);
+    EXPECT_NE(late.message().find("did not finish on cuda:0 within 0.02"), std::string::npos)
+        << late.message();
+    set("SLOW_MS", "");
+    ASSERT_OK(run_chain(*s, 100, 2));  // in memory of its own
+  }
+  auto s = session(chain(2, 100, false), device);
+  ASSERT_TRUE(s);
+  ASSERT_OK(run_chain(*s, 100, 2));
+}
+
+// Shared memory is reused under every order that the edges allow.
+TEST_F(CudaRun, EveryOrderOfTheGraphGivesTheSame) {
+  auto device = open();
+  for (const char* order : {"sinks", "random", "reverse", "creation"}) {
+    set("ORDER", order);
+    for (const bool dynamic : {false, true}) {
+      auto s = session(chain(12, 700, dynamic), device);
+      ASSERT_TRUE(s);
+      for (int run = 0; run < 5; ++run) ASSERT_OK(run_chain(*s, 700, 12));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::test
