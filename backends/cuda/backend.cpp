@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backends/cuda/device.h"
 #include "backends/cuda/facts.h"
 
@@ -32,6 +34,7 @@ std::vector<DeviceInfo> devices(const std::string& library, const TableHook& hoo
   const CUresult r = (*opened)->fn().cuDeviceGetCount(&count);
   if (r != CUDA_SUCCESS) return none("cuDeviceGetCount failed: " + (*opened)->describe(r));
   std::vector<DeviceInfo> all;
+  all.reserve(static_cast<size_t>(std::max(count, 0)));
   for (int i = 0; i < count; ++i) all.push_back(query(**opened, i));
   if (all.empty()) {
     return none(

@@ -88,7 +88,7 @@ Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::Ke
 
 }  // namespace
 
-Result<std::unique_ptr<CudaKernel>> CudaKernel::create(std::shared_ptr<Driver> driver,
+Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Driver>& driver,
                                                        const plan::KernelCode& code) {
   RP_TRY(check_code(*driver, code));
   RP_CUDA_SCOPE(*driver);

@@ -11,7 +11,7 @@ namespace reprise::cuda {
 
 class CudaKernel final : public DeviceKernel {
  public:
-  static Result<std::unique_ptr<CudaKernel>> create(std::shared_ptr<Driver> driver,
+  static Result<std::unique_ptr<CudaKernel>> create(const std::shared_ptr<Driver>& driver,
                                                     const plan::KernelCode& code);
   CUfunction function() const { return function_; }
   const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }

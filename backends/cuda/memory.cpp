@@ -31,7 +31,7 @@ Status CudaBuffer::make_host_memory() {
   return {};
 }
 
-Result<std::unique_ptr<CudaBuffer>> CudaBuffer::create(std::shared_ptr<Driver> driver,
+Result<std::unique_ptr<CudaBuffer>> CudaBuffer::create(const std::shared_ptr<Driver>& driver,
                                                        uint64_t bytes, MemoryUse use) {
   RP_TRY(driver->alive());
   const uint64_t limit = driver->info.facts.max_buffer_bytes;

@@ -10,8 +10,8 @@ namespace reprise::cuda {
 
 class CudaBuffer final : public Buffer {
  public:
-  static Result<std::unique_ptr<CudaBuffer>> create(std::shared_ptr<Driver> driver, uint64_t bytes,
-                                                    MemoryUse use);
+  static Result<std::unique_ptr<CudaBuffer>> create(const std::shared_ptr<Driver>& driver,
+                                                    uint64_t bytes, MemoryUse use);
   /// A CUdeviceptr of the application, which is not freed here.
   static Result<std::unique_ptr<CudaBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                     uint64_t bytes);
