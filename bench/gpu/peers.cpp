@@ -1,5 +1,7 @@
 #include "bench/gpu/peers.h"
 
+#include "bench/gpu/vendor_library.h"
+
 namespace reprise::bench::gpu {
 namespace {
 
@@ -13,6 +15,13 @@ void note(Peers& peers, const char* name, const std::string& version,
   }
   to = std::move(*opened);
   peers.versions[name] = version;
+}
+
+/// NVIDIA's libraries ask their driver for everything by this function, and crash without it.
+Status check_driver() {
+  void* driver = dlopen(cuda::kDriverLibrary, RTLD_NOW | RTLD_LOCAL);
+  if (driver && dlsym(driver, "cuGetProcAddress_v2")) return {};
+  return {Code::Unsupported, "libcuda.so.1 is not NVIDIA's driver"};
 }
 
 /// What computes an operation; nothing for one that no peer knows.
@@ -66,6 +75,11 @@ struct EntriesOf {
 Peers Peers::open(const std::shared_ptr<const PeerContext>& context) {
   Peers peers;
   peers.context = context;
+  const Status driver = check_driver();
+  if (!driver.ok()) {
+    peers.missing = {{"cublas", driver.message()}, {"cudnn", driver.message()}};
+    return peers;
+  }
   std::string version;
   auto cublas = open_cublas(context, version);
   note(peers, "cublas", version, std::move(cublas), peers.cublas);

@@ -208,7 +208,7 @@ def graphed(torch, workload: Workload):
     return replay
 
 
-def forms(torch, workload: Workload, device: str) -> dict:
+def forms(torch, workload: Workload, device: str, eager_only: bool) -> dict:
     """How torch can run it: a name and a function that makes the form."""
 
     def eager():
@@ -219,19 +219,21 @@ def forms(torch, workload: Workload, device: str) -> dict:
         return lambda: run(*workload.inputs)
 
     out = {"torch eager": eager}
+    if eager_only:
+        return out
     if device.startswith("cuda"):
         out["torch graph"] = lambda: graphed(torch, workload)
     return out | {"torch compile": compiled}
 
 
-def measure_case(torch, workload, timer, case, dtype, device) -> None:
+def measure_case(torch, workload, timer, case, dtype, device, eager_only) -> None:
     # TF32 is off for fp32, and stated apart where it makes a difference.
     precisions = [("", False)]
     if dtype == "fp32" and case.startswith(("matmul", "conv")) and device.startswith("cuda"):
         precisions.append((" tf32", True))
     for suffix, tf32 in precisions:
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-        for name, form in forms(torch, workload, device).items():
+        for name, form in forms(torch, workload, device, eager_only).items():
             row = {"case": case, "dtype": dtype, "name": name + suffix}
             try:
                 with torch.no_grad():
@@ -305,6 +307,7 @@ def parse() -> argparse.Namespace:
     p.add_argument("--cases", required=True, help='JSON: [["matmul 1024", "fp16"], ...]')
     p.add_argument("--models", type=Path, required=True, help="folder of model cases")
     p.add_argument("--device", default="cuda:0", help="cuda:N, or cpu to try this out")
+    p.add_argument("--eager", action="store_true", help="eager alone, which compiles nothing")
     p.add_argument("--runs", type=int, default=50)
     p.add_argument("--seconds", type=float, default=2, help="of one result's runs")
     p.add_argument("--time-limit", type=float, default=1e9, help="begin no case after these seconds")
@@ -337,7 +340,7 @@ def main() -> int:
             say(case=case, dtype=dtype, name="torch eager", status="failed", reason=first_line(error))
             continue
         if workload:
-            measure_case(torch, workload, timer, case, dtype, device)
+            measure_case(torch, workload, timer, case, dtype, device, o.eager)
     measure_ort(torch, cases, o.models, device, timer, end)
     return 0
 
