@@ -134,6 +134,7 @@ Status RunContext::record_segment(size_t index) {
   Recorded& r = recorded_[index];
   const std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
   std::vector<Command> copies;
+  copies.reserve(in.size() + out.size());
   for (const uint32_t slot : in) copies.push_back(staging_copy(slot, true));
   for (const uint32_t slot : out) copies.push_back(staging_copy(slot, false));
   if (r.recording && s_.options.replay && same_copies(copies, r.copies)) return {};

@@ -100,6 +100,7 @@ TEST_P(DeviceContract, KernelsAreBuiltWithoutThreadsToo) {
   options.threads = 4;
   auto device = open(options);
   std::vector<plan::KernelCode> code;
+  code.reserve(6);
   for (int i = 0; i < 6; ++i) code.push_back(affine_kernel("k" + std::to_string(i), 1, 1));
   const NoMoreThreads none;
   auto kernels = device->create_kernels(code);

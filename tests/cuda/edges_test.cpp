@@ -3,7 +3,10 @@
 // shared is a tensor, and not memory that two tensors have one after the other.
 #include <random>
 
+#include "codegen/compiler.h"
 #include "on_standin.h"
+#include "tests/nvrtc/support.h"
+#include "tests/support/paths.h"
 
 namespace reprise::test {
 namespace {
@@ -26,8 +29,12 @@ class CudaEdges : public OnStandin {
     options.isolate_tensors = true;
     RP_ASSIGN(auto s,
               Session::create(std::make_shared<package::Package>(package), device, options));
+    const std::vector<int64_t> symbols(package.io.symbols.size(), 4);
     std::vector<HostTensor> inputs;
-    for (size_t i = 0; i < package.io.inputs.size(); ++i) inputs.push_back(floats({40}, ramp(40)));
+    for (const plan::Slot& slot : package.io.inputs) {
+      RP_ASSIGN(auto dims, plan::eval_dims(slot.shape, symbols, slot.name));
+      inputs.emplace_back(slot.dtype, std::move(dims));  // zeros: order does not depend on values
+    }
     std::vector<Binding> bindings;
     for (size_t i = 0; i < inputs.size(); ++i)
       bindings.push_back({.name = package.io.inputs[i].name, .host = &inputs[i]});
@@ -91,6 +98,18 @@ TEST_F(CudaEdges, EveryEdgeOfRandomModelsIsMissed) {
     edges += check(*random_model(seed, plus, sum, w));
   }
   EXPECT_GT(edges, 150U);
+}
+
+TEST_F(CudaEdges, EveryEdgeOfModelsIsMissedFull) {
+  REPRISE_NEEDS_NVRTC();
+  if (!has_models()) GTEST_SKIP() << "the acceptance models are not at " << models_dir();
+  for (const char* model : {"mnist", "linear_ln_gelu", "pointwise", "magika", "ultraface"}) {
+    SCOPED_TRACE(model);
+    const auto package =
+        compile_file(models_dir() / model / "model.onnx", cuda_options({"cuda:sm_90"}));
+    ASSERT_OK(package.status());
+    EXPECT_GE(check(*package), 2U);
+  }
 }
 
 }  // namespace

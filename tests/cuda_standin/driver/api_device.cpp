@@ -1,6 +1,8 @@
 // Initialisation, devices and contexts.
 #include <algorithm>
+#include <cctype>
 #include <cstring>
+#include <string_view>
 
 #include "tests/cuda_standin/driver/api.h"
 
@@ -88,11 +90,30 @@ constexpr std::array kErrors = {
 };
 #undef REPRISE_STANDIN_ERROR
 
-CUresult error_name(CUresult error, const char** out) {
+/// "illegal address" for CUDA_ERROR_ILLEGAL_ADDRESS
+std::string words(const char* name) {
+  constexpr std::string_view kPrefix = "CUDA_ERROR_";
+  std::string_view rest = name;
+  if (rest.substr(0, kPrefix.size()) == kPrefix) rest.remove_prefix(kPrefix.size());
+  std::string text;
+  for (const char c : rest) {
+    text += c == '_' ? ' ' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return text;
+}
+
+/// Finds an error's name, or its description; both stay where they are.
+CUresult error_text(CUresult error, const char** out, bool described) {
+  static const auto* const descriptions = [] {
+    auto* all = new std::array<std::string, kErrors.size()>;
+    for (size_t n = 0; n < kErrors.size(); ++n) (*all)[n] = words(kErrors[n].name);
+    return all;
+  }();
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
-  for (const ErrorText& e : kErrors) {
-    if (e.error == error) *out = e.name;
+  for (size_t n = 0; n < kErrors.size(); ++n) {
+    if (kErrors[n].error != error) continue;
+    *out = described ? (*descriptions)[n].c_str() : kErrors[n].name;
   }
   return *out == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -191,12 +212,12 @@ REPRISE_STANDIN_API cuDriverGetVersion(int* version) {
 
 REPRISE_STANDIN_API cuGetErrorName(CUresult error, const char** name) {
   return enter(Symbol::cuGetErrorName, Needs::Nothing,
-               [&](Call&) { return error_name(error, name); });
+               [&](Call&) { return error_text(error, name, false); });
 }
 
 REPRISE_STANDIN_API cuGetErrorString(CUresult error, const char** text) {
   return enter(Symbol::cuGetErrorString, Needs::Nothing,
-               [&](Call&) { return error_name(error, text); });
+               [&](Call&) { return error_text(error, text, true); });
 }
 
 REPRISE_STANDIN_API cuDeviceGetCount(int* count) {

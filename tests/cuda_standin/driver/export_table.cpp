@@ -1,5 +1,5 @@
-// Not of the API in use: NVRTC asks any libcuda.so.1 in the process for tables of private functions,
-// and reads the size that each begins with.
+// Not of the API in use: NVRTC asks any libcuda.so.1 in the process for tables of private
+// functions, and reads the size that each begins with.
 #include <cstddef>
 #include <cstdint>
 
