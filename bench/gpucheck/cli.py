@@ -87,9 +87,10 @@ def environment(build: Path) -> dict:
     usual = glob.glob("/etc/vulkan/icd.d/nvidia*.json") + glob.glob("/usr/share/vulkan/icd.d/nvidia*")
     if os.path.isfile(elsewhere) and not usual:
         env.setdefault("VK_DRIVER_FILES", elsewhere)
-    for name, folder in (("REPRISE_TEST_BINARIES", build), ("REPRISE_TEST_SOURCES", build)):
-        if (build / "commit.json").is_file():
-            env.setdefault(name, str(folder))
+    if (build / "commit.json").is_file():
+        for name in ("REPRISE_TEST_BINARIES", "REPRISE_TEST_SOURCES"):
+            env.setdefault(name, str(build))
+        env.setdefault("REPRISE_TEST_MODELS", str(build / "models"))
     return env
 
 
