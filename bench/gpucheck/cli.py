@@ -76,7 +76,8 @@ def environment(build: Path) -> dict:
     env = dict(os.environ)
     extra = [str(build / "lib")] if (build / "commit.json").is_file() else []
     extra += facts.vendor_folders()
-    given = [folder for folder in env.get("LD_LIBRARY_PATH", "").split(":") if folder]
+    # Absolute: tests run in the build folder.
+    given = [os.path.abspath(f) for f in env.get("LD_LIBRARY_PATH", "").split(":") if f]
     if given or extra:
         env["LD_LIBRARY_PATH"] = ":".join([*given, *extra])
     if "REPRISE_NVRTC" not in env:
