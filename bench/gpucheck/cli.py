@@ -38,6 +38,7 @@ examples
   tools/gpu-check                                # builds, tests, measures
   tools/gpu-check --build build --skip-tests --quick
   tools/gpu-check --pack /tmp/gpu-check          # on a machine without a GPU: build, then pack
+  tools/gpu-check --pack /tmp/more --skip-tests --pack-models resnet18     # a large model instead
   /tmp/gpu-check/gpu-check --time-limit 560 -o results.json      # elsewhere, with a GPU
   tools/gpu-check --from bench/results/nvidia-h200-2026-11-22.json --html page.html
   LD_LIBRARY_PATH=build/lib/cuda-standin tools/gpu-check --build build --quick -o try.json"""
@@ -209,7 +210,8 @@ def make_pack(options: argparse.Namespace, root: Path) -> None:
     names = options.pack_models.split(",") if options.pack_models else list(pack.WANTED)
     models = options.models or root.parent / "shared" / "models"
     limit = int(options.pack_limit * (1 << 20))
-    made = pack.pack(root, options.build.resolve(), options.pack, models, limit, names)
+    tests = () if options.skip_tests else pack.TESTS
+    made = pack.pack(root, options.build.resolve(), options.pack, models, limit, names, tests)
     print(f"{options.pack}: {made['bytes'] / (1 << 20):.1f} MiB")
     for name in made["without"]:
         print(f"without {name}: it was not built")

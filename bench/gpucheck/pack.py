@@ -57,6 +57,9 @@ def copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.cpp", "*.h"))
     else:
         shutil.copy2(source.resolve(), target)
+    # What was read-only is not here: the folder can be removed again.
+    for path in (target, *target.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o200)
 
 
 def pack_program(source: Path, target: Path) -> list[Path]:
@@ -83,7 +86,15 @@ def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list
     return left_out
 
 
-def pack(root: Path, build: Path, target: Path, models: Path, limit: int, names: list[str]) -> dict:
+def pack(
+    root: Path,
+    build: Path,
+    target: Path,
+    models: Path,
+    limit: int,
+    names: list[str],
+    tests: tuple[str, ...] = TESTS,
+) -> dict:
     """Fills the folder, which must be new or empty. Sizes are in bytes."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise PackError(f"{target} is there already; name a new folder")
@@ -92,7 +103,7 @@ def pack(root: Path, build: Path, target: Path, models: Path, limit: int, names:
         raise PackError(f"{build / 'bin'} has no {', '.join(missing)}: build them first")
     needed: set[Path] = set()
     without = []
-    for name in (*PROGRAMS, *TESTS):
+    for name in (*PROGRAMS, *tests):
         source = build / "bin" / name
         if source.is_file():
             needed.update(pack_program(source, target / "bin" / name))
