@@ -10,6 +10,10 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from gpucheck import facts  # noqa: E402
+
 BUILD = Path(os.environ.get("REPRISE_BUILD", ROOT / "build"))
 MODELS = Path(os.environ.get("REPRISE_MODELS", ROOT.parent / "shared" / "models"))
 BENCH = BUILD / "bin" / "reprise_gpubench"
@@ -21,6 +25,9 @@ def gpu_check(*arguments: object, program: Path = ROOT / "tools" / "gpu-check"):
 
 
 @unittest.skipUnless(BENCH.is_file(), "reprise_gpubench is not built (REPRISE_BENCH is off)")
+@unittest.skipIf(
+    facts.nvrtc_version(os.environ.get("REPRISE_NVRTC", "")) == "missing", "NVRTC is missing"
+)
 @unittest.skipUnless("cuda-standin" in os.environ.get("LD_LIBRARY_PATH", ""), "CTest sets the driver")
 class OnTheStandIn(unittest.TestCase):
     def setUp(self):
@@ -31,7 +38,8 @@ class OnTheStandIn(unittest.TestCase):
     def bench(self, *arguments: object) -> tuple[int, dict]:
         target = self.at / "bench.json"
         command = [BENCH, "--quick", "--runs", 3, "--seconds", 0.1, "--json", target, *arguments]
-        command += ["--models", MODELS]
+        if "--models" not in arguments:
+            command += ["--models", MODELS]
         done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         return done.returncode, json.loads(target.read_text())
