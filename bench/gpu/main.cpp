@@ -135,11 +135,12 @@ class Bench {
     ours("reprise cuda", devices_.cuda);
     ours("reprise vulkan", devices_.vulkan);
     for (Entry& e : peers_of(c, values, peers_)) entries.push_back(std::move(e));
-    return measure(c, values, std::move(entries), context_->memory, o_.measure);
+    return measure(c, values, entries, context_->memory, o_.measure);
   }
 
   static Result<Tensors> made_up_for(const Case& c) {
     Tensors values;
+    values.reserve(c.operands.size());
     for (const Operand& operand : c.operands) values.push_back(made_up(operand));
     return values;
   }

@@ -111,8 +111,9 @@ uint64_t bytes_needed(const Case& c) {
   return bytes;
 }
 
-std::vector<Measured> measure(const Case& c, const Tensors& values, std::vector<Entry> entries,
-                              uint64_t memory, const MeasureOptions& options) {
+std::vector<Measured> measure(const Case& c, const Tensors& values,
+                              const std::vector<Entry>& entries, uint64_t memory,
+                              const MeasureOptions& options) {
   std::vector<Entrant> all(entries.size());
   const uint64_t needed = bytes_needed(c) * entries.size();
   const Samples expected = c.expected(values);
@@ -136,6 +137,7 @@ std::vector<Measured> measure(const Case& c, const Tensors& values, std::vector<
   measure_wall(all, options);
   measure_device(all, options);
   std::vector<Measured> rows;
+  rows.reserve(all.size());
   for (Entrant& e : all) rows.push_back(std::move(e.row));
   return rows;
 }

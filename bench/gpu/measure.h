@@ -29,7 +29,8 @@ struct MeasureOptions {
 uint64_t bytes_needed(const Case& c);
 
 /// Never fails: what went wrong is in the rows, in the entries' order. `memory` is the device's.
-std::vector<Measured> measure(const Case& c, const Tensors& values, std::vector<Entry> entries,
-                              uint64_t memory, const MeasureOptions& options);
+std::vector<Measured> measure(const Case& c, const Tensors& values,
+                              const std::vector<Entry>& entries, uint64_t memory,
+                              const MeasureOptions& options);
 
 }  // namespace reprise::bench::gpu

@@ -11,6 +11,7 @@ namespace {
 /// Some of [0, count), spread, the first and the last among them.
 std::vector<int64_t> some(int64_t count, int64_t wanted) {
   std::vector<int64_t> out;
+  out.reserve(static_cast<size_t>(std::min(count, wanted)));
   if (count <= wanted) {
     for (int64_t i = 0; i < count; ++i) out.push_back(i);
     return out;

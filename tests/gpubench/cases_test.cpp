@@ -16,6 +16,7 @@ Tensors values_of(const Case& c) {
     return loaded.ok() ? std::move(*loaded) : Tensors{};
   }
   Tensors values;
+  values.reserve(c.operands.size());
   for (const Operand& operand : c.operands) values.push_back(made_up(operand));
   return values;
 }

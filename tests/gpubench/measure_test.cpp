@@ -49,9 +49,9 @@ Case of_one() {
 constexpr uint64_t kMemory = uint64_t{1} << 30;
 
 TEST(Measure, OnlyCorrectResultsAreTimed) {
-  std::vector<Entry> entries{fake("right", 2), fake("wrong", 2.01F), fake("nan", NAN),
-                             fake("tf32", 2.01F, -1, DType::F16)};
-  const auto rows = measure(of_one(), {}, std::move(entries), kMemory, {5, 1});
+  const std::vector<Entry> entries{fake("right", 2), fake("wrong", 2.01F), fake("nan", NAN),
+                                   fake("tf32", 2.01F, -1, DType::F16)};
+  const auto rows = measure(of_one(), {}, entries, kMemory, {5, 1});
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_EQ(rows[0].status, "ok");
   EXPECT_EQ(rows[0].runs, 5);
@@ -70,13 +70,13 @@ TEST(Measure, OnlyCorrectResultsAreTimed) {
 }
 
 TEST(Measure, AFailureHarmsNoOther) {
-  std::vector<Entry> entries{
+  const std::vector<Entry> entries{
       {"absent", DType::F32,
        []() -> Result<ContenderPtr> { return Status(Code::Unsupported, "no such library"); }},
       fake("first run", 2, 1),
       fake("later run", 2, 8),
       fake("fine", 2)};
-  const auto rows = measure(of_one(), {}, std::move(entries), kMemory, {5, 1});
+  const auto rows = measure(of_one(), {}, entries, kMemory, {5, 1});
   const char* reasons[] = {"no such library", "lost", "lost", ""};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(rows[i].status, i == 3 ? "ok" : "failed") << rows[i].name;
