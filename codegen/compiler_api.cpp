@@ -20,8 +20,7 @@ reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile
     if (given.precision) {
       RP_ASSIGN(o.precision, parse_precision(given.precision));
     }
-    if (given.targets)
-      o.targets.assign(given.targets, given.targets + given.target_count);
+    if (given.targets) o.targets.assign(given.targets, given.targets + given.target_count);
     if (given.nvrtc) o.nvrtc = given.nvrtc;
     if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
     RP_ASSIGN(auto package, compile_file(onnx_path, o));

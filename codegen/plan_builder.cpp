@@ -9,7 +9,6 @@
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/kernel/share.h"
 #include "runtime/host/host_kernels.h"
-#include "runtime/plan/block_layout.h"
 
 namespace reprise {
 
@@ -165,17 +164,6 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
   return {};
 }
 
-/// CUDA passes the parameter block by value.
-Status fits_parameters(const plan::KernelCode& code) {
-  constexpr uint32_t kLargest = 32764;
-  const uint32_t bytes = plan::BlockLayout::size(code.n_buffers, code.n_scalars);
-  if (bytes <= kLargest) return {};
-  return unsupported("kernel '" + code.name + "' has " + std::to_string(code.n_buffers) +
-                     " tensors; CUDA takes " + std::to_string(kLargest) +
-                     " bytes of parameters, which is some 4,000 tensors: split the node in the "
-                     "model, or compile for Vulkan");
-}
-
 /// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
 class KernelTable {
  public:
@@ -228,7 +216,6 @@ class KernelTable {
     code.subgroup_size = need.subgroup_size;
     const bool for_cuda = target_.predicate.api == Api::Cuda;
     if (for_cuda) {
-      RP_TRY(fits_parameters(code));
       RP_ASSIGN(code.cuda, emit::cuda(k));
     } else {
       emit::SpirvOptions spirv_options;

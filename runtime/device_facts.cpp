@@ -35,7 +35,7 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
   if (!cuda_arch.empty()) {
     const auto arch = CudaArch::parse(cuda_arch);
     if (!arch) return "is compiled for '" + cuda_arch + "', which is unknown";
-    const std::string other = arch->mismatch(facts.cuda_arch);
+    std::string other = arch->mismatch(facts.cuda_arch);
     if (!other.empty()) return other;
   }
   if (cpu_type && facts.kind != DeviceKind::Cpu) return "is tuned for CPU-type devices";

@@ -269,8 +269,8 @@ int columns_of_lane(int columns, int lanes) {
 /// Columns of an invocation on GPUs, which have 255 registers: further ones belong to other
 /// invocations, which compute the same scores.
 constexpr int kMostGpuColumns = 128;
-/// Values that are written out at once there: each is loaded before it is used.
-constexpr int kMostGpuValues = 256;
+/// Values of a block of keys there: what is written out is loaded before it is used.
+constexpr int kMostGpuValues = 512;
 
 AttentionTile tile_of(const AttentionSize& size, const Predicate& device, int lanes, int rows,
                       int keys) {
@@ -325,7 +325,7 @@ AttentionTile with_keys(const AttentionSize& size, const Predicate& device, int 
   AttentionTile best;
   for (int keys = 1; keys <= 8; ++keys) {
     AttentionTile t = tile_of(size, device, lanes, rows, keys);
-    if (!device.cpu_type && keys > 1 && keys * t.own > kMostGpuValues) break;
+    if (!device.cpu_type && keys > 1 && keys * size.columns > kMostGpuValues) break;
     t.workgroup = lanes > 1 ? kLanes : device.cpu_type ? 16 : 64;
     t.fma = fma;
     t.cost = cost_of(size, device, t);

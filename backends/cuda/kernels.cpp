@@ -98,7 +98,7 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
   const std::string who = "kernel '" + code.name + "'";
   RP_TRY(driver
              ->check(fn.cuModuleGetFunction(&kernel->function_, kernel->module_.get(),
-                                            code.name.c_str()),
+                                            plan::cuda_entry(code.name).c_str()),
                      "cuModuleGetFunction")
              .with_context(who));
   int threads = 0;

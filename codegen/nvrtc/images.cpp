@@ -1,5 +1,6 @@
 #include "codegen/nvrtc/images.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
@@ -7,6 +8,7 @@
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/nvrtc/cache.h"
 #include "runtime/base/parallel.h"
+#include "runtime/plan/block_layout.h"
 
 namespace reprise::nvrtc {
 namespace {
@@ -18,6 +20,17 @@ struct Job {
   Status status;
 };
 
+/// The parameter block is passed by value.
+Status fits_parameters(const plan::KernelCode& k, const Library& library) {
+  const uint32_t bytes = plan::BlockLayout::size(k.n_buffers, k.n_scalars);
+  if (bytes <= library.most_parameters()) return {};
+  return unsupported("kernel '" + k.name + "' has " + std::to_string(k.n_buffers) +
+                     " tensors and " + std::to_string(bytes) + " bytes of parameters; NVRTC " +
+                     library.version() + " takes " + std::to_string(library.most_parameters()) +
+                     ": split the node in the model, use NVRTC 12.1 or later (32764 bytes, some "
+                     "4,000 tensors), or compile for Vulkan");
+}
+
 Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
                                       const Library& library) {
   std::vector<Job> jobs;
@@ -28,6 +41,7 @@ Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
     if (!arch) return internal_error("variant " + v.name + " has no architecture");
     RP_TRY(library.check(*arch));
     for (plan::KernelCode& k : v.plan.kernels) {
+      RP_TRY(fits_parameters(k, library));
       const auto [at, is_new] = by_text.try_emplace({v.predicate.cuda_arch, k.cuda}, jobs.size());
       if (is_new) jobs.push_back({*arch, {}, {}});
       jobs[at->second].kernels.push_back(&k);
@@ -65,9 +79,9 @@ class Worker {
       k->image = image->bytes;
       k->usage = image->usage;
     }
-    const size_t done = ++done_;
     const std::lock_guard lock(mutex_);
-    if (options_.on_image) options_.on_image(done, jobs_);
+    ++done_;
+    if (options_.on_image) options_.on_image(done_, jobs_);
   }
 
   size_t cached() const { return cached_; }
@@ -86,8 +100,9 @@ class Worker {
   ImageCache cache_;
   std::string prelude_;
   size_t jobs_;
-  std::atomic<size_t> done_ = 0, cached_ = 0;
+  std::atomic<size_t> cached_ = 0;
   std::mutex mutex_;  // callbacks are called one at a time
+  size_t done_ = 0;
 };
 
 }  // namespace

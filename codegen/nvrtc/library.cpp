@@ -83,6 +83,7 @@ Status Library::read_facts(const std::string& name) {
   if (f_.version(&major, &minor) != 0) return missing("and '" + name + "' has no version");
   version_ = std::to_string(major) + "." + std::to_string(minor);
   if (major < kLeastMajor) return missing("and '" + name + "' is of version " + version_);
+  if (major == 12 && minor == 0) most_parameters_ = 4096;
   if (f_.arch_count(&count) != 0 || count < 1 || count > 1000)
     return missing("and '" + name + "' lists no architectures");
   archs_.resize(static_cast<size_t>(count));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -42,6 +43,8 @@ class Library {
   const Functions& functions() const { return f_; }
   /// "13.0"
   const std::string& version() const { return version_; }
+  /// Bytes of parameters that a kernel may have: 4,096 before version 12.1.
+  uint32_t most_parameters() const { return most_parameters_; }
   /// Whether it compiles for the architecture; an error lists those that it knows.
   Status check(const CudaArch& arch) const;
 
@@ -51,6 +54,7 @@ class Library {
 
   Functions f_;
   std::string version_;
+  uint32_t most_parameters_ = 32764;
   std::vector<int> archs_;
 };
 

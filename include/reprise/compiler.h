@@ -19,8 +19,8 @@ typedef struct reprise_compile_options {
   size_t disabled_pass_count;
   /* Of tensors and weights in memory: "fp32" (as does null), "fp16" or "bf16". */
   const char* precision;
-  /* "vulkan" (as does a null pointer), one of its variants, "cuda:sm_90" and so on. CUDA is compiled
-   * by NVRTC, which is opened at run time, on as many threads as there are cores. */
+  /* "vulkan" (as does a null pointer), one of its variants, "cuda:sm_90" and so on. CUDA is
+   * compiled by NVRTC, which is opened at run time, on as many threads as there are cores. */
   const char* const* targets;
   size_t target_count;
   const char* nvrtc;          /* its path; null: wherever it is found */

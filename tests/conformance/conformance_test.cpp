@@ -1,5 +1,6 @@
 // The ONNX backend suite and the acceptance models on every device, through the command line, so
 // that a crash of one case hides no other. What must pass is data: a baseline per group of cases.
+// CUDA is the stand-in driver's, where there is no GPU: two compilers work for each of its kernels.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -14,11 +15,13 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// All but those of CUDA, which need NVRTC.
 std::vector<std::string> devices() {
   std::vector<std::string> out{"host"};
   const ProcessResult r = run_process({program("reprise"), "devices", "--json", "-"});
   for (const Json& d : Json::parse(r.out, nullptr, false)) {
-    if (d["usable"] == true && d["id"] != "host") out.push_back(d["id"]);
+    const std::string id = d["id"];
+    if (d["usable"] == true && id != "host" && !id.starts_with("cuda")) out.push_back(id);
   }
   return out;
 }
@@ -59,38 +62,70 @@ TEST(Conformance, OperatorsOnEveryDevice) {
   }
 }
 
-TEST(Conformance, FullSuiteOnEveryDevice) {
-  for (const std::string& device : devices()) {
-    SCOPED_TRACE(device);
-    const Json json = run_cases(onnx_suite_dir(), device);
-    expect_clean(json, 400);
-    if (!json.is_object()) continue;
-    // What is not supported says so by name.
-    for (const Json& c : json["cases"]) {
-      if (c["status"] == "unsupported") {
-        EXPECT_GT(c["reason"].get<std::string>().size(), 10u);
-      }
+void expect_full_suite(const std::string& device) {
+  SCOPED_TRACE(device);
+  const Json json = run_cases(onnx_suite_dir(), device);
+  expect_clean(json, 400);
+  if (!json.is_object()) return;
+  // What is not supported says so by name.
+  for (const Json& c : json["cases"]) {
+    if (c["status"] == "unsupported") {
+      EXPECT_GT(c["reason"].get<std::string>().size(), 10u);
     }
   }
 }
 
-/// Models of this stage, each with what may stay on the host: nodes that only make shapes.
-constexpr const char* kModels[] = {"pointwise", "matmul4", "linear_ln_gelu", "mnist",     "magika",
-                                   "espcn",     "vit",     "bert",           "llama_step"};
+TEST(Conformance, FullSuiteOnEveryDevice) {
+  for (const std::string& device : devices()) expect_full_suite(device);
+}
+
+constexpr const char* kModels[] = {
+    "pointwise", "matmul4",   "linear_ln_gelu", "mnist",     "magika",      "espcn",
+    "vit",       "bert",      "llama_step",     "resnet18",  "unet",        "mobilenet_v3_small",
+    "ultraface", "ppocr_det", "ppocr_rec",      "ppocr_cls", "minilm_int8", "squeezenet_fp16"};
+
+/// Nothing of them runs on the host unless it is the device.
+void expect_models(const std::string& device) {
+  SCOPED_TRACE(device);
+  for (const char* model : kModels) {
+    const Json json = run_cases(models_dir(), device, model);
+    expect_clean(json, 1);
+    if (!json.is_object() || json["cases"].size() != 1) continue;
+    if (device != "host") {
+      EXPECT_EQ(json["cases"][0]["host_nodes"], 0) << model;
+    }
+  }
+}
 
 TEST(Conformance, ModelsFullOnEveryDevice) {
   if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
-  for (const std::string& device : devices()) {
-    SCOPED_TRACE(device);
-    for (const char* model : kModels) {
-      const Json json = run_cases(models_dir(), device, model);
-      expect_clean(json, 1);
-      if (!json.is_object() || json["cases"].size() != 1) continue;
-      if (device != "host") {
-        EXPECT_EQ(json["cases"][0]["host_nodes"], 0) << model;
-      }
-    }
+  for (const std::string& device : devices()) expect_models(device);
+}
+
+class ConformanceOnCuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    const TempDir dir;
+    const ProcessResult r = run_process({program("reprise"), "compile",
+                                         (onnx_suite_dir() / "node/test_relu/model.onnx").string(),
+                                         "-o", dir / "relu.rpk", "--targets", "cuda:sm_90"});
+    if (r.status != 0) GTEST_SKIP() << "no NVRTC to compile for CUDA; tools/nvrtc brings it";
   }
+};
+
+TEST_F(ConformanceOnCuda, Operators) {
+  const std::string node = onnx_suite_dir() / "node";
+  for (const char* filter : {"test_matmul_*", "test_where_*", "test_softmax_axis_*"})
+    expect_clean(run_cases(node, "cuda", filter), 2);
+}
+
+TEST_F(ConformanceOnCuda, FullSuite) {
+  expect_full_suite("cuda");
+}
+
+TEST_F(ConformanceOnCuda, ModelsFull) {
+  if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
+  expect_models("cuda");
 }
 
 /// Of every kind: convolutions, vision and language transformers, 8-bit weights, a decoder's step.

@@ -1,6 +1,6 @@
 // No edge of a graph can be taken away: the driver is made to forget each in turn, and notices that
-// two nodes that share a tensor have no order. Every tensor has memory of its own here, so what is
-// shared is a tensor, and not memory that two tensors have one after the other.
+// two nodes that share memory have no order. Tensors have memory of their own, or places in an
+// arena that others have before and after them.
 #include <random>
 
 #include "codegen/compiler.h"
@@ -26,7 +26,7 @@ class CudaEdges : public OnStandin {
     RP_ASSIGN(auto made, cuda::open(0, {}));
     const std::shared_ptr<Device> device = std::move(made);
     SessionOptions options;
-    options.isolate_tensors = true;
+    options.isolate_tensors = isolate_;
     RP_ASSIGN(auto s,
               Session::create(std::make_shared<package::Package>(package), device, options));
     const std::vector<int64_t> symbols(package.io.symbols.size(), 4);
@@ -40,6 +40,8 @@ class CudaEdges : public OnStandin {
       bindings.push_back({.name = package.io.inputs[i].name, .host = &inputs[i]});
     return s->run(bindings).status();
   }
+
+  bool isolate_ = true;
 
   /// Edges that were taken away.
   uint64_t check(const package::Package& package) {
@@ -98,6 +100,22 @@ TEST_F(CudaEdges, EveryEdgeOfRandomModelsIsMissed) {
     edges += check(*random_model(seed, plus, sum, w));
   }
   EXPECT_GT(edges, 150U);
+}
+
+// In an arena, whose bytes tensors have one after the other.
+TEST_F(CudaEdges, EveryEdgeOfSharedMemoryIsMissed) {
+  isolate_ = false;
+  set("CHECK", "bytes");
+  const TestKernel plus_kernel = affine_kernel("plus", 1.0F, 1.0F);
+  const plan::KernelCode add = sum_kernel();
+  uint64_t edges = 0;
+  for (uint64_t seed = 100; seed < 115; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    PlanWriter w;
+    const uint32_t plus = w.kernel(plus_kernel), sum = w.kernel(add);
+    edges += check(*random_model(seed, plus, sum, w));
+  }
+  EXPECT_GT(edges, 90U);
 }
 
 TEST_F(CudaEdges, EveryEdgeOfModelsIsMissedFull) {

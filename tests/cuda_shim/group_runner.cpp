@@ -129,9 +129,9 @@ Status GroupRunner::run(const GroupLaunch& l) {
   return p.problem;
 }
 
-bool abandon_workgroup(Status problem) {
+bool abandon_workgroup(const Status& problem) {
   if (current_group == nullptr) return false;
-  current_group->abandon(std::move(problem));
+  current_group->abandon(problem);
 }
 
 }  // namespace reprise::test

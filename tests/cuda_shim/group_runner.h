@@ -40,8 +40,8 @@ class GroupRunner {
   std::unique_ptr<Pool> pool_;
 };
 
-/// From inside a kernel on this thread: ends its workgroup with `problem`. Only for launches whose
-/// workgroups are fibers; false where nothing runs.
-bool abandon_workgroup(Status problem);
+/// From inside a kernel on this thread: ends its workgroup with `problem`, and nothing on its stack
+/// is destroyed. Only for launches whose workgroups are fibers; false where nothing runs.
+bool abandon_workgroup(const Status& problem);
 
 }  // namespace reprise::test

@@ -50,8 +50,8 @@ void FiberGroup::entry(void* invocation) {
   f.fiber.finish();
 }
 
-void FiberGroup::abandon(Status problem) {
-  problem_ = std::move(problem);
+void FiberGroup::abandon(const Status& problem) {
+  problem_ = problem;  // nothing on this stack is ever destroyed
   running_->state = State::Done;
   running_->fiber.finish();
 }

@@ -27,7 +27,7 @@ class FiberGroup {
   /// Runs `kernel`, which knows how to do a whole workgroup, on one fiber.
   Status run_whole(KernelFn kernel, const void* block);
   /// From a running invocation: the workgroup ends here, and run() returns `problem`.
-  [[noreturn]] void abandon(Status problem);
+  [[noreturn]] void abandon(const Status& problem);
 
  private:
   struct Invocation;

@@ -200,7 +200,7 @@ TEST_F(Calls, ImagesAreForTheirDevices) {
       {"80", "13000", ptx(90), CUDA_ERROR_INVALID_PTX},
       {"90", "13000", ptx(80, 9), CUDA_SUCCESS},
       {"90", "12080", ptx(80, 9), CUDA_ERROR_UNSUPPORTED_PTX_VERSION},
-      {"90", "13000", std::string("neither", 8), CUDA_ERROR_INVALID_IMAGE},
+      {"90", "13000", "neither", CUDA_ERROR_INVALID_IMAGE},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.head.substr(0, 24) + " on " + c.arch);
@@ -218,8 +218,8 @@ TEST_F(Calls, ImagesAreForTheirDevices) {
       EXPECT_NE(said[0], 0);
       continue;
     }
-    EXPECT_EQ(api.cuModuleGetFunction(&f, module, "fill"), CUDA_SUCCESS);
-    EXPECT_EQ(api.cuModuleGetFunction(&f, module, "full"), CUDA_ERROR_NOT_FOUND);
+    EXPECT_EQ(api.cuModuleGetFunction(&f, module, "k_fill"), CUDA_SUCCESS);
+    EXPECT_EQ(api.cuModuleGetFunction(&f, module, "k_full"), CUDA_ERROR_NOT_FOUND);
     int threads = 0;
     EXPECT_EQ(api.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, f),
               CUDA_SUCCESS);
@@ -245,7 +245,7 @@ TEST_F(Calls, TextThatDoesNotCompileIsNamed) {
   CUmodule module = nullptr;
   CUfunction f = nullptr;
   ASSERT_EQ(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr), CUDA_SUCCESS);
-  ASSERT_EQ(api.cuModuleGetFunction(&f, module, "fill"), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuModuleGetFunction(&f, module, "k_fill"), CUDA_SUCCESS);
   const CUdeviceptr y = allocate(kBytes);
   {
     GraphBuilder g(api);
@@ -303,7 +303,7 @@ CUresult small_run(const DriverApi& api, const std::vector<std::byte>& image) {
   if (ok(api.cuCtxPushCurrent_v2(context))) {
     const bool made = ok(api.cuStreamCreate(&stream, 0)) &&
                       ok(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr)) &&
-                      ok(api.cuModuleGetFunction(&f, module, "fill")) &&
+                      ok(api.cuModuleGetFunction(&f, module, "k_fill")) &&
                       ok(api.cuMemAlloc_v2(&y, kBytes)) && ok(api.cuGraphCreate(&graph, 0));
     if (made) {
       const Params p(f, {y}, kCount, bits_of(1));
@@ -378,7 +378,7 @@ TEST_F(Calls, StaleModulesAndMemoryAreFaults) {
     CUfunction f = nullptr;
     CUdeviceptr y = 0;
     ASSERT_EQ(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr), CUDA_SUCCESS);
-    ASSERT_EQ(api.cuModuleGetFunction(&f, module, "fill"), CUDA_SUCCESS);
+    ASSERT_EQ(api.cuModuleGetFunction(&f, module, "k_fill"), CUDA_SUCCESS);
     ASSERT_EQ(api.cuMemAlloc_v2(&y, kBytes), CUDA_SUCCESS);
     GraphBuilder g(api);
     g.kernel(f, {y}, kCount, 0, {});

@@ -53,11 +53,11 @@ TEST_F(Bytes, EveryAccessLiesWithinItsBuffers) {
   const int end = kCount - kGroup;
   for (const Case& c :
        {Case{true, 0, ""}, Case{true, end, ""},
-        Case{true, end + 1, "kernel shifted (node 0) writes 4 bytes 0 behind allocation"},
-        Case{true, -1, "kernel shifted (node 0) writes 4 bytes 4 before allocation"},
-        Case{true, 1 << 20, "kernel shifted (node 0) writes 4 bytes "}, Case{false, end, ""},
-        Case{false, end + 1, "kernel read_shifted (node 0) reads 4 bytes 0 behind allocation"},
-        Case{false, -3, "kernel read_shifted (node 0) reads 4 bytes 12 before allocation"}}) {
+        Case{true, end + 1, "kernel k_shifted (node 0) writes 4 bytes 0 behind allocation"},
+        Case{true, -1, "kernel k_shifted (node 0) writes 4 bytes 4 before allocation"},
+        Case{true, 1 << 20, "kernel k_shifted (node 0) writes 4 bytes "}, Case{false, end, ""},
+        Case{false, end + 1, "kernel k_read_shifted (node 0) reads 4 bytes 0 behind allocation"},
+        Case{false, -3, "kernel k_read_shifted (node 0) reads 4 bytes 12 before allocation"}}) {
     SCOPED_TRACE(std::string(c.writes ? "writes " : "reads ") + std::to_string(c.by));
     const CUfunction f = load(c.writes ? shifted_kernel() : read_shifted());
     const CUdeviceptr x = allocate(kBytes), y = allocate(kBytes);
@@ -86,7 +86,7 @@ TEST_F(Bytes, FibersAreChecked) {
   }
   GraphBuilder g(api);
   g.kernel(reverse, {x, y}, kCount + kGroup, 0, {});
-  expect(g, "kernel reverse (node 0) reads 4 bytes 0 behind allocation");
+  expect(g, "kernel k_reverse (node 0) reads 4 bytes 0 behind allocation");
   again();
 }
 

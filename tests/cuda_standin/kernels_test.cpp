@@ -136,7 +136,7 @@ TEST_F(Kernels, BarriersAreForAll) {
   CUmodule module = nullptr;
   CUfunction f = nullptr;
   ASSERT_EQ(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr), CUDA_SUCCESS);
-  ASSERT_EQ(api.cuModuleGetFunction(&f, module, "reverse"), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuModuleGetFunction(&f, module, "k_reverse"), CUDA_SUCCESS);
   const CUdeviceptr x = allocate(4 * kThreads), y = allocate(4 * kThreads);
   {
     GraphBuilder g(api);
@@ -145,7 +145,7 @@ TEST_F(Kernels, BarriersAreForAll) {
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
     EXPECT_EQ(synchronize(), CUDA_ERROR_LAUNCH_FAILED);
   }
-  EXPECT_NE(log().find("kernel reverse: a barrier or shuffle that only some"), std::string::npos)
+  EXPECT_NE(log().find("kernel k_reverse: a barrier or shuffle that only some"), std::string::npos)
       << log();
 }
 

@@ -146,6 +146,7 @@ void StandinTest::SetUp() {
 }
 
 void StandinTest::TearDown() {
+  if (!api.problem.empty()) return;
   const auto leaks = stat("leaks");
   api.cuStreamSynchronize(stream);
   for (const CUdeviceptr p : memory_) api.cuMemFree_v2(p);
@@ -174,7 +175,7 @@ CUfunction StandinTest::load(const kernel::Kernel& k) {
   CUfunction function = nullptr;
   const auto image = image_of(ptx(80), cuda_text(k));
   EXPECT_EQ(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(api.cuModuleGetFunction(&function, module, k.name.c_str()), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuModuleGetFunction(&function, module, plan::cuda_entry(k.name).c_str()), CUDA_SUCCESS);
   modules_.push_back(module);
   return function;
 }

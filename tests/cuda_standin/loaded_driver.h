@@ -17,9 +17,11 @@ using namespace cuda;  // NOLINT(google-build-using-namespace): the driver's own
 
 /// The driver's functions, by their names.
 struct DriverApi {
+  // NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define REPRISE_MEMBER(name, parameters) CUresult(*name) parameters = nullptr;
   REPRISE_CUDA_SYMBOLS(REPRISE_MEMBER)
 #undef REPRISE_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
   standin::Control control = nullptr;
   standin::Stats stats = nullptr;
   std::string problem;  // why it could not be loaded

@@ -31,7 +31,7 @@ TEST(Child, DISABLED_LeavesNothing) {
   ASSERT_EQ(api.cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
-ProcessResult child(const std::string& test, std::vector<std::string> environment) {
+ProcessResult child(const std::string& test, const std::vector<std::string>& environment) {
   return run_process({"/proc/self/exe", "--gtest_also_run_disabled_tests", "--gtest_brief=1",
                       "--gtest_filter=Child.DISABLED_" + test},
                      environment);

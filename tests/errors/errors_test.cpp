@@ -351,7 +351,7 @@ std::vector<Case> usage_cases() {
        [](Workspace& w) {
          return Args{"compile", w.file("p.rpk", "x"), "-o", w.path("q.rpk")};
        }},
-      {"unknown_target", 3, "toaster",
+      {"unknown_target", 2, "toaster",
        [](Workspace& w) {
          return Args{"compile",   w.file("m.onnx", relu().bytes()),
                      "-o",        w.path("m.rpk"),

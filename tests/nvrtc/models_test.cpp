@@ -37,6 +37,7 @@ std::vector<std::string> kernel_names(const plan::Plan& p) {
 /// No warning (each is an error), no spills in products, and the kernels of Vulkan's GPU variants.
 TEST(ModelsFull, CompileForEveryArchitecture) {
   REPRISE_NEEDS_NVRTC();
+  if (!knows(120)) GTEST_SKIP() << "NVRTC is older than 12.8: tools/nvrtc brings a newer one";
   if (!has_models()) GTEST_SKIP() << "the acceptance models are not at " << models_dir();
   size_t compiled = 0;
   for (const auto& entry : fs::directory_iterator(models_dir())) {
@@ -59,6 +60,7 @@ TEST(ModelsFull, CompileForEveryArchitecture) {
 /// Low precision has other kernels: vectors of fp16 and bf16, matrix units.
 TEST(ModelsFull, CompileInLowPrecision) {
   REPRISE_NEEDS_NVRTC();
+  if (!knows(120)) GTEST_SKIP() << "NVRTC is older than 12.8: tools/nvrtc brings a newer one";
   if (!has_models()) GTEST_SKIP() << "the acceptance models are not at " << models_dir();
   for (const char* model : {"resnet18", "vit", "bert", "llama_step"}) {
     for (const DType precision : {DType::F16, DType::BF16}) {

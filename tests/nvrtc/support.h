@@ -23,6 +23,12 @@ inline std::string nvrtc_path() {
       GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";              \
   } while (0)
 
+/// Whether this NVRTC compiles for the architecture; one of CUDA 12.8 or later knows sm_120.
+inline bool knows(uint32_t arch) {
+  const auto library = nvrtc::Library::open(nvrtc_path());
+  return library.ok() && (*library)->check({false, arch}).ok();
+}
+
 inline CompileOptions cuda_options(std::vector<std::string> targets) {
   CompileOptions options;
   options.targets = std::move(targets);

@@ -95,8 +95,11 @@ TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
           EXPECT_LE(t.workgroup, 128U);
           EXPECT_EQ(t.own % 4, 0);
           EXPECT_EQ(t.columns, t.own * t.lanes);
-          EXPECT_GE(t.columns, columns);
-          EXPECT_LT(t.columns, columns + 4 * t.lanes);
+          // On GPUs several invocations share the columns of wide heads, evenly.
+          const int parts = device.cpu_type || columns <= 128 ? 1 : 2;
+          EXPECT_GE(t.columns * parts, columns);
+          EXPECT_LT(t.columns * parts, columns + 4 * t.lanes * parts);
+          EXPECT_TRUE(device.cpu_type || t.keys == 1 || t.keys * columns <= 512);
           if (t.unit == Unit::Subgroup) {
             EXPECT_EQ(t.subgroup_size, device.subgroup_size);
             EXPECT_EQ(t.workgroup, device.subgroup_size);

@@ -238,6 +238,7 @@ std::shared_ptr<const package::Package> PlanWriter::package() {
     package::Variant v;
     v.name = api == Api::Cuda ? "cuda-test" : "vulkan-test";
     v.predicate.api = api;
+    if (api == Api::Cuda) v.predicate.cuda_arch = "compute_75";
     v.plan = plan;
     plan::compute_hazards(v.plan);
     p->variants.push_back(std::move(v));

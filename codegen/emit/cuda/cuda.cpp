@@ -32,7 +32,7 @@ Result<std::string> CudaEmitter::run() {
   block_struct();
   const uint32_t threads = k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2];
   out_ += "extern \"C\" __global__ void __launch_bounds__(" + std::to_string(threads) + ") " +
-          k_.name + "(const __grid_constant__ " + k_.name + "_block block) {\n";
+          entry_ + "(const __grid_constant__ " + entry_ + "_block block) {\n";
   declarations();
   RP_TRY(block(0));
   out_ += "}\n";
@@ -67,9 +67,9 @@ void CudaEmitter::line(std::string_view text) {
   out_ += '\n';
 }
 
-/// The parameter block, laid out as kernel::BlockLayout.
+/// The parameter block, laid out as plan::BlockLayout.
 void CudaEmitter::block_struct() {
-  out_ += "struct " + k_.name + "_block {\n";
+  out_ += "struct " + entry_ + "_block {\n";
   line("unsigned* error;");
   line("unsigned launch_id, zero;");
   for (size_t n = 0; n < k_.buffers.size(); ++n) {

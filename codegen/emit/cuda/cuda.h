@@ -1,5 +1,5 @@
 // Kernel IR -> CUDA C text without includes (decision 10): extern "C" __global__ void
-// NAME(NAME_block block), the parameter block by value, so that it lies in constant memory.
+// k_NAME(k_NAME_block block), the parameter block by value, so that it lies in constant memory.
 // Deterministic. `prelude()` holds what only PTX or the host can do, and is emitted once
 // per module.
 #pragma once

@@ -75,8 +75,9 @@ uint32_t ByteCheck::with_reader(uint32_t readers) {
 
 bool ByteCheck::order(Cell& cell, uint64_t address, uint32_t kind) {
   const auto collides = [&](uint32_t other, const char* did) {
-    problem_ = describe(address, kCell, kind) + ", which " + (*work_)[other]->name() + " (node " +
-               std::to_string(other) + ") " + did + ", and no path of the graph orders them";
+    problem_ = {Code::Device, describe(address, kCell, kind) + ", which " +
+                                  (*work_)[other]->name() + " (node " + std::to_string(other) +
+                                  ") " + did + ", and no path of the graph orders them"};
     return false;
   };
   if (cell.writer != 0 && !ordered(cell.writer - 1)) return collides(cell.writer - 1, "wrote");
@@ -104,7 +105,7 @@ bool ByteCheck::check(uint64_t address, uint64_t bytes, uint32_t kind) {
     }
     return true;
   }
-  problem_ = describe(address, bytes, kind);
+  problem_ = {Code::Device, describe(address, bytes, kind)};
   return false;
 }
 
@@ -115,7 +116,7 @@ void ByteCheck::range(uint64_t address, size_t bytes, uint32_t kind) {
 void ByteCheck::access(test::Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind) {
   auto* const check = static_cast<ByteCheck*>(shim->checker);
   if (check == nullptr || check->check(address, bytes, kind)) return;
-  test::abandon_workgroup({Code::Device, check->problem_});
+  test::abandon_workgroup(check->problem_);
 }
 
 }  // namespace reprise::standin

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/status.h"
 #include "tests/cuda_shim/shim.h"
 #include "tests/cuda_standin/driver/graph.h"
 
@@ -24,7 +25,7 @@ class ByteCheck {
   /// For copies.
   void range(uint64_t address, size_t bytes, uint32_t kind);
   /// What is wrong so far; empty: nothing.
-  const std::string& problem() const { return problem_; }
+  const std::string& problem() const { return problem_.message(); }
   /// From inside a kernel: ends its workgroup when the access is wrong.
   static void access(test::Shim* shim, uint64_t address, uint64_t bytes, uint32_t kind);
 
@@ -57,7 +58,7 @@ class ByteCheck {
   std::vector<std::vector<uint32_t>> reader_sets_{{}};
   std::map<std::vector<uint32_t>, uint32_t> set_numbers_{{{}, 0}};
   std::map<uint32_t, uint32_t> next_set_;
-  std::string problem_;
+  Status problem_;
 };
 
 }  // namespace reprise::standin

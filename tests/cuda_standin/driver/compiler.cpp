@@ -28,7 +28,7 @@ Status Compiled::wait() {
   return problem_;
 }
 
-void CompileThreads::add(std::shared_ptr<Compiled> text, unsigned threads) {
+void CompileThreads::add(const std::shared_ptr<Compiled>& text, unsigned threads) {
   const std::lock_guard lock(mutex_);
   queue_.push_back(text);
   if (!started_) {

@@ -37,7 +37,7 @@ class Compiled {
 class CompileThreads {
  public:
   /// Never waits. `threads` counts, at the first call.
-  void add(std::shared_ptr<Compiled> text, unsigned threads);
+  void add(const std::shared_ptr<Compiled>& text, unsigned threads);
 
  private:
   void loop();

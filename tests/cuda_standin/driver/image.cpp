@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -20,6 +22,10 @@ std::string peek(const std::byte* at, size_t bytes) {
   const iovec to{out.data(), bytes};
   const iovec from{const_cast<std::byte*>(at), bytes};
   const ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+  if (got < 0 && (errno == EPERM || errno == ENOSYS)) {  // a sandbox; the text is there as a rule
+    std::memcpy(out.data(), at, bytes);
+    return out;
+  }
   out.resize(got < 0 ? 0 : static_cast<size_t>(got));
   return out;
 }

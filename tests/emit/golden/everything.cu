@@ -1,10 +1,10 @@
-struct everything_block {
+struct k_everything_block {
   unsigned* error;
   unsigned launch_id, zero;
   const unsigned char* b0_x;
   rp_bf16* b1_y;
 };
-extern "C" __global__ void __launch_bounds__(32) everything(const __grid_constant__ everything_block block) {
+extern "C" __global__ void __launch_bounds__(32) k_everything(const __grid_constant__ k_everything_block block) {
   const unsigned char* const b0_x = block.b0_x;
   rp_bf16* const b1_y = block.b1_y;
   __shared__ __align__(16) float m0_tile[32];

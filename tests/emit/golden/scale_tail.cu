@@ -1,4 +1,4 @@
-struct scale_tail_block {
+struct k_scale_tail_block {
   unsigned* error;
   unsigned launch_id, zero;
   const float* b0_x;
@@ -6,7 +6,7 @@ struct scale_tail_block {
   int s0_n;
   float s1_scale;
 };
-extern "C" __global__ void __launch_bounds__(64) scale_tail(const __grid_constant__ scale_tail_block block) {
+extern "C" __global__ void __launch_bounds__(64) k_scale_tail(const __grid_constant__ k_scale_tail_block block) {
   const float* const b0_x = block.b0_x;
   float* const b1_y = block.b1_y;
   const int s0_n = block.s0_n;

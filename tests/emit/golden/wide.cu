@@ -1,10 +1,10 @@
-struct wide_block {
+struct k_wide_block {
   unsigned* error;
   unsigned launch_id, zero;
   const float* b0_x;
   float* b1_y;
 };
-extern "C" __global__ void __launch_bounds__(8) wide(const __grid_constant__ wide_block block) {
+extern "C" __global__ void __launch_bounds__(8) k_wide(const __grid_constant__ k_wide_block block) {
   const float* const b0_x = block.b0_x;
   float* const b1_y = block.b1_y;
   const unsigned v1 = blockIdx.x * 8u + threadIdx.x;
