@@ -138,11 +138,8 @@ Result<int> run(const Options& o, const std::string& command) {
   return status;
 }
 
-}  // namespace
-}  // namespace reprise::bench
-
-int main(int argc, char** argv) {
-  reprise::bench::Options o;
+int parse_and_run(int argc, char** argv) {
+  Options o;
   CLI::App app{"Measures what fusion, schedules and replay are worth."};
   app.add_option("--device", o.device, "A Vulkan or CUDA device: vulkan[:N], cuda[:N]")
       ->capture_default_str();
@@ -150,7 +147,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(3, 10000))
       ->capture_default_str();
   app.add_option("--only", o.only, "A part of the measurements")
-      ->check(CLI::IsMember(reprise::bench::scenario_names()));
+      ->check(CLI::IsMember(scenario_names()));
   app.add_option("--filter", o.filter, "Of bandwidth and attention: lines whose name contains it");
   app.add_option("--json", o.json, "Write results as JSON to a file");
   app.footer(
@@ -160,10 +157,17 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : reprise::app::kUsage;
+    return app.exit(e) == 0 ? 0 : app::kUsage;
   }
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(argv[i]);
-  reprise::Result<int> status = reprise::bench::run(o, command);
-  return status.ok() ? *status : reprise::app::report(status.status());
+  Result<int> status = run(o, command);
+  return status.ok() ? *status : app::report(status.status());
+}
+
+}  // namespace
+}  // namespace reprise::bench
+
+int main(int argc, char** argv) {
+  return reprise::app::guarded_main(reprise::bench::parse_and_run, argc, argv);
 }

@@ -41,9 +41,11 @@ class Cudnn {
     return context_;
   }
 
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration takes no parentheses.
 #define REPRISE_MEMBER(name, parameters) cudnnStatus(*name) parameters = nullptr;
   REPRISE_CUDNN_SYMBOLS(REPRISE_MEMBER)
 #undef REPRISE_MEMBER
+  // NOLINTEND(bugprone-macro-parentheses)
 
  private:
   std::shared_ptr<const PeerContext> context_;

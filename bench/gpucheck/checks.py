@@ -127,5 +127,6 @@ def conformance(machine: Machine, title: str, folder: Path, device: str, limit: 
 GTESTS = (
     ("backend contract", "test_backends", "*"),
     ("cuda", "test_cuda", "-*Full*"),
-    ("nvrtc", "test_nvrtc", "-*Full*"),
 )
+# They need no GPU, and take long.
+LATE_GTESTS = (("nvrtc", "test_nvrtc", "-*Full*"),)

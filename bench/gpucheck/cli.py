@@ -27,7 +27,7 @@ what it does, in this order; the file is written after each part
   tests     the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan
   bench     reprise_gpubench: ours on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
   torch     the same cases in torch (eager, CUDA graph, max-autotune) and ONNX Runtime
-  suite     the ONNX backend suite on CUDA and Vulkan: long, hence the last
+  suite     tests of NVRTC, the ONNX backend suite on CUDA and Vulkan: long, hence the last
   facts     clocks after
 
 exit status
@@ -154,20 +154,24 @@ class Check:
             share,
         )
 
-    def tests(self) -> None:
-        for title, program, select in checks.GTESTS:
+    def gtests(self, table, share: float) -> None:
+        for title, program, select in table:
             self.part(
                 title,
                 lambda limit, t=title, p=program, s=select: self.test(
                     checks.gtest(self.machine, t, p, s, limit)
                 ),
-                0.4,
+                share,
             )
+
+    def tests(self) -> None:
+        self.gtests(checks.GTESTS, 0.4)
         m = self.machine
         self.conformance("models on cuda", m.models, m.device, 0.4)
         self.conformance("models on vulkan", m.models, m.vulkan, 0.3)
 
     def suite(self) -> None:
+        self.gtests(checks.LATE_GTESTS, 0.3)
         m = self.machine
         self.conformance("onnx suite on cuda", m.suite, m.device, 0.7)
         self.conformance("onnx suite on vulkan", m.suite, m.vulkan, 0.9)
