@@ -90,13 +90,13 @@ int runs_of(const Case& c, int runs) {
   return std::clamp(static_cast<int>(kWork / flops), std::min(runs, 7), runs);
 }
 
-Result<Row> measure(const Case& c, const std::shared_ptr<Device>& device, int runs) {
+Result<Row> measure(const Case& c, const Request& r) {
   const bool chain = c.groups == 1 && c.what != std::string("causal");
   const std::string model = chain ? attention_chain(c) : attention_op(c);
-  RP_ASSIGN(const PackagePtr chosen, compile_model(model));
-  RP_ASSIGN(const PackagePtr fused, compile_model(model, {"attention-price"}));
-  RP_ASSIGN(const PackagePtr apart, compile_model(model, {"attention"}));
-  RP_ASSIGN(const auto t, time_packages({chosen, fused, apart}, device, runs_of(c, runs)));
+  RP_ASSIGN(const PackagePtr chosen, r.compile(model));
+  RP_ASSIGN(const PackagePtr fused, r.compile(model, {"attention-price"}));
+  RP_ASSIGN(const PackagePtr apart, r.compile(model, {"attention"}));
+  RP_ASSIGN(const auto t, time_packages({chosen, fused, apart}, r.device, runs_of(c, r.runs)));
   const double better = std::min(t[1].best_ms, t[2].best_ms);
   char forms[64];
   std::snprintf(forms, sizeof forms, "fused %.2f, chain %.2f", t[1].best_ms, t[2].best_ms);
@@ -109,7 +109,7 @@ Result<Row> measure(const Case& c, const std::shared_ptr<Device>& device, int ru
 Status attention(const Request& request) {
   for (const Case& c : cases()) {
     if (!request.wants(name_of(c))) continue;
-    RP_ASSIGN(const Row row, measure(c, request.device, request.runs));
+    RP_ASSIGN(const Row row, measure(c, request));
     request.line(row);
   }
   return {};

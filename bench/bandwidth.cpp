@@ -156,9 +156,9 @@ Status bandwidth(const Request& request) {
     if (!request.wants(c.name)) continue;
     const int64_t moved = count(c.input) * (c.repeated ? 2 : 1) + count(c.output);
     constexpr int64_t kUnit = 4096;
-    RP_ASSIGN(auto model, compile_model(model_of(c)));
+    RP_ASSIGN(auto model, request.compile(model_of(c)));
     RP_ASSIGN(const ChainSpec spec, copy(moved / 2 / kUnit * kUnit, request.device->info().facts));
-    RP_ASSIGN(auto baseline, chain_package(spec));
+    RP_ASSIGN(auto baseline, chain_package(spec, request.device->info()));
     RP_ASSIGN(const auto t, time_packages({model, baseline}, request.device, request.runs));
     const auto gbs = [&](const Timing& x) {
       return 4e-6 * static_cast<double>(moved) / x.median_ms;

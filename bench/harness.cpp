@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
+#include <cstdlib>
 #include <numeric>
+#include <span>
 #include <thread>
 
+#include "apps/common/devices.h"
 #include "apps/common/timing.h"
+#include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
+#include "codegen/nvrtc/images.h"
+#include "codegen/onnx/importer.h"
+#include "runtime/cuda_arch.h"
 #include "tests/support/onnx_writer.h"
-#include "tests/support/paths.h"
 
 namespace reprise::bench {
 
@@ -47,7 +51,7 @@ Result<Bound> bind(const plan::Interface& io, Device& device) {
   return bound;
 }
 
-Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide) {
+Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide, Api api) {
   const kernel::Requirements need = kernel::requirements(k);
   plan::KernelCode code;
   code.name = k.name;
@@ -56,6 +60,10 @@ Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide) {
   code.n_scalars = static_cast<uint32_t>(k.scalars.size());
   code.shared_bytes = need.shared_bytes;
   code.subgroup_size = need.subgroup_size;
+  if (api == Api::Cuda) {
+    RP_ASSIGN(code.cuda, emit::cuda(k));
+    return code;
+  }
   emit::SpirvOptions options;
   options.wide_loads = wide;
   RP_ASSIGN(code.spirv, emit::spirv(k, options));
@@ -64,23 +72,35 @@ Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide) {
 
 }  // namespace
 
-Result<PackagePtr> compile_model(const std::string& onnx,
-                                 const std::vector<std::string>& disabled_passes) {
-  const test::TempDir dir;
-  const std::string path = dir / "model.onnx";
-  test::write_file(path, onnx);
+CompileOptions options_for(const DeviceInfo& device) {
   CompileOptions options;
-  options.disabled_passes = disabled_passes;
-  RP_ASSIGN(package::Package p, compile_file(path, options));
+  options.device = device.facts;
+  options.targets = {device.facts.api == Api::Cuda ? "cuda" : "vulkan"};
+  if (const char* path = std::getenv("REPRISE_NVRTC")) options.nvrtc = path;
+  options.cuda_cache_dir = app::cuda_cache_dir();
+  return options;
+}
+
+Result<PackagePtr> compile_model(const std::string& onnx, const CompileOptions& options) {
+  RP_ASSIGN(auto graph, onnx::import_bytes(std::as_bytes(std::span(onnx))));
+  RP_ASSIGN(package::Package p, compile(std::move(graph), options));
   return PackagePtr(std::make_shared<package::Package>(std::move(p)));
 }
 
-Result<PackagePtr> chain_package(const ChainSpec& spec) {
+Result<PackagePtr> Request::compile(const std::string& onnx,
+                                    const std::vector<std::string>& disabled_passes) const {
+  CompileOptions options = options_for(device->info());
+  options.disabled_passes = disabled_passes;
+  return compile_model(onnx, options);
+}
+
+Result<PackagePtr> chain_package(const ChainSpec& spec, const DeviceInfo& device) {
   auto p = std::make_shared<package::Package>();
   package::Variant v;
   v.name = "bench";
+  v.predicate.api = device.facts.api;
   plan::Plan& plan = v.plan;
-  RP_ASSIGN(plan::KernelCode code, code_of(spec.kernel, spec.wide));
+  RP_ASSIGN(plan::KernelCode code, code_of(spec.kernel, spec.wide, device.facts.api));
   plan.kernels.push_back(std::move(code));
   const auto add_buffer = [&plan](plan::Buffer b) {
     plan.buffers.push_back(std::move(b));
@@ -116,6 +136,11 @@ Result<PackagePtr> chain_package(const ChainSpec& spec) {
   }
   plan::compute_hazards(plan);
   p->variants.push_back(std::move(v));
+  if (device.facts.api == Api::Cuda) {
+    p->variants[0].predicate.cuda_arch = CudaArch{false, device.facts.cuda_arch}.str();
+    ImageReport made;
+    RP_TRY(nvrtc::compile_images(p->variants, options_for(device), made));
+  }
   return PackagePtr(std::move(p));
 }
 

@@ -13,6 +13,8 @@
 
 namespace reprise::bench {
 
+using PackagePtr = std::shared_ptr<const package::Package>;
+
 /// A line of the report.
 struct Row {
   std::string name;      // what is measured
@@ -31,9 +33,10 @@ struct Request {
   std::function<void(const Row&)> line;
 
   bool wants(const std::string& name) const { return name.find(filter) != std::string::npos; }
+  /// A model of the ONNX writer, for the device.
+  Result<PackagePtr> compile(const std::string& onnx,
+                             const std::vector<std::string>& disabled_passes = {}) const;
 };
-
-using PackagePtr = std::shared_ptr<const package::Package>;
 
 /// Times of many runs.
 struct Timing {
@@ -44,9 +47,11 @@ struct Timing {
   int64_t launches = 0;
 };
 
-/// Compiles a model of the ONNX writer for Vulkan.
-Result<PackagePtr> compile_model(const std::string& onnx,
-                                 const std::vector<std::string>& disabled_passes = {});
+/// What the compiler is told to make the one variant that a device takes. NVRTC is where
+/// REPRISE_NVRTC says, as for the programs; kernels for CUDA are kept where theirs are.
+CompileOptions options_for(const DeviceInfo& device);
+/// Compiles a model of the ONNX writer.
+Result<PackagePtr> compile_model(const std::string& onnx, const CompileOptions& options);
 
 /// A package of one plan: `launches` launches of a kernel in a chain x -> t -> ... -> y. The kernel
 /// reads its inputs and writes its last buffer; only the first input is replaced along the chain.
@@ -58,7 +63,7 @@ struct ChainSpec {
   size_t launches = 1;
   bool wide = false;  // loads of 16 bytes as 64-bit integers, see emit::SpirvOptions
 };
-Result<PackagePtr> chain_package(const ChainSpec& spec);
+Result<PackagePtr> chain_package(const ChainSpec& spec, const DeviceInfo& device);
 
 /// Runs packages in turn, so that what else the machine does meets them alike, with static float32
 /// inputs that are made up, device memory bound in place. The thread sleeps for `pause` before each

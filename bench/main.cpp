@@ -20,8 +20,8 @@ using Json = nlohmann::ordered_json;
 
 Status pointwise(const Request& r) {
   const std::string model = pointwise_model(1024, 4096);
-  RP_ASSIGN(auto fused, compile_model(model));
-  RP_ASSIGN(auto unfused, compile_model(model, {"fusion"}));
+  RP_ASSIGN(auto fused, r.compile(model));
+  RP_ASSIGN(auto unfused, r.compile(model, {"fusion"}));
   RP_ASSIGN(const auto t, time_packages({fused, unfused}, r.device, r.runs));
   const auto launches = [](const Timing& x) { return std::to_string(x.launches) + " launches"; };
   r.line({"pointwise 1024x4096, " + launches(t[0]), "without fusion, " + launches(t[1]),
@@ -32,9 +32,9 @@ Status pointwise(const Request& r) {
 /// Bytes read and written once, over the time of a run.
 Status gelu(const Request& r) {
   constexpr int64_t kCount = int64_t{4} << 20;
-  RP_ASSIGN(auto model, compile_model(gelu_model(kCount)));
+  RP_ASSIGN(auto model, r.compile(gelu_model(kCount)));
   RP_ASSIGN(const ChainSpec spec, copy(kCount, r.device->info().facts));
-  RP_ASSIGN(auto baseline, chain_package(spec));
+  RP_ASSIGN(auto baseline, chain_package(spec, r.device->info()));
   RP_ASSIGN(const auto t, time_packages({model, baseline}, r.device, r.runs));
   const auto gbs = [](const Timing& x) { return 8e-6 * kCount / x.median_ms; };
   r.line({"gelu(x*a+b), 4M floats", "copy", gbs(t[0]), gbs(t[1]), "GB/s", gbs(t[0]) / gbs(t[1]),
@@ -44,13 +44,13 @@ Status gelu(const Request& r) {
 
 Status matmul(const Request& r) {
   constexpr int64_t kSize = 512;
-  RP_ASSIGN(auto model, compile_model(matmul_model(kSize)));
+  RP_ASSIGN(auto model, r.compile(matmul_model(kSize)));
   ChainSpec naive;
   RP_ASSIGN(naive.kernel, naive_matmul_kernel(kSize));
   naive.inputs = {{kSize, kSize}, {kSize, kSize}};
   naive.output = {kSize, kSize};
   naive.grid = {kSize / 8, kSize / 8, 1};
-  RP_ASSIGN(auto baseline, chain_package(naive));
+  RP_ASSIGN(auto baseline, chain_package(naive, r.device->info()));
   RP_ASSIGN(const auto t, time_packages({model, baseline}, r.device, r.runs));
   const auto gflops = [](const Timing& x) { return 2e-6 * kSize * kSize * kSize / x.median_ms; };
   r.line({"matmul 512^3", "one output per invocation", gflops(t[0]), gflops(t[1]), "GF/s",
@@ -60,13 +60,13 @@ Status matmul(const Request& r) {
 
 /// Host cost of a run of 1,000 launches, against one of 10.
 Status replay(const Request& r) {
-  const auto chain_of = [](size_t launches) -> Result<PackagePtr> {
+  const auto chain_of = [&r](size_t launches) -> Result<PackagePtr> {
     ChainSpec chain;
     RP_ASSIGN(chain.kernel, tiny_kernel());
     chain.inputs = {{64}};
     chain.output = {64};
     chain.launches = launches;
-    return chain_package(chain);
+    return chain_package(chain, r.device->info());
   };
   RP_ASSIGN(const PackagePtr large, chain_of(1000));
   RP_ASSIGN(const PackagePtr small, chain_of(10));
@@ -114,7 +114,7 @@ Status write_json(const Json& document, const std::string& path) {
 
 Result<int> run(const Options& o, const std::string& command) {
   RP_ASSIGN(OpenedDevice device, app::open_named_device(o.device, app::default_backend_options()));
-  if (!device.device) return Status(Code::Usage, "--device must be a Vulkan device");
+  if (!device.device) return Status(Code::Usage, "--device must be a Vulkan or CUDA device");
   std::printf("%s\n%s: %s\n\n%-34s %10s %6s  %-30s %10s %7s %7s\n", command.c_str(),
               device.info.id.c_str(), device.info.name.c_str(), "", "result", "", "against",
               "result", "ratio", "wanted");
@@ -138,18 +138,16 @@ Result<int> run(const Options& o, const std::string& command) {
   return status;
 }
 
-}  // namespace
-}  // namespace reprise::bench
-
-int main(int argc, char** argv) {
-  reprise::bench::Options o;
+int parse_and_run(int argc, char** argv) {
+  Options o;
   CLI::App app{"Measures what fusion, schedules and replay are worth."};
-  app.add_option("--device", o.device, "A Vulkan device: vulkan[:N]")->capture_default_str();
+  app.add_option("--device", o.device, "A Vulkan or CUDA device: vulkan[:N], cuda[:N]")
+      ->capture_default_str();
   app.add_option("--runs", o.runs, "Measured runs")
       ->check(CLI::Range(3, 10000))
       ->capture_default_str();
   app.add_option("--only", o.only, "A part of the measurements")
-      ->check(CLI::IsMember(reprise::bench::scenario_names()));
+      ->check(CLI::IsMember(scenario_names()));
   app.add_option("--filter", o.filter, "Of bandwidth and attention: lines whose name contains it");
   app.add_option("--json", o.json, "Write results as JSON to a file");
   app.footer(
@@ -159,10 +157,17 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : reprise::app::kUsage;
+    return app.exit(e) == 0 ? 0 : app::kUsage;
   }
   std::string command;
   for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(argv[i]);
-  reprise::Result<int> status = reprise::bench::run(o, command);
-  return status.ok() ? *status : reprise::app::report(status.status());
+  Result<int> status = run(o, command);
+  return status.ok() ? *status : app::report(status.status());
+}
+
+}  // namespace
+}  // namespace reprise::bench
+
+int main(int argc, char** argv) {
+  return reprise::app::guarded_main(reprise::bench::parse_and_run, argc, argv);
 }

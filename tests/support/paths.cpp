@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
@@ -10,12 +11,22 @@ namespace reprise::test {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// As built, unless the tests were packed for another machine (tools/gpu-check --pack).
+fs::path moved(const char* variable, const char* built) {
+  const char* elsewhere = std::getenv(variable);
+  return elsewhere && *elsewhere ? elsewhere : built;
+}
+
+}  // namespace
+
 fs::path source_dir() {
-  return REPRISE_SOURCE_DIR;
+  return moved("REPRISE_TEST_SOURCES", REPRISE_SOURCE_DIR);
 }
 
 fs::path binary_dir() {
-  return REPRISE_BINARY_DIR;
+  return moved("REPRISE_TEST_BINARIES", REPRISE_BINARY_DIR);
 }
 
 fs::path program(const std::string& name) {
@@ -23,7 +34,7 @@ fs::path program(const std::string& name) {
 }
 
 fs::path models_dir() {
-  return REPRISE_MODELS_DIR;
+  return moved("REPRISE_TEST_MODELS", REPRISE_MODELS_DIR);
 }
 
 bool has_models() {

@@ -1,0 +1,221 @@
+// reprise_gpubench: what a GPU's time goes into, ours on CUDA and Vulkan beside NVIDIA's libraries,
+// in one process and in turn.
+#include <CLI/CLI.hpp>
+#include <cstring>
+#include <optional>
+
+#include "apps/common/devices.h"
+#include "apps/common/status.h"
+#include "apps/common/timing.h"
+#include "bench/gpu/peers.h"
+#include "bench/gpu/report.h"
+
+namespace reprise::bench::gpu {
+namespace {
+
+struct Options {
+  std::string device = "cuda:0", vulkan = "auto", models = "../shared/models", filter, json;
+  double time_limit = 0;
+  bool quick = false, list = false;
+  MeasureOptions measure;
+};
+
+/// The devices that take part.
+struct Devices {
+  std::shared_ptr<Device> cuda, vulkan;
+  std::string no_vulkan;  // why there is none
+};
+
+/// The same GPU through Vulkan.
+std::string find_vulkan(const DeviceInfo& gpu, std::string& why) {
+  const std::vector<DeviceInfo> all = list_devices();
+  why = "no Vulkan device has the UUID of " + gpu.name;
+  for (const DeviceInfo& d : all) {
+    if (d.facts.api != Api::Vulkan || std::memcmp(d.uuid, gpu.uuid, sizeof d.uuid) != 0) continue;
+    if (d.usable) return d.id;
+    why = d.id + ": " + d.reason;
+  }
+  return {};
+}
+
+Result<Devices> open_devices(const Options& o) {
+  const BackendOptions options = app::default_backend_options();
+  Devices out;
+  RP_ASSIGN(const OpenedDevice cuda, app::open_named_device(o.device, options));
+  if (!cuda.device || cuda.info.facts.api != Api::Cuda)
+    return Status(Code::Usage, "--device must be a CUDA device, such as cuda:0");
+  out.cuda = cuda.device;
+  if (o.vulkan == "off") {
+    out.no_vulkan = "--vulkan off";
+    return out;
+  }
+  std::string id = o.vulkan;
+  if (id == "auto") id = find_vulkan(cuda.info, out.no_vulkan);
+  if (id.empty()) return out;
+  RP_ASSIGN(const OpenedDevice vulkan, app::open_named_device(id, options));
+  if (!vulkan.device || vulkan.info.facts.api != Api::Vulkan)
+    return Status(Code::Usage, "--vulkan must be a Vulkan device, auto or off");
+  out.vulkan = vulkan.device;
+  return out;
+}
+
+Json device_json(const DeviceInfo& d) {
+  return {{"id", d.id}, {"name", d.name}, {"driver", d.driver}, {"api", d.api}};
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, Devices devices, std::string command)
+      : o_(options), devices_(std::move(devices)), command_(std::move(command)) {}
+
+  Result<int> run() {
+    const DeviceInfo& gpu = devices_.cuda->info();
+    const std::string ordinal = gpu.id.substr(gpu.id.find(':') + 1);
+    RP_ASSIGN(context_, PeerContext::open(std::atoi(ordinal.c_str())));
+    peers_ = Peers::open(context_);
+    describe();
+    print_heading();
+    const double end = app::now_ms() + o_.time_limit * 1000;
+    for (Case& c : all_cases({o_.quick, o_.models})) {
+      if ((c.name + " " + dtype_name(c.dtype)).find(o_.filter) == std::string::npos) continue;
+      if (o_.time_limit > 0 && app::now_ms() > end) {
+        document_["stopped"] = "the time limit was reached before '" + c.name + "'";
+        std::printf("stopped: the time limit was reached\n");
+        break;
+      }
+      RP_TRY(one(c));
+    }
+    RP_TRY(write());
+    return wrong_ ? app::kDiffers : app::kDone;
+  }
+
+ private:
+  void describe() {
+    document_ = {{"command", command_}, {"device", device_json(devices_.cuda->info())}};
+    document_["memory"] = context_->memory;
+    if (devices_.vulkan) document_["vulkan"] = device_json(devices_.vulkan->info());
+    document_["peers"] = peers_.versions;
+    auto missing = peers_.missing;
+    if (!devices_.vulkan) missing["reprise vulkan"] = devices_.no_vulkan;
+    document_["missing"] = missing;
+    document_["cases"] = Json::array();
+    const DeviceInfo& gpu = devices_.cuda->info();
+    std::printf("%s\n%s: %s, %s, %s\n", command_.c_str(), gpu.id.c_str(), gpu.name.c_str(),
+                gpu.driver.c_str(), gpu.api.c_str());
+    for (const auto& [name, version] : peers_.versions)
+      std::printf("%s %s\n", name.c_str(), version.c_str());
+    for (const auto& [name, why] : missing)
+      std::printf("without %s: %s\n", name.c_str(), why.c_str());
+    std::printf("\n");
+  }
+
+  Status one(Case& c) {
+    std::vector<Measured> rows;
+    if (c.skip.empty()) rows = measured(c);
+    print_case(c, rows);
+    for (const Measured& m : rows)
+      wrong_ |= m.name.starts_with("reprise") && (m.status == "wrong" || m.status == "failed");
+    document_["cases"].push_back(case_json(c, rows));
+    return write();
+  }
+
+  std::vector<Measured> measured(Case& c) {
+    Result<Tensors> loaded = c.load ? c.load() : made_up_for(c);
+    if (!loaded.ok()) {
+      c.skip = loaded.status().message();
+      return {};
+    }
+    const Tensors values = std::move(*loaded);
+    std::vector<Entry> entries;
+    const auto ours = [&](const char* name, const std::shared_ptr<Device>& device) {
+      if (device)
+        entries.push_back(
+            {name, c.dtype, [&c, &values, device] { return our_contender(c, values, device); }});
+    };
+    ours("reprise cuda", devices_.cuda);
+    ours("reprise vulkan", devices_.vulkan);
+    for (Entry& e : peers_of(c, values, peers_)) entries.push_back(std::move(e));
+    return measure(c, values, entries, context_->memory, o_.measure);
+  }
+
+  static Result<Tensors> made_up_for(const Case& c) {
+    Tensors values;
+    values.reserve(c.operands.size());
+    for (const Operand& operand : c.operands) values.push_back(made_up(operand));
+    return values;
+  }
+
+  Status write() const { return o_.json.empty() ? Status() : write_atomically(document_, o_.json); }
+
+  const Options& o_;
+  Devices devices_;
+  std::string command_;
+  std::shared_ptr<const PeerContext> context_;
+  Peers peers_;
+  Json document_;
+  bool wrong_ = false;
+};
+
+Result<int> list_cases(const Options& o) {
+  for (const Case& c : all_cases({o.quick, o.models})) {
+    std::printf("%s %s%s%s\n", c.name.c_str(), dtype_name(c.dtype).c_str(),
+                c.skip.empty() ? "" : ": ", c.skip.c_str());
+  }
+  return app::kDone;
+}
+
+void add_options(CLI::App& app, Options& o) {
+  app.add_option("--device", o.device, "The GPU: cuda[:N]")->capture_default_str();
+  app.add_option("--vulkan", o.vulkan,
+                 "auto: the same GPU through Vulkan, where it is there; off; or vulkan:N")
+      ->capture_default_str();
+  app.add_option("--models", o.models, "Folder of model cases")->capture_default_str();
+  app.add_option("--filter", o.filter, "Cases whose name and dtype contain it: 'matmul 4096 fp16'");
+  app.add_flag("--quick", o.quick, "Small sizes, fewer cases");
+  app.add_option("--runs", o.measure.runs, "Rounds of a case, at most")
+      ->check(CLI::Range(3, 10000))
+      ->capture_default_str();
+  app.add_option("--seconds", o.measure.seconds, "Rounds of a case end after these, with 3 or more")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--time-limit", o.time_limit, "Start no case after these seconds; 0: no limit");
+  app.add_option("--json", o.json, "Write results to a file, again after each case");
+  app.add_flag("--list", o.list, "Name the cases and measure nothing; needs no GPU");
+  app.footer(
+      "Inputs and outputs stay in device memory. In each round all contenders run once, the order\n"
+      "rotates; 'wall ms' is the median of a whole run from its call until the host knows that it\n"
+      "ended. 'device ms' comes from runs with timestamps: kernels' sum for us, from first to "
+      "last\n"
+      "for peers. 'error' is the largest, as a fraction of the largest value; who exceeds fp32\n"
+      "1e-4, fp16 (and TF32) 1e-2, bf16 2e-2 is wrong and not timed. cuBLAS and cuDNN are used\n"
+      "where they are found. REPRISE_NVRTC names the library that compiles kernels.\n"
+      "Exit status: 0 done, 1 a result of ours was wrong or failed, 2 usage, 4 no such device.\n"
+      "Example: reprise_gpubench --device cuda:0 --filter matmul --json matmul.json");
+}
+
+int parse_and_run(int argc, char** argv) {
+  Options o;
+  CLI::App app{"Measures Reprise on a GPU, on CUDA and on Vulkan, beside cuBLAS and cuDNN."};
+  add_options(app, o);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? app::kDone : app::kUsage;
+  }
+  std::string command;
+  for (int i = 0; i < argc; ++i) command += (i ? " " : "") + std::string(argv[i]);
+  const auto run = [&]() -> Result<int> {
+    if (o.list) return list_cases(o);
+    RP_ASSIGN(Devices devices, open_devices(o));
+    return Bench(o, std::move(devices), command).run();
+  };
+  const Result<int> status = run();
+  return status.ok() ? *status : app::report(status.status());
+}
+
+}  // namespace
+}  // namespace reprise::bench::gpu
+
+int main(int argc, char** argv) {
+  return reprise::app::guarded_main(reprise::bench::gpu::parse_and_run, argc, argv);
+}

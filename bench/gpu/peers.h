@@ -1,0 +1,46 @@
+// Peers in this process: NVIDIA's libraries and the driver itself.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "bench/gpu/stream_peer.h"
+
+namespace reprise::bench::gpu {
+
+class Cublas;
+class Cudnn;
+
+/// What is there, and why what is not is missing.
+struct Peers {
+  std::shared_ptr<const PeerContext> context;
+  std::shared_ptr<const Cublas> cublas;
+  std::shared_ptr<const Cudnn> cudnn;
+  std::map<std::string, std::string> versions, missing;
+
+  static Peers open(const std::shared_ptr<const PeerContext>& context);
+};
+
+/// Those that can compute the case. Values and peers must outlive the entries.
+std::vector<Entry> peers_of(const Case& c, const Tensors& values, const Peers& peers);
+
+// --- cublas.cpp ---
+Result<std::shared_ptr<const Cublas>> open_cublas(std::shared_ptr<const PeerContext> context,
+                                                  std::string& version);
+Result<ContenderPtr> cublas_gemm(std::shared_ptr<const Cublas> cublas, const GemmOp& op,
+                                 const Tensors& values, bool tf32);
+// --- cudnn.cpp ---
+Result<std::shared_ptr<const Cudnn>> open_cudnn(std::shared_ptr<const PeerContext> context,
+                                                std::string& version);
+Result<ContenderPtr> cudnn_softmax(std::shared_ptr<const Cudnn> cudnn, const SoftmaxOp& op,
+                                   const Tensors& values);
+Result<ContenderPtr> cudnn_conv(std::shared_ptr<const Cudnn> cudnn, const ConvOp& op,
+                                const Tensors& values, bool tf32);
+// --- driver_peers.cpp ---
+Result<ContenderPtr> driver_copy(std::shared_ptr<const PeerContext> context, const Tensors& values);
+/// The case's kernels, launched one by one.
+Result<ContenderPtr> stream_launches(const Case& c, std::shared_ptr<const PeerContext> context,
+                                     const Tensors& values);
+
+}  // namespace reprise::bench::gpu

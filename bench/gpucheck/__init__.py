@@ -1,0 +1,1 @@
+"""tools/gpu-check: tests and benches of a machine with an NVIDIA GPU."""

@@ -1,0 +1,132 @@
+"""Tests on the GPU: GoogleTest programs and `reprise conformance`, read line by line."""
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import process
+
+LINE = re.compile(r"^\[ +(?P<kind>RUN|OK|FAILED|SKIPPED) +\] (?P<name>[\w./]+)(?: \(|$)")
+CASE = re.compile(r"^(?P<kind>pass|fail|unsupported|error)  (?P<name>\S+?)(?:: (?P<reason>.*))?$")
+
+
+@dataclass
+class Result:
+    name: str
+    passed: int = 0
+    skipped: int = 0
+    unsupported: int = 0
+    failures: dict = field(default_factory=dict)  # name: what was said
+    seconds: float = 0
+    stopped: str = ""  # why it did not come to its end
+    missing: str = ""  # why it was not run
+
+    def json(self) -> dict:
+        out = {
+            "name": self.name,
+            "passed": self.passed,
+            "skipped": self.skipped,
+            "unsupported": self.unsupported,
+            "failures": self.failures,
+            "seconds": round(self.seconds, 1),
+        }
+        if self.stopped:
+            out["stopped"] = self.stopped
+        if self.missing:
+            out["missing"] = self.missing
+        return out
+
+
+def read_gtest(name: str, done: process.Finished) -> Result:
+    result = Result(name, seconds=done.seconds)
+    running, said = "", []
+    for line in done.output.splitlines():
+        found = LINE.match(line)
+        if not found:
+            said.append(line)
+            continue
+        kind, test = found["kind"], found["name"]
+        if kind == "RUN":
+            running, said = test, []
+        elif test == running:  # the summary names failures again
+            if kind == "OK":
+                result.passed += 1
+            elif kind == "SKIPPED":
+                result.skipped += 1
+            else:
+                result.failures[test] = "\n".join(said)[:2000]
+            running = ""
+    if done.status is None:
+        result.stopped = f"at its time limit, in {running or 'no test'}"
+    elif running:
+        result.failures[running] = (
+            f"the program ended with status {done.status}\n" + "\n".join(said)[-2000:]
+        )
+    elif done.status != 0 and not result.failures:
+        result.failures["(program)"] = f"status {done.status}\n{done.output[-2000:]}"
+    return result
+
+
+def read_conformance(name: str, done: process.Finished) -> Result:
+    result = Result(name, seconds=done.seconds)
+    for line in done.output.splitlines():
+        found = CASE.match(line)
+        if not found:
+            continue
+        if found["kind"] == "pass":
+            result.passed += 1
+        elif found["kind"] == "unsupported":
+            result.unsupported += 1
+        else:
+            result.failures[found["name"]] = f"{found['kind']}: {found['reason']}"
+    if done.status is None:
+        result.stopped = "at its time limit"
+    elif done.status != 0 and not result.failures:
+        result.failures["(program)"] = f"status {done.status}\n{done.output[-2000:]}"
+    return result
+
+
+@dataclass
+class Machine:
+    """Where things are."""
+
+    build: Path
+    environment: dict
+    device: str  # "cuda:0"
+    vulkan: str | None  # the same GPU through Vulkan
+    models: Path
+    suite: Path
+    quick: bool = False
+
+    def program(self, name: str) -> Path:
+        return self.build / "bin" / name
+
+
+def gtest(machine: Machine, title: str, program: str, select: str, limit: float) -> Result:
+    path = machine.program(program)
+    if not path.is_file():
+        return Result(title, missing=f"{program} was not built")
+    command = [path, "--gtest_color=no", f"--gtest_filter={select}"]
+    return read_gtest(title, process.run(command, machine.environment, limit, cwd=machine.build))
+
+
+def conformance(machine: Machine, title: str, folder: Path, device: str, limit: float) -> Result:
+    if not folder.is_dir():
+        return Result(title, missing=f"there is no folder {folder}")
+    jobs = max(1, min(8, os.cpu_count() or 1))
+    command = [machine.program("reprise"), "conformance", folder, "--device", device]
+    command += ["--jobs", jobs, "--timeout", 120, "--verbose"]
+    if machine.quick:
+        command += ["--filter", "test_a*" if folder == machine.suite else "m*"]
+    command = process.line_buffered([str(word) for word in command])
+    return read_conformance(title, process.run(command, machine.environment, limit))
+
+
+# Operators and models on other devices are what the tests of any machine cover.
+GTESTS = (
+    ("backend contract", "test_backends", "*"),
+    ("cuda", "test_cuda", "-*Full*"),
+)
+# They need no GPU, and take long.
+LATE_GTESTS = (("nvrtc", "test_nvrtc", "-*Full*"),)

@@ -1,0 +1,266 @@
+"""tools/gpu-check."""
+
+import argparse
+import datetime
+import glob
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from . import benches, checks, facts, pack, page
+from . import document as results
+
+USAGE, FAILED, DIFFERS = 2, 4, 1
+
+DESCRIPTION = """\
+Tests and measures Reprise on this machine's NVIDIA GPU, on CUDA and on NVIDIA's Vulkan, and writes
+one JSON file. Needs an NVIDIA driver (CUDA 12.0 or later) and NVRTC of the CUDA toolkit; everything
+else is used where it is: a Vulkan loader, cuBLAS, cuDNN, torch, ONNX Runtime with CUDA, the models
+of ../shared/models, the ONNX backend suite. Uses no network, but where packages for the build are
+missing (tools/setup; not with --build)."""
+
+EPILOG = """\
+what it does, in this order; the file is written after each part
+  facts     device, driver, clocks, power limit, NVRTC, commit
+  tests     the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan
+  bench     reprise_gpubench: ours on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
+  torch     the same cases in torch (eager, CUDA graph, max-autotune) and ONNX Runtime
+  suite     tests of NVRTC, the ONNX backend suite on CUDA and Vulkan: long, hence the last
+  facts     clocks after
+
+exit status
+  0 done; 1 a test failed, or a result of ours was wrong; 2 wrong usage; 4 no CUDA device, a file or
+  a build failed. A part that the time limit stopped is no failure; the file says so.
+
+examples
+  tools/gpu-check                                # builds, tests, measures
+  tools/gpu-check --build build --skip-tests --quick
+  tools/gpu-check --pack /tmp/gpu-check          # on a machine without a GPU: build, then pack
+  tools/gpu-check --pack /tmp/more --skip-tests --pack-models resnet18     # a large model instead
+  /tmp/gpu-check/gpu-check --time-limit 560 -o results.json      # elsewhere, with a GPU
+  tools/gpu-check --from bench/results/nvidia-h200-2026-11-22.json --html page.html
+  LD_LIBRARY_PATH=build/lib/cuda-standin tools/gpu-check --build build --quick -o try.json"""
+
+
+def parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(
+        prog="tools/gpu-check",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = p.add_argument
+    add("--build", type=Path, metavar="DIR", help="build folder, or a packed one; else it is built")
+    add("--skip-tests", action="store_true", help="measure only")
+    add("--skip-bench", action="store_true", help="test only")
+    add("--quick", action="store_true", help="small sizes, few cases: tries everything out")
+    add("--device", default="cuda:0", metavar="ID", help="cuda:N (default: cuda:0)")
+    add("--vulkan", metavar="ID", help="vulkan:N or off (default: the same GPU, where it is listed)")
+    add("-o", "--output", type=Path, metavar="FILE", help="default: bench/results/DEVICE-DATE.json")
+    add("--time-limit", type=float, metavar="SECONDS", help="begin no part that cannot end in time")
+    add("--models", type=Path, metavar="DIR", help="default: ../shared/models")
+    add("--suite", type=Path, metavar="DIR", help="ONNX suite's data (Debian: libonnx-testdata)")
+    add("--python", metavar="PROGRAM", default="", help="Python with torch (default: this one)")
+    add("--pack", type=Path, metavar="DIR", help="fill a new folder with what another machine needs")
+    add("--pack-limit", type=float, default=60, metavar="MIB", help="of its size (default: 60)")
+    add("--pack-models", metavar="LIST", help="default: " + ",".join(pack.WANTED))
+    add("--from", dest="recorded", type=Path, metavar="FILE", help="show results, measure nothing")
+    add("--html", type=Path, metavar="FILE", help="write a page with a chart")
+    add("--started", type=float, help=argparse.SUPPRESS)  # building counts, too
+    return p
+
+
+def environment(build: Path) -> dict:
+    """Ours, with the libraries that came along behind what the caller chose."""
+    env = dict(os.environ)
+    extra = [str(build / "lib")] if (build / "commit.json").is_file() else []
+    extra += facts.vendor_folders()
+    # Absolute: tests run in the build folder.
+    given = [os.path.abspath(f) for f in env.get("LD_LIBRARY_PATH", "").split(":") if f]
+    if given or extra:
+        env["LD_LIBRARY_PATH"] = ":".join([*given, *extra])
+    if "REPRISE_NVRTC" not in env:
+        known = [f for folder in extra for f in sorted(glob.glob(f"{folder}/libnvrtc.so.1[23]"))]
+        if known:
+            env["REPRISE_NVRTC"] = known[-1]
+    elsewhere = "/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json"
+    usual = glob.glob("/etc/vulkan/icd.d/nvidia*.json") + glob.glob("/usr/share/vulkan/icd.d/nvidia*")
+    if os.path.isfile(elsewhere) and not usual:
+        env.setdefault("VK_DRIVER_FILES", elsewhere)
+    if (build / "commit.json").is_file():
+        for name in ("REPRISE_TEST_BINARIES", "REPRISE_TEST_SOURCES"):
+            env.setdefault(name, str(build))
+        env.setdefault("REPRISE_TEST_MODELS", str(build / "models"))
+    return env
+
+
+class Check:
+    """Parts in their order, as long as there is time."""
+
+    def __init__(self, options: argparse.Namespace, root: Path):
+        self.o = options
+        self.build = options.build.resolve()
+        models = options.models or root.parent / "shared" / "models"
+        suite = options.suite or Path("/usr/share/libonnx-testdata/data")
+        env = environment(self.build)
+        self.document = results.empty(facts.collect(root, self.build, options.device, env))
+        ordinal = options.device.partition(":")[2] or "0"
+        vulkan = options.vulkan or facts.same_gpu(self.document["facts"]["devices"], ordinal)
+        self.machine = checks.Machine(
+            self.build, env, options.device, vulkan, models, suite, options.quick
+        )
+        day = datetime.date.today().isoformat()
+        named = results.file_name(self.document["facts"]["device"], day)
+        self.path = options.output or root / "bench" / "results" / named
+        limit = options.time_limit
+        self.end = (options.started or time.time()) + limit if limit else None
+
+    def left(self) -> float:
+        return 24 * 3600 if self.end is None else self.end - time.time()
+
+    def save(self) -> None:
+        results.write(self.document, self.path)
+
+    def part(self, name: str, work, share: float = 1.0, least: float = 5) -> None:
+        """Runs one part with a share of the time left, of which some is kept to write the file."""
+        limit = (self.left() - 3) * share
+        if limit < least:
+            note = "not begun: the time limit is near"
+        else:
+            print(f"== {name}", flush=True)
+            note = work(limit) or ""
+        self.document["parts"].append({"name": name, "note": note})
+        if note:
+            print(f"{name}: {note}", flush=True)
+        self.save()
+
+    def test(self, result: checks.Result) -> str:
+        self.document["tests"].append(result.json())
+        print("\n".join(page.test_lines({"tests": [result.json()]})), flush=True)
+        return f"stopped {result.stopped}" if result.stopped else result.missing
+
+    def conformance(self, title: str, folder: Path, device: str | None, share: float) -> None:
+        if not device or device == "off":
+            missing = checks.Result(title, missing="no Vulkan device on this GPU")
+            self.part(title, lambda _: self.test(missing))
+            return
+        self.part(
+            title,
+            lambda limit: self.test(
+                checks.conformance(self.machine, title, folder, device, limit)
+            ),
+            share,
+        )
+
+    def gtests(self, table, share: float) -> None:
+        for title, program, select in table:
+            self.part(
+                title,
+                lambda limit, t=title, p=program, s=select: self.test(
+                    checks.gtest(self.machine, t, p, s, limit)
+                ),
+                share,
+            )
+
+    def tests(self) -> None:
+        self.gtests(checks.GTESTS, 0.4)
+        m = self.machine
+        self.conformance("models on cuda", m.models, m.device, 0.4)
+        self.conformance("models on vulkan", m.models, m.vulkan, 0.3)
+
+    def suite(self) -> None:
+        self.gtests(checks.LATE_GTESTS, 0.3)
+        m = self.machine
+        self.conformance("onnx suite on cuda", m.suite, m.device, 0.7)
+        self.conformance("onnx suite on vulkan", m.suite, m.vulkan, 0.9)
+
+    def benches(self) -> None:
+        gpubench, torch = benches.gpubench, benches.torch_peers
+        self.part(
+            "bench", lambda limit: gpubench(self.machine, self.document, self.save, limit), 0.6, 25
+        )
+        self.part(
+            "torch", lambda limit: torch(self.machine, self.document, self.o.python, limit), 0.8, 30
+        )
+
+    def run(self) -> int:
+        self.save()
+        if not self.o.skip_tests:
+            self.tests()
+        if not self.o.skip_bench:
+            self.benches()
+        if not self.o.skip_tests:
+            self.suite()
+        ordinal = self.o.device.partition(":")[2] or "0"
+        self.document["facts"]["clocks_after"] = facts.nvidia_smi(ordinal, facts.CLOCKS)
+        self.save()
+        print(f"\n{page.text(self.document)}\n{self.path}")
+        bad = results.failures(self.document) + results.wrong_results(self.document)
+        for line in bad:
+            print(f"failed: {line}", file=sys.stderr)
+        return DIFFERS if bad else 0
+
+
+def show(options: argparse.Namespace, document: dict) -> None:
+    if options.html:
+        options.html.write_text(page.page(document), encoding="utf-8")
+    if options.recorded:
+        print(page.text(document), end="")
+
+
+def make_pack(options: argparse.Namespace, root: Path) -> None:
+    names = options.pack_models.split(",") if options.pack_models else list(pack.WANTED)
+    models = options.models or root.parent / "shared" / "models"
+    limit = int(options.pack_limit * (1 << 20))
+    tests = () if options.skip_tests else pack.TESTS
+    made = pack.pack(root, options.build.resolve(), options.pack, models, limit, names, tests)
+    print(f"{options.pack}: {made['bytes'] / (1 << 20):.1f} MiB")
+    for name in made["without"]:
+        print(f"without {name}: it was not built")
+    for line in made["models_left_out"]:
+        print(f"left out: {line}")
+    if made["bytes"] > limit:
+        raise pack.PackError(f"{options.pack} is larger than --pack-limit {options.pack_limit:g}")
+
+
+def check_device(options: argparse.Namespace, document: dict) -> None:
+    ordinal = options.device.partition(":")[2] or "0"
+    listed = document["facts"]["devices"]
+    wanted = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), None)
+    wanted = wanted or next((d for d in listed if not d.get("usable")), {"reason": "not listed"})
+    if not wanted.get("usable"):
+        raise results.FormatError(f"{options.device} cannot be used: {wanted.get('reason')}")
+
+
+def work(options: argparse.Namespace, root: Path) -> int:
+    if options.recorded:
+        show(options, results.read(options.recorded))
+        return 0
+    if options.pack:
+        make_pack(options, root)
+        return 0
+    if not (options.build / "bin" / "reprise").is_file():
+        raise results.FormatError(f"there is no {options.build / 'bin' / 'reprise'}")
+    check = Check(options, root)
+    check_device(options, check.document)
+    status = check.run()
+    show(options, check.document)
+    return status
+
+
+def main(root: Path) -> int:
+    p = parser()
+    options = p.parse_args()
+    if not options.device.startswith("cuda"):
+        p.error("--device must be a CUDA device, such as cuda:0")
+    if options.recorded and (options.pack or options.build):
+        p.error("--from measures nothing: use it without --build and --pack")
+    if not options.recorded and options.build is None:
+        p.error("--build is missing")
+    try:
+        return work(options, root)
+    except (results.FormatError, pack.PackError, OSError, json.JSONDecodeError) as error:
+        print(f"gpu-check: {error}", file=sys.stderr)
+        return FAILED

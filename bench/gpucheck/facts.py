@@ -1,0 +1,135 @@
+"""What a result must say of the machine."""
+
+import ctypes
+import datetime
+import glob
+import json
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+QUERY = (
+    "name",
+    "uuid",
+    "driver_version",
+    "compute_cap",
+    "memory.total",
+    "power.limit",
+    "clocks.max.sm",
+    "clocks.max.memory",
+)
+CLOCKS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "pstate")
+
+
+def nvidia_smi(ordinal: str, keys: tuple[str, ...]) -> dict:
+    """Empty, with the reason under 'error', where nvidia-smi does not answer."""
+    command = ["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader", "-i", ordinal]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"error": f"nvidia-smi: {error}"}
+    values = [value.strip() for value in done.stdout.strip().split(",")]
+    if done.returncode != 0 or len(values) != len(keys):
+        return {"error": f"nvidia-smi: {(done.stderr or done.stdout).strip()}"}
+    return dict(zip(keys, values))
+
+
+def nvrtc_version(path: str) -> str:
+    """'13.0', or why there is none."""
+    for name in filter(None, (path, "libnvrtc.so.13", "libnvrtc.so.12", *_toolkit_nvrtc())):
+        try:
+            library = ctypes.CDLL(name)
+            major, minor = ctypes.c_int(), ctypes.c_int()
+            if library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0:
+                return f"{major.value}.{minor.value}"
+        except (OSError, AttributeError):
+            continue
+    return "missing"
+
+
+def _toolkit_nvrtc() -> list[str]:
+    return sorted(glob.glob("/usr/local/cuda*/lib64/libnvrtc.so.1[23]"), reverse=True)
+
+
+def vendor_folders() -> list[str]:
+    """Where pip puts NVIDIA's libraries for this Python: beside torch, as a rule."""
+    found = []
+    for folder in sys.path:
+        found += glob.glob(os.path.join(folder, "nvidia", "*", "lib"))
+    return sorted(set(found))
+
+
+def commit(root: Path, build: Path) -> dict:
+    """Of the sources that were built: what the packed folder says, or git."""
+    packed = build / "commit.json"
+    if packed.is_file():
+        return json.loads(packed.read_text(encoding="utf-8"))
+    return git_commit(root)
+
+
+def git_commit(root: Path) -> dict:
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", "-C", str(root), *arguments], capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    try:
+        return {"commit": git("rev-parse", "HEAD") or "unknown", "changed": bool(git("status", "-s"))}
+    except OSError:
+        return {"commit": "unknown", "changed": False}
+
+
+def cpu_name() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()
+
+
+def devices(reprise: Path, environment: dict) -> list[dict]:
+    """What `reprise devices` lists; one entry with the reason where it fails."""
+    try:
+        done = subprocess.run(
+            [str(reprise), "devices", "--json", "-"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env=environment,
+        )
+        listed = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return [{"id": "none", "usable": False, "reason": f"reprise devices: {error}"}]
+    return listed if isinstance(listed, list) else listed.get("devices", [])
+
+
+def collect(root: Path, build: Path, device: str, environment: dict) -> dict:
+    ordinal = device.partition(":")[2] or "0"
+    listed = devices(build / "bin" / "reprise", environment)
+    ours = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), {})
+    smi = nvidia_smi(ordinal, QUERY)
+    return {
+        "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "device": ours.get("name") or smi.get("name") or "gpu",
+        "gpu": smi,
+        "clocks_before": nvidia_smi(ordinal, CLOCKS),
+        "nvrtc": nvrtc_version(environment.get("REPRISE_NVRTC", "")),
+        "devices": listed,
+        "cpu": cpu_name(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        **commit(root, build),
+    }
+
+
+def same_gpu(listed: list[dict], ordinal: str) -> str | None:
+    """The Vulkan device on NVIDIA's GPU, if its driver is there."""
+    cuda = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), None)
+    for d in listed:
+        vulkan = str(d.get("id", "")).startswith("vulkan:") and d.get("usable")
+        if cuda and vulkan and d.get("name") == cuda.get("name"):
+            return d["id"]
+    return None

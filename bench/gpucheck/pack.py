@@ -1,0 +1,125 @@
+"""Packs what a machine without our dependencies needs: programs, their libraries, test data."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from . import facts
+
+PROGRAMS = ("reprise", "reprise_gpubench")
+TESTS = ("test_backends", "test_cuda", "test_nvrtc")
+# Every system that runs programs of ours has these, newer or as new.
+BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
+SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
+# Small ones first; with their names, those of the benches.
+WANTED = ("linear_ln_gelu", "mnist", "vit", "bert", "resnet18")
+
+
+class PackError(Exception):
+    pass
+
+
+def size_of(path: Path) -> int:
+    if path.is_file():
+        return path.stat().st_size
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def libraries(program: Path) -> list[Path]:
+    """Shared libraries that a program needs, but for the system's own."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise PackError(f"ldd {program}: {(done.stderr or done.stdout).strip()}")
+    found = []
+    for line in done.stdout.splitlines():
+        match = re.match(r"\s*(\S+) => (\S+) \(", line)
+        if "not found" in line:
+            raise PackError(f"{program} needs {line.strip()}")
+        if match and not BASE.match(match[1]):
+            found.append(Path(match[2]))
+    return found
+
+
+def vulkan_loader() -> Path | None:
+    """Opened at run time, so ldd does not name it."""
+    done = subprocess.run(
+        "ldconfig -p 2>/dev/null || /sbin/ldconfig -p", shell=True, capture_output=True, text=True
+    )
+    match = re.search(r"libvulkan\.so\.1 .*=> (\S+)", done.stdout)
+    return Path(match[1]) if match else None
+
+
+def copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.cpp", "*.h"))
+    else:
+        shutil.copy2(source.resolve(), target)
+    # What was read-only is not here: the folder can be removed again.
+    for path in (target, *target.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o200)
+
+
+def pack_program(source: Path, target: Path) -> list[Path]:
+    copy(source, target)
+    if shutil.which("strip"):
+        subprocess.run(["strip", "--strip-unneeded", str(target)], check=False)
+    return libraries(source)
+
+
+def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list[str]:
+    """Copies the models that fit, and says of each that is left out why."""
+    left_out = []
+    for name in names:
+        source = models / name
+        if not (source / "model.onnx").is_file():
+            left_out.append(f"{name}: there is no {source / 'model.onnx'}")
+            continue
+        size = size_of(source)
+        if size > room:
+            left_out.append(f"{name}: {size >> 20} MiB, {max(room, 0) >> 20} MiB are left")
+            continue
+        copy(source, target / name)
+        room -= size
+    return left_out
+
+
+def pack(
+    root: Path,
+    build: Path,
+    target: Path,
+    models: Path,
+    limit: int,
+    names: list[str],
+    tests: tuple[str, ...] = TESTS,
+) -> dict:
+    """Fills the folder, which must be new or empty. Sizes are in bytes."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise PackError(f"{target} is there already; name a new folder")
+    missing = [name for name in PROGRAMS if not (build / "bin" / name).is_file()]
+    if missing:
+        raise PackError(f"{build / 'bin'} has no {', '.join(missing)}: build them first")
+    needed: set[Path] = set()
+    without = []
+    for name in (*PROGRAMS, *tests):
+        source = build / "bin" / name
+        if source.is_file():
+            needed.update(pack_program(source, target / "bin" / name))
+        else:
+            without.append(name)
+    loader = vulkan_loader()
+    for library in sorted(needed | ({loader} if loader else set())):
+        copy(library, target / "lib" / library.name)
+    for name in SCRIPTS:
+        copy(root / name, target / name)
+    start = target / "gpu-check"
+    start.write_text(
+        '#!/usr/bin/env bash\nhere=$(cd "$(dirname "$0")" && pwd)\n'
+        'exec "$here/tools/gpu-check" --build "$here" --models "$here/models" "$@"\n'
+    )
+    start.chmod(0o755)
+    (target / "commit.json").write_text(json.dumps(facts.git_commit(root)) + "\n")
+    left_out = pack_models(models, target / "models", limit - size_of(target), names)
+    return {"bytes": size_of(target), "without": without, "models_left_out": left_out}

@@ -1,0 +1,312 @@
+"""tools/gpu-check: what it reads, merges, packs and shows. Needs no GPU and no build."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from gpucheck import checks, cli, document, facts, pack, page, process  # noqa: E402
+
+GTEST = """\
+[==========] Running 4 tests from 1 test suite.
+[ RUN      ] Devices/DeviceContract.Copies/cuda_0
+[       OK ] Devices/DeviceContract.Copies/cuda_0 (3 ms)
+[ RUN      ] Devices/DeviceContract.Sizes/host
+host_test.cpp:1: Skipped
+[  SKIPPED ] Devices/DeviceContract.Sizes/host (0 ms)
+[ RUN      ] CudaRun.Times
+run_test.cpp:9: Failure
+Expected equality of these values
+[  FAILED  ] CudaRun.Times (1 ms)
+[  FAILED  ] 1 test, listed below:
+[  FAILED  ] CudaRun.Times
+"""
+
+CONFORMANCE = """\
+device cuda:0, 4 cases
+pass  test_abs
+fail  test_add: element 3 is 1, expected 2
+unsupported  test_loop: no kernel
+error  test_conv: the process was killed: signal 9
+"""
+
+
+def recorded() -> dict:
+    made = document.empty({"device": "NVIDIA <H200>", "commit": "abc", "gpu": {}, "devices": []})
+    document.take_bench(
+        made,
+        {
+            "peers": {"cublas": "130000"},
+            "missing": {"cudnn": "no libcudnn.so.9"},
+            "cases": [
+                {
+                    "case": "matmul 1024",
+                    "dtype": "fp16",
+                    "unit": "TFLOP/s",
+                    "flops": 2e9,
+                    "contenders": [
+                        {"name": "reprise cuda", "status": "ok", "wall_ms": 0.02, "error": 1e-3},
+                        {"name": "cublas", "status": "ok", "wall_ms": 0.01, "error": 1e-3},
+                        {"name": "reprise vulkan", "status": "failed", "reason": "lost"},
+                    ],
+                },
+                {"case": "bert", "dtype": "fp32", "unit": "", "skipped": "no file", "contenders": []},
+            ],
+        },
+    )
+    return made
+
+
+def finished(output: str, status: int | None) -> process.Finished:
+    return process.Finished(status, output, 1.5)
+
+
+class Reading(unittest.TestCase):
+    def test_googletest(self):
+        result = checks.read_gtest("cuda", finished(GTEST, 1))
+        self.assertEqual((result.passed, result.skipped), (1, 1))
+        self.assertEqual(list(result.failures), ["CudaRun.Times"])
+        self.assertIn("Expected equality", result.failures["CudaRun.Times"])
+        self.assertEqual(result.stopped, "")
+
+    def test_a_crash_is_a_failure_of_the_test_that_ran(self):
+        crashed = GTEST.split("[  FAILED  ] CudaRun")[0]
+        result = checks.read_gtest("cuda", finished(crashed, -11))
+        self.assertEqual(list(result.failures), ["CudaRun.Times"])
+        self.assertIn("status -11", result.failures["CudaRun.Times"])
+
+    def test_a_time_out_is_none(self):
+        result = checks.read_gtest("cuda", finished(GTEST.split("[  FAILED  ] CudaRun")[0], None))
+        self.assertEqual(result.failures, {})
+        self.assertEqual(result.stopped, "at its time limit, in CudaRun.Times")
+
+    def test_a_program_that_does_not_start_is_a_failure(self):
+        result = checks.read_gtest("cuda", finished("error while loading libx.so", 127))
+        self.assertIn("libx.so", result.failures["(program)"])
+
+    def test_conformance(self):
+        result = checks.read_conformance("suite", finished(CONFORMANCE, 1))
+        self.assertEqual((result.passed, result.unsupported), (1, 1))
+        self.assertEqual(list(result.failures), ["test_add", "test_conv"])
+        self.assertEqual(result.failures["test_add"], "fail: element 3 is 1, expected 2")
+        stopped = checks.read_conformance("suite", finished(CONFORMANCE[:50], None))
+        self.assertEqual((stopped.passed, stopped.stopped), (1, "at its time limit"))
+
+
+class Merging(unittest.TestCase):
+    def test_rows_of_peers_stand_beside_ours(self):
+        made = recorded()
+        row = {"case": "matmul 1024", "dtype": "fp16", "name": "torch compile"}
+        text = "\n".join(
+            [
+                "a warning that is no JSON",
+                json.dumps({"peer": "torch", "version": "2.11"}),
+                json.dumps({**row, "status": "failed", "reason": "first try"}),
+                json.dumps({**row, "status": "ok", "wall_ms": 0.04, "device_ms": 0.02}),
+                json.dumps({**row, "dtype": "fp32", "status": "ok", "wall_ms": 1}),
+                json.dumps({"missing": "onnxruntime", "reason": "no CUDA provider"}),
+                '{"case": "matmul 1024", "dty',
+            ]
+        )
+        document.merge_rows(made, document.parse_rows(text))
+        rows = made["bench"]["cases"][0]["contenders"]
+        self.assertEqual([r["name"] for r in rows][-1], "torch compile")
+        self.assertEqual(len(rows), 4)
+        self.assertAlmostEqual(rows[-1]["rate"], 2e9 / 0.04 / 1e9)
+        self.assertAlmostEqual(rows[-1]["device_rate"], 2e9 / 0.02 / 1e9)
+        self.assertEqual(made["bench"]["peers"], {"cublas": "130000", "torch": "2.11"})
+        self.assertEqual(sorted(made["bench"]["missing"]), ["cudnn", "onnxruntime"])
+
+    def test_failures_are_ours_alone(self):
+        made = recorded()
+        made["tests"].append(checks.read_gtest("cuda", finished(GTEST, 1)).json())
+        self.assertEqual(document.failures(made), ["cuda: CudaRun.Times"])
+        self.assertEqual(
+            document.wrong_results(made), ["matmul 1024 fp16: reprise vulkan: failed: lost"]
+        )
+
+    def test_a_file_is_whole_or_not_there(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "new" / "r.json"
+            document.write(recorded(), path)
+            document.write(recorded() | {"tests": [1]}, path)
+            self.assertEqual(document.read(path)["tests"], [1])
+            self.assertEqual([p.name for p in path.parent.iterdir()], ["r.json"])
+
+    def test_file_names(self):
+        self.assertEqual(
+            document.file_name("NVIDIA H200 (80 GB)", "2026-11-22"),
+            "nvidia-h200-80-gb-2026-11-22.json",
+        )
+        self.assertEqual(document.file_name("", "2026-11-22"), "gpu-2026-11-22.json")
+
+
+class Programs(unittest.TestCase):
+    def test_what_was_printed_before_a_stop_is_kept(self):
+        code = "import time; print('pass  test_a', flush=True); time.sleep(60)"
+        done = process.run([sys.executable, "-c", code], dict(os.environ), 1.5)
+        self.assertIsNone(done.status)
+        self.assertIn("test_a", done.output)
+        self.assertLess(done.seconds, 20)
+
+    def test_what_it_started_is_stopped_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mark = Path(folder) / "mark"
+            code = f"sleep 4 && touch {mark} & sleep 60"
+            process.run(["sh", "-c", code], dict(os.environ), 0.5)
+            done = process.run(["sleep", "5"], dict(os.environ), 10)
+            self.assertEqual(done.status, 0)
+            self.assertFalse(mark.exists())
+
+    def test_nvidia_smi_that_is_missing_says_so(self):
+        path = os.environ["PATH"]
+        os.environ["PATH"] = "/nonexistent"
+        try:
+            self.assertIn("nvidia-smi", facts.nvidia_smi("0", ("name",))["error"])
+        finally:
+            os.environ["PATH"] = path
+
+    def test_the_same_gpu_through_vulkan(self):
+        listed = [
+            {"id": "cuda:0", "name": "NVIDIA H200", "usable": True},
+            {"id": "vulkan:0", "name": "llvmpipe", "usable": True},
+            {"id": "vulkan:1", "name": "NVIDIA H200", "usable": True},
+        ]
+        self.assertEqual(facts.same_gpu(listed, "0"), "vulkan:1")
+        self.assertIsNone(facts.same_gpu(listed[:2], "0"))
+
+
+class TimeLimit(unittest.TestCase):
+    def check(self, left: float) -> cli.Check:
+        made = cli.Check.__new__(cli.Check)
+        made.document, made.saved = recorded(), 0
+        made.left = lambda: left
+        made.save = lambda: setattr(made, "saved", made.saved + 1)
+        return made
+
+    def test_parts_without_time_are_not_begun(self):
+        check, limits = self.check(20), []
+        check.part("first", limits.append, share=0.5)
+        check.part("second", limits.append, least=30)
+        self.assertEqual(limits, [8.5])
+        self.assertEqual(
+            check.document["parts"],
+            [
+                {"name": "first", "note": ""},
+                {"name": "second", "note": "not begun: the time limit is near"},
+            ],
+        )
+        self.assertEqual(check.saved, 2)
+
+
+class Packing(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.at = Path(self.folder.name)
+        for name in pack.PROGRAMS:
+            program = self.at / "build" / "bin" / name
+            program.parent.mkdir(parents=True, exist_ok=True)
+            program.write_bytes(Path(sys.executable).resolve().read_bytes())
+        for name, size in (("small", 1000), ("large", 3 << 20)):
+            model = self.at / "models" / name / "model.onnx"
+            model.parent.mkdir(parents=True)
+            model.write_bytes(b"x" * size)
+
+    def pack(self, limit: int, names: list[str], to: str = "out") -> dict:
+        build, models = self.at / "build", self.at / "models"
+        return pack.pack(ROOT, build, self.at / to, models, limit, names)
+
+    def test_what_fits_is_taken(self):
+        without_models = self.pack(1 << 30, [], "first")["bytes"]
+        made = self.pack(without_models + (2 << 20), ["large", "small", "absent"])
+        self.assertTrue((self.at / "out/models/small/model.onnx").is_file())
+        self.assertEqual([line.split(":")[0] for line in made["models_left_out"]], ["large", "absent"])
+        self.assertEqual(made["without"], list(pack.TESTS))
+        libraries = {path.name for path in (self.at / "out/lib").iterdir()}
+        self.assertFalse({name for name in libraries if name.startswith("libc.")})
+
+    def test_the_packed_folder_runs(self):
+        self.pack(1 << 30, [])
+        done = subprocess.run(
+            [self.at / "out/gpu-check", "--help"], capture_output=True, text=True, timeout=60
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--time-limit", done.stdout)
+        commit = json.loads((self.at / "out/commit.json").read_text())
+        self.assertEqual(facts.commit(ROOT, self.at / "out"), commit)
+
+    def test_folders_that_are_there_and_builds_that_are_not(self):
+        (self.at / "out").mkdir()
+        (self.at / "out/file").touch()
+        with self.assertRaisesRegex(pack.PackError, "is there already"):
+            self.pack(1 << 30, [])
+        with self.assertRaisesRegex(pack.PackError, "has no reprise"):
+            pack.pack(ROOT, self.at, self.at / "new", self.at, 1 << 30, [])
+
+
+class Showing(unittest.TestCase):
+    def test_text(self):
+        text = page.text(recorded())
+        self.assertIn("without cudnn: no libcudnn.so.9", text)
+        self.assertIn("bert fp32: skipped: no file", text)
+        line = next(line for line in text.splitlines() if " cublas " in line)
+        self.assertTrue(line.endswith("0.50x"), line)
+
+    def test_page(self):
+        html = page.page(recorded())
+        self.assertIn("NVIDIA &lt;H200&gt;", html)
+        for reference in ("<script", "<link", "src=", "@import", "url("):
+            self.assertNotIn(reference, html)
+        chart = xml.fromstring(page.chart(recorded()["bench"]["cases"]))
+        space = "{http://www.w3.org/2000/svg}"
+        bars = [float(bar.get("width")) for bar in chart.iter(f"{space}rect")]
+        self.assertEqual(bars, [page.WIDTH / 2, page.WIDTH])  # half as fast as cuBLAS
+
+
+class CommandLine(unittest.TestCase):
+    def run_it(self, *arguments: object) -> subprocess.CompletedProcess:
+        command = [str(ROOT / "tools" / "gpu-check"), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+    def test_recorded_results_become_text_and_a_page(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path, html = Path(folder) / "r.json", Path(folder) / "r.html"
+            document.write(recorded(), path)
+            done = self.run_it("--from", path, "--html", html)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("matmul 1024", done.stdout)
+            self.assertIn("<svg", html.read_text())
+
+    def test_help_teaches(self):
+        done = self.run_it("--help")
+        self.assertEqual(done.returncode, 0)
+        for word in ("--pack", "--time-limit", "exit status", "examples", "max-autotune"):
+            self.assertIn(word, done.stdout)
+
+    def test_wrong_usage_and_files_that_are_not_ours(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = Path(folder) / "broken.json"
+            broken.write_text('{"facts": {}}')
+            for status, message, arguments in (
+                (2, "unrecognized arguments", ["--build", folder, "--nonsense"]),
+                (2, "must be a CUDA device", ["--build", folder, "--device", "vulkan:0"]),
+                (4, "there is no", ["--build", folder]),
+                (4, "the key 'tests' is missing", ["--from", broken]),
+                (4, "No such file", ["--from", Path(folder) / "absent.json"]),
+            ):
+                done = self.run_it(*arguments)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn(message, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,126 @@
+"""tools/gpu-check and reprise_gpubench as a whole, on the stand-in driver (LD_LIBRARY_PATH)."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+
+from gpucheck import facts  # noqa: E402
+
+BUILD = Path(os.environ.get("REPRISE_BUILD", ROOT / "build"))
+MODELS = Path(os.environ.get("REPRISE_MODELS", ROOT.parent / "shared" / "models"))
+BENCH = BUILD / "bin" / "reprise_gpubench"
+
+
+def gpu_check(*arguments: object, program: Path = ROOT / "tools" / "gpu-check"):
+    command = [str(program), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=900)
+
+
+@unittest.skipUnless(BENCH.is_file(), "reprise_gpubench is not built (REPRISE_BENCH is off)")
+@unittest.skipIf(
+    facts.nvrtc_version(os.environ.get("REPRISE_NVRTC", "")) == "missing", "NVRTC is missing"
+)
+@unittest.skipUnless("cuda-standin" in os.environ.get("LD_LIBRARY_PATH", ""), "CTest sets the driver")
+class OnTheStandIn(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.at = Path(folder.name)
+
+    def bench(self, *arguments: object) -> tuple[int, dict]:
+        target = self.at / "bench.json"
+        command = [BENCH, "--quick", "--runs", 3, "--seconds", 0.1, "--json", target, *arguments]
+        if "--models" not in arguments:
+            command += ["--models", MODELS]
+        done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=600)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        return done.returncode, json.loads(target.read_text())
+
+    def test_every_quick_case_is_right_and_timed(self):
+        status, result = self.bench("--vulkan", "off")
+        self.assertEqual(status, 0)
+        self.assertEqual(result["device"]["name"], "Reprise stand-in")
+        self.assertEqual(sorted(result["missing"]), ["cublas", "cudnn", "reprise vulkan"])
+        names = [case["case"] for case in result["cases"]]
+        self.assertIn("replay of 100", names)
+        for case in result["cases"]:
+            if "skipped" in case:
+                continue
+            ours = case["contenders"][0]
+            self.assertEqual((ours["name"], ours["status"]), ("reprise cuda", "ok"), case)
+            for key in ("wall_ms", "device_ms", "submit_us"):
+                self.assertGreater(ours[key], 0, case)
+            if case["unit"]:
+                self.assertGreater(ours["rate"], 0)
+        replay = next(case for case in result["cases"] if case["case"] == "replay of 10")
+        self.assertEqual([row["launches"] for row in replay["contenders"]], [10, 10])
+        self.assertEqual([row["status"] for row in replay["contenders"]], ["ok", "ok"])
+
+    def test_a_missing_model_is_skipped_with_the_reason(self):
+        _, result = self.bench("--filter", "linear_ln_gelu", "--models", self.at, "--vulkan", "off")
+        (case,) = result["cases"]
+        self.assertIn("there is no", case["skipped"])
+        self.assertEqual(case["contenders"], [])
+
+    def test_the_time_limit_stops_between_cases(self):
+        _, result = self.bench("--time-limit", 0.001, "--vulkan", "off")
+        self.assertEqual(result["cases"], [])
+        self.assertIn("the time limit was reached before 'copy", result["stopped"])
+
+    def test_devices_that_are_not_there(self):
+        for arguments, status in ((["--device", "vulkan:0"], 2), (["--device", "cuda:9"], 2)):
+            done = subprocess.run([str(BENCH), *arguments], capture_output=True, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+
+    def test_gpu_check_writes_one_file(self):
+        target, page = self.at / "r.json", self.at / "r.html"
+        done = gpu_check(
+            *("--build", BUILD, "--quick", "--skip-tests", "--vulkan", "off"),
+            *("--models", MODELS, "--python", sys.executable, "-o", target, "--html", page),
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(target.read_text())
+        self.assertEqual([part["name"] for part in result["parts"]], ["bench", "torch"])
+        self.assertEqual(result["facts"]["device"], "Reprise stand-in")
+        self.assertIn("nvidia-smi", str(result["facts"]["gpu"]))
+        self.assertGreater(len(result["bench"]["cases"]), 8)
+        self.assertIn("torch", {**result["bench"]["missing"], **result["bench"]["peers"]})
+        self.assertIn("<svg", page.read_text())
+
+    def test_without_time_the_file_says_what_was_not_begun(self):
+        target = self.at / "r.json"
+        done = gpu_check("--build", BUILD, "--time-limit", 1, "-o", target)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(target.read_text())
+        self.assertEqual(result["tests"], [])
+        self.assertEqual({part["note"] for part in result["parts"]}, {"not begun: the time limit is near"})
+        self.assertEqual(len(result["parts"]), 9)
+
+    def test_a_packed_folder_measures(self):
+        folder, target = self.at / "packed", self.at / "r.json"
+        packed = gpu_check("--build", BUILD, "--pack", folder, "--models", MODELS)
+        self.assertEqual(packed.returncode, 0, packed.stderr)
+        size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+        self.assertLessEqual(size, 60 << 20)
+        moved = self.at / "moved"
+        shutil.move(folder, moved)
+        done = gpu_check(
+            *("--quick", "--skip-tests", "--vulkan", "off", "-o", target),
+            program=moved / "gpu-check",
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        result = json.loads(target.read_text())
+        self.assertEqual(result["facts"]["commit"], json.loads((moved / "commit.json").read_text())["commit"])
+        self.assertGreater(len(result["bench"]["cases"]), 8)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,15 @@
+# tools/gpu-check: what needs no driver, and whole runs on the stand-in.
+find_package(Python3 3.10 QUIET COMPONENTS Interpreter)
+if(NOT Python3_Interpreter_FOUND)
+  message(STATUS "python3 is missing: tools/gpu-check is not tested")
+  return()
+endif()
+set(gpucheck_environment ${test_environment} "REPRISE_BUILD=${CMAKE_BINARY_DIR}"
+    "REPRISE_MODELS=${REPRISE_MODELS}" "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib/cuda-standin")
+add_test(NAME gpucheck
+         COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpucheck/gpucheck_test.py)
+set_tests_properties(gpucheck PROPERTIES LABELS quick TIMEOUT 120)
+add_test(NAME gpucheck_standin
+         COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpucheck/standin_test.py)
+set_tests_properties(gpucheck_standin PROPERTIES LABELS quick TIMEOUT 600
+                     ENVIRONMENT "${gpucheck_environment}")
