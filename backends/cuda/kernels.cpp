@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backends/cuda/device.h"
+#include "runtime/base/cuda_entry.h"
 #include "runtime/base/parallel.h"
 #include "runtime/plan/block_layout.h"
 
@@ -98,7 +99,7 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
   const std::string who = "kernel '" + code.name + "'";
   RP_TRY(driver
              ->check(fn.cuModuleGetFunction(&kernel->function_, kernel->module_.get(),
-                                            plan::cuda_entry(code.name).c_str()),
+                                            cuda_entry(code.name).c_str()),
                      "cuModuleGetFunction")
              .with_context(who));
   int threads = 0;

@@ -58,11 +58,11 @@ size_t source_position(size_t linear, const std::vector<int64_t>& out,
 }
 
 void propagate(InferContext& ctx, const Shape& out) {
-  if (!is_static(out) || !is_int(ctx.dtype(0))) return;
+  if (!is_static(out) || !is_static(ctx.shape(0)) || !is_int(ctx.dtype(0))) return;
   const Expr count = element_count(out);
   if (!count.is_const() || count.value() > kMaxElements) return;
   auto result = ctx.elements(0);
-  std::vector<int64_t> dims = is_static(ctx.shape(0)) ? static_dims(ctx.shape(0)) : dims;
+  std::vector<int64_t> dims = static_dims(ctx.shape(0));
   for (size_t i = 1; result && i < ctx.input_count(); ++i) {
     const auto other = ctx.elements(i);
     if (!other || !is_static(ctx.shape(i))) return;

@@ -1,11 +1,9 @@
-// What emitters and backends agree on (decision 4): the byte layout of a launch's parameter block,
-// which emitters print and the session writes, and names.
+// Byte layout of a launch's parameter block, the one ABI of all backends (decision 4). Emitters
+// print it, the session writes it; neither knows the other.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 namespace reprise::plan {
 
@@ -27,11 +25,5 @@ struct BlockLayout {
     return static_cast<uint32_t>((kFirstBuffer + 8 * n_buffers + 4 * n_scalars + 15) / 16 * 16);
   }
 };
-
-/// The function of a kernel in CUDA text and images: kernels are named after operators, such as
-/// "max" and "or", which are taken in C++.
-inline std::string cuda_entry(std::string_view kernel) {
-  return "k_" + std::string(kernel);
-}
 
 }  // namespace reprise::plan

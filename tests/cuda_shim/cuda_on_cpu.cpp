@@ -1,6 +1,6 @@
 #include "tests/cuda_shim/cuda_on_cpu.h"
 
-#include "runtime/plan/block_layout.h"
+#include "runtime/base/cuda_entry.h"
 
 #include <map>
 
@@ -34,7 +34,7 @@ Result<CudaOnCpu> CudaOnCpu::load(std::span<const CudaSource> kernels) {
     m->kernels[k.name] = {m->library->function(k.name), {}, k.waits};
   }
   for (const CudaSource& k : kernels) {
-    const auto it = m->kernels.find(plan::cuda_entry(k.name));
+    const auto it = m->kernels.find(cuda_entry(k.name));
     if (it == m->kernels.end() || it->second.function == nullptr) {
       return internal_error("the compiled module has no kernel " + k.name);
     }
@@ -45,7 +45,7 @@ Result<CudaOnCpu> CudaOnCpu::load(std::span<const CudaSource> kernels) {
 
 Status CudaOnCpu::run(const std::string& name, std::array<uint32_t, 3> grid,
                       const void* block) const {
-  const auto it = m_->kernels.find(plan::cuda_entry(name));
+  const auto it = m_->kernels.find(cuda_entry(name));
   if (it == m_->kernels.end()) return internal_error("no kernel " + name + " in the module");
   const Module::Kernel& k = it->second;
   return m_->runner.run({k.function, k.waits, false, grid, k.workgroup, block})

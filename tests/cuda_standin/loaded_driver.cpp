@@ -8,6 +8,7 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/builder.h"
+#include "runtime/base/cuda_entry.h"
 #include "runtime/plan/block_layout.h"
 #include "tests/support/paths.h"
 
@@ -175,7 +176,7 @@ CUfunction StandinTest::load(const kernel::Kernel& k) {
   CUfunction function = nullptr;
   const auto image = image_of(ptx(80), cuda_text(k));
   EXPECT_EQ(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr), CUDA_SUCCESS);
-  EXPECT_EQ(api.cuModuleGetFunction(&function, module, plan::cuda_entry(k.name).c_str()), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuModuleGetFunction(&function, module, cuda_entry(k.name).c_str()), CUDA_SUCCESS);
   modules_.push_back(module);
   return function;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "codegen/emit/cuda/cuda.h"
-#include "runtime/plan/block_layout.h"
+#include "runtime/base/cuda_entry.h"
 
 namespace reprise::emit {
 
@@ -58,7 +58,7 @@ class CudaEmitter {
   std::string local_index() const;
 
   const kernel::Kernel& k_;
-  const std::string entry_ = plan::cuda_entry(k_.name);
+  const std::string entry_ = cuda_entry(k_.name);
   std::string out_;
   size_t depth_ = 1;
   std::string active_ = "0xffffffffu";  // lanes of the warp that run the current block

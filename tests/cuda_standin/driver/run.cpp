@@ -4,7 +4,7 @@
 #include <cstring>
 #include <thread>
 
-#include "runtime/plan/block_layout.h"
+#include "runtime/base/cuda_entry.h"
 #include "tests/cuda_standin/driver/bytes.h"
 #include "tests/cuda_standin/driver/driver.h"
 
@@ -20,7 +20,7 @@ constexpr size_t kFewNodes = 8192;
 void run_kernel(Driver& d, Context& context, const KernelWork& k, const Settings& settings,
                 ByteCheck* check) {
   const std::string& name = k.function->kernel.name;
-  if (plan::cuda_entry(settings.fault) == name) {
+  if (cuda_entry(settings.fault) == name) {
     return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, "injected: a fault of kernel " + name);
   }
   const auto module = k.function->module.lock();
