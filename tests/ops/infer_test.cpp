@@ -47,6 +47,8 @@ TEST_P(Infer, GivesShapeElementsAndGuards) {
 const Case kCases[] = {
     {"BroadcastOne", "input a: float32[n,1,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
      "[n, m, 4]"},
+    {"BroadcastUnknownWithKnown", "input a: int64[n], b: int64[4]\ny = Add(a, b) @14\noutput y",
+     "[4]", nullptr, "n == 4"},
     {"BroadcastGuard", "input a: float32[n,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
      "[n, 4]", nullptr, "n == m"},
     {"GuardEliminatesASymbol",
