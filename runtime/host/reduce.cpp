@@ -163,11 +163,8 @@ template <typename T>
 void finish(Kind kind, int64_t reduced, std::vector<T>& acc) {
   for (T& a : acc) {
     if (kind == Kind::Mean) {
-      if constexpr (std::is_floating_point_v<T>) {
-        a /= static_cast<T>(reduced);
-      } else if (reduced != 0) {
-        a /= static_cast<T>(reduced);
-      }
+      // Of no floats it is NaN, of no integers 0.
+      if (std::is_floating_point_v<T> || reduced != 0) a /= static_cast<T>(reduced);
     } else if (kind == Kind::L2) {
       a = static_cast<T>(std::sqrt(static_cast<double>(a)));
     } else if (kind == Kind::LogSum) {
