@@ -211,6 +211,7 @@ class SharedSchedule final : public Schedule {
 
     std::vector<Val> load_groups(Val base, Val own, int size, int own_size) {
       std::vector<Val> out;
+      out.reserve(static_cast<size_t>(own_size / 4));
       for (int g = 0; g < own_size / 4; ++g)
         out.push_back(b_.shared_load(shared_, b_.add(base, own_group(own, g, size, own_size)), 4));
       return out;

@@ -170,8 +170,8 @@ std::string refusal(const DeviceInfo& device, const std::vector<std::string>& mo
   for (const std::string& path : models) {
     if (path.ends_with(".rpk")) {
       const auto package = package::read(path);
-      std::string reason = package.ok() ? why_unfit(**package, device.facts) : std::string();
-      if (!reason.empty()) return path + ": " + reason;
+      const std::string reason = package.ok() ? why_unfit(**package, device.facts) : std::string();
+      if (!reason.empty()) return std::string(path).append(": ").append(reason);
     } else if (device.facts.api == Api::Cuda) {
       const auto library = nvrtc::Library::open(nvrtc);
       if (!library.ok()) return library.status().message();

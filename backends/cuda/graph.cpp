@@ -205,7 +205,7 @@ Status CudaRecording::instantiate() {
   exec_ = {driver_, exec};
   for (Launch& launch : launches_) launch.enabled = true;
   for (Launch& launch : launches_) {
-    const Status disabled = is_empty(grid_of(launch)) ? enable(launch, false) : Status();
+    Status disabled = is_empty(grid_of(launch)) ? enable(launch, false) : Status();
     if (disabled.ok()) continue;
     exec_ = {};
     return disabled;

@@ -2,6 +2,7 @@
 #include "backends/cuda/library.h"
 #include "backends/registry.h"
 #include "on_standin.h"
+#include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 
@@ -126,6 +127,36 @@ TEST_F(CudaDevices, AutoPrefersCuda) {
   ASSERT_OK(opened.status());
   EXPECT_EQ(opened->info.id, "cuda:0");
   EXPECT_EQ(open_device("cuda:x").status().code(), Code::Usage);
+}
+
+TEST_F(CudaDevices, AutoPassesOverWhatIsRefused) {
+  const auto opened = open_device(
+      "auto", {}, [](const DeviceInfo& d) { return d.facts.api == Api::Cuda ? "not today" : ""; });
+  ASSERT_TRUE(opened.ok()) << opened.status().message();
+  EXPECT_NE(opened->info.facts.api, Api::Cuda);
+}
+
+/// The default device beside a CUDA driver, without NVRTC and with packages for Vulkan alone.
+TEST_F(CudaDevices, WhatRanOnVulkanRunsBesideADriver) {
+  const TempDir dir;
+  OnnxWriter w;
+  w.input("x", DType::F32, {8}).output("y", DType::F32, {8}).node("Relu", {"x"}, {"y"});
+  const std::string model = dir / "m.onnx", package = dir / "m.rpk", json = dir / "m.json";
+  write_file(model, w.bytes());
+  const std::string reprise = program("reprise");
+  ASSERT_EQ(run_process({reprise, "compile", model, "-o", package}).status, 0);
+  for (const std::string& file : {model, package}) {
+    const ProcessResult run = run_process({reprise, "run", file, "--nvrtc", "/nowhere.so"});
+    EXPECT_EQ(run.status, 0) << file << run.err;
+    const ProcessResult explained =
+        run_process({reprise, "explain", file, "--nvrtc", "/nowhere.so", "--json", json});
+    EXPECT_EQ(explained.status, 0) << file << explained.err;
+    EXPECT_NE(read_file(json).find("\"launches\": 1"), std::string::npos) << read_file(json);
+    const ProcessResult compared =
+        run_process({reprise, "compare", file, "--nvrtc", "/nowhere.so"});
+    EXPECT_EQ(compared.status, 0) << file << compared.err;
+    EXPECT_NE(compared.err.find("cuda:0 is left out"), std::string::npos) << compared.err;
+  }
 }
 
 TEST_F(CudaDevices, TheCommandLineListsThemOrTheReason) {
