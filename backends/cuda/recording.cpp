@@ -89,12 +89,12 @@ Status CudaRecording::submit_once() {
 }
 
 Status CudaRecording::submit() {
+  RP_TRY(driver_->alive());  // says more than that this recording failed
   if (dead_ || pending_) {
     return {Code::Device, dead_
                               ? "this recording failed or timed out earlier; create another session"
                               : "this recording is still in flight"};
   }
-  RP_TRY(driver_->alive());
   RP_CUDA_SCOPE(*driver_);
   finished_ = false;
   if (once_) {
