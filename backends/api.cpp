@@ -138,7 +138,12 @@ reprise_status reprise_device_open(const char* id, const reprise_device_options*
                                    reprise_device** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!id || !out) return missing("id or out");
-    RP_ASSIGN(auto opened, open_device(id, to_options(options)));
+    const auto given = read_struct(options, reprise_device_options REPRISE_DEVICE_OPTIONS_INIT);
+    Refusal refusal;
+    if (given.package) {
+      refusal = [&](const DeviceInfo& d) { return why_unfit(*given.package->package, d.facts); };
+    }
+    RP_ASSIGN(auto opened, open_device(id, to_options(options), refusal));
     *out = new reprise_device{std::move(opened.device)};
     return {};
   });

@@ -135,9 +135,11 @@ typedef struct reprise_device_options {
   void* log_user;
   const reprise_vulkan_device* vulkan; /* null: a device of our own */
   const reprise_cuda_device* cuda;     /* null: the device's primary context */
+  const reprise_package*
+      package; /* "auto" passes over devices that no variant of it fits; or null */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
-  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL }
+  { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL }
 
 /* Writes up to `capacity` infos, each with its struct_size set, and the number of devices. */
 reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,

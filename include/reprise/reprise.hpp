@@ -77,6 +77,12 @@ class Device {
     if (reprise_device_open(id.c_str(), options, &d, &e) != REPRISE_OK) return e;
     return Device(d);
   }
+  /// The best device that a variant of the package fits.
+  static Result<Device> open_for(const Package& package) {
+    reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+    options.package = package.get();
+    return open("auto", &options);
+  }
   reprise_device_info info() const {
     reprise_device_info i = REPRISE_DEVICE_INFO_INIT;
     reprise_device_get_info(get(), &i);

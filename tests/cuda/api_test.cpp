@@ -22,6 +22,26 @@ TEST_F(CudaApi, DevicesAreOpenedByName) {
   EXPECT_EQ(reprise_device_open("cuda:7", nullptr, &device, &error), REPRISE_USAGE);
 }
 
+TEST_F(CudaApi, AutoTakesADeviceThatThePackageFits) {
+  auto package = std::make_shared<package::Package>();
+  package::Variant variant;
+  variant.name = "vulkan-only";
+  variant.predicate.api = Api::Vulkan;
+  package->variants.push_back(std::move(variant));
+  reprise_package handle{package};
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.package = &handle;
+  reprise_error error{};
+  for (const bool any : {true, false}) {
+    reprise_device* device = nullptr;
+    ASSERT_EQ(reprise_device_open("auto", any ? nullptr : &options, &device, &error), REPRISE_OK);
+    reprise_device_info info = REPRISE_DEVICE_INFO_INIT;
+    reprise_device_get_info(device, &info);
+    EXPECT_EQ(std::string(info.id).starts_with("cuda"), any) << info.id;
+    reprise_device_free(device);
+  }
+}
+
 TEST_F(CudaApi, AnApplicationLendsItsContextStreamAndMemory) {
   const auto library = *cuda::Library::open(cuda::kDriverLibrary, {});
   const cuda::Table& fn = library->fn();
