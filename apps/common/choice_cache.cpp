@@ -1,38 +1,19 @@
 #include "apps/common/choice_cache.h"
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <sstream>
 
 #include "apps/common/status.h"
+#include "runtime/base/cache_folder.h"
 
 namespace reprise::app {
 
 namespace {
 using Json = nlohmann::json;
 constexpr const char* kForm = "reprise-schedules-1";
-
-/// Unfinished files of processes that ended while they wrote.
-void remove_abandoned(const std::string& path) {
-  namespace fs = std::filesystem;
-  constexpr auto kLongAgo = std::chrono::hours(1);
-  const std::string start = fs::path(path).filename().string() + ".";
-  std::error_code error;
-  fs::directory_iterator at(fs::path(path).parent_path(), error);
-  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
-    const fs::directory_entry& entry = *at;
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(start) || !name.ends_with(".part")) continue;
-    std::error_code gone;
-    const auto written = entry.last_write_time(gone);
-    if (!gone && fs::file_time_type::clock::now() - written > kLongAgo)
-      fs::remove(entry.path(), gone);
-  }
-}
-
 }  // namespace
 
 ChoiceCache::ChoiceCache(const std::string& folder, const DeviceInfo& device) {
@@ -68,24 +49,14 @@ Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
 }
 
 Status ChoiceCache::write(std::map<std::string, std::string> choices) const {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  fs::create_directories(fs::path(path_).parent_path(), error);
-  remove_abandoned(path_);
-  // What another process kept since this one read the file stays; of both, the newer choice.
+  bound_cache_folder(std::filesystem::path(path_).parent_path(), ".json",
+                     std::numeric_limits<uint64_t>::max());
+  // What another process kept since this one read the file stays.
   std::map<std::string, std::string> kept;
   if (read(kept).ok()) choices.merge(kept);
-  // Several processes may write at once: each has a file of its own until the rename.
-  const std::string part = path_ + "." + std::to_string(std::random_device{}()) + ".part";
-  std::ofstream out(part, std::ios::binary);
-  out << Json{{"form", kForm}, {"choices", choices}}.dump(1) << "\n";
-  out.close();
-  const bool written = static_cast<bool>(out);
-  if (written) fs::rename(part, path_, error);
-  if (written && !error) return {};
-  Status failure = file_error("cannot write", path_);
-  fs::remove(part, error);
-  return failure;
+  const std::string text = Json{{"form", kForm}, {"choices", choices}}.dump(1) + "\n";
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  return write_cache_file(path_, {&bytes, 1}) ? Status() : file_error("cannot write", path_);
 }
 
 }  // namespace reprise::app

@@ -56,6 +56,7 @@ class CudaEdges : public OnStandin {
     }
     return edges;
   }
+  uint64_t check_random(uint64_t first_seed, uint64_t models);
 };
 
 /// Launches that read, write and overwrite tensors, between inputs and outputs that are staged.
@@ -89,33 +90,28 @@ std::shared_ptr<const package::Package> random_model(uint64_t seed, uint32_t plu
   return w.package();
 }
 
-TEST_F(CudaEdges, EveryEdgeOfRandomModelsIsMissed) {
+uint64_t CudaEdges::check_random(uint64_t first_seed, uint64_t models) {
   const TestKernel plus_kernel = affine_kernel("plus", 1.0F, 1.0F);
   const plan::KernelCode add = sum_kernel();
   uint64_t edges = 0;
-  for (uint64_t seed = 0; seed < 25; ++seed) {
+  for (uint64_t seed = first_seed; seed < first_seed + models; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     PlanWriter w;
     const uint32_t plus = w.kernel(plus_kernel), sum = w.kernel(add);
     edges += check(*random_model(seed, plus, sum, w));
   }
-  EXPECT_GT(edges, 150U);
+  return edges;
+}
+
+TEST_F(CudaEdges, EveryEdgeOfRandomModelsIsMissed) {
+  EXPECT_GT(check_random(0, 25), 150U);
 }
 
 // In an arena, whose bytes tensors have one after the other.
 TEST_F(CudaEdges, EveryEdgeOfSharedMemoryIsMissed) {
   isolate_ = false;
   set("CHECK", "bytes");
-  const TestKernel plus_kernel = affine_kernel("plus", 1.0F, 1.0F);
-  const plan::KernelCode add = sum_kernel();
-  uint64_t edges = 0;
-  for (uint64_t seed = 100; seed < 115; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    PlanWriter w;
-    const uint32_t plus = w.kernel(plus_kernel), sum = w.kernel(add);
-    edges += check(*random_model(seed, plus, sum, w));
-  }
-  EXPECT_GT(edges, 90U);
+  EXPECT_GT(check_random(100, 15), 90U);
 }
 
 TEST_F(CudaEdges, EveryEdgeOfModelsIsMissedFull) {
