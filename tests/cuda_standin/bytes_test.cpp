@@ -54,10 +54,10 @@ TEST_F(Bytes, EveryAccessLiesWithinItsBuffers) {
   for (const Case& c :
        {Case{true, 0, ""}, Case{true, end, ""},
         Case{true, end + 1, "kernel k_shifted (node 0) writes 4 bytes 0 behind allocation"},
-        Case{true, -1, "kernel k_shifted (node 0) writes 4 bytes "},
+        Case{true, -1, "kernel k_shifted (node 0) writes 4 bytes 4 before allocation"},
         Case{true, 1 << 20, "kernel k_shifted (node 0) writes 4 bytes "}, Case{false, end, ""},
         Case{false, end + 1, "kernel k_read_shifted (node 0) reads 4 bytes 0 behind allocation"},
-        Case{false, -3, "kernel k_read_shifted (node 0) reads 4 bytes "}}) {
+        Case{false, -3, "kernel k_read_shifted (node 0) reads 4 bytes 12 before allocation"}}) {
     SCOPED_TRACE(std::string(c.writes ? "writes " : "reads ") + std::to_string(c.by));
     const CUfunction f = load(c.writes ? shifted_kernel() : read_shifted());
     const CUdeviceptr x = allocate(kBytes), y = allocate(kBytes);

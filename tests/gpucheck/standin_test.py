@@ -71,7 +71,7 @@ class OnTheStandIn(unittest.TestCase):
         self.assertEqual(case["contenders"], [])
 
     def test_the_time_limit_stops_between_cases(self):
-        _, result = self.bench("--time-limit", 0.001, "--vulkan", "off")
+        _, result = self.bench("--time-limit", 1e-9, "--vulkan", "off")
         self.assertEqual(result["cases"], [])
         self.assertIn("the time limit was reached before 'copy", result["stopped"])
 

@@ -49,9 +49,9 @@ void Driver::misuse(const std::string& text) {
 
 void Driver::violate(Context& context, CUresult error, const std::string& text) {
   ++violations;
+  log.line("violation: " + text);  // first: who sees the fault may read why
   int none = 0;
   context.fault.compare_exchange_strong(none, error);
-  log.line("violation: " + text);
 }
 
 unsigned Driver::thread_count() const {
