@@ -133,13 +133,13 @@ TEST_F(CudaRun, ATimeoutNamesTheDeviceAndTheNextSessionWorks) {
   auto device = open();
   {
     SessionOptions options;
-    options.timeout_ns = 20'000'000;
+    options.timeout_ns = 1'000'000'000;  // a busy machine stops for a while, too
     auto s = session(chain(2, 100, false), device, options);
     ASSERT_TRUE(s);
-    set("SLOW_MS", "300");
+    set("SLOW_MS", "3000");
     const Status late = run_chain(*s, 100, 2);
     EXPECT_EQ(late.code(), Code::Device);
-    EXPECT_NE(late.message().find("did not finish on cuda:0 within 0.02"), std::string::npos)
+    EXPECT_NE(late.message().find("did not finish on cuda:0 within 1"), std::string::npos)
         << late.message();
     set("SLOW_MS", "");
     ASSERT_OK(run_chain(*s, 100, 2));  // in memory of its own
