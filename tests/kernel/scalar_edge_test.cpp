@@ -310,6 +310,8 @@ std::optional<Wide> integer_reference(ScalarOp op, Wide a, Wide b, int width, bo
       return a > b;
     case ScalarOp::GreaterOrEqual:
       return a >= b;
+    case ScalarOp::InRange:
+      return b >= 0 ? a >= 0 && a < b : a >= 0 || a < b;
     default:
       return std::nullopt;
   }
