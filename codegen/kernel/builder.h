@@ -70,6 +70,8 @@ class Builder {
   Val le(Val a, Val b) { return scalar_op(ScalarOp::LessOrEqual, {a, b}); }
   Val ge(Val a, Val b) { return scalar_op(ScalarOp::GreaterOrEqual, {a, b}); }
   Val eq(Val a, Val b) { return scalar_op(ScalarOp::Equal, {a, b}); }
+  /// Whether 0 <= v < end, of signed numbers; end >= 0.
+  Val in_range(Val v, Val end) { return scalar_op(ScalarOp::InRange, {v, end}); }
   Val logical_and(Val a, Val b) { return scalar_op(ScalarOp::And, {a, b}); }
   Val logical_or(Val a, Val b) { return scalar_op(ScalarOp::Or, {a, b}); }
   Val logical_not(Val a) { return scalar_op(ScalarOp::Not, {a}); }

@@ -31,6 +31,7 @@ bool only_scales_or_bounds(ScalarOp op) {
     case ScalarOp::LessOrEqual:
     case ScalarOp::Greater:
     case ScalarOp::GreaterOrEqual:
+    case ScalarOp::InRange:
       return true;
     default:
       return false;

@@ -118,7 +118,7 @@ Expr Evaluator::Context::checked_index(Val v, const Expr& dim, bool wrap_negativ
     // Compared before narrowing, so that no wide value passes as a small one.
     const Val wide_bound = b.convert(bound, Ty::I64);
     if (wrap_negative) v = b.select(b.lt(v, b.i64(0)), b.add(v, wide_bound), v);
-    in_range = b.logical_and(b.ge(v, b.i64(0)), b.lt(v, wide_bound));
+    in_range = b.in_range(v, wide_bound);
     index = b.convert(b.select(in_range, v, b.i64(0)), Ty::I32);
   } else {
     if (b.type(v).ty == Ty::U32) {
@@ -126,7 +126,7 @@ Expr Evaluator::Context::checked_index(Val v, const Expr& dim, bool wrap_negativ
       v = b.convert(v, Ty::I32);
     } else {
       if (wrap_negative) v = b.select(b.lt(v, b.i32(0)), b.add(v, bound), v);
-      in_range = b.logical_and(b.ge(v, b.i32(0)), b.lt(v, bound));
+      in_range = b.in_range(v, bound);
     }
     index = b.select(in_range, v, b.i32(0));
   }

@@ -17,7 +17,7 @@ Windows::Coordinate Windows::coordinate(const Expr& out, size_t axis, const Expr
   if (p_.pads[axis] == 0 && room.is_const() && room.value() >= 0 && !past_end) return {raw, Val{}};
   const Val v = ev_.value(raw);
   const Val limit = ev_.value(size);
-  const Val inside = b.logical_and(b.ge(v, b.i32(0)), b.lt(v, limit));
+  const Val inside = b.in_range(v, limit);
   const Val safe = b.max(b.min(v, b.sub(limit, b.i32(1))), b.i32(0));
   return {ev_.symbol(safe, size), inside};
 }

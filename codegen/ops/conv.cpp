@@ -183,9 +183,8 @@ Status conv_element(ElementContext& ctx) {
         positions.push_back(position);
         from.push_back(tap[d]);
         if (p.pads[d] != 0 || p.pads[tap.size() + d] != 0) {
-          const Val v = ctx.value(position);
           const Val end = ctx.value(in[axes.spatial + d]);
-          inside = b.logical_and(inside, b.logical_and(b.ge(v, b.i32(0)), b.lt(v, end)));
+          inside = b.logical_and(inside, b.in_range(ctx.value(position), end));
         }
       }
       const Index at = axes.arrange(out[0], first_channel + channel, positions);
@@ -409,9 +408,9 @@ Status conv_transpose_element(ElementContext& ctx) {
         const Val scaled = ctx.value(out[2 + d] + Expr(p.pads[d]) - tap[d] * Expr(p.dilations[d]));
         const Val stride = b.i32(p.strides[d]);
         const Val position = b.div(scaled, stride);
-        const Val hit =
-            b.logical_and(b.ge(scaled, b.i32(0)), b.eq(b.mul(position, stride), scaled));
-        inside = b.logical_and(inside, b.logical_and(hit, b.lt(position, ctx.value(in[2 + d]))));
+        const Val hit = b.eq(b.mul(position, stride), scaled);
+        const Val within = b.in_range(position, ctx.value(in[2 + d]));
+        inside = b.logical_and(inside, b.logical_and(hit, within));
         at.push_back(ctx.opaque(position, in[2 + d]));
         from.push_back(tap[d]);
       }

@@ -120,7 +120,7 @@ Status pad_element(ElementContext& ctx) {
     // The other modes read nothing only from an empty dim.
     if (mode != "constant" && bounds(in[d], table).lo > 0) continue;
     const kernel::Val v = mode == "constant" ? ctx.value(at) : b.i32(0);
-    inside = b.logical_and(inside, b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(in[d]))));
+    inside = b.logical_and(inside, b.in_range(v, ctx.value(in[d])));
     guarded = true;
   }
   if (!guarded) {

@@ -126,9 +126,7 @@ Val both(kernel::Builder& b, Val x, Val y) {
 Val within(ElementContext& ctx, const Expr& position, const Expr& end) {
   const Expr at = ctx.simplify(position);
   if (ctx.simplify(Expr::max(Expr::min(at, end - 1), 0)) == at) return {};
-  kernel::Builder& b = ctx.builder();
-  const Val v = ctx.value(at);
-  return b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(end)));
+  return ctx.builder().in_range(ctx.value(at), ctx.value(end));
 }
 
 /// The next axis of a tap, at position k of the window.

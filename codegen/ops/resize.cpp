@@ -311,9 +311,7 @@ std::vector<Tap> cubic_taps(ElementContext& ctx, const Expr& base, Val fraction,
     Val w = cubic_weight(b, distance, a, k == 0 || k == 1);
     const Expr position = base + Expr(k);
     if (exclude) {
-      const Val v = ctx.value(position);
-      const Val inside = b.logical_and(b.ge(v, b.i32(0)), b.lt(v, ctx.value(in)));
-      w = b.select(inside, w, b.f32(0));
+      w = b.select(b.in_range(ctx.value(position), ctx.value(in)), w, b.f32(0));
       sum = sum ? b.add(sum, w) : w;
     }
     taps.push_back({clamp_index(position, in), w});
