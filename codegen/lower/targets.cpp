@@ -79,6 +79,14 @@ Result<CudaArch> parse_cuda(const std::string& name, const std::optional<DeviceF
   }
   const auto arch = CudaArch::parse(std::string_view(name).substr(kCudaPrefix.size()));
   if (!arch) return unknown_target(name);
+  if (arch->number < CudaArch::kLeast) {
+    return Status(Code::Unsupported,
+                  "target '" + name + "': the least architecture is sm_" +
+                      std::to_string(CudaArch::kLeast) +
+                      " (compute capability 7.5, Turing): kernels take their parameters as "
+                      "__grid_constant__, which begins with sm_70, and NVRTC 13 compiles for none "
+                      "below sm_75; such GPUs run the model through Vulkan: --targets vulkan");
+  }
   return *arch;
 }
 

@@ -50,6 +50,17 @@ TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
   }
 }
 
+TEST(Targets, OlderArchitecturesAreRefusedWithTheReason) {
+  for (const char* text : {"cuda:sm_50", "cuda:sm_60", "cuda:sm_72", "cuda:compute_70"}) {
+    const auto targets = parse_targets({"cuda:sm_90", text});
+    ASSERT_FALSE(targets.ok()) << text;
+    EXPECT_EQ(targets.status().code(), Code::Unsupported) << text;
+    for (const char* said : {text, "sm_75", "__grid_constant__", "--targets vulkan"})
+      EXPECT_NE(targets.status().message().find(said), std::string::npos) << said;
+  }
+  EXPECT_EQ(names({"cuda:sm_75"}), "cuda-sm_75 cuda-compute_75");
+}
+
 /// What the contract of backends says of a CUDA device of the architecture.
 DeviceFacts facts_of(uint32_t arch) {
   DeviceFacts f;

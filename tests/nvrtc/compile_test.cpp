@@ -56,7 +56,7 @@ TEST(Library, MissingSaysWhatBringsItAndHowToDoWithout) {
 
 TEST(Library, ListsTheArchitecturesThatItKnows) {
   REPRISE_NEEDS_NVRTC();
-  for (const char* target : {"cuda:sm_20", "cuda:compute_999"}) {
+  for (const char* target : {"cuda:sm_79", "cuda:sm_999", "cuda:compute_999"}) {
     const auto p = compile_graph(kGraph, cuda_options({target}));
     ASSERT_FALSE(p.ok()) << target;
     EXPECT_EQ(p.status().code(), Code::Unsupported);
