@@ -77,7 +77,7 @@ class Tuner {
   /// For this device alone, without what the caller wants to see of the final compilation.
   Result<Model> build(const Choice& choice) {
     CompileOptions options = compile_;
-    options.device = device_.info.facts;
+    compile_for(device_.info, options);
     options.on_pass = nullptr;
     options.on_kernel = nullptr;
     options.choose_schedule = choice;

@@ -101,7 +101,8 @@ void sort_archs(std::vector<CudaArch>& archs) {
 }  // namespace
 
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
-                                                 const std::optional<DeviceFacts>& device) {
+                                                 const std::optional<DeviceFacts>& device,
+                                                 bool ptx) {
   const auto named = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -121,7 +122,8 @@ Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>&
     }
   }
   sort_archs(archs);
-  if (!archs.empty() && !archs.back().ptx && !device) archs.push_back({true, archs.back().number});
+  if (ptx && !archs.empty() && !archs.back().ptx && !device)
+    archs.push_back({true, archs.back().number});
   for (const CudaArch& arch : archs) out.push_back(cuda_target(arch));
   return out;
 }

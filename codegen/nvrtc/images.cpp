@@ -115,7 +115,11 @@ Status compile_images(std::vector<package::Variant>& variants, const CompileOpti
                       ImageReport& report) {
   const auto is_cuda = [](const package::Variant& v) { return v.predicate.api == Api::Cuda; };
   if (std::none_of(variants.begin(), variants.end(), is_cuda)) return {};
-  RP_ASSIGN(const std::shared_ptr<const Library> library, Library::open(options.nvrtc));
+  LoadedBy device{0, options.cuda_driver};
+  if (options.device) device.arch = options.device->cuda_arch;
+  RP_ASSIGN(const std::shared_ptr<const Library> library, Library::open(options.nvrtc, device));
+  const std::string caveat = library->caveat(device.driver);
+  if (!caveat.empty() && options.log) options.log(caveat);
   RP_ASSIGN(std::vector<Job> jobs, collect_jobs(variants, *library));
   Worker worker(*library, options, jobs.size());
   RP_TRY(in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",

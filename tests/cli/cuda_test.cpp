@@ -39,9 +39,54 @@ class CudaTargets : public testing::Test {
     return Json::parse(r.out, nullptr, false);
   }
 
+  /// On the stand-in driver of this version, where the linker finds NVRTC 12.7 and 13.7.
+  ProcessResult on_driver(int version, std::vector<std::string> args,
+                          std::vector<std::string> environment = {}) const {
+    args.insert(args.begin(), program("reprise"));
+    const fs::path lib = binary_dir() / "lib";
+    environment.push_back("LD_LIBRARY_PATH=" + (lib / "cuda-standin").string() + ":" +
+                          (lib / "fake-nvrtc").string());
+    environment.push_back("REPRISE_STANDIN_DRIVER=" + std::to_string(version));
+    environment.push_back("XDG_CACHE_HOME=" + (dir_ / "cache").string());
+    environment.emplace_back("REPRISE_NVRTC=");
+    return run_process(args, environment);
+  }
+
   TempDir dir_;
   std::string model_, package_;
 };
+
+void expect_said(const ProcessResult& r, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts)
+    EXPECT_NE(r.err.find(text), std::string::npos) << "'" << text << "' in: " << r.err;
+}
+
+TEST_F(CudaTargets, NvrtcIsNoNewerThanTheDriver) {
+  const std::vector<std::string> run{"run", model_, "--device", "cuda"};
+  const std::string refuses = "FAKE_NVRTC_REFUSES=1";
+  expect_said(on_driver(12040, run, {refuses}), {"NVRTC 12.7 refuses"});
+  expect_said(on_driver(13000, run, {refuses}), {"NVRTC 13.7 refuses"});
+  // The older one does not know the architecture.
+  const ProcessResult newest = on_driver(12080, run, {refuses, "REPRISE_STANDIN_ARCH=110"});
+  expect_said(newest, {"NVRTC 13.7 refuses", "NVRTC 13.7 is newer than the driver"});
+  // One that is named is taken, and said to be newer.
+  std::vector<std::string> named = run;
+  const std::string path = binary_dir() / "lib" / "fake-nvrtc" / "libnvrtc.so.13";
+  named.insert(named.end(), {"--nvrtc", path});
+  expect_said(
+      on_driver(12040, named),
+      {"note: NVRTC 13.7 is newer than the driver, which is of CUDA 12.4", "update the driver"});
+  EXPECT_EQ(on_driver(13000, named).err.find("newer"), std::string::npos);
+}
+
+TEST_F(CudaTargets, WithoutNvrtcADeviceSaysWhatRuns) {
+  const ProcessResult r =
+      on_driver(13000, {"run", model_, "--device", "cuda", "--nvrtc", "/nowhere/libnvrtc.so"});
+  EXPECT_EQ(r.status, 3);
+  expect_said(r, {"/nowhere/libnvrtc.so", "nvidia-cuda-nvrtc", "--device vulkan",
+                  "reprise compile MODEL.onnx -o MODEL.rpk --targets cuda:sm_90"});
+  EXPECT_EQ(r.err.find("--targets vulkan"), std::string::npos) << r.err;
+}
 
 TEST_F(CudaTargets, OnePackageForBoth) {
   if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";

@@ -25,6 +25,10 @@ TEST(Targets, CubinsFromTheHighestDownThenPtx) {
   EXPECT_EQ(names({"vulkan", "cuda:sm_90"}), names({"vulkan"}) + " cuda-sm_90 cuda-compute_90");
   EXPECT_EQ(names({}), "");
   EXPECT_EQ(names({"host"}), "");
+  const auto no_ptx = parse_targets({"cuda:sm_80", "cuda:sm_90"}, {}, false);
+  ASSERT_TRUE(no_ptx.ok());
+  EXPECT_EQ(no_ptx->size(), 2U);
+  EXPECT_EQ(no_ptx->back().name, "cuda-sm_80");
 }
 
 TEST(Targets, ADeviceHasItsOwn) {
