@@ -224,8 +224,11 @@ bool is_tuned(const CommonOptions& options) {
 
 /// Compiled with measured schedules; inputs are those beside the model, else random.
 Result<Model> tuned_model(const std::string& path, const CompileOptions& compile,
-                          const CommonOptions& options, const OpenedDevice& device) {
+                          const CommonOptions& options, OpenedDevice& device) {
   AutotuneOptions tuning;
+  CommonOptions same = options;
+  same.device = device.info.id;
+  tuning.reopen = [&same] { return open_selected(same, {}); };
   tuning.cache_dir = default_backend_options().cache_dir;
   tuning.budget_s = options.tune_seconds;
   tuning.progress = [](const std::string& line) { note("tuning: " + line); };
@@ -261,7 +264,7 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
 namespace {
 
 Result<Model> load_measured(const std::string& path, const CompileOptions& compile,
-                            const CommonOptions& options, const OpenedDevice& device) {
+                            const CommonOptions& options, OpenedDevice& device) {
   const bool compiles = !path.ends_with(".rpk");
   const bool tuned = is_tuned(options) && device.device && compiles;
   if (is_tuned(options) && !tuned) {
@@ -274,7 +277,7 @@ Result<Model> load_measured(const std::string& path, const CompileOptions& compi
 }  // namespace
 
 Result<Model> load_for(const std::string& path, const CommonOptions& options,
-                       const OpenedDevice& device) {
+                       OpenedDevice& device) {
   RP_ASSIGN(CompileOptions compile, options.compile_options());
   compile.targets = targets_for(device);
   if (device.device) compile_for(device.info, compile);
@@ -312,7 +315,7 @@ Result<Model> load_as(const std::string& path, const CompileOptions& compile,
                       const CommonOptions& options) {
   if (!is_tuned(options)) return load_model(path, compile);
   const auto refuses = [&](const DeviceInfo& d) { return untargeted(d, compile); };
-  RP_ASSIGN(const OpenedDevice device, open_selected_if(options, refuses));
+  RP_ASSIGN(OpenedDevice device, open_selected_if(options, refuses));
   const std::string refused = device.device ? untargeted(device.info, compile) : std::string();
   if (!refused.empty() && !path.ends_with(".rpk"))
     return Status(Code::Usage, "--mode " + options.mode + ": " + refused);

@@ -85,9 +85,9 @@ int validation_errors();
 
 /// Refuses options that only compiling can honour when the model is a package.
 Status check_package_options(const Model& model, const CommonOptions& options);
-/// A model to run on one device.
-Result<Model> load_for(const std::string& path, const CommonOptions& options,
-                       const OpenedDevice& device);
+/// A model to run on one device, which is opened again if a schedule that is measured takes it
+/// down.
+Result<Model> load_for(const std::string& path, const CommonOptions& options, OpenedDevice& device);
 /// A model compiled as `compile` says; --mode max-autotune opens --device to measure on it, which
 /// one of the targets must be for.
 Result<Model> load_as(const std::string& path, const CompileOptions& compile,

@@ -39,7 +39,15 @@ class CudaTargets : public testing::Test {
     return Json::parse(r.out, nullptr, false);
   }
 
-  /// On the stand-in driver of this version, where the linker finds NVRTC 12.7 and 13.7.
+  /// On the stand-in driver.
+  ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "") const {
+    args.insert(args.begin(), program("reprise"));
+    return run_process(
+        args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
+               "XDG_CACHE_HOME=" + (dir_ / "cache").string(), "REPRISE_STANDIN_FAULT=" + fault});
+  }
+
+  /// On one of this version, where the linker finds NVRTC 12.7 and 13.7, which compile nothing.
   ProcessResult on_driver(int version, std::vector<std::string> args,
                           std::vector<std::string> environment = {}) const {
     args.insert(args.begin(), program("reprise"));
@@ -132,6 +140,51 @@ TEST_F(CudaTargets, ExplainCompilesForAllThatAreNamed) {
   EXPECT_EQ(json["kernels"][2]["variant"], "cuda-sm_80");
   EXPECT_TRUE(fs::exists(dir_.path() / "d" / "cuda-sm_89" / "fused_matmul_relu.cu"));
   EXPECT_TRUE(fs::exists(dir_.path() / "d" / "cuda-sm_90" / "fused_matmul_relu.ir"));
+}
+
+TEST_F(CudaTargets, TuningNeedsATargetForTheDevice) {
+  const std::vector<std::string> compile{"compile",      model_,           "-o", package_, "--mode",
+                                         "max-autotune", "--tune-seconds", "0"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), compile.begin(), compile.end());
+    return on_standin(more);
+  };
+  const ProcessResult none = with({"--device", "cuda"});
+  EXPECT_EQ(none.status, 2);
+  expect_said(none, {"max-autotune", "no target is for cuda:0", "add cuda:sm_90 to --targets"});
+  const ProcessResult other = with({"--targets", "cuda:sm_100", "--device", "cuda:0"});
+  EXPECT_EQ(other.status, 2) << other.err;
+  const ProcessResult automatic = with({});
+  EXPECT_EQ(automatic.status, 0) << automatic.err;
+  EXPECT_EQ(automatic.err.find("cuda:0, "), std::string::npos) << automatic.err;
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  const ProcessResult tuned = with({"--targets", "cuda:sm_90"});
+  EXPECT_EQ(tuned.status, 0) << tuned.err;
+  expect_said(tuned, {"auto: cuda:0", "note: tuned: "});
+}
+
+TEST_F(CudaTargets, AFaultOfOneModelIsNotTheNextOnes) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  OnnxWriter m;
+  m.input("x", DType::F32, {8}).output("y", DType::F32, {8}).node("Sigmoid", {"x"}, {"y"});
+  const std::string sound = dir_ / "sound.onnx";
+  write_file(sound, m.bytes());
+  const ProcessResult r =
+      on_standin({"bench", model_, sound, "--device", "cuda:0", "--runs", "1", "--json", "-"},
+                 "fused_matmul_relu");
+  EXPECT_EQ(r.status, 4) << r.err;
+  expect_said(r, {"CUDA_ERROR_ILLEGAL_ADDRESS"});
+  const Json measured = Json::parse(r.out, nullptr, false);
+  ASSERT_EQ(measured.size(), 1U) << r.out << r.err;
+  EXPECT_EQ(measured[0]["model"], sound);
+}
+
+TEST_F(CudaTargets, ComparingCompilesForTheDevicesThereAre) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  const ProcessResult r = on_standin({"compare", model_, "--devices", "cuda:0", "--runs", "1"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const fs::path images = dir_.path() / "cache" / "reprise" / "cuda";
+  EXPECT_EQ(std::distance(fs::directory_iterator(images), fs::directory_iterator()), 1);
 }
 
 TEST_F(CudaTargets, WithoutNvrtcTheErrorSaysWhatToDo) {
