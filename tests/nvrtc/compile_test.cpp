@@ -242,6 +242,31 @@ TEST(Images, ConstantsThatDecideAResultCauseNoWarning) {
   }
 }
 
+/// The least integers, which C has no literals for, and floats that are hardly any.
+TEST(Images, ExtremeConstantsCauseNoWarning) {
+  REPRISE_NEEDS_NVRTC();
+  const struct {
+    const char *type, *value;
+  } constants[] = {{"int32", "-2147483648"},
+                   {"int32", "2147483647"},
+                   {"int64", "-9223372036854775808"},
+                   {"int64", "9223372036854775807"},
+                   {"int64", "-2147483648"},
+                   {"uint32", "4294967295"},
+                   {"uint64", "18446744073709551615"},
+                   {"float32", "1e-45"},
+                   {"float32", "-3.4028234663852886e38"}};
+  for (const auto& c : constants) {
+    for (const char* op : {"Add", "Mul", "Min", "Equal", "Div"}) {
+      const std::string type = c.type;
+      const auto p = compile_graph("graph one\ninput x: " + type + "[8]\nconst c: " + type + "[]{" +
+                                       c.value + "}\ny = " + op + "(x, c) @14\noutput y\n",
+                                   cuda_options({"cuda:sm_80"}));
+      EXPECT_TRUE(p.ok()) << type << " " << op << " " << c.value << ": " << p.status().message();
+    }
+  }
+}
+
 /// Heads of any size, few rows and many.
 TEST(Images, AttentionAndProductsDoNotSpill) {
   REPRISE_NEEDS_NVRTC();
