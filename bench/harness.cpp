@@ -76,6 +76,7 @@ CompileOptions options_for(const DeviceInfo& device) {
   CompileOptions options;
   options.device = device.facts;
   options.targets = {device.facts.api == Api::Cuda ? "cuda" : "vulkan"};
+  if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
   if (const char* path = std::getenv("REPRISE_NVRTC")) options.nvrtc = path;
   options.cuda_cache_dir = app::cuda_cache_dir();
   return options;

@@ -64,7 +64,7 @@ Status check_options(const CompileOptions& o) {
   }
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
-  return parse_targets(o.targets, o.device).status();
+  return parse_targets(o.targets, o.device, o.cuda_ptx).status();
 }
 
 lower::FuseAttention attention_of(const CompileOptions& o) {
@@ -162,7 +162,7 @@ Status require_no_host(const lower::Fusion& fusion) {
 Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
                                                   const lower::Fusion& fusion,
                                                   const CompileOptions& o) {
-  RP_ASSIGN(std::vector<lower::Target> all, parse_targets(o.targets, o.device));
+  RP_ASSIGN(std::vector<lower::Target> all, parse_targets(o.targets, o.device, o.cuda_ptx));
   const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
     return lower::is_half_product(g, group);
   });

@@ -42,7 +42,11 @@ struct CompileOptions {
   bool fullgraph = false;
   bool verify_passes = false;  // verify the graph after each pass (Debug: always)
   // CUDA text is compiled by NVRTC (codegen/nvrtc/), ...
-  std::string nvrtc;     // the library's path; empty: wherever it is found
+  std::string nvrtc;  // the library's path; empty: wherever it is found
+  /// DeviceInfo::driver_version of the CUDA device that will load it, which takes nothing newer
+  /// than itself; 0: unknown.
+  uint32_t cuda_driver = 0;
+  bool cuda_ptx = true;  // PTX follows cubins where none is named and no device is
   unsigned threads = 0;  // ... on this many threads, the caller's included; 0: one per core
   /// Where compiled kernels are kept, at most so many bytes of them; empty: nothing is kept.
   std::string cuda_cache_dir;

@@ -1,10 +1,21 @@
 #include "runtime/cuda_arch.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 namespace reprise {
 namespace {
 constexpr std::string_view kCubin = "sm_", kPtx = "compute_";
+
+// Of the CUDA programming guide: no binary compatibility between these, nor with desktop GPUs.
+// Jetson TX1, TX2, Xavier, Orin; 88 of a console; Thor, which CUDA 13 calls 110.
+constexpr uint32_t kTegra[] = {53, 62, 72, 87, 88, 101, 110};
+
+bool is_tegra(uint32_t number) {
+  return std::find(std::begin(kTegra), std::end(kTegra), number) != std::end(kTegra);
+}
+
 }  // namespace
 
 std::optional<CudaArch> CudaArch::parse(std::string_view text) {
@@ -19,11 +30,11 @@ std::optional<CudaArch> CudaArch::parse(std::string_view text) {
 }
 
 std::string CudaArch::mismatch(uint32_t device) const {
-  // PTX runs on everything later, a cubin on later minor versions of its major one.
-  const bool runs = device >= number && (ptx || device / 10 == number / 10);
-  if (runs) return {};
-  return (ptx ? "is PTX for " + str() + " and later" : "is compiled for " + str()) +
-         ", the device is sm_" + std::to_string(device);
+  std::string what = (ptx ? "is PTX for " + str() + " and later" : "is compiled for " + str()) +
+                     ", the device is sm_" + std::to_string(device);
+  if (device < number || (!ptx && device / 10 != number / 10)) return what;
+  if (ptx || device == number || (!is_tegra(number) && !is_tegra(device))) return {};
+  return what + ": images of Tegra run on the same architecture only, and Tegra runs no others";
 }
 
 std::string CudaArch::str() const {

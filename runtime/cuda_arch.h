@@ -9,12 +9,17 @@
 namespace reprise {
 
 struct CudaArch {
+  /// Kernels take their parameters as __grid_constant__ (sm_70), and NVRTC 13 begins here.
+  static constexpr uint32_t kLeast = 75;
+
   bool ptx = false;     // "compute_80": PTX, which the driver compiles; else "sm_90": a cubin
   uint32_t number = 0;  // 10 * major + minor, as DeviceFacts::cuda_arch
 
   /// Nothing where the text is of another form.
   static std::optional<CudaArch> parse(std::string_view text);
-  /// Empty if a device of that architecture runs it; else why not, for people.
+  /// Empty if a device of that architecture runs it; else why not, for people. PTX runs on every
+  /// later one. A cubin runs on later minor versions of its major one, but for systems on a chip
+  /// (Tegra): theirs run on the very same only, and they run no others.
   std::string mismatch(uint32_t device) const;
   std::string str() const;
 

@@ -31,13 +31,14 @@ struct Checked {
 
 /// One candidate of every kernel that is not known yet, as a session.
 struct Trial : Checked {
+  std::shared_ptr<const package::Package> package;
   std::map<std::string, std::string> schedules;   // by key
   std::map<std::string, std::vector<double>> us;  // by key
 };
 
 class Tuner {
  public:
-  Tuner(const std::string& path, const CompileOptions& compile, const OpenedDevice& device,
+  Tuner(const std::string& path, const CompileOptions& compile, OpenedDevice& device,
         const AutotuneOptions& options, AutotuneReport& report)
       : path_(path),
         compile_(compile),
@@ -77,7 +78,7 @@ class Tuner {
   /// For this device alone, without what the caller wants to see of the final compilation.
   Result<Model> build(const Choice& choice) {
     CompileOptions options = compile_;
-    options.device = device_.info.facts;
+    compile_for(device_.info, options);
     options.on_pass = nullptr;
     options.on_kernel = nullptr;
     options.choose_schedule = choice;
@@ -158,23 +159,34 @@ class Tuner {
       }
       package = model->package;
     }
+    package = planted(candidate, std::move(package));
     RP_ASSIGN(static_cast<Checked&>(t), right_session(candidate, package));
+    t.package = std::move(package);
     trials_.push_back(std::move(t));
-    return {};
+    return recover();
+  }
+
+  /// With the faults of a test.
+  std::shared_ptr<const package::Package> planted(
+      size_t candidate, std::shared_ptr<const package::Package> package) const {
+    if (!options_.on_candidate) return package;
+    auto changed = std::make_shared<package::Package>(*package);
+    options_.on_candidate(candidate, *changed);
+    return changed;
   }
 
   bool over_budget() const { return now_ms() - start_ > options_.budget_s * 1000; }
 
-  /// Only the default schedules' failure is an error: without them there is nothing to tune.
-  Result<Checked> right_session(size_t candidate, std::shared_ptr<const package::Package> package) {
-    if (options_.on_candidate) {
-      auto changed = std::make_shared<package::Package>(*package);
-      options_.on_candidate(candidate, *changed);
-      package = std::move(changed);
-    }
+  Result<std::unique_ptr<Session>> session_of(std::shared_ptr<const package::Package> package) {
     SessionOptions options;
     options.timestamps = true;
-    auto session = Session::create(package, device_.device, options);
+    return Session::create(std::move(package), device_.device, options);
+  }
+
+  /// Only the default schedules' failure is an error: without them there is nothing to tune.
+  Result<Checked> right_session(size_t candidate,
+                                const std::shared_ptr<const package::Package>& package) {
+    auto session = session_of(package);
     if (!session.ok() && candidate == 0) return session.status();
     if (!session.ok()) return Checked{nullptr, session.status().message()};
     const auto outputs = (*session)->run(inputs_.bindings());
@@ -186,6 +198,51 @@ class Tuner {
         return Checked{nullptr, "output '" + (*session)->io().outputs[i].name + "' is wrong"};
     }
     return Checked{std::move(*session), {}};
+  }
+
+  bool device_works() const { return device_.device->create_kernels({}).ok(); }
+
+  /// After anything failed. A fault poisons the device for all that use it: then it is opened
+  /// again, and so are the sessions of the candidates that are right.
+  Status recover() {
+    while (!device_works()) {
+      if (!options_.reopen)
+        return {Code::Device, "a schedule made " + device_.info.id + " unusable: " + last_reason()};
+      say("a candidate made the device unusable; it is opened again");
+      for (Trial& t : trials_) t.session.reset();
+      device_.device.reset();  // the last of all that hold its context
+      RP_ASSIGN(device_, options_.reopen());
+      for (Trial& t : trials_) {
+        if (t.reason.empty() && !restart(t)) break;
+      }
+    }
+    return {};
+  }
+
+  /// False where that left the device unusable.
+  bool restart(Trial& t) {
+    auto session = session_of(t.package);
+    // The first run of a session is not like the others.
+    const Status s = session.ok() ? (*session)->run(inputs_.bindings()).status() : session.status();
+    if (s.ok()) {
+      t.session = std::move(*session);
+    } else {
+      t.reason = s.message();
+    }
+    return s.ok() || device_works();
+  }
+
+  std::string last_reason() const {
+    const auto last = std::find_if(trials_.rbegin(), trials_.rend(),
+                                   [](const Trial& t) { return !t.reason.empty(); });
+    return last == trials_.rend() ? "the chosen schedules together do" : last->reason;
+  }
+
+  /// A candidate that was right, but not in this run.
+  Status reject(Trial& t, const std::string& reason) {
+    t.reason = reason;
+    t.session.reset();
+    return recover();
   }
 
   Result<std::vector<double>> launch_times(Session& session) {
@@ -203,10 +260,15 @@ class Tuner {
           std::to_string(options_.rounds));
       for (Trial& t : trials_) {
         if (!t.session) continue;
-        RP_ASSIGN(const std::vector<double> us, launch_times(*t.session));
+        const Result<std::vector<double>> us = launch_times(*t.session);
+        if (!us.ok()) {
+          if (&t == &trials_[0]) return us.status();
+          RP_TRY(reject(t, us.status().message()));
+          continue;
+        }
         for (const Slot& s : slots_) {
-          if (pending_.count(s.key) > 0 && s.launch < us.size())
-            t.us[s.key].push_back(us[s.launch]);
+          if (pending_.count(s.key) > 0 && s.launch < us->size())
+            t.us[s.key].push_back((*us)[s.launch]);
         }
       }
     }
@@ -239,8 +301,9 @@ class Tuner {
 
   /// Nothing is measured, but choices that other models' kernels made must be right in this one.
   Result<Model> confirm_known(Model model) {
-    const auto session = right_session(trials_.size(), model.package);
+    const auto session = right_session(trials_.size(), planted(trials_.size(), model.package));
     if (session.ok() && session->session) return as_asked(std::move(model));
+    RP_TRY(recover());
     if (options_.warning) options_.warning("kept schedules compute a wrong result; not used");
     for (const Slot& s : slots_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
@@ -256,19 +319,12 @@ class Tuner {
     });
     if (!changed) return first;
     RP_ASSIGN(Model tuned, build([&](const Slot& s) { return known_choice(s); }));
-    RP_ASSIGN(const Checked checked, right_session(trials_.size(), tuned.package));
-    const auto& session = checked.session;
-    std::vector<double> default_us, tuned_us;
-    const bool both = session && trials_[0].session;
-    for (int round = 0; both && round < options_.rounds; ++round) {
-      RP_ASSIGN(const std::vector<double> before, launch_times(*trials_[0].session));
-      RP_ASSIGN(const std::vector<double> after, launch_times(*session));
-      default_us.push_back(sum(before));
-      tuned_us.push_back(sum(after));
-    }
-    if (both) report_.default_us = median(default_us);
-    if (both) report_.tuned_us = median(tuned_us);
-    if (session && report_.tuned_us <= report_.default_us) return tuned;
+    RP_ASSIGN(Checked checked,
+              right_session(trials_.size(), planted(trials_.size(), tuned.package)));
+    const bool better = checked.session && no_slower(*checked.session);
+    checked.session.reset();
+    RP_TRY(recover());
+    if (better) return tuned;
     say("the chosen schedules together are no better; the default ones stay");
     for (const Slot& s : slots_) {
       if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
@@ -277,13 +333,30 @@ class Tuner {
     return first;
   }
 
+  /// Than the default schedules, if those are right.
+  bool no_slower(Session& tuned) {
+    Session* const plain = trials_[0].session.get();
+    std::vector<double> default_us, tuned_us;
+    for (int round = 0; plain && round < options_.rounds; ++round) {
+      const auto before = launch_times(*plain);
+      const auto after = before.ok() ? launch_times(tuned) : before;
+      if (!after.ok()) return false;
+      default_us.push_back(sum(*before));
+      tuned_us.push_back(sum(*after));
+    }
+    if (!plain) return true;
+    report_.default_us = median(default_us);
+    report_.tuned_us = median(tuned_us);
+    return report_.tuned_us <= report_.default_us;
+  }
+
   void say(const std::string& line) const {
     if (options_.progress) options_.progress(line);
   }
 
   const std::string& path_;
   const CompileOptions& compile_;
-  const OpenedDevice& device_;
+  OpenedDevice& device_;
   const AutotuneOptions& options_;
   AutotuneReport& report_;
   ChoiceCache cache_;
@@ -310,9 +383,8 @@ std::string select(std::vector<CandidateTime>& candidates) {
   return best.rejected || !better ? first.schedule : best.schedule;
 }
 
-Result<Model> autotune(const std::string& path, const CompileOptions& compile,
-                       const OpenedDevice& device, const AutotuneOptions& options,
-                       AutotuneReport* report) {
+Result<Model> autotune(const std::string& path, const CompileOptions& compile, OpenedDevice& device,
+                       const AutotuneOptions& options, AutotuneReport* report) {
   AutotuneReport own;
   return Tuner(path, compile, device, options, report ? *report : own).run();
 }

@@ -42,15 +42,18 @@ struct AutotuneOptions {
   std::function<void(const std::string&)> progress;      // a line for people
   std::function<void(const std::string&)> warning;       // a cache that cannot be used
   std::function<Result<InputSet>(const Model&)> inputs;  // to measure with
+  /// Opens the device again, after a candidate's fault made it unusable; unset: that is an error.
+  std::function<Result<OpenedDevice>()> reopen;
   /// Called with each candidate's package before it runs: where tests plant faults.
   std::function<void(size_t candidate, package::Package&)> on_candidate;
 };
 
 /// Compiles an ONNX model with the schedules that are fastest on the device. All together must be
-/// right, and no slower than the default ones, or they are not taken.
-Result<Model> autotune(const std::string& path, const CompileOptions& compile,
-                       const OpenedDevice& device, const AutotuneOptions& options,
-                       AutotuneReport* report = nullptr);
+/// right, and no slower than the default ones, or they are not taken. A candidate may take the
+/// device down with it: then it is rejected, and `device` is another that was opened in its place,
+/// so no one else may hold objects of the one that was given.
+Result<Model> autotune(const std::string& path, const CompileOptions& compile, OpenedDevice& device,
+                       const AutotuneOptions& options, AutotuneReport* report = nullptr);
 
 /// Orders candidates, the default one first as given, and returns the schedule to use: the fastest
 /// that was not rejected and is faster than the default beyond doubt, else the default.

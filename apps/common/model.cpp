@@ -34,4 +34,9 @@ std::vector<std::string> targets_for(const OpenedDevice& device) {
   return {device.info.id.substr(0, device.info.id.find(':'))};
 }
 
+void compile_for(const DeviceInfo& device, CompileOptions& options) {
+  options.device = device.facts;
+  if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
+}
+
 }  // namespace reprise::app

@@ -12,7 +12,7 @@ struct BenchOptions {
 };
 
 Result<Measurement> bench_model(const std::string& path, const BenchOptions& o,
-                                const OpenedDevice& device) {
+                                OpenedDevice& device) {
   RP_ASSIGN(Model model, load_for(path, o.common, device));
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
   std::vector<HostTensor> expected;
@@ -41,6 +41,14 @@ int run_bench(const BenchOptions& o) {
     progress.clear();
     if (!m.ok()) {
       status = report(m.status().with_context(path));
+      // A device that failed once may be lost: the next model gets a fresh one.
+      if (m.status().code() == Code::Device) {
+        CommonOptions same = o.common;
+        same.device = device->info.id;
+        device->device.reset();
+        device = open_selected(same, {});
+        if (!device.ok()) return report(device.status());
+      }
       continue;
     }
     if (!m->ok) {

@@ -35,14 +35,16 @@ Result<Measurement> measure_on(const std::string& id, const CompareOptions& o, c
   return measure(model, device, inputs, o.common, o.measure, &expected);
 }
 
-/// One compilation serves every device.
+/// One compilation serves every device, and no other: PTX would be for those.
 Result<Model> load_model_for_all(const CompareOptions& o, const std::vector<std::string>& ids) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
+  compile.cuda_ptx = false;
   for (const DeviceInfo& d : list_devices()) {
     const bool wanted = std::count(ids.begin(), ids.end(), d.id) > 0 ||
                         std::count(ids.begin(), ids.end(), "cuda") > 0;
-    if (d.usable && d.facts.api == Api::Cuda && wanted)
-      compile.targets.push_back("cuda:sm_" + std::to_string(d.facts.cuda_arch));
+    if (!d.usable || d.facts.api != Api::Cuda || !wanted) continue;
+    compile.targets.push_back("cuda:sm_" + std::to_string(d.facts.cuda_arch));
+    compile.cuda_driver = d.driver_version;
   }
   RP_ASSIGN(Model model, load_model(o.model, compile));
   RP_TRY(check_package_options(model, o.common));

@@ -248,7 +248,7 @@ Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
     if (!device.ok() && !automatic) return device.status();
     if (device.ok() && device->info.facts.api == Api::Cuda) {
       compile.targets = targets_for(*device);
-      compile.device = device->info.facts;
+      compile_for(device->info, compile);
     }
   }
   RP_ASSIGN(Model model, load_as(o.model, compile, o.common));

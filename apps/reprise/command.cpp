@@ -1,8 +1,10 @@
 #include "apps/reprise/command.h"
 
 #include "apps/common/autotune.h"
+#include "codegen/lower/targets.h"
 #include "codegen/nvrtc/library.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -173,7 +175,8 @@ std::string refusal(const DeviceInfo& device, const std::vector<std::string>& mo
       const std::string reason = package.ok() ? why_unfit(**package, device.facts) : std::string();
       if (!reason.empty()) return std::string(path).append(": ").append(reason);
     } else if (device.facts.api == Api::Cuda) {
-      const auto library = nvrtc::Library::open(nvrtc);
+      const auto library =
+          nvrtc::Library::open(nvrtc, {device.facts.cuda_arch, device.driver_version});
       if (!library.ok()) return library.status().message();
     }
   }
@@ -182,6 +185,11 @@ std::string refusal(const DeviceInfo& device, const std::vector<std::string>& mo
 
 Result<OpenedDevice> open_selected(const CommonOptions& options,
                                    const std::vector<std::string>& models) {
+  return open_selected_if(options,
+                          [&](const DeviceInfo& d) { return refusal(d, models, options.nvrtc); });
+}
+
+Result<OpenedDevice> open_selected_if(const CommonOptions& options, const Refusal& refuses) {
   BackendOptions backend = default_backend_options();
   backend.validation = options.validation;
   const bool validation = options.validation;
@@ -190,7 +198,6 @@ Result<OpenedDevice> open_selected(const CommonOptions& options,
     if (validation) ++g_validation_errors;
     if (validation || verbose) std::fprintf(stderr, "device: %s\n", message.c_str());
   };
-  const auto refuses = [&](const DeviceInfo& d) { return refusal(d, models, options.nvrtc); };
   RP_ASSIGN(OpenedDevice device, open_named_device(options.device, backend, refuses));
   if (options.verbose) note("device " + device.info.id + ": " + device.info.name);
   return device;
@@ -217,8 +224,11 @@ bool is_tuned(const CommonOptions& options) {
 
 /// Compiled with measured schedules; inputs are those beside the model, else random.
 Result<Model> tuned_model(const std::string& path, const CompileOptions& compile,
-                          const CommonOptions& options, const OpenedDevice& device) {
+                          const CommonOptions& options, OpenedDevice& device) {
   AutotuneOptions tuning;
+  CommonOptions same = options;
+  same.device = device.info.id;
+  tuning.reopen = [&same] { return open_selected(same, {}); };
   tuning.cache_dir = default_backend_options().cache_dir;
   tuning.budget_s = options.tune_seconds;
   tuning.progress = [](const std::string& line) { note("tuning: " + line); };
@@ -241,6 +251,10 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
          format_number(report.default_us) + " us");
   } else if (report.runs > 0) {
     note("tuned: no schedule is faster than the default ones");
+  } else {
+    note(report.kernels.empty()
+             ? "tuned: no kernel has a choice of schedules"
+             : "tuned: nothing is measured, all schedules are known from before");
   }
   return model;
 }
@@ -250,7 +264,7 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
 namespace {
 
 Result<Model> load_measured(const std::string& path, const CompileOptions& compile,
-                            const CommonOptions& options, const OpenedDevice& device) {
+                            const CommonOptions& options, OpenedDevice& device) {
   const bool compiles = !path.ends_with(".rpk");
   const bool tuned = is_tuned(options) && device.device && compiles;
   if (is_tuned(options) && !tuned) {
@@ -263,10 +277,10 @@ Result<Model> load_measured(const std::string& path, const CompileOptions& compi
 }  // namespace
 
 Result<Model> load_for(const std::string& path, const CommonOptions& options,
-                       const OpenedDevice& device) {
+                       OpenedDevice& device) {
   RP_ASSIGN(CompileOptions compile, options.compile_options());
   compile.targets = targets_for(device);
-  if (device.device) compile.device = device.info.facts;
+  if (device.device) compile_for(device.info, compile);
   RP_ASSIGN(Model model, load_measured(path, compile, options, device));
   RP_TRY(check_package_options(model, options));
   if (options.verbose && model.compiled) {
@@ -277,11 +291,38 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
   return model;
 }
 
+namespace {
+
+/// Why nothing that is compiled would run on the device; empty if something would. Targets that
+/// cannot be read refuse nothing: what is wrong with them is said when the model is compiled.
+std::string untargeted(const DeviceInfo& device, const CompileOptions& compile) {
+  const auto targets = parse_targets(compile.targets, compile.device);
+  if (!targets.ok()) return {};
+  const auto fits = [&](const lower::Target& t) {
+    return t.predicate.mismatch(device.facts).empty();
+  };
+  if (std::any_of(targets->begin(), targets->end(), fits)) return {};
+  const std::string own = device.facts.api == Api::Cuda
+                              ? "cuda:sm_" + std::to_string(device.facts.cuda_arch)
+                              : std::string("vulkan");
+  return "no target is for " + device.id + ": add " + own +
+         " to --targets, or measure on another device (--device)";
+}
+
+}  // namespace
+
 Result<Model> load_as(const std::string& path, const CompileOptions& compile,
                       const CommonOptions& options) {
   if (!is_tuned(options)) return load_model(path, compile);
-  RP_ASSIGN(const OpenedDevice device, open_selected(options, {}));
-  return load_measured(path, compile, options, device);
+  const auto refuses = [&](const DeviceInfo& d) { return untargeted(d, compile); };
+  RP_ASSIGN(OpenedDevice device, open_selected_if(options, refuses));
+  const std::string refused = device.device ? untargeted(device.info, compile) : std::string();
+  if (!refused.empty() && !path.ends_with(".rpk"))
+    return Status(Code::Usage, "--mode " + options.mode + ": " + refused);
+  // The package is for such a device, and so is the compiler that is taken for it.
+  CompileOptions own = compile;
+  if (device.info.facts.api == Api::Cuda) own.cuda_driver = device.info.driver_version;
+  return load_measured(path, own, options, device);
 }
 
 Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,

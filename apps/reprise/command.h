@@ -78,15 +78,18 @@ std::string refusal(const DeviceInfo& device, const std::vector<std::string>& mo
 /// "auto" passes over devices that the models cannot run on.
 Result<OpenedDevice> open_selected(const CommonOptions& options,
                                    const std::vector<std::string>& models);
+/// The same with another reason to pass over devices.
+Result<OpenedDevice> open_selected_if(const CommonOptions& options, const Refusal& refuses);
 /// Messages of the validation layers so far.
 int validation_errors();
 
 /// Refuses options that only compiling can honour when the model is a package.
 Status check_package_options(const Model& model, const CommonOptions& options);
-/// A model to run on one device.
-Result<Model> load_for(const std::string& path, const CommonOptions& options,
-                       const OpenedDevice& device);
-/// A model compiled as `compile` says; --mode max-autotune opens --device to measure on it.
+/// A model to run on one device, which is opened again if a schedule that is measured takes it
+/// down.
+Result<Model> load_for(const std::string& path, const CommonOptions& options, OpenedDevice& device);
+/// A model compiled as `compile` says; --mode max-autotune opens --device to measure on it, which
+/// one of the targets must be for.
 Result<Model> load_as(const std::string& path, const CompileOptions& compile,
                       const CommonOptions& options);
 Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,

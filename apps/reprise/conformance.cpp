@@ -83,7 +83,7 @@ Status run_set(const std::string& set, Session& session, Rule rule, DType precis
   return {};
 }
 
-Status run_sets(const std::string& dir, const OpenedDevice& device, const CommonOptions& common,
+Status run_sets(const std::string& dir, OpenedDevice& device, const CommonOptions& common,
                 CaseResult& result) {
   const std::vector<std::string> sets = data_sets(dir);
   if (sets.empty()) return invalid_input("'" + dir + "' has no test_data_set_0");
@@ -118,7 +118,7 @@ Result<std::vector<std::string>> find_cases(const std::string& dir, const std::s
   return out;
 }
 
-CaseResult run_case(const std::string& dir, const std::string& name, const OpenedDevice& device,
+CaseResult run_case(const std::string& dir, const std::string& name, OpenedDevice& device,
                     const CommonOptions& common) {
   CaseResult result;
   result.name = name;

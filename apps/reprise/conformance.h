@@ -22,7 +22,7 @@ struct CaseResult {
 Result<std::vector<std::string>> find_cases(const std::string& dir, const std::string& filter);
 
 /// Runs every test data set of one case. Never fails: what went wrong is in the result.
-CaseResult run_case(const std::string& dir, const std::string& name, const OpenedDevice& device,
+CaseResult run_case(const std::string& dir, const std::string& name, OpenedDevice& device,
                     const CommonOptions& common);
 
 /// Runs cases in worker processes: a crash or time-out of one is its own result. `done` is called

@@ -4,10 +4,11 @@
 #include <array>
 #include <iterator>
 
+#include "runtime/cuda_arch.h"
+
 namespace reprise::cuda {
 namespace {
 
-constexpr int kLeastArch = 75;
 constexpr int kLeastMatrixArch = 80;
 // What kernels may use without opting in to more.
 constexpr uint32_t kSharedBytes = 49152;
@@ -61,7 +62,7 @@ std::string why_unusable(Query& q, const DeviceInfo& info) {
   const bool hosts = q.attribute(CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY) != 0 &&
                      q.attribute(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) != 0;
   if (q.failed) return std::string(q.failed) + " failed: " + q.library.describe(q.first_error);
-  if (info.facts.cuda_arch < kLeastArch) {
+  if (info.facts.cuda_arch < CudaArch::kLeast) {
     return "compute capability " + std::to_string(info.facts.cuda_arch / 10) + "." +
            std::to_string(info.facts.cuda_arch % 10) +
            " is below 7.5, the least that is supported; use the GPU through Vulkan";

@@ -79,6 +79,14 @@ Result<CudaArch> parse_cuda(const std::string& name, const std::optional<DeviceF
   }
   const auto arch = CudaArch::parse(std::string_view(name).substr(kCudaPrefix.size()));
   if (!arch) return unknown_target(name);
+  if (arch->number < CudaArch::kLeast) {
+    return Status(Code::Unsupported,
+                  "target '" + name + "': the least architecture is sm_" +
+                      std::to_string(CudaArch::kLeast) +
+                      " (compute capability 7.5, Turing): kernels take their parameters as "
+                      "__grid_constant__, which begins with sm_70, and NVRTC 13 compiles for none "
+                      "below sm_75; such GPUs run the model through Vulkan: --targets vulkan");
+  }
   return *arch;
 }
 
@@ -93,7 +101,8 @@ void sort_archs(std::vector<CudaArch>& archs) {
 }  // namespace
 
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
-                                                 const std::optional<DeviceFacts>& device) {
+                                                 const std::optional<DeviceFacts>& device,
+                                                 bool ptx) {
   const auto named = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
@@ -113,7 +122,8 @@ Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>&
     }
   }
   sort_archs(archs);
-  if (!archs.empty() && !archs.back().ptx && !device) archs.push_back({true, archs.back().number});
+  if (ptx && !archs.empty() && !archs.back().ptx && !device)
+    archs.push_back({true, archs.back().number});
   for (const CudaArch& arch : archs) out.push_back(cuda_target(arch));
   return out;
 }

@@ -19,9 +19,11 @@ lower::Target cuda_target(const CudaArch& arch);
 
 /// What the texts name, in order of preference: "vulkan", its variants, "host" (none), and
 /// architectures of CUDA: "cuda:sm_90", or "cuda:compute_80" for PTX. Cubins are followed by PTX
-/// for the lowest architecture, unless PTX is named; "cuda" alone is the device's architecture and
-/// needs one. Other texts are Code::Usage.
+/// for the lowest architecture, unless PTX is named or not wanted; "cuda" alone is the device's
+/// architecture and needs one. Other texts are Code::Usage, architectures below CudaArch::kLeast
+/// Code::Unsupported.
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
-                                                 const std::optional<DeviceFacts>& device = {});
+                                                 const std::optional<DeviceFacts>& device = {},
+                                                 bool ptx = true);
 
 }  // namespace reprise

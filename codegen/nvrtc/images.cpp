@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -60,6 +61,22 @@ class Worker {
         prelude_(emit::cuda_prelude()),
         jobs_(jobs) {}
 
+  /// Nothing is begun after a failure, but what comes before it: the first one is reported, however
+  /// many threads there are.
+  void run(std::vector<Job>& jobs, size_t i) {
+    if (i > failed_) return;
+    run(jobs[i]);
+    size_t failed = failed_;
+    while (!jobs[i].status.ok() && i < failed && !failed_.compare_exchange_weak(failed, i)) {
+    }
+  }
+
+  size_t cached() const { return cached_; }
+  void finish() const {
+    if (cached_ < jobs_) cache_.bound();
+  }
+
+ private:
   void run(Job& job) {
     const plan::KernelCode& first = *job.kernels[0];
     const std::string text = prelude_ + first.cuda;
@@ -88,12 +105,6 @@ class Worker {
     if (options_.on_image) options_.on_image(done_, jobs_);
   }
 
-  size_t cached() const { return cached_; }
-  void finish() const {
-    if (cached_ < jobs_) cache_.bound();
-  }
-
- private:
   void log(const std::string& message) {
     const std::lock_guard lock(mutex_);
     if (options_.log) options_.log(message);
@@ -105,7 +116,8 @@ class Worker {
   std::string prelude_;
   size_t jobs_;
   std::atomic<size_t> cached_ = 0;
-  std::mutex mutex_;  // callbacks are called one at a time
+  std::atomic<size_t> failed_ = SIZE_MAX;  // the first job that did
+  std::mutex mutex_;                       // callbacks are called one at a time
   size_t done_ = 0;
 };
 
@@ -115,13 +127,18 @@ Status compile_images(std::vector<package::Variant>& variants, const CompileOpti
                       ImageReport& report) {
   const auto is_cuda = [](const package::Variant& v) { return v.predicate.api == Api::Cuda; };
   if (std::none_of(variants.begin(), variants.end(), is_cuda)) return {};
-  RP_ASSIGN(const std::shared_ptr<const Library> library, Library::open(options.nvrtc));
+  LoadedBy device{0, options.cuda_driver};
+  if (options.device) device.arch = options.device->cuda_arch;
+  RP_ASSIGN(const std::shared_ptr<const Library> library, Library::open(options.nvrtc, device));
+  const std::string caveat = library->caveat(device.driver);
+  if (!caveat.empty() && options.log) options.log(caveat);
   RP_ASSIGN(std::vector<Job> jobs, collect_jobs(variants, *library));
   Worker worker(*library, options, jobs.size());
-  RP_TRY(in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",
-                     [&](size_t i) { worker.run(jobs[i]); }));
+  const Status ended = in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",
+                                   [&](size_t i) { worker.run(jobs, i); });
+  worker.finish();  // what was compiled before a failure is kept, too
+  RP_TRY(ended);
   for (const Job& job : jobs) RP_TRY(job.status);
-  worker.finish();
   report.nvrtc = library->version();
   report.images = jobs.size();
   report.cached = worker.cached();

@@ -3,26 +3,45 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 namespace reprise::nvrtc {
 namespace {
 
 constexpr int kLeastMajor = 12;
 
-constexpr const char* kNames[] = {"libnvrtc.so.13",
-                                  "libnvrtc.so.12",
-                                  "libnvrtc.so",
-                                  "/usr/local/cuda/lib64/libnvrtc.so.13",
-                                  "/usr/local/cuda/lib64/libnvrtc.so.12",
-                                  "/usr/local/cuda/lib64/libnvrtc.so"};
+// The dynamic linker's, then the toolkit's.
+constexpr struct {
+  uint32_t major;  // 0: any
+  const char* name;
+} kNames[] = {{13, "libnvrtc.so.13"},
+              {12, "libnvrtc.so.12"},
+              {13, "/usr/local/cuda/lib64/libnvrtc.so.13"},
+              {13, "/usr/local/cuda-13/lib64/libnvrtc.so.13"},
+              {12, "/usr/local/cuda/lib64/libnvrtc.so.12"},
+              {12, "/usr/local/cuda-12/lib64/libnvrtc.so.12"},
+              {0, "libnvrtc.so"},
+              {0, "/usr/local/cuda/lib64/libnvrtc.so"}};
 
-constexpr const char* kWhatToDo =
-    "; install NVRTC 12 or 13 (cuda-nvrtc-13-0 or cuda-nvrtc-12-8 of NVIDIA's package repository "
-    "for Debian, nvidia-cuda-nvrtc or nvidia-cuda-nvrtc-cu12 of PyPI, whose library is named with "
-    "--nvrtc PATH), or compile for Vulkan alone: --targets vulkan";
+/// As cuDriverGetVersion counts.
+uint32_t major_of(uint32_t driver) {
+  return driver / 1000;
+}
 
-Status missing(const std::string& why) {
-  return unsupported("compiling for CUDA needs NVRTC, " + why + kWhatToDo);
+Status missing(const std::string& why, const LoadedBy& device) {
+  const std::string text =
+      "compiling for CUDA needs NVRTC, " + why +
+      "; install NVRTC 12 or 13 (cuda-nvrtc-13-0 or cuda-nvrtc-12-8 of NVIDIA's package repository "
+      "for Debian, nvidia-cuda-nvrtc or nvidia-cuda-nvrtc-cu12 of PyPI, whose library is named "
+      "with --nvrtc PATH), ";
+  if (device.arch == 0 && device.driver == 0)
+    return unsupported(text + "or compile for Vulkan alone: --targets vulkan");
+  return unsupported(text +
+                     "take another device (--device vulkan), or run a package, which needs none: "
+                     "reprise compile MODEL.onnx -o MODEL.rpk --targets cuda:sm_" +
+                     std::to_string(device.arch == 0 ? 80 : device.arch) +
+                     " on a machine that has it");
 }
 
 void* open_library(const char* name) {
@@ -36,25 +55,56 @@ std::string last_error() {
 
 }  // namespace
 
-Result<std::shared_ptr<const Library>> Library::open(const std::string& path) {
-  void* handle = nullptr;
-  std::string name = path;
-  if (!path.empty()) {
-    handle = open_library(path.c_str());
-    if (handle == nullptr) return missing("and '" + path + "' cannot be loaded: " + last_error());
+std::vector<std::string> Library::names(uint32_t driver) {
+  std::vector<std::string> fitting, newer;
+  for (const auto& n : kNames) {
+    const bool fits = driver == 0 || n.major <= major_of(driver);
+    (fits && n.major != 0 ? fitting : newer).emplace_back(n.name);
   }
-  for (const char* candidate : kNames) {
-    if (handle != nullptr) break;
-    name = candidate;
-    handle = open_library(candidate);
-  }
-  if (handle == nullptr) return missing("which is not on this machine (libnvrtc.so.13 or .12)");
-  auto library = std::make_shared<Library>();
-  RP_TRY(library->load(handle, name));
-  return std::shared_ptr<const Library>(std::move(library));
+  fitting.insert(fitting.end(), newer.begin(), newer.end());
+  return fitting;
 }
 
-Status Library::load(void* handle, const std::string& name) {
+Result<std::shared_ptr<const Library>> Library::open(const std::string& path,
+                                                     const LoadedBy& device) {
+  std::string wrong = "which is not on this machine (libnvrtc.so.13 or .12)";
+  std::shared_ptr<const Library> other;  // that does not know the architecture
+  std::vector<std::string> tried;
+  if (path.empty()) {
+    tried = names(device.driver);
+  } else {
+    tried.push_back(path);
+  }
+  for (const std::string& name : tried) {
+    void* handle = open_library(name.c_str());
+    if (handle == nullptr && !path.empty())
+      wrong = "and '" + path + "' cannot be loaded: " + last_error();
+    if (handle == nullptr) continue;
+    auto library = std::make_shared<Library>();
+    const std::string unfit = library->load(handle, name);
+    if (!unfit.empty()) {
+      wrong = "and " + unfit;
+    } else if (device.arch == 0 || library->check({false, device.arch}).ok()) {
+      return std::shared_ptr<const Library>(std::move(library));
+    } else if (!other) {
+      other = std::move(library);
+    }
+  }
+  if (other) return other;
+  return missing(wrong, device);
+}
+
+std::string Library::caveat(uint32_t driver) const {
+  if (driver == 0 || major_ <= major_of(driver)) return {};
+  const std::string major = std::to_string(major_of(driver));
+  return "NVRTC " + version_ + " is newer than the driver, which is of CUDA " + major + "." +
+         std::to_string(driver % 1000 / 10) +
+         " and may refuse what this one compiles; if it does, update the driver, or name an "
+         "NVRTC " +
+         major + " with --nvrtc PATH (PyPI's nvidia-cuda-nvrtc-cu" + major + ")";
+}
+
+std::string Library::load(void* handle, const std::string& name) {
   std::string absent;
   const auto find = [&](auto& function, const char* symbol) {
     void* address = dlsym(handle, symbol);
@@ -74,20 +124,21 @@ Status Library::load(void* handle, const std::string& name) {
   find(f_.cubin, "nvrtcGetCUBIN");
   find(f_.log_size, "nvrtcGetProgramLogSize");
   find(f_.log, "nvrtcGetProgramLog");
-  if (!absent.empty()) return missing("and '" + name + "' has no function " + absent);
+  if (!absent.empty()) return "'" + name + "' has no function " + absent;
   return read_facts(name);
 }
 
-Status Library::read_facts(const std::string& name) {
+std::string Library::read_facts(const std::string& name) {
   int major = 0, minor = 0, count = 0;
-  if (f_.version(&major, &minor) != 0) return missing("and '" + name + "' has no version");
+  if (f_.version(&major, &minor) != 0) return "'" + name + "' has no version";
+  major_ = static_cast<uint32_t>(major);
   version_ = std::to_string(major) + "." + std::to_string(minor);
-  if (major < kLeastMajor) return missing("and '" + name + "' is of version " + version_);
+  if (major < kLeastMajor) return "'" + name + "' is of version " + version_;
   if (major == 12 && minor == 0) most_parameters_ = 4096;
   if (f_.arch_count(&count) != 0 || count < 1 || count > 1000)
-    return missing("and '" + name + "' lists no architectures");
+    return "'" + name + "' lists no architectures";
   archs_.resize(static_cast<size_t>(count));
-  if (f_.archs(archs_.data()) != 0) return missing("and '" + name + "' lists no architectures");
+  if (f_.archs(archs_.data()) != 0) return "'" + name + "' lists no architectures";
   return {};
 }
 

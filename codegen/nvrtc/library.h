@@ -33,27 +33,41 @@ struct Functions {
   Error (*log)(Program program, char* out) = nullptr;
 };
 
+/// The device that will load what is compiled; nothing is known of it where the numbers are 0.
+struct LoadedBy {
+  uint32_t arch = 0;    // DeviceFacts::cuda_arch
+  uint32_t driver = 0;  // DeviceInfo::driver_version: 12040 is 12.4
+};
+
 /// Thread-safe. The library stays loaded: it keeps threads and tables of its own.
 class Library {
  public:
-  /// `path` empty: libnvrtc where the dynamic linker finds it, or in the toolkit's usual folder.
-  /// An error says which packages bring it, and how to do without.
-  static Result<std::shared_ptr<const Library>> open(const std::string& path);
+  /// `path` empty: libnvrtc where the dynamic linker finds it, or in the toolkit's usual folders;
+  /// of several one that knows the device's architecture and is no newer than its driver, if it can
+  /// be. An error says which packages bring it, and how to do without.
+  static Result<std::shared_ptr<const Library>> open(const std::string& path,
+                                                     const LoadedBy& device = {});
+  /// The names that open() tries, in order.
+  static std::vector<std::string> names(uint32_t driver);
 
   const Functions& functions() const { return f_; }
   /// "13.0"
   const std::string& version() const { return version_; }
+  /// What is to be known where the driver is of an older major version; else empty.
+  std::string caveat(uint32_t driver) const;
   /// Bytes of parameters that a kernel may have: 4,096 before version 12.1.
   uint32_t most_parameters() const { return most_parameters_; }
   /// Whether it compiles for the architecture; an error lists those that it knows.
   Status check(const CudaArch& arch) const;
 
  private:
-  Status load(void* handle, const std::string& name);
-  Status read_facts(const std::string& name);
+  // Empty, or what is wrong.
+  std::string load(void* handle, const std::string& name);
+  std::string read_facts(const std::string& name);
 
   Functions f_;
   std::string version_;
+  uint32_t major_ = 0;
   uint32_t most_parameters_ = 32764;
   std::vector<int> archs_;
 };

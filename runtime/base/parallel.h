@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -13,17 +16,21 @@
 namespace reprise {
 
 /// Calls f(0) ... f(n - 1) on this thread and others; 0 threads: as many as the machine runs at
-/// once. Where the system refuses more threads, those there are do the work; an exception must not
-/// leave one. Fails only where memory ran out, of which `what` says when: "kernels were built".
+/// once. Where the system refuses more threads, those there are do the work. An exception ends the
+/// work and is an error here, of which `what` says when: "kernels were built".
 template <typename F>
 Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
   std::atomic<size_t> next = 0;
-  std::atomic<bool> out_of_memory = false;
+  std::atomic<bool> failed = false;
+  std::mutex mutex;
+  std::exception_ptr first;
   const auto work = [&]() noexcept {
     try {
-      for (size_t i = next++; i < n && !out_of_memory; i = next++) f(i);
-    } catch (const std::bad_alloc&) {
-      out_of_memory = true;
+      for (size_t i = next++; i < n && !failed; i = next++) f(i);
+    } catch (...) {
+      failed = true;
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
     }
   };
   const unsigned wanted = threads != 0 ? threads : std::thread::hardware_concurrency();
@@ -35,8 +42,16 @@ Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
   }
   work();
   for (std::thread& t : pool) t.join();
-  if (!out_of_memory) return {};
-  return {Code::Device, std::string("out of host memory while ") + what};
+  if (!first) return {};
+  try {
+    std::rethrow_exception(first);
+  } catch (const std::bad_alloc&) {
+    return {Code::Device, std::string("out of host memory while ") + what};
+  } catch (const std::exception& e) {
+    return internal_error(std::string("an exception while ") + what + ": " + e.what());
+  } catch (...) {
+    return internal_error(std::string("an exception while ") + what);
+  }
 }
 
 }  // namespace reprise

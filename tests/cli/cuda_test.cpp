@@ -39,9 +39,62 @@ class CudaTargets : public testing::Test {
     return Json::parse(r.out, nullptr, false);
   }
 
+  /// On the stand-in driver.
+  ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "") const {
+    args.insert(args.begin(), program("reprise"));
+    return run_process(
+        args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
+               "XDG_CACHE_HOME=" + (dir_ / "cache").string(), "REPRISE_STANDIN_FAULT=" + fault});
+  }
+
+  /// On one of this version, where the linker finds NVRTC 12.7 and 13.7, which compile nothing.
+  ProcessResult on_driver(int version, std::vector<std::string> args,
+                          std::vector<std::string> environment = {}) const {
+    args.insert(args.begin(), program("reprise"));
+    const fs::path lib = binary_dir() / "lib";
+    environment.push_back("LD_LIBRARY_PATH=" + (lib / "cuda-standin").string() + ":" +
+                          (lib / "fake-nvrtc").string());
+    environment.push_back("REPRISE_STANDIN_DRIVER=" + std::to_string(version));
+    environment.push_back("XDG_CACHE_HOME=" + (dir_ / "cache").string());
+    environment.emplace_back("REPRISE_NVRTC=");
+    return run_process(args, environment);
+  }
+
   TempDir dir_;
   std::string model_, package_;
 };
+
+void expect_said(const ProcessResult& r, const std::vector<std::string>& texts) {
+  for (const std::string& text : texts)
+    EXPECT_NE(r.err.find(text), std::string::npos) << "'" << text << "' in: " << r.err;
+}
+
+TEST_F(CudaTargets, NvrtcIsNoNewerThanTheDriver) {
+  const std::vector<std::string> run{"run", model_, "--device", "cuda"};
+  const std::string refuses = "FAKE_NVRTC_REFUSES=1";
+  expect_said(on_driver(12040, run, {refuses}), {"NVRTC 12.7 refuses"});
+  expect_said(on_driver(13000, run, {refuses}), {"NVRTC 13.7 refuses"});
+  // The older one does not know the architecture.
+  const ProcessResult newest = on_driver(12080, run, {refuses, "REPRISE_STANDIN_ARCH=110"});
+  expect_said(newest, {"NVRTC 13.7 refuses", "NVRTC 13.7 is newer than the driver"});
+  // One that is named is taken, and said to be newer.
+  std::vector<std::string> named = run;
+  const std::string path = binary_dir() / "lib" / "fake-nvrtc" / "libnvrtc.so.13";
+  named.insert(named.end(), {"--nvrtc", path});
+  expect_said(
+      on_driver(12040, named),
+      {"note: NVRTC 13.7 is newer than the driver, which is of CUDA 12.4", "update the driver"});
+  EXPECT_EQ(on_driver(13000, named).err.find("newer"), std::string::npos);
+}
+
+TEST_F(CudaTargets, WithoutNvrtcADeviceSaysWhatRuns) {
+  const ProcessResult r =
+      on_driver(13000, {"run", model_, "--device", "cuda", "--nvrtc", "/nowhere/libnvrtc.so"});
+  EXPECT_EQ(r.status, 3);
+  expect_said(r, {"/nowhere/libnvrtc.so", "nvidia-cuda-nvrtc", "--device vulkan",
+                  "reprise compile MODEL.onnx -o MODEL.rpk --targets cuda:sm_90"});
+  EXPECT_EQ(r.err.find("--targets vulkan"), std::string::npos) << r.err;
+}
 
 TEST_F(CudaTargets, OnePackageForBoth) {
   if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
@@ -87,6 +140,51 @@ TEST_F(CudaTargets, ExplainCompilesForAllThatAreNamed) {
   EXPECT_EQ(json["kernels"][2]["variant"], "cuda-sm_80");
   EXPECT_TRUE(fs::exists(dir_.path() / "d" / "cuda-sm_89" / "fused_matmul_relu.cu"));
   EXPECT_TRUE(fs::exists(dir_.path() / "d" / "cuda-sm_90" / "fused_matmul_relu.ir"));
+}
+
+TEST_F(CudaTargets, TuningNeedsATargetForTheDevice) {
+  const std::vector<std::string> compile{"compile",      model_,           "-o", package_, "--mode",
+                                         "max-autotune", "--tune-seconds", "0"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), compile.begin(), compile.end());
+    return on_standin(more);
+  };
+  const ProcessResult none = with({"--device", "cuda"});
+  EXPECT_EQ(none.status, 2);
+  expect_said(none, {"max-autotune", "no target is for cuda:0", "add cuda:sm_90 to --targets"});
+  const ProcessResult other = with({"--targets", "cuda:sm_100", "--device", "cuda:0"});
+  EXPECT_EQ(other.status, 2) << other.err;
+  const ProcessResult automatic = with({});
+  EXPECT_EQ(automatic.status, 0) << automatic.err;
+  EXPECT_EQ(automatic.err.find("cuda:0, "), std::string::npos) << automatic.err;
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  const ProcessResult tuned = with({"--targets", "cuda:sm_90"});
+  EXPECT_EQ(tuned.status, 0) << tuned.err;
+  expect_said(tuned, {"auto: cuda:0", "note: tuned: "});
+}
+
+TEST_F(CudaTargets, AFaultOfOneModelIsNotTheNextOnes) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  OnnxWriter m;
+  m.input("x", DType::F32, {8}).output("y", DType::F32, {8}).node("Sigmoid", {"x"}, {"y"});
+  const std::string sound = dir_ / "sound.onnx";
+  write_file(sound, m.bytes());
+  const ProcessResult r =
+      on_standin({"bench", model_, sound, "--device", "cuda:0", "--runs", "1", "--json", "-"},
+                 "fused_matmul_relu");
+  EXPECT_EQ(r.status, 4) << r.err;
+  expect_said(r, {"CUDA_ERROR_ILLEGAL_ADDRESS"});
+  const Json measured = Json::parse(r.out, nullptr, false);
+  ASSERT_EQ(measured.size(), 1U) << r.out << r.err;
+  EXPECT_EQ(measured[0]["model"], sound);
+}
+
+TEST_F(CudaTargets, ComparingCompilesForTheDevicesThereAre) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  const ProcessResult r = on_standin({"compare", model_, "--devices", "cuda:0", "--runs", "1"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const fs::path images = dir_.path() / "cache" / "reprise" / "cuda";
+  EXPECT_EQ(std::distance(fs::directory_iterator(images), fs::directory_iterator()), 1);
 }
 
 TEST_F(CudaTargets, WithoutNvrtcTheErrorSaysWhatToDo) {

@@ -77,6 +77,7 @@ constexpr std::pair<const char*, const char*> kChanges[] = {
     {"rp_rint(", "rp_trunc("},
     {"rp_trunc(", "rp_rint("},
     {"rp_fabs(", "rp_floor("},
+    {"rp_abs(", "-("},
     {"rp_sqrt(", "rp_fabs("},
     {"rp_rsqrt(", "rp_sqrt("},
     {"rp_exp(", "rp_exp2("},

@@ -25,6 +25,10 @@ TEST(Targets, CubinsFromTheHighestDownThenPtx) {
   EXPECT_EQ(names({"vulkan", "cuda:sm_90"}), names({"vulkan"}) + " cuda-sm_90 cuda-compute_90");
   EXPECT_EQ(names({}), "");
   EXPECT_EQ(names({"host"}), "");
+  const auto no_ptx = parse_targets({"cuda:sm_80", "cuda:sm_90"}, {}, false);
+  ASSERT_TRUE(no_ptx.ok());
+  EXPECT_EQ(no_ptx->size(), 2U);
+  EXPECT_EQ(no_ptx->back().name, "cuda-sm_80");
 }
 
 TEST(Targets, ADeviceHasItsOwn) {
@@ -48,6 +52,17 @@ TEST(Targets, OthersAreUsageErrorsThatListTheForm) {
     EXPECT_NE(m.find("cuda:sm_80"), std::string::npos) << m;
     EXPECT_NE(m.find("vulkan-int64"), std::string::npos) << m;
   }
+}
+
+TEST(Targets, OlderArchitecturesAreRefusedWithTheReason) {
+  for (const char* text : {"cuda:sm_50", "cuda:sm_60", "cuda:sm_72", "cuda:compute_70"}) {
+    const auto targets = parse_targets({"cuda:sm_90", text});
+    ASSERT_FALSE(targets.ok()) << text;
+    EXPECT_EQ(targets.status().code(), Code::Unsupported) << text;
+    for (const char* said : {text, "sm_75", "__grid_constant__", "--targets vulkan"})
+      EXPECT_NE(targets.status().message().find(said), std::string::npos) << said;
+  }
+  EXPECT_EQ(names({"cuda:sm_75"}), "cuda-sm_75 cuda-compute_75");
 }
 
 /// What the contract of backends says of a CUDA device of the architecture.

@@ -1,4 +1,5 @@
 // A graph in, images out: without a GPU, and with errors that say what to do.
+#include <algorithm>
 #include <fstream>
 
 #include "codegen/nvrtc/compile.h"
@@ -56,13 +57,46 @@ TEST(Library, MissingSaysWhatBringsItAndHowToDoWithout) {
 
 TEST(Library, ListsTheArchitecturesThatItKnows) {
   REPRISE_NEEDS_NVRTC();
-  for (const char* target : {"cuda:sm_20", "cuda:compute_999"}) {
+  for (const char* target : {"cuda:sm_79", "cuda:sm_999", "cuda:compute_999"}) {
     const auto p = compile_graph(kGraph, cuda_options({target}));
     ASSERT_FALSE(p.ok()) << target;
     EXPECT_EQ(p.status().code(), Code::Unsupported);
     EXPECT_NE(p.status().message().find("sm_80"), std::string::npos) << p.status().message();
     EXPECT_NE(p.status().message().find(std::string(target).substr(5)), std::string::npos);
   }
+}
+
+TEST(Library, TheDriversMajorVersionDecides) {
+  const auto at = [](uint32_t driver, const std::string& name) {
+    const std::vector<std::string> names = nvrtc::Library::names(driver);
+    return std::find(names.begin(), names.end(), name) - names.begin();
+  };
+  for (const uint32_t driver : {0U, 13000U, 13020U, 14000U})
+    EXPECT_LT(at(driver, "libnvrtc.so.13"), at(driver, "libnvrtc.so.12")) << driver;
+  for (const uint32_t driver : {12000U, 12090U}) {
+    EXPECT_LT(at(driver, "libnvrtc.so.12"), at(driver, "libnvrtc.so.13")) << driver;
+    EXPECT_LT(at(driver, "/usr/local/cuda-12/lib64/libnvrtc.so.12"), at(driver, "libnvrtc.so.13"));
+    EXPECT_LT(at(driver, "/usr/local/cuda/lib64/libnvrtc.so.12"), at(driver, "libnvrtc.so"));
+  }
+  EXPECT_EQ(nvrtc::Library::names(0).size(), nvrtc::Library::names(12000).size());
+
+  const auto newer = nvrtc::Library::open(fake_nvrtc(13)),
+             older = nvrtc::Library::open(fake_nvrtc(12));
+  ASSERT_TRUE(newer.ok() && older.ok());
+  for (const uint32_t driver : {0U, 13000U, 14000U}) EXPECT_EQ((*newer)->caveat(driver), "");
+  for (const uint32_t driver : {0U, 12000U, 13000U}) EXPECT_EQ((*older)->caveat(driver), "");
+  for (const char* text :
+       {"13.7", "12.4", "update the driver", "--nvrtc", "nvidia-cuda-nvrtc-cu12"})
+    EXPECT_NE((*newer)->caveat(12040).find(text), std::string::npos) << (*newer)->caveat(12040);
+}
+
+TEST(Library, ADevicesErrorsSayWhatRunsWithout) {
+  const auto none = nvrtc::Library::open("/nowhere/libnvrtc.so.13", {90, 12040});
+  ASSERT_FALSE(none.ok());
+  for (const char* text : {"nvidia-cuda-nvrtc", "--device vulkan", "reprise compile",
+                           "--targets cuda:sm_90", "--nvrtc PATH"})
+    EXPECT_NE(none.status().message().find(text), std::string::npos) << none.status().message();
+  EXPECT_EQ(none.status().message().find("--targets vulkan"), std::string::npos);
 }
 
 std::string as_text(const std::vector<std::byte>& bytes) {
@@ -205,6 +239,31 @@ TEST(Images, ConstantsThatDecideAResultCauseNoWarning) {
                                      std::string(zero) + "}\ny = Div(x, c) @13\noutput y\n",
                                  cuda_options({"cuda:sm_80"}));
     EXPECT_TRUE(p.ok()) << zero << ": " << p.status().message();
+  }
+}
+
+/// The least integers, which C has no literals for, and floats that are hardly any.
+TEST(Images, ExtremeConstantsCauseNoWarning) {
+  REPRISE_NEEDS_NVRTC();
+  const struct {
+    const char *type, *value;
+  } constants[] = {{"int32", "-2147483648"},
+                   {"int32", "2147483647"},
+                   {"int64", "-9223372036854775808"},
+                   {"int64", "9223372036854775807"},
+                   {"int64", "-2147483648"},
+                   {"uint32", "4294967295"},
+                   {"uint64", "18446744073709551615"},
+                   {"float32", "1e-45"},
+                   {"float32", "-3.4028234663852886e38"}};
+  for (const auto& c : constants) {
+    for (const char* op : {"Add", "Mul", "Min", "Equal", "Div"}) {
+      const std::string type = c.type;
+      const auto p = compile_graph("graph one\ninput x: " + type + "[8]\nconst c: " + type + "[]{" +
+                                       c.value + "}\ny = " + op + "(x, c) @14\noutput y\n",
+                                   cuda_options({"cuda:sm_80"}));
+      EXPECT_TRUE(p.ok()) << type << " " << op << " " << c.value << ": " << p.status().message();
+    }
   }
 }
 

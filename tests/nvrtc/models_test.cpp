@@ -73,5 +73,27 @@ TEST(ModelsFull, CompileInLowPrecision) {
   }
 }
 
+/// Drivers of CUDA 12 read what NVRTC 12 writes.
+TEST(ModelsFull, CompileWithNvrtc12) {
+  const char* named = std::getenv("REPRISE_NVRTC_12");
+  const std::string path = named ? named : "libnvrtc.so.12";
+  const auto library = nvrtc::Library::open(path);
+  if (!library.ok()) GTEST_SKIP() << "NVRTC 12 is missing: tools/nvrtc 12 brings it";
+  ASSERT_EQ((*library)->version().substr(0, 3), "12.");
+  if (!has_models()) GTEST_SKIP() << "the acceptance models are not at " << models_dir();
+  for (const char* model : {"bert", "espcn", "llama_step", "magika", "mobilenet_v3_small", "vit"}) {
+    for (const DType precision : {DType::F32, DType::F16, DType::BF16}) {
+      CompileOptions options = cuda_options({"cuda:sm_75", "cuda:sm_80", "cuda:sm_90"});
+      options.nvrtc = path;
+      options.precision = precision;
+      CompileReport report;
+      const auto p = compile_file(models_dir() / model / "model.onnx", options, &report);
+      ASSERT_TRUE(p.ok()) << p.status().message();
+      EXPECT_EQ(report.images.nvrtc, (*library)->version());
+      expect_no_spills(*p, std::string(model) + " " + precision_name(precision));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace reprise::test

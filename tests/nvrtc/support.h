@@ -7,6 +7,7 @@
 
 #include "codegen/compiler.h"
 #include "codegen/nvrtc/library.h"
+#include "tests/support/paths.h"
 
 namespace reprise::test {
 
@@ -14,6 +15,11 @@ namespace reprise::test {
 inline std::string nvrtc_path() {
   const char* path = std::getenv("REPRISE_NVRTC");
   return path ? path : "";
+}
+
+/// One that compiles nothing (tests/nvrtc/fake), as version 12.7 or 13.7.
+inline std::string fake_nvrtc(int major) {
+  return binary_dir() / "lib" / "fake-nvrtc" / ("libnvrtc.so." + std::to_string(major));
 }
 
 /// Skips the test where there is no NVRTC.

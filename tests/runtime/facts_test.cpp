@@ -65,14 +65,31 @@ TEST(CudaArch, WhatRunsWhere) {
     facts.max_workgroup_invocations = 1024;
     return p.mismatch(facts);
   };
-  EXPECT_EQ(runs("sm_80", 80), "");
-  EXPECT_EQ(runs("sm_80", 89), "");
-  EXPECT_EQ(runs("compute_80", 80), "");
-  EXPECT_EQ(runs("compute_80", 120), "");
+  const struct {
+    const char* arch;
+    std::vector<uint32_t> on, not_on;
+  } table[] = {
+      {"sm_75", {75}, {72, 80}},
+      {"sm_80", {80, 86, 89}, {75, 87, 88, 90}},
+      {"sm_86", {86, 89}, {80, 87, 88, 90}},
+      {"sm_87", {87}, {80, 86, 88, 89, 90}},  // Orin
+      {"sm_89", {89}, {80, 86, 87, 90}},
+      {"sm_90", {90}, {80, 89, 100, 120}},
+      {"sm_100", {100, 103}, {101, 110, 120}},
+      {"sm_101", {101}, {100, 103, 110}},  // Thor, as CUDA 12 calls it
+      {"sm_110", {110}, {100, 101, 120}},  // and as CUDA 13 does
+      {"sm_120", {120, 121}, {100, 110}},
+      {"compute_80", {80, 86, 87, 89, 90, 101, 110, 120}, {72, 75}},
+      {"compute_87", {87, 88, 89, 90}, {80, 86}},
+  };
+  for (const auto& row : table) {
+    for (const uint32_t device : row.on) EXPECT_EQ(runs(row.arch, device), "") << row.arch;
+    for (const uint32_t device : row.not_on)
+      EXPECT_NE(runs(row.arch, device), "") << row.arch << " on " << device;
+  }
   EXPECT_EQ(runs("sm_90", 80), "is compiled for sm_90, the device is sm_80");
-  EXPECT_EQ(runs("sm_80", 90), "is compiled for sm_80, the device is sm_90");
-  EXPECT_EQ(runs("sm_89", 86), "is compiled for sm_89, the device is sm_86");
   EXPECT_EQ(runs("compute_80", 75), "is PTX for compute_80 and later, the device is sm_75");
+  EXPECT_NE(runs("sm_86", 87).find("Tegra"), std::string::npos);
   EXPECT_NE(runs("gfx1100", 90).find("'gfx1100'"), std::string::npos);
 }
 

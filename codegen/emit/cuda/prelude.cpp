@@ -134,6 +134,13 @@ RP_FN bool operator>=(rp_f16 a, rp_f16 b) { return rp_to_float(a) >= rp_to_float
   RP_FN float name(float a, float b) { return function##f(a, b); } \
   RP_FN double name(double a, double b) { return function(a, b); } \
   RP_F16_2(name)
+// Integers wrap, which signed ones do not in C.
+#define RP_WRAPPING(type) \
+  RP_FN type rp_abs(type a) { return a < 0 ? (type)(0 - (unsigned type)a) : a; } \
+  RP_FN type rp_add(type a, type b) { return (type)((unsigned type)a + (unsigned type)b); }
+RP_WRAPPING(int)
+RP_WRAPPING(long long)
+template <typename T> RP_FN T rp_add(T a, T b) { return a + b; }
 RP_FLOAT_1(rp_fabs, fabs)
 RP_FLOAT_1(rp_floor, floor)
 RP_FLOAT_1(rp_ceil, ceil)
@@ -187,7 +194,7 @@ RP_FN rp_f16 rp_shuffle_xor(unsigned active, rp_f16 v, unsigned mask) {
   rp_f16 r = {(unsigned short)rp_shuffle_xor(active, (unsigned)v.bits, mask)};
   return r;
 }
-struct rp_sum { template <typename T> static RP_INLINE T of(T a, T b) { return a + b; } };
+struct rp_sum { template <typename T> static RP_INLINE T of(T a, T b) { return rp_add(a, b); } };
 struct rp_smaller { template <typename T> static RP_INLINE T of(T a, T b) { return a < b ? a : b; } };
 struct rp_larger { template <typename T> static RP_INLINE T of(T a, T b) { return a > b ? a : b; } };
 template <typename F, typename T> RP_FN T rp_reduce(unsigned active, T v) {

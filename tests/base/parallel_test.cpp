@@ -1,0 +1,45 @@
+// Work on threads: what f throws ends the work and is an error, never the end of the process.
+#include "runtime/base/parallel.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace reprise {
+namespace {
+
+TEST(InParallel, EveryIndexOnce) {
+  for (const unsigned threads : {0U, 1U, 7U}) {
+    std::vector<std::atomic<int>> seen(100);
+    ASSERT_TRUE(in_parallel(seen.size(), threads, "counting", [&](size_t i) { ++seen[i]; }).ok());
+    for (const auto& n : seen) EXPECT_EQ(n, 1);
+  }
+  EXPECT_TRUE(in_parallel(0, 4, "nothing", [](size_t) { FAIL(); }).ok());
+}
+
+TEST(InParallel, ExceptionsAreErrors) {
+  const struct {
+    void (*fail)();
+    Code code;
+    const char* said;
+  } cases[] = {
+      {[] { throw std::bad_alloc(); }, Code::Device, "out of host memory while kernels were built"},
+      {[] { throw std::length_error("too long"); }, Code::Internal, "too long"},
+      {[] { throw 1; }, Code::Internal, "an exception while kernels were built"},
+  };
+  for (const auto& c : cases) {
+    for (const unsigned threads : {1U, 4U}) {
+      std::atomic<size_t> calls = 0;
+      const Status s = in_parallel(1000, threads, "kernels were built", [&](size_t) {
+        ++calls;
+        c.fail();
+      });
+      EXPECT_EQ(s.code(), c.code);
+      EXPECT_NE(s.message().find(c.said), std::string::npos) << s.message();
+      EXPECT_LE(calls, threads);  // nothing is begun after it
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise

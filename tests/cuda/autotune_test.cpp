@@ -1,0 +1,134 @@
+// Measured schedules where a candidate takes the device down.
+#include "apps/common/autotune.h"
+
+#include "on_standin.h"
+#include "runtime/base/cuda_entry.h"
+#include "tests/nvrtc/support.h"
+#include "tests/support/onnx_writer.h"
+
+namespace reprise::app {
+namespace {
+
+/// Gives every kernel another name, in its text as well.
+void rename_kernels(package::Package& p, const std::string& name) {
+  for (package::Variant& v : p.variants) {
+    for (plan::KernelCode& k : v.plan.kernels) {
+      const std::string from = cuda_entry(k.name), to = cuda_entry(name);
+      for (size_t at = 0; (at = k.cuda.find(from, at)) != std::string::npos; at += to.size())
+        k.cuda.replace(at, from.size(), to);
+      k.name = name;
+    }
+  }
+}
+
+class AutotuneFaults : public test::OnStandin {
+ protected:
+  void SetUp() override {
+    OnStandin::SetUp();
+    if (IsSkipped()) return;
+    REPRISE_NEEDS_NVRTC();
+    test::OnnxWriter w;
+    w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
+    w.initializer("w", test::float_tensor({40, 72}));
+    w.node("MatMul", {"x", "w"}, {"y"});
+    path_ = dir_ / "model.onnx";
+    test::write_file(path_, w.bytes());
+    auto device = open_device("cuda");
+    ASSERT_TRUE(device.ok()) << device.status().message();
+    device_ = std::move(*device);
+    compile_.targets = {"cuda"};
+    compile_.device = device_.info.facts;
+    compile_.nvrtc = test::nvrtc_path();
+    options_.candidates = 3;
+    options_.rounds = 3;
+    options_.inputs = [](const Model& m) {
+      std::vector<std::string> notes;
+      return make_inputs(m.package->io, {}, notes);
+    };
+    options_.reopen = [this] {
+      ++reopened_;
+      return open_device("cuda");
+    };
+    // Only what the second and third candidate are called differs.
+    options_.on_candidate = [](size_t candidate, package::Package& p) {
+      if (candidate == 1 || candidate == 2) rename_kernels(p, candidate == 1 ? "second" : "third");
+    };
+  }
+
+  void TearDown() override {
+    device_ = {};
+    OnStandin::TearDown();
+  }
+
+  /// Tunes; then the device runs the model, and the candidate was rejected for its fault.
+  void tune_past_a_fault() {
+    auto model = autotune(path_, compile_, device_, options_, &report_);
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    ASSERT_EQ(report_.kernels.size(), 1U);
+    const auto& candidates = report_.kernels[0].candidates;
+    ASSERT_EQ(candidates.size(), 3U);
+    EXPECT_FALSE(candidates[0].rejected);
+    EXPECT_FALSE(candidates[1].rejected);
+    EXPECT_GT(candidates[0].us, 0);
+    EXPECT_GT(candidates[1].us, 0);
+    EXPECT_TRUE(candidates[2].rejected);
+    EXPECT_NE(candidates[2].reason.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos)
+        << candidates[2].reason;
+    auto session = Session::create(model->package, device_.device);
+    ASSERT_TRUE(session.ok()) << session.status().message();
+    auto inputs = options_.inputs(*model);
+    ASSERT_TRUE(inputs.ok());
+    EXPECT_TRUE((*session)->run(inputs->bindings()).ok());
+  }
+
+  test::TempDir dir_;
+  OpenedDevice device_;
+  std::string path_;
+  CompileOptions compile_;
+  AutotuneOptions options_;
+  AutotuneReport report_;
+  int reopened_ = 0;
+};
+
+TEST_F(AutotuneFaults, InTheFirstRun) {
+  set("FAULT", "second");
+  tune_past_a_fault();
+  EXPECT_EQ(reopened_, 1);
+}
+
+TEST_F(AutotuneFaults, WhileItIsMeasured) {
+  options_.progress = [this](const std::string& line) {
+    if (line.starts_with("measuring, round 2")) set("FAULT", "third");
+  };
+  tune_past_a_fault();
+  EXPECT_EQ(reopened_, 1);
+}
+
+TEST_F(AutotuneFaults, OfTheChosenSchedulesTogether) {
+  options_.on_candidate = [](size_t candidate, package::Package& p) {
+    // The default is wrong, so another is chosen; the model of what was chosen runs last.
+    for (plan::KernelCode& k : p.variants[0].plan.kernels)
+      if (candidate == 0) k.cuda = "#define rp_fma(a, b, c) (c)\n" + k.cuda;
+    if (candidate > 2) rename_kernels(p, "together");
+  };
+  set("FAULT", "together");
+  const auto model = autotune(path_, compile_, device_, options_, &report_);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(reopened_, 1);
+  ASSERT_EQ(report_.kernels.size(), 1U);
+  EXPECT_TRUE(report_.kernels[0].candidates.back().rejected);
+  EXPECT_EQ(report_.kernels[0].schedule, report_.kernels[0].candidates.back().schedule);
+  EXPECT_TRUE(Session::create(model->package, device_.device).ok());
+}
+
+TEST_F(AutotuneFaults, WithoutAnotherDeviceTheErrorSaysWhy) {
+  options_.reopen = nullptr;
+  set("FAULT", "second");
+  const auto model = autotune(path_, compile_, device_, options_, &report_);
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.status().code(), Code::Device);
+  EXPECT_NE(model.status().message().find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace reprise::app
