@@ -32,6 +32,7 @@ struct Settings {
   uint64_t memory = uint64_t{16} << 30;
   unsigned slow_ms = 0;
   unsigned threads = 0;  // 0: the processor's
+  bool quiet = false;
   std::string log;
   std::string cache;  // "": default_cache()
   bool strict_exit = false;
