@@ -1,6 +1,8 @@
 // What the environment says, and what is reported when a process ends: each in one of its own.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/cuda_standin/loaded_driver.h"
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
@@ -86,6 +88,34 @@ TEST(Process, FailedTestsSayWhatTheDriverSaidLast) {
   size_t lines = 0;
   for (size_t at = said; (at = r.out.find("misuse: ", at)) != std::string::npos; ++at) ++lines;
   EXPECT_EQ(lines, 19U);
+}
+
+ProcessResult tests_of_kernels(const std::string& filter,
+                               const std::vector<std::string>& environment) {
+  return run_process({"/proc/self/exe", "--gtest_brief=1", "--gtest_filter=" + filter},
+                     environment);
+}
+
+TEST(Process, TheNumberOfThreadsDoesNotShow) {
+  for (const char* threads : {"1", "2", "16"}) {
+    const ProcessResult r = tests_of_kernels("Kernels.GiveTheSameBits:Graphs.*Order:*AreFound",
+                                             {std::string("REPRISE_STANDIN_THREADS=") + threads});
+    EXPECT_EQ(r.status, 0) << threads << r.out << r.err;
+  }
+}
+
+/// A home that is missing or cannot be written, and no place for temporary files.
+TEST(Process, KernelsRunWhereNothingCanBeKept) {
+  const TempDir dir;
+  using Environment = std::vector<std::string>;
+  for (const Environment& e :
+       {Environment{"XDG_CACHE_HOME=/dev/null/none"},
+        Environment{"XDG_CACHE_HOME=", "HOME=", "TMPDIR=" + dir.path().string()},
+        Environment{"XDG_CACHE_HOME=", "HOME=", "TMPDIR=/dev/null"}}) {
+    const ProcessResult r = tests_of_kernels("Graphs.RunInTheOrderThatIsAskedFor", e);
+    EXPECT_EQ(r.status, 0) << e.front() << r.out << r.err;
+  }
+  EXPECT_TRUE(std::filesystem::is_directory(dir / "reprise-standin"));
 }
 
 TEST(Process, RefusesAnEnvironmentThatIsNotUnderstood) {

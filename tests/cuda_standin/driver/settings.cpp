@@ -113,7 +113,9 @@ std::string default_cache() {
   const char* const home = std::getenv("HOME");
   if (home != nullptr && *home != 0)
     return (fs::path(home) / ".cache" / "reprise-standin").string();
-  return (fs::temp_directory_path() / "reprise-standin").string();
+  std::error_code nowhere;
+  const fs::path temporary = fs::temp_directory_path(nowhere);
+  return nowhere ? "" : (temporary / "reprise-standin").string();
 }
 
 }  // namespace reprise::standin

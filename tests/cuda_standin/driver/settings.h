@@ -43,7 +43,7 @@ struct Settings {
 
 /// Reads the environment; the first variable that is not understood goes to `problem`.
 Settings settings_from_environment(std::string& problem);
-/// Where compiled kernels are kept unless REPRISE_STANDIN_CACHE says.
+/// Where compiled kernels are kept unless REPRISE_STANDIN_CACHE says; "": nowhere.
 std::string default_cache();
 
 }  // namespace reprise::standin
