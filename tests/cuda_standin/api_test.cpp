@@ -394,6 +394,44 @@ TEST_F(Calls, StaleModulesAndMemoryAreFaults) {
   }
 }
 
+/// More may be there than at the first cuInit; each has memory and contexts of its own.
+TEST_F(Calls, DevicesAreApart) {
+  set("DEVICES", "3");
+  set("MEMORY", "2000");
+  const CUfunction fill = load(fill_kernel());
+  const CUdeviceptr here = allocate(kBytes);
+  CUcontext other = nullptr;
+  CUstream s = nullptr;
+  CUdeviceptr there = 0, more = 0;
+  EXPECT_EQ(api.cuDevicePrimaryCtxRetain(&other, 3), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(api.cuDevicePrimaryCtxRelease_v2(1), CUDA_ERROR_INVALID_CONTEXT);
+  ASSERT_EQ(api.cuDevicePrimaryCtxRetain(&other, 2), CUDA_SUCCESS);
+  ASSERT_NE(other, context);
+  ASSERT_EQ(api.cuCtxPushCurrent_v2(other), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuStreamCreate(&s, 0), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuMemAlloc_v2(&there, 1500), CUDA_SUCCESS) << "what another device has is full";
+  EXPECT_EQ(api.cuMemAlloc_v2(&more, 1500), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(api.cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_EQ(api.cuCtxPopCurrent_v2(nullptr), CUDA_SUCCESS);
+  {
+    GraphBuilder g(api);
+    const CUgraphNode node = g.kernel(fill, {here}, kCount, 0, {});
+    g.instantiate();
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    ASSERT_EQ(synchronize(), CUDA_SUCCESS) << log();
+    ASSERT_EQ(g.update(node, fill, {there}, kCount, 0), CUDA_SUCCESS);
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    EXPECT_EQ(synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_NE(log().find("memory of another context"), std::string::npos) << log();
+  }
+  ASSERT_EQ(api.cuCtxPushCurrent_v2(other), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuStreamSynchronize(s), CUDA_SUCCESS) << "the fault is the other context's";
+  EXPECT_EQ(api.cuMemFree_v2(there), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuStreamDestroy_v2(s), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuCtxPopCurrent_v2(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuDevicePrimaryCtxRelease_v2(2), CUDA_SUCCESS);
+}
+
 TEST_F(Calls, DevicesAreAsManyAsSaid) {
   set("DEVICES", "0");
   EXPECT_EQ(api.cuInit(0), CUDA_ERROR_NO_DEVICE);
