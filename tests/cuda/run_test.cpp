@@ -84,8 +84,8 @@ TEST_F(CudaRun, AGraphThatRefusesAnUpdateIsMadeAnew) {
   auto s = session(chain(3, 0, true), open());
   ASSERT_TRUE(s);
   ASSERT_OK(run_chain(*s, 100, 3));
-  for (const int error :
-       {cuda::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE, cuda::CUDA_ERROR_NOT_SUPPORTED}) {
+  for (const int error : {cuda::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE,
+                          cuda::CUDA_ERROR_NOT_SUPPORTED, cuda::CUDA_ERROR_INVALID_VALUE}) {
     for (const uint64_t nth : {1U, 3U}) {
       for (const int64_t n : {50, 80}) {
         fail("cuGraphExecKernelNodeSetParams_v2", nth, error);
