@@ -84,6 +84,7 @@ namespace {
 template <typename R, typename... P>
 constexpr unsigned long long shape(R (*)(P...)) {
   unsigned long long digits = 1;
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): pointers are what is asked for
   ((digits = digits * 10 + sizeof(P)), ...);
   return digits;
 }
