@@ -370,6 +370,27 @@ TEST_F(Calls, FaultsStayUntilTheContextGoes) {
   EXPECT_EQ(api.cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
+/// Who asks until a run has ended never hears of success, however the question meets the fault.
+TEST_F(Calls, QueriesDoNotMissAFault) {
+  for (int round = 0; round < 200; ++round) {
+    const CUfunction fill = load(fill_kernel());
+    const CUdeviceptr y = allocate(kBytes);
+    CUevent done = nullptr;
+    ASSERT_EQ(api.cuEventCreate(&done, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    const Params p(fill, {y}, kCount, 0);
+    set("FAULT", "fill");
+    ASSERT_EQ(api.cuLaunchKernel(fill, p.params.gridDimX, 1, 1, kGroup, 1, 1, 0, stream,
+                                 p.params.kernelParams, nullptr),
+              CUDA_SUCCESS);
+    const CUresult recorded = api.cuEventRecord(done, stream);
+    CUresult r = recorded == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : recorded;
+    while (r == CUDA_ERROR_NOT_READY) r = api.cuEventQuery(done);
+    ASSERT_EQ(r, CUDA_ERROR_ILLEGAL_ADDRESS) << "round " << round;
+    TearDown();
+    SetUp();
+  }
+}
+
 TEST_F(Calls, StaleModulesAndMemoryAreFaults) {
   const auto image = image_of(ptx(80), cuda_text(fill_kernel()));
   for (const bool module_goes : {true, false}) {
