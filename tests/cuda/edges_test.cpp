@@ -1,10 +1,9 @@
 // No edge of a graph can be taken away: the driver is made to forget each in turn, and notices that
 // two nodes that share memory have no order. Tensors have memory of their own, or places in an
 // arena that others have before and after them.
-#include <random>
-
 #include "codegen/compiler.h"
 #include "on_standin.h"
+#include "random_model.h"
 #include "tests/nvrtc/support.h"
 #include "tests/support/paths.h"
 
@@ -59,46 +58,12 @@ class CudaEdges : public OnStandin {
   uint64_t check_random(uint64_t first_seed, uint64_t models);
 };
 
-/// Launches that read, write and overwrite tensors, between inputs and outputs that are staged.
-std::shared_ptr<const package::Package> random_model(uint64_t seed, uint32_t plus, uint32_t sum,
-                                                     PlanWriter& w) {
-  std::mt19937_64 rng(seed);
-  const auto pick = [&](uint64_t n) { return static_cast<size_t>(rng() % n); };
-  std::vector<plan::BufferId> readable, overwritable;
-  for (size_t i = 0; i < 1 + pick(2); ++i)
-    readable.push_back(w.input("x" + std::to_string(i), DType::F32, {Expr(40)}));
-  const size_t launches = 2 + pick(9);
-  for (size_t l = 0; l < launches; ++l) {
-    const auto a = readable[pick(readable.size())], b = readable[pick(readable.size())];
-    plan::BufferId to = -1;
-    if (!overwritable.empty() && pick(4) == 0) to = overwritable[pick(overwritable.size())];
-    if (to < 0 || to == a || to == b) {
-      to = w.arena("t" + std::to_string(l), DType::F32, {Expr(40)});
-      overwritable.push_back(to);
-      readable.push_back(to);
-    }
-    if (a == b) {
-      w.launch(plus, {a, to}, {Expr(40)});
-    } else {
-      w.launch(sum, {a, b, to}, {Expr(40)});
-    }
-  }
-  for (size_t o = 0; o < 1 + pick(2); ++o) {
-    const auto y = w.output("y" + std::to_string(o), DType::F32, {Expr(40)});
-    w.launch(plus, {readable[readable.size() - 1 - o % readable.size()], y}, {Expr(40)});
-  }
-  return w.package();
-}
-
 uint64_t CudaEdges::check_random(uint64_t first_seed, uint64_t models) {
-  const TestKernel plus_kernel = affine_kernel("plus", 1.0F, 1.0F);
-  const plan::KernelCode add = sum_kernel();
+  const RandomKernels kernels;
   uint64_t edges = 0;
   for (uint64_t seed = first_seed; seed < first_seed + models; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    PlanWriter w;
-    const uint32_t plus = w.kernel(plus_kernel), sum = w.kernel(add);
-    edges += check(*random_model(seed, plus, sum, w));
+    edges += check(*RandomModel(seed, kernels).package());
   }
   return edges;
 }

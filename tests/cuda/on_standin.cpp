@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tests/cuda_standin/control.h"
+#include "tests/cuda_standin/said.h"
 
 namespace reprise::test {
 namespace {
@@ -20,6 +21,8 @@ F exported(const char* name) {
 void OnStandin::SetUp() {
   if (!exported<standin::Control>(standin::kControl))
     GTEST_SKIP() << "the stand-in driver is not on LD_LIBRARY_PATH; CTest puts it there";
+  set("QUIET", "1");
+  exported<standin::Control>(standin::kControl)("RESET_LOG", "");
   reset_calls();
   misuses_ = stat("misuses");
 }
@@ -32,9 +35,11 @@ void OnStandin::TearDown() {
     changed_.pop_back();
     changed_.pop_back();
   }
-  if (driver_keeps_some_) return;
-  EXPECT_EQ(stat("live"), 0U);
-  EXPECT_EQ(stat("misuses"), misuses_);
+  if (!driver_keeps_some_) {
+    EXPECT_EQ(stat("live"), 0U);
+    EXPECT_EQ(stat("misuses"), misuses_);
+  }
+  if (HasFailure()) print_what_was_said(exported<standin::Lines>(standin::kLines));
 }
 
 void OnStandin::set(const std::string& key, const std::string& value) {
@@ -55,8 +60,8 @@ uint64_t OnStandin::stat(const std::string& key) const {
   return exported<standin::Stats>(standin::kStats)(key.c_str());
 }
 
-std::shared_ptr<Device> OnStandin::open(const BackendOptions& options) {
-  auto device = cuda::open(0, options);
+std::shared_ptr<Device> OnStandin::open(size_t index) {
+  auto device = cuda::open(index, {});
   EXPECT_TRUE(device.ok()) << device.status().message();
   return device.ok() ? std::shared_ptr<Device>(std::move(*device)) : nullptr;
 }

@@ -31,7 +31,9 @@ namespace fs = std::filesystem;
 class ScratchFolder {
  public:
   static Result<std::unique_ptr<ScratchFolder>> make() {
-    std::string path = (fs::temp_directory_path() / "cuda-on-cpu-XXXXXX").string();
+    std::error_code nowhere;
+    const fs::path temporary = fs::temp_directory_path(nowhere);
+    std::string path = ((nowhere ? fs::path("/tmp") : temporary) / "cuda-on-cpu-XXXXXX").string();
     if (mkdtemp(path.data()) == nullptr) return Status(Code::Io, "cannot make " + path);
     return std::unique_ptr<ScratchFolder>(new ScratchFolder(path));
   }
@@ -129,23 +131,27 @@ Status compile(const std::string& source, const BuildOptions& options, const std
   return {Code::Internal, "the host compiler refuses emitted CUDA text:\n" + said.str()};
 }
 
+/// Where a library of the cache is; "" where nothing can be written and it is not there.
+std::string place_in_cache(const std::string& cache, const std::string& name) {
+  const fs::path folder = fs::path(cache) / name.substr(0, 2);
+  std::string library = (folder / (name + ".so")).string();
+  std::error_code ignored;
+  if (fs::exists(library, ignored)) return library;
+  fs::create_directories(folder, ignored);
+  return access(folder.c_str(), W_OK | X_OK) == 0 ? library : "";
+}
+
 /// The library in the cache, compiled unless it is there.
-Result<std::string> cached(const std::string& source, const BuildOptions& options) {
-  std::string key = source;
-  for (const std::string& a : arguments(options)) key += '\n' + a;
-  const std::string name = hash(key);
-  const fs::path folder = fs::path(options.cache) / name.substr(0, 2);
-  const fs::path library = folder / (name + ".so");
+Status compile_into(const std::string& library, const std::string& source,
+                    const BuildOptions& options) {
   std::error_code problem;
-  if (fs::exists(library, problem)) return library.string();
-  fs::create_directories(folder, problem);
+  if (fs::exists(library, problem)) return {};
   static std::atomic<uint64_t> count{0};
-  const std::string stem = (folder / name).string() + "." + std::to_string(getpid()) + "." +
-                           std::to_string(count.fetch_add(1));
+  const std::string stem =
+      library + "." + std::to_string(getpid()) + "." + std::to_string(count.fetch_add(1));
   RP_TRY(compile(source, options, stem));
   fs::rename(stem + ".so", library, problem);
-  if (problem) return Status(Code::Io, "cannot make " + library.string());
-  return library.string();
+  return problem ? Status(Code::Io, "cannot make " + library) : Status();
 }
 
 Result<void*> load(const std::string& path) {
@@ -163,15 +169,18 @@ Result<std::unique_ptr<ShimLibrary>> ShimLibrary::build(const std::string& text,
   if (options.optimise) source += shim_fast_text();
   source += text;
   for (const KernelText& k : kernels) source += launcher(k);
+  std::string key = source;
+  for (const std::string& a : arguments(options)) key += '\n' + a;
+  const std::string library = options.cache.empty() ? "" : place_in_cache(options.cache, hash(key));
   void* handle = nullptr;
-  if (options.cache.empty()) {
+  if (library.empty()) {
     RP_ASSIGN(const auto folder, ScratchFolder::make());
     const std::string stem = folder->path() + "/kernels";
     RP_TRY(compile(source, options, stem));
     RP_ASSIGN(handle, load(stem + ".so"));
   } else {
-    RP_ASSIGN(const std::string path, cached(source, options));
-    RP_ASSIGN(handle, load(path));
+    RP_TRY(compile_into(library, source, options));
+    RP_ASSIGN(handle, load(library));
   }
   return std::unique_ptr<ShimLibrary>(new ShimLibrary(handle, std::move(kernels)));
 }

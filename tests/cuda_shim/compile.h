@@ -13,7 +13,8 @@
 namespace reprise::test {
 
 struct BuildOptions {
-  std::string cache;       // folder for what was built, by the hash of all that matters; "": none
+  /// Folder for what was built, by the hash of all that matters; "", or not writable: none.
+  std::string cache;
   bool optimise = false;   // for speed of the kernels rather than of the compiler
   bool one_thread = true;  // shared memory is one per library, not one per thread
   bool checked = false;    // every access calls the functions of an address checker

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -92,8 +93,13 @@ struct GroupRunner::Pool {
 GroupRunner::GroupRunner(unsigned threads) : pool_(std::make_unique<Pool>()) {
   const unsigned n = std::max(1U, threads);
   for (unsigned i = 0; i < n; ++i) pool_->workers.push_back(std::make_unique<Worker>());
-  for (unsigned i = 1; i < n; ++i) {
-    pool_->threads.emplace_back([this, i] { pool_->loop(*pool_->workers[i]); });
+  pool_->threads.reserve(n);
+  try {
+    for (unsigned i = 1; i < n; ++i) {
+      pool_->threads.emplace_back([this, i] { pool_->loop(*pool_->workers[i]); });
+    }
+  } catch (const std::system_error&) {
+    // Those that the system gave share the work.
   }
 }
 

@@ -1,8 +1,10 @@
 #include "tests/cuda_shim/kernel_text.h"
 
+#include <algorithm>
 #include <cctype>
-#include <map>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "runtime/plan/block_layout.h"
 
@@ -59,11 +61,13 @@ void read_block(std::string_view text, KernelText& kernel) {
 }
 
 uint32_t element_bytes(const std::string& type) {
-  static const std::map<std::string, uint32_t> sizes = {
+  // Without a destructor: modules may still be compiled while the process ends.
+  static constexpr std::pair<std::string_view, uint32_t> kSizes[] = {
       {"bool", 1}, {"char", 1},     {"rp_bool", 1}, {"short", 2},  {"rp_f16", 2}, {"rp_bf16", 2},
       {"int", 4},  {"unsigned", 4}, {"float", 4},   {"double", 8}, {"long", 8}};
-  const auto it = sizes.find(type);
-  return it == sizes.end() ? 16 : it->second;
+  const auto* const it = std::find_if(std::begin(kSizes), std::end(kSizes),
+                                      [&](const auto& known) { return known.first == type; });
+  return it == std::end(kSizes) ? 16 : it->second;
 }
 
 /// Sum of the kernel's `__shared__ TYPE NAME[COUNT];`.

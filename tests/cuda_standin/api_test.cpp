@@ -370,6 +370,27 @@ TEST_F(Calls, FaultsStayUntilTheContextGoes) {
   EXPECT_EQ(api.cuMemFree_v2(p), CUDA_SUCCESS);
 }
 
+/// Who asks until a run has ended never hears of success, however the question meets the fault.
+TEST_F(Calls, QueriesDoNotMissAFault) {
+  for (int round = 0; round < 200; ++round) {
+    const CUfunction fill = load(fill_kernel());
+    const CUdeviceptr y = allocate(kBytes);
+    CUevent done = nullptr;
+    ASSERT_EQ(api.cuEventCreate(&done, CU_EVENT_DISABLE_TIMING), CUDA_SUCCESS);
+    const Params p(fill, {y}, kCount, 0);
+    set("FAULT", "fill");
+    ASSERT_EQ(api.cuLaunchKernel(fill, p.params.gridDimX, 1, 1, kGroup, 1, 1, 0, stream,
+                                 p.params.kernelParams, nullptr),
+              CUDA_SUCCESS);
+    const CUresult recorded = api.cuEventRecord(done, stream);
+    CUresult r = recorded == CUDA_SUCCESS ? CUDA_ERROR_NOT_READY : recorded;
+    while (r == CUDA_ERROR_NOT_READY) r = api.cuEventQuery(done);
+    ASSERT_EQ(r, CUDA_ERROR_ILLEGAL_ADDRESS) << "round " << round;
+    TearDown();
+    SetUp();
+  }
+}
+
 TEST_F(Calls, StaleModulesAndMemoryAreFaults) {
   const auto image = image_of(ptx(80), cuda_text(fill_kernel()));
   for (const bool module_goes : {true, false}) {
@@ -392,6 +413,44 @@ TEST_F(Calls, StaleModulesAndMemoryAreFaults) {
     TearDown();
     SetUp();
   }
+}
+
+/// More may be there than at the first cuInit; each has memory and contexts of its own.
+TEST_F(Calls, DevicesAreApart) {
+  set("DEVICES", "3");
+  set("MEMORY", "2000");
+  const CUfunction fill = load(fill_kernel());
+  const CUdeviceptr here = allocate(kBytes);
+  CUcontext other = nullptr;
+  CUstream s = nullptr;
+  CUdeviceptr there = 0, more = 0;
+  EXPECT_EQ(api.cuDevicePrimaryCtxRetain(&other, 3), CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(api.cuDevicePrimaryCtxRelease_v2(1), CUDA_ERROR_INVALID_CONTEXT);
+  ASSERT_EQ(api.cuDevicePrimaryCtxRetain(&other, 2), CUDA_SUCCESS);
+  ASSERT_NE(other, context);
+  ASSERT_EQ(api.cuCtxPushCurrent_v2(other), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuStreamCreate(&s, 0), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuMemAlloc_v2(&there, 1500), CUDA_SUCCESS) << "what another device has is full";
+  EXPECT_EQ(api.cuMemAlloc_v2(&more, 1500), CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(api.cuStreamSynchronize(stream), CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_EQ(api.cuCtxPopCurrent_v2(nullptr), CUDA_SUCCESS);
+  {
+    GraphBuilder g(api);
+    const CUgraphNode node = g.kernel(fill, {here}, kCount, 0, {});
+    g.instantiate();
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    ASSERT_EQ(synchronize(), CUDA_SUCCESS) << log();
+    ASSERT_EQ(g.update(node, fill, {there}, kCount, 0), CUDA_SUCCESS);
+    ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+    EXPECT_EQ(synchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    EXPECT_NE(log().find("memory of another context"), std::string::npos) << log();
+  }
+  ASSERT_EQ(api.cuCtxPushCurrent_v2(other), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuStreamSynchronize(s), CUDA_SUCCESS) << "the fault is the other context's";
+  EXPECT_EQ(api.cuMemFree_v2(there), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuStreamDestroy_v2(s), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuCtxPopCurrent_v2(nullptr), CUDA_SUCCESS);
+  EXPECT_EQ(api.cuDevicePrimaryCtxRelease_v2(2), CUDA_SUCCESS);
 }
 
 TEST_F(Calls, DevicesAreAsManyAsSaid) {

@@ -185,9 +185,10 @@ TEST_F(Graphs, UpdatesAreForLaterLaunches) {
   GraphBuilder g(api);
   const CUgraphNode node = g.kernel(fill, {a}, kCount, bits_of(1), {});
   g.instantiate();
-  set("SLOW_MS", "30");
+  set("HOLD", "1");
   ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
   ASSERT_EQ(g.update(node, fill, {b}, kCount, bits_of(2)), CUDA_SUCCESS);
+  set("HOLD", "");
   ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
   ASSERT_EQ(synchronize(), CUDA_SUCCESS);
   EXPECT_EQ(read(a, 1)[0], 1);
@@ -231,15 +232,15 @@ TEST_F(Graphs, EventsTellTheTimeOfNodes) {
     const CUgraphNode kernel = g.kernel(fill, {a}, kCount, 0, {start});
     ASSERT_EQ(api.cuGraphAddEventRecordNode(&end, g.graph(), &kernel, 1, after), CUDA_SUCCESS);
     g.instantiate();
-    set("SLOW_MS", "100");
+    set("HOLD", "1");
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
     EXPECT_EQ(api.cuEventQuery(after), CUDA_ERROR_NOT_READY);
     EXPECT_EQ(api.cuEventElapsedTime(&ms, before, after), CUDA_ERROR_NOT_READY);
+    set("HOLD", "");
     ASSERT_EQ(api.cuEventSynchronize(after), CUDA_SUCCESS);
     EXPECT_EQ(api.cuEventQuery(after), CUDA_SUCCESS);
     ASSERT_EQ(api.cuEventElapsedTime(&ms, before, after), CUDA_SUCCESS);
     EXPECT_GE(ms, 0);
-    EXPECT_LT(ms, 10'000);
     EXPECT_EQ(synchronize(), CUDA_SUCCESS);
   }
   EXPECT_EQ(api.cuEventDestroy_v2(before), CUDA_SUCCESS);

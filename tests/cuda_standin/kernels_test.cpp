@@ -127,7 +127,8 @@ TEST_F(Kernels, GiveTheSameBits) {
   }
 }
 
-/// A barrier that some invocations do not reach would hang a device.
+/// A barrier that some invocations do not reach would hang a device. Every workgroup of two nodes
+/// has one, on any number of threads: it is said once.
 TEST_F(Kernels, BarriersAreForAll) {
   std::string text = cuda_text(reverse_kernel());
   const std::string barrier = "__syncthreads();";
@@ -137,16 +138,19 @@ TEST_F(Kernels, BarriersAreForAll) {
   CUfunction f = nullptr;
   ASSERT_EQ(api.cuModuleLoadDataEx(&module, image.data(), 0, nullptr, nullptr), CUDA_SUCCESS);
   ASSERT_EQ(api.cuModuleGetFunction(&f, module, "k_reverse"), CUDA_SUCCESS);
-  const CUdeviceptr x = allocate(4 * kThreads), y = allocate(4 * kThreads);
+  const CUdeviceptr x = allocate(4 * kElements), y = allocate(4 * kElements);
+  const auto violations = stat("violations");
   {
     GraphBuilder g(api);
-    g.kernel(f, {x, y}, kThreads, 0, {});
+    const CUgraphNode first = g.kernel(f, {x, y}, kElements, 0, {});
+    g.kernel(f, {x, y}, kElements, 0, {first});
     g.instantiate();
     ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
     EXPECT_EQ(synchronize(), CUDA_ERROR_LAUNCH_FAILED);
   }
   EXPECT_NE(log().find("kernel k_reverse: a barrier or shuffle that only some"), std::string::npos)
       << log();
+  EXPECT_EQ(stat("violations"), violations + 1) << log();
 }
 
 }  // namespace

@@ -2,14 +2,12 @@
 
 #include <dlfcn.h>
 #include <elf.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/builder.h"
 #include "runtime/base/cuda_entry.h"
 #include "runtime/plan/block_layout.h"
+#include "tests/cuda_standin/said.h"
 #include "tests/support/paths.h"
 
 namespace reprise::test {
@@ -40,6 +38,7 @@ const DriverApi& DriverApi::get() {
 #undef REPRISE_FIND
     find(standin::kControl, a.control);
     find(standin::kStats, a.stats);
+    find(standin::kLines, a.lines);
     return a;
   }();
   return api;
@@ -133,13 +132,12 @@ kernel::Kernel reverse_kernel() {
 
 void StandinTest::SetUp() {
   ASSERT_EQ(api.problem, "");
-  for (const char* key : {"SEED", "ORDER", "CHECK", "POISON", "FAIL", "FAULT", "DROP_EDGE",
-                          "DEVICES", "ARCH", "DRIVER", "MEMORY", "SLOW_MS", "RESET_CALLS"}) {
+  for (const char* key :
+       {"SEED", "ORDER", "CHECK", "POISON", "FAIL", "FAULT", "DROP_EDGE", "DEVICES", "ARCH",
+        "DRIVER", "MEMORY", "SLOW_MS", "HOLD", "RESET_CALLS", "RESET_LOG"}) {
     set(key, "");
   }
-  log_path_ = testing::TempDir() + "standin-log-" + std::to_string(getpid());
-  std::filesystem::remove(log_path_);
-  set("LOG", log_path_);
+  set("QUIET", "1");
   ASSERT_EQ(api.cuInit(0), CUDA_SUCCESS);
   ASSERT_EQ(api.cuDevicePrimaryCtxRetain(&context, 0), CUDA_SUCCESS);
   ASSERT_EQ(api.cuCtxPushCurrent_v2(context), CUDA_SUCCESS);
@@ -149,6 +147,7 @@ void StandinTest::SetUp() {
 void StandinTest::TearDown() {
   if (!api.problem.empty()) return;
   const auto leaks = stat("leaks");
+  set("HOLD", "");
   api.cuStreamSynchronize(stream);
   for (const CUdeviceptr p : memory_) api.cuMemFree_v2(p);
   for (CUmodule m : modules_) api.cuModuleUnload(m);
@@ -159,16 +158,12 @@ void StandinTest::TearDown() {
   EXPECT_EQ(api.cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
   EXPECT_EQ(stat("live"), 0U);
   EXPECT_EQ(stat("leaks"), leaks);
-  set("LOG", "");
-  std::filesystem::remove(log_path_);
+  set("QUIET", "");
+  if (HasFailure()) print_what_was_said(api.lines);
 }
 
 void StandinTest::set(const char* key, const std::string& value) {
   ASSERT_EQ(api.control(key, value.c_str()), 0) << key << "=" << value;
-}
-
-std::string StandinTest::log() const {
-  return read_file(log_path_);
 }
 
 CUfunction StandinTest::load(const kernel::Kernel& k) {

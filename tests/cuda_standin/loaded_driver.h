@@ -24,6 +24,7 @@ struct DriverApi {
   // NOLINTEND(bugprone-macro-parentheses)
   standin::Control control = nullptr;
   standin::Stats stats = nullptr;
+  standin::Lines lines = nullptr;
   std::string problem;  // why it could not be loaded
 
   static const DriverApi& get();
@@ -51,8 +52,9 @@ class StandinTest : public testing::Test {
   /// Sets a knob and fails the test if it is not understood.
   void set(const char* key, const std::string& value);
   unsigned long long stat(const std::string& key) const { return api.stats(key.c_str()); }
-  /// What the log holds.
-  std::string log() const;
+  /// What the driver has said since the test, or its last SetUp(), began. It is printed for tests
+  /// that fail, and for those alone.
+  std::string log() const { return api.lines(); }
 
   CUfunction load(const kernel::Kernel& k);
   CUdeviceptr allocate(size_t bytes);
@@ -67,7 +69,6 @@ class StandinTest : public testing::Test {
  private:
   std::vector<CUmodule> modules_;
   std::vector<CUdeviceptr> memory_;
-  std::string log_path_;
 };
 
 /// A graph under construction.

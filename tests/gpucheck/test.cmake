@@ -8,8 +8,8 @@ set(gpucheck_environment ${test_environment} "REPRISE_BUILD=${CMAKE_BINARY_DIR}"
     "REPRISE_MODELS=${REPRISE_MODELS}" "LD_LIBRARY_PATH=${CMAKE_BINARY_DIR}/lib/cuda-standin")
 add_test(NAME gpucheck
          COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpucheck/gpucheck_test.py)
-set_tests_properties(gpucheck PROPERTIES LABELS quick TIMEOUT 120)
+set_tests_properties(gpucheck PROPERTIES LABELS quick TIMEOUT 600)
 add_test(NAME gpucheck_standin
          COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/gpucheck/standin_test.py)
-set_tests_properties(gpucheck_standin PROPERTIES LABELS quick TIMEOUT 600
+set_tests_properties(gpucheck_standin PROPERTIES LABELS quick TIMEOUT 1800
                      ENVIRONMENT "${gpucheck_environment}")

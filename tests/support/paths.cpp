@@ -1,8 +1,5 @@
 #include "tests/support/paths.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -46,10 +43,8 @@ fs::path onnx_suite_dir() {
 }
 
 TempDir::TempDir() {
-  static std::atomic<int> counter{0};
-  path_ = fs::temp_directory_path() /
-          ("reprise-test-" + std::to_string(getpid()) + "-" + std::to_string(counter++));
-  fs::create_directories(path_);
+  std::string path = (fs::temp_directory_path() / "reprise-test-XXXXXX").string();
+  if (mkdtemp(path.data()) != nullptr) path_ = path;
 }
 
 TempDir::~TempDir() {

@@ -3,6 +3,7 @@
 
 #include <mutex>
 #include <new>
+#include <system_error>
 
 #include "tests/cuda_standin/driver/driver.h"
 
@@ -73,6 +74,8 @@ CUresult enter(Symbol symbol, Needs needs, const F& body) {
     }
     return body(call);
   } catch (const std::bad_alloc&) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (const std::system_error&) {  // no thread for a stream
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
 }

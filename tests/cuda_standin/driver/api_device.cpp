@@ -178,7 +178,7 @@ void destroy(Call& call, const std::shared_ptr<Context>& context) {
   for (const auto& a : d.memory.all()) {
     if (a->context == context->id) d.memory.take(a->address(), a->place);
   }
-  d.primary[static_cast<size_t>(context->device)] = nullptr;
+  d.primary[context->device] = nullptr;
   call.lock.unlock();
   gone.clear();
   context->default_stream = nullptr;
@@ -196,7 +196,6 @@ REPRISE_STANDIN_API cuInit(unsigned flags) {
     }
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (d.settings.devices == 0) return CUDA_ERROR_NO_DEVICE;
-    if (!d.initialised) d.primary.resize(static_cast<size_t>(d.settings.devices));
     d.initialised = true;
     return CUDA_SUCCESS;
   });
@@ -283,7 +282,7 @@ REPRISE_STANDIN_API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device
   return enter(Symbol::cuDevicePrimaryCtxRetain, Needs::Init, [&](Call& call) {
     if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
     if (!is_device(call.d, device)) return CUDA_ERROR_INVALID_DEVICE;
-    auto& primary = call.d.primary[static_cast<size_t>(device)];
+    auto& primary = call.d.primary[device];
     if (primary == nullptr) {
       primary = std::make_shared<Context>();
       primary->device = device;
@@ -298,7 +297,7 @@ REPRISE_STANDIN_API cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device
 REPRISE_STANDIN_API cuDevicePrimaryCtxRelease_v2(CUdevice device) {
   return enter(Symbol::cuDevicePrimaryCtxRelease_v2, Needs::Init, [&](Call& call) {
     if (!is_device(call.d, device)) return CUDA_ERROR_INVALID_DEVICE;
-    const auto primary = call.d.primary[static_cast<size_t>(device)];
+    const auto primary = call.d.primary[device];
     if (primary == nullptr || primary->retained == 0) {
       call.misuse("the primary context is not retained");
       return CUDA_ERROR_INVALID_CONTEXT;

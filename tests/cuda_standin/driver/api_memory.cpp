@@ -203,7 +203,8 @@ REPRISE_STANDIN_API cuEventQuery(CUevent event) {
   return enter(Symbol::cuEventQuery, Needs::Context, [&](Call& call) {
     const auto e = call.find<Event>(event);
     if (e == nullptr) return CUDA_ERROR_INVALID_HANDLE;
-    return e->complete() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    // A fault since this call began comes before what it was in.
+    return e->complete() ? call.outcome() : CUDA_ERROR_NOT_READY;
   });
 }
 

@@ -36,7 +36,7 @@ class Compiled {
 
 class CompileThreads {
  public:
-  /// Never waits. `threads` counts, at the first call.
+  /// Never waits. There are at most `threads`, or as many as the system gives.
   void add(const std::shared_ptr<Compiled>& text, unsigned threads);
 
  private:
@@ -44,7 +44,7 @@ class CompileThreads {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::weak_ptr<Compiled>> queue_;
-  bool started_ = false;
+  unsigned started_ = 0;
 };
 
 }  // namespace reprise::standin

@@ -18,8 +18,16 @@ extern "C" __attribute__((visibility("default"))) int reprise_standin_control(co
     d.all_calls = d.edges = 0;
     return 0;
   }
+  if (std::string_view(key) == "RESET_LOG") {
+    d.log.clear();
+    return 0;
+  }
+  if (std::string_view(key) == "HOLD") {
+    d.gate.close(*value != 0);
+    return 0;
+  }
   if (!d.settings.set(key, value)) return 1;
-  d.log.set_file(d.settings.log);
+  d.log.configure(d.settings.quiet, d.settings.log);
   return 0;
 }
 
@@ -34,10 +42,17 @@ extern "C" __attribute__((visibility("default"))) unsigned long long reprise_sta
   if (what == "misuses") return d.misuses;
   if (what == "violations") return d.violations;
   if (what == "leaks") return d.leaks;
+  if (what == "order") return d.last_order;
   for (size_t s = 0; s < kSymbols; ++s) {
     if (what == std::string("calls:") + symbol_name(static_cast<Symbol>(s))) return d.calls[s];
   }
   return ~0ULL;
+}
+
+extern "C" __attribute__((visibility("default"))) const char* reprise_standin_log() {
+  static thread_local std::string text;
+  text = Driver::get().log.kept();
+  return text.c_str();
 }
 
 namespace {

@@ -22,7 +22,7 @@ Driver& Driver::get() {
 }
 
 Driver::Driver() : settings(settings_from_environment(settings_problem)) {
-  log.set_file(settings.log);
+  log.configure(settings.quiet, settings.log);
 }
 
 std::vector<uint64_t>& current_contexts() {
@@ -48,10 +48,11 @@ void Driver::misuse(const std::string& text) {
 }
 
 void Driver::violate(Context& context, CUresult error, const std::string& text) {
+  const std::lock_guard one(violating);
+  if (context.fault != 0) return;  // what comes after a fault says nothing
   ++violations;
   log.line("violation: " + text);  // first: who sees the fault may read why
-  int none = 0;
-  context.fault.compare_exchange_strong(none, error);
+  context.fault = error;
 }
 
 unsigned Driver::thread_count() const {

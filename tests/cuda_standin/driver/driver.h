@@ -4,6 +4,8 @@
 
 #include <array>
 #include <atomic>
+#include <condition_variable>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +42,25 @@ struct Context : Object {
   std::shared_ptr<Stream> default_stream;
 };
 
+/// Where launches of graphs wait while it is closed.
+class Gate {
+ public:
+  void close(bool closed) {
+    const std::lock_guard lock(mutex_);
+    closed_ = closed;
+    changed_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !closed_; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool closed_ = false;
+};
+
 struct Driver {
   static Driver& get();
   Driver();
@@ -51,11 +72,14 @@ struct Driver {
   Handles handles;
   Allocations memory;  // has a lock of its own
   CompileThreads compiler;
-  std::vector<std::shared_ptr<Context>> primary;  // by device; null until retained
+  std::map<cuda::CUdevice, std::shared_ptr<Context>> primary;  // null until retained
   bool initialised = false;
   std::array<uint64_t, kSymbols> calls{};
   uint64_t all_calls = 0, edges = 0, leaks = 0;
   std::atomic<uint64_t> misuses{0}, violations{0};
+  std::atomic<uint64_t> last_order{0};  // of the nodes of the last launch of a graph, as a hash
+  std::mutex violating;
+  Gate gate;
 
   std::mutex device;  // one kernel at a time
   std::unique_ptr<test::GroupRunner> runner, checking;
@@ -63,7 +87,7 @@ struct Driver {
   /// Counts a call; the error that is injected into it, or success.
   cuda::CUresult begin_call(Symbol s);
   void misuse(const std::string& text);
-  /// A check found something: the context is unusable from now on.
+  /// A check found something: the context is unusable from now on. Says the first thing alone.
   void violate(Context& context, cuda::CUresult error, const std::string& text);
   unsigned thread_count() const;
   /// Objects and allocations that the application still has to free.

@@ -5,15 +5,34 @@
 
 namespace reprise::standin {
 
-void Log::set_file(const std::string& path) {
+namespace {
+constexpr size_t kKept = 1000;
+}
+
+void Log::configure(bool quiet, const std::string& path) {
   const std::lock_guard lock(mutex_);
+  quiet_ = quiet;
   path_ = path;
 }
 
 void Log::line(const std::string& text) {
   const std::lock_guard lock(mutex_);
-  std::fprintf(stderr, "stand-in CUDA driver: %s\n", text.c_str());
+  kept_.push_back(text);
+  if (kept_.size() > kKept) kept_.pop_front();
+  if (!quiet_) std::fprintf(stderr, "stand-in CUDA driver: %s\n", text.c_str());
   if (!path_.empty()) std::ofstream(path_, std::ios::app) << text << '\n';
+}
+
+std::string Log::kept() const {
+  const std::lock_guard lock(mutex_);
+  std::string all;
+  for (const std::string& line : kept_) all += line + '\n';
+  return all;
+}
+
+void Log::clear() {
+  const std::lock_guard lock(mutex_);
+  kept_.clear();
 }
 
 }  // namespace reprise::standin

@@ -1,6 +1,7 @@
 // What the stand-in driver has to say: violations, misuse, leaks, what was injected.
 #pragma once
 
+#include <deque>
 #include <mutex>
 #include <string>
 
@@ -8,13 +9,18 @@ namespace reprise::standin {
 
 class Log {
  public:
-  void set_file(const std::string& path);
-  /// One line to standard error, and to the file if there is one.
+  /// `quiet`: nothing goes to standard error. `path`: a file for every line; "": none.
+  void configure(bool quiet, const std::string& path);
   void line(const std::string& text);
+  /// The lines since the last clear(), whether they were printed or not; the oldest ones go first.
+  std::string kept() const;
+  void clear();
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  bool quiet_ = false;
   std::string path_;
+  std::deque<std::string> kept_;
 };
 
 }  // namespace reprise::standin

@@ -58,7 +58,7 @@ std::shared_ptr<Allocation> Allocations::make(Place place, size_t bytes, uint64_
                                               uint64_t limit) {
   const std::lock_guard lock(mutex_);
   if (bytes > (uint64_t{1} << 46)) return nullptr;
-  if (place == Place::Device && device_bytes_ + bytes > limit) return nullptr;
+  if (place == Place::Device && device_bytes_[context] + bytes > limit) return nullptr;
   const size_t whole = (2 * kZone + bytes + kAlign - 1) / kAlign * kAlign;
   auto* raw = static_cast<std::byte*>(std::aligned_alloc(kAlign, whole));
   if (raw == nullptr) return nullptr;
@@ -72,7 +72,7 @@ std::shared_ptr<Allocation> Allocations::make(Place place, size_t bytes, uint64_
   std::memset(raw, static_cast<int>(kZoneByte), kZone);
   std::memset(a->data + bytes, static_cast<int>(kZoneByte), whole - kZone - bytes);
   a->poison();
-  if (place == Place::Device) device_bytes_ += bytes;
+  if (place == Place::Device) device_bytes_[context] += bytes;
   by_address_[a->address()] = a;
   ++generation_;
   return a;
@@ -84,7 +84,7 @@ std::shared_ptr<Allocation> Allocations::take(uint64_t address, Place place) {
   if (it == by_address_.end() || it->second->place != place) return nullptr;
   auto a = it->second;
   by_address_.erase(it);
-  if (place == Place::Device) device_bytes_ -= a->bytes;
+  if (place == Place::Device) device_bytes_[a->context] -= a->bytes;
   ++generation_;
   return a;
 }

@@ -61,7 +61,8 @@ class Allocations {
   mutable std::mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Allocation>> by_address_;
   std::atomic<uint64_t> generation_{0};
-  uint64_t device_bytes_ = 0, ids_ = 0;
+  std::map<uint64_t, uint64_t> device_bytes_;  // by context
+  uint64_t ids_ = 0;
 };
 
 }  // namespace reprise::standin

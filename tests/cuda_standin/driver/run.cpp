@@ -68,6 +68,14 @@ void run_node(Driver& d, Context& context, const Work& work, const Settings& set
   if (!problem.empty()) {
     return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS, work.name() + ": " + problem);
   }
+  const auto foreign = [&](const Touch& t) {
+    return t.allocation->place == Place::Device && t.allocation->context != context.id;
+  };
+  if (std::holds_alternative<KernelWork>(work.what) &&
+      std::any_of(touched.begin(), touched.end(), foreign)) {
+    return d.violate(context, CUDA_ERROR_ILLEGAL_ADDRESS,
+                     work.name() + " is given memory of another context");
+  }
   ByteCheck* const check = settings.check == Check::Bytes ? &byte_check : nullptr;
   if (check != nullptr) check->begin(index, work, touched, d.memory);
   if (const auto* k = std::get_if<KernelWork>(&work.what)) {
@@ -122,7 +130,11 @@ Order order_of(const Launch& launch) {
 void run_nodes(Driver& d, Context& context, const Launch& launch) {
   ByteCheck check(&launch.work, launch.exec->ancestors.get());
   const uint64_t seed = launch.settings.seed * 0x9E3779B97F4A7C15U + launch.number;
-  for (const uint32_t n : choose_order(launch.exec->after, order_of(launch), seed)) {
+  const std::vector<uint32_t> order = choose_order(launch.exec->after, order_of(launch), seed);
+  uint64_t hash = 0xCBF29CE484222325U;
+  for (const uint32_t n : order) hash = (hash ^ n) * 0x100000001B3U;
+  d.last_order = hash;
+  for (const uint32_t n : order) {
     const Work& work = *launch.work[n];
     if (work.enabled) run_node(d, context, work, launch.settings, n, check);
   }
@@ -130,7 +142,7 @@ void run_nodes(Driver& d, Context& context, const Launch& launch) {
 
 void check_zones(Driver& d, Context& context, const std::string& who) {
   for (const auto& a : d.memory.all()) {
-    if (!zones_intact(d, context, *a, who)) return;
+    if (a->context == context.id && !zones_intact(d, context, *a, who)) return;
   }
 }
 
@@ -146,6 +158,7 @@ void run_graph(Driver& d, Context& context, const Launch& launch) {
   if (launch.settings.slow_ms != 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(launch.settings.slow_ms));
   }
+  d.gate.pass();
   if (context.fault == 0 && launch.exec->ancestors == nullptr && launch.work.size() <= kFewNodes) {
     launch.exec->ancestors = std::make_unique<Ancestors>(launch.exec->after);
   }

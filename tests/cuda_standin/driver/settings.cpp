@@ -84,6 +84,7 @@ bool Settings::set(std::string_view key, const std::string& value) {
   if (key == "MEMORY") return number(value, memory, normal.memory);
   if (key == "SLOW_MS") return number(value, slow_ms, normal.slow_ms);
   if (key == "THREADS") return number(value, threads, normal.threads);
+  if (key == "QUIET") return flag(value, quiet, normal.quiet);
   if (key == "STRICT_EXIT") return flag(value, strict_exit, normal.strict_exit);
   if (key == "FAULT") fault = value;
   if (key == "LOG") log = value;
@@ -112,7 +113,9 @@ std::string default_cache() {
   const char* const home = std::getenv("HOME");
   if (home != nullptr && *home != 0)
     return (fs::path(home) / ".cache" / "reprise-standin").string();
-  return (fs::temp_directory_path() / "reprise-standin").string();
+  std::error_code nowhere;
+  const fs::path temporary = fs::temp_directory_path(nowhere);
+  return nowhere ? "" : (temporary / "reprise-standin").string();
 }
 
 }  // namespace reprise::standin

@@ -32,6 +32,7 @@ struct Settings {
   uint64_t memory = uint64_t{16} << 30;
   unsigned slow_ms = 0;
   unsigned threads = 0;  // 0: the processor's
+  bool quiet = false;
   std::string log;
   std::string cache;  // "": default_cache()
   bool strict_exit = false;
@@ -42,7 +43,7 @@ struct Settings {
 
 /// Reads the environment; the first variable that is not understood goes to `problem`.
 Settings settings_from_environment(std::string& problem);
-/// Where compiled kernels are kept unless REPRISE_STANDIN_CACHE says.
+/// Where compiled kernels are kept unless REPRISE_STANDIN_CACHE says; "": nowhere.
 std::string default_cache();
 
 }  // namespace reprise::standin
