@@ -78,7 +78,8 @@ struct RecordingDesc {
 class Recording {
  public:
   virtual ~Recording() = default;
-  /// One queue submission. Returns without waiting.
+  /// One queue submission. Returns without waiting. What a failed one left behind may still be in
+  /// flight: wait() waits for that, too.
   virtual Status submit() = 0;
   /// Waits for the last submit. `timeout_ns` passed: Code::Device naming the wait; the recording is
   /// then unusable. Device loss poisons the Device.
@@ -145,6 +146,10 @@ struct BackendOptions {
   BorrowedVulkan vulkan;                        // used when vulkan.device is set
   BorrowedCuda cuda;                            // used when cuda.context is set
   unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
+  // When the objects of a run go that timed out, its end is waited for: as long again as it was
+  // given, and at least so long. A run that does not end even then is given up: nothing made from
+  // its device is freed any more, and every call on the device is an error that says so.
+  uint64_t patience_ns = 10'000'000'000;
 };
 
 class Backend {

@@ -175,10 +175,11 @@ Status RunContext::run_segment(size_t index, Run& run) {
     RP_TRY(write_segment(index, run.symbols));
     RP_TRY(record_segment(index));
     Recorded& r = recorded_[index];
-    RP_TRY(r.recording->submit());
+    const Status submitted = r.recording->submit();
     run.stats.host_submit_us += us_since(run.start) - run.copy_us;
     const Status waited = r.recording->wait(s_.timeout_ns());
     dead_ = !waited.ok();
+    RP_TRY(submitted);
     RP_TRY(waited);
     ++s_.submits;
     s_.dispatches += r.dispatches;

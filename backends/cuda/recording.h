@@ -21,7 +21,8 @@ class CudaRecording final : public Recording {
  public:
   static Result<std::unique_ptr<CudaRecording>> create(std::shared_ptr<Driver> driver,
                                                        const RecordingDesc& desc);
-  /// Waits for a run that is still in flight: its memory must not go before it ends.
+  /// Waits for a run that is still in flight, as its memory must not go before it ends; one that
+  /// does not end in time is given up (BackendOptions::patience_ns).
   ~CudaRecording() override;
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
@@ -59,7 +60,8 @@ class CudaRecording final : public Recording {
   Status enable(Launch& launch, bool on);
   Status submit_once();
   Status launch_once(const Launch& launch, size_t index);
-  Status drain(const Status& failure);
+  Status mark_end(const Status& failure);
+  void ended();
 
   Grid grid_of(const Launch& launch) const;
   void* block_of(const Launch& launch) const;
@@ -79,7 +81,9 @@ class CudaRecording final : public Recording {
   OwnedGraphExec exec_;
   std::chrono::steady_clock::duration last_run_{};  // from the wait's begin
   bool once_ = false, timestamps_ = false;
+  uint64_t timeout_ns_ = 0;  // of the last wait
   bool pending_ = false, dead_ = false, finished_ = false;
+  OverdueMark overdue_;
 };
 
 }  // namespace reprise::cuda
