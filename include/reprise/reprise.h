@@ -124,7 +124,9 @@ typedef struct reprise_vulkan_device {
 typedef struct reprise_cuda_device {
   size_t struct_size;
   void* context; /* CUcontext */
-  void* stream;  /* CUstream of that context, not capturing; null: streams of our own */
+  /* CUstream of that context, not capturing. CU_STREAM_LEGACY or CU_STREAM_PER_THREAD is the default
+   * stream of the application (for which null stands elsewhere); null: streams of our own. */
+  void* stream;
 } reprise_cuda_device;
 #define REPRISE_CUDA_DEVICE_INIT \
   { sizeof(reprise_cuda_device), NULL, NULL }
@@ -161,7 +163,8 @@ typedef struct reprise_buffer reprise_buffer;
 reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
                                      reprise_error* error);
 /* The application's memory on its own device: a VkBuffer with storage, transfer and device-address
- * usage; on CUDA a CUdeviceptr, as a pointer, that is a multiple of 16. */
+ * usage; on CUDA a CUdeviceptr, as a pointer, that is a multiple of 16, of that device's memory in
+ * that context or of managed memory, with `bytes` bytes of its allocation behind it. */
 reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error);
 reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,

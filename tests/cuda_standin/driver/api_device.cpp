@@ -66,6 +66,7 @@ constexpr std::array kErrors = {
     REPRISE_STANDIN_ERROR(CUDA_ERROR_NVLINK_UNCORRECTABLE),
     REPRISE_STANDIN_ERROR(CUDA_ERROR_JIT_COMPILER_NOT_FOUND),
     REPRISE_STANDIN_ERROR(CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
+    REPRISE_STANDIN_ERROR(CUDA_ERROR_JIT_COMPILATION_DISABLED),
     REPRISE_STANDIN_ERROR(CUDA_ERROR_CONTAINED),
     REPRISE_STANDIN_ERROR(CUDA_ERROR_INVALID_HANDLE),
     REPRISE_STANDIN_ERROR(CUDA_ERROR_NOT_FOUND),
@@ -196,7 +197,8 @@ REPRISE_STANDIN_API cuInit(unsigned flags) {
     }
     if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
     if (d.settings.devices == 0) return CUDA_ERROR_NO_DEVICE;
-    if (!d.initialised) d.primary.resize(static_cast<size_t>(d.settings.devices));
+    const auto devices = static_cast<size_t>(d.settings.devices);  // a test may have added one
+    d.primary.resize(std::max(d.primary.size(), devices));
     d.initialised = true;
     return CUDA_SUCCESS;
   });
