@@ -63,7 +63,7 @@ struct Command {
   uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
   /// Dispatches, copies and joins: earlier ones of the recording, by index, that must finish
   /// before, without those that others of them wait for (plan::segment_order). Says no less than
-  /// the barriers do for the memory that commands really share, so a backend uses either.
+  /// the barriers do for the memory that commands really share: a device gets one or the other.
   std::vector<uint32_t> after = {};
 };
 
@@ -98,9 +98,12 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  /// Whether its recordings are ordered by Command::after, or else by barriers.
+  virtual bool takes_edges() const { return false; }
   virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// A buffer of the application on this same device, used in place and never freed here: a
-  /// VkBuffer with transfer and device-address usage; on CUDA, a CUdeviceptr.
+  /// VkBuffer with transfer and device-address usage; on CUDA, a CUdeviceptr, whose allocation must
+  /// be of that device or managed, and have room for `bytes`.
   virtual Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) = 0;
   /// Creates all kernels, in parallel where the driver profits (threads end before it returns).
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
@@ -136,7 +139,9 @@ struct BorrowedVulkan {
 /// Handles of an application that already has a CUDA context; borrowed, never freed.
 struct BorrowedCuda {
   void* context = nullptr;  // CUcontext
-  void* stream = nullptr;   // CUstream of that context; null: one of our own
+  // CUstream of that context, or CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for its default stream;
+  // null: streams of our own.
+  void* stream = nullptr;
 };
 
 struct BackendOptions {

@@ -93,26 +93,35 @@ Command RunContext::staging_copy(uint32_t slot, bool input) const {
   return c;
 }
 
-std::vector<plan::OrderNode> RunContext::order_of(size_t index, std::span<const uint32_t> in,
-                                                  std::span<const uint32_t> out) const {
+// What may share memory follows from the plan, so an order stays right for the session's life.
+const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vector<uint32_t> in,
+                                                         std::vector<uint32_t> out) {
   using Kind = plan::ArenaReuse::Kind;
+  Order& order = orders_[index];
+  if (!order.nodes.empty() && order.in == in && order.out == out) return order.nodes;
+  const plan::Segment& segment = s_.segments[index];
   plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, bytes_};
   if (s_.fixed_placement) reuse.kind = Kind::Placed;
   if (s_.options.isolate_tensors) reuse.kind = Kind::None;
-  return plan::segment_order(*s_.plan, s_.segments[index], in, out, reuse);
+  order.nodes = s_.device->takes_edges() ? plan::segment_order(*s_.plan, segment, in, out, reuse)
+                                         : plan::segment_nodes(segment, in, out);
+  order.in = std::move(in);
+  order.out = std::move(out);
+  return order.nodes;
 }
 
-// Edges and, for backends that have no use for them, barriers between levels.
+// With edges or, for devices that have no use for them, barriers between levels.
 void RunContext::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
                                  Recorded& counts) const {
   using Kind = plan::OrderNode::Kind;
   std::vector<uint32_t> position;  // of each node's command
+  const bool barriers = !s_.device->takes_edges();
   std::optional<uint32_t> level;
   bool copies_out = false;
   for (const plan::OrderNode& node : order) {
     const bool launch = node.kind == Kind::Launch, out = node.kind == Kind::CopyOut;
     const bool next_level = launch && level != s_.plan->steps[node.index].level;
-    if ((next_level || (out && !copies_out)) && !desc.commands.empty()) {
+    if (barriers && (next_level || (out && !copies_out)) && !desc.commands.empty()) {
       desc.commands.push_back(of_kind(Command::Kind::Barrier));
       ++counts.barriers;
     }
@@ -126,6 +135,7 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
     position.push_back(static_cast<uint32_t>(desc.commands.size()));
     desc.commands.push_back(std::move(c));
   }
+  if (!barriers) return;
   desc.commands.push_back(of_kind(Command::Kind::HostBarrier));
   ++counts.barriers;
 }
@@ -144,6 +154,7 @@ Status RunContext::record_segment(size_t index) {
   desc.once = !s_.options.replay;
   r = {};
   append_commands(order_of(index, in, out), desc, r);
+  if (s_.options.replay) orders_[index] = {};
   r.copies = std::move(copies);
   RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
   ++s_.recordings;

@@ -28,6 +28,7 @@ TEST_F(CudaRun, ARunIsOneGraphLaunchAndAFixedNumberOfCalls) {
       made[p] = stat("calls") - calls("cuEventQuery");
     }
     EXPECT_EQ(s->stats().recordings, 1U);
+    EXPECT_EQ(s->stats().barriers, 0U);  // edges order a graph
   }
   EXPECT_EQ(made[0], made[1]);
   EXPECT_LE(made[1], 6U);  // push and pop around submission and wait, launch, event
@@ -111,6 +112,25 @@ TEST_F(CudaRun, WithoutReplayThereIsNoGraph) {
   for (const int64_t n : {10, 0, 3000}) ASSERT_OK(run_chain(*s, n, 4));
   EXPECT_EQ(calls("cuLaunchKernel"), 8U);  // none for no elements
   EXPECT_EQ(calls("cuGraphCreate") + calls("cuGraphLaunch"), 0U);
+}
+
+TEST_F(CudaRun, WithoutReplayWhatIsStagedMayChange) {
+  auto device = open();
+  SessionOptions options;
+  options.replay = false;
+  auto s = session(chain(3, 64, false), device, options);
+  auto b = device->allocate(256, MemoryUse::Device);
+  ASSERT_OK(b.status());
+  const HostTensor x = floats({64}, ramp(64));
+  ASSERT_OK(device->upload(**b, 0, x.bytes()));
+  const Binding from_host{.name = "x", .host = &x};
+  const Binding on_device{.name = "x", .device = b->get(), .dims = {64}};
+  for (const Binding& in : {from_host, from_host, on_device, on_device, from_host}) {
+    auto y = s->run({{in}});
+    ASSERT_OK(y.status());
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(values((*y)[0])[i], ramp(64)[i] + 3);
+  }
+  EXPECT_EQ(s->stats().copies, 8U);  // 5 outputs, 3 inputs
 }
 
 TEST_F(CudaRun, TimesAreOfEachLaunch) {
