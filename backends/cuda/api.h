@@ -209,6 +209,8 @@ struct CUDA_MEMCPY3D {
   F(cuGraphExecDestroy, (CUgraphExec exec))                                                       \
   F(cuGraphExecKernelNodeSetParams_v2,                                                            \
     (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params))                  \
+  F(cuGraphExecMemcpyNodeSetParams,                                                               \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext context))         \
   F(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned enabled))                \
   F(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                           \
   F(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
