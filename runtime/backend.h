@@ -84,6 +84,9 @@ class Recording {
   /// Waits for the last submit. `timeout_ns` passed: Code::Device naming the wait; the recording is
   /// then unusable. Device loss poisons the Device.
   virtual Status wait(uint64_t timeout_ns) = 0;
+  /// From the next submission on, the recording's Copy number `copy` moves only the first `bytes`
+  /// of those recorded. A device that cannot change a recording moves all.
+  virtual void limit_copy(size_t /*copy*/, uint64_t /*bytes*/) {}
   /// Nanoseconds per Dispatch of the last finished run; empty without timestamps.
   virtual Result<std::vector<double>> dispatch_ns() = 0;
 };

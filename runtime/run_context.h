@@ -97,7 +97,8 @@ class RunContext {
   };
   struct Recorded {
     std::unique_ptr<Recording> recording;
-    std::vector<Command> copies;  // between slots and their staging memory
+    std::vector<Command> copies;    // between slots and their staging memory
+    std::vector<uint32_t> in, out;  // the slots, in the copies' order
     uint64_t barriers = 0, dispatches = 0;
   };
   struct Location {
@@ -125,6 +126,8 @@ class RunContext {
   Status record_segment(size_t index);
   std::vector<uint32_t> staged_slots(size_t index, bool inputs) const;
   Command staging_copy(uint32_t slot, bool input) const;
+  uint64_t staged_bytes(uint32_t slot, bool input) const;
+  void limit_copies(Recorded& r) const;
   /// A segment's commands for these staged slots, kept for recordings that are not replayed.
   struct Order {
     std::vector<uint32_t> in, out;

@@ -89,8 +89,17 @@ Command RunContext::staging_copy(uint32_t slot, bool input) const {
   c.kind = Command::Kind::Copy;
   c.src = input ? s.staging.get() : s.device.get();
   c.dst = input ? s.device.get() : s.staging.get();
-  c.bytes = s.device->size();
+  c.bytes = s_.options.replay ? s.device->size() : staged_bytes(slot, input);
   return c;
+}
+
+// What this run has of the slot.
+uint64_t RunContext::staged_bytes(uint32_t slot, bool input) const {
+  if (!input) return bytes_[static_cast<size_t>(s_.of_output[slot].buffer)];
+  uint64_t bytes = 0;
+  for (const plan::BufferId id : s_.of_input[slot])
+    bytes = std::max(bytes, bytes_[static_cast<size_t>(id)]);
+  return bytes;
 }
 
 // What may share memory follows from the plan, so an order stays right for the session's life.
@@ -142,12 +151,15 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
 
 Status RunContext::record_segment(size_t index) {
   Recorded& r = recorded_[index];
-  const std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
+  std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
   std::vector<Command> copies;
   copies.reserve(in.size() + out.size());
   for (const uint32_t slot : in) copies.push_back(staging_copy(slot, true));
   for (const uint32_t slot : out) copies.push_back(staging_copy(slot, false));
-  if (r.recording && s_.options.replay && same_copies(copies, r.copies)) return {};
+  if (r.recording && s_.options.replay && same_copies(copies, r.copies)) {
+    limit_copies(r);
+    return {};
+  }
   RecordingDesc desc;
   desc.blocks = blocks_.get();
   desc.timestamps = s_.options.timestamps;
@@ -156,9 +168,19 @@ Status RunContext::record_segment(size_t index) {
   append_commands(order_of(index, in, out), desc, r);
   if (s_.options.replay) orders_[index] = {};
   r.copies = std::move(copies);
+  r.in = std::move(in);
+  r.out = std::move(out);
   RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
   ++s_.recordings;
+  limit_copies(r);
   return {};
+}
+
+// Slots keep the room of the largest run, and recordings copy all of it where they cannot do less.
+void RunContext::limit_copies(Recorded& r) const {
+  size_t copy = 0;
+  for (const uint32_t slot : r.in) r.recording->limit_copy(copy++, staged_bytes(slot, true));
+  for (const uint32_t slot : r.out) r.recording->limit_copy(copy++, staged_bytes(slot, false));
 }
 
 Status RunContext::check_error_word() {

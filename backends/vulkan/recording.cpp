@@ -110,6 +110,7 @@ void VulkanRecording::record(const RecordingDesc& desc) {
       case Command::Kind::Join:  // the barriers say as much
         break;
       case Command::Kind::Copy: {
+        if (c.bytes == 0) break;
         const VkBufferCopy region{c.src_offset, c.dst_offset, c.bytes};
         driver_->vk.vkCmdCopyBuffer(commands_, static_cast<const VulkanBuffer*>(c.src)->handle(),
                                     static_cast<const VulkanBuffer*>(c.dst)->handle(), 1, &region);

@@ -1,7 +1,7 @@
 // What a run costs the driver, and that it is right whatever changed since the last one.
 #include <array>
 
-#include "backends/cuda/api.h"
+#include "backends/cuda/library.h"
 #include "on_standin.h"
 
 namespace reprise::test {
@@ -79,6 +79,38 @@ TEST_F(CudaRun, LaunchesOfNothingAreSwitchedOff) {
   ASSERT_OK(run_chain(*s, 100, 3));
   EXPECT_EQ(calls("cuGraphExecKernelNodeSetParams_v2") + calls("cuGraphNodeSetEnabled"), 0U);
   EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 0U);
+}
+
+cuda::CUresult (*real_copy_update)(cuda::CUgraphExec, cuda::CUgraphNode, const cuda::CUDA_MEMCPY3D*,
+                                   cuda::CUcontext) = nullptr;
+std::vector<size_t> copied;  // bytes of copies that were changed
+
+TEST_F(CudaRun, CopiesMoveWhatTheRunHas) {
+  auto opened = cuda::open(0, {}, cuda::kDriverLibrary, [](cuda::Table& t) {
+    real_copy_update = t.cuGraphExecMemcpyNodeSetParams;
+    t.cuGraphExecMemcpyNodeSetParams = [](cuda::CUgraphExec e, cuda::CUgraphNode n,
+                                          const cuda::CUDA_MEMCPY3D* p, cuda::CUcontext c) {
+      copied.push_back(p->WidthInBytes);
+      return real_copy_update(e, n, p, c);
+    };
+  });
+  ASSERT_OK(opened.status());
+  auto s = session(chain(2, 0, true), std::shared_ptr<Device>(std::move(*opened)));
+  ASSERT_TRUE(s);
+  const struct {
+    int64_t n;
+    std::vector<size_t> changed;  // in and out
+  } runs[] = {{1000, {}}, {1000, {}},     {10, {40, 40}},     {10, {}},
+              {0, {}},    {10, {40, 40}}, {999, {3996, 3996}}};
+  for (const auto& run : runs) {
+    copied.clear();
+    ASSERT_OK(run_chain(*s, run.n, 2));
+    EXPECT_EQ(copied, run.changed) << run.n;
+  }
+  fail("cuGraphExecMemcpyNodeSetParams", 2, cuda::CUDA_ERROR_NOT_SUPPORTED);
+  for (const int64_t n : {20, 30, 0, 1000}) ASSERT_OK(run_chain(*s, n, 2));
+  EXPECT_EQ(calls("cuGraphExecMemcpyNodeSetParams"), 2U);  // from then on whole
+  EXPECT_EQ(s->stats().recordings, 1U);
 }
 
 TEST_F(CudaRun, AGraphThatRefusesAnUpdateIsMadeAnew) {
