@@ -63,7 +63,7 @@ struct Command {
   uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
   /// Dispatches, copies and joins: earlier ones of the recording, by index, that must finish
   /// before, without those that others of them wait for (plan::segment_order). Says no less than
-  /// the barriers do for the memory that commands really share, so a backend uses either.
+  /// the barriers do for the memory that commands really share: a device gets one or the other.
   std::vector<uint32_t> after = {};
 };
 
@@ -78,11 +78,15 @@ struct RecordingDesc {
 class Recording {
  public:
   virtual ~Recording() = default;
-  /// One queue submission. Returns without waiting.
+  /// One queue submission. Returns without waiting. What a failed one left behind may still be in
+  /// flight: wait() waits for that, too.
   virtual Status submit() = 0;
   /// Waits for the last submit. `timeout_ns` passed: Code::Device naming the wait; the recording is
   /// then unusable. Device loss poisons the Device.
   virtual Status wait(uint64_t timeout_ns) = 0;
+  /// From the next submission on, the recording's Copy number `copy` moves only the first `bytes`
+  /// of those recorded. A device that cannot change a recording moves all.
+  virtual void limit_copy(size_t /*copy*/, uint64_t /*bytes*/) {}
   /// Nanoseconds per Dispatch of the last finished run; empty without timestamps.
   virtual Result<std::vector<double>> dispatch_ns() = 0;
 };
@@ -97,9 +101,12 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  /// Whether its recordings are ordered by Command::after, or else by barriers.
+  virtual bool takes_edges() const { return false; }
   virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// A buffer of the application on this same device, used in place and never freed here: a
-  /// VkBuffer with transfer and device-address usage; on CUDA, a CUdeviceptr.
+  /// VkBuffer with transfer and device-address usage; on CUDA, a CUdeviceptr, whose allocation must
+  /// be of that device or managed, and have room for `bytes`.
   virtual Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) = 0;
   /// Creates all kernels, in parallel where the driver profits (threads end before it returns).
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
@@ -135,7 +142,9 @@ struct BorrowedVulkan {
 /// Handles of an application that already has a CUDA context; borrowed, never freed.
 struct BorrowedCuda {
   void* context = nullptr;  // CUcontext
-  void* stream = nullptr;   // CUstream of that context; null: one of our own
+  // CUstream of that context, or CU_STREAM_LEGACY or CU_STREAM_PER_THREAD for its default stream;
+  // null: streams of our own.
+  void* stream = nullptr;
 };
 
 struct BackendOptions {
@@ -145,6 +154,10 @@ struct BackendOptions {
   BorrowedVulkan vulkan;                        // used when vulkan.device is set
   BorrowedCuda cuda;                            // used when cuda.context is set
   unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
+  // When the objects of a run go that timed out, its end is waited for: as long again as it was
+  // given, and at least so long. A run that does not end even then is given up: nothing made from
+  // its device is freed any more, and every call on the device is an error that says so.
+  uint64_t patience_ns = 10'000'000'000;
 };
 
 class Backend {

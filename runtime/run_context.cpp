@@ -44,6 +44,7 @@ Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   c->written_for_.resize(segments);
   c->written_.assign(segments, false);
   c->recorded_.resize(segments);
+  c->orders_.resize(segments);
   for (size_t b = 0; b < buffers; ++b) {
     const plan::Buffer& buffer = shared.plan->buffers[b];
     if (buffer.kind != plan::BufferKind::Weight || !shared.on_device[b]) continue;

@@ -97,7 +97,8 @@ class RunContext {
   };
   struct Recorded {
     std::unique_ptr<Recording> recording;
-    std::vector<Command> copies;  // between slots and their staging memory
+    std::vector<Command> copies;    // between slots and their staging memory
+    std::vector<uint32_t> in, out;  // the slots, in the copies' order
     uint64_t barriers = 0, dispatches = 0;
   };
   struct Location {
@@ -125,8 +126,15 @@ class RunContext {
   Status record_segment(size_t index);
   std::vector<uint32_t> staged_slots(size_t index, bool inputs) const;
   Command staging_copy(uint32_t slot, bool input) const;
-  std::vector<plan::OrderNode> order_of(size_t index, std::span<const uint32_t> in,
-                                        std::span<const uint32_t> out) const;
+  uint64_t staged_bytes(uint32_t slot, bool input) const;
+  void limit_copies(Recorded& r) const;
+  /// A segment's commands for these staged slots, kept for recordings that are not replayed.
+  struct Order {
+    std::vector<uint32_t> in, out;
+    std::vector<plan::OrderNode> nodes;
+  };
+  const std::vector<plan::OrderNode>& order_of(size_t index, std::vector<uint32_t> in,
+                                               std::vector<uint32_t> out);
   Command launch_command(uint32_t step) const;
   void append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
                        Recorded& counts) const;
@@ -154,6 +162,7 @@ class RunContext {
   std::vector<std::vector<int64_t>> written_for_;  // per segment: symbols its blocks are for
   std::vector<bool> written_;
   std::vector<Recorded> recorded_;  // per segment
+  std::vector<Order> orders_;       // likewise
   bool sized_ = false, dead_ = false;
 };
 

@@ -89,30 +89,48 @@ Command RunContext::staging_copy(uint32_t slot, bool input) const {
   c.kind = Command::Kind::Copy;
   c.src = input ? s.staging.get() : s.device.get();
   c.dst = input ? s.device.get() : s.staging.get();
-  c.bytes = s.device->size();
+  c.bytes = s_.options.replay ? s.device->size() : staged_bytes(slot, input);
   return c;
 }
 
-std::vector<plan::OrderNode> RunContext::order_of(size_t index, std::span<const uint32_t> in,
-                                                  std::span<const uint32_t> out) const {
+// What this run has of the slot.
+uint64_t RunContext::staged_bytes(uint32_t slot, bool input) const {
+  if (!input) return bytes_[static_cast<size_t>(s_.of_output[slot].buffer)];
+  uint64_t bytes = 0;
+  for (const plan::BufferId id : s_.of_input[slot])
+    bytes = std::max(bytes, bytes_[static_cast<size_t>(id)]);
+  return bytes;
+}
+
+// What may share memory follows from the plan, so an order stays right for the session's life.
+const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vector<uint32_t> in,
+                                                         std::vector<uint32_t> out) {
   using Kind = plan::ArenaReuse::Kind;
+  Order& order = orders_[index];
+  if (!order.nodes.empty() && order.in == in && order.out == out) return order.nodes;
+  const plan::Segment& segment = s_.segments[index];
   plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, bytes_};
   if (s_.fixed_placement) reuse.kind = Kind::Placed;
   if (s_.options.isolate_tensors) reuse.kind = Kind::None;
-  return plan::segment_order(*s_.plan, s_.segments[index], in, out, reuse);
+  order.nodes = s_.device->takes_edges() ? plan::segment_order(*s_.plan, segment, in, out, reuse)
+                                         : plan::segment_nodes(segment, in, out);
+  order.in = std::move(in);
+  order.out = std::move(out);
+  return order.nodes;
 }
 
-// Edges and, for backends that have no use for them, barriers between levels.
+// With edges or, for devices that have no use for them, barriers between levels.
 void RunContext::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
                                  Recorded& counts) const {
   using Kind = plan::OrderNode::Kind;
   std::vector<uint32_t> position;  // of each node's command
+  const bool barriers = !s_.device->takes_edges();
   std::optional<uint32_t> level;
   bool copies_out = false;
   for (const plan::OrderNode& node : order) {
     const bool launch = node.kind == Kind::Launch, out = node.kind == Kind::CopyOut;
     const bool next_level = launch && level != s_.plan->steps[node.index].level;
-    if ((next_level || (out && !copies_out)) && !desc.commands.empty()) {
+    if (barriers && (next_level || (out && !copies_out)) && !desc.commands.empty()) {
       desc.commands.push_back(of_kind(Command::Kind::Barrier));
       ++counts.barriers;
     }
@@ -126,28 +144,43 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
     position.push_back(static_cast<uint32_t>(desc.commands.size()));
     desc.commands.push_back(std::move(c));
   }
+  if (!barriers) return;
   desc.commands.push_back(of_kind(Command::Kind::HostBarrier));
   ++counts.barriers;
 }
 
 Status RunContext::record_segment(size_t index) {
   Recorded& r = recorded_[index];
-  const std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
+  std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
   std::vector<Command> copies;
   copies.reserve(in.size() + out.size());
   for (const uint32_t slot : in) copies.push_back(staging_copy(slot, true));
   for (const uint32_t slot : out) copies.push_back(staging_copy(slot, false));
-  if (r.recording && s_.options.replay && same_copies(copies, r.copies)) return {};
+  if (r.recording && s_.options.replay && same_copies(copies, r.copies)) {
+    limit_copies(r);
+    return {};
+  }
   RecordingDesc desc;
   desc.blocks = blocks_.get();
   desc.timestamps = s_.options.timestamps;
   desc.once = !s_.options.replay;
   r = {};
   append_commands(order_of(index, in, out), desc, r);
+  if (s_.options.replay) orders_[index] = {};
   r.copies = std::move(copies);
+  r.in = std::move(in);
+  r.out = std::move(out);
   RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
   ++s_.recordings;
+  limit_copies(r);
   return {};
+}
+
+// Slots keep the room of the largest run, and recordings copy all of it where they cannot do less.
+void RunContext::limit_copies(Recorded& r) const {
+  size_t copy = 0;
+  for (const uint32_t slot : r.in) r.recording->limit_copy(copy++, staged_bytes(slot, true));
+  for (const uint32_t slot : r.out) r.recording->limit_copy(copy++, staged_bytes(slot, false));
 }
 
 Status RunContext::check_error_word() {
@@ -175,10 +208,11 @@ Status RunContext::run_segment(size_t index, Run& run) {
     RP_TRY(write_segment(index, run.symbols));
     RP_TRY(record_segment(index));
     Recorded& r = recorded_[index];
-    RP_TRY(r.recording->submit());
+    const Status submitted = r.recording->submit();
     run.stats.host_submit_us += us_since(run.start) - run.copy_us;
     const Status waited = r.recording->wait(s_.timeout_ns());
     dead_ = !waited.ok();
+    RP_TRY(submitted);
     RP_TRY(waited);
     ++s_.submits;
     s_.dispatches += r.dispatches;

@@ -49,16 +49,31 @@ std::string target_for(const DeviceFacts& facts) {
   return facts.api == Api::Vulkan ? " (--targets vulkan)" : "";
 }
 
+/// The first variant that fits, or the number of variants; `notes`: why those before it do not.
+size_t find_variant(const package::Package& package, const DeviceFacts& facts,
+                    std::vector<std::string>& notes) {
+  size_t v = 0;
+  for (; v < package.variants.size(); ++v) {
+    const package::Variant& variant = package.variants[v];
+    const std::string mismatch = variant.predicate.mismatch(facts);
+    if (mismatch.empty()) break;
+    notes.push_back(variant.name + ": " + mismatch);
+  }
+  return v;
+}
+
+std::string joined(const std::vector<std::string>& notes) {
+  std::string reasons;
+  for (const std::string& note : notes) reasons += (reasons.empty() ? "" : "; ") + note;
+  return reasons.empty() ? "it has variants for no device" : reasons;
+}
+
 }  // namespace
 
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts) {
-  std::string reasons;
-  for (const package::Variant& variant : package.variants) {
-    const std::string mismatch = variant.predicate.mismatch(facts);
-    if (mismatch.empty()) return {};
-    reasons += (reasons.empty() ? "" : "; ") + variant.name + ": " + mismatch;
-  }
-  return reasons.empty() ? "it has variants for no device" : reasons;
+  std::vector<std::string> notes;
+  if (find_variant(package, facts, notes) < package.variants.size()) return {};
+  return joined(notes);
 }
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::Package> package,
@@ -70,25 +85,21 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
     RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));
     return create_host_session(std::move(package), options);
   }
+  const DeviceInfo& info = device->info();
   std::vector<std::string> notes;
-  for (size_t v = 0; v < package->variants.size(); ++v) {
-    const package::Variant& variant = package->variants[v];
-    const std::string mismatch = variant.predicate.mismatch(device->info().facts);
-    if (mismatch.empty()) {
-      RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
-      if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
-      std::string note = caveat(variant, device->info().facts);
-      if (!note.empty()) notes.push_back(std::move(note));
-      return create_device_session(std::move(package), std::move(device), v, std::move(notes),
-                                   options);
-    }
-    notes.push_back(variant.name + ": " + mismatch);
+  const size_t v = find_variant(*package, info.facts, notes);
+  if (v == package->variants.size()) {
+    return unsupported("no variant of '" + package->model_name + "' fits " + info.id + " (" +
+                       info.name + "): " + joined(notes) +
+                       "; compile the model for this kind of device" + target_for(info.facts) +
+                       " or use the host device");
   }
-  return unsupported("no variant of '" + package->model_name + "' fits " + device->info().id +
-                     " (" + device->info().name +
-                     "): " + why_unfit(*package, device->info().facts) +
-                     "; compile the model for this kind of device" +
-                     target_for(device->info().facts) + " or use the host device");
+  const package::Variant& variant = package->variants[v];
+  RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
+  if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
+  std::string note = caveat(variant, info.facts);
+  if (!note.empty()) notes.push_back(std::move(note));
+  return create_device_session(std::move(package), std::move(device), v, std::move(notes), options);
 }
 
 }  // namespace reprise

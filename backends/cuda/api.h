@@ -37,6 +37,7 @@ enum CUresult : int {
   CUDA_ERROR_NVLINK_UNCORRECTABLE = 220,
   CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221,
   CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+  CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
   CUDA_ERROR_CONTAINED = 226,
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_NOT_FOUND = 500,
@@ -96,10 +97,21 @@ enum CUjit_option : int {
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
 };
 
+enum CUpointer_attribute : int {
+  CU_POINTER_ATTRIBUTE_CONTEXT = 1,
+  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
+  CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
+  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
+  CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
+  CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
+};
+
 enum CUmemorytype : int { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
 
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
+/// Handles of an application's default streams.
+inline constexpr uintptr_t CU_STREAM_LEGACY = 1, CU_STREAM_PER_THREAD = 2;
 inline constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
 
 struct CUuuid {
@@ -160,6 +172,8 @@ struct CUDA_MEMCPY3D {
   F(cuMemHostAlloc, (void** pointer, size_t bytes, unsigned flags))                               \
   F(cuMemFreeHost, (void* pointer))                                                               \
   F(cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void* pointer, unsigned flags))         \
+  F(cuPointerGetAttributes,                                                                       \
+    (unsigned n, CUpointer_attribute* attributes, void** values, CUdeviceptr pointer))            \
   F(cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void* from, size_t bytes, CUstream stream))      \
   F(cuMemcpyDtoHAsync_v2, (void* to, CUdeviceptr from, size_t bytes, CUstream stream))            \
   F(cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))             \
@@ -195,8 +209,15 @@ struct CUDA_MEMCPY3D {
   F(cuGraphExecDestroy, (CUgraphExec exec))                                                       \
   F(cuGraphExecKernelNodeSetParams_v2,                                                            \
     (CUgraphExec exec, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS* params))                  \
+  F(cuGraphExecMemcpyNodeSetParams,                                                               \
+    (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D* params, CUcontext context))         \
   F(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned enabled))                \
   F(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                           \
   F(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
+
+// Likewise, of later drivers than the least that is supported: null where there is none.
+#define REPRISE_CUDA_OPTIONAL_SYMBOLS(F) \
+  F(cuFuncGetParamInfo,                  \
+    (CUfunction function, size_t index, size_t * offset, size_t * bytes)) /* 12.4 */
 
 }  // namespace reprise::cuda

@@ -62,6 +62,20 @@ Status make_streams(Driver& d) {
   return d.check(d.fn().cuStreamCreate(&d.transfers, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 }
 
+// In the application's stream a transfer comes after the runs, and would wait for one that hangs.
+Status before_transfer(const std::shared_ptr<Driver>& d) {
+  if (!d->overdue.any() || d->transfers != d->borrowed_stream) return {};
+  CUevent event = nullptr;
+  RP_TRY(d->check(d->fn().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
+  const OwnedEvent owned(d, event);
+  RP_TRY(d->check(d->fn().cuEventRecord(event, d->transfers), "cuEventRecord"));
+  const uint64_t patience = d->overdue.patience_ns;
+  const CUresult r = d->wait_for(event, patience);
+  if (r == CUDA_ERROR_NOT_READY)
+    return timeout_error(d->info, patience).with_context("before a transfer");
+  return d->check(r, "cuEventQuery");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Library> library,
@@ -69,6 +83,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Lib
                                                        const BackendOptions& options) {
   auto d = std::make_shared<Driver>();
   d->library = std::move(library);
+  d->overdue.patience_ns = options.patience_ns;
   if (options.cuda.context) {
     RP_TRY(adopt_context(*d, options.cuda));
   } else {
@@ -112,6 +127,7 @@ Status CudaDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byt
     return {};
   }
   RP_CUDA_SCOPE(*driver_);
+  RP_TRY(before_transfer(driver_));
   const Table& fn = driver_->fn();
   RP_TRY(driver_->check(fn.cuMemcpyHtoDAsync_v2(dst.address() + offset, bytes.data(), bytes.size(),
                                                 driver_->transfers),
@@ -128,6 +144,7 @@ Status CudaDevice::download(const Buffer& src, uint64_t offset, std::span<std::b
     return {};
   }
   RP_CUDA_SCOPE(*driver_);
+  RP_TRY(before_transfer(driver_));
   const Table& fn = driver_->fn();
   RP_TRY(driver_->check(fn.cuMemcpyDtoHAsync_v2(bytes.data(), src.address() + offset, bytes.size(),
                                                 driver_->transfers),
@@ -141,15 +158,7 @@ bool CudaDevice::owns(const Buffer& buffer) const {
 }
 
 Counters CudaDevice::counters() const {
-  const AtomicCounters& a = driver_->counters;
-  Counters c;
-  c.submits = a.submits;
-  c.dispatches_recorded = a.dispatches;
-  c.copies_recorded = a.copies;
-  c.recordings = a.recordings;
-  c.pipelines_created = a.kernels;
-  c.allocations = a.allocations;
-  return c;
+  return driver_->counters.read();
 }
 
 }  // namespace reprise::cuda

@@ -16,6 +16,7 @@ class CudaDevice final : public Device {
                                                     size_t index, const BackendOptions& options);
 
   const DeviceInfo& info() const override { return driver_->info; }
+  bool takes_edges() const override { return true; }
   Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;
   Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) override;
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(

@@ -3,20 +3,20 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "backends/counters.h"
 #include "backends/cuda/library.h"
+#include "backends/overdue.h"
 
 namespace reprise::cuda {
-
-struct AtomicCounters {
-  std::atomic<uint64_t> submits = 0, dispatches = 0, copies = 0;
-  std::atomic<uint64_t> recordings = 0, kernels = 0, allocations = 0;
-};
 
 struct Driver {
   std::shared_ptr<const Library> library;
@@ -27,6 +27,7 @@ struct Driver {
   CUstream borrowed_stream = nullptr;
   CUstream transfers = nullptr;  // uploads and downloads; a borrowed stream takes them too
   AtomicCounters counters;
+  Overdue overdue;
 
   Driver() = default;
   Driver(const Driver&) = delete;
@@ -40,6 +41,18 @@ struct Driver {
   /// An error once the context was poisoned, naming what did it.
   Status alive() const;
 
+  /// What the event says at last: NOT_READY after `limit_ns`. `expected`: how long it may take.
+  CUresult wait_for(CUevent event, uint64_t limit_ns,
+                    std::chrono::steady_clock::duration expected = {}) const;
+  /// Calls `destroy` with the context current. While a run is overdue it is kept for later, as
+  /// drivers wait for all work before they free; when one was given up it is dropped.
+  void release(std::function<void(const Table&)> destroy);
+  /// No run is overdue any more: frees what was kept.
+  void release_kept();
+  /// A run did not end in `waited_ns` after its timeout: poisons the context, and nothing of it is
+  /// freed any more.
+  void give_up(uint64_t waited_ns);
+
  private:
   void poison(const std::string& cause);
   /// What to do about a poisoned context.
@@ -47,6 +60,7 @@ struct Driver {
   std::atomic<bool> poisoned_ = false;
   mutable std::mutex mutex_;
   std::string cause_;  // of the poisoning
+  std::vector<std::function<void(const Table&)>> kept_;
 };
 
 /// Makes the context current on this thread while it lives; leaves what was current before.
@@ -101,9 +115,7 @@ class Owned {
     return *this;
   }
   ~Owned() {
-    if (!handle_) return;
-    const ReleaseScope scope(*driver_);
-    if (scope.entered()) (driver_->fn().*Destroy)(handle_);
+    if (handle_) driver_->release([h = handle_](const Table& fn) { (fn.*Destroy)(h); });
   }
   T get() const { return handle_; }
 

@@ -83,7 +83,11 @@ DeviceInfo query(const Library& library, int ordinal) {
   info.facts.api = Api::Cuda;
   info.kind = "other";
   Query q{library};
-  q.check(library.fn().cuDeviceGet(&q.device, ordinal), "cuDeviceGet");
+  const CUresult found = library.fn().cuDeviceGet(&q.device, ordinal);
+  if (found != CUDA_SUCCESS) {
+    info.reason = "cuDeviceGet failed: " + library.describe(found);
+    return info;
+  }
   std::array<char, 256> name{};
   q.check(library.fn().cuDeviceGetName(name.data(), static_cast<int>(name.size() - 1), q.device),
           "cuDeviceGetName");

@@ -1,6 +1,7 @@
 // The graph of a recording: one node for each launch and copy, with the edges of the commands.
 // Parameter blocks are kernel parameters, so a node keeps the bytes it was given; a run compares
-// them with the session's blocks and updates the nodes whose bytes or grids differ.
+// them with the session's blocks and updates the nodes whose bytes or grids differ. Copies move
+// what the run has, up to the size that was recorded.
 #include <algorithm>
 #include <cstring>
 
@@ -21,6 +22,20 @@ bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
 bool wants_new_graph(CUresult r) {
   return r == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE || r == CUDA_ERROR_NOT_SUPPORTED ||
          r == CUDA_ERROR_INVALID_VALUE;
+}
+
+CUDA_MEMCPY3D copy_params(const Command& c, uint64_t bytes) {
+  CUDA_MEMCPY3D p{};
+  const bool from_host = c.src->mapped() != nullptr, to_host = c.dst->mapped() != nullptr;
+  p.srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  p.dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+  if (from_host) p.srcHost = static_cast<const std::byte*>(c.src->mapped()) + c.src_offset;
+  if (!from_host) p.srcDevice = c.src->address() + c.src_offset;
+  if (to_host) p.dstHost = static_cast<std::byte*>(c.dst->mapped()) + c.dst_offset;
+  if (!to_host) p.dstDevice = c.dst->address() + c.dst_offset;
+  p.WidthInBytes = bytes;  // one row: without pitches, which are limited to 2 GiB
+  p.Height = p.Depth = 1;
+  return p;
 }
 
 }  // namespace
@@ -127,26 +142,26 @@ Status CudaRecording::add_kernel(Launch& launch, size_t index,
       "cuGraphAddEventRecordNode");
 }
 
-Status CudaRecording::add_copy(const Command& c, const std::vector<CUgraphNode>& after,
+void CudaRecording::limit_copy(size_t copy, uint64_t bytes) {
+  if (copy < copies_.size() && !fixed_copies_)
+    copies_[copy].wanted = std::min(bytes, commands_[copies_[copy].command].bytes);
+}
+
+Status CudaRecording::add_copy(size_t command, const std::vector<CUgraphNode>& after,
                                CUgraphNode& node) {
   const Table& fn = driver_->fn();
+  const Command& c = commands_[command];
   if (c.bytes == 0) {  // a point in the order
+    copies_.push_back({command});
     return driver_->check(fn.cuGraphAddEmptyNode(&node, graph_.get(), after.data(), after.size()),
                           "cuGraphAddEmptyNode");
   }
-  CUDA_MEMCPY3D p{};
-  const bool from_host = c.src->mapped() != nullptr, to_host = c.dst->mapped() != nullptr;
-  p.srcMemoryType = from_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  p.dstMemoryType = to_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
-  if (from_host) p.srcHost = static_cast<const std::byte*>(c.src->mapped()) + c.src_offset;
-  if (!from_host) p.srcDevice = c.src->address() + c.src_offset;
-  if (to_host) p.dstHost = static_cast<std::byte*>(c.dst->mapped()) + c.dst_offset;
-  if (!to_host) p.dstDevice = c.dst->address() + c.dst_offset;
-  p.WidthInBytes = c.bytes;  // one row: without pitches, which are limited to 2 GiB
-  p.Height = p.Depth = 1;
-  return driver_->check(fn.cuGraphAddMemcpyNode(&node, graph_.get(), after.data(), after.size(), &p,
+  const CUDA_MEMCPY3D p = copy_params(c, c.bytes);
+  RP_TRY(driver_->check(fn.cuGraphAddMemcpyNode(&node, graph_.get(), after.data(), after.size(), &p,
                                                 driver_->context),
-                        "cuGraphAddMemcpyNode");
+                        "cuGraphAddMemcpyNode"));
+  copies_.push_back({command, node, c.bytes, c.bytes});
+  return {};
 }
 
 // Timed launches form one chain, so that an interval is of one kernel and not of its neighbours.
@@ -171,7 +186,7 @@ Status CudaRecording::add_nodes() {
         ++launch;
         break;
       case Command::Kind::Copy:
-        RP_TRY(add_copy(c, after, nodes[i]));
+        RP_TRY(add_copy(i, after, nodes[i]));
         break;
       case Command::Kind::Join:
         RP_TRY(driver_->check(
@@ -204,6 +219,11 @@ Status CudaRecording::instantiate() {
                         "cuGraphInstantiateWithFlags"));
   exec_ = {driver_, exec};
   for (Launch& launch : launches_) launch.enabled = true;
+  for (Copy& copy : copies_) {
+    copy.bytes = commands_[copy.command].bytes;
+    copy.enabled = true;
+    if (fixed_copies_) copy.wanted = copy.bytes;
+  }
   for (Launch& launch : launches_) {
     Status disabled = is_empty(grid_of(launch)) ? enable(launch, false) : Status();
     if (disabled.ok()) continue;
@@ -269,7 +289,36 @@ Status CudaRecording::update_nodes() {
   return {};
 }
 
+// Where the driver refuses, there is a graph that copies all that was recorded.
+Status CudaRecording::update_copies() {
+  const Table& fn = driver_->fn();
+  for (Copy& copy : copies_) {
+    if (copy.bytes == copy.wanted) continue;
+    const bool on = copy.wanted != 0;
+    CUresult r = CUDA_SUCCESS;
+    if (on) {
+      const CUDA_MEMCPY3D p = copy_params(commands_[copy.command], copy.wanted);
+      r = fn.cuGraphExecMemcpyNodeSetParams(exec_.get(), copy.node, &p, driver_->context);
+    }
+    if (r == CUDA_SUCCESS && on != copy.enabled)
+      r = fn.cuGraphNodeSetEnabled(exec_.get(), copy.node, on ? 1U : 0U);
+    if (wants_new_graph(r)) {
+      fixed_copies_ = true;
+      return rebuild();
+    }
+    RP_TRY(driver_->check(r, "cuGraphExecMemcpyNodeSetParams"));
+    copy.bytes = copy.wanted;
+    copy.enabled = on;
+  }
+  return {};
+}
+
 Status CudaRecording::update() {
+  RP_TRY(update_launches());
+  return update_copies();
+}
+
+Status CudaRecording::update_launches() {
   const size_t bytes = sent_.size();
   if (exec_.get() && in_step_ && (bytes == 0 || std::memcmp(sent_.data(), blocks_, bytes) == 0))
     return {};

@@ -43,9 +43,29 @@ std::string advice(CUresult r, const std::string& arch) {
       return "; the driver's compiler for PTX (libnvidia-ptxjitcompiler) is not installed: install "
              "it, or compile the model with --targets cuda:" +
              arch;
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+      return "; the driver may not compile PTX here (CUDA_DISABLE_PTX_JIT or CUDA_DISABLE_JIT is "
+             "set): unset that, or compile the model with --targets cuda:" +
+             arch;
     default:
       return "";
   }
+}
+
+uint64_t block_bytes_of(const plan::KernelCode& code) {
+  return plan::BlockLayout::size(code.n_buffers, code.n_scalars);
+}
+
+Status check_block(const Driver& d, const plan::KernelCode& code) {
+  constexpr uint64_t kAlways = 4096, kMost = 32764;  // bytes of parameters
+  constexpr int kForMore = 12010;
+  const uint64_t bytes = block_bytes_of(code);
+  const std::string needs = "its parameters take " + std::to_string(bytes) + " bytes, ";
+  if (bytes > kMost) return unsupported(needs + "CUDA allows " + std::to_string(kMost));
+  if (bytes <= kAlways || d.library->version() >= kForMore) return {};
+  return unsupported(needs + "which takes a driver of CUDA " + version_text(kForMore) +
+                     " or later; this one is of CUDA " + version_text(d.library->version()) +
+                     ": update the NVIDIA driver");
 }
 
 Status check_code(const Driver& d, const plan::KernelCode& code) {
@@ -70,7 +90,7 @@ Status check_code(const Driver& d, const plan::KernelCode& code) {
     return unsupported(who + " needs subgroups of " + std::to_string(code.subgroup_size) + ", " +
                        d.info.id + " has " + std::to_string(f.subgroup_size));
   }
-  return {};
+  return check_block(d, code).with_context(who);
 }
 
 Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::KernelCode& code) {
@@ -85,6 +105,23 @@ Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::Ke
   const std::string said = log[0] != 0 ? std::string("; the driver says: ") + log.data() : "";
   return Status(failed.code(), "kernel '" + code.name + "': " + failed.message() + said +
                                    advice(r, "sm_" + std::to_string(d->info.facts.cuda_arch)));
+}
+
+// A launch hands over one block: a kernel that takes more than that would read what is behind it.
+Status check_parameters(Driver& d, CUfunction function, uint64_t block_bytes) {
+  const auto info = d.fn().cuFuncGetParamInfo;
+  for (size_t i = 0; info && i < 2; ++i) {
+    size_t offset = 0, bytes = 0;
+    const CUresult r = info(function, i, &offset, &bytes);
+    if (r == CUDA_ERROR_INVALID_VALUE) break;  // there is none
+    RP_TRY(d.check(r, "cuFuncGetParamInfo"));
+    if (i == 0 && bytes <= block_bytes) continue;
+    const std::string takes =
+        i > 0 ? "more than one parameter" : std::to_string(bytes) + " bytes of parameters";
+    return invalid_model("its image takes " + takes + ", a launch gives one block of " +
+                         std::to_string(block_bytes) + " bytes");
+  }
+  return {};
 }
 
 }  // namespace
@@ -102,6 +139,8 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
                                             cuda_entry(code.name).c_str()),
                      "cuModuleGetFunction")
              .with_context(who));
+  kernel->block_bytes_ = block_bytes_of(code);
+  RP_TRY(check_parameters(*driver, kernel->function_, kernel->block_bytes_).with_context(who));
   int threads = 0;
   RP_TRY(driver
              ->check(fn.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
@@ -115,7 +154,6 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
                        " on " + driver->info.id);
   }
   kernel->workgroup_ = code.workgroup;
-  kernel->block_bytes_ = plan::BlockLayout::size(code.n_buffers, code.n_scalars);
   ++driver->counters.kernels;
   return kernel;
 }

@@ -63,11 +63,15 @@ Status Library::check_version(const std::string& name) {
 // The version is looked at first: it explains best why an old driver lacks symbols.
 Status Library::resolve(void* handle, const std::string& name) {
   std::string missing;
-#define REPRISE_CUDA_RESOLVE(symbol, parameters)                               \
-  fn_.symbol = reinterpret_cast<decltype(fn_.symbol)>(dlsym(handle, #symbol)); \
+#define REPRISE_CUDA_FIND(symbol, parameters) \
+  fn_.symbol = reinterpret_cast<decltype(fn_.symbol)>(dlsym(handle, #symbol));
+#define REPRISE_CUDA_REQUIRE(symbol, parameters) \
+  REPRISE_CUDA_FIND(symbol, parameters)          \
   if (!fn_.symbol && missing.empty()) missing = #symbol;
-  REPRISE_CUDA_SYMBOLS(REPRISE_CUDA_RESOLVE)
-#undef REPRISE_CUDA_RESOLVE
+  REPRISE_CUDA_SYMBOLS(REPRISE_CUDA_REQUIRE)
+  REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_CUDA_FIND)
+#undef REPRISE_CUDA_REQUIRE
+#undef REPRISE_CUDA_FIND
   if (!fn_.cuDriverGetVersion)
     return absent(name + " is not a CUDA driver: it lacks cuDriverGetVersion; " + kUpdate);
   RP_TRY(check_version(name));

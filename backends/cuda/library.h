@@ -13,6 +13,7 @@ struct Table {
 // NOLINTBEGIN(bugprone-macro-parentheses): a name and its parameters take none.
 #define REPRISE_CUDA_MEMBER(name, parameters) CUresult(*name) parameters = nullptr;
   REPRISE_CUDA_SYMBOLS(REPRISE_CUDA_MEMBER)
+  REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_CUDA_MEMBER)
 #undef REPRISE_CUDA_MEMBER
   // NOLINTEND(bugprone-macro-parentheses)
 };

@@ -1,11 +1,65 @@
 #include "backends/cuda/memory.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 
 namespace reprise::cuda {
 namespace {
 
 constexpr uint64_t kAlignment = 16;  // that kernels rely on
+
+/// What the driver knows of a pointer; zeros for memory that is not CUDA's.
+struct PointerInfo {
+  CUcontext context = nullptr;
+  CUmemorytype type{};
+  int managed = 0, device = -1;
+  uint64_t begin = 0;
+  size_t bytes = 0;
+};
+
+Result<PointerInfo> pointer_info(Driver& d, uint64_t address) {
+  PointerInfo p;
+  CUpointer_attribute attributes[] = {
+      CU_POINTER_ATTRIBUTE_CONTEXT,          CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  void* values[] = {&p.context, &p.type, &p.managed, &p.device, &p.begin, &p.bytes};
+  const CUresult r =
+      d.fn().cuPointerGetAttributes(std::size(attributes), attributes, values, address);
+  if (r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_CONTEXT) return PointerInfo{};
+  RP_TRY(d.check(r, "cuPointerGetAttributes"));
+  return p;
+}
+
+/// Why kernels of the context cannot use that memory; empty if they can.
+std::string why_foreign(const Driver& d, const PointerInfo& p) {
+  if (p.managed != 0) return {};
+  if (p.type != CU_MEMORYTYPE_DEVICE) return "is not device or managed memory";
+  if (p.device != d.device) return "is memory of another device than " + d.info.id;
+  // Memory of pools and mapped memory belong to no context.
+  if (p.context && p.context != d.context) return "is memory of another context";
+  return {};
+}
+
+// Memory that was mapped piece by piece may go on in the next piece.
+Status check_range(Driver& d, uint64_t address, uint64_t bytes) {
+  const std::string who = "the borrowed CUdeviceptr of " + std::to_string(bytes) + " bytes ";
+  uint64_t room = 0;
+  while (true) {
+    RP_ASSIGN(const PointerInfo p, pointer_info(d, address + room));
+    const std::string foreign = why_foreign(d, p);
+    const uint64_t offset = address + room - p.begin;
+    const bool ends = !foreign.empty() || offset >= p.bytes;
+    if (ends && room == 0)
+      return {Code::Usage, who + (foreign.empty() ? "has no memory" : foreign)};
+    if (!ends) room += p.bytes - offset;
+    if (room >= bytes) return {};
+    if (ends || p.context) break;
+  }
+  return {Code::Usage, who + "leaves its allocation, which has " + std::to_string(room) +
+                           " bytes from there on"};
+}
 
 }  // namespace
 
@@ -56,6 +110,10 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::borrow(std::shared_ptr<Driver> d
   if (address % kAlignment != 0) {
     return Status(Code::Usage, "a borrowed CUdeviceptr must be a multiple of " +
                                    std::to_string(kAlignment) + "; the one given is not");
+  }
+  {
+    RP_CUDA_SCOPE(*driver);
+    RP_TRY(check_range(*driver, address, bytes));
   }
   std::unique_ptr<CudaBuffer> b(new CudaBuffer(std::move(driver)));
   b->size_ = bytes;

@@ -11,18 +11,25 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kShort = std::chrono::microseconds(200);  // not worth sleeping
-constexpr auto kPolled = std::chrono::milliseconds(2);   // about when a run should end
-constexpr auto kFirstSleep = std::chrono::microseconds(50);
-constexpr auto kLongestSleep = std::chrono::milliseconds(1);
-
 }  // namespace
 
-// A pending run after a failed wait: an event that reports an error counts as ended.
+void CudaRecording::ended() {
+  pending_ = false;
+  if (overdue_.clear(driver_->overdue)) driver_->release_kept();
+}
+
+// An event that reports an error counts as ended.
 CudaRecording::~CudaRecording() {
-  if (!pending_) return;
+  if (!pending_ || driver_->overdue.given_up()) return;
+  const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
   const ReleaseScope scope(*driver_);
-  if (scope.entered()) driver_->fn().cuEventSynchronize(done_.get());
+  const bool hangs =
+      scope.entered() && driver_->wait_for(done_.get(), grace) == CUDA_ERROR_NOT_READY;
+  if (hangs) {
+    driver_->give_up(grace);
+  } else {
+    ended();
+  }
 }
 
 CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {
@@ -36,9 +43,11 @@ void* CudaRecording::block_of(const Launch& launch) const {
   return const_cast<std::byte*>(blocks_) + launch.block;  // the driver reads it and no more
 }
 
-// What failed may have left work in flight, whose memory must stay.
-Status CudaRecording::drain(const Status& failure) {
-  if (driver_->fn().cuStreamSynchronize(stream_) != CUDA_SUCCESS) dead_ = true;
+// What failed may have left work in flight, whose memory must stay: wait() waits for this event.
+Status CudaRecording::mark_end(const Status& failure) {
+  for (int attempt = 0; attempt < 2 && !pending_; ++attempt)
+    pending_ = driver_->fn().cuEventRecord(done_.get(), stream_) == CUDA_SUCCESS;
+  dead_ = !pending_;
   return failure;
 }
 
@@ -99,7 +108,7 @@ Status CudaRecording::submit() {
   finished_ = false;
   if (once_) {
     const Status launched = submit_once();
-    if (!launched.ok()) return drain(launched);
+    if (!launched.ok()) return mark_end(launched);
   } else {
     RP_TRY(update());
     RP_TRY(driver_->check(driver_->fn().cuGraphLaunch(exec_.get(), stream_), "cuGraphLaunch"));
@@ -107,7 +116,7 @@ Status CudaRecording::submit() {
   ++driver_->counters.submits;
   const Status recorded =
       driver_->check(driver_->fn().cuEventRecord(done_.get(), stream_), "cuEventRecord");
-  if (!recorded.ok()) return drain(recorded);
+  if (!recorded.ok()) return mark_end(recorded);
   pending_ = true;
   return {};
 }
@@ -115,36 +124,19 @@ Status CudaRecording::submit() {
 Status CudaRecording::wait(uint64_t timeout_ns) {
   if (!pending_) return {};
   RP_CUDA_SCOPE(*driver_);
+  timeout_ns_ = timeout_ns;
   const auto start = Clock::now();
-  const auto limit = std::chrono::nanoseconds(std::min<uint64_t>(timeout_ns, INT64_MAX));
-  Clock::duration nap = kFirstSleep;
-  CUresult r = driver_->fn().cuEventQuery(done_.get());
-  // Most of a run like the last one passes asleep; its end is polled, as waking up takes longer.
-  const Clock::duration asleep = last_run_ > kShort ? last_run_ * 4 / 5 : Clock::duration();
-  if (r == CUDA_ERROR_NOT_READY && asleep > Clock::duration())
-    std::this_thread::sleep_for(std::min<Clock::duration>(asleep, limit));
-  while (r == CUDA_ERROR_NOT_READY) {
-    const auto waited = Clock::now() - start;
-    if (waited >= limit) break;
-    if (waited < asleep + kPolled) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(nap);
-      nap = std::min<Clock::duration>(nap * 3 / 2, kLongestSleep);
-    }
-    r = driver_->fn().cuEventQuery(done_.get());
-  }
+  const CUresult r = driver_->wait_for(done_.get(), timeout_ns, last_run_);
   if (r == CUDA_SUCCESS) {
     last_run_ = Clock::now() - start;
-    pending_ = false;
+    ended();
     finished_ = true;
     return {};
   }
   dead_ = true;
   if (r != CUDA_ERROR_NOT_READY) return driver_->check(r, "the run (cuEventQuery)");
-  return {Code::Device, "the run did not finish on " + driver_->info.id + " within " +
-                            std::to_string(static_cast<double>(timeout_ns) / 1e9) +
-                            " s; use a longer timeout or smaller inputs"};
+  overdue_.set(driver_->overdue);
+  return timeout_error(driver_->info, timeout_ns);
 }
 
 Result<std::vector<double>> CudaRecording::dispatch_ns() {

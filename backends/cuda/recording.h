@@ -21,11 +21,13 @@ class CudaRecording final : public Recording {
  public:
   static Result<std::unique_ptr<CudaRecording>> create(std::shared_ptr<Driver> driver,
                                                        const RecordingDesc& desc);
-  /// Waits for a run that is still in flight: its memory must not go before it ends.
+  /// Waits for a run that is still in flight, as its memory must not go before it ends; one that
+  /// does not end in time is given up (BackendOptions::patience_ns).
   ~CudaRecording() override;
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
+  void limit_copy(size_t copy, uint64_t bytes) override;
 
  private:
   using Grid = std::array<uint32_t, 3>;
@@ -41,6 +43,13 @@ class CudaRecording final : public Recording {
     bool outdated = false;  // the graph's node has other bytes or another grid than `sent_` says
   };
 
+  struct Copy {
+    size_t command = 0;
+    CUgraphNode node = nullptr;
+    uint64_t bytes = 0, wanted = 0;  // as the graph has it, and of the next run
+    bool enabled = true;             // in the graph: one without bytes is not
+  };
+
   explicit CudaRecording(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
   Status check(const RecordingDesc& desc) const;
   Status make_objects(const RecordingDesc& desc);
@@ -50,16 +59,19 @@ class CudaRecording final : public Recording {
   Status add_nodes();
   Status add_kernel(Launch& launch, size_t index, const std::vector<CUgraphNode>& after,
                     CUgraphNode& end);
-  Status add_copy(const Command& c, const std::vector<CUgraphNode>& after, CUgraphNode& node);
+  Status add_copy(size_t command, const std::vector<CUgraphNode>& after, CUgraphNode& node);
   Status instantiate();
   Status rebuild();
   Status update();
+  Status update_launches();
   Status update_nodes();
+  Status update_copies();
   Status update_launch(Launch& launch, bool& refused);
   Status enable(Launch& launch, bool on);
   Status submit_once();
   Status launch_once(const Launch& launch, size_t index);
-  Status drain(const Status& failure);
+  Status mark_end(const Status& failure);
+  void ended();
 
   Grid grid_of(const Launch& launch) const;
   void* block_of(const Launch& launch) const;
@@ -68,6 +80,7 @@ class CudaRecording final : public Recording {
   std::shared_ptr<Driver> driver_;
   std::vector<Command> commands_;  // as recorded; without edges once the graph is built
   std::vector<Launch> launches_;
+  std::vector<Copy> copies_;
   const std::byte* blocks_ = nullptr;
   std::vector<std::byte> sent_;  // the blocks as the graph's nodes have them
   bool in_step_ = true;          // all of them: `sent_` is what was last compared with
@@ -79,7 +92,10 @@ class CudaRecording final : public Recording {
   OwnedGraphExec exec_;
   std::chrono::steady_clock::duration last_run_{};  // from the wait's begin
   bool once_ = false, timestamps_ = false;
+  bool fixed_copies_ = false;  // the driver refused to change one
+  uint64_t timeout_ns_ = 0;    // of the last wait
   bool pending_ = false, dead_ = false, finished_ = false;
+  OverdueMark overdue_;
 };
 
 }  // namespace reprise::cuda

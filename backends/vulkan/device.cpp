@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "backends/vulkan/recording.h"
 
@@ -73,6 +72,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   d->instance = std::move(instance);
   d->physical = std::move(physical);
   d->log = options.log;
+  d->overdue.patience_ns = options.patience_ns;
   d->instance->fn().memory_properties(d->physical.handle, &d->memory);
   if (options.vulkan.device) {
     adopt_device(*d, options.vulkan);
@@ -125,7 +125,7 @@ Status VulkanDevice::copy_now(const Buffer& src, uint64_t src_offset, Buffer& ds
   desc.commands = {copy, to_host};
   RP_ASSIGN(auto recording, VulkanRecording::create(driver_, desc));
   RP_TRY(recording->submit());
-  return recording->wait(std::numeric_limits<uint64_t>::max());
+  return recording->wait_for_transfer();
 }
 
 Status VulkanDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
@@ -173,16 +173,7 @@ bool VulkanDevice::owns(const Buffer& buffer) const {
 }
 
 Counters VulkanDevice::counters() const {
-  const AtomicCounters& a = driver_->counters;
-  Counters c;
-  c.submits = a.submits;
-  c.dispatches_recorded = a.dispatches;
-  c.barriers_recorded = a.barriers;
-  c.copies_recorded = a.copies;
-  c.recordings = a.recordings;
-  c.pipelines_created = a.pipelines;
-  c.allocations = a.allocations;
-  return c;
+  return driver_->counters.read();
 }
 
 }  // namespace reprise::vulkan

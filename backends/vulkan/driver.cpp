@@ -4,6 +4,10 @@ namespace reprise::vulkan {
 
 Driver::~Driver() {
   if (!device) return;
+  if (overdue.given_up()) {
+    instance->keep();
+    return;
+  }
   if (pipeline_layout) vk.vkDestroyPipelineLayout(device, pipeline_layout, nullptr);
   if (owned) vk.vkDestroyDevice(device, nullptr);
 }
@@ -17,8 +21,24 @@ Status Driver::check(VkResult r, const char* call) {
 
 Status Driver::alive() const {
   if (!lost) return {};
+  if (overdue.given_up()) {
+    const std::lock_guard lock(mutex_);
+    return {Code::Device, physical.info.id + " (" + physical.info.name +
+                              ") cannot be used since an earlier error (" + given_up_ +
+                              "); what the device may still use is not freed; start the process "
+                              "again"};
+  }
   return {Code::Device, physical.info.id + " (" + physical.info.name +
                             ") was lost by an earlier error; open the device again"};
+}
+
+void Driver::give_up(uint64_t waited_ns) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = given_up_text(waited_ns);
+  }
+  overdue.give_up();
+  lost = true;
 }
 
 Status Driver::submit(VkCommandBuffer commands, VkFence fence) {

@@ -8,15 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "backends/counters.h"
+#include "backends/overdue.h"
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/instance.h"
 
 namespace reprise::vulkan {
-
-struct AtomicCounters {
-  std::atomic<uint64_t> submits = 0, dispatches = 0, barriers = 0, copies = 0;
-  std::atomic<uint64_t> recordings = 0, pipelines = 0, allocations = 0;
-};
 
 struct Driver {
   std::shared_ptr<Instance> instance;
@@ -33,6 +30,7 @@ struct Driver {
   std::atomic<bool> lost = false;
   std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
   AtomicCounters counters;
+  Overdue overdue;
   Log log;
 
   Driver() = default;
@@ -45,6 +43,13 @@ struct Driver {
   /// An error once the device was lost.
   Status alive() const;
   Status submit(VkCommandBuffer commands, VkFence fence);
+  /// A run did not end in `waited_ns` after its timeout: the device counts as lost, and nothing of
+  /// it is destroyed any more.
+  void give_up(uint64_t waited_ns);
+
+ private:
+  mutable std::mutex mutex_;
+  std::string given_up_;  // why
 };
 
 /// A Vulkan object that its device destroys with the table's function `Destroy`.
@@ -61,7 +66,8 @@ class Owned {
     return *this;
   }
   ~Owned() {
-    if (handle_) (driver_->vk.*Destroy)(driver_->device, handle_, nullptr);
+    if (handle_ && !driver_->overdue.given_up())
+      (driver_->vk.*Destroy)(driver_->device, handle_, nullptr);
   }
   T get() const { return handle_; }
 

@@ -1,6 +1,7 @@
 // A VkInstance with its own function table, and the Vulkan loader.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -49,6 +50,8 @@ class Instance {
   VkInstance handle() const { return handle_; }
   const InstanceTable& fn() const { return fn_; }
   Result<std::vector<VkPhysicalDevice>> physical_devices() const;
+  /// It is not destroyed: a device of it lives on.
+  void keep() { owned_ = false; }
   /// Every function of a device, through volk. Thread-safe.
   void load_device_table(VkDevice device, VolkDeviceTable& table) const;
 
@@ -58,7 +61,7 @@ class Instance {
   Status create_messenger();
 
   VkInstance handle_ = VK_NULL_HANDLE;
-  bool owned_ = false;
+  std::atomic<bool> owned_ = false;
   InstanceTable fn_;
   VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   Log log_;

@@ -126,7 +126,7 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
       d.check(d.vk.vkCreateComputePipelines(d.device, cache_.get(), 1, &info, nullptr, &pipeline),
               "vkCreateComputePipelines")
           .with_context("kernel '" + code.name + "'"));
-  ++d.counters.pipelines;
+  ++d.counters.kernels;
   return OwnedPipeline(driver_, pipeline);
 }
 

@@ -110,6 +110,7 @@ void VulkanRecording::record(const RecordingDesc& desc) {
       case Command::Kind::Join:  // the barriers say as much
         break;
       case Command::Kind::Copy: {
+        if (c.bytes == 0) break;
         const VkBufferCopy region{c.src_offset, c.dst_offset, c.bytes};
         driver_->vk.vkCmdCopyBuffer(commands_, static_cast<const VulkanBuffer*>(c.src)->handle(),
                                     static_cast<const VulkanBuffer*>(c.dst)->handle(), 1, &region);
@@ -140,11 +141,24 @@ Result<std::unique_ptr<VulkanRecording>> VulkanRecording::create(std::shared_ptr
   return r;
 }
 
+VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
+  const VkFence fence = fence_.get();
+  return driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
+}
+
+void VulkanRecording::ended() {
+  pending_ = false;
+  overdue_.clear(driver_->overdue);
+}
+
+// An error of the wait means a lost device, on which nothing runs.
 VulkanRecording::~VulkanRecording() {
-  if (pending_) {  // ends in finite time even when the device was lost
-    const VkFence fence = fence_.get();
-    driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE,
-                                std::numeric_limits<uint64_t>::max());
+  if (!pending_ || driver_->overdue.given_up()) return;
+  const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
+  if (wait_for_fence(grace) == VK_TIMEOUT) {
+    driver_->give_up(grace);
+  } else {
+    ended();
   }
 }
 
@@ -161,21 +175,30 @@ Status VulkanRecording::submit() {
   return {};
 }
 
-Status VulkanRecording::wait(uint64_t timeout_ns) {
-  if (!pending_) return {};
-  const VkFence fence = fence_.get();
-  const VkResult r = driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
+Status VulkanRecording::waited(VkResult r, uint64_t timeout_ns) {
   if (r == VK_SUCCESS) {
-    pending_ = false;
+    ended();
     return {};
   }
   dead_ = true;
-  if (r == VK_TIMEOUT) {
-    return {Code::Device, "the run did not finish on " + driver_->physical.info.id + " within " +
-                              std::to_string(static_cast<double>(timeout_ns) / 1e9) +
-                              " s; use a longer timeout or smaller inputs"};
-  }
-  return driver_->check(r, "vkWaitForFences");
+  timeout_ns_ = timeout_ns;
+  if (r != VK_TIMEOUT) return driver_->check(r, "vkWaitForFences");
+  overdue_.set(driver_->overdue);
+  return timeout_error(driver_->physical.info, timeout_ns);
+}
+
+Status VulkanRecording::wait(uint64_t timeout_ns) {
+  if (!pending_) return {};
+  return waited(wait_for_fence(timeout_ns), timeout_ns);
+}
+
+Status VulkanRecording::wait_for_transfer() {
+  constexpr uint64_t kSecond = 1'000'000'000;
+  VkResult r = VK_TIMEOUT;
+  while (r == VK_TIMEOUT && !driver_->overdue.any()) r = wait_for_fence(kSecond);
+  const uint64_t patience = driver_->overdue.patience_ns;
+  if (r == VK_TIMEOUT) r = wait_for_fence(patience);
+  return waited(r, patience).with_context("a transfer");
 }
 
 Result<std::vector<double>> VulkanRecording::dispatch_ns() {

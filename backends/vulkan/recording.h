@@ -22,11 +22,15 @@ class VulkanRecording final : public Recording {
  public:
   static Result<std::unique_ptr<VulkanRecording>> create(std::shared_ptr<Driver> driver,
                                                          const RecordingDesc& desc);
-  /// Waits for a run that is still in flight: its memory must not go before it ends.
+  /// Waits for a run that is still in flight, as its memory must not go before it ends; one that
+  /// does not end in time is given up (BackendOptions::patience_ns).
   ~VulkanRecording() override;
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
+  /// As long as it takes, unless a run before it on the queue is overdue: then no longer than
+  /// BackendOptions::patience_ns.
+  Status wait_for_transfer();
 
  private:
   explicit VulkanRecording(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
@@ -35,6 +39,9 @@ class VulkanRecording final : public Recording {
   void record_dispatch(const RecordingDesc& desc, const Command& c);
   void record_barrier(bool to_host);
   void timestamp();
+  VkResult wait_for_fence(uint64_t timeout_ns) const;
+  Status waited(VkResult r, uint64_t timeout_ns);
+  void ended();
 
   std::shared_ptr<Driver> driver_;
   OwnedCommandPool pool_;
@@ -44,7 +51,9 @@ class VulkanRecording final : public Recording {
   VkPipeline bound_ = VK_NULL_HANDLE;
   uint32_t dispatches_ = 0, stamps_ = 0;
   bool copies_ = false;
+  uint64_t timeout_ns_ = 0;  // of the last wait
   bool pending_ = false, dead_ = false;
+  OverdueMark overdue_;
 };
 
 }  // namespace reprise::vulkan

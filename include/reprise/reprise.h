@@ -3,7 +3,10 @@
  * Handles are opaque and owned by the caller, who frees each with its _free function; null is
  * allowed there. A session keeps what it needs of its package and device, so handles may be freed
  * in any order, a session even while it runs; buffers must outlive the runs that use them (after a
- * timeout: the session). Errors: every function that can fail
+ * timeout: the session). Freeing a session waits for a run of it that timed out, as long again as
+ * the run was given and at least 10 seconds; if the run has not ended then, it is given up: nothing
+ * that was made from its device is freed any more, which the device may still use, and every later
+ * call with that device is a REPRISE_DEVICE error that says so. Errors: every function that can fail
  * returns a status and, where `error` is not null, fills it with a message that names the node,
  * tensor or file, what was expected and found. The library never throws, prints, aborts or reads
  * the environment. Threads: all functions may be called from any thread. One session may be run
@@ -121,7 +124,9 @@ typedef struct reprise_vulkan_device {
 typedef struct reprise_cuda_device {
   size_t struct_size;
   void* context; /* CUcontext */
-  void* stream;  /* CUstream of that context, not capturing; null: streams of our own */
+  /* CUstream of that context, not capturing. CU_STREAM_LEGACY or CU_STREAM_PER_THREAD is the default
+   * stream of the application (for which null stands elsewhere); null: streams of our own. */
+  void* stream;
 } reprise_cuda_device;
 #define REPRISE_CUDA_DEVICE_INIT \
   { sizeof(reprise_cuda_device), NULL, NULL }
@@ -158,7 +163,8 @@ typedef struct reprise_buffer reprise_buffer;
 reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
                                      reprise_error* error);
 /* The application's memory on its own device: a VkBuffer with storage, transfer and device-address
- * usage; on CUDA a CUdeviceptr, as a pointer, that is a multiple of 16. */
+ * usage; on CUDA a CUdeviceptr, as a pointer, that is a multiple of 16, of that device's memory in
+ * that context or of managed memory, with `bytes` bytes of its allocation behind it. */
 reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error);
 reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,

@@ -235,6 +235,16 @@ std::vector<OrderNode> OrderBuilder::build(std::span<const uint32_t> inputs,
 
 }  // namespace
 
+std::vector<OrderNode> segment_nodes(const Segment& segment, std::span<const uint32_t> inputs,
+                                     std::span<const uint32_t> outputs) {
+  std::vector<OrderNode> nodes;
+  for (const uint32_t i : inputs) nodes.push_back({Kind::CopyIn, i, {}});
+  for (const auto& level : segment.levels)
+    for (const uint32_t step : level) nodes.push_back({Kind::Launch, step, {}});
+  for (const uint32_t o : outputs) nodes.push_back({Kind::CopyOut, o, {}});
+  return nodes;
+}
+
 std::vector<OrderNode> segment_order(const Plan& plan, const Segment& segment,
                                      std::span<const uint32_t> inputs,
                                      std::span<const uint32_t> outputs, const ArenaReuse& reuse) {

@@ -32,6 +32,10 @@ struct OrderNode {
   std::vector<uint32_t> after;  // earlier nodes
 };
 
+/// Copies in, launches by level, copies out, without edges: for devices that take barriers.
+std::vector<OrderNode> segment_nodes(const Segment& segment, std::span<const uint32_t> inputs,
+                                     std::span<const uint32_t> outputs);
+
 /// Copies in, launches by level, copies out, with an edge wherever one must finish before another:
 /// reads after writes, writes after reads and writes after writes of the same bytes, without those
 /// that follow from others. Joins stand where many launches free memory that many others may take,

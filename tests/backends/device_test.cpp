@@ -227,6 +227,39 @@ TEST_P(DeviceContract, ARecordingIsSubmittedOnceAtATime) {
   ASSERT_OK((*recording)->wait(60'000'000'000));
 }
 
+// Whether or not the run ends before its timeout: its objects can go at once.
+TEST_P(DeviceContract, ARunThatTimedOutIsWaitedForWhenItsObjectsGo) {
+  constexpr uint64_t kBytes = uint64_t{16} << 20;
+  auto device = open();
+  for (const bool once : {false, true}) {
+    auto a = device->allocate(kBytes, MemoryUse::Device);
+    auto b = device->allocate(kBytes, MemoryUse::Device);
+    ASSERT_TRUE(a.ok() && b.ok());
+    RecordingDesc desc;
+    desc.once = once;
+    for (uint32_t i = 0; i < 16; ++i) {
+      desc.commands.push_back(copy_of(i % 2 == 0 ? **a : **b, i % 2 == 0 ? **b : **a, kBytes));
+      if (i > 0) desc.commands.back().after = {2 * i - 2};
+      desc.commands.push_back(
+          of_kind(i < 15 ? Command::Kind::Barrier : Command::Kind::HostBarrier));
+    }
+    auto recording = device->record(desc);
+    ASSERT_OK(recording.status());
+    ASSERT_OK((*recording)->submit());
+    const Status waited = (*recording)->wait(0);
+    if (!waited.ok()) {
+      EXPECT_EQ(waited.code(), Code::Device);
+      EXPECT_NE(waited.message().find("within 0 s"), std::string::npos) << waited.message();
+      EXPECT_EQ((*recording)->submit().code(), Code::Device);
+    }
+  }
+  auto c = device->allocate(64, MemoryUse::Device);
+  ASSERT_OK(c.status());
+  std::array<std::byte, 64> bytes{};
+  ASSERT_OK(device->upload(**c, 0, bytes));
+  ASSERT_OK(device->download(**c, 0, bytes));
+}
+
 TEST_P(DeviceContract, BlocksOutsideTheirBufferAreRefused) {
   auto device = open();
   const plan::KernelCode code = affine_kernel("k", 1, 1);

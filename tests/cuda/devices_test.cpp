@@ -70,6 +70,9 @@ TEST_F(CudaDevices, EveryFailureOfInitialisationSaysWhatToDo) {
   expect_parts(reason_of(cuda::devices()), {"stubs"});
   fail("cuDeviceGetCount", 1, cuda::CUDA_ERROR_UNKNOWN);
   expect_parts(reason_of(cuda::devices()), {"cuDeviceGetCount", "CUDA_ERROR_UNKNOWN"});
+  fail("cuDeviceGet", 1, cuda::CUDA_ERROR_DEVICE_UNAVAILABLE);
+  expect_parts(reason_of(cuda::devices()), {"cuDeviceGet failed"});
+  EXPECT_EQ(calls("cuDeviceGetAttribute"), 0U);  // of what device?
 }
 
 TEST_F(CudaDevices, OldGpusAreListedAndRefused) {

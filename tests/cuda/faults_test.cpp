@@ -48,7 +48,8 @@ TEST_F(CudaFaults, ImagesThatDoNotFitSayWhatToDo) {
                {cuda::CUDA_ERROR_INVALID_IMAGE, "--targets cuda:sm_90"},
                {cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION, "update the driver"},
                {cuda::CUDA_ERROR_INVALID_PTX, "older NVRTC"},
-               {cuda::CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler"}};
+               {cuda::CUDA_ERROR_JIT_COMPILER_NOT_FOUND, "libnvidia-ptxjitcompiler"},
+               {cuda::CUDA_ERROR_JIT_COMPILATION_DISABLED, "CUDA_DISABLE_PTX_JIT"}};
   const plan::KernelCode code = affine_kernel("scaled", 2, 0);
   for (const auto& c : cases) {
     fail("cuModuleLoadDataEx", 1, c.error);
@@ -63,6 +64,33 @@ TEST_F(CudaFaults, ImagesThatDoNotFitSayWhatToDo) {
   const Status s = device->create_kernels({&none, 1}).status();
   EXPECT_EQ(s.code(), Code::InvalidModel);
   EXPECT_NE(s.message().find("--targets cuda:sm_90"), std::string::npos) << s.message();
+}
+
+// The driver would read parameters behind the block that a launch gives it.
+TEST_F(CudaFaults, KernelsThatTakeMoreThanTheirBlockAreRefused) {
+  auto device = open();
+  plan::KernelCode code = affine_kernel("greedy", 2, 0);
+  ASSERT_OK(device->create_kernels({&code, 1}).status());
+  --code.n_buffers;
+  code.n_scalars = 0;
+  const Status s = device->create_kernels({&code, 1}).status();
+  EXPECT_EQ(s.code(), Code::InvalidModel);
+  for (const char* part : {"kernel 'greedy'", "40 bytes of parameters", "32 bytes"})
+    EXPECT_NE(s.message().find(part), std::string::npos) << s.message();
+}
+
+TEST_F(CudaFaults, LargeBlocksNeedALaterDriver) {
+  plan::KernelCode code = affine_kernel("wide", 2, 0);
+  code.n_buffers = 600;
+  set("DRIVER", "12000");
+  const Status old = open()->create_kernels({&code, 1}).status();
+  EXPECT_EQ(old.code(), Code::Unsupported);
+  for (const char* part : {"kernel 'wide'", "CUDA 12.1", "update the NVIDIA driver"})
+    EXPECT_NE(old.message().find(part), std::string::npos) << old.message();
+  set("DRIVER", "12010");
+  ASSERT_OK(open()->create_kernels({&code, 1}).status());
+  code.n_buffers = 6000;
+  EXPECT_EQ(open()->create_kernels({&code, 1}).status().code(), Code::Unsupported);
 }
 
 TEST_F(CudaFaults, RunningOutOfMemoryNamesTheBytes) {
@@ -182,7 +210,8 @@ class CudaInjection : public CudaFaults {
 TEST_F(CudaInjection, EveryCallFailingInTurnIsAnErrorWithoutALeak) {
   uint64_t injected = 0;
 #define REPRISE_NAME_OF(symbol, parameters) #symbol,
-  for (const std::string symbol : {REPRISE_CUDA_SYMBOLS(REPRISE_NAME_OF)}) {
+  for (const std::string symbol :
+       {REPRISE_CUDA_SYMBOLS(REPRISE_NAME_OF) REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_NAME_OF)}) {
     if (keeps(symbol)) continue;
     injected += check(symbol, cuda::CUDA_ERROR_OUT_OF_MEMORY, true, true);
     injected += check(symbol, cuda::CUDA_ERROR_LAUNCH_FAILED, false, false);

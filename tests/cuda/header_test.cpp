@@ -115,6 +115,8 @@ constexpr Value kValues[] = {
      static_cast<long long>(cuda::CUDA_ERROR_JIT_COMPILER_NOT_FOUND)},
     {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
      static_cast<long long>(cuda::CUDA_ERROR_UNSUPPORTED_PTX_VERSION)},
+    {"CUDA_ERROR_JIT_COMPILATION_DISABLED",
+     static_cast<long long>(cuda::CUDA_ERROR_JIT_COMPILATION_DISABLED)},
     {"CUDA_ERROR_CONTAINED", static_cast<long long>(cuda::CUDA_ERROR_CONTAINED)},
     {"CUDA_ERROR_INVALID_HANDLE", static_cast<long long>(cuda::CUDA_ERROR_INVALID_HANDLE)},
     {"CUDA_ERROR_NOT_FOUND", static_cast<long long>(cuda::CUDA_ERROR_NOT_FOUND)},
@@ -186,6 +188,17 @@ constexpr Value kValues[] = {
     {"CU_JIT_ERROR_LOG_BUFFER", static_cast<long long>(cuda::CU_JIT_ERROR_LOG_BUFFER)},
     {"CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES",
      static_cast<long long>(cuda::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)},
+    {"CU_POINTER_ATTRIBUTE_CONTEXT", static_cast<long long>(cuda::CU_POINTER_ATTRIBUTE_CONTEXT)},
+    {"CU_POINTER_ATTRIBUTE_MEMORY_TYPE",
+     static_cast<long long>(cuda::CU_POINTER_ATTRIBUTE_MEMORY_TYPE)},
+    {"CU_POINTER_ATTRIBUTE_IS_MANAGED",
+     static_cast<long long>(cuda::CU_POINTER_ATTRIBUTE_IS_MANAGED)},
+    {"CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL",
+     static_cast<long long>(cuda::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL)},
+    {"CU_POINTER_ATTRIBUTE_RANGE_START_ADDR",
+     static_cast<long long>(cuda::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)},
+    {"CU_POINTER_ATTRIBUTE_RANGE_SIZE",
+     static_cast<long long>(cuda::CU_POINTER_ATTRIBUTE_RANGE_SIZE)},
     {"CU_MEMORYTYPE_HOST", static_cast<long long>(cuda::CU_MEMORYTYPE_HOST)},
     {"CU_MEMORYTYPE_DEVICE", static_cast<long long>(cuda::CU_MEMORYTYPE_DEVICE)},
     {"CU_COMPUTEMODE_PROHIBITED", static_cast<long long>(cuda::CU_COMPUTEMODE_PROHIBITED)},
@@ -201,6 +214,7 @@ struct Function {
 };
 #define REPRISE_SHAPE_OF(symbol, parameters) {#symbol, shape(decltype(cuda::Table::symbol){})},
 constexpr Function kFunctions[] = {REPRISE_CUDA_SYMBOLS(REPRISE_SHAPE_OF)};
+constexpr Function kOptional[] = {REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_SHAPE_OF)};
 #undef REPRISE_SHAPE_OF
 
 }  // namespace
@@ -229,6 +243,7 @@ constexpr long long kTheirValues[] = {
     static_cast<long long>(CUDA_ERROR_NVLINK_UNCORRECTABLE),
     static_cast<long long>(CUDA_ERROR_JIT_COMPILER_NOT_FOUND),
     static_cast<long long>(CUDA_ERROR_UNSUPPORTED_PTX_VERSION),
+    static_cast<long long>(CUDA_ERROR_JIT_COMPILATION_DISABLED),
     static_cast<long long>(CUDA_ERROR_CONTAINED),
     static_cast<long long>(CUDA_ERROR_INVALID_HANDLE),
     static_cast<long long>(CUDA_ERROR_NOT_FOUND),
@@ -273,6 +288,12 @@ constexpr long long kTheirValues[] = {
     static_cast<long long>(CU_FUNC_ATTRIBUTE_NUM_REGS),
     static_cast<long long>(CU_JIT_ERROR_LOG_BUFFER),
     static_cast<long long>(CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES),
+    static_cast<long long>(CU_POINTER_ATTRIBUTE_CONTEXT),
+    static_cast<long long>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
+    static_cast<long long>(CU_POINTER_ATTRIBUTE_IS_MANAGED),
+    static_cast<long long>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL),
+    static_cast<long long>(CU_POINTER_ATTRIBUTE_RANGE_START_ADDR),
+    static_cast<long long>(CU_POINTER_ATTRIBUTE_RANGE_SIZE),
     static_cast<long long>(CU_MEMORYTYPE_HOST),
     static_cast<long long>(CU_MEMORYTYPE_DEVICE),
     static_cast<long long>(CU_COMPUTEMODE_PROHIBITED),
@@ -327,6 +348,11 @@ constexpr size_t kTheirCopyParams[] = {
 };
 #define REPRISE_SHAPE_OF(symbol, parameters) shape(decltype(&::symbol){}),
 constexpr unsigned long long kTheirFunctions[] = {REPRISE_CUDA_SYMBOLS(REPRISE_SHAPE_OF)};
+#if CUDA_VERSION >= 12040
+constexpr unsigned long long kTheirOptional[] = {REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_SHAPE_OF)};
+#else
+constexpr unsigned long long kTheirOptional[] = {kOptional[0].shape};
+#endif
 
 static_assert(std::size(kValues) == std::size(kTheirValues));
 static_assert(std::size(kFunctions) == std::size(kTheirFunctions));
@@ -342,6 +368,8 @@ TEST(CudaHeader, ValuesAreThoseOfTheToolkit) {
 TEST(CudaHeader, FunctionsTakeTheSameParameters) {
   for (size_t i = 0; i < std::size(kFunctions); ++i)
     EXPECT_EQ(kFunctions[i].shape, kTheirFunctions[i]) << kFunctions[i].name;
+  for (size_t i = 0; i < std::size(kOptional); ++i)
+    EXPECT_EQ(kOptional[i].shape, kTheirOptional[i]) << kOptional[i].name;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "backends/cuda/api.h"
+#include "backends/cuda/library.h"
 #include "on_standin.h"
 #include "random_model.h"
 
@@ -31,6 +31,7 @@ TEST_F(CudaRun, ARunIsOneGraphLaunchAndAFixedNumberOfCalls) {
       made[p] = stat("calls") - calls("cuEventQuery");
     }
     EXPECT_EQ(s->stats().recordings, 1U);
+    EXPECT_EQ(s->stats().barriers, 0U);  // edges order a graph
   }
   EXPECT_EQ(made[0], made[1]);
   EXPECT_LE(made[1], 6U);  // push and pop around submission and wait, launch, event
@@ -83,6 +84,38 @@ TEST_F(CudaRun, LaunchesOfNothingAreSwitchedOff) {
   EXPECT_EQ(calls("cuGraphInstantiateWithFlags"), 0U);
 }
 
+cuda::CUresult (*real_copy_update)(cuda::CUgraphExec, cuda::CUgraphNode, const cuda::CUDA_MEMCPY3D*,
+                                   cuda::CUcontext) = nullptr;
+std::vector<size_t> copied;  // bytes of copies that were changed
+
+TEST_F(CudaRun, CopiesMoveWhatTheRunHas) {
+  auto opened = cuda::open(0, {}, cuda::kDriverLibrary, [](cuda::Table& t) {
+    real_copy_update = t.cuGraphExecMemcpyNodeSetParams;
+    t.cuGraphExecMemcpyNodeSetParams = [](cuda::CUgraphExec e, cuda::CUgraphNode n,
+                                          const cuda::CUDA_MEMCPY3D* p, cuda::CUcontext c) {
+      copied.push_back(p->WidthInBytes);
+      return real_copy_update(e, n, p, c);
+    };
+  });
+  ASSERT_OK(opened.status());
+  auto s = session(chain(2, 0, true), std::shared_ptr<Device>(std::move(*opened)));
+  ASSERT_TRUE(s);
+  const struct {
+    int64_t n;
+    std::vector<size_t> changed;  // in and out
+  } runs[] = {{1000, {}}, {1000, {}},     {10, {40, 40}},     {10, {}},
+              {0, {}},    {10, {40, 40}}, {999, {3996, 3996}}};
+  for (const auto& run : runs) {
+    copied.clear();
+    ASSERT_OK(run_chain(*s, run.n, 2));
+    EXPECT_EQ(copied, run.changed) << run.n;
+  }
+  fail("cuGraphExecMemcpyNodeSetParams", 2, cuda::CUDA_ERROR_NOT_SUPPORTED);
+  for (const int64_t n : {20, 30, 0, 1000}) ASSERT_OK(run_chain(*s, n, 2));
+  EXPECT_EQ(calls("cuGraphExecMemcpyNodeSetParams"), 2U);  // from then on whole
+  EXPECT_EQ(s->stats().recordings, 1U);
+}
+
 TEST_F(CudaRun, AGraphThatRefusesAnUpdateIsMadeAnew) {
   auto s = session(chain(3, 0, true), open());
   ASSERT_TRUE(s);
@@ -114,6 +147,25 @@ TEST_F(CudaRun, WithoutReplayThereIsNoGraph) {
   for (const int64_t n : {10, 0, 3000}) ASSERT_OK(run_chain(*s, n, 4));
   EXPECT_EQ(calls("cuLaunchKernel"), 8U);  // none for no elements
   EXPECT_EQ(calls("cuGraphCreate") + calls("cuGraphLaunch"), 0U);
+}
+
+TEST_F(CudaRun, WithoutReplayWhatIsStagedMayChange) {
+  auto device = open();
+  SessionOptions options;
+  options.replay = false;
+  auto s = session(chain(3, 64, false), device, options);
+  auto b = device->allocate(256, MemoryUse::Device);
+  ASSERT_OK(b.status());
+  const HostTensor x = floats({64}, ramp(64));
+  ASSERT_OK(device->upload(**b, 0, x.bytes()));
+  const Binding from_host{.name = "x", .host = &x};
+  const Binding on_device{.name = "x", .device = b->get(), .dims = {64}};
+  for (const Binding& in : {from_host, from_host, on_device, on_device, from_host}) {
+    auto y = s->run({{in}});
+    ASSERT_OK(y.status());
+    for (size_t i = 0; i < 64; ++i) ASSERT_EQ(values((*y)[0])[i], ramp(64)[i] + 3);
+  }
+  EXPECT_EQ(s->stats().copies, 8U);  // 5 outputs, 3 inputs
 }
 
 TEST_F(CudaRun, TimesAreOfEachLaunch) {

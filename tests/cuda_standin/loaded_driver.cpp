@@ -35,6 +35,7 @@ const DriverApi& DriverApi::get() {
     };
 #define REPRISE_FIND(name, parameters) find(#name, a.name);
     REPRISE_CUDA_SYMBOLS(REPRISE_FIND)
+    REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_FIND)
 #undef REPRISE_FIND
     find(standin::kControl, a.control);
     find(standin::kStats, a.stats);

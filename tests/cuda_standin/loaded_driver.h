@@ -20,6 +20,7 @@ struct DriverApi {
   // NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define REPRISE_MEMBER(name, parameters) CUresult(*name) parameters = nullptr;
   REPRISE_CUDA_SYMBOLS(REPRISE_MEMBER)
+  REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_MEMBER)
 #undef REPRISE_MEMBER
   // NOLINTEND(bugprone-macro-parentheses)
   standin::Control control = nullptr;

@@ -298,6 +298,14 @@ TEST(Order, CopiesWaitForWhatTheyTouchAlone) {
   EXPECT_EQ(nodes[2].after, std::vector<uint32_t>{0});
   EXPECT_EQ(nodes[3].after, std::vector<uint32_t>{1});
   EXPECT_EQ(nodes[4].after, std::vector<uint32_t>{3});
+  const auto plain =
+      segment_nodes(cut_segments(p)[0], std::vector<uint32_t>{0, 1}, std::vector<uint32_t>{1});
+  ASSERT_EQ(plain.size(), nodes.size());
+  for (size_t n = 0; n < nodes.size(); ++n) {
+    EXPECT_EQ(plain[n].kind, nodes[n].kind);
+    EXPECT_EQ(plain[n].index, nodes[n].index);
+    EXPECT_TRUE(plain[n].after.empty());
+  }
 }
 
 }  // namespace

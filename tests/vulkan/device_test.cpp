@@ -180,6 +180,74 @@ TEST_P(VulkanDeviceTest, ATimeoutNamesTheDevice) {
   ASSERT_OK(s->run({{{.name = "x", .host = &x}}}).status());
 }
 
+PFN_vkWaitForFences real_wait = nullptr;
+std::atomic<bool> hangs = false;
+
+VkResult wait_or_hang(VkDevice device, uint32_t n, const VkFence* fences, VkBool32 all,
+                      uint64_t ns) {
+  return hangs ? VK_TIMEOUT : real_wait(device, n, fences, all, ns);
+}
+
+TEST_P(VulkanDeviceTest, ARunThatNeverEndsIsGivenUp) {
+  BackendOptions options;
+  options.patience_ns = 20'000'000;
+  auto device = open(
+      [](VolkDeviceTable& t) {
+        intercept(t);
+        real_wait = t.vkWaitForFences;
+        t.vkWaitForFences = wait_or_hang;
+      },
+      options);
+  auto buffer = device->allocate(64, MemoryUse::Device);
+  ASSERT_OK(buffer.status());
+  {
+    SessionOptions short_time;
+    short_time.timeout_ns = 10'000'000;
+    auto s = session(chain(2, 100, false), device, short_time);
+    ASSERT_TRUE(s);
+    hangs = true;
+    const HostTensor x = floats({100}, ramp(100));
+    const Status late = s->run({{{.name = "x", .host = &x}}}).status();
+    EXPECT_NE(late.message().find("within 0.01 s;"), std::string::npos) << late.message();
+    calls().reset();
+  }
+  hangs = false;
+  buffer->reset();
+  EXPECT_EQ(calls().destroyed, 0U);
+  const Status later = device->allocate(64, MemoryUse::Device).status();
+  EXPECT_EQ(later.code(), Code::Device);
+  for (const char* part : {"another 0.02 s", "given up", "start the process again"})
+    EXPECT_NE(later.message().find(part), std::string::npos) << later.message();
+  device.reset();
+  EXPECT_EQ(calls().destroyed, 0U);
+  ASSERT_OK(open()->allocate(64, MemoryUse::Device).status());
+}
+
+TEST_P(VulkanDeviceTest, TransfersBehindARunThatHangsEnd) {
+  BackendOptions options;
+  options.patience_ns = 1'000'000;
+  driver_hook_ = hide_device_memory;
+  auto device = open(
+      [](VolkDeviceTable& t) {
+        real_wait = t.vkWaitForFences;
+        t.vkWaitForFences = wait_or_hang;
+      },
+      options);
+  SessionOptions short_time;
+  short_time.timeout_ns = 1'000'000;
+  auto s = session(chain(2, 100, false), device, short_time);
+  auto buffer = device->allocate(64, MemoryUse::Device);
+  ASSERT_OK(buffer.status());
+  const HostTensor x = floats({100}, ramp(100));
+  hangs = true;
+  EXPECT_EQ(s->run({{{.name = "x", .host = &x}}}).status().code(), Code::Device);
+  std::array<std::byte, 64> bytes{};
+  const Status late = device->upload(**buffer, 0, bytes);
+  hangs = false;
+  EXPECT_EQ(late.code(), Code::Device);
+  EXPECT_NE(late.message().find("transfer"), std::string::npos) << late.message();
+}
+
 TEST_P(VulkanDeviceTest, WhatIsNoModuleIsRefused) {
   auto device = open();
   plan::KernelCode code = affine_kernel("broken", 1, 1);

@@ -41,9 +41,9 @@ struct Call {
     object->context = context->id;
     return d.handles.add(object);
   }
-  /// The stream of a handle; null stands for the context's default one.
+  /// The stream of a handle; null and the two special ones stand for the context's default one.
   std::shared_ptr<Stream> stream(CUstream handle) {
-    if (handle != nullptr) return find<Stream>(handle);
+    if (reinterpret_cast<uintptr_t>(handle) > CU_STREAM_PER_THREAD) return find<Stream>(handle);
     if (context->default_stream == nullptr) context->default_stream = std::make_shared<Stream>();
     return context->default_stream;
   }

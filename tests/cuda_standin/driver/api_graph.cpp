@@ -251,6 +251,27 @@ REPRISE_STANDIN_API cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphN
   });
 }
 
+REPRISE_STANDIN_API cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
+                                                   const CUDA_MEMCPY3D* params, CUcontext context) {
+  return enter(Symbol::cuGraphExecMemcpyNodeSetParams, Needs::Context, [&](Call& call) {
+    if (params == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    if (call.find<Context>(context) == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+    const auto e = call.find<Exec>(exec);
+    WorkPtr* const work = work_of(call, e, node);
+    if (work == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    const auto* old = std::get_if<CopyWork>(&(*work)->what);
+    if (old == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    CopyWork copy;
+    const CUresult result = copy_work(call, *params, copy);
+    if (result != CUDA_SUCCESS) return result;
+    if (copy.from_host != old->from_host || copy.to_host != old->to_host)
+      return CUDA_ERROR_INVALID_VALUE;
+    *work = std::make_shared<Work>(Work{copy, (*work)->enabled});
+    ++e->version;
+    return CUDA_SUCCESS;
+  });
+}
+
 REPRISE_STANDIN_API cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled) {
   return enter(Symbol::cuGraphNodeSetEnabled, Needs::Context, [&](Call& call) {
     const auto e = call.find<Exec>(exec);

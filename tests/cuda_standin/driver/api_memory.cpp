@@ -14,6 +14,11 @@ uint64_t address_of(const void* p) {
   return reinterpret_cast<uint64_t>(p);
 }
 
+template <typename T>
+void put(void* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
 /// The copy of an immediate call. Where the application's own memory is not page-locked, it is read
 /// now and written before the call returns, as drivers do.
 CUresult copy_async(Call& call, uint64_t to, bool to_host, uint64_t from, bool from_host,
@@ -114,6 +119,44 @@ REPRISE_STANDIN_API cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* poi
       return CUDA_ERROR_INVALID_VALUE;
     }
     *address = address_of(pointer);
+    return CUDA_SUCCESS;
+  });
+}
+
+REPRISE_STANDIN_API cuPointerGetAttributes(unsigned n, CUpointer_attribute* attributes,
+                                           void** values, CUdeviceptr pointer) {
+  return enter(Symbol::cuPointerGetAttributes, Needs::Context, [&](Call& call) {
+    if (n == 0 || attributes == nullptr || values == nullptr) return CUDA_ERROR_INVALID_VALUE;
+    auto a = call.d.memory.find(pointer);
+    if (a != nullptr && pointer - a->address() >= a->bytes) a = nullptr;  // at its end
+    const auto owner = a == nullptr
+                           ? nullptr
+                           : call.d.handles.find<Context>(reinterpret_cast<CUcontext>(a->context));
+    const bool host = a != nullptr && a->place == Place::Host;
+    for (unsigned i = 0; i < n; ++i) {
+      switch (attributes[i]) {
+        case CU_POINTER_ATTRIBUTE_CONTEXT:
+          put(values[i], a == nullptr ? uint64_t{0} : a->context);
+          break;
+        case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+          put(values[i], a == nullptr ? 0 : host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE);
+          break;
+        case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+          put(values[i], 0);
+          break;
+        case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+          put(values[i], owner == nullptr ? -2 : owner->device);
+          break;
+        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+          put(values[i], a == nullptr ? uint64_t{0} : a->address());
+          break;
+        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+          put(values[i], a == nullptr ? size_t{0} : a->bytes);
+          break;
+        default:
+          return CUDA_ERROR_INVALID_VALUE;
+      }
+    }
     return CUDA_SUCCESS;
   });
 }

@@ -158,6 +158,18 @@ REPRISE_STANDIN_API cuFuncGetAttribute(int* value, CUfunction_attribute attribut
   });
 }
 
+REPRISE_STANDIN_API cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset,
+                                       size_t* bytes) {
+  return enter(Symbol::cuFuncGetParamInfo, Needs::Context, [&](Call& call) {
+    const auto f = call.find<Function>(function);
+    if (f == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+    if (offset == nullptr || index > 0) return CUDA_ERROR_INVALID_VALUE;
+    *offset = 0;
+    if (bytes != nullptr) *bytes = f->kernel.block_bytes;
+    return CUDA_SUCCESS;
+  });
+}
+
 REPRISE_STANDIN_API cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y,
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned shared_bytes, CUstream stream,

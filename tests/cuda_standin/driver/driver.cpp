@@ -11,6 +11,7 @@ const char* symbol_name(Symbol s) {
   static constexpr std::array<const char*, kSymbols> kNames = {
 #define REPRISE_STANDIN_SYMBOL(name, parameters) #name,
       REPRISE_CUDA_SYMBOLS(REPRISE_STANDIN_SYMBOL)
+          REPRISE_CUDA_OPTIONAL_SYMBOLS(REPRISE_STANDIN_SYMBOL)
 #undef REPRISE_STANDIN_SYMBOL
   };
   return kNames[static_cast<size_t>(s)];

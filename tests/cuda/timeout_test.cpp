@@ -1,0 +1,129 @@
+// Runs that do not end in the time they are given.
+#include <array>
+#include <atomic>
+
+#include "backends/cuda/library.h"
+#include "on_standin.h"
+#include "tests/support/process.h"
+
+namespace reprise::test {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+class CudaTimeout : public OnStandin {};
+
+// Drivers wait for all work of a context before they free.
+TEST_F(CudaTimeout, WhatGoesWhileARunIsOverdueIsFreedWhenItEnds) {
+  auto device = open();
+  auto other = session(chain(1, 100, false), device);
+  auto buffer = device->allocate(64, MemoryUse::Device);
+  ASSERT_OK(buffer.status());
+  SessionOptions options;
+  options.timeout_ns = kSecond;
+  auto s = session(chain(2, 100, false), device, options);
+  ASSERT_TRUE(s && other);
+  set("SLOW_MS", "3000");
+  EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
+  set("SLOW_MS", "");
+  const uint64_t live = stat("live");
+  reset_calls();
+  buffer->reset();
+  other.reset();
+  EXPECT_EQ(stat("live"), live);
+  EXPECT_EQ(calls("cuMemFree_v2") + calls("cuModuleUnload"), 0U);
+  s.reset();
+  EXPECT_LT(stat("live"), live);
+  EXPECT_GT(calls("cuMemFree_v2"), 1U);
+  s = session(chain(2, 100, false), device);
+  ASSERT_TRUE(s);
+  ASSERT_OK(run_chain(*s, 100, 2));
+}
+
+cuda::CUresult (*real_query)(cuda::CUevent) = nullptr;
+std::atomic<bool> hangs = false;
+
+Result<std::unique_ptr<Device>> open_that_may_hang(const BackendOptions& options) {
+  return cuda::open(0, options, cuda::kDriverLibrary, [](cuda::Table& t) {
+    real_query = t.cuEventQuery;
+    t.cuEventQuery = [](cuda::CUevent e) {
+      return hangs ? cuda::CUDA_ERROR_NOT_READY : real_query(e);
+    };
+  });
+}
+
+// In a process of its own: nothing is freed.
+class CudaGivenUp : public CudaTimeout {};
+
+TEST_F(CudaGivenUp, DISABLED_ARunThatNeverEnds) {
+  driver_keeps_some_ = true;
+  BackendOptions options;
+  options.patience_ns = 20'000'000;
+  auto opened = open_that_may_hang(options);
+  ASSERT_OK(opened.status());
+  std::shared_ptr<Device> device = std::move(*opened);
+  auto buffer = device->allocate(64, MemoryUse::Device);
+  ASSERT_OK(buffer.status());
+  SessionOptions short_time;
+  short_time.timeout_ns = 10'000'000;
+  auto s = session(chain(2, 100, false), device, short_time);
+  ASSERT_TRUE(s);
+  hangs = true;
+  const Status late = run_chain(*s, 100, 2);
+  EXPECT_NE(late.message().find("within 0.01 s;"), std::string::npos) << late.message();
+  const uint64_t live = stat("live");
+  s.reset();
+  buffer->reset();
+  const Status later = device->allocate(64, MemoryUse::Device).status();
+  EXPECT_EQ(later.code(), Code::Device);
+  for (const char* part : {"another 0.02 s", "given up", "start the process again"})
+    EXPECT_NE(later.message().find(part), std::string::npos) << later.message();
+  device.reset();
+  EXPECT_EQ(stat("live"), live);
+}
+
+TEST_F(CudaGivenUp, ARunThatNeverEndsIsGivenUp) {
+  const ProcessResult r = run_process({"/proc/self/exe", "--gtest_filter=CudaGivenUp.DISABLED*",
+                                       "--gtest_also_run_disabled_tests", "--gtest_output="});
+  EXPECT_EQ(r.status, 0) << r.out << r.err;
+  EXPECT_NE(r.out.find("[  PASSED  ] 1 test"), std::string::npos) << r.out;
+}
+
+TEST_F(CudaTimeout, TransfersInTheApplicationsStreamEndBehindARunThatHangs) {
+  auto app = open();
+  auto library = cuda::Library::open(cuda::kDriverLibrary, {});
+  ASSERT_OK(library.status());
+  const cuda::Table& fn = (*library)->fn();
+  cuda::CUcontext context = nullptr;
+  cuda::CUstream stream = nullptr;
+  ASSERT_EQ(fn.cuDevicePrimaryCtxRetain(&context, 0), cuda::CUDA_SUCCESS);
+  ASSERT_EQ(fn.cuCtxPushCurrent_v2(context), cuda::CUDA_SUCCESS);
+  ASSERT_EQ(fn.cuStreamCreate(&stream, cuda::CU_STREAM_NON_BLOCKING), cuda::CUDA_SUCCESS);
+  {
+    BackendOptions options;
+    options.patience_ns = 1'000'000;
+    options.cuda = {context, stream};
+    auto opened = open_that_may_hang(options);
+    ASSERT_OK(opened.status());
+    std::shared_ptr<Device> device = std::move(*opened);
+    SessionOptions short_time;
+    short_time.timeout_ns = 1'000'000;
+    auto s = session(chain(2, 100, false), device, short_time);
+    auto buffer = device->allocate(64, MemoryUse::Device);
+    ASSERT_OK(buffer.status());
+    hangs = true;
+    EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
+    std::array<std::byte, 64> bytes{};
+    const Status late = device->upload(**buffer, 0, bytes);
+    EXPECT_EQ(late.code(), Code::Device);
+    EXPECT_NE(late.message().find("transfer"), std::string::npos) << late.message();
+    hangs = false;
+    ASSERT_OK(device->upload(**buffer, 0, bytes));
+  }
+  EXPECT_EQ(fn.cuStreamDestroy_v2(stream), cuda::CUDA_SUCCESS);
+  EXPECT_EQ(fn.cuCtxPopCurrent_v2(&context), cuda::CUDA_SUCCESS);
+  EXPECT_EQ(fn.cuDevicePrimaryCtxRelease_v2(0), cuda::CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace reprise::test
