@@ -51,7 +51,7 @@ class CudaBorrow : public OnStandin {
 };
 
 TEST_F(CudaBorrow, PointersAreOfTheDeviceAndHaveRoom) {
-  auto device = open(lent());
+  auto device = open(0, lent());
   EXPECT_EQ(refusal(*device, memory_, 1024), "");
   EXPECT_EQ(refusal(*device, memory_ + 512, 512), "");
   expect_part(refusal(*device, memory_, 1025),
@@ -110,14 +110,14 @@ TEST_F(CudaBorrow, MemoryMappedInPiecesIsOneRange) {
 TEST_F(CudaBorrow, TheDefaultStreamHasNames) {
   for (const uintptr_t stream : {cuda::CU_STREAM_LEGACY, cuda::CU_STREAM_PER_THREAD}) {
     const uint64_t streams = calls("cuStreamCreate");
-    auto device = open(lent(stream));
+    auto device = open(0, lent(stream));
     auto s = session(chain(2, 100, false), device);
     ASSERT_TRUE(s);
     for (int run = 0; run < 2; ++run) ASSERT_OK(run_chain(*s, 100, 2));
     EXPECT_EQ(calls("cuStreamCreate"), streams);
   }
   const uint64_t streams = calls("cuStreamCreate");
-  auto device = open(lent());
+  auto device = open(0, lent());
   EXPECT_GT(calls("cuStreamCreate"), streams);
 }
 

@@ -60,8 +60,8 @@ uint64_t OnStandin::stat(const std::string& key) const {
   return exported<standin::Stats>(standin::kStats)(key.c_str());
 }
 
-std::shared_ptr<Device> OnStandin::open(size_t index) {
-  auto device = cuda::open(index, {});
+std::shared_ptr<Device> OnStandin::open(size_t index, const BackendOptions& options) {
+  auto device = cuda::open(index, options);
   EXPECT_TRUE(device.ok()) << device.status().message();
   return device.ok() ? std::shared_ptr<Device>(std::move(*device)) : nullptr;
 }

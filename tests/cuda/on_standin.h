@@ -25,7 +25,7 @@ class OnStandin : public testing::Test {
   bool driver_keeps_some_ = false;
   uint64_t stat(const std::string& key) const;
   uint64_t calls(const std::string& symbol) const { return stat("calls:" + symbol); }
-  std::shared_ptr<Device> open(size_t index = 0);
+  std::shared_ptr<Device> open(size_t index = 0, const BackendOptions& options = {});
   std::unique_ptr<Session> session(std::shared_ptr<const package::Package> package,
                                    std::shared_ptr<Device> device,
                                    const SessionOptions& options = {});
