@@ -36,6 +36,7 @@ struct ChosenPlan {
   const plan::Plan* plan = nullptr;
   std::string variant;
   std::vector<std::string> notes;  // why others were not taken
+  Api api = Api::Vulkan;
 };
 
 /// The first variant that --targets names: no device is asked for.
@@ -45,7 +46,8 @@ Result<ChosenPlan> plan_of_targets(const package::Package& p, const std::string&
   std::string held;
   for (const package::Variant& v : p.variants) {
     const auto is_named = [&](const lower::Target& t) { return t.name == v.name; };
-    if (std::any_of(named.begin(), named.end(), is_named)) return ChosenPlan{&v.plan, v.name, {}};
+    if (std::any_of(named.begin(), named.end(), is_named))
+      return ChosenPlan{&v.plan, v.name, {}, v.predicate.api};
     held += (held.empty() ? "" : ", ") + v.name;
   }
   return Status(Code::Unsupported, "the package has no variant for --targets " + targets +
@@ -68,6 +70,7 @@ Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& 
     if (mismatch.empty()) {
       chosen.plan = &v.plan;
       chosen.variant = v.name;
+      chosen.api = v.predicate.api;
       return chosen;
     }
     chosen.notes.push_back(v.name + ": " + mismatch);
@@ -177,6 +180,13 @@ Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
   return s;
 }
 
+/// What a run takes; on CUDA the edges of a graph order launches.
+plan::PlanCounts count_run(const ChosenPlan& chosen) {
+  plan::PlanCounts run = plan::count(*chosen.plan);
+  if (chosen.api == Api::Cuda) run.barriers = 0;
+  return run;
+}
+
 std::string plural(uint64_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
@@ -212,7 +222,7 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
   for (const std::string& line : chosen.notes) out.text("  not " + line + "\n");
   out.text(std::to_string(e.model_nodes) + " nodes, " + std::to_string(e.launches_unfused) +
            " launches without fusion, " + std::to_string(counts.launches) + " with\n");
-  out.text(run_text(plan::count(*chosen.plan)));
+  out.text(run_text(count_run(chosen)));
   if (!sections.groups.empty()) {
     out.text("\n");
     out.table(sections.groups);
@@ -282,7 +292,7 @@ Status run_explain(const ExplainOptions& o) {
     out.table(usage);
   }
   if (o.common.verbose) out.text("\n" + print(*chosen.plan, model.package->io));
-  const plan::PlanCounts run = plan::count(*chosen.plan);
+  const plan::PlanCounts run = count_run(chosen);
   Json unfused = Json::array(), passes = Json::array();
   for (const package::Unfused& u : model.package->explanation.unfused) {
     unfused.push_back({{"from", u.from}, {"to", u.to}, {"reason", u.reason}});

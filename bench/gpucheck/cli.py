@@ -82,9 +82,9 @@ def environment(build: Path) -> dict:
     if given or extra:
         env["LD_LIBRARY_PATH"] = ":".join([*given, *extra])
     if "REPRISE_NVRTC" not in env:
-        known = [f for folder in extra for f in sorted(glob.glob(f"{folder}/libnvrtc.so.1[23]"))]
-        if known:
-            env["REPRISE_NVRTC"] = known[-1]
+        found = [f for folder in extra for f in glob.glob(f"{folder}/libnvrtc.so.1[23]")]
+        if found:
+            env["REPRISE_NVRTC"] = facts.fitting_nvrtc(found, facts.driver_major())
     elsewhere = "/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json"
     usual = glob.glob("/etc/vulkan/icd.d/nvidia*.json") + glob.glob("/usr/share/vulkan/icd.d/nvidia*")
     if os.path.isfile(elsewhere) and not usual:

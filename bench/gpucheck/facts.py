@@ -49,6 +49,24 @@ def nvrtc_version(path: str) -> str:
     return "missing"
 
 
+def driver_major() -> int | None:
+    """12 of a driver of CUDA 12.4."""
+    version = ctypes.c_int()
+    try:
+        if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
+            return None
+    except (OSError, AttributeError):
+        return None
+    return version.value // 1000
+
+
+def fitting_nvrtc(paths: list[str], driver: int | None) -> str:
+    """The newest that the driver takes, or else the oldest."""
+    by_major = sorted(paths, key=lambda path: int(path.rpartition(".")[2]))
+    fitting = [p for p in by_major if driver is None or int(p.rpartition(".")[2]) <= driver]
+    return fitting[-1] if fitting else by_major[0]
+
+
 def _toolkit_nvrtc() -> list[str]:
     return sorted(glob.glob("/usr/local/cuda*/lib64/libnvrtc.so.1[23]"), reverse=True)
 

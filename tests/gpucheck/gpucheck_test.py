@@ -187,6 +187,19 @@ class Programs(unittest.TestCase):
         finally:
             os.environ["PATH"] = path
 
+    def test_the_compiler_is_no_newer_than_the_driver_where_there_is_a_choice(self):
+        both = ["/b/libnvrtc.so.13", "/a/libnvrtc.so.12"]
+        for driver, found, wanted in (
+            (12, both, "12"),
+            (13, both, "13"),
+            (14, both, "13"),
+            (None, both, "13"),
+            (11, both, "12"),
+            (12, both[:1], "13"),
+        ):
+            with self.subTest(driver=driver, found=found):
+                self.assertTrue(facts.fitting_nvrtc(found, driver).endswith("so." + wanted))
+
     def test_the_same_gpu_through_vulkan(self):
         listed = [
             {"id": "cuda:0", "name": "NVIDIA H200", "usable": True},
