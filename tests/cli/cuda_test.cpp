@@ -111,6 +111,7 @@ TEST_F(CudaTargets, OnePackageForBoth) {
 
   const std::string dump = dir_ / "dump";
   const Json explained = json_of({"explain", package_, "--targets", "cuda:sm_80", "--dump", dump});
+  EXPECT_EQ(explained["barriers"], 0);
   EXPECT_EQ(explained["variant"], "cuda-sm_80");
   ASSERT_EQ(explained["kernels"].size(), 2u);  // of the cubins
   for (const Json& k : explained["kernels"]) {
