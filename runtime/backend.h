@@ -156,7 +156,9 @@ struct BackendOptions {
   unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
   // When the objects of a run go that timed out, its end is waited for: as long again as it was
   // given, and at least so long. A run that does not end even then is given up: nothing made from
-  // its device is freed any more, and every call on the device is an error that says so.
+  // its device is freed any more, and every call on the device is an error that says so; memory that
+  // was lent to it must stay, too. A transfer that would come after a run that timed out waits for
+  // it so long, and is an error then; one that was already behind it waits as the objects do.
   uint64_t patience_ns = 10'000'000'000;
 };
 

@@ -62,17 +62,21 @@ Status make_streams(Driver& d) {
   return d.check(d.fn().cuStreamCreate(&d.transfers, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 }
 
-// In the application's stream a transfer comes after the runs, and would wait for one that hangs.
+// In the application's stream a transfer comes after the runs. The driver would wait for them
+// inside the call, for ever if one hangs: nothing is copied before they have ended.
 Status before_transfer(const std::shared_ptr<Driver>& d) {
-  if (!d->overdue.any() || d->transfers != d->borrowed_stream) return {};
+  constexpr uint64_t kSlice = 100'000'000;
+  if (!d->transfers || d->transfers != d->borrowed_stream) return {};
   CUevent event = nullptr;
   RP_TRY(d->check(d->fn().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
   const OwnedEvent owned(d, event);
   RP_TRY(d->check(d->fn().cuEventRecord(event, d->transfers), "cuEventRecord"));
-  const uint64_t patience = d->overdue.patience_ns;
-  const CUresult r = d->wait_for(event, patience);
-  if (r == CUDA_ERROR_NOT_READY)
-    return timeout_error(d->info, patience).with_context("before a transfer");
+  CUresult r = CUDA_ERROR_NOT_READY;
+  while (r == CUDA_ERROR_NOT_READY) {
+    RP_TRY(d->alive());
+    RP_TRY(d->overdue.wait_before("a transfer", d->info));
+    r = d->wait_for(event, kSlice);
+  }
   return d->check(r, "cuEventQuery");
 }
 
@@ -98,11 +102,14 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Lib
                     "cuDevicePrimaryCtxRetain"));
     d->owned = true;
   }
+  RP_TRY(d->check_context());
   RP_TRY(make_streams(*d));
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(d), options.threads));
 }
 
 Result<std::unique_ptr<Buffer>> CudaDevice::allocate(uint64_t bytes, MemoryUse use) {
+  RP_CUDA_SCOPE(*driver_);
+  driver_->release_kept();
   RP_ASSIGN(std::unique_ptr<Buffer> b, CudaBuffer::create(driver_, bytes, use));
   return b;
 }

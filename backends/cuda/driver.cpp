@@ -1,6 +1,7 @@
 #include "backends/cuda/driver.h"
 
 #include <algorithm>
+#include <map>
 #include <new>
 #include <thread>
 
@@ -40,22 +41,34 @@ bool is_sticky(CUresult r) {
   }
 }
 
+/// Primary contexts with a run that was given up, and why. A primary context is the process's: it
+/// outlives the device that hung, and whoever opens the device again gets it.
+struct Hung {
+  std::mutex mutex;
+  std::map<CUcontext, std::string> contexts;
+};
+
+Hung& hung() {
+  static auto* const all = new Hung;  // devices may be closed while the process ends
+  return *all;
+}
+
 }  // namespace
 
 Driver::~Driver() {
   if (!context || overdue.given_up()) return;
-  release_kept();
-  if (transfers && transfers != borrowed_stream) {
+  {
     const ReleaseScope scope(*this);
-    if (scope.entered()) fn().cuStreamDestroy_v2(transfers);
+    if (scope.entered()) release_kept();
+    if (scope.entered() && transfers && transfers != borrowed_stream)
+      fn().cuStreamDestroy_v2(transfers);
   }
   // The last release of a primary context destroys it, poisoned or not.
   if (owned) fn().cuDevicePrimaryCtxRelease_v2(device);
 }
 
 std::string Driver::remedy() const {
-  if (overdue.given_up())
-    return "what the device may still use is not freed; start the process again";
+  if (overdue.given_up()) return kGivenUpRemedy;
   if (!owned) return "the application that lent the context must destroy it";
   return "close all sessions and buffers of this device and open it again; if that fails, "
          "something "
@@ -68,16 +81,22 @@ void Driver::poison(const std::string& cause) {
   poisoned_ = true;
 }
 
-// Most of a run like the last one passes asleep; its end is polled, as waking up takes longer.
-CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration expected) const {
+// Most of a run like the last one passes asleep; its end is polled, as waking up takes longer. One
+// that has ended by then may have been much shorter: nothing is expected of the next.
+CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration* expected) const {
   const auto start = Clock::now();
   const auto limit = std::chrono::nanoseconds(std::min<uint64_t>(limit_ns, INT64_MAX));
   Clock::duration nap = kFirstSleep;
   CUresult r = fn().cuEventQuery(event);
-  const Clock::duration asleep = expected > kShort ? expected * 4 / 5 : Clock::duration();
-  if (r == CUDA_ERROR_NOT_READY && asleep > Clock::duration())
+  const Clock::duration last = expected ? *expected : Clock::duration();
+  const Clock::duration asleep = last > kShort ? last * 4 / 5 : Clock::duration();
+  bool seen_running = false;
+  if (r == CUDA_ERROR_NOT_READY && asleep > Clock::duration()) {
     std::this_thread::sleep_for(std::min<Clock::duration>(asleep, limit));
+    r = fn().cuEventQuery(event);
+  }
   while (r == CUDA_ERROR_NOT_READY) {
+    seen_running = true;
     const auto waited = Clock::now() - start;
     if (waited >= limit) break;
     if (waited < asleep + kPolled) {
@@ -88,11 +107,15 @@ CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration expe
     }
     r = fn().cuEventQuery(event);
   }
+  if (expected && r == CUDA_SUCCESS)
+    *expected = seen_running ? Clock::now() - start : Clock::duration();
   return r;
 }
 
 void Driver::release(std::function<void(const Table&)> destroy) {
   if (overdue.given_up()) return;
+  const ReleaseScope scope(*this);
+  if (!scope.entered()) return;
   if (overdue.any()) {
     const std::lock_guard lock(mutex_);
     try {
@@ -101,22 +124,36 @@ void Driver::release(std::function<void(const Table&)> destroy) {
     }
     return;
   }
-  const ReleaseScope scope(*this);
-  if (scope.entered()) destroy(fn());
+  release_kept();
+  destroy(fn());
 }
 
 void Driver::release_kept() {
   std::vector<std::function<void(const Table&)>> kept;
   {
     const std::lock_guard lock(mutex_);
+    if (kept_.empty() || overdue.given_up() || overdue.any()) return;
     kept.swap(kept_);
   }
-  for (auto& destroy : kept) release(std::move(destroy));
+  for (const auto& destroy : kept) destroy(fn());
 }
 
 void Driver::give_up(uint64_t waited_ns) {
+  const std::string why = given_up_text(waited_ns);
   overdue.give_up();
-  poison(given_up_text(waited_ns));
+  poison(why);
+  if (!owned) return;
+  const std::lock_guard lock(hung().mutex);
+  hung().contexts.emplace(context, why);
+}
+
+Status Driver::check_context() const {
+  const std::lock_guard lock(hung().mutex);
+  const auto found = hung().contexts.find(context);
+  if (!owned || found == hung().contexts.end()) return {};
+  return {Code::Device, info.id + " (" + info.name +
+                            ") cannot be opened again after an earlier error (" + found->second +
+                            "); " + kGivenUpRemedy};
 }
 
 Status Driver::check(CUresult r, const char* call) {

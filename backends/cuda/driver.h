@@ -41,17 +41,20 @@ struct Driver {
   /// An error once the context was poisoned, naming what did it.
   Status alive() const;
 
-  /// What the event says at last: NOT_READY after `limit_ns`. `expected`: how long it may take.
+  /// What the event says at last: NOT_READY after `limit_ns`. `expected`, if it is given, is how
+  /// long it took the last time, and then how long it may take the next.
   CUresult wait_for(CUevent event, uint64_t limit_ns,
-                    std::chrono::steady_clock::duration expected = {}) const;
+                    std::chrono::steady_clock::duration* expected = nullptr) const;
   /// Calls `destroy` with the context current. While a run is overdue it is kept for later, as
   /// drivers wait for all work before they free; when one was given up it is dropped.
   void release(std::function<void(const Table&)> destroy);
-  /// No run is overdue any more: frees what was kept.
+  /// Frees what was kept, if no run is overdue any more. The context is current.
   void release_kept();
   /// A run did not end in `waited_ns` after its timeout: poisons the context, and nothing of it is
   /// freed any more.
   void give_up(uint64_t waited_ns);
+  /// An error if an earlier device gave up a run on this context, which the process still has.
+  Status check_context() const;
 
  private:
   void poison(const std::string& cause);

@@ -296,17 +296,20 @@ Status CudaRecording::update_copies() {
     if (copy.bytes == copy.wanted) continue;
     const bool on = copy.wanted != 0;
     CUresult r = CUDA_SUCCESS;
+    const char* call = "cuGraphExecMemcpyNodeSetParams";
     if (on) {
       const CUDA_MEMCPY3D p = copy_params(commands_[copy.command], copy.wanted);
       r = fn.cuGraphExecMemcpyNodeSetParams(exec_.get(), copy.node, &p, driver_->context);
     }
-    if (r == CUDA_SUCCESS && on != copy.enabled)
+    if (r == CUDA_SUCCESS && on != copy.enabled) {
+      call = "cuGraphNodeSetEnabled";
       r = fn.cuGraphNodeSetEnabled(exec_.get(), copy.node, on ? 1U : 0U);
+    }
     if (wants_new_graph(r)) {
       fixed_copies_ = true;
       return rebuild();
     }
-    RP_TRY(driver_->check(r, "cuGraphExecMemcpyNodeSetParams"));
+    RP_TRY(driver_->check(r, call));
     copy.bytes = copy.wanted;
     copy.enabled = on;
   }

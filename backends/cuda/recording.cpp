@@ -1,21 +1,13 @@
 // Submitting, waiting and timing; how the graph is made is in graph.cpp.
 #include "backends/cuda/recording.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <thread>
 
 namespace reprise::cuda {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-}  // namespace
 
 void CudaRecording::ended() {
   pending_ = false;
-  if (overdue_.clear(driver_->overdue)) driver_->release_kept();
+  overdue_.clear();
 }
 
 // An event that reports an error counts as ended.
@@ -27,9 +19,10 @@ CudaRecording::~CudaRecording() {
       scope.entered() && driver_->wait_for(done_.get(), grace) == CUDA_ERROR_NOT_READY;
   if (hangs) {
     driver_->give_up(grace);
-  } else {
-    ended();
+    return;
   }
+  ended();
+  if (scope.entered()) driver_->release_kept();
 }
 
 CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {
@@ -43,7 +36,8 @@ void* CudaRecording::block_of(const Launch& launch) const {
   return const_cast<std::byte*>(blocks_) + launch.block;  // the driver reads it and no more
 }
 
-// What failed may have left work in flight, whose memory must stay: wait() waits for this event.
+// What failed may have left work in flight, whose memory must stay: wait() waits for this event,
+// and is an error without one.
 Status CudaRecording::mark_end(const Status& failure) {
   for (int attempt = 0; attempt < 2 && !pending_; ++attempt)
     pending_ = driver_->fn().cuEventRecord(done_.get(), stream_) == CUDA_SUCCESS;
@@ -122,20 +116,21 @@ Status CudaRecording::submit() {
 }
 
 Status CudaRecording::wait(uint64_t timeout_ns) {
+  if (!pending_ && dead_) return {Code::Device, "nothing tells when this recording's run ends"};
   if (!pending_) return {};
   RP_CUDA_SCOPE(*driver_);
   timeout_ns_ = timeout_ns;
-  const auto start = Clock::now();
-  const CUresult r = driver_->wait_for(done_.get(), timeout_ns, last_run_);
+  const CUresult r = driver_->wait_for(done_.get(), timeout_ns, &last_run_);
   if (r == CUDA_SUCCESS) {
-    last_run_ = Clock::now() - start;
     ended();
+    driver_->release_kept();
     finished_ = true;
     return {};
   }
   dead_ = true;
   if (r != CUDA_ERROR_NOT_READY) return driver_->check(r, "the run (cuEventQuery)");
-  overdue_.set(driver_->overdue);
+  overdue_.set(driver_->overdue, timeout_ns,
+               [this] { return driver_->fn().cuEventQuery(done_.get()) != CUDA_ERROR_NOT_READY; });
   return timeout_error(driver_->info, timeout_ns);
 }
 

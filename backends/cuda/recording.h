@@ -90,12 +90,12 @@ class CudaRecording final : public Recording {
   std::vector<OwnedEvent> stamps_;  // two for each launch
   OwnedGraph graph_;
   OwnedGraphExec exec_;
-  std::chrono::steady_clock::duration last_run_{};  // from the wait's begin
+  std::chrono::steady_clock::duration last_run_{};  // from the wait's begin; 0: not known
   bool once_ = false, timestamps_ = false;
   bool fixed_copies_ = false;  // the driver refused to change one
   uint64_t timeout_ns_ = 0;    // of the last wait
   bool pending_ = false, dead_ = false, finished_ = false;
-  OverdueMark overdue_;
+  OverdueRun overdue_;
 };
 
 }  // namespace reprise::cuda

@@ -123,6 +123,7 @@ Status VulkanDevice::copy_now(const Buffer& src, uint64_t src_offset, Buffer& ds
   Command to_host;
   to_host.kind = Command::Kind::HostBarrier;
   desc.commands = {copy, to_host};
+  RP_TRY(driver_->overdue.wait_before("a transfer", driver_->physical.info));
   RP_ASSIGN(auto recording, VulkanRecording::create(driver_, desc));
   RP_TRY(recording->submit());
   return recording->wait_for_transfer();

@@ -24,9 +24,8 @@ Status Driver::alive() const {
   if (overdue.given_up()) {
     const std::lock_guard lock(mutex_);
     return {Code::Device, physical.info.id + " (" + physical.info.name +
-                              ") cannot be used since an earlier error (" + given_up_ +
-                              "); what the device may still use is not freed; start the process "
-                              "again"};
+                              ") cannot be used since an earlier error (" + given_up_ + "); " +
+                              kGivenUpRemedy};
   }
   return {Code::Device, physical.info.id + " (" + physical.info.name +
                             ") was lost by an earlier error; open the device again"};

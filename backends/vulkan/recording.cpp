@@ -1,7 +1,4 @@
 #include "backends/vulkan/recording.h"
-
-#include <limits>
-
 #include "backends/vulkan/memory.h"
 
 namespace reprise::vulkan {
@@ -148,17 +145,18 @@ VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
 
 void VulkanRecording::ended() {
   pending_ = false;
-  overdue_.clear(driver_->overdue);
+  overdue_.clear();
 }
 
-// An error of the wait means a lost device, on which nothing runs.
+// Nothing runs on a lost device. After another error of the wait nothing tells when the run ends.
 VulkanRecording::~VulkanRecording() {
   if (!pending_ || driver_->overdue.given_up()) return;
   const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
-  if (wait_for_fence(grace) == VK_TIMEOUT) {
-    driver_->give_up(grace);
-  } else {
+  const VkResult r = wait_for_fence(grace);
+  if (r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST) {
     ended();
+  } else {
+    driver_->give_up(grace);
   }
 }
 
@@ -183,7 +181,7 @@ Status VulkanRecording::waited(VkResult r, uint64_t timeout_ns) {
   dead_ = true;
   timeout_ns_ = timeout_ns;
   if (r != VK_TIMEOUT) return driver_->check(r, "vkWaitForFences");
-  overdue_.set(driver_->overdue);
+  overdue_.set(driver_->overdue, timeout_ns, [this] { return wait_for_fence(0) != VK_TIMEOUT; });
   return timeout_error(driver_->physical.info, timeout_ns);
 }
 
@@ -193,12 +191,16 @@ Status VulkanRecording::wait(uint64_t timeout_ns) {
 }
 
 Status VulkanRecording::wait_for_transfer() {
-  constexpr uint64_t kSecond = 1'000'000'000;
+  constexpr uint64_t kSlice = 100'000'000;
   VkResult r = VK_TIMEOUT;
-  while (r == VK_TIMEOUT && !driver_->overdue.any()) r = wait_for_fence(kSecond);
-  const uint64_t patience = driver_->overdue.patience_ns;
-  if (r == VK_TIMEOUT) r = wait_for_fence(patience);
-  return waited(r, patience).with_context("a transfer");
+  while (r == VK_TIMEOUT && !driver_->overdue.any()) r = wait_for_fence(kSlice);
+  if (r == VK_TIMEOUT) {
+    const uint64_t grace = driver_->overdue.grace_ns();
+    r = wait_for_fence(grace);
+    if (r == VK_TIMEOUT) driver_->give_up(grace);
+    if (r == VK_TIMEOUT) return driver_->alive().with_context("a transfer");
+  }
+  return waited(r, 0).with_context("a transfer");
 }
 
 Result<std::vector<double>> VulkanRecording::dispatch_ns() {

@@ -28,8 +28,8 @@ class VulkanRecording final : public Recording {
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
-  /// As long as it takes, unless a run before it on the queue is overdue: then no longer than
-  /// BackendOptions::patience_ns.
+  /// As long as it takes, unless a run before it on the queue times out meanwhile: then as long as
+  /// the end of that run's session would wait, and gives it up as that does.
   Status wait_for_transfer();
 
  private:
@@ -53,7 +53,7 @@ class VulkanRecording final : public Recording {
   bool copies_ = false;
   uint64_t timeout_ns_ = 0;  // of the last wait
   bool pending_ = false, dead_ = false;
-  OverdueMark overdue_;
+  OverdueRun overdue_;
 };
 
 }  // namespace reprise::vulkan

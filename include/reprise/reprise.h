@@ -5,8 +5,9 @@
  * in any order, a session even while it runs; buffers must outlive the runs that use them (after a
  * timeout: the session). Freeing a session waits for a run of it that timed out, as long again as
  * the run was given and at least 10 seconds; if the run has not ended then, it is given up: nothing
- * that was made from its device is freed any more, which the device may still use, and every later
- * call with that device is a REPRISE_DEVICE error that says so. Errors: every function that can fail
+ * that was made from its device is freed any more, which the device may still use, memory that was
+ * lent to it must stay as long as the process, and every later call with that device is a
+ * REPRISE_DEVICE error that says so. Errors: every function that can fail
  * returns a status and, where `error` is not null, fills it with a message that names the node,
  * tensor or file, what was expected and found. The library never throws, prints, aborts or reads
  * the environment. Threads: all functions may be called from any thread. One session may be run

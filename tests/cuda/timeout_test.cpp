@@ -1,15 +1,20 @@
 // Runs that do not end in the time they are given.
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 
-#include "backends/cuda/library.h"
+#include "backends/cuda/driver.h"
 #include "on_standin.h"
 #include "tests/support/process.h"
 
 namespace reprise::test {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr uint64_t kSecond = 1'000'000'000;
+constexpr auto kAtLast = std::chrono::minutes(5);  // what has to end has ended
 
 class CudaTimeout : public OnStandin {};
 
@@ -23,18 +28,26 @@ TEST_F(CudaTimeout, WhatGoesWhileARunIsOverdueIsFreedWhenItEnds) {
   options.timeout_ns = kSecond;
   auto s = session(chain(2, 100, false), device, options);
   ASSERT_TRUE(s && other);
-  set("SLOW_MS", "3000");
+  set("HOLD", "1");
   EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
-  set("SLOW_MS", "");
-  const uint64_t live = stat("live");
+  uint64_t live = stat("live");
   reset_calls();
   buffer->reset();
   other.reset();
   EXPECT_EQ(stat("live"), live);
   EXPECT_EQ(calls("cuMemFree_v2") + calls("cuModuleUnload"), 0U);
+  set("HOLD", "");
+  // Now what was kept goes although nobody waits for that run, and what goes later goes at once.
+  for (const auto start = Clock::now(); stat("live") >= live && Clock::now() - start < kAtLast;)
+    ASSERT_OK(device->allocate(64, MemoryUse::Device).status());
+  EXPECT_LT(stat("live"), live);
+  live = stat("live");
+  buffer = device->allocate(64, MemoryUse::Device);
+  ASSERT_OK(buffer.status());
+  buffer->reset();
+  EXPECT_EQ(stat("live"), live);
   s.reset();
   EXPECT_LT(stat("live"), live);
-  EXPECT_GT(calls("cuMemFree_v2"), 1U);
   s = session(chain(2, 100, false), device);
   ASSERT_TRUE(s);
   ASSERT_OK(run_chain(*s, 100, 2));
@@ -80,6 +93,11 @@ TEST_F(CudaGivenUp, DISABLED_ARunThatNeverEnds) {
     EXPECT_NE(later.message().find(part), std::string::npos) << later.message();
   device.reset();
   EXPECT_EQ(stat("live"), live);
+  hangs = false;
+  const Status again = cuda::open(0, {}).status();  // has the same context
+  EXPECT_EQ(again.code(), Code::Device);
+  for (const char* part : {"cannot be opened again", "given up", "start the process again"})
+    EXPECT_NE(again.message().find(part), std::string::npos) << again.message();
 }
 
 TEST_F(CudaGivenUp, ARunThatNeverEndsIsGivenUp) {
@@ -118,11 +136,43 @@ TEST_F(CudaTimeout, TransfersInTheApplicationsStreamEndBehindARunThatHangs) {
     EXPECT_EQ(late.code(), Code::Device);
     EXPECT_NE(late.message().find("transfer"), std::string::npos) << late.message();
     hangs = false;
-    ASSERT_OK(device->upload(**buffer, 0, bytes));
+    Status after = late;  // that run ends some time
+    for (const auto start = Clock::now(); !after.ok() && Clock::now() - start < kAtLast;)
+      after = device->upload(**buffer, 0, bytes);
+    EXPECT_TRUE(after.ok()) << after.message();
+    // One that began before the run timed out ends, too.
+    s = session(chain(2, 100, false), device, short_time);
+    hangs = true;
+    auto waiting =
+        std::async(std::launch::async, [&] { return device->upload(**buffer, 0, bytes); });
+    EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(200)), std::future_status::timeout);
+    EXPECT_EQ(run_chain(*s, 100, 2).code(), Code::Device);
+    EXPECT_EQ(waiting.get().code(), Code::Device);
+    hangs = false;
   }
   EXPECT_EQ(fn.cuStreamDestroy_v2(stream), cuda::CUDA_SUCCESS);
   EXPECT_EQ(fn.cuCtxPopCurrent_v2(&context), cuda::CUDA_SUCCESS);
   EXPECT_EQ(fn.cuDevicePrimaryCtxRelease_v2(0), cuda::CUDA_SUCCESS);
+}
+
+int queries_left = 0;
+
+// A run that has ended when its like would nearly have says nothing of how long it took.
+TEST_F(CudaTimeout, AShortRunAfterALongOneIsNotSleptThroughTwice) {
+  cuda::Driver driver;
+  driver.library = *cuda::Library::open(cuda::kDriverLibrary, [](cuda::Table& t) {
+    t.cuEventQuery = [](cuda::CUevent) {
+      return --queries_left > 0 ? cuda::CUDA_ERROR_NOT_READY : cuda::CUDA_SUCCESS;
+    };
+  });
+  Clock::duration expected{};
+  for (const auto& [queries, known] : {std::pair{1, false}, {5, true}, {2, false}, {2, true}}) {
+    SCOPED_TRACE(queries);
+    queries_left = queries;
+    EXPECT_EQ(driver.wait_for(nullptr, kSecond, &expected), cuda::CUDA_SUCCESS);
+    EXPECT_EQ(expected.count() > 0, known);
+    if (known) expected = std::chrono::milliseconds(50);
+  }
 }
 
 }  // namespace
