@@ -87,6 +87,42 @@ TEST_F(CudaTargets, NvrtcIsNoNewerThanTheDriver) {
   EXPECT_EQ(on_driver(13000, named).err.find("newer"), std::string::npos);
 }
 
+// NVRTC 12.7 does not compile for sm_110, nor 13.7 for sm_101.
+TEST_F(CudaTargets, NvrtcIsOneThatCompilesForAllTargets) {
+  const auto compiled = [&](const std::string& targets) {
+    return on_driver(12080, {"compile", model_, "-o", package_, "--targets", targets});
+  };
+  for (const char* targets :
+       {"cuda:compute_110", "cuda:compute_101", "cuda:compute_90,cuda:compute_101"}) {
+    const ProcessResult r = compiled(targets);
+    EXPECT_EQ(r.status, 0) << targets << ": " << r.err;
+  }
+  const ProcessResult both = compiled("cuda:sm_101,cuda:sm_110,cuda:sm_90");
+  EXPECT_EQ(both.status, 3);
+  expect_said(both, {"NVRTC 13.7 does not compile for sm_101; it knows sm_75, sm_80, sm_90, sm_110",
+                     "NVRTC 12.7 does not compile for sm_110; it knows sm_75, sm_80, sm_90, sm_101",
+                     "--nvrtc PATH"});
+  const ProcessResult none = compiled("cuda:sm_199");
+  EXPECT_EQ(none.status, 3);
+  expect_said(none, {"NVRTC 13.7 does not compile for sm_199", "NVRTC 12.7 does not"});
+}
+
+// Where the driver is known, but the device is not asked for its facts.
+TEST_F(CudaTargets, NvrtcForADeviceKnowsItsArchitecture) {
+  const std::vector<std::string> thor{"REPRISE_STANDIN_ARCH=110"};
+  const ProcessResult tuned =
+      on_driver(12080,
+                {"compile", model_, "-o", package_, "--targets", "cuda:compute_110", "--device",
+                 "cuda", "--mode", "max-autotune", "--tune-seconds", "0", "--shape", "x=4x64"},
+                thor);
+  EXPECT_EQ(tuned.status, 0) << tuned.err;
+  expect_said(tuned, {"NVRTC 13.7 is newer than the driver"});
+  const ProcessResult compared =
+      on_driver(12080, {"compare", model_, "--devices", "host,cuda", "--runs", "1"}, thor);
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  expect_said(compared, {"NVRTC 13.7 is newer than the driver"});
+}
+
 TEST_F(CudaTargets, WithoutNvrtcADeviceSaysWhatRuns) {
   const ProcessResult r =
       on_driver(13000, {"run", model_, "--device", "cuda", "--nvrtc", "/nowhere/libnvrtc.so"});
