@@ -40,11 +40,12 @@ class CudaTargets : public testing::Test {
   }
 
   /// On the stand-in driver.
-  ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "") const {
+  ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "",
+                           const std::string& fail = "") const {
     args.insert(args.begin(), program("reprise"));
-    return run_process(
-        args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
-               "XDG_CACHE_HOME=" + (dir_ / "cache").string(), "REPRISE_STANDIN_FAULT=" + fault});
+    return run_process(args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
+                              "XDG_CACHE_HOME=" + (dir_ / "cache").string(),
+                              "REPRISE_STANDIN_FAULT=" + fault, "REPRISE_STANDIN_FAIL=" + fail});
   }
 
   /// On one of this version, where the linker finds NVRTC 12.7 and 13.7, which compile nothing.
@@ -213,6 +214,24 @@ TEST_F(CudaTargets, AFaultOfOneModelIsNotTheNextOnes) {
   expect_said(r, {"CUDA_ERROR_ILLEGAL_ADDRESS"});
   const Json measured = Json::parse(r.out, nullptr, false);
   ASSERT_EQ(measured.size(), 1U) << r.out << r.err;
+  EXPECT_EQ(measured[0]["model"], sound);
+}
+
+TEST_F(CudaTargets, WhatWasMeasuredOutlivesTheDevice) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  OnnxWriter m;
+  m.input("x", DType::F32, {8}).output("y", DType::F32, {8}).node("Sigmoid", {"x"}, {"y"});
+  const std::string sound = dir_ / "sound.onnx", json = dir_ / "bench.json";
+  write_file(sound, m.bytes());
+  const ProcessResult r = on_standin(
+      {"bench", sound, model_, sound, sound, "--device", "cuda:0", "--runs", "1", "--json", json},
+      "fused_matmul_relu", "cuDevicePrimaryCtxRetain:2:2");
+  EXPECT_EQ(r.status, 4) << r.err;
+  expect_said(r, {"CUDA_ERROR_ILLEGAL_ADDRESS", "cannot be opened again",
+                  "CUDA_ERROR_OUT_OF_MEMORY", "models not measured: 2"});
+  EXPECT_NE(r.out.find("sound"), std::string::npos) << r.out;
+  const Json measured = Json::parse(read_file(json), nullptr, false);
+  ASSERT_EQ(measured.size(), 1U) << r.err;
   EXPECT_EQ(measured[0]["model"], sound);
 }
 
