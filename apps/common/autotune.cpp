@@ -299,16 +299,26 @@ class Tuner {
                        [&](const Slot& s) { return known_choice(s) == 0; });
   }
 
+  /// Neither the default schedules are right nor others: nothing is kept, and nothing returned.
+  Status none_right(const std::string& by_default, const std::string& others) const {
+    return {Code::Device, "no schedules are right on " + device_.info.id +
+                              ": with the default ones " + by_default + "; with others " + others};
+  }
+
   /// Nothing is measured, but choices that other models' kernels made must be right in this one.
   Result<Model> confirm_known(Model model) {
     const auto session = right_session(trials_.size(), planted(trials_.size(), model.package));
     if (session.ok() && session->session) return as_asked(std::move(model));
+    const std::string reason = session.ok() ? session->reason : session.status().message();
     RP_TRY(recover());
-    if (options_.warning) options_.warning("kept schedules compute a wrong result; not used");
+    if (options_.warning) options_.warning("kept schedules are not used: " + reason);
+    RP_ASSIGN(Model plain, build([](const Slot&) { return size_t{0}; }));
+    const size_t last = trials_.size() + 1;
+    RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
+    if (!checked.session) return none_right(checked.reason, reason);
     for (const Slot& s : slots_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
     keep();
-    RP_ASSIGN(Model plain, build([](const Slot&) { return size_t{0}; }));
     return as_asked(std::move(plain));
   }
 
@@ -317,7 +327,9 @@ class Tuner {
     const bool changed = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) {
       return pending_.count(s.key) > 0 && known_choice(s) != 0;
     });
-    if (!changed) return first;
+    const std::string default_wrong = trials_[0].reason;
+    if (!changed && default_wrong.empty()) return first;
+    if (!changed) return none_right(default_wrong, last_reason());
     RP_ASSIGN(Model tuned, build([&](const Slot& s) { return known_choice(s); }));
     RP_ASSIGN(Checked checked,
               right_session(trials_.size(), planted(trials_.size(), tuned.package)));
@@ -325,7 +337,10 @@ class Tuner {
     checked.session.reset();
     RP_TRY(recover());
     if (better) return tuned;
-    say("the chosen schedules together are no better; the default ones stay");
+    if (!default_wrong.empty()) return none_right(default_wrong, checked.reason);
+    say("the chosen schedules together are " +
+        (checked.reason.empty() ? "no better" : "not right (" + checked.reason + ")") +
+        "; the default ones stay");
     for (const Slot& s : slots_) {
       if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
     }

@@ -49,7 +49,8 @@ struct AutotuneOptions {
 };
 
 /// Compiles an ONNX model with the schedules that are fastest on the device. All together must be
-/// right, and no slower than the default ones, or they are not taken. A candidate may take the
+/// right, and no slower than the default ones, or they are not taken; where the default ones are
+/// not right either that is an error, and nothing is kept. A candidate may take the
 /// device down with it: then it is rejected, and `device` is another that was opened in its place,
 /// so no one else may hold objects of the one that was given.
 Result<Model> autotune(const std::string& path, const CompileOptions& compile, OpenedDevice& device,

@@ -33,7 +33,8 @@ int run_bench(const BenchOptions& o) {
   Json list = Json::array();
   int status = kDone;
   ProgressLine progress;
-  for (size_t i = 0; i < o.models.size(); ++i) {
+  size_t i = 0;
+  for (; i < o.models.size(); ++i) {
     const std::string& path = o.models[i];
     progress.show("[" + std::to_string(i) + "/" + std::to_string(o.models.size()) + "] measuring " +
                   path);
@@ -47,7 +48,7 @@ int run_bench(const BenchOptions& o) {
         same.device = device->info.id;
         device->device.reset();
         device = open_selected(same, {});
-        if (!device.ok()) return report(device.status());
+        if (!device.ok()) break;
       }
       continue;
     }
@@ -64,8 +65,10 @@ int run_bench(const BenchOptions& o) {
     list.push_back(measurement_json(*m));
   }
   if (!table.empty()) out.table(table);
-  if (Status s = out.json(list); !s.ok()) return report(s);
-  return status;
+  if (Status s = out.json(list); !s.ok()) status = report(s);
+  if (device.ok()) return status;
+  note("models not measured: " + std::to_string(o.models.size() - i - 1));
+  return report(device.status().with_context("the device cannot be opened again"));
 }
 
 }  // namespace

@@ -176,7 +176,7 @@ std::string refusal(const DeviceInfo& device, const std::vector<std::string>& mo
       if (!reason.empty()) return std::string(path).append(": ").append(reason);
     } else if (device.facts.api == Api::Cuda) {
       const auto library =
-          nvrtc::Library::open(nvrtc, {device.facts.cuda_arch, device.driver_version});
+          nvrtc::Library::open(nvrtc, {{{false, device.facts.cuda_arch}}, device.driver_version});
       if (!library.ok()) return library.status().message();
     }
   }

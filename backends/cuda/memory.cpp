@@ -14,22 +14,31 @@ struct PointerInfo {
   CUcontext context = nullptr;
   CUmemorytype type{};
   int managed = 0, device = -1;
-  uint64_t begin = 0;
-  size_t bytes = 0;
 };
 
 Result<PointerInfo> pointer_info(Driver& d, uint64_t address) {
   PointerInfo p;
   CUpointer_attribute attributes[] = {
-      CU_POINTER_ATTRIBUTE_CONTEXT,          CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-      CU_POINTER_ATTRIBUTE_IS_MANAGED,       CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-      CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
-  void* values[] = {&p.context, &p.type, &p.managed, &p.device, &p.begin, &p.bytes};
+      CU_POINTER_ATTRIBUTE_CONTEXT, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+      CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+  void* values[] = {&p.context, &p.type, &p.managed, &p.device};
   const CUresult r =
       d.fn().cuPointerGetAttributes(std::size(attributes), attributes, values, address);
   if (r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_INVALID_CONTEXT) return PointerInfo{};
   RP_TRY(d.check(r, "cuPointerGetAttributes"));
   return p;
+}
+
+/// Bytes from there to the end of the allocation, or of the piece that is mapped there. Attributes
+/// of a pointer would tell the range of reserved addresses, with memory or without.
+Result<uint64_t> bytes_from(Driver& d, uint64_t address) {
+  CUdeviceptr begin = 0;
+  size_t bytes = 0;
+  const CUresult r = d.fn().cuMemGetAddressRange_v2(&begin, &bytes, address);
+  if (r == CUDA_ERROR_INVALID_VALUE || r == CUDA_ERROR_NOT_FOUND) return 0;
+  RP_TRY(d.check(r, "cuMemGetAddressRange"));
+  const uint64_t offset = address - begin;
+  return offset < bytes ? bytes - offset : 0;
 }
 
 /// Why kernels of the context cannot use that memory; empty if they can.
@@ -49,13 +58,15 @@ Status check_range(Driver& d, uint64_t address, uint64_t bytes) {
   while (true) {
     RP_ASSIGN(const PointerInfo p, pointer_info(d, address + room));
     const std::string foreign = why_foreign(d, p);
-    const uint64_t offset = address + room - p.begin;
-    const bool ends = !foreign.empty() || offset >= p.bytes;
-    if (ends && room == 0)
+    uint64_t more = 0;
+    if (foreign.empty()) {
+      RP_ASSIGN(more, bytes_from(d, address + room));
+    }
+    if (more == 0 && room == 0)
       return {Code::Usage, who + (foreign.empty() ? "has no memory" : foreign)};
-    if (!ends) room += p.bytes - offset;
+    room += more;
     if (room >= bytes) return {};
-    if (ends || p.context) break;
+    if (more == 0 || p.context) break;
   }
   return {Code::Usage, who + "leaves its allocation, which has " + std::to_string(room) +
                            " bytes from there on"};

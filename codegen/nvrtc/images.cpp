@@ -1,6 +1,5 @@
 #include "codegen/nvrtc/images.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -32,19 +31,30 @@ Status fits_parameters(const plan::KernelCode& k, const Library& library) {
                      "4,000 tensors), or compile for Vulkan");
 }
 
-Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
-                                      const Library& library) {
-  std::vector<Job> jobs;
-  std::map<std::pair<std::string, std::string_view>, size_t> by_text;
-  for (package::Variant& v : variants) {
+/// Of each CUDA variant.
+Result<std::vector<CudaArch>> archs_of(const std::vector<package::Variant>& variants) {
+  std::vector<CudaArch> archs;
+  for (const package::Variant& v : variants) {
     if (v.predicate.api != Api::Cuda) continue;
     const auto arch = CudaArch::parse(v.predicate.cuda_arch);
     if (!arch) return internal_error("variant " + v.name + " has no architecture");
-    RP_TRY(library.check(*arch));
+    archs.push_back(*arch);
+  }
+  return archs;
+}
+
+Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
+                                      const std::vector<CudaArch>& archs, const Library& library) {
+  std::vector<Job> jobs;
+  std::map<std::pair<std::string, std::string_view>, size_t> by_text;
+  size_t cuda_variants = 0;
+  for (package::Variant& v : variants) {
+    if (v.predicate.api != Api::Cuda) continue;
+    const CudaArch arch = archs[cuda_variants++];
     for (plan::KernelCode& k : v.plan.kernels) {
       RP_TRY(fits_parameters(k, library));
       const auto [at, is_new] = by_text.try_emplace({v.predicate.cuda_arch, k.cuda}, jobs.size());
-      if (is_new) jobs.push_back({*arch, {}, {}});
+      if (is_new) jobs.push_back({arch, {}, {}});
       jobs[at->second].kernels.push_back(&k);
     }
   }
@@ -125,14 +135,13 @@ class Worker {
 
 Status compile_images(std::vector<package::Variant>& variants, const CompileOptions& options,
                       ImageReport& report) {
-  const auto is_cuda = [](const package::Variant& v) { return v.predicate.api == Api::Cuda; };
-  if (std::none_of(variants.begin(), variants.end(), is_cuda)) return {};
-  LoadedBy device{0, options.cuda_driver};
-  if (options.device) device.arch = options.device->cuda_arch;
-  RP_ASSIGN(const std::shared_ptr<const Library> library, Library::open(options.nvrtc, device));
-  const std::string caveat = library->caveat(device.driver);
+  RP_ASSIGN(const std::vector<CudaArch> archs, archs_of(variants));
+  if (archs.empty()) return {};
+  RP_ASSIGN(const std::shared_ptr<const Library> library,
+            Library::open(options.nvrtc, {archs, options.cuda_driver}));
+  const std::string caveat = library->caveat(options.cuda_driver);
   if (!caveat.empty() && options.log) options.log(caveat);
-  RP_ASSIGN(std::vector<Job> jobs, collect_jobs(variants, *library));
+  RP_ASSIGN(std::vector<Job> jobs, collect_jobs(variants, archs, *library));
   Worker worker(*library, options, jobs.size());
   const Status ended = in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",
                                    [&](size_t i) { worker.run(jobs, i); });

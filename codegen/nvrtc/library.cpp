@@ -29,19 +29,28 @@ uint32_t major_of(uint32_t driver) {
   return driver / 1000;
 }
 
-Status missing(const std::string& why, const LoadedBy& device) {
+Status missing(const std::string& why, const Purpose& purpose) {
   const std::string text =
       "compiling for CUDA needs NVRTC, " + why +
       "; install NVRTC 12 or 13 (cuda-nvrtc-13-0 or cuda-nvrtc-12-8 of NVIDIA's package repository "
       "for Debian, nvidia-cuda-nvrtc or nvidia-cuda-nvrtc-cu12 of PyPI, whose library is named "
       "with --nvrtc PATH), ";
-  if (device.arch == 0 && device.driver == 0)
+  if (purpose.driver == 0)
     return unsupported(text + "or compile for Vulkan alone: --targets vulkan");
   return unsupported(text +
                      "take another device (--device vulkan), or run a package, which needs none: "
                      "reprise compile MODEL.onnx -o MODEL.rpk --targets cuda:sm_" +
-                     std::to_string(device.arch == 0 ? 80 : device.arch) +
+                     std::to_string(purpose.archs.empty() ? 80 : purpose.archs[0].number) +
                      " on a machine that has it");
+}
+
+/// No library that is there will do.
+Status lacking(const std::vector<std::string>& lacks, bool several) {
+  std::string text;
+  for (const std::string& l : lacks) text += (text.empty() ? "" : "; ") + l;
+  if (lacks.size() > 1) text += "; name another with --nvrtc PATH";
+  if (several) text += "; or compile for fewer architectures at once";
+  return unsupported(text);
 }
 
 void* open_library(const char* name) {
@@ -66,12 +75,11 @@ std::vector<std::string> Library::names(uint32_t driver) {
 }
 
 Result<std::shared_ptr<const Library>> Library::open(const std::string& path,
-                                                     const LoadedBy& device) {
+                                                     const Purpose& purpose) {
   std::string wrong = "which is not on this machine (libnvrtc.so.13 or .12)";
-  std::shared_ptr<const Library> other;  // that does not know the architecture
-  std::vector<std::string> tried;
+  std::vector<std::string> tried, lacks;
   if (path.empty()) {
-    tried = names(device.driver);
+    tried = names(purpose.driver);
   } else {
     tried.push_back(path);
   }
@@ -84,14 +92,14 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path,
     const std::string unfit = library->load(handle, name);
     if (!unfit.empty()) {
       wrong = "and " + unfit;
-    } else if (device.arch == 0 || library->check({false, device.arch}).ok()) {
-      return std::shared_ptr<const Library>(std::move(library));
-    } else if (!other) {
-      other = std::move(library);
+      continue;
     }
+    const std::string lack = library->lacks(purpose.archs);
+    if (lack.empty()) return std::shared_ptr<const Library>(std::move(library));
+    // One library may have several names.
+    if (std::find(lacks.begin(), lacks.end(), lack) == lacks.end()) lacks.push_back(lack);
   }
-  if (other) return other;
-  return missing(wrong, device);
+  return lacks.empty() ? missing(wrong, purpose) : lacking(lacks, purpose.archs.size() > 1);
 }
 
 std::string Library::caveat(uint32_t driver) const {
@@ -142,13 +150,18 @@ std::string Library::read_facts(const std::string& name) {
   return {};
 }
 
-Status Library::check(const CudaArch& arch) const {
-  if (std::find(archs_.begin(), archs_.end(), static_cast<int>(arch.number)) != archs_.end())
-    return {};
-  std::string known;
+bool Library::knows(const CudaArch& arch) const {
+  return std::find(archs_.begin(), archs_.end(), static_cast<int>(arch.number)) != archs_.end();
+}
+
+std::string Library::lacks(const std::vector<CudaArch>& archs) const {
+  std::string unknown, known;
+  for (const CudaArch& arch : archs) {
+    if (!knows(arch)) unknown += (unknown.empty() ? "" : ", ") + arch.str();
+  }
+  if (unknown.empty()) return {};
   for (const int a : archs_) known += (known.empty() ? "sm_" : ", sm_") + std::to_string(a);
-  return unsupported("NVRTC " + version_ + " does not compile for " + arch.str() + "; it knows " +
-                     known);
+  return "NVRTC " + version_ + " does not compile for " + unknown + "; it knows " + known;
 }
 
 }  // namespace reprise::nvrtc

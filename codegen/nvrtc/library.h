@@ -33,20 +33,23 @@ struct Functions {
   Error (*log)(Program program, char* out) = nullptr;
 };
 
-/// The device that will load what is compiled; nothing is known of it where the numbers are 0.
-struct LoadedBy {
-  uint32_t arch = 0;    // DeviceFacts::cuda_arch
-  uint32_t driver = 0;  // DeviceInfo::driver_version: 12040 is 12.4
+/// What a library is needed for.
+struct Purpose {
+  std::vector<CudaArch> archs;  // to compile for, all of them
+  /// DeviceInfo::driver_version of the device that will load what is compiled: 12040 is 12.4; 0:
+  /// nothing is known of one.
+  uint32_t driver = 0;
 };
 
 /// Thread-safe. The library stays loaded: it keeps threads and tables of its own.
 class Library {
  public:
   /// `path` empty: libnvrtc where the dynamic linker finds it, or in the toolkit's usual folders;
-  /// of several one that knows the device's architecture and is no newer than its driver, if it can
-  /// be. An error says which packages bring it, and how to do without.
+  /// of several the first that compiles for all the architectures, those before that are no newer
+  /// than the driver. An error says which packages bring it and how to do without, or of each that
+  /// is there for which architectures it does not compile.
   static Result<std::shared_ptr<const Library>> open(const std::string& path,
-                                                     const LoadedBy& device = {});
+                                                     const Purpose& purpose = {});
   /// The names that open() tries, in order.
   static std::vector<std::string> names(uint32_t driver);
 
@@ -57,13 +60,14 @@ class Library {
   std::string caveat(uint32_t driver) const;
   /// Bytes of parameters that a kernel may have: 4,096 before version 12.1.
   uint32_t most_parameters() const { return most_parameters_; }
-  /// Whether it compiles for the architecture; an error lists those that it knows.
-  Status check(const CudaArch& arch) const;
+  bool knows(const CudaArch& arch) const;
 
  private:
   // Empty, or what is wrong.
   std::string load(void* handle, const std::string& name);
   std::string read_facts(const std::string& name);
+  // "NVRTC 13.0 does not compile for ..."; empty if it does for all.
+  std::string lacks(const std::vector<CudaArch>& archs) const;
 
   Functions f_;
   std::string version_;

@@ -188,21 +188,29 @@ TEST_F(AutotuneOnDevice, TheBudgetEndsTheMeasurement) {
   EXPECT_LE(report.runs, 2 * 3 + 2 * 50);  // three rounds, and those that confirm
 }
 
-TEST_F(AutotuneOnDevice, ChoicesMustBeRightTogether) {
-  bool planted_last = false;
-  options_.on_candidate = [&](size_t candidate, package::Package& p) {
-    const bool last = candidate >= options_.candidates;
-    if (candidate == 0 || last) plant_fault(p);
-    planted_last = planted_last || last;
-  };
+TEST_F(AutotuneOnDevice, WhereNothingIsRightNothingIsKept) {
+  const struct {
+    const char* what;
+    std::function<bool(size_t)> wrong;
+  } cases[] = {{"together", [&](size_t c) { return c == 0 || c >= options_.candidates; }},
+               {"every one", [](size_t) { return true; }}};
+  for (const auto& c : cases) {
+    options_.on_candidate = [&](size_t candidate, package::Package& p) {
+      if (c.wrong(candidate)) plant_fault(p);
+    };
+    for (int tuning = 0; tuning < 2; ++tuning) {
+      const auto model = autotune(path_, compile_, device_, options_);
+      ASSERT_FALSE(model.ok()) << c.what;
+      EXPECT_EQ(model.status().code(), Code::Device);
+      EXPECT_NE(model.status().message().find("default ones output 'y' is wrong; with others"),
+                std::string::npos)
+          << model.status().message();
+    }
+  }
+  options_.on_candidate = nullptr;
   AutotuneReport report;
   ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
-  ASSERT_EQ(report.kernels.size(), 1U);
-  const TunedKernel& k = report.kernels[0];
-  EXPECT_TRUE(planted_last);
-  EXPECT_FALSE(k.candidates.front().rejected);
-  EXPECT_TRUE(k.candidates.back().rejected);  // the default
-  EXPECT_EQ(k.schedule, k.candidates.back().schedule);
+  EXPECT_GT(report.runs, 0);
 }
 
 TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
@@ -218,11 +226,25 @@ TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
   EXPECT_EQ(second.runs, 0);
   ASSERT_EQ(second.kernels.size(), 1U);
   EXPECT_EQ(second.kernels[0].schedule, first.kernels[0].candidates.back().schedule);
-  EXPECT_EQ(warnings_.size(), 1U);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_EQ(warnings_[0], "kept schedules are not used: output 'y' is wrong");
   options_.on_candidate = nullptr;
   ASSERT_TRUE(autotune(path_, compile_, device_, options_, &third).ok());
   EXPECT_EQ(third.kernels[0].schedule, second.kernels[0].schedule);
   EXPECT_EQ(warnings_.size(), 1U);
+}
+
+TEST_F(AutotuneOnDevice, WithoutRightOnesKeptChoicesAreAnError) {
+  options_.on_candidate = [](size_t candidate, package::Package& p) {
+    if (candidate == 0) plant_fault(p);
+  };
+  AutotuneReport report;
+  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_EQ(report.kernels.size(), 1U);
+  EXPECT_NE(report.kernels[0].schedule, report.kernels[0].candidates.back().schedule);
+  options_.on_candidate = [](size_t, package::Package& p) { plant_fault(p); };
+  for (int tuning = 0; tuning < 2; ++tuning)
+    EXPECT_EQ(autotune(path_, compile_, device_, options_).status().code(), Code::Device);
 }
 
 TEST_F(AutotuneOnDevice, ChoicesAreBakedIntoEveryVariantThatIsAskedFor) {

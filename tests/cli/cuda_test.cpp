@@ -40,11 +40,12 @@ class CudaTargets : public testing::Test {
   }
 
   /// On the stand-in driver.
-  ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "") const {
+  ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "",
+                           const std::string& fail = "") const {
     args.insert(args.begin(), program("reprise"));
-    return run_process(
-        args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
-               "XDG_CACHE_HOME=" + (dir_ / "cache").string(), "REPRISE_STANDIN_FAULT=" + fault});
+    return run_process(args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
+                              "XDG_CACHE_HOME=" + (dir_ / "cache").string(),
+                              "REPRISE_STANDIN_FAULT=" + fault, "REPRISE_STANDIN_FAIL=" + fail});
   }
 
   /// On one of this version, where the linker finds NVRTC 12.7 and 13.7, which compile nothing.
@@ -85,6 +86,42 @@ TEST_F(CudaTargets, NvrtcIsNoNewerThanTheDriver) {
       on_driver(12040, named),
       {"note: NVRTC 13.7 is newer than the driver, which is of CUDA 12.4", "update the driver"});
   EXPECT_EQ(on_driver(13000, named).err.find("newer"), std::string::npos);
+}
+
+// NVRTC 12.7 does not compile for sm_110, nor 13.7 for sm_101.
+TEST_F(CudaTargets, NvrtcIsOneThatCompilesForAllTargets) {
+  const auto compiled = [&](const std::string& targets) {
+    return on_driver(12080, {"compile", model_, "-o", package_, "--targets", targets});
+  };
+  for (const char* targets :
+       {"cuda:compute_110", "cuda:compute_101", "cuda:compute_90,cuda:compute_101"}) {
+    const ProcessResult r = compiled(targets);
+    EXPECT_EQ(r.status, 0) << targets << ": " << r.err;
+  }
+  const ProcessResult both = compiled("cuda:sm_101,cuda:sm_110,cuda:sm_90");
+  EXPECT_EQ(both.status, 3);
+  expect_said(both, {"NVRTC 13.7 does not compile for sm_101; it knows sm_75, sm_80, sm_90, sm_110",
+                     "NVRTC 12.7 does not compile for sm_110; it knows sm_75, sm_80, sm_90, sm_101",
+                     "--nvrtc PATH"});
+  const ProcessResult none = compiled("cuda:sm_199");
+  EXPECT_EQ(none.status, 3);
+  expect_said(none, {"NVRTC 13.7 does not compile for sm_199", "NVRTC 12.7 does not"});
+}
+
+// Where the driver is known, but the device is not asked for its facts.
+TEST_F(CudaTargets, NvrtcForADeviceKnowsItsArchitecture) {
+  const std::vector<std::string> thor{"REPRISE_STANDIN_ARCH=110"};
+  const ProcessResult tuned =
+      on_driver(12080,
+                {"compile", model_, "-o", package_, "--targets", "cuda:compute_110", "--device",
+                 "cuda", "--mode", "max-autotune", "--tune-seconds", "0", "--shape", "x=4x64"},
+                thor);
+  EXPECT_EQ(tuned.status, 0) << tuned.err;
+  expect_said(tuned, {"NVRTC 13.7 is newer than the driver"});
+  const ProcessResult compared =
+      on_driver(12080, {"compare", model_, "--devices", "host,cuda", "--runs", "1"}, thor);
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  expect_said(compared, {"NVRTC 13.7 is newer than the driver"});
 }
 
 TEST_F(CudaTargets, WithoutNvrtcADeviceSaysWhatRuns) {
@@ -177,6 +214,24 @@ TEST_F(CudaTargets, AFaultOfOneModelIsNotTheNextOnes) {
   expect_said(r, {"CUDA_ERROR_ILLEGAL_ADDRESS"});
   const Json measured = Json::parse(r.out, nullptr, false);
   ASSERT_EQ(measured.size(), 1U) << r.out << r.err;
+  EXPECT_EQ(measured[0]["model"], sound);
+}
+
+TEST_F(CudaTargets, WhatWasMeasuredOutlivesTheDevice) {
+  if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
+  OnnxWriter m;
+  m.input("x", DType::F32, {8}).output("y", DType::F32, {8}).node("Sigmoid", {"x"}, {"y"});
+  const std::string sound = dir_ / "sound.onnx", json = dir_ / "bench.json";
+  write_file(sound, m.bytes());
+  const ProcessResult r = on_standin(
+      {"bench", sound, model_, sound, sound, "--device", "cuda:0", "--runs", "1", "--json", json},
+      "fused_matmul_relu", "cuDevicePrimaryCtxRetain:2:2");
+  EXPECT_EQ(r.status, 4) << r.err;
+  expect_said(r, {"CUDA_ERROR_ILLEGAL_ADDRESS", "cannot be opened again",
+                  "CUDA_ERROR_OUT_OF_MEMORY", "models not measured: 2"});
+  EXPECT_NE(r.out.find("sound"), std::string::npos) << r.out;
+  const Json measured = Json::parse(read_file(json), nullptr, false);
+  ASSERT_EQ(measured.size(), 1U) << r.err;
   EXPECT_EQ(measured[0]["model"], sound);
 }
 

@@ -104,21 +104,52 @@ TEST_F(AutotuneFaults, WhileItIsMeasured) {
   EXPECT_EQ(reopened_, 1);
 }
 
-TEST_F(AutotuneFaults, OfTheChosenSchedulesTogether) {
-  options_.on_candidate = [](size_t candidate, package::Package& p) {
-    // The default is wrong, so another is chosen; the model of what was chosen runs last.
-    for (plan::KernelCode& k : p.variants[0].plan.kernels)
-      if (candidate == 0) k.cuda = "#define rp_fma(a, b, c) (c)\n" + k.cuda;
-    if (candidate > 2) rename_kernels(p, "together");
-  };
+/// What comes before the text of the default's kernels, so that another is chosen.
+constexpr const char* kWrong = "#define rp_fma(a, b, c) (c)\n";
+constexpr const char* kSlow =
+    "__device__ float slow_fma(float a, float b, float c) {\n"
+    "  volatile int n = 0;\n"
+    "  while (n < 500) n = n + 1;\n"
+    "  return rp_fma(a, b, c);\n"
+    "}\n"
+    "#define rp_fma(a, b, c) slow_fma(a, b, c)\n";
+
+/// The model of what was chosen, which runs last, is called "together".
+void plant(size_t candidate, const std::string& before_default, package::Package& p) {
+  for (plan::KernelCode& k : p.variants[0].plan.kernels)
+    if (candidate == 0) k.cuda = before_default + k.cuda;
+  if (candidate > 2) rename_kernels(p, "together");
+}
+
+TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherLeaveTheDefault) {
+  options_.on_candidate = [](size_t candidate, package::Package& p) { plant(candidate, kSlow, p); };
+  std::string said;
+  options_.progress = [&](const std::string& line) { said = line; };
   set("FAULT", "together");
   const auto model = autotune(path_, compile_, device_, options_, &report_);
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(reopened_, 1);
   ASSERT_EQ(report_.kernels.size(), 1U);
-  EXPECT_TRUE(report_.kernels[0].candidates.back().rejected);
   EXPECT_EQ(report_.kernels[0].schedule, report_.kernels[0].candidates.back().schedule);
+  for (const auto& c : report_.kernels[0].candidates) EXPECT_FALSE(c.rejected) << c.reason;
+  EXPECT_NE(said.find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << said;
   EXPECT_TRUE(Session::create(model->package, device_.device).ok());
+}
+
+TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherAreAnErrorWhereTheDefaultIsWrong) {
+  options_.cache_dir = dir_ / "kept";
+  options_.on_candidate = [](size_t candidate, package::Package& p) {
+    plant(candidate, kWrong, p);
+  };
+  set("FAULT", "together");
+  for (int tuning = 1; tuning <= 2; ++tuning) {  // nothing is kept
+    const auto model = autotune(path_, compile_, device_, options_, &report_);
+    ASSERT_FALSE(model.ok());
+    EXPECT_EQ(model.status().code(), Code::Device);
+    for (const char* part : {"default ones output 'y' is wrong", "CUDA_ERROR_ILLEGAL_ADDRESS"})
+      EXPECT_NE(model.status().message().find(part), std::string::npos) << model.status().message();
+    EXPECT_EQ(reopened_, tuning);
+  }
 }
 
 TEST_F(AutotuneFaults, WithoutAnotherDeviceTheErrorSaysWhy) {

@@ -71,40 +71,55 @@ TEST_F(CudaBorrow, PointersAreOfTheDeviceAndHaveRoom) {
 
 cuda::CUresult (*real_attributes)(unsigned, cuda::CUpointer_attribute*, void**,
                                   cuda::CUdeviceptr) = nullptr;
+cuda::CUresult (*real_range)(cuda::CUdeviceptr*, size_t*, cuda::CUdeviceptr) = nullptr;
 constexpr uint64_t kPiece = 256;
 
-/// Every allocation as if it were mapped in pieces, which belong to no context.
-cuda::CUresult attributes_of_pieces(unsigned n, cuda::CUpointer_attribute* attributes,
+/// Every allocation as if it were a range of addresses with memory mapped to it in pieces, which
+/// belong to no context; to the last quarter of the range none is.
+cuda::CUresult attributes_of_mapped(unsigned n, cuda::CUpointer_attribute* attributes,
                                     void** values, cuda::CUdeviceptr pointer) {
   const cuda::CUresult r = real_attributes(n, attributes, values, pointer);
-  uint64_t begin = 0, bytes = 0;
-  for (unsigned i = 0; i < n; ++i) {
-    if (attributes[i] == cuda::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
-      std::memcpy(&begin, values[i], sizeof(begin));
+  for (unsigned i = 0; i < n; ++i)
     if (attributes[i] == cuda::CU_POINTER_ATTRIBUTE_CONTEXT) std::memset(values[i], 0, 8);
-  }
-  if (begin == 0) return r;
-  begin += (pointer - begin) / kPiece * kPiece;
-  bytes = kPiece;
-  for (unsigned i = 0; i < n; ++i) {
-    if (attributes[i] == cuda::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR)
-      std::memcpy(values[i], &begin, sizeof(begin));
-    if (attributes[i] == cuda::CU_POINTER_ATTRIBUTE_RANGE_SIZE)
-      std::memcpy(values[i], &bytes, sizeof(bytes));
-  }
   return r;
 }
 
-TEST_F(CudaBorrow, MemoryMappedInPiecesIsOneRange) {
+cuda::CUresult range_of_piece(cuda::CUdeviceptr* base, size_t* bytes, cuda::CUdeviceptr pointer) {
+  const cuda::CUresult r = real_range(base, bytes, pointer);
+  if (r != cuda::CUDA_SUCCESS) return r;
+  const uint64_t piece = (pointer - *base) / kPiece;
+  if (piece >= *bytes / kPiece * 3 / 4) return cuda::CUDA_ERROR_NOT_FOUND;
+  *base += piece * kPiece;
+  *bytes = kPiece;
+  return r;
+}
+
+TEST_F(CudaBorrow, MemoryMappedInPiecesIsOneRangeAsFarAsItGoes) {
   const auto hook = [](cuda::Table& t) {
     real_attributes = t.cuPointerGetAttributes;
-    t.cuPointerGetAttributes = attributes_of_pieces;
+    real_range = t.cuMemGetAddressRange_v2;
+    t.cuPointerGetAttributes = attributes_of_mapped;
+    t.cuMemGetAddressRange_v2 = range_of_piece;
   };
   auto device = cuda::open(0, lent(), cuda::kDriverLibrary, hook);
   ASSERT_OK(device.status());
-  EXPECT_EQ(refusal(**device, memory_, 1024), "");
-  EXPECT_EQ(refusal(**device, memory_ + 16, 1008), "");
-  expect_part(refusal(**device, memory_ + 16, 1009), "has 1008 bytes from there on");
+  EXPECT_EQ(refusal(**device, memory_, 768), "");
+  EXPECT_EQ(refusal(**device, memory_ + 16, 752), "");
+  expect_part(refusal(**device, memory_ + 16, 753), "has 752 bytes from there on");
+  expect_part(refusal(**device, memory_, 1024), "has 768 bytes from there on");
+  expect_part(refusal(**device, memory_ + 768, 16), "has no memory");
+}
+
+TEST_F(CudaBorrow, AnotherFailureOfTheDriverIsItsOwn) {
+  auto device = open(0, lent());
+  for (const char* symbol : {"cuPointerGetAttributes", "cuMemGetAddressRange_v2"}) {
+    reset_calls();
+    set("FAIL", std::string(symbol) + ":1:" + std::to_string(cuda::CUDA_ERROR_OUT_OF_MEMORY));
+    const Status s = device->borrow(reinterpret_cast<void*>(memory_), 16).status();
+    EXPECT_EQ(s.code(), Code::Device) << symbol;
+    expect_part(s.message(), "CUDA_ERROR_OUT_OF_MEMORY");
+    set("FAIL", "");
+  }
 }
 
 TEST_F(CudaBorrow, TheDefaultStreamHasNames) {

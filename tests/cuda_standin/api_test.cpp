@@ -42,6 +42,7 @@ TEST_F(Calls, RefuseWhatADriverRefuses) {
   };
   CUdeviceptr p = 0;
   void* host = nullptr;
+  size_t bytes = 0;
   int value = 0;
   float number = 0;
   using Kernel = CUDA_KERNEL_NODE_PARAMS;
@@ -57,6 +58,8 @@ TEST_F(Calls, RefuseWhatADriverRefuses) {
       {"free as host", api.cuMemFreeHost(reinterpret_cast<void*>(y)), CUDA_ERROR_INVALID_VALUE},
       {"no such host memory", api.cuMemHostGetDevicePointer_v2(&p, &value, 0),
        CUDA_ERROR_INVALID_VALUE},
+      {"range of what is no memory", api.cuMemGetAddressRange_v2(&p, &bytes, y + kBytes),
+       CUDA_ERROR_NOT_FOUND},
       {"host flags", api.cuMemHostAlloc(&host, 4, 8), CUDA_ERROR_INVALID_VALUE},
       {"copy beyond", api.cuMemcpyHtoDAsync_v2(y + 4, &value, kBytes, stream),
        CUDA_ERROR_INVALID_VALUE},

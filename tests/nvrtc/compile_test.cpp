@@ -91,7 +91,7 @@ TEST(Library, TheDriversMajorVersionDecides) {
 }
 
 TEST(Library, ADevicesErrorsSayWhatRunsWithout) {
-  const auto none = nvrtc::Library::open("/nowhere/libnvrtc.so.13", {90, 12040});
+  const auto none = nvrtc::Library::open("/nowhere/libnvrtc.so.13", {{{false, 90}}, 12040});
   ASSERT_FALSE(none.ok());
   for (const char* text : {"nvidia-cuda-nvrtc", "--device vulkan", "reprise compile",
                            "--targets cuda:sm_90", "--nvrtc PATH"})

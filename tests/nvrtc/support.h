@@ -32,7 +32,7 @@ inline std::string fake_nvrtc(int major) {
 /// Whether this NVRTC compiles for the architecture; one of CUDA 12.8 or later knows sm_120.
 inline bool knows(uint32_t arch) {
   const auto library = nvrtc::Library::open(nvrtc_path());
-  return library.ok() && (*library)->check({false, arch}).ok();
+  return library.ok() && (*library)->knows({false, arch});
 }
 
 inline CompileOptions cuda_options(std::vector<std::string> targets) {

@@ -147,16 +147,20 @@ REPRISE_STANDIN_API cuPointerGetAttributes(unsigned n, CUpointer_attribute* attr
         case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
           put(values[i], owner == nullptr ? -2 : owner->device);
           break;
-        case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-          put(values[i], a == nullptr ? uint64_t{0} : a->address());
-          break;
-        case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-          put(values[i], a == nullptr ? size_t{0} : a->bytes);
-          break;
         default:
           return CUDA_ERROR_INVALID_VALUE;
       }
     }
+    return CUDA_SUCCESS;
+  });
+}
+
+REPRISE_STANDIN_API cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr pointer) {
+  return enter(Symbol::cuMemGetAddressRange_v2, Needs::Context, [&](Call& call) {
+    const auto a = call.d.memory.find(pointer);
+    if (a == nullptr || pointer - a->address() >= a->bytes) return CUDA_ERROR_NOT_FOUND;
+    if (base != nullptr) *base = a->address();
+    if (bytes != nullptr) *bytes = a->bytes;
     return CUDA_SUCCESS;
   });
 }
