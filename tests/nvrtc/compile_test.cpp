@@ -259,9 +259,10 @@ TEST(Images, ExtremeConstantsCauseNoWarning) {
   for (const auto& c : constants) {
     for (const char* op : {"Add", "Mul", "Min", "Equal", "Div"}) {
       const std::string type = c.type;
-      const auto p = compile_graph("graph one\ninput x: " + type + "[8]\nconst c: " + type + "[]{" +
-                                       c.value + "}\ny = " + op + "(x, c) @14\noutput y\n",
-                                   cuda_options({"cuda:sm_80"}));
+      std::string graph = "graph one\ninput x: " + type + "[8]\nconst c: " + type;
+      graph.append("[]{").append(c.value).append("}\ny = ").append(op);
+      graph += "(x, c) @14\noutput y\n";
+      const auto p = compile_graph(graph, cuda_options({"cuda:sm_80"}));
       EXPECT_TRUE(p.ok()) << type << " " << op << " " << c.value << ": " << p.status().message();
     }
   }
@@ -273,9 +274,9 @@ TEST(Images, AttentionAndProductsDoNotSpill) {
   std::vector<std::string> graphs;
   for (const char* head : {"32", "64", "80", "128", "256"}) {
     const std::string d = std::string(",") + head + "]";
-    graphs.push_back("graph attention\ninput q: float32[1,4,n" + d + "\ninput k: float32[1,4,m" +
-                     d + "\ninput v: float32[1,4,m" + d +
-                     "\ny = Attention<is_causal=1>(q, k, v) @23\noutput y\n");
+    std::string graph = "graph attention\ninput q: float32[1,4,n" + d;
+    graph.append("\ninput k: float32[1,4,m").append(d).append("\ninput v: float32[1,4,m").append(d);
+    graphs.push_back(graph + "\ny = Attention<is_causal=1>(q, k, v) @23\noutput y\n");
   }
   for (const char* rows : {"1", "4", "n", "1024"}) {
     graphs.push_back("graph product\ninput x: float32[" + std::string(rows) +
