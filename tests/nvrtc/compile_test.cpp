@@ -259,8 +259,13 @@ TEST(Images, ExtremeConstantsCauseNoWarning) {
   for (const auto& c : constants) {
     for (const char* op : {"Add", "Mul", "Min", "Equal", "Div"}) {
       const std::string type = c.type;
-      std::string graph = "graph one\ninput x: " + type + "[8]\nconst c: " + type;
-      graph.append("[]{").append(c.value).append("}\ny = ").append(op);
+      std::string graph = "graph one\ninput x: " + type;
+      graph.append("[8]\nconst c: ")
+          .append(type)
+          .append("[]{")
+          .append(c.value)
+          .append("}\ny = ")
+          .append(op);
       graph += "(x, c) @14\noutput y\n";
       const auto p = compile_graph(graph, cuda_options({"cuda:sm_80"}));
       EXPECT_TRUE(p.ok()) << type << " " << op << " " << c.value << ": " << p.status().message();
