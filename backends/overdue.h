@@ -48,10 +48,10 @@ class OverdueRun {
   ~OverdueRun() { clear(); }
   /// `ended` asks the driver; it is called under a lock until it says so.
   void set(Overdue& all, uint64_t timeout_ns, std::function<bool()> ended);
-  void clear();
 
  private:
   friend class Overdue;
+  void clear();
   Overdue* all_ = nullptr;
   bool listed_ = false;  // this and what follows is guarded by the lock of all
   OverdueRun* next_ = nullptr;

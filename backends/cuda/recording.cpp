@@ -5,24 +5,13 @@
 
 namespace reprise::cuda {
 
-void CudaRecording::ended() {
-  pending_ = false;
-  overdue_.clear();
-}
-
 // An event that reports an error counts as ended.
 CudaRecording::~CudaRecording() {
   if (!pending_ || driver_->overdue.given_up()) return;
   const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
   const ReleaseScope scope(*driver_);
-  const bool hangs =
-      scope.entered() && driver_->wait_for(done_.get(), grace) == CUDA_ERROR_NOT_READY;
-  if (hangs) {
+  if (scope.entered() && driver_->wait_for(done_.get(), grace) == CUDA_ERROR_NOT_READY)
     driver_->give_up(grace);
-    return;
-  }
-  ended();
-  if (scope.entered()) driver_->release_kept();
 }
 
 CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {
@@ -122,8 +111,7 @@ Status CudaRecording::wait(uint64_t timeout_ns) {
   timeout_ns_ = timeout_ns;
   const CUresult r = driver_->wait_for(done_.get(), timeout_ns, &last_run_);
   if (r == CUDA_SUCCESS) {
-    ended();
-    driver_->release_kept();
+    pending_ = false;
     finished_ = true;
     return {};
   }

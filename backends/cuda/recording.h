@@ -71,7 +71,6 @@ class CudaRecording final : public Recording {
   Status submit_once();
   Status launch_once(const Launch& launch, size_t index);
   Status mark_end(const Status& failure);
-  void ended();
 
   Grid grid_of(const Launch& launch) const;
   void* block_of(const Launch& launch) const;
@@ -95,7 +94,7 @@ class CudaRecording final : public Recording {
   bool fixed_copies_ = false;  // the driver refused to change one
   uint64_t timeout_ns_ = 0;    // of the last wait
   bool pending_ = false, dead_ = false, finished_ = false;
-  OverdueRun overdue_;
+  OverdueRun overdue_;  // last, so that it goes before the event that it asks
 };
 
 }  // namespace reprise::cuda

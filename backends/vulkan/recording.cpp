@@ -143,21 +143,12 @@ VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
   return driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
 }
 
-void VulkanRecording::ended() {
-  pending_ = false;
-  overdue_.clear();
-}
-
 // Nothing runs on a lost device. After another error of the wait nothing tells when the run ends.
 VulkanRecording::~VulkanRecording() {
   if (!pending_ || driver_->overdue.given_up()) return;
   const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
   const VkResult r = wait_for_fence(grace);
-  if (r == VK_SUCCESS || r == VK_ERROR_DEVICE_LOST) {
-    ended();
-  } else {
-    driver_->give_up(grace);
-  }
+  if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) driver_->give_up(grace);
 }
 
 Status VulkanRecording::submit() {
@@ -175,7 +166,7 @@ Status VulkanRecording::submit() {
 
 Status VulkanRecording::waited(VkResult r, uint64_t timeout_ns) {
   if (r == VK_SUCCESS) {
-    ended();
+    pending_ = false;
     return {};
   }
   dead_ = true;

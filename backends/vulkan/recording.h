@@ -41,7 +41,6 @@ class VulkanRecording final : public Recording {
   void timestamp();
   VkResult wait_for_fence(uint64_t timeout_ns) const;
   Status waited(VkResult r, uint64_t timeout_ns);
-  void ended();
 
   std::shared_ptr<Driver> driver_;
   OwnedCommandPool pool_;
@@ -53,7 +52,7 @@ class VulkanRecording final : public Recording {
   bool copies_ = false;
   uint64_t timeout_ns_ = 0;  // of the last wait
   bool pending_ = false, dead_ = false;
-  OverdueRun overdue_;
+  OverdueRun overdue_;  // last, so that it goes before the fence that it asks
 };
 
 }  // namespace reprise::vulkan
