@@ -7,8 +7,8 @@
 
 #include "apps/common/choice_cache.h"
 #include "apps/common/devices.h"
-#include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
+#include "tests/support/tuning.h"
 
 namespace reprise::app {
 namespace {
@@ -82,20 +82,11 @@ class AutotuneOnDevice : public testing::Test {
       if (!device.ok()) GTEST_SKIP() << "no device with several schedules";
       if (device->info.facts.subgroup_size == 8) device_ = std::move(*device);
     }
-    test::OnnxWriter w;
-    w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
-    w.initializer("w", test::float_tensor({40, 72}));
-    w.node("MatMul", {"x", "w"}, {"y"});
     path_ = dir_ / "model.onnx";
-    test::write_file(path_, w.bytes());
+    test::write_product(path_);
     compile_.targets = targets_for(device_);
+    options_ = test::short_tuning(2);
     options_.cache_dir = dir_ / "cache";
-    options_.candidates = 3;
-    options_.rounds = 2;
-    options_.inputs = [](const Model& m) {
-      std::vector<std::string> notes;
-      return make_inputs(m.package->io, {}, notes);
-    };
     options_.warning = [this](const std::string& line) { warnings_.push_back(line); };
   }
 

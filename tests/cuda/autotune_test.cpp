@@ -4,7 +4,7 @@
 #include "on_standin.h"
 #include "runtime/base/cuda_entry.h"
 #include "tests/nvrtc/support.h"
-#include "tests/support/onnx_writer.h"
+#include "tests/support/tuning.h"
 
 namespace reprise::app {
 namespace {
@@ -27,24 +27,15 @@ class AutotuneFaults : public test::OnStandin {
     OnStandin::SetUp();
     if (IsSkipped()) return;
     REPRISE_NEEDS_NVRTC();
-    test::OnnxWriter w;
-    w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
-    w.initializer("w", test::float_tensor({40, 72}));
-    w.node("MatMul", {"x", "w"}, {"y"});
     path_ = dir_ / "model.onnx";
-    test::write_file(path_, w.bytes());
+    test::write_product(path_);
     auto device = open_device("cuda");
     ASSERT_TRUE(device.ok()) << device.status().message();
     device_ = std::move(*device);
     compile_.targets = {"cuda"};
     compile_.device = device_.info.facts;
     compile_.nvrtc = test::nvrtc_path();
-    options_.candidates = 3;
-    options_.rounds = 3;
-    options_.inputs = [](const Model& m) {
-      std::vector<std::string> notes;
-      return make_inputs(m.package->io, {}, notes);
-    };
+    options_ = test::short_tuning(3);
     options_.reopen = [this] {
       ++reopened_;
       return open_device("cuda");
