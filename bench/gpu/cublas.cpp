@@ -23,16 +23,12 @@ class Cublas {
     REPRISE_CUBLAS_SYMBOLS(REPRISE_RESOLVE)
 #undef REPRISE_RESOLVE
     RP_CUDA_SCOPE(*context_->driver);
-    RP_TRY(check(cublasCreate_v2(&handle_), "cublasCreate"));
-    RP_TRY(check(cublasSetStream_v2(handle_, context_->stream()), "cublasSetStream"));
+    RP_TRY(vendor_check(cublasCreate_v2(&handle_), "cublasCreate"));
+    RP_TRY(vendor_check(cublasSetStream_v2(handle_, context_->stream()), "cublasSetStream"));
     int number = 0;
-    RP_TRY(check(cublasGetVersion_v2(handle_, &number), "cublasGetVersion"));
+    RP_TRY(vendor_check(cublasGetVersion_v2(handle_, &number), "cublasGetVersion"));
     version = std::to_string(number);
     return {};
-  }
-  static Status check(cublasStatus status, const char* call) {
-    if (status == 0) return {};
-    return {Code::Device, std::string(call) + " failed with status " + std::to_string(status)};
   }
   cublasHandle_t handle() const {
     return handle_;
@@ -79,7 +75,7 @@ class Gemm final : public StreamPeer {
     const float one = 1, zero = 0;
     const auto m = static_cast<int>(op_.m), n = static_cast<int>(op_.n);
     const auto k = static_cast<int>(op_.k);
-    return Cublas::check(
+    return vendor_check(
         cublas_->cublasGemmEx(cublas_->handle(), kCublasOpN, kCublasOpN, n, m, k, &one, input(1),
                               type_, n, input(0), type_, k, &zero, output_memory(), type_, n,
                               compute_, kCublasGemmDefault),

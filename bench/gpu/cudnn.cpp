@@ -25,14 +25,10 @@ class Cudnn {
     size_t (*version_of)() = nullptr;
     RP_TRY(resolve(library, "cudnnGetVersion", version_of));
     RP_CUDA_SCOPE(*context_->driver);
-    RP_TRY(check(cudnnCreate(&handle_), "cudnnCreate"));
-    RP_TRY(check(cudnnSetStream(handle_, context_->stream()), "cudnnSetStream"));
+    RP_TRY(vendor_check(cudnnCreate(&handle_), "cudnnCreate"));
+    RP_TRY(vendor_check(cudnnSetStream(handle_, context_->stream()), "cudnnSetStream"));
     version = std::to_string(version_of());
     return {};
-  }
-  static Status check(cudnnStatus status, const char* call) {
-    if (status == 0) return {};
-    return {Code::Device, std::string(call) + " failed with status " + std::to_string(status)};
   }
   cudnnHandle_t handle() const {
     return handle_;
@@ -73,9 +69,9 @@ class CudnnPeer : public StreamPeer {
  protected:
   Status describe(cudnnTensorDescriptor_t& tensor, const std::vector<int64_t>& dims) {
     RP_TRY(
-        Cudnn::check(cudnn_->cudnnCreateTensorDescriptor(&tensor), "cudnnCreateTensorDescriptor"));
+        vendor_check(cudnn_->cudnnCreateTensorDescriptor(&tensor), "cudnnCreateTensorDescriptor"));
     const auto d = [&](size_t i) { return static_cast<int>(dims[i]); };
-    return Cudnn::check(cudnn_->cudnnSetTensor4dDescriptor(tensor, kCudnnNchw, type_of(dtype_),
+    return vendor_check(cudnn_->cudnnSetTensor4dDescriptor(tensor, kCudnnNchw, type_of(dtype_),
                                                            d(0), d(1), d(2), d(3)),
                         "cudnnSetTensor4dDescriptor");
   }
@@ -97,7 +93,7 @@ class Softmax final : public CudnnPeer {
 
  protected:
   Status enqueue() override {
-    return Cudnn::check(cudnn_->cudnnSoftmaxForward(cudnn_->handle(), kCudnnSoftmaxAccurate,
+    return vendor_check(cudnn_->cudnnSoftmaxForward(cudnn_->handle(), kCudnnSoftmaxAccurate,
                                                     kCudnnSoftmaxModeInstance, &kOne, x_, input(0),
                                                     &kZero, y_, output_memory()),
                         "cudnnSoftmaxForward");
@@ -124,7 +120,7 @@ class Conv final : public CudnnPeer {
 
  protected:
   Status enqueue() override {
-    return Cudnn::check(cudnn_->cudnnConvolutionForward(
+    return vendor_check(cudnn_->cudnnConvolutionForward(
                             cudnn_->handle(), &kOne, x_, input(0), w_, input(1), conv_, algorithm_,
                             pointer(workspace_), workspace_bytes_, &kZero, y_, output_memory()),
                         "cudnnConvolutionForward");
@@ -133,20 +129,20 @@ class Conv final : public CudnnPeer {
  private:
   Status describe_convolution(const ConvOp& op, bool tf32) {
     const auto i = [](int64_t v) { return static_cast<int>(v); };
-    RP_TRY(Cudnn::check(cudnn_->cudnnCreateFilterDescriptor(&w_), "cudnnCreateFilterDescriptor"));
-    RP_TRY(Cudnn::check(
+    RP_TRY(vendor_check(cudnn_->cudnnCreateFilterDescriptor(&w_), "cudnnCreateFilterDescriptor"));
+    RP_TRY(vendor_check(
         cudnn_->cudnnSetFilter4dDescriptor(w_, type_of(dtype_), kCudnnNchw, i(op.filters),
                                            i(op.channels), i(op.kernel), i(op.kernel)),
         "cudnnSetFilter4dDescriptor"));
-    RP_TRY(Cudnn::check(cudnn_->cudnnCreateConvolutionDescriptor(&conv_),
+    RP_TRY(vendor_check(cudnn_->cudnnCreateConvolutionDescriptor(&conv_),
                         "cudnnCreateConvolutionDescriptor"));
-    RP_TRY(Cudnn::check(cudnn_->cudnnSetConvolution2dDescriptor(
+    RP_TRY(vendor_check(cudnn_->cudnnSetConvolution2dDescriptor(
                             conv_, i(op.pad), i(op.pad), i(op.stride), i(op.stride), 1, 1,
                             kCudnnCrossCorrelation, kCudnnFloat),
                         "cudnnSetConvolution2dDescriptor"));
     const int exact = dtype_ == DType::F32 ? kCudnnFmaMath : kCudnnTensorOpMath;
     math_ = tf32 ? kCudnnDefaultMath : exact;
-    return Cudnn::check(cudnn_->cudnnSetConvolutionMathType(conv_, math_),
+    return vendor_check(cudnn_->cudnnSetConvolutionMathType(conv_, math_),
                         "cudnnSetConvolutionMathType");
   }
   /// The fastest, as cuDNN measures them.
@@ -154,7 +150,7 @@ class Conv final : public CudnnPeer {
     RP_CUDA_SCOPE(*context().driver);
     CudnnForwardPerf results[8] = {};
     int found = 0;
-    RP_TRY(Cudnn::check(cudnn_->cudnnFindConvolutionForwardAlgorithm(cudnn_->handle(), x_, w_,
+    RP_TRY(vendor_check(cudnn_->cudnnFindConvolutionForwardAlgorithm(cudnn_->handle(), x_, w_,
                                                                      conv_, y_, 8, &found, results),
                         "cudnnFindConvolutionForwardAlgorithm"));
     for (int i = 0; i < found; ++i) {
@@ -163,7 +159,7 @@ class Conv final : public CudnnPeer {
       if (r.status != 0 || !allowed) continue;
       algorithm_ = r.algorithm;
       workspace_bytes_ = r.memory;
-      RP_TRY(Cudnn::check(cudnn_->cudnnSetConvolutionMathType(conv_, r.math_type),
+      RP_TRY(vendor_check(cudnn_->cudnnSetConvolutionMathType(conv_, r.math_type),
                           "cudnnSetConvolutionMathType"));
       RP_ASSIGN(workspace_, context().allocate(workspace_bytes_));
       return {};

@@ -32,4 +32,10 @@ Status resolve(void* library, const char* name, F*& function) {
   return {Code::Unsupported, "the library has no " + std::string(name)};
 }
 
+/// Of a call whose status is 0 if it succeeded.
+inline Status vendor_check(int status, const char* call) {
+  if (status == 0) return {};
+  return {Code::Device, std::string(call) + " failed with status " + std::to_string(status)};
+}
+
 }  // namespace reprise::bench::gpu
