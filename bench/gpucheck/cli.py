@@ -106,7 +106,7 @@ class Check:
         suite = options.suite or Path("/usr/share/libonnx-testdata/data")
         env = environment(self.build)
         self.document = results.empty(facts.collect(root, self.build, options.device, env))
-        ordinal = options.device.partition(":")[2] or "0"
+        ordinal = facts.ordinal_of(options.device)
         vulkan = options.vulkan or facts.same_gpu(self.document["facts"]["devices"], ordinal)
         self.machine = checks.Machine(
             self.build, env, options.device, vulkan, models, suite, options.quick
@@ -193,7 +193,7 @@ class Check:
             self.benches()
         if not self.o.skip_tests:
             self.suite()
-        ordinal = self.o.device.partition(":")[2] or "0"
+        ordinal = facts.ordinal_of(self.o.device)
         self.document["facts"]["clocks_after"] = facts.nvidia_smi(ordinal, facts.CLOCKS)
         self.save()
         print(f"\n{page.text(self.document)}\n{self.path}")
@@ -226,7 +226,7 @@ def make_pack(options: argparse.Namespace, root: Path) -> None:
 
 
 def check_device(options: argparse.Namespace, document: dict) -> None:
-    ordinal = options.device.partition(":")[2] or "0"
+    ordinal = facts.ordinal_of(options.device)
     listed = document["facts"]["devices"]
     wanted = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), None)
     wanted = wanted or next((d for d in listed if not d.get("usable")), {"reason": "not listed"})

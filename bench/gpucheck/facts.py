@@ -124,8 +124,13 @@ def devices(reprise: Path, environment: dict) -> list[dict]:
     return listed if isinstance(listed, list) else listed.get("devices", [])
 
 
+def ordinal_of(device: str) -> str:
+    """'1' of cuda:1, '0' of cuda."""
+    return device.partition(":")[2] or "0"
+
+
 def collect(root: Path, build: Path, device: str, environment: dict) -> dict:
-    ordinal = device.partition(":")[2] or "0"
+    ordinal = ordinal_of(device)
     listed = devices(build / "bin" / "reprise", environment)
     ours = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), {})
     smi = nvidia_smi(ordinal, QUERY)
