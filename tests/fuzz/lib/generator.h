@@ -1,9 +1,11 @@
 // Makes valid, typed, shape-correct random graphs. Which operators there are, how many inputs they
 // take and which attributes they have comes from the operator registry; a node is kept if the
-// operator's own inference accepts it. What inference cannot tell (which operands fit each other,
-// which indices are in range) is in the recipes (recipes.h).
+// operator's own inference accepts it and its host kernel computes it, for the values of every run.
+// What these cannot tell (which operands fit each other, which indices are in range) is in the
+// recipes (recipes.h).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +28,7 @@ class Maker {
   using V = graph::ValueId;
   static constexpr V kNone = graph::kNone;
 
-  explicit Maker(uint64_t seed);
+  explicit Maker(uint64_t seed, std::function<void(const Program&)> on_attempt = {});
 
   test::RandomSource rng;
 
@@ -87,11 +89,15 @@ class Maker {
 
  private:
   bool acceptable(V v) const;
+  /// Runs the node on the host with the values of each run; false where its kernel refuses.
+  bool computable(const graph::Node& n);
   void retract(graph::Node* n, size_t guards, size_t symbols);
 
+  std::function<void(const Program&)> on_attempt_;
   std::unique_ptr<graph::Graph> g_;
   test::Heading heading_;
   std::vector<std::vector<int64_t>> sizes_;  // a run's sizes of all symbols
+  std::vector<std::vector<HostTensor>> held_;  // a run's values, by their ids
   std::vector<int64_t> palette_;             // sizes that this graph prefers
   DType favourite_;
   std::vector<V> pool_;
@@ -102,6 +108,8 @@ class Maker {
 struct GeneratorOptions {
   std::vector<std::string> ops;  // only these, where there are any
   int most_nodes = 12;
+  /// Called with each node, and what it needs, before its host kernel runs: to see what crashes.
+  std::function<void(const Program&)> on_attempt;
 };
 
 /// The same program for the same seed and options.

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/ops/support.h"
+#include "runtime/host/host_kernels.h"
 #include "tests/fuzz/lib/generator.h"
 
 namespace reprise::fuzz {
@@ -21,12 +21,14 @@ const std::vector<DType> kDTypes{DType::F32, DType::F32,  DType::F32, DType::F16
 
 }  // namespace
 
-Maker::Maker(uint64_t seed) : rng(seed), g_(std::make_unique<graph::Graph>()) {
+Maker::Maker(uint64_t seed, std::function<void(const Program&)> on_attempt)
+    : rng(seed), on_attempt_(std::move(on_attempt)), g_(std::make_unique<graph::Graph>()) {
   g_->name = "fuzz";
   heading_.seed = rng.next() % 1000000;
   const int64_t symbols = rng.chance(0.6) ? 0 : rng.in(1, 2);
   const int64_t runs = symbols == 0 ? 1 : rng.in(2, 3);
   sizes_.resize(static_cast<size_t>(runs));
+  held_.resize(sizes_.size());
   for (int64_t i = 0; i < symbols; ++i) {
     const std::string name(1, static_cast<char>('n' + i));
     const int64_t preferred = rng.in(2, 9);
@@ -69,7 +71,7 @@ int64_t Maker::most_elements(const Shape& s) const {
 }
 
 Expr Maker::random_dim() {
-  if (!g_->symbols.empty() && rng.chance(0.4)) {
+  if (!sizes_[0].empty() && rng.chance(0.4)) {
     // Symbols of the model, not those of results whose size depends on data.
     return Expr::symbol(static_cast<SymbolId>(rng.in(0, static_cast<int64_t>(sizes_[0].size()) - 1)));
   }
@@ -238,6 +240,47 @@ bool Maker::acceptable(V v) const {
   return most_elements(x.shape) <= kMostElements;
 }
 
+bool Maker::computable(const graph::Node& n) {
+  const host::Kernel kernel = host::find(n.op);
+  if (kernel == nullptr) return false;
+  if (on_attempt_) {
+    g_->outputs = n.outputs;
+    if (auto p = Program::from(*g_, heading_); p.ok()) {
+      p->remove_unused();
+      on_attempt_(*p);
+    }
+    g_->outputs.clear();
+  }
+  for (size_t r = 0; r < sizes_.size(); ++r) {
+    auto& held = held_[r];
+    held.resize(g_->values().size());
+    std::vector<const HostTensor*> inputs;
+    for (const V v : n.inputs) {
+      if (v == kNone) {
+        inputs.push_back(nullptr);
+        continue;
+      }
+      HostTensor& t = held[static_cast<size_t>(v)];
+      const graph::Value& x = value(v);
+      if (t.dtype() == DType::Invalid && x.producer == nullptr) {
+        std::vector<int64_t> dims;
+        for (const Expr& d : x.shape) dims.push_back(*d.eval(sizes_[r]));
+        t = x.constant ? *x.constant
+                       : test::random_values(x.dtype, dims, heading_.values_of(x.name),
+                                             *heading_.seed, x.name);
+      }
+      inputs.push_back(&t);
+    }
+    host::Call call{n.op, n.opset, n.attrs, inputs, n.outputs.size()};
+    auto results = kernel(call);
+    if (!results.ok()) return false;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      held[static_cast<size_t>(n.outputs[i])] = std::move((*results)[i]);
+    }
+  }
+  return true;
+}
+
 void Maker::retract(graph::Node* n, size_t guards, size_t symbols) {
   g_->erase_node(n);
   g_->equal_dims.resize(guards);
@@ -259,6 +302,7 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
   graph::Node* node = g_->add_node(std::move(n));
   bool fine = ops::infer(*g_, *node).ok();
   for (const V v : node->outputs) fine = fine && acceptable(v);
+  fine = fine && computable(*node);
   if (!fine) {
     retract(node, guards, symbols);
     return false;

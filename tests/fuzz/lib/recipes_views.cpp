@@ -80,7 +80,7 @@ bool reshape(Maker& m) {
       return false;
     }
   }
-  if (!open && !to.empty() && m.rng.chance(0.3) && m.least(x, 0) > 0) {
+  if (!open && !to.empty() && m.rng.chance(0.3) && r > 0 && m.least(x, 0) > 0) {
     const auto at = static_cast<size_t>(m.rng.in(0, std::ssize(to) - 1));
     if (to[at] > 0 && std::count(to.begin(), to.end(), -1) == 0) to[at] = -1;
   }

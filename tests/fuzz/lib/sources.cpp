@@ -64,6 +64,16 @@ bool for_expansion(const ops::OpDef& def) {
   return !def.infer || host::find(def.name) == nullptr;
 }
 
+/// Whether a row of the scalar table that is no operator of ONNX takes the dtype: inference leaves
+/// that to whoever writes such nodes.
+bool taken(const ops::OpDef& def, DType t) {
+  if (!def.row || def.decompose != nullptr) return true;
+  const uint8_t takes = kernel::row(*def.row).operands;
+  if (is_float(t)) return (takes & kernel::kFloat) != 0;
+  if (t == DType::Bool) return (takes & kernel::kBoolean) != 0;
+  return (takes & (is_signed_int(t) ? kernel::kSigned : kernel::kUnsigned)) != 0;
+}
+
 bool make_reduction(Maker& m, const ops::OpDef& def) {
   const V x = m.of_rank(0, 6);
   const std::vector<int64_t> axes = m.some_axes(m.rank(x));
@@ -122,6 +132,7 @@ bool make_by_entry(Maker& m, const ops::OpDef& def) {
                                      m.divisors(m.dtype(x)))
                            : m.partner(x));
     }
+    if (!taken(def, m.dtype(x))) continue;
     AttrMap attrs = attrs_of(m, def, m.rank(x));
     const int64_t opset = def.decompose == nullptr && def.row ? 0 : kOpset;
     if (m.add(def.name, std::move(inputs), std::move(attrs), 1, opset)) return true;
@@ -166,7 +177,7 @@ std::vector<std::pair<std::string, std::string>> without_source() {
 }
 
 Result<Program> generate(uint64_t seed, const GeneratorOptions& options) {
-  Maker m(seed);
+  Maker m(seed, options.on_attempt);
   const int64_t wanted = m.rng.chance(0.4) ? m.rng.in(1, 4) : m.rng.in(3, options.most_nodes);
   std::vector<const Source*> from;
   double total = 0;

@@ -69,6 +69,7 @@ std::string str(const Request& r) {
   for (const Config& c : r.configs) out += "config\t" + c.str() + "\n";
   if (r.cuda_text) out += "cuda\t1\n";
   if (!r.devices) out += "no-devices\t1\n";
+  if (r.trace) out += "trace\t1\n";
   if (!r.fault.empty()) out += "fault\t" + r.fault + "\n";
   return out + "\n" + r.text;
 }
@@ -85,6 +86,7 @@ Request parse_request(const std::string& text) {
     if (key == "most") r.generator.most_nodes = std::stoi(value);
     if (key == "cuda") r.cuda_text = true;
     if (key == "no-devices") r.devices = false;
+    if (key == "trace") r.trace = true;
     if (key == "fault") r.fault = value;
     if (key == "config") {
       if (auto c = Config::parse(value); c.ok()) r.configs.push_back(*c);
@@ -128,7 +130,10 @@ Verdict parse_verdict(const std::string& text) {
 int serve(int in, int out) {
   Checker checker;
   while (auto message = receive(in)) {
-    const Request r = parse_request(*message);
+    Request r = parse_request(*message);
+    if (r.trace) {
+      r.generator.on_attempt = [out](const Program& p) { write_message(out, "?" + p.str()); };
+    }
     auto program = r.seed ? generate(*r.seed, r.generator) : Program::parse(r.text);
     write_message(out, program.ok() ? program->str() : std::string());
     Verdict v;
@@ -203,6 +208,7 @@ Reply Worker::ask(const Request& request) {
   bool hung = false;
   write_message(to_, str(request));
   auto text = read_message(hung);
+  for (; text && text->rfind('?', 0) == 0; text = read_message(hung)) reply.text = text->substr(1);
   std::optional<std::string> verdict;
   if (text) {
     reply.text = *text;

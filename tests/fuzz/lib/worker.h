@@ -21,7 +21,8 @@ struct Request {
   std::vector<Config> configs;
   bool cuda_text = false;
   bool devices = true;
-  std::string fault;  // a planted bug's name
+  std::string fault;   // a planted bug's name
+  bool trace = false;  // say each node that is tried, so that a crash among them has a text
 };
 
 struct Reply {
