@@ -38,7 +38,7 @@ Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
                  std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
   auto outcome = kernel::interpret(k, {grid, std::move(buffers), std::move(scalars)});
   if (outcome.ok() && outcome->error != kernel::ErrorCode::None)
-    return internal_error("error word set");
+    return internal_error("error word " + std::to_string(static_cast<int>(outcome->error)));
   return outcome.status();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <sstream>
 
 #include "backends/registry.h"
@@ -186,7 +187,8 @@ std::vector<std::vector<int64_t>> sizes_of(const graph::Graph& g, const test::He
 
 /// Devices without int64 refuse values that need it, by name.
 bool documented(const Status& s) {
-  return s.message().find("does not fit the 32 bits that this device computes with") != std::string::npos;
+  const auto says = [&](const std::string& text) { return s.message().find(text) != std::string::npos; };
+  return says("does not fit the 32 bits that this device computes with") || says("error word 2");
 }
 
 void count_operators(const graph::Graph& g, Verdict& v) {
@@ -334,6 +336,44 @@ Status Checker::run_core(Case& c, const Config& config, Verdict& v) {
   return {};
 }
 
+namespace {
+
+/// Whether every two steps of which one writes what the other uses are ordered.
+Status check_order(const plan::Plan& p) {
+  const size_t n = p.steps.size();
+  std::vector<std::set<plan::BufferId>> reads(n), writes(n);
+  for (size_t i = 0; i < n; ++i) {
+    if (const auto* launch = std::get_if<plan::Launch>(&p.steps[i].what)) {
+      for (size_t b = 0; b < launch->buffers.size(); ++b) {
+        (launch->writes[b] ? writes : reads)[i].insert(launch->buffers[b]);
+      }
+    } else {
+      const auto& call = std::get<plan::HostCall>(p.steps[i].what);
+      reads[i].insert(call.inputs.begin(), call.inputs.end());
+      writes[i].insert(call.outputs.begin(), call.outputs.end());
+    }
+    reads[i].erase(-1);
+    writes[i].erase(-1);
+  }
+  const auto meet = [](const std::set<plan::BufferId>& a, const std::set<plan::BufferId>& b) {
+    return std::any_of(a.begin(), a.end(), [&](plan::BufferId x) { return b.count(x) != 0; });
+  };
+  std::vector<std::vector<bool>> waits(n, std::vector<bool>(n));  // [later][earlier]
+  for (size_t i = 0; i < n; ++i) {
+    for (const uint32_t before : p.steps[i].after) {
+      waits[i][before] = true;
+      for (size_t k = 0; k < n; ++k) waits[i][k] = waits[i][k] || waits[before][k];
+    }
+    for (size_t k = 0; k < i; ++k) {
+      if (waits[i][k] || !(meet(writes[i], writes[k]) || meet(writes[i], reads[k]) || meet(reads[i], writes[k]))) continue;
+      return internal_error("plan: step " + std::to_string(i) + " does not wait for step " + std::to_string(k) + ", although one writes what the other uses");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
   RP_ASSIGN(const std::shared_ptr<Device> device, open(config.device));
   CompileOptions options = options_of(config, c.options.fault);
@@ -356,6 +396,7 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
     }
   }
   if (c.options.fault != nullptr && c.options.fault->package) c.options.fault->package(package);
+  for (const package::Variant& variant : package.variants) RP_TRY(check_order(variant.plan));
   SessionOptions session_options;
   session_options.isolate_tensors = config.isolate;
   session_options.replay = config.replay;

@@ -68,11 +68,11 @@ class Checker {
  public:
   Checker();
   Verdict check(const Program& p, const CheckOptions& options = {});
-  const std::vector<std::string>& devices() const { return devices_; }
+  /// How the program is run: what the options say, or by its seed.
+  std::vector<Config> choose(const Program& p, const CheckOptions& options) const;
 
  private:
   struct Case;
-  std::vector<Config> choose(const Program& p, const CheckOptions& options) const;
   Status run(Case& c, const Config& config, Verdict& v);
   Status run_session(Case& c, const Config& config, Verdict& v);
   Status run_core(Case& c, const Config& config, Verdict& v);

@@ -75,7 +75,9 @@ OperatorError error_of(const graph::Node& n, DType t, double scale) {
     return {2 * std::max(u, 2 * r.f32_ulp * u32), r.f32_abs, 0};
   }
   if (n.op == "Cast") return {2 * u, 0, 0};
-  return {4 * u, 0, 2 * u32};
+  // Where a result lies between elements is rounded, too.
+  const bool between = n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
+  return {4 * u, 0, (between ? 64 : 2) * u32};
 }
 
 /// Moves the elements of a tensor of floats.

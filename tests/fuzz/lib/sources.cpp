@@ -3,7 +3,6 @@
 #include <map>
 #include <sstream>
 
-#include "codegen/kernel/scalar_ops.h"
 #include "codegen/ops/support.h"
 #include "runtime/host/host_kernels.h"
 #include "tests/fuzz/lib/recipes.h"
@@ -59,21 +58,6 @@ bool divides(std::string_view op) {
   return op == "Div" || op == "Mod" || op == "Rem";
 }
 
-/// Rows that only the expansion of others writes: undefined for some operands.
-bool for_expansion(const ops::OpDef& def) {
-  return !def.infer || host::find(def.name) == nullptr;
-}
-
-/// Whether a row of the scalar table that is no operator of ONNX takes the dtype: inference leaves
-/// that to whoever writes such nodes.
-bool taken(const ops::OpDef& def, DType t) {
-  if (!def.row || def.decompose != nullptr) return true;
-  const uint8_t takes = kernel::row(*def.row).operands;
-  if (is_float(t)) return (takes & kernel::kFloat) != 0;
-  if (t == DType::Bool) return (takes & kernel::kBoolean) != 0;
-  return (takes & (is_signed_int(t) ? kernel::kSigned : kernel::kUnsigned)) != 0;
-}
-
 bool make_reduction(Maker& m, const ops::OpDef& def) {
   const V x = m.of_rank(0, 6);
   const std::vector<int64_t> axes = m.some_axes(m.rank(x));
@@ -110,9 +94,10 @@ std::map<std::string_view, Make> recipe_table() {
 }
 
 std::string reason_against(const ops::OpDef& def) {
-  if (host::find(def.name) == nullptr && def.decompose == nullptr) return "has no host kernel";
+  if (host::find(def.name) == nullptr) return "has no host kernel";
   if (has_word(def.attributes, "body")) return "has bodies";
-  if (!def.core_attributes.empty() && def.max_inputs == 0) return "a pass alone makes it";
+  if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
+  if (def.max_inputs == 0) return "a pass makes it, no model";
   return {};
 }
 
@@ -132,10 +117,8 @@ bool make_by_entry(Maker& m, const ops::OpDef& def) {
                                      m.divisors(m.dtype(x)))
                            : m.partner(x));
     }
-    if (!taken(def, m.dtype(x))) continue;
     AttrMap attrs = attrs_of(m, def, m.rank(x));
-    const int64_t opset = def.decompose == nullptr && def.row ? 0 : kOpset;
-    if (m.add(def.name, std::move(inputs), std::move(attrs), 1, opset)) return true;
+    if (m.add(def.name, std::move(inputs), std::move(attrs))) return true;
   }
   return false;
 }
@@ -150,7 +133,7 @@ const std::vector<Source>& sources() {
       if (recipe != recipes.end()) {
         s.make = recipe->second;
         recipes.erase(recipe);
-      } else if (!reason_against(*def).empty() || for_expansion(*def)) {
+      } else if (!reason_against(*def).empty()) {
         continue;
       } else {
         s.make = [def](Maker& m) { return make_by_entry(m, *def); };
@@ -170,8 +153,7 @@ std::vector<std::pair<std::string, std::string>> without_source() {
     const bool has = std::any_of(known.begin(), known.end(),
                                  [&](const Source& s) { return s.name == def->name; });
     if (has) continue;
-    const std::string reason = reason_against(*def);
-    out.emplace_back(def->name, reason.empty() ? "has no host kernel" : reason);
+    out.emplace_back(def->name, reason_against(*def));
   }
   return out;
 }

@@ -96,6 +96,21 @@ Request parse_request(const std::string& text) {
   return r;
 }
 
+std::string str(const std::vector<Config>& configs) {
+  std::string out;
+  for (const Config& c : configs) out += c.str() + "\n";
+  return out;
+}
+
+std::vector<Config> parse_configs(const std::string& text) {
+  std::vector<Config> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (auto c = Config::parse(line); c.ok()) out.push_back(*c);
+  }
+  return out;
+}
+
 std::string str(const Verdict& v) {
   std::string out;
   for (const auto& [what, n] : v.counts) out += "count\t" + std::to_string(n) + "\t" + what + "\n";
@@ -139,8 +154,11 @@ int serve(int in, int out) {
     Verdict v;
     if (program.ok()) {
       const std::optional<Fault> fault = planted(r.fault);
-      v = checker.check(*program, {r.configs, fault ? &*fault : nullptr, r.cuda_text, r.devices});
+      const CheckOptions options{r.configs, fault ? &*fault : nullptr, r.cuda_text, r.devices};
+      write_message(out, str(checker.choose(*program, options)));
+      v = checker.check(*program, options);
     } else {
+      write_message(out, std::string());
       v.count("no program: " + program.status().message());
     }
     if (!write_message(out, str(v))) break;
@@ -212,6 +230,7 @@ Reply Worker::ask(const Request& request) {
   std::optional<std::string> verdict;
   if (text) {
     reply.text = *text;
+    if (const auto configs = read_message(hung)) reply.configs = parse_configs(*configs);
     verdict = read_message(hung);
   }
   if (verdict) {
