@@ -242,7 +242,10 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
     index[d] = simplify(e);
     stride = stride * shape[d];
   }
-  unflattened_.push_back({shape, index, linear});
+  // The only element is at position 0, in whatever way `linear` says so.
+  const bool single =
+      std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return dim.is_const(1); });
+  if (!single) unflattened_.push_back({shape, index, linear});
   return index;
 }
 
