@@ -127,6 +127,7 @@ std::string mutate_package(const std::string& bytes, Random& random) {
     return with_checksums(mutate_bytes(out, random));
   Places places;
   places.table(*fb::GetAnyRoot(metadata), *schema().root_table());
+  if (places.all().empty()) return with_checksums(mutate_bytes(out, random));
   for (size_t changes = 1 + below(random, 3); changes > 0; --changes) {
     const Place& p = places.all()[below(random, places.all().size())];
     const uint64_t value = static_cast<uint64_t>(edge_number(random));
