@@ -1,69 +1,118 @@
-#include "backends/overdue.h"
+#include "backends/run_queue.h"
 
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <thread>
 
 namespace reprise {
+namespace {
 
-bool Overdue::any() {
-  if (!some_) return false;
+// Whoever waits behind another run looks so often whether it has ended.
+constexpr uint64_t kSliceNs = 5'000'000;
+
+uint64_t since(RunQueue::Clock::time_point t, RunQueue::Clock::time_point now) {
+  return now <= t ? 0 : static_cast<uint64_t>(std::chrono::nanoseconds(now - t).count());
+}
+
+uint64_t minus(uint64_t a, uint64_t b) {
+  return a > b ? a - b : 0;
+}
+
+}  // namespace
+
+void RunQueue::append(SubmittedRun& run) {
+  run.before_ = last_;
+  run.after_ = nullptr;
+  (last_ ? last_->after_ : first_) = &run;
+  last_ = &run;
+  run.listed_ = true;
+  run.begun_ = Clock::now();
+}
+
+// The run behind the first one begins.
+void RunQueue::unlink(SubmittedRun& run) {
+  if (!run.listed_) return;
+  run.listed_ = false;
+  (run.before_ ? run.before_->after_ : first_) = run.after_;
+  (run.after_ ? run.after_->before_ : last_) = run.before_;
+  if (run.before_) return;
+  late_ = false;
+  if (first_) first_->begun_ = Clock::now();
+}
+
+// Nobody waits for a run that timed out, so its end is seen when somebody asks.
+void RunQueue::drop_ended(const SubmittedRun* but) {
+  while (first_ && first_ != but && first_->ended_()) unlink(*first_);
+}
+
+uint64_t RunQueue::grace_ns(const SubmittedRun& run) {
   const std::lock_guard lock(mutex_);
-  for (OverdueRun** at = &first_; *at;) {
-    OverdueRun& run = **at;
-    if (run.ended_()) {
-      *at = run.next_;
-      run.listed_ = false;
-    } else {
-      at = &run.next_;
-    }
+  return std::max(patience_ns, run.limit_ns_ == UINT64_MAX ? 0 : run.limit_ns_);
+}
+
+uint64_t RunQueue::left_to_hang(const SubmittedRun& run, Clock::time_point now) const {
+  if (run.limit_ns_ == UINT64_MAX) return UINT64_MAX;
+  const uint64_t grace = std::max(patience_ns, run.limit_ns_);
+  const uint64_t allowed = grace > UINT64_MAX - run.limit_ns_ ? UINT64_MAX : run.limit_ns_ + grace;
+  return minus(allowed, since(run.begun_, now));
+}
+
+RunQueue::Next RunQueue::next_wait(SubmittedRun& run, bool to_end) {
+  const std::lock_guard lock(mutex_);
+  if (to_end && run.limit_ns_ == UINT64_MAX) run.limit_ns_ = 0;  // nobody will wait for it
+  if (!run.listed_) return {0, given_up_, !to_end};              // its end was seen
+  drop_ended(&run);
+  const auto now = Clock::now();
+  const bool begun = first_ == &run;
+  if (begun && !to_end) {
+    if (given_up_) return {0, true, true};
+    return {minus(run.limit_ns_, since(run.begun_, now)), false, true};
   }
-  some_ = first_ != nullptr;
-  return some_;
+  const uint64_t left = left_to_hang(*first_, now);
+  return {std::min(left, kSliceNs), left == 0 || given_up_, false};
 }
 
-uint64_t Overdue::grace_ns() {
+void RunQueue::set_limit(SubmittedRun& run, uint64_t timeout_ns) {
   const std::lock_guard lock(mutex_);
-  uint64_t grace = patience_ns;
-  for (const OverdueRun* run = first_; run; run = run->next_)
-    grace = std::max(grace, run->timeout_ns_);
-  return grace;
+  run.limit_ns_ = timeout_ns;
 }
 
-Status Overdue::wait_before(const std::string& what, const DeviceInfo& device) {
+void RunQueue::set_late(SubmittedRun& run) {
+  const std::lock_guard lock(mutex_);
+  run.late_ = run.listed_;
+  if (run.late_) late_ = true;
+}
+
+bool RunQueue::any_late() {
+  if (!late_) return false;
+  const std::lock_guard lock(mutex_);
+  drop_ended(nullptr);
+  return late_;
+}
+
+Status RunQueue::wait_before(const std::string& what, const DeviceInfo& device) {
   constexpr auto kNap = std::chrono::milliseconds(1);
-  const auto start = std::chrono::steady_clock::now();
-  while (any()) {
-    if (std::chrono::steady_clock::now() - start >= std::chrono::nanoseconds(patience_ns))
-      return timeout_error(device, patience_ns).with_context("before " + what);
+  while (any_late()) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (first_ && first_->late_ && left_to_hang(*first_, Clock::now()) == 0)
+        return timeout_error(device, patience_ns).with_context("before " + what);
+    }
     std::this_thread::sleep_for(kNap);
   }
   return {};
 }
 
-void OverdueRun::set(Overdue& all, uint64_t timeout_ns, std::function<bool()> ended) {
-  clear();
-  all_ = &all;
-  const std::lock_guard lock(all.mutex_);
-  timeout_ns_ = timeout_ns;
-  ended_ = std::move(ended);
-  next_ = all.first_;
-  all.first_ = this;
-  listed_ = true;
-  all.some_ = true;
+void SubmittedRun::submitted() {
+  const std::lock_guard lock(queue_.mutex_);
+  late_ = false;
+  limit_ns_ = UINT64_MAX;
+  queue_.append(*this);
 }
 
-void OverdueRun::clear() {
-  if (!all_) return;
-  const std::lock_guard lock(all_->mutex_);
-  for (OverdueRun** at = &all_->first_; listed_ && *at; at = &(*at)->next_) {
-    if (*at != this) continue;
-    *at = next_;
-    listed_ = false;
-    break;
-  }
-  all_->some_ = all_->first_ != nullptr;
+void SubmittedRun::over() {
+  const std::lock_guard lock(queue_.mutex_);
+  queue_.unlink(*this);
 }
 
 std::string seconds_text(uint64_t ns) {
