@@ -310,16 +310,13 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.producer = "reprise 0.1.0";
   WeightStore weights(p);
   RP_ASSIGN(p.host_plan, host_plan_of(g, weights, options));
-  p.io = make_interface(g);
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   timer.lap("host-plan");
   RP_TRY(run_passes(g, options, timer));
   RP_TRY(run_autocast(g, options, timer, p.explanation));
-  // Inference during the passes may have added symbols and guards.
-  const plan::Interface io = make_interface(g);
-  p.io.symbols = io.symbols;
-  p.io.sources = io.sources;
-  p.io.equal_dims = io.equal_dims;
+  // Inference during the passes may have added symbols and guards, by which dims are the same.
+  p.io = make_interface(g);
+  adopt_interface(p.io, p.host_plan);
   RP_ASSIGN(const lower::Fusion fusion, fusion_for(g, options));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));

@@ -294,7 +294,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
                              ? run.io.inputs[static_cast<size_t>(buffer.index)]
                              : nullptr;
   if (input && input->host) return *input->host;
-  RP_ASSIGN(auto dims, plan::eval_dims(buffer.shape, run.symbols, buffer.name));
+  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), buffer.shape, run.symbols, buffer.name));
   RP_TRY(checked_element_count(dims, buffer.dtype).status());
   HostTensor t(buffer.dtype, std::move(dims));
   if (input) {
@@ -363,7 +363,7 @@ Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
   const Binding* b = run.io.outputs[output];
   const auto& known = run.host.empty() ? std::nullopt : run.host[static_cast<size_t>(id)];
   if (!b && known) return known->detached();
-  RP_ASSIGN(auto dims, plan::eval_dims(slot.shape, run.symbols, slot.name));
+  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
   if (b && b->device) {
     RP_TRY(deliver_to_device(id, source, *b, run));
     return shape_only(slot.dtype, std::move(dims));

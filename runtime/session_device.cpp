@@ -84,9 +84,10 @@ Status DeviceSession::index_buffers() {
       }
     }
   }
-  std::vector<int64_t> from_inputs(io().symbols.size(), plan::kUnbound);
-  for (size_t s = 0; s < io().symbols.size(); ++s)
-    if (io().sources[s].kind == plan::SymbolSource::Kind::InputDim) from_inputs[s] = 1;
+  const std::vector<bool> told = plan::told_by_inputs(io().sources);
+  std::vector<int64_t> from_inputs(told.size(), plan::kUnbound);
+  for (size_t s = 0; s < told.size(); ++s)
+    if (told[s]) from_inputs[s] = 1;
   shared_.of_input.resize(io().inputs.size());
   shared_.of_output.resize(io().outputs.size());
   for (size_t b = 0; b < n; ++b) {

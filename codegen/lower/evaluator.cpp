@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/lower/index_range.h"
+#include "codegen/ops/support.h"
 
 namespace reprise::lower {
 
@@ -482,11 +483,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   if (def->lowering == ops::Lowering::Scalar) {
     auto operand_index = [&](size_t i) {
       const Shape& shape = g_.value(n.inputs[i]).shape;
-      Index at(shape.size());
-      const size_t skip = index.size() - shape.size();
-      for (size_t d = 0; d < shape.size(); ++d)
-        at[d] = shape[d].is_const(1) ? Expr(0) : index[skip + d];
-      return at;
+      return ops::broadcast_index(g_, index, shape, g_.value(v).shape);
     };
     if (def->row) {
       std::vector<Val> args;

@@ -116,17 +116,21 @@ class Serializer {
       const Symbol& s = io.symbols[i];
       const plan::SymbolSource source =
           i < io.sources.size() ? io.sources[i] : plan::SymbolSource{};
+      const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+      const auto value = derived ? exprs(std::array<Expr, 1>{source.value}) : 0;
       symbols.push_back(fb::CreateSymbol(b_, string(s.name), s.min, s.max, s.divisor,
                                          static_cast<uint8_t>(source.kind), source.index,
-                                         source.axis));
+                                         source.axis, value));
     }
     const auto symbol_list = b_.CreateVector(symbols);
     const auto make_slot = [this](const plan::Slot& s) { return slot(s); };
     const auto inputs = tables<fb::Slot>(io.inputs, make_slot);
     const auto outputs = tables<fb::Slot>(io.outputs, make_slot);
-    const auto guards = tables<fb::DimGuard>(io.equal_dims, [this](const plan::DimGuard& g) {
+    const auto guards = tables<fb::DimGuard>(io.guards, [this](const plan::DimGuard& g) {
       const auto dims = exprs(std::array<Expr, 2>{g.a, g.b});
-      return fb::CreateDimGuard(b_, dims, string(g.node));
+      const bool named = !g.a_is.empty() || !g.b_is.empty();
+      const auto what = named ? strings({g.a_is, g.b_is}) : 0;
+      return fb::CreateDimGuard(b_, dims, string(g.node), static_cast<uint8_t>(g.kind), what);
     });
     return fb::CreateInterface(b_, symbol_list, inputs, outputs, guards);
   }

@@ -39,7 +39,12 @@ std::vector<int64_t> symbol_values(const graph::Graph& g, const std::string& hea
     if (eq != std::string::npos) given[word.substr(0, eq)] = std::stoll(word.substr(eq + 1));
   }
   std::vector<int64_t> values;
-  for (const Symbol& s : g.symbols) values.push_back(given.count(s.name) != 0 ? given[s.name] : 2);
+  for (size_t i = 0; i < g.symbols.size(); ++i) {
+    const plan::SymbolSource& source = g.symbol_sources[i];
+    const std::string& name = g.symbols[i].name;
+    const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+    values.push_back(derived ? *source.value.eval(values) : given.count(name) != 0 ? given[name] : 2);
+  }
   return values;
 }
 
@@ -247,6 +252,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       const Status s = p.run(*g_);
       ASSERT_TRUE(s.ok()) << p.name << ": " << s.message();
     }
+    symbols_ = symbol_values(*g_, GetParam().heading);
   }
 
   /// Which of the forms that a group's schedules offer is taken.
