@@ -54,7 +54,7 @@ Result<std::optional<Found>> check_launch(const Prepared& p, size_t step, const 
   const LaunchJudge judge(*p.host, *p.compiled.optimised, p.values, o.compile.precision);
   std::vector<HostTensor> first;
   for (int run = 0; run < kRunsAlone; ++run) {
-    RP_ASSIGN(std::vector<HostTensor> now, session->run(found.alone.inputs.bindings()));
+    RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, found.alone.inputs));
     if (run > 0 && same_bits(first, now)) continue;
     RP_ASSIGN(Comparison c, judge.judge(found.alone, now));
     found.stable = run == 0;
@@ -115,16 +115,20 @@ class Bisection {
     if (!prepared_.compiled.has_plan())
       return unsupported("nothing is compiled for " + o_.device.info.id);
     report_.variant = prepared_.compiled.package->variants.front().name;
-    Setting setting{o_.compile, o_.session, o_.device, o_.runs};
+    const Setting setting{o_.compile, o_.session, o_.device, o_.runs, false};
     const Trial whole = try_package(sample_, prepared_.compiled.package, setting);
     RP_TRY(whole.status);
     report_.whole = report_.wrong = whole.worst;
     report_.whole_stable = report_.deterministic = whole.stable;
-    report_.differs = whole.differs || whole.rounding || !whole.stable;
+    report_.differs = whole.differs || !whole.stable;
     if (!report_.differs) return std::move(report_);
     RP_TRY(check_passes());
     if (report_.cause.empty()) RP_TRY(check_kernels(whole));
     name_cause(report_, o_);
+    for (const auto& n : model_.nodes()) {
+      if (std::find(report_.nodes.begin(), report_.nodes.end(), n->name) != report_.nodes.end())
+        report_.operators.push_back(n->op);
+    }
     return std::move(report_);
   }
 
@@ -174,12 +178,32 @@ class Bisection {
         report_.explanation = "After this pass the graph computes something else, on the host as "
                               "well: " + why;
         report_.nodes = first_changed(*before, previous, *after, values);
+        name_launch(report_.nodes);
+        report_.in_graph = true;
         return reduce_from(report_.nodes);
       }
       before = after.get();
       previous = std::move(values);
     }
     return {};
+  }
+
+  /// The kernel that computes what a pass has changed, if one does.
+  void name_launch(const std::vector<std::string>& nodes) {
+    size_t launch = 0;
+    for (const plan::Step& step : prepared_.compiled.plan().steps) {
+      const auto* l = std::get_if<plan::Launch>(&step.what);
+      if (l == nullptr) continue;
+      ++launch;
+      const bool computes = std::any_of(l->nodes.begin(), l->nodes.end(), [&](const auto& n) {
+        return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
+      });
+      if (!computes || !report_.kernel.empty()) continue;
+      report_.kernel = prepared_.compiled.plan().kernels[l->kernel].name;
+      report_.schedule = l->schedule;
+      report_.launch = launch;
+    }
+    report_.launches = launch;
   }
 
   /// The model's nodes that the first value stands for which a pass changed.
@@ -208,11 +232,13 @@ class Bisection {
           return std::holds_alternative<plan::Launch>(s.what);
         }));
     if (!found) {
-      if (whole.differs || !whole.stable) {
-        say(o_, "the model in other ways");
-        report_.experiments = experiment(sample_, prepared_.compiled, {}, o_);
-      } else {
+      say(o_, "the model in other ways");
+      const Trial beyond = try_package(sample_, prepared_.compiled.package,
+                                       {o_.compile, o_.session, o_.device});
+      if (whole.stable && !beyond.differs) {
         report_.cause = "rounding";
+      } else {
+        report_.experiments = experiment(sample_, prepared_.compiled, report_, o_);
       }
       return {};
     }
@@ -234,9 +260,12 @@ class Bisection {
       std::unique_ptr<Session> keep;
       RP_ASSIGN(Session* const session, session_of(found.alone, o_, keep));
       for (int i = 0; i < std::max((o_.runs + 1) / 2, 1) && run < o_.runs; ++i, ++run) {
-        RP_ASSIGN(std::vector<HostTensor> now, session->run(found.alone.inputs.bindings()));
-        if (run == 0) first = std::move(now);
-        else if (!same_bits(first, now)) ++report_.runs_differing;
+        RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, found.alone.inputs));
+        if (run == 0) {
+          first = std::move(now);
+        } else if (!same_bits(first, now)) {
+          ++report_.runs_differing;
+        }
       }
     }
     report_.runs = o_.runs;
@@ -257,7 +286,7 @@ class Bisection {
   Status explore(const Found& found) {
     if (!report_.reduced) {
       ask_interpreter(prepared_, found);
-      report_.experiments = experiment(sample_, prepared_.compiled, report_.schedule, o_);
+      report_.experiments = experiment(sample_, prepared_.compiled, report_, o_);
       return {};
     }
     Sample& small = report_.reduced->sample;
@@ -268,9 +297,8 @@ class Bisection {
     } else {
       ask_interpreter(prepared_, found);
     }
-    const std::string schedule =
-        again ? again->alone.launch().schedule : report_.schedule;
-    report_.experiments = experiment(small, p.compiled, schedule, o_);
+    if (again) report_.schedule = again->alone.launch().schedule;
+    report_.experiments = experiment(small, p.compiled, report_, o_);
     return {};
   }
 

@@ -30,7 +30,7 @@ struct Experiment {
   enum class Kind : uint8_t { Schedule, Pass, Variant, Session, Device } kind = Kind::Pass;
   std::string name;    // of the pass, schedule, variant or device
   std::string what;    // for people: "with --disable-pass fusion"
-  std::string result;  // "right", "wrong", or why it could not be tried
+  std::string result;  // "right", "wrong", "no change" (of the kernels), or why it is not possible
   bool same_kernels = false;  // Device: it ran the kernels of the device in question
 
   bool right() const { return result == "right"; }
@@ -45,7 +45,8 @@ struct BisectReport {
   // The first kernel that is wrong given right inputs; empty where none is.
   std::string kernel, schedule, variant;
   size_t launch = 0, launches = 0;  // counted from 1
-  std::vector<std::string> nodes;   // of the model; those that a wrong pass changed
+  std::vector<std::string> nodes, operators;  // of the model, in the kernel
+  bool in_graph = false;  // a pass is wrong: `kernel` computes what it says, `nodes` it has changed
   Comparison wrong;                 // of the kernel's worst output, else of the model's
   bool deterministic = true;
   int runs = 0, runs_differing = 0;  // bits that differ from the first run's
@@ -64,7 +65,7 @@ Result<BisectReport> bisect(const graph::Graph& model, const InputSet& inputs,
 
 /// Runs the reduced model in other ways (experiments.cpp).
 std::vector<Experiment> experiment(Sample& sample, const Compiled& compiled,
-                                   const std::string& schedule, const BisectOptions& options);
+                                   const BisectReport& report, const BisectOptions& options);
 /// What the report's evidence says (cause.cpp).
 void name_cause(BisectReport& report, const BisectOptions& options);
 

@@ -83,7 +83,7 @@ void in_compiler(BisectReport& r, const std::string& evidence) {
 }  // namespace
 
 void name_cause(BisectReport& r, const BisectOptions& o) {
-  if (r.cause.starts_with("pass ")) return;  // the host has said it
+  if (r.in_graph) return;  // the host has said it
   if (r.kernel.empty()) return between_kernels(r);
   const auto same = std::find_if(r.experiments.begin(), r.experiments.end(), [](const auto& e) {
     return e.kind == Kind::Device && e.same_kernels && (e.right() || e.wrong());

@@ -14,11 +14,13 @@ constexpr size_t kMaxSchedules = 6;
 
 class Experiments {
  public:
-  Experiments(Sample& sample, const Compiled& compiled, const std::string& schedule,
+  Experiments(Sample& sample, const Compiled& compiled, const BisectReport& report,
               const BisectOptions& options)
       : sample_(sample),
         compiled_(compiled),
-        schedule_(schedule),
+        schedule_(report.schedule),
+        // A race may be right by chance.
+        runs_(report.deterministic ? 4 : 20),
         o_(options),
         variant_(compiled.package->variants.front().name) {}
 
@@ -34,14 +36,33 @@ class Experiments {
  private:
   using Kind = Experiment::Kind;
 
-  Setting own() const { return {o_.compile, o_.session, o_.device}; }
+  Setting own() const { return {o_.compile, o_.session, o_.device, runs_}; }
 
   void add(Kind kind, std::string name, std::string what, const Setting& setting) {
     if (o_.progress) o_.progress(what);
-    const Trial t = try_sample(sample_, setting);
-    std::string result = t.differs || !t.stable ? "wrong" : "right";
-    if (!t.status.ok()) result = "not possible: " + t.status.message();
-    done_.push_back({kind, std::move(name), std::move(what), std::move(result)});
+    done_.push_back({kind, std::move(name), std::move(what), outcome(kind, setting)});
+  }
+
+  std::string outcome(Kind kind, const Setting& setting) {
+    const auto failed = [](const Status& s) { return "not possible: " + s.message(); };
+    auto package = compile(sample_.model->clone(), setting.compile);
+    if (!package.ok()) return failed(package.status());
+    // What changes no kernel changes no result, but for chance.
+    const bool compiled = kind == Kind::Pass || kind == Kind::Schedule;
+    if (compiled && !package->variants.empty() && same_kernels(package->variants.front().plan))
+      return "no change";
+    const Trial t = try_package(
+        sample_, std::make_shared<package::Package>(std::move(*package)), setting);
+    if (!t.status.ok()) return failed(t.status);
+    return t.differs || !t.stable ? "wrong" : "right";
+  }
+
+  bool same_kernels(const plan::Plan& p) const {
+    const std::vector<plan::KernelCode>& own = compiled_.plan().kernels;
+    return std::equal(own.begin(), own.end(), p.kernels.begin(), p.kernels.end(),
+                      [](const auto& a, const auto& b) {
+                        return a.spirv == b.spirv && a.cuda == b.cuda;
+                      });
   }
 
   void schedules() {
@@ -131,6 +152,7 @@ class Experiments {
   Sample& sample_;
   const Compiled& compiled_;
   const std::string& schedule_;
+  int runs_;
   const BisectOptions& o_;
   std::string variant_;
   std::vector<Experiment> done_;
@@ -139,8 +161,8 @@ class Experiments {
 }  // namespace
 
 std::vector<Experiment> experiment(Sample& sample, const Compiled& compiled,
-                                   const std::string& schedule, const BisectOptions& options) {
-  return Experiments(sample, compiled, schedule, options).run();
+                                   const BisectReport& report, const BisectOptions& options) {
+  return Experiments(sample, compiled, report, options).run();
 }
 
 }  // namespace reprise::app

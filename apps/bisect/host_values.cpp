@@ -115,29 +115,37 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
   return {};
 }
 
-Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
-  plan::HostCall call{n.op, n.name, n.opset, n.attrs, n.inputs, n.outputs, {}};
-  if (!n.subgraphs.empty())
-    return unsupported("node '" + n.name + "' (" + n.op + ") has a body, which has no host kernel");
+Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values,
+                                                Noise* noise) const {
+  const plan::HostCall call{n.op, n.name, n.opset, n.attrs, n.inputs, n.outputs, {}};
   std::vector<HostTensor> noisy(n.inputs.size());
   std::vector<const HostTensor*> inputs(n.inputs.size(), nullptr);
   for (size_t i = 0; i < n.inputs.size(); ++i) {
-    if (n.inputs[i] == kNone) continue;
-    if (!values.has(n.inputs[i])) {
-      return internal_error("node '" + n.name + "' (" + n.op + ") reads '" +
-                            g_.value(n.inputs[i]).name + "', which has no value");
+    const ValueId v = n.inputs[i];
+    if (v == kNone) continue;
+    if (!values.has(v)) {
+      return internal_error("node '" + n.name + "' (" + n.op + ") reads '" + g_.value(v).name +
+                            "', which has no value");
     }
-    inputs[i] = &values.at(n.inputs[i]);
-    if (noise != nullptr && is_float(inputs[i]->dtype())) {
-      noisy[i] = noise->add(*inputs[i]);
-      inputs[i] = &noisy[i];
-    }
+    inputs[i] = &values.at(v);
+    if (noise == nullptr || g_.value(v).constant || !is_float(inputs[i]->dtype())) continue;
+    noisy[i] = noise->add(*inputs[i]);
+    inputs[i] = &noisy[i];
   }
-  RP_ASSIGN(auto results, run_host_call(plan_, io_, call, inputs, values.symbols));
+  return run_host_call(plan_, io_, call, inputs, values.symbols);
+}
+
+Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
+  if (!n.subgraphs.empty())
+    return unsupported("node '" + n.name + "' (" + n.op + ") has a body, which has no host kernel");
+  auto results = call(n, values, noise);
+  // Where floats decide sizes, as scales do, noise may ask for what is impossible.
+  if (!results.ok() && noise != nullptr) results = call(n, values, nullptr);
+  if (!results.ok()) return results.status();
   for (size_t i = 0; i < n.outputs.size(); ++i) {
     if (n.outputs[i] == kNone) continue;
     const graph::Value& v = g_.value(n.outputs[i]);
-    HostTensor t = results[i].detached();
+    HostTensor t = (*results)[i].detached();
     if (noise != nullptr) t = noise->add(t);
     if (v.storage != DType::Invalid) t = from_storage(to_storage(t, v.storage), v.dtype);
     values.of[static_cast<size_t>(n.outputs[i])] = std::move(t);

@@ -20,8 +20,8 @@ struct Values {
   bool has(graph::ValueId v) const { return of[static_cast<size_t>(v)].has_value(); }
 };
 
-/// Relative errors of some units in the last place, put into what nodes of floats read and give.
-/// What changes by them is not decided by the model, but by rounding.
+/// Relative errors of some units in the last place, put into what nodes compute from floats that
+/// were computed. What changes by them is not decided by the model, but by rounding.
 class Noise {
  public:
   explicit Noise(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
@@ -50,6 +50,7 @@ class HostGraph {
 
  private:
   Status run(const graph::Node& n, Values& values, Noise* noise) const;
+  Result<std::vector<HostTensor>> call(const graph::Node& n, Values& values, Noise* noise) const;
 
   const graph::Graph& g_;
   plan::Interface io_;

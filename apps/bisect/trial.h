@@ -26,20 +26,23 @@ struct Setting {
   CompileOptions compile;
   SessionOptions session;
   OpenedDevice device;
-  int runs = 3;  // of a session; a result that differs in any of them differs
+  int runs = 4;  // half of them in a second session; a result that differs in any of them differs
+  bool slack = true;  // a difference that rounding may make is none
 };
 
 struct Trial {
-  Status status;          // what failed; the rest is of a trial that ran
-  bool differs = false;   // by more than rounding may change
-  bool rounding = false;  // by more than models are allowed, but rounding may change as much
-  bool stable = true;     // all runs gave the same bits
+  Status status;         // what failed; the rest is of a trial that ran
+  bool differs = false;
+  bool stable = true;    // all runs gave the same bits
   Comparison worst;       // of the output that is worst
 };
 /// Never fails: what went wrong is in the result.
 Trial try_sample(Sample& sample, const Setting& setting);
 Trial try_package(Sample& sample, const std::shared_ptr<const package::Package>& package,
                   const Setting& setting);
+
+/// Runs with other numbers first, so that memory holds nothing that an earlier run has left.
+Result<std::vector<HostTensor>> run_afresh(Session& session, const InputSet& inputs);
 
 /// Bits of two runs' outputs are the same.
 bool same_bits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b);

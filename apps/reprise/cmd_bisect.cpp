@@ -84,9 +84,12 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
   }
   out.text("output " + (r.whole.ok ? "differs between runs" : r.whole.reason) + "; max error " +
            format_number(r.whole.max_error) + "\n");
-  if (r.kernel.empty()) {
+  if (r.in_graph) {
+    out.text("\nthe graph is wrong before any kernel is made of it\n");
+    if (!r.kernel.empty()) out.text("  kernel         " + r.kernel + " computes what it says\n");
+    out.text("  nodes          " + some(r.nodes) + "\n");
+  } else if (r.kernel.empty()) {
     out.text("\nno kernel is wrong given right inputs\n");
-    if (!r.nodes.empty()) out.text("  nodes          " + some(r.nodes) + "\n");
   } else {
     print_kernel(out, r);
   }
@@ -121,11 +124,14 @@ void print_advice(const Output& out, const BisectReport& r, const OpenedDevice& 
            (r.cause == "driver" ? "the driver (" + device.info.driver + "), and to us"
                                 : std::string("Reprise")) +
            "\n");
-  const auto right = std::find_if(r.experiments.begin(), r.experiments.end(), [](const auto& e) {
-    return e.right() && (e.kind == Experiment::Kind::Pass || e.kind == Experiment::Kind::Session);
-  });
-  if (right != r.experiments.end())
-    out.text("until it is mended, " + right->what + " gives right results\n");
+  // What makes the cause go away rather than another thing that happens to.
+  const Experiment* best = nullptr;
+  for (const Experiment& e : r.experiments) {
+    if (!e.right() || (e.kind != Experiment::Kind::Pass && e.kind != Experiment::Kind::Session))
+      continue;
+    if (best == nullptr || r.cause == "pass " + e.name) best = &e;
+  }
+  if (best != nullptr) out.text("until it is mended, results are right " + best->what + "\n");
 }
 
 Json experiments_json(const BisectReport& r) {
@@ -151,7 +157,7 @@ Json report_json(const BisectCommand& o, const OpenedDevice& device, const Bisec
           {"variant", r.variant},
           {"nodes", r.reduced ? r.reduced->nodes : r.nodes},
           {"kernel_nodes", r.nodes},
-          {"operators", r.reduced ? r.reduced->operators : std::vector<std::string>()},
+          {"operators", r.reduced ? r.reduced->operators : r.operators},
           {"cause", text(r.cause)},
           {"explanation", r.explanation},
           {"interpreter", text(r.interpreter)},
