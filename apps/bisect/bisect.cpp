@@ -92,8 +92,7 @@ Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions&
 Result<Prepared> prepare(const Graph& model, const InputSet& inputs, const BisectOptions& o) {
   Prepared p;
   RP_ASSIGN(p.compiled, compile_graph(model, o.compile));
-  if (!p.compiled.has_plan())
-    return unsupported("nothing is compiled for " + o.device.info.id);
+  if (!p.compiled.has_plan()) return unsupported("nothing is compiled for " + o.device.info.id);
   p.host = std::make_unique<HostGraph>(*p.compiled.optimised);
   RP_ASSIGN(p.values, p.host->run(inputs.tensors));
   return p;
@@ -109,7 +108,10 @@ class Bisection {
     RP_ASSIGN(values_, HostGraph(model_).run(inputs_.tensors));
     RP_ASSIGN(sample_, make_sample(model_.clone(), inputs_));
     host_outputs_ = sample_.expected;
-    if (!o_.expected.empty()) sample_.expected = o_.expected;
+    if (o_.reference) {
+      RP_TRY(check_host());
+      if (report_.in_host) return std::move(report_);
+    }
     say(o_, "the model on " + o_.device.info.id);
     RP_ASSIGN(prepared_.compiled, compile_graph(model_, o_.compile));
     if (!prepared_.compiled.has_plan())
@@ -133,6 +135,76 @@ class Bisection {
   }
 
  private:
+  // ------------------------------------------------------------ the host
+
+  /// Every node of the host, given what the other reference gives it.
+  Status check_host() {
+    say(o_, "the model by the other reference");
+    onnx::Part part;
+    part.inputs = model_.inputs;
+    for (const auto& n : model_.nodes()) {
+      part.nodes.push_back(n.get());
+      for (const ValueId v : n->outputs) {
+        if (v != kNone) part.outputs.push_back(v);
+      }
+    }
+    RP_ASSIGN(const std::string file, onnx::export_part(model_, part));
+    RP_ASSIGN(const std::vector<HostTensor> given, o_.reference(file, inputs_));
+    if (given.size() != part.outputs.size())
+      return internal_error("the reference gave " + std::to_string(given.size()) + " of " +
+                            std::to_string(part.outputs.size()) + " values");
+    Values right = values_;
+    for (size_t i = 0; i < given.size(); ++i)
+      right.of[static_cast<size_t>(part.outputs[i])] = given[i];
+    const HostGraph host(model_);
+    for (const Node* n : part.nodes) {
+      RP_TRY(check_host_node(host, *n, right));
+      if (report_.in_host) return {};
+    }
+    for (size_t i = 0; i < model_.outputs.size(); ++i)
+      sample_.expected[i] = right.at(model_.outputs[i]);
+    return {};
+  }
+
+  Status check_host_node(const HostGraph& host, const Node& n, const Values& right) {
+    std::vector<ValueId> outputs;
+    std::vector<HostTensor> expected;
+    for (const ValueId v : n.outputs) {
+      if (v == kNone) continue;
+      outputs.push_back(v);
+      expected.push_back(right.at(v));
+    }
+    const Node* const one[] = {&n};
+    const auto compute = [&](Noise* noise) -> Result<std::vector<HostTensor>> {
+      Values values = right;
+      RP_TRY(host.run(one, values, noise));
+      std::vector<HostTensor> out;
+      for (const ValueId v : outputs) out.push_back(values.at(v));
+      return out;
+    };
+    RP_ASSIGN(const std::vector<HostTensor> actual, compute(nullptr));
+    std::vector<std::vector<double>> slack;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tolerance t = tolerance(Rule::Model, expected[i].dtype());
+      Comparison c = compare(actual[i], expected[i], t);
+      if (!c.ok && slack.empty()) {
+        RP_ASSIGN(slack, slack_of(actual, [&](Noise& noise) { return compute(&noise); }));
+      }
+      if (!c.ok) c = compare(actual[i], expected[i], t, slack[i]);
+      if (c.ok) continue;
+      c.reason = "'" + model_.value(outputs[i]).name + "': " + c.reason;
+      report_.differs = report_.in_host = true;
+      report_.nodes = {n.name};
+      report_.operators = {n.op};
+      report_.cause = "host";
+      report_.explanation = "Given the other reference's inputs, the host kernel of " + n.op +
+                            " gives another result: " + c.reason;
+      report_.wrong = report_.whole = std::move(c);
+      return {};
+    }
+    return {};
+  }
+
   // ------------------------------------------------------------ passes
 
   Result<std::vector<HostTensor>> outputs_of(const Graph& g, Values* keep = nullptr) const {
@@ -151,8 +223,7 @@ class Bisection {
     const auto outputs = outputs_of(g, keep);
     if (!outputs.ok()) return "the host cannot run it: " + outputs.status().message();
     for (size_t i = 0; i < outputs->size(); ++i) {
-      const Tolerance t =
-          tolerance_in(o_.compile.precision, Rule::Model, host_outputs_[i].dtype());
+      const Tolerance t = tolerance_in(o_.compile.precision, Rule::Model, host_outputs_[i].dtype());
       Comparison c = compare((*outputs)[i], host_outputs_[i], t);
       if (!c.ok && add_slack(sample_).ok())
         c = compare((*outputs)[i], host_outputs_[i], t, sample_.slack[i]);
@@ -175,8 +246,10 @@ class Bisection {
       const std::string why = changed(*after, &values);
       if (!why.empty()) {
         report_.cause = "pass " + pass;
-        report_.explanation = "After this pass the graph computes something else, on the host as "
-                              "well: " + why;
+        report_.explanation =
+            "After this pass the graph computes something else, on the host as "
+            "well: " +
+            why;
         report_.nodes = first_changed(*before, previous, *after, values);
         name_launch(report_.nodes);
         report_.in_graph = true;
@@ -227,14 +300,13 @@ class Bisection {
   Status check_kernels(const Trial& whole) {
     RP_ASSIGN(std::optional<Found> found, find_kernel(prepared_, o_));
     const plan::Plan& plan = prepared_.compiled.plan();
-    report_.launches = static_cast<size_t>(
-        std::count_if(plan.steps.begin(), plan.steps.end(), [](const plan::Step& s) {
-          return std::holds_alternative<plan::Launch>(s.what);
-        }));
+    report_.launches = static_cast<size_t>(std::count_if(
+        plan.steps.begin(), plan.steps.end(),
+        [](const plan::Step& s) { return std::holds_alternative<plan::Launch>(s.what); }));
     if (!found) {
       say(o_, "the model in other ways");
-      const Trial beyond = try_package(sample_, prepared_.compiled.package,
-                                       {o_.compile, o_.session, o_.device});
+      const Trial beyond =
+          try_package(sample_, prepared_.compiled.package, {o_.compile, o_.session, o_.device});
       if (whole.stable && !beyond.differs) {
         report_.cause = "rounding";
       } else {
@@ -243,7 +315,7 @@ class Bisection {
       return {};
     }
     report_.kernel = found->alone.kernel();
-    report_.schedule = found->alone.launch().schedule;
+    report_.schedule = report_.reduced_schedule = found->alone.launch().schedule;
     report_.nodes = found->alone.launch().nodes;
     report_.launch = found->launch;
     report_.wrong = found->wrong;
@@ -297,7 +369,7 @@ class Bisection {
     } else {
       ask_interpreter(prepared_, found);
     }
-    if (again) report_.schedule = again->alone.launch().schedule;
+    if (again) report_.reduced_schedule = again->alone.launch().schedule;
     report_.experiments = experiment(small, p.compiled, report_, o_);
     return {};
   }

@@ -15,13 +15,15 @@ struct BisectOptions {
   CompileOptions compile;  // for the one device
   SessionOptions session;
   OpenedDevice device;
-  int runs = 10;               // of a kernel, to see whether it is deterministic
+  int runs = 10;  // of a kernel, to see whether it is deterministic
   double reduce_seconds = 120;
   /// Other devices that may run the same kernels, by id, and how to open them.
   std::vector<std::string> other_devices;
   std::function<Result<OpenedDevice>(const std::string& id)> open;
-  /// What the outputs must be; empty: what the host makes of the imported graph.
-  std::vector<HostTensor> expected;
+  /// A second reference, which is right where the host differs: given a model file it returns that
+  /// model's outputs. Unset: the host is right.
+  std::function<Result<std::vector<HostTensor>>(const std::string& onnx, const InputSet& inputs)>
+      reference;
   std::function<void(const std::string&)> progress;
 };
 
@@ -44,17 +46,19 @@ struct BisectReport {
 
   // The first kernel that is wrong given right inputs; empty where none is.
   std::string kernel, schedule, variant;
-  size_t launch = 0, launches = 0;  // counted from 1
+  std::string reduced_schedule;               // of the kernel that is wrong in the reduced model
+  size_t launch = 0, launches = 0;            // counted from 1
   std::vector<std::string> nodes, operators;  // of the model, in the kernel
   bool in_graph = false;  // a pass is wrong: `kernel` computes what it says, `nodes` it has changed
-  Comparison wrong;                 // of the kernel's worst output, else of the model's
+  bool in_host = false;   // the host reference is wrong: the first of `nodes`
+  Comparison wrong;       // of the kernel's worst output, else of the model's
   bool deterministic = true;
   int runs = 0, runs_differing = 0;  // bits that differ from the first run's
 
   std::string interpreter;  // what it says of the kernel; empty: not asked
   std::vector<Experiment> experiments;
   /// "pass NAME", "schedule NAME", "lowering", "driver", "emitter", "memory", "replay", "rounding",
-  /// or "unknown", and a sentence about it.
+  /// "host", or "unknown", and a sentence about it.
   std::string cause, explanation;
   std::optional<Reduced> reduced;
 };

@@ -34,16 +34,21 @@ void between_kernels(BisectReport& r) {
   const Experiment* replay = find(r, Kind::Session, "replay");
   if (r.cause == "rounding") {
     set(r, "rounding",
-        alone + ", and the host's own results move as far when each value is changed by two units "
-                "in the last place: the model amplifies rounding");
+        alone +
+            ", and the host's own results move as far when each value is changed by two units "
+            "in the last place: the model amplifies rounding");
   } else if (memory != nullptr) {
-    set(r, "memory", alone + "; " + memory->what + " the model is right, too: tensors that share "
-                                                   "memory overwrite each other");
+    set(r, "memory",
+        alone + "; " + memory->what +
+            " the model is right, too: tensors that share "
+            "memory overwrite each other");
   } else if (replay != nullptr) {
     set(r, "replay", alone + "; " + replay->what + " the model is right, too");
   } else {
-    set(r, "unknown", alone + ": their order, sizes that vary or the sum of small errors make the "
-                              "difference");
+    set(r, "unknown",
+        alone +
+            ": their order, sizes that vary or the sum of small errors make the "
+            "difference");
   }
 }
 
@@ -57,8 +62,8 @@ std::string found_by(const std::string& evidence, const Experiment& e, const std
 /// The kernel means something else than its group.
 void in_compiler(BisectReport& r, const std::string& evidence) {
   if (const Experiment* e = find(r, Kind::Schedule)) {
-    return set(r, "schedule " + r.schedule,
-               found_by(evidence, *e, "what writes '" + r.schedule + "' is at fault"));
+    return set(r, "schedule " + r.reduced_schedule,
+               found_by(evidence, *e, "what writes '" + r.reduced_schedule + "' is at fault"));
   }
   for (const char* pass : {"attention", "fusion"}) {
     if (const Experiment* e = find(r, Kind::Pass, pass)) {
@@ -77,7 +82,7 @@ void in_compiler(BisectReport& r, const std::string& evidence) {
   set(r, "lowering",
       (evidence.empty() ? "" : evidence + " ") +
           "No pass and no other schedule makes a difference: what lowers these operators to '" +
-          r.schedule + "' is at fault");
+          r.reduced_schedule + "' is at fault");
 }
 
 }  // namespace
@@ -90,22 +95,25 @@ void name_cause(BisectReport& r, const BisectOptions& o) {
   });
   const bool known = same != r.experiments.end();
   if (r.interpreter == "right") {
-    const std::string means = "The interpreter executes the kernel and is right, so it means what "
-                              "it should";
+    const std::string means =
+        "The interpreter executes the kernel and is right, so it means what "
+        "it should";
     if (known && same->wrong()) {
-      set(r, "emitter", means + ", but it is wrong " + same->what +
-                            ", too: what prints it as SPIR-V or CUDA is at fault");
+      set(r, "emitter",
+          means + ", but it is wrong " + same->what +
+              ", too: what prints it as SPIR-V or CUDA is at fault");
     } else {
-      set(r, "driver", means + (known ? ", and " + same->what + " it is right: " : ": ") +
-                           "the driver (" + driver_of(o) + ") makes something else of it");
+      set(r, "driver",
+          means + (known ? ", and " + same->what + " it is right: " : ": ") + "the driver (" +
+              driver_of(o) + ") makes something else of it");
     }
     return;
   }
   const bool compiler_helps = find(r, Kind::Schedule) || find(r, Kind::Pass);
   if (r.interpreter.empty() && known && same->right() && !compiler_helps) {
-    set(r, "driver", "No pass and no schedule makes a difference, but " + same->what +
-                         " the same kernels are right: the driver (" + driver_of(o) +
-                         ") is at fault");
+    set(r, "driver",
+        "No pass and no schedule makes a difference, but " + same->what +
+            " the same kernels are right: the driver (" + driver_of(o) + ") is at fault");
     return;
   }
   std::string evidence;

@@ -18,7 +18,7 @@ class Experiments {
               const BisectOptions& options)
       : sample_(sample),
         compiled_(compiled),
-        schedule_(report.schedule),
+        schedule_(report.reduced_schedule),
         // A race may be right by chance.
         runs_(report.deterministic ? 4 : 20),
         o_(options),
@@ -51,18 +51,17 @@ class Experiments {
     const bool compiled = kind == Kind::Pass || kind == Kind::Schedule;
     if (compiled && !package->variants.empty() && same_kernels(package->variants.front().plan))
       return "no change";
-    const Trial t = try_package(
-        sample_, std::make_shared<package::Package>(std::move(*package)), setting);
+    const Trial t =
+        try_package(sample_, std::make_shared<package::Package>(std::move(*package)), setting);
     if (!t.status.ok()) return failed(t.status);
     return t.differs || !t.stable ? "wrong" : "right";
   }
 
   bool same_kernels(const plan::Plan& p) const {
     const std::vector<plan::KernelCode>& own = compiled_.plan().kernels;
-    return std::equal(own.begin(), own.end(), p.kernels.begin(), p.kernels.end(),
-                      [](const auto& a, const auto& b) {
-                        return a.spirv == b.spirv && a.cuda == b.cuda;
-                      });
+    return std::equal(
+        own.begin(), own.end(), p.kernels.begin(), p.kernels.end(),
+        [](const auto& a, const auto& b) { return a.spirv == b.spirv && a.cuda == b.cuda; });
   }
 
   void schedules() {

@@ -103,8 +103,8 @@ Result<Values> HostGraph::run(std::span<const HostTensor> inputs, Noise* noise) 
   for (size_t i = 0; i < inputs.size(); ++i)
     values.of[static_cast<size_t>(g_.inputs[i])] = inputs[i];
   for (const graph::Value& v : g_.values()) {
-    if (v.constant) values.of[static_cast<size_t>(&v - g_.values().data())] =
-        from_storage(*v.constant, v.dtype);
+    if (v.constant)
+      values.of[static_cast<size_t>(&v - g_.values().data())] = from_storage(*v.constant, v.dtype);
   }
   for (const auto& n : g_.nodes()) RP_TRY(run(*n, values, noise));
   return values;
@@ -115,8 +115,7 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
   return {};
 }
 
-Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values,
-                                                Noise* noise) const {
+Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, Noise* noise) const {
   const plan::HostCall call{n.op, n.name, n.opset, n.attrs, n.inputs, n.outputs, {}};
   std::vector<HostTensor> noisy(n.inputs.size());
   std::vector<const HostTensor*> inputs(n.inputs.size(), nullptr);

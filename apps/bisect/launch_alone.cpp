@@ -207,13 +207,13 @@ Result<Comparison> LaunchJudge::judge(const LaunchAlone& alone,
     Comparison c = compare(actual[o], expected, t);
     if (!c.ok && slack.empty()) {
       const std::vector<const graph::Node*> nodes = host_.between(alone.reads, alone.writes);
-      RP_ASSIGN(slack, slack_of(alone.expected, [&](Noise& noise) -> Result<std::vector<HostTensor>> {
+      RP_ASSIGN(slack,
+                slack_of(alone.expected, [&](Noise& noise) -> Result<std::vector<HostTensor>> {
                   Values moved = values_;
                   RP_TRY(host_.run(nodes, moved, &noise));
                   std::vector<HostTensor> out;
                   for (size_t i = 0; i < alone.writes.size(); ++i)
-                    out.push_back(
-                        to_storage(moved.at(alone.writes[i]), alone.expected[i].dtype()));
+                    out.push_back(to_storage(moved.at(alone.writes[i]), alone.expected[i].dtype()));
                   return out;
                 }));
     }

@@ -49,7 +49,8 @@ Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values&
 Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel::Kernel& kernel);
 
 /// Compares outputs of a launch with what they must be. What rounding alone may change is allowed:
-/// where a plain comparison fails, the host computes the same again with small errors in each value.
+/// where a plain comparison fails, the host computes the same again with small errors in each
+/// value.
 class LaunchJudge {
  public:
   LaunchJudge(const HostGraph& host, const graph::Graph& g, const Values& values, DType precision)

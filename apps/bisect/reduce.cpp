@@ -56,8 +56,8 @@ class Reducer {
  private:
   /// How a part is cut from the model.
   struct Form {
-    bool fixed_sizes = true;   // dims as they are in this run; else the model's symbols
-    bool known_sizes = true;   // short integers that enter become constants
+    bool fixed_sizes = true;  // dims as they are in this run; else the model's symbols
+    bool known_sizes = true;  // short integers that enter become constants
   };
 
   void find_constants() {
@@ -138,9 +138,8 @@ class Reducer {
       for (const ValueId v : n->outputs) {
         if (v == kNone) continue;
         const std::vector<Node*>& users = uses_[static_cast<size_t>(v)];
-        const bool outside = std::any_of(users.begin(), users.end(), [&](const Node* u) {
-          return inside.count(u) == 0;
-        });
+        const bool outside = std::any_of(users.begin(), users.end(),
+                                         [&](const Node* u) { return inside.count(u) == 0; });
         if (outside || users.empty() || g_.is_output(v)) part.outputs.push_back(v);
       }
     }

@@ -26,8 +26,8 @@ struct ReduceOptions {
   std::function<void(const std::string&)> progress;
 };
 
-/// `values` are those of the imported graph. `suspects` names nodes to begin with; parts around them
-/// are tried until one differs, at last the whole model. Nothing if none does.
+/// `values` are those of the imported graph. `suspects` names nodes to begin with; parts around
+/// them are tried until one differs, at last the whole model. Nothing if none does.
 Result<std::optional<Reduced>> reduce(const graph::Graph& model, const Values& values,
                                       const std::vector<std::string>& suspects,
                                       const Setting& setting, const ReduceOptions& options);

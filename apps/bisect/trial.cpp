@@ -71,16 +71,14 @@ Result<std::vector<HostTensor>> run_afresh(Session& session, const InputSet& inp
     // Integers may be positions and sizes.
     if (is_float(t.dtype())) t = scrambled(t);
   }
-  RP_TRY(session.run(other.bindings()).status());
+  // Other numbers may be out of a range, which is no concern of this run.
+  (void)session.run(other.bindings());
   return session.run(inputs.bindings());
 }
 
 bool same_bits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    if (x.dtype() != y.dtype() || x.dims() != y.dims()) return false;
-    if (x.dtype() == DType::String) return x.strings() == y.strings();
-    return std::equal(x.bytes().begin(), x.bytes().end(), y.bytes().begin(), y.bytes().end());
-  });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return bit_difference(x, y).empty(); });
 }
 
 Result<Sample> make_sample(std::unique_ptr<graph::Graph> model, InputSet inputs) {

@@ -31,10 +31,10 @@ struct Setting {
 };
 
 struct Trial {
-  Status status;         // what failed; the rest is of a trial that ran
+  Status status;  // what failed; the rest is of a trial that ran
   bool differs = false;
-  bool stable = true;    // all runs gave the same bits
-  Comparison worst;       // of the output that is worst
+  bool stable = true;  // all runs gave the same bits
+  Comparison worst;    // of the output that is worst
 };
 /// Never fails: what went wrong is in the result.
 Trial try_sample(Sample& sample, const Setting& setting);

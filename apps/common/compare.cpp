@@ -1,7 +1,9 @@
 #include "apps/common/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace reprise::app {
@@ -47,6 +49,24 @@ Comparison exact(const HostTensor& a, const HostTensor& b, std::span<const doubl
   return c;
 }
 
+/// An element as text that tells any two apart.
+std::string exact_text(const HostTensor& t, int64_t i) {
+  const size_t width = size_of(t.dtype());
+  uint64_t bits = 0;
+  std::memcpy(&bits, t.bytes().data() + static_cast<size_t>(i) * width, width);
+  std::array<char, 64> text{};
+  if (is_float(t.dtype())) {
+    HostTensor one(t.dtype(), {1});
+    std::memcpy(one.mutable_bytes().data(), &bits, width);
+    std::snprintf(text.data(), text.size(), "%.9g (0x%0*llx)", to_double(one)[0],
+                  static_cast<int>(2 * width), static_cast<unsigned long long>(bits));
+    return text.data();
+  }
+  if (!is_signed_int(t.dtype())) return std::to_string(bits);
+  const unsigned shift = 64 - 8 * static_cast<unsigned>(width);
+  return std::to_string(static_cast<int64_t>(bits << shift) >> shift);
+}
+
 double largest_finite(const std::vector<double>& v) {
   double m = 0;
   for (const double x : v) {
@@ -56,6 +76,29 @@ double largest_finite(const std::vector<double>& v) {
 }
 
 }  // namespace
+
+std::string bit_difference(const HostTensor& first, const HostTensor& later) {
+  if (first.dtype() != later.dtype() || first.dims() != later.dims()) {
+    return "is " + describe(first.dtype(), first.dims()) + " and " +
+           describe(later.dtype(), later.dims());
+  }
+  const auto differs = [](int64_t i, const std::string& a, const std::string& b) {
+    return "element " + std::to_string(i) + " is " + a + " and " + b;
+  };
+  if (first.dtype() == DType::String) {
+    for (int64_t i = 0; i < first.count(); ++i) {
+      const std::string &a = first.strings()[i], &b = later.strings()[i];
+      if (a != b) return differs(i, "\"" + a + "\"", "\"" + b + "\"");
+    }
+    return {};
+  }
+  const auto a = first.bytes(), b = later.bytes();
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin());
+  if (at.first == a.end()) return {};
+  const auto width = static_cast<int64_t>(size_of(first.dtype()));
+  const int64_t i = (at.first - a.begin()) / width;
+  return differs(i, exact_text(first, i), exact_text(later, i));
+}
 
 double element_error(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0 : kInf;
@@ -178,7 +221,8 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
     ++c.differing;
     if (c.ok) {
       c.reason = "element " + std::to_string(i) + " is " + std::to_string(a[i]) + ", expected " +
-                 std::to_string(b[i]) + " within " + std::to_string(atol + t.rtol * std::abs(b[i]) + more);
+                 std::to_string(b[i]) + " within " +
+                 std::to_string(atol + t.rtol * std::abs(b[i]) + more);
     }
     c.ok = false;
   }

@@ -52,6 +52,10 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
 /// |a - b|; infinite where only one is NaN or infinite.
 double element_error(double a, double b);
 
+/// The first element whose bits differ between two runs, with both values: "element 3 is 0.5 and
+/// 0.25"; empty where there is none.
+std::string bit_difference(const HostTensor& first, const HostTensor& later);
+
 /// Elements as double; 64-bit integers beyond 2^53 lose precision. Not for strings.
 std::vector<double> to_double(const HostTensor& t);
 

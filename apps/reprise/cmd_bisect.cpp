@@ -2,6 +2,8 @@
 #include <filesystem>
 
 #include "apps/bisect/bisect.h"
+#include "apps/bisect/onnxruntime.h"
+#include "apps/bisect/package_graph.h"
 #include "apps/reprise/command.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/plan_builder.h"
@@ -63,20 +65,18 @@ void print_kernel(const Output& out, const BisectReport& r) {
              format_number(r.wrong.max_error) + "\n");
   }
   out.text("  deterministic  " +
-           std::string(r.deterministic ? "yes, the same bits in " + plural(
-                                                                        static_cast<size_t>(r.runs),
-                                                                        "run")
-                                       : "no, " + std::to_string(r.runs_differing) + " of " +
-                                             std::to_string(r.runs) +
-                                             " runs differ from the first") +
+           std::string(r.deterministic
+                           ? "yes, the same bits in " + plural(static_cast<size_t>(r.runs), "run")
+                           : "no, " + std::to_string(r.runs_differing) + " of " +
+                                 std::to_string(r.runs) + " runs differ from the first") +
            "\n");
   if (!r.interpreter.empty()) out.text("  interpreter    " + r.interpreter + "\n");
 }
 
 void print_report(const Output& out, const BisectCommand& o, const OpenedDevice& device,
                   const BisectReport& r) {
-  out.text(o.model + " on " + device.info.id + " (" + device.info.name + ", " +
-           device.info.driver + ") against the " + o.reference + " reference\n");
+  out.text(o.model + " on " + device.info.id + " (" + device.info.name + ", " + device.info.driver +
+           ") against the " + o.reference + " reference\n");
   if (!r.differs) {
     out.text("no difference: every output is within what models are allowed, and " +
              plural(static_cast<size_t>(o.runs), "run") + " gave the same bits\n");
@@ -84,7 +84,10 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
   }
   out.text("output " + (r.whole.ok ? "differs between runs" : r.whole.reason) + "; max error " +
            format_number(r.whole.max_error) + "\n");
-  if (r.in_graph) {
+  if (r.in_host) {
+    out.text("\nthe host reference differs from " + o.reference + "\n  node           " +
+             some(r.nodes) + "\n");
+  } else if (r.in_graph) {
     out.text("\nthe graph is wrong before any kernel is made of it\n");
     if (!r.kernel.empty()) out.text("  kernel         " + r.kernel + " computes what it says\n");
     out.text("  nodes          " + some(r.nodes) + "\n");
@@ -105,8 +108,9 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
 void print_reduced(const Output& out, const BisectCommand& o, const OpenedDevice& device,
                    const BisectReport& r, const std::string& dir) {
   if (!r.reduced) {
-    out.text("\nno part of the model differs when it is compiled by itself, so there is no reduced "
-             "model\n");
+    out.text(
+        "\nno part of the model differs when it is compiled by itself, so there is no reduced "
+        "model\n");
     return;
   }
   out.text("\nsmallest part that still differs: " + plural(r.reduced->nodes.size(), "node") + " (" +
@@ -136,7 +140,8 @@ void print_advice(const Output& out, const BisectReport& r, const OpenedDevice& 
 
 Json experiments_json(const BisectReport& r) {
   Json out = Json::array();
-  for (const Experiment& e : r.experiments) out.push_back({{"tried", e.what}, {"result", e.result}});
+  for (const Experiment& e : r.experiments)
+    out.push_back({{"tried", e.what}, {"result", e.result}});
   return out;
 }
 
@@ -174,17 +179,40 @@ Json report_json(const BisectCommand& o, const OpenedDevice& device, const Bisec
 struct Loaded {
   std::unique_ptr<graph::Graph> graph;
   InputSet inputs;
+  std::shared_ptr<const package::Package> package;  // of a compiled model
 };
+
+/// What is to be said of a package whose model is right when it is compiled again.
+Status check_own_kernels(const Loaded& loaded, const OpenedDevice& device) {
+  RP_ASSIGN(Sample sample, make_sample(loaded.graph->clone(), loaded.inputs));
+  Setting setting;
+  setting.device = device;
+  setting.compile.precision = loaded.package->explanation.precision;
+  const Trial t = try_package(sample, loaded.package, setting);
+  RP_TRY(t.status);
+  if (t.differs || !t.stable)
+    note("the package's own kernels do differ, though: " + t.worst.reason +
+         "; compile the model again with this version");
+  return {};
+}
 
 Result<Loaded> load(const BisectCommand& o) {
   Loaded out;
   onnx::ImportOptions import;
   RP_ASSIGN(import.shapes, o.common.parsed_shapes());
-  RP_ASSIGN(out.graph, onnx::import_file(o.model, import));
-  auto package = std::make_shared<package::Package>();
-  package->io = make_interface(*out.graph);
   Model model;
   model.path = o.model;
+  if (o.model.ends_with(".rpk")) {
+    RP_ASSIGN(out.package, package::read(o.model));
+    model.package = out.package;
+    RP_TRY(check_package_options(model, o.common));
+    RP_ASSIGN(out.graph, graph_of(*out.package));
+    note("'" + o.model + "' is compiled again, from the model that it carries as its reference");
+  } else {
+    RP_ASSIGN(out.graph, onnx::import_file(o.model, import));
+  }
+  auto package = std::make_shared<package::Package>();
+  package->io = make_interface(*out.graph);
   model.package = std::move(package);
   RP_ASSIGN(out.inputs, collect_inputs(model, o.common, o.inputs, true));
   return out;
@@ -200,11 +228,13 @@ std::vector<std::string> other_devices(const OpenedDevice& device) {
 
 Status check_options(const BisectCommand& o, const OpenedDevice& device) {
   if (!device.device)
-    return {Code::Usage, "bisect compares a device with the host, so --device host has nothing to "
-                         "compare; `reprise devices` lists others"};
+    return {Code::Usage,
+            "bisect compares a device with the host, so --device host has nothing to "
+            "compare; `reprise devices` lists others"};
   if (o.common.mode.starts_with("max-autotune"))
-    return {Code::Usage, "bisect tries every schedule by itself; use --mode default or "
-                         "reduce-overhead"};
+    return {Code::Usage,
+            "bisect tries every schedule by itself; use --mode default or "
+            "reduce-overhead"};
   return {};
 }
 
@@ -237,12 +267,15 @@ Result<int> run_bisect(const BisectCommand& o) {
       progress.show(line);
     }
   };
+  if (loaded.package) options.compile.precision = loaded.package->explanation.precision;
+  if (o.reference == "onnxruntime") options.reference = run_onnxruntime;
   RP_ASSIGN(const BisectReport report, bisect(*loaded.graph, loaded.inputs, options));
   progress.clear();
   const std::string dir = out_dir_of(o);
   if (report.reduced) RP_TRY(write_case(*report.reduced, dir));
   print_report(out, o, device, report);
-  if (report.differs) {
+  if (!report.differs && loaded.package) RP_TRY(check_own_kernels(loaded, device));
+  if (report.differs && !report.in_host) {
     print_reduced(out, o, device, report, dir);
     print_advice(out, report, device, dir);
   }
@@ -275,7 +308,8 @@ void register_bisect(CLI::App& root, int& status) {
   command->footer(
       "Every kernel of the model's plan runs alone, with inputs that the host has computed, until\n"
       "one is wrong by more than rounding can explain. Its nodes are then left out one by one as\n"
-      "long as the rest still differs; what remains is compiled with passes switched off, by other\n"
+      "long as the rest still differs; what remains is compiled with passes switched off, by "
+      "other\n"
       "schedules and on other devices, and its kernel is executed by the interpreter, which tells\n"
       "a fault of the compiler from one of the driver. The graph after each pass is compared with\n"
       "the imported one on the host, so that a wrong pass is named. The reduced model is an .onnx\n"

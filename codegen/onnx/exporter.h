@@ -13,9 +13,9 @@ namespace reprise::onnx {
 /// Nodes of a graph with what lies between them and the rest of the model. Constants of the graph
 /// that the nodes read come along by themselves.
 struct Part {
-  std::vector<const graph::Node*> nodes;            // in an order that can run
-  std::vector<graph::ValueId> inputs, outputs;      // values of the graph
-  std::map<graph::ValueId, HostTensor> constants;   // values that become initialisers
+  std::vector<const graph::Node*> nodes;                // in an order that can run
+  std::vector<graph::ValueId> inputs, outputs;          // values of the graph
+  std::map<graph::ValueId, HostTensor> constants;       // values that become initialisers
   std::map<graph::ValueId, std::vector<int64_t>> dims;  // of inputs and outputs; else as inferred
 };
 
