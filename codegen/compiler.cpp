@@ -97,6 +97,7 @@ Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) 
   for (const passes::Pass& pass : passes::pipeline()) {
     if (!pass.required && disabled(options, pass.name)) continue;
     RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
+    if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
     core |= pass.core;
     RP_TRY(end_pass(g, pass.name, core, options, timer));
   }

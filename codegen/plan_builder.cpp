@@ -231,6 +231,7 @@ class KernelTable {
       }
       options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
     }
+    if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
     p_.kernels.push_back(std::move(code));
     return {};
   }
@@ -383,6 +384,7 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       *failed = &group;
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
+      if (options.plant_in_kernel) options.plant_in_kernel(group, *lowered);
       RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, report));
       *failed = nullptr;
       step.what = std::move(launch);
