@@ -144,8 +144,8 @@ class Empty : public testing::TestWithParam<Case> {
     ASSERT_TRUE(g);
     const auto reference = session_for(*g, nullptr);
     ASSERT_TRUE(reference) << text;
-    std::vector<Device> all = vulkan_devices();
-    for (const Device& d : all) {
+    if (vulkan_devices().empty()) GTEST_SKIP() << "no Vulkan device";
+    for (const Device& d : vulkan_devices()) {
       SCOPED_TRACE(d.name + "\n" + text);
       const auto session = session_for(*g, d.device);
       ASSERT_TRUE(session);
@@ -172,7 +172,7 @@ TEST_P(Empty, Static) {
 
 TEST_P(Empty, Dynamic) {
   if (with_zero(GetParam().text) == GetParam().text) return;  // no dim is n
-  expect_agreement(GetParam().text, {0, 2, 0});
+  expect_agreement(GetParam().text, {0, 4, 0});
 }
 
 TEST(EmptyCases, EveryOperatorHasOne) {
