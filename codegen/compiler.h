@@ -72,6 +72,14 @@ struct ScheduleChoice {
   size_t chosen = 0;  // index of a candidate
 };
 
+/// A group of nodes that fusion made one kernel although lowering cannot write it: a fault of the
+/// compiler. Its nodes got kernels of their own instead.
+struct BrokenGroup {
+  std::string variant;
+  std::string kernel;
+  Status why;  // Code::Internal
+};
+
 /// What was compiled to images for CUDA.
 struct ImageReport {
   std::string nvrtc;              // its version; empty: nothing was
@@ -82,6 +90,7 @@ struct CompileReport {
   std::vector<PassTime> passes;            // in order, import and emission included
   std::vector<package::GroupInfo> groups;  // of the first variant
   std::vector<ScheduleChoice> schedules;   // of all variants
+  std::vector<BrokenGroup> broken;         // empty unless the compiler has a fault
   ImageReport images;
 };
 

@@ -357,7 +357,8 @@ Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
 
 Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report) {
+                                     const CompileOptions& options, LowerReport& report,
+                                     const lower::Group** failed) {
   size_t launches = 0;
   plan::Plan p;
   Buffers buffers(g, p, weights);
@@ -371,9 +372,11 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       const auto start = std::chrono::steady_clock::now();
       auto lowered = lower_chosen(g, group, target, options, launches++, report);
       report.lower_ms += ms_since(start);
+      *failed = &group;
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
       RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, report));
+      *failed = nullptr;
       step.what = std::move(launch);
     }
     p.steps.push_back(std::move(step));
