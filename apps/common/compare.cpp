@@ -173,6 +173,22 @@ const std::vector<ToleranceException>& tolerance_exceptions() {
        DType::F32,
        {1e-3, 0.86, 0},
        "corners align for the rounded output size here and in ONNX Runtime, not in the data"},
+      // One step of the output's quantisation is 0.00259. Sums next to a half of it are rounded
+      // either way: ONNX Runtime's results with and without its optimisations differ by two steps
+      // in 11 of 16 elements, ours and those without by one.
+      {"quant_static_qdq",
+       DType::F32,
+       {0, 0.00518, 0},
+       "outputs are multiples of 0.00259; ONNX Runtime with optimisations is off by two of them"},
+      // Of the scores that choose 20 of 189 queries, the 20th and 21st of an image are equal in
+      // ONNX Runtime's fp32, and eight of the first 20 differ by less than 1e-6 from the next.
+      // Sums in double order two queries the other way in one image, where all else agrees within
+      // 1e-5, and choose another 20th query in the other one. That moves every query of the image,
+      // which attend to each other, by up to 5.1e-3.
+      {"det_rtdetr_script",
+       DType::F32,
+       {0, 0, 2e-3, 0.1},
+       "TopK chooses among equal scores; a query in another place is another box"},
   };
   return rows;
 }
@@ -212,12 +228,17 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
   const std::vector<double> b = to_double(expected);
   const double largest = largest_finite(b);
   const double atol = t.atol + t.of_max * largest;
+  auto others = static_cast<size_t>(t.others * static_cast<double>(a.size()));
   for (size_t i = 0; i < a.size(); ++i) {
     const double error = element_error(a[i], b[i]);
     c.max_error = std::max(c.max_error, error);
     const double more = slack.empty() ? 0 : slack[i];
     const bool close = std::isfinite(error) && error <= atol + t.rtol * std::abs(b[i]) + more;
     if (error == 0 || close || std::isinf(more)) continue;
+    if (std::isfinite(error) && others > 0) {
+      --others;
+      continue;
+    }
     ++c.differing;
     if (c.ok) {
       c.reason = "element " + std::to_string(i) + " is " + std::to_string(a[i]) + ", expected " +

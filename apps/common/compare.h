@@ -1,5 +1,6 @@
-// When two tensors count as equal: |a - b| <= atol + rtol |b|. NaN equals NaN, infinities match by
-// sign, integers, bool and strings match exactly.
+// When two tensors count as equal: |a - b| <= atol + rtol |b|, for all elements but a share of them
+// where a row of the table of exceptions says so. NaN equals NaN, infinities match by sign,
+// integers, bool and strings match exactly.
 #pragma once
 
 #include <span>
@@ -20,12 +21,13 @@ struct Tolerance {
   double rtol = 0;
   double atol = 0;
   double of_max = 0;  // added to atol: this fraction of the largest finite |b|
+  double others = 0;  // this share of the elements may differ by any finite amount
 };
 
 /// The default, or the row of the exception table that matches the case's name.
 Tolerance tolerance(Rule rule, DType dtype, std::string_view case_name = {});
-/// The same for a model compiled in this precision: outputs of any float type are allowed what
-/// models of fp16 or bf16 are.
+/// The same for a model that computes in this precision, by compilation or by itself: outputs of
+/// any float type are allowed what models of fp16 or bf16 are.
 Tolerance tolerance_in(DType precision, Rule rule, DType dtype, std::string_view case_name = {});
 
 /// A case that needs more than the defaults, with the reason. The one table of them.

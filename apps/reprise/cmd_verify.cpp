@@ -17,7 +17,7 @@ struct VerifyOptions {
 
 Tolerance allowed(const VerifyOptions& o, const Model& model, DType dtype) {
   if (o.tolerance && is_float(dtype)) return {0, 0, *o.tolerance};
-  return tolerance_in(model.precision(), Rule::Model, dtype);
+  return tolerance_in(model.computes_in(), Rule::Model, dtype);
 }
 
 /// The command that finds out more, with the same model, inputs and options.

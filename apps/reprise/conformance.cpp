@@ -109,8 +109,8 @@ Status run_sets(const std::string& dir, OpenedDevice& device, const CommonOption
   result.device_nodes = counts.device_nodes;
   result.host_nodes = counts.host_calls;
   const Rule rule = rule_for(result.name, *model.package);
-  for (const std::string& set : sets)
-    RP_TRY(run_set(set, *session, rule, model.precision(), result));
+  const DType precision = rule == Rule::Model ? model.computes_in() : model.precision();
+  for (const std::string& set : sets) RP_TRY(run_set(set, *session, rule, precision, result));
   return {};
 }
 

@@ -4,12 +4,12 @@
 // in memory of the invocation that computed them, so no barrier is needed, unless recomputing them
 // is cheap.
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <optional>
 
 #include "codegen/lower/lower.h"
 #include "codegen/lower/row_stages.h"
+#include "codegen/ops/reduce.h"
 
 namespace reprise::lower {
 
@@ -27,24 +27,7 @@ namespace {
 struct Reduction {
   const Node* node = nullptr;
   ScalarOp combine = ScalarOp::Add;
-  double identity = 0;
 };
-
-double identity_of(const std::string& op, Ty ty) {
-  if (op == "ReduceSum") return 0;
-  if (op == "ReduceProd") return 1;
-  const bool max = op == "ReduceMax";
-  switch (ty) {
-    case Ty::I32:
-      return max ? -2147483648.0 : 2147483647.0;
-    case Ty::U32:
-      return max ? 0.0 : 4294967295.0;
-    case Ty::I64:
-      return max ? -9223372036854775808.0 : 9223372036854775807.0;
-    default:
-      return max ? -HUGE_VAL : HUGE_VAL;
-  }
-}
 
 class RowKernel {
  public:
@@ -272,7 +255,6 @@ class RowKernel {
                   : n->op == "ReduceProd" ? ScalarOp::Mul
                   : n->op == "ReduceMax"  ? ScalarOp::Max
                                           : ScalarOp::Min;
-      r.identity = identity_of(n->op, accumulator_type(*n).ty);
       out.push_back(r);
     }
     return out;
@@ -283,7 +265,8 @@ class RowKernel {
     for (const Reduction& r : reductions) {
       const Type type = kernel::vec(accumulator_type(*r.node), lanes_);
       out.push_back(b_.local("acc" + std::to_string(out.size()), type));
-      b_.local_store(out.back(), b_.constant(type, r.identity));
+      const DType dtype = g_.value(r.node->outputs[0]).dtype;
+      b_.local_store(out.back(), ops::reduction_identity(b_, r.node->op, dtype, type));
     }
     return out;
   }

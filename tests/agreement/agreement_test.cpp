@@ -23,6 +23,7 @@
 #include "runtime/session.h"
 #include "tests/cuda_shim/cuda_on_cpu.h"
 #include "tests/support/paths.h"
+#include "tests/support/tensors.h"
 #include "tests/support/text_cases.h"
 
 namespace reprise {
@@ -52,35 +53,6 @@ std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& sym
   std::vector<int64_t> dims;
   for (const Expr& e : shape) dims.push_back(*e.eval(symbols));
   return dims;
-}
-
-HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt19937& rng) {
-  HostTensor t(dtype, dims);
-  std::uniform_real_distribution<float> real(-2, 2);
-  std::uniform_int_distribution<int> whole(0, 3);
-  for (int64_t i = 0; i < t.count(); ++i) {
-    switch (dtype) {
-      case DType::F32:
-        t.mutable_data<float>()[i] = real(rng);
-        break;
-      case DType::F16:
-        t.mutable_data<uint16_t>()[i] = float_to_f16(real(rng));
-        break;
-      case DType::I64:
-        t.mutable_data<int64_t>()[i] = whole(rng);
-        break;
-      case DType::I32:
-        t.mutable_data<int32_t>()[i] = whole(rng);
-        break;
-      case DType::Bool:
-        t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(whole(rng) & 1);
-        break;
-      default:
-        ADD_FAILURE() << "no random values for this dtype";
-        break;
-    }
-  }
-  return t;
 }
 
 /// plan::Weight::Packing::Tiles, written down once more.
@@ -234,7 +206,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     std::mt19937 rng(7);
     for (ValueId v : (*model)->inputs) {
       const graph::Value& value = (*model)->value(v);
-      inputs_.push_back(random_tensor(value.dtype, dims_of(value.shape, symbols_), rng));
+      inputs_.push_back(test::random_tensor(value.dtype, dims_of(value.shape, symbols_), rng));
     }
     CompileOptions host_only;
     host_only.targets = {};

@@ -63,6 +63,13 @@ TEST(Compare, ShapesAndTypesAreDifferences) {
   EXPECT_NE(c.reason.find("float32[3,2]"), std::string::npos) << c.reason;
 }
 
+TEST(Compare, AShareOfTheElementsMayDiffer) {
+  const Tolerance t{0, 0.1, 0, 0.5};
+  EXPECT_TRUE(compare(floats({9, 2, 8, 4}), floats({1, 2, 3, 4}), t).ok);
+  EXPECT_FALSE(compare(floats({9, 9, 9, 4}), floats({1, 2, 3, 4}), t).ok);
+  EXPECT_FALSE(compare(floats({9, 2, kNan, 4}), floats({1, 2, 3, 4}), t).ok);
+}
+
 TEST(Compare, ExceptionsHaveReasons) {
   for (const ToleranceException& row : tolerance_exceptions()) {
     EXPECT_GT(row.reason.size(), 20u) << row.case_glob;
