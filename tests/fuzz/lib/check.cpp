@@ -177,7 +177,11 @@ std::vector<std::vector<int64_t>> sizes_of(const graph::Graph& g, const test::He
     for (const Symbol& s : g.symbols) {
       const auto source = g.symbol_sources[out[r].size()].kind;
       if (source != plan::SymbolSource::Kind::InputDim) {
-        out[r].push_back(std::numeric_limits<int64_t>::min());  // a run decides it
+        const plan::SymbolSource& s = g.symbol_sources[out[r].size()];
+        const auto size = source == plan::SymbolSource::Kind::Derived
+                              ? s.value.eval(out[r])
+                              : Result<int64_t>(std::numeric_limits<int64_t>::min());
+        out[r].push_back(size.ok() ? *size : std::numeric_limits<int64_t>::min());
         continue;
       }
       const auto at = heading.sizes.find(s.name);

@@ -40,6 +40,8 @@ class Maker {
   /// The least size of a dim over all runs.
   int64_t least(const Expr& dim) const;
   int64_t least(V v, int64_t axis) const { return least(shape(v)[static_cast<size_t>(axis)]); }
+  /// No NaN and no infinity in any run.
+  bool is_finite(V v);
   /// The same number in all runs.
   bool is_static(V v) const { return reprise::is_static(shape(v)); }
   int64_t most_elements(const Shape& s) const;
@@ -91,6 +93,9 @@ class Maker {
 
  private:
   bool acceptable(V v) const;
+  /// Sizes of symbols that inference has made.
+  void add_sizes();
+  const HostTensor& held(V v, size_t run);
   /// Runs the node on the host with the values of each run; false where its kernel refuses.
   bool computable(const graph::Node& n);
   void retract(graph::Node* n, size_t guards, size_t symbols);
@@ -98,6 +103,7 @@ class Maker {
   std::function<void(const Program&)> on_attempt_;
   std::unique_ptr<graph::Graph> g_;
   test::Heading heading_;
+  size_t model_symbols_ = 0;                   // the others are of results
   std::vector<std::vector<int64_t>> sizes_;    // a run's sizes of all symbols
   std::vector<std::vector<HostTensor>> held_;  // a run's values, by their ids
   std::vector<int64_t> palette_;               // sizes that this graph prefers

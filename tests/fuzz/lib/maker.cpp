@@ -4,6 +4,7 @@
 
 #include "runtime/host/host_kernels.h"
 #include "tests/fuzz/lib/generator.h"
+#include "tests/support/tensors.h"
 
 namespace reprise::fuzz {
 
@@ -13,6 +14,7 @@ using test::Values;
 
 constexpr int64_t kMostElements = 3000;
 constexpr int64_t kMostRank = 6;
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols: data decides
 const std::vector<int64_t> kSizes{1, 1, 2, 2,  3,  3,  4,  4,  5,  6,
                                   7, 8, 9, 12, 16, 17, 31, 33, 64, 65};
 
@@ -28,6 +30,7 @@ Maker::Maker(uint64_t seed, std::function<void(const Program&)> on_attempt)
   heading_.seed = rng.next() % 1000000;
   const int64_t symbols = rng.chance(0.6) ? 0 : rng.in(1, 2);
   const int64_t runs = symbols == 0 ? 1 : rng.in(2, 3);
+  model_symbols_ = static_cast<size_t>(symbols);
   sizes_.resize(static_cast<size_t>(runs));
   held_.resize(sizes_.size());
   for (int64_t i = 0; i < symbols; ++i) {
@@ -72,10 +75,9 @@ int64_t Maker::most_elements(const Shape& s) const {
 }
 
 Expr Maker::random_dim() {
-  if (!sizes_[0].empty() && rng.chance(0.4)) {
+  if (model_symbols_ > 0 && rng.chance(0.4)) {
     // Symbols of the model, not those of results whose size depends on data.
-    return Expr::symbol(
-        static_cast<SymbolId>(rng.in(0, static_cast<int64_t>(sizes_[0].size()) - 1)));
+    return Expr::symbol(static_cast<SymbolId>(rng.in(0, static_cast<int64_t>(model_symbols_) - 1)));
   }
   return rng.chance(0.7) ? rng.pick(palette_) : rng.pick(kSizes);
 }
@@ -225,21 +227,55 @@ std::vector<int64_t> Maker::some_axes(int64_t rank, bool negative) {
   return out;
 }
 
+void Maker::add_sizes() {
+  for (auto& run : sizes_) {
+    for (size_t s = run.size(); s < g_->symbols.size(); ++s) {
+      const plan::SymbolSource& source = g_->symbol_sources[s];
+      const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+      const auto size = derived ? source.value.eval(run) : Result<int64_t>(kUnknown);
+      run.push_back(size.ok() ? *size : kUnknown);
+    }
+    run.resize(g_->symbols.size());
+  }
+}
+
 bool Maker::acceptable(V v) const {
   const graph::Value& x = value(v);
   if (!x.has_shape || std::ssize(x.shape) > kMostRank) return false;
+  bool known = true;
   for (const Expr& d : x.shape) {
-    std::vector<SymbolId> used;
-    d.collect_symbols(used);
-    for (const SymbolId s : used) {
-      if (static_cast<size_t>(s) >= sizes_[0].size()) return true;  // depends on data
-    }
     for (const auto& run : sizes_) {
       const auto n = d.eval(run);
-      if (!n.ok() || *n < 0) return false;
+      known = known && n.ok();  // else it depends on data
+      if (n.ok() && *n < 0) return false;
     }
   }
-  return most_elements(x.shape) <= kMostElements;
+  return !known || most_elements(x.shape) <= kMostElements;
+}
+
+const HostTensor& Maker::held(V v, size_t run) {
+  HostTensor& t = held_[run][static_cast<size_t>(v)];
+  const graph::Value& x = value(v);
+  if (t.dtype() == DType::Invalid && x.producer == nullptr) {
+    std::vector<int64_t> dims;
+    for (const Expr& d : x.shape) dims.push_back(*d.eval(sizes_[run]));
+    t = x.constant ? *x.constant
+                   : test::random_values(x.dtype, dims, heading_.values_of(x.name), *heading_.seed,
+                                         x.name);
+  }
+  return t;
+}
+
+bool Maker::is_finite(V v) {
+  for (size_t r = 0; r < sizes_.size(); ++r) {
+    held_[r].resize(g_->values().size());
+    const HostTensor& t = held(v, r);
+    if (!reprise::is_float(t.dtype())) continue;
+    for (int64_t i = 0; i < t.count(); ++i) {
+      if (!std::isfinite(test::number(t, i))) return false;
+    }
+  }
+  return true;
 }
 
 bool Maker::computable(const graph::Node& n) {
@@ -254,30 +290,20 @@ bool Maker::computable(const graph::Node& n) {
     g_->outputs.clear();
   }
   for (size_t r = 0; r < sizes_.size(); ++r) {
-    auto& held = held_[r];
-    held.resize(g_->values().size());
+    held_[r].resize(g_->values().size());
     std::vector<const HostTensor*> inputs;
     for (const V v : n.inputs) {
       if (v == kNone) {
         inputs.push_back(nullptr);
         continue;
       }
-      HostTensor& t = held[static_cast<size_t>(v)];
-      const graph::Value& x = value(v);
-      if (t.dtype() == DType::Invalid && x.producer == nullptr) {
-        std::vector<int64_t> dims;
-        for (const Expr& d : x.shape) dims.push_back(*d.eval(sizes_[r]));
-        t = x.constant ? *x.constant
-                       : test::random_values(x.dtype, dims, heading_.values_of(x.name),
-                                             *heading_.seed, x.name);
-      }
-      inputs.push_back(&t);
+      inputs.push_back(&held(v, r));
     }
     host::Call call{n.op, n.opset, n.attrs, inputs, n.outputs.size()};
     auto results = kernel(call);
     if (!results.ok()) return false;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      held[static_cast<size_t>(n.outputs[i])] = std::move((*results)[i]);
+      held_[r][static_cast<size_t>(n.outputs[i])] = std::move((*results)[i]);
     }
   }
   return true;
@@ -288,6 +314,7 @@ void Maker::retract(graph::Node* n, size_t guards, size_t symbols) {
   g_->equal_dims.resize(guards);
   g_->symbols.resize(symbols);
   g_->symbol_sources.resize(symbols);
+  add_sizes();
 }
 
 bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_t outputs,
@@ -303,6 +330,7 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
   for (size_t i = 0; i < outputs; ++i) n.outputs.push_back(g_->add_unknown(base));
   graph::Node* node = g_->add_node(std::move(n));
   bool fine = ops::infer(*g_, *node).ok();
+  add_sizes();
   for (const V v : node->outputs) fine = fine && acceptable(v);
   fine = fine && computable(*node);
   if (!fine) {

@@ -87,7 +87,8 @@ bool qlinear_conv(Maker& m) {
 }
 
 bool dynamic(Maker& m) {
-  return m.add("DynamicQuantizeLinear", {m.typed(DType::F32, 1, 4)}, {}, 3);
+  const V x = m.typed(DType::F32, 1, 4);
+  return m.is_finite(x) && m.add("DynamicQuantizeLinear", {x}, {}, 3);
 }
 
 }  // namespace

@@ -73,8 +73,6 @@ class Reference {
   std::vector<Tensors> samples_;
 };
 
-/// An element as a number.
-double element(const HostTensor& t, int64_t i);
 /// Whether two results have the same bits, but for NaN, any of which stands for any other.
 bool same_bits(const HostTensor& a, const HostTensor& b);
 

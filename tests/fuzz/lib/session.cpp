@@ -72,6 +72,7 @@ class Run {
     if (known_error(reply.verdict.failures[0])) return;
     finding.reduced.failure = reply.verdict.failures[0];
     auto program = Program::parse(reply.text);
+    if (program.ok() && !o_.fault.empty() && fails_anyway(worker, *program, reply)) return;
     if (program.ok()) {
       finding.reduced.program = *program;
       if (o_.reduce_seconds > 0) finding.reduced = smaller(worker, *program, reply);
@@ -88,6 +89,15 @@ class Run {
     if (o_.on_finding) o_.on_finding(finding);
     report_.findings.push_back(std::move(finding));
     if (o_.stop_at_first) stopped_ = true;
+  }
+
+  /// Without the planted bug as well.
+  bool fails_anyway(Worker& worker, const Program& program, const Reply& reply) const {
+    Request request;
+    request.text = program.str();
+    request.configs = {reply.verdict.failures[0].config};
+    if (request.configs[0].device == "host") return true;
+    return !worker.ask(request).verdict.failures.empty();
   }
 
   /// Whether an error with this message was found before: it need not be reduced again.
