@@ -68,10 +68,10 @@ class InferContext {
  protected:
   graph::Graph& g_;
   graph::Node& n_;
-
- private:
   /// What the guards leave of a size; one that is too complex for further arithmetic is a symbol.
   Expr size(const Expr& e) const;
+
+ private:
   Shape sizes(Shape shape) const;
   Result<Expr> broadcast_dim(const Expr& left, const Expr& right) const;
   void add_guard(plan::DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;
