@@ -77,7 +77,8 @@ SymbolId known_after(const Graph& g, const Expr& e) {
   for (const SymbolId s : symbols_of(e)) {
     const plan::SymbolSource& source = g.symbol_sources[static_cast<size_t>(s)];
     if (source.kind == SourceKind::InputDim) continue;
-    latest = std::max(latest, source.kind == SourceKind::Derived ? known_after(g, source.value) : s);
+    latest =
+        std::max(latest, source.kind == SourceKind::Derived ? known_after(g, source.value) : s);
   }
   return latest;
 }
@@ -95,8 +96,8 @@ std::optional<std::pair<SymbolId, Expr>> eliminated(const Graph& g, const Expr& 
     const auto other = rhs.as_symbol();
     if (!id || contains(rhs, *id) || (other && *other > *id)) continue;
     const auto symbols = symbols_of(rhs);
-    const bool inputs_only = std::all_of(symbols.begin(), symbols.end(),
-                                         [&g](SymbolId s) { return of_inputs(g, s); });
+    const bool inputs_only =
+        std::all_of(symbols.begin(), symbols.end(), [&g](SymbolId s) { return of_inputs(g, s); });
     if (of_inputs(g, *id) && !inputs_only) continue;
     if (known_after(g, rhs) <= known_after(g, lhs)) return std::pair(*id, rhs);
   }
@@ -168,8 +169,8 @@ size_t length(const Expr& e) {
   return code.size();
 }
 
-// Numbers of Expr::encode. Sizes of models are far below: a dim that a convolution with strides gave
-// has ten.
+// Numbers of Expr::encode. Sizes of models are far below: a dim that a convolution with strides
+// gave has ten.
 constexpr size_t kLongestDim = 64, kLongestAtom = 24, kLongestCount = 128;
 
 /// e with its longest operations as symbols, or as one symbol.
@@ -374,8 +375,7 @@ Status InferContext::broadcast_to(const Expr& from, const Expr& to, const std::s
   const Expr b = size(to);
   if (a == b || a.is_const(1)) return {};
   if (!repeats(g_, a, b)) return unify(a, b, what).status();
-  if (!broadcasts_to(g_, a, b) && !same_size(g_, a, b))
-    add_guard(GuardKind::BroadcastTo, a, b, b);
+  if (!broadcasts_to(g_, a, b) && !same_size(g_, a, b)) add_guard(GuardKind::BroadcastTo, a, b, b);
   return {};
 }
 

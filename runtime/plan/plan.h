@@ -66,7 +66,7 @@ struct DimGuard {
     BroadcastTo,  // equal, or `a` is 1
   } kind = Kind::Equal;
   Expr a, b;
-  std::string node;       // the model's node that needs it
+  std::string node;        // the model's node that needs it
   std::string a_is, b_is;  // "dimension 0 of 'x'"; empty where the dim is of no tensor
 };
 
@@ -157,8 +157,8 @@ Status verify(const Plan& p, const Interface& io);
 // --- hazards.cpp ---
 /// Fills `after` and `level` of every step from the buffers they read and write (each buffer
 /// distinct memory) and the symbols that host calls give their values, with transitive edges
-/// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan uses;
-/// without them none is derived.
+/// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan
+/// uses; without them none is derived.
 void compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---
