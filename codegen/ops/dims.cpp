@@ -206,6 +206,8 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
     const auto id = lhs.as_symbol();
     const auto limit = id ? upper_limit(rhs, *id) : std::nullopt;
     if (!limit) continue;
+    // Runs check the ranges of what they are told, not of what follows from it.
+    if (g.symbol_sources[static_cast<size_t>(*id)].kind == SourceKind::Derived) continue;
     Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
     symbol.max = std::min(symbol.max, *limit);
     const SymbolRanges ranges = ranges_of(g);
@@ -218,19 +220,29 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
   return false;
 }
 
+namespace {
+
+/// A guard that says what a broadcast dim has become.
+std::optional<DimGuard> settled(const Graph& g, const DimGuard& guard) {
+  if (guard.kind != GuardKind::Broadcast) return std::nullopt;
+  const Expr result = current(g, guard.result);
+  const auto plain = plain_broadcast(g, current(g, guard.a), current(g, guard.b));
+  if (!plain || *plain == result || !eliminated(g, result, *plain)) return std::nullopt;
+  DimGuard equal;
+  equal.a = result;
+  equal.b = *plain;
+  equal.node = guard.node;
+  return equal;
+}
+
+}  // namespace
+
 void settle_broadcasts(Graph& g) {
-  for (size_t i = 0; i < g.guards.size(); ++i) {
-    if (g.guards[i].kind != GuardKind::Broadcast) continue;
-    const Expr result = current(g, g.guards[i].result);
-    const auto plain = plain_broadcast(g, current(g, g.guards[i].a), current(g, g.guards[i].b));
-    if (!plain || !result.as_symbol() || *plain == result) continue;
-    DimGuard equal;
-    equal.a = result;
-    equal.b = *plain;
-    equal.node = g.guards[i].node;
-    if (!eliminated(g, equal.a, equal.b)) continue;
-    learn(g, equal.a, equal.b);
-    g.guards.push_back(std::move(equal));
+  for (size_t i = 0; i < g.guards.size();) {
+    auto equal = settled(g, g.guards[i++]);
+    if (!equal) continue;
+    learn(g, equal->a, equal->b);
+    g.guards.push_back(*std::move(equal));
     i = 0;  // what other broadcasts give may follow
   }
 }

@@ -52,6 +52,9 @@ struct SymbolSource {
   int32_t index = 0;
   int32_t axis = 0;
   Expr value = {};
+
+  /// Known once a host call has run, not before.
+  bool told_by_call() const { return kind == Kind::HostOutput || kind == Kind::HostElement; }
 };
 
 /// Parallel to the sources: whether the dims of the inputs tell the symbol, without any host call.
