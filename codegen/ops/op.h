@@ -52,7 +52,8 @@ class InferContext {
   /// the graph; different constants are InvalidModel.
   Result<Expr> unify(const Expr& a, const Expr& b, const std::string& what) const;
   /// numpy broadcasting; clashing dims are InvalidModel naming both inputs. Where a dim may be 1 in
-  /// some runs, a guard of the graph says what must hold, and the result may be a symbol of its own.
+  /// some runs, a guard of the graph says what must hold, and the result may be a symbol of its
+  /// own.
   Result<Shape> broadcast(std::span<const Shape> shapes) const;
   /// The same in one direction: `from` is `to` or 1.
   Status broadcast_to(const Expr& from, const Expr& to, const std::string& what) const;

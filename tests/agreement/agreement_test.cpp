@@ -44,7 +44,9 @@ std::vector<int64_t> symbol_values(const graph::Graph& g, const std::string& hea
     const plan::SymbolSource& source = g.symbol_sources[i];
     const std::string& name = g.symbols[i].name;
     const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
-    values.push_back(derived ? *source.value.eval(values) : given.count(name) != 0 ? given[name] : 2);
+    values.push_back(derived                  ? *source.value.eval(values)
+                     : given.count(name) != 0 ? given[name]
+                                              : 2);
   }
   return values;
 }
