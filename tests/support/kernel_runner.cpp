@@ -94,9 +94,8 @@ Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
   packed.reserve(l.packed.size());
   std::vector<std::span<std::byte>> buffers;
   for (size_t i = 0; i < l.buffers.size(); ++i) {
-    const auto p = std::find_if(l.packed.begin(), l.packed.end(), [&](const auto& x) {
-      return static_cast<size_t>(x.buffer) == i;
-    });
+    const auto p = std::find_if(l.packed.begin(), l.packed.end(),
+                                [&](const auto& x) { return static_cast<size_t>(x.buffer) == i; });
     if (p != l.packed.end()) {
       packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
       buffers.push_back(packed.back().mutable_bytes());

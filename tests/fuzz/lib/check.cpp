@@ -119,7 +119,10 @@ Result<Config> Config::parse(const std::string& text) {
     } else if (name == "precision") {
       RP_ASSIGN(c.precision, parse_precision(value));
     } else {
-      return Status(Code::Usage, "'" + word + "' is none of device, variant, disable, schedule, isolate, replay and precision");
+      return Status(
+          Code::Usage,
+          "'" + word +
+              "' is none of device, variant, disable, schedule, isolate, replay and precision");
     }
   }
   return c;
@@ -187,7 +190,9 @@ std::vector<std::vector<int64_t>> sizes_of(const graph::Graph& g, const test::He
 
 /// Devices without int64 refuse values that need it, by name.
 bool documented(const Status& s) {
-  const auto says = [&](const std::string& text) { return s.message().find(text) != std::string::npos; };
+  const auto says = [&](const std::string& text) {
+    return s.message().find(text) != std::string::npos;
+  };
   return says("does not fit the 32 bits that this device computes with") || says("error word 2");
 }
 
@@ -268,7 +273,8 @@ Verdict Checker::check(const Program& p, const CheckOptions& options) {
   host_only.targets = {};
   auto package = compile(c.model->clone(), host_only);
   if (!package.ok()) {
-    v.failures.push_back({Failure::Kind::Error, Config::on("host"), "compile: " + package.status().message()});
+    v.failures.push_back(
+        {Failure::Kind::Error, Config::on("host"), "compile: " + package.status().message()});
     return v;
   }
   auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), nullptr);
@@ -308,7 +314,8 @@ Verdict Checker::check(const Program& p, const CheckOptions& options) {
 
 Status Checker::run(Case& c, const Config& config, Verdict& v) {
   if (config.device == "core") return run_core(c, config, v);
-  if (config.device == "interpreter" || config.device == "cuda-text") return run_kernels(c, config, v);
+  if (config.device == "interpreter" || config.device == "cuda-text")
+    return run_kernels(c, config, v);
   return run_session(c, config, v);
 }
 
@@ -365,8 +372,11 @@ Status check_order(const plan::Plan& p) {
       for (size_t k = 0; k < n; ++k) waits[i][k] = waits[i][k] || waits[before][k];
     }
     for (size_t k = 0; k < i; ++k) {
-      if (waits[i][k] || !(meet(writes[i], writes[k]) || meet(writes[i], reads[k]) || meet(reads[i], writes[k]))) continue;
-      return internal_error("plan: step " + std::to_string(i) + " does not wait for step " + std::to_string(k) + ", although one writes what the other uses");
+      if (waits[i][k] ||
+          !(meet(writes[i], writes[k]) || meet(writes[i], reads[k]) || meet(reads[i], writes[k])))
+        continue;
+      return internal_error("plan: step " + std::to_string(i) + " does not wait for step " +
+                            std::to_string(k) + ", although one writes what the other uses");
     }
   }
   return {};
@@ -401,7 +411,8 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
   session_options.isolate_tensors = config.isolate;
   session_options.replay = config.replay;
   RP_ASSIGN(const auto session,
-            Session::create(std::make_shared<package::Package>(std::move(package)), device, session_options));
+            Session::create(std::make_shared<package::Package>(std::move(package)), device,
+                            session_options));
   auto& references = c.references(config.precision);
   Tensors first;
   for (size_t i = 0; i < references.size(); ++i) {
@@ -414,7 +425,9 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
   RP_ASSIGN(const Tensors again, session->run(bindings_of(*c.model, references[0].inputs())));
   for (size_t o = 0; o < again.size(); ++o) {
     if (same_bits(first[o], again[o])) continue;
-    v.failures.push_back({Failure::Kind::Unstable, config, "output " + std::to_string(o) + " differs between two runs on the same inputs"});
+    v.failures.push_back(
+        {Failure::Kind::Unstable, config,
+         "output " + std::to_string(o) + " differs between two runs on the same inputs"});
     return {};
   }
   return {};
@@ -479,13 +492,15 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
   for (Reference& r : c.references(config.precision)) {
     test::KernelRunner runner(*g, r.symbols(), r.inputs());
     for (const lower::Lowered& l : kernels) {
-      RP_TRY(runner.run(l, execute).with_context("kernel " + l.kernel.name + " (" + l.schedule + ")"));
+      RP_TRY(
+          runner.run(l, execute).with_context("kernel " + l.kernel.name + " (" + l.schedule + ")"));
     }
     Tensors results;
     for (size_t o = 0; o < g->outputs.size(); ++o) {
       HostTensor t(r.expected()[o].dtype(), r.expected()[o].dims());
       const auto& memory = runner.memory_of(g->outputs[o]);
-      if (memory.size() < t.bytes().size()) return internal_error("output " + std::to_string(o) + " has another size");
+      if (memory.size() < t.bytes().size())
+        return internal_error("output " + std::to_string(o) + " has another size");
       std::copy_n(memory.begin(), t.bytes().size(), t.mutable_bytes().begin());
       results.push_back(std::move(t));
     }

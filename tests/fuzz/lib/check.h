@@ -45,21 +45,22 @@ std::string kind_name(Failure::Kind kind);
 /// What a check has looked at, and what it found.
 struct Verdict {
   std::vector<Failure> failures;
-  std::map<std::string, int64_t> counts;  // "elements", "skipped", "op Add float32", "pass cse", ...
+  std::map<std::string, int64_t>
+      counts;  // "elements", "skipped", "op Add float32", "pass cse", ...
   void count(const std::string& what, int64_t n = 1) { counts[what] += n; }
 };
 
 /// Alters what is compiled, as a fault of the compiler would: planted.h.
 struct Fault {
   std::function<void(const std::string& pass, graph::Graph& g)> graph;  // after a pass
-  std::function<void(package::Package& p)> package;                    // before it is loaded
-  std::function<void(kernel::Kernel& k)> kernel;                       // before it is interpreted
+  std::function<void(package::Package& p)> package;                     // before it is loaded
+  std::function<void(kernel::Kernel& k)> kernel;                        // before it is interpreted
 };
 
 struct CheckOptions {
   std::vector<Config> configs;  // empty: a choice by the program's seed
   const Fault* fault = nullptr;
-  bool cuda_text = false;       // among the choice
+  bool cuda_text = false;  // among the choice
   bool devices = true;
 };
 

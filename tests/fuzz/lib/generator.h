@@ -86,6 +86,8 @@ class Maker {
   /// Ends the graph: what has no user, and some of the rest, become its outputs.
   Result<Program> finish();
   size_t nodes() const { return g_->nodes().size(); }
+  /// Any of them; null where there are none.
+  const graph::Node* some_node();
 
  private:
   bool acceptable(V v) const;
@@ -96,9 +98,9 @@ class Maker {
   std::function<void(const Program&)> on_attempt_;
   std::unique_ptr<graph::Graph> g_;
   test::Heading heading_;
-  std::vector<std::vector<int64_t>> sizes_;  // a run's sizes of all symbols
+  std::vector<std::vector<int64_t>> sizes_;    // a run's sizes of all symbols
   std::vector<std::vector<HostTensor>> held_;  // a run's values, by their ids
-  std::vector<int64_t> palette_;             // sizes that this graph prefers
+  std::vector<int64_t> palette_;               // sizes that this graph prefers
   DType favourite_;
   std::vector<V> pool_;
   std::vector<V> last_;
@@ -106,7 +108,8 @@ class Maker {
 };
 
 struct GeneratorOptions {
-  std::vector<std::string> ops;  // only these, where there are any
+  std::vector<std::string> ops;      // only these, where there are any
+  std::vector<std::string> without;  // none of these
   int most_nodes = 12;
   /// Called with each node, and what it needs, before its host kernel runs: to see what crashes.
   std::function<void(const Program&)> on_attempt;

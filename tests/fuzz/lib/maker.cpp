@@ -13,11 +13,12 @@ using test::Values;
 
 constexpr int64_t kMostElements = 3000;
 constexpr int64_t kMostRank = 6;
-const std::vector<int64_t> kSizes{1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 33, 64, 65};
+const std::vector<int64_t> kSizes{1, 1, 2, 2,  3,  3,  4,  4,  5,  6,
+                                  7, 8, 9, 12, 16, 17, 31, 33, 64, 65};
 
-const std::vector<DType> kDTypes{DType::F32, DType::F32,  DType::F32, DType::F16, DType::BF16,
-                                 DType::I8,  DType::U8,   DType::I16, DType::U16, DType::I32,
-                                 DType::U32, DType::I64,  DType::U64, DType::Bool, DType::F64};
+const std::vector<DType> kDTypes{DType::F32, DType::F32, DType::F32, DType::F16,  DType::BF16,
+                                 DType::I8,  DType::U8,  DType::I16, DType::U16,  DType::I32,
+                                 DType::U32, DType::I64, DType::U64, DType::Bool, DType::F64};
 
 }  // namespace
 
@@ -73,14 +74,15 @@ int64_t Maker::most_elements(const Shape& s) const {
 Expr Maker::random_dim() {
   if (!sizes_[0].empty() && rng.chance(0.4)) {
     // Symbols of the model, not those of results whose size depends on data.
-    return Expr::symbol(static_cast<SymbolId>(rng.in(0, static_cast<int64_t>(sizes_[0].size()) - 1)));
+    return Expr::symbol(
+        static_cast<SymbolId>(rng.in(0, static_cast<int64_t>(sizes_[0].size()) - 1)));
   }
   return rng.chance(0.7) ? rng.pick(palette_) : rng.pick(kSizes);
 }
 
 Shape Maker::random_shape(int64_t low_rank, int64_t high_rank) {
-  const int64_t rank = std::clamp(rng.chance(0.15) ? rng.in(0, kMostRank) : rng.in(1, 3), low_rank,
-                                  high_rank);
+  const int64_t rank =
+      std::clamp(rng.chance(0.15) ? rng.in(0, kMostRank) : rng.in(1, 3), low_rank, high_rank);
   for (int tries = 0; tries < 20; ++tries) {
     Shape s;
     for (int64_t i = 0; i < rank; ++i) s.push_back(random_dim());
@@ -122,9 +124,9 @@ Maker::V Maker::fresh(DType t, const Shape& s, Values values) {
   for (size_t i = 0; i < s.size(); ++i) {
     const auto symbol = s[i].as_symbol();
     if (!symbol) continue;
-    g_->symbol_sources[static_cast<size_t>(*symbol)] = {
-        plan::SymbolSource::Kind::InputDim, static_cast<int32_t>(g_->inputs.size()) - 1,
-        static_cast<int32_t>(i)};
+    g_->symbol_sources[static_cast<size_t>(*symbol)] = {plan::SymbolSource::Kind::InputDim,
+                                                        static_cast<int32_t>(g_->inputs.size()) - 1,
+                                                        static_cast<int32_t>(i)};
   }
   pool_.push_back(v);
   return v;
@@ -318,6 +320,13 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
 Maker::V Maker::chain(std::string_view op, std::vector<V> inputs, AttrMap attrs, int64_t opset) {
   if (std::find(inputs.begin(), inputs.end(), kNone) != inputs.end()) return kNone;
   return add(op, std::move(inputs), std::move(attrs), 1, opset) ? last() : kNone;
+}
+
+const graph::Node* Maker::some_node() {
+  if (g_->nodes().empty()) return nullptr;
+  auto at = g_->nodes().begin();
+  std::advance(at, rng.in(0, std::ssize(g_->nodes()) - 1));
+  return at->get();
 }
 
 Result<Program> Maker::finish() {

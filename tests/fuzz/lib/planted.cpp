@@ -62,7 +62,8 @@ void wrong_broadcast(Graph& g, Node& n) {
   const Shape out = g.value(n.outputs[0]).shape;
   for (ValueId& in : n.inputs) {
     const Shape s = g.value(in).shape;
-    if (out.size() < 2 || s.size() != 1 || s[0].is_const(1) || !(s[0] == out[out.size() - 2])) continue;
+    if (out.size() < 2 || s.size() != 1 || s[0].is_const(1) || !(s[0] == out[out.size() - 2]))
+      continue;
     Node view;
     view.op = "Reshape";
     view.attrs.set("shape", std::vector<Expr>{s[0], 1});
@@ -76,10 +77,12 @@ void wrong_broadcast(Graph& g, Node& n) {
 void wrong_layout(Graph&, Node& n) {
   if (n.attrs.get_int("channels_last", 0) == 0) return;
   std::vector<int64_t> ints = n.attrs.get_ints("pads");
-  std::rotate(ints.begin(), ints.begin() + static_cast<std::ptrdiff_t>(ints.size() / 2), ints.end());
+  std::rotate(ints.begin(), ints.begin() + static_cast<std::ptrdiff_t>(ints.size() / 2),
+              ints.end());
   if (!ints.empty()) n.attrs.set("pads", std::move(ints));
   std::vector<Expr> exprs = n.attrs.get_exprs("pads");
-  std::rotate(exprs.begin(), exprs.begin() + static_cast<std::ptrdiff_t>(exprs.size() / 2), exprs.end());
+  std::rotate(exprs.begin(), exprs.begin() + static_cast<std::ptrdiff_t>(exprs.size() / 2),
+              exprs.end());
   if (!exprs.empty()) n.attrs.set("pads", std::move(exprs));
 }
 
@@ -115,7 +118,8 @@ void merged_too_much(Graph& g, Node& n) {
     const bool same = other->op == n.op && other->outputs.size() == 1 && n.outputs.size() == 1 &&
                       std::is_permutation(other->inputs.begin(), other->inputs.end(),
                                           n.inputs.begin(), n.inputs.end());
-    if (!same || g.is_output(n.outputs[0]) || g.value(other->outputs[0]).shape != g.value(n.outputs[0]).shape ||
+    if (!same || g.is_output(n.outputs[0]) ||
+        g.value(other->outputs[0]).shape != g.value(n.outputs[0]).shape ||
         g.value(other->outputs[0]).dtype != g.value(n.outputs[0]).dtype) {
       continue;
     }
@@ -156,7 +160,8 @@ void exchanged_operands(plan::Plan& p) {
     for (size_t i = 0; i + 1 < launch->buffers.size(); ++i) {
       const auto& a = p.buffers[static_cast<size_t>(launch->buffers[i])];
       const auto& b = p.buffers[static_cast<size_t>(launch->buffers[i + 1])];
-      const bool alike = !launch->writes[i] && !launch->writes[i + 1] && a.dtype == b.dtype && a.shape == b.shape;
+      const bool alike =
+          !launch->writes[i] && !launch->writes[i + 1] && a.dtype == b.dtype && a.shape == b.shape;
       if (alike && a.kind != plan::BufferKind::Weight && b.kind != plan::BufferKind::Weight) {
         std::swap(launch->buffers[i], launch->buffers[i + 1]);
         return;

@@ -25,8 +25,9 @@ DType index_dtype(Maker& m) {
 V indices(Maker& m, const Expr& dim, const Shape& s, DType t) {
   const int64_t n = m.least(dim);
   if (n <= 0) return m.most_elements(s) == 0 ? m.fresh(t, s, Values{}) : Maker::kNone;
-  return m.fresh(t, s, Values::between(m.rng.chance(0.5) ? 0 : -static_cast<double>(n),
-                                       static_cast<double>(n - 1)));
+  return m.fresh(
+      t, s,
+      Values::between(m.rng.chance(0.5) ? 0 : -static_cast<double>(n), static_cast<double>(n - 1)));
 }
 
 bool gather(Maker& m) {
@@ -53,7 +54,8 @@ bool gather_elements(Maker& m) {
   const int64_t a = m.rng.in(0, m.rank(x) - 1);
   Shape s = m.shape(x);
   for (size_t d = 0; d < s.size(); ++d) {
-    if (m.rng.chance(0.3)) s[d] = m.rng.in(1, std::max<int64_t>(1, m.least(x, static_cast<int64_t>(d))));
+    if (m.rng.chance(0.3))
+      s[d] = m.rng.in(1, std::max<int64_t>(1, m.least(x, static_cast<int64_t>(d))));
   }
   for (size_t d = 0; d < s.size(); ++d) {
     if (static_cast<int64_t>(d) != a && m.least(m.shape(x)[d] - s[d]) < 0) return false;
@@ -70,8 +72,9 @@ V nd_indices(Maker& m, V x, int64_t batch, int64_t depth, const Shape& lead) {
   if (least < 1) return Maker::kNone;
   Shape s = lead;
   s.emplace_back(depth);
-  return m.fresh(DType::I64, s, Values::between(m.rng.chance(0.5) ? 0 : -static_cast<double>(least),
-                                                static_cast<double>(least - 1)));
+  return m.fresh(DType::I64, s,
+                 Values::between(m.rng.chance(0.5) ? 0 : -static_cast<double>(least),
+                                 static_cast<double>(least - 1)));
 }
 
 bool gather_nd(Maker& m) {
@@ -96,9 +99,11 @@ bool scatter_elements(Maker& m, std::string_view op) {
   if (i == Maker::kNone) return false;
   AttrMap attrs = attr("axis", a);
   if (op != "Scatter" && m.rng.chance(0.5)) {
-    attrs.set("reduction", m.rng.pick(std::vector<std::string>{"none", "add", "mul", "min", "max"}));
+    attrs.set("reduction",
+              m.rng.pick(std::vector<std::string>{"none", "add", "mul", "min", "max"}));
   }
-  return m.add(op, {x, i, m.operand(m.dtype(x), s)}, std::move(attrs), 1, op == "Scatter" ? 9 : kOpset);
+  return m.add(op, {x, i, m.operand(m.dtype(x), s)}, std::move(attrs), 1,
+               op == "Scatter" ? 9 : kOpset);
 }
 
 bool scatter_nd(Maker& m) {
@@ -118,7 +123,8 @@ bool one_hot(Maker& m) {
   const int64_t depth = m.rng.in(1, 6);
   const DType t = m.rng.chance(0.6) ? DType::I64 : m.rng.chance(0.5) ? DType::I32 : DType::F32;
   // Out of range means none is hot.
-  const V i = m.fresh(t, m.random_shape(0, 3), Values::between(-static_cast<double>(depth) - 1, static_cast<double>(depth)));
+  const V i = m.fresh(t, m.random_shape(0, 3),
+                      Values::between(-static_cast<double>(depth) - 1, static_cast<double>(depth)));
   const V d = m.constant(HostTensor::from(DType::I64, {}, std::vector<int64_t>{depth}));
   const V values = m.fresh(m.random_dtype(), {2});
   return m.add("OneHot", {i, d, values}, attr("axis", m.rng.in(-m.rank(i) - 1, m.rank(i))));
@@ -129,7 +135,9 @@ bool range(Maker& m) {
   const int64_t delta = m.rng.pick(std::vector<int64_t>{1, 2, 3, -1, -2});
   const int64_t start = m.rng.in(-4, 4);
   const int64_t limit = start + delta * m.rng.in(0, 9);
-  return m.add("Range", {m.scalar(t, static_cast<double>(start)), m.scalar(t, static_cast<double>(limit)), m.scalar(t, static_cast<double>(delta))});
+  return m.add("Range",
+               {m.scalar(t, static_cast<double>(start)), m.scalar(t, static_cast<double>(limit)),
+                m.scalar(t, static_cast<double>(delta))});
 }
 
 /// Positions along a dynamic dim, as models compute them.
@@ -140,7 +148,8 @@ bool range_of_shape(Maker& m) {
   attrs.set("end", a + 1);
   const V dim = m.chain("Shape", {x}, attrs);
   const V limit = m.chain("Squeeze", {dim});
-  return m.chain("Range", {m.scalar(DType::I64, 0), limit, m.scalar(DType::I64, 1)}) != Maker::kNone;
+  return m.chain("Range", {m.scalar(DType::I64, 0), limit, m.scalar(DType::I64, 1)}) !=
+         Maker::kNone;
 }
 
 bool constant_of_shape(Maker& m) {
@@ -188,7 +197,8 @@ bool where(Maker& m) {
     condition = m.partner(x, DType::Bool);
   } else {
     const V like = m.partner(x);
-    condition = m.chain(m.rng.pick(std::vector<std::string>{"Less", "Greater", "Equal"}), {x, like});
+    condition =
+        m.chain(m.rng.pick(std::vector<std::string>{"Less", "Greater", "Equal"}), {x, like});
   }
   if (condition == Maker::kNone) return false;
   const V y = m.rng.chance(0.5) ? m.partner(x) : m.fresh(m.dtype(x), s);
@@ -219,12 +229,14 @@ bool power(Maker& m) {
   const V x = m.any();
   if (is_float(m.dtype(x))) {
     if (m.rng.chance(0.5)) {
-      return m.add("Pow", {x, m.scalar(m.dtype(x), m.rng.pick(std::vector<double>{2, 3, 0.5, -1, 0, 1, -0.5, 4, 5}))});
+      return m.add("Pow", {x, m.scalar(m.dtype(x), m.rng.pick(std::vector<double>{
+                                                       2, 3, 0.5, -1, 0, 1, -0.5, 4, 5}))});
     }
     return m.add("Pow", {x, m.partner(x)});
   }
   return is_int(m.dtype(x)) &&
-         m.add("Pow", {x, m.fresh(m.dtype(x), m.broadcast_shape(m.shape(x), false), Values::between(0, 4))});
+         m.add("Pow", {x, m.fresh(m.dtype(x), m.broadcast_shape(m.shape(x), false),
+                                  Values::between(0, 4))});
 }
 
 bool modulo(Maker& m) {
@@ -250,7 +262,8 @@ bool reverse_sequence(Maker& m) {
   if (n < 1) return false;
   AttrMap attrs = attr("batch_axis", batch);
   attrs.set("time_axis", 1 - batch);
-  const V lengths = m.fresh(DType::I64, {m.shape(x)[static_cast<size_t>(batch)]}, Values::between(1, static_cast<double>(n)));
+  const V lengths = m.fresh(DType::I64, {m.shape(x)[static_cast<size_t>(batch)]},
+                            Values::between(1, static_cast<double>(n)));
   return m.add("ReverseSequence", {x, lengths}, std::move(attrs));
 }
 
@@ -267,7 +280,9 @@ bool of_data(Maker& m) {
   const V x = m.of_rank(1, 3);
   if (!m.add(m.rng.chance(0.5) ? "NonZero" : "Unique", {x})) return false;
   const V found = m.last();
-  return m.add(m.rng.pick(std::vector<std::string>{"Abs", "Shape", "ReduceMax", "Neg", "Size"}), {found}) || true;
+  return m.add(m.rng.pick(std::vector<std::string>{"Abs", "Shape", "ReduceMax", "Neg", "Size"}),
+               {found}) ||
+         true;
 }
 
 }  // namespace

@@ -42,8 +42,10 @@ bool gemm(Maker& m) {
   attrs.set("transB", int64_t{tb});
   if (m.rng.chance(0.4)) attrs.set("alpha", static_cast<float>(m.rng.in(1, 8)) / 4);
   if (m.rng.chance(0.4)) attrs.set("beta", static_cast<float>(m.rng.in(0, 8)) / 4);
-  const Expr rows = m.shape(x)[ta ? 1 : 0], depth = m.shape(x)[ta ? 0 : 1], columns = m.random_dim();
-  std::vector<V> inputs{x, weights(m, m.dtype(x), tb ? Shape{columns, depth} : Shape{depth, columns})};
+  const Expr rows = m.shape(x)[ta ? 1 : 0], depth = m.shape(x)[ta ? 0 : 1],
+             columns = m.random_dim();
+  std::vector<V> inputs{x,
+                        weights(m, m.dtype(x), tb ? Shape{columns, depth} : Shape{depth, columns})};
   if (m.rng.chance(0.7)) {
     inputs.push_back(m.operand(m.dtype(x), m.broadcast_shape({rows, columns}, true)));
   }
@@ -85,8 +87,7 @@ bool einsum(Maker& m) {
 }  // namespace
 
 std::span<const Recipe> product_recipes() {
-  static constexpr Recipe kRecipes[] = {
-      {"MatMul", matmul}, {"Gemm", gemm}, {"Einsum", einsum}};
+  static constexpr Recipe kRecipes[] = {{"MatMul", matmul}, {"Gemm", gemm}, {"Einsum", einsum}};
   return kRecipes;
 }
 

@@ -46,8 +46,8 @@ bool reshape(Maker& m) {
   std::vector<int64_t> to;
   const auto r = static_cast<size_t>(m.rank(x));
   const size_t first = static_cast<size_t>(m.rng.in(0, static_cast<int64_t>(r)));
-  const size_t end = static_cast<size_t>(m.rng.in(static_cast<int64_t>(first),
-                                                  static_cast<int64_t>(r)));
+  const size_t end =
+      static_cast<size_t>(m.rng.in(static_cast<int64_t>(first), static_cast<int64_t>(r)));
   bool open = false;
   for (size_t i = 0; i < first; ++i) to.push_back(0);
   // [first, end) becomes one dim or several.
@@ -65,7 +65,8 @@ bool reshape(Maker& m) {
       }
     }
     if (part.empty() ? m.rng.chance(0.5) : true) to.push_back(left);
-    if (to.size() > first && m.rng.chance(0.3)) std::reverse(to.begin() + static_cast<std::ptrdiff_t>(first), to.end());
+    if (to.size() > first && m.rng.chance(0.3))
+      std::reverse(to.begin() + static_cast<std::ptrdiff_t>(first), to.end());
   }
   for (size_t i = end; i < r; ++i) {
     const Expr& d = m.shape(x)[i];
@@ -117,7 +118,9 @@ bool expand(Maker& m) {
   const V x = m.of_rank(0, 5);
   std::vector<int64_t> to;
   for (const Expr& d : m.shape(x)) {
-    to.push_back(d.is_const(1) && m.rng.chance(0.7) ? m.rng.in(1, 6) : d.is_const() ? d.value() : 1);
+    to.push_back(d.is_const(1) && m.rng.chance(0.7) ? m.rng.in(1, 6)
+                 : d.is_const()                     ? d.value()
+                                                    : 1);
   }
   if (m.rng.chance(0.4)) to.insert(to.begin(), m.rng.in(1, 4));
   if (!to.empty() && m.rng.chance(0.3)) to.erase(to.begin());
@@ -225,8 +228,8 @@ bool tile(Maker& m) {
 bool depth_to_space(Maker& m, bool to_space) {
   const int64_t b = 2;
   const int64_t c = m.rng.in(1, 3), h = m.rng.in(1, 4), w = m.rng.in(1, 4);
-  const Shape s = to_space ? Shape{m.random_dim(), c * b * b, h, w}
-                           : Shape{m.random_dim(), c, h * b, w * b};
+  const Shape s =
+      to_space ? Shape{m.random_dim(), c * b * b, h, w} : Shape{m.random_dim(), c, h * b, w * b};
   const V x = m.operand(m.random_dtype(), s);
   AttrMap attrs = attr("blocksize", b);
   if (to_space && m.rng.chance(0.5)) {
@@ -239,14 +242,16 @@ bool trilu(Maker& m) {
   const V x = m.of_rank(2, 5);
   std::vector<V> inputs{x};
   if (m.rng.chance(0.6)) {
-    inputs.push_back(m.constant(HostTensor::from(DType::I64, {}, std::vector<int64_t>{m.rng.in(-3, 3)})));
+    inputs.push_back(
+        m.constant(HostTensor::from(DType::I64, {}, std::vector<int64_t>{m.rng.in(-3, 3)})));
   }
   return m.add("Trilu", std::move(inputs), attr("upper", m.rng.in(0, 1)));
 }
 
 /// Several views on top of each other.
 bool views(Maker& m) {
-  static constexpr Make kViews[] = {transpose, reshape, slice, pad, concat, expand, unsqueeze, flatten};
+  static constexpr Make kViews[] = {transpose, reshape, slice,     pad,
+                                    concat,    expand,  unsqueeze, flatten};
   bool any = false;
   for (int64_t i = m.rng.in(2, 4); i > 0; --i) any |= kViews[m.rng.in(0, 7)](m);
   return any;

@@ -23,7 +23,8 @@ V image(Maker& m, int64_t channels) {
   const int64_t spatial = m.rng.chance(0.7) ? 2 : m.rng.in(1, 3);
   Shape s{m.rng.chance(0.3) ? m.random_dim() : Expr(m.rng.in(1, 2)),
           channels != 0 ? channels : m.rng.in(1, 9)};
-  for (int64_t i = 0; i < spatial; ++i) s.push_back(m.rng.chance(0.2) ? m.random_dim() : Expr(m.rng.in(1, spatial == 3 ? 5 : 9)));
+  for (int64_t i = 0; i < spatial; ++i)
+    s.push_back(m.rng.chance(0.2) ? m.random_dim() : Expr(m.rng.in(1, spatial == 3 ? 5 : 9)));
   if (m.most_elements(s) > 3000) s = {1, s[1], 5, 4};
   return m.fresh(m.random_float(), s);
 }
@@ -32,11 +33,13 @@ void window_attrs(Maker& m, AttrMap& attrs, int64_t spatial, const std::vector<i
   if (m.rng.chance(0.5)) attrs.set("strides", each(m, spatial, 1, 3, 0.5));
   if (m.rng.chance(0.3)) attrs.set("dilations", each(m, spatial, 1, 3, 0.6));
   if (m.rng.chance(0.15)) {
-    attrs.set("auto_pad", m.rng.pick(std::vector<std::string>{"SAME_UPPER", "SAME_LOWER", "VALID"}));
+    attrs.set("auto_pad",
+              m.rng.pick(std::vector<std::string>{"SAME_UPPER", "SAME_LOWER", "VALID"}));
   } else if (m.rng.chance(0.7)) {
     std::vector<int64_t> pads;
     for (int64_t i = 0; i < 2 * spatial; ++i) {
-      pads.push_back(m.rng.in(0, std::max<int64_t>(kernel[static_cast<size_t>(i % spatial)] - 1, 0)));
+      pads.push_back(
+          m.rng.in(0, std::max<int64_t>(kernel[static_cast<size_t>(i % spatial)] - 1, 0)));
     }
     attrs.set("pads", std::move(pads));
   }
@@ -98,7 +101,8 @@ bool resize(Maker& m) {
             m.rng.pick(std::vector<std::string>{"half_pixel", "asymmetric", "align_corners",
                                                 "pytorch_half_pixel", "half_pixel_symmetric"}));
   if (mode == "nearest") {
-    attrs.set("nearest_mode", m.rng.pick(std::vector<std::string>{"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"}));
+    attrs.set("nearest_mode", m.rng.pick(std::vector<std::string>{
+                                  "floor", "ceil", "round_prefer_floor", "round_prefer_ceil"}));
   }
   for (int64_t i = 2; i < m.rank(x); ++i) {
     if (m.least(x, i) < 1) return false;
@@ -109,9 +113,11 @@ bool resize(Maker& m) {
     return m.add("Resize", {x, Maker::kNone, Maker::kNone, m.ints(to)}, std::move(attrs));
   }
   std::vector<float> scales(static_cast<size_t>(m.rank(x)), 1);
-  for (size_t i = 2; i < scales.size(); ++i) scales[i] = m.rng.pick(std::vector<float>{1, 2, 0.5F, 1.5F, 3});
+  for (size_t i = 2; i < scales.size(); ++i)
+    scales[i] = m.rng.pick(std::vector<float>{1, 2, 0.5F, 1.5F, 3});
   const auto n = static_cast<int64_t>(scales.size());
-  return m.add("Resize", {x, Maker::kNone, m.constant(HostTensor::from(DType::F32, {n}, scales))}, std::move(attrs));
+  return m.add("Resize", {x, Maker::kNone, m.constant(HostTensor::from(DType::F32, {n}, scales))},
+               std::move(attrs));
 }
 
 bool upsample(Maker& m) {
@@ -121,7 +127,8 @@ bool upsample(Maker& m) {
   AttrMap attrs;
   attrs.set("mode", std::string(m.rng.chance(0.5) ? "nearest" : "linear"));
   const auto n = static_cast<int64_t>(scales.size());
-  return m.add("Upsample", {x, m.constant(HostTensor::from(DType::F32, {n}, scales))}, std::move(attrs), 1, 9);
+  return m.add("Upsample", {x, m.constant(HostTensor::from(DType::F32, {n}, scales))},
+               std::move(attrs), 1, 9);
 }
 
 }  // namespace

@@ -55,7 +55,8 @@ class Reducer {
     ++best_.tries;
     const auto failure = fails_(p, config);
     if (!failure || failure->kind != best_.failure.kind) return false;
-    const bool errors = failure->kind == Failure::Kind::Error || failure->kind == Failure::Kind::Invalid;
+    const bool errors =
+        failure->kind == Failure::Kind::Error || failure->kind == Failure::Kind::Invalid;
     if (errors && shape_of(failure->message) != shape_of(best_.failure.message)) return false;
     best_.program = std::move(p);
     best_.failure = *failure;
@@ -199,7 +200,8 @@ class Reducer {
         if (d.find_first_not_of("0123456789") == std::string::npos) found.insert(std::stoll(d));
       }
     }
-    for (const Program::Constant& c : now().constants) found.insert(c.data.dims().begin(), c.data.dims().end());
+    for (const Program::Constant& c : now().constants)
+      found.insert(c.data.dims().begin(), c.data.dims().end());
     for (auto it = found.rbegin(); it != found.rend(); ++it) {
       for (const int64_t to : {int64_t{1}, int64_t{2}, int64_t{3}, *it / 2, *it - 1}) {
         if (to <= 0 || to >= *it) continue;
@@ -219,7 +221,8 @@ class Reducer {
     }
     for (Program::Constant& c : p.constants) {
       std::vector<int64_t> dims = c.data.dims();
-      const bool contents = is_int(c.data.dtype()) && dims.size() == 1;  // sizes, as Reshape has them
+      const bool contents =
+          is_int(c.data.dtype()) && dims.size() == 1;  // sizes, as Reshape has them
       std::replace(dims.begin(), dims.end(), from, to);
       HostTensor t(c.data.dtype(), dims);
       const size_t bytes = std::min(t.bytes().size(), c.data.bytes().size());

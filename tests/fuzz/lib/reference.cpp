@@ -48,16 +48,22 @@ double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
                 const HostTensor& out) {
   if (n.op == "MatMul") return static_cast<double>(in[0]->dims().back());
   if (n.op == "Conv" || n.op == "ConvTranspose") {
-    return static_cast<double>(in[1]->count()) / static_cast<double>(std::max<int64_t>(1, in[1]->dims()[0]));
+    return static_cast<double>(in[1]->count()) /
+           static_cast<double>(std::max<int64_t>(1, in[1]->dims()[0]));
   }
-  return static_cast<double>(in[0]->count()) / static_cast<double>(std::max<int64_t>(1, out.count()));
+  return static_cast<double>(in[0]->count()) /
+         static_cast<double>(std::max<int64_t>(1, out.count()));
 }
 
 bool moves_only(const ops::OpDef& def) {
-  static constexpr std::string_view kMoves[] = {
-      "Concat", "Pad", "Gather", "GatherElements", "GatherND", "Tile", "Trilu", "Neg", "Abs",
-      "Where", "ReduceMax", "ReduceMin", "MaxPool", "ShapeValue", "ScatterElements", "ScatterND",
-      "Scatter", "Compress", "TopK", "Unique", "ReverseSequence", "OneHot", "EyeLike"};
+  static constexpr std::string_view kMoves[] = {"Concat",         "Pad",        "Gather",
+                                                "GatherElements", "GatherND",   "Tile",
+                                                "Trilu",          "Neg",        "Abs",
+                                                "Where",          "ReduceMax",  "ReduceMin",
+                                                "MaxPool",        "ShapeValue", "ScatterElements",
+                                                "ScatterND",      "Scatter",    "Compress",
+                                                "TopK",           "Unique",     "ReverseSequence",
+                                                "OneHot",         "EyeLike"};
   return def.lowering == ops::Lowering::View ||
          std::find(std::begin(kMoves), std::end(kMoves), def.name) != std::end(kMoves);
 }
@@ -76,7 +82,8 @@ OperatorError error_of(const graph::Node& n, DType t, double scale) {
   }
   if (n.op == "Cast") return {2 * u, 0, 0};
   // Where a result lies between elements is rounded, too.
-  const bool between = n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
+  const bool between =
+      n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
   return {4 * u, 0, (between ? 64 : 2) * u32};
 }
 
@@ -199,8 +206,8 @@ class Run {
   }
 
   /// Partial sums that leave the range, while the sum in double does not, may give anything.
-  Status overflow(host::Kernel kernel, host::Call& call, const std::vector<const HostTensor*>& inputs,
-                  Tensors& results) {
+  Status overflow(host::Kernel kernel, host::Call& call,
+                  const std::vector<const HostTensor*>& inputs, Tensors& results) {
     Tensors sizes(inputs.size());
     std::vector<const HostTensor*> given = inputs;
     double largest = 0;
@@ -280,12 +287,14 @@ double element(const HostTensor& t, int64_t i) {
 
 bool same_bits(const HostTensor& a, const HostTensor& b) {
   if (a.dtype() != b.dtype() || a.dims() != b.dims()) return false;
-  if (a.bytes().size() == 0 || std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0) {
+  if (a.bytes().size() == 0 ||
+      std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0) {
     return true;
   }
   if (!is_float(a.dtype())) return false;
   for (int64_t i = 0; i < a.count(); ++i) {
-    if (!same_bytes_at(a, b, i) && !(std::isnan(element(a, i)) && std::isnan(element(b, i)))) return false;
+    if (!same_bytes_at(a, b, i) && !(std::isnan(element(a, i)) && std::isnan(element(b, i))))
+      return false;
   }
   return true;
 }
@@ -339,7 +348,8 @@ bool Reference::agrees(size_t output, int64_t i, const HostTensor& got, bool& sk
   const double e = element(expected, i), g = element(got, i);
   // The host sums and divides in double: what overflows on the way, in the core form too, does not
   // overflow there.
-  if (!std::isfinite(element(exact, i)) && std::isfinite(e) && std::fabs(e) > 1e30) return skipped = true;
+  if (!std::isfinite(element(exact, i)) && std::isfinite(e) && std::fabs(e) > 1e30)
+    return skipped = true;
   if (!std::isfinite(e) || !std::isfinite(g)) return e == g || (std::isnan(e) && std::isnan(g));
   if (spread > 0.05 * std::fabs(e) && spread > 0.05) skipped = true;
   return std::fabs(e - g) <= 4 * spread + smallest_normal(expected.dtype());
@@ -352,7 +362,8 @@ Comparison Reference::compare(const Tensors& results) {
     const HostTensor& got = results[o];
     const std::string name = "output " + std::to_string(o);
     if (got.dtype() != e.dtype() || got.dims() != e.dims()) {
-      c.wrong = name + " is " + describe(got.dtype(), got.dims()) + ", expected " + describe(e.dtype(), e.dims());
+      c.wrong = name + " is " + describe(got.dtype(), got.dims()) + ", expected " +
+                describe(e.dtype(), e.dims());
       return c;
     }
     c.elements += e.count();
@@ -370,7 +381,8 @@ Comparison Reference::compare(const Tensors& results) {
         if (fine && skipped) ++c.skipped;
         if (fine) break;
         if (samples == 32) {
-          c.wrong = name + " [" + std::to_string(i) + "] is " + std::to_string(element(got, i)) + ", expected " + std::to_string(element(e, i));
+          c.wrong = name + " [" + std::to_string(i) + "] is " + std::to_string(element(got, i)) +
+                    ", expected " + std::to_string(element(e, i));
           return c;
         }
       }

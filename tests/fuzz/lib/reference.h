@@ -27,8 +27,8 @@ class Evaluation {
   /// The passes that every compilation runs.
   static Result<Evaluation> of(const graph::Graph& model);
   /// `seed` 0: as it is; else with the operators' errors put in. Outputs of the model.
-  Result<Tensors> run(const std::vector<int64_t>& symbols, const Tensors& inputs,
-                      uint64_t seed = 0, double error = 1) const;
+  Result<Tensors> run(const std::vector<int64_t>& symbols, const Tensors& inputs, uint64_t seed = 0,
+                      double error = 1) const;
   const graph::Graph& graph() const { return *g_; }
 
  private:

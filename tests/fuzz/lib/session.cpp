@@ -15,7 +15,8 @@ using Clock = std::chrono::steady_clock;
 
 class Run {
  public:
-  explicit Run(const RunOptions& options) : o_(options), next_(options.seed), start_(Clock::now()) {}
+  explicit Run(const RunOptions& options)
+      : o_(options), next_(options.seed), start_(Clock::now()) {}
 
   RunReport run() {
     std::vector<std::thread> threads;
@@ -27,8 +28,8 @@ class Run {
 
  private:
   bool over() const {
-    return stopped_ || (o_.seconds > 0 &&
-                        Clock::now() - start_ > std::chrono::duration<double>(o_.seconds));
+    return stopped_ ||
+           (o_.seconds > 0 && Clock::now() - start_ > std::chrono::duration<double>(o_.seconds));
   }
 
   void work() {
@@ -68,6 +69,7 @@ class Run {
   void found(Worker& worker, uint64_t seed, const Reply& reply) {
     Finding finding;
     finding.seed = seed;
+    if (known_error(reply.verdict.failures[0])) return;
     finding.reduced.failure = reply.verdict.failures[0];
     auto program = Program::parse(reply.text);
     if (program.ok()) {
@@ -86,6 +88,21 @@ class Run {
     if (o_.on_finding) o_.on_finding(finding);
     report_.findings.push_back(std::move(finding));
     if (o_.stop_at_first) stopped_ = true;
+  }
+
+  /// Whether an error with this message was found before: it need not be reduced again.
+  bool known_error(const Failure& failure) {
+    if (failure.kind != Failure::Kind::Error) return false;
+    Reduced whole;
+    whole.failure = failure;
+    const std::string error = signature(whole);
+    const std::lock_guard lock(mutex_);
+    for (Finding& known : report_.findings) {
+      if (known.signature != error) continue;
+      ++known.times;
+      return true;
+    }
+    return false;
   }
 
   Reduced smaller(Worker& worker, const Program& program, const Reply& reply) const {

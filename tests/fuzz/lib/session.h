@@ -28,10 +28,10 @@ struct RunOptions {
   GeneratorOptions generator;
   int64_t cuda_every = 0;  // every so manieth program runs as CUDA text, too; 0: none
   bool devices = true;
-  std::string fault;            // a planted bug
-  bool stop_at_first = false;   // finding
-  double reduce_seconds = 30;   // 0: findings stay as they are
-  double time_limit = 60;       // of one program
+  std::string fault;           // a planted bug
+  bool stop_at_first = false;  // finding
+  double reduce_seconds = 30;  // 0: findings stay as they are
+  double time_limit = 60;      // of one program
   std::function<void(const Finding&)> on_finding;
   std::function<void(int64_t programs, size_t findings)> on_progress;  // about once a second
 };

@@ -24,8 +24,8 @@ bool has_word(std::string_view words, std::string_view word) {
 /// What an attribute of this name is like, whichever operator has it.
 std::optional<Attr> attr_named(Maker& m, std::string_view name, int64_t rank) {
   static constexpr std::string_view kFlags[] = {
-      "keepdims", "exclusive", "reverse", "upper", "select_last_index", "detect_negative",
-      "detect_positive", "periodic", "fmod", "noop_with_empty_axes"};
+      "keepdims",        "exclusive",       "reverse",  "upper", "select_last_index",
+      "detect_negative", "detect_positive", "periodic", "fmod",  "noop_with_empty_axes"};
   static constexpr std::string_view kReals[] = {"alpha", "beta", "gamma", "bias", "lambd"};
   if (std::find(std::begin(kFlags), std::end(kFlags), name) != std::end(kFlags)) {
     return m.rng.in(0, 1);
@@ -85,9 +85,9 @@ double weight_of(const ops::OpDef& def) {
 
 std::map<std::string_view, Make> recipe_table() {
   std::map<std::string_view, Make> out;
-  for (const auto& recipes : {view_recipes(), index_recipes(), product_recipes(), window_recipes(),
-                              norm_recipes(), quantize_recipes(), sequence_recipes(),
-                              pattern_recipes()}) {
+  for (const auto& recipes :
+       {view_recipes(), index_recipes(), product_recipes(), window_recipes(), norm_recipes(),
+        quantize_recipes(), sequence_recipes(), pattern_recipes()}) {
     for (const Recipe& r : recipes) out.emplace(r.op, r.make);
   }
   return out;
@@ -112,10 +112,9 @@ bool make_by_entry(Maker& m, const ops::OpDef& def) {
     std::vector<V> inputs;
     if (count > 0) inputs.push_back(x);
     for (int64_t i = 1; i < count; ++i) {
-      inputs.push_back(divides(def.name)
-                           ? m.fresh(m.dtype(x), m.broadcast_shape(m.shape(x), false),
-                                     m.divisors(m.dtype(x)))
-                           : m.partner(x));
+      inputs.push_back(divides(def.name) ? m.fresh(m.dtype(x), m.broadcast_shape(m.shape(x), false),
+                                                   m.divisors(m.dtype(x)))
+                                         : m.partner(x));
     }
     AttrMap attrs = attrs_of(m, def, m.rank(x));
     if (m.add(def.name, std::move(inputs), std::move(attrs))) return true;
@@ -164,10 +163,10 @@ Result<Program> generate(uint64_t seed, const GeneratorOptions& options) {
   std::vector<const Source*> from;
   double total = 0;
   for (const Source& s : sources()) {
-    const bool named = options.ops.empty() ||
-                       std::find(options.ops.begin(), options.ops.end(), s.name) !=
-                           options.ops.end();
-    if (!named) continue;
+    const bool named = options.ops.empty() || std::find(options.ops.begin(), options.ops.end(),
+                                                        s.name) != options.ops.end();
+    const auto& without = options.without;
+    if (!named || std::find(without.begin(), without.end(), s.name) != without.end()) continue;
     from.push_back(&s);
     total += s.weight;
   }

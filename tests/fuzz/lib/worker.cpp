@@ -65,6 +65,7 @@ std::string str(const Request& r) {
   std::string out;
   if (r.seed) out += "seed\t" + std::to_string(*r.seed) + "\n";
   for (const std::string& op : r.generator.ops) out += "op\t" + op + "\n";
+  for (const std::string& op : r.generator.without) out += "without\t" + op + "\n";
   out += "most\t" + std::to_string(r.generator.most_nodes) + "\n";
   for (const Config& c : r.configs) out += "config\t" + c.str() + "\n";
   if (r.cuda_text) out += "cuda\t1\n";
@@ -83,6 +84,7 @@ Request parse_request(const std::string& text) {
     const std::string value = line.substr(line.find('\t') + 1);
     if (key == "seed") r.seed = std::stoull(value);
     if (key == "op") r.generator.ops.push_back(value);
+    if (key == "without") r.generator.without.push_back(value);
     if (key == "most") r.generator.most_nodes = std::stoi(value);
     if (key == "cuda") r.cuda_text = true;
     if (key == "no-devices") r.devices = false;
@@ -183,8 +185,7 @@ bool Worker::start() {
   posix_spawn_file_actions_adddup2(&actions, request[0], 0);
   posix_spawn_file_actions_adddup2(&actions, reply[1], 3);
   posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  const bool started =
-      posix_spawn(&child_, argv[0], &actions, nullptr, argv.data(), environ) == 0;
+  const bool started = posix_spawn(&child_, argv[0], &actions, nullptr, argv.data(), environ) == 0;
   posix_spawn_file_actions_destroy(&actions);
   close(request[0]);
   close(reply[1]);
@@ -239,15 +240,17 @@ Reply Worker::ask(const Request& request) {
   }
   if (hung) {
     stop();
-    return failed(Failure::Kind::Hang, "no answer for " + std::to_string(static_cast<int>(seconds_)) + " s");
+    return failed(Failure::Kind::Hang,
+                  "no answer for " + std::to_string(static_cast<int>(seconds_)) + " s");
   }
   int status = 0;
   waitpid(child_, &status, 0);
   child_ = -1;
   stop();
-  return failed(Failure::Kind::Crash,
-                WIFSIGNALED(status) ? "signal " + std::to_string(WTERMSIG(status)) + " (" + strsignal(WTERMSIG(status)) + ")"
-                                    : "exit status " + std::to_string(WEXITSTATUS(status)));
+  return failed(Failure::Kind::Crash, WIFSIGNALED(status)
+                                          ? "signal " + std::to_string(WTERMSIG(status)) + " (" +
+                                                strsignal(WTERMSIG(status)) + ")"
+                                          : "exit status " + std::to_string(WEXITSTATUS(status)));
 }
 
 }  // namespace reprise::fuzz

@@ -26,7 +26,7 @@ struct Request {
 };
 
 struct Reply {
-  std::string text;  // the program; empty where generating it failed
+  std::string text;             // the program; empty where generating it failed
   std::vector<Config> configs;  // what it is run with
   Verdict verdict;
 };

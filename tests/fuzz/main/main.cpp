@@ -28,6 +28,7 @@ docs/testing.md explains how it works.
   --seed S        the first graph; each has the next number (default: by the clock, and printed)
   --count N       so many graphs, instead of a time
   --ops A,B,...   nodes of these operators and patterns only; --list shows them
+  --without A,B   nothing of these
   --nodes N       most nodes of a graph (default 12)
   --jobs N        processes (default: one per core)
   --cuda-every N  every Nth graph also runs as CUDA text (default 16; 0: none)
@@ -69,6 +70,8 @@ Status parse_word(Arguments& a, const std::string& name, const std::string& valu
     a.run.programs = std::stoll(value);
   } else if (name == "--ops") {
     a.run.generator.ops = split(value);
+  } else if (name == "--without") {
+    a.run.generator.without = split(value);
   } else if (name == "--nodes") {
     a.run.generator.most_nodes = std::max(3, std::stoi(value));
   } else if (name == "--jobs") {
@@ -101,7 +104,8 @@ Status parse_arguments(const std::vector<std::string>& words, Arguments& a) {
     } else if (words[i] == "--no-devices") {
       a.run.devices = false;
     } else if (i + 1 == words.size()) {
-      return {Code::Usage, "'" + words[i] + "' is no option, or lacks its value; --help lists them"};
+      return {Code::Usage,
+              "'" + words[i] + "' is no option, or lacks its value; --help lists them"};
     } else {
       try {
         RP_TRY(parse_word(a, words[i], words[i + 1]));
@@ -115,7 +119,6 @@ Status parse_arguments(const std::vector<std::string>& words, Arguments& a) {
 }
 
 std::string text_of(const Finding& f) {
-  const std::string fault;
   return f.reduced.program.str() + "// " + kind_name(f.reduced.failure.kind) + " with " +
          f.reduced.failure.config.str() + ": " + f.reduced.failure.message + "\n";
 }
@@ -137,7 +140,8 @@ int list() {
   std::cout << "operators and patterns:\n";
   for (const Source& s : sources()) std::cout << "  " << s.name << "\n";
   std::cout << "operators that are not made:\n";
-  for (const auto& [op, reason] : without_source()) std::cout << "  " << op << ": " << reason << "\n";
+  for (const auto& [op, reason] : without_source())
+    std::cout << "  " << op << ": " << reason << "\n";
   std::cout << "bugs to plant:\n";
   for (const PlantedBug& b : planted_bugs()) std::cout << "  " << b.name << ": " << b.what << "\n";
   return 0;
@@ -177,7 +181,8 @@ int check(const Arguments& a) {
     return again.failures[0];
   };
   const Reduced r = reduce(*program, v.failures[0], fails, 120);
-  std::cout << r.program.str() << "// " << r.failure.config.str() << ": " << r.failure.message << "\n";
+  std::cout << r.program.str() << "// " << r.failure.config.str() << ": " << r.failure.message
+            << "\n";
   return 1;
 }
 
@@ -192,7 +197,9 @@ int fuzz(Arguments& a) {
   };
   std::cout << "seed " << a.run.seed << "\n" << std::flush;
   const RunReport report = run(a.run);
-  std::cout << "\n" << coverage(report) << report.programs << " graphs, " << report.findings.size() << " findings\n";
+  std::cout << "\n"
+            << coverage(report) << report.programs << " graphs, " << report.findings.size()
+            << " findings\n";
   for (const Finding& f : report.findings) {
     std::cout << "  seed " << f.seed << ", " << f.times << " times: " << f.signature << "\n";
   }
