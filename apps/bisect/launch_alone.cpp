@@ -142,7 +142,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel
   std::vector<std::vector<std::byte>> memory(p.buffers.size());
   for (size_t b = 0; b < p.buffers.size(); ++b) {
     const plan::Buffer& buffer = p.buffers[b];
-    RP_ASSIGN(const uint64_t bytes, plan::eval_bytes(buffer, {}, {}));
+    RP_ASSIGN(const uint64_t bytes, plan::eval_bytes(alone.package->io, buffer, {}, {}));
     memory[b].assign(bytes, std::byte{0x7f});
     std::span<const std::byte> given;
     if (buffer.kind == plan::BufferKind::Input)

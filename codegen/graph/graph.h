@@ -117,7 +117,8 @@ class Graph {
   std::string output_name(size_t i) const;
   /// The name becomes an identifier that Expr::str() and parse() accept, unique among the symbols.
   SymbolId add_symbol(Symbol s, plan::SymbolSource source);
-  /// The symbol that has this value, with the range that follows; one that is there already, if any.
+  /// The symbol that has this value, with the range that follows; one that is there already, if
+  /// any.
   Expr derived_symbol(const std::string& name, const Expr& value);
   /// A name that no value has; reserved by this call.
   std::string unique_name(const std::string& base);

@@ -127,9 +127,9 @@ class Parser {
     } relations[] = {{" == ", Kind::Equal},
                      {" broadcasts with ", Kind::Broadcast},
                      {" broadcasts to ", Kind::BroadcastTo}};
-    const auto* found = std::find_if(
-        std::begin(relations), std::end(relations),
-        [&](const auto& r) { return dims.find(r.relation) != std::string::npos; });
+    const auto* found =
+        std::find_if(std::begin(relations), std::end(relations),
+                     [&](const auto& r) { return dims.find(r.relation) != std::string::npos; });
     if (found == std::end(relations))
       return in_.error("expected '==', 'broadcasts with' or 'broadcasts to'");
     d.kind = found->kind;

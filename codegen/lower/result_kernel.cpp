@@ -13,8 +13,7 @@ using kernel::Val;
 
 Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
                     const Index& batch, const Expr& row, const Expr& column) {
-  Index index =
-      ops::broadcast_index(g, batch, Shape(operand.begin(), operand.end() - 2), batches);
+  Index index = ops::broadcast_index(g, batch, Shape(operand.begin(), operand.end() - 2), batches);
   index.push_back(row);
   index.push_back(column);
   return index;

@@ -22,8 +22,6 @@ Waiting::Waiting(const graph::Graph& g, const std::vector<std::vector<Node*>>& u
 }
 
 void Waiting::find_sizes(const graph::Graph& g) {
-  const std::vector<bool> told = plan::told_by_inputs(g.symbol_sources);
-  if (std::find(told.begin(), told.end(), false) == told.end()) return;
   std::unordered_map<SymbolId, const Node*> teller;
   for (const Node* n : order_) {
     std::vector<SymbolId> used;
@@ -34,7 +32,8 @@ void Waiting::find_sizes(const graph::Graph& g) {
       if (v == kNone) continue;
       for (const Expr& dim : g.value(v).shape) {
         const auto id = dim.as_symbol();
-        if (id && !told[static_cast<size_t>(*id)]) teller.try_emplace(*id, n);
+        const bool told = id && g.symbol_sources[static_cast<size_t>(*id)].told_by_call();
+        if (told) teller.try_emplace(*id, n);
       }
       add(g.value(v).shape);
     }

@@ -73,8 +73,8 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
     }
     Symbol s;
     s.name = g.value(out).name + "_dim" + std::to_string(d);
-    const plan::SymbolSource source{plan::SymbolSource::Kind::HostOutput, out,
-                                    static_cast<int32_t>(d), {}};
+    const plan::SymbolSource source{
+        plan::SymbolSource::Kind::HostOutput, out, static_cast<int32_t>(d), {}};
     shape.push_back(Expr::symbol(g.add_symbol(std::move(s), source)));
   }
   graph::Value& v = g.value(out);

@@ -77,7 +77,8 @@ SymbolId known_after(const Graph& g, const Expr& e) {
   for (const SymbolId s : symbols_of(e)) {
     const plan::SymbolSource& source = g.symbol_sources[static_cast<size_t>(s)];
     if (source.kind == SourceKind::InputDim) continue;
-    latest = std::max(latest, source.kind == SourceKind::Derived ? known_after(g, source.value) : s);
+    latest =
+        std::max(latest, source.kind == SourceKind::Derived ? known_after(g, source.value) : s);
   }
   return latest;
 }
@@ -95,8 +96,8 @@ std::optional<std::pair<SymbolId, Expr>> eliminated(const Graph& g, const Expr& 
     const auto other = rhs.as_symbol();
     if (!id || contains(rhs, *id) || (other && *other > *id)) continue;
     const auto symbols = symbols_of(rhs);
-    const bool inputs_only = std::all_of(symbols.begin(), symbols.end(),
-                                         [&g](SymbolId s) { return of_inputs(g, s); });
+    const bool inputs_only =
+        std::all_of(symbols.begin(), symbols.end(), [&g](SymbolId s) { return of_inputs(g, s); });
     if (of_inputs(g, *id) && !inputs_only) continue;
     if (known_after(g, rhs) <= known_after(g, lhs)) return std::pair(*id, rhs);
   }
@@ -168,8 +169,8 @@ size_t length(const Expr& e) {
   return code.size();
 }
 
-// Numbers of Expr::encode. Sizes of models are far below: a dim that a convolution with strides gave
-// has ten.
+// Numbers of Expr::encode. Sizes of models are far below: a dim that a convolution with strides
+// gave has ten.
 constexpr size_t kLongestDim = 64, kLongestAtom = 24, kLongestCount = 128;
 
 /// e with its longest operations as symbols, or as one symbol.
@@ -205,6 +206,8 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
     const auto id = lhs.as_symbol();
     const auto limit = id ? upper_limit(rhs, *id) : std::nullopt;
     if (!limit) continue;
+    // Runs check the ranges of what they are told, not of what follows from it.
+    if (g.symbol_sources[static_cast<size_t>(*id)].kind == SourceKind::Derived) continue;
     Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
     symbol.max = std::min(symbol.max, *limit);
     const SymbolRanges ranges = ranges_of(g);
@@ -217,19 +220,29 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
   return false;
 }
 
+namespace {
+
+/// A guard that says what a broadcast dim has become.
+std::optional<DimGuard> settled(const Graph& g, const DimGuard& guard) {
+  if (guard.kind != GuardKind::Broadcast) return std::nullopt;
+  const Expr result = current(g, guard.result);
+  const auto plain = plain_broadcast(g, current(g, guard.a), current(g, guard.b));
+  if (!plain || *plain == result || !eliminated(g, result, *plain)) return std::nullopt;
+  DimGuard equal;
+  equal.a = result;
+  equal.b = *plain;
+  equal.node = guard.node;
+  return equal;
+}
+
+}  // namespace
+
 void settle_broadcasts(Graph& g) {
-  for (size_t i = 0; i < g.guards.size(); ++i) {
-    if (g.guards[i].kind != GuardKind::Broadcast) continue;
-    const Expr result = current(g, g.guards[i].result);
-    const auto plain = plain_broadcast(g, current(g, g.guards[i].a), current(g, g.guards[i].b));
-    if (!plain || !result.as_symbol() || *plain == result) continue;
-    DimGuard equal;
-    equal.a = result;
-    equal.b = *plain;
-    equal.node = g.guards[i].node;
-    if (!eliminated(g, equal.a, equal.b)) continue;
-    learn(g, equal.a, equal.b);
-    g.guards.push_back(std::move(equal));
+  for (size_t i = 0; i < g.guards.size();) {
+    auto equal = settled(g, g.guards[i++]);
+    if (!equal) continue;
+    learn(g, equal->a, equal->b);
+    g.guards.push_back(*std::move(equal));
     i = 0;  // what other broadcasts give may follow
   }
 }
@@ -374,8 +387,7 @@ Status InferContext::broadcast_to(const Expr& from, const Expr& to, const std::s
   const Expr b = size(to);
   if (a == b || a.is_const(1)) return {};
   if (!repeats(g_, a, b)) return unify(a, b, what).status();
-  if (!broadcasts_to(g_, a, b) && !same_size(g_, a, b))
-    add_guard(GuardKind::BroadcastTo, a, b, b);
+  if (!broadcasts_to(g_, a, b) && !same_size(g_, a, b)) add_guard(GuardKind::BroadcastTo, a, b, b);
   return {};
 }
 

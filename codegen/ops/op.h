@@ -52,7 +52,8 @@ class InferContext {
   /// the graph; different constants are InvalidModel.
   Result<Expr> unify(const Expr& a, const Expr& b, const std::string& what) const;
   /// numpy broadcasting; clashing dims are InvalidModel naming both inputs. Where a dim may be 1 in
-  /// some runs, a guard of the graph says what must hold, and the result may be a symbol of its own.
+  /// some runs, a guard of the graph says what must hold, and the result may be a symbol of its
+  /// own.
   Result<Shape> broadcast(std::span<const Shape> shapes) const;
   /// The same in one direction: `from` is `to` or 1.
   Status broadcast_to(const Expr& from, const Expr& to, const std::string& what) const;
@@ -68,10 +69,10 @@ class InferContext {
  protected:
   graph::Graph& g_;
   graph::Node& n_;
-
- private:
   /// What the guards leave of a size; one that is too complex for further arithmetic is a symbol.
   Expr size(const Expr& e) const;
+
+ private:
   Shape sizes(Shape shape) const;
   Result<Expr> broadcast_dim(const Expr& left, const Expr& right) const;
   void add_guard(plan::DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;

@@ -38,7 +38,8 @@ class LiveSymbols {
       if (v == graph::kNone) continue;
       for (const Expr& dim : g_.value(v).shape) {
         const auto id = dim.as_symbol();
-        if (id && live_[static_cast<size_t>(*id)] && producer_.at(*id) == &n) return true;
+        if (!id || !live_[static_cast<size_t>(*id)] || producer_.at(*id) != &n) continue;
+        if (g_.symbol_sources[static_cast<size_t>(*id)].told_by_call()) return true;
       }
     }
     return false;
@@ -51,14 +52,14 @@ class LiveSymbols {
     for (size_t i = 0; i < used.size(); ++i) {
       const auto s = static_cast<size_t>(used[i]);
       if (live_[s]) continue;
-      live_[s] = g_.symbol_sources[s].kind != plan::SymbolSource::Kind::InputDim;
+      live_[s] = true;
       if (g_.symbol_sources[s].kind == plan::SymbolSource::Kind::Derived)
         g_.symbol_sources[s].value.collect_symbols(used);
     }
   }
 
   const graph::Graph& g_;
-  std::vector<bool> live_;  // by symbol; those of inputs need no node
+  std::vector<bool> live_;  // by symbol
   std::unordered_map<SymbolId, const graph::Node*> producer_;
 };
 

@@ -119,9 +119,9 @@ Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
     RP_ASSIGN(const int64_t a, guard.a.eval(symbols));
     RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
     if (holds(guard, a, b)) continue;
-    return invalid_input("node '" + guard.node + "': " +
-                         side(io, guard.a, guard.a_is, a, symbols) + ", and " +
-                         side(io, guard.b, guard.b_is, b, symbols) + "; they " + need(guard.kind));
+    return invalid_input("node '" + guard.node + "': " + side(io, guard.a, guard.a_is, a, symbols) +
+                         ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; they " +
+                         need(guard.kind));
   }
   return {};
 }

@@ -52,6 +52,9 @@ struct SymbolSource {
   int32_t index = 0;
   int32_t axis = 0;
   Expr value = {};
+
+  /// Known once a host call has run, not before.
+  bool told_by_call() const { return kind == Kind::HostOutput || kind == Kind::HostElement; }
 };
 
 /// Parallel to the sources: whether the dims of the inputs tell the symbol, without any host call.
@@ -66,7 +69,7 @@ struct DimGuard {
     BroadcastTo,  // equal, or `a` is 1
   } kind = Kind::Equal;
   Expr a, b;
-  std::string node;       // the model's node that needs it
+  std::string node;        // the model's node that needs it
   std::string a_is, b_is;  // "dimension 0 of 'x'"; empty where the dim is of no tensor
 };
 
@@ -157,8 +160,8 @@ Status verify(const Plan& p, const Interface& io);
 // --- hazards.cpp ---
 /// Fills `after` and `level` of every step from the buffers they read and write (each buffer
 /// distinct memory) and the symbols that host calls give their values, with transitive edges
-/// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan uses;
-/// without them none is derived.
+/// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan
+/// uses; without them none is derived.
 void compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---

@@ -82,9 +82,8 @@ class Printer {
       const SymbolSource& source = io_.sources[i];
       const bool derived = source.kind == SymbolSource::Kind::Derived;
       text_ += " from " + std::string(source_name(source.kind)) + " ";
-      text_ += derived
-                   ? expr(source.value)
-                   : std::to_string(source.index) + " axis " + std::to_string(source.axis);
+      text_ += derived ? expr(source.value)
+                       : std::to_string(source.index) + " axis " + std::to_string(source.axis);
     }
     text_ += "\n";
   }

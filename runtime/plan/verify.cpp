@@ -75,8 +75,7 @@ Status check_symbol(SymbolId id, const Interface& io) {
     RP_TRY(check_expr(source.value, io, where));
     std::vector<SymbolId> from;
     source.value.collect_symbols(from);
-    const bool earlier =
-        std::all_of(from.begin(), from.end(), [id](SymbolId s) { return s < id; });
+    const bool earlier = std::all_of(from.begin(), from.end(), [id](SymbolId s) { return s < id; });
     return earlier ? Status() : bad(where, "is derived from a symbol after it");
   }
   if (source.kind != SymbolSource::Kind::InputDim) return {};

@@ -116,7 +116,6 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       const Status s = p.run(*g_);
       ASSERT_TRUE(s.ok()) << p.name << ": " << s.message();
     }
-    symbols_ = symbol_values(*g_, GetParam().heading);
   }
 
   /// Which of the forms that a group's schedules offer is taken.

@@ -29,7 +29,8 @@ std::vector<Sizes> sizes_of(const std::string& heading) {
   for (std::string run; std::getline(runs, run, '|');) {
     Sizes s;
     const size_t colon = run.find(": ");
-    if (colon != std::string::npos) s.refusal = run.substr(colon + 2, run.find_last_not_of(' ') - colon - 1);
+    if (colon != std::string::npos)
+      s.refusal = run.substr(colon + 2, run.find_last_not_of(' ') - colon - 1);
     std::istringstream words(run.substr(0, colon));
     for (std::string word; words >> word;) {
       const size_t eq = word.find('=');

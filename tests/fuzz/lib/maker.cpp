@@ -311,7 +311,7 @@ bool Maker::computable(const graph::Node& n) {
 
 void Maker::retract(graph::Node* n, size_t guards, size_t symbols) {
   g_->erase_node(n);
-  g_->equal_dims.resize(guards);
+  g_->guards.resize(guards);
   g_->symbols.resize(symbols);
   g_->symbol_sources.resize(symbols);
   add_sizes();
@@ -319,7 +319,7 @@ void Maker::retract(graph::Node* n, size_t guards, size_t symbols) {
 
 bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_t outputs,
                 int64_t opset) {
-  const size_t guards = g_->equal_dims.size();
+  const size_t guards = g_->guards.size();
   const size_t symbols = g_->symbols.size();
   graph::Node n;
   n.op = op;
