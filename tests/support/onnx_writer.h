@@ -35,7 +35,11 @@ class OnnxWriter {
     AttrMap attrs = {};
   };
   OnnxWriter& node(const std::string& op, const std::vector<std::string>& inputs,
-                   const std::vector<std::string>& outputs, const NodeOptions& options = {});
+                   const std::vector<std::string>& outputs, const NodeOptions& options);
+  OnnxWriter& node(const std::string& op, const std::vector<std::string>& inputs,
+                   const std::vector<std::string>& outputs) {
+    return node(op, inputs, outputs, NodeOptions());
+  }
 
   /// The model file.
   std::string bytes() const;

@@ -170,23 +170,21 @@ namespace {
 
 /// Sizes of all symbols in each run; symbols that the heading does not name are 2.
 std::vector<std::vector<int64_t>> sizes_of(const graph::Graph& g, const test::Heading& heading) {
+  using Kind = plan::SymbolSource::Kind;
   size_t runs = 1;
   for (const auto& [name, sizes] : heading.sizes) runs = std::max(runs, sizes.size());
   std::vector<std::vector<int64_t>> out(runs);
   for (size_t r = 0; r < runs; ++r) {
-    for (const Symbol& s : g.symbols) {
-      const auto source = g.symbol_sources[out[r].size()].kind;
-      if (source != plan::SymbolSource::Kind::InputDim) {
-        const plan::SymbolSource& s = g.symbol_sources[out[r].size()];
-        const auto size = source == plan::SymbolSource::Kind::Derived
-                              ? s.value.eval(out[r])
-                              : Result<int64_t>(std::numeric_limits<int64_t>::min());
-        out[r].push_back(size.ok() ? *size : std::numeric_limits<int64_t>::min());
-        continue;
+    for (size_t s = 0; s < g.symbols.size(); ++s) {
+      const plan::SymbolSource& source = g.symbol_sources[s];
+      const auto given = heading.sizes.find(g.symbols[s].name);
+      Result<int64_t> size = std::numeric_limits<int64_t>::min();  // data decides it
+      if (source.kind == Kind::Derived) size = source.value.eval(out[r]);
+      if (source.kind == Kind::InputDim) size = 2;
+      if (source.kind == Kind::InputDim && given != heading.sizes.end()) {
+        size = given->second[std::min(r, given->second.size() - 1)];
       }
-      const auto at = heading.sizes.find(s.name);
-      const bool known = at != heading.sizes.end() && !at->second.empty();
-      out[r].push_back(known ? at->second[std::min(r, at->second.size() - 1)] : 2);
+      out[r].push_back(size.ok() ? *size : std::numeric_limits<int64_t>::min());
     }
   }
   return out;
