@@ -97,6 +97,7 @@ Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) 
   for (const passes::Pass& pass : passes::pipeline()) {
     if (!pass.required && disabled(options, pass.name)) continue;
     RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
+    if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
     core |= pass.core;
     RP_TRY(end_pass(g, pass.name, core, options, timer));
   }
@@ -310,16 +311,13 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.producer = "reprise 0.1.0";
   WeightStore weights(p);
   RP_ASSIGN(p.host_plan, host_plan_of(g, weights, options));
-  p.io = make_interface(g);
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   timer.lap("host-plan");
   RP_TRY(run_passes(g, options, timer));
   RP_TRY(run_autocast(g, options, timer, p.explanation));
-  // Inference during the passes may have added symbols and guards.
-  const plan::Interface io = make_interface(g);
-  p.io.symbols = io.symbols;
-  p.io.sources = io.sources;
-  p.io.equal_dims = io.equal_dims;
+  // Inference during the passes may have added symbols and guards, by which dims are the same.
+  p.io = make_interface(g);
+  adopt_interface(p.io, p.host_plan);
   RP_ASSIGN(const lower::Fusion fusion, fusion_for(g, options));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));

@@ -64,6 +64,12 @@ struct CompileOptions {
   std::function<void(const std::string& variant, const std::string& kernel, const std::string& ir,
                      const std::vector<uint32_t>& spirv, const std::string& cuda)>
       on_kernel;
+  /// Called with each kernel as it is emitted; its name is that of the plan's KernelCode.
+  std::function<void(const std::string& variant, const kernel::Kernel& kernel)> on_kernel_ir;
+  // Where tests plant faults. Called with the graph after each pass, before it is verified, ...
+  std::function<void(std::string_view pass, graph::Graph& g)> plant_in_graph;
+  /// ... and with each group's kernel after it is lowered.
+  std::function<void(const lower::Group& group, lower::Lowered& lowered)> plant_in_kernel;
 };
 
 /// What was chosen for a launch with several candidates.

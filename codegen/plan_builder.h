@@ -26,6 +26,10 @@ class WeightStore {
 /// The package's interface: names, dtypes, shapes and symbols of the model.
 plan::Interface make_interface(const graph::Graph& g);
 
+/// Gives a plan of the same model the interface's dims, which may be other expressions for the same
+/// sizes.
+void adopt_interface(const plan::Interface& io, plan::Plan& p);
+
 /// The imported graph as host calls, one per node: the reference.
 Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 

@@ -3,6 +3,7 @@
 // integers, bool and strings match exactly.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,11 +43,20 @@ struct Comparison {
   bool ok = true;
   double max_error = 0;     // largest |a - b|; infinite where only one is NaN or infinite
   double max_relative = 0;  // max_error over the largest finite |b|
+  int64_t differing = 0;    // elements beyond what is allowed
   std::string reason;       // the first difference, for people; empty when ok
 };
 
-/// Differing dtypes or dims are a difference, not an error.
-Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t);
+/// Differing dtypes or dims are a difference, not an error. `slack` is what each element may be off
+/// besides; where elements must be exact, any that has some is allowed everything.
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t,
+                   std::span<const double> slack = {});
+/// |a - b|; infinite where only one is NaN or infinite.
+double element_error(double a, double b);
+
+/// The first element whose bits differ between two runs, with both values: "element 3 is 0.5 and
+/// 0.25"; empty where there is none.
+std::string bit_difference(const HostTensor& first, const HostTensor& later);
 
 /// Elements as double; 64-bit integers beyond 2^53 lose precision. Not for strings.
 std::vector<double> to_double(const HostTensor& t);

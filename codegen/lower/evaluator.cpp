@@ -1,8 +1,10 @@
 #include "codegen/lower/evaluator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/lower/index_range.h"
+#include "codegen/ops/support.h"
 
 namespace reprise::lower {
 
@@ -258,6 +260,11 @@ Val Evaluator::param(const Expr& e) {
   return b_.param(index);
 }
 
+Status Evaluator::beyond_32_bits(const Expr& e) const {
+  return unsupported("an index reaches " + e.str(g_.symbols) +
+                     ", kernels compute indices in 32 bits; use smaller inputs");
+}
+
 /// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
 /// is divided must not. Values that never get memory may have more than 2^31 elements.
 Val Evaluator::dividend(const Expr& e) {
@@ -272,8 +279,7 @@ Val Evaluator::dividend(const Expr& e) {
   const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
   if (stored || uses_loop_symbols(limit)) return value(e);
   if (limit.is_overflow() || (limit.is_const() && limit.value() > kMax)) {
-    status_ = unsupported("an index reaches " + limit.str(g_.symbols) +
-                          ", kernels compute indices in 32 bits; use smaller inputs");
+    status_ = beyond_32_bits(limit);
   } else if (!limit.is_const()) {
     param(limit);  // checked by the run
   }
@@ -299,7 +305,11 @@ Val Evaluator::atom_value(const Atom& a) {
 }
 
 Val Evaluator::value(const Expr& e) {
-  if (e.is_const()) return b_.i32(e.value());
+  if (e.is_const()) {
+    const bool fits = std::in_range<int32_t>(e.value());
+    if (!fits) status_ = beyond_32_bits(e);
+    return b_.i32(fits ? e.value() : 0);
+  }
   if (!uses_loop_symbols(e)) return param(e);
   for (const auto& scope : index_memo_) {
     for (const auto& [key, v] : scope) {
@@ -473,11 +483,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   if (def->lowering == ops::Lowering::Scalar) {
     auto operand_index = [&](size_t i) {
       const Shape& shape = g_.value(n.inputs[i]).shape;
-      Index at(shape.size());
-      const size_t skip = index.size() - shape.size();
-      for (size_t d = 0; d < shape.size(); ++d)
-        at[d] = shape[d].is_const(1) ? Expr(0) : index[skip + d];
-      return at;
+      return ops::broadcast_index(g_, index, shape, g_.value(v).shape);
     };
     if (def->row) {
       std::vector<Val> args;

@@ -111,6 +111,7 @@ class Evaluator {
   DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
   Val dividend(const Expr& e);
+  Status beyond_32_bits(const Expr& e) const;
   Val atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;

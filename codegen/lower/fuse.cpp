@@ -535,6 +535,11 @@ class Fuser {
           before[i].insert(o);
           explain_edge(out, v, n, groups_[static_cast<size_t>(o)], groups_[i]);
         }
+        for (const Node* teller : waiting_.sizes_from(n)) {
+          for (const int o : groups_of(teller)) {
+            if (o != static_cast<int>(i)) before[i].insert(o);
+          }
+        }
       }
     }
     std::vector<int> last;

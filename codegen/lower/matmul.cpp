@@ -210,7 +210,7 @@ class MatMulProduct final : public Contraction {
   }
 
   Index operand(ValueId v, const Expr& row, const Expr& column) const {
-    return operand_index(g_.value(v).shape, batch_index_, row, column);
+    return operand_index(g_, g_.value(v).shape, batch_, batch_index_, row, column);
   }
 
   ValueId left_, right_;

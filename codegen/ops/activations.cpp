@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -113,12 +114,7 @@ Result<bool> prelu(Rewriter& rw) {
 
 Status infer_prelu(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
-  const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
-  RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
-  if (both.size() != ctx.shape(0).size()) {
-    return ctx.invalid("slope " + ctx.str(shapes[1]) + " does not broadcast to " +
-                       ctx.str(shapes[0]));
-  }
+  RP_TRY(broadcast_shape(ctx, ctx.shape(1), ctx.shape(0), "slope"));
   return infer_same(ctx);
 }
 

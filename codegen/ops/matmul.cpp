@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/product_sum.h"
@@ -60,8 +61,9 @@ Status matmul_element(ElementContext& ctx) {
   const Shape& b_shape = ctx.input_shape(1);
   const Index& out = ctx.index();
   const Index batch(out.begin(), out.end() - 2);
+  const Shape batches(ctx.output_shape().begin(), ctx.output_shape().end() - 2);
   const auto operand = [&](const Shape& s, const Expr& row, const Expr& column) {
-    Index index = broadcast_index(batch, Shape(s.begin(), s.end() - 2));
+    Index index = broadcast_index(ctx.graph(), batch, Shape(s.begin(), s.end() - 2), batches);
     index.push_back(row);
     index.push_back(column);
     return index;
@@ -96,11 +98,7 @@ Status infer_gemm(InferContext& ctx) {
   if (ctx.attrs().get_int("transB", 0) != 0) std::swap(b[0], b[1]);
   RP_ASSIGN(Shape out, matmul_shape(ctx, a, b));
   if (ctx.has_input(2)) {
-    const Shape shapes[] = {out, ctx.shape(2)};
-    RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
-    if (both.size() != 2) {
-      return ctx.invalid("C " + ctx.str(shapes[1]) + " does not broadcast to " + ctx.str(out));
-    }
+    RP_TRY(broadcast_shape(ctx, ctx.shape(2), out, "C"));
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
   return {};

@@ -51,8 +51,12 @@ class InferContext {
   /// One dim of two that must be equal: the simpler of the two. Undecided ones become a guard of
   /// the graph; different constants are InvalidModel.
   Result<Expr> unify(const Expr& a, const Expr& b, const std::string& what) const;
-  /// numpy broadcasting; clashing dims are InvalidModel naming both inputs.
+  /// numpy broadcasting; clashing dims are InvalidModel naming both inputs. Where a dim may be 1 in
+  /// some runs, a guard of the graph says what must hold, and the result may be a symbol of its
+  /// own.
   Result<Shape> broadcast(std::span<const Shape> shapes) const;
+  /// The same in one direction: `from` is `to` or 1.
+  Status broadcast_to(const Expr& from, const Expr& to, const std::string& what) const;
   Result<int64_t> axis(int64_t axis, int64_t rank) const;
   /// Distinct, non-negative, in the given order.
   Result<std::vector<int64_t>> axes(std::span<const int64_t> axes, int64_t rank) const;
@@ -65,8 +69,14 @@ class InferContext {
  protected:
   graph::Graph& g_;
   graph::Node& n_;
+  /// What the guards leave of a size; one that is too complex for further arithmetic is a symbol.
+  Expr size(const Expr& e) const;
 
  private:
+  Shape sizes(Shape shape) const;
+  Result<Expr> broadcast_dim(const Expr& left, const Expr& right) const;
+  void add_guard(plan::DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;
+
   Status status_;
 };
 

@@ -361,7 +361,9 @@ Result<bool> expand(Rewriter& rw) {
 }
 
 Status expand_element(ElementContext& ctx) {
-  RP_ASSIGN(const kernel::Val v, ctx.input(0, broadcast_index(ctx.index(), ctx.input_shape(0))));
+  RP_ASSIGN(const kernel::Val v,
+            ctx.input(0, broadcast_index(ctx.graph(), ctx.index(), ctx.input_shape(0),
+                                         ctx.output_shape())));
   ctx.set(v);
   return {};
 }
