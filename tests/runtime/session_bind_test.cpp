@@ -119,7 +119,8 @@ TEST(Bind, EmptyGridsAndNegativeDims) {
 
 TEST(Bind, BytesAreRoundedAndBounded) {
   const auto bytes_of = [](DType dtype, Shape shape) {
-    return plan::eval_bytes({"t", plan::BufferKind::Arena, -1, dtype, std::move(shape)}, {}, {});
+    return plan::eval_bytes({}, {"t", plan::BufferKind::Arena, -1, dtype, std::move(shape)}, {},
+                            {});
   };
   EXPECT_EQ(*bytes_of(DType::Bool, {Expr(5)}), 8U);
   EXPECT_EQ(*bytes_of(DType::F16, {Expr(3), Expr(0)}), 0U);
