@@ -153,7 +153,8 @@ bool Evaluator::in_group(const graph::Node* n) const {
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                          const std::function<void(Val)>& body) {
   const Expr outer = nesting_;
-  nesting_ = outer * index_limit(iterations, [this](SymbolId id) { return range(id).below; });
+  const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
+  nesting_ = outer * r.high.value_or(Expr::overflow());
   iterations_ += nesting_;
   b_.for_loop(start, end, step, body);
   nesting_ = outer;
@@ -175,7 +176,7 @@ SymbolRange Evaluator::range(SymbolId id) const {
   SymbolRange r;
   if (id < kLoopSymbols) {
     const Symbol& s = g_.symbols[static_cast<size_t>(id)];
-    r.min = s.min;
+    r.min = positive_.count(id) != 0 ? std::max<int64_t>(s.min, 1) : s.min;
     r.max = s.max;
     return r;
   }
@@ -184,6 +185,13 @@ SymbolRange Evaluator::range(SymbolId id) const {
   if (below.is_const()) r.max = below.value() - 1;
   r.below = below;
   return r;
+}
+
+void Evaluator::assume_not_empty(const Expr& count) {
+  if (count.terms().size() != 1 || count.constant() != 0) return;
+  for (const Atom& a : count.terms()[0].atoms()) {
+    if (a.kind() == Atom::Kind::Symbol) positive_.insert(a.symbol());
+  }
 }
 
 Expr Evaluator::simplify(const Expr& e) const {
@@ -248,20 +256,50 @@ Val Evaluator::dividend(const Expr& e) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (e.bounds(ranges).max <= kMax) return value(e);
-  const Expr limit = index_limit(e, [this](SymbolId id) { return range(id).below; });
+  const std::optional<Expr> limit = index_range(e, ranges).high;
+  if (!limit) return value(e);
   const auto covers = [&](const Expr& count) {
-    const Expr room = count - Expr(1) - limit;
+    const Expr room = count - Expr(1) - *limit;
     return !room.is_overflow() && room.bounds(ranges).min >= 0;
   };
   const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
-  if (stored || uses_loop_symbols(limit)) return value(e);
-  if (limit.is_overflow() || (limit.is_const() && limit.value() > kMax)) {
-    status_ = unsupported("an index reaches " + limit.str(g_.symbols) +
+  if (stored || uses_loop_symbols(*limit)) return value(e);
+  if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
+    status_ = unsupported("an index reaches " + limit->str(g_.symbols) +
                           ", kernels compute indices in 32 bits; use smaller inputs");
-  } else if (!limit.is_const()) {
-    param(limit);  // checked by the run
+  } else if (!limit->is_const()) {
+    param(*limit);  // checked by the run
   }
   return value(e);
+}
+
+/// How many divisors make a dividend that may be negative one that is not; nothing where no lower
+/// end of it is known.
+std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
+  const auto ranges = [this](SymbolId id) { return range(id); };
+  if (dividend.bounds(ranges).min >= 0) return Expr(0);
+  const std::optional<Expr> low = index_range(dividend, ranges).low;
+  if (!low || low->is_overflow()) return std::nullopt;
+  if (low->bounds(ranges).min >= 0) return Expr(0);
+  return Expr(0) - Expr::floordiv(*low, divisor);
+}
+
+/// Expressions round towards minus infinity, Div and Rem towards zero: the same where the dividend
+/// is not negative. Divisors are sizes and strides: positive wherever the kernel runs.
+Val Evaluator::division(const Atom& a) {
+  const Expr& divisor = a.rhs();
+  const bool quotient = a.kind() == Atom::Kind::FloorDiv;
+  const std::optional<Expr> more = divisors_to_add(a.lhs(), divisor);
+  if (!more) {
+    const Val x = dividend(a.lhs());
+    const Val y = value(divisor);
+    const Val remainder = b_.scalar_op(ScalarOp::Mod, {x, y});
+    return quotient ? b_.div(b_.sub(x, remainder), y) : remainder;
+  }
+  const Val x = dividend(a.lhs() + *more * divisor);
+  const Val y = value(divisor);
+  if (!quotient) return b_.rem(x, y);
+  return b_.sub(b_.div(x, y), value(*more));
 }
 
 Val Evaluator::atom_value(const Atom& a) {
@@ -269,9 +307,8 @@ Val Evaluator::atom_value(const Atom& a) {
     case Atom::Kind::Symbol:
       return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
     case Atom::Kind::FloorDiv:
-      return b_.div(dividend(a.lhs()), value(a.rhs()));
     case Atom::Kind::Mod:
-      return b_.rem(dividend(a.lhs()), value(a.rhs()));
+      return division(a);
     case Atom::Kind::Min:
       return b_.min(value(a.lhs()), value(a.rhs()));
     case Atom::Kind::Max:

@@ -9,6 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -35,6 +37,8 @@ class Evaluator {
   /// become scalar parameters that the host computes.
   Val value(const Expr& e);
   Expr simplify(const Expr& e) const;
+  /// The kernel runs only where this product of dimensions is not 0.
+  void assume_not_empty(const Expr& count);
   Expr flatten(const Index& index, const Shape& shape) const;
   Index unflatten(const Expr& linear, const Shape& shape);
   /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
@@ -103,6 +107,8 @@ class Evaluator {
   DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
   Val dividend(const Expr& e);
+  std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
+  Val division(const Atom& a);
   Val atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
@@ -131,6 +137,7 @@ class Evaluator {
   };
   std::vector<Unflattened> unflattened_;
   std::vector<Expr> stored_counts_;  // elements of the group's buffers: at most 2^31 in a run
+  std::set<SymbolId> positive_;      // of the model
   Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops

@@ -121,6 +121,7 @@ class PointwiseKernel {
   PointwiseKernel(const graph::Graph& g, const Group& group, const Schedule& s)
       : group_(group), s_(s), b_(kernel_name(group)), ev_(g, group, b_) {
     total_ = element_count(group.domain);
+    ev_.assume_not_empty(total_);
     vectors_ = Expr::ceildiv(total_, s.lanes);
     invocations_ = Expr::ceildiv(vectors_, s.vectors);
   }
