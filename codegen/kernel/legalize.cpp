@@ -221,6 +221,7 @@ class Legalizer : public Rebuilder {
 
 Status legalize(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify(k));
+  RP_TRY(drop_wraps(k));
   RP_ASSIGN(Kernel narrow, Legalizer(k, target).run());
   RP_TRY(expand(narrow));
   k = std::move(narrow);

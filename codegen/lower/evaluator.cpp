@@ -415,7 +415,7 @@ int Evaluator::buffer(ValueId v) {
 }
 
 void Evaluator::bind(ValueId v, Index index, Val value) {
-  bound_.insert_or_assign(v, std::make_pair(std::move(index), value));
+  bound_.insert_or_assign(v, std::make_pair(std::move(index), wrapped(v, value)));
 }
 
 void Evaluator::keep(ValueId v, bool scratch) {
@@ -456,10 +456,25 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
     r = load(v, index, lanes);
   } else {
     r = produce(v, *value.producer, index, lanes);
+    if (r.ok() && may_leave_range(v, *value.producer)) r = wrapped(v, *r);
   }
   if (!r.ok()) return r;
   memo_.back()[key].push_back({v, lanes, index, *r});
   return r;
+}
+
+/// Integers of 8 and 16 bits are computed in 32; between operations they have the bits that they
+/// would have in memory. The kernel library drops the wraps that nothing needs.
+Val Evaluator::wrapped(ValueId v, Val value) {
+  const DType t = g_.value(v).dtype;
+  return is_int(t) && size_of(t) < 4 ? b_.wrap(value, static_cast<int>(size_of(t)) * 8) : value;
+}
+
+bool Evaluator::may_leave_range(ValueId v, const graph::Node& n) const {
+  const ops::OpDef* def = def_of(n);
+  if (def == nullptr || def->lowering == ops::Lowering::View) return false;
+  if (!def->row) return true;
+  return (kernel::row(*def->row).leaves & kernel::class_of(compute(g_.value(v).dtype).ty)) != 0;
 }
 
 Result<Val> Evaluator::per_lane(int lanes, const Index& index,

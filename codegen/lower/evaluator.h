@@ -97,6 +97,8 @@ class Evaluator {
     Val value;
   };
   Result<Val> produce(graph::ValueId v, const graph::Node& n, const Index& index, int lanes);
+  Val wrapped(graph::ValueId v, Val value);
+  bool may_leave_range(graph::ValueId v, const graph::Node& n) const;
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
   int vector_step(int buffer, int lanes) const;

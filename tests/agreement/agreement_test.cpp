@@ -70,6 +70,14 @@ HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt1
       case DType::Bool:
         t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(whole(rng) & 1);
         break;
+      case DType::I8:
+      case DType::U8:
+        t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(rng());
+        break;
+      case DType::I16:
+      case DType::U16:
+        t.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(rng());
+        break;
       default:
         ADD_FAILURE() << "no random values for this dtype";
         break;
