@@ -150,13 +150,37 @@ bool Evaluator::in_group(const graph::Node* n) const {
   return n != nullptr && std::binary_search(nodes_.begin(), nodes_.end(), n);
 }
 
+/// A loop that would take more than its share of what the device executes writes its body several
+/// times.
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                          const std::function<void(Val)>& body) {
+  constexpr int64_t kMostCopies = 64;
   const Expr outer = nesting_;
   const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
-  nesting_ = outer * r.high.value_or(Expr::overflow());
+  const Expr count = r.high.value_or(Expr::overflow());
+  const Expr all = outer * count;
+  int64_t copies = 1;
+  if (loop_share_ && all.is_const() && all.value() > *loop_share_)
+    copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMostCopies);
+  nesting_ = outer * Expr::ceildiv(count, copies);
   iterations_ += nesting_;
-  b_.for_loop(start, end, step, body);
+  const auto first = b_.as_const(start), last = b_.as_const(end), by = b_.as_const(step);
+  const bool whole = first && last && by && (*last - *first) % (*by * copies) == 0;
+  b_.for_loop(start, end, b_.mul(step, b_.i32(copies)), [&](Val i) {
+    for (int64_t n = 0; n < copies; ++n) {
+      const Val at = b_.add(i, b_.mul(step, b_.i32(n)));
+      const auto copy = [&] {
+        push_scope();
+        body(at);
+        pop_scope();
+      };
+      if (n == 0 || whole) {
+        copy();
+      } else {
+        b_.if_then(b_.lt(at, end), copy);
+      }
+    }
+  });
   nesting_ = outer;
 }
 

@@ -65,6 +65,9 @@ class Evaluator {
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
   void for_loop(Val start, Val end, Val step, const Expr& iterations,
                 const std::function<void(Val)>& body);
+  /// From now on a loop has at most so many iterations, those of the loops around it counted, as
+  /// far as its number is constant and its body can be written that often.
+  void limit_loops(int64_t iterations) { loop_share_ = iterations; }
   /// Unsupported when an index needs more than 32 bits.
   const Status& status() const { return status_; }
   /// Iterations of all loops of an invocation together, at most.
@@ -143,6 +146,7 @@ class Evaluator {
   Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
+  std::optional<int64_t> loop_share_;
   std::vector<Expr> scalars_;
   std::vector<Val> scalar_vals_;
 };

@@ -127,6 +127,7 @@ class PointwiseKernel {
   }
 
   Result<Lowered> build(const Target& target) {
+    limit_loops(ev_, target);
     b_.set_workgroup(kWorkgroup);
     const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
     const kernel::Val id = linear_invocation(b_, groups, kWorkgroup);

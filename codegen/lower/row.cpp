@@ -60,6 +60,7 @@ class RowKernel {
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
     cols_ = element_count(cols_shape_);
     choose(target, rows_as_lanes);
+    limit_loops(ev_, target);
   }
 
   Result<Lowered> build() {
@@ -108,7 +109,10 @@ class RowKernel {
     if (!last_reduced) row_lanes_ = lanes_;
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
     const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
-    const bool long_row = cols_.is_const() && cols_.value() > 32768;
+    // Height and width of an image: more than the loops of one invocation may pass.
+    const bool image = std::any_of(cols_.terms().begin(), cols_.terms().end(),
+                                   [](const Term& t) { return t.atoms().size() > 1; });
+    const bool long_row = image || (cols_.is_const() && cols_.value() > 32768);
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
     const bool own = short_row || row_lanes_ > 1 ||
                      (target.cpu_type() && !(few_rows && many_columns) && !long_row);
