@@ -26,7 +26,8 @@ double ms_since(std::chrono::steady_clock::time_point t) {
 /// Buffers of a plan by the graph's values.
 class Buffers {
  public:
-  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights) : g_(g), p_(p), weights_(weights) {
+  Buffers(const Graph& g, plan::Plan& p, WeightStore& weights)
+      : g_(g), p_(p), weights_(weights), told_(plan::told_by_inputs(g.symbol_sources)) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       add(g.inputs[i], plan::BufferKind::Input, static_cast<int32_t>(i));
     }
@@ -102,16 +103,15 @@ class Buffers {
   plan::BufferKind intermediate(const Shape& shape) const {
     std::vector<SymbolId> symbols;
     for (const Expr& e : shape) e.collect_symbols(symbols);
-    for (SymbolId s : symbols) {
-      const auto& source = g_.symbol_sources[static_cast<size_t>(s)];
-      if (source.kind != plan::SymbolSource::Kind::InputDim) return plan::BufferKind::Growable;
-    }
-    return plan::BufferKind::Arena;
+    const bool told = std::all_of(symbols.begin(), symbols.end(),
+                                  [&](SymbolId s) { return told_[static_cast<size_t>(s)]; });
+    return told ? plan::BufferKind::Arena : plan::BufferKind::Growable;
   }
 
   const Graph& g_;
   plan::Plan& p_;
   WeightStore& weights_;
+  std::vector<bool> told_;  // by symbol
   std::map<ValueId, plan::BufferId> by_value_;
   std::map<std::tuple<ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId> packed_;
 };
@@ -232,6 +232,7 @@ class KernelTable {
       }
       options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
     }
+    if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
     p_.kernels.push_back(std::move(code));
     return {};
   }
@@ -314,8 +315,16 @@ plan::Interface make_interface(const Graph& g) {
     const graph::Value& v = g.value(g.outputs[i]);
     io.outputs.push_back({g.output_name(i), v.dtype, v.shape});
   }
-  for (const graph::DimGuard& d : g.equal_dims) io.equal_dims.push_back({d.a, d.b, d.node});
+  io.guards.assign(g.guards.begin(), g.guards.end());
   return io;
+}
+
+void adopt_interface(const plan::Interface& io, plan::Plan& p) {
+  for (plan::Buffer& b : p.buffers) {
+    if (b.kind == plan::BufferKind::Input) b.shape = io.inputs[static_cast<size_t>(b.index)].shape;
+    if (b.kind == plan::BufferKind::Output)
+      b.shape = io.outputs[static_cast<size_t>(b.index)].shape;
+  }
 }
 
 Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
@@ -327,7 +336,7 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
     step.what = host_call(*n, buffers, "reference");
     p.steps.push_back(std::move(step));
   }
-  plan::compute_hazards(p);
+  plan::compute_hazards(p, g.symbol_sources);
   return p;
 }
 
@@ -358,7 +367,8 @@ Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
 
 Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report) {
+                                     const CompileOptions& options, LowerReport& report,
+                                     const lower::Group** failed) {
   size_t launches = 0;
   plan::Plan p;
   Buffers buffers(g, p, weights);
@@ -372,16 +382,19 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       const auto start = std::chrono::steady_clock::now();
       auto lowered = lower_chosen(g, group, target, options, launches++, report);
       report.lower_ms += ms_since(start);
+      *failed = &group;
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
+      if (options.plant_in_kernel) options.plant_in_kernel(group, *lowered);
       RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, report));
+      *failed = nullptr;
       step.what = std::move(launch);
     }
     p.steps.push_back(std::move(step));
   }
   RP_TRY(kernels.finish(report));
   const auto start = std::chrono::steady_clock::now();
-  plan::compute_hazards(p);
+  plan::compute_hazards(p, g.symbol_sources);
   report.plan_ms += ms_since(start);
   return p;
 }

@@ -26,6 +26,10 @@ class WeightStore {
 /// The package's interface: names, dtypes, shapes and symbols of the model.
 plan::Interface make_interface(const graph::Graph& g);
 
+/// Gives a plan of the same model the interface's dims, which may be other expressions for the same
+/// sizes.
+void adopt_interface(const plan::Interface& io, plan::Plan& p);
+
 /// The imported graph as host calls, one per node: the reference.
 Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 
@@ -33,10 +37,13 @@ Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 struct LowerReport {
   double lower_ms = 0, legalize_ms = 0, emit_ms = 0, plan_ms = 0;
   std::vector<ScheduleChoice> schedules;
+  std::vector<BrokenGroup> broken;
 };
 
+/// The plan of one variant. Where a group's kernel cannot be written, `failed` becomes the group.
 Result<plan::Plan> build_device_plan(const graph::Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report);
+                                     const CompileOptions& options, LowerReport& report,
+                                     const lower::Group** failed);
 
 }  // namespace reprise

@@ -60,7 +60,7 @@ Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan
   if (!call.outputs.empty() && call.outputs[0] >= 0) {
     const plan::Buffer& first = plan.buffers[static_cast<size_t>(call.outputs[0])];
     if (plan::is_bound(first.shape, symbols)) {
-      RP_ASSIGN(c.output_dims, plan::eval_dims(first.shape, symbols, first.name));
+      RP_ASSIGN(c.output_dims, plan::eval_dims(io, first.shape, symbols, first.name));
     }
   }
   auto results = kernel(c);

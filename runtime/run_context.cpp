@@ -117,7 +117,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
   const plan::Plan& plan = *s_.plan;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     if (!s_.on_device[b] || s_.late[b]) continue;
-    RP_ASSIGN(bytes_[b], plan::eval_bytes(plan.buffers[b], symbols, s_.limits));
+    RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), plan.buffers[b], symbols, s_.limits));
   }
   RP_TRY(place_arena());
   sized_for_ = symbols;
@@ -131,7 +131,7 @@ Status RunContext::place_late(Run& run) {
     const plan::Buffer& buffer = s_.plan->buffers[b];
     if (!s_.late[b] || !s_.on_device[b] || run.placed[b]) continue;
     if (!plan::is_bound(buffer.shape, run.symbols)) continue;
-    RP_ASSIGN(bytes_[b], plan::eval_bytes(buffer, run.symbols, s_.limits));
+    RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), buffer, run.symbols, s_.limits));
     if (buffer.kind == plan::BufferKind::Output) {
       RP_TRY(bind_output(static_cast<size_t>(buffer.index), run));
     } else {

@@ -202,6 +202,25 @@ uint64_t SessionShared::timeout_ns() const {
   return device->info().facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
 }
 
+void RunContext::wait_failed(size_t segment) {
+  late_segment_ = segment;
+  state_ = State::Late;
+  poll();
+}
+
+// The error of a run that nobody waited for must not become the next one's.
+RunContext::State RunContext::poll() {
+  if (state_ != State::Late) return state_;
+  const Result<bool> ended = recorded_[late_segment_].recording->ended();
+  if (!ended.ok()) {
+    state_ = State::Dead;
+  } else if (*ended) {
+    std::memset(error_->mapped(), 0, error_->size());
+    state_ = State::Free;
+  }
+  return state_;
+}
+
 Status RunContext::run_segment(size_t index, Run& run) {
   const plan::Segment& segment = s_.segments[index];
   if (!segment.levels.empty()) {
@@ -211,7 +230,7 @@ Status RunContext::run_segment(size_t index, Run& run) {
     const Status submitted = r.recording->submit();
     run.stats.host_submit_us += us_since(run.start) - run.copy_us;
     const Status waited = r.recording->wait(s_.timeout_ns());
-    dead_ = !waited.ok();
+    if (!waited.ok()) wait_failed(index);
     RP_TRY(submitted);
     RP_TRY(waited);
     ++s_.submits;
@@ -275,7 +294,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
                              ? run.io.inputs[static_cast<size_t>(buffer.index)]
                              : nullptr;
   if (input && input->host) return *input->host;
-  RP_ASSIGN(auto dims, plan::eval_dims(buffer.shape, run.symbols, buffer.name));
+  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), buffer.shape, run.symbols, buffer.name));
   RP_TRY(checked_element_count(dims, buffer.dtype).status());
   HostTensor t(buffer.dtype, std::move(dims));
   if (input) {
@@ -344,7 +363,7 @@ Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
   const Binding* b = run.io.outputs[output];
   const auto& known = run.host.empty() ? std::nullopt : run.host[static_cast<size_t>(id)];
   if (!b && known) return known->detached();
-  RP_ASSIGN(auto dims, plan::eval_dims(slot.shape, run.symbols, slot.name));
+  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
   if (b && b->device) {
     RP_TRY(deliver_to_device(id, source, *b, run));
     return shape_only(slot.dtype, std::move(dims));

@@ -103,7 +103,7 @@ Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan&
   const plan::Weight& w = plan.weights[static_cast<size_t>(buffer.index)];
   if (w.segment >= package.weights.size()) return invalid_model(who(w) + ": no such segment");
   const HostTensor& raw = package.weights[w.segment];
-  RP_ASSIGN(auto dims, plan::eval_dims(buffer.shape, {}, buffer.name));
+  RP_ASSIGN(auto dims, plan::eval_dims({}, buffer.shape, {}, buffer.name));
   RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
   if (raw.dtype() != buffer.dtype || raw.count() != count) {
     return invalid_model(who(w) + " is " + describe(raw.dtype(), raw.dims()) +

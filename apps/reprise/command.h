@@ -51,6 +51,8 @@ struct CommonOptions {
   Result<CompileOptions> compile_options() const;
 };
 
+/// As a shell reads it back: in quotes where that is needed.
+std::string shell_quoted(const std::string& word);
 /// "a,b" -> a, b; empty items are left out.
 std::vector<std::string> split_list(const std::string& text);
 
@@ -113,5 +115,6 @@ void register_explain(CLI::App& root, int& status);
 void register_verify(CLI::App& root, int& status);
 void register_compare(CLI::App& root, int& status);
 void register_conformance(CLI::App& root, int& status);
+void register_bisect(CLI::App& root, int& status);
 
 }  // namespace reprise::app

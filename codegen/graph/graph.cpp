@@ -127,8 +127,30 @@ SymbolId Graph::add_symbol(Symbol s, plan::SymbolSource source) {
   symbols.push_back(std::move(s));
   known_symbols_ = symbols.size();
   symbol_sources.resize(symbols.size());
-  symbol_sources.back() = source;
+  symbol_sources.back() = std::move(source);
   return static_cast<SymbolId>(symbols.size() - 1);
+}
+
+Expr Graph::derived_symbol(const std::string& symbol_name, const Expr& value) {
+  for (size_t s = 0; s < symbol_sources.size(); ++s) {
+    if (symbol_sources[s].kind == plan::SymbolSource::Kind::Derived &&
+        symbol_sources[s].value == value) {
+      return Expr::symbol(static_cast<SymbolId>(s));
+    }
+  }
+  const Interval range = value.bounds([this](SymbolId id) {
+    const Symbol& s = symbols[static_cast<size_t>(id)];
+    return SymbolRange{s.min, s.max, std::nullopt};
+  });
+  Symbol s;
+  s.name = symbol_name;
+  s.min = range.min;
+  s.max = range.max;
+  s.divisor = std::max<int64_t>(value.known_divisor(symbols), 1);
+  plan::SymbolSource source;
+  source.kind = plan::SymbolSource::Kind::Derived;
+  source.value = value;
+  return Expr::symbol(add_symbol(std::move(s), std::move(source)));
 }
 
 std::string Graph::unique_name(const std::string& base) {
@@ -140,7 +162,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   g->name = name;
   g->symbols = symbols;
   g->symbol_sources = symbol_sources;
-  g->equal_dims = equal_dims;
+  g->guards = guards;
   g->inputs = inputs;
   g->outputs = outputs;
   g->output_names = output_names;

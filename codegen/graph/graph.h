@@ -69,11 +69,11 @@ inline DType storage_of(const Value& v) {
   return v.storage == DType::Invalid ? v.dtype : v.storage;
 }
 
-/// Two dims that inference could neither prove equal nor tell apart: the session refuses a run in
-/// which they differ. Every use of the one stands for the other.
-struct DimGuard {
-  Expr a, b;
-  std::string node;  // the node that needs it, for the message
+/// What inference could neither prove nor refute of two dims: the session refuses a run in which it
+/// does not hold. Of equal dims, every use of the one stands for the other.
+struct DimGuard : plan::DimGuard {
+  /// What the dims broadcast to; only for the kinds that broadcast.
+  Expr result = {};
 };
 
 class Graph {
@@ -81,7 +81,7 @@ class Graph {
   std::string name;
   std::vector<Symbol> symbols;
   std::vector<plan::SymbolSource> symbol_sources;  // parallel; inputs' dims, or filled by lowering
-  std::vector<DimGuard> equal_dims;
+  std::vector<DimGuard> guards;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   /// The model's names of `outputs`, which outlive the values (replace_uses). Empty, or parallel to
@@ -117,6 +117,9 @@ class Graph {
   std::string output_name(size_t i) const;
   /// The name becomes an identifier that Expr::str() and parse() accept, unique among the symbols.
   SymbolId add_symbol(Symbol s, plan::SymbolSource source);
+  /// The symbol that has this value, with the range that follows; one that is there already, if
+  /// any.
+  Expr derived_symbol(const std::string& name, const Expr& value);
   /// A name that no value has; reserved by this call.
   std::string unique_name(const std::string& base);
 

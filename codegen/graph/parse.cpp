@@ -56,6 +56,11 @@ class Parser {
       RP_ASSIGN(s.divisor, in_.integer());
     }
     if (in_.take_word("from")) {
+      if (in_.take_word("derived")) {
+        source.kind = Kind::Derived;
+        RP_ASSIGN(source.value, expr(in_.until_word("//")));
+        return declared(std::move(s), std::move(source), value);
+      }
       if (in_.take_word("input")) {
         RP_ASSIGN(const int64_t index, in_.integer());
         source.index = static_cast<int32_t>(index);
@@ -73,8 +78,12 @@ class Parser {
       RP_ASSIGN(const int64_t axis, in_.integer());
       source.axis = static_cast<int32_t>(axis);
     }
+    return declared(std::move(s), std::move(source), value);
+  }
+
+  Status declared(Symbol s, plan::SymbolSource source, const std::string& value) {
     const std::string wanted = s.name;
-    const SymbolId id = g_->add_symbol(std::move(s), source);
+    const SymbolId id = g_->add_symbol(std::move(s), std::move(source));
     if (g_->symbols[static_cast<size_t>(id)].name != wanted) {
       return in_.error("symbol " + wanted + " is declared twice or is no identifier");
     }
@@ -107,16 +116,43 @@ class Parser {
     return out;
   }
 
-  // guard a == b by "node"
+  // guard a == b by "node" of "dimension 0 of 'x'" and "dimension 0 of 'y'"
   Status guard() {
+    using Kind = plan::DimGuard::Kind;
     DimGuard d;
-    RP_ASSIGN(d.a, expr(in_.until_word(" == ")));
-    RP_TRY(in_.expect("=="));
-    RP_ASSIGN(d.b, expr(in_.until_word(" by ")));
+    const std::string dims = in_.until_word(" by ");
+    const struct {
+      std::string_view relation;
+      Kind kind;
+    } relations[] = {{" == ", Kind::Equal},
+                     {" broadcasts with ", Kind::Broadcast},
+                     {" broadcasts to ", Kind::BroadcastTo}};
+    const auto* found =
+        std::find_if(std::begin(relations), std::end(relations),
+                     [&](const auto& r) { return dims.find(r.relation) != std::string::npos; });
+    if (found == std::end(relations))
+      return in_.error("expected '==', 'broadcasts with' or 'broadcasts to'");
+    d.kind = found->kind;
+    const size_t at = dims.find(found->relation);
+    std::string second = dims.substr(at + found->relation.size());
+    RP_ASSIGN(d.a, expr(dims.substr(0, at)));
+    if (d.kind == Kind::Broadcast) {
+      const size_t as = second.find(" as ");
+      if (as == std::string::npos) return in_.error("expected 'as'");
+      RP_ASSIGN(d.result, expr(second.substr(as + 4)));
+      second.resize(as);
+    }
+    RP_ASSIGN(d.b, expr(second));
+    if (d.kind == Kind::BroadcastTo) d.result = d.b;
     if (in_.take_word("by")) {
       RP_ASSIGN(d.node, in_.quoted());
     }
-    g_->equal_dims.push_back(std::move(d));
+    if (in_.take_word("of")) {
+      RP_ASSIGN(d.a_is, in_.quoted());
+      if (!in_.take_word("and")) return in_.error("expected 'and'");
+      RP_ASSIGN(d.b_is, in_.quoted());
+    }
+    g_->guards.push_back(std::move(d));
     return {};
   }
 

@@ -50,6 +50,10 @@ class Printer {
     const auto source = i < g.symbol_sources.size() ? g.symbol_sources[i] : plan::SymbolSource{};
     out_ += "symbol " + s.name + " in " + std::to_string(s.min) + ".." + std::to_string(s.max) +
             " divisor " + std::to_string(s.divisor) + " from ";
+    if (source.kind == Kind::Derived) {
+      out_ += "derived " + source.value.str(g.symbols) + "\n";
+      return;
+    }
     if (source.kind == Kind::InputDim) {
       out_ += "input " + std::to_string(source.index);
     } else {
@@ -63,12 +67,22 @@ class Printer {
     out_ += " axis " + std::to_string(source.axis) + "\n";
   }
 
+  void guard(const Graph& g, const DimGuard& d, const std::string& indent) {
+    using Kind = plan::DimGuard::Kind;
+    const char* relation = d.kind == Kind::Equal       ? " == "
+                           : d.kind == Kind::Broadcast ? " broadcasts with "
+                                                       : " broadcasts to ";
+    out_ += indent + "guard " + d.a.str(g.symbols) + relation + d.b.str(g.symbols);
+    if (d.kind == Kind::Broadcast) out_ += " as " + d.result.str(g.symbols);
+    out_ += " by " + text::quoted(d.node);
+    if (!d.a_is.empty() || !d.b_is.empty())
+      out_ += " of " + text::quoted(d.a_is) + " and " + text::quoted(d.b_is);
+    out_ += "\n";
+  }
+
   void body(const Graph& g, const std::string& indent) {
     std::vector<bool> shown(g.values().size());
-    for (const DimGuard& d : g.equal_dims) {
-      out_ += indent + "guard " + d.a.str(g.symbols) + " == " + d.b.str(g.symbols) + " by " +
-              text::quoted(d.node) + "\n";
-    }
+    for (const DimGuard& d : g.guards) guard(g, d, indent);
     for (ValueId v : g.captures) out_ += indent + "capture " + typed(g, v) + "\n";
     for (ValueId v : g.inputs) out_ += indent + "input " + typed(g, v) + "\n";
     for (const auto& n : g.nodes()) {

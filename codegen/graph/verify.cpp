@@ -43,9 +43,13 @@ class Verifier {
       return internal_error(std::to_string(g_.outputs.size()) + " outputs have " +
                             std::to_string(g_.output_names.size()) + " names");
     }
-    for (const DimGuard& d : g_.equal_dims) {
+    for (const plan::SymbolSource& s : g_.symbol_sources) {
+      RP_TRY(symbols(s.value, "a derived symbol"));
+    }
+    for (const DimGuard& d : g_.guards) {
       RP_TRY(symbols(d.a, "a guard"));
       RP_TRY(symbols(d.b, "a guard"));
+      RP_TRY(symbols(d.result, "a guard"));
     }
     return {};
   }

@@ -107,13 +107,13 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
   Status sum(const std::function<Status(int)>& step) override { return sum_over(head_, step); }
 
   Result<Values> query_at(int row) override {
-    const Index index =
-        operand_index(g_.value(queries_).shape, scores_batch_, row_at(row), step_position());
+    const Index index = operand_index(g_, g_.value(queries_).shape, scores_batches(), scores_batch_,
+                                      row_at(row), step_position());
     return scalars(ev_.eval(queries_, index, depth_));
   }
   Result<Values> key_at(int key) override {
-    const Index index =
-        operand_index(g_.value(keys_).shape, scores_batch_, step_position(), position_of(key));
+    const Index index = operand_index(g_, g_.value(keys_).shape, scores_batches(), scores_batch_,
+                                      step_position(), position_of(key));
     return scalars(ev_.eval(keys_, index, depth_));
   }
 
@@ -131,8 +131,8 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     const Shape& shape = g_.value(values_).shape;
     const std::vector<Expr>& c = columns_[static_cast<size_t>(column)];
     const auto load = [&](const Expr& at, int lanes) {
-      return scalars(
-          ev_.eval(values_, operand_index(shape, batch_index_, position_of(key), at), lanes));
+      return scalars(ev_.eval(
+          values_, operand_index(g_, shape, batch_, batch_index_, position_of(key), at), lanes));
     };
     if (wide_n_) return load(c[0] + ev_.lane(), 4);
     Values four;
@@ -165,10 +165,12 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     return batch;
   }
   /// The unit's batch as dims of another value between the products.
-  Index batch_of(ValueId v) {
+  Index batch_of(ValueId v) { return ev_.unflatten(batch_linear_, batches_of(v)); }
+  Shape batches_of(ValueId v) const {
     const Shape& shape = g_.value(v).shape;
-    return ev_.unflatten(batch_linear_, Shape(shape.begin(), shape.end() - 2));
+    return {shape.begin(), shape.end() - 2};
   }
+  Shape scores_batches() const { return batches_of(chain_.scores->outputs[0]); }
   const Expr& row_at(int row) const { return rows_[static_cast<size_t>(row)]; }
   const Expr& position_of(int key) const { return key_positions_[static_cast<size_t>(key)]; }
 

@@ -123,8 +123,12 @@ namespace {
 
 /// A likely size: the first of several dims of an input is most often a batch of one, the last ones
 /// of an image are larger than others.
-int64_t symbol_hint(const Graph& g, size_t symbol) {
+int64_t symbol_hint(const Graph& g, size_t symbol, const std::vector<int64_t>& earlier) {
   const plan::SymbolSource& source = g.symbol_sources[symbol];
+  if (source.kind == plan::SymbolSource::Kind::Derived) {
+    const auto v = source.value.eval(earlier);
+    return v.ok() ? *v : kSymbolHint;
+  }
   if (source.kind != plan::SymbolSource::Kind::InputDim) return kSymbolHint;
   const size_t rank = g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size();
   if (source.axis == 0 && rank > 1) return 1;
@@ -141,7 +145,7 @@ double count_hint(const Graph& g, const Shape& shape) {
   }
   std::vector<int64_t> sizes(g.symbols.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
-    sizes[i] = std::clamp(symbol_hint(g, i), g.symbols[i].min, g.symbols[i].max);
+    sizes[i] = std::clamp(symbol_hint(g, i, sizes), g.symbols[i].min, g.symbols[i].max);
   }
   double count = 1;
   for (const Expr& e : shape) {

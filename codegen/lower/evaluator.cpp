@@ -1,8 +1,10 @@
 #include "codegen/lower/evaluator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/lower/index_range.h"
+#include "codegen/ops/support.h"
 
 namespace reprise::lower {
 
@@ -35,6 +37,12 @@ Expr with_lane(const Expr& e, int64_t lane) {
     if (s == kLoopSymbols) return Expr(lane);
     return std::nullopt;
   });
+}
+
+constexpr int kMaxLanes = 4;
+
+int64_t memo_key(ValueId v, int lanes) {
+  return int64_t{v} * 8 + lanes;
 }
 
 Index with_lane(const Index& index, int64_t lane) {
@@ -230,6 +238,13 @@ Expr Evaluator::symbol(Val v, const Expr& below) {
   return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
 }
 
+void Evaluator::set_symbol(const Expr& symbol, Val v) {
+  if (symbol.is_const()) return;
+  std::vector<SymbolId> ids;
+  symbol.collect_symbols(ids);
+  loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = v;
+}
+
 Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
   for (const Unflattened& u : unflattened_) {
     if (u.index == index && u.shape == shape) return u.linear;
@@ -261,7 +276,10 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
     index[d] = simplify(e);
     stride = stride * shape[d];
   }
-  unflattened_.push_back({shape, index, linear});
+  // The only element is at position 0, in whatever way `linear` says so.
+  const bool single =
+      std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return dim.is_const(1); });
+  if (!single) unflattened_.push_back({shape, index, linear});
   return index;
 }
 
@@ -272,6 +290,11 @@ Val Evaluator::param(const Expr& e) {
   const int index = b_.scalar("n" + std::to_string(scalars_.size()), Ty::I32);
   scalars_.push_back(e);
   return b_.param(index);
+}
+
+Status Evaluator::beyond_32_bits(const Expr& e) const {
+  return unsupported("an index reaches " + e.str(g_.symbols) +
+                     ", kernels compute indices in 32 bits; use smaller inputs");
 }
 
 /// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
@@ -289,8 +312,7 @@ Val Evaluator::dividend(const Expr& e) {
   const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
   if (stored || uses_loop_symbols(*limit)) return value(e);
   if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
-    status_ = unsupported("an index reaches " + limit->str(g_.symbols) +
-                          ", kernels compute indices in 32 bits; use smaller inputs");
+    status_ = beyond_32_bits(*limit);
   } else if (!limit->is_const()) {
     param(*limit);  // checked by the run
   }
@@ -344,7 +366,11 @@ Val Evaluator::atom_value(const Atom& a) {
 }
 
 Val Evaluator::value(const Expr& e) {
-  if (e.is_const()) return b_.i32(e.value());
+  if (e.is_const()) {
+    const bool fits = std::in_range<int32_t>(e.value());
+    if (!fits) status_ = beyond_32_bits(e);
+    return b_.i32(fits ? e.value() : 0);
+  }
   if (!uses_loop_symbols(e)) return param(e);
   for (const auto& scope : index_memo_) {
     for (const auto& [key, v] : scope) {
@@ -425,11 +451,11 @@ int Evaluator::buffer(ValueId v) {
   }
   const bool output =
       std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
-  auto it = kept_.find(v);
-  const bool scratch = it != kept_.end() && it->second.scratch;
-  const Access access = it != kept_.end() ? Access::ReadWrite
-                        : output          ? Access::Write
-                                          : Access::Read;
+  auto it = reloads_.find(v);
+  const bool scratch = it != reloads_.end() && it->second.scratch;
+  const Access access = it != reloads_.end() ? Access::ReadWrite
+                        : output             ? Access::Write
+                                             : Access::Read;
   const std::string prefix = scratch ? "scratch" : output ? "out" : "in";
   const Ty type = kernel::storage_type(memory_type(v));
   const int id = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
@@ -442,12 +468,24 @@ void Evaluator::bind(ValueId v, Index index, Val value) {
   bound_.insert_or_assign(v, std::make_pair(std::move(index), wrapped(v, value)));
 }
 
-void Evaluator::keep(ValueId v, bool scratch) {
-  kept_.try_emplace(v, Kept{scratch, false});
+std::vector<Index> Evaluator::computed_at(ValueId v) const {
+  std::vector<Index> out;
+  for (int lanes = 1; lanes <= kMaxLanes; ++lanes) {
+    const auto found = memo_.back().find(memo_key(v, lanes));
+    if (found == memo_.back().end()) continue;
+    for (const Memo& m : found->second) out.push_back(m.index);
+  }
+  return out;
 }
 
-void Evaluator::make_loadable(ValueId v) {
-  kept_[v].stored = true;
+void Evaluator::allow_reloads(ValueId v, bool scratch) {
+  reloads_.try_emplace(v, Reload{scratch, {}, {}});
+}
+
+void Evaluator::reload_at(ValueId v, Index index, Expr position) {
+  Reload& r = reloads_[v];
+  r.index = std::move(index);
+  r.position = std::move(position);
 }
 
 Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
@@ -457,12 +495,12 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   }
   if (auto it = bound_.find(v); it != bound_.end()) {
     if (it->second.first != index) {
-      return unsupported("'" + g_.value(v).name +
-                         "' is read at another index than it is computed at");
+      return internal_error("'" + g_.value(v).name +
+                            "' is read at another index than it is computed at");
     }
     return it->second.second;
   }
-  const int64_t key = int64_t{v} * 8 + lanes;
+  const int64_t key = memo_key(v, lanes);
   for (const auto& scope : memo_) {
     auto found = scope.find(key);
     if (found == scope.end()) continue;
@@ -475,9 +513,11 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   if (value.constant && value.constant->count() == 1) {
     const Val c = scalar_constant(*value.constant, 0);
     r = lanes > 1 ? b_.splat(c, lanes) : c;
-  } else if (auto k = kept_.find(v);
-             !in_group(value.producer) || (k != kept_.end() && k->second.stored)) {
+  } else if (!in_group(value.producer)) {
     r = load(v, index, lanes);
+  } else if (auto at = reloads_.find(v);
+             at != reloads_.end() && at->second.position && at->second.index == index) {
+    r = load_consecutive(v, *at->second.position, lanes);
   } else {
     r = produce(v, *value.producer, index, lanes);
     if (r.ok() && may_leave_range(v, *value.producer)) r = wrapped(v, *r);
@@ -519,11 +559,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   if (def->lowering == ops::Lowering::Scalar) {
     auto operand_index = [&](size_t i) {
       const Shape& shape = g_.value(n.inputs[i]).shape;
-      Index at(shape.size());
-      const size_t skip = index.size() - shape.size();
-      for (size_t d = 0; d < shape.size(); ++d)
-        at[d] = shape[d].is_const(1) ? Expr(0) : index[skip + d];
-      return at;
+      return ops::broadcast_index(g_, index, shape, g_.value(v).shape);
     };
     if (def->row) {
       std::vector<Val> args;
@@ -574,21 +610,24 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
     return unsupported("'" + value.name + "' has dtype " + std::string(name_of(value.dtype)) +
                        ", which has no device form");
   }
-  const int buf = buffer(v);
   const Expr linear = flatten(index, value.shape);
-  if (lanes == 1) return from_storage(value.dtype, b_.load(buf, this->value(linear)));
-  const Expr first = with_lane(linear, 0);
-  const bool consecutive = !uses_lane(linear - lane());
-  if (consecutive) {
-    const int64_t divisor = first.known_divisor(g_.symbols);
-    if (divisor % lanes == 0) return from_storage(value.dtype, load_vector(buf, first, lanes));
-    std::vector<Val> parts;
-    parts.reserve(static_cast<size_t>(lanes));
-    const Val base = this->value(first);
-    for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
-    return from_storage(value.dtype, b_.compose(parts));
-  }
+  if (lanes == 1 || !uses_lane(linear - lane())) return load_consecutive(v, linear, lanes);
   return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });
+}
+
+/// Lanes that lie one after another in memory.
+Val Evaluator::load_consecutive(ValueId v, const Expr& linear, int lanes) {
+  const DType dtype = g_.value(v).dtype;
+  const int buf = buffer(v);
+  if (lanes == 1) return from_storage(dtype, b_.load(buf, value(linear)));
+  const Expr first = with_lane(linear, 0);
+  if (first.known_divisor(g_.symbols) % lanes == 0)
+    return from_storage(dtype, load_vector(buf, first, lanes));
+  std::vector<Val> parts;
+  parts.reserve(static_cast<size_t>(lanes));
+  const Val base = value(first);
+  for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
+  return from_storage(dtype, b_.compose(parts));
 }
 
 Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {

@@ -33,6 +33,9 @@ class Evaluator {
   // --- index expressions ---
   /// A run-time I32 value in [0, below).
   Expr symbol(Val v, const Expr& below);
+  /// Gives a symbol another value, as in a second loop over the same range. What was computed with
+  /// the old value must have been forgotten.
+  void set_symbol(const Expr& symbol, Val v);
   /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols only
   /// become scalar parameters that the host computes.
   Val value(const Expr& e);
@@ -53,11 +56,14 @@ class Evaluator {
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
   /// v is available as `value` at exactly this index (an anchor's or reduction's result).
   void bind(graph::ValueId v, Index index, Val value);
-  /// v will be stored and read back by this kernel: an output, or scratch memory of its own. To be
-  /// said before the first store.
-  void keep(graph::ValueId v, bool scratch);
-  /// From now on v, which is kept, is loaded instead of computed.
-  void make_loadable(graph::ValueId v);
+  /// Indices at which v was computed since the last push_scope().
+  std::vector<Index> computed_at(graph::ValueId v) const;
+  /// This kernel will load v, which it stores: an output, or scratch memory of its own. Comes
+  /// before the first store.
+  void allow_reloads(graph::ValueId v, bool scratch);
+  /// From now on v at exactly `index` is loaded from where this invocation stored it. At every
+  /// other index it is still computed: what another invocation stores has no order.
+  void reload_at(graph::ValueId v, Index index, Expr position);
   /// Values computed between push and pop are forgotten: they belong to a loop body or branch.
   void push_scope();
   void pop_scope();
@@ -107,6 +113,7 @@ class Evaluator {
   int vector_step(int buffer, int lanes) const;
   Val load_vector(int buffer, const Expr& first, int lanes);
   Result<Val> load(graph::ValueId v, const Index& index, int lanes);
+  Val load_consecutive(graph::ValueId v, const Expr& linear, int lanes);
   Val from_storage(DType t, Val raw);
   Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;
@@ -114,6 +121,7 @@ class Evaluator {
   Val dividend(const Expr& e);
   std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
   Val division(const Atom& a);
+  Status beyond_32_bits(const Expr& e) const;
   Val atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
@@ -127,11 +135,12 @@ class Evaluator {
   std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
   std::vector<std::vector<std::pair<Expr, Val>>> index_memo_;
   std::map<graph::ValueId, std::pair<Index, Val>> bound_;
-  struct Kept {
+  struct Reload {
     bool scratch = false;
-    bool stored = false;
+    Index index;
+    std::optional<Expr> position;  // row-major; unset until it is stored
   };
-  std::map<graph::ValueId, Kept> kept_;
+  std::map<graph::ValueId, Reload> reloads_;
   std::vector<BufferUse> buffers_;
   std::vector<kernel::Ty> storage_;  // by buffer parameter
   /// What unflatten() was asked, so that flatten() undoes it exactly whatever the divisions became.

@@ -56,6 +56,7 @@ Status check(const graph::Graph& g, const Group& group);
 // --- schedules: one file each ---
 Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target);
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target);
+Status check_row(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
 /// Linear workgroup count -> grid within 65,535 per dimension.

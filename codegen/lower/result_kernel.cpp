@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "codegen/ops/support.h"
+
 namespace reprise::lower {
 
 using kernel::Builder;
@@ -9,14 +11,11 @@ using kernel::Builtin;
 using kernel::Ty;
 using kernel::Val;
 
-Index operand_index(const Shape& operand, const Index& batch, const Expr& row, const Expr& column) {
-  Index index(operand.size());
-  for (size_t d = 0; d + 2 < operand.size(); ++d) {
-    const size_t from_end = operand.size() - 2 - d;
-    index[d] = operand[d].is_const(1) ? Expr(0) : batch[batch.size() - from_end];
-  }
-  index[operand.size() - 2] = row;
-  index[operand.size() - 1] = column;
+Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
+                    const Index& batch, const Expr& row, const Expr& column) {
+  Index index = ops::broadcast_index(g, batch, Shape(operand.begin(), operand.end() - 2), batches);
+  index.push_back(row);
+  index.push_back(column);
   return index;
 }
 

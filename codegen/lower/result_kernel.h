@@ -14,7 +14,8 @@ inline bool is_product_float(DType t) {
 
 /// Index of an operand of a product with these batch dims, which broadcast: its two last
 /// coordinates are given.
-Index operand_index(const Shape& operand, const Index& batch, const Expr& row, const Expr& column);
+Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
+                    const Index& batch, const Expr& row, const Expr& column);
 
 /// Loads of four elements of an operand along its last axis, or else along the one before, counted
 /// on a kernel that is thrown away. `along`, `other`: sizes of the two axes.

@@ -1,6 +1,7 @@
 #include "codegen/lower/waiting.h"
 
 #include <algorithm>
+#include <variant>
 
 namespace reprise::lower {
 
@@ -15,6 +16,41 @@ Waiting::Waiting(const graph::Graph& g, const std::vector<std::vector<Node*>>& u
   }
   owners_.resize(order_.size());
   reach_.resize(order_.size(), -1);
+  sizes_from_.resize(order_.size());
+  sizes_to_.resize(order_.size());
+  find_sizes(g);
+}
+
+void Waiting::find_sizes(const graph::Graph& g) {
+  std::unordered_map<SymbolId, const Node*> teller;
+  for (const Node* n : order_) {
+    std::vector<SymbolId> used;
+    const auto add = [&](const std::vector<Expr>& list) {
+      for (const Expr& e : list) e.collect_symbols(used);
+    };
+    for (ValueId v : n->outputs) {
+      if (v == kNone) continue;
+      for (const Expr& dim : g.value(v).shape) {
+        const auto id = dim.as_symbol();
+        const bool told = id && g.symbol_sources[static_cast<size_t>(*id)].told_by_call();
+        if (told) teller.try_emplace(*id, n);
+      }
+      add(g.value(v).shape);
+    }
+    for (const auto& [name, attr] : n->attrs) {
+      if (const auto* list = std::get_if<std::vector<Expr>>(&attr)) add(*list);
+    }
+    std::vector<const Node*>& from = sizes_from_[index(n)];
+    for (size_t i = 0; i < used.size(); ++i) {
+      const plan::SymbolSource& source = g.symbol_sources[static_cast<size_t>(used[i])];
+      if (source.kind == plan::SymbolSource::Kind::Derived) source.value.collect_symbols(used);
+      const auto by = teller.find(used[i]);
+      if (by == teller.end() || by->second == n) continue;
+      if (std::find(from.begin(), from.end(), by->second) != from.end()) continue;
+      from.push_back(by->second);
+      sizes_to_[index(by->second)].push_back(n);
+    }
+  }
 }
 
 void Waiting::widen(const Group& gr) {
@@ -39,20 +75,25 @@ bool Waiting::creates_cycle(const std::vector<Node*>& nodes,
   std::vector<char> inside(order_.size(), 0), seen(order_.size(), 0);
   for (const Node* n : nodes) inside[index(n)] = 1;
   std::vector<const Node*> stack;
+  auto push = [&](const Node* u, bool from_inside) {
+    const size_t p = index(u);
+    if (inside[p] != 0) return !from_inside;
+    if (seen[p] == 0 && pos(u) <= last) {
+      seen[p] = 1;
+      stack.push_back(u);
+    }
+    return false;
+  };
   auto push_users = [&](const Node* n, bool from_inside) {
     for (ValueId v : n->outputs) {
       if (v == kNone) continue;
       for (const Node* u : uses_[static_cast<size_t>(v)]) {
-        const size_t p = index(u);
-        if (inside[p] != 0) {
-          if (!from_inside) return true;
-        } else if (seen[p] == 0 && pos(u) <= last) {
-          seen[p] = 1;
-          stack.push_back(u);
-        }
+        if (push(u, from_inside)) return true;
       }
     }
-    return false;
+    const auto& users = sizes_to_[index(n)];
+    return std::any_of(users.begin(), users.end(),
+                       [&](const Node* u) { return push(u, from_inside); });
   };
   for (const Node* n : nodes) push_users(n, true);
   while (!stack.empty()) {

@@ -73,8 +73,8 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
     }
     Symbol s;
     s.name = g.value(out).name + "_dim" + std::to_string(d);
-    const plan::SymbolSource source{plan::SymbolSource::Kind::HostOutput, out,
-                                    static_cast<int32_t>(d)};
+    const plan::SymbolSource source{
+        plan::SymbolSource::Kind::HostOutput, out, static_cast<int32_t>(d), {}};
     shape.push_back(Expr::symbol(g.add_symbol(std::move(s), source)));
   }
   graph::Value& v = g.value(out);
@@ -202,7 +202,11 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
     // Exporters write "squeeze if the size is 1" so. The rank decides what follows, so the model
     // means one of the two; a guard refuses runs that would take the other.
     if (const auto equal = known_equality(*scope.graph, inputs[0])) {
-      scope.graph->equal_dims.push_back({equal->first, equal->second, scope.frame->prefix + name});
+      graph::DimGuard guard;
+      guard.a = equal->first;
+      guard.b = equal->second;
+      guard.node = scope.frame->prefix + name;
+      scope.graph->guards.push_back(std::move(guard));
       return inline_branch(scope, n, *branches[0]);
     }
   }

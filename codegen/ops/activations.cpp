@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -39,17 +40,19 @@ Status infer_clip(InferContext& ctx) {
                          ctx.str(ctx.shape(i)));
     }
   }
-  RP_TRY(infer_same(ctx));
+  return infer_same(ctx);
+}
+
+void clip_contents(ContentsContext& ctx) {
   auto e = ctx.elements(0);
   const auto lo = ctx.elements(1);
   const auto hi = ctx.elements(2);
-  if (!e || (ctx.has_input(1) && !lo) || (ctx.has_input(2) && !hi)) return {};
+  if (!e || (ctx.has_input(1) && !lo) || (ctx.has_input(2) && !hi)) return;
   for (Expr& x : *e) {
     if (lo) x = max_of(x, (*lo)[0], ctx.graph_symbols());
     if (hi) x = min_of(x, (*hi)[0], ctx.graph_symbols());
   }
   ctx.set_elements(0, std::move(*e));
-  return {};
 }
 
 Result<bool> hard_sigmoid(Rewriter& rw) {
@@ -111,12 +114,7 @@ Result<bool> prelu(Rewriter& rw) {
 
 Status infer_prelu(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
-  const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
-  RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
-  if (both.size() != ctx.shape(0).size()) {
-    return ctx.invalid("slope " + ctx.str(shapes[1]) + " does not broadcast to " +
-                       ctx.str(shapes[0]));
-  }
+  RP_TRY(broadcast_shape(ctx, ctx.shape(1), ctx.shape(0), "slope"));
   return infer_same(ctx);
 }
 
@@ -181,6 +179,7 @@ std::span<const OpDef> activation_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Clip",
        .infer = infer_clip,
+       .contents = clip_contents,
        .decompose = clip,
        .attributes = "min max",
        .max_inputs = 3},

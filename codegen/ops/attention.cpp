@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -59,12 +60,9 @@ Status check_mask(const InferContext& ctx, const Shape& scores) {
   if (mask.empty() || mask.size() > 4) {
     return ctx.invalid("attn_mask must have rank 1 to 4, has shape " + ctx.str(mask));
   }
-  const size_t skip = scores.size() - mask.size();
-  bool fits = true;
-  for (size_t d = 0; fits && d + 1 < mask.size(); ++d) {
-    if (!mask[d].is_const(1))
-      fits = ctx.unify(mask[d], scores[skip + d], "dims of attn_mask and of the scores").ok();
-  }
+  bool fits = broadcast_shape(ctx, Shape(mask.begin(), mask.end() - 1),
+                              Shape(scores.begin(), scores.end() - 1), "attn_mask")
+                  .ok();
   const Expr &width = mask.back(), &keys = scores.back();
   const auto table = ctx.graph_symbols();
   if (fits && !proven_le(width, keys, table)) {

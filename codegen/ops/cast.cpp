@@ -1,6 +1,7 @@
 // Conversions between element types.
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -9,16 +10,17 @@ namespace {
 
 Status infer_cast_to(InferContext& ctx, DType to) {
   ctx.set_output(0, to, ctx.shape(0));
+  return {};
+}
+
+/// The same number, where the dtype has it.
+void cast_contents(ContentsContext& ctx) {
   auto e = ctx.elements(0);
-  if (!e || is_float(to)) return {};
-  if (to == DType::Bool && ctx.dtype(0) != DType::Bool) {
-    for (const Expr& x : *e) {
-      if (!x.is_const()) return {};
-    }
-    for (Expr& x : *e) x = Expr(x.is_const(0) ? 0 : 1);
+  if (!e) return;
+  if (ctx.output(0).dtype == DType::Bool) {
+    for (Expr& x : *e) x = Expr(1) - equal_to(x, 0, ctx.graph_symbols());
   }
   ctx.set_elements(0, std::move(*e));
-  return {};
 }
 
 Status infer_cast(InferContext& ctx) {
@@ -94,6 +96,7 @@ std::span<const OpDef> cast_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Cast",
        .infer = infer_cast,
+       .contents = cast_contents,
        .decompose = cast,
        .lowering = Lowering::Scalar,
        .element = cast_element,
@@ -101,6 +104,7 @@ std::span<const OpDef> cast_ops() {
        .attributes = "to saturate round_mode"},
       {.name = "CastLike",
        .infer = infer_cast_like,
+       .contents = cast_contents,
        .decompose = cast_like,
        .attributes = "saturate round_mode",
        .min_inputs = 2,

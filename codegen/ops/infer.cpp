@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <utility>
 
@@ -66,103 +65,6 @@ std::optional<Bounds> range_of(DType t) {
   }
 }
 
-/// Whether two dims can be told apart by what is known of the symbols.
-bool clash(const Expr& a, const Expr& b, std::span<const Symbol> table) {
-  return !may_equal(a, b, table);
-}
-
-}  // namespace
-
-namespace {
-
-bool contains(const Expr& e, SymbolId id) {
-  std::vector<SymbolId> symbols;
-  e.collect_symbols(symbols);
-  return std::find(symbols.begin(), symbols.end(), id) != symbols.end();
-}
-
-/// c, when e is min(symbol, c).
-std::optional<int64_t> upper_limit(const Expr& e, SymbolId id) {
-  if (e.terms().size() != 1 || e.constant() != 0 || e.terms()[0].coefficient != 1) return {};
-  const Atom* a = e.terms()[0].single();
-  if (a == nullptr || a->kind() != Atom::Kind::Min) return {};
-  const bool left = a->lhs().as_symbol() == id;
-  const Expr& other = left ? a->rhs() : a->lhs();
-  if (!other.is_const() || !(left || a->rhs().as_symbol() == id)) return {};
-  return other.value();
-}
-
-void rewrite_dims(graph::Graph& g, const std::function<Expr(const Expr&)>& f) {
-  const auto each = [&](std::vector<Expr>& list) {
-    for (Expr& e : list) {
-      if (!e.is_const()) e = f(e);
-    }
-  };
-  for (size_t i = 0; i < g.values().size(); ++i) {
-    graph::Value& v = g.value(static_cast<graph::ValueId>(i));
-    each(v.shape);
-    if (v.elements) each(*v.elements);
-  }
-  for (const auto& n : g.nodes()) {
-    AttrMap attrs = n->attrs;
-    for (const auto& [name, attr] : attrs) {
-      if (const auto* list = std::get_if<std::vector<Expr>>(&attr)) {
-        auto copy = *list;
-        each(copy);
-        n->attrs.set(name, std::move(copy));
-      }
-    }
-  }
-}
-
-/// The symbol that a guard makes superfluous, with what it equals. Of two symbols the later one
-/// goes, which may be a fresh one.
-std::optional<std::pair<SymbolId, Expr>> eliminated(const Expr& a, const Expr& b) {
-  for (const auto& [lhs, rhs] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto id = lhs.as_symbol();
-    const auto other = rhs.as_symbol();
-    if (id && !contains(rhs, *id) && !(other && *other > *id)) return std::pair(*id, rhs);
-  }
-  return std::nullopt;
-}
-
-Expr replaced(const Expr& e, SymbolId id, const Expr& by) {
-  return e.substitute([&](SymbolId s) { return s == id ? std::optional<Expr>(by) : std::nullopt; });
-}
-
-/// Uses what a guard says of a symbol on everything inferred so far, so that equal dims have equal
-/// expressions. True when the guard itself has become superfluous.
-bool learn(graph::Graph& g, const Expr& a, const Expr& b) {
-  for (const auto& [lhs, rhs] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto id = lhs.as_symbol();
-    const auto limit = id ? upper_limit(rhs, *id) : std::nullopt;
-    if (!limit) continue;
-    Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
-    symbol.max = std::min(symbol.max, *limit);
-    const SymbolRanges ranges = [&g](SymbolId s) {
-      const Symbol& known = g.symbols[static_cast<size_t>(s)];
-      return SymbolRange{known.min, known.max, std::nullopt};
-    };
-    rewrite_dims(g, [&](const Expr& e) { return e.simplify(ranges); });
-    return true;
-  }
-  if (const auto gone = eliminated(a, b)) {
-    rewrite_dims(g, [&](const Expr& e) { return replaced(e, gone->first, gone->second); });
-  }
-  return false;
-}
-
-/// Dims that an inference function computed before a guard eliminated one of their symbols.
-void apply_guards(const graph::Graph& g, std::vector<Expr>& list) {
-  for (const graph::DimGuard& guard : g.equal_dims) {
-    const auto gone = eliminated(guard.a, guard.b);
-    if (!gone) continue;
-    for (Expr& e : list) {
-      if (!e.is_const()) e = replaced(e, gone->first, gone->second);
-    }
-  }
-}
-
 }  // namespace
 
 int64_t InferContext::opset() const {
@@ -196,7 +98,7 @@ Status InferContext::error(Code code, const std::string& message) const {
 
 void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
-  apply_guards(g_, shape);
+  shape = sizes(std::move(shape));
   graph::Value& v = g_.value(n_.outputs[i]);
   if (v.dtype != DType::Invalid && v.dtype != dtype) {
     status_ = invalid("output '" + v.name + "' is declared " + std::string(name_of(v.dtype)) +
@@ -206,7 +108,7 @@ void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   if (v.has_shape) {
     bool differ = v.shape.size() != shape.size();
     for (size_t d = 0; !differ && d < shape.size(); ++d) {
-      differ = clash(v.shape[d], shape[d], g_.symbols);
+      differ = !may_equal(v.shape[d], shape[d], g_.symbols);
     }
     if (differ) {
       status_ = invalid("output '" + v.name + "' is declared with shape " + str(v.shape) +
@@ -225,21 +127,22 @@ void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   v.elements.reset();
 }
 
-void InferContext::set_elements(size_t i, std::vector<Expr> e) {
-  if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
+void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
+  if (!has_output(i)) return;
   graph::Value& v = g_.value(n_.outputs[i]);
-  apply_guards(g_, e);
+  for (Expr& x : e) x = size(x);
   const auto range = range_of(v.dtype);
   if (!range || !is_static(v.shape) || static_cast<int64_t>(e.size()) > kMaxElements) return;
   if (!element_count(v.shape).is_const(static_cast<int64_t>(e.size()))) return;
   for (const Expr& x : e) {
     if (x.is_overflow()) return;
-    // Narrow integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger
-    // ones is refused), so what is computed from them in 32 or 64 bits is taken as it is:
-    // evaluation refuses overflows.
-    if (size_of(v.dtype) >= 4 && !x.is_const()) continue;
     const Bounds b = bounds(x, g_.symbols);
-    if (b.lo < range->lo || b.hi > range->hi) return;
+    // Integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger ones is
+    // refused), so what is computed from them in 32 or 64 bits is taken as it is unless it may be
+    // below zero where the dtype has no sign: evaluation refuses overflows.
+    const bool wide = size_of(v.dtype) >= 4 && !x.is_const();
+    if (b.lo < range->lo && !(wide && range->lo < 0)) return;
+    if (b.hi > range->hi && !wide) return;
   }
   v.elements = std::move(e);
 }
@@ -260,55 +163,13 @@ Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
   source.kind = plan::SymbolSource::Kind::HostOutput;
   source.index = id;
   source.axis = static_cast<int32_t>(axis);
-  return Expr::symbol(g_.add_symbol(std::move(symbol), source));
+  return Expr::symbol(g_.add_symbol(std::move(symbol), std::move(source)));
 }
 
 Shape InferContext::fresh_shape(size_t output, size_t rank) {
   Shape s;
   for (size_t d = 0; d < rank; ++d) s.push_back(fresh_symbol(output, d));
   return s;
-}
-
-Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
-                                 const std::string& what) const {
-  const Expr a = left;
-  const Expr b = right;
-  if (a == b) return a;
-  if (clash(a, b, g_.symbols)) {
-    return invalid(what + " differ: " + a.str(g_.symbols) + " and " + b.str(g_.symbols));
-  }
-  const bool known =
-      std::any_of(g_.equal_dims.begin(), g_.equal_dims.end(), [&](const graph::DimGuard& guard) {
-        return (guard.a == a && guard.b == b) || (guard.a == b && guard.b == a);
-      });
-  if (!known && !learn(g_, a, b)) g_.equal_dims.push_back({a, b, n_.name});
-  return simpler(b, a) ? b : a;
-}
-
-Result<Shape> InferContext::broadcast(std::span<const Shape> shapes) const {
-  size_t rank = 0;
-  for (const Shape& s : shapes) rank = std::max(rank, s.size());
-  Shape out(rank, Expr(1));
-  for (const Shape& s : shapes) {
-    const size_t skip = rank - s.size();
-    for (size_t i = 0; i < s.size(); ++i) {
-      Expr& o = out[skip + i];
-      if (s[i].is_const(1) || s[i] == o) continue;
-      if (o.is_const(1)) {
-        o = s[i];
-        continue;
-      }
-      auto merged = unify(o, s[i], "dims");
-      if (!merged.ok()) {
-        std::string all;
-        for (const Shape& each : shapes) all += (all.empty() ? "" : " and ") + str(each);
-        return invalid("shapes " + all + " do not broadcast: " + o.str(g_.symbols) + " against " +
-                       s[i].str(g_.symbols));
-      }
-      o = *merged;
-    }
-  }
-  return out;
 }
 
 Result<int64_t> InferContext::axis(int64_t a, int64_t rank) const {
@@ -398,7 +259,12 @@ Status infer(graph::Graph& g, graph::Node& n) {
   }
   RP_TRY(check_form(ctx, *def, g, n));
   RP_TRY(def->infer(ctx));
-  return ctx.status();
+  RP_TRY(ctx.status());
+  if (def->contents != nullptr) {
+    ContentsContext known(g, n);
+    def->contents(known);
+  }
+  return {};
 }
 
 }  // namespace reprise::ops

@@ -3,8 +3,10 @@
 #include <iterator>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/product_sum.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -55,31 +57,25 @@ Result<bool> matmul(Rewriter& rw) {
 
 /// One output element as a plain loop, for shapes and dtypes that no tiled kernel takes.
 Status matmul_element(ElementContext& ctx) {
-  kernel::Builder& b = ctx.builder();
   const Shape& a_shape = ctx.input_shape(0);
   const Shape& b_shape = ctx.input_shape(1);
   const Index& out = ctx.index();
   const Index batch(out.begin(), out.end() - 2);
+  const Shape batches(ctx.output_shape().begin(), ctx.output_shape().end() - 2);
   const auto operand = [&](const Shape& s, const Expr& row, const Expr& column) {
-    Index index = broadcast_index(batch, Shape(s.begin(), s.end() - 2));
+    Index index = broadcast_index(ctx.graph(), batch, Shape(s.begin(), s.end() - 2), batches);
     index.push_back(row);
     index.push_back(column);
     return index;
   };
-  const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
-  const int acc = b.local("acc", type);
-  b.local_store(acc, b.constant(type, 0));
+  ProductSum sum(ctx);
   Status status;
   ctx.loop(a_shape.back(), [&](const Expr& k) {
-    auto x = ctx.input(0, operand(a_shape, out[out.size() - 2], k));
-    auto y = ctx.input(1, operand(b_shape, k, out.back()));
-    if (x.ok() && y.ok()) {
-      b.local_store(acc, b.add(b.local_load(acc), b.mul(*x, *y)));
-    } else {
-      status = x.ok() ? y.status() : x.status();
-    }
+    const Status s =
+        sum.add(operand(a_shape, out[out.size() - 2], k), operand(b_shape, k, out.back()));
+    if (!s.ok()) status = s;
   });
-  ctx.set(b.local_load(acc));
+  sum.finish();
   return status;
 }
 
@@ -102,11 +98,7 @@ Status infer_gemm(InferContext& ctx) {
   if (ctx.attrs().get_int("transB", 0) != 0) std::swap(b[0], b[1]);
   RP_ASSIGN(Shape out, matmul_shape(ctx, a, b));
   if (ctx.has_input(2)) {
-    const Shape shapes[] = {out, ctx.shape(2)};
-    RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
-    if (both.size() != 2) {
-      return ctx.invalid("C " + ctx.str(shapes[1]) + " does not broadcast to " + ctx.str(out));
-    }
+    RP_TRY(broadcast_shape(ctx, ctx.shape(2), out, "C"));
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
   return {};

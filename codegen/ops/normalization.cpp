@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/support.h"
 
@@ -52,11 +53,7 @@ Status require_channels(const InferContext& ctx, size_t i, const Expr& channels)
 
 Status check_affine(const InferContext& ctx, size_t i) {
   if (!ctx.has_input(i)) return {};
-  const Shape shapes[] = {ctx.shape(0), ctx.shape(i)};
-  RP_ASSIGN(const Shape both, ctx.broadcast(shapes));
-  if (both.size() == shapes[0].size()) return {};
-  return ctx.invalid("input '" + ctx.input(i).name + "' " + ctx.str(shapes[1]) +
-                     " does not broadcast to " + ctx.str(shapes[0]));
+  return broadcast_shape(ctx, ctx.shape(i), ctx.shape(0), "input '" + ctx.input(i).name + "'");
 }
 
 Status infer_layer_norm(InferContext& ctx) {

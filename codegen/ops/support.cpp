@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "codegen/ops/dims.h"
+
 namespace reprise::ops {
 
 namespace {
@@ -175,11 +177,18 @@ std::vector<Expr> delinearize(const Expr& linear, const Shape& shape) {
   return index;
 }
 
-std::vector<Expr> broadcast_index(const std::vector<Expr>& index, const Shape& from) {
-  std::vector<Expr> out(from.size(), Expr(0));
-  const size_t skip = index.size() - from.size();
+std::vector<Expr> broadcast_index(const graph::Graph& g, const std::vector<Expr>& index,
+                                  const Shape& from, const Shape& to) {
+  std::vector<Expr> out;
+  out.reserve(from.size());
   for (size_t i = 0; i < from.size(); ++i) {
-    if (!from[i].is_const(1)) out[i] = index[skip + i];
+    const size_t from_end = from.size() - i;
+    if (from_end > to.size()) {  // 1, as `to` has no such dim
+      out.emplace_back(0);
+      continue;
+    }
+    const size_t at = to.size() - from_end;
+    out.push_back(broadcast_position(g, index[at], from[i], to[at]));
   }
   return out;
 }

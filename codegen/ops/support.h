@@ -51,8 +51,9 @@ Expr product(const Shape& s, size_t begin, size_t end);
 Expr linearize(const std::vector<Expr>& index, const Shape& shape);
 /// Inverse: the index of a row-major position.
 std::vector<Expr> delinearize(const Expr& linear, const Shape& shape);
-/// Index into an input that is broadcast to the output.
-std::vector<Expr> broadcast_index(const std::vector<Expr>& index, const Shape& from);
+/// Index into a tensor of shape `from` that is broadcast to `to`, which `index` belongs to.
+std::vector<Expr> broadcast_index(const graph::Graph& g, const std::vector<Expr>& index,
+                                  const Shape& from, const Shape& to);
 
 /// Numbers of a constant float or integer tensor, as double. Nothing for strings.
 std::optional<std::vector<double>> constant_numbers(const graph::Value& v);

@@ -1,10 +1,72 @@
+#include <unordered_map>
+#include <variant>
 #include <vector>
 
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
 
+namespace {
+
+/// Symbols that what is live computes with, and the node that gives each its value.
+class LiveSymbols {
+ public:
+  explicit LiveSymbols(const graph::Graph& g) : g_(g), live_(g.symbols.size(), false) {
+    for (const auto& n : g.nodes()) {
+      for (graph::ValueId v : n->outputs) {
+        if (v == graph::kNone) continue;
+        for (const Expr& dim : g.value(v).shape) {
+          if (const auto id = dim.as_symbol()) producer_.try_emplace(*id, n.get());
+        }
+      }
+    }
+    for (graph::ValueId v : g.outputs) add(g.value(v).shape);
+  }
+
+  void add(const graph::Node& n) {
+    for (graph::ValueId v : n.outputs) {
+      if (v != graph::kNone) add(g_.value(v).shape);
+    }
+    for (const auto& [name, attr] : n.attrs) {
+      if (const auto* list = std::get_if<std::vector<Expr>>(&attr)) add(*list);
+    }
+  }
+
+  /// Whether a live symbol gets its value from the node. All users come after it.
+  bool told_by(const graph::Node& n) const {
+    for (graph::ValueId v : n.outputs) {
+      if (v == graph::kNone) continue;
+      for (const Expr& dim : g_.value(v).shape) {
+        const auto id = dim.as_symbol();
+        if (!id || !live_[static_cast<size_t>(*id)] || producer_.at(*id) != &n) continue;
+        if (g_.symbol_sources[static_cast<size_t>(*id)].told_by_call()) return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  void add(const std::vector<Expr>& list) {
+    std::vector<SymbolId> used;
+    for (const Expr& e : list) e.collect_symbols(used);
+    for (size_t i = 0; i < used.size(); ++i) {
+      const auto s = static_cast<size_t>(used[i]);
+      if (live_[s]) continue;
+      live_[s] = true;
+      if (g_.symbol_sources[s].kind == plan::SymbolSource::Kind::Derived)
+        g_.symbol_sources[s].value.collect_symbols(used);
+    }
+  }
+
+  const graph::Graph& g_;
+  std::vector<bool> live_;  // by symbol
+  std::unordered_map<SymbolId, const graph::Node*> producer_;
+};
+
+}  // namespace
+
 Status dce(graph::Graph& g) {
+  LiveSymbols symbols(g);
   std::vector<uint32_t> uses(g.values().size(), 0);
   for (const auto& n : g.nodes()) {
     for (graph::ValueId v : n->inputs) {
@@ -20,7 +82,10 @@ Status dce(graph::Graph& g) {
     bool used = false;
     for (graph::ValueId v : n->outputs)
       used |= v != graph::kNone && uses[static_cast<size_t>(v)] > 0;
-    if (used) continue;
+    if (used || symbols.told_by(*n)) {
+      symbols.add(*n);
+      continue;
+    }
     for (graph::ValueId v : n->inputs) {
       if (v != graph::kNone) --uses[static_cast<size_t>(v)];
     }

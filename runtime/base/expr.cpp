@@ -93,11 +93,21 @@ Expr cofactor(const Term& t, const Atom& without) {
   return ExprAccess::single({t.coefficient, ExprAccess::product(std::move(rest))});
 }
 
-/// e with one remainder joined with the quotient of the same division, if both are among its terms.
-std::optional<Expr> join_one(const Expr& e) {
+/// mod(x, m) - x = -m*floordiv(x, m), so that what is rounded up to a multiple is one.
+std::optional<Complement> negated_dividend(const Atom& a) {
+  if (a.kind() != Atom::Kind::Mod || a.lhs().constant() != 0) return std::nullopt;
+  const Expr quotient = Expr::floordiv(a.lhs(), a.rhs());
+  const auto* rep = ExprAccess::rep(quotient);
+  if (!rep || rep->has_remainder) return std::nullopt;
+  return Complement{a.lhs() * Expr(-1), a.rhs() * quotient * Expr(-1)};
+}
+
+/// e with one remainder joined with the quotient of the same division, or with what was divided, if
+/// both are among its terms.
+std::optional<Expr> join_one(const Expr& e, std::optional<Complement> (*partner)(const Atom&)) {
   for (const Term& t : e.terms()) {
     for (const Atom& a : t.atoms()) {
-      const auto pair = complement_of(a);
+      const auto pair = partner(a);
       if (!pair) continue;
       const Expr factor = cofactor(t, a);
       const Expr other = factor * pair->other;
@@ -111,9 +121,10 @@ std::optional<Expr> join_one(const Expr& e) {
 Expr recombine(Expr e) {
   for (;;) {
     const auto* rep = ExprAccess::rep(e);
-    if (!rep || !rep->has_remainder || !rep->has_quotient) return e;
-    // Each step replaces two operations by one or none, so this ends.
-    auto joined = join_one(e);
+    if (!rep || !rep->has_remainder) return e;
+    // Each step replaces two operations by one or none, or a remainder by a quotient, so this ends.
+    auto joined = rep->has_quotient ? join_one(e, complement_of) : std::nullopt;
+    if (!joined && rep->terms.size() > 1) joined = join_one(e, negated_dividend);
     if (!joined) return e;
     e = *std::move(joined);
   }

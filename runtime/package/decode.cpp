@@ -127,6 +127,14 @@ class Decoder {
     return {};
   }
 
+  Status derived_value(const fb::Symbol& from, plan::SymbolSource& to) {
+    std::vector<Expr> value;
+    RP_TRY(exprs(from.source_value(), value));
+    if (value.size() > 1) return bad("a symbol is derived from several expressions");
+    if (!value.empty()) to.value = value[0];
+    return {};
+  }
+
   Status interface(const fb::Interface& from, plan::Interface& to) {
     RP_TRY(list(from.symbols(), to.symbols, [&](const fb::Symbol& f, Symbol& t) {
       t.min = f.min();
@@ -136,7 +144,9 @@ class Decoder {
       source.kind = static_cast<plan::SymbolSource::Kind>(f.source_kind());
       source.index = f.source_index();
       source.axis = f.source_axis();
-      to.sources.push_back(source);
+      const Status derived = derived_value(f, source);
+      to.sources.push_back(std::move(source));
+      if (!derived.ok()) return derived;
       return string(f.name(), t.name);
     }));
     const auto slot = [this](const fb::Slot& f, plan::Slot& t) {
@@ -146,12 +156,19 @@ class Decoder {
     };
     RP_TRY(list(from.inputs(), to.inputs, slot));
     RP_TRY(list(from.outputs(), to.outputs, slot));
-    return list(from.equal_dims(), to.equal_dims, [this](const fb::DimGuard& f, plan::DimGuard& t) {
+    return list(from.guards(), to.guards, [this](const fb::DimGuard& f, plan::DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));
       if (dims.size() != 2) return bad("a guard compares other than two dimensions");
       t.a = dims[0];
       t.b = dims[1];
+      t.kind = static_cast<plan::DimGuard::Kind>(f.kind());
+      std::vector<std::string> what;
+      RP_TRY(strings(f.what(), what));
+      if (what.size() == 2) {
+        t.a_is = std::move(what[0]);
+        t.b_is = std::move(what[1]);
+      }
       return string(f.node(), t.node);
     });
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -17,13 +18,16 @@ struct Accesses {
 
 class AccessTable {
  public:
-  /// Ids in the plan must be in range.
-  explicit AccessTable(const Plan& p);
+  /// Ids in the plan and symbols in the sources must be in range.
+  AccessTable(const Plan& p, std::span<const SymbolSource> sources);
   Accesses of(const Step& step) const;
   size_t resource_count() const { return plan_.buffers.size() + symbols_.size(); }
 
  private:
+  void collect_derived(std::vector<SymbolId>& used) const;
+
   const Plan& plan_;
+  std::span<const SymbolSource> sources_;
   std::unordered_map<SymbolId, uint32_t> symbols_;  // data-dependent ones, to their resource
   std::unordered_map<SymbolId, const Step*> producer_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace reprise::plan {
 namespace {
@@ -22,9 +23,8 @@ Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t
   for (size_t a = 0; a < dims.size(); ++a) {
     RP_ASSIGN(int64_t expected, slot.shape[a].eval(symbols));
     if (expected == dims[a]) continue;
-    std::string how = slot.shape[a].is_const()
-                          ? std::string()
-                          : " (" + slot.shape[a].str(io.symbols) + " in the model)";
+    const std::string size = describe_size(io, slot.shape[a], symbols);
+    const std::string how = size.empty() ? size : " (" + size + ")";
     return invalid_input("input '" + slot.name + "': dimension " + std::to_string(a) + " is " +
                          std::to_string(dims[a]) + ", expected " + std::to_string(expected) + how +
                          "; the whole shape is " + describe(slot.dtype, dims));
@@ -68,23 +68,12 @@ Result<std::vector<int64_t>> bind_symbols(const Interface& io,
         check_symbol(io.symbols[s], symbols[s],
                      "input '" + io.inputs[index].name + "': dimension " + std::to_string(axis)));
   }
+  derive_symbols(io, symbols);
+  // The inputs' dims say what follows from the guards, too; a guard names the node.
+  RP_TRY(check_guards(io, symbols));
   for (size_t i = 0; i < io.inputs.size(); ++i)
     RP_TRY(check_dims(io, io.inputs[i], input_dims[i], symbols));
-  RP_TRY(check_guards(io, symbols));
   return symbols;
-}
-
-Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
-  for (const DimGuard& guard : io.equal_dims) {
-    if (!is_bound({guard.a, guard.b}, symbols)) continue;
-    RP_ASSIGN(const int64_t a, guard.a.eval(symbols));
-    RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
-    if (a == b) continue;
-    return invalid_input("node '" + guard.node + "' needs " + guard.a.str(io.symbols) + " = " +
-                         guard.b.str(io.symbols) + ", the inputs give " + std::to_string(a) +
-                         " and " + std::to_string(b));
-  }
-  return {};
 }
 
 bool is_bound(const Shape& shape, std::span<const int64_t> symbols) {
@@ -95,21 +84,48 @@ bool is_bound(const Shape& shape, std::span<const int64_t> symbols) {
   });
 }
 
-Result<std::vector<int64_t>> eval_dims(const Shape& shape, std::span<const int64_t> symbols,
+Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
+                                       std::span<const int64_t> symbols,
                                        const std::string& tensor) {
   std::vector<int64_t> dims;
   dims.reserve(shape.size());
   for (const Expr& dim : shape) {
     auto v = dim.eval(symbols);
-    if (!v.ok()) return v.status().with_context("tensor '" + tensor + "'");
+    const auto where = [&] {
+      return "tensor '" + tensor + "': dimension " + std::to_string(dims.size());
+    };
+    if (!v.ok())
+      return v.status().with_context(where() + " (" + describe_size(io, dim, symbols) + ")");
     if (*v < 0) {
-      return invalid_input("tensor '" + tensor + "': dimension " + std::to_string(dims.size()) +
-                           " would be " + std::to_string(*v) + " for the given input sizes");
+      return invalid_input(where() + " would be " + std::to_string(*v) + " (" +
+                           describe_size(io, dim, symbols) + ")");
     }
     dims.push_back(*v);
   }
   return dims;
 }
+
+namespace {
+
+/// A dim that a host call gave. Where a guard has said what a data-dependent dim must be, all its
+/// uses stand for that: then the data do not fit the model.
+Status unexpected_dim(const Interface& io, const std::string& where, const Expr& dim, int64_t found,
+                      int64_t expected, std::span<const int64_t> symbols) {
+  const std::string is = where + " is " + std::to_string(found);
+  const std::string wanted = std::to_string(expected);
+  for (const DimGuard& guard : io.guards) {
+    if (guard.kind != DimGuard::Kind::Equal) continue;
+    for (const auto& [a, b] : {std::pair(&guard.a, &guard.b), std::pair(&guard.b, &guard.a)}) {
+      if (!a->as_symbol() || is_bound({*a}, symbols) || !(*b == dim)) continue;
+      const std::string size = describe_size(io, dim, symbols);
+      return invalid_input(is + ", but node '" + guard.node + "' needs " + wanted +
+                           (size.empty() ? "" : " (" + size + ")"));
+    }
+  }
+  return internal_error(is + ", the plan expects " + wanted);
+}
+
+}  // namespace
 
 Status bind_from_shape(const Interface& io, const std::string& tensor, const Shape& shape,
                        std::span<const int64_t> dims, std::vector<int64_t>& symbols) {
@@ -128,17 +144,15 @@ Status bind_from_shape(const Interface& io, const std::string& tensor, const Sha
     }
     if (!is_bound({shape[a]}, symbols)) continue;
     RP_ASSIGN(int64_t expected, shape[a].eval(symbols));
-    if (expected != dims[a]) {
-      return internal_error(where + " is " + std::to_string(dims[a]) + ", the plan expects " +
-                            std::to_string(expected));
-    }
+    if (expected != dims[a]) return unexpected_dim(io, where, shape[a], dims[a], expected, symbols);
   }
+  derive_symbols(io, symbols);
   return {};
 }
 
-Result<uint64_t> eval_bytes(const Buffer& buffer, std::span<const int64_t> symbols,
-                            const Limits& limits) {
-  RP_ASSIGN(std::vector<int64_t> dims, eval_dims(buffer.shape, symbols, buffer.name));
+Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
+                            std::span<const int64_t> symbols, const Limits& limits) {
+  RP_ASSIGN(std::vector<int64_t> dims, eval_dims(io, buffer.shape, symbols, buffer.name));
   auto elements = checked_element_count(dims, buffer.dtype);
   const std::string what = "tensor '" + buffer.name + "' (" + describe(buffer.dtype, dims) + ")";
   if (!elements.ok() || *elements >= kMaxElements) {

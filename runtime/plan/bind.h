@@ -30,14 +30,18 @@ Result<std::vector<int64_t>> bind_symbols(const Interface& io,
 /// Whether every symbol of the shape has a value.
 bool is_bound(const Shape& shape, std::span<const int64_t> symbols);
 /// Dims of a shape; a negative one is an error naming `tensor`.
-Result<std::vector<int64_t>> eval_dims(const Shape& shape, std::span<const int64_t> symbols,
-                                       const std::string& tensor);
+Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
+                                       std::span<const int64_t> symbols, const std::string& tensor);
 /// Gives unbound symbols that are exactly a dim of `shape` the value in `dims`, then checks that
-/// the shape evaluates to `dims`.
+/// the shape evaluates to `dims`. Symbols that follow from these get their values, too.
 Status bind_from_shape(const Interface& io, const std::string& tensor, const Shape& shape,
                        std::span<const int64_t> dims, std::vector<int64_t>& symbols);
+/// Gives derived symbols their values, as far as the symbols that they come from have any.
+void derive_symbols(const Interface& io, std::vector<int64_t>& symbols);
 /// Guards whose symbols all have values.
 Status check_guards(const Interface& io, std::span<const int64_t> symbols);
+/// "2*batch, where 'batch' is 3 (dimension 0 of input 'x')"; empty for a constant.
+std::string describe_size(const Interface& io, const Expr& e, std::span<const int64_t> symbols);
 /// Range and divisor of one symbol; `where` says what gave the value.
 Status check_symbol(const Symbol& symbol, int64_t value, const std::string& where);
 
@@ -47,8 +51,8 @@ struct Limits {
 };
 /// Bytes of a buffer, rounded up to 4. Code::Unsupported naming the tensor past the device's limit
 /// or 2^31 elements.
-Result<uint64_t> eval_bytes(const Buffer& buffer, std::span<const int64_t> symbols,
-                            const Limits& limits);
+Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
+                            std::span<const int64_t> symbols, const Limits& limits);
 
 /// Where parameter blocks and indirect grids lie in one buffer. Depends on the plan alone.
 struct BlockTable {

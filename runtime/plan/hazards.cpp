@@ -28,6 +28,11 @@ void collect(const HostCall& call, std::vector<SymbolId>& out) {
   }
 }
 
+bool is_derived(std::span<const SymbolSource> sources, SymbolId id) {
+  return static_cast<size_t>(id) < sources.size() &&
+         sources[static_cast<size_t>(id)].kind == SymbolSource::Kind::Derived;
+}
+
 template <typename F>
 void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
   if (const auto* launch = std::get_if<Launch>(&step.what)) {
@@ -64,7 +69,8 @@ void sort_by_level(Plan& p) {
 
 }  // namespace
 
-AccessTable::AccessTable(const Plan& p) : plan_(p) {
+AccessTable::AccessTable(const Plan& p, std::span<const SymbolSource> sources)
+    : plan_(p), sources_(sources) {
   std::set<SymbolId> known;
   for (const Buffer& b : p.buffers) {
     if (b.kind != BufferKind::Input) continue;
@@ -79,10 +85,23 @@ AccessTable::AccessTable(const Plan& p) : plan_(p) {
       if (b < 0) continue;
       for (const Expr& dim : p.buffers[static_cast<size_t>(b)].shape) {
         const auto id = dim.as_symbol();
-        if (!id || !known.insert(*id).second) continue;
+        if (!id || is_derived(sources, *id) || !known.insert(*id).second) continue;
         symbols_.emplace(*id, static_cast<uint32_t>(p.buffers.size() + symbols_.size()));
         producer_.emplace(*id, &step);
       }
+    }
+  }
+}
+
+/// Adds what derived symbols come from.
+void AccessTable::collect_derived(std::vector<SymbolId>& used) const {
+  std::set<SymbolId> seen(used.begin(), used.end());
+  for (size_t i = 0; i < used.size(); ++i) {
+    if (!is_derived(sources_, used[i])) continue;
+    std::vector<SymbolId> from;
+    sources_[static_cast<size_t>(used[i])].value.collect_symbols(from);
+    for (const SymbolId id : from) {
+      if (seen.insert(id).second) used.push_back(id);
     }
   }
 }
@@ -96,6 +115,7 @@ Accesses AccessTable::of(const Step& step) const {
   });
   if (!symbols_.empty()) {
     std::visit([&used](const auto& what) { collect(what, used); }, step.what);
+    collect_derived(used);
     for (const SymbolId id : used) {
       const auto it = symbols_.find(id);
       if (it == symbols_.end()) continue;
@@ -108,8 +128,8 @@ Accesses AccessTable::of(const Step& step) const {
   return a;
 }
 
-void compute_hazards(Plan& p) {
-  const AccessTable table(p);
+void compute_hazards(Plan& p, std::span<const SymbolSource> sources) {
+  const AccessTable table(p, sources);
   std::vector<Accesses> accesses;
   accesses.reserve(p.steps.size());
   for (const Step& step : p.steps) accesses.push_back(table.of(step));

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -46,16 +47,30 @@ struct SymbolSource {
     InputDim,     // dim `axis` of input `index`
     HostOutput,   // dim `axis` of a host call's output buffer `index` (data-dependent)
     HostElement,  // element `axis` of an integer buffer `index` that a host call wrote
+    Derived,      // `value`, an expression over symbols before this one
   } kind = Kind::InputDim;
   int32_t index = 0;
   int32_t axis = 0;
+  Expr value = {};
+
+  /// Known once a host call has run, not before.
+  bool told_by_call() const { return kind == Kind::HostOutput || kind == Kind::HostElement; }
 };
 
-/// Two dims that the compiler could neither prove equal nor tell apart: a run in which they differ
-/// is refused as InvalidInput.
+/// Parallel to the sources: whether the dims of the inputs tell the symbol, without any host call.
+std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources);
+
+/// What a node needs of two dims, where the compiler could neither prove nor refute it: a run in
+/// which it does not hold is refused as InvalidInput.
 struct DimGuard {
+  enum class Kind : uint8_t {
+    Equal,
+    Broadcast,    // equal, or either is 1
+    BroadcastTo,  // equal, or `a` is 1
+  } kind = Kind::Equal;
   Expr a, b;
-  std::string node;  // the model's node that needs it
+  std::string node;        // the model's node that needs it
+  std::string a_is, b_is;  // "dimension 0 of 'x'"; empty where the dim is of no tensor
 };
 
 struct Interface {
@@ -63,7 +78,7 @@ struct Interface {
   std::vector<SymbolSource> sources;  // parallel to symbols
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
-  std::vector<DimGuard> equal_dims;
+  std::vector<DimGuard> guards;
 };
 
 /// A recorded recipe from raw weights to what kernels read; run at load (decision 9).
@@ -144,8 +159,10 @@ Status verify(const Plan& p, const Interface& io);
 
 // --- hazards.cpp ---
 /// Fills `after` and `level` of every step from the buffers they read and write (each buffer
-/// distinct memory), with transitive edges removed. Steps must be in a valid sequential order.
-void compute_hazards(Plan& p);
+/// distinct memory) and the symbols that host calls give their values, with transitive edges
+/// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan
+/// uses; without them none is derived.
+void compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---
 struct ArenaItem {

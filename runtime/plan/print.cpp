@@ -27,6 +27,8 @@ std::string_view source_name(SymbolSource::Kind kind) {
       return "host output";
     case SymbolSource::Kind::HostElement:
       return "host element";
+    case SymbolSource::Kind::Derived:
+      return "derived";
   }
   return "?";
 }
@@ -78,8 +80,10 @@ class Printer {
     if (s.divisor != 1) text_ += " multiple of " + std::to_string(s.divisor);
     if (i < io_.sources.size()) {
       const SymbolSource& source = io_.sources[i];
-      text_ += " from " + std::string(source_name(source.kind)) + " " +
-               std::to_string(source.index) + " axis " + std::to_string(source.axis);
+      const bool derived = source.kind == SymbolSource::Kind::Derived;
+      text_ += " from " + std::string(source_name(source.kind)) + " ";
+      text_ += derived ? expr(source.value)
+                       : std::to_string(source.index) + " axis " + std::to_string(source.axis);
     }
     text_ += "\n";
   }

@@ -61,13 +61,22 @@ Status check_slots(const std::vector<Slot>& slots, const Interface& io, const st
   return {};
 }
 
-Status check_symbol(const Symbol& symbol, const SymbolSource& source, const Interface& io) {
+Status check_symbol(SymbolId id, const Interface& io) {
+  const Symbol& symbol = io.symbols[static_cast<size_t>(id)];
+  const SymbolSource& source = io.sources[static_cast<size_t>(id)];
   const std::string where = "symbol '" + symbol.name + "'";
   if (symbol.divisor < 1) return bad(where, "divisor " + number(symbol.divisor) + " is below 1");
   if (symbol.min > symbol.max) return bad(where, "its range is empty");
-  if (source.kind > SymbolSource::Kind::HostElement) {
+  if (source.kind > SymbolSource::Kind::Derived) {
     return bad(where,
                "source kind " + number(static_cast<int64_t>(source.kind)) + " does not exist");
+  }
+  if (source.kind == SymbolSource::Kind::Derived) {
+    RP_TRY(check_expr(source.value, io, where));
+    std::vector<SymbolId> from;
+    source.value.collect_symbols(from);
+    const bool earlier = std::all_of(from.begin(), from.end(), [id](SymbolId s) { return s < id; });
+    return earlier ? Status() : bad(where, "is derived from a symbol after it");
   }
   if (source.kind != SymbolSource::Kind::InputDim) return {};
   if (!in_range(source.index, io.inputs.size()) ||
@@ -86,9 +95,13 @@ Status check_interface(const Interface& io) {
   RP_TRY(check_slots(io.inputs, io, "input"));
   RP_TRY(check_slots(io.outputs, io, "output"));
   for (size_t i = 0; i < io.symbols.size(); ++i) {
-    RP_TRY(check_symbol(io.symbols[i], io.sources[i], io));
+    RP_TRY(check_symbol(static_cast<SymbolId>(i), io));
   }
-  for (const DimGuard& guard : io.equal_dims) {
+  for (const DimGuard& guard : io.guards) {
+    if (guard.kind > DimGuard::Kind::BroadcastTo) {
+      return bad("node '" + guard.node + "'",
+                 "guard kind " + number(static_cast<int64_t>(guard.kind)) + " does not exist");
+    }
     RP_TRY(check_expr(guard.a, io, "node '" + guard.node + "'"));
     RP_TRY(check_expr(guard.b, io, "node '" + guard.node + "'"));
   }
@@ -285,7 +298,7 @@ class Verifier {
 
   /// Levels are what a recording keeps of the order: conflicting steps must not share one.
   Status hazards() const {
-    const AccessTable table(p_);
+    const AccessTable table(p_, io_.sources);
     std::vector<Accesses> accesses;
     accesses.reserve(p_.steps.size());
     for (const Step& s : p_.steps) accesses.push_back(table.of(s));

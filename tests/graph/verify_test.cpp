@@ -59,7 +59,9 @@ const Broken kBroken[] = {
      "node 'Relu(a)' (Relu): attribute 'e' uses symbol 1 of 1"},
     {"SymbolInGuard",
      [](Graph& g) {
-       g.equal_dims.push_back({Expr::symbol(3), 1, "n"});
+       DimGuard guard;
+       guard.a = Expr::symbol(3);
+       g.guards.push_back(guard);
      },
      "a guard uses symbol 3 of 1"},
     {"Sources", [](Graph& g) { g.symbol_sources.clear(); }, "1 symbols have 0 sources"},

@@ -24,8 +24,12 @@ void PrintTo(const Case& c, std::ostream* os) {
 
 std::string guards_of(const graph::Graph& g) {
   std::string out;
-  for (const graph::DimGuard& d : g.equal_dims) {
-    out += (out.empty() ? "" : "; ") + d.a.str(g.symbols) + " == " + d.b.str(g.symbols);
+  using Kind = plan::DimGuard::Kind;
+  for (const graph::DimGuard& d : g.guards) {
+    const char* relation = d.kind == Kind::Equal         ? " == "
+                           : d.kind == Kind::BroadcastTo ? " -> "
+                                                         : " ~ ";
+    out += (out.empty() ? "" : "; ") + d.a.str(g.symbols) + relation + d.b.str(g.symbols);
   }
   return out;
 }
@@ -48,14 +52,32 @@ const Case kCases[] = {
     {"BroadcastOne", "input a: float32[n,1,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
      "[n, m, 4]"},
     {"BroadcastUnknownWithKnown", "input a: int64[n], b: int64[4]\ny = Add(a, b) @14\noutput y",
-     "[4]", nullptr, "n == 4"},
-    {"BroadcastGuard", "input a: float32[n,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
-     "[n, 4]", nullptr, "n == m"},
+     "[4]", nullptr, "n -> 4"},
+    {"BroadcastOfSymbols", "input a: float32[n,4], b: float32[m,4]\ny = Add(a, b) @14\noutput y",
+     "[broadcast, 4]", nullptr, "n ~ m"},
+    {"BroadcastHasItsPartsSize",
+     "input a: float32[n,4], b: float32[m,4]\nz = Add(a, b) @14\nw = Mul(b, z) @14\n"
+     "y = Sub(w, a) @14\noutput y",
+     "[broadcast, 4]", nullptr, "n ~ m"},
+    {"EqualDimsEndABroadcast",
+     "input a: float32[n,4], b: float32[m,4]\nz = Add(a, b) @14\nc = Concat<axis=1>(a, b) @13\n"
+     "y = Relu(z) @14\noutput y",
+     "[n, 4]", nullptr, "n ~ m; n == m; broadcast == n"},
+    {"MultiplesAreNeverOne",
+     "input a: float32[n], b: float32[m]\nc = Concat<axis=0>(a, a) @13\ny = Add(c, b) @14\n"
+     "output y",
+     "[2*n]", nullptr, "m -> 2*n"},
+    {"DimsThatAreOneTogether",
+     "input x: float32[n], k: float32[8]\nconst s: int64[1]{0}\nconst e: int64[1]{8}\n"
+     "p = Slice(x, s, e) @13\ny = Add(p, x) @14\noutput y",
+     "[n]"},
     {"GuardEliminatesASymbol",
-     "input a: float32[n,4], b: float32[m,4]\nz = Add(a, b) @14\ny = Mul(b, b) @14\noutput y",
+     "input a: float32[n,4], b: float32[m,4]\nz = Concat<axis=1>(a, b) @13\ny = Mul(b, b) @14\n"
+     "output y",
      "[n, 4]", nullptr, "n == m"},
-    {"GuardAgainstAConstant", "input a: float32[n], b: float32[7]\ny = Add(a, b) @14\noutput y",
-     "[7]", nullptr, "n == 7"},
+    {"GuardAgainstAConstant",
+     "input a: float32[2,n], b: float32[7,3]\ny = MatMul(a, b) @13\noutput y", "[2, 3]", nullptr,
+     "n == 7"},
     {"ShapeSlice", "input x: float32[n,3,m]\ny = Shape<start=-1, end=100>(x) @15\noutput y", "[1]",
      "m"},
     {"Size", "input x: float32[n,3,m]\ny = Size(x) @13\noutput y", "[]", "3*n*m"},

@@ -7,6 +7,7 @@
 #include "codegen/ops/op.h"
 #include "codegen/ops/support.h"
 #include "runtime/host/host_kernels.h"
+#include "runtime/plan/bind.h"
 #include "tests/ops/element_runner.h"
 
 namespace reprise::test {
@@ -51,12 +52,9 @@ class Run {
       symbols_[s] =
           inputs[static_cast<size_t>(source.index)].dims()[static_cast<size_t>(source.axis)];
     }
-    for (const graph::DimGuard& guard : g_.equal_dims) {
-      RP_ASSIGN(const int64_t a, guard.a.eval(symbols_));
-      RP_ASSIGN(const int64_t b, guard.b.eval(symbols_));
-      if (a != b) return invalid_input("guard of node '" + guard.node + "'");
-    }
-    return {};
+    const plan::Interface io = interface();
+    plan::derive_symbols(io, symbols_);
+    return plan::check_guards(io, symbols_);
   }
 
   const HostTensor* tensor(graph::ValueId v) const {
@@ -128,11 +126,22 @@ class Run {
         symbols_[s] = t.dims()[static_cast<size_t>(source.axis)];
       }
     }
+    plan::derive_symbols(interface(), symbols_);
     const graph::Value& value = g_.value(v);
     RP_ASSIGN(const auto dims, evaluate(value.shape));
     if (dims == t.dims() && t.dtype() == value.dtype) return {};
     return internal_error("'" + value.name + "' is inferred " + describe(value.dtype, dims) +
                           ", computed " + describe(t.dtype(), t.dims()));
+  }
+
+  plan::Interface interface() const {
+    plan::Interface io;
+    io.symbols = g_.symbols;
+    io.sources = g_.symbol_sources;
+    for (const graph::ValueId v : g_.inputs)
+      io.inputs.push_back({g_.value(v).name, g_.value(v).dtype, g_.value(v).shape});
+    io.guards.assign(g_.guards.begin(), g_.guards.end());
+    return io;
   }
 
   const graph::Graph& g_;

@@ -146,9 +146,9 @@ TEST_F(PackageFile, RoundTrip) {
   const Package& b = **read_back;
   EXPECT_EQ(a.model_name, b.model_name);
   EXPECT_EQ(a.producer, b.producer);
-  ASSERT_EQ(b.io.equal_dims.size(), 1u);
-  EXPECT_EQ(a.io.equal_dims[0].b, b.io.equal_dims[0].b);
-  EXPECT_EQ(b.io.equal_dims[0].node, "Add_9");
+  ASSERT_EQ(b.io.guards.size(), 1u);
+  EXPECT_EQ(a.io.guards[0].b, b.io.guards[0].b);
+  EXPECT_EQ(b.io.guards[0].node, "Add_9");
   ASSERT_EQ(b.io.outputs.size(), 3u);
   EXPECT_EQ(b.io.outputs[1].name, "where");
   EXPECT_EQ(b.io.outputs[1].dtype, DType::I64);

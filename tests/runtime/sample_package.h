@@ -165,7 +165,7 @@ inline Package sample_package() {
   p.io.outputs = {{"y", DType::F32, {batch, 32}},
                   {"where", DType::I64, {2, Expr::symbol(1)}},
                   {"again", DType::F32, {batch, 32}}};
-  p.io.equal_dims = {{batch, batch * 2 - batch, "Add_9"}};
+  p.io.guards = {{plan::DimGuard::Kind::Equal, batch, batch * 2 - batch, "Add_9", "", ""}};
   std::vector<float> w(64 * 512);
   for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 97);
   HostTensor words(DType::String, {3});

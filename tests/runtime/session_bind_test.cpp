@@ -112,7 +112,7 @@ TEST(Bind, EmptyGridsAndNegativeDims) {
   const auto grid = plan::eval_grid(l, "k", zero, {});
   ASSERT_TRUE(grid.ok());
   EXPECT_EQ(*grid, (std::array<uint32_t, 3>{0, 0, 0}));
-  const auto dims = plan::eval_dims({Expr::symbol(0)}, minus, "t");
+  const auto dims = plan::eval_dims({}, {Expr::symbol(0)}, minus, "t");
   ASSERT_FALSE(dims.ok());
   EXPECT_EQ(dims.status().code(), Code::InvalidInput);
 }

@@ -176,7 +176,8 @@ TEST_P(Sessions, BindingErrorsNameTheTensor) {
 
 TEST_P(Sessions, GuardsBetweenDimensions) {
   Model m;
-  m.package.io.equal_dims = {{Expr::symbol(0), Expr(6), "MatMul_3"}};
+  m.package.io.guards = {
+      {plan::DimGuard::Kind::Equal, Expr::symbol(0), Expr(6), "MatMul_3", "", ""}};
   auto s = make(m, device());
   ASSERT_TRUE(s);
   const HostTensor six = floats({6, 4}, std::vector<float>(24)),

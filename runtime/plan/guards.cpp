@@ -1,0 +1,129 @@
+// Symbols that follow from others, and what nodes need of them: checked once their values are
+// known.
+#include <algorithm>
+
+#include "runtime/plan/bind.h"
+
+namespace reprise::plan {
+namespace {
+
+/// "batch is 3 (dimension 0 of input 'x')" for each symbol of an expression, derived ones by what
+/// they come from.
+class Origins {
+ public:
+  Origins(const Interface& io, std::span<const int64_t> symbols) : io_(io), symbols_(symbols) {}
+
+  std::string of(const Expr& e) {
+    add(e);
+    std::string text;
+    for (const SymbolId id : found_) text += (text.empty() ? "" : ", ") + describe(id);
+    return text;
+  }
+
+ private:
+  void add(const Expr& e) {
+    std::vector<SymbolId> used;
+    e.collect_symbols(used);
+    for (const SymbolId id : used) {
+      const SymbolSource& source = io_.sources[static_cast<size_t>(id)];
+      if (source.kind == SymbolSource::Kind::Derived) {
+        add(source.value);
+      } else if (std::find(found_.begin(), found_.end(), id) == found_.end()) {
+        found_.push_back(id);
+      }
+    }
+  }
+
+  std::string describe(SymbolId id) const {
+    const auto i = static_cast<size_t>(id);
+    const SymbolSource& source = io_.sources[i];
+    std::string text = "'" + io_.symbols[i].name + "'";
+    if (i < symbols_.size() && symbols_[i] != kUnbound)
+      text += " is " + std::to_string(symbols_[i]);
+    if (source.kind != SymbolSource::Kind::InputDim) return text + " (computed by the model)";
+    return text + " (dimension " + std::to_string(source.axis) + " of input '" +
+           io_.inputs[static_cast<size_t>(source.index)].name + "')";
+  }
+
+  const Interface& io_;
+  std::span<const int64_t> symbols_;
+  std::vector<SymbolId> found_;
+};
+
+/// "dimension 0 of 'x' is 3: 'batch' is 3 (dimension 0 of input 'x')"
+std::string side(const Interface& io, const Expr& e, const std::string& what, int64_t value,
+                 std::span<const int64_t> symbols) {
+  std::string text = what.empty() ? e.str(io.symbols) : what;
+  text += " is " + std::to_string(value);
+  if (e.is_const()) return text;
+  if (!what.empty() && !e.as_symbol()) text += " (" + e.str(io.symbols) + ")";
+  return text + ", where " + Origins(io, symbols).of(e);
+}
+
+bool holds(const DimGuard& guard, int64_t a, int64_t b) {
+  switch (guard.kind) {
+    case DimGuard::Kind::Equal:
+      return a == b;
+    case DimGuard::Kind::Broadcast:
+      return a == b || a == 1 || b == 1;
+    case DimGuard::Kind::BroadcastTo:
+      return a == b || a == 1;
+  }
+  return false;
+}
+
+std::string need(DimGuard::Kind kind) {
+  switch (kind) {
+    case DimGuard::Kind::Equal:
+      return "must be equal";
+    case DimGuard::Kind::Broadcast:
+      return "must be equal, or one of them 1";
+    case DimGuard::Kind::BroadcastTo:
+      return "must be equal, or the first of them 1";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources) {
+  std::vector<bool> told(sources.size(), false);
+  for (size_t s = 0; s < sources.size(); ++s) {
+    told[s] = sources[s].kind == SymbolSource::Kind::InputDim;
+    if (sources[s].kind != SymbolSource::Kind::Derived) continue;
+    std::vector<SymbolId> from;
+    sources[s].value.collect_symbols(from);
+    told[s] = std::all_of(from.begin(), from.end(), [&](SymbolId id) {
+      return static_cast<size_t>(id) < s && told[static_cast<size_t>(id)];
+    });
+  }
+  return told;
+}
+
+void derive_symbols(const Interface& io, std::vector<int64_t>& symbols) {
+  for (size_t s = 0; s < symbols.size(); ++s) {
+    if (io.sources[s].kind != SymbolSource::Kind::Derived || symbols[s] != kUnbound) continue;
+    const auto v = io.sources[s].value.eval(symbols);
+    if (v.ok()) symbols[s] = *v;
+  }
+}
+
+std::string describe_size(const Interface& io, const Expr& e, std::span<const int64_t> symbols) {
+  if (e.is_const()) return {};
+  return e.str(io.symbols) + ", where " + Origins(io, symbols).of(e);
+}
+
+Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
+  for (const DimGuard& guard : io.guards) {
+    if (!is_bound({guard.a, guard.b}, symbols)) continue;
+    RP_ASSIGN(const int64_t a, guard.a.eval(symbols));
+    RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
+    if (holds(guard, a, b)) continue;
+    return invalid_input("node '" + guard.node + "': " + side(io, guard.a, guard.a_is, a, symbols) +
+                         ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; they " +
+                         need(guard.kind));
+  }
+  return {};
+}
+
+}  // namespace reprise::plan
