@@ -281,8 +281,11 @@ class RowKernel {
     Status status;
     const Expr steps = Expr::floordiv(cols_, row_lanes_ > 1 ? 1 : lanes_);
     const Expr iterations = Expr::ceildiv(steps, per_row_);
+    // A loop may write its body several times: what one column stores is not there for another.
+    const auto earlier = reloads_;
     ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
                  [&](Val c) {
+                   reloads_ = earlier;
                    ev_.push_scope();
                    const Expr col = column_at(c);
                    for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {
