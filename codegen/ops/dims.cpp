@@ -1,9 +1,10 @@
 #include "codegen/ops/dims.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
+#include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "codegen/ops/op.h"
@@ -87,25 +88,81 @@ bool of_inputs(const Graph& g, SymbolId s) {
   return g.symbol_sources[static_cast<size_t>(s)].kind == SourceKind::InputDim;
 }
 
-/// The symbol that a guard makes superfluous, with what it equals. That must be known no later in a
-/// run, and dims of inputs are expressions over such dims. Of two symbols the later one goes, which
-/// may be a fresh one.
-std::optional<std::pair<SymbolId, Expr>> eliminated(const Graph& g, const Expr& a, const Expr& b) {
-  for (const auto& [lhs, rhs] : {std::pair(a, b), std::pair(b, a)}) {
-    const auto id = lhs.as_symbol();
-    const auto other = rhs.as_symbol();
-    if (!id || contains(rhs, *id) || (other && *other > *id)) continue;
-    const auto symbols = symbols_of(rhs);
-    const bool inputs_only =
-        std::all_of(symbols.begin(), symbols.end(), [&g](SymbolId s) { return of_inputs(g, s); });
-    if (of_inputs(g, *id) && !inputs_only) continue;
-    if (known_after(g, rhs) <= known_after(g, lhs)) return std::pair(*id, rhs);
-  }
-  return std::nullopt;
+size_t length(const Expr& e) {
+  std::vector<int64_t> code;
+  e.encode(code);
+  return code.size();
 }
 
-Expr replaced(const Expr& e, SymbolId id, const Expr& by) {
-  return e.substitute([&](SymbolId s) { return s == id ? std::optional<Expr>(by) : std::nullopt; });
+/// What a guard makes superfluous, a symbol or an operation, with what it equals. That must be
+/// known no later in a run.
+struct Rule {
+  Expr from, to;
+};
+
+/// Dims of inputs are expressions over such dims. Of two symbols the later one goes, which may be a
+/// fresh one.
+std::optional<Rule> symbol_rule(const Graph& g, const Expr& lhs, const Expr& rhs) {
+  const auto id = lhs.as_symbol();
+  const auto other = rhs.as_symbol();
+  if (!id || contains(rhs, *id) || (other && *other > *id)) return std::nullopt;
+  const auto symbols = symbols_of(rhs);
+  const bool inputs_only =
+      std::all_of(symbols.begin(), symbols.end(), [&g](SymbolId s) { return of_inputs(g, s); });
+  if (of_inputs(g, *id) && !inputs_only) return std::nullopt;
+  if (known_after(g, rhs) > known_after(g, lhs)) return std::nullopt;
+  return Rule{lhs, rhs};
+}
+
+/// The operation that an expression is.
+const Atom* as_operation(const Expr& e) {
+  if (e.terms().size() != 1 || e.constant() != 0 || e.terms()[0].coefficient != 1) return nullptr;
+  const Atom* a = e.terms()[0].single();
+  return a == nullptr || a->kind() == Atom::Kind::Symbol ? nullptr : a;
+}
+
+/// e with `to` in place of the operation `from` outside of other operations.
+Expr with_operation(const Expr& e, const Expr& from, const Expr& to) {
+  Expr sum = e.constant();
+  for (const Term& t : e.terms()) {
+    Expr product = t.coefficient;
+    for (const Atom& a : t.atoms()) product *= a.expr() == from ? to : a.expr();
+    sum += product;
+  }
+  return sum;
+}
+
+int64_t content(const Expr& e) {
+  int64_t g = e.constant();
+  for (const Term& t : e.terms()) g = std::gcd(g, t.coefficient);
+  return std::abs(g);
+}
+
+std::optional<Rule> operation_rule(const Graph& g, const Expr& lhs, const Expr& rhs) {
+  if (as_operation(lhs) == nullptr || known_after(g, rhs) > known_after(g, lhs))
+    return std::nullopt;
+  if (with_operation(rhs, lhs, 0) != rhs) return std::nullopt;
+  return Rule{lhs, rhs};
+}
+
+std::optional<Rule> rule_of(const Graph& g, Expr a, Expr b) {
+  const int64_t common = std::gcd(content(a), content(b));
+  if (common > 1) {
+    a = Expr::divide_exact(a, common).value_or(a);
+    b = Expr::divide_exact(b, common).value_or(b);
+  }
+  if (auto rule = symbol_rule(g, a, b)) return rule;
+  if (auto rule = symbol_rule(g, b, a)) return rule;
+  if (length(a) < length(b)) std::swap(a, b);
+  if (auto rule = operation_rule(g, a, b)) return rule;
+  return operation_rule(g, b, a);
+}
+
+Expr apply(const Rule& rule, const Expr& e) {
+  const auto id = rule.from.as_symbol();
+  if (!id) return with_operation(e, rule.from, rule.to);
+  return e.substitute(
+      [&](SymbolId s) { return s == *id ? std::optional<Expr>(rule.to) : std::nullopt; });
 }
 
 /// The larger of two dims, but 0 beside a 1: what dims that are equal, or either of them 1,
@@ -123,7 +180,7 @@ bool above_one(int64_t v) {
 }
 
 /// Whether some run may have a = 1 with such a b beside it. Where both follow from one symbol, its
-/// small values are tried: of larger ones a dim is not 1.
+/// small values are tried, but for those that a guard refuses: of larger ones a dim is not 1.
 bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64_t)) {
   if (!may_equal(a, 1, g.symbols) || a.known_divisor(g.symbols) > 1) return false;
   std::vector<SymbolId> used = symbols_of(a);
@@ -137,8 +194,19 @@ bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64
   if (s.min < -kTried) return true;
   const int64_t last = std::min(s.max, std::max<int64_t>(s.min, 0) + kTried);
   std::vector<int64_t> values(g.symbols.size(), 0);
+  const auto refused = [&](const DimGuard& guard) {
+    if (guard.kind != GuardKind::Equal) return false;
+    for (const Expr& e : {guard.a, guard.b}) {
+      const auto symbols = symbols_of(e);
+      if (std::any_of(symbols.begin(), symbols.end(), another)) return false;
+    }
+    const auto x = guard.a.eval(values);
+    const auto y = guard.b.eval(values);
+    return x.ok() && y.ok() && *x != *y;
+  };
   for (int64_t v = s.min; v <= last; ++v) {
     values[static_cast<size_t>(id)] = v;
+    if (std::any_of(g.guards.begin(), g.guards.end(), refused)) continue;
     const auto x = a.eval(values);
     if (x.ok() && *x != 1) continue;
     const auto y = b.eval(values);
@@ -161,12 +229,6 @@ std::optional<Expr> plain_broadcast(const Graph& g, const Expr& a, const Expr& b
   if (a == b || !repeats(g, a, b)) return a;
   if (!repeats(g, b, a)) return b;
   return std::nullopt;
-}
-
-size_t length(const Expr& e) {
-  std::vector<int64_t> code;
-  e.encode(code);
-  return code.size();
 }
 
 // Numbers of Expr::encode. Sizes of models are far below: a dim that a convolution with strides
@@ -195,8 +257,7 @@ Expr current(const Graph& g, const Expr& e) {
   Expr now = e;
   for (const DimGuard& guard : g.guards) {
     if (guard.kind != GuardKind::Equal) continue;
-    const auto gone = eliminated(g, guard.a, guard.b);
-    if (gone) now = replaced(now, gone->first, gone->second);
+    if (const auto rule = rule_of(g, guard.a, guard.b)) now = apply(*rule, now);
   }
   return now;
 }
@@ -214,24 +275,33 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
     rewrite_dims(g, [&](const Expr& e) { return e.simplify(ranges); });
     return true;
   }
-  if (const auto gone = eliminated(g, a, b)) {
-    rewrite_dims(g, [&](const Expr& e) { return replaced(e, gone->first, gone->second); });
-  }
+  if (const auto rule = rule_of(g, a, b))
+    rewrite_dims(g, [&](const Expr& e) { return apply(*rule, e); });
   return false;
 }
 
 namespace {
 
-/// A guard that says what a broadcast dim has become.
+/// What has become of a guard for dims that broadcast: two dims that are equal.
 std::optional<DimGuard> settled(const Graph& g, const DimGuard& guard) {
-  if (guard.kind != GuardKind::Broadcast) return std::nullopt;
-  const Expr result = current(g, guard.result);
-  const auto plain = plain_broadcast(g, current(g, guard.a), current(g, guard.b));
-  if (!plain || *plain == result || !eliminated(g, result, *plain)) return std::nullopt;
+  if (guard.kind == GuardKind::Equal) return std::nullopt;
+  const Expr a = current(g, guard.a);
+  const Expr b = current(g, guard.b);
   DimGuard equal;
-  equal.a = result;
-  equal.b = *plain;
   equal.node = guard.node;
+  if (guard.kind == GuardKind::BroadcastTo) {
+    if (repeats(g, a, b)) return std::nullopt;
+    equal.a = a;
+    equal.b = b;
+    equal.a_is = guard.a_is;
+    equal.b_is = guard.b_is;
+  } else {
+    const auto plain = plain_broadcast(g, a, b);
+    if (!plain) return std::nullopt;
+    equal.a = current(g, guard.result);
+    equal.b = *plain;
+  }
+  if (equal.a == equal.b || !rule_of(g, equal.a, equal.b)) return std::nullopt;
   return equal;
 }
 

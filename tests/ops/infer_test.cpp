@@ -71,6 +71,15 @@ const Case kCases[] = {
      "input x: float32[n], k: float32[8]\nconst s: int64[1]{0}\nconst e: int64[1]{8}\n"
      "p = Slice(x, s, e) @13\ny = Add(p, x) @14\noutput y",
      "[n]"},
+    {"EqualityElsewhereEndsABroadcast",
+     "input x: float32[h]\nconst s: int64[1]{0}\nconst e: int64[1]{9223372036854775807}\n"
+     "const i: int64[1]{0}\nconst two: int64[1]{2}\nconst four: int64[1]{4}\nconst one: "
+     "int64[1]{1}\n"
+     "a = Slice(x, s, e, i, two) @13\nb = Slice(x, s, e, i, four) @13\n"
+     "c = Concat<axis=0>(b, b) @13\nz = Add(a, c) @14\na2 = Unsqueeze(a, one) @13\n"
+     "c2 = Unsqueeze(c, one) @13\nt = Concat<axis=1>(a2, c2) @13\ny = Relu(a) @14\noutput y",
+     "[2*floordiv(h + 3, 4)]", nullptr,
+     "floordiv(h + 1, 2) -> 2*floordiv(h + 3, 4); floordiv(h + 1, 2) == 2*floordiv(h + 3, 4)"},
     {"GuardEliminatesASymbol",
      "input a: float32[n,4], b: float32[m,4]\nz = Concat<axis=1>(a, b) @13\ny = Mul(b, b) @14\n"
      "output y",
