@@ -46,7 +46,7 @@ void window_attrs(Maker& m, AttrMap& attrs, int64_t spatial, const std::vector<i
 }
 
 V weights(Maker& m, DType t, const Shape& s) {
-  if (m.rng.chance(0.2)) return m.operand(t, s);
+  if (m.rng.chance(0.2)) return m.fresh(t, s, {});
   return m.constant(test::random_values(t, static_dims(s), {}, m.rng.next(), "w"));
 }
 
