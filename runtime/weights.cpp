@@ -67,20 +67,44 @@ std::vector<bool> read_by_launches(const plan::Plan& plan) {
   return used;
 }
 
-Status upload_one(const package::Package& package, const plan::Weight& w, Device& device,
-                  const DeviceWeights::Place& place) {
-  const HostTensor& raw = package.weights[w.segment];
-  if (w.packing == plan::Weight::Packing::Raw)
-    return device.upload(*place.buffer, place.offset, raw.bytes());
-  const uint64_t bytes = w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()));
-  if (place.buffer->mapped()) {
-    return pack_weight(w, raw,
-                       {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes});
+/// Writes weights to memory that the host may not see. Each transfer waits behind what the device
+/// has to do, so small weights that are neighbours go in one.
+class Uploader {
+ public:
+  explicit Uploader(Device& device) : device_(device) {}
+
+  Status add(const plan::Weight& w, const HostTensor& raw, const DeviceWeights::Place& place) {
+    const uint64_t bytes = w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()));
+    if (place.buffer->mapped()) {
+      return pack_weight(w, raw,
+                         {static_cast<std::byte*>(place.buffer->mapped()) + place.offset, bytes});
+    }
+    const bool follows = buffer_ == place.buffer && place.offset >= begin_ + block_.size();
+    if (!follows || place.offset + bytes - begin_ > kBlockBytes) {
+      RP_TRY(flush());
+      buffer_ = place.buffer;
+      begin_ = place.offset;
+    }
+    if (bytes > kBlockBytes && w.packing == plan::Weight::Packing::Raw)
+      return device_.upload(*place.buffer, place.offset, raw.bytes());
+    block_.resize(place.offset - begin_ + bytes);
+    return pack_weight(w, raw, std::span(block_).last(bytes));
   }
-  std::vector<std::byte> packed(bytes);
-  RP_TRY(pack_weight(w, raw, packed));
-  return device.upload(*place.buffer, place.offset, packed);
-}
+
+  Status flush() {
+    if (block_.empty()) return {};
+    RP_TRY(device_.upload(*buffer_, begin_, block_));
+    block_.clear();
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
+  Device& device_;
+  Buffer* buffer_ = nullptr;  // that the block goes to
+  uint64_t begin_ = 0;
+  std::vector<std::byte> block_;
+};
 
 }  // namespace
 
@@ -157,17 +181,20 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
     pool_bytes.back() += bytes;
   }
   for (const uint64_t bytes : pool_bytes) {
-    auto pool = device.allocate(bytes, MemoryUse::Device);
+    auto pool = device.allocate_or_free_idle(bytes, MemoryUse::Device);
     if (!pool.ok()) return pool.status().with_context("memory for the weights");
     out.bytes += (*pool)->size();
     out.pools.push_back(std::move(*pool));
   }
+  Uploader uploader(device);
   for (size_t i = 0; i < plan.weights.size(); ++i) {
     if (!used[i]) continue;
     out.places[i].buffer = out.pools[pool_of[i]].get();
-    RP_TRY(upload_one(package, plan.weights[i], device, out.places[i])
-               .with_context(who(plan.weights[i])));
+    const plan::Weight& w = plan.weights[i];
+    const Status added = uploader.add(w, package.weights[w.segment], out.places[i]);
+    if (!added.ok()) return added.with_context(who(w));
   }
+  RP_TRY(uploader.flush().with_context("weights"));
   return out;
 }
 
