@@ -37,8 +37,7 @@ void borrow(const reprise_vulkan_device& v, BorrowedVulkan& out) {
   if (v.unlock_queue) out.unlock_queue = [f = v.unlock_queue, user = v.user] { f(user); };
 }
 
-BackendOptions to_options(const reprise_device_options* given) {
-  const auto o = read_struct(given, reprise_device_options REPRISE_DEVICE_OPTIONS_INIT);
+Result<BackendOptions> to_options(const reprise_device_options& o) {
   BackendOptions out;
   if (o.cache_dir) out.cache_dir = o.cache_dir;
   out.validation = o.validation != 0;
@@ -46,10 +45,16 @@ BackendOptions to_options(const reprise_device_options* given) {
   if (o.log) {
     out.log = [f = o.log, user = o.log_user](const std::string& m) { f(user, m.c_str()); };
   }
-  if (o.vulkan)
-    borrow(read_struct(o.vulkan, reprise_vulkan_device REPRISE_VULKAN_DEVICE_INIT), out.vulkan);
+  if (o.vulkan) {
+    RP_ASSIGN(const auto v, read_struct(o.vulkan, reprise_vulkan_device REPRISE_VULKAN_DEVICE_INIT,
+                                        "reprise_vulkan_device"));
+    if (!v.device) return Status(Code::Usage, "reprise_vulkan_device: `device` is null");
+    borrow(v, out.vulkan);
+  }
   if (o.cuda) {
-    const auto c = read_struct(o.cuda, reprise_cuda_device REPRISE_CUDA_DEVICE_INIT);
+    RP_ASSIGN(const auto c, read_struct(o.cuda, reprise_cuda_device REPRISE_CUDA_DEVICE_INIT,
+                                        "reprise_cuda_device"));
+    if (!c.context) return Status(Code::Usage, "reprise_cuda_device: `context` is null");
     out.cuda = {c.context, c.stream};
   }
   return out;
@@ -59,11 +64,15 @@ Status missing(const char* what) {
   return {Code::Usage, std::string(what) + " is null"};
 }
 
-Status make_buffer(reprise_device* device, Result<std::unique_ptr<Buffer>> made,
-                   reprise_buffer** out) {
-  RP_TRY(made.status());
-  *out = new reprise_buffer{device->device, std::move(*made)};
-  return {};
+Result<std::shared_ptr<Device>> with_memory(const reprise_device* handle) {
+  RP_ASSIGN(const auto device, find_handle(handle));
+  if (device->device) return device->device;
+  return Status(Code::Usage, "the host device has no buffers; use host memory");
+}
+
+reprise_buffer* make_buffer(std::shared_ptr<Device> device, std::unique_ptr<Buffer> buffer) {
+  return make_handle(
+      std::make_shared<reprise_buffer>(reprise_buffer{std::move(device), std::move(buffer)}));
 }
 
 }  // namespace
@@ -73,7 +82,7 @@ using namespace reprise;
 using namespace reprise::capi;
 
 size_t reprise_dtype_size(reprise_dtype dtype) {
-  return size_of(static_cast<DType>(dtype));
+  return dtype >= REPRISE_F32 && dtype <= REPRISE_BOOL ? size_of(static_cast<DType>(dtype)) : 0;
 }
 
 const char* reprise_version(void) {
@@ -84,7 +93,7 @@ reprise_status reprise_package_open(const char* path, reprise_package** out, rep
   return guarded(error, [&]() -> Status {
     if (!path || !out) return missing("path or out");
     RP_ASSIGN(auto package, package::read(path));
-    *out = new reprise_package{std::move(package)};
+    *out = make_handle(std::make_shared<reprise_package>(reprise_package{std::move(package)}));
     return {};
   });
 }
@@ -95,7 +104,7 @@ reprise_status reprise_package_open_memory(const void* bytes, size_t size, repri
     if (!bytes || !out) return missing("bytes or out");
     RP_ASSIGN(auto package,
               package::read_memory({static_cast<const std::byte*>(bytes), size}, nullptr));
-    *out = new reprise_package{std::move(package)};
+    *out = make_handle(std::make_shared<reprise_package>(reprise_package{std::move(package)}));
     return {};
   });
 }
@@ -103,27 +112,24 @@ reprise_status reprise_package_open_memory(const void* bytes, size_t size, repri
 reprise_status reprise_package_save(const reprise_package* package, const char* path,
                                     reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!package || !path) return missing("package or path");
-    return package::write(*package->package, path);
+    if (!path) return missing("path");
+    RP_ASSIGN(const auto held, find_handle(package));
+    return package::write(*held->package, path);
   });
 }
 
 void reprise_package_free(reprise_package* package) {
-  delete package;
+  free_handle(package);
 }
 
 reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
                                     reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!count || (!infos && capacity > 0)) return missing("count or infos");
+    if (capacity > 0) RP_TRY(check_out(infos, "reprise_device_info"));
+    const size_t stride = capacity > 0 ? infos->struct_size : 0;
     const auto devices = list_devices();
     *count = devices.size();
-    const size_t stride = capacity > 0 ? infos->struct_size : 0;
-    if (capacity > 0 && stride < sizeof(size_t)) {
-      return {Code::Usage,
-              "struct_size of the device infos is not set; start from "
-              "REPRISE_DEVICE_INFO_INIT"};
-    }
     for (size_t i = 0; i < std::min(capacity, devices.size()); ++i) {
       auto* info =
           reinterpret_cast<reprise_device_info*>(reinterpret_cast<char*>(infos) + i * stride);
@@ -138,62 +144,76 @@ reprise_status reprise_device_open(const char* id, const reprise_device_options*
                                    reprise_device** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!id || !out) return missing("id or out");
-    const auto given = read_struct(options, reprise_device_options REPRISE_DEVICE_OPTIONS_INIT);
+    RP_ASSIGN(const auto given,
+              read_struct(options, reprise_device_options REPRISE_DEVICE_OPTIONS_INIT,
+                          "reprise_device_options"));
+    RP_ASSIGN(const BackendOptions backend, to_options(given));
     Refusal refusal;
     if (given.package) {
-      refusal = [&](const DeviceInfo& d) { return why_unfit(*given.package->package, d.facts); };
+      RP_ASSIGN(const auto held, find_handle(given.package));
+      refusal = [held](const DeviceInfo& d) { return why_unfit(*held->package, d.facts); };
     }
-    RP_ASSIGN(auto opened, open_device(id, to_options(options), refusal));
-    *out = new reprise_device{std::move(opened.device)};
+    RP_ASSIGN(auto opened, open_device(id, backend, refusal));
+    *out = make_handle(std::make_shared<reprise_device>(reprise_device{std::move(opened.device)}));
     return {};
   });
 }
 
 void reprise_device_get_info(const reprise_device* device, reprise_device_info* info) {
-  if (device && info)
-    write_struct(to_c(device->device ? device->device->info() : host_info()), info);
+  if (!device || !info) return;
+  guarded(nullptr, [&]() -> Status {
+    RP_TRY(check_out(info, "reprise_device_info"));
+    RP_ASSIGN(const auto held, find_handle(device));
+    write_struct(to_c(held->device ? held->device->info() : host_info()), info);
+    return {};
+  });
 }
 
 void reprise_device_free(reprise_device* device) {
-  delete device;
+  free_handle(device);
 }
 
 reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
                                      reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!device || !out) return missing("device or out");
-    if (!device->device) return {Code::Usage, "the host device has no buffers; use host memory"};
-    return make_buffer(device, device->device->allocate(bytes, MemoryUse::Device), out);
+    if (!out) return missing("out");
+    RP_ASSIGN(auto held, with_memory(device));
+    RP_ASSIGN(auto buffer, held->allocate_or_free_idle(bytes, MemoryUse::Device));
+    *out = make_buffer(std::move(held), std::move(buffer));
+    return {};
   });
 }
 
 reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!device || !out) return missing("device or out");
-    if (!device->device) return {Code::Usage, "the host device has no buffers; use host memory"};
-    return make_buffer(device, device->device->borrow(handle, bytes), out);
+    if (!out) return missing("out");
+    RP_ASSIGN(auto held, with_memory(device));
+    RP_ASSIGN(auto buffer, held->borrow(handle, bytes));
+    *out = make_buffer(std::move(held), std::move(buffer));
+    return {};
   });
 }
 
 reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
                                     uint64_t bytes, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!buffer || (!data && bytes > 0)) return missing("buffer or data");
-    return buffer->device->upload(*buffer->buffer, offset,
-                                  {static_cast<const std::byte*>(data), bytes});
+    if (!data && bytes > 0) return missing("data");
+    RP_ASSIGN(const auto held, find_handle(buffer));
+    return held->device->upload(*held->buffer, offset,
+                                {static_cast<const std::byte*>(data), bytes});
   });
 }
 
 reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset, void* data,
                                    uint64_t bytes, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!buffer || (!data && bytes > 0)) return missing("buffer or data");
-    return buffer->device->download(*buffer->buffer, offset,
-                                    {static_cast<std::byte*>(data), bytes});
+    if (!data && bytes > 0) return missing("data");
+    RP_ASSIGN(const auto held, find_handle(buffer));
+    return held->device->download(*held->buffer, offset, {static_cast<std::byte*>(data), bytes});
   });
 }
 
 void reprise_buffer_free(reprise_buffer* buffer) {
-  delete buffer;
+  free_handle(buffer);
 }

@@ -1,10 +1,11 @@
-// Handles of the C interface that need devices.
+// Handles of the C interface that need devices, and the versions of its structs.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "runtime/api_handles.h"
+#include "runtime/base/pool.h"
 #include "runtime/session.h"
 
 struct reprise_device {
@@ -16,10 +17,44 @@ struct reprise_buffer {
   std::unique_ptr<reprise::Buffer> buffer;
 };
 
-struct reprise_session {
-  std::shared_ptr<reprise::Session> session;  // a run in flight holds it as well
-};
-
 struct reprise_results {
   std::vector<reprise::HostTensor> outputs;
 };
+
+namespace reprise::capi {
+
+/// What a run takes from the caller's tensors, and gives. Used again, so that a run needs no
+/// memory.
+struct CallBindings {
+  std::vector<HostTensor> hosts;                         // of inputs in host memory
+  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // that the run uses
+  std::vector<Binding> inputs, outputs;
+  std::vector<HostTensor> results;
+};
+
+}  // namespace reprise::capi
+
+struct reprise_session {
+  explicit reprise_session(std::shared_ptr<reprise::Session> of) : session(std::move(of)) {}
+  std::shared_ptr<reprise::Session> session;
+  reprise::Pool<reprise::capi::CallBindings> calls;
+};
+
+namespace reprise::capi {
+
+template <>
+inline constexpr std::string_view kHandleName<reprise_device> = "device";
+template <>
+inline constexpr std::string_view kHandleName<reprise_buffer> = "buffer";
+template <>
+inline constexpr std::string_view kHandleName<reprise_session> = "session";
+template <>
+inline constexpr std::string_view kHandleName<reprise_results> = "results";
+
+template <>
+inline constexpr std::array kStructEnds<reprise_device_info>{
+    offsetof(reprise_device_info, kind),   offsetof(reprise_device_info, name),
+    offsetof(reprise_device_info, driver), offsetof(reprise_device_info, api),
+    offsetof(reprise_device_info, usable), offsetof(reprise_device_info, reason)};
+
+}  // namespace reprise::capi

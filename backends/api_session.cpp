@@ -8,8 +8,9 @@ Status missing(const char* what) {
   return {Code::Usage, std::string(what) + " is null"};
 }
 
-SessionOptions to_options(const reprise_session_options* given) {
-  const auto o = read_struct(given, reprise_session_options REPRISE_SESSION_OPTIONS_INIT);
+Result<SessionOptions> to_options(const reprise_session_options* given) {
+  RP_ASSIGN(const auto o, read_struct(given, reprise_session_options REPRISE_SESSION_OPTIONS_INIT,
+                                      "reprise_session_options"));
   SessionOptions out;
   if (o.max_in_flight != 0) out.max_in_flight = o.max_in_flight;
   if (o.timeout_ms != 0) out.timeout_ns = std::min<uint64_t>(o.timeout_ms, 1U << 30) * 1'000'000;
@@ -19,6 +20,7 @@ SessionOptions to_options(const reprise_session_options* given) {
 }
 
 Status describe_slot(const std::vector<plan::Slot>& slots, size_t index, reprise_slot* out) {
+  RP_TRY(check_out(out, "reprise_slot"));
   if (index >= slots.size())
     return {Code::Usage, "there are " + std::to_string(slots.size()) + ", not more than " +
                              std::to_string(index)};
@@ -42,60 +44,73 @@ T* element(T* array, size_t i) {
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
 }
 
-struct Bindings {
-  std::vector<HostTensor> hosts;  // reserved: bindings point into it
-  std::vector<Binding> inputs, outputs;
-};
+// Every element of an array is of the same version.
+template <typename T>
+Status check_array(T* array, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    if (element(array, i)->struct_size != array->struct_size)
+      return {Code::Usage, "reprise_tensor: the elements of an array differ in struct_size"};
+    if (i == 0) RP_TRY(check_out(array, "reprise_tensor"));
+  }
+  return {};
+}
 
 Status check_tensor(const reprise_tensor& t) {
   if (!t.name) return missing("the name of a tensor");
-  if (t.rank > REPRISE_MAX_RANK)
-    return invalid_input("tensor '" + std::string(t.name) + "' has a rank over 16");
-  if (t.bytes > 0 && !t.data)
-    return invalid_input("tensor '" + std::string(t.name) + "' has bytes but no data");
+  const auto refuse = [&](const char* why) {
+    return invalid_input("tensor '" + std::string(t.name) + "' has " + why);
+  };
+  if (t.rank > REPRISE_MAX_RANK) return refuse("a rank over 16");
+  if (t.buffer && t.data) return refuse("both `data` and `buffer`; give one of them");
+  if (t.bytes > 0 && !t.data) return refuse("bytes but no data");
   return {};
 }
 
-Status bind_input(const reprise_tensor& t, Bindings& out) {
+// The binding's strings and vectors keep their memory.
+Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
   RP_TRY(check_tensor(t));
-  Binding b;
   b.name = t.name;
-  b.dims.assign(t.dims, t.dims + t.rank);
+  b.host = nullptr;
+  b.host_output = {};
+  b.device = nullptr;
+  b.device_offset = t.offset;
+  b.dims.clear();
+  if (!t.buffer) return {};
+  auto held = find_handle(t.buffer);
+  if (!held.ok()) return held.status().with_context("tensor '" + b.name + "'");
+  b.device = (*held)->buffer.get();
+  call.buffers.push_back(std::move(*held));
+  return {};
+}
+
+Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
+  Binding& b = call.inputs[i];
+  RP_TRY(bind(t, call, b));
+  const std::span<const int64_t> dims(t.dims, t.rank);
+  const auto who = [&] { return "input '" + b.name + "'"; };
+  if (reprise_dtype_size(t.dtype) == 0)
+    return invalid_input(who() + " has the unknown dtype " + std::to_string(t.dtype));
   if (t.buffer) {
-    b.device = t.buffer->buffer.get();
-    b.device_offset = t.offset;
-    out.inputs.push_back(std::move(b));
+    b.dims.assign(dims.begin(), dims.end());
     return {};
   }
   const auto dtype = static_cast<DType>(t.dtype);
-  const std::string who = "input '" + b.name + "'";
-  if (size_of(dtype) == 0) return invalid_input(who + " has no known dtype");
-  const auto count = checked_element_count(b.dims, dtype);
-  if (!count.ok()) return invalid_input(who + ": " + count.status().message());
+  const auto count = checked_element_count(dims, dtype);
+  if (!count.ok()) return invalid_input(who() + ": " + count.status().message());
   const size_t bytes = static_cast<size_t>(*count) * size_of(dtype);
   if (t.bytes != bytes) {
-    return invalid_input(who + " " + describe(dtype, b.dims) + " needs " + std::to_string(bytes) +
+    return invalid_input(who() + " " + describe(dtype, dims) + " needs " + std::to_string(bytes) +
                          " bytes, " + std::to_string(t.bytes) + " are given");
   }
-  out.hosts.push_back(HostTensor::borrow(dtype, std::move(b.dims),
-                                         {static_cast<const std::byte*>(t.data), bytes}, nullptr));
-  b.dims = {};
-  b.host = &out.hosts.back();
-  out.inputs.push_back(std::move(b));
+  call.hosts[i].borrow_again(dtype, dims, {static_cast<const std::byte*>(t.data), bytes});
+  b.host = &call.hosts[i];
   return {};
 }
 
-Status bind_output(const reprise_tensor& t, Bindings& out) {
-  RP_TRY(check_tensor(t));
-  Binding b;
-  b.name = t.name;
-  if (t.buffer) {
-    b.device = t.buffer->buffer.get();
-    b.device_offset = t.offset;
-  } else {
-    b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
-  }
-  out.outputs.push_back(std::move(b));
+Status bind_output(const reprise_tensor& t, CallBindings& call, size_t i) {
+  Binding& b = call.outputs[i];
+  RP_TRY(bind(t, call, b));
+  if (!t.buffer) b.host_output = {static_cast<std::byte*>(t.data), t.bytes};
   return {};
 }
 
@@ -108,27 +123,54 @@ Status to_c(const HostTensor& from, const char* name, reprise_tensor& to) {
   return {};
 }
 
-Status run(Session& session, const reprise_tensor* inputs, size_t n_inputs, reprise_tensor* outputs,
-           size_t n_outputs, reprise_results** results, reprise_run_stats* stats) {
+Status bind_all(const reprise_tensor* inputs, size_t n_inputs, const reprise_tensor* outputs,
+                size_t n_outputs, CallBindings& call) {
   const reprise_tensor fresh = REPRISE_TENSOR_INIT;
-  Bindings b;
-  b.hosts.reserve(n_inputs);
-  for (size_t i = 0; i < n_inputs; ++i)
-    RP_TRY(bind_input(read_struct(element(inputs, i), fresh), b));
-  for (size_t i = 0; i < n_outputs; ++i)
-    RP_TRY(bind_output(read_struct(element(outputs, i), fresh), b));
-  RunStats measured;
-  RP_ASSIGN(auto values, session.run(b.inputs, b.outputs, &measured));
+  RP_TRY(check_array(inputs, n_inputs));
+  RP_TRY(check_array(outputs, n_outputs));
+  call.buffers.clear();
+  call.hosts.resize(n_inputs);
+  call.inputs.resize(n_inputs);
+  call.outputs.resize(n_outputs);
+  for (size_t i = 0; i < n_inputs; ++i) {
+    RP_ASSIGN(const reprise_tensor t, read_struct(element(inputs, i), fresh, "reprise_tensor"));
+    RP_TRY(bind_input(t, call, i));
+  }
+  for (size_t i = 0; i < n_outputs; ++i) {
+    RP_ASSIGN(const reprise_tensor t, read_struct(element(outputs, i), fresh, "reprise_tensor"));
+    RP_TRY(bind_output(t, call, i));
+  }
+  return {};
+}
+
+Status describe_outputs(const Session& session, const CallBindings& call, reprise_tensor* outputs,
+                        size_t n_outputs) {
+  const reprise_tensor fresh = REPRISE_TENSOR_INIT;
+  const auto& slots = session.io().outputs;
   for (size_t i = 0; i < n_outputs; ++i) {
     reprise_tensor* to = element(outputs, i);
-    const auto& slots = session.io().outputs;
     for (size_t o = 0; o < slots.size(); ++o) {
-      if (slots[o].name != b.outputs[i].name) continue;
-      reprise_tensor t = read_struct(to, fresh);
-      RP_TRY(to_c(values[o], slots[o].name.c_str(), t));
+      if (slots[o].name != call.outputs[i].name) continue;
+      RP_ASSIGN(reprise_tensor t, read_struct(to, fresh, "reprise_tensor"));
+      RP_TRY(to_c(call.results[o], slots[o].name.c_str(), t));
       write_struct(t, to);
     }
   }
+  return {};
+}
+
+Status run(reprise_session& handle, const reprise_tensor* inputs, size_t n_inputs,
+           reprise_tensor* outputs, size_t n_outputs, reprise_results** results,
+           reprise_run_stats* stats) {
+  RP_TRY(check_out(stats, "reprise_run_stats"));
+  const auto call = handle.calls.take();
+  RP_TRY(bind_all(inputs, n_inputs, outputs, n_outputs, *call));
+  RunStats measured;
+  const Status done =
+      handle.session->run_into(call->inputs, call->outputs, call->results, &measured);
+  call->buffers.clear();
+  RP_TRY(done);
+  RP_TRY(describe_outputs(*handle.session, *call, outputs, n_outputs));
   if (stats) {
     reprise_run_stats out = REPRISE_RUN_STATS_INIT;
     out.host_submit_us = measured.host_submit_us;
@@ -136,7 +178,12 @@ Status run(Session& session, const reprise_tensor* inputs, size_t n_inputs, repr
     out.bytes_copied = measured.bytes_copied;
     write_struct(out, stats);
   }
-  if (results) *results = new reprise_results{std::move(values)};
+  if (results) {
+    *results =
+        make_handle(std::make_shared<reprise_results>(reprise_results{std::move(call->results)}));
+  }
+  for (HostTensor& t : call->results)  // what the caller did not ask for
+    if (!t.bytes().empty()) t = {};
   return {};
 }
 
@@ -150,49 +197,67 @@ reprise_status reprise_session_create(const reprise_package* package, reprise_de
                                       const reprise_session_options* options, reprise_session** out,
                                       reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!package || !device || !out) return missing("package, device or out");
-    RP_ASSIGN(auto session, Session::create(package->package, device->device, to_options(options)));
-    *out = new reprise_session{std::move(session)};
+    if (!out) return missing("out");
+    RP_ASSIGN(const auto held_package, find_handle(package));
+    RP_ASSIGN(const auto held_device, find_handle(device));
+    RP_ASSIGN(const SessionOptions o, to_options(options));
+    RP_ASSIGN(auto session, Session::create(held_package->package, held_device->device, o));
+    *out = make_handle(std::make_shared<reprise_session>(std::move(session)));
     return {};
   });
 }
 
 void reprise_session_free(reprise_session* session) {
-  delete session;
+  free_handle(session);
 }
 
 size_t reprise_session_input_count(const reprise_session* session) {
-  return session ? session->session->io().inputs.size() : 0;
+  size_t n = 0;
+  guarded(nullptr, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(session));
+    n = held->session->io().inputs.size();
+    return {};
+  });
+  return n;
 }
 
 size_t reprise_session_output_count(const reprise_session* session) {
-  return session ? session->session->io().outputs.size() : 0;
+  size_t n = 0;
+  guarded(nullptr, [&]() -> Status {
+    RP_ASSIGN(const auto held, find_handle(session));
+    n = held->session->io().outputs.size();
+    return {};
+  });
+  return n;
 }
 
 reprise_status reprise_session_input(const reprise_session* session, size_t index,
                                      reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!session || !slot) return missing("session or slot");
-    return describe_slot(session->session->io().inputs, index, slot).with_context("inputs");
+    if (!slot) return missing("slot");
+    RP_ASSIGN(const auto held, find_handle(session));
+    return describe_slot(held->session->io().inputs, index, slot).with_context("inputs");
   });
 }
 
 reprise_status reprise_session_output(const reprise_session* session, size_t index,
                                       reprise_slot* slot, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!session || !slot) return missing("session or slot");
-    return describe_slot(session->session->io().outputs, index, slot).with_context("outputs");
+    if (!slot) return missing("slot");
+    RP_ASSIGN(const auto held, find_handle(session));
+    return describe_slot(held->session->io().outputs, index, slot).with_context("outputs");
   });
 }
 
+// The run holds the session, which may be freed meanwhile.
 reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,
                                    reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!session || (!inputs && input_count > 0) || (!outputs && output_count > 0))
-      return missing("session, inputs or outputs");
-    const std::shared_ptr<Session> held = session->session;
+    if ((!inputs && input_count > 0) || (!outputs && output_count > 0))
+      return missing("inputs or outputs");
+    RP_ASSIGN(const auto held, find_handle(session));
     return run(*held, inputs, input_count, outputs, output_count, results, stats);
   });
 }
@@ -200,10 +265,12 @@ reprise_status reprise_session_run(reprise_session* session, const reprise_tenso
 reprise_status reprise_results_get(const reprise_results* results, size_t index,
                                    reprise_tensor* tensor, reprise_error* error) {
   return guarded(error, [&]() -> Status {
-    if (!results || !tensor) return missing("results or tensor");
-    if (index >= results->outputs.size())
+    if (!tensor) return missing("tensor");
+    RP_TRY(check_out(tensor, "reprise_tensor"));
+    RP_ASSIGN(const auto held, find_handle(results));
+    if (index >= held->outputs.size())
       return {Code::Usage, "there is no output " + std::to_string(index)};
-    const HostTensor& from = results->outputs[index];
+    const HostTensor& from = held->outputs[index];
     reprise_tensor t = REPRISE_TENSOR_INIT;
     RP_TRY(to_c(from, "result", t));
     t.data = const_cast<std::byte*>(from.bytes().data());  // documented as not to be written
@@ -214,5 +281,5 @@ reprise_status reprise_results_get(const reprise_results* results, size_t index,
 }
 
 void reprise_results_free(reprise_results* results) {
-  delete results;
+  free_handle(results);
 }

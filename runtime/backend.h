@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -102,10 +103,46 @@ struct Counters {
   uint64_t recordings = 0, pipelines_created = 0, allocations = 0;
 };
 
+/// Those who keep device memory for later use and can do without, such as sessions between runs.
+class IdleMemory {
+ public:
+  class Holder {
+   public:
+    virtual void free_idle() = 0;
+
+   protected:
+    ~Holder() = default;
+  };
+  void add(Holder& holder) {
+    const std::lock_guard lock(mutex_);
+    holders_.push_back(&holder);
+  }
+  void remove(const Holder& holder) {
+    const std::lock_guard lock(mutex_);
+    std::erase(holders_, &holder);
+  }
+  void free_all() {
+    const std::lock_guard lock(mutex_);
+    for (Holder* h : holders_) h->free_idle();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Holder*> holders_;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
+  IdleMemory& idle_memory() { return idle_; }
+  /// Allocates again when that failed for want of memory that others keep and do not use.
+  Result<std::unique_ptr<Buffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use) {
+    auto made = allocate(bytes, use);
+    if (made.ok() || made.status().code() != Code::Device) return made;
+    idle_.free_all();
+    return allocate(bytes, use);
+  }
   /// Whether its recordings are ordered by Command::after, or else by barriers.
   virtual bool takes_edges() const { return false; }
   virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
@@ -123,6 +160,9 @@ class Device {
   /// Whether the buffer was allocated or borrowed by this device: addresses mean nothing elsewhere.
   virtual bool owns(const Buffer& buffer) const = 0;
   virtual Counters counters() const = 0;
+
+ private:
+  IdleMemory idle_;
 };
 
 /// Handles of an application that already has a Vulkan device (decision 12); all borrowed, none

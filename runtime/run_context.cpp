@@ -16,7 +16,7 @@ constexpr uint64_t kErrorWordBytes = 16;
 Result<CountedBuffer> CountedBuffer::allocate(SessionShared& shared, uint64_t bytes,
                                               MemoryUse use) {
   CountedBuffer b;
-  RP_ASSIGN(b.buffer_, shared.device->allocate(bytes, use));
+  RP_ASSIGN(b.buffer_, shared.device->allocate_or_free_idle(bytes, use));
   b.shared_ = &shared;
   shared.device_bytes += b.buffer_->size();
   return b;
@@ -41,6 +41,7 @@ Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   c->bytes_.assign(buffers, 0);
   c->inputs_.resize(shared.io().inputs.size());
   c->outputs_.resize(shared.io().outputs.size());
+  c->output_dims_.resize(shared.io().outputs.size());
   c->written_for_.resize(segments);
   c->written_.assign(segments, false);
   c->recorded_.resize(segments);
@@ -72,7 +73,9 @@ void RunContext::set_location(plan::BufferId id, Location where) {
 Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
   if (buffer && buffer->size() >= bytes) return {};
   buffer = {};
+  starved_ = true;
   RP_ASSIGN(buffer, CountedBuffer::allocate(s_, std::max<uint64_t>(bytes, 16), use));
+  starved_ = false;
   return {};
 }
 
@@ -120,6 +123,12 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
     RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), plan.buffers[b], symbols, s_.limits));
   }
   RP_TRY(place_arena());
+  for (size_t o = 0; o < output_dims_.size(); ++o) {
+    const plan::Slot& slot = s_.io().outputs[o];
+    output_dims_[o].reset();
+    if (!plan::is_bound(slot.shape, symbols)) continue;
+    RP_ASSIGN(output_dims_[o], plan::eval_dims(s_.io(), slot.shape, symbols, slot.name));
+  }
   sized_for_ = symbols;
   sized_ = true;
   return {};
@@ -142,16 +151,15 @@ Status RunContext::place_late(Run& run) {
   return {};
 }
 
-Status RunContext::ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging,
-                               const std::string& tensor) {
+Status RunContext::ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging) {
   if (slot.device && slot.device->size() < bytes) {  // recorded copies name the old buffers
     for (Recorded& r : recorded_)
-      if (!r.copies.empty()) r.recording.reset();
+      if (!r.staged.copies.empty()) r.recording.reset();
   }
-  RP_TRY(grow(slot.device, bytes, MemoryUse::Device).with_context(tensor));
+  RP_TRY(grow(slot.device, bytes, MemoryUse::Device));
   slot.staged = slot.device->mapped() == nullptr;
   if (!slot.staged) return {};
-  return grow(slot.staging, slot.device->size(), staging).with_context(tensor);
+  return grow(slot.staging, slot.device->size(), staging);
 }
 
 Status RunContext::bind_input(size_t i, Run& run) {
@@ -166,7 +174,8 @@ Status RunContext::bind_input(size_t i, Run& run) {
       set_location(id, {b.device, b.device_offset});
       continue;
     }
-    RP_TRY(ensure_slot(slot, bytes_[index], MemoryUse::Upload, "input '" + b.name + "'"));
+    const Status made = ensure_slot(slot, bytes_[index], MemoryUse::Upload);
+    if (!made.ok()) return made.with_context("input '" + b.name + "'");
     set_location(id, {slot.device.get(), 0});
   }
   if (b.device || !slot.device || s_.of_input[i].empty()) return {};
@@ -191,8 +200,8 @@ Status RunContext::bind_output(size_t i, Run& run) {
     set_location(id, {b->device, b->device_offset});
     return {};
   }
-  RP_TRY(ensure_slot(slot, bytes_[index], MemoryUse::Readback,
-                     "output '" + s_.io().outputs[i].name + "'"));
+  const Status made = ensure_slot(slot, bytes_[index], MemoryUse::Readback);
+  if (!made.ok()) return made.with_context("output '" + s_.io().outputs[i].name + "'");
   set_location(id, {slot.device.get(), 0});
   return {};
 }

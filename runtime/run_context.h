@@ -80,9 +80,9 @@ class CountedBuffer {
 class RunContext {
  public:
   static Result<std::unique_ptr<RunContext>> create(SessionShared& shared);
-  /// `start`: when the caller entered the session.
-  Result<std::vector<HostTensor>> run(const BoundIo& io,
-                                      std::chrono::steady_clock::time_point start, RunStats* stats);
+  /// `start`: when the caller entered the session. `results` keep the memory they have.
+  Status run(const BoundIo& io, std::chrono::steady_clock::time_point start,
+             std::vector<HostTensor>& results, RunStats* stats);
   /// Symbols of the last run, to find a context that needs no rewriting.
   const std::vector<int64_t>& symbols() const { return sized_for_; }
   /// What the last run leaves of the context.
@@ -92,6 +92,8 @@ class RunContext {
     Dead,  // it failed so that nothing tells whether the device still uses this memory
   };
   State state() const { return state_; }
+  /// Whether an allocation failed: what the context has is of no use without what it lacks.
+  bool starved() const { return starved_; }
   /// Asks the device whether a late run has ended.
   State poll();
 
@@ -102,10 +104,14 @@ class RunContext {
     CountedBuffer staging;  // only when `device` is not mapped
     bool staged = false;    // this run copies between the two
   };
+  /// What a segment copies between slots and their staging memory.
+  struct Staged {
+    std::vector<uint32_t> in, out;
+    std::vector<Command> copies;
+  };
   struct Recorded {
     std::unique_ptr<Recording> recording;
-    std::vector<Command> copies;    // between slots and their staging memory
-    std::vector<uint32_t> in, out;  // the slots, in the copies' order
+    Staged staged;
     uint64_t barriers = 0, dispatches = 0;
   };
   struct Location {
@@ -125,13 +131,14 @@ class RunContext {
   Status place_own(plan::BufferId id);
   Status bind_input(size_t i, Run& run);
   Status bind_output(size_t i, Run& run);
-  Status ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging, const std::string& tensor);
+  Status ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging);
 
   Status run_segment(size_t index, Run& run);
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
-  std::vector<uint32_t> staged_slots(size_t index, bool inputs) const;
+  void find_staged(size_t index, Staged& staged) const;
+  void add_staged(size_t index, bool inputs, std::vector<uint32_t>& slots) const;
   Command staging_copy(uint32_t slot, bool input) const;
   uint64_t staged_bytes(uint32_t slot, bool input) const;
   void limit_copies(Recorded& r) const;
@@ -153,7 +160,7 @@ class RunContext {
   Result<HostTensor> fetch(plan::BufferId id, Run& run);
   Status read(plan::BufferId id, std::span<std::byte> out, Run& run);
   Status keep_passed_through(Run& run);
-  Result<HostTensor> deliver(size_t output, Run& run);
+  Status deliver(size_t output, Run& run, HostTensor& result);
   Status deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
                            const Binding& b, Run& run);
 
@@ -162,16 +169,19 @@ class RunContext {
   std::vector<CountedBuffer> arenas_;
   std::vector<CountedBuffer> own_;  // per plan buffer: those outside the arena
   std::vector<Slot> inputs_, outputs_;
-  std::vector<Location> location_;                 // per plan buffer
-  std::vector<uint64_t> address_;                  // per plan buffer: as the blocks have it
-  std::vector<uint64_t> bytes_;                    // per plan buffer
-  plan::ArenaPlacement placement_;                 // of what lies in the arena now
-  std::vector<int64_t> sized_for_;                 // symbols that bytes_ and the arenas are for
+  std::vector<Location> location_;  // per plan buffer
+  std::vector<uint64_t> address_;   // per plan buffer: as the blocks have it
+  std::vector<uint64_t> bytes_;     // per plan buffer
+  plan::ArenaPlacement placement_;  // of what lies in the arena now
+  std::vector<int64_t> sized_for_;  // symbols that bytes_ and the arenas are for
+  std::vector<int64_t> symbols_;    // of this run
+  std::vector<std::optional<std::vector<int64_t>>> output_dims_;  // that follow from sized_for_
+  Staged staged_;                                                 // of the segment at hand
   std::vector<std::vector<int64_t>> written_for_;  // per segment: symbols its blocks are for
   std::vector<bool> written_;
   std::vector<Recorded> recorded_;  // per segment
   std::vector<Order> orders_;       // likewise
-  bool sized_ = false;
+  bool sized_ = false, starved_ = false;
   State state_ = State::Free;
   size_t late_segment_ = 0;
 };

@@ -70,8 +70,8 @@ Command RunContext::launch_command(uint32_t step) const {
 }
 
 // Inputs or outputs that this segment's recording copies.
-std::vector<uint32_t> RunContext::staged_slots(size_t index, bool inputs) const {
-  std::vector<uint32_t> staged;
+void RunContext::add_staged(size_t index, bool inputs, std::vector<uint32_t>& staged) const {
+  staged.clear();
   const std::vector<Slot>& slots = inputs ? inputs_ : outputs_;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].staged) continue;
@@ -80,7 +80,14 @@ std::vector<uint32_t> RunContext::staged_slots(size_t index, bool inputs) const 
                : static_cast<size_t>(s_.last_segment[static_cast<size_t>(s_.of_output[i].buffer)]);
     if (segment == index) staged.push_back(static_cast<uint32_t>(i));
   }
-  return staged;
+}
+
+void RunContext::find_staged(size_t index, Staged& staged) const {
+  add_staged(index, true, staged.in);
+  add_staged(index, false, staged.out);
+  staged.copies.clear();
+  for (const uint32_t slot : staged.in) staged.copies.push_back(staging_copy(slot, true));
+  for (const uint32_t slot : staged.out) staged.copies.push_back(staging_copy(slot, false));
 }
 
 Command RunContext::staging_copy(uint32_t slot, bool input) const {
@@ -151,12 +158,8 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
 
 Status RunContext::record_segment(size_t index) {
   Recorded& r = recorded_[index];
-  std::vector<uint32_t> in = staged_slots(index, true), out = staged_slots(index, false);
-  std::vector<Command> copies;
-  copies.reserve(in.size() + out.size());
-  for (const uint32_t slot : in) copies.push_back(staging_copy(slot, true));
-  for (const uint32_t slot : out) copies.push_back(staging_copy(slot, false));
-  if (r.recording && s_.options.replay && same_copies(copies, r.copies)) {
+  find_staged(index, staged_);
+  if (r.recording && s_.options.replay && same_copies(staged_.copies, r.staged.copies)) {
     limit_copies(r);
     return {};
   }
@@ -165,11 +168,9 @@ Status RunContext::record_segment(size_t index) {
   desc.timestamps = s_.options.timestamps;
   desc.once = !s_.options.replay;
   r = {};
-  append_commands(order_of(index, in, out), desc, r);
+  append_commands(order_of(index, staged_.in, staged_.out), desc, r);
   if (s_.options.replay) orders_[index] = {};
-  r.copies = std::move(copies);
-  r.in = std::move(in);
-  r.out = std::move(out);
+  r.staged = staged_;
   RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
   ++s_.recordings;
   limit_copies(r);
@@ -179,8 +180,9 @@ Status RunContext::record_segment(size_t index) {
 // Slots keep the room of the largest run, and recordings copy all of it where they cannot do less.
 void RunContext::limit_copies(Recorded& r) const {
   size_t copy = 0;
-  for (const uint32_t slot : r.in) r.recording->limit_copy(copy++, staged_bytes(slot, true));
-  for (const uint32_t slot : r.out) r.recording->limit_copy(copy++, staged_bytes(slot, false));
+  for (const uint32_t slot : r.staged.in) r.recording->limit_copy(copy++, staged_bytes(slot, true));
+  for (const uint32_t slot : r.staged.out)
+    r.recording->limit_copy(copy++, staged_bytes(slot, false));
 }
 
 Status RunContext::check_error_word() {
@@ -236,7 +238,7 @@ Status RunContext::run_segment(size_t index, Run& run) {
     ++s_.submits;
     s_.dispatches += r.dispatches;
     s_.barriers += r.barriers;
-    s_.copies += r.copies.size();
+    s_.copies += r.staged.copies.size();
     RP_TRY(check_error_word());
     if (s_.options.timestamps) {
       RP_ASSIGN(const std::vector<double> ns, r.recording->dispatch_ns());
@@ -356,22 +358,33 @@ Status RunContext::keep_passed_through(Run& run) {
   return {};
 }
 
-Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
+Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   const plan::Slot& slot = s_.io().outputs[output];
   const SessionShared::OutputSource& source = s_.of_output[output];
   const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
   const Binding* b = run.io.outputs[output];
-  const auto& known = run.host.empty() ? std::nullopt : run.host[static_cast<size_t>(id)];
-  if (!b && known) return known->detached();
-  RP_ASSIGN(auto dims, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
+  if (!b && !run.host.empty() && run.host[static_cast<size_t>(id)]) {
+    result = run.host[static_cast<size_t>(id)]->detached();
+    return {};
+  }
+  std::vector<int64_t> told;  // by a host call of this run
+  if (!output_dims_[output]) {
+    RP_ASSIGN(told, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
+  }
+  const std::vector<int64_t>& dims = output_dims_[output] ? *output_dims_[output] : told;
   if (b && b->device) {
     RP_TRY(deliver_to_device(id, source, *b, run));
-    return shape_only(slot.dtype, std::move(dims));
+    result.borrow_again(slot.dtype, dims, {});
+    return {};
   }
   RP_ASSIGN(const int64_t count, checked_element_count(dims, slot.dtype));
   const size_t bytes = static_cast<size_t>(count) * size_of(slot.dtype);
-  if (b) RP_TRY(check_room(*b, bytes, "output"));
-  HostTensor result = b ? shape_only(slot.dtype, dims) : HostTensor(slot.dtype, dims);
+  if (b) {
+    RP_TRY(check_room(*b, bytes, "output"));
+    result.borrow_again(slot.dtype, dims, {});
+  } else {
+    result = HostTensor(slot.dtype, dims);
+  }
   const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
   const plan::BufferKind kind = s_.plan->buffers[static_cast<size_t>(id)].kind;
   if (kind == plan::BufferKind::Input || kind == plan::BufferKind::Weight) {
@@ -381,7 +394,7 @@ Result<HostTensor> RunContext::deliver(size_t output, Run& run) {
     RP_TRY(read(id, out, run));
   }
   run.stats.bytes_copied += bytes;
-  return result;
+  return {};
 }
 
 Status RunContext::prepare(Run& run) {
@@ -398,21 +411,18 @@ Status RunContext::prepare(Run& run) {
   return {};
 }
 
-Result<std::vector<HostTensor>> RunContext::run(const BoundIo& io, Clock::time_point start,
-                                                RunStats* stats) {
-  Run run{.io = io, .symbols = io.symbols, .stats = {}, .start = start, .host = {}, .placed = {}};
+Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
+                       RunStats* stats) {
+  symbols_ = io.symbols;
+  Run run{.io = io, .symbols = symbols_, .stats = {}, .start = start, .host = {}, .placed = {}};
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
   RP_TRY(keep_passed_through(run));
-  std::vector<HostTensor> outputs;
-  outputs.reserve(outputs_.size());
-  for (size_t o = 0; o < outputs_.size(); ++o) {
-    RP_ASSIGN(HostTensor t, deliver(o, run));
-    outputs.push_back(std::move(t));
-  }
+  results.resize(outputs_.size());
+  for (size_t o = 0; o < outputs_.size(); ++o) RP_TRY(deliver(o, run, results[o]));
   run.stats.total_us = us_since(start);
   if (stats) *stats = std::move(run.stats);
-  return outputs;
+  return {};
 }
 
 }  // namespace reprise

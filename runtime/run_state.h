@@ -17,7 +17,7 @@ inline double us_since(Clock::time_point t) {
 
 struct RunContext::Run {
   const BoundIo& io;
-  std::vector<int64_t> symbols;
+  std::vector<int64_t>& symbols;
   RunStats stats;
   Clock::time_point start = Clock::now();  // of the run, or of the host work since the last wait
   double copy_us = 0;                      // staging copies since `start`

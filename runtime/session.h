@@ -64,9 +64,17 @@ class Session {
   /// name the tensor with what was expected and found. Outputs that are not bound come back as host
   /// tensors in output order; bound ones have their dtype and dims there, and no bytes.
   /// Memory that two runs in flight share must not be written by either.
-  virtual Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
-                                              std::span<const Binding> outputs = {},
-                                              RunStats* stats = nullptr) = 0;
+  Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
+                                      std::span<const Binding> outputs = {},
+                                      RunStats* stats = nullptr) {
+    std::vector<HostTensor> results;
+    RP_TRY(run_into(inputs, outputs, results, stats));
+    return results;
+  }
+  /// The same with results that are used again. A plan of launches alone whose sizes are those of
+  /// an earlier run allocates nothing on the heap when all outputs are bound.
+  virtual Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                          std::vector<HostTensor>& results, RunStats* stats) = 0;
   virtual const plan::Interface& io() const = 0;
   /// The variant in use, and why earlier ones were not taken: "NAME: reason". A note that begins
   /// with its own name is about a variant that is not quite the device's: PTX for want of an image.

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "runtime/base/pool.h"
 #include "runtime/run_context.h"
 #include "runtime/session_impl.h"
 
@@ -12,14 +13,18 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-class DeviceSession final : public Session {
+class DeviceSession final : public Session, private IdleMemory::Holder {
  public:
   DeviceSession(std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device,
                 size_t variant, std::vector<std::string> notes, const SessionOptions& options);
 
+  DeviceSession(const DeviceSession&) = delete;
+  DeviceSession& operator=(const DeviceSession&) = delete;
+  ~DeviceSession() override { shared_.device->idle_memory().remove(*this); }
+
   Status load();
-  Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
-                                      std::span<const Binding> outputs, RunStats* stats) override;
+  Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                  std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return shared_.package->io; }
   const std::string& variant() const override { return variant_.name; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
@@ -39,11 +44,13 @@ class DeviceSession final : public Session {
   void wait_for_room(std::unique_lock<std::mutex>& lock);
   std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
   void release(std::unique_ptr<RunContext> context) noexcept;
+  void free_idle() override;
 
   SessionShared shared_;  // outlives the contexts below
   const package::Variant& variant_;
   std::vector<std::string> notes_;
   IoBinder binder_;
+  Pool<BoundIo> bound_;
   mutable std::mutex mutex_;
   Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
   // The device may still use the memory of late and dead ones; late ones count as in flight.
@@ -177,12 +184,14 @@ Status DeviceSession::load() {
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
   if (shared_.options.warm_up) RP_TRY(warm_up().with_context("warm-up"));
+  shared_.device->idle_memory().add(*this);
   load_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   return {};
 }
 
 /// A context in use, given back whatever happens. One that an exception interrupted is not run
-/// again: its recording may be in flight, which its destructor waits for.
+/// again: its recording may be in flight, which its destructor waits for. Nor is one for which
+/// there was not enough memory.
 class DeviceSession::Lease {
  public:
   /// The session has counted the context as in use.
@@ -246,12 +255,12 @@ std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& s
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
+  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for two
   // So that giving back needs no memory.
   const size_t all = free_.size() + late_.size() + in_use_ + 1;
   for (auto* list : {&free_, &late_}) list->reserve(all);
   dead_.reserve(dead_.size() + all);
   ++in_use_;
-  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for two
   if (free_.empty()) return nullptr;
   auto it = std::find_if(free_.begin(), free_.end(),
                          [&](const auto& c) { return c->symbols() == symbols; });
@@ -275,20 +284,31 @@ void DeviceSession::release(std::unique_ptr<RunContext> context) noexcept {
   if (first_waiter_) first_waiter_->turn.notify_one();  // under the lock: it may go at once
 }
 
-Result<std::vector<HostTensor>> DeviceSession::run(std::span<const Binding> inputs,
-                                                   std::span<const Binding> outputs,
-                                                   RunStats* stats) {
+// Destroyed without the lock, as that calls the driver. The list keeps its room (see acquire).
+void DeviceSession::free_idle() {
+  while (true) {
+    std::unique_ptr<RunContext> idle;
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return;
+    idle = std::move(free_.back());
+    free_.pop_back();
+  }
+}
+
+Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                               std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
-  RP_ASSIGN(const BoundIo bound, binder_.bind(inputs, outputs, shared_.device.get()));
-  auto free_context = acquire(bound.symbols);
+  const auto bound = bound_.take();
+  RP_TRY(binder_.bind(inputs, outputs, shared_.device.get(), *bound));
+  auto free_context = acquire(bound->symbols);
   Lease lease(*this);
   lease.context = std::move(free_context);
   if (!lease.context) {
     RP_ASSIGN(lease.context, RunContext::create(shared_));
   }
-  auto results = lease.context->run(bound, start, stats);
-  lease.complete();
-  return results;
+  Status done = lease.context->run(*bound, start, results, stats);
+  if (!lease.context->starved()) lease.complete();
+  return done;
 }
 
 SessionStats DeviceSession::stats() const {

@@ -25,8 +25,8 @@ class HostSession final : public Session {
       : package_(std::move(package)), plan_(package_->host_plan), binder_(package_->io) {}
 
   Status load();
-  Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
-                                      std::span<const Binding> outputs, RunStats* stats) override;
+  Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                  std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return package_->io; }
   const std::string& variant() const override { return variant_; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
@@ -126,14 +126,16 @@ Result<HostTensor> HostSession::deliver(size_t output, const BoundIo& io,
   if (!value->bytes().empty()) {
     std::memcpy(binding->host_output.data(), value->bytes().data(), value->bytes().size());
   }
-  return shape_only(value->dtype(), value->dims());
+  HostTensor shape;
+  shape.borrow_again(value->dtype(), value->dims(), {});
+  return shape;
 }
 
-Result<std::vector<HostTensor>> HostSession::run(std::span<const Binding> inputs,
-                                                 std::span<const Binding> outputs,
-                                                 RunStats* stats) {
+Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                             std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
-  RP_ASSIGN(BoundIo bound, binder_.bind(inputs, outputs, nullptr));
+  BoundIo bound;
+  RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
   Values values(plan_.buffers.size());
   for (size_t b = 0; b < plan_.buffers.size(); ++b) {
     if (plan_.buffers[b].kind == plan::BufferKind::Input)
@@ -146,10 +148,9 @@ Result<std::vector<HostTensor>> HostSession::run(std::span<const Binding> inputs
     auto& value = values[static_cast<size_t>(b)];
     if (value) value = value->detached();
   }
-  std::vector<HostTensor> results;
+  results.resize(output_buffer_.size());
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
-    RP_ASSIGN(HostTensor t, deliver(o, bound, values));
-    results.push_back(std::move(t));
+    RP_ASSIGN(results[o], deliver(o, bound, values));
   }
   if (stats) {
     *stats = {};
@@ -157,7 +158,7 @@ Result<std::vector<HostTensor>> HostSession::run(std::span<const Binding> inputs
   }
   const std::lock_guard lock(mutex_);
   ++stats_.runs;
-  return results;
+  return {};
 }
 
 }  // namespace

@@ -27,43 +27,31 @@ std::span<const int64_t> dims_of(const Binding& b) {
   return b.host ? std::span<const int64_t>(b.host->dims()) : std::span<const int64_t>(b.dims);
 }
 
-Status check_device(const std::string& who, const Binding& b, const Device* device) {
+Status check_device(const char* kind, const Binding& b, const Device* device) {
+  if (device && device->owns(*b.device) && b.device_offset % kBindingAlignment == 0) return {};
+  const std::string who = std::string(kind) + " '" + b.name + "'";
   if (!device) return invalid_input(who + " is device memory, but the session runs on the host");
   if (!device->owns(*b.device)) {
     return invalid_input(who + " is memory of another device than the session's, " +
                          device->info().id + "; create it on the same device");
   }
-  if (b.device_offset % kBindingAlignment == 0) return {};
   return invalid_input(who + ": the offset " + std::to_string(b.device_offset) +
                        " in device memory is not a multiple of 16");
 }
 
-/// Bytes that a run reads or writes.
-struct Extent {
-  uint64_t begin = 0, end = 0;
-  bool written = false;
-  const Binding* binding = nullptr;
-};
-
+template <typename Extent>
 std::string name_of(const Extent& e) {
   return (e.written ? "output '" : "input '") + e.binding->name + "'";
 }
 
-Status check_disjoint(std::vector<Extent>& extents) {
-  std::sort(extents.begin(), extents.end(),
-            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  const Extent* last = nullptr;          // of those so far, the one that ends last
-  const Extent* last_written = nullptr;  // likewise of outputs
-  for (const Extent& e : extents) {
-    const Extent* other = e.written ? last : last_written;
-    if (other && e.begin < other->end) {
-      return invalid_input(name_of(e) + " shares memory with " + name_of(*other) +
-                           "; bind memory of its own to every output");
-    }
-    if (!last || e.end > last->end) last = &e;
-    if (e.written && (!last_written || e.end > last_written->end)) last_written = &e;
+// Ranks tell apart which dims are whose.
+bool same_dims(std::span<const std::span<const int64_t>> dims, std::span<const int64_t> known) {
+  for (const auto& d : dims) {
+    if (known.size() <= d.size() || known[0] != static_cast<int64_t>(d.size())) return false;
+    if (!std::equal(d.begin(), d.end(), known.begin() + 1)) return false;
+    known = known.subspan(d.size() + 1);
   }
-  return {};
+  return known.empty();
 }
 
 }  // namespace
@@ -101,33 +89,51 @@ Status IoBinder::place(std::span<const Binding> given, bool is_input,
 }
 
 Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Device* device) const {
-  const std::string who = "input '" + slot.name + "'";
-  if (!b.host && !b.device) return invalid_input(who + " has neither host nor device memory");
-  if (b.host && b.device) return invalid_input(who + " has both host and device memory");
-  if (b.device) RP_TRY(check_device(who, b, device));
+  const auto who = [&] { return "input '" + slot.name + "'"; };
+  if (!b.host && !b.device) return invalid_input(who() + " has neither host nor device memory");
+  if (b.host && b.device) return invalid_input(who() + " has both host and device memory");
+  if (b.device) RP_TRY(check_device("input", b, device));
   if (b.host && b.host->dtype() != slot.dtype) {
-    return invalid_input(who + " is " + describe(b.host->dtype(), b.host->dims()) + ", expected " +
-                         std::string(name_of(slot.dtype)) + " " +
+    return invalid_input(who() + " is " + describe(b.host->dtype(), b.host->dims()) +
+                         ", expected " + std::string(name_of(slot.dtype)) + " " +
                          shape_str(slot.shape, io_.symbols));
   }
   for (const int64_t d : dims_of(b)) {
-    if (d < 0) return invalid_input(who + " has a negative dimension, " + std::to_string(d));
+    if (d < 0) return invalid_input(who() + " has a negative dimension, " + std::to_string(d));
   }
   return {};
 }
 
 Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
                               const Device* device) const {
-  const std::string who = "output '" + b.name + "'";
-  if (b.host) return invalid_input(who + ": host tensors are for inputs; bind its bytes");
+  const auto who = [&] { return "output '" + b.name + "'"; };
+  if (b.host) return invalid_input(who() + ": host tensors are for inputs; bind its bytes");
   if (slot.dtype == DType::String)
-    return unsupported(who + " holds strings, which need no memory bound");
-  return b.device ? check_device(who, b, device) : Status();
+    return unsupported(who() + " holds strings, which need no memory bound");
+  return b.device ? check_device("output", b, device) : Status();
+}
+
+Status IoBinder::check_disjoint(std::vector<BoundIo::Extent>& extents) {
+  using Extent = BoundIo::Extent;
+  std::sort(extents.begin(), extents.end(),
+            [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
+  const Extent* last = nullptr;          // of those so far, the one that ends last
+  const Extent* last_written = nullptr;  // likewise of outputs
+  for (const Extent& e : extents) {
+    const Extent* other = e.written ? last : last_written;
+    if (other && e.begin < other->end) {
+      return invalid_input(name_of(e) + " shares memory with " + name_of(*other) +
+                           "; bind memory of its own to every output");
+    }
+    if (!last || e.end > last->end) last = &e;
+    if (e.written && (!last_written || e.end > last_written->end)) last_written = &e;
+  }
+  return {};
 }
 
 // Kernels and host calls take every tensor for memory of its own. Outputs in host memory are
 // written last, so that they may be where an input was.
-Status IoBinder::check_overlaps(const BoundIo& bound) const {
+Status IoBinder::check_overlaps(BoundIo& bound) const {
   const auto bytes = [&](const Size& size, uint64_t room) {
     for (const SymbolId s : size.symbols)
       if (bound.symbols[static_cast<size_t>(s)] == plan::kUnbound) return room;
@@ -135,14 +141,17 @@ Status IoBinder::check_overlaps(const BoundIo& bound) const {
     if (!count.ok() || *count <= 0) return uint64_t{0};
     return std::min(room, static_cast<uint64_t>(*count) * size.element);
   };
-  std::vector<Extent> device, host;
+  auto& device = bound.device_;
+  auto& host = bound.host_;
+  device.clear();
+  host.clear();
   const auto add = [&](const Binding& b, const Size& size, bool written) {
     if (!b.device && !written) return;
     const uint64_t offset = b.device ? std::min(b.device_offset, b.device->size()) : 0;
     const uint64_t room = b.device ? b.device->size() - offset : b.host_output.size();
     const uint64_t begin =
         b.device ? b.device->address() + offset : reinterpret_cast<uint64_t>(b.host_output.data());
-    const Extent extent{begin, begin + bytes(size, room), written, &b};
+    const BoundIo::Extent extent{begin, begin + bytes(size, room), written, &b};
     if (extent.begin < extent.end) (b.device ? device : host).push_back(extent);
   };
   for (size_t o = 0; o < bound.outputs.size(); ++o)
@@ -155,13 +164,24 @@ Status IoBinder::check_overlaps(const BoundIo& bound) const {
   return check_disjoint(host);
 }
 
-Result<BoundIo> IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                               const Device* device) const {
-  BoundIo bound;
+Status IoBinder::bind_symbols(BoundIo& bound) const {
+  if (bound.has_symbols_ && same_dims(bound.dims_, bound.dims_of_symbols_)) return {};
+  bound.has_symbols_ = false;
+  bound.dims_of_symbols_.clear();
+  RP_ASSIGN(bound.symbols, plan::bind_symbols(io_, bound.dims_));
+  for (const auto& d : bound.dims_) {
+    bound.dims_of_symbols_.push_back(static_cast<int64_t>(d.size()));
+    bound.dims_of_symbols_.insert(bound.dims_of_symbols_.end(), d.begin(), d.end());
+  }
+  bound.has_symbols_ = true;
+  return {};
+}
+
+Status IoBinder::bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
+                      const Device* device, BoundIo& bound) const {
   RP_TRY(place(inputs, true, bound.inputs));
   RP_TRY(place(outputs, false, bound.outputs));
-  std::vector<std::span<const int64_t>> dims;
-  dims.reserve(io_.inputs.size());
+  bound.dims_.clear();
   for (size_t i = 0; i < io_.inputs.size(); ++i) {
     const plan::Slot& slot = io_.inputs[i];
     if (!bound.inputs[i]) {
@@ -169,15 +189,14 @@ Result<BoundIo> IoBinder::bind(std::span<const Binding> inputs, std::span<const 
                            shape_str(slot.shape, io_.symbols) + ") is missing");
     }
     RP_TRY(check_input(slot, *bound.inputs[i], device));
-    dims.push_back(dims_of(*bound.inputs[i]));
+    bound.dims_.push_back(dims_of(*bound.inputs[i]));
   }
   for (size_t o = 0; o < io_.outputs.size(); ++o) {
     const Binding* b = bound.outputs[o];
     if (b) RP_TRY(check_output(io_.outputs[o], *b, device));
   }
-  RP_ASSIGN(bound.symbols, plan::bind_symbols(io_, dims));
-  RP_TRY(check_overlaps(bound));
-  return bound;
+  RP_TRY(bind_symbols(bound));
+  return check_overlaps(bound);
 }
 
 Status check_room(const Binding& b, uint64_t bytes, const char* what) {
@@ -186,10 +205,6 @@ Status check_room(const Binding& b, uint64_t bytes, const char* what) {
   if (bytes <= room) return {};
   return invalid_input(std::string(what) + " '" + b.name + "' needs " + std::to_string(bytes) +
                        " bytes, the memory bound to it has " + std::to_string(room));
-}
-
-HostTensor shape_only(DType dtype, std::vector<int64_t> dims) {
-  return HostTensor::borrow(dtype, std::move(dims), {}, nullptr);
 }
 
 }  // namespace reprise

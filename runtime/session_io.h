@@ -11,11 +11,24 @@
 
 namespace reprise {
 
-/// Checked bindings of one run.
+/// Checked bindings of one run. Bound again to the same sizes it needs no memory.
 struct BoundIo {
   std::vector<const Binding*> inputs;   // parallel to the interface; never null
   std::vector<const Binding*> outputs;  // null: returned as a host tensor
   std::vector<int64_t> symbols;         // kUnbound where a host call will tell
+
+ private:
+  friend class IoBinder;
+  /// Bytes that a run reads or writes.
+  struct Extent {
+    uint64_t begin = 0, end = 0;
+    bool written = false;
+    const Binding* binding = nullptr;
+  };
+  std::vector<std::span<const int64_t>> dims_;  // per input
+  std::vector<int64_t> dims_of_symbols_;        // ranks and dims that `symbols` are of
+  bool has_symbols_ = false;
+  std::vector<Extent> device_, host_;
 };
 
 class IoBinder {
@@ -23,8 +36,8 @@ class IoBinder {
   /// `io` must outlive the binder.
   explicit IoBinder(const plan::Interface& io);
   /// `device`: whose buffers may be bound; null for the host.
-  Result<BoundIo> bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
-                       const Device* device) const;
+  Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
+              const Device* device, BoundIo& bound) const;
 
  private:
   Status place(std::span<const Binding> given, bool is_input,
@@ -38,7 +51,9 @@ class IoBinder {
   static std::vector<Size> sizes_of(const std::vector<plan::Slot>& slots);
   Status check_input(const plan::Slot& slot, const Binding& b, const Device* device) const;
   Status check_output(const plan::Slot& slot, const Binding& b, const Device* device) const;
-  Status check_overlaps(const BoundIo& bound) const;
+  Status bind_symbols(BoundIo& bound) const;
+  Status check_overlaps(BoundIo& bound) const;
+  static Status check_disjoint(std::vector<BoundIo::Extent>& extents);
 
   const plan::Interface& io_;
   std::unordered_map<std::string_view, size_t> inputs_, outputs_;
@@ -47,7 +62,5 @@ class IoBinder {
 
 /// Code::InvalidInput unless `bytes` fit the memory bound to an output or input.
 Status check_room(const Binding& b, uint64_t bytes, const char* what);
-/// Dtype and dims of a bound output, without its bytes.
-HostTensor shape_only(DType dtype, std::vector<int64_t> dims);
 
 }  // namespace reprise

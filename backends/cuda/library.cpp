@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "runtime/base/descriptors.h"
+
 namespace reprise::cuda {
 namespace {
 
@@ -92,6 +94,7 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& name,
   void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* why = dlerror();
+    RP_TRY(check_descriptors());
     return absent("the driver library " + name + " cannot be loaded (" + (why ? why : "unknown") +
                   "); for an NVIDIA GPU install NVIDIA's driver, in a container also "
                   "nvidia-container-toolkit");

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <mutex>
 
+#include "runtime/base/descriptors.h"
+
 namespace reprise::vulkan {
 namespace {
 
@@ -20,6 +22,7 @@ Status load_loader() {
   const std::lock_guard lock(volk_mutex());
   if (volkGetInstanceVersion() != 0) return {};
   if (volkInitialize() == VK_SUCCESS) return {};
+  RP_TRY(check_descriptors());
   return {Code::Device,
           "no Vulkan loader (libvulkan.so.1) on this machine; install it with a driver for the GPU "
           "(Debian: libvulkan1 and mesa-vulkan-drivers)"};
@@ -160,6 +163,7 @@ Result<std::shared_ptr<Instance>> Instance::create(bool validation, Log log) {
   auto self = std::shared_ptr<Instance>(new Instance);
   self->log_ = std::move(log);
   const VkResult r = vkCreateInstance(&info, nullptr, &self->handle_);
+  if (r != VK_SUCCESS) RP_TRY(check_descriptors());
   if (r == VK_ERROR_INCOMPATIBLE_DRIVER) {
     return Status(
         Code::Device,
@@ -200,6 +204,7 @@ Result<std::vector<VkPhysicalDevice>> Instance::physical_devices() const {
   if (r == VK_SUCCESS && n > 0) r = fn_.enumerate_physical_devices(handle_, &n, all.data());
   if (r < 0) return Status(Code::Device, "vkEnumeratePhysicalDevices failed: " + name_of(r));
   all.resize(n);
+  if (all.empty()) RP_TRY(check_descriptors());
   return all;
 }
 

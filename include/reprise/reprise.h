@@ -1,20 +1,26 @@
 /* Reprise: runs compiled models (.rpk) on Vulkan and CUDA devices and on the host. C interface.
  *
  * Handles are opaque and owned by the caller, who frees each with its _free function; null is
- * allowed there. A session keeps what it needs of its package and device, so handles may be freed
- * in any order, a session even while it runs; buffers must outlive the runs that use them (after a
- * timeout: the session). Freeing a session waits for the runs of it that timed out. One that does
- * not end in as long again as it was given, and at least 10 seconds, hangs, and is given up:
- * nothing that was made from its device is freed any more, which the device may still use, memory
- * that was lent to it must stay as long as the process, and every later call with that device is a
- * REPRISE_DEVICE error that says so. Errors: every function that can fail
- * returns a status and, where `error` is not null, fills it with a message that names the node,
- * tensor or file, what was expected and found. The library never throws, prints, aborts or reads
- * the environment. Threads: all functions may be called from any thread. One session may be run
- * from several threads at once; a buffer must not be written by two runs at once. Threads are
- * created only to build kernels when a session is created, and end before that call returns.
- * Structs begin with their size, set by the REPRISE_*_INIT initialisers, so that later versions can
- * add members at the end. Strings are UTF-8.
+ * allowed there. They are keys, not addresses: a call with a handle that was freed, or is of
+ * another kind, is a REPRISE_USAGE error, and freeing it again does nothing. Any handle may be
+ * freed while other threads call with it: calls that have entered end as if it had not been, later
+ * ones are that error. A session keeps what it needs of its package and device, so handles may be
+ * freed in any order; buffers must outlive the runs that use them (after a timeout: the session).
+ * Freeing a session waits for the runs of it that timed out. One that does not end in as long again
+ * as it was given, and at least 10 seconds, hangs, and is given up: nothing that was made from its
+ * device is freed any more, which the device may still use, memory that was lent to it must stay as
+ * long as the process, and every later call with that device is a REPRISE_DEVICE error that says
+ * so. Errors: every function that can fail returns a status and, where `error` is not null, fills
+ * it with a message that names the node, tensor or file, what was expected and found. The library
+ * never throws, prints, aborts or reads the environment. Threads: all functions may be called from
+ * any thread. One session may be run from several threads at once; a buffer must not be written by
+ * two runs at once. Threads are created only to build kernels when a session is created, and end
+ * before that call returns. Structs begin with their size, set by the REPRISE_*_INIT initialisers,
+ * so that later versions can add members at the end; a size that no version had is a REPRISE_USAGE
+ * error, and so is a larger one with members set that this version does not know. Strings are
+ * UTF-8. Processes: a child of fork() cannot use what its parent made. There every call with such a
+ * handle is a REPRISE_USAGE error, and frees do nothing; what it makes itself, it can use as far as
+ * the drivers allow.
  */
 #ifndef REPRISE_REPRISE_H_
 #define REPRISE_REPRISE_H_
@@ -144,8 +150,8 @@ typedef struct reprise_device_options {
   uint32_t threads;                             /* for building kernels; 0: one per processor */
   void (*log)(void* user, const char* message); /* from any thread; may be null */
   void* log_user;
-  const reprise_vulkan_device* vulkan; /* null: a device of our own */
-  const reprise_cuda_device* cuda;     /* null: the device's primary context */
+  const reprise_vulkan_device* vulkan; /* null: a device of our own; its `device` must be set */
+  const reprise_cuda_device* cuda; /* null: the device's primary context; `context` must be set */
   const reprise_package*
       package; /* "auto" passes over devices that no variant of it fits; or null */
 } reprise_device_options;
@@ -173,6 +179,8 @@ reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, rep
  * that context or of managed memory, with `bytes` bytes of its allocation behind it. */
 reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error);
+/* Where the host cannot map the memory, a transfer waits for the runs that the device was given
+ * before it, those of other sessions included. */
 reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
                                     uint64_t bytes, reprise_error* error);
 reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset, void* data,
@@ -223,7 +231,7 @@ typedef struct reprise_tensor {
   int64_t dims[REPRISE_MAX_RANK]; /* likewise */
   void* data;                     /* inputs are not written */
   size_t bytes;                   /* of `data` */
-  reprise_buffer* buffer;         /* instead of `data` */
+  reprise_buffer* buffer;         /* instead of `data`; both are an error */
   uint64_t offset;                /* in `buffer`; a multiple of 16 */
 } reprise_tensor;
 #define REPRISE_TENSOR_INIT \
@@ -253,10 +261,12 @@ reprise_status reprise_session_output(const reprise_session* session, size_t ind
 /* Outputs of a run that the caller gave no memory for. */
 typedef struct reprise_results reprise_results;
 
-/* Runs once and waits. Every input must be given. Outputs that are given are written to the
- * caller's memory, which must be large enough, and get their dtype and dims. The others are in
- * `results` if it is not null. Outputs share no memory with each other, and those in buffers none
- * with inputs; an output in host memory may be where an input is. `stats` may be null. */
+/* Runs once and waits. A session of a device takes nothing from the heap for a run of the sizes of
+ * an earlier one, if all outputs are given and no node runs on the host. Every input must be given.
+ * Outputs that are given are written to the caller's memory, which must be large enough, and get
+ * their dtype and dims. The others are in `results` if it is not null. Outputs share no memory with
+ * each other, and those in buffers none with inputs; an output in host memory may be where an input
+ * is. `stats` may be null. */
 reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,

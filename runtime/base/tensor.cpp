@@ -63,6 +63,17 @@ HostTensor HostTensor::borrow(DType dtype, std::vector<int64_t> dims,
   return t;
 }
 
+void HostTensor::borrow_again(DType dtype, std::span<const int64_t> dims,
+                              std::span<const std::byte> bytes) {
+  dtype_ = dtype;
+  dims_.assign(dims.begin(), dims.end());
+  count_ = product(dims_);
+  bytes_ = bytes;
+  storage_ = nullptr;
+  owner_ = nullptr;
+  strings_ = nullptr;
+}
+
 HostTensor HostTensor::reshaped(std::vector<int64_t> dims) const {
   HostTensor t = *this;
   assert(product(dims) == count_);

@@ -25,6 +25,8 @@ class HostTensor {
   /// A view of memory kept alive by `owner` (a mapped file, a protobuf). Read-only.
   static HostTensor borrow(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
                            std::shared_ptr<const void> owner);
+  /// The same, without an owner, in a tensor that keeps the memory it has for dims.
+  void borrow_again(DType dtype, std::span<const int64_t> dims, std::span<const std::byte> bytes);
   template <typename T>
   static HostTensor from(DType dtype, std::vector<int64_t> dims, const std::vector<T>& v) {
     HostTensor t(dtype, std::move(dims));

@@ -28,9 +28,10 @@ TEST_F(CudaApi, AutoTakesADeviceThatThePackageFits) {
   variant.name = "vulkan-only";
   variant.predicate.api = Api::Vulkan;
   package->variants.push_back(std::move(variant));
-  reprise_package handle{package};
+  reprise_package* const handle =
+      capi::make_handle(std::make_shared<reprise_package>(reprise_package{package}));
   reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
-  options.package = &handle;
+  options.package = handle;
   reprise_error error{};
   for (const bool any : {true, false}) {
     reprise_device* device = nullptr;
@@ -40,6 +41,7 @@ TEST_F(CudaApi, AutoTakesADeviceThatThePackageFits) {
     EXPECT_EQ(std::string(info.id).starts_with("cuda"), any) << info.id;
     reprise_device_free(device);
   }
+  reprise_package_free(handle);
 }
 
 TEST_F(CudaApi, AnApplicationLendsItsContextStreamAndMemory) {
@@ -69,9 +71,10 @@ TEST_F(CudaApi, AnApplicationLendsItsContextStreamAndMemory) {
             REPRISE_OK);
   EXPECT_EQ(reprise_buffer_borrow(device, reinterpret_cast<void*>(memory + 4), 4, &odd, &error),
             REPRISE_USAGE);
-  reprise_package package{chain(2, 100, false)};
+  reprise_package* const package =
+      capi::make_handle(std::make_shared<reprise_package>(reprise_package{chain(2, 100, false)}));
   reprise_session* session = nullptr;
-  ASSERT_EQ(reprise_session_create(&package, device, nullptr, &session, &error), REPRISE_OK)
+  ASSERT_EQ(reprise_session_create(package, device, nullptr, &session, &error), REPRISE_OK)
       << error.message;
   const std::vector<float> sent = ramp(100);
   ASSERT_EQ(reprise_buffer_write(x, 0, sent.data(), 400, &error), REPRISE_OK);
@@ -89,6 +92,7 @@ TEST_F(CudaApi, AnApplicationLendsItsContextStreamAndMemory) {
   for (size_t i = 0; i < 100; ++i) EXPECT_EQ(got[i], sent[i] + 2);
   EXPECT_EQ(calls("cuStreamCreate"), streams);  // all in the stream that was lent
   reprise_session_free(session);
+  reprise_package_free(package);
   reprise_buffer_free(x);
   reprise_buffer_free(y);
   reprise_device_free(device);

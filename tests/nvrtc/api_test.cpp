@@ -34,7 +34,8 @@ TEST(TargetsApi, TextsReachTheCompiler) {
   options.struct_size = sizeof options;
   options.nvrtc = nvrtc.c_str();
   ASSERT_EQ(reprise_compile_file(path.c_str(), &options, &package, nullptr), REPRISE_OK);
-  const auto& variants = package->package->variants;
+  const auto held = *capi::find_handle(package);
+  const auto& variants = held->package->variants;
   ASSERT_EQ(variants.size(), 3u);
   EXPECT_EQ(variants[0].name, "vulkan-baseline");
   EXPECT_EQ(variants[1].name, "cuda-sm_80");

@@ -26,7 +26,7 @@ TEST(PrecisionApi, OptionReachesThePackage) {
     options.precision = row.name;
     reprise_package* package = nullptr;
     ASSERT_EQ(reprise_compile_file(path.c_str(), &options, &package, nullptr), REPRISE_OK);
-    EXPECT_EQ(package->package->explanation.precision, row.expected);
+    EXPECT_EQ((*capi::find_handle(package))->package->explanation.precision, row.expected);
     reprise_package_free(package);
   }
   reprise_compile_options options = REPRISE_COMPILE_OPTIONS_INIT;
@@ -36,7 +36,7 @@ TEST(PrecisionApi, OptionReachesThePackage) {
   // A caller that was built before the option existed.
   options.struct_size = offsetof(reprise_compile_options, precision);
   ASSERT_EQ(reprise_compile_file(path.c_str(), &options, &package, nullptr), REPRISE_OK);
-  EXPECT_EQ(package->package->explanation.precision, DType::F32);
+  EXPECT_EQ((*capi::find_handle(package))->package->explanation.precision, DType::F32);
   reprise_package_free(package);
 }
 

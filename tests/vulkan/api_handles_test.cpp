@@ -29,11 +29,12 @@ class SlowSession final : public Session {
   };
   explicit SlowSession(Gate& gate) : gate_(gate) {}
   ~SlowSession() override { gate_.set(&Gate::destroyed); }
-  Result<std::vector<HostTensor>> run(std::span<const Binding>, std::span<const Binding>,
-                                      RunStats*) override {
+  Status run_into(std::span<const Binding>, std::span<const Binding>,
+                  std::vector<HostTensor>& results, RunStats*) override {
     gate_.set(&Gate::running);
     gate_.wait(&Gate::released);
-    return std::vector<HostTensor>{HostTensor::from<float>(DType::F32, {1}, {7})};
+    results = {HostTensor::from<float>(DType::F32, {1}, {7})};
+    return {};
   }
   const plan::Interface& io() const override { return io_; }
   const std::string& variant() const override { return name_; }
@@ -52,7 +53,8 @@ class SlowSession final : public Session {
 
 TEST(ApiHandles, ASessionMayBeFreedWhileItRuns) {
   SlowSession::Gate gate;
-  auto* session = new reprise_session{std::make_shared<SlowSession>(gate)};
+  auto* session =
+      capi::make_handle(std::make_shared<reprise_session>(std::make_shared<SlowSession>(gate)));
   reprise_results* results = nullptr;
   reprise_status status = REPRISE_INTERNAL;
   std::thread runner([&] {

@@ -15,7 +15,7 @@ reprise_package* sample_package() {
   p->host_plan.buffers = {p->variants[0].plan.buffers[0], p->variants[0].plan.buffers[1]};
   p->host_plan.steps.resize(1);
   p->host_plan.steps[0].what = add;
-  return new reprise_package{p};
+  return capi::make_handle(std::make_shared<reprise_package>(reprise_package{p}));
 }
 
 std::vector<std::string> session_devices() {
