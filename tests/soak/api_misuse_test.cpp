@@ -1,0 +1,199 @@
+// Calls of the C interface that must not be made, and what is said of them.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "support.h"
+
+namespace reprise::test {
+namespace {
+
+std::string first_device() {
+  const auto ids = soak_devices();
+  return ids.empty() ? "host" : ids.front();
+}
+
+class Misuse : public testing::Test {
+ protected:
+  Misuse() : app_(first_device()), session_(app_.make_session(nullptr, &error_)) {}
+  void expect_error(reprise_status status, reprise_status wanted, const std::string& part) {
+    EXPECT_EQ(status, wanted) << error_.message;
+    EXPECT_NE(std::string(error_.message).find(part), std::string::npos) << error_.message;
+  }
+  reprise_tensor input() {
+    reprise_tensor in = REPRISE_TENSOR_INIT;
+    in.name = "x";
+    in.rank = 1;
+    in.dims[0] = 4;
+    in.data = x_.data();
+    in.bytes = 16;
+    return in;
+  }
+  reprise_status run(const reprise_tensor& in) {
+    return reprise_session_run(session_.get(), &in, 1, nullptr, 0, nullptr, nullptr, &error_);
+  }
+  reprise_error error_{};
+  App app_;
+  Owned<reprise_session> session_;
+  std::vector<float> x_{1, 2, 3, 4};
+};
+
+TEST_F(Misuse, StructsOfNoVersionAreRefused) {
+  reprise_device* device = nullptr;
+  for (const size_t size : {size_t{0}, size_t{4}, size_t{12}, size_t{20}, size_t{100'001}}) {
+    reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+    options.struct_size = size;
+    expect_error(reprise_device_open("host", &options, &device, &error_), REPRISE_USAGE,
+                 "reprise_device_options: struct_size " + std::to_string(size));
+    reprise_session_options session = REPRISE_SESSION_OPTIONS_INIT;
+    session.struct_size = size;
+    EXPECT_EQ(app_.make_session(&session, &error_), nullptr);
+    expect_error(error_.status, REPRISE_USAGE, "reprise_session_options: struct_size");
+    reprise_tensor in = input();
+    in.struct_size = size;
+    expect_error(run(in), REPRISE_USAGE, "reprise_tensor: struct_size");
+    reprise_slot slot = REPRISE_SLOT_INIT;
+    slot.struct_size = size;
+    expect_error(reprise_session_input(session_.get(), 0, &slot, &error_), REPRISE_USAGE,
+                 "reprise_slot: struct_size");
+  }
+}
+
+TEST_F(Misuse, ALaterVersionIsTakenUnlessItAsksForMore) {
+  struct {
+    reprise_session_options options;
+    uint64_t later;
+  } later = {REPRISE_SESSION_OPTIONS_INIT, 0};
+  later.options.struct_size = sizeof later;
+  EXPECT_NE(app_.make_session(&later.options, &error_), nullptr) << error_.message;
+  later.later = 1;
+  EXPECT_EQ(app_.make_session(&later.options, &error_), nullptr);
+  expect_error(error_.status, REPRISE_USAGE, "later version");
+}
+
+TEST_F(Misuse, TensorsMeanOneThing) {
+  for (const int dtype : {0, 14, 257, -1}) {
+    reprise_tensor in = input();
+    std::memcpy(&in.dtype, &dtype, sizeof dtype);  // no value of the enum
+    expect_error(run(in), REPRISE_INVALID_INPUT, "unknown dtype");
+    EXPECT_EQ(reprise_dtype_size(in.dtype), 0U);
+  }
+  EXPECT_EQ(reprise_dtype_size(REPRISE_F64), 8U);
+  reprise_buffer* made = nullptr;
+  ASSERT_EQ(reprise_buffer_create(app_.device.get(), 64, &made, &error_), REPRISE_OK);
+  Owned<reprise_buffer> buffer(made);
+  reprise_tensor in = input();
+  in.buffer = made;
+  expect_error(run(in), REPRISE_INVALID_INPUT, "both `data` and `buffer`");
+  in.data = nullptr;
+  in.bytes = 0;
+  EXPECT_EQ(run(in), REPRISE_OK) << error_.message;
+  buffer.reset();
+  expect_error(run(in), REPRISE_USAGE, "was freed");
+  reprise_tensor mixed[] = {input(), input()};
+  mixed[1].struct_size = sizeof(reprise_tensor) + 8;
+  expect_error(reprise_session_run(session_.get(), mixed, 2, nullptr, 0, nullptr, nullptr, &error_),
+               REPRISE_USAGE, "differ in struct_size");
+}
+
+TEST_F(Misuse, LentDevicesAreComplete) {
+  reprise_device* device = nullptr;
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  const reprise_vulkan_device vulkan = REPRISE_VULKAN_DEVICE_INIT;
+  options.vulkan = &vulkan;
+  expect_error(reprise_device_open("vulkan", &options, &device, &error_), REPRISE_USAGE,
+               "reprise_vulkan_device: `device` is null");
+  const reprise_cuda_device cuda = REPRISE_CUDA_DEVICE_INIT;
+  options.vulkan = nullptr;
+  options.cuda = &cuda;
+  expect_error(reprise_device_open("cuda", &options, &device, &error_), REPRISE_USAGE,
+               "reprise_cuda_device: `context` is null");
+}
+
+TEST_F(Misuse, FreedAndForeignHandlesAreFound) {
+  reprise_session* const freed = session_.release();
+  reprise_session_free(freed);
+  reprise_session_free(freed);
+  expect_error(reprise_session_run(freed, nullptr, 0, nullptr, 0, nullptr, nullptr, &error_),
+               REPRISE_USAGE, "session handle was freed");
+  EXPECT_EQ(reprise_session_input_count(freed), 0U);
+  auto* const other = reinterpret_cast<reprise_session*>(app_.package.get());
+  expect_error(reprise_session_run(other, nullptr, 0, nullptr, 0, nullptr, nullptr, &error_),
+               REPRISE_USAGE, "session handle");
+  reprise_session_free(other);
+  EXPECT_NE(app_.make_session(nullptr, &error_), nullptr) << error_.message;
+}
+
+// Whoever frees and whoever runs need not know of each other.
+TEST_F(Misuse, ASessionMayBeFreedWhileARunEnters) {
+  const std::vector<float> x{1, 2, 3};
+  int done = 0;
+  for (int round = 0; round < 20; ++round) {
+    reprise_session* const session = app_.make_session(nullptr, &error_).release();
+    ASSERT_TRUE(session) << error_.message;
+    std::atomic<bool> go = false;
+    std::array<reprise_status, 4> status{};
+    std::vector<std::thread> threads;
+    for (reprise_status& s : status) {
+      threads.emplace_back([&] {
+        std::vector<float> y(3);
+        reprise_error error{};
+        while (!go) {
+        }
+        while ((s = run_once(session, x, y, &error)) == REPRISE_OK) EXPECT_EQ(y[2], 6.0F);
+      });
+    }
+    go = true;
+    std::this_thread::sleep_for(std::chrono::microseconds(round * 100));
+    reprise_session_free(session);
+    for (std::thread& t : threads) t.join();
+    for (const reprise_status s : status) done += s == REPRISE_USAGE ? 1 : 0;
+  }
+  EXPECT_EQ(done, 80);
+}
+
+TEST_F(Misuse, AfterForkEveryCallFailsAtOnce) {
+  std::atomic<bool> over = false;
+  std::thread busy([&] {  // locks may be held when the process is copied
+    std::vector<float> y(x_.size());
+    reprise_error error{};
+    while (!over) run_once(session_.get(), x_, y, &error);
+  });
+  for (int round = 0; round < 5; ++round) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(60);
+      reprise_error error{};
+      const bool refused = reprise_session_run(session_.get(), nullptr, 0, nullptr, 0, nullptr,
+                                               nullptr, &error) == REPRISE_USAGE &&
+                           std::strstr(error.message, "before fork()") != nullptr;
+      reprise_session_free(session_.get());
+      reprise_device_free(app_.device.get());
+      reprise_package_free(app_.package.get());
+      ::_exit(refused ? 0 : 1);
+    }
+    ASSERT_GT(child, 0);
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  over = true;
+  busy.join();
+  EXPECT_EQ(run(input()), REPRISE_OK) << error_.message;
+}
+
+TEST_F(Misuse, WithoutFileDescriptorsThatIsSaid) {
+  std::vector<int> taken;
+  for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) taken.push_back(fd);
+  reprise_device* device = nullptr;
+  const reprise_status status = reprise_device_open("vulkan:0", nullptr, &device, &error_);
+  for (const int fd : taken) ::close(fd);
+  expect_error(status, REPRISE_DEVICE, "no file descriptor is left");
+}
+
+}  // namespace
+}  // namespace reprise::test
