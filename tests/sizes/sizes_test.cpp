@@ -142,7 +142,7 @@ TEST_P(DynamicSizes, DevicesAgreeWithTheHost) {
 
 INSTANTIATE_TEST_SUITE_P(Graphs, DynamicSizes,
                          testing::ValuesIn(test::text_cases(test::source_dir() / "tests/sizes")),
-                         [](const auto& info) { return info.param.file.stem().string(); });
+                         [](const auto& c) { return c.param.file.stem().string(); });
 
 }  // namespace
 }  // namespace reprise
