@@ -29,6 +29,15 @@ if(REPRISE_TSAN)
   add_link_options(-fsanitize=thread)
 endif()
 
+if(REPRISE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "REPRISE_FUZZ needs clang: cmake --preset fuzz")
+  endif()
+  add_compile_options(-O1 -g1 -fsanitize=fuzzer-no-link,address,undefined
+                      -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
 add_library(reprise_warnings INTERFACE)
 target_compile_options(reprise_warnings INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
                        -Wno-sign-conversion -Wnon-virtual-dtor -Werror)

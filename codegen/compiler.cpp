@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "codegen/lower/contraction.h"
 #include "codegen/lower/targets.h"
@@ -96,6 +97,7 @@ Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) 
   for (const passes::Pass& pass : passes::pipeline()) {
     if (!pass.required && disabled(options, pass.name)) continue;
     RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
+    if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
     core |= pass.core;
     RP_TRY(end_pass(g, pass.name, core, options, timer));
   }
@@ -180,8 +182,9 @@ Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
 
 /// The portable fusion, or one with the device's prices where there are any.
 Result<lower::Fusion> fusion_for(const graph::Graph& g, const CompileOptions& o,
-                                 const Predicate& device = {}) {
-  return lower::fuse(g, !disabled(o, kFusionPass), attention_of(o), device);
+                                 const Predicate& device = {},
+                                 const std::set<const graph::Node*>& separate = {}) {
+  return lower::fuse(g, !disabled(o, kFusionPass), attention_of(o), device, separate);
 }
 
 void explain(package::Package& p, const lower::Fusion& fusion) {
@@ -213,6 +216,36 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
   return v;
 }
 
+/// The plan for one target. A group whose kernel cannot be written must not refuse the model: its
+/// nodes get kernels of their own, and the report names the fault.
+Result<plan::Plan> plan_for(const graph::Graph& g, const lower::Fusion& fusion,
+                            const lower::Target& target, const CompileOptions& options,
+                            WeightStore& weights, LowerReport& lowered) {
+  const size_t schedules = lowered.schedules.size();
+  std::set<const graph::Node*> separate;
+  lower::Fusion smaller;
+  const lower::Fusion* groups = &fusion;
+  while (true) {
+    const lower::Group* failed = nullptr;
+    auto plan = build_device_plan(g, *groups, target, weights, options, lowered, &failed);
+    if (plan.ok() || failed == nullptr) return plan;
+    const size_t before = separate.size();
+    separate.insert(failed->nodes.begin(), failed->nodes.end());
+    if (separate.size() == before || failed->nodes.size() < 2) return plan;
+    lowered.schedules.resize(schedules);
+    const std::string name = kernel_name(*failed);
+    lowered.broken.push_back({target.name, name, {Code::Internal, plan.status().message()}});
+    if (options.log) {
+      options.log(
+          "the compiler has a fault, please report it: fusion made a kernel that cannot be "
+          "written, so its operators run apart: " +
+          plan.status().message());
+    }
+    RP_ASSIGN(smaller, fusion_for(g, options, target.predicate, separate));
+    groups = &smaller;
+  }
+}
+
 Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
                       const CompileOptions& options, WeightStore& weights, package::Package& p,
                       LowerReport& lowered) {
@@ -232,8 +265,7 @@ Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
       RP_ASSIGN(own, fusion_for(g, options, target.predicate));
       if (p.variants.empty()) explain(p, own);
     }
-    RP_ASSIGN(v.plan, build_device_plan(g, fusion.priced ? own : fusion, target, weights, options,
-                                        lowered));
+    RP_ASSIGN(v.plan, plan_for(g, fusion.priced ? own : fusion, target, options, weights, lowered));
     p.variants.push_back(std::move(v));
   }
   return {};
@@ -304,6 +336,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   if (images.images > 0) timer.lap("nvrtc");
   if (report != nullptr) report->images = std::move(images);
   if (report != nullptr) report->schedules = std::move(lowered.schedules);
+  if (report != nullptr) report->broken = std::move(lowered.broken);
   if (report != nullptr && !p.variants.empty())
     report->groups = describe_groups(p.variants[0].plan);
   return p;

@@ -64,12 +64,26 @@ struct CompileOptions {
   std::function<void(const std::string& variant, const std::string& kernel, const std::string& ir,
                      const std::vector<uint32_t>& spirv, const std::string& cuda)>
       on_kernel;
+  /// Called with each kernel as it is emitted; its name is that of the plan's KernelCode.
+  std::function<void(const std::string& variant, const kernel::Kernel& kernel)> on_kernel_ir;
+  // Where tests plant faults. Called with the graph after each pass, before it is verified, ...
+  std::function<void(std::string_view pass, graph::Graph& g)> plant_in_graph;
+  /// ... and with each group's kernel after it is lowered.
+  std::function<void(const lower::Group& group, lower::Lowered& lowered)> plant_in_kernel;
 };
 
 /// What was chosen for a launch with several candidates.
 struct ScheduleChoice {
   ScheduleQuestion question;
   size_t chosen = 0;  // index of a candidate
+};
+
+/// A group of nodes that fusion made one kernel although lowering cannot write it: a fault of the
+/// compiler. Its nodes got kernels of their own instead.
+struct BrokenGroup {
+  std::string variant;
+  std::string kernel;
+  Status why;  // Code::Internal
 };
 
 /// What was compiled to images for CUDA.
@@ -82,6 +96,7 @@ struct CompileReport {
   std::vector<PassTime> passes;            // in order, import and emission included
   std::vector<package::GroupInfo> groups;  // of the first variant
   std::vector<ScheduleChoice> schedules;   // of all variants
+  std::vector<BrokenGroup> broken;         // empty unless the compiler has a fault
   ImageReport images;
 };
 

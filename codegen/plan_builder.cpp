@@ -220,6 +220,7 @@ class KernelTable {
     } else {
       emit::SpirvOptions spirv_options;
       spirv_options.wide_loads = target_.wide_loads;
+      spirv_options.pointer_casts = target_.predicate.needs_int64;
       RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
     }
     if (options_.on_kernel) {
@@ -231,6 +232,7 @@ class KernelTable {
       }
       options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
     }
+    if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
     p_.kernels.push_back(std::move(code));
     return {};
   }
@@ -365,7 +367,8 @@ Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
 
 Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report) {
+                                     const CompileOptions& options, LowerReport& report,
+                                     const lower::Group** failed) {
   size_t launches = 0;
   plan::Plan p;
   Buffers buffers(g, p, weights);
@@ -379,9 +382,12 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       const auto start = std::chrono::steady_clock::now();
       auto lowered = lower_chosen(g, group, target, options, launches++, report);
       report.lower_ms += ms_since(start);
+      *failed = &group;
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
+      if (options.plant_in_kernel) options.plant_in_kernel(group, *lowered);
       RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, report));
+      *failed = nullptr;
       step.what = std::move(launch);
     }
     p.steps.push_back(std::move(step));

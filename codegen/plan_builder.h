@@ -37,10 +37,13 @@ Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 struct LowerReport {
   double lower_ms = 0, legalize_ms = 0, emit_ms = 0, plan_ms = 0;
   std::vector<ScheduleChoice> schedules;
+  std::vector<BrokenGroup> broken;
 };
 
+/// The plan of one variant. Where a group's kernel cannot be written, `failed` becomes the group.
 Result<plan::Plan> build_device_plan(const graph::Graph& g, const lower::Fusion& fusion,
                                      const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report);
+                                     const CompileOptions& options, LowerReport& report,
+                                     const lower::Group** failed);
 
 }  // namespace reprise

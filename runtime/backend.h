@@ -81,9 +81,14 @@ class Recording {
   /// One queue submission. Returns without waiting. What a failed one left behind may still be in
   /// flight: wait() waits for that, too.
   virtual Status submit() = 0;
-  /// Waits for the last submit. `timeout_ns` passed: Code::Device naming the wait; the recording is
-  /// then unusable. Device loss poisons the Device.
+  /// Waits for the last submit. Code::Device when the run has had `timeout_ns` since the device
+  /// began it: when all that was submitted to the device before had ended. The run goes on then,
+  /// and ended() asks for it. Device loss poisons the Device.
   virtual Status wait(uint64_t timeout_ns) = 0;
+  /// After a wait that failed: whether the run has ended since, so that the recording may be
+  /// submitted again. An error if that will never be known: after device loss, or when the run
+  /// hangs, which gives it up.
+  virtual Result<bool> ended() = 0;
   /// From the next submission on, the recording's Copy number `copy` moves only the first `bytes`
   /// of those recorded. A device that cannot change a recording moves all.
   virtual void limit_copy(size_t /*copy*/, uint64_t /*bytes*/) {}
@@ -154,11 +159,11 @@ struct BackendOptions {
   BorrowedVulkan vulkan;                        // used when vulkan.device is set
   BorrowedCuda cuda;                            // used when cuda.context is set
   unsigned threads = 0;                         // for creating kernels; 0: hardware concurrency
-  // When the objects of a run go that timed out, its end is waited for: as long again as it was
-  // given, and at least so long. A run that does not end even then is given up: nothing made from
-  // its device is freed any more, and every call on the device is an error that says so; memory that
-  // was lent to it must stay, too. A transfer that would come after a run that timed out waits for
-  // it so long, and is an error then; one that was already behind it waits as the objects do.
+  // A run that timed out hangs if it does not end in as long again as it was given, and at least in
+  // so long. Whoever waits for it or behind it gives it up then: nothing made from its device is
+  // freed any more, and every call on the device is an error that says so; memory that was lent to
+  // it must stay, too. Work behind other work does not hang, as it has not begun. A transfer that
+  // would come after a run that hangs is an error, which gives up nothing.
   uint64_t patience_ns = 10'000'000'000;
 };
 

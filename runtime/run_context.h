@@ -85,8 +85,15 @@ class RunContext {
                                       std::chrono::steady_clock::time_point start, RunStats* stats);
   /// Symbols of the last run, to find a context that needs no rewriting.
   const std::vector<int64_t>& symbols() const { return sized_for_; }
-  /// A wait failed: the device may still use this context's memory, so it must be kept and not run.
-  bool dead() const { return dead_; }
+  /// What the last run leaves of the context.
+  enum class State : uint8_t {
+    Free,
+    Late,  // it timed out, and the device still works on it
+    Dead,  // it failed so that nothing tells whether the device still uses this memory
+  };
+  State state() const { return state_; }
+  /// Asks the device whether a late run has ended.
+  State poll();
 
  private:
   /// Memory of one model input or output that the caller keeps on the host.
@@ -139,6 +146,7 @@ class RunContext {
   void append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
                        Recorded& counts) const;
   Status check_error_word();
+  void wait_failed(size_t segment);
 
   Status run_host_calls(const plan::Segment& segment, Run& run);
   Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);
@@ -163,7 +171,9 @@ class RunContext {
   std::vector<bool> written_;
   std::vector<Recorded> recorded_;  // per segment
   std::vector<Order> orders_;       // likewise
-  bool sized_ = false, dead_ = false;
+  bool sized_ = false;
+  State state_ = State::Free;
+  size_t late_segment_ = 0;
 };
 
 }  // namespace reprise

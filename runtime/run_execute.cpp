@@ -202,6 +202,25 @@ uint64_t SessionShared::timeout_ns() const {
   return device->info().facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
 }
 
+void RunContext::wait_failed(size_t segment) {
+  late_segment_ = segment;
+  state_ = State::Late;
+  poll();
+}
+
+// The error of a run that nobody waited for must not become the next one's.
+RunContext::State RunContext::poll() {
+  if (state_ != State::Late) return state_;
+  const Result<bool> ended = recorded_[late_segment_].recording->ended();
+  if (!ended.ok()) {
+    state_ = State::Dead;
+  } else if (*ended) {
+    std::memset(error_->mapped(), 0, error_->size());
+    state_ = State::Free;
+  }
+  return state_;
+}
+
 Status RunContext::run_segment(size_t index, Run& run) {
   const plan::Segment& segment = s_.segments[index];
   if (!segment.levels.empty()) {
@@ -211,7 +230,7 @@ Status RunContext::run_segment(size_t index, Run& run) {
     const Status submitted = r.recording->submit();
     run.stats.host_submit_us += us_since(run.start) - run.copy_us;
     const Status waited = r.recording->wait(s_.timeout_ns());
-    dead_ = !waited.ok();
+    if (!waited.ok()) wait_failed(index);
     RP_TRY(submitted);
     RP_TRY(waited);
     ++s_.submits;

@@ -33,6 +33,10 @@ class DeviceSession final : public Session {
   Status fix_grids();
   Status warm_up();
   class Lease;
+  struct Waiter;
+  bool has_room() const;
+  void poll_late();
+  void wait_for_room(std::unique_lock<std::mutex>& lock);
   std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
   void release(std::unique_ptr<RunContext> context) noexcept;
 
@@ -41,9 +45,9 @@ class DeviceSession final : public Session {
   std::vector<std::string> notes_;
   IoBinder binder_;
   mutable std::mutex mutex_;
-  std::condition_variable freed_;
-  std::vector<std::unique_ptr<RunContext>> free_;
-  std::vector<std::unique_ptr<RunContext>> dead_;  // the device may still use their memory
+  Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
+  // The device may still use the memory of late and dead ones; late ones count as in flight.
+  std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;
   unsigned in_use_ = 0;
   uint64_t runs_ = 0;
   double load_ms_ = 0;
@@ -197,14 +201,57 @@ class DeviceSession::Lease {
   bool complete_ = false;
 };
 
+/// A caller that waits for its turn: first come, first served.
+struct DeviceSession::Waiter {
+  std::condition_variable turn;
+  Waiter* next = nullptr;
+};
+
+bool DeviceSession::has_room() const {
+  return !free_.empty() || in_use_ + late_.size() < shared_.options.max_in_flight;
+}
+
+void DeviceSession::poll_late() {
+  for (size_t i = 0; i < late_.size();) {
+    const auto state = late_[i]->poll();
+    if (state == RunContext::State::Late) {
+      ++i;
+      continue;
+    }
+    (state == RunContext::State::Free ? free_ : dead_).push_back(std::move(late_[i]));
+    late_.erase(late_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+// Nobody tells when a late run ends: the first in the line asks the device for it.
+void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
+  constexpr auto kPoll = std::chrono::milliseconds(1);
+  Waiter me;
+  (last_waiter_ ? last_waiter_->next : first_waiter_) = &me;
+  last_waiter_ = &me;
+  while (first_waiter_ != &me || !has_room()) {
+    if (first_waiter_ == &me && !late_.empty()) {
+      me.turn.wait_for(lock, kPoll);
+      poll_late();
+    } else {
+      me.turn.wait(lock);
+    }
+  }
+  first_waiter_ = me.next;
+  if (!first_waiter_) last_waiter_ = nullptr;
+}
+
 // A free context, at best one that last ran with these sizes; null: there is room for a new one.
 std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
   std::unique_lock lock(mutex_);
-  freed_.wait(lock, [&] { return !free_.empty() || in_use_ < shared_.options.max_in_flight; });
+  if (!late_.empty()) poll_late();
+  if (first_waiter_ || !has_room()) wait_for_room(lock);
   // So that giving back needs no memory.
-  free_.reserve(free_.size() + in_use_ + 1);
-  dead_.reserve(dead_.size() + in_use_ + 1);
+  const size_t all = free_.size() + late_.size() + in_use_ + 1;
+  for (auto* list : {&free_, &late_}) list->reserve(all);
+  dead_.reserve(dead_.size() + all);
   ++in_use_;
+  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for two
   if (free_.empty()) return nullptr;
   auto it = std::find_if(free_.begin(), free_.end(),
                          [&](const auto& c) { return c->symbols() == symbols; });
@@ -215,13 +262,17 @@ std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& s
 }
 
 void DeviceSession::release(std::unique_ptr<RunContext> context) noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    --in_use_;
-    ++runs_;
-    if (context) (context->dead() ? dead_ : free_).push_back(std::move(context));
+  const std::lock_guard lock(mutex_);
+  --in_use_;
+  ++runs_;
+  if (context) {
+    const auto state = context->state();
+    auto& list = state == RunContext::State::Late   ? late_
+                 : state == RunContext::State::Dead ? dead_
+                                                    : free_;
+    list.push_back(std::move(context));
   }
-  freed_.notify_one();
+  if (first_waiter_) first_waiter_->turn.notify_one();  // under the lock: it may go at once
 }
 
 Result<std::vector<HostTensor>> DeviceSession::run(std::span<const Binding> inputs,

@@ -1,7 +1,6 @@
 #include "apps/common/choice_cache.h"
 
 #include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -26,9 +25,11 @@ ChoiceCache::ChoiceCache(const std::string& folder, const DeviceInfo& device) {
 
 Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
   choices.clear();
-  std::ifstream in(path_, std::ios::binary);
-  if (!in) return {};
-  const Json document = Json::parse(in, nullptr, false);
+  std::string wrong;
+  const File file = open_cache_file(path_, wrong);
+  if (!wrong.empty()) return Status(Code::Io, "'" + path_ + "' is ignored: " + wrong);
+  if (!file) return {};
+  const Json document = Json::parse(file.get(), nullptr, false);
   const bool good = document.is_object() && document.value("form", Json()) == kForm &&
                     document.contains("choices") && document["choices"].is_object();
   std::map<std::string, std::string> read;

@@ -1,7 +1,9 @@
 #include "apps/common/compare.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 
 namespace reprise::app {
@@ -16,12 +18,13 @@ void widen(const HostTensor& t, std::vector<double>& out) {
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(data[i]);
 }
 
-Comparison exact(const HostTensor& a, const HostTensor& b) {
+Comparison exact(const HostTensor& a, const HostTensor& b, std::span<const double> slack) {
   Comparison c;
   if (a.dtype() == DType::String) {
     const auto at = std::mismatch(a.strings().begin(), a.strings().end(), b.strings().begin());
     if (at.first == a.strings().end()) return c;
     c.ok = false;
+    c.differing = 1;
     c.max_error = kInf;
     c.reason = "element " + std::to_string(at.first - a.strings().begin()) + " is \"" + *at.first +
                "\", expected \"" + *at.second + "\"";
@@ -34,6 +37,8 @@ Comparison exact(const HostTensor& a, const HostTensor& b) {
     if (std::memcmp(a.bytes().data() + i * width, b.bytes().data() + i * width, width) == 0) {
       continue;
     }
+    if (!slack.empty() && slack[i] > 0) continue;
+    ++c.differing;
     if (c.ok) {
       c.reason = "element " + std::to_string(i) + " is " + std::to_string(x[i]) + ", expected " +
                  std::to_string(y[i]) + " exactly";
@@ -44,6 +49,24 @@ Comparison exact(const HostTensor& a, const HostTensor& b) {
   return c;
 }
 
+/// An element as text that tells any two apart.
+std::string exact_text(const HostTensor& t, int64_t i) {
+  const size_t width = size_of(t.dtype());
+  uint64_t bits = 0;
+  std::memcpy(&bits, t.bytes().data() + static_cast<size_t>(i) * width, width);
+  std::array<char, 64> text{};
+  if (is_float(t.dtype())) {
+    HostTensor one(t.dtype(), {1});
+    std::memcpy(one.mutable_bytes().data(), &bits, width);
+    std::snprintf(text.data(), text.size(), "%.9g (0x%0*llx)", to_double(one)[0],
+                  static_cast<int>(2 * width), static_cast<unsigned long long>(bits));
+    return text.data();
+  }
+  if (!is_signed_int(t.dtype())) return std::to_string(bits);
+  const unsigned shift = 64 - 8 * static_cast<unsigned>(width);
+  return std::to_string(static_cast<int64_t>(bits << shift) >> shift);
+}
+
 double largest_finite(const std::vector<double>& v) {
   double m = 0;
   for (const double x : v) {
@@ -52,13 +75,36 @@ double largest_finite(const std::vector<double>& v) {
   return m;
 }
 
-double error_of(double a, double b) {
+}  // namespace
+
+std::string bit_difference(const HostTensor& first, const HostTensor& later) {
+  if (first.dtype() != later.dtype() || first.dims() != later.dims()) {
+    return "is " + describe(first.dtype(), first.dims()) + " and " +
+           describe(later.dtype(), later.dims());
+  }
+  const auto differs = [](int64_t i, const std::string& a, const std::string& b) {
+    return "element " + std::to_string(i) + " is " + a + " and " + b;
+  };
+  if (first.dtype() == DType::String) {
+    for (int64_t i = 0; i < first.count(); ++i) {
+      const std::string &a = first.strings()[i], &b = later.strings()[i];
+      if (a != b) return differs(i, "\"" + a + "\"", "\"" + b + "\"");
+    }
+    return {};
+  }
+  const auto a = first.bytes(), b = later.bytes();
+  const auto at = std::mismatch(a.begin(), a.end(), b.begin());
+  if (at.first == a.end()) return {};
+  const auto width = static_cast<int64_t>(size_of(first.dtype()));
+  const int64_t i = (at.first - a.begin()) / width;
+  return differs(i, exact_text(first, i), exact_text(later, i));
+}
+
+double element_error(double a, double b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b) ? 0 : kInf;
   if (std::isinf(a) || std::isinf(b)) return a == b ? 0 : kInf;
   return std::abs(a - b);
 }
-
-}  // namespace
 
 std::vector<double> to_double(const HostTensor& t) {
   std::vector<double> out(static_cast<size_t>(t.count()));
@@ -127,6 +173,22 @@ const std::vector<ToleranceException>& tolerance_exceptions() {
        DType::F32,
        {1e-3, 0.86, 0},
        "corners align for the rounded output size here and in ONNX Runtime, not in the data"},
+      // One step of the output's quantisation is 0.00259. Sums next to a half of it are rounded
+      // either way: ONNX Runtime's results with and without its optimisations differ by two steps
+      // in 11 of 16 elements, ours and those without by one.
+      {"quant_static_qdq",
+       DType::F32,
+       {0, 0.00518, 0},
+       "outputs are multiples of 0.00259; ONNX Runtime with optimisations is off by two of them"},
+      // Of the scores that choose 20 of 189 queries, the 20th and 21st of an image are equal in
+      // ONNX Runtime's fp32, and eight of the first 20 differ by less than 1e-6 from the next.
+      // Sums in double order two queries the other way in one image, where all else agrees within
+      // 1e-5, and choose another 20th query in the other one. That moves every query of the image,
+      // which attend to each other, by up to 5.1e-3.
+      {"det_rtdetr_script",
+       DType::F32,
+       {0, 0, 2e-3, 0.1},
+       "TopK chooses among equal scores; a query in another place is another box"},
   };
   return rows;
 }
@@ -149,29 +211,39 @@ Tolerance tolerance_in(DType precision, Rule rule, DType dtype, std::string_view
   return t;
 }
 
-Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t) {
+Comparison compare(const HostTensor& actual, const HostTensor& expected, const Tolerance& t,
+                   std::span<const double> slack) {
   Comparison c;
   if (actual.dtype() != expected.dtype() || actual.dims() != expected.dims()) {
     c.ok = false;
+    c.differing = expected.count();
     c.max_error = kInf;
     c.max_relative = kInf;
     c.reason = "is " + describe(actual.dtype(), actual.dims()) + ", expected " +
                describe(expected.dtype(), expected.dims());
     return c;
   }
-  if (!is_float(actual.dtype())) return exact(actual, expected);
+  if (!is_float(actual.dtype())) return exact(actual, expected, slack);
   const std::vector<double> a = to_double(actual);
   const std::vector<double> b = to_double(expected);
   const double largest = largest_finite(b);
   const double atol = t.atol + t.of_max * largest;
+  auto others = static_cast<size_t>(t.others * static_cast<double>(a.size()));
   for (size_t i = 0; i < a.size(); ++i) {
-    const double error = error_of(a[i], b[i]);
+    const double error = element_error(a[i], b[i]);
     c.max_error = std::max(c.max_error, error);
-    const bool close = std::isfinite(error) && error <= atol + t.rtol * std::abs(b[i]);
-    if (error == 0 || close) continue;
+    const double more = slack.empty() ? 0 : slack[i];
+    const bool close = std::isfinite(error) && error <= atol + t.rtol * std::abs(b[i]) + more;
+    if (error == 0 || close || std::isinf(more)) continue;
+    if (std::isfinite(error) && others > 0) {
+      --others;
+      continue;
+    }
+    ++c.differing;
     if (c.ok) {
       c.reason = "element " + std::to_string(i) + " is " + std::to_string(a[i]) + ", expected " +
-                 std::to_string(b[i]) + " within " + std::to_string(atol + t.rtol * std::abs(b[i]));
+                 std::to_string(b[i]) + " within " +
+                 std::to_string(atol + t.rtol * std::abs(b[i]) + more);
     }
     c.ok = false;
   }

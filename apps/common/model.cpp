@@ -6,6 +6,17 @@
 
 namespace reprise::app {
 
+DType Model::computes_in() const {
+  DType least = precision();
+  if (least != DType::F32) return least;
+  for (const plan::Buffer& b : package->host_plan.buffers) {
+    const bool between = b.kind == plan::BufferKind::Arena || b.kind == plan::BufferKind::Growable;
+    if (!between) continue;
+    if (b.dtype == DType::BF16 || (b.dtype == DType::F16 && least == DType::F32)) least = b.dtype;
+  }
+  return least;
+}
+
 Result<Model> load_model(const std::string& path, const CompileOptions& options) {
   Model m;
   m.path = path;

@@ -21,6 +21,9 @@ struct Model {
   CompileReport report;   // empty for a package
 
   DType precision() const { return package->explanation.precision; }
+  /// The least precise float type that tensors between operators have: what the model was compiled
+  /// to, else what it says itself.
+  DType computes_in() const;
 };
 
 /// Packages are recognised by the suffix .rpk; everything else is read as ONNX.

@@ -113,5 +113,6 @@ void register_explain(CLI::App& root, int& status);
 void register_verify(CLI::App& root, int& status);
 void register_compare(CLI::App& root, int& status);
 void register_conformance(CLI::App& root, int& status);
+void register_bisect(CLI::App& root, int& status);
 
 }  // namespace reprise::app

@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   register_verify(root, status);
   register_compare(root, status);
   register_conformance(root, status);
+  register_bisect(root, status);
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

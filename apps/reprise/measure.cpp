@@ -87,7 +87,7 @@ Comparison compare_outputs(const Model& model, const std::vector<HostTensor>& ac
                            const std::vector<HostTensor>& expected) {
   Comparison all;
   for (size_t i = 0; i < actual.size() && i < expected.size(); ++i) {
-    const Tolerance t = tolerance_in(model.precision(), Rule::Model, expected[i].dtype());
+    const Tolerance t = tolerance_in(model.computes_in(), Rule::Model, expected[i].dtype());
     const Comparison c = compare(actual[i], expected[i], t);
     all.max_error = std::max(all.max_error, c.max_error);
     all.max_relative = std::max(all.max_relative, c.max_relative);

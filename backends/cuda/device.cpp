@@ -74,7 +74,7 @@ Status before_transfer(const std::shared_ptr<Driver>& d) {
   CUresult r = CUDA_ERROR_NOT_READY;
   while (r == CUDA_ERROR_NOT_READY) {
     RP_TRY(d->alive());
-    RP_TRY(d->overdue.wait_before("a transfer", d->info));
+    RP_TRY(d->runs.wait_before("a transfer", d->info));
     r = d->wait_for(event, kSlice);
   }
   return d->check(r, "cuEventQuery");
@@ -87,7 +87,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Lib
                                                        const BackendOptions& options) {
   auto d = std::make_shared<Driver>();
   d->library = std::move(library);
-  d->overdue.patience_ns = options.patience_ns;
+  d->runs.patience_ns = options.patience_ns;
   if (options.cuda.context) {
     RP_TRY(adopt_context(*d, options.cuda));
   } else {

@@ -56,7 +56,7 @@ Hung& hung() {
 }  // namespace
 
 Driver::~Driver() {
-  if (!context || overdue.given_up()) return;
+  if (!context || runs.given_up()) return;
   {
     const ReleaseScope scope(*this);
     if (scope.entered()) release_kept();
@@ -68,7 +68,7 @@ Driver::~Driver() {
 }
 
 std::string Driver::remedy() const {
-  if (overdue.given_up()) return kGivenUpRemedy;
+  if (runs.given_up()) return kGivenUpRemedy;
   if (!owned) return "the application that lent the context must destroy it";
   return "close all sessions and buffers of this device and open it again; if that fails, "
          "something "
@@ -113,10 +113,10 @@ CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration* exp
 }
 
 void Driver::release(std::function<void(const Table&)> destroy) {
-  if (overdue.given_up()) return;
+  if (runs.given_up()) return;
   const ReleaseScope scope(*this);
   if (!scope.entered()) return;
-  if (overdue.any()) {
+  if (runs.any_late()) {
     const std::lock_guard lock(mutex_);
     try {
       kept_.push_back(std::move(destroy));
@@ -132,19 +132,23 @@ void Driver::release_kept() {
   std::vector<std::function<void(const Table&)>> kept;
   {
     const std::lock_guard lock(mutex_);
-    if (kept_.empty() || overdue.given_up() || overdue.any()) return;
+    if (kept_.empty() || runs.given_up() || runs.any_late()) return;
     kept.swap(kept_);
   }
   for (const auto& destroy : kept) destroy(fn());
 }
 
 void Driver::give_up(uint64_t waited_ns) {
-  const std::string why = given_up_text(waited_ns);
-  overdue.give_up();
-  poison(why);
-  if (!owned) return;
-  const std::lock_guard lock(hung().mutex);
-  hung().contexts.emplace(context, why);
+  runs.give_up();
+  poisoned_ = true;
+  try {
+    const std::string why = given_up_text(waited_ns);
+    poison(why);
+    if (!owned) return;
+    const std::lock_guard lock(hung().mutex);
+    hung().contexts.emplace(context, why);
+  } catch (const std::bad_alloc&) {  // in a destructor: then nothing says why
+  }
 }
 
 Status Driver::check_context() const {

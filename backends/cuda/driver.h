@@ -14,7 +14,7 @@
 
 #include "backends/counters.h"
 #include "backends/cuda/library.h"
-#include "backends/overdue.h"
+#include "backends/run_queue.h"
 
 namespace reprise::cuda {
 
@@ -27,7 +27,7 @@ struct Driver {
   CUstream borrowed_stream = nullptr;
   CUstream transfers = nullptr;  // uploads and downloads; a borrowed stream takes them too
   AtomicCounters counters;
-  Overdue overdue;
+  RunQueue runs;
 
   Driver() = default;
   Driver(const Driver&) = delete;
@@ -45,10 +45,10 @@ struct Driver {
   /// long it took the last time, and then how long it may take the next.
   CUresult wait_for(CUevent event, uint64_t limit_ns,
                     std::chrono::steady_clock::duration* expected = nullptr) const;
-  /// Calls `destroy` with the context current. While a run is overdue it is kept for later, as
+  /// Calls `destroy` with the context current. While a run is late it is kept for later, as
   /// drivers wait for all work before they free; when one was given up it is dropped.
   void release(std::function<void(const Table&)> destroy);
-  /// Frees what was kept, if no run is overdue any more. The context is current.
+  /// Frees what was kept, if no run is late any more. The context is current.
   void release_kept();
   /// A run did not end in `waited_ns` after its timeout: poisons the context, and nothing of it is
   /// freed any more.

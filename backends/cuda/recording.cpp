@@ -7,11 +7,14 @@ namespace reprise::cuda {
 
 // An event that reports an error counts as ended.
 CudaRecording::~CudaRecording() {
-  if (!pending_ || driver_->overdue.given_up()) return;
-  const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
+  if (!pending_ || driver_->runs.given_up()) return;
   const ReleaseScope scope(*driver_);
-  if (scope.entered() && driver_->wait_for(done_.get(), grace) == CUDA_ERROR_NOT_READY)
-    driver_->give_up(grace);
+  if (!scope.entered()) return;
+  const auto ask = [&](uint64_t ns) {
+    return driver_->wait_for(done_.get(), ns) != CUDA_ERROR_NOT_READY;
+  };
+  if (driver_->runs.wait_for_end(run_, ask) != RunQueue::Outcome::Over)
+    driver_->give_up(driver_->runs.grace_ns(run_));
 }
 
 CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {
@@ -31,6 +34,7 @@ Status CudaRecording::mark_end(const Status& failure) {
   for (int attempt = 0; attempt < 2 && !pending_; ++attempt)
     pending_ = driver_->fn().cuEventRecord(done_.get(), stream_) == CUDA_SUCCESS;
   dead_ = !pending_;
+  if (pending_) run_.submitted();
   return failure;
 }
 
@@ -83,9 +87,8 @@ Status CudaRecording::submit_once() {
 Status CudaRecording::submit() {
   RP_TRY(driver_->alive());  // says more than that this recording failed
   if (dead_ || pending_) {
-    return {Code::Device, dead_
-                              ? "this recording failed or timed out earlier; create another session"
-                              : "this recording is still in flight"};
+    return {Code::Device, dead_ ? "this recording failed earlier; create another session"
+                                : "this recording is still in flight"};
   }
   RP_CUDA_SCOPE(*driver_);
   finished_ = false;
@@ -101,25 +104,58 @@ Status CudaRecording::submit() {
       driver_->check(driver_->fn().cuEventRecord(done_.get(), stream_), "cuEventRecord");
   if (!recorded.ok()) return mark_end(recorded);
   pending_ = true;
+  run_.submitted();
   return {};
 }
 
-Status CudaRecording::wait(uint64_t timeout_ns) {
-  if (!pending_ && dead_) return {Code::Device, "nothing tells when this recording's run ends"};
-  if (!pending_) return {};
-  RP_CUDA_SCOPE(*driver_);
-  timeout_ns_ = timeout_ns;
-  const CUresult r = driver_->wait_for(done_.get(), timeout_ns, &last_run_);
+Status CudaRecording::over(CUresult r) {
+  run_.over();
   if (r == CUDA_SUCCESS) {
     pending_ = false;
     finished_ = true;
     return {};
   }
   dead_ = true;
-  if (r != CUDA_ERROR_NOT_READY) return driver_->check(r, "the run (cuEventQuery)");
-  overdue_.set(driver_->overdue, timeout_ns,
-               [this] { return driver_->fn().cuEventQuery(done_.get()) != CUDA_ERROR_NOT_READY; });
+  return driver_->check(r, "the run (cuEventQuery)");
+}
+
+// This run, or one before it.
+Status CudaRecording::hung() {
+  dead_ = true;
+  driver_->give_up(driver_->runs.grace_ns(run_));
+  return driver_->alive();
+}
+
+Status CudaRecording::wait(uint64_t timeout_ns) {
+  if (!pending_ && dead_) return {Code::Device, "nothing tells when this recording's run ends"};
+  if (!pending_) return {};
+  RP_CUDA_SCOPE(*driver_);
+  CUresult r = CUDA_ERROR_NOT_READY;
+  const auto ask = [&](uint64_t ns) {
+    r = driver_->wait_for(done_.get(), ns, &last_run_);
+    return r != CUDA_ERROR_NOT_READY;
+  };
+  switch (driver_->runs.wait(run_, timeout_ns, ask)) {
+    case RunQueue::Outcome::Over:
+      return over(r);
+    case RunQueue::Outcome::Hung:
+      return hung();
+    case RunQueue::Outcome::TimedOut:
+      break;
+  }
   return timeout_error(driver_->info, timeout_ns);
+}
+
+Result<bool> CudaRecording::ended() {
+  RP_TRY(driver_->alive());
+  if (dead_) return Status(Code::Device, "this recording failed earlier; create another session");
+  if (!pending_) return true;
+  RP_CUDA_SCOPE(*driver_);
+  const CUresult r = driver_->fn().cuEventQuery(done_.get());
+  if (r == CUDA_ERROR_NOT_READY && driver_->runs.hung(run_)) return hung();
+  if (r == CUDA_ERROR_NOT_READY) return false;
+  RP_TRY(over(r));
+  return true;
 }
 
 Result<std::vector<double>> CudaRecording::dispatch_ns() {

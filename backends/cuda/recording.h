@@ -26,6 +26,7 @@ class CudaRecording final : public Recording {
   ~CudaRecording() override;
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
+  Result<bool> ended() override;
   Result<std::vector<double>> dispatch_ns() override;
   void limit_copy(size_t copy, uint64_t bytes) override;
 
@@ -50,7 +51,10 @@ class CudaRecording final : public Recording {
     bool enabled = true;             // in the graph: one without bytes is not
   };
 
-  explicit CudaRecording(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  explicit CudaRecording(std::shared_ptr<Driver> driver)
+      : driver_(std::move(driver)), run_(driver_->runs, [this] {
+          return driver_->fn().cuEventQuery(done_.get()) != CUDA_ERROR_NOT_READY;
+        }) {}
   Status check(const RecordingDesc& desc) const;
   Status make_objects(const RecordingDesc& desc);
   Status make_launches(const RecordingDesc& desc);
@@ -71,6 +75,8 @@ class CudaRecording final : public Recording {
   Status submit_once();
   Status launch_once(const Launch& launch, size_t index);
   Status mark_end(const Status& failure);
+  Status over(CUresult r);
+  Status hung();
 
   Grid grid_of(const Launch& launch) const;
   void* block_of(const Launch& launch) const;
@@ -92,9 +98,8 @@ class CudaRecording final : public Recording {
   std::chrono::steady_clock::duration last_run_{};  // from the wait's begin; 0: not known
   bool once_ = false, timestamps_ = false;
   bool fixed_copies_ = false;  // the driver refused to change one
-  uint64_t timeout_ns_ = 0;    // of the last wait
   bool pending_ = false, dead_ = false, finished_ = false;
-  OverdueRun overdue_;  // last, so that it goes before the event that it asks
+  SubmittedRun run_;  // last, so that it goes before the event that it asks
 };
 
 }  // namespace reprise::cuda

@@ -72,7 +72,7 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   d->instance = std::move(instance);
   d->physical = std::move(physical);
   d->log = options.log;
-  d->overdue.patience_ns = options.patience_ns;
+  d->runs.patience_ns = options.patience_ns;
   d->instance->fn().memory_properties(d->physical.handle, &d->memory);
   if (options.vulkan.device) {
     adopt_device(*d, options.vulkan);
@@ -123,7 +123,7 @@ Status VulkanDevice::copy_now(const Buffer& src, uint64_t src_offset, Buffer& ds
   Command to_host;
   to_host.kind = Command::Kind::HostBarrier;
   desc.commands = {copy, to_host};
-  RP_TRY(driver_->overdue.wait_before("a transfer", driver_->physical.info));
+  RP_TRY(driver_->runs.wait_before("a transfer", driver_->physical.info));
   RP_ASSIGN(auto recording, VulkanRecording::create(driver_, desc));
   RP_TRY(recording->submit());
   return recording->wait_for_transfer();

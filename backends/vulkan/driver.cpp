@@ -1,10 +1,12 @@
 #include "backends/vulkan/driver.h"
 
+#include <new>
+
 namespace reprise::vulkan {
 
 Driver::~Driver() {
   if (!device) return;
-  if (overdue.given_up()) {
+  if (runs.given_up()) {
     instance->keep();
     return;
   }
@@ -21,7 +23,7 @@ Status Driver::check(VkResult r, const char* call) {
 
 Status Driver::alive() const {
   if (!lost) return {};
-  if (overdue.given_up()) {
+  if (runs.given_up()) {
     const std::lock_guard lock(mutex_);
     return {Code::Device, physical.info.id + " (" + physical.info.name +
                               ") cannot be used since an earlier error (" + given_up_ + "); " +
@@ -32,15 +34,16 @@ Status Driver::alive() const {
 }
 
 void Driver::give_up(uint64_t waited_ns) {
-  {
+  try {
     const std::lock_guard lock(mutex_);
-    given_up_ = given_up_text(waited_ns);
+    if (given_up_.empty()) given_up_ = given_up_text(waited_ns);
+  } catch (const std::bad_alloc&) {  // in a destructor: then nothing says why
   }
-  overdue.give_up();
+  runs.give_up();
   lost = true;
 }
 
-Status Driver::submit(VkCommandBuffer commands, VkFence fence) {
+Status Driver::submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run) {
   RP_TRY(alive());
   VkSubmitInfo info{};
   info.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
@@ -51,6 +54,7 @@ Status Driver::submit(VkCommandBuffer commands, VkFence fence) {
   const VkResult r = vk.vkQueueSubmit(queue, 1, &info, fence);
   if (unlock_queue) unlock_queue();
   ++counters.submits;
+  if (r == VK_SUCCESS) run.submitted();
   return check(r, "vkQueueSubmit");
 }
 

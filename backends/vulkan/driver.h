@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "backends/counters.h"
-#include "backends/overdue.h"
+#include "backends/run_queue.h"
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/instance.h"
 
@@ -30,7 +30,7 @@ struct Driver {
   std::atomic<bool> lost = false;
   std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
   AtomicCounters counters;
-  Overdue overdue;
+  RunQueue runs;
   Log log;
 
   Driver() = default;
@@ -42,7 +42,7 @@ struct Driver {
   Status check(VkResult r, const char* call);
   /// An error once the device was lost.
   Status alive() const;
-  Status submit(VkCommandBuffer commands, VkFence fence);
+  Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run);
   /// A run did not end in `waited_ns` after its timeout: the device counts as lost, and nothing of
   /// it is destroyed any more.
   void give_up(uint64_t waited_ns);
@@ -66,7 +66,7 @@ class Owned {
     return *this;
   }
   ~Owned() {
-    if (handle_ && !driver_->overdue.given_up())
+    if (handle_ && !driver_->runs.given_up())
       (driver_->vk.*Destroy)(driver_->device, handle_, nullptr);
   }
   T get() const { return handle_; }

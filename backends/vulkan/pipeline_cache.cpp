@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "runtime/base/cache_folder.h"
 #include "runtime/package/package.h"
@@ -26,11 +25,6 @@ struct Header {
   uint64_t hash = 0;
 };
 static_assert(sizeof(Header) == 48);
-
-struct FileCloser {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-using File = std::unique_ptr<std::FILE, FileCloser>;
 
 void say(const Log& log, const std::string& message) {
   if (log) log(message);
@@ -76,10 +70,11 @@ std::string CacheKey::file_name() const {
 
 std::vector<std::byte> load_cache(const std::string& dir, const CacheKey& key, const Log& log) {
   const fs::path path = fs::path(dir) / key.file_name();
-  const File f(std::fopen(path.c_str(), "rb"));
-  if (!f) return {};
+  std::string wrong;
+  const File f = open_cache_file(path, wrong);
+  if (!f && wrong.empty()) return {};
   std::vector<std::byte> data;
-  const std::string wrong = read_file(f.get(), key, data);
+  if (f) wrong = read_file(f.get(), key, data);
   if (wrong.empty()) return data;
   say(log, "pipeline cache " + path.string() + " is ignored: " + wrong);
   return {};

@@ -145,53 +145,69 @@ VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
 
 // Nothing runs on a lost device. After another error of the wait nothing tells when the run ends.
 VulkanRecording::~VulkanRecording() {
-  if (!pending_ || driver_->overdue.given_up()) return;
-  const uint64_t grace = driver_->overdue.grace_ns(timeout_ns_);
-  const VkResult r = wait_for_fence(grace);
-  if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) driver_->give_up(grace);
+  if (!pending_ || driver_->runs.given_up()) return;
+  VkResult r = VK_TIMEOUT;
+  driver_->runs.wait_for_end(run_,
+                             [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; });
+  if (r != VK_SUCCESS && r != VK_ERROR_DEVICE_LOST) driver_->give_up(driver_->runs.grace_ns(run_));
 }
 
 Status VulkanRecording::submit() {
   if (dead_ || pending_) {
-    return {Code::Device, dead_
-                              ? "this recording failed or timed out earlier; create another session"
-                              : "this recording is still in flight"};
+    return {Code::Device, dead_ ? "this recording failed earlier; create another session"
+                                : "this recording is still in flight"};
   }
   const VkFence fence = fence_.get();
   RP_TRY(driver_->check(driver_->vk.vkResetFences(driver_->device, 1, &fence), "vkResetFences"));
-  RP_TRY(driver_->submit(commands_, fence));
+  RP_TRY(driver_->submit(commands_, fence, run_));
   pending_ = true;
   return {};
 }
 
-Status VulkanRecording::waited(VkResult r, uint64_t timeout_ns) {
+Status VulkanRecording::over(VkResult r) {
+  run_.over();
   if (r == VK_SUCCESS) {
     pending_ = false;
     return {};
   }
   dead_ = true;
-  timeout_ns_ = timeout_ns;
-  if (r != VK_TIMEOUT) return driver_->check(r, "vkWaitForFences");
-  overdue_.set(driver_->overdue, timeout_ns, [this] { return wait_for_fence(0) != VK_TIMEOUT; });
-  return timeout_error(driver_->physical.info, timeout_ns);
+  return driver_->check(r, "vkWaitForFences");
+}
+
+// This run, or one before it.
+Status VulkanRecording::hung() {
+  dead_ = true;
+  driver_->give_up(driver_->runs.grace_ns(run_));
+  return driver_->alive();
 }
 
 Status VulkanRecording::wait(uint64_t timeout_ns) {
   if (!pending_) return {};
-  return waited(wait_for_fence(timeout_ns), timeout_ns);
+  VkResult r = VK_TIMEOUT;
+  const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
+  switch (driver_->runs.wait(run_, timeout_ns, ask)) {
+    case RunQueue::Outcome::Over:
+      return over(r);
+    case RunQueue::Outcome::Hung:
+      return hung();
+    case RunQueue::Outcome::TimedOut:
+      break;
+  }
+  return timeout_error(driver_->physical.info, timeout_ns);
+}
+
+Result<bool> VulkanRecording::ended() {
+  if (dead_) return Status(Code::Device, "this recording failed earlier; create another session");
+  if (!pending_) return true;
+  const VkResult r = wait_for_fence(0);
+  if (r == VK_TIMEOUT && driver_->runs.hung(run_)) return hung();
+  if (r == VK_TIMEOUT) return false;
+  RP_TRY(over(r));
+  return true;
 }
 
 Status VulkanRecording::wait_for_transfer() {
-  constexpr uint64_t kSlice = 100'000'000;
-  VkResult r = VK_TIMEOUT;
-  while (r == VK_TIMEOUT && !driver_->overdue.any()) r = wait_for_fence(kSlice);
-  if (r == VK_TIMEOUT) {
-    const uint64_t grace = driver_->overdue.grace_ns();
-    r = wait_for_fence(grace);
-    if (r == VK_TIMEOUT) driver_->give_up(grace);
-    if (r == VK_TIMEOUT) return driver_->alive().with_context("a transfer");
-  }
-  return waited(r, 0).with_context("a transfer");
+  return wait(UINT64_MAX).with_context("a transfer");
 }
 
 Result<std::vector<double>> VulkanRecording::dispatch_ns() {

@@ -28,19 +28,22 @@ class VulkanRecording final : public Recording {
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
-  /// As long as it takes, unless a run before it on the queue times out meanwhile: then as long as
-  /// the end of that run's session would wait, and gives it up as that does.
+  Result<bool> ended() override;
+  /// As long as it takes, unless a run before it on the queue hangs: that is given up.
   Status wait_for_transfer();
 
  private:
-  explicit VulkanRecording(std::shared_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  explicit VulkanRecording(std::shared_ptr<Driver> driver)
+      : driver_(std::move(driver)),
+        run_(driver_->runs, [this] { return wait_for_fence(0) != VK_TIMEOUT; }) {}
   Status make_objects(const RecordingDesc& desc);
   void record(const RecordingDesc& desc);
   void record_dispatch(const RecordingDesc& desc, const Command& c);
   void record_barrier(bool to_host);
   void timestamp();
   VkResult wait_for_fence(uint64_t timeout_ns) const;
-  Status waited(VkResult r, uint64_t timeout_ns);
+  Status over(VkResult r);
+  Status hung();
 
   std::shared_ptr<Driver> driver_;
   OwnedCommandPool pool_;
@@ -50,9 +53,8 @@ class VulkanRecording final : public Recording {
   VkPipeline bound_ = VK_NULL_HANDLE;
   uint32_t dispatches_ = 0, stamps_ = 0;
   bool copies_ = false;
-  uint64_t timeout_ns_ = 0;  // of the last wait
   bool pending_ = false, dead_ = false;
-  OverdueRun overdue_;  // last, so that it goes before the fence that it asks
+  SubmittedRun run_;  // last, so that it goes before the fence that it asks
 };
 
 }  // namespace reprise::vulkan

@@ -171,13 +171,13 @@ Result<Val> Contraction::dequantized(const graph::Node& n, Val raw, Val vec,
   return b_.mul(x, scale);
 }
 
-PackedOperand Contraction::packing(const Lowered& out, ValueId constant) const {
-  PackedOperand p;
-  for (size_t i = 0; i < out.buffers.size(); ++i) {
-    if (out.buffers[i].value == constant) p.buffer = static_cast<int>(i);
-  }
-  p.tile_n = static_cast<uint32_t>(tile_.columns);
-  return p;
+void Contraction::pack(Lowered& out, ValueId constant, PackedOperand form) const {
+  const auto at = std::find_if(out.buffers.begin(), out.buffers.end(),
+                               [&](const LoweredBuffer& b) { return b.value == constant; });
+  if (at == out.buffers.end()) return;  // a sum of no elements reads nothing
+  form.buffer = static_cast<int>(at - out.buffers.begin());
+  form.tile_n = static_cast<uint32_t>(tile_.columns);
+  out.packed.push_back(form);
 }
 
 }  // namespace reprise::lower

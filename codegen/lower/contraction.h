@@ -51,7 +51,8 @@ class Contraction : public ResultKernel, public shaders::Product {
                                   const WeightIndex& index);
   /// Every result is multiplied by the scale of its column: that of the weight at `index`.
   void set_scale(const graph::Node* n, WeightIndex index);
-  PackedOperand packing(const Lowered& out, graph::ValueId constant) const;
+  /// The kernel reads this constant in a packed form; its buffer and tile are filled in here.
+  void pack(Lowered& out, graph::ValueId constant, PackedOperand form) const;
 
   /// What `load` gives at the four positions of the sum from 4 * quad, zero past the end. It is
   /// asked for four lanes of them where they are a vector, else for one after another.

@@ -76,12 +76,12 @@ class ConvProduct final : public Contraction {
     RP_ASSIGN(Lowered out, write(size, choice));
     out.schedule += ", implicit gemm";
     if (weight_.dequantize != nullptr) out.schedule += " 8-bit";
-    PackedOperand packed = packing(out, weight_.value);
+    PackedOperand packed;
     packed.batch = p_.group;
     packed.k = depth_total_;
     packed.n = p_.out_channels;
     packed.transposed = true;
-    out.packed.push_back(packed);
+    pack(out, weight_.value, packed);
     return out;
   }
 

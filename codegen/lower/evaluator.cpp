@@ -1,6 +1,7 @@
 #include "codegen/lower/evaluator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "codegen/lower/index_range.h"
 #include "codegen/ops/support.h"
@@ -36,6 +37,12 @@ Expr with_lane(const Expr& e, int64_t lane) {
     if (s == kLoopSymbols) return Expr(lane);
     return std::nullopt;
   });
+}
+
+constexpr int kMaxLanes = 4;
+
+int64_t memo_key(ValueId v, int lanes) {
+  return int64_t{v} * 8 + lanes;
 }
 
 Index with_lane(const Index& index, int64_t lane) {
@@ -151,12 +158,37 @@ bool Evaluator::in_group(const graph::Node* n) const {
   return n != nullptr && std::binary_search(nodes_.begin(), nodes_.end(), n);
 }
 
+/// A loop that would take more than its share of what the device executes writes its body several
+/// times.
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                          const std::function<void(Val)>& body) {
+  constexpr int64_t kMostCopies = 64;
   const Expr outer = nesting_;
-  nesting_ = outer * index_limit(iterations, [this](SymbolId id) { return range(id).below; });
+  const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
+  const Expr count = r.high.value_or(Expr::overflow());
+  const Expr all = outer * count;
+  int64_t copies = 1;
+  if (loop_share_ && all.is_const() && all.value() > *loop_share_)
+    copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMostCopies);
+  nesting_ = outer * Expr::ceildiv(count, copies);
   iterations_ += nesting_;
-  b_.for_loop(start, end, step, body);
+  const auto first = b_.as_const(start), last = b_.as_const(end), by = b_.as_const(step);
+  const bool whole = first && last && by && (*last - *first) % (*by * copies) == 0;
+  b_.for_loop(start, end, b_.mul(step, b_.i32(copies)), [&](Val i) {
+    for (int64_t n = 0; n < copies; ++n) {
+      const Val at = b_.add(i, b_.mul(step, b_.i32(n)));
+      const auto copy = [&] {
+        push_scope();
+        body(at);
+        pop_scope();
+      };
+      if (n == 0 || whole) {
+        copy();
+      } else {
+        b_.if_then(b_.lt(at, end), copy);
+      }
+    }
+  });
   nesting_ = outer;
 }
 
@@ -176,7 +208,7 @@ SymbolRange Evaluator::range(SymbolId id) const {
   SymbolRange r;
   if (id < kLoopSymbols) {
     const Symbol& s = g_.symbols[static_cast<size_t>(id)];
-    r.min = s.min;
+    r.min = positive_.count(id) != 0 ? std::max<int64_t>(s.min, 1) : s.min;
     r.max = s.max;
     return r;
   }
@@ -185,6 +217,13 @@ SymbolRange Evaluator::range(SymbolId id) const {
   if (below.is_const()) r.max = below.value() - 1;
   r.below = below;
   return r;
+}
+
+void Evaluator::assume_not_empty(const Expr& count) {
+  if (count.terms().size() != 1 || count.constant() != 0) return;
+  for (const Atom& a : count.terms()[0].atoms()) {
+    if (a.kind() == Atom::Kind::Symbol) positive_.insert(a.symbol());
+  }
 }
 
 Expr Evaluator::simplify(const Expr& e) const {
@@ -197,6 +236,13 @@ Expr Evaluator::symbol(Val v, const Expr& below) {
   if (const auto c = b_.as_const(v)) return Expr(*c);
   loop_symbols_.push_back({v, below});
   return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
+}
+
+void Evaluator::set_symbol(const Expr& symbol, Val v) {
+  if (symbol.is_const()) return;
+  std::vector<SymbolId> ids;
+  symbol.collect_symbols(ids);
+  loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = v;
 }
 
 Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
@@ -230,7 +276,10 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
     index[d] = simplify(e);
     stride = stride * shape[d];
   }
-  unflattened_.push_back({shape, index, linear});
+  // The only element is at position 0, in whatever way `linear` says so.
+  const bool single =
+      std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return dim.is_const(1); });
+  if (!single) unflattened_.push_back({shape, index, linear});
   return index;
 }
 
@@ -243,26 +292,60 @@ Val Evaluator::param(const Expr& e) {
   return b_.param(index);
 }
 
+Status Evaluator::beyond_32_bits(const Expr& e) const {
+  return unsupported("an index reaches " + e.str(g_.symbols) +
+                     ", kernels compute indices in 32 bits; use smaller inputs");
+}
+
 /// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
 /// is divided must not. Values that never get memory may have more than 2^31 elements.
 Val Evaluator::dividend(const Expr& e) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (e.bounds(ranges).max <= kMax) return value(e);
-  const Expr limit = index_limit(e, [this](SymbolId id) { return range(id).below; });
+  const std::optional<Expr> limit = index_range(e, ranges).high;
+  if (!limit) return value(e);
   const auto covers = [&](const Expr& count) {
-    const Expr room = count - Expr(1) - limit;
+    const Expr room = count - Expr(1) - *limit;
     return !room.is_overflow() && room.bounds(ranges).min >= 0;
   };
   const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
-  if (stored || uses_loop_symbols(limit)) return value(e);
-  if (limit.is_overflow() || (limit.is_const() && limit.value() > kMax)) {
-    status_ = unsupported("an index reaches " + limit.str(g_.symbols) +
-                          ", kernels compute indices in 32 bits; use smaller inputs");
-  } else if (!limit.is_const()) {
-    param(limit);  // checked by the run
+  if (stored || uses_loop_symbols(*limit)) return value(e);
+  if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
+    status_ = beyond_32_bits(*limit);
+  } else if (!limit->is_const()) {
+    param(*limit);  // checked by the run
   }
   return value(e);
+}
+
+/// How many divisors make a dividend that may be negative one that is not; nothing where no lower
+/// end of it is known.
+std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
+  const auto ranges = [this](SymbolId id) { return range(id); };
+  if (dividend.bounds(ranges).min >= 0) return Expr(0);
+  const std::optional<Expr> low = index_range(dividend, ranges).low;
+  if (!low || low->is_overflow()) return std::nullopt;
+  if (low->bounds(ranges).min >= 0) return Expr(0);
+  return Expr(0) - Expr::floordiv(*low, divisor);
+}
+
+/// Expressions round towards minus infinity, Div and Rem towards zero: the same where the dividend
+/// is not negative. Divisors are sizes and strides: positive wherever the kernel runs.
+Val Evaluator::division(const Atom& a) {
+  const Expr& divisor = a.rhs();
+  const bool quotient = a.kind() == Atom::Kind::FloorDiv;
+  const std::optional<Expr> more = divisors_to_add(a.lhs(), divisor);
+  if (!more) {
+    const Val x = dividend(a.lhs());
+    const Val y = value(divisor);
+    const Val remainder = b_.scalar_op(ScalarOp::Mod, {x, y});
+    return quotient ? b_.div(b_.sub(x, remainder), y) : remainder;
+  }
+  const Val x = dividend(a.lhs() + *more * divisor);
+  const Val y = value(divisor);
+  if (!quotient) return b_.rem(x, y);
+  return b_.sub(b_.div(x, y), value(*more));
 }
 
 Val Evaluator::atom_value(const Atom& a) {
@@ -270,9 +353,8 @@ Val Evaluator::atom_value(const Atom& a) {
     case Atom::Kind::Symbol:
       return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
     case Atom::Kind::FloorDiv:
-      return b_.div(dividend(a.lhs()), value(a.rhs()));
     case Atom::Kind::Mod:
-      return b_.rem(dividend(a.lhs()), value(a.rhs()));
+      return division(a);
     case Atom::Kind::Min:
       return b_.min(value(a.lhs()), value(a.rhs()));
     case Atom::Kind::Max:
@@ -284,7 +366,11 @@ Val Evaluator::atom_value(const Atom& a) {
 }
 
 Val Evaluator::value(const Expr& e) {
-  if (e.is_const()) return b_.i32(e.value());
+  if (e.is_const()) {
+    const bool fits = std::in_range<int32_t>(e.value());
+    if (!fits) status_ = beyond_32_bits(e);
+    return b_.i32(fits ? e.value() : 0);
+  }
   if (!uses_loop_symbols(e)) return param(e);
   for (const auto& scope : index_memo_) {
     for (const auto& [key, v] : scope) {
@@ -365,11 +451,11 @@ int Evaluator::buffer(ValueId v) {
   }
   const bool output =
       std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
-  auto it = kept_.find(v);
-  const bool scratch = it != kept_.end() && it->second.scratch;
-  const Access access = it != kept_.end() ? Access::ReadWrite
-                        : output          ? Access::Write
-                                          : Access::Read;
+  auto it = reloads_.find(v);
+  const bool scratch = it != reloads_.end() && it->second.scratch;
+  const Access access = it != reloads_.end() ? Access::ReadWrite
+                        : output             ? Access::Write
+                                             : Access::Read;
   const std::string prefix = scratch ? "scratch" : output ? "out" : "in";
   const Ty type = kernel::storage_type(memory_type(v));
   const int id = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
@@ -379,15 +465,27 @@ int Evaluator::buffer(ValueId v) {
 }
 
 void Evaluator::bind(ValueId v, Index index, Val value) {
-  bound_.insert_or_assign(v, std::make_pair(std::move(index), value));
+  bound_.insert_or_assign(v, std::make_pair(std::move(index), wrapped(v, value)));
 }
 
-void Evaluator::keep(ValueId v, bool scratch) {
-  kept_.try_emplace(v, Kept{scratch, false});
+std::vector<Index> Evaluator::computed_at(ValueId v) const {
+  std::vector<Index> out;
+  for (int lanes = 1; lanes <= kMaxLanes; ++lanes) {
+    const auto found = memo_.back().find(memo_key(v, lanes));
+    if (found == memo_.back().end()) continue;
+    for (const Memo& m : found->second) out.push_back(m.index);
+  }
+  return out;
 }
 
-void Evaluator::make_loadable(ValueId v) {
-  kept_[v].stored = true;
+void Evaluator::allow_reloads(ValueId v, bool scratch) {
+  reloads_.try_emplace(v, Reload{scratch, {}, {}});
+}
+
+void Evaluator::reload_at(ValueId v, Index index, Expr position) {
+  Reload& r = reloads_[v];
+  r.index = std::move(index);
+  r.position = std::move(position);
 }
 
 Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
@@ -397,12 +495,12 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   }
   if (auto it = bound_.find(v); it != bound_.end()) {
     if (it->second.first != index) {
-      return unsupported("'" + g_.value(v).name +
-                         "' is read at another index than it is computed at");
+      return internal_error("'" + g_.value(v).name +
+                            "' is read at another index than it is computed at");
     }
     return it->second.second;
   }
-  const int64_t key = int64_t{v} * 8 + lanes;
+  const int64_t key = memo_key(v, lanes);
   for (const auto& scope : memo_) {
     auto found = scope.find(key);
     if (found == scope.end()) continue;
@@ -415,15 +513,32 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   if (value.constant && value.constant->count() == 1) {
     const Val c = scalar_constant(*value.constant, 0);
     r = lanes > 1 ? b_.splat(c, lanes) : c;
-  } else if (auto k = kept_.find(v);
-             !in_group(value.producer) || (k != kept_.end() && k->second.stored)) {
+  } else if (!in_group(value.producer)) {
     r = load(v, index, lanes);
+  } else if (auto at = reloads_.find(v);
+             at != reloads_.end() && at->second.position && at->second.index == index) {
+    r = load_consecutive(v, *at->second.position, lanes);
   } else {
     r = produce(v, *value.producer, index, lanes);
+    if (r.ok() && may_leave_range(v, *value.producer)) r = wrapped(v, *r);
   }
   if (!r.ok()) return r;
   memo_.back()[key].push_back({v, lanes, index, *r});
   return r;
+}
+
+/// Integers of 8 and 16 bits are computed in 32; between operations they have the bits that they
+/// would have in memory. The kernel library drops the wraps that nothing needs.
+Val Evaluator::wrapped(ValueId v, Val value) {
+  const DType t = g_.value(v).dtype;
+  return is_int(t) && size_of(t) < 4 ? b_.wrap(value, static_cast<int>(size_of(t)) * 8) : value;
+}
+
+bool Evaluator::may_leave_range(ValueId v, const graph::Node& n) const {
+  const ops::OpDef* def = def_of(n);
+  if (def == nullptr || def->lowering == ops::Lowering::View) return false;
+  if (!def->row) return true;
+  return (kernel::row(*def->row).leaves & kernel::class_of(compute(g_.value(v).dtype).ty)) != 0;
 }
 
 Result<Val> Evaluator::per_lane(int lanes, const Index& index,
@@ -495,21 +610,24 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
     return unsupported("'" + value.name + "' has dtype " + std::string(name_of(value.dtype)) +
                        ", which has no device form");
   }
-  const int buf = buffer(v);
   const Expr linear = flatten(index, value.shape);
-  if (lanes == 1) return from_storage(value.dtype, b_.load(buf, this->value(linear)));
-  const Expr first = with_lane(linear, 0);
-  const bool consecutive = !uses_lane(linear - lane());
-  if (consecutive) {
-    const int64_t divisor = first.known_divisor(g_.symbols);
-    if (divisor % lanes == 0) return from_storage(value.dtype, load_vector(buf, first, lanes));
-    std::vector<Val> parts;
-    parts.reserve(static_cast<size_t>(lanes));
-    const Val base = this->value(first);
-    for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
-    return from_storage(value.dtype, b_.compose(parts));
-  }
+  if (lanes == 1 || !uses_lane(linear - lane())) return load_consecutive(v, linear, lanes);
   return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });
+}
+
+/// Lanes that lie one after another in memory.
+Val Evaluator::load_consecutive(ValueId v, const Expr& linear, int lanes) {
+  const DType dtype = g_.value(v).dtype;
+  const int buf = buffer(v);
+  if (lanes == 1) return from_storage(dtype, b_.load(buf, value(linear)));
+  const Expr first = with_lane(linear, 0);
+  if (first.known_divisor(g_.symbols) % lanes == 0)
+    return from_storage(dtype, load_vector(buf, first, lanes));
+  std::vector<Val> parts;
+  parts.reserve(static_cast<size_t>(lanes));
+  const Val base = value(first);
+  for (int l = 0; l < lanes; ++l) parts.push_back(b_.load(buf, b_.add(base, b_.i32(l))));
+  return from_storage(dtype, b_.compose(parts));
 }
 
 Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {

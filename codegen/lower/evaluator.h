@@ -9,6 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -31,10 +33,15 @@ class Evaluator {
   // --- index expressions ---
   /// A run-time I32 value in [0, below).
   Expr symbol(Val v, const Expr& below);
+  /// Gives a symbol another value, as in a second loop over the same range. What was computed with
+  /// the old value must have been forgotten.
+  void set_symbol(const Expr& symbol, Val v);
   /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols only
   /// become scalar parameters that the host computes.
   Val value(const Expr& e);
   Expr simplify(const Expr& e) const;
+  /// The kernel runs only where this product of dimensions is not 0.
+  void assume_not_empty(const Expr& count);
   Expr flatten(const Index& index, const Shape& shape) const;
   Index unflatten(const Expr& linear, const Shape& shape);
   /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
@@ -49,11 +56,14 @@ class Evaluator {
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
   /// v is available as `value` at exactly this index (an anchor's or reduction's result).
   void bind(graph::ValueId v, Index index, Val value);
-  /// v will be stored and read back by this kernel: an output, or scratch memory of its own. To be
-  /// said before the first store.
-  void keep(graph::ValueId v, bool scratch);
-  /// From now on v, which is kept, is loaded instead of computed.
-  void make_loadable(graph::ValueId v);
+  /// Indices at which v was computed since the last push_scope().
+  std::vector<Index> computed_at(graph::ValueId v) const;
+  /// This kernel will load v, which it stores: an output, or scratch memory of its own. Comes
+  /// before the first store.
+  void allow_reloads(graph::ValueId v, bool scratch);
+  /// From now on v at exactly `index` is loaded from where this invocation stored it. At every
+  /// other index it is still computed: what another invocation stores has no order.
+  void reload_at(graph::ValueId v, Index index, Expr position);
   /// Values computed between push and pop are forgotten: they belong to a loop body or branch.
   void push_scope();
   void pop_scope();
@@ -61,6 +71,9 @@ class Evaluator {
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
   void for_loop(Val start, Val end, Val step, const Expr& iterations,
                 const std::function<void(Val)>& body);
+  /// From now on a loop has at most so many iterations, those of the loops around it counted, as
+  /// far as its number is constant and its body can be written that often.
+  void limit_loops(int64_t iterations) { loop_share_ = iterations; }
   /// Unsupported when an index needs more than 32 bits.
   const Status& status() const { return status_; }
   /// Iterations of all loops of an invocation together, at most.
@@ -93,16 +106,22 @@ class Evaluator {
     Val value;
   };
   Result<Val> produce(graph::ValueId v, const graph::Node& n, const Index& index, int lanes);
+  Val wrapped(graph::ValueId v, Val value);
+  bool may_leave_range(graph::ValueId v, const graph::Node& n) const;
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
   int vector_step(int buffer, int lanes) const;
   Val load_vector(int buffer, const Expr& first, int lanes);
   Result<Val> load(graph::ValueId v, const Index& index, int lanes);
+  Val load_consecutive(graph::ValueId v, const Expr& linear, int lanes);
   Val from_storage(DType t, Val raw);
   Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
   Val dividend(const Expr& e);
+  std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
+  Val division(const Atom& a);
+  Status beyond_32_bits(const Expr& e) const;
   Val atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
@@ -116,11 +135,12 @@ class Evaluator {
   std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
   std::vector<std::vector<std::pair<Expr, Val>>> index_memo_;
   std::map<graph::ValueId, std::pair<Index, Val>> bound_;
-  struct Kept {
+  struct Reload {
     bool scratch = false;
-    bool stored = false;
+    Index index;
+    std::optional<Expr> position;  // row-major; unset until it is stored
   };
-  std::map<graph::ValueId, Kept> kept_;
+  std::map<graph::ValueId, Reload> reloads_;
   std::vector<BufferUse> buffers_;
   std::vector<kernel::Ty> storage_;  // by buffer parameter
   /// What unflatten() was asked, so that flatten() undoes it exactly whatever the divisions became.
@@ -131,9 +151,11 @@ class Evaluator {
   };
   std::vector<Unflattened> unflattened_;
   std::vector<Expr> stored_counts_;  // elements of the group's buffers: at most 2^31 in a run
+  std::set<SymbolId> positive_;      // of the model
   Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
+  std::optional<int64_t> loop_share_;
   std::vector<Expr> scalars_;
   std::vector<Val> scalar_vals_;
 };

@@ -32,11 +32,13 @@ constexpr double kMaxWork = 512;
 
 class Fuser {
  public:
-  Fuser(const Graph& g, bool enabled, FuseAttention attention, const Predicate& device)
+  Fuser(const Graph& g, bool enabled, FuseAttention attention, const Predicate& device,
+        const std::set<const Node*>& separate)
       : g_(g),
         enabled_(enabled),
         attention_(enabled ? attention : FuseAttention::Never),
         device_(device),
+        separate_(separate),
         uses_(g.compute_uses()),
         waiting_(g, uses_),
         order_(waiting_.order()) {}
@@ -44,13 +46,16 @@ class Fuser {
   Result<Fusion> run() {
     host_groups();
     for (Node* n : order_) {
+      if (free(*n) && separate_.count(n) != 0) seal(n);
+    }
+    for (Node* n : order_) {
       if (attention_ != FuseAttention::Never && free(*n)) attention(n);
     }
     for (Node* n : order_) {
-      if (free(*n) && is_contraction(*n)) anchor(n, GroupKind::Contraction);
+      if (free(*n) && is_contraction(*n)) add_region(group_of(n));
     }
     for (Node* n : order_) {
-      if (free(*n) && is_reduction(*n)) anchor(n, GroupKind::Row);
+      if (free(*n) && is_reduction(*n)) add_region(group_of(n));
     }
     for (size_t i = order_.size(); i-- > 0;) {
       if (free(*order_[i])) place(order_[i]);
@@ -97,18 +102,29 @@ class Fuser {
 
   // ------------------------------------------------------------ regions around anchors
 
-  void anchor(Node* n, GroupKind kind) {
+  /// A group of n alone, without its outputs.
+  Group group_of(Node* n) const {
     Group gr;
-    gr.kind = kind;
-    gr.anchor = n;
     gr.nodes = {n};
-    if (kind == GroupKind::Row) {
+    gr.domain = g_.value(n->outputs[0]).shape;
+    if (is_contraction(*n)) {
+      gr.kind = GroupKind::Contraction;
+      gr.anchor = n;
+    } else if (is_reduction(*n)) {
+      gr.kind = GroupKind::Row;
+      gr.anchor = n;
       gr.domain = g_.value(n->inputs[0]).shape;
       gr.reduced = n->attrs.get_ints("axes");
-    } else {
-      gr.domain = g_.value(n->outputs[0]).shape;
     }
-    add_region(std::move(gr));
+    return gr;
+  }
+
+  /// A group that nothing joins.
+  void seal(Node* n) {
+    Group gr = group_of(n);
+    gr.sealed = true;
+    gr.outputs = outputs_of(gr);
+    add_group(std::move(gr), {n});
   }
 
   void add_region(Group gr) {
@@ -225,6 +241,7 @@ class Fuser {
     Group grown = gr;
     for (Node* c : closure) insert_node(grown, c);
     if (grown.nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
+    if (work(grown.nodes) > kMaxWork) return "the kernel would be too long";
     if (creates_cycle(grown.nodes)) {
       return "'" + n->name + "' waits for another kernel that needs this one's result";
     }
@@ -337,11 +354,15 @@ class Fuser {
     const ValueId v = n->outputs[0];
     std::set<int> users = consumers(n);
     bool must_store = g_.is_output(v) || n->outputs.size() > 1;
-    for (int id : users) must_store |= group(id).kind == GroupKind::Host;
+    bool open = enabled_;
+    for (int id : users) {
+      must_store |= group(id).kind == GroupKind::Host;
+      open &= !group(id).sealed;
+    }
     if (users.empty() && !must_store) return;  // dead
     const ops::OpDef* def = def_of(*n);
     const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
-    if (!must_store && (enabled_ || renames || ops::is_core_dequantize(*n))) {
+    if (!must_store && (open || renames || ops::is_core_dequantize(*n))) {
       if (enabled_ && light_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
       const std::string why_not = inline_cost(n, users);
       if (why_not.empty()) {
@@ -364,7 +385,8 @@ class Fuser {
     std::set<int> left;
     for (int id : users) {
       Group& gr = group(id);
-      const bool same = gr.kind == GroupKind::Pointwise && element_count(gr.domain) == count;
+      const bool same =
+          gr.kind == GroupKind::Pointwise && !gr.sealed && element_count(gr.domain) == count;
       if (!same || into < 0 || !merge(into, id)) left.insert(id);
       if (same && into < 0) into = id;
     }
@@ -375,7 +397,7 @@ class Fuser {
   bool merge(int into, int from) {
     Group& a = group(into);
     Group& b = group(from);
-    if (a.outputs.size() + b.outputs.size() > kMaxOutputs) return false;
+    if (a.sealed || b.sealed || a.outputs.size() + b.outputs.size() > kMaxOutputs) return false;
     std::vector<Node*> all = a.nodes;
     for (Node* n : b.nodes) {
       if (!contains(a, n)) all.push_back(n);
@@ -441,7 +463,8 @@ class Fuser {
       for (int id : users) {
         Group& gr = group(id);
         const bool fits = (gr.kind == GroupKind::Pointwise || gr.kind == GroupKind::Row) &&
-                          element_count(gr.domain) == count && gr.outputs.size() < kMaxOutputs;
+                          !gr.sealed && element_count(gr.domain) == count &&
+                          gr.outputs.size() < kMaxOutputs;
         if (!fits) continue;
         if (gr.nodes.size() >= kMaxNodes || work(gr.nodes) + light_cost(g_, *n) > kMaxWork)
           continue;
@@ -455,9 +478,7 @@ class Fuser {
         return;
       }
     }
-    Group gr;
-    gr.kind = GroupKind::Pointwise;
-    gr.domain = g_.value(n->outputs[0]).shape;
+    Group gr = group_of(n);
     for (ValueId v : n->outputs) {
       if (v != kNone && (g_.is_output(v) || !uses_[static_cast<size_t>(v)].empty())) {
         gr.outputs.push_back(v);
@@ -532,7 +553,11 @@ class Fuser {
   void explain_edge(Fusion& out, ValueId v, const Node* to, const Group& a, const Group& b) const {
     const Node* from = g_.value(v).producer;
     std::string reason;
-    if (auto it = reasons_.find({from, to}); it != reasons_.end()) {
+    if (separate_.count(from) != 0 || separate_.count(to) != 0) {
+      reason =
+          "one kernel for both could not be written, which is a fault of the compiler; please "
+          "report it";
+    } else if (auto it = reasons_.find({from, to}); it != reasons_.end()) {
       reason = it->second;
     } else if (!enabled_) {
       reason = "fusion is switched off";
@@ -555,6 +580,7 @@ class Fuser {
   bool enabled_;
   FuseAttention attention_;
   Predicate device_;
+  const std::set<const Node*>& separate_;
   bool priced_ = false;
   std::vector<std::pair<Group, std::string>> apart_;  // attention as separate kernels, and why
   std::vector<std::vector<Node*>> uses_;
@@ -566,9 +592,9 @@ class Fuser {
 
 }  // namespace
 
-Result<Fusion> fuse(const Graph& g, bool enabled, FuseAttention attention,
-                    const Predicate& device) {
-  return Fuser(g, enabled, attention, device).run();
+Result<Fusion> fuse(const Graph& g, bool enabled, FuseAttention attention, const Predicate& device,
+                    const std::set<const Node*>& separate) {
+  return Fuser(g, enabled, attention, device, separate).run();
 }
 
 }  // namespace reprise::lower

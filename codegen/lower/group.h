@@ -40,6 +40,7 @@ struct Group {
   std::vector<int64_t> reduced;  // Row: axes of the domain
   AttentionChain attention;      // Attention
   std::string host_reason;       // Host: why no device kernel takes it
+  bool sealed = false;           // nothing joins its node but what only renames
 };
 
 struct Edge {
@@ -73,8 +74,10 @@ enum class FuseAttention : uint8_t { Never, Priced, Always };
 
 /// Splits a graph in core form into groups: a pure function of the graph. `enabled` false: one
 /// group per node (views still cost nothing where they only rename), the baseline of
-/// launches_unfused. Prices are those of devices that satisfy the predicate.
+/// launches_unfused. Prices are those of devices that satisfy the predicate. Nodes in `separate`
+/// get kernels of their own.
 Result<Fusion> fuse(const graph::Graph& g, bool enabled,
-                    FuseAttention attention = FuseAttention::Priced, const Predicate& device = {});
+                    FuseAttention attention = FuseAttention::Priced, const Predicate& device = {},
+                    const std::set<const graph::Node*>& separate = {});
 
 }  // namespace reprise::lower

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/kernel/verify_reloads.h"
 #include "codegen/lower/attention.h"
 #include "codegen/lower/contraction.h"
 
@@ -15,8 +16,10 @@ using kernel::Val;
 namespace {
 constexpr int64_t kGridLimit = 65535;
 // llvmpipe leaves all loops of an invocation after 65,535 iterations together, in silence: a kernel
-// that may need more reports an error instead.
+// that may need more reports an error instead. A kernel has few loops: with this share of the limit
+// for each, none does whose sizes are constants.
 constexpr int64_t kLoopLimit = 65535;
+constexpr int64_t kLoopShare = 8192;
 }  // namespace
 
 std::array<Expr, 3> linear_grid(const Expr& groups) {
@@ -53,6 +56,16 @@ Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) 
   return status;
 }
 
+namespace {
+
+/// The index of an output at the domain's index.
+Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index) {
+  const Shape& shape = ev.graph().value(v).shape;
+  return shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
+}
+
+}  // namespace
+
 Status store_result(Evaluator& ev, const Group& group, const Index& index, Val result, int lanes) {
   const graph::Graph& g = ev.graph();
   kernel::Builder& b = ev.builder();
@@ -61,13 +74,15 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
   if (b.type(result).ty != type.ty) result = b.convert(result, type.ty);
   ev.bind(anchor, index, result);
   for (graph::ValueId v : group.outputs) {
-    const Shape& shape = g.value(v).shape;
-    const Index at =
-        shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
+    const Index at = output_index(ev, group, v, index);
     RP_ASSIGN(const Val val, ev.eval(v, at, lanes));
     RP_TRY(ev.store(v, at, val, lanes));
   }
   return {};
+}
+
+void limit_loops(Evaluator& ev, const Target& target) {
+  if (target.cpu_type()) ev.limit_loops(kLoopShare);
 }
 
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
@@ -88,6 +103,7 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
   out.grid = linear_grid(groups);
   out.schedule = std::move(schedule);
   RP_ASSIGN(out.kernel, b.finish());
+  RP_TRY(kernel::verify_reloads(out.kernel));
   RP_TRY(kernel::coalesce_loads(out.kernel));
   return out;
 }
@@ -110,21 +126,37 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
   return internal_error("a host group has no kernel");
 }
 
-Status check(const graph::Graph& g, const Group& group) {
-  if (group.kind == GroupKind::Row) return lower_row(g, group, Target{}).status();
-  if (group.kind == GroupKind::Attention) return check_attention(g, group);
-  if (group.kind != GroupKind::Contraction) return {};
+namespace {
+
+/// Whether all outputs can be computed where the anchor's result is: at coordinates that are
+/// symbols of their own, or that follow from a position.
+Status check_result(const graph::Graph& g, const Group& group, bool own_coordinates) {
   Builder b("check");
   Evaluator ev(g, group, b);
+  const Val id = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
+  Index index;
+  if (own_coordinates) {
+    for (const Expr& dim : group.domain) index.push_back(ev.symbol(id, dim));
+  } else {
+    index = ev.unflatten(ev.symbol(id, element_count(group.domain)), group.domain);
+  }
   const graph::ValueId result = group.anchor->outputs[0];
-  const Expr linear =
-      ev.symbol(b.convert(b.builtin(Builtin::GlobalId), Ty::I32), element_count(group.domain));
-  const Index canonical = ev.unflatten(linear, group.domain);
-  ev.bind(result, canonical, b.constant(ev.compute(g.value(result).dtype), 0));
+  ev.bind(result, index, b.constant(ev.compute(g.value(result).dtype), 0));
   for (graph::ValueId v : group.outputs) {
-    RP_TRY(ev.eval(v, ev.unflatten(linear, g.value(v).shape)).status());
+    RP_TRY(ev.eval(v, output_index(ev, group, v, index)).status());
   }
   return {};
+}
+
+}  // namespace
+
+Status check(const graph::Graph& g, const Group& group) {
+  if (group.kind == GroupKind::Row) return check_row(g, group);
+  if (group.kind == GroupKind::Attention) return check_attention(g, group);
+  if (group.kind != GroupKind::Contraction) return {};
+  // Schedules know the position of a result as one number, or its coordinates one by one.
+  RP_TRY(check_result(g, group, false));
+  return check_result(g, group, true);
 }
 
 }  // namespace reprise::lower

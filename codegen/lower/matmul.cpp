@@ -67,11 +67,11 @@ class MatMulProduct final : public Contraction {
     if (packed_) {
       out.schedule += ", packed";
       if (packed_->operand.dequantize != nullptr) out.schedule += " 8-bit";
-      PackedOperand p = packing(out, packed_->operand.value);
+      PackedOperand p;
       p.k = k_.value();
       p.n = n_.value();
       p.transposed = packed_->transposed;
-      out.packed.push_back(p);
+      pack(out, packed_->operand.value, p);
     }
     if (along_k_) out.schedule += ", along k";
     return out;

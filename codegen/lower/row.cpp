@@ -1,16 +1,15 @@
 // Row kernels: every reduction of the group runs over the same columns of the domain. A row belongs
-// to one invocation (CPU-type devices with many rows) or to a workgroup whose lanes share its
-// columns and combine their partial results in shared memory. Stages follow from the data: the
-// reductions of stage s need results of stages before s. Values that several stages need are kept
-// in memory by the lane that computed them (so no barrier is needed) unless recomputing them is
-// cheap.
+// to one invocation (CPU-type devices with many rows) or to a workgroup whose invocations share its
+// columns and combine their partial results in shared memory. Values that several stages need stay
+// in memory of the invocation that computed them, so no barrier is needed, unless recomputing them
+// is cheap.
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <set>
+#include <optional>
 
-#include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
+#include "codegen/lower/row_stages.h"
+#include "codegen/ops/reduce.h"
 
 namespace reprise::lower {
 
@@ -25,45 +24,63 @@ using kernel::Val;
 
 namespace {
 
-// Recomputing may add this part of the group's own flops (the whole graph stays below 1.1).
-constexpr double kRecompute = 0.08;
-
 struct Reduction {
   const Node* node = nullptr;
   ScalarOp combine = ScalarOp::Add;
-  double identity = 0;
 };
-
-double identity_of(const std::string& op, Ty ty) {
-  if (op == "ReduceSum") return 0;
-  if (op == "ReduceProd") return 1;
-  const bool max = op == "ReduceMax";
-  switch (ty) {
-    case Ty::I32:
-      return max ? -2147483648.0 : 2147483647.0;
-    case Ty::U32:
-      return max ? 0.0 : 4294967295.0;
-    case Ty::I64:
-      return max ? -9223372036854775808.0 : 9223372036854775807.0;
-    default:
-      return max ? -HUGE_VAL : HUGE_VAL;
-  }
-}
 
 class RowKernel {
  public:
   /// `rows_as_lanes`: neighbouring rows may be the lanes of vectors.
   RowKernel(const graph::Graph& g, const Group& group, const Target& target, bool rows_as_lanes)
-      : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
+      : g_(g),
+        group_(group),
+        target_(target),
+        b_(kernel_name(group)),
+        ev_(g, group, b_),
+        stages_(g, group) {
     rows_shape_ = row_shape(group.domain, group.reduced);
     rows_ = element_count(rows_shape_);
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
     cols_ = element_count(cols_shape_);
     choose(target, rows_as_lanes);
+    limit_loops(ev_, target);
   }
 
+  /// Where each stage computes values, for a kernel of this form that reloads none.
+  struct Trace {
+    std::vector<RowStages::Reads> reads;  // by stage
+    RowStages::Reads stored;              // outputs
+  };
+
+  /// Leaves this object unusable for build().
+  Result<Trace> trace() {
+    const Expr units = Expr::floordiv(rows_, row_lanes_);
+    const Val id = b_.convert(b_.builtin(Builtin::GlobalId), Ty::I32);
+    place_rows(ev_.symbol(id, units));
+    const Val column = b_.convert(b_.builtin(Builtin::GlobalId, 1), Ty::I32);
+    Trace out;
+    for (int s = 0; s <= stages_.count(); ++s) {
+      select_row(0);
+      ev_.push_scope();
+      const Index full = full_index(column_at(column));
+      for (ValueId v : stages_.roots(s)) RP_TRY(ev_.eval(v, index_in(v, full), lanes_).status());
+      for (ValueId v : stages_.full_outputs(s)) out.stored[v] = {index_in(v, full)};
+      RowStages::Reads& reads = out.reads.emplace_back();
+      for (const Node* n : group_.nodes) reads[n->outputs[0]] = ev_.computed_at(n->outputs[0]);
+      ev_.pop_scope();
+      for (const Node* n : stages_.reductions(s)) {
+        const Type type = ev_.compute(g_.value(n->outputs[0]).dtype);
+        results_[0][n->outputs[0]] = b_.constant(kernel::vec(type, row_lanes_), 0);
+      }
+    }
+    return out;
+  }
+
+  void choose_reloads(const Trace& trace) { stages_.choose_reloads(trace.reads, trace.stored); }
+  bool repeats_flops() const { return stages_.excess_flops() > 0; }
+
   Result<Lowered> build() {
-    RP_TRY(plan_stages());
     choose_row_vectors();
     b_.set_workgroup(per_row_ > 1 ? per_row_ : kRowsPerGroup);
     const Expr units = Expr::floordiv(rows_, row_lanes_ * row_vectors_);
@@ -108,7 +125,10 @@ class RowKernel {
     if (!last_reduced) row_lanes_ = lanes_;
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
     const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
-    const bool long_row = cols_.is_const() && cols_.value() > 32768;
+    // Height and width of an image: more than the loops of one invocation may pass.
+    const bool image = std::any_of(cols_.terms().begin(), cols_.terms().end(),
+                                   [](const Term& t) { return t.atoms().size() > 1; });
+    const bool long_row = image || (cols_.is_const() && cols_.value() > 32768);
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
     const bool own = short_row || row_lanes_ > 1 ||
                      (target.cpu_type() && !(few_rows && many_columns) && !long_row);
@@ -119,100 +139,12 @@ class RowKernel {
   /// read again stay cached in whole lines if an invocation has several vectors side by side. But
   /// enough workgroups must remain.
   void choose_row_vectors() {
-    if (row_lanes_ == 1 || stages_ < 2) return;
+    if (row_lanes_ == 1 || stages_.count() < 2) return;
     for (int vectors = 4; vectors > 1 && row_vectors_ == 1; vectors /= 2) {
       const int64_t rows = int64_t{row_lanes_} * vectors;
       const bool whole = group_.domain.back().known_divisor(g_.symbols) % rows == 0;
       if (whole && rows_.is_const() && rows_.value() >= 8 * kRowsPerGroup * rows)
         row_vectors_ = vectors;
-    }
-  }
-
-  bool in_group(const Node* n) const {
-    return n != nullptr &&
-           std::find(group_.nodes.begin(), group_.nodes.end(), n) != group_.nodes.end();
-  }
-  bool is_full(ValueId v) const {
-    return element_count(g_.value(v).shape) == element_count(group_.domain) &&
-           !(rows_ == element_count(group_.domain));
-  }
-
-  /// Stages that must be done before v can be computed.
-  int available(ValueId v) const {
-    auto it = available_.find(v);
-    return it == available_.end() ? 0 : it->second;
-  }
-
-  Status plan_stages() {
-    double group_flops = 0;
-    for (const Node* n : group_.nodes) {
-      int need = 0;
-      for (ValueId v : n->inputs) {
-        if (v != graph::kNone) need = std::max(need, available(v));
-      }
-      if (is_reduction(*n)) {
-        stage_of_[n] = need;
-        ++need;
-      }
-      for (ValueId v : n->outputs) available_[v] = need;
-      stages_ = std::max(stages_, need);
-      group_flops += cost(*n);
-    }
-    double budget = kRecompute * group_flops;
-    std::set<ValueId> stored;
-    std::map<ValueId, int> first_seen;
-    for (int s = 0; s <= stages_; ++s) {
-      for (ValueId root : roots(s)) visit(root, s, stored, first_seen, budget);
-      for (ValueId v : group_.outputs) {
-        if (is_full(v) && available(v) == s) stored.insert(v);
-      }
-    }
-    return {};
-  }
-
-  double cost(const Node& n) const { return is_reduction(n) ? 1 : light_cost(g_, n); }
-
-  /// Values that the column loop of stage s computes per column.
-  std::vector<ValueId> roots(int s) const {
-    std::vector<ValueId> out;
-    for (const Node* n : group_.nodes) {
-      if (is_reduction(*n) && stage_of_.at(n) == s) out.push_back(n->inputs[0]);
-    }
-    for (ValueId v : group_.outputs) {
-      if (is_full(v) && available(v) == s) out.push_back(v);
-    }
-    return out;
-  }
-
-  double subtree_cost(ValueId v) const {
-    const Node* n = g_.value(v).producer;
-    if (!in_group(n) || is_reduction(*n) || !is_full(v)) return 0;
-    double sum = cost(*n);
-    for (ValueId i : n->inputs) {
-      if (i != graph::kNone) sum += subtree_cost(i);
-    }
-    return sum;
-  }
-
-  /// Marks values that an earlier stage computed and this one needs again: kept, or computed again
-  /// while the budget lasts.
-  void visit(ValueId v, int s, std::set<ValueId>& stored, std::map<ValueId, int>& first_seen,
-             double& budget) {
-    const Node* n = g_.value(v).producer;
-    if (!in_group(n) || is_reduction(*n) || stored.count(v) != 0 || !is_full(v)) return;
-    auto [it, first] = first_seen.try_emplace(v, s);
-    if (!first && it->second == s) return;
-    if (!first && cost(*n) > 0) {
-      const double again = subtree_cost(v);
-      if (again > budget) {
-        scratch_[it->second].push_back(v);
-        stored.insert(v);
-        return;
-      }
-      budget -= again;
-    }
-    for (ValueId i : n->inputs) {
-      if (i != graph::kNone) visit(i, s, stored, first_seen, budget);
     }
   }
 
@@ -231,18 +163,37 @@ class RowKernel {
     return ev_.unflatten(ev_.flatten(full, group_.domain), shape);
   }
 
-  Status emit_rows(const Expr& unit) {
+  /// Places the rows of an invocation.
+  void place_rows(const Expr& unit) {
     for (int u = 0; u < row_vectors_; ++u) {
       Expr row = Expr(row_lanes_ * row_vectors_) * unit + Expr(row_lanes_ * u);
       if (row_lanes_ > 1) row += ev_.lane();
       rows_at_.push_back(ev_.unflatten(row, rows_shape_));
     }
     results_.resize(rows_at_.size());
-    for (int s = 0; s <= stages_; ++s) RP_TRY(emit_stage(s));
+    reloads_.resize(rows_at_.size());
+  }
+
+  /// The column that the loop variable stands for. All loops share one symbol, so that equal
+  /// indices of different stages are equal expressions.
+  Expr column_at(Val c) {
+    const int lanes = row_lanes_ > 1 ? 1 : lanes_;
+    if (column_symbol_) {
+      ev_.set_symbol(*column_symbol_, c);
+    } else {
+      column_symbol_ = ev_.symbol(c, Expr::floordiv(cols_, lanes));
+    }
+    const Expr col = Expr(lanes) * *column_symbol_;
+    return ev_.simplify(lanes > 1 ? col + ev_.lane() : col);
+  }
+
+  Status emit_rows(const Expr& unit) {
+    place_rows(unit);
+    for (int s = 0; s <= stages_.count(); ++s) RP_TRY(emit_stage(s));
     // Row values are the same in every lane: one stores.
     std::vector<ValueId> row_outputs;
     for (ValueId v : group_.outputs) {
-      if (!is_full(v)) row_outputs.push_back(v);
+      if (!stages_.is_full(v)) row_outputs.push_back(v);
     }
     if (row_outputs.empty()) return {};
     return guard(ev_, per_row_ > 1 ? b_.eq(lane_, b_.i32(0)) : Val{}, [&]() -> Status {
@@ -273,7 +224,7 @@ class RowKernel {
   Status hoist_row_values(int s) {
     for (const Node* n : group_.nodes) {
       const ValueId v = n->outputs[0];
-      if (is_full(v) || is_reduction(*n) || available(v) != s) continue;
+      if (stages_.is_full(v) || is_reduction(*n) || stages_.available(v) != s) continue;
       if (!(element_count(g_.value(v).shape) == rows_)) continue;
       RP_TRY(ev_.eval(v, row_index_in(v), row_lanes_).status());
     }
@@ -289,18 +240,8 @@ class RowKernel {
     std::vector<std::vector<int>> accumulators;  // by row and reduction
     for (size_t u = 0; u < rows_at_.size(); ++u)
       accumulators.push_back(make_accumulators(reductions));
-    std::vector<ValueId> stores;
-    for (ValueId v : group_.outputs) {
-      if (is_full(v) && available(v) == s) stores.push_back(v);
-    }
-    const auto scratch = scratch_.find(s);
-    if (scratch != scratch_.end()) {
-      stores.insert(stores.end(), scratch->second.begin(), scratch->second.end());
-    }
-    if (reductions.empty() && stores.empty()) return {};
-    RP_TRY(emit_columns(reductions, accumulators, stores));
-    // Later stages read what this lane stored.
-    for (ValueId v : stores) ev_.make_loadable(v);
+    if (reductions.empty() && stages_.full_outputs(s).empty()) return {};
+    RP_TRY(emit_columns(s, reductions, accumulators));
     for (size_t u = 0; u < rows_at_.size(); ++u) {
       for (size_t i = 0; i < reductions.size(); ++i)
         results_[u][reductions[i].node->outputs[0]] = combine(reductions[i], accumulators[u][i]);
@@ -311,15 +252,13 @@ class RowKernel {
 
   std::vector<Reduction> reductions_of(int s) const {
     std::vector<Reduction> out;
-    for (const Node* n : group_.nodes) {
-      if (!is_reduction(*n) || stage_of_.at(n) != s) continue;
+    for (const Node* n : stages_.reductions(s)) {
       Reduction r;
       r.node = n;
       r.combine = n->op == "ReduceSum"    ? ScalarOp::Add
                   : n->op == "ReduceProd" ? ScalarOp::Mul
                   : n->op == "ReduceMax"  ? ScalarOp::Max
                                           : ScalarOp::Min;
-      r.identity = identity_of(n->op, accumulator_type(*n).ty);
       out.push_back(r);
     }
     return out;
@@ -330,28 +269,28 @@ class RowKernel {
     for (const Reduction& r : reductions) {
       const Type type = kernel::vec(accumulator_type(*r.node), lanes_);
       out.push_back(b_.local("acc" + std::to_string(out.size()), type));
-      b_.local_store(out.back(), b_.constant(type, r.identity));
+      const DType dtype = g_.value(r.node->outputs[0]).dtype;
+      b_.local_store(out.back(), ops::reduction_identity(b_, r.node->op, dtype, type));
     }
     return out;
   }
 
   /// The loop over the columns of all rows of the invocation.
-  Status emit_columns(const std::vector<Reduction>& reductions,
-                      const std::vector<std::vector<int>>& accumulators,
-                      const std::vector<ValueId>& stores) {
+  Status emit_columns(int s, const std::vector<Reduction>& reductions,
+                      const std::vector<std::vector<int>>& accumulators) {
     Status status;
-    const int col_lanes = row_lanes_ > 1 ? 1 : lanes_;
-    const Expr steps = Expr::floordiv(cols_, col_lanes);
+    const Expr steps = Expr::floordiv(cols_, row_lanes_ > 1 ? 1 : lanes_);
     const Expr iterations = Expr::ceildiv(steps, per_row_);
+    // A loop may write its body several times: what one column stores is not there for another.
+    const auto earlier = reloads_;
     ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
                  [&](Val c) {
+                   reloads_ = earlier;
                    ev_.push_scope();
-                   Expr col = Expr(col_lanes) * ev_.symbol(c, steps);
-                   if (col_lanes > 1) col += ev_.lane();
+                   const Expr col = column_at(c);
                    for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {
                      select_row(u);
-                     status = emit_column(full_index(ev_.simplify(col)), reductions,
-                                          accumulators[u], stores);
+                     status = emit_column(s, col, reductions, accumulators[u]);
                    }
                    ev_.pop_scope();
                  });
@@ -364,15 +303,16 @@ class RowKernel {
     return t.ty == Ty::F16 ? kernel::kF32 : t;
   }
 
-  Status emit_column(const Index& full, const std::vector<Reduction>& reductions,
-                     const std::vector<int>& accumulators, const std::vector<ValueId>& stores) {
-    for (ValueId v : stores) {
-      const bool output =
-          std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
+  Status emit_column(int s, const Expr& col, const std::vector<Reduction>& reductions,
+                     const std::vector<int>& accumulators) {
+    const Index full = full_index(col);
+    for (const auto& [v, at] : reloads_[row_]) ev_.reload_at(v, at.index, at.position);
+    for (ValueId v : stages_.full_outputs(s)) {
       const Index at = index_in(v, full);
       RP_ASSIGN(const Val val, ev_.eval(v, at, lanes_));
-      ev_.keep(v, !output);
+      if (stages_.reloads(v)) ev_.allow_reloads(v, false);
       RP_TRY(ev_.store(v, at, val, lanes_));
+      if (stages_.reloads(v)) reloads_[row_][v] = {at, ev_.flatten(at, g_.value(v).shape)};
     }
     for (size_t i = 0; i < reductions.size(); ++i) {
       const ValueId in = reductions[i].node->inputs[0];
@@ -382,6 +322,22 @@ class RowKernel {
       b_.local_store(accumulators[i],
                      b_.scalar_op(reductions[i].combine, {b_.local_load(accumulators[i]), x}));
     }
+    for (ValueId v : stages_.scratch(s)) RP_TRY(store_scratch(v, col));
+    return {};
+  }
+
+  /// Stores what the current row and column computed of v. Scratch memory has an element for each
+  /// row and column, whatever the shape of v, so that an invocation only loads what it stored.
+  Status store_scratch(ValueId v, const Expr& col) {
+    const std::vector<Index> at = ev_.computed_at(v);
+    if (at.size() != 1)
+      return internal_error("'" + g_.value(v).name + "' is not computed where it was expected");
+    const Expr row = ev_.flatten(rows_at_[row_], rows_shape_);
+    const Expr position = row_lanes_ > 1 ? col * rows_ + row : row * cols_ + col;
+    RP_ASSIGN(const Val val, ev_.eval(v, at[0], lanes_));
+    ev_.allow_reloads(v, true);
+    RP_TRY(ev_.store_at(v, position, val, lanes_));
+    reloads_[row_][v] = {at[0], position};
     return {};
   }
 
@@ -423,25 +379,44 @@ class RowKernel {
   int row_lanes_ = 1;     // rows as the lanes of a vector,
   int row_vectors_ = 1;   // and such vectors of an invocation
   uint32_t per_row_ = 1;  // invocations that share a row
-  int stages_ = 0;
+  RowStages stages_;
   int shared_count_ = 0;
   Val lane_;
   std::vector<Index> rows_at_;                   // the rows of an invocation, or vectors of them
   size_t row_ = 0;                               // of these: the one whose values are computed
   std::vector<std::map<ValueId, Val>> results_;  // of reductions, by row
-  std::map<const Node*, int> stage_of_;
-  std::map<ValueId, int> available_;
-  std::map<int, std::vector<ValueId>> scratch_;  // by the stage that computes and stores them
+  struct Stored {
+    Index index;
+    Expr position;  // row-major
+  };
+  std::vector<std::map<ValueId, Stored>> reloads_;  // what later stages load again, by row
+  std::optional<Expr> column_symbol_;
 };
+
+/// The kernel, with rows as the lanes of vectors or not; with `cheap`, only if it executes hardly
+/// more flops than separate kernels would.
+Result<Lowered> build(const graph::Graph& g, const Group& group, const Target& target,
+                      bool rows_as_lanes, bool cheap) {
+  RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, rows_as_lanes).trace());
+  RowKernel kernel(g, group, target, rows_as_lanes);
+  kernel.choose_reloads(trace);
+  if (cheap && kernel.repeats_flops())
+    return unsupported("the kernel would compute values again at other columns");
+  return kernel.build();
+}
 
 }  // namespace
 
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target) {
   if (target.cpu_type()) {
     // Values of other shapes may not line up with neighbouring rows.
-    if (auto wide = RowKernel(g, group, target, true).build(); wide.ok()) return wide;
+    if (auto wide = build(g, group, target, true, false); wide.ok()) return wide;
   }
-  return RowKernel(g, group, target, false).build();
+  return build(g, group, target, false, false);
+}
+
+Status check_row(const graph::Graph& g, const Group& group) {
+  return build(g, group, Target{}, false, true).status();
 }
 
 }  // namespace reprise::lower

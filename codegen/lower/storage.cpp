@@ -19,8 +19,8 @@ Val Evaluator::from_storage(DType t, Val raw) {
 
 /// Scratch values are rounded no more than registers are.
 DType Evaluator::memory_type(ValueId v) const {
-  const auto kept = kept_.find(v);
-  const bool scratch = kept != kept_.end() && kept->second.scratch;
+  const auto reload = reloads_.find(v);
+  const bool scratch = reload != reloads_.end() && reload->second.scratch;
   return scratch ? g_.value(v).dtype : graph::storage_of(g_.value(v));
 }
 

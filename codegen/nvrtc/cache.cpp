@@ -35,10 +35,6 @@ struct Header {
 };
 static_assert(sizeof(Header) == 80 && sizeof(plan::KernelCode::Usage) == 16);
 
-struct FileCloser {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-
 /// Empty when the file is sound; else what is wrong with it.
 std::string read_image(std::FILE* f, const std::string& key, Image& out) {
   Header h;
@@ -90,9 +86,9 @@ std::optional<Image> ImageCache::find(const std::string& key) const {
   Image image;
   std::string wrong;
   {
-    const std::unique_ptr<std::FILE, FileCloser> f(std::fopen(file.c_str(), "rb"));
-    if (!f) return {};
-    wrong = read_image(f.get(), key, image);
+    const File f = open_cache_file(file, wrong);
+    if (!f && wrong.empty()) return {};
+    if (f) wrong = read_image(f.get(), key, image);
   }
   if (wrong.empty()) {
     std::error_code ignored;

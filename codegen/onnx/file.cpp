@@ -84,6 +84,24 @@ Result<std::shared_ptr<const Message>> read_message(const std::string& path, con
   return std::shared_ptr<const Message>(std::move(message));
 }
 
+/// The same from memory; `thing` is what is empty or too large.
+template <typename Message>
+Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> bytes,
+                                                     const std::string& thing, const char* what) {
+  if (bytes.empty()) return invalid_model("the " + thing + " is empty");
+  if (bytes.size() > static_cast<size_t>(kMaxProtobuf)) {
+    return invalid_model("the " + thing + " is larger than 2 GiB, which no protobuf can be");
+  }
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                            static_cast<int>(bytes.size()));
+  auto message = std::make_shared<Message>();
+  if (!parse(in, *message)) {
+    return invalid_model(std::string("the bytes are no ") + what +
+                         ", or they are truncated or damaged");
+  }
+  return std::shared_ptr<const Message>(std::move(message));
+}
+
 }  // namespace
 
 std::string shown(const std::string& name) {
@@ -101,21 +119,15 @@ Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path) {
 }
 
 Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte> bytes) {
-  if (bytes.empty()) return invalid_model("the model is empty");
-  if (bytes.size() > static_cast<size_t>(kMaxProtobuf)) {
-    return invalid_model("the model is larger than 2 GiB, which no protobuf can be");
-  }
-  google::protobuf::io::CodedInputStream in(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                            static_cast<int>(bytes.size()));
-  auto model = std::make_shared<wire::Model>();
-  if (!parse(in, *model)) {
-    return invalid_model("the bytes are no ONNX model, or they are truncated or damaged");
-  }
-  return std::shared_ptr<const wire::Model>(std::move(model));
+  return parse_message<wire::Model>(bytes, "model", "ONNX model");
 }
 
 Result<std::shared_ptr<const wire::Tensor>> read_tensor(const std::string& path) {
   return read_message<wire::Tensor>(path, "tensor file (TensorProto)");
+}
+
+Result<std::shared_ptr<const wire::Tensor>> parse_tensor(std::span<const std::byte> bytes) {
+  return parse_message<wire::Tensor>(bytes, "tensor", "tensor (TensorProto)");
 }
 
 Result<Mapped> ExternalData::open(const std::string& location) {

@@ -18,6 +18,7 @@ std::string shown(const std::string& name);
 Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path);
 Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte> bytes);
 Result<std::shared_ptr<const wire::Tensor>> read_tensor(const std::string& path);
+Result<std::shared_ptr<const wire::Tensor>> parse_tensor(std::span<const std::byte> bytes);
 
 /// Memory that lives as long as `owner`.
 struct Mapped {

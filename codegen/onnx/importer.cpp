@@ -24,18 +24,31 @@ Result<std::unique_ptr<graph::Graph>> import_bytes(std::span<const std::byte> by
   return Builder(std::move(model), ExternalData(), "", o).run();
 }
 
-Result<NamedTensor> read_tensor_file(const std::string& path) {
-  RP_ASSIGN(std::shared_ptr<const wire::Tensor> tensor, read_tensor(path));
+namespace {
+
+Result<NamedTensor> named_tensor(const std::shared_ptr<const wire::Tensor>& tensor,
+                                 ExternalData external) {
   if (tensor->has_segment()) {
-    return unsupported(path +
-                       ": holds a sequence, an optional or a segmented tensor; only whole tensors "
-                       "are supported");
+    return unsupported(
+        "holds a sequence, an optional or a segmented tensor; only whole tensors are supported");
   }
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  ExternalData external(folder.empty() ? "." : std::move(folder));
-  Result<HostTensor> t = to_host(*tensor, tensor, external);
-  if (!t.ok()) return t.status().with_context(path);
-  return NamedTensor{tensor->name(), *std::move(t)};
+  RP_ASSIGN(HostTensor t, to_host(*tensor, tensor, external));
+  return NamedTensor{tensor->name(), std::move(t)};
+}
+
+}  // namespace
+
+Result<NamedTensor> read_tensor_file(const std::string& path) {
+  RP_ASSIGN(const std::shared_ptr<const wire::Tensor> tensor, read_tensor(path));
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  auto named = named_tensor(tensor, ExternalData(folder.empty() ? "." : folder));
+  if (!named.ok()) return named.status().with_context(path);
+  return named;
+}
+
+Result<NamedTensor> read_tensor_bytes(std::span<const std::byte> bytes) {
+  RP_ASSIGN(const std::shared_ptr<const wire::Tensor> tensor, parse_tensor(bytes));
+  return named_tensor(tensor, ExternalData());
 }
 
 }  // namespace reprise::onnx

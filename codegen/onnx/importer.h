@@ -31,5 +31,7 @@ struct NamedTensor {
   HostTensor tensor;
 };
 Result<NamedTensor> read_tensor_file(const std::string& path);
+/// The same from memory, without external data.
+Result<NamedTensor> read_tensor_bytes(std::span<const std::byte> bytes);
 
 }  // namespace reprise::onnx

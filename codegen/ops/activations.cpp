@@ -40,17 +40,19 @@ Status infer_clip(InferContext& ctx) {
                          ctx.str(ctx.shape(i)));
     }
   }
-  RP_TRY(infer_same(ctx));
+  return infer_same(ctx);
+}
+
+void clip_contents(ContentsContext& ctx) {
   auto e = ctx.elements(0);
   const auto lo = ctx.elements(1);
   const auto hi = ctx.elements(2);
-  if (!e || (ctx.has_input(1) && !lo) || (ctx.has_input(2) && !hi)) return {};
+  if (!e || (ctx.has_input(1) && !lo) || (ctx.has_input(2) && !hi)) return;
   for (Expr& x : *e) {
     if (lo) x = max_of(x, (*lo)[0], ctx.graph_symbols());
     if (hi) x = min_of(x, (*hi)[0], ctx.graph_symbols());
   }
   ctx.set_elements(0, std::move(*e));
-  return {};
 }
 
 Result<bool> hard_sigmoid(Rewriter& rw) {
@@ -177,6 +179,7 @@ std::span<const OpDef> activation_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Clip",
        .infer = infer_clip,
+       .contents = clip_contents,
        .decompose = clip,
        .attributes = "min max",
        .max_inputs = 3},

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/contents.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -14,71 +15,42 @@ namespace {
 using kernel::ScalarOp;
 using V = Compose::V;
 
-std::optional<Expr> modulo(const Expr& a, const Expr& b, bool truncated,
-                           std::span<const Symbol> table) {
-  const Bounds divisor = bounds(b, table);
+using Operands = std::span<const Expr>;
+
+std::optional<Expr> sum_of(const ContentsContext&, Operands x) {
+  return x[0] + x[1];
+}
+std::optional<Expr> difference(const ContentsContext&, Operands x) {
+  return x[0] - x[1];
+}
+std::optional<Expr> product_of(const ContentsContext&, Operands x) {
+  return x[0] * x[1];
+}
+std::optional<Expr> least(const ContentsContext& ctx, Operands x) {
+  Expr min = x[0];
+  for (const Expr& e : x.subspan(1)) min = min_of(min, e, ctx.graph_symbols());
+  return min;
+}
+std::optional<Expr> greatest(const ContentsContext& ctx, Operands x) {
+  Expr max = x[0];
+  for (const Expr& e : x.subspan(1)) max = max_of(max, e, ctx.graph_symbols());
+  return max;
+}
+std::optional<Expr> quotient(const ContentsContext& ctx, Operands x) {
+  return truncated_div(x[0], x[1], ctx.graph_symbols());
+}
+std::optional<Expr> modulo(const ContentsContext& ctx, Operands x) {
+  const Bounds divisor = bounds(x[1], ctx.graph_symbols());
   if (divisor.lo <= 0 && divisor.hi >= 0) return std::nullopt;
-  if (!truncated) return Expr::mod(a, b);
-  const auto q = truncated_div(a, b, table);
-  return q ? std::optional(a - *q * b) : std::nullopt;
+  if (ctx.attrs().get_int("fmod", 0) == 0) return Expr::mod(x[0], x[1]);
+  const auto q = truncated_div(x[0], x[1], ctx.graph_symbols());
+  return q ? std::optional(x[0] - *q * x[1]) : std::nullopt;
 }
-
-/// Shape arithmetic of one operator; nothing for those that are none.
-std::optional<Expr> evaluate(const InferContext& ctx, const std::string& op, const Expr& a,
-                             const Expr& b, std::span<const Symbol> table) {
-  if (op == "Add" || op == "Sum") return a + b;
-  if (op == "Sub") return a - b;
-  if (op == "Mul") return a * b;
-  if (op == "Min") return min_of(a, b, table);
-  if (op == "Max") return max_of(a, b, table);
-  if (op == "Div") return truncated_div(a, b, table);
-  if (op == "Mod") return modulo(a, b, ctx.attrs().get_int("fmod", 0) != 0, table);
-  if (op == "Pow") {
-    if (!b.is_const() || b.value() < 0 || b.value() > 4) return std::nullopt;
-    Expr p = 1;
-    for (int64_t i = 0; i < b.value(); ++i) p *= a;
-    return p;
-  }
-  return std::nullopt;
-}
-
-/// Position in a tensor that is broadcast to `out`, for static shapes.
-size_t source_position(size_t linear, const std::vector<int64_t>& out,
-                       const std::vector<int64_t>& in) {
-  size_t at = 0;
-  size_t stride = 1;
-  for (size_t i = 0; i < in.size(); ++i) {
-    const auto n = static_cast<size_t>(out[out.size() - 1 - i]);
-    const auto d = static_cast<size_t>(in[in.size() - 1 - i]);
-    at += d == 1 ? 0 : linear % n * stride;
-    stride *= d;
-    linear /= n;
-  }
-  return at;
-}
-
-void propagate(InferContext& ctx, const Shape& out) {
-  if (!is_static(out) || !is_static(ctx.shape(0)) || !is_int(ctx.dtype(0))) return;
-  const Expr count = element_count(out);
-  if (!count.is_const() || count.value() > kMaxElements) return;
-  auto result = ctx.elements(0);
-  std::vector<int64_t> dims = static_dims(ctx.shape(0));
-  for (size_t i = 1; result && i < ctx.input_count(); ++i) {
-    const auto other = ctx.elements(i);
-    if (!other || !is_static(ctx.shape(i))) return;
-    const std::vector<int64_t> to = static_dims(out);
-    const std::vector<int64_t> other_dims = static_dims(ctx.shape(i));
-    std::vector<Expr> next;
-    for (size_t e = 0; e < static_cast<size_t>(count.value()); ++e) {
-      const auto x = evaluate(ctx, ctx.node().op, (*result)[source_position(e, to, dims)],
-                              (*other)[source_position(e, to, other_dims)], ctx.graph_symbols());
-      if (!x) return;
-      next.push_back(*x);
-    }
-    result = std::move(next);
-    dims = to;
-  }
-  if (result) ctx.set_elements(0, std::move(*result));
+std::optional<Expr> power(const ContentsContext&, Operands x) {
+  if (!x[1].is_const() || x[1].value() < 0 || x[1].value() > 4) return std::nullopt;
+  Expr p = 1;
+  for (int64_t i = 0; i < x[1].value(); ++i) p *= x[0];
+  return p;
 }
 
 Status infer_arithmetic(InferContext& ctx) {
@@ -93,7 +65,6 @@ Status infer_arithmetic(InferContext& ctx) {
   }
   RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
   ctx.set_output(0, ctx.dtype(0), out);
-  propagate(ctx, out);
   return {};
 }
 
@@ -113,7 +84,6 @@ Status infer_pow(InferContext& ctx) {
   const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
   RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
   ctx.set_output(0, ctx.dtype(0), out);
-  if (is_int(ctx.dtype(1))) propagate(ctx, out);
   return {};
 }
 
@@ -240,9 +210,11 @@ Result<bool> bitwise_not(Rewriter& rw) {
   return renamed(rw, "BitNot");
 }
 
-constexpr OpDef arithmetic(std::string_view name, ScalarOp row) {
+constexpr OpDef arithmetic(std::string_view name, ScalarOp row,
+                           void (*contents)(ContentsContext&)) {
   return {.name = name,
           .infer = infer_arithmetic,
+          .contents = contents,
           .decompose = mark_core,
           .lowering = Lowering::Scalar,
           .row = row,
@@ -263,12 +235,13 @@ constexpr OpDef bits(std::string_view name, Result<bool> (*decompose)(Rewriter&)
 
 std::span<const OpDef> binary_ops() {
   static constexpr OpDef kOps[] = {
-      arithmetic("Add", ScalarOp::Add),
-      arithmetic("Sub", ScalarOp::Sub),
-      arithmetic("Mul", ScalarOp::Mul),
-      arithmetic("Div", ScalarOp::Div),
+      arithmetic("Add", ScalarOp::Add, elementwise<sum_of>),
+      arithmetic("Sub", ScalarOp::Sub, elementwise<difference>),
+      arithmetic("Mul", ScalarOp::Mul, elementwise<product_of>),
+      arithmetic("Div", ScalarOp::Div, elementwise<quotient>),
       {.name = "Mod",
        .infer = infer_mod,
+       .contents = elementwise<modulo>,
        .decompose = mod,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Mod,
@@ -277,6 +250,7 @@ std::span<const OpDef> binary_ops() {
        .max_inputs = 2},
       {.name = "Pow",
        .infer = infer_pow,
+       .contents = elementwise<power>,
        .decompose = pow,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Pow,
@@ -285,12 +259,14 @@ std::span<const OpDef> binary_ops() {
        .max_inputs = 2},
       {.name = "Min",
        .infer = infer_arithmetic,
+       .contents = elementwise<least>,
        .decompose = variadic_min,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Min,
        .max_inputs = kVariadic},
       {.name = "Max",
        .infer = infer_arithmetic,
+       .contents = elementwise<greatest>,
        .decompose = variadic_max,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Max,

@@ -1,6 +1,7 @@
 // Conversions between element types.
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -9,16 +10,17 @@ namespace {
 
 Status infer_cast_to(InferContext& ctx, DType to) {
   ctx.set_output(0, to, ctx.shape(0));
+  return {};
+}
+
+/// The same number, where the dtype has it.
+void cast_contents(ContentsContext& ctx) {
   auto e = ctx.elements(0);
-  if (!e || is_float(to)) return {};
-  if (to == DType::Bool && ctx.dtype(0) != DType::Bool) {
-    for (const Expr& x : *e) {
-      if (!x.is_const()) return {};
-    }
-    for (Expr& x : *e) x = Expr(x.is_const(0) ? 0 : 1);
+  if (!e) return;
+  if (ctx.output(0).dtype == DType::Bool) {
+    for (Expr& x : *e) x = Expr(1) - equal_to(x, 0, ctx.graph_symbols());
   }
   ctx.set_elements(0, std::move(*e));
-  return {};
 }
 
 Status infer_cast(InferContext& ctx) {
@@ -52,8 +54,8 @@ Result<bool> cast_like(Rewriter& rw) {
   return true;
 }
 
-/// Integers narrower than 32 bits live in 32-bit registers: made from integers they wrap, made from
-/// floats they saturate. Works on vectors.
+/// Integers narrower than 32 bits live in 32-bit registers: made from floats they saturate, made
+/// from integers they wrap, as all results of operators do. Works on vectors.
 Status cast_element(ElementContext& ctx) {
   using kernel::ScalarOp;
   kernel::Builder& b = ctx.builder();
@@ -75,8 +77,7 @@ Status cast_element(ElementContext& ctx) {
     return {};
   }
   const int bits = static_cast<int>(size_of(to)) * 8;
-  const bool narrow = is_int(to) && bits < 32;
-  if (narrow && is_float(from)) {
+  if (is_int(to) && bits < 32 && is_float(from)) {
     const int64_t hi = (int64_t{1} << (is_signed_int(to) ? bits - 1 : bits)) - 1;
     const int64_t lo = is_signed_int(to) ? -hi - 1 : 0;
     const kernel::Val wide = b.convert(v, kernel::Ty::I32);
@@ -85,11 +86,6 @@ Status cast_element(ElementContext& ctx) {
               b.constant(i32, static_cast<double>(hi)));
   }
   if (b.type(v) != target) v = b.convert(v, target.ty);
-  if (narrow && is_int(from) && (size_of(from) > size_of(to) || is_signed_int(from))) {
-    const kernel::Val shift = b.constant(target, 32 - bits);
-    v = b.scalar_op(ScalarOp::ShiftLeft, {v, shift});
-    v = b.scalar_op(ScalarOp::ShiftRight, {v, shift});
-  }
   ctx.set(v);
   return {};
 }
@@ -100,6 +96,7 @@ std::span<const OpDef> cast_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Cast",
        .infer = infer_cast,
+       .contents = cast_contents,
        .decompose = cast,
        .lowering = Lowering::Scalar,
        .element = cast_element,
@@ -107,6 +104,7 @@ std::span<const OpDef> cast_ops() {
        .attributes = "to saturate round_mode"},
       {.name = "CastLike",
        .infer = infer_cast_like,
+       .contents = cast_contents,
        .decompose = cast_like,
        .attributes = "saturate round_mode",
        .min_inputs = 2,

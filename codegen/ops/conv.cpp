@@ -4,6 +4,7 @@
 #include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/product_sum.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
@@ -120,19 +121,6 @@ void loop_taps(ElementContext& ctx, const std::vector<int64_t>& kernel, Index& t
   });
 }
 
-/// acc += x[at] * w[from] where `inside`.
-Status accumulate(ElementContext& ctx, int acc, Val inside, const Index& at, const Index& from) {
-  kernel::Builder& b = ctx.builder();
-  const Val old = b.local_load(acc);
-  RP_ASSIGN(const Val sum, ctx.guarded(inside, old, [&]() -> Result<Val> {
-    RP_ASSIGN(const Val x, ctx.input(0, at));
-    RP_ASSIGN(const Val w, ctx.input(1, from));
-    return b.add(old, b.mul(x, w));
-  }));
-  b.local_store(acc, sum);
-  return {};
-}
-
 struct ConvAttrs {
   std::vector<int64_t> kernel, strides, dilations, pads;
   Expr group;
@@ -150,14 +138,6 @@ ConvAttrs conv_attrs(const ElementContext& ctx) {
   return c;
 }
 
-int new_accumulator(ElementContext& ctx) {
-  kernel::Builder& b = ctx.builder();
-  const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
-  const int acc = b.local("acc", type);
-  b.local_store(acc, b.constant(type, 0));
-  return acc;
-}
-
 /// One output element by direct loops, for configurations that no tiled kernel takes.
 Status conv_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
@@ -169,7 +149,7 @@ Status conv_element(ElementContext& ctx) {
   const Expr out_channel = out[axes.channel];
   const Expr group_size = Expr::floordiv(weight[0], p.group);
   const Expr first_channel = Expr::floordiv(out_channel, group_size) * weight[1];
-  const int acc = new_accumulator(ctx);
+  ProductSum sum(ctx);
   Status status;
   ctx.loop(weight[1], [&](const Expr& channel) {
     Index tap;
@@ -188,11 +168,11 @@ Status conv_element(ElementContext& ctx) {
         }
       }
       const Index at = axes.arrange(out[0], first_channel + channel, positions);
-      const Status s = accumulate(ctx, acc, inside, at, from);
+      const Status s = sum.add_where(inside, at, from);
       if (!s.ok()) status = s;
     });
   });
-  ctx.set(b.local_load(acc));
+  sum.finish();
   return status;
 }
 
@@ -396,7 +376,7 @@ Status conv_transpose_element(ElementContext& ctx) {
   const Index& out = ctx.index();
   const Expr group_channels = Expr::floordiv(weight[0], p.group);
   const Expr first_channel = Expr::floordiv(out[1], weight[1]) * group_channels;
-  const int acc = new_accumulator(ctx);
+  ProductSum sum(ctx);
   Status status;
   ctx.loop(group_channels, [&](const Expr& channel) {
     Index tap;
@@ -414,11 +394,11 @@ Status conv_transpose_element(ElementContext& ctx) {
         at.push_back(ctx.opaque(position, in[2 + d]));
         from.push_back(tap[d]);
       }
-      const Status s = accumulate(ctx, acc, inside, at, from);
+      const Status s = sum.add_where(inside, at, from);
       if (!s.ok()) status = s;
     });
   });
-  ctx.set(b.local_load(acc));
+  sum.finish();
   return status;
 }
 

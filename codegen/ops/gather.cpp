@@ -1,5 +1,6 @@
 // Reads at positions that other tensors hold.
 #include "codegen/ops/compose.h"
+#include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
@@ -40,6 +41,11 @@ Result<bool> positive_axis(Rewriter& rw) {
   return mark_core(rw);
 }
 
+/// Of a vector, by constant indices.
+void gather_contents(ContentsContext& ctx) {
+  if (const auto at = ctx.constant_ints(1)) picked_contents(ctx, *at);
+}
+
 // --- Gather --------------------------------------------------------------------------------------
 
 Status infer_gather(InferContext& ctx) {
@@ -52,18 +58,7 @@ Status infer_gather(InferContext& ctx) {
   Shape out(data.begin(), data.begin() + axis);
   out.insert(out.end(), index.begin(), index.end());
   out.insert(out.end(), data.begin() + axis + 1, data.end());
-  const auto e = ctx.elements(0);
-  const auto at = ctx.constant_ints(1);
-  const bool vector = data.size() == 1;
   ctx.set_output(0, ctx.dtype(0), std::move(out));
-  if (!e || !at || !vector) return {};
-  std::vector<Expr> picked;
-  const auto n = static_cast<int64_t>(e->size());
-  for (int64_t i : *at) {
-    if (i < -n || i >= n) return {};
-    picked.push_back((*e)[static_cast<size_t>(i < 0 ? i + n : i)]);
-  }
-  ctx.set_elements(0, std::move(picked));
   return {};
 }
 
@@ -125,18 +120,7 @@ Status infer_gather_elements(InferContext& ctx) {
     if (d == static_cast<size_t>(axis)) continue;
     RP_TRY(require_within(ctx, ctx.shape(1)[d], ctx.shape(0)[d]));
   }
-  const auto e = ctx.elements(0);
-  const auto at = ctx.constant_ints(1);
-  const bool vector = ctx.rank(0) == 1;
   ctx.set_output(0, ctx.dtype(0), ctx.shape(1));
-  if (!e || !at || !vector) return {};
-  std::vector<Expr> picked;
-  const auto n = static_cast<int64_t>(e->size());
-  for (int64_t i : *at) {
-    if (i < -n || i >= n) return {};
-    picked.push_back((*e)[static_cast<size_t>(i < 0 ? i + n : i)]);
-  }
-  ctx.set_elements(0, std::move(picked));
   return {};
 }
 
@@ -205,6 +189,7 @@ std::span<const OpDef> gather_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Gather",
        .infer = infer_gather,
+       .contents = gather_contents,
        .decompose = gather,
        .lowering = Lowering::Element,
        .element = gather_element,
@@ -213,6 +198,7 @@ std::span<const OpDef> gather_ops() {
        .max_inputs = 2},
       {.name = "GatherElements",
        .infer = infer_gather_elements,
+       .contents = gather_contents,
        .decompose = positive_axis,
        .lowering = Lowering::Element,
        .element = gather_elements_element,

@@ -36,16 +36,18 @@ Status infer_constant_of_shape(InferContext& ctx) {
     if (bounds(d, ctx.graph_symbols()).hi < 0) return ctx.invalid("shape has a negative dim");
   }
   ctx.set_output(0, dtype, *dims);
-  const Expr count = element_count(*dims);
-  if (!is_int(dtype) || !count.is_const() || count.value() > kMaxElements) return {};
-  graph::Value holder;
-  holder.constant = *value;  // an integer dtype comes from the attribute
-  const auto number = constant_numbers(holder);
-  if (number && std::abs((*number)[0]) < 9e15) {
-    ctx.set_elements(0, std::vector<Expr>(static_cast<size_t>(count.value()),
-                                          Expr(static_cast<int64_t>((*number)[0]))));
-  }
   return {};
+}
+
+void filled_contents(ContentsContext& ctx) {
+  const Expr count = element_count(ctx.output(0).shape);
+  if (!is_int(ctx.output(0).dtype) || !count.is_const() || count.value() > kMaxElements) return;
+  graph::Value holder;
+  holder.constant = *ctx.attrs().get<HostTensor>("value");  // where an integer dtype comes from
+  const auto number = constant_numbers(holder);
+  if (!number || std::abs((*number)[0]) >= 9e15) return;
+  const Expr each(static_cast<int64_t>((*number)[0]));
+  ctx.set_elements(0, std::vector<Expr>(static_cast<size_t>(count.value()), each));
 }
 
 Result<bool> constant_of_shape(Rewriter& rw) {
@@ -103,15 +105,19 @@ Status infer_range(InferContext& ctx) {
                     : is_float(ctx.dtype(0)) ? float_range_size(ctx)
                                              : range_size(ctx, ctx.graph_symbols());
   ctx.set_output(0, ctx.dtype(0), {size ? *size : ctx.fresh_symbol(0, 0)});
-  const bool known = size && size->is_const() && size->value() <= kMaxElements;
-  if (!known || ctx.attrs().has("computed")) return {};
+  return {};
+}
+
+void range_contents(ContentsContext& ctx) {
+  const Expr& size = ctx.output(0).shape[0];
+  const bool known = size.is_const() && size.value() <= kMaxElements;
+  if (!known || ctx.attrs().has("computed")) return;
   const auto start = ctx.elements(0);
   const auto step = ctx.elements(2);
-  if (!start || !step) return {};
+  if (!start || !step) return;
   std::vector<Expr> e;
-  for (int64_t i = 0; i < size->value(); ++i) e.push_back((*start)[0] + Expr(i) * (*step)[0]);
+  for (int64_t i = 0; i < size.value(); ++i) e.push_back((*start)[0] + Expr(i) * (*step)[0]);
   ctx.set_elements(0, std::move(e));
-  return {};
 }
 
 Result<bool> range(Rewriter& rw) {
@@ -242,10 +248,12 @@ std::span<const OpDef> generator_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "ConstantOfShape",
        .infer = infer_constant_of_shape,
+       .contents = filled_contents,
        .decompose = constant_of_shape,
        .attributes = "value"},
       {.name = "Range",
        .infer = infer_range,
+       .contents = range_contents,
        .decompose = range,
        .lowering = Lowering::Element,
        .element = range_element,

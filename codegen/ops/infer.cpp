@@ -127,8 +127,8 @@ void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   v.elements.reset();
 }
 
-void InferContext::set_elements(size_t i, std::vector<Expr> e) {
-  if (!status_.ok() || i >= n_.outputs.size() || n_.outputs[i] == graph::kNone) return;
+void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
+  if (!has_output(i)) return;
   graph::Value& v = g_.value(n_.outputs[i]);
   for (Expr& x : e) x = size(x);
   const auto range = range_of(v.dtype);
@@ -136,12 +136,13 @@ void InferContext::set_elements(size_t i, std::vector<Expr> e) {
   if (!element_count(v.shape).is_const(static_cast<int64_t>(e.size()))) return;
   for (const Expr& x : e) {
     if (x.is_overflow()) return;
-    // Narrow integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger
-    // ones is refused), so what is computed from them in 32 or 64 bits is taken as it is:
-    // evaluation refuses overflows.
-    if (size_of(v.dtype) >= 4 && !x.is_const()) continue;
     const Bounds b = bounds(x, g_.symbols);
-    if (b.lo < range->lo || b.hi > range->hi) return;
+    // Integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger ones is
+    // refused), so what is computed from them in 32 or 64 bits is taken as it is unless it may be
+    // below zero where the dtype has no sign: evaluation refuses overflows.
+    const bool wide = size_of(v.dtype) >= 4 && !x.is_const();
+    if (b.lo < range->lo && !(wide && range->lo < 0)) return;
+    if (b.hi > range->hi && !wide) return;
   }
   v.elements = std::move(e);
 }
@@ -258,7 +259,12 @@ Status infer(graph::Graph& g, graph::Node& n) {
   }
   RP_TRY(check_form(ctx, *def, g, n));
   RP_TRY(def->infer(ctx));
-  return ctx.status();
+  RP_TRY(ctx.status());
+  if (def->contents != nullptr) {
+    ContentsContext known(g, n);
+    def->contents(known);
+  }
+  return {};
 }
 
 }  // namespace reprise::ops

@@ -1,5 +1,6 @@
 // Comparisons, boolean logic and choice.
 #include "codegen/ops/compose.h"
+#include "codegen/ops/contents.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -10,24 +11,40 @@ namespace {
 
 using kernel::ScalarOp;
 
-std::optional<Expr> compare(const std::string& op, const Expr& a, const Expr& b,
-                            std::span<const Symbol> t) {
-  if (op == "Equal") return equal_to(a, b, t);
-  if (op == "NotEqual") return Expr(1) - equal_to(a, b, t);
-  if (op == "Less") return less_than(a, b, t);
-  if (op == "Greater") return less_than(b, a, t);
-  if (op == "LessOrEqual") return Expr(1) - less_than(b, a, t);
-  if (op == "GreaterOrEqual") return Expr(1) - less_than(a, b, t);
-  if (op == "And") return a * b;
-  if (op == "Or") return max_of(a, b, t);
-  if (op == "Xor") return a + b - Expr(2) * a * b;
-  return std::nullopt;
-}
+using Operands = std::span<const Expr>;
 
-/// Element of a vector or scalar that is broadcast to `count` elements; null when it is neither.
-const Expr* at(const std::vector<Expr>& e, size_t i, size_t count) {
-  if (e.size() == 1) return &e[0];
-  return e.size() == count ? &e[i] : nullptr;
+std::optional<Expr> equal(const ContentsContext& ctx, Operands x) {
+  return equal_to(x[0], x[1], ctx.graph_symbols());
+}
+std::optional<Expr> not_equal(const ContentsContext& ctx, Operands x) {
+  return Expr(1) - equal_to(x[0], x[1], ctx.graph_symbols());
+}
+std::optional<Expr> less(const ContentsContext& ctx, Operands x) {
+  return less_than(x[0], x[1], ctx.graph_symbols());
+}
+std::optional<Expr> greater(const ContentsContext& ctx, Operands x) {
+  return less_than(x[1], x[0], ctx.graph_symbols());
+}
+std::optional<Expr> less_or_equal(const ContentsContext& ctx, Operands x) {
+  return Expr(1) - less_than(x[1], x[0], ctx.graph_symbols());
+}
+std::optional<Expr> greater_or_equal(const ContentsContext& ctx, Operands x) {
+  return Expr(1) - less_than(x[0], x[1], ctx.graph_symbols());
+}
+std::optional<Expr> conjunction(const ContentsContext&, Operands x) {
+  return x[0] * x[1];
+}
+std::optional<Expr> disjunction(const ContentsContext& ctx, Operands x) {
+  return max_of(x[0], x[1], ctx.graph_symbols());
+}
+std::optional<Expr> exclusive(const ContentsContext&, Operands x) {
+  return x[0] + x[1] - Expr(2) * x[0] * x[1];
+}
+std::optional<Expr> negation(const ContentsContext&, Operands x) {
+  return Expr(1) - x[0];
+}
+std::optional<Expr> chosen(const ContentsContext&, Operands x) {
+  return select(x[0], x[1], x[2]);
 }
 
 Status infer_pair(InferContext& ctx) {
@@ -35,20 +52,6 @@ Status infer_pair(InferContext& ctx) {
   const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
   RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
   ctx.set_output(0, DType::Bool, out);
-  const auto a = ctx.elements(0);
-  const auto b = ctx.elements(1);
-  const Expr n = element_count(out);
-  if (!a || !b || !n.is_const() || n.value() > kMaxElements || out.size() > 1) return {};
-  std::vector<Expr> result;
-  for (size_t i = 0; i < static_cast<size_t>(n.value()); ++i) {
-    const Expr* x = at(*a, i, static_cast<size_t>(n.value()));
-    const Expr* y = at(*b, i, static_cast<size_t>(n.value()));
-    if (x == nullptr || y == nullptr) return {};
-    const auto r = compare(ctx.node().op, *x, *y, ctx.graph_symbols());
-    if (!r) return {};
-    result.push_back(*r);
-  }
-  ctx.set_elements(0, std::move(result));
   return {};
 }
 
@@ -72,12 +75,7 @@ Status infer_boolean(InferContext& ctx) {
 
 Status infer_not(InferContext& ctx) {
   RP_TRY(require_bool(ctx, 0));
-  RP_TRY(infer_same(ctx));
-  auto e = ctx.elements(0);
-  if (!e) return {};
-  for (Expr& x : *e) x = Expr(1) - x;
-  ctx.set_elements(0, std::move(*e));
-  return {};
+  return infer_same(ctx);
 }
 
 Status infer_where(InferContext& ctx) {
@@ -89,21 +87,6 @@ Status infer_where(InferContext& ctx) {
   const Shape shapes[] = {ctx.shape(0), ctx.shape(1), ctx.shape(2)};
   RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
   ctx.set_output(0, ctx.dtype(1), out);
-  const auto c = ctx.elements(0);
-  const auto a = ctx.elements(1);
-  const auto b = ctx.elements(2);
-  const Expr n = element_count(out);
-  if (!c || !a || !b || !n.is_const() || n.value() > kMaxElements || out.size() > 1) return {};
-  const auto count = static_cast<size_t>(n.value());
-  std::vector<Expr> result;
-  for (size_t i = 0; i < count; ++i) {
-    const Expr* cond = at(*c, i, count);
-    const Expr* x = at(*a, i, count);
-    const Expr* y = at(*b, i, count);
-    if (cond == nullptr || x == nullptr || y == nullptr) return {};
-    result.push_back(select(*cond, *x, *y));
-  }
-  ctx.set_elements(0, std::move(result));
   return {};
 }
 
@@ -130,9 +113,11 @@ Result<bool> is_inf(Rewriter& rw) {
   return c.finish();
 }
 
-constexpr OpDef pair(std::string_view name, ScalarOp row, Status (*infer)(InferContext&)) {
+constexpr OpDef pair(std::string_view name, ScalarOp row, Status (*infer)(InferContext&),
+                     void (*contents)(ContentsContext&)) {
   return {.name = name,
           .infer = infer,
+          .contents = contents,
           .decompose = mark_core,
           .lowering = Lowering::Scalar,
           .row = row,
@@ -145,22 +130,24 @@ constexpr OpDef pair(std::string_view name, ScalarOp row, Status (*infer)(InferC
 
 std::span<const OpDef> logic_ops() {
   static constexpr OpDef kOps[] = {
-      pair("Equal", ScalarOp::Equal, infer_pair),
-      pair("NotEqual", ScalarOp::NotEqual, infer_pair),
-      pair("Less", ScalarOp::Less, infer_order),
-      pair("LessOrEqual", ScalarOp::LessOrEqual, infer_order),
-      pair("Greater", ScalarOp::Greater, infer_order),
-      pair("GreaterOrEqual", ScalarOp::GreaterOrEqual, infer_order),
-      pair("And", ScalarOp::And, infer_boolean),
-      pair("Or", ScalarOp::Or, infer_boolean),
-      pair("Xor", ScalarOp::Xor, infer_boolean),
+      pair("Equal", ScalarOp::Equal, infer_pair, elementwise<equal>),
+      pair("NotEqual", ScalarOp::NotEqual, infer_pair, elementwise<not_equal>),
+      pair("Less", ScalarOp::Less, infer_order, elementwise<less>),
+      pair("LessOrEqual", ScalarOp::LessOrEqual, infer_order, elementwise<less_or_equal>),
+      pair("Greater", ScalarOp::Greater, infer_order, elementwise<greater>),
+      pair("GreaterOrEqual", ScalarOp::GreaterOrEqual, infer_order, elementwise<greater_or_equal>),
+      pair("And", ScalarOp::And, infer_boolean, elementwise<conjunction>),
+      pair("Or", ScalarOp::Or, infer_boolean, elementwise<disjunction>),
+      pair("Xor", ScalarOp::Xor, infer_boolean, elementwise<exclusive>),
       {.name = "Not",
        .infer = infer_not,
+       .contents = elementwise<negation>,
        .decompose = mark_core,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Not},
       {.name = "Where",
        .infer = infer_where,
+       .contents = elementwise<chosen>,
        .decompose = mark_core,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Where,

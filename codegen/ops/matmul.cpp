@@ -6,6 +6,7 @@
 #include "codegen/ops/dims.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/product_sum.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -56,7 +57,6 @@ Result<bool> matmul(Rewriter& rw) {
 
 /// One output element as a plain loop, for shapes and dtypes that no tiled kernel takes.
 Status matmul_element(ElementContext& ctx) {
-  kernel::Builder& b = ctx.builder();
   const Shape& a_shape = ctx.input_shape(0);
   const Shape& b_shape = ctx.input_shape(1);
   const Index& out = ctx.index();
@@ -68,20 +68,14 @@ Status matmul_element(ElementContext& ctx) {
     index.push_back(column);
     return index;
   };
-  const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
-  const int acc = b.local("acc", type);
-  b.local_store(acc, b.constant(type, 0));
+  ProductSum sum(ctx);
   Status status;
   ctx.loop(a_shape.back(), [&](const Expr& k) {
-    auto x = ctx.input(0, operand(a_shape, out[out.size() - 2], k));
-    auto y = ctx.input(1, operand(b_shape, k, out.back()));
-    if (x.ok() && y.ok()) {
-      b.local_store(acc, b.add(b.local_load(acc), b.mul(*x, *y)));
-    } else {
-      status = x.ok() ? y.status() : x.status();
-    }
+    const Status s =
+        sum.add(operand(a_shape, out[out.size() - 2], k), operand(b_shape, k, out.back()));
+    if (!s.ok()) status = s;
   });
-  ctx.set(b.local_load(acc));
+  sum.finish();
   return status;
 }
 

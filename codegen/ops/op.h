@@ -43,8 +43,6 @@ class InferContext {
   /// Contents when constant integers.
   std::optional<std::vector<int64_t>> constant_ints(size_t i) const;
   void set_output(size_t i, DType dtype, Shape shape);
-  /// Ignored when the count does not fit the output's shape or a value may leave its dtype.
-  void set_elements(size_t i, std::vector<Expr> e);
   /// A new symbol for a dimension that only the run can tell (NonZero, data-dependent Reshape): dim
   /// `axis` of output `output`. The same dim gets the same symbol when a node is inferred again.
   Expr fresh_symbol(size_t output, size_t axis, int64_t max = (int64_t{1} << 31) - 1);
@@ -68,16 +66,28 @@ class InferContext {
   std::string str(const Shape& s) const { return shape_str(s, g_.symbols); }
   const Status& status() const { return status_; }
 
- private:
+ protected:
+  graph::Graph& g_;
+  graph::Node& n_;
   /// What the guards leave of a size; one that is too complex for further arithmetic is a symbol.
   Expr size(const Expr& e) const;
+
+ private:
   Shape sizes(Shape shape) const;
   Result<Expr> broadcast_dim(const Expr& left, const Expr& right) const;
   void add_guard(plan::DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;
 
-  graph::Graph& g_;
-  graph::Node& n_;
   Status status_;
+};
+
+/// What OpDef::contents works on: the inputs and outputs have their shapes and dtypes.
+class ContentsContext : public InferContext {
+ public:
+  using InferContext::InferContext;
+  const graph::Value& output(size_t i) const { return g_.value(n_.outputs[i]); }
+  bool has_output(size_t i) const { return i < n_.outputs.size() && n_.outputs[i] != graph::kNone; }
+  /// Ignored when the count does not fit the output's shape or a value may leave its dtype.
+  void set_elements(size_t i, std::vector<Expr> e);
 };
 
 /// Rewrites one node into simpler ones. Helpers add nodes before it with inferred outputs.
@@ -122,6 +132,10 @@ enum class Lowering : uint8_t {
 struct OpDef {
   std::string_view name;
   Status (*infer)(InferContext&) = nullptr;
+  /// What integers the outputs hold, as expressions, where that follows from shapes and from inputs
+  /// whose contents are known; called after `infer`. Null: they are never known before a run. Must
+  /// say what the host kernel computes (tests/ops/contents_test.cpp). See contents.h.
+  void (*contents)(ContentsContext&) = nullptr;
   /// Turns the ONNX form (any supported opset) into core form; null when the ONNX form is core
   /// already. Returns false when the node is already core.
   Result<bool> (*decompose)(Rewriter&) = nullptr;

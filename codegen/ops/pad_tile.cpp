@@ -9,6 +9,8 @@ namespace reprise::ops {
 
 namespace {
 
+using V = Compose::V;
+
 // --- Pad -----------------------------------------------------------------------------------------
 
 /// Begins then ends of all axes; nothing when they depend on data.
@@ -59,6 +61,22 @@ Status infer_pad(InferContext& ctx) {
   return {};
 }
 
+/// The input without what negative pads take away: other modes repeat what is left. These pads
+/// become 0.
+V cropped(Compose& c, std::vector<Expr>& pads) {
+  const std::span<const Symbol> table = c.rewriter().graph().symbols;
+  std::vector<Expr> starts;
+  Shape sizes = c.shape(c.in(0));
+  const size_t rank = sizes.size();
+  for (size_t d = 0; d < rank; ++d) {
+    starts.push_back(max_of(Expr(0) - pads[d], 0, table));
+    sizes[d] = sizes[d] - starts[d] - max_of(Expr(0) - pads[rank + d], 0, table);
+  }
+  for (Expr& p : pads) p = max_of(p, 0, table);
+  if (sizes == c.shape(c.in(0))) return c.in(0);
+  return c.slice(c.in(0), starts, std::vector<Expr>(rank, Expr(1)), sizes);
+}
+
 Result<bool> pad(Rewriter& rw) {
   if (rw.node().attrs.get<std::vector<Expr>>("pads") != nullptr) return mark_core(rw);
   const InferContext ctx(rw.graph(), rw.node());
@@ -66,7 +84,8 @@ Result<bool> pad(Rewriter& rw) {
   if (!pads) return false;
   Compose c(rw);
   const std::string mode = c.attrs().get_string("mode", "constant");
-  std::vector<graph::ValueId> inputs{c.in(0)};
+  std::vector<Expr> around = *pads;
+  std::vector<graph::ValueId> inputs{mode == "constant" ? c.in(0) : cropped(c, around)};
   if (mode == "constant" && c.has(2)) {
     inputs.push_back(c.reshape(c.in(2), {}));
   } else if (const float* value = c.attrs().get<float>("value"); mode == "constant" && value) {
@@ -74,7 +93,7 @@ Result<bool> pad(Rewriter& rw) {
   }
   AttrMap a;
   a.set("mode", mode);
-  a.set("pads", *pads);
+  a.set("pads", std::move(around));
   c.replace(0, c.op("Pad", std::move(inputs), std::move(a)));
   return c.finish();
 }
@@ -137,6 +156,57 @@ Status pad_element(ElementContext& ctx) {
   return {};
 }
 
+// --- CenterCropPad -------------------------------------------------------------------------------
+
+/// The axes that get a size; all where none are named.
+Result<std::vector<int64_t>> sized_axes(const InferContext& ctx) {
+  if (!ctx.attrs().has("axes")) return iota(0, ctx.rank(0));
+  return ctx.axes(ctx.attrs().get_ints("axes"), ctx.rank(0));
+}
+
+Status infer_center_crop_pad(InferContext& ctx) {
+  RP_ASSIGN(const auto axes, sized_axes(ctx));
+  const auto sizes = ctx.elements(1);
+  if (sizes && sizes->size() != axes.size()) {
+    return ctx.invalid("has " + std::to_string(sizes->size()) + " sizes for " +
+                       std::to_string(axes.size()) + " axes");
+  }
+  Shape out = ctx.shape(0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const auto a = static_cast<size_t>(axes[i]);
+    out[a] = sizes ? (*sizes)[i] : ctx.fresh_symbol(0, a);
+  }
+  ctx.set_output(0, ctx.dtype(0), std::move(out));
+  return {};
+}
+
+/// Cut to the smaller of both sizes around the middle, then padded with zeros to the wanted one.
+/// Where the difference is odd, the last element goes, or one more comes at the end.
+Result<bool> center_crop_pad(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  if (!ctx.elements(1)) return false;
+  Compose c(rw);
+  const std::span<const Symbol> table = rw.graph().symbols;
+  const Shape in = c.shape(c.in(0));
+  const Shape out = c.shape(rw.node().outputs[0]);
+  const size_t rank = in.size();
+  std::vector<Expr> starts;
+  Shape sizes;
+  std::vector<Expr> pads(2 * rank, Expr(0));
+  for (size_t d = 0; d < rank; ++d) {
+    sizes.push_back(min_of(in[d], out[d], table));
+    starts.push_back(Expr::floordiv(in[d] - sizes[d], 2));
+    pads[d] = Expr::floordiv(out[d] - sizes[d], 2);
+    pads[rank + d] = out[d] - sizes[d] - pads[d];
+  }
+  const V middle = c.slice(c.in(0), starts, std::vector<Expr>(rank, Expr(1)), sizes);
+  AttrMap a;
+  a.set("mode", "constant");
+  a.set("pads", std::move(pads));
+  c.replace(0, c.reshape(c.op("Pad", {middle}, std::move(a)), out));
+  return c.finish();
+}
+
 // --- Tile ----------------------------------------------------------------------------------------
 
 Status infer_tile(InferContext& ctx) {
@@ -149,17 +219,20 @@ Status infer_tile(InferContext& ctx) {
   for (size_t d = 0; d < out.size(); ++d) {
     out[d] = repeats ? out[d] * (*repeats)[d] : ctx.fresh_symbol(0, d);
   }
-  const auto e = ctx.elements(0);
-  const bool vector = out.size() == 1 && repeats;
   ctx.set_output(0, ctx.dtype(0), std::move(out));
-  if (!e || !vector || !(*repeats)[0].is_const()) return {};
+  return {};
+}
+
+/// Of a vector.
+void tile_contents(ContentsContext& ctx) {
+  const auto e = ctx.elements(0);
+  const Shape& out = ctx.output(0).shape;
+  if (!e || out.size() != 1 || !out[0].is_const() || out[0].value() > kMaxElements) return;
   std::vector<Expr> all;
-  for (int64_t i = 0; i < (*repeats)[0].value(); ++i) {
-    if (static_cast<int64_t>(all.size()) > kMaxElements) return {};
+  while (static_cast<int64_t>(all.size()) < out[0].value()) {
     all.insert(all.end(), e->begin(), e->end());
   }
   ctx.set_elements(0, std::move(all));
-  return {};
 }
 
 /// [a, b] repeated [r, s] times: [1, a, 1, b] -> [r, a, s, b] -> [r * a, s * b].
@@ -196,8 +269,16 @@ std::span<const OpDef> pad_tile_ops() {
        .min_opset = 2,
        .attributes = "mode pads value",
        .max_inputs = 4},
+      {.name = "CenterCropPad",
+       .infer = infer_center_crop_pad,
+       .decompose = center_crop_pad,
+       .min_opset = 18,
+       .attributes = "axes",
+       .min_inputs = 2,
+       .max_inputs = 2},
       {.name = "Tile",
        .infer = infer_tile,
+       .contents = tile_contents,
        .decompose = tile,
        .min_opset = 6,
        .min_inputs = 2,

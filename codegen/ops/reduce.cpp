@@ -6,6 +6,7 @@
 #include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/reduce.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -45,19 +46,23 @@ Shape reduced_shape(const Shape& in, const std::vector<int64_t>& axes, bool keep
   return out;
 }
 
-void propagate(InferContext& ctx) {
+/// Of a vector or scalar.
+template <Expr (*combine)(const Expr&, const Expr&, std::span<const Symbol>)>
+void reduced_contents(ContentsContext& ctx) {
   const auto e = ctx.elements(0);
-  if (!e || e->empty() || ctx.rank(0) > 1) return;
-  const std::string& op = ctx.node().op;
+  if (!e || e->empty() || ctx.rank(0) > 1 || depends_on_data(ctx, "axes", 1)) return;
+  const auto axes = reduced_axes(ctx);
+  if (!axes.ok() || (axes->empty() && ctx.rank(0) == 1)) return;
   Expr acc = (*e)[0];
-  for (size_t i = 1; i < e->size(); ++i) {
-    const Expr& x = (*e)[i];
-    if (op == "ReduceSum") acc = acc + x;
-    if (op == "ReduceProd") acc = acc * x;
-    if (op == "ReduceMax") acc = max_of(acc, x, ctx.graph_symbols());
-    if (op == "ReduceMin") acc = min_of(acc, x, ctx.graph_symbols());
-  }
+  for (size_t i = 1; i < e->size(); ++i) acc = combine(acc, (*e)[i], ctx.graph_symbols());
   ctx.set_elements(0, {acc});
+}
+
+Expr sum_of(const Expr& a, const Expr& b, std::span<const Symbol>) {
+  return a + b;
+}
+Expr product_of(const Expr& a, const Expr& b, std::span<const Symbol>) {
+  return a * b;
 }
 
 Status infer_reduce(InferContext& ctx) {
@@ -77,8 +82,6 @@ Status infer_reduce(InferContext& ctx) {
   }
   RP_ASSIGN(const auto axes, reduced_axes(ctx));
   ctx.set_output(0, ctx.dtype(0), reduced_shape(ctx.shape(0), axes, keep));
-  const bool core = ctx.node().op == "ReduceSum" || ctx.node().op == "ReduceProd" || ordered;
-  if (core && (!axes.empty() || ctx.rank(0) == 0)) propagate(ctx);
   return {};
 }
 
@@ -167,16 +170,10 @@ Val extreme(kernel::Builder& b, DType t, kernel::Type type, bool lowest) {
     const double inf = std::numeric_limits<double>::infinity();
     return b.constant(type, lowest ? -inf : inf);
   }
-  if (t == DType::I64 || t == DType::U64) {
-    return b.i64(lowest ? std::numeric_limits<int64_t>::min()
-                        : std::numeric_limits<int64_t>::max());
-  }
   const int bits = static_cast<int>(size_of(t)) * 8;
-  if (is_signed_int(t)) {
-    const int64_t half = int64_t{1} << (bits - 1);
-    return b.constant(type, static_cast<double>(lowest ? -half : half - 1));
-  }
-  return b.constant(type, lowest ? 0.0 : static_cast<double>((int64_t{1} << bits) - 1));
+  const uint64_t ones = std::numeric_limits<uint64_t>::max() >> (64 - bits);
+  if (!is_signed_int(t)) return b.constant_bits(type, lowest ? 0 : ones);
+  return b.constant_bits(type, lowest ? ~(ones >> 1U) : ones >> 1U);
 }
 
 /// Calls body for every index of the reduced axes, outermost first.
@@ -199,10 +196,7 @@ Status reduce_element(ElementContext& ctx) {
   const DType dtype = ctx.graph().value(ctx.node().outputs[0]).dtype;
   const kernel::Type type = ctx.compute(dtype);
   const int acc = b.local("acc", type);
-  const bool lowest = op == "ReduceMax";
-  b.local_store(acc, op == "ReduceSum"    ? b.constant(type, 0)
-                     : op == "ReduceProd" ? b.constant(type, 1)
-                                          : extreme(b, dtype, type, lowest));
+  b.local_store(acc, reduction_identity(b, op, dtype, type));
   Index index = ctx.index();
   Status status;
   loop_axes(ctx, ctx.node().attrs.get_ints("axes"), 0, index, [&] {
@@ -214,7 +208,7 @@ Status reduce_element(ElementContext& ctx) {
     const Val old = b.local_load(acc);
     b.local_store(acc, op == "ReduceSum"    ? b.add(old, *v)
                        : op == "ReduceProd" ? b.mul(old, *v)
-                       : lowest             ? b.max(old, *v)
+                       : op == "ReduceMax"  ? b.max(old, *v)
                                             : b.min(old, *v));
   });
   ctx.set(b.local_load(acc));
@@ -236,11 +230,12 @@ double reduce_reads(const graph::Graph& g, const graph::Node& n) {
 Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
-  if (ctx.shape(0)[static_cast<size_t>(axis)].is_const(0)) {
+  const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
+  if (ctx.shape(0)[static_cast<size_t>(axis)].is_const(0) && !element_count(out).is_const(0)) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
                        " is empty");
   }
-  ctx.set_output(0, DType::I64, reduced_shape(ctx.shape(0), {axis}, keep));
+  ctx.set_output(0, DType::I64, out);
   return {};
 }
 
@@ -313,9 +308,10 @@ double arg_reads(const graph::Graph& g, const graph::Node& n) {
 
 constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_axes";
 
-constexpr OpDef core(std::string_view name) {
+constexpr OpDef core(std::string_view name, void (*contents)(ContentsContext&)) {
   return {.name = name,
           .infer = infer_reduce,
+          .contents = contents,
           .decompose = core_reduction,
           .lowering = Lowering::Reduce,
           .element = reduce_element,
@@ -344,12 +340,18 @@ constexpr OpDef arg_op(std::string_view name) {
 
 }  // namespace
 
+Val reduction_identity(kernel::Builder& b, std::string_view op, DType t, kernel::Type type) {
+  if (op == "ReduceSum") return b.constant(type, 0);
+  if (op == "ReduceProd") return b.constant(type, 1);
+  return extreme(b, t, type, op == "ReduceMax");
+}
+
 std::span<const OpDef> reduce_ops() {
   static constexpr OpDef kOps[] = {
-      core("ReduceSum"),
-      core("ReduceMax"),
-      core("ReduceMin"),
-      core("ReduceProd"),
+      core("ReduceSum", reduced_contents<sum_of>),
+      core("ReduceMax", reduced_contents<max_of>),
+      core("ReduceMin", reduced_contents<min_of>),
+      core("ReduceProd", reduced_contents<product_of>),
       derived("ReduceMean", reduce_mean),
       derived("ReduceL1", reduce_l1),
       derived("ReduceL2", reduce_l2),

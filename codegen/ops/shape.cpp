@@ -10,24 +10,31 @@ namespace reprise::ops {
 
 namespace {
 
-Status infer_shape(InferContext& ctx) {
+/// The dims that a Shape node gives.
+Shape measured(const InferContext& ctx) {
   const int64_t rank = ctx.rank(0);
   const auto position = [rank](int64_t a) {
     return std::clamp(a < 0 ? a + rank : a, int64_t{0}, rank);
   };
   const int64_t start = position(ctx.attrs().get_int("start", 0));
   const int64_t end = std::max(start, position(ctx.attrs().get_int("end", rank)));
-  const Shape dims(ctx.shape(0).begin() + start, ctx.shape(0).begin() + end);
-  ctx.set_output(0, DType::I64, {Expr(end - start)});
-  ctx.set_elements(0, dims);
+  return {ctx.shape(0).begin() + start, ctx.shape(0).begin() + end};
+}
+
+Status infer_shape(InferContext& ctx) {
+  ctx.set_output(0, DType::I64, {Expr(static_cast<int64_t>(measured(ctx).size()))});
   return {};
+}
+void shape_contents(ContentsContext& ctx) {
+  ctx.set_elements(0, measured(ctx));
 }
 
 Status infer_size(InferContext& ctx) {
-  const Expr count = element_count(ctx.shape(0));
   ctx.set_output(0, DType::I64, {});
-  ctx.set_elements(0, {count});
   return {};
+}
+void size_contents(ContentsContext& ctx) {
+  ctx.set_elements(0, {element_count(ctx.shape(0))});
 }
 
 /// The contents as attributes, without the tensor that was measured.
@@ -51,10 +58,11 @@ Status infer_shape_value(InferContext& ctx) {
   if ((dtype != DType::I64 && dtype != DType::I32) || (scalar && elements->size() != 1)) {
     return ctx.error(Code::Internal, "malformed ShapeValue");
   }
-  const std::vector<Expr> contents = *elements;
-  ctx.set_output(0, dtype, scalar ? Shape{} : Shape{Expr(static_cast<int64_t>(contents.size()))});
-  ctx.set_elements(0, contents);
+  ctx.set_output(0, dtype, scalar ? Shape{} : Shape{Expr(static_cast<int64_t>(elements->size()))});
   return {};
+}
+void shape_value_contents(ContentsContext& ctx) {
+  ctx.set_elements(0, ctx.attrs().get_exprs("elements"));
 }
 
 Status shape_value_element(ElementContext& ctx) {
@@ -81,11 +89,13 @@ std::span<const OpDef> shape_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Shape",
        .infer = infer_shape,
+       .contents = shape_contents,
        .decompose = to_shape_value,
        .attributes = "start end"},
-      {.name = "Size", .infer = infer_size, .decompose = to_shape_value},
+      {.name = "Size", .infer = infer_size, .contents = size_contents, .decompose = to_shape_value},
       {.name = "ShapeValue",
        .infer = infer_shape_value,
+       .contents = shape_value_contents,
        .lowering = Lowering::Element,
        .element = shape_value_element,
        .attributes = "elements dtype scalar",

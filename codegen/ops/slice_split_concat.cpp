@@ -1,5 +1,6 @@
 // Parts of tensors and tensors from parts: Slice, Split, Concat.
 #include "codegen/ops/compose.h"
+#include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
@@ -58,7 +59,7 @@ Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
   return std::optional(std::move(f));
 }
 
-void propagate_slice(InferContext& ctx, const SliceForm& f) {
+void sliced_contents(ContentsContext& ctx, const SliceForm& f) {
   const auto e = ctx.elements(0);
   const Shape& in = ctx.shape(0);
   if (!e || !is_static(f.sizes) || !is_static(in)) return;
@@ -77,9 +78,23 @@ void propagate_slice(InferContext& ctx, const SliceForm& f) {
 }
 
 /// The core form has its sizes in the output's shape.
+SliceForm core_form(const InferContext& ctx, const graph::Value& out) {
+  return {ctx.attrs().get_exprs("starts"), ctx.attrs().get_exprs("steps"), out.shape};
+}
+
+bool is_core_form(const InferContext& ctx) {
+  return ctx.attrs().get<std::vector<Expr>>("starts") != nullptr;
+}
+
+void slice_contents(ContentsContext& ctx) {
+  if (is_core_form(ctx)) return sliced_contents(ctx, core_form(ctx, ctx.output(0)));
+  const auto form = slice_form(ctx, ctx.graph_symbols());
+  if (form.ok() && *form) sliced_contents(ctx, **form);
+}
+
 Status infer_core_slice(InferContext& ctx) {
   const graph::Value& out = ctx.graph().value(ctx.node().outputs[0]);
-  const SliceForm f{ctx.attrs().get_exprs("starts"), ctx.attrs().get_exprs("steps"), out.shape};
+  const SliceForm f = core_form(ctx, out);
   const size_t rank = ctx.shape(0).size();
   if (!out.has_shape || f.starts.size() != rank || f.steps.size() != rank ||
       f.sizes.size() != rank) {
@@ -87,16 +102,14 @@ Status infer_core_slice(InferContext& ctx) {
                                          std::to_string(rank));
   }
   ctx.set_output(0, ctx.dtype(0), f.sizes);
-  propagate_slice(ctx, f);
   return {};
 }
 
 Status infer_slice(InferContext& ctx) {
-  if (ctx.attrs().get<std::vector<Expr>>("starts") != nullptr) return infer_core_slice(ctx);
+  if (is_core_form(ctx)) return infer_core_slice(ctx);
   RP_ASSIGN(const auto form, slice_form(ctx, ctx.graph_symbols()));
   if (form) {
     ctx.set_output(0, ctx.dtype(0), form->sizes);
-    propagate_slice(ctx, *form);
     return {};
   }
   Shape out = ctx.shape(0);
@@ -183,24 +196,31 @@ Status infer_split(InferContext& ctx) {
   const auto a = static_cast<size_t>(axis);
   const size_t n = ctx.node().outputs.size();
   RP_ASSIGN(const auto sizes, split_sizes(ctx, ctx.shape(0)[a], n, ctx.graph_symbols()));
-  const auto e = ctx.elements(0);
   const Shape in = ctx.shape(0);
   const DType t = ctx.dtype(0);
-  int64_t begin = 0;
   for (size_t i = 0; i < n; ++i) {
     Shape out = in;
     out[a] = sizes ? (*sizes)[i] : ctx.fresh_symbol(i, a);
     ctx.set_output(i, t, out);
-    const int64_t size = out[a].is_const() ? out[a].value() : -1;
-    if (!e || in.size() != 1 || begin < 0 || size < 0 ||
-        begin + size > static_cast<int64_t>(e->size())) {
-      begin = -1;
-      continue;
-    }
-    ctx.set_elements(i, {e->begin() + begin, e->begin() + begin + size});
-    begin += size;
   }
   return {};
+}
+
+/// Of a vector.
+void split_contents(ContentsContext& ctx) {
+  const auto e = ctx.elements(0);
+  const size_t n = ctx.node().outputs.size();
+  if (!e || ctx.rank(0) != 1) return;
+  const auto sizes = split_sizes(ctx, ctx.shape(0)[0], n, ctx.graph_symbols());
+  if (!sizes.ok() || !*sizes) return;
+  int64_t begin = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const Expr& size = (**sizes)[i];
+    const auto left = static_cast<int64_t>(e->size()) - begin;
+    if (!size.is_const() || size.value() < 0 || size.value() > left) return;
+    ctx.set_elements(i, {e->begin() + begin, e->begin() + begin + size.value()});
+    begin += size.value();
+  }
 }
 
 Result<bool> split(Rewriter& rw) {
@@ -229,8 +249,6 @@ Status infer_concat(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 1));
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 1), ctx.rank(0)));
   Shape out = ctx.shape(0);
-  std::optional<std::vector<Expr>> all;
-  if (out.size() == 1) all = ctx.elements(0);
   for (size_t i = 1; i < ctx.input_count(); ++i) {
     if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
     const Shape& s = ctx.shape(i);
@@ -251,16 +269,21 @@ Status infer_concat(InferContext& ctx) {
       }
       out[d] = *same;
     }
-    const auto e = all ? ctx.elements(i) : std::nullopt;
-    if (all && e) {
-      all->insert(all->end(), e->begin(), e->end());
-    } else {
-      all.reset();
-    }
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
-  if (all) ctx.set_elements(0, std::move(*all));
   return {};
+}
+
+/// Of vectors.
+void concat_contents(ContentsContext& ctx) {
+  if (ctx.rank(0) != 1) return;
+  std::vector<Expr> all;
+  for (size_t i = 0; i < ctx.input_count(); ++i) {
+    const auto e = ctx.elements(i);
+    if (!e) return;
+    all.insert(all.end(), e->begin(), e->end());
+  }
+  ctx.set_elements(0, std::move(all));
 }
 
 Result<bool> concat(Rewriter& rw) {
@@ -309,6 +332,7 @@ std::span<const OpDef> slice_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Slice",
        .infer = infer_slice,
+       .contents = slice_contents,
        .decompose = slice,
        .lowering = Lowering::View,
        .element = slice_element,
@@ -316,12 +340,14 @@ std::span<const OpDef> slice_ops() {
        .max_inputs = 5},
       {.name = "Split",
        .infer = infer_split,
+       .contents = split_contents,
        .decompose = split,
        .attributes = "axis split num_outputs",
        .max_inputs = 2,
        .max_outputs = kVariadic},
       {.name = "Concat",
        .infer = infer_concat,
+       .contents = concat_contents,
        .decompose = concat,
        .lowering = Lowering::Element,
        .element = concat_element,

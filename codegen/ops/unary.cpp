@@ -1,4 +1,5 @@
 // Elementwise functions of one input that are one row of the scalar table.
+#include "codegen/ops/contents.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -19,18 +20,22 @@ Status infer_number(InferContext& ctx) {
     return ctx.invalid("input '" + ctx.input(0).name + "' is " +
                        std::string(name_of(ctx.dtype(0))) + ", needs numbers");
   }
-  RP_TRY(infer_same(ctx));
-  auto e = ctx.elements(0);
-  if (!e) return {};
-  const auto table = ctx.graph_symbols();
-  for (Expr& x : *e) {
-    if (ctx.node().op == "Neg") x = Expr(0) - x;
-    if (ctx.node().op == "Abs") x = max_of(x, Expr(0) - x, table);
-    if (ctx.node().op == "Sign") x = less_than(0, x, table) - less_than(x, 0, table);
-    if (ctx.node().op == "Relu") x = max_of(x, 0, table);
-  }
-  ctx.set_elements(0, std::move(*e));
-  return {};
+  return infer_same(ctx);
+}
+
+using Operands = std::span<const Expr>;
+
+std::optional<Expr> negative(const ContentsContext&, Operands x) {
+  return Expr(0) - x[0];
+}
+std::optional<Expr> absolute(const ContentsContext& ctx, Operands x) {
+  return max_of(x[0], Expr(0) - x[0], ctx.graph_symbols());
+}
+std::optional<Expr> sign(const ContentsContext& ctx, Operands x) {
+  return less_than(0, x[0], ctx.graph_symbols()) - less_than(x[0], 0, ctx.graph_symbols());
+}
+std::optional<Expr> relu(const ContentsContext& ctx, Operands x) {
+  return max_of(x[0], 0, ctx.graph_symbols());
 }
 
 constexpr OpDef float_row(std::string_view name, ScalarOp row) {
@@ -41,9 +46,11 @@ constexpr OpDef float_row(std::string_view name, ScalarOp row) {
           .row = row};
 }
 
-constexpr OpDef number_row(std::string_view name, ScalarOp row) {
+constexpr OpDef number_row(std::string_view name, ScalarOp row,
+                           void (*contents)(ContentsContext&)) {
   return {.name = name,
           .infer = infer_number,
+          .contents = contents,
           .decompose = mark_core,
           .lowering = Lowering::Scalar,
           .row = row};
@@ -53,10 +60,10 @@ constexpr OpDef number_row(std::string_view name, ScalarOp row) {
 
 std::span<const OpDef> unary_ops() {
   static constexpr OpDef kOps[] = {
-      number_row("Abs", ScalarOp::Abs),
-      number_row("Neg", ScalarOp::Neg),
-      number_row("Sign", ScalarOp::Sign),
-      number_row("Relu", ScalarOp::Relu),
+      number_row("Abs", ScalarOp::Abs, elementwise<absolute>),
+      number_row("Neg", ScalarOp::Neg, elementwise<negative>),
+      number_row("Sign", ScalarOp::Sign, elementwise<sign>),
+      number_row("Relu", ScalarOp::Relu, elementwise<relu>),
       float_row("Reciprocal", ScalarOp::Reciprocal),
       float_row("Floor", ScalarOp::Floor),
       float_row("Ceil", ScalarOp::Ceil),

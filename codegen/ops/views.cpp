@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "codegen/ops/compose.h"
+#include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
@@ -11,10 +12,6 @@
 namespace reprise::ops {
 
 namespace {
-
-void keep_elements(InferContext& ctx) {
-  if (auto e = ctx.elements(0)) ctx.set_elements(0, std::move(*e));
-}
 
 // --- Reshape -------------------------------------------------------------------------------------
 
@@ -82,7 +79,6 @@ Status infer_reshape(InferContext& ctx) {
   if (wanted) {
     RP_ASSIGN(Shape out, reshaped(ctx, *wanted, allow_zero));
     ctx.set_output(0, ctx.dtype(0), std::move(out));
-    keep_elements(ctx);
     return {};
   }
   const Shape& s = ctx.shape(1);
@@ -209,7 +205,6 @@ Status infer_squeeze(InferContext& ctx) {
     }
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
-  keep_elements(ctx);
   return {};
 }
 
@@ -226,7 +221,6 @@ Status infer_unsqueeze(InferContext& ctx) {
     if (d.is_const(0)) d = ctx.shape(0)[next++];
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
-  keep_elements(ctx);
   return {};
 }
 
@@ -243,12 +237,6 @@ Status infer_flatten(InferContext& ctx) {
 }
 
 // --- Identity, Dropout ---------------------------------------------------------------------------
-
-Status infer_identity(InferContext& ctx) {
-  RP_TRY(infer_same(ctx));
-  keep_elements(ctx);
-  return {};
-}
 
 Status infer_dropout(InferContext& ctx) {
   if (ctx.has_input(2)) {
@@ -298,10 +286,17 @@ Status infer_transpose(InferContext& ctx) {
   }
   Shape out;
   for (int64_t p : perm) out.push_back(in[static_cast<size_t>(p)]);
-  const auto e = ctx.elements(0);
   ctx.set_output(0, ctx.dtype(0), out);
-  if (!e || !is_static(out)) return {};
-  // A matrix of paddings, transposed by exporters: reorder what is known of it.
+  return {};
+}
+
+/// A matrix of paddings, transposed by exporters: what is known of it, in another order.
+void transposed_contents(ContentsContext& ctx) {
+  const auto e = ctx.elements(0);
+  const Shape& in = ctx.shape(0);
+  const Shape& out = ctx.output(0).shape;
+  if (!e || !is_static(out)) return;
+  const std::vector<int64_t> perm = permutation(ctx.attrs(), in.size());
   std::vector<Expr> moved;
   for (size_t linear = 0; linear < e->size(); ++linear) {
     const auto at = delinearize(Expr(static_cast<int64_t>(linear)), out);
@@ -310,7 +305,6 @@ Status infer_transpose(InferContext& ctx) {
     moved.push_back((*e)[static_cast<size_t>(linearize(from, in).value())]);
   }
   ctx.set_elements(0, std::move(moved));
-  return {};
 }
 
 Result<bool> transpose(Rewriter& rw) {
@@ -349,15 +343,13 @@ Status infer_expand(InferContext& ctx) {
   }
   const Shape shapes[] = {ctx.shape(0), *wanted};
   RP_ASSIGN(const Shape out, ctx.broadcast(shapes));
-  const auto e = ctx.elements(0);
   ctx.set_output(0, ctx.dtype(0), out);
-  const Expr count = element_count(out);
-  if (e && e->size() == 1 && count.is_const() && count.value() <= kMaxElements) {
-    ctx.set_elements(0, std::vector<Expr>(static_cast<size_t>(count.value()), (*e)[0]));
-  } else if (e && out == shapes[0]) {
-    ctx.set_elements(0, *e);
-  }
   return {};
+}
+
+void expanded_contents(ContentsContext& ctx) {
+  elementwise_contents(
+      ctx, 1, [](const ContentsContext&, std::span<const Expr> x) { return std::optional(x[0]); });
 }
 
 Result<bool> expand(Rewriter& rw) {
@@ -445,6 +437,7 @@ std::span<const OpDef> view_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "Reshape",
        .infer = infer_reshape,
+       .contents = same_contents,
        .decompose = reshape,
        .lowering = Lowering::View,
        .element = reshape_element,
@@ -452,16 +445,22 @@ std::span<const OpDef> view_ops() {
        .max_inputs = 2},
       {.name = "Squeeze",
        .infer = infer_squeeze,
+       .contents = same_contents,
        .decompose = squeeze,
        .attributes = "axes",
        .max_inputs = 2},
       {.name = "Unsqueeze",
        .infer = infer_unsqueeze,
+       .contents = same_contents,
        .decompose = squeeze,
        .attributes = "axes",
        .max_inputs = 2},
-      {.name = "Flatten", .infer = infer_flatten, .decompose = to_reshape, .attributes = "axis"},
-      {.name = "Identity", .infer = infer_identity, .decompose = identity},
+      {.name = "Flatten",
+       .infer = infer_flatten,
+       .contents = same_contents,
+       .decompose = to_reshape,
+       .attributes = "axis"},
+      {.name = "Identity", .infer = infer_same, .contents = same_contents, .decompose = identity},
       {.name = "Dropout",
        .infer = infer_dropout,
        .decompose = dropout,
@@ -471,12 +470,14 @@ std::span<const OpDef> view_ops() {
        .max_outputs = 2},
       {.name = "Transpose",
        .infer = infer_transpose,
+       .contents = transposed_contents,
        .decompose = transpose,
        .lowering = Lowering::View,
        .element = transpose_element,
        .attributes = "perm"},
       {.name = "Expand",
        .infer = infer_expand,
+       .contents = expanded_contents,
        .decompose = expand,
        .lowering = Lowering::View,
        .element = expand_element,

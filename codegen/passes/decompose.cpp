@@ -3,10 +3,42 @@
 
 namespace reprise::passes {
 
+namespace {
+
+/// Whether the value has no elements whatever the sizes of a run.
+bool is_empty(const graph::Value& v) {
+  return v.dtype != DType::String && v.has_shape && is_static(v.shape) &&
+         element_count(v.shape).is_const(0);
+}
+
+/// Nothing computes what has no elements: constants without data take its place. Whether all
+/// outputs of the node are so.
+bool replace_empty(graph::Graph& g, const graph::Node& n) {
+  bool all = true;
+  for (const graph::ValueId v : n.outputs) {
+    if (v == graph::kNone) continue;
+    const graph::Value& value = g.value(v);
+    if (!is_empty(value)) {
+      all = false;
+      continue;
+    }
+    const std::string name = value.name;
+    g.replace_uses(v, g.add_constant(name, HostTensor(value.dtype, static_dims(value.shape))));
+  }
+  return all;
+}
+
+}  // namespace
+
 Status decompose(graph::Graph& g) {
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end();) {
     graph::Node* n = it->get();
+    if (replace_empty(g, *n)) {
+      ++it;
+      g.erase_node(n);
+      continue;
+    }
     const ops::OpDef* def = ops::find(n->domain, n->op);
     if (def == nullptr || def->decompose == nullptr) {
       ++it;

@@ -3,10 +3,10 @@
  * Handles are opaque and owned by the caller, who frees each with its _free function; null is
  * allowed there. A session keeps what it needs of its package and device, so handles may be freed
  * in any order, a session even while it runs; buffers must outlive the runs that use them (after a
- * timeout: the session). Freeing a session waits for a run of it that timed out, as long again as
- * the run was given and at least 10 seconds; if the run has not ended then, it is given up: nothing
- * that was made from its device is freed any more, which the device may still use, memory that was
- * lent to it must stay as long as the process, and every later call with that device is a
+ * timeout: the session). Freeing a session waits for the runs of it that timed out. One that does
+ * not end in as long again as it was given, and at least 10 seconds, hangs, and is given up:
+ * nothing that was made from its device is freed any more, which the device may still use, memory
+ * that was lent to it must stay as long as the process, and every later call with that device is a
  * REPRISE_DEVICE error that says so. Errors: every function that can fail
  * returns a status and, where `error` is not null, fills it with a message that names the node,
  * tensor or file, what was expected and found. The library never throws, prints, aborts or reads
@@ -79,6 +79,8 @@ reprise_status reprise_package_open(const char* path, reprise_package** out, rep
 /* `bytes` are used in place: they must stay until the package and its sessions are freed. */
 reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
                                            reprise_error* error);
+/* A file appears whole or not at all, with the mode of the one that it replaces. Symbolic links are
+ * followed; what is no regular file, such as a pipe or a device, is written to. */
 reprise_status reprise_package_save(const reprise_package* package, const char* path,
                                     reprise_error* error);
 void reprise_package_free(reprise_package* package);
@@ -125,8 +127,9 @@ typedef struct reprise_vulkan_device {
 typedef struct reprise_cuda_device {
   size_t struct_size;
   void* context; /* CUcontext */
-  /* CUstream of that context, not capturing. CU_STREAM_LEGACY or CU_STREAM_PER_THREAD is the default
-   * stream of the application (for which null stands elsewhere); null: streams of our own. */
+  /* CUstream of that context, not capturing. CU_STREAM_LEGACY or CU_STREAM_PER_THREAD is the
+   * default stream of the application (for which null stands elsewhere); null: streams of our own.
+   */
   void* stream;
 } reprise_cuda_device;
 #define REPRISE_CUDA_DEVICE_INIT \
@@ -134,9 +137,11 @@ typedef struct reprise_cuda_device {
 
 typedef struct reprise_device_options {
   size_t struct_size;
-  const char* cache_dir; /* where the driver's compiled kernels are kept; null: nowhere */
-  int32_t validation;    /* Vulkan validation layers, messages to `log` */
-  uint32_t threads;      /* for building kernels; 0: one per processor */
+  /* Where the driver's compiled kernels are kept; null: nowhere. Files there that belong to another
+   * user than this one or root, or that everyone may write to, are not used, which `log` tells. */
+  const char* cache_dir;
+  int32_t validation;                           /* Vulkan validation layers, messages to `log` */
+  uint32_t threads;                             /* for building kernels; 0: one per processor */
   void (*log)(void* user, const char* message); /* from any thread; may be null */
   void* log_user;
   const reprise_vulkan_device* vulkan; /* null: a device of our own */
@@ -179,11 +184,17 @@ typedef struct reprise_session reprise_session;
 
 typedef struct reprise_session_options {
   size_t struct_size;
-  uint32_t max_in_flight; /* runs at the same time, each with memory of its own; 0: 2 */
-  int32_t fullgraph;      /* an error if a node would run on the host */
-  uint64_t timeout_ms;    /* of one run; 0: 60,000, on CPU-type devices 600,000 */
-  int32_t warm_up;        /* some drivers compile kernels when they are first launched: do that when
-                             the session is created, and not in the first run */
+  /* Runs at the same time, each with memory of its own; 0: 2. Further calls wait, and go on in the
+   * order in which they came. */
+  uint32_t max_in_flight;
+  int32_t fullgraph; /* an error if a node would run on the host */
+  /* Of one run, from when the device begins it: when all that this library gave to the device
+   * before has ended. Waiting behind other runs, and for a run of this session to end because there
+   * are max_in_flight, does not count. A run that times out is an error, but goes on: it counts as
+   * in flight until it ends. 0: 60,000, on CPU-type devices 600,000. */
+  uint64_t timeout_ms;
+  int32_t warm_up; /* some drivers compile kernels when they are first launched: do that when
+                      the session is created, and not in the first run */
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \
   { sizeof(reprise_session_options), 0, 0, 0, 0 }

@@ -1,7 +1,12 @@
 #include "runtime/base/cache_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -17,19 +22,43 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPartSuffix = ".part";
 constexpr std::chrono::hours kPartLifetime{1};
 
-struct FileCloser {
-  void operator()(std::FILE* f) const { std::fclose(f); }
-};
-
 bool write_parts(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
-  const std::unique_ptr<std::FILE, FileCloser> f(std::fopen(path.c_str(), "wb"));
+  const File f(std::fopen(path.c_str(), "wbx"));
   if (!f) return false;
   for (const auto& part : parts)
     if (std::fwrite(part.data(), 1, part.size(), f.get()) != part.size()) return false;
   return std::fflush(f.get()) == 0;
 }
 
+// Why a file is not to be trusted. In a folder that everyone may write to, others leave files for
+// us, and drivers execute what is in them.
+std::string why_distrusted(const struct stat& info) {
+  if (!S_ISREG(info.st_mode)) return "it is not a regular file";
+  const uid_t me = ::geteuid();
+  if (info.st_uid != me && info.st_uid != 0) {
+    return "it belongs to user " + std::to_string(info.st_uid) + ", not to user " +
+           std::to_string(me) + ", who would use it";
+  }
+  if ((info.st_mode & S_IWOTH) != 0) return "everyone may write to it";
+  return {};
+}
+
 }  // namespace
+
+// Without waiting for the writer of a pipe, and of what was opened, not of what the path is by now.
+File open_cache_file(const fs::path& path, std::string& wrong) {
+  wrong.clear();
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0) {
+    if (errno == ELOOP) wrong = "it is a symbolic link";
+    return nullptr;
+  }
+  struct stat info {};
+  wrong = ::fstat(fd, &info) == 0 ? why_distrusted(info) : "it cannot be read";
+  File file(wrong.empty() ? ::fdopen(fd, "rb") : nullptr);
+  if (!file) ::close(fd);
+  return file;
+}
 
 bool write_cache_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   std::error_code ec;

@@ -2,11 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace reprise {
+
+struct FileCloser {
+  void operator()(std::FILE* f) const { std::fclose(f); }
+};
+using File = std::unique_ptr<std::FILE, FileCloser>;
+
+/// Opens a cache file for reading. Null if there is none, and if it is none to be trusted: `wrong`
+/// says then that it is no regular file, is another user's, or may be written by everyone.
+File open_cache_file(const std::filesystem::path& path, std::string& wrong);
 
 /// Writes the parts one after another to a file beside `path` and renames it: readers see the old
 /// file or the new one, whoever else writes. The folder is made. False: nothing was changed.

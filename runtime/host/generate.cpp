@@ -144,9 +144,9 @@ KernelResult one_hot(const Call& c) {
   for (int64_t i = 0; i < indices.count(); ++i) {
     double v = 0;
     load(indices, i, 1, 1, &v);
-    if (v < 0) v += static_cast<double>(depth);
-    if (!(v >= 0 && v < static_cast<double>(depth))) continue;
-    const auto hot = static_cast<int64_t>(v);
+    int64_t hot = saturate_i64(v);  // indices of any dtype are cast to int64
+    if (hot < 0) hot += depth;
+    if (hot < 0 || hot >= depth) continue;
     copy_block(y, (i / s.inner * depth + hot) * s.inner + i % s.inner, values, 1, 1);
   }
   return one(std::move(y));

@@ -21,7 +21,16 @@ Result<Mode> read_mode(const Call& c) {
                        "', must be constant, reflect, edge or wrap");
 }
 
-/// Source index of position i (relative to the input's first element); -1 for the pad value.
+/// Which elements of an axis negative pads leave: what other modes repeat.
+struct Kept {
+  int64_t begin = 0, size = 0;
+};
+Kept kept_by(int64_t dim, int64_t begin, int64_t end) {
+  const int64_t first = std::max<int64_t>(-begin, 0);
+  return {first, dim - first - std::max<int64_t>(-end, 0)};
+}
+
+/// Source index of position i, relative to the first element kept; -1 for the pad value.
 int64_t source_index(Mode mode, int64_t i, int64_t dim) {
   if (i >= 0 && i < dim) return i;
   switch (mode) {
@@ -101,8 +110,10 @@ KernelResult pad(const Call& c) {
       return invalid_input("pads remove more of axis " + std::to_string(d) + " than " +
                            dims_str(x.dims()) + " has");
     }
-    if (x.dims()[d] == 0 && dims[d] > 0 && mode != Mode::Constant) {
-      return invalid_input("axis " + std::to_string(d) + " is empty: nothing to repeat");
+    const int64_t kept = kept_by(x.dims()[d], pads[d], pads[rank + d]).size;
+    if (kept <= 0 && dims[d] > 0 && mode != Mode::Constant) {
+      return invalid_input("nothing of axis " + std::to_string(d) +
+                           " to repeat: " + dims_str(x.dims()) + " with pads " + dims_str(pads));
     }
   }
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
@@ -111,9 +122,10 @@ KernelResult pad(const Call& c) {
   const Dims strides = strides_of(x.dims());
   std::vector<Dims> source(rank);
   for (size_t d = 0; d < rank; ++d) {
+    const Kept kept = kept_by(x.dims()[d], pads[d], pads[rank + d]);
     for (int64_t i = 0; i < dims[d]; ++i) {
-      const int64_t s = source_index(mode, i - pads[d], x.dims()[d]);
-      source[d].push_back(s < 0 ? -1 : s * strides[d]);
+      const int64_t s = source_index(mode, i - std::max<int64_t>(pads[d], 0), kept.size);
+      source[d].push_back(s < 0 ? -1 : (kept.begin + s) * strides[d]);
     }
   }
   with_width(x.dtype(), [&](auto tag) {
@@ -136,7 +148,42 @@ KernelResult pad(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"Pad", pad}};
+/// Elements around the middle, or zeros around all of them; an odd one is at the end.
+KernelResult center_crop_pad(const Call& c) {
+  RP_TRY(check_arity(c, 2, 2));
+  const HostTensor& x = input(c, 0);
+  RP_ASSIGN(const Dims sizes, tensor_ints(input(c, 1), "shape"));
+  Dims axes = c.attrs.get_ints("axes");
+  if (!c.attrs.has("axes")) {
+    axes.resize(x.dims().size());
+    std::iota(axes.begin(), axes.end(), 0);
+  }
+  RP_TRY(normalize_axes(axes, x.rank()).status());
+  if (sizes.size() != axes.size()) {
+    return invalid_input("shape " + dims_str(sizes) + " needs a size for each of " +
+                         std::to_string(axes.size()) + " axes");
+  }
+  Dims dims = x.dims();
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (sizes[i] < 0) return invalid_input("shape " + dims_str(sizes) + " has a negative size");
+    at(dims, axes[i] < 0 ? axes[i] + x.rank() : axes[i]) = sizes[i];
+  }
+  RP_ASSIGN(auto y, allocate(x.dtype(), dims));
+  Dims common = dims;
+  int64_t from = 0;
+  int64_t to = 0;
+  const Dims from_strides = strides_of(x.dims());
+  const Dims to_strides = strides_of(dims);
+  for (size_t d = 0; d < dims.size(); ++d) {
+    common[d] = std::min(dims[d], x.dims()[d]);
+    from += (x.dims()[d] - common[d]) / 2 * from_strides[d];
+    to += (dims[d] - common[d]) / 2 * to_strides[d];
+  }
+  copy_strided(common, y, to, to_strides, x, from, from_strides);
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"Pad", pad}, {"CenterCropPad", center_crop_pad}};
 
 }  // namespace
 

@@ -13,7 +13,7 @@ enum class Reduction : uint8_t { None, Add, Mul, Max, Min };
 Result<Reduction> read_reduction(const Call& c, DType t) {
   const std::string r = c.attrs.get_string("reduction", "none");
   if (r == "none") return Reduction::None;
-  if (!is_float(t) && !is_int(t)) {
+  if (!is_float(t) && !is_int(t) && t != DType::Bool) {
     return unsupported("reduction '" + r + "' of " + std::string(name_of(t)));
   }
   if (r == "add") return Reduction::Add;

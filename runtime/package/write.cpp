@@ -1,13 +1,9 @@
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
 #include "package_generated.h"
 #include "runtime/package/header.h"
+#include "runtime/package/output_file.h"
 #include "runtime/package/package.h"
 
 namespace reprise::package {
@@ -283,58 +279,6 @@ uint64_t bulk_bytes(const plan::Plan& p) {
   return n;
 }
 
-class File {
- public:
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  /// A new file beside the target, so that rename() stays within one file system.
-  explicit File(const std::string& target) {
-    static std::atomic<unsigned> counter{0};
-    for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
-      path_ = target + ".tmp" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
-      fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd_ < 0 && errno != EEXIST) break;
-    }
-  }
-  ~File() {
-    if (fd_ < 0) return;
-    ::close(fd_);
-    if (!kept_) ::unlink(path_.c_str());
-  }
-  bool open() const { return fd_ >= 0; }
-
-  bool write(const void* data, uint64_t size) {
-    const auto* p = static_cast<const char*>(data);
-    while (size > 0) {
-      const ssize_t n = ::write(fd_, p, size);
-      if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) return false;
-      p += n;
-      size -= static_cast<uint64_t>(n);
-      written_ += static_cast<uint64_t>(n);
-    }
-    return true;
-  }
-  bool pad_to(uint64_t offset) {
-    static constexpr std::array<char, 4096> kZeros{};
-    while (written_ < offset) {
-      if (!write(kZeros.data(), std::min<uint64_t>(kZeros.size(), offset - written_))) return false;
-    }
-    return true;
-  }
-  bool rename_to(const std::string& target) {
-    if (::fsync(fd_) != 0 || ::rename(path_.c_str(), target.c_str()) != 0) return false;
-    kept_ = true;
-    return true;
-  }
-
- private:
-  std::string path_;
-  int fd_ = -1;
-  bool kept_ = false;
-  uint64_t written_ = 0;
-};
-
 Status check_size(const Package& p) {
   uint64_t bulk = bulk_bytes(p.host_plan);
   for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan);
@@ -365,7 +309,7 @@ Status write(const Package& p, const std::string& path) {
   header.header_hash =
       hash_bytes({reinterpret_cast<const std::byte*>(&header), offsetof(Header, header_hash)});
 
-  File file(path);
+  OutputFile file(path);
   bool ok = file.open() && file.write(&header, sizeof header) &&
             file.write(metadata.data(), metadata.size()) && file.pad_to(header.weights_offset);
   for (size_t i = 0; ok && i < weights.order.size(); ++i) {
@@ -374,7 +318,7 @@ Status write(const Package& p, const std::string& path) {
     ok = file.pad_to(header.weights_offset + weights.offsets[w]) &&
          file.write(data.data(), data.size());
   }
-  if (!ok || !file.rename_to(path)) {
+  if (!ok || !file.finish()) {
     return {Code::Io, where + " cannot be written: " + std::strerror(errno)};
   }
   return {};

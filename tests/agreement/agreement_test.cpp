@@ -1,20 +1,18 @@
 // Every schedule on every variant: fused kernels run on the interpreter (which checks bounds, races
 // and barriers) and as CUDA text on the CPU, against the host reference. Graphs are
-// tests/agreement/*.txt; the first line gives the values of symbols ("// batch=3 seq=5").
+// tests/agreement/*.txt; the first line gives the values of symbols ("// batch=3 seq=5"), and with
+// a seed what inputs hold (tests/support/random_values.h), as tools/fuzz prints its findings.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <random>
 #include <set>
-#include <sstream>
 
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
-#include "codegen/kernel/interpreter.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/targets.h"
 #include "codegen/passes/autocast.h"
@@ -22,7 +20,10 @@
 #include "codegen/plan_builder.h"
 #include "runtime/session.h"
 #include "tests/cuda_shim/cuda_on_cpu.h"
+#include "tests/support/kernel_runner.h"
 #include "tests/support/paths.h"
+#include "tests/support/random_values.h"
+#include "tests/support/tensors.h"
 #include "tests/support/text_cases.h"
 
 namespace reprise {
@@ -31,163 +32,19 @@ namespace {
 using graph::ValueId;
 using lower::Lowered;
 
-std::vector<int64_t> symbol_values(const graph::Graph& g, const std::string& heading) {
-  std::map<std::string, int64_t> given;
-  std::istringstream in(heading);
-  for (std::string word; in >> word;) {
-    const size_t eq = word.find('=');
-    if (eq != std::string::npos) given[word.substr(0, eq)] = std::stoll(word.substr(eq + 1));
-  }
+/// The first size of each symbol.
+std::vector<int64_t> symbol_values(const graph::Graph& g, const test::Heading& heading) {
   std::vector<int64_t> values;
   for (size_t i = 0; i < g.symbols.size(); ++i) {
     const plan::SymbolSource& source = g.symbol_sources[i];
-    const std::string& name = g.symbols[i].name;
+    const auto given = heading.sizes.find(g.symbols[i].name);
     const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
-    values.push_back(derived                  ? *source.value.eval(values)
-                     : given.count(name) != 0 ? given[name]
-                                              : 2);
+    values.push_back(derived                        ? *source.value.eval(values)
+                     : given == heading.sizes.end() ? 2
+                                                    : given->second[0]);
   }
   return values;
 }
-
-std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols) {
-  std::vector<int64_t> dims;
-  for (const Expr& e : shape) dims.push_back(*e.eval(symbols));
-  return dims;
-}
-
-HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt19937& rng) {
-  HostTensor t(dtype, dims);
-  std::uniform_real_distribution<float> real(-2, 2);
-  std::uniform_int_distribution<int> whole(0, 3);
-  for (int64_t i = 0; i < t.count(); ++i) {
-    switch (dtype) {
-      case DType::F32:
-        t.mutable_data<float>()[i] = real(rng);
-        break;
-      case DType::F16:
-        t.mutable_data<uint16_t>()[i] = float_to_f16(real(rng));
-        break;
-      case DType::I64:
-        t.mutable_data<int64_t>()[i] = whole(rng);
-        break;
-      case DType::I32:
-        t.mutable_data<int32_t>()[i] = whole(rng);
-        break;
-      case DType::Bool:
-        t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(whole(rng) & 1);
-        break;
-      default:
-        ADD_FAILURE() << "no random values for this dtype";
-        break;
-    }
-  }
-  return t;
-}
-
-/// plan::Weight::Packing::Tiles, written down once more.
-HostTensor pack(const HostTensor& w, const lower::PackedOperand& p) {
-  const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n;
-  const size_t size = size_of(w.dtype());
-  HostTensor out(w.dtype(), {p.batch, tiles, p.k, p.tile_n});
-  for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t n = 0; n < p.n; ++n) {
-      for (int64_t k = 0; k < p.k; ++k) {
-        const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
-        const int64_t to = ((b * tiles + n / p.tile_n) * p.k + k) * p.tile_n + n % p.tile_n;
-        std::memcpy(out.mutable_bytes().data() + static_cast<size_t>(to) * size,
-                    w.bytes().data() + static_cast<size_t>(from) * size, size);
-      }
-    }
-  }
-  return out;
-}
-
-/// Runs one lowered kernel; buffers are in parameter order.
-using Execute = std::function<Status(const kernel::Kernel&, std::array<uint32_t, 3>,
-                                     std::vector<std::span<std::byte>>, std::vector<uint32_t>)>;
-
-Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
-                 std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
-  auto outcome = kernel::interpret(k, {grid, std::move(buffers), std::move(scalars)});
-  if (outcome.ok() && outcome->error != kernel::ErrorCode::None)
-    return internal_error("error word set");
-  return outcome.status();
-}
-
-class Runner {
- public:
-  Runner(const graph::Graph& g, const std::vector<int64_t>& symbols,
-         const std::vector<HostTensor>& inputs)
-      : g_(g), symbols_(symbols) {
-    for (size_t i = 0; i < inputs.size(); ++i) store(g.inputs[i], inputs[i]);
-  }
-
-  Status run(const lower::Group& group, const Lowered& l, const Execute& execute) {
-    std::vector<std::vector<std::byte>> scratch;
-    std::vector<HostTensor> packed;
-    scratch.reserve(l.buffers.size());
-    packed.reserve(l.packed.size());
-    std::vector<std::span<std::byte>> buffers;
-    for (size_t i = 0; i < l.buffers.size(); ++i) {
-      const auto p = std::find_if(l.packed.begin(), l.packed.end(), [&](const auto& x) {
-        return static_cast<size_t>(x.buffer) == i;
-      });
-      if (p != l.packed.end()) {
-        packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
-        buffers.push_back(packed.back().mutable_bytes());
-      } else if (l.buffers[i].scratch) {
-        scratch.emplace_back(bytes_of(l.buffers[i].value, g_.value(l.buffers[i].value).dtype));
-        buffers.emplace_back(scratch.back());
-      } else {
-        buffers.emplace_back(memory(l.buffers[i].value));
-      }
-    }
-    std::array<uint32_t, 3> grid{};
-    for (size_t d = 0; d < 3; ++d) {
-      RP_ASSIGN(const int64_t v, l.grid[d].eval(symbols_));
-      grid[d] = static_cast<uint32_t>(v);
-    }
-    (void)group;
-    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};  // sizes may divide by the 0
-    std::vector<uint32_t> scalars;
-    for (const Expr& e : l.scalars) {
-      RP_ASSIGN(const int64_t v, e.eval(symbols_));
-      scalars.push_back(static_cast<uint32_t>(v));
-    }
-    return execute(l.kernel, grid, std::move(buffers), std::move(scalars));
-  }
-
-  const std::vector<std::byte>& memory_of(ValueId v) { return memory(v); }
-
- private:
-  /// As the session allocates: whole words.
-  size_t bytes_of(ValueId v, DType as) const {
-    const graph::Value& value = g_.value(v);
-    size_t bytes = size_of(as);
-    for (int64_t d : dims_of(value.shape, symbols_)) bytes *= static_cast<size_t>(d);
-    return (bytes + 3) / 4 * 4;
-  }
-  void store(ValueId v, const HostTensor& t) {
-    auto& m = memory_[v];
-    m.assign(bytes_of(v, t.dtype()), std::byte{0});
-    std::copy(t.bytes().begin(), t.bytes().end(), m.begin());
-  }
-  std::vector<std::byte>& memory(ValueId v) {
-    auto it = memory_.find(v);
-    if (it != memory_.end()) return it->second;
-    if (g_.value(v).constant) {
-      store(v, *g_.value(v).constant);
-    } else {
-      memory_[v].assign(bytes_of(v, graph::storage_of(g_.value(v))), std::byte{0x7f});  // poison
-    }
-    return memory_[v];
-  }
-
-  const graph::Graph& g_;
-  std::vector<int64_t> symbols_;
-  std::map<ValueId, std::vector<std::byte>> memory_;
-};
 
 /// `f32_error`: of fp32, as a fraction of the largest value.
 void expect_close(const HostTensor& expected, const std::vector<std::byte>& actual, DType dtype,
@@ -209,6 +66,7 @@ void expect_close(const HostTensor& expected, const std::vector<std::byte>& actu
     } else if (dtype == DType::F16) {
       const float e = f16_to_float(expected.data<uint16_t>()[i]),
                   x = f16_to_float(a.data<uint16_t>()[i]);
+      if (std::isnan(e) && std::isnan(x)) continue;
       ASSERT_TRUE(std::fabs(e - x) <= std::max(2e-3, f32_error) * std::max(1.0F, std::fabs(e)))
           << what << " [" << i << "] " << x << ", expected " << e;
     } else {
@@ -231,11 +89,16 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   void SetUp() override {
     auto model = graph::parse(GetParam().source);
     ASSERT_TRUE(model.ok()) << model.status().message();
-    symbols_ = symbol_values(**model, GetParam().heading);
+    const test::Heading heading = test::Heading::parse(GetParam().heading);
+    symbols_ = symbol_values(**model, heading);
     std::mt19937 rng(7);
     for (ValueId v : (*model)->inputs) {
       const graph::Value& value = (*model)->value(v);
-      inputs_.push_back(random_tensor(value.dtype, dims_of(value.shape, symbols_), rng));
+      const std::vector<int64_t> dims = test::dims_of(value.shape, symbols_);
+      inputs_.push_back(heading.seed
+                            ? test::random_values(value.dtype, dims, heading.values_of(value.name),
+                                                  *heading.seed, value.name)
+                            : test::random_tensor(value.dtype, dims, rng));
     }
     CompileOptions host_only;
     host_only.targets = {};
@@ -253,7 +116,6 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       const Status s = p.run(*g_);
       ASSERT_TRUE(s.ok()) << p.name << ": " << s.message();
     }
-    symbols_ = symbol_values(*g_, GetParam().heading);
   }
 
   /// Which of the forms that a group's schedules offer is taken.
@@ -292,24 +154,18 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
         l = lower::lower(*g_, group, target, choice);
         ASSERT_TRUE(l.ok()) << l.status().message();
       }
-      kernel::LegalizeFor features;
-      features.int64 = target.predicate.needs_int64;
-      features.storage8 = target.predicate.needs_storage8;
-      features.storage16 = target.predicate.needs_storage16;
-      features.float16 = target.predicate.needs_float16;
-      features.word_loads = target.wide_loads;
-      const Status s = kernel::legalize(l->kernel, features);
+      const Status s = test::legalize_for(l->kernel, target);
       ASSERT_TRUE(s.ok()) << s.message();
-      kernel::simplify(l->kernel);
       ASSERT_TRUE(emit::spirv(l->kernel, {}).ok());
       lowered_.push_back(std::move(*l));
     }
   }
 
-  void run_and_compare(const Execute& execute, const std::string& what, double f32_error = 2e-6) {
-    Runner runner(*g_, symbols_, inputs_);
+  void run_and_compare(const test::Execute& execute, const std::string& what,
+                       double f32_error = 2e-6) {
+    test::KernelRunner runner(*g_, symbols_, inputs_);
     for (size_t i = 0; i < groups_.size(); ++i) {
-      const Status s = runner.run(groups_[i], lowered_[i], execute);
+      const Status s = runner.run(lowered_[i], execute);
       ASSERT_TRUE(s.ok()) << what << ": " << s.message() << "\n"
                           << kernel::print(lowered_[i].kernel);
     }
@@ -374,7 +230,7 @@ TEST_P(Agreement, InterpreterOfEveryVariant) {
     for (const bool fused : {true, false}) {
       lower_all(target, fused);
       if (HasFatalFailure()) return;
-      run_and_compare(interpret, target.name + (fused ? " fused" : " unfused"));
+      run_and_compare(test::interpret, target.name + (fused ? " fused" : " unfused"));
       if (HasFatalFailure()) return;
     }
   }
@@ -387,7 +243,7 @@ TEST_P(Agreement, InterpreterOfEverySchedule) {
     for (size_t choice = 1; choice < most_choices_; ++choice) {
       lower_all(target, true, of_number(choice));
       if (HasFatalFailure()) return;
-      run_and_compare(interpret, target.name + " schedule " + std::to_string(choice));
+      run_and_compare(test::interpret, target.name + " schedule " + std::to_string(choice));
       if (HasFatalFailure()) return;
     }
   }
@@ -406,14 +262,14 @@ TEST_P(Agreement, InterpreterInLowPrecision) {
       kinds_.clear();
       lower_all(target, target.predicate.needs_storage16);
       if (HasFatalFailure()) return;
-      run_and_compare(interpret, what, error_in(precision));
+      run_and_compare(test::interpret, what, error_in(precision));
       if (HasFatalFailure()) return;
       if (precision != DType::F16) continue;
       const std::set<std::string> kinds = kinds_;
       for (const std::string& kind : kinds) {
         lower_all(target, target.predicate.needs_storage16, of_kind(kind));
         if (HasFatalFailure()) return;
-        run_and_compare(interpret, what + " " + kind, error_in(precision));
+        run_and_compare(test::interpret, what + " " + kind, error_in(precision));
         if (HasFatalFailure()) return;
       }
     }
@@ -431,15 +287,12 @@ TEST(LowPrecision, LargeNumbersStayFinite) {
   const float given[] = {1e5F, -1e9F, 65504, 65519, HUGE_VALF, -HUGE_VALF, NAN, 0.1F};
   std::copy_n(given, 8, x.mutable_data<float>());
   for (const lower::Target& target : vulkan_targets()) {
-    Runner runner(**g, {}, {x});
+    test::KernelRunner runner(**g, {}, {x});
     for (const lower::Group& group : fusion->groups) {
       auto l = lower::lower(**g, group, target);
       ASSERT_TRUE(l.ok()) << l.status().message();
-      kernel::LegalizeFor features;
-      features.storage16 = target.predicate.needs_storage16;
-      features.float16 = target.predicate.needs_float16;
-      ASSERT_TRUE(kernel::legalize(l->kernel, features).ok());
-      const Status s = runner.run(group, *l, interpret);
+      ASSERT_TRUE(test::legalize_for(l->kernel, target).ok());
+      const Status s = runner.run(*l, test::interpret);
       ASSERT_TRUE(s.ok()) << s.message();
     }
     float z[8];
@@ -467,28 +320,6 @@ TEST_P(Agreement, LowPrecisionOnDevices) {
     if (HasFatalFailure()) return;
   }
   if (!any) GTEST_SKIP() << "no Vulkan device";
-}
-
-/// One kernel as CUDA text on the CPU.
-Execute cuda_on_cpu(const test::CudaOnCpu& module) {
-  return [&module](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
-                   std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
-    const kernel::BlockLayout layout;
-    std::vector<uint64_t> block(kernel::BlockLayout::size(buffers.size(), scalars.size()) / 8 + 1);
-    auto* bytes = reinterpret_cast<std::byte*>(block.data());
-    uint32_t error = 0;
-    const uint32_t* error_address = &error;
-    std::memcpy(bytes, &error_address, 8);
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      const std::byte* p = buffers[i].data();
-      std::memcpy(bytes + layout.buffer_offset(i), &p, 8);
-    }
-    for (size_t i = 0; i < scalars.size(); ++i) {
-      std::memcpy(bytes + layout.scalar_offset(buffers.size(), i), &scalars[i], 4);
-    }
-    RP_TRY(module.run(k.name, grid, bytes));
-    return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
-  };
 }
 
 TEST_P(Agreement, CudaText) {
@@ -523,7 +354,7 @@ TEST_P(Agreement, CudaText) {
   ASSERT_TRUE(module.ok()) << module.status().message();
   for (std::vector<Lowered>& lowered : by_kind) {
     lowered_ = std::move(lowered);
-    run_and_compare(cuda_on_cpu(*module), "cuda");
+    run_and_compare(test::cuda_on_cpu(*module), "cuda");
     if (HasFatalFailure()) return;
   }
 }

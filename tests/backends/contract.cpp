@@ -14,6 +14,7 @@ struct Excuse {
 
 constexpr const char* kNoBuffers = "the host has no device buffers: runs use the caller's memory";
 constexpr const char* kNothingRecorded = "the host records and launches nothing";
+constexpr const char* kNoTimeLimit = "the host's runs have no time limit";
 constexpr Excuse kExcuses[] = {
     {"TransfersStayInsideTheirBuffers", "host", kNoBuffers},
     {"TransfersOfAnySizeAndPlace", "host", kNoBuffers},
@@ -36,6 +37,8 @@ constexpr Excuse kExcuses[] = {
     {"TimestampsAndRecordingAgain", "host", kNothingRecorded},
     {"ImpossibleSizesNameTheTensor", "host", "it computes what fits its memory"},
     {"MemoryIsSharedUnlessIsolated", "host", "nothing is placed in an arena"},
+    {"WaitingBehindOtherWorkIsNoFault", "host", kNoTimeLimit},
+    {"LateRunsKeepTheirPlaceAndTheirMemoryIsUsedAgain", "host", kNoTimeLimit},
     {"BranchesShareMemoryWithoutHarm", "host", "its kernel is unknown to the host"},
 };
 

@@ -42,8 +42,8 @@ const char* const kDevice = "vulkan";
 TEST_F(Commands, HelpTeaches) {
   const ProcessResult root = reprise({"--help"});
   EXPECT_EQ(root.status, 0);
-  for (const char* name :
-       {"devices", "run", "bench", "compile", "explain", "verify", "compare", "conformance"}) {
+  for (const char* name : {"devices", "run", "bench", "compile", "explain", "verify", "compare",
+                           "conformance", "bisect"}) {
     EXPECT_NE(root.out.find(name), std::string::npos) << name;
     const ProcessResult r = reprise({name, "--help"});
     EXPECT_EQ(r.status, 0) << name;
@@ -169,6 +169,46 @@ TEST_F(Commands, VerifyAgrees) {
   ASSERT_EQ(json["outputs"].size(), 2u);
   expect_keys(json["outputs"][0], {"name", "max_error", "ok"});
   EXPECT_EQ(json["outputs"][0]["ok"], true);
+}
+
+TEST_F(Commands, VerifyComparesReplays) {
+  const std::vector<std::string> verify{"verify", model_, "--device", kDevice,
+                                        "--runs", "5",    "--shape",  "a=33x8"};
+  const Json json = json_of(verify);
+  EXPECT_EQ(json["runs"], 5);
+  EXPECT_EQ(json["outputs"][0]["runs_differing"], 0);
+  EXPECT_NE(reprise(verify).out.find("all 5 runs gave the same bits"), std::string::npos);
+}
+
+TEST_F(Commands, VerifyThatFailsNamesTheNextCommand) {
+  const ProcessResult r = reprise({"verify", model_, "--device", kDevice, "--tolerance", "0",
+                                   "--shape", "a=3x8", "--seed", "7"});
+  EXPECT_EQ(r.status, 1) << r.out;
+  EXPECT_NE(r.err.find("reprise bisect " + model_ + " --device vulkan:"), std::string::npos)
+      << r.err;
+  EXPECT_NE(r.err.find("--seed 7 --shape a=3x8\n"), std::string::npos) << r.err;
+}
+
+TEST_F(Commands, BisectSaysThatNothingDiffers) {
+  const std::string package = dir_ / "m.rpk";
+  json_of({"compile", model_, "-o", package});
+  for (const std::string& model : {model_, package}) {
+    const Json json =
+        json_of({"bisect", model, "--device", kDevice, "--shape", "a=9x8", "-o", dir_ / "reduced"});
+    expect_keys(json, {"kernel", "nodes", "operators", "cause", "deterministic", "max_error",
+                       "reduced", "differs", "experiments"});
+    EXPECT_EQ(json["differs"], false) << model;
+    EXPECT_TRUE(json["kernel"].is_null());
+    EXPECT_TRUE(json["reduced"].is_null());
+    EXPECT_EQ(json["deterministic"], true);
+  }
+  EXPECT_FALSE(fs::exists(dir_ / "reduced"));
+}
+
+TEST_F(Commands, BisectRefusesTheHost) {
+  const ProcessResult r = reprise({"bisect", model_, "--device", "host"});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.err.find("--device host"), std::string::npos) << r.err;
 }
 
 const std::vector<std::string> kBenchKeys = {

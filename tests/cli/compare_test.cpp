@@ -63,6 +63,13 @@ TEST(Compare, ShapesAndTypesAreDifferences) {
   EXPECT_NE(c.reason.find("float32[3,2]"), std::string::npos) << c.reason;
 }
 
+TEST(Compare, AShareOfTheElementsMayDiffer) {
+  const Tolerance t{0, 0.1, 0, 0.5};
+  EXPECT_TRUE(compare(floats({9, 2, 8, 4}), floats({1, 2, 3, 4}), t).ok);
+  EXPECT_FALSE(compare(floats({9, 9, 9, 4}), floats({1, 2, 3, 4}), t).ok);
+  EXPECT_FALSE(compare(floats({9, 2, kNan, 4}), floats({1, 2, 3, 4}), t).ok);
+}
+
 TEST(Compare, ExceptionsHaveReasons) {
   for (const ToleranceException& row : tolerance_exceptions()) {
     EXPECT_GT(row.reason.size(), 20u) << row.case_glob;
@@ -71,6 +78,37 @@ TEST(Compare, ExceptionsHaveReasons) {
               usual.rtol + usual.atol)
         << row.case_glob;
   }
+}
+
+TEST(Compare, SlackAddsToWhatIsAllowed) {
+  const Tolerance t = tolerance(Rule::Model, DType::F32);
+  const HostTensor a = HostTensor::from<float>(DType::F32, {2}, {1, 2});
+  const HostTensor b = HostTensor::from<float>(DType::F32, {2}, {1.5F, 2});
+  EXPECT_EQ(compare(a, b, t).differing, 1);
+  EXPECT_TRUE(compare(a, b, t, std::vector<double>{0.6, 0}).ok);
+  EXPECT_FALSE(compare(a, b, t, std::vector<double>{0.4, 0}).ok);
+  EXPECT_FALSE(compare(a, b, t, std::vector<double>{0, 9}).ok);
+  const HostTensor i = HostTensor::from<int32_t>(DType::I32, {2}, {1, 2});
+  const HostTensor j = HostTensor::from<int32_t>(DType::I32, {2}, {3, 2});
+  EXPECT_TRUE(compare(i, j, t, std::vector<double>{1, 0}).ok);
+  EXPECT_FALSE(compare(i, j, t, std::vector<double>{0, 1}).ok);
+}
+
+TEST(Compare, BitsOfTwoRuns) {
+  const HostTensor a = HostTensor::from<float>(DType::F32, {3}, {1, 0, 0.5F});
+  EXPECT_EQ(bit_difference(a, a), "");
+  EXPECT_EQ(bit_difference(a, HostTensor::from<float>(DType::F32, {3}, {1, 0, 0.25F})),
+            "element 2 is 0.5 (0x3f000000) and 0.25 (0x3e800000)");
+  EXPECT_EQ(bit_difference(a, HostTensor::from<float>(DType::F32, {3}, {1, -0.0F, 0.5F})),
+            "element 1 is 0 (0x00000000) and -0 (0x80000000)");
+  EXPECT_EQ(bit_difference(HostTensor::from<int8_t>(DType::I8, {2}, {3, -4}),
+                           HostTensor::from<int8_t>(DType::I8, {2}, {3, 5})),
+            "element 1 is -4 and 5");
+  EXPECT_EQ(bit_difference(a, HostTensor(DType::F32, {2})), "is float32[3] and float32[2]");
+  HostTensor s(DType::String, {1}), t(DType::String, {1});
+  s.mutable_strings() = {"x"};
+  t.mutable_strings() = {"y"};
+  EXPECT_EQ(bit_difference(s, t), "element 0 is \"x\" and \"y\"");
 }
 
 TEST(Glob, Matches) {

@@ -33,6 +33,7 @@ Json run_cases(const std::string& dir, const std::string& device, const std::str
                    "--precision", precision, "--jobs", "2", "--validation", "--json", "-"});
   Json json = Json::parse(r.out, nullptr, false);
   EXPECT_TRUE(json.is_object()) << r.err;
+  EXPECT_EQ(r.err.find("the compiler has a fault"), std::string::npos) << r.err;
   return json;
 }
 

@@ -31,7 +31,7 @@ class CudaEdges : public OnStandin {
     const std::vector<int64_t> symbols(package.io.symbols.size(), 4);
     std::vector<HostTensor> inputs;
     for (const plan::Slot& slot : package.io.inputs) {
-      RP_ASSIGN(auto dims, plan::eval_dims(slot.shape, symbols, slot.name));
+      RP_ASSIGN(auto dims, plan::eval_dims(package.io, slot.shape, symbols, slot.name));
       inputs.emplace_back(slot.dtype, std::move(dims));  // zeros: order does not depend on values
     }
     std::vector<Binding> bindings;

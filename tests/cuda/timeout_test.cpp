@@ -119,7 +119,7 @@ TEST_F(CudaTimeout, TransfersInTheApplicationsStreamEndBehindARunThatHangs) {
   ASSERT_EQ(fn.cuStreamCreate(&stream, cuda::CU_STREAM_NON_BLOCKING), cuda::CUDA_SUCCESS);
   {
     BackendOptions options;
-    options.patience_ns = 1'000'000;
+    options.patience_ns = 300'000'000;
     options.cuda = {context, stream};
     auto opened = open_that_may_hang(options);
     ASSERT_OK(opened.status());

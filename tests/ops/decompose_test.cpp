@@ -177,6 +177,15 @@ const Decomposition kMovement[] = {
     {"PadWrap",
      "input x: float32[4,5]\nconst p: int64[4]{2, 3, 3, 4}\ny = Pad<mode=\"wrap\">(x, p) @19\n"
      "output y"},
+    {"PadCropsThenWraps",
+     "input x: float32[5,n]\nconst p: int64[4]{3, -1, -1, 4}\ny = Pad<mode=\"wrap\">(x, p) @19\n"
+     "output y"},
+    {"PadCropsThenReflects",
+     "input x: float32[5,6]\nconst p: int64[4]{3, -1, -1, 4}\n"
+     "y = Pad<mode=\"reflect\">(x, p) @13\noutput y"},
+    {"CenterCropPad",
+     "input x: float32[5,n,2]\nconst s: int64[2]{2, 9}\n"
+     "y = CenterCropPad<axes=[0, 1]>(x, s) @18\noutput y"},
     {"PadAttributes",
      "input x: float32[2,3]\ny = Pad<pads=[0, 1, 1, 0], value=1.5>(x) @2\noutput y"},
     {"Tile", "input x: float32[2,n]\nconst r: int64[2]{3, 2}\ny = Tile(x, r) @13\noutput y"},

@@ -52,6 +52,7 @@ class FakeRecording final : public Recording {
     return {};
   }
   Status wait(uint64_t) override { return {}; }
+  Result<bool> ended() override { return true; }
   Result<std::vector<double>> dispatch_ns() override { return std::vector<double>{}; }
 
  private:

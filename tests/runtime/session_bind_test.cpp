@@ -112,14 +112,15 @@ TEST(Bind, EmptyGridsAndNegativeDims) {
   const auto grid = plan::eval_grid(l, "k", zero, {});
   ASSERT_TRUE(grid.ok());
   EXPECT_EQ(*grid, (std::array<uint32_t, 3>{0, 0, 0}));
-  const auto dims = plan::eval_dims({Expr::symbol(0)}, minus, "t");
+  const auto dims = plan::eval_dims({}, {Expr::symbol(0)}, minus, "t");
   ASSERT_FALSE(dims.ok());
   EXPECT_EQ(dims.status().code(), Code::InvalidInput);
 }
 
 TEST(Bind, BytesAreRoundedAndBounded) {
   const auto bytes_of = [](DType dtype, Shape shape) {
-    return plan::eval_bytes({"t", plan::BufferKind::Arena, -1, dtype, std::move(shape)}, {}, {});
+    return plan::eval_bytes({}, {"t", plan::BufferKind::Arena, -1, dtype, std::move(shape)}, {},
+                            {});
   };
   EXPECT_EQ(*bytes_of(DType::Bool, {Expr(5)}), 8U);
   EXPECT_EQ(*bytes_of(DType::F16, {Expr(3), Expr(0)}), 0U);

@@ -30,12 +30,16 @@ class OnnxWriter {
   OnnxWriter& raw_initializer(const std::string& name, DType dtype,
                               const std::vector<int64_t>& dims, const std::string& bytes);
   struct NodeOptions {
-    std::string name;
-    std::string domain;
-    AttrMap attrs;
+    std::string name = {};
+    std::string domain = {};
+    AttrMap attrs = {};
   };
   OnnxWriter& node(const std::string& op, const std::vector<std::string>& inputs,
-                   const std::vector<std::string>& outputs, const NodeOptions& options = {});
+                   const std::vector<std::string>& outputs, const NodeOptions& options);
+  OnnxWriter& node(const std::string& op, const std::vector<std::string>& inputs,
+                   const std::vector<std::string>& outputs) {
+    return node(op, inputs, outputs, NodeOptions());
+  }
 
   /// The model file.
   std::string bytes() const;

@@ -1,4 +1,6 @@
 // The Vulkan device itself: memory, kernels, failures, the application's own objects.
+#include <sys/stat.h>
+
 #include <array>
 #include <chrono>
 #include <cstring>
@@ -230,7 +232,7 @@ TEST_P(VulkanDeviceTest, ARunThatNeverEndsIsGivenUp) {
 
 TEST_P(VulkanDeviceTest, TransfersBehindARunThatHangsEnd) {
   BackendOptions options;
-  options.patience_ns = 1'000'000;
+  options.patience_ns = 300'000'000;
   driver_hook_ = hide_device_memory;
   auto device = open(
       [](VolkDeviceTable& t) {
@@ -309,6 +311,26 @@ TEST_P(VulkanDeviceTest, ThePipelineCacheSurvivesAndBadFilesAreIgnored) {
   fs::resize_file(file, 50);
   EXPECT_EQ(start(), 0U);
   fs::remove_all(dir);
+}
+
+TEST_P(VulkanDeviceTest, APipeAsCacheFileIsIgnored) {
+  expect_messages_ = true;
+  const TempDir dir;
+  BackendOptions options;
+  options.cache_dir = dir.path().string();
+  vulkan::CacheKey key;
+  driver_hook_ = [&](vulkan::Driver& d) {
+    const VkPhysicalDeviceProperties& p = d.physical.properties;
+    std::copy(std::begin(d.physical.info.uuid), std::end(d.physical.info.uuid),
+              key.device_uuid.begin());
+    key.driver_version = p.driverVersion;
+    ASSERT_EQ(::mkfifo((dir / key.file_name()).c_str(), 0600), 0);
+  };
+  auto device = open({}, options);
+  ASSERT_TRUE(device);
+  ASSERT_EQ(messages().size(), 1U);
+  EXPECT_NE(messages()[0].find("is ignored: it is not a regular file"), std::string::npos)
+      << messages()[0];
 }
 
 TEST(Registry, NamesAndTheirErrors) {

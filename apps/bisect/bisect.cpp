@@ -1,0 +1,412 @@
+#include "apps/bisect/bisect.h"
+
+#include <algorithm>
+
+#include "apps/common/timing.h"
+
+namespace reprise::app {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+constexpr int kRunsAlone = 3;
+// The interpreter takes some hundred times as long as the host does.
+constexpr double kMaxHostMs = 300;
+
+/// A kernel that is wrong, or differs between runs.
+struct Found {
+  size_t step = 0, launch = 0;  // of the plan; the latter counts launches from 1
+  LaunchAlone alone;
+  Comparison wrong;
+  bool stable = true;
+};
+
+/// A graph compiled for the device, with the values that its kernels must be given.
+struct Prepared {
+  Compiled compiled;
+  std::unique_ptr<HostGraph> host;
+  Values values;
+};
+
+void say(const BisectOptions& o, const std::string& line) {
+  if (o.progress) o.progress(line);
+}
+
+Result<Session*> session_of(const LaunchAlone& alone, const BisectOptions& o,
+                            std::unique_ptr<Session>& keep) {
+  SessionOptions session = o.session;
+  session.fullgraph = false;
+  RP_ASSIGN(keep, Session::create(alone.package, o.device.device, session));
+  return keep.get();
+}
+
+/// Runs one launch some times; nothing if it is right each time.
+Result<std::optional<Found>> check_launch(const Prepared& p, size_t step, const BisectOptions& o) {
+  Found found;
+  RP_ASSIGN(found.alone, isolate(p.compiled, step, p.values));
+  found.step = step;
+  std::unique_ptr<Session> keep;
+  RP_ASSIGN(Session* const session, session_of(found.alone, o, keep));
+  const LaunchJudge judge(*p.host, *p.compiled.optimised, p.values, o.compile.precision);
+  std::vector<HostTensor> first;
+  for (int run = 0; run < kRunsAlone; ++run) {
+    RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, found.alone.inputs));
+    if (run > 0 && same_bits(first, now)) continue;
+    RP_ASSIGN(Comparison c, judge.judge(found.alone, now));
+    found.stable = run == 0;
+    if (run == 0 || !c.ok) found.wrong = std::move(c);
+    if (!found.wrong.ok) break;
+    if (run == 0) first = std::move(now);
+  }
+  if (found.wrong.ok && found.stable) return std::optional<Found>();
+  return std::optional<Found>(std::move(found));
+}
+
+/// The first launch that is wrong; where none is, the first that differs between runs.
+Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions& o) {
+  const plan::Plan& plan = p.compiled.plan();
+  const auto is_launch = [](const plan::Step& s) {
+    return std::holds_alternative<plan::Launch>(s.what);
+  };
+  const auto all = std::count_if(plan.steps.begin(), plan.steps.end(), is_launch);
+  std::optional<Found> unstable;
+  size_t launch = 0;
+  for (size_t step = 0; step < plan.steps.size(); ++step) {
+    if (!is_launch(plan.steps[step])) continue;
+    ++launch;
+    say(o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " +
+               std::get<plan::Launch>(plan.steps[step].what).group);
+    RP_ASSIGN(std::optional<Found> found, check_launch(p, step, o));
+    if (!found) continue;
+    found->launch = launch;
+    if (!found->wrong.ok) return found;
+    if (!unstable) unstable = std::move(found);
+  }
+  return unstable;
+}
+
+Result<Prepared> prepare(const Graph& model, const InputSet& inputs, const BisectOptions& o) {
+  Prepared p;
+  RP_ASSIGN(p.compiled, compile_graph(model, o.compile));
+  if (!p.compiled.has_plan()) return unsupported("nothing is compiled for " + o.device.info.id);
+  p.host = std::make_unique<HostGraph>(*p.compiled.optimised);
+  RP_ASSIGN(p.values, p.host->run(inputs.tensors));
+  return p;
+}
+
+class Bisection {
+ public:
+  Bisection(const Graph& model, const InputSet& inputs, const BisectOptions& options)
+      : model_(model), inputs_(inputs), o_(options) {}
+
+  Result<BisectReport> run() {
+    say(o_, "the model on the host");
+    RP_ASSIGN(values_, HostGraph(model_).run(inputs_.tensors));
+    RP_ASSIGN(sample_, make_sample(model_.clone(), inputs_));
+    host_outputs_ = sample_.expected;
+    if (o_.reference) {
+      RP_TRY(check_host());
+      if (report_.in_host) return std::move(report_);
+    }
+    say(o_, "the model on " + o_.device.info.id);
+    RP_ASSIGN(prepared_.compiled, compile_graph(model_, o_.compile));
+    if (!prepared_.compiled.has_plan())
+      return unsupported("nothing is compiled for " + o_.device.info.id);
+    report_.variant = prepared_.compiled.package->variants.front().name;
+    const Setting setting{o_.compile, o_.session, o_.device, o_.runs, false};
+    const Trial whole = try_package(sample_, prepared_.compiled.package, setting);
+    RP_TRY(whole.status);
+    report_.whole = report_.wrong = whole.worst;
+    report_.whole_stable = report_.deterministic = whole.stable;
+    report_.differs = whole.differs || !whole.stable;
+    if (!report_.differs) return std::move(report_);
+    RP_TRY(check_passes());
+    if (report_.cause.empty()) RP_TRY(check_kernels(whole));
+    name_cause(report_, o_);
+    for (const auto& n : model_.nodes()) {
+      if (std::find(report_.nodes.begin(), report_.nodes.end(), n->name) != report_.nodes.end())
+        report_.operators.push_back(n->op);
+    }
+    return std::move(report_);
+  }
+
+ private:
+  // ------------------------------------------------------------ the host
+
+  /// Every node of the host, given what the other reference gives it.
+  Status check_host() {
+    say(o_, "the model by the other reference");
+    onnx::Part part;
+    part.inputs = model_.inputs;
+    for (const auto& n : model_.nodes()) {
+      part.nodes.push_back(n.get());
+      for (const ValueId v : n->outputs) {
+        if (v != kNone) part.outputs.push_back(v);
+      }
+    }
+    RP_ASSIGN(const std::string file, onnx::export_part(model_, part));
+    RP_ASSIGN(const std::vector<HostTensor> given, o_.reference(file, inputs_));
+    if (given.size() != part.outputs.size())
+      return internal_error("the reference gave " + std::to_string(given.size()) + " of " +
+                            std::to_string(part.outputs.size()) + " values");
+    Values right = values_;
+    for (size_t i = 0; i < given.size(); ++i)
+      right.of[static_cast<size_t>(part.outputs[i])] = given[i];
+    const HostGraph host(model_);
+    for (const Node* n : part.nodes) {
+      RP_TRY(check_host_node(host, *n, right));
+      if (report_.in_host) return {};
+    }
+    for (size_t i = 0; i < model_.outputs.size(); ++i)
+      sample_.expected[i] = right.at(model_.outputs[i]);
+    return {};
+  }
+
+  Status check_host_node(const HostGraph& host, const Node& n, const Values& right) {
+    std::vector<ValueId> outputs;
+    std::vector<HostTensor> expected;
+    for (const ValueId v : n.outputs) {
+      if (v == kNone) continue;
+      outputs.push_back(v);
+      expected.push_back(right.at(v));
+    }
+    const Node* const one[] = {&n};
+    const auto compute = [&](Noise* noise) -> Result<std::vector<HostTensor>> {
+      Values values = right;
+      RP_TRY(host.run(one, values, noise));
+      std::vector<HostTensor> out;
+      for (const ValueId v : outputs) out.push_back(values.at(v));
+      return out;
+    };
+    RP_ASSIGN(const std::vector<HostTensor> actual, compute(nullptr));
+    std::vector<std::vector<double>> slack;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tolerance t = tolerance(Rule::Model, expected[i].dtype());
+      Comparison c = compare(actual[i], expected[i], t);
+      if (!c.ok && slack.empty()) {
+        RP_ASSIGN(slack, slack_of(actual, [&](Noise& noise) { return compute(&noise); }));
+      }
+      if (!c.ok) c = compare(actual[i], expected[i], t, slack[i]);
+      if (c.ok) continue;
+      c.reason = "'" + model_.value(outputs[i]).name + "': " + c.reason;
+      report_.differs = report_.in_host = true;
+      report_.nodes = {n.name};
+      report_.operators = {n.op};
+      report_.cause = "host";
+      report_.explanation = "Given the other reference's inputs, the host kernel of " + n.op +
+                            " gives another result: " + c.reason;
+      report_.wrong = report_.whole = std::move(c);
+      return {};
+    }
+    return {};
+  }
+
+  // ------------------------------------------------------------ passes
+
+  Result<std::vector<HostTensor>> outputs_of(const Graph& g, Values* keep = nullptr) const {
+    RP_ASSIGN(Values values, HostGraph(g).run(inputs_.tensors));
+    std::vector<HostTensor> out;
+    for (const ValueId v : g.outputs) {
+      if (!values.has(v)) return internal_error("an output has no value");
+      out.push_back(values.at(v));
+    }
+    if (keep != nullptr) *keep = std::move(values);
+    return out;
+  }
+
+  /// Empty if the graph computes what the imported one does; else the difference.
+  std::string changed(const Graph& g, Values* keep) {
+    const auto outputs = outputs_of(g, keep);
+    if (!outputs.ok()) return "the host cannot run it: " + outputs.status().message();
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const Tolerance t = tolerance_in(o_.compile.precision, Rule::Model, host_outputs_[i].dtype());
+      Comparison c = compare((*outputs)[i], host_outputs_[i], t);
+      if (!c.ok && add_slack(sample_).ok())
+        c = compare((*outputs)[i], host_outputs_[i], t, sample_.slack[i]);
+      if (!c.ok) return "output '" + g.output_name(i) + "': " + c.reason;
+    }
+    return {};
+  }
+
+  /// Passes must not change what the graph computes: the host can tell without any device.
+  Status check_passes() {
+    say(o_, "the graph after the passes, on the host");
+    const std::string last = changed(*prepared_.compiled.optimised, &prepared_.values);
+    prepared_.host = std::make_unique<HostGraph>(*prepared_.compiled.optimised);
+    if (last.empty()) return {};
+    const Graph* before = &model_;
+    Values previous = values_;
+    for (const auto& [pass, after] : prepared_.compiled.passes) {
+      say(o_, "the graph after " + pass + ", on the host");
+      Values values;
+      const std::string why = changed(*after, &values);
+      if (!why.empty()) {
+        report_.cause = "pass " + pass;
+        report_.explanation =
+            "After this pass the graph computes something else, on the host as "
+            "well: " +
+            why;
+        report_.nodes = first_changed(*before, previous, *after, values);
+        name_launch(report_.nodes);
+        report_.in_graph = true;
+        return reduce_from(report_.nodes);
+      }
+      before = after.get();
+      previous = std::move(values);
+    }
+    return {};
+  }
+
+  /// The kernel that computes what a pass has changed, if one does.
+  void name_launch(const std::vector<std::string>& nodes) {
+    size_t launch = 0;
+    for (const plan::Step& step : prepared_.compiled.plan().steps) {
+      const auto* l = std::get_if<plan::Launch>(&step.what);
+      if (l == nullptr) continue;
+      ++launch;
+      const bool computes = std::any_of(l->nodes.begin(), l->nodes.end(), [&](const auto& n) {
+        return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
+      });
+      if (!computes || !report_.kernel.empty()) continue;
+      report_.kernel = prepared_.compiled.plan().kernels[l->kernel].name;
+      report_.schedule = l->schedule;
+      report_.launch = launch;
+    }
+    report_.launches = launch;
+  }
+
+  /// The model's nodes that the first value stands for which a pass changed.
+  std::vector<std::string> first_changed(const Graph& before, const Values& was, const Graph& after,
+                                         const Values& is) const {
+    for (const auto& n : after.nodes()) {
+      for (const ValueId v : n->outputs) {
+        if (v == kNone || static_cast<size_t>(v) >= before.values().size()) continue;
+        if (!was.has(v) || static_cast<size_t>(v) >= is.of.size() || !is.has(v)) continue;
+        const Tolerance t = tolerance_in(o_.compile.precision, Rule::Model, was.at(v).dtype());
+        if (!compare(is.at(v), was.at(v), t).ok) return n->origins;
+      }
+    }
+    std::vector<std::string> all;
+    for (const auto& n : model_.nodes()) all.push_back(n->name);
+    return all;
+  }
+
+  // ------------------------------------------------------------ kernels
+
+  Status check_kernels(const Trial& whole) {
+    RP_ASSIGN(std::optional<Found> found, find_kernel(prepared_, o_));
+    const plan::Plan& plan = prepared_.compiled.plan();
+    report_.launches = static_cast<size_t>(std::count_if(
+        plan.steps.begin(), plan.steps.end(),
+        [](const plan::Step& s) { return std::holds_alternative<plan::Launch>(s.what); }));
+    if (!found) {
+      say(o_, "the model in other ways");
+      const Trial beyond =
+          try_package(sample_, prepared_.compiled.package, {o_.compile, o_.session, o_.device});
+      if (whole.stable && !beyond.differs) {
+        report_.cause = "rounding";
+      } else {
+        report_.experiments = experiment(sample_, prepared_.compiled, report_, o_);
+      }
+      return {};
+    }
+    report_.kernel = found->alone.kernel();
+    report_.schedule = report_.reduced_schedule = found->alone.launch().schedule;
+    report_.nodes = found->alone.launch().nodes;
+    report_.launch = found->launch;
+    report_.wrong = found->wrong;
+    RP_TRY(repeat(*found));
+    RP_TRY(reduce_from(report_.nodes));
+    return explore(*found);
+  }
+
+  /// Whether the kernel gives the same bits each time, in two sessions.
+  Status repeat(const Found& found) {
+    say(o_, "the kernel " + std::to_string(o_.runs) + " times");
+    std::vector<HostTensor> first;
+    for (int run = 0; run < o_.runs;) {
+      std::unique_ptr<Session> keep;
+      RP_ASSIGN(Session* const session, session_of(found.alone, o_, keep));
+      for (int i = 0; i < std::max((o_.runs + 1) / 2, 1) && run < o_.runs; ++i, ++run) {
+        RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, found.alone.inputs));
+        if (run == 0) {
+          first = std::move(now);
+        } else if (!same_bits(first, now)) {
+          ++report_.runs_differing;
+        }
+      }
+    }
+    report_.runs = o_.runs;
+    report_.deterministic = found.stable && report_.runs_differing == 0;
+    return {};
+  }
+
+  Status reduce_from(const std::vector<std::string>& suspects) {
+    ReduceOptions reduction;
+    reduction.seconds = o_.reduce_seconds;
+    reduction.progress = o_.progress;
+    Setting setting{o_.compile, o_.session, o_.device};
+    RP_ASSIGN(report_.reduced, reduce(model_, values_, suspects, setting, reduction));
+    return {};
+  }
+
+  /// The interpreter and experiments, with the reduced model where there is one.
+  Status explore(const Found& found) {
+    if (!report_.reduced) {
+      ask_interpreter(prepared_, found);
+      report_.experiments = experiment(sample_, prepared_.compiled, report_, o_);
+      return {};
+    }
+    Sample& small = report_.reduced->sample;
+    RP_ASSIGN(const Prepared p, prepare(*small.model, small.inputs, o_));
+    RP_ASSIGN(std::optional<Found> again, find_kernel(p, o_));
+    if (again && !again->wrong.ok) {
+      ask_interpreter(p, *again);
+    } else {
+      ask_interpreter(prepared_, found);
+    }
+    if (again) report_.reduced_schedule = again->alone.launch().schedule;
+    report_.experiments = experiment(small, p.compiled, report_, o_);
+    return {};
+  }
+
+  void ask_interpreter(const Prepared& p, const Found& found) {
+    const double start = now_ms();
+    const std::vector<const Node*> nodes = p.host->between(found.alone.reads, found.alone.writes);
+    Values values = p.values;
+    const bool ran = p.host->run(nodes, values).ok();
+    const auto kernel = p.compiled.kernels.find(found.alone.kernel());
+    if (!ran || now_ms() - start > kMaxHostMs || kernel == p.compiled.kernels.end()) return;
+    say(o_, "the kernel in the interpreter");
+    const auto outputs = interpret(found.alone, kernel->second);
+    if (!outputs.ok()) {
+      report_.interpreter = outputs.status().message();
+      return;
+    }
+    const LaunchJudge judge(*p.host, *p.compiled.optimised, p.values, o_.compile.precision);
+    const auto c = judge.judge(found.alone, *outputs);
+    report_.interpreter = !c.ok() ? c.status().message() : c->ok ? "right" : "wrong";
+  }
+
+  const Graph& model_;
+  const InputSet& inputs_;
+  const BisectOptions& o_;
+  Values values_;  // of the imported graph
+  Sample sample_;
+  std::vector<HostTensor> host_outputs_;
+  Prepared prepared_;
+  BisectReport report_;
+};
+
+}  // namespace
+
+Result<BisectReport> bisect(const Graph& model, const InputSet& inputs,
+                            const BisectOptions& options) {
+  return Bisection(model, inputs, options).run();
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,167 @@
+// The same model compiled and run in other ways: what makes it right is close to the cause.
+#include <algorithm>
+#include <set>
+
+#include "apps/bisect/bisect.h"
+#include "apps/common/model.h"
+#include "codegen/lower/targets.h"
+
+namespace reprise::app {
+
+namespace {
+
+constexpr size_t kMaxSchedules = 6;
+
+class Experiments {
+ public:
+  Experiments(Sample& sample, const Compiled& compiled, const BisectReport& report,
+              const BisectOptions& options)
+      : sample_(sample),
+        compiled_(compiled),
+        schedule_(report.reduced_schedule),
+        // A race may be right by chance.
+        runs_(report.deterministic ? 4 : 20),
+        o_(options),
+        variant_(compiled.package->variants.front().name) {}
+
+  std::vector<Experiment> run() {
+    schedules();
+    passes();
+    sessions();
+    variants();
+    for (const std::string& id : o_.other_devices) device(id);
+    return std::move(done_);
+  }
+
+ private:
+  using Kind = Experiment::Kind;
+
+  Setting own() const { return {o_.compile, o_.session, o_.device, runs_}; }
+
+  void add(Kind kind, std::string name, std::string what, const Setting& setting) {
+    if (o_.progress) o_.progress(what);
+    done_.push_back({kind, std::move(name), std::move(what), outcome(kind, setting)});
+  }
+
+  std::string outcome(Kind kind, const Setting& setting) {
+    const auto failed = [](const Status& s) { return "not possible: " + s.message(); };
+    auto package = compile(sample_.model->clone(), setting.compile);
+    if (!package.ok()) return failed(package.status());
+    // What changes no kernel changes no result, but for chance.
+    const bool compiled = kind == Kind::Pass || kind == Kind::Schedule;
+    if (compiled && !package->variants.empty() && same_kernels(package->variants.front().plan))
+      return "no change";
+    const Trial t =
+        try_package(sample_, std::make_shared<package::Package>(std::move(*package)), setting);
+    if (!t.status.ok()) return failed(t.status);
+    return t.differs || !t.stable ? "wrong" : "right";
+  }
+
+  bool same_kernels(const plan::Plan& p) const {
+    const std::vector<plan::KernelCode>& own = compiled_.plan().kernels;
+    return std::equal(
+        own.begin(), own.end(), p.kernels.begin(), p.kernels.end(),
+        [](const auto& a, const auto& b) { return a.spirv == b.spirv && a.cuda == b.cuda; });
+  }
+
+  void schedules() {
+    for (const ScheduleChoice& c : compiled_.report.schedules) {
+      const auto& all = c.question.candidates;
+      if (c.question.variant != variant_ || all[c.chosen].schedule != schedule_) continue;
+      std::set<std::string> seen{schedule_};
+      for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
+        if (!seen.insert(all[i].schedule).second) continue;
+        Setting s = own();
+        s.compile.choose_schedule = [launch = c.question.launch, i](const ScheduleQuestion& q) {
+          return q.launch == launch ? i : size_t{0};
+        };
+        add(Kind::Schedule, all[i].schedule, "with the schedule '" + all[i].schedule + "'", s);
+      }
+      return;
+    }
+  }
+
+  void passes() {
+    for (const std::string& pass : pass_names()) {
+      const auto& off = o_.compile.disabled_passes;
+      // A price decides which of two forms is taken; the forms have passes of their own.
+      if (pass == "attention-price" || std::find(off.begin(), off.end(), pass) != off.end())
+        continue;
+      Setting s = own();
+      s.compile.disabled_passes.push_back(pass);
+      add(Kind::Pass, pass, "with --disable-pass " + pass, s);
+    }
+  }
+
+  void sessions() {
+    Setting s = own();
+    s.session.isolate_tensors = !s.session.isolate_tensors;
+    add(Kind::Session, "isolate-tensors",
+        s.session.isolate_tensors ? "with --isolate-tensors" : "without --isolate-tensors", s);
+    s = own();
+    s.session.replay = !s.session.replay;
+    add(Kind::Session, "replay",
+        s.session.replay ? "with --mode reduce-overhead" : "with --mode default", s);
+  }
+
+  void variants() {
+    if (o_.device.info.facts.api != Api::Vulkan) return;
+    for (const lower::Target& t : vulkan_targets()) {
+      if (t.name == variant_ || !t.predicate.mismatch(o_.device.info.facts).empty()) continue;
+      if (t.predicate.matrix) continue;
+      Setting s = own();
+      s.compile.targets = {t.name};
+      add(Kind::Variant, t.name, "by the variant " + t.name, s);
+    }
+  }
+
+  /// The variant in question where the device takes it, else another that is wrong here.
+  std::string variant_for(const DeviceFacts& facts) const {
+    if (facts.api != Api::Vulkan || o_.device.info.facts.api != Api::Vulkan) return {};
+    for (const lower::Target& t : vulkan_targets()) {
+      if (t.name == variant_ && t.predicate.mismatch(facts).empty()) return t.name;
+    }
+    for (const Experiment& e : done_) {
+      if (e.kind != Kind::Variant || !e.wrong()) continue;
+      for (const lower::Target& t : vulkan_targets()) {
+        if (t.name == e.name && t.predicate.mismatch(facts).empty()) return t.name;
+      }
+    }
+    return {};
+  }
+
+  void device(const std::string& id) {
+    Result<OpenedDevice> other = o_.open(id);
+    if (!other.ok()) {
+      done_.push_back({Kind::Device, id, "on " + id, "not possible: " + other.status().message()});
+      return;
+    }
+    Setting s = own();
+    s.device = *other;
+    compile_for(other->info, s.compile);
+    const std::string variant = variant_for(other->info.facts);
+    s.compile.targets = variant.empty() ? targets_for(*other) : std::vector{variant};
+    add(Kind::Device, id,
+        "on " + id + " (" + other->info.name + ")" +
+            (variant.empty() ? ", which takes other kernels" : ", by the variant " + variant),
+        s);
+    done_.back().same_kernels = !variant.empty();
+  }
+
+  Sample& sample_;
+  const Compiled& compiled_;
+  const std::string& schedule_;
+  int runs_;
+  const BisectOptions& o_;
+  std::string variant_;
+  std::vector<Experiment> done_;
+};
+
+}  // namespace
+
+std::vector<Experiment> experiment(Sample& sample, const Compiled& compiled,
+                                   const BisectReport& report, const BisectOptions& options) {
+  return Experiments(sample, compiled, report, options).run();
+}
+
+}  // namespace reprise::app

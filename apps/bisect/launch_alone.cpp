@@ -1,0 +1,228 @@
+#include "apps/bisect/launch_alone.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "codegen/kernel/interpreter.h"
+#include "runtime/plan/bind.h"
+#include "runtime/weights.h"
+
+namespace reprise::app {
+
+namespace {
+
+using graph::ValueId;
+
+// Of what noise moves: rounding in a kernel is another sample of the same distribution, but there
+// are more steps in long sums than the host has.
+constexpr double kSlack = 32;
+constexpr int kTrials = 8;
+
+std::unordered_map<std::string, ValueId> ids_by_name(const graph::Graph& g) {
+  std::unordered_map<std::string, ValueId> out;
+  for (size_t v = 0; v < g.values().size(); ++v)
+    out.emplace(g.values()[v].name, static_cast<ValueId>(v));
+  return out;
+}
+
+/// The plan's one launch as numbers, with buffers of its own.
+class Isolation {
+ public:
+  Isolation(const Compiled& compiled, const Values& values)
+      : from_(compiled.plan()),
+        g_(*compiled.optimised),
+        values_(values),
+        ids_(ids_by_name(g_)),
+        package_(std::make_shared<package::Package>()) {
+    const package::Package& p = *compiled.package;
+    package_->model_name = p.model_name;
+    package_->weights = p.weights;
+    package_->explanation.precision = p.explanation.precision;
+    package_->variants.push_back(p.variants.front());
+    package_->variants.front().plan = {};
+  }
+
+  Result<LaunchAlone> run(const plan::Launch& launch) {
+    plan::Plan& to = package_->variants.front().plan;
+    to.weights = from_.weights;
+    to.kernels.push_back(from_.kernels[launch.kernel]);
+    plan::Launch own = launch;
+    own.kernel = 0;
+    for (Expr& e : own.grid) RP_TRY(fix(e));
+    for (Expr& e : own.scalars) RP_TRY(fix(e));
+    std::map<plan::BufferId, plan::BufferId> known;
+    for (size_t i = 0; i < launch.buffers.size(); ++i) {
+      const plan::BufferId b = launch.buffers[i];
+      if (known.count(b) == 0) {
+        RP_ASSIGN(known[b], add(to, from_.buffers[static_cast<size_t>(b)], launch.writes[i]));
+      }
+      own.buffers[i] = known[b];
+    }
+    to.steps.push_back({std::move(own), {}, 0});
+    out_.package = package_;
+    return std::move(out_);
+  }
+
+ private:
+  Status fix(Expr& e) const {
+    RP_ASSIGN(const int64_t v, e.eval(values_.symbols));
+    e = v;
+    return {};
+  }
+
+  Result<plan::BufferId> add(plan::Plan& to, plan::Buffer b, bool written) {
+    for (Expr& e : b.shape) RP_TRY(fix(e));
+    const auto value = ids_.find(b.name);
+    if (b.kind == plan::BufferKind::Weight) {
+      // As it is.
+    } else if (value == ids_.end()) {
+      b.kind = plan::BufferKind::Arena;  // memory of the launch alone
+    } else {
+      RP_TRY(bind(b, value->second, written));
+    }
+    to.buffers.push_back(std::move(b));
+    return static_cast<plan::BufferId>(to.buffers.size()) - 1;
+  }
+
+  Status bind(plan::Buffer& b, ValueId v, bool written) {
+    if (!values_.has(v)) return internal_error("tensor '" + b.name + "' has no value on the host");
+    std::vector<plan::Slot>& slots = written ? package_->io.outputs : package_->io.inputs;
+    HostTensor t = to_storage(values_.at(v), b.dtype);
+    b.kind = written ? plan::BufferKind::Output : plan::BufferKind::Input;
+    b.index = static_cast<int32_t>(slots.size());
+    b.shape.assign(t.dims().begin(), t.dims().end());
+    slots.push_back({b.name, b.dtype, b.shape});
+    if (written) {
+      out_.writes.push_back(v);
+      out_.expected.push_back(std::move(t));
+    } else {
+      out_.reads.push_back(v);
+      out_.inputs.names.push_back(b.name);
+      out_.inputs.tensors.push_back(std::move(t));
+    }
+    return {};
+  }
+
+  const plan::Plan& from_;
+  const graph::Graph& g_;
+  const Values& values_;
+  std::unordered_map<std::string, ValueId> ids_;
+  std::shared_ptr<package::Package> package_;
+  LaunchAlone out_;
+};
+
+}  // namespace
+
+Result<Compiled> compile_graph(const graph::Graph& model, const CompileOptions& options) {
+  Compiled out;
+  CompileOptions own = options;
+  own.on_pass = [&](const std::string& pass, const graph::Graph& g) {
+    out.passes.emplace_back(pass, g.clone());
+  };
+  own.on_kernel_ir = [&](const std::string&, const kernel::Kernel& k) {
+    out.kernels.emplace(k.name, k);
+  };
+  RP_ASSIGN(package::Package package, compile(model.clone(), own, &out.report));
+  out.package = std::make_shared<package::Package>(std::move(package));
+  out.optimised = out.passes.empty() ? model.clone() : out.passes.back().second->clone();
+  return out;
+}
+
+Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values& values) {
+  const auto& launch = std::get<plan::Launch>(compiled.plan().steps[step].what);
+  return Isolation(compiled, values).run(launch);
+}
+
+Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel::Kernel& kernel) {
+  const plan::Plan& p = alone.plan();
+  const plan::Launch& launch = alone.launch();
+  kernel::Launch run;
+  std::vector<std::vector<std::byte>> memory(p.buffers.size());
+  for (size_t b = 0; b < p.buffers.size(); ++b) {
+    const plan::Buffer& buffer = p.buffers[b];
+    RP_ASSIGN(const uint64_t bytes, plan::eval_bytes(alone.package->io, buffer, {}, {}));
+    memory[b].assign(bytes, std::byte{0x7f});
+    std::span<const std::byte> given;
+    if (buffer.kind == plan::BufferKind::Input)
+      given = alone.inputs.tensors[static_cast<size_t>(buffer.index)].bytes();
+    std::copy(given.begin(), given.end(), memory[b].begin());
+    if (buffer.kind != plan::BufferKind::Weight) continue;
+    const plan::Weight& w = p.weights[static_cast<size_t>(buffer.index)];
+    const HostTensor& raw = alone.package->weights[w.segment];
+    memory[b].resize((w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())) + 3) / 4 * 4);
+    RP_TRY(pack_weight(w, raw, memory[b]));
+  }
+  for (const plan::BufferId b : launch.buffers)
+    run.buffers.emplace_back(memory[static_cast<size_t>(b)]);
+  for (const Expr& e : launch.scalars) run.scalars.push_back(static_cast<uint32_t>(e.value()));
+  for (size_t d = 0; d < 3; ++d) run.grid[d] = static_cast<uint32_t>(launch.grid[d].value());
+  if (run.grid[0] != 0 && run.grid[1] != 0 && run.grid[2] != 0) {
+    RP_ASSIGN(const kernel::Outcome outcome, kernel::interpret(kernel, run));
+    if (outcome.error != kernel::ErrorCode::None)
+      return internal_error("the kernel reports an error of its data");
+  }
+  std::vector<HostTensor> out;
+  for (const HostTensor& t : alone.expected) out.emplace_back(t.dtype(), t.dims());
+  for (size_t b = 0; b < p.buffers.size(); ++b) {
+    if (p.buffers[b].kind != plan::BufferKind::Output) continue;
+    const auto to = out[static_cast<size_t>(p.buffers[b].index)].mutable_bytes();
+    std::copy_n(memory[b].begin(), to.size(), to.begin());
+  }
+  return out;
+}
+
+Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>& expected,
+                                                  const Recompute& recompute) {
+  std::vector<std::vector<double>> slack, exact;
+  for (const HostTensor& t : expected) {
+    exact.push_back(to_double(t));
+    slack.emplace_back(exact.back().size(), 0);
+  }
+  for (int trial = 0; trial < kTrials; ++trial) {
+    Noise noise(static_cast<uint64_t>(trial));
+    RP_ASSIGN(const std::vector<HostTensor> moved, recompute(noise));
+    for (size_t o = 0; o < expected.size(); ++o) {
+      const std::vector<double> now = to_double(moved[o]);
+      if (now.size() != exact[o].size()) {
+        // Sizes that depend on data moved: nothing can be said of elements.
+        std::fill(slack[o].begin(), slack[o].end(), std::numeric_limits<double>::infinity());
+        continue;
+      }
+      for (size_t i = 0; i < now.size(); ++i)
+        slack[o][i] = std::max(slack[o][i], kSlack * element_error(now[i], exact[o][i]));
+    }
+  }
+  return slack;
+}
+
+Result<Comparison> LaunchJudge::judge(const LaunchAlone& alone,
+                                      const std::vector<HostTensor>& actual) const {
+  std::vector<std::vector<double>> slack;
+  Comparison worst;
+  for (size_t o = 0; o < actual.size(); ++o) {
+    const HostTensor& expected = alone.expected[o];
+    const Tolerance t = tolerance_in(precision_, Rule::Model, expected.dtype());
+    Comparison c = compare(actual[o], expected, t);
+    if (!c.ok && slack.empty()) {
+      const std::vector<const graph::Node*> nodes = host_.between(alone.reads, alone.writes);
+      RP_ASSIGN(slack,
+                slack_of(alone.expected, [&](Noise& noise) -> Result<std::vector<HostTensor>> {
+                  Values moved = values_;
+                  RP_TRY(host_.run(nodes, moved, &noise));
+                  std::vector<HostTensor> out;
+                  for (size_t i = 0; i < alone.writes.size(); ++i)
+                    out.push_back(to_storage(moved.at(alone.writes[i]), alone.expected[i].dtype()));
+                  return out;
+                }));
+    }
+    if (!c.ok) c = compare(actual[o], expected, t, slack[o]);
+    if (!c.ok) c.reason = "'" + g_.value(alone.writes[o]).name + "': " + c.reason;
+    const bool worse = c.ok == worst.ok ? c.max_error > worst.max_error : worst.ok;
+    if (worse || o == 0) worst = std::move(c);
+  }
+  return worst;
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,118 @@
+#include "apps/bisect/onnxruntime.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "apps/common/npy.h"
+#include "apps/common/status.h"
+
+extern char** environ;
+
+namespace reprise::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kScript = R"py(
+import sys
+try:
+    import numpy
+    import onnxruntime
+except ImportError as missing:
+    sys.exit(f"{missing}; install it with: python3 -m pip install onnxruntime")
+folder = sys.argv[1]
+options = onnxruntime.SessionOptions()
+options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+options.log_severity_level = 3
+try:
+    session = onnxruntime.InferenceSession(
+        f"{folder}/model.onnx", options, providers=["CPUExecutionProvider"]
+    )
+    feeds = {x.name: numpy.load(f"{folder}/in{i}.npy") for i, x in enumerate(session.get_inputs())}
+    for i, y in enumerate(session.run(None, feeds)):
+        numpy.save(f"{folder}/out{i}.npy", y)
+except Exception as error:
+    sys.exit(str(error))
+)py";
+
+/// A fresh folder that goes with the object.
+class Folder {
+ public:
+  static Result<Folder> make() {
+    std::string name = fs::temp_directory_path() / "reprise-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) return file_error("cannot create", name);
+    return Folder(std::move(name));
+  }
+  Folder(Folder&& o) noexcept : path_(std::exchange(o.path_, {})) {}
+  Folder& operator=(Folder&&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  const fs::path& path() const { return path_; }
+
+ private:
+  explicit Folder(std::string path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+std::string contents(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+/// Runs python3; what it says on standard error is the message.
+Status run_python(const Folder& folder) {
+  const std::string path = folder.path(), errors = folder / "errors";
+  const char* argv[] = {"python3", "-c", kScript, path.c_str(), nullptr};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, errors.c_str(), O_WRONLY | O_CREAT,
+                                   0600);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  pid_t child = 0;
+  const int failed =
+      posix_spawnp(&child, argv[0], &actions, nullptr, const_cast<char**>(argv), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (failed != 0) return unsupported("cannot run python3: " + std::string(std::strerror(failed)));
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
+  const std::string said = contents(folder / "errors");
+  return unsupported("ONNX Runtime cannot be the reference: " +
+                     (said.empty() ? "python3 ended without a word" : said));
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> run_onnxruntime(const std::string& model, const InputSet& inputs) {
+  RP_ASSIGN(const Folder folder, Folder::make());
+  std::ofstream file(folder / "model.onnx", std::ios::binary);
+  file << model;
+  file.close();
+  if (!file) return file_error("cannot write", folder / "model.onnx");
+  for (size_t i = 0; i < inputs.tensors.size(); ++i)
+    RP_TRY(write_npy(inputs.tensors[i], folder / ("in" + std::to_string(i) + ".npy")));
+  RP_TRY(run_python(folder));
+  std::vector<HostTensor> out;
+  for (size_t i = 0;; ++i) {
+    const fs::path path = folder / ("out" + std::to_string(i) + ".npy");
+    if (!fs::exists(path)) return out;
+    RP_ASSIGN(HostTensor t, read_npy(path));
+    out.push_back(std::move(t));
+  }
+}
+
+}  // namespace reprise::app

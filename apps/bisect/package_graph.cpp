@@ -1,0 +1,70 @@
+#include "apps/bisect/package_graph.h"
+
+#include <span>
+
+#include "codegen/onnx/exporter.h"
+#include "codegen/onnx/importer.h"
+#include "runtime/weights.h"
+
+namespace reprise::app {
+
+namespace {
+
+using graph::ValueId;
+
+/// Values by the plan's buffers.
+Result<std::vector<ValueId>> add_values(const package::Package& p, graph::Graph& g) {
+  std::vector<ValueId> out;
+  g.inputs.resize(p.io.inputs.size());
+  g.outputs.resize(p.io.outputs.size());
+  for (const plan::Buffer& b : p.host_plan.buffers) {
+    if (b.kind == plan::BufferKind::Weight) {
+      RP_ASSIGN(HostTensor t, raw_weight(p, p.host_plan, b));
+      out.push_back(g.add_constant(b.name, std::move(t)));
+      continue;
+    }
+    out.push_back(g.add_value(b.name, b.dtype, b.shape));
+    if (b.kind == plan::BufferKind::Input) g.inputs[static_cast<size_t>(b.index)] = out.back();
+    if (b.kind == plan::BufferKind::Output) g.outputs[static_cast<size_t>(b.index)] = out.back();
+  }
+  for (const plan::Plan::Alias& a : p.host_plan.aliases) {
+    const auto output = p.host_plan.buffers[static_cast<size_t>(a.output)].index;
+    g.outputs[static_cast<size_t>(output)] = out[static_cast<size_t>(a.from)];
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<graph::Graph>> graph_of(const package::Package& package) {
+  graph::Graph g;
+  g.name = package.model_name;
+  g.symbols = package.io.symbols;
+  g.symbol_sources = package.io.sources;
+  RP_ASSIGN(const std::vector<ValueId> values, add_values(package, g));
+  const auto of = [&](const std::vector<plan::BufferId>& buffers) {
+    std::vector<ValueId> out;
+    for (const plan::BufferId b : buffers)
+      out.push_back(b < 0 ? graph::kNone : values[static_cast<size_t>(b)]);
+    return out;
+  };
+  onnx::Part part;
+  for (const plan::Step& step : package.host_plan.steps) {
+    const auto* call = std::get_if<plan::HostCall>(&step.what);
+    if (call == nullptr) return invalid_model("the host plan holds a launch");
+    graph::Node n;
+    n.op = call->op;
+    n.opset = call->opset;
+    n.name = call->node;
+    n.attrs = call->attrs;
+    n.inputs = of(call->inputs);
+    n.outputs = of(call->outputs);
+    part.nodes.push_back(g.add_node(std::move(n)));
+  }
+  part.inputs = g.inputs;
+  part.outputs = g.outputs;
+  RP_ASSIGN(const std::string bytes, onnx::export_part(g, part));
+  return onnx::import_bytes(std::as_bytes(std::span(bytes)));
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,120 @@
+#include "apps/bisect/trial.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::app {
+
+namespace {
+
+Result<std::vector<HostTensor>> outputs_of(const graph::Graph& g, const Values& values) {
+  std::vector<HostTensor> out;
+  for (size_t i = 0; i < g.outputs.size(); ++i) {
+    if (!values.has(g.outputs[i]))
+      return internal_error("output '" + g.output_name(i) + "' has no value");
+    out.push_back(values.at(g.outputs[i]));
+  }
+  return out;
+}
+
+Status compare_all(Sample& sample, const plan::Interface& io, const std::vector<HostTensor>& actual,
+                   const Setting& setting, Trial& trial) {
+  for (size_t i = 0; i < actual.size(); ++i) {
+    const Tolerance t =
+        tolerance_in(setting.compile.precision, Rule::Model, sample.expected[i].dtype());
+    Comparison c = compare(actual[i], sample.expected[i], t);
+    if (!c.ok && setting.slack) {
+      RP_TRY(add_slack(sample));
+      c = compare(actual[i], sample.expected[i], t, sample.slack[i]);
+    }
+    if (!c.ok) c.reason = "'" + io.outputs[i].name + "': " + c.reason;
+    trial.differs |= !c.ok;
+    const bool worse =
+        c.ok == trial.worst.ok ? c.max_error > trial.worst.max_error : trial.worst.ok;
+    if (worse) trial.worst = std::move(c);
+  }
+  return {};
+}
+
+Status run_sessions(Sample& sample, const std::shared_ptr<const package::Package>& package,
+                    const Setting& setting, Trial& trial) {
+  std::vector<HostTensor> first;
+  std::unique_ptr<Session> session;
+  const int runs = std::max(setting.runs, 1);
+  for (int run = 0; run < runs && trial.stable && !trial.differs; ++run) {
+    if (run == 0 || run == (runs + 1) / 2) {
+      RP_ASSIGN(session, Session::create(package, setting.device.device, setting.session));
+    }
+    RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, sample.inputs));
+    if (run > 0 && same_bits(first, now)) continue;
+    trial.stable = run == 0;
+    RP_TRY(compare_all(sample, session->io(), now, setting, trial));
+    if (run == 0) first = std::move(now);
+  }
+  return {};
+}
+
+/// Other numbers of the same size: turned about, so that those of a pair change places.
+HostTensor scrambled(const HostTensor& t) {
+  HostTensor out(t.dtype(), t.dims());
+  const size_t width = size_of(t.dtype()), bytes = t.bytes().size();
+  for (size_t at = 0; at + width <= bytes; at += width)
+    std::memcpy(out.mutable_bytes().data() + at, t.bytes().data() + (bytes - width - at), width);
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> run_afresh(Session& session, const InputSet& inputs) {
+  InputSet other = inputs;
+  for (HostTensor& t : other.tensors) {
+    // Integers may be positions and sizes.
+    if (is_float(t.dtype())) t = scrambled(t);
+  }
+  // Other numbers may be out of a range, which is no concern of this run.
+  (void)session.run(other.bindings());
+  return session.run(inputs.bindings());
+}
+
+bool same_bits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return bit_difference(x, y).empty(); });
+}
+
+Result<Sample> make_sample(std::unique_ptr<graph::Graph> model, InputSet inputs) {
+  Sample out;
+  RP_ASSIGN(const Values values, HostGraph(*model).run(inputs.tensors));
+  RP_ASSIGN(out.expected, outputs_of(*model, values));
+  out.model = std::move(model);
+  out.inputs = std::move(inputs);
+  return out;
+}
+
+Status add_slack(Sample& sample) {
+  if (!sample.slack.empty()) return {};
+  const HostGraph host(*sample.model);
+  RP_ASSIGN(sample.slack,
+            slack_of(sample.expected, [&](Noise& noise) -> Result<std::vector<HostTensor>> {
+              RP_ASSIGN(const Values values, host.run(sample.inputs.tensors, &noise));
+              return outputs_of(*sample.model, values);
+            }));
+  return {};
+}
+
+Trial try_package(Sample& sample, const std::shared_ptr<const package::Package>& package,
+                  const Setting& setting) {
+  Trial trial;
+  trial.status = run_sessions(sample, package, setting, trial);
+  return trial;
+}
+
+Trial try_sample(Sample& sample, const Setting& setting) {
+  auto package = compile(sample.model->clone(), setting.compile);
+  if (package.ok())
+    return try_package(sample, std::make_shared<package::Package>(std::move(*package)), setting);
+  Trial trial;
+  trial.status = package.status();
+  return trial;
+}
+
+}  // namespace reprise::app

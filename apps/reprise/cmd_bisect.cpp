@@ -1,0 +1,325 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "apps/bisect/bisect.h"
+#include "apps/bisect/onnxruntime.h"
+#include "apps/bisect/package_graph.h"
+#include "apps/reprise/command.h"
+#include "codegen/onnx/importer.h"
+#include "codegen/plan_builder.h"
+
+namespace reprise::app {
+
+namespace {
+
+struct BisectCommand {
+  CommonOptions common;
+  InputOptions inputs;
+  std::string model;
+  std::string reference = "host";
+  std::string out_dir;
+  int runs = 10;
+  double reduce_seconds = 120;
+};
+
+std::string joined(const std::vector<std::string>& items) {
+  std::string out;
+  for (const std::string& item : items) out += (out.empty() ? "" : ", ") + item;
+  return out;
+}
+
+std::string plural(size_t n, const std::string& noun) {
+  return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
+}
+
+/// Bracketed lists of many names help no one.
+std::string some(const std::vector<std::string>& items) {
+  constexpr size_t kMost = 12;
+  if (items.size() <= kMost) return joined(items);
+  return joined({items.begin(), items.begin() + kMost}) + " and " +
+         std::to_string(items.size() - kMost) + " more";
+}
+
+std::string distinct(std::vector<std::string> operators) {
+  std::sort(operators.begin(), operators.end());
+  operators.erase(std::unique(operators.begin(), operators.end()), operators.end());
+  return joined(operators);
+}
+
+std::string out_dir_of(const BisectCommand& o) {
+  if (!o.out_dir.empty()) return o.out_dir;
+  const std::filesystem::path path(o.model);
+  const std::string stem = path.stem();
+  const std::string folder = path.parent_path().filename();
+  return "bisect-" + (stem == "model" && !folder.empty() ? folder : stem);
+}
+
+void print_kernel(const Output& out, const BisectReport& r) {
+  out.text("\nfirst kernel that is wrong given right inputs: " + r.kernel + " (launch " +
+           std::to_string(r.launch) + " of " + std::to_string(r.launches) + ")\n");
+  out.text("  schedule       " + r.schedule + " (variant " + r.variant + ")\n");
+  out.text("  nodes          " + some(r.nodes) + "\n");
+  if (!r.wrong.ok) {
+    out.text("  wrong          " + r.wrong.reason + "; " +
+             plural(static_cast<size_t>(r.wrong.differing), "element") + ", max error " +
+             format_number(r.wrong.max_error) + "\n");
+  }
+  out.text("  deterministic  " +
+           std::string(r.deterministic
+                           ? "yes, the same bits in " + plural(static_cast<size_t>(r.runs), "run")
+                           : "no, " + std::to_string(r.runs_differing) + " of " +
+                                 std::to_string(r.runs) + " runs differ from the first") +
+           "\n");
+  if (!r.interpreter.empty()) out.text("  interpreter    " + r.interpreter + "\n");
+}
+
+void print_report(const Output& out, const BisectCommand& o, const OpenedDevice& device,
+                  const BisectReport& r) {
+  out.text(o.model + " on " + device.info.id + " (" + device.info.name + ", " + device.info.driver +
+           ") against the " + o.reference + " reference\n");
+  if (!r.differs) {
+    out.text("no difference: every output is within what models are allowed, and " +
+             plural(static_cast<size_t>(o.runs), "run") + " gave the same bits\n");
+    return;
+  }
+  out.text("output " + (r.whole.ok ? "differs between runs" : r.whole.reason) + "; max error " +
+           format_number(r.whole.max_error) + "\n");
+  if (r.in_host) {
+    out.text("\nthe host reference differs from " + o.reference + "\n  node           " +
+             some(r.nodes) + "\n");
+  } else if (r.in_graph) {
+    out.text("\nthe graph is wrong before any kernel is made of it\n");
+    if (!r.kernel.empty()) out.text("  kernel         " + r.kernel + " computes what it says\n");
+    out.text("  nodes          " + some(r.nodes) + "\n");
+  } else if (r.kernel.empty()) {
+    out.text("\nno kernel is wrong given right inputs\n");
+  } else {
+    print_kernel(out, r);
+  }
+  out.text("\ncause: " + r.cause + "\n  " + r.explanation + ".\n");
+  if (!r.experiments.empty()) {
+    Table table({"tried", "result"});
+    for (const Experiment& e : r.experiments) table.add({e.what, e.result});
+    out.text("\n");
+    out.table(table);
+  }
+}
+
+void print_reduced(const Output& out, const BisectCommand& o, const OpenedDevice& device,
+                   const BisectReport& r, const std::string& dir) {
+  if (!r.reduced) {
+    out.text(
+        "\nno part of the model differs when it is compiled by itself, so there is no reduced "
+        "model\n");
+    return;
+  }
+  out.text("\nsmallest part that still differs: " + plural(r.reduced->nodes.size(), "node") + " (" +
+           distinct(r.reduced->operators) + "): " + some(r.reduced->nodes) + "\n");
+  out.text("  written to " + dir + ", with its inputs and what they must give\n");
+  const std::string model = (std::filesystem::path(dir) / "model.onnx").string();
+  out.text("  reprise verify " + model + " --device " + device.info.id +
+           (o.common.precision == "fp32" ? "" : " --precision " + o.common.precision) + "\n");
+}
+
+void print_advice(const Output& out, const BisectReport& r, const OpenedDevice& device,
+                  const std::string& dir) {
+  out.text("\nreport this with the text above" +
+           (r.reduced ? " and the folder " + dir : std::string()) + ": to the makers of " +
+           (r.cause == "driver" ? "the driver (" + device.info.driver + "), and to us"
+                                : std::string("Reprise")) +
+           "\n");
+  // What makes the cause go away rather than another thing that happens to.
+  const Experiment* best = nullptr;
+  for (const Experiment& e : r.experiments) {
+    if (!e.right() || (e.kind != Experiment::Kind::Pass && e.kind != Experiment::Kind::Session))
+      continue;
+    if (best == nullptr || r.cause == "pass " + e.name) best = &e;
+  }
+  if (best != nullptr) out.text("until it is mended, results are right " + best->what + "\n");
+}
+
+Json experiments_json(const BisectReport& r) {
+  Json out = Json::array();
+  for (const Experiment& e : r.experiments)
+    out.push_back({{"tried", e.what}, {"result", e.result}});
+  return out;
+}
+
+Json report_json(const BisectCommand& o, const OpenedDevice& device, const BisectReport& r,
+                 const std::string& dir) {
+  const auto text = [](const std::string& s) { return s.empty() ? Json() : Json(s); };
+  return {{"model", o.model},
+          {"device", device.info.id},
+          {"device_name", device.info.name},
+          {"driver", device.info.driver},
+          {"reference", o.reference},
+          {"differs", r.differs},
+          {"output", r.whole.reason},
+          {"kernel", text(r.kernel)},
+          {"launch", r.launch},
+          {"launches", r.launches},
+          {"schedule", text(r.schedule)},
+          {"variant", r.variant},
+          {"nodes", r.reduced ? r.reduced->nodes : r.nodes},
+          {"kernel_nodes", r.nodes},
+          {"operators", r.reduced ? r.reduced->operators : r.operators},
+          {"cause", text(r.cause)},
+          {"explanation", r.explanation},
+          {"interpreter", text(r.interpreter)},
+          {"deterministic", r.deterministic},
+          {"runs", r.runs},
+          {"runs_differing", r.runs_differing},
+          {"max_error", number(r.wrong.max_error)},
+          {"reason", r.wrong.reason},
+          {"experiments", experiments_json(r)},
+          {"reduced", r.reduced ? Json(dir) : Json()}};
+}
+
+/// The graph as imported, with what is fed to it.
+struct Loaded {
+  std::unique_ptr<graph::Graph> graph;
+  InputSet inputs;
+  std::shared_ptr<const package::Package> package;  // of a compiled model
+};
+
+/// What is to be said of a package whose model is right when it is compiled again.
+Status check_own_kernels(const Loaded& loaded, const OpenedDevice& device) {
+  RP_ASSIGN(Sample sample, make_sample(loaded.graph->clone(), loaded.inputs));
+  Setting setting;
+  setting.device = device;
+  setting.compile.precision = loaded.package->explanation.precision;
+  const Trial t = try_package(sample, loaded.package, setting);
+  RP_TRY(t.status);
+  if (t.differs || !t.stable)
+    note("the package's own kernels do differ, though: " + t.worst.reason +
+         "; compile the model again with this version");
+  return {};
+}
+
+Result<Loaded> load(const BisectCommand& o) {
+  Loaded out;
+  onnx::ImportOptions import;
+  RP_ASSIGN(import.shapes, o.common.parsed_shapes());
+  Model model;
+  model.path = o.model;
+  if (o.model.ends_with(".rpk")) {
+    RP_ASSIGN(out.package, package::read(o.model));
+    model.package = out.package;
+    RP_TRY(check_package_options(model, o.common));
+    RP_ASSIGN(out.graph, graph_of(*out.package));
+    note("'" + o.model + "' is compiled again, from the model that it carries as its reference");
+  } else {
+    RP_ASSIGN(out.graph, onnx::import_file(o.model, import));
+  }
+  auto package = std::make_shared<package::Package>();
+  package->io = make_interface(*out.graph);
+  model.package = std::move(package);
+  RP_ASSIGN(out.inputs, collect_inputs(model, o.common, o.inputs, true));
+  return out;
+}
+
+std::vector<std::string> other_devices(const OpenedDevice& device) {
+  std::vector<std::string> out;
+  for (const DeviceInfo& d : list_devices()) {
+    if (d.usable && d.id != "host" && d.id != device.info.id) out.push_back(d.id);
+  }
+  return out;
+}
+
+Status check_options(const BisectCommand& o, const OpenedDevice& device) {
+  if (!device.device)
+    return {Code::Usage,
+            "bisect compares a device with the host, so --device host has nothing to "
+            "compare; `reprise devices` lists others"};
+  if (o.common.mode.starts_with("max-autotune"))
+    return {Code::Usage,
+            "bisect tries every schedule by itself; use --mode default or "
+            "reduce-overhead"};
+  return {};
+}
+
+Result<int> run_bisect(const BisectCommand& o) {
+  const Output out(o.common.json);
+  RP_ASSIGN(OpenedDevice device, open_selected(o.common, {o.model}));
+  RP_TRY(check_options(o, device));
+  RP_ASSIGN(const Loaded loaded, load(o));
+  BisectOptions options;
+  RP_ASSIGN(options.compile, o.common.compile_options());
+  options.compile.shapes.clear();  // the importer has applied them
+  options.compile.targets = targets_for(device);
+  compile_for(device.info, options.compile);
+  options.session.replay = o.common.mode != "default";
+  options.session.isolate_tensors = o.common.isolate_tensors;
+  options.device = device;
+  options.runs = o.runs;
+  options.reduce_seconds = o.reduce_seconds;
+  options.other_devices = other_devices(device);
+  options.open = [&](const std::string& id) {
+    CommonOptions other = o.common;
+    other.device = id;
+    return open_selected(other, {o.model});
+  };
+  ProgressLine progress;
+  options.progress = [&](const std::string& line) {
+    if (o.common.verbose) {
+      note(line);
+    } else {
+      progress.show(line);
+    }
+  };
+  if (loaded.package) options.compile.precision = loaded.package->explanation.precision;
+  if (o.reference == "onnxruntime") options.reference = run_onnxruntime;
+  RP_ASSIGN(const BisectReport report, bisect(*loaded.graph, loaded.inputs, options));
+  progress.clear();
+  const std::string dir = out_dir_of(o);
+  if (report.reduced) RP_TRY(write_case(*report.reduced, dir));
+  print_report(out, o, device, report);
+  if (!report.differs && loaded.package) RP_TRY(check_own_kernels(loaded, device));
+  if (report.differs && !report.in_host) {
+    print_reduced(out, o, device, report, dir);
+    print_advice(out, report, device, dir);
+  }
+  RP_TRY(out.json(report_json(o, device, report, dir)));
+  return report.differs ? kDiffers : kDone;
+}
+
+}  // namespace
+
+void register_bisect(CLI::App& root, int& status) {
+  auto o = std::make_shared<BisectCommand>();
+  CLI::App* command =
+      root.add_subcommand("bisect", "Name the kernel, operators and pass that make a result wrong");
+  command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
+  command->add_option("-o,--output-dir", o->out_dir,
+                      "Where the reduced model and its data go; bisect-MODEL by default");
+  command->add_option("--reference", o->reference, "What is right: host or onnxruntime")
+      ->check(CLI::IsMember({"host", "onnxruntime"}))
+      ->capture_default_str();
+  command->add_option("--runs", o->runs, "Runs that tell whether a kernel is deterministic")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  command
+      ->add_option("--reduce-seconds", o->reduce_seconds,
+                   "Make the reduced model no smaller after this long")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  add_inputs(*command, o->inputs);
+  add_common(*command, o->common);
+  command->footer(
+      "Every kernel of the model's plan runs alone, with inputs that the host has computed, until\n"
+      "one is wrong by more than rounding can explain. Its nodes are then left out one by one as\n"
+      "long as the rest still differs; what remains is compiled with passes switched off, by "
+      "other\n"
+      "schedules and on other devices, and its kernel is executed by the interpreter, which tells\n"
+      "a fault of the compiler from one of the driver. The graph after each pass is compared with\n"
+      "the imported one on the host, so that a wrong pass is named. The reduced model is an .onnx\n"
+      "with its data, which every command takes. Exit status 0 when nothing differs, else 1.\n"
+      "Examples: reprise bisect yolo.onnx --device vulkan:0 --data test_data_set_0\n"
+      "          reprise bisect bert.onnx -o report --json report.json");
+  command->callback([o, &status] {
+    Result<int> r = run_bisect(*o);
+    status = r.ok() ? *r : report(r.status());
+  });
+}
+
+}  // namespace reprise::app

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "codegen/kernel/kernel.h"
+
+namespace reprise::kernel {
+
+/// Every load from a buffer that the kernel also stores to follows a store of the same invocation
+/// to the same element. The kernel must verify.
+Status verify_reloads(const Kernel& k);
+
+}  // namespace reprise::kernel

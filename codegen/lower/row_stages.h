@@ -1,0 +1,70 @@
+// The stages of a row kernel. Each stage is one loop over the columns of a row; the reductions of
+// stage s need results of stages before s. A value that several stages need is loaded again where
+// the same invocation stored it, or computed again.
+#pragma once
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "codegen/lower/evaluator.h"
+
+namespace reprise::lower {
+
+class RowStages {
+ public:
+  /// Where a stage computes values, as indices over the symbols of one row and one column.
+  using Reads = std::map<graph::ValueId, std::vector<Index>>;
+
+  RowStages(const graph::Graph& g, const Group& group);
+
+  /// Stages 0 to count() - 1 have reductions; what needs all of their results comes in stage
+  /// count().
+  int count() const { return count_; }
+  std::vector<const graph::Node*> reductions(int stage) const;
+  /// Outputs with one element per column that stage `stage` computes.
+  std::vector<graph::ValueId> full_outputs(int stage) const;
+  /// What the loop of a stage computes for each column: operands of reductions, and outputs.
+  std::vector<graph::ValueId> roots(int stage) const;
+  /// The stages that must be done before v can be computed.
+  int available(graph::ValueId v) const;
+  /// Whether v has an element per column of every row, and not one per row.
+  bool is_full(graph::ValueId v) const;
+
+  /// Decides what later stages load again. `reads` holds where each stage computes values, and
+  /// `stored` where an output is stored, for the same row and column. A value can be loaded again
+  /// only where it was stored: another index belongs to another invocation, which may not have
+  /// stored it yet.
+  void choose_reloads(const std::vector<Reads>& reads, const Reads& stored);
+  /// Values without memory of their own that stage `stage` stores for later ones.
+  const std::vector<graph::ValueId>& scratch(int stage) const {
+    return scratch_[static_cast<size_t>(stage)];
+  }
+  bool reloads(graph::ValueId v) const { return reloads_.count(v) != 0; }
+  /// Flops that the kernel executes beyond its share of repeated ones; 0 if there are none.
+  double excess_flops() const { return excess_; }
+
+ private:
+  bool in_group(const graph::Node* n) const;
+  double cost(const graph::Node& n) const;
+  double subtree_cost(graph::ValueId v) const;
+  void visit(graph::ValueId v, int stage);
+
+  const graph::Graph& g_;
+  const Group& group_;
+  Expr rows_, elements_;
+  int count_ = 0;
+  std::map<const graph::Node*, int> stage_of_;
+  std::map<graph::ValueId, int> available_;
+  double budget_ = 0;
+  double excess_ = 0;
+  std::vector<std::vector<graph::ValueId>> scratch_;  // by stage
+  std::map<graph::ValueId, Index> reloads_;           // where they are stored
+  // Only during choose_reloads:
+  std::vector<Reads> reads_;  // by stage
+  Reads stored_;
+  std::map<graph::ValueId, int> first_stage_;
+  std::set<std::pair<graph::ValueId, int>> visited_;
+};
+
+}  // namespace reprise::lower

@@ -1,0 +1,175 @@
+#include "codegen/onnx/exporter.h"
+
+#include <algorithm>
+#include <set>
+
+#include "codegen/onnx/attributes.h"
+#include "codegen/onnx/onnx_minimal.pb.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+constexpr int64_t kIrVersion = 10;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // of a protobuf
+
+void set_tensor(const HostTensor& t, const std::string& name, wire::Tensor& to) {
+  to.set_name(name);
+  to.set_data_type(static_cast<int32_t>(ops::dtype_to_onnx(t.dtype())));
+  for (const int64_t d : t.dims()) to.add_dims(d);
+  if (t.dtype() == DType::String) {
+    for (const std::string& s : t.strings()) to.add_string_data(s);
+  } else {
+    to.set_raw_data(t.bytes().data(), t.bytes().size());
+  }
+}
+
+class SetAttribute {
+ public:
+  explicit SetAttribute(wire::Attribute& to) : to_(to) {}
+
+  Status operator()(int64_t v) {
+    to_.set_i(v);
+    return type(AttrType::Int);
+  }
+  Status operator()(float v) {
+    to_.set_f(v);
+    return type(AttrType::Float);
+  }
+  Status operator()(const std::string& v) {
+    to_.set_s(v);
+    return type(AttrType::String);
+  }
+  Status operator()(const std::vector<int64_t>& v) {
+    for (const int64_t x : v) to_.add_ints(x);
+    return type(AttrType::Ints);
+  }
+  Status operator()(const std::vector<float>& v) {
+    for (const float x : v) to_.add_floats(x);
+    return type(AttrType::Floats);
+  }
+  Status operator()(const std::vector<std::string>& v) {
+    for (const std::string& x : v) to_.add_strings(x);
+    return type(AttrType::Strings);
+  }
+  Status operator()(const HostTensor& v) {
+    set_tensor(v, {}, *to_.mutable_t());
+    return type(AttrType::Tensor);
+  }
+  Status operator()(const std::vector<Expr>&) {
+    return unsupported("attribute '" + to_.name() + "' is an expression of sizes");
+  }
+
+ private:
+  Status type(AttrType t) {
+    to_.set_type(static_cast<int32_t>(t));
+    return {};
+  }
+  wire::Attribute& to_;
+};
+
+class Exporter {
+ public:
+  Exporter(const Graph& g, const Part& part) : g_(g), part_(part), to_(*model_.mutable_graph()) {}
+
+  Result<std::string> run() {
+    model_.set_ir_version(kIrVersion);
+    to_.set_name(g_.name.empty() ? "part" : g_.name);
+    for (const Node* n : part_.nodes) RP_TRY(add(*n).with_context("node '" + n->name + "'"));
+    for (const ValueId v : part_.inputs) declare(v, *to_.add_input());
+    for (const ValueId v : part_.outputs) declare(v, *to_.add_output());
+    for (const auto& [domain, version] : opsets_) {
+      wire::OpsetImport& import = *model_.add_opset_import();
+      import.set_domain(domain);
+      import.set_version(version);
+    }
+    const uint64_t bytes = model_.ByteSizeLong();
+    if (bytes >= kMaxBytes)
+      return unsupported("the model would have " + std::to_string(bytes) +
+                         " bytes, more than an ONNX file can hold");
+    return model_.SerializeAsString();
+  }
+
+ private:
+  Status add(const Node& n) {
+    if (!n.subgraphs.empty()) return unsupported(n.op + " has a body, which is not exported");
+    if (n.opset == 0) return unsupported(n.op + " is in core form, which ONNX lacks");
+    // A model has one version of each domain; inlined functions may have had others.
+    int64_t& version = opsets_[n.domain];
+    version = std::max(version, n.opset);
+    wire::Node& node = *to_.add_node();
+    node.set_op_type(n.op);
+    node.set_domain(n.domain);
+    node.set_name(n.name);
+    for (const ValueId v : n.inputs) {
+      node.add_input(v == kNone ? std::string() : g_.value(v).name);
+      add_constant(v);
+    }
+    for (const ValueId v : n.outputs)
+      node.add_output(v == kNone ? std::string() : g_.value(v).name);
+    for (const auto& [name, attr] : n.attrs) {
+      wire::Attribute& a = *node.add_attribute();
+      a.set_name(name);
+      RP_TRY(std::visit(SetAttribute(a), attr));
+    }
+    return {};
+  }
+
+  void add_constant(ValueId v) {
+    if (v == kNone || !stored_.insert(v).second) return;
+    const auto given = part_.constants.find(v);
+    if (given != part_.constants.end()) {
+      set_tensor(given->second, g_.value(v).name, *to_.add_initializer());
+    } else if (g_.value(v).constant) {
+      set_tensor(*g_.value(v).constant, g_.value(v).name, *to_.add_initializer());
+    }
+  }
+
+  void declare(ValueId v, wire::ValueInfo& to) const {
+    const graph::Value& value = g_.value(v);
+    to.set_name(value.name);
+    wire::TensorType& type = *to.mutable_type()->mutable_tensor_type();
+    type.set_elem_type(static_cast<int32_t>(ops::dtype_to_onnx(value.dtype)));
+    type.mutable_shape();
+    const auto fixed = part_.dims.find(v);
+    for (size_t d = 0; d < value.shape.size(); ++d) {
+      wire::Dimension& dim = *type.mutable_shape()->add_dim();
+      const Expr& e = value.shape[d];
+      const std::optional<SymbolId> symbol = e.as_symbol();
+      if (fixed != part_.dims.end()) {
+        dim.set_dim_value(fixed->second[d]);
+      } else if (e.is_const()) {
+        dim.set_dim_value(e.value());
+      } else if (symbol) {
+        dim.set_dim_param(g_.symbols[static_cast<size_t>(*symbol)].name);
+      }
+    }
+  }
+
+  const Graph& g_;
+  const Part& part_;
+  wire::Model model_;
+  wire::Graph& to_;
+  std::map<std::string, int64_t> opsets_;
+  std::set<ValueId> stored_;
+};
+
+}  // namespace
+
+Result<std::string> export_part(const Graph& g, const Part& part) {
+  return Exporter(g, part).run();
+}
+
+std::string tensor_file(const HostTensor& tensor, const std::string& name) {
+  wire::Tensor t;
+  set_tensor(tensor, name, t);
+  return t.SerializeAsString();
+}
+
+}  // namespace reprise::onnx

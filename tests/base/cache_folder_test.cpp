@@ -1,0 +1,61 @@
+#include "runtime/base/cache_folder.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CacheFile : public testing::Test {
+ protected:
+  bool write() const {
+    const std::array<std::byte, 4> bytes{};
+    const std::array<std::span<const std::byte>, 1> parts{bytes};
+    return write_cache_file(path_, parts);
+  }
+  /// Why the file is refused; empty when it is opened, or not there.
+  std::string wrong(bool opened) const {
+    std::string why = "stale";
+    EXPECT_EQ(open_cache_file(path_, why) != nullptr, opened);
+    return why;
+  }
+  TempDir dir_;
+  fs::path path_ = dir_ / "a.cache";
+};
+
+TEST_F(CacheFile, OwnFilesAreOpened) {
+  EXPECT_EQ(wrong(false), "");
+  ASSERT_TRUE(write());
+  EXPECT_EQ(wrong(true), "");
+}
+
+TEST_F(CacheFile, WhatIsNoRegularFileIsRefusedAtOnce) {
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  EXPECT_EQ(wrong(false), "it is not a regular file");
+  ASSERT_TRUE(write());  // takes its place
+  EXPECT_EQ(wrong(true), "");
+  fs::rename(path_, dir_ / "b.cache");
+  fs::create_symlink("b.cache", path_);
+  EXPECT_EQ(wrong(false), "it is a symbolic link");
+}
+
+TEST_F(CacheFile, WhatOthersMayHaveWrittenIsRefused) {
+  ASSERT_TRUE(write());
+  ASSERT_EQ(::chmod(path_.c_str(), 0666), 0);
+  EXPECT_EQ(wrong(false), "everyone may write to it");
+  ASSERT_EQ(::chmod(path_.c_str(), 0664), 0);
+  EXPECT_EQ(wrong(true), "");
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make files of another user";
+  ASSERT_EQ(::chown(path_.c_str(), 12345, 12345), 0);
+  EXPECT_NE(wrong(false).find("it belongs to user 12345"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace reprise::test

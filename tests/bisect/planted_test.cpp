@@ -1,0 +1,363 @@
+// Faults planted in the compiler and in a driver: bisect names the kernel, its operators and the
+// cause, and the reduced model has the fault.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <span>
+
+#include "apps/bisect/bisect.h"
+#include "apps/common/model.h"
+#include "backends/vulkan/api.h"
+#include "backends/vulkan/vulkan.h"
+#include "codegen/onnx/importer.h"
+#include "codegen/plan_builder.h"
+#include "tests/support/onnx_writer.h"
+#include "tests/support/paths.h"
+
+namespace reprise::test {
+namespace {
+
+using app::BisectReport;
+
+OnnxWriter::NodeOptions named(const std::string& name) {
+  OnnxWriter::NodeOptions o;
+  o.name = name;
+  return o;
+}
+
+struct Subject {
+  std::unique_ptr<graph::Graph> graph;
+  app::InputSet inputs;
+};
+
+Subject subject(const OnnxWriter& writer) {
+  const std::string bytes = writer.bytes();
+  Subject out;
+  auto g = onnx::import_bytes(std::as_bytes(std::span(bytes)));
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  out.graph = std::move(*g);
+  std::vector<std::string> notes;
+  auto inputs = app::make_inputs(make_interface(*out.graph), {}, notes);
+  EXPECT_TRUE(inputs.ok()) << inputs.status().message();
+  out.inputs = std::move(*inputs);
+  return out;
+}
+
+app::BisectOptions options_for(const OpenedDevice& device) {
+  app::BisectOptions o;
+  o.device = device;
+  o.compile.targets = app::targets_for(device);
+  app::compile_for(device.info, o.compile);
+  o.runs = 4;
+  o.open = [](const std::string& id) { return open_device(id); };
+  return o;
+}
+
+app::BisectOptions on_vulkan() {
+  auto device = open_device("vulkan");
+  EXPECT_TRUE(device.ok()) << device.status().message();
+  return options_for(*device);
+}
+
+BisectReport bisected(const Subject& s, const app::BisectOptions& o) {
+  auto report = app::bisect(*s.graph, s.inputs, o);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? std::move(*report) : BisectReport{};
+}
+
+bool has(const std::vector<std::string>& list, const std::string& item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
+/// The last operation of a kind on floats becomes another; false if there is none.
+bool change(kernel::Kernel& k, kernel::ScalarOp from, kernel::ScalarOp to) {
+  for (size_t i = k.insts.size(); i-- > 0;) {
+    kernel::Inst& inst = k.insts[i];
+    const bool is = inst.op == kernel::Op::Scalar && inst.type.ty == kernel::Ty::F32 &&
+                    inst.imm == static_cast<uint64_t>(from);
+    if (!is) continue;
+    inst.imm = static_cast<uint64_t>(to);
+    return true;
+  }
+  return false;
+}
+
+/// The reduced model is a file that imports, and differs by the same fault.
+void expect_reproduces(const BisectReport& report, const app::BisectOptions& o,
+                       const std::string& cause) {
+  ASSERT_TRUE(report.reduced.has_value());
+  TempDir dir;
+  ASSERT_TRUE(app::write_case(*report.reduced, dir.path()).ok());
+  auto g = onnx::import_file(dir / "model.onnx");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  app::InputSet inputs;
+  for (size_t i = 0; i < (*g)->inputs.size(); ++i) {
+    auto t =
+        app::read_tensor(dir.path() / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb"));
+    ASSERT_TRUE(t.ok()) << t.status().message();
+    inputs.names.push_back((*g)->value((*g)->inputs[i]).name);
+    inputs.tensors.push_back(*t);
+  }
+  auto again = app::bisect(**g, inputs, o);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_TRUE(again->differs);
+  EXPECT_EQ(again->cause, cause);
+}
+
+OnnxWriter pointwise_model() {
+  OnnxWriter w;
+  w.input("x", DType::F32, {4, 64})
+      .input("b", DType::F32, {4, 64})
+      .output("y", DType::F32, {4, 64});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("Sin", {"r"}, {"s"}, named("sin"));
+  w.node("Add", {"s", "b"}, {"a"}, named("add")).node("Sigmoid", {"a"}, {"y"}, named("gate"));
+  return w;
+}
+
+TEST(PlantedFault, NothingDiffers) {
+  const BisectReport r = bisected(subject(pointwise_model()), on_vulkan());
+  EXPECT_FALSE(r.differs);
+  EXPECT_TRUE(r.kernel.empty());
+  EXPECT_TRUE(r.deterministic);
+}
+
+/// Rows that nearly cancel, and logits far apart: large errors, and no kernel to blame.
+TEST(PlantedFault, RoundingIsNoFault) {
+  OnnxWriter w;
+  w.input("x", DType::F32, {8, 64}).output("y", DType::F32, {8, 64});
+  w.initializer("large", HostTensor::from<float>(DType::F32, {1}, {30000}));
+  w.initializer("zero", float_tensor({64}, 0)).initializer("one", float_tensor({64}, 0, 1));
+  w.node("Add", {"x", "large"}, {"a"});
+  w.node("LayerNormalization", {"a", "one", "zero"}, {"n"}).node("Sub", {"n", "x"}, {"y"});
+  const BisectReport r = bisected(subject(w), on_vulkan());
+  EXPECT_TRUE(r.kernel.empty()) << r.kernel << ": " << r.wrong.reason;
+  EXPECT_TRUE(r.cause.empty() || r.cause == "rounding") << r.cause;
+}
+
+TEST(PlantedFault, InFusion) {
+  app::BisectOptions o = on_vulkan();
+  o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
+    if (group.kind == lower::GroupKind::Pointwise && group.nodes.size() > 1)
+      change(lowered.kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+  };
+  OnnxWriter w;
+  w.input("x", DType::F32, {4, 64})
+      .input("b", DType::F32, {4, 64})
+      .output("y", DType::F32, {4, 64});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("Neg", {"r"}, {"n"}, named("neg"));
+  w.node("Add", {"n", "b"}, {"a"}, named("add")).node("Abs", {"a"}, {"y"}, named("abs"));
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_EQ(r.cause, "pass fusion") << r.explanation;
+  EXPECT_TRUE(r.kernel.starts_with("fused_")) << r.kernel;
+  EXPECT_EQ(r.interpreter, "wrong");
+  EXPECT_TRUE(r.deterministic);
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_EQ(r.reduced->nodes.size(), 2u);
+  EXPECT_TRUE(has(r.reduced->nodes, "add"));
+  expect_reproduces(r, o, "pass fusion");
+}
+
+TEST(PlantedFault, InLayout) {
+  OnnxWriter w;
+  const auto ints = [](std::vector<int64_t> v) { return Attr(std::move(v)); };
+  const auto transpose = [&](std::vector<int64_t> perm, const std::string& name) {
+    OnnxWriter::NodeOptions o = named(name);
+    o.attrs.set("perm", ints(std::move(perm)));
+    return o;
+  };
+  w.input("x", DType::F32, {1, 8, 8, 16}).output("y", DType::F32, {1, 4, 4, 16});
+  w.initializer("w", float_tensor({16, 16, 1, 1}, 0.1F, -0.7F));
+  OnnxWriter::NodeOptions pool = named("pool");
+  pool.attrs.set("kernel_shape", ints({2, 2}));
+  pool.attrs.set("strides", ints({2, 2}));
+  w.node("Transpose", {"x"}, {"t"}, transpose({0, 3, 1, 2}, "first"));
+  w.node("Conv", {"t", "w"}, {"c"}, named("conv")).node("Relu", {"c"}, {"r"}, named("relu"));
+  w.node("MaxPool", {"r"}, {"p"}, pool);
+  w.node("Transpose", {"p"}, {"y"}, transpose({0, 2, 3, 1}, "last"));
+  app::BisectOptions o = on_vulkan();
+  bool planted = false;
+  o.compile.plant_in_graph = [&](std::string_view pass, graph::Graph& g) {
+    if (pass != "layout") return;
+    for (const auto& n : g.nodes()) {
+      if (n->op != "MaxPool" || n->attrs.get_int("channels_last", 0) == 0) continue;
+      n->op = "AveragePool";
+      planted = true;
+    }
+  };
+  const BisectReport r = bisected(subject(w), o);
+  ASSERT_TRUE(planted);
+  EXPECT_EQ(r.cause, "pass layout") << r.explanation;
+  EXPECT_EQ(r.nodes, std::vector<std::string>{"pool"});
+  EXPECT_FALSE(r.kernel.empty());
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_TRUE(has(r.reduced->operators, "MaxPool"));
+  expect_reproduces(r, o, "pass layout");
+}
+
+OnnxWriter attention_model() {
+  OnnxWriter w;
+  w.input("q", DType::F32, {1, 2, 20, 16}).input("k", DType::F32, {1, 2, 16, 24});
+  w.input("v", DType::F32, {1, 2, 24, 16}).output("y", DType::F32, {1, 2, 20, 16});
+  w.node("Relu", {"q"}, {"a"}, named("relu"));
+  w.node("MatMul", {"a", "k"}, {"s"}, named("scores"));
+  w.node("Softmax", {"s"}, {"p"}, named("softmax"));
+  w.node("MatMul", {"p", "v"}, {"o"}, named("values")).node("Neg", {"o"}, {"y"}, named("neg"));
+  return w;
+}
+
+TEST(PlantedFault, InAttention) {
+  app::BisectOptions o = on_vulkan();
+  o.compile.disabled_passes = {"attention-price"};
+  o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
+    if (group.kind == lower::GroupKind::Attention)
+      change(lowered.kernel, kernel::ScalarOp::Mul, kernel::ScalarOp::Add);
+  };
+  const BisectReport r = bisected(subject(attention_model()), o);
+  EXPECT_EQ(r.cause, "pass attention") << r.explanation;
+  EXPECT_TRUE(has(r.nodes, "softmax"));
+  ASSERT_TRUE(r.reduced.has_value());
+  for (const char* node : {"scores", "softmax", "values"}) EXPECT_TRUE(has(r.reduced->nodes, node));
+  EXPECT_FALSE(has(r.reduced->nodes, "neg"));
+  expect_reproduces(r, o, "pass attention");
+}
+
+TEST(PlantedFault, InARowKernel) {
+  app::BisectOptions o = on_vulkan();
+  o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
+    if (group.kind == lower::GroupKind::Row)
+      change(lowered.kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+  };
+  OnnxWriter w;
+  w.input("x", DType::F32, {16, 50}).output("y", DType::F32, {16, 50});
+  w.node("Neg", {"x"}, {"n"}, named("neg")).node("Softmax", {"n"}, {"p"}, named("softmax"));
+  w.node("Sqrt", {"p"}, {"y"}, named("sqrt"));
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_EQ(r.cause, "lowering") << r.explanation;
+  EXPECT_NE(r.explanation.find("row"), std::string::npos) << r.explanation;
+  EXPECT_EQ(r.interpreter, "wrong");
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_EQ(r.reduced->nodes, std::vector<std::string>{"softmax"});
+  expect_reproduces(r, o, "lowering");
+}
+
+OnnxWriter product_model() {
+  OnnxWriter w;
+  w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
+  w.initializer("w", float_tensor({40, 72}));
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("MatMul", {"r", "w"}, {"y"}, named("product"));
+  return w;
+}
+
+TEST(PlantedFault, InASchedule) {
+  const Subject s = subject(product_model());
+  app::BisectOptions o = on_vulkan();
+  std::string schedule;
+  o.compile.plant_in_kernel = [&](const lower::Group&, lower::Lowered& lowered) {
+    if (lowered.choices.empty()) return;
+    if (schedule.empty()) schedule = lowered.schedule;
+    if (lowered.schedule != schedule) return;
+    for (const auto& [from, to] : {std::pair{kernel::ScalarOp::Add, kernel::ScalarOp::Sub},
+                                   std::pair{kernel::ScalarOp::Mul, kernel::ScalarOp::Add}}) {
+      if (change(lowered.kernel, from, to)) return;
+    }
+    ADD_FAILURE() << "nothing to change in " << schedule;
+  };
+  const BisectReport r = bisected(s, o);
+  ASSERT_FALSE(schedule.empty());
+  EXPECT_EQ(r.cause, "schedule " + schedule) << r.explanation;
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_EQ(r.reduced->nodes, std::vector<std::string>{"product"});
+  expect_reproduces(r, o, "schedule " + schedule);
+}
+
+// ------------------------------------------------------------ a second reference
+
+/// All values of a model by the host, of which one is made wrong.
+auto reference_with(const std::string& wrong) {
+  return [wrong](const std::string& file,
+                 const app::InputSet& inputs) -> Result<std::vector<HostTensor>> {
+    RP_ASSIGN(const auto g, onnx::import_bytes(std::as_bytes(std::span(file))));
+    RP_ASSIGN(const app::Values values, app::HostGraph(*g).run(inputs.tensors));
+    std::vector<HostTensor> out;
+    for (const graph::ValueId v : g->outputs) {
+      HostTensor t(DType::F32, values.at(v).dims());
+      std::memcpy(t.mutable_bytes().data(), values.at(v).bytes().data(), t.bytes().size());
+      if (g->value(v).name == wrong) t.mutable_data<float>()[3] += 0.5F;
+      out.push_back(std::move(t));
+    }
+    return out;
+  };
+}
+
+TEST(SecondReference, AgreesWithTheHost) {
+  app::BisectOptions o = on_vulkan();
+  o.reference = reference_with("");
+  EXPECT_FALSE(bisected(subject(pointwise_model()), o).differs);
+}
+
+TEST(SecondReference, NamesTheHostsNode) {
+  app::BisectOptions o = on_vulkan();
+  o.reference = reference_with("s");
+  const BisectReport r = bisected(subject(pointwise_model()), o);
+  EXPECT_TRUE(r.differs);
+  EXPECT_EQ(r.cause, "host");
+  EXPECT_EQ(r.nodes, std::vector<std::string>{"sin"});
+  EXPECT_NE(r.explanation.find("'s': element 3"), std::string::npos) << r.explanation;
+}
+
+// ------------------------------------------------------------ a driver that miscompiles
+
+PFN_vkCreateShaderModule real_create = nullptr;
+
+/// Makes a difference of the last sum of floats in every module.
+VKAPI_ATTR VkResult VKAPI_CALL create_altered(VkDevice device, const VkShaderModuleCreateInfo* info,
+                                              const VkAllocationCallbacks* callbacks,
+                                              VkShaderModule* out) {
+  constexpr uint32_t kHeader = 5, kFAdd = 129, kFSub = 131;
+  std::vector<uint32_t> words(info->pCode, info->pCode + info->codeSize / 4);
+  uint32_t* last = nullptr;
+  for (size_t at = kHeader; at < words.size() && (words[at] >> 16U) > 0; at += words[at] >> 16U) {
+    if ((words[at] & 0xffffU) == kFAdd) last = &words[at];
+  }
+  if (last != nullptr) *last = (*last & 0xffff0000U) | kFSub;
+  VkShaderModuleCreateInfo altered = *info;
+  altered.pCode = words.data();
+  return real_create(device, &altered, callbacks, out);
+}
+
+size_t first_vulkan() {
+  const auto id = open_device("vulkan");
+  EXPECT_TRUE(id.ok()) << id.status().message();
+  return id->info.id.find(':') == std::string::npos ? 0 : std::stoul(id->info.id.substr(7));
+}
+
+TEST(PlantedFault, InADriver) {
+  auto altered = vulkan::open(first_vulkan(), {}, [](VolkDeviceTable& t) {
+    real_create = t.vkCreateShaderModule;
+    t.vkCreateShaderModule = create_altered;
+  });
+  ASSERT_TRUE(altered.ok()) << altered.status().message();
+  OpenedDevice device;
+  device.device = std::move(*altered);
+  device.info = device.device->info();
+  app::BisectOptions o = options_for(device);
+  // The same driver without the fault.
+  o.other_devices = {device.info.id};
+  OnnxWriter w;
+  w.input("x", DType::F32, {4, 64})
+      .input("b", DType::F32, {4, 64})
+      .output("y", DType::F32, {4, 64});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("Add", {"r", "b"}, {"a"}, named("add"));
+  w.node("Neg", {"a"}, {"y"}, named("neg"));
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_EQ(r.cause, "driver") << r.explanation;
+  EXPECT_EQ(r.interpreter, "right");
+  EXPECT_NE(r.explanation.find(device.info.driver), std::string::npos);
+  ASSERT_TRUE(r.reduced.has_value());
+  EXPECT_EQ(r.reduced->nodes, std::vector<std::string>{"add"});
+  expect_reproduces(r, o, "driver");
+}
+
+}  // namespace
+}  // namespace reprise::test

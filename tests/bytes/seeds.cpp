@@ -1,0 +1,96 @@
+#include "tests/bytes/seeds.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "apps/common/npy.h"
+#include "codegen/compiler.h"
+#include "tests/support/paths.h"
+#include "tests/support/text_cases.h"
+
+namespace reprise::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxBytes = 4096;
+
+/// Small files of this name below a folder of the ONNX suite, `step` cases apart.
+std::vector<std::string> suite_files(const std::string& name, size_t step) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (const auto& entry : fs::recursive_directory_iterator(onnx_suite_dir() / "node", error)) {
+    if (entry.path().filename() == name && entry.file_size() <= kMaxBytes)
+      paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> out;
+  for (size_t i = 0; i < paths.size(); i += step) out.push_back(read_file(paths[i]));
+  return out;
+}
+
+std::vector<std::string> graph_texts() {
+  std::vector<std::string> out;
+  for (const char* folder : {"tests/agreement", "tests/passes"}) {
+    for (const TextCase& c : text_cases(source_dir() / folder)) {
+      if (c.source.size() <= kMaxBytes) out.push_back(c.source);
+    }
+  }
+  return out;
+}
+
+/// Packages of some of the graphs, for the host and one device.
+std::vector<std::string> packages() {
+  const TempDir dir;
+  std::vector<std::string> out;
+  const std::vector<std::string> texts = graph_texts();
+  for (size_t i = 0; i < texts.size(); i += 8) {
+    auto g = graph::parse(texts[i]);
+    if (!g.ok()) continue;
+    CompileOptions options;
+    options.targets = {"vulkan-baseline"};
+    const auto package = compile(std::move(*g), options);
+    const fs::path file = dir / "seed.rpk";
+    if (!package.ok() || !package::write(*package, file).ok()) continue;
+    out.push_back(read_file(file));
+  }
+  return out;
+}
+
+std::vector<std::string> npy_files() {
+  std::vector<std::string> out;
+  for (const DType dtype : {DType::F32, DType::F16, DType::I64, DType::U8, DType::Bool}) {
+    for (const std::vector<int64_t>& dims :
+         {std::vector<int64_t>{}, {0}, {3}, {2, 3}, {1, 2, 1, 2}}) {
+      HostTensor t(dtype, dims);
+      for (std::byte& b : t.mutable_bytes()) b = std::byte{1};
+      out.push_back(app::format_npy(t));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> seeds_of(const std::string& target) {
+  if (target == "onnx") return suite_files("model.onnx", 8);
+  if (target == "tensor") return suite_files("input_0.pb", 16);
+  if (target == "package") return packages();
+  if (target == "graph") return graph_texts();
+  return npy_files();
+}
+
+std::vector<std::string> findings_of(const std::string& target) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (const auto& entry :
+       fs::directory_iterator(source_dir() / "tests/bytes/corpus" / target, error))
+    paths.push_back(entry.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<std::string> out;
+  for (const fs::path& path : paths) out.push_back(read_file(path));
+  return out;
+}
+
+}  // namespace reprise::test

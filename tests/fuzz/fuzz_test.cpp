@@ -1,0 +1,126 @@
+// The fuzzer: graphs of fixed seeds on every executor, what it covers, and that it finds what is
+// planted.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/fuzz/lib/planted.h"
+#include "tests/fuzz/lib/recipes.h"
+#include "tests/fuzz/lib/session.h"
+#include "tests/support/paths.h"
+
+namespace reprise::fuzz {
+namespace {
+
+RunOptions options() {
+  RunOptions o;
+  o.worker = {test::program("reprise_fuzz").string(), "--serve"};
+  o.reduce_seconds = 20;
+  return o;
+}
+
+/// What was found, as text for tests/agreement.
+std::string text_of(const RunReport& report) {
+  std::string out;
+  for (const Finding& f : report.findings) {
+    const Failure& failure = f.reduced.failure;
+    out += "\nseed " + std::to_string(f.seed) + ", " + kind_name(failure.kind) + " with " +
+           failure.config.str() + ": " + failure.message + "\n" + f.reduced.program.str();
+  }
+  return out;
+}
+
+TEST(Fuzz, GraphsOfFixedSeedsAreRight) {
+  RunOptions o = options();
+  o.seed = 1;
+  o.programs = 60;
+  const RunReport report = run(o);
+  EXPECT_EQ(report.programs, o.programs);
+  EXPECT_GT(report.counts.at("elements"), 10000);
+  EXPECT_TRUE(report.findings.empty()) << text_of(report);
+}
+
+TEST(Fuzz, FullGraphsOfFixedSeedsAreRight) {
+  RunOptions o = options();
+  o.seed = 100000;
+  o.programs = 1500;
+  o.jobs = 2;
+  o.cuda_every = 16;
+  const RunReport report = run(o);
+  std::cout << coverage(report);
+  EXPECT_TRUE(report.findings.empty()) << text_of(report);
+}
+
+/// A new operator is made as its registry entry suggests; one of which that makes no node at all
+/// needs a recipe (tests/fuzz/lib/recipes.h).
+TEST(Fuzz, EveryOperatorIsMade) {
+  std::set<std::string> idle;
+  for (const Source& s : sources()) {
+    if (ops::find("", s.name) == nullptr) continue;
+    bool made = false;
+    for (uint64_t seed = 1; seed <= 40 && !made; ++seed) {
+      Maker m(seed);
+      for (int tries = 0; tries < 10 && !made; ++tries) {
+        const size_t before = m.nodes();
+        made = s.make(m) && m.nodes() > before;
+      }
+    }
+    if (!made) idle.insert(s.name);
+  }
+  EXPECT_EQ(idle, std::set<std::string>{});
+}
+
+/// Operators that are not made, and why. The list may only become shorter.
+TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
+  std::set<std::string> without;
+  for (const auto& [op, reason] : without_source()) {
+    if (reason.rfind("no operator of ONNX", 0) != 0) without.insert(op);
+  }
+  const std::set<std::string> known{
+      "If",         "Loop",        "Scan",     // have bodies
+      "ShapeValue",                            // a pass makes it, no model
+      "IDiv",       "IRem",        "InRange",  // rows that only the expansion of others writes
+      "SqrtNative", "RsqrtNative", "LogNative", "Log2Native", "ExpNative", "Exp2Native"};
+  for (const std::string& op : without) {
+    EXPECT_TRUE(known.count(op) != 0) << op << " has no source: give it a recipe";
+  }
+}
+
+TEST(Fuzz, TheTextOfAProgramReadsBack) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
+    const auto p = generate(seed);
+    if (!p.ok()) continue;
+    const auto back = Program::parse(p->str());
+    ASSERT_TRUE(back.ok()) << back.status().message() << "\n" << p->str();
+    EXPECT_EQ(back->str(), p->str());
+    const auto again = generate(seed);
+    EXPECT_EQ(again->str(), p->str()) << "the same seed gives another program";
+  }
+}
+
+class PlantedBugs : public testing::TestWithParam<std::string> {};
+
+/// Each bug is found, and what is found is small.
+TEST_P(PlantedBugs, FullAreFound) {
+  RunOptions o = options();
+  o.seed = 500000;
+  o.seconds = 600;
+  o.jobs = 2;
+  o.fault = GetParam();
+  o.stop_at_first = true;
+  const RunReport report = run(o);
+  ASSERT_FALSE(report.findings.empty()) << "not found in " << report.programs << " graphs";
+  EXPECT_LE(report.findings[0].reduced.program.nodes.size(), 8U) << text_of(report);
+}
+
+std::vector<std::string> bugs() {
+  std::vector<std::string> out;
+  for (const PlantedBug& b : planted_bugs()) out.emplace_back(b.name);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PlantedBugs, testing::ValuesIn(bugs()),
+                         [](const auto& bug) { return bug.param; });
+
+}  // namespace
+}  // namespace reprise::fuzz

@@ -1,0 +1,127 @@
+// Makes valid, typed, shape-correct random graphs. Which operators there are, how many inputs they
+// take and which attributes they have comes from the operator registry; a node is kept if the
+// operator's own inference accepts it and its host kernel computes it, for the values of every run.
+// What these cannot tell (which operands fit each other, which indices are in range) is in the
+// recipes (recipes.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/graph/graph.h"
+#include "codegen/ops/op.h"
+#include "tests/fuzz/lib/program.h"
+#include "tests/support/random_source.h"
+
+namespace reprise::fuzz {
+
+/// The version of ONNX that nodes follow where their recipe does not say otherwise.
+inline constexpr int64_t kOpset = 23;
+
+/// A graph that is being made, and how to add to it.
+class Maker {
+ public:
+  using V = graph::ValueId;
+  static constexpr V kNone = graph::kNone;
+
+  explicit Maker(uint64_t seed, std::function<void(const Program&)> on_attempt = {});
+
+  test::RandomSource rng;
+
+  // --- what there is ---
+  const graph::Value& value(V v) const { return g_->value(v); }
+  DType dtype(V v) const { return value(v).dtype; }
+  const Shape& shape(V v) const { return value(v).shape; }
+  int64_t rank(V v) const { return static_cast<int64_t>(shape(v).size()); }
+  /// The least size of a dim over all runs.
+  int64_t least(const Expr& dim) const;
+  int64_t least(V v, int64_t axis) const { return least(shape(v)[static_cast<size_t>(axis)]); }
+  /// No NaN and no infinity in any run.
+  bool is_finite(V v);
+  /// The same number in all runs.
+  bool is_static(V v) const { return reprise::is_static(shape(v)); }
+  int64_t most_elements(const Shape& s) const;
+
+  // --- operands ---
+  /// A value that exists, or a new input.
+  V any();
+  /// One with this rank, of floats (f16, bf16, f32) or of the dtype.
+  V of_rank(int64_t low, int64_t high);
+  V floats(int64_t low_rank = 0, int64_t high_rank = 6);
+  V typed(DType t, int64_t low_rank = 0, int64_t high_rank = 6);
+  /// A new input or constant.
+  V fresh(DType t, const Shape& s, test::Values values);
+  V fresh(DType t, const Shape& s) { return fresh(t, s, some_values(t)); }
+  V constant(HostTensor t);
+  V ints(const std::vector<int64_t>& v, DType t = DType::I64);
+  V scalar(DType t, double v);
+  /// One of these types and shapes: a value that exists where there is one.
+  V operand(DType t, const Shape& s);
+  /// One that broadcasts with v, of its dtype or of another.
+  V partner(V v) { return partner(v, dtype(v)); }
+  V partner(V v, DType t);
+  /// A shape that broadcasts with s; `to`: it does not widen s.
+  Shape broadcast_shape(const Shape& s, bool to);
+  Shape random_shape(int64_t low_rank, int64_t high_rank);
+  Expr random_dim();
+  DType random_dtype();
+  DType random_float();
+  test::Values some_values(DType t);
+  /// Values that are no divisor of trouble: without 0, and -1 for signed integers.
+  test::Values divisors(DType t);
+  int64_t axis(V v) { return rng.in(-rank(v), rank(v) - 1); }
+  std::vector<int64_t> some_axes(int64_t rank, bool negative = true);
+
+  // --- nodes ---
+  /// Adds a node if its operator's inference accepts it and no result is too large; what it made is
+  /// in last().
+  bool add(std::string_view op, std::vector<V> inputs, AttrMap attrs = {}, size_t outputs = 1,
+           int64_t opset = kOpset);
+  V last(size_t output = 0) const { return last_[output]; }
+  /// add(), for chains: kNone where it failed, or where an input is kNone.
+  V chain(std::string_view op, std::vector<V> inputs, AttrMap attrs = {}, int64_t opset = kOpset);
+
+  /// Ends the graph: what has no user, and some of the rest, become its outputs.
+  Result<Program> finish();
+  size_t nodes() const { return g_->nodes().size(); }
+  /// Any of them; null where there are none.
+  const graph::Node* some_node();
+
+ private:
+  bool acceptable(V v) const;
+  /// Sizes of symbols that inference has made.
+  void add_sizes();
+  const HostTensor& held(V v, size_t run);
+  /// Runs the node on the host with the values of each run; false where its kernel refuses.
+  bool computable(const graph::Node& n);
+  void retract(graph::Node* n, size_t guards, size_t symbols);
+
+  std::function<void(const Program&)> on_attempt_;
+  std::unique_ptr<graph::Graph> g_;
+  test::Heading heading_;
+  size_t model_symbols_ = 0;                   // the others are of results
+  std::vector<std::vector<int64_t>> sizes_;    // a run's sizes of all symbols
+  std::vector<std::vector<HostTensor>> held_;  // a run's values, by their ids
+  std::vector<int64_t> palette_;               // sizes that this graph prefers
+  DType favourite_;
+  std::vector<V> pool_;
+  std::vector<V> last_;
+  bool wild_ = false;  // inputs hold special values
+};
+
+struct GeneratorOptions {
+  std::vector<std::string> ops;      // only these, where there are any
+  std::vector<std::string> without;  // none of these
+  int most_nodes = 12;
+  /// Called with each node, and what it needs, before its host kernel runs: to see what crashes.
+  std::function<void(const Program&)> on_attempt;
+};
+
+/// The same program for the same seed and options.
+Result<Program> generate(uint64_t seed, const GeneratorOptions& options = {});
+
+}  // namespace reprise::fuzz

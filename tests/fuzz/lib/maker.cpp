@@ -1,0 +1,378 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/host/host_kernels.h"
+#include "tests/fuzz/lib/generator.h"
+#include "tests/support/tensors.h"
+
+namespace reprise::fuzz {
+
+namespace {
+
+using test::Values;
+
+constexpr int64_t kMostElements = 3000;
+constexpr int64_t kMostRank = 6;
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols: data decides
+const std::vector<int64_t> kSizes{1, 1, 2, 2,  3,  3,  4,  4,  5,  6,
+                                  7, 8, 9, 12, 16, 17, 31, 33, 64, 65};
+
+const std::vector<DType> kDTypes{DType::F32, DType::F32, DType::F32, DType::F16,  DType::BF16,
+                                 DType::I8,  DType::U8,  DType::I16, DType::U16,  DType::I32,
+                                 DType::U32, DType::I64, DType::U64, DType::Bool, DType::F64};
+
+}  // namespace
+
+Maker::Maker(uint64_t seed, std::function<void(const Program&)> on_attempt)
+    : rng(seed), on_attempt_(std::move(on_attempt)), g_(std::make_unique<graph::Graph>()) {
+  g_->name = "fuzz";
+  heading_.seed = rng.next() % 1000000;
+  const int64_t symbols = rng.chance(0.6) ? 0 : rng.in(1, 2);
+  const int64_t runs = symbols == 0 ? 1 : rng.in(2, 3);
+  model_symbols_ = static_cast<size_t>(symbols);
+  sizes_.resize(static_cast<size_t>(runs));
+  held_.resize(sizes_.size());
+  for (int64_t i = 0; i < symbols; ++i) {
+    const std::string name(1, static_cast<char>('n' + i));
+    const int64_t preferred = rng.in(2, 9);
+    for (auto& run : sizes_) {
+      const int64_t size = &run == &sizes_[0] ? preferred
+                           : rng.chance(0.3)  ? 1
+                           : rng.chance(0.1)  ? 0
+                                              : rng.in(2, 20);
+      run.push_back(size);
+      heading_.sizes[name].push_back(size);
+    }
+    g_->add_symbol({name}, {});
+  }
+  const bool empty = rng.chance(0.06);
+  for (int i = 0; i < 3; ++i) palette_.push_back(rng.pick(kSizes));
+  if (empty) palette_[0] = 0;
+  favourite_ = random_dtype();
+  wild_ = rng.chance(0.3);
+  const int64_t inputs = rng.in(1, 2);
+  for (int64_t i = 0; i < inputs; ++i) fresh(favourite_, random_shape(1, 4));
+}
+
+int64_t Maker::least(const Expr& dim) const {
+  int64_t out = std::numeric_limits<int64_t>::max();
+  for (const auto& run : sizes_) {
+    const auto v = dim.eval(run);
+    out = std::min(out, v.ok() ? *v : 0);
+  }
+  return out;
+}
+
+int64_t Maker::most_elements(const Shape& s) const {
+  int64_t most = 0;
+  for (const auto& run : sizes_) {
+    const auto n = element_count(s).eval(run);
+    if (!n.ok()) return std::numeric_limits<int64_t>::max();
+    most = std::max(most, *n);
+  }
+  return most;
+}
+
+Expr Maker::random_dim() {
+  if (model_symbols_ > 0 && rng.chance(0.4)) {
+    // Symbols of the model, not those of results whose size depends on data.
+    return Expr::symbol(static_cast<SymbolId>(rng.in(0, static_cast<int64_t>(model_symbols_) - 1)));
+  }
+  return rng.chance(0.7) ? rng.pick(palette_) : rng.pick(kSizes);
+}
+
+Shape Maker::random_shape(int64_t low_rank, int64_t high_rank) {
+  const int64_t rank =
+      std::clamp(rng.chance(0.15) ? rng.in(0, kMostRank) : rng.in(1, 3), low_rank, high_rank);
+  for (int tries = 0; tries < 20; ++tries) {
+    Shape s;
+    for (int64_t i = 0; i < rank; ++i) s.push_back(random_dim());
+    if (most_elements(s) <= kMostElements) return s;
+  }
+  return Shape(static_cast<size_t>(rank), Expr(2));
+}
+
+DType Maker::random_dtype() {
+  return rng.pick(kDTypes);
+}
+
+DType Maker::random_float() {
+  if (is_float(favourite_) && rng.chance(0.6)) return favourite_;
+  return rng.chance(0.6) ? DType::F32 : rng.chance(0.6) ? DType::F16 : DType::BF16;
+}
+
+Values Maker::some_values(DType t) {
+  if (t == DType::Bool) return {};
+  if (wild_ && rng.chance(0.5)) return {Values::Kind::Special};
+  if (is_int(t)) return {rng.chance(0.4) ? Values::Kind::Wide : Values::Kind::Tame};
+  return {rng.chance(0.08) ? Values::Kind::Wide : Values::Kind::Tame};
+}
+
+Values Maker::divisors(DType t) {
+  if (is_float(t)) return some_values(t);
+  if (is_signed_int(t) && rng.chance(0.5)) return Values::between(-9, -2);
+  return Values::between(1, 9);
+}
+
+Maker::V Maker::fresh(DType t, const Shape& s, Values values) {
+  if (reprise::is_static(s) && rng.chance(0.3)) {
+    const std::string name = "c" + std::to_string(g_->values().size());
+    return constant(test::random_values(t, static_dims(s), values, *heading_.seed, name));
+  }
+  const V v = g_->add_value("x" + std::to_string(g_->values().size()), t, s);
+  g_->inputs.push_back(v);
+  heading_.values[g_->value(v).name] = values;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const auto symbol = s[i].as_symbol();
+    if (!symbol) continue;
+    g_->symbol_sources[static_cast<size_t>(*symbol)] = {plan::SymbolSource::Kind::InputDim,
+                                                        static_cast<int32_t>(g_->inputs.size()) - 1,
+                                                        static_cast<int32_t>(i)};
+  }
+  pool_.push_back(v);
+  return v;
+}
+
+Maker::V Maker::constant(HostTensor t) {
+  return g_->add_constant("c" + std::to_string(g_->values().size()), std::move(t));
+}
+
+Maker::V Maker::ints(const std::vector<int64_t>& v, DType t) {
+  const std::vector<int64_t> dims{static_cast<int64_t>(v.size())};
+  if (t == DType::I64) return constant(HostTensor::from(t, dims, v));
+  const std::vector<int32_t> narrow(v.begin(), v.end());
+  return constant(HostTensor::from(DType::I32, dims, narrow));
+}
+
+Maker::V Maker::scalar(DType t, double v) {
+  return constant(test::random_values(t, {}, Values::between(v, v), 0, {}));
+}
+
+Maker::V Maker::any() {
+  if (pool_.empty() || rng.chance(0.1)) return fresh(random_dtype(), random_shape(0, kMostRank));
+  // Recent values more often: graphs become deep, not only wide.
+  const auto n = static_cast<int64_t>(pool_.size());
+  const int64_t from = rng.chance(0.6) ? std::max<int64_t>(0, n - 3) : 0;
+  return pool_[static_cast<size_t>(rng.in(from, n - 1))];
+}
+
+Maker::V Maker::of_rank(int64_t low, int64_t high) {
+  for (int tries = 0; tries < 6; ++tries) {
+    const V v = any();
+    if (rank(v) >= low && rank(v) <= high) return v;
+  }
+  return fresh(rng.chance(0.6) ? favourite_ : random_dtype(), random_shape(low, high));
+}
+
+Maker::V Maker::floats(int64_t low_rank, int64_t high_rank) {
+  for (int tries = 0; tries < 6; ++tries) {
+    const V v = any();
+    if (is_float(dtype(v)) && rank(v) >= low_rank && rank(v) <= high_rank) return v;
+  }
+  return fresh(random_float(), random_shape(low_rank, high_rank));
+}
+
+Maker::V Maker::typed(DType t, int64_t low_rank, int64_t high_rank) {
+  for (int tries = 0; tries < 6; ++tries) {
+    const V v = any();
+    if (dtype(v) == t && rank(v) >= low_rank && rank(v) <= high_rank) return v;
+  }
+  return fresh(t, random_shape(low_rank, high_rank));
+}
+
+Maker::V Maker::operand(DType t, const Shape& s) {
+  std::vector<V> found;
+  for (const V v : pool_) {
+    if (dtype(v) == t && shape(v) == s) found.push_back(v);
+  }
+  if (!found.empty() && rng.chance(0.7)) return rng.pick(found);
+  return fresh(t, s);
+}
+
+Shape Maker::broadcast_shape(const Shape& s, bool to) {
+  Shape out = s;
+  for (Expr& d : out) {
+    if (rng.chance(0.3)) d = 1;
+    if (!to && d.is_const(1) && rng.chance(0.3)) d = random_dim();
+  }
+  if (rng.chance(0.3)) out.erase(out.begin(), out.begin() + rng.in(0, std::ssize(out)));
+  if (!to && std::ssize(out) < 4 && rng.chance(0.1)) out.insert(out.begin(), random_dim());
+  return out;
+}
+
+Maker::V Maker::partner(V v, DType t) {
+  // A value that broadcasts, by luck; inference has the last word.
+  if (rng.chance(0.5)) {
+    std::vector<V> found;
+    for (const V x : pool_) {
+      const Shape &a = shape(x), &b = shape(v);
+      bool fits = dtype(x) == t;
+      for (size_t i = 0; fits && i < std::min(a.size(), b.size()); ++i) {
+        const Expr &p = a[a.size() - 1 - i], &q = b[b.size() - 1 - i];
+        fits = p == q || p.is_const(1) || q.is_const(1);
+      }
+      if (fits) found.push_back(x);
+    }
+    if (!found.empty()) return rng.pick(found);
+  }
+  return fresh(t, rng.chance(0.5) ? shape(v) : broadcast_shape(shape(v), false));
+}
+
+std::vector<int64_t> Maker::some_axes(int64_t rank, bool negative) {
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < rank; ++i) {
+    if (rng.chance(0.5)) out.push_back(negative && rng.chance(0.3) ? i - rank : i);
+  }
+  return out;
+}
+
+void Maker::add_sizes() {
+  for (auto& run : sizes_) {
+    for (size_t s = run.size(); s < g_->symbols.size(); ++s) {
+      const plan::SymbolSource& source = g_->symbol_sources[s];
+      const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+      const auto size = derived ? source.value.eval(run) : Result<int64_t>(kUnknown);
+      run.push_back(size.ok() ? *size : kUnknown);
+    }
+    run.resize(g_->symbols.size());
+  }
+}
+
+bool Maker::acceptable(V v) const {
+  const graph::Value& x = value(v);
+  if (!x.has_shape || std::ssize(x.shape) > kMostRank) return false;
+  bool known = true;
+  for (const Expr& d : x.shape) {
+    for (const auto& run : sizes_) {
+      const auto n = d.eval(run);
+      known = known && n.ok();  // else it depends on data
+      if (n.ok() && *n < 0) return false;
+    }
+  }
+  return !known || most_elements(x.shape) <= kMostElements;
+}
+
+const HostTensor& Maker::held(V v, size_t run) {
+  HostTensor& t = held_[run][static_cast<size_t>(v)];
+  const graph::Value& x = value(v);
+  if (t.dtype() == DType::Invalid && x.producer == nullptr) {
+    std::vector<int64_t> dims;
+    for (const Expr& d : x.shape) dims.push_back(*d.eval(sizes_[run]));
+    t = x.constant ? *x.constant
+                   : test::random_values(x.dtype, dims, heading_.values_of(x.name), *heading_.seed,
+                                         x.name);
+  }
+  return t;
+}
+
+bool Maker::is_finite(V v) {
+  for (size_t r = 0; r < sizes_.size(); ++r) {
+    held_[r].resize(g_->values().size());
+    const HostTensor& t = held(v, r);
+    if (!reprise::is_float(t.dtype())) continue;
+    for (int64_t i = 0; i < t.count(); ++i) {
+      if (!std::isfinite(test::number(t, i))) return false;
+    }
+  }
+  return true;
+}
+
+bool Maker::computable(const graph::Node& n) {
+  const host::Kernel kernel = host::find(n.op);
+  if (kernel == nullptr) return false;
+  if (on_attempt_) {
+    g_->outputs = n.outputs;
+    if (auto p = Program::from(*g_, heading_); p.ok()) {
+      p->remove_unused();
+      on_attempt_(*p);
+    }
+    g_->outputs.clear();
+  }
+  for (size_t r = 0; r < sizes_.size(); ++r) {
+    held_[r].resize(g_->values().size());
+    std::vector<const HostTensor*> inputs;
+    for (const V v : n.inputs) {
+      if (v == kNone) {
+        inputs.push_back(nullptr);
+        continue;
+      }
+      inputs.push_back(&held(v, r));
+    }
+    host::Call call{n.op, n.opset, n.attrs, inputs, n.outputs.size()};
+    auto results = kernel(call);
+    if (!results.ok()) return false;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      held_[r][static_cast<size_t>(n.outputs[i])] = std::move((*results)[i]);
+    }
+  }
+  return true;
+}
+
+void Maker::retract(graph::Node* n, size_t guards, size_t symbols) {
+  g_->erase_node(n);
+  g_->guards.resize(guards);
+  g_->symbols.resize(symbols);
+  g_->symbol_sources.resize(symbols);
+  add_sizes();
+}
+
+bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_t outputs,
+                int64_t opset) {
+  const size_t guards = g_->guards.size();
+  const size_t symbols = g_->symbols.size();
+  graph::Node n;
+  n.op = op;
+  n.opset = opset;
+  n.inputs = std::move(inputs);
+  n.attrs = std::move(attrs);
+  const std::string base = "v" + std::to_string(g_->values().size());
+  for (size_t i = 0; i < outputs; ++i) n.outputs.push_back(g_->add_unknown(base));
+  graph::Node* node = g_->add_node(std::move(n));
+  bool fine = ops::infer(*g_, *node).ok();
+  add_sizes();
+  for (const V v : node->outputs) fine = fine && acceptable(v);
+  fine = fine && computable(*node);
+  if (!fine) {
+    retract(node, guards, symbols);
+    return false;
+  }
+  last_ = node->outputs;
+  for (const V v : last_) {
+    // What depends on data in its size is used again by few recipes: left to end here.
+    if (most_elements(shape(v)) <= kMostElements) pool_.push_back(v);
+  }
+  return true;
+}
+
+Maker::V Maker::chain(std::string_view op, std::vector<V> inputs, AttrMap attrs, int64_t opset) {
+  if (std::find(inputs.begin(), inputs.end(), kNone) != inputs.end()) return kNone;
+  return add(op, std::move(inputs), std::move(attrs), 1, opset) ? last() : kNone;
+}
+
+const graph::Node* Maker::some_node() {
+  if (g_->nodes().empty()) return nullptr;
+  auto at = g_->nodes().begin();
+  std::advance(at, rng.in(0, std::ssize(g_->nodes()) - 1));
+  return at->get();
+}
+
+Result<Program> Maker::finish() {
+  const auto uses = g_->compute_uses();
+  std::vector<V> sinks, others;
+  for (const auto& n : g_->nodes()) {
+    for (const V v : n->outputs) {
+      (uses[static_cast<size_t>(v)].empty() ? sinks : others).push_back(v);
+    }
+  }
+  for (const V v : others) {
+    if (rng.chance(0.15)) sinks.push_back(v);
+  }
+  g_->outputs = sinks;
+  RP_ASSIGN(Program p, Program::from(*g_, heading_));
+  p.remove_unused();
+  if (p.nodes.empty()) return invalid_input("the graph has no nodes");
+  return p;
+}
+
+}  // namespace reprise::fuzz

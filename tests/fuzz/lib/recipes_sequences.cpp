@@ -1,0 +1,169 @@
+// Attention, recurrent layers, losses, sampling.
+#include "tests/fuzz/lib/recipes.h"
+
+namespace reprise::fuzz {
+
+namespace {
+
+using test::Values;
+using V = Maker::V;
+
+bool attention(Maker& m) {
+  const DType t = m.random_float();
+  const Expr batch = m.random_dim(), queries = m.random_dim(), keys = m.random_dim();
+  const int64_t kv_heads = m.rng.in(1, 2), heads = kv_heads * m.rng.in(1, 3);
+  const int64_t depth = m.rng.in(1, 8), columns = m.rng.chance(0.6) ? depth : m.rng.in(1, 8);
+  AttrMap attrs;
+  std::vector<V> inputs;
+  if (m.rng.chance(0.3)) {
+    attrs.set("q_num_heads", heads);
+    attrs.set("kv_num_heads", kv_heads);
+    inputs = {m.operand(t, {batch, queries, heads * depth}),
+              m.operand(t, {batch, keys, kv_heads * depth}),
+              m.operand(t, {batch, keys, kv_heads * columns})};
+  } else {
+    inputs = {m.operand(t, {batch, heads, queries, depth}),
+              m.operand(t, {batch, kv_heads, keys, depth}),
+              m.operand(t, {batch, kv_heads, keys, columns})};
+  }
+  if (m.rng.chance(0.5)) {
+    const Shape mask = m.broadcast_shape({batch, heads, queries, keys}, true);
+    if (mask.size() >= 2) inputs.push_back(m.fresh(m.rng.chance(0.5) ? DType::Bool : t, mask));
+  }
+  if (m.rng.chance(0.3)) attrs.set("is_causal", int64_t{1});
+  if (m.rng.chance(0.3)) attrs.set("scale", 0.5F);
+  if (m.rng.chance(0.2)) attrs.set("softcap", 2.0F);
+  return m.add("Attention", std::move(inputs), std::move(attrs));
+}
+
+bool rotary(Maker& m) {
+  const DType t = m.random_float();
+  const Expr batch = m.random_dim(), length = m.random_dim();
+  const int64_t heads = m.rng.in(1, 3), half = m.rng.in(1, 4);
+  AttrMap attrs;
+  attrs.set("interleaved", m.rng.in(0, 1));
+  const V x = m.operand(t, {batch, heads, length, 2 * half});
+  if (m.rng.chance(0.5)) {
+    const V positions = m.fresh(DType::I64, {batch, length}, Values::between(0, 9));
+    return m.add("RotaryEmbedding", {x, m.fresh(t, {10, half}), m.fresh(t, {10, half}), positions},
+                 std::move(attrs));
+  }
+  return m.add("RotaryEmbedding",
+               {x, m.operand(t, {batch, length, half}), m.operand(t, {batch, length, half})},
+               std::move(attrs));
+}
+
+bool recurrent(Maker& m, std::string_view op, int64_t gates) {
+  const DType t = DType::F32;
+  const Expr steps = m.rng.in(1, 4), batch = m.random_dim();
+  const int64_t inputs = m.rng.in(1, 5), hidden = m.rng.in(1, 5), directions = m.rng.in(1, 2);
+  AttrMap attrs;
+  attrs.set("hidden_size", hidden);
+  attrs.set("direction", std::string(directions == 2     ? "bidirectional"
+                                     : m.rng.chance(0.5) ? "reverse"
+                                                         : "forward"));
+  if (op == "GRU") attrs.set("linear_before_reset", m.rng.in(0, 1));
+  std::vector<V> operands{m.operand(t, {steps, batch, inputs}),
+                          m.fresh(t, {directions, gates * hidden, inputs}),
+                          m.fresh(t, {directions, gates * hidden, hidden})};
+  if (m.rng.chance(0.6)) operands.push_back(m.fresh(t, {directions, 2 * gates * hidden}));
+  return m.add(op, std::move(operands), std::move(attrs), 2, 22);
+}
+
+bool loss(Maker& m, std::string_view op) {
+  const V x = m.floats(2, 4);
+  const int64_t classes = m.least(x, 1);
+  if (classes < 1) return false;
+  Shape s = m.shape(x);
+  s.erase(s.begin() + 1);
+  AttrMap attrs;
+  attrs.set("reduction", m.rng.pick(std::vector<std::string>{"none", "sum", "mean"}));
+  return m.add(op,
+               {x, m.fresh(DType::I64, s, Values::between(0, static_cast<double>(classes - 1)))},
+               std::move(attrs), 1, 22);
+}
+
+bool grid_sample(Maker& m) {
+  const V x = m.operand(m.rng.chance(0.7) ? DType::F32 : m.random_float(),
+                        {m.rng.in(1, 2), m.rng.in(1, 3), m.rng.in(2, 6), m.rng.in(2, 6)});
+  AttrMap attrs;
+  attrs.set("mode", m.rng.pick(std::vector<std::string>{"linear", "nearest", "cubic"}));
+  attrs.set("padding_mode", m.rng.pick(std::vector<std::string>{"zeros", "border", "reflection"}));
+  attrs.set("align_corners", m.rng.in(0, 1));
+  const V grid = m.fresh(m.dtype(x), {m.shape(x)[0], m.rng.in(1, 4), m.rng.in(1, 4), 2},
+                         Values::between(-1.2, 1.2));
+  return m.add("GridSample", {x, grid}, std::move(attrs), 1, 22);
+}
+
+bool roi_align(Maker& m) {
+  const V x =
+      m.operand(DType::F32, {m.rng.in(1, 2), m.rng.in(1, 3), m.rng.in(4, 7), m.rng.in(4, 7)});
+  const int64_t count = m.rng.in(1, 3);
+  AttrMap attrs;
+  attrs.set("output_height", m.rng.in(1, 3));
+  attrs.set("output_width", m.rng.in(1, 3));
+  attrs.set("sampling_ratio", m.rng.in(1, 2));
+  if (m.rng.chance(0.5)) attrs.set("mode", std::string("max"));
+  const V rois = m.constant(
+      test::random_values(DType::F32, {count, 4}, Values::between(0, 4), m.rng.next(), "rois"));
+  return m.add(
+      "RoiAlign",
+      {x, rois,
+       m.fresh(DType::I64, {count}, Values::between(0, static_cast<double>(m.least(x, 0) - 1)))},
+      std::move(attrs), 1, 22);
+}
+
+bool max_unpool(Maker& m) {
+  const V x = m.operand(DType::F32, {1, m.rng.in(1, 3), 4, 4});
+  AttrMap attrs;
+  attrs.set("kernel_shape", std::vector<int64_t>{2, 2});
+  attrs.set("strides", std::vector<int64_t>{2, 2});
+  if (!m.add("MaxPool", {x}, attrs, 2, 22)) return false;
+  return m.add("MaxUnpool", {m.last(0), m.last(1)}, std::move(attrs), 1, 22);
+}
+
+bool non_max_suppression(Maker& m) {
+  const int64_t boxes = m.rng.in(1, 5);
+  const V b = m.fresh(DType::F32, {1, boxes, 4}, Values::between(0, 1));
+  const V scores = m.fresh(DType::F32, {1, m.rng.in(1, 2), boxes}, Values::between(0, 1));
+  return m.add("NonMaxSuppression", {b, scores, m.ints({2})}, {}, 1, 11);
+}
+
+bool window(Maker& m, std::string_view op) {
+  AttrMap attrs;
+  attrs.set("periodic", m.rng.in(0, 1));
+  return m.add(op,
+               {m.constant(HostTensor::from(DType::I64, {}, std::vector<int64_t>{m.rng.in(1, 9)}))},
+               std::move(attrs), 1, 17);
+}
+
+bool eye_like(Maker& m) {
+  AttrMap attrs;
+  attrs.set("k", m.rng.in(-2, 2));
+  return m.add("EyeLike", {m.of_rank(2, 2)}, std::move(attrs), 1, 22);
+}
+
+}  // namespace
+
+std::span<const Recipe> sequence_recipes() {
+  static constexpr Recipe kRecipes[] = {
+      {"Attention", attention},
+      {"RotaryEmbedding", rotary},
+      {"RNN", [](Maker& m) { return recurrent(m, "RNN", 1); }},
+      {"GRU", [](Maker& m) { return recurrent(m, "GRU", 3); }},
+      {"LSTM", [](Maker& m) { return recurrent(m, "LSTM", 4); }},
+      {"NegativeLogLikelihoodLoss", [](Maker& m) { return loss(m, "NegativeLogLikelihoodLoss"); }},
+      {"SoftmaxCrossEntropyLoss", [](Maker& m) { return loss(m, "SoftmaxCrossEntropyLoss"); }},
+      {"GridSample", grid_sample},
+      {"RoiAlign", roi_align},
+      {"MaxUnpool", max_unpool},
+      {"NonMaxSuppression", non_max_suppression},
+      {"HannWindow", [](Maker& m) { return window(m, "HannWindow"); }},
+      {"HammingWindow", [](Maker& m) { return window(m, "HammingWindow"); }},
+      {"BlackmanWindow", [](Maker& m) { return window(m, "BlackmanWindow"); }},
+      {"EyeLike", eye_like},
+  };
+  return kRecipes;
+}
+
+}  // namespace reprise::fuzz

@@ -1,0 +1,409 @@
+#include "tests/fuzz/lib/reference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "codegen/kernel/scalar_ops.h"
+#include "codegen/ops/op.h"
+#include "codegen/passes/pass.h"
+#include "runtime/host/host_kernels.h"
+#include "runtime/host/support.h"
+#include "tests/support/random_source.h"
+#include "tests/support/tensors.h"
+
+namespace reprise::fuzz {
+
+namespace {
+
+using graph::ValueId;
+
+/// Half the distance of 1 from its neighbour.
+double unit_roundoff(DType t) {
+  switch (t) {
+    case DType::F16:
+      return 0x1p-11;
+    case DType::BF16:
+      return 0x1p-8;
+    case DType::F64:
+      return 0x1p-24;  // computed on the host, but from values that devices computed
+    default:
+      return 0x1p-24;
+  }
+}
+
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols
+
+double smallest_normal(DType t) {
+  return t == DType::F16 ? 0x1p-14 : 0x1p-126;
+}
+
+/// What an operator's results, or the elements that it reads, may be off by.
+struct OperatorError {
+  double relative = 0, absolute = 0;  // of a result
+  double of_terms = 0;                // relative, of each element that is summed
+};
+
+/// Loop lengths of sums, as the operands say.
+double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
+                const HostTensor& out) {
+  if (n.op == "MatMul") return static_cast<double>(in[0]->dims().back());
+  if (n.op == "Conv" || n.op == "ConvTranspose") {
+    return static_cast<double>(in[1]->count()) /
+           static_cast<double>(std::max<int64_t>(1, in[1]->dims()[0]));
+  }
+  return static_cast<double>(in[0]->count()) /
+         static_cast<double>(std::max<int64_t>(1, out.count()));
+}
+
+bool moves_only(const ops::OpDef& def) {
+  static constexpr std::string_view kMoves[] = {"Concat",         "Pad",        "Gather",
+                                                "GatherElements", "GatherND",   "Tile",
+                                                "Trilu",          "Neg",        "Abs",
+                                                "Where",          "ReduceMax",  "ReduceMin",
+                                                "MaxPool",        "ShapeValue", "ScatterElements",
+                                                "ScatterND",      "Scatter",    "Compress",
+                                                "TopK",           "Unique",     "ReverseSequence",
+                                                "OneHot",         "EyeLike"};
+  return def.lowering == ops::Lowering::View ||
+         std::find(std::begin(kMoves), std::end(kMoves), def.name) != std::end(kMoves);
+}
+
+OperatorError error_of(const graph::Node& n, DType t, double scale) {
+  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const double u = unit_roundoff(t) * scale, u32 = 0x1p-24 * scale;
+  if (def == nullptr || !is_float(t)) return {};
+  // Tensors of lower precision in memory: whatever is stored is rounded.
+  const double stored = scale > 1 ? 2 * u : 0;
+  if (moves_only(*def)) return {stored, 0, 0};
+  if (def->row) {
+    const kernel::ScalarRow& r = kernel::row(*def->row);
+    if (r.f32_ulp == 0 && r.f32_abs == 0) return {stored, 0, 0};
+    return {2 * std::max(u, 2 * r.f32_ulp * u32), r.f32_abs, 0};
+  }
+  if (n.op == "Cast") return {2 * u, 0, 0};
+  // Where a result lies between elements is rounded, too.
+  const bool between =
+      n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
+  return {4 * u, 0, (between ? 64 : 2) * u32};
+}
+
+/// Moves the elements of a tensor of floats.
+class Mover {
+ public:
+  explicit Mover(uint64_t seed) : rng_(seed) {}
+  /// What comes of infinities.
+  double anything() { return rng_.chance(0.4) ? NAN : rng_.chance(0.5) ? INFINITY : -INFINITY; }
+
+  HostTensor moved(const HostTensor& t, double relative, double absolute) {
+    auto values = host::load_all(t);
+    if (!values.ok()) return t;
+    const double tiny = smallest_normal(t.dtype());
+    for (double& v : *values) {
+      if (v == 0) {
+        v = rng_.chance(0.5) ? 0.0 : -0.0;
+      } else if (std::fabs(v) < tiny) {
+        if (rng_.chance(0.5)) v = 0;
+      }
+      if (!std::isfinite(v)) continue;
+      // Often to the edge of what is allowed: that is where decisions change.
+      const double by = rng_.chance(0.5) ? rng_.real(-1, 1) : rng_.chance(0.5) ? 1 : -1;
+      v += by * (relative * std::fabs(v) + absolute);
+    }
+    auto out = host::store_all(t.dtype(), t.dims(), *values);
+    return out.ok() ? *out : t;
+  }
+
+ private:
+  test::RandomSource rng_;
+};
+
+/// One run of a graph on the host.
+class Run {
+ public:
+  Run(const graph::Graph& g, std::vector<int64_t> symbols, uint64_t seed, double error)
+      : g_(g), symbols_(std::move(symbols)), seed_(seed), error_(error), mover_(seed) {
+    symbols_.resize(g.symbols.size(), kUnknown);
+    derive();
+  }
+
+  Result<Tensors> run(const Tensors& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) values_[g_.inputs[i]] = inputs[i];
+    for (const auto& n : g_.nodes()) {
+      RP_TRY(node(*n).with_context("node '" + n->name + "' (" + n->op + ")"));
+    }
+    Tensors out;
+    for (const ValueId v : g_.outputs) out.push_back(*value(v));
+    return out;
+  }
+
+ private:
+  const HostTensor* value(ValueId v) const {
+    if (v == graph::kNone) return nullptr;
+    if (g_.value(v).constant) return &*g_.value(v).constant;
+    return &values_.at(v);
+  }
+
+  Result<std::vector<int64_t>> dims(const std::vector<Expr>& exprs) const {
+    std::vector<int64_t> out;
+    for (const Expr& e : exprs) {
+      RP_ASSIGN(const int64_t d, e.eval(symbols_));
+      out.push_back(d);
+    }
+    return out;
+  }
+
+  Result<AttrMap> attrs_of(const graph::Node& n) const {
+    AttrMap attrs;
+    for (const auto& [name, a] : n.attrs) {
+      const auto* exprs = std::get_if<std::vector<Expr>>(&a);
+      if (exprs == nullptr) {
+        attrs.set(name, a);
+        continue;
+      }
+      RP_ASSIGN(auto ints, dims(*exprs));
+      attrs.set(name, std::move(ints));
+    }
+    return attrs;
+  }
+
+  Status node(const graph::Node& n) {
+    const host::Kernel kernel = host::find(n.op);
+    if (kernel == nullptr) return unsupported("there is no host kernel");
+    std::vector<const HostTensor*> inputs;
+    for (const ValueId v : n.inputs) inputs.push_back(value(v));
+    RP_ASSIGN(const AttrMap attrs, attrs_of(n));
+    host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size()};
+    const ValueId first = n.outputs[0];
+    if (first != graph::kNone && g_.value(first).has_shape) {
+      const auto known = dims(g_.value(first).shape);
+      if (known.ok()) call.output_dims = *known;
+    }
+    RP_ASSIGN(Tensors results, kernel(call));
+    if (seed_ != 0) RP_TRY(put_errors(n, kernel, call, inputs, results));
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (n.outputs[i] != graph::kNone) define(n.outputs[i], std::move(results[i]));
+    }
+    return {};
+  }
+
+  Status put_errors(const graph::Node& n, host::Kernel kernel, host::Call& call,
+                    std::vector<const HostTensor*>& inputs, Tensors& results) {
+    const OperatorError e = error_of(n, results[0].dtype(), error_);
+    if (e.of_terms > 0 && !inputs.empty() && inputs[0] != nullptr && is_float(inputs[0]->dtype())) {
+      // Rounding of partial sums, as if each term had been read with an error.
+      const double terms = terms_of(n, inputs, results[0]);
+      const HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
+      const HostTensor* given = std::exchange(inputs[0], &moved);
+      call.inputs = inputs;
+      RP_ASSIGN(results, kernel(call));
+      inputs[0] = given;
+      RP_TRY(overflow(kernel, call, inputs, results));
+    }
+    if (e.relative == 0 && e.absolute == 0) return {};
+    for (HostTensor& t : results) {
+      if (is_float(t.dtype())) t = mover_.moved(t, e.relative, e.absolute);
+    }
+    return {};
+  }
+
+  /// Partial sums that leave the range, while the sum in double does not, may give anything.
+  Status overflow(host::Kernel kernel, host::Call& call,
+                  const std::vector<const HostTensor*>& inputs, Tensors& results) {
+    Tensors sizes(inputs.size());
+    std::vector<const HostTensor*> given = inputs;
+    double largest = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr || !is_float(inputs[i]->dtype())) continue;
+      RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[i]));
+      for (double& v : values) {
+        v = std::isfinite(v) ? std::fabs(v) : 0;
+        largest = std::max(largest, v);
+      }
+      RP_ASSIGN(sizes[i], host::store_all(inputs[i]->dtype(), inputs[i]->dims(), values));
+      given[i] = &sizes[i];
+    }
+    if (largest < 100 && results[0].dtype() != DType::F16) return {};
+    call.inputs = given;
+    RP_ASSIGN(const Tensors bounds, kernel(call));
+    call.inputs = inputs;
+    for (size_t o = 0; o < results.size(); ++o) {
+      if (!is_float(results[o].dtype())) continue;
+      RP_ASSIGN(std::vector<double> values, host::load_all(results[o]));
+      for (int64_t i = 0; i < results[o].count(); ++i) {
+        if (std::isinf(test::number(bounds[o], i)))
+          values[static_cast<size_t>(i)] = mover_.anything();
+      }
+      RP_ASSIGN(results[o], host::store_all(results[o].dtype(), results[o].dims(), values));
+    }
+    return {};
+  }
+
+  /// Binds the symbols that this value's run decides.
+  void define(ValueId v, HostTensor t) {
+    using Kind = plan::SymbolSource::Kind;
+    for (size_t s = 0; s < g_.symbols.size(); ++s) {
+      const plan::SymbolSource& source = g_.symbol_sources[s];
+      if (source.index != v) continue;
+      const auto at = static_cast<size_t>(source.axis);
+      if (source.kind == Kind::HostOutput && at < t.dims().size()) symbols_[s] = t.dims()[at];
+      if (source.kind == Kind::HostElement && source.axis < t.count()) {
+        symbols_[s] = static_cast<int64_t>(test::number(t, source.axis));
+      }
+    }
+    values_[v] = std::move(t);
+    derive();
+  }
+
+  void derive() {
+    for (size_t s = 0; s < g_.symbols.size(); ++s) {
+      if (g_.symbol_sources[s].kind != plan::SymbolSource::Kind::Derived) continue;
+      const auto size = g_.symbol_sources[s].value.eval(symbols_);
+      if (size.ok()) symbols_[s] = *size;
+    }
+  }
+
+  const graph::Graph& g_;
+  std::vector<int64_t> symbols_;
+  uint64_t seed_;
+  double error_;
+  Mover mover_;
+  std::map<ValueId, HostTensor> values_;
+};
+
+bool same_bytes_at(const HostTensor& a, const HostTensor& b, int64_t i) {
+  const size_t size = size_of(a.dtype());
+  return std::memcmp(a.bytes().data() + static_cast<size_t>(i) * size,
+                     b.bytes().data() + static_cast<size_t>(i) * size, size) == 0;
+}
+
+/// Within the last places, so that no analysis is needed.
+bool near(const HostTensor& a, const HostTensor& b, int64_t i) {
+  if (same_bytes_at(a, b, i)) return true;
+  if (!is_float(a.dtype())) return false;
+  const double x = test::number(a, i), y = test::number(b, i);
+  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
+  if (std::isinf(x) || std::isinf(y)) return x == y;
+  return std::fabs(x - y) <= 2 * unit_roundoff(a.dtype()) * std::max(std::fabs(x), std::fabs(y)) ||
+         std::max(std::fabs(x), std::fabs(y)) < smallest_normal(a.dtype());
+}
+
+}  // namespace
+
+bool same_bits(const HostTensor& a, const HostTensor& b) {
+  if (a.dtype() != b.dtype() || a.dims() != b.dims()) return false;
+  if (a.bytes().size() == 0 ||
+      std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0) {
+    return true;
+  }
+  if (!is_float(a.dtype())) return false;
+  for (int64_t i = 0; i < a.count(); ++i) {
+    if (!same_bytes_at(a, b, i) &&
+        !(std::isnan(test::number(a, i)) && std::isnan(test::number(b, i))))
+      return false;
+  }
+  return true;
+}
+
+Result<Evaluation> Evaluation::of(const graph::Graph& model) {
+  Evaluation e;
+  e.g_ = model.clone();
+  for (const passes::Pass& pass : passes::pipeline()) {
+    if (pass.required) RP_TRY(pass.run(*e.g_));
+  }
+  return e;
+}
+
+Result<Tensors> Evaluation::run(const std::vector<int64_t>& symbols, const Tensors& inputs,
+                                uint64_t seed, double error) const {
+  return Run(*g_, symbols, seed, error).run(inputs);
+}
+
+Status Reference::more_samples(size_t count) {
+  if (exact_.empty()) {
+    RP_ASSIGN(exact_, core_.run(symbols_, inputs_));
+  }
+  while (samples_.size() < count) {
+    RP_ASSIGN(Tensors t, core_.run(symbols_, inputs_, samples_.size() + 1, error_));
+    samples_.push_back(std::move(t));
+  }
+  return {};
+}
+
+bool Reference::agrees(size_t output, int64_t i, const HostTensor& got, bool& skipped) const {
+  const HostTensor& expected = expected_[output];
+  const HostTensor& exact = exact_[output];
+  bool unstable = false;
+  double spread = 0;
+  for (const Tensors& sample : samples_) {
+    const HostTensor& t = sample[output];
+    if (t.dims() != expected.dims()) return skipped = true;  // sizes depend on what is rounded
+    if (!is_float(expected.dtype())) {
+      unstable |= !same_bytes_at(t, exact, i);
+      continue;
+    }
+    const double a = test::number(exact, i), b = test::number(t, i);
+    if (std::isfinite(a) && std::isfinite(b)) {
+      spread = std::max(spread, std::fabs(a - b));
+    } else if (a != b && !(std::isnan(a) && std::isnan(b))) {
+      unstable = true;
+    }
+  }
+  if (unstable) return skipped = true;
+  if (!is_float(expected.dtype())) return false;
+  const double e = test::number(expected, i), g = test::number(got, i);
+  // The host sums and divides in double: what overflows on the way, in the core form too, does not
+  // overflow there.
+  if (!std::isfinite(test::number(exact, i)) && std::isfinite(e) && std::fabs(e) > 1e30)
+    return skipped = true;
+  if (!std::isfinite(e) || !std::isfinite(g)) {
+    if (e == g || (std::isnan(e) && std::isnan(g))) return true;
+    // Formulas differ in what they make of an infinity: the core form's result is as good.
+    const bool all =
+        !std::isfinite(e) && !std::isfinite(g) && !std::isfinite(test::number(exact, i));
+    return all && (skipped = true);
+  }
+  if (spread > 0.05 * std::fabs(e) && spread > 0.05) skipped = true;
+  return std::fabs(e - g) <= 4 * spread + smallest_normal(expected.dtype());
+}
+
+Comparison Reference::compare(const Tensors& results) {
+  Comparison c;
+  for (size_t o = 0; o < expected_.size(); ++o) {
+    const HostTensor& e = expected_[o];
+    const HostTensor& got = results[o];
+    const std::string name = "output " + std::to_string(o);
+    if (got.dtype() != e.dtype() || got.dims() != e.dims()) {
+      c.wrong = name + " is " + describe(got.dtype(), got.dims()) + ", expected " +
+                describe(e.dtype(), e.dims());
+      return c;
+    }
+    c.elements += e.count();
+    for (int64_t i = 0; i < e.count(); ++i) {
+      if (near(e, got, i)) continue;
+      ++c.analysed;
+      for (const size_t samples : {6, 32}) {
+        bool skipped = false;
+        const Status s = more_samples(samples);
+        if (!s.ok()) {
+          c.wrong = "the core form on the host: " + s.message();
+          return c;
+        }
+        const bool fine = agrees(o, i, got, skipped);
+        if (fine && skipped) ++c.skipped;
+        if (fine) break;
+        if (samples == 32) {
+          c.wrong = name + " [" + std::to_string(i) + "] is " +
+                    std::to_string(test::number(got, i)) + ", expected " +
+                    std::to_string(test::number(e, i));
+          return c;
+        }
+      }
+    }
+  }
+  return c;
+}
+
+}  // namespace reprise::fuzz

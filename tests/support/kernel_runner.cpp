@@ -1,0 +1,148 @@
+#include "tests/support/kernel_runner.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "codegen/kernel/interpreter.h"
+
+namespace reprise::test {
+
+using graph::ValueId;
+
+namespace {
+
+// What memory holds before anything is written to it.
+constexpr std::byte kPoison{0x7f};
+
+/// plan::Weight::Packing::Tiles, written down once more.
+HostTensor pack(const HostTensor& w, const lower::PackedOperand& p) {
+  const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n;
+  const size_t size = size_of(w.dtype());
+  HostTensor out(w.dtype(), {p.batch, tiles, p.k, p.tile_n});
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t n = 0; n < p.n; ++n) {
+      for (int64_t k = 0; k < p.k; ++k) {
+        const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
+        const int64_t to = ((b * tiles + n / p.tile_n) * p.k + k) * p.tile_n + n % p.tile_n;
+        std::memcpy(out.mutable_bytes().data() + static_cast<size_t>(to) * size,
+                    w.bytes().data() + static_cast<size_t>(from) * size, size);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                 std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
+  auto outcome = kernel::interpret(k, {grid, std::move(buffers), std::move(scalars)});
+  if (outcome.ok() && outcome->error != kernel::ErrorCode::None)
+    return internal_error("error word " + std::to_string(static_cast<int>(outcome->error)));
+  return outcome.status();
+}
+
+Execute cuda_on_cpu(const CudaOnCpu& module) {
+  return [&module](const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                   std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars) {
+    const kernel::BlockLayout layout;
+    std::vector<uint64_t> block(kernel::BlockLayout::size(buffers.size(), scalars.size()) / 8 + 1);
+    auto* bytes = reinterpret_cast<std::byte*>(block.data());
+    uint32_t error = 0;
+    const uint32_t* error_address = &error;
+    std::memcpy(bytes, &error_address, 8);
+    for (size_t i = 0; i < buffers.size(); ++i) {
+      const std::byte* p = buffers[i].data();
+      std::memcpy(bytes + layout.buffer_offset(i), &p, 8);
+    }
+    for (size_t i = 0; i < scalars.size(); ++i) {
+      std::memcpy(bytes + layout.scalar_offset(buffers.size(), i), &scalars[i], 4);
+    }
+    RP_TRY(module.run(k.name, grid, bytes));
+    return error == 0 ? Status() : internal_error("error word " + std::to_string(error));
+  };
+}
+
+Status legalize_for(kernel::Kernel& k, const lower::Target& target) {
+  kernel::LegalizeFor features;
+  features.int64 = target.predicate.needs_int64;
+  features.storage8 = target.predicate.needs_storage8;
+  features.storage16 = target.predicate.needs_storage16;
+  features.float16 = target.predicate.needs_float16;
+  features.word_loads = target.wide_loads;
+  RP_TRY(kernel::legalize(k, features));
+  kernel::simplify(k);
+  return {};
+}
+
+std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols) {
+  std::vector<int64_t> dims;
+  for (const Expr& e : shape) dims.push_back(*e.eval(symbols));
+  return dims;
+}
+
+KernelRunner::KernelRunner(const graph::Graph& g, const std::vector<int64_t>& symbols,
+                           const std::vector<HostTensor>& inputs)
+    : g_(g), symbols_(symbols) {
+  for (size_t i = 0; i < inputs.size(); ++i) store(g.inputs[i], inputs[i]);
+}
+
+Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
+  std::vector<std::vector<std::byte>> scratch;
+  std::vector<HostTensor> packed;
+  scratch.reserve(l.buffers.size());
+  packed.reserve(l.packed.size());
+  std::vector<std::span<std::byte>> buffers;
+  for (size_t i = 0; i < l.buffers.size(); ++i) {
+    const auto p = std::find_if(l.packed.begin(), l.packed.end(),
+                                [&](const auto& x) { return static_cast<size_t>(x.buffer) == i; });
+    if (p != l.packed.end()) {
+      packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
+      buffers.push_back(packed.back().mutable_bytes());
+    } else if (l.buffers[i].scratch) {
+      scratch.emplace_back(bytes_of(l.buffers[i].value, g_.value(l.buffers[i].value).dtype),
+                           kPoison);
+      buffers.emplace_back(scratch.back());
+    } else {
+      buffers.emplace_back(memory(l.buffers[i].value));
+    }
+  }
+  std::array<uint32_t, 3> grid{};
+  for (size_t d = 0; d < 3; ++d) {
+    RP_ASSIGN(const int64_t v, l.grid[d].eval(symbols_));
+    grid[d] = static_cast<uint32_t>(v);
+  }
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};  // sizes may divide by the 0
+  std::vector<uint32_t> scalars;
+  for (const Expr& e : l.scalars) {
+    RP_ASSIGN(const int64_t v, e.eval(symbols_));
+    scalars.push_back(static_cast<uint32_t>(v));
+  }
+  return execute(l.kernel, grid, std::move(buffers), std::move(scalars));
+}
+
+size_t KernelRunner::bytes_of(ValueId v, DType as) const {
+  const graph::Value& value = g_.value(v);
+  size_t bytes = size_of(as);
+  for (int64_t d : dims_of(value.shape, symbols_)) bytes *= static_cast<size_t>(d);
+  return (bytes + 3) / 4 * 4;
+}
+
+void KernelRunner::store(ValueId v, const HostTensor& t) {
+  auto& m = memory_[v];
+  m.assign(bytes_of(v, t.dtype()), std::byte{0});
+  std::copy(t.bytes().begin(), t.bytes().end(), m.begin());
+}
+
+std::vector<std::byte>& KernelRunner::memory(ValueId v) {
+  auto it = memory_.find(v);
+  if (it != memory_.end()) return it->second;
+  if (g_.value(v).constant) {
+    store(v, *g_.value(v).constant);
+  } else {
+    memory_[v].assign(bytes_of(v, graph::storage_of(g_.value(v))), kPoison);
+  }
+  return memory_[v];
+}
+
+}  // namespace reprise::test

@@ -1,0 +1,48 @@
+// Lowered kernels, executed one after another without a device: on the interpreter, or as CUDA
+// text on the CPU.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <vector>
+
+#include "codegen/lower/lower.h"
+#include "tests/cuda_shim/cuda_on_cpu.h"
+
+namespace reprise::test {
+
+/// Runs one lowered kernel; buffers are in parameter order.
+using Execute = std::function<Status(const kernel::Kernel&, std::array<uint32_t, 3>,
+                                     std::vector<std::span<std::byte>>, std::vector<uint32_t>)>;
+/// Fails on any access that kernel/semantics.md forbids, and when the kernel sets its error word.
+Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
+                 std::vector<std::span<std::byte>> buffers, std::vector<uint32_t> scalars);
+/// One kernel of the module, by its name.
+Execute cuda_on_cpu(const CudaOnCpu& module);
+
+/// The kernel in the form that is emitted for the target.
+Status legalize_for(kernel::Kernel& k, const lower::Target& target);
+
+std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols);
+
+/// The memory of a graph's values, and kernels on it.
+class KernelRunner {
+ public:
+  KernelRunner(const graph::Graph& g, const std::vector<int64_t>& symbols,
+               const std::vector<HostTensor>& inputs);
+
+  Status run(const lower::Lowered& l, const Execute& execute);
+  const std::vector<std::byte>& memory_of(graph::ValueId v) { return memory(v); }
+
+ private:
+  /// As the session allocates: whole words.
+  size_t bytes_of(graph::ValueId v, DType as) const;
+  void store(graph::ValueId v, const HostTensor& t);
+  std::vector<std::byte>& memory(graph::ValueId v);
+
+  const graph::Graph& g_;
+  std::vector<int64_t> symbols_;
+  std::map<graph::ValueId, std::vector<std::byte>> memory_;
+};
+
+}  // namespace reprise::test

@@ -1,0 +1,219 @@
+#include "tests/support/random_values.h"
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "tests/support/random_source.h"
+
+namespace reprise::test {
+
+namespace {
+
+std::string number(double v) {
+  std::ostringstream out;
+  out.precision(17);
+  out << v;
+  return out.str();
+}
+
+Values parse_values(const std::string& text) {
+  if (text == "special") return {Values::Kind::Special};
+  if (text == "wide") return {Values::Kind::Wide};
+  const size_t dots = text.find("..");
+  if (dots == std::string::npos) return {};
+  return Values::between(std::stod(text.substr(0, dots)), std::stod(text.substr(dots + 2)));
+}
+
+bool is_values(const std::string& text) {
+  return text == "special" || text == "wide" || text == "tame" ||
+         text.find("..") != std::string::npos;
+}
+
+template <typename T>
+T tame_int(RandomSource& rng) {
+  return static_cast<T>(std::numeric_limits<T>::is_signed ? rng.in(-8, 8) : rng.in(0, 16));
+}
+
+template <typename T>
+T int_value(const Values& values, RandomSource& rng) {
+  using Limits = std::numeric_limits<T>;
+  switch (values.kind) {
+    case Values::Kind::Between:
+      return static_cast<T>(
+          rng.in(static_cast<int64_t>(values.low), static_cast<int64_t>(values.high)));
+    case Values::Kind::Wide:
+      return static_cast<T>(rng.next());
+    case Values::Kind::Special:
+      switch (rng.in(0, 7)) {
+        case 0:
+          return Limits::min();
+        case 1:
+          return Limits::max();
+        case 2:
+          return static_cast<T>(Limits::max() - 1);
+        case 3:
+          return static_cast<T>(rng.next());
+        case 4:
+          return static_cast<T>(0);
+        default:
+          return tame_int<T>(rng);
+      }
+    case Values::Kind::Tame:
+      break;
+  }
+  return tame_int<T>(rng);
+}
+
+double tame_real(RandomSource& rng) {
+  // Whole and half numbers make ties, of rounding and of maxima.
+  return rng.chance(0.125) ? static_cast<double>(rng.in(-4, 4)) / 2 : rng.real(-2, 2);
+}
+
+double special_real(RandomSource& rng) {
+  static const std::vector<double> kSpecial{
+      0.0,   -0.0,   INFINITY, -INFINITY, NAN,    0x1p-149, -0x1p-130,    0x1p-126,
+      1e15,  -1e15,  65504,    -65520,    1e10,   -1e10,    1e-10,        0.5,
+      1.5,   2.5,    -0.5,     127.5,     -128.5, 255.5,    2147483648.0, 16777217,
+      32768, -32769, 1,        -1,        88.8,   -104,     1e-3};
+  return rng.chance(0.4) ? rng.pick(kSpecial) : tame_real(rng);
+}
+
+double real_value(const Values& values, RandomSource& rng) {
+  switch (values.kind) {
+    case Values::Kind::Between:
+      return rng.real(values.low, values.high);
+    case Values::Kind::Wide:
+      return (rng.chance(0.5) ? -1 : 1) * std::exp2(rng.real(-24, 24));
+    case Values::Kind::Special:
+      return special_real(rng);
+    case Values::Kind::Tame:
+      break;
+  }
+  return tame_real(rng);
+}
+
+template <typename T, typename F>
+void fill(HostTensor& t, const F& value) {
+  T* out = t.mutable_data<T>();
+  for (int64_t i = 0; i < t.count(); ++i) out[i] = static_cast<T>(value());
+}
+
+}  // namespace
+
+std::string Values::str() const {
+  switch (kind) {
+    case Kind::Special:
+      return "special";
+    case Kind::Wide:
+      return "wide";
+    case Kind::Between:
+      return number(low) + ".." + number(high);
+    case Kind::Tame:
+      break;
+  }
+  return "tame";
+}
+
+Heading Heading::parse(const std::string& text) {
+  Heading h;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) {
+    const size_t eq = word.find('=');
+    if (eq == std::string::npos || eq + 1 == word.size()) continue;
+    const std::string name = word.substr(0, eq);
+    const std::string value = word.substr(eq + 1);
+    if (is_values(value)) {
+      h.values[name] = parse_values(value);
+    } else if (value.find_first_not_of("0123456789,") != std::string::npos) {
+      continue;  // a word of prose
+    } else if (name == "seed") {
+      h.seed = std::stoull(value);
+    } else {
+      std::istringstream list(value);
+      for (std::string item; std::getline(list, item, ',');) {
+        h.sizes[name].push_back(std::stoll(item));
+      }
+    }
+  }
+  return h;
+}
+
+std::string Heading::str() const {
+  std::string out;
+  const auto word = [&](const std::string& name, const std::string& value) {
+    out += (out.empty() ? "" : " ") + name + "=" + value;
+  };
+  for (const auto& [name, list] : sizes) {
+    std::string text;
+    for (const int64_t size : list) text += (text.empty() ? "" : ",") + std::to_string(size);
+    word(name, text);
+  }
+  if (seed) word("seed", std::to_string(*seed));
+  for (const auto& [name, kind] : values) {
+    if (kind.kind != Values::Kind::Tame) word(name, kind.str());
+  }
+  return out;
+}
+
+Values Heading::values_of(const std::string& input) const {
+  const auto at = values.find(input);
+  return at == values.end() ? Values{} : at->second;
+}
+
+HostTensor random_values(DType dtype, const std::vector<int64_t>& dims, const Values& values,
+                         uint64_t seed, const std::string& name) {
+  RandomSource rng(seed, name);
+  HostTensor t(dtype, dims);
+  const auto real = [&] { return real_value(values, rng); };
+  const auto narrow = [&](auto convert) {
+    fill<uint16_t>(t, [&] { return convert(static_cast<float>(real())); });
+  };
+  switch (dtype) {
+    case DType::F32:
+      fill<float>(t, real);
+      break;
+    case DType::F64:
+      fill<double>(t, real);
+      break;
+    case DType::F16:
+      narrow(float_to_f16);
+      break;
+    case DType::BF16:
+      narrow(float_to_bf16);
+      break;
+    case DType::I8:
+      fill<int8_t>(t, [&] { return int_value<int8_t>(values, rng); });
+      break;
+    case DType::U8:
+      fill<uint8_t>(t, [&] { return int_value<uint8_t>(values, rng); });
+      break;
+    case DType::I16:
+      fill<int16_t>(t, [&] { return int_value<int16_t>(values, rng); });
+      break;
+    case DType::U16:
+      fill<uint16_t>(t, [&] { return int_value<uint16_t>(values, rng); });
+      break;
+    case DType::I32:
+      fill<int32_t>(t, [&] { return int_value<int32_t>(values, rng); });
+      break;
+    case DType::U32:
+      fill<uint32_t>(t, [&] { return int_value<uint32_t>(values, rng); });
+      break;
+    case DType::I64:
+      fill<int64_t>(t, [&] { return int_value<int64_t>(values, rng); });
+      break;
+    case DType::U64:
+      fill<uint64_t>(t, [&] { return int_value<uint64_t>(values, rng); });
+      break;
+    case DType::Bool:
+      fill<uint8_t>(t, [&] { return rng.next() & 1; });
+      break;
+    case DType::String:
+    case DType::Invalid:
+      break;
+  }
+  return t;
+}
+
+}  // namespace reprise::test
