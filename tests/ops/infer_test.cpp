@@ -205,7 +205,7 @@ const Case kCases[] = {
     {"AttentionMaskOfOtherSymbols",
      "input q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8], m: bool[mb,1,ml,mt]\n"
      "y = Attention(q, k, v, m) @23\noutput y",
-     "[b, 2, l, 8]", nullptr, "mb == b; ml == l; min(mt, s) == mt"},
+     "[b, 2, l, 8]", nullptr, "mb -> b; ml -> l; min(mt, s) == mt"},
     {"AttentionMaskOfConstants",
      "input q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8], m: bool[3,5]\n"
      "y = Attention(q, k, v, m) @23\noutput y",
