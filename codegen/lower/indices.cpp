@@ -1,0 +1,234 @@
+// The evaluator's index expressions: what is known of their symbols, and their code.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "codegen/lower/evaluator.h"
+#include "codegen/lower/index_range.h"
+
+namespace reprise::lower {
+
+using kernel::ScalarOp;
+using kernel::Ty;
+
+namespace {
+
+bool uses_loop_symbols(const Expr& e) {
+  std::vector<SymbolId> symbols;
+  e.collect_symbols(symbols);
+  return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s >= kLoopSymbols; });
+}
+
+}  // namespace
+
+SymbolRange Evaluator::range(SymbolId id) const {
+  SymbolRange r;
+  if (id < kLoopSymbols) {
+    const Symbol& s = g_.symbols[static_cast<size_t>(id)];
+    r.min = positive_.count(id) != 0 ? std::max<int64_t>(s.min, 1) : s.min;
+    r.max = s.max;
+    return r;
+  }
+  const Expr& below = loop_symbols_[static_cast<size_t>(id - kLoopSymbols)].below;
+  r.min = 0;
+  if (below.is_const()) r.max = below.value() - 1;
+  r.below = below;
+  return r;
+}
+
+void Evaluator::assume_not_empty(const Expr& count) {
+  if (count.terms().size() != 1 || count.constant() != 0) return;
+  for (const Atom& a : count.terms()[0].atoms()) {
+    if (a.kind() == Atom::Kind::Symbol) positive_.insert(a.symbol());
+  }
+}
+
+Expr Evaluator::simplify(const Expr& e) const {
+  if (e.is_const()) return e;
+  return e.simplify([this](SymbolId id) { return range(id); });
+}
+
+Expr Evaluator::symbol(Val v, const Expr& below) {
+  if (below.is_const(1)) return 0;
+  if (const auto c = b_.as_const(v)) return Expr(*c);
+  loop_symbols_.push_back({v, below});
+  return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
+}
+
+void Evaluator::set_symbol(const Expr& symbol, Val v) {
+  if (symbol.is_const()) return;
+  std::vector<SymbolId> ids;
+  symbol.collect_symbols(ids);
+  loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = v;
+}
+
+Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
+  for (const Unflattened& u : unflattened_) {
+    if (u.index == index && u.shape == shape) return u.linear;
+  }
+  Expr linear = 0;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    linear = linear * shape[d];
+    if (!shape[d].is_const(1)) linear += index[d];
+  }
+  return simplify(linear);
+}
+
+Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
+  for (const Unflattened& u : unflattened_) {
+    if (u.linear == linear && u.shape == shape) return u.index;
+  }
+  Index index(shape.size());
+  Expr stride = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    Expr e = Expr::floordiv(linear, stride);
+    // The outermost dim needs no mod: linear is in range.
+    bool outermost = true;
+    for (size_t o = 0; o < d; ++o) outermost &= shape[o].is_const(1);
+    if (shape[d].is_const(1)) {
+      e = 0;
+    } else if (!outermost) {
+      e = Expr::mod(e, shape[d]);
+    }
+    index[d] = simplify(e);
+    stride = stride * shape[d];
+  }
+  // The only element is at position 0, in whatever way `linear` says so.
+  const bool single =
+      std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return dim.is_const(1); });
+  if (!single) unflattened_.push_back({shape, index, linear});
+  return index;
+}
+
+Val Evaluator::param(const Expr& e) {
+  for (size_t i = 0; i < scalars_.size(); ++i) {
+    if (scalars_[i] == e) return b_.param(static_cast<int>(i));
+  }
+  const int index = b_.scalar("n" + std::to_string(scalars_.size()), Ty::I32);
+  scalars_.push_back(e);
+  return b_.param(index);
+}
+
+Status Evaluator::beyond_32_bits(const Expr& e) const {
+  return unsupported("an index reaches " + e.str(g_.symbols) +
+                     ", kernels compute indices in 32 bits; use smaller inputs");
+}
+
+/// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
+/// is divided must not. Values that never get memory may have more than 2^31 elements.
+Val Evaluator::dividend(const Expr& e) {
+  constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
+  const auto ranges = [this](SymbolId id) { return range(id); };
+  if (e.bounds(ranges).max <= kMax) return value(e);
+  const std::optional<Expr> limit = index_range(e, ranges).high;
+  if (!limit) return value(e);
+  const auto covers = [&](const Expr& count) {
+    const Expr room = count - Expr(1) - *limit;
+    return !room.is_overflow() && room.bounds(ranges).min >= 0;
+  };
+  const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
+  if (stored || uses_loop_symbols(*limit)) return value(e);
+  if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
+    status_ = beyond_32_bits(*limit);
+  } else if (!limit->is_const()) {
+    param(*limit);  // checked by the run
+  }
+  return value(e);
+}
+
+/// How many divisors make a dividend that may be negative one that is not; nothing where no lower
+/// end of it is known.
+std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
+  const auto ranges = [this](SymbolId id) { return range(id); };
+  if (dividend.bounds(ranges).min >= 0) return Expr(0);
+  const std::optional<Expr> low = index_range(dividend, ranges).low;
+  if (!low || low->is_overflow()) return std::nullopt;
+  if (low->bounds(ranges).min >= 0) return Expr(0);
+  return Expr(0) - Expr::floordiv(*low, divisor);
+}
+
+/// Expressions round towards minus infinity, Div and Rem towards zero: the same where the dividend
+/// is not negative. Divisors are sizes and strides: positive wherever the kernel runs.
+Val Evaluator::division(const Atom& a) {
+  const Expr& divisor = a.rhs();
+  const bool quotient = a.kind() == Atom::Kind::FloorDiv;
+  const std::optional<Expr> more = divisors_to_add(a.lhs(), divisor);
+  if (!more) {
+    const Val x = dividend(a.lhs());
+    const Val y = value(divisor);
+    const Val remainder = b_.scalar_op(ScalarOp::Mod, {x, y});
+    return quotient ? b_.div(b_.sub(x, remainder), y) : remainder;
+  }
+  const Val x = dividend(a.lhs() + *more * divisor);
+  const Val y = value(divisor);
+  if (!quotient) return b_.rem(x, y);
+  return b_.sub(b_.div(x, y), value(*more));
+}
+
+Val Evaluator::atom_value(const Atom& a) {
+  switch (a.kind()) {
+    case Atom::Kind::Symbol:
+      return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
+    case Atom::Kind::FloorDiv:
+    case Atom::Kind::Mod:
+      return division(a);
+    case Atom::Kind::Min:
+      return b_.min(value(a.lhs()), value(a.rhs()));
+    case Atom::Kind::Max:
+      return b_.max(value(a.lhs()), value(a.rhs()));
+    case Atom::Kind::Overflow:
+      return b_.i32(0);  // refused when the plan is bound
+  }
+  return {};
+}
+
+Val Evaluator::value(const Expr& e) {
+  if (e.is_const()) {
+    const bool fits = std::in_range<int32_t>(e.value());
+    if (!fits) status_ = beyond_32_bits(e);
+    return b_.i32(fits ? e.value() : 0);
+  }
+  if (!uses_loop_symbols(e)) return param(e);
+  for (const auto& scope : index_memo_) {
+    for (const auto& [key, v] : scope) {
+      if (key == e) return v;
+    }
+  }
+  // Collect coefficients (over model symbols) per product of run-time atoms.
+  Expr uniform = e.constant();
+  std::vector<std::pair<Expr, Expr>> parts;  // product of run-time atoms, coefficient
+  for (const Term& t : e.terms()) {
+    Expr run_time = 1;
+    Expr coefficient = t.coefficient;
+    for (const Atom& a : t.atoms()) {
+      const Expr x = a.expr();
+      (uses_loop_symbols(x) ? run_time : coefficient) *= x;
+    }
+    if (run_time.is_const(1)) {
+      uniform += coefficient;
+      continue;
+    }
+    auto it = std::find_if(parts.begin(), parts.end(),
+                           [&](const auto& p) { return p.first == run_time; });
+    if (it == parts.end()) {
+      parts.emplace_back(run_time, coefficient);
+    } else {
+      it->second += coefficient;
+    }
+  }
+  Val sum;
+  for (const auto& [product, coefficient] : parts) {
+    Val v;
+    for (const Atom& a : product.terms()[0].atoms()) {
+      const Val x = atom_value(a);
+      v = v ? b_.mul(v, x) : x;
+    }
+    if (!coefficient.is_const(1)) v = b_.mul(v, value(coefficient));
+    sum = sum ? b_.add(sum, v) : v;
+  }
+  if (!uniform.is_const(0)) sum = sum ? b_.add(sum, value(uniform)) : value(uniform);
+  index_memo_.back().emplace_back(e, sum);
+  return sum;
+}
+
+}  // namespace reprise::lower
