@@ -240,6 +240,9 @@ int compare(const std::string& text, Values& values) {
   for (size_t i = 0; i < g.symbols.size(); ++i) symbols.push_back(values.size());
   const auto inputs = inputs_of(g, symbols);
   if (!inputs) return 0;
+  const bool known = std::any_of(g.outputs.begin(), g.outputs.end(),
+                                 [&](graph::ValueId v) { return g.value(v).elements.has_value(); });
+  if (!known) return 0;  // a Range of 2^31 elements, say
   const auto results = run_graph(g, *inputs, Engine::Host);
   if (!results.ok()) return 0;
   int compared = 0;
@@ -247,13 +250,13 @@ int compare(const std::string& text, Values& values) {
     const graph::Value& v = g.value(g.outputs[i]);
     if (!v.elements) continue;
     const HostTensor& expected = (*results)[i];
-    const auto known = tensor_of(v.dtype, expected.dims(), *v.elements, symbols);
-    EXPECT_TRUE(known.has_value())
-        << "'" << v.name << "' cannot hold " << shape_str(*v.elements, g.symbols) << "\n"
-        << text;
-    if (!known) continue;
+    const auto said = tensor_of(v.dtype, expected.dims(), *v.elements, symbols);
+    EXPECT_TRUE(said.has_value()) << "'" << v.name << "' cannot hold "
+                                  << shape_str(*v.elements, g.symbols) << "\n"
+                                  << text;
+    if (!said) continue;
     ++compared;
-    EXPECT_EQ(numbers(*known), numbers(expected))
+    EXPECT_EQ(numbers(*said), numbers(expected))
         << "'" << v.name << "' for sizes " << shape_str(ops::exprs_of(symbols), {}) << "\n"
         << text;
   }
