@@ -220,6 +220,7 @@ class KernelTable {
     } else {
       emit::SpirvOptions spirv_options;
       spirv_options.wide_loads = target_.wide_loads;
+      spirv_options.pointer_casts = target_.predicate.needs_int64;
       RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
     }
     if (options_.on_kernel) {

@@ -57,8 +57,8 @@ struct BisectReport {
 
   std::string interpreter;  // what it says of the kernel; empty: not asked
   std::vector<Experiment> experiments;
-  /// "pass NAME", "schedule NAME", "lowering", "driver", "emitter", "memory", "replay", "rounding",
-  /// "host", or "unknown", and a sentence about it.
+  /// "pass NAME", "schedule NAME", "lowering", "driver", "driver or emitter", "memory",
+  /// "replay", "rounding", "host", or "unknown", and a sentence about it.
   std::string cause, explanation;
   std::optional<Reduced> reduced;
 };

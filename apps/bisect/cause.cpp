@@ -99,9 +99,10 @@ void name_cause(BisectReport& r, const BisectOptions& o) {
         "The interpreter executes the kernel and is right, so it means what "
         "it should";
     if (known && same->wrong()) {
-      set(r, "emitter",
+      set(r, "driver or emitter",
           means + ", but it is wrong " + same->what +
-              ", too: what prints it as SPIR-V or CUDA is at fault");
+              ", too: the drivers have something in common, such as a layer, or what prints the "
+              "kernel for them is at fault");
     } else {
       set(r, "driver",
           means + (known ? ", and " + same->what + " it is right: " : ": ") + "the driver (" +

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <optional>
 
 #include "apps/common/replays.h"
@@ -18,6 +21,17 @@ struct VerifyOptions {
 Tolerance allowed(const VerifyOptions& o, const Model& model, DType dtype) {
   if (o.tolerance && is_float(dtype)) return {0, 0, *o.tolerance};
   return tolerance_in(model.computes_in(), Rule::Model, dtype);
+}
+
+/// As a shell reads it back: in quotes where that is needed.
+std::string shell_quoted(const std::string& word) {
+  const auto plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::strchr("_@%+=:,./-", c) != nullptr;
+  };
+  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
 }
 
 /// The command that finds out more, with the same model, inputs and options.

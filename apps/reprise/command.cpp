@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -67,16 +65,6 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   o.cuda_cache_dir = cuda_cache_dir();
   o.log = [](const std::string& message) { note(message); };
   return o;
-}
-
-std::string shell_quoted(const std::string& word) {
-  const auto plain = [](unsigned char c) {
-    return std::isalnum(c) != 0 || std::strchr("_@%+=:,./-", c) != nullptr;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return out + "'";
 }
 
 std::vector<std::string> split_list(const std::string& text) {

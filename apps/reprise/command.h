@@ -51,8 +51,6 @@ struct CommonOptions {
   Result<CompileOptions> compile_options() const;
 };
 
-/// As a shell reads it back: in quotes where that is needed.
-std::string shell_quoted(const std::string& word);
 /// "a,b" -> a, b; empty items are left out.
 std::vector<std::string> split_list(const std::string& text);
 

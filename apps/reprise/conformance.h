@@ -21,7 +21,7 @@ struct CaseResult {
 /// Paths of the folders below `dir` that hold a model.onnx, sorted.
 Result<std::vector<std::string>> find_cases(const std::string& dir, const std::string& filter);
 
-/// Runs every test data set of one case, each twice. Never fails: what went wrong is in the result.
+/// Runs every test data set of one case. Never fails: what went wrong is in the result.
 CaseResult run_case(const std::string& dir, const std::string& name, OpenedDevice& device,
                     const CommonOptions& common);
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "codegen/kernel/kernel.h"
+#include "runtime/base/expr.h"
 
 namespace reprise::kernel {
 
@@ -56,6 +57,8 @@ class Builder {
   /// `in_range`: the value is proven to be representable, so that no saturation is needed.
   Val convert(Val v, Ty to, bool in_range = false);
   Val bitcast(Val v, Type to);
+  /// The low bits of a 32-bit integer as an integer of so many bits, extended to 32 by its sign.
+  Val wrap(Val v, int bits);
   Val compose(std::span<const Val> lanes);
   Val splat(Val v, int lanes);
   Val extract(Val v, int lane);
@@ -155,6 +158,9 @@ class Builder {
   std::optional<Val> simplify_cast(const Inst& inst);
   std::optional<Val> simplify_compose(const Inst& inst);
   std::optional<Val> fold_constants(const Inst& inst);
+  Interval range_of(Val v, int steps) const;
+  Interval range_of_row(const Inst& inst, int steps) const;
+  std::optional<Val> drop_wrap(ScalarOp op, Type t, Val a, Val b) const;
   void write_block(int32_t block, bool loop, const std::function<void()>& write);
   int32_t new_block();
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }

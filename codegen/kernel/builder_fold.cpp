@@ -191,6 +191,7 @@ std::optional<Val> Builder::simplify_int(ScalarOp op, Type t, Val a, Val b) {
   if (t.ty == Ty::U32 || t.ty == Ty::U64) {
     if (const auto v = compare_with_least(op, t, a, b)) return v;
   }
+  if (const auto v = drop_wrap(op, t, a, b)) return v;
   const auto bits = const_bits(b);
   if (!bits) return std::nullopt;
   if (*bits == 0) {

@@ -249,6 +249,10 @@ Status legalize(Kernel& k, const LegalizeFor& target);
 /// elements that the kernel loads anyway (codegen/kernel/coalesce.cpp). The kernel must verify.
 Status coalesce_loads(Kernel& k);
 
+/// Drops wraps of 8- and 16-bit integers (Builder::wrap) whose upper bits nothing reads
+/// (codegen/kernel/demanded_bits.cpp).
+Status drop_wraps(Kernel& k);
+
 /// Local clean-ups that every kernel gets: dead code, common subexpressions within dominance,
 /// constant folding of index arithmetic.
 void simplify(Kernel& k);

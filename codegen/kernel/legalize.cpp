@@ -82,10 +82,28 @@ class Legalizer : public Rebuilder {
       : Rebuilder(k, Builder::like(interface_for(k, packed_buffers(k, target), target))),
         target_(target),
         packed_(packed_buffers(k, target)),
-        integers_(to_, has_extremes(k)) {}
+        integers_(to_, has_extremes(k)),
+        lost_(to_, k) {
+    if (!target.int64) lost_.add_locals();
+  }
 
  protected:
   Val rewrite(const Inst& i, std::span<const Val> args) override {
+    if (target_.int64) return rewritten(i, args);
+    lost_.report_operands(i);
+    if (i.op == Op::LocalStore) lost_.store_local(i, args);
+    if (const Val r = lost_.ordered(i, args)) return r;
+    const Val r = rewritten(i, args);
+    lost_.made(i, args, i.op == Op::Load ? std::exchange(loaded_, {}) : integers_.take());
+    return r;
+  }
+
+  void branch(const Inst& i) override {
+    if (!target_.int64) lost_.report_operands(i);
+  }
+
+ private:
+  Val rewritten(const Inst& i, std::span<const Val> args) {
     if (i.op == Op::Const) return constant(i);
     if (i.op == Op::Scalar) return scalar(i, args);
     if (i.op == Op::Convert) return convert(i, args[0]);
@@ -97,7 +115,6 @@ class Legalizer : public Rebuilder {
     return {};
   }
 
- private:
   bool replaces(Ty t) const { return narrowed(t, target_) != t; }
   Type original(Val v) const { return from_.insts[static_cast<size_t>(v.id)].type; }
 
@@ -182,10 +199,13 @@ class Legalizer : public Rebuilder {
       return Float32Math(to_, {Ty::F32, i.type.lanes}).from_half_bits(bits);
     } else {
       std::vector<Val> lanes;
+      std::vector<Lost> lost;
       for (int l = 0; l < i.type.lanes; ++l) {
         const Val words = to_.load(buffer, word_index(index, l), 2, 2);
         lanes.push_back(integers_.from_words(words, storage == Ty::I64));
+        lost.push_back(integers_.take());
       }
+      loaded_ = lanes.size() == 1 ? lost[0] : lost_.of_lanes(lost, lanes);
       return to_.compose(lanes);
     }
     return storage == Ty::F16 && target_.float16 ? to_.convert(r, Ty::F16, true) : r;
@@ -208,6 +228,7 @@ class Legalizer : public Rebuilder {
     }
     for (int l = 0; l < to_.type(value).lanes; ++l) {
       const Val words = integers_.to_words(to_.extract(value, l), storage == Ty::I64);
+      lost_.report(integers_.take());
       to_.store(buffer, word_index(index, l), words, 2);
     }
   }
@@ -215,12 +236,15 @@ class Legalizer : public Rebuilder {
   const LegalizeFor target_;
   const std::vector<bool> packed_;  // by buffer
   CheckedIntegers integers_;
+  LostValues lost_;
+  Lost loaded_;  // by the load that is being written
 };
 
 }  // namespace
 
 Status legalize(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify(k));
+  RP_TRY(drop_wraps(k));
   RP_ASSIGN(Kernel narrow, Legalizer(k, target).run());
   RP_TRY(expand(narrow));
   k = std::move(narrow);

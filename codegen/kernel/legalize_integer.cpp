@@ -9,40 +9,50 @@ Val CheckedIntegers::c(Val like, int64_t v) {
   return b_.constant_bits(b_.type(like), static_cast<uint64_t>(v));
 }
 
-void CheckedIntegers::overflow_if(Val condition) {
-  Val any = b_.extract(condition, 0);
-  for (int lane = 1; lane < b_.type(condition).lanes; ++lane) {
-    any = b_.logical_or(any, b_.extract(condition, lane));
-  }
-  b_.set_error(any, ErrorCode::IntegerOverflow);
+void CheckedIntegers::lost_if(Val condition) {
+  lost_.where = lost_.where ? b_.logical_or(lost_.where, condition) : condition;
+  lost_.nearest = nullptr;
 }
 
-void CheckedIntegers::require(Val fits) {
-  overflow_if(b_.logical_not(fits));
+void CheckedIntegers::lost_if(Val condition, Val r, Val negative) {
+  const bool first = !lost_.where;
+  lost_if(condition);
+  if (!first) return;
+  lost_.nearest = [this, condition, r, negative] {
+    const Val most = b_.select(negative, c(r, std::numeric_limits<int32_t>::min()),
+                               c(r, std::numeric_limits<int32_t>::max()));
+    return b_.select(condition, most, r);
+  };
 }
 
 void CheckedIntegers::require_inner(Val v) {
   if (!extremes_) return;
   if (b_.type(v).ty == Ty::U32) {
-    overflow_if(b_.eq(v, c(v, -1)));
+    lost_if(b_.eq(v, c(v, -1)));
     return;
   }
-  overflow_if(b_.eq(v, c(v, std::numeric_limits<int32_t>::max())));
-  overflow_if(b_.eq(v, c(v, std::numeric_limits<int32_t>::min())));
+  lost_if(b_.logical_or(b_.eq(v, c(v, std::numeric_limits<int32_t>::max())),
+                        b_.eq(v, c(v, std::numeric_limits<int32_t>::min()))));
 }
 
 Val CheckedIntegers::from_words(Val words, bool is_signed) {
   const Val low = b_.extract(words, 0);
   const Val high = b_.extract(words, 1);
   if (!is_signed) {
-    overflow_if(op(ScalarOp::NotEqual, high, b_.u32(0)));
+    lost_if(op(ScalarOp::NotEqual, high, b_.u32(0)));
     require_inner(low);
     return low;
   }
   const Val v = b_.bitcast(low, kI32);
+  const Val sign = b_.bitcast(high, kI32);
   const Val extension = op(ScalarOp::ShiftRight, v, b_.i32(31));
-  overflow_if(op(ScalarOp::NotEqual, b_.bitcast(high, kI32), extension));
-  require_inner(v);
+  lost_if(op(ScalarOp::NotEqual, sign, extension), v, negative(sign));
+  if (extremes_) {
+    // An extreme is its own nearest value.
+    std::function<Val()> nearest = std::move(lost_.nearest);
+    require_inner(v);
+    lost_.nearest = std::move(nearest);
+  }
   return v;
 }
 
@@ -91,21 +101,24 @@ Val CheckedIntegers::shift_overflows(Val a, Val amount, Val r) {
 void CheckedIntegers::check(ScalarOp o, Val a, Val b, Val r) {
   const auto lowest = std::numeric_limits<int32_t>::min();
   const auto exclusive = [&](Val x, Val y) { return op(ScalarOp::BitXor, x, y); };
+  const Val above = b_.constant_bits(vec(kBool, b_.type(r).lanes), 0);
   switch (o) {
     case ScalarOp::Add:
-      return overflow_if(negative(op(ScalarOp::BitAnd, exclusive(a, r), exclusive(b, r))));
+      return lost_if(negative(op(ScalarOp::BitAnd, exclusive(a, r), exclusive(b, r))), r,
+                     negative(a));
     case ScalarOp::Sub:
-      return overflow_if(negative(op(ScalarOp::BitAnd, exclusive(a, b), exclusive(a, r))));
+      return lost_if(negative(op(ScalarOp::BitAnd, exclusive(a, b), exclusive(a, r))), r,
+                     negative(a));
     case ScalarOp::Mul:
-      return overflow_if(product_overflows(a, b, true));
+      return lost_if(product_overflows(a, b, true), r, negative(exclusive(a, b)));
     case ScalarOp::Neg:
     case ScalarOp::Abs:
-      return overflow_if(b_.eq(a, c(a, lowest)));
+      return lost_if(b_.eq(a, c(a, lowest)), r, above);
     case ScalarOp::Div:
     case ScalarOp::IDiv:
-      return overflow_if(b_.logical_and(b_.eq(a, c(a, lowest)), b_.eq(b, c(b, -1))));
+      return lost_if(b_.logical_and(b_.eq(a, c(a, lowest)), b_.eq(b, c(b, -1))), r, above);
     case ScalarOp::ShiftLeft:
-      return overflow_if(shift_overflows(a, b, r));
+      return lost_if(shift_overflows(a, b, r));
     default:
       return;
   }
@@ -114,15 +127,15 @@ void CheckedIntegers::check(ScalarOp o, Val a, Val b, Val r) {
 void CheckedIntegers::check_unsigned(ScalarOp o, Val a, Val b, Val r) {
   switch (o) {
     case ScalarOp::Add:
-      return overflow_if(b_.lt(r, a));
+      return lost_if(b_.lt(r, a));
     case ScalarOp::Sub:
-      return overflow_if(b_.lt(a, b));
+      return lost_if(b_.lt(a, b));
     case ScalarOp::Mul:
-      return overflow_if(product_overflows(a, b, false));
+      return lost_if(product_overflows(a, b, false));
     case ScalarOp::Neg:
-      return overflow_if(op(ScalarOp::NotEqual, a, c(a, 0)));
+      return lost_if(op(ScalarOp::NotEqual, a, c(a, 0)));
     case ScalarOp::ShiftLeft:
-      return overflow_if(shift_overflows(a, b, r));
+      return lost_if(shift_overflows(a, b, r));
     default:
       return;
   }
@@ -171,15 +184,15 @@ Val CheckedIntegers::convert_float(Val v, Ty to, bool in_range) {
   const Val raw = b_.bitcast(v, u);
   const Val magnitude = op(ScalarOp::BitAnd, raw, constant(0x7fffffffU));
   const Val number = op(ScalarOp::LessOrEqual, magnitude, constant(0x7f800000U));
+  const Val r = b_.convert(v, to == Ty::I64 ? Ty::I32 : Ty::U32, in_range);
   if (to == Ty::I64) {
     const Val large = op(ScalarOp::GreaterOrEqual, magnitude, constant(0x4f000000U));
     const Val lowest = op(ScalarOp::NotEqual, raw, constant(0xcf000000U));
-    overflow_if(b_.logical_and(b_.logical_and(large, lowest), number));
+    lost_if(b_.logical_and(b_.logical_and(large, lowest), number), r, negative(raw));
   } else {
     const Val large = op(ScalarOp::GreaterOrEqual, raw, constant(0x4f800000U));
-    overflow_if(b_.logical_and(large, op(ScalarOp::LessOrEqual, raw, constant(0x7f800000U))));
+    lost_if(b_.logical_and(large, op(ScalarOp::LessOrEqual, raw, constant(0x7f800000U))));
   }
-  const Val r = b_.convert(v, to == Ty::I64 ? Ty::I32 : Ty::U32, in_range);
   require_inner(r);
   return r;
 }
@@ -193,7 +206,7 @@ Val CheckedIntegers::convert(Val v, Ty from, Ty to, bool in_range) {
   const Val r = b_.convert(v, narrow, in_range);
   if (!to_wide || from == Ty::Bool) return r;
   // A change of sign keeps the bits, which then stand for another number.
-  if (class_of(from) != class_of(to)) overflow_if(negative(v));
+  if (class_of(from) != class_of(to)) lost_if(negative(v));
   if (!from_wide) require_inner(r);
   return r;
 }

@@ -27,6 +27,7 @@ void Rebuilder::instruction(int32_t id) {
   const Inst& i = from_.insts[static_cast<size_t>(id)];
   std::vector<Val> args;
   for (Val v : i.args) args.push_back(map_[static_cast<size_t>(v.id)]);
+  if (i.op == Op::If || i.op == Op::For) branch(i);
   if (i.op == Op::If) {
     std::function<void()> otherwise;
     if (i.blocks.size() > 1) otherwise = [&] { block(i.blocks[1]); };

@@ -23,6 +23,8 @@ class Rebuilder {
   /// Writes the replacement of one instruction; `args` are its operands' replacements. The default
   /// copies. If and For are copied by the rebuilder itself.
   virtual Val rewrite(const Inst& inst, std::span<const Val> args);
+  /// Called before an If or For is written.
+  virtual void branch(const Inst&) {}
   Val copy(const Inst& inst, std::span<const Val> args);
   /// The replacement of an instruction that is copied already.
   Val mapped(Val v) const { return map_[static_cast<size_t>(v.id)]; }

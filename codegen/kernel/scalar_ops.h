@@ -32,6 +32,7 @@ struct ScalarRow {
   int arity;
   uint8_t operands;  // TypeClass bits
   ResultKind result;
+  uint8_t leaves;  // TypeClass bits for which narrow operands may give a result that is not narrow
   uint32_t cost;   // flops that the fusion cost model counts (an add is 1)
   bool expanded;   // not emitted: expand.cpp replaces it by other rows
   double f32_ulp;  // guaranteed error of float results; 0: exact or correctly rounded

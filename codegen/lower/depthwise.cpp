@@ -30,6 +30,7 @@ class DepthwiseKernel {
         width_(group.domain[last_]),
         exact_width_(width_.known_divisor(g.symbols) % kWidth == 0),
         windows_(ev_, g.value(group.anchor->inputs[0]).shape, group.domain, p_, !exact_width_) {
+    limit_loops(ev_, target);
     input_ = group.anchor->inputs[0];
     weights_ = group.anchor->inputs[1];
     units_shape_ = group.domain;

@@ -158,12 +158,37 @@ bool Evaluator::in_group(const graph::Node* n) const {
   return n != nullptr && std::binary_search(nodes_.begin(), nodes_.end(), n);
 }
 
+/// A loop that would take more than its share of what the device executes writes its body several
+/// times.
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                          const std::function<void(Val)>& body) {
+  constexpr int64_t kMostCopies = 64;
   const Expr outer = nesting_;
-  nesting_ = outer * index_limit(iterations, [this](SymbolId id) { return range(id).below; });
+  const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
+  const Expr count = r.high.value_or(Expr::overflow());
+  const Expr all = outer * count;
+  int64_t copies = 1;
+  if (loop_share_ && all.is_const() && all.value() > *loop_share_)
+    copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMostCopies);
+  nesting_ = outer * Expr::ceildiv(count, copies);
   iterations_ += nesting_;
-  b_.for_loop(start, end, step, body);
+  const auto first = b_.as_const(start), last = b_.as_const(end), by = b_.as_const(step);
+  const bool whole = first && last && by && (*last - *first) % (*by * copies) == 0;
+  b_.for_loop(start, end, b_.mul(step, b_.i32(copies)), [&](Val i) {
+    for (int64_t n = 0; n < copies; ++n) {
+      const Val at = b_.add(i, b_.mul(step, b_.i32(n)));
+      const auto copy = [&] {
+        push_scope();
+        body(at);
+        pop_scope();
+      };
+      if (n == 0 || whole) {
+        copy();
+      } else {
+        b_.if_then(b_.lt(at, end), copy);
+      }
+    }
+  });
   nesting_ = outer;
 }
 
@@ -183,7 +208,7 @@ SymbolRange Evaluator::range(SymbolId id) const {
   SymbolRange r;
   if (id < kLoopSymbols) {
     const Symbol& s = g_.symbols[static_cast<size_t>(id)];
-    r.min = s.min;
+    r.min = positive_.count(id) != 0 ? std::max<int64_t>(s.min, 1) : s.min;
     r.max = s.max;
     return r;
   }
@@ -192,6 +217,13 @@ SymbolRange Evaluator::range(SymbolId id) const {
   if (below.is_const()) r.max = below.value() - 1;
   r.below = below;
   return r;
+}
+
+void Evaluator::assume_not_empty(const Expr& count) {
+  if (count.terms().size() != 1 || count.constant() != 0) return;
+  for (const Atom& a : count.terms()[0].atoms()) {
+    if (a.kind() == Atom::Kind::Symbol) positive_.insert(a.symbol());
+  }
 }
 
 Expr Evaluator::simplify(const Expr& e) const {
@@ -271,19 +303,49 @@ Val Evaluator::dividend(const Expr& e) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (e.bounds(ranges).max <= kMax) return value(e);
-  const Expr limit = index_limit(e, [this](SymbolId id) { return range(id).below; });
+  const std::optional<Expr> limit = index_range(e, ranges).high;
+  if (!limit) return value(e);
   const auto covers = [&](const Expr& count) {
-    const Expr room = count - Expr(1) - limit;
+    const Expr room = count - Expr(1) - *limit;
     return !room.is_overflow() && room.bounds(ranges).min >= 0;
   };
   const bool stored = std::any_of(stored_counts_.begin(), stored_counts_.end(), covers);
-  if (stored || uses_loop_symbols(limit)) return value(e);
-  if (limit.is_overflow() || (limit.is_const() && limit.value() > kMax)) {
-    status_ = beyond_32_bits(limit);
-  } else if (!limit.is_const()) {
-    param(limit);  // checked by the run
+  if (stored || uses_loop_symbols(*limit)) return value(e);
+  if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
+    status_ = beyond_32_bits(*limit);
+  } else if (!limit->is_const()) {
+    param(*limit);  // checked by the run
   }
   return value(e);
+}
+
+/// How many divisors make a dividend that may be negative one that is not; nothing where no lower
+/// end of it is known.
+std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
+  const auto ranges = [this](SymbolId id) { return range(id); };
+  if (dividend.bounds(ranges).min >= 0) return Expr(0);
+  const std::optional<Expr> low = index_range(dividend, ranges).low;
+  if (!low || low->is_overflow()) return std::nullopt;
+  if (low->bounds(ranges).min >= 0) return Expr(0);
+  return Expr(0) - Expr::floordiv(*low, divisor);
+}
+
+/// Expressions round towards minus infinity, Div and Rem towards zero: the same where the dividend
+/// is not negative. Divisors are sizes and strides: positive wherever the kernel runs.
+Val Evaluator::division(const Atom& a) {
+  const Expr& divisor = a.rhs();
+  const bool quotient = a.kind() == Atom::Kind::FloorDiv;
+  const std::optional<Expr> more = divisors_to_add(a.lhs(), divisor);
+  if (!more) {
+    const Val x = dividend(a.lhs());
+    const Val y = value(divisor);
+    const Val remainder = b_.scalar_op(ScalarOp::Mod, {x, y});
+    return quotient ? b_.div(b_.sub(x, remainder), y) : remainder;
+  }
+  const Val x = dividend(a.lhs() + *more * divisor);
+  const Val y = value(divisor);
+  if (!quotient) return b_.rem(x, y);
+  return b_.sub(b_.div(x, y), value(*more));
 }
 
 Val Evaluator::atom_value(const Atom& a) {
@@ -291,9 +353,8 @@ Val Evaluator::atom_value(const Atom& a) {
     case Atom::Kind::Symbol:
       return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
     case Atom::Kind::FloorDiv:
-      return b_.div(dividend(a.lhs()), value(a.rhs()));
     case Atom::Kind::Mod:
-      return b_.rem(dividend(a.lhs()), value(a.rhs()));
+      return division(a);
     case Atom::Kind::Min:
       return b_.min(value(a.lhs()), value(a.rhs()));
     case Atom::Kind::Max:
@@ -404,7 +465,7 @@ int Evaluator::buffer(ValueId v) {
 }
 
 void Evaluator::bind(ValueId v, Index index, Val value) {
-  bound_.insert_or_assign(v, std::make_pair(std::move(index), value));
+  bound_.insert_or_assign(v, std::make_pair(std::move(index), wrapped(v, value)));
 }
 
 std::vector<Index> Evaluator::computed_at(ValueId v) const {
@@ -459,10 +520,25 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
     r = load_consecutive(v, *at->second.position, lanes);
   } else {
     r = produce(v, *value.producer, index, lanes);
+    if (r.ok() && may_leave_range(v, *value.producer)) r = wrapped(v, *r);
   }
   if (!r.ok()) return r;
   memo_.back()[key].push_back({v, lanes, index, *r});
   return r;
+}
+
+/// Integers of 8 and 16 bits are computed in 32; between operations they have the bits that they
+/// would have in memory. The kernel library drops the wraps that nothing needs.
+Val Evaluator::wrapped(ValueId v, Val value) {
+  const DType t = g_.value(v).dtype;
+  return is_int(t) && size_of(t) < 4 ? b_.wrap(value, static_cast<int>(size_of(t)) * 8) : value;
+}
+
+bool Evaluator::may_leave_range(ValueId v, const graph::Node& n) const {
+  const ops::OpDef* def = def_of(n);
+  if (def == nullptr || def->lowering == ops::Lowering::View) return false;
+  if (!def->row) return true;
+  return (kernel::row(*def->row).leaves & kernel::class_of(compute(g_.value(v).dtype).ty)) != 0;
 }
 
 Result<Val> Evaluator::per_lane(int lanes, const Index& index,

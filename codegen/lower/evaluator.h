@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -39,6 +40,8 @@ class Evaluator {
   /// become scalar parameters that the host computes.
   Val value(const Expr& e);
   Expr simplify(const Expr& e) const;
+  /// The kernel runs only where this product of dimensions is not 0.
+  void assume_not_empty(const Expr& count);
   Expr flatten(const Index& index, const Shape& shape) const;
   Index unflatten(const Expr& linear, const Shape& shape);
   /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
@@ -68,6 +71,9 @@ class Evaluator {
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
   void for_loop(Val start, Val end, Val step, const Expr& iterations,
                 const std::function<void(Val)>& body);
+  /// From now on a loop has at most so many iterations, those of the loops around it counted, as
+  /// far as its number is constant and its body can be written that often.
+  void limit_loops(int64_t iterations) { loop_share_ = iterations; }
   /// Unsupported when an index needs more than 32 bits.
   const Status& status() const { return status_; }
   /// Iterations of all loops of an invocation together, at most.
@@ -100,6 +106,8 @@ class Evaluator {
     Val value;
   };
   Result<Val> produce(graph::ValueId v, const graph::Node& n, const Index& index, int lanes);
+  Val wrapped(graph::ValueId v, Val value);
+  bool may_leave_range(graph::ValueId v, const graph::Node& n) const;
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
   int vector_step(int buffer, int lanes) const;
@@ -111,6 +119,8 @@ class Evaluator {
   DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
   Val dividend(const Expr& e);
+  std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
+  Val division(const Atom& a);
   Status beyond_32_bits(const Expr& e) const;
   Val atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
@@ -141,9 +151,11 @@ class Evaluator {
   };
   std::vector<Unflattened> unflattened_;
   std::vector<Expr> stored_counts_;  // elements of the group's buffers: at most 2^31 in a run
+  std::set<SymbolId> positive_;      // of the model
   Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
+  std::optional<int64_t> loop_share_;
   std::vector<Expr> scalars_;
   std::vector<Val> scalar_vals_;
 };

@@ -16,8 +16,10 @@ using kernel::Val;
 namespace {
 constexpr int64_t kGridLimit = 65535;
 // llvmpipe leaves all loops of an invocation after 65,535 iterations together, in silence: a kernel
-// that may need more reports an error instead.
+// that may need more reports an error instead. A kernel has few loops: with this share of the limit
+// for each, none does whose sizes are constants.
 constexpr int64_t kLoopLimit = 65535;
+constexpr int64_t kLoopShare = 8192;
 }  // namespace
 
 std::array<Expr, 3> linear_grid(const Expr& groups) {
@@ -77,6 +79,10 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
     RP_TRY(ev.store(v, at, val, lanes));
   }
   return {};
+}
+
+void limit_loops(Evaluator& ev, const Target& target) {
+  if (target.cpu_type()) ev.limit_loops(kLoopShare);
 }
 
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,

@@ -71,6 +71,8 @@ Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>
 /// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);
+/// Before the first loop: what the target's drivers ask of loops.
+void limit_loops(Evaluator& ev, const Target& target);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
                        const Target& target, std::string schedule);
 

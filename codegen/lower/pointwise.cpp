@@ -121,11 +121,13 @@ class PointwiseKernel {
   PointwiseKernel(const graph::Graph& g, const Group& group, const Schedule& s)
       : group_(group), s_(s), b_(kernel_name(group)), ev_(g, group, b_) {
     total_ = element_count(group.domain);
+    ev_.assume_not_empty(total_);
     vectors_ = Expr::ceildiv(total_, s.lanes);
     invocations_ = Expr::ceildiv(vectors_, s.vectors);
   }
 
   Result<Lowered> build(const Target& target) {
+    limit_loops(ev_, target);
     b_.set_workgroup(kWorkgroup);
     const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
     const kernel::Val id = linear_invocation(b_, groups, kWorkgroup);

@@ -40,7 +40,9 @@ int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operan
 }
 
 ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const Target& target)
-    : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {}
+    : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
+  limit_loops(ev_, target);
+}
 
 Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::string schedule,
                                           const Work& work) {

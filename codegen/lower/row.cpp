@@ -44,6 +44,7 @@ class RowKernel {
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
     cols_ = element_count(cols_shape_);
     choose(target, rows_as_lanes);
+    limit_loops(ev_, target);
   }
 
   /// Where each stage computes values, for a kernel of this form that reloads none.
@@ -124,7 +125,10 @@ class RowKernel {
     if (!last_reduced) row_lanes_ = lanes_;
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
     const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
-    const bool long_row = cols_.is_const() && cols_.value() > 32768;
+    // Height and width of an image: more than the loops of one invocation may pass.
+    const bool image = std::any_of(cols_.terms().begin(), cols_.terms().end(),
+                                   [](const Term& t) { return t.atoms().size() > 1; });
+    const bool long_row = image || (cols_.is_const() && cols_.value() > 32768);
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
     const bool own = short_row || row_lanes_ > 1 ||
                      (target.cpu_type() && !(few_rows && many_columns) && !long_row);
@@ -277,8 +281,11 @@ class RowKernel {
     Status status;
     const Expr steps = Expr::floordiv(cols_, row_lanes_ > 1 ? 1 : lanes_);
     const Expr iterations = Expr::ceildiv(steps, per_row_);
+    // A loop may write its body several times: what one column stores is not there for another.
+    const auto earlier = reloads_;
     ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
                  [&](Val c) {
+                   reloads_ = earlier;
                    ev_.push_scope();
                    const Expr col = column_at(c);
                    for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {

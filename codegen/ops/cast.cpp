@@ -54,8 +54,8 @@ Result<bool> cast_like(Rewriter& rw) {
   return true;
 }
 
-/// Integers narrower than 32 bits live in 32-bit registers: made from integers they wrap, made from
-/// floats they saturate. Works on vectors.
+/// Integers narrower than 32 bits live in 32-bit registers: made from floats they saturate, made
+/// from integers they wrap, as all results of operators do. Works on vectors.
 Status cast_element(ElementContext& ctx) {
   using kernel::ScalarOp;
   kernel::Builder& b = ctx.builder();
@@ -77,8 +77,7 @@ Status cast_element(ElementContext& ctx) {
     return {};
   }
   const int bits = static_cast<int>(size_of(to)) * 8;
-  const bool narrow = is_int(to) && bits < 32;
-  if (narrow && is_float(from)) {
+  if (is_int(to) && bits < 32 && is_float(from)) {
     const int64_t hi = (int64_t{1} << (is_signed_int(to) ? bits - 1 : bits)) - 1;
     const int64_t lo = is_signed_int(to) ? -hi - 1 : 0;
     const kernel::Val wide = b.convert(v, kernel::Ty::I32);
@@ -87,11 +86,6 @@ Status cast_element(ElementContext& ctx) {
               b.constant(i32, static_cast<double>(hi)));
   }
   if (b.type(v) != target) v = b.convert(v, target.ty);
-  if (narrow && is_int(from) && (size_of(from) > size_of(to) || is_signed_int(from))) {
-    const kernel::Val shift = b.constant(target, 32 - bits);
-    v = b.scalar_op(ScalarOp::ShiftLeft, {v, shift});
-    v = b.scalar_op(ScalarOp::ShiftRight, {v, shift});
-  }
   ctx.set(v);
   return {};
 }

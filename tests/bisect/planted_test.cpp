@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 
 #include "apps/bisect/bisect.h"
 #include "apps/common/model.h"
@@ -17,6 +19,12 @@ namespace reprise::test {
 namespace {
 
 using app::BisectReport;
+
+OnnxWriter::NodeOptions named(const std::string& name) {
+  OnnxWriter::NodeOptions o;
+  o.name = name;
+  return o;
+}
 
 struct Subject {
   std::unique_ptr<graph::Graph> graph;
@@ -102,8 +110,8 @@ OnnxWriter pointwise_model() {
   w.input("x", DType::F32, {4, 64})
       .input("b", DType::F32, {4, 64})
       .output("y", DType::F32, {4, 64});
-  w.node("Relu", {"x"}, {"r"}, {.name = "relu"}).node("Sin", {"r"}, {"s"}, {.name = "sin"});
-  w.node("Add", {"s", "b"}, {"a"}, {.name = "add"}).node("Sigmoid", {"a"}, {"y"}, {.name = "gate"});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("Sin", {"r"}, {"s"}, named("sin"));
+  w.node("Add", {"s", "b"}, {"a"}, named("add")).node("Sigmoid", {"a"}, {"y"}, named("gate"));
   return w;
 }
 
@@ -137,8 +145,8 @@ TEST(PlantedFault, InFusion) {
   w.input("x", DType::F32, {4, 64})
       .input("b", DType::F32, {4, 64})
       .output("y", DType::F32, {4, 64});
-  w.node("Relu", {"x"}, {"r"}, {.name = "relu"}).node("Neg", {"r"}, {"n"}, {.name = "neg"});
-  w.node("Add", {"n", "b"}, {"a"}, {.name = "add"}).node("Abs", {"a"}, {"y"}, {.name = "abs"});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("Neg", {"r"}, {"n"}, named("neg"));
+  w.node("Add", {"n", "b"}, {"a"}, named("add")).node("Abs", {"a"}, {"y"}, named("abs"));
   const BisectReport r = bisected(subject(w), o);
   EXPECT_EQ(r.cause, "pass fusion") << r.explanation;
   EXPECT_TRUE(r.kernel.starts_with("fused_")) << r.kernel;
@@ -154,17 +162,17 @@ TEST(PlantedFault, InLayout) {
   OnnxWriter w;
   const auto ints = [](std::vector<int64_t> v) { return Attr(std::move(v)); };
   const auto transpose = [&](std::vector<int64_t> perm, const std::string& name) {
-    OnnxWriter::NodeOptions o{.name = name};
+    OnnxWriter::NodeOptions o = named(name);
     o.attrs.set("perm", ints(std::move(perm)));
     return o;
   };
   w.input("x", DType::F32, {1, 8, 8, 16}).output("y", DType::F32, {1, 4, 4, 16});
   w.initializer("w", float_tensor({16, 16, 1, 1}, 0.1F, -0.7F));
-  OnnxWriter::NodeOptions pool{.name = "pool"};
+  OnnxWriter::NodeOptions pool = named("pool");
   pool.attrs.set("kernel_shape", ints({2, 2}));
   pool.attrs.set("strides", ints({2, 2}));
   w.node("Transpose", {"x"}, {"t"}, transpose({0, 3, 1, 2}, "first"));
-  w.node("Conv", {"t", "w"}, {"c"}, {.name = "conv"}).node("Relu", {"c"}, {"r"}, {.name = "relu"});
+  w.node("Conv", {"t", "w"}, {"c"}, named("conv")).node("Relu", {"c"}, {"r"}, named("relu"));
   w.node("MaxPool", {"r"}, {"p"}, pool);
   w.node("Transpose", {"p"}, {"y"}, transpose({0, 2, 3, 1}, "last"));
   app::BisectOptions o = on_vulkan();
@@ -191,11 +199,10 @@ OnnxWriter attention_model() {
   OnnxWriter w;
   w.input("q", DType::F32, {1, 2, 20, 16}).input("k", DType::F32, {1, 2, 16, 24});
   w.input("v", DType::F32, {1, 2, 24, 16}).output("y", DType::F32, {1, 2, 20, 16});
-  w.node("Relu", {"q"}, {"a"}, {.name = "relu"});
-  w.node("MatMul", {"a", "k"}, {"s"}, {.name = "scores"});
-  w.node("Softmax", {"s"}, {"p"}, {.name = "softmax"});
-  w.node("MatMul", {"p", "v"}, {"o"}, {.name = "values"})
-      .node("Neg", {"o"}, {"y"}, {.name = "neg"});
+  w.node("Relu", {"q"}, {"a"}, named("relu"));
+  w.node("MatMul", {"a", "k"}, {"s"}, named("scores"));
+  w.node("Softmax", {"s"}, {"p"}, named("softmax"));
+  w.node("MatMul", {"p", "v"}, {"o"}, named("values")).node("Neg", {"o"}, {"y"}, named("neg"));
   return w;
 }
 
@@ -223,8 +230,8 @@ TEST(PlantedFault, InARowKernel) {
   };
   OnnxWriter w;
   w.input("x", DType::F32, {16, 50}).output("y", DType::F32, {16, 50});
-  w.node("Neg", {"x"}, {"n"}, {.name = "neg"}).node("Softmax", {"n"}, {"p"}, {.name = "softmax"});
-  w.node("Sqrt", {"p"}, {"y"}, {.name = "sqrt"});
+  w.node("Neg", {"x"}, {"n"}, named("neg")).node("Softmax", {"n"}, {"p"}, named("softmax"));
+  w.node("Sqrt", {"p"}, {"y"}, named("sqrt"));
   const BisectReport r = bisected(subject(w), o);
   EXPECT_EQ(r.cause, "lowering") << r.explanation;
   EXPECT_NE(r.explanation.find("row"), std::string::npos) << r.explanation;
@@ -238,8 +245,7 @@ OnnxWriter product_model() {
   OnnxWriter w;
   w.input("x", DType::F32, {24, 40}).output("y", DType::F32, {24, 72});
   w.initializer("w", float_tensor({40, 72}));
-  w.node("Relu", {"x"}, {"r"}, {.name = "relu"})
-      .node("MatMul", {"r", "w"}, {"y"}, {.name = "product"});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("MatMul", {"r", "w"}, {"y"}, named("product"));
   return w;
 }
 
@@ -263,6 +269,41 @@ TEST(PlantedFault, InASchedule) {
   ASSERT_TRUE(r.reduced.has_value());
   EXPECT_EQ(r.reduced->nodes, std::vector<std::string>{"product"});
   expect_reproduces(r, o, "schedule " + schedule);
+}
+
+// ------------------------------------------------------------ a second reference
+
+/// All values of a model by the host, of which one is made wrong.
+auto reference_with(const std::string& wrong) {
+  return [wrong](const std::string& file,
+                 const app::InputSet& inputs) -> Result<std::vector<HostTensor>> {
+    RP_ASSIGN(const auto g, onnx::import_bytes(std::as_bytes(std::span(file))));
+    RP_ASSIGN(const app::Values values, app::HostGraph(*g).run(inputs.tensors));
+    std::vector<HostTensor> out;
+    for (const graph::ValueId v : g->outputs) {
+      HostTensor t(DType::F32, values.at(v).dims());
+      std::memcpy(t.mutable_bytes().data(), values.at(v).bytes().data(), t.bytes().size());
+      if (g->value(v).name == wrong) t.mutable_data<float>()[3] += 0.5F;
+      out.push_back(std::move(t));
+    }
+    return out;
+  };
+}
+
+TEST(SecondReference, AgreesWithTheHost) {
+  app::BisectOptions o = on_vulkan();
+  o.reference = reference_with("");
+  EXPECT_FALSE(bisected(subject(pointwise_model()), o).differs);
+}
+
+TEST(SecondReference, NamesTheHostsNode) {
+  app::BisectOptions o = on_vulkan();
+  o.reference = reference_with("s");
+  const BisectReport r = bisected(subject(pointwise_model()), o);
+  EXPECT_TRUE(r.differs);
+  EXPECT_EQ(r.cause, "host");
+  EXPECT_EQ(r.nodes, std::vector<std::string>{"sin"});
+  EXPECT_NE(r.explanation.find("'s': element 3"), std::string::npos) << r.explanation;
 }
 
 // ------------------------------------------------------------ a driver that miscompiles
@@ -307,8 +348,8 @@ TEST(PlantedFault, InADriver) {
   w.input("x", DType::F32, {4, 64})
       .input("b", DType::F32, {4, 64})
       .output("y", DType::F32, {4, 64});
-  w.node("Relu", {"x"}, {"r"}, {.name = "relu"}).node("Add", {"r", "b"}, {"a"}, {.name = "add"});
-  w.node("Neg", {"a"}, {"y"}, {.name = "neg"});
+  w.node("Relu", {"x"}, {"r"}, named("relu")).node("Add", {"r", "b"}, {"a"}, named("add"));
+  w.node("Neg", {"a"}, {"y"}, named("neg"));
   const BisectReport r = bisected(subject(w), o);
   EXPECT_EQ(r.cause, "driver") << r.explanation;
   EXPECT_EQ(r.interpreter, "right");

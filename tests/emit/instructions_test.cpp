@@ -157,6 +157,22 @@ TEST(Instructions, AccessesOfDifferentWidths) {
   expect_agreement({m.done()});
 }
 
+/// A driver that follows what memory holds must not take one component for another.
+TEST(Instructions, ComponentsOfAVectorThatIsLoadedWhole) {
+  std::vector<Case> cases;
+  for (const Ty t : {Ty::U8, Ty::I16, Ty::F16, Ty::F32}) {
+    Maker m(lane_name("components", t, 4));
+    const int x = m.in("x", t, 4), y = m.out("y", t, 256);
+    const Val four = m.b.load(x, m.b.i32(0), 4, 4);
+    std::vector<Val> components;
+    for (int l = 3; l >= 0; --l) components.push_back(m.b.load(x, m.b.i32(l)));
+    const Val at = m.b.mul(m.index(), m.b.i32(4));
+    m.b.store(y, at, m.b.sub(four, m.b.compose(components)), 4);
+    cases.push_back(m.done());
+  }
+  expect_agreement(cases);
+}
+
 TEST(Instructions, ConstantsAndParameters) {
   std::vector<Case> cases;
   for (const Ty t : kCompute) {

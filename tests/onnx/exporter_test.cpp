@@ -12,6 +12,12 @@
 namespace reprise::test {
 namespace {
 
+OnnxWriter::NodeOptions named(const std::string& name) {
+  OnnxWriter::NodeOptions o;
+  o.name = name;
+  return o;
+}
+
 std::unique_ptr<graph::Graph> imported(const std::string& bytes) {
   auto g = onnx::import_bytes(std::as_bytes(std::span(bytes)));
   EXPECT_TRUE(g.ok()) << g.status().message();
@@ -31,11 +37,11 @@ OnnxWriter model() {
   w.input("x", DType::F32, {"batch", 3, 8, 8}).output("y", DType::F32, {"batch", 4, 4, 4});
   w.output("z", DType::Bool, {"batch", 4, 4, 4});
   w.initializer("w", float_tensor({4, 3, 3, 3}, 0.1F));
-  OnnxWriter::NodeOptions conv{.name = "conv"};
+  OnnxWriter::NodeOptions conv = named("conv");
   conv.attrs.set("strides", std::vector<int64_t>{2, 2});
   conv.attrs.set("auto_pad", std::string("SAME_UPPER"));
   w.node("Conv", {"x", "w"}, {"c"}, conv);
-  OnnxWriter::NodeOptions elu{.name = "elu"};
+  OnnxWriter::NodeOptions elu = named("elu");
   elu.attrs.set("alpha", 0.3F);
   w.node("Elu", {"c"}, {"y"}, elu).node("IsNaN", {"y"}, {"z"});
   return w;

@@ -48,6 +48,8 @@ HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt1
         element = static_cast<T>(float_to_bf16(real(rng)));
       } else if (is_float(dtype)) {
         element = static_cast<T>(real(rng));
+      } else if (dtype != DType::Bool && size_of(dtype) < 4) {
+        element = static_cast<T>(rng());  // all values, so that sums and products wrap
       } else {
         element = static_cast<T>(whole(rng) & (dtype == DType::Bool ? 1 : 3));
       }

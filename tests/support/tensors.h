@@ -9,7 +9,7 @@
 
 namespace reprise::test {
 
-/// Floats between -2 and 2, integers from 0 to 3.
+/// Floats between -2 and 2, integers from 0 to 3, but those of 8 and 16 bits anywhere.
 HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt19937& rng);
 
 /// Element i as a number. Not for strings.

@@ -25,7 +25,9 @@ class SpirvEmitter {
   /// no pointer is ever cast to another type (SwiftShader cannot).
   struct Memory {
     uint32_t width = 1;  // lanes of the declared element
+    uint32_t least = 4;  // lanes of the narrowest access
     Id base = 0;         // pointer to the struct or array
+    Id elements = 0;     // the same buffer as an array of scalars, where vectors are not all
     bool used = false;
     bool scalar = false;  // declared as scalars: has stores of bits, or holds matrices
   };
@@ -35,6 +37,8 @@ class SpirvEmitter {
   void survey();
   void declare_block();
   Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
+  bool is_mixed(size_t buffer) const;
+  Id buffer_type(size_t buffer, uint32_t width);
   void declare_memory();
   void load_params();
   Status block(int32_t index);

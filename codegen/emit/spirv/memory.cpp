@@ -131,8 +131,9 @@ bool SpirvEmitter::is_wide(const Inst& i, uint32_t lanes) const {
 Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
   const Memory& b = buffers_[i.imm];
   const Id element = storage_type(k_.buffers[i.imm].storage, lanes);
-  Words operands{b.base, m_.constant_u32(0)};
-  for (const Id step : element_path(i, b.width, lanes, lane)) operands.push_back(step);
+  const bool vector = lanes == b.width || b.elements == 0;
+  Words operands{vector ? b.base : b.elements, m_.constant_u32(0)};
+  for (const Id step : element_path(i, vector ? b.width : 1, lanes, lane)) operands.push_back(step);
   const auto storage = spv::StorageClassPhysicalStorageBuffer;
   return m_.value(spv::OpAccessChain, m_.pointer_type(storage, element), operands);
 }
@@ -142,7 +143,7 @@ Id SpirvEmitter::wide_type() {
   return m_.vector_type(m_.int_type(64, false), 2);
 }
 
-/// Only devices with wide loads see a cast of a pointer.
+/// Only devices with wide loads see such a cast.
 Id SpirvEmitter::wide_pointer(const Inst& i) {
   const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, wide_type());
   return m_.value(spv::OpBitcast, wide, {buffer_pointer(i, 4, 0)});

@@ -61,6 +61,7 @@ void SpirvEmitter::survey() {
   const auto touch = [](Memory& m, kernel::Type t) {
     m.used = true;
     m.width = std::max<uint32_t>(m.width, t.lanes);
+    m.least = std::min<uint32_t>(m.least, t.lanes);
   };
   bool half_arithmetic = false;
   for (const auto& l : k_.locals) half_arithmetic = half_arithmetic || l.type.ty == Ty::F16;
@@ -99,6 +100,22 @@ Id SpirvEmitter::buffer_struct(const BufferParam& b, uint32_t width) {
   return s;
 }
 
+/// Whether a buffer is accessed as vectors and as elements, each through a pointer of its own.
+bool SpirvEmitter::is_mixed(size_t buffer) const {
+  return options_.pointer_casts && buffers_[buffer].least < buffers_[buffer].width;
+}
+
+/// The type of a pointer to a buffer as an array of vectors of `width`.
+Id SpirvEmitter::buffer_type(size_t buffer, uint32_t width) {
+  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
+  const Id s = buffer_struct(k_.buffers[buffer], width);
+  if (!is_mixed(buffer)) return m_.pointer_type(kPhysical, s);
+  // Forward: else the validator takes a cast of the pointer for one of the narrow types behind it.
+  const Id pointer = m_.forward_pointer(kPhysical);
+  m_.define_pointer(pointer, kPhysical, s);
+  return pointer;
+}
+
 /// The parameter block and the push constant that points to it.
 void SpirvEmitter::declare_block() {
   constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
@@ -116,8 +133,7 @@ void SpirvEmitter::declare_block() {
   std::vector<uint32_t> offsets{0, 8};
   std::vector<std::string> names{"error", "launch_id"};
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
-    const Id s = buffer_struct(k_.buffers[n], buffers_[n].width);
-    members.push_back(m_.pointer_type(kPhysical, s));
+    members.push_back(buffer_type(n, buffers_[n].width));
     buffer_pointer_types_.push_back(members.back());
     offsets.push_back(layout.buffer_offset(n));
     names.push_back(k_.buffers[n].name);
@@ -175,6 +191,10 @@ void SpirvEmitter::load_params() {
     if (!buffers_[n].used) continue;
     buffers_[n].base = member(2 + n, buffer_pointer_types_[n], 8);
     m_.name(buffers_[n].base, k_.buffers[n].name);
+    // Mesa 22.3.6 takes the first component for every one that is loaded through the pointer that
+    // the whole vector was loaded through.
+    if (!is_mixed(n)) continue;
+    buffers_[n].elements = m_.value(spv::OpBitcast, buffer_type(n, 1), {buffers_[n].base});
   }
   scalars_.assign(k_.scalars.size(), 0);
   for (size_t n = 0; n < k_.scalars.size(); ++n) {

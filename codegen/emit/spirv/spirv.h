@@ -14,6 +14,9 @@ struct SpirvOptions {
   /// Load and store 32-bit x4 as u64 x2: CPU-type devices with int64 gather and scatter fewer
   /// times.
   bool wide_loads = false;
+  /// The device takes casts of pointers, as all do that have int64: buffers that are accessed as
+  /// vectors and as elements get a pointer for each.
+  bool pointer_casts = false;
 };
 
 /// Entry point "main". Push constant: u64 physical address of the parameter block

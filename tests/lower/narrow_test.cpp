@@ -1,0 +1,249 @@
+// Integers of 8 and 16 bits give in a fused kernel what they give alone: every scalar operation
+// between loads and operators that read its upper bits, against the host kernels.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+
+#include "backends/registry.h"
+#include "codegen/compiler.h"
+#include "codegen/graph/text.h"
+#include "codegen/ops/support.h"
+#include "codegen/kernel/interpreter.h"
+#include "codegen/lower/lower.h"
+#include "codegen/lower/targets.h"
+#include "codegen/passes/pass.h"
+#include "runtime/session.h"
+
+namespace reprise {
+namespace {
+
+constexpr DType kIntegers[] = {DType::I8,  DType::U8,  DType::I16, DType::U16,
+                               DType::I32, DType::U32, DType::I64};
+
+/// Every pair of these, the second without zeros where it divides.
+std::vector<int64_t> edges(DType t) {
+  const int bits = std::min(static_cast<int>(size_of(t)) * 8, 32);
+  const bool is_signed = is_signed_int(t);
+  const int64_t most = (int64_t{1} << (is_signed ? bits - 1 : bits)) - 1;
+  // Where int64 is computed in 32 bits, results beyond them are errors of the run.
+  if (t == DType::I64) return {0, 1, 2, 7, 8, 15, 100, 255, 30000, -1, -2, -100, -30000};
+  std::vector<int64_t> out{0, 1, 2, 3, 7, 8, 9, 15, 16, 31, 32, 100, most / 2, most - 1, most};
+  if (is_signed) out.insert(out.end(), {-1, -2, -7, -100, -most / 2, -most, -most - 1});
+  return out;
+}
+
+void set(HostTensor& t, int64_t at, int64_t v) {
+  const size_t size = size_of(t.dtype());
+  std::memcpy(t.mutable_bytes().data() + static_cast<size_t>(at) * size, &v, size);
+}
+
+struct Case {
+  std::string name;
+  std::string text;  // of a graph with inputs x, y, d (not zero) and f
+  DType dtype;
+};
+
+std::string name(DType t) {
+  return std::string(name_of(t));
+}
+
+std::string graph_text(DType t, const std::string& body) {
+  const std::string n = std::to_string(edges(t).size());
+  return "graph narrow\ninput x: " + name(t) + "[" + n + ",1]\ninput y: " + name(t) + "[1," + n +
+         "]\ninput d: " + name(t) + "[1," + n + "]\n" + body;
+}
+
+/// What reads all bits of a value: a wider integer, a float, a comparison, a shift, a quotient.
+std::string readers(const std::string& v, DType t, std::string& outputs) {
+  const auto add = [&](const std::string& to, const std::string& definition) {
+    outputs += (outputs.empty() ? "" : ", ") + v + to;
+    return v + to + " = " + definition + "\n";
+  };
+  const DType wide = t == DType::U32 || t == DType::I64 ? DType::F32 : DType::I64;
+  std::string text =
+      add("_same", "Min(" + v + ", " + v + ")") +
+      add("_wide", "Cast<to=" + std::to_string(ops::dtype_to_onnx(wide)) + ">(" + v + ")");
+  text += add("_float", "Cast<to=1>(" + v + ")") + add("_less", "Less(" + v + ", y)") +
+          add("_quotient", "Div(" + v + ", d)");
+  if (t != DType::I64) {
+    text += add("_right", "ShiftRight(" + v + ", y)");
+    for (const DType to : kIntegers) {
+      if (to == t || size_of(to) > 2) continue;
+      const std::string narrow = v + "_" + name(to);
+      text += narrow + " = Cast<to=" + std::to_string(ops::dtype_to_onnx(to)) + ">(" + v + ")\n" +
+              narrow + "_wide = Cast<to=7>(" + narrow + ")\n";
+      outputs += ", " + narrow + "_wide";
+    }
+  }
+  return text;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> out;
+  for (const DType t : kIntegers) {
+    const uint8_t of_type = is_signed_int(t) ? kernel::kSigned : kernel::kUnsigned;
+    for (int i = 0; i < kernel::scalar_op_count(); ++i) {
+      const kernel::ScalarRow& r = kernel::row(static_cast<kernel::ScalarOp>(i));
+      if ((r.operands & of_type) == 0 || r.result == kernel::ResultKind::Boolean) continue;
+      // The host has neither of a lone condition nor of unsigned numbers below zero.
+      if (r.op == kernel::ScalarOp::Where) continue;
+      if (r.op == kernel::ScalarOp::Neg && !is_signed_int(t)) continue;
+      const bool shift = r.op == kernel::ScalarOp::ShiftLeft;
+      if (shift && t == DType::I64) continue;
+      const bool divides = r.name == "Div" || r.name == "Rem" || r.name == "Mod" ||
+                           r.name == "IDiv" || r.name == "IRem";
+      std::string outputs;
+      const std::string operands = r.arity == 1 ? "x" : divides ? "x, d" : "x, y";
+      std::string body = "v = " + std::string(r.name) + "(" + operands + ")\n";
+      body += readers("v", t, outputs);
+      out.push_back(
+          {std::string(r.name) + "_" + name(t), graph_text(t, body + "output " + outputs), t});
+    }
+    std::string outputs;
+    const std::string chain =
+        "a = Add(x, y)\nb = Mul(a, y)\nc = Sub(b, x)\ne = Max(c, y)\n" + readers("e", t, outputs);
+    if (t != DType::I64)
+      out.push_back({"Chain_" + name(t), graph_text(t, chain + "output " + outputs), t});
+    out.push_back({"Sum_" + name(t),
+                   graph_text(t,
+                              "a = Add(x, y)\ns = ReduceSum<axes=[1]>(a)\n"
+                              "p = ReduceMax<axes=[1]>(a)\nw = Cast<to=1>(s)\nz = Sub(s, p)\n"
+                              "v = Cast<to=1>(z)\noutput w, v"),
+                   t});
+  }
+  return out;
+}
+
+class Narrow : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    auto model = graph::parse(GetParam().text);
+    ASSERT_TRUE(model.ok()) << model.status().message() << "\n" << GetParam().text;
+    model_ = std::move(*model);
+    const std::vector<int64_t> values = edges(GetParam().dtype);
+    const auto n = static_cast<int64_t>(values.size());
+    for (int i = 0; i < 3; ++i) {
+      inputs_.emplace_back(GetParam().dtype,
+                           i == 0 ? std::vector<int64_t>{n, 1} : std::vector<int64_t>{1, n});
+      for (int64_t at = 0; at < n; ++at) {
+        const int64_t v = values[static_cast<size_t>(at)];
+        set(inputs_.back(), at, i == 2 && v == 0 ? 5 : v);
+      }
+    }
+    expected_ = run({}, nullptr);
+  }
+
+  std::vector<HostTensor> run(const std::vector<std::string>& targets,
+                              const std::shared_ptr<Device>& device) {
+    CompileOptions options;
+    options.targets = targets;
+    auto package = compile(model_->clone(), options);
+    EXPECT_TRUE(package.ok()) << package.status().message();
+    if (!package.ok()) return {};
+    auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), device);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) return {};
+    std::vector<Binding> bindings(inputs_.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      bindings[i].name = model_->value(model_->inputs[i]).name;
+      bindings[i].host = &inputs_[i];
+    }
+    auto outputs = (*session)->run(bindings);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return outputs.ok() ? std::move(*outputs) : std::vector<HostTensor>{};
+  }
+
+  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) {
+    const HostTensor& e = expected_[output];
+    const size_t size = size_of(e.dtype());
+    for (int64_t i = 0; i < e.count(); ++i) {
+      const size_t at = static_cast<size_t>(i) * size;
+      ASSERT_EQ(std::memcmp(e.bytes().data() + at, actual.data() + at, size), 0)
+          << what << ": " << model_->value(model_->outputs[output]).name << "[" << i << "]";
+    }
+  }
+
+  std::unique_ptr<graph::Graph> model_;
+  std::vector<HostTensor> inputs_, expected_;
+};
+
+/// One kernel's buffers, by value.
+Status interpret_group(const graph::Graph& g, const lower::Lowered& l,
+                       std::map<graph::ValueId, std::vector<std::byte>>& memory) {
+  std::vector<std::span<std::byte>> buffers;
+  for (const auto& b : l.buffers) {
+    auto& m = memory[b.value];
+    const int64_t count = *element_count(g.value(b.value).shape).eval({});
+    const size_t bytes = static_cast<size_t>(count) * size_of(g.value(b.value).dtype);
+    if (g.value(b.value).constant) {
+      const auto constant = g.value(b.value).constant->bytes();
+      m.assign(constant.begin(), constant.end());
+    }
+    m.resize((bytes + 3) / 4 * 4);
+    buffers.emplace_back(m);
+  }
+  std::array<uint32_t, 3> grid{};
+  for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<uint32_t>(*l.grid[d].eval({}));
+  std::vector<uint32_t> scalars;
+  for (const Expr& e : l.scalars) scalars.push_back(static_cast<uint32_t>(*e.eval({})));
+  auto outcome = kernel::interpret(l.kernel, {grid, std::move(buffers), std::move(scalars)});
+  if (outcome.ok() && outcome->error != kernel::ErrorCode::None)
+    return internal_error("error word set");
+  return outcome.status();
+}
+
+TEST_P(Narrow, InterpreterOfEveryVariant) {
+  auto g = model_->clone();
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(*g).ok()) << p.name;
+  auto fusion = lower::fuse(*g, true);
+  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+  for (const lower::Target& target : vulkan_targets()) {
+    std::map<graph::ValueId, std::vector<std::byte>> memory;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const auto bytes = inputs_[i].bytes();
+      memory[g->inputs[i]].assign(bytes.begin(), bytes.end());
+    }
+    for (const lower::Group& group : fusion->groups) {
+      auto l = lower::lower(*g, group, target);
+      ASSERT_TRUE(l.ok()) << l.status().message();
+      kernel::LegalizeFor features;
+      features.int64 = target.predicate.needs_int64;
+      features.storage8 = target.predicate.needs_storage8;
+      features.storage16 = target.predicate.needs_storage16;
+      features.float16 = target.predicate.needs_float16;
+      features.word_loads = target.wide_loads;
+      ASSERT_TRUE(kernel::legalize(l->kernel, features).ok());
+      kernel::simplify(l->kernel);
+      const Status s = interpret_group(*g, *l, memory);
+      ASSERT_TRUE(s.ok()) << s.message();
+    }
+    for (size_t i = 0; i < g->outputs.size(); ++i) {
+      compare(i, memory[g->outputs[i]], target.name);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Narrow, Devices) {
+  bool any = false;
+  for (const DeviceInfo& info : list_devices()) {
+    if (!info.usable || info.facts.api != Api::Vulkan) continue;
+    any = true;
+    auto opened = open_device(info.id);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const std::vector<HostTensor> outputs = run({"vulkan"}, opened->device);
+    ASSERT_EQ(outputs.size(), expected_.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      compare(i, outputs[i].bytes(), info.name);
+      if (HasFatalFailure()) return;
+    }
+  }
+  if (!any) GTEST_SKIP() << "no Vulkan device";
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, Narrow, testing::ValuesIn(cases()),
+                         [](const auto& c) { return c.param.name; });
+
+}  // namespace
+}  // namespace reprise
