@@ -97,6 +97,21 @@ class Mover {
   /// What comes of infinities.
   double anything() { return rng_.chance(0.4) ? NAN : rng_.chance(0.5) ? INFINITY : -INFINITY; }
 
+  /// Some of the numbers below the smallest normal one become 0; false where there are none.
+  bool flush(const HostTensor& t, HostTensor& out) {
+    if (!is_float(t.dtype())) return false;
+    const double tiny = smallest_normal(t.dtype());
+    const auto small = [&](double v) { return v != 0 && std::fabs(v) < tiny; };
+    auto values = host::load_all(t);
+    if (!values.ok() || std::none_of(values->begin(), values->end(), small)) return false;
+    for (double& v : *values) {
+      if (small(v) && rng_.chance(0.5)) v = 0;
+    }
+    auto stored = host::store_all(t.dtype(), t.dims(), *values);
+    if (stored.ok()) out = std::move(*stored);
+    return stored.ok();
+  }
+
   HostTensor moved(const HostTensor& t, double relative, double absolute) {
     auto values = host::load_all(t);
     if (!values.ok()) return t;
@@ -177,6 +192,12 @@ class Run {
     if (kernel == nullptr) return unsupported("there is no host kernel");
     std::vector<const HostTensor*> inputs;
     for (const ValueId v : n.inputs) inputs.push_back(value(v));
+    Tensors flushed(inputs.size());  // operands below the smallest normal number may be read as 0
+    const ops::OpDef* def = ops::find(n.domain, n.op);
+    for (size_t i = 0; seed_ != 0 && def != nullptr && !moves_only(*def) && i < inputs.size();
+         ++i) {
+      if (inputs[i] != nullptr && mover_.flush(*inputs[i], flushed[i])) inputs[i] = &flushed[i];
+    }
     RP_ASSIGN(const AttrMap attrs, attrs_of(n));
     host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size()};
     const ValueId first = n.outputs[0];
@@ -369,7 +390,9 @@ bool Reference::agrees(size_t output, int64_t i, const HostTensor& got, bool& sk
     return all && (skipped = true);
   }
   if (spread > 0.05 * std::fabs(e) && spread > 0.05) skipped = true;
-  return std::fabs(e - g) <= 4 * spread + smallest_normal(expected.dtype());
+  // Where errors are as large as the result, it does not grow with them evenly any more.
+  const double times = spread >= std::fabs(e) ? 64 : 4;
+  return std::fabs(e - g) <= times * spread + smallest_normal(expected.dtype());
 }
 
 Comparison Reference::compare(const Tensors& results) {
