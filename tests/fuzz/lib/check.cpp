@@ -52,11 +52,6 @@ CompileOptions options_of(const Config& c, const Fault* fault) {
   return o;
 }
 
-/// The error of operators, as a multiple of fp32's, where tensors in memory are narrower.
-double error_in(DType precision) {
-  return precision == DType::F16 ? 8192 : precision == DType::BF16 ? 65536 : 1;
-}
-
 std::vector<Binding> bindings_of(const graph::Graph& g, const Tensors& inputs) {
   std::vector<Binding> out(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -143,7 +138,7 @@ struct Checker::Case {
     if (narrow.empty() || narrow_precision != precision) {
       narrow.clear();
       for (const Reference& r : runs) {
-        narrow.emplace_back(*core, r.symbols(), r.inputs(), r.expected(), error_in(precision));
+        narrow.emplace_back(*core, r.symbols(), r.inputs(), r.expected(), precision);
       }
       narrow_precision = precision;
     }

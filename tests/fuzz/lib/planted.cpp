@@ -118,8 +118,7 @@ void merged_too_much(Graph& g, Node& n) {
     const bool same = other->op == n.op && other->outputs.size() == 1 && n.outputs.size() == 1 &&
                       std::is_permutation(other->inputs.begin(), other->inputs.end(),
                                           n.inputs.begin(), n.inputs.end());
-    if (!same || g.is_output(n.outputs[0]) ||
-        g.value(other->outputs[0]).shape != g.value(n.outputs[0]).shape ||
+    if (!same || g.value(other->outputs[0]).shape != g.value(n.outputs[0]).shape ||
         g.value(other->outputs[0]).dtype != g.value(n.outputs[0]).dtype) {
       continue;
     }

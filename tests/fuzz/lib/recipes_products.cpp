@@ -36,6 +36,7 @@ bool matmul(Maker& m) {
 
 bool gemm(Maker& m) {
   const V x = m.of_rank(2, 2);
+  if (size_of(m.dtype(x)) < 4 && !is_float(m.dtype(x))) return false;  // not of ONNX
   AttrMap attrs;
   const bool ta = m.rng.chance(0.4), tb = m.rng.chance(0.5);
   attrs.set("transA", int64_t{ta});

@@ -26,9 +26,10 @@ class Evaluation {
  public:
   /// The passes that every compilation runs.
   static Result<Evaluation> of(const graph::Graph& model);
-  /// `seed` 0: as it is; else with the operators' errors put in. Outputs of the model.
+  /// `seed` 0: as it is; else with the operators' errors put in, and those of floats
+  /// that are `memory` between kernels. Outputs of the model.
   Result<Tensors> run(const std::vector<int64_t>& symbols, const Tensors& inputs, uint64_t seed = 0,
-                      double error = 1) const;
+                      DType memory = DType::F32) const;
   const graph::Graph& graph() const { return *g_; }
 
  private:
@@ -46,14 +47,14 @@ struct Comparison {
 /// The results of one run, with what is known of their spread.
 class Reference {
  public:
-  /// `error`: scales the errors of operators, for tensors of lower precision in memory.
+  /// `memory`: what floats are between kernels.
   Reference(const Evaluation& core, std::vector<int64_t> symbols, Tensors inputs, Tensors expected,
-            double error = 1)
+            DType memory = DType::F32)
       : core_(core),
         symbols_(std::move(symbols)),
         inputs_(std::move(inputs)),
         expected_(std::move(expected)),
-        error_(error) {}
+        memory_(memory) {}
 
   const Tensors& expected() const { return expected_; }
   const Tensors& inputs() const { return inputs_; }
@@ -68,7 +69,7 @@ class Reference {
   const Evaluation& core_;
   std::vector<int64_t> symbols_;
   Tensors inputs_, expected_;
-  double error_;
+  DType memory_;
   Tensors exact_;  // the core form without errors
   std::vector<Tensors> samples_;
 };
