@@ -54,7 +54,7 @@ Result<std::optional<Found>> check_launch(const Prepared& p, size_t step, const 
   const LaunchJudge judge(*p.host, *p.compiled.optimised, p.values, o.compile.precision);
   std::vector<HostTensor> first;
   for (int run = 0; run < kRunsAlone; ++run) {
-    RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, found.alone.inputs));
+    RP_ASSIGN(std::vector<HostTensor> now, run_in_turn(*session, found.alone.inputs, run));
     if (run > 0 && same_bits(first, now)) continue;
     RP_ASSIGN(Comparison c, judge.judge(found.alone, now));
     found.stable = run == 0;
@@ -332,7 +332,7 @@ class Bisection {
       std::unique_ptr<Session> keep;
       RP_ASSIGN(Session* const session, session_of(found.alone, o_, keep));
       for (int i = 0; i < std::max((o_.runs + 1) / 2, 1) && run < o_.runs; ++i, ++run) {
-        RP_ASSIGN(std::vector<HostTensor> now, run_afresh(*session, found.alone.inputs));
+        RP_ASSIGN(std::vector<HostTensor> now, run_in_turn(*session, found.alone.inputs, run));
         if (run == 0) {
           first = std::move(now);
         } else if (!same_bits(first, now)) {

@@ -41,8 +41,9 @@ Trial try_sample(Sample& sample, const Setting& setting);
 Trial try_package(Sample& sample, const std::shared_ptr<const package::Package>& package,
                   const Setting& setting);
 
-/// Runs with other numbers first, so that memory holds nothing that an earlier run has left.
-Result<std::vector<HostTensor>> run_afresh(Session& session, const InputSet& inputs);
+/// The run of that number, counted from 0. Before every second one, the first included, the session
+/// runs with other numbers: what reads memory that it has not written then finds other values.
+Result<std::vector<HostTensor>> run_in_turn(Session& session, const InputSet& inputs, int run);
 
 /// Bits of two runs' outputs are the same.
 bool same_bits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& b);
