@@ -97,6 +97,7 @@ class Mover {
   /// What comes of infinities.
   double anything() { return rng_.chance(0.4) ? NAN : rng_.chance(0.5) ? INFINITY : -INFINITY; }
 
+  double between(double low, double high) { return rng_.real(low, high); }
   /// Some of the numbers below the smallest normal one become 0; false where there are none.
   bool flush(const HostTensor& t, HostTensor& out) {
     if (!is_float(t.dtype())) return false;
@@ -226,11 +227,26 @@ class Run {
       inputs[0] = given;
       RP_TRY(overflow(kernel, call, inputs, results));
     }
+    if (n.op == "Sin" || n.op == "Cos" || n.op == "Tan") turns(*inputs[0], results[0]);
     if (e.relative == 0 && e.absolute == 0) return {};
     for (HostTensor& t : results) {
       if (is_float(t.dtype())) t = mover_.moved(t, e.relative, e.absolute);
     }
     return {};
+  }
+
+  /// Of angles beyond 2^19 no accuracy is stated (kernel/semantics.md).
+  void turns(const HostTensor& angles, HostTensor& results) {
+    auto values = host::load_all(results);
+    if (!values.ok() || angles.count() != results.count()) return;
+    for (int64_t i = 0; i < angles.count(); ++i) {
+      const double angle = std::fabs(test::number(angles, i));
+      if (angle > 0x1p19 && std::isfinite(angle)) {
+        (*values)[static_cast<size_t>(i)] = mover_.between(-1, 1);
+      }
+    }
+    auto stored = host::store_all(results.dtype(), results.dims(), *values);
+    if (stored.ok()) results = std::move(*stored);
   }
 
   /// Partial sums that leave the range, while the sum in double does not, may give anything.
