@@ -38,14 +38,14 @@ double sign(double x) {
 double hard_sigmoid(double x, double alpha, double beta) {
   return std::isnan(x) ? x : std::clamp(alpha * x + beta, 0.0, 1.0);
 }
-constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
 
+// Formulas of the form x * gate(x) give NaN for minus infinity, as 0 * infinity does.
 double gelu_exact(double x) {
-  return x == kMinusInf ? 0.0 : 0.5 * x * std::erfc(-x * 0.70710678118654752440);
+  return 0.5 * x * std::erfc(-x * 0.70710678118654752440);
 }
 double gelu_tanh(double x) {
   const double inner = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-  return x == kMinusInf ? 0.0 : 0.5 * x * (1 + std::tanh(inner));
+  return 0.5 * x * (1 + std::tanh(inner));
 }
 
 constexpr UnaryRow kRows[] = {
@@ -93,21 +93,17 @@ constexpr UnaryRow kRows[] = {
     {"Sigmoid", unary_loop<double>([](double x) { return sigmoid(x); })},
     {"Softplus", unary_loop<double>([](double x) { return softplus(x); })},
     {"Softsign", unary_loop<double>([](double x) { return x / (1 + std::fabs(x)); })},
-    {"Silu", unary_loop<double>([](double x) { return x == kMinusInf ? 0.0 : x * sigmoid(x); })},
+    {"Silu", unary_loop<double>([](double x) { return x * sigmoid(x); })},
     {"GeluTanh", unary_loop<double>([](double x) { return gelu_tanh(x); })},
-    {"Mish", unary_loop<double>(
-                 [](double x) { return x == kMinusInf ? 0.0 : x * std::tanh(softplus(x)); })},
-    {"HardSwish", unary_loop<double>([](double x) {
-       return x == kMinusInf ? 0.0 : x * hard_sigmoid(x, 1.0 / 6, 0.5);
-     })},
+    {"Mish", unary_loop<double>([](double x) { return x * std::tanh(softplus(x)); })},
+    {"HardSwish", unary_loop<double>([](double x) { return x * hard_sigmoid(x, 1.0 / 6, 0.5); })},
     {"HardSigmoid",
      unary_loop<double>([](double x, const Params& p) { return hard_sigmoid(x, p[0], p[1]); }),
      nullptr,
      nullptr,
      {{{"alpha", 0.2F}, {"beta", 0.5F}}}},
     {"Swish",
-     unary_loop<double>(
-         [](double x, const Params& p) { return x == kMinusInf ? 0.0 : x * sigmoid(p[0] * x); }),
+     unary_loop<double>([](double x, const Params& p) { return x * sigmoid(p[0] * x); }),
      nullptr,
      nullptr,
      {{{"alpha", 1.0F}}}},
@@ -142,7 +138,7 @@ constexpr UnaryRow kRows[] = {
      unary_loop<double>(
          [](double x, const Params& p) {
            if (x < -p[1]) return x + p[0];
-           return x > p[1] ? x - p[0] : (std::isnan(x) ? x : 0.0);
+           return x > p[1] ? x - p[0] : 0.0;
          }),
      nullptr,
      nullptr,

@@ -22,7 +22,10 @@ void soft(std::vector<double>& v, bool log) {
 }
 
 void hard(std::vector<double>& v) {
-  const auto best = std::max_element(v.begin(), v.end());
+  // A NaN counts as the largest, as in ArgMax.
+  const auto is_nan = [](double e) { return std::isnan(e); };
+  const auto nan = std::find_if(v.begin(), v.end(), is_nan);
+  const auto best = nan != v.end() ? nan : std::max_element(v.begin(), v.end());
   std::fill(v.begin(), best, 0.0);
   std::fill(best + 1, v.end(), 0.0);
   *best = 1.0;
