@@ -8,10 +8,10 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
-#include "codegen/ops/support.h"
 #include "codegen/kernel/interpreter.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/targets.h"
+#include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
 #include "runtime/session.h"
 
