@@ -7,6 +7,7 @@
 #include <span>
 
 #include "apps/bisect/bisect.h"
+#include "apps/common/model.h"
 #include "backends/vulkan/api.h"
 #include "backends/vulkan/vulkan.h"
 #include "codegen/onnx/importer.h"
