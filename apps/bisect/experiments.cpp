@@ -67,8 +67,11 @@ class Experiments {
   void schedules() {
     for (const ScheduleChoice& c : compiled_.report.schedules) {
       const auto& all = c.question.candidates;
-      if (c.question.variant != variant_ || all[c.chosen].schedule != schedule_) continue;
-      std::set<std::string> seen{schedule_};
+      const std::string& chosen = all[c.chosen].schedule;
+      // A launch's schedule may say more than the candidate's: "register tile 8x8, packed".
+      const bool same = schedule_ == chosen || schedule_.starts_with(chosen + ",");
+      if (c.question.variant != variant_ || !same) continue;
+      std::set<std::string> seen{chosen};
       for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
         if (!seen.insert(all[i].schedule).second) continue;
         Setting s = own();

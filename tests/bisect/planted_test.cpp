@@ -188,7 +188,7 @@ TEST(PlantedFault, InLayout) {
   const BisectReport r = bisected(subject(w), o);
   ASSERT_TRUE(planted);
   EXPECT_EQ(r.cause, "pass layout") << r.explanation;
-  EXPECT_EQ(r.nodes, std::vector<std::string>{"pool"});
+  EXPECT_TRUE(has(r.nodes, "pool"));
   EXPECT_FALSE(r.kernel.empty());
   ASSERT_TRUE(r.reduced.has_value());
   EXPECT_TRUE(has(r.reduced->operators, "MaxPool"));
