@@ -125,7 +125,8 @@ Val both(kernel::Builder& b, Val x, Val y) {
 /// Whether 0 <= position < end; null if the ranges of its symbols prove it.
 Val within(ElementContext& ctx, const Expr& position, const Expr& end) {
   const Expr at = ctx.simplify(position);
-  if (ctx.simplify(Expr::max(Expr::min(at, end - 1), 0)) == at) return {};
+  // One by one: position 0 clamped into an empty dim is 0 again.
+  if (ctx.simplify(Expr::min(at, end - 1)) == at && ctx.simplify(Expr::max(at, 0)) == at) return {};
   return ctx.builder().in_range(ctx.value(at), ctx.value(end));
 }
 

@@ -82,7 +82,7 @@ KernelResult layer_norm(const Call& c) {
     RP_ASSIGN(bias, row_values(c, 2, "B", row));
   }
   RP_ASSIGN(auto v, allocate_scratch(row));
-  for (int64_t r = 0; r < mean.count() && size > 0; ++r) {
+  for (int64_t r = 0; r < mean.count(); ++r) {  // the mean of no columns is NaN
     load(x, r * static_cast<int64_t>(size), 1, static_cast<int64_t>(size), v.data());
     const Moments m = rms ? Moments{0, mean_square(v)} : moments_of(v);
     const double deviation = 1 / std::sqrt(m.variance + epsilon);

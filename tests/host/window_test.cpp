@@ -157,6 +157,8 @@ TEST(HostPool, WindowsAndErrors) {
        {counting({1, 2, 2, 1})},
        {f32({1, 2, 1, 1}, {0.5F, 2.5F})}},
       {"everything", "GlobalMaxPool", {counting({1, 2, 2})}, {f32({1, 2, 1}, {1, 3})}},
+      {"nothing", "GlobalMaxPool", {f32({1, 1, 0}, {})}, {f32({1, 1, 1}, {-kInf})}},
+      {"nothing", "GlobalAveragePool", {f32({1, 1, 0}, {})}, {f32({1, 1, 1}, {kNaN})}},
       {"norm",
        "LpPool",
        {f32({1, 1, 2}, {3, 4})},
@@ -177,7 +179,6 @@ TEST(HostPool, WindowsAndErrors) {
        Code::InvalidInput,
        "rank",
        attrs({{"channels_last", int64_t{1}}})},
-      {"nothing", "GlobalMaxPool", {f32({1, 1, 0}, {})}, Code::InvalidInput, "nothing to pool"},
       {"kernel 0", "MaxPool", {x}, Code::InvalidModel, "kernel", window(0, 1, {0, 0}, 0, 0)},
   });
 }
