@@ -237,7 +237,11 @@ int compare(const std::string& text, Values& values) {
   }
   const graph::Graph& g = **parsed;
   std::vector<int64_t> symbols;
-  for (size_t i = 0; i < g.symbols.size(); ++i) symbols.push_back(values.size());
+  for (size_t i = 0; i < g.symbols.size(); ++i) {
+    const plan::SymbolSource& source = g.symbol_sources[i];
+    const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+    symbols.push_back(derived ? *source.value.eval(symbols) : values.size());
+  }
   const auto inputs = inputs_of(g, symbols);
   if (!inputs) return 0;
   const bool known = std::any_of(g.outputs.begin(), g.outputs.end(),

@@ -51,10 +51,19 @@ HostTensor random_tensor(DType t, const std::vector<int64_t>& dims, const Decomp
   return out;
 }
 
-/// Dims of an input: symbols take small distinct values.
-std::vector<int64_t> concrete(const Shape& shape, size_t symbols) {
-  std::vector<int64_t> values(symbols);
+/// Small distinct values of symbols, but where the graph needs two of them to be equal.
+std::vector<int64_t> sizes_of(const graph::Graph& g) {
+  std::vector<int64_t> values(g.symbols.size());
   std::iota(values.begin(), values.end(), 3);
+  for (const graph::DimGuard& guard : g.guards) {
+    const auto a = guard.a.as_symbol(), b = guard.b.as_symbol();
+    if (a && b) values[static_cast<size_t>(*a)] = values[static_cast<size_t>(*b)];
+  }
+  return values;
+}
+
+/// Dims of an input.
+std::vector<int64_t> concrete(const Shape& shape, const std::vector<int64_t>& values) {
   std::vector<int64_t> dims;
   for (const Expr& d : shape) {
     const auto v = d.eval(values);
@@ -88,10 +97,10 @@ void check_decomposition(const Decomposition& c) {
   ASSERT_TRUE(onnx);
   std::mt19937 rng(7);
   std::vector<HostTensor> inputs;
+  const std::vector<int64_t> sizes = sizes_of(*onnx);
   for (graph::ValueId v : onnx->inputs) {
     const graph::Value& value = onnx->value(v);
-    inputs.push_back(
-        random_tensor(value.dtype, concrete(value.shape, onnx->symbols.size()), c, rng));
+    inputs.push_back(random_tensor(value.dtype, concrete(value.shape, sizes), c, rng));
   }
   const auto want = run_graph(*onnx, inputs, Engine::Host);
   ASSERT_TRUE(want.ok()) << want.status().message();

@@ -112,7 +112,11 @@ TEST(Bind, EmptyGridsAndNegativeDims) {
   const auto grid = plan::eval_grid(l, "k", zero, {});
   ASSERT_TRUE(grid.ok());
   EXPECT_EQ(*grid, (std::array<uint32_t, 3>{0, 0, 0}));
-  const auto dims = plan::eval_dims({}, {Expr::symbol(0)}, minus, "t");
+  plan::Interface io;
+  io.symbols.push_back({.name = "n"});
+  io.sources.emplace_back();
+  io.inputs.push_back({"x", DType::F32, {Expr::symbol(0)}});
+  const auto dims = plan::eval_dims(io, {Expr::symbol(0)}, minus, "t");
   ASSERT_FALSE(dims.ok());
   EXPECT_EQ(dims.status().code(), Code::InvalidInput);
 }
