@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -108,7 +109,8 @@ class IdleMemory {
  public:
   class Holder {
    public:
-    virtual void free_idle() = 0;
+    /// Whether there was any.
+    virtual bool free_idle() = 0;
 
    protected:
     ~Holder() = default;
@@ -123,11 +125,16 @@ class IdleMemory {
   }
   void free_all() {
     const std::lock_guard lock(mutex_);
-    for (Holder* h : holders_) h->free_idle();
+    bool any = false;
+    for (Holder* h : holders_) any = h->free_idle() || any;
+    if (any) ++times_freed_;
   }
+  /// How often memory was given back.
+  uint64_t times_freed() const { return times_freed_; }
 
  private:
   std::mutex mutex_;
+  std::atomic<uint64_t> times_freed_ = 0;
   std::vector<Holder*> holders_;
 };
 
@@ -136,12 +143,17 @@ class Device {
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
   IdleMemory& idle_memory() { return idle_; }
-  /// Allocates again when that failed for want of memory that others keep and do not use.
+  /// When that fails, what others keep and do not use is given back, by this thread or by another
+  /// one meanwhile, and it is tried once more. The error is the first one: the second may follow
+  /// from it.
   Result<std::unique_ptr<Buffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use) {
+    const uint64_t freed_before = idle_.times_freed();
     auto made = allocate(bytes, use);
     if (made.ok() || made.status().code() != Code::Device) return made;
     idle_.free_all();
-    return allocate(bytes, use);
+    if (idle_.times_freed() == freed_before) return made;
+    auto again = allocate(bytes, use);
+    return again.ok() ? std::move(again) : std::move(made);
   }
   /// Whether its recordings are ordered by Command::after, or else by barriers.
   virtual bool takes_edges() const { return false; }

@@ -44,7 +44,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   void wait_for_room(std::unique_lock<std::mutex>& lock);
   std::unique_ptr<RunContext> acquire(const std::vector<int64_t>& symbols);
   void release(std::unique_ptr<RunContext> context) noexcept;
-  void free_idle() override;
+  bool free_idle() override;
 
   SessionShared shared_;  // outlives the contexts below
   const package::Variant& variant_;
@@ -285,11 +285,11 @@ void DeviceSession::release(std::unique_ptr<RunContext> context) noexcept {
 }
 
 // Destroyed without the lock, as that calls the driver. The list keeps its room (see acquire).
-void DeviceSession::free_idle() {
-  while (true) {
+bool DeviceSession::free_idle() {
+  for (bool any = false;; any = true) {
     std::unique_ptr<RunContext> idle;
     const std::lock_guard lock(mutex_);
-    if (free_.empty()) return;
+    if (free_.empty()) return any;
     idle = std::move(free_.back());
     free_.pop_back();
   }
