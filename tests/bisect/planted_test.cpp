@@ -251,10 +251,16 @@ OnnxWriter product_model() {
 
 TEST(PlantedFault, InASchedule) {
   const Subject s = subject(product_model());
-  app::BisectOptions o = on_vulkan();
+  // The smallest devices have one schedule only, which says nothing of others.
+  app::BisectOptions o;
+  for (const char* id : {"vulkan:0", "vulkan:1"}) {
+    auto device = open_device(id);
+    if (device.ok() && device->info.facts.subgroup_size == 8) o = options_for(*device);
+  }
+  if (o.device.device == nullptr) GTEST_SKIP() << "no device with several schedules";
   std::string schedule;
   o.compile.plant_in_kernel = [&](const lower::Group&, lower::Lowered& lowered) {
-    if (lowered.choices.empty()) return;
+    if (lowered.choices.size() < 2) return;
     if (schedule.empty()) schedule = lowered.schedule;
     if (lowered.schedule != schedule) return;
     for (const auto& [from, to] : {std::pair{kernel::ScalarOp::Add, kernel::ScalarOp::Sub},
