@@ -124,11 +124,20 @@ V formula_l1(Compose& c, V x, const std::vector<int64_t>& axes) {
 V formula_sum_square(Compose& c, V x, const std::vector<int64_t>& axes) {
   return c.reduce("ReduceSum", c.mul(x, x), axes);
 }
+/// The square root of integers, rounded down; 0 for what is negative because its sum has wrapped.
+/// A float root is near; a step of Newton's method gives the right one or the next.
+V whole_root(Compose& c, V sum) {
+  const DType t = c.dtype(sum);
+  const V a = c.max(sum, 0.0);
+  const V guess = c.max(c.cast(c.op("Sqrt", {c.cast(a, DType::F32)}), t), 1.0);
+  const V root = c.div(c.add(guess, c.div(a, guess)), 2.0);
+  const V next = c.op("Less", {c.div(a, c.max(root, 1.0)), root});
+  return c.sub(root, c.cast(next, t));
+}
 V formula_l2(Compose& c, V x, const std::vector<int64_t>& axes) {
   const V squares = formula_sum_square(c, x, axes);
   const DType t = c.dtype(squares);
-  if (is_float(t)) return c.op("Sqrt", {squares});
-  return c.cast(c.op("Sqrt", {c.cast(squares, DType::F32)}), t);
+  return is_float(t) ? c.op("Sqrt", {squares}) : whole_root(c, squares);
 }
 V formula_log_sum(Compose& c, V x, const std::vector<int64_t>& axes) {
   return c.op("Log", {c.reduce("ReduceSum", x, axes)});
