@@ -240,9 +240,14 @@ Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
-  if (ctx.shape(0)[static_cast<size_t>(axis)].is_const(0) && !element_count(out).is_const(0)) {
+  // Nothing has no largest element. In core form it is 0: other operators are made of that.
+  const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
+  if (ctx.node_opset() != 0 && size.is_const(0) && !element_count(out).is_const(0)) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
                        " is empty");
+  }
+  if (ctx.node_opset() != 0 && bounds(size, ctx.graph_symbols()).lo < 1 && !size.is_const()) {
+    RP_TRY(ctx.unify(Expr::max(size, 1), size, "axis " + std::to_string(axis)).status());
   }
   ctx.set_output(0, DType::I64, out);
   return {};
