@@ -84,6 +84,7 @@ OperatorError error_of(const graph::Node& n, DType t, DType memory) {
     return {2 * std::max(u, 2 * r.f32_ulp * u32), r.f32_abs, 0};
   }
   if (n.op == "Cast") return {2 * u, 0, 0};
+  if (n.op == "Range") return {4 * u, 0, 0};  // its operands decide its size
   // Where a result lies between elements is rounded, too.
   const bool between =
       n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
