@@ -3,7 +3,7 @@
 //
 //   // batch=3,1 seed=17 index=0..4 x=special
 //
-// A symbol may have several sizes, one a run.
+// A symbol may have several sizes: one for each run of the graph, in order.
 #pragma once
 
 #include <cstdint>
