@@ -1,5 +1,6 @@
 // The quick tier of the byte fuzzers: seeds, earlier findings, and a few thousand changes of them.
-// tools/fuzz-bytes runs the same targets with libFuzzer for as long as one likes.
+// tools/fuzz-bytes runs the same targets with libFuzzer for as long as one likes. Other changes
+// come with another --gtest_random_seed.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -25,7 +26,7 @@ class ByteFuzzer : public testing::TestWithParam<ByteTarget> {
     const ByteTarget& target = GetParam();
     const std::vector<std::string> seeds = seeds_of(target.name);
     ASSERT_GE(seeds.size(), 5U);
-    Random random(1);
+    Random random(static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()));
     std::set<std::string> distinct;
     for (size_t i = 0; i < rounds; ++i) {
       std::string bytes = seeds[below(random, seeds.size())];
