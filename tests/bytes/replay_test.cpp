@@ -3,6 +3,7 @@
 // come with another --gtest_random_seed.
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <filesystem>
 #include <set>
 
@@ -15,8 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string run(const ByteTarget& target, const std::string& bytes) {
+std::string run(const ByteTarget& target, const std::string& bytes) try {
   return target.run(std::as_bytes(std::span(bytes)));
+} catch (const std::exception& e) {
+  return std::string("an exception: ") + e.what();
 }
 
 class ByteFuzzer : public testing::TestWithParam<ByteTarget> {
