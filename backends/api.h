@@ -27,11 +27,11 @@ struct reprise_results {
 
 namespace reprise::capi {
 
-/// What a run takes from the caller's tensors, and gives. Used again, so that a run needs no
-/// memory.
+/// The tensors of one run, in the form that sessions take. A later run uses the same object again,
+/// so that it allocates nothing on the heap.
 struct CallBindings {
-  std::vector<HostTensor> hosts;                         // of inputs in host memory
-  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // that the run uses
+  std::vector<HostTensor> hosts;                         // inputs in host memory
+  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // kept alive until the run ends
   std::vector<Binding> inputs, outputs;
   std::vector<HostTensor> results;
 };

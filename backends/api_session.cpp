@@ -45,7 +45,7 @@ T* element(T* array, size_t i) {
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
 }
 
-// Every element of an array is of the same version.
+// All elements of an array have the size of the first, as they are of one version of the header.
 template <typename T>
 Status check_array(T* array, size_t n) {
   for (size_t i = 0; i < n; ++i) {

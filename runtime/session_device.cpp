@@ -55,7 +55,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Pool<BoundIo> bound_;
   mutable std::mutex mutex_;
   Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
-  // The device may still use the memory of late and dead ones; late ones count as in flight.
+  // Late contexts count as in flight. The device may still use the memory of late and dead ones.
   std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;
   unsigned in_use_ = 0;
   uint64_t runs_ = 0;
@@ -197,9 +197,9 @@ Status DeviceSession::load(std::string& wrong) {
   return {};
 }
 
-/// A context in use, given back whatever happens. One that an exception interrupted is not run
-/// again: its recording may be in flight, which its destructor waits for. Nor is one for which
-/// there was not enough memory.
+/// A context in use. The destructor gives it back to the session, or destroys it unless the run is
+/// complete: an exception may have left its recording in flight, which the context's destructor
+/// waits for, and a context that ran out of memory must not keep what it has.
 class DeviceSession::Lease {
  public:
   /// The session has counted the context as in use.
@@ -218,7 +218,7 @@ class DeviceSession::Lease {
   bool complete_ = false;
 };
 
-/// A caller that waits for its turn: first come, first served.
+/// A caller that waits for a context. Callers are served in the order in which they came.
 struct DeviceSession::Waiter {
   std::condition_variable turn;
   Waiter* next = nullptr;
@@ -240,7 +240,7 @@ void DeviceSession::poll_late() {
   }
 }
 
-// Nobody tells when a late run ends: the first in the line asks the device for it.
+// Nothing signals the end of a late run, so the first waiter polls the device.
 void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
   constexpr auto kPoll = std::chrono::milliseconds(1);
   Waiter me;
@@ -263,8 +263,8 @@ std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& s
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
-  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for two
-  // So that giving back needs no memory.
+  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it, too
+  // Reserved now, so that giving the context back cannot fail for lack of memory.
   const size_t all = free_.size() + late_.size() + in_use_ + 1;
   for (auto* list : {&free_, &late_}) list->reserve(all);
   dead_.reserve(dead_.size() + all);
