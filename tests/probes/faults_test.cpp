@@ -16,7 +16,7 @@ constexpr Change kChanges[] = {
     {"FAdd becomes FSub", 129, 131},
     {"FMul becomes FAdd", 133, 129},
     {"FDiv becomes FMul", 136, 133},
-    {"GroupNonUniformFAdd becomes FMin", 350, 355},
+    {"GroupNonUniformShuffle becomes ShuffleXor", 345, 346},
 };
 
 /// Additions that convert subnormal numbers of fp16 alone, which devices may take as 0.
