@@ -12,8 +12,8 @@
 
 struct reprise_device {
   std::shared_ptr<reprise::Device> device;  // null: the host
-  std::string cache_dir;
-  std::function<void(const std::string&)> log;
+  std::string cache_dir = {};
+  std::function<void(const std::string&)> log = {};
 };
 
 struct reprise_buffer {
