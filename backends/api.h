@@ -1,7 +1,9 @@
 // Handles of the C interface that need devices, and the versions of its structs.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/api_handles.h"
@@ -10,6 +12,8 @@
 
 struct reprise_device {
   std::shared_ptr<reprise::Device> device;  // null: the host
+  std::string cache_dir = {};
+  std::function<void(const std::string&)> log = {};
 };
 
 struct reprise_buffer {
@@ -23,11 +27,11 @@ struct reprise_results {
 
 namespace reprise::capi {
 
-/// What a run takes from the caller's tensors, and gives. Used again, so that a run needs no
-/// memory.
+/// The tensors of one run, in the form that sessions take. A later run uses the same object again,
+/// so that it allocates nothing on the heap.
 struct CallBindings {
-  std::vector<HostTensor> hosts;                         // of inputs in host memory
-  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // that the run uses
+  std::vector<HostTensor> hosts;                         // inputs in host memory
+  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // kept alive until the run ends
   std::vector<Binding> inputs, outputs;
   std::vector<HostTensor> results;
 };

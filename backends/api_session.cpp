@@ -16,6 +16,7 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   if (o.timeout_ms != 0) out.timeout_ns = std::min<uint64_t>(o.timeout_ms, 1U << 30) * 1'000'000;
   out.fullgraph = o.fullgraph != 0;
   out.warm_up = o.warm_up != 0;
+  out.check_kernels = o.check_kernels != 0;
   return out;
 }
 
@@ -44,7 +45,7 @@ T* element(T* array, size_t i) {
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
 }
 
-// Every element of an array is of the same version.
+// All elements of an array have the size of the first, as they are of one version of the header.
 template <typename T>
 Status check_array(T* array, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -200,7 +201,9 @@ reprise_status reprise_session_create(const reprise_package* package, reprise_de
     if (!out) return missing("out");
     RP_ASSIGN(const auto held_package, find_handle(package));
     RP_ASSIGN(const auto held_device, find_handle(device));
-    RP_ASSIGN(const SessionOptions o, to_options(options));
+    RP_ASSIGN(SessionOptions o, to_options(options));
+    o.cache_dir = held_device->cache_dir;
+    o.log = held_device->log;
     RP_ASSIGN(auto session, Session::create(held_package->package, held_device->device, o));
     *out = make_handle(std::make_shared<reprise_session>(std::move(session)));
     return {};

@@ -7,7 +7,7 @@
 namespace reprise {
 namespace {
 
-// Whoever waits behind another run looks so often whether it has ended.
+// How often a thread that waits behind another run checks whether that has ended.
 constexpr uint64_t kSliceNs = 5'000'000;
 
 uint64_t since(RunQueue::Clock::time_point t, RunQueue::Clock::time_point now) {
@@ -29,7 +29,7 @@ void RunQueue::append(SubmittedRun& run) {
   run.begun_ = Clock::now();
 }
 
-// The run behind the first one begins.
+// When the first run is removed, the next one begins.
 void RunQueue::unlink(SubmittedRun& run) {
   if (!run.listed_) return;
   run.listed_ = false;
@@ -40,7 +40,7 @@ void RunQueue::unlink(SubmittedRun& run) {
   if (first_) first_->begun_ = Clock::now();
 }
 
-// Nobody waits for a run that timed out, so its end is seen when somebody asks.
+// No thread waits for a run that timed out, so its end is noticed here.
 void RunQueue::drop_ended(const SubmittedRun* but) {
   while (first_ && first_ != but && first_->ended_()) unlink(*first_);
 }
@@ -59,8 +59,8 @@ uint64_t RunQueue::left_to_hang(const SubmittedRun& run, Clock::time_point now) 
 
 RunQueue::Next RunQueue::next_wait(SubmittedRun& run, bool to_end) {
   const std::lock_guard lock(mutex_);
-  if (to_end && run.limit_ns_ == UINT64_MAX) run.limit_ns_ = 0;  // nobody will wait for it
-  if (!run.listed_) return {0, given_up_, !to_end};              // its end was seen
+  if (to_end && run.limit_ns_ == UINT64_MAX) run.limit_ns_ = 0;  // no caller set one
+  if (!run.listed_) return {0, given_up_, !to_end};              // it has ended
   drop_ended(&run);
   const auto now = Clock::now();
   const bool begun = first_ == &run;

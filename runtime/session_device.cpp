@@ -7,6 +7,7 @@
 #include "runtime/base/pool.h"
 #include "runtime/run_context.h"
 #include "runtime/session_impl.h"
+#include "runtime/verdict.h"
 
 namespace reprise {
 namespace {
@@ -22,7 +23,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   DeviceSession& operator=(const DeviceSession&) = delete;
   ~DeviceSession() override { shared_.device->idle_memory().remove(*this); }
 
-  Status load();
+  /// `wrong`: the kernel that fails its check, which leaves the session unusable.
+  Status load(std::string& wrong);
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return shared_.package->io; }
@@ -53,7 +55,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Pool<BoundIo> bound_;
   mutable std::mutex mutex_;
   Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
-  // The device may still use the memory of late and dead ones; late ones count as in flight.
+  // Late contexts count as in flight. The device may still use the memory of late and dead ones.
   std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;
   unsigned in_use_ = 0;
   uint64_t runs_ = 0;
@@ -166,7 +168,7 @@ Status DeviceSession::warm_up() {
   return recording->wait(shared_.timeout_ns());
 }
 
-Status DeviceSession::load() {
+Status DeviceSession::load(std::string& wrong) {
   const auto start = Clock::now();
   const DeviceFacts& facts = shared_.device->info().facts;
   shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
@@ -178,9 +180,15 @@ Status DeviceSession::load() {
     ++shared_.first_recorded;
   RP_TRY(index_buffers());
   RP_TRY(fix_grids());
+  RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
+  if (shared_.options.check_kernels) {
+    const VerdictOptions check{shared_.options.cache_dir, shared_.options.log,
+                               shared_.timeout_ns()};
+    RP_ASSIGN(wrong, find_wrong_kernel(*shared_.device, variant_, shared_.kernels, check));
+    if (!wrong.empty()) return {};
+  }
   RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
   shared_.device_bytes += shared_.weights.bytes;
-  RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
   if (shared_.options.warm_up) RP_TRY(warm_up().with_context("warm-up"));
@@ -189,9 +197,9 @@ Status DeviceSession::load() {
   return {};
 }
 
-/// A context in use, given back whatever happens. One that an exception interrupted is not run
-/// again: its recording may be in flight, which its destructor waits for. Nor is one for which
-/// there was not enough memory.
+/// A context in use. The destructor gives it back to the session, or destroys it unless the run is
+/// complete: an exception may have left its recording in flight, which the context's destructor
+/// waits for, and a context that ran out of memory must not keep what it has.
 class DeviceSession::Lease {
  public:
   /// The session has counted the context as in use.
@@ -210,7 +218,7 @@ class DeviceSession::Lease {
   bool complete_ = false;
 };
 
-/// A caller that waits for its turn: first come, first served.
+/// A caller that waits for a context. Callers are served in the order in which they came.
 struct DeviceSession::Waiter {
   std::condition_variable turn;
   Waiter* next = nullptr;
@@ -232,7 +240,7 @@ void DeviceSession::poll_late() {
   }
 }
 
-// Nobody tells when a late run ends: the first in the line asks the device for it.
+// Nothing signals the end of a late run, so the first waiter polls the device.
 void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
   constexpr auto kPoll = std::chrono::milliseconds(1);
   Waiter me;
@@ -255,8 +263,8 @@ std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& s
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
-  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for two
-  // So that giving back needs no memory.
+  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it, too
+  // Reserved now, so that giving the context back cannot fail for lack of memory.
   const size_t all = free_.size() + late_.size() + in_use_ + 1;
   for (auto* list : {&free_, &late_}) list->reserve(all);
   dead_.reserve(dead_.size() + all);
@@ -329,10 +337,11 @@ SessionStats DeviceSession::stats() const {
 
 Result<std::unique_ptr<Session>> create_device_session(
     std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
-    std::vector<std::string> notes, const SessionOptions& options) {
+    std::vector<std::string> notes, const SessionOptions& options, std::string& wrong) {
   auto session = std::make_unique<DeviceSession>(std::move(package), std::move(device), variant,
                                                  std::move(notes), options);
-  RP_TRY(session->load());
+  RP_TRY(session->load(wrong));
+  if (!wrong.empty()) return std::unique_ptr<Session>();
   return Result<std::unique_ptr<Session>>(std::move(session));
 }
 

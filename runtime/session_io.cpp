@@ -44,7 +44,7 @@ std::string name_of(const Extent& e) {
   return (e.written ? "output '" : "input '") + e.binding->name + "'";
 }
 
-// Ranks tell apart which dims are whose.
+// `known` holds the rank and the dims of each tensor, one after another.
 bool same_dims(std::span<const std::span<const int64_t>> dims, std::span<const int64_t> known) {
   for (const auto& d : dims) {
     if (known.size() <= d.size() || known[0] != static_cast<int64_t>(d.size())) return false;

@@ -11,7 +11,7 @@
 
 namespace reprise {
 
-/// Checked bindings of one run. Bound again to the same sizes it needs no memory.
+/// Checked bindings of one run. Binding it again to the same sizes allocates nothing.
 struct BoundIo {
   std::vector<const Binding*> inputs;   // parallel to the interface; never null
   std::vector<const Binding*> outputs;  // null: returned as a host tensor
@@ -26,7 +26,7 @@ struct BoundIo {
     const Binding* binding = nullptr;
   };
   std::vector<std::span<const int64_t>> dims_;  // per input
-  std::vector<int64_t> dims_of_symbols_;        // ranks and dims that `symbols` are of
+  std::vector<int64_t> dims_of_symbols_;        // ranks and dims that `symbols` was computed from
   bool has_symbols_ = false;
   std::vector<Extent> device_, host_;
 };

@@ -41,14 +41,14 @@ struct Driver {
   /// An error once the context was poisoned, naming what did it.
   Status alive() const;
 
-  /// What the event says at last: NOT_READY after `limit_ns`. `expected`, if it is given, is how
-  /// long it took the last time, and then how long it may take the next.
+  /// Waits for the event and returns its status, which is NOT_READY after `limit_ns`. `expected`,
+  /// if given, is how long the last wait took; it is updated for the next one.
   CUresult wait_for(CUevent event, uint64_t limit_ns,
                     std::chrono::steady_clock::duration* expected = nullptr) const;
-  /// Calls `destroy` with the context current. While a run is late it is kept for later, as
-  /// drivers wait for all work before they free; when one was given up it is dropped.
+  /// Calls `destroy` with the context current. While a run is late the call is put off, because
+  /// drivers wait for all work before they free; after a run was given up it is dropped.
   void release(std::function<void(const Table&)> destroy);
-  /// Frees what was kept, if no run is late any more. The context is current.
+  /// Makes the calls that release() put off, unless a run is late. The context must be current.
   void release_kept();
   /// A run did not end in `waited_ns` after its timeout: poisons the context, and nothing of it is
   /// freed any more.

@@ -119,7 +119,7 @@ Status CudaRecording::over(CUresult r) {
   return driver_->check(r, "the run (cuEventQuery)");
 }
 
-// This run, or one before it.
+// This run hangs, or one before it does.
 Status CudaRecording::hung() {
   dead_ = true;
   driver_->give_up(driver_->runs.grace_ns(run_));

@@ -174,7 +174,7 @@ Status VulkanRecording::over(VkResult r) {
   return driver_->check(r, "vkWaitForFences");
 }
 
-// This run, or one before it.
+// This run hangs, or one before it does.
 Status VulkanRecording::hung() {
   dead_ = true;
   driver_->give_up(driver_->runs.grace_ns(run_));

@@ -29,7 +29,7 @@ class VulkanRecording final : public Recording {
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
   Result<bool> ended() override;
-  /// As long as it takes, unless a run before it on the queue hangs: that is given up.
+  /// Waits without a time limit. A run before it that hangs is given up.
   Status wait_for_transfer();
 
  private:

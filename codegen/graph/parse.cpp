@@ -120,7 +120,7 @@ class Parser {
   Status guard() {
     using Kind = plan::DimGuard::Kind;
     DimGuard d;
-    const std::string dims = in_.until_word(" by ");
+    const std::string dims = in_.until_word(" by \"");  // a symbol may be called "by"
     const struct {
       std::string_view relation;
       Kind kind;
@@ -137,7 +137,10 @@ class Parser {
     std::string second = dims.substr(at + found->relation.size());
     RP_ASSIGN(d.a, expr(dims.substr(0, at)));
     if (d.kind == Kind::Broadcast) {
-      const size_t as = second.find(" as ");
+      size_t as = second.find(" as ");
+      // A symbol may be called "as", too: the word stands between two expressions.
+      while (as != std::string::npos && !expr(second.substr(0, as)).ok())
+        as = second.find(" as ", as + 1);
       if (as == std::string::npos) return in_.error("expected 'as'");
       RP_ASSIGN(d.result, expr(second.substr(as + 4)));
       second.resize(as);

@@ -67,6 +67,9 @@ class Evaluator::Context final : public ops::ElementContext {
     for (const Expr& e : index) simple.push_back(ev_.simplify(e));
     return ev_.eval(n_.inputs[i], simple, lanes_);
   }
+  std::optional<Index> same_position(const Shape& shape) const override {
+    return ev_.same_position(index_, output_shape(), shape);
+  }
   void set(Val v) override { result_ = v; }
   Expr simplify(const Expr& e) override { return ev_.simplify(e); }
   Val value(const Expr& e) override { return ev_.value(ev_.simplify(e)); }

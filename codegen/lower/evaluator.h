@@ -44,6 +44,12 @@ class Evaluator {
   void assume_not_empty(const Expr& count);
   Expr flatten(const Index& index, const Shape& shape) const;
   Index unflatten(const Expr& linear, const Shape& shape);
+  /// Tells that `index` is that of an element of `shape`, so that unflatten() undoes flatten()
+  /// exactly.
+  void add_element(const Index& index, const Shape& shape);
+  /// The index in `to` of what is at `index` in `from`, in row-major order, if both are such
+  /// elements.
+  std::optional<Index> same_position(const Index& index, const Shape& from, const Shape& to) const;
   /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
   Expr lane() const { return Expr::symbol(kLoopSymbols); }
 
@@ -143,7 +149,8 @@ class Evaluator {
   std::map<graph::ValueId, Reload> reloads_;
   std::vector<BufferUse> buffers_;
   std::vector<kernel::Ty> storage_;  // by buffer parameter
-  /// What unflatten() was asked, so that flatten() undoes it exactly whatever the divisions became.
+  /// Positions and indices of the same elements: flatten() and unflatten() undo each other exactly
+  /// for these, whatever the divisions became.
   struct Unflattened {
     Shape shape;
     Index index;

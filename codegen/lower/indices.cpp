@@ -1,6 +1,7 @@
 // The evaluator's index expressions: what is known of their symbols, and their code.
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "codegen/lower/evaluator.h"
@@ -98,6 +99,21 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
       std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return dim.is_const(1); });
   if (!single) unflattened_.push_back({shape, index, linear});
   return index;
+}
+
+void Evaluator::add_element(const Index& index, const Shape& shape) {
+  unflattened_.push_back({shape, index, flatten(index, shape)});
+}
+
+std::optional<Index> Evaluator::same_position(const Index& index, const Shape& from,
+                                              const Shape& to) const {
+  for (const Unflattened& a : unflattened_) {
+    if (a.index != index || a.shape != from) continue;
+    for (const Unflattened& b : unflattened_) {
+      if (b.linear == a.linear && b.shape == to) return b.index;
+    }
+  }
+  return std::nullopt;
 }
 
 Val Evaluator::param(const Expr& e) {

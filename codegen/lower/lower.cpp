@@ -73,6 +73,7 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
   const kernel::Type type = ev.compute(g.value(anchor).dtype);
   if (b.type(result).ty != type.ty) result = b.convert(result, type.ty);
   ev.bind(anchor, index, result);
+  ev.add_element(index, group.domain);
   for (graph::ValueId v : group.outputs) {
     const Index at = output_index(ev, group, v, index);
     RP_ASSIGN(const Val val, ev.eval(v, at, lanes));
@@ -142,6 +143,7 @@ Status check_result(const graph::Graph& g, const Group& group, bool own_coordina
   }
   const graph::ValueId result = group.anchor->outputs[0];
   ev.bind(result, index, b.constant(ev.compute(g.value(result).dtype), 0));
+  ev.add_element(index, group.domain);
   for (graph::ValueId v : group.outputs) {
     RP_TRY(ev.eval(v, output_index(ev, group, v, index)).status());
   }

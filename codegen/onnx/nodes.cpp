@@ -97,8 +97,8 @@ Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::Node& n
 Status Builder::check_outputs(Scope& scope, const wire::Node& n, const graph::Node& node) {
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     const ValueId v = node.outputs[i];
-    if (v == kNone) continue;
     const std::string& name = n.output(static_cast<int>(i));
+    if (v == kNone || name.empty()) continue;
     const graph::Value& value = scope.graph->value(v);
     if (value.dtype == DType::Invalid || !value.has_shape) {
       return internal_error(node_text(n) + ": inference left " + shown(name) + " without a type");

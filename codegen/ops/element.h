@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,9 @@ class ElementContext {
   /// first when it is data-dependent). Bool tensors give Bool, I8..I32 give I32, U8..U32 U32, I64
   /// I64, floats F32 (F16 where the compute type is F16).
   virtual Result<kernel::Val> input(size_t i, const Index& index) = 0;
+  /// The index of the element of `shape` at the same row-major position as the wanted element of
+  /// the output; nothing where index arithmetic has to find it.
+  virtual std::optional<Index> same_position(const Shape& shape) const = 0;
   /// Sets the result. Its type must be the compute type of the output's dtype.
   virtual void set(kernel::Val v) = 0;
 

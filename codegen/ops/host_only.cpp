@@ -38,11 +38,10 @@ Status infer_topk(InferContext& ctx) {
 }
 
 Status infer_unique(InferContext& ctx) {
-  const Expr count = ctx.fresh_symbol(0, 0);
   if (ctx.attrs().has("axis")) {
     RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
     Shape out = ctx.shape(0);
-    const Expr unique = axis == 0 ? count : ctx.fresh_symbol(0, static_cast<size_t>(axis));
+    const Expr unique = ctx.fresh_symbol(0, static_cast<size_t>(axis));
     const Expr all = out[static_cast<size_t>(axis)];
     out[static_cast<size_t>(axis)] = unique;
     ctx.set_output(0, ctx.dtype(0), std::move(out));
@@ -51,6 +50,7 @@ Status infer_unique(InferContext& ctx) {
     ctx.set_output(3, DType::I64, {unique});
     return {};
   }
+  const Expr count = ctx.fresh_symbol(0, 0);
   ctx.set_output(0, ctx.dtype(0), {count});
   ctx.set_output(1, DType::I64, {count});
   ctx.set_output(2, DType::I64, {element_count(ctx.shape(0))});

@@ -148,7 +148,11 @@ void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
 }
 
 Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
-  const graph::ValueId id = n_.outputs[output];
+  graph::ValueId& id = n_.outputs[output];
+  if (id == graph::kNone) {  // the model does not use it, but its dim tells those of others
+    id = g_.add_unknown(n_.name + "_output" + std::to_string(output));
+    g_.value(id).producer = &n_;
+  }
   for (size_t s = 0; s < g_.symbols.size() && s < g_.symbol_sources.size(); ++s) {
     const plan::SymbolSource& src = g_.symbol_sources[s];
     if (src.kind == plan::SymbolSource::Kind::HostOutput && src.index == id &&

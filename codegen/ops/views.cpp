@@ -155,14 +155,17 @@ Shape sub(const Shape& s, size_t begin, size_t end) {
 Status reshape_element(ElementContext& ctx) {
   const Shape& in = ctx.input_shape(0);
   const Shape& out = ctx.output_shape();
-  Index index(in.size(), Expr(0));
-  for (const DimGroup& g : matching_groups(in, out)) {
-    const Expr linear =
-        linearize(sub(ctx.index(), g.out_begin, g.out_end), sub(out, g.out_begin, g.out_end));
-    const auto part = delinearize(linear, sub(in, g.in_begin, g.in_end));
-    std::copy(part.begin(), part.end(), index.begin() + static_cast<std::ptrdiff_t>(g.in_begin));
+  std::optional<Index> index = ctx.same_position(in);
+  if (!index) {
+    index.emplace(in.size(), Expr(0));
+    for (const DimGroup& g : matching_groups(in, out)) {
+      const Expr linear =
+          linearize(sub(ctx.index(), g.out_begin, g.out_end), sub(out, g.out_begin, g.out_end));
+      const auto part = delinearize(linear, sub(in, g.in_begin, g.in_end));
+      std::copy(part.begin(), part.end(), index->begin() + static_cast<std::ptrdiff_t>(g.in_begin));
+    }
   }
-  RP_ASSIGN(const kernel::Val v, ctx.input(0, index));
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, *index));
   ctx.set(v);
   return {};
 }

@@ -2,21 +2,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/base/storage.h"
 #include "runtime/host/support.h"
 
 namespace reprise::host {
 
 namespace {
-
-struct F16 {
-  uint16_t bits;
-};
-struct BF16 {
-  uint16_t bits;
-};
-struct Bool8 {
-  uint8_t bits;
-};
 
 // Rounds to float so that a second rounding to fewer bits is as if it were the only one: an inexact
 // result is truncated and its last bit set (rounding to odd).
@@ -61,42 +52,6 @@ To convert_out(From v) {
     }
   } else {
     return static_cast<To>(v);
-  }
-}
-
-/// Calls f with a value of the storage type of a dtype; not for strings.
-template <typename F>
-void with_storage(DType t, F&& f) {
-  switch (t) {
-    case DType::F32:
-      return f(float{});
-    case DType::F16:
-      return f(F16{});
-    case DType::BF16:
-      return f(BF16{});
-    case DType::F64:
-      return f(double{});
-    case DType::I8:
-      return f(int8_t{});
-    case DType::U8:
-      return f(uint8_t{});
-    case DType::I16:
-      return f(int16_t{});
-    case DType::U16:
-      return f(uint16_t{});
-    case DType::I32:
-      return f(int32_t{});
-    case DType::U32:
-      return f(uint32_t{});
-    case DType::I64:
-      return f(int64_t{});
-    case DType::U64:
-      return f(uint64_t{});
-    case DType::Bool:
-      return f(Bool8{});
-    case DType::Invalid:
-    case DType::String:
-      return;
   }
 }
 

@@ -20,9 +20,9 @@ class WithoutSigpipe {
   bool was_pending_ = false;
 };
 
-/// What a path stands for, through symbolic links: a pipe, a device or the like, which is written
-/// in place; else a new file, which takes the place and the mode of the old one when it is
-/// complete. Failures leave errno.
+/// The file at a path, after symbolic links. A pipe, a device or the like is written in place. Else
+/// a new file is written, which replaces the old one, with its mode, when it is complete. Failures
+/// leave errno.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -32,7 +32,7 @@ class OutputFile {
   bool open() const { return fd_ >= 0; }
   bool write(const void* data, uint64_t size);
   bool pad_to(uint64_t offset);
-  /// Without it nothing takes the place of the old file.
+  /// Completes the file. If it is not called, the old file stays.
   bool finish();
 
  private:

@@ -107,8 +107,8 @@ Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
 
 namespace {
 
-/// A dim that a host call gave. Where a guard has said what a data-dependent dim must be, all its
-/// uses stand for that: then the data do not fit the model.
+/// The error for a dim of a host call's result that is not what the plan expects. If a guard says
+/// what a data-dependent dim must be, the plan relies on it, so the data do not fit the model.
 Status unexpected_dim(const Interface& io, const std::string& where, const Expr& dim, int64_t found,
                       int64_t expected, std::span<const int64_t> symbols) {
   const std::string is = where + " is " + std::to_string(found);

@@ -93,7 +93,7 @@ AccessTable::AccessTable(const Plan& p, std::span<const SymbolSource> sources)
   }
 }
 
-/// Adds what derived symbols come from.
+/// Adds the symbols that derived ones are computed from.
 void AccessTable::collect_derived(std::vector<SymbolId>& used) const {
   std::set<SymbolId> seen(used.begin(), used.end());
   for (size_t i = 0; i < used.size(); ++i) {

@@ -304,8 +304,12 @@ TEST(LowPrecision, LargeNumbersStayFinite) {
   }
 }
 
+/// What takes drivers long to compile runs in the full tier: graphs that say `devices=full`, whose
+/// kinds of kernels other graphs run in the quick tier.
+class AgreementOnDevices : public Agreement {};
+
 /// fp16 is the harder one where a device has no storage for it.
-TEST_P(Agreement, LowPrecisionOnDevices) {
+TEST_P(AgreementOnDevices, LowPrecision) {
   bool any = false;
   for (const DeviceInfo& info : list_devices()) {
     if (!info.usable || info.facts.api != Api::Vulkan) continue;
@@ -360,7 +364,7 @@ TEST_P(Agreement, CudaText) {
 }
 
 /// The variant that a GPU would take, on the devices of this machine, by every kind of schedule.
-TEST_P(Agreement, GpuSchedulesOnDevices) {
+TEST_P(AgreementOnDevices, GpuSchedules) {
   bool any = false;
   for (const DeviceInfo& info : list_devices()) {
     if (!info.usable || info.facts.api != Api::Vulkan) continue;
@@ -379,10 +383,26 @@ TEST_P(Agreement, GpuSchedulesOnDevices) {
   if (!any) GTEST_SKIP() << "no Vulkan device";
 }
 
-INSTANTIATE_TEST_SUITE_P(Graphs, Agreement,
-                         testing::ValuesIn(test::text_cases(test::source_dir() /
-                                                            "tests/agreement")),
-                         [](const auto& c) { return c.param.file.stem().string(); });
+enum class Which : uint8_t { All, QuickOnDevices, FullOnDevices };
+
+std::vector<test::TextCase> graphs(Which which) {
+  std::vector<test::TextCase> cases = test::text_cases(test::source_dir() / "tests/agreement");
+  std::erase_if(cases, [&](const test::TextCase& c) {
+    const bool full = test::Heading::parse(c.heading).full_on_devices;
+    return which != Which::All && full != (which == Which::FullOnDevices);
+  });
+  return cases;
+}
+
+std::string name_of_graph(const testing::TestParamInfo<test::TextCase>& c) {
+  return c.param.file.stem().string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, Agreement, testing::ValuesIn(graphs(Which::All)), name_of_graph);
+INSTANTIATE_TEST_SUITE_P(Graphs, AgreementOnDevices,
+                         testing::ValuesIn(graphs(Which::QuickOnDevices)), name_of_graph);
+INSTANTIATE_TEST_SUITE_P(FullGraphs, AgreementOnDevices,
+                         testing::ValuesIn(graphs(Which::FullOnDevices)), name_of_graph);
 
 }  // namespace
 }  // namespace reprise

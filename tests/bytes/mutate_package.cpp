@@ -1,6 +1,7 @@
 #include <flatbuffers/idl.h>
 #include <flatbuffers/reflection.h>
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -33,9 +34,12 @@ struct Place {
   reflection::BaseType type;
 };
 
-/// Every scalar, vector length and character of a table, and of what it holds.
+/// Scalars, vector lengths and characters of a table, and of what it holds. Of the elements of a
+/// long vector only some, so that changes are spread over all fields.
 class Places {
  public:
+  explicit Places(Random& random) : random_(random) {}
+
   void table(const fb::Table& t, const reflection::Object& object) {
     for (const reflection::Field* field : *object.fields()) {
       if (!t.CheckField(field->offset())) continue;
@@ -68,9 +72,16 @@ class Places {
 
   void length(const void* vector) { add(static_cast<const uint8_t*>(vector), reflection::UInt); }
 
+  template <typename F>
+  void some_elements(fb::uoffset_t count, const F& f) {
+    constexpr fb::uoffset_t kMost = 8;
+    for (fb::uoffset_t i = 0; i < std::min(count, kMost); ++i)
+      f(count <= kMost ? i : static_cast<fb::uoffset_t>(below(random_, count)));
+  }
+
   void string(const fb::String& s) {
     length(&s);
-    for (fb::uoffset_t i = 0; i < s.size(); ++i) add(s.Data() + i, reflection::Byte);
+    some_elements(s.size(), [&](fb::uoffset_t i) { add(s.Data() + i, reflection::Byte); });
   }
 
   void structure(const uint8_t* at, const reflection::Object& object) {
@@ -81,7 +92,7 @@ class Places {
   void vector(const fb::VectorOfAny& v, const reflection::Field& field) {
     length(&v);
     const auto element = field.type()->element();
-    for (fb::uoffset_t i = 0; i < v.size(); ++i) {
+    some_elements(v.size(), [&](fb::uoffset_t i) {
       if (fb::IsScalar(element)) {
         add(v.Data() + i * fb::GetTypeSize(element), element);
       } else if (element == reflection::String) {
@@ -92,9 +103,10 @@ class Places {
       } else {
         table(*fb::GetAnyVectorElemPointer<const fb::Table>(&v, i), object_of(field));
       }
-    }
+    });
   }
 
+  Random& random_;
   std::vector<Place> places_;
 };
 
@@ -125,7 +137,7 @@ std::string mutate_package(const std::string& bytes, Random& random) {
   const bool whole = h.metadata_bytes <= out.size() - sizeof h;
   if (!whole || !fb::Verify(schema(), *schema().root_table(), metadata, h.metadata_bytes))
     return with_checksums(mutate_bytes(out, random));
-  Places places;
+  Places places(random);
   places.table(*fb::GetAnyRoot(metadata), *schema().root_table());
   if (places.all().empty()) return with_checksums(mutate_bytes(out, random));
   for (size_t changes = 1 + below(random, 3); changes > 0; --changes) {

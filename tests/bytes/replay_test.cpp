@@ -1,7 +1,9 @@
 // The quick tier of the byte fuzzers: seeds, earlier findings, and a few thousand changes of them.
-// tools/fuzz-bytes runs the same targets with libFuzzer for as long as one likes.
+// tools/fuzz-bytes runs the same targets with libFuzzer for as long as one likes. Other changes
+// come with another --gtest_random_seed.
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <filesystem>
 #include <set>
 
@@ -14,8 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string run(const ByteTarget& target, const std::string& bytes) {
+std::string run(const ByteTarget& target, const std::string& bytes) try {
   return target.run(std::as_bytes(std::span(bytes)));
+} catch (const std::exception& e) {
+  return std::string("an exception: ") + e.what();
 }
 
 class ByteFuzzer : public testing::TestWithParam<ByteTarget> {
@@ -25,7 +29,7 @@ class ByteFuzzer : public testing::TestWithParam<ByteTarget> {
     const ByteTarget& target = GetParam();
     const std::vector<std::string> seeds = seeds_of(target.name);
     ASSERT_GE(seeds.size(), 5U);
-    Random random(1);
+    Random random(static_cast<uint64_t>(testing::UnitTest::GetInstance()->random_seed()));
     std::set<std::string> distinct;
     for (size_t i = 0; i < rounds; ++i) {
       std::string bytes = seeds[below(random, seeds.size())];

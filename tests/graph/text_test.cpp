@@ -60,6 +60,23 @@ output "e f", x
   EXPECT_EQ(reprint(text), text);
 }
 
+TEST(Text, SymbolsMayHaveTheNamesOfWords) {
+  const std::string text = R"(graph g
+symbol as in 0..2147483647 divisor 1 from input 0 axis 0
+symbol by in 0..2147483647 divisor 1 from input 1 axis 0
+symbol both in 0..2147483647 divisor 1 from derived max(by, as)
+guard by == as by "a"
+guard as == by by "b" of "dimension 0 of 'y'" and "dimension 0 of 'x'"
+guard as + 1 broadcasts with as as both by "c"
+guard by broadcasts with as + 1 as as by "d"
+guard as broadcasts to by by "e"
+input x: float32[as]
+input y: float32[by]
+output x, y
+)";
+  EXPECT_EQ(reprint(text), text);
+}
+
 TEST(Text, LargeConstantsAreNamedByHash) {
   Graph g;
   HostTensor t(DType::F32, {17});

@@ -14,6 +14,7 @@
 #include "codegen/onnx/importer.h"
 #include "runtime/host/host_kernels.h"
 #include "tests/support/paths.h"
+#include "tests/support/tensors.h"
 
 namespace reprise::test {
 namespace {
@@ -66,60 +67,11 @@ std::string_view skip_reason(const std::string& name) {
   return {};
 }
 
-template <typename T>
-void append(const HostTensor& t, std::vector<double>& out) {
-  for (int64_t i = 0; i < t.count(); ++i) out.push_back(static_cast<double>(t.data<T>()[i]));
-}
-
 /// Numbers of a tensor; 64-bit integers of the suite are small.
 std::vector<double> numbers(const HostTensor& t) {
   std::vector<double> v;
-  switch (t.dtype()) {
-    case DType::F32:
-      append<float>(t, v);
-      break;
-    case DType::F64:
-      append<double>(t, v);
-      break;
-    case DType::F16:
-      for (int64_t i = 0; i < t.count(); ++i) {
-        v.push_back(static_cast<double>(f16_to_float(t.data<uint16_t>()[i])));
-      }
-      break;
-    case DType::BF16:
-      for (int64_t i = 0; i < t.count(); ++i) {
-        v.push_back(static_cast<double>(bf16_to_float(t.data<uint16_t>()[i])));
-      }
-      break;
-    case DType::I8:
-      append<int8_t>(t, v);
-      break;
-    case DType::U8:
-    case DType::Bool:
-      append<uint8_t>(t, v);
-      break;
-    case DType::I16:
-      append<int16_t>(t, v);
-      break;
-    case DType::U16:
-      append<uint16_t>(t, v);
-      break;
-    case DType::I32:
-      append<int32_t>(t, v);
-      break;
-    case DType::U32:
-      append<uint32_t>(t, v);
-      break;
-    case DType::I64:
-      append<int64_t>(t, v);
-      break;
-    case DType::U64:
-      append<uint64_t>(t, v);
-      break;
-    case DType::String:
-    case DType::Invalid:
-      break;
-  }
+  if (t.dtype() == DType::String) return v;
+  for (int64_t i = 0; i < t.count(); ++i) v.push_back(test::number(t, i));
   return v;
 }
 

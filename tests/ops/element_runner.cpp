@@ -24,6 +24,7 @@ class Context final : public ops::ElementContext {
   const graph::Node& node() const override { return n_; }
   size_t output() const override { return 0; }
   const Index& index() const override { return index_; }
+  std::optional<Index> same_position(const Shape&) const override { return std::nullopt; }
   void set(Val v) override { result = v; }
 
   Result<Val> input(size_t i, const Index& index) override {

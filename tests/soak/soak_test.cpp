@@ -59,6 +59,15 @@ void hook_table(VolkDeviceTable& t) {
   make_faulty<&T::vkQueueSubmit>(t);
 }
 
+/// What a soak ends after: a time, or a number of runs that were right.
+struct Length {
+  double seconds = 0;
+  uint64_t runs = 0;  // instead of the time, unless it is 0
+  Length quarter(int count) const {
+    return {seconds * count / 4, runs * static_cast<uint64_t>(count) / 4};
+  }
+};
+
 struct Totals {
   std::atomic<uint64_t> runs = 0, sessions = 0, timeouts = 0, out_of_memory = 0, faults = 0,
                         heap_faults = 0, freed = 0;
@@ -159,9 +168,10 @@ class Soak : public testing::TestWithParam<std::string> {
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 20));
   }
 
-  void work(uint64_t seed, Clock::time_point end) {
+  template <typename F>
+  void work(uint64_t seed, const F& over) {
     std::mt19937 random(static_cast<std::mt19937::result_type>(seed));
-    while (Clock::now() < end && !HasFailure()) {
+    while (!over() && !HasFailure()) {
       const auto what = random() % 100;
       Place& place = places_[random() % places_.size()];
       reprise_session* session = nullptr;
@@ -194,11 +204,15 @@ class Soak : public testing::TestWithParam<std::string> {
     reprise_session_free(made);
   }
 
-  void soak(double seconds, size_t threads, uint64_t seed) {
+  void soak(const Length& length, size_t threads, uint64_t seed) {
     const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(seconds));
+                                        std::chrono::duration<double>(length.seconds));
+    const uint64_t last_run = totals_.runs + length.runs;
+    const auto over = [&] {
+      return length.runs == 0 ? Clock::now() >= end : totals_.runs >= last_run;
+    };
     std::vector<std::thread> pool;
-    for (size_t t = 0; t < threads; ++t) pool.emplace_back([&, t] { work(seed * 1000 + t, end); });
+    for (size_t t = 0; t < threads; ++t) pool.emplace_back([&, t] { work(seed * 1000 + t, over); });
     for (std::thread& t : pool) t.join();
     for (Place& place : places_) {
       reprise_session_free(place.session);
@@ -214,12 +228,13 @@ class Soak : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(Soak, ResultsAreRightAndNothingIsLeft) {
-  const auto seconds = static_cast<double>(setting("REPRISE_SOAK_SECONDS", 4));
+  const Length length{static_cast<double>(setting("REPRISE_SOAK_SECONDS", 4)),
+                      setting("REPRISE_SOAK_RUNS", 0)};
   const size_t threads = setting("REPRISE_SOAK_THREADS", 8);
   const uint64_t seed = setting("REPRISE_SOAK_SEED", 1);
-  soak(seconds / 4, threads, seed);  // drivers keep some memory of their first runs
+  soak(length.quarter(1), threads, seed);  // drivers keep some memory of their first runs
   const uint64_t before = resident_bytes();
-  soak(seconds * 3 / 4, threads, seed + 1);
+  soak(length.quarter(3), threads, seed + 1);
   const uint64_t after = resident_bytes();
   for (const auto& used : driver_->heap_bytes) EXPECT_EQ(used, 0U);  // what sessions had is freed
   const uint64_t growth = after > before ? after - before : 0;

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <type_traits>
 
+#include "runtime/base/storage.h"
 #include "tests/support/random_source.h"
 
 namespace reprise::test {
@@ -93,10 +95,19 @@ double real_value(const Values& values, RandomSource& rng) {
   return tame_real(rng);
 }
 
-template <typename T, typename F>
-void fill(HostTensor& t, const F& value) {
-  T* out = t.mutable_data<T>();
-  for (int64_t i = 0; i < t.count(); ++i) out[i] = static_cast<T>(value());
+template <typename T>
+T element_of(const Values& values, RandomSource& rng) {
+  if constexpr (std::is_same_v<T, F16>) {
+    return {float_to_f16(static_cast<float>(real_value(values, rng)))};
+  } else if constexpr (std::is_same_v<T, BF16>) {
+    return {float_to_bf16(static_cast<float>(real_value(values, rng)))};
+  } else if constexpr (std::is_same_v<T, Bool8>) {
+    return {static_cast<uint8_t>(rng.next() & 1)};
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(real_value(values, rng));
+  } else {
+    return int_value<T>(values, rng);
+  }
 }
 
 }  // namespace
@@ -123,7 +134,9 @@ Heading Heading::parse(const std::string& text) {
     if (eq == std::string::npos || eq + 1 == word.size()) continue;
     const std::string name = word.substr(0, eq);
     const std::string value = word.substr(eq + 1);
-    if (is_values(value)) {
+    if (word == "devices=full") {
+      h.full_on_devices = true;
+    } else if (is_values(value)) {
       h.values[name] = parse_values(value);
     } else if (value.find_first_not_of("0123456789,") != std::string::npos) {
       continue;  // a word of prose
@@ -150,6 +163,7 @@ std::string Heading::str() const {
     word(name, text);
   }
   if (seed) word("seed", std::to_string(*seed));
+  if (full_on_devices) word("devices", "full");
   for (const auto& [name, kind] : values) {
     if (kind.kind != Values::Kind::Tame) word(name, kind.str());
   }
@@ -165,54 +179,10 @@ HostTensor random_values(DType dtype, const std::vector<int64_t>& dims, const Va
                          uint64_t seed, const std::string& name) {
   RandomSource rng(seed, name);
   HostTensor t(dtype, dims);
-  const auto real = [&] { return real_value(values, rng); };
-  const auto narrow = [&](auto convert) {
-    fill<uint16_t>(t, [&] { return convert(static_cast<float>(real())); });
-  };
-  switch (dtype) {
-    case DType::F32:
-      fill<float>(t, real);
-      break;
-    case DType::F64:
-      fill<double>(t, real);
-      break;
-    case DType::F16:
-      narrow(float_to_f16);
-      break;
-    case DType::BF16:
-      narrow(float_to_bf16);
-      break;
-    case DType::I8:
-      fill<int8_t>(t, [&] { return int_value<int8_t>(values, rng); });
-      break;
-    case DType::U8:
-      fill<uint8_t>(t, [&] { return int_value<uint8_t>(values, rng); });
-      break;
-    case DType::I16:
-      fill<int16_t>(t, [&] { return int_value<int16_t>(values, rng); });
-      break;
-    case DType::U16:
-      fill<uint16_t>(t, [&] { return int_value<uint16_t>(values, rng); });
-      break;
-    case DType::I32:
-      fill<int32_t>(t, [&] { return int_value<int32_t>(values, rng); });
-      break;
-    case DType::U32:
-      fill<uint32_t>(t, [&] { return int_value<uint32_t>(values, rng); });
-      break;
-    case DType::I64:
-      fill<int64_t>(t, [&] { return int_value<int64_t>(values, rng); });
-      break;
-    case DType::U64:
-      fill<uint64_t>(t, [&] { return int_value<uint64_t>(values, rng); });
-      break;
-    case DType::Bool:
-      fill<uint8_t>(t, [&] { return rng.next() & 1; });
-      break;
-    case DType::String:
-    case DType::Invalid:
-      break;
-  }
+  with_storage(dtype, [&]<typename T>(T) {
+    T* out = t.mutable_data<T>();
+    for (int64_t i = 0; i < t.count(); ++i) out[i] = element_of<T>(values, rng);
+  });
   return t;
 }
 

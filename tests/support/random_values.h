@@ -3,7 +3,8 @@
 //
 //   // batch=3,1 seed=17 index=0..4 x=special
 //
-// A symbol may have several sizes: one for each run of the graph, in order.
+// A symbol may have several sizes: one for each run of the graph, in order. `devices=full` says that
+// the graph runs on devices in the full tier alone.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,7 @@ struct Heading {
   std::map<std::string, std::vector<int64_t>> sizes;  // of symbols
   std::map<std::string, Values> values;               // of inputs; tame where there is none
   std::optional<uint64_t> seed;
+  bool full_on_devices = false;
 
   static Heading parse(const std::string& text);
   std::string str() const;
