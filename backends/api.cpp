@@ -154,7 +154,8 @@ reprise_status reprise_device_open(const char* id, const reprise_device_options*
       refusal = [held](const DeviceInfo& d) { return why_unfit(*held->package, d.facts); };
     }
     RP_ASSIGN(auto opened, open_device(id, backend, refusal));
-    *out = make_handle(std::make_shared<reprise_device>(reprise_device{std::move(opened.device)}));
+    *out = make_handle(std::make_shared<reprise_device>(
+        reprise_device{std::move(opened.device), backend.cache_dir, backend.log}));
     return {};
   });
 }

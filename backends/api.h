@@ -1,7 +1,9 @@
 // Handles of the C interface that need devices, and the versions of its structs.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/api_handles.h"
@@ -10,6 +12,8 @@
 
 struct reprise_device {
   std::shared_ptr<reprise::Device> device;  // null: the host
+  std::string cache_dir = {};
+  std::function<void(const std::string&)> log = {};
 };
 
 struct reprise_buffer {

@@ -16,6 +16,7 @@ Result<SessionOptions> to_options(const reprise_session_options* given) {
   if (o.timeout_ms != 0) out.timeout_ns = std::min<uint64_t>(o.timeout_ms, 1U << 30) * 1'000'000;
   out.fullgraph = o.fullgraph != 0;
   out.warm_up = o.warm_up != 0;
+  out.check_kernels = o.check_kernels != 0;
   return out;
 }
 
@@ -200,7 +201,9 @@ reprise_status reprise_session_create(const reprise_package* package, reprise_de
     if (!out) return missing("out");
     RP_ASSIGN(const auto held_package, find_handle(package));
     RP_ASSIGN(const auto held_device, find_handle(device));
-    RP_ASSIGN(const SessionOptions o, to_options(options));
+    RP_ASSIGN(SessionOptions o, to_options(options));
+    o.cache_dir = held_device->cache_dir;
+    o.log = held_device->log;
     RP_ASSIGN(auto session, Session::create(held_package->package, held_device->device, o));
     *out = make_handle(std::make_shared<reprise_session>(std::move(session)));
     return {};

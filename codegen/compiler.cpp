@@ -11,6 +11,7 @@
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
+#include "codegen/probes.h"
 
 namespace reprise {
 
@@ -250,6 +251,8 @@ Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
                       const CompileOptions& options, WeightStore& weights, package::Package& p,
                       LowerReport& lowered) {
   RP_ASSIGN(const std::vector<lower::Target> targets, chosen_targets(g, fusion, options));
+  const plan::Interface io = make_interface(g);
+  ProbeMaker probes(io, options.threads);
   for (const lower::Target& target : targets) {
     // Schedules that are chosen from outside are chosen for each variant.
     if (!p.variants.empty() && !options.choose_schedule &&
@@ -266,6 +269,11 @@ Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
       if (p.variants.empty()) explain(p, own);
     }
     RP_ASSIGN(v.plan, plan_for(g, fusion.priced ? own : fusion, target, options, weights, lowered));
+    if (options.probes) {
+      const auto start = Clock::now();
+      RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, lowered.kernels));
+      lowered.probe_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    }
     p.variants.push_back(std::move(v));
   }
   return {};
@@ -331,6 +339,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   timer.add("legalize", lowered.legalize_ms);
   timer.add("emit", lowered.emit_ms);
   timer.add("hazards", lowered.plan_ms);
+  if (options.probes) timer.add("probes", lowered.probe_ms);
   ImageReport images;
   RP_TRY(nvrtc::compile_images(p.variants, options, images));
   if (images.images > 0) timer.lap("nvrtc");

@@ -40,6 +40,9 @@ struct CompileOptions {
   /// is safe (codegen/passes/autocast.h).
   DType precision = DType::F32;
   bool fullgraph = false;
+  /// Adds to each kernel a probe that says what it must give (codegen/probes.h), for `reprise
+  /// check` and for sessions that check their kernels. Worth its time in packages that are kept.
+  bool probes = false;
   bool verify_passes = false;  // verify the graph after each pass (Debug: always)
   // CUDA text is compiled by NVRTC (codegen/nvrtc/), ...
   std::string nvrtc;  // the library's path; empty: wherever it is found

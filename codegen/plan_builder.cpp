@@ -202,6 +202,9 @@ class KernelTable {
     return {};
   }
 
+  /// Those of the plan, in order, where they are to be probed.
+  std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
+
  private:
   Status emit(kernel::Kernel k) {
     k.name = unique(k.name);
@@ -234,6 +237,7 @@ class KernelTable {
     }
     if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
     p_.kernels.push_back(std::move(code));
+    if (options_.probes) emitted_.push_back(std::move(k));
     return {};
   }
 
@@ -248,6 +252,7 @@ class KernelTable {
   const CompileOptions& options_;
   std::vector<kernel::Kernel> kernels_;
   std::vector<size_t> steps_;  // parallel to the kernels
+  std::vector<kernel::Kernel> emitted_;
   std::set<std::string> names_;
 };
 
@@ -396,6 +401,7 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
   const auto start = std::chrono::steady_clock::now();
   plan::compute_hazards(p, g.symbol_sources);
   report.plan_ms += ms_since(start);
+  report.kernels = kernels.take_emitted();
   return p;
 }
 

@@ -35,9 +35,10 @@ Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 
 /// Time spent, summed over the groups of all variants, and what was chosen for them.
 struct LowerReport {
-  double lower_ms = 0, legalize_ms = 0, emit_ms = 0, plan_ms = 0;
+  double lower_ms = 0, legalize_ms = 0, emit_ms = 0, plan_ms = 0, probe_ms = 0;
   std::vector<ScheduleChoice> schedules;
   std::vector<BrokenGroup> broken;
+  std::vector<kernel::Kernel> kernels;  // of the plan that was built last, if probes are wanted
 };
 
 /// The plan of one variant. Where a group's kernel cannot be written, `failed` becomes the group.

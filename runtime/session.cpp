@@ -49,10 +49,10 @@ std::string target_for(const DeviceFacts& facts) {
   return facts.api == Api::Vulkan ? " (--targets vulkan)" : "";
 }
 
-/// The first variant that fits, or the number of variants; `notes`: why those before it do not.
-size_t find_variant(const package::Package& package, const DeviceFacts& facts,
+/// From `v` on the first variant that fits, or the number of variants; `notes`: why those before it
+/// do not.
+size_t find_variant(const package::Package& package, const DeviceFacts& facts, size_t v,
                     std::vector<std::string>& notes) {
-  size_t v = 0;
   for (; v < package.variants.size(); ++v) {
     const package::Variant& variant = package.variants[v];
     const std::string mismatch = variant.predicate.mismatch(facts);
@@ -68,11 +68,67 @@ std::string joined(const std::vector<std::string>& notes) {
   return reasons.empty() ? "it has variants for no device" : reasons;
 }
 
+Status no_variant(const package::Package& package, const DeviceInfo& info,
+                  const std::vector<std::string>& notes) {
+  return unsupported("no variant of '" + package.model_name + "' fits " + info.id + " (" +
+                     info.name + "): " + joined(notes) +
+                     "; compile the model for this kind of device" + target_for(info.facts) +
+                     " or use the host device");
+}
+
+/// The host in place of a device whose driver gets every variant wrong.
+Result<std::unique_ptr<Session>> create_instead(
+    const std::shared_ptr<const package::Package>& package, std::vector<std::string> notes,
+    const SessionOptions& options) {
+  if (options.fullgraph) {
+    return Status(Code::Device, "no variant of '" + package->model_name +
+                                    "' computes right results on this device, and fullgraph "
+                                    "forbids the host: " +
+                                    joined(notes) + "; update the driver");
+  }
+  RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));
+  return create_host_session(package, std::move(notes));
+}
+
+/// The first variant that fits and, if the options ask for that, whose kernels compute what they
+/// should.
+Result<std::unique_ptr<Session>> create_on_device(
+    const std::shared_ptr<const package::Package>& package, const std::shared_ptr<Device>& device,
+    const SessionOptions& options) {
+  const DeviceInfo& info = device->info();
+  std::vector<std::string> notes;
+  bool any_wrong = false;
+  for (size_t v = 0;; ++v) {
+    v = find_variant(*package, info.facts, v, notes);
+    if (v == package->variants.size()) {
+      if (!any_wrong) return no_variant(*package, info, notes);
+      if (options.log) options.log(info.id + ": '" + package->model_name + "' runs on the host");
+      return create_instead(package, std::move(notes), options);
+    }
+    const package::Variant& variant = package->variants[v];
+    RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
+    if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
+    std::vector<std::string> own = notes;
+    std::string note = caveat(variant, info.facts);
+    if (!note.empty()) own.push_back(std::move(note));
+    std::string wrong;
+    RP_ASSIGN(auto session,
+              create_device_session(package, device, v, std::move(own), options, wrong));
+    if (session) return session;
+    any_wrong = true;
+    notes.push_back(variant.name + ": the driver gets it wrong: " + wrong);
+    if (options.log) {
+      options.log(info.id + " (" + info.name + ", " + info.driver + "): variant '" + variant.name +
+                  "' of '" + package->model_name + "' is not used: " + wrong);
+    }
+  }
+}
+
 }  // namespace
 
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts) {
   std::vector<std::string> notes;
-  if (find_variant(package, facts, notes) < package.variants.size()) return {};
+  if (find_variant(package, facts, 0, notes) < package.variants.size()) return {};
   return joined(notes);
 }
 
@@ -83,23 +139,9 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
   RP_TRY(check_interface(package->io));
   if (!device) {
     RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));
-    return create_host_session(std::move(package), options);
+    return create_host_session(std::move(package), {});
   }
-  const DeviceInfo& info = device->info();
-  std::vector<std::string> notes;
-  const size_t v = find_variant(*package, info.facts, notes);
-  if (v == package->variants.size()) {
-    return unsupported("no variant of '" + package->model_name + "' fits " + info.id + " (" +
-                       info.name + "): " + joined(notes) +
-                       "; compile the model for this kind of device" + target_for(info.facts) +
-                       " or use the host device");
-  }
-  const package::Variant& variant = package->variants[v];
-  RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
-  if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
-  std::string note = caveat(variant, info.facts);
-  if (!note.empty()) notes.push_back(std::move(note));
-  return create_device_session(std::move(package), std::move(device), v, std::move(notes), options);
+  return create_on_device(package, device, options);
 }
 
 }  // namespace reprise

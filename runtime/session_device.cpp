@@ -7,6 +7,7 @@
 #include "runtime/base/pool.h"
 #include "runtime/run_context.h"
 #include "runtime/session_impl.h"
+#include "runtime/verdict.h"
 
 namespace reprise {
 namespace {
@@ -22,7 +23,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   DeviceSession& operator=(const DeviceSession&) = delete;
   ~DeviceSession() override { shared_.device->idle_memory().remove(*this); }
 
-  Status load();
+  /// `wrong`: the kernel that fails its check, which leaves the session unusable.
+  Status load(std::string& wrong);
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return shared_.package->io; }
@@ -166,7 +168,7 @@ Status DeviceSession::warm_up() {
   return recording->wait(shared_.timeout_ns());
 }
 
-Status DeviceSession::load() {
+Status DeviceSession::load(std::string& wrong) {
   const auto start = Clock::now();
   const DeviceFacts& facts = shared_.device->info().facts;
   shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
@@ -178,9 +180,15 @@ Status DeviceSession::load() {
     ++shared_.first_recorded;
   RP_TRY(index_buffers());
   RP_TRY(fix_grids());
+  RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
+  if (shared_.options.check_kernels) {
+    const VerdictOptions check{shared_.options.cache_dir, shared_.options.log,
+                               shared_.timeout_ns()};
+    RP_ASSIGN(wrong, find_wrong_kernel(*shared_.device, variant_, shared_.kernels, check));
+    if (!wrong.empty()) return {};
+  }
   RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
   shared_.device_bytes += shared_.weights.bytes;
-  RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
   if (shared_.options.warm_up) RP_TRY(warm_up().with_context("warm-up"));
@@ -329,10 +337,11 @@ SessionStats DeviceSession::stats() const {
 
 Result<std::unique_ptr<Session>> create_device_session(
     std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
-    std::vector<std::string> notes, const SessionOptions& options) {
+    std::vector<std::string> notes, const SessionOptions& options, std::string& wrong) {
   auto session = std::make_unique<DeviceSession>(std::move(package), std::move(device), variant,
                                                  std::move(notes), options);
-  RP_TRY(session->load());
+  RP_TRY(session->load(wrong));
+  if (!wrong.empty()) return std::unique_ptr<Session>();
   return Result<std::unique_ptr<Session>>(std::move(session));
 }
 

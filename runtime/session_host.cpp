@@ -21,8 +21,11 @@ double since(Clock::time_point t, double per_second) {
 
 class HostSession final : public Session {
  public:
-  explicit HostSession(std::shared_ptr<const package::Package> package)
-      : package_(std::move(package)), plan_(package_->host_plan), binder_(package_->io) {}
+  HostSession(std::shared_ptr<const package::Package> package, std::vector<std::string> notes)
+      : package_(std::move(package)),
+        plan_(package_->host_plan),
+        binder_(package_->io),
+        notes_(std::move(notes)) {}
 
   Status load();
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -164,8 +167,8 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
 }  // namespace
 
 Result<std::unique_ptr<Session>> create_host_session(
-    std::shared_ptr<const package::Package> package, const SessionOptions&) {
-  auto session = std::make_unique<HostSession>(std::move(package));
+    std::shared_ptr<const package::Package> package, std::vector<std::string> notes) {
+  auto session = std::make_unique<HostSession>(std::move(package), std::move(notes));
   RP_TRY(session->load());
   return Result<std::unique_ptr<Session>>(std::move(session));
 }

@@ -11,12 +11,14 @@ struct CompileCommand {
   std::string model;
   std::string output;
   std::string targets = "vulkan";
+  bool probes = true;
 };
 
 Status compile_model(const CompileCommand& o) {
   const Output out(o.common.json);
   RP_ASSIGN(CompileOptions options, o.common.compile_options());
   options.targets = split_list(o.targets);
+  options.probes = o.probes;
   if (options.targets.empty())
     return {Code::Usage, "--targets names no target; use --targets vulkan"};
   if (std::filesystem::path(o.model).extension() == ".rpk") {
@@ -81,6 +83,9 @@ void register_compile(CLI::App& root, int& status) {
       ->add_option("--targets", o->targets,
                    "Comma-separated: vulkan or variants of it, cuda:sm_80, cuda:sm_90, ...")
       ->capture_default_str();
+  command->add_flag("--probes,!--no-probes", o->probes,
+                    "With each kernel, what it must give on seeded inputs, for `reprise check` and "
+                    "for sessions that check their kernels; on by default");
   add_common(*command, o->common);
   command->footer(
       "A package runs without the compiler, on every device that one of its variants fits.\n"

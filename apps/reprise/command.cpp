@@ -93,6 +93,10 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
         "the first launch is then in the load time, not in the first run");
   }
   if (groups & kDevice) {
+    command.add_flag(
+        "--check-kernels", o.check_kernels,
+        "Run each kernel alone while the model loads and compare its results; a "
+        "variant with a kernel that fails is replaced by another, at last by the host");
     command.add_flag("--isolate-tensors", o.isolate_tensors,
                      "Give each intermediate tensor memory of its own, so that tools that watch "
                      "allocations see every access outside one");
@@ -280,7 +284,10 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
                        OpenedDevice& device) {
   RP_ASSIGN(CompileOptions compile, options.compile_options());
   compile.targets = targets_for(device);
-  if (device.device) compile_for(device.info, compile);
+  // A kernel that fails its check is replaced by that of another variant.
+  compile.probes = options.check_kernels;
+  if (device.device && (is_tuned(options) || !options.check_kernels))
+    compile_for(device.info, compile);
   RP_ASSIGN(Model model, load_measured(path, compile, options, device));
   RP_TRY(check_package_options(model, options));
   if (options.verbose && model.compiled) {
@@ -333,6 +340,9 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.timestamps = timestamps;
   o.warm_up = options.warm_up;
   o.isolate_tensors = options.isolate_tensors;
+  o.check_kernels = options.check_kernels;
+  o.cache_dir = default_backend_options().cache_dir;
+  o.log = note;
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
   for (const std::string& line : session->variant_notes()) {
     // Why others were not taken is for the curious; what is odd about the one that was, for all.

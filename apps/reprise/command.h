@@ -46,6 +46,7 @@ struct CommonOptions {
   bool validation = false;
   bool warm_up = false;
   bool isolate_tensors = false;
+  bool check_kernels = false;
 
   Result<std::map<std::string, Dims>> parsed_shapes() const;
   Result<CompileOptions> compile_options() const;
@@ -114,5 +115,6 @@ void register_verify(CLI::App& root, int& status);
 void register_compare(CLI::App& root, int& status);
 void register_conformance(CLI::App& root, int& status);
 void register_bisect(CLI::App& root, int& status);
+void register_check(CLI::App& root, int& status);
 
 }  // namespace reprise::app

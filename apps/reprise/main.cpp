@@ -50,6 +50,7 @@ int run(int argc, char** argv) {
   register_compare(root, status);
   register_conformance(root, status);
   register_bisect(root, status);
+  register_check(root, status);
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "codegen/kernel/interpreter_memory.h"
+#include "codegen/kernel/interpreter_rows.h"
 #include "codegen/kernel/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 
@@ -15,33 +16,33 @@ using Active = std::vector<uint32_t>;  // local indices of the invocations that 
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& k, const Launch& launch, const InterpretOptions& options)
+  Interpreter(const Kernel& k, const PartialLaunch& launch, const InterpretOptions& options)
       : k_(k),
         launch_(launch),
         options_(options),
-        memory_(k, launch.buffers),
+        memory_(*launch.memory),
         size_(k.workgroup[0] * k.workgroup[1] * k.workgroup[2]),
         subgroup_size_(k.required_subgroup_size != 0 ? k.required_subgroup_size
                                                      : options.subgroup_size),
         matrices_(k, size_ / subgroup_size_),
         row_functions_(k.insts.size()) {}
 
-  Result<Outcome> run() {
+  Result<PartialOutcome> run() {
     allocate();
-    Active all(size_);
-    for (uint32_t i = 0; i < size_; ++i) all[i] = i;
+    all_.resize(size_);
+    for (uint32_t i = 0; i < size_; ++i) all_[i] = i;
     const auto& grid = launch_.grid;
-    for (group_[2] = 0; group_[2] < grid[2]; ++group_[2]) {
-      for (group_[1] = 0; group_[1] < grid[1]; ++group_[1]) {
-        for (group_[0] = 0; group_[0] < grid[0]; ++group_[0]) {
-          start_workgroup();
-          block(0, all);
-          if (!violation_.ok()) return violation_;
-          ++group_index_;
-        }
-      }
+    const bool whole = launch_.workgroups.empty();
+    const size_t n = whole ? size_t{grid[0]} * grid[1] * grid[2] : launch_.workgroups.size();
+    size_t done = 0;
+    for (; done < n && instructions_ < launch_.enough; ++done) {
+      const auto i = static_cast<uint32_t>(done);
+      group_ = whole ? std::array{i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]}
+                     : launch_.workgroups[done];
+      workgroup();
+      if (!violation_.ok()) return violation_;
     }
-    return Outcome{error_};
+    return PartialOutcome{error_, done, instructions_};
   }
 
  private:
@@ -69,11 +70,13 @@ class Interpreter {
     }
   }
 
-  void start_workgroup() {
-    for (auto& w : local_written_) std::fill(w.begin(), w.end(), false);
+  void workgroup() {
+    for (auto& w : local_written_) std::fill(w.begin(), w.end(), uint8_t{0});
     for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
     matrices_.clear();
     epoch_ = 0;
+    block(0, all_);
+    ++group_index_;
   }
 
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
@@ -105,8 +108,12 @@ class Interpreter {
     if (active.empty()) return;
     for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
       if (!violation_.ok()) return;
+      instructions_ += active.size();
       execute(id, active);
     }
+    if (instructions_ < launch_.limit || !violation_.ok()) return;
+    violation_ = unsupported("kernel '" + k_.name + "' executes more than " +
+                             std::to_string(launch_.limit) + " instructions");
   }
 
   void execute(int32_t id, const Active& active) {
@@ -204,37 +211,30 @@ class Interpreter {
     }
   }
 
-  static uint64_t flushed(uint64_t bits) {
-    return (bits & 0x7f800000U) == 0 ? bits & 0x80000000U : bits;
-  }
-
-  uint64_t inexact_row(ScalarOp op, std::span<uint64_t> operands, Type result) const {
-    if (options_.flush_subnormals) {
-      for (uint64_t& bits : operands) bits = flushed(bits);
-    }
-    const uint64_t bits = options_.native_error == NativeError::None
-                              ? scalar_function(op, Ty::F32)(operands.data())
-                              : native_result(op, operands, options_.native_error);
-    return options_.flush_subnormals && result.ty == Ty::F32 ? flushed(bits) : bits;
-  }
+  bool is_inexact() const { return options_.native_error != NativeError::None; }
 
   void scalar(int32_t id, const Inst& i, const Active& active) {
     const auto op = static_cast<ScalarOp>(i.imm);
     const Ty operand = type(i.args.back()).ty;
-    const bool inexact = operand == Ty::F32 && op != ScalarOp::Where &&
-                         (options_.native_error != NativeError::None || options_.flush_subnormals);
+    const bool inexact =
+        op != ScalarOp::Where && ((is_inexact() && (operand == Ty::F32 || operand == Ty::F16)) ||
+                                  (options_.flush_subnormals && operand == Ty::F32));
+    const bool contracted = k_.contraction == Contraction::AllowFma;
     const bool division = op == ScalarOp::IDiv || op == ScalarOp::IRem;
     const ScalarFn function = row_functions_[static_cast<size_t>(id)];
     const size_t arity = i.args.size();
     for (size_t l = 0; l < i.type.lanes; ++l) {
-      const uint64_t* in[3] = {};
-      for (size_t a = 0; a < arity; ++a) in[a] = lane(i.args[a], l);
-      uint64_t* out = lane(id, l);
+      RowLane row{{}, lane(id, l), active};
+      for (size_t a = 0; a < arity; ++a) row.in[a] = lane(i.args[a], l);
+      if (execute_fast(op, operand, contracted, options_, row)) continue;
+      uint64_t* out = row.out;
       for (uint32_t n : active) {
         uint64_t operands[3] = {};
-        for (size_t a = 0; a < arity; ++a) operands[a] = in[a][n];
+        for (size_t a = 0; a < arity; ++a) operands[a] = row.in[a][n];
         if (division && operands[1] == 0) return violate(id, n, "divides by zero");
-        out[n] = inexact ? inexact_row(op, std::span(operands, arity), i.type) : function(operands);
+        out[n] = inexact
+                     ? inexact_result(op, operand, std::span(operands, arity), contracted, options_)
+                     : function(operands);
       }
     }
   }
@@ -248,11 +248,12 @@ class Interpreter {
 
   void convert(int32_t id, const Inst& i, const Active& active) {
     const Ty from = type(i.args[0]).ty;
+    const bool rounds = is_inexact() && i.type.ty == Ty::F16 && from == Ty::F32 && i.imm == 0;
     for (size_t l = 0; l < i.type.lanes; ++l) {
       const uint64_t* in = lane(i.args[0], l);
       uint64_t* out = lane(id, l);
       for (uint32_t n : active) {
-        out[n] = convert_bits(in[n], from, i.type.ty);
+        out[n] = rounds ? inexact_f16(in[n], from, options_) : convert_bits(in[n], from, i.type.ty);
         const bool checked = i.imm != 0 && class_of(from) == kFloat && from != i.type.ty;
         if (checked && !in_range(in[n], out[n], from, i.type.ty)) {
           return violate(id, n, "converts a value that is not in the range it claims");
@@ -313,7 +314,7 @@ class Interpreter {
         const bool alone =
             load ? memory_.load(i.imm, index + l, who(n), lane(id, l)[n])
             : i.args.size() == 3
-                ? memory_.store_bits(i.imm, index, lane(i.args[1])[n], lane(i.args[2])[n])
+                ? memory_.store_bits(i.imm, index, who(n), lane(i.args[1])[n], lane(i.args[2])[n])
                 : memory_.store(i.imm, index + l, who(n), lane(i.args[1], l)[n]);
         if (alone) continue;
         return violate(
@@ -327,25 +328,28 @@ class Interpreter {
     const bool load = i.op == Op::LocalLoad;
     const LocalVar& local = k_.locals[i.imm];
     const size_t index_arg = load ? 0 : 1;
-    for (uint32_t n : active) {
-      uint64_t index = 0;
-      if (i.args.size() > index_arg &&
-          !index_of(id, i.args[index_arg], n, 1, local.count, 1, local.name, index)) {
-        return;
-      }
-      auto written = local_written_[i.imm].begin() + static_cast<int64_t>(index * size_ + n);
-      if (load && !*written) {
-        return violate(id, n, "reads local '" + local.name + "' before it is written");
-      }
-      for (size_t l = 0; l < local.type.lanes; ++l) {
-        uint64_t& cell = locals_[i.imm][(index * local.type.lanes + l) * size_ + n];
+    const bool indexed = i.args.size() > index_arg;
+    uint8_t* written = local_written_[i.imm].data();
+    uint64_t* cells = locals_[i.imm].data();
+    for (size_t l = 0; l < local.type.lanes; ++l) {
+      uint64_t* out = load ? lane(id, l) : nullptr;
+      const uint64_t* in = load ? nullptr : lane(i.args[0], l);
+      for (uint32_t n : active) {
+        uint64_t index = 0;
+        if (indexed && !index_of(id, i.args[index_arg], n, 1, local.count, 1, local.name, index)) {
+          return;
+        }
+        uint8_t& known = written[index * size_ + n];
+        uint64_t& cell = cells[(index * local.type.lanes + l) * size_ + n];
         if (load) {
-          lane(id, l)[n] = cell;
+          if (known == 0)
+            return violate(id, n, "reads local '" + local.name + "' before it is written");
+          out[n] = cell;
         } else {
-          cell = lane(i.args[0], l)[n];
+          cell = in[n];
+          known = 1;
         }
       }
-      if (!load) *written = true;
     }
   }
 
@@ -395,7 +399,7 @@ class Interpreter {
           n % subgroup_size_ == 0 && last < active.size() && active[last] == n + subgroup_size_ - 1;
       if (!whole) return violate(id, n, "uses a matrix that only some of its subgroup use");
       if (i.op == Op::MatrixMulAdd) {
-        if (!matrices_.multiply(MatrixProduct::of(i.imm), n / subgroup_size_))
+        if (!matrices_.multiply(MatrixProduct::of(i.imm), n / subgroup_size_, options_))
           violate(id, n, "multiplies a matrix before it is written");
       } else if (i.op == Op::MatrixZero) {
         const MatrixVar& m = k_.matrices[i.imm];
@@ -475,9 +479,15 @@ class Interpreter {
                                              i.type.ty);
     const uint64_t* in = lane(i.args[0], l);
     uint64_t total = in[lanes[0]];
+    double magnitude = 0;
     for (size_t n = 1; n < lanes.size(); ++n) {
       const uint64_t operands[2] = {total, in[lanes[n]]};
       total = combine(operands);
+      magnitude += std::fabs(number_of(in[lanes[n]], i.type.ty));
+    }
+    if (op == SubgroupOp::Add && is_inexact() && class_of(i.type.ty) == kFloat) {
+      const double error = reordering_error(magnitude, i.type.ty, total, options_);
+      total = bits_of(number_of(total, i.type.ty) + error, i.type.ty);
     }
     for (uint32_t n : lanes) lane(id, l)[n] = total;
   }
@@ -536,9 +546,10 @@ class Interpreter {
   }
 
   const Kernel& k_;
-  const Launch& launch_;
+  const PartialLaunch& launch_;
   const InterpretOptions& options_;
-  BufferMemory memory_;
+  Memory& memory_;
+  Active all_;
   uint32_t size_;
   uint32_t subgroup_size_;
   MatrixMemory matrices_;
@@ -546,11 +557,12 @@ class Interpreter {
   std::vector<size_t> base_;
   std::vector<uint64_t> words_;
   std::vector<std::vector<uint64_t>> locals_, shared_;
-  std::vector<std::vector<bool>> local_written_;
+  std::vector<std::vector<uint8_t>> local_written_;
   std::vector<std::vector<Touch>> shared_touches_;
   uint32_t epoch_ = 0;
   std::array<uint32_t, 3> group_{};
   uint32_t group_index_ = 0;
+  uint64_t instructions_ = 0;
   ErrorCode error_ = ErrorCode::None;
   Status violation_;
 };
@@ -558,16 +570,34 @@ class Interpreter {
 }  // namespace
 
 Result<Outcome> interpret(const Kernel& k, const Launch& launch, const InterpretOptions& options) {
+  if (launch.buffers.size() != k.buffers.size()) {
+    return Status(Code::Usage,
+                  "kernel '" + k.name + "' takes " + std::to_string(k.buffers.size()) + " buffers");
+  }
+  RP_TRY(verify_structure(k));
+  BufferMemory memory(k, launch.buffers);
+  PartialLaunch whole;
+  whole.grid = launch.grid;
+  whole.scalars = launch.scalars;
+  whole.memory = &memory;
+  RP_ASSIGN(const PartialOutcome outcome, interpret_some(k, whole, options));
+  return Outcome{outcome.error};
+}
+
+Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
+                                      const InterpretOptions& options) {
   RP_TRY(verify_structure(k));
   const std::string name = "kernel '" + k.name + "'";
-  if (launch.buffers.size() != k.buffers.size() || launch.scalars.size() != k.scalars.size()) {
-    return Status(Code::Usage, name + " takes " + std::to_string(k.buffers.size()) +
-                                   " buffers and " + std::to_string(k.scalars.size()) + " scalars");
+  if (launch.scalars.size() != k.scalars.size())
+    return Status(Code::Usage, name + " takes " + std::to_string(k.scalars.size()) + " scalars");
+  for (const auto& w : launch.workgroups) {
+    if (w[0] >= launch.grid[0] || w[1] >= launch.grid[1] || w[2] >= launch.grid[2])
+      return Status(Code::Usage, name + ": a workgroup is outside the grid");
   }
   uint64_t invocations = uint64_t{k.workgroup[0]} * k.workgroup[1] * k.workgroup[2];
   for (uint32_t n : launch.grid) {
     if (n > 65535) return Status(Code::Usage, name + ": the grid has more than 65535 workgroups");
-    invocations *= n;
+    if (launch.workgroups.empty()) invocations *= n;
   }
   if (invocations >= Touch::kMany) return Status(Code::Usage, name + ": the grid is too large");
   if (options.subgroup_size == 0) return Status(Code::Usage, name + ": subgroup size 0");

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <functional>
 
+#include "codegen/kernel/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 
 namespace reprise::kernel {
@@ -71,7 +73,8 @@ void MatrixMemory::clear() {
   for (auto& v : values_) v.clear();
 }
 
-bool MatrixMemory::multiply(const MatrixProduct& p, uint32_t subgroup) {
+bool MatrixMemory::multiply(const MatrixProduct& p, uint32_t subgroup,
+                            const InterpretOptions& options) {
   std::vector<double>& sum = of(p.sum, subgroup);
   const std::vector<double>& left = of(p.left, subgroup);
   const std::vector<double>& right = of(p.right, subgroup);
@@ -81,7 +84,13 @@ bool MatrixMemory::multiply(const MatrixProduct& p, uint32_t subgroup) {
   for (uint32_t r = 0; r < k_.matrices[p.sum].rows; ++r) {
     for (uint32_t c = 0; c < columns; ++c) {
       double total = sum[r * columns + c];
-      for (uint32_t d = 0; d < depth; ++d) total += left[r * depth + d] * right[d * columns + c];
+      double magnitude = std::fabs(total);
+      for (uint32_t d = 0; d < depth; ++d) {
+        const double product = left[r * depth + d] * right[d * columns + c];
+        total += product;
+        magnitude += std::fabs(product);
+      }
+      total += reordering_error(magnitude, Ty::F32, std::bit_cast<uint64_t>(total), options);
       sum[r * columns + c] = static_cast<double>(static_cast<float>(total));
     }
   }
@@ -138,7 +147,8 @@ bool BufferMemory::store(size_t buffer, uint64_t index, uint32_t who, uint64_t b
   return alone;
 }
 
-bool BufferMemory::store_bits(size_t buffer, uint64_t index, uint64_t value, uint64_t mask) {
+bool BufferMemory::store_bits(size_t buffer, uint64_t index, uint32_t /*who*/, uint64_t value,
+                              uint64_t mask) {
   View& v = views_[buffer];
   std::byte* at = v.data + index * v.size;
   store_element(at, v.storage, (load_element(at, v.storage) & ~mask) | (value & mask));

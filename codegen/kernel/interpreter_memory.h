@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/kernel/interpreter.h"
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {
@@ -28,14 +29,14 @@ struct Touch {
 };
 
 /// The buffers of a launch. Overlapping spans share one shadow.
-class BufferMemory {
+class BufferMemory final : public Memory {
  public:
   BufferMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers);
-  uint64_t elements(size_t buffer) const { return views_[buffer].elements; }
-  /// Compute-type bits of one element. The index must be in range. False: a race.
-  bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits);
-  bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits);
-  bool store_bits(size_t buffer, uint64_t index, uint64_t value, uint64_t mask);
+  uint64_t elements(size_t buffer) const override { return views_[buffer].elements; }
+  bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) override;
+  bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) override;
+  bool store_bits(size_t buffer, uint64_t index, uint32_t who, uint64_t value,
+                  uint64_t mask) override;
 
  private:
   struct Region {  // a maximal run of overlapping spans
@@ -67,7 +68,7 @@ class MatrixMemory {
     return values_[matrix * subgroups_ + subgroup];
   }
   /// False if one of the three was not written.
-  bool multiply(const MatrixProduct& p, uint32_t subgroup);
+  bool multiply(const MatrixProduct& p, uint32_t subgroup, const InterpretOptions& options);
 
  private:
   const Kernel& k_;

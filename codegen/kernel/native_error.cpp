@@ -1,6 +1,7 @@
 #include "codegen/kernel/native_error.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <optional>
@@ -10,27 +11,34 @@
 namespace reprise::kernel {
 namespace {
 
-double ulp_of(double v) {
-  const double a = std::max(std::fabs(v), 0x1p-126);
-  return std::ldexp(1.0, std::ilogb(a) - 23);
+double ulp_of(double v, Ty t) {
+  const bool half = t == Ty::F16;
+  const double a = std::max(std::fabs(v), half ? 0x1p-14 : 0x1p-126);
+  return std::ldexp(1.0, std::ilogb(a) - (half ? 10 : 23));
 }
 
 /// Absolute error that Vulkan grants (appendix "Precision and operation of SPIR-V instructions");
 /// nothing for rows that it wants correctly rounded.
-std::optional<double> allowed_error(ScalarOp op, double x, double result) {
+std::optional<double> allowed_error(ScalarOp op, Ty t, double x, double result, bool contracted) {
+  const double ulp = ulp_of(result, t);
   switch (op) {
+    case ScalarOp::Add:
+    case ScalarOp::Sub:
+    case ScalarOp::Mul:
+      // F16 rows may be computed in F32.
+      return contracted || t == Ty::F16 ? std::optional(ulp) : std::nullopt;
     case ScalarOp::Div:
-      return 2.5 * ulp_of(result);
+      return 2.5 * ulp;
     case ScalarOp::ExpNative:
     case ScalarOp::Exp2Native:
-      return (3 + 2 * std::fabs(x)) * ulp_of(result);
+      return (3 + 2 * std::fabs(x)) * ulp;
     case ScalarOp::LogNative:
     case ScalarOp::Log2Native:
-      return x >= 0.5 && x <= 2 ? 0x1p-21 : 3 * ulp_of(result);
+      return x >= 0.5 && x <= 2 ? (t == Ty::F16 ? 0x1p-7 : 0x1p-21) : 3 * ulp;
     case ScalarOp::SqrtNative:
-      return 6.5 * ulp_of(result);  // 1 / inversesqrt(x)
+      return 6.5 * ulp;  // 1 / inversesqrt(x)
     case ScalarOp::RsqrtNative:
-      return 2 * ulp_of(result);
+      return 2 * ulp;
     default:
       return std::nullopt;
   }
@@ -44,39 +52,129 @@ bool undefined(ScalarOp op, double x) {
   return positive && x <= 0;
 }
 
-bool towards_high(std::span<const uint64_t> operands, NativeError mode) {
-  if (mode != NativeError::Mixed) return mode == NativeError::High;
-  uint64_t hash = 0x9e3779b97f4a7c15U;
+bool towards_high(std::span<const uint64_t> operands, const InterpretOptions& options) {
+  if (options.native_error == NativeError::Low) return false;
+  if (options.native_error == NativeError::High) return true;
+  uint64_t hash = 0x9e3779b97f4a7c15U ^ options.error_seed;
   for (uint64_t bits : operands) hash = (hash ^ bits) * 0xbf58476d1ce4e5b9U;
   return (hash >> 40U & 1U) != 0;
 }
 
-}  // namespace
+/// The neighbour of a result, up or down by a hash; zeros, infinities and NaN stay.
+float moved(float v, uint64_t seed) {
+  const auto bits = std::bit_cast<uint32_t>(v);
+  if (v == 0 || !std::isfinite(v)) return v;
+  const uint64_t hash = (bits ^ seed) * 0xbf58476d1ce4e5b9U;
+  const float neighbour = std::bit_cast<float>((hash >> 40U & 1U) != 0 ? bits + 1 : bits - 1);
+  return std::isfinite(neighbour) ? neighbour : v;
+}
 
-uint64_t native_result(ScalarOp op, std::span<const uint64_t> operands, NativeError mode) {
-  const bool high = towards_high(operands, mode);
-  const double x = number_of(operands[0], Ty::F32);
-  if (undefined(op, x)) return bits_of(high ? 12345.0 : -12345.0, Ty::F32);
+bool is_basic(ScalarOp op) {
+  return op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::Mul || op == ScalarOp::Fma;
+}
+
+/// A product that is not rounded, or rounded the other way, before it is added to.
+uint64_t inexact_fma(Ty t, std::span<const uint64_t> operands, const InterpretOptions& options) {
+  const double product = number_of(operands[0], t) * number_of(operands[1], t);
+  const double error = (t == Ty::F16 ? 0x1p-11 : 0x1p-24) * std::fabs(product);
+  return bits_of(
+      product + (towards_high(operands, options) ? error : -error) + number_of(operands[2], t), t);
+}
+
+uint64_t every_basic(ScalarOp op, std::span<const uint64_t> operands, uint64_t seed) {
+  const auto real = [&](size_t i) {
+    return std::bit_cast<float>(static_cast<uint32_t>(operands[i]));
+  };
+  const float result = op == ScalarOp::Fma   ? every_fma(real(0), real(1), real(2), seed)
+                       : op == ScalarOp::Mul ? every_product(real(0), real(1), seed)
+                       : op == ScalarOp::Add ? every_sum(real(0), real(1), seed)
+                                             : every_sum(real(0), -real(1), seed);
+  return std::bit_cast<uint32_t>(result);
+}
+
+uint64_t native_result(ScalarOp op, Ty t, std::span<const uint64_t> operands, bool contracted,
+                       const InterpretOptions& options) {
+  const uint64_t rounded = scalar_function(op, t)(operands.data());
+  if (options.native_error == NativeError::None) return rounded;
+  if (options.native_error == NativeError::Every && t == Ty::F32 && is_basic(op))
+    return every_basic(op, operands, options.error_seed);
+  const bool high = towards_high(operands, options);
+  const double x = number_of(operands[0], t);
+  if (undefined(op, x)) return bits_of(high ? 12345.0 : -12345.0, t);
   if (op == ScalarOp::MinNum || op == ScalarOp::MaxNum) {
-    const double y = number_of(operands[1], Ty::F32);
+    const double y = number_of(operands[1], t);
     if (std::isnan(x) || std::isnan(y)) return operands[high ? 0 : 1];
   }
-  const uint64_t rounded = scalar_function(op, Ty::F32)(operands.data());
+  if (op == ScalarOp::Fma) return inexact_fma(t, operands, options);
   uint64_t wide[3] = {};
-  for (size_t i = 0; i < operands.size(); ++i) {
-    wide[i] = std::bit_cast<uint64_t>(number_of(operands[i], Ty::F32));
-  }
+  for (size_t i = 0; i < operands.size(); ++i)
+    wide[i] = std::bit_cast<uint64_t>(number_of(operands[i], t));
   const double exact = std::bit_cast<double>(scalar_function(op, Ty::F64)(wide));
-  if (!std::isfinite(exact) || exact == 0 || !std::isfinite(number_of(rounded, Ty::F32))) {
-    return rounded;
-  }
-  const auto error = allowed_error(op, x, exact);
+  if (!std::isfinite(exact) || exact == 0 || !std::isfinite(number_of(rounded, t))) return rounded;
+  const auto error = allowed_error(op, t, x, exact, contracted);
   if (!error) return rounded;
+  if (t == Ty::F16) return bits_of(high ? exact + *error : exact - *error, t);
   auto worst = static_cast<float>(high ? exact + *error : exact - *error);
-  if (std::fabs(static_cast<double>(worst) - exact) > *error) {
+  if (std::fabs(static_cast<double>(worst) - exact) > *error)
     worst = std::nextafterf(worst, static_cast<float>(exact));
-  }
   return std::bit_cast<uint32_t>(worst);
+}
+
+uint64_t flushed(uint64_t bits) {
+  return (bits & 0x7f800000U) == 0 ? bits & 0x80000000U : bits;
+}
+
+}  // namespace
+
+uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands, bool contracted,
+                        const InterpretOptions& options) {
+  const bool flush = options.flush_subnormals && t == Ty::F32;
+  if (!flush) return native_result(op, t, operands, contracted, options);
+  std::array<uint64_t, 3> own{};
+  for (size_t i = 0; i < operands.size(); ++i) own[i] = flushed(operands[i]);
+  const uint64_t bits =
+      native_result(op, t, std::span(own).first(operands.size()), contracted, options);
+  return row(op).result == ResultKind::Same ? flushed(bits) : bits;
+}
+
+bool is_native(ScalarOp op) {
+  return allowed_error(op, Ty::F32, 1, 1, false).has_value();
+}
+
+// Sums and products of two floats are exact in double, but for sums of numbers that are 2^29 apart.
+float every_sum(float a, float b, uint64_t seed) {
+  const double exact = static_cast<double>(a) + static_cast<double>(b);
+  const auto v = static_cast<float>(exact);
+  return static_cast<double>(v) == exact ? v : moved(v, seed);
+}
+
+float every_product(float a, float b, uint64_t seed) {
+  const double exact = static_cast<double>(a) * static_cast<double>(b);
+  const auto v = static_cast<float>(exact);
+  return static_cast<double>(v) == exact ? v : moved(v, seed);
+}
+
+float every_fma(float a, float b, float c, uint64_t seed) {
+  const double exact = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c);
+  const auto v = static_cast<float>(exact);
+  return static_cast<double>(v) == exact ? v : moved(v, seed);
+}
+
+uint64_t inexact_f16(uint64_t bits, Ty from, const InterpretOptions& options) {
+  const uint64_t nearest = convert_bits(bits, from, Ty::F16);
+  const double exact = number_of(bits, from), rounded = number_of(nearest, Ty::F16);
+  if (!std::isfinite(exact) || !std::isfinite(rounded) || rounded == exact) return nearest;
+  const bool high = towards_high(std::span(&bits, 1), options);
+  if ((rounded > exact) == high) return nearest;
+  // The neighbour on the other side of the exact value. Magnitudes are ordered as their bits are.
+  if (rounded == 0) return high ? 1 : 0x8001;
+  return (rounded > 0) == high ? nearest + 1 : nearest - 1;
+}
+
+double reordering_error(double magnitude, Ty t, uint64_t sum, const InterpretOptions& options) {
+  if (options.native_error == NativeError::None) return 0;
+  const double error = magnitude * (t == Ty::F16 ? 0x1p-11 : 0x1p-24);
+  return towards_high(std::span(&sum, 1), options) ? error : -error;
 }
 
 }  // namespace reprise::kernel

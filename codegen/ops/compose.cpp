@@ -112,7 +112,10 @@ V Compose::mean(V v, std::vector<int64_t> axes) {
   const Shape s = shape(v);
   for (int64_t a : axes) count *= s[static_cast<size_t>(a)];
   const V sum = reduce("ReduceSum", v, std::move(axes));
-  return div(sum, expr_value(count, dtype(v)));
+  if (is_float(dtype(v))) return div(sum, expr_value(count, dtype(v)));
+  // Of no integers it is 0, of no floats NaN.
+  if (count.is_const()) return div(sum, expr_value(count.is_const(0) ? 1 : count, dtype(v)));
+  return div(sum, max(expr_value(count, dtype(v)), 1.0));
 }
 
 V Compose::expr_value(const Expr& e, DType t) {

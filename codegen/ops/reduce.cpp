@@ -124,11 +124,20 @@ V formula_l1(Compose& c, V x, const std::vector<int64_t>& axes) {
 V formula_sum_square(Compose& c, V x, const std::vector<int64_t>& axes) {
   return c.reduce("ReduceSum", c.mul(x, x), axes);
 }
+/// The square root of integers, rounded down; 0 for what is negative because its sum has wrapped.
+/// A float root is near; a step of Newton's method gives the right one or the next.
+V whole_root(Compose& c, V sum) {
+  const DType t = c.dtype(sum);
+  const V a = c.max(sum, 0.0);
+  const V guess = c.max(c.cast(c.op("Sqrt", {c.cast(a, DType::F32)}), t), 1.0);
+  const V root = c.div(c.add(guess, c.div(a, guess)), 2.0);
+  const V next = c.op("Less", {c.div(a, c.max(root, 1.0)), root});
+  return c.sub(root, c.cast(next, t));
+}
 V formula_l2(Compose& c, V x, const std::vector<int64_t>& axes) {
   const V squares = formula_sum_square(c, x, axes);
   const DType t = c.dtype(squares);
-  if (is_float(t)) return c.op("Sqrt", {squares});
-  return c.cast(c.op("Sqrt", {c.cast(squares, DType::F32)}), t);
+  return is_float(t) ? c.op("Sqrt", {squares}) : whole_root(c, squares);
 }
 V formula_log_sum(Compose& c, V x, const std::vector<int64_t>& axes) {
   return c.op("Log", {c.reduce("ReduceSum", x, axes)});
@@ -231,9 +240,14 @@ Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
-  if (ctx.shape(0)[static_cast<size_t>(axis)].is_const(0) && !element_count(out).is_const(0)) {
+  // Nothing has no largest element. In core form it is 0: other operators are made of that.
+  const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
+  if (ctx.node_opset() != 0 && size.is_const(0) && !element_count(out).is_const(0)) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
                        " is empty");
+  }
+  if (ctx.node_opset() != 0 && bounds(size, ctx.graph_symbols()).lo < 1 && !size.is_const()) {
+    RP_TRY(ctx.unify(Expr::max(size, 1), size, "axis " + std::to_string(axis)).status());
   }
   ctx.set_output(0, DType::I64, out);
   return {};

@@ -103,6 +103,11 @@ class Bias {
     return b;
   }
 
+  /// Whether a key can be hidden at all.
+  bool hides() const {
+    return causal_ || left_ >= 0 || right_ >= 0 || !valid_.empty() || !mask_strides_.empty();
+  }
+
   double operator()(int64_t b, int64_t h, int64_t i, int64_t j) const {
     const int64_t position = i + at(offset_, b);
     if (causal_ && j > position) return kMinusInf;
@@ -124,11 +129,12 @@ class Bias {
   std::vector<double> mask_;
 };
 
-/// Probabilities of one row; a row in which nothing is visible is all zero.
-void softmax_row(std::vector<double>& row) {
+/// Probabilities of one row. A row of minus infinity alone is zero where keys can be hidden, and
+/// else NaN as in Softmax.
+void softmax_row(std::vector<double>& row, bool hides) {
   double top = kMinusInf;
   for (double e : row) top = std::isnan(e) || e > top ? e : top;
-  if (top == kMinusInf) {
+  if (hides && top == kMinusInf) {
     std::fill(row.begin(), row.end(), 0.0);
     return;
   }
@@ -163,7 +169,7 @@ void attend(const Heads& q, const Heads& k, const Heads& v, const Bias& bias, co
     if (scores != nullptr && o.output_mode == 2) {
       std::copy(row.begin(), row.end(), scores + i * k.length);
     }
-    softmax_row(row);
+    softmax_row(row, bias.hides());
     if (scores != nullptr && o.output_mode == 3) {
       std::copy(row.begin(), row.end(), scores + i * k.length);
     }

@@ -107,6 +107,52 @@ KernelResult matmul(const Call& c) {
   return one(std::move(y));
 }
 
+Result<HostTensor> turned(const HostTensor& matrix) {
+  const int64_t rows = matrix.dims()[0], columns = matrix.dims()[1];
+  RP_ASSIGN(HostTensor out, allocate(matrix.dtype(), {columns, rows}));
+  copy_strided(matrix.dims(), out, 0, {1, rows}, matrix, 0, {columns, 1});
+  return out;
+}
+
+/// y = f(y, C), element by element, in the type T; C is 0 where there is none.
+template <typename T, typename F>
+void add_bias(const Call& c, int64_t rows, int64_t columns, const Dims& bias_strides, HostTensor& y,
+              const F& f) {
+  std::vector<T> sums(static_cast<size_t>(columns)), bias(sums.size());
+  for (int64_t row = 0; row < rows; ++row) {
+    load(y, row * columns, 1, columns, sums.data());
+    if (has_input(c, 2)) {
+      load(input(c, 2), row * bias_strides[0], bias_strides[1], columns, bias.data());
+    }
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] = f(sums[i], bias[i]);
+    store(y, row * columns, columns, sums.data());
+  }
+}
+
+/// The product and the sum wrap, as those of MatMul and Add do. Factors other than 1 need not be
+/// whole: the product and C are then scaled in double, truncated and saturated.
+KernelResult gemm_of_integers(const Call& c, const Dims& bias_strides, HostTensor y) {
+  const double alpha = static_cast<double>(c.attrs.get_float("alpha", 1));
+  const double beta = static_cast<double>(c.attrs.get_float("beta", 1));
+  HostTensor a = input(c, 0), b = input(c, 1);
+  if (c.attrs.get_int("transA", 0) != 0) {
+    RP_ASSIGN(a, turned(a));
+  }
+  if (c.attrs.get_int("transB", 0) != 0) {
+    RP_ASSIGN(b, turned(b));
+  }
+  RP_ASSIGN(const MatMulShape s, matmul_shape(a.dims(), b.dims()));
+  y = wrapping_matmul(a, b, s, std::move(y));
+  if (alpha == 1 && (beta == 1 || !has_input(c, 2))) {
+    add_bias<uint64_t>(c, s.m, s.n, bias_strides, y,
+                       [](uint64_t sum, uint64_t bias) { return sum + bias; });
+  } else {
+    add_bias<double>(c, s.m, s.n, bias_strides, y,
+                     [alpha, beta](double sum, double bias) { return alpha * sum + beta * bias; });
+  }
+  return one(std::move(y));
+}
+
 KernelResult gemm_op(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
   RP_TRY(require_number(c, 0, "A"));
@@ -115,8 +161,6 @@ KernelResult gemm_op(const Call& c) {
   RP_TRY(require_rank(c, 1, "B", 2, 2));
   const HostTensor& a = input(c, 0);
   const HostTensor& b = input(c, 1);
-  if (size_of(a.dtype()) == 8 && !is_float(a.dtype()))
-    return wrong_dtype(c, 0, "A", "floats and 32-bit integers");
   const bool ta = c.attrs.get_int("transA", 0) != 0;
   const bool tb = c.attrs.get_int("transB", 0) != 0;
   const double alpha = static_cast<double>(c.attrs.get_float("alpha", 1));
@@ -142,6 +186,7 @@ KernelResult gemm_op(const Call& c) {
   }
   RP_ASSIGN(auto y, allocate(a.dtype(), dims));
   if (y.count() == 0) return one(std::move(y));
+  if (!is_float(a.dtype())) return gemm_of_integers(c, bias_strides, std::move(y));
   std::vector<double> line(static_cast<size_t>(n));
   std::vector<double> bias(static_cast<size_t>(n), 0.0);
   gemm(m, n, k, pack_strided(a, 0, ta ? 1 : k, ta ? m : 1),

@@ -246,7 +246,8 @@ KernelResult lp_norm(const Call& c) {
     load(x, start, s.inner, s.size, v.data());
     double norm = 0;
     for (double e : v) norm += p == 1 ? std::fabs(e) : e * e;
-    if (p == 2) norm = std::sqrt(norm);
+    // Squares that 32 bits do not hold are 0, as on devices and in ONNX Runtime.
+    if (p == 2) norm = std::fabs(norm) < std::numeric_limits<float>::min() ? 0 : std::sqrt(norm);
     for (int64_t k = 0; k < s.size; ++k) {
       const double e = norm == 0 ? 0 : v[static_cast<size_t>(k)] / norm;
       store(y, start + k * s.inner, 1, &e);

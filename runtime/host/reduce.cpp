@@ -159,6 +159,16 @@ void log_sum_exp(const HostTensor& x, const Layout& l, std::vector<double>& acc)
   }
 }
 
+/// The square root, rounded down; 0 for what is negative because its sum has wrapped.
+template <typename T>
+T whole_root(T a) {
+  if (a <= 0) return 0;
+  T root = static_cast<T>(std::sqrt(static_cast<double>(a)));
+  while (root > a / root) --root;
+  while (root + 1 <= a / (root + 1)) ++root;
+  return root;
+}
+
 template <typename T>
 void finish(Kind kind, int64_t reduced, std::vector<T>& acc) {
   for (T& a : acc) {
@@ -166,7 +176,11 @@ void finish(Kind kind, int64_t reduced, std::vector<T>& acc) {
       // Of no floats it is NaN, of no integers 0.
       if (std::is_floating_point_v<T> || reduced != 0) a /= static_cast<T>(reduced);
     } else if (kind == Kind::L2) {
-      a = static_cast<T>(std::sqrt(static_cast<double>(a)));
+      if constexpr (std::is_floating_point_v<T>) {
+        a = std::sqrt(a);
+      } else {
+        a = whole_root(a);
+      }
     } else if (kind == Kind::LogSum) {
       a = static_cast<T>(std::log(static_cast<double>(a)));
     }
@@ -188,6 +202,10 @@ void run(Kind kind, const HostTensor& x, const Layout& l, HostTensor& y) {
     return;
   }
   accumulate(kind, x, l, acc);
+  if (!std::is_floating_point_v<T>) {  // sums wrap in their dtype before anything is made of them
+    store(y, 0, y.count(), acc.data());
+    load(y, 0, 1, y.count(), acc.data());
+  }
   finish(kind, l.reduced, acc);
   store(y, 0, y.count(), acc.data());
 }
@@ -275,6 +293,8 @@ KernelResult arg(const Call& c) {
   Dims dims = x.dims();
   at(dims, axis) = 1;
   RP_ASSIGN(auto y, allocate(DType::I64, dims));
+  // Nothing has no largest element. In core form it is 0: other operators are made of that.
+  if (s.size == 0 && c.opset == 0) return one(std::move(y));
   if (s.size == 0 && y.count() > 0)
     return invalid_input("axis " + std::to_string(axis) + " is empty");
   const bool max = c.op == "ArgMax";

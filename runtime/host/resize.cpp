@@ -123,7 +123,11 @@ double cubic_weight(double a, double t) {
 
 Taps taps_of(const Options& o, const Axis& a, int64_t i) {
   Taps taps;
-  const double x = source_coordinate(o, a, i);
+  // Scales of 32 bits and this arithmetic are a little off where the position is a whole number, or
+  // half way between two. Devices compute it exactly, as a quotient.
+  double x = source_coordinate(o, a, i);
+  const double half = std::round(2 * x) / 2;
+  if (std::fabs(x - half) < 1e-6) x = half;
   if (o.coordinates == Coordinates::TfCropAndResize &&
       !(x >= 0 && x <= static_cast<double>(a.in - 1))) {
     taps.outside = true;
@@ -137,8 +141,12 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
   // Antialiasing widens the filter by the downscaling factor.
   const double stretch = o.antialias ? std::max(1.0, 1 / a.scale) : 1.0;
   const double radius = (o.mode == Mode::Linear ? 1 : 2) * stretch;
-  const int64_t first = saturate_i64(std::floor(x - radius)) + 1;
-  const int64_t last = saturate_i64(std::ceil(x + radius)) - 1;
+  // Without antialiasing always as many as the filter is wide: an element at weight 0 is multiplied
+  // as well, so that its infinity gives NaN, as on devices and in ONNX Runtime.
+  const int64_t width = o.mode == Mode::Linear ? 2 : 4;
+  const int64_t first = o.antialias ? saturate_i64(std::floor(x - radius)) + 1
+                                    : saturate_i64(std::floor(x)) + 1 - width / 2;
+  const int64_t last = o.antialias ? saturate_i64(std::ceil(x + radius)) - 1 : first + width - 1;
   double sum = 0;
   for (int64_t k = first; k <= last; ++k) {
     const double t = (static_cast<double>(k) - x) / stretch;

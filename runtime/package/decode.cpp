@@ -344,6 +344,27 @@ class Decoder {
     return {};
   }
 
+  Status probe(const fb::Probe& from, plan::Probe& to) {
+    RP_TRY(string(from.skipped(), to.skipped));
+    to.step = from.step();
+    std::vector<uint32_t> grid;
+    RP_TRY(numbers(from.grid(), grid));
+    if (grid.size() != to.grid.size()) return bad("a probe's grid has not three sizes");
+    std::copy(grid.begin(), grid.end(), to.grid.begin());
+    RP_TRY(numbers(from.scalars(), to.scalars));
+    RP_TRY(numbers(from.bytes(), to.bytes));
+    to.inputs = from.inputs();
+    to.complete = from.complete();
+    const auto samples = [this](const fb::Samples& f, plan::Probe::Samples& t) {
+      t.buffer = f.buffer();
+      RP_TRY(numbers(f.at(), t.at));
+      RP_TRY(numbers(f.values(), t.values));
+      RP_TRY(numbers(f.tolerance(), t.tolerance));
+      return numbers(f.exact(), t.exact);
+    };
+    return list(from.samples(), to.samples, samples);
+  }
+
   Status plan(const fb::Plan& from, plan::Plan& to) {
     const auto buffer = [this](const fb::Buffer& f, plan::Buffer& t) {
       t.kind = static_cast<plan::BufferKind>(f.kind());
@@ -397,6 +418,8 @@ class Decoder {
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
+    RP_TRY(list(from.probes(), to.probes,
+                [this](const fb::Probe& f, plan::Probe& t) { return probe(f, t); }));
     return plan(*from.plan(), to.plan);
   }
 

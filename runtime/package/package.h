@@ -13,6 +13,7 @@
 
 #include "runtime/base/tensor.h"
 #include "runtime/plan/plan.h"
+#include "runtime/plan/probe.h"
 
 namespace reprise::package {
 
@@ -20,6 +21,7 @@ struct Variant {
   std::string name;  // "vulkan-cpu-sg8", "vulkan-portable", "cuda-sm_90"
   Predicate predicate;
   plan::Plan plan;
+  std::vector<plan::Probe> probes;  // one per kernel of the plan; or none: compiled without
 };
 
 /// What explain prints, recorded by the compiler. Strings are for people.

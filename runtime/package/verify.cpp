@@ -51,6 +51,16 @@ Status check_images(const Variant& v) {
   return {};
 }
 
+Status check_probes(const Variant& v) {
+  if (v.probes.empty()) return {};
+  if (v.probes.size() != v.plan.kernels.size()) {
+    return invalid_model(std::to_string(v.probes.size()) + " probes are for " +
+                         std::to_string(v.plan.kernels.size()) + " kernels");
+  }
+  for (uint32_t k = 0; k < v.probes.size(); ++k) RP_TRY(plan::verify_probe(v.plan, k, v.probes[k]));
+  return {};
+}
+
 }  // namespace
 
 Status verify(const Package& p) {
@@ -62,6 +72,7 @@ Status verify(const Package& p) {
   }
   for (const Variant& v : p.variants) {
     RP_TRY(check_plan(p, v.plan).with_context("variant '" + v.name + "'"));
+    RP_TRY(check_probes(v).with_context("variant '" + v.name + "'"));
     RP_TRY(check_images(v).with_context("variant '" + v.name + "'"));
   }
   return {};

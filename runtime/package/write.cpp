@@ -55,7 +55,11 @@ class Serializer {
     for (const Variant& v : p.variants) {
       const auto name = string(v.name);
       const auto needs = predicate(v.predicate);
-      variants.push_back(fb::CreateVariant(b_, name, needs, plan(v.plan)));
+      const auto kernels = plan(v.plan);
+      Tables<fb::Probe> probes;
+      if (!v.probes.empty())
+        probes = tables<fb::Probe>(v.probes, [this](const plan::Probe& one) { return probe(one); });
+      variants.push_back(fb::CreateVariant(b_, name, needs, kernels, probes));
     }
     const auto name = string(p.model_name);
     const auto producer = string(p.producer);
@@ -214,6 +218,27 @@ class Serializer {
                             k.usage == plan::KernelCode::Usage{} ? nullptr : &usage);
   }
 
+  /// Variants of several architectures have equal probes, which are written once.
+  Offset<fb::Probe> probe(const plan::Probe& p) {
+    for (const auto& [written, offset] : probes_) {
+      if (*written == p) return offset;
+    }
+    const auto skipped = p.skipped.empty() ? Offset<String>() : string(p.skipped);
+    const auto grid = b_.CreateVector(p.grid.data(), p.grid.size());
+    const auto scalars = b_.CreateVector(p.scalars);
+    const auto bytes = b_.CreateVector(p.bytes);
+    const auto samples = tables<fb::Samples>(p.samples, [this](const plan::Probe::Samples& s) {
+      const auto at = b_.CreateVector(s.at);
+      const auto values = b_.CreateVector(s.values);
+      const auto tolerance = b_.CreateVector(s.tolerance);
+      return fb::CreateSamples(b_, s.buffer, at, values, tolerance, b_.CreateVector(s.exact));
+    });
+    const auto offset =
+        fb::CreateProbe(b_, skipped, p.step, grid, scalars, bytes, p.inputs, p.complete, samples);
+    probes_.emplace_back(&p, offset);
+    return offset;
+  }
+
   Offset<fb::Plan> plan(const plan::Plan& p) {
     const auto buffers = tables<fb::Buffer>(p.buffers, [this](const plan::Buffer& x) {
       const auto name = string(x.name);
@@ -260,6 +285,7 @@ class Serializer {
   }
 
   flatbuffers::FlatBufferBuilder b_{1 << 16};
+  std::vector<std::pair<const plan::Probe*, Offset<fb::Probe>>> probes_;
 };
 
 /// Upper estimate of what is large in metadata; the builder itself aborts past its limit.

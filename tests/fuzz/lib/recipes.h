@@ -35,6 +35,7 @@ struct Source {
   std::string name;
   std::function<bool(Maker&)> make;
   double weight = 1;
+  bool pattern = false;  // of several nodes
 };
 /// All of them, in the registry's order.
 const std::vector<Source>& sources();

@@ -52,6 +52,9 @@ V weights(Maker& m, DType t, const Shape& s) {
 
 bool convolution(Maker& m, bool transposed) {
   const V x = image(m, 0);
+  // Outputs of a stride are computed together, and taps that some of them lack have weight 0: an
+  // infinite element makes outputs NaN that it does not reach (graph/semantics.md).
+  if (transposed && !m.is_finite(x)) return false;
   const int64_t spatial = m.rank(x) - 2;
   const int64_t c = m.shape(x)[1].value();
   std::vector<int64_t> groups;

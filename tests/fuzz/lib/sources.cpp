@@ -1,6 +1,7 @@
 // Every operator of the registry as a source of nodes, and nodes as their registry entry suggests.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <sstream>
 
 #include "codegen/ops/support.h"
@@ -59,12 +60,7 @@ bool divides(std::string_view op) {
 }
 
 bool make_reduction(Maker& m, const ops::OpDef& def) {
-  V x = m.of_rank(0, 6);
-  if (def.lowering != ops::Lowering::Reduce && !is_float(m.dtype(x))) {
-    // Formulas of sums: ONNX has them for wide integers, and does not say how sums wrap.
-    if (size_of(m.dtype(x)) < 4) return false;
-    x = m.fresh(m.dtype(x), m.shape(x), test::Values::between(0, 9));
-  }
+  const V x = m.of_rank(0, 6);
   const std::vector<int64_t> axes = m.some_axes(m.rank(x));
   AttrMap attrs;
   if (m.rng.chance(0.6)) attrs.set("keepdims", m.rng.in(0, 1));
@@ -144,7 +140,7 @@ const std::vector<Source>& sources() {
       }
       out.push_back(std::move(s));
     }
-    for (const auto& [name, make] : recipes) out.push_back({std::string(name), make, 1.5});
+    for (const auto& [name, make] : recipes) out.push_back({std::string(name), make, 1.5, true});
     return out;
   }();
   return all;
@@ -162,25 +158,59 @@ std::vector<std::pair<std::string, std::string>> without_source() {
   return out;
 }
 
+namespace {
+
+/// Sources and how often each is chosen.
+struct Choice {
+  std::vector<const Source*> from;
+  std::vector<double> weights;
+
+  void add(const Source& s, double weight) {
+    from.push_back(&s);
+    weights.push_back(weight);
+  }
+  const Source& pick(test::RandomSource& rng) const {
+    double at = rng.unit() * std::accumulate(weights.begin(), weights.end(), 0.0);
+    size_t i = 0;
+    while (i + 1 < from.size() && at >= weights[i]) at -= weights[i++];
+    return *from[i];
+  }
+};
+
+/// What one graph is made of. Few sources meet each other more often than many do, so most graphs
+/// have only some of them (swarm testing), and many of these a pattern.
+Choice theme(const Choice& all, test::RandomSource& rng) {
+  if (all.from.size() < 8 || rng.chance(0.3)) return all;
+  Choice out;
+  Choice patterns;
+  for (const Source* s : all.from) {
+    if (s->pattern) patterns.add(*s, 1);
+  }
+  const int64_t count = rng.in(2, 8);
+  for (int64_t i = 0; i < count; ++i) out.add(all.pick(rng), 1);
+  if (!patterns.from.empty() && rng.chance(0.7)) {
+    out.add(patterns.pick(rng), 0.5 * static_cast<double>(count));
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<Program> generate(uint64_t seed, const GeneratorOptions& options) {
   Maker m(seed, options.on_attempt);
   const int64_t wanted = m.rng.chance(0.4) ? m.rng.in(1, 4) : m.rng.in(3, options.most_nodes);
-  std::vector<const Source*> from;
-  double total = 0;
+  Choice all;
   for (const Source& s : sources()) {
     const bool named = options.ops.empty() || std::find(options.ops.begin(), options.ops.end(),
                                                         s.name) != options.ops.end();
     const auto& without = options.without;
     if (!named || std::find(without.begin(), without.end(), s.name) != without.end()) continue;
-    from.push_back(&s);
-    total += s.weight;
+    all.add(s, s.weight);
   }
-  if (from.empty()) return Status(Code::Usage, "no operator or pattern has any of these names");
+  if (all.from.empty()) return Status(Code::Usage, "no operator or pattern has any of these names");
+  const Choice choice = theme(all, m.rng);
   for (int tries = 0; tries < 60 && static_cast<int64_t>(m.nodes()) < wanted; ++tries) {
-    double at = m.rng.unit() * total;
-    size_t i = 0;
-    while (i + 1 < from.size() && at >= from[i]->weight) at -= from[i++]->weight;
-    from[i]->make(m);
+    choice.pick(m.rng).make(m);
   }
   return m.finish();
 }

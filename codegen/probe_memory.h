@@ -1,0 +1,60 @@
+// The buffers of a probe as the interpreter sees them: pages that are filled when they are touched
+// first, so that large buffers cost no more than what a few workgroups use of them.
+#pragma once
+
+#include <compare>
+#include <memory>
+#include <vector>
+
+#include "codegen/kernel/interpreter.h"
+#include "runtime/plan/probe.h"
+
+namespace reprise {
+
+class ProbeMemory final : public kernel::Memory {
+ public:
+  struct Parameter {
+    kernel::Ty storage = kernel::Ty::F32;
+    DType dtype = DType::F32;
+    uint64_t bytes = 0;  // a multiple of 4
+    size_t memory = 0;   // the first parameter with the same memory
+  };
+  /// `invocations`: of a workgroup.
+  ProbeMemory(const plan::ProbeInputs& inputs, std::vector<Parameter> parameters,
+              uint32_t invocations);
+
+  uint64_t elements(size_t buffer) const override;
+  bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) override;
+  bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) override;
+  bool store_bits(size_t buffer, uint64_t index, uint32_t who, uint64_t value,
+                  uint64_t mask) override;
+
+  /// End of what was touched, in bytes.
+  uint64_t extent(size_t buffer) const { return buffers_[parameters_[buffer].memory].extent; }
+  /// An element of the parameter's dtype, and which of the workgroups stored to it.
+  struct Written {
+    uint32_t workgroup = 0, element = 0;
+    friend auto operator<=>(const Written&, const Written&) = default;
+  };
+  /// Ascending.
+  std::vector<Written> written(size_t buffer) const;
+  /// Bits of an element of the parameter's dtype.
+  uint64_t element(size_t buffer, uint32_t index);
+
+ private:
+  static constexpr uint64_t kPage = 4096;
+  struct Buffer {
+    plan::ProbeFill fill;
+    std::vector<std::unique_ptr<std::byte[]>> pages;
+    uint64_t extent = 0;
+    std::vector<Written> written;  // in the order of stores
+  };
+  std::byte* at(size_t buffer, uint64_t offset, size_t size);
+  void note_written(size_t buffer, uint64_t offset, size_t size, uint32_t who);
+
+  std::vector<Parameter> parameters_;
+  uint32_t invocations_;
+  std::vector<Buffer> buffers_;
+};
+
+}  // namespace reprise

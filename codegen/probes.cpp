@@ -1,0 +1,595 @@
+#include "codegen/probes.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <optional>
+
+#include "codegen/kernel/native_error.h"
+#include "codegen/kernel/scalar_eval.h"
+#include "codegen/probe_memory.h"
+#include "runtime/base/parallel.h"
+#include "runtime/plan/bind.h"
+
+namespace reprise {
+namespace {
+
+using kernel::InterpretOptions;
+using kernel::NativeError;
+using plan::Probe;
+
+constexpr size_t kSamples = 16;    // of each buffer
+constexpr size_t kWorkgroups = 8;  // interpreted
+// A tolerance is so many times what rounding changed in the interpretations.
+constexpr double kSpreads = 4;
+constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that take no more together are not cut
+// These are instructions of a kernel, counted once for each invocation.
+constexpr uint64_t kEnough = 200'000;       // after so many no further workgroup is interpreted
+constexpr uint64_t kLimit = 30'000'000;     // a kernel that needs more has no probe
+constexpr uint64_t kCheap = 1'000'000;      // kernels that need fewer are interpreted more often
+constexpr uint64_t kLaunched = 50'000'000;  // a device executes no more in one launch
+
+/// A launch at sizes of the probe's choice.
+struct Setup {
+  uint32_t use = 0;  // which launch of the kernel
+  std::array<uint32_t, 3> grid{};
+  std::vector<uint32_t> scalars;
+  std::vector<ProbeMemory::Parameter> parameters;
+  std::vector<uint64_t> counts;  // elements of each buffer parameter
+  uint64_t bytes = 0;            // of all buffers
+};
+
+/// What one interpretation gave.
+struct Outcome {
+  kernel::ErrorCode error = kernel::ErrorCode::None;
+  size_t workgroups = 0;
+  uint64_t instructions = 0;
+  std::vector<uint64_t> extents;
+  std::vector<std::vector<uint32_t>> at;    // of each parameter: elements that are sampled
+  std::vector<std::vector<uint64_t>> bits;  // and what they are
+};
+
+uint64_t next_random(uint64_t& state) {
+  state = state * 6364136223846793005U + 1442695040888963407U;
+  return state >> 33U;
+}
+
+/// The first and the last element of each workgroup, and others in no regular distance: results of
+/// one lane differ from those of its neighbours where a driver is wrong.
+std::vector<uint32_t> choose(const std::vector<ProbeMemory::Written>& all) {
+  std::vector<uint32_t> out;
+  const auto take = [&](uint32_t element) {
+    if (std::find(out.begin(), out.end(), element) == out.end()) out.push_back(element);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool first = i == 0 || all[i - 1].workgroup != all[i].workgroup;
+    const bool last = i + 1 == all.size() || all[i + 1].workgroup != all[i].workgroup;
+    if (first || last) take(all[i].element);
+  }
+  uint64_t state = all.size();
+  for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples && !all.empty(); ++tries)
+    take(all[next_random(state) % all.size()].element);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+double value_of(uint64_t bits, DType dtype) {
+  switch (dtype) {
+    case DType::F16:
+      return f16_to_float(static_cast<uint16_t>(bits));
+    case DType::BF16:
+      return bf16_to_float(static_cast<uint16_t>(bits));
+    case DType::F64:
+      return std::bit_cast<double>(bits);
+    default:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+}
+
+int64_t integer_of(uint64_t bits, DType dtype) {
+  return kernel::integer_of(bits, kernel::storage_type(dtype));
+}
+
+bool is_float(kernel::Ty t) {
+  return kernel::class_of(t) == kernel::kFloat;
+}
+
+/// Whether devices may round results of the kernel as they like.
+bool computes_floats(const kernel::Kernel& k) {
+  return !k.matrices.empty() ||
+         std::any_of(k.insts.begin(), k.insts.end(), [&](const kernel::Inst& i) {
+           const bool computes = i.op == kernel::Op::Scalar || i.op == kernel::Op::Convert ||
+                                 i.op == kernel::Op::Subgroup;
+           return computes &&
+                  (is_float(i.type.ty) || std::any_of(i.args.begin(), i.args.end(), [&](auto a) {
+                     return is_float(k.insts[static_cast<size_t>(a.id)].type.ty);
+                   }));
+         });
+}
+
+bool has_native_functions(const kernel::Kernel& k) {
+  return std::any_of(k.insts.begin(), k.insts.end(), [](const kernel::Inst& i) {
+    return i.op == kernel::Op::Scalar && is_float(i.type.ty) &&
+           kernel::is_native(static_cast<kernel::ScalarOp>(i.imm));
+  });
+}
+
+/// What one element may be off by although everything is right: two units in the last place of its
+/// dtype, and a result that is below the smallest normal number.
+double rounding_of(double v, DType dtype) {
+  const bool half = dtype == DType::F16;
+  const int digits = half ? 10 : dtype == DType::BF16 ? 7 : 23;
+  const double smallest = half ? 0x1p-14 : 0x1p-126;
+  if (!std::isfinite(v)) return smallest;
+  return std::ldexp(2.0, std::ilogb(std::max(std::fabs(v), smallest)) - digits) + smallest;
+}
+
+/// Everything of the launches that a probe depends on, besides the kernel.
+std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan::Interface& io) {
+  std::string text;
+  const auto add = [&](const Expr& e) { text += e.str(io.symbols) + ","; };
+  for (const Expr& e : launch.grid) add(e);
+  for (const Expr& e : launch.scalars) add(e);
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    const plan::Buffer& b = p.buffers[static_cast<size_t>(launch.buffers[i])];
+    const auto first = std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]);
+    text += "|" + std::to_string(first - launch.buffers.begin()) + " " +
+            std::to_string(static_cast<int>(b.dtype)) + (launch.writes[i] ? "w:" : "r:");
+    for (const Expr& e : b.shape) add(e);
+    if (b.kind != plan::BufferKind::Weight) continue;
+    const plan::Weight& w = p.weights[static_cast<size_t>(b.index)];
+    text += "packed " + std::to_string(w.packed_bytes(0, size_of(b.dtype)));
+  }
+  return text + "\n";
+}
+
+class Prober {
+ public:
+  Prober(const plan::Plan& p, const plan::Interface& io, const kernel::Kernel& k, size_t index,
+         uint32_t subgroup_size)
+      : p_(p), io_(io), k_(k), subgroup_size_(subgroup_size) {
+    for (uint32_t s = 0; s < p.steps.size(); ++s) {
+      const auto* launch = std::get_if<plan::Launch>(&p.steps[s].what);
+      if (launch != nullptr && launch->kernel == index) steps_.push_back(s);
+    }
+  }
+
+  std::string key() const {
+    std::string text = std::to_string(subgroup_size_) + "\n" + kernel::print(k_);
+    for (uint32_t use = 0; use < steps_.size(); ++use) text += describe(p_, launch_of(use), io_);
+    return text;
+  }
+
+  /// Those that launch the kernel.
+  const std::vector<uint32_t>& steps() const { return steps_; }
+
+  /// Its step is an index into steps().
+  Probe make() const {
+    Probe skipped;
+    const auto attempt = [&](const Sizes& sizes) -> std::optional<Probe> {
+      auto probe = at_sizes(sizes);
+      if (probe.ok()) return std::move(*probe);
+      if (skipped.skipped.empty()) skipped.skipped = probe.status().message();
+      return std::nullopt;
+    };
+    if (io_.symbols.empty()) {
+      auto probe = attempt({});
+      return probe ? *probe : skipped;
+    }
+    // Dims that differ show when two are exchanged; a model may need dims that are equal.
+    if (auto probe = attempt({13, true, true})) return *probe;
+    for (const int64_t size : {13, 16, 4, 2, 1, 64, 256})
+      if (auto probe = attempt({size, false, true})) return *probe;
+    if (auto probe = attempt({0, true, true})) return *probe;
+    for (const int64_t size : {5, 2, 1})
+      if (auto probe = attempt({size, false, false})) return *probe;
+    return skipped;
+  }
+
+ private:
+  /// What symbols are, as far as their ranges and divisors allow.
+  struct Sizes {
+    int64_t size = 1;  // of each symbol; 0: what the guards need
+    bool differing = false;
+    /// The model's guards hold. Otherwise the kernel may be launched on buffers that do not fit
+    /// each other, so every workgroup is interpreted, which shows accesses out of bounds.
+    bool guarded = true;
+  };
+
+  /// `wanted(i)`: what symbol i should be.
+  template <typename F>
+  std::vector<int64_t> symbols_near(const F& wanted) const {
+    std::vector<int64_t> symbols;
+    for (size_t i = 0; i < io_.symbols.size(); ++i) {
+      const Symbol& s = io_.symbols[i];
+      const int64_t d = s.divisor;
+      const int64_t v = std::max((wanted(i) + d - 1) / d * d, (s.min + d - 1) / d * d);
+      const bool derived = io_.sources[i].kind == plan::SymbolSource::Kind::Derived;
+      symbols.push_back(derived ? plan::kUnbound : std::min(v, s.max / d * d));
+    }
+    plan::derive_symbols(io_, symbols);
+    return symbols;
+  }
+
+  std::vector<int64_t> symbols_of(const Sizes& sizes) const {
+    if (sizes.size == 0) return search_symbols();
+    return symbols_near(
+        [&](size_t i) { return sizes.size + (sizes.differing ? static_cast<int64_t>(i % 3) : 0); });
+  }
+
+  /// Small values for which the guards hold, if some are found.
+  std::vector<int64_t> search_symbols() const {
+    constexpr std::array<int64_t, 12> kSizes{1, 2, 3, 4, 8, 13, 16, 32, 48, 64, 96, 224};
+    uint64_t state = io_.symbols.size();
+    std::vector<int64_t> symbols;
+    for (size_t tries = 0; tries < 500; ++tries) {
+      const size_t most = std::min(kSizes.size(), 4 + tries / 40);
+      symbols = symbols_near([&](size_t) { return kSizes[next_random(state) % most]; });
+      if (plan::check_guards(io_, symbols).ok()) break;
+    }
+    return symbols;
+  }
+
+  Result<Probe> at_sizes(const Sizes& sizes) const {
+    const std::vector<int64_t> symbols = symbols_of(sizes);
+    if (sizes.guarded) RP_TRY(plan::check_guards(io_, symbols));
+    Setup smallest;
+    Status why = internal_error("no step launches it");
+    for (uint32_t use = 0; use < steps_.size(); ++use) {
+      auto setup = make_setup(use, symbols);
+      if (!setup.ok()) {
+        why = setup.status();
+      } else if (smallest.grid[0] == 0 || setup->bytes < smallest.bytes) {
+        smallest = std::move(*setup);
+      }
+    }
+    if (smallest.grid[0] == 0) return why;
+    return probe_of(smallest, sizes.guarded);
+  }
+
+  const plan::Launch& launch_of(uint32_t use) const {
+    return std::get<plan::Launch>(p_.steps[steps_[use]].what);
+  }
+
+  Result<Setup> make_setup(uint32_t use, const std::vector<int64_t>& symbols) const {
+    const plan::Launch& launch = launch_of(use);
+    Setup s;
+    s.use = use;
+    RP_ASSIGN(s.grid, plan::eval_grid(launch, "its launch", symbols, {}));
+    if (s.grid[0] == 0) return unsupported("it launches no workgroups");
+    for (const Expr& e : launch.scalars) {
+      RP_ASSIGN(const int64_t v, e.eval(symbols));
+      s.scalars.push_back(static_cast<uint32_t>(v));
+    }
+    for (size_t i = 0; i < launch.buffers.size(); ++i) {
+      const plan::Buffer& b = p_.buffers[static_cast<size_t>(launch.buffers[i])];
+      RP_ASSIGN(uint64_t bytes, plan::eval_bytes(io_, b, symbols, {}));
+      RP_ASSIGN(const auto dims, plan::eval_dims(io_, b.shape, symbols, b.name));
+      RP_ASSIGN(const int64_t count, checked_element_count(dims, b.dtype));
+      s.counts.push_back(static_cast<uint64_t>(count));  // without what fills the last word
+      if (b.kind == plan::BufferKind::Weight) {
+        bytes = p_.weights[static_cast<size_t>(b.index)].packed_bytes(bytes, size_of(b.dtype));
+      }
+      const auto first = std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]);
+      const auto memory = static_cast<size_t>(first - launch.buffers.begin());
+      if (memory == i) s.bytes += bytes;
+      s.parameters.push_back({k_.buffers[i].storage, b.dtype, bytes, memory});
+    }
+    return s;
+  }
+
+  /// The first workgroups of a grid, at most `n`, as a grid.
+  static std::array<uint32_t, 3> part_of(const std::array<uint32_t, 3>& grid, uint64_t n) {
+    std::array<uint32_t, 3> part{1, 1, 1};
+    for (size_t axis = 0; axis < 3; ++axis) {
+      part[axis] = static_cast<uint32_t>(std::clamp<uint64_t>(n, 1, grid[axis]));
+      n /= part[axis];
+    }
+    return part;
+  }
+
+  static uint64_t count(const std::array<uint32_t, 3>& grid) {
+    return uint64_t{grid[0]} * grid[1] * grid[2];
+  }
+
+  Result<Probe> probe_of(const Setup& setup, bool guarded) const {
+    Probe probe;
+    probe.step = setup.use;
+    for (const uint32_t v : setup.scalars) probe.scalars.push_back(static_cast<int32_t>(v));
+    if (setup.bytes > kWholeBytes) {
+      // Buffers are as large as the workgroups need that are launched, so all of these are
+      // interpreted. For two of them the limit may be too low.
+      for (const uint64_t n : {2, 1}) {
+        const Result<uint64_t> work = fill(setup, part_of(setup.grid, n), false, true, probe);
+        if (work.ok()) return probe;
+        if (n == 1) return work.status();
+      }
+    }
+    RP_ASSIGN(const uint64_t work, fill(setup, setup.grid, true, !guarded, probe));
+    if (work <= kLaunched / count(setup.grid)) return probe;
+    RP_TRY(fill(setup, part_of(setup.grid, kLaunched / work), true, !guarded, probe).status());
+    return probe;
+  }
+
+  /// Workgroups of the grid to interpret.
+  static std::vector<std::array<uint32_t, 3>> workgroups_of(const std::array<uint32_t, 3>& grid,
+                                                            bool every) {
+    const uint64_t n = count(grid);
+    std::vector<uint64_t> chosen;
+    if (n <= kWorkgroups || (every && n <= kEnough)) {
+      for (uint64_t i = 0; i < n; ++i) chosen.push_back((i + n - 1) % n);  // the last one first
+    } else {
+      chosen = {n - 1, 0};
+      uint64_t state = n;
+      while (chosen.size() < kWorkgroups) {
+        const uint64_t one = next_random(state) % n;
+        if (std::find(chosen.begin(), chosen.end(), one) == chosen.end()) chosen.push_back(one);
+      }
+    }
+    std::vector<std::array<uint32_t, 3>> out;
+    for (const uint64_t i : chosen) {
+      out.push_back({static_cast<uint32_t>(i % grid[0]),
+                     static_cast<uint32_t>(i / grid[0] % grid[1]),
+                     static_cast<uint32_t>(i / grid[0] / grid[1])});
+    }
+    return out;
+  }
+
+  /// Workgroups of a grid, to be interpreted in this order until there were enough instructions.
+  struct Work {
+    std::array<uint32_t, 3> grid{};
+    std::vector<std::array<uint32_t, 3>> workgroups;
+    uint64_t enough = 0;
+  };
+
+  /// The kernel's results on the inputs that suit it best: number `row` of kProbeInputs.
+  Result<Outcome> choose_inputs(const Setup& setup, const Work& work, uint8_t& row) const {
+    InterpretOptions exact;
+    exact.subgroup_size = subgroup_size_;
+    std::optional<Outcome> best;
+    size_t most = 0;
+    Status why;
+    for (uint8_t r = 0; r < plan::kProbeInputs.size(); ++r) {
+      auto outcome = interpret(setup, work, r, nullptr, exact);
+      if (!outcome.ok()) {
+        why = outcome.status();
+        if (why.code() == Code::Unsupported) return why;  // it takes too many instructions
+        continue;
+      }
+      if (outcome->error != kernel::ErrorCode::None) {
+        why = unsupported("no seeded inputs are valid for it");
+        continue;
+      }
+      const auto [finite, all] = count_finite(setup, *outcome);
+      if (!best || finite > most) {
+        best = std::move(*outcome);
+        most = finite;
+        row = r;
+      }
+      if (finite == all) break;
+    }
+    if (!best) return why;
+    return std::move(*best);
+  }
+
+  /// Fills in the probe for a launch of that grid. Returns how many instructions a workgroup takes.
+  /// `whole`: buffers have their sizes, or else what the workgroups touch. `every`: no workgroup of
+  /// the grid is left out.
+  Result<uint64_t> fill(const Setup& setup, const std::array<uint32_t, 3>& grid, bool whole,
+                        bool every, Probe& probe) const {
+    probe.grid = grid;
+    probe.bytes.clear();
+    probe.samples.clear();
+    Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough};
+    RP_ASSIGN(Outcome best, choose_inputs(setup, work, probe.inputs));
+    // The first and the last, which is often cut off, if that does not take long.
+    if (best.workgroups < std::min<size_t>(work.workgroups.size(), 2) &&
+        best.instructions <= kLimit / 8) {
+      work.enough = best.instructions + 1;
+      RP_ASSIGN(best, choose_inputs(setup, work, probe.inputs));
+    }
+    probe.complete = best.workgroups == count(grid);
+    if (every && !probe.complete) return unsupported("it has too many workgroups");
+    work.workgroups.resize(best.workgroups);
+    RP_TRY(size_buffers(setup, whole, best, probe));
+    std::vector<Outcome> others;
+    work.enough = ~uint64_t{0};
+    for (const InterpretOptions& error : errors_of(best.instructions)) {
+      RP_ASSIGN(Outcome other, interpret(setup, work, probe.inputs, &best, error));
+      others.push_back(std::move(other));
+    }
+    RP_TRY(add_samples(setup, best, others, probe));
+    return best.instructions / best.workgroups;
+  }
+
+  static Status size_buffers(const Setup& setup, bool whole, const Outcome& outcome, Probe& probe) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < setup.parameters.size(); ++i) {
+      const size_t memory = setup.parameters[i].memory;
+      const uint64_t end = whole ? setup.parameters[memory].bytes : outcome.extents[i];
+      probe.bytes.push_back((end + 15) / 16 * 16);
+      total += probe.bytes.back();
+    }
+    if (total <= plan::kMaxProbeBytes) return {};
+    return unsupported("its first workgroups use " + std::to_string(total) +
+                       " bytes of its buffers, a probe at most " +
+                       std::to_string(plan::kMaxProbeBytes));
+  }
+
+  /// How results are moved. Errors that all go in one direction add up over a long sum, others
+  /// cancel, and those of native functions may do either. A large product is executed often enough
+  /// for one time to show what rounding does.
+  std::vector<InterpretOptions> errors_of(uint64_t instructions) const {
+    std::vector<InterpretOptions> all;
+    if (!computes_floats(k_)) return all;
+    const bool cheap = instructions <= kCheap;
+    const auto add = [&](NativeError error, uint64_t seed) {
+      all.push_back({.subgroup_size = subgroup_size_, .native_error = error, .error_seed = seed});
+    };
+    if (cheap || has_native_functions(k_)) add(NativeError::High, 0);
+    if (cheap) add(NativeError::Low, 0);
+    for (uint64_t seed = 1; seed <= (cheap ? 3U : 1U); ++seed) add(NativeError::Every, seed);
+    return all;
+  }
+
+  /// `like`: samples are taken where that outcome has them.
+  Result<Outcome> interpret(const Setup& setup, const Work& work, uint8_t row, const Outcome* like,
+                            const InterpretOptions& options) const {
+    ProbeMemory memory(plan::kProbeInputs[row], setup.parameters,
+                       k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]);
+    kernel::PartialLaunch launch;
+    launch.grid = work.grid;
+    launch.scalars = setup.scalars;
+    launch.workgroups = work.workgroups;
+    launch.memory = &memory;
+    launch.enough = work.enough;
+    launch.limit = like == nullptr ? kLimit : ~uint64_t{0};
+    RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, options));
+    Outcome out;
+    out.error = done.error;
+    out.workgroups = done.workgroups;
+    out.instructions = done.instructions;
+    const std::vector<bool>& writes = launch_of(setup.use).writes;
+    for (size_t i = 0; i < setup.parameters.size(); ++i) {
+      out.extents.push_back(memory.extent(i));
+      std::vector<uint32_t> at;
+      if (like != nullptr) {
+        at = like->at[i];
+      } else if (writes[i]) {
+        auto written = memory.written(i);
+        std::erase_if(written, [&](const auto& one) { return one.element >= setup.counts[i]; });
+        at = choose(written);
+      }
+      std::vector<uint64_t> bits;
+      for (const uint32_t one : at) bits.push_back(memory.element(i, one));
+      out.at.push_back(std::move(at));
+      out.bits.push_back(std::move(bits));
+    }
+    return out;
+  }
+
+  /// Samples with a finite value, and all.
+  static std::pair<size_t, size_t> count_finite(const Setup& setup, const Outcome& outcome) {
+    size_t finite = 0, all = 0;
+    for (size_t i = 0; i < outcome.bits.size(); ++i) {
+      const DType dtype = setup.parameters[i].dtype;
+      for (const uint64_t bits : outcome.bits[i]) {
+        ++all;
+        finite += !is_float(dtype) || std::isfinite(value_of(bits, dtype)) ? 1 : 0;
+      }
+    }
+    return {finite, all};
+  }
+
+  Status add_samples(const Setup& setup, const Outcome& best, const std::vector<Outcome>& others,
+                     Probe& probe) const {
+    for (size_t i = 0; i < setup.parameters.size(); ++i) {
+      if (best.at[i].empty()) continue;
+      Probe::Samples s;
+      s.buffer = static_cast<uint32_t>(i);
+      if (is_float(setup.parameters[i].dtype)) {
+        add_floats(setup.parameters[i].dtype, i, best, others, s);
+      } else {
+        add_integers(setup.parameters[i].dtype, i, best, others, s);
+      }
+      if (!s.at.empty()) probe.samples.push_back(std::move(s));
+    }
+    if (probe.samples.empty())
+      return unsupported("no result on seeded inputs is defined precisely enough");
+    return {};
+  }
+
+  static void add_integers(DType dtype, size_t i, const Outcome& best,
+                           const std::vector<Outcome>& others, Probe::Samples& s) {
+    for (size_t n = 0; n < best.at[i].size(); ++n) {
+      const bool same = std::all_of(others.begin(), others.end(), [&](const Outcome& o) {
+        return o.bits[i][n] == best.bits[i][n];
+      });
+      if (!same) continue;  // where rounding decides
+      s.at.push_back(best.at[i][n]);
+      s.exact.push_back(integer_of(best.bits[i][n], dtype));
+    }
+  }
+
+  /// What rounding changed of each sample; negative where a result is finite once and not again.
+  static std::vector<double> spreads_of(DType dtype, size_t i, const Outcome& best,
+                                        const std::vector<Outcome>& others) {
+    std::vector<double> out;
+    for (size_t n = 0; n < best.at[i].size(); ++n) {
+      const double v = value_of(best.bits[i][n], dtype);
+      double spread = 0;
+      for (const Outcome& o : others) {
+        const double w = value_of(o.bits[i][n], dtype);
+        const bool same = w == v || (std::isnan(w) && std::isnan(v));
+        if (same || spread < 0) continue;
+        spread = std::isfinite(v) && std::isfinite(w) ? std::max(spread, std::fabs(w - v)) : -1;
+      }
+      out.push_back(spread);
+    }
+    return out;
+  }
+
+  static double median_of(std::vector<double> list) {
+    const auto middle = list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2);
+    std::nth_element(list.begin(), middle, list.end());
+    return std::max(*middle, 0.0);
+  }
+
+  static void add_floats(DType dtype, size_t i, const Outcome& best,
+                         const std::vector<Outcome>& others, Probe::Samples& s) {
+    const std::vector<double> spreads = spreads_of(dtype, i, best, others);
+    // One element's own errors may have cancelled by chance.
+    const double usual = median_of(spreads);
+    double largest = 0;
+    for (const uint64_t bits : best.bits[i]) {
+      const double v = std::fabs(value_of(bits, dtype));
+      if (std::isfinite(v)) largest = std::max(largest, v);
+    }
+    for (size_t n = 0; n < best.at[i].size(); ++n) {
+      // Beyond an eighth of the largest result, right and wrong ones are hard to tell apart.
+      if (spreads[n] < 0 || kSpreads * spreads[n] > largest / 8) continue;
+      const double v = value_of(best.bits[i][n], dtype);
+      const double tolerance = kSpreads * std::max(spreads[n], usual) + rounding_of(v, dtype);
+      s.at.push_back(best.at[i][n]);
+      s.values.push_back(static_cast<float>(v));
+      s.tolerance.push_back(static_cast<float>(tolerance));
+    }
+  }
+
+  const plan::Plan& p_;
+  const plan::Interface& io_;
+  const kernel::Kernel& k_;
+  uint32_t subgroup_size_;
+  std::vector<uint32_t> steps_;
+};
+
+}  // namespace
+
+Result<std::vector<Probe>> ProbeMaker::make(const plan::Plan& p, const Predicate& device,
+                                            const std::vector<kernel::Kernel>& kernels) {
+  const uint32_t subgroup_size = device.subgroup_size != 0 ? device.subgroup_size
+                                 : device.api == Api::Cuda ? 32
+                                                           : 8;
+  std::vector<Prober> probers;
+  std::vector<std::string> keys;
+  std::vector<std::pair<const Prober*, Probe*>> fresh;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    probers.emplace_back(p, io_, kernels[i], i, subgroup_size);
+    keys.push_back(probers.back().key());
+  }
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    const auto [made, is_new] = made_.try_emplace(keys[i]);
+    if (is_new) fresh.emplace_back(&probers[i], &made->second);
+  }
+  RP_TRY(in_parallel(fresh.size(), threads_, "kernels were probed",
+                     [&](size_t i) { *fresh[i].second = fresh[i].first->make(); }));
+  std::vector<Probe> probes;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    probes.push_back(made_.at(keys[i]));
+    // The same launch, wherever it is in this plan.
+    if (probes[i].skipped.empty()) probes[i].step = probers[i].steps()[probes[i].step];
+  }
+  return probes;
+}
+
+}  // namespace reprise

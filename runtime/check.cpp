@@ -1,0 +1,284 @@
+#include "runtime/check.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+
+#include "runtime/plan/block_layout.h"
+
+namespace reprise {
+namespace {
+
+constexpr uint64_t kAlignment = 256;
+
+template <typename T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+std::string text(double v) {
+  char out[32];
+  std::snprintf(out, sizeof out, "%.9g", v);
+  return out;
+}
+
+double real_of(DType dtype, const std::byte* at) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, size_of(dtype));
+  switch (dtype) {
+    case DType::F16:
+      return f16_to_float(static_cast<uint16_t>(bits));
+    case DType::BF16:
+      return bf16_to_float(static_cast<uint16_t>(bits));
+    case DType::F64:
+      return std::bit_cast<double>(bits);
+    default:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+}
+
+int64_t integer_of(DType dtype, const std::byte* at) {
+  const size_t size = size_of(dtype);
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, size);
+  const auto unused = static_cast<unsigned>(64 - 8 * size);
+  return is_signed_int(dtype) ? static_cast<int64_t>(bits << unused) >> unused
+                              : static_cast<int64_t>(bits);
+}
+
+/// The largest error of one buffer's samples, and the first that is beyond its tolerance.
+void compare(const plan::Probe::Samples& s, DType dtype, const std::string& tensor,
+             std::span<const std::byte> bytes, KernelCheck& out) {
+  for (size_t i = 0; i < s.at.size(); ++i) {
+    const std::byte* at = bytes.data() + s.at[i] * size_of(dtype);
+    double error = 0, allowed = 0;
+    std::string expected, found;
+    if (is_float(dtype)) {
+      const double want = static_cast<double>(s.values[i]), is = real_of(dtype, at);
+      allowed = static_cast<double>(s.tolerance[i]);
+      const bool same = want == is || (std::isnan(want) && std::isnan(is));
+      error = same ? 0 : std::fabs(is - want);
+      expected = text(want) + " within " + text(allowed);
+      found = text(is);
+    } else {
+      const int64_t want = s.exact[i], is = integer_of(dtype, at);
+      error = std::fabs(static_cast<double>(is) - static_cast<double>(want));
+      if (is != want) error = std::max(error, 1.0);
+      expected = std::to_string(want);
+      found = std::to_string(is);
+    }
+    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
+    out.max_error = std::max(out.max_error, error);
+    if (error <= allowed || out.verdict == KernelVerdict::Wrong) continue;
+    out.verdict = KernelVerdict::Wrong;
+    out.reason = "element " + std::to_string(s.at[i]) + " of '" + tensor + "' must be " + expected +
+                 ", it is " + found;
+  }
+}
+
+class Checker {
+ public:
+  Checker(Device& device, const plan::Plan& plan, const CheckOptions& options)
+      : device_(device), plan_(plan), options_(options) {}
+
+  KernelCheck check(const std::string& name, const plan::Probe* probe, const DeviceKernel& kernel) {
+    KernelCheck out;
+    out.kernel = name;
+    if (probe == nullptr || !probe->skipped.empty()) {
+      out.reason = probe ? probe->skipped : "the package was compiled without probes";
+      return out;
+    }
+    out.verdict = KernelVerdict::Pass;
+    const Status s = run(*probe, kernel, out);
+    if (s.ok()) return out;
+    out.verdict = KernelVerdict::Error;
+    out.reason = s.message();
+    return out;
+  }
+
+ private:
+  /// One buffer of the launch: a range of memory_.
+  struct Part {
+    size_t parameter = 0;  // the first that it is bound to
+    DType dtype = DType::F32;
+    uint64_t offset = 0, bytes = 0;
+    bool written = false;
+    std::vector<std::byte> result;  // of the first run, where it is written
+  };
+
+  Status run(const plan::Probe& probe, const DeviceKernel& kernel, KernelCheck& out) {
+    const auto& launch = std::get<plan::Launch>(plan_.steps[probe.step].what);
+    RP_TRY(place(probe, launch));
+    RP_TRY(write_block(probe));
+    for (const Part& part : parts_) RP_TRY(fill(probe, part));
+    RecordingDesc desc;
+    desc.blocks = blocks_.get();
+    Command dispatch;
+    dispatch.kernel = &kernel;
+    dispatch.grid = probe.grid;
+    desc.commands.push_back(dispatch);
+    if (!device_.takes_edges()) {
+      Command barrier;
+      barrier.kind = Command::Kind::HostBarrier;
+      desc.commands.push_back(barrier);
+    }
+    RP_ASSIGN(const auto recording, device_.record(std::move(desc)));
+    for (unsigned r = 0; r < std::max(options_.runs, 1U); ++r) {
+      for (const Part& part : parts_) {
+        if (r > 0 && part.written) RP_TRY(fill(probe, part));
+      }
+      RP_TRY(launch_once(probe, *recording, out));
+      if (out.verdict == KernelVerdict::Pass) RP_TRY(collect(probe, launch, r, out));
+      if (out.verdict != KernelVerdict::Pass) return {};
+    }
+    return {};
+  }
+
+  Status launch_once(const plan::Probe& probe, Recording& recording, KernelCheck& out) {
+    std::memset(error_->mapped(), 0, error_->size());
+    const Status submitted = recording.submit();
+    const Status waited = recording.wait(options_.timeout_ns);
+    RP_TRY(submitted);
+    RP_TRY(waited);
+    uint32_t word = 0;
+    std::memcpy(&word, error_->mapped(), sizeof word);
+    if (word == 0 || !probe.complete) return {};
+    out.verdict = KernelVerdict::Wrong;
+    out.reason = "it reports error " + std::to_string(word & 0xffU) + " on inputs that are valid";
+    return {};
+  }
+
+  /// Compares the first run with the samples, and later ones with the first, bit by bit.
+  Status collect(const plan::Probe& probe, const plan::Launch& launch, unsigned r,
+                 KernelCheck& out) {
+    std::vector<std::byte> bytes;
+    for (Part& part : parts_) {
+      if (!part.written || part.bytes == 0) continue;
+      bytes.resize(part.bytes);
+      RP_TRY(device_.download(*memory_, part.offset, bytes));
+      if (r == 0) {
+        part.result = bytes;
+        continue;
+      }
+      if (part.result == bytes) continue;
+      const auto differs = std::mismatch(bytes.begin(), bytes.end(), part.result.begin()).first;
+      const auto at = static_cast<size_t>(differs - bytes.begin()) / size_of(part.dtype);
+      out.verdict = KernelVerdict::Varies;
+      out.reason = "run " + std::to_string(r + 1) + " gives another element " + std::to_string(at) +
+                   " of '" + tensor(launch, part.parameter) + "' than run 1";
+      for (const plan::Probe::Samples& s : probe.samples) {
+        if (of_parameter_[s.buffer] != &part) continue;
+        KernelCheck second;
+        compare(s, part.dtype, "", bytes, second);
+        out.max_error = std::max(out.max_error, second.max_error);
+      }
+      return {};
+    }
+    if (r > 0) return {};
+    for (const plan::Probe::Samples& s : probe.samples) {
+      const Part& part = *of_parameter_[s.buffer];
+      compare(s, part.dtype, tensor(launch, s.buffer), part.result, out);
+    }
+    return {};
+  }
+
+  const std::string& tensor(const plan::Launch& launch, size_t parameter) const {
+    return plan_.buffers[static_cast<size_t>(launch.buffers[parameter])].name;
+  }
+
+  /// Memory for the buffers, kept from one kernel to the next.
+  Status place(const plan::Probe& probe, const plan::Launch& launch) {
+    parts_.clear();
+    parts_.reserve(launch.buffers.size());
+    of_parameter_.assign(launch.buffers.size(), nullptr);
+    uint64_t end = 0;
+    for (size_t i = 0; i < launch.buffers.size(); ++i) {
+      const auto first = static_cast<size_t>(
+          std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]) -
+          launch.buffers.begin());
+      if (first == i) {
+        const plan::Buffer& b = plan_.buffers[static_cast<size_t>(launch.buffers[i])];
+        parts_.push_back({i, b.dtype, end, probe.bytes[i], false, {}});
+        of_parameter_[i] = &parts_.back();
+        end += (std::max<uint64_t>(probe.bytes[i], 16) + kAlignment - 1) / kAlignment * kAlignment;
+      }
+      of_parameter_[i] = of_parameter_[first];
+      of_parameter_[i]->written = of_parameter_[i]->written || launch.writes[i];
+    }
+    RP_TRY(grow(memory_, end, MemoryUse::Device));
+    RP_TRY(grow(error_, 16, MemoryUse::Readback));
+    return grow(blocks_, plan::BlockLayout::size(launch.buffers.size(), probe.scalars.size()),
+                MemoryUse::Upload);
+  }
+
+  Status grow(std::unique_ptr<Buffer>& buffer, uint64_t bytes, MemoryUse use) {
+    if (buffer && buffer->size() >= bytes) return {};
+    buffer.reset();
+    RP_ASSIGN(buffer, device_.allocate_or_free_idle(std::max<uint64_t>(bytes, 16), use));
+    return {};
+  }
+
+  Status write_block(const plan::Probe& probe) {
+    using Layout = plan::BlockLayout;
+    auto* block = static_cast<std::byte*>(blocks_->mapped());
+    std::memset(block, 0, blocks_->size());
+    put(block + Layout::kErrorAddress, error_->address());
+    for (size_t i = 0; i < of_parameter_.size(); ++i)
+      put(block + Layout::buffer_offset(i), memory_->address() + of_parameter_[i]->offset);
+    for (size_t i = 0; i < probe.scalars.size(); ++i)
+      put(block + Layout::scalar_offset(of_parameter_.size(), i), probe.scalars[i]);
+    return {};
+  }
+
+  Status fill(const plan::Probe& probe, const Part& part) {
+    if (part.bytes == 0) return {};
+    std::vector<std::byte> bytes(part.bytes);
+    plan::ProbeFill(plan::kProbeInputs[probe.inputs], part.parameter, part.dtype).write(0, bytes);
+    return device_.upload(*memory_, part.offset, bytes);
+  }
+
+  Device& device_;
+  const plan::Plan& plan_;
+  const CheckOptions& options_;
+  std::unique_ptr<Buffer> memory_, blocks_, error_;
+  std::vector<Part> parts_;
+  std::vector<Part*> of_parameter_;
+};
+
+}  // namespace
+
+std::string_view name_of(KernelVerdict v) {
+  switch (v) {
+    case KernelVerdict::Pass:
+      return "pass";
+    case KernelVerdict::Wrong:
+      return "wrong";
+    case KernelVerdict::Varies:
+      return "varies";
+    case KernelVerdict::Error:
+      return "error";
+    case KernelVerdict::Skipped:
+      return "skipped";
+  }
+  return "";
+}
+
+std::vector<KernelCheck> check_kernels(Device& device, const package::Variant& variant,
+                                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
+                                       const CheckOptions& options) {
+  Checker checker(device, variant.plan, options);
+  std::vector<KernelCheck> out;
+  out.reserve(kernels.size());
+  for (size_t k = 0; k < variant.plan.kernels.size(); ++k) {
+    const plan::Probe* probe = variant.probes.empty() ? nullptr : &variant.probes[k];
+    out.push_back(checker.check(variant.plan.kernels[k].name, probe, *kernels[k]));
+    const KernelVerdict v = out.back().verdict;
+    if (options.stop_at_failure && (is_wrong(v) || v == KernelVerdict::Error)) break;
+  }
+  return out;
+}
+
+}  // namespace reprise

@@ -1,0 +1,118 @@
+#include "runtime/plan/probe.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace reprise::plan {
+namespace {
+
+constexpr uint64_t kPeriod = 4093;  // a prime: no stride of a kernel falls in step with it
+
+uint64_t splitmix64(uint64_t state) {
+  uint64_t z = state + 0x9e3779b97f4a7c15U;
+  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
+  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
+  return z ^ (z >> 31U);
+}
+
+template <typename T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+void put_element(DType dtype, const ProbeInputs& row, uint64_t random, std::byte* at) {
+  const float real = row.from + row.span * static_cast<float>(random >> 40U) * 0x1p-24f;
+  const auto step = static_cast<int64_t>(random % static_cast<uint64_t>(row.count));
+  const int64_t whole = (is_signed_int(dtype) ? row.least : row.least_unsigned) + step;
+  switch (dtype) {
+    case DType::F32:
+      return put(at, real);
+    case DType::F16:
+      return put(at, float_to_f16(real));
+    case DType::BF16:
+      return put(at, float_to_bf16(real));
+    case DType::F64:
+      return put(at, static_cast<double>(real));
+    case DType::I8:
+    case DType::U8:
+      return put(at, static_cast<uint8_t>(whole));
+    case DType::I16:
+    case DType::U16:
+      return put(at, static_cast<uint16_t>(whole));
+    case DType::I32:
+    case DType::U32:
+      return put(at, static_cast<uint32_t>(whole));
+    case DType::I64:
+    case DType::U64:
+      return put(at, whole);
+    case DType::Bool:
+      return put(at, static_cast<uint8_t>(random >> 63U));
+    case DType::Invalid:
+    case DType::String:
+      return;
+  }
+}
+
+Status verify_samples(const Probe::Samples& s, DType dtype, uint64_t bytes) {
+  const uint64_t elements = bytes / size_of(dtype);
+  const bool inside =
+      std::all_of(s.at.begin(), s.at.end(), [&](uint32_t at) { return at < elements; });
+  if (!inside) return invalid_model("it samples an element past the end of its buffer");
+  const bool real = is_float(dtype);
+  const size_t n = s.at.size();
+  const bool counts = s.values.size() == (real ? n : 0) && s.exact.size() == (real ? 0 : n) &&
+                      s.tolerance.size() == s.values.size();
+  if (!counts || n == 0) return invalid_model("its samples and their values are not as many");
+  const bool sane =
+      std::all_of(s.tolerance.begin(), s.tolerance.end(), [](float t) { return t >= 0; });
+  return sane ? Status() : invalid_model("a tolerance is not a positive number");
+}
+
+}  // namespace
+
+Status verify_probe(const Plan& p, uint32_t index, const Probe& probe) {
+  if (!probe.skipped.empty()) return {};
+  const KernelCode& kernel = p.kernels[index];
+  const std::string where = "probe of kernel '" + kernel.name + "'";
+  const auto* launch =
+      probe.step < p.steps.size() ? std::get_if<Launch>(&p.steps[probe.step].what) : nullptr;
+  if (launch == nullptr || launch->kernel != index)
+    return invalid_model(where + ": step " + std::to_string(probe.step) + " does not launch it");
+  if (probe.scalars.size() != kernel.n_scalars || probe.bytes.size() != kernel.n_buffers ||
+      probe.inputs >= kProbeInputs.size() || probe.samples.empty())
+    return invalid_model(where + ": it does not fit the kernel's parameters");
+  for (const uint32_t n : probe.grid) {
+    if (n < 1 || n > 65535) return invalid_model(where + ": its grid is impossible");
+  }
+  uint64_t total = 0;
+  for (const uint64_t bytes : probe.bytes) {
+    if (bytes > kMaxProbeBytes || (total += bytes) > kMaxProbeBytes)
+      return invalid_model(where + ": its buffers are too large");
+  }
+  for (const Probe::Samples& s : probe.samples) {
+    if (s.buffer >= kernel.n_buffers || !launch->writes[s.buffer])
+      return invalid_model(where + ": it samples a buffer that is not written");
+    const Buffer& b = p.buffers[static_cast<size_t>(launch->buffers[s.buffer])];
+    RP_TRY(verify_samples(s, b.dtype, probe.bytes[s.buffer]).with_context(where));
+  }
+  return {};
+}
+
+ProbeFill::ProbeFill(const ProbeInputs& row, size_t buffer, DType dtype)
+    : size_(size_of(dtype)), table_(kPeriod * size_) {
+  const uint64_t seed = splitmix64(buffer);
+  for (uint64_t i = 0; i < kPeriod; ++i)
+    put_element(dtype, row, splitmix64(seed + i), table_.data() + i * size_);
+}
+
+void ProbeFill::write(uint64_t offset, std::span<std::byte> out) const {
+  auto from = static_cast<size_t>(offset / size_ % kPeriod) * size_;
+  for (size_t done = 0; done < out.size();) {
+    const size_t n = std::min(table_.size() - from, out.size() - done);
+    std::memcpy(out.data() + done, table_.data() + from, n);
+    done += n;
+    from = 0;
+  }
+}
+
+}  // namespace reprise::plan
