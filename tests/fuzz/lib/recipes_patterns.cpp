@@ -65,6 +65,25 @@ bool view_then_rows(Maker& m) {
                  attr("axis", m.rng.in(-2, -1))) != Maker::kNone;
 }
 
+/// A vector beside a tensor, along its last axis or another, as biases and scales are. Often
+/// several axes are equally long, so that a mistaken axis fits as well.
+bool bias(Maker& m) {
+  V x = m.of_rank(2, 4);
+  if (m.rng.chance(0.6)) {
+    const Expr d = m.random_dim();
+    x = m.operand(m.rng.chance(0.7) ? m.random_float() : m.random_dtype(), {m.rng.in(1, 3), d, d});
+  }
+  for (int64_t i = m.rng.in(1, 3); i > 0 && x != Maker::kNone; --i) {
+    const auto axis = static_cast<size_t>(m.rng.chance(0.6) ? 1 : m.rng.in(1, m.rank(x)));
+    Shape along(axis, Expr(1));
+    along[0] = m.shape(x)[m.shape(x).size() - axis];
+    const V vector = m.fresh(m.dtype(x), along);
+    x = m.chain(m.rng.pick(std::vector<std::string>{"Add", "Mul", "Sub", "Max"}),
+                m.rng.chance(0.5) ? std::vector<V>{x, vector} : std::vector<V>{vector, x});
+  }
+  return x != Maker::kNone;
+}
+
 /// x plus what a small layer makes of it.
 bool residual(Maker& m) {
   const V x = m.floats(2, 4);
@@ -193,6 +212,7 @@ std::span<const Recipe> pattern_recipes() {
   static constexpr Recipe kRecipes[] = {
       {"attention of products", attention},
       {"view, then rows", view_then_rows},
+      {"bias", bias},
       {"residual", residual},
       {"narrow integers", narrow_integers},
       {"quantized product", quantized_product},
