@@ -15,8 +15,9 @@ namespace {
 
 using graph::ValueId;
 
-// A kernel's result may differ from the host's by this many times what random rounding errors change
-// the host's result by. A kernel rounds at other places than the host, and more often in long sums.
+// A kernel's result may differ from the host's by this many times what random rounding errors
+// change the host's result by. A kernel rounds at other places than the host, and more often in
+// long sums.
 constexpr double kSlack = 32;
 constexpr int kTrials = 8;
 
