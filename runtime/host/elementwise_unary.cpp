@@ -45,7 +45,7 @@ double gelu_exact(double x) {
 }
 double gelu_tanh(double x) {
   const double inner = 0.79788456080286535588 * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1 + std::tanh(inner));
+  return x / (1 + std::exp(-2 * inner));  // x / 2 * (1 + tanh), without the cancellation
 }
 
 constexpr UnaryRow kRows[] = {

@@ -70,7 +70,7 @@ TEST(HostReduce, FormsAndEdges) {
   run_error_cases({
       {"axis", "ReduceSum", {x}, Code::InvalidModel, "axis 2", axes({2})},
       {"twice", "ReduceSum", {x}, Code::InvalidModel, "twice", axes({1, -1})},
-      {"nothing", "ArgMax", {f32({0}, {})}, Code::InvalidInput, "empty"},
+      {"nothing", "ArgMax", {f32({0}, {})}, Code::InvalidInput, "empty", {}, 13},
       {"strings", "ReduceMax", {strings({1}, {"a"})}, Code::Unsupported, "numbers"},
   });
 }

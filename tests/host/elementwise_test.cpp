@@ -21,6 +21,7 @@ TEST(HostUnary, SpecialValues) {
        {},
        0,
        1e-30},
+      {"tiny", "GeluTanh", {f32({1}, {-9})}, {f32({1}, {-1.3364596e-28F})}, {}, 0, 1e-32},
       {"0 * -inf is NaN", "Gelu", {specials}, {f32({5}, {kNaN, kInf, kNaN, 0, 0})}, {}, 0, 1e-30},
       {"0 * -inf is NaN", "Mish", {specials}, {f32({5}, {kNaN, kInf, kNaN, 0, 0})}, {}, 0, 1e-30},
       {"limits", "Sigmoid", {specials}, {f32({5}, {kNaN, 1, 0, 0.5F, 0.5F})}},

@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "codegen/graph/text.h"
 #include "codegen/kernel/scalar_ops.h"
 #include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
@@ -492,8 +493,8 @@ Comparison Reference::compare(const Tensors& results) {
         if (fine) break;
         if (samples == 32) {
           c.wrong = name + " [" + std::to_string(i) + "] is " +
-                    std::to_string(test::number(got, i)) + ", expected " +
-                    std::to_string(test::number(e, i));
+                    graph::text::real(test::number(got, i)) + ", expected " +
+                    graph::text::real(test::number(e, i));
           return c;
         }
       }
