@@ -19,6 +19,7 @@ reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile
                           "reprise_compile_options"));
     CompileOptions o;
     o.fullgraph = given.fullgraph != 0;
+    o.probes = given.probes != 0;
     if (given.disabled_pass_count > 0 && !given.disabled_passes)
       return {Code::Usage, "disabled_passes is null"};
     for (size_t i = 0; i < given.disabled_pass_count; ++i)

@@ -21,15 +21,27 @@ bool same_copies(const std::vector<Command>& a, const std::vector<Command>& b) {
   });
 }
 
+// The launch's tensors of int64, by name.
+std::string wide_tensors(const plan::Plan& plan, const plan::Launch& launch) {
+  std::string out;
+  for (const plan::BufferId id : launch.buffers) {
+    const plan::Buffer& b = plan.buffers[static_cast<size_t>(id)];
+    if (b.dtype != DType::I64 || b.name.empty()) continue;
+    out += (out.empty() ? " (among tensors '" : "', '") + b.name;
+  }
+  return out.empty() ? out : out + "')";
+}
+
 // What a kernel's error code means; the codes are kernel::ErrorCode.
-Status kernel_error(uint32_t code, const std::string& who) {
+Status kernel_error(uint32_t code, const std::string& who, const std::string& wide) {
   switch (code) {
     case 1:
       return invalid_input(who + ": an index is outside its dimension");
     case 2:
       return unsupported(who +
                          ": an int64 value does not fit the 32 bits that this device computes "
-                         "with; use smaller values or the host device");
+                         "with" +
+                         wide + "; use smaller values or the host device");
     case 3:
       return invalid_input(who + ": integer division by zero");
     case 4:
@@ -194,8 +206,9 @@ Status RunContext::check_error_word() {
   const auto* launch = step < s_.plan->steps.size()
                            ? std::get_if<plan::Launch>(&s_.plan->steps[step].what)
                            : nullptr;
-  return kernel_error(word & 0xff, launch ? plan::describe_launch(*s_.plan, *launch)
-                                          : "launch " + std::to_string(step));
+  if (launch == nullptr) return kernel_error(word & 0xff, "launch " + std::to_string(step), {});
+  return kernel_error(word & 0xff, plan::describe_launch(*s_.plan, *launch),
+                      wide_tensors(*s_.plan, *launch));
 }
 
 uint64_t SessionShared::timeout_ns() const {

@@ -15,8 +15,8 @@ namespace {
 
 using graph::ValueId;
 
-// Of what noise moves: rounding in a kernel is another sample of the same distribution, but there
-// are more steps in long sums than the host has.
+// A kernel's result may differ from the host's by this many times what random rounding errors change
+// the host's result by. A kernel rounds at other places than the host, and more often in long sums.
 constexpr double kSlack = 32;
 constexpr int kTrials = 8;
 

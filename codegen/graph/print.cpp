@@ -129,12 +129,6 @@ class Printer {
     return v == kNone ? "_" : text::name(g.value(v).name);
   }
 
-  static std::string exprs(const Graph& g, const std::vector<Expr>& list) {
-    std::string out;
-    for (size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + list[i].str(g.symbols);
-    return out;
-  }
-
   static std::string typed(const Graph& g, ValueId v) {
     if (v == kNone) return "_";
     const Value& value = g.value(v);
@@ -150,38 +144,9 @@ class Printer {
       }
       out += "]";
     }
-    if (value.elements && !value.constant) out += "{" + exprs(g, *value.elements) + "}";
+    if (value.elements && !value.constant)
+      out += "{" + text::exprs(*value.elements, g.symbols) + "}";
     return out;
-  }
-
-  template <typename T, typename F>
-  static std::string list(const std::vector<T>& items, const char* empty, F item) {
-    if (items.empty()) return empty;
-    std::string out = "[";
-    for (size_t i = 0; i < items.size(); ++i) out += (i ? ", " : "") + item(items[i]);
-    return out + "]";
-  }
-
-  std::string attr(const Graph& g, const Attr& a) {
-    struct Visitor {
-      Printer& p;
-      const Graph& g;
-      std::string operator()(int64_t v) const { return std::to_string(v); }
-      std::string operator()(float v) const { return text::real(v); }
-      std::string operator()(const std::string& v) const { return text::quoted(v); }
-      std::string operator()(const std::vector<int64_t>& v) const {
-        return list(v, "[]", [](int64_t i) { return std::to_string(i); });
-      }
-      std::string operator()(const std::vector<float>& v) const {
-        return list(v, "floats[]", [](float f) { return text::real(f); });
-      }
-      std::string operator()(const std::vector<std::string>& v) const {
-        return list(v, "strings[]", [](const std::string& s) { return text::quoted(s); });
-      }
-      std::string operator()(const HostTensor& v) const { return p.tensor(v); }
-      std::string operator()(const std::vector<Expr>& v) const { return "(" + exprs(g, v) + ")"; }
-    };
-    return std::visit(Visitor{*this, g}, a);
   }
 
   void node(const Graph& g, const Node& n, const std::string& indent) {
@@ -195,7 +160,9 @@ class Printer {
     if (n.attrs.size()) {
       const char* separator = "<";
       for (const auto& [key, value] : n.attrs) {
-        out_ += separator + text::name(key) + "=" + attr(g, value);
+        out_ +=
+            separator + text::name(key) + "=" +
+            text::attribute(value, g.symbols, [this](const HostTensor& t) { return tensor(t); });
         separator = ", ";
       }
       out_ += ">";

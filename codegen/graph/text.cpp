@@ -248,4 +248,47 @@ Result<HostTensor> read_contents(DType dtype, std::vector<int64_t> dims,
   return t;
 }
 
+namespace {
+
+template <typename T, typename F>
+std::string list(const std::vector<T>& items, const char* empty, const F& item) {
+  if (items.empty()) return empty;
+  std::string out;
+  for (const T& x : items) out += (out.empty() ? "[" : ", ") + item(x);
+  return out + "]";
+}
+
+struct AttributeText {
+  std::span<const Symbol> symbols;
+  const std::function<std::string(const HostTensor&)>& tensor;
+
+  std::string operator()(int64_t v) const { return std::to_string(v); }
+  std::string operator()(float v) const { return real(v); }
+  std::string operator()(const std::string& v) const { return quoted(v); }
+  std::string operator()(const std::vector<int64_t>& v) const {
+    return list(v, "[]", [](int64_t i) { return std::to_string(i); });
+  }
+  std::string operator()(const std::vector<float>& v) const {
+    return list(v, "floats[]", [](float f) { return real(f); });
+  }
+  std::string operator()(const std::vector<std::string>& v) const {
+    return list(v, "strings[]", [](const std::string& s) { return quoted(s); });
+  }
+  std::string operator()(const HostTensor& v) const { return tensor(v); }
+  std::string operator()(const std::vector<Expr>& v) const { return "(" + exprs(v, symbols) + ")"; }
+};
+
+}  // namespace
+
+std::string exprs(const std::vector<Expr>& list, std::span<const Symbol> symbols) {
+  std::string out;
+  for (size_t i = 0; i < list.size(); ++i) out += (i > 0 ? ", " : "") + list[i].str(symbols);
+  return out;
+}
+
+std::string attribute(const Attr& a, std::span<const Symbol> symbols,
+                      const std::function<std::string(const HostTensor&)>& tensor) {
+  return std::visit(AttributeText{symbols, tensor}, a);
+}
+
 }  // namespace reprise::graph::text

@@ -1,9 +1,12 @@
 // What print.cpp and parse.cpp share: the spelling of names, strings and numbers.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
+#include "runtime/base/attrs.h"
 #include "runtime/base/tensor.h"
 
 namespace reprise::graph::text {
@@ -25,6 +28,11 @@ std::string real(float v);
 bool prints_exactly(const HostTensor& t);
 /// "1, 2, 3"
 std::string contents(const HostTensor& t);
+/// An attribute's value; `tensor` writes one that is a tensor.
+std::string attribute(const Attr& a, std::span<const Symbol> symbols,
+                      const std::function<std::string(const HostTensor&)>& tensor);
+/// Expressions with commas between them.
+std::string exprs(const std::vector<Expr>& list, std::span<const Symbol> symbols);
 /// Reads the comma-separated items of contents() into a tensor of these dims.
 Result<HostTensor> read_contents(DType dtype, std::vector<int64_t> dims,
                                  const std::vector<std::string>& items);

@@ -14,6 +14,9 @@ extern "C" {
 typedef struct reprise_compile_options {
   size_t struct_size;
   int32_t fullgraph; /* an error if a node would run on the host */
+  /* The package also says what each kernel must give, for sessions with check_kernels. Compiling
+   * takes up to several times as long. */
+  int32_t probes;
   /* Names of passes to leave out. */
   const char* const* disabled_passes;
   size_t disabled_pass_count;
@@ -27,7 +30,7 @@ typedef struct reprise_compile_options {
   const char* cuda_cache_dir; /* where compiled kernels are kept; null: nowhere */
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT \
-  { sizeof(reprise_compile_options), 0, NULL, 0, NULL, NULL, 0, NULL, NULL }
+  { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */
 reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,

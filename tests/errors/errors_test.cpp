@@ -494,6 +494,26 @@ TEST(Errors, GatherTakesNegativeAndLastIndices) {
                  });
 }
 
+/// Where kernels compute int64 in 32 bits, the error names the node and its int64 tensors.
+TEST(Errors, IntegersBeyond32BitsNameTheirTensors) {
+  OnnxWriter m;
+  m.input("count", DType::I64, {2}).output("total", DType::I64, {2});
+  m.node("Mul", {"count", "count"}, {"total"}, {"the_mul", "", {}});
+  Workspace w;
+  const std::string package = w.path("m.rpk");
+  const ProcessResult made =
+      run_process({program("reprise"), "compile", w.file("m.onnx", m.bytes()), "-o", package,
+                   "--targets", "vulkan-cpu"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  const std::string count = w.file("count.pb", onnx_tensor(int64_tensor({2}, {1, 100000})));
+  const ProcessResult r = run_process(
+      {program("reprise"), "run", package, "--device", "vulkan", "--input", "count=" + count});
+  EXPECT_NE(r.status, 0);
+  EXPECT_TRUE(std::regex_search(
+      r.err, std::regex("the_mul.*does not fit the 32 bits.*'count'.*'total'.*host device")))
+      << r.err;
+}
+
 /// Every truncation and many single-byte changes of a package: an error or the right answer.
 TEST(Errors, AlteredPackagesNeverCrash) {
   Workspace w;

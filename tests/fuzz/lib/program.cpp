@@ -15,38 +15,6 @@ std::string tensor_text(const HostTensor& t) {
   return out + "{" + text::contents(t) + "}";
 }
 
-template <typename T, typename F>
-std::string list(const std::vector<T>& items, const char* empty, const F& item) {
-  if (items.empty()) return empty;
-  std::string out = "[";
-  for (const T& x : items) out += (out.size() > 1 ? ", " : "") + item(x);
-  return out + "]";
-}
-
-std::string attr_text(const Attr& a) {
-  struct Visitor {
-    std::string operator()(int64_t v) const { return std::to_string(v); }
-    std::string operator()(float v) const { return text::real(v); }
-    std::string operator()(const std::string& v) const { return text::quoted(v); }
-    std::string operator()(const std::vector<int64_t>& v) const {
-      return list(v, "[]", [](int64_t i) { return std::to_string(i); });
-    }
-    std::string operator()(const std::vector<float>& v) const {
-      return list(v, "floats[]", [](float f) { return text::real(f); });
-    }
-    std::string operator()(const std::vector<std::string>& v) const {
-      return list(v, "strings[]", [](const std::string& s) { return text::quoted(s); });
-    }
-    std::string operator()(const HostTensor& v) const { return tensor_text(v); }
-    std::string operator()(const std::vector<Expr>& v) const {
-      std::string out;
-      for (const Expr& e : v) out += (out.empty() ? "" : ", ") + e.str({});
-      return "(" + out + ")";
-    }
-  };
-  return std::visit(Visitor{}, a);
-}
-
 std::string name_or_omitted(const std::string& name) {
   return name.empty() ? "_" : text::name(name);
 }
@@ -62,7 +30,7 @@ std::string node_text(const Program::Node& n) {
   out += " = " + n.op;
   const char* separator = "<";
   for (const auto& [key, value] : n.attrs) {
-    out += separator + text::name(key) + "=" + attr_text(value);
+    out += separator + text::name(key) + "=" + text::attribute(value, {}, tensor_text);
     separator = ", ";
   }
   if (n.attrs.size() > 0) out += ">";

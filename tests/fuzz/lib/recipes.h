@@ -7,11 +7,22 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/fuzz/lib/generator.h"
 
 namespace reprise::fuzz {
+
+using test::Values;
+using V = Maker::V;
+
+/// One attribute.
+inline AttrMap attr(const std::string& name, Attr value) {
+  AttrMap out;
+  out.set(name, std::move(value));
+  return out;
+}
 
 /// Adds one or several nodes; false when nothing came of it.
 using Make = bool (*)(Maker&);

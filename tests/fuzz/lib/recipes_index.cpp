@@ -8,15 +8,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using test::Values;
-using V = Maker::V;
-
-AttrMap attr(const std::string& name, Attr a) {
-  AttrMap out;
-  out.set(name, std::move(a));
-  return out;
-}
-
 DType index_dtype(Maker& m) {
   return m.rng.chance(0.7) ? DType::I64 : DType::I32;
 }

@@ -5,15 +5,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using test::Values;
-using V = Maker::V;
-
-AttrMap attr(const std::string& name, Attr a) {
-  AttrMap out;
-  out.set(name, std::move(a));
-  return out;
-}
-
 bool layer_norm(Maker& m, std::string_view op) {
   const V x = m.floats(1, 5);
   const int64_t a = m.rng.in(0, m.rank(x) - 1);

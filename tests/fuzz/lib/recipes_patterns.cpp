@@ -8,15 +8,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using test::Values;
-using V = Maker::V;
-
-AttrMap attr(const std::string& name, Attr a) {
-  AttrMap out;
-  out.set(name, std::move(a));
-  return out;
-}
-
 /// Queries, keys and values of separate products, as exporters write attention.
 bool attention(Maker& m) {
   const DType t = m.random_float();

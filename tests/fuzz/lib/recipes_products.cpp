@@ -5,8 +5,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using V = Maker::V;
-
 /// A matrix of weights as models have it: a constant, now and then an input.
 V weights(Maker& m, DType t, const Shape& s) {
   if (!is_static(s) || m.rng.chance(0.3)) return m.operand(t, s);

@@ -5,15 +5,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using test::Values;
-using V = Maker::V;
-
-AttrMap attr(const std::string& name, Attr a) {
-  AttrMap out;
-  out.set(name, std::move(a));
-  return out;
-}
-
 DType narrow(Maker& m) {
   return m.rng.chance(0.5) ? DType::I8 : DType::U8;
 }

@@ -5,9 +5,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using test::Values;
-using V = Maker::V;
-
 bool attention(Maker& m) {
   const DType t = m.random_float();
   const Expr batch = m.random_dim(), queries = m.random_dim(), keys = m.random_dim();

@@ -8,14 +8,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using V = Maker::V;
-
-AttrMap attr(const std::string& name, Attr a) {
-  AttrMap out;
-  out.set(name, std::move(a));
-  return out;
-}
-
 std::vector<int64_t> permutation(Maker& m, int64_t rank) {
   std::vector<int64_t> perm(static_cast<size_t>(rank));
   std::iota(perm.begin(), perm.end(), 0);

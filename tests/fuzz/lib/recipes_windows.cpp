@@ -5,8 +5,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using V = Maker::V;
-
 std::vector<int64_t> each(Maker& m, int64_t n, int64_t low, int64_t high, double same) {
   std::vector<int64_t> out;
   for (int64_t i = 0; i < n; ++i) out.push_back(m.rng.chance(same) ? low : m.rng.in(low, high));

@@ -50,6 +50,11 @@ class Run {
     request.devices = o_.devices;
     request.fault = o_.fault;
     Reply reply = worker.ask(request);
+    if (!reply.verdict.failures.empty() && reply.verdict.failures[0].kind == Failure::Kind::Hang) {
+      // On a busy machine all takes longer; what hangs does so again, and has no end.
+      Worker patient(o_.worker, 4 * o_.time_limit);
+      reply = patient.ask(request);
+    }
     if (reply.text.empty() && !reply.verdict.failures.empty()) {
       request.trace = true;  // it crashed while it made the program
       reply = worker.ask(request);

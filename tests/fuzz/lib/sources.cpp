@@ -12,8 +12,6 @@ namespace reprise::fuzz {
 
 namespace {
 
-using V = Maker::V;
-
 bool has_word(std::string_view words, std::string_view word) {
   std::istringstream in{std::string(words)};
   for (std::string w; in >> w;) {
