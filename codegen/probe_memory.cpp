@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 #include "codegen/kernel/interpreter_memory.h"
 
@@ -13,7 +14,8 @@ ProbeMemory::ProbeMemory(const plan::ProbeInputs& inputs, std::vector<Parameter>
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const size_t pages =
         parameters_[i].memory == i ? (parameters_[i].bytes + kPage - 1) / kPage : 0;
-    buffers_.push_back({plan::ProbeFill(inputs, i, parameters_[i].dtype), {}, 0, {}});
+    buffers_.push_back(
+        {plan::ProbeFill(inputs, i, parameters_[i].dtype, parameters_[i].only_written), {}, 0, {}});
     buffers_[i].pages.resize(pages);
   }
 }
@@ -74,7 +76,9 @@ bool ProbeMemory::store_bits(size_t buffer, uint64_t index, uint32_t who, uint64
 
 std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
   std::vector<Written> list = buffers_[parameters_[buffer].memory].written;
-  std::sort(list.begin(), list.end());
+  std::sort(list.begin(), list.end(), [](const Written& a, const Written& b) {
+    return std::tie(a.workgroup, a.element) < std::tie(b.workgroup, b.element);
+  });
   list.erase(std::unique(list.begin(), list.end()), list.end());
   return list;
 }

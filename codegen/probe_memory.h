@@ -2,7 +2,6 @@
 // first, so that large buffers cost no more than what a few workgroups use of them.
 #pragma once
 
-#include <compare>
 #include <memory>
 #include <vector>
 
@@ -18,6 +17,7 @@ class ProbeMemory final : public kernel::Memory {
     DType dtype = DType::F32;
     uint64_t bytes = 0;  // a multiple of 4
     size_t memory = 0;   // the first parameter with the same memory
+    bool only_written = false;
   };
   /// `invocations`: of a workgroup.
   ProbeMemory(const plan::ProbeInputs& inputs, std::vector<Parameter> parameters,
@@ -34,9 +34,9 @@ class ProbeMemory final : public kernel::Memory {
   /// An element of the parameter's dtype, and which of the workgroups stored to it.
   struct Written {
     uint32_t workgroup = 0, element = 0;
-    friend auto operator<=>(const Written&, const Written&) = default;
+    friend bool operator==(const Written&, const Written&) = default;
   };
-  /// Ascending.
+  /// By workgroup, ascending.
   std::vector<Written> written(size_t buffer) const;
   /// Bits of an element of the parameter's dtype.
   uint64_t element(size_t buffer, uint32_t index);

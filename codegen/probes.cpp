@@ -7,8 +7,9 @@
 
 #include "codegen/kernel/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
-#include "codegen/probe_memory.h"
+#include "codegen/probe_samples.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/random.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
@@ -18,10 +19,8 @@ using kernel::InterpretOptions;
 using kernel::NativeError;
 using plan::Probe;
 
-constexpr size_t kSamples = 16;    // of each buffer
-constexpr size_t kWorkgroups = 8;  // interpreted
-// A tolerance is so many times what rounding changed in the interpretations.
-constexpr double kSpreads = 4;
+constexpr size_t kSamples = 16;            // of each buffer
+constexpr size_t kWorkgroups = 8;          // interpreted
 constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that take no more together are not cut
 // These are instructions of a kernel, counted once for each invocation.
 constexpr uint64_t kEnough = 200'000;       // after so many no further workgroup is interpreted
@@ -38,57 +37,6 @@ struct Setup {
   std::vector<uint64_t> counts;  // elements of each buffer parameter
   uint64_t bytes = 0;            // of all buffers
 };
-
-/// What one interpretation gave.
-struct Outcome {
-  kernel::ErrorCode error = kernel::ErrorCode::None;
-  size_t workgroups = 0;
-  uint64_t instructions = 0;
-  std::vector<uint64_t> extents;
-  std::vector<std::vector<uint32_t>> at;    // of each parameter: elements that are sampled
-  std::vector<std::vector<uint64_t>> bits;  // and what they are
-};
-
-uint64_t next_random(uint64_t& state) {
-  state = state * 6364136223846793005U + 1442695040888963407U;
-  return state >> 33U;
-}
-
-/// The first and the last element of each workgroup, and others in no regular distance: results of
-/// one lane differ from those of its neighbours where a driver is wrong.
-std::vector<uint32_t> choose(const std::vector<ProbeMemory::Written>& all) {
-  std::vector<uint32_t> out;
-  const auto take = [&](uint32_t element) {
-    if (std::find(out.begin(), out.end(), element) == out.end()) out.push_back(element);
-  };
-  for (size_t i = 0; i < all.size(); ++i) {
-    const bool first = i == 0 || all[i - 1].workgroup != all[i].workgroup;
-    const bool last = i + 1 == all.size() || all[i + 1].workgroup != all[i].workgroup;
-    if (first || last) take(all[i].element);
-  }
-  uint64_t state = all.size();
-  for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples && !all.empty(); ++tries)
-    take(all[next_random(state) % all.size()].element);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-double value_of(uint64_t bits, DType dtype) {
-  switch (dtype) {
-    case DType::F16:
-      return f16_to_float(static_cast<uint16_t>(bits));
-    case DType::BF16:
-      return bf16_to_float(static_cast<uint16_t>(bits));
-    case DType::F64:
-      return std::bit_cast<double>(bits);
-    default:
-      return std::bit_cast<float>(static_cast<uint32_t>(bits));
-  }
-}
-
-int64_t integer_of(uint64_t bits, DType dtype) {
-  return kernel::integer_of(bits, kernel::storage_type(dtype));
-}
 
 bool is_float(kernel::Ty t) {
   return kernel::class_of(t) == kernel::kFloat;
@@ -114,16 +62,6 @@ bool has_native_functions(const kernel::Kernel& k) {
   });
 }
 
-/// What one element may be off by although everything is right: two units in the last place of its
-/// dtype, and a result that is below the smallest normal number.
-double rounding_of(double v, DType dtype) {
-  const bool half = dtype == DType::F16;
-  const int digits = half ? 10 : dtype == DType::BF16 ? 7 : 23;
-  const double smallest = half ? 0x1p-14 : 0x1p-126;
-  if (!std::isfinite(v)) return smallest;
-  return std::ldexp(2.0, std::ilogb(std::max(std::fabs(v), smallest)) - digits) + smallest;
-}
-
 /// Everything of the launches that a probe depends on, besides the kernel.
 std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan::Interface& io) {
   std::string text;
@@ -132,8 +70,7 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
   for (const Expr& e : launch.scalars) add(e);
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     const plan::Buffer& b = p.buffers[static_cast<size_t>(launch.buffers[i])];
-    const auto first = std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]);
-    text += "|" + std::to_string(first - launch.buffers.begin()) + " " +
+    text += "|" + std::to_string(plan::first_binding(launch, i)) + " " +
             std::to_string(static_cast<int>(b.dtype)) + (launch.writes[i] ? "w:" : "r:");
     for (const Expr& e : b.shape) add(e);
     if (b.kind != plan::BufferKind::Weight) continue;
@@ -224,7 +161,7 @@ class Prober {
     std::vector<int64_t> symbols;
     for (size_t tries = 0; tries < 500; ++tries) {
       const size_t most = std::min(kSizes.size(), 4 + tries / 40);
-      symbols = symbols_near([&](size_t) { return kSizes[next_random(state) % most]; });
+      symbols = symbols_near([&](size_t) { return kSizes[splitmix64(state) % most]; });
       if (plan::check_guards(io_, symbols).ok()) break;
     }
     return symbols;
@@ -270,10 +207,10 @@ class Prober {
       if (b.kind == plan::BufferKind::Weight) {
         bytes = p_.weights[static_cast<size_t>(b.index)].packed_bytes(bytes, size_of(b.dtype));
       }
-      const auto first = std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]);
-      const auto memory = static_cast<size_t>(first - launch.buffers.begin());
+      const size_t memory = plan::first_binding(launch, i);
       if (memory == i) s.bytes += bytes;
-      s.parameters.push_back({k_.buffers[i].storage, b.dtype, bytes, memory});
+      s.parameters.push_back(
+          {k_.buffers[i].storage, b.dtype, bytes, memory, plan::is_only_written(launch, i)});
     }
     return s;
   }
@@ -322,7 +259,7 @@ class Prober {
       chosen = {n - 1, 0};
       uint64_t state = n;
       while (chosen.size() < kWorkgroups) {
-        const uint64_t one = next_random(state) % n;
+        const uint64_t one = splitmix64(state) % n;
         if (std::find(chosen.begin(), chosen.end(), one) == chosen.end()) chosen.push_back(one);
       }
     }
@@ -343,10 +280,10 @@ class Prober {
   };
 
   /// The kernel's results on the inputs that suit it best: number `row` of kProbeInputs.
-  Result<Outcome> choose_inputs(const Setup& setup, const Work& work, uint8_t& row) const {
+  Result<ProbeOutcome> choose_inputs(const Setup& setup, const Work& work, uint8_t& row) const {
     InterpretOptions exact;
     exact.subgroup_size = subgroup_size_;
-    std::optional<Outcome> best;
+    std::optional<ProbeOutcome> best;
     size_t most = 0;
     Status why;
     for (uint8_t r = 0; r < plan::kProbeInputs.size(); ++r) {
@@ -360,7 +297,7 @@ class Prober {
         why = unsupported("no seeded inputs are valid for it");
         continue;
       }
-      const auto [finite, all] = count_finite(setup, *outcome);
+      const auto [finite, all] = count_finite(setup.parameters, *outcome);
       if (!best || finite > most) {
         best = std::move(*outcome);
         most = finite;
@@ -381,8 +318,9 @@ class Prober {
     probe.bytes.clear();
     probe.samples.clear();
     Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough};
-    RP_ASSIGN(Outcome best, choose_inputs(setup, work, probe.inputs));
-    // The first and the last, which is often cut off, if that does not take long.
+    RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
+    // If one workgroup is enough, a second one is interpreted where it does not take long: the last
+    // one of a grid is often cut off.
     if (best.workgroups < std::min<size_t>(work.workgroups.size(), 2) &&
         best.instructions <= kLimit / 8) {
       work.enough = best.instructions + 1;
@@ -391,18 +329,22 @@ class Prober {
     probe.complete = best.workgroups == count(grid);
     if (every && !probe.complete) return unsupported("it has too many workgroups");
     work.workgroups.resize(best.workgroups);
-    RP_TRY(size_buffers(setup, whole, best, probe));
-    std::vector<Outcome> others;
+    std::vector<ProbeOutcome> others;
     work.enough = ~uint64_t{0};
-    for (const InterpretOptions& error : errors_of(best.instructions)) {
-      RP_ASSIGN(Outcome other, interpret(setup, work, probe.inputs, &best, error));
+    for (const InterpretOptions& error : errors_of(setup, best.instructions)) {
+      RP_ASSIGN(ProbeOutcome other, interpret(setup, work, probe.inputs, &best, error));
+      // Rounding may decide what is read.
+      for (size_t i = 0; i < best.extents.size(); ++i)
+        best.extents[i] = std::max(best.extents[i], other.extents[i]);
       others.push_back(std::move(other));
     }
-    RP_TRY(add_samples(setup, best, others, probe));
+    RP_TRY(size_buffers(setup, whole, best, probe));
+    RP_TRY(add_samples(setup.parameters, best, others, probe));
     return best.instructions / best.workgroups;
   }
 
-  static Status size_buffers(const Setup& setup, bool whole, const Outcome& outcome, Probe& probe) {
+  static Status size_buffers(const Setup& setup, bool whole, const ProbeOutcome& outcome,
+                             Probe& probe) {
     uint64_t total = 0;
     for (size_t i = 0; i < setup.parameters.size(); ++i) {
       const size_t memory = setup.parameters[i].memory;
@@ -416,25 +358,35 @@ class Prober {
                        std::to_string(plan::kMaxProbeBytes));
   }
 
-  /// How results are moved. Errors that all go in one direction add up over a long sum, others
-  /// cancel, and those of native functions may do either. A large product is executed often enough
-  /// for one time to show what rounding does.
-  std::vector<InterpretOptions> errors_of(uint64_t instructions) const {
+  /// The errors that the kernel is interpreted with. Errors that all go in one direction add up
+  /// over a long sum, others cancel; errors of native functions and of matrix units may do either.
+  /// A long product has enough sums for one interpretation, unless an integer depends on them.
+  std::vector<InterpretOptions> errors_of(const Setup& setup, uint64_t instructions) const {
     std::vector<InterpretOptions> all;
     if (!computes_floats(k_)) return all;
-    const bool cheap = instructions <= kCheap;
+    const std::vector<bool>& writes = launch_of(setup.use).writes;
+    bool thorough = instructions <= kCheap || !k_.matrices.empty();
+    for (size_t i = 0; i < setup.parameters.size(); ++i)
+      thorough = thorough || (writes[i] && !is_float(setup.parameters[i].dtype));
     const auto add = [&](NativeError error, uint64_t seed) {
-      all.push_back({.subgroup_size = subgroup_size_, .native_error = error, .error_seed = seed});
+      InterpretOptions o;
+      o.subgroup_size = subgroup_size_;
+      o.native_error = error;
+      o.error_seed = seed;
+      all.push_back(o);
     };
-    if (cheap || has_native_functions(k_)) add(NativeError::High, 0);
-    if (cheap) add(NativeError::Low, 0);
-    for (uint64_t seed = 1; seed <= (cheap ? 3U : 1U); ++seed) add(NativeError::Every, seed);
+    if (thorough || has_native_functions(k_)) add(NativeError::High, 0);
+    if (thorough) add(NativeError::Low, 0);
+    for (uint64_t seed = 1; seed <= (thorough ? 3U : 1U); ++seed) add(NativeError::Every, seed);
+    if (!thorough) return all;
+    add(NativeError::None, 0);
+    all.back().flush_subnormals = true;
     return all;
   }
 
   /// `like`: samples are taken where that outcome has them.
-  Result<Outcome> interpret(const Setup& setup, const Work& work, uint8_t row, const Outcome* like,
-                            const InterpretOptions& options) const {
+  Result<ProbeOutcome> interpret(const Setup& setup, const Work& work, uint8_t row,
+                                 const ProbeOutcome* like, const InterpretOptions& options) const {
     ProbeMemory memory(plan::kProbeInputs[row], setup.parameters,
                        k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]);
     kernel::PartialLaunch launch;
@@ -445,7 +397,7 @@ class Prober {
     launch.enough = work.enough;
     launch.limit = like == nullptr ? kLimit : ~uint64_t{0};
     RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, options));
-    Outcome out;
+    ProbeOutcome out;
     out.error = done.error;
     out.workgroups = done.workgroups;
     out.instructions = done.instructions;
@@ -458,7 +410,7 @@ class Prober {
       } else if (writes[i]) {
         auto written = memory.written(i);
         std::erase_if(written, [&](const auto& one) { return one.element >= setup.counts[i]; });
-        at = choose(written);
+        at = choose_samples(written);
       }
       std::vector<uint64_t> bits;
       for (const uint32_t one : at) bits.push_back(memory.element(i, one));
@@ -466,94 +418,6 @@ class Prober {
       out.bits.push_back(std::move(bits));
     }
     return out;
-  }
-
-  /// Samples with a finite value, and all.
-  static std::pair<size_t, size_t> count_finite(const Setup& setup, const Outcome& outcome) {
-    size_t finite = 0, all = 0;
-    for (size_t i = 0; i < outcome.bits.size(); ++i) {
-      const DType dtype = setup.parameters[i].dtype;
-      for (const uint64_t bits : outcome.bits[i]) {
-        ++all;
-        finite += !is_float(dtype) || std::isfinite(value_of(bits, dtype)) ? 1 : 0;
-      }
-    }
-    return {finite, all};
-  }
-
-  Status add_samples(const Setup& setup, const Outcome& best, const std::vector<Outcome>& others,
-                     Probe& probe) const {
-    for (size_t i = 0; i < setup.parameters.size(); ++i) {
-      if (best.at[i].empty()) continue;
-      Probe::Samples s;
-      s.buffer = static_cast<uint32_t>(i);
-      if (is_float(setup.parameters[i].dtype)) {
-        add_floats(setup.parameters[i].dtype, i, best, others, s);
-      } else {
-        add_integers(setup.parameters[i].dtype, i, best, others, s);
-      }
-      if (!s.at.empty()) probe.samples.push_back(std::move(s));
-    }
-    if (probe.samples.empty())
-      return unsupported("no result on seeded inputs is defined precisely enough");
-    return {};
-  }
-
-  static void add_integers(DType dtype, size_t i, const Outcome& best,
-                           const std::vector<Outcome>& others, Probe::Samples& s) {
-    for (size_t n = 0; n < best.at[i].size(); ++n) {
-      const bool same = std::all_of(others.begin(), others.end(), [&](const Outcome& o) {
-        return o.bits[i][n] == best.bits[i][n];
-      });
-      if (!same) continue;  // where rounding decides
-      s.at.push_back(best.at[i][n]);
-      s.exact.push_back(integer_of(best.bits[i][n], dtype));
-    }
-  }
-
-  /// What rounding changed of each sample; negative where a result is finite once and not again.
-  static std::vector<double> spreads_of(DType dtype, size_t i, const Outcome& best,
-                                        const std::vector<Outcome>& others) {
-    std::vector<double> out;
-    for (size_t n = 0; n < best.at[i].size(); ++n) {
-      const double v = value_of(best.bits[i][n], dtype);
-      double spread = 0;
-      for (const Outcome& o : others) {
-        const double w = value_of(o.bits[i][n], dtype);
-        const bool same = w == v || (std::isnan(w) && std::isnan(v));
-        if (same || spread < 0) continue;
-        spread = std::isfinite(v) && std::isfinite(w) ? std::max(spread, std::fabs(w - v)) : -1;
-      }
-      out.push_back(spread);
-    }
-    return out;
-  }
-
-  static double median_of(std::vector<double> list) {
-    const auto middle = list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2);
-    std::nth_element(list.begin(), middle, list.end());
-    return std::max(*middle, 0.0);
-  }
-
-  static void add_floats(DType dtype, size_t i, const Outcome& best,
-                         const std::vector<Outcome>& others, Probe::Samples& s) {
-    const std::vector<double> spreads = spreads_of(dtype, i, best, others);
-    // One element's own errors may have cancelled by chance.
-    const double usual = median_of(spreads);
-    double largest = 0;
-    for (const uint64_t bits : best.bits[i]) {
-      const double v = std::fabs(value_of(bits, dtype));
-      if (std::isfinite(v)) largest = std::max(largest, v);
-    }
-    for (size_t n = 0; n < best.at[i].size(); ++n) {
-      // Beyond an eighth of the largest result, right and wrong ones are hard to tell apart.
-      if (spreads[n] < 0 || kSpreads * spreads[n] > largest / 8) continue;
-      const double v = value_of(best.bits[i][n], dtype);
-      const double tolerance = kSpreads * std::max(spreads[n], usual) + rounding_of(v, dtype);
-      s.at.push_back(best.at[i][n]);
-      s.values.push_back(static_cast<float>(v));
-      s.tolerance.push_back(static_cast<float>(tolerance));
-    }
   }
 
   const plan::Plan& p_;

@@ -1,7 +1,7 @@
 #include "runtime/check.h"
 
 #include <algorithm>
-#include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +13,7 @@ namespace reprise {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
+constexpr unsigned kMostRuns = 12;  // where there is time for more than are asked for
 
 template <typename T>
 void put(std::byte* at, T value) {
@@ -25,28 +26,11 @@ std::string text(double v) {
   return out;
 }
 
-double real_of(DType dtype, const std::byte* at) {
+/// The bits of one element.
+uint64_t bits_at(DType dtype, const std::byte* at) {
   uint64_t bits = 0;
   std::memcpy(&bits, at, size_of(dtype));
-  switch (dtype) {
-    case DType::F16:
-      return f16_to_float(static_cast<uint16_t>(bits));
-    case DType::BF16:
-      return bf16_to_float(static_cast<uint16_t>(bits));
-    case DType::F64:
-      return std::bit_cast<double>(bits);
-    default:
-      return std::bit_cast<float>(static_cast<uint32_t>(bits));
-  }
-}
-
-int64_t integer_of(DType dtype, const std::byte* at) {
-  const size_t size = size_of(dtype);
-  uint64_t bits = 0;
-  std::memcpy(&bits, at, size);
-  const auto unused = static_cast<unsigned>(64 - 8 * size);
-  return is_signed_int(dtype) ? static_cast<int64_t>(bits << unused) >> unused
-                              : static_cast<int64_t>(bits);
+  return bits;
 }
 
 /// The largest error of one buffer's samples, and the first that is beyond its tolerance.
@@ -57,18 +41,21 @@ void compare(const plan::Probe::Samples& s, DType dtype, const std::string& tens
     double error = 0, allowed = 0;
     std::string expected, found;
     if (is_float(dtype)) {
-      const double want = static_cast<double>(s.values[i]), is = real_of(dtype, at);
+      const double want = static_cast<double>(s.values[i]),
+                   is = plan::real_of(dtype, bits_at(dtype, at));
       allowed = static_cast<double>(s.tolerance[i]);
       const bool same = want == is || (std::isnan(want) && std::isnan(is));
       error = same ? 0 : std::fabs(is - want);
       expected = text(want) + " within " + text(allowed);
       found = text(is);
     } else {
-      const int64_t want = s.exact[i], is = integer_of(dtype, at);
-      error = std::fabs(static_cast<double>(is) - static_cast<double>(want));
-      if (is != want) error = std::max(error, 1.0);
-      expected = std::to_string(want);
-      found = std::to_string(is);
+      const int64_t want = s.exact[i], is = plan::integer_of(dtype, bits_at(dtype, at));
+      const bool wide = dtype == DType::U64;
+      const auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
+      const bool above = wide ? u(is) > u(want) : is > want;
+      error = static_cast<double>(above ? u(is) - u(want) : u(want) - u(is));
+      expected = wide ? std::to_string(u(want)) : std::to_string(want);
+      found = wide ? std::to_string(u(is)) : std::to_string(is);
     }
     if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
     out.max_error = std::max(out.max_error, error);
@@ -84,7 +71,8 @@ class Checker {
   Checker(Device& device, const plan::Plan& plan, const CheckOptions& options)
       : device_(device), plan_(plan), options_(options) {}
 
-  KernelCheck check(const std::string& name, const plan::Probe* probe, const DeviceKernel& kernel) {
+  Result<KernelCheck> check(const std::string& name, const plan::Probe* probe,
+                            const DeviceKernel& kernel) {
     KernelCheck out;
     out.kernel = name;
     if (probe == nullptr || !probe->skipped.empty()) {
@@ -92,7 +80,9 @@ class Checker {
       return out;
     }
     out.verdict = KernelVerdict::Pass;
-    const Status s = run(*probe, kernel, out);
+    const auto& launch = std::get<plan::Launch>(plan_.steps[probe->step].what);
+    RP_TRY(place(*probe, launch).with_context("memory for checking kernel '" + name + "'"));
+    const Status s = run(*probe, launch, kernel, out);
     if (s.ok()) return out;
     out.verdict = KernelVerdict::Error;
     out.reason = s.message();
@@ -105,13 +95,12 @@ class Checker {
     size_t parameter = 0;  // the first that it is bound to
     DType dtype = DType::F32;
     uint64_t offset = 0, bytes = 0;
-    bool written = false;
+    bool written = false, only_written = false;
     std::vector<std::byte> result;  // of the first run, where it is written
   };
 
-  Status run(const plan::Probe& probe, const DeviceKernel& kernel, KernelCheck& out) {
-    const auto& launch = std::get<plan::Launch>(plan_.steps[probe.step].what);
-    RP_TRY(place(probe, launch));
+  Status run(const plan::Probe& probe, const plan::Launch& launch, const DeviceKernel& kernel,
+             KernelCheck& out) {
     RP_TRY(write_block(probe));
     for (const Part& part : parts_) RP_TRY(fill(probe, part));
     RecordingDesc desc;
@@ -126,7 +115,13 @@ class Checker {
       desc.commands.push_back(barrier);
     }
     RP_ASSIGN(const auto recording, device_.record(std::move(desc)));
-    for (unsigned r = 0; r < std::max(options_.runs, 1U); ++r) {
+    const auto start = std::chrono::steady_clock::now();
+    const auto goes_on = [&](unsigned r) {
+      return r < std::max(options_.runs, 1U) ||
+             (r < kMostRuns && std::chrono::steady_clock::now() - start <
+                                   std::chrono::nanoseconds(options_.more_runs_ns));
+    };
+    for (unsigned r = 0; goes_on(r); ++r) {
       for (const Part& part : parts_) {
         if (r > 0 && part.written) RP_TRY(fill(probe, part));
       }
@@ -140,7 +135,9 @@ class Checker {
   Status launch_once(const plan::Probe& probe, Recording& recording, KernelCheck& out) {
     std::memset(error_->mapped(), 0, error_->size());
     const Status submitted = recording.submit();
-    const Status waited = recording.wait(options_.timeout_ns);
+    const uint64_t timeout =
+        options_.timeout_ns != 0 ? options_.timeout_ns : default_timeout_ns(device_.info());
+    const Status waited = recording.wait(timeout);
     RP_TRY(submitted);
     RP_TRY(waited);
     uint32_t word = 0;
@@ -196,12 +193,11 @@ class Checker {
     of_parameter_.assign(launch.buffers.size(), nullptr);
     uint64_t end = 0;
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
-      const auto first = static_cast<size_t>(
-          std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]) -
-          launch.buffers.begin());
+      const size_t first = plan::first_binding(launch, i);
       if (first == i) {
         const plan::Buffer& b = plan_.buffers[static_cast<size_t>(launch.buffers[i])];
-        parts_.push_back({i, b.dtype, end, probe.bytes[i], false, {}});
+        parts_.push_back(
+            {i, b.dtype, end, probe.bytes[i], false, plan::is_only_written(launch, i), {}});
         of_parameter_[i] = &parts_.back();
         end += (std::max<uint64_t>(probe.bytes[i], 16) + kAlignment - 1) / kAlignment * kAlignment;
       }
@@ -236,7 +232,8 @@ class Checker {
   Status fill(const plan::Probe& probe, const Part& part) {
     if (part.bytes == 0) return {};
     std::vector<std::byte> bytes(part.bytes);
-    plan::ProbeFill(plan::kProbeInputs[probe.inputs], part.parameter, part.dtype).write(0, bytes);
+    plan::ProbeFill(plan::kProbeInputs[probe.inputs], part.parameter, part.dtype, part.only_written)
+        .write(0, bytes);
     return device_.upload(*memory_, part.offset, bytes);
   }
 
@@ -266,15 +263,21 @@ std::string_view name_of(KernelVerdict v) {
   return "";
 }
 
-std::vector<KernelCheck> check_kernels(Device& device, const package::Variant& variant,
-                                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
-                                       const CheckOptions& options) {
+uint64_t default_timeout_ns(const DeviceInfo& device) {
+  constexpr uint64_t kMinute = 60'000'000'000;
+  return device.facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
+}
+
+Result<std::vector<KernelCheck>> check_kernels(
+    Device& device, const package::Variant& variant,
+    std::span<const std::unique_ptr<DeviceKernel>> kernels, const CheckOptions& options) {
   Checker checker(device, variant.plan, options);
   std::vector<KernelCheck> out;
   out.reserve(kernels.size());
   for (size_t k = 0; k < variant.plan.kernels.size(); ++k) {
     const plan::Probe* probe = variant.probes.empty() ? nullptr : &variant.probes[k];
-    out.push_back(checker.check(variant.plan.kernels[k].name, probe, *kernels[k]));
+    RP_ASSIGN(KernelCheck one, checker.check(variant.plan.kernels[k].name, probe, *kernels[k]));
+    out.push_back(std::move(one));
     const KernelVerdict v = out.back().verdict;
     if (options.stop_at_failure && (is_wrong(v) || v == KernelVerdict::Error)) break;
   }

@@ -1,4 +1,5 @@
-// Runs the probes of a plan's kernels on a device: whether its driver made of each what it says.
+// Runs the probes of a variant's kernels on a device and compares the results with those in the
+// package.
 #pragma once
 
 #include <memory>
@@ -32,15 +33,21 @@ struct KernelCheck {
 };
 
 struct CheckOptions {
-  unsigned runs = 3;             // of each kernel, at least 1
+  unsigned runs = 3;  // of each kernel, at least 1
+  /// Kernels that are fast run more often, up to 12 times, until they have taken so long.
+  uint64_t more_runs_ns = 0;
   bool stop_at_failure = false;  // no kernel is checked after one that does not pass
-  uint64_t timeout_ns = 60'000'000'000;
+  uint64_t timeout_ns = 0;       // of one run; 0: default_timeout_ns
 };
 
+/// The time limit of a run that has none: a minute, on CPU-type devices ten, whose drivers compile
+/// kernels when they are launched first.
+uint64_t default_timeout_ns(const DeviceInfo& device);
+
 /// One result for each kernel of the variant, in order. `kernels` were created from it, on the
-/// device.
-std::vector<KernelCheck> check_kernels(Device& device, const package::Variant& variant,
-                                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
-                                       const CheckOptions& options = {});
+/// device. An error if there is no memory for a probe.
+Result<std::vector<KernelCheck>> check_kernels(
+    Device& device, const package::Variant& variant,
+    std::span<const std::unique_ptr<DeviceKernel>> kernels, const CheckOptions& options = {});
 
 }  // namespace reprise

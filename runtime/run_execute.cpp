@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "runtime/check.h"
 #include "runtime/host_step.h"
 #include "runtime/run_state.h"
 
@@ -212,9 +213,7 @@ Status RunContext::check_error_word() {
 }
 
 uint64_t SessionShared::timeout_ns() const {
-  if (options.timeout_ns != 0) return options.timeout_ns;
-  constexpr uint64_t kMinute = 60'000'000'000;
-  return device->info().facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
+  return options.timeout_ns != 0 ? options.timeout_ns : default_timeout_ns(device->info());
 }
 
 void RunContext::wait_failed(size_t segment) {

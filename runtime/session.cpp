@@ -111,15 +111,15 @@ Result<std::unique_ptr<Session>> create_on_device(
     std::vector<std::string> own = notes;
     std::string note = caveat(variant, info.facts);
     if (!note.empty()) own.push_back(std::move(note));
-    std::string wrong;
+    Verdict verdict;
     RP_ASSIGN(auto session,
-              create_device_session(package, device, v, std::move(own), options, wrong));
+              create_device_session(package, device, v, std::move(own), options, verdict));
     if (session) return session;
     any_wrong = true;
-    notes.push_back(variant.name + ": the driver gets it wrong: " + wrong);
+    notes.push_back(variant.name + ": the driver gets it wrong: " + verdict.reason);
     if (options.log) {
       options.log(info.id + " (" + info.name + ", " + info.driver + "): variant '" + variant.name +
-                  "' of '" + package->model_name + "' is not used: " + wrong);
+                  "' of '" + package->model_name + "' is not used: " + verdict.reason);
     }
   }
 }

@@ -22,12 +22,12 @@ struct SessionOptions {
   bool replay = true;       // false: record again on each run (mode "default")
   bool warm_up = false;     // create() launches every kernel on nothing: drivers that compile at
                             // the first launch do so then, and not in the first run
-  /// create() runs the probes of the package's kernels. If one fails, the next variant is taken
-  /// that the device satisfies and whose kernels pass, at last the host's plan, which `log` and
-  /// variant_notes() tell. A package without probes is taken as it is.
+  /// create() runs the probes of the package's kernels. If one fails, create() takes the next
+  /// variant that fits the device and whose kernels pass, and at last the host's plan; `log` and
+  /// variant_notes() say why. A package without probes is taken as it is.
   bool check_kernels = false;
-  /// Where it is kept how the kernels did, so that they run again only on another device or driver.
-  /// Empty: nowhere.
+  /// Where the results of checks are kept, so that kernels are checked again only on another device
+  /// or driver. Empty: nowhere.
   std::string cache_dir = {};
   std::function<void(const std::string&)> log = {};
   /// Each intermediate tensor in an allocation of its own, of its exact size, instead of a place

@@ -7,7 +7,6 @@
 #include "runtime/base/pool.h"
 #include "runtime/run_context.h"
 #include "runtime/session_impl.h"
-#include "runtime/verdict.h"
 
 namespace reprise {
 namespace {
@@ -23,8 +22,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   DeviceSession& operator=(const DeviceSession&) = delete;
   ~DeviceSession() override { shared_.device->idle_memory().remove(*this); }
 
-  /// `wrong`: the kernel that fails its check, which leaves the session unusable.
-  Status load(std::string& wrong);
+  /// A session whose kernels are not right is not usable.
+  Status load(Verdict& verdict);
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
   const plan::Interface& io() const override { return shared_.package->io; }
@@ -168,7 +167,7 @@ Status DeviceSession::warm_up() {
   return recording->wait(shared_.timeout_ns());
 }
 
-Status DeviceSession::load(std::string& wrong) {
+Status DeviceSession::load(Verdict& verdict) {
   const auto start = Clock::now();
   const DeviceFacts& facts = shared_.device->info().facts;
   shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
@@ -180,12 +179,16 @@ Status DeviceSession::load(std::string& wrong) {
     ++shared_.first_recorded;
   RP_TRY(index_buffers());
   RP_TRY(fix_grids());
-  RP_ASSIGN(shared_.kernels, shared_.device->create_kernels(variant_.plan.kernels));
+  auto kernels = shared_.device->create_kernels(variant_.plan.kernels);
+  if (!kernels.ok() && shared_.options.check_kernels) {
+    verdict = {false, "the driver does not take it: " + kernels.status().message()};
+    return {};
+  }
+  RP_ASSIGN(shared_.kernels, std::move(kernels));
   if (shared_.options.check_kernels) {
-    const VerdictOptions check{shared_.options.cache_dir, shared_.options.log,
-                               shared_.timeout_ns()};
-    RP_ASSIGN(wrong, find_wrong_kernel(*shared_.device, variant_, shared_.kernels, check));
-    if (!wrong.empty()) return {};
+    RP_ASSIGN(verdict, judge(*shared_.device, variant_, shared_.kernels,
+                             {shared_.options.cache_dir, shared_.options.log}));
+    if (!verdict.right) return {};
   }
   RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
   shared_.device_bytes += shared_.weights.bytes;
@@ -337,11 +340,11 @@ SessionStats DeviceSession::stats() const {
 
 Result<std::unique_ptr<Session>> create_device_session(
     std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
-    std::vector<std::string> notes, const SessionOptions& options, std::string& wrong) {
+    std::vector<std::string> notes, const SessionOptions& options, Verdict& verdict) {
   auto session = std::make_unique<DeviceSession>(std::move(package), std::move(device), variant,
                                                  std::move(notes), options);
-  RP_TRY(session->load(wrong));
-  if (!wrong.empty()) return std::unique_ptr<Session>();
+  RP_TRY(session->load(verdict));
+  if (!verdict.right) return std::unique_ptr<Session>();
   return Result<std::unique_ptr<Session>>(std::move(session));
 }
 

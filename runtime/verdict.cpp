@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <optional>
 
 #include "runtime/base/cache_folder.h"
 #include "runtime/check.h"
@@ -12,18 +13,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFormat = "reprise verdict 1";
+/// Changes with the table of inputs and with what is compared.
+constexpr std::string_view kFormat = "reprise verdict 2";
 constexpr const char* kSuffix = ".verdict";
 constexpr uint64_t kMaxFileBytes = 4096, kMaxFolderBytes = uint64_t{1} << 20;
-/// In a session, which a user waits for. `reprise check` runs more.
+/// A user waits for a session, so only fast kernels run more than twice.
 constexpr unsigned kRuns = 2;
+constexpr uint64_t kMoreRunsNs = 2'000'000;
 
 template <typename T>
 std::span<const std::byte> bytes_of(const std::vector<T>& v) {
   return std::as_bytes(std::span(v));
 }
 
-/// Everything that a verdict depends on: the device, its driver, the code, and how it is checked.
+/// What a verdict depends on: the device, its driver, the code, and how it is checked.
 class Key {
  public:
   Key(const DeviceInfo& device, const package::Variant& variant) {
@@ -32,6 +35,8 @@ class Key {
     add(std::to_string(device.driver_version));
     for (const plan::KernelCode& k : variant.plan.kernels) {
       add(k.name);
+      add(std::as_bytes(std::span(k.workgroup)));
+      add(std::to_string(k.subgroup_size));
       add(bytes_of(k.spirv));
       add(k.cuda);
       add(bytes_of(k.image));
@@ -56,8 +61,9 @@ class Key {
     add(std::as_bytes(std::span(p.grid)));
     add(bytes_of(p.scalars));
     add(bytes_of(p.bytes));
-    add(std::to_string(p.inputs));
+    add(std::to_string(p.inputs) + (p.complete ? " complete" : ""));
     for (const plan::Probe::Samples& s : p.samples) {
+      add(std::to_string(s.buffer));
       add(bytes_of(s.at));
       add(bytes_of(s.values));
       add(bytes_of(s.tolerance));
@@ -68,83 +74,84 @@ class Key {
   uint64_t hash_ = 0;
 };
 
-/// The folder's verdicts. A file has the format, the key, and what is wrong; nothing, if all is
-/// right.
+constexpr std::string_view kRight = "right", kWrong = "wrong: ";
+
+/// The folder's verdicts. A file has three lines: the format, the key, and "right" or "wrong: why".
 class Verdicts {
  public:
-  explicit Verdicts(const VerdictOptions& options) : options_(options) {}
+  Verdicts(const VerdictOptions& options, const std::string& key)
+      : options_(options),
+        path_(fs::path(options.cache_dir) / (key + kSuffix)),
+        head_(std::string(kFormat) + "\n" + key + "\n") {}
 
-  /// False: there is none.
-  bool find(const std::string& key, std::string& wrong) const {
-    if (options_.cache_dir.empty()) return false;
+  std::optional<Verdict> find() const {
+    if (options_.cache_dir.empty()) return std::nullopt;
     std::string refused;
-    const File f = open_cache_file(path_of(key), refused);
+    const File f = open_cache_file(path_, refused);
     if (!f) {
-      if (!refused.empty()) say("verdict " + path_of(key).string() + " is ignored: " + refused);
-      return false;
+      if (!refused.empty()) say("verdict " + path_.string() + " is ignored: " + refused);
+      return std::nullopt;
     }
     std::string text(kMaxFileBytes, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), f.get()));
-    const std::string head = head_of(key);
-    if (!text.starts_with(head) || !text.ends_with('\n')) {
-      say("verdict " + path_of(key).string() + " is ignored: it is damaged");
-      return false;
+    if (text.starts_with(head_) && text.ends_with('\n')) {
+      text = text.substr(head_.size());
+      if (text == std::string(kRight) + "\n") return Verdict{};
+      if (text.starts_with(kWrong)) {
+        text = text.substr(kWrong.size(), text.size() - kWrong.size() - 1);
+        return Verdict{false, text + " (known from " + path_.string() + ")"};
+      }
     }
-    wrong = text.substr(head.size(), text.size() - head.size() - 1);
-    return true;
+    say("verdict " + path_.string() + " is ignored: it is damaged");
+    return std::nullopt;
   }
 
-  void keep(const std::string& key, const std::string& wrong) const {
+  void keep(const Verdict& v) const {
     if (options_.cache_dir.empty()) return;
-    const std::string text = head_of(key) + wrong.substr(0, kMaxFileBytes / 2) + "\n";
+    const std::string answer =
+        v.right ? std::string(kRight) : std::string(kWrong) + v.reason.substr(0, kMaxFileBytes / 2);
+    const std::string text = head_ + answer + "\n";
     const std::array parts{std::as_bytes(std::span(text))};
-    const fs::path path = path_of(key);
-    if (write_cache_file(path, parts)) {
-      bound_cache_folder(options_.cache_dir, kSuffix, kMaxFolderBytes, path);
+    if (write_cache_file(path_, parts)) {
+      bound_cache_folder(options_.cache_dir, kSuffix, kMaxFolderBytes, path_);
     } else {
-      say("verdict " + path.string() + " could not be written");
+      say("verdict " + path_.string() + " could not be written");
     }
   }
 
  private:
-  static std::string head_of(const std::string& key) {
-    return std::string(kFormat) + "\n" + key + "\n";
-  }
-  fs::path path_of(const std::string& key) const {
-    return fs::path(options_.cache_dir) / (key + kSuffix);
-  }
   void say(const std::string& message) const {
     if (options_.log) options_.log(message);
   }
 
   const VerdictOptions& options_;
+  fs::path path_;
+  std::string head_;
 };
 
 }  // namespace
 
-Result<std::string> find_wrong_kernel(Device& device, const package::Variant& variant,
-                                      std::span<const std::unique_ptr<DeviceKernel>> kernels,
-                                      const VerdictOptions& options) {
-  if (variant.probes.empty()) return std::string();
-  const std::string key = Key(device.info(), variant).hex();
-  const Verdicts verdicts(options);
-  std::string wrong;
-  if (verdicts.find(key, wrong)) return wrong;
+Result<Verdict> judge(Device& device, const package::Variant& variant,
+                      std::span<const std::unique_ptr<DeviceKernel>> kernels,
+                      const VerdictOptions& options) {
+  if (variant.probes.empty()) return Verdict{};
+  const Verdicts verdicts(options, Key(device.info(), variant).hex());
+  if (auto known = verdicts.find()) return std::move(*known);
   CheckOptions check;
   check.runs = kRuns;
+  check.more_runs_ns = kMoreRunsNs;
   check.stop_at_failure = true;
-  check.timeout_ns = options.timeout_ns;
-  const auto checks = check_kernels(device, variant, kernels, check);
+  RP_ASSIGN(const auto checks, check_kernels(device, variant, kernels, check));
   const auto failed = std::find_if(checks.begin(), checks.end(), [](const KernelCheck& c) {
     return c.verdict == KernelVerdict::Error || is_wrong(c.verdict);
   });
+  Verdict v;
   if (failed != checks.end()) {
-    wrong = "kernel '" + failed->kernel + "': " + failed->reason;
-    // Memory may have been short, or the device lost: that says nothing of the kernel.
-    if (failed->verdict == KernelVerdict::Error) return Status(Code::Device, "checking " + wrong);
+    v = {false, "kernel '" + failed->kernel + "': " + failed->reason};
+    if (failed->verdict == KernelVerdict::Error) return v;  // perhaps not the next time
   }
-  verdicts.keep(key, wrong);
-  return wrong;
+  verdicts.keep(v);
+  return v;
 }
 
 }  // namespace reprise

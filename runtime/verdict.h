@@ -1,5 +1,5 @@
-// Whether the kernels of a variant compute on a device what they should: asked once for a device
-// and driver, then remembered in a file.
+// Decides whether a device may run a variant: its driver has to execute each kernel as the package
+// says. The answer is kept in a file for the next session.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,18 @@ namespace reprise {
 struct VerdictOptions {
   std::string cache_dir;                        // where verdicts are kept; empty: nowhere
   std::function<void(const std::string&)> log;  // of files that cannot be used or written
-  uint64_t timeout_ns = 60'000'000'000;         // of one launch
 };
 
-/// Empty if no kernel fails, else the first that does, and how. An error if a driver call fails.
-/// `kernels` were created from the variant, on the device.
-Result<std::string> find_wrong_kernel(Device& device, const package::Variant& variant,
-                                      std::span<const std::unique_ptr<DeviceKernel>> kernels,
-                                      const VerdictOptions& options);
+struct Verdict {
+  bool right = true;
+  std::string reason;  // which kernel is wrong, and how; where that was known, from which file
+};
+
+/// Runs the probes of a variant, unless a file has the answer. `kernels` were created from the
+/// variant, on the device. A kernel whose run fails is wrong, but that is not kept. An error if
+/// there is no memory for a probe. A variant without probes is right.
+Result<Verdict> judge(Device& device, const package::Variant& variant,
+                      std::span<const std::unique_ptr<DeviceKernel>> kernels,
+                      const VerdictOptions& options);
 
 }  // namespace reprise

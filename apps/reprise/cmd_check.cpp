@@ -65,7 +65,14 @@ class Check {
       RP_ASSIGN(OpenedDevice device, open_selected(own, {}));
       if (!device.device)
         return Status(Code::Usage, "the host runs no kernels; name a Vulkan or CUDA device");
-      for (const Subject& s : subjects) RP_TRY(check(s, device).with_context(s.name));
+      for (const Subject& s : subjects) {
+        const Status checked = check(s, device);
+        if (checked.ok()) continue;
+        // What went wrong here says nothing of other models and devices, unless the command is at
+        // fault.
+        if (checked.code() != Code::Device) return checked.with_context(s.name);
+        add(s, device.info, {"", KernelVerdict::Error, 0, checked.message()}, {});
+      }
     }
     return finish();
   }

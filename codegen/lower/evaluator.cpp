@@ -38,13 +38,6 @@ int64_t memo_key(ValueId v, int lanes) {
   return int64_t{v} * 8 + lanes;
 }
 
-Index with_lane(const Index& index, int64_t lane) {
-  Index out;
-  out.reserve(index.size());
-  for (const Expr& e : index) out.push_back(with_lane(e, lane));
-  return out;
-}
-
 }  // namespace
 
 /// What an element() definition sees: one node, one wanted index.
@@ -251,11 +244,16 @@ void Evaluator::bind(ValueId v, Index index, Val value) {
 }
 
 std::vector<Index> Evaluator::computed_at(ValueId v) const {
-  std::vector<Index> out;
-  for (int lanes = 1; lanes <= kMaxLanes; ++lanes) {
+  std::vector<Index> out, lanes_of_vectors;
+  for (int lanes = kMaxLanes; lanes >= 1; --lanes) {
     const auto found = memo_.back().find(memo_key(v, lanes));
     if (found == memo_.back().end()) continue;
-    for (const Memo& m : found->second) out.push_back(m.index);
+    for (const Memo& m : found->second) {
+      const bool in_vector = std::find(lanes_of_vectors.begin(), lanes_of_vectors.end(), m.index) !=
+                             lanes_of_vectors.end();
+      if (!in_vector) out.push_back(m.index);
+      for (int l = 0; lanes > 1 && l < lanes; ++l) lanes_of_vectors.push_back(lane_of(m.index, l));
+    }
   }
   return out;
 }
@@ -323,13 +321,18 @@ bool Evaluator::may_leave_range(ValueId v, const graph::Node& n) const {
   return (kernel::row(*def->row).leaves & kernel::class_of(compute(g_.value(v).dtype).ty)) != 0;
 }
 
+Index Evaluator::lane_of(const Index& index, int64_t lane) const {
+  Index out;
+  out.reserve(index.size());
+  for (const Expr& e : index) out.push_back(simplify(with_lane(e, lane)));
+  return out;
+}
+
 Result<Val> Evaluator::per_lane(int lanes, const Index& index,
                                 const std::function<Result<Val>(const Index&)>& f) {
   std::vector<Val> parts;
   for (int l = 0; l < lanes; ++l) {
-    Index at = with_lane(index, l);
-    for (Expr& e : at) e = simplify(e);
-    RP_ASSIGN(const Val part, f(at));
+    RP_ASSIGN(const Val part, f(lane_of(index, l)));
     parts.push_back(part);
   }
   return b_.compose(parts);

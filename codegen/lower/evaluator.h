@@ -62,7 +62,8 @@ class Evaluator {
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
   /// v is available as `value` at exactly this index (an anchor's or reduction's result).
   void bind(graph::ValueId v, Index index, Val value);
-  /// Indices at which v was computed since the last push_scope().
+  /// Indices at which v was computed since the last push_scope(). The lanes of a vector count as
+  /// one, even if they were computed one by one.
   std::vector<Index> computed_at(graph::ValueId v) const;
   /// This kernel will load v, which it stores: an output, or scratch memory of its own. Comes
   /// before the first store.
@@ -114,6 +115,7 @@ class Evaluator {
   Result<Val> produce(graph::ValueId v, const graph::Node& n, const Index& index, int lanes);
   Val wrapped(graph::ValueId v, Val value);
   bool may_leave_range(graph::ValueId v, const graph::Node& n) const;
+  Index lane_of(const Index& index, int64_t lane) const;
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
   int vector_step(int buffer, int lanes) const;

@@ -102,7 +102,10 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
 }
 
 void Evaluator::add_element(const Index& index, const Shape& shape) {
-  unflattened_.push_back({shape, index, flatten(index, shape)});
+  const bool known =
+      std::any_of(unflattened_.begin(), unflattened_.end(),
+                  [&](const Unflattened& u) { return u.index == index && u.shape == shape; });
+  if (!known) unflattened_.push_back({shape, index, flatten(index, shape)});
 }
 
 std::optional<Index> Evaluator::same_position(const Index& index, const Shape& from,

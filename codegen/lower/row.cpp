@@ -153,6 +153,7 @@ class RowKernel {
     Index index = rows_at_[row_];
     for (size_t i = 0; i < cols.size(); ++i)
       index[static_cast<size_t>(group_.reduced[i])] = cols[i];
+    ev_.add_element(index, group_.domain);
     return index;
   }
 

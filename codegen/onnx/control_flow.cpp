@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "codegen/onnx/builder.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/op.h"
 
 namespace reprise::onnx {
@@ -206,7 +207,9 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
       guard.a = equal->first;
       guard.b = equal->second;
       guard.node = scope.frame->prefix + name;
-      scope.graph->guards.push_back(std::move(guard));
+      if (!ops::learn(*scope.graph, guard.a, guard.b))
+        scope.graph->guards.push_back(std::move(guard));
+      ops::settle_broadcasts(*scope.graph);
       return inline_branch(scope, n, *branches[0]);
     }
   }

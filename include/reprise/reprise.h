@@ -203,12 +203,12 @@ typedef struct reprise_session_options {
   uint64_t timeout_ms;
   int32_t warm_up; /* some drivers compile kernels when they are first launched: do that when
                       the session is created, and not in the first run */
-  /* Run each kernel once alone when the session is created, on inputs whose results the package
-   * knows, and compare. A variant with a kernel that fails is not used: the next one is that the
-   * device fits and whose kernels pass, at last the host, which the device's `log` tells. Buffers
-   * of the device are not accepted on the host. What was found is kept in the device's `cache_dir`,
-   * so that the next session on the same device and driver only reads it. Packages that were
-   * compiled without probes are used unchecked. */
+  /* Run each kernel alone when the session is created, on inputs whose results the package has, and
+   * compare. If a kernel fails, the session uses the next variant that fits the device and whose
+   * kernels pass, and at last the host, which takes no buffers of the device; the device's `log`
+   * says so. The outcome is kept in the device's `cache_dir`, so that the next session on the same
+   * device and driver only reads it. Packages that were compiled without probes are used
+   * unchecked. */
   int32_t check_kernels;
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \

@@ -1,19 +1,16 @@
 #include "runtime/plan/probe.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
+
+#include "runtime/base/random.h"
 
 namespace reprise::plan {
 namespace {
 
 constexpr uint64_t kPeriod = 4093;  // a prime: no stride of a kernel falls in step with it
-
-uint64_t splitmix64(uint64_t state) {
-  uint64_t z = state + 0x9e3779b97f4a7c15U;
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31U);
-}
 
 template <typename T>
 void put(std::byte* at, T value) {
@@ -22,8 +19,9 @@ void put(std::byte* at, T value) {
 
 void put_element(DType dtype, const ProbeInputs& row, uint64_t random, std::byte* at) {
   const float real = row.from + row.span * static_cast<float>(random >> 40U) * 0x1p-24f;
-  const auto step = static_cast<int64_t>(random % static_cast<uint64_t>(row.count));
-  const int64_t whole = (is_signed_int(dtype) ? row.least : row.least_unsigned) + step;
+  int64_t whole = is_signed_int(dtype) ? row.least : row.least_unsigned;
+  whole = row.count == 0 ? static_cast<int64_t>(random)
+                         : whole + static_cast<int64_t>(random % static_cast<uint64_t>(row.count));
   switch (dtype) {
     case DType::F32:
       return put(at, real);
@@ -63,15 +61,36 @@ Status verify_samples(const Probe::Samples& s, DType dtype, uint64_t bytes) {
   const bool counts = s.values.size() == (real ? n : 0) && s.exact.size() == (real ? 0 : n) &&
                       s.tolerance.size() == s.values.size();
   if (!counts || n == 0) return invalid_model("its samples and their values are not as many");
-  const bool sane =
-      std::all_of(s.tolerance.begin(), s.tolerance.end(), [](float t) { return t >= 0; });
+  const bool sane = std::all_of(s.tolerance.begin(), s.tolerance.end(),
+                                [](float t) { return t >= 0 && std::isfinite(t); });
   return sane ? Status() : invalid_model("a tolerance is not a positive number");
 }
 
 }  // namespace
 
+double real_of(DType dtype, uint64_t bits) {
+  switch (dtype) {
+    case DType::F16:
+      return f16_to_float(static_cast<uint16_t>(bits));
+    case DType::BF16:
+      return bf16_to_float(static_cast<uint16_t>(bits));
+    case DType::F64:
+      return std::bit_cast<double>(bits);
+    default:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+}
+
+int64_t integer_of(DType dtype, uint64_t bits) {
+  const auto unused = static_cast<unsigned>(64 - 8 * size_of(dtype));
+  return is_signed_int(dtype) ? static_cast<int64_t>(bits << unused) >> unused
+                              : static_cast<int64_t>(bits);
+}
+
 Status verify_probe(const Plan& p, uint32_t index, const Probe& probe) {
-  if (!probe.skipped.empty()) return {};
+  if (!probe.skipped.empty()) {
+    return probe.samples.empty() ? Status() : invalid_model("a probe that is skipped has samples");
+  }
   const KernelCode& kernel = p.kernels[index];
   const std::string where = "probe of kernel '" + kernel.name + "'";
   const auto* launch =
@@ -85,9 +104,12 @@ Status verify_probe(const Plan& p, uint32_t index, const Probe& probe) {
     if (n < 1 || n > 65535) return invalid_model(where + ": its grid is impossible");
   }
   uint64_t total = 0;
-  for (const uint64_t bytes : probe.bytes) {
+  for (size_t i = 0; i < probe.bytes.size(); ++i) {
+    const uint64_t bytes = probe.bytes[i];
     if (bytes > kMaxProbeBytes || (total += bytes) > kMaxProbeBytes)
       return invalid_model(where + ": its buffers are too large");
+    if (bytes != probe.bytes[first_binding(*launch, i)])
+      return invalid_model(where + ": it gives one buffer two sizes");
   }
   for (const Probe::Samples& s : probe.samples) {
     if (s.buffer >= kernel.n_buffers || !launch->writes[s.buffer])
@@ -98,11 +120,26 @@ Status verify_probe(const Plan& p, uint32_t index, const Probe& probe) {
   return {};
 }
 
-ProbeFill::ProbeFill(const ProbeInputs& row, size_t buffer, DType dtype)
+size_t first_binding(const Launch& launch, size_t i) {
+  const auto first = std::find(launch.buffers.begin(), launch.buffers.end(), launch.buffers[i]);
+  return static_cast<size_t>(first - launch.buffers.begin());
+}
+
+bool is_only_written(const Launch& launch, size_t i) {
+  for (size_t p = 0; p < launch.buffers.size(); ++p) {
+    if (launch.buffers[p] == launch.buffers[i] && !launch.writes[p]) return false;
+  }
+  return true;
+}
+
+ProbeFill::ProbeFill(const ProbeInputs& row, size_t parameter, DType dtype, bool only_written)
     : size_(size_of(dtype)), table_(kPeriod * size_) {
-  const uint64_t seed = splitmix64(buffer);
+  uint64_t state = parameter;
+  state = splitmix64(state);
   for (uint64_t i = 0; i < kPeriod; ++i)
-    put_element(dtype, row, splitmix64(seed + i), table_.data() + i * size_);
+    put_element(dtype, row, splitmix64(state), table_.data() + i * size_);
+  if (!only_written) return;
+  for (std::byte& b : table_) b = ~b;
 }
 
 void ProbeFill::write(uint64_t offset, std::span<std::byte> out) const {

@@ -14,15 +14,17 @@
 
 namespace reprise::plan {
 
-/// What seeded elements are: floats from `from` to `from + span`, integers `count` numbers from
-/// `least` (`least_unsigned`), bools both. A probe takes the first row on which its kernel reports
-/// no error and that makes the results finite.
+/// The values of a probe's inputs. Floats lie between `from` and `from + span`. Integers are one of
+/// `count` consecutive numbers that begin with `least`, or `least_unsigned` where they have no
+/// sign; all their bits are random where `count` is 0. Bools are true or false. A probe takes the
+/// first row for which its kernel reports no error and its results are finite.
 struct ProbeInputs {
   float from, span;
   int32_t least, least_unsigned, count;
 };
-inline constexpr std::array<ProbeInputs, 5> kProbeInputs{{
-    {-1.0f, 2.0f, -100, 0, 201},  // any values
+inline constexpr std::array<ProbeInputs, 6> kProbeInputs{{
+    {-1.0f, 2.0f, 0, 0, 0},       // all integers
+    {-1.0f, 2.0f, -100, 0, 201},  // integers whose sums and products fit 32 bits
     {-1.0f, 2.0f, 0, 0, 4},       // indices of small dimensions
     {0.5f, 1.0f, 0, 0, 4},        // roots and logarithms
     {0.5f, 1.0f, 1, 1, 3},        // divisors
@@ -45,8 +47,8 @@ struct Probe {
   uint32_t step = 0;               // of the plan: a launch of the kernel, for its buffers
   std::array<uint32_t, 3> grid{};  // workgroups
   std::vector<int32_t> scalars;    // one per scalar parameter
-  std::vector<uint64_t> bytes;     // one per buffer parameter; those of one plan buffer are equal
-  uint8_t inputs = 0;              // row of kProbeInputs
+  std::vector<uint64_t> bytes;  // one per buffer parameter, the same for those of one plan buffer
+  uint8_t inputs = 0;           // row of kProbeInputs
   /// Every workgroup was interpreted: then no kernel error is allowed. Else those whose results are
   /// not known may report one, as inputs are not chosen for them.
   bool complete = false;
@@ -54,15 +56,25 @@ struct Probe {
   friend bool operator==(const Probe&, const Probe&) = default;
 };
 
+/// What the bits of one element stand for, of a float dtype, or of an integer dtype or Bool.
+double real_of(DType dtype, uint64_t bits);
+int64_t integer_of(DType dtype, uint64_t bits);
+
 /// The probe of one kernel fits it, its launch and their buffers.
 Status verify_probe(const Plan& p, uint32_t kernel, const Probe& probe);
 
-/// What a buffer of a probe holds before the launch: element i is number i mod 4093 of a table,
-/// whose entries are splitmix64 of the buffer's number, made elements as the row says. `buffer` is
-/// the first parameter that the buffer is bound to.
+/// The first parameter of the launch that is bound to the same buffer as parameter `i`.
+size_t first_binding(const Launch& launch, size_t i);
+/// Whether the launch writes the buffer of parameter `i` and reads it by no other parameter.
+bool is_only_written(const Launch& launch, size_t i);
+
+/// What a buffer of a probe holds before the launch. Element i is entry i mod 4093 of a table of
+/// random numbers in the range that the row gives; each parameter has a table of its own. The
+/// bits of buffers that are only written are inverted, so that no kernel gives the same by chance.
 class ProbeFill {
  public:
-  ProbeFill(const ProbeInputs& row, size_t buffer, DType dtype);
+  /// `parameter`: the first that the buffer is bound to.
+  ProbeFill(const ProbeInputs& row, size_t parameter, DType dtype, bool only_written);
   /// The bytes from `offset` on, a multiple of the element's size.
   void write(uint64_t offset, std::span<std::byte> out) const;
 

@@ -299,7 +299,8 @@ output y
 
 TEST(Import, ASqueezeThatDependsOnTheSizeBecomesAGuard) {
   Model m;
-  m.input("x", kFloat, {4, "n"}).output("y");
+  m.input("x", kFloat, {4, "n"}).output("y").output("r");
+  m.node("Relu", {"x"}, {"r"});
   wire::Node* shape = m.node("Shape", {"x"}, {"s"});
   attribute(shape, "start", 2)->set_i(1);
   add_int64(m.graph(), "one", {1});
@@ -314,6 +315,8 @@ TEST(Import, ASqueezeThatDependsOnTheSizeBecomesAGuard) {
   const std::string text = imported(m);
   EXPECT_NE(text.find("guard n == 1 by \"squeeze\"\n"), std::string::npos) << text;
   EXPECT_NE(text.find("y: float32[4] = Squeeze(x, one)"), std::string::npos) << text;
+  // What was imported before has the size that the guard says, too.
+  EXPECT_NE(text.find("r: float32[4,1] = Relu(x)"), std::string::npos) << text;
 }
 
 TEST(Import, DeclaredTypesAreHintsThatMustFit) {

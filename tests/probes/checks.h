@@ -47,7 +47,9 @@ inline std::vector<KernelCheck> check(Device& device, const package::Variant& v,
   auto kernels = device.create_kernels(v.plan.kernels);
   EXPECT_TRUE(kernels.ok()) << kernels.status().message();
   if (!kernels.ok()) return {};
-  return check_kernels(device, v, *kernels, options);
+  auto checks = check_kernels(device, v, *kernels, options);
+  EXPECT_TRUE(checks.ok()) << checks.status().message();
+  return checks.ok() ? std::move(*checks) : std::vector<KernelCheck>();
 }
 
 inline const char* graph_text(const std::string& name) {

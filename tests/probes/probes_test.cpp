@@ -63,6 +63,9 @@ TEST(Probes, OfOtherKernelsAreRefused) {
       {"not a positive number",
        [](Probe& p) { p.samples[0].tolerance[0] = std::numeric_limits<float>::quiet_NaN(); }},
       {"not a positive number", [](Probe& p) { p.samples[0].tolerance[0] = -1; }},
+      {"not a positive number",
+       [](Probe& p) { p.samples[0].tolerance[0] = std::numeric_limits<float>::infinity(); }},
+      {"is skipped has samples", [](Probe& p) { p.skipped = "for no reason"; }},
   };
   for (const auto& [what, change] : changes) {
     package::Package bad = *good;

@@ -138,8 +138,11 @@ TEST_F(SessionsThatCheck, RememberWhatTheyFound) {
   const size_t known = verdicts();
   EXPECT_GE(known, 2U);
   const uint64_t submits = device_->counters().submits;
+  log_.clear();
   const auto again = create();
   ASSERT_TRUE(again);
+  ASSERT_FALSE(log_.empty());
+  EXPECT_NE(log_[0].find("known from " + cache_.path().string()), std::string::npos) << log_[0];
   EXPECT_EQ(again->variant(), variant);
   EXPECT_EQ(device_->counters().submits, submits);
   // Another folder knows nothing.
@@ -153,13 +156,35 @@ TEST_F(SessionsThatCheck, RememberWhatTheyFound) {
 
 TEST_F(SessionsThatCheck, IgnoreVerdictsThatAreDamaged) {
   ASSERT_TRUE(create());
-  for (const auto& f : std::filesystem::directory_iterator(cache_.path()))
-    write_file(f.path(), "reprise verdict 1\nof something else\nkernel 'k': wrong\n");
+  std::filesystem::path file;
+  for (const auto& f : std::filesystem::directory_iterator(cache_.path())) {
+    if (f.path().extension() == ".verdict") file = f.path();
+  }
+  const std::string sound = read_file(file);
+  ASSERT_TRUE(sound.ends_with("\nright\n")) << sound;
+  const std::string head = sound.substr(0, sound.size() - std::string("right\n").size());
+  for (const std::string& damaged :
+       {std::string(), std::string("something else\n"), head, head + "right", head + "righ\n",
+        head + "wrong", sound + "right\n", sound.substr(0, head.size() - 1)}) {
+    write_file(file, damaged);
+    log_.clear();
+    const auto s = create();
+    ASSERT_TRUE(s);
+    EXPECT_EQ(s->variant(), package_->variants[0].name);
+    ASSERT_EQ(log_.size(), 1U) << damaged;
+    EXPECT_NE(log_[0].find("damaged"), std::string::npos) << log_[0];
+    EXPECT_EQ(read_file(file), sound);
+  }
+}
+
+/// Each kernel runs at least twice.
+TEST_F(SessionsThatCheck, SeeRunsThatAreLost) {
+  const Faults faults("lost:2");
   const auto s = create();
   ASSERT_TRUE(s);
-  EXPECT_EQ(s->variant(), package_->variants[0].name);
-  ASSERT_EQ(log_.size(), 1U);
-  EXPECT_NE(log_[0].find("damaged"), std::string::npos) << log_[0];
+  EXPECT_GT(faults.count(), 0U);
+  ASSERT_FALSE(log_.empty());
+  EXPECT_NE(log_[0].find("is not used"), std::string::npos) << log_[0];
 }
 
 TEST_F(SessionsThatCheck, WorkWithoutAFolderAndWithoutProbes) {

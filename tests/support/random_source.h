@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/base/random.h"
+
 namespace reprise::test {
 
 /// splitmix64.
@@ -16,13 +18,7 @@ class RandomSource {
     for (const char c : name) state_ = next() ^ static_cast<unsigned char>(c);
   }
 
-  uint64_t next() {
-    state_ += 0x9e3779b97f4a7c15ULL;
-    uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return splitmix64(state_); }
   /// From low to high, both included.
   int64_t in(int64_t low, int64_t high) {
     return low + static_cast<int64_t>(next() % static_cast<uint64_t>(high - low + 1));

@@ -1,0 +1,143 @@
+#include "codegen/probe_samples.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/base/random.h"
+
+namespace reprise {
+namespace {
+
+using plan::Probe;
+
+constexpr size_t kSamples = 16;  // of each buffer, ...
+constexpr size_t kEdges = 32;    // ... or more, where as many workgroups were interpreted
+// A tolerance is so many times what rounding changed in the interpretations.
+constexpr double kSpreads = 4;
+
+/// What one element may be off by although everything is right: two units in the last place of its
+/// dtype, and a result that is below the smallest normal number.
+double rounding_of(double v, DType dtype) {
+  const bool half = dtype == DType::F16;
+  const int digits = half ? 10 : dtype == DType::BF16 ? 7 : 23;
+  const double smallest = half ? 0x1p-14 : 0x1p-126;
+  if (!std::isfinite(v)) return smallest;
+  return std::ldexp(2.0, std::ilogb(std::max(std::fabs(v), smallest)) - digits) + smallest;
+}
+
+/// What rounding changed of each sample of parameter `i`; negative where a result is finite in one
+/// interpretation and not in another.
+std::vector<double> spreads_of(DType dtype, size_t i, const ProbeOutcome& best,
+                               const std::vector<ProbeOutcome>& others) {
+  std::vector<double> out;
+  for (size_t n = 0; n < best.at[i].size(); ++n) {
+    const double v = plan::real_of(dtype, best.bits[i][n]);
+    double spread = 0;
+    for (const ProbeOutcome& o : others) {
+      const double w = plan::real_of(dtype, o.bits[i][n]);
+      const bool same = w == v || (std::isnan(w) && std::isnan(v));
+      if (same || spread < 0) continue;
+      spread = std::isfinite(v) && std::isfinite(w) ? std::max(spread, std::fabs(w - v)) : -1;
+    }
+    out.push_back(spread);
+  }
+  return out;
+}
+
+/// Of those that are not negative.
+double median_of(std::vector<double> list) {
+  std::erase_if(list, [](double v) { return v < 0; });
+  if (list.empty()) return 0;
+  const auto middle = list.begin() + static_cast<std::ptrdiff_t>(list.size() / 2);
+  std::nth_element(list.begin(), middle, list.end());
+  return *middle;
+}
+
+void add_floats(DType dtype, size_t i, const ProbeOutcome& best,
+                const std::vector<ProbeOutcome>& others, Probe::Samples& s) {
+  const std::vector<double> spreads = spreads_of(dtype, i, best, others);
+  // The errors of one element may have cancelled by chance.
+  const double usual = median_of(spreads);
+  double largest = 0;
+  for (const uint64_t bits : best.bits[i]) {
+    const double v = std::fabs(plan::real_of(dtype, bits));
+    if (std::isfinite(v)) largest = std::max(largest, v);
+  }
+  for (size_t n = 0; n < best.at[i].size(); ++n) {
+    const double v = plan::real_of(dtype, best.bits[i][n]);
+    const double allowed = kSpreads * std::max(spreads[n], usual);
+    const double tolerance = allowed + rounding_of(v, dtype);
+    // Beyond an eighth of the largest result, right and wrong ones are hard to tell apart. The sign
+    // of an infinity may come from that of a zero, which is not specified.
+    if (spreads[n] < 0 || allowed > largest / 8 || std::isinf(v)) continue;
+    s.at.push_back(best.at[i][n]);
+    s.values.push_back(static_cast<float>(v));
+    s.tolerance.push_back(static_cast<float>(tolerance));
+  }
+}
+
+/// Integers are exact. Those that depend on rounding are left out.
+void add_integers(DType dtype, size_t i, const ProbeOutcome& best,
+                  const std::vector<ProbeOutcome>& others, Probe::Samples& s) {
+  for (size_t n = 0; n < best.at[i].size(); ++n) {
+    const bool same = std::all_of(others.begin(), others.end(), [&](const ProbeOutcome& o) {
+      return o.bits[i][n] == best.bits[i][n];
+    });
+    if (!same) continue;
+    s.at.push_back(best.at[i][n]);
+    s.exact.push_back(plan::integer_of(dtype, best.bits[i][n]));
+  }
+}
+
+}  // namespace
+
+// The first and the last element of each workgroup, and others in no regular distance: a driver
+// that is wrong is often so in one lane, or at an edge.
+std::vector<uint32_t> choose_samples(const std::vector<ProbeMemory::Written>& all) {
+  std::vector<uint32_t> out;
+  const auto take = [&](uint32_t element) {
+    if (std::find(out.begin(), out.end(), element) == out.end()) out.push_back(element);
+  };
+  for (size_t i = 0; i < all.size(); ++i) {
+    const bool first = i == 0 || all[i - 1].workgroup != all[i].workgroup;
+    const bool last = i + 1 == all.size() || all[i + 1].workgroup != all[i].workgroup;
+    if ((first || last) && out.size() < kEdges) take(all[i].element);
+  }
+  uint64_t state = all.size();
+  for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples && !all.empty(); ++tries)
+    take(all[splitmix64(state) % all.size()].element);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::pair<size_t, size_t> count_finite(const std::vector<ProbeMemory::Parameter>& parameters,
+                                       const ProbeOutcome& outcome) {
+  size_t finite = 0, all = 0;
+  for (size_t i = 0; i < outcome.bits.size(); ++i) {
+    const DType dtype = parameters[i].dtype;
+    for (const uint64_t bits : outcome.bits[i]) {
+      ++all;
+      finite += !is_float(dtype) || std::isfinite(plan::real_of(dtype, bits)) ? 1 : 0;
+    }
+  }
+  return {finite, all};
+}
+
+Status add_samples(const std::vector<ProbeMemory::Parameter>& parameters, const ProbeOutcome& best,
+                   const std::vector<ProbeOutcome>& others, Probe& probe) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (best.at[i].empty()) continue;
+    Probe::Samples s;
+    s.buffer = static_cast<uint32_t>(i);
+    if (is_float(parameters[i].dtype)) {
+      add_floats(parameters[i].dtype, i, best, others, s);
+    } else {
+      add_integers(parameters[i].dtype, i, best, others, s);
+    }
+    if (!s.at.empty()) probe.samples.push_back(std::move(s));
+  }
+  if (!probe.samples.empty()) return {};
+  return unsupported("no result on seeded inputs is defined precisely enough");
+}
+
+}  // namespace reprise
