@@ -19,7 +19,6 @@ using kernel::InterpretOptions;
 using kernel::NativeError;
 using plan::Probe;
 
-constexpr size_t kSamples = 16;            // of each buffer
 constexpr size_t kWorkgroups = 8;          // interpreted
 constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that take no more together are not cut
 // These are instructions of a kernel, counted once for each invocation.
@@ -253,6 +252,7 @@ class Prober {
                                                             bool every) {
     const uint64_t n = count(grid);
     std::vector<uint64_t> chosen;
+    chosen.reserve(kWorkgroups);
     if (n <= kWorkgroups || (every && n <= kEnough)) {
       for (uint64_t i = 0; i < n; ++i) chosen.push_back((i + n - 1) % n);  // the last one first
     } else {
@@ -264,6 +264,7 @@ class Prober {
       }
     }
     std::vector<std::array<uint32_t, 3>> out;
+    out.reserve(chosen.size());
     for (const uint64_t i : chosen) {
       out.push_back({static_cast<uint32_t>(i % grid[0]),
                      static_cast<uint32_t>(i / grid[0] % grid[1]),
@@ -286,7 +287,7 @@ class Prober {
     std::optional<ProbeOutcome> best;
     size_t most = 0;
     Status why;
-    for (uint8_t r = 0; r < plan::kProbeInputs.size(); ++r) {
+    for (size_t r = 0; r < plan::kProbeInputs.size(); ++r) {
       auto outcome = interpret(setup, work, r, nullptr, exact);
       if (!outcome.ok()) {
         why = outcome.status();
@@ -301,7 +302,7 @@ class Prober {
       if (!best || finite > most) {
         best = std::move(*outcome);
         most = finite;
-        row = r;
+        row = static_cast<uint8_t>(r);
       }
       if (finite == all) break;
     }
@@ -385,7 +386,7 @@ class Prober {
   }
 
   /// `like`: samples are taken where that outcome has them.
-  Result<ProbeOutcome> interpret(const Setup& setup, const Work& work, uint8_t row,
+  Result<ProbeOutcome> interpret(const Setup& setup, const Work& work, size_t row,
                                  const ProbeOutcome* like, const InterpretOptions& options) const {
     ProbeMemory memory(plan::kProbeInputs[row], setup.parameters,
                        k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]);
@@ -413,6 +414,7 @@ class Prober {
         at = choose_samples(written);
       }
       std::vector<uint64_t> bits;
+      bits.reserve(at.size());
       for (const uint32_t one : at) bits.push_back(memory.element(i, one));
       out.at.push_back(std::move(at));
       out.bits.push_back(std::move(bits));

@@ -33,36 +33,49 @@ uint64_t bits_at(DType dtype, const std::byte* at) {
   return bits;
 }
 
+/// A result and what it must be, as numbers and for people.
+struct Comparison {
+  double error = 0, allowed = 0;
+  std::string expected, found;  // empty where they agree
+};
+
+Comparison compare_floats(double want, double is, double allowed) {
+  const bool same = want == is || (std::isnan(want) && std::isnan(is));
+  Comparison c{same ? 0 : std::fabs(is - want), allowed, {}, {}};
+  if (std::isnan(c.error)) c.error = std::numeric_limits<double>::infinity();
+  if (c.error <= allowed) return c;
+  c.expected = text(want) + " within " + text(allowed);
+  c.found = text(is);
+  return c;
+}
+
+Comparison compare_integers(int64_t want, int64_t is, bool is_unsigned) {
+  Comparison c;
+  if (want == is) return c;
+  const auto w = static_cast<uint64_t>(want), f = static_cast<uint64_t>(is);
+  const bool above = is_unsigned ? f > w : is > want;
+  c.error = static_cast<double>(above ? f - w : w - f);
+  c.expected = is_unsigned ? std::to_string(w) : std::to_string(want);
+  c.found = is_unsigned ? std::to_string(f) : std::to_string(is);
+  return c;
+}
+
 /// The largest error of one buffer's samples, and the first that is beyond its tolerance.
 void compare(const plan::Probe::Samples& s, DType dtype, const std::string& tensor,
              std::span<const std::byte> bytes, KernelCheck& out) {
   for (size_t i = 0; i < s.at.size(); ++i) {
-    const std::byte* at = bytes.data() + s.at[i] * size_of(dtype);
-    double error = 0, allowed = 0;
-    std::string expected, found;
-    if (is_float(dtype)) {
-      const double want = static_cast<double>(s.values[i]),
-                   is = plan::real_of(dtype, bits_at(dtype, at));
-      allowed = static_cast<double>(s.tolerance[i]);
-      const bool same = want == is || (std::isnan(want) && std::isnan(is));
-      error = same ? 0 : std::fabs(is - want);
-      expected = text(want) + " within " + text(allowed);
-      found = text(is);
-    } else {
-      const int64_t want = s.exact[i], is = plan::integer_of(dtype, bits_at(dtype, at));
-      const bool wide = dtype == DType::U64;
-      const auto u = [](int64_t v) { return static_cast<uint64_t>(v); };
-      const bool above = wide ? u(is) > u(want) : is > want;
-      error = static_cast<double>(above ? u(is) - u(want) : u(want) - u(is));
-      expected = wide ? std::to_string(u(want)) : std::to_string(want);
-      found = wide ? std::to_string(u(is)) : std::to_string(is);
-    }
-    if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
-    out.max_error = std::max(out.max_error, error);
-    if (error <= allowed || out.verdict == KernelVerdict::Wrong) continue;
+    const uint64_t bits = bits_at(dtype, bytes.data() + s.at[i] * size_of(dtype));
+    const Comparison c =
+        is_float(dtype)
+            ? compare_floats(static_cast<double>(s.values[i]), plan::real_of(dtype, bits),
+                             static_cast<double>(s.tolerance[i]))
+            : compare_integers(s.exact[i], plan::integer_of(dtype, bits), dtype == DType::U64);
+    out.max_error = std::max(out.max_error, c.error);
+    if (c.error <= c.allowed || out.verdict == KernelVerdict::Wrong) continue;
     out.verdict = KernelVerdict::Wrong;
-    out.reason = "element " + std::to_string(s.at[i]) + " of '" + tensor + "' must be " + expected +
-                 ", it is " + found;
+    out.reason = "element " + std::to_string(s.at[i]);
+    out.reason.append(" of '").append(tensor).append("' must be ").append(c.expected);
+    out.reason.append(", it is ").append(c.found);
   }
 }
 

@@ -133,7 +133,7 @@ std::string why_unfit(const package::Package& package, const DeviceFacts& facts)
 }
 
 Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::Package> package,
-                                                 std::shared_ptr<Device> device,
+                                                 const std::shared_ptr<Device>& device,
                                                  const SessionOptions& options) {
   if (!package) return Status(Code::Usage, "a session needs a package");
   RP_TRY(check_interface(package->io));

@@ -95,7 +95,7 @@ class Session {
 
   /// `device` null: the host reference plan.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const package::Package> package,
-                                                 std::shared_ptr<Device> device,
+                                                 const std::shared_ptr<Device>& device,
                                                  const SessionOptions& options = {});
 };
 
