@@ -151,11 +151,22 @@ KernelResult average_pool(const Call& c) {
       });
 }
 
+/// The norm of values whose powers have that sum. Powers that 32 bits do not hold are 0, as on
+/// devices and in ONNX Runtime.
+double norm_of(double sum, double p, DType dtype) {
+  const double smallest = dtype == DType::F64
+                              ? std::numeric_limits<double>::min()
+                              : static_cast<double>(std::numeric_limits<float>::min());
+  return p != 1 && sum < smallest ? 0 : std::pow(sum, 1 / p);
+}
+
 KernelResult lp_pool(const Call& c) {
   const auto p = static_cast<double>(c.attrs.get_int("p", 2));
+  RP_TRY(check_arity(c, 1, 1));
+  const DType dtype = input(c, 0).dtype();
   return sum_pool(
       c, [&](double v) { return std::pow(std::fabs(v), p); },
-      [&](double sum, const std::array<Taps, 3>&) { return std::pow(sum, 1 / p); });
+      [&](double sum, const std::array<Taps, 3>&) { return norm_of(sum, p, dtype); });
 }
 
 KernelResult global_pool(const Call& c) {
@@ -184,7 +195,7 @@ KernelResult global_pool(const Call& c) {
       }
     }
     if (c.op == "GlobalAveragePool") acc /= static_cast<double>(size);
-    if (c.op == "GlobalLpPool") acc = std::pow(acc, 1 / p);
+    if (c.op == "GlobalLpPool") acc = norm_of(acc, p, x.dtype());
     store(y, n, 1, &acc);
   }
   return one(std::move(y));

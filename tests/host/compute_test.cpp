@@ -212,6 +212,10 @@ TEST(HostNormalization, RowsAndGroups) {
        "LpNormalization",
        {f32({2, 2}, {3, 4, 0, 0})},
        {f32({2, 2}, {0.6F, 0.8F, 0, 0})}},
+      {"squares too small for 32 bits",
+       "LpNormalization",
+       {f32({1, 2}, {3e-30F, 4e-30F})},
+       {f32({1, 2}, {0, 0})}},
   });
   run_error_cases({
       {"scale",
