@@ -229,15 +229,42 @@ Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::strin
   return empty ? std::array<uint32_t, 3>{} : grid;
 }
 
+namespace {
+
+/// Whether every buffer that the launch writes has a dim that is 0.
+bool writes_nothing(const Plan& plan, const Launch& launch, std::span<const int64_t> symbols) {
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    if (!launch.writes[i]) continue;
+    const Shape& shape = plan.buffers[static_cast<size_t>(launch.buffers[i])].shape;
+    const bool empty = std::any_of(shape.begin(), shape.end(), [&](const Expr& e) {
+      const auto v = e.eval(symbols);
+      return v.ok() && *v == 0;
+    });
+    if (!empty) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
 Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<const int64_t> symbols, const Limits& limits,
                    std::span<std::byte> blocks) {
   const auto& launch = std::get<Launch>(plan.steps[step].what);
-  RP_ASSIGN(auto grid, eval_grid(launch, describe_launch(plan, launch), symbols, limits));
-  if (table.indirect[step] != kNone) put(blocks, table.indirect[step], grid);
-  if (grid[0] == 0) return {};  // sizes may divide by the dim that is 0
+  const bool indirect = table.indirect[step] != kNone;
+  // Sizes may divide by the dim that is 0 where there is nothing to write. A grid that is indirect
+  // has no workgroups then; those of a constant grid have no elements, whatever their scalars are.
+  const bool nothing = writes_nothing(plan, launch, symbols);
+  if (indirect && nothing) {
+    put(blocks, table.indirect[step], std::array<uint32_t, 3>{});
+    return {};
+  }
+  RP_ASSIGN(const auto grid, eval_grid(launch, describe_launch(plan, launch), symbols, limits));
+  if (indirect) put(blocks, table.indirect[step], grid);
+  if (grid[0] == 0) return {};
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
     auto v = launch.scalars[i].eval(symbols);
+    if (!v.ok() && nothing) v = 0;
     if (!v.ok()) return v.status().with_context(describe_launch(plan, launch));
     if (*v > std::numeric_limits<int32_t>::max() || *v < std::numeric_limits<int32_t>::min()) {
       return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +

@@ -365,7 +365,10 @@ class Verifier {
     }
     for (const auto& alias : p_.aliases) written[static_cast<size_t>(alias.output)] = true;
     for (const BufferId b : outputs_) {
-      if (!written[static_cast<size_t>(b)]) {
+      const Shape& shape = p_.buffers[static_cast<size_t>(b)].shape;
+      const bool has_elements = std::none_of(
+          shape.begin(), shape.end(), [](const Expr& e) { return e.is_const() && e.value() == 0; });
+      if (!written[static_cast<size_t>(b)] && has_elements) {
         return bad("output '" + p_.buffers[static_cast<size_t>(b)].name + "'", "nothing writes it");
       }
     }
