@@ -128,7 +128,8 @@ class Mover {
       if (!std::isfinite(v)) continue;
       // Often to the edge of what is allowed: that is where decisions change.
       const double by = rng_.chance(0.5) ? rng_.real(-1, 1) : rng_.chance(0.5) ? 1 : -1;
-      v += by * (relative * std::fabs(v) + absolute);
+      // Below its smallest normal number, fp16 rounds to multiples of 2^-24.
+      v += by * (relative * std::fabs(v) + absolute + (half_ ? 0x1p-25 : 0));
       // The largest number stands for what fp16 does not hold.
       if (half_ && rng_.chance(0.5)) v = std::clamp(v, -65504.0, 65504.0);
     }
