@@ -113,10 +113,19 @@ Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
     grid[d] = static_cast<uint32_t>(v);
   }
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) return {};  // sizes may divide by the 0
+  // As in plan::write_sizes: where there is nothing to write, a size may divide by the dim that is
+  // 0.
+  const bool nothing =
+      std::all_of(l.buffers.begin(), l.buffers.end(), [&](const lower::LoweredBuffer& b) {
+        const graph::Value& v = g_.value(b.value);
+        return !b.writes || bytes_of(b.value, v.dtype) == 0;
+      });
   std::vector<uint32_t> scalars;
   for (const Expr& e : l.scalars) {
-    RP_ASSIGN(const int64_t v, e.eval(symbols_));
-    scalars.push_back(static_cast<uint32_t>(v));
+    auto v = e.eval(symbols_);
+    if (!v.ok() && nothing) v = 0;
+    RP_TRY(v.status());
+    scalars.push_back(static_cast<uint32_t>(*v));
   }
   return execute(l.kernel, grid, std::move(buffers), std::move(scalars));
 }
