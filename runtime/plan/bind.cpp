@@ -251,20 +251,15 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<const int64_t> symbols, const Limits& limits,
                    std::span<std::byte> blocks) {
   const auto& launch = std::get<Launch>(plan.steps[step].what);
-  const bool indirect = table.indirect[step] != kNone;
-  // Sizes may divide by the dim that is 0 where there is nothing to write. A grid that is indirect
-  // has no workgroups then; those of a constant grid have no elements, whatever their scalars are.
-  const bool nothing = writes_nothing(plan, launch, symbols);
-  if (indirect && nothing) {
-    put(blocks, table.indirect[step], std::array<uint32_t, 3>{});
-    return {};
-  }
-  RP_ASSIGN(const auto grid, eval_grid(launch, describe_launch(plan, launch), symbols, limits));
-  if (indirect) put(blocks, table.indirect[step], grid);
+  auto sized = eval_grid(launch, describe_launch(plan, launch), symbols, limits);
+  // A size may divide by a dim that is 0. That matters only to a launch that writes something.
+  if (!sized.ok() && writes_nothing(plan, launch, symbols)) sized = std::array<uint32_t, 3>{};
+  RP_ASSIGN(const auto grid, std::move(sized));
+  if (table.indirect[step] != kNone) put(blocks, table.indirect[step], grid);
   if (grid[0] == 0) return {};
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
     auto v = launch.scalars[i].eval(symbols);
-    if (!v.ok() && nothing) v = 0;
+    if (!v.ok() && writes_nothing(plan, launch, symbols)) v = 0;
     if (!v.ok()) return v.status().with_context(describe_launch(plan, launch));
     if (*v > std::numeric_limits<int32_t>::max() || *v < std::numeric_limits<int32_t>::min()) {
       return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +
