@@ -2,16 +2,13 @@
 
 #include "apps/common/compare.h"
 #include "bench/gpu/case.h"
+#include "runtime/base/random.h"
 
 namespace reprise::bench::gpu {
 namespace {
 
-/// SplitMix64's finaliser.
 uint64_t mixed(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
+  return splitmix64(x);
 }
 
 void store(HostTensor& t, int64_t i, float v) {
