@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "runtime/host/host_kernels.h"
 
@@ -96,6 +97,14 @@ std::string host_reason(const Graph& g, const Node& n) {
   }
   for (ValueId v : n.outputs) {
     if (std::string r = bad(v); !r.empty()) return r;
+  }
+  // Kernels compute numbers of shapes as they compute indices.
+  for (const Expr& e : n.attrs.get_exprs("elements")) {
+    const bool fits = std::in_range<int32_t>(e.constant()) &&
+                      std::all_of(e.terms().begin(), e.terms().end(), [](const Term& t) {
+                        return std::in_range<int32_t>(t.coefficient);
+                      });
+    if (!fits) return "the number " + e.str(g.symbols) + " needs more than 32 bits";
   }
   return {};
 }
