@@ -19,10 +19,18 @@ bool layer_norm(Maker& m, std::string_view op) {
   return m.add(op, std::move(inputs), std::move(attrs), outputs);
 }
 
+/// Without infinities: the compiler splits a scaled difference into a scale and a shift, and then
+/// both are infinite.
+V scale(Maker& m, DType t, const Shape& s) {
+  const V v = m.operand(t, s);
+  return m.is_finite(v) ? v : m.fresh(t, s, Values::between(-2, 2));
+}
+
 bool instance_norm(Maker& m) {
   const V x = m.floats(3, 5);
+  const DType t = m.dtype(x);
   const Shape c{m.shape(x)[1]};
-  return m.add("InstanceNormalization", {x, m.operand(m.dtype(x), c), m.operand(m.dtype(x), c)});
+  return m.add("InstanceNormalization", {x, scale(m, t, c), m.operand(t, c)});
 }
 
 bool group_norm(Maker& m) {
@@ -34,8 +42,8 @@ bool group_norm(Maker& m) {
     if (c % g == 0) groups.push_back(g);
   }
   AttrMap attrs = attr("num_groups", m.rng.pick(groups));
-  return m.add("GroupNormalization", {x, m.operand(m.dtype(x), {c}), m.operand(m.dtype(x), {c})},
-               std::move(attrs));
+  const DType t = m.dtype(x);
+  return m.add("GroupNormalization", {x, m.operand(t, {c}), m.operand(t, {c})}, std::move(attrs));
 }
 
 bool batch_norm(Maker& m) {
@@ -44,7 +52,7 @@ bool batch_norm(Maker& m) {
   const DType t = m.dtype(x);
   return m.add(
       "BatchNormalization",
-      {x, m.operand(t, c), m.operand(t, c), m.fresh(t, c), m.fresh(t, c, Values::between(0.1, 3))},
+      {x, scale(m, t, c), m.operand(t, c), m.fresh(t, c), m.fresh(t, c, Values::between(0.1, 3))},
       {}, 1, 15);
 }
 

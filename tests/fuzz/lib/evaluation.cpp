@@ -1,0 +1,455 @@
+#include "tests/fuzz/lib/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "codegen/kernel/scalar_ops.h"
+#include "codegen/ops/op.h"
+#include "codegen/ops/support.h"
+#include "codegen/passes/pass.h"
+#include "runtime/host/host_kernels.h"
+#include "runtime/host/support.h"
+#include "tests/support/random_source.h"
+#include "tests/support/tensors.h"
+
+namespace reprise::fuzz {
+
+double unit_roundoff(DType t) {
+  switch (t) {
+    case DType::F16:
+      return 0x1p-11;
+    case DType::BF16:
+      return 0x1p-8;
+    case DType::F64:
+      return 0x1p-24;  // computed on the host, but from values that devices computed
+    default:
+      return 0x1p-24;
+  }
+}
+
+double smallest_normal(DType t) {
+  return t == DType::F16 ? 0x1p-14 : 0x1p-126;
+}
+
+namespace {
+
+using graph::ValueId;
+
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols
+
+/// What an operator's results, or the elements that it reads, may be off by.
+struct OperatorError {
+  double relative = 0, absolute = 0;  // of a result
+  double of_terms = 0;                // relative, of each element that is summed
+};
+
+/// Loop lengths of sums, as the operands say.
+double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
+                const HostTensor& out) {
+  if (n.op == "MatMul") return static_cast<double>(in[0]->dims().back());
+  if (n.op == "Conv" || n.op == "ConvTranspose") {
+    return static_cast<double>(in[1]->count()) /
+           static_cast<double>(std::max<int64_t>(1, in[1]->dims()[0]));
+  }
+  return static_cast<double>(in[0]->count()) /
+         static_cast<double>(std::max<int64_t>(1, out.count()));
+}
+
+bool moves_only(const ops::OpDef& def) {
+  static constexpr std::string_view kMoves[] = {"Concat",         "Pad",        "Gather",
+                                                "GatherElements", "GatherND",   "Tile",
+                                                "Trilu",          "Neg",        "Abs",
+                                                "Where",          "ReduceMax",  "ReduceMin",
+                                                "MaxPool",        "ShapeValue", "ScatterElements",
+                                                "ScatterND",      "Scatter",    "Compress",
+                                                "TopK",           "Unique",     "ReverseSequence",
+                                                "OneHot",         "EyeLike"};
+  return def.lowering == ops::Lowering::View ||
+         std::find(std::begin(kMoves), std::end(kMoves), def.name) != std::end(kMoves);
+}
+
+OperatorError error_of(const graph::Node& n, DType t, DType memory) {
+  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const double u = std::max(unit_roundoff(t), unit_roundoff(memory)), u32 = unit_roundoff(memory);
+  if (def == nullptr || !is_float(t)) return {};
+  // Tensors of lower precision in memory: whatever is stored is rounded.
+  const double stored = memory == DType::F32 ? 0 : 2 * u;
+  if (moves_only(*def)) return {stored, 0, 0};
+  if (def->row) {
+    const kernel::ScalarRow& r = kernel::row(*def->row);
+    if (r.f32_ulp == 0 && r.f32_abs == 0) return {stored, 0, 0};
+    return {2 * std::max(u, 2 * r.f32_ulp * u32), r.f32_abs, 0};
+  }
+  if (n.op == "Cast") return {2 * u, 0, 0};
+  if (n.op == "Range") return {4 * u, 0, 0};  // its operands decide its size
+  // Where a result lies between elements is rounded, too.
+  const bool between =
+      n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
+  return {4 * u, 0, (between ? 64 : 2) * u32};
+}
+
+/// Moves the elements of a tensor of floats.
+class Mover {
+ public:
+  Mover(uint64_t seed, DType memory) : rng_(seed), half_(memory == DType::F16) {}
+  /// What comes of infinities.
+  double anything() { return rng_.chance(0.4) ? NAN : rng_.chance(0.5) ? INFINITY : -INFINITY; }
+
+  double between(double low, double high) { return rng_.real(low, high); }
+  /// Some of the numbers below the smallest normal one become 0; false where there are none.
+  bool flush(const HostTensor& t, HostTensor& out) {
+    if (!is_float(t.dtype())) return false;
+    const double tiny = smallest_normal(t.dtype());
+    const auto small = [&](double v) { return v != 0 && std::fabs(v) < tiny; };
+    auto values = host::load_all(t);
+    if (!values.ok() || std::none_of(values->begin(), values->end(), small)) return false;
+    for (double& v : *values) {
+      if (small(v) && rng_.chance(0.5)) v = 0;
+    }
+    auto stored = host::store_all(t.dtype(), t.dims(), *values);
+    if (stored.ok()) out = std::move(*stored);
+    return stored.ok();
+  }
+
+  HostTensor moved(const HostTensor& t, double relative, double absolute) {
+    auto values = host::load_all(t);
+    if (!values.ok()) return t;
+    const double tiny = smallest_normal(t.dtype());
+    for (double& v : *values) {
+      if (v == 0) {
+        v = rng_.chance(0.5) ? 0.0 : -0.0;
+      } else if (std::fabs(v) < tiny) {
+        if (rng_.chance(0.5)) v = 0;
+      }
+      if (!std::isfinite(v)) continue;
+      // Often to the edge of what is allowed: that is where decisions change.
+      const double by = rng_.chance(0.5) ? rng_.real(-1, 1) : rng_.chance(0.5) ? 1 : -1;
+      // Below its smallest normal number, fp16 rounds to multiples of 2^-24.
+      v += by * (relative * std::fabs(v) + absolute + (half_ ? 0x1p-25 : 0));
+      // The largest number stands for what fp16 does not hold.
+      if (half_ && rng_.chance(0.5)) v = std::clamp(v, -65504.0, 65504.0);
+    }
+    auto out = host::store_all(t.dtype(), t.dims(), *values);
+    return out.ok() ? *out : t;
+  }
+
+ private:
+  test::RandomSource rng_;
+  bool half_;
+};
+
+/// One run of a graph on the host.
+class Run {
+ public:
+  Run(const graph::Graph& g, std::vector<int64_t> symbols, const Errors& errors)
+      : g_(g),
+        symbols_(std::move(symbols)),
+        errors_(errors),
+        wide_(errors.seed % 2 == 1 && errors.memory == DType::F32),
+        mover_(errors.seed, errors.memory) {
+    symbols_.resize(g.symbols.size(), kUnknown);
+    derive();
+  }
+
+  Result<TensorMap> run(const Tensors& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) RP_TRY(keep(g_.inputs[i], inputs[i], false));
+    for (const auto& n : g_.nodes()) {
+      RP_TRY(node(*n).with_context("node '" + n->name + "' (" + n->op + ")"));
+    }
+    for (const ValueId v : g_.outputs) {
+      RP_ASSIGN(const HostTensor* t, value(v));
+      RP_ASSIGN(HostTensor rounded, as(*t, g_.value(v).dtype));
+      values_[v] = std::move(rounded);
+    }
+    return std::move(values_);
+  }
+
+ private:
+  static bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
+
+  static Result<HostTensor> as(const HostTensor& t, DType to) {
+    if (t.dtype() == to) return t;
+    RP_ASSIGN(const std::vector<double> values, host::load_all(t));
+    return host::store_all(to, t.dims(), values);
+  }
+
+  /// Keeps a value, of 16 bits with the digits of fp32 if this run does so. `round`: without them.
+  Status keep(ValueId v, HostTensor t, bool round) {
+    if (wide_ && is_half(g_.value(v).dtype)) {
+      if (round) {
+        RP_ASSIGN(t, as(t, g_.value(v).dtype));
+      }
+      RP_ASSIGN(t, as(t, DType::F32));
+    }
+    define(v, std::move(t));
+    return {};
+  }
+
+  Result<const HostTensor*> value(ValueId v) {
+    if (v == graph::kNone) return nullptr;
+    const auto found = values_.find(v);
+    if (found != values_.end()) return &found->second;
+    const HostTensor& constant = *g_.value(v).constant;
+    if (!wide_ || !is_half(constant.dtype())) return &constant;
+    RP_ASSIGN(HostTensor t, as(constant, DType::F32));
+    return &(values_[v] = std::move(t));
+  }
+
+  Result<std::vector<int64_t>> dims(const std::vector<Expr>& exprs) const {
+    std::vector<int64_t> out;
+    for (const Expr& e : exprs) {
+      RP_ASSIGN(const int64_t d, e.eval(symbols_));
+      out.push_back(d);
+    }
+    return out;
+  }
+
+  Result<AttrMap> attrs_of(const graph::Node& n) const {
+    AttrMap attrs;
+    for (const auto& [name, a] : n.attrs) {
+      const auto* exprs = std::get_if<std::vector<Expr>>(&a);
+      if (exprs == nullptr) {
+        attrs.set(name, a);
+        continue;
+      }
+      RP_ASSIGN(auto ints, dims(*exprs));
+      attrs.set(name, std::move(ints));
+    }
+    return attrs;
+  }
+
+  Status node(const graph::Node& n) {
+    const host::Kernel kernel = host::find(n.op);
+    if (kernel == nullptr) return unsupported("there is no host kernel");
+    std::vector<const HostTensor*> inputs;
+    for (const ValueId v : n.inputs) {
+      RP_ASSIGN(const HostTensor* t, value(v));
+      inputs.push_back(t);
+    }
+    Tensors flushed(inputs.size());  // operands below the smallest normal number may be read as 0
+    const ops::OpDef* def = ops::find(n.domain, n.op);
+    for (size_t i = 0;
+         errors_.seed != 0 && def != nullptr && !moves_only(*def) && i < inputs.size(); ++i) {
+      if (inputs[i] != nullptr && mover_.flush(*inputs[i], flushed[i])) inputs[i] = &flushed[i];
+    }
+    HostTensor divisor;
+    RP_TRY(pole(n, inputs, divisor));
+    RP_ASSIGN(AttrMap attrs, attrs_of(n));
+    if (n.op == "Cast" && wide_ && is_half(g_.value(n.outputs[0]).dtype))
+      attrs.set("to", ops::dtype_to_onnx(DType::F32));
+    host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size()};
+    const ValueId first = n.outputs[0];
+    if (first != graph::kNone && g_.value(first).has_shape) {
+      const auto known = dims(g_.value(first).shape);
+      if (known.ok()) call.output_dims = *known;
+    }
+    RP_ASSIGN(Tensors results, kernel(call));
+    if (errors_.seed != 0) RP_TRY(put_errors(n, kernel, call, inputs, results));
+    const bool round = mover_.between(0, 1) < 0.5;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (n.outputs[i] != graph::kNone) RP_TRY(keep(n.outputs[i], std::move(results[i]), round));
+    }
+    return {};
+  }
+
+  /// Near a pole small errors become large ones in a way that no number of runs shows: where the
+  /// error of what is divided by is as large as itself, it becomes 0 or NaN.
+  Status pole(const graph::Node& n, std::vector<const HostTensor*>& inputs, HostTensor& divisor) {
+    static constexpr std::string_view kPoles[] = {"Div", "Reciprocal", "Rsqrt", "Log", "Pow"};
+    if (errors_.exact == nullptr ||
+        std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
+        !is_float(inputs[0]->dtype()))
+      return {};
+    const size_t at = n.op == "Div" ? 1 : 0;
+    const auto exact = errors_.exact->find(n.inputs[at]);
+    if (exact == errors_.exact->end() || exact->second.dims() != inputs[at]->dims()) return {};
+    RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[at]));
+    bool changed = false;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double right = test::number(exact->second, static_cast<int64_t>(i));
+      if (!(std::fabs(values[i] - right) >= 0.5 * std::fabs(right)) || values[i] == right) continue;
+      values[i] = mover_.between(0, 1) < 0.5 ? 0 : NAN;
+      changed = true;
+    }
+    if (!changed) return {};
+    RP_ASSIGN(divisor, host::store_all(inputs[at]->dtype(), inputs[at]->dims(), values));
+    inputs[at] = &divisor;
+    return {};
+  }
+
+  Status put_errors(const graph::Node& n, host::Kernel kernel, host::Call& call,
+                    std::vector<const HostTensor*>& inputs, Tensors& results) {
+    OperatorError e = error_of(n, results[0].dtype(), errors_.memory);
+    // Errors cancel where a value meets itself. So some runs have none, and only numbers below the
+    // normal ones and the signs of zeros change in them.
+    if (errors_.seed % 4 == 0) e = {e.relative > 0 ? 1e-300 : 0, 0, 0};
+    if (e.of_terms > 0 && !inputs.empty() && inputs[0] != nullptr && is_float(inputs[0]->dtype())) {
+      // Rounding of partial sums, as if each term had been read with an error.
+      const double terms = terms_of(n, inputs, results[0]);
+      const HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
+      const HostTensor* given = std::exchange(inputs[0], &moved);
+      call.inputs = inputs;
+      RP_ASSIGN(results, kernel(call));
+      inputs[0] = given;
+      RP_TRY(overflow(kernel, call, inputs, results));
+    }
+    if (n.op == "Sin" || n.op == "Cos" || n.op == "Tan") {
+      turns(*inputs[0], results[0], n.op == "Tan");
+    }
+    if (n.op == "Mul" || n.op == "Resize") RP_TRY(zero_products(kernel, call, inputs, results));
+    if (e.relative == 0 && e.absolute == 0) return {};
+    for (HostTensor& t : results) {
+      if (is_float(t.dtype())) t = mover_.moved(t, e.relative, e.absolute);
+    }
+    return {};
+  }
+
+  /// Of angles beyond 2^19 no accuracy is stated (kernel/semantics.md).
+  void turns(const HostTensor& angles, HostTensor& results, bool unbounded) {
+    auto values = host::load_all(results);
+    if (!values.ok() || angles.count() != results.count()) return;
+    for (int64_t i = 0; i < angles.count(); ++i) {
+      const double angle = std::fabs(test::number(angles, i));
+      if (angle > 0x1p19 && std::isfinite(angle)) {
+        (*values)[static_cast<size_t>(i)] = unbounded ? mover_.anything() : mover_.between(-1, 1);
+      }
+    }
+    auto stored = host::store_all(results.dtype(), results.dims(), *values);
+    if (stored.ok()) results = std::move(*stored);
+  }
+
+  /// 0 times an infinity or NaN may be 0: Vulkan leaves it to drivers, and SwiftShader folds it
+  /// where the 0 is a constant, as factors and weights of interpolation are.
+  Status zero_products(host::Kernel kernel, host::Call& call,
+                       const std::vector<const HostTensor*>& inputs, Tensors& results) {
+    if (!is_float(results[0].dtype())) return {};
+    Tensors finite(inputs.size());
+    std::vector<const HostTensor*> given = inputs;
+    bool changed = false;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr || !is_float(inputs[i]->dtype())) continue;
+      RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[i]));
+      for (double& v : values) {
+        if (std::isfinite(v)) continue;
+        v = 1;
+        changed = true;
+      }
+      RP_ASSIGN(finite[i], host::store_all(inputs[i]->dtype(), inputs[i]->dims(), values));
+      given[i] = &finite[i];
+    }
+    if (!changed || mover_.between(0, 1) < 0.5) return {};
+    call.inputs = given;
+    RP_ASSIGN(const Tensors without, kernel(call));
+    call.inputs = inputs;
+    if (without[0].dims() != results[0].dims()) return {};
+    RP_ASSIGN(std::vector<double> values, host::load_all(results[0]));
+    for (int64_t i = 0; i < results[0].count(); ++i) {
+      const double v = test::number(without[0], i);
+      if (!std::isnan(values[static_cast<size_t>(i)])) continue;
+      if (call.op == "Resize" || v == 0) values[static_cast<size_t>(i)] = v;
+    }
+    RP_ASSIGN(results[0], host::store_all(results[0].dtype(), results[0].dims(), values));
+    return {};
+  }
+
+  /// Sums and products of some of the terms may leave the range, while the host's result in double
+  /// does not. There anything may come of it.
+  Status overflow(host::Kernel kernel, host::Call& call,
+                  const std::vector<const HostTensor*>& inputs, Tensors& results) {
+    const bool product = call.op == "ReduceProd";
+    RP_TRY(leaves_range(kernel, call, inputs, results, [product](double v) {
+      return product ? std::max(v, 1.0) : v;  // of the terms that enlarge it
+    }));
+    if (!product) return {};
+    return leaves_range(kernel, call, inputs, results, [](double v) { return std::min(v, 1.0); });
+  }
+
+  /// `bound`: what the magnitude of an element counts for in the largest (or smallest) partial
+  /// result.
+  template <typename F>
+  Status leaves_range(host::Kernel kernel, host::Call& call,
+                      const std::vector<const HostTensor*>& inputs, Tensors& results,
+                      const F& bound) {
+    Tensors sizes(inputs.size());
+    std::vector<const HostTensor*> given = inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr || !is_float(inputs[i]->dtype())) continue;
+      RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[i]));
+      for (double& v : values) v = bound(std::isfinite(v) ? std::fabs(v) : 0);
+      RP_ASSIGN(sizes[i], host::store_all(inputs[i]->dtype(), inputs[i]->dims(), values));
+      given[i] = &sizes[i];
+    }
+    call.inputs = given;
+    RP_ASSIGN(const Tensors bounds, kernel(call));
+    call.inputs = inputs;
+    for (size_t o = 0; o < results.size(); ++o) {
+      if (!is_float(results[o].dtype()) || bounds[o].dims() != results[o].dims()) continue;
+      const double tiny = call.op == "ReduceProd" ? smallest_normal(results[o].dtype()) : 0;
+      RP_ASSIGN(std::vector<double> values, host::load_all(results[o]));
+      for (int64_t i = 0; i < results[o].count(); ++i) {
+        const double b = test::number(bounds[o], i);
+        if (std::isinf(b)) values[static_cast<size_t>(i)] = mover_.anything();
+        if (b < tiny && mover_.between(0, 1) < 0.5) values[static_cast<size_t>(i)] = 0;
+      }
+      RP_ASSIGN(results[o], host::store_all(results[o].dtype(), results[o].dims(), values));
+    }
+    return {};
+  }
+
+  /// Binds the symbols that this value's run decides.
+  void define(ValueId v, HostTensor t) {
+    using Kind = plan::SymbolSource::Kind;
+    for (size_t s = 0; s < g_.symbols.size(); ++s) {
+      const plan::SymbolSource& source = g_.symbol_sources[s];
+      if (source.index != v) continue;
+      const auto at = static_cast<size_t>(source.axis);
+      if (source.kind == Kind::HostOutput && at < t.dims().size()) symbols_[s] = t.dims()[at];
+      if (source.kind == Kind::HostElement && source.axis < t.count()) {
+        symbols_[s] = static_cast<int64_t>(test::number(t, source.axis));
+      }
+    }
+    values_[v] = std::move(t);
+    derive();
+  }
+
+  void derive() {
+    for (size_t s = 0; s < g_.symbols.size(); ++s) {
+      if (g_.symbol_sources[s].kind != plan::SymbolSource::Kind::Derived) continue;
+      const auto size = g_.symbol_sources[s].value.eval(symbols_);
+      if (size.ok()) symbols_[s] = *size;
+    }
+  }
+
+  const graph::Graph& g_;
+  std::vector<int64_t> symbols_;
+  const Errors& errors_;
+  bool wide_;  // numbers of 16 bits have the digits of fp32 until they are rounded
+  Mover mover_;
+  TensorMap values_;
+};
+
+}  // namespace
+
+Result<Evaluation> Evaluation::of(const graph::Graph& model) {
+  Evaluation e;
+  e.g_ = model.clone();
+  for (const passes::Pass& pass : passes::pipeline()) {
+    if (pass.required) RP_TRY(pass.run(*e.g_));
+  }
+  return e;
+}
+
+Result<TensorMap> Evaluation::trace(const std::vector<int64_t>& symbols, const Tensors& inputs,
+                                    const Errors& errors) const {
+  return Run(*g_, symbols, errors).run(inputs);
+}
+
+Tensors Evaluation::outputs_of(const TensorMap& values) const {
+  Tensors out;
+  for (const ValueId v : g_->outputs) out.push_back(values.at(v));
+  return out;
+}
+
+}  // namespace reprise::fuzz
