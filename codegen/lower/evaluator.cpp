@@ -66,6 +66,7 @@ class Evaluator::Context final : public ops::ElementContext {
   void set(Val v) override { result_ = v; }
   Expr simplify(const Expr& e) override { return ev_.simplify(e); }
   Val value(const Expr& e) override { return ev_.value(ev_.simplify(e)); }
+  Val number(const Expr& e) override { return ev_.number(e); }
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
   void loop(const Expr& count, const std::function<void(const Expr&)>& body) override {

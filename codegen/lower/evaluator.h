@@ -37,8 +37,10 @@ class Evaluator {
   /// the old value must have been forgotten.
   void set_symbol(const Expr& symbol, Val v);
   /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols only
-  /// become scalar parameters that the host computes.
+  /// become scalar parameters that the host computes; divisors that are 0 count as 1.
   Val value(const Expr& e);
+  /// A number over model symbols that is data: dividing by 0 is an error of the run.
+  Val number(const Expr& e);
   Expr simplify(const Expr& e) const;
   /// The kernel runs only where this product of dimensions is not 0.
   void assume_not_empty(const Expr& count);
@@ -126,6 +128,7 @@ class Evaluator {
   Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;
   Val param(const Expr& e);
+  Val size(const Expr& e);
   Val dividend(const Expr& e);
   std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
   Val division(const Atom& a);

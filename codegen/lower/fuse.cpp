@@ -455,6 +455,12 @@ class Fuser {
            (users.size() == 1 ? "" : "s") + " would execute its flops " + times + " times";
   }
 
+  /// Whether the kernel runs the loops of n again for other elements than those that it stores.
+  bool repeats_loops(const Group& gr, const Node* n) const {
+    return def_of(*n)->reads_per_element != nullptr &&
+           evaluations(g_, gr, *n, uses_) > count_hint(g_, g_.value(n->outputs[0]).shape);
+  }
+
   /// n's value gets memory: in a kernel of its own, or as one more output of a user over the same
   /// domain.
   void store(Node* n, const std::set<int>& users) {
@@ -471,7 +477,8 @@ class Fuser {
         Group grown = gr;
         insert_node(grown, n);
         grown.outputs.push_back(n->outputs[0]);
-        if (creates_cycle(grown.nodes) || !check(g_, grown).ok()) continue;
+        if (creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok())
+          continue;
         gr = std::move(grown);
         waiting_.widen(gr);
         groups_of(n).push_back(id);

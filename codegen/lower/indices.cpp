@@ -20,6 +20,41 @@ bool uses_loop_symbols(const Expr& e) {
   return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s >= kLoopSymbols; });
 }
 
+Expr with_positive_divisors(const Expr& e, const SymbolRanges& ranges);
+
+Expr with_positive_divisors(const Atom& a, const SymbolRanges& ranges) {
+  const auto operand = [&](const Expr& e) { return with_positive_divisors(e, ranges); };
+  const auto divisor = [&](const Expr& e) {
+    const Expr d = operand(e);
+    return d.bounds(ranges).min < 1 ? Expr::max(d, 1) : d;
+  };
+  switch (a.kind()) {
+    case Atom::Kind::FloorDiv:
+      return Expr::floordiv(operand(a.lhs()), divisor(a.rhs()));
+    case Atom::Kind::Mod:
+      return Expr::mod(operand(a.lhs()), divisor(a.rhs()));
+    case Atom::Kind::Min:
+      return Expr::min(operand(a.lhs()), operand(a.rhs()));
+    case Atom::Kind::Max:
+      return Expr::max(operand(a.lhs()), operand(a.rhs()));
+    case Atom::Kind::Symbol:
+    case Atom::Kind::Overflow:
+      break;
+  }
+  return a.expr();
+}
+
+/// The same for positive divisors; it has a value for others, too.
+Expr with_positive_divisors(const Expr& e, const SymbolRanges& ranges) {
+  Expr sum = e.constant();
+  for (const Term& t : e.terms()) {
+    Expr product = t.coefficient;
+    for (const Atom& a : t.atoms()) product *= with_positive_divisors(a, ranges);
+    sum += product;
+  }
+  return sum;
+}
+
 }  // namespace
 
 SymbolRange Evaluator::range(SymbolId id) const {
@@ -150,7 +185,7 @@ Val Evaluator::dividend(const Expr& e) {
   if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
     status_ = beyond_32_bits(*limit);
   } else if (!limit->is_const()) {
-    param(*limit);  // checked by the run
+    size(*limit);  // checked by the run
   }
   return value(e);
 }
@@ -201,13 +236,26 @@ Val Evaluator::atom_value(const Atom& a) {
   return {};
 }
 
+/// Where a dim is 0, what divides by it belongs to elements that do not exist, but the launch may
+/// have others.
+Val Evaluator::size(const Expr& e) {
+  return param(with_positive_divisors(e, [this](SymbolId id) {
+    const Symbol& s = g_.symbols[static_cast<size_t>(id)];
+    return SymbolRange{s.min, s.max, std::nullopt};
+  }));
+}
+
+Val Evaluator::number(const Expr& e) {
+  return e.is_const() ? value(e) : param(e);
+}
+
 Val Evaluator::value(const Expr& e) {
   if (e.is_const()) {
     const bool fits = std::in_range<int32_t>(e.value());
     if (!fits) status_ = beyond_32_bits(e);
     return b_.i32(fits ? e.value() : 0);
   }
-  if (!uses_loop_symbols(e)) return param(e);
+  if (!uses_loop_symbols(e)) return size(e);
   for (const auto& scope : index_memo_) {
     for (const auto& [key, v] : scope) {
       if (key == e) return v;

@@ -41,8 +41,10 @@ class ElementContext {
 
   /// An index expression with the ranges of its symbols applied.
   virtual Expr simplify(const Expr& e) = 0;
-  /// An index expression as an I32 value.
+  /// An index expression as an I32 value; anything where it divides by a dim that is 0.
   virtual kernel::Val value(const Expr& e) = 0;
+  /// A number of a shape as an I32 value that is data: dividing by 0 is an error of the run.
+  virtual kernel::Val number(const Expr& e) = 0;
   /// A run-time I32 value, known to lie in [0, bound), as an index expression.
   virtual Expr opaque(kernel::Val v, const Expr& bound) = 0;
   /// A data-dependent integer index (I32, U32 or I64) into a dimension: wraps negatives when asked,

@@ -115,8 +115,11 @@ Result<bool> core_reduction(Rewriter& rw) {
   return c.finish();
 }
 
+/// Sums of 8 or 16 bits would wrap, and such a dtype may not hold the count.
 V formula_mean(Compose& c, V x, const std::vector<int64_t>& axes) {
-  return axes.empty() ? x : c.mean(x, axes);
+  const DType t = c.dtype(x);
+  if (axes.empty() || !is_int(t) || size_of(t) >= 4) return axes.empty() ? x : c.mean(x, axes);
+  return c.cast(c.mean(c.cast(x, is_signed_int(t) ? DType::I32 : DType::U32), axes), t);
 }
 V formula_l1(Compose& c, V x, const std::vector<int64_t>& axes) {
   return c.reduce("ReduceSum", c.op("Abs", {x}), axes);

@@ -74,10 +74,10 @@ Status shape_value_element(ElementContext& ctx) {
     ctx.set(b.constant(t, 0));
     return {};
   }
-  kernel::Val v = as_output(ctx.value(elements[0]));
+  kernel::Val v = as_output(ctx.number(elements[0]));
   for (size_t i = 1; i < elements.size(); ++i) {
     const kernel::Val here = b.eq(ctx.value(ctx.index()[0]), b.i32(static_cast<int64_t>(i)));
-    v = b.select(here, as_output(ctx.value(elements[i])), v);
+    v = b.select(here, as_output(ctx.number(elements[i])), v);
   }
   ctx.set(v);
   return {};

@@ -187,6 +187,20 @@ void finish(Kind kind, int64_t reduced, std::vector<T>& acc) {
   }
 }
 
+/// Sums of integers wrap in their dtype before anything is made of them, those for means of 8 or 16
+/// bits in 32.
+template <typename T>
+void wrap_sums(Kind kind, std::vector<T>& acc, HostTensor& y) {
+  if (kind == Kind::Mean && size_of(y.dtype()) < 4) {
+    const bool is_signed = is_signed_int(y.dtype());
+    for (T& a : acc)
+      a = is_signed ? static_cast<T>(static_cast<int32_t>(a)) : static_cast<uint32_t>(a);
+    return;
+  }
+  store(y, 0, y.count(), acc.data());
+  load(y, 0, 1, y.count(), acc.data());
+}
+
 template <typename T>
 void run(Kind kind, const HostTensor& x, const Layout& l, HostTensor& y) {
   std::vector<T> acc(static_cast<size_t>(y.count()));
@@ -202,9 +216,8 @@ void run(Kind kind, const HostTensor& x, const Layout& l, HostTensor& y) {
     return;
   }
   accumulate(kind, x, l, acc);
-  if (!std::is_floating_point_v<T>) {  // sums wrap in their dtype before anything is made of them
-    store(y, 0, y.count(), acc.data());
-    load(y, 0, 1, y.count(), acc.data());
+  if constexpr (!std::is_floating_point_v<T>) {
+    wrap_sums(kind, acc, y);
   }
   finish(kind, l.reduced, acc);
   store(y, 0, y.count(), acc.data());

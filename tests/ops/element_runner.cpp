@@ -41,6 +41,7 @@ class Context final : public ops::ElementContext {
   /// Nothing is known of the symbols.
   Expr simplify(const Expr& e) override { return e; }
 
+  Val number(const Expr& e) override { return value(e); }
   Val value(const Expr& e) override {
     const Expr known = e.substitute([&](SymbolId s) -> std::optional<Expr> {
       const auto i = static_cast<size_t>(s);

@@ -218,6 +218,7 @@ std::vector<Config> Checker::choose(const Program& p, const CheckOptions& option
   if (rng.chance(0.5)) kernels.schedule = rng.next() % 1000 + 1;
   if (rng.chance(0.25)) kernels.disabled = {"fusion"};
   out.push_back(kernels);
+  if (options.onnxruntime) out.push_back(Config::on("onnxruntime"));
   if (options.cuda_text) {
     Config cuda = Config::on("cuda-text");
     if (rng.chance(0.5)) cuda.schedule = rng.next() % 1000 + 1;
@@ -311,6 +312,7 @@ Verdict Checker::check(const Program& p, const CheckOptions& options) {
 
 Status Checker::run(Case& c, const Config& config, Verdict& v) {
   if (config.device == "core") return run_core(c, config, v);
+  if (config.device == "onnxruntime") return run_onnxruntime(c, config, v);
   if (config.device == "interpreter" || config.device == "cuda-text")
     return run_kernels(c, config, v);
   return run_session(c, config, v);
@@ -336,6 +338,25 @@ Status Checker::run_core(Case& c, const Config& config, Verdict& v) {
   for (Reference& r : c.runs) {
     RP_ASSIGN(const TensorMap values, c.core->trace(r.symbols(), r.inputs()));
     if (!judge(r, c.core->outputs_of(values), config, "", v)) return {};
+  }
+  return {};
+}
+
+Status Checker::run_onnxruntime(Case& c, const Config& config, Verdict& v) {
+  const auto model = onnx_bytes(*c.model);
+  if (!model.ok()) {
+    v.count("ONNX Runtime: " + model.status().message());
+    return {};
+  }
+  for (Reference& r : c.runs) {
+    const auto results = onnxruntime_.run(*model, *c.model, r.inputs());
+    if (!results.ok() && results.status().code() != Code::Unsupported) return results.status();
+    if (!results.ok()) {
+      v.count("ONNX Runtime refuses");
+      return {};
+    }
+    if (!judge(r, *results, config, "", v)) return {};
+    v.count("ONNX Runtime compared");
   }
   return {};
 }

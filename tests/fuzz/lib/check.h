@@ -9,6 +9,7 @@
 
 #include "codegen/compiler.h"
 #include "runtime/backend.h"
+#include "tests/fuzz/lib/onnxruntime.h"
 #include "tests/fuzz/lib/program.h"
 #include "tests/fuzz/lib/reference.h"
 
@@ -17,8 +18,9 @@ namespace reprise::fuzz {
 /// A way to compile and run a program. Its text, "device=vulkan:0 disable=cse schedule=3", is what
 /// the command line takes.
 struct Config {
-  std::string device = "host";  // "host", "core", "interpreter", "cuda-text", or of the registry
-  std::string variant;          // empty: the one that the device takes
+  /// "host", "core", "interpreter", "cuda-text", "onnxruntime", or of the registry.
+  std::string device = "host";
+  std::string variant;                // empty: the one that the device takes
   std::vector<std::string> disabled;  // passes
   uint64_t schedule = 0;              // 0: the first of each launch; else a seed of choices
   bool isolate = false;
@@ -62,6 +64,7 @@ struct CheckOptions {
   const Fault* fault = nullptr;
   bool cuda_text = false;  // among the choice
   bool devices = true;
+  bool onnxruntime = false;
 };
 
 /// Opens each Vulkan device once.
@@ -77,11 +80,13 @@ class Checker {
   Status run(Case& c, const Config& config, Verdict& v);
   Status run_session(Case& c, const Config& config, Verdict& v);
   Status run_core(Case& c, const Config& config, Verdict& v);
+  Status run_onnxruntime(Case& c, const Config& config, Verdict& v);
   Status run_kernels(Case& c, const Config& config, Verdict& v);
   Result<std::shared_ptr<Device>> open(const std::string& id);
 
   std::vector<std::string> devices_;
   std::map<std::string, std::shared_ptr<Device>> open_;
+  OnnxRuntime onnxruntime_;
 };
 
 }  // namespace reprise::fuzz

@@ -295,6 +295,7 @@ class Run {
       inputs[0] = given;
       RP_TRY(overflow(kernel, call, inputs, results));
     }
+    RP_TRY(ties(call, inputs, results));
     if (n.op == "Sin" || n.op == "Cos" || n.op == "Tan") {
       turns(*inputs[0], results[0], n.op == "Tan");
     }
@@ -302,6 +303,39 @@ class Run {
     if (e.relative == 0 && e.absolute == 0) return {};
     for (HostTensor& t : results) {
       if (is_float(t.dtype())) t = mover_.moved(t, e.relative, e.absolute);
+    }
+    return {};
+  }
+
+  /// Numbers that are as good as equal compare in any way: no error that is put in makes two equal
+  /// that are not.
+  Status ties(const host::Call& call, const std::vector<const HostTensor*>& inputs,
+              Tensors& results) {
+    static constexpr std::string_view kComparisons[] = {
+        "Equal", "NotEqual", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
+    if (inputs.empty() || inputs[0] == nullptr || !is_float(inputs[0]->dtype()) ||
+        std::find(std::begin(kComparisons), std::end(kComparisons), call.op) ==
+            std::end(kComparisons))
+      return {};
+    const double error =
+        64 * std::max(unit_roundoff(inputs[0]->dtype()), unit_roundoff(DType::F32));
+    RP_ASSIGN(std::vector<double> low, host::load_all(*inputs[0]));
+    std::vector<double> high = low;
+    for (double& v : low) v -= error * std::fabs(v);
+    for (double& v : high) v += error * std::fabs(v);
+    const auto compared = [&](std::string_view op,
+                              const std::vector<double>& a) -> Result<Tensors> {
+      RP_ASSIGN(const HostTensor t, host::store_all(inputs[0]->dtype(), inputs[0]->dims(), a));
+      std::vector<const HostTensor*> given = inputs;
+      given[0] = &t;
+      return host::find(op)({op, call.opset, call.attrs, given, 1});
+    };
+    RP_ASSIGN(const Tensors above, compared("LessOrEqual", low));
+    RP_ASSIGN(const Tensors below, compared("GreaterOrEqual", high));
+    auto* bits = results[0].mutable_data<uint8_t>();
+    for (int64_t i = 0; i < results[0].count(); ++i) {
+      const bool near_by = test::number(above[0], i) != 0 && test::number(below[0], i) != 0;
+      if (near_by) bits[i] = mover_.between(0, 1) < 0.5 ? 1 : 0;
     }
     return {};
   }

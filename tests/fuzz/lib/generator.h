@@ -96,6 +96,7 @@ class Maker {
   /// Sizes of symbols that inference has made.
   void add_sizes();
   const HostTensor& held(V v, size_t run);
+  bool sizes_are_as_computed() const;
   /// Runs the node on the host with the values of each run; false where its kernel refuses.
   bool computable(const graph::Node& n);
   void retract(graph::Node* n, size_t guards, size_t symbols);

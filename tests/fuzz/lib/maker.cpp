@@ -357,6 +357,23 @@ const graph::Node* Maker::some_node() {
   return at->get();
 }
 
+/// Inference may replace symbols by others, and a node that is taken back leaves that behind.
+bool Maker::sizes_are_as_computed() const {
+  for (size_t r = 0; r < held_.size(); ++r) {
+    for (size_t v = 0; v < held_[r].size(); ++v) {
+      const graph::Value& x = value(static_cast<V>(v));
+      const HostTensor& t = held_[r][v];
+      if (t.dtype() == DType::Invalid || !x.has_shape || x.shape.size() != t.dims().size())
+        continue;
+      for (size_t d = 0; d < x.shape.size(); ++d) {
+        const auto size = x.shape[d].eval(sizes_[r]);
+        if (size.ok() && *size != t.dims()[d]) return false;
+      }
+    }
+  }
+  return true;
+}
+
 Result<Program> Maker::finish() {
   const auto uses = g_->compute_uses();
   std::vector<V> sinks, others;
@@ -369,6 +386,7 @@ Result<Program> Maker::finish() {
     if (rng.chance(0.15)) sinks.push_back(v);
   }
   g_->outputs = sinks;
+  if (!sizes_are_as_computed()) return invalid_input("a refused node has unified dims");
   RP_ASSIGN(Program p, Program::from(*g_, heading_));
   p.remove_unused();
   if (p.nodes.empty()) return invalid_input("the graph has no nodes");

@@ -48,6 +48,7 @@ class Run {
     request.generator = o_.generator;
     request.cuda_text = o_.cuda_every > 0 && index % o_.cuda_every == o_.cuda_every - 1;
     request.devices = o_.devices;
+    request.onnxruntime = o_.onnxruntime;
     request.fault = o_.fault;
     Reply reply = worker.ask(request);
     if (!reply.verdict.failures.empty() && reply.verdict.failures[0].kind == Failure::Kind::Hang) {
@@ -180,6 +181,7 @@ std::string coverage(const RunReport& report) {
   section(out, counts, "pass ", "passes that changed a graph");
   section(out, counts, "schedule ", "schedules");
   section(out, counts, "refused", "refused");
+  section(out, counts, "ONNX Runtime", "ONNX Runtime");
   section(out, counts, "no program", "no program");
   std::string missing;
   for (const Source& s : sources()) {

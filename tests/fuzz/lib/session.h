@@ -28,6 +28,7 @@ struct RunOptions {
   GeneratorOptions generator;
   int64_t cuda_every = 0;  // every so manieth program runs as CUDA text, too; 0: none
   bool devices = true;
+  bool onnxruntime = false;    // programs run with it, too; python3 has the module
   std::string fault;           // a planted bug
   bool stop_at_first = false;  // finding
   double reduce_seconds = 30;  // 0: findings stay as they are

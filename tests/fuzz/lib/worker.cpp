@@ -1,58 +1,15 @@
 #include "tests/fuzz/lib/worker.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cstring>
 #include <sstream>
 
 #include "tests/fuzz/lib/planted.h"
 
-extern char** environ;
-
 namespace reprise::fuzz {
 
 namespace {
-
-bool write_all(int fd, const void* data, size_t size) {
-  const auto* p = static_cast<const char*>(data);
-  while (size > 0) {
-    const ssize_t n = write(fd, p, size);
-    if (n <= 0) return false;
-    p += n;
-    size -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool write_message(int fd, const std::string& text) {
-  const auto size = static_cast<uint64_t>(text.size());
-  return write_all(fd, &size, sizeof size) && write_all(fd, text.data(), text.size());
-}
-
-/// Blocks until the message is there.
-std::optional<std::string> receive(int fd) {
-  const auto fill = [fd](void* data, size_t size) {
-    auto* p = static_cast<char*>(data);
-    while (size > 0) {
-      const ssize_t n = read(fd, p, size);
-      if (n <= 0) return false;
-      p += n;
-      size -= static_cast<size_t>(n);
-    }
-    return true;
-  };
-  uint64_t size = 0;
-  if (!fill(&size, sizeof size)) return std::nullopt;
-  std::string text(size, '\0');
-  if (!fill(text.data(), size)) return std::nullopt;
-  return text;
-}
 
 std::string one_line(std::string s) {
   for (char& c : s) {
@@ -70,6 +27,7 @@ std::string str(const Request& r) {
   for (const Config& c : r.configs) out += "config\t" + c.str() + "\n";
   if (r.cuda_text) out += "cuda\t1\n";
   if (!r.devices) out += "no-devices\t1\n";
+  if (r.onnxruntime) out += "onnxruntime\t1\n";
   if (r.trace) out += "trace\t1\n";
   if (!r.fault.empty()) out += "fault\t" + r.fault + "\n";
   return out + "\n" + r.text;
@@ -88,6 +46,7 @@ Request parse_request(const std::string& text) {
     if (key == "most") r.generator.most_nodes = std::stoi(value);
     if (key == "cuda") r.cuda_text = true;
     if (key == "no-devices") r.devices = false;
+    if (key == "onnxruntime") r.onnxruntime = true;
     if (key == "trace") r.trace = true;
     if (key == "fault") r.fault = value;
     if (key == "config") {
@@ -146,7 +105,7 @@ Verdict parse_verdict(const std::string& text) {
 
 int serve(int in, int out) {
   Checker checker;
-  while (auto message = receive(in)) {
+  while (auto message = read_message(in)) {
     Request r = parse_request(*message);
     if (r.trace) {
       r.generator.on_attempt = [out](const Program& p) { write_message(out, "?" + p.str()); };
@@ -156,7 +115,8 @@ int serve(int in, int out) {
     Verdict v;
     if (program.ok()) {
       const std::optional<Fault> fault = planted(r.fault);
-      const CheckOptions options{r.configs, fault ? &*fault : nullptr, r.cuda_text, r.devices};
+      const CheckOptions options{r.configs, fault ? &*fault : nullptr, r.cuda_text, r.devices,
+                                 r.onnxruntime};
       write_message(out, str(checker.choose(*program, options)));
       v = checker.check(*program, options);
     } else {
@@ -166,51 +126,6 @@ int serve(int in, int out) {
     if (!write_message(out, str(v))) break;
   }
   return 0;
-}
-
-bool Worker::start() {
-  int request[2], reply[2];
-  if (pipe2(request, O_CLOEXEC) != 0) return false;
-  if (pipe2(reply, O_CLOEXEC) != 0) {
-    close(request[0]);
-    close(request[1]);
-    return false;
-  }
-  std::vector<std::string> words = command_;
-  std::vector<char*> argv;
-  for (std::string& w : words) argv.push_back(w.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, request[0], 0);
-  posix_spawn_file_actions_adddup2(&actions, reply[1], 3);
-  posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
-  const bool started = posix_spawn(&child_, argv[0], &actions, nullptr, argv.data(), environ) == 0;
-  posix_spawn_file_actions_destroy(&actions);
-  close(request[0]);
-  close(reply[1]);
-  to_ = request[1];
-  from_ = reply[0];
-  if (!started) child_ = -1;
-  return started;
-}
-
-void Worker::stop() {
-  if (to_ >= 0) close(to_);
-  if (from_ >= 0) close(from_);
-  to_ = from_ = -1;
-  if (child_ <= 0) return;
-  kill(child_, SIGKILL);
-  waitpid(child_, nullptr, 0);
-  child_ = -1;
-}
-
-std::optional<std::string> Worker::read_message(bool& hung) const {
-  pollfd waiting{from_, POLLIN, 0};
-  const int ready = poll(&waiting, 1, static_cast<int>(seconds_ * 1000));
-  hung = ready == 0;
-  if (ready <= 0) return std::nullopt;
-  return receive(from_);
 }
 
 Reply Worker::ask(const Request& request) {
@@ -223,30 +138,29 @@ Reply Worker::ask(const Request& request) {
     reply.verdict.failures.push_back(std::move(f));
     return reply;
   };
-  if (child_ <= 0 && !start()) return failed(Failure::Kind::Crash, "cannot start " + command_[0]);
+  if (!process_.running() && !process_.start())
+    return failed(Failure::Kind::Crash, "cannot start " + process_.program());
   bool hung = false;
-  write_message(to_, str(request));
-  auto text = read_message(hung);
-  for (; text && text->rfind('?', 0) == 0; text = read_message(hung)) reply.text = text->substr(1);
+  process_.send(str(request));
+  auto text = process_.receive(hung);
+  for (; text && text->rfind('?', 0) == 0; text = process_.receive(hung))
+    reply.text = text->substr(1);
   std::optional<std::string> verdict;
   if (text) {
     reply.text = *text;
-    if (const auto configs = read_message(hung)) reply.configs = parse_configs(*configs);
-    verdict = read_message(hung);
+    if (const auto configs = process_.receive(hung)) reply.configs = parse_configs(*configs);
+    verdict = process_.receive(hung);
   }
   if (verdict) {
     reply.verdict = parse_verdict(*verdict);
     return reply;
   }
   if (hung) {
-    stop();
+    process_.stop();
     return failed(Failure::Kind::Hang,
-                  "no answer for " + std::to_string(static_cast<int>(seconds_)) + " s");
+                  "no answer for " + std::to_string(static_cast<int>(process_.seconds())) + " s");
   }
-  int status = 0;
-  waitpid(child_, &status, 0);
-  child_ = -1;
-  stop();
+  const int status = process_.wait();
   return failed(Failure::Kind::Crash, WIFSIGNALED(status)
                                           ? "signal " + std::to_string(WTERMSIG(status)) + " (" +
                                                 strsignal(WTERMSIG(status)) + ")"

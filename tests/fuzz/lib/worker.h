@@ -3,14 +3,13 @@
 // pipes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/fuzz/lib/check.h"
 #include "tests/fuzz/lib/generator.h"
+#include "tests/fuzz/lib/process.h"
 
 namespace reprise::fuzz {
 
@@ -21,6 +20,7 @@ struct Request {
   std::vector<Config> configs;
   bool cuda_text = false;
   bool devices = true;
+  bool onnxruntime = false;
   std::string fault;   // a planted bug's name
   bool trace = false;  // say each node that is tried, so that a crash among them has a text
 };
@@ -38,23 +38,12 @@ class Worker {
  public:
   /// The program that serves, with the arguments that tell it to.
   explicit Worker(std::vector<std::string> command, double seconds = 60)
-      : command_(std::move(command)), seconds_(seconds) {}
-  ~Worker() { stop(); }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+      : process_(std::move(command), seconds) {}
   /// A crash or a hang is a failure in the reply, and the next request begins another process.
   Reply ask(const Request& request);
 
  private:
-  bool start();
-  void stop();
-  /// Nothing at the end of the process, or after the time limit (`hung`).
-  std::optional<std::string> read_message(bool& hung) const;
-
-  std::vector<std::string> command_;
-  double seconds_;
-  pid_t child_ = -1;
-  int to_ = -1, from_ = -1;
+  Process process_;
 };
 
 }  // namespace reprise::fuzz

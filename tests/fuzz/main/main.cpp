@@ -33,6 +33,7 @@ docs/testing.md explains how it works.
   --jobs N        processes (default: one per core)
   --cuda-every N  every Nth graph also runs as CUDA text (default 16; 0: none)
   --no-devices    host and interpreter alone
+  --onnxruntime   compare the host with ONNX Runtime, too (python3 needs: pip install onnxruntime)
   --show S        print the graph of a seed, and end
   --check FILE    check the graph in a file (-: standard input), and end
   --config TEXT   with --check: only this, for example "device=vulkan:0 disable=cse schedule=3"
@@ -103,6 +104,8 @@ Status parse_arguments(const std::vector<std::string>& words, Arguments& a) {
       a.list = true;
     } else if (words[i] == "--no-devices") {
       a.run.devices = false;
+    } else if (words[i] == "--onnxruntime") {
+      a.run.onnxruntime = true;
     } else if (i + 1 == words.size()) {
       return {Code::Usage,
               "'" + words[i] + "' is no option, or lacks its value; --help lists them"};
@@ -167,6 +170,7 @@ int check(const Arguments& a) {
     r.configs = configs;
     r.fault = a.run.fault;
     r.devices = a.run.devices;
+    r.onnxruntime = a.run.onnxruntime;
     return worker.ask(r).verdict;
   };
   const Verdict v = ask(*program, a.configs);
