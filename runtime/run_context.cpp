@@ -74,14 +74,14 @@ Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
   if (buffer && buffer->size() >= bytes) return {};
   buffer = {};
   starved_ = true;
-  RP_ASSIGN(buffer, CountedBuffer::allocate(s_, std::max<uint64_t>(bytes, 16), use));
+  RP_ASSIGN(buffer, CountedBuffer::allocate(s_, plan::readable_bytes(bytes), use));
   starved_ = false;
   return {};
 }
 
 Status RunContext::place_own(plan::BufferId id) {
   const auto b = static_cast<size_t>(id);
-  if (s_.options.isolate_tensors && own_[b] && own_[b]->size() != std::max<uint64_t>(bytes_[b], 16))
+  if (s_.options.isolate_tensors && own_[b] && own_[b]->size() != plan::readable_bytes(bytes_[b]))
     own_[b] = {};
   RP_TRY(grow(own_[b], bytes_[b], MemoryUse::Device)
              .with_context("memory for tensor '" + s_.plan->buffers[b].name + "'"));

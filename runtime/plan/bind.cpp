@@ -337,7 +337,7 @@ ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
   std::vector<size_t> buffers;
   for (size_t i = 0; i < n; ++i) {
     if (plan.buffers[i].kind != BufferKind::Arena || first[i] > last[i]) continue;
-    items.push_back({std::max<uint64_t>(bytes[i], 4), first[i], last[i]});
+    items.push_back({readable_bytes(bytes[i]), first[i], last[i]});
     buffers.push_back(i);
   }
   ArenaPlacement out;

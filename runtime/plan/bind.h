@@ -21,6 +21,12 @@ inline constexpr uint64_t kNone = ~uint64_t{0};
 /// Every buffer and parameter block starts at a multiple of this.
 inline constexpr uint64_t kBufferAlignment = 64;
 
+/// The memory of a tensor of so many bytes. Kernels read an empty tensor, too, and ignore what is
+/// there: the position that a masked load is clamped to has to exist.
+constexpr uint64_t readable_bytes(uint64_t bytes) {
+  return bytes < 16 ? 16 : bytes;
+}
+
 /// Values of all symbols from the dims of the inputs (parallel to io.inputs), with ranges,
 /// divisors, guards and every dim of every input checked. Symbols that are not input dims stay
 /// kUnbound.

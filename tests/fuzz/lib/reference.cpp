@@ -101,6 +101,14 @@ bool Reference::agrees(size_t output, int64_t i, const HostTensor& got, bool& sk
   return std::fabs(e - g) <= times * spread + smallest_normal(expected.dtype());
 }
 
+/// Whether sizes depend on what is rounded.
+bool Reference::sizes_vary(size_t output) {
+  const auto differs = [&](const Tensors& t) {
+    return t[output].dims() != expected_[output].dims();
+  };
+  return more_samples(32).ok() && (differs(exact_) || std::ranges::any_of(samples_, differs));
+}
+
 Comparison Reference::compare(const Tensors& results) {
   Comparison c;
   for (size_t o = 0; o < expected_.size(); ++o) {
@@ -108,6 +116,7 @@ Comparison Reference::compare(const Tensors& results) {
     const HostTensor& got = results[o];
     const std::string name = "output " + std::to_string(o);
     if (got.dtype() != e.dtype() || got.dims() != e.dims()) {
+      if (got.dtype() == e.dtype() && sizes_vary(o)) continue;
       c.wrong = name + " is " + describe(got.dtype(), got.dims()) + ", expected " +
                 describe(e.dtype(), e.dims());
       return c;

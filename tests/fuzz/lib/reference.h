@@ -45,6 +45,7 @@ class Reference {
 
  private:
   Status more_samples(size_t count);
+  bool sizes_vary(size_t output);
   bool agrees(size_t output, int64_t i, const HostTensor& got, bool& skipped) const;
 
   const Evaluation& core_;
