@@ -208,6 +208,8 @@ bool has_device_form(const InferContext& ctx, const Request& r, const Shape& out
   if (mode != "nearest" && !is_float(ctx.dtype(0))) return false;
   const bool dynamic_ratio = !r.sizes.empty() && !(is_static(out) && is_static(ctx.shape(0)));
   if (mode == "cubic" && dynamic_ratio) return false;
+  // A size that happens to equal the input's would have to be told apart: it is copied.
+  if (coordinates == "tf_half_pixel_for_nn" && dynamic_ratio) return false;
   if (coordinates != "pytorch_half_pixel") return true;
   // Sizes of one are a case of their own there.
   return std::all_of(out.begin(), out.end(), [&](const Expr& d) {
@@ -332,9 +334,7 @@ std::vector<Tap> axis_taps(ElementContext& ctx, size_t d) {
   const std::string coordinates = attrs.get_string("coordinate_transformation_mode", "half_pixel");
   const auto* scales = attrs.get<std::vector<float>>("scales");
   const bool unscaled = scales != nullptr ? (*scales)[d] == 1.0F : in == out;
-  if (unscaled && (mode != "nearest" || coordinates != "tf_half_pixel_for_nn")) {
-    return {{x, {}}};
-  }
+  if (unscaled) return {{x, {}}};
   const Ratio at =
       non_negative(source_position(coordinates, x, axis_ratio(attrs, d, in, out), in, out));
   if (mode == "nearest") {

@@ -98,7 +98,8 @@ double source_coordinate(const Options& o, const Axis& a, int64_t i) {
     case Coordinates::Asymmetric:
       return x / a.scale;
     case Coordinates::TfHalfPixelForNearest:
-      return (x + 0.5) / a.scale;
+      // Axes that keep their size are copied, the batch and the channels above all.
+      return a.scale == 1 ? x : (x + 0.5) / a.scale;
     case Coordinates::TfCropAndResize:
       return a.out > 1
                  ? a.roi_begin * (in - 1) + x * (a.roi_end - a.roi_begin) * (in - 1) / (out - 1)

@@ -145,6 +145,10 @@ const Decomposition kResize[] = {
      RESIZE("mode=\"nearest\", coordinate_transformation_mode=\"tf_half_pixel_for_nn\", "
             "nearest_mode=\"floor\"",
             "1, 1, 2, 1.5", "1,2,4,4")},
+    {"NearestTfHalfPixelKeepsOtherAxes",
+     RESIZE("mode=\"nearest\", coordinate_transformation_mode=\"tf_half_pixel_for_nn\", "
+            "nearest_mode=\"ceil\"",
+            "1, 1, 2, 1.5", "2,3,4,4")},
     {"Linear", RESIZE("mode=\"linear\"", "1, 1, 2, 0.6", "1,2,4,5")},
     {"LinearAlignCorners",
      RESIZE("mode=\"linear\", coordinate_transformation_mode=\"align_corners\"", "1, 1, 2, 3",
