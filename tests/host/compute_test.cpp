@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "tests/host/cases.h"
 
@@ -317,6 +318,19 @@ TEST(HostQuantize, RoundsAndSaturates) {
        Code::InvalidInput,
        "different dtypes"},
   });
+}
+
+// The values of PyTorch's grid_sample and ONNX Runtime 1.32: taps are clamped one by one.
+TEST(HostGridSample, CubicTapsAtTheBorder) {
+  std::vector<float> image(16);
+  std::iota(image.begin(), image.end(), 0.0F);
+  run_cases(
+      {{"border",
+        "GridSample",
+        {f32({1, 1, 4, 4}, image), f32({1, 1, 4, 2}, {-1, -1, 1, -1, -1.5F, 3, 0.125F, 1.25F})},
+        {f32({1, 1, 1, 4}, {-0.46875F, 2.71875F, 12, 13.703125F})},
+        attrs({{"mode", text("bicubic")}, {"padding_mode", text("border")}}),
+        16}});
 }
 
 TEST(HostResize, ModesAndErrors) {
