@@ -103,6 +103,12 @@ class Parser {
   Result<Expr> expr(const std::string& s) {
     Result<Expr> e = Expr::parse(s, g_->symbols);
     if (!e.ok()) return in_.error(e.status().message());
+    std::vector<SymbolId> symbols;  // "$2" reads as the symbol of that number
+    e->collect_symbols(symbols);
+    for (const SymbolId id : symbols) {
+      if (static_cast<size_t>(id) >= g_->symbols.size())
+        return in_.error("there is no symbol $" + std::to_string(id));
+    }
     return e;
   }
 

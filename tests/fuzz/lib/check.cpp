@@ -541,7 +541,9 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
     execute = test::cuda_on_cpu(*module);
   }
   for (Reference& r : c.references(config.precision)) {
-    test::KernelRunner runner(*g, r.symbols(), r.inputs());
+    std::vector<int64_t> symbols = r.symbols();
+    derive_sizes(*g, symbols);
+    test::KernelRunner runner(*g, symbols, r.inputs());
     for (const lower::Lowered& l : kernels) {
       RP_TRY(
           runner.run(l, execute).with_context("kernel " + l.kernel.name + " (" + l.schedule + ")"));

@@ -149,8 +149,7 @@ class Run {
         errors_(errors),
         wide_(errors.seed % 2 == 1 && errors.memory == DType::F32),
         mover_(errors.seed, errors.memory) {
-    symbols_.resize(g.symbols.size(), kUnknown);
-    derive();
+    derive_sizes(g_, symbols_);
   }
 
   Result<TensorMap> run(const Tensors& inputs) {
@@ -382,7 +381,11 @@ class Run {
     for (int64_t i = 0; i < results[0].count(); ++i) {
       const double v = test::number(without[0], i);
       if (!std::isnan(values[static_cast<size_t>(i)])) continue;
-      if (call.op == "Resize" || v == 0) values[static_cast<size_t>(i)] = v;
+      if (v == 0) {
+        values[static_cast<size_t>(i)] = v;
+      } else if (call.op == "Resize") {
+        values[static_cast<size_t>(i)] = mover_.between(0, 1) < 0.5 ? v : mover_.anything();
+      }
     }
     RP_ASSIGN(results[0], host::store_all(results[0].dtype(), results[0].dims(), values));
     return {};
@@ -445,15 +448,7 @@ class Run {
       }
     }
     values_[v] = std::move(t);
-    derive();
-  }
-
-  void derive() {
-    for (size_t s = 0; s < g_.symbols.size(); ++s) {
-      if (g_.symbol_sources[s].kind != plan::SymbolSource::Kind::Derived) continue;
-      const auto size = g_.symbol_sources[s].value.eval(symbols_);
-      if (size.ok()) symbols_[s] = *size;
-    }
+    derive_sizes(g_, symbols_);
   }
 
   const graph::Graph& g_;
@@ -465,6 +460,15 @@ class Run {
 };
 
 }  // namespace
+
+void derive_sizes(const graph::Graph& g, std::vector<int64_t>& symbols) {
+  symbols.resize(g.symbols.size(), kUnknown);
+  for (size_t s = 0; s < g.symbols.size(); ++s) {
+    if (g.symbol_sources[s].kind != plan::SymbolSource::Kind::Derived) continue;
+    const auto size = g.symbol_sources[s].value.eval(symbols);
+    if (size.ok()) symbols[s] = *size;
+  }
+}
 
 Result<Evaluation> Evaluation::of(const graph::Graph& model) {
   Evaluation e;

@@ -26,6 +26,9 @@ struct Errors {
 double unit_roundoff(DType t);
 double smallest_normal(DType t);
 
+/// Sets the symbols that follow from others; those that passes have added, too.
+void derive_sizes(const graph::Graph& g, std::vector<int64_t>& symbols);
+
 class Evaluation {
  public:
   /// The passes that every compilation runs.

@@ -55,6 +55,7 @@ class Reference {
   TensorMap values_;  // the core form without errors
   Tensors exact_;     // its outputs
   std::vector<Tensors> samples_;
+  bool has_infinities_ = false;  // among inputs and constants
 };
 
 /// Whether two results have the same bits, but for NaN, any of which stands for any other.
