@@ -151,13 +151,14 @@ bool Evaluator::in_group(const graph::Node* n) const {
 /// A loop that would take more than its share of what the device executes writes its body several
 /// times.
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
-                         const std::function<void(Val)>& body) {
+                         const std::function<void(Val)>& body, int64_t copies_if_long) {
   constexpr int64_t kMostCopies = 64;
   const Expr outer = nesting_;
   const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
   const Expr count = r.high.value_or(Expr::overflow());
   const Expr all = outer * count;
   int64_t copies = 1;
+  if (loop_share_ && !all.is_const()) copies = copies_if_long;
   if (loop_share_ && all.is_const() && all.value() > *loop_share_)
     copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMostCopies);
   nesting_ = outer * Expr::ceildiv(count, copies);

@@ -78,8 +78,9 @@ class Evaluator {
   void pop_scope();
 
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
+  /// `copies_if_long`: of the body, where loops are limited and the number is not constant.
   void for_loop(Val start, Val end, Val step, const Expr& iterations,
-                const std::function<void(Val)>& body);
+                const std::function<void(Val)>& body, int64_t copies_if_long = 1);
   /// From now on a loop has at most so many iterations, those of the loops around it counted, as
   /// far as its number is constant and its body can be written that often.
   void limit_loops(int64_t iterations) { loop_share_ = iterations; }

@@ -112,6 +112,8 @@ class RowKernel {
 
  private:
   static constexpr uint32_t kRowsPerGroup = 8;
+  static constexpr uint32_t kCpuSubgroup = 8;
+  static constexpr int64_t kImageCopies = 8;  // of the body of a loop over an image
 
   /// Pure function of the shape and the target.
   void choose(const Target& target, bool rows_as_lanes) {
@@ -126,13 +128,14 @@ class RowKernel {
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
     const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
     // Height and width of an image: more than the loops of one invocation may pass.
-    const bool image = std::any_of(cols_.terms().begin(), cols_.terms().end(),
-                                   [](const Term& t) { return t.atoms().size() > 1; });
-    const bool long_row = image || (cols_.is_const() && cols_.value() > 32768);
+    image_ = std::any_of(cols_.terms().begin(), cols_.terms().end(),
+                         [](const Term& t) { return t.atoms().size() > 1; });
+    const bool long_row = image_ || (cols_.is_const() && cols_.value() > 32768);
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
     const bool own = short_row || row_lanes_ > 1 ||
                      (target.cpu_type() && !(few_rows && many_columns) && !long_row);
-    per_row_ = own ? 1 : 64;
+    // One subgroup of such a device combines its results fastest.
+    per_row_ = own ? 1 : image_ && target.cpu_type() ? kCpuSubgroup : 64;
   }
 
   /// Where rows are lanes, a column's elements lie far from the next one's: those that later stages
@@ -284,17 +287,18 @@ class RowKernel {
     const Expr iterations = Expr::ceildiv(steps, per_row_);
     // A loop may write its body several times: what one column stores is not there for another.
     const auto earlier = reloads_;
+    const auto body = [&](Val c) {
+      reloads_ = earlier;
+      ev_.push_scope();
+      const Expr col = column_at(c);
+      for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {
+        select_row(u);
+        status = emit_column(s, col, reductions, accumulators[u]);
+      }
+      ev_.pop_scope();
+    };
     ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
-                 [&](Val c) {
-                   reloads_ = earlier;
-                   ev_.push_scope();
-                   const Expr col = column_at(c);
-                   for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {
-                     select_row(u);
-                     status = emit_column(s, col, reductions, accumulators[u]);
-                   }
-                   ev_.pop_scope();
-                 });
+                 body, image_ ? kImageCopies : 1);
     return status;
   }
 
@@ -380,6 +384,7 @@ class RowKernel {
   int row_lanes_ = 1;     // rows as the lanes of a vector,
   int row_vectors_ = 1;   // and such vectors of an invocation
   uint32_t per_row_ = 1;  // invocations that share a row
+  bool image_ = false;    // a row is an image of any size
   RowStages stages_;
   int shared_count_ = 0;
   Val lane_;
