@@ -79,8 +79,8 @@ Taps taps_of(const Options& o, double normalized, int64_t dim) {
   const double highest = o.align_corners ? size - 1 : size - 0.5;
   if (std::isnan(x)) x = -1;  // as far outside as any coordinate
   if (x < lowest || x > highest) {
-    // Cubic taps of a position outside are clamped one by one, as PyTorch and ONNX Runtime do. Three
-    // pixels outside all of them are the border.
+    // Cubic taps of a position outside are clamped one by one, as PyTorch and ONNX Runtime do.
+    // Three pixels outside all of them are the border.
     const double beyond = o.mode == Mode::Cubic ? 3 : 0;
     if (o.padding == Padding::Border) x = std::clamp(x, -beyond, size - 1 + beyond);
     if (o.padding == Padding::Reflection) x = reflect(x, lowest, highest);
