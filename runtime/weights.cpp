@@ -139,7 +139,7 @@ Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan&
 Status pack_weight(const plan::Weight& w, const HostTensor& raw, std::span<std::byte> out) {
   RP_TRY(check_recipe(w, raw));
   if (w.packing == plan::Weight::Packing::Raw) {
-    std::memcpy(out.data(), raw.bytes().data(), std::min(out.size(), raw.bytes().size()));
+    std::copy_n(raw.bytes().begin(), std::min(out.size(), raw.bytes().size()), out.begin());
     return {};
   }
   switch (size_of(raw.dtype())) {

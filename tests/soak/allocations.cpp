@@ -21,6 +21,14 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   return p;
 }
 
+void* allocate_or_null(std::size_t bytes, std::size_t alignment) noexcept {
+  try {
+    return allocate(bytes, alignment);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void* operator new(std::size_t bytes) {
@@ -34,6 +42,20 @@ void* operator new(std::size_t bytes, std::align_val_t alignment) {
 }
 void* operator new[](std::size_t bytes, std::align_val_t alignment) {
   return allocate(bytes, static_cast<std::size_t>(alignment));
+}
+// Sanitizers have their own, which would not go with the operators below.
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes, 1);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes, 1);
+}
+void* operator new(std::size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment,
+                     const std::nothrow_t&) noexcept {
+  return allocate_or_null(bytes, static_cast<std::size_t>(alignment));
 }
 void operator delete(void* p) noexcept {
   std::free(p);
