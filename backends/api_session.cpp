@@ -1,4 +1,6 @@
 // The C interface over sessions.
+#include <cstring>
+
 #include "backends/api.h"
 
 namespace reprise::capi {
@@ -84,18 +86,27 @@ Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
   return {};
 }
 
+/// What a C caller wrote: any number, while C++ may only load those that the enum names.
+int32_t dtype_number(const reprise_tensor& t) {
+  static_assert(sizeof(t.dtype) == sizeof(int32_t));
+  int32_t number = 0;
+  std::memcpy(&number, &t.dtype, sizeof(number));
+  return number;
+}
+
 Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.inputs[i];
   RP_TRY(bind(t, call, b));
   const std::span<const int64_t> dims(t.dims, t.rank);
   const auto who = [&] { return "input '" + b.name + "'"; };
-  if (reprise_dtype_size(t.dtype) == 0)
-    return invalid_input(who() + " has the unknown dtype " + std::to_string(t.dtype));
+  const int32_t number = dtype_number(t);
+  if (number < REPRISE_F32 || number > REPRISE_BOOL)
+    return invalid_input(who() + " has the unknown dtype " + std::to_string(number));
   if (t.buffer) {
     b.dims.assign(dims.begin(), dims.end());
     return {};
   }
-  const auto dtype = static_cast<DType>(t.dtype);
+  const auto dtype = static_cast<DType>(number);
   const auto count = checked_element_count(dims, dtype);
   if (!count.ok()) return invalid_input(who() + ": " + count.status().message());
   const size_t bytes = static_cast<size_t>(*count) * size_of(dtype);
