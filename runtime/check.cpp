@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/plan/bind.h"
 #include "runtime/plan/block_layout.h"
 
 namespace reprise {
@@ -212,7 +213,7 @@ class Checker {
         parts_.push_back(
             {i, b.dtype, end, probe.bytes[i], false, plan::is_only_written(launch, i), {}});
         of_parameter_[i] = &parts_.back();
-        end += (std::max<uint64_t>(probe.bytes[i], 16) + kAlignment - 1) / kAlignment * kAlignment;
+        end += (plan::readable_bytes(probe.bytes[i]) + kAlignment - 1) / kAlignment * kAlignment;
       }
       of_parameter_[i] = of_parameter_[first];
       of_parameter_[i]->written = of_parameter_[i]->written || launch.writes[i];

@@ -173,7 +173,7 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
     const HostTensor& raw = package.weights[w.segment];
     RP_TRY(check_recipe(w, raw));
     const uint64_t bytes =
-        align_up(std::max<uint64_t>(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())), 4),
+        align_up(plan::readable_bytes(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype()))),
                  plan::kBufferAlignment);
     if (pool_bytes.empty() || pool_bytes.back() + bytes > pool_limit) pool_bytes.push_back(0);
     pool_of[i] = pool_bytes.size() - 1;

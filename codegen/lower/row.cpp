@@ -134,7 +134,8 @@ class RowKernel {
     const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
     const bool own = short_row || row_lanes_ > 1 ||
                      (target.cpu_type() && !(few_rows && many_columns) && !long_row);
-    // One subgroup of such a device combines its results fastest.
+    // A CPU-type device combines the results of one subgroup faster than those of a large
+    // workgroup.
     per_row_ = own ? 1 : image_ && target.cpu_type() ? kCpuSubgroup : 64;
   }
 

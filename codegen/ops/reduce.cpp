@@ -117,8 +117,9 @@ Result<bool> core_reduction(Rewriter& rw) {
 
 /// Sums of 8 or 16 bits would wrap, and such a dtype may not hold the count.
 V formula_mean(Compose& c, V x, const std::vector<int64_t>& axes) {
+  if (axes.empty()) return x;
   const DType t = c.dtype(x);
-  if (axes.empty() || !is_int(t) || size_of(t) >= 4) return axes.empty() ? x : c.mean(x, axes);
+  if (!is_int(t) || size_of(t) >= 4) return c.mean(x, axes);
   return c.cast(c.mean(c.cast(x, is_signed_int(t) ? DType::I32 : DType::U32), axes), t);
 }
 V formula_l1(Compose& c, V x, const std::vector<int64_t>& axes) {

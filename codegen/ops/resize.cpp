@@ -208,7 +208,7 @@ bool has_device_form(const InferContext& ctx, const Request& r, const Shape& out
   if (mode != "nearest" && !is_float(ctx.dtype(0))) return false;
   const bool dynamic_ratio = !r.sizes.empty() && !(is_static(out) && is_static(ctx.shape(0)));
   if (mode == "cubic" && dynamic_ratio) return false;
-  // A size that happens to equal the input's would have to be told apart: it is copied.
+  // An axis that keeps its size is copied, and only a run can tell whether a dynamic one does.
   if (coordinates == "tf_half_pixel_for_nn" && dynamic_ratio) return false;
   if (coordinates != "pytorch_half_pixel") return true;
   // Sizes of one are a case of their own there.

@@ -238,7 +238,8 @@ TEST_P(Soak, ResultsAreRightAndNothingIsLeft) {
   const uint64_t after = resident_bytes();
   for (const auto& used : driver_->heap_bytes) EXPECT_EQ(used, 0U);  // what sessions had is freed
   const uint64_t growth = after > before ? after - before : 0;
-#ifndef __SANITIZE_ADDRESS__  // it keeps what is freed for a while, and looks for leaks itself
+  // AddressSanitizer keeps freed memory for a while, and its leak checker looks for what is left.
+#ifndef __SANITIZE_ADDRESS__
   EXPECT_LT(growth, uint64_t{64} << 20) << before << " to " << after;
 #endif
   reprise_error error{};
