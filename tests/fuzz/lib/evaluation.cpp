@@ -33,6 +33,13 @@ double smallest_normal(DType t) {
   return t == DType::F16 ? 0x1p-14 : 0x1p-126;
 }
 
+bool all_finite(const HostTensor& t) {
+  for (int64_t i = 0; is_float(t.dtype()) && i < t.count(); ++i) {
+    if (!std::isfinite(test::number(t, i))) return false;
+  }
+  return true;
+}
+
 namespace {
 
 using graph::ValueId;

@@ -25,6 +25,8 @@ struct Errors {
 /// Half the distance of 1 from its neighbour.
 double unit_roundoff(DType t);
 double smallest_normal(DType t);
+/// No NaN and no infinity; true of what is not floats.
+bool all_finite(const HostTensor& t);
 
 /// Sets the symbols that follow from others; those that passes have added, too.
 void derive_sizes(const graph::Graph& g, std::vector<int64_t>& symbols);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "runtime/host/host_kernels.h"
+#include "tests/fuzz/lib/evaluation.h"
 #include "tests/fuzz/lib/generator.h"
 #include "tests/support/tensors.h"
 
@@ -269,11 +270,7 @@ const HostTensor& Maker::held(V v, size_t run) {
 bool Maker::is_finite(V v) {
   for (size_t r = 0; r < sizes_.size(); ++r) {
     held_[r].resize(g_->values().size());
-    const HostTensor& t = held(v, r);
-    if (!reprise::is_float(t.dtype())) continue;
-    for (int64_t i = 0; i < t.count(); ++i) {
-      if (!std::isfinite(test::number(t, i))) return false;
-    }
+    if (!all_finite(held(v, r))) return false;
   }
   return true;
 }
