@@ -261,10 +261,11 @@ class Run {
   }
 
   /// Near a pole small errors become large ones in a way that no number of runs shows: where the
-  /// error of what is divided by is as large as itself, it becomes 0 or NaN.
+  /// error of what is divided by is as large as itself, it becomes 0 or NaN. Half of the runs go
+  /// without: NaN everywhere would hide which way TopK and comparisons may fall out.
   Status pole(const graph::Node& n, std::vector<const HostTensor*>& inputs, HostTensor& divisor) {
     static constexpr std::string_view kPoles[] = {"Div", "Reciprocal", "Rsqrt", "Log", "Pow"};
-    if (errors_.exact == nullptr ||
+    if (errors_.exact == nullptr || errors_.seed / 2 % 2 == 0 ||
         std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
         !is_float(inputs[0]->dtype()))
       return {};
