@@ -275,10 +275,7 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
   launch.scalars = lowered.scalars;
   launch.nodes = origins_of(group);
   for (const lower::LoweredBuffer& b : lowered.buffers) {
-    const bool packed = std::any_of(
-        lowered.packed.begin(), lowered.packed.end(),
-        [&](const auto& p) { return static_cast<size_t>(p.buffer) == launch.buffers.size(); });
-    launch.buffers.push_back(packed      ? -1
+    launch.buffers.push_back(b.packed    ? -1
                              : b.scratch ? buffers.scratch(b.value)
                                          : buffers.of(b.value));
     launch.writes.push_back(b.writes);

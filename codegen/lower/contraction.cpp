@@ -131,7 +131,7 @@ Val Contraction::load_packed(ValueId constant, const Expr& depth, Val vec, Val k
   const Val first =
       b_.sub(b_.mul(b_.mul(tile, ev_.value(depth)), columns), b_.mul(column_tile_, columns));
   const Val at = b_.add(b_.add(first, b_.mul(k, columns)), b_.mul(vec, b_.i32(4)));
-  return b_.load(ev_.buffer(constant), at, 4, 4);
+  return b_.load(ev_.buffer(constant, true), at, 4, 4);
 }
 
 void Contraction::set_scale(const graph::Node* n, WeightIndex index) {
@@ -172,8 +172,9 @@ Result<Val> Contraction::dequantized(const graph::Node& n, Val raw, Val vec,
 }
 
 void Contraction::pack(Lowered& out, ValueId constant, PackedOperand form) const {
-  const auto at = std::find_if(out.buffers.begin(), out.buffers.end(),
-                               [&](const LoweredBuffer& b) { return b.value == constant; });
+  const auto at = std::find_if(out.buffers.begin(), out.buffers.end(), [&](const LoweredBuffer& b) {
+    return b.value == constant && b.packed;
+  });
   if (at == out.buffers.end()) return;  // a sum of no elements reads nothing
   form.buffer = static_cast<int>(at - out.buffers.begin());
   form.tile_n = static_cast<uint32_t>(tile_.columns);

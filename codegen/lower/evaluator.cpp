@@ -222,9 +222,9 @@ Type Evaluator::compute(DType t) const {
   return Type{Ty::Void, 1};
 }
 
-int Evaluator::buffer(ValueId v) {
+int Evaluator::buffer(ValueId v, bool packed) {
   for (const BufferUse& u : buffers_) {
-    if (u.value == v) return u.param;
+    if (u.value == v && u.packed == packed) return u.param;
   }
   const bool output =
       std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end();
@@ -237,7 +237,7 @@ int Evaluator::buffer(ValueId v) {
   const Ty type = kernel::storage_type(memory_type(v));
   const int id = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
   storage_.push_back(type);
-  buffers_.push_back({v, id, scratch});
+  buffers_.push_back({v, id, scratch, packed});
   return id;
 }
 

@@ -94,8 +94,11 @@ class Evaluator {
     graph::ValueId value;
     int param;
     bool scratch;
+    bool packed;
   };
-  int buffer(graph::ValueId v);
+  /// `packed`: a weight in the form of PackedOperand. The same kernel may also read it as it is,
+  /// from a buffer of its own.
+  int buffer(graph::ValueId v, bool packed = false);
   const std::vector<BufferUse>& buffers() const { return buffers_; }
   const std::vector<Expr>& scalars() const { return scalars_; }
 

@@ -98,7 +98,7 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
   for (const Evaluator::BufferUse& u : ev.buffers()) {
     const bool output =
         std::find(group.outputs.begin(), group.outputs.end(), u.value) != group.outputs.end();
-    out.buffers.push_back({u.value, u.scratch, u.scratch || output});
+    out.buffers.push_back({u.value, u.scratch, u.scratch || output, u.packed});
   }
   out.scalars = ev.scalars();
   out.grid = linear_grid(groups);

@@ -17,6 +17,7 @@ struct LoweredBuffer {
   graph::ValueId value = graph::kNone;
   bool scratch = false;  // memory of this launch alone, shaped as `value`
   bool writes = false;
+  bool packed = false;  // in the form of the PackedOperand of this buffer
 };
 
 /// A weight that the kernel reads in a packed form (plan::Weight::Packing::Tiles).
