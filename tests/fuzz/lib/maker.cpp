@@ -119,7 +119,9 @@ Values Maker::divisors(DType t) {
 Maker::V Maker::fresh(DType t, const Shape& s, Values values) {
   if (reprise::is_static(s) && rng.chance(0.3)) {
     const std::string name = "c" + std::to_string(g_->values().size());
-    return constant(test::random_values(t, static_dims(s), values, *heading_.seed, name));
+    const V c = constant(test::random_values(t, static_dims(s), values, *heading_.seed, name));
+    if (rng.chance(0.5)) pool_.push_back(c);  // weights that several nodes read
+    return c;
   }
   const V v = g_->add_value("x" + std::to_string(g_->values().size()), t, s);
   g_->inputs.push_back(v);
@@ -384,6 +386,13 @@ Result<Program> Maker::finish() {
   }
   g_->outputs = sinks;
   if (!sizes_are_as_computed()) return invalid_input("a refused node has unified dims");
+  for (const V v : g_->inputs) {
+    std::vector<SymbolId> symbols;
+    for (const Expr& d : shape(v)) d.collect_symbols(symbols);
+    if (std::ranges::any_of(symbols,
+                            [&](SymbolId s) { return static_cast<size_t>(s) >= model_symbols_; }))
+      return invalid_input("an input has a size that only a node knows");
+  }
   RP_ASSIGN(Program p, Program::from(*g_, heading_));
   p.remove_unused();
   if (p.nodes.empty()) return invalid_input("the graph has no nodes");
