@@ -384,6 +384,10 @@ Result<Program> Maker::finish() {
   for (const V v : others) {
     if (rng.chance(0.15)) sinks.push_back(v);
   }
+  for (const V v : pool_) {
+    // Inputs and constants are outputs, too, now and then.
+    if (value(v).producer == nullptr && rng.chance(0.04)) sinks.push_back(v);
+  }
   g_->outputs = sinks;
   if (!sizes_are_as_computed()) return invalid_input("a refused node has unified dims");
   for (const V v : g_->inputs) {

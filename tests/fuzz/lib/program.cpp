@@ -54,18 +54,24 @@ Result<Program> Program::from(const graph::Graph& g, const test::Heading& headin
     p.inputs.push_back(std::move(in));
   }
   std::set<graph::ValueId> seen;
+  const auto see = [&](graph::ValueId v) {
+    if (v != graph::kNone && g.value(v).constant && seen.insert(v).second)
+      p.constants.push_back({g.value(v).name, *g.value(v).constant});
+  };
   for (const auto& n : g.nodes()) {
     if (!n->subgraphs.empty()) return unsupported("node '" + n->name + "' has bodies");
     Node node{{}, n->op, n->attrs, {}, n->opset};
     for (const graph::ValueId v : n->inputs) {
       node.inputs.push_back(name(v));
-      if (v == graph::kNone || !g.value(v).constant || !seen.insert(v).second) continue;
-      p.constants.push_back({g.value(v).name, *g.value(v).constant});
+      see(v);
     }
     for (const graph::ValueId v : n->outputs) node.outputs.push_back(name(v));
     p.nodes.push_back(std::move(node));
   }
-  for (const graph::ValueId v : g.outputs) p.outputs.push_back(name(v));
+  for (const graph::ValueId v : g.outputs) {
+    p.outputs.push_back(name(v));
+    see(v);
+  }
   return p;
 }
 
