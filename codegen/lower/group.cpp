@@ -23,6 +23,17 @@ ops::Lowering lowering_of(const Node& n) {
   if (def == nullptr || !n.subgraphs.empty() || !ops::is_core(n)) return ops::Lowering::None;
   return def->lowering;
 }
+
+bool constants_fit_32_bits(const Expr& e) {
+  return std::in_range<int32_t>(e.constant()) &&
+         std::all_of(e.terms().begin(), e.terms().end(), [](const Term& t) {
+           return std::in_range<int32_t>(t.coefficient) &&
+                  std::all_of(t.atoms().begin(), t.atoms().end(), [](const Atom& a) {
+                    return a.kind() == Atom::Kind::Symbol || a.kind() == Atom::Kind::Overflow ||
+                           (constants_fit_32_bits(a.lhs()) && constants_fit_32_bits(a.rhs()));
+                  });
+         });
+}
 }  // namespace
 
 bool is_contraction(const Node& n) {
@@ -100,11 +111,8 @@ std::string host_reason(const Graph& g, const Node& n) {
   }
   // Kernels compute numbers of shapes as they compute indices.
   for (const Expr& e : n.attrs.get_exprs("elements")) {
-    const bool fits = std::in_range<int32_t>(e.constant()) &&
-                      std::all_of(e.terms().begin(), e.terms().end(), [](const Term& t) {
-                        return std::in_range<int32_t>(t.coefficient);
-                      });
-    if (!fits) return "the number " + e.str(g.symbols) + " needs more than 32 bits";
+    if (!constants_fit_32_bits(e))
+      return "the number " + e.str(g.symbols) + " needs more than 32 bits";
   }
   return {};
 }

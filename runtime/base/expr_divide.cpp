@@ -302,6 +302,9 @@ Expr mod_in(const Expr& a, const Expr& b, const SymbolRanges* ranges) {
 Expr min_max_in(Kind kind, const Expr& a, const Expr& b, const SymbolRanges* ranges) {
   if (a.is_overflow() || b.is_overflow()) return Expr::overflow();
   const bool is_min = kind == Kind::Min;
+  // The difference of two constants may overflow.
+  if (a.is_const() && b.is_const())
+    return is_min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
   const Interval difference = bounds_in(a - b, ranges);
   if (difference.max <= 0) return is_min ? a : b;
   if (difference.min >= 0) return is_min ? b : a;

@@ -85,6 +85,9 @@ TEST(Expr, MinMax) {
   EXPECT_EQ(Expr::min(s, s + 1), s);
   EXPECT_EQ(Expr::max(s, s + 1), s + 1);
   EXPECT_EQ(Expr::min(Expr(3), 5), Expr(3));
+  const int64_t low = std::numeric_limits<int64_t>::min(), high = -(low + 1);
+  EXPECT_EQ(Expr::min(Expr(high), low), Expr(low));
+  EXPECT_EQ(Expr::max(Expr(high), low), Expr(high));
   EXPECT_EQ(Expr::min(s, b), Expr::min(b, s));
   EXPECT_EQ(Expr::min(Expr::min(s, 5), 3), Expr::min(s, 3));
   EXPECT_EQ(Expr::max(Expr::mod(s, 4), 0), Expr::mod(s, 4));
