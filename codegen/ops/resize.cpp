@@ -5,6 +5,7 @@
 // nearest_mode, cubic_coeff_a, exclude_outside, and either `scales` (floats, one per axis) or
 // `sizes` (exprs, one per axis); the sizes are the output's shape.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -290,14 +291,15 @@ Expr clamp_index(const Expr& i, const Expr& dim) {
   return Expr::max(Expr::min(i, dim - 1), 0);
 }
 
-/// The cubic kernel at distance t in [0, 1] (near) or [1, 2].
-Val cubic_weight(kernel::Builder& b, Val t, float a, bool near) {
-  const auto mul_add = [&](Val x, float c) { return b.add(b.mul(x, t), b.f32(c)); };
-  if (near) {
-    const Val inner = mul_add(b.f32(a + 2), -(a + 3));
-    return b.add(b.mul(b.mul(inner, t), t), b.f32(1));
-  }
-  return mul_add(mul_add(mul_add(b.f32(a), -5 * a), 8 * a), -4 * a);
+/// The weights of the four taps around a position that lies `fraction` after the second. The
+/// polynomials are in factored form: a weight near its zero is as exact as a large one.
+std::array<Val, 4> cubic_weights(kernel::Builder& b, Val fraction, float a) {
+  const Val rest = b.sub(b.f32(1), fraction);
+  const auto far = [&](Val t, Val u) { return b.mul(b.mul(b.mul(b.f32(a), t), u), u); };
+  const auto near = [&](Val t, Val u) {  // at distance t, and u = 1 - t
+    return b.mul(u, b.sub(b.add(b.f32(1), t), b.mul(b.mul(b.f32(a + 2), t), t)));
+  };
+  return {far(fraction, rest), near(fraction, rest), near(rest, fraction), far(rest, fraction)};
 }
 
 std::vector<Tap> cubic_taps(ElementContext& ctx, const Expr& base, Val fraction, const Expr& in) {
@@ -305,13 +307,12 @@ std::vector<Tap> cubic_taps(ElementContext& ctx, const Expr& base, Val fraction,
   const AttrMap& attrs = ctx.node().attrs;
   const float a = attrs.get_float("cubic_coeff_a", -0.75F);
   const bool exclude = attrs.get_int("exclude_outside", 0) != 0;
+  const std::array<Val, 4> weights = cubic_weights(b, fraction, a);
   std::vector<Tap> taps;
   Val sum;
-  for (int64_t k = -1; k <= 2; ++k) {
-    const Val distance = k <= 0 ? b.sub(fraction, b.f32(static_cast<float>(k)))
-                                : b.sub(b.f32(static_cast<float>(k)), fraction);
-    Val w = cubic_weight(b, distance, a, k == 0 || k == 1);
-    const Expr position = base + Expr(k);
+  for (int64_t k = 0; k < 4; ++k) {
+    Val w = weights[static_cast<size_t>(k)];
+    const Expr position = base + Expr(k - 1);
     if (exclude) {
       w = b.select(b.in_range(ctx.value(position), ctx.value(in)), w, b.f32(0));
       sum = sum ? b.add(sum, w) : w;
