@@ -77,6 +77,11 @@ bool moves_only(const ops::OpDef& def) {
          std::find(std::begin(kMoves), std::end(kMoves), def.name) != std::end(kMoves);
 }
 
+/// Where a result lies between elements is rounded, too.
+bool interpolates(const graph::Node& n) {
+  return n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
+}
+
 OperatorError error_of(const graph::Node& n, DType t, DType memory) {
   const ops::OpDef* def = ops::find(n.domain, n.op);
   const double u = std::max(unit_roundoff(t), unit_roundoff(memory)), u32 = unit_roundoff(memory);
@@ -91,10 +96,7 @@ OperatorError error_of(const graph::Node& n, DType t, DType memory) {
   }
   if (n.op == "Cast") return {2 * u, 0, 0};
   if (n.op == "Range") return {4 * u, 0, 0};  // its operands decide its size
-  // Where a result lies between elements is rounded, too.
-  const bool between =
-      n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
-  return {4 * u, 0, (between ? 64 : 2) * u32};
+  return {4 * u, 0, (interpolates(n) ? 64 : 2) * u32};
 }
 
 /// Moves the elements of a tensor of floats.
@@ -139,6 +141,29 @@ class Mover {
       if (half_ && rng_.chance(0.5)) v = std::clamp(v, -65504.0, 65504.0);
     }
     auto out = host::store_all(t.dtype(), t.dims(), *values);
+    return out.ok() ? *out : t;
+  }
+
+  /// Adds up to `part` of the elements within a distance of three along each axis: a weight of
+  /// interpolation is off by that much, however small it is.
+  HostTensor blurred(const HostTensor& t, double part) {
+    const auto values = host::load_all(t);
+    if (!values.ok()) return t;
+    std::vector<double> sums = *values;
+    int64_t stride = 1;
+    for (size_t axis = t.dims().size(); axis-- > 0;) {
+      const int64_t size = t.dims()[axis];
+      for (int64_t i = 0; i < t.count(); ++i) {
+        const int64_t at = i / stride % size;
+        for (int64_t k = std::max<int64_t>(-3, -at); k <= std::min<int64_t>(3, size - 1 - at);
+             ++k) {
+          const double v = (*values)[static_cast<size_t>(i + k * stride)];
+          if (std::isfinite(v)) sums[static_cast<size_t>(i)] += rng_.real(-part, part) * v;
+        }
+      }
+      stride *= size;
+    }
+    auto out = host::store_all(t.dtype(), t.dims(), sums);
     return out.ok() ? *out : t;
   }
 
@@ -295,7 +320,8 @@ class Run {
     if (e.of_terms > 0 && !inputs.empty() && inputs[0] != nullptr && is_float(inputs[0]->dtype())) {
       // Rounding of partial sums, as if each term had been read with an error.
       const double terms = terms_of(n, inputs, results[0]);
-      const HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
+      HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
+      if (interpolates(n)) moved = mover_.blurred(moved, e.of_terms);
       const HostTensor* given = std::exchange(inputs[0], &moved);
       call.inputs = inputs;
       RP_ASSIGN(results, kernel(call));
