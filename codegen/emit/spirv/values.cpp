@@ -118,12 +118,24 @@ Id SpirvEmitter::number(Type t, double v) {
   return constant(t, static_cast<uint64_t>(static_cast<int64_t>(v)));
 }
 
+static bool orders(ScalarOp op) {
+  return op == ScalarOp::Less || op == ScalarOp::LessOrEqual || op == ScalarOp::Greater ||
+         op == ScalarOp::GreaterOrEqual;
+}
+
 Result<Id> SpirvEmitter::scalar(const Inst& i) {
   const auto op = static_cast<ScalarOp>(i.imm);
-  const Ty operand = arg_type(i, i.args.size() - 1).ty;
-  const RowCode code = code_for(op, operand);
+  const Type operand = arg_type(i, i.args.size() - 1);
   Words operands;
   for (size_t n = 0; n < i.args.size(); ++n) operands.push_back(arg(i, n));
+  RowCode code = code_for(op, operand.ty);
+  // Mesa 22.3.6 narrows ordered comparisons of sign-extended integers with constants, wrongly, and
+  // which operands are such only unrolling may show. Without their sign bits it leaves them alone.
+  if (operand.ty == Ty::I64 && orders(op)) {
+    code = code_for(op, Ty::U64);
+    const Id sign = constant(operand, uint64_t{1} << 63U);
+    for (Id& v : operands) v = m_.value(spv::OpBitwiseXor, type(operand), {v, sign});
+  }
   switch (code.kind) {
     case RowCode::Core: {
       const Id v = m_.value(static_cast<spv::Op>(code.number), type(i.type), operands);
