@@ -172,6 +172,7 @@ KernelResult gemm_op(const Call& c) {
   }
   const Dims dims{m, n};
   Dims bias_strides{0, 0};
+  const bool biased = has_input(c, 2) && beta != 0;  // 0 leaves C out, infinities and NaN as well
   if (has_input(c, 2)) {
     RP_TRY(require_same_dtype(c, 0, 2));
     const Dims& bias = input(c, 2).dims();
@@ -192,12 +193,12 @@ KernelResult gemm_op(const Call& c) {
   gemm(m, n, k, pack_strided(a, 0, ta ? 1 : k, ta ? m : 1),
        pack_strided(b, 0, tb ? k : 1, tb ? 1 : n),
        [&](int64_t row, int64_t n0, int64_t count, const double* v) {
-         if (has_input(c, 2)) {
+         if (biased) {
            load(input(c, 2), row * bias_strides[0] + n0 * bias_strides[1], bias_strides[1], count,
                 bias.data());
          }
          for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-           line[i] = alpha * v[i] + (has_input(c, 2) ? beta * bias[i] : 0.0);
+           line[i] = alpha * v[i] + (biased ? beta * bias[i] : 0.0);
          }
          store(y, row * n + n0, count, line.data());
        });
