@@ -47,7 +47,9 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
       return std::nullopt;
     out = {p->inputs[0], p};
   }
-  if (!g.value(out.value).constant || !is_product_float(g.value(v).dtype)) return std::nullopt;
+  const auto& constant = g.value(out.value).constant;
+  if (!constant || constant->count() == 0 || !is_product_float(g.value(v).dtype))
+    return std::nullopt;
   return out;
 }
 

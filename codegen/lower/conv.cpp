@@ -24,7 +24,6 @@ std::optional<ConstantOperand> weight_of(const graph::Graph& g, const Group& gro
   const graph::Node& n = *group.anchor;
   const auto w = constant_operand(g, group, n.inputs[1]);
   if (!w || g.value(n.inputs[0]).dtype != g.value(n.inputs[1]).dtype) return std::nullopt;
-  if (g.value(w->value).constant->count() == 0) return std::nullopt;
   if (w->dequantize == nullptr) return w;
   const auto axis = ops::scaled_axis(g, *w->dequantize);
   return axis && *axis <= 0 ? w : std::nullopt;
