@@ -18,7 +18,8 @@ namespace reprise {
 namespace {
 
 constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
-                           kAttentionPrice = "attention-price", kAutocastPass = "autocast";
+                           kAttentionPrice = "attention-price", kAutocastPass = "autocast",
+                           kEqualKernels = "equal-kernels";
 
 using Clock = std::chrono::steady_clock;
 
@@ -219,16 +220,17 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
 
 /// The plan for one target. A group whose kernel cannot be written must not refuse the model: its
 /// nodes get kernels of their own, and the report names the fault.
-Result<plan::Plan> plan_for(const graph::Graph& g, const lower::Fusion& fusion,
-                            const lower::Target& target, const CompileOptions& options,
-                            WeightStore& weights, LowerReport& lowered) {
+Result<plan::Plan> plan_for(PlanContext& context, const lower::Fusion& fusion,
+                            const lower::Target& target) {
+  const CompileOptions& options = context.options;
+  LowerReport& lowered = context.report;
   const size_t schedules = lowered.schedules.size();
   std::set<const graph::Node*> separate;
   lower::Fusion smaller;
   const lower::Fusion* groups = &fusion;
   while (true) {
     const lower::Group* failed = nullptr;
-    auto plan = build_device_plan(g, *groups, target, weights, options, lowered, &failed);
+    auto plan = build_device_plan(context, *groups, target, &failed);
     if (plan.ok() || failed == nullptr) return plan;
     const size_t before = separate.size();
     separate.insert(failed->nodes.begin(), failed->nodes.end());
@@ -242,14 +244,15 @@ Result<plan::Plan> plan_for(const graph::Graph& g, const lower::Fusion& fusion,
           "written, so its operators run apart: " +
           plan.status().message());
     }
-    RP_ASSIGN(smaller, fusion_for(g, options, target.predicate, separate));
+    RP_ASSIGN(smaller, fusion_for(context.g, options, target.predicate, separate));
     groups = &smaller;
   }
 }
 
-Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
-                      const CompileOptions& options, WeightStore& weights, package::Package& p,
-                      LowerReport& lowered) {
+Status build_variants(PlanContext& context, const lower::Fusion& fusion, package::Package& p) {
+  const graph::Graph& g = context.g;
+  const CompileOptions& options = context.options;
+  LowerReport& lowered = context.report;
   RP_ASSIGN(const std::vector<lower::Target> targets, chosen_targets(g, fusion, options));
   const plan::Interface io = make_interface(g);
   ProbeMaker probes(io, options.threads);
@@ -268,7 +271,7 @@ Status build_variants(const graph::Graph& g, const lower::Fusion& fusion,
       RP_ASSIGN(own, fusion_for(g, options, target.predicate));
       if (p.variants.empty()) explain(p, own);
     }
-    RP_ASSIGN(v.plan, plan_for(g, fusion.priced ? own : fusion, target, options, weights, lowered));
+    RP_ASSIGN(v.plan, plan_for(context, fusion.priced ? own : fusion, target));
     if (options.probes) {
       const auto start = Clock::now();
       RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, lowered.kernels));
@@ -306,6 +309,7 @@ std::vector<std::string> pass_names() {
   out.emplace_back(kAttentionPass);
   out.emplace_back(kAttentionPrice);
   out.emplace_back(kFusionPass);
+  out.emplace_back(kEqualKernels);
   return out;
 }
 
@@ -334,7 +338,9 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   explain(p, fusion);
   timer.lap("explain");
   LowerReport lowered;
-  RP_TRY(build_variants(g, fusion, options, weights, p, lowered));
+  KernelCache kernels(!disabled(options, kEqualKernels));
+  PlanContext context{g, options, weights, kernels, lowered};
+  RP_TRY(build_variants(context, fusion, p));
   timer.add("lower", lowered.lower_ms);
   timer.add("legalize", lowered.legalize_ms);
   timer.add("emit", lowered.emit_ms);

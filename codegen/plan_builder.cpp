@@ -5,9 +5,8 @@
 #include <set>
 #include <tuple>
 
-#include "codegen/emit/cuda/cuda.h"
-#include "codegen/emit/spirv/spirv.h"
-#include "codegen/kernel/share.h"
+#include "codegen/kernel_table.h"
+#include "codegen/lower/lower_once.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise {
@@ -135,127 +134,6 @@ Status require_host_kernel(const Node& n) {
                      ") has neither a device nor a host kernel; replace the operator in the model");
 }
 
-/// A kernel may use what its variant's predicate asks of a device, and nothing else.
-Status covered(const kernel::Requirements& need, const Predicate& p, const std::string& kernel) {
-  const struct {
-    bool needed, promised;
-    const char* name;
-  } features[] = {
-      {need.int64, p.needs_int64, "64-bit integers"},
-      {need.float16, p.needs_float16, "fp16 arithmetic"},
-      {need.float64, false, "64-bit floats"},
-      {need.storage8, p.needs_storage8, "8-bit storage"},
-      {need.storage16, p.needs_storage16, "16-bit storage"},
-      {need.subgroup_arithmetic, p.needs_subgroup_arithmetic, "subgroup arithmetic"},
-      {need.subgroup_shuffle, p.needs_subgroup_shuffle, "subgroup shuffles"},
-      {need.subgroup_extended_types, p.needs_subgroup_extended_types,
-       "subgroup operations on 64-bit integers and fp16"},
-      {need.matrix && need.matrix != p.matrix, false, "cooperative matrices"},
-      {need.subgroup_size != 0 && need.subgroup_size != p.subgroup_size, false,
-       "another subgroup size"},
-      {need.workgroup_invocations > p.workgroup_invocations, false, "larger workgroups"},
-      {need.shared_bytes > p.shared_bytes, false, "more shared memory"},
-  };
-  for (const auto& f : features) {
-    if (!f.needed || f.promised) continue;
-    return internal_error("kernel '" + kernel + "' needs " + f.name +
-                          ", which its variant does not ask for");
-  }
-  return {};
-}
-
-/// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
-class KernelTable {
- public:
-  KernelTable(plan::Plan& p, const lower::Target& target, const CompileOptions& options)
-      : p_(p), target_(target), options_(options) {}
-
-  /// Takes the kernel of the plan's next step.
-  Status add(kernel::Kernel k, LowerReport& report) {
-    const auto start = std::chrono::steady_clock::now();
-    kernel::LegalizeFor features;
-    features.int64 = target_.predicate.needs_int64;
-    features.float16 = target_.predicate.needs_float16;
-    features.word_loads = target_.wide_loads;
-    features.storage8 = target_.predicate.needs_storage8;
-    features.storage16 = target_.predicate.needs_storage16;
-    RP_TRY(kernel::legalize(k, features).with_context("kernel '" + k.name + "'"));
-    kernel::simplify(k);
-    kernels_.push_back(std::move(k));
-    steps_.push_back(p_.steps.size());
-    report.legalize_ms += ms_since(start);
-    return {};
-  }
-
-  /// Gives the launches their kernels.
-  Status finish(LowerReport& report) {
-    const auto start = std::chrono::steady_clock::now();
-    RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
-    for (kernel::Kernel& k : shared.kernels) RP_TRY(emit(std::move(k)));
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      auto& launch = std::get<plan::Launch>(p_.steps[steps_[i]].what);
-      launch.kernel = static_cast<uint32_t>(shared.uses[i].kernel);
-      launch.scalars.insert(launch.scalars.end(), shared.uses[i].scalars.begin(),
-                            shared.uses[i].scalars.end());
-    }
-    report.emit_ms += ms_since(start);
-    return {};
-  }
-
-  /// Those of the plan, in order, where they are to be probed.
-  std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
-
- private:
-  Status emit(kernel::Kernel k) {
-    k.name = unique(k.name);
-    plan::KernelCode code;
-    code.name = k.name;
-    code.workgroup = k.workgroup;
-    code.n_buffers = static_cast<uint32_t>(k.buffers.size());
-    code.n_scalars = static_cast<uint32_t>(k.scalars.size());
-    const kernel::Requirements need = kernel::requirements(k);
-    RP_TRY(covered(need, target_.predicate, k.name));
-    code.shared_bytes = need.shared_bytes;
-    code.subgroup_size = need.subgroup_size;
-    const bool for_cuda = target_.predicate.api == Api::Cuda;
-    if (for_cuda) {
-      RP_ASSIGN(code.cuda, emit::cuda(k));
-    } else {
-      emit::SpirvOptions spirv_options;
-      spirv_options.wide_loads = target_.wide_loads;
-      spirv_options.pointer_casts = target_.predicate.needs_int64;
-      RP_ASSIGN(code.spirv, emit::spirv(k, spirv_options));
-    }
-    if (options_.on_kernel) {
-      // A schedule for subgroups of another size is never chosen for CUDA.
-      const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
-      std::string text = code.cuda;
-      if (!for_cuda && shown) {
-        RP_ASSIGN(text, emit::cuda(k));
-      }
-      options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
-    }
-    if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
-    p_.kernels.push_back(std::move(code));
-    if (options_.probes) emitted_.push_back(std::move(k));
-    return {};
-  }
-
-  std::string unique(const std::string& base) {
-    std::string name = base;
-    for (int i = 2; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
-    return name;
-  }
-
-  plan::Plan& p_;
-  const lower::Target& target_;
-  const CompileOptions& options_;
-  std::vector<kernel::Kernel> kernels_;
-  std::vector<size_t> steps_;  // parallel to the kernels
-  std::vector<kernel::Kernel> emitted_;
-  std::set<std::string> names_;
-};
-
 std::vector<std::string> origins_of(const lower::Group& group) {
   std::vector<std::string> out;
   for (const Node* n : group.nodes) {
@@ -267,7 +145,7 @@ std::vector<std::string> origins_of(const lower::Group& group) {
 }
 
 Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lowered,
-                                 Buffers& buffers, KernelTable& kernels, LowerReport& report) {
+                                 Buffers& buffers, KernelTable& kernels) {
   plan::Launch launch;
   launch.group = lowered.kernel.name;
   launch.schedule = lowered.schedule;
@@ -284,7 +162,7 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
     const auto i = static_cast<size_t>(p.buffer);
     launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
   }
-  RP_TRY(kernels.add(std::move(lowered.kernel), report));
+  RP_TRY(kernels.add(std::move(lowered.kernel)));
   return launch;
 }
 
@@ -345,36 +223,37 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
 namespace {
 
 /// The group's kernel by the schedule that the options choose.
-Result<lower::Lowered> lower_chosen(const Graph& g, const lower::Group& group,
-                                    const lower::Target& target, const CompileOptions& options,
-                                    size_t launch, LowerReport& report) {
-  RP_ASSIGN(lower::Lowered first, lower::lower(g, group, target));
+Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Group& group,
+                                    const lower::Target& target, lower::LowerOnce& lower_once,
+                                    size_t launch) {
+  RP_ASSIGN(lower::Lowered first, lower_once.lower(group));
   if (first.choices.size() < 2) return first;
   ScheduleQuestion question{target.name, kernel_name(group), launch, {}, first.choices};
   size_t choice = 0;
-  if (options.choose_schedule) {
+  if (context.options.choose_schedule) {
     std::string text = kernel::print(first.kernel);
-    for (const Expr& e : first.grid) text += " " + e.str(g.symbols);
-    for (const Expr& e : first.scalars) text += " " + e.str(g.symbols);
+    for (const Expr& e : first.grid) text += " " + e.str(context.g.symbols);
+    for (const Expr& e : first.scalars) text += " " + e.str(context.g.symbols);
     const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
     question.key = target.name + "-" + std::to_string(hash);
-    choice = options.choose_schedule(question);
+    choice = context.options.choose_schedule(question);
   }
-  report.schedules.push_back({std::move(question), choice});
+  context.report.schedules.push_back({std::move(question), choice});
   if (choice == 0) return first;
-  return lower::lower(g, group, target, choice);
+  return lower_once.lower(group, choice);
 }
 
 }  // namespace
 
-Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion,
-                                     const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report,
-                                     const lower::Group** failed) {
+Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& fusion,
+                                     const lower::Target& target, const lower::Group** failed) {
+  const Graph& g = context.g;
+  LowerReport& report = context.report;
   size_t launches = 0;
   plan::Plan p;
-  Buffers buffers(g, p, weights);
-  KernelTable kernels(p, target, options);
+  Buffers buffers(g, p, context.weights);
+  lower::LowerOnce lower_once(g, target, context.kernels.enabled());
+  KernelTable kernels(p, target, context.options, context.kernels, report);
   for (const lower::Group& group : fusion.groups) {
     plan::Step step;
     if (group.kind == lower::GroupKind::Host) {
@@ -382,19 +261,19 @@ Result<plan::Plan> build_device_plan(const Graph& g, const lower::Fusion& fusion
       step.what = host_call(*group.nodes[0], buffers, group.host_reason);
     } else {
       const auto start = std::chrono::steady_clock::now();
-      auto lowered = lower_chosen(g, group, target, options, launches++, report);
+      auto lowered = lower_chosen(context, group, target, lower_once, launches++);
       report.lower_ms += ms_since(start);
       *failed = &group;
       if (!lowered.ok())
         return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
-      if (options.plant_in_kernel) options.plant_in_kernel(group, *lowered);
-      RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels, report));
+      if (context.options.plant_in_kernel) context.options.plant_in_kernel(group, *lowered);
+      RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels));
       *failed = nullptr;
       step.what = std::move(launch);
     }
     p.steps.push_back(std::move(step));
   }
-  RP_TRY(kernels.finish(report));
+  RP_TRY(kernels.finish());
   const auto start = std::chrono::steady_clock::now();
   plan::compute_hazards(p, g.symbol_sources);
   report.plan_ms += ms_since(start);

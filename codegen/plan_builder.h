@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/compiler.h"
+#include "codegen/kernel_cache.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise {
@@ -41,10 +42,17 @@ struct LowerReport {
   std::vector<kernel::Kernel> kernels;  // of the plan that was built last, if probes are wanted
 };
 
+/// What the plans of all variants have in common.
+struct PlanContext {
+  const graph::Graph& g;
+  const CompileOptions& options;
+  WeightStore& weights;
+  KernelCache& kernels;
+  LowerReport& report;
+};
+
 /// The plan of one variant. Where a group's kernel cannot be written, `failed` becomes the group.
-Result<plan::Plan> build_device_plan(const graph::Graph& g, const lower::Fusion& fusion,
-                                     const lower::Target& target, WeightStore& weights,
-                                     const CompileOptions& options, LowerReport& report,
-                                     const lower::Group** failed);
+Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& fusion,
+                                     const lower::Target& target, const lower::Group** failed);
 
 }  // namespace reprise

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -242,8 +243,11 @@ struct LegalizeFor {
   /// Buffers that are only loaded, of 16-bit elements or four of 8 bits at a time, become words all
   /// the same: for devices that load every element of a vector by itself.
   bool word_loads = false;
+  friend auto operator<=>(const LegalizeFor&, const LegalizeFor&) = default;
 };
 Status legalize(Kernel& k, const LegalizeFor& target);
+/// The target without the lack of what the kernel does not use: legalize() gives the same for both.
+LegalizeFor relevant(const LegalizeFor& target, const Kernel& k);
 
 /// Makes scalar loads of neighbouring elements vector loads, where the whole vector lies between
 /// elements that the kernel loads anyway (codegen/kernel/coalesce.cpp). The kernel must verify.

@@ -242,6 +242,30 @@ class Legalizer : public Rebuilder {
 
 }  // namespace
 
+LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
+  bool wide = false, half = false, bytes = false, halves = false;
+  const auto use = [&](Ty t) {
+    wide |= is_wide(t);
+    half |= t == Ty::F16;
+  };
+  for (const Inst& i : k.insts) use(i.type.ty);
+  for (const LocalVar& l : k.locals) use(l.type.ty);
+  for (const SharedArray& s : k.shared) use(s.type);
+  for (const MatrixVar& m : k.matrices) use(m.type);
+  for (const BufferParam& b : k.buffers) {
+    use(b.storage);
+    bytes |= byte_size(b.storage) == 1;
+    halves |= byte_size(b.storage) == 2;
+  }
+  LegalizeFor out = target;
+  out.int64 |= !wide;
+  out.float16 |= !half;
+  out.storage8 |= !bytes;
+  out.storage16 |= !halves;
+  out.word_loads &= bytes || halves;
+  return out;
+}
+
 Status legalize(Kernel& k, const LegalizeFor& target) {
   RP_TRY(verify(k));
   RP_TRY(drop_wraps(k));

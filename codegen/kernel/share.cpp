@@ -46,10 +46,11 @@ bool may_be_parameter(const Inst& user, size_t arg, const Inst& constant) {
   return constant.type == kI32 && only_scales_or_bounds(static_cast<ScalarOp>(user.imm));
 }
 
-/// A kernel's text without the constants that may be parameters; those in order of their use.
+/// A kernel's text, and those of its constants that may be parameters, in order of their use.
 class Shape {
  public:
-  explicit Shape(const Kernel& k) : k_(k), number_(k.insts.size(), -1) {
+  /// `exact`: the text has all constants, else all but those that may be parameters.
+  Shape(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), -1) {
     interface();
     block(0);
   }
@@ -62,6 +63,9 @@ class Shape {
     const auto end = std::to_chars(digits, digits + sizeof(digits), v, 36).ptr;
     text_.append(digits, end) += ' ';
   }
+  void add(const std::string& name) {
+    if (exact_) text_.append(name) += ' ';
+  }
   void add(Type t) {
     add(static_cast<uint64_t>(t.ty));
     add(t.lanes);
@@ -73,18 +77,24 @@ class Shape {
       add(static_cast<uint64_t>(b.storage));
       add(static_cast<uint64_t>(b.access));
       add(b.align);
+      add(b.name);
     }
     text_ += ';';
-    for (const ScalarParam& s : k_.scalars) add(static_cast<uint64_t>(s.type));
+    for (const ScalarParam& s : k_.scalars) {
+      add(static_cast<uint64_t>(s.type));
+      add(s.name);
+    }
     text_ += ';';
     for (const LocalVar& l : k_.locals) {
       add(l.type);
       add(l.count);
+      add(l.name);
     }
     text_ += ';';
     for (const SharedArray& s : k_.shared) {
       add(static_cast<uint64_t>(s.type));
       add(s.count);
+      add(s.name);
     }
     text_ += ';';
     for (const MatrixVar& m : k_.matrices) {
@@ -92,6 +102,7 @@ class Shape {
       add(static_cast<uint64_t>(m.type));
       add(m.rows);
       add(m.columns);
+      add(m.name);
     }
     text_ += ';';
     add(static_cast<uint64_t>(k_.contraction));
@@ -126,7 +137,7 @@ class Shape {
     }
     text_ += '=';
     add(i.type);
-    if (may_be_parameter(user, a, i)) {
+    if (!exact_ && may_be_parameter(user, a, i)) {
       operands_.push_back({id, a, i.type, static_cast<int32_t>(i.imm)});
     } else {
       add(i.imm);
@@ -134,6 +145,7 @@ class Shape {
   }
 
   const Kernel& k_;
+  bool exact_;
   std::vector<int64_t> number_;
   int64_t next_ = 0;
   std::string text_;
@@ -213,11 +225,15 @@ Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKern
 
 }  // namespace
 
+std::string structure(const Kernel& k) {
+  return Shape(k, true).text();
+}
+
 Result<SharedKernels> share(const std::vector<Kernel>& all) {
   std::vector<Family> families;
   std::unordered_map<std::string, size_t> by_shape;
   for (size_t i = 0; i < all.size(); ++i) {
-    Shape shape(all[i]);
+    Shape shape(all[i], false);
     const auto [it, added] = by_shape.try_emplace(shape.text(), families.size());
     if (added) families.emplace_back();
     Family& family = families[it->second];

@@ -1,9 +1,15 @@
 // Kernels that differ in numbers only become one: a device compiles it once.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {
+
+/// Equal for kernels that differ in their own name alone.
+std::string structure(const Kernel& k);
 
 /// How a kernel is had from those that were kept.
 struct SharedUse {

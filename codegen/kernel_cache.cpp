@@ -1,0 +1,51 @@
+#include "codegen/kernel_cache.h"
+
+#include "codegen/kernel/share.h"
+
+namespace reprise {
+
+namespace {
+
+Status made_legal(kernel::Kernel& k, const kernel::LegalizeFor& target) {
+  RP_TRY(kernel::legalize(k, target).with_context("kernel '" + k.name + "'"));
+  kernel::simplify(k);
+  return {};
+}
+
+}  // namespace
+
+Status KernelCache::legalize(kernel::Kernel& k, const std::string& structure,
+                             const kernel::LegalizeFor& target) {
+  const kernel::LegalizeFor needed = kernel::relevant(target, k);
+  if (!enabled_) return made_legal(k, needed);
+  const auto [it, added] = legal_.try_emplace({needed, structure});
+  if (!added) {
+    std::string name = std::move(k.name);
+    k = it->second;
+    k.name = std::move(name);
+    return {};
+  }
+  const Status s = made_legal(k, needed);
+  if (s.ok()) {
+    it->second = k;
+  } else {
+    legal_.erase(it);
+  }
+  return s;
+}
+
+Result<std::vector<uint32_t>> KernelCache::spirv(const kernel::Kernel& k,
+                                                 const emit::SpirvOptions& options) {
+  if (!enabled_) return emit::spirv(k, options);
+  const auto [it, added] = spirv_.try_emplace({options, k.name + '\n' + kernel::structure(k)});
+  if (!added) return it->second;
+  auto words = emit::spirv(k, options);
+  if (words.ok()) {
+    it->second = *words;
+  } else {
+    spirv_.erase(it);
+  }
+  return words;
+}
+
+}  // namespace reprise

@@ -1,0 +1,34 @@
+// What is done once for equal kernels of all variants of a package.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "codegen/emit/spirv/spirv.h"
+#include "codegen/kernel/kernel.h"
+
+namespace reprise {
+
+/// Not thread-safe.
+class KernelCache {
+ public:
+  /// `enabled` false: everything is done anew, which must give the same.
+  explicit KernelCache(bool enabled) : enabled_(enabled) {}
+  bool enabled() const { return enabled_; }
+
+  /// kernel::legalize() and kernel::simplify(). `structure`: kernel::structure(k); may be empty
+  /// where the cache is not enabled.
+  Status legalize(kernel::Kernel& k, const std::string& structure,
+                  const kernel::LegalizeFor& target);
+  Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const emit::SpirvOptions& options);
+
+ private:
+  bool enabled_;
+  std::map<std::pair<kernel::LegalizeFor, std::string>, kernel::Kernel> legal_;
+  std::map<std::pair<emit::SpirvOptions, std::string>, std::vector<uint32_t>> spirv_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,129 @@
+#include "codegen/kernel_table.h"
+
+#include <chrono>
+
+#include "codegen/emit/cuda/cuda.h"
+#include "codegen/kernel/share.h"
+
+namespace reprise {
+
+namespace {
+
+double ms_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - t).count();
+}
+
+/// A kernel may use what its variant's predicate asks of a device, and nothing else.
+Status covered(const kernel::Requirements& need, const Predicate& p, const std::string& kernel) {
+  const struct {
+    bool needed, promised;
+    const char* name;
+  } features[] = {
+      {need.int64, p.needs_int64, "64-bit integers"},
+      {need.float16, p.needs_float16, "fp16 arithmetic"},
+      {need.float64, false, "64-bit floats"},
+      {need.storage8, p.needs_storage8, "8-bit storage"},
+      {need.storage16, p.needs_storage16, "16-bit storage"},
+      {need.subgroup_arithmetic, p.needs_subgroup_arithmetic, "subgroup arithmetic"},
+      {need.subgroup_shuffle, p.needs_subgroup_shuffle, "subgroup shuffles"},
+      {need.subgroup_extended_types, p.needs_subgroup_extended_types,
+       "subgroup operations on 64-bit integers and fp16"},
+      {need.matrix && need.matrix != p.matrix, false, "cooperative matrices"},
+      {need.subgroup_size != 0 && need.subgroup_size != p.subgroup_size, false,
+       "another subgroup size"},
+      {need.workgroup_invocations > p.workgroup_invocations, false, "larger workgroups"},
+      {need.shared_bytes > p.shared_bytes, false, "more shared memory"},
+  };
+  for (const auto& f : features) {
+    if (!f.needed || f.promised) continue;
+    return internal_error("kernel '" + kernel + "' needs " + f.name +
+                          ", which its variant does not ask for");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status KernelTable::add(kernel::Kernel k) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string structure;
+  if (cache_.enabled()) structure = kernel::structure(k);
+  const auto found = by_structure_.find(structure);
+  if (cache_.enabled() && found != by_structure_.end()) {
+    uses_.emplace_back(p_.steps.size(), found->second);
+  } else {
+    kernel::LegalizeFor features;
+    features.int64 = target_.predicate.needs_int64;
+    features.float16 = target_.predicate.needs_float16;
+    features.word_loads = target_.wide_loads;
+    features.storage8 = target_.predicate.needs_storage8;
+    features.storage16 = target_.predicate.needs_storage16;
+    RP_TRY(cache_.legalize(k, structure, features));
+    by_structure_.emplace(std::move(structure), kernels_.size());
+    uses_.emplace_back(p_.steps.size(), kernels_.size());
+    kernels_.push_back(std::move(k));
+  }
+  report_.legalize_ms += ms_since(start);
+  return {};
+}
+
+Status KernelTable::finish() {
+  const auto start = std::chrono::steady_clock::now();
+  RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
+  for (kernel::Kernel& k : shared.kernels) RP_TRY(emit(std::move(k)));
+  for (const auto& [step, index] : uses_) {
+    const kernel::SharedUse& use = shared.uses[index];
+    auto& launch = std::get<plan::Launch>(p_.steps[step].what);
+    launch.kernel = static_cast<uint32_t>(use.kernel);
+    launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
+  }
+  report_.emit_ms += ms_since(start);
+  return {};
+}
+
+Status KernelTable::emit(kernel::Kernel k) {
+  k.name = unique(k.name);
+  plan::KernelCode code;
+  code.name = k.name;
+  code.workgroup = k.workgroup;
+  code.n_buffers = static_cast<uint32_t>(k.buffers.size());
+  code.n_scalars = static_cast<uint32_t>(k.scalars.size());
+  const kernel::Requirements need = kernel::requirements(k);
+  RP_TRY(covered(need, target_.predicate, k.name));
+  code.shared_bytes = need.shared_bytes;
+  code.subgroup_size = need.subgroup_size;
+  RP_TRY(print(k, code));
+  if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
+  p_.kernels.push_back(std::move(code));
+  if (options_.probes) emitted_.push_back(std::move(k));
+  return {};
+}
+
+Status KernelTable::print(const kernel::Kernel& k, plan::KernelCode& code) {
+  const bool for_cuda = target_.predicate.api == Api::Cuda;
+  if (for_cuda) {
+    RP_ASSIGN(code.cuda, emit::cuda(k));
+  } else {
+    emit::SpirvOptions spirv_options;
+    spirv_options.wide_loads = target_.wide_loads;
+    spirv_options.pointer_casts = target_.predicate.needs_int64;
+    RP_ASSIGN(code.spirv, cache_.spirv(k, spirv_options));
+  }
+  if (!options_.on_kernel) return {};
+  // A schedule for subgroups of another size is never chosen for CUDA.
+  const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
+  std::string text = code.cuda;
+  if (!for_cuda && shown) {
+    RP_ASSIGN(text, emit::cuda(k));
+  }
+  options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
+  return {};
+}
+
+std::string KernelTable::unique(const std::string& base) {
+  std::string name = base;
+  for (int i = 2; !names_.insert(name).second; ++i) name = base + "_" + std::to_string(i);
+  return name;
+}
+
+}  // namespace reprise

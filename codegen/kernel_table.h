@@ -1,0 +1,52 @@
+// The kernels of a variant's plan: made legal for its devices, shared between launches, printed.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "codegen/compiler.h"
+#include "codegen/emit/spirv/spirv.h"
+#include "codegen/kernel/kernel.h"
+#include "codegen/lower/target.h"
+#include "codegen/plan_builder.h"
+
+namespace reprise {
+
+/// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
+class KernelTable {
+ public:
+  /// What is given outlives the table.
+  KernelTable(plan::Plan& p, const lower::Target& target, const CompileOptions& options,
+              KernelCache& cache, LowerReport& report)
+      : p_(p), target_(target), options_(options), cache_(cache), report_(report) {}
+
+  /// Takes the kernel of the plan's next step.
+  Status add(kernel::Kernel k);
+  /// Gives the launches their kernels.
+  Status finish();
+  /// Those of the plan, in order, where they are to be probed.
+  std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
+
+ private:
+  Status emit(kernel::Kernel k);
+  Status print(const kernel::Kernel& k, plan::KernelCode& code);
+  std::string unique(const std::string& base);
+
+  plan::Plan& p_;
+  const lower::Target& target_;
+  const CompileOptions& options_;
+  KernelCache& cache_;
+  LowerReport& report_;
+  std::vector<kernel::Kernel> kernels_;
+  std::unordered_map<std::string, size_t> by_structure_;  // of what add() was given
+  std::vector<std::pair<size_t, size_t>> uses_;           // step, index of its kernel
+  std::vector<kernel::Kernel> emitted_;
+  std::set<std::string> names_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,147 @@
+#include "codegen/lower/group_key.h"
+
+#include <cstring>
+#include <unordered_map>
+
+namespace reprise::lower {
+
+namespace {
+
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+/// Lowering looks through a view at what it renames, even where another kernel computes the view.
+constexpr int kProducersOutside = 2;
+
+class Writer {
+ public:
+  Writer(const graph::Graph& g, const Group& group) : g_(g), group_(group) {
+    for (const Node* n : group.nodes) {
+      inside_.emplace(n, static_cast<int64_t>(inside_.size()));
+    }
+  }
+
+  GroupKey write() {
+    put(static_cast<int64_t>(group_.kind));
+    put(place_of(group_.anchor));
+    put(group_.domain);
+    put(group_.reduced);
+    put(place_of(group_.attention.scores));
+    put(int64_t{group_.attention.zero_for_nan} * 2 + int64_t{group_.attention.zero_if_hidden});
+    for (const Node* n : group_.nodes) node(*n, 0);
+    values({group_.attention.logits, group_.attention.weights}, 0);
+    values(group_.outputs, 0);
+    return std::move(out_);
+  }
+
+ private:
+  int64_t place_of(const Node* n) const {
+    const auto it = inside_.find(n);
+    return it == inside_.end() ? -1 : it->second;
+  }
+
+  void put(int64_t v) { out_.bytes.append(reinterpret_cast<const char*>(&v), sizeof v); }
+  void put(const std::string& s) {
+    put(static_cast<int64_t>(s.size()));
+    out_.bytes += s;
+  }
+  void put(const std::vector<int64_t>& list) {
+    put(static_cast<int64_t>(list.size()));
+    for (const int64_t v : list) put(v);
+  }
+  void put(const Expr& e) {
+    if (e.is_const()) {
+      put(int64_t{0});
+      put(e.value());
+      return;
+    }
+    code_.clear();
+    e.encode(code_);
+    put(code_);
+  }
+  void put(const std::vector<Expr>& list) {
+    put(static_cast<int64_t>(list.size()));
+    for (const Expr& e : list) put(e);
+  }
+  void put(float v) {
+    int32_t bits = 0;
+    std::memcpy(&bits, &v, sizeof bits);
+    put(int64_t{bits});
+  }
+  template <typename T>
+  void put(const std::vector<T>& list) {
+    put(static_cast<int64_t>(list.size()));
+    for (const T& v : list) put(v);
+  }
+  void put(const HostTensor& t) {
+    put(static_cast<int64_t>(t.dtype()));
+    put(t.dims());
+    const auto bytes = t.bytes();
+    put(static_cast<int64_t>(bytes.size()));
+    out_.bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+
+  void node(const Node& n, int outside) {
+    put(n.op);
+    put(n.domain);
+    put(n.opset);
+    put(n.origin_op);
+    put(static_cast<int64_t>(n.attrs.size()));
+    for (const auto& [name, attr] : n.attrs) {
+      put(name);
+      put(static_cast<int64_t>(attr.index()));
+      std::visit([this](const auto& v) { put(v); }, attr);
+    }
+    values(n.inputs, outside);
+    values(n.outputs, outside);
+  }
+
+  void values(const std::vector<ValueId>& list, int outside) {
+    put(static_cast<int64_t>(list.size()));
+    for (const ValueId v : list) value(v, outside);
+  }
+
+  void value(ValueId id, int outside) {
+    if (id == kNone) return put(int64_t{-1});
+    const auto [it, first] = numbers_.emplace(id, static_cast<int64_t>(out_.values.size()));
+    put(it->second);
+    if (!first) return;
+    out_.values.push_back(id);
+    const graph::Value& v = g_.value(id);
+    put(static_cast<int64_t>(v.dtype));
+    put(static_cast<int64_t>(v.storage));
+    put(v.shape);
+    if (v.constant) return constant(*v.constant);
+    const bool looks_through =
+        v.producer != nullptr && place_of(v.producer) < 0 && outside < kProducersOutside;
+    put(int64_t{looks_through});
+    if (looks_through) node(*v.producer, outside + 1);
+  }
+
+  /// Kernels hold the values of scalars. Of larger constants lowering reads the dims only.
+  void constant(const HostTensor& t) {
+    const bool contents = t.count() == 1;
+    put(contents ? int64_t{2} : int64_t{3});
+    if (contents) {
+      put(t);
+    } else {
+      put(t.dims());
+    }
+  }
+
+  const graph::Graph& g_;
+  const Group& group_;
+  std::unordered_map<const Node*, int64_t> inside_;
+  std::unordered_map<ValueId, int64_t> numbers_;
+  std::vector<int64_t> code_;
+  GroupKey out_;
+};
+
+}  // namespace
+
+GroupKey key_of(const graph::Graph& g, const Group& group) {
+  return Writer(g, group).write();
+}
+
+}  // namespace reprise::lower

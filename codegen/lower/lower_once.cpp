@@ -1,0 +1,32 @@
+#include "codegen/lower/lower_once.h"
+
+#include <algorithm>
+
+#include "codegen/lower/group_key.h"
+
+namespace reprise::lower {
+
+Result<Lowered> LowerOnce::lower(const Group& group, size_t choice) {
+  if (!enabled_) return lower::lower(g_, group, target_, choice);
+  GroupKey key = key_of(g_, group);
+  key.bytes += '#' + std::to_string(choice);
+  const auto found = entries_.find(key.bytes);
+  if (found == entries_.end()) {
+    RP_ASSIGN(Lowered lowered, lower::lower(g_, group, target_, choice));
+    entries_.emplace(std::move(key.bytes), Entry{lowered, std::move(key.values)});
+    return lowered;
+  }
+  const Entry& equal = found->second;
+  Lowered lowered = equal.lowered;
+  for (LoweredBuffer& b : lowered.buffers) {
+    const auto at = std::find(equal.values.begin(), equal.values.end(), b.value);
+    if (at == equal.values.end()) {
+      return internal_error("kernel '" + lowered.kernel.name + "': '" + g_.value(b.value).name +
+                            "' is not in the key of its group");
+    }
+    b.value = key.values[static_cast<size_t>(at - equal.values.begin())];
+  }
+  return lowered;
+}
+
+}  // namespace reprise::lower
