@@ -236,6 +236,23 @@ TEST_P(Agreement, InterpreterOfEveryVariant) {
   }
 }
 
+/// What is shared between equal groups, kernels and variants is what each would be by itself.
+TEST_P(Agreement, EqualKernels) {
+  const test::TempDir folder;
+  std::string bytes[2];
+  for (const bool shared : {true, false}) {
+    CompileOptions options;
+    for (const lower::Target& t : vulkan_targets()) options.targets.push_back(t.name);
+    if (!shared) options.disabled_passes = {"equal-kernels"};
+    auto package = compile(model_->clone(), options);
+    ASSERT_TRUE(package.ok()) << package.status().message();
+    const std::string path = folder / (shared ? "shared.rpk" : "alone.rpk");
+    ASSERT_TRUE(package::write(*package, path).ok());
+    bytes[shared ? 1 : 0] = test::read_file(path);
+  }
+  EXPECT_TRUE(bytes[0] == bytes[1]);
+}
+
 TEST_P(Agreement, InterpreterOfEverySchedule) {
   for (const lower::Target& target : vulkan_targets()) {
     most_choices_ = 0;

@@ -1,0 +1,84 @@
+// Equal groups are lowered once: what makes groups equal, and what comes of the second one.
+#include <gtest/gtest.h>
+
+#include "codegen/lower/group_key.h"
+#include "codegen/lower/lower_once.h"
+#include "codegen/lower/targets.h"
+
+namespace reprise::lower {
+namespace {
+
+struct Case {
+  const char* what;
+  const char* first;  // two nodes, of x, y: float32[4,6] and w: float32[6,6]
+  const char* second;
+  bool equal;
+};
+
+constexpr Case kCases[] = {
+    {"values of other names", "a = Neg(x)", "b = Neg(y)", true},
+    {"operands exchanged", "a = Sub(x, y)", "b = Sub(y, x)", true},
+    {"one value twice", "a = Sub(x, y)", "b = Sub(x, x)", false},
+    {"operators", "a = Neg(x)", "b = Abs(x)", false},
+    {"shapes", "a = Neg(x)", "b = Neg(w)", false},
+    {"dtypes", "a = Neg(x)", "b = Neg(i)", false},
+    {"scalars", "a = Mul(x, two)", "b = Mul(x, three)", false},
+    {"equal scalars", "a = Mul(x, two)", "b = Mul(y, also_two)", true},
+    {"weights", "a = MatMul(x, p)", "b = MatMul(y, q)", true},
+    {"a weight and an input", "a = MatMul(x, p)", "b = MatMul(y, w)", false},
+    {"attributes", "a = Transpose<perm=[1, 0]>(x)", "b = Transpose<perm=[0, 1]>(x)", false},
+    {"sizes of symbols", "a = Neg(m)", "b = Neg(n)", false},
+};
+
+std::unique_ptr<graph::Graph> graph_of(const Case& c) {
+  const std::string text = std::string("graph g\n") +
+                           "input x: float32[4,6]\ninput y: float32[4,6]\n"
+                           "input w: float32[6,6]\ninput i: int32[4,6]\n"
+                           "input m: float32[r,2]\ninput n: float32[s,2]\n"
+                           "const two: float32[]{2}\nconst also_two: float32[]{2}\n"
+                           "const three: float32[]{3}\n"
+                           "const p: float32[6,2]{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+                           "const q: float32[6,2]{0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13}\n" +
+                           c.first + "\n" + c.second + "\noutput a, b\n";
+  auto g = graph::parse(text);
+  EXPECT_TRUE(g.ok()) << g.status().message() << "\n" << text;
+  return g.ok() ? std::move(*g) : nullptr;
+}
+
+TEST(EqualGroups, KeysSayWhatLoweringReads) {
+  for (const Case& c : kCases) {
+    const auto g = graph_of(c);
+    ASSERT_NE(g, nullptr);
+    const auto fusion = fuse(*g, false);
+    ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+    ASSERT_EQ(fusion->groups.size(), 2U) << c.what;
+    const GroupKey a = key_of(*g, fusion->groups[0]), b = key_of(*g, fusion->groups[1]);
+    EXPECT_EQ(a.bytes == b.bytes, c.equal) << c.what;
+    EXPECT_NE(a.values, b.values) << c.what;
+  }
+}
+
+TEST(EqualGroups, TheSecondKernelReadsItsOwnValues) {
+  for (const Case& c : kCases) {
+    const auto g = graph_of(c);
+    ASSERT_NE(g, nullptr);
+    const auto fusion = fuse(*g, false);
+    ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+    for (const Target& target : vulkan_targets()) {
+      LowerOnce once(*g, target, true);
+      for (const Group& group : fusion->groups) {
+        const auto alone = lower(*g, group, target);
+        const auto shared = once.lower(group);
+        ASSERT_TRUE(alone.ok() && shared.ok()) << c.what;
+        EXPECT_EQ(kernel::print(alone->kernel), kernel::print(shared->kernel)) << c.what;
+        ASSERT_EQ(alone->buffers.size(), shared->buffers.size()) << c.what;
+        for (size_t i = 0; i < alone->buffers.size(); ++i) {
+          EXPECT_EQ(alone->buffers[i].value, shared->buffers[i].value) << c.what;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace reprise::lower
