@@ -12,20 +12,29 @@ Status made_legal(kernel::Kernel& k, const kernel::LegalizeFor& target) {
   return {};
 }
 
+/// Flags as text, before a kernel's structure.
+std::string key(std::initializer_list<bool> flags, const std::string& structure) {
+  std::string out;
+  for (const bool f : flags) out += f ? '1' : '0';
+  return out + ' ' + structure;
+}
+
 }  // namespace
 
 Status KernelCache::legalize(kernel::Kernel& k, const std::string& structure,
                              const kernel::LegalizeFor& target) {
   const kernel::LegalizeFor needed = kernel::relevant(target, k);
   if (!enabled_) return made_legal(k, needed);
-  const auto [it, added] = legal_.try_emplace({needed, structure});
+  const auto [it, added] = legal_.try_emplace(
+      key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads},
+          structure));
   if (!added) {
     std::string name = std::move(k.name);
     k = it->second;
     k.name = std::move(name);
     return {};
   }
-  const Status s = made_legal(k, needed);
+  Status s = made_legal(k, needed);
   if (s.ok()) {
     it->second = k;
   } else {
@@ -37,7 +46,9 @@ Status KernelCache::legalize(kernel::Kernel& k, const std::string& structure,
 Result<std::vector<uint32_t>> KernelCache::spirv(const kernel::Kernel& k,
                                                  const emit::SpirvOptions& options) {
   if (!enabled_) return emit::spirv(k, options);
-  const auto [it, added] = spirv_.try_emplace({options, k.name + '\n' + kernel::structure(k)});
+  const auto [it, added] = spirv_.try_emplace(
+      key({options.wide_loads, options.pointer_casts},
+          std::to_string(options.version) + k.name + '\n' + kernel::structure(k)));
   if (!added) return it->second;
   auto words = emit::spirv(k, options);
   if (words.ok()) {

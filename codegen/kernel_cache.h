@@ -2,9 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "codegen/emit/spirv/spirv.h"
@@ -27,8 +26,9 @@ class KernelCache {
 
  private:
   bool enabled_;
-  std::map<std::pair<kernel::LegalizeFor, std::string>, kernel::Kernel> legal_;
-  std::map<std::pair<emit::SpirvOptions, std::string>, std::vector<uint32_t>> spirv_;
+  // By what they are made for, then the kernel's structure.
+  std::unordered_map<std::string, kernel::Kernel> legal_;
+  std::unordered_map<std::string, std::vector<uint32_t>> spirv_;
 };
 
 }  // namespace reprise

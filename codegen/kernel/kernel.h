@@ -9,7 +9,6 @@
 #pragma once
 
 #include <array>
-#include <compare>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -243,7 +242,6 @@ struct LegalizeFor {
   /// Buffers that are only loaded, of 16-bit elements or four of 8 bits at a time, become words all
   /// the same: for devices that load every element of a vector by itself.
   bool word_loads = false;
-  friend auto operator<=>(const LegalizeFor&, const LegalizeFor&) = default;
 };
 Status legalize(Kernel& k, const LegalizeFor& target);
 /// The target without the lack of what the kernel does not use: legalize() gives the same for both.

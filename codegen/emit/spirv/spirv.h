@@ -17,7 +17,6 @@ struct SpirvOptions {
   /// The device takes casts of pointers, as all do that have int64: buffers that are accessed as
   /// vectors and as elements get a pointer for each.
   bool pointer_casts = false;
-  friend auto operator<=>(const SpirvOptions&, const SpirvOptions&) = default;
 };
 
 /// Entry point "main". Push constant: u64 physical address of the parameter block
