@@ -179,7 +179,7 @@ class Run {
       : g_(g),
         symbols_(std::move(symbols)),
         errors_(errors),
-        wide_(errors.seed % 2 == 1 && errors.memory == DType::F32),
+        wide_(errors.seed % 2 == 1),
         mover_(errors.seed, errors.memory) {
     derive_sizes(g_, symbols_);
   }
