@@ -83,6 +83,13 @@ Status check_lengths(const InferContext& ctx, const Expr& batch) {
   return ctx.unify(s[0], batch, "batches of Q and nonpad_kv_seqlen").status();
 }
 
+/// Later nodes may tell the heads, so this is asked again when the node is decomposed.
+Status check_heads(const InferContext& ctx, const Expr& q, const Expr& kv) {
+  const bool known = q.is_const() && kv.is_const();
+  if (!known || (kv.value() >= 1 && q.value() % kv.value() == 0)) return {};
+  return ctx.invalid(kv.str({}) + " heads of K do not divide the " + q.str({}) + " of Q");
+}
+
 Status infer_attention(InferContext& ctx) {
   RP_ASSIGN(const Heads q, heads_of(ctx, 0, "Q", "q_num_heads"));
   RP_ASSIGN(const Heads k, heads_of(ctx, 1, "K", "kv_num_heads"));
@@ -90,13 +97,9 @@ Status infer_attention(InferContext& ctx) {
   RP_ASSIGN(Expr batch, ctx.unify(q.batch, k.batch, "batches of Q and K"));
   RP_ASSIGN(batch, ctx.unify(batch, v.batch, "batches of Q and V"));
   RP_TRY(ctx.unify(q.size, k.size, "head sizes of Q and K").status());
-  RP_TRY(ctx.unify(k.heads, v.heads, "heads of K and V").status());
+  RP_ASSIGN(const Expr kv_heads, ctx.unify(k.heads, v.heads, "heads of K and V"));
   RP_TRY(ctx.unify(k.length, v.length, "lengths of K and V").status());
-  const bool known = q.heads.is_const() && k.heads.is_const();
-  if (known && (k.heads.value() < 1 || q.heads.value() % k.heads.value() != 0)) {
-    return ctx.invalid(k.heads.str({}) + " heads of K do not divide the " + q.heads.str({}) +
-                       " of Q");
-  }
+  RP_TRY(check_heads(ctx, q.heads, kv_heads));
   RP_ASSIGN(const Expr keys, total_length(ctx, 4, k));
   RP_ASSIGN(const Expr values, total_length(ctx, 5, v));
   RP_TRY(ctx.unify(keys, values, "lengths of K and V with their caches").status());
@@ -282,6 +285,7 @@ Result<bool> attention(Rewriter& rw) {
   RP_ASSIGN(const Heads q, heads_of(ctx, 0, "Q", "q_num_heads"));
   RP_ASSIGN(const Heads k, heads_of(ctx, 1, "K", "kv_num_heads"));
   RP_ASSIGN(const Heads v, heads_of(ctx, 2, "V", "kv_num_heads"));
+  RP_TRY(check_heads(ctx, q.heads, k.heads));
   if (!q.heads.is_const() || !k.heads.is_const() || !q.size.is_const()) return false;
   return Attention(rw, q, k, v).write();
 }
