@@ -1,8 +1,6 @@
 // The kernels of a variant's plan: made legal for its devices, shared between launches, printed.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -10,7 +8,6 @@
 #include <vector>
 
 #include "codegen/compiler.h"
-#include "codegen/emit/spirv/spirv.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/lower/target.h"
 #include "codegen/plan_builder.h"
