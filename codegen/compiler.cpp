@@ -12,6 +12,7 @@
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
 #include "codegen/probes.h"
+#include "codegen/stopwatch.h"
 
 namespace reprise {
 
@@ -275,7 +276,7 @@ Status build_variants(PlanContext& context, const lower::Fusion& fusion, package
     if (options.probes) {
       const auto start = Clock::now();
       RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, lowered.kernels));
-      lowered.probe_ms += std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+      lowered.probe_ms += ms_since(start);
     }
     p.variants.push_back(std::move(v));
   }
@@ -365,8 +366,7 @@ Result<package::Package> compile_file(const std::string& path, const CompileOpti
   import_options.shapes = options.shapes;
   RP_ASSIGN(auto model, onnx::import_file(path, import_options));
   if (report != nullptr) {
-    report->passes.push_back(
-        {"import", std::chrono::duration<double, std::milli>(Clock::now() - start).count()});
+    report->passes.push_back({"import", ms_since(start)});
   }
   auto compiled = compile(std::move(model), options, report);
   if (!compiled.ok()) return compiled.status().with_context(path);

@@ -6,13 +6,12 @@ namespace reprise {
 
 namespace {
 
-Status made_legal(kernel::Kernel& k, const kernel::LegalizeFor& target) {
+Status legalize_and_simplify(kernel::Kernel& k, const kernel::LegalizeFor& target) {
   RP_TRY(kernel::legalize(k, target).with_context("kernel '" + k.name + "'"));
   kernel::simplify(k);
   return {};
 }
 
-/// Flags as text, before a kernel's structure.
 std::string key(std::initializer_list<bool> flags, const std::string& structure) {
   std::string out;
   for (const bool f : flags) out += f ? '1' : '0';
@@ -21,20 +20,19 @@ std::string key(std::initializer_list<bool> flags, const std::string& structure)
 
 }  // namespace
 
-Status KernelCache::legalize(kernel::Kernel& k, const std::string& structure,
-                             const kernel::LegalizeFor& target) {
+Status KernelCache::legalize(kernel::Kernel& k, const kernel::LegalizeFor& target) {
+  if (!enabled_) return legalize_and_simplify(k, target);
   const kernel::LegalizeFor needed = kernel::relevant(target, k);
-  if (!enabled_) return made_legal(k, needed);
   const auto [it, added] = legal_.try_emplace(
       key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads},
-          structure));
+          kernel::structure(k)));
   if (!added) {
     std::string name = std::move(k.name);
     k = it->second;
     k.name = std::move(name);
     return {};
   }
-  Status s = made_legal(k, needed);
+  Status s = legalize_and_simplify(k, needed);
   if (s.ok()) {
     it->second = k;
   } else {

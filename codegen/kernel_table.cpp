@@ -1,17 +1,12 @@
 #include "codegen/kernel_table.h"
 
-#include <chrono>
-
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/share.h"
+#include "codegen/stopwatch.h"
 
 namespace reprise {
 
 namespace {
-
-double ms_since(std::chrono::steady_clock::time_point t) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - t).count();
-}
 
 /// A kernel may use what its variant's predicate asks of a device, and nothing else.
 Status covered(const kernel::Requirements& need, const Predicate& p, const std::string& kernel) {
@@ -46,23 +41,15 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
 
 Status KernelTable::add(kernel::Kernel k) {
   const auto start = std::chrono::steady_clock::now();
-  std::string structure;
-  if (cache_.enabled()) structure = kernel::structure(k);
-  const auto found = by_structure_.find(structure);
-  if (cache_.enabled() && found != by_structure_.end()) {
-    uses_.emplace_back(p_.steps.size(), found->second);
-  } else {
-    kernel::LegalizeFor features;
-    features.int64 = target_.predicate.needs_int64;
-    features.float16 = target_.predicate.needs_float16;
-    features.word_loads = target_.wide_loads;
-    features.storage8 = target_.predicate.needs_storage8;
-    features.storage16 = target_.predicate.needs_storage16;
-    RP_TRY(cache_.legalize(k, structure, features));
-    by_structure_.emplace(std::move(structure), kernels_.size());
-    uses_.emplace_back(p_.steps.size(), kernels_.size());
-    kernels_.push_back(std::move(k));
-  }
+  kernel::LegalizeFor features;
+  features.int64 = target_.predicate.needs_int64;
+  features.float16 = target_.predicate.needs_float16;
+  features.word_loads = target_.wide_loads;
+  features.storage8 = target_.predicate.needs_storage8;
+  features.storage16 = target_.predicate.needs_storage16;
+  RP_TRY(cache_.legalize(k, features));
+  kernels_.push_back(std::move(k));
+  steps_.push_back(p_.steps.size());
   report_.legalize_ms += ms_since(start);
   return {};
 }
@@ -71,9 +58,9 @@ Status KernelTable::finish() {
   const auto start = std::chrono::steady_clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
   for (kernel::Kernel& k : shared.kernels) RP_TRY(emit(std::move(k)));
-  for (const auto& [step, index] : uses_) {
-    const kernel::SharedUse& use = shared.uses[index];
-    auto& launch = std::get<plan::Launch>(p_.steps[step].what);
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const kernel::SharedUse& use = shared.uses[i];
+    auto& launch = std::get<plan::Launch>(p_.steps[steps_[i]].what);
     launch.kernel = static_cast<uint32_t>(use.kernel);
     launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
   }
@@ -92,14 +79,14 @@ Status KernelTable::emit(kernel::Kernel k) {
   RP_TRY(covered(need, target_.predicate, k.name));
   code.shared_bytes = need.shared_bytes;
   code.subgroup_size = need.subgroup_size;
-  RP_TRY(print(k, code));
+  RP_TRY(emit_code(k, code));
   if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
   p_.kernels.push_back(std::move(code));
   if (options_.probes) emitted_.push_back(std::move(k));
   return {};
 }
 
-Status KernelTable::print(const kernel::Kernel& k, plan::KernelCode& code) {
+Status KernelTable::emit_code(const kernel::Kernel& k, plan::KernelCode& code) {
   const bool for_cuda = target_.predicate.api == Api::Cuda;
   if (for_cuda) {
     RP_ASSIGN(code.cuda, emit::cuda(k));

@@ -1,9 +1,9 @@
-// The kernels of a variant's plan: made legal for its devices, shared between launches, printed.
+// Collects the kernels of a variant's plan: legalises them for the variant's devices, shares them
+// between launches and emits their code.
 #pragma once
 
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -31,7 +31,8 @@ class KernelTable {
 
  private:
   Status emit(kernel::Kernel k);
-  Status print(const kernel::Kernel& k, plan::KernelCode& code);
+  /// SPIR-V, or CUDA text.
+  Status emit_code(const kernel::Kernel& k, plan::KernelCode& code);
   std::string unique(const std::string& base);
 
   plan::Plan& p_;
@@ -40,8 +41,7 @@ class KernelTable {
   KernelCache& cache_;
   LowerReport& report_;
   std::vector<kernel::Kernel> kernels_;
-  std::unordered_map<std::string, size_t> by_structure_;  // of what add() was given
-  std::vector<std::pair<size_t, size_t>> uses_;           // step, index of its kernel
+  std::vector<size_t> steps_;  // parallel to the kernels
   std::vector<kernel::Kernel> emitted_;
   std::set<std::string> names_;
 };

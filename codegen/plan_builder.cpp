@@ -1,12 +1,12 @@
 #include "codegen/plan_builder.h"
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 #include <tuple>
 
 #include "codegen/kernel_table.h"
 #include "codegen/lower/lower_once.h"
+#include "codegen/stopwatch.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise {
@@ -17,10 +17,6 @@ using graph::Graph;
 using graph::kNone;
 using graph::Node;
 using graph::ValueId;
-
-double ms_since(std::chrono::steady_clock::time_point t) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - t).count();
-}
 
 /// Buffers of a plan by the graph's values.
 class Buffers {

@@ -244,7 +244,8 @@ struct LegalizeFor {
   bool word_loads = false;
 };
 Status legalize(Kernel& k, const LegalizeFor& target);
-/// The target without the lack of what the kernel does not use: legalize() gives the same for both.
+/// The target with every feature that the kernel does not use counted as present. legalize() gives
+/// the same kernel for both.
 LegalizeFor relevant(const LegalizeFor& target, const Kernel& k);
 
 /// Makes scalar loads of neighbouring elements vector loads, where the whole vector lies between

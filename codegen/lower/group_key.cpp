@@ -11,7 +11,8 @@ using graph::kNone;
 using graph::Node;
 using graph::ValueId;
 
-/// Lowering looks through a view at what it renames, even where another kernel computes the view.
+/// Lowering also reads producers outside the group: MatMul packs the constant behind a Transpose
+/// that another kernel computes. No schedule looks further than this many producers.
 constexpr int kProducersOutside = 2;
 
 class Writer {
@@ -46,10 +47,6 @@ class Writer {
     put(static_cast<int64_t>(s.size()));
     out_.bytes += s;
   }
-  void put(const std::vector<int64_t>& list) {
-    put(static_cast<int64_t>(list.size()));
-    for (const int64_t v : list) put(v);
-  }
   void put(const Expr& e) {
     if (e.is_const()) {
       put(int64_t{0});
@@ -59,10 +56,6 @@ class Writer {
     code_.clear();
     e.encode(code_);
     put(code_);
-  }
-  void put(const std::vector<Expr>& list) {
-    put(static_cast<int64_t>(list.size()));
-    for (const Expr& e : list) put(e);
   }
   void put(float v) {
     int32_t bits = 0;

@@ -63,6 +63,11 @@ uint64_t float_bits(kernel::Ty t, double v) {
   return std::bit_cast<uint64_t>(v);
 }
 
+bool orders(ScalarOp op) {
+  return op == ScalarOp::Less || op == ScalarOp::LessOrEqual || op == ScalarOp::Greater ||
+         op == ScalarOp::GreaterOrEqual;
+}
+
 }  // namespace
 
 Id SpirvEmitter::type(Type t) {
@@ -118,19 +123,15 @@ Id SpirvEmitter::number(Type t, double v) {
   return constant(t, static_cast<uint64_t>(static_cast<int64_t>(v)));
 }
 
-static bool orders(ScalarOp op) {
-  return op == ScalarOp::Less || op == ScalarOp::LessOrEqual || op == ScalarOp::Greater ||
-         op == ScalarOp::GreaterOrEqual;
-}
-
 Result<Id> SpirvEmitter::scalar(const Inst& i) {
   const auto op = static_cast<ScalarOp>(i.imm);
   const Type operand = arg_type(i, i.args.size() - 1);
   Words operands;
   for (size_t n = 0; n < i.args.size(); ++n) operands.push_back(arg(i, n));
   RowCode code = code_for(op, operand.ty);
-  // Mesa 22.3.6 narrows ordered comparisons of sign-extended integers with constants, wrongly, and
-  // which operands are such only unrolling may show. Without their sign bits it leaves them alone.
+  // Mesa 22.3.6 miscompiles ordered comparisons of a sign-extended integer with a constant. Its
+  // loop unrolling may turn any operand into one. It does not recognise the comparison when both
+  // sign bits are flipped and the operands are compared as unsigned integers, which gives the same.
   if (operand.ty == Ty::I64 && orders(op)) {
     code = code_for(op, Ty::U64);
     const Id sign = constant(operand, uint64_t{1} << 63U);

@@ -385,7 +385,7 @@ Result<Program> Maker::finish() {
     if (rng.chance(0.15)) sinks.push_back(v);
   }
   for (const V v : pool_) {
-    // Inputs and constants are outputs, too, now and then.
+    // Now and then an input or a constant is also an output.
     if (value(v).producer == nullptr && rng.chance(0.04)) sinks.push_back(v);
   }
   g_->outputs = sinks;
@@ -395,7 +395,7 @@ Result<Program> Maker::finish() {
     for (const Expr& d : shape(v)) d.collect_symbols(symbols);
     if (std::ranges::any_of(symbols,
                             [&](SymbolId s) { return static_cast<size_t>(s) >= model_symbols_; }))
-      return invalid_input("an input has a size that only a node knows");
+      return invalid_input("a size of an input depends on a symbol that a node defines");
   }
   RP_ASSIGN(Program p, Program::from(*g_, heading_));
   p.remove_unused();
