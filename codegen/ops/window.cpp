@@ -92,7 +92,12 @@ Status output_sizes(const InferContext& ctx, Window& w) {
   for (size_t d = 0; d < w.rank(); ++d) {
     const Expr stride = w.strides[d];
     const Expr room = w.in[d] + w.begin[d] + w.end[d] - Expr(w.extent(d));
-    if (bounds(room, ctx.graph_symbols()).hi < 0) {
+    // A window may be larger than the padded input in two cases. In ceil mode the only window is
+    // cut off at the end. A window larger by exactly one stride has no position: the output is
+    // empty. For all other sizes implementations disagree about the output.
+    const int64_t most = bounds(room, ctx.graph_symbols()).hi;
+    const bool cut_off = ceil && most > -w.strides[d];
+    if (most < 0 && !cut_off && !room.is_const(-w.strides[d])) {
       if (w.in[d].is_const(0)) {
         w.out[d] = 0;
         continue;

@@ -304,7 +304,7 @@ const Refused kRefused[] = {
      "input x: float32[1,3,8,8], w: float32[4,2,3,3]\ny = Conv(x, w) @11 \"c\"\noutput y",
      "node 'c' (Conv): input [1, 3, 8, 8] has 3 channels, weight [4, 2, 3, 3] with group 1 needs "
      "2"},
-    {"ConvWindow", "input x: float32[1,3,2,8], w: float32[4,3,3,3]\ny = Conv(x, w) @11\noutput y",
+    {"ConvWindow", "input x: float32[1,3,1,8], w: float32[4,3,3,3]\ny = Conv(x, w) @11\noutput y",
      "a window of 3 is larger than the padded input"},
     {"MatMulInner", "input a: float32[2,3], b: float32[4,5]\ny = MatMul(a, b) @13\noutput y",
      "cannot multiply [2, 3] by [4, 5]: inner dims 3 and 4 differ"},
