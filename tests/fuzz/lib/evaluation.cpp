@@ -328,6 +328,7 @@ class Run {
       call.inputs = inputs;
       RP_ASSIGN(results, kernel(call));
       inputs[0] = given;
+      e.absolute += terms * smallest_normal(DType::F32);  // terms below it may be taken as 0
       RP_TRY(overflow(kernel, call, inputs, results));
     }
     RP_TRY(ties(call, inputs, results));
