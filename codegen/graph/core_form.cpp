@@ -21,6 +21,7 @@ enum class Kind : uint8_t {
   String,
   Spatial,      // ints, one per spatial axis of input 0
   SpatialPads,  // ints or exprs, begins then ends of the spatial axes
+  StaticPads,   // the same, ints alone
 };
 
 struct Rule {
@@ -51,13 +52,20 @@ constexpr auto kRules = std::to_array<Rule>({
     {"DequantizeLinear", "axis", Kind::Axis},
     {"Conv", "strides", Kind::Spatial},
     {"Conv", "dilations", Kind::Spatial},
-    {"Conv", "pads", Kind::SpatialPads},
+    {"Conv", "pads", Kind::StaticPads},
     {"Conv", "group", Kind::Int},
+    {"ConvTranspose", "strides", Kind::Spatial},
+    {"ConvTranspose", "dilations", Kind::Spatial},
+    {"ConvTranspose", "pads", Kind::StaticPads},
+    {"ConvTranspose", "output_padding", Kind::Spatial},
+    {"ConvTranspose", "group", Kind::Int},
     {"MaxPool", "kernel_shape", Kind::Spatial},
     {"MaxPool", "strides", Kind::Spatial},
+    {"MaxPool", "dilations", Kind::Spatial},
     {"MaxPool", "pads", Kind::SpatialPads},
     {"AveragePool", "kernel_shape", Kind::Spatial},
     {"AveragePool", "strides", Kind::Spatial},
+    {"AveragePool", "dilations", Kind::Spatial},
     {"AveragePool", "pads", Kind::SpatialPads},
 });
 
@@ -103,6 +111,8 @@ bool has_form(const Graph& g, const Node& n, const Rule& rule) {
       return ints && ints->size() == spatial;
     case Kind::SpatialPads:
       return (ints && ints->size() == 2 * spatial) || (exprs && exprs->size() == 2 * spatial);
+    case Kind::StaticPads:
+      return ints && ints->size() == 2 * spatial;
   }
   return false;
 }
