@@ -244,14 +244,16 @@ Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
-  // Nothing has no largest element. In core form it is 0: other operators are made of that.
+  // Nothing has no largest element: an axis may be empty only where no result is asked for. In core
+  // form the result is 0, as decompositions of other operators need it.
   const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
   if (ctx.node_opset() != 0 && size.is_const(0) && !element_count(out).is_const(0)) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
                        " is empty");
   }
   if (ctx.node_opset() != 0 && bounds(size, ctx.graph_symbols()).lo < 1 && !size.is_const()) {
-    RP_TRY(ctx.unify(Expr::max(size, 1), size, "axis " + std::to_string(axis)).status());
+    const Expr least = Expr::min(element_count(out), 1);
+    RP_TRY(ctx.unify(Expr::max(size, least), size, "axis " + std::to_string(axis)).status());
   }
   ctx.set_output(0, DType::I64, out);
   return {};
