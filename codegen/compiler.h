@@ -23,7 +23,7 @@ struct PassTime {
 struct ScheduleQuestion {
   std::string variant;
   std::string kernel;                                // its name, before it is made unique
-  size_t launch = 0;                                 // in the variant's plan
+  size_t number = 0;                                 // of its group in the variant's fusion
   std::string key;                                   // the same for equal kernels, in any model
   std::vector<lower::ScheduleCandidate> candidates;  // the best estimate first
 };
@@ -79,6 +79,7 @@ struct CompileOptions {
 struct ScheduleChoice {
   ScheduleQuestion question;
   size_t chosen = 0;  // index of a candidate
+  size_t launch = 0;  // in the variant's plan
 };
 
 /// A group of nodes that fusion made one kernel although lowering cannot write it: a fault of the

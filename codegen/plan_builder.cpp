@@ -218,13 +218,17 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
 
 namespace {
 
+bool is_launch(const plan::Step& step) {
+  return std::holds_alternative<plan::Launch>(step.what);
+}
+
 /// The group's kernel by the schedule that the options choose.
 Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Group& group,
                                     const lower::Target& target, lower::LowerOnce& lower_once,
-                                    size_t launch) {
+                                    size_t number) {
   RP_ASSIGN(lower::Lowered first, lower_once.lower(group));
   if (first.choices.size() < 2) return first;
-  ScheduleQuestion question{target.name, kernel_name(group), launch, {}, first.choices};
+  ScheduleQuestion question{target.name, kernel_name(group), number, {}, first.choices};
   size_t choice = 0;
   if (context.options.choose_schedule) {
     std::string text = kernel::print(first.kernel);
@@ -234,7 +238,7 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
     question.key = target.name + "-" + std::to_string(hash);
     choice = context.options.choose_schedule(question);
   }
-  context.report.schedules.push_back({std::move(question), choice});
+  context.report.schedules.push_back({std::move(question), choice, 0});
   if (choice == 0) return first;
   return lower_once.lower(group, choice);
 }
@@ -245,19 +249,22 @@ Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& 
                                      const lower::Target& target, const lower::Group** failed) {
   const Graph& g = context.g;
   LowerReport& report = context.report;
-  size_t launches = 0;
   plan::Plan p;
+  const size_t first_choice = report.schedules.size();
+  std::vector<size_t> chosen_steps;  // parallel to the choices from there on
   Buffers buffers(g, p, context.weights);
   lower::LowerOnce lower_once(g, target, context.kernels.enabled());
   KernelTable kernels(p, target, context.options, context.kernels, report);
-  for (const lower::Group& group : fusion.groups) {
+  for (size_t i = 0; i < fusion.groups.size(); ++i) {
+    const lower::Group& group = fusion.groups[i];
     plan::Step step;
     if (group.kind == lower::GroupKind::Host) {
       RP_TRY(require_host_kernel(*group.nodes[0]));
       step.what = host_call(*group.nodes[0], buffers, group.host_reason);
     } else {
       const auto start = std::chrono::steady_clock::now();
-      auto lowered = lower_chosen(context, group, target, lower_once, launches++);
+      auto lowered = lower_chosen(context, group, target, lower_once, i);
+      chosen_steps.resize(report.schedules.size() - first_choice, i);
       report.lower_ms += ms_since(start);
       *failed = &group;
       if (!lowered.ok())
@@ -271,7 +278,12 @@ Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& 
   }
   RP_TRY(kernels.finish());
   const auto start = std::chrono::steady_clock::now();
-  plan::compute_hazards(p, g.symbol_sources);
+  const std::vector<uint32_t> position = plan::compute_hazards(p, g.symbol_sources);
+  for (size_t i = 0; i < chosen_steps.size(); ++i) {
+    const auto end = p.steps.begin() + position[chosen_steps[i]];
+    report.schedules[first_choice + i].launch =
+        static_cast<size_t>(std::count_if(p.steps.begin(), end, is_launch));
+  }
   report.plan_ms += ms_since(start);
   report.kernels = kernels.take_emitted();
   return p;

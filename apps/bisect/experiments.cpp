@@ -75,8 +75,8 @@ class Experiments {
       for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
         if (!seen.insert(all[i].schedule).second) continue;
         Setting s = own();
-        s.compile.choose_schedule = [launch = c.question.launch, i](const ScheduleQuestion& q) {
-          return q.launch == launch ? i : size_t{0};
+        s.compile.choose_schedule = [number = c.question.number, i](const ScheduleQuestion& q) {
+          return q.number == number ? i : size_t{0};
         };
         add(Kind::Schedule, all[i].schedule, "with the schedule '" + all[i].schedule + "'", s);
       }

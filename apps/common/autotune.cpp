@@ -16,8 +16,12 @@ constexpr double kBeyondDoubt = 0.97;  // of the default's time
 constexpr int kFewestRounds = 3;       // that a median needs
 
 /// A launch of the device's variant that has candidates.
-using Slot = ScheduleQuestion;
-using Choice = std::function<size_t(const Slot&)>;
+using Choice = std::function<size_t(const ScheduleQuestion&)>;
+
+/// A launch whose schedule is to be chosen.
+struct Slot : ScheduleQuestion {
+  size_t launch = 0;  // in the variant's plan, whatever its schedules are
+};
 
 double sum(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0);
@@ -52,7 +56,7 @@ class Tuner {
       const Status s = cache_.read(known_);
       if (!s.ok() && options_.warning) options_.warning(s.message());
     }
-    RP_ASSIGN(Model model, build([&](const Slot& s) { return known_choice(s); }));
+    RP_ASSIGN(Model model, build([&](const ScheduleQuestion& s) { return known_choice(s); }));
     find_slots(model);
     report_known();
     if (pending_.empty() && all_default()) return as_asked(std::move(model));
@@ -89,28 +93,27 @@ class Tuner {
   Result<Model> as_asked(Model model) {
     if (compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
     CompileOptions options = compile_;
-    options.choose_schedule = [&](const Slot& s) { return known_choice(s); };
+    options.choose_schedule = [&](const ScheduleQuestion& s) { return known_choice(s); };
     return load_model(path_, options);
   }
 
   /// Slots of the model, and the keys that nothing is known of.
   void find_slots(const Model& model) {
     for (const ScheduleChoice& c : model.report.schedules) {
-      const Slot& s = c.question;
-      slots_.push_back(s);
+      const Slot& s = slots_.emplace_back(Slot{c.question, c.launch});
       const auto it = known_.find(s.key);
       const bool usable = it != known_.end() && position(s, it->second) < s.candidates.size();
       if (!usable) pending_.insert(s.key);
     }
   }
 
-  static size_t position(const Slot& slot, const std::string& schedule) {
+  static size_t position(const ScheduleQuestion& slot, const std::string& schedule) {
     const auto it = std::find_if(slot.candidates.begin(), slot.candidates.end(),
                                  [&](const auto& c) { return c.schedule == schedule; });
     return static_cast<size_t>(it - slot.candidates.begin());
   }
 
-  size_t known_choice(const Slot& slot) const {
+  size_t known_choice(const ScheduleQuestion& slot) const {
     const auto it = known_.find(slot.key);
     if (it == known_.end()) return 0;
     const size_t at = position(slot, it->second);
@@ -141,7 +144,7 @@ class Tuner {
 
   Status make_trial(size_t candidate, const Model& first) {
     Trial t;
-    const auto choice = [&](const Slot& s) {
+    const auto choice = [&](const ScheduleQuestion& s) {
       if (pending_.count(s.key) == 0) return known_choice(s);
       const size_t c = std::min(candidate, s.candidates.size() - 1);
       t.schedules[s.key] = s.candidates[c].schedule;
@@ -312,7 +315,7 @@ class Tuner {
     const std::string reason = session.ok() ? session->reason : session.status().message();
     RP_TRY(recover());
     if (options_.warning) options_.warning("kept schedules are not used: " + reason);
-    RP_ASSIGN(Model plain, build([](const Slot&) { return size_t{0}; }));
+    RP_ASSIGN(Model plain, build([](const ScheduleQuestion&) { return size_t{0}; }));
     const size_t last = trials_.size() + 1;
     RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
     if (!checked.session) return none_right(checked.reason, reason);
@@ -330,7 +333,7 @@ class Tuner {
     const std::string default_wrong = trials_[0].reason;
     if (!changed && default_wrong.empty()) return first;
     if (!changed) return none_right(default_wrong, last_reason());
-    RP_ASSIGN(Model tuned, build([&](const Slot& s) { return known_choice(s); }));
+    RP_ASSIGN(Model tuned, build([&](const ScheduleQuestion& s) { return known_choice(s); }));
     RP_ASSIGN(Checked checked,
               right_session(trials_.size(), planted(trials_.size(), tuned.package)));
     const bool better = checked.session && no_slower(*checked.session);

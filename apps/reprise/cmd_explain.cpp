@@ -121,7 +121,7 @@ std::string join(const std::vector<std::string>& items) {
 /// package no longer knows.
 const ScheduleChoice* choice_of(const Model& model, const std::string& variant, size_t launch) {
   for (const ScheduleChoice& c : model.report.schedules) {
-    if (c.question.launch == launch && c.question.variant == variant) return &c;
+    if (c.launch == launch && c.question.variant == variant) return &c;
   }
   return nullptr;
 }

@@ -14,6 +14,7 @@ enum class Kind : uint8_t {
   Axis,         // int in [0, rank of input 0)
   Axes,         // distinct ints in [0, rank of input 0)
   Permutation,  // of the axes of input 0
+  Scales,       // floats, one per axis of input 0
   Sizes,        // exprs, one per axis of the output
   PerAxis,      // exprs, one per axis of input 0
   Pads,         // exprs, begins then ends of the axes of input 0
@@ -97,6 +98,10 @@ bool has_form(const Graph& g, const Node& n, const Rule& rule) {
       return distinct_axes(ints, rank);
     case Kind::Permutation:
       return distinct_axes(ints, rank) && ints->size() == rank;
+    case Kind::Scales: {
+      const auto* floats = n.attrs.get<std::vector<float>>(rule.attribute);
+      return floats && floats->size() == rank;
+    }
     case Kind::Sizes:
       return exprs && exprs->size() == rank_of(n.outputs);
     case Kind::PerAxis:
@@ -125,6 +130,12 @@ Status check_core_form(const Graph& g, const Node& n) {
     if (n.op != rule.op || has_form(g, n, rule)) continue;
     return internal_error("attribute '" + std::string(rule.attribute) +
                           "' is missing or not as the core form has it");
+  }
+  if (n.op == "Resize") {
+    const Rule scales{"Resize", "scales", Kind::Scales}, sizes{"Resize", "sizes", Kind::Sizes};
+    if (n.attrs.has("axes") || has_form(g, n, scales) == has_form(g, n, sizes)) {
+      return internal_error("a core Resize has no axes, and either scales or sizes of all axes");
+    }
   }
   if (n.op == "Slice") {
     for (const Expr& step : n.attrs.get_exprs("steps")) {

@@ -82,7 +82,8 @@ Val Float32Math::pow_special(Val x, Val y, Val r) {
   const Val ax = abs_bits(x);
   const Val is_zero = b_.lt(ax, u(0x00800000U));
   const Val zero_or_inf = b_.logical_or(is_zero, b_.eq(ax, u(0x7f800000U)));
-  const Val grows = op(ScalarOp::Xor, gt(y, c(0)), is_zero);
+  // The sign of a subnormal exponent counts, though comparing it as a float may flush it to 0.
+  const Val grows = op(ScalarOp::Xor, b_.lt(i(0), ibits(y)), is_zero);
   r = b_.select(zero_or_inf, b_.select(grows, inf(), c(0)), r);
 
   const Val whole = b_.eq(b_.scalar_op(ScalarOp::Trunc, {y}), y);

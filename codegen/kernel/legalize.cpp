@@ -69,11 +69,16 @@ bool fits(const Inst& i) {
   return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max();
 }
 
+/// Whether an operand is such a constant. Those that nothing uses do not count: kernels that
+/// differ in them alone are equal (structure()).
 bool has_extremes(const Kernel& k) {
-  for (const Inst& i : k.insts) {
-    if (i.op == Op::Const && is_wide(i.type.ty) && !fits(i)) return true;
-  }
-  return false;
+  const auto is_extreme = [&](Val v) {
+    const Inst& i = k.insts[static_cast<size_t>(v.id)];
+    return i.op == Op::Const && is_wide(i.type.ty) && !fits(i);
+  };
+  return std::any_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) {
+    return std::any_of(i.args.begin(), i.args.end(), is_extreme);
+  });
 }
 
 class Legalizer : public Rebuilder {

@@ -36,6 +36,13 @@ bool constants_fit_32_bits(const Expr& e) {
 }
 }  // namespace
 
+ValueId transposed_matrix(const Graph& g, ValueId v) {
+  const Node* p = g.value(v).producer;
+  const bool transposes = p != nullptr && p->op == "Transpose" && ops::is_core(*p) &&
+                          p->attrs.get_ints("perm") == std::vector<int64_t>{1, 0};
+  return transposes ? p->inputs[0] : graph::kNone;
+}
+
 bool is_contraction(const Node& n) {
   const ops::Lowering l = lowering_of(n);
   return l == ops::Lowering::MatMul || l == ops::Lowering::Conv;

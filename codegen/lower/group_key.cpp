@@ -11,10 +11,6 @@ using graph::kNone;
 using graph::Node;
 using graph::ValueId;
 
-/// Lowering also reads producers outside the group: MatMul packs the constant behind a Transpose
-/// that another kernel computes. No schedule looks further than this many producers.
-constexpr int kProducersOutside = 2;
-
 class Writer {
  public:
   Writer(const graph::Graph& g, const Group& group) : g_(g), group_(group) {
@@ -30,9 +26,9 @@ class Writer {
     put(group_.reduced);
     put(place_of(group_.attention.scores));
     put(int64_t{group_.attention.zero_for_nan} * 2 + int64_t{group_.attention.zero_if_hidden});
-    for (const Node* n : group_.nodes) node(*n, 0);
-    values({group_.attention.logits, group_.attention.weights}, 0);
-    values(group_.outputs, 0);
+    for (const Node* n : group_.nodes) node(*n);
+    values({group_.attention.logits, group_.attention.weights});
+    values(group_.outputs);
     return std::move(out_);
   }
 
@@ -75,7 +71,7 @@ class Writer {
     out_.bytes.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
 
-  void node(const Node& n, int outside) {
+  void node(const Node& n) {
     put(n.op);
     put(n.domain);
     put(n.opset);
@@ -86,16 +82,17 @@ class Writer {
       put(static_cast<int64_t>(attr.index()));
       std::visit([this](const auto& v) { put(v); }, attr);
     }
-    values(n.inputs, outside);
-    values(n.outputs, outside);
+    values(n.inputs);
+    values(n.outputs);
   }
 
-  void values(const std::vector<ValueId>& list, int outside) {
+  void values(const std::vector<ValueId>& list) {
     put(static_cast<int64_t>(list.size()));
-    for (const ValueId v : list) value(v, outside);
+    for (const ValueId v : list) value(v);
   }
 
-  void value(ValueId id, int outside) {
+  /// All that lowering reads of a value, whichever node mentions it first.
+  void value(ValueId id) {
     if (id == kNone) return put(int64_t{-1});
     const auto [it, first] = numbers_.emplace(id, static_cast<int64_t>(out_.values.size()));
     put(it->second);
@@ -106,10 +103,7 @@ class Writer {
     put(static_cast<int64_t>(v.storage));
     put(v.shape);
     if (v.constant) return constant(*v.constant);
-    const bool looks_through =
-        v.producer != nullptr && place_of(v.producer) < 0 && outside < kProducersOutside;
-    put(int64_t{looks_through});
-    if (looks_through) node(*v.producer, outside + 1);
+    value(transposed_matrix(g_, id));  // the one part of other kernels' nodes that is read
   }
 
   /// Kernels hold the values of scalars. Of larger constants lowering reads the dims only.

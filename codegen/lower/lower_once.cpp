@@ -20,10 +20,7 @@ Result<Lowered> LowerOnce::lower(const Group& group, size_t choice) {
   Lowered lowered = equal.lowered;
   for (LoweredBuffer& b : lowered.buffers) {
     const auto at = std::find(equal.values.begin(), equal.values.end(), b.value);
-    if (at == equal.values.end()) {
-      return internal_error("kernel '" + lowered.kernel.name + "': '" + g_.value(b.value).name +
-                            "' is not in the key of its group");
-    }
+    if (at == equal.values.end()) return lower::lower(g_, group, target_, choice);
     b.value = key.values[static_cast<size_t>(at - equal.values.begin())];
   }
   return lowered;

@@ -26,10 +26,9 @@ struct ConstantMatrix {
 /// B seen through a transposing view; nothing unless constant and 2-D.
 std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group& group,
                                               ValueId b) {
-  const graph::Node* p = g.value(b).producer;
-  const bool transposed = p != nullptr && p->op == "Transpose" && p->opset == 0 &&
-                          p->attrs.get_ints("perm") == std::vector<int64_t>{1, 0};
-  if (transposed) b = p->inputs[0];
+  const ValueId stored = transposed_matrix(g, b);
+  const bool transposed = stored != graph::kNone;
+  if (transposed) b = stored;
   const auto operand = constant_operand(g, group, b);
   if (!operand || g.value(b).shape.size() != 2) return std::nullopt;
   return ConstantMatrix{*operand, transposed};

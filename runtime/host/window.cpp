@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/expr_rep.h"
+
 namespace reprise::host {
 
 namespace {
@@ -97,19 +99,17 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
       w.pad_end[d] = total - w.pad_begin[d];
     }
     const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - extent(w, d);
-    // codegen/ops/window.cpp says which windows may be larger than the padded input.
-    const bool cut_off = ceil && room > -stride;
-    if (room < 0 && !cut_off && room != -stride) {
-      if (w.in[d] == 0) {
-        w.out[d] = 0;
-        continue;
-      }
+    const bool cut = ceil && !same;  // the last window may be
+    w.out[d] = floor_div(cut ? room + stride - 1 : room, stride) + 1;
+    if (w.in[d] == 0) {
+      w.out[d] = 0;
+    } else if (w.out[d] < 0) {
       return invalid_input("a window of " + std::to_string(extent(w, d)) +
                            " is larger than the padded input " + dims_str(x));
-    }
-    w.out[d] = room < 0 ? 0 : room / stride + 1;
-    if (ceil && !same && room % stride != 0 && w.out[d] * stride < w.in[d] + w.pad_begin[d]) {
-      ++w.out[d];  // a further window, if it starts inside the input or its left padding
+    } else if (cut) {
+      // A window counts if it starts inside the input or the padding at its begin.
+      const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
+      w.out[d] = std::min(w.out[d], starts);
     }
   }
   return w;

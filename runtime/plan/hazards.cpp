@@ -48,7 +48,8 @@ void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
   }
 }
 
-void sort_by_level(Plan& p) {
+/// Gives the new position of each step.
+std::vector<uint32_t> sort_by_level(Plan& p) {
   std::vector<uint32_t> order(p.steps.size());
   std::iota(order.begin(), order.end(), 0u);
   std::stable_sort(order.begin(), order.end(),
@@ -65,6 +66,7 @@ void sort_by_level(Plan& p) {
     std::sort(step.after.begin(), step.after.end());
   }
   p.steps = std::move(sorted);
+  return position;
 }
 
 }  // namespace
@@ -128,7 +130,7 @@ Accesses AccessTable::of(const Step& step) const {
   return a;
 }
 
-void compute_hazards(Plan& p, std::span<const SymbolSource> sources) {
+std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sources) {
   const AccessTable table(p, sources);
   std::vector<Accesses> accesses;
   accesses.reserve(p.steps.size());
@@ -146,7 +148,7 @@ void compute_hazards(Plan& p, std::span<const SymbolSource> sources) {
       step.level = std::max(step.level, p.steps[a].level + 1);
     }
   }
-  sort_by_level(p);
+  return sort_by_level(p);
 }
 
 }  // namespace reprise::plan

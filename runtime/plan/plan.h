@@ -161,8 +161,8 @@ Status verify(const Plan& p, const Interface& io);
 /// Fills `after` and `level` of every step from the buffers they read and write (each buffer
 /// distinct memory) and the symbols that host calls give their values, with transitive edges
 /// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan
-/// uses; without them none is derived.
-void compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
+/// uses; without them none is derived. Sorts the steps by level; gives the new position of each.
+std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---
 struct ArenaItem {

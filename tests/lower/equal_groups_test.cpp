@@ -58,26 +58,53 @@ TEST(EqualGroups, KeysSayWhatLoweringReads) {
   }
 }
 
+/// Groups that are lowered one after the other get what each gets by itself.
+void expect_own_values(const graph::Graph& g, bool fused, const std::string& what) {
+  const auto fusion = fuse(g, fused);
+  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+  for (const Target& target : vulkan_targets()) {
+    LowerOnce once(g, target, true);
+    for (const Group& group : fusion->groups) {
+      const auto alone = lower(g, group, target);
+      const auto shared = once.lower(group);
+      ASSERT_TRUE(alone.ok() && shared.ok()) << what;
+      EXPECT_EQ(kernel::print(alone->kernel), kernel::print(shared->kernel)) << what;
+      ASSERT_EQ(alone->buffers.size(), shared->buffers.size()) << what;
+      for (size_t i = 0; i < alone->buffers.size(); ++i) {
+        EXPECT_EQ(g.value(alone->buffers[i].value).name, g.value(shared->buffers[i].value).name)
+            << what;
+      }
+    }
+  }
+}
+
 TEST(EqualGroups, TheSecondKernelReadsItsOwnValues) {
   for (const Case& c : kCases) {
     const auto g = graph_of(c);
     ASSERT_NE(g, nullptr);
-    const auto fusion = fuse(*g, false);
-    ASSERT_TRUE(fusion.ok()) << fusion.status().message();
-    for (const Target& target : vulkan_targets()) {
-      LowerOnce once(*g, target, true);
-      for (const Group& group : fusion->groups) {
-        const auto alone = lower(*g, group, target);
-        const auto shared = once.lower(group);
-        ASSERT_TRUE(alone.ok() && shared.ok()) << c.what;
-        EXPECT_EQ(kernel::print(alone->kernel), kernel::print(shared->kernel)) << c.what;
-        ASSERT_EQ(alone->buffers.size(), shared->buffers.size()) << c.what;
-        for (size_t i = 0; i < alone->buffers.size(); ++i) {
-          EXPECT_EQ(alone->buffers[i].value, shared->buffers[i].value) << c.what;
-        }
-      }
-    }
+    expect_own_values(*g, false, c.what);
   }
+}
+
+// MatMul packs the constant behind a Transpose that another kernel computes. The second group
+// mentions its constant twice, or two of them.
+TEST(EqualGroups, TransposedConstantsOfOtherKernels) {
+  std::string text = "graph g\ninput a0: float32[6,6]\ninput b0: float32[6,6]\n";
+  for (const char* name : {"wa", "wb", "wc"}) {
+    text += std::string("const ") + name + ": float32[6,6]{1";
+    for (int i = 1; i < 36; ++i) text += ", " + std::to_string(i % 7);
+    text += "}\n";
+  }
+  text +=
+      "ta = Transpose<perm=[1, 0]>(wa)\ntb = Transpose<perm=[1, 0]>(wb)\n"
+      "au = MatMul(a0, ta)\na1 = Relu(au)\nav = MatMul(a1, ta)\na2 = Mul(av, wa)\n"
+      "bu = MatMul(b0, tb)\nb1 = Relu(bu)\nbv = MatMul(b1, tb)\nb2 = Mul(bv, wc)\n"
+      "b3 = MatMul(b2, tb)\nb4 = MatMul(b3, wb)\n"
+      "output a2, b2, b4, ta, tb\n";
+  const auto g = graph::parse(text);
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  expect_own_values(**g, true, "fused");
+  expect_own_values(**g, false, "apart");
 }
 
 }  // namespace

@@ -79,7 +79,17 @@ bool moves_only(const ops::OpDef& def) {
 
 /// Where a result lies between elements is rounded, too.
 bool interpolates(const graph::Node& n) {
-  return n.op == "Resize" || n.op == "Upsample" || n.op == "GridSample" || n.op == "RoiAlign";
+  if (n.op == "Resize" || n.op == "Upsample")
+    return n.attrs.get_string("mode", "nearest") != "nearest";
+  return n.op == "GridSample" || n.op == "RoiAlign";
+}
+
+/// The spatial axes, and those of another size.
+std::vector<bool> interpolated_axes(const HostTensor& x, const HostTensor& y) {
+  std::vector<bool> out;
+  for (size_t axis = 0; axis < x.dims().size(); ++axis)
+    out.push_back(axis >= 2 || axis >= y.dims().size() || x.dims()[axis] != y.dims()[axis]);
+  return out;
 }
 
 OperatorError error_of(const graph::Node& n, DType t, DType memory) {
@@ -96,7 +106,7 @@ OperatorError error_of(const graph::Node& n, DType t, DType memory) {
   }
   if (n.op == "Cast") return {2 * u, 0, 0};
   if (n.op == "Range") return {4 * u, 0, 0};  // its operands decide its size
-  return {4 * u, 0, (interpolates(n) ? 64 : 2) * u32};
+  return {4 * u, 0, 2 * u32};
 }
 
 /// Moves the elements of a tensor of floats.
@@ -146,16 +156,16 @@ class Mover {
     return out.ok() ? *out : t;
   }
 
-  /// Adds up to `part` of the elements within a distance of three along each axis: a weight of
-  /// interpolation is off by that much, however small it is.
-  HostTensor blurred(const HostTensor& t, double part) {
+  /// Adds up to `part` of the elements within a distance of three along the axes that `along`
+  /// names: a weight of interpolation is off by that much, however small it is.
+  HostTensor blurred(const HostTensor& t, double part, const std::vector<bool>& along) {
     const auto values = host::load_all(t);
     if (!values.ok()) return t;
     std::vector<double> sums = *values;
     int64_t stride = 1;
     for (size_t axis = t.dims().size(); axis-- > 0;) {
       const int64_t size = t.dims()[axis];
-      for (int64_t i = 0; i < t.count(); ++i) {
+      for (int64_t i = 0; along[axis] && i < t.count(); ++i) {
         const int64_t at = i / stride % size;
         for (int64_t k = std::max<int64_t>(-3, -at); k <= std::min<int64_t>(3, size - 1 - at);
              ++k) {
@@ -178,11 +188,12 @@ class Mover {
 class Run {
  public:
   Run(const graph::Graph& g, std::vector<int64_t> symbols, const Errors& errors)
-      : g_(g),
-        symbols_(std::move(symbols)),
-        errors_(errors),
-        wide_(errors.seed % 2 == 1),
-        mover_(errors.seed, errors.memory) {
+      : g_(g), symbols_(std::move(symbols)), errors_(errors), mover_(errors.seed, errors.memory) {
+    if (errors.seed != 0) {
+      wide_ = mover_.between(0, 1) < 0.5;
+      poles_ = errors.exact != nullptr && mover_.between(0, 1) < 0.5;
+      rounds_ = mover_.between(0, 1) < 0.75;
+    }
     derive_sizes(g_, symbols_);
   }
 
@@ -292,8 +303,7 @@ class Run {
   /// without: NaN everywhere would hide which way TopK and comparisons may fall out.
   Status pole(const graph::Node& n, std::vector<const HostTensor*>& inputs, HostTensor& divisor) {
     static constexpr std::string_view kPoles[] = {"Div", "Reciprocal", "Rsqrt", "Log", "Pow"};
-    if (errors_.exact == nullptr || errors_.seed / 2 % 2 == 0 ||
-        std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
+    if (!poles_ || std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
         !is_float(inputs[0]->dtype()))
       return {};
     const size_t at = n.op == "Div" ? 1 : 0;
@@ -318,12 +328,16 @@ class Run {
     OperatorError e = error_of(n, results[0].dtype(), errors_.memory);
     // Errors cancel where a value meets itself. So some runs have none, and only numbers below the
     // normal ones and the signs of zeros change in them.
-    if (errors_.seed % 4 == 0) e = {e.relative > 0 ? 1e-300 : 0, 0, 0};
+    if (!rounds_) e = {e.relative > 0 ? 1e-300 : 0, 0, 0};
     if (e.of_terms > 0 && !inputs.empty() && inputs[0] != nullptr && is_float(inputs[0]->dtype())) {
       // Rounding of partial sums, as if each term had been read with an error.
       const double terms = terms_of(n, inputs, results[0]);
       HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
-      if (interpolates(n)) moved = mover_.blurred(moved, e.of_terms);
+      if (interpolates(n)) {
+        const double weight =
+            64 * unit_roundoff(DType::F32);  // where it is rounded in any precision
+        moved = mover_.blurred(moved, weight, interpolated_axes(*inputs[0], results[0]));
+      }
       const HostTensor* given = std::exchange(inputs[0], &moved);
       call.inputs = inputs;
       const Tensors before = std::exchange(results, {});
@@ -510,8 +524,11 @@ class Run {
   const graph::Graph& g_;
   std::vector<int64_t> symbols_;
   const Errors& errors_;
-  bool wide_;  // numbers of 16 bits have the digits of fp32 until they are rounded
   Mover mover_;
+  // What sort of run it is, each drawn by itself.
+  bool wide_ = false;   // numbers of 16 bits have the digits of fp32 until they are rounded
+  bool poles_ = false;  // a divisor that errors move by as much as itself is 0 or NaN
+  bool rounds_ = true;  // else only numbers below the normal ones and the signs of zeros change
   TensorMap values_;
 };
 
