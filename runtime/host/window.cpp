@@ -101,7 +101,7 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
     const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - extent(w, d);
     const bool cut = ceil && !same;  // the last window may be
     w.out[d] = floor_div(cut ? room + stride - 1 : room, stride) + 1;
-    if (w.in[d] == 0) {
+    if (room < 0 && w.in[d] == 0) {
       w.out[d] = 0;
     } else if (w.out[d] < 0) {
       return invalid_input("a window of " + std::to_string(extent(w, d)) +
