@@ -148,9 +148,20 @@ class Mover {
       // Often to the edge of what is allowed: that is where decisions change.
       const double by = rng_.chance(0.5) ? rng_.real(-1, 1) : rng_.chance(0.5) ? 1 : -1;
       // Below its smallest normal number, fp16 rounds to multiples of 2^-24.
-      v += by * (relative * std::fabs(v) + absolute + (half_ ? 0x1p-25 : 0));
+      v += by * (relative * std::fabs(v) + absolute + (half_ && v != 0 ? 0x1p-25 : 0));
       // The largest number stands for what fp16 does not hold, where it is stored.
       if (clamps_ && rng_.chance(0.5)) v = std::clamp(v, -65504.0, 65504.0);
+    }
+    auto out = host::store_all(t.dtype(), t.dims(), *values);
+    return out.ok() ? *out : t;
+  }
+
+  /// Adds up to `most` to elements other than 0.
+  HostTensor shifted(const HostTensor& t, double most) {
+    auto values = host::load_all(t);
+    if (!values.ok() || !is_float(t.dtype())) return t;
+    for (double& v : *values) {
+      if (v != 0 && std::isfinite(v)) v += rng_.real(-most, most);
     }
     auto out = host::store_all(t.dtype(), t.dims(), *values);
     return out.ok() ? *out : t;
@@ -343,8 +354,11 @@ class Run {
       const Tensors before = std::exchange(results, {});
       RP_ASSIGN(results, kernel(call));
       inputs[0] = given;
-      for (size_t i = 0; i < results.size(); ++i) RP_TRY(cancelled(before[i], results[i]));
-      e.absolute += terms * smallest_normal(DType::F32);  // terms below it may be taken as 0
+      for (size_t i = 0; i < results.size(); ++i) {
+        // Terms below the smallest normal number may be taken as 0.
+        results[i] = mover_.shifted(results[i], terms * smallest_normal(DType::F32));
+        RP_TRY(cancelled(before[i], results[i]));
+      }
       RP_TRY(overflow(kernel, call, inputs, results));
     }
     RP_TRY(ties(call, inputs, results));
@@ -386,8 +400,9 @@ class Run {
         std::find(std::begin(kComparisons), std::end(kComparisons), call.op) ==
             std::end(kComparisons))
       return {};
-    const double error =
-        64 * std::max(unit_roundoff(inputs[0]->dtype()), unit_roundoff(DType::F32));
+    double error = 64 * std::max(unit_roundoff(inputs[0]->dtype()), unit_roundoff(DType::F32));
+    // Tensors of lower precision in memory: both numbers may have been rounded.
+    if (errors_.memory != DType::F32) error = std::max(error, 4 * unit_roundoff(errors_.memory));
     RP_ASSIGN(std::vector<double> low, host::load_all(*inputs[0]));
     std::vector<double> high = low;
     for (double& v : low) v -= error * std::fabs(v);
