@@ -1,4 +1,6 @@
 // Builder: constants are folded and identities applied while instructions are written.
+#include <cmath>
+
 #include "codegen/kernel/builder.h"
 #include "codegen/kernel/scalar_eval.h"
 
@@ -128,7 +130,12 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   if (t.ty == Ty::Bool) return simplify_logic(op, a, b);
   const bool by_one = const_bits(b) == bits_of(1, t.ty);
   if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
-  return std::nullopt;
+  if (op != ScalarOp::Div) return std::nullopt;
+  // Mesa leaves the result undefined where a float is divided by a constant 0. A product with an
+  // infinity of the same sign is the same for every dividend.
+  const std::optional<double> divisor = as_const_float(b);
+  if (!divisor || *divisor != 0) return std::nullopt;
+  return mul(a, constant(t, std::copysign(INFINITY, *divisor)));
 }
 
 /// Comparisons of widened 32-bit integers happen in 32 bits. Besides being cheaper this keeps away
