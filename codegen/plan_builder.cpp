@@ -218,8 +218,15 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
 
 namespace {
 
-bool is_launch(const plan::Step& step) {
-  return std::holds_alternative<plan::Launch>(step.what);
+/// For each step, the number of launches before it.
+std::vector<size_t> launches_before(const plan::Plan& p) {
+  std::vector<size_t> out;
+  size_t launches = 0;
+  for (const plan::Step& step : p.steps) {
+    out.push_back(launches);
+    if (std::holds_alternative<plan::Launch>(step.what)) ++launches;
+  }
+  return out;
 }
 
 /// The group's kernel by the schedule that the options choose.
@@ -279,11 +286,9 @@ Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& 
   RP_TRY(kernels.finish());
   const auto start = std::chrono::steady_clock::now();
   const std::vector<uint32_t> position = plan::compute_hazards(p, g.symbol_sources);
-  for (size_t i = 0; i < chosen_steps.size(); ++i) {
-    const auto end = p.steps.begin() + position[chosen_steps[i]];
-    report.schedules[first_choice + i].launch =
-        static_cast<size_t>(std::count_if(p.steps.begin(), end, is_launch));
-  }
+  const std::vector<size_t> launches = launches_before(p);
+  for (size_t i = 0; i < chosen_steps.size(); ++i)
+    report.schedules[first_choice + i].launch = launches[position[chosen_steps[i]]];
   report.plan_ms += ms_since(start);
   report.kernels = kernels.take_emitted();
   return p;

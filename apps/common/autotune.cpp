@@ -15,12 +15,11 @@ namespace {
 constexpr double kBeyondDoubt = 0.97;  // of the default's time
 constexpr int kFewestRounds = 3;       // that a median needs
 
-/// A launch of the device's variant that has candidates.
 using Choice = std::function<size_t(const ScheduleQuestion&)>;
 
-/// A launch whose schedule is to be chosen.
+/// A launch of the device's variant that has candidates.
 struct Slot : ScheduleQuestion {
-  size_t launch = 0;  // in the variant's plan, whatever its schedules are
+  size_t launch = 0;  // in the variant's plan; choices of schedules do not change it
 };
 
 double sum(const std::vector<double>& v) {

@@ -131,8 +131,8 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   const bool by_one = const_bits(b) == bits_of(1, t.ty);
   if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
   if (op != ScalarOp::Div) return std::nullopt;
-  // Mesa leaves the result undefined where a float is divided by a constant 0. A product with an
-  // infinity of the same sign is the same for every dividend.
+  // Mesa gives undefined results for floats divided by a constant 0. Multiplying by an infinity of
+  // the same sign gives the same result for every dividend.
   const std::optional<double> divisor = as_const_float(b);
   if (!divisor || *divisor != 0) return std::nullopt;
   return mul(a, constant(t, std::copysign(INFINITY, *divisor)));

@@ -8,10 +8,6 @@
 namespace reprise::kernel {
 namespace {
 
-bool is_wide(Ty t) {
-  return t == Ty::I64 || t == Ty::U64;
-}
-
 /// The type that stands for t where the target lacks it.
 Ty narrowed(Ty t, const LegalizeFor& target) {
   if (!target.int64 && t == Ty::I64) return Ty::I32;
@@ -69,8 +65,8 @@ bool fits(const Inst& i) {
   return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max();
 }
 
-/// Whether an operand is such a constant. Those that nothing uses do not count: kernels that
-/// differ in them alone are equal (structure()).
+/// Whether an operand is a constant that does not fit. Constants that nothing uses do not count,
+/// since structure() leaves them out, too.
 bool has_extremes(const Kernel& k) {
   const auto is_extreme = [&](Val v) {
     const Inst& i = k.insts[static_cast<size_t>(v.id)];

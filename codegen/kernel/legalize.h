@@ -11,6 +11,10 @@
 
 namespace reprise::kernel {
 
+inline bool is_wide(Ty t) {
+  return t == Ty::I64 || t == Ty::U64;
+}
+
 /// Where a value is not what it stands for: a 64-bit integer that does not fit 32 bits, or what was
 /// computed from one.
 struct Lost {

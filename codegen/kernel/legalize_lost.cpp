@@ -7,10 +7,6 @@ namespace reprise::kernel {
 
 namespace {
 
-bool is_wide(Ty t) {
-  return t == Ty::I64 || t == Ty::U64;
-}
-
 bool is_minimum(ScalarOp op) {
   return op == ScalarOp::Min || op == ScalarOp::MinNum;
 }

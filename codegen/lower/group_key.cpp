@@ -103,7 +103,8 @@ class Writer {
     put(static_cast<int64_t>(v.storage));
     put(v.shape);
     if (v.constant) return constant(*v.constant);
-    value(transposed_matrix(g_, id));  // the one part of other kernels' nodes that is read
+    // Lowering reads no other node outside the group.
+    value(transposed_matrix(g_, id));
   }
 
   /// Kernels hold the values of scalars. Of larger constants lowering reads the dims only.

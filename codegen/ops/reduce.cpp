@@ -244,8 +244,8 @@ Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
-  // Nothing has no largest element: an axis may be empty only where no result is asked for. In core
-  // form the result is 0, as decompositions of other operators need it.
+  // An empty axis has no largest element, so it is refused unless the output is empty, too. In core
+  // form the result is 0: decompositions of other operators rely on that.
   const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
   if (ctx.node_opset() != 0 && size.is_const(0) && !element_count(out).is_const(0)) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +

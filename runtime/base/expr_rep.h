@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/base/expr.h"
+#include "runtime/base/integer_math.h"
 
 namespace reprise {
 
@@ -74,15 +75,6 @@ inline uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ (h >> 32);
 }
 
-/// Floored division; divisor not 0, and not INT64_MIN / -1.
-inline int64_t floor_div(int64_t a, int64_t b) {
-  const int64_t q = a / b;
-  return a % b != 0 && ((a < 0) != (b < 0)) ? q - 1 : q;
-}
-inline int64_t floor_mod(int64_t a, int64_t b) {
-  const int64_t r = b == -1 ? 0 : a % b;
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
-}
 /// Largest common divisor of the magnitudes; INT64_MIN counts as 2^62, which divides it.
 inline int64_t gcd_of(int64_t a, int64_t b) {
   const auto magnitude = [](int64_t v) {

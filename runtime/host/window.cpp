@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/base/expr_rep.h"
+#include "runtime/base/integer_math.h"
 
 namespace reprise::host {
 
@@ -99,7 +99,7 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
       w.pad_end[d] = total - w.pad_begin[d];
     }
     const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - extent(w, d);
-    const bool cut = ceil && !same;  // the last window may be
+    const bool cut = ceil && !same;  // whether the end of the input may cut the last window off
     w.out[d] = floor_div(cut ? room + stride - 1 : room, stride) + 1;
     if (room < 0 && w.in[d] == 0) {
       w.out[d] = 0;
@@ -107,7 +107,7 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
       return invalid_input("a window of " + std::to_string(extent(w, d)) +
                            " is larger than the padded input " + dims_str(x));
     } else if (cut) {
-      // A window counts if it starts inside the input or the padding at its begin.
+      // Windows that start in the padding after the input do not count.
       const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
       w.out[d] = std::min(w.out[d], starts);
     }

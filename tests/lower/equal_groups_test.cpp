@@ -86,8 +86,8 @@ TEST(EqualGroups, TheSecondKernelReadsItsOwnValues) {
   }
 }
 
-// MatMul packs the constant behind a Transpose that another kernel computes. The second group
-// mentions its constant twice, or two of them.
+// MatMul packs the constant behind a Transpose, even if another kernel computes the Transpose. The
+// two chains are equal but for the weight that the last product of each is multiplied by.
 TEST(EqualGroups, TransposedConstantsOfOtherKernels) {
   std::string text = "graph g\ninput a0: float32[6,6]\ninput b0: float32[6,6]\n";
   for (const char* name : {"wa", "wb", "wc"}) {

@@ -1,4 +1,5 @@
-// The report names the launch of each choice of a schedule, where a plan sorts its launches.
+// Plans sort their launches. The report says which launch of the sorted plan each choice belongs
+// to.
 #include <gtest/gtest.h>
 
 #include "codegen/compiler.h"
@@ -7,7 +8,7 @@
 namespace reprise {
 namespace {
 
-// Two chains: the plan begins with the first product of each.
+// Two independent chains: the sorted plan begins with the first product of each.
 constexpr const char* kModel =
     "graph chains\n"
     "input x: float32[64,64]\n"

@@ -345,8 +345,8 @@ class Run {
       const double terms = terms_of(n, inputs, results[0]);
       HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
       if (interpolates(n)) {
-        const double weight =
-            64 * unit_roundoff(DType::F32);  // where it is rounded in any precision
+        // Kernels compute positions and weights in fp32, whatever precision the tensors have.
+        const double weight = 64 * unit_roundoff(DType::F32);
         moved = mover_.blurred(moved, weight, interpolated_axes(*inputs[0], results[0]));
       }
       const HostTensor* given = std::exchange(inputs[0], &moved);

@@ -23,6 +23,16 @@ const std::vector<DType> kDTypes{DType::F32, DType::F32, DType::F32, DType::F16,
                                  DType::I8,  DType::U8,  DType::I16, DType::U16,  DType::I32,
                                  DType::U32, DType::I64, DType::U64, DType::Bool, DType::F64};
 
+/// Whether a few integers, as sizes, would make a tensor that is too large to test with.
+bool too_large_as_sizes(const HostTensor& t) {
+  if (!is_int(t.dtype()) || t.count() > kMostRank) return false;
+  double elements = 1;
+  for (int64_t i = 0; i < t.count(); ++i) {
+    elements *= std::max(1.0, std::fabs(test::number(t, i)));
+  }
+  return elements > 1e6;
+}
+
 }  // namespace
 
 Maker::Maker(uint64_t seed, std::function<void(const Program&)> on_attempt)
@@ -279,20 +289,6 @@ bool Maker::is_finite(V v) {
   }
   return true;
 }
-
-namespace {
-
-/// Whether a few integers, as sizes, would make a tensor that is too large to test with.
-bool too_large_as_sizes(const HostTensor& t) {
-  if (!is_int(t.dtype()) || t.count() > kMostRank) return false;
-  double elements = 1;
-  for (int64_t i = 0; i < t.count(); ++i) {
-    elements *= std::max(1.0, std::fabs(test::number(t, i)));
-  }
-  return elements > 1e6;
-}
-
-}  // namespace
 
 bool Maker::computable(const graph::Node& n) {
   const host::Kernel kernel = host::find(n.op);
