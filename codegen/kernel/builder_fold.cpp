@@ -131,11 +131,13 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   const bool by_one = const_bits(b) == bits_of(1, t.ty);
   if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
   if (op != ScalarOp::Div) return std::nullopt;
-  // Mesa gives undefined results for floats divided by a constant 0. Multiplying by an infinity of
-  // the same sign gives the same result for every dividend.
+  // Mesa gives undefined results for floats divided by a constant 0, and folds a product of 0 and
+  // infinity to 0. The sign of the dividend decides instead: 0 and NaN have none and give NaN.
   const std::optional<double> divisor = as_const_float(b);
   if (!divisor || *divisor != 0) return std::nullopt;
-  return mul(a, constant(t, std::copysign(INFINITY, *divisor)));
+  const Val zero = constant(t, 0), infinity = constant(t, std::copysign(INFINITY, *divisor)),
+            negative = constant(t, std::copysign(INFINITY, -*divisor));
+  return select(lt(zero, a), infinity, select(lt(a, zero), negative, constant(t, NAN)));
 }
 
 /// Comparisons of widened 32-bit integers happen in 32 bits. Besides being cheaper this keeps away
