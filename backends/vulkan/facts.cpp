@@ -176,7 +176,12 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   VkPhysicalDeviceSubgroupSizeControlProperties control{};
   if (offers(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     link(tail, control, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+  VkPhysicalDeviceFloatControlsProperties floats{};
+  if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
+    link(tail, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   instance.fn().properties2(handle, &p2);
+  preserved = {floats.shaderSignedZeroInfNanPreserveFloat16 == VK_TRUE,
+               floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
 
   DeviceFacts& f = info.facts;
   const VkPhysicalDeviceLimits& l = properties.limits;

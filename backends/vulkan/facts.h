@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/vulkan/float_modes.h"
 #include "backends/vulkan/instance.h"
 #include "runtime/device_facts.h"
 
@@ -33,6 +34,7 @@ struct PhysicalDevice {
   uint32_t timestamp_bits = 0;
   // Subgroup sizes that a pipeline may require; 0..0 when the device has no such control.
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
+  PreservedFloats preserved;
   bool full_subgroups = false;  // a pipeline may require that no subgroup is filled in part
 
   /// Facts of one device; `index` numbers it ("vulkan:0"). Never fails: a device that cannot be

@@ -98,8 +98,9 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
   Driver& d = *driver_;
   VkShaderModuleCreateInfo module_info{};
   module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-  module_info.codeSize = code.spirv.size() * sizeof(uint32_t);
-  module_info.pCode = code.spirv.data();
+  const std::vector<uint32_t> words = with_supported_modes(code.spirv, d.physical.preserved);
+  module_info.codeSize = words.size() * sizeof(uint32_t);
+  module_info.pCode = words.data();
   VkShaderModule module_handle = VK_NULL_HANDLE;
   RP_TRY(d.check(d.vk.vkCreateShaderModule(d.device, &module_info, nullptr, &module_handle),
                  "vkCreateShaderModule")

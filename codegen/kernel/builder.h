@@ -151,6 +151,8 @@ class Builder {
   size_t scope_of(Val v) const;
   std::optional<Val> simplify(const Inst& inst);
   std::optional<Val> simplify_scalar(const Inst& inst);
+  Val by_sign(Val v, double r);
+  Val times_zero(Val v, double zero);
   std::optional<Val> compare_with_least(ScalarOp op, Type t, Val a, Val b);
   std::optional<Val> simplify_int(ScalarOp op, Type t, Val a, Val b);
   std::optional<Val> simplify_logic(ScalarOp op, Val a, Val b);

@@ -130,14 +130,30 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   if (t.ty == Ty::Bool) return simplify_logic(op, a, b);
   const bool by_one = const_bits(b) == bits_of(1, t.ty);
   if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
-  if (op != ScalarOp::Div) return std::nullopt;
-  // Mesa gives undefined results for floats divided by a constant 0, and folds a product of 0 and
-  // infinity to 0. The sign of the dividend decides instead: 0 and NaN have none and give NaN.
-  const std::optional<double> divisor = as_const_float(b);
-  if (!divisor || *divisor != 0) return std::nullopt;
-  const Val zero = constant(t, 0), infinity = constant(t, std::copysign(INFINITY, *divisor)),
-            negative = constant(t, std::copysign(INFINITY, -*divisor));
-  return select(lt(zero, a), infinity, select(lt(a, zero), negative, constant(t, NAN)));
+  if (op == ScalarOp::Div && as_const_float(b) == 0.0)
+    return by_sign(a, std::copysign(INFINITY, *as_const_float(b)));
+  if (op == ScalarOp::Div && as_const_float(a) == 0.0) return by_sign(b, *as_const_float(a));
+  if (op == ScalarOp::Mul && as_const_float(a) == 0.0) return times_zero(b, *as_const_float(a));
+  if (op == ScalarOp::Mul && as_const_float(b) == 0.0) return times_zero(a, *as_const_float(b));
+  return std::nullopt;
+}
+
+/// `v / 0` and `0 / v`: r for positive v, -r for negative v, else NaN. llvmpipe of Mesa computes a
+/// quotient with a constant 0 without looking at the other operand.
+Val Builder::by_sign(Val v, double r) {
+  const Type t = type(v);
+  const Val zero = constant(t, 0);
+  return select(lt(zero, v), constant(t, r),
+                select(lt(v, zero), constant(t, -r), constant(t, NAN)));
+}
+
+/// `v * 0`, which llvmpipe of Mesa takes as 0 for every v. The result has the sign of the product;
+/// NaN and infinities give NaN.
+Val Builder::times_zero(Val v, double zero) {
+  const Type t = type(v);
+  const Val finite = lt(scalar_op(ScalarOp::Abs, {v}), constant(t, INFINITY));
+  const Val result = select(lt(v, constant(t, 0)), constant(t, -zero), constant(t, zero));
+  return select(finite, result, constant(t, NAN));
 }
 
 /// Comparisons of widened 32-bit integers happen in 32 bits. Besides being cheaper this keeps away

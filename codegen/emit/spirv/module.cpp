@@ -30,6 +30,12 @@ void SpirvModule::use_vulkan_memory_model() {
   extension("SPV_KHR_vulkan_memory_model", 0x00010500);
 }
 
+void SpirvModule::preserve_special_values(uint32_t width) {
+  preserved_.insert(width);
+  capability(spv::CapabilitySignedZeroInfNanPreserve);
+  extension("SPV_KHR_float_controls", 0x00010400);
+}
+
 Id SpirvModule::glsl() {
   if (glsl_ == 0) glsl_ = new_id();
   return glsl_;
@@ -183,6 +189,10 @@ Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) cons
   const uint32_t mode[] = {entry, spv::ExecutionModeLocalSize, local_size[0], local_size[1],
                            local_size[2]};
   append(out, spv::OpExecutionMode, mode);
+  for (const uint32_t width : preserved_) {
+    const uint32_t preserve[] = {entry, spv::ExecutionModeSignedZeroInfNanPreserve, width};
+    append(out, spv::OpExecutionMode, preserve);
+  }
   for (const Words* section : {&names_, &decorations_, &globals_, &code_}) {
     out.insert(out.end(), section->begin(), section->end());
   }

@@ -25,6 +25,8 @@ class SpirvModule {
 
   void capability(spv::Capability c) { capabilities_.insert(c); }
   void use_vulkan_memory_model();
+  /// Forbids drivers to assume that floats of this width are no NaN, infinity or negative zero.
+  void preserve_special_values(uint32_t width);
   bool vulkan_memory_model() const { return memory_model_ == spv::MemoryModelVulkan; }
   /// An extension that became core in SPIR-V `core`; nothing is declared from then on.
   void extension(std::string_view name, uint32_t core);
@@ -87,6 +89,7 @@ class SpirvModule {
   spv::MemoryModel memory_model_ = spv::MemoryModelGLSL450;
   std::set<spv::Capability> capabilities_;
   std::set<std::string> extensions_;
+  std::set<uint32_t> preserved_;  // widths of floats
   std::map<Words, Id> unique_;
   std::set<Id> strided_;
   std::vector<Id> inputs_, other_globals_;

@@ -63,7 +63,7 @@ void SpirvEmitter::survey() {
     m.width = std::max<uint32_t>(m.width, t.lanes);
     m.least = std::min<uint32_t>(m.least, t.lanes);
   };
-  bool half_arithmetic = false;
+  bool half_arithmetic = false, single = false;
   for (const auto& l : k_.locals) half_arithmetic = half_arithmetic || l.type.ty == Ty::F16;
   for (const auto& s : k_.shared) half_arithmetic = half_arithmetic || s.type == Ty::F16;
   for_each_inst(k_, 0, [&](const Inst& i) {
@@ -78,13 +78,18 @@ void SpirvEmitter::survey() {
     }
     if (i.op == Op::Param) scalar_used_[i.imm] = true;
     half_arithmetic = half_arithmetic || computes_half(i);
+    single = single || i.type.ty == Ty::F32;
   });
   for (std::vector<Memory>* memory : {&buffers_, &shared_}) {
     for (Memory& m : *memory) {
       if (m.scalar) m.width = 1;
     }
   }
-  if (half_arithmetic) m_.capability(spv::CapabilityFloat16);
+  if (half_arithmetic) {
+    m_.capability(spv::CapabilityFloat16);
+    m_.preserve_special_values(16);
+  }
+  if (single) m_.preserve_special_values(32);
 }
 
 /// struct { T data[]; }

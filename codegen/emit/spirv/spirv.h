@@ -19,6 +19,8 @@ struct SpirvOptions {
   bool pointer_casts = false;
 };
 
+/// Floats of 32 bits, and of 16 where the kernel computes with them, have the execution mode
+/// SignedZeroInfNanPreserve: without it a driver may assume that no value is NaN or infinite.
 /// Entry point "main". Push constant: u64 physical address of the parameter block
 /// (kernel::BlockLayout) at offset 0, declared as a pointer, never as an integer. Fails
 /// (Unsupported) on a feature that the kernel's requirements do not allow in SPIR-V.

@@ -1,0 +1,76 @@
+#include "backends/vulkan/float_modes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <spirv-tools/libspirv.hpp>
+
+#include "codegen/emit/spirv/spirv.h"
+#include "codegen/kernel/builder.h"
+
+namespace reprise::vulkan {
+namespace {
+
+using kernel::Access;
+using kernel::Ty;
+using Words = std::vector<uint32_t>;
+
+/// A module that computes with floats of 32 bits and, if `half`, of 16.
+Words module_of(bool half) {
+  kernel::Builder b("modes");
+  const int x = b.buffer("x", Ty::F32, Access::Read), y = b.buffer("y", Ty::F32, Access::Write);
+  kernel::Val v = b.load(x, b.i32(0));
+  if (half) v = b.convert(b.add(b.convert(v, Ty::F16), b.convert(v, Ty::F16)), Ty::F32);
+  b.store(y, b.i32(0), b.add(v, v));
+  const auto k = b.finish();
+  EXPECT_TRUE(k.ok()) << k.status().message();
+  auto words = emit::spirv(*k, {});
+  EXPECT_TRUE(words.ok()) << words.status().message();
+  return *words;
+}
+
+std::string text_of(const Words& words) {
+  std::string text;
+  const spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_1);
+  EXPECT_TRUE(tools.Disassemble(words, &text, SPV_BINARY_TO_TEXT_OPTION_NO_HEADER));
+  EXPECT_TRUE(tools.Validate(words));
+  return text;
+}
+
+size_t count(const std::string& text, const std::string& what) {
+  size_t n = 0;
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++n;
+  return n;
+}
+
+TEST(FloatModes, StayWhereTheDeviceSupportsThem) {
+  const Words both = module_of(true), single = module_of(false);
+  EXPECT_EQ(count(text_of(both), "SignedZeroInfNanPreserve 16"), 1U);
+  EXPECT_EQ(count(text_of(both), "SignedZeroInfNanPreserve 32"), 1U);
+  EXPECT_EQ(count(text_of(single), "SignedZeroInfNanPreserve 16"), 0U);
+  EXPECT_EQ(with_supported_modes(both, {true, true}), both);
+  EXPECT_EQ(with_supported_modes(single, {false, true}), single);
+}
+
+TEST(FloatModes, GoWhereItDoesNot) {
+  const Words both = module_of(true);
+  const std::string f32 = text_of(with_supported_modes(both, {false, true}));
+  EXPECT_EQ(count(f32, "SignedZeroInfNanPreserve 16"), 0U);
+  EXPECT_EQ(count(f32, "SignedZeroInfNanPreserve 32"), 1U);
+  EXPECT_EQ(count(f32, "OpCapability SignedZeroInfNanPreserve"), 1U);
+  const Words none = with_supported_modes(both, {});
+  EXPECT_EQ(count(text_of(none), "SignedZeroInfNanPreserve"), 0U);
+  EXPECT_EQ(none.size(), both.size() - 2 * 4 - 2);  // two modes and the capability
+}
+
+TEST(FloatModes, DamagedModulesStayAsTheyAre) {
+  Words words = module_of(true);
+  words[5] &= 0xffffU;  // an instruction of no words
+  EXPECT_EQ(with_supported_modes(words, {}), words);
+  words.resize(3);
+  EXPECT_EQ(with_supported_modes(words, {}), words);
+  EXPECT_TRUE(with_supported_modes({}, {}).empty());
+}
+
+}  // namespace
+}  // namespace reprise::vulkan
