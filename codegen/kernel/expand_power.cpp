@@ -86,7 +86,9 @@ Val Float32Math::pow_special(Val x, Val y, Val r) {
   const Val grows = op(ScalarOp::Xor, b_.lt(i(0), ibits(y)), is_zero);
   r = b_.select(zero_or_inf, b_.select(grows, inf(), c(0)), r);
 
-  const Val whole = b_.eq(b_.scalar_op(ScalarOp::Trunc, {y}), y);
+  // Comparing a subnormal exponent as a float may take it as 0, which is whole.
+  const Val normal = b_.ge(abs_bits(y), u(0x00800000U));
+  const Val whole = b_.logical_and(normal, b_.eq(b_.scalar_op(ScalarOp::Trunc, {y}), y));
   const Val half = b_.mul(y, c(0.5));
   const Val odd =
       b_.logical_and(whole, op(ScalarOp::NotEqual, b_.scalar_op(ScalarOp::Trunc, {half}), half));
