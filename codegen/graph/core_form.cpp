@@ -22,7 +22,8 @@ enum class Kind : uint8_t {
   String,
   Spatial,      // ints, one per spatial axis of input 0
   SpatialPads,  // ints or exprs, begins then ends of the spatial axes
-  StaticPads,   // the same, ints alone
+  StaticPads,   // ints, begins then ends of the spatial axes
+  Absent,       // an attribute of the ONNX operator that core nodes do not have
 };
 
 struct Rule {
@@ -68,6 +69,13 @@ constexpr auto kRules = std::to_array<Rule>({
     {"AveragePool", "strides", Kind::Spatial},
     {"AveragePool", "dilations", Kind::Spatial},
     {"AveragePool", "pads", Kind::SpatialPads},
+    {"Conv", "auto_pad", Kind::Absent},
+    {"ConvTranspose", "auto_pad", Kind::Absent},
+    {"ConvTranspose", "output_shape", Kind::Absent},
+    {"MaxPool", "auto_pad", Kind::Absent},
+    {"AveragePool", "auto_pad", Kind::Absent},
+    {"Resize", "axes", Kind::Absent},
+    {"Resize", "keep_aspect_ratio_policy", Kind::Absent},
 });
 
 bool distinct_axes(const std::vector<int64_t>* axes, size_t rank) {
@@ -118,6 +126,8 @@ bool has_form(const Graph& g, const Node& n, const Rule& rule) {
       return (ints && ints->size() == 2 * spatial) || (exprs && exprs->size() == 2 * spatial);
     case Kind::StaticPads:
       return ints && ints->size() == 2 * spatial;
+    case Kind::Absent:
+      return !n.attrs.has(rule.attribute);
   }
   return false;
 }
@@ -129,12 +139,15 @@ Status check_core_form(const Graph& g, const Node& n) {
   for (const Rule& rule : kRules) {
     if (n.op != rule.op || has_form(g, n, rule)) continue;
     return internal_error("attribute '" + std::string(rule.attribute) +
-                          "' is missing or not as the core form has it");
+                          (rule.kind == Kind::Absent
+                               ? "' does not exist in core form"
+                               : "' is missing or not as the core form has it"));
   }
   if (n.op == "Resize") {
     const Rule scales{"Resize", "scales", Kind::Scales}, sizes{"Resize", "sizes", Kind::Sizes};
-    if (n.attrs.has("axes") || has_form(g, n, scales) == has_form(g, n, sizes)) {
-      return internal_error("a core Resize has no axes, and either scales or sizes of all axes");
+    const Rule& given = n.attrs.has("scales") ? scales : sizes;
+    if (n.attrs.has("scales") == n.attrs.has("sizes") || !has_form(g, n, given)) {
+      return internal_error("a core Resize has either scales or sizes, of all axes");
     }
   }
   if (n.op == "Slice") {

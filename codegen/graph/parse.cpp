@@ -131,13 +131,14 @@ class Parser {
       std::string_view relation;
       Kind kind;
     } relations[] = {{" == ", Kind::Equal},
+                     {" >= ", Kind::AtLeast},
                      {" broadcasts with ", Kind::Broadcast},
                      {" broadcasts to ", Kind::BroadcastTo}};
     const auto* found =
         std::find_if(std::begin(relations), std::end(relations),
                      [&](const auto& r) { return dims.find(r.relation) != std::string::npos; });
     if (found == std::end(relations))
-      return in_.error("expected '==', 'broadcasts with' or 'broadcasts to'");
+      return in_.error("expected '==', '>=', 'broadcasts with' or 'broadcasts to'");
     d.kind = found->kind;
     const size_t at = dims.find(found->relation);
     std::string second = dims.substr(at + found->relation.size());

@@ -71,6 +71,7 @@ class Printer {
     using Kind = plan::DimGuard::Kind;
     const char* relation = d.kind == Kind::Equal       ? " == "
                            : d.kind == Kind::Broadcast ? " broadcasts with "
+                           : d.kind == Kind::AtLeast   ? " >= "
                                                        : " broadcasts to ";
     out_ += indent + "guard " + d.a.str(g.symbols) + relation + d.b.str(g.symbols);
     if (d.kind == Kind::Broadcast) out_ += " as " + d.result.str(g.symbols);

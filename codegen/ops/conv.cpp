@@ -40,7 +40,7 @@ Result<Window> conv_window(const InferContext& ctx) {
                        " differ in rank");
   }
   RP_ASSIGN(auto kernel, kernel_of_weight(ctx, 1));
-  return read_window(ctx, std::move(kernel));
+  return read_window(ctx, std::move(kernel), WindowUse::Conv);
 }
 
 Status infer_conv(InferContext& ctx) {

@@ -282,9 +282,13 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
 
 namespace {
 
+bool broadcasts(const DimGuard& guard) {
+  return guard.kind == GuardKind::Broadcast || guard.kind == GuardKind::BroadcastTo;
+}
+
 /// What has become of a guard for dims that broadcast: two dims that are equal.
 std::optional<DimGuard> settled(const Graph& g, const DimGuard& guard) {
-  if (guard.kind == GuardKind::Equal) return std::nullopt;
+  if (!broadcasts(guard)) return std::nullopt;
   const Expr a = current(g, guard.a);
   const Expr b = current(g, guard.b);
   DimGuard equal;
@@ -343,7 +347,7 @@ bool broadcasts_to(const Graph& g, const Expr& from, const Expr& to) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] == from) return true;
     for (const DimGuard& guard : g.guards) {
-      if (guard.kind == GuardKind::Equal || current(g, guard.result) != parts[i]) continue;
+      if (!broadcasts(guard) || current(g, guard.result) != parts[i]) continue;
       add(current(g, guard.a));
       add(current(g, guard.b));
     }
@@ -390,7 +394,8 @@ Shape InferContext::sizes(Shape shape) const {
 void InferContext::add_guard(GuardKind kind, const Expr& a, const Expr& b,
                              const Expr& result) const {
   const auto same = [&](const graph::DimGuard& guard) {
-    const bool swapped = kind != GuardKind::BroadcastTo && guard.a == b && guard.b == a;
+    const bool symmetric = kind == GuardKind::Equal || kind == GuardKind::Broadcast;
+    const bool swapped = symmetric && guard.a == b && guard.b == a;
     return guard.kind == kind && ((guard.a == a && guard.b == b) || swapped);
   };
   if (std::any_of(g_.guards.begin(), g_.guards.end(), same)) return;
@@ -427,6 +432,22 @@ Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
     settle_broadcasts(g_);
   }
   return simpler(b, a) ? b : a;
+}
+
+void InferContext::at_least(const Expr& a, const std::string& a_is, const Expr& b,
+                            const std::string& b_is) const {
+  if (bounds(size(a) - size(b), g_.symbols).lo >= 0) return;
+  graph::DimGuard guard;
+  guard.kind = GuardKind::AtLeast;
+  guard.a = size(a);
+  guard.b = size(b);
+  guard.node = n_.name;
+  guard.a_is = a_is;
+  guard.b_is = b_is;
+  const auto same = [&](const graph::DimGuard& g) {
+    return g.kind == guard.kind && g.a == guard.a && g.b == guard.b;
+  };
+  if (std::none_of(g_.guards.begin(), g_.guards.end(), same)) g_.guards.push_back(std::move(guard));
 }
 
 Result<Expr> InferContext::broadcast_dim(const Expr& left, const Expr& right) const {

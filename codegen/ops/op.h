@@ -57,6 +57,9 @@ class InferContext {
   Result<Shape> broadcast(std::span<const Shape> shapes) const;
   /// The same in one direction: `from` is `to` or 1.
   Status broadcast_to(const Expr& from, const Expr& to, const std::string& what) const;
+  /// A run is refused in which `a` is smaller than `b`. The texts say what the two numbers are.
+  void at_least(const Expr& a, const std::string& a_is, const Expr& b,
+                const std::string& b_is) const;
   Result<int64_t> axis(int64_t axis, int64_t rank) const;
   /// Distinct, non-negative, in the given order.
   Result<std::vector<int64_t>> axes(std::span<const int64_t> axes, int64_t rank) const;

@@ -21,7 +21,7 @@ using V = Compose::V;
 
 Result<Window> pool_window(const InferContext& ctx) {
   if (!ctx.attrs().has("kernel_shape")) return ctx.invalid("attribute 'kernel_shape' is missing");
-  return read_window(ctx, ctx.attrs().get_ints("kernel_shape"));
+  return read_window(ctx, ctx.attrs().get_ints("kernel_shape"), WindowUse::Pool);
 }
 
 Status infer_pool(InferContext& ctx) {

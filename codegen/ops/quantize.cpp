@@ -282,7 +282,7 @@ Result<bool> qlinear_matmul(Rewriter& rw) {
 Result<Shape> conv_shape(const InferContext& ctx, size_t weight, Window& w) {
   if (ctx.rank(weight) != ctx.rank(0)) return ctx.invalid("input and weight differ in rank");
   RP_ASSIGN(auto kernel, kernel_of_weight(ctx, weight));
-  RP_ASSIGN(w, read_window(ctx, std::move(kernel)));
+  RP_ASSIGN(w, read_window(ctx, std::move(kernel), WindowUse::Conv));
   const int64_t group = ctx.attrs().get_int("group", 1);
   if (group < 1 || group >= (int64_t{1} << 31)) return ctx.invalid("group is out of range");
   const Shape& k = ctx.shape(weight);

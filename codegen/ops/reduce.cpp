@@ -247,13 +247,14 @@ Status infer_arg(InferContext& ctx) {
   // An empty axis has no largest element, so it is refused unless the output is empty, too. In core
   // form the result is 0: decompositions of other operators rely on that.
   const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
-  if (ctx.node_opset() != 0 && size.is_const(0) && !element_count(out).is_const(0)) {
+  const Expr results = element_count(out);
+  if (ctx.node_opset() != 0 && size.is_const(0) && bounds(results, ctx.graph_symbols()).lo > 0) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
                        " is empty");
   }
-  if (ctx.node_opset() != 0 && bounds(size, ctx.graph_symbols()).lo < 1 && !size.is_const()) {
-    const Expr least = Expr::min(element_count(out), 1);
-    RP_TRY(ctx.unify(Expr::max(size, least), size, "axis " + std::to_string(axis)).status());
+  if (ctx.node_opset() != 0) {
+    ctx.at_least(size, "the size of axis " + std::to_string(axis), Expr::min(results, 1),
+                 "the least that the result needs");
   }
   ctx.set_output(0, DType::I64, out);
   return {};

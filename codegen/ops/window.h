@@ -26,14 +26,17 @@ struct Window {
   std::vector<int64_t> kernel, strides, dilations;
   std::vector<Expr> begin, end;  // paddings per spatial dim
   Shape in, out;                 // spatial dims
+  bool ceil = false;             // output sizes are rounded up
   size_t rank() const { return kernel.size(); }
   /// (kernel - 1) * dilation + 1
   int64_t extent(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
   bool static_pads() const;
 };
 
+enum class WindowUse : uint8_t { Conv, Pool };
+
 /// strides, dilations, pads, auto_pad and ceil_mode over input 0.
-Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel);
+Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel, WindowUse use);
 /// Begins then ends; only for static_pads().
 std::vector<int64_t> pad_ints(const Window& w);
 /// Attributes of the core form.

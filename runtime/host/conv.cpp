@@ -178,7 +178,7 @@ Result<ConvProblem> conv_problem(const Call& c, const HostTensor& x, const HostT
     return invalid_model("attribute 'kernel_shape' " + dims_str(c.attrs.get_ints("kernel_shape")) +
                          " differs from W " + dims_str(w.dims()));
   }
-  RP_ASSIGN(p.window, read_window(c, x.dims(), kernel));
+  RP_ASSIGN(p.window, read_window(c, x.dims(), kernel, WindowUse::Conv));
   p.out = p.window.output_dims({p.batch, p.outputs});
   return p;
 }

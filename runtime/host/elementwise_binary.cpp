@@ -1,6 +1,7 @@
 // Two or more inputs of one dtype, broadcast, element by element.
 #include <algorithm>
 
+#include "runtime/base/integer_math.h"
 #include "runtime/host/elementwise.h"
 #include "runtime/host/tables.h"
 
@@ -30,10 +31,7 @@ int64_t trunc_div(int64_t a, int64_t b) {
 int64_t trunc_rem(int64_t a, int64_t b) {
   return b == -1 ? 0 : a % b;
 }
-int64_t floor_mod(int64_t a, int64_t b) {
-  const int64_t r = trunc_rem(a, b);
-  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
+using reprise::floor_mod;
 double floor_mod(double a, double b) {
   const double r = std::fmod(a, b);
   if (r != 0 && (r < 0) != (b < 0)) return r + b;

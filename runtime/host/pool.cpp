@@ -11,7 +11,7 @@ namespace {
 Result<Window> pool_window(const Call& c, const HostTensor& x) {
   if (!c.attrs.has("kernel_shape")) return invalid_model("attribute 'kernel_shape' is missing");
   const Dims kernel = c.attrs.get_ints("kernel_shape");
-  RP_ASSIGN(const Window w, read_window(c, x.dims(), kernel));
+  RP_ASSIGN(const Window w, read_window(c, x.dims(), kernel, WindowUse::Pool));
   for (size_t d = 0; d < 3; ++d) {
     const int64_t extent = (w.kernel[d] - 1) * w.dilations[d] + 1;
     if (std::max(w.pad_begin[d], w.pad_end[d]) >= extent) {

@@ -84,7 +84,8 @@ Dims Window::output_dims(Dims lead) const {
   return lead;
 }
 
-Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t> kernel) {
+Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t> kernel,
+                           WindowUse use) {
   RP_ASSIGN(Window w, read_common(c, x, kernel));
   RP_ASSIGN(const std::string mode, read_auto_pad(c));
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
@@ -99,17 +100,18 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
       w.pad_end[d] = total - w.pad_begin[d];
     }
     const int64_t room = w.in[d] + w.pad_begin[d] + w.pad_end[d] - extent(w, d);
-    const bool cut = ceil && !same;  // whether the end of the input may cut the last window off
-    w.out[d] = floor_div(cut ? room + stride - 1 : room, stride) + 1;
-    if (room < 0 && w.in[d] == 0) {
-      w.out[d] = 0;
-    } else if (w.out[d] < 0) {
+    const bool pool = use == WindowUse::Pool;
+    const bool rounds_up = pool && ceil && !same;
+    w.out[d] = floor_div(rounds_up ? room + stride - 1 : room, stride) + 1;
+    // Windows that start in the padding after the input do not count.
+    const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
+    if (rounds_up) w.out[d] = std::min(w.out[d], starts);
+    const bool has_size = rounds_up ? w.out[d] >= 0 : room >= 0 || (pool && room == -stride);
+    if (w.in[d] == 0) {
+      w.out[d] = std::max<int64_t>(w.out[d], 0);
+    } else if (!has_size) {
       return invalid_input("a window of " + std::to_string(extent(w, d)) +
                            " is larger than the padded input " + dims_str(x));
-    } else if (cut) {
-      // Windows that start in the padding after the input do not count.
-      const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
-      w.out[d] = std::min(w.out[d], starts);
     }
   }
   return w;

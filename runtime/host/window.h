@@ -19,9 +19,14 @@ struct Window {
   Dims output_dims(Dims lead) const;
 };
 
+enum class WindowUse : uint8_t { Conv, Pool };
+
 /// strides, dilations, pads, auto_pad and ceil_mode of a convolution or pool over x
-/// [N, C, spatial...]; fills everything, `out` included.
-Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t> kernel);
+/// [N, C, spatial...]; fills everything, `out` included. A window that is larger than the padded
+/// input is an error, but for a pool in ceil mode, which cuts it off, and for a pool whose input is
+/// smaller by exactly one stride: there the result is empty.
+Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t> kernel,
+                           WindowUse use);
 /// Same for a transposed convolution (output_shape, output_padding).
 Result<Window> read_transposed_window(const Call& c, const Dims& x,
                                       std::span<const int64_t> kernel);

@@ -68,6 +68,8 @@ bool holds(const DimGuard& guard, int64_t a, int64_t b) {
       return a == b || a == 1 || b == 1;
     case DimGuard::Kind::BroadcastTo:
       return a == b || a == 1;
+    case DimGuard::Kind::AtLeast:
+      return a >= b;
   }
   return false;
 }
@@ -75,11 +77,13 @@ bool holds(const DimGuard& guard, int64_t a, int64_t b) {
 std::string need(DimGuard::Kind kind) {
   switch (kind) {
     case DimGuard::Kind::Equal:
-      return "must be equal";
+      return "they must be equal";
     case DimGuard::Kind::Broadcast:
-      return "must be equal, or one of them 1";
+      return "they must be equal, or one of them 1";
     case DimGuard::Kind::BroadcastTo:
-      return "must be equal, or the first of them 1";
+      return "they must be equal, or the first of them 1";
+    case DimGuard::Kind::AtLeast:
+      return "the first must not be smaller";
   }
   return {};
 }
@@ -120,7 +124,7 @@ Status check_guards(const Interface& io, std::span<const int64_t> symbols) {
     RP_ASSIGN(const int64_t b, guard.b.eval(symbols));
     if (holds(guard, a, b)) continue;
     return invalid_input("node '" + guard.node + "': " + side(io, guard.a, guard.a_is, a, symbols) +
-                         ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; they " +
+                         ", and " + side(io, guard.b, guard.b_is, b, symbols) + "; " +
                          need(guard.kind));
   }
   return {};

@@ -48,7 +48,7 @@ void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
   }
 }
 
-/// Gives the new position of each step.
+/// Returns the index of each step after sorting.
 std::vector<uint32_t> sort_by_level(Plan& p) {
   std::vector<uint32_t> order(p.steps.size());
   std::iota(order.begin(), order.end(), 0u);

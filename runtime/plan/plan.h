@@ -67,6 +67,7 @@ struct DimGuard {
     Equal,
     Broadcast,    // equal, or either is 1
     BroadcastTo,  // equal, or `a` is 1
+    AtLeast,      // `a` is not smaller than `b`
   } kind = Kind::Equal;
   Expr a, b;
   std::string node;        // the model's node that needs it
@@ -161,7 +162,8 @@ Status verify(const Plan& p, const Interface& io);
 /// Fills `after` and `level` of every step from the buffers they read and write (each buffer
 /// distinct memory) and the symbols that host calls give their values, with transitive edges
 /// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan
-/// uses; without them none is derived. Sorts the steps by level; gives the new position of each.
+/// uses; without them none is derived. Sorts the steps by level; returns the index of each step
+/// after sorting.
 std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---

@@ -98,7 +98,7 @@ Status check_interface(const Interface& io) {
     RP_TRY(check_symbol(static_cast<SymbolId>(i), io));
   }
   for (const DimGuard& guard : io.guards) {
-    if (guard.kind > DimGuard::Kind::BroadcastTo) {
+    if (guard.kind > DimGuard::Kind::AtLeast) {
       return bad("node '" + guard.node + "'",
                  "guard kind " + number(static_cast<int64_t>(guard.kind)) + " does not exist");
     }
@@ -313,6 +313,13 @@ class Verifier {
     return bad(describe(clash), "shares memory and its level with " + describe(with));
   }
 
+  /// No step has to write a buffer without elements.
+  bool is_empty(BufferId b) const {
+    const Shape& shape = p_.buffers[static_cast<size_t>(b)].shape;
+    return std::any_of(shape.begin(), shape.end(),
+                       [](const Expr& e) { return e.is_const() && e.value() == 0; });
+  }
+
   /// Nothing is read, or returned, that was not written before.
   Status initialised() const {
     std::vector<bool> written(p_.buffers.size(), false);
@@ -321,7 +328,7 @@ class Verifier {
       written[i] = kind == BufferKind::Input || kind == BufferKind::Weight;
     }
     const auto need = [&](BufferId b, const std::string& where) {
-      if (written[static_cast<size_t>(b)]) return Status();
+      if (written[static_cast<size_t>(b)] || is_empty(b)) return Status();
       return bad(where, "reads buffer '" + p_.buffers[static_cast<size_t>(b)].name +
                             "' before anything wrote it");
     };
@@ -359,16 +366,13 @@ class Verifier {
       if (a.dtype != b.dtype || !(a.shape == b.shape)) {
         return bad(where, "'" + b.name + "' differs in type or shape from '" + a.name + "'");
       }
-      if (!written[static_cast<size_t>(from)]) {
+      if (!written[static_cast<size_t>(from)] && !is_empty(from)) {
         return bad(where, "'" + b.name + "' copies '" + a.name + "', which nothing wrote");
       }
     }
     for (const auto& alias : p_.aliases) written[static_cast<size_t>(alias.output)] = true;
     for (const BufferId b : outputs_) {
-      const Shape& shape = p_.buffers[static_cast<size_t>(b)].shape;
-      const bool has_elements = std::none_of(
-          shape.begin(), shape.end(), [](const Expr& e) { return e.is_const() && e.value() == 0; });
-      if (!written[static_cast<size_t>(b)] && has_elements) {
+      if (!written[static_cast<size_t>(b)] && !is_empty(b)) {
         return bad("output '" + p_.buffers[static_cast<size_t>(b)].name + "'", "nothing writes it");
       }
     }

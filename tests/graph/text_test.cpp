@@ -70,6 +70,7 @@ guard as == by by "b" of "dimension 0 of 'y'" and "dimension 0 of 'x'"
 guard as + 1 broadcasts with as as both by "c"
 guard by broadcasts with as + 1 as as by "d"
 guard as broadcasts to by by "e"
+guard as + 1 >= by by "f" of "the input" and "the window"
 input x: float32[as]
 input y: float32[by]
 output x, y

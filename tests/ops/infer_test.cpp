@@ -28,6 +28,7 @@ std::string guards_of(const graph::Graph& g) {
   for (const graph::DimGuard& d : g.guards) {
     const char* relation = d.kind == Kind::Equal         ? " == "
                            : d.kind == Kind::BroadcastTo ? " -> "
+                           : d.kind == Kind::AtLeast     ? " >= "
                                                          : " ~ ";
     out += (out.empty() ? "" : "; ") + d.a.str(g.symbols) + relation + d.b.str(g.symbols);
   }
@@ -214,6 +215,28 @@ const Case kCases[] = {
      "input q: float32[b,2,l,8], k: float32[b,2,s,8], v: float32[b,2,s,8], n: int64[c]\n"
      "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
      "[b, 2, l, 8]", nullptr, "c == b"},
+    {"ConvThatMayBeTooLarge",
+     "input x: float32[1,3,h], w: float32[4,3,5]\ny = Conv<pads=[1, 1], strides=[2]>(x, w) @11\n"
+     "output y",
+     "[1, 4, floordiv(h + 1, 2) - 1]", nullptr, "h + 2 >= 5"},
+    {"ConvOfEverySize",
+     "input x: float32[1,3,h], w: float32[4,3,3]\ny = Conv<pads=[1, 1], strides=[2]>(x, w) @11\n"
+     "output y",
+     "[1, 4, floordiv(h + 1, 2)]"},
+    {"PoolThatMayBeTooLarge",
+     "input x: float32[1,3,h]\ny = MaxPool<kernel_shape=[3], strides=[2]>(x) @12\noutput y",
+     "[1, 3, floordiv(h + 1, 2) - 1]", nullptr, "h >= 3"},
+    {"PoolOfOneStride",
+     "input x: float32[1,3,2]\ny = MaxPool<kernel_shape=[4], strides=[2]>(x) @12\noutput y",
+     "[1, 3, 0]"},
+    {"PoolOfNothing",
+     "input x: float32[1,3,0]\ny = MaxPool<kernel_shape=[3], strides=[3], pads=[1, 1], "
+     "ceil_mode=1>(x) @12\noutput y",
+     "[1, 3, 1]"},
+    {"ArgOfADimThatMayBeZero", "input x: float32[n,m]\ny = ArgMax<axis=0>(x) @13\noutput y",
+     "[1, m]", nullptr, "n >= min(m, 1)"},
+    {"ArgOfNothing", "input x: float32[0,m]\ny = ArgMax<axis=0>(x) @13\noutput y", "[1, m]",
+     nullptr, "0 >= min(m, 1)"},
     {"PoolCeil",
      "input x: float32[1,3,h]\ny = MaxPool<kernel_shape=[2], strides=[2], ceil_mode=1>(x) @12\n"
      "output y",
@@ -304,7 +327,10 @@ const Refused kRefused[] = {
      "input x: float32[1,3,8,8], w: float32[4,2,3,3]\ny = Conv(x, w) @11 \"c\"\noutput y",
      "node 'c' (Conv): input [1, 3, 8, 8] has 3 channels, weight [4, 2, 3, 3] with group 1 needs "
      "2"},
-    {"ConvWindow", "input x: float32[1,3,1,8], w: float32[4,3,3,3]\ny = Conv(x, w) @11\noutput y",
+    {"PoolWindow",
+     "input x: float32[1,1,2]\ny = MaxPool<kernel_shape=[3], strides=[2]>(x) @11\noutput y",
+     "a window of 3 is larger than the padded input"},
+    {"ConvWindow", "input x: float32[1,3,2,8], w: float32[4,3,3,3]\ny = Conv(x, w) @11\noutput y",
      "a window of 3 is larger than the padded input"},
     {"MatMulInner", "input a: float32[2,3], b: float32[4,5]\ny = MatMul(a, b) @13\noutput y",
      "cannot multiply [2, 3] by [4, 5]: inner dims 3 and 4 differ"},

@@ -185,6 +185,14 @@ TEST_P(Sessions, GuardsBetweenDimensions) {
   EXPECT_TRUE(s->run({{{.name = "x", .host = &six}}}).ok());
   expect_message(fails(*s, {{.name = "x", .host = &two}}), Code::InvalidInput,
                  {"'MatMul_3'", "batch", "2"});
+  m.package.io.guards = {{plan::DimGuard::Kind::AtLeast, Expr::symbol(0) + 1, Expr(5), "Conv_3",
+                          "the padded input", "the window"}};
+  s = make(m, device());
+  ASSERT_TRUE(s);
+  EXPECT_TRUE(s->run({{{.name = "x", .host = &six}}}).ok());
+  expect_message(fails(*s, {{.name = "x", .host = &two}}), Code::InvalidInput,
+                 {"node 'Conv_3': the padded input is 3 (batch + 1), where 'batch' is 2",
+                  "and the window is 5; the first must not be smaller"});
 }
 
 TEST_P(Sessions, DamagedWeightsAreNamed) {
