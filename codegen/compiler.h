@@ -23,7 +23,7 @@ struct PassTime {
 struct ScheduleQuestion {
   std::string variant;
   std::string kernel;                                // its name, before it is made unique
-  size_t number = 0;                                 // of its group in the variant's fusion
+  size_t number = 0;                                 // of its group, in the order of fusion
   std::string key;                                   // the same for equal kernels, in any model
   std::vector<lower::ScheduleCandidate> candidates;  // the best estimate first
 };

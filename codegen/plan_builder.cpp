@@ -250,6 +250,16 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
   return lower_once.lower(group, choice);
 }
 
+void report_incomplete_keys(PlanContext& context, const lower::Target& target,
+                            const lower::LowerOnce& lower_once) {
+  for (const std::string& kernel : lower_once.incomplete_keys()) {
+    const Status why = internal_error("the key of kernel '" + kernel + "' lacks a value");
+    context.report.broken.push_back({target.name, kernel, why});
+    if (context.options.log)
+      context.options.log("the compiler has a fault, please report it: " + why.message());
+  }
+}
+
 }  // namespace
 
 Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& fusion,
@@ -258,7 +268,7 @@ Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& 
   LowerReport& report = context.report;
   plan::Plan p;
   const size_t first_choice = report.schedules.size();
-  std::vector<size_t> chosen_steps;  // parallel to the choices from there on
+  std::vector<size_t> chosen_steps;  // of the report's choices from first_choice on
   Buffers buffers(g, p, context.weights);
   lower::LowerOnce lower_once(g, target, context.kernels.enabled());
   KernelTable kernels(p, target, context.options, context.kernels, report);
@@ -283,6 +293,7 @@ Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& 
     }
     p.steps.push_back(std::move(step));
   }
+  report_incomplete_keys(context, target, lower_once);
   RP_TRY(kernels.finish());
   const auto start = std::chrono::steady_clock::now();
   const std::vector<uint32_t> position = plan::compute_hazards(p, g.symbol_sources);

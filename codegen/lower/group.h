@@ -58,7 +58,8 @@ const ops::OpDef* def_of(const graph::Node& n);
 /// light.
 bool is_contraction(const graph::Node& n);
 bool is_reduction(const graph::Node& n);
-/// The matrix that a node, of any group, transposes to make `v`; kNone where none does.
+/// The input of the core Transpose of a matrix that computes `v`, even if the Transpose belongs to
+/// another group; kNone if there is none.
 graph::ValueId transposed_matrix(const graph::Graph& g, graph::ValueId v);
 /// Number of rows (domain without the reduced axes) as a shape with those axes of size 1.
 Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced);

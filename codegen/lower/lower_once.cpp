@@ -20,8 +20,10 @@ Result<Lowered> LowerOnce::lower(const Group& group, size_t choice) {
   Lowered lowered = equal.lowered;
   for (LoweredBuffer& b : lowered.buffers) {
     const auto at = std::find(equal.values.begin(), equal.values.end(), b.value);
-    // The key lacks a value, which is a fault of the key and no reason to refuse the model.
-    if (at == equal.values.end()) return lower::lower(g_, group, target_, choice);
+    if (at == equal.values.end()) {
+      incomplete_keys_.push_back(kernel_name(group));
+      return lower::lower(g_, group, target_, choice);
+    }
     b.value = key.values[static_cast<size_t>(at - equal.values.begin())];
   }
   return lowered;

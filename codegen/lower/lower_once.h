@@ -18,6 +18,9 @@ class LowerOnce {
 
   /// As lower::lower().
   Result<Lowered> lower(const Group& group, size_t choice = 0);
+  /// Names of kernels that read a value which their group's key lacks: a fault of the key. Such
+  /// groups are lowered by themselves.
+  const std::vector<std::string>& incomplete_keys() const { return incomplete_keys_; }
 
  private:
   struct Entry {
@@ -28,6 +31,7 @@ class LowerOnce {
   const graph::Graph& g_;
   const Target& target_;
   bool enabled_;
+  std::vector<std::string> incomplete_keys_;
   std::unordered_map<std::string, Entry> entries_;  // by the group's key and the choice
 };
 

@@ -75,6 +75,7 @@ void expect_own_values(const graph::Graph& g, bool fused, const std::string& wha
             << what;
       }
     }
+    EXPECT_TRUE(once.incomplete_keys().empty()) << what;
   }
 }
 

@@ -65,16 +65,20 @@ double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
 }
 
 bool moves_only(const ops::OpDef& def) {
-  static constexpr std::string_view kMoves[] = {"Concat",         "Pad",        "Gather",
-                                                "GatherElements", "GatherND",   "Tile",
-                                                "Trilu",          "Neg",        "Abs",
-                                                "Where",          "ReduceMax",  "ReduceMin",
-                                                "MaxPool",        "ShapeValue", "ScatterElements",
-                                                "ScatterND",      "Scatter",    "Compress",
-                                                "TopK",           "Unique",     "ReverseSequence",
-                                                "OneHot",         "EyeLike"};
+  static constexpr std::string_view kMoves[] = {
+      "Concat",   "Pad",   "Gather",     "GatherElements",  "GatherND",  "Tile",
+      "Trilu",    "Where", "ShapeValue", "ScatterElements", "ScatterND", "Scatter",
+      "Compress", "TopK",  "Unique",     "ReverseSequence", "OneHot",    "EyeLike"};
   return def.lowering == ops::Lowering::View ||
          std::find(std::begin(kMoves), std::end(kMoves), def.name) != std::end(kMoves);
+}
+
+/// Gives one of its operands, or its negative. Kernels compare or compute to do so, which may take
+/// numbers below the normal ones as 0.
+bool selects(const ops::OpDef& def) {
+  static constexpr std::string_view kSelects[] = {"Neg", "Abs", "ReduceMax", "ReduceMin",
+                                                  "MaxPool"};
+  return std::find(std::begin(kSelects), std::end(kSelects), def.name) != std::end(kSelects);
 }
 
 /// Where a result lies between elements is rounded, too.
@@ -98,7 +102,7 @@ OperatorError error_of(const graph::Node& n, DType t, DType memory) {
   if (def == nullptr || !is_float(t)) return {};
   // Tensors of lower precision in memory: whatever is stored is rounded.
   const double stored = memory == DType::F32 ? 0 : 2 * u;
-  if (moves_only(*def)) return {stored, 0, 0};
+  if (moves_only(*def) || selects(*def)) return {stored, 0, 0};
   if (def->row) {
     const kernel::ScalarRow& r = kernel::row(*def->row);
     if (r.f32_ulp == 0 && r.f32_abs == 0) return {stored, 0, 0};
@@ -365,7 +369,6 @@ class Run {
     if (n.op == "Sin" || n.op == "Cos" || n.op == "Tan") {
       turns(*inputs[0], results[0], n.op == "Tan");
     }
-    if (n.op == "Mul" || n.op == "Resize") RP_TRY(zero_products(kernel, call, inputs, results));
     if (e.relative == 0 && e.absolute == 0) return {};
     for (HostTensor& t : results) {
       if (is_float(t.dtype())) t = mover_.moved(t, e.relative, e.absolute);
@@ -431,49 +434,12 @@ class Run {
     for (int64_t i = 0; i < angles.count(); ++i) {
       const double angle = std::fabs(test::number(angles, i));
       if (angle > 0x1p19 && std::isfinite(angle)) {
-        (*values)[static_cast<size_t>(i)] = unbounded ? mover_.anything() : mover_.between(-1, 1);
+        const double some = mover_.between(0, 1) < 0.2 ? 0 : mover_.between(-1, 1);
+        (*values)[static_cast<size_t>(i)] = unbounded ? mover_.anything() : some;
       }
     }
     auto stored = host::store_all(results.dtype(), results.dims(), *values);
     if (stored.ok()) results = std::move(*stored);
-  }
-
-  /// 0 times an infinity or NaN may be 0: Vulkan leaves it to drivers, and SwiftShader folds it
-  /// where the 0 is a constant, as factors and weights of interpolation are.
-  Status zero_products(host::Kernel kernel, host::Call& call,
-                       const std::vector<const HostTensor*>& inputs, Tensors& results) {
-    if (!is_float(results[0].dtype())) return {};
-    Tensors finite(inputs.size());
-    std::vector<const HostTensor*> given = inputs;
-    bool changed = false;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr || !is_float(inputs[i]->dtype())) continue;
-      RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[i]));
-      for (double& v : values) {
-        if (std::isfinite(v)) continue;
-        v = 1;
-        changed = true;
-      }
-      RP_ASSIGN(finite[i], host::store_all(inputs[i]->dtype(), inputs[i]->dims(), values));
-      given[i] = &finite[i];
-    }
-    if (!changed || mover_.between(0, 1) < 0.5) return {};
-    call.inputs = given;
-    RP_ASSIGN(const Tensors without, kernel(call));
-    call.inputs = inputs;
-    if (without[0].dims() != results[0].dims()) return {};
-    RP_ASSIGN(std::vector<double> values, host::load_all(results[0]));
-    for (int64_t i = 0; i < results[0].count(); ++i) {
-      const double v = test::number(without[0], i);
-      if (!std::isnan(values[static_cast<size_t>(i)])) continue;
-      if (v == 0) {
-        values[static_cast<size_t>(i)] = v;
-      } else if (call.op == "Resize") {
-        values[static_cast<size_t>(i)] = mover_.between(0, 1) < 0.5 ? v : mover_.anything();
-      }
-    }
-    RP_ASSIGN(results[0], host::store_all(results[0].dtype(), results[0].dims(), values));
-    return {};
   }
 
   /// Sums and products of some of the terms may leave the range, while the host's result in double
@@ -570,6 +536,18 @@ Result<Evaluation> Evaluation::of(const graph::Graph& model) {
 Result<TensorMap> Evaluation::trace(const std::vector<int64_t>& symbols, const Tensors& inputs,
                                     const Errors& errors) const {
   return Run(*g_, symbols, errors).run(inputs);
+}
+
+bool Evaluation::overflows(const TensorMap& values) const {
+  const auto finite = [&](const std::vector<ValueId>& list) {
+    return std::ranges::all_of(list, [&](ValueId v) {
+      const auto found = values.find(v);
+      return found == values.end() || all_finite(found->second);
+    });
+  };
+  return std::ranges::any_of(g_->nodes(), [&](const std::unique_ptr<graph::Node>& n) {
+    return finite(n->inputs) && !finite(n->outputs);
+  });
 }
 
 Tensors Evaluation::outputs_of(const TensorMap& values) const {

@@ -39,6 +39,8 @@ class Evaluation {
   Result<TensorMap> trace(const std::vector<int64_t>& symbols, const Tensors& inputs,
                           const Errors& errors = {}) const;
   Tensors outputs_of(const TensorMap& values) const;
+  /// Whether an operator made an infinity or NaN of finite operands.
+  bool overflows(const TensorMap& values) const;
   const graph::Graph& graph() const { return *g_; }
 
  private:

@@ -11,6 +11,9 @@ namespace reprise::fuzz {
 
 namespace {
 
+// What only one run in ten shows is then missed about once in a million times.
+constexpr size_t kMostSamples = 128;
+
 bool same_bytes_at(const HostTensor& a, const HostTensor& b, int64_t i) {
   const size_t size = size_of(a.dtype());
   return std::memcmp(a.bytes().data() + static_cast<size_t>(i) * size,
@@ -52,6 +55,7 @@ Status Reference::more_samples(size_t count) {
       has_infinities_ = has_infinities_ || (v.constant && !all_finite(*v.constant));
     RP_ASSIGN(values_, core_.trace(symbols_, inputs_));
     exact_ = core_.outputs_of(values_);
+    overflows_ = core_.overflows(values_);
   }
   while (samples_.size() < count) {
     RP_ASSIGN(const TensorMap values,
@@ -104,6 +108,10 @@ bool Reference::agrees(size_t output, int64_t i, const HostTensor& got, bool& sk
   if (spread > 0.05 * std::fabs(e) && spread > 0.05) skipped = true;
   // Where errors are as large as the result, it does not grow with them evenly any more.
   const double times = spread >= std::fabs(e) ? 64 : 4;
+  // An operator that the host computes in double may overflow where it is made of others.
+  const double core = test::number(exact, i);
+  if (overflows_ && std::fabs(core - g) <= times * spread + smallest_normal(expected.dtype()))
+    return skipped = true;
   return std::fabs(e - g) <= times * spread + smallest_normal(expected.dtype());
 }
 
@@ -112,7 +120,8 @@ bool Reference::sizes_vary(size_t output) {
   const auto differs = [&](const Tensors& t) {
     return t[output].dims() != expected_[output].dims();
   };
-  return more_samples(32).ok() && (differs(exact_) || std::ranges::any_of(samples_, differs));
+  return more_samples(kMostSamples).ok() &&
+         (differs(exact_) || std::ranges::any_of(samples_, differs));
 }
 
 Comparison Reference::compare(const Tensors& results) {
@@ -131,7 +140,7 @@ Comparison Reference::compare(const Tensors& results) {
     for (int64_t i = 0; i < e.count(); ++i) {
       if (near(e, got, i)) continue;
       ++c.analysed;
-      for (const size_t samples : {6, 32}) {
+      for (const size_t samples : {size_t{6}, size_t{32}, kMostSamples}) {
         bool skipped = false;
         const Status s = more_samples(samples);
         if (!s.ok()) {
@@ -141,7 +150,7 @@ Comparison Reference::compare(const Tensors& results) {
         const bool fine = agrees(o, i, got, skipped);
         if (fine && skipped) ++c.skipped;
         if (fine) break;
-        if (samples == 32) {
+        if (samples == kMostSamples) {
           c.wrong = name + " [" + std::to_string(i) + "] is " +
                     graph::text::real(test::number(got, i)) + ", expected " +
                     graph::text::real(test::number(e, i));

@@ -56,6 +56,7 @@ class Reference {
   Tensors exact_;     // its outputs
   std::vector<Tensors> samples_;
   bool has_infinities_ = false;  // among inputs and constants
+  bool overflows_ = false;       // in the core form, some operator's result alone is infinite
 };
 
 /// Whether two results have the same bits, but for NaN, any of which stands for any other.
