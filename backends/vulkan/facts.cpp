@@ -156,7 +156,8 @@ void PhysicalDevice::fill_identity(const Instance& instance) {
     link(tail, driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
   instance.fn().properties2(handle, &p2);
   std::memcpy(info.uuid, id.deviceUUID, sizeof(info.uuid));
-  apply_workarounds(driver.driverID, driver.driverInfo, info.facts);
+  driver_ = driver.driverID;
+  apply_workarounds(driver_, driver.driverInfo, info.facts);
   info.driver = driver.driverName[0] == 0
                     ? "version " + std::to_string(properties.driverVersion)
                     : std::string(driver.driverName) + " " + driver.driverInfo;
@@ -180,8 +181,10 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   if (offers(VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME))
     link(tail, floats, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   instance.fn().properties2(handle, &p2);
-  preserved = {floats.shaderSignedZeroInfNanPreserveFloat16 == VK_TRUE,
-               floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
+  if (!miscompiles_preserved_floats(driver_)) {
+    preserved = {floats.shaderSignedZeroInfNanPreserveFloat16 == VK_TRUE,
+                 floats.shaderSignedZeroInfNanPreserveFloat32 == VK_TRUE};
+  }
 
   DeviceFacts& f = info.facts;
   const VkPhysicalDeviceLimits& l = properties.limits;

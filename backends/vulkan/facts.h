@@ -34,7 +34,7 @@ struct PhysicalDevice {
   uint32_t timestamp_bits = 0;
   // Subgroup sizes that a pipeline may require; 0..0 when the device has no such control.
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
-  PreservedFloats preserved;
+  PreservedFloats preserved;    // what kernels may ask for
   bool full_subgroups = false;  // a pipeline may require that no subgroup is filled in part
 
   /// Facts of one device; `index` numbers it ("vulkan:0"). Never fails: a device that cannot be
@@ -55,6 +55,7 @@ struct PhysicalDevice {
   void choose_extensions();
   void choose_queue(const Instance& instance);
   std::vector<std::string> available_;  // extensions
+  VkDriverId driver_ = VK_DRIVER_ID_MAX_ENUM;
 };
 
 }  // namespace reprise::vulkan

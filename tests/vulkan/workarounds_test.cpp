@@ -19,5 +19,10 @@ TEST(Workarounds, SlowLoadsAreThoseOfOldLlvmpipe) {
   EXPECT_FALSE(slow_loads(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa "));
 }
 
+TEST(Workarounds, SwiftShaderGetsNoPreservedFloats) {
+  EXPECT_TRUE(miscompiles_preserved_floats(VK_DRIVER_ID_GOOGLE_SWIFTSHADER));
+  EXPECT_FALSE(miscompiles_preserved_floats(VK_DRIVER_ID_MESA_LLVMPIPE));
+}
+
 }  // namespace
 }  // namespace reprise::vulkan

@@ -118,7 +118,12 @@ class Mover {
  public:
   /// Large numbers stay as they are in half of the runs, as where all is in registers.
   Mover(uint64_t seed, DType memory)
-      : rng_(seed), half_(memory == DType::F16), clamps_(half_ && rng_.chance(0.5)) {}
+      : rng_(seed),
+        half_(memory == DType::F16),
+        clamps_(half_ && rng_.chance(0.5)),
+        flushes_(rng_.chance(1.0 / 3) ? 0
+                 : rng_.chance(0.5)   ? 0.5
+                                      : 1) {}
   /// What comes of infinities.
   double anything() { return rng_.chance(0.4) ? NAN : rng_.chance(0.5) ? INFINITY : -INFINITY; }
 
@@ -131,7 +136,7 @@ class Mover {
     auto values = host::load_all(t);
     if (!values.ok() || std::none_of(values->begin(), values->end(), small)) return false;
     for (double& v : *values) {
-      if (small(v) && rng_.chance(0.5)) v = 0;
+      if (small(v) && rng_.chance(flushes_)) v = 0;
     }
     auto stored = host::store_all(t.dtype(), t.dims(), *values);
     if (stored.ok()) out = std::move(*stored);
@@ -146,7 +151,7 @@ class Mover {
       if (v == 0) {
         v = rng_.chance(0.5) ? 0.0 : -0.0;
       } else if (std::fabs(v) < tiny) {
-        if (rng_.chance(0.5)) v = 0;
+        if (rng_.chance(flushes_)) v = 0;
       }
       if (!std::isfinite(v)) continue;
       // Often to the edge of what is allowed: that is where decisions change.
@@ -197,6 +202,7 @@ class Mover {
  private:
   test::RandomSource rng_;
   bool half_, clamps_;
+  double flushes_;  // how likely a number below the normal ones becomes 0: devices are consistent
 };
 
 /// One run of a graph on the host.
