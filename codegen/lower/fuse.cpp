@@ -238,6 +238,10 @@ class Fuser {
     }
     std::vector<Node*> closure;
     if (std::string r = collect(gr, n, closure); !r.empty()) return r;
+    for (const Node* c : closure) {
+      if (is_tiled(gr) && divides_in_a_loop(g_, *c))
+        return "'" + c->name + "' takes a loop for each of the elements that a tile writes out";
+    }
     Group grown = gr;
     for (Node* c : closure) insert_node(grown, c);
     if (grown.nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
@@ -417,6 +421,10 @@ class Fuser {
     return true;
   }
 
+  static bool is_tiled(const Group& gr) {
+    return gr.kind == GroupKind::Contraction || gr.kind == GroupKind::Attention;
+  }
+
   double work(const std::vector<Node*>& nodes) const {
     double sum = 0;
     for (const Node* n : nodes) sum += light_cost(g_, *n);
@@ -434,6 +442,8 @@ class Fuser {
       if (!renames && work(nodes) + light_cost(g_, *n) > kMaxWork) {
         return "the kernel would be too long";
       }
+      if (is_tiled(group(id)) && divides_in_a_loop(g_, *n))
+        return "'" + n->name + "' takes a loop for each of the elements that a tile reads";
       // Few lanes share a row, and a loop of iterations inside its loop serialises them.
       if (group(id).kind == GroupKind::Row && def_of(*n)->reads_per_element != nullptr) {
         return "'" + n->name +

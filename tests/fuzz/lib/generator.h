@@ -99,6 +99,7 @@ class Maker {
   bool sizes_are_as_computed() const;
   /// Runs the node on the host with the values of each run; false where its kernel refuses.
   bool computable(const graph::Node& n);
+  bool large_enough(size_t guards) const;
   void retract(graph::Node* n, size_t guards, size_t symbols);
 
   std::function<void(const Program&)> on_attempt_;

@@ -324,6 +324,19 @@ bool Maker::computable(const graph::Node& n) {
   return true;
 }
 
+/// Whether every run keeps the lower bounds that inference has added since there were so many
+/// guards.
+bool Maker::large_enough(size_t guards) const {
+  return std::all_of(g_->guards.begin() + static_cast<std::ptrdiff_t>(guards), g_->guards.end(),
+                     [this](const graph::DimGuard& guard) {
+                       if (guard.kind != plan::DimGuard::Kind::AtLeast) return true;
+                       return std::ranges::all_of(sizes_, [&](const auto& symbols) {
+                         const auto a = guard.a.eval(symbols), b = guard.b.eval(symbols);
+                         return !a.ok() || !b.ok() || *a >= *b;
+                       });
+                     });
+}
+
 void Maker::retract(graph::Node* n, size_t guards, size_t symbols) {
   g_->erase_node(n);
   g_->guards.resize(guards);
@@ -347,7 +360,7 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
   bool fine = ops::infer(*g_, *node).ok();
   add_sizes();
   for (const V v : node->outputs) fine = fine && acceptable(v);
-  fine = fine && computable(*node);
+  fine = fine && large_enough(guards) && computable(*node);
   if (!fine) {
     retract(node, guards, symbols);
     return false;
