@@ -1,6 +1,7 @@
 #include "apps/bisect/bisect.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/common/timing.h"
 
@@ -232,6 +233,32 @@ class Bisection {
     return {};
   }
 
+  /// Whether the model's outputs change as much on the host when every value keeps no more digits
+  /// than the precision has.
+  bool needs_more_digits(const Graph& g) const {
+    const double unit = o_.compile.precision == DType::F16 ? 0x1p-10 : 0x1p-7;
+    const HostGraph host(model_);
+    const auto outputs = outputs_of(g);
+    const auto slack = slack_of(
+        host_outputs_,
+        [&](Noise& noise) -> Result<std::vector<HostTensor>> {
+          RP_ASSIGN(const Values values, host.run(inputs_.tensors, &noise));
+          std::vector<HostTensor> moved;
+          for (const ValueId v : model_.outputs) moved.push_back(values.at(v));
+          return moved;
+        },
+        unit);
+    if (!outputs.ok() || !slack.ok()) return false;
+    for (size_t i = 0; i < outputs->size(); ++i) {
+      const HostTensor& expected = host_outputs_[i];
+      const bool undecided = std::all_of((*slack)[i].begin(), (*slack)[i].end(),
+                                         [](double s) { return std::isinf(s); });
+      const Tolerance t = tolerance_in(o_.compile.precision, Rule::Model, expected.dtype());
+      if (!undecided && !compare((*outputs)[i], expected, t, (*slack)[i]).ok) return false;
+    }
+    return true;
+  }
+
   /// Passes must not change what the graph computes: the host can tell without any device.
   Status check_passes() {
     say(o_, "the graph after the passes, on the host");
@@ -245,11 +272,18 @@ class Bisection {
       Values values;
       const std::string why = changed(*after, &values);
       if (!why.empty()) {
-        report_.cause = "pass " + pass;
-        report_.explanation =
-            "After this pass the graph computes something else, on the host as "
-            "well: " +
-            why;
+        if (pass == "autocast" && needs_more_digits(*after)) {
+          const std::string precision = precision_name(o_.compile.precision);
+          report_.cause = "precision";
+          report_.explanation = "The model needs more digits than " + precision +
+                                " has: the host's own result changes as much when each value is "
+                                "rounded to so many at random. After the pass autocast: " +
+                                why;
+        } else {
+          report_.cause = "pass " + pass;
+          report_.explanation =
+              "After this pass the graph computes something else, on the host as well: " + why;
+        }
         report_.nodes = first_changed(*before, previous, *after, values);
         name_launch(report_.nodes);
         report_.in_graph = true;

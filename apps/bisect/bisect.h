@@ -58,7 +58,7 @@ struct BisectReport {
   std::string interpreter;  // what it says of the kernel; empty: not asked
   std::vector<Experiment> experiments;
   /// "pass NAME", "schedule NAME", "lowering", "driver", "driver or emitter", "memory",
-  /// "replay", "rounding", "host", or "unknown", and a sentence about it.
+  /// "replay", "rounding", "precision", "host", or "unknown", and a sentence about it.
   std::string cause, explanation;
   std::optional<Reduced> reduced;
 };

@@ -56,7 +56,8 @@ double Noise::next() {
 }
 
 HostTensor Noise::add(const HostTensor& t) {
-  const auto changed = [&](auto load, auto store, double unit) {
+  const auto changed = [&](auto load, auto store, double dtype_unit) {
+    const double unit = std::max(dtype_unit, least_unit_);
     HostTensor out(t.dtype(), t.dims());
     for (int64_t i = 0; i < t.count(); ++i) store(out, i, load(i) * (1 + kUnits * unit * next()));
     return out;

@@ -24,13 +24,16 @@ struct Values {
 /// were computed. What changes by them is not decided by the model, but by rounding.
 class Noise {
  public:
-  explicit Noise(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U + 1) {}
+  /// `least_unit`: of the last place, relative, where a dtype has a smaller one.
+  explicit Noise(uint64_t seed, double least_unit = 0)
+      : state_(seed * 0x9E3779B97F4A7C15U + 1), least_unit_(least_unit) {}
   /// Other tensors come back as they are.
   HostTensor add(const HostTensor& t);
 
  private:
   double next();  // in [-1, 1)
   uint64_t state_;
+  double least_unit_;
 };
 
 class HostGraph {

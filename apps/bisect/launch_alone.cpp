@@ -175,14 +175,14 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel
 }
 
 Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>& expected,
-                                                  const Recompute& recompute) {
+                                                  const Recompute& recompute, double least_unit) {
   std::vector<std::vector<double>> slack, exact;
   for (const HostTensor& t : expected) {
     exact.push_back(to_double(t));
     slack.emplace_back(exact.back().size(), 0);
   }
   for (int trial = 0; trial < kTrials; ++trial) {
-    Noise noise(static_cast<uint64_t>(trial));
+    Noise noise(static_cast<uint64_t>(trial), least_unit);
     RP_ASSIGN(const std::vector<HostTensor> moved, recompute(noise));
     for (size_t o = 0; o < expected.size(); ++o) {
       const std::vector<double> now = to_double(moved[o]);

@@ -69,6 +69,7 @@ class LaunchJudge {
 /// output and element what a right kernel may differ by. `recompute` puts errors into a run.
 using Recompute = std::function<Result<std::vector<HostTensor>>(Noise& noise)>;
 Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>& expected,
-                                                  const Recompute& recompute);
+                                                  const Recompute& recompute,
+                                                  double least_unit = 0);
 
 }  // namespace reprise::app

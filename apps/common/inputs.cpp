@@ -91,7 +91,8 @@ Status check_name(const plan::Interface& io, const std::string& name) {
   for (const plan::Slot& slot : io.inputs) {
     if (slot.name == name) return {};
   }
-  return invalid_input("the model has no input '" + name + "'; it has: " + input_list(io));
+  return invalid_input("the model has no input '" + name + "'; it has: " + input_list(io) +
+                       " (inputs to which the file gives a value are compiled as constants)");
 }
 
 /// Gives symbols the values that known dims of one input imply. Clashes are left to the session,

@@ -88,7 +88,9 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
     out.text("\nthe host reference differs from " + o.reference + "\n  node           " +
              some(r.nodes) + "\n");
   } else if (r.in_graph) {
-    out.text("\nthe graph is wrong before any kernel is made of it\n");
+    out.text(r.cause == "precision"
+                 ? "\nthe graph gives other results in this precision, on the host as well\n"
+                 : "\nthe graph is wrong before any kernel is made of it\n");
     if (!r.kernel.empty()) out.text("  kernel         " + r.kernel + " computes what it says\n");
     out.text("  nodes          " + some(r.nodes) + "\n");
   } else if (r.kernel.empty()) {
@@ -123,6 +125,12 @@ void print_reduced(const Output& out, const BisectCommand& o, const OpenedDevice
 
 void print_advice(const Output& out, const BisectReport& r, const OpenedDevice& device,
                   const std::string& dir) {
+  if (r.cause == "rounding" || r.cause == "precision") {
+    out.text(std::string("\nthis is a property of the model and no fault") +
+             (r.cause == "precision" ? ": choose a --precision with more digits\n"
+                                     : ": accept the difference (--tolerance of `verify`)\n"));
+    return;
+  }
   out.text("\nreport this with the text above" +
            (r.reduced ? " and the folder " + dir : std::string()) + ": to the makers of " +
            (r.cause == "driver" ? "the driver (" + device.info.driver + "), and to us"

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <span>
 
@@ -133,6 +134,23 @@ TEST(PlantedFault, RoundingIsNoFault) {
   const BisectReport r = bisected(subject(w), on_vulkan());
   EXPECT_TRUE(r.kernel.empty()) << r.kernel << ": " << r.wrong.reason;
   EXPECT_TRUE(r.cause.empty() || r.cause == "rounding") << r.cause;
+}
+
+/// The largest of many numbers, where 8 digits do not tell which it is: no pass to blame.
+TEST(PlantedFault, PrecisionIsNoFault) {
+  OnnxWriter w;
+  w.input("x", DType::F32, {64, 32}).output("y", DType::I64, {64, 1});
+  std::vector<float> weights(32 * 512);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = std::sin(static_cast<float>(i) * 1.7F);
+  w.initializer("w", HostTensor::from<float>(DType::F32, {32, 512}, weights));
+  OnnxWriter::NodeOptions columns;
+  columns.attrs.set("axis", int64_t{1});
+  w.node("MatMul", {"x", "w"}, {"m"}).node("ArgMax", {"m"}, {"y"}, columns);
+  app::BisectOptions o = on_vulkan();
+  o.compile.precision = DType::BF16;
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_TRUE(r.differs);
+  EXPECT_EQ(r.cause, "precision") << r.explanation;
 }
 
 TEST(PlantedFault, InFusion) {
