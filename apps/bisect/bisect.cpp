@@ -180,6 +180,7 @@ class Bisection {
       Values values = right;
       RP_TRY(host.run(one, values, noise));
       std::vector<HostTensor> out;
+      out.reserve(outputs.size());
       for (const ValueId v : outputs) out.push_back(values.at(v));
       return out;
     };
@@ -244,6 +245,7 @@ class Bisection {
         [&](Noise& noise) -> Result<std::vector<HostTensor>> {
           RP_ASSIGN(const Values values, host.run(inputs_.tensors, &noise));
           std::vector<HostTensor> moved;
+          moved.reserve(model_.outputs.size());
           for (const ValueId v : model_.outputs) moved.push_back(values.at(v));
           return moved;
         },
@@ -273,12 +275,13 @@ class Bisection {
       const std::string why = changed(*after, &values);
       if (!why.empty()) {
         if (pass == "autocast" && needs_more_digits(*after)) {
-          const std::string precision = precision_name(o_.compile.precision);
           report_.cause = "precision";
-          report_.explanation = "The model needs more digits than " + precision +
-                                " has: the host's own result changes as much when each value is "
-                                "rounded to so many at random. After the pass autocast: " +
-                                why;
+          report_.explanation = "The model needs more digits than ";
+          report_.explanation +=
+              precision_name(o_.compile.precision) +
+              " has: the host's own result changes as much when each value is rounded to so many "
+              "at random. After the pass autocast: " +
+              why;
         } else {
           report_.cause = "pass " + pass;
           report_.explanation =
