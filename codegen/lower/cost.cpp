@@ -167,13 +167,6 @@ double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
 
 }  // namespace
 
-bool divides_in_a_loop(const Graph& g, const Node& n) {
-  const ops::OpDef* def = def_of(n);
-  if (def == nullptr || !def->row) return false;
-  const bool remainder = *def->row == kernel::ScalarOp::Fmod || *def->row == kernel::ScalarOp::Mod;
-  return remainder && is_float(g.value(n.outputs[0]).dtype);
-}
-
 double light_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;

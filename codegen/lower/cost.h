@@ -11,9 +11,6 @@ using Uses = std::vector<std::vector<graph::Node*>>;
 
 /// Elements of a shape with every symbol at a representative size.
 double count_hint(const graph::Graph& g, const Shape& shape);
-/// Whether an element takes a loop of its own: remainders of floats are long divisions. Kernels
-/// that write out a tile of results would hold as many loops as the tile has elements.
-bool divides_in_a_loop(const graph::Graph& g, const graph::Node& n);
 /// Flops (or gathers) per output element of a light node; 0 for views and for
 /// weights in 8 bits, which are to stay so in memory.
 double light_cost(const graph::Graph& g, const graph::Node& n);

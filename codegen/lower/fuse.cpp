@@ -9,6 +9,7 @@
 
 #include "codegen/lower/attention.h"
 #include "codegen/lower/cost.h"
+#include "codegen/lower/kernel_limits.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/waiting.h"
 #include "codegen/ops/quantize.h"
@@ -21,14 +22,6 @@ using graph::Graph;
 using graph::kNone;
 using graph::Node;
 using graph::ValueId;
-
-// A kernel may execute this much more than its own flops by recomputing a producer.
-constexpr double kRecompute = 0.08;
-constexpr size_t kMaxOutputs = 8;
-constexpr size_t kMaxNodes = 256;
-// Flops per element of nodes that join a kernel: drivers compile long kernels in more than linear
-// time (llvmpipe: 0.4 s for 500, 1 s for 1,000, 4 s for 2,000), and the gain is long made.
-constexpr double kMaxWork = 512;
 
 class Fuser {
  public:
@@ -238,14 +231,9 @@ class Fuser {
     }
     std::vector<Node*> closure;
     if (std::string r = collect(gr, n, closure); !r.empty()) return r;
-    for (const Node* c : closure) {
-      if (is_tiled(gr) && divides_in_a_loop(g_, *c))
-        return "'" + c->name + "' takes a loop for each of the elements that a tile writes out";
-    }
     Group grown = gr;
     for (Node* c : closure) insert_node(grown, c);
-    if (grown.nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
-    if (work(grown.nodes) > kMaxWork) return "the kernel would be too long";
+    if (std::string r = too_large(g_, grown.kind, grown.nodes); !r.empty()) return r;
     if (creates_cycle(grown.nodes)) {
       return "'" + n->name + "' waits for another kernel that needs this one's result";
     }
@@ -368,7 +356,7 @@ class Fuser {
     const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
     if (!must_store && (open || renames || ops::is_core_dequantize(*n))) {
       if (enabled_ && light_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
-      const std::string why_not = inline_cost(n, users);
+      const std::string why_not = inlined(n, users);
       if (why_not.empty()) {
         for (int id : users) {
           insert_node(group(id), n);
@@ -406,7 +394,7 @@ class Fuser {
     for (Node* n : b.nodes) {
       if (!contains(a, n)) all.push_back(n);
     }
-    if (all.size() > kMaxNodes || work(all) > kMaxWork || creates_cycle(all)) return false;
+    if (!too_large(g_, a.kind, all).empty() || creates_cycle(all)) return false;
     for (Node* n : b.nodes) {
       auto& owners = groups_of(n);
       std::replace(owners.begin(), owners.end(), from, into);
@@ -421,48 +409,12 @@ class Fuser {
     return true;
   }
 
-  static bool is_tiled(const Group& gr) {
-    return gr.kind == GroupKind::Contraction || gr.kind == GroupKind::Attention;
-  }
-
-  double work(const std::vector<Node*>& nodes) const {
-    double sum = 0;
-    for (const Node* n : nodes) sum += light_cost(g_, *n);
-    return sum;
-  }
-
   /// Empty when computing n inside all these kernels is cheap enough; else the reason.
-  std::string inline_cost(const Node* n, const std::set<int>& users) {
-    const bool renames = light_cost(g_, *n) == 0;
-    for (int id : users) {
-      const std::vector<Node*>& nodes = group(id).nodes;
-      if (nodes.size() >= kMaxNodes && !(renames && nodes.size() < 2 * kMaxNodes)) {
-        return "the kernel would have too many nodes";
-      }
-      if (!renames && work(nodes) + light_cost(g_, *n) > kMaxWork) {
-        return "the kernel would be too long";
-      }
-      if (is_tiled(group(id)) && divides_in_a_loop(g_, *n))
-        return "'" + n->name + "' takes a loop for each of the elements that a tile reads";
-      // Few lanes share a row, and a loop of iterations inside its loop serialises them.
-      if (group(id).kind == GroupKind::Row && def_of(*n)->reads_per_element != nullptr) {
-        return "'" + n->name +
-               "' loops over its input, which needs more parallelism than rows have";
-      }
-    }
-    const double cost = light_cost(g_, *n);
-    const double count = count_hint(g_, g_.value(n->outputs[0]).shape);
-    double executed = 0;
-    for (int id : users) executed += evaluations(g_, group(id), *n, uses_) * cost;
-    // Views and single gathers stay index arithmetic, but not under a kernel that reads them often.
-    const double extra = executed - count * cost;
-    if (extra <= 0) return {};
-    double budget = executed;
-    for (int id : users) budget += group_flops(g_, group(id), uses_);
-    if (extra <= kRecompute * budget) return {};
-    const std::string times = std::to_string(executed / std::max(1.0, count * cost)).substr(0, 4);
-    return "fusing '" + n->name + "' into " + std::to_string(users.size()) + " kernel" +
-           (users.size() == 1 ? "" : "s") + " would execute its flops " + times + " times";
+  std::string inlined(const Node* n, const std::set<int>& ids) {
+    std::vector<const Group*> users;
+    users.reserve(ids.size());
+    for (int id : ids) users.push_back(&group(id));
+    return inline_cost(g_, uses_, *n, users);
   }
 
   /// Whether the kernel runs the loops of n again for other elements than those that it stores.
@@ -482,10 +434,9 @@ class Fuser {
                           !gr.sealed && element_count(gr.domain) == count &&
                           gr.outputs.size() < kMaxOutputs;
         if (!fits) continue;
-        if (gr.nodes.size() >= kMaxNodes || work(gr.nodes) + light_cost(g_, *n) > kMaxWork)
-          continue;
         Group grown = gr;
         insert_node(grown, n);
+        if (!too_large(g_, grown.kind, grown.nodes).empty()) continue;
         grown.outputs.push_back(n->outputs[0]);
         if (creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok())
           continue;

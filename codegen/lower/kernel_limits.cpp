@@ -1,0 +1,85 @@
+#include "codegen/lower/kernel_limits.h"
+
+#include <algorithm>
+
+namespace reprise::lower {
+
+using graph::Graph;
+using graph::Node;
+
+namespace {
+
+// A kernel may execute this much more than its own flops by recomputing a producer.
+constexpr double kRecompute = 0.08;
+// Flops per element of nodes that join a kernel: drivers compile long kernels in more than linear
+// time (llvmpipe: 0.4 s for 500, 1 s for 1,000, 4 s for 2,000), and the gain is long made.
+constexpr double kMaxWork = 512;
+
+double work(const Graph& g, const std::vector<Node*>& nodes) {
+  double sum = 0;
+  for (const Node* n : nodes) sum += light_cost(g, *n);
+  return sum;
+}
+
+/// Remainders of floats are long divisions, each a loop. A kernel that writes out a tile of results
+/// would hold one for each element of the tile.
+bool unrolls_a_loop(const Graph& g, GroupKind kind, const Node& n) {
+  const ops::OpDef* def = def_of(n);
+  const bool tiled = kind == GroupKind::Contraction || kind == GroupKind::Attention;
+  if (!tiled || def == nullptr || !def->row) return false;
+  const bool remainder = *def->row == kernel::ScalarOp::Fmod || *def->row == kernel::ScalarOp::Mod;
+  return remainder && is_float(g.value(n.outputs[0]).dtype);
+}
+
+std::string loop_for_each_element(const Node& n) {
+  return "'" + n.name + "' needs a loop for each element of the tile that the kernel computes";
+}
+
+/// Why one kernel among its users does not take n.
+std::string refusal(const Graph& g, const Node& n, const Group& user) {
+  const bool renames = light_cost(g, n) == 0;
+  const std::vector<Node*>& nodes = user.nodes;
+  if (nodes.size() >= kMaxNodes && !(renames && nodes.size() < 2 * kMaxNodes))
+    return "the kernel would have too many nodes";
+  if (!renames && work(g, nodes) + light_cost(g, n) > kMaxWork)
+    return "the kernel would be too long";
+  if (unrolls_a_loop(g, user.kind, n)) return loop_for_each_element(n);
+  // Few lanes share a row, and a loop of iterations inside its loop serialises them.
+  if (user.kind == GroupKind::Row && def_of(n)->reads_per_element != nullptr) {
+    return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes) {
+  const auto loop = std::find_if(nodes.begin(), nodes.end(),
+                                 [&](const Node* n) { return unrolls_a_loop(g, kind, *n); });
+  if (loop != nodes.end()) return loop_for_each_element(**loop);
+  if (nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
+  if (work(g, nodes) > kMaxWork) return "the kernel would be too long";
+  return {};
+}
+
+std::string inline_cost(const Graph& g, const Uses& uses, const Node& n,
+                        const std::vector<const Group*>& users) {
+  for (const Group* user : users) {
+    if (std::string why = refusal(g, n, *user); !why.empty()) return why;
+  }
+  const double cost = light_cost(g, n);
+  const double count = count_hint(g, g.value(n.outputs[0]).shape);
+  double executed = 0;
+  for (const Group* user : users) executed += evaluations(g, *user, n, uses) * cost;
+  // Views and single gathers stay index arithmetic, but not under a kernel that reads them often.
+  const double extra = executed - count * cost;
+  if (extra <= 0) return {};
+  double budget = executed;
+  for (const Group* user : users) budget += group_flops(g, *user, uses);
+  if (extra <= kRecompute * budget) return {};
+  const std::string times = std::to_string(executed / std::max(1.0, count * cost)).substr(0, 4);
+  return "fusing '" + n.name + "' into " + std::to_string(users.size()) + " kernel" +
+         (users.size() == 1 ? "" : "s") + " would execute its flops " + times + " times";
+}
+
+}  // namespace reprise::lower
