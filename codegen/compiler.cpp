@@ -238,13 +238,8 @@ Result<plan::Plan> plan_for(PlanContext& context, const lower::Fusion& fusion,
     if (separate.size() == before || failed->nodes.size() < 2) return plan;
     lowered.schedules.resize(schedules);
     const std::string name = kernel_name(*failed);
-    lowered.broken.push_back({target.name, name, {Code::Internal, plan.status().message()}});
-    if (options.log) {
-      options.log(
-          "the compiler has a fault, please report it: fusion made a kernel that cannot be "
-          "written, so its operators run apart: " +
-          plan.status().message());
-    }
+    report_fault(context, {target.name, name, {Code::Internal, plan.status().message()}},
+                 "fusion made a kernel that cannot be written, so its operators run apart: ");
     RP_ASSIGN(smaller, fusion_for(context.g, options, target.predicate, separate));
     groups = &smaller;
   }

@@ -216,6 +216,14 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
   return p;
 }
 
+void report_fault(PlanContext& context, BrokenGroup fault, const std::string& effect) {
+  if (context.options.log) {
+    context.options.log("the compiler has a fault; please report it: " + effect +
+                        fault.why.message());
+  }
+  context.report.broken.push_back(std::move(fault));
+}
+
 namespace {
 
 /// For each step, the number of launches before it.
@@ -253,10 +261,8 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
 void report_incomplete_keys(PlanContext& context, const lower::Target& target,
                             const lower::LowerOnce& lower_once) {
   for (const std::string& kernel : lower_once.incomplete_keys()) {
-    const Status why = internal_error("the key of kernel '" + kernel + "' lacks a value");
-    context.report.broken.push_back({target.name, kernel, why});
-    if (context.options.log)
-      context.options.log("the compiler has a fault, please report it: " + why.message());
+    report_fault(context, {target.name, kernel,
+                           internal_error("the key of kernel '" + kernel + "' lacks a value")});
   }
 }
 

@@ -51,6 +51,10 @@ struct PlanContext {
   LowerReport& report;
 };
 
+/// Puts a fault of the compiler, around which it has found a way, into the report and the log.
+/// `effect` comes before the message.
+void report_fault(PlanContext& context, BrokenGroup fault, const std::string& effect = {});
+
 /// The plan of one variant. Where a group's kernel cannot be written, `failed` becomes the group.
 Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& fusion,
                                      const lower::Target& target, const lower::Group** failed);

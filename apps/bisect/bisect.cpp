@@ -238,18 +238,8 @@ class Bisection {
   /// than the precision has.
   bool needs_more_digits(const Graph& g) const {
     const double unit = o_.compile.precision == DType::F16 ? 0x1p-10 : 0x1p-7;
-    const HostGraph host(model_);
     const auto outputs = outputs_of(g);
-    const auto slack = slack_of(
-        host_outputs_,
-        [&](Noise& noise) -> Result<std::vector<HostTensor>> {
-          RP_ASSIGN(const Values values, host.run(inputs_.tensors, &noise));
-          std::vector<HostTensor> moved;
-          moved.reserve(model_.outputs.size());
-          for (const ValueId v : model_.outputs) moved.push_back(values.at(v));
-          return moved;
-        },
-        unit);
+    const auto slack = slack_of(sample_, unit);
     if (!outputs.ok() || !slack.ok()) return false;
     for (size_t i = 0; i < outputs->size(); ++i) {
       const HostTensor& expected = host_outputs_[i];

@@ -24,7 +24,7 @@ struct Values {
 /// were computed. What changes by them is not decided by the model, but by rounding.
 class Noise {
  public:
-  /// `least_unit`: of the last place, relative, where a dtype has a smaller one.
+  /// `least_unit`: the relative size of a unit in the last place, for dtypes whose own is smaller.
   explicit Noise(uint64_t seed, double least_unit = 0)
       : state_(seed * 0x9E3779B97F4A7C15U + 1), least_unit_(least_unit) {}
   /// Other tensors come back as they are.

@@ -91,14 +91,18 @@ Result<Sample> make_sample(std::unique_ptr<graph::Graph> model, InputSet inputs)
   return out;
 }
 
+Result<std::vector<std::vector<double>>> slack_of(const Sample& sample, double least_unit) {
+  const HostGraph host(*sample.model);
+  const auto recompute = [&](Noise& noise) -> Result<std::vector<HostTensor>> {
+    RP_ASSIGN(const Values values, host.run(sample.inputs.tensors, &noise));
+    return outputs_of(*sample.model, values);
+  };
+  return slack_of(sample.expected, recompute, least_unit);
+}
+
 Status add_slack(Sample& sample) {
   if (!sample.slack.empty()) return {};
-  const HostGraph host(*sample.model);
-  RP_ASSIGN(sample.slack,
-            slack_of(sample.expected, [&](Noise& noise) -> Result<std::vector<HostTensor>> {
-              RP_ASSIGN(const Values values, host.run(sample.inputs.tensors, &noise));
-              return outputs_of(*sample.model, values);
-            }));
+  RP_ASSIGN(sample.slack, slack_of(sample));
   return {};
 }
 

@@ -20,6 +20,9 @@ struct Sample {
 Result<Sample> make_sample(std::unique_ptr<graph::Graph> model, InputSet inputs);
 /// Fills in Sample::slack, which takes several evaluations.
 Status add_slack(Sample& sample);
+/// How far the sample's outputs move when no value has more digits than `least_unit` says, as in
+/// slack_of().
+Result<std::vector<std::vector<double>>> slack_of(const Sample& sample, double least_unit = 0);
 
 /// How a model is run.
 struct Setting {

@@ -15,24 +15,24 @@ constexpr size_t kHeaderWords = 5;
 
 std::vector<uint32_t> with_supported_modes(std::span<const uint32_t> module,
                                            const PreservedFloats& preserved) {
-  std::vector<uint32_t> out(module.begin(), module.end());
-  if (out.size() < kHeaderWords) return out;
-  std::vector<uint32_t> kept(out.begin(), out.begin() + kHeaderWords);
+  const auto as_it_is = [&] { return std::vector<uint32_t>(module.begin(), module.end()); };
+  if (module.size() < kHeaderWords) return as_it_is();
+  std::vector<uint32_t> kept(module.begin(), module.begin() + kHeaderWords);
+  kept.reserve(module.size());
   size_t capability = 0, modes = 0;
-  for (size_t at = kHeaderWords; at < out.size();) {
-    const uint32_t op = out[at] & 0xffffU;
-    const size_t words = out[at] >> 16U;
-    if (words == 0 || words > out.size() - at) return out;
-    const bool mode =
-        op == kOpExecutionMode && words == 4 && out[at + 2] == kSignedZeroInfNanPreserve;
-    if (op == kOpCapability && words == 2 && out[at + 1] == kSignedZeroInfNanPreserveCapability)
-      capability = kept.size();
-    if (!mode || preserved.supports(out[at + 3])) {
-      kept.insert(kept.end(), out.begin() + static_cast<std::ptrdiff_t>(at),
-                  out.begin() + static_cast<std::ptrdiff_t>(at + words));
-      modes += mode ? 1 : 0;
-    }
+  for (size_t at = kHeaderWords; at < module.size();) {
+    const uint32_t op = module[at] & 0xffffU;
+    const size_t words = module[at] >> 16U;
+    if (words == 0 || words > module.size() - at) return as_it_is();
+    const auto instruction = module.subspan(at, words);
     at += words;
+    const bool mode =
+        op == kOpExecutionMode && words == 4 && instruction[2] == kSignedZeroInfNanPreserve;
+    if (op == kOpCapability && words == 2 && instruction[1] == kSignedZeroInfNanPreserveCapability)
+      capability = kept.size();
+    if (mode && !preserved.supports(instruction[3])) continue;
+    kept.insert(kept.end(), instruction.begin(), instruction.end());
+    modes += mode ? 1 : 0;
   }
   if (capability != 0 && modes == 0) {
     const auto first = kept.begin() + static_cast<std::ptrdiff_t>(capability);

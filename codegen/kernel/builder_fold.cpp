@@ -130,11 +130,12 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   if (t.ty == Ty::Bool) return simplify_logic(op, a, b);
   const bool by_one = const_bits(b) == bits_of(1, t.ty);
   if (by_one && (op == ScalarOp::Mul || op == ScalarOp::Div)) return a;
-  if (op == ScalarOp::Div && as_const_float(b) == 0.0)
-    return by_sign(a, std::copysign(INFINITY, *as_const_float(b)));
-  if (op == ScalarOp::Div && as_const_float(a) == 0.0) return by_sign(b, *as_const_float(a));
-  if (op == ScalarOp::Mul && as_const_float(a) == 0.0) return times_zero(b, *as_const_float(a));
-  if (op == ScalarOp::Mul && as_const_float(b) == 0.0) return times_zero(a, *as_const_float(b));
+  if (op != ScalarOp::Mul && op != ScalarOp::Div) return std::nullopt;
+  const auto left = as_const_float(a), right = as_const_float(b);
+  if (right == 0.0)
+    return op == ScalarOp::Mul ? times_zero(a, *right)
+                               : by_sign(a, std::copysign(INFINITY, *right));
+  if (left == 0.0) return op == ScalarOp::Mul ? times_zero(b, *left) : by_sign(b, *left);
   return std::nullopt;
 }
 

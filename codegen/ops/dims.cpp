@@ -391,14 +391,22 @@ Shape InferContext::sizes(Shape shape) const {
   }
 }
 
+namespace {
+
+/// Adds a guard unless there is one of the same kind for the same dims.
+void add_new(Graph& g, DimGuard guard) {
+  const auto same = [&](const DimGuard& other) {
+    const bool symmetric = guard.kind == GuardKind::Equal || guard.kind == GuardKind::Broadcast;
+    const bool swapped = symmetric && other.a == guard.b && other.b == guard.a;
+    return other.kind == guard.kind && ((other.a == guard.a && other.b == guard.b) || swapped);
+  };
+  if (std::none_of(g.guards.begin(), g.guards.end(), same)) g.guards.push_back(std::move(guard));
+}
+
+}  // namespace
+
 void InferContext::add_guard(GuardKind kind, const Expr& a, const Expr& b,
                              const Expr& result) const {
-  const auto same = [&](const graph::DimGuard& guard) {
-    const bool symmetric = kind == GuardKind::Equal || kind == GuardKind::Broadcast;
-    const bool swapped = symmetric && guard.a == b && guard.b == a;
-    return guard.kind == kind && ((guard.a == a && guard.b == b) || swapped);
-  };
-  if (std::any_of(g_.guards.begin(), g_.guards.end(), same)) return;
   graph::DimGuard guard;
   guard.kind = kind;
   guard.a = a;
@@ -414,7 +422,7 @@ void InferContext::add_guard(GuardKind kind, const Expr& a, const Expr& b,
       if (shape(i)[d] == b) guard.b_is = text;
     }
   }
-  g_.guards.push_back(std::move(guard));
+  add_new(g_, std::move(guard));
 }
 
 Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
@@ -436,18 +444,15 @@ Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
 
 void InferContext::at_least(const Expr& a, const std::string& a_is, const Expr& b,
                             const std::string& b_is) const {
-  if (bounds(size(a) - size(b), g_.symbols).lo >= 0) return;
   graph::DimGuard guard;
   guard.kind = GuardKind::AtLeast;
   guard.a = size(a);
   guard.b = size(b);
+  if (bounds(guard.a - guard.b, g_.symbols).lo >= 0) return;
   guard.node = n_.name;
   guard.a_is = a_is;
   guard.b_is = b_is;
-  const auto same = [&](const graph::DimGuard& g) {
-    return g.kind == guard.kind && g.a == guard.a && g.b == guard.b;
-  };
-  if (std::none_of(g_.guards.begin(), g_.guards.end(), same)) g_.guards.push_back(std::move(guard));
+  add_new(g_, std::move(guard));
 }
 
 Result<Expr> InferContext::broadcast_dim(const Expr& left, const Expr& right) const {

@@ -87,16 +87,20 @@ Status same_pads(Window& w, bool upper, std::span<const Symbol> table) {
   return {};
 }
 
+bool rounds_up(const InferContext& ctx) {
+  return ctx.attrs().get_int("ceil_mode", 0) != 0;
+}
+
 /// A window that is larger than the padded input has no position. Convolutions refuse it. Pools in
 /// ceil mode cut it off at the end of the input. In floor mode a pool's result is empty where the
-/// input is smaller by exactly one stride; for other sizes implementations disagree, so they are
-/// refused, too.
+/// input is smaller by exactly one stride. Implementations disagree about all other sizes, so these
+/// are refused.
 Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUse use) {
   const Expr extent = w.extent(d);
   const Expr padded = w.in[d] + w.begin[d] + w.end[d];
   const auto room = bounds(padded - extent, ctx.graph_symbols());
   const bool pool = use == WindowUse::Pool;
-  const bool cut_off = pool && w.ceil && w.strides[d] != 1;
+  const bool cut_off = pool && rounds_up(ctx) && w.strides[d] != 1;
   const bool one_stride = pool && (padded - extent).is_const(-w.strides[d]);
   const int64_t least = cut_off ? 1 - 2 * w.strides[d] : 0;  // of the room, for a size >= 0
   if (room.hi < least && !one_stride && !w.in[d].is_const(0)) {
@@ -104,9 +108,9 @@ Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUs
                        " is larger than the padded input " + ctx.str(ctx.shape(0)));
   }
   if (room.lo == room.hi) return {};
-  // Here every size that is not right is negative, which runs refuse without a guard.
+  // For these pools a wrong output size is negative, which every run refuses without a guard.
   if (cut_off || (pool && w.strides[d] == 1)) return {};
-  // An input of size 0 gives an output of size 0 if no other is too small.
+  // No guard is needed if 0 is the only size that is too small: the output is then empty, too.
   const bool may_be_empty = bounds(w.in[d], ctx.graph_symbols()).lo == 0;
   if (room.lo + (may_be_empty ? 1 : 0) >= 0) return {};
   ctx.at_least(padded, "the padded input", extent, "the window");
@@ -114,13 +118,13 @@ Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUs
 }
 
 Status output_sizes(const InferContext& ctx, Window& w, WindowUse use) {
-  w.ceil = ctx.attrs().get_int("ceil_mode", 0) != 0;
+  const bool ceil = rounds_up(ctx);
   for (size_t d = 0; d < w.rank(); ++d) {
     RP_TRY(check_window(ctx, w, d, use));
     const Expr stride = w.strides[d];
     const Expr room = w.in[d] + w.begin[d] + w.end[d] - Expr(w.extent(d));
     w.out[d] = Expr::floordiv(room, stride) + 1;
-    if (w.ceil && w.strides[d] != 1) {
+    if (ceil && w.strides[d] != 1) {
       // A further window counts if it starts inside the input or its left padding.
       w.out[d] = min_of(Expr::ceildiv(room, stride) + 1,
                         Expr::ceildiv(w.in[d] + w.begin[d], stride), ctx.graph_symbols());

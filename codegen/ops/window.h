@@ -26,7 +26,6 @@ struct Window {
   std::vector<int64_t> kernel, strides, dilations;
   std::vector<Expr> begin, end;  // paddings per spatial dim
   Shape in, out;                 // spatial dims
-  bool ceil = false;             // output sizes are rounded up
   size_t rank() const { return kernel.size(); }
   /// (kernel - 1) * dilation + 1
   int64_t extent(size_t d) const { return (kernel[d] - 1) * dilations[d] + 1; }
