@@ -15,8 +15,7 @@ struct PreservedFloats {
 
 /// The module without the modes SignedZeroInfNanPreserve that the device lacks, and without their
 /// capability if none is left. Emitters write the mode into every module that computes with floats;
-/// a module must not have it where it is not supported (Vulkan, VUID-RuntimeSpirv). What is no
-/// SPIR-V module is returned as it is.
+/// Vulkan forbids it where it is not supported. Damaged modules are returned as they are.
 std::vector<uint32_t> with_supported_modes(std::span<const uint32_t> module,
                                            const PreservedFloats& preserved);
 

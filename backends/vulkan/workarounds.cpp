@@ -26,9 +26,9 @@ void apply_workarounds(VkDriverId driver, std::string_view info, DeviceFacts& fa
   facts.slow_loads = driver == VK_DRIVER_ID_MESA_LLVMPIPE && mesa != 0 && mesa < kFirstFast;
 }
 
-// SwiftShader optimises modules with SPIRV-Tools. That folds no floats where a module has the mode,
-// and its constant propagation then takes a value for constant that a loop passes on through an
-// extended instruction (tests/agreement/attention_of_constant_scores.txt).
+// SwiftShader optimises modules with SPIRV-Tools, which do not fold floating-point instructions in
+// a module that has the mode. Their constant propagation then treats a value that a loop carries
+// through an extended instruction as a constant (tests/agreement/attention_of_constant_scores.txt).
 bool miscompiles_preserved_floats(VkDriverId driver) {
   return driver == VK_DRIVER_ID_GOOGLE_SWIFTSHADER;
 }

@@ -12,8 +12,8 @@ namespace reprise::vulkan {
 /// Sets the facts that a driver's bugs decide. `info`:
 /// VkPhysicalDeviceDriverProperties::driverInfo.
 void apply_workarounds(VkDriverId driver, std::string_view info, DeviceFacts& facts);
-/// Whether the driver supports the execution mode SignedZeroInfNanPreserve, and computes kernels
-/// that have it wrong.
+/// Whether the driver miscompiles kernels that have the execution mode SignedZeroInfNanPreserve,
+/// although it says that it supports the mode.
 bool miscompiles_preserved_floats(VkDriverId driver);
 
 }  // namespace reprise::vulkan

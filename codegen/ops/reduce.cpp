@@ -244,8 +244,8 @@ Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
-  // An empty axis has no largest element, so it is refused unless the output is empty, too. In core
-  // form the result is 0: decompositions of other operators rely on that.
+  // An empty axis has no largest element. It is refused unless the output is empty, too. In core
+  // form the result is 0, which decompositions of other operators rely on.
   const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
   const Expr results = element_count(out);
   if (ctx.node_opset() != 0 && size.is_const(0) && bounds(results, ctx.graph_symbols()).lo > 0) {

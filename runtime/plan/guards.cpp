@@ -79,9 +79,9 @@ std::string need(DimGuard::Kind kind) {
     case DimGuard::Kind::Equal:
       return "they must be equal";
     case DimGuard::Kind::Broadcast:
-      return "they must be equal, or one of them 1";
+      return "they must be equal, or one of them must be 1";
     case DimGuard::Kind::BroadcastTo:
-      return "they must be equal, or the first of them 1";
+      return "they must be equal, or the first must be 1";
     case DimGuard::Kind::AtLeast:
       return "the first must not be smaller";
   }

@@ -19,11 +19,11 @@ struct SpirvOptions {
   bool pointer_casts = false;
 };
 
-/// Floats of 32 bits, and of 16 where the kernel computes with them, have the execution mode
-/// SignedZeroInfNanPreserve: without it a driver may assume that no value is NaN or infinite.
 /// Entry point "main". Push constant: u64 physical address of the parameter block
-/// (kernel::BlockLayout) at offset 0, declared as a pointer, never as an integer. Fails
-/// (Unsupported) on a feature that the kernel's requirements do not allow in SPIR-V.
+/// (kernel::BlockLayout) at offset 0, declared as a pointer, never as an integer. The floats that
+/// the kernel computes with have the execution mode SignedZeroInfNanPreserve: without it a driver
+/// may assume that no value is NaN or infinite. Fails (Unsupported) on a feature that the kernel's
+/// requirements do not allow in SPIR-V.
 Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const SpirvOptions& options);
 
 }  // namespace reprise::emit

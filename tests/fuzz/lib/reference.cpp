@@ -11,7 +11,7 @@ namespace reprise::fuzz {
 
 namespace {
 
-// What only one run in ten shows is then missed about once in a million times.
+// With so many runs, a result that one run in ten gives is missed about once in a million times.
 constexpr size_t kMostSamples = 128;
 
 bool same_bytes_at(const HostTensor& a, const HostTensor& b, int64_t i) {
