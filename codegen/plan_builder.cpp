@@ -258,57 +258,98 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
   return lower_once.lower(group, choice);
 }
 
-void report_incomplete_keys(PlanContext& context, const lower::Target& target,
-                            const lower::LowerOnce& lower_once) {
-  for (const std::string& kernel : lower_once.incomplete_keys()) {
-    report_fault(context, {target.name, kernel,
-                           internal_error("the key of kernel '" + kernel + "' lacks a value")});
+/// The plan of one variant under construction.
+class DevicePlan {
+ public:
+  DevicePlan(PlanContext& context, const lower::Target& target)
+      : context_(context),
+        target_(target),
+        first_choice_(context.report.schedules.size()),
+        buffers_(context.g, p_, context.weights),
+        lower_once_(context.g, target, context.kernels.enabled()),
+        kernels_(p_, target, context.options, context.kernels, context.report) {}
+
+  Status add_host_call(const lower::Group& group) {
+    RP_TRY(require_host_kernel(*group.nodes[0]));
+    p_.steps.push_back({host_call(*group.nodes[0], buffers_, group.host_reason), {}, 0});
+    return {};
   }
-}
+
+  /// `number`: of the group.
+  Status add_kernel(const lower::Group& group, size_t number) {
+    LowerReport& report = context_.report;
+    const auto start = std::chrono::steady_clock::now();
+    auto lowered = lower_chosen(context_, group, target_, lower_once_, number);
+    report.lower_ms += ms_since(start);
+    if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
+    if (context_.options.plant_in_kernel) context_.options.plant_in_kernel(group, *lowered);
+    chosen_steps_.resize(report.schedules.size() - first_choice_, p_.steps.size());
+    const Expr too_long = has_long_form(group) ? lowered->too_long : Expr(0);
+    // The grid of the form that is not meant for a run's sizes is empty.
+    lowered->grid[0] *= Expr(1) - too_long;
+    RP_TRY(add_launch(group, std::move(*lowered)));
+    return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
+  }
+
+  Result<plan::Plan> finish() {
+    LowerReport& report = context_.report;
+    for (const std::string& kernel : lower_once_.incomplete_keys()) {
+      report_fault(context_, {target_.name, kernel,
+                              internal_error("the key of kernel '" + kernel + "' lacks a value")});
+    }
+    RP_TRY(kernels_.finish());
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.g.symbol_sources);
+    const std::vector<size_t> launches = launches_before(p_);
+    for (size_t i = 0; i < chosen_steps_.size(); ++i)
+      report.schedules[first_choice_ + i].launch = launches[position[chosen_steps_[i]]];
+    report.plan_ms += ms_since(start);
+    report.kernels = kernels_.take_emitted();
+    return std::move(p_);
+  }
+
+ private:
+  Status add_launch(const lower::Group& group, lower::Lowered lowered) {
+    RP_ASSIGN(auto launch, make_launch(group, std::move(lowered), buffers_, kernels_));
+    p_.steps.push_back({std::move(launch), {}, 0});
+    return {};
+  }
+
+  Status add_long_form(const lower::Group& group, const Expr& too_long) {
+    const auto start = std::chrono::steady_clock::now();
+    RP_ASSIGN(lower::Lowered lowered, lower_once_.lower(group, 0, lower::LoopForm::Long));
+    context_.report.lower_ms += ms_since(start);
+    lowered.kernel.name += "_long";
+    lowered.grid[0] *= too_long;
+    return add_launch(group, std::move(lowered));
+  }
+
+  PlanContext& context_;
+  const lower::Target& target_;
+  plan::Plan p_;
+  const size_t first_choice_;
+  std::vector<size_t> chosen_steps_;  // of the report's choices from first_choice_ on
+  Buffers buffers_;
+  lower::LowerOnce lower_once_;
+  KernelTable kernels_;
+};
 
 }  // namespace
 
 Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& fusion,
                                      const lower::Target& target, const lower::Group** failed) {
-  const Graph& g = context.g;
-  LowerReport& report = context.report;
-  plan::Plan p;
-  const size_t first_choice = report.schedules.size();
-  std::vector<size_t> chosen_steps;  // of the report's choices from first_choice on
-  Buffers buffers(g, p, context.weights);
-  lower::LowerOnce lower_once(g, target, context.kernels.enabled());
-  KernelTable kernels(p, target, context.options, context.kernels, report);
+  DevicePlan plan(context, target);
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
-    plan::Step step;
     if (group.kind == lower::GroupKind::Host) {
-      RP_TRY(require_host_kernel(*group.nodes[0]));
-      step.what = host_call(*group.nodes[0], buffers, group.host_reason);
-    } else {
-      const auto start = std::chrono::steady_clock::now();
-      auto lowered = lower_chosen(context, group, target, lower_once, i);
-      chosen_steps.resize(report.schedules.size() - first_choice, i);
-      report.lower_ms += ms_since(start);
-      *failed = &group;
-      if (!lowered.ok())
-        return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
-      if (context.options.plant_in_kernel) context.options.plant_in_kernel(group, *lowered);
-      RP_ASSIGN(auto launch, make_launch(group, std::move(*lowered), buffers, kernels));
-      *failed = nullptr;
-      step.what = std::move(launch);
+      RP_TRY(plan.add_host_call(group));
+      continue;
     }
-    p.steps.push_back(std::move(step));
+    *failed = &group;
+    RP_TRY(plan.add_kernel(group, i));
+    *failed = nullptr;
   }
-  report_incomplete_keys(context, target, lower_once);
-  RP_TRY(kernels.finish());
-  const auto start = std::chrono::steady_clock::now();
-  const std::vector<uint32_t> position = plan::compute_hazards(p, g.symbol_sources);
-  const std::vector<size_t> launches = launches_before(p);
-  for (size_t i = 0; i < chosen_steps.size(); ++i)
-    report.schedules[first_choice + i].launch = launches[position[chosen_steps[i]]];
-  report.plan_ms += ms_since(start);
-  report.kernels = kernels.take_emitted();
-  return p;
+  return plan.finish();
 }
 
 }  // namespace reprise

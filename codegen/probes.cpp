@@ -119,6 +119,11 @@ class Prober {
     if (auto probe = attempt({0, true, true})) return *probe;
     for (const int64_t size : {5, 2, 1})
       if (auto probe = attempt({size, false, false})) return *probe;
+    // The long form of a kernel has no workgroups at smaller sizes.
+    for (const int64_t size : {66'000, 263'000})
+      for (const bool guarded : {true, false})
+        for (size_t i = 0; i < io_.symbols.size(); ++i)
+          if (auto probe = attempt({size, false, guarded, i})) return *probe;
     return skipped;
   }
 
@@ -130,6 +135,7 @@ class Prober {
     /// The model's guards hold. Otherwise the kernel may be launched on buffers that do not fit
     /// each other, so every workgroup is interpreted, which shows accesses out of bounds.
     bool guarded = true;
+    std::optional<size_t> only = {};  // the one symbol of that size; all others are 2
   };
 
   /// `wanted(i)`: what symbol i should be.
@@ -149,8 +155,10 @@ class Prober {
 
   std::vector<int64_t> symbols_of(const Sizes& sizes) const {
     if (sizes.size == 0) return search_symbols();
-    return symbols_near(
-        [&](size_t i) { return sizes.size + (sizes.differing ? static_cast<int64_t>(i % 3) : 0); });
+    return symbols_near([&](size_t i) -> int64_t {
+      if (sizes.only && i != *sizes.only) return 2;
+      return sizes.size + (sizes.differing ? static_cast<int64_t>(i % 3) : 0);
+    });
   }
 
   /// Small values for which the guards hold, if some are found.

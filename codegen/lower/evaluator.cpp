@@ -151,18 +151,18 @@ bool Evaluator::in_group(const graph::Node* n) const {
 /// A loop that would take more than its share of what the device executes writes its body several
 /// times.
 void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
-                         const std::function<void(Val)>& body, int64_t copies_if_long) {
+                         const std::function<void(Val)>& body) {
   constexpr int64_t kMostCopies = 64;
   const Expr outer = nesting_;
   const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
   const Expr count = r.high.value_or(Expr::overflow());
   const Expr all = outer * count;
   int64_t copies = 1;
-  if (loop_share_ && !all.is_const()) copies = copies_if_long;
+  if (!all.is_const() && outer.is_const(1)) copies = copies_if_dynamic_;
   if (loop_share_ && all.is_const() && all.value() > *loop_share_)
     copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMostCopies);
   nesting_ = outer * Expr::ceildiv(count, copies);
-  iterations_ += nesting_;
+  iterations_ += nesting_ + outer;
   const auto first = b_.as_const(start), last = b_.as_const(end), by = b_.as_const(step);
   const bool whole = first && last && by && (*last - *first) % (*by * copies) == 0;
   b_.for_loop(start, end, b_.mul(step, b_.i32(copies)), [&](Val i) {

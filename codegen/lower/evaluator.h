@@ -78,15 +78,19 @@ class Evaluator {
   void pop_scope();
 
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
-  /// `copies_if_long`: of the body, where loops are limited and the number is not constant.
   void for_loop(Val start, Val end, Val step, const Expr& iterations,
-                const std::function<void(Val)>& body, int64_t copies_if_long = 1);
+                const std::function<void(Val)>& body);
   /// From now on a loop has at most so many iterations, those of the loops around it counted, as
-  /// far as its number is constant and its body can be written that often.
-  void limit_loops(int64_t iterations) { loop_share_ = iterations; }
+  /// far as its number is constant and its body can be written that often. Where the number is not
+  /// constant, the outermost loop writes its body `copies` times.
+  void limit_loops(int64_t iterations, int64_t copies) {
+    loop_share_ = iterations;
+    copies_if_dynamic_ = copies;
+  }
   /// Unsupported when an index needs more than 32 bits.
   const Status& status() const { return status_; }
-  /// Iterations of all loops of an invocation together, at most.
+  /// Iterations of all loops of an invocation together, at most. The one that only finds a loop at
+  /// its end counts as well: drivers that limit loops count it.
   const Expr& iterations() const { return iterations_; }
 
   // --- what the kernel came to need, in parameter order ---
@@ -172,6 +176,7 @@ class Evaluator {
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops
   std::optional<int64_t> loop_share_;
+  int64_t copies_if_dynamic_ = 1;
   std::vector<Expr> scalars_;
   std::vector<Val> scalar_vals_;
 };

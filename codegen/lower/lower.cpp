@@ -15,11 +15,13 @@ using kernel::Val;
 
 namespace {
 constexpr int64_t kGridLimit = 65535;
-// llvmpipe leaves all loops of an invocation after 65,535 iterations together, in silence: a kernel
+// llvmpipe leaves all loops of an invocation after 65,535 iterations together, in silence. A kernel
 // that may need more reports an error instead. A kernel has few loops: with this share of the limit
-// for each, none does whose sizes are constants.
+// for each, none does whose sizes are constants. In a kernel's long form, a loop of any number of
+// iterations writes its body so many times.
 constexpr int64_t kLoopLimit = 65535;
 constexpr int64_t kLoopShare = 8192;
+constexpr int64_t kLongCopies = 16;
 }  // namespace
 
 std::array<Expr, 3> linear_grid(const Expr& groups) {
@@ -82,18 +84,18 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
   return {};
 }
 
-void limit_loops(Evaluator& ev, const Target& target) {
-  if (target.cpu_type()) ev.limit_loops(kLoopShare);
+void limit_loops(Evaluator& ev, const Target& target, LoopForm form) {
+  if (target.cpu_type()) ev.limit_loops(kLoopShare, form == LoopForm::Long ? kLongCopies : 1);
 }
 
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
                        const Target& target, std::string schedule) {
   RP_TRY(ev.status());
   Lowered out;
-  const Expr& iterations = ev.iterations();
-  if (target.cpu_type() && !(iterations.is_const() && iterations.value() <= kLoopLimit)) {
-    b.set_error(b.lt(b.i32(kLoopLimit), ev.value(Expr::min(iterations, kLoopLimit + 1))),
-                kernel::ErrorCode::LoopTooLong);
+  if (target.cpu_type()) {
+    out.too_long = Expr::min(Expr::floordiv(ev.iterations(), kLoopLimit + 1), 1);
+    if (!out.too_long.is_const(0))
+      b.set_error(b.lt(b.i32(0), ev.value(out.too_long)), kernel::ErrorCode::LoopTooLong);
   }
   for (const Evaluator::BufferUse& u : ev.buffers()) {
     const bool output =
@@ -110,12 +112,14 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
 }
 
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
-                      size_t choice) {
+                      size_t choice, LoopForm form) {
+  if (form == LoopForm::Long && !has_long_form(group))
+    return internal_error("kernel '" + kernel_name(group) + "' has no long form");
   switch (group.kind) {
     case GroupKind::Row:
-      return lower_row(g, group, target);
+      return lower_row(g, group, target, form);
     case GroupKind::Pointwise:
-      return lower_pointwise(g, group, target);
+      return lower_pointwise(g, group, target, form);
     case GroupKind::Contraction:
       if (group.anchor->op == "MatMul") return lower_matmul(g, group, target, choice);
       return lower_conv(g, group, target, choice);
@@ -125,6 +129,10 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
       break;
   }
   return internal_error("a host group has no kernel");
+}
+
+bool has_long_form(const Group& group) {
+  return group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise;
 }
 
 namespace {

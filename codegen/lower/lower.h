@@ -34,6 +34,12 @@ struct ScheduleCandidate {
   double cost = 0;  // estimated; comparable among the candidates of one kernel
 };
 
+/// How a kernel is written for a driver that limits loops.
+enum class LoopForm : uint8_t {
+  Short,  // fastest at the sizes that most runs have
+  Long,   // slower, for loops that are longer than the short form may execute
+};
+
 struct Lowered {
   kernel::Kernel kernel;
   std::vector<LoweredBuffer> buffers;  // in the kernel's parameter order
@@ -41,22 +47,29 @@ struct Lowered {
   std::vector<Expr> scalars;  // over the graph's symbols
   std::array<Expr, 3> grid;
   std::string schedule;
+  /// 1 at sizes for which the kernel's loops are longer than the driver executes: it would report
+  /// ErrorCode::LoopTooLong. 0 at all others.
+  Expr too_long = 0;
   /// Every form that the group's schedules offer, the best estimate first; `schedule` is one of
   /// them. Empty where there is one form only.
   std::vector<ScheduleCandidate> choices;
 };
 
-/// `choice`: index into Lowered::choices, past its end an error.
+/// `choice`: index into Lowered::choices, past its end an error. `form`: Long only where
+/// has_long_form().
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
-                      size_t choice = 0);
+                      size_t choice = 0, LoopForm form = LoopForm::Short);
+bool has_long_form(const Group& group);
 
 /// Whether the group's values can be computed with its anchor's and reductions' results available
 /// at their own index only: what fusion asks before it admits a node. Does not depend on a target.
 Status check(const graph::Graph& g, const Group& group);
 
 // --- schedules: one file each ---
-Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target);
-Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target);
+Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target,
+                                LoopForm form = LoopForm::Short);
+Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target,
+                          LoopForm form = LoopForm::Short);
 Status check_row(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
@@ -73,7 +86,7 @@ Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);
 /// Before the first loop: what the target's drivers ask of loops.
-void limit_loops(Evaluator& ev, const Target& target);
+void limit_loops(Evaluator& ev, const Target& target, LoopForm form = LoopForm::Short);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
                        const Target& target, std::string schedule);
 

@@ -6,13 +6,13 @@
 
 namespace reprise::lower {
 
-Result<Lowered> LowerOnce::lower(const Group& group, size_t choice) {
-  if (!enabled_) return lower::lower(g_, group, target_, choice);
+Result<Lowered> LowerOnce::lower(const Group& group, size_t choice, LoopForm form) {
+  if (!enabled_) return lower::lower(g_, group, target_, choice, form);
   GroupKey key = key_of(g_, group);
-  key.bytes += '#' + std::to_string(choice);
+  key.bytes += '#' + std::to_string(choice) + (form == LoopForm::Long ? "long" : "");
   const auto found = entries_.find(key.bytes);
   if (found == entries_.end()) {
-    RP_ASSIGN(Lowered lowered, lower::lower(g_, group, target_, choice));
+    RP_ASSIGN(Lowered lowered, lower::lower(g_, group, target_, choice, form));
     entries_.emplace(std::move(key.bytes), Entry{lowered, std::move(key.values)});
     return lowered;
   }
@@ -22,7 +22,7 @@ Result<Lowered> LowerOnce::lower(const Group& group, size_t choice) {
     const auto at = std::find(equal.values.begin(), equal.values.end(), b.value);
     if (at == equal.values.end()) {
       incomplete_keys_.push_back(kernel_name(group));
-      return lower::lower(g_, group, target_, choice);
+      return lower::lower(g_, group, target_, choice, form);
     }
     b.value = key.values[static_cast<size_t>(at - equal.values.begin())];
   }

@@ -17,7 +17,7 @@ class LowerOnce {
       : g_(g), target_(target), enabled_(enabled) {}
 
   /// As lower::lower().
-  Result<Lowered> lower(const Group& group, size_t choice = 0);
+  Result<Lowered> lower(const Group& group, size_t choice = 0, LoopForm form = LoopForm::Short);
   /// Names of kernels that read a value which their group's key lacks: a fault of the key. Such
   /// groups are lowered by themselves.
   const std::vector<std::string>& incomplete_keys() const { return incomplete_keys_; }
@@ -32,7 +32,7 @@ class LowerOnce {
   const Target& target_;
   bool enabled_;
   std::vector<std::string> incomplete_keys_;
-  std::unordered_map<std::string, Entry> entries_;  // by the group's key and the choice
+  std::unordered_map<std::string, Entry> entries_;  // by the group's key, choice and form
 };
 
 }  // namespace reprise::lower

@@ -126,8 +126,8 @@ class PointwiseKernel {
     invocations_ = Expr::ceildiv(vectors_, s.vectors);
   }
 
-  Result<Lowered> build(const Target& target) {
-    limit_loops(ev_, target);
+  Result<Lowered> build(const Target& target, LoopForm form) {
+    limit_loops(ev_, target, form);
     b_.set_workgroup(kWorkgroup);
     const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
     const kernel::Val id = linear_invocation(b_, groups, kWorkgroup);
@@ -262,14 +262,15 @@ int best_axis(const graph::Graph& g, const Group& group, const Schedule& s) {
 
 }  // namespace
 
-Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target) {
+Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target,
+                                LoopForm form) {
   Schedule s = choose(g, group, target);
   if (group.kind == GroupKind::Pointwise) s.axis = best_axis(g, group, s);
   if (s.axis >= 0) {
     s.vectors = kBlock;
     s.written_out = true;
   }
-  return PointwiseKernel(g, group, s).build(target);
+  return PointwiseKernel(g, group, s).build(target, form);
 }
 
 }  // namespace reprise::lower

@@ -32,7 +32,8 @@ struct Reduction {
 class RowKernel {
  public:
   /// `rows_as_lanes`: neighbouring rows may be the lanes of vectors.
-  RowKernel(const graph::Graph& g, const Group& group, const Target& target, bool rows_as_lanes)
+  RowKernel(const graph::Graph& g, const Group& group, const Target& target, bool rows_as_lanes,
+            LoopForm form)
       : g_(g),
         group_(group),
         target_(target),
@@ -44,6 +45,7 @@ class RowKernel {
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
     cols_ = element_count(cols_shape_);
     choose(target, rows_as_lanes);
+    if (form == LoopForm::Long) per_row_ = target.predicate.workgroup_invocations;
     limit_loops(ev_, target);
   }
 
@@ -113,7 +115,6 @@ class RowKernel {
  private:
   static constexpr uint32_t kRowsPerGroup = 8;
   static constexpr uint32_t kCpuSubgroup = 8;
-  static constexpr int64_t kImageCopies = 8;  // of the body of a loop over an image
 
   /// Pure function of the shape and the target.
   void choose(const Target& target, bool rows_as_lanes) {
@@ -126,17 +127,17 @@ class RowKernel {
     if (!last_reduced && (few_vectors || !rows_as_lanes)) lanes_ = 1;
     if (!last_reduced) row_lanes_ = lanes_;
     const bool few_rows = rows_.is_const() && rows_.value() < 8;
-    const bool short_row = cols_.is_const() && cols_.value() <= (target.cpu_type() ? 2048 : 32);
-    // Height and width of an image: more than the loops of one invocation may pass.
-    image_ = std::any_of(cols_.terms().begin(), cols_.terms().end(),
-                         [](const Term& t) { return t.atoms().size() > 1; });
-    const bool long_row = image_ || (cols_.is_const() && cols_.value() > 32768);
-    const bool many_columns = cols_.is_const() && cols_.value() >= 1024;
+    const bool any_length = !cols_.is_const();
+    const bool short_row = !any_length && cols_.value() <= (target.cpu_type() ? 2048 : 32);
+    const bool many_columns = any_length || cols_.value() >= 1024;
+    const bool image = std::any_of(cols_.terms().begin(), cols_.terms().end(),
+                                   [](const Term& t) { return t.atoms().size() > 1; });
+    const bool long_row = image || (!any_length && cols_.value() > 32768);
     const bool own = short_row || row_lanes_ > 1 ||
                      (target.cpu_type() && !(few_rows && many_columns) && !long_row);
     // A CPU-type device combines the results of one subgroup faster than those of a large
-    // workgroup.
-    per_row_ = own ? 1 : image_ && target.cpu_type() ? kCpuSubgroup : 64;
+    // workgroup, which pays only for rows that are known to be long.
+    per_row_ = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : 64;
   }
 
   /// Where rows are lanes, a column's elements lie far from the next one's: those that later stages
@@ -299,7 +300,7 @@ class RowKernel {
       ev_.pop_scope();
     };
     ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
-                 body, image_ ? kImageCopies : 1);
+                 body);
     return status;
   }
 
@@ -385,7 +386,6 @@ class RowKernel {
   int row_lanes_ = 1;     // rows as the lanes of a vector,
   int row_vectors_ = 1;   // and such vectors of an invocation
   uint32_t per_row_ = 1;  // invocations that share a row
-  bool image_ = false;    // a row is an image of any size
   RowStages stages_;
   int shared_count_ = 0;
   Val lane_;
@@ -403,9 +403,9 @@ class RowKernel {
 /// The kernel, with rows as the lanes of vectors or not; with `cheap`, only if it executes hardly
 /// more flops than separate kernels would.
 Result<Lowered> build(const graph::Graph& g, const Group& group, const Target& target,
-                      bool rows_as_lanes, bool cheap) {
-  RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, rows_as_lanes).trace());
-  RowKernel kernel(g, group, target, rows_as_lanes);
+                      bool rows_as_lanes, bool cheap, LoopForm form = LoopForm::Short) {
+  RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, rows_as_lanes, form).trace());
+  RowKernel kernel(g, group, target, rows_as_lanes, form);
   kernel.choose_reloads(trace);
   if (cheap && kernel.repeats_flops())
     return unsupported("the kernel would compute values again at other columns");
@@ -414,12 +414,13 @@ Result<Lowered> build(const graph::Graph& g, const Group& group, const Target& t
 
 }  // namespace
 
-Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target) {
-  if (target.cpu_type()) {
+Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target,
+                          LoopForm form) {
+  if (target.cpu_type() && form == LoopForm::Short) {
     // Values of other shapes may not line up with neighbouring rows.
     if (auto wide = build(g, group, target, true, false); wide.ok()) return wide;
   }
-  return build(g, group, target, false, false);
+  return build(g, group, target, false, false, form);
 }
 
 Status check_row(const graph::Graph& g, const Group& group) {

@@ -33,6 +33,7 @@ std::vector<lower::Target> vulkan_targets() {
   cpu_sg8.name = "vulkan-cpu-sg8";
   cpu_sg8.predicate.needs_subgroup_shuffle = true;
   cpu_sg8.predicate.subgroup_size = 8;
+  cpu_sg8.predicate.workgroup_invocations = 1024;  // llvmpipe's; rows of any length need many
   lower::Target cpu_slow = cpu_sg8;
   cpu_slow.name = "vulkan-cpu-sg8-slow-loads";
   cpu_slow.predicate.slow_loads = true;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <set>
+#include <utility>
 
 #include "backends/registry.h"
 #include "codegen/compiler.h"
@@ -140,8 +141,9 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     return choice;
   }
 
-  /// Lowered and legalised kernels of all groups.
-  void lower_all(const lower::Target& target, bool fused, const Choose& choose = of_number(0)) {
+  /// Lowered and legalised kernels of all groups. `form`: of kernels that have two.
+  void lower_all(const lower::Target& target, bool fused, const Choose& choose = of_number(0),
+                 lower::LoopForm form = lower::LoopForm::Short) {
     auto fusion = lower::fuse(*g_, fused);
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     groups_ = std::move(fusion->groups);
@@ -155,6 +157,11 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
       const size_t choice = l->choices.empty() ? 0 : choose(l->choices);
       if (choice > 0) {
         l = lower::lower(*g_, group, target, choice);
+        ASSERT_TRUE(l.ok()) << l.status().message();
+      }
+      if (!l->too_long.is_const(0) && has_long_form(group)) {
+        two_forms_ = true;
+        l = lower::lower(*g_, group, target, 0, form);
         ASSERT_TRUE(l.ok()) << l.status().message();
       }
       const Status s = test::legalize_for(l->kernel, target);
@@ -224,6 +231,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   std::vector<lower::Group> groups_;
   std::vector<Lowered> lowered_;
   // Of the groups that were lowered.
+  bool two_forms_ = false;
   size_t most_choices_ = 0;
   std::set<std::string> kinds_;
 };
@@ -234,6 +242,11 @@ TEST_P(Agreement, InterpreterOfEveryVariant) {
       lower_all(target, fused);
       if (HasFatalFailure()) return;
       run_and_compare(test::interpret, target.name + (fused ? " fused" : " unfused"));
+      if (HasFatalFailure()) return;
+      if (!std::exchange(two_forms_, false)) continue;
+      lower_all(target, fused, of_number(0), lower::LoopForm::Long);
+      if (HasFatalFailure()) return;
+      run_and_compare(test::interpret, target.name + (fused ? " fused" : " unfused") + " long");
       if (HasFatalFailure()) return;
     }
   }
