@@ -44,9 +44,9 @@ Status KernelCache::legalize(kernel::Kernel& k, const kernel::LegalizeFor& targe
 Result<std::vector<uint32_t>> KernelCache::spirv(const kernel::Kernel& k,
                                                  const emit::SpirvOptions& options) {
   if (!enabled_) return emit::spirv(k, options);
-  const auto [it, added] = spirv_.try_emplace(
-      key({options.wide_loads, options.pointer_casts},
-          std::to_string(options.version) + k.name + '\n' + kernel::structure(k)));
+  const auto [it, added] =
+      spirv_.try_emplace(key({options.wide_loads}, std::to_string(options.version) + k.name + '\n' +
+                                                       kernel::structure(k)));
   if (!added) return it->second;
   auto words = emit::spirv(k, options);
   if (words.ok()) {

@@ -93,7 +93,6 @@ Status KernelTable::emit_code(const kernel::Kernel& k, plan::KernelCode& code) {
   } else {
     emit::SpirvOptions spirv_options;
     spirv_options.wide_loads = target_.wide_loads;
-    spirv_options.pointer_casts = target_.predicate.needs_int64;
     RP_ASSIGN(code.spirv, cache_.spirv(k, spirv_options));
   }
   if (!options_.on_kernel) return {};

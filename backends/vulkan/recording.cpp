@@ -51,9 +51,11 @@ void VulkanRecording::record_dispatch(const RecordingDesc& desc, const Command& 
   if (pipeline != bound_)
     driver_->vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   bound_ = pipeline;
+  // Kernels declare the block's address as pointers of two types.
   const uint64_t block = desc.blocks->address() + c.block_offset;
+  const uint64_t push[] = {block, block};
   driver_->vk.vkCmdPushConstants(commands_, driver_->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT,
-                                 0, sizeof(block), &block);
+                                 0, sizeof(push), push);
   timestamp();
   if (c.kind == Command::Kind::Dispatch) {
     driver_->vk.vkCmdDispatch(commands_, c.grid[0], c.grid[1], c.grid[2]);

@@ -169,8 +169,7 @@ bool loads_four_words(const kernel::Kernel& k) {
 
 /// One case on one Vulkan device.
 std::string run_device(const Case& c, VulkanRunner& device, bool wide) {
-  const auto words =
-      emit_valid(c.kernel, {.wide_loads = wide, .pointer_casts = device.facts().int64});
+  const auto words = emit_valid(c.kernel, {.wide_loads = wide});
   if (!words.ok()) return words.status().message();
   Launch got = c.launch;
   const Status s = device.run(*words, got);

@@ -1,11 +1,13 @@
 // What the emitters print, as text: golden/NAME.txt holds the kernel, golden/NAME.cu and
-// golden/NAME.spvasm what becomes of it. After a wanted change, copy what the failure shows.
+// golden/NAME.spvasm what becomes of it. After a wanted change, REPRISE_REWRITE_CASES=1 rewrites
+// them, for review with git diff.
 #include <gtest/gtest.h>
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/builder.h"
 #include "tests/emit/spirv_tools.h"
 #include "tests/support/paths.h"
+#include "tests/support/text_cases.h"
 
 namespace reprise::test {
 namespace {
@@ -17,18 +19,20 @@ using kernel::Kernel;
 using kernel::Ty;
 using kernel::Val;
 
-std::string golden(const std::string& file) {
-  return read_file(source_dir() / "tests" / "emit" / "golden" / file);
+void expect_file(const std::string& name, const std::string& actual) {
+  const std::filesystem::path file = source_dir() / "tests" / "emit" / "golden" / name;
+  if (rewriting()) write_file(file, actual);
+  EXPECT_EQ(actual, read_file(file));
 }
 
 void expect_golden(const Kernel& k, const emit::SpirvOptions& options = {}) {
-  EXPECT_EQ(kernel::print(k), golden(k.name + ".txt"));
+  expect_file(k.name + ".txt", kernel::print(k));
   const auto text = emit::cuda(k);
   ASSERT_TRUE(text.ok()) << text.status().message();
-  EXPECT_EQ(*text, golden(k.name + ".cu"));
+  expect_file(k.name + ".cu", *text);
   const auto words = emit_valid(k, options);
   ASSERT_TRUE(words.ok()) << words.status().message();
-  EXPECT_EQ(disassemble(*words), golden(k.name + ".spvasm"));
+  expect_file(k.name + ".spvasm", disassemble(*words));
 }
 
 /// Vectors, and a scalar tail.

@@ -155,7 +155,7 @@ Status Runner::open_memory() {
 }
 
 Status Runner::open_commands() {
-  VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, 8};
+  VkPushConstantRange range{VK_SHADER_STAGE_COMPUTE_BIT, 0, 16};
   auto layout = make<VkPipelineLayoutCreateInfo>(VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO);
   layout.pushConstantRangeCount = 1;
   layout.pPushConstantRanges = &range;
@@ -245,7 +245,8 @@ Status Runner::submit(const Launch& launch, uint64_t block_address) {
   begin.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
   RP_TRY(check(vk_.vkBeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer"));
   vk_.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline_);
-  vk_.vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, 8, &block_address);
+  const uint64_t push[] = {block_address, block_address};
+  vk_.vkCmdPushConstants(commands_, layout_, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(push), push);
   vk_.vkCmdDispatch(commands_, launch.grid[0], launch.grid[1], launch.grid[2]);
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER, nullptr, VK_ACCESS_SHADER_WRITE_BIT,
                           VK_ACCESS_HOST_READ_BIT};

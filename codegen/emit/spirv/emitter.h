@@ -38,7 +38,8 @@ class SpirvEmitter {
   void declare_block();
   Id buffer_struct(const kernel::BufferParam& b, uint32_t width);
   bool is_mixed(size_t buffer) const;
-  Id buffer_type(size_t buffer, uint32_t width);
+  struct Member;
+  Id block_type(const std::vector<Member>& members, const std::string& name);
   void declare_memory();
   void load_params();
   Status block(int32_t index);
@@ -102,10 +103,11 @@ class SpirvEmitter {
   std::vector<Id> ids_;  // by Val
   std::vector<Memory> buffers_, shared_;
   std::vector<bool> scalar_used_;
-  std::vector<Id> buffer_pointer_types_;
+  std::vector<Id> push_types_;                         // pointers to the block
+  std::vector<Id> block_types_, element_block_types_;  // of the members of the block's two forms
   std::vector<Id> scalars_, locals_, matrices_;
   std::map<spv::BuiltIn, Id> builtins_;
-  Id error_pointer_type_ = 0, block_struct_ = 0, push_ = 0, block_ = 0;
+  Id error_pointer_type_ = 0, push_ = 0, block_ = 0;
   Id current_label_ = 0;
 };
 

@@ -107,26 +107,39 @@ Id SpirvEmitter::buffer_struct(const BufferParam& b, uint32_t width) {
 
 /// Whether a buffer is accessed as vectors and as elements, each through a pointer of its own.
 bool SpirvEmitter::is_mixed(size_t buffer) const {
-  return options_.pointer_casts && buffers_[buffer].least < buffers_[buffer].width;
+  return buffers_[buffer].least < buffers_[buffer].width;
 }
 
-/// The type of a pointer to a buffer as an array of vectors of `width`.
-Id SpirvEmitter::buffer_type(size_t buffer, uint32_t width) {
-  constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
-  const Id s = buffer_struct(k_.buffers[buffer], width);
-  if (!is_mixed(buffer)) return m_.pointer_type(kPhysical, s);
-  // Forward: else the validator takes a cast of the pointer for one of the narrow types behind it.
-  const Id pointer = m_.forward_pointer(kPhysical);
-  m_.define_pointer(pointer, kPhysical, s);
+/// A member of a parameter block.
+struct SpirvEmitter::Member {
+  Id type;
+  uint32_t offset;
+  std::string name;
+};
+
+/// The type of a pointer to a parameter block.
+Id SpirvEmitter::block_type(const std::vector<Member>& members, const std::string& name) {
+  std::vector<Id> types;
+  types.reserve(members.size());
+  for (const Member& m : members) types.push_back(m.type);
+  // Forward: else the validator takes what buffers hold for something that push constants hold.
+  const Id pointer = m_.forward_pointer(spv::StorageClassPhysicalStorageBuffer);
+  const Id block = m_.struct_type(types);
+  m_.decorate(block, spv::DecorationBlock);
+  m_.name(block, name);
+  for (uint32_t n = 0; n < members.size(); ++n) {
+    m_.decorate_member(block, n, spv::DecorationOffset, {members[n].offset});
+    m_.decorate_member(block, n, spv::DecorationNonWritable);
+    m_.member_name(block, n, members[n].name);
+  }
+  m_.define_pointer(pointer, spv::StorageClassPhysicalStorageBuffer, block);
   return pointer;
 }
 
-/// The parameter block and the push constant that points to it.
+/// The parameter block and the push constants that point to it.
 void SpirvEmitter::declare_block() {
   constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
   const BlockLayout layout;
-  // Forward: else the validator takes what buffers hold for something that push constants hold.
-  const Id block_pointer = m_.forward_pointer(kPhysical);
   const Id u32 = m_.int_type(32, false);
   const Id word[] = {u32};
   const Id error = m_.struct_type(word);
@@ -134,33 +147,29 @@ void SpirvEmitter::declare_block() {
   m_.decorate_member(error, 0, spv::DecorationOffset, {0});
   m_.name(error, "error_word");
   error_pointer_type_ = m_.pointer_type(kPhysical, error);
-  std::vector<Id> members{error_pointer_type_, u32};
-  std::vector<uint32_t> offsets{0, 8};
-  std::vector<std::string> names{"error", "launch_id"};
+  std::vector<Member> members{{error_pointer_type_, 0, "error"}, {u32, 8, "launch_id"}};
+  std::vector<Member> elements;
+  const auto pointer_to = [&](size_t buffer, uint32_t width) -> Member {
+    const kernel::BufferParam& b = k_.buffers[buffer];
+    return {m_.pointer_type(kPhysical, buffer_struct(b, width)), layout.buffer_offset(buffer),
+            b.name};
+  };
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
-    members.push_back(buffer_type(n, buffers_[n].width));
-    buffer_pointer_types_.push_back(members.back());
-    offsets.push_back(layout.buffer_offset(n));
-    names.push_back(k_.buffers[n].name);
+    members.push_back(pointer_to(n, buffers_[n].width));
+    if (is_mixed(n)) elements.push_back(pointer_to(n, 1));
   }
   for (size_t n = 0; n < k_.scalars.size(); ++n) {
-    members.push_back(type(k_.scalars[n].type, 1));
-    offsets.push_back(layout.scalar_offset(k_.buffers.size(), n));
-    names.push_back(k_.scalars[n].name);
+    members.push_back({type(k_.scalars[n].type, 1), layout.scalar_offset(k_.buffers.size(), n),
+                       k_.scalars[n].name});
   }
-  block_struct_ = m_.struct_type(members);
-  m_.decorate(block_struct_, spv::DecorationBlock);
-  m_.name(block_struct_, "block");
-  for (uint32_t n = 0; n < members.size(); ++n) {
-    m_.decorate_member(block_struct_, n, spv::DecorationOffset, {offsets[n]});
-    m_.decorate_member(block_struct_, n, spv::DecorationNonWritable);
-    m_.member_name(block_struct_, n, names[n]);
-  }
-  m_.define_pointer(block_pointer, kPhysical, block_struct_);
-  const Id push_members[] = {block_pointer};
-  const Id push = m_.struct_type(push_members);
+  for (const Member& m : members) block_types_.push_back(m.type);
+  for (const Member& m : elements) element_block_types_.push_back(m.type);
+  push_types_ = {block_type(members, "block")};
+  if (!elements.empty()) push_types_.push_back(block_type(elements, "block_of_elements"));
+  const Id push = m_.struct_type(push_types_);
   m_.decorate(push, spv::DecorationBlock);
-  m_.decorate_member(push, 0, spv::DecorationOffset, {0});
+  for (uint32_t n = 0; n < push_types_.size(); ++n)
+    m_.decorate_member(push, n, spv::DecorationOffset, {8 * n});
   push_ = m_.global(m_.pointer_type(spv::StorageClassPushConstant, push),
                     spv::StorageClassPushConstant);
   m_.name(push_, "push");
@@ -182,29 +191,32 @@ void SpirvEmitter::declare_memory() {
 /// Everything that the kernel needs of its block, read once at the start.
 void SpirvEmitter::load_params() {
   constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
-  const Id block_pointer = m_.pointer_type(kPhysical, block_struct_);
-  const Id at =
-      m_.value(spv::OpAccessChain, m_.pointer_type(spv::StorageClassPushConstant, block_pointer),
-               {push_, m_.constant_u32(0)});
-  block_ = m_.value(spv::OpLoad, block_pointer, {at});
-  const auto member = [&](size_t index, Id t, uint32_t bytes) {
+  std::vector<Id> blocks;
+  for (uint32_t n = 0; n < push_types_.size(); ++n) {
+    const Id pointer = m_.pointer_type(spv::StorageClassPushConstant, push_types_[n]);
+    const Id at = m_.value(spv::OpAccessChain, pointer, {push_, m_.constant_u32(n)});
+    blocks.push_back(m_.value(spv::OpLoad, push_types_[n], {at}));
+  }
+  block_ = blocks[0];
+  const auto member = [&](Id block, size_t index, Id t, uint32_t bytes) {
     const Id p = m_.value(spv::OpAccessChain, m_.pointer_type(kPhysical, t),
-                          {block_, m_.constant_u32(static_cast<uint32_t>(index))});
+                          {block, m_.constant_u32(static_cast<uint32_t>(index))});
     return m_.value(spv::OpLoad, t, {p, spv::MemoryAccessAlignedMask, bytes});
   };
+  size_t mixed = 0;
   for (size_t n = 0; n < k_.buffers.size(); ++n) {
     if (!buffers_[n].used) continue;
-    buffers_[n].base = member(2 + n, buffer_pointer_types_[n], 8);
+    buffers_[n].base = member(block_, 2 + n, block_types_[2 + n], 8);
     m_.name(buffers_[n].base, k_.buffers[n].name);
-    // Mesa 22.3.6 takes the first component for every one that is loaded through the pointer that
-    // the whole vector was loaded through.
     if (!is_mixed(n)) continue;
-    buffers_[n].elements = m_.value(spv::OpBitcast, buffer_type(n, 1), {buffers_[n].base});
+    buffers_[n].elements = member(blocks[1], mixed, element_block_types_[mixed], 8);
+    ++mixed;
   }
   scalars_.assign(k_.scalars.size(), 0);
   for (size_t n = 0; n < k_.scalars.size(); ++n) {
     if (!scalar_used_[n]) continue;
-    scalars_[n] = member(2 + k_.buffers.size() + n, type(k_.scalars[n].type, 1), 4);
+    const size_t index = 2 + k_.buffers.size() + n;
+    scalars_[n] = member(block_, index, block_types_[index], 4);
     m_.name(scalars_[n], k_.scalars[n].name);
   }
 }

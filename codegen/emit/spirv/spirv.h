@@ -14,13 +14,13 @@ struct SpirvOptions {
   /// Load and store 32-bit x4 as u64 x2: CPU-type devices with int64 gather and scatter fewer
   /// times.
   bool wide_loads = false;
-  /// The device takes casts of pointers, as all do that have int64: buffers that are accessed as
-  /// vectors and as elements get a pointer for each.
-  bool pointer_casts = false;
 };
 
-/// Entry point "main". Push constant: u64 physical address of the parameter block
-/// (kernel::BlockLayout) at offset 0, declared as a pointer, never as an integer. The floats that
+/// Entry point "main". Push constants: the physical address of the parameter block
+/// (kernel::BlockLayout) at offset 0 and once more at offset 8, each declared as a pointer, never
+/// as an integer. Through the second one the block's pointers lead to elements, where they lead to
+/// vectors through the first: Mesa 22.3.6 takes the first component for every one that is loaded
+/// through the pointer that the whole vector was loaded through. The floats that
 /// the kernel computes with have the execution mode SignedZeroInfNanPreserve: without it a driver
 /// may assume that no value is NaN or infinite. Fails (Unsupported) on a feature that the kernel's
 /// requirements do not allow in SPIR-V.
