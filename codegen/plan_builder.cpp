@@ -147,6 +147,7 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
   launch.schedule = lowered.schedule;
   launch.grid = lowered.grid;
   launch.scalars = lowered.scalars;
+  launch.iterations = lowered.iterations;
   launch.nodes = origins_of(group);
   for (const lower::LoweredBuffer& b : lowered.buffers) {
     launch.buffers.push_back(b.packed    ? -1
@@ -284,7 +285,7 @@ class DevicePlan {
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
     if (context_.options.plant_in_kernel) context_.options.plant_in_kernel(group, *lowered);
     chosen_steps_.resize(report.schedules.size() - first_choice_, p_.steps.size());
-    const Expr too_long = has_long_form(group) ? lowered->too_long : Expr(0);
+    const Expr too_long = needs_long_form(*lowered, group, target_);
     // The grid of the form that is not meant for a run's sizes is empty.
     lowered->grid[0] *= Expr(1) - too_long;
     RP_TRY(add_launch(group, std::move(*lowered)));

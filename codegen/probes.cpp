@@ -201,6 +201,8 @@ class Prober {
     s.use = use;
     RP_ASSIGN(s.grid, plan::eval_grid(launch, "its launch", symbols, {}));
     if (s.grid[0] == 0) return unsupported("it launches no workgroups");
+    RP_ASSIGN(const int64_t iterations, launch.iterations.eval(symbols));
+    if (iterations > kLeastLoopLimit) return unsupported("its loops are too long for some drivers");
     for (const Expr& e : launch.scalars) {
       RP_ASSIGN(const int64_t v, e.eval(symbols));
       s.scalars.push_back(static_cast<uint32_t>(v));

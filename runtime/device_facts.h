@@ -13,6 +13,10 @@ namespace reprise {
 enum class DeviceKind : uint8_t { Host, Cpu, IntegratedGpu, DiscreteGpu, VirtualGpu, Other };
 enum class Api : uint8_t { Host, Vulkan, Cuda };
 
+/// Iterations of all loops of an invocation together after which llvmpipe leaves them, in silence.
+/// The iteration that only finds a loop at its end counts. No known driver has a lower limit.
+inline constexpr uint32_t kLeastLoopLimit = 65535;
+
 struct DeviceFacts {
   Api api = Api::Host;
   DeviceKind kind = DeviceKind::Other;
@@ -27,6 +31,7 @@ struct DeviceFacts {
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
   std::vector<MatrixShape> matrices;     // cooperative matrices of F16 operands and F32 sums
   bool slow_loads = false;  // a workaround: every load costs as much as some 100 operations
+  uint32_t max_loop_iterations = 0;  // a workaround: see kLeastLoopLimit; 0: no limit
   uint32_t subgroup_size = 1;
   // Limits.
   uint32_t max_workgroup_invocations = 128;

@@ -45,11 +45,6 @@ Status kernel_error(uint32_t code, const std::string& who, const std::string& wi
                          wide + "; use smaller values or the host device");
     case 3:
       return invalid_input(who + ": integer division by zero");
-    case 4:
-      return unsupported(who +
-                         ": this size needs longer loops than the driver executes; compile the "
-                         "model for this size alone (--shape), or use smaller inputs or the host "
-                         "device");
     default:
       return {Code::Device, who + " reported the unknown error " + std::to_string(code)};
   }

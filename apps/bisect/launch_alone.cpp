@@ -53,6 +53,7 @@ class Isolation {
     own.kernel = 0;
     for (Expr& e : own.grid) RP_TRY(fix(e));
     for (Expr& e : own.scalars) RP_TRY(fix(e));
+    RP_TRY(fix(own.iterations));
     std::map<plan::BufferId, plan::BufferId> known;
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
       const plan::BufferId b = launch.buffers[i];

@@ -23,6 +23,7 @@ Json facts_json(const DeviceFacts& f) {
           {"cooperative_matrix", !f.matrices.empty()},
           {"matrices", matrices_json(f)},
           {"slow_loads", f.slow_loads},
+          {"max_loop_iterations", f.max_loop_iterations},
           {"subgroup_size", f.subgroup_size},
           {"max_workgroup_invocations", f.max_workgroup_invocations},
           {"max_shared_bytes", f.max_shared_bytes},

@@ -23,7 +23,10 @@ void apply_workarounds(VkDriverId driver, std::string_view info, DeviceFacts& fa
   // lanes, 25.0.7 needs 3 ns. Versions between them were not measured.
   constexpr int kFirstFast = 23;
   const int mesa = mesa_major(info);
-  facts.slow_loads = driver == VK_DRIVER_ID_MESA_LLVMPIPE && mesa != 0 && mesa < kFirstFast;
+  const bool llvmpipe = driver == VK_DRIVER_ID_MESA_LLVMPIPE;
+  facts.slow_loads = llvmpipe && mesa != 0 && mesa < kFirstFast;
+  // In every version so far (LP_MAX_TGSI_LOOP_ITERATIONS): measured with 22.3.6, 25.0.7 and 26.2.6.
+  facts.max_loop_iterations = llvmpipe ? kLeastLoopLimit : 0;
 }
 
 // SwiftShader optimises modules with SPIRV-Tools, which do not fold floating-point instructions in

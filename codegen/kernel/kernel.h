@@ -104,7 +104,6 @@ enum class ErrorCode : uint8_t {
   IndexOutOfRange = 1,  // a data-dependent index left its dimension
   IntegerOverflow = 2,  // an int64 value or result does not fit what the device computes with
   DivisionByZero = 3,
-  LoopTooLong = 4,  // more iterations than the driver executes
 };
 
 struct Inst {

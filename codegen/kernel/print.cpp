@@ -82,8 +82,6 @@ const char* name_of(ErrorCode c) {
       return "integer_overflow";
     case ErrorCode::DivisionByZero:
       return "division_by_zero";
-    case ErrorCode::LoopTooLong:
-      return "loop_too_long";
   }
   return "invalid";
 }

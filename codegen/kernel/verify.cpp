@@ -192,7 +192,7 @@ class Verifier {
         return subgroup(i);
       case Op::SetError:
         if (n != 1 || type(i.args[0]) != kBool) return "the condition is not a bool";
-        return i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::LoopTooLong)
+        return i.imm >= 1 && i.imm <= static_cast<uint64_t>(ErrorCode::DivisionByZero)
                    ? ""
                    : "unknown error code";
       case Op::If:

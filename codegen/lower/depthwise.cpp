@@ -56,7 +56,7 @@ class DepthwiseKernel {
     RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(units)), unit));
     std::string name = "windows of " + std::to_string(kWidth);
     if (lanes_ > 1) name += " v" + std::to_string(lanes_);
-    return finish(ev_, b_, group_, groups, target_, std::move(name));
+    return finish(ev_, b_, group_, groups, std::move(name));
   }
 
  private:

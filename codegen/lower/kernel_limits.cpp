@@ -21,18 +21,26 @@ double work(const Graph& g, const std::vector<Node*>& nodes) {
   return sum;
 }
 
-/// Remainders of floats are long divisions, each a loop. A kernel that writes out a tile of results
-/// would hold one for each element of the tile.
-bool unrolls_a_loop(const Graph& g, GroupKind kind, const Node& n) {
+/// Remainders of floats are long divisions, each a loop that lowering does not know of.
+bool is_a_loop(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
-  const bool tiled = kind == GroupKind::Contraction || kind == GroupKind::Attention;
-  if (!tiled || def == nullptr || !def->row) return false;
+  if (def == nullptr || !def->row) return false;
   const bool remainder = *def->row == kernel::ScalarOp::Fmod || *def->row == kernel::ScalarOp::Mod;
   return remainder && is_float(g.value(n.outputs[0]).dtype);
 }
 
+/// Whether a kernel computes its elements in loops, or writes out a tile of them. There a loop for
+/// each element would take more iterations than drivers execute, or as many loops as the tile has
+/// elements.
+bool has_loops(GroupKind kind, const std::vector<Node*>& nodes) {
+  return kind != GroupKind::Pointwise || std::any_of(nodes.begin(), nodes.end(), [](const Node* n) {
+           const ops::OpDef* def = def_of(*n);
+           return def != nullptr && def->reads_per_element != nullptr;
+         });
+}
+
 std::string loop_for_each_element(const Node& n) {
-  return "'" + n.name + "' needs a loop for each element of the tile that the kernel computes";
+  return "'" + n.name + "' needs a loop for each element, inside the loops or tiles of the kernel";
 }
 
 /// Why one kernel among its users does not take n.
@@ -43,7 +51,7 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
     return "the kernel would have too many nodes";
   if (!renames && work(g, nodes) + light_cost(g, n) > kMaxWork)
     return "the kernel would be too long";
-  if (unrolls_a_loop(g, user.kind, n)) return loop_for_each_element(n);
+  if (is_a_loop(g, n) && has_loops(user.kind, nodes)) return loop_for_each_element(n);
   // Few lanes share a row, and a loop of iterations inside its loop serialises them.
   if (user.kind == GroupKind::Row && def_of(n)->reads_per_element != nullptr) {
     return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
@@ -54,9 +62,9 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
 }  // namespace
 
 std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes) {
-  const auto loop = std::find_if(nodes.begin(), nodes.end(),
-                                 [&](const Node* n) { return unrolls_a_loop(g, kind, *n); });
-  if (loop != nodes.end()) return loop_for_each_element(**loop);
+  const auto loop =
+      std::find_if(nodes.begin(), nodes.end(), [&](const Node* n) { return is_a_loop(g, *n); });
+  if (loop != nodes.end() && has_loops(kind, nodes)) return loop_for_each_element(**loop);
   if (nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
   if (work(g, nodes) > kMaxWork) return "the kernel would be too long";
   return {};

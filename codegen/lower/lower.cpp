@@ -1,6 +1,7 @@
 #include "codegen/lower/lower.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "codegen/kernel/verify_reloads.h"
 #include "codegen/lower/attention.h"
@@ -15,12 +16,10 @@ using kernel::Val;
 
 namespace {
 constexpr int64_t kGridLimit = 65535;
-// llvmpipe leaves all loops of an invocation after 65,535 iterations together, in silence. A kernel
-// that may need more reports an error instead. A kernel has few loops: with this share of the limit
-// for each, none does whose sizes are constants. In a kernel's long form, a loop of any number of
-// iterations writes its body so many times.
-constexpr int64_t kLoopLimit = 65535;
+// Of kLeastLoopLimit. A kernel has few loops: if each has its share, the kernel stays below the
+// limit.
 constexpr int64_t kLoopShare = 8192;
+// In a kernel's long form, a loop of any number of iterations writes its body so many times.
 constexpr int64_t kLongCopies = 16;
 }  // namespace
 
@@ -89,14 +88,11 @@ void limit_loops(Evaluator& ev, const Target& target, LoopForm form) {
 }
 
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
-                       const Target& target, std::string schedule) {
+                       std::string schedule) {
   RP_TRY(ev.status());
   Lowered out;
-  if (target.cpu_type()) {
-    out.too_long = Expr::min(Expr::floordiv(ev.iterations(), kLoopLimit + 1), 1);
-    if (!out.too_long.is_const(0))
-      b.set_error(b.lt(b.i32(0), ev.value(out.too_long)), kernel::ErrorCode::LoopTooLong);
-  }
+  const Expr unknown = std::numeric_limits<int32_t>::max();
+  out.iterations = ev.iterations().is_overflow() ? unknown : ev.iterations();
   for (const Evaluator::BufferUse& u : ev.buffers()) {
     const bool output =
         std::find(group.outputs.begin(), group.outputs.end(), u.value) != group.outputs.end();
@@ -113,8 +109,6 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
 
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
                       size_t choice, LoopForm form) {
-  if (form == LoopForm::Long && !has_long_form(group))
-    return internal_error("kernel '" + kernel_name(group) + "' has no long form");
   switch (group.kind) {
     case GroupKind::Row:
       return lower_row(g, group, target, form);
@@ -131,8 +125,10 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
   return internal_error("a host group has no kernel");
 }
 
-bool has_long_form(const Group& group) {
-  return group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise;
+Expr needs_long_form(const Lowered& short_form, const Group& group, const Target& target) {
+  const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise;
+  if (!target.cpu_type() || !has_one) return 0;
+  return Expr::min(Expr::floordiv(short_form.iterations, int64_t{kLeastLoopLimit} + 1), 1);
 }
 
 namespace {

@@ -47,19 +47,20 @@ struct Lowered {
   std::vector<Expr> scalars;  // over the graph's symbols
   std::array<Expr, 3> grid;
   std::string schedule;
-  /// 1 at sizes for which the kernel's loops are longer than the driver executes: it would report
-  /// ErrorCode::LoopTooLong. 0 at all others.
-  Expr too_long = 0;
+  /// Of all loops of an invocation together, at most.
+  Expr iterations = 0;
   /// Every form that the group's schedules offer, the best estimate first; `schedule` is one of
   /// them. Empty where there is one form only.
   std::vector<ScheduleCandidate> choices;
 };
 
 /// `choice`: index into Lowered::choices, past its end an error. `form`: Long only where
-/// has_long_form().
+/// needs_long_form() is not always 0.
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
                       size_t choice = 0, LoopForm form = LoopForm::Short);
-bool has_long_form(const Group& group);
+/// 1 at sizes that the kernel's long form is for, since the short form's loops are longer than the
+/// target's devices execute. 0 at all others, and where there is no long form.
+Expr needs_long_form(const Lowered& short_form, const Group& group, const Target& target);
 
 /// Whether the group's values can be computed with its anchor's and reductions' results available
 /// at their own index only: what fusion asks before it admits a node. Does not depend on a target.
@@ -88,6 +89,6 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, kerne
 /// Before the first loop: what the target's drivers ask of loops.
 void limit_loops(Evaluator& ev, const Target& target, LoopForm form = LoopForm::Short);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
-                       const Target& target, std::string schedule);
+                       std::string schedule);
 
 }  // namespace reprise::lower

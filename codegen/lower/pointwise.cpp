@@ -133,7 +133,7 @@ class PointwiseKernel {
     const kernel::Val id = linear_invocation(b_, groups, kWorkgroup);
     RP_TRY(invocation(id));
     const bool plain = group_.kind == GroupKind::Pointwise;
-    return finish(ev_, b_, group_, groups, target, plain ? s_.describe() : "direct");
+    return finish(ev_, b_, group_, groups, plain ? s_.describe() : "direct");
   }
 
   /// Loads of one invocation; nothing if the schedule does not fit.

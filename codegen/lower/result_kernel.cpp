@@ -61,7 +61,7 @@ Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::s
   const bool exact = tiles.is_const() && tiles.value() % units == 0;
   RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(tiles)),
                [&] { return write_unit(id, tiles, tile, work); }));
-  return finish(ev_, b_, group_, groups, target_, std::move(schedule));
+  return finish(ev_, b_, group_, groups, std::move(schedule));
 }
 
 Status ResultKernel::write_unit(Val id, const Expr& tiles, const shaders::TileShape& tile,

@@ -4,6 +4,7 @@
 // in memory of the invocation that computed them, so no barrier is needed, unless recomputing them
 // is cheap.
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <optional>
 
@@ -34,18 +35,13 @@ class RowKernel {
   /// `rows_as_lanes`: neighbouring rows may be the lanes of vectors.
   RowKernel(const graph::Graph& g, const Group& group, const Target& target, bool rows_as_lanes,
             LoopForm form)
-      : g_(g),
-        group_(group),
-        target_(target),
-        b_(kernel_name(group)),
-        ev_(g, group, b_),
-        stages_(g, group) {
+      : g_(g), group_(group), b_(kernel_name(group)), ev_(g, group, b_), stages_(g, group) {
     rows_shape_ = row_shape(group.domain, group.reduced);
     rows_ = element_count(rows_shape_);
     for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
     cols_ = element_count(cols_shape_);
     choose(target, rows_as_lanes);
-    if (form == LoopForm::Long) per_row_ = target.predicate.workgroup_invocations;
+    if (form == LoopForm::Long) per_row_ = largest_workgroup(target);
     limit_loops(ev_, target);
   }
 
@@ -109,7 +105,7 @@ class RowKernel {
                                         : std::string("row per invocation");
     schedule += " v" + std::to_string(lanes_);
     if (row_lanes_ > 1) schedule += " x" + std::to_string(row_vectors_) + " of rows";
-    return finish(ev_, b_, group_, groups, target_, schedule);
+    return finish(ev_, b_, group_, groups, schedule);
   }
 
  private:
@@ -138,6 +134,16 @@ class RowKernel {
     // A CPU-type device combines the results of one subgroup faster than those of a large
     // workgroup, which pays only for rows that are known to be long.
     per_row_ = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : 64;
+  }
+
+  /// Its invocations combine each reduction in shared memory.
+  uint32_t largest_workgroup(const Target& target) const {
+    int bytes = 0;  // of one invocation
+    for (int s = 0; s <= stages_.count(); ++s)
+      for (const Node* n : stages_.reductions(s))
+        bytes += kernel::byte_size(accumulator_type(*n).ty);
+    const uint32_t room = target.predicate.shared_bytes / static_cast<uint32_t>(std::max(bytes, 1));
+    return std::bit_floor(std::min(target.predicate.workgroup_invocations, room));
   }
 
   /// Where rows are lanes, a column's elements lie far from the next one's: those that later stages
@@ -377,7 +383,6 @@ class RowKernel {
 
   const graph::Graph& g_;
   const Group& group_;
-  const Target& target_;
   Builder b_;
   Evaluator ev_;
   Shape rows_shape_, cols_shape_;

@@ -295,6 +295,10 @@ class Decoder {
     RP_TRY(exprs(from.scalars(), to.scalars));
     RP_TRY(strings(from.nodes(), to.nodes));
     RP_TRY(string(from.group(), to.group));
+    std::vector<Expr> iterations;
+    RP_TRY(exprs(from.iterations(), iterations));
+    if (iterations.size() != 1) return bad("a launch has other than one number of iterations");
+    to.iterations = iterations[0];
     return string(from.schedule(), to.schedule);
   }
 

@@ -174,8 +174,9 @@ class Serializer {
     const auto scalars = exprs(l.scalars);
     const auto nodes = strings(l.nodes);
     const auto group = string(l.group);
-    return fb::CreateLaunch(b_, l.kernel, grid, buffers, writes, scalars, nodes, group,
-                            string(l.schedule));
+    const auto schedule = string(l.schedule);
+    return fb::CreateLaunch(b_, l.kernel, grid, buffers, writes, scalars, nodes, group, schedule,
+                            exprs(std::span(&l.iterations, 1)));
   }
 
   Offset<fb::HostCall> host_call(const plan::HostCall& c) {

@@ -245,6 +245,19 @@ bool writes_nothing(const Plan& plan, const Launch& launch, std::span<const int6
   return true;
 }
 
+Status check_loops(const Plan& plan, const Launch& launch, std::span<const int64_t> symbols,
+                   const Limits& limits) {
+  if (limits.max_loop_iterations == 0) return {};
+  const auto n = launch.iterations.eval(symbols);
+  if (n.ok() && *n <= limits.max_loop_iterations) return {};
+  return unsupported(describe_launch(plan, launch) + ": this size needs longer loops (" +
+                     (n.ok() ? std::to_string(*n) : n.status().message()) +
+                     " iterations) than the driver executes (" +
+                     std::to_string(limits.max_loop_iterations) +
+                     "); compile the model for this size alone (--shape), or use smaller inputs "
+                     "or another device");
+}
+
 }  // namespace
 
 Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
@@ -257,6 +270,7 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
   RP_ASSIGN(const auto grid, std::move(sized));
   if (table.indirect[step] != kNone) put(blocks, table.indirect[step], grid);
   if (grid[0] == 0) return {};
+  RP_TRY(check_loops(plan, launch, symbols, limits));
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
     auto v = launch.scalars[i].eval(symbols);
     if (!v.ok() && writes_nothing(plan, launch, symbols)) v = 0;

@@ -54,6 +54,7 @@ Status check_symbol(const Symbol& symbol, int64_t value, const std::string& wher
 struct Limits {
   uint64_t max_buffer_bytes = std::numeric_limits<uint64_t>::max();
   std::array<uint32_t, 3> max_grid{65535, 65535, 65535};
+  uint32_t max_loop_iterations = 0;  // 0: no limit
 };
 /// Bytes of a buffer, rounded up to 4. Code::Unsupported naming the tensor past the device's limit
 /// or 2^31 elements.
@@ -72,7 +73,7 @@ BlockTable layout_blocks(const Plan& plan);
 void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_address,
                    std::span<std::byte> blocks);
 /// Scalars and the indirect grid of one launch. Code::Unsupported naming the launch when a value
-/// does not fit.
+/// does not fit, or its loops are longer than the driver executes.
 Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<const int64_t> symbols, const Limits& limits,
                    std::span<std::byte> blocks);

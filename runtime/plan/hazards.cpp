@@ -19,6 +19,7 @@ void collect(const Shape& shape, std::vector<SymbolId>& out) {
 
 void collect(const Launch& launch, std::vector<SymbolId>& out) {
   for (const Expr& e : launch.grid) e.collect_symbols(out);
+  launch.iterations.collect_symbols(out);
   collect(launch.scalars, out);
 }
 

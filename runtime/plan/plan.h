@@ -117,6 +117,7 @@ struct Launch {
   std::vector<BufferId> buffers;   // in the kernel's order
   std::vector<bool> writes;        // parallel to buffers
   std::vector<Expr> scalars;       // each must fit int32 when evaluated
+  Expr iterations = 0;             // of all loops of an invocation together, at most
   std::vector<std::string> nodes;  // model nodes that this launch computes, for people
   std::string group;               // name of the fused group in explain
   std::string schedule;            // "pointwise v4 x8", "matmul rows 24x8", ...

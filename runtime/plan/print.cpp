@@ -127,6 +127,7 @@ class Printer {
       text_ += (i || !l.buffers.empty() ? ", " : "") + expr(l.scalars[i]);
     }
     text_ += ") grid [" + join(l.grid, [this](const Expr& e) { return expr(e); }) + "]";
+    if (!l.iterations.is_const()) text_ += " iterations " + expr(l.iterations);
     if (!l.schedule.empty()) text_ += " schedule " + quote(l.schedule);
     text_ += " nodes [" + join(l.nodes, quote) + "]\n";
   }

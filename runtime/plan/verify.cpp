@@ -270,6 +270,7 @@ class Verifier {
       if (b.dtype == DType::String) return bad(where, "strings ('" + b.name + "') on a device");
     }
     for (const Expr& e : l.scalars) RP_TRY(check_expr(e, io_, where));
+    RP_TRY(check_expr(l.iterations, io_, where));
     for (const Expr& e : l.grid) {
       RP_TRY(check_expr(e, io_, where));
       if (e.is_const() && (e.value() < 0 || e.value() > std::numeric_limits<uint32_t>::max())) {

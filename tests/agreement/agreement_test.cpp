@@ -159,7 +159,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
         l = lower::lower(*g_, group, target, choice);
         ASSERT_TRUE(l.ok()) << l.status().message();
       }
-      if (!l->too_long.is_const(0) && has_long_form(group)) {
+      if (!needs_long_form(*l, group, target).is_const(0)) {
         two_forms_ = true;
         l = lower::lower(*g_, group, target, 0, form);
         ASSERT_TRUE(l.ok()) << l.status().message();

@@ -73,6 +73,27 @@ TEST(Bind, SizesOfAnEmptyLaunchAreNotComputed) {
   EXPECT_EQ(size, 4);
 }
 
+TEST(Bind, LoopsThatTheDriverLeavesAreRefused) {
+  plan::Plan p = chain(1);
+  auto& launch = std::get<plan::Launch>(p.steps[0].what);
+  p.kernels[0].name = "softmax";
+  launch.iterations = Expr(3) * Expr::symbol(0);
+  const plan::BlockTable t = plan::layout_blocks(p);
+  std::vector<std::byte> blocks(t.bytes);
+  plan::Limits limits;
+  const std::vector<int64_t> fits{100}, more{101}, huge{int64_t{1} << 62};
+  EXPECT_TRUE(plan::write_sizes(p, 0, t, huge, limits, blocks).ok());
+  limits.max_loop_iterations = 302;
+  EXPECT_TRUE(plan::write_sizes(p, 0, t, fits, limits, blocks).ok());
+  const Status s = plan::write_sizes(p, 0, t, more, limits, blocks);
+  EXPECT_EQ(s.code(), Code::Unsupported);
+  for (const char* part : {"softmax", "303 iterations", "302", "--shape"})
+    EXPECT_NE(s.message().find(part), std::string::npos) << s.message();
+  EXPECT_EQ(plan::write_sizes(p, 0, t, huge, limits, blocks).code(), Code::Unsupported);
+  launch.grid[0] = 0;
+  EXPECT_TRUE(plan::write_sizes(p, 0, t, huge, limits, blocks).ok());
+}
+
 TEST(Bind, ArenasThatPassTheLimitAreSplit) {
   const plan::Plan p = chain(6);
   const std::vector<uint64_t> bytes(p.buffers.size(), 1000);

@@ -19,6 +19,14 @@ TEST(Workarounds, SlowLoadsAreThoseOfOldLlvmpipe) {
   EXPECT_FALSE(slow_loads(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa "));
 }
 
+TEST(Workarounds, LlvmpipeLeavesLongLoops) {
+  DeviceFacts facts;
+  apply_workarounds(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa 25.0.7", facts);
+  EXPECT_EQ(facts.max_loop_iterations, kLeastLoopLimit);
+  apply_workarounds(VK_DRIVER_ID_GOOGLE_SWIFTSHADER, "", facts);
+  EXPECT_EQ(facts.max_loop_iterations, 0U);
+}
+
 TEST(Workarounds, SwiftShaderGetsNoPreservedFloats) {
   EXPECT_TRUE(miscompiles_preserved_floats(VK_DRIVER_ID_GOOGLE_SWIFTSHADER));
   EXPECT_FALSE(miscompiles_preserved_floats(VK_DRIVER_ID_MESA_LLVMPIPE));

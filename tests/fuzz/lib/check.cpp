@@ -524,7 +524,7 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
     if (choice > 0) {
       RP_ASSIGN(l, lower::lower(*g, group, target, choice));
     }
-    if (config.schedule % 2 == 1 && !l.too_long.is_const(0) && has_long_form(group)) {
+    if (config.schedule % 2 == 1 && !needs_long_form(l, group, target).is_const(0)) {
       RP_ASSIGN(l, lower::lower(*g, group, target, 0, lower::LoopForm::Long));
     }
     RP_TRY(test::legalize_for(l.kernel, target));
