@@ -59,6 +59,13 @@ size_t channel_axis(const Node& n, const Shape& shape) {
   return n.op == "Conv" ? ops::data_axes(n, shape.size()).channel : shape.size() - 1;
 }
 
+/// Whether a weight is infinite once it is scaled, or so small that devices take it as 0: the
+/// product with an infinity or a large number is then another.
+bool leaves_range(float weight, double scale, float scaled) {
+  if (!std::isfinite(scaled)) return std::isfinite(weight);
+  return std::isnormal(weight) && scale != 0 && !std::isnormal(scaled);
+}
+
 class Folder {
  public:
   explicit Folder(Graph& g) : g_(g) { count_uses(); }
@@ -107,8 +114,9 @@ class Folder {
     for (int64_t i = 0; i < w.count(); ++i) {
       const size_t c = static_cast<size_t>(i / inner) % channels;
       const double s = (*scale)[scale->size() == 1 ? 0 : c];
-      const double product = static_cast<double>(w.data<float>()[i]) * s;
-      scaled.mutable_data<float>()[i] = static_cast<float>(product);
+      const float weight = w.data<float>()[i];
+      scaled.mutable_data<float>()[i] = static_cast<float>(static_cast<double>(weight) * s);
+      if (leaves_range(weight, s, scaled.data<float>()[i])) return false;
     }
     p->inputs[1] = g_.add_constant(wv.name + "_scaled", std::move(scaled));
     for (const std::string& o : mul->origins) p->origins.push_back(o);
@@ -138,6 +146,7 @@ class Folder {
     for (size_t i = 0; i < n; ++i) {
       const double v = (*s)[s->size() == 1 ? 0 : i] * (*b)[b->size() == 1 ? 0 : i];
       scaled.mutable_data<float>()[i] = static_cast<float>(v);
+      if (!std::isfinite(scaled.data<float>()[i])) return false;
     }
     // The two nodes change places: the Add becomes the Mul and the Mul the Add.
     add->op = "Mul";
