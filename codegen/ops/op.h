@@ -57,7 +57,8 @@ class InferContext {
   Result<Shape> broadcast(std::span<const Shape> shapes) const;
   /// The same in one direction: `from` is `to` or 1.
   Status broadcast_to(const Expr& from, const Expr& to, const std::string& what) const;
-  /// A run is refused in which `a` is smaller than `b`. The texts say what the two numbers are.
+  /// A run is refused in which `a` is smaller than `b`. The texts say what the two numbers are. Not
+  /// asked of nodes in core form.
   void at_least(const Expr& a, const std::string& a_is, const Expr& b,
                 const std::string& b_is) const;
   Result<int64_t> axis(int64_t axis, int64_t rank) const;

@@ -91,6 +91,8 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   if (mode == "NOTSET") RP_TRY(read_pads(c, w));
   const bool ceil = c.attrs.get_int("ceil_mode", 0) != 0;
+  // An input of no elements may have been padded by a node of its own: the output has none, either.
+  const bool empty = c.output_dims && std::ranges::count(*c.output_dims, 0) > 0;
   for (auto d = static_cast<size_t>(3 - w.rank); d < 3; ++d) {
     const int64_t stride = w.strides[d];
     if (same) {
@@ -107,7 +109,7 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
     const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
     if (rounds_up) w.out[d] = std::min(w.out[d], starts);
     const bool has_size = rounds_up ? w.out[d] >= 0 : room >= 0 || (pool && room == -stride);
-    if (w.in[d] == 0) {
+    if (w.in[d] == 0 || empty) {
       w.out[d] = std::max<int64_t>(w.out[d], 0);
     } else if (!has_size) {
       return invalid_input("a window of " + std::to_string(extent(w, d)) +
