@@ -293,6 +293,8 @@ class Run {
       RP_ASSIGN(const HostTensor* t, value(v));
       inputs.push_back(t);
     }
+    Tensors rounded(inputs.size());
+    RP_TRY(round_some(n, inputs, rounded));
     Tensors flushed(inputs.size());  // operands below the smallest normal number may be read as 0
     const ops::OpDef* def = ops::find(n.domain, n.op);
     for (size_t i = 0;
@@ -315,6 +317,32 @@ class Run {
     const bool round = mover_.between(0, 1) < 0.5;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       if (n.outputs[i] != graph::kNone) RP_TRY(keep(n.outputs[i], std::move(results[i]), round));
+    }
+    return {};
+  }
+
+  /// The dtype of 16 bits that v has, or had before it was cast and moved; else its own.
+  DType least_precise(ValueId v) const {
+    for (;;) {
+      const DType own = g_.value(v).dtype;
+      const graph::Node* n = g_.value(v).producer;
+      const ops::OpDef* def = n == nullptr ? nullptr : ops::find(n->domain, n->op);
+      const bool moves = def != nullptr && (n->op == "Cast" || moves_only(*def));
+      if (is_half(own) || !moves || n->inputs.empty() || n->inputs[0] == graph::kNone) return own;
+      v = n->inputs[0];
+    }
+  }
+
+  /// One kernel may load a value of 16 bits that another one computes again in fp32.
+  Status round_some(const graph::Node& n, std::vector<const HostTensor*>& inputs,
+                    Tensors& rounded) {
+    for (size_t i = 0; wide_ && i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr || mover_.between(0, 1) < 0.7) continue;
+      const DType dtype = least_precise(n.inputs[i]);
+      if (!is_half(dtype) || inputs[i]->dtype() != DType::F32) continue;
+      RP_ASSIGN(const HostTensor half, as(*inputs[i], dtype));
+      RP_ASSIGN(rounded[i], as(half, DType::F32));
+      inputs[i] = &rounded[i];
     }
     return {};
   }
@@ -545,14 +573,24 @@ Result<TensorMap> Evaluation::trace(const std::vector<int64_t>& symbols, const T
 }
 
 bool Evaluation::overflows(const TensorMap& values) const {
-  const auto finite = [&](const std::vector<ValueId>& list) {
-    return std::ranges::all_of(list, [&](ValueId v) {
+  // Element i of an output may come of element i of inputs of its dims, and of all of the others.
+  const auto overflows_at = [&](const graph::Node& n, const HostTensor& out, int64_t i) {
+    if (std::isfinite(test::number(out, i))) return false;
+    return std::ranges::all_of(n.inputs, [&](ValueId v) {
       const auto found = values.find(v);
-      return found == values.end() || all_finite(found->second);
+      if (found == values.end() || !is_float(found->second.dtype())) return true;
+      const HostTensor& in = found->second;
+      return in.dims() == out.dims() ? std::isfinite(test::number(in, i)) : all_finite(in);
     });
   };
   return std::ranges::any_of(g_->nodes(), [&](const std::unique_ptr<graph::Node>& n) {
-    return finite(n->inputs) && !finite(n->outputs);
+    return std::ranges::any_of(n->outputs, [&](ValueId v) {
+      const auto found = values.find(v);
+      if (found == values.end() || !is_float(found->second.dtype())) return false;
+      for (int64_t i = 0; i < found->second.count(); ++i)
+        if (overflows_at(*n, found->second, i)) return true;
+      return false;
+    });
   });
 }
 
