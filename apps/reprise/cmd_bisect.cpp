@@ -298,7 +298,10 @@ void register_bisect(CLI::App& root, int& status) {
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
   command->add_option("-o,--output-dir", o->out_dir,
                       "Where the reduced model and its data go; bisect-MODEL by default");
-  command->add_option("--reference", o->reference, "What is right: host or onnxruntime")
+  command
+      ->add_option("--reference", o->reference,
+                   "What is right: host, or onnxruntime as the python3 of the "
+                   "PATH imports it")
       ->check(CLI::IsMember({"host", "onnxruntime"}))
       ->capture_default_str();
   command->add_option("--runs", o->runs, "Runs that tell whether a kernel is deterministic")

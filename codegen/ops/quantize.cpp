@@ -179,18 +179,19 @@ Status infer_dynamic(InferContext& ctx) {
   return {};
 }
 
-/// Scale and zero point from the range, which always includes 0. A range of nothing divides by 1.
+/// Scale and zero point from the range, which always includes 0. The scale of a range of nothing is
+/// 1, as in ONNX Runtime.
 Result<bool> dynamic_quantize(Rewriter& rw) {
   Compose c(rw);
   const V x = c.in(0);
   const auto axes = iota(0, static_cast<int64_t>(c.shape(x).size()));
   const V lo = c.min(c.reshape(c.reduce("ReduceMin", x, axes), {}), 0.0);
   const V hi = c.max(c.reshape(c.reduce("ReduceMax", x, axes), {}), 0.0);
-  const V scale = c.div(c.sub(hi, lo), 255.0);
-  const V empty = c.op("Equal", {scale, c.scalar(DType::F32, 0)});
-  const V divisor = c.where(empty, c.scalar(DType::F32, 1), scale);
-  const V zero = c.op("Round", {c.clip(c.div(c.op("Neg", {lo}), divisor), 0, 255)});
-  const V y = c.cast(c.add(c.op("Round", {c.div(x, divisor)}), zero), DType::U8);
+  const V step = c.div(c.sub(hi, lo), 255.0);
+  const V empty = c.op("Equal", {step, c.scalar(DType::F32, 0)});
+  const V scale = c.where(empty, c.scalar(DType::F32, 1), step);
+  const V zero = c.op("Round", {c.clip(c.div(c.op("Neg", {lo}), scale), 0, 255)});
+  const V y = c.cast(c.add(c.op("Round", {c.div(x, scale)}), zero), DType::U8);
   const V zero_point = c.cast(zero, DType::U8);
   c.replace(0, y);
   c.replace(1, scale);

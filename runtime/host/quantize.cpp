@@ -151,13 +151,12 @@ KernelResult dynamic_quantize_linear(const Call& c) {
     hi = std::max(hi, e);
   }
   // In float32 throughout, as the operator's definition computes it.
-  const double scale = as_float(as_float(hi - lo) / 255);
-  const double zero =
-      scale == 0 ? 0 : round_half_even(std::clamp(as_float((0 - lo) / scale), 0.0, 255.0));
+  const double step = as_float(as_float(hi - lo) / 255);
+  const double scale = step == 0 ? 1 : step;
+  const double zero = round_half_even(std::clamp(as_float((0 - lo) / scale), 0.0, 255.0));
   RP_ASSIGN(auto y, allocate(DType::U8, input(c, 0).dims()));
   for (size_t i = 0; i < v.size(); ++i) {
-    const double q =
-        saturate(round_half_even(scale == 0 ? 0 : as_float(v[i] / scale)) + zero, DType::U8);
+    const double q = saturate(round_half_even(as_float(v[i] / scale)) + zero, DType::U8);
     store(y, static_cast<int64_t>(i), 1, &q);
   }
   RP_ASSIGN(auto scale_out, store_all(DType::F32, {}, {scale}));

@@ -304,7 +304,7 @@ TEST(HostQuantize, RoundsAndSaturates) {
       {"all zero",
        "DynamicQuantizeLinear",
        {f32({2}, {0, 0})},
-       {u8({2}, {0, 0}), f32({}, {0}), u8({}, {0})}},
+       {u8({2}, {0, 0}), f32({}, {1}), u8({}, {0})}},
   });
   run_error_cases({
       {"scale",
