@@ -99,7 +99,10 @@ Val Float32Math::pow_special(Val x, Val y, Val r) {
   const Val any_nan = b_.logical_or(is_nan(x), is_nan(y));
   r = b_.select(b_.logical_or(invalid, any_nan), nan(), r);
   const Val one = b_.logical_or(b_.eq(abs_bits(y), u(0)), b_.eq(bits(x), u(0x3f800000U)));
-  return b_.select(one, c(1), r);
+  // A power of a positive number, which may be subnormal itself, with a subnormal exponent.
+  const Val positive = b_.lt(b_.sub(bits(x), u(1)), u(0x7f7fffffU));
+  const Val close_to_one = b_.logical_and(positive, b_.logical_not(normal));
+  return b_.select(b_.logical_or(one, close_to_one), c(1), r);
 }
 
 Val Float32Math::fmod(Val a, Val b) {

@@ -107,8 +107,27 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
   return out;
 }
 
+namespace {
+
+/// Whether no output has an element, whatever the dynamic dims are.
+bool computes_nothing(const graph::Graph& g, const Group& group) {
+  return std::ranges::all_of(
+      group.outputs, [&](graph::ValueId v) { return element_count(g.value(v).shape).is_const(0); });
+}
+
+/// A kernel for no workgroups: index arithmetic has no meaning where a dim is 0.
+Result<Lowered> lower_nothing(const graph::Graph& g, const Group& group) {
+  Builder b(kernel_name(group));
+  Evaluator ev(g, group, b);
+  for (const graph::ValueId v : group.outputs) ev.buffer(v);
+  return finish(ev, b, group, 0, "nothing");
+}
+
+}  // namespace
+
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
                       size_t choice, LoopForm form) {
+  if (computes_nothing(g, group)) return lower_nothing(g, group);
   switch (group.kind) {
     case GroupKind::Row:
       return lower_row(g, group, target, form);

@@ -46,6 +46,7 @@ class SpirvEmitter {
   Status inst(int32_t index);
   Result<Id> value(const Inst& i);
   Status if_(const Inst& i);
+  bool counts_in_floats(int32_t loop) const;
   Status for_(int32_t index);
   void label(Id id);
   void branch(Id to) { m_.code(spv::OpBranch, {to}); }

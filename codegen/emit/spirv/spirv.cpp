@@ -1,6 +1,7 @@
 #include "codegen/emit/spirv/spirv.h"
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/emit/access.h"
 #include "codegen/emit/spirv/emitter.h"
@@ -351,6 +352,22 @@ Status SpirvEmitter::if_(const Inst& i) {
   return {};
 }
 
+/// Whether the loop makes floats of its counter alone. A driver that unrolls the loop finds
+/// constants there, and Mesa takes a product with 0 as 0, even of an infinity.
+bool SpirvEmitter::counts_in_floats(int32_t loop) const {
+  std::set<const Inst*> counted{&k_.insts[static_cast<size_t>(loop)]};
+  bool found = false;
+  for_each_inst(k_, k_.insts[static_cast<size_t>(loop)].blocks[0], [&](const Inst& i) {
+    const bool counts = std::any_of(i.args.begin(), i.args.end(), [&](kernel::Val a) {
+      return counted.count(&k_.insts[static_cast<size_t>(a.id)]) != 0;
+    });
+    if (!counts || (i.op != Op::Scalar && i.op != Op::Convert)) return;
+    counted.insert(&i);
+    found = found || (i.op == Op::Convert && is_float(i.type.ty));
+  });
+  return found;
+}
+
 Status SpirvEmitter::for_(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
   const Id header = m_.new_id(), body = m_.new_id(), next = m_.new_id(), merge = m_.new_id();
@@ -362,7 +379,9 @@ Status SpirvEmitter::for_(int32_t index) {
   const Id variable = m_.value(spv::OpPhi, i32, {arg(i, 0), before, stepped, next});
   ids_[static_cast<size_t>(index)] = variable;
   const Id more = m_.value(spv::OpSLessThan, m_.bool_type(), {variable, arg(i, 1)});
-  const uint32_t control = i.imm != 0 ? spv::LoopControlUnrollMask : spv::LoopControlMaskNone;
+  const uint32_t control = counts_in_floats(index) ? spv::LoopControlDontUnrollMask
+                           : i.imm != 0            ? spv::LoopControlUnrollMask
+                                                   : spv::LoopControlMaskNone;
   m_.code(spv::OpLoopMerge, {merge, next, control});
   m_.code(spv::OpBranchConditional, {more, body, merge});
   label(body);
