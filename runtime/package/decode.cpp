@@ -144,7 +144,7 @@ class Decoder {
       source.kind = static_cast<plan::SymbolSource::Kind>(f.source_kind());
       source.index = f.source_index();
       source.axis = f.source_axis();
-      const Status derived = derived_value(f, source);
+      Status derived = derived_value(f, source);
       to.sources.push_back(std::move(source));
       if (!derived.ok()) return derived;
       return string(f.name(), t.name);

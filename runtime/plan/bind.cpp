@@ -117,9 +117,9 @@ Status unexpected_dim(const Interface& io, const std::string& where, const Expr&
     if (guard.kind != DimGuard::Kind::Equal) continue;
     for (const auto& [a, b] : {std::pair(&guard.a, &guard.b), std::pair(&guard.b, &guard.a)}) {
       if (!a->as_symbol() || is_bound({*a}, symbols) || !(*b == dim)) continue;
-      const std::string size = describe_size(io, dim, symbols);
-      return invalid_input(is + ", but node '" + guard.node + "' needs " + wanted +
-                           (size.empty() ? "" : " (" + size + ")"));
+      std::string size = describe_size(io, dim, symbols);
+      if (!size.empty()) size.insert(0, " (").append(")");
+      return invalid_input(is + ", but node '" + guard.node + "' needs " + wanted + size);
     }
   }
   return internal_error(is + ", the plan expects " + wanted);

@@ -58,13 +58,14 @@ const LongCase kCases[] = {
 
 class LongLoops : public testing::TestWithParam<LongCase> {};
 
-Result<std::unique_ptr<Session>> session_for(const graph::Graph& g, std::shared_ptr<Device> device,
+Result<std::unique_ptr<Session>> session_for(const graph::Graph& g,
+                                             const std::shared_ptr<Device>& device,
                                              const char* target = "vulkan") {
   CompileOptions options;
   options.targets = {target};
   if (device == nullptr) options.targets.clear();
   RP_ASSIGN(package::Package package, compile(g.clone(), options));
-  return Session::create(std::make_shared<package::Package>(std::move(package)), std::move(device));
+  return Session::create(std::make_shared<package::Package>(std::move(package)), device);
 }
 
 void expect_near(const HostTensor& expected, const HostTensor& actual, const std::string& what) {

@@ -41,9 +41,14 @@ class Evaluation {
   Tensors outputs_of(const TensorMap& values) const;
   /// Whether an operator made an infinity or NaN of finite operands.
   bool overflows(const TensorMap& values) const;
+  /// Whether an operator made 0 of finite operands that are not 0.
+  bool underflows(const TensorMap& values) const;
   const graph::Graph& graph() const { return *g_; }
 
  private:
+  template <typename Made, typename Of>
+  bool any_makes(const TensorMap& values, const Made& made, const Of& of) const;
+
   std::unique_ptr<graph::Graph> g_;
 };
 
