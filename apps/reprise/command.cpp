@@ -123,9 +123,10 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
         .add_option("--nvrtc", o.nvrtc,
                     "Path of libnvrtc.so, which compiles for CUDA; by default it is searched for")
         ->envname("REPRISE_NVRTC");
-    command.add_option("--shape", o.shapes,
-                       "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
-                       "sizes alone; a compiled .rpk keeps its dynamic dims")
+    command
+        .add_option("--shape", o.shapes,
+                    "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
+                    "sizes alone; a compiled .rpk keeps its dynamic dims")
         ->allow_extra_args(false);
     command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
         ->allow_extra_args(false);

@@ -111,7 +111,7 @@ namespace {
 /// what a data-dependent dim must be, the plan relies on it, so the data do not fit the model.
 Status unexpected_dim(const Interface& io, const std::string& where, const Expr& dim, int64_t found,
                       int64_t expected, std::span<const int64_t> symbols) {
-  const std::string is = where + " is " + std::to_string(found);
+  std::string message = where + " is " + std::to_string(found);
   const std::string wanted = std::to_string(expected);
   for (const DimGuard& guard : io.guards) {
     if (guard.kind != DimGuard::Kind::Equal) continue;
@@ -119,10 +119,11 @@ Status unexpected_dim(const Interface& io, const std::string& where, const Expr&
       if (!a->as_symbol() || is_bound({*a}, symbols) || !(*b == dim)) continue;
       std::string size = describe_size(io, dim, symbols);
       if (!size.empty()) size.insert(0, " (").append(")");
-      return invalid_input(is + ", but node '" + guard.node + "' needs " + wanted + size);
+      message.append(", but node '").append(guard.node).append("' needs ").append(wanted);
+      return invalid_input(message.append(size));
     }
   }
-  return internal_error(is + ", the plan expects " + wanted);
+  return internal_error(message.append(", the plan expects ").append(wanted));
 }
 
 }  // namespace
