@@ -5,8 +5,9 @@
 
 namespace reprise::kernel {
 
-/// Beyond this magnitude (neighbouring floats are half a radian apart) r is 0: results stay in
-/// range, with no stated accuracy.
+/// From this magnitude on, where neighbouring floats are half a radian apart, r is NaN. An exact
+/// reduction (Payne and Hanek) takes 70 operations more, which devices that execute both sides of a
+/// branch always pay: lavapipe 1.4 times and SwiftShader 10 times the time of a kernel of angles.
 constexpr uint32_t kLargestBits = 0x4a800000U;  // 2^22
 
 Float32Math::Reduced Float32Math::reduce(Val x) {
@@ -26,7 +27,7 @@ Float32Math::Reduced Float32Math::reduce(Val x) {
   }
   r = b_.sub(r, b_.mul(n, c(kTail)));
   const Val out = b_.lt(b_.sub(abs_bits(x), u(kLargestBits)), u(0x7f800000U - kLargestBits));
-  return {b_.select(out, c(0), r), b_.bitcast(rounded.integer, u_)};
+  return {b_.select(out, nan(), r), b_.bitcast(rounded.integer, u_)};
 }
 
 Val Float32Math::sin_poly(Val r) {

@@ -293,19 +293,22 @@ TEST(ScalarAccuracy, Fma) {
   }
 }
 
-/// Up to 2^22 the reduction loses a little; beyond, results stay in range.
+/// Below 2^22 the reduction loses a little; from there on nothing pretends to be a result.
 TEST(ScalarAccuracy, LargeAngles) {
   Inputs x(1);
   for (uint32_t i = 0; i < 4096; ++i)
     x[0].push_back(std::ldexp(1.0F + static_cast<float>(i) / 4096, 19 + static_cast<int>(i % 3)));
   const size_t accurate = x[0].size();
   for (int e = 22; e < 128; ++e) x[0].push_back(std::ldexp(1.37F, e));
-  for (ScalarOp op : {ScalarOp::Sin, ScalarOp::Cos}) {
+  for (ScalarOp op : {ScalarOp::Sin, ScalarOp::Cos, ScalarOp::Tan}) {
     const std::vector<float> y = run<float>(row_kernel(op, Ty::F32), x, {});
     for (size_t i = 0; i < x[0].size(); ++i) {
+      if (i >= accurate) {
+        EXPECT_TRUE(std::isnan(y[i])) << x[0][i] << ": " << y[i];
+        continue;
+      }
+      if (op == ScalarOp::Tan) continue;  // its poles enlarge the error
       const Real want = references().at(op)(x[0][i], 0, 0);
-      EXPECT_LE(std::fabs(y[i]), 1.0F) << x[0][i];
-      if (i >= accurate) continue;
       EXPECT_NEAR(static_cast<double>(y[i]), static_cast<double>(want), 4e-6) << x[0][i];
     }
   }
