@@ -98,21 +98,22 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.inputs[i];
   RP_TRY(bind(t, call, b));
   const std::span<const int64_t> dims(t.dims, t.rank);
-  const auto who = [&] { return "input '" + b.name + "'"; };
+  const auto subject = [&] { return "input '" + b.name + "'"; };
   const int32_t number = dtype_number(t);
   if (number < REPRISE_F32 || number > REPRISE_BOOL)
-    return invalid_input(who() + " has the unknown dtype " + std::to_string(number));
+    return invalid_input(subject() + " has the unknown dtype " + std::to_string(number));
   if (t.buffer) {
     b.dims.assign(dims.begin(), dims.end());
     return {};
   }
   const auto dtype = static_cast<DType>(number);
   const auto count = checked_element_count(dims, dtype);
-  if (!count.ok()) return invalid_input(who() + ": " + count.status().message());
+  if (!count.ok()) return invalid_input(subject() + ": " + count.status().message());
   const size_t bytes = static_cast<size_t>(*count) * size_of(dtype);
   if (t.bytes != bytes) {
-    return invalid_input(who() + " " + describe(dtype, dims) + " needs " + std::to_string(bytes) +
-                         " bytes, " + std::to_string(t.bytes) + " are given");
+    return invalid_input(subject() + " " + describe(dtype, dims) + " needs " +
+                         std::to_string(bytes) + " bytes, " + std::to_string(t.bytes) +
+                         " are given");
   }
   call.hosts[i].borrow_again(dtype, dims, {static_cast<const std::byte*>(t.data), bytes});
   b.host = &call.hosts[i];
@@ -135,8 +136,16 @@ Status to_c(const HostTensor& from, const char* name, reprise_tensor& to) {
   return {};
 }
 
-Status bind_all(const reprise_tensor* inputs, size_t n_inputs, const reprise_tensor* outputs,
-                size_t n_outputs, CallBindings& call) {
+/// The tensors of a call, as the application gives them.
+struct Tensors {
+  const reprise_tensor* inputs;
+  size_t n_inputs;
+  reprise_tensor* outputs;
+  size_t n_outputs;
+};
+
+Status bind_all(const Tensors& given, CallBindings& call) {
+  const auto [inputs, n_inputs, outputs, n_outputs] = given;
   const reprise_tensor fresh = REPRISE_TENSOR_INIT;
   RP_TRY(check_array(inputs, n_inputs));
   RP_TRY(check_array(outputs, n_outputs));
@@ -171,18 +180,17 @@ Status describe_outputs(const Session& session, const CallBindings& call, repris
   return {};
 }
 
-Status run(reprise_session& handle, const reprise_tensor* inputs, size_t n_inputs,
-           reprise_tensor* outputs, size_t n_outputs, reprise_results** results,
+Status run(reprise_session& handle, const Tensors& tensors, reprise_results** results,
            reprise_run_stats* stats) {
   RP_TRY(check_out(stats, "reprise_run_stats"));
   const auto call = handle.calls.take();
-  RP_TRY(bind_all(inputs, n_inputs, outputs, n_outputs, *call));
+  RP_TRY(bind_all(tensors, *call));
   RunStats measured;
   const Status done =
       handle.session->run_into(call->inputs, call->outputs, call->results, &measured);
   call->buffers.clear();
   RP_TRY(done);
-  RP_TRY(describe_outputs(*handle.session, *call, outputs, n_outputs));
+  RP_TRY(describe_outputs(*handle.session, *call, tensors.outputs, tensors.n_outputs));
   if (stats) {
     reprise_run_stats out = REPRISE_RUN_STATS_INIT;
     out.host_submit_us = measured.host_submit_us;
@@ -272,7 +280,7 @@ reprise_status reprise_session_run(reprise_session* session, const reprise_tenso
     if ((!inputs && input_count > 0) || (!outputs && output_count > 0))
       return missing("inputs or outputs");
     RP_ASSIGN(const auto held, find_handle(session));
-    return run(*held, inputs, input_count, outputs, output_count, results, stats);
+    return run(*held, {inputs, input_count, outputs, output_count}, results, stats);
   });
 }
 

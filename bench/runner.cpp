@@ -44,7 +44,7 @@ Status serve(const Options& o) {
   const double start = app::now_ms();
   RP_ASSIGN(Loaded loaded, load(o));
   const double load_ms = app::now_ms() - start;
-  // Reading the inputs' files is no part of loading: others get them in memory.
+  // Reading the inputs' files is not a part of loading: others get them in memory.
   Session& session = *loaded.session;
   app::InputSources sources;
   RP_ASSIGN(sources.given, app::read_input_folder(o.inputs, session.io()));

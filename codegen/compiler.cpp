@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/lower/contraction.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/targets.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
@@ -169,7 +170,7 @@ Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
                                                   const CompileOptions& o) {
   RP_ASSIGN(std::vector<lower::Target> all, parse_targets(o.targets, o.device, o.cuda_ptx));
   const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
-    return lower::is_half_product(g, group);
+    return lower::is_half_gemm(g, group);
   });
   // Without a product for its matrices, such a variant of Vulkan is one of the others.
   std::erase_if(all, [&](const lower::Target& t) {
@@ -187,7 +188,12 @@ Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
 Result<lower::Fusion> fusion_for(const graph::Graph& g, const CompileOptions& o,
                                  const Predicate& device = {},
                                  const std::set<const graph::Node*>& separate = {}) {
-  return lower::fuse(g, !disabled(o, kFusionPass), attention_of(o), device, separate);
+  lower::FusionOptions options;
+  options.enabled = !disabled(o, kFusionPass);
+  options.attention = attention_of(o);
+  options.device = device;
+  options.separate = separate;
+  return lower::fuse(g, options);
 }
 
 void explain(package::Package& p, const lower::Fusion& fusion) {
@@ -211,9 +217,9 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
   v.predicate = target.predicate;
   const size_t n = lowered.schedules.size();
   for (size_t i = 0; i < n; ++i) {
-    if (lowered.schedules[i].question.variant != first.name) continue;
+    if (lowered.schedules[i].site.variant != first.name) continue;
     ScheduleChoice choice = lowered.schedules[i];
-    choice.question.variant = v.name;
+    choice.site.variant = v.name;
     lowered.schedules.push_back(std::move(choice));
   }
   return v;
@@ -329,7 +335,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   RP_ASSIGN(const lower::Fusion fusion, fusion_for(g, options));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));
-  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, false));
+  RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false}));
   p.explanation.launches_unfused = count_launches(unfused);
   explain(p, fusion);
   timer.lap("explain");

@@ -20,7 +20,7 @@ struct PassTime {
 };
 
 /// A launch whose kernel can be written by several schedules.
-struct ScheduleQuestion {
+struct ScheduleSite {
   std::string variant;
   std::string kernel;                                // its name, before it is made unique
   size_t number = 0;                                 // of its group, in the order of fusion
@@ -59,7 +59,7 @@ struct CompileOptions {
   /// ... and after each kernel that is compiled for an architecture.
   std::function<void(size_t done, size_t total)> on_image;
   /// Index of the candidate to take; unset: 0.
-  std::function<size_t(const ScheduleQuestion&)> choose_schedule;
+  std::function<size_t(const ScheduleSite&)> choose_schedule;
   /// Called after each pass with its name and the graph; for --dump.
   std::function<void(const std::string& pass, const graph::Graph& g)> on_pass;
   /// Called with each lowered kernel: variant name, kernel IR text, SPIR-V words (none for CUDA),
@@ -77,7 +77,7 @@ struct CompileOptions {
 
 /// What was chosen for a launch with several candidates.
 struct ScheduleChoice {
-  ScheduleQuestion question;
+  ScheduleSite site;
   size_t chosen = 0;  // index of a candidate
   size_t launch = 0;  // in the variant's plan
 };

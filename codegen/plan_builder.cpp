@@ -244,17 +244,17 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
                                     size_t number) {
   RP_ASSIGN(lower::Lowered first, lower_once.lower(group));
   if (first.choices.size() < 2) return first;
-  ScheduleQuestion question{target.name, kernel_name(group), number, {}, first.choices};
+  ScheduleSite site{target.name, kernel_name(group), number, {}, first.choices};
   size_t choice = 0;
   if (context.options.choose_schedule) {
     std::string text = kernel::print(first.kernel);
     for (const Expr& e : first.grid) text += " " + e.str(context.g.symbols);
     for (const Expr& e : first.scalars) text += " " + e.str(context.g.symbols);
     const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
-    question.key = target.name + "-" + std::to_string(hash);
-    choice = context.options.choose_schedule(question);
+    site.key = target.name + "-" + std::to_string(hash);
+    choice = context.options.choose_schedule(site);
   }
-  context.report.schedules.push_back({std::move(question), choice, 0});
+  context.report.schedules.push_back({std::move(site), choice, 0});
   if (choice == 0) return first;
   return lower_once.lower(group, choice);
 }

@@ -8,6 +8,7 @@
 
 #include "codegen/compiler.h"
 #include "codegen/kernel_cache.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise {

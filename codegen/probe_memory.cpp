@@ -37,39 +37,39 @@ std::byte* ProbeMemory::at(size_t buffer, uint64_t offset, size_t size) {
   return page.get() + offset % kPage;
 }
 
-bool ProbeMemory::load(size_t buffer, uint64_t index, uint32_t /*who*/, uint64_t& bits) {
+bool ProbeMemory::load(size_t buffer, uint64_t index, uint32_t /*invocation*/, uint64_t& bits) {
   const kernel::Ty storage = parameters_[buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
   bits = kernel::load_element(at(buffer, index * size, size), storage);
   return true;
 }
 
-void ProbeMemory::note_written(size_t buffer, uint64_t offset, size_t size, uint32_t who) {
+void ProbeMemory::note_written(size_t buffer, uint64_t offset, size_t size, uint32_t invocation) {
   const Parameter& p = parameters_[buffer];
   const size_t element = size_of(parameters_[p.memory].dtype);
   std::vector<Written>& written = buffers_[p.memory].written;
-  const uint32_t workgroup = (who - 1) / invocations_;
+  const uint32_t workgroup = (invocation - 1) / invocations_;
   const uint64_t last = std::max<uint64_t>((offset + size) / element, offset / element + 1);
   for (uint64_t i = offset / element; i < last; ++i)
     written.push_back({workgroup, static_cast<uint32_t>(i)});
 }
 
-bool ProbeMemory::store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) {
+bool ProbeMemory::store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) {
   const kernel::Ty storage = parameters_[buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
   kernel::store_element(at(buffer, index * size, size), storage, bits);
-  note_written(buffer, index * size, size, who);
+  note_written(buffer, index * size, size, invocation);
   return true;
 }
 
-bool ProbeMemory::store_bits(size_t buffer, uint64_t index, uint32_t who, uint64_t value,
+bool ProbeMemory::store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
                              uint64_t mask) {
   const kernel::Ty storage = parameters_[buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
   std::byte* to = at(buffer, index * size, size);
   kernel::store_element(to, storage, (kernel::load_element(to, storage) & ~mask) | (value & mask));
   for (size_t b = 0; b < size; ++b) {  // of the word, those that the mask names
-    if ((mask >> (8 * b) & 0xffU) != 0) note_written(buffer, index * size + b, 1, who);
+    if ((mask >> (8 * b) & 0xffU) != 0) note_written(buffer, index * size + b, 1, invocation);
   }
   return true;
 }

@@ -24,9 +24,9 @@ class ProbeMemory final : public kernel::Memory {
               uint32_t invocations);
 
   uint64_t elements(size_t buffer) const override;
-  bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) override;
-  bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) override;
-  bool store_bits(size_t buffer, uint64_t index, uint32_t who, uint64_t value,
+  bool load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) override;
+  bool store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) override;
+  bool store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
                   uint64_t mask) override;
 
   /// End of what was touched, in bytes.
@@ -50,7 +50,7 @@ class ProbeMemory final : public kernel::Memory {
     std::vector<Written> written;  // in the order of stores
   };
   std::byte* at(size_t buffer, uint64_t offset, size_t size);
-  void note_written(size_t buffer, uint64_t offset, size_t size, uint32_t who);
+  void note_written(size_t buffer, uint64_t offset, size_t size, uint32_t invocation);
 
   std::vector<Parameter> parameters_;
   uint32_t invocations_;

@@ -47,10 +47,10 @@ Table* table() {
 }
 
 Status unknown(const void* handle, std::string_view kind) {
-  const std::string who = "this " + std::string(kind) + " handle ";
+  const std::string subject = "this " + std::string(kind) + " handle ";
   if (reinterpret_cast<uintptr_t>(handle) < first_own_key)
-    return {Code::Usage, who + "is of the process before fork(); a child makes its own"};
-  return {Code::Usage, who + "was freed, or is none"};
+    return {Code::Usage, subject + "is of the process before fork(); a child makes its own"};
+  return {Code::Usage, subject + "was freed, or is none"};
 }
 
 }  // namespace

@@ -104,7 +104,8 @@ struct Counters {
   uint64_t recordings = 0, pipelines_created = 0, allocations = 0;
 };
 
-/// Those who keep device memory for later use and can do without, such as sessions between runs.
+/// Those subject keep device memory for later use and can do without, such as sessions between
+/// runs.
 class IdleMemory {
  public:
   class Holder {

@@ -47,11 +47,12 @@ Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan
                                               const plan::HostCall& call,
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols) {
-  const std::string who = describe_call(call);
+  const std::string subject = describe_call(call);
   const host::Kernel kernel = host::find(call.op);
-  if (!kernel) return unsupported(who + " has no host kernel; replace the operator in the model");
+  if (!kernel)
+    return unsupported(subject + " has no host kernel; replace the operator in the model");
   auto attrs = eval_attrs(call.attrs, symbols);
-  if (!attrs.ok()) return attrs.status().with_context(who);
+  if (!attrs.ok()) return attrs.status().with_context(subject);
   host::Call c{.op = call.op,
                .opset = call.opset,
                .attrs = *attrs,
@@ -64,14 +65,15 @@ Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan
     }
   }
   auto results = kernel(c);
-  if (!results.ok()) return results.status().with_context(who);
+  if (!results.ok()) return results.status().with_context(subject);
   if (results->size() < call.outputs.size()) {
-    return internal_error(who + ": the host kernel returned " + std::to_string(results->size()) +
-                          " outputs of " + std::to_string(call.outputs.size()));
+    return internal_error(subject + ": the host kernel returned " +
+                          std::to_string(results->size()) + " outputs of " +
+                          std::to_string(call.outputs.size()));
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i] < 0) continue;
-    RP_TRY(check_result(plan, io, call.outputs[i], (*results)[i], symbols).with_context(who));
+    RP_TRY(check_result(plan, io, call.outputs[i], (*results)[i], symbols).with_context(subject));
   }
   RP_TRY(plan::check_guards(io, symbols));
   return results;

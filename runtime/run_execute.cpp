@@ -34,19 +34,19 @@ std::string wide_tensors(const plan::Plan& plan, const plan::Launch& launch) {
 }
 
 // What a kernel's error code means; the codes are kernel::ErrorCode.
-Status kernel_error(uint32_t code, const std::string& who, const std::string& wide) {
+Status kernel_error(uint32_t code, const std::string& subject, const std::string& wide) {
   switch (code) {
     case 1:
-      return invalid_input(who + ": an index is outside its dimension");
+      return invalid_input(subject + ": an index is outside its dimension");
     case 2:
-      return unsupported(who +
+      return unsupported(subject +
                          ": an int64 value does not fit the 32 bits that this device computes "
                          "with" +
                          wide + "; use smaller values or the host device");
     case 3:
-      return invalid_input(who + ": integer division by zero");
+      return invalid_input(subject + ": integer division by zero");
     default:
-      return {Code::Device, who + " reported the unknown error " + std::to_string(code)};
+      return {Code::Device, subject + " reported the unknown error " + std::to_string(code)};
   }
 }
 

@@ -29,13 +29,14 @@ std::span<const int64_t> dims_of(const Binding& b) {
 
 Status check_device(const char* kind, const Binding& b, const Device* device) {
   if (device && device->owns(*b.device) && b.device_offset % kBindingAlignment == 0) return {};
-  const std::string who = std::string(kind) + " '" + b.name + "'";
-  if (!device) return invalid_input(who + " is device memory, but the session runs on the host");
+  const std::string subject = std::string(kind) + " '" + b.name + "'";
+  if (!device)
+    return invalid_input(subject + " is device memory, but the session runs on the host");
   if (!device->owns(*b.device)) {
-    return invalid_input(who + " is memory of another device than the session's, " +
+    return invalid_input(subject + " is memory of another device than the session's, " +
                          device->info().id + "; create it on the same device");
   }
-  return invalid_input(who + ": the offset " + std::to_string(b.device_offset) +
+  return invalid_input(subject + ": the offset " + std::to_string(b.device_offset) +
                        " in device memory is not a multiple of 16");
 }
 
@@ -89,27 +90,27 @@ Status IoBinder::place(std::span<const Binding> given, bool is_input,
 }
 
 Status IoBinder::check_input(const plan::Slot& slot, const Binding& b, const Device* device) const {
-  const auto who = [&] { return "input '" + slot.name + "'"; };
-  if (!b.host && !b.device) return invalid_input(who() + " has neither host nor device memory");
-  if (b.host && b.device) return invalid_input(who() + " has both host and device memory");
+  const auto subject = [&] { return "input '" + slot.name + "'"; };
+  if (!b.host && !b.device) return invalid_input(subject() + " has neither host nor device memory");
+  if (b.host && b.device) return invalid_input(subject() + " has both host and device memory");
   if (b.device) RP_TRY(check_device("input", b, device));
   if (b.host && b.host->dtype() != slot.dtype) {
-    return invalid_input(who() + " is " + describe(b.host->dtype(), b.host->dims()) +
+    return invalid_input(subject() + " is " + describe(b.host->dtype(), b.host->dims()) +
                          ", expected " + std::string(name_of(slot.dtype)) + " " +
                          shape_str(slot.shape, io_.symbols));
   }
   for (const int64_t d : dims_of(b)) {
-    if (d < 0) return invalid_input(who() + " has a negative dimension, " + std::to_string(d));
+    if (d < 0) return invalid_input(subject() + " has a negative dimension, " + std::to_string(d));
   }
   return {};
 }
 
 Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
                               const Device* device) const {
-  const auto who = [&] { return "output '" + b.name + "'"; };
-  if (b.host) return invalid_input(who() + ": host tensors are for inputs; bind its bytes");
+  const auto subject = [&] { return "output '" + b.name + "'"; };
+  if (b.host) return invalid_input(subject() + ": host tensors are for inputs; bind its bytes");
   if (slot.dtype == DType::String)
-    return unsupported(who() + " holds strings, which need no memory bound");
+    return unsupported(subject() + " holds strings, which need no memory bound");
   return b.device ? check_device("output", b, device) : Status();
 }
 

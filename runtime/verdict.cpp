@@ -89,7 +89,7 @@ class Verdicts {
     std::string refused;
     const File f = open_cache_file(path_, refused);
     if (!f) {
-      if (!refused.empty()) say("verdict " + path_.string() + " is ignored: " + refused);
+      if (!refused.empty()) log_message("verdict " + path_.string() + " is ignored: " + refused);
       return std::nullopt;
     }
     std::string text(kMaxFileBytes, '\0');
@@ -102,7 +102,7 @@ class Verdicts {
         return Verdict{false, text + " (known from " + path_.string() + ")"};
       }
     }
-    say("verdict " + path_.string() + " is ignored: it is damaged");
+    log_message("verdict " + path_.string() + " is ignored: it is damaged");
     return std::nullopt;
   }
 
@@ -115,12 +115,12 @@ class Verdicts {
     if (write_cache_file(path_, parts)) {
       bound_cache_folder(options_.cache_dir, kSuffix, kMaxFolderBytes, path_);
     } else {
-      say("verdict " + path_.string() + " could not be written");
+      log_message("verdict " + path_.string() + " could not be written");
     }
   }
 
  private:
-  void say(const std::string& message) const {
+  void log_message(const std::string& message) const {
     if (options_.log) options_.log(message);
   }
 

@@ -17,7 +17,7 @@ uint64_t align_up(uint64_t v, uint64_t a) {
   return (v + a - 1) / a * a;
 }
 
-std::string who(const plan::Weight& w) {
+std::string subject(const plan::Weight& w) {
   return "weight '" + w.name + "'";
 }
 
@@ -29,7 +29,7 @@ Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
                     w.batch <= count && w.k <= count / w.batch && w.n <= count / w.batch / w.k &&
                     w.batch * w.k * w.n == count && size_of(raw.dtype()) > 0;
   if (sane) return {};
-  return invalid_model(who(w) + ": packing [" + std::to_string(w.batch) + "," +
+  return invalid_model(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
                        std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
                        std::to_string(w.tile_n) + " does not fit " +
                        describe(raw.dtype(), raw.dims()));
@@ -110,14 +110,14 @@ class Uploader {
 
 Status check_segment(const package::Package& package, const plan::Weight& weight) {
   if (weight.segment >= package.weights.size()) {
-    return invalid_model(who(weight) + ": segment " + std::to_string(weight.segment) + " of " +
+    return invalid_model(subject(weight) + ": segment " + std::to_string(weight.segment) + " of " +
                          std::to_string(package.weights.size()));
   }
   if (weight.segment >= package.weight_hashes.size()) return {};
   if (package::hash_bytes(package.weights[weight.segment].bytes()) ==
       package.weight_hashes[weight.segment])
     return {};
-  return invalid_model(who(weight) +
+  return invalid_model(subject(weight) +
                        ": its bytes do not match their checksum; the package is "
                        "damaged, compile it again");
 }
@@ -125,12 +125,12 @@ Status check_segment(const package::Package& package, const plan::Weight& weight
 Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
                               const plan::Buffer& buffer) {
   const plan::Weight& w = plan.weights[static_cast<size_t>(buffer.index)];
-  if (w.segment >= package.weights.size()) return invalid_model(who(w) + ": no such segment");
+  if (w.segment >= package.weights.size()) return invalid_model(subject(w) + ": no such segment");
   const HostTensor& raw = package.weights[w.segment];
   RP_ASSIGN(auto dims, plan::eval_dims({}, buffer.shape, {}, buffer.name));
   RP_ASSIGN(const int64_t count, checked_element_count(dims, buffer.dtype));
   if (raw.dtype() != buffer.dtype || raw.count() != count) {
-    return invalid_model(who(w) + " is " + describe(raw.dtype(), raw.dims()) +
+    return invalid_model(subject(w) + " is " + describe(raw.dtype(), raw.dims()) +
                          ", the plan expects " + describe(buffer.dtype, dims));
   }
   return raw.reshaped(std::move(dims));
@@ -192,7 +192,7 @@ Result<DeviceWeights> upload_weights(const package::Package& package, const plan
     out.places[i].buffer = out.pools[pool_of[i]].get();
     const plan::Weight& w = plan.weights[i];
     const Status added = uploader.add(w, package.weights[w.segment], out.places[i]);
-    if (!added.ok()) return added.with_context(who(w));
+    if (!added.ok()) return added.with_context(subject(w));
   }
   RP_TRY(uploader.flush().with_context("weights"));
   return out;

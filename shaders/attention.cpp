@@ -94,7 +94,7 @@ class Writer {
       keys.push_back(p_.key(key));
     }
     for (int s : scores_) b_.local_store(s, b_.f32(0));
-    RP_TRY(p_.sum([&](int depth) { return products(keys, depth); }));
+    RP_TRY(p_.k_loop([&](int depth) { return products(keys, depth); }));
     for (int r = 0; r < t_.rows; ++r) RP_TRY(weights(r, keys, at));
     return shared() ? accumulate_shared(first) : accumulate_own(keys, at);
   }
@@ -131,8 +131,8 @@ class Writer {
     std::vector<Val> scores;
     Val largest;
     for (size_t k = 0; k < keys.size(); ++k) {
-      const Val product = b_.local_load(score(r, static_cast<int>(k)));
-      RP_ASSIGN(Val x, p_.score(rows_[row], keys[k], product));
+      const Val dot = b_.local_load(score(r, static_cast<int>(k)));
+      RP_ASSIGN(Val x, p_.score(rows_[row], keys[k], dot));
       if (!p_.whole_blocks(t_.lanes * t_.keys))
         x = b_.select(b_.lt(at[k], p_.key_count()), x, b_.f32(-kInfinity));
       scores.push_back(x);
@@ -313,7 +313,7 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // The time to compile what is written out, spread over more launches than a product's
+  // The time to compile what is written out, spread over more launches than a GEMM's
   // (subgroup_tile.cpp), as layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
   return cost + (device.slow_loads ? written * written : 120 * written);
@@ -381,7 +381,7 @@ double separate_cost(const AttentionSize& size, const Predicate& device) {
     return separate_wins_with_slow_loads(size) ? kUsual * attention_tiles(size, device).front().cost
                                                : kInfinity;
   }
-  // Fitted to what Mesa 25 takes for 16 to 128 keys; larger products are faster than this. Keys and
+  // Fitted to what Mesa 25 takes for 16 to 128 keys; larger GEMMs are faster than this. Keys and
   // values are loaded for up to 8 rows at once.
   constexpr double kSoftmax = 6, kLaunches = 32000;
   const double multiply_add = 0.22 + 0.22 / std::clamp(size.rows, 1.0, 8.0);

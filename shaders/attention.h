@@ -3,8 +3,8 @@
 // exponentials and its weighted values, which are scaled down when a larger score appears (the
 // online softmax of Milakov and Gimelshein, as in FlashAttention).
 //
-// An Attention says where queries, keys and values lie and what happens to a product on its way to
-// the softmax (codegen/lower); the tile here says how many rows and keys a unit of work holds.
+// An Attention says where queries, keys and values lie and what happens to a dot product on its way
+// to the softmax (codegen/lower); the tile here says how many rows and keys a unit of work holds.
 #pragma once
 
 #include <functional>
@@ -32,12 +32,12 @@ class Attention : public virtual ResultTile {
 
   /// Writes the loops over the head size and calls `step` in the body of each, with the number of
   /// positions that one call covers.
-  virtual Status sum(const std::function<Status(int depth)>& step) = 0;
+  virtual Status k_loop(const std::function<Status(int depth)>& step) = 0;
   /// In a step: the row's query, or the key, at every position of the step.
   virtual Result<Values> query_at(int row) = 0;
   virtual Result<Values> key_at(int key) = 0;
-  /// What the softmax sees of the product of a row's query and a key. F32.
-  virtual Result<kernel::Val> score(int row, int key, kernel::Val product) = 0;
+  /// What the softmax sees of the dot product of a row's query and a key. F32.
+  virtual Result<kernel::Val> score(int row, int key, kernel::Val dot) = 0;
   /// Four columns of a key's value.
   virtual Result<Values> value(int key, int column) = 0;
   /// A row's result from its weighted values and the sum of its weights, which is 0 where every
@@ -51,7 +51,7 @@ struct AttentionSize {
   double depth = 1;                       // of queries and keys
   int columns = 4;                        // of values: known
   double key_loads = 1, value_loads = 1;  // of 4 elements: 1 if they are consecutive, else 4
-  double score_flops = 0;                 // between a product and the softmax
+  double score_flops = 0;                 // between the first MatMul and the softmax
 };
 
 struct AttentionTile : TileShape {
@@ -59,7 +59,7 @@ struct AttentionTile : TileShape {
   int keys = 4;      // of one invocation, in a block
   int own = 4;       // columns of one invocation
   bool fma = false;  // explicit fused multiply-adds
-  double cost = 0;   // estimated time, in the unit of products' tiles (contraction.h)
+  double cost = 0;   // estimated time, in the unit of GEMM tiles (contraction.h)
 
   std::string describe() const;
 };
@@ -70,7 +70,7 @@ inline constexpr int kMostAttentionColumns = 256;
 /// Tiles worth considering, cheapest first: a pure function of its arguments, never empty.
 std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Predicate& device);
 
-/// Estimated time of the same by two products and a softmax, which need memory for the scores.
+/// Estimated time of the same by two MatMuls and a softmax, which need memory for the scores.
 /// Infinite where no device was seen on which that was faster.
 double separate_cost(const AttentionSize& size, const Predicate& device);
 

@@ -8,17 +8,17 @@ using kernel::Builtin;
 using kernel::Ty;
 using kernel::Val;
 
-BlockOperands::BlockOperands(Product& product, const Tile& tile, int shared, BlockLayout left,
+BlockOperands::BlockOperands(Gemm& gemm, const Tile& tile, int shared, BlockLayout left,
                              BlockLayout right)
-    : p_(product),
-      b_(product.builder()),
+    : gemm_(gemm),
+      b_(gemm.builder()),
       tile_(tile),
       shared_(shared),
       half_(b_.shared_type(shared) == Ty::F16) {
   left_.layout = left;
   left_.along_k = true;
   right_.layout = right;
-  right_.along_k = p_.right_along_k();
+  right_.along_k = gemm_.b_along_k();
 }
 
 void BlockOperands::begin(Val row, Val column) {
@@ -46,10 +46,10 @@ void BlockOperands::add_vector(Part& part, int handle, Val place, Val index, Val
 void BlockOperands::begin_left(Val row) {
   const int quads = tile_.step / 4;
   divide(tile_.rows * quads, [&](Val n) {
-    const bool along = p_.left_along_k();
+    const bool along = gemm_.a_along_k();
     const Val quad = along ? b_.rem(n, b_.i32(quads)) : b_.div(n, b_.i32(tile_.rows));
     const Val r = along ? b_.div(n, b_.i32(quads)) : b_.rem(n, b_.i32(tile_.rows));
-    add_vector(left_, p_.row(b_.add(row, r)), quad, r, b_.mul(quad, b_.i32(4)));
+    add_vector(left_, gemm_.row(b_.add(row, r)), quad, r, b_.mul(quad, b_.i32(4)));
   });
 }
 
@@ -59,7 +59,7 @@ void BlockOperands::begin_right(Val column) {
     divide(tile_.columns * quads, [&](Val n) {
       const Val quad = b_.rem(n, b_.i32(quads)), c = b_.div(n, b_.i32(quads));
       const Val at = b_.add(b_.mul(column, b_.i32(tile_.columns)), c);
-      add_vector(right_, p_.column(at), quad, c, b_.mul(quad, b_.i32(4)));
+      add_vector(right_, gemm_.column(at), quad, c, b_.mul(quad, b_.i32(4)));
     });
     return;
   }
@@ -67,7 +67,24 @@ void BlockOperands::begin_right(Val column) {
   divide(width * tile_.step, [&](Val n) {
     const Val v = b_.rem(n, b_.i32(width)), k = b_.div(n, b_.i32(width));
     const Val at = b_.add(b_.mul(column, b_.i32(width)), v);
-    add_vector(right_, p_.column(at), k, b_.mul(v, b_.i32(4)), k);
+    add_vector(right_, gemm_.column(at), k, b_.mul(v, b_.i32(4)), k);
+  });
+}
+
+Status BlockOperands::loop(int size, const std::function<void(Val at)>& multiply) {
+  const auto first = [&]() -> Status {
+    RP_TRY(load(b_.i32(0)));
+    store(b_.i32(0));
+    return {};
+  };
+  return gemm_.k_blocks(first, [&](Val i) -> Status {
+    b_.barrier();
+    // The last one once more at the end, so that the loop needs no branch.
+    RP_TRY(load(b_.min(b_.add(i, b_.i32(1)), b_.sub(gemm_.k_block_count(), b_.i32(1)))));
+    const Val current = b_.rem(i, b_.i32(2));
+    multiply(b_.mul(current, b_.i32(size)));
+    store(b_.mul(b_.sub(b_.i32(1), current), b_.i32(size)));
+    return {};
   });
 }
 
@@ -76,9 +93,9 @@ Status BlockOperands::load(Val block) {
     const int places = part->along_k ? tile_.step / 4 : tile_.step;
     for (size_t i = 0; i < part->handles.size(); ++i) {
       const Val at = b_.add(b_.mul(block, b_.i32(places)), part->places[i]);
-      Result<Product::Values> x =
-          part == &left_ ? p_.left_at(part->handles[i], at) : p_.right_at(part->handles[i], at);
-      RP_ASSIGN(const Product::Values four, std::move(x));
+      Result<Gemm::Values> x = part == &left_ ? gemm_.load_a_block(part->handles[i], at)
+                                              : gemm_.load_b_block(part->handles[i], at);
+      RP_ASSIGN(const Gemm::Values four, std::move(x));
       for (size_t n = 0; n < 4; ++n) b_.local_store(part->loaded[4 * i + n], four[n]);
     }
   }

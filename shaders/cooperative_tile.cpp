@@ -3,7 +3,7 @@
 // where they are zero past the ends of the result and of the sum, so every size is right; the
 // result passes through it on its way to the epilogue.
 //
-// Only for products whose operands are fp16 values: fp32 ones are never rounded to fit.
+// Only for GEMMs whose operands are fp16 values: fp32 ones are never rounded to fit.
 #include <algorithm>
 #include <cmath>
 
@@ -38,7 +38,7 @@ class CooperativeSchedule final : public Schedule {
  public:
   const char* name() const override { return "cooperative matrix tile"; }
 
-  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
     std::vector<Tile> out;
     if (!device.matrix || !size.half) return out;
     for (const int own : {2, 1}) {
@@ -63,32 +63,30 @@ class CooperativeSchedule final : public Schedule {
     return out;
   }
 
-  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
-    Writer w(p, tile);
-    RP_TRY(w.accumulate(row, column));
-    return w.store(row, column);
+  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
+    return write_tile(Writer(gemm, tile), row, column);
   }
 
  private:
-  static double cost_of(const ProductSize& size, const Tile& t) {
+  static double cost_of(const GemmSize& size, const Tile& t) {
     const double threads = t.workgroup;
-    const double loads = (t.rows * size.left_loads + t.columns) * t.step / 4 / threads;
+    const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
     // A matrix unit makes as many multiply-adds as this many lanes.
     constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
     const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
     const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
     const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
     const double workgroups =
-        size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
+        size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
     constexpr double kEnds = 10;  // the first step's loads, and the result's way to memory
-    return gpu_time(workgroups, threads, std::ceil(size.depth / t.step) + kEnds, work);
+    return gpu_time(workgroups, threads, std::ceil(size.k / t.step) + kEnds, work);
   }
 
   class Writer {
    public:
-    Writer(Product& p, const Tile& tile)
-        : p_(p),
-          b_(p.builder()),
+    Writer(Gemm& gemm, const Tile& tile)
+        : gemm_(gemm),
+          b_(gemm.builder()),
           tile_(tile),
           rows_(static_cast<int>(tile.matrix.rows)),
           columns_(static_cast<int>(tile.matrix.columns)),
@@ -100,7 +98,7 @@ class CooperativeSchedule final : public Schedule {
 
     Status accumulate(Val row, Val column) {
       declare();
-      const bool along_k = p_.right_along_k();
+      const bool along_k = gemm_.b_along_k();
       const int line = tile_.step + kPad;
       const BlockLayout left{0, line, 1};
       const BlockLayout right{tile_.rows * line, along_k ? line : 1,
@@ -108,22 +106,10 @@ class CooperativeSchedule final : public Schedule {
       const int right_size = along_k ? tile_.columns * line : tile_.step * right.along;
       const int buffer = right.base + right_size;
       block_ = b_.shared("block", Ty::F16, static_cast<uint32_t>(2 * buffer));
-      BlockOperands operands(p_, tile_, block_, left, right);
+      BlockOperands operands(gemm_, tile_, block_, left, right);
       operands.begin(row, column);
-      const auto first = [&]() -> Status {
-        RP_TRY(operands.load(i32(0)));
-        operands.store(i32(0));
-        return {};
-      };
-      return p_.blocks(first, [&](Val i) -> Status {
-        b_.barrier();
-        // The last one once more at the end, so that the loop needs no branch.
-        RP_TRY(operands.load(b_.min(b_.add(i, i32(1)), b_.sub(p_.block_count(), i32(1)))));
-        const Val current = b_.rem(i, i32(2));
-        for (int k = 0; k < tile_.step; k += depth_)
-          multiply(left, right, b_.mul(current, i32(buffer)), k);
-        operands.store(b_.mul(b_.sub(i32(1), current), i32(buffer)));
-        return {};
+      return operands.loop(buffer, [&](Val at) {
+        for (int k = 0; k < tile_.step; k += depth_) multiply(left, right, at, k);
       });
     }
 
@@ -142,18 +128,18 @@ class CooperativeSchedule final : public Schedule {
       const int invocations = static_cast<int>(tile_.workgroup);
       const int count = tile_.rows * width / invocations;
       const Val local = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
-      const bool along = p_.left_along_k();  // else rows lie side by side in memory
+      const bool along = gemm_.a_along_k();  // else rows lie side by side in memory
       Status status;
-      p_.loop(i32(count), count, [&](Val i) {
+      gemm_.loop(i32(count), count, [&](Val i) {
         const Val n = b_.add(b_.mul(i, i32(invocations)), local);
         const Val r = along ? b_.div(n, i32(width)) : b_.rem(n, i32(tile_.rows));
         const Val v = along ? b_.rem(n, i32(width)) : b_.div(n, i32(tile_.rows));
         const Val at = b_.add(row, r);
         const Val vec = b_.add(b_.mul(column, i32(width)), v);
-        status = p_.guard_columns(vec, [&] {
-          return p_.guard_row(at, [&] {
+        status = gemm_.guard_columns(vec, [&] {
+          return gemm_.guard_row(at, [&] {
             const Val from = b_.add(b_.mul(r, i32(line)), b_.mul(v, i32(4)));
-            return p_.store(at, vec, b_.shared_load(sums, from, 4));
+            return gemm_.store(at, vec, b_.shared_load(sums, from, 4));
           });
         });
       });
@@ -202,7 +188,7 @@ class CooperativeSchedule final : public Schedule {
       }
     }
 
-    Product& p_;
+    Gemm& gemm_;
     kernel::Builder& b_;
     const Tile& tile_;
     int rows_, columns_, depth_;  // of a matrix

@@ -19,18 +19,17 @@ class RegisterSchedule final : public Schedule {
  public:
   const char* name() const override { return "register tile"; }
 
-  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
     Tile t;
-    t.rows = static_cast<int>(std::clamp(size.rows, 1.0, device.cpu_type ? 8.0 : 4.0));
+    t.rows = static_cast<int>(std::clamp(size.m, 1.0, device.cpu_type ? 8.0 : 4.0));
     t.columns = kColumns;
     t.workgroup = device.cpu_type ? 16 : 64;
     t.fma = !device.cpu_type;
     // Loads of one invocation for 4 positions, as many for a whole register of invocations.
     const double gather = device.slow_loads ? 120 : 30;
-    const double loads = t.rows * size.left_loads + kColumns;
-    const double units =
-        size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
-    const double steps = size.depth / 4;
+    const double loads = t.rows * size.a_loads + kColumns;
+    const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
+    const double steps = size.k / 4;
     const double products = 4.0 * t.rows * t.columns;
     t.cost = device.cpu_type ? units / 8 * steps * (gather * loads + products)
                              : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
@@ -38,15 +37,13 @@ class RegisterSchedule final : public Schedule {
     return {t};
   }
 
-  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
-    Writer w{p, tile};
-    RP_TRY(w.accumulate(row, column));
-    return w.store(row, column);
+  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
+    return write_tile(Writer{gemm, tile}, row, column);
   }
 
  private:
   struct Writer {
-    Product& p;
+    Gemm& gemm;
     const Tile& tile;
     std::vector<int> accs = {};
 
@@ -58,30 +55,30 @@ class RegisterSchedule final : public Schedule {
     int& acc(int r, int c) { return accs[index(r, c)]; }
 
     Status accumulate(Val row, Val column) {
-      kernel::Builder& b = p.builder();
+      kernel::Builder& b = gemm.builder();
       for (int i = 0; i < tile.rows * tile.columns; ++i) {
         accs.push_back(b.local("acc" + std::to_string(i), kernel::kF32));
         b.local_store(accs.back(), b.f32(0));
       }
       std::vector<int> rows, columns;
-      for (int r = 0; r < tile.rows; ++r) rows.push_back(p.row(b.add(row, b.i32(r))));
-      const int count = p.right_along_k() ? tile.columns : vecs();
+      for (int r = 0; r < tile.rows; ++r) rows.push_back(gemm.row(b.add(row, b.i32(r))));
+      const int count = gemm.b_along_k() ? tile.columns : vecs();
       for (int c = 0; c < count; ++c)
-        columns.push_back(p.column(b.add(b.mul(column, b.i32(count)), b.i32(c))));
-      return p.sum([&](int depth) { return step(rows, columns, depth); });
+        columns.push_back(gemm.column(b.add(b.mul(column, b.i32(count)), b.i32(c))));
+      return gemm.k_loop([&](int depth) { return step(rows, columns, depth); });
     }
 
     /// right[position * columns + column] as scalars.
     Result<std::vector<Val>> load_right(const std::vector<int>& columns, int depth) {
-      kernel::Builder& b = p.builder();
+      kernel::Builder& b = gemm.builder();
       std::vector<Val> out(index(depth, 0));
-      const int loads = p.right_along_k() ? 1 : depth;
+      const int loads = gemm.b_along_k() ? 1 : depth;
       for (size_t c = 0; c < columns.size(); ++c) {
         for (int k = 0; k < loads; ++k) {
-          RP_ASSIGN(const Product::Values v, p.right(columns[c], b.i32(k)));
+          RP_ASSIGN(const Gemm::Values v, gemm.load_b(columns[c], b.i32(k)));
           for (size_t i = 0; i < v.size(); ++i) {
             const auto n = static_cast<int>(i);
-            if (p.right_along_k()) {
+            if (gemm.b_along_k()) {
               out[index(n, static_cast<int>(c))] = v[i];
             } else {
               out[index(k, 4 * static_cast<int>(c) + n)] = v[i];
@@ -93,9 +90,9 @@ class RegisterSchedule final : public Schedule {
     }
 
     Status step(const std::vector<int>& rows, const std::vector<int>& columns, int depth) {
-      kernel::Builder& b = p.builder();
+      kernel::Builder& b = gemm.builder();
       RP_ASSIGN(const std::vector<Val> ys, load_right(columns, depth));
-      RP_ASSIGN(const std::vector<Product::Values> lefts, load_left(p, rows));
+      RP_ASSIGN(const std::vector<Gemm::Values> lefts, load_a_rows(gemm, rows));
       for (int r = 0; r < tile.rows; ++r) {
         for (int c = 0; c < tile.columns; ++c) {
           Val total = b.local_load(acc(r, c));
@@ -111,19 +108,19 @@ class RegisterSchedule final : public Schedule {
     }
 
     Status store(Val row, Val column) {
-      kernel::Builder& b = p.builder();
+      kernel::Builder& b = gemm.builder();
       for (int v = 0; v < vecs(); ++v) {
         const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
-        RP_TRY(p.guard_columns(vec, [&] {
-          return store_rows(p, row, tile.rows, vec, [&](int r) { return four(r, v); });
+        RP_TRY(gemm.guard_columns(vec, [&] {
+          return store_rows(gemm, row, tile.rows, vec, [&](int r) { return four(r, v); });
         }));
       }
       return {};
     }
 
     Val four(int r, int vec) {
-      const auto part = [&](int c) { return p.builder().local_load(acc(r, 4 * vec + c)); };
-      return p.builder().compose(std::array{part(0), part(1), part(2), part(3)});
+      const auto part = [&](int c) { return gemm.builder().local_load(acc(r, 4 * vec + c)); };
+      return gemm.builder().compose(std::array{part(0), part(1), part(2), part(3)});
     }
   };
 };

@@ -1,5 +1,5 @@
-// The rows x columns of a result that one unit of work computes: what every family of products
-// stores through, whatever their operands are.
+// The rows x columns of a result that one unit of work computes: what every family of kernel
+// templates stores through, whatever their operands are.
 #pragma once
 
 #include <cstdint>

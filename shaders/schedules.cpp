@@ -13,7 +13,7 @@ std::span<const Schedule* const> schedules() {
   return table;
 }
 
-std::vector<Tile> candidates(const ProductSize& size, const Predicate& device) {
+std::vector<Tile> candidates(const GemmSize& size, const Predicate& device) {
   std::vector<Tile> all;
   for (const Schedule* s : schedules()) {
     for (Tile t : s->tiles(size, device)) {
@@ -35,10 +35,10 @@ double gpu_time(double workgroups, double invocations, double steps, double work
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 
-Result<std::vector<Product::Values>> load_left(Product& product, const std::vector<int>& rows) {
-  std::vector<Product::Values> out;
+Result<std::vector<Gemm::Values>> load_a_rows(Gemm& gemm, const std::vector<int>& rows) {
+  std::vector<Gemm::Values> out;
   for (int r : rows) {
-    RP_ASSIGN(Product::Values x, product.left(r));
+    RP_ASSIGN(Gemm::Values x, gemm.load_a(r));
     out.push_back(std::move(x));
   }
   return out;

@@ -26,7 +26,7 @@ constexpr int kPad = 4;      // so that columns of a block do not lie in one ban
 constexpr int kWritten = 4;  // positions that the innermost loop's body covers
 
 /// A block of rows x columns, an invocation's part of it, positions of a step, slices of a step.
-struct Shape {
+struct WorkgroupTile {
   int rows, columns, own_rows, own_columns, step, slices;
 
   constexpr int per_slice() const { return rows * columns / (own_rows * own_columns); }
@@ -34,12 +34,12 @@ struct Shape {
 };
 
 // Invocations load whole vectors, equally many.
-constexpr Shape kShapes[] = {
+constexpr WorkgroupTile kShapes[] = {
     {128, 64, 8, 8, 8, 1}, {64, 64, 8, 8, 8, 1},  {64, 32, 4, 4, 16, 1},
     {32, 64, 4, 4, 16, 1}, {16, 64, 4, 8, 16, 2}, {16, 32, 4, 8, 32, 4},
 };
 
-constexpr bool fits(const Shape& s) {
+constexpr bool fits(const WorkgroupTile& s) {
   const int vectors = s.workgroup() * 4;
   const int floats = 2 * s.step * (s.rows + s.columns + 2 * kPad);
   return s.workgroup() <= 128 && 4 * floats <= 16384 && s.rows * s.step % vectors == 0 &&
@@ -47,29 +47,28 @@ constexpr bool fits(const Shape& s) {
 }
 static_assert(std::ranges::all_of(kShapes, fits));
 
-double cost_of(const ProductSize& size, const Shape& s) {
+double cost_of(const GemmSize& size, const WorkgroupTile& s) {
   const double threads = s.workgroup();
-  const double loads = (s.rows * size.left_loads + s.columns) * s.step / 4 / threads;
+  const double loads = (s.rows * size.a_loads + s.columns) * s.step / 4 / threads;
   const double positions = s.step / static_cast<double>(s.slices);
   const double shared_loads = positions * (s.own_rows + s.own_columns) / 4;
   constexpr double kSharedLoad = 4, kBarrier = 30;
   const double work = kGpuLoad * loads + kSharedLoad * shared_loads + kBarrier +
                       positions * s.own_rows * s.own_columns;
-  const double workgroups =
-      size.batch * std::ceil(size.rows / s.rows) * std::ceil(size.columns / s.columns);
+  const double workgroups = size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
   // Before the first step nothing is multiplied; then come the sums of slices, and rows stored.
   constexpr double kEnds = 10;
-  return gpu_time(workgroups, threads, std::ceil(size.depth / s.step) + s.slices + kEnds, work);
+  return gpu_time(workgroups, threads, std::ceil(size.k / s.step) + s.slices + kEnds, work);
 }
 
 class SharedSchedule final : public Schedule {
  public:
   const char* name() const override { return "shared tile"; }
 
-  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
     std::vector<Tile> out;
     if (device.cpu_type) return out;  // there 1 to 9 GF/s, measured, where others reach 80
-    for (const Shape& s : kShapes) {
+    for (const WorkgroupTile& s : kShapes) {
       Tile t;
       t.rows = s.rows;
       t.columns = s.columns;
@@ -85,19 +84,16 @@ class SharedSchedule final : public Schedule {
     return out;
   }
 
-  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
-    Writer w(p, tile);
-    RP_TRY(w.accumulate(row, column));
-    w.add_slices();
-    return w.store(row, column);
+  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
+    return write_tile(Writer(gemm, tile), row, column);
   }
 
  private:
   class Writer {
    public:
-    Writer(Product& p, const Tile& tile)
-        : p_(p),
-          b_(p.builder()),
+    Writer(Gemm& gemm, const Tile& tile)
+        : gemm_(gemm),
+          b_(gemm.builder()),
           tile_(tile),
           own_columns_(tile.rows * tile.columns * tile.slices /
                        (tile.own * static_cast<int>(tile.workgroup))),
@@ -108,7 +104,7 @@ class SharedSchedule final : public Schedule {
       // Consecutive invocations store to consecutive places.
       const int row_groups = tile.rows / tile.own;
       const int column_groups = tile.columns / own_columns_;
-      const bool along = p.left_along_k();
+      const bool along = gemm.a_along_k();
       own_row_ = along ? b_.div(own_, i32(column_groups)) : b_.rem(own_, i32(row_groups));
       own_column_ = along ? b_.rem(own_, i32(column_groups)) : b_.div(own_, i32(row_groups));
     }
@@ -118,50 +114,17 @@ class SharedSchedule final : public Schedule {
         acc_.push_back(b_.local("acc" + std::to_string(i), kVec));
         b_.local_store(acc_.back(), b_.splat(b_.f32(0), 4));
       }
-      // Positions one after another: those of a step are read as vectors of rows or columns.
+      // One k after another: what a k has is read as vectors of rows or columns.
       const BlockLayout left{0, 1, tile_.rows + kPad};
       const BlockLayout right{left.along * tile_.step, 1, tile_.columns + kPad};
       const int buffer = right.base + right.along * tile_.step;
       const int sums = tile_.slices > 1 ? tile_.rows * tile_.columns : 0;
       shared_ = b_.shared("block", Ty::F32, static_cast<uint32_t>(std::max(2 * buffer, sums)));
-      BlockOperands operands(p_, tile_, shared_, left, right);
+      BlockOperands operands(gemm_, tile_, shared_, left, right);
       operands.begin(row, column);
-      const auto first = [&]() -> Status {
-        RP_TRY(operands.load(i32(0)));
-        operands.store(i32(0));
-        return {};
-      };
-      return p_.blocks(first, [&](Val i) -> Status {
-        b_.barrier();
-        // The last one once more at the end, so that the loop needs no branch.
-        RP_TRY(operands.load(b_.min(b_.add(i, i32(1)), b_.sub(p_.block_count(), i32(1)))));
-        const Val current = b_.rem(i, i32(2));
-        multiply(left, right, b_.mul(current, i32(buffer)));
-        operands.store(b_.mul(b_.sub(i32(1), current), i32(buffer)));
-        return {};
-      });
-    }
-
-    /// Adds the sums of the other slices to those of the first, one after another.
-    void add_slices() {
-      for (int s = 1; s < tile_.slices; ++s) {
-        b_.barrier();
-        const auto at = [&](size_t i) {
-          const int first = static_cast<int>(i) * per_slice_;
-          return b_.mul(b_.add(own_, i32(first)), i32(4));
-        };
-        b_.if_then(b_.eq(slice_, i32(s)), [&] {
-          for (size_t i = 0; i < acc_.size(); ++i)
-            b_.shared_store(shared_, at(i), b_.local_load(acc_[i]));
-        });
-        b_.barrier();
-        b_.if_then(b_.eq(slice_, i32(0)), [&] {
-          for (size_t i = 0; i < acc_.size(); ++i) {
-            const Val other = b_.shared_load(shared_, at(i), 4);
-            b_.local_store(acc_[i], b_.add(b_.local_load(acc_[i]), other));
-          }
-        });
-      }
+      RP_TRY(operands.loop(buffer, [&](Val at) { multiply(left, right, at); }));
+      add_slices();
+      return {};
     }
 
     Status store(Val row, Val column) {
@@ -194,17 +157,39 @@ class SharedSchedule final : public Schedule {
       return b_.add(b_.mul(own, i32(4)), i32(group * (size / groups)));
     }
 
-    /// This slice's positions of a step, a few written out.
+    /// Adds the sums of the other slices to those of the first, one after another.
+    void add_slices() {
+      for (int s = 1; s < tile_.slices; ++s) {
+        b_.barrier();
+        const auto at = [&](size_t i) {
+          const int first = static_cast<int>(i) * per_slice_;
+          return b_.mul(b_.add(own_, i32(first)), i32(4));
+        };
+        b_.if_then(b_.eq(slice_, i32(s)), [&] {
+          for (size_t i = 0; i < acc_.size(); ++i)
+            b_.shared_store(shared_, at(i), b_.local_load(acc_[i]));
+        });
+        b_.barrier();
+        b_.if_then(b_.eq(slice_, i32(0)), [&] {
+          for (size_t i = 0; i < acc_.size(); ++i) {
+            const Val other = b_.shared_load(shared_, at(i), 4);
+            b_.local_store(acc_[i], b_.add(b_.local_load(acc_[i]), other));
+          }
+        });
+      }
+    }
+
+    /// This slice's k of a step, a few written out.
     void multiply(const BlockLayout& left, const BlockLayout& right, Val buffer) {
       const int positions = tile_.step / tile_.slices;
       const Val first = b_.mul(slice_, i32(positions));
-      p_.loop(i32(positions / kWritten), positions / kWritten, [&](Val i) {
+      gemm_.loop(i32(positions / kWritten), positions / kWritten, [&](Val i) {
         for (int n = 0; n < kWritten; ++n) {
           const Val k = b_.add(b_.add(first, b_.mul(i, i32(kWritten))), i32(n));
           const auto at = [&](const BlockLayout& part) {
             return b_.add(b_.add(buffer, i32(part.base)), b_.mul(k, i32(part.along)));
           };
-          multiply_position(at(left), at(right));
+          multiply_k(at(left), at(right));
         }
       });
     }
@@ -217,7 +202,7 @@ class SharedSchedule final : public Schedule {
       return out;
     }
 
-    void multiply_position(Val left, Val right) {
+    void multiply_k(Val left, Val right) {
       const std::vector<Val> xs = load_groups(left, own_row_, tile_.rows, tile_.own);
       const std::vector<Val> ys = load_groups(right, own_column_, tile_.columns, own_columns_);
       for (int r = 0; r < tile_.own; ++r) {
@@ -233,23 +218,24 @@ class SharedSchedule final : public Schedule {
     Status store_columns(Val row, Val column, int v) {
       const Val vec = b_.add(b_.mul(column, i32(tile_.columns / 4)),
                              b_.add(own_column_, i32(v * (tile_.columns / own_columns_))));
-      return p_.guard_columns(vec, [&] {
+      return gemm_.guard_columns(vec, [&] {
         const int staged = b_.local("staged", kVec, static_cast<uint32_t>(tile_.own));
         for (int r = 0; r < tile_.own; ++r)
           b_.local_store(staged, b_.local_load(acc(r, v)), i32(r));
         Status status;
-        p_.loop(i32(tile_.own), tile_.own, [&](Val r) {
+        gemm_.loop(i32(tile_.own), tile_.own, [&](Val r) {
           const int groups = tile_.own / 4;
           const Val group = b_.mul(b_.div(r, i32(4)), i32(tile_.rows / groups));
           const Val in_block = b_.add(b_.add(b_.mul(own_row_, i32(4)), group), b_.rem(r, i32(4)));
           const Val at = b_.add(row, in_block);
-          status = p_.guard_row(at, [&] { return p_.store(at, vec, b_.local_load(staged, r)); });
+          status =
+              gemm_.guard_row(at, [&] { return gemm_.store(at, vec, b_.local_load(staged, r)); });
         });
         return status;
       });
     }
 
-    Product& p_;
+    Gemm& gemm_;
     kernel::Builder& b_;
     const Tile& tile_;
     int own_columns_;

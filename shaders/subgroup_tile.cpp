@@ -28,13 +28,12 @@ struct Work {
 };
 
 /// In multiply-adds of a register.
-double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, const Work& w) {
+double cost_of(const GemmSize& size, const Predicate& device, const Tile& t, const Work& w) {
   // A driver of slow loads loops over lanes and components.
   const double vector = device.slow_loads ? 120 : 7, scalar = device.slow_loads ? 25 : 7;
   const double loads =
-      w.left * size.left_loads * (size.left_loads < 4 ? vector : scalar) + w.right * vector;
-  const double units =
-      size.batch * std::ceil(size.rows / t.rows) * std::ceil(size.columns / t.columns);
+      w.left * size.a_loads * (size.a_loads < 4 ? vector : scalar) + w.right * vector;
+  const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kBroadcast = 0.5;
   double step = loads + w.products + kBroadcast * 4 * w.shared, result = 0;
   if (!device.slow_loads) {
@@ -42,7 +41,7 @@ double cost_of(const ProductSize& size, const Predicate& device, const Tile& t, 
     result = w.result;
   }
   const double results = w.products / 4;
-  double cost = units * (size.depth / 4 * step + results * result);
+  double cost = units * (size.k / 4 * step + results * result);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
   // Compiling takes 0.15 ms for a multiply-add that is written out and 0.25 for a result, more
   // where pixels are found by dividing by dynamic dims or halves are decoded; with the older driver
@@ -67,7 +66,7 @@ Tile subgroup_tile(int rows, int columns, int own) {
   return t;
 }
 
-using Values = Product::Values;
+using Values = Gemm::Values;
 
 /// Element `i` of vector `v`.
 Val at(const std::vector<Values>& values, int v, int i) {
@@ -115,12 +114,12 @@ class OwnColumns final : public Schedule {
  public:
   const char* name() const override { return "subgroup tile, columns by lane,"; }
 
-  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device)) return out;
     for (int own : {8, 4}) {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
-        if (rows > 1 && rows >= 2 * size.rows) continue;
+        if (rows > 1 && rows >= 2 * size.m) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
         const Work work{
             std::ceil(rows / double{kLanes}), 1.0 * own, 4.0 * rows * own, 1.0 * rows, 5, 20};
@@ -131,15 +130,15 @@ class OwnColumns final : public Schedule {
     return out;
   }
 
-  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
-    Writer w{p, tile, p.builder(), Accumulators(p.builder(), tile.own, tile.rows)};
-    RP_TRY(w.accumulate(row, column));
-    return w.store(row, column);
+  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
+    return write_tile(
+        Writer{gemm, tile, gemm.builder(), Accumulators(gemm.builder(), tile.own, tile.rows)}, row,
+        column);
   }
 
  private:
   struct Writer {
-    Product& p;
+    Gemm& gemm;
     const Tile& tile;
     kernel::Builder& b;
     Accumulators acc;
@@ -153,25 +152,25 @@ class OwnColumns final : public Schedule {
     Status accumulate(Val row, Val column) {
       const Val lane = b.min(lane_of(b), b.i32(std::min(tile.rows, kLanes) - 1));
       for (int r = 0; r < tile.rows; r += kLanes)
-        rows.push_back(p.row(b.add(b.add(row, b.i32(r)), lane)));
-      if (p.right_along_k()) {
+        rows.push_back(gemm.row(b.add(b.add(row, b.i32(r)), lane)));
+      if (gemm.b_along_k()) {
         const Val first =
             b.add(b.mul(column, b.i32(tile.columns)), b.mul(lane_of(b), b.i32(tile.own)));
-        for (int c = 0; c < tile.own; ++c) columns.push_back(p.column(b.add(first, b.i32(c))));
+        for (int c = 0; c < tile.own; ++c) columns.push_back(gemm.column(b.add(first, b.i32(c))));
       } else {
         for (int v = 0; v < vecs(); ++v)
-          columns.push_back(p.column(b.add(first_vec(column), b.i32(v))));
+          columns.push_back(gemm.column(b.add(first_vec(column), b.i32(v))));
       }
-      return p.sum([&](int depth) { return step(depth); });
+      return gemm.k_loop([&](int depth) { return step(depth); });
     }
 
     Status step(int depth) {
-      RP_ASSIGN(const std::vector<Values> lefts, load_left(p, rows));
+      RP_ASSIGN(const std::vector<Values> lefts, load_a_rows(gemm, rows));
       std::vector<Values> rights;
-      const bool along_k = p.right_along_k();
+      const bool along_k = gemm.b_along_k();
       for (int k = 0; k < (along_k ? 1 : depth); ++k) {
         for (int c : columns) {
-          RP_ASSIGN(Values y, p.right(c, b.i32(k)));
+          RP_ASSIGN(Values y, gemm.load_b(c, b.i32(k)));
           rights.push_back(std::move(y));
         }
       }
@@ -192,18 +191,18 @@ class OwnColumns final : public Schedule {
     Status store(Val row, Val column) {
       for (int v = 0; v < vecs(); ++v) {
         const Val vec = b.add(first_vec(column), b.i32(v));
-        RP_TRY(p.guard_columns(vec, [&] { return store_columns(row, vec, v); }));
+        RP_TRY(gemm.guard_columns(vec, [&] { return store_columns(row, vec, v); }));
       }
       return {};
     }
 
     Status store_columns(Val row, Val vec, int v) {
       if (tile.rows % kChunk != 0)
-        return store_rows(p, row, tile.rows, vec, [&](int r) { return four(r, v); });
+        return store_rows(gemm, row, tile.rows, vec, [&](int r) { return four(r, v); });
       for (int r = 0; r < tile.rows; r += kChunk) {
         const Val first = b.add(row, b.i32(r));
-        const Val end = b.min(b.sub(p.row_count(), first), b.i32(kChunk));
-        RP_TRY(store_chunk(p, first, vec, end, kChunk, [&](int i) { return four(r + i, v); }));
+        const Val end = b.min(b.sub(gemm.row_count(), first), b.i32(kChunk));
+        RP_TRY(store_chunk(gemm, first, vec, end, kChunk, [&](int i) { return four(r + i, v); }));
       }
       return {};
     }
@@ -215,9 +214,9 @@ class OwnRows final : public Schedule {
  public:
   const char* name() const override { return "subgroup tile, rows by lane,"; }
 
-  std::vector<Tile> tiles(const ProductSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
     std::vector<Tile> out;
-    if (!has_cpu_subgroups(device) || size.rows < kLanes) return out;
+    if (!has_cpu_subgroups(device) || size.m < kLanes) return out;
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
         Tile t = subgroup_tile(own * kLanes, columns, own);
@@ -229,15 +228,15 @@ class OwnRows final : public Schedule {
     return out;
   }
 
-  Status write(Product& p, const Tile& tile, Val row, Val column) const override {
-    Writer w{p, tile, p.builder(), Accumulators(p.builder(), tile.own, tile.columns)};
-    RP_TRY(w.accumulate(row, column));
-    return w.store(row, column);
+  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
+    return write_tile(
+        Writer{gemm, tile, gemm.builder(), Accumulators(gemm.builder(), tile.own, tile.columns)},
+        row, column);
   }
 
  private:
   struct Writer {
-    Product& p;
+    Gemm& gemm;
     const Tile& tile;
     kernel::Builder& b;
     Accumulators acc;
@@ -247,26 +246,26 @@ class OwnRows final : public Schedule {
     Val first_row(Val row) { return b.add(row, b.mul(lane_of(b), b.i32(tile.own))); }
 
     Status accumulate(Val row, Val column) {
-      for (int r = 0; r < tile.own; ++r) rows.push_back(p.row(b.add(first_row(row), b.i32(r))));
-      if (p.right_along_k()) {
+      for (int r = 0; r < tile.own; ++r) rows.push_back(gemm.row(b.add(first_row(row), b.i32(r))));
+      if (gemm.b_along_k()) {
         for (int c = 0; c < tile.columns; c += kLanes) {
           const Val first = b.add(b.mul(column, b.i32(tile.columns)), b.i32(c));
-          columns.push_back(p.column(b.add(first, lane_of(b))));
+          columns.push_back(gemm.column(b.add(first, lane_of(b))));
         }
       } else {
         const Val own = b.rem(lane_of(b), b.i32(vecs()));
-        columns.push_back(p.column(b.add(b.mul(column, b.i32(vecs())), own)));
+        columns.push_back(gemm.column(b.add(b.mul(column, b.i32(vecs())), own)));
       }
-      return p.sum([&](int depth) { return step(depth); });
+      return gemm.k_loop([&](int depth) { return step(depth); });
     }
 
     /// Vectors of the right operand, lane by lane: along columns, number kLanes * i + lane holds
     /// position number / vecs, vector number % vecs.
     Result<std::vector<Values>> load_right(int depth) {
       std::vector<Values> out;
-      if (p.right_along_k()) {
+      if (gemm.b_along_k()) {
         for (int c : columns) {
-          RP_ASSIGN(Values y, p.right(c, b.i32(0)));
+          RP_ASSIGN(Values y, gemm.load_b(c, b.i32(0)));
           out.push_back(std::move(y));
         }
         return out;
@@ -274,7 +273,7 @@ class OwnRows final : public Schedule {
       for (int i = 0; i * kLanes < depth * vecs(); ++i) {
         const Val number = b.add(lane_of(b), b.i32(i * kLanes));
         const Val position = b.min(b.div(number, b.i32(vecs())), b.i32(depth - 1));
-        RP_ASSIGN(Values y, p.right(columns[0], position));
+        RP_ASSIGN(Values y, gemm.load_b(columns[0], position));
         out.push_back(std::move(y));
       }
       return out;
@@ -282,8 +281,8 @@ class OwnRows final : public Schedule {
 
     Status step(int depth) {
       RP_ASSIGN(const std::vector<Values> rights, load_right(depth));
-      RP_ASSIGN(const std::vector<Values> lefts, load_left(p, rows));
-      const bool along_k = p.right_along_k();
+      RP_ASSIGN(const std::vector<Values> lefts, load_a_rows(gemm, rows));
+      const bool along_k = gemm.b_along_k();
       acc.multiply(
           depth, [&](int o, int k) { return at(lefts, o, k); },
           [&](int s, int k) {
@@ -296,9 +295,9 @@ class OwnRows final : public Schedule {
     Status store(Val row, Val column) {
       for (int v = 0; v < vecs(); ++v) {
         const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
-        RP_TRY(p.guard_columns(vec, [&] {
-          const Val end = b.min(b.sub(p.row_count(), first_row(row)), b.i32(tile.own));
-          return store_chunk(p, first_row(row), vec, end, tile.own, [&](int r) {
+        RP_TRY(gemm.guard_columns(vec, [&] {
+          const Val end = b.min(b.sub(gemm.row_count(), first_row(row)), b.i32(tile.own));
+          return store_chunk(gemm, first_row(row), vec, end, tile.own, [&](int r) {
             const auto part = [&](int c) { return acc.result(r, 4 * v + c); };
             return b.compose(std::array{part(0), part(1), part(2), part(3)});
           });

@@ -33,7 +33,7 @@ struct Prepared {
   Values values;
 };
 
-void say(const BisectOptions& o, const std::string& line) {
+void report_progress(const BisectOptions& o, const std::string& line) {
   if (o.progress) o.progress(line);
 }
 
@@ -79,8 +79,8 @@ Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions&
   for (size_t step = 0; step < plan.steps.size(); ++step) {
     if (!is_launch(plan.steps[step])) continue;
     ++launch;
-    say(o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " +
-               std::get<plan::Launch>(plan.steps[step].what).group);
+    report_progress(o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " +
+                           std::get<plan::Launch>(plan.steps[step].what).group);
     RP_ASSIGN(std::optional<Found> found, check_launch(p, step, o));
     if (!found) continue;
     found->launch = launch;
@@ -105,7 +105,7 @@ class Bisection {
       : model_(model), inputs_(inputs), o_(options) {}
 
   Result<BisectReport> run() {
-    say(o_, "the model on the host");
+    report_progress(o_, "the model on the host");
     RP_ASSIGN(values_, HostGraph(model_).run(inputs_.tensors));
     RP_ASSIGN(sample_, make_sample(model_.clone(), inputs_));
     host_outputs_ = sample_.expected;
@@ -113,7 +113,7 @@ class Bisection {
       RP_TRY(check_host());
       if (report_.in_host) return std::move(report_);
     }
-    say(o_, "the model on " + o_.device.info.id);
+    report_progress(o_, "the model on " + o_.device.info.id);
     RP_ASSIGN(prepared_.compiled, compile_graph(model_, o_.compile));
     if (!prepared_.compiled.has_plan())
       return unsupported("nothing is compiled for " + o_.device.info.id);
@@ -140,7 +140,7 @@ class Bisection {
 
   /// Every node of the host, given what the other reference gives it.
   Status check_host() {
-    say(o_, "the model by the other reference");
+    report_progress(o_, "the model by the other reference");
     onnx::Part part;
     part.inputs = model_.inputs;
     for (const auto& n : model_.nodes()) {
@@ -253,14 +253,14 @@ class Bisection {
 
   /// Passes must not change what the graph computes: the host can tell without any device.
   Status check_passes() {
-    say(o_, "the graph after the passes, on the host");
+    report_progress(o_, "the graph after the passes, on the host");
     const std::string last = changed(*prepared_.compiled.optimised, &prepared_.values);
     prepared_.host = std::make_unique<HostGraph>(*prepared_.compiled.optimised);
     if (last.empty()) return {};
     const Graph* before = &model_;
     Values previous = values_;
     for (const auto& [pass, after] : prepared_.compiled.passes) {
-      say(o_, "the graph after " + pass + ", on the host");
+      report_progress(o_, "the graph after " + pass + ", on the host");
       Values values;
       const std::string why = changed(*after, &values);
       if (!why.empty()) {
@@ -331,7 +331,7 @@ class Bisection {
         plan.steps.begin(), plan.steps.end(),
         [](const plan::Step& s) { return std::holds_alternative<plan::Launch>(s.what); }));
     if (!found) {
-      say(o_, "the model in other ways");
+      report_progress(o_, "the model in other ways");
       const Trial beyond =
           try_package(sample_, prepared_.compiled.package, {o_.compile, o_.session, o_.device});
       if (whole.stable && !beyond.differs) {
@@ -353,7 +353,7 @@ class Bisection {
 
   /// Whether the kernel gives the same bits each time, in two sessions.
   Status repeat(const Found& found) {
-    say(o_, "the kernel " + std::to_string(o_.runs) + " times");
+    report_progress(o_, "the kernel " + std::to_string(o_.runs) + " times");
     std::vector<HostTensor> first;
     for (int run = 0; run < o_.runs;) {
       std::unique_ptr<Session> keep;
@@ -408,7 +408,7 @@ class Bisection {
     const bool ran = p.host->run(nodes, values).ok();
     const auto kernel = p.compiled.kernels.find(found.alone.kernel());
     if (!ran || now_ms() - start > kMaxHostMs || kernel == p.compiled.kernels.end()) return;
-    say(o_, "the kernel in the interpreter");
+    report_progress(o_, "the kernel in the interpreter");
     const auto outputs = interpret(found.alone, kernel->second);
     if (!outputs.ok()) {
       report_.interpreter = outputs.status().message();

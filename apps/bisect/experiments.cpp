@@ -66,16 +66,16 @@ class Experiments {
 
   void schedules() {
     for (const ScheduleChoice& c : compiled_.report.schedules) {
-      const auto& all = c.question.candidates;
+      const auto& all = c.site.candidates;
       const std::string& chosen = all[c.chosen].schedule;
       // A launch's schedule may say more than the candidate's: "register tile 8x8, packed".
       const bool same = schedule_ == chosen || schedule_.starts_with(chosen + ",");
-      if (c.question.variant != variant_ || !same) continue;
+      if (c.site.variant != variant_ || !same) continue;
       std::set<std::string> seen{chosen};
       for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
         if (!seen.insert(all[i].schedule).second) continue;
         Setting s = own();
-        s.compile.choose_schedule = [number = c.question.number, i](const ScheduleQuestion& q) {
+        s.compile.choose_schedule = [number = c.site.number, i](const ScheduleSite& q) {
           return q.number == number ? i : size_t{0};
         };
         add(Kind::Schedule, all[i].schedule, "with the schedule '" + all[i].schedule + "'", s);

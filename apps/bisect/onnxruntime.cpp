@@ -90,9 +90,9 @@ Status run_python(const Folder& folder) {
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
-  const std::string said = contents(folder / "errors");
+  const std::string messages = contents(folder / "errors");
   return unsupported("ONNX Runtime cannot be the reference: " +
-                     (said.empty() ? "python3 ended without a word" : said));
+                     (messages.empty() ? "python3 ended without a word" : messages));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ class Reducer {
     for (const Picks& picks : beginnings(suspects)) {
       if (picks.empty() || picks == last) continue;
       last = picks;
-      say("a part of " + std::to_string(picks.size()) + " nodes");
+      report_progress("a part of " + std::to_string(picks.size()) + " nodes");
       for (const Form form : {Form{true, true}, Form{true, false}, Form{false, true}}) {
         form_ = form;
         if (differs(picks)) return shrink(picks);
@@ -210,7 +210,8 @@ class Reducer {
         if (i < begin || i >= begin + length) fewer.insert(p);
         ++i;
       }
-      say("the smallest part that differs has at most " + std::to_string(picks.size()) + " nodes");
+      report_progress("the smallest part that differs has at most " + std::to_string(picks.size()) +
+                      " nodes");
       if (differs(fewer)) {
         picks = std::move(fewer);
         changed = true;
@@ -222,7 +223,7 @@ class Reducer {
   }
 
   bool out_of_time() const { return now_ms() - start_ > options_.seconds * 1000; }
-  void say(const std::string& line) const {
+  void report_progress(const std::string& line) const {
     if (options_.progress) options_.progress(line);
   }
 

@@ -15,10 +15,10 @@ namespace {
 constexpr double kBeyondDoubt = 0.97;  // of the default's time
 constexpr int kFewestRounds = 3;       // that a median needs
 
-using Choice = std::function<size_t(const ScheduleQuestion&)>;
+using Choice = std::function<size_t(const ScheduleSite&)>;
 
 /// A launch of the device's variant that has candidates.
-struct Slot : ScheduleQuestion {
+struct Slot : ScheduleSite {
   size_t launch = 0;  // in the variant's plan; choices of schedules do not change it
 };
 
@@ -55,7 +55,7 @@ class Tuner {
       const Status s = cache_.read(known_);
       if (!s.ok() && options_.warning) options_.warning(s.message());
     }
-    RP_ASSIGN(Model model, build([&](const ScheduleQuestion& s) { return known_choice(s); }));
+    RP_ASSIGN(Model model, build([&](const ScheduleSite& s) { return known_choice(s); }));
     find_slots(model);
     report_known();
     if (pending_.empty() && all_default()) return as_asked(std::move(model));
@@ -92,27 +92,27 @@ class Tuner {
   Result<Model> as_asked(Model model) {
     if (compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
     CompileOptions options = compile_;
-    options.choose_schedule = [&](const ScheduleQuestion& s) { return known_choice(s); };
+    options.choose_schedule = [&](const ScheduleSite& s) { return known_choice(s); };
     return load_model(path_, options);
   }
 
   /// Slots of the model, and the keys that nothing is known of.
   void find_slots(const Model& model) {
     for (const ScheduleChoice& c : model.report.schedules) {
-      const Slot& s = slots_.emplace_back(Slot{c.question, c.launch});
+      const Slot& s = slots_.emplace_back(Slot{c.site, c.launch});
       const auto it = known_.find(s.key);
       const bool usable = it != known_.end() && position(s, it->second) < s.candidates.size();
       if (!usable) pending_.insert(s.key);
     }
   }
 
-  static size_t position(const ScheduleQuestion& slot, const std::string& schedule) {
+  static size_t position(const ScheduleSite& slot, const std::string& schedule) {
     const auto it = std::find_if(slot.candidates.begin(), slot.candidates.end(),
                                  [&](const auto& c) { return c.schedule == schedule; });
     return static_cast<size_t>(it - slot.candidates.begin());
   }
 
-  size_t known_choice(const ScheduleQuestion& slot) const {
+  size_t known_choice(const ScheduleSite& slot) const {
     const auto it = known_.find(slot.key);
     if (it == known_.end()) return 0;
     const size_t at = position(slot, it->second);
@@ -135,7 +135,7 @@ class Tuner {
     most = std::min(most, std::max<size_t>(options_.candidates, 1));
     for (size_t c = 0; c < most; ++c) {
       if (c > 1 && over_budget()) break;
-      say("schedules " + std::to_string(c + 1) + " of " + std::to_string(most));
+      report_progress("schedules " + std::to_string(c + 1) + " of " + std::to_string(most));
       RP_TRY(make_trial(c, first));
     }
     return {};
@@ -143,7 +143,7 @@ class Tuner {
 
   Status make_trial(size_t candidate, const Model& first) {
     Trial t;
-    const auto choice = [&](const ScheduleQuestion& s) {
+    const auto choice = [&](const ScheduleSite& s) {
       if (pending_.count(s.key) == 0) return known_choice(s);
       const size_t c = std::min(candidate, s.candidates.size() - 1);
       t.schedules[s.key] = s.candidates[c].schedule;
@@ -210,7 +210,7 @@ class Tuner {
     while (!device_works()) {
       if (!options_.reopen)
         return {Code::Device, "a schedule made " + device_.info.id + " unusable: " + last_reason()};
-      say("a candidate made the device unusable; it is opened again");
+      report_progress("a candidate made the device unusable; it is opened again");
       for (Trial& t : trials_) t.session.reset();
       device_.device.reset();  // the last of all that hold its context
       RP_ASSIGN(device_, options_.reopen());
@@ -258,8 +258,8 @@ class Tuner {
   Status measure() {
     for (int round = 0; round < options_.rounds; ++round) {
       if (round >= kFewestRounds && over_budget()) break;
-      say("measuring, round " + std::to_string(round + 1) + " of " +
-          std::to_string(options_.rounds));
+      report_progress("measuring, round " + std::to_string(round + 1) + " of " +
+                      std::to_string(options_.rounds));
       for (Trial& t : trials_) {
         if (!t.session) continue;
         const Result<std::vector<double>> us = launch_times(*t.session);
@@ -314,7 +314,7 @@ class Tuner {
     const std::string reason = session.ok() ? session->reason : session.status().message();
     RP_TRY(recover());
     if (options_.warning) options_.warning("kept schedules are not used: " + reason);
-    RP_ASSIGN(Model plain, build([](const ScheduleQuestion&) { return size_t{0}; }));
+    RP_ASSIGN(Model plain, build([](const ScheduleSite&) { return size_t{0}; }));
     const size_t last = trials_.size() + 1;
     RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
     if (!checked.session) return none_right(checked.reason, reason);
@@ -332,7 +332,7 @@ class Tuner {
     const std::string default_wrong = trials_[0].reason;
     if (!changed && default_wrong.empty()) return first;
     if (!changed) return none_right(default_wrong, last_reason());
-    RP_ASSIGN(Model tuned, build([&](const ScheduleQuestion& s) { return known_choice(s); }));
+    RP_ASSIGN(Model tuned, build([&](const ScheduleSite& s) { return known_choice(s); }));
     RP_ASSIGN(Checked checked,
               right_session(trials_.size(), planted(trials_.size(), tuned.package)));
     const bool better = checked.session && no_slower(*checked.session);
@@ -340,9 +340,9 @@ class Tuner {
     RP_TRY(recover());
     if (better) return tuned;
     if (!default_wrong.empty()) return none_right(default_wrong, checked.reason);
-    say("the chosen schedules together are " +
-        (checked.reason.empty() ? "no better" : "not right (" + checked.reason + ")") +
-        "; the default ones stay");
+    report_progress("the chosen schedules together are " +
+                    (checked.reason.empty() ? "no better" : "not right (" + checked.reason + ")") +
+                    "; the default ones stay");
     for (const Slot& s : slots_) {
       if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
     }
@@ -367,7 +367,7 @@ class Tuner {
     return report_.tuned_us <= report_.default_us;
   }
 
-  void say(const std::string& line) const {
+  void report_progress(const std::string& line) const {
     if (options_.progress) options_.progress(line);
   }
 

@@ -112,8 +112,7 @@ Result<Dims> choose_dims(const plan::Interface& io, const plan::Slot& slot,
                          std::vector<int64_t>& symbols, std::vector<std::string>& notes) {
   Dims dims;
   for (const Expr& e : slot.shape) {
-    std::vector<SymbolId> used;
-    e.collect_symbols(used);
+    const std::vector<SymbolId> used = e.symbols();
     for (const SymbolId id : used) {
       int64_t& value = symbols[static_cast<size_t>(id)];
       if (value != kUnbound) continue;

@@ -30,12 +30,12 @@ class DictParser {
   explicit DictParser(std::string_view text) : s_(text) {}
 
   Status parse(Header& h) {
-    if (!eat('{')) return bad("a '{'");
+    if (!eat('{')) return malformed("a '{'");
     bool has_descr = false, has_order = false, has_shape = false;
     while (!eat('}')) {
       std::string key;
       RP_TRY(quoted(key));
-      if (!eat(':')) return bad("a ':'");
+      if (!eat(':')) return malformed("a ':'");
       if (key == "descr") {
         RP_TRY(quoted(h.descr));
         has_descr = true;
@@ -48,7 +48,7 @@ class DictParser {
       } else {
         return invalid_input("unknown key '" + key + "' in the npy header");
       }
-      if (!eat(',') && peek() != '}') return bad("a ',' or '}'");
+      if (!eat(',') && peek() != '}') return malformed("a ',' or '}'");
     }
     if (!has_descr || !has_order || !has_shape) {
       return invalid_input("the npy header lacks 'descr', 'fortran_order' or 'shape'");
@@ -69,15 +69,15 @@ class DictParser {
     ++i_;
     return true;
   }
-  Status bad(const std::string& expected) const {
+  Status malformed(const std::string& expected) const {
     return invalid_input("malformed npy header: expected " + expected + " at column " +
                          std::to_string(i_));
   }
   Status quoted(std::string& out) {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') return bad("a quoted string");
+    if (quote != '\'' && quote != '"') return malformed("a quoted string");
     const size_t end = s_.find(quote, i_ + 1);
-    if (end == std::string_view::npos) return bad("a closing quote");
+    if (end == std::string_view::npos) return malformed("a closing quote");
     out = s_.substr(i_ + 1, end - i_ - 1);
     i_ = end + 1;
     return {};
@@ -92,18 +92,18 @@ class DictParser {
         return {};
       }
     }
-    return bad("True or False");
+    return malformed("True or False");
   }
   Status tuple(std::vector<int64_t>& out) {
-    if (!eat('(')) return bad("a '('");
+    if (!eat('(')) return malformed("a '('");
     while (!eat(')')) {
       skip();
       int64_t dim = 0;
       const auto [end, error] = std::from_chars(s_.data() + i_, s_.data() + s_.size(), dim);
-      if (error != std::errc() || dim < 0) return bad("a dimension");
+      if (error != std::errc() || dim < 0) return malformed("a dimension");
       i_ = static_cast<size_t>(end - s_.data());
       out.push_back(dim);
-      if (!eat(',') && peek() != ')') return bad("a ',' or ')'");
+      if (!eat(',') && peek() != ')') return malformed("a ',' or ')'");
       if (out.size() > 32) return invalid_input("the npy file has more than 32 dimensions");
     }
     return {};

@@ -50,7 +50,7 @@ Result<std::u32string> from_utf8(std::string_view text) {
 Result<std::string> to_utf8(std::u32string_view text) {
   std::string out;
   for (const char32_t c : text) {
-    if (!is_code_point(c)) return invalid_input("a string holds a value that is no code point");
+    if (!is_code_point(c)) return invalid_input("a string holds a value that is not a code point");
     const auto tail = [&](int shift) { out += static_cast<char>(0x80 | (c >> shift & 0x3F)); };
     if (c < 0x80) {
       out += static_cast<char>(c);

@@ -10,7 +10,7 @@ namespace reprise::app {
 
 /// Fails on malformed, overlong and surrogate sequences, naming the byte's position.
 Result<std::u32string> from_utf8(std::string_view text);
-/// Fails on values that are no code points.
+/// Fails on values that are not code points.
 Result<std::string> to_utf8(std::u32string_view text);
 
 }  // namespace reprise::app

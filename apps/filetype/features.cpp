@@ -20,7 +20,7 @@ Result<Json> read_json(const std::string& path) {
   if (!in) return app::file_error("cannot read", path);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return invalid_model("'" + path + "' is no JSON object");
+  if (!json.is_object()) return invalid_model("'" + path + "' is not a JSON object");
   return json;
 }
 
@@ -60,18 +60,18 @@ Status read_sizes(const Json& json, Config& c) {
 
 Status read_labels(const Json& json, Config& c) {
   for (const Json& label : json.value("target_labels_space", Json::array())) {
-    if (!label.is_string()) return invalid_model("a label of the configuration is no string");
+    if (!label.is_string()) return invalid_model("a label of the configuration is not a string");
     c.labels.push_back(label);
   }
   const Json thresholds = json.value("thresholds", Json::object());
   for (const auto& [label, threshold] : thresholds.items()) {
     if (!threshold.is_number())
-      return invalid_model("the threshold of '" + label + "' is no number");
+      return invalid_model("the threshold of '" + label + "' is not a number");
     c.thresholds[label] = threshold;
   }
   const Json overwrite_map = json.value("overwrite_map", Json::object());
   for (const auto& [from, to] : overwrite_map.items()) {
-    if (!to.is_string()) return invalid_model("the overwrite of '" + from + "' is no string");
+    if (!to.is_string()) return invalid_model("the overwrite of '" + from + "' is not a string");
     c.overwrites[from] = to;
   }
   if (c.labels.empty()) return invalid_model("the configuration has no 'target_labels_space'");

@@ -126,9 +126,9 @@ void print_reduced(const Output& out, const BisectCommand& o, const OpenedDevice
 void print_advice(const Output& out, const BisectReport& r, const OpenedDevice& device,
                   const std::string& dir) {
   if (r.cause == "rounding")
-    return out.text("\nthis is no fault: accept the difference (--tolerance of `verify`)\n");
+    return out.text("\nthis is not a fault: accept the difference (--tolerance of `verify`)\n");
   if (r.cause == "precision")
-    return out.text("\nthis is no fault: choose a --precision with more digits\n");
+    return out.text("\nthis is not a fault: choose a --precision with more digits\n");
   out.text("\nreport this with the text above" +
            (r.reduced ? " and the folder " + dir : std::string()) + ": to the makers of " +
            (r.cause == "driver" ? "the driver (" + device.info.driver + "), and to us"

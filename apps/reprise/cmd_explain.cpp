@@ -121,7 +121,7 @@ std::string join(const std::vector<std::string>& items) {
 /// package no longer knows.
 const ScheduleChoice* choice_of(const Model& model, const std::string& variant, size_t launch) {
   for (const ScheduleChoice& c : model.report.schedules) {
-    if (c.launch == launch && c.question.variant == variant) return &c;
+    if (c.launch == launch && c.site.variant == variant) return &c;
   }
   return nullptr;
 }
@@ -129,7 +129,7 @@ const ScheduleChoice* choice_of(const Model& model, const std::string& variant, 
 /// The best of those that were not chosen, with their estimated cost over that of the chosen one.
 std::string runners_up(const ScheduleChoice& c) {
   constexpr size_t kShown = 2;
-  const std::vector<lower::ScheduleCandidate>& all = c.question.candidates;
+  const std::vector<lower::ScheduleCandidate>& all = c.site.candidates;
   std::string out;
   size_t shown = 0;
   for (size_t i = 0; i < all.size() && shown < kShown; ++i) {
@@ -143,8 +143,8 @@ std::string runners_up(const ScheduleChoice& c) {
 Json candidates_json(const ScheduleChoice* c) {
   Json out = Json::array();
   if (c == nullptr) return out;
-  for (size_t i = 0; i < c->question.candidates.size(); ++i) {
-    const lower::ScheduleCandidate& s = c->question.candidates[i];
+  for (size_t i = 0; i < c->site.candidates.size(); ++i) {
+    const lower::ScheduleCandidate& s = c->site.candidates[i];
     out.push_back({{"schedule", s.schedule}, {"cost", number(s.cost)}, {"chosen", i == c->chosen}});
   }
   return out;

@@ -77,62 +77,63 @@ std::vector<std::string> split_list(const std::string& text) {
   return out;
 }
 
+namespace {
+
+void add_device(CLI::App& command, CommonOptions& o) {
+  command
+      .add_option("--device", o.device,
+                  "auto, host, vulkan[:N] or cuda[:N]; `reprise devices` lists them")
+      ->capture_default_str();
+  command.add_flag("--validation", o.validation,
+                   "Turn on the Vulkan validation layers; their messages are failures");
+  command.add_flag("--warm-up", o.warm_up,
+                   "Launch every kernel on nothing while the model loads: what drivers compile at "
+                   "the first launch is then in the load time, not in the first run");
+  command.add_flag("--check-kernels", o.check_kernels,
+                   "Run each kernel alone while the model loads and compare its results; a "
+                   "variant with a kernel that fails is replaced by another, at last by the host");
+  command.add_flag("--isolate-tensors", o.isolate_tensors,
+                   "Give each intermediate tensor memory of its own, so that tools that watch "
+                   "allocations see every access outside one");
+}
+
+void add_compile(CLI::App& command, CommonOptions& o) {
+  command
+      .add_option("--mode", o.mode,
+                  "default: fusion. reduce-overhead: fusion and recorded replay. max-autotune "
+                  "and max-autotune-no-graphs: also measured schedules")
+      ->check(
+          CLI::IsMember({"default", "reduce-overhead", "max-autotune", "max-autotune-no-graphs"}))
+      ->capture_default_str();
+  command
+      .add_option("--tune-seconds", o.tune_seconds,
+                  "max-autotune: begin no further candidates after this long")
+      ->capture_default_str();
+  command
+      .add_option("--precision", o.precision,
+                  "fp32, fp16 or bf16: what tensors and large weights are in memory, where that "
+                  "is safe; sums and what lies inside a kernel stay fp32")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->capture_default_str();
+  command
+      .add_option("--nvrtc", o.nvrtc,
+                  "Path of libnvrtc.so, which compiles for CUDA; by default it is searched for")
+      ->envname("REPRISE_NVRTC");
+  command
+      .add_option("--shape", o.shapes,
+                  "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
+                  "sizes alone; a compiled .rpk keeps its dynamic dims")
+      ->allow_extra_args(false);
+  command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
+      ->allow_extra_args(false);
+  command.add_flag("--fullgraph", o.fullgraph, "Make a node that falls back to the host an error");
+}
+
+}  // namespace
+
 void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
-  if (groups & kDevice) {
-    command
-        .add_option("--device", o.device,
-                    "auto, host, vulkan[:N] or cuda[:N]; `reprise devices` lists them")
-        ->capture_default_str();
-    command.add_flag("--validation", o.validation,
-                     "Turn on the Vulkan validation layers; their messages are failures");
-  }
-  if (groups & kDevice) {
-    command.add_flag(
-        "--warm-up", o.warm_up,
-        "Launch every kernel on nothing while the model loads: what drivers compile at "
-        "the first launch is then in the load time, not in the first run");
-  }
-  if (groups & kDevice) {
-    command.add_flag(
-        "--check-kernels", o.check_kernels,
-        "Run each kernel alone while the model loads and compare its results; a "
-        "variant with a kernel that fails is replaced by another, at last by the host");
-    command.add_flag("--isolate-tensors", o.isolate_tensors,
-                     "Give each intermediate tensor memory of its own, so that tools that watch "
-                     "allocations see every access outside one");
-  }
-  if (groups & kCompile) {
-    command
-        .add_option("--mode", o.mode,
-                    "default: fusion. reduce-overhead: fusion and recorded replay. max-autotune "
-                    "and max-autotune-no-graphs: also measured schedules")
-        ->check(
-            CLI::IsMember({"default", "reduce-overhead", "max-autotune", "max-autotune-no-graphs"}))
-        ->capture_default_str();
-    command
-        .add_option("--tune-seconds", o.tune_seconds,
-                    "max-autotune: begin no further candidates after this long")
-        ->capture_default_str();
-    command
-        .add_option("--precision", o.precision,
-                    "fp32, fp16 or bf16: what tensors and large weights are in memory, where that "
-                    "is safe; sums and what lies inside a kernel stay fp32")
-        ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
-        ->capture_default_str();
-    command
-        .add_option("--nvrtc", o.nvrtc,
-                    "Path of libnvrtc.so, which compiles for CUDA; by default it is searched for")
-        ->envname("REPRISE_NVRTC");
-    command
-        .add_option("--shape", o.shapes,
-                    "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
-                    "sizes alone; a compiled .rpk keeps its dynamic dims")
-        ->allow_extra_args(false);
-    command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
-        ->allow_extra_args(false);
-    command.add_flag("--fullgraph", o.fullgraph,
-                     "Make a node that falls back to the host an error");
-  }
+  if (groups & kDevice) add_device(command, o);
+  if (groups & kCompile) add_compile(command, o);
   if (groups & kJson) {
     command.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
   }

@@ -70,27 +70,27 @@ Status check_block(const Driver& d, const plan::KernelCode& code) {
 
 Status check_code(const Driver& d, const plan::KernelCode& code) {
   const DeviceFacts& f = d.info.facts;
-  const std::string who = "kernel '" + code.name + "'";
+  const std::string subject = "kernel '" + code.name + "'";
   if (code.image.empty()) {
-    return invalid_model(who + " has no CUDA image; compile the model with --targets cuda:sm_" +
+    return invalid_model(subject + " has no CUDA image; compile the model with --targets cuda:sm_" +
                          std::to_string(f.cuda_arch));
   }
   const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
   if (invocations > f.max_workgroup_invocations) {
-    return unsupported(who + " needs workgroups of " + std::to_string(invocations) +
+    return unsupported(subject + " needs workgroups of " + std::to_string(invocations) +
                        " invocations, " + d.info.id + " allows " +
                        std::to_string(f.max_workgroup_invocations));
   }
   if (code.shared_bytes > f.max_shared_bytes) {
-    return unsupported(who + " needs " + std::to_string(code.shared_bytes) +
+    return unsupported(subject + " needs " + std::to_string(code.shared_bytes) +
                        " bytes of shared memory, " + d.info.id + " has " +
                        std::to_string(f.max_shared_bytes));
   }
   if (code.subgroup_size != 0 && code.subgroup_size != f.subgroup_size) {
-    return unsupported(who + " needs subgroups of " + std::to_string(code.subgroup_size) + ", " +
-                       d.info.id + " has " + std::to_string(f.subgroup_size));
+    return unsupported(subject + " needs subgroups of " + std::to_string(code.subgroup_size) +
+                       ", " + d.info.id + " has " + std::to_string(f.subgroup_size));
   }
-  return check_block(d, code).with_context(who);
+  return check_block(d, code).with_context(subject);
 }
 
 Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::KernelCode& code) {
@@ -102,8 +102,8 @@ Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::Ke
   const CUresult r = d->fn().cuModuleLoadDataEx(&module, image.data(), 2, options, values);
   if (r == CUDA_SUCCESS) return OwnedModule(d, module);
   const Status failed = d->check(r, "cuModuleLoadDataEx");
-  const std::string said = log[0] != 0 ? std::string("; the driver says: ") + log.data() : "";
-  return Status(failed.code(), "kernel '" + code.name + "': " + failed.message() + said +
+  const std::string driver_log = log[0] != 0 ? std::string("; the driver says: ") + log.data() : "";
+  return Status(failed.code(), "kernel '" + code.name + "': " + failed.message() + driver_log +
                                    advice(r, "sm_" + std::to_string(d->info.facts.cuda_arch)));
 }
 
@@ -133,23 +133,23 @@ Result<std::unique_ptr<CudaKernel>> CudaKernel::create(const std::shared_ptr<Dri
   auto kernel = std::make_unique<CudaKernel>();
   RP_ASSIGN(kernel->module_, load_module(driver, code));
   const Table& fn = driver->fn();
-  const std::string who = "kernel '" + code.name + "'";
+  const std::string subject = "kernel '" + code.name + "'";
   RP_TRY(driver
              ->check(fn.cuModuleGetFunction(&kernel->function_, kernel->module_.get(),
                                             cuda_entry(code.name).c_str()),
                      "cuModuleGetFunction")
-             .with_context(who));
+             .with_context(subject));
   kernel->block_bytes_ = block_bytes_of(code);
-  RP_TRY(check_parameters(*driver, kernel->function_, kernel->block_bytes_).with_context(who));
+  RP_TRY(check_parameters(*driver, kernel->function_, kernel->block_bytes_).with_context(subject));
   int threads = 0;
   RP_TRY(driver
              ->check(fn.cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
                                            kernel->function_),
                      "cuFuncGetAttribute")
-             .with_context(who));
+             .with_context(subject));
   const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
   if (invocations > static_cast<uint64_t>(threads)) {
-    return unsupported(who + " needs workgroups of " + std::to_string(invocations) +
+    return unsupported(subject + " needs workgroups of " + std::to_string(invocations) +
                        " invocations, its registers leave room for " + std::to_string(threads) +
                        " on " + driver->info.id);
   }

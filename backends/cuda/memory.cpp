@@ -53,7 +53,7 @@ std::string why_foreign(const Driver& d, const PointerInfo& p) {
 
 // Memory that was mapped piece by piece may go on in the next piece.
 Status check_range(Driver& d, uint64_t address, uint64_t bytes) {
-  const std::string who = "the borrowed CUdeviceptr of " + std::to_string(bytes) + " bytes ";
+  const std::string subject = "the borrowed CUdeviceptr of " + std::to_string(bytes) + " bytes ";
   uint64_t room = 0;
   while (true) {
     RP_ASSIGN(const PointerInfo p, pointer_info(d, address + room));
@@ -63,12 +63,12 @@ Status check_range(Driver& d, uint64_t address, uint64_t bytes) {
       RP_ASSIGN(more, bytes_from(d, address + room));
     }
     if (more == 0 && room == 0)
-      return {Code::Usage, who + (foreign.empty() ? "has no memory" : foreign)};
+      return {Code::Usage, subject + (foreign.empty() ? "has no memory" : foreign)};
     room += more;
     if (room >= bytes) return {};
     if (more == 0 || p.context) break;
   }
-  return {Code::Usage, who + "leaves its allocation, which has " + std::to_string(room) +
+  return {Code::Usage, subject + "leaves its allocation, which has " + std::to_string(room) +
                            " bytes from there on"};
 }
 

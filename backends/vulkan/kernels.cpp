@@ -70,25 +70,25 @@ void VulkanDevice::save_pipeline_cache() {
 
 Status VulkanDevice::check_code(const plan::KernelCode& code) const {
   const DeviceFacts& f = info().facts;
-  const std::string who = "kernel '" + code.name + "'";
+  const std::string subject = "kernel '" + code.name + "'";
   if (code.spirv.size() < kSpirvHeaderWords || code.spirv[0] != kSpirvMagic)
-    return invalid_model(who + " holds no SPIR-V module");
+    return invalid_model(subject + " holds no SPIR-V module");
   const uint64_t invocations = uint64_t{code.workgroup[0]} * code.workgroup[1] * code.workgroup[2];
   if (invocations > f.max_workgroup_invocations) {
-    return unsupported(who + " needs workgroups of " + std::to_string(invocations) +
+    return unsupported(subject + " needs workgroups of " + std::to_string(invocations) +
                        " invocations, " + info().id + " allows " +
                        std::to_string(f.max_workgroup_invocations));
   }
   if (code.shared_bytes > f.max_shared_bytes) {
-    return unsupported(who + " needs " + std::to_string(code.shared_bytes) +
+    return unsupported(subject + " needs " + std::to_string(code.shared_bytes) +
                        " bytes of shared memory, " + info().id + " has " +
                        std::to_string(f.max_shared_bytes));
   }
   const bool can_require = code.subgroup_size >= driver_->physical.min_subgroup_size &&
                            code.subgroup_size <= driver_->physical.max_subgroup_size;
   if (code.subgroup_size != 0 && !can_require && code.subgroup_size != f.subgroup_size) {
-    return unsupported(who + " needs subgroups of " + std::to_string(code.subgroup_size) + ", " +
-                       info().id + " has " + std::to_string(f.subgroup_size));
+    return unsupported(subject + " needs subgroups of " + std::to_string(code.subgroup_size) +
+                       ", " + info().id + " has " + std::to_string(f.subgroup_size));
   }
   return {};
 }
@@ -112,7 +112,6 @@ Result<OwnedPipeline> VulkanDevice::create_pipeline(const plan::KernelCode& code
   subgroup.requiredSubgroupSize = code.subgroup_size;
   VkComputePipelineCreateInfo info{};
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
-  info.flags = VK_PIPELINE_CREATE_DISPATCH_BASE_BIT;  // a long launch may be split by workgroups
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
   if (code.subgroup_size != 0 && d.physical.max_subgroup_size != 0) info.stage.pNext = &subgroup;
   if (info.stage.pNext != nullptr && d.physical.full_subgroups &&

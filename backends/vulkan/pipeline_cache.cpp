@@ -26,7 +26,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 48);
 
-void say(const Log& log, const std::string& message) {
+void log_message(const Log& log, const std::string& message) {
   if (log) log(message);
 }
 
@@ -76,7 +76,7 @@ std::vector<std::byte> load_cache(const std::string& dir, const CacheKey& key, c
   std::vector<std::byte> data;
   if (f) wrong = read_file(f.get(), key, data);
   if (wrong.empty()) return data;
-  say(log, "pipeline cache " + path.string() + " is ignored: " + wrong);
+  log_message(log, "pipeline cache " + path.string() + " is ignored: " + wrong);
   return {};
 }
 
@@ -84,8 +84,9 @@ void save_cache(const std::string& dir, const CacheKey& key, std::span<const std
                 const Log& log) {
   const fs::path path = fs::path(dir) / key.file_name();
   if (bytes.size() > kMaxCacheFileBytes) {
-    say(log, "pipeline cache of " + std::to_string(bytes.size()) + " bytes is over the limit of " +
-                 std::to_string(kMaxCacheFileBytes) + " and is not kept");
+    log_message(log, "pipeline cache of " + std::to_string(bytes.size()) +
+                         " bytes is over the limit of " + std::to_string(kMaxCacheFileBytes) +
+                         " and is not kept");
     return;
   }
   Header h;
@@ -95,7 +96,7 @@ void save_cache(const std::string& dir, const CacheKey& key, std::span<const std
   h.hash = package::hash_bytes(bytes);
   const std::array<std::span<const std::byte>, 2> parts{std::as_bytes(std::span(&h, 1)), bytes};
   if (!write_cache_file(path, parts)) {
-    say(log, "pipeline cache " + path.string() + " could not be written");
+    log_message(log, "pipeline cache " + path.string() + " could not be written");
     return;
   }
   bound_cache_folder(dir, kSuffix, kMaxCacheFolderBytes, path);

@@ -32,7 +32,7 @@ what it does, in this order; the file is written after each part
 
 exit status
   0 done; 1 a test failed, or a result of ours was wrong; 2 wrong usage; 4 no CUDA device, a file or
-  a build failed. A part that the time limit stopped is no failure; the file says so.
+  a build failed. A part that the time limit stopped is not a failure; the file says so.
 
 examples
   tools/gpu-check                                # builds, tests, measures

@@ -135,7 +135,7 @@ bool has_form(const Graph& g, const Node& n, const Rule& rule) {
 }  // namespace
 
 Status check_core_form(const Graph& g, const Node& n) {
-  if (!ops::find(n.domain, n.op)) return internal_error("is no operator of the registry");
+  if (!ops::find(n.domain, n.op)) return internal_error("is not an operator of the registry");
   for (const Rule& rule : kRules) {
     if (n.op != rule.op || has_form(g, n, rule)) continue;
     return internal_error("attribute '" + std::string(rule.attribute) +

@@ -60,8 +60,6 @@ struct Value {
   /// Contents of a small integer tensor as expressions (shape arithmetic), row-major.
   std::optional<std::vector<Expr>> elements;
   Node* producer = nullptr;
-  int32_t weight =
-      -1;  // constants: index of the raw initialiser it is identical to, -1 if computed
 };
 
 /// What a value's elements are in memory.

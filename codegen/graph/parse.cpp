@@ -1,10 +1,10 @@
 // Reads the text that codegen/graph/text.md describes.
-#include <charconv>
 #include <map>
 #include <utility>
 
 #include "codegen/graph/cursor.h"
 #include "codegen/graph/graph.h"
+#include "codegen/graph/literals.h"
 #include "codegen/graph/text.h"
 #include "codegen/ops/op.h"
 
@@ -58,18 +58,16 @@ class Parser {
     if (in_.take_word("from")) {
       if (in_.take_word("derived")) {
         source.kind = Kind::Derived;
-        RP_ASSIGN(source.value, expr(in_.until_word("//")));
+        RP_ASSIGN(source.value, literals().expr(in_.until_word("//")));
         return declared(std::move(s), std::move(source), value);
       }
       if (in_.take_word("input")) {
         RP_ASSIGN(const int64_t index, in_.integer());
         source.index = static_cast<int32_t>(index);
       } else {
-        source.kind = in_.take_word("element") ? Kind::HostElement : Kind::HostOutput;
+        if (!in_.take_word("host")) return in_.error("expected input, host or derived");
+        source.kind = Kind::HostOutput;
         source.index = kNone;
-        if (source.kind == Kind::HostOutput && !in_.take_word("host")) {
-          return in_.error("expected input, host or element");
-        }
         if (!in_.take_word("_")) {
           RP_ASSIGN(value, in_.name());
         }
@@ -85,7 +83,7 @@ class Parser {
     const std::string wanted = s.name;
     const SymbolId id = g_->add_symbol(std::move(s), std::move(source));
     if (g_->symbols[static_cast<size_t>(id)].name != wanted) {
-      return in_.error("symbol " + wanted + " is declared twice or is no identifier");
+      return in_.error("symbol " + wanted + " is declared twice or is not an identifier");
     }
     if (!value.empty()) sources_.emplace_back(id, value);
     return {};
@@ -98,28 +96,6 @@ class Parser {
       g_->symbol_sources[static_cast<size_t>(id)].index = it->second;
     }
     return {};
-  }
-
-  Result<Expr> expr(const std::string& s) {
-    Result<Expr> e = Expr::parse(s, g_->symbols);
-    if (!e.ok()) return in_.error(e.status().message());
-    std::vector<SymbolId> symbols;  // "$2" reads as the symbol of that number
-    e->collect_symbols(symbols);
-    for (const SymbolId id : symbols) {
-      if (static_cast<size_t>(id) >= g_->symbols.size())
-        return in_.error("there is no symbol $" + std::to_string(id));
-    }
-    return e;
-  }
-
-  Result<std::vector<Expr>> exprs(char close) {
-    RP_ASSIGN(const std::vector<std::string> items, in_.items(close));
-    std::vector<Expr> out;
-    for (const std::string& item : items) {
-      RP_ASSIGN(Expr e, expr(item));
-      out.push_back(std::move(e));
-    }
-    return out;
   }
 
   // guard a == b by "node" of "dimension 0 of 'x'" and "dimension 0 of 'y'"
@@ -142,17 +118,17 @@ class Parser {
     d.kind = found->kind;
     const size_t at = dims.find(found->relation);
     std::string second = dims.substr(at + found->relation.size());
-    RP_ASSIGN(d.a, expr(dims.substr(0, at)));
+    RP_ASSIGN(d.a, literals().expr(dims.substr(0, at)));
     if (d.kind == Kind::Broadcast) {
       size_t as = second.find(" as ");
       // A symbol may be called "as", too: the word stands between two expressions.
-      while (as != std::string::npos && !expr(second.substr(0, as)).ok())
+      while (as != std::string::npos && !literals().expr(second.substr(0, as)).ok())
         as = second.find(" as ", as + 1);
       if (as == std::string::npos) return in_.error("expected 'as'");
-      RP_ASSIGN(d.result, expr(second.substr(as + 4)));
+      RP_ASSIGN(d.result, literals().expr(second.substr(as + 4)));
       second.resize(as);
     }
-    RP_ASSIGN(d.b, expr(second));
+    RP_ASSIGN(d.b, literals().expr(second));
     if (d.kind == Kind::BroadcastTo) d.result = d.b;
     if (in_.take_word("by")) {
       RP_ASSIGN(d.node, in_.quoted());
@@ -179,22 +155,14 @@ class Parser {
     std::optional<std::vector<Expr>> elements;
   };
 
-  Result<DType> dtype() {
-    const std::string_view word = in_.peek_word();
-    const std::optional<DType> t = dtype_from_name(word);
-    if (!t) return in_.error("'" + std::string(word) + "' is no dtype");
-    in_.take_word(word);
-    return *t;
-  }
-
   /// float32[batch,4]{...}; a dim of an input that is a new name declares a symbol.
   Result<Type> type(int32_t input_index) {
     Type t;
     if (!in_.take("?")) {
-      RP_ASSIGN(t.dtype, dtype());
+      RP_ASSIGN(t.dtype, literals().dtype());
     }
     if (in_.take(":")) {
-      RP_ASSIGN(t.storage, dtype());
+      RP_ASSIGN(t.storage, literals().dtype());
     }
     RP_TRY(in_.expect("["));
     if (in_.take("*")) {
@@ -204,12 +172,12 @@ class Parser {
       t.has_shape = true;
       for (size_t axis = 0; axis < dims.size(); ++axis) {
         if (input_index >= 0) declare(dims[axis], input_index, static_cast<int32_t>(axis));
-        RP_ASSIGN(Expr e, expr(dims[axis]));
+        RP_ASSIGN(Expr e, literals().expr(dims[axis]));
         t.shape.push_back(std::move(e));
       }
     }
     if (in_.take("{")) {
-      RP_ASSIGN(t.elements, exprs('}'));
+      RP_ASSIGN(t.elements, literals().exprs('}'));
     }
     return t;
   }
@@ -263,62 +231,18 @@ class Parser {
     return {};
   }
 
-  /// float32[2]{1, 2} or float32[1000]#0123456789abcdef
-  Result<HostTensor> tensor() {
-    RP_ASSIGN(const DType t, dtype());
-    return tensor_of(t);
-  }
-
-  Result<HostTensor> tensor_of(DType t) {
-    RP_TRY(in_.expect("["));
-    RP_ASSIGN(const std::vector<std::string> items, in_.items(']'));
-    std::vector<int64_t> dims;
-    for (const std::string& item : items) {
-      RP_ASSIGN(const Expr e, expr(item));
-      if (!e.is_const()) return in_.error("dimension " + item + " of a constant is no number");
-      dims.push_back(e.value());
-    }
-    if (!in_.take("#")) {
-      RP_TRY(in_.expect("{"));
-      RP_ASSIGN(const std::vector<std::string> contents, in_.items('}'));
-      Result<HostTensor> r = text::read_contents(t, std::move(dims), contents);
-      if (!r.ok()) return in_.error(r.status().message());
-      return r;
-    }
-    const std::string word(in_.peek_word());
-    in_.take_word(word);
-    uint64_t hash = 0;
-    auto [end, code] = std::from_chars(word.data(), word.data() + word.size(), hash, 16);
-    if (code != std::errc() || end != word.data() + word.size()) {
-      return in_.error("'" + word + "' is no hash");
-    }
-    auto it = pool_ ? pool_->tensors.find(hash) : decltype(pool_->tensors.find(hash)){};
-    if (!pool_ || it == pool_->tensors.end()) {
-      return in_.error("constant #" + word + " is not in the pool");
-    }
-    if (it->second.dtype() != t || it->second.dims() != dims) {
-      return in_.error("constant #" + word + " is " +
-                       describe(it->second.dtype(), it->second.dims()));
-    }
-    return it->second;
-  }
-
   Status constant() {
     RP_ASSIGN(const std::string name, in_.name());
     RP_TRY(in_.expect(":"));
-    RP_ASSIGN(const DType type, dtype());
+    RP_ASSIGN(const DType type, literals().dtype());
     DType storage = DType::Invalid;
     if (in_.take(":")) {
-      RP_ASSIGN(storage, dtype());
+      RP_ASSIGN(storage, literals().dtype());
     }
-    RP_ASSIGN(HostTensor t, tensor_of(storage == DType::Invalid ? type : storage));
+    RP_ASSIGN(HostTensor t, literals().tensor_of(storage == DType::Invalid ? type : storage));
     const ValueId v = g_->add_constant(name, std::move(t));
     g_->value(v).dtype = type;
     g_->value(v).storage = storage;
-    if (!in_.line_ends() && in_.take_word("weight")) {
-      RP_ASSIGN(const int64_t weight, in_.integer());
-      g_->value(v).weight = static_cast<int32_t>(weight);
-    }
     return define(name, v);
   }
 
@@ -376,7 +300,7 @@ class Parser {
       n.domain = std::move(n.op);
       RP_ASSIGN(n.op, in_.name());
     }
-    if (in_.take("<")) RP_TRY(attributes(n.attrs));
+    if (in_.take("<")) RP_TRY(literals().attributes(n.attrs));
     RP_TRY(in_.expect("("));
     if (!in_.take(")")) {
       do {
@@ -447,97 +371,7 @@ class Parser {
     return sub;
   }
 
-  Status attributes(AttrMap& attrs) {
-    do {
-      RP_ASSIGN(std::string key, in_.name());
-      RP_TRY(in_.expect("="));
-      if (attrs.has(key)) return in_.error("attribute " + key + " is given twice");
-      RP_ASSIGN(Attr value, attribute());
-      attrs.set(std::move(key), std::move(value));
-    } while (in_.take(","));
-    return in_.expect(">");
-  }
-
-  Result<Attr> attribute() {
-    if (in_.next_is_quote()) {
-      RP_ASSIGN(std::string s, in_.quoted());
-      return Attr(std::move(s));
-    }
-    if (in_.take("(")) {
-      RP_ASSIGN(std::vector<Expr> list, exprs(')'));
-      return Attr(std::move(list));
-    }
-    if (in_.take("[")) return list();
-    const std::string word(in_.peek_word());
-    if (word == "floats" || word == "strings") {
-      in_.take_word(word);
-      RP_TRY(in_.expect("["));
-      RP_TRY(in_.expect("]"));
-      return word == "floats" ? Attr(std::vector<float>{}) : Attr(std::vector<std::string>{});
-    }
-    if (dtype_from_name(word)) {
-      RP_ASSIGN(HostTensor t, tensor());
-      return Attr(std::move(t));
-    }
-    std::string number;
-    RP_TRY(number_text(number));
-    return number_attr(number);
-  }
-
-  /// Exponents may be signed ("1e+10"), and '+' is no word character.
-  Status number_text(std::string& out) {
-    out = std::string(in_.peek_word());
-    in_.take_word(out);
-    if (!out.empty() && out.back() == 'e' && in_.take("+")) {
-      const std::string exponent(in_.peek_word());
-      in_.take_word(exponent);
-      out += exponent;
-    }
-    return out.empty() ? in_.error("expected an attribute's value") : Status();
-  }
-
-  static bool is_real(const std::string& s) { return s.find_first_of(".en") != std::string::npos; }
-
-  Result<Attr> number_attr(const std::string& s) {
-    if (is_real(s)) {
-      RP_ASSIGN(const float v, real(s));
-      return Attr(v);
-    }
-    RP_ASSIGN(const int64_t v, integer(s));
-    return Attr(v);
-  }
-
-  Result<float> real(const std::string& s) {
-    const Result<HostTensor> t = text::read_contents(DType::F32, {}, {s});
-    if (!t.ok()) return in_.error(t.status().message());
-    return t->data<float>()[0];
-  }
-
-  Result<int64_t> integer(const std::string& s) {
-    const Result<HostTensor> t = text::read_contents(DType::I64, {}, {s});
-    if (!t.ok()) return in_.error(t.status().message());
-    return t->data<int64_t>()[0];
-  }
-
-  /// [1, 2], [1.0, 2.0] or ["a", "b"]; the first item tells.
-  Result<Attr> list() {
-    const bool strings = in_.next_is_quote();
-    RP_ASSIGN(std::vector<std::string> items, in_.items(']'));
-    if (strings) return Attr(std::move(items));
-    std::vector<float> reals;
-    std::vector<int64_t> ints;
-    const bool is_reals = !items.empty() && is_real(items[0]);
-    for (const std::string& item : items) {
-      if (is_reals) {
-        RP_ASSIGN(const float v, real(item));
-        reals.push_back(v);
-      } else {
-        RP_ASSIGN(const int64_t v, integer(item));
-        ints.push_back(v);
-      }
-    }
-    return is_reals ? Attr(std::move(reals)) : Attr(std::move(ints));
-  }
+  text::Literals literals() { return {in_, pool_, g_->symbols}; }
 
   text::Cursor in_;
   const ConstantPool* pool_;

@@ -108,7 +108,6 @@ class Printer {
     out_ += indent + "const " + text::name(value.name) + ": ";
     if (value.storage != DType::Invalid) out_ += std::string(name_of(value.dtype)) + ":";
     out_ += tensor(*value.constant);
-    if (value.weight >= 0) out_ += " weight " + std::to_string(value.weight);
     out_ += "\n";
   }
 

@@ -120,7 +120,7 @@ Status read_int(HostTensor& t, size_t i, const std::string& s) {
   T v = 0;
   auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
   if (error != std::errc() || end != s.data() + s.size()) {
-    return invalid_model("'" + s + "' is no " + std::string(name_of(t.dtype())));
+    return invalid_model("'" + s + "' is not a value of " + std::string(name_of(t.dtype())));
   }
   return store(t, i, v);
 }
@@ -164,7 +164,7 @@ Status read_element(HostTensor& t, size_t i, const std::string& s) {
     case DType::U64:
       return read_int<uint64_t>(t, i, s);
     case DType::Bool:
-      if (s != "true" && s != "false") return invalid_model("'" + s + "' is no bool");
+      if (s != "true" && s != "false") return invalid_model("'" + s + "' is not a bool");
       return store<uint8_t>(t, i, s == "true");
     case DType::String:
       t.mutable_strings()[i] = s;
@@ -231,7 +231,7 @@ Result<double> read_real(std::string_view s) {
   if (s == "nan") return std::numeric_limits<double>::quiet_NaN();
   auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
   if (error != std::errc() || end != s.data() + s.size()) {
-    return invalid_model("'" + std::string(s) + "' is no number");
+    return invalid_model("'" + std::string(s) + "' is not a number");
   }
   return v;
 }

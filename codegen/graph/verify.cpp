@@ -55,8 +55,7 @@ class Verifier {
   }
 
   Status symbols(const Expr& e, const std::string& where) const {
-    std::vector<SymbolId> used;
-    e.collect_symbols(used);
+    const std::vector<SymbolId> used = e.symbols();
     for (SymbolId s : used) {
       if (s < 0 || static_cast<size_t>(s) >= g_.symbols.size()) {
         return internal_error(where + " uses symbol " + std::to_string(s) + " of " +

@@ -21,7 +21,6 @@ Builder Builder::like(const Kernel& k) {
   b.k_.locals = k.locals;
   b.k_.shared = k.shared;
   b.k_.matrices = k.matrices;
-  b.k_.contraction = k.contraction;
   b.k_.required_subgroup_size = k.required_subgroup_size;
   return b;
 }
@@ -57,10 +56,6 @@ int Builder::matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uin
   return static_cast<int>(k_.matrices.size()) - 1;
 }
 
-void Builder::set_contraction(Contraction c) {
-  k_.contraction = c;
-}
-
 void Builder::require_subgroup_size(uint32_t lanes) {
   k_.required_subgroup_size = lanes;
 }
@@ -75,7 +70,7 @@ bool Builder::fail(const char* operation, const std::string& problem) {
 bool Builder::usable(Val v, const char* operation) {
   if (!error_.empty()) return false;
   if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size()) {
-    return fail(operation, "an operand is no value");
+    return fail(operation, "an operand is not a value");
   }
   if (type(v).ty == Ty::Void) return fail(operation, "an operand has no value");
   const int32_t block = block_of_[static_cast<size_t>(v.id)];

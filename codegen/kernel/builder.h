@@ -34,7 +34,6 @@ class Builder {
   int local(std::string name, Type type, uint32_t count = 1);
   int shared(std::string name, Ty type, uint32_t count);
   int matrix(std::string name, MatrixUse use, Ty type, uint32_t rows, uint32_t columns);
-  void set_contraction(Contraction c);
   void require_subgroup_size(uint32_t lanes);
 
   // Values. Constants of equal type and bits are shared.
@@ -141,8 +140,7 @@ class Builder {
   bool integer_index(Val v, const char* operation);
   bool check_access(const BufferParam& b, Val index, int lanes, uint32_t align, const char* op);
   bool check_matrix(int matrix, const char* op);
-  void matrix_access(Op op, const char* name, int matrix, int shared, Val index, uint32_t stride,
-                     bool by_columns);
+  void matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride, bool by_columns);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
   Val place(Inst inst, size_t scope);
   Val emit(Inst inst);       // an effect: at the end of the innermost block

@@ -120,8 +120,9 @@ void Builder::matrix_zero(int matrix) {
   emit({Op::MatrixZero, {}, static_cast<uint64_t>(matrix), {}, {}, 1});
 }
 
-void Builder::matrix_access(Op op, const char* name, int matrix, int shared, Val index,
-                            uint32_t stride, bool by_columns) {
+void Builder::matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride,
+                            bool by_columns) {
+  const char* name = op == Op::MatrixLoad ? "matrix_load" : "matrix_store";
   if (!check_matrix(matrix, name) || !integer_index(index, name)) return;
   if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
     fail(name, "no shared array " + std::to_string(shared));
@@ -133,11 +134,11 @@ void Builder::matrix_access(Op op, const char* name, int matrix, int shared, Val
 }
 
 void Builder::matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns) {
-  matrix_access(Op::MatrixLoad, "matrix_load", matrix, shared, index, stride, by_columns);
+  matrix_access(Op::MatrixLoad, matrix, shared, index, stride, by_columns);
 }
 
 void Builder::matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns) {
-  matrix_access(Op::MatrixStore, "matrix_store", matrix, shared, index, stride, by_columns);
+  matrix_access(Op::MatrixStore, matrix, shared, index, stride, by_columns);
 }
 
 void Builder::matrix_mul_add(int sum, int left, int right) {

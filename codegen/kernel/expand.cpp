@@ -78,6 +78,37 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
       return min_max(ScalarOp::MinNum, x, y);
     case ScalarOp::Max:
       return min_max(ScalarOp::MaxNum, x, y);
+    case ScalarOp::Pow:
+      return pow(x, y);
+    case ScalarOp::Sigmoid:
+      return keep_nan(x, b_.div(c(1), b_.add(c(1), exp(neg(x)))));
+    case ScalarOp::Silu:
+      return b_.div(x, b_.add(c(1), exp(neg(x))));
+    case ScalarOp::Relu:
+      return relu(x);
+    case ScalarOp::Gelu:
+      return gelu(x);
+    case ScalarOp::GeluTanh:
+      return gelu_tanh(x);
+    case ScalarOp::Softplus:
+      return softplus(x);
+    case ScalarOp::Softsign:
+      return b_.div(x, b_.add(c(1), abs(x)));
+    case ScalarOp::HardSwish:
+      return hard_swish(x);
+    case ScalarOp::Mish:
+      return mish(x);
+    case ScalarOp::IsNaN:
+      return is_nan(x);
+    case ScalarOp::IsInf:
+      return is_inf(x);
+    default:
+      return elementary(o, x);
+  }
+}
+
+Val Float32Math::elementary(ScalarOp o, Val x) {
+  switch (o) {
     case ScalarOp::Sqrt:
       return sqrt(x);
     case ScalarOp::Rsqrt:
@@ -87,15 +118,13 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
     case ScalarOp::Log2:
       return log(ScalarOp::Log2Native, x);
     case ScalarOp::Exp:
-      return keep_nan(x, exp(x));
+      return keep_nan(x, b_.scalar_op(ScalarOp::ExpNative, {x}));
     case ScalarOp::Exp2:
       return keep_nan(x, b_.scalar_op(ScalarOp::Exp2Native, {x}));
     case ScalarOp::Log1p:
       return log1p(x);
     case ScalarOp::Expm1:
       return expm1(x);
-    case ScalarOp::Pow:
-      return pow(x, y);
     case ScalarOp::Sin:
       return sin_cos(x, false);
     case ScalarOp::Cos:
@@ -122,28 +151,6 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
       return atanh(x);
     case ScalarOp::Erf:
       return erf(x);
-    case ScalarOp::Sigmoid:
-      return keep_nan(x, b_.div(c(1), b_.add(c(1), exp(neg(x)))));
-    case ScalarOp::Silu:
-      return b_.div(x, b_.add(c(1), exp(neg(x))));
-    case ScalarOp::Relu:
-      return relu(x);
-    case ScalarOp::Gelu:
-      return gelu(x);
-    case ScalarOp::GeluTanh:
-      return gelu_tanh(x);
-    case ScalarOp::Softplus:
-      return softplus(x);
-    case ScalarOp::Softsign:
-      return b_.div(x, b_.add(c(1), abs(x)));
-    case ScalarOp::HardSwish:
-      return hard_swish(x);
-    case ScalarOp::Mish:
-      return mish(x);
-    case ScalarOp::IsNaN:
-      return is_nan(x);
-    case ScalarOp::IsInf:
-      return is_inf(x);
     default:
       return {};  // native
   }

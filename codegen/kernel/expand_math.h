@@ -37,6 +37,8 @@ class Float32Math {
  private:
   /// Half an ulp (of a half) more, ties to even; the lower 13 bits are then to be dropped.
   Val rounded_half_magnitude(Val magnitude);
+  /// Of expand(): exponentials, logarithms, roots, trigonometry and tests.
+  Val elementary(ScalarOp op, Val x);
   // Special values.
   Val is_nan(Val x);
   Val is_inf(Val x);

@@ -29,8 +29,7 @@ struct Launch {
 };
 
 /// What becomes of results that devices may round as they like: native functions, products that
-/// Fma may round or not, conversions to F16, sums of a subgroup, products of matrices, and every
-/// sum and product of a kernel that allows contraction.
+/// Fma may round or not, conversions to F16, sums of a subgroup, and products of matrices.
 enum class NativeError : uint8_t {
   None,   // rounded from double, in the order of the lanes
   Low,    // as far below the exact result as is allowed
@@ -52,16 +51,16 @@ struct Outcome {
 };
 
 /// The buffers of a launch, by buffer parameter and index in elements of its storage type. Indices
-/// are in range. Accesses return false for a race between invocations; `who` is the invocation's
-/// number in the launch, from 1.
+/// are in range. Accesses return false for a race between invocations; `invocation` is the
+/// invocation's number in the launch, from 1.
 class Memory {
  public:
   virtual ~Memory() = default;
   virtual uint64_t elements(size_t buffer) const = 0;
   /// Bits of the compute type.
-  virtual bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) = 0;
-  virtual bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) = 0;
-  virtual bool store_bits(size_t buffer, uint64_t index, uint32_t who, uint64_t value,
+  virtual bool load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) = 0;
+  virtual bool store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) = 0;
+  virtual bool store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
                           uint64_t mask) = 0;
 };
 

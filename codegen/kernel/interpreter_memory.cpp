@@ -18,20 +18,20 @@ void Touch::renew(uint32_t now) {
   reader = 0;
 }
 
-bool Touch::read(uint32_t who, uint32_t now) {
+bool Touch::read(uint32_t invocation, uint32_t now) {
   renew(now);
   if (reader == 0) {
-    reader = who;
-  } else if (reader != who) {
+    reader = invocation;
+  } else if (reader != invocation) {
     reader = kMany;
   }
-  return writer == 0 || writer == who;
+  return writer == 0 || writer == invocation;
 }
 
-bool Touch::write(uint32_t who, uint32_t now) {
+bool Touch::write(uint32_t invocation, uint32_t now) {
   renew(now);
-  const bool alone = (writer == 0 || writer == who) && (reader == 0 || reader == who);
-  writer = who;
+  const bool alone = (writer == 0 || writer == invocation) && (reader == 0 || reader == invocation);
+  writer = invocation;
   written = true;
   return alone;
 }
@@ -131,24 +131,24 @@ std::span<Touch> BufferMemory::touches(const View& v, uint64_t index) {
   return std::span(r.touches).subspan(first, (begin + v.size - 1) / r.unit - first + 1);
 }
 
-bool BufferMemory::load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) {
+bool BufferMemory::load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) {
   const View& v = views_[buffer];
   bool alone = true;
-  for (Touch& t : touches(v, index)) alone = t.read(who, 0) && alone;
+  for (Touch& t : touches(v, index)) alone = t.read(invocation, 0) && alone;
   bits = load_element(v.data + index * v.size, v.storage);
   return alone;
 }
 
-bool BufferMemory::store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) {
+bool BufferMemory::store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) {
   const View& v = views_[buffer];
   bool alone = true;
-  for (Touch& t : touches(v, index)) alone = t.write(who, 0) && alone;
+  for (Touch& t : touches(v, index)) alone = t.write(invocation, 0) && alone;
   store_element(v.data + index * v.size, v.storage, bits);
   return alone;
 }
 
-bool BufferMemory::store_bits(size_t buffer, uint64_t index, uint32_t /*who*/, uint64_t value,
-                              uint64_t mask) {
+bool BufferMemory::store_bits(size_t buffer, uint64_t index, uint32_t /*invocation*/,
+                              uint64_t value, uint64_t mask) {
   View& v = views_[buffer];
   std::byte* at = v.data + index * v.size;
   store_element(at, v.storage, (load_element(at, v.storage) & ~mask) | (value & mask));

@@ -1,4 +1,5 @@
-// Memory as the interpreter sees it: bytes with a shadow that knows who touched what.
+// Memory as the interpreter sees it: bytes with a shadow that records which invocation touched
+// what.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +22,8 @@ struct Touch {
   static constexpr uint32_t kMany = 0xffffffffU;
 
   /// False when this access and an earlier one of another invocation race.
-  bool read(uint32_t who, uint32_t now);
-  bool write(uint32_t who, uint32_t now);
+  bool read(uint32_t invocation, uint32_t now);
+  bool write(uint32_t invocation, uint32_t now);
 
  private:
   void renew(uint32_t now);
@@ -33,9 +34,9 @@ class BufferMemory final : public Memory {
  public:
   BufferMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers);
   uint64_t elements(size_t buffer) const override { return views_[buffer].elements; }
-  bool load(size_t buffer, uint64_t index, uint32_t who, uint64_t& bits) override;
-  bool store(size_t buffer, uint64_t index, uint32_t who, uint64_t bits) override;
-  bool store_bits(size_t buffer, uint64_t index, uint32_t who, uint64_t value,
+  bool load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) override;
+  bool store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) override;
+  bool store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
                   uint64_t mask) override;
 
  private:

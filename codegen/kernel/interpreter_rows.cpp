@@ -82,14 +82,13 @@ bool execute_integers(ScalarOp op, const RowLane& lane) {
 
 }  // namespace
 
-bool execute_fast(ScalarOp op, Ty t, bool contracted, const InterpretOptions& options,
-                  const RowLane& lane) {
+bool execute_fast(ScalarOp op, Ty t, const InterpretOptions& options, const RowLane& lane) {
   if (t == Ty::I32 || t == Ty::U32) return execute_integers(op, lane);
   if (t != Ty::F32 || options.flush_subnormals) return false;
   if (options.native_error == NativeError::None) return execute_floats(op, lane);
   if (options.native_error == NativeError::Every)
     return execute_every(op, options.error_seed, lane);
-  return op != ScalarOp::Fma && !contracted && execute_floats(op, lane);
+  return op != ScalarOp::Fma && execute_floats(op, lane);
 }
 
 }  // namespace reprise::kernel

@@ -18,7 +18,6 @@ struct RowLane {
 
 /// Executes the row for all active invocations. False, without having done anything, for rows that
 /// scalar_function and inexact_result have to execute. The results are the same.
-bool execute_fast(ScalarOp op, Ty t, bool contracted, const InterpretOptions& options,
-                  const RowLane& lane);
+bool execute_fast(ScalarOp op, Ty t, const InterpretOptions& options, const RowLane& lane);
 
 }  // namespace reprise::kernel

@@ -150,7 +150,7 @@ uint8_t class_of(Ty t) {
   return 0;
 }
 
-bool is_pure(Op op) {
+OpKind kind_of(Op op) {
   switch (op) {
     case Op::Const:
     case Op::Param:
@@ -160,25 +160,26 @@ bool is_pure(Op op) {
     case Op::Bitcast:
     case Op::Compose:
     case Op::Extract:
-      return true;
+      return OpKind::Pure;
     case Op::Load:
-    case Op::Store:
     case Op::LocalLoad:
-    case Op::LocalStore:
     case Op::SharedLoad:
+    case Op::Subgroup:
+      return OpKind::Read;
+    case Op::Store:
+    case Op::LocalStore:
     case Op::SharedStore:
     case Op::Barrier:
     case Op::MatrixZero:
     case Op::MatrixLoad:
     case Op::MatrixStore:
     case Op::MatrixMulAdd:
-    case Op::Subgroup:
     case Op::SetError:
     case Op::If:
     case Op::For:
-      return false;
+      return OpKind::Statement;
   }
-  return false;
+  return OpKind::Statement;
 }
 
 namespace {

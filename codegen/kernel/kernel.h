@@ -94,7 +94,7 @@ enum class Op : uint8_t {
   SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
   If,            // args[0]: condition; blocks: then, optional else
   For,           // args: start, end, step (I32; step > 0); blocks: body; the Val of the For is the
-        // induction variable, visible in the body only. Runs while i < end. imm: unroll hint
+                 // induction variable, visible in the body only. Runs while i < end
 };
 
 /// Codes that SetError records; session messages name them. Of several in one launch the largest
@@ -115,8 +115,18 @@ struct Inst {
   uint32_t align = 1;           // Load/Store: proven divisor of the index, in elements
 };
 
-/// No effect and no dependence on memory: may be shared, moved and dropped.
-bool is_pure(Op op);
+enum class OpKind : uint8_t {
+  Pure,       // a value that depends on the operands alone: may be shared, moved and dropped
+  Read,       // a value that depends on memory, or on other invocations: may be dropped
+  Statement,  // an effect, or control flow
+};
+OpKind kind_of(Op op);
+inline bool is_pure(Op op) {
+  return kind_of(op) == OpKind::Pure;
+}
+inline bool is_value(Op op) {
+  return kind_of(op) != OpKind::Statement;
+}
 
 struct Block {
   std::vector<int32_t> insts;
@@ -187,9 +197,6 @@ struct MatrixProduct {
   }
 };
 
-/// Contract for floating-point contraction; see decision 5.
-enum class Contraction : uint8_t { Off, AllowFma };
-
 struct Kernel {
   std::string name;  // an identifier: [a-z_][a-z0-9_]*
   std::array<uint32_t, 3> workgroup{64, 1, 1};
@@ -198,9 +205,8 @@ struct Kernel {
   std::vector<LocalVar> locals;
   std::vector<SharedArray> shared;
   std::vector<MatrixVar> matrices;
-  std::vector<Inst> insts;    // indexed by Val
-  std::vector<Block> blocks;  // blocks[0] is the body
-  Contraction contraction = Contraction::Off;
+  std::vector<Inst> insts;              // indexed by Val
+  std::vector<Block> blocks;            // blocks[0] is the body
   uint32_t required_subgroup_size = 0;  // 0: any
 };
 

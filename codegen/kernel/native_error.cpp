@@ -19,14 +19,14 @@ double ulp_of(double v, Ty t) {
 
 /// Absolute error that Vulkan grants (appendix "Precision and operation of SPIR-V instructions");
 /// nothing for rows that it wants correctly rounded.
-std::optional<double> allowed_error(ScalarOp op, Ty t, double x, double result, bool contracted) {
+std::optional<double> allowed_error(ScalarOp op, Ty t, double x, double result) {
   const double ulp = ulp_of(result, t);
   switch (op) {
     case ScalarOp::Add:
     case ScalarOp::Sub:
     case ScalarOp::Mul:
       // F16 rows may be computed in F32.
-      return contracted || t == Ty::F16 ? std::optional(ulp) : std::nullopt;
+      return t == Ty::F16 ? std::optional(ulp) : std::nullopt;
     case ScalarOp::Div:
       return 2.5 * ulp;
     case ScalarOp::ExpNative:
@@ -92,7 +92,7 @@ uint64_t every_basic(ScalarOp op, std::span<const uint64_t> operands, uint64_t s
   return std::bit_cast<uint32_t>(result);
 }
 
-uint64_t native_result(ScalarOp op, Ty t, std::span<const uint64_t> operands, bool contracted,
+uint64_t native_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
                        const InterpretOptions& options) {
   const uint64_t rounded = scalar_function(op, t)(operands.data());
   if (options.native_error == NativeError::None) return rounded;
@@ -111,7 +111,7 @@ uint64_t native_result(ScalarOp op, Ty t, std::span<const uint64_t> operands, bo
     wide[i] = std::bit_cast<uint64_t>(number_of(operands[i], t));
   const double exact = std::bit_cast<double>(scalar_function(op, Ty::F64)(wide));
   if (!std::isfinite(exact) || exact == 0 || !std::isfinite(number_of(rounded, t))) return rounded;
-  const auto error = allowed_error(op, t, x, exact, contracted);
+  const auto error = allowed_error(op, t, x, exact);
   if (!error) return rounded;
   if (t == Ty::F16) return bits_of(high ? exact + *error : exact - *error, t);
   auto worst = static_cast<float>(high ? exact + *error : exact - *error);
@@ -126,19 +126,18 @@ uint64_t flushed(uint64_t bits) {
 
 }  // namespace
 
-uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands, bool contracted,
+uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
                         const InterpretOptions& options) {
   const bool flush = options.flush_subnormals && t == Ty::F32;
-  if (!flush) return native_result(op, t, operands, contracted, options);
+  if (!flush) return native_result(op, t, operands, options);
   std::array<uint64_t, 3> own{};
   for (size_t i = 0; i < operands.size(); ++i) own[i] = flushed(operands[i]);
-  const uint64_t bits =
-      native_result(op, t, std::span(own).first(operands.size()), contracted, options);
+  const uint64_t bits = native_result(op, t, std::span(own).first(operands.size()), options);
   return row(op).result == ResultKind::Same ? flushed(bits) : bits;
 }
 
 bool is_native(ScalarOp op) {
-  return allowed_error(op, Ty::F32, 1, 1, false).has_value();
+  return allowed_error(op, Ty::F32, 1, 1).has_value();
 }
 
 // Sums and products of two floats are exact in double, but for sums of numbers that are 2^29 apart.

@@ -10,10 +10,8 @@
 namespace reprise::kernel {
 
 /// Bits of the row's result with the error that `options` ask for. The operands are of type `t`,
-/// F32 or F16. `contracted`: the kernel allows its sums and products to be contracted
-/// (Contraction::AllowFma). Rows that are exact or correctly rounded come out as scalar_function
-/// gives them.
-uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands, bool contracted,
+/// F32 or F16. Rows that are exact or correctly rounded come out as scalar_function gives them.
+uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
                         const InterpretOptions& options);
 /// Whether Vulkan allows the row's results other errors than rounding to the nearest.
 bool is_native(ScalarOp op);

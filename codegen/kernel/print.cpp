@@ -125,7 +125,6 @@ class Printer {
   void header() {
     out_ += "kernel " + k_.name + " workgroup(" + std::to_string(k_.workgroup[0]) + ", " +
             std::to_string(k_.workgroup[1]) + ", " + std::to_string(k_.workgroup[2]) + ")";
-    if (k_.contraction == Contraction::AllowFma) out_ += " allow_fma";
     if (k_.required_subgroup_size != 0) {
       out_ += " subgroup(" + std::to_string(k_.required_subgroup_size) + ")";
     }

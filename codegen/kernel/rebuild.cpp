@@ -90,21 +90,11 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
       to_.barrier();
       return {};
     case Op::MatrixZero:
-      to_.matrix_zero(index);
-      return {};
     case Op::MatrixLoad:
-    case Op::MatrixStore: {
-      const MatrixAccess a = MatrixAccess::of(i.imm);
-      const bool load = i.op == Op::MatrixLoad;
-      const auto write = load ? &Builder::matrix_load : &Builder::matrix_store;
-      (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns);
+    case Op::MatrixStore:
+    case Op::MatrixMulAdd:
+      copy_matrix(i, args);
       return {};
-    }
-    case Op::MatrixMulAdd: {
-      const MatrixProduct m = MatrixProduct::of(i.imm);
-      to_.matrix_mul_add(m.sum, m.left, m.right);
-      return {};
-    }
     case Op::Subgroup:
       return to_.subgroup(static_cast<SubgroupOp>(i.imm), args[0], second);
     case Op::SetError:
@@ -115,6 +105,20 @@ Val Rebuilder::copy(const Inst& i, std::span<const Val> args) {
       return {};
   }
   return {};
+}
+
+void Rebuilder::copy_matrix(const Inst& i, std::span<const Val> args) {
+  if (i.op == Op::MatrixZero) {
+    to_.matrix_zero(static_cast<int>(i.imm));
+  } else if (i.op == Op::MatrixMulAdd) {
+    const MatrixProduct m = MatrixProduct::of(i.imm);
+    to_.matrix_mul_add(m.sum, m.left, m.right);
+  } else {
+    const MatrixAccess a = MatrixAccess::of(i.imm);
+    const bool load = i.op == Op::MatrixLoad;
+    const auto write = load ? &Builder::matrix_load : &Builder::matrix_store;
+    (to_.*write)(a.matrix, a.shared, args[0], a.stride, a.by_columns);
+  }
 }
 
 namespace {
@@ -141,40 +145,14 @@ class DeadCode {
   Inst& inst(int32_t id) { return k_.insts[static_cast<size_t>(id)]; }
 
   bool has_effect(const Inst& i) const {
-    switch (i.op) {
-      case Op::Store:
-      case Op::SharedStore:
-      case Op::Barrier:
-      case Op::MatrixZero:
-      case Op::MatrixLoad:
-      case Op::MatrixStore:
-      case Op::MatrixMulAdd:
-      case Op::SetError:
-        return true;
-      case Op::LocalStore:
-        return loaded_[i.imm];
-      case Op::If:
-      case Op::For:
-        return std::any_of(i.blocks.begin(), i.blocks.end(), [&](int32_t b) {
-          const auto& insts = k_.blocks[static_cast<size_t>(b)].insts;
-          return std::any_of(insts.begin(), insts.end(),
-                             [&](int32_t id) { return live_[static_cast<size_t>(id)]; });
-        });
-      case Op::Const:
-      case Op::Param:
-      case Op::Builtin:
-      case Op::Scalar:
-      case Op::Convert:
-      case Op::Bitcast:
-      case Op::Compose:
-      case Op::Extract:
-      case Op::Load:
-      case Op::LocalLoad:
-      case Op::SharedLoad:
-      case Op::Subgroup:
-        return false;
-    }
-    return false;
+    if (is_value(i.op)) return false;
+    if (i.op == Op::LocalStore) return loaded_[i.imm];
+    if (i.op != Op::If && i.op != Op::For) return true;
+    return std::any_of(i.blocks.begin(), i.blocks.end(), [&](int32_t b) {
+      const auto& insts = k_.blocks[static_cast<size_t>(b)].insts;
+      return std::any_of(insts.begin(), insts.end(),
+                         [&](int32_t id) { return live_[static_cast<size_t>(id)]; });
+    });
   }
 
   void mark_block(int32_t index) {

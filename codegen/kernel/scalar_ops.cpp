@@ -20,13 +20,6 @@ const ScalarRow& row(ScalarOp op) {
   return kRows[static_cast<size_t>(op)];
 }
 
-std::optional<ScalarOp> find_scalar(std::string_view name) {
-  for (const ScalarRow& r : kRows) {
-    if (r.name == name) return r.op;
-  }
-  return std::nullopt;
-}
-
 int scalar_op_count() {
   return static_cast<int>(kRows.size());
 }

@@ -40,7 +40,6 @@ struct ScalarRow {
 };
 
 const ScalarRow& row(ScalarOp op);
-std::optional<ScalarOp> find_scalar(std::string_view name);
 int scalar_op_count();
 
 }  // namespace reprise::kernel

@@ -47,10 +47,10 @@ bool may_be_parameter(const Inst& user, size_t arg, const Inst& constant) {
 }
 
 /// A kernel's text, and those of its constants that may be parameters, in order of their use.
-class Shape {
+class Structure {
  public:
   /// `exact`: the text has all constants, else all but those that may be parameters.
-  Shape(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), -1) {
+  Structure(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), -1) {
     interface();
     block(0);
   }
@@ -105,7 +105,6 @@ class Shape {
       add(m.name);
     }
     text_ += ';';
-    add(static_cast<uint64_t>(k_.contraction));
     add(k_.required_subgroup_size);
   }
 
@@ -226,14 +225,14 @@ Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKern
 }  // namespace
 
 std::string structure(const Kernel& k) {
-  return Shape(k, true).text();
+  return Structure(k, true).text();
 }
 
 Result<SharedKernels> share(const std::vector<Kernel>& all) {
   std::vector<Family> families;
   std::unordered_map<std::string, size_t> by_shape;
   for (size_t i = 0; i < all.size(); ++i) {
-    Shape shape(all[i], false);
+    Structure shape(all[i], false);
     const auto [it, added] = by_shape.try_emplace(shape.text(), families.size());
     if (added) families.emplace_back();
     Family& family = families[it->second];

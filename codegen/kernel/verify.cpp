@@ -258,9 +258,9 @@ class Verifier {
     if (i.op != Op::Const) return "";
     const int64_t value = integer_of(i.imm, i.type.ty);
     if (value < 0) return "the index is " + std::to_string(value);
-    return value % align == 0
-               ? ""
-               : "index " + std::to_string(value) + " is no multiple of " + std::to_string(align);
+    return value % align == 0 ? ""
+                              : "index " + std::to_string(value) + " is not a multiple of " +
+                                    std::to_string(align);
   }
 
   std::string buffer_access(const Inst& i) const {
@@ -295,7 +295,7 @@ class Verifier {
     const bool indexed = i.args.size() == values + 1;
     if (!indexed && i.args.size() != values) return "wrong number of operands";
     if (indexed != (l.count > 1)) {
-      return "local '" + l.name + "' " + (indexed ? "is no array" : "needs an index");
+      return "local '" + l.name + "' " + (indexed ? "is not an array" : "needs an index");
     }
     const Type t = values == 0 ? i.type : type(i.args[0]);
     if (t != l.type || (values == 1 && i.type != Type{}))
@@ -360,7 +360,8 @@ class Verifier {
     if (!lane) return "";
     if (!index_type(type(i.args[1]))) return "the lane is " + str(type(i.args[1]));
     const bool constant = inst(i.args[1]).op == Op::Const;
-    return constant || op != SubgroupOp::Broadcast ? "" : "the lane of a broadcast is no constant";
+    return constant || op != SubgroupOp::Broadcast ? ""
+                                                   : "the lane of a broadcast is not a constant";
   }
 
   std::string loop(const Inst& i) const {

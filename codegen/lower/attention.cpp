@@ -1,5 +1,5 @@
 // Attention for shaders/attention.h: where queries, keys and values lie, and what is computed of a
-// score between the first product and the softmax.
+// score between the first MatMul and the softmax.
 #include "codegen/lower/attention.h"
 
 #include <cmath>
@@ -45,7 +45,7 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
       const bool per_score =
           n->outputs[0] != graph::kNone && !is_contraction(*n) &&
           element_count(g_.value(n->outputs[0]).shape) == m_ * count_ * batches();
-      if (per_score) s.score_flops += light_cost(g_, *n);
+      if (per_score) s.score_flops += recompute_cost(g_, *n);
     }
     return s;
   }
@@ -104,7 +104,9 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     });
   }
 
-  Status sum(const std::function<Status(int)>& step) override { return sum_over(head_, step); }
+  Status k_loop(const std::function<Status(int)>& step) override {
+    return loop_over_k(head_, step);
+  }
 
   Result<Values> query_at(int row) override {
     const Index index = operand_index(g_, g_.value(queries_).shape, scores_batches(), scores_batch_,
@@ -117,11 +119,11 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     return scalars(ev_.eval(keys_, index, depth_));
   }
 
-  Result<Val> score(int row, int key, Val product) override {
+  Result<Val> score(int row, int key, Val dot) override {
     const ValueId scores = chain_.scores->outputs[0];
     const Ty type = ev_.compute(g_.value(scores).dtype).ty;
-    if (type != Ty::F32) product = b_.convert(product, type);
-    ev_.bind(scores, at(scores_batch_, row_at(row), position_of(key)), product);
+    if (type != Ty::F32) dot = b_.convert(dot, type);
+    ev_.bind(scores, at(scores_batch_, row_at(row), position_of(key)), dot);
     RP_ASSIGN(const Val x,
               ev_.eval(chain_.logits, at(logits_batch_, row_at(row), position_of(key))));
     return b_.type(x).ty == Ty::F32 ? x : b_.convert(x, Ty::F32);
@@ -151,7 +153,7 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
       // Weights of 0: the sum is 0, or NaN of infinite values, as it is of separate kernels.
       y = b_.select(b_.eq(total, b_.f32(0)), weighted, y);
     }
-    // Without keys the second product sums nothing.
+    // Without keys the second MatMul sums nothing.
     if (!(count_.is_const() && count_.value() > 0))
       y = b_.select(b_.lt(b_.i32(0), key_count()), y, b_.f32(0));
     return y;
@@ -164,7 +166,7 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
     batch.push_back(column);
     return batch;
   }
-  /// The unit's batch as dims of another value between the products.
+  /// The unit's batch as dims of another value between the MatMuls.
   Index batch_of(ValueId v) { return ev_.unflatten(batch_linear_, batches_of(v)); }
   Shape batches_of(ValueId v) const {
     const Shape& shape = g_.value(v).shape;

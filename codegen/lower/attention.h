@@ -1,4 +1,4 @@
-// Attention: two products with a softmax between them, recognised in core form and computed by one
+// Attention: two MatMuls with a softmax between them, recognised in core form and computed by one
 // kernel that keeps no scores in memory (shaders/attention.h).
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace reprise::lower {
 
-/// The region of the product `second` if its left operand is a softmax of scores that nothing else
-/// reads: first product, what follows it elementwise, softmax, and `second`, in no order.
+/// The region of the MatMul `second` if its left operand is a softmax of scores that nothing else
+/// reads: first MatMul, what follows it elementwise, softmax, and `second`, in no order.
 std::optional<Group> match_attention(const graph::Graph& g, const Uses& uses, graph::Node* second);
 
 /// Why separate kernels are preferred on such a device, or empty: a pure function of the group's

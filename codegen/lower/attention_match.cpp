@@ -22,7 +22,7 @@ class Matcher {
   Matcher(const Graph& g, const Uses& uses, Node* second) : g_(g), uses_(uses), second_(second) {}
 
   std::optional<Group> match() {
-    if (!is_product(second_)) return std::nullopt;
+    if (!is_matmul(second_)) return std::nullopt;
     chain_.weights = second_->inputs[0];
     nodes_.push_back(second_);
     Node* div = softmax_end(chain_.weights);
@@ -47,15 +47,15 @@ class Matcher {
     return n != nullptr && n->op == op && ops::is_core(*n);
   }
 
-  bool is_product(const Node* n) const {
+  bool is_matmul(const Node* n) const {
     if (n == nullptr || n->op != "MatMul" || !is_contraction(*n)) return false;
     return std::all_of(n->inputs.begin(), n->inputs.end(),
-                       [&](ValueId v) { return is_product_float(g_.value(v).dtype); });
+                       [&](ValueId v) { return is_gemm_float(g_.value(v).dtype); });
   }
 
   bool is_number(ValueId v, double number) const {
     const graph::Value& value = g_.value(v);
-    if (!value.constant || value.constant->count() != 1 || !is_product_float(value.dtype)) {
+    if (!value.constant || value.constant->count() != 1 || !is_gemm_float(value.dtype)) {
       return false;
     }
     return ops::constant_numbers(value) == std::vector<double>{number};
@@ -66,7 +66,7 @@ class Matcher {
     return is_core(n, "Equal") && is_number(n->inputs[1], -std::numeric_limits<double>::infinity());
   }
 
-  /// From the left operand of the second product back to the division that ends the softmax,
+  /// From the left operand of the second MatMul back to the division that ends the softmax,
   /// through what does not change a weight: rounding to another float, other dims, zeros in place
   /// of NaN or where all is hidden.
   Node* softmax_end(ValueId v) {
@@ -75,8 +75,8 @@ class Matcher {
       Node* n = producer(v);
       if (is_core(n, "Div")) return n;
       const bool same = is_core(n, "Reshape") ||
-                        (is_core(n, "Cast") && is_product_float(g_.value(n->inputs[0]).dtype) &&
-                         is_product_float(g_.value(v).dtype));
+                        (is_core(n, "Cast") && is_gemm_float(g_.value(n->inputs[0]).dtype) &&
+                         is_gemm_float(g_.value(v).dtype));
       times = 1;
       if (same) {
         v = n->inputs[0];
@@ -126,14 +126,14 @@ class Matcher {
            used(sub->inputs[1], hidden_ == nullptr ? 1 : 2) && used(chain_.logits, 2);
   }
 
-  /// Whether v depends on the first product, elementwise; that product is the first one found.
+  /// Whether v depends on the first MatMul, elementwise; that MatMul is the first one found.
   bool follows_scores(ValueId v) {
     Node* n = producer(v);
     if (n == nullptr || element_count(shape(v)) != element_count(shape(chain_.logits)))
       return false;
     auto [it, inserted] = follows_.try_emplace(n, false);
     if (!inserted) return it->second;
-    if (is_product(n)) {
+    if (is_matmul(n)) {
       if (chain_.scores == nullptr) chain_.scores = n;
     } else {
       const ops::OpDef* def = def_of(*n);
@@ -143,13 +143,13 @@ class Matcher {
       for (ValueId i : n->inputs) any |= elementwise && i != kNone && follows_scores(i);
       if (!any) return false;
     }
-    const bool follows = n == chain_.scores || !is_product(n);
+    const bool follows = n == chain_.scores || !is_matmul(n);
     follows_[n] = follows;
     if (follows) nodes_.push_back(n);
     return follows;
   }
 
-  /// First product to logits: read by nothing else.
+  /// First MatMul to logits: read by nothing else.
   bool scores() {
     if (!follows_scores(chain_.logits) || chain_.scores == second_) return false;
     for (const auto& [n, follows] : follows_) {
@@ -165,7 +165,7 @@ class Matcher {
     return true;
   }
 
-  /// Rows and keys are the last two dims of everything between the products.
+  /// Rows and keys are the last two dims of everything between the MatMuls.
   bool shapes_fit() const {
     const Shape& out = shape(second_->outputs[0]);
     const Shape& weights = shape(chain_.weights);

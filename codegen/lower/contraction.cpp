@@ -13,7 +13,7 @@ using kernel::Val;
 
 namespace {
 
-/// Whether a product multiplies what is fp16 in memory: the value, or views of one.
+/// Whether a contraction multiplies what is fp16 in memory: the value, or views of one.
 bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
   while (true) {
     const graph::Value& value = g.value(v);
@@ -29,7 +29,7 @@ bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
 
 }  // namespace
 
-bool is_half_product(const graph::Graph& g, const Group& group) {
+bool is_half_gemm(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return false;
   const std::vector<ValueId>& in = group.anchor->inputs;
   // What a scale makes of bytes is rounded to fp16 nowhere.
@@ -48,16 +48,16 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
     out = {p->inputs[0], p};
   }
   const auto& constant = g.value(out.value).constant;
-  if (!constant || constant->count() == 0 || !is_product_float(g.value(v).dtype))
+  if (!constant || constant->count() == 0 || !is_gemm_float(g.value(v).dtype))
     return std::nullopt;
   return out;
 }
 
-Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
-  size.rows = count_hint(g_, {m_});
-  size.columns = count_hint(g_, {n_});
+Result<Lowered> Contraction::write(shaders::GemmSize size, size_t choice) {
+  size.m = count_hint(g_, {m_});
+  size.n = count_hint(g_, {n_});
   size.batch = count_hint(g_, batch_);
-  size.half = is_half_product(g_, group_);
+  size.half = is_half_gemm(g_, group_);
   const std::vector<shaders::Tile> tiles_by_cost = shaders::candidates(size, target_.predicate);
   if (choice >= tiles_by_cost.size()) {
     return internal_error("schedule " + std::to_string(choice) + " of " +
@@ -72,7 +72,7 @@ Result<Lowered> Contraction::write(shaders::ProductSize size, size_t choice) {
   return out;
 }
 
-Status Contraction::blocks(const Body& first, const std::function<Status(Val)>& body) {
+Status Contraction::k_blocks(const Body& first, const std::function<Status(Val)>& body) {
   const Expr count = Expr::ceildiv(k_, tile_.step);
   return guard(ev_, b_.lt(b_.i32(0), ev_.value(count)), [&] {
     RP_TRY(first());

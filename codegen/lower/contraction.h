@@ -1,4 +1,4 @@
-// A MatMul or convolution as a product for the schedules of shaders/contraction.h: where its rows
+// A MatMul or convolution as a Gemm for the schedules of shaders/contraction.h: where its rows
 // and columns lie, and packed weights.
 #pragma once
 
@@ -14,8 +14,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
                            size_t choice);
 
-/// Whether a group is a product of fp16 tensors, which cooperative matrices multiply.
-bool is_half_product(const graph::Graph& g, const Group& group);
+/// Whether a group is a contraction of fp16 tensors, which cooperative matrices multiply.
+bool is_half_gemm(const graph::Graph& g, const Group& group);
 
 /// A constant operand, which may be packed at load: of floats, or of 8 bits that a node of the
 /// group dequantises.
@@ -26,18 +26,18 @@ struct ConstantOperand {
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
                                                 graph::ValueId v);
 
-class Contraction : public ResultKernel, public shaders::Product {
+class Contraction : public ResultKernel, public shaders::Gemm {
  public:
-  kernel::Val block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
-  Status blocks(const Body& first, const std::function<Status(kernel::Val)>& body) override;
+  kernel::Val k_block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
+  Status k_blocks(const Body& first, const std::function<Status(kernel::Val)>& body) override;
   Status store(kernel::Val row, kernel::Val vec, kernel::Val four) override;
 
  protected:
   using ResultKernel::ResultKernel;
 
-  /// Writes a product by the tile numbered `choice` and finishes the kernel. m_, n_ and batch_ are
+  /// Writes the contraction by the tile numbered `choice` and finishes the kernel. m_, n_ and batch_ are
   /// set; `size` says the rest.
-  Result<Lowered> write(shaders::ProductSize size, size_t choice);
+  Result<Lowered> write(shaders::GemmSize size, size_t choice);
 
   /// Four columns from 4 * vec at row k of a constant that is packed into tiles of columns:
   /// [batch][tile of columns][depth][columns of a tile].
@@ -46,7 +46,7 @@ class Contraction : public ResultKernel, public shaders::Product {
   /// Index of an element of the weight at a column of the result.
   using WeightIndex = std::function<Index(const Expr& column)>;
   /// Four columns from 4 * vec of a weight of 8 bits, loaded as `raw`, as F32. A scale that is the
-  /// same at all positions of the sum is left to the result; see set_scale().
+  /// same at all positions along K is left to the result; see set_scale().
   Result<kernel::Val> dequantized(const graph::Node& n, kernel::Val raw, kernel::Val vec,
                                   const WeightIndex& index);
   /// Every result is multiplied by the scale of its column: that of the weight at `index`.
@@ -54,14 +54,14 @@ class Contraction : public ResultKernel, public shaders::Product {
   /// The kernel reads this constant in a packed form; its buffer and tile are filled in here.
   void pack(Lowered& out, graph::ValueId constant, PackedOperand form) const;
 
-  /// What `load` gives at the four positions of the sum from 4 * quad, zero past the end. It is
+  /// What `load` gives at the four positions along K from 4 * quad, zero past the end. It is
   /// asked for four lanes of them where they are a vector, else for one after another.
   using LoadAt = std::function<Result<kernel::Val>(const Expr& position, int lanes)>;
   Result<Values> four_positions(kernel::Val quad, bool vector, const LoadAt& load);
   /// The same for what depends on one position.
   Result<Values> one_position(kernel::Val position, const LoadAt& load);
 
-  Expr k_;              // positions of a product's sum
+  Expr k_;              // length of the K axis
   shaders::Tile tile_;  // once chosen
 
  private:

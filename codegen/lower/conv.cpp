@@ -1,4 +1,4 @@
-// Convolution as an implicit matrix product: rows are output pixels of all images, columns are
+// Convolution as an implicit GEMM: rows are output pixels of all images, columns are
 // output channels of a group, and the sum runs over input channels and kernel positions. Weights
 // are packed like a MatMul's. With channels last, four channels at a kernel position are one load
 // of the input, and four output channels one store.
@@ -43,9 +43,9 @@ ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Constant
   return p;
 }
 
-class ConvProduct final : public Contraction {
+class ConvGemm final : public Contraction {
  public:
-  ConvProduct(const graph::Graph& g, const Group& group, const Target& target, ConvParams p,
+  ConvGemm(const graph::Graph& g, const Group& group, const Target& target, ConvParams p,
               const ConstantOperand& weight)
       : Contraction(g, group, target),
         p_(std::move(p)),
@@ -66,9 +66,9 @@ class ConvProduct final : public Contraction {
   }
 
   Result<Lowered> build(size_t choice) {
-    shaders::ProductSize size;
-    size.depth = static_cast<double>(depth_total_);
-    size.left_loads = vector_channels() ? 1 : 4;
+    shaders::GemmSize size;
+    size.k = static_cast<double>(depth_total_);
+    size.a_loads = vector_channels() ? 1 : 4;
     size.unrolled = static_cast<double>(unrolled_positions() * (in_quads() > 0 ? 4 : 1));
     size.dynamic = std::any_of(pixel_shape_.begin() + 1, pixel_shape_.end(),
                                [](const Expr& dim) { return !dim.is_const(); });
@@ -107,9 +107,9 @@ class ConvProduct final : public Contraction {
     return static_cast<int>(columns_.size()) - 1;
   }
 
-  bool right_along_k() const override { return false; }
+  bool b_along_k() const override { return false; }
 
-  Status sum(const std::function<Status(int)>& step) override {
+  Status k_loop(const std::function<Status(int)>& step) override {
     const int64_t quads = in_quads();
     const auto emit = [&] { return step(static_cast<int>(taps_.size()) * channels_); };
     if (vector_channels()) {
@@ -123,7 +123,7 @@ class ConvProduct final : public Contraction {
   }
 
   /// The positions of a step: with vectors of channels by kernel position, else by channel.
-  Result<Values> left(int row) override {
+  Result<Values> load_a(int row) override {
     const Index& pixel = pixels_[static_cast<size_t>(row)];
     const bool vectors = vector_channels() && channels_ == 4;
     Values out;
@@ -137,7 +137,7 @@ class ConvProduct final : public Contraction {
     return out;
   }
 
-  Result<Values> right(int column, Val position) override {
+  Result<Values> load_b(int column, Val position) override {
     const Val first = ev_.value(weight_position({channel_, taps_[0]}));
     if (vector_channels() && channels_ == 4) {
       const Val channel = b_.mul(b_.rem(position, b_.i32(4)), b_.i32(p_.positions()));
@@ -146,9 +146,9 @@ class ConvProduct final : public Contraction {
     return scalars(packed(column, b_.add(first, position)));
   }
 
-  bool left_along_k() const override { return aligned_channels(); }
+  bool a_along_k() const override { return aligned_channels(); }
 
-  Result<Values> left_at(int row, Val quad) override {
+  Result<Values> load_a_block(int row, Val quad) override {
     const Index& pixel = pixels_[static_cast<size_t>(row)];
     return four_positions(quad, aligned_channels(), [&](const Expr& k, int lanes) -> Result<Val> {
       const Expr first = lanes == 4 ? ev_.simplify(k - ev_.lane()) : k;
@@ -157,7 +157,7 @@ class ConvProduct final : public Contraction {
     });
   }
 
-  Result<Values> right_at(int column, Val position) override {
+  Result<Values> load_b_block(int column, Val position) override {
     return one_position(position, [&](const Expr& k, int) {
       const Expr at = p_.channels_last() ? weight_position(position_at(k, 1)) : k;
       return packed(column, ev_.value(at));
@@ -165,7 +165,7 @@ class ConvProduct final : public Contraction {
   }
 
  private:
-  /// One position of the sum.
+  /// One position along K.
   struct Position {
     Expr channel;  // within the group
     std::vector<Expr> kernel;
@@ -189,7 +189,7 @@ class ConvProduct final : public Contraction {
     return {channel, own};
   }
 
-  /// A position of the sum in the packed weights, which are in the weight's order.
+  /// A position along K in the packed weights, which are in the weight's order.
   Expr weight_position(const Position& at) const {
     Expr k = at.channel;
     for (size_t d = 0; d < p_.kernel.size(); ++d) k = k * Expr(p_.kernel[d]) + at.kernel[d];
@@ -203,7 +203,7 @@ class ConvProduct final : public Contraction {
     const bool long_steps = p_.positions() < kFewPositions || positions_up_to(kMaxUnrolled / 4) > 1;
     return p_.channels_last() && p_.in_channels >= 4 && long_steps && !target_.predicate.slow_loads;
   }
-  /// Whether no four positions of the sum from a multiple of 4 lie apart.
+  /// Whether no four positions along K from a multiple of 4 lie apart.
   bool aligned_channels() const { return p_.channels_last() && p_.in_channels % 4 == 0; }
 
   /// Steps cover several positions, so that accumulators stay in registers over them: those of the
@@ -315,8 +315,8 @@ Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Targ
   if (!weight) return lower_pointwise(g, group, target);
   ConvParams params = params_of(g, *group.anchor, *weight);
   const ops::ConvForm form = ops::conv_form(params.group, params.in_channels, params.out_channels);
-  if (form == ops::ConvForm::Product)
-    return ConvProduct(g, group, target, std::move(params), *weight).build(choice);
+  if (form == ops::ConvForm::Gemm)
+    return ConvGemm(g, group, target, std::move(params), *weight).build(choice);
   // With channels last, vectors of them.
   const bool vectors = form == ops::ConvForm::Depthwise && params.group % 4 == 0;
   if (params.channels_last() && !vectors) return lower_pointwise(g, group, target);

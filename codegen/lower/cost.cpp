@@ -19,7 +19,7 @@ constexpr double kTile = 8;  // a contraction reads an operand once per tile of 
 
 double node_flops(const Graph& g, const Node& n, double evals) {
   if (is_reduction(n)) return count_hint(g, g.value(n.inputs[0]).shape);
-  if (!is_contraction(n)) return evals * light_cost(g, n);
+  if (!is_contraction(n)) return evals * recompute_cost(g, n);
   const Shape& w = g.value(n.inputs[1]).shape;
   const double out = count_hint(g, g.value(n.outputs[0]).shape);
   if (n.op == "MatMul") return 2 * out * count_hint(g, {w[w.size() - 2]});
@@ -167,7 +167,7 @@ double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
 
 }  // namespace
 
-double light_cost(const Graph& g, const Node& n) {
+double recompute_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;
   if (ops::is_core_dequantize(n)) return 0;  // memory is what it saves

@@ -1,4 +1,4 @@
-// Convolution of groups with few output channels, depthwise above all: there is no product to tile,
+// Convolution of groups with few output channels, depthwise above all: there is no GEMM to tile,
 // so an invocation computes kWidth neighbouring outputs of a channel along the last spatial axis,
 // with channels last of four channels as vectors. Their windows overlap: each input element and
 // weight is loaded once.

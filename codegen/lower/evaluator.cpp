@@ -16,8 +16,7 @@ using kernel::Type;
 namespace {
 
 bool uses_lane(const Expr& e) {
-  std::vector<SymbolId> symbols;
-  e.collect_symbols(symbols);
+  const std::vector<SymbolId> symbols = e.symbols();
   return std::find(symbols.begin(), symbols.end(), kLoopSymbols) != symbols.end();
 }
 

@@ -52,6 +52,22 @@ bool is_reduction(const Node& n) {
   return lowering_of(n) == ops::Lowering::Reduce;
 }
 
+Group group_of(const Graph& g, Node* n) {
+  Group gr;
+  gr.nodes = {n};
+  gr.domain = g.value(n->outputs[0]).shape;
+  if (is_contraction(*n)) {
+    gr.kind = GroupKind::Contraction;
+    gr.anchor = n;
+  } else if (is_reduction(*n)) {
+    gr.kind = GroupKind::Row;
+    gr.anchor = n;
+    gr.domain = g.value(n->inputs[0]).shape;
+    gr.reduced = n->attrs.get_ints("axes");
+  }
+  return gr;
+}
+
 Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced) {
   Shape s = domain;
   for (int64_t a : reduced) s[static_cast<size_t>(a)] = 1;

@@ -7,7 +7,6 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/ops/op.h"
-#include "runtime/device_facts.h"
 
 namespace reprise::lower {
 
@@ -19,11 +18,11 @@ enum class GroupKind : uint8_t {
   Host,         // one node on the host
 };
 
-/// What attention computes before its second product, which is the anchor.
+/// What attention computes before its second MatMul, which is the anchor.
 struct AttentionChain {
-  graph::Node* scores = nullptr;          // the first product
+  graph::Node* scores = nullptr;          // the first MatMul
   graph::ValueId logits = graph::kNone;   // what the softmax sees of it
-  graph::ValueId weights = graph::kNone;  // left operand of the second product
+  graph::ValueId weights = graph::kNone;  // left operand of the second MatMul
   bool zero_for_nan = false;              // weights of rows of NaN are 0
   bool zero_if_hidden = false;            // weights of rows of -inf are 0
 };
@@ -33,7 +32,7 @@ struct AttentionChain {
 /// with the same row-major position; an anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  graph::Node* anchor = nullptr;    // the product, the second one, or Row: the first reduction
+  graph::Node* anchor = nullptr;    // the contraction (of Attention the second), or the first reduction
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
   Shape domain;
@@ -41,16 +40,6 @@ struct Group {
   AttentionChain attention;      // Attention
   std::string host_reason;       // Host: why no device kernel takes it
   bool sealed = false;           // nothing joins its node but what only renames
-};
-
-struct Edge {
-  std::string from, to, reason;
-};
-
-struct Fusion {
-  std::vector<Group> groups;  // in an order that can run
-  std::vector<Edge> unfused;
-  bool priced = false;  // devices of another kind may be given other kernels
 };
 
 const ops::OpDef* def_of(const graph::Node& n);
@@ -63,6 +52,8 @@ bool is_reduction(const graph::Node& n);
 graph::ValueId transposed_matrix(const graph::Graph& g, graph::ValueId v);
 /// Number of rows (domain without the reduced axes) as a shape with those axes of size 1.
 Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced);
+/// A group of n alone, without its outputs.
+Group group_of(const graph::Graph& g, graph::Node* n);
 /// fused_<sorted distinct operator names>, an identifier; a lone operator keeps its name.
 std::string kernel_name(const Group& g);
 /// An order in which nothing comes before what it waits for: ties by `last`, which is -1 for what
@@ -71,16 +62,5 @@ Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
                                    const std::vector<int>& last);
 /// Why the node cannot run on a device; empty if it can.
 std::string host_reason(const graph::Graph& g, const graph::Node& n);
-
-/// Which attention becomes one kernel: none, what costs less so, or all that can.
-enum class FuseAttention : uint8_t { Never, Priced, Always };
-
-/// Splits a graph in core form into groups: a pure function of the graph. `enabled` false: one
-/// group per node (views still cost nothing where they only rename), the baseline of
-/// launches_unfused. Prices are those of devices that satisfy the predicate. Nodes in `separate`
-/// get kernels of their own.
-Result<Fusion> fuse(const graph::Graph& g, bool enabled,
-                    FuseAttention attention = FuseAttention::Priced, const Predicate& device = {},
-                    const std::set<const graph::Node*>& separate = {});
 
 }  // namespace reprise::lower

@@ -11,8 +11,7 @@ bool not_negative(const Expr& e, const SymbolRanges& ranges) {
 }
 
 bool uses_kernel_symbols(const Expr& e, const SymbolRanges& ranges) {
-  std::vector<SymbolId> symbols;
-  e.collect_symbols(symbols);
+  const std::vector<SymbolId> symbols = e.symbols();
   return std::any_of(symbols.begin(), symbols.end(),
                      [&](SymbolId s) { return ranges(s).below.has_value(); });
 }

@@ -15,8 +15,7 @@ using kernel::Ty;
 namespace {
 
 bool uses_loop_symbols(const Expr& e) {
-  std::vector<SymbolId> symbols;
-  e.collect_symbols(symbols);
+  const std::vector<SymbolId> symbols = e.symbols();
   return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s >= kLoopSymbols; });
 }
 
@@ -93,8 +92,7 @@ Expr Evaluator::symbol(Val v, const Expr& below) {
 
 void Evaluator::set_symbol(const Expr& symbol, Val v) {
   if (symbol.is_const()) return;
-  std::vector<SymbolId> ids;
-  symbol.collect_symbols(ids);
+  const std::vector<SymbolId> ids = symbol.symbols();
   loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = v;
 }
 

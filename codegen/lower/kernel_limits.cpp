@@ -17,7 +17,7 @@ constexpr double kMaxWork = 512;
 
 double work(const Graph& g, const std::vector<Node*>& nodes) {
   double sum = 0;
-  for (const Node* n : nodes) sum += light_cost(g, *n);
+  for (const Node* n : nodes) sum += recompute_cost(g, *n);
   return sum;
 }
 
@@ -45,11 +45,11 @@ std::string loop_for_each_element(const Node& n) {
 
 /// Why one kernel among its users does not take n.
 std::string refusal(const Graph& g, const Node& n, const Group& user) {
-  const bool renames = light_cost(g, n) == 0;
+  const bool renames = recompute_cost(g, n) == 0;
   const std::vector<Node*>& nodes = user.nodes;
   if (nodes.size() >= kMaxNodes && !(renames && nodes.size() < 2 * kMaxNodes))
     return "the kernel would have too many nodes";
-  if (!renames && work(g, nodes) + light_cost(g, n) > kMaxWork)
+  if (!renames && work(g, nodes) + recompute_cost(g, n) > kMaxWork)
     return "the kernel would be too long";
   if (is_a_loop(g, n) && has_loops(user.kind, nodes)) return loop_for_each_element(n);
   // Few lanes share a row, and a loop of iterations inside its loop serialises them.
@@ -75,7 +75,7 @@ std::string inline_cost(const Graph& g, const Uses& uses, const Node& n,
   for (const Group* user : users) {
     if (std::string why = refusal(g, n, *user); !why.empty()) return why;
   }
-  const double cost = light_cost(g, n);
+  const double cost = recompute_cost(g, n);
   const double count = count_hint(g, g.value(n.outputs[0]).shape);
   double executed = 0;
   for (const Group* user : users) executed += evaluations(g, *user, n, uses) * cost;

@@ -34,9 +34,9 @@ std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group
   return ConstantMatrix{*operand, transposed};
 }
 
-class MatMulProduct final : public Contraction {
+class MatMulGemm final : public Contraction {
  public:
-  MatMulProduct(const graph::Graph& g, const Group& group, const Target& target)
+  MatMulGemm(const graph::Graph& g, const Group& group, const Target& target)
       : Contraction(g, group, target) {
     const Shape& d = group.domain;
     batch_.assign(d.begin(), d.end() - 2);
@@ -55,13 +55,13 @@ class MatMulProduct final : public Contraction {
     along_k_ = !packed_ && wide_k &&
                (!wide_n_ || count_loads(g, group, right_, false, k_, n_) <
                                 count_loads(g, group, right_, true, n_, k_));
-    left_along_k_ = count_loads(g, group, left_, true, k_, m_) == 1;
+    a_along_k_ = count_loads(g, group, left_, true, k_, m_) == 1;
   }
 
   Result<Lowered> build(size_t choice) {
-    shaders::ProductSize size;
-    size.depth = count_hint(g_, {k_});
-    size.left_loads = left_along_k_ ? 1 : 4;
+    shaders::GemmSize size;
+    size.k = count_hint(g_, {k_});
+    size.a_loads = a_along_k_ ? 1 : 4;
     RP_ASSIGN(Lowered out, write(size, choice));
     if (packed_) {
       out.schedule += ", packed";
@@ -106,15 +106,15 @@ class MatMulProduct final : public Contraction {
     return static_cast<int>(columns_.size()) - 1;
   }
 
-  bool right_along_k() const override { return along_k_; }
+  bool b_along_k() const override { return along_k_; }
 
-  Status sum(const std::function<Status(int)>& step) override { return sum_over(k_, step); }
+  Status k_loop(const std::function<Status(int)>& step) override { return loop_over_k(k_, step); }
 
-  Result<Values> left(int row) override {
+  Result<Values> load_a(int row) override {
     return scalars(left_element(row, step_position(), depth_));
   }
 
-  Result<Values> right(int column, Val position) override {
+  Result<Values> load_b(int column, Val position) override {
     const Column& c = columns_[static_cast<size_t>(column)];
     if (along_k_) {
       return scalars(ev_.eval(right_, operand(right_, step_position(), c.first), depth_));
@@ -123,14 +123,14 @@ class MatMulProduct final : public Contraction {
     return scalars(right_columns(c, at_ + ev_.symbol(position, 4)));
   }
 
-  bool left_along_k() const override { return left_along_k_; }
+  bool a_along_k() const override { return a_along_k_; }
 
-  Result<Values> left_at(int row, Val quad) override {
+  Result<Values> load_a_block(int row, Val quad) override {
     return four_positions(quad, true,
                           [&](const Expr& k, int lanes) { return left_element(row, k, lanes); });
   }
 
-  Result<Values> right_at(int column, Val position) override {
+  Result<Values> load_b_block(int column, Val position) override {
     const Column& c = columns_[static_cast<size_t>(column)];
     if (along_k_) {
       return four_positions(position, true, [&](const Expr& k, int lanes) {
@@ -146,7 +146,7 @@ class MatMulProduct final : public Contraction {
   struct Column {
     Val vec;                 // as given
     Expr first;              // of four, or the one along k
-    std::vector<Expr> four;  // where columns are no vectors
+    std::vector<Expr> four;  // where columns are not vectors
   };
 
   Result<Val> left_element(int row, const Expr& k, int lanes) {
@@ -185,7 +185,7 @@ class MatMulProduct final : public Contraction {
     });
   }
 
-  /// With one B for all batches, rows of all batches are rows of one product.
+  /// With one B for all batches, rows of all batches are rows of one GEMM.
   void collapse_batch() {
     const Shape& a = g_.value(left_).shape;
     const Shape& b = g_.value(right_).shape;
@@ -200,7 +200,7 @@ class MatMulProduct final : public Contraction {
     batch_.clear();
   }
 
-  /// Batch and row of the domain for a row of the product.
+  /// Batch and row of the domain for a row of the GEMM.
   Index row_index(const Expr& row) {
     if (!row_shape_.empty()) return ev_.unflatten(row, row_shape_);
     Index index = batch_index_;
@@ -215,7 +215,7 @@ class MatMulProduct final : public Contraction {
   ValueId left_, right_;
   Shape row_shape_;  // rows of all batches as one; empty if batches are apart
   std::optional<ConstantMatrix> packed_;
-  bool left_along_k_ = false, along_k_ = false;
+  bool a_along_k_ = false, along_k_ = false;
   Index batch_index_;
   std::vector<Expr> rows_;
   std::vector<Column> columns_;
@@ -223,7 +223,7 @@ class MatMulProduct final : public Contraction {
 
 bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
   return std::all_of(n.inputs.begin(), n.inputs.end(),
-                     [&](ValueId v) { return is_product_float(g.value(v).dtype); });
+                     [&](ValueId v) { return is_gemm_float(g.value(v).dtype); });
 }
 
 }  // namespace
@@ -231,7 +231,7 @@ bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
 Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target,
                              size_t choice) {
   if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target);
-  return MatMulProduct(g, group, target).build(choice);
+  return MatMulGemm(g, group, target).build(choice);
 }
 
 }  // namespace reprise::lower

@@ -15,7 +15,7 @@ constexpr int kBlock = 4;        // vectors of an invocation along another axis
 constexpr int64_t kMany = 1000;  // loads of a kernel that cannot be written
 constexpr uint32_t kLightFlops = 8;
 
-struct Schedule {
+struct PointwiseSchedule {
   int lanes = 1;    // consecutive elements computed as one vector
   int vectors = 1;  // vectors per invocation
   int axis = -1;    // of the domain, along which an invocation's vectors lie; -1: one after
@@ -42,8 +42,8 @@ uint32_t flops(const Group& group) {
 }
 
 /// Pure function of the shapes and the target; tests read it through Lowered::schedule.
-Schedule choose(const graph::Graph& g, const Group& group, const Target& target) {
-  Schedule s;
+PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target& target) {
+  PointwiseSchedule s;
   const Expr total = element_count(group.domain);
   const bool divisible = total.known_divisor(g.symbols) % 4 == 0;
   size_t narrowest = 4;
@@ -101,7 +101,7 @@ Status store_words(Evaluator& ev, ValueId v, const Expr& first, const Expr& tota
 }
 
 /// Computes and stores all outputs at vector `i` of `lanes` elements.
-Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const Expr& i,
+Status emit_vector(Evaluator& ev, const Group& group, const PointwiseSchedule& s, const Expr& i,
                    const Expr& total) {
   const Expr first = Expr(s.lanes) * i;
   const Expr linear = s.lanes > 1 ? first + ev.lane() : first;
@@ -118,7 +118,7 @@ Status emit_vector(Evaluator& ev, const Group& group, const Schedule& s, const E
 /// A kernel under construction.
 class PointwiseKernel {
  public:
-  PointwiseKernel(const graph::Graph& g, const Group& group, const Schedule& s)
+  PointwiseKernel(const graph::Graph& g, const Group& group, const PointwiseSchedule& s)
       : group_(group), s_(s), b_(kernel_name(group)), ev_(g, group, b_) {
     total_ = element_count(group.domain);
     ev_.assume_not_empty(total_);
@@ -226,7 +226,7 @@ class PointwiseKernel {
   }
 
   const Group& group_;
-  const Schedule s_;
+  const PointwiseSchedule s_;
   Builder b_;
   Evaluator ev_;
   Expr total_, vectors_, invocations_;
@@ -234,13 +234,13 @@ class PointwiseKernel {
 
 /// Where vectors load their lanes one by one: the axis along which neighbouring vectors find them
 /// side by side in memory, as in a transpose.
-int best_axis(const graph::Graph& g, const Group& group, const Schedule& s) {
+int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule& s) {
   const auto fours = [&](const Expr& e) { return e.known_divisor(g.symbols) % kBlock == 0; };
   const size_t rank = group.domain.size();
   const bool same = std::all_of(group.outputs.begin(), group.outputs.end(),
                                 [&](ValueId v) { return g.value(v).shape == group.domain; });
   if (s.lanes != 4 || s.whole_words || rank < 2 || !same || !fours(group.domain.back())) return -1;
-  Schedule four = s;
+  PointwiseSchedule four = s;
   four.vectors = kBlock;
   four.written_out = true;
   const auto loads = [&](int axis) {
@@ -264,7 +264,7 @@ int best_axis(const graph::Graph& g, const Group& group, const Schedule& s) {
 
 Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target,
                                 LoopForm form) {
-  Schedule s = choose(g, group, target);
+  PointwiseSchedule s = choose(g, group, target);
   if (group.kind == GroupKind::Pointwise) s.axis = best_axis(g, group, s);
   if (s.axis >= 0) {
     s.vectors = kBlock;

@@ -128,7 +128,8 @@ Status ResultKernel::store(Val row, Val vec, Val four) {
   return {};
 }
 
-Status ResultKernel::sum_over(const Expr& positions, const std::function<Status(int depth)>& step) {
+Status ResultKernel::loop_over_k(const Expr& positions,
+                                 const std::function<Status(int depth)>& step) {
   const Expr quads = Expr::floordiv(positions, 4);
   Status status;
   const auto over = [&](const Expr& from, const Expr& to, int depth) {

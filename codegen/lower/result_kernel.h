@@ -7,12 +7,12 @@
 
 namespace reprise::lower {
 
-/// Dtypes that products read; they accumulate in F32.
-inline bool is_product_float(DType t) {
+/// Dtypes that contractions read; they accumulate in F32.
+inline bool is_gemm_float(DType t) {
   return t == DType::F32 || t == DType::F16 || t == DType::BF16;
 }
 
-/// Index of an operand of a product with these batch dims, which broadcast: its two last
+/// Index of an operand of a MatMul with these batch dims, which broadcast: its two last
 /// coordinates are given.
 Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
                     const Index& batch, const Expr& row, const Expr& column);
@@ -50,7 +50,7 @@ class ResultKernel : public virtual shaders::ResultTile {
   Expr clamped_vec(kernel::Val at) { return clamped(at, Expr::floordiv(n_, 4), exact_columns_); }
   /// Loops over the positions of a sum: four at a time, then the rest one by one. `step` reads at_
   /// and depth_.
-  Status sum_over(const Expr& positions, const std::function<Status(int depth)>& step);
+  Status loop_over_k(const Expr& positions, const std::function<Status(int depth)>& step);
   /// The position of a step, or its positions if there are four.
   Expr step_position() const { return depth_ == 4 ? at_ + ev_.lane() : at_; }
   /// The lanes of a value, as F32.
@@ -61,8 +61,8 @@ class ResultKernel : public virtual shaders::ResultTile {
   const Target& target_;
   kernel::Builder b_;
   Evaluator ev_;
-  Expr m_, n_;           // rows and columns of one product
-  Shape batch_;          // of products
+  Expr m_, n_;           // rows and columns of one result
+  Shape batch_;          // of results
   bool wide_n_ = false;  // columns of the result are consecutive, and a multiple of 4
   kernel::Val column_tile_;
   kernel::Val batch_at_;  // linear

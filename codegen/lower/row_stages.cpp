@@ -78,7 +78,7 @@ bool RowStages::in_group(const Node* n) const {
 }
 
 double RowStages::cost(const Node& n) const {
-  return is_reduction(n) ? 1 : light_cost(g_, n);
+  return is_reduction(n) ? 1 : recompute_cost(g_, n);
 }
 
 double RowStages::subtree_cost(ValueId v) const {

@@ -45,7 +45,8 @@ std::string Builder::name_in(const Scope& scope, const std::string& name) const 
 
 Status Builder::read_header() {
   if (!model_->has_graph()) {
-    return invalid_model("is no ONNX model, or the file is truncated or damaged: it has no graph");
+    return invalid_model(
+        "is not an ONNX model, or the file is truncated or damaged: it has no graph");
   }
   for (const wire::Function& f : model_->functions()) {
     const std::string key = canonical_domain(f.domain()) + "::" + f.name() + "::" + f.overload();
@@ -64,20 +65,19 @@ Status Builder::define(Scope& scope, const std::string& name, ValueId v) {
   return {};
 }
 
-Status Builder::add_constant(Scope& scope, const std::string& name, HostTensor t, bool raw) {
+Status Builder::add_constant(Scope& scope, const std::string& name, HostTensor t) {
   const ValueId v = scope.graph->add_constant(name_in(scope, name), std::move(t));
-  if (raw) scope.graph->value(v).weight = next_weight_++;
   return define(scope, name, v);
 }
 
 Status Builder::add_initialisers(Scope& scope, const wire::Graph& g) {
   for (const wire::Tensor& t : g.initializer()) {
     RP_ASSIGN(HostTensor host, to_host(t, model_, external_));
-    RP_TRY(add_constant(scope, t.name(), std::move(host), true));
+    RP_TRY(add_constant(scope, t.name(), std::move(host)));
   }
   for (const wire::SparseTensor& t : g.sparse_initializer()) {
     RP_ASSIGN(HostTensor host, to_host(t, model_, external_));
-    RP_TRY(add_constant(scope, t.values().name(), std::move(host), false));
+    RP_TRY(add_constant(scope, t.values().name(), std::move(host)));
   }
   return {};
 }
@@ -99,7 +99,6 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
     const graph::Value& from = scope.outer->graph->value(*outer);
     if (from.constant) {
       inner = scope.graph->add_constant(from.name, *from.constant);
-      scope.graph->value(inner).weight = from.weight;
     } else {
       inner = scope.graph->add_value(from.name, from.dtype, from.shape);
       scope.graph->value(inner).elements = from.elements;

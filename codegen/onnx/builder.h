@@ -54,7 +54,7 @@ class Builder {
   // builder.cpp
   Status read_header();
   Status add_initialisers(Scope& scope, const wire::Graph& g);
-  Status add_constant(Scope& scope, const std::string& name, HostTensor t, bool raw);
+  Status add_constant(Scope& scope, const std::string& name, HostTensor t);
   Status define(Scope& scope, const std::string& name, ValueId v);
   Status add_declared(Scope& scope, const wire::Graph& g);
   Status set_outputs(Scope& scope, const wire::Graph& g);
@@ -85,7 +85,13 @@ class Builder {
                                                                         const wire::Function& f);
 
   // control_flow.cpp
+  using Branches = std::array<const wire::Graph*, 2>;  // taken if true, and if false
   Status add_if(Scope& scope, const wire::Node& n);
+  /// The bodies of an If, and what they capture as its last inputs.
+  Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
+                         graph::Node& node);
+  /// Where the condition says that two dims are equal, a guard for that.
+  bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
   Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body, Scope& scope);
 
@@ -97,7 +103,6 @@ class Builder {
   std::string file_;
   const ImportOptions& options_;
   std::map<std::string, const wire::Function*> functions_;
-  int32_t next_weight_ = 0;
   int64_t inlined_ = 0;  // nodes of functions, calls included
 };
 

@@ -159,8 +159,40 @@ Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Gra
   return {};
 }
 
+Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
+                                graph::Node& node) {
+  std::vector<Scope> scopes(2);
+  for (size_t b = 0; b < 2; ++b) {
+    Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], scopes[b]);
+    if (!body.ok()) {
+      return body.status().with_context("in the " + std::string(kBranches[b]) + " of " +
+                                        node_text(n));
+    }
+    if ((*body)->outputs.size() != static_cast<size_t>(n.output_size())) {
+      return invalid_model(node_text(n) + " has " + std::to_string(n.output_size()) +
+                           " outputs, but its " + kBranches[b] + " has " +
+                           std::to_string((*body)->outputs.size()));
+    }
+    node.subgraphs.emplace_back(kBranches[b], *std::move(body));
+  }
+  join_captures(node, scopes);
+  return {};
+}
+
+bool Builder::assume_equality(Scope& scope, const wire::Node& n, ValueId condition) {
+  const auto equal = known_equality(*scope.graph, condition);
+  if (!equal) return false;
+  graph::DimGuard guard;
+  guard.a = equal->first;
+  guard.b = equal->second;
+  guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
+  if (!ops::learn(*scope.graph, guard.a, guard.b)) scope.graph->guards.push_back(std::move(guard));
+  ops::settle_broadcasts(*scope.graph);
+  return true;
+}
+
 Status Builder::add_if(Scope& scope, const wire::Node& n) {
-  std::array<const wire::Graph*, 2> branches{};
+  Branches branches{};
   for (const wire::Attribute& a : n.attribute()) {
     for (size_t b = 0; b < 2; ++b) {
       if (a.name() == kBranches[b] && a.has_g()) branches[b] = &a.g();
@@ -184,36 +216,13 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   node.opset = opset == scope.frame->opsets.end() ? 0 : opset->second;
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
   node.inputs = inputs;
-  std::vector<Scope> scopes(2);
-  for (size_t b = 0; b < 2; ++b) {
-    Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], scopes[b]);
-    if (!body.ok()) {
-      return body.status().with_context("in the " + std::string(kBranches[b]) + " of " +
-                                        node_text(n));
-    }
-    if ((*body)->outputs.size() != static_cast<size_t>(n.output_size())) {
-      return invalid_model(node_text(n) + " has " + std::to_string(n.output_size()) +
-                           " outputs, but its " + kBranches[b] + " has " +
-                           std::to_string((*body)->outputs.size()));
-    }
-    node.subgraphs.emplace_back(kBranches[b], *std::move(body));
+  RP_TRY(import_branches(scope, n, branches, node));
+  // Exporters write "squeeze if the size is 1" as an If. The rank decides what follows, so the
+  // model means one of the two; a guard refuses runs that would take the other.
+  if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second) &&
+      assume_equality(scope, n, inputs[0])) {
+    return inline_branch(scope, n, *branches[0]);
   }
-  if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second)) {
-    const std::string name = n.name().empty() ? "If(" + n.output(0) + ")" : n.name();
-    // Exporters write "squeeze if the size is 1" so. The rank decides what follows, so the model
-    // means one of the two; a guard refuses runs that would take the other.
-    if (const auto equal = known_equality(*scope.graph, inputs[0])) {
-      graph::DimGuard guard;
-      guard.a = equal->first;
-      guard.b = equal->second;
-      guard.node = scope.frame->prefix + name;
-      if (!ops::learn(*scope.graph, guard.a, guard.b))
-        scope.graph->guards.push_back(std::move(guard));
-      ops::settle_broadcasts(*scope.graph);
-      return inline_branch(scope, n, *branches[0]);
-    }
-  }
-  join_captures(node, scopes);
   for (const std::string& name : n.output()) {
     node.outputs.push_back(name.empty() ? kNone : scope.graph->add_unknown(name_in(scope, name)));
   }

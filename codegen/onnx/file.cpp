@@ -37,7 +37,7 @@ class File {
     if (f.fd_ < 0) return Status(Code::Io, path + ": " + system_message(errno));
     struct stat info {};
     if (fstat(f.fd_, &info) != 0) return Status(Code::Io, path + ": " + system_message(errno));
-    if (!S_ISREG(info.st_mode)) return Status(Code::Io, path + ": is no regular file");
+    if (!S_ISREG(info.st_mode)) return Status(Code::Io, path + ": is not a regular file");
     f.size_ = info.st_size;
     return f;
   }
@@ -79,7 +79,7 @@ Result<std::shared_ptr<const Message>> read_message(const std::string& path, con
   google::protobuf::io::CodedInputStream in(&stream);
   auto message = std::make_shared<Message>();
   if (!parse(in, *message)) {
-    return invalid_model(path + ": is no " + what + ", or the file is truncated or damaged");
+    return invalid_model(path + ": is not " + what + ", or the file is truncated or damaged");
   }
   return std::shared_ptr<const Message>(std::move(message));
 }
@@ -96,7 +96,7 @@ Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> 
                                             static_cast<int>(bytes.size()));
   auto message = std::make_shared<Message>();
   if (!parse(in, *message)) {
-    return invalid_model(std::string("the bytes are no ") + what +
+    return invalid_model(std::string("the bytes are not ") + what +
                          ", or they are truncated or damaged");
   }
   return std::shared_ptr<const Message>(std::move(message));
@@ -115,19 +115,19 @@ std::string shown(const std::string& name) {
 }
 
 Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path) {
-  return read_message<wire::Model>(path, "ONNX model");
+  return read_message<wire::Model>(path, "an ONNX model");
 }
 
 Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte> bytes) {
-  return parse_message<wire::Model>(bytes, "model", "ONNX model");
+  return parse_message<wire::Model>(bytes, "model", "an ONNX model");
 }
 
 Result<std::shared_ptr<const wire::Tensor>> read_tensor(const std::string& path) {
-  return read_message<wire::Tensor>(path, "tensor file (TensorProto)");
+  return read_message<wire::Tensor>(path, "a tensor file (TensorProto)");
 }
 
 Result<std::shared_ptr<const wire::Tensor>> parse_tensor(std::span<const std::byte> bytes) {
-  return parse_message<wire::Tensor>(bytes, "tensor", "tensor (TensorProto)");
+  return parse_message<wire::Tensor>(bytes, "tensor", "a tensor (TensorProto)");
 }
 
 Result<Mapped> ExternalData::open(const std::string& location) {

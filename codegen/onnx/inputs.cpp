@@ -34,7 +34,7 @@ bool is_identifier(const std::string& s) {
 
 Status read_type(const wire::ValueInfo& v, Input& input) {
   if (!v.type().has_tensor_type()) {
-    return unsupported("is no tensor; sequences, maps and optionals are not supported");
+    return unsupported("is not a tensor; sequences, maps and optionals are not supported");
   }
   const wire::TensorType& type = v.type().tensor_type();
   RP_ASSIGN(input.dtype, dtype_of(type.elem_type()));
@@ -99,26 +99,26 @@ std::string dims_text(const std::vector<int64_t>& dims) {
 using Fixed = std::map<std::string, std::pair<int64_t, std::string>>;
 
 Status fix_input(Input& input, const std::vector<int64_t>& dims, Fixed& fixed) {
-  const std::string who = "shape " + dims_text(dims) + " of input " + shown(input.name);
+  const std::string subject = "shape " + dims_text(dims) + " of input " + shown(input.name);
   if (!input.has_shape) input.dims.resize(dims.size());
   input.has_shape = true;
   if (dims.size() != input.dims.size()) {
-    return usage(who + " has rank " + std::to_string(dims.size()) + ", but the model declares " +
+    return usage(subject + " has rank " + std::to_string(dims.size()) + ", but the model declares " +
                  input.text);
   }
   for (size_t i = 0; i < dims.size(); ++i) {
     Dim& d = input.dims[i];
     if (dims[i] < 0 || dims[i] > kMaxDim) {
-      return usage(who + ": " + std::to_string(dims[i]) + " is no size");
+      return usage(subject + ": " + std::to_string(dims[i]) + " is not a size");
     }
     if (d.value >= 0 && d.value != dims[i]) {
-      return usage(who + " does not match " + input.text + ", which the model declares");
+      return usage(subject + " does not match " + input.text + ", which the model declares");
     }
     d.value = dims[i];
     if (d.param.empty()) continue;
     auto [it, fresh] = fixed.emplace(d.param, std::pair(dims[i], input.name));
     if (!fresh && it->second.first != dims[i]) {
-      return usage(who + ": dimension " + shown(d.param) + " is " +
+      return usage(subject + ": dimension " + shown(d.param) + " is " +
                    std::to_string(it->second.first) + " in input " + shown(it->second.second));
     }
   }

@@ -60,7 +60,7 @@ Status Builder::add_constant_node(Scope& scope, const wire::Node& n) {
   if (!a) return invalid_model("the function call gives no value for it");
   const std::string& form = n.attribute(0).name();
   RP_ASSIGN(HostTensor t, constant_of(form, *a, model_, external_));
-  return add_constant(scope, n.output(0), std::move(t), form == "value");
+  return add_constant(scope, n.output(0), std::move(t));
 }
 
 Result<std::vector<ValueId>> Builder::inputs_of(Scope& scope, const wire::Node& n) {

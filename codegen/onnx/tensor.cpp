@@ -101,8 +101,8 @@ Result<HostTensor> from_field(const char* field_name, const Field& field, DType 
     out[i] = static_cast<T>(v);
     if constexpr (std::is_integral_v<T>) {
       if (static_cast<decltype(v)>(out[i]) != v) {
-        return invalid_model(std::string(field_name) + " holds " + std::to_string(v) +
-                             ", which is no " + std::string(name_of(dtype)));
+        return invalid_model(std::string(field_name) + " holds " + std::to_string(v) + ", which " +
+                             std::string(name_of(dtype)) + " cannot hold");
       }
     }
   }
@@ -161,7 +161,7 @@ Result<uint64_t> parse_size(const std::string& key, const std::string& text) {
   uint64_t v = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (error != std::errc() || end != text.data() + text.size()) {
-    return invalid_model("external data: " + key + " " + shown(text) + " is no size");
+    return invalid_model("external data: " + key + " " + shown(text) + " is not a size");
   }
   return v;
 }

@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -12,10 +12,10 @@ namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 Result<bool> clip(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   V v = c.in(0);
   // Bounds are attributes before opset 11, optional inputs since.
   if (c.has(1)) {
@@ -56,7 +56,7 @@ void clip_contents(ContentsContext& ctx) {
 }
 
 Result<bool> hard_sigmoid(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const double alpha = c.attrs().get_float("alpha", 0.2F);
   const double beta = c.attrs().get_float("beta", 0.5F);
   c.replace(0, c.clip(c.add(c.mul(c.in(0), alpha), beta), 0, 1));
@@ -65,7 +65,7 @@ Result<bool> hard_sigmoid(Rewriter& rw) {
 
 /// x >= 0 ? scale_pos * x : scale_neg * expm1(x / width). Expm1 sees min(x, 0), so that large x
 /// does not overflow into the unused branch.
-V exponential_unit(Compose& c, double scale_pos, double scale_neg, double width) {
+V exponential_unit(OpBuilder& c, double scale_pos, double scale_neg, double width) {
   const V x = c.in(0);
   const V low = c.min(x, 0.0);
   const V arg = width == 1 ? low : c.div(low, width);
@@ -75,13 +75,13 @@ V exponential_unit(Compose& c, double scale_pos, double scale_neg, double width)
 }
 
 Result<bool> elu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, exponential_unit(c, 1, c.attrs().get_float("alpha", 1.0F), 1));
   return c.finish();
 }
 
 Result<bool> selu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const double alpha = c.attrs().get_float("alpha", 1.67326319217681884765625F);
   const double gamma = c.attrs().get_float("gamma", 1.05070102214813232421875F);
   c.replace(0, exponential_unit(c, gamma, alpha * gamma, 1));
@@ -89,25 +89,25 @@ Result<bool> selu(Rewriter& rw) {
 }
 
 Result<bool> celu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const double alpha = c.attrs().get_float("alpha", 1.0F);
   c.replace(0, exponential_unit(c, 1, alpha, alpha));
   return c.finish();
 }
 
-V leaky(Compose& c, V x, V slope) {
+V leaky(OpBuilder& c, V x, V slope) {
   return c.where(c.op("Less", {x, c.scalar(c.dtype(x), 0)}), c.mul(x, slope), x);
 }
 
 Result<bool> leaky_relu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const double alpha = c.attrs().get_float("alpha", 0.01F);
   c.replace(0, leaky(c, c.in(0), c.scalar(c.dtype(c.in(0)), alpha)));
   return c.finish();
 }
 
 Result<bool> prelu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, leaky(c, c.in(0), c.in(1)));
   return c.finish();
 }
@@ -119,7 +119,7 @@ Status infer_prelu(InferContext& ctx) {
 }
 
 Result<bool> thresholded_relu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = c.in(0);
   const V alpha = c.scalar(c.dtype(x), c.attrs().get_float("alpha", 1.0F));
   c.replace(0, c.where(c.op("Greater", {x, alpha}), x, c.scalar(c.dtype(x), 0)));
@@ -135,7 +135,7 @@ Status infer_gelu(InferContext& ctx) {
 }
 
 Result<bool> gelu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   if (c.attrs().get_string("approximate", "none") == "none") {
     rw.node().attrs = {};
     return mark_core(rw);
@@ -145,7 +145,7 @@ Result<bool> gelu(Rewriter& rw) {
 }
 
 Result<bool> swish(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = c.in(0);
   const double alpha = c.attrs().get_float("alpha", 1.0F);
   c.replace(0, alpha == 1 ? c.op("Silu", {x}) : c.mul(x, c.op("Sigmoid", {c.mul(x, alpha)})));
@@ -153,7 +153,7 @@ Result<bool> swish(Rewriter& rw) {
 }
 
 Result<bool> shrink(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = c.in(0);
   const DType t = c.dtype(x);
   const double lambd = c.attrs().get_float("lambd", 0.5F);

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -14,7 +14,7 @@ namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 struct Heads {
   Expr batch, heads, length, size;
@@ -270,7 +270,7 @@ class Attention {
     return c_.cast(c_.reshape(v, {q_.batch, q_.heads, q_.length, key_count_}), c_.dtype(c_.in(0)));
   }
 
-  Compose c_;
+  OpBuilder c_;
   Heads q_, k_, v_;
   int64_t groups_;  // heads of Q that share keys
   DType type_ = DType::F32;
@@ -331,7 +331,7 @@ Result<bool> rotary_embedding(Rewriter& rw) {
   if (!h.size.is_const()) return false;
   RP_ASSIGN(const int64_t rotated, rotated_size(ctx, h));
   const int64_t half = rotated / 2, rest = h.size.value() - rotated;
-  Compose c(rw);
+  OpBuilder c(rw);
   const bool flat = c.shape(c.in(0)).size() == 3;
   const DType type = wide(c.dtype(c.in(0)));
   const Shape split =

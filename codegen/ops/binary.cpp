@@ -2,9 +2,9 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/contents.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -13,7 +13,7 @@ namespace reprise::ops {
 namespace {
 
 using kernel::ScalarOp;
-using V = Compose::V;
+using V = OpBuilder::V;
 
 using Operands = std::span<const Expr>;
 
@@ -93,7 +93,7 @@ Status infer_bits(InferContext& ctx) {
 }
 
 Result<bool> mod(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const bool truncated = c.attrs().get_int("fmod", 0) != 0;
   rw.node().attrs = {};
   if (!truncated) return mark_core(rw);
@@ -105,7 +105,7 @@ Result<bool> mod(Rewriter& rw) {
 Result<bool> variadic(Rewriter& rw, const char* op) {
   graph::Node& n = rw.node();
   if (n.inputs.size() == 2 && n.op == op) return mark_core(rw);
-  Compose c(rw);
+  OpBuilder c(rw);
   V acc = c.in(0);
   for (size_t i = 1; i < n.inputs.size(); ++i) acc = c.op(op, {acc, c.in(i)});
   if (n.op == "Mean") acc = c.div(acc, static_cast<double>(n.inputs.size()));
@@ -124,7 +124,7 @@ Result<bool> variadic_sum(Rewriter& rw) {
 
 /// Sums of 16-bit floats may overflow where their mean does not.
 Result<bool> variadic_mean(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   if (wide(t) == t) return variadic(rw, "Add");
   V acc = c.cast(c.in(0), wide(t));
@@ -145,7 +145,7 @@ std::optional<double> constant_exponent(Rewriter& rw) {
 
 /// x^e as products and roots, at least as accurate as the general row. Roots differ from pow at
 /// -infinity and in the sign of zero, so both are set right.
-V special_power(Compose& c, V x, double e) {
+V special_power(OpBuilder& c, V x, double e) {
   const DType t = c.dtype(x);
   if (e == 1) return x;
   if (e == 2 || e == 3 || e == 4) {
@@ -162,7 +162,7 @@ V special_power(Compose& c, V x, double e) {
 }
 
 Result<bool> pow(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = c.in(0);
   const DType t = c.dtype(x);
   if (const auto e = constant_exponent(rw)) {
@@ -180,7 +180,7 @@ Result<bool> pow(Rewriter& rw) {
 }
 
 Result<bool> bit_shift(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const bool left = c.attrs().get_string("direction", "") == "LEFT";
   c.replace(0, c.op(left ? "ShiftLeft" : "ShiftRight", {c.in(0), c.in(1)}));
   return c.finish();
@@ -193,7 +193,7 @@ Status infer_bit_shift(InferContext& ctx) {
 }
 
 Result<bool> renamed(Rewriter& rw, const char* op) {
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, c.op(op, rw.node().inputs));
   return c.finish();
 }

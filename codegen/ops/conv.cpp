@@ -1,9 +1,9 @@
 // Convolutions: the core form has explicit pads and no bias. Transposed convolutions gather.
 #include <algorithm>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/product_sum.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -14,7 +14,7 @@ namespace reprise::ops {
 namespace {
 
 using kernel::Val;
-using V = Compose::V;
+using V = OpBuilder::V;
 
 Result<int64_t> group_count(const InferContext& ctx) {
   const int64_t g = ctx.attrs().get_int("group", 1);
@@ -60,15 +60,16 @@ Status infer_conv(InferContext& ctx) {
                        (weight[1] * Expr(group)).str(ctx.graph_symbols()));
   }
   if (weight[0].is_const() && weight[0].value() % group != 0) {
-    return ctx.invalid(std::to_string(weight[0].value()) + " output channels are no multiple of " +
-                       std::to_string(group) + " groups");
+    return ctx.invalid(std::to_string(weight[0].value()) +
+                       " output channels are not a multiple of " + std::to_string(group) +
+                       " groups");
   }
   RP_TRY(check_bias(ctx, weight[0]));
   ctx.set_output(0, ctx.dtype(0), axes.arrange(x[0], weight[0], w.out));
   return {};
 }
 
-V add_bias(Compose& c, V y) {
+V add_bias(OpBuilder& c, V y) {
   if (!c.has(2)) return y;
   return c.add(y, c.along_axis(c.in(2), 1, static_cast<int64_t>(c.shape(y).size())));
 }
@@ -76,7 +77,7 @@ V add_bias(Compose& c, V y) {
 }  // namespace
 
 /// Paddings that depend on a dim (SAME with a stride) become a Pad of their own.
-graph::ValueId core_conv(Compose& c, graph::ValueId x, graph::ValueId weight, Window w,
+graph::ValueId core_conv(OpBuilder& c, graph::ValueId x, graph::ValueId weight, Window w,
                          int64_t group) {
   if (!w.static_pads()) {
     std::vector<Expr> pads(2, Expr(0));
@@ -101,7 +102,7 @@ Result<bool> conv(Rewriter& rw) {
   if (rw.node().opset == 0 && rw.node().inputs.size() == 2) return false;
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, conv_window(ctx));
-  Compose c(rw);
+  OpBuilder c(rw);
   const int64_t group = c.attrs().get_int("group", 1);
   c.replace(0, add_bias(c, core_conv(c, c.in(0), c.in(1), w, group)));
   return c.finish();
@@ -263,8 +264,9 @@ Status infer_conv_transpose(InferContext& ctx) {
                        " differ in channels");
   }
   if (weight[0].is_const() && weight[0].value() % group != 0) {
-    return ctx.invalid(std::to_string(weight[0].value()) + " input channels are no multiple of " +
-                       std::to_string(group) + " groups");
+    return ctx.invalid(std::to_string(weight[0].value()) +
+                       " input channels are not a multiple of " + std::to_string(group) +
+                       " groups");
   }
   const Expr out_channels = weight[1] * Expr(group);
   RP_TRY(check_bias(ctx, out_channels));
@@ -277,7 +279,7 @@ Status infer_conv_transpose(InferContext& ctx) {
 /// Weights [in, out / group, K...] for the phases of a stride as those of a convolution,
 /// [out * stride..., in / group, taps...]: phase p of an axis reads taps p, p + stride, ...,
 /// backwards. Channels of a result are ordered (out, phase...).
-V phase_weights(Compose& c, V weight, const Expr& group, const std::vector<int64_t>& strides,
+V phase_weights(OpBuilder& c, V weight, const Expr& group, const std::vector<int64_t>& strides,
                 const std::vector<int64_t>& taps) {
   const Shape w = c.shape(weight);
   const auto n = static_cast<int64_t>(strides.size());
@@ -312,7 +314,7 @@ V phase_weights(Compose& c, V weight, const Expr& group, const std::vector<int64
 /// A transposed convolution without dilation is a convolution that computes the outputs of one
 /// stride as channels, which are then laid side by side: out[s * q + p] = sum over t of x[q - t] *
 /// w[p + s * t].
-V as_convolution(Compose& c, const std::vector<int64_t>& kernel, const Transposed& t,
+V as_convolution(OpBuilder& c, const std::vector<int64_t>& kernel, const Transposed& t,
                  int64_t group) {
   const size_t n = kernel.size();
   const Shape x = c.shape(c.in(0));
@@ -349,7 +351,7 @@ Result<bool> conv_transpose(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto kernel, kernel_of_weight(ctx, 1));
   RP_ASSIGN(const Transposed t, read_transposed(ctx, kernel));
-  Compose c(rw);
+  OpBuilder c(rw);
   const bool dilated = std::any_of(t.dilations.begin(), t.dilations.end(),
                                    [](int64_t dilation) { return dilation != 1; });
   if (!dilated) {

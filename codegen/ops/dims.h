@@ -9,6 +9,9 @@ class InferContext;
 
 /// The expression without the symbols that guards have replaced by others.
 Expr current(const graph::Graph& g, const Expr& e);
+/// Whether a guard for equal dims says what a symbol or an operation is, so that learn() can
+/// replace it.
+bool determines(const graph::Graph& g, const Expr& a, const Expr& b);
 /// Uses a guard that is about to be added on everything inferred so far, so that equal dims have
 /// equal expressions. True when the guard itself has become superfluous.
 bool learn(graph::Graph& g, const Expr& a, const Expr& b);

@@ -3,15 +3,15 @@
 #include <cctype>
 #include <map>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 /// One label a dim: letters as they are, the dims of "..." as negative numbers counted from its
 /// end (so that they align as in broadcasting).
@@ -136,7 +136,7 @@ struct Operand {
 };
 
 /// Sums over the labels that nothing needs any more.
-Operand sum_out(Compose& c, const Operand& a, const Labels& needed) {
+Operand sum_out(OpBuilder& c, const Operand& a, const Labels& needed) {
   std::vector<int64_t> axes;
   Labels kept;
   Shape shape;
@@ -153,7 +153,7 @@ Operand sum_out(Compose& c, const Operand& a, const Labels& needed) {
   return {c.reshape(c.reduce("ReduceSum", a.value, axes), shape), kept};
 }
 
-V reorder(Compose& c, const Operand& a, const Labels& wanted) {
+V reorder(OpBuilder& c, const Operand& a, const Labels& wanted) {
   std::vector<int64_t> perm;
   for (int l : wanted) {
     perm.push_back(std::find(a.labels.begin(), a.labels.end(), l) - a.labels.begin());
@@ -172,7 +172,7 @@ Expr extent(const Equation& e, const Labels& labels) {
 }
 
 /// [batch, M, K] x [batch, K, N] over the groups of labels that both, one or none keep.
-Operand contract(Compose& c, const Equation& e, Operand a, Operand b, const Labels& needed) {
+Operand contract(OpBuilder& c, const Equation& e, Operand a, Operand b, const Labels& needed) {
   a = sum_out(c, a, join({needed, b.labels}));
   b = sum_out(c, b, join({needed, a.labels}));
   Labels batch, inner, left, right;
@@ -200,7 +200,7 @@ Result<bool> einsum(Rewriter& rw) {
       if (std::count(l.begin(), l.end(), x) > 1) return false;  // a diagonal: on the host
     }
   }
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   std::vector<Operand> operands;
   for (size_t i = 0; i < e.inputs.size(); ++i) {

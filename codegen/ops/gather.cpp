@@ -1,8 +1,8 @@
 // Reads at positions that other tensors hold.
-#include "codegen/ops/compose.h"
 #include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -73,7 +73,7 @@ Result<bool> gather(Rewriter& rw) {
   const int64_t i = (*index)[0];
   const Expr needed = i < 0 ? Expr(-i) : Expr(i + 1);
   if (!proven_le(needed, dim, rw.graph().symbols)) return positive_axis(rw);
-  Compose c(rw);
+  OpBuilder c(rw);
   const auto part = c.slice_axis(c.in(0), axis, i < 0 ? dim + Expr(i) : Expr(i), 1);
   c.replace(0, c.reshape(part, c.shape(rw.node().outputs[0])));
   return c.finish();

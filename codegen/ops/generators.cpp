@@ -2,9 +2,9 @@
 // Trilu.
 #include <cmath>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -12,7 +12,7 @@ namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 // --- ConstantOfShape -----------------------------------------------------------------------------
 
@@ -53,7 +53,7 @@ void filled_contents(ContentsContext& ctx) {
 Result<bool> constant_of_shape(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   if (!ctx.elements(0)) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   const auto* value = c.attrs().get<HostTensor>("value");
   const V one = value != nullptr ? c.constant(value->reshaped({})) : c.scalar(DType::F32, 0);
   c.replace(0, c.expand(one, c.shape(rw.node().outputs[0])));
@@ -150,12 +150,12 @@ Status infer_eye_like(InferContext& ctx) {
 }
 
 /// Positions along an axis as a tensor of the given rank: [1, .., size, .., 1].
-V positions(Compose& c, const Expr& size, int64_t axis, int64_t rank) {
+V positions(OpBuilder& c, const Expr& size, int64_t axis, int64_t rank) {
   return c.along_axis(c.range(size), axis, rank);
 }
 
 Result<bool> eye_like(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const Shape s = c.shape(c.in(0));
   const double k = static_cast<double>(c.attrs().get_int("k", 0));
   const V row = c.add(positions(c, s[0], 0, 2), k);
@@ -191,7 +191,7 @@ Result<bool> one_hot(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto depth = one_hot_depth(ctx);
   if (!depth) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   const int64_t rank = ctx.rank(0) + 1;
   const int64_t given = c.attrs().get_int("axis", -1);
   const int64_t axis = given < 0 ? given + rank : given;
@@ -216,7 +216,7 @@ Status infer_trilu(InferContext& ctx) {
 }
 
 Result<bool> trilu(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = c.in(0);
   const Shape s = c.shape(x);
   const V row = positions(c, s[s.size() - 2], 0, 2);

@@ -1,7 +1,7 @@
 // Comparisons, boolean logic and choice.
-#include "codegen/ops/compose.h"
 #include "codegen/ops/contents.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -97,7 +97,7 @@ Status infer_classify(InferContext& ctx) {
 }
 
 Result<bool> is_inf(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const bool negative = c.attrs().get_int("detect_negative", 1) != 0;
   const bool positive = c.attrs().get_int("detect_positive", 1) != 0;
   if (negative && positive) {

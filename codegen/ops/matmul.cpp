@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <iterator>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/dims.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/product_sum.h"
 #include "codegen/ops/support.h"
 
@@ -33,7 +33,7 @@ Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape&
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 Status infer_matmul(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
@@ -48,7 +48,7 @@ Result<bool> matmul(Rewriter& rw) {
   const Shape a = rw.input(0).shape;
   const Shape b = rw.input(1).shape;
   if (a.size() > 1 && b.size() > 1) return mark_core(rw);
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = a.size() == 1 ? c.reshape(c.in(0), {1, a[0]}) : c.in(0);
   const V y = b.size() == 1 ? c.reshape(c.in(1), {b[0], 1}) : c.in(1);
   c.replace(0, c.reshape(c.op("MatMul", {x, y}), c.shape(rw.node().outputs[0])));
@@ -105,7 +105,7 @@ Status infer_gemm(InferContext& ctx) {
 }
 
 Result<bool> gemm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const double alpha = c.attrs().get_float("alpha", 1.0F);
   const double beta = c.attrs().get_float("beta", 1.0F);
   const V a = c.attrs().get_int("transA", 0) != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);

@@ -2,23 +2,23 @@
 // floats are computed in float32.
 #include <cmath>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 struct Normalized {
   V value, mean, inverse_deviation;
 };
 
 /// (x - mean) / sqrt(variance + epsilon) over the axes.
-Normalized normalize(Compose& c, V x, const std::vector<int64_t>& axes, double epsilon) {
+Normalized normalize(OpBuilder& c, V x, const std::vector<int64_t>& axes, double epsilon) {
   const V mean = c.mean(x, axes);
   const V d = c.sub(x, mean);
   const V variance = c.mean(c.mul(d, d), axes);
@@ -32,7 +32,7 @@ DType stash_dtype(const AttrMap& attrs, DType input) {
   return input == DType::F64 ? DType::F64 : wide(is_float(t) ? t : DType::F32);
 }
 
-V channel(Compose& c, V v, DType t, int64_t rank) {
+V channel(OpBuilder& c, V v, DType t, int64_t rank) {
   return c.along_axis(c.cast(v, t), 1, rank);
 }
 
@@ -65,20 +65,20 @@ Status infer_layer_norm(InferContext& ctx) {
   Shape reduced = ctx.shape(0);
   for (auto d = static_cast<size_t>(axis); d < reduced.size(); ++d) reduced[d] = 1;
   const DType stash = dtype_from_onnx(ctx.attrs().get_int("stash_type", 1));
-  if (!is_float(stash)) return ctx.error(Code::Unsupported, "stash_type is no float type");
+  if (!is_float(stash)) return ctx.error(Code::Unsupported, "stash_type is not a float type");
   ctx.set_output(1, stash, reduced);
   ctx.set_output(2, stash, reduced);
   return {};
 }
 
-std::vector<int64_t> trailing_axes(Compose& c) {
+std::vector<int64_t> trailing_axes(OpBuilder& c) {
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const int64_t axis = c.attrs().get_int("axis", -1);
   return iota(axis < 0 ? axis + rank : axis, rank);
 }
 
 Result<bool> layer_norm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = stash_dtype(c.attrs(), t);
   const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
@@ -94,7 +94,7 @@ Result<bool> layer_norm(Rewriter& rw) {
 }
 
 Result<bool> rms_norm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = stash_dtype(c.attrs(), t);
   const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
@@ -115,7 +115,7 @@ Status infer_instance_norm(InferContext& ctx) {
 }
 
 Result<bool> instance_norm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
@@ -135,7 +135,7 @@ Status infer_group_norm(InferContext& ctx) {
   if (groups < 1) return ctx.invalid("num_groups is " + std::to_string(groups));
   const Expr channels = ctx.shape(0)[1];
   if (channels.is_const() && channels.value() % groups != 0) {
-    return ctx.invalid(std::to_string(channels.value()) + " channels are no multiple of " +
+    return ctx.invalid(std::to_string(channels.value()) + " channels are not a multiple of " +
                        std::to_string(groups) + " groups");
   }
   const Expr entries = ctx.opset() < 21 ? Expr(groups) : channels;
@@ -146,7 +146,7 @@ Status infer_group_norm(InferContext& ctx) {
 
 /// Until opset 20 scale and bias have one entry a group, since then one a channel.
 Result<bool> group_norm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = stash_dtype(c.attrs(), t);
   const Shape shape = c.shape(c.in(0));
@@ -207,7 +207,7 @@ std::optional<std::pair<std::vector<double>, std::vector<double>>> folded_batch_
 }
 
 Result<bool> batch_norm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = wide(t);
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
@@ -242,7 +242,7 @@ Status infer_lp_norm(InferContext& ctx) {
 
 /// A norm of zero leaves the zeros as they are.
 Result<bool> lp_norm(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const V x = c.cast(c.in(0), wide(t));
   const auto rank = static_cast<int64_t>(c.shape(x).size());
@@ -269,7 +269,7 @@ Status infer_lrn(InferContext& ctx) {
 
 /// x / (bias + alpha / size * sum of squares over `size` neighbouring channels) ^ beta
 Result<bool> lrn(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const V x = c.cast(c.in(0), wide(t));
   const Shape shape = c.shape(x);
@@ -304,7 +304,7 @@ Status infer_mvn(InferContext& ctx) {
 Result<bool> mvn(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto axes, ctx.axes(rw.node().attrs.get_ints("axes", {0, 2, 3}), ctx.rank(0)));
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const V x = c.cast(c.in(0), wide(t));
   const V d = c.sub(x, c.mean(x, axes));

@@ -1,7 +1,7 @@
 // Tensors made larger around (Pad) or by repetition (Tile).
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -9,7 +9,7 @@ namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 // --- Pad -----------------------------------------------------------------------------------------
 
@@ -63,7 +63,7 @@ Status infer_pad(InferContext& ctx) {
 
 /// The input without what negative pads take away: other modes repeat what is left. These pads
 /// become 0.
-V cropped(Compose& c, std::vector<Expr>& pads) {
+V cropped(OpBuilder& c, std::vector<Expr>& pads) {
   const std::span<const Symbol> table = c.rewriter().graph().symbols;
   std::vector<Expr> starts;
   Shape sizes = c.shape(c.in(0));
@@ -82,7 +82,7 @@ Result<bool> pad(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto pads, pad_form(ctx));
   if (!pads) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   const std::string mode = c.attrs().get_string("mode", "constant");
   std::vector<Expr> around = *pads;
   std::vector<graph::ValueId> inputs{mode == "constant" ? c.in(0) : cropped(c, around)};
@@ -185,7 +185,7 @@ Status infer_center_crop_pad(InferContext& ctx) {
 Result<bool> center_crop_pad(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   if (!ctx.elements(1)) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   const std::span<const Symbol> table = rw.graph().symbols;
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
@@ -240,7 +240,7 @@ Result<bool> tile(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto repeats = ctx.elements(1);
   if (!repeats) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   Shape split;
   Shape repeated;
   for (size_t d = 0; d < repeats->size(); ++d) {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
@@ -15,7 +15,7 @@ namespace reprise::ops {
 namespace {
 
 using kernel::Val;
-using V = Compose::V;
+using V = OpBuilder::V;
 
 // --- Windows -------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ Result<bool> max_pool(Rewriter& rw) {
   if (n.outputs.size() > 1 && n.outputs[1] != graph::kNone) return false;
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, pool_window(ctx));
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, c.op("MaxPool", {c.in(0)}, pool_attrs(w, c.attrs())));
   return c.finish();
 }
@@ -66,7 +66,7 @@ Result<bool> average_pool(Rewriter& rw) {
   if (rw.node().opset == 0) return false;
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, pool_window(ctx));
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   AttrMap a = pool_attrs(w, c.attrs());
   a.set("count_include_pad", c.attrs().get_int("count_include_pad", 0));
@@ -78,7 +78,7 @@ Result<bool> average_pool(Rewriter& rw) {
 Result<bool> lp_pool(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, pool_window(ctx));
-  Compose c(rw);
+  OpBuilder c(rw);
   // In ceil mode the last windows are smaller than the kernel, so the average has other divisors.
   if (c.attrs().get_int("ceil_mode", 0) != 0) return false;
   const DType t = c.dtype(c.in(0));
@@ -263,18 +263,18 @@ Status infer_global_pool(InferContext& ctx) {
   return {};
 }
 
-std::vector<int64_t> spatial_axes(Compose& c) {
+std::vector<int64_t> spatial_axes(OpBuilder& c) {
   return iota(2, static_cast<int64_t>(c.shape(c.in(0)).size()));
 }
 
 Result<bool> global_max_pool(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, c.reduce("ReduceMax", c.in(0), spatial_axes(c)));
   return c.finish();
 }
 
 Result<bool> global_average_pool(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const auto axes = spatial_axes(c);
   const V x = c.cast(c.in(0), wide(t));
@@ -283,7 +283,7 @@ Result<bool> global_average_pool(Rewriter& rw) {
 }
 
 Result<bool> global_lp_pool(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const double p = static_cast<double>(c.attrs().get_int("p", 2));
   const V x = c.op("Abs", {c.cast(c.in(0), wide(t))});

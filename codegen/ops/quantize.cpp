@@ -2,8 +2,8 @@
 // wider types. Casts from float saturate, which is the saturation that quantisation asks for.
 #include "codegen/ops/quantize.h"
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
 
@@ -33,7 +33,7 @@ Index scale_index(const graph::Graph& g, const graph::Node& n, const Index& elem
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 bool quantized(DType t) {
   return is_int(t) && size_of(t) <= 2;
@@ -105,7 +105,7 @@ Status infer_dequantize(InferContext& ctx) {
 }
 
 /// A scale or zero point, shaped to broadcast to x.
-V aligned(Compose& c, V v, const Shape& x) {
+V aligned(OpBuilder& c, V v, const Shape& x) {
   const Shape s = c.shape(v);
   const auto rank = static_cast<int64_t>(x.size());
   const int64_t block = c.attrs().get_int("block_size", 0);
@@ -127,7 +127,7 @@ V aligned(Compose& c, V v, const Shape& x) {
 
 /// round(x / scale) + zero, saturated to the dtype of output 0.
 Result<bool> quantize(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType to = c.dtype(rw.node().outputs[0]);
   const Shape shape = c.shape(c.in(0));
   const V x = c.cast(c.in(0), DType::F32);
@@ -140,7 +140,7 @@ Result<bool> quantize(Rewriter& rw) {
 /// (x - zero) * scale; the difference is exact in 32 bits.
 Result<bool> dequantize(Rewriter& rw) {
   if (is_core_dequantize(rw.node())) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   const Shape shape = c.shape(c.in(0));
   V x = c.cast(c.in(0), DType::I32);
   if (c.has(2)) x = c.sub(x, c.cast(aligned(c, c.in(2), shape), DType::I32));
@@ -182,7 +182,7 @@ Status infer_dynamic(InferContext& ctx) {
 /// Scale and zero point from the range, which always includes 0. The scale of a range of nothing is
 /// 1, as in ONNX Runtime.
 Result<bool> dynamic_quantize(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V x = c.in(0);
   const auto axes = iota(0, static_cast<int64_t>(c.shape(x).size()));
   const V lo = c.min(c.reshape(c.reduce("ReduceMin", x, axes), {}), 0.0);
@@ -202,19 +202,19 @@ Result<bool> dynamic_quantize(Rewriter& rw) {
 // --- Integer products ----------------------------------------------------------------------------
 
 /// A zero point or scale of rows ([M] -> [M, 1]) or of one number.
-V per_row(Compose& c, V v) {
+V per_row(OpBuilder& c, V v) {
   const Shape s = c.shape(v);
   if (s.size() != 1) return v;
   return element_count(s).is_const(1) ? c.reshape(v, {}) : c.reshape(v, {s[0], Expr(1)});
 }
 
 /// input - zero point, in int32.
-V centered(Compose& c, V v, V zero) {
+V centered(OpBuilder& c, V v, V zero) {
   const V wide_v = c.cast(v, DType::I32);
   return zero == graph::kNone ? wide_v : c.sub(wide_v, c.cast(zero, DType::I32));
 }
 
-V optional(Compose& c, size_t i) {
+V optional(OpBuilder& c, size_t i) {
   return c.has(i) ? c.in(i) : graph::kNone;
 }
 
@@ -227,7 +227,7 @@ Status infer_matmul_integer(InferContext& ctx) {
 }
 
 /// A product of integers: vectors are left to MatMul's own entry.
-V integer_matmul(Compose& c, V a, V b, const Shape& out) {
+V integer_matmul(OpBuilder& c, V a, V b, const Shape& out) {
   const Shape as = c.shape(a);
   const Shape bs = c.shape(b);
   if (as.size() == 1) a = c.reshape(a, {Expr(1), as[0]});
@@ -236,7 +236,7 @@ V integer_matmul(Compose& c, V a, V b, const Shape& out) {
 }
 
 Result<bool> matmul_integer(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const V a_zero = c.has(2) ? per_row(c, c.in(2)) : graph::kNone;
   const V a = centered(c, c.in(0), a_zero);
   const V b = centered(c, c.in(1), optional(c, 3));
@@ -254,13 +254,13 @@ Status infer_qlinear_matmul(InferContext& ctx) {
 }
 
 /// round(sum * factor) + zero, saturated.
-V requantize(Compose& c, V sum, V factor, V zero, DType to) {
+V requantize(OpBuilder& c, V sum, V factor, V zero, DType to) {
   const V scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
   return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
 }
 
 Result<bool> qlinear_matmul(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const graph::ValueId out = rw.node().outputs[0];
   // Only one number describes the result's scale on a device.
   for (size_t i : {size_t{6}, size_t{7}}) {
@@ -305,12 +305,12 @@ Status infer_conv_integer(InferContext& ctx) {
 }
 
 /// Per output channel ([M] -> [M, 1, ..]) or one number.
-V per_channel(Compose& c, V v, int64_t axis, int64_t rank) {
+V per_channel(OpBuilder& c, V v, int64_t axis, int64_t rank) {
   if (v == graph::kNone) return v;
   return element_count(c.shape(v)).is_const(1) ? c.reshape(v, {}) : c.along_axis(v, axis, rank);
 }
 
-V integer_conv(Compose& c, size_t weight, V x_zero, V w_zero, const Window& w) {
+V integer_conv(OpBuilder& c, size_t weight, V x_zero, V w_zero, const Window& w) {
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const V x = centered(c, c.in(0), per_channel(c, x_zero, 1, rank));
   const V k = centered(c, c.in(weight), per_channel(c, w_zero, 0, rank));
@@ -321,7 +321,7 @@ Result<bool> conv_integer(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   Window w;
   RP_TRY(conv_shape(ctx, 1, w).status());
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, integer_conv(c, 1, optional(c, 2), optional(c, 3), w));
   return c.finish();
 }
@@ -339,7 +339,7 @@ Result<bool> qlinear_conv(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   Window w;
   RP_TRY(conv_shape(ctx, 3, w).status());
-  Compose c(rw);
+  OpBuilder c(rw);
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   V sum = integer_conv(c, 3, c.in(2), c.in(5), w);
   if (c.has(8)) sum = c.add(sum, c.along_axis(c.in(8), 1, rank));

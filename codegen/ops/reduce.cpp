@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/reduce.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -15,7 +15,7 @@ namespace reprise::ops {
 namespace {
 
 using kernel::Val;
-using V = Compose::V;
+using V = OpBuilder::V;
 
 /// Sorted axes to reduce; empty when noop_with_empty_axes says so.
 Result<std::vector<int64_t>> reduced_axes(const InferContext& ctx) {
@@ -87,11 +87,11 @@ Status infer_reduce(InferContext& ctx) {
 
 /// Wraps a reduction over `axes` of a value in the wide dtype: casts before and after, drops the
 /// dims at the end.
-Result<bool> reduction(Rewriter& rw, V (*formula)(Compose&, V, const std::vector<int64_t>&)) {
+Result<bool> reduction(Rewriter& rw, V (*formula)(OpBuilder&, V, const std::vector<int64_t>&)) {
   const InferContext ctx(rw.graph(), rw.node());
   if (depends_on_data(ctx, "axes", 1)) return false;
   RP_ASSIGN(const auto axes, reduced_axes(ctx));
-  Compose c(rw);
+  OpBuilder c(rw);
   const V out = rw.node().outputs[0];
   const V result = formula(c, c.cast(c.in(0), wide(c.dtype(c.in(0)))), axes);
   c.replace(0, c.cast(c.reshape(result, c.shape(out)), c.dtype(out)));
@@ -105,7 +105,7 @@ Result<bool> core_reduction(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   if (depends_on_data(ctx, "axes", 1)) return false;
   RP_ASSIGN(const auto axes, reduced_axes(ctx));
-  Compose c(rw);
+  OpBuilder c(rw);
   const V out = rw.node().outputs[0];
   const DType t = c.dtype(out);
   const bool ordered = n.op == "ReduceMax" || n.op == "ReduceMin";
@@ -116,21 +116,21 @@ Result<bool> core_reduction(Rewriter& rw) {
 }
 
 /// Sums of 8 or 16 bits would wrap, and such a dtype may not hold the count.
-V formula_mean(Compose& c, V x, const std::vector<int64_t>& axes) {
+V formula_mean(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   if (axes.empty()) return x;
   const DType t = c.dtype(x);
   if (!is_int(t) || size_of(t) >= 4) return c.mean(x, axes);
   return c.cast(c.mean(c.cast(x, is_signed_int(t) ? DType::I32 : DType::U32), axes), t);
 }
-V formula_l1(Compose& c, V x, const std::vector<int64_t>& axes) {
+V formula_l1(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   return c.reduce("ReduceSum", c.op("Abs", {x}), axes);
 }
-V formula_sum_square(Compose& c, V x, const std::vector<int64_t>& axes) {
+V formula_sum_square(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   return c.reduce("ReduceSum", c.mul(x, x), axes);
 }
 /// The square root of integers, rounded down; 0 for what is negative because its sum has wrapped.
 /// A float root is near; a step of Newton's method gives the right one or the next.
-V whole_root(Compose& c, V sum) {
+V whole_root(OpBuilder& c, V sum) {
   const DType t = c.dtype(sum);
   const V a = c.max(sum, 0.0);
   const V guess = c.max(c.cast(c.op("Sqrt", {c.cast(a, DType::F32)}), t), 1.0);
@@ -138,17 +138,17 @@ V whole_root(Compose& c, V sum) {
   const V next = c.op("Less", {c.div(a, c.max(root, 1.0)), root});
   return c.sub(root, c.cast(next, t));
 }
-V formula_l2(Compose& c, V x, const std::vector<int64_t>& axes) {
+V formula_l2(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   const V squares = formula_sum_square(c, x, axes);
   const DType t = c.dtype(squares);
   return is_float(t) ? c.op("Sqrt", {squares}) : whole_root(c, squares);
 }
-V formula_log_sum(Compose& c, V x, const std::vector<int64_t>& axes) {
+V formula_log_sum(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   return c.op("Log", {c.reduce("ReduceSum", x, axes)});
 }
 /// Shifted by the maximum, so that the exponentials stay finite. An infinite maximum would make
 /// inf - inf; without the shift the result is right there.
-V formula_log_sum_exp(Compose& c, V x, const std::vector<int64_t>& axes) {
+V formula_log_sum_exp(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   const V m = c.reduce("ReduceMax", x, axes);
   const V shift = c.where(c.op("IsInf", {m}), c.scalar(c.dtype(x), 0), m);
   const V sum = c.reduce("ReduceSum", c.op("Exp", {c.sub(x, shift)}), axes);
@@ -270,7 +270,7 @@ Result<bool> arg(Rewriter& rw) {
     n.attrs.erase("keepdims");
     return mark_core(rw);
   }
-  Compose c(rw);
+  OpBuilder c(rw);
   AttrMap a;
   a.set("axis", axis);
   a.set("select_last_index", n.attrs.get_int("select_last_index", 0));

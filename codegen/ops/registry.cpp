@@ -33,12 +33,12 @@ struct Registry {
 
   Registry() {
     const std::span<const OpDef> families[] = {
-        unary_ops(),    activation_ops(), binary_ops(),    logic_ops(),         cast_ops(),
-        shape_ops(),    view_ops(),       generator_ops(), slice_ops(),         gather_ops(),
-        pad_tile_ops(), reduce_ops(),     scan_ops(),      normalization_ops(), softmax_ops(),
-        matmul_ops(),   einsum_ops(),     conv_ops(),      pool_ops(),          resize_ops(),
-        quantize_ops(), attention_ops(),  recurrent_ops(), loss_ops(),          sampling_ops(),
-        host_only_ops()};
+        unary_ops(),    activation_ops(), binary_ops(),    logic_ops(),     cast_ops(),
+        shape_ops(),    reshape_ops(),    view_ops(),      generator_ops(), slice_ops(),
+        gather_ops(),   pad_tile_ops(),   reduce_ops(),    scan_ops(),      normalization_ops(),
+        softmax_ops(),  matmul_ops(),     einsum_ops(),    conv_ops(),      pool_ops(),
+        resize_ops(),   quantize_ops(),   attention_ops(), recurrent_ops(), loss_ops(),
+        sampling_ops(), host_only_ops()};
     for (std::span<const OpDef> family : families) add(family);
     rows = remaining_rows(by_name);
     add(rows);

@@ -9,9 +9,9 @@
 #include <cmath>
 #include <utility>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -241,7 +241,7 @@ Result<bool> resize(Rewriter& rw) {
     const auto s = check_magnitude(ctx, axis_ratio(a, d, in[d], out[d]), in[d], out[d]);
     if (!s.ok()) return false;
   }
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = interpolation(ctx) == "nearest" ? t : wide(t);
   const auto y = c.op("Resize", {c.cast(c.in(0), inner)}, std::move(a));

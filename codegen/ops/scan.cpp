@@ -1,7 +1,7 @@
 // Running sums along an axis.
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -26,7 +26,7 @@ Result<bool> cumsum(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto axis = ctx.constant_ints(1);
   if (!axis) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   AttrMap a;
   a.set("axis", (*axis)[0] < 0 ? (*axis)[0] + ctx.rank(0) : (*axis)[0]);
   a.set("exclusive", c.attrs().get_int("exclusive", 0));

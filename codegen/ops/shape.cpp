@@ -1,9 +1,9 @@
 // Operators whose result depends on shapes only: Shape, Size, ShapeValue.
 #include <algorithm>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {

@@ -1,8 +1,8 @@
 // Parts of tensors and tensors from parts: Slice, Split, Concat.
-#include "codegen/ops/compose.h"
 #include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -10,7 +10,7 @@ namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 // --- Slice ---------------------------------------------------------------------------------------
 
@@ -132,7 +132,7 @@ Result<bool> slice(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto form, slice_form(ctx, rw.graph().symbols));
   if (!form) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   c.replace(0, c.slice(c.in(0), form->starts, form->steps, c.shape(rw.node().outputs[0])));
   return c.finish();
 }
@@ -231,7 +231,7 @@ Result<bool> split(Rewriter& rw) {
   const Expr dim = ctx.shape(0)[static_cast<size_t>(axis)];
   RP_ASSIGN(const auto sizes, split_sizes(ctx, dim, n, rw.graph().symbols));
   if (!sizes) return false;
-  Compose c(rw);
+  OpBuilder c(rw);
   Expr begin = 0;
   for (size_t i = 0; i < n; ++i) {
     if (rw.node().outputs[i] != graph::kNone) {

@@ -1,13 +1,13 @@
 // Softmax and its relatives, as reductions and scalar rows.
-#include "codegen/ops/compose.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
 
 namespace {
 
-using V = Compose::V;
+using V = OpBuilder::V;
 
 /// Opset 13 normalises along one axis (default -1); before, over all axes from `axis` (default 1).
 std::vector<int64_t> softmax_axes(const AttrMap& attrs, int64_t opset, int64_t rank) {
@@ -32,18 +32,18 @@ struct Shifted {
 };
 
 /// x - max, its exponentials and their sum. A row of -inf gives NaN, as the definition does.
-Shifted shifted(Compose& c, V x, const std::vector<int64_t>& axes) {
+Shifted shifted(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   const V d = c.sub(x, c.reduce("ReduceMax", x, axes));
   const V e = c.op("Exp", {d});
   return {d, e, c.reduce("ReduceSum", e, axes)};
 }
 
-std::vector<int64_t> axes_of(Compose& c) {
+std::vector<int64_t> axes_of(OpBuilder& c) {
   return softmax_axes(c.attrs(), c.opset(), static_cast<int64_t>(c.shape(c.in(0)).size()));
 }
 
 Result<bool> softmax(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const Shifted s = shifted(c, c.cast(c.in(0), wide(t)), axes_of(c));
   c.replace(0, c.cast(c.div(s.exponentials, s.sum), t));
@@ -51,7 +51,7 @@ Result<bool> softmax(Rewriter& rw) {
 }
 
 Result<bool> log_softmax(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const Shifted s = shifted(c, c.cast(c.in(0), wide(t)), axes_of(c));
   c.replace(0, c.cast(c.sub(s.difference, c.op("Log", {s.sum})), t));
@@ -60,7 +60,7 @@ Result<bool> log_softmax(Rewriter& rw) {
 
 /// One at the first maximum, zero elsewhere.
 Result<bool> hardmax(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const Shape shape = c.shape(c.in(0));
   const std::vector<int64_t> axes = axes_of(c);
   if (axes.empty()) {

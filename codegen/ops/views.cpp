@@ -1,273 +1,17 @@
-// Operators that move elements without changing them, as index arithmetic: Reshape and its
-// relatives, Transpose, Expand.
+// Operators that move elements without changing them, as index arithmetic: Transpose, Expand,
+// DepthToSpace and SpaceToDepth.
 #include <algorithm>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
 
 namespace {
-
-// --- Reshape -------------------------------------------------------------------------------------
-
-/// The dim that -1 stands for: what is left of `total`.
-Result<Expr> remaining_dim(InferContext& ctx, const Expr& total, const Expr& known) {
-  if (known.is_const(0)) return ctx.invalid("-1 next to a dim of size 0 is ambiguous");
-  if (const auto exact = Expr::divide_exact(total, known)) return *exact;
-  const Expr q = Expr::floordiv(total, known);
-  RP_ASSIGN([[maybe_unused]] const Expr same, ctx.unify(q * known, total, "element counts"));
-  return q;
-}
-
-Result<Shape> reshaped(InferContext& ctx, const std::vector<Expr>& wanted, bool allow_zero) {
-  const Shape& in = ctx.shape(0);
-  const Expr total = element_count(in);
-  Shape out;
-  Expr known = 1;
-  std::optional<size_t> open;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    Expr d = wanted[i];
-    if (d.is_const(0) && !allow_zero) {
-      if (i >= in.size()) {
-        return ctx.invalid("shape " + ctx.str(wanted) + " copies dim " + std::to_string(i) +
-                           " of a tensor of rank " + std::to_string(in.size()));
-      }
-      d = in[i];
-    }
-    if (d.is_const(-1)) {
-      if (open) return ctx.invalid("shape " + ctx.str(wanted) + " has more than one -1");
-      open = i;
-      d = 1;
-    }
-    if (d.is_overflow() || bounds(d, ctx.graph_symbols()).hi < 0) {
-      return ctx.invalid("shape " + ctx.str(wanted) + " has a negative dim");
-    }
-    known *= d;
-    out.push_back(d);
-  }
-  if (open) {
-    RP_ASSIGN(out[*open], remaining_dim(ctx, total, known));
-    return out;
-  }
-  const auto same = ctx.unify(known, total, "element counts");
-  if (!same.ok()) {
-    return ctx.invalid("cannot reshape " + ctx.str(in) + " to " + ctx.str(wanted) + ": " +
-                       total.str(ctx.graph_symbols()) + " elements against " +
-                       known.str(ctx.graph_symbols()));
-  }
-  return out;
-}
-
-Status infer_reshape(InferContext& ctx) {
-  std::optional<std::vector<Expr>> wanted;
-  bool allow_zero = ctx.attrs().get_int("allowzero", 0) != 0;
-  if (const auto* exprs = ctx.attrs().get<std::vector<Expr>>("shape")) {
-    wanted = *exprs;
-    allow_zero = true;
-  } else if (const auto* ints = ctx.attrs().get<std::vector<int64_t>>("shape")) {
-    wanted = exprs_of(*ints);
-  } else if (ctx.has_input(1)) {
-    wanted = ctx.elements(1);
-  } else {
-    return ctx.invalid("input 'shape' is missing");
-  }
-  if (wanted) {
-    RP_ASSIGN(Shape out, reshaped(ctx, *wanted, allow_zero));
-    ctx.set_output(0, ctx.dtype(0), std::move(out));
-    return {};
-  }
-  const Shape& s = ctx.shape(1);
-  if (s.size() != 1 || !s[0].is_const() || s[0].value() > 64) {
-    return ctx.error(Code::Unsupported, "the rank of the result depends on data");
-  }
-  ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, static_cast<size_t>(s[0].value())));
-  return {};
-}
-
-/// Every view with the elements in the same order becomes a Reshape to its output's shape.
-Result<bool> to_reshape(Rewriter& rw) {
-  Compose c(rw);
-  c.replace(0, c.reshape(c.in(0), c.shape(rw.node().outputs[0])));
-  return c.finish();
-}
-
-Result<bool> squeeze(Rewriter& rw) {
-  if (depends_on_data(InferContext(rw.graph(), rw.node()), "axes", 1)) return false;
-  return to_reshape(rw);
-}
-
-/// Whether the sizes of output 0 are only known after the node ran.
-bool depends_on_data(Rewriter& rw, size_t shape_input) {
-  const InferContext ctx(rw.graph(), rw.node());
-  return !ctx.elements(shape_input).has_value();
-}
-
-Result<bool> reshape(Rewriter& rw) {
-  graph::Node& n = rw.node();
-  const auto* ints = n.attrs.get<std::vector<int64_t>>("shape");
-  if (n.inputs.size() > 1 && depends_on_data(rw, 1)) return false;
-  if (n.inputs.size() == 1 && ints == nullptr) return mark_core(rw);
-  return to_reshape(rw);
-}
-
-/// Dims of both shapes from the left, cut into groups with equal products, so that positions are
-/// only mixed within a group.
-struct DimGroup {
-  size_t in_begin, in_end, out_begin, out_end;
-};
-std::vector<DimGroup> matching_groups(const Shape& in, const Shape& out) {
-  std::vector<DimGroup> groups;
-  size_t i = 0;
-  size_t j = 0;
-  while (i < in.size() && j < out.size()) {
-    DimGroup g{i, i + 1, j, j + 1};
-    Expr a = in[i];
-    Expr b = out[j];
-    while (a != b) {
-      const bool b_divides = Expr::divide_exact(a, b).has_value();
-      if (b_divides && g.out_end < out.size()) {
-        b *= out[g.out_end++];
-      } else if (!b_divides && Expr::divide_exact(b, a) && g.in_end < in.size()) {
-        a *= in[g.in_end++];
-      } else {
-        g.in_end = in.size();
-        g.out_end = out.size();
-        break;
-      }
-    }
-    groups.push_back(g);
-    i = g.in_end;
-    j = g.out_end;
-  }
-  return groups;  // what is left over has size 1
-}
-
-Shape sub(const Shape& s, size_t begin, size_t end) {
-  return Shape(s.begin() + static_cast<std::ptrdiff_t>(begin),
-               s.begin() + static_cast<std::ptrdiff_t>(end));
-}
-
-Status reshape_element(ElementContext& ctx) {
-  const Shape& in = ctx.input_shape(0);
-  const Shape& out = ctx.output_shape();
-  std::optional<Index> index = ctx.same_position(in);
-  if (!index) {
-    index.emplace(in.size(), Expr(0));
-    for (const DimGroup& g : matching_groups(in, out)) {
-      const Expr linear =
-          linearize(sub(ctx.index(), g.out_begin, g.out_end), sub(out, g.out_begin, g.out_end));
-      const auto part = delinearize(linear, sub(in, g.in_begin, g.in_end));
-      std::copy(part.begin(), part.end(), index->begin() + static_cast<std::ptrdiff_t>(g.in_begin));
-    }
-  }
-  RP_ASSIGN(const kernel::Val v, ctx.input(0, *index));
-  ctx.set(v);
-  return {};
-}
-
-// --- Squeeze, Unsqueeze, Flatten -----------------------------------------------------------------
-
-/// With axes that depend on data only the rank is known; such nodes run on the host.
-Status infer_unknown_axes(InferContext& ctx, int64_t sign) {
-  RP_ASSIGN(const int64_t n, static_length(ctx, 1));
-  const int64_t rank = ctx.rank(0) + sign * n;
-  if (rank < 0) return ctx.invalid("has more axes than the tensor");
-  ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, static_cast<size_t>(rank)));
-  return {};
-}
-
-Status infer_squeeze(InferContext& ctx) {
-  if (depends_on_data(ctx, "axes", 1)) return infer_unknown_axes(ctx, -1);
-  RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
-  const Shape& in = ctx.shape(0);
-  Shape out;
-  if (given) {
-    RP_ASSIGN(const auto axes, ctx.axes(*given, ctx.rank(0)));
-    for (size_t i = 0; i < in.size(); ++i) {
-      if (std::find(axes.begin(), axes.end(), static_cast<int64_t>(i)) == axes.end()) {
-        out.push_back(in[i]);
-        continue;
-      }
-      RP_ASSIGN([[maybe_unused]] const Expr one, ctx.unify(in[i], 1, "squeezed dim and 1"));
-    }
-  } else {
-    for (const Expr& d : in) {
-      if (d.is_const(1)) continue;
-      if (may_equal(d, 1, ctx.graph_symbols())) {
-        return ctx.error(Code::Unsupported,
-                         "dim " + d.str(ctx.graph_symbols()) + " of " + ctx.str(in) +
-                             " may be 1, so the rank is unknown; give axes, or fix the input's "
-                             "shape");
-      }
-      out.push_back(d);
-    }
-  }
-  ctx.set_output(0, ctx.dtype(0), std::move(out));
-  return {};
-}
-
-Status infer_unsqueeze(InferContext& ctx) {
-  if (depends_on_data(ctx, "axes", 1)) return infer_unknown_axes(ctx, 1);
-  RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
-  if (!given) return ctx.invalid("axes are missing");
-  const int64_t rank = ctx.rank(0) + static_cast<int64_t>(given->size());
-  RP_ASSIGN(const auto axes, ctx.axes(*given, rank));
-  Shape out(static_cast<size_t>(rank), Expr(0));
-  for (int64_t a : axes) out[static_cast<size_t>(a)] = 1;
-  size_t next = 0;
-  for (Expr& d : out) {
-    if (d.is_const(0)) d = ctx.shape(0)[next++];
-  }
-  ctx.set_output(0, ctx.dtype(0), std::move(out));
-  return {};
-}
-
-Status infer_flatten(InferContext& ctx) {
-  const int64_t rank = ctx.rank(0);
-  int64_t axis = ctx.attrs().get_int("axis", 1);
-  if (axis != rank) {
-    RP_ASSIGN(axis, ctx.axis(axis, rank));
-  }
-  const auto a = static_cast<size_t>(axis);
-  const Shape& in = ctx.shape(0);
-  ctx.set_output(0, ctx.dtype(0), {product(in, 0, a), product(in, a, in.size())});
-  return {};
-}
-
-// --- Identity, Dropout ---------------------------------------------------------------------------
-
-Status infer_dropout(InferContext& ctx) {
-  if (ctx.has_input(2)) {
-    const auto training = ctx.constant_ints(2);
-    if (!training || training->size() != 1 || (*training)[0] != 0) {
-      return ctx.error(Code::Unsupported, "training mode; export the model for inference");
-    }
-  }
-  RP_TRY(infer_same(ctx));
-  ctx.set_output(1, ctx.opset() < 10 ? ctx.dtype(0) : DType::Bool, ctx.shape(0));
-  return {};
-}
-
-Result<bool> dropout(Rewriter& rw) {
-  Compose c(rw);
-  const graph::Node& n = rw.node();
-  if (n.outputs.size() > 1 && n.outputs[1] != graph::kNone) {
-    const Shape s = c.shape(n.outputs[1]);
-    c.replace(1, c.expand(c.scalar(c.dtype(n.outputs[1]), 1), s));
-  }
-  c.replace(0, c.in(0));
-  return c.finish();
-}
-
-Result<bool> identity(Rewriter& rw) {
-  RP_TRY(rw.replace(0, rw.node().inputs[0]));
-  return true;
-}
 
 // --- Transpose -----------------------------------------------------------------------------------
 
@@ -284,7 +28,7 @@ Status infer_transpose(InferContext& ctx) {
   std::vector<int64_t> sorted = perm;
   std::sort(sorted.begin(), sorted.end());
   if (sorted != iota(0, ctx.rank(0))) {
-    return ctx.invalid("perm is no permutation of the " + std::to_string(in.size()) +
+    return ctx.invalid("perm is not a permutation of the " + std::to_string(in.size()) +
                        " axes of shape " + ctx.str(in));
   }
   Shape out;
@@ -357,8 +101,8 @@ void expanded_contents(ContentsContext& ctx) {
 
 Result<bool> expand(Rewriter& rw) {
   if (rw.node().inputs.size() == 1) return mark_core(rw);
-  if (depends_on_data(rw, 1)) return false;
-  Compose c(rw);
+  if (!InferContext(rw.graph(), rw.node()).elements(1)) return false;  // only the run tells them
+  OpBuilder c(rw);
   c.replace(0, c.expand(c.in(0), c.shape(rw.node().outputs[0])));
   return c.finish();
 }
@@ -410,7 +154,7 @@ Status infer_space_to_depth(InferContext& ctx) {
 }
 
 Result<bool> depth_to_space(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const Expr b = c.attrs().get_int("blocksize", 1);
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
@@ -425,7 +169,7 @@ Result<bool> depth_to_space(Rewriter& rw) {
 }
 
 Result<bool> space_to_depth(Rewriter& rw) {
-  Compose c(rw);
+  OpBuilder c(rw);
   const Expr b = c.attrs().get_int("blocksize", 1);
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
@@ -438,39 +182,6 @@ Result<bool> space_to_depth(Rewriter& rw) {
 
 std::span<const OpDef> view_ops() {
   static constexpr OpDef kOps[] = {
-      {.name = "Reshape",
-       .infer = infer_reshape,
-       .contents = same_contents,
-       .decompose = reshape,
-       .lowering = Lowering::View,
-       .element = reshape_element,
-       .attributes = "shape allowzero",
-       .max_inputs = 2},
-      {.name = "Squeeze",
-       .infer = infer_squeeze,
-       .contents = same_contents,
-       .decompose = squeeze,
-       .attributes = "axes",
-       .max_inputs = 2},
-      {.name = "Unsqueeze",
-       .infer = infer_unsqueeze,
-       .contents = same_contents,
-       .decompose = squeeze,
-       .attributes = "axes",
-       .max_inputs = 2},
-      {.name = "Flatten",
-       .infer = infer_flatten,
-       .contents = same_contents,
-       .decompose = to_reshape,
-       .attributes = "axis"},
-      {.name = "Identity", .infer = infer_same, .contents = same_contents, .decompose = identity},
-      {.name = "Dropout",
-       .infer = infer_dropout,
-       .decompose = dropout,
-       .min_opset = 7,
-       .attributes = "ratio seed",
-       .max_inputs = 3,
-       .max_outputs = 2},
       {.name = "Transpose",
        .infer = infer_transpose,
        .contents = transposed_contents,

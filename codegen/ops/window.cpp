@@ -24,8 +24,8 @@ DataAxes data_axes(const graph::Node& n, size_t rank) {
 }
 
 ConvForm conv_form(int64_t group, int64_t in, int64_t out) {
-  constexpr int64_t kMinColumns = 8;  // a group with fewer output channels is no product
-  if (group == 1 || out >= kMinColumns) return ConvForm::Product;
+  constexpr int64_t kMinColumns = 8;  // a group with fewer output channels is not a product
+  if (group == 1 || out >= kMinColumns) return ConvForm::Gemm;
   return in == 1 && out == 1 ? ConvForm::Depthwise : ConvForm::Grouped;
 }
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/ops/compose.h"
 #include "codegen/ops/op.h"
+#include "codegen/ops/op_builder.h"
 
 namespace reprise::ops {
 
@@ -49,7 +49,7 @@ Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t in
 
 /// What kernels compute a convolution with a constant weight as.
 enum class ConvForm {
-  Product,    // a matrix product for each group
+  Gemm,       // an implicit GEMM for each group
   Depthwise,  // every channel on its own
   Grouped,    // groups with few output channels
 };
@@ -57,7 +57,7 @@ enum class ConvForm {
 ConvForm conv_form(int64_t group, int64_t in, int64_t out);
 
 /// The core form of a convolution, without bias.
-graph::ValueId core_conv(Compose& c, graph::ValueId x, graph::ValueId weight, Window w,
+graph::ValueId core_conv(OpBuilder& c, graph::ValueId x, graph::ValueId weight, Window w,
                          int64_t group);
 
 }  // namespace reprise::ops

@@ -43,7 +43,7 @@ std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
 bool foldable(const graph::Graph& g, const graph::Node& n) {
   // What the pass narrow-weights made is to stay narrow.
   if (ops::is_core_dequantize(n)) return false;
-  // Positions that kernels compute, and whatever comes of them: see Compose::positions().
+  // Positions that kernels compute, and whatever comes of them: see OpBuilder::positions().
   if (n.attrs.has("computed")) return false;
   if (!n.subgraphs.empty() || n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" ||
       n.op == "Multinomial") {

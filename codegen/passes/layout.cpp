@@ -48,7 +48,7 @@ Role role_of_conv(const Graph& g, const Node& n) {
   const int64_t group = n.attrs.get_int("group", 1);
   const int64_t channels = w[0].value();
   switch (ops::conv_form(group, w[1].value(), channels / group)) {
-    case ops::ConvForm::Product:
+    case ops::ConvForm::Gemm:
       return Role::Product;
     case ops::ConvForm::Depthwise:
       return channels % 4 == 0 ? Role::Carries : Role::Fixed;

@@ -9,7 +9,7 @@ namespace reprise::passes {
 
 /// What reads the result of a conversion between layouts.
 enum class Reader {
-  Product,  // a convolution or matrix product, which computes it in its loads
+  Product,  // a convolution or MatMul, which computes it in its loads
   Kernel,   // any other kernel: the same, but it would else read memory in order
   Output,   // nobody: a kernel of its own writes it to memory
 };

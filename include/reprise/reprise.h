@@ -86,7 +86,7 @@ reprise_status reprise_package_open(const char* path, reprise_package** out, rep
 reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
                                            reprise_error* error);
 /* A file appears whole or not at all, with the mode of the one that it replaces. Symbolic links are
- * followed; what is no regular file, such as a pipe or a device, is written to. */
+ * followed; what is not a regular file, such as a pipe or a device, is written to. */
 reprise_status reprise_package_save(const reprise_package* package, const char* path,
                                     reprise_error* error);
 void reprise_package_free(reprise_package* package);

@@ -17,7 +17,7 @@ struct FileCloser {
 using File = std::unique_ptr<std::FILE, FileCloser>;
 
 /// Opens a cache file for reading. Null if there is none, and if it is none to be trusted: `wrong`
-/// says then that it is no regular file, is another user's, or may be written by everyone.
+/// says then that it is not a regular file, is another user's, or may be written by everyone.
 File open_cache_file(const std::filesystem::path& path, std::string& wrong);
 
 /// Writes the parts one after another to a file beside `path` and renames it: readers see the old

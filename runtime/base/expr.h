@@ -105,10 +105,12 @@ class Expr {
   Result<int64_t> eval(std::span<const int64_t> symbols) const;
   /// Replaces symbols; the function returns nothing to keep one.
   Expr substitute(const std::function<std::optional<Expr>(SymbolId)>& f) const;
+  /// Each symbol as often as it occurs; collect_symbols() appends them.
+  std::vector<SymbolId> symbols() const;
   void collect_symbols(std::vector<SymbolId>& out) const;
 
   /// Deterministic text: "256*batch*seq + 1", "floordiv(seq, 2)", symbols by name from the table
-  /// (in double quotes where a name is no identifier), as $id beyond it.
+  /// (in double quotes where a name is not an identifier), as $id beyond it.
   std::string str(std::span<const Symbol> table) const;
   /// Reads what str() writes; unknown names are an error.
   static Result<Expr> parse(std::string_view text, std::span<const Symbol> table);

@@ -180,6 +180,12 @@ Interval Expr::bounds(const SymbolRanges& ranges) const {
   return bounds_in(*this, &ranges);
 }
 
+std::vector<SymbolId> Expr::symbols() const {
+  std::vector<SymbolId> out;
+  collect_symbols(out);
+  return out;
+}
+
 void Expr::collect_symbols(std::vector<SymbolId>& out) const {
   for (const Term& t : terms()) {
     for (const Atom& a : t.atoms()) {

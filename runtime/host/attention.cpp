@@ -148,39 +148,59 @@ struct Options {
   int64_t output_mode = 0;  // of the fourth output: 0 raw, 1 capped, 2 biased, 3 probabilities
 };
 
-/// One head: y [length, v.size] and, if wanted, the scores [length, k.length].
-void attend(const Heads& q, const Heads& k, const Heads& v, const Bias& bias, const Options& o,
-            int64_t b, int64_t h, double* y, double* scores) {
-  const int64_t kv_head = h / (q.heads / k.heads);
-  std::vector<double> row(static_cast<size_t>(k.length));
-  for (int64_t i = 0; i < q.length; ++i) {
-    const double* qr = q.row(b, h, i);
-    for (int64_t j = 0; j < k.length; ++j) {
-      const double* kr = k.row(b, kv_head, j);
-      double s = 0;
-      for (int64_t d = 0; d < q.size; ++d) s += qr[d] * kr[d];
-      s *= o.scale;
-      if (scores != nullptr && o.output_mode == 0) scores[i * k.length + j] = s;
-      if (o.softcap > 0) s = o.softcap * std::tanh(s / o.softcap);
-      if (scores != nullptr && o.output_mode == 1) scores[i * k.length + j] = s;
-      const double extra = bias(b, h, i, j);
-      row[static_cast<size_t>(j)] = extra == kMinusInf ? extra : s + extra;
-    }
-    if (scores != nullptr && o.output_mode == 2) {
-      std::copy(row.begin(), row.end(), scores + i * k.length);
-    }
-    softmax_row(row, bias.hides());
-    if (scores != nullptr && o.output_mode == 3) {
-      std::copy(row.begin(), row.end(), scores + i * k.length);
-    }
-    std::fill_n(y + i * v.size, v.size, 0.0);
-    for (int64_t j = 0; j < k.length; ++j) {
-      const double p = row[static_cast<size_t>(j)];  // of a hidden key 0, and 0 * inf is NaN
-      const double* vr = v.row(b, kv_head, j);
-      for (int64_t d = 0; d < v.size; ++d) y[i * v.size + d] += p * vr[d];
+/// Attention over all heads.
+class Attention {
+ public:
+  Attention(const Heads& q, const Heads& k, const Heads& v, const Bias& bias,
+            const Options& options)
+      : q_(q), k_(k), v_(v), bias_(bias), o_(options), row_(static_cast<size_t>(k.length)) {}
+
+  /// Head h of element b: y [length, v.size] and, if wanted, the scores [length, k.length].
+  void head(int64_t b, int64_t h, double* y, double* scores) {
+    for (int64_t i = 0; i < q_.length; ++i) {
+      double* row_scores = scores == nullptr ? nullptr : scores + i * k_.length;
+      score_row(b, h, i, row_scores);
+      softmax_row(row_, bias_.hides());
+      if (row_scores != nullptr && o_.output_mode == 3) std::ranges::copy(row_, row_scores);
+      weigh_values(b, h, y + i * v_.size);
     }
   }
-}
+
+ private:
+  int64_t kv_head(int64_t h) const { return h / (q_.heads / k_.heads); }
+
+  /// row_ becomes the biased scores of query i.
+  void score_row(int64_t b, int64_t h, int64_t i, double* scores) {
+    const double* qr = q_.row(b, h, i);
+    for (int64_t j = 0; j < k_.length; ++j) {
+      const double* kr = k_.row(b, kv_head(h), j);
+      double s = 0;
+      for (int64_t d = 0; d < q_.size; ++d) s += qr[d] * kr[d];
+      s *= o_.scale;
+      if (scores != nullptr && o_.output_mode == 0) scores[j] = s;
+      if (o_.softcap > 0) s = o_.softcap * std::tanh(s / o_.softcap);
+      if (scores != nullptr && o_.output_mode == 1) scores[j] = s;
+      const double extra = bias_(b, h, i, j);
+      row_[static_cast<size_t>(j)] = extra == kMinusInf ? extra : s + extra;
+    }
+    if (scores != nullptr && o_.output_mode == 2) std::ranges::copy(row_, scores);
+  }
+
+  /// y = row_ . V
+  void weigh_values(int64_t b, int64_t h, double* y) const {
+    std::fill_n(y, v_.size, 0.0);
+    for (int64_t j = 0; j < k_.length; ++j) {
+      const double p = row_[static_cast<size_t>(j)];  // of a hidden key 0, and 0 * inf is NaN
+      const double* vr = v_.row(b, kv_head(h), j);
+      for (int64_t d = 0; d < v_.size; ++d) y[d] += p * vr[d];
+    }
+  }
+
+  const Heads &q_, &k_, &v_;
+  const Bias& bias_;
+  Options o_;
+  std::vector<double> row_;
+};
 
 Status check_heads(const Heads& q, const Heads& k, const Heads& v) {
   if (q.batch == k.batch && k.batch == v.batch && k.heads == v.heads && k.length == v.length &&
@@ -214,9 +234,10 @@ KernelResult attention(const Call& c) {
   std::vector<double> head(static_cast<size_t>(q.length * v.size));
   std::vector<double> head_scores(
       static_cast<size_t>(c.output_count > 3 ? q.length * k.length : 0));
+  Attention heads(q, k, v, bias, o);
   for (int64_t r = 0; r < q.batch * q.heads && !head.empty(); ++r) {
-    attend(q, k, v, bias, o, r / q.heads, r % q.heads, head.data(),
-           head_scores.empty() ? nullptr : head_scores.data());
+    heads.head(r / q.heads, r % q.heads, head.data(),
+               head_scores.empty() ? nullptr : head_scores.data());
     for (int64_t i = 0; i < q.length; ++i) {
       const int64_t to =
           flat ? (r / q.heads * q.length + i) * q.heads + r % q.heads : r * q.length + i;

@@ -8,9 +8,20 @@ namespace reprise::host {
 
 namespace {
 
-/// Writes input values under one kernel position for output pixels [begin, begin + count).
-void unfold_line(const HostTensor& x, int64_t channel_at, const Window& w, const Spatial& tap,
-                 int64_t begin, int64_t count, double zero, double* out) {
+/// What a convolution slides over: channels of `x` from `offset` on, whose values count from
+/// `zero`.
+struct Image {
+  const HostTensor& x;
+  const Window& window;
+  int64_t offset;
+  double zero;
+};
+
+/// Writes input values of the channel at `channel_at`, under one kernel position, for output pixels
+/// [begin, begin + count).
+void unfold_line(const Image& image, int64_t channel_at, const Spatial& tap, int64_t begin,
+                 int64_t count, double* out) {
+  const Window& w = image.window;
   Spatial base;
   for (size_t d = 0; d < 3; ++d) base[d] = tap[d] * w.dilations[d] - w.pad_begin[d];
   const auto [x_first, x_last] = inside(base[2], w.strides[2], w.in[2], w.out[2]);
@@ -28,25 +39,25 @@ void unfold_line(const HostTensor& x, int64_t channel_at, const Window& w, const
     std::fill(out + i, out + i + (first - ox), 0.0);
     const int64_t at_x = channel_at + (z * w.in[1] + y) * w.in[2] + first * w.strides[2] + base[2];
     double* to = out + i + (first - ox);
-    load(x, at_x, w.strides[2], last - first, to);
-    if (zero != 0) {
-      for (int64_t k = 0; k < last - first; ++k) to[k] -= zero;
+    load(image.x, at_x, w.strides[2], last - first, to);
+    if (image.zero != 0) {
+      for (int64_t k = 0; k < last - first; ++k) to[k] -= image.zero;
     }
     std::fill(to + (last - first), out + i + run, 0.0);
     i += run;
   }
 }
 
-PackBlock pack_unfolded(const HostTensor& x, int64_t image_at, const Window& w, double zero) {
-  return [&x, image_at, &w, zero](int64_t begin, int64_t count, int64_t k0, int64_t ks, double* out,
-                                  int64_t out_stride) {
+PackBlock pack_unfolded(const Image& image) {
+  return [image](const Block& block, double* out, int64_t out_stride) {
+    const Window& w = image.window;
     const int64_t taps = w.kernel_count();
-    for (int64_t k = 0; k < ks; ++k) {
-      const int64_t channel = (k0 + k) / taps;
-      const int64_t t = (k0 + k) % taps;
+    for (int64_t k = 0; k < block.ks; ++k) {
+      const int64_t channel = (block.k0 + k) / taps;
+      const int64_t t = (block.k0 + k) % taps;
       const Spatial tap{t / (w.kernel[1] * w.kernel[2]), t / w.kernel[2] % w.kernel[1],
                         t % w.kernel[2]};
-      unfold_line(x, image_at + channel * w.in_count(), w, tap, begin, count, zero,
+      unfold_line(image, image.offset + channel * w.in_count(), tap, block.begin, block.count,
                   out + k * out_stride);
     }
   };
@@ -193,13 +204,13 @@ void convolve(const ConvProblem& p, const HostTensor& x, const HostTensor& w, do
       const auto zeros = w_zero.size() <= 1 ? w_zero
                                             : w_zero.subspan(static_cast<size_t>(g * out_group),
                                                              static_cast<size_t>(out_group));
-      gemm(
-          out_group, p.window.out_count(), depth,
-          pack_strided(w, g * out_group * depth, depth, 1, zeros),
-          pack_unfolded(x, (n * p.channels + g * in_group) * p.window.in_count(), p.window, x_zero),
-          [&](int64_t m, int64_t first, int64_t count, const double* v) {
-            store(n, g * out_group + m, first, count, v);
-          });
+      gemm(out_group, p.window.out_count(), depth,
+           pack_strided(w, g * out_group * depth, depth, 1, zeros),
+           pack_unfolded(
+               {x, p.window, (n * p.channels + g * in_group) * p.window.in_count(), x_zero}),
+           [&](int64_t m, int64_t first, int64_t count, const double* v) {
+             store(n, g * out_group + m, first, count, v);
+           });
     }
   }
 }

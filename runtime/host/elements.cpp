@@ -158,12 +158,12 @@ void copy_block(HostTensor& dst, int64_t dst_at, const HostTensor& src, int64_t 
               static_cast<size_t>(n * size));
 }
 
-void copy_strided(const Dims& dims, HostTensor& dst, int64_t dst_at, const Dims& dst_strides,
-                  const HostTensor& src, int64_t src_at, const Dims& src_strides) {
+void copy_strided(const Dims& dims, HostTensor& dst, const Strided& to, const HostTensor& src,
+                  const Strided& from) {
   if (product(dims) == 0) return;
   Dims outer = dims;
-  Dims outer_dst = dst_strides;
-  Dims outer_src = src_strides;
+  Dims outer_dst = to.strides;
+  Dims outer_src = from.strides;
   // Trailing dims that are contiguous on both sides move as one block.
   int64_t block = 1;
   while (!outer.empty() &&
@@ -175,14 +175,14 @@ void copy_strided(const Dims& dims, HostTensor& dst, int64_t dst_at, const Dims&
   }
   if (block > 1) {
     for_each_index<2>(
-        outer, {&outer_dst, &outer_src}, {dst_at, src_at},
+        outer, {&outer_dst, &outer_src}, {to.offset, from.offset},
         [&](const std::array<int64_t, 2>& o) { copy_block(dst, o[0], src, o[1], block); });
     return;
   }
   with_width(dst.dtype(), [&](auto tag) {
     using T = decltype(tag);
     for_each_index<2>(
-        outer, {&outer_dst, &outer_src}, {dst_at, src_at},
+        outer, {&outer_dst, &outer_src}, {to.offset, from.offset},
         [&](const std::array<int64_t, 2>& o) { set_element<T>(dst, o[0], element<T>(src, o[1])); });
   });
 }

@@ -30,15 +30,15 @@ void micro_kernel(const double* __restrict a, const double* __restrict b, int64_
   }
 }
 
-/// Packs [count] x [ks] as tiles of 4: [tile][k][4], the last tile padded with zeros.
-void pack_tiles(const PackBlock& pack, int64_t begin, int64_t count, int64_t k0, int64_t ks,
-                std::vector<double>& out, std::vector<double>& scratch) {
-  pack(begin, count, k0, ks, scratch.data(), count);
-  for (int64_t t = 0; t < count; t += kTile) {
-    double* to = out.data() + t * ks;
-    const int64_t width = std::min(kTile, count - t);
-    for (int64_t k = 0; k < ks; ++k) {
-      const double* from = scratch.data() + k * count + t;
+/// Packs a block as tiles of 4: [tile][k][4], the last tile padded with zeros.
+void pack_tiles(const PackBlock& pack, const Block& block, std::vector<double>& out,
+                std::vector<double>& scratch) {
+  pack(block, scratch.data(), block.count);
+  for (int64_t t = 0; t < block.count; t += kTile) {
+    double* to = out.data() + t * block.ks;
+    const int64_t width = std::min(kTile, block.count - t);
+    for (int64_t k = 0; k < block.ks; ++k) {
+      const double* from = scratch.data() + k * block.count + t;
       for (int64_t i = 0; i < kTile; ++i) to[k * kTile + i] = i < width ? from[i] : 0.0;
     }
   }
@@ -64,10 +64,10 @@ void gemm(int64_t m, int64_t n, int64_t k, const PackBlock& a, const PackBlock& 
       std::fill(acc.begin(), acc.end(), 0.0);
       for (int64_t k0 = 0; k0 < k; k0 += depth) {
         const int64_t ks = std::min(depth, k - k0);
-        pack_tiles(b, n0, n_count, k0, ks, packed_b, scratch);
+        pack_tiles(b, {n0, n_count, k0, ks}, packed_b, scratch);
         for (int64_t m0 = 0; m0 < m_count; m0 += pack_rows) {
           const int64_t a_count = std::min(pack_rows, m_count - m0);
-          pack_tiles(a, m1 + m0, a_count, k0, ks, packed_a, scratch);
+          pack_tiles(a, {m1 + m0, a_count, k0, ks}, packed_a, scratch);
           for (int64_t j = 0; j < n_count; j += kTile) {
             for (int64_t i = 0; i < a_count; i += kTile) {
               micro_kernel(packed_a.data() + i * ks, packed_b.data() + j * ks, ks,
@@ -83,29 +83,29 @@ void gemm(int64_t m, int64_t n, int64_t k, const PackBlock& a, const PackBlock& 
 
 PackBlock pack_strided(const HostTensor& t, int64_t offset, int64_t minor_stride, int64_t k_stride,
                        std::span<const double> zero_points) {
-  return
-      [&t, offset, minor_stride, k_stride, zero_points](
-          int64_t begin, int64_t count, int64_t k0, int64_t ks, double* out, int64_t out_stride) {
-        std::array<double, kBlockDepth> line;
-        const int64_t base = offset + begin * minor_stride + k0 * k_stride;
-        if (k_stride == 1 && minor_stride != 1) {
-          for (int64_t i = 0; i < count; ++i) {
-            load(t, base + i * minor_stride, 1, ks, line.data());
-            for (int64_t k = 0; k < ks; ++k) out[k * out_stride + i] = line[static_cast<size_t>(k)];
-          }
-        } else {
-          for (int64_t k = 0; k < ks; ++k) {
-            load(t, base + k * k_stride, minor_stride, count, out + k * out_stride);
-          }
-        }
-        if (zero_points.empty()) return;
-        for (int64_t k = 0; k < ks; ++k) {
-          for (int64_t i = 0; i < count; ++i) {
-            out[k * out_stride + i] -=
-                zero_points[zero_points.size() == 1 ? 0 : static_cast<size_t>(begin + i)];
-          }
-        }
-      };
+  return [&t, offset, minor_stride, k_stride, zero_points](const Block& block, double* out,
+                                                           int64_t out_stride) {
+    const auto [begin, count, k0, ks] = block;
+    std::array<double, kBlockDepth> line;
+    const int64_t base = offset + begin * minor_stride + k0 * k_stride;
+    if (k_stride == 1 && minor_stride != 1) {
+      for (int64_t i = 0; i < count; ++i) {
+        load(t, base + i * minor_stride, 1, ks, line.data());
+        for (int64_t k = 0; k < ks; ++k) out[k * out_stride + i] = line[static_cast<size_t>(k)];
+      }
+    } else {
+      for (int64_t k = 0; k < ks; ++k) {
+        load(t, base + k * k_stride, minor_stride, count, out + k * out_stride);
+      }
+    }
+    if (zero_points.empty()) return;
+    for (int64_t k = 0; k < ks; ++k) {
+      for (int64_t i = 0; i < count; ++i) {
+        out[k * out_stride + i] -=
+            zero_points[zero_points.size() == 1 ? 0 : static_cast<size_t>(begin + i)];
+      }
+    }
+  };
 }
 
 }  // namespace reprise::host

@@ -8,10 +8,12 @@
 
 namespace reprise::host {
 
-/// Writes element (i, k) of a block of a matrix, minor index i in [begin, begin + count), k in
-/// [k0, k0 + ks), to out[(k - k0) * count_padded + (i - begin)]. See pack_strided.
-using PackBlock = std::function<void(int64_t begin, int64_t count, int64_t k0, int64_t ks,
-                                     double* out, int64_t out_stride)>;
+/// Of a matrix: minor indices [begin, begin + count), k in [k0, k0 + ks).
+struct Block {
+  int64_t begin, count, k0, ks;
+};
+/// Writes element (i, k) of a block to out[(k - k0) * out_stride + (i - begin)]. See pack_strided.
+using PackBlock = std::function<void(const Block& block, double* out, int64_t out_stride)>;
 /// Receives row m, columns [n, n + count) of the product.
 using StoreRow = std::function<void(int64_t m, int64_t n, int64_t count, const double* values)>;
 

@@ -110,7 +110,7 @@ KernelResult matmul(const Call& c) {
 Result<HostTensor> turned(const HostTensor& matrix) {
   const int64_t rows = matrix.dims()[0], columns = matrix.dims()[1];
   RP_ASSIGN(HostTensor out, allocate(matrix.dtype(), {columns, rows}));
-  copy_strided(matrix.dims(), out, 0, {1, rows}, matrix, 0, {columns, 1});
+  copy_strided(matrix.dims(), out, {{1, rows}}, matrix, {{columns, 1}});
   return out;
 }
 

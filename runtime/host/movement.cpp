@@ -18,7 +18,7 @@ Result<HostTensor> transposed(const HostTensor& x, const Dims& perm) {
     strides.push_back(at(from, p));
   }
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
-  copy_strided(dims, y, 0, strides_of(dims), x, 0, strides);
+  copy_strided(dims, y, {strides_of(dims)}, x, {strides});
   return y;
 }
 
@@ -155,7 +155,7 @@ KernelResult tile(const Call& c) {
     strides.insert(strides.end(), {0, from[d]});
   }
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
-  if (y.count() > 0) copy_strided(pairs, y, 0, strides_of(pairs), x, 0, strides);
+  if (y.count() > 0) copy_strided(pairs, y, {strides_of(pairs)}, x, {strides});
   return one(std::move(y));
 }
 

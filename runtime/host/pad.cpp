@@ -179,7 +179,7 @@ KernelResult center_crop_pad(const Call& c) {
     from += (x.dims()[d] - common[d]) / 2 * from_strides[d];
     to += (dims[d] - common[d]) / 2 * to_strides[d];
   }
-  copy_strided(common, y, to, to_strides, x, from, from_strides);
+  copy_strided(common, y, {to_strides, to}, x, {from_strides, from});
   return one(std::move(y));
 }
 

@@ -244,7 +244,7 @@ KernelResult max_unpool(const Call& c) {
                          dims_str(dims));
   }
   RP_ASSIGN(auto padded, allocate(x.dtype(), wanted));
-  copy_strided(dims, padded, 0, strides_of(wanted), y, 0, strides_of(dims));
+  copy_strided(dims, padded, {strides_of(wanted)}, y, {strides_of(dims)});
   return one(std::move(padded));
 }
 

@@ -80,6 +80,23 @@ bool quantized(DType t) {
   return is_int(t) && size_of(t) <= 2;
 }
 
+/// Scales and zero points of a call, and which of them an element has.
+struct Scaling {
+  Layout layout;
+  std::vector<double> scales, zeros;
+};
+
+Result<Scaling> read_scaling(const Call& c) {
+  Scaling out;
+  RP_ASSIGN(out.layout, layout_of(c, input(c, 0).dims(), input(c, 1)));
+  RP_ASSIGN(out.scales, load_all(input(c, 1)));
+  out.zeros.resize(out.scales.size(), 0.0);
+  if (has_input(c, 2)) {
+    RP_ASSIGN(out.zeros, load_all(input(c, 2)));
+  }
+  return out;
+}
+
 KernelResult quantize_linear(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
   RP_TRY(require_number(c, 0, "x"));
@@ -93,19 +110,14 @@ KernelResult quantize_linear(const Call& c) {
     RP_ASSIGN(to, dtype_from_onnx(c.attrs.get_int("output_dtype", 0)));
   }
   if (!quantized(to)) return unsupported("no quantisation to " + std::string(name_of(to)));
-  RP_ASSIGN(const Layout l, layout_of(c, x.dims(), input(c, 1)));
+  RP_ASSIGN(const Scaling q, read_scaling(c));
   RP_ASSIGN(auto y, allocate(to, x.dims()));
-  RP_ASSIGN(const auto scales, load_all(input(c, 1)));
-  std::vector<double> zeros(scales.size(), 0.0);
-  if (has_input(c, 2)) {
-    RP_ASSIGN(zeros, load_all(input(c, 2)));
-  }
-  for_each_scaled(x.dims(), l, [&](int64_t i, int64_t k) {
+  for_each_scaled(x.dims(), q.layout, [&](int64_t i, int64_t k) {
     double v = 0;
     load(x, i, 1, 1, &v);
     const auto s = static_cast<size_t>(k);
-    const double q = saturate(round_half_even(as_float(v / scales[s])) + zeros[s], to);
-    store(y, i, 1, &q);
+    const double r = saturate(round_half_even(as_float(v / q.scales[s])) + q.zeros[s], to);
+    store(y, i, 1, &r);
   });
   return one(std::move(y));
 }
@@ -124,17 +136,13 @@ KernelResult dequantize_linear(const Call& c) {
     RP_ASSIGN(to, dtype_from_onnx(c.attrs.get_int("output_dtype", 0)));
   }
   if (!is_float(to)) return unsupported("no dequantisation to " + std::string(name_of(to)));
-  RP_ASSIGN(const Layout l, layout_of(c, x.dims(), input(c, 1)));
+  RP_ASSIGN(const Scaling q, read_scaling(c));
   RP_ASSIGN(auto y, allocate(to, x.dims()));
-  RP_ASSIGN(const auto scales, load_all(input(c, 1)));
-  std::vector<double> zeros(scales.size(), 0.0);
-  if (has_input(c, 2)) {
-    RP_ASSIGN(zeros, load_all(input(c, 2)));
-  }
-  for_each_scaled(x.dims(), l, [&](int64_t i, int64_t k) {
+  for_each_scaled(x.dims(), q.layout, [&](int64_t i, int64_t k) {
     double v = 0;
     load(x, i, 1, 1, &v);
-    const double r = (v - zeros[static_cast<size_t>(k)]) * scales[static_cast<size_t>(k)];
+    const auto s = static_cast<size_t>(k);
+    const double r = (v - q.zeros[s]) * q.scales[s];
     store(y, i, 1, &r);
   });
   return one(std::move(y));

@@ -177,8 +177,8 @@ class Runner {
 
   /// Advances the state h (and c) by one input.
   void step(const double* x, double* h, double* c) {
-    multiply(w_, x, p_.inputs, bias_, 0, rows_, from_x_);
-    multiply(r_, h, p_.hidden, bias_ + rows_, 0, rows_, from_h_);
+    multiply_input(x, {0, rows_});
+    multiply_state(h, {0, rows_});
     switch (p_.cell) {
       case Cell::Rnn:
         for (int64_t k = 0; k < p_.hidden; ++k) h[k] = f_[0](gate(0, k));
@@ -193,11 +193,26 @@ class Runner {
   }
 
  private:
-  static void multiply(const double* m, const double* v, int64_t columns, const double* bias,
-                       int64_t begin, int64_t end, std::vector<double>& out) {
-    for (int64_t k = begin; k < end; ++k) {
-      double sum = bias[k];
-      for (int64_t i = 0; i < columns; ++i) sum += m[k * columns + i] * v[i];
+  struct Rows {
+    int64_t begin, end;
+  };
+  /// `rows` of from_x_ = W x + b.
+  void multiply_input(const double* x, Rows rows) {
+    multiply({w_, p_.inputs, bias_}, x, rows, from_x_);
+  }
+  /// `rows` of from_h_ = R h + b.
+  void multiply_state(const double* h, Rows rows) {
+    multiply({r_, p_.hidden, bias_ + rows_}, h, rows, from_h_);
+  }
+  struct Linear {
+    const double* weights;
+    int64_t columns;
+    const double* bias;
+  };
+  static void multiply(const Linear& m, const double* v, Rows rows, std::vector<double>& out) {
+    for (int64_t k = rows.begin; k < rows.end; ++k) {
+      double sum = m.bias[k];
+      for (int64_t i = 0; i < m.columns; ++i) sum += m.weights[k * m.columns + i] * v[i];
       out[static_cast<size_t>(k)] = sum;
     }
   }
@@ -211,7 +226,7 @@ class Runner {
     const int64_t n = p_.hidden;
     if (!p_.linear_before_reset) {
       for (int64_t k = 0; k < n; ++k) reset_[static_cast<size_t>(k)] = f_[0](gate(1, k)) * h[k];
-      multiply(r_, reset_.data(), n, bias_ + rows_, 2 * n, 3 * n, from_h_);
+      multiply_state(reset_.data(), {2 * n, 3 * n});
     } else {
       for (int64_t k = 0; k < n; ++k) {
         from_h_[static_cast<size_t>(2 * n + k)] *= f_[0](gate(1, k));

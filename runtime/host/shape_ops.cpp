@@ -129,7 +129,7 @@ KernelResult expand(const Call& c) {
     return invalid_input(dims_str(x.dims()) + " does not broadcast to " + dims_str(shape));
   }
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
-  copy_strided(dims, y, 0, strides_of(dims), x, 0, broadcast_strides(x.dims(), dims));
+  copy_strided(dims, y, {strides_of(dims)}, x, {broadcast_strides(x.dims(), dims)});
   return one(std::move(y));
 }
 

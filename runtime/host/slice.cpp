@@ -41,7 +41,7 @@ KernelResult take(const HostTensor& x, const Part& p) {
     offset += p.starts[d] * strides[d];
     strides[d] *= p.steps[d];
   }
-  copy_strided(p.dims, y, 0, strides_of(p.dims), x, offset, strides);
+  copy_strided(p.dims, y, {strides_of(p.dims)}, x, {strides, offset});
   return one(std::move(y));
 }
 

@@ -160,9 +160,14 @@ void set_element(HostTensor& t, int64_t i, const T& v) {
 
 /// dst[dst_at + i] = src[src_at + i]; equal dtypes.
 void copy_block(HostTensor& dst, int64_t dst_at, const HostTensor& src, int64_t src_at, int64_t n);
-/// dst[dst_at + i . dst_strides] = src[src_at + i . src_strides] for every index i over dims.
-void copy_strided(const Dims& dims, HostTensor& dst, int64_t dst_at, const Dims& dst_strides,
-                  const HostTensor& src, int64_t src_at, const Dims& src_strides);
+/// Where the elements of a walk over a tensor lie: element i at offset + i . strides.
+struct Strided {
+  Dims strides;
+  int64_t offset = 0;
+};
+/// dst[i of `to`] = src[i of `from`] for every index i over dims.
+void copy_strided(const Dims& dims, HostTensor& dst, const Strided& to, const HostTensor& src,
+                  const Strided& from);
 /// Every element becomes element 0 of `value` (equal dtypes).
 void fill(HostTensor& dst, const HostTensor& value);
 

@@ -163,7 +163,7 @@ Result<HostTensor> move_axis(const HostTensor& t, size_t from, size_t to) {
   };
   const Dims dims = moved(t.dims());
   RP_ASSIGN(auto out, allocate(t.dtype(), dims));
-  copy_strided(dims, out, 0, strides_of(dims), t, 0, moved(strides_of(t.dims())));
+  copy_strided(dims, out, {strides_of(dims)}, t, {moved(strides_of(t.dims()))});
   return out;
 }
 

@@ -13,7 +13,7 @@ template <typename T>
 using Table = flatbuffers::Vector<flatbuffers::Offset<T>>;
 using Strings = Table<flatbuffers::String>;
 
-Status bad(const std::string& what) {
+Status malformed(const std::string& what) {
   return invalid_model("is invalid: " + what);
 }
 
@@ -29,7 +29,7 @@ class Decoder {
   Status package(const fb::Package& from, Package& to) {
     RP_TRY(string(from.model_name(), to.model_name));
     RP_TRY(string(from.producer(), to.producer));
-    if (!from.io() || !from.host_plan()) return bad("its interface or host plan is missing");
+    if (!from.io() || !from.host_plan()) return malformed("its interface or host plan is missing");
     RP_TRY(interface(*from.io(), to.io));
     RP_TRY(segments(from.segments(), to));
     RP_TRY(plan(*from.host_plan(), to.host_plan).with_context("host plan"));
@@ -48,7 +48,7 @@ class Decoder {
     to.narrowed = from.narrowed();
     to.precision = static_cast<DType>(from.precision());
     if (to.precision != DType::F32 && to.precision != DType::F16 && to.precision != DType::BF16)
-      return bad("precision " + std::to_string(from.precision()) + " does not exist");
+      return malformed("precision " + std::to_string(from.precision()) + " does not exist");
     const auto edge = [this](const fb::Unfused& f, Unfused& t) {
       RP_TRY(string(f.from(), t.from));
       RP_TRY(string(f.to(), t.to));
@@ -63,7 +63,7 @@ class Decoder {
   }
 
   Status spend(uint64_t bytes) {
-    if (bytes > budget_) return bad("its metadata describes more memory than plausible");
+    if (bytes > budget_) return malformed("its metadata describes more memory than plausible");
     budget_ -= bytes;
     return {};
   }
@@ -99,7 +99,7 @@ class Decoder {
     to.resize(from->size());
     for (uint32_t i = 0; i < from->size(); ++i) {
       const auto* item = from->Get(i);
-      if (!item) return bad("an entry is missing");
+      if (!item) return malformed("an entry is missing");
       RP_TRY(decode_one(*item, to[i]));
     }
     return {};
@@ -118,7 +118,7 @@ class Decoder {
     for (size_t i = 0; i < code.size();) {
       const int64_t length = code[i++];
       if (length < 0 || static_cast<uint64_t>(length) > code.size() - i) {
-        return bad("an expression's length is " + std::to_string(length));
+        return malformed("an expression's length is " + std::to_string(length));
       }
       RP_ASSIGN(Expr e, Expr::decode({code.data() + i, static_cast<size_t>(length)}));
       to.push_back(std::move(e));
@@ -130,7 +130,7 @@ class Decoder {
   Status derived_value(const fb::Symbol& from, plan::SymbolSource& to) {
     std::vector<Expr> value;
     RP_TRY(exprs(from.source_value(), value));
-    if (value.size() > 1) return bad("a symbol is derived from several expressions");
+    if (value.size() > 1) return malformed("a symbol is derived from several expressions");
     if (!value.empty()) to.value = value[0];
     return {};
   }
@@ -159,7 +159,7 @@ class Decoder {
     return list(from.guards(), to.guards, [this](const fb::DimGuard& f, plan::DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));
-      if (dims.size() != 2) return bad("a guard compares other than two dimensions");
+      if (dims.size() != 2) return malformed("a guard compares other than two dimensions");
       t.a = dims[0];
       t.b = dims[1];
       t.kind = static_cast<plan::DimGuard::Kind>(f.kind());
@@ -178,16 +178,16 @@ class Decoder {
   Result<int64_t> check_tensor(const T& from, std::vector<int64_t>& dims, uint64_t bytes) {
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype <= DType::Invalid || dtype > DType::String) {
-      return bad("element type " + std::to_string(from.dtype()) + " does not exist");
+      return malformed("element type " + std::to_string(from.dtype()) + " does not exist");
     }
     RP_TRY(numbers(from.dims(), dims));
     RP_ASSIGN(const int64_t count, checked_element_count(dims, dtype));
     if (static_cast<uint64_t>(count) * size_of(dtype) != bytes) {
-      return bad(describe(dtype, dims) + " has " + std::to_string(bytes) + " bytes");
+      return malformed(describe(dtype, dims) + " has " + std::to_string(bytes) + " bytes");
     }
     const uint64_t strings = from.strings() ? from.strings()->size() : 0;
     if (dtype == DType::String && static_cast<uint64_t>(count) != strings) {
-      return bad(describe(dtype, dims) + " has " + std::to_string(strings) + " strings");
+      return malformed(describe(dtype, dims) + " has " + std::to_string(strings) + " strings");
     }
     return count;
   }
@@ -208,9 +208,9 @@ class Decoder {
     const uint64_t alignment =
         from.size() >= kSegmentAlignment ? kSegmentAlignment : kWeightAlignment;
     if (from.offset() > weights_.size() || from.size() > weights_.size() - from.offset()) {
-      return bad(describe(dtype, dims) + " lies outside the file");
+      return malformed(describe(dtype, dims) + " lies outside the file");
     }
-    if (count > 0 && from.offset() % alignment != 0) return bad("a weight is not aligned");
+    if (count > 0 && from.offset() % alignment != 0) return malformed("a weight is not aligned");
     to = HostTensor::borrow(dtype, std::move(dims), weights_.subspan(from.offset(), from.size()),
                             owner_);
     return {};
@@ -229,7 +229,7 @@ class Decoder {
     std::sort(ranges.begin(), ranges.end());
     for (size_t i = 1; i < ranges.size(); ++i) {
       if (ranges[i].first - ranges[i - 1].first < ranges[i - 1].second) {
-        return bad("two weights overlap");
+        return malformed("two weights overlap");
       }
     }
     return {};
@@ -240,7 +240,7 @@ class Decoder {
     RP_TRY(string(from.name(), name));
     Attr value;
     RP_TRY(attr_value(from, value).with_context("attribute '" + name + "'"));
-    if (to.has(name)) return bad("attribute '" + name + "' is there twice");
+    if (to.has(name)) return malformed("attribute '" + name + "' is there twice");
     to.set(std::move(name), std::move(value));
     return {};
   }
@@ -263,11 +263,11 @@ class Decoder {
         return strings(from.strings(), to.emplace<std::vector<std::string>>());
       case 6:
         return from.tensor() ? tensor(*from.tensor(), to.emplace<HostTensor>())
-                             : bad("its tensor is missing");
+                             : malformed("its tensor is missing");
       case 7:
         return exprs(from.ints(), to.emplace<std::vector<Expr>>());
       default:
-        return bad("kind " + std::to_string(from.kind()) + " does not exist");
+        return malformed("kind " + std::to_string(from.kind()) + " does not exist");
     }
   }
   static_assert(std::variant_size_v<Attr> == 8, "attr_value() follows the alternatives of Attr");
@@ -288,7 +288,7 @@ class Decoder {
     to.kernel = from.kernel();
     std::vector<Expr> grid;
     RP_TRY(exprs(from.grid(), grid));
-    if (grid.size() != to.grid.size()) return bad("a grid has other than three sizes");
+    if (grid.size() != to.grid.size()) return malformed("a grid has other than three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
     RP_TRY(numbers(from.buffers(), to.buffers));
     RP_TRY(flags(from.writes(), to.writes));
@@ -297,7 +297,8 @@ class Decoder {
     RP_TRY(string(from.group(), to.group));
     std::vector<Expr> iterations;
     RP_TRY(exprs(from.iterations(), iterations));
-    if (iterations.size() != 1) return bad("a launch has other than one number of iterations");
+    if (iterations.size() != 1)
+      return malformed("a launch has other than one number of iterations");
     to.iterations = iterations[0];
     return string(from.schedule(), to.schedule);
   }
@@ -308,7 +309,7 @@ class Decoder {
     to.opset = from.opset();
     if (from.attrs()) {
       for (const fb::Attr* a : *from.attrs()) {
-        if (!a) return bad("an attribute is missing");
+        if (!a) return malformed("an attribute is missing");
         RP_TRY(attr(*a, to.attrs).with_context("node '" + to.node + "'"));
       }
     }
@@ -319,7 +320,7 @@ class Decoder {
 
   Status step(const fb::Step& from, plan::Step& to) {
     if ((from.launch() != nullptr) == (from.call() != nullptr)) {
-      return bad("a step is neither a launch nor a host call");
+      return malformed("a step is neither a launch nor a host call");
     }
     to.level = from.level();
     RP_TRY(numbers(from.after(), to.after));
@@ -331,7 +332,8 @@ class Decoder {
     RP_TRY(string(from.name(), to.name));
     std::vector<uint32_t> workgroup;
     RP_TRY(numbers(from.workgroup(), workgroup));
-    if (workgroup.size() != to.workgroup.size()) return bad("a workgroup has not three sizes");
+    if (workgroup.size() != to.workgroup.size())
+      return malformed("a workgroup has not three sizes");
     std::copy(workgroup.begin(), workgroup.end(), to.workgroup.begin());
     to.n_buffers = from.n_buffers();
     to.n_scalars = from.n_scalars();
@@ -353,7 +355,7 @@ class Decoder {
     to.step = from.step();
     std::vector<uint32_t> grid;
     RP_TRY(numbers(from.grid(), grid));
-    if (grid.size() != to.grid.size()) return bad("a probe's grid has not three sizes");
+    if (grid.size() != to.grid.size()) return malformed("a probe's grid has not three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
     RP_TRY(numbers(from.scalars(), to.scalars));
     RP_TRY(numbers(from.bytes(), to.bytes));
@@ -399,10 +401,10 @@ class Decoder {
   }
 
   Status variant(const fb::Variant& from, Variant& to) {
-    if (!from.predicate() || !from.plan()) return bad("its predicate or plan is missing");
+    if (!from.predicate() || !from.plan()) return malformed("its predicate or plan is missing");
     const fb::Predicate& p = *from.predicate();
     if (p.api() > static_cast<uint8_t>(Api::Cuda)) {
-      return bad("API " + std::to_string(p.api()) + " does not exist");
+      return malformed("API " + std::to_string(p.api()) + " does not exist");
     }
     to.predicate.api = static_cast<Api>(p.api());
     to.predicate.needs_int64 = p.needs_int64();
@@ -416,7 +418,8 @@ class Decoder {
     to.predicate.slow_loads = p.slow_loads();
     to.predicate.subgroup_size = p.subgroup_size();
     if (p.matrix()) {
-      if (p.matrix()->size() != 3) return bad("the shape of its matrices has not three numbers");
+      if (p.matrix()->size() != 3)
+        return malformed("the shape of its matrices has not three numbers");
       to.predicate.matrix = {p.matrix()->Get(0), p.matrix()->Get(1), p.matrix()->Get(2)};
     }
     to.predicate.workgroup_invocations = p.workgroup_invocations();
@@ -440,7 +443,7 @@ Result<std::shared_ptr<const Package>> decode(std::span<const std::byte> metadat
   constexpr unsigned kMaxDepth = 16;
   const auto* data = reinterpret_cast<const uint8_t*>(metadata.data());
   flatbuffers::Verifier verifier(data, metadata.size(), kMaxDepth);
-  if (!fb::VerifyPackageBuffer(verifier)) return bad("its metadata is malformed");
+  if (!fb::VerifyPackageBuffer(verifier)) return malformed("its metadata is malformed");
   auto package = std::make_shared<Package>();
   Decoder decoder(metadata.size(), weights, std::move(owner));
   RP_TRY(decoder.package(*fb::GetPackage(data), *package));

@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "files are little endi
 
 /// As in PNG: a high bit, line ends and an end-of-file that transfers in text mode destroy.
 inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 /// Every weight starts at a multiple of this, ...
 inline constexpr uint64_t kWeightAlignment = 64;
 /// ... and those at least as large as this at a multiple of it.

@@ -38,7 +38,7 @@ constexpr std::array<uint8_t, 6> kElf{0x7f, 'E', 'L', 'F', 2, 1};  // 64 bits, l
 constexpr uint16_t kCudaMachine = 190;
 constexpr uint32_t kNoBits = 8;  // a section without bytes in the file
 
-Status bad(const std::string& what) {
+Status malformed(const std::string& what) {
   return invalid_model("its cubin is damaged: " + what);
 }
 
@@ -56,25 +56,25 @@ T header_at(std::span<const std::byte> bytes, uint64_t offset) {
 }  // namespace
 
 Status check_cubin(std::span<const std::byte> bytes) {
-  if (bytes.size() < sizeof(FileHeader)) return bad("it has no header");
+  if (bytes.size() < sizeof(FileHeader)) return malformed("it has no header");
   const auto h = header_at<FileHeader>(bytes, 0);
   if (!std::equal(kElf.begin(), kElf.end(), h.ident.begin()) || h.machine != kCudaMachine)
-    return bad("it is no ELF file for CUDA");
+    return malformed("it is not an ELF file for CUDA");
   const bool sizes = (h.segment_count == 0 || h.segment_bytes == sizeof(SegmentHeader)) &&
                      h.section_count > 0 && h.section_bytes == sizeof(SectionHeader);
-  if (!sizes) return bad("its tables have other sizes than ELF's");
+  if (!sizes) return malformed("its tables have other sizes than ELF's");
   if (!inside(h.segments, uint64_t{h.segment_count} * h.segment_bytes, bytes) ||
       !inside(h.sections, uint64_t{h.section_count} * h.section_bytes, bytes))
-    return bad("a table lies outside of its bytes");
+    return malformed("a table lies outside of its bytes");
   for (uint64_t i = 0; i < h.segment_count; ++i) {
     const auto s = header_at<SegmentHeader>(bytes, h.segments + i * h.segment_bytes);
     if (!inside(s.offset, s.file_bytes, bytes))
-      return bad("segment " + std::to_string(i) + " lies outside of its bytes");
+      return malformed("segment " + std::to_string(i) + " lies outside of its bytes");
   }
   for (uint64_t i = 0; i < h.section_count; ++i) {
     const auto s = header_at<SectionHeader>(bytes, h.sections + i * h.section_bytes);
     if (s.type != kNoBits && !inside(s.offset, s.bytes, bytes))
-      return bad("section " + std::to_string(i) + " lies outside of its bytes");
+      return malformed("section " + std::to_string(i) + " lies outside of its bytes");
   }
   return {};
 }

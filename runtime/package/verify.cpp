@@ -40,7 +40,7 @@ Status check_images(const Variant& v) {
   const auto arch = CudaArch::parse(v.predicate.cuda_arch);
   if (!arch) {
     return invalid_model("it is compiled for '" + v.predicate.cuda_arch +
-                         "', which is no architecture of CUDA");
+                         "', which is not an architecture of CUDA");
   }
   for (const plan::KernelCode& k : v.plan.kernels) {
     const Status s = k.image.empty() ? invalid_model("it has no image for " + arch->str())

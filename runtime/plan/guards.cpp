@@ -22,8 +22,7 @@ class Origins {
 
  private:
   void add(const Expr& e) {
-    std::vector<SymbolId> used;
-    e.collect_symbols(used);
+    const std::vector<SymbolId> used = e.symbols();
     for (const SymbolId id : used) {
       const SymbolSource& source = io_.sources[static_cast<size_t>(id)];
       if (source.kind == SymbolSource::Kind::Derived) {
@@ -95,8 +94,7 @@ std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources) {
   for (size_t s = 0; s < sources.size(); ++s) {
     told[s] = sources[s].kind == SymbolSource::Kind::InputDim;
     if (sources[s].kind != SymbolSource::Kind::Derived) continue;
-    std::vector<SymbolId> from;
-    sources[s].value.collect_symbols(from);
+    const std::vector<SymbolId> from = sources[s].value.symbols();
     told[s] = std::all_of(from.begin(), from.end(), [&](SymbolId id) {
       return static_cast<size_t>(id) < s && told[static_cast<size_t>(id)];
     });

@@ -44,17 +44,16 @@ struct Slot {
 /// How a symbol gets its value.
 struct SymbolSource {
   enum class Kind : uint8_t {
-    InputDim,     // dim `axis` of input `index`
-    HostOutput,   // dim `axis` of a host call's output buffer `index` (data-dependent)
-    HostElement,  // element `axis` of an integer buffer `index` that a host call wrote
-    Derived,      // `value`, an expression over symbols before this one
+    InputDim,    // dim `axis` of input `index`
+    HostOutput,  // dim `axis` of a host call's output buffer `index` (data-dependent)
+    Derived,     // `value`, an expression over symbols before this one
   } kind = Kind::InputDim;
   int32_t index = 0;
   int32_t axis = 0;
   Expr value = {};
 
   /// Known once a host call has run, not before.
-  bool told_by_call() const { return kind == Kind::HostOutput || kind == Kind::HostElement; }
+  bool told_by_call() const { return kind == Kind::HostOutput; }
 };
 
 /// Parallel to the sources: whether the dims of the inputs tell the symbol, without any host call.

@@ -25,8 +25,6 @@ std::string_view source_name(SymbolSource::Kind kind) {
       return "input";
     case SymbolSource::Kind::HostOutput:
       return "host output";
-    case SymbolSource::Kind::HostElement:
-      return "host element";
     case SymbolSource::Kind::Derived:
       return "derived";
   }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
-Status bad(const std::string& where, const std::string& what) {
+Status malformed(const std::string& where, const std::string& what) {
   return invalid_model(where + ": " + what);
 }
 
@@ -26,12 +26,11 @@ bool valid(DType t) {
 }
 
 Status check_expr(const Expr& e, const Interface& io, const std::string& where) {
-  if (e.is_overflow()) return bad(where, "a size overflows 64 bits");
-  std::vector<SymbolId> ids;
-  e.collect_symbols(ids);
+  if (e.is_overflow()) return malformed(where, "a size overflows 64 bits");
+  const std::vector<SymbolId> ids = e.symbols();
   for (const SymbolId id : ids) {
     if (!in_range(id, io.symbols.size())) {
-      return bad(where, "symbol " + number(id) + " does not exist");
+      return malformed(where, "symbol " + number(id) + " does not exist");
     }
   }
   return {};
@@ -41,7 +40,7 @@ Status check_shape(const Shape& shape, const Interface& io, const std::string& w
   for (const Expr& dim : shape) {
     RP_TRY(check_expr(dim, io, where));
     if (dim.is_const() && dim.value() < 0) {
-      return bad(where, "dimension " + number(dim.value()) + " is negative");
+      return malformed(where, "dimension " + number(dim.value()) + " is negative");
     }
   }
   return {};
@@ -51,10 +50,10 @@ Status check_slots(const std::vector<Slot>& slots, const Interface& io, const st
   std::set<std::string_view> names;
   for (const Slot& slot : slots) {
     const std::string where = kind + " '" + slot.name + "'";
-    if (!names.insert(slot.name).second) return bad(where, "the name is used twice");
+    if (!names.insert(slot.name).second) return malformed(where, "the name is used twice");
     if (!valid(slot.dtype)) {
-      return bad(where,
-                 "element type " + number(static_cast<int64_t>(slot.dtype)) + " does not exist");
+      return malformed(
+          where, "element type " + number(static_cast<int64_t>(slot.dtype)) + " does not exist");
     }
     RP_TRY(check_shape(slot.shape, io, where));
   }
@@ -65,32 +64,33 @@ Status check_symbol(SymbolId id, const Interface& io) {
   const Symbol& symbol = io.symbols[static_cast<size_t>(id)];
   const SymbolSource& source = io.sources[static_cast<size_t>(id)];
   const std::string where = "symbol '" + symbol.name + "'";
-  if (symbol.divisor < 1) return bad(where, "divisor " + number(symbol.divisor) + " is below 1");
-  if (symbol.min > symbol.max) return bad(where, "its range is empty");
+  if (symbol.divisor < 1)
+    return malformed(where, "divisor " + number(symbol.divisor) + " is below 1");
+  if (symbol.min > symbol.max) return malformed(where, "its range is empty");
   if (source.kind > SymbolSource::Kind::Derived) {
-    return bad(where,
-               "source kind " + number(static_cast<int64_t>(source.kind)) + " does not exist");
+    return malformed(
+        where, "source kind " + number(static_cast<int64_t>(source.kind)) + " does not exist");
   }
   if (source.kind == SymbolSource::Kind::Derived) {
     RP_TRY(check_expr(source.value, io, where));
-    std::vector<SymbolId> from;
-    source.value.collect_symbols(from);
+    const std::vector<SymbolId> from = source.value.symbols();
     const bool earlier = std::all_of(from.begin(), from.end(), [id](SymbolId s) { return s < id; });
-    return earlier ? Status() : bad(where, "is derived from a symbol after it");
+    return earlier ? Status() : malformed(where, "is derived from a symbol after it");
   }
   if (source.kind != SymbolSource::Kind::InputDim) return {};
   if (!in_range(source.index, io.inputs.size()) ||
       !in_range(source.axis, io.inputs[static_cast<size_t>(source.index)].shape.size())) {
-    return bad(where, "its source, dimension " + number(source.axis) + " of input " +
-                          number(source.index) + ", does not exist");
+    return malformed(where, "its source, dimension " + number(source.axis) + " of input " +
+                                number(source.index) + ", does not exist");
   }
   return {};
 }
 
 Status check_interface(const Interface& io) {
   if (io.symbols.size() != io.sources.size()) {
-    return bad("interface", number(static_cast<int64_t>(io.symbols.size())) + " symbols have " +
-                                number(static_cast<int64_t>(io.sources.size())) + " sources");
+    return malformed("interface", number(static_cast<int64_t>(io.symbols.size())) +
+                                      " symbols have " +
+                                      number(static_cast<int64_t>(io.sources.size())) + " sources");
   }
   RP_TRY(check_slots(io.inputs, io, "input"));
   RP_TRY(check_slots(io.outputs, io, "output"));
@@ -99,8 +99,9 @@ Status check_interface(const Interface& io) {
   }
   for (const DimGuard& guard : io.guards) {
     if (guard.kind > DimGuard::Kind::AtLeast) {
-      return bad("node '" + guard.node + "'",
-                 "guard kind " + number(static_cast<int64_t>(guard.kind)) + " does not exist");
+      return malformed(
+          "node '" + guard.node + "'",
+          "guard kind " + number(static_cast<int64_t>(guard.kind)) + " does not exist");
     }
     RP_TRY(check_expr(guard.a, io, "node '" + guard.node + "'"));
     RP_TRY(check_expr(guard.b, io, "node '" + guard.node + "'"));
@@ -121,7 +122,7 @@ class Verifier {
     for (const KernelCode& k : p_.kernels) {
       RP_TRY(kernel(k));
       if (!names.insert(k.name).second) {
-        return bad("kernel '" + k.name + "'", "the name is used twice");
+        return malformed("kernel '" + k.name + "'", "the name is used twice");
       }
     }
     for (uint32_t s = 0; s < p_.steps.size(); ++s) {
@@ -145,8 +146,8 @@ class Verifier {
   Status buffer(const Buffer& b, size_t id) {
     const std::string where = "buffer '" + b.name + "'";
     if (!valid(b.dtype)) {
-      return bad(where,
-                 "element type " + number(static_cast<int64_t>(b.dtype)) + " does not exist");
+      return malformed(where,
+                       "element type " + number(static_cast<int64_t>(b.dtype)) + " does not exist");
     }
     RP_TRY(check_shape(b.shape, io_, where));
     switch (b.kind) {
@@ -156,39 +157,41 @@ class Verifier {
         return slot(b, id, io_.outputs, outputs_, where);
       case BufferKind::Weight:
         if (!in_range(b.index, p_.weights.size())) {
-          return bad(where, "weight " + number(b.index) + " does not exist");
+          return malformed(where, "weight " + number(b.index) + " does not exist");
         }
-        return is_static(b.shape) ? Status() : bad(where, "a weight has a dynamic shape");
+        return is_static(b.shape) ? Status() : malformed(where, "a weight has a dynamic shape");
       case BufferKind::Arena:
       case BufferKind::Growable:
         return {};
     }
-    return bad(where, "buffer kind " + number(static_cast<int64_t>(b.kind)) + " does not exist");
+    return malformed(where,
+                     "buffer kind " + number(static_cast<int64_t>(b.kind)) + " does not exist");
   }
 
   /// The caller's tensors are copied into these buffers: sizes must agree.
   Status slot(const Buffer& b, size_t id, const std::vector<Slot>& slots,
               std::vector<BufferId>& seen, const std::string& where) const {
     if (!in_range(b.index, slots.size())) {
-      return bad(where, "input or output " + number(b.index) + " does not exist");
+      return malformed(where, "input or output " + number(b.index) + " does not exist");
     }
     seen.resize(slots.size(), -1);
     if (seen[static_cast<size_t>(b.index)] >= 0) {
-      return bad(where, "input or output " + number(b.index) + " has two buffers");
+      return malformed(where, "input or output " + number(b.index) + " has two buffers");
     }
     seen[static_cast<size_t>(b.index)] = static_cast<BufferId>(id);
     const Slot& s = slots[static_cast<size_t>(b.index)];
     if (s.dtype == b.dtype && s.shape == b.shape) return {};
-    return bad(where, "is " + std::string(name_of(b.dtype)) + shape_str(b.shape, io_.symbols) +
-                          ", the model's tensor '" + s.name + "' is " +
-                          std::string(name_of(s.dtype)) + shape_str(s.shape, io_.symbols));
+    return malformed(where, "is " + std::string(name_of(b.dtype)) +
+                                shape_str(b.shape, io_.symbols) + ", the model's tensor '" +
+                                s.name + "' is " + std::string(name_of(s.dtype)) +
+                                shape_str(s.shape, io_.symbols));
   }
 
   static Status slots(std::vector<BufferId>& seen, const std::vector<Slot>& slots,
                       const std::string& kind) {
     seen.resize(slots.size(), -1);
     for (size_t i = 0; i < slots.size(); ++i) {
-      if (seen[i] < 0) return bad(kind + " '" + slots[i].name + "'", "has no buffer");
+      if (seen[i] < 0) return malformed(kind + " '" + slots[i].name + "'", "has no buffer");
     }
     return {};
   }
@@ -196,16 +199,17 @@ class Verifier {
   static Status weight(const Weight& w) {
     const std::string where = "weight '" + w.name + "'";
     if (w.packing > Weight::Packing::Tiles) {
-      return bad(where, "packing " + number(static_cast<int64_t>(w.packing)) + " does not exist");
+      return malformed(where,
+                       "packing " + number(static_cast<int64_t>(w.packing)) + " does not exist");
     }
     if (w.packing == Weight::Packing::Raw) return {};
     if (w.batch < 1 || w.k < 1 || w.n < 1 || w.tile_n < 1 || w.tile_n > 4096) {
-      return bad(where, "its tiles have impossible sizes");
+      return malformed(where, "its tiles have impossible sizes");
     }
     int64_t count = 0;
     if (__builtin_mul_overflow(w.batch, w.k, &count) ||
         __builtin_mul_overflow(count, w.n, &count) || count > kMaxElements) {
-      return bad(where, "its tiles are too large");
+      return malformed(where, "its tiles are too large");
     }
     return {};
   }
@@ -214,15 +218,16 @@ class Verifier {
     const std::string where = "kernel '" + k.name + "'";
     uint64_t invocations = 1;
     for (const uint32_t n : k.workgroup) {
-      if (n < 1 || n > 1024) return bad(where, "workgroup size " + number(n) + " is impossible");
+      if (n < 1 || n > 1024)
+        return malformed(where, "workgroup size " + number(n) + " is impossible");
       invocations *= n;
     }
     if (invocations > 1024) {
-      return bad(where, "a workgroup of " + std::to_string(invocations) + " is impossible");
+      return malformed(where, "a workgroup of " + std::to_string(invocations) + " is impossible");
     }
     constexpr uint32_t kSpirvMagic = 0x07230203;
     if (!k.spirv.empty() && (k.spirv.size() < 5 || k.spirv[0] != kSpirvMagic)) {
-      return bad(where, "its code is not SPIR-V");
+      return malformed(where, "its code is not SPIR-V");
     }
     return {};
   }
@@ -230,51 +235,54 @@ class Verifier {
   Status order(uint32_t s, const std::string& where) const {
     const Step& step = p_.steps[s];
     if (s > 0 && step.level < p_.steps[s - 1].level) {
-      return bad(where, "steps are not sorted by level");
+      return malformed(where, "steps are not sorted by level");
     }
     uint32_t level = 0;
     for (const uint32_t a : step.after) {
-      if (a >= s) return bad(where, "waits for step " + number(a) + ", which is not before it");
+      if (a >= s)
+        return malformed(where, "waits for step " + number(a) + ", which is not before it");
       level = std::max(level, p_.steps[a].level + 1);
     }
     if (level != step.level) {
-      return bad(where, "is on level " + number(step.level) + ", its dependencies put it on " +
-                            number(level));
+      return malformed(where, "is on level " + number(step.level) +
+                                  ", its dependencies put it on " + number(level));
     }
     return {};
   }
 
   Status buffer_id(BufferId b, bool writes, const std::string& where) const {
     if (!in_range(b, p_.buffers.size())) {
-      return bad(where, "buffer " + number(b) + " does not exist");
+      return malformed(where, "buffer " + number(b) + " does not exist");
     }
     const Buffer& buffer = p_.buffers[static_cast<size_t>(b)];
     if (writes && (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Weight)) {
-      return bad(where, "writes the read-only buffer '" + buffer.name + "'");
+      return malformed(where, "writes the read-only buffer '" + buffer.name + "'");
     }
     return {};
   }
 
   Status step(const Launch& l, const std::string& where) const {
     if (!in_range(l.kernel, p_.kernels.size())) {
-      return bad(where, "kernel " + number(l.kernel) + " does not exist");
+      return malformed(where, "kernel " + number(l.kernel) + " does not exist");
     }
     const KernelCode& k = p_.kernels[l.kernel];
     if (l.buffers.size() != k.n_buffers || l.writes.size() != k.n_buffers ||
         l.scalars.size() != k.n_scalars) {
-      return bad(where, "its buffers or scalars are not as many as kernel '" + k.name + "' takes");
+      return malformed(where,
+                       "its buffers or scalars are not as many as kernel '" + k.name + "' takes");
     }
     for (size_t i = 0; i < l.buffers.size(); ++i) {
       RP_TRY(buffer_id(l.buffers[i], l.writes[i], where));
       const Buffer& b = p_.buffers[static_cast<size_t>(l.buffers[i])];
-      if (b.dtype == DType::String) return bad(where, "strings ('" + b.name + "') on a device");
+      if (b.dtype == DType::String)
+        return malformed(where, "strings ('" + b.name + "') on a device");
     }
     for (const Expr& e : l.scalars) RP_TRY(check_expr(e, io_, where));
     RP_TRY(check_expr(l.iterations, io_, where));
     for (const Expr& e : l.grid) {
       RP_TRY(check_expr(e, io_, where));
       if (e.is_const() && (e.value() < 0 || e.value() > std::numeric_limits<uint32_t>::max())) {
-        return bad(where, "a grid of " + number(e.value()) + " workgroups is impossible");
+        return malformed(where, "a grid of " + number(e.value()) + " workgroups is impossible");
       }
     }
     return {};
@@ -311,7 +319,7 @@ class Verifier {
       with = earlier;
     });
     if (clash == std::numeric_limits<uint32_t>::max()) return {};
-    return bad(describe(clash), "shares memory and its level with " + describe(with));
+    return malformed(describe(clash), "shares memory and its level with " + describe(with));
   }
 
   /// No step has to write a buffer without elements.
@@ -329,8 +337,8 @@ class Verifier {
     }
     const auto need = [&](BufferId b, const std::string& where) {
       if (written[static_cast<size_t>(b)] || is_empty(b)) return Status();
-      return bad(where, "reads buffer '" + p_.buffers[static_cast<size_t>(b)].name +
-                            "' before anything wrote it");
+      return malformed(where, "reads buffer '" + p_.buffers[static_cast<size_t>(b)].name +
+                                  "' before anything wrote it");
     };
     for (uint32_t s = 0; s < p_.steps.size(); ++s) {
       if (const auto* l = std::get_if<Launch>(&p_.steps[s].what)) {
@@ -361,19 +369,20 @@ class Verifier {
       const Buffer& a = p_.buffers[static_cast<size_t>(from)];
       const Buffer& b = p_.buffers[static_cast<size_t>(output)];
       if (b.kind != BufferKind::Output || written[static_cast<size_t>(output)]) {
-        return bad(where, "'" + b.name + "' is not an output that waits for a copy");
+        return malformed(where, "'" + b.name + "' is not an output that waits for a copy");
       }
       if (a.dtype != b.dtype || !(a.shape == b.shape)) {
-        return bad(where, "'" + b.name + "' differs in type or shape from '" + a.name + "'");
+        return malformed(where, "'" + b.name + "' differs in type or shape from '" + a.name + "'");
       }
       if (!written[static_cast<size_t>(from)] && !is_empty(from)) {
-        return bad(where, "'" + b.name + "' copies '" + a.name + "', which nothing wrote");
+        return malformed(where, "'" + b.name + "' copies '" + a.name + "', which nothing wrote");
       }
     }
     for (const auto& alias : p_.aliases) written[static_cast<size_t>(alias.output)] = true;
     for (const BufferId b : outputs_) {
       if (!written[static_cast<size_t>(b)] && !is_empty(b)) {
-        return bad("output '" + p_.buffers[static_cast<size_t>(b)].name + "'", "nothing writes it");
+        return malformed("output '" + p_.buffers[static_cast<size_t>(b)].name + "'",
+                         "nothing writes it");
       }
     }
     return {};

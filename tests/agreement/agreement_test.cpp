@@ -14,6 +14,7 @@
 #include "codegen/compiler.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/targets.h"
 #include "codegen/passes/autocast.h"
@@ -144,7 +145,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
   /// Lowered and legalised kernels of all groups. `form`: of kernels that have two.
   void lower_all(const lower::Target& target, bool fused, const Choose& choose = of_number(0),
                  lower::LoopForm form = lower::LoopForm::Short) {
-    auto fusion = lower::fuse(*g_, fused);
+    auto fusion = lower::fuse(*g_, {.enabled = fused});
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     groups_ = std::move(fusion->groups);
     lowered_.clear();
@@ -201,7 +202,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     options.precision = precision;
     options.targets = {variant};
     options.disabled_passes = {"attention-price"};
-    options.choose_schedule = [&](const ScheduleQuestion& q) { return choose(q.candidates); };
+    options.choose_schedule = [&](const ScheduleSite& q) { return choose(q.candidates); };
     auto package = compile(model_->clone(), options);
     ASSERT_TRUE(package.ok()) << package.status().message();
     auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), device);
@@ -314,7 +315,7 @@ TEST(LowPrecision, LargeNumbersStayFinite) {
   auto g = graph::parse(
       "graph large\ninput x: float32[8]\ny: float32:float16[8] = Neg(x)\nz = Neg(y)\noutput z\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
-  auto fusion = lower::fuse(**g, false);
+  auto fusion = lower::fuse(**g, {.enabled = false});
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   HostTensor x(DType::F32, {8});
   const float given[] = {1e5F, -1e9F, 65504, 65519, HUGE_VALF, -HUGE_VALF, NAN, 0.1F};

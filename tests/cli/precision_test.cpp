@@ -68,7 +68,7 @@ TEST_F(Precision, PackagesAreHalfAsLarge) {
   EXPECT_EQ(json["outputs"][0]["ok"], true);
 }
 
-/// On the host, too, constants that become positions stay as they are: 8191 is no fp16 number.
+/// On the host, too, constants that become positions stay as they are: fp16 cannot hold 8191.
 TEST_F(Precision, HostReadsPositionsInFull) {
   OnnxWriter m;
   m.input("x", DType::F32, {8192}).output("y", DType::F32, {8192});

@@ -186,7 +186,7 @@ TEST(EmptyCases, EveryOperatorHasOne) {
     EXPECT_TRUE(named.count(std::string(def->name)) != 0) << def->name << " has no case";
     named.erase(std::string(def->name));
   }
-  EXPECT_TRUE(named.empty()) << *named.begin() << " is no operator";
+  EXPECT_TRUE(named.empty()) << *named.begin() << " is not an operator";
 }
 
 std::string name_of_case(const testing::TestParamInfo<Case>& info) {

@@ -107,7 +107,7 @@ class Merging(unittest.TestCase):
         row = {"case": "matmul 1024", "dtype": "fp16", "name": "torch compile"}
         text = "\n".join(
             [
-                "a warning that is no JSON",
+                "a warning that is not JSON",
                 json.dumps({"peer": "torch", "version": "2.11"}),
                 json.dumps({**row, "status": "failed", "reason": "first try"}),
                 json.dumps({**row, "status": "ok", "wall_ms": 0.04, "device_ms": 0.02}),

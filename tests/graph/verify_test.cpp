@@ -92,7 +92,7 @@ const Broken kBroken[] = {
      },
      "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
     {"NoOperator", [](Graph& g) { node(g, 0).op = "NoSuch"; },
-     "node 'Relu(a)' (NoSuch): is no operator of the registry"},
+     "node 'Relu(a)' (NoSuch): is not an operator of the registry"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Invariants, Verify, testing::ValuesIn(kBroken),

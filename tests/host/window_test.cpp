@@ -111,7 +111,7 @@ TEST(HostPool, WindowsAndErrors) {
        {f32({1, 1, 4}, {1, 5, 2, 9})},
        {f32({1, 1, 2}, {5, 9}), i64({1, 1, 2}, {1, 3})},
        window(2, 2, {0, 0}, 0, 0)},
-      {"padding is no value",
+      {"padding is not a value",
        "MaxPool",
        {f32({1, 1, 2}, {-5, -7})},
        {f32({1, 1, 2}, {-5, -5})},

@@ -94,7 +94,8 @@ TEST(Verify, ClaimsAboutConstantIndices) {
   const int x = b.buffer("x", Ty::F32, Access::Read, 8);
   const int y = b.buffer("y", Ty::F32, Access::Write);
   b.store(y, b.i32(6), b.f32(1), 4);
-  EXPECT_NE(b.finish().status().message().find("index 6 is no multiple of 4"), std::string::npos);
+  EXPECT_NE(b.finish().status().message().find("index 6 is not a multiple of 4"),
+            std::string::npos);
   Builder wide("wide");
   wide.buffer("x", Ty::F32, Access::Read, 8);
   wide.load(x, wide.i32(4), 4, 4);

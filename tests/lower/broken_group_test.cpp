@@ -5,7 +5,7 @@
 
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
-#include "codegen/lower/group.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise {
@@ -49,7 +49,7 @@ TEST(BrokenGroup, FallsApart) {
   EXPECT_TRUE(report.broken.empty());
   EXPECT_TRUE(warning.empty()) << warning;
 
-  options.choose_schedule = [](const ScheduleQuestion& q) {
+  options.choose_schedule = [](const ScheduleSite& q) {
     return q.kernel.starts_with("fused") ? q.candidates.size() : 0;
   };
   auto apart = compile(parsed(), options, &report);
@@ -66,7 +66,7 @@ TEST(BrokenGroup, FallsApart) {
 TEST(BrokenGroup, ALoneNodeIsAnError) {
   CompileOptions options;
   options.targets = {"vulkan-cpu-sg8"};
-  options.choose_schedule = [](const ScheduleQuestion& q) { return q.candidates.size(); };
+  options.choose_schedule = [](const ScheduleSite& q) { return q.candidates.size(); };
   const auto package = compile(parsed(), options);
   ASSERT_FALSE(package.ok());
   EXPECT_EQ(package.status().code(), Code::Internal);
@@ -78,7 +78,7 @@ TEST(BrokenGroup, NothingJoinsASeparateNode) {
   const graph::Node* relu = nullptr;
   for (const auto& n : g->nodes()) relu = n->name == "relu" ? n.get() : relu;
   ASSERT_NE(relu, nullptr);
-  const auto fusion = lower::fuse(*g, true, lower::FuseAttention::Priced, {}, {relu});
+  const auto fusion = lower::fuse(*g, {.separate = {relu}});
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   for (const lower::Group& group : fusion->groups) EXPECT_EQ(group.nodes.size(), 1U);
   ASSERT_EQ(fusion->unfused.size(), 2U);

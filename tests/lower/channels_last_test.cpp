@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/targets.h"
 #include "codegen/plan_builder.h"
@@ -106,7 +107,7 @@ TEST(ChannelsLast, Accesses) {
     SCOPED_TRACE(c.what);
     auto g = graph::parse(model(c));
     ASSERT_TRUE(g.ok()) << g.status().message();
-    const auto fusion = fuse(**g, true);
+    const auto fusion = fuse(**g);
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     const auto l = lower(**g, fusion->groups.at(0), target_of(c.target));
     ASSERT_TRUE(l.ok()) << l.status().message();

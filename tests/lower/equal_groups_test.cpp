@@ -1,6 +1,7 @@
 // Equal groups are lowered once: what makes groups equal, and what comes of the second one.
 #include <gtest/gtest.h>
 
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/group_key.h"
 #include "codegen/lower/lower_once.h"
 #include "codegen/lower/targets.h"
@@ -49,7 +50,7 @@ TEST(EqualGroups, KeysSayWhatLoweringReads) {
   for (const Case& c : kCases) {
     const auto g = graph_of(c);
     ASSERT_NE(g, nullptr);
-    const auto fusion = fuse(*g, false);
+    const auto fusion = fuse(*g, {.enabled = false});
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     ASSERT_EQ(fusion->groups.size(), 2U) << c.what;
     const GroupKey a = key_of(*g, fusion->groups[0]), b = key_of(*g, fusion->groups[1]);
@@ -60,7 +61,7 @@ TEST(EqualGroups, KeysSayWhatLoweringReads) {
 
 /// Groups that are lowered one after the other get what each gets by itself.
 void expect_own_values(const graph::Graph& g, bool fused, const std::string& what) {
-  const auto fusion = fuse(g, fused);
+  const auto fusion = fuse(g, {.enabled = fused});
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   for (const Target& target : vulkan_targets()) {
     LowerOnce once(g, target, true);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "codegen/lower/cost.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
 #include "tests/support/paths.h"
@@ -63,7 +64,7 @@ std::string run(const test::TextCase& c) {
     device.cpu_type = device.needs_subgroup_shuffle = true;
     device.subgroup_size = 8;
   }
-  auto f = fuse(**g, c.heading.find("off") == std::string::npos, FuseAttention::Priced, device);
+  auto f = fuse(**g, {.enabled = c.heading.find("off") == std::string::npos, .device = device});
   return f.ok() ? describe(**g, *f) : f.status().message() + "\n";
 }
 
@@ -77,7 +78,7 @@ TEST(Fuse, KernelsAreBounded) {
   }
   auto g = graph::parse(text + "output v" + std::to_string(kNodes) + "\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
-  const auto f = fuse(**g, true);
+  const auto f = fuse(**g);
   ASSERT_TRUE(f.ok()) << f.status().message();
   EXPECT_LT(f->groups.size(), 20U);
   size_t nodes = 0;

@@ -8,6 +8,7 @@
 #include "codegen/graph/text.h"
 #include "codegen/kernel/interpreter.h"
 #include "codegen/lower/evaluator.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise::lower {
@@ -34,7 +35,7 @@ struct IndexKernel {
     auto parsed = graph::parse("graph index\ninput x: int32[n,m,p]\ny = Neg(x)\noutput y\n");
     EXPECT_TRUE(parsed.ok()) << parsed.status().message();
     g = std::move(*parsed);
-    auto fusion = fuse(*g, true);
+    auto fusion = fuse(*g);
     EXPECT_TRUE(fusion.ok()) << fusion.status().message();
     groups = std::move(fusion->groups);
     ev = std::make_unique<Evaluator>(*g, groups[0], b);

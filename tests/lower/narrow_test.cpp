@@ -9,6 +9,7 @@
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
 #include "codegen/kernel/interpreter.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/targets.h"
 #include "codegen/ops/support.h"
@@ -197,7 +198,7 @@ Status interpret_group(const graph::Graph& g, const lower::Lowered& l,
 TEST_P(Narrow, InterpreterOfEveryVariant) {
   auto g = model_->clone();
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(*g).ok()) << p.name;
-  auto fusion = lower::fuse(*g, true);
+  auto fusion = lower::fuse(*g);
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   for (const lower::Target& target : vulkan_targets()) {
     std::map<graph::ValueId, std::vector<std::byte>> memory;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/lower/targets.h"
 #include "codegen/passes/pass.h"
@@ -21,7 +22,7 @@ TEST(Row, VectorsOfSingleLanesAreStoredOnce) {
       "z = LayerNormalization<axis=-1>(r, s, b) @17\noutput z\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(**g).ok()) << p.name;
-  const auto fusion = fuse(**g, true);
+  const auto fusion = fuse(**g);
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   ASSERT_EQ(fusion->groups.size(), 1U);
   for (const Target& target : vulkan_targets()) {

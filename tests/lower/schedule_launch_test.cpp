@@ -36,7 +36,7 @@ TEST(ScheduleLaunch, IsThatOfThePlan) {
   const size_t expected[] = {0, 2, 1, 3};  // of a, b, c, d
   for (size_t i = 0; i < 4; ++i) {
     const ScheduleChoice& c = report.schedules[i];
-    EXPECT_EQ(c.question.number, i);
+    EXPECT_EQ(c.site.number, i);
     EXPECT_EQ(c.launch, expected[i]);
   }
 }

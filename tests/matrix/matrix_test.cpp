@@ -31,7 +31,7 @@ std::string matrix_variant(const DeviceFacts& facts) {
 }
 
 /// The candidate that is the schedule's tile `number`.
-std::optional<size_t> tile_of(const ScheduleQuestion& q, size_t number) {
+std::optional<size_t> tile_of(const ScheduleSite& q, size_t number) {
   for (size_t i = 0; i < q.candidates.size(); ++i) {
     if (q.candidates[i].schedule.starts_with(kSchedule) && number-- == 0) return i;
   }
@@ -89,7 +89,7 @@ class CooperativeMatrix : public testing::Test {
     CompileOptions options;
     options.targets = {variant_};
     bool found = false;
-    options.choose_schedule = [&](const ScheduleQuestion& q) {
+    options.choose_schedule = [&](const ScheduleSite& q) {
       const std::optional<size_t> tile = tile_of(q, number);
       found = found || tile;
       return tile.value_or(0);
@@ -264,7 +264,7 @@ TEST(MatrixVariants, ModulesAreValid) {
   for (const char* variant : {"vulkan-matrix", "vulkan-matrix-sg8"}) {
     CompileOptions options;
     options.targets = {variant};
-    options.choose_schedule = [](const ScheduleQuestion& q) { return tile_of(q, 0).value_or(0); };
+    options.choose_schedule = [](const ScheduleSite& q) { return tile_of(q, 0).value_or(0); };
     options.on_kernel = [&](const std::string&, const std::string& kernel, const std::string& ir,
                             const std::vector<uint32_t>& spirv, const std::string&) {
       EXPECT_NE(ir.find("matrix_mul_add"), std::string::npos) << ir;

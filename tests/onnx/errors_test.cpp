@@ -41,7 +41,7 @@ constexpr const char* kHowTo =
 
 const Case kCases[] = {
     {"NoGraph", Code::InvalidModel,
-     "is no ONNX model, or the file is truncated or damaged: it has no graph",
+     "is not an ONNX model, or the file is truncated or damaged: it has no graph",
      [](Model& m) { m.proto.clear_graph(); }},
     {"NoOutputs", Code::InvalidModel, "the graph has no outputs",
      [](Model& m) { m.graph().clear_output(); }},
@@ -90,7 +90,7 @@ const Case kCases[] = {
     {"InputWithoutName", Code::InvalidModel, "an input has no name",
      [](Model& m) { m.input("", kFloat, {1}); }},
     {"InputSequence", Code::Unsupported,
-     "input 's': is no tensor; sequences, maps and optionals are not supported",
+     "input 's': is not a tensor; sequences, maps and optionals are not supported",
      [](Model& m) {
        wire::ValueInfo* v = m.graph().add_input();
        v->set_name("s");
@@ -198,7 +198,7 @@ const Case kCases[] = {
     {"TypedSize", Code::InvalidModel,
      "tensor 'w': float_data holds 1 values, but float32[2] needs 2",
      [](Model& m) { tensor(m, kFloat, {2}).add_float_data(1); }},
-    {"TypedRange", Code::InvalidModel, "tensor 'w': int32_data holds 300, which is no int8",
+    {"TypedRange", Code::InvalidModel, "tensor 'w': int32_data holds 300, which int8 cannot hold",
      [](Model& m) { tensor(m, kInt8, {1}).add_int32_data(300); }},
     {"Bool", Code::InvalidModel, "tensor 'w': a bool is neither 0 nor 1",
      [](Model& m) { tensor(m, kBool, {1}).set_raw_data("\x02"); }},
@@ -324,7 +324,7 @@ TEST(ImportShapes, ErrorsAreUsage) {
        {1, 4},
        "shape 1x4 of input 'a' does not match float32[batch,3], which the model "
        "declares"},
-      {"a", {-1, 3}, "shape -1x3 of input 'a': -1 is no size"},
+      {"a", {-1, 3}, "shape -1x3 of input 'a': -1 is not a size"},
   };
   for (const ShapeCase& c : cases) {
     ImportOptions o;

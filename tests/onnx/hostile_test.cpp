@@ -151,7 +151,7 @@ TEST(Hostile, DeepNesting) {
     g->add_output()->set_name("y");
     n = fill(g->add_node(), "If", {"c"}, {"y"});
   }
-  EXPECT_EQ(imported(m), "the bytes are no ONNX model, or they are truncated or damaged");
+  EXPECT_EQ(imported(m), "the bytes are not an ONNX model, or they are truncated or damaged");
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(Import, InitialisersThatAreInputsAreConstants) {
   m.node("Add", {"x", "w"}, {"y"});
   EXPECT_EQ(imported(m), R"(graph g
 input x: float32[2]
-const w: float32[2]{1, 2} weight 1
+const w: float32[2]{1, 2}
 y: float32[2] = Add(x, w) @17
 output y
 )");
@@ -90,7 +90,7 @@ input x: float32[4]
 input high: float32[]
 y: float32[4] = Clip(x, _, high) @17
 z: float32[4] = Clip(x, high) @17
-const one: int64[1]{1} weight 0
+const one: int64[1]{1}
 v: float32[1] = TopK(x, one) @17
 output y, v
 )");
@@ -154,7 +154,7 @@ const s: string[]{"a"}
 const is: int64[2]{1, 2}
 const fs: float32[1]{2}
 const ss: string[1]{"b"}
-const t: int32[2]{3, -3} weight 0
+const t: int32[2]{3, -3}
 const sp: float32[2,2]{0, 1, 2, 0}
 output i, f, s, is, fs, ss, t, sp
 )");
@@ -273,7 +273,7 @@ y: float32[n] = If(c, x) @17 "choose" {
   }
   else_branch {
     capture x: float32[n]
-    const w: float32[1]{1} weight 0
+    const w: float32[1]{1}
     e: float32[n] = Add(x, w) @17
     output e
   }
@@ -291,7 +291,7 @@ TEST(Import, AKnownConditionPicksItsBranch) {
   EXPECT_EQ(imported(m), R"(graph g
 symbol n in 0..2147483647 divisor 1 from input 0 axis 0
 input x: float32[n]
-const w: float32[1]{1} weight 0
+const w: float32[1]{1}
 y: float32[n] = Add(x, w) @17
 output y
 )");

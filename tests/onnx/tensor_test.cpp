@@ -111,7 +111,7 @@ TEST(TensorFile, Errors) {
   write_file(dir / "junk.pb", "junk");
   EXPECT_EQ(read_tensor_file(dir / "junk.pb").status().message(),
             (dir / "junk.pb").string() +
-                ": is no tensor file (TensorProto), or the file is truncated or damaged");
+                ": is not a tensor file (TensorProto), or the file is truncated or damaged");
 }
 
 class ExternalDataTest : public testing::Test {
@@ -151,12 +151,12 @@ class ExternalDataTest : public testing::Test {
 };
 
 TEST_F(ExternalDataTest, IsRead) {
-  const std::string one = "graph g\nconst w: float32[1]{1} weight 0\noutput w\n";
+  const std::string one = "graph g\nconst w: float32[1]{1}\noutput w\n";
   EXPECT_EQ(import_at("weights.bin", "4", "4"), one);
   EXPECT_EQ(import_at("weights.bin", "4"), one);
   EXPECT_EQ(import_at("./weights.bin", "4"), one);
   // Not a multiple of the element's size: the bytes 00 00 00 80 are -0.
-  EXPECT_EQ(import_at("weights.bin", "3"), "graph g\nconst w: float32[1]{-0} weight 0\noutput w\n");
+  EXPECT_EQ(import_at("weights.bin", "3"), "graph g\nconst w: float32[1]{-0}\noutput w\n");
   fs::create_symlink("weights.bin", folder_ / "link.bin");
   EXPECT_EQ(import_at("link.bin", "4"), one);
 }
@@ -188,9 +188,9 @@ TEST_F(ExternalDataTest, SizesAreChecked) {
             "external data 'weights.bin' has 8 bytes, but the tensor needs 4 at offset "
             "18446744073709551615");
   EXPECT_EQ(import_at("weights.bin", "0", "8"), "external data of 8 bytes, but float32[1] needs 4");
-  EXPECT_EQ(import_at("weights.bin", "-1"), "external data: offset '-1' is no size");
+  EXPECT_EQ(import_at("weights.bin", "-1"), "external data: offset '-1' is not a size");
   fs::create_directory(folder_ / "folder");
-  EXPECT_NE(import_at("folder").find("is no regular file"), std::string::npos);
+  EXPECT_NE(import_at("folder").find("is not a regular file"), std::string::npos);
 }
 
 TEST(ImportFile, NamesTheFile) {
@@ -201,11 +201,11 @@ TEST(ImportFile, NamesTheFile) {
     return import_file(path).status().message();
   };
   EXPECT_EQ(message(""), path + ": the file is empty");
-  EXPECT_EQ(message("this is no model"),
-            path + ": is no ONNX model, or the file is truncated or damaged");
+  EXPECT_EQ(message("this is not a model"),
+            path + ": is not an ONNX model, or the file is truncated or damaged");
   EXPECT_EQ(import_file(dir / "none").status().code(), Code::Io);
   EXPECT_EQ(import_file(dir.path()).status().message(),
-            dir.path().string() + ": is no regular file");
+            dir.path().string() + ": is not a regular file");
   Model m = relu_model();
   m.node("Foo", {"x"}, {"z"}, "n");
   EXPECT_EQ(message(m.bytes()),

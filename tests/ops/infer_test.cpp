@@ -315,7 +315,7 @@ const Refused kRefused[] = {
     {"AxisTwice", "input a: float32[2,3]\ny = ReduceSum<axes=[1, -1]>(a) @11\noutput y",
      "axis -1 is given twice"},
     {"Permutation", "input a: float32[2,3]\ny = Transpose<perm=[0, 0]>(a) @13\noutput y",
-     "perm is no permutation"},
+     "perm is not a permutation"},
     {"ReshapeCount",
      "input a: float32[2,3]\nconst s: int64[2]{4, 2}\ny = Reshape(a, s) @13\noutput y",
      "cannot reshape [2, 3] to [4, 2]: 6 elements against 8"},

@@ -23,7 +23,7 @@ struct Tally {
   std::vector<std::string> wrong;
 };
 
-/// Tensors that the case's folder holds; fails for those that are no tensors (sequences).
+/// Tensors that the case's folder holds; fails for those that are not tensors (sequences).
 Result<std::vector<HostTensor>> read_all(const fs::path& folder, const std::string& prefix) {
   std::vector<HostTensor> out;
   for (size_t i = 0;; ++i) {

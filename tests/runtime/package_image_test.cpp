@@ -92,7 +92,7 @@ TEST(VerifyImage, EveryKernelNeedsOneOfItsKind) {
   expect_refused(image(bytes_of({".version 8.0\0", 13})), "fused_add");
   expect_refused(image(sample_cubin()), "PTX", "compute_80");
   expect_refused([](Variant& v) { v.predicate.cuda_arch = "sm_90a"; }, "'sm_90a'");
-  expect_refused([](Variant& v) { v.predicate.cuda_arch = ""; }, "no architecture");
+  expect_refused([](Variant& v) { v.predicate.cuda_arch = ""; }, "not an architecture");
 }
 
 TEST(VerifyImage, PtxEndsInItsOnlyZero) {
@@ -115,10 +115,10 @@ struct Hostile {
 TEST(VerifyImage, CubinsLieWithinTheirBytes) {
   const uint64_t size = sample_cubin().size();
   const Hostile cases[] = {
-      {0, 1, 0, "no ELF file"},
-      {4, 1, 1, "no ELF file"},    // 32 bits
-      {5, 1, 2, "no ELF file"},    // big endian
-      {18, 2, 62, "no ELF file"},  // of another machine
+      {0, 1, 0, "not an ELF file"},
+      {4, 1, 1, "not an ELF file"},    // 32 bits
+      {5, 1, 2, "not an ELF file"},    // big endian
+      {18, 2, 62, "not an ELF file"},  // of another machine
       {32, 8, size, "a table"},    // program headers
       {32, 8, ~uint64_t{0}, "a table"},
       {32, 8, size - 55, "a table"},

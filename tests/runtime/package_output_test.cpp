@@ -1,4 +1,4 @@
-// What package::write does with a path that is no regular file, or that had one.
+// What package::write does with a path that is not a regular file, or that had one.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

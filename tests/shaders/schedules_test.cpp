@@ -25,33 +25,33 @@ Predicate matrices(uint32_t subgroup_size, MatrixShape shape) {
   return p;
 }
 
-ProductSize size_of(double rows, double columns, double depth) {
-  ProductSize s;
-  s.rows = rows;
-  s.columns = columns;
-  s.depth = depth;
+GemmSize size_of(double m, double n, double k) {
+  GemmSize s;
+  s.m = m;
+  s.n = n;
+  s.k = k;
   return s;
 }
 
-ProductSize half(ProductSize s) {
+GemmSize half(GemmSize s) {
   s.half = true;
   return s;
 }
 
-ProductSize batch(ProductSize s, double products) {
+GemmSize batch(GemmSize s, double products) {
   s.batch = products;
   return s;
 }
 
 /// A 3x3 convolution that reads its pixels one by one.
-ProductSize convolution(double pixels, double channels) {
-  ProductSize s = size_of(pixels, channels, 9 * channels);
-  s.left_loads = 4;
+GemmSize convolution(double pixels, double channels) {
+  GemmSize s = size_of(pixels, channels, 9 * channels);
+  s.a_loads = 4;
   s.unrolled = 9;
   return s;
 }
 
-ProductSize dynamic(ProductSize size) {
+GemmSize dynamic(GemmSize size) {
   size.dynamic = true;
   return size;
 }
@@ -61,7 +61,7 @@ TEST(Schedules, Choice) {
   cpu.cpu_type = true;
   const struct {
     const char* what;
-    ProductSize size;
+    GemmSize size;
     Predicate device;
     const char* expected;
   } rows[] = {

@@ -143,21 +143,9 @@ Status CudaEmitter::block(int32_t index) {
 
 Status CudaEmitter::inst(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
+  if (i.op == Op::Const || i.op == Op::Param) return {};  // operands name them in place
+  if (is_value(i.op)) return value(index);
   switch (i.op) {
-    case Op::Const:
-    case Op::Param:
-      return {};  // operands name them in place
-    case Op::Builtin:
-    case Op::Scalar:
-    case Op::Convert:
-    case Op::Bitcast:
-    case Op::Compose:
-    case Op::Extract:
-    case Op::Load:
-    case Op::LocalLoad:
-    case Op::SharedLoad:
-    case Op::Subgroup:
-      return value(index);
     case Op::Store:
       store(i);
       return {};
@@ -184,6 +172,8 @@ Status CudaEmitter::inst(int32_t index) {
       return if_(index);
     case Op::For:
       return for_(index);
+    default:
+      break;
   }
   return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
 }
@@ -225,19 +215,7 @@ Status CudaEmitter::value(int32_t index) {
     case Op::Subgroup:
       for (int n = 0; n < i.type.lanes; ++n) lanes.push_back(subgroup(i, n));
       break;
-    case Op::Const:
-    case Op::Param:
-    case Op::Store:
-    case Op::LocalStore:
-    case Op::SharedStore:
-    case Op::Barrier:
-    case Op::MatrixZero:
-    case Op::MatrixLoad:
-    case Op::MatrixStore:
-    case Op::MatrixMulAdd:
-    case Op::SetError:
-    case Op::If:
-    case Op::For:
+    default:
       return internal_error("CUDA emitter: a statement has no value in kernel " + k_.name);
   }
   define_lanes(index, lanes);
@@ -295,7 +273,6 @@ Status CudaEmitter::for_(int32_t index) {
     more = "(" + lanes + " = __ballot_sync(" + lanes + ", " + more + ")), " + more;
     active_ = lanes;
   }
-  if (i.imm != 0) line("#pragma unroll");
   line("for (int " + v + " = " + arg(i, 0) + "; " + more + "; " + v + " += " + arg(i, 2) + ") {");
   ++depth_;
   RP_TRY(block(i.blocks[0]));

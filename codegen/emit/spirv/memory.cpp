@@ -33,32 +33,14 @@ Id SpirvEmitter::storage_type(Ty t, uint32_t lanes) {
 /// From memory to registers.
 Id SpirvEmitter::widen(Id v, Ty storage, uint8_t lanes) {
   const Type to{kernel::compute_type(storage), lanes};
-  switch (storage) {
-    case Ty::I8:
-    case Ty::I16:
-      return m_.value(spv::OpSConvert, type(to), {v});
-    case Ty::U8:
-    case Ty::U16:
-      return m_.value(spv::OpUConvert, type(to), {v});
-    case Ty::BF16: {
-      const Type u32{Ty::U32, lanes};
-      const Id bits = m_.value(spv::OpUConvert, type(u32), {v});
-      const Id high = m_.value(spv::OpShiftLeftLogical, type(u32), {bits, constant(u32, 16)});
-      return m_.value(spv::OpBitcast, type(to), {high});
-    }
-    case Ty::F16:
-    case Ty::I32:
-    case Ty::U32:
-    case Ty::I64:
-    case Ty::U64:
-    case Ty::F32:
-    case Ty::F64:
-      return v;
-    case Ty::Void:
-    case Ty::Bool:  // not in memory
-      break;
+  if (to.ty == storage) return v;
+  if (storage == Ty::BF16) {
+    const Type u32{Ty::U32, lanes};
+    const Id bits = m_.value(spv::OpUConvert, type(u32), {v});
+    const Id high = m_.value(spv::OpShiftLeftLogical, type(u32), {bits, constant(u32, 16)});
+    return m_.value(spv::OpBitcast, type(to), {high});
   }
-  return v;
+  return m_.value(to.ty == Ty::I32 ? spv::OpSConvert : spv::OpUConvert, type(to), {v});
 }
 
 /// Rounds an F32 to the nearest BF16, ties to even; NaN becomes a quiet NaN of the same sign.
@@ -78,28 +60,10 @@ Id SpirvEmitter::narrow_bf16(Id v, uint8_t lanes) {
 /// From registers to memory.
 Id SpirvEmitter::narrow(Id v, Ty storage, uint8_t lanes) {
   const Id out = storage_type(storage, lanes);
-  switch (storage) {
-    case Ty::I8:
-    case Ty::I16:
-      return m_.value(spv::OpSConvert, out, {v});
-    case Ty::U8:
-    case Ty::U16:
-      return m_.value(spv::OpUConvert, out, {v});
-    case Ty::BF16:
-      return m_.value(spv::OpUConvert, out, {narrow_bf16(v, lanes)});
-    case Ty::F16:
-    case Ty::I32:
-    case Ty::U32:
-    case Ty::I64:
-    case Ty::U64:
-    case Ty::F32:
-    case Ty::F64:
-      return v;
-    case Ty::Void:
-    case Ty::Bool:  // not in memory
-      break;
-  }
-  return v;
+  const Ty from = kernel::compute_type(storage);
+  if (from == storage) return v;
+  if (storage == Ty::BF16) return m_.value(spv::OpUConvert, out, {narrow_bf16(v, lanes)});
+  return m_.value(from == Ty::I32 ? spv::OpSConvert : spv::OpUConvert, out, {v});
 }
 
 /// Indices that lead to lane `lane` of an access of `lanes` elements at args[0], in an array

@@ -25,7 +25,7 @@ class SpirvModule {
 
   void capability(spv::Capability c) { capabilities_.insert(c); }
   void use_vulkan_memory_model();
-  /// Forbids drivers to assume that floats of this width are no NaN, infinity or negative zero.
+  /// Forbids drivers to assume that floats of this width are never NaN, infinite or negative zero.
   void preserve_special_values(uint32_t width);
   bool vulkan_memory_model() const { return memory_model_ == spv::MemoryModelVulkan; }
   /// An extension that became core in SPIR-V `core`; nothing is declared from then on.

@@ -234,22 +234,11 @@ Status SpirvEmitter::block(int32_t index) {
 
 Status SpirvEmitter::inst(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
+  if (is_value(i.op)) {
+    RP_ASSIGN(ids_[static_cast<size_t>(index)], value(i));
+    return {};
+  }
   switch (i.op) {
-    case Op::Const:
-    case Op::Param:
-    case Op::Builtin:
-    case Op::Scalar:
-    case Op::Convert:
-    case Op::Bitcast:
-    case Op::Compose:
-    case Op::Extract:
-    case Op::Load:
-    case Op::LocalLoad:
-    case Op::SharedLoad:
-    case Op::Subgroup: {
-      RP_ASSIGN(ids_[static_cast<size_t>(index)], value(i));
-      return {};
-    }
     case Op::Store:
       store(i);
       return {};
@@ -282,6 +271,8 @@ Status SpirvEmitter::inst(int32_t index) {
       return if_(i);
     case Op::For:
       return for_(index);
+    default:
+      break;
   }
   return internal_error("SPIR-V emitter: unknown instruction in kernel " + k_.name);
 }
@@ -317,17 +308,7 @@ Result<Id> SpirvEmitter::value(const Inst& i) {
       return shared_load(i);
     case Op::Subgroup:
       return subgroup(i);
-    case Op::Store:
-    case Op::LocalStore:
-    case Op::SharedStore:
-    case Op::Barrier:
-    case Op::MatrixZero:
-    case Op::MatrixLoad:
-    case Op::MatrixStore:
-    case Op::MatrixMulAdd:
-    case Op::SetError:
-    case Op::If:
-    case Op::For:
+    default:
       break;
   }
   return internal_error("SPIR-V emitter: a statement has no value in kernel " + k_.name);

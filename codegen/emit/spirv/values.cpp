@@ -140,7 +140,7 @@ Result<Id> SpirvEmitter::scalar(const Inst& i) {
   switch (code.kind) {
     case RowCode::Core: {
       const Id v = m_.value(static_cast<spv::Op>(code.number), type(i.type), operands);
-      if (k_.contraction == kernel::Contraction::Off && may_contract(code.number)) {
+      if (may_contract(code.number)) {
         m_.decorate(v, spv::DecorationNoContraction);
       }
       return v;

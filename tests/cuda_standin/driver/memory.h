@@ -29,7 +29,7 @@ struct Allocation {
   std::byte* raw = nullptr;  // from the lower zone on
 
   // For poisoning: who has written it.
-  std::atomic<bool> written_outside{false};  // by a copy or launch that is no graph's
+  std::atomic<bool> written_outside{false};  // by a copy or launch that is not a graph's
   std::atomic<bool> read_outside{false};     // since the last graph launch
   std::atomic<uint64_t> graph{0};            // the one graph that touched it; kSeveral
 

@@ -9,6 +9,7 @@
 #include "backends/registry.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
+#include "codegen/lower/fuse.h"
 #include "codegen/lower/targets.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
@@ -42,7 +43,7 @@ CompileOptions options_of(const Config& c, const Fault* fault) {
   o.precision = c.precision;
   o.verify_passes = true;
   if (c.schedule != 0) {
-    o.choose_schedule = [c](const ScheduleQuestion& q) {
+    o.choose_schedule = [c](const ScheduleSite& q) {
       return choice_of(c, q.kernel, q.candidates.size());
     };
   }
@@ -512,7 +513,8 @@ Result<lower::Target> target_of(const Config& config) {
 Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
   RP_ASSIGN(const lower::Target target, target_of(config));
   RP_ASSIGN(const auto g, optimised(*c.model, config, c.options.fault));
-  RP_ASSIGN(const lower::Fusion fusion, lower::fuse(*g, !is_disabled(config, "fusion")));
+  RP_ASSIGN(const lower::Fusion fusion,
+            lower::fuse(*g, {.enabled = !is_disabled(config, "fusion")}));
   std::vector<lower::Lowered> kernels;
   for (const lower::Group& group : fusion.groups) {
     if (group.kind == lower::GroupKind::Host) {

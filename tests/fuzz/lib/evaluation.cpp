@@ -436,9 +436,6 @@ class Run {
       if (source.index != v) continue;
       const auto at = static_cast<size_t>(source.axis);
       if (source.kind == Kind::HostOutput && at < t.dims().size()) symbols_[s] = t.dims()[at];
-      if (source.kind == Kind::HostElement && source.axis < t.count()) {
-        symbols_[s] = static_cast<int64_t>(test::number(t, source.axis));
-      }
     }
     values_[v] = std::move(t);
     derive_sizes(g_, symbols_);

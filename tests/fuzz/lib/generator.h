@@ -71,7 +71,7 @@ class Maker {
   DType random_dtype();
   DType random_float();
   test::Values some_values(DType t);
-  /// Values that are no divisor of trouble: without 0, and -1 for signed integers.
+  /// Values that any number can be divided by: not 0, and not -1 for signed integers.
   test::Values divisors(DType t);
   int64_t axis(V v) { return rng.in(-rank(v), rank(v) - 1); }
   std::vector<int64_t> some_axes(int64_t rank, bool negative = true);

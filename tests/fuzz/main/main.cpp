@@ -108,12 +108,12 @@ Status parse_arguments(const std::vector<std::string>& words, Arguments& a) {
       a.run.onnxruntime = true;
     } else if (i + 1 == words.size()) {
       return {Code::Usage,
-              "'" + words[i] + "' is no option, or lacks its value; --help lists them"};
+              "'" + words[i] + "' is not an option, or lacks its value; --help lists them"};
     } else {
       try {
         RP_TRY(parse_word(a, words[i], words[i + 1]));
       } catch (const std::exception&) {
-        return {Code::Usage, words[i] + ": '" + words[i + 1] + "' is no number"};
+        return {Code::Usage, words[i] + ": '" + words[i + 1] + "' is not a number"};
       }
       ++i;
     }

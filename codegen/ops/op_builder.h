@@ -10,11 +10,11 @@
 
 namespace reprise::ops {
 
-class Compose {
+class OpBuilder {
  public:
   using V = graph::ValueId;
 
-  explicit Compose(Rewriter& rw) : rw_(rw) {}
+  explicit OpBuilder(Rewriter& rw) : rw_(rw) {}
 
   Rewriter& rewriter() { return rw_; }
   const graph::Node& node() { return rw_.node(); }

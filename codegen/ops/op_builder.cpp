@@ -1,58 +1,58 @@
-#include "codegen/ops/compose.h"
+#include "codegen/ops/op_builder.h"
 
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
 
 using graph::kNone;
-using V = Compose::V;
+using V = OpBuilder::V;
 
-V Compose::take(Result<V> r) {
+V OpBuilder::take(Result<V> r) {
   if (r.ok()) return *r;
   fail(r.status());
   return kNone;
 }
 
-void Compose::fail(Status s) {
+void OpBuilder::fail(Status s) {
   if (status_.ok()) status_ = std::move(s);
 }
 
-V Compose::op(const std::string& name, std::vector<V> inputs, AttrMap attrs) {
+V OpBuilder::op(const std::string& name, std::vector<V> inputs, AttrMap attrs) {
   if (!ok()) return kNone;
   return take(rw_.emit(name, std::move(inputs), std::move(attrs)));
 }
 
-V Compose::scalar(DType t, double value) {
+V OpBuilder::scalar(DType t, double value) {
   return ok() ? rw_.scalar_constant(t, value) : kNone;
 }
 
-V Compose::ints(const std::vector<int64_t>& values) {
+V OpBuilder::ints(const std::vector<int64_t>& values) {
   return ok() ? rw_.int_constant(values) : kNone;
 }
 
-V Compose::cast(V v, DType to) {
+V OpBuilder::cast(V v, DType to) {
   if (!ok() || dtype(v) == to) return v;
   AttrMap a;
   a.set("to", dtype_to_onnx(to));
   return op("Cast", {v}, std::move(a));
 }
 
-V Compose::reshape(V v, Shape to) {
+V OpBuilder::reshape(V v, Shape to) {
   return ok() ? take(rw_.reshape(v, std::move(to))) : kNone;
 }
 
-V Compose::transpose(V v, std::vector<int64_t> perm) {
+V OpBuilder::transpose(V v, std::vector<int64_t> perm) {
   return ok() ? take(rw_.transpose(v, std::move(perm))) : kNone;
 }
 
-V Compose::expand(V v, Shape to) {
+V OpBuilder::expand(V v, Shape to) {
   if (!ok() || shape(v) == to) return v;
   AttrMap a;
   a.set("shape", std::vector<Expr>(std::move(to)));
   return op("Expand", {v}, std::move(a));
 }
 
-V Compose::slice(V v, std::vector<Expr> starts, std::vector<Expr> steps, Shape sizes) {
+V OpBuilder::slice(V v, std::vector<Expr> starts, std::vector<Expr> steps, Shape sizes) {
   if (!ok()) return kNone;
   AttrMap a;
   a.set("starts", std::move(starts));
@@ -60,7 +60,7 @@ V Compose::slice(V v, std::vector<Expr> starts, std::vector<Expr> steps, Shape s
   return take(rw_.emit_shaped("Slice", {v}, std::move(a), dtype(v), std::move(sizes)));
 }
 
-V Compose::slice_axis(V v, int64_t axis, const Expr& begin, const Expr& size) {
+V OpBuilder::slice_axis(V v, int64_t axis, const Expr& begin, const Expr& size) {
   if (!ok()) return kNone;
   Shape sizes = shape(v);
   const auto a = static_cast<size_t>(axis);
@@ -72,14 +72,14 @@ V Compose::slice_axis(V v, int64_t axis, const Expr& begin, const Expr& size) {
   return slice(v, std::move(starts), std::move(steps), std::move(sizes));
 }
 
-V Compose::concat(std::vector<V> inputs, int64_t axis) {
+V OpBuilder::concat(std::vector<V> inputs, int64_t axis) {
   if (inputs.size() == 1) return inputs[0];
   AttrMap a;
   a.set("axis", axis);
   return op("Concat", std::move(inputs), std::move(a));
 }
 
-V Compose::range(const Expr& size) {
+V OpBuilder::range(const Expr& size) {
   if (!ok()) return kNone;
   const V start = scalar(DType::I64, 0);
   const V delta = scalar(DType::I64, 1);
@@ -88,7 +88,7 @@ V Compose::range(const Expr& size) {
   return take(rw_.emit_shaped("Range", {start, limit, delta}, {}, DType::I64, {size}));
 }
 
-V Compose::positions(const Expr& size) {
+V OpBuilder::positions(const Expr& size) {
   if (!ok()) return kNone;
   const V start = scalar(DType::I32, 0);
   const V delta = scalar(DType::I32, 1);
@@ -99,14 +99,14 @@ V Compose::positions(const Expr& size) {
   return take(rw_.emit_shaped("Range", {start, limit, delta}, std::move(a), DType::I32, {size}));
 }
 
-V Compose::reduce(const std::string& op_name, V v, std::vector<int64_t> axes) {
+V OpBuilder::reduce(const std::string& op_name, V v, std::vector<int64_t> axes) {
   if (axes.empty()) return v;
   AttrMap a;
   a.set("axes", std::move(axes));
   return op(op_name, {v}, std::move(a));
 }
 
-V Compose::mean(V v, std::vector<int64_t> axes) {
+V OpBuilder::mean(V v, std::vector<int64_t> axes) {
   if (!ok()) return kNone;
   Expr count = 1;
   const Shape s = shape(v);
@@ -118,7 +118,7 @@ V Compose::mean(V v, std::vector<int64_t> axes) {
   return div(sum, max(expr_value(count, dtype(v)), 1.0));
 }
 
-V Compose::expr_value(const Expr& e, DType t) {
+V OpBuilder::expr_value(const Expr& e, DType t) {
   if (!ok()) return kNone;
   if (e.is_const()) return scalar(t, static_cast<double>(e.value()));
   AttrMap a;
@@ -128,21 +128,21 @@ V Compose::expr_value(const Expr& e, DType t) {
   return cast(op("ShapeValue", {}, std::move(a)), t);
 }
 
-V Compose::along_axis(V v, int64_t axis, int64_t rank) {
+V OpBuilder::along_axis(V v, int64_t axis, int64_t rank) {
   if (!ok()) return kNone;
   Shape to(static_cast<size_t>(rank), Expr(1));
   to[static_cast<size_t>(axis)] = element_count(shape(v));
   return reshape(v, std::move(to));
 }
 
-void Compose::replace(size_t output, V v) {
+void OpBuilder::replace(size_t output, V v) {
   if (!ok()) return;
   const auto& outputs = node().outputs;
   if (output >= outputs.size() || outputs[output] == kNone) return;
   fail(rw_.replace(output, v));
 }
 
-Result<bool> Compose::finish() {
+Result<bool> OpBuilder::finish() {
   if (!ok()) return status_;
   return true;
 }

@@ -1,0 +1,180 @@
+// Injective nodes, which no region took in: each is computed inside the kernels that read it where
+// that costs little, or becomes part of a pointwise kernel.
+#include <algorithm>
+#include <set>
+
+#include "codegen/lower/fuse_steps.h"
+#include "codegen/lower/kernel_limits.h"
+#include "codegen/lower/lower.h"
+#include "codegen/ops/quantize.h"
+
+namespace reprise::lower {
+
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+namespace {
+
+class InjectiveNodes {
+ public:
+  InjectiveNodes(Partition& p, bool enabled) : p_(p), g_(p.graph()), enabled_(enabled) {}
+
+  /// Users come first, so that n's groups are known.
+  void place(Node* n) {
+    const ValueId v = n->outputs[0];
+    std::set<int> users = consumers(n);
+    bool must_store = g_.is_output(v) || n->outputs.size() > 1;
+    bool open = enabled_;
+    for (int id : users) {
+      must_store |= p_.group(id).kind == GroupKind::Host;
+      open &= !p_.group(id).sealed;
+    }
+    if (users.empty() && !must_store) return;  // dead
+    const ops::OpDef* def = def_of(*n);
+    const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
+    if (!must_store && (open || renames || ops::is_core_dequantize(*n))) {
+      if (enabled_ && recompute_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
+      const std::string why_not = inlined(n, users);
+      if (why_not.empty()) {
+        for (const int id : users) p_.add_node(id, n);
+        return;
+      }
+      for (const Node* u : p_.users(v)) {
+        if (p_.explanation(n, u).empty()) p_.explain(n, u, why_not);
+      }
+    }
+    store(n, users);
+  }
+
+  /// Pointwise kernels over one domain that read a common value become one launch.
+  void merge_siblings() {
+    for (int i = 0; i < static_cast<int>(p_.groups().size()); ++i) {
+      for (int j = next_sibling(i, i); j >= 0; j = next_sibling(i, j)) merge(i, j);
+    }
+  }
+
+ private:
+  std::set<int> consumers(const Node* n) const {
+    std::set<int> out;
+    for (ValueId v : n->outputs) {
+      if (v == kNone) continue;
+      for (const Node* u : p_.users(v)) {
+        out.insert(p_.groups_of(u).begin(), p_.groups_of(u).end());
+      }
+    }
+    return out;
+  }
+
+  /// Merges the pointwise groups among the users that share v's domain, so that v is computed once.
+  std::set<int> merge_all(const std::set<int>& users, ValueId v) {
+    const Expr count = element_count(g_.value(v).shape);
+    int into = -1;
+    std::set<int> left;
+    for (int id : users) {
+      const Group& gr = p_.group(id);
+      const bool same =
+          gr.kind == GroupKind::Pointwise && !gr.sealed && element_count(gr.domain) == count;
+      if (!same || into < 0 || !merge(into, id)) left.insert(id);
+      if (same && into < 0) into = id;
+    }
+    return left;
+  }
+
+  /// Group `from` becomes part of `into`; false if they do not fit.
+  bool merge(int into, int from) {
+    const Group& a = p_.group(into);
+    const Group& b = p_.group(from);
+    if (a.sealed || b.sealed || a.outputs.size() + b.outputs.size() > kMaxOutputs) return false;
+    std::vector<Node*> all = a.nodes;
+    for (Node* n : b.nodes) {
+      if (!contains(a, n)) all.push_back(n);
+    }
+    if (!too_large(g_, a.kind, all).empty() || p_.creates_cycle(all)) return false;
+    p_.merge(into, from);
+    return true;
+  }
+
+  /// Empty when computing n inside all these kernels is cheap enough; else the reason.
+  std::string inlined(const Node* n, const std::set<int>& ids) {
+    std::vector<const Group*> users;
+    users.reserve(ids.size());
+    for (int id : ids) users.push_back(&p_.group(id));
+    return inline_cost(g_, p_.uses(), *n, users);
+  }
+
+  /// Whether the kernel runs the loops of n again for other elements than those that it stores.
+  bool repeats_loops(const Group& gr, const Node* n) const {
+    return def_of(*n)->reads_per_element != nullptr &&
+           evaluations(g_, gr, *n, p_.uses()) > count_hint(g_, g_.value(n->outputs[0]).shape);
+  }
+
+  /// n's value gets memory: in a kernel of its own, or as one more output of a user over the same
+  /// domain.
+  void store(Node* n, const std::set<int>& users) {
+    const Expr count = element_count(g_.value(n->outputs[0]).shape);
+    if (enabled_ && n->outputs.size() == 1) {
+      for (int id : users) {
+        const Group& gr = p_.group(id);
+        const bool fits = (gr.kind == GroupKind::Pointwise || gr.kind == GroupKind::Row) &&
+                          !gr.sealed && element_count(gr.domain) == count &&
+                          gr.outputs.size() < kMaxOutputs;
+        if (!fits) continue;
+        Group grown = gr;
+        p_.insert(grown, n);
+        if (!too_large(g_, grown.kind, grown.nodes).empty()) continue;
+        grown.outputs.push_back(n->outputs[0]);
+        if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok())
+          continue;
+        p_.add_node(id, n);
+        p_.add_output(id, n->outputs[0]);
+        return;
+      }
+    }
+    Group gr = group_of(g_, n);
+    for (ValueId v : n->outputs) {
+      if (v != kNone && (g_.is_output(v) || !p_.users(v).empty())) {
+        gr.outputs.push_back(v);
+      }
+    }
+    p_.add(std::move(gr));
+  }
+
+  /// The first group after `after` that may merge with i; -1 if there is none.
+  int next_sibling(int i, int after) {
+    const Group& a = p_.group(i);
+    if (a.kind != GroupKind::Pointwise) return -1;
+    int next = -1;
+    const auto read_of = [&](ValueId v) {
+      if (v == kNone || g_.value(v).constant) return;
+      for (const Node* u : p_.users(v)) {
+        for (int j : p_.groups_of(u)) {
+          const bool sooner = j > after && (next < 0 || j < next);
+          if (sooner && p_.group(j).kind == GroupKind::Pointwise &&
+              element_count(a.domain) == element_count(p_.group(j).domain))
+            next = j;
+        }
+      }
+    };
+    for (const Node* n : a.nodes) std::for_each(n->inputs.begin(), n->inputs.end(), read_of);
+    std::for_each(a.outputs.begin(), a.outputs.end(), read_of);
+    return next;
+  }
+
+  Partition& p_;
+  const graph::Graph& g_;
+  bool enabled_;
+};
+
+}  // namespace
+
+void place_injective_nodes(Partition& p, bool enabled) {
+  InjectiveNodes light(p, enabled);
+  for (size_t i = p.order().size(); i-- > 0;) {
+    Node* n = p.order()[i];
+    if (p.is_free(*n)) light.place(n);
+  }
+  if (enabled) light.merge_siblings();
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,185 @@
+// Regions: a contraction or reduction takes in what follows it, as far as its values line up.
+#include <algorithm>
+#include <set>
+
+#include "codegen/lower/fuse_steps.h"
+#include "codegen/lower/kernel_limits.h"
+#include "codegen/lower/lower.h"
+
+namespace reprise::lower {
+
+using graph::kNone;
+using graph::Node;
+using graph::ValueId;
+
+namespace {
+
+class RegionGrower {
+ public:
+  explicit RegionGrower(Partition& p) : p_(p), g_(p.graph()) {}
+
+  void grow(Group& gr) {
+    std::set<const Node*> refused;
+    for (bool changed = true; changed && gr.nodes.size() < kMaxNodes;) {
+      changed = false;
+      std::set<std::pair<int, Node*>> candidates;
+      for (const Node* n : gr.nodes) {
+        for (ValueId v : n->outputs) {
+          if (v == kNone) continue;
+          for (Node* u : p_.users(v)) {
+            if (!contains(gr, u) && refused.count(u) == 0) candidates.insert({p_.pos(u), u});
+          }
+        }
+      }
+      for (const auto& [p, n] : candidates) {
+        const std::string why_not = admit(gr, n);
+        if (why_not.empty()) {
+          changed = true;
+          break;
+        }
+        refused.insert(n);
+        p_.explain(gr, n, why_not);
+      }
+    }
+  }
+
+  /// A view at the end of a region costs nothing in its consumers, and the value before it is
+  /// stored once.
+  void trim_views(Group& gr) {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (size_t i = gr.nodes.size(); i-- > 0;) {
+        Node* n = gr.nodes[i];
+        const ops::OpDef* def = def_of(*n);
+        if (n == gr.anchor || def->lowering != ops::Lowering::View) continue;
+        bool used = g_.is_output(n->outputs[0]);
+        for (const Node* u : p_.users(n->outputs[0])) used |= contains(gr, u);
+        if (used) continue;
+        gr.nodes.erase(gr.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+        changed = true;
+      }
+    }
+  }
+
+ private:
+  bool matches(const Group& gr, const Node& n) const {
+    const ops::OpDef* def = def_of(n);
+    const bool elementwise =
+        def->lowering == ops::Lowering::View || def->lowering == ops::Lowering::Scalar;
+    const Expr full = element_count(gr.domain);
+    if (gr.kind != GroupKind::Row) {
+      return elementwise && element_count(g_.value(n.outputs[0]).shape) == full;
+    }
+    const Expr rows = element_count(row_shape(gr.domain, gr.reduced));
+    if (is_reduction(n)) {
+      return element_count(g_.value(n.inputs[0]).shape) == full &&
+             element_count(g_.value(n.outputs[0]).shape) == rows;
+    }
+    const Expr count = element_count(g_.value(n.outputs[0]).shape);
+    return elementwise && (count == full || count == rows);
+  }
+
+  /// Adds n, with the free nodes that must come along, to the region; or says why not.
+  std::string admit(Group& gr, Node* n) {
+    if (is_contraction(*n)) return "'" + n->name + "' reads each element of its input many times";
+    if (!p_.groups_of(n).empty()) {
+      const Group& owner = p_.group(p_.groups_of(n)[0]);
+      if (owner.kind == GroupKind::Host) return "'" + n->name + "' runs on the host";
+      return "'" + n->name + "' is computed in the kernel of '" + owner.nodes.front()->name + "'";
+    }
+    if (is_reduction(*n) && gr.kind != GroupKind::Row) {
+      return "'" + n->name + "' needs whole rows, which several workgroups compute";
+    }
+    std::vector<Node*> closure;
+    if (std::string r = collect(gr, n, closure); !r.empty()) return r;
+    Group grown = gr;
+    for (Node* c : closure) p_.insert(grown, c);
+    if (std::string r = too_large(g_, grown.kind, grown.nodes); !r.empty()) return r;
+    if (p_.creates_cycle(grown.nodes)) {
+      return "'" + n->name + "' waits for another kernel that needs this one's result";
+    }
+    grown.outputs = p_.outputs_of(grown);
+    if (grown.outputs.size() > kMaxOutputs) return "the kernel would have too many outputs";
+    if (Status s = check(g_, grown); !s.ok()) return s.message();
+    gr = std::move(grown);
+    return {};
+  }
+
+  /// n and its free ancestors that depend on the region or are reductions over the same rows: they
+  /// can only be computed inside.
+  std::string collect(const Group& gr, Node* n, std::vector<Node*>& closure) {
+    if (contains(gr, n) || std::find(closure.begin(), closure.end(), n) != closure.end()) return {};
+    if (!p_.is_free(*n)) return {};
+    if (is_contraction(*n) || (is_reduction(*n) && gr.kind != GroupKind::Row)) return {};
+    if (!matches(gr, *n)) return "'" + n->name + "' works on another shape";
+    closure.push_back(n);
+    for (ValueId v : n->inputs) {
+      Node* p = v == kNone ? nullptr : g_.value(v).producer;
+      if (p == nullptr || contains(gr, p) || !p_.is_free(*p)) continue;
+      if (depends_on_region(gr, p)) {
+        if (std::string r = collect(gr, p, closure); !r.empty()) return r;
+      } else if (gr.kind == GroupKind::Row) {
+        collect_reductions(gr, p, closure);
+      }
+    }
+    return {};
+  }
+
+  /// Sibling reductions over the same rows that n needs: E[x^2] beside E[x].
+  void collect_reductions(const Group& gr, Node* p, std::vector<Node*>& closure) {
+    std::vector<Node*> path;
+    Node* at = p;
+    for (int depth = 0; depth < 8; ++depth) {
+      if (!p_.is_free(*at) || is_contraction(*at)) return;
+      path.push_back(at);
+      if (is_reduction(*at)) {
+        if (!matches(gr, *at)) return;
+        for (Node* q : path) {
+          if (std::find(closure.begin(), closure.end(), q) == closure.end()) closure.push_back(q);
+        }
+        return;
+      }
+      Node* next = nullptr;
+      for (ValueId v : at->inputs) {
+        Node* q = v == kNone ? nullptr : g_.value(v).producer;
+        if (q != nullptr &&
+            element_count(g_.value(v).shape) == element_count(row_shape(gr.domain, gr.reduced))) {
+          next = q;
+        }
+      }
+      if (next == nullptr || !matches(gr, *at)) return;
+      at = next;
+    }
+  }
+
+  bool depends_on_region(const Group& gr, const Node* n) const {
+    std::set<const Node*> seen;
+    std::vector<const Node*> stack{n};
+    const int first = p_.pos(gr.nodes.front());
+    while (!stack.empty()) {
+      const Node* x = stack.back();
+      stack.pop_back();
+      if (contains(gr, x)) return true;
+      if (p_.pos(x) < first || !seen.insert(x).second) continue;
+      for (ValueId v : x->inputs) {
+        if (v != kNone && g_.value(v).producer != nullptr) stack.push_back(g_.value(v).producer);
+      }
+    }
+    return false;
+  }
+
+  Partition& p_;
+  const graph::Graph& g_;
+};
+
+}  // namespace
+
+void add_region(Partition& p, Group seed, bool enabled) {
+  RegionGrower region(p);
+  if (enabled) region.grow(seed);
+  region.trim_views(seed);
+  seed.outputs = p.outputs_of(seed);
+  p.add(std::move(seed));
+}
+
+}  // namespace reprise::lower

@@ -1,0 +1,81 @@
+// The groups of a graph while fusion makes them, and which kernel would wait for which.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "codegen/lower/cost.h"
+
+namespace reprise::lower {
+
+bool contains(const Group& group, const graph::Node* n);
+
+class Partition {
+ public:
+  /// The graph must outlive this and keep its nodes.
+  explicit Partition(const graph::Graph& g);
+
+  const graph::Graph& graph() const { return g_; }
+  const Uses& uses() const { return uses_; }
+  const std::vector<graph::Node*>& users(graph::ValueId v) const {
+    return uses_[static_cast<size_t>(v)];
+  }
+  /// Topological.
+  const std::vector<graph::Node*>& order() const { return order_; }
+  int pos(const graph::Node* n) const { return position_.at(n); }
+
+  const std::vector<Group>& groups() const { return groups_; }
+  const Group& group(int id) const { return groups_[static_cast<size_t>(id)]; }
+  const std::vector<int>& groups_of(const graph::Node* n) const { return owners_[index(n)]; }
+  bool is_free(const graph::Node& n) const { return groups_of(&n).empty(); }
+
+  int add(Group group);
+  /// Group `id` gets one more node.
+  void add_node(int id, graph::Node* n);
+  void add_output(int id, graph::ValueId v);
+  /// Group `into` becomes both; `from` keeps neither nodes nor outputs.
+  void merge(int into, int from);
+  std::vector<Group> take_groups() { return std::move(groups_); }
+
+  // --- Groups that are not part of it yet ---
+  /// Inserts n where it belongs, unless it is there.
+  void insert(Group& group, graph::Node* n) const;
+  /// Values of the group that something outside it needs.
+  std::vector<graph::ValueId> outputs_of(const Group& group) const;
+  /// Would these nodes as one kernel, beside the groups there are, wait for themselves?
+  bool creates_cycle(const std::vector<graph::Node*>& nodes) const;
+
+  /// The nodes whose results' sizes a node computes with, where only their run tells these.
+  const std::vector<const graph::Node*>& sizes_from(const graph::Node* n) const {
+    return sizes_from_[index(n)];
+  }
+
+  // --- Why two nodes are in different kernels ---
+  void explain(const graph::Node* from, const graph::Node* to, const std::string& reason);
+  /// For every value of the group that n reads.
+  void explain(const Group& group, const graph::Node* n, const std::string& reason);
+  /// Empty where nothing was said.
+  std::string explanation(const graph::Node* from, const graph::Node* to) const;
+
+ private:
+  size_t index(const graph::Node* n) const { return static_cast<size_t>(pos(n)); }
+  void find_sizes();
+  void extend_reach(const Group& group);
+  int no_way_back(const std::vector<graph::Node*>& nodes) const;
+
+  const graph::Graph& g_;
+  Uses uses_;
+  std::vector<graph::Node*> order_;
+  std::unordered_map<const graph::Node*, int> position_;
+  std::vector<Group> groups_;
+  std::vector<std::vector<int>> owners_;
+  std::vector<std::vector<const graph::Node*>> sizes_from_, sizes_to_;  // and its inverse
+  /// By position, the last one of all groups that begin there or before.
+  std::vector<int> reach_;
+  std::map<std::pair<const graph::Node*, const graph::Node*>, std::string> reasons_;
+};
+
+}  // namespace reprise::lower
