@@ -285,7 +285,7 @@ class DevicePlan {
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
     if (context_.options.plant_in_kernel) context_.options.plant_in_kernel(group, *lowered);
     chosen_steps_.resize(report.schedules.size() - first_choice_, p_.steps.size());
-    const Expr too_long = needs_long_form(*lowered, group, target_);
+    const Expr too_long = needs_long_form(context_.g, *lowered, group, target_);
     // The grid of the form that is not meant for a run's sizes is empty.
     lowered->grid[0] *= Expr(1) - too_long;
     RP_TRY(add_launch(group, std::move(*lowered)));

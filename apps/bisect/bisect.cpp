@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "apps/common/timing.h"
 
@@ -67,6 +68,23 @@ Result<std::optional<Found>> check_launch(const Prepared& p, size_t step, const 
   return std::optional<Found>(std::move(found));
 }
 
+/// Whether a launch has no workgroups at these sizes because another form of its kernel has the
+/// work.
+bool is_idle_form(const plan::Plan& plan, const plan::Launch& launch,
+                  std::span<const int64_t> symbols) {
+  const auto is_empty = [&](const plan::Launch& l) {
+    return std::ranges::any_of(l.grid, [&](const Expr& e) {
+      const auto n = e.eval(symbols);
+      return n.ok() && *n == 0;
+    });
+  };
+  const auto does_the_same = [&](const plan::Step& s) {
+    const auto* other = std::get_if<plan::Launch>(&s.what);
+    return other != nullptr && other->nodes == launch.nodes && !is_empty(*other);
+  };
+  return is_empty(launch) && std::ranges::any_of(plan.steps, does_the_same);
+}
+
 /// The first launch that is wrong; where none is, the first that differs between runs.
 Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions& o) {
   const plan::Plan& plan = p.compiled.plan();
@@ -79,6 +97,8 @@ Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions&
   for (size_t step = 0; step < plan.steps.size(); ++step) {
     if (!is_launch(plan.steps[step])) continue;
     ++launch;
+    if (is_idle_form(plan, std::get<plan::Launch>(plan.steps[step].what), p.values.symbols))
+      continue;
     report_progress(o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " +
                            std::get<plan::Launch>(plan.steps[step].what).group);
     RP_ASSIGN(std::optional<Found> found, check_launch(p, step, o));
@@ -299,6 +319,7 @@ class Bisection {
         return std::find(nodes.begin(), nodes.end(), n) != nodes.end();
       });
       if (!computes || !report_.kernel.empty()) continue;
+      if (is_idle_form(prepared_.compiled.plan(), *l, prepared_.values.symbols)) continue;
       report_.kernel = prepared_.compiled.plan().kernels[l->kernel].name;
       report_.schedule = l->schedule;
       report_.launch = launch;

@@ -300,8 +300,8 @@ void register_bisect(CLI::App& root, int& status) {
                       "Where the reduced model and its data go; bisect-MODEL by default");
   command
       ->add_option("--reference", o->reference,
-                   "What is right: host, or onnxruntime as the python3 of the "
-                   "PATH imports it")
+                   "What is right: host, or onnxruntime (imported by the python3 that is "
+                   "found on the PATH)")
       ->check(CLI::IsMember({"host", "onnxruntime"}))
       ->capture_default_str();
   command->add_option("--runs", o->runs, "Runs that tell whether a kernel is deterministic")

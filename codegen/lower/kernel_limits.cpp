@@ -29,18 +29,27 @@ bool is_a_loop(const Graph& g, const Node& n) {
   return remainder && is_float(g.value(n.outputs[0]).dtype);
 }
 
-/// Whether a kernel computes its elements in loops, or writes out a tile of them. There a loop for
-/// each element would take more iterations than drivers execute, or as many loops as the tile has
-/// elements.
-bool has_loops(GroupKind kind, const std::vector<Node*>& nodes) {
-  return kind != GroupKind::Pointwise || std::any_of(nodes.begin(), nodes.end(), [](const Node* n) {
-           const ops::OpDef* def = def_of(*n);
-           return def != nullptr && def->reads_per_element != nullptr;
-         });
+bool loops_over_its_input(const Node& n) {
+  const ops::OpDef* def = def_of(n);
+  return def != nullptr && def->reads_per_element != nullptr;
 }
 
-std::string loop_for_each_element(const Node& n) {
-  return "'" + n.name + "' needs a loop for each element, inside the loops or tiles of the kernel";
+/// Why a kernel of these nodes, and of `more` unless it is null, would have a loop for each element
+/// inside its own loops, or inside a tile that is written out: that takes more iterations than
+/// drivers execute, or as many loops as the tile has elements. Empty if it would not.
+std::string nested_loop(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes,
+                        const Node* more) {
+  bool has_loops = kind != GroupKind::Pointwise;
+  const Node* inner = nullptr;
+  const auto add = [&](const Node* n) {
+    has_loops |= loops_over_its_input(*n);
+    if (inner == nullptr && is_a_loop(g, *n)) inner = n;
+  };
+  std::for_each(nodes.begin(), nodes.end(), add);
+  if (more != nullptr) add(more);
+  if (inner == nullptr || !has_loops) return {};
+  return "'" + inner->name +
+         "' needs a loop for each element, inside the loops or tiles of the kernel";
 }
 
 /// Why one kernel among its users does not take n.
@@ -51,9 +60,9 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
     return "the kernel would have too many nodes";
   if (!renames && work(g, nodes) + recompute_cost(g, n) > kMaxWork)
     return "the kernel would be too long";
-  if (is_a_loop(g, n) && has_loops(user.kind, nodes)) return loop_for_each_element(n);
+  if (std::string why = nested_loop(g, user.kind, nodes, &n); !why.empty()) return why;
   // Few lanes share a row, and a loop of iterations inside its loop serialises them.
-  if (user.kind == GroupKind::Row && def_of(n)->reads_per_element != nullptr) {
+  if (user.kind == GroupKind::Row && loops_over_its_input(n)) {
     return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
   }
   return {};
@@ -62,9 +71,7 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
 }  // namespace
 
 std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes) {
-  const auto loop =
-      std::find_if(nodes.begin(), nodes.end(), [&](const Node* n) { return is_a_loop(g, *n); });
-  if (loop != nodes.end() && has_loops(kind, nodes)) return loop_for_each_element(**loop);
+  if (std::string why = nested_loop(g, kind, nodes, nullptr); !why.empty()) return why;
   if (nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
   if (work(g, nodes) > kMaxWork) return "the kernel would be too long";
   return {};

@@ -16,8 +16,8 @@ using kernel::Val;
 
 namespace {
 constexpr int64_t kGridLimit = 65535;
-// Of kLeastLoopLimit. A kernel has few loops: if each has its share, the kernel stays below the
-// limit.
+// Of kLeastLoopLimit, for a loop with a constant number of iterations. A kernel of up to seven such
+// loops stays below the limit; a session refuses a kernel of more.
 constexpr int64_t kLoopShare = 8192;
 // In a kernel's long form, a loop of any number of iterations writes its body so many times.
 constexpr int64_t kLongCopies = 16;
@@ -144,9 +144,16 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
   return internal_error("a host group has no kernel");
 }
 
-Expr needs_long_form(const Lowered& short_form, const Group& group, const Target& target) {
+Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
+                     const Target& target) {
   const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise;
   if (!target.cpu_type() || !has_one) return 0;
+  const auto range = [&g](SymbolId id) {
+    const Symbol& s = g.symbols[static_cast<size_t>(id)];
+    return SymbolRange{s.min, s.max, std::nullopt};
+  };
+  const Interval all = short_form.iterations.bounds(range);
+  if (!short_form.iterations.is_overflow() && all.max <= int64_t{kLeastLoopLimit}) return 0;
   return Expr::min(Expr::floordiv(short_form.iterations, int64_t{kLeastLoopLimit} + 1), 1);
 }
 

@@ -60,7 +60,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
                       size_t choice = 0, LoopForm form = LoopForm::Short);
 /// 1 at sizes that the kernel's long form is for, since the short form's loops are longer than the
 /// target's devices execute. 0 at all others, and where there is no long form.
-Expr needs_long_form(const Lowered& short_form, const Group& group, const Target& target);
+Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
+                     const Target& target);
 
 /// Whether the group's values can be computed with its anchor's and reductions' results available
 /// at their own index only: what fusion asks before it admits a node. Does not depend on a target.

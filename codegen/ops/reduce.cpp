@@ -252,10 +252,8 @@ Status infer_arg(InferContext& ctx) {
     return ctx.invalid("axis " + std::to_string(axis) + " of " + ctx.str(ctx.shape(0)) +
                        " is empty");
   }
-  if (ctx.node_opset() != 0) {
-    ctx.at_least(size, "the size of axis " + std::to_string(axis), Expr::min(results, 1),
-                 "the least that the result needs");
-  }
+  ctx.at_least(size, "the size of axis " + std::to_string(axis), Expr::min(results, 1),
+               "the least that the result needs");
   ctx.set_output(0, DType::I64, out);
   return {};
 }

@@ -77,12 +77,7 @@ class Folder {
     const Shape& shape = g_.value(mul->outputs[0]).shape;
     Node* p = g_.value(ops->variable).producer;
     if (p == nullptr || g_.value(ops->variable).shape != shape) return false;
-    if (p->op == "Conv" && p->opset == 0)
-      return scale_weight(mul, p, *ops, channel_axis(*p, shape), 0);
-    if (p->op == "MatMul" && p->opset == 0) {
-      const auto& w = g_.value(p->inputs[1]);
-      return w.has_shape && scale_weight(mul, p, *ops, shape.size() - 1, w.shape.size() - 1);
-    }
+    if (p->opset == 0 && (p->op == "Conv" || p->op == "MatMul")) return fold_into(mul, p, *ops);
     if (p->op == "Add" && p->opset == 0) return swap_add(mul, p, *ops);
     return false;
   }
@@ -99,15 +94,17 @@ class Folder {
   }
   bool single_use(ValueId v) const { return uses_[static_cast<size_t>(v)] == 1; }
 
-  bool scale_weight(Node* mul, Node* p, const Operands& ops, size_t out_axis, size_t w_axis) {
-    if (g_.is_output(mul->outputs[0])) return false;
-    const auto scale =
-        channel_constant(g_, ops.constant, g_.value(mul->outputs[0]).shape, out_axis);
-    const graph::Value& wv = g_.value(p->inputs[1]);
-    if (!scale || !wv.constant || wv.dtype != DType::F32) return false;
+  /// The weight of a Conv or MatMul with `scale` in it; nothing where that changes results.
+  std::optional<HostTensor> scaled_weight(const Node& p, ValueId scale_value) const {
+    const Shape& shape = g_.value(p.outputs[0]).shape;
+    const graph::Value& wv = g_.value(p.inputs[1]);
+    const auto scale = channel_constant(g_, scale_value, shape, channel_axis(p, shape));
+    if (!scale || !wv.constant || wv.dtype != DType::F32 || wv.constant->rank() == 0)
+      return std::nullopt;
     const HostTensor& w = *wv.constant;
+    const size_t w_axis = p.op == "Conv" ? 0 : w.dims().size() - 1;
     const auto channels = static_cast<size_t>(w.dims()[w_axis]);
-    if (scale->size() != 1 && scale->size() != channels) return false;
+    if (scale->size() != 1 && scale->size() != channels) return std::nullopt;
     int64_t inner = 1;
     for (size_t i = w_axis + 1; i < w.dims().size(); ++i) inner *= w.dims()[i];
     HostTensor scaled(DType::F32, w.dims());
@@ -116,9 +113,16 @@ class Folder {
       const double s = (*scale)[scale->size() == 1 ? 0 : c];
       const float weight = w.data<float>()[i];
       scaled.mutable_data<float>()[i] = static_cast<float>(static_cast<double>(weight) * s);
-      if (leaves_range(weight, s, scaled.data<float>()[i])) return false;
+      if (leaves_range(weight, s, scaled.data<float>()[i])) return std::nullopt;
     }
-    p->inputs[1] = g_.add_constant(wv.name + "_scaled", std::move(scaled));
+    return scaled;
+  }
+
+  bool fold_into(Node* mul, Node* p, const Operands& ops) {
+    if (g_.is_output(mul->outputs[0])) return false;
+    std::optional<HostTensor> scaled = scaled_weight(*p, ops.constant);
+    if (!scaled) return false;
+    p->inputs[1] = g_.add_constant(g_.value(p->inputs[1]).name + "_scaled", *std::move(scaled));
     for (const std::string& o : mul->origins) p->origins.push_back(o);
     g_.replace_uses(mul->outputs[0], p->outputs[0]);
     uses_.resize(g_.values().size(), 1);
@@ -134,6 +138,8 @@ class Folder {
     if (p == nullptr || (p->op != "Conv" && p->op != "MatMul") || !single_use(inner->variable)) {
       return false;
     }
+    // Changed places alone would save nothing, and might overflow where the model does not.
+    if (p->opset != 0 || !scaled_weight(*p, ops.constant)) return false;
     const Shape& shape = g_.value(mul->outputs[0]).shape;
     const size_t axis = channel_axis(*p, shape);
     const auto s = channel_constant(g_, ops.constant, shape, axis);

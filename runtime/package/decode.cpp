@@ -297,8 +297,7 @@ class Decoder {
     RP_TRY(string(from.group(), to.group));
     std::vector<Expr> iterations;
     RP_TRY(exprs(from.iterations(), iterations));
-    if (iterations.size() != 1)
-      return malformed("a launch has other than one number of iterations");
+    if (iterations.size() != 1) return malformed("a launch needs exactly one number of iterations");
     to.iterations = iterations[0];
     return string(from.schedule(), to.schedule);
   }

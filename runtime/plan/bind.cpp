@@ -7,7 +7,9 @@
 namespace reprise::plan {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 31;
+// Kernels count in 32 bits with a sign, and past the end: invocations that fill the grid up, and
+// the step of a loop. These are fewer than 2^26.
+constexpr int64_t kMaxElements = (int64_t{1} << 31) - (int64_t{1} << 26);
 
 uint64_t align_up(uint64_t v, uint64_t a) {
   return (v + a - 1) / a * a;
@@ -156,9 +158,9 @@ Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
   RP_ASSIGN(std::vector<int64_t> dims, eval_dims(io, buffer.shape, symbols, buffer.name));
   auto elements = checked_element_count(dims, buffer.dtype);
   const std::string what = "tensor '" + buffer.name + "' (" + describe(buffer.dtype, dims) + ")";
-  if (!elements.ok() || *elements >= kMaxElements) {
-    return unsupported(what + " has 2^31 elements or more, which no device kernel indexes; use " +
-                       "smaller inputs or the host device");
+  if (!elements.ok() || *elements > kMaxElements) {
+    return unsupported(what + " has more elements than device kernels index (" +
+                       std::to_string(kMaxElements) + "); use smaller inputs or the host device");
   }
   const uint64_t bytes =
       align_up(static_cast<uint64_t>(*elements) * std::max<size_t>(size_of(buffer.dtype), 1), 4);
@@ -251,12 +253,14 @@ Status check_loops(const Plan& plan, const Launch& launch, std::span<const int64
   if (limits.max_loop_iterations == 0) return {};
   const auto n = launch.iterations.eval(symbols);
   if (n.ok() && *n <= limits.max_loop_iterations) return {};
+  const std::string shorter = launch.iterations.is_const()
+                                  ? "compile the model with all variants (--targets vulkan)"
+                                  : "compile the model for this size alone (--shape)";
   return unsupported(describe_launch(plan, launch) + ": this size needs longer loops (" +
                      (n.ok() ? std::to_string(*n) : n.status().message()) +
                      " iterations) than the driver executes (" +
-                     std::to_string(limits.max_loop_iterations) +
-                     "); compile the model for this size alone (--shape), or use smaller inputs "
-                     "or another device");
+                     std::to_string(limits.max_loop_iterations) + "); " + shorter +
+                     ", or use smaller inputs or another device");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ struct Limits {
   uint32_t max_loop_iterations = 0;  // 0: no limit
 };
 /// Bytes of a buffer, rounded up to 4. Code::Unsupported naming the tensor past the device's limit
-/// or 2^31 elements.
+/// or the number of elements that kernels index (2^31 - 2^26).
 Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
                             std::span<const int64_t> symbols, const Limits& limits);
 

@@ -160,7 +160,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
         l = lower::lower(*g_, group, target, choice);
         ASSERT_TRUE(l.ok()) << l.status().message();
       }
-      if (!needs_long_form(*l, group, target).is_const(0)) {
+      if (!needs_long_form(*g_, *l, group, target).is_const(0)) {
         two_forms_ = true;
         l = lower::lower(*g_, group, target, 0, form);
         ASSERT_TRUE(l.ok()) << l.status().message();

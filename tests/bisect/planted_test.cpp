@@ -153,6 +153,28 @@ TEST(PlantedFault, PrecisionIsNoFault) {
   EXPECT_EQ(r.cause, "precision") << r.explanation;
 }
 
+/// Rows of any length have two kernels, of which one has nothing to do in a run: it is not to
+/// blame.
+TEST(PlantedFault, AfterKernelsOfTwoForms) {
+  OnnxWriter w;
+  w.input("x", DType::F32, {3, "n"}).output("y", DType::F32, {"n", 3});
+  w.initializer("b", float_tensor({3}, 0, 1));
+  w.node("Softmax", {"x"}, {"s"}, named("softmax")).node("Transpose", {"s"}, {"t"});
+  w.node("Add", {"t", "b"}, {"y"}, named("sum"));
+  app::BisectOptions o = on_vulkan();
+  bool has_two_forms = false;
+  o.compile.plant_in_kernel = [&](const lower::Group& group, lower::Lowered& lowered) {
+    has_two_forms |= group.kind == lower::GroupKind::Row && !lowered.iterations.is_const();
+    if (group.kind == lower::GroupKind::Pointwise)
+      change(lowered.kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+  };
+  const BisectReport r = bisected(subject(w), o);
+  EXPECT_TRUE(has_two_forms);
+  EXPECT_TRUE(r.differs);
+  EXPECT_TRUE(has(r.nodes, "sum")) << r.kernel;
+  EXPECT_FALSE(has(r.nodes, "softmax")) << r.kernel;
+}
+
 TEST(PlantedFault, InFusion) {
   app::BisectOptions o = on_vulkan();
   o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {

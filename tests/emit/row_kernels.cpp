@@ -80,7 +80,7 @@ bool defined(ScalarOp op, Ty t, bool expanded, const std::vector<uint64_t>& oper
     case ScalarOp::Cos:
     case ScalarOp::Tan:
       // The expansion gives NaN for larger angles; scalar_accuracy_test.cpp covers that.
-      return !(std::fabs(x) > 0x1p22) || std::isinf(x);
+      return !(std::fabs(x) >= 0x1p22) || std::isinf(x);
     default:
       return true;
   }

@@ -298,7 +298,9 @@ TEST(ScalarAccuracy, LargeAngles) {
   Inputs x(1);
   for (uint32_t i = 0; i < 4096; ++i)
     x[0].push_back(std::ldexp(1.0F + static_cast<float>(i) / 4096, 19 + static_cast<int>(i % 3)));
+  x[0].push_back(std::nextafterf(0x1p22F, 0));
   const size_t accurate = x[0].size();
+  x[0].push_back(0x1p22F);
   for (int e = 22; e < 128; ++e) x[0].push_back(std::ldexp(1.37F, e));
   for (ScalarOp op : {ScalarOp::Sin, ScalarOp::Cos, ScalarOp::Tan}) {
     const std::vector<float> y = run<float>(row_kernel(op, Ty::F32), x, {});

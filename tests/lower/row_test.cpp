@@ -38,5 +38,34 @@ TEST(Row, VectorsOfSingleLanesAreStoredOnce) {
   }
 }
 
+/// Rows of any length have a long form on CPU-type devices, but not rows of a length that the
+/// model limits.
+TEST(Row, LongFormsAreMadeWhereRowsMayBeLong) {
+  const struct {
+    const char* symbol;
+    bool expected;
+  } cases[] = {{"symbol n in 0..100000000 divisor 1 from input 0 axis 1\n", true},
+               {"symbol n in 0..512 divisor 1 from input 0 axis 1\n", false}};
+  for (const auto& c : cases) {
+    auto g = graph::parse(std::string("graph rows\n") + c.symbol +
+                          "input x: float32[2,n]\ny = Softmax<axis=-1>(x) @13\noutput y\n");
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(**g).ok()) << p.name;
+    const auto fusion = fuse(**g);
+    ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+    bool any = false;
+    for (const Group& group : fusion->groups) {
+      for (const Target& target : vulkan_targets()) {
+        const auto l = lower(**g, group, target);
+        ASSERT_TRUE(l.ok()) << l.status().message();
+        const bool has_one = !needs_long_form(**g, *l, group, target).is_const(0);
+        EXPECT_TRUE(target.cpu_type() || !has_one) << target.name;
+        any |= has_one;
+      }
+    }
+    EXPECT_EQ(any, c.expected) << c.symbol;
+  }
+}
+
 }  // namespace
 }  // namespace reprise::lower

@@ -526,7 +526,7 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
     if (choice > 0) {
       RP_ASSIGN(l, lower::lower(*g, group, target, choice));
     }
-    if (config.schedule % 2 == 1 && !needs_long_form(l, group, target).is_const(0)) {
+    if (config.schedule % 2 == 1 && !needs_long_form(*g, l, group, target).is_const(0)) {
       RP_ASSIGN(l, lower::lower(*g, group, target, 0, lower::LoopForm::Long));
     }
     RP_TRY(test::legalize_for(l.kernel, target));
