@@ -20,7 +20,8 @@ RowStages::RowStages(const graph::Graph& g, const Group& group)
     : g_(g),
       group_(group),
       rows_(element_count(row_shape(group.domain, group.reduced))),
-      elements_(element_count(group.domain)) {
+      elements_(element_count(group.domain)),
+      nodes_(group.nodes.begin(), group.nodes.end()) {
   double flops = 0;
   for (const Node* n : group.nodes) {
     int need = 0;
@@ -73,21 +74,23 @@ bool RowStages::is_full(ValueId v) const {
 }
 
 bool RowStages::in_group(const Node* n) const {
-  return n != nullptr &&
-         std::find(group_.nodes.begin(), group_.nodes.end(), n) != group_.nodes.end();
+  return nodes_.count(n) != 0;
 }
 
 double RowStages::cost(const Node& n) const {
   return is_reduction(n) ? 1 : recompute_cost(g_, n);
 }
 
-double RowStages::subtree_cost(ValueId v) const {
+double RowStages::subtree_cost(ValueId v) {
   const Node* n = g_.value(v).producer;
   if (!in_group(n) || is_reduction(*n) || !is_full(v)) return 0;
+  const auto known = subtree_costs_.find(v);
+  if (known != subtree_costs_.end()) return known->second;
   double sum = cost(*n);
   for (ValueId i : n->inputs) {
     if (i != graph::kNone) sum += subtree_cost(i);
   }
+  subtree_costs_.emplace(v, sum);
   return sum;
 }
 

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "codegen/lower/evaluator.h"
@@ -47,12 +49,14 @@ class RowStages {
  private:
   bool in_group(const graph::Node* n) const;
   double cost(const graph::Node& n) const;
-  double subtree_cost(graph::ValueId v) const;
+  /// Of computing v in a stage, where a value is computed for each value that reads it.
+  double subtree_cost(graph::ValueId v);
   void visit(graph::ValueId v, int stage);
 
   const graph::Graph& g_;
   const Group& group_;
   Expr rows_, elements_;
+  std::unordered_set<const graph::Node*> nodes_;
   int count_ = 0;
   std::map<const graph::Node*, int> stage_of_;
   std::map<graph::ValueId, int> available_;
@@ -61,6 +65,7 @@ class RowStages {
   std::vector<std::vector<graph::ValueId>> scratch_;  // by stage
   std::map<graph::ValueId, Index> reloads_;           // where they are stored
   // Only during choose_reloads:
+  std::unordered_map<graph::ValueId, double> subtree_costs_;
   std::vector<Reads> reads_;  // by stage
   Reads stored_;
   std::map<graph::ValueId, int> first_stage_;

@@ -38,6 +38,28 @@ TEST(Row, VectorsOfSingleLanesAreStoredOnce) {
   }
 }
 
+/// Each value is read by two others, so that the paths through the graph double with every layer:
+/// walking each of them would not end.
+TEST(Row, ManyLayersThatReadAValueTwice) {
+  std::string text = "graph layers\ninput x0: float32[4,16]\n";
+  constexpr int kLayers = 30;
+  for (int i = 0; i < kLayers; ++i) {
+    const std::string n = std::to_string(i);
+    text += "s" + n + " = Softmax<axis=-1>(x" + n + ") @13\n";
+    text += "x" + std::to_string(i + 1) + " = Mul(s" + n + ", x" + n + ") @13\n";
+  }
+  auto g = graph::parse(text + "output x" + std::to_string(kLayers) + "\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(**g).ok()) << p.name;
+  const auto fusion = fuse(**g);
+  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+  EXPECT_LT(fusion->groups.size(), static_cast<size_t>(kLayers));
+  for (const Group& group : fusion->groups) {
+    const auto l = lower(**g, group, vulkan_targets().front());
+    EXPECT_TRUE(l.ok()) << l.status().message();
+  }
+}
+
 /// Rows of any length have a long form on CPU-type devices, but not rows of a length that the
 /// model limits.
 TEST(Row, LongFormsAreMadeWhereRowsMayBeLong) {
