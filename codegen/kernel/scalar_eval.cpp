@@ -184,9 +184,9 @@ ScalarFn table_function(ScalarOp op) {
     return __VA_ARGS__;                                                           \
   }
 #define NOEVAL NotTaken()
-#define SCALAR_OP(name, arity, operands, result, leaves, cost, expanded, ulp, abs, f, s, u, b, \
-                  cuda_float, cuda_int, eval_float, eval_int)                                  \
-  case ScalarOp::name:                                                                         \
+#define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, f, \
+                  s, u, b, cuda_float, cuda_int, eval_float, eval_int)                             \
+  case ScalarOp::name:                                                                             \
     return function_of<t, ResultKind::result, arity>(eval_float, eval_int);
 #include "codegen/kernel/scalar_ops.def"
 #undef SCALAR_OP

@@ -7,9 +7,11 @@ namespace reprise::kernel {
 namespace {
 
 constexpr std::array kRows = {
-#define SCALAR_OP(name, arity, operands, result, leaves, cost, expanded, ulp, abs, ...) \
-  ScalarRow{ScalarOp::name, #name, arity,         operands, ResultKind::result,         \
-            leaves,         cost,  expanded == 1, ulp,      abs},
+#define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
+                  ...)                                                                          \
+  ScalarRow{ScalarOp::name,     #name,  arity, operands,                                        \
+            ResultKind::result, leaves, cost,  Sensitivity::sensitivity,                        \
+            expanded == 1,      ulp,    abs},
 #include "codegen/kernel/scalar_ops.def"
 #undef SCALAR_OP
 };

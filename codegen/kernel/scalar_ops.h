@@ -1,4 +1,4 @@
-// The table of scalar operations (decision 2): one row each in scalar_ops.def. Both emitters, the
+// The table of scalar operations : one row each in scalar_ops.def. Both emitters, the
 // interpreter, the host kernels' tests and the conformance tests iterate over it.
 #pragma once
 
@@ -26,6 +26,20 @@ enum TypeClass : uint8_t {
 };
 enum class ResultKind : uint8_t { Same, Boolean };
 
+/// Why rounding what an operation reads or gives to 16 bits may ruin its results.
+enum class Sensitivity : uint8_t {
+  None,
+  Exponential,  // overflows, and amplifies an error of its operand
+  Logarithm,    // near 1 loses the digits that rounding takes
+  Quotient,     // overflows for small operands
+  Steep,        // its slope is unbounded near 1
+  Angle,        // angles of many turns lose their fraction
+  Sum,          // sums and statistics, which leave the range
+  RunningSum,   // sums over a part of an axis, which are read like their terms
+  Step,         // a small error becomes a whole one
+  Decision,     // a small error decides otherwise
+};
+
 struct ScalarRow {
   ScalarOp op;
   std::string_view name;  // the ONNX operator of that meaning where there is one
@@ -34,6 +48,7 @@ struct ScalarRow {
   ResultKind result;
   uint8_t leaves;  // TypeClass bits for which narrow operands may give a result that is not narrow
   uint32_t cost;   // flops that the fusion cost model counts (an add is 1)
+  Sensitivity sensitivity;
   bool expanded;   // not emitted: expand.cpp replaces it by other rows
   double f32_ulp;  // guaranteed error of float results; 0: exact or correctly rounded
   double f32_abs;  // additional absolute error

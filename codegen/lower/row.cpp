@@ -267,10 +267,7 @@ class RowKernel {
     for (const Node* n : stages_.reductions(s)) {
       Reduction r;
       r.node = n;
-      r.combine = n->op == "ReduceSum"    ? ScalarOp::Add
-                  : n->op == "ReduceProd" ? ScalarOp::Mul
-                  : n->op == "ReduceMax"  ? ScalarOp::Max
-                                          : ScalarOp::Min;
+      r.combine = *def_of(*n)->combine;
       out.push_back(r);
     }
     return out;
@@ -282,7 +279,7 @@ class RowKernel {
       const Type type = kernel::vec(accumulator_type(*r.node), lanes_);
       out.push_back(b_.local("acc" + std::to_string(out.size()), type));
       const DType dtype = g_.value(r.node->outputs[0]).dtype;
-      b_.local_store(out.back(), ops::reduction_identity(b_, r.node->op, dtype, type));
+      b_.local_store(out.back(), ops::reduction_identity(b_, r.combine, dtype, type));
     }
     return out;
   }

@@ -194,6 +194,7 @@ std::span<const OpDef> gather_ops() {
        .lowering = Lowering::Element,
        .element = gather_element,
        .attributes = "axis",
+       .moves = true,
        .min_inputs = 2,
        .max_inputs = 2},
       {.name = "GatherElements",
@@ -203,6 +204,7 @@ std::span<const OpDef> gather_ops() {
        .lowering = Lowering::Element,
        .element = gather_elements_element,
        .attributes = "axis",
+       .moves = true,
        .min_inputs = 2,
        .max_inputs = 2},
       {.name = "GatherND",
@@ -211,6 +213,7 @@ std::span<const OpDef> gather_ops() {
        .lowering = Lowering::Element,
        .element = gather_nd_element,
        .attributes = "batch_dims",
+       .moves = true,
        .min_inputs = 2,
        .max_inputs = 2},
   };

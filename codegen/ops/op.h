@@ -155,7 +155,14 @@ struct OpDef {
   std::string_view attributes = {};
   /// Those that a model must not have: compiler passes decide on them.
   std::string_view core_attributes = {};
-  int min_inputs = 1;  // the first min_inputs inputs may not be omitted
+  /// Lowering::Reduce: what combines two elements. Its identity: reduction_identity().
+  std::optional<kernel::ScalarOp> combine = std::nullopt;
+  /// Of operators that are not a scalar operation: see sensitivity_of().
+  kernel::Sensitivity sensitivity = kernel::Sensitivity::None;
+  /// Results are elements of inputs, in other places: see moves_elements().
+  bool moves = false;
+  bool random = false;  // equal inputs may give different results
+  int min_inputs = 1;   // the first min_inputs inputs may not be omitted
   int max_inputs = 1;
   int max_outputs = 1;
 };
@@ -164,6 +171,13 @@ struct OpDef {
 inline constexpr double kMaxWrittenReads = 16;
 
 inline constexpr int kVariadic = 1 << 20;
+
+/// What rounding does to the operator: autocast asks.
+kernel::Sensitivity sensitivity_of(const graph::Node& n);
+/// Views, and operators that read elements without changing them.
+bool moves_elements(const graph::Node& n);
+/// Whether equal inputs may give different results.
+bool is_random(const graph::Node& n);
 
 /// Whether the node is in core form, so that `lowering` applies. Others run on the host.
 bool is_core(const graph::Node& n);

@@ -268,6 +268,7 @@ std::span<const OpDef> pad_tile_ops() {
        .element = pad_element,
        .min_opset = 2,
        .attributes = "mode pads value",
+       .moves = true,
        .max_inputs = 4},
       {.name = "CenterCropPad",
        .infer = infer_center_crop_pad,

@@ -205,11 +205,11 @@ void loop_axes(ElementContext& ctx, const std::vector<int64_t>& axes, size_t dep
 
 Status reduce_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
-  const std::string& op = ctx.node().op;
+  const kernel::ScalarOp combine = *find("", ctx.node().op)->combine;
   const DType dtype = ctx.graph().value(ctx.node().outputs[0]).dtype;
   const kernel::Type type = ctx.compute(dtype);
   const int acc = b.local("acc", type);
-  b.local_store(acc, reduction_identity(b, op, dtype, type));
+  b.local_store(acc, reduction_identity(b, combine, dtype, type));
   Index index = ctx.index();
   Status status;
   loop_axes(ctx, ctx.node().attrs.get_ints("axes"), 0, index, [&] {
@@ -218,11 +218,7 @@ Status reduce_element(ElementContext& ctx) {
       status = v.status();
       return;
     }
-    const Val old = b.local_load(acc);
-    b.local_store(acc, op == "ReduceSum"    ? b.add(old, *v)
-                       : op == "ReduceProd" ? b.mul(old, *v)
-                       : op == "ReduceMax"  ? b.max(old, *v)
-                                            : b.min(old, *v));
+    b.local_store(acc, b.scalar_op(combine, {b.local_load(acc), *v}));
   });
   ctx.set(b.local_load(acc));
   return status;
@@ -327,7 +323,8 @@ double arg_reads(const graph::Graph& g, const graph::Node& n) {
 
 constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_axes";
 
-constexpr OpDef core(std::string_view name, void (*contents)(ContentsContext&)) {
+constexpr OpDef core(std::string_view name, kernel::ScalarOp combine,
+                     void (*contents)(ContentsContext&)) {
   return {.name = name,
           .infer = infer_reduce,
           .contents = contents,
@@ -336,6 +333,8 @@ constexpr OpDef core(std::string_view name, void (*contents)(ContentsContext&)) 
           .element = reduce_element,
           .reads_per_element = reduce_reads,
           .attributes = kReduceAttributes,
+          .combine = combine,
+          .sensitivity = kernel::Sensitivity::Sum,
           .max_inputs = 2};
 }
 
@@ -354,23 +353,24 @@ constexpr OpDef arg_op(std::string_view name) {
           .lowering = Lowering::Element,
           .element = arg_element,
           .reads_per_element = arg_reads,
-          .attributes = "axis keepdims select_last_index"};
+          .attributes = "axis keepdims select_last_index",
+          .sensitivity = kernel::Sensitivity::Decision};
 }
 
 }  // namespace
 
-Val reduction_identity(kernel::Builder& b, std::string_view op, DType t, kernel::Type type) {
-  if (op == "ReduceSum") return b.constant(type, 0);
-  if (op == "ReduceProd") return b.constant(type, 1);
-  return extreme(b, t, type, op == "ReduceMax");
+Val reduction_identity(kernel::Builder& b, kernel::ScalarOp combine, DType t, kernel::Type type) {
+  if (combine == kernel::ScalarOp::Add) return b.constant(type, 0);
+  if (combine == kernel::ScalarOp::Mul) return b.constant(type, 1);
+  return extreme(b, t, type, combine == kernel::ScalarOp::Max);
 }
 
 std::span<const OpDef> reduce_ops() {
   static constexpr OpDef kOps[] = {
-      core("ReduceSum", reduced_contents<sum_of>),
-      core("ReduceMax", reduced_contents<max_of>),
-      core("ReduceMin", reduced_contents<min_of>),
-      core("ReduceProd", reduced_contents<product_of>),
+      core("ReduceSum", kernel::ScalarOp::Add, reduced_contents<sum_of>),
+      core("ReduceMax", kernel::ScalarOp::Max, reduced_contents<max_of>),
+      core("ReduceMin", kernel::ScalarOp::Min, reduced_contents<min_of>),
+      core("ReduceProd", kernel::ScalarOp::Mul, reduced_contents<product_of>),
       derived("ReduceMean", reduce_mean),
       derived("ReduceL1", reduce_l1),
       derived("ReduceL2", reduce_l2),

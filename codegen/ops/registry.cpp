@@ -85,6 +85,22 @@ std::vector<const OpDef*> all() {
   return registry().all;
 }
 
+kernel::Sensitivity sensitivity_of(const graph::Node& n) {
+  const OpDef* def = find(n.domain, n.op);
+  if (def == nullptr) return kernel::Sensitivity::None;
+  return def->row ? kernel::row(*def->row).sensitivity : def->sensitivity;
+}
+
+bool moves_elements(const graph::Node& n) {
+  const OpDef* def = find(n.domain, n.op);
+  return def != nullptr && (def->moves || def->lowering == Lowering::View);
+}
+
+bool is_random(const graph::Node& n) {
+  const OpDef* def = find(n.domain, n.op);
+  return def != nullptr && def->random;
+}
+
 bool is_core(const graph::Node& n) {
   const OpDef* def = find(n.domain, n.op);
   return def != nullptr && def->lowering != Lowering::None && n.opset == 0;

@@ -297,6 +297,7 @@ std::span<const OpDef> reshape_ops() {
        .decompose = dropout,
        .min_opset = 7,
        .attributes = "ratio seed",
+       .random = true,
        .max_inputs = 3,
        .max_outputs = 2},
   };

@@ -79,6 +79,7 @@ std::span<const OpDef> scan_ops() {
        .element = cumsum_element,
        .reads_per_element = cumsum_reads,
        .attributes = "axis exclusive reverse",
+       .sensitivity = kernel::Sensitivity::RunningSum,
        .max_inputs = 2},
   };
   return kOps;

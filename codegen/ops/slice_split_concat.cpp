@@ -352,6 +352,7 @@ std::span<const OpDef> slice_ops() {
        .lowering = Lowering::Element,
        .element = concat_element,
        .attributes = "axis",
+       .moves = true,
        .max_inputs = kVariadic},
   };
   return kOps;

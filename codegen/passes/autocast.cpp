@@ -30,9 +30,9 @@ struct Reason {
 
 enum class Keeps : uint8_t { Operands, Result, Both };
 
-/// The operators that are kept in fp32: what they read, what they give, or both.
+/// What is kept in fp32 of operators that are sensitive to rounding.
 struct Rule {
-  std::string_view op;
+  kernel::Sensitivity to;
   Keeps keeps;
   bool spreads;
   std::string_view reason;
@@ -53,57 +53,22 @@ constexpr std::string_view kResidual = "each sum of layers would add its roundin
 constexpr std::string_view kScale = "scales of quantised numbers";
 
 constexpr auto kRules = std::to_array<Rule>({
-    {"Exp", Keeps::Both, false, kExponential},
-    {"Exp2", Keeps::Both, false, kExponential},
-    {"Expm1", Keeps::Both, false, kExponential},
-    {"Sinh", Keeps::Both, false, kExponential},
-    {"Cosh", Keeps::Both, false, kExponential},
-    {"Pow", Keeps::Both, false, kExponential},
-    {"Log", Keeps::Both, false, kLogarithm},
-    {"Log2", Keeps::Both, false, kLogarithm},
-    {"Log1p", Keeps::Both, false, kLogarithm},
-    {"Reciprocal", Keeps::Both, false, kQuotient},
-    {"Rsqrt", Keeps::Both, false, kQuotient},
-    {"Asin", Keeps::Operands, false, kSteep},
-    {"Acos", Keeps::Operands, false, kSteep},
-    {"Acosh", Keeps::Operands, false, kSteep},
-    {"Atanh", Keeps::Operands, false, kSteep},
-    {"Sin", Keeps::Operands, false, kAngle},
-    {"Cos", Keeps::Operands, false, kAngle},
-    {"Tan", Keeps::Operands, false, kAngle},
-    {"ReduceSum", Keeps::Result, true, kSum},
-    {"ReduceProd", Keeps::Result, true, kSum},
-    {"ReduceMax", Keeps::Result, true, kSum},
-    {"ReduceMin", Keeps::Result, true, kSum},
-    {"CumSum", Keeps::Both, true, kSum},
-    {"Floor", Keeps::Both, false, kWhole},
-    {"Ceil", Keeps::Both, false, kWhole},
-    {"Round", Keeps::Both, false, kWhole},
-    {"Trunc", Keeps::Both, false, kWhole},
-    {"Mod", Keeps::Both, false, kWhole},
-    {"Fmod", Keeps::Both, false, kWhole},
-    {"Equal", Keeps::Operands, false, kDecision},
-    {"NotEqual", Keeps::Operands, false, kDecision},
-    {"Less", Keeps::Operands, false, kDecision},
-    {"LessOrEqual", Keeps::Operands, false, kDecision},
-    {"Greater", Keeps::Operands, false, kDecision},
-    {"GreaterOrEqual", Keeps::Operands, false, kDecision},
-    {"ArgMax", Keeps::Operands, false, kDecision},
-    {"ArgMin", Keeps::Operands, false, kDecision},
+    {kernel::Sensitivity::Exponential, Keeps::Both, false, kExponential},
+    {kernel::Sensitivity::Logarithm, Keeps::Both, false, kLogarithm},
+    {kernel::Sensitivity::Quotient, Keeps::Both, false, kQuotient},
+    {kernel::Sensitivity::Steep, Keeps::Operands, false, kSteep},
+    {kernel::Sensitivity::Angle, Keeps::Operands, false, kAngle},
+    {kernel::Sensitivity::Sum, Keeps::Result, true, kSum},
+    {kernel::Sensitivity::RunningSum, Keeps::Both, true, kSum},
+    {kernel::Sensitivity::Step, Keeps::Both, false, kWhole},
+    {kernel::Sensitivity::Decision, Keeps::Operands, false, kDecision},
 });
 
 const Rule* rule_of(const Node& n) {
+  const kernel::Sensitivity s = ops::sensitivity_of(n);
   const auto it =
-      std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.op == n.op; });
+      std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.to == s; });
   return it == kRules.end() ? nullptr : &*it;
-}
-
-/// Results are operands' elements, rearranged.
-bool moves(const Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
-  if (def != nullptr && def->lowering == ops::Lowering::View) return true;
-  constexpr std::array kMoves{"Concat", "Pad", "Gather", "GatherElements", "GatherND"};
-  return std::find(kMoves.begin(), kMoves.end(), n.op) != kMoves.end();
 }
 
 bool runs_on_host(const Graph& g, const Node& n) {
@@ -196,7 +161,7 @@ class Autocast {
     if (n.op == "Mul" && n.inputs[0] == n.inputs[1]) return Reason{std::string(kSquare)};
     if (precision_ == DType::BF16 && is_residual(n)) return Reason{std::string(kResidual)};
     if (const std::string text = constant_misfit(n); !text.empty()) return Reason{text};
-    return moves(n) ? why_moved(n) : why_derived(n);
+    return ops::moves_elements(n) ? why_moved(n) : why_derived(n);
   }
 
   /// What layer after layer adds to.
@@ -274,7 +239,7 @@ class Autocast {
     if (const Rule* rule = rule_of(n); rule != nullptr && rule->keeps != Keeps::Result)
       return Reason{std::string(rule->reason)};
     if (n.outputs[0] == kNone) return std::nullopt;
-    if (moves(n)) return at(operands_, n.outputs[0]);
+    if (ops::moves_elements(n)) return at(operands_, n.outputs[0]);
     // Constants that positions are computed with.
     const std::optional<Reason>& result = at(results_, n.outputs[0]);
     const bool position = result && result->text == kPosition;

@@ -1,6 +1,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -54,11 +55,6 @@ std::string key_of(const graph::Graph& g, const graph::Node& n) {
   return key;
 }
 
-bool is_random(const graph::Node& n) {
-  return n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" || n.op == "Multinomial" ||
-         n.op == "Dropout";
-}
-
 }  // namespace
 
 Status cse(graph::Graph& g) {
@@ -67,7 +63,7 @@ Status cse(graph::Graph& g) {
   for (auto it = nodes.begin(); it != nodes.end();) {
     graph::Node* n = it->get();
     ++it;
-    if (!n->subgraphs.empty() || is_random(*n)) continue;
+    if (!n->subgraphs.empty() || ops::is_random(*n)) continue;
     auto [slot, inserted] = seen.try_emplace(key_of(g, *n), n);
     if (inserted) continue;
     const graph::Node* same = slot->second;

@@ -45,10 +45,7 @@ bool foldable(const graph::Graph& g, const graph::Node& n) {
   if (ops::is_core_dequantize(n)) return false;
   // Positions that kernels compute, and whatever comes of them: see OpBuilder::positions().
   if (n.attrs.has("computed")) return false;
-  if (!n.subgraphs.empty() || n.op.rfind("Random", 0) == 0 || n.op == "Bernoulli" ||
-      n.op == "Multinomial") {
-    return false;
-  }
+  if (!n.subgraphs.empty() || ops::is_random(n)) return false;
   for (graph::ValueId v : n.inputs) {
     if (v != graph::kNone && !g.value(v).constant) return false;
   }

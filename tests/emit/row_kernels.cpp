@@ -32,8 +32,8 @@ constexpr std::array kNative = {
 #define SPV(n) true
 #define EXT(n) true
 #define NOSPV false
-#define SCALAR_OP(name, arity, operands, result, leaves, cost, expanded, ulp, abs, f, s, u, b, \
-                  ...)                                                                         \
+#define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, f, \
+                  s, u, b, ...)                                                                    \
   Native{f, s, u, b},
 #include "codegen/kernel/scalar_ops.def"
 #undef SCALAR_OP

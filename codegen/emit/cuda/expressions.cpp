@@ -21,8 +21,8 @@ struct RowText {
 };
 
 constexpr std::array kRows = {
-#define SCALAR_OP(name, arity, operands, result, leaves, cost, expanded, ulp, abs, on_float, \
-                  on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)                \
+#define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
+                  on_float, on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)         \
   RowText{cuda_float, cuda_int},
 #include "codegen/kernel/scalar_ops.def"
 #undef SCALAR_OP

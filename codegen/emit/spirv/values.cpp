@@ -34,8 +34,8 @@ constexpr std::array kRows = {
   RowCode {          \
     RowCode::None, 0 \
   }
-#define SCALAR_OP(name, arity, operands, result, leaves, cost, expanded, ulp, abs, on_float, \
-                  on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)                \
+#define SCALAR_OP(name, arity, operands, result, leaves, cost, sensitivity, expanded, ulp, abs, \
+                  on_float, on_signed, on_unsigned, on_bool, cuda_float, cuda_int, ...)         \
   RowCodes{on_float, on_signed, on_unsigned, on_bool},
 #include "codegen/kernel/scalar_ops.def"
 #undef SCALAR_OP
