@@ -271,7 +271,8 @@ reprise_status reprise_session_output(const reprise_session* session, size_t ind
   });
 }
 
-// The run holds the session, which may be freed meanwhile.
+// The run holds the session, which may be freed meanwhile. The parameters are those of the C ABI.
+// NOLINTNEXTLINE(readability-function-size)
 reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,
