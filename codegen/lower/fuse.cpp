@@ -115,9 +115,11 @@ class Fuser {
       }
     }
     std::vector<int> last;
+    last.reserve(groups.size());
     for (const Group& gr : groups) last.push_back(gr.nodes.empty() ? -1 : p_.pos(gr.nodes.back()));
     RP_ASSIGN(const std::vector<int> sorted, run_order(before, last));
     out.priced = priced_;
+    out.groups.reserve(sorted.size());
     for (int i : sorted) out.groups.push_back(std::move(groups[static_cast<size_t>(i)]));
     return out;
   }
