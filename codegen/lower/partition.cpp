@@ -22,6 +22,8 @@ Partition::Partition(const graph::Graph& g) : g_(g), uses_(g.compute_uses()) {
   reach_.resize(order_.size(), -1);
   sizes_from_.resize(order_.size());
   sizes_to_.resize(order_.size());
+  inside_.resize(order_.size());
+  seen_.resize(order_.size());
   find_sizes();
 }
 
@@ -143,18 +145,16 @@ int Partition::no_way_back(const std::vector<Node*>& nodes) const {
   return last;
 }
 
-bool Partition::creates_cycle(const std::vector<Node*>& nodes) const {
+bool Partition::creates_cycle(const std::vector<Node*>& nodes) {
   const int last = no_way_back(nodes);
-  std::vector<char> inside(order_.size(), 0), seen(order_.size(), 0);
-  for (const Node* n : nodes) inside[index(n)] = 1;
+  inside_.clear();
+  seen_.clear();
+  for (const Node* n : nodes) inside_.insert(index(n));
   std::vector<const Node*> stack;
   auto push = [&](const Node* u, bool from_inside) {
     const size_t p = index(u);
-    if (inside[p] != 0) return !from_inside;
-    if (seen[p] == 0 && pos(u) <= last) {
-      seen[p] = 1;
-      stack.push_back(u);
-    }
+    if (inside_.has(p)) return !from_inside;
+    if (pos(u) <= last && seen_.insert(p)) stack.push_back(u);
     return false;
   };
   auto push_users = [&](const Node* n, bool from_inside) {
@@ -177,9 +177,7 @@ bool Partition::creates_cycle(const std::vector<Node*>& nodes) const {
     if (owners.size() != 1) continue;
     for (const Node* y : group(owners[0]).nodes) {
       const size_t p = index(y);
-      if (groups_of(y).size() != 1 || seen[p] != 0 || inside[p] != 0) continue;
-      seen[p] = 1;
-      stack.push_back(y);
+      if (groups_of(y).size() == 1 && !inside_.has(p) && seen_.insert(p)) stack.push_back(y);
     }
   }
   return false;

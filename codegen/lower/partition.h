@@ -13,6 +13,20 @@ namespace reprise::lower {
 
 bool contains(const Group& group, const graph::Node* n);
 
+/// A set of small numbers that is cleared without touching them.
+class Marks {
+ public:
+  void resize(size_t size) { marked_.resize(size, 0); }
+  void clear() { ++now_; }
+  bool has(size_t i) const { return marked_[i] == now_; }
+  /// False if it was there.
+  bool insert(size_t i) { return std::exchange(marked_[i], now_) != now_; }
+
+ private:
+  std::vector<uint64_t> marked_;
+  uint64_t now_ = 1;
+};
+
 class Partition {
  public:
   /// The graph must outlive this and keep its nodes.
@@ -46,7 +60,7 @@ class Partition {
   /// Values of the group that something outside it needs.
   std::vector<graph::ValueId> outputs_of(const Group& group) const;
   /// Would these nodes as one kernel, beside the groups there are, wait for themselves?
-  bool creates_cycle(const std::vector<graph::Node*>& nodes) const;
+  bool creates_cycle(const std::vector<graph::Node*>& nodes);
 
   /// The nodes whose results' sizes a node computes with, where only their run tells these.
   const std::vector<const graph::Node*>& sizes_from(const graph::Node* n) const {
@@ -75,6 +89,7 @@ class Partition {
   std::vector<std::vector<const graph::Node*>> sizes_from_, sizes_to_;  // and its inverse
   /// By position, the last one of all groups that begin there or before.
   std::vector<int> reach_;
+  Marks inside_, seen_;  // of creates_cycle()
   std::map<std::pair<const graph::Node*, const graph::Node*>, std::string> reasons_;
 };
 
