@@ -39,8 +39,15 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
 
 }  // namespace
 
-Status KernelTable::add(kernel::Kernel k) {
+Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
   const auto start = std::chrono::steady_clock::now();
+  if (number) {
+    const auto [known, is_new] = numbered_.try_emplace(*number, kernels_.size());
+    uses_.push_back({p_.steps.size(), known->second});
+    if (!is_new) return {};
+  } else {
+    uses_.push_back({p_.steps.size(), kernels_.size()});
+  }
   kernel::LegalizeFor features;
   features.int64 = target_.predicate.needs_int64;
   features.float16 = target_.predicate.needs_float16;
@@ -49,7 +56,6 @@ Status KernelTable::add(kernel::Kernel k) {
   features.storage16 = target_.predicate.needs_storage16;
   RP_TRY(cache_.legalize(k, features));
   kernels_.push_back(std::move(k));
-  steps_.push_back(p_.steps.size());
   report_.legalize_ms += ms_since(start);
   return {};
 }
@@ -58,9 +64,9 @@ Status KernelTable::finish() {
   const auto start = std::chrono::steady_clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
   for (kernel::Kernel& k : shared.kernels) RP_TRY(emit(std::move(k)));
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const kernel::SharedUse& use = shared.uses[i];
-    auto& launch = std::get<plan::Launch>(p_.steps[steps_[i]].what);
+  for (const Use& u : uses_) {
+    const kernel::SharedUse& use = shared.uses[u.kernel];
+    auto& launch = std::get<plan::Launch>(p_.steps[u.step].what);
     launch.kernel = static_cast<uint32_t>(use.kernel);
     launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
   }

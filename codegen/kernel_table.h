@@ -2,8 +2,10 @@
 // between launches and emits their code.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -22,8 +24,8 @@ class KernelTable {
               KernelCache& cache, LowerReport& report)
       : p_(p), target_(target), options_(options), cache_(cache), report_(report) {}
 
-  /// Takes the kernel of the plan's next step.
-  Status add(kernel::Kernel k);
+  /// Takes the kernel of the plan's next step. Kernels with the same number are equal.
+  Status add(kernel::Kernel k, std::optional<size_t> number);
   /// Gives the launches their kernels.
   Status finish();
   /// Those of the plan, in order, where they are to be probed.
@@ -40,8 +42,12 @@ class KernelTable {
   const CompileOptions& options_;
   KernelCache& cache_;
   LowerReport& report_;
+  struct Use {
+    size_t step, kernel;
+  };
   std::vector<kernel::Kernel> kernels_;
-  std::vector<size_t> steps_;  // parallel to the kernels
+  std::vector<Use> uses_;
+  std::unordered_map<size_t, size_t> numbered_;  // kernels by their number
   std::vector<kernel::Kernel> emitted_;
   std::set<std::string> names_;
 };

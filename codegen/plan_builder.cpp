@@ -159,7 +159,7 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
     const auto i = static_cast<size_t>(p.buffer);
     launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
   }
-  RP_TRY(kernels.add(std::move(lowered.kernel)));
+  RP_TRY(kernels.add(std::move(lowered.kernel), lowered.number));
   return launch;
 }
 
@@ -283,7 +283,10 @@ class DevicePlan {
     auto lowered = lower_chosen(context_, group, target_, lower_once_, number);
     report.lower_ms += ms_since(start);
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
-    if (context_.options.plant_in_kernel) context_.options.plant_in_kernel(group, *lowered);
+    if (context_.options.plant_in_kernel) {
+      context_.options.plant_in_kernel(group, *lowered);
+      lowered->number.reset();
+    }
     chosen_steps_.resize(report.schedules.size() - first_choice_, p_.steps.size());
     const Expr too_long = needs_long_form(context_.g, *lowered, group, target_);
     // The grid of the form that is not meant for a run's sizes is empty.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,6 +53,8 @@ struct Lowered {
   /// Every form that the group's schedules offer, the best estimate first; `schedule` is one of
   /// them. Empty where there is one form only.
   std::vector<ScheduleCandidate> choices;
+  /// Kernels that LowerOnce gave the same number are equal.
+  std::optional<size_t> number = std::nullopt;
 };
 
 /// `choice`: index into Lowered::choices, past its end an error. `form`: Long only where

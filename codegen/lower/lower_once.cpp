@@ -13,6 +13,7 @@ Result<Lowered> LowerOnce::lower(const Group& group, size_t choice, LoopForm for
   const auto found = entries_.find(key.bytes);
   if (found == entries_.end()) {
     RP_ASSIGN(Lowered lowered, lower::lower(g_, group, target_, choice, form));
+    lowered.number = entries_.size();
     entries_.emplace(std::move(key.bytes), Entry{lowered, std::move(key.values)});
     return lowered;
   }
