@@ -169,9 +169,8 @@ Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
                                                   const lower::Fusion& fusion,
                                                   const CompileOptions& o) {
   RP_ASSIGN(std::vector<lower::Target> all, parse_targets(o.targets, o.device, o.cuda_ptx));
-  const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
-    return lower::is_half_gemm(g, group);
-  });
+  const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(),
+                                [&](const auto& group) { return lower::is_half_gemm(g, group); });
   // Without a product for its matrices, such a variant of Vulkan is one of the others.
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();

@@ -48,8 +48,7 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
     out = {p->inputs[0], p};
   }
   const auto& constant = g.value(out.value).constant;
-  if (!constant || constant->count() == 0 || !is_gemm_float(g.value(v).dtype))
-    return std::nullopt;
+  if (!constant || constant->count() == 0 || !is_gemm_float(g.value(v).dtype)) return std::nullopt;
   return out;
 }
 

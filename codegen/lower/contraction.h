@@ -35,8 +35,8 @@ class Contraction : public ResultKernel, public shaders::Gemm {
  protected:
   using ResultKernel::ResultKernel;
 
-  /// Writes the contraction by the tile numbered `choice` and finishes the kernel. m_, n_ and batch_ are
-  /// set; `size` says the rest.
+  /// Writes the contraction by the tile numbered `choice` and finishes the kernel. m_, n_ and
+  /// batch_ are set; `size` says the rest.
   Result<Lowered> write(shaders::GemmSize size, size_t choice);
 
   /// Four columns from 4 * vec at row k of a constant that is packed into tiles of columns:

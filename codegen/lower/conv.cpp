@@ -46,7 +46,7 @@ ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Constant
 class ConvGemm final : public Contraction {
  public:
   ConvGemm(const graph::Graph& g, const Group& group, const Target& target, ConvParams p,
-              const ConstantOperand& weight)
+           const ConstantOperand& weight)
       : Contraction(g, group, target),
         p_(std::move(p)),
         weight_(weight),

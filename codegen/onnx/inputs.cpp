@@ -103,8 +103,8 @@ Status fix_input(Input& input, const std::vector<int64_t>& dims, Fixed& fixed) {
   if (!input.has_shape) input.dims.resize(dims.size());
   input.has_shape = true;
   if (dims.size() != input.dims.size()) {
-    return usage(subject + " has rank " + std::to_string(dims.size()) + ", but the model declares " +
-                 input.text);
+    return usage(subject + " has rank " + std::to_string(dims.size()) +
+                 ", but the model declares " + input.text);
   }
   for (size_t i = 0; i < dims.size(); ++i) {
     Dim& d = input.dims[i];

@@ -84,10 +84,10 @@ bool is_system(const Include& include) {
   if (include.quoted) return false;
   const std::string& t = include.target;
   if (t.find('.') == std::string::npos) return t.find('/') == std::string::npos;
-  static const std::vector<std::string> posix = {
-      "unistd.h", "fcntl.h", "dlfcn.h",  "errno.h",  "glob.h",   "fnmatch.h", "poll.h", "signal.h",
-      "pwd.h",    "time.h",  "stdint.h", "stddef.h", "string.h", "stdlib.h",  "spawn.h",
-      "pthread.h"};
+  static const std::vector<std::string> posix = {"unistd.h", "fcntl.h",   "dlfcn.h",  "errno.h",
+                                                 "glob.h",   "fnmatch.h", "poll.h",   "signal.h",
+                                                 "pwd.h",    "time.h",    "stdint.h", "stddef.h",
+                                                 "string.h", "stdlib.h",  "spawn.h",  "pthread.h"};
   if (starts_with(t, "sys/")) return true;
   return std::find(posix.begin(), posix.end(), t) != posix.end();
 }

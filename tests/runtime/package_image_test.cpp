@@ -119,7 +119,7 @@ TEST(VerifyImage, CubinsLieWithinTheirBytes) {
       {4, 1, 1, "not an ELF file"},    // 32 bits
       {5, 1, 2, "not an ELF file"},    // big endian
       {18, 2, 62, "not an ELF file"},  // of another machine
-      {32, 8, size, "a table"},    // program headers
+      {32, 8, size, "a table"},        // program headers
       {32, 8, ~uint64_t{0}, "a table"},
       {32, 8, size - 55, "a table"},
       {40, 8, size - 64, "a table"},  // section headers

@@ -3,8 +3,8 @@
 //
 //   // batch=3,1 seed=17 index=0..4 x=special
 //
-// A symbol may have several sizes: one for each run of the graph, in order. `devices=full` says that
-// the graph runs on devices in the full tier alone.
+// A symbol may have several sizes: one for each run of the graph, in order. `devices=full` says
+// that the graph runs on devices in the full tier alone.
 #pragma once
 
 #include <cstdint>
