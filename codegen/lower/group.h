@@ -32,8 +32,8 @@ struct AttentionChain {
 /// with the same row-major position; an anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  graph::Node* anchor =
-      nullptr;  // the contraction (of Attention the second), or the first reduction
+  /// The contraction, of Attention the second one; of Row the first reduction.
+  graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
   Shape domain;
