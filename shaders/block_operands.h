@@ -1,5 +1,5 @@
-// Tiles of both operands in shared memory: the invocations of a workgroup load a step of k
-// together, each whole vectors, consecutive ones from consecutive places.
+// Tiles of both operands in shared memory. The invocations of a workgroup load a step of k
+// together: each loads whole vectors, and neighbouring invocations load neighbouring vectors.
 #pragma once
 
 #include "shaders/contraction.h"

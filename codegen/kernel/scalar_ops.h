@@ -1,4 +1,4 @@
-// The table of scalar operations : one row each in scalar_ops.def. Both emitters, the
+// The table of scalar operations: one row each in scalar_ops.def. Both emitters, the
 // interpreter, the host kernels' tests and the conformance tests iterate over it.
 #pragma once
 

@@ -132,7 +132,7 @@ class Fuser {
           "one kernel for both could not be written, which is a fault of the compiler; please "
           "report it";
     } else if (reason = p_.explanation(from, to); !reason.empty()) {
-      // said when it was decided
+      // The step that separated them gave the reason.
     } else if (!o_.enabled) {
       reason = "fusion is switched off";
     } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {

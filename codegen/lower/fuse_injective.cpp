@@ -20,7 +20,7 @@ class InjectiveNodes {
  public:
   InjectiveNodes(Partition& p, bool enabled) : p_(p), g_(p.graph()), enabled_(enabled) {}
 
-  /// Users come first, so that n's groups are known.
+  /// Must have been called for the users of n, which decide where n is computed.
   void place(Node* n) {
     const ValueId v = n->outputs[0];
     std::set<int> users = consumers(n);
@@ -132,11 +132,7 @@ class InjectiveNodes {
       }
     }
     Group gr = group_of(g_, n);
-    for (ValueId v : n->outputs) {
-      if (v != kNone && (g_.is_output(v) || !p_.users(v).empty())) {
-        gr.outputs.push_back(v);
-      }
-    }
+    gr.outputs = p_.outputs_of(gr);
     p_.add(std::move(gr));
   }
 
@@ -169,12 +165,12 @@ class InjectiveNodes {
 }  // namespace
 
 void place_injective_nodes(Partition& p, bool enabled) {
-  InjectiveNodes light(p, enabled);
+  InjectiveNodes nodes(p, enabled);
   for (size_t i = p.order().size(); i-- > 0;) {
     Node* n = p.order()[i];
-    if (p.is_free(*n)) light.place(n);
+    if (p.is_free(*n)) nodes.place(n);
   }
-  if (enabled) light.merge_siblings();
+  if (enabled) nodes.merge_siblings();
 }
 
 }  // namespace reprise::lower

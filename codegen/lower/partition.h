@@ -13,7 +13,7 @@ namespace reprise::lower {
 
 bool contains(const Group& group, const graph::Node* n);
 
-/// A set of small numbers that is cleared without touching them.
+/// A set of small numbers. Clearing it takes constant time.
 class Marks {
  public:
   void resize(size_t size) { marked_.resize(size, 0); }

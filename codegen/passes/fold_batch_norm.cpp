@@ -122,24 +122,31 @@ class Folder {
     if (g_.is_output(mul->outputs[0])) return false;
     std::optional<HostTensor> scaled = scaled_weight(*p, ops.constant);
     if (!scaled) return false;
-    p->inputs[1] = g_.add_constant(g_.value(p->inputs[1]).name + "_scaled", *std::move(scaled));
+    replace_weight(mul, p, *std::move(scaled));
+    return true;
+  }
+
+  /// The node p gets the weight with the scale of `mul` in it, and takes the place of `mul`.
+  void replace_weight(Node* mul, Node* p, HostTensor scaled) {
+    p->inputs[1] = g_.add_constant(g_.value(p->inputs[1]).name + "_scaled", std::move(scaled));
     for (const std::string& o : mul->origins) p->origins.push_back(o);
     g_.replace_uses(mul->outputs[0], p->outputs[0]);
     uses_.resize(g_.values().size(), 1);
     uses_[static_cast<size_t>(p->outputs[0])] = uses_[static_cast<size_t>(mul->outputs[0])];
     g_.erase_node(mul);
-    return true;
   }
 
   bool swap_add(Node* mul, Node* add, const Operands& ops) {
     const auto inner = constant_operand(g_, *add);
     if (!inner || g_.value(inner->variable).shape != g_.value(add->outputs[0]).shape) return false;
-    const Node* p = g_.value(inner->variable).producer;
+    Node* p = g_.value(inner->variable).producer;
     if (p == nullptr || (p->op != "Conv" && p->op != "MatMul") || !single_use(inner->variable)) {
       return false;
     }
     // Changed places alone would save nothing, and might overflow where the model does not.
-    if (p->opset != 0 || !scaled_weight(*p, ops.constant)) return false;
+    if (p->opset != 0) return false;
+    std::optional<HostTensor> weight = scaled_weight(*p, ops.constant);
+    if (!weight) return false;
     const Shape& shape = g_.value(mul->outputs[0]).shape;
     const size_t axis = channel_axis(*p, shape);
     const auto s = channel_constant(g_, ops.constant, shape, axis);
@@ -164,7 +171,7 @@ class Folder {
     std::swap(add->origins, mul->origins);
     std::swap(add->origin_op, mul->origin_op);
     uses_.resize(g_.values().size(), 1);
-    fold(add);
+    replace_weight(add, p, *std::move(weight));
     return false;
   }
 

@@ -63,7 +63,7 @@ class Decoder {
   }
 
   Status spend(uint64_t bytes) {
-    if (bytes > budget_) return malformed("its metadata describes more memory than plausible");
+    if (bytes > budget_) return malformed("its metadata describes more memory than is plausible");
     budget_ -= bytes;
     return {};
   }
