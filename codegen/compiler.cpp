@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <set>
 
 #include "codegen/lower/contraction.h"
@@ -9,6 +10,7 @@
 #include "codegen/lower/targets.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
+#include "codegen/ops/dims.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
@@ -250,13 +252,37 @@ Result<plan::Plan> plan_for(PlanContext& context, const lower::Fusion& fusion,
   }
 }
 
-Status build_variants(PlanContext& context, const lower::Fusion& fusion, package::Package& p) {
+/// The fusions of a model: one for all variants whose devices answer alike what prices ask.
+class VariantFusions {
+ public:
+  VariantFusions(const graph::Graph& g, const CompileOptions& options,
+                 const lower::Fusion& portable)
+      : g_(g), options_(options), known_{&portable} {}
+
+  Result<const lower::Fusion*> of(const lower::Target& target) {
+    const auto same = std::ranges::find_if(
+        known_, [&](const lower::Fusion* f) { return f->asked.answers_like(target); });
+    if (same != known_.end()) return *same;
+    RP_ASSIGN(lower::Fusion made, fusion_for(g_, options_, target.predicate));
+    known_.push_back(&own_.emplace_back(std::move(made)));
+    return known_.back();
+  }
+
+ private:
+  const graph::Graph& g_;
+  const CompileOptions& options_;
+  std::vector<const lower::Fusion*> known_;
+  std::deque<lower::Fusion> own_;
+};
+
+Status build_variants(PlanContext& context, const lower::Fusion& portable, package::Package& p) {
   const graph::Graph& g = context.g;
   const CompileOptions& options = context.options;
   LowerReport& lowered = context.report;
-  RP_ASSIGN(const std::vector<lower::Target> targets, chosen_targets(g, fusion, options));
+  RP_ASSIGN(const std::vector<lower::Target> targets, chosen_targets(g, portable, options));
   const plan::Interface io = make_interface(g);
   ProbeMaker probes(io, options.threads);
+  VariantFusions fusions(g, options, portable);
   for (const lower::Target& target : targets) {
     // Schedules that are chosen from outside are chosen for each variant.
     if (!p.variants.empty() && !options.choose_schedule &&
@@ -267,12 +293,9 @@ Status build_variants(PlanContext& context, const lower::Fusion& fusion, package
     package::Variant v;
     v.name = target.name;
     v.predicate = target.predicate;
-    lower::Fusion own;
-    if (fusion.priced) {
-      RP_ASSIGN(own, fusion_for(g, options, target.predicate));
-      if (p.variants.empty()) explain(p, own);
-    }
-    RP_ASSIGN(v.plan, plan_for(context, fusion.priced ? own : fusion, target));
+    RP_ASSIGN(const lower::Fusion* fusion, fusions.of(target));
+    if (p.variants.empty()) explain(p, *fusion);
+    RP_ASSIGN(v.plan, plan_for(context, *fusion, target));
     if (options.probes) {
       const auto start = Clock::now();
       RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, lowered.kernels));
@@ -329,6 +352,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   RP_TRY(run_passes(g, options, timer));
   RP_TRY(run_autocast(g, options, timer, p.explanation));
   // Inference during the passes may have added symbols and guards, by which dims are the same.
+  ops::resolve_guards(g);
   p.io = make_interface(g);
   adopt_interface(p.io, p.host_plan);
   RP_ASSIGN(const lower::Fusion fusion, fusion_for(g, options));
@@ -339,9 +363,15 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   explain(p, fusion);
   timer.lap("explain");
   LowerReport lowered;
-  KernelCache kernels(!disabled(options, kEqualKernels));
-  PlanContext context{g, options, weights, kernels, lowered};
+  const bool share_equal = !disabled(options, kEqualKernels);
+  lower::LowerOnce lowerings(g, share_equal);
+  KernelCache kernels(share_equal);
+  PlanContext context{g, options, weights, lowerings, kernels, lowered};
   RP_TRY(build_variants(context, fusion, p));
+  for (const std::string& kernel : lowerings.incomplete_keys()) {
+    report_fault(context,
+                 {"", kernel, internal_error("the key of kernel '" + kernel + "' lacks a value")});
+  }
   timer.add("lower", lowered.lower_ms);
   timer.add("legalize", lowered.legalize_ms);
   timer.add("emit", lowered.emit_ms);

@@ -12,49 +12,69 @@ Status legalize_and_simplify(kernel::Kernel& k, const kernel::LegalizeFor& targe
   return {};
 }
 
-std::string key(std::initializer_list<bool> flags, const std::string& structure) {
+std::string key(std::initializer_list<bool> flags, const std::string& kernel) {
   std::string out;
   for (const bool f : flags) out += f ? '1' : '0';
-  return out + ' ' + structure;
+  return out + ' ' + kernel;
+}
+
+void take(kernel::Kernel& k, const kernel::Kernel& equal) {
+  std::string name = std::move(k.name);
+  k = equal;
+  k.name = std::move(name);
 }
 
 }  // namespace
 
-Status KernelCache::legalize(kernel::Kernel& k, const kernel::LegalizeFor& target) {
+KernelCache::Known KernelCache::find(const std::unordered_map<std::string, Known>& in,
+                                     const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = in.find(key);
+  return it == in.end() ? nullptr : it->second;
+}
+
+Status KernelCache::legalize(kernel::Kernel& k, std::optional<size_t> number,
+                             const kernel::LegalizeFor& target) {
   if (!enabled_) return legalize_and_simplify(k, target);
   const kernel::LegalizeFor needed = kernel::relevant(target, k);
-  const auto [it, added] = legal_.try_emplace(
-      key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads},
-          kernel::structure(k)));
-  if (!added) {
-    std::string name = std::move(k.name);
-    k = it->second;
-    k.name = std::move(name);
-    return {};
+  const auto with_flags = [&](const std::string& kernel) {
+    return key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads},
+               kernel);
+  };
+  std::string numbered;
+  if (number) {
+    numbered = with_flags(std::to_string(*number));
+    if (const Known equal = find(by_number_, numbered)) {
+      take(k, *equal);
+      return {};
+    }
   }
-  Status s = legalize_and_simplify(k, needed);
-  if (s.ok()) {
-    it->second = k;
+  std::string structure = with_flags(kernel::structure(k));
+  Known equal = find(by_structure_, structure);
+  if (equal) {
+    take(k, *equal);
   } else {
-    legal_.erase(it);
+    RP_TRY(legalize_and_simplify(k, needed));
+    equal = std::make_shared<const kernel::Kernel>(k);
   }
-  return s;
+  const std::lock_guard lock(mutex_);
+  if (number) by_number_.emplace(std::move(numbered), equal);
+  by_structure_.emplace(std::move(structure), std::move(equal));
+  return {};
 }
 
 Result<std::vector<uint32_t>> KernelCache::spirv(const kernel::Kernel& k,
                                                  const emit::SpirvOptions& options) {
   if (!enabled_) return emit::spirv(k, options);
-  const auto [it, added] =
-      spirv_.try_emplace(key({options.wide_loads}, std::to_string(options.version) + k.name + '\n' +
-                                                       kernel::structure(k)));
-  if (!added) return it->second;
-  auto words = emit::spirv(k, options);
-  if (words.ok()) {
-    it->second = *words;
-  } else {
-    spirv_.erase(it);
+  const std::string known = key(
+      {options.wide_loads}, std::to_string(options.version) + k.name + '\n' + kernel::structure(k));
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto it = spirv_.find(known); it != spirv_.end()) return it->second;
   }
-  return words;
+  RP_ASSIGN(std::vector<uint32_t> words, emit::spirv(k, options));
+  const std::lock_guard lock(mutex_);
+  return spirv_.emplace(known, std::move(words)).first->second;
 }
 
 }  // namespace reprise

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -11,21 +14,26 @@
 
 namespace reprise {
 
-/// Not thread-safe.
+/// Threads may call it at once.
 class KernelCache {
  public:
   /// `enabled` false: nothing is kept. The results must be the same.
   explicit KernelCache(bool enabled) : enabled_(enabled) {}
   bool enabled() const { return enabled_; }
 
-  /// kernel::legalize() and kernel::simplify().
-  Status legalize(kernel::Kernel& k, const kernel::LegalizeFor& target);
+  /// kernel::legalize() and kernel::simplify(). Kernels with the same number are equal.
+  Status legalize(kernel::Kernel& k, std::optional<size_t> number,
+                  const kernel::LegalizeFor& target);
   Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const emit::SpirvOptions& options);
 
  private:
+  using Known = std::shared_ptr<const kernel::Kernel>;
+  Known find(const std::unordered_map<std::string, Known>& in, const std::string& key) const;
+
   bool enabled_;
-  // The keys are the target's flags and the kernel's structure.
-  std::unordered_map<std::string, kernel::Kernel> legal_;
+  mutable std::mutex mutex_;
+  // The keys are the target's flags, and the kernel's number or its structure.
+  std::unordered_map<std::string, Known> by_number_, by_structure_;
   std::unordered_map<std::string, std::vector<uint32_t>> spirv_;
 };
 

@@ -39,6 +39,16 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
 
 }  // namespace
 
+kernel::LegalizeFor legalized_for(const lower::Target& target) {
+  kernel::LegalizeFor out;
+  out.int64 = target.predicate.needs_int64;
+  out.float16 = target.predicate.needs_float16;
+  out.word_loads = target.wide_loads;
+  out.storage8 = target.predicate.needs_storage8;
+  out.storage16 = target.predicate.needs_storage16;
+  return out;
+}
+
 Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
   const auto start = std::chrono::steady_clock::now();
   if (number) {
@@ -48,13 +58,7 @@ Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
   } else {
     uses_.push_back({p_.steps.size(), kernels_.size()});
   }
-  kernel::LegalizeFor features;
-  features.int64 = target_.predicate.needs_int64;
-  features.float16 = target_.predicate.needs_float16;
-  features.word_loads = target_.wide_loads;
-  features.storage8 = target_.predicate.needs_storage8;
-  features.storage16 = target_.predicate.needs_storage16;
-  RP_TRY(cache_.legalize(k, features));
+  RP_TRY(cache_.legalize(k, number, legalized_for(target_)));
   kernels_.push_back(std::move(k));
   report_.legalize_ms += ms_since(start);
   return {};

@@ -16,6 +16,9 @@
 
 namespace reprise {
 
+/// What kernels are rewritten for so that the target's devices can run them.
+kernel::LegalizeFor legalized_for(const lower::Target& target);
+
 /// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
 class KernelTable {
  public:

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "codegen/kernel_table.h"
-#include "codegen/lower/lower_once.h"
 #include "codegen/stopwatch.h"
 #include "runtime/host/host_kernels.h"
 
@@ -240,9 +239,8 @@ std::vector<size_t> launches_before(const plan::Plan& p) {
 
 /// The group's kernel by the schedule that the options choose.
 Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Group& group,
-                                    const lower::Target& target, lower::LowerOnce& lower_once,
-                                    size_t number) {
-  RP_ASSIGN(lower::Lowered first, lower_once.lower(group));
+                                    const lower::Target& target, size_t number) {
+  RP_ASSIGN(lower::Lowered first, context.lowerings.lower(group, target));
   if (first.choices.size() < 2) return first;
   ScheduleSite site{target.name, kernel_name(group), number, {}, first.choices};
   size_t choice = 0;
@@ -256,7 +254,7 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
   }
   context.report.schedules.push_back({std::move(site), choice, 0});
   if (choice == 0) return first;
-  return lower_once.lower(group, choice);
+  return context.lowerings.lower(group, target, choice);
 }
 
 /// The plan of one variant under construction.
@@ -267,7 +265,6 @@ class DevicePlan {
         target_(target),
         first_choice_(context.report.schedules.size()),
         buffers_(context.g, p_, context.weights),
-        lower_once_(context.g, target, context.kernels.enabled()),
         kernels_(p_, target, context.options, context.kernels, context.report) {}
 
   Status add_host_call(const lower::Group& group) {
@@ -280,7 +277,7 @@ class DevicePlan {
   Status add_kernel(const lower::Group& group, size_t number) {
     LowerReport& report = context_.report;
     const auto start = std::chrono::steady_clock::now();
-    auto lowered = lower_chosen(context_, group, target_, lower_once_, number);
+    auto lowered = lower_chosen(context_, group, target_, number);
     report.lower_ms += ms_since(start);
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
     if (context_.options.plant_in_kernel) {
@@ -297,10 +294,6 @@ class DevicePlan {
 
   Result<plan::Plan> finish() {
     LowerReport& report = context_.report;
-    for (const std::string& kernel : lower_once_.incomplete_keys()) {
-      report_fault(context_, {target_.name, kernel,
-                              internal_error("the key of kernel '" + kernel + "' lacks a value")});
-    }
     RP_TRY(kernels_.finish());
     const auto start = std::chrono::steady_clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.g.symbol_sources);
@@ -321,7 +314,8 @@ class DevicePlan {
 
   Status add_long_form(const lower::Group& group, const Expr& too_long) {
     const auto start = std::chrono::steady_clock::now();
-    RP_ASSIGN(lower::Lowered lowered, lower_once_.lower(group, 0, lower::LoopForm::Long));
+    RP_ASSIGN(lower::Lowered lowered,
+              context_.lowerings.lower(group, target_, 0, lower::LoopForm::Long));
     context_.report.lower_ms += ms_since(start);
     lowered.kernel.name += "_long";
     lowered.grid[0] *= too_long;
@@ -334,7 +328,6 @@ class DevicePlan {
   const size_t first_choice_;
   std::vector<size_t> chosen_steps_;  // of the report's choices from first_choice_ on
   Buffers buffers_;
-  lower::LowerOnce lower_once_;
   KernelTable kernels_;
 };
 

@@ -10,6 +10,7 @@
 #include "codegen/kernel_cache.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
+#include "codegen/lower/lower_once.h"
 
 namespace reprise {
 
@@ -48,6 +49,7 @@ struct PlanContext {
   const graph::Graph& g;
   const CompileOptions& options;
   WeightStore& weights;
+  lower::LowerOnce& lowerings;
   KernelCache& kernels;
   LowerReport& report;
 };

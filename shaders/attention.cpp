@@ -272,13 +272,13 @@ constexpr int kMostGpuColumns = 128;
 /// Values of a block of keys there: what is written out is loaded before it is used.
 constexpr int kMostGpuValues = 512;
 
-AttentionTile tile_of(const AttentionSize& size, const Predicate& device, int lanes, int rows,
+AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int lanes, int rows,
                       int keys) {
   AttentionTile t;
   t.lanes = lanes;
   t.rows = rows;
   t.keys = keys;
-  const int parts = device.cpu_type ? 1 : (size.columns + kMostGpuColumns - 1) / kMostGpuColumns;
+  const int parts = device.cpu_type() ? 1 : (size.columns + kMostGpuColumns - 1) / kMostGpuColumns;
   t.own = columns_of_lane((size.columns + parts - 1) / parts, lanes);
   t.columns = t.own * lanes;
   if (lanes > 1) {
@@ -289,10 +289,10 @@ AttentionTile tile_of(const AttentionSize& size, const Predicate& device, int la
 }
 
 /// Multiply-adds of a register, for all blocks of all units.
-double cost_of(const AttentionSize& size, const Predicate& device, const AttentionTile& t) {
+double cost_of(const AttentionSize& size, const TargetFacts& device, const AttentionTile& t) {
   constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5;
   const bool shared = t.lanes > 1;
-  const double gather = device.slow_loads ? (shared ? 120 : 150) : shared ? 7 : 30;
+  const double gather = device.slow_loads() ? (shared ? 120 : 150) : shared ? 7 : 30;
   const double keys = t.keys, rows = t.rows, own = t.own, steps = size.depth / 4;
   const double visited = keys * t.lanes;  // keys of a block
   const double blocks = std::ceil(size.keys / visited);
@@ -316,17 +316,17 @@ double cost_of(const AttentionSize& size, const Predicate& device, const Attenti
   // The time to compile what is written out, spread over more launches than a GEMM's
   // (subgroup_tile.cpp), as layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
-  return cost + (device.slow_loads ? written * written : 120 * written);
+  return cost + (device.slow_loads() ? written * written : 120 * written);
 }
 
 /// The best number of keys for tiles of these rows.
-AttentionTile with_keys(const AttentionSize& size, const Predicate& device, int lanes, int rows,
+AttentionTile with_keys(const AttentionSize& size, const TargetFacts& device, int lanes, int rows,
                         bool fma) {
   AttentionTile best;
   for (int keys = 1; keys <= 8; ++keys) {
     AttentionTile t = tile_of(size, device, lanes, rows, keys);
-    if (!device.cpu_type && keys > 1 && keys * size.columns > kMostGpuValues) break;
-    t.workgroup = lanes > 1 ? kLanes : device.cpu_type ? 16 : 64;
+    if (!device.cpu_type() && keys > 1 && keys * size.columns > kMostGpuValues) break;
+    t.workgroup = lanes > 1 ? kLanes : device.cpu_type() ? 16 : 64;
     t.fma = fma;
     t.cost = cost_of(size, device, t);
     if (keys == 1 || t.cost < best.cost) best = t;
@@ -341,18 +341,18 @@ std::string AttentionTile::describe() const {
          "x" + std::to_string(lanes * keys);
 }
 
-std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Predicate& device) {
+std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const TargetFacts& device) {
   std::vector<AttentionTile> out;
   const bool subgroups = has_cpu_subgroups(device);
   const auto add = [&](int lanes, int rows) {
     if (rows > 1 && rows >= 2 * size.rows) return;
-    out.push_back(with_keys(size, device, lanes, rows, !device.cpu_type));
+    out.push_back(with_keys(size, device, lanes, rows, !device.cpu_type()));
   };
   for (int rows : {32, 16, 8, 4, 2, 1}) {
     if (subgroups && rows * columns_of_lane(size.columns, kLanes) <= 256) add(kLanes, rows);
   }
   for (int rows : {4, 2, 1}) {
-    if (rows == 1 || (device.cpu_type && rows * size.columns <= 256)) add(1, rows);
+    if (rows == 1 || (device.cpu_type() && rows * size.columns <= 256)) add(1, rows);
   }
   std::stable_sort(out.begin(), out.end(),
                    [](const AttentionTile& a, const AttentionTile& b) { return a.cost < b.cost; });
@@ -374,9 +374,9 @@ bool separate_wins_with_slow_loads(const AttentionSize& size) {
 
 }  // namespace
 
-double separate_cost(const AttentionSize& size, const Predicate& device) {
+double separate_cost(const AttentionSize& size, const TargetFacts& device) {
   if (!has_cpu_subgroups(device)) return kInfinity;
-  if (device.slow_loads) {
+  if (device.slow_loads()) {
     constexpr double kUsual = 0.8;  // of the time of one kernel
     return separate_wins_with_slow_loads(size) ? kUsual * attention_tiles(size, device).front().cost
                                                : kInfinity;

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device_facts.h"
 #include "shaders/result_tile.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::shaders {
 
@@ -68,11 +68,11 @@ struct AttentionTile : TileShape {
 inline constexpr int kMostAttentionColumns = 256;
 
 /// Tiles worth considering, cheapest first: a pure function of its arguments, never empty.
-std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Predicate& device);
+std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const TargetFacts& device);
 
 /// Estimated time of the same by two MatMuls and a softmax, which need memory for the scores.
 /// Infinite where no device was seen on which that was faster.
-double separate_cost(const AttentionSize& size, const Predicate& device);
+double separate_cost(const AttentionSize& size, const TargetFacts& device);
 
 /// Writes the computation of the tile that begins at `row`.
 Status write_attention(Attention& attention, const AttentionTile& tile, kernel::Val row,

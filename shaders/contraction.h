@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device_facts.h"
 #include "shaders/result_tile.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::shaders {
 
@@ -79,7 +79,7 @@ class Schedule {
   virtual ~Schedule() = default;
   virtual const char* name() const = 0;
   /// Tiles worth considering on devices that satisfy the predicate; none if it cannot run there.
-  virtual std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const = 0;
+  virtual std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const = 0;
   /// Writes the computation of the tile that begins at `row` and at the tile number `column`.
   virtual Status write(Gemm& gemm, const Tile& tile, kernel::Val row, kernel::Val column) const = 0;
 };
@@ -87,7 +87,7 @@ class Schedule {
 /// All schedules. Pure data.
 std::span<const Schedule* const> schedules();
 /// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty.
-std::vector<Tile> candidates(const GemmSize& size, const Predicate& device);
+std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 
 // --- shared by schedules ---
 /// Schedule::write() by a class of the schedule's own.

@@ -38,25 +38,25 @@ class CooperativeSchedule final : public Schedule {
  public:
   const char* name() const override { return "cooperative matrix tile"; }
 
-  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!device.matrix || !size.half) return out;
+    if (!device.matrix() || !size.half) return out;
     for (const int own : {2, 1}) {
       Tile t;
-      t.rows = kSide * own * static_cast<int>(device.matrix.rows);
-      t.columns = kSide * own * static_cast<int>(device.matrix.columns);
+      t.rows = kSide * own * static_cast<int>(device.matrix().rows);
+      t.columns = kSide * own * static_cast<int>(device.matrix().columns);
       t.own = own;
       t.unit = Unit::Workgroup;
-      t.workgroup = kSide * kSide * device.subgroup_size;
-      t.subgroup_size = device.subgroup_size;
-      t.matrix = device.matrix;
-      t.step = step_of(device.matrix);
+      t.workgroup = kSide * kSide * device.subgroup_size();
+      t.subgroup_size = device.subgroup_size();
+      t.matrix = device.matrix();
+      t.step = step_of(device.matrix());
       t.cost = cost_of(size, t);
       const int vectors = 4 * static_cast<int>(t.workgroup);
       const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
                         t.rows * t.columns % vectors == 0;
-      if (even && t.workgroup <= device.workgroup_invocations &&
-          shared_bytes(t) <= static_cast<int>(device.shared_bytes)) {
+      if (even && t.workgroup <= device.workgroup_invocations() &&
+          shared_bytes(t) <= static_cast<int>(device.shared_bytes())) {
         out.push_back(t);
       }
     }

@@ -148,9 +148,9 @@ class Gemv final : public Schedule {
  public:
   const char* name() const override { return "gemv"; }
 
-  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (device.cpu_type || size.m > kMostRows) return out;
+    if (device.cpu_type() || size.m > kMostRows) return out;
     for (const WorkgroupTile& s : kShapes) {
       Tile t;
       t.rows = static_cast<int>(std::ceil(std::max(size.m, 1.0)));

@@ -19,21 +19,21 @@ class RegisterSchedule final : public Schedule {
  public:
   const char* name() const override { return "register tile"; }
 
-  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     Tile t;
-    t.rows = static_cast<int>(std::clamp(size.m, 1.0, device.cpu_type ? 8.0 : 4.0));
+    t.rows = static_cast<int>(std::clamp(size.m, 1.0, device.cpu_type() ? 8.0 : 4.0));
     t.columns = kColumns;
-    t.workgroup = device.cpu_type ? 16 : 64;
-    t.fma = !device.cpu_type;
+    t.workgroup = device.cpu_type() ? 16 : 64;
+    t.fma = !device.cpu_type();
     // Loads of one invocation for 4 positions, as many for a whole register of invocations.
-    const double gather = device.slow_loads ? 120 : 30;
+    const double gather = device.slow_loads() ? 120 : 30;
     const double loads = t.rows * size.a_loads + kColumns;
     const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
     const double steps = size.k / 4;
     const double products = 4.0 * t.rows * t.columns;
-    t.cost = device.cpu_type ? units / 8 * steps * (gather * loads + products)
-                             : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
-                                        kGpuLoad * loads + products);
+    t.cost = device.cpu_type() ? units / 8 * steps * (gather * loads + products)
+                               : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
+                                          kGpuLoad * loads + products);
     return {t};
   }
 

@@ -7,8 +7,8 @@ using kernel::SubgroupOp;
 using kernel::Ty;
 using kernel::Val;
 
-bool has_cpu_subgroups(const Predicate& device) {
-  return device.cpu_type && device.needs_subgroup_shuffle && device.subgroup_size == kCpuLanes;
+bool has_cpu_subgroups(const TargetFacts& device) {
+  return device.cpu_type() && device.subgroup_shuffle() && device.subgroup_size() == kCpuLanes;
 }
 
 Status store_rows(ResultTile& result, Val row, int rows, Val vec,

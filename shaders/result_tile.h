@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "codegen/kernel/builder.h"
-#include "runtime/device_facts.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::shaders {
 
@@ -25,7 +25,7 @@ struct TileShape {
 
 /// Lanes of the subgroups that tiles for CPU-type devices share loads in, by constant shuffles.
 inline constexpr int kCpuLanes = 8;
-bool has_cpu_subgroups(const Predicate& device);
+bool has_cpu_subgroups(const TargetFacts& device);
 /// Fewer units of work leave threads of a CPU-type device idle.
 inline constexpr double kEnoughUnits = 8;
 

@@ -13,7 +13,7 @@ std::span<const Schedule* const> schedules() {
   return table;
 }
 
-std::vector<Tile> candidates(const GemmSize& size, const Predicate& device) {
+std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   std::vector<Tile> all;
   for (const Schedule* s : schedules()) {
     for (Tile t : s->tiles(size, device)) {

@@ -28,15 +28,15 @@ struct Work {
 };
 
 /// In multiply-adds of a register.
-double cost_of(const GemmSize& size, const Predicate& device, const Tile& t, const Work& w) {
+double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, const Work& w) {
   // A driver of slow loads loops over lanes and components.
-  const double vector = device.slow_loads ? 120 : 7, scalar = device.slow_loads ? 25 : 7;
+  const double vector = device.slow_loads() ? 120 : 7, scalar = device.slow_loads() ? 25 : 7;
   const double loads =
       w.left * size.a_loads * (size.a_loads < 4 ? vector : scalar) + w.right * vector;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kBroadcast = 0.5;
   double step = loads + w.products + kBroadcast * 4 * w.shared, result = 0;
-  if (!device.slow_loads) {
+  if (!device.slow_loads()) {
     step += w.step;
     result = w.result;
   }
@@ -51,8 +51,8 @@ double cost_of(const GemmSize& size, const Predicate& device, const Tile& t, con
   double compile_ms = results * (0.15 * size.unrolled + 0.25);
   if (size.dynamic) compile_ms *= 2.5;
   if (size.half) compile_ms *= 2;
-  if (device.slow_loads) compile_ms = 0.04 * results * results;
-  const double second = device.slow_loads ? 0.1 : 0.25;
+  if (device.slow_loads()) compile_ms = 0.04 * results * results;
+  const double second = device.slow_loads() ? 0.1 : 0.25;
   return cost * (1 + second * compile_ms / 1000) + 1500 * compile_ms;
 }
 
@@ -114,7 +114,7 @@ class OwnColumns final : public Schedule {
  public:
   const char* name() const override { return "subgroup tile, columns by lane,"; }
 
-  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device)) return out;
     for (int own : {8, 4}) {
@@ -214,7 +214,7 @@ class OwnRows final : public Schedule {
  public:
   const char* name() const override { return "subgroup tile, rows by lane,"; }
 
-  std::vector<Tile> tiles(const GemmSize& size, const Predicate& device) const override {
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device) || size.m < kLanes) return out;
     for (int columns : {32, 16, 8}) {

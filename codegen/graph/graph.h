@@ -74,12 +74,22 @@ struct DimGuard : plan::DimGuard {
   Expr result = {};
 };
 
+/// What the guards for equal dims say, worked out (ops::resolve_guards).
+struct EqualDims {
+  struct Rule {
+    Expr from, to;  // a symbol or an operation, and what stands for it
+  };
+  std::vector<Rule> rules;                    // in the order of the guards
+  std::vector<std::pair<Expr, Expr>> equals;  // the two dims of each guard, by the rules
+};
+
 class Graph {
  public:
   std::string name;
   std::vector<Symbol> symbols;
   std::vector<plan::SymbolSource> symbol_sources;  // parallel; inputs' dims, or filled by lowering
   std::vector<DimGuard> guards;
+  std::shared_ptr<const EqualDims> equal_dims;  // of `guards`; null while these may change
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
   /// The model's names of `outputs`, which outlive the values (replace_uses). Empty, or parallel to

@@ -170,10 +170,7 @@ Val Builder::emit_shared(Inst inst, bool hoist) {
   if (!error_.empty()) return {};
   Key key{inst.op, inst.type, inst.imm, inst.align, inst.args};
   if (commutes(inst) && key.args[1].id < key.args[0].id) std::swap(key.args[0], key.args[1]);
-  for (size_t i = open_.size(); i-- > 0;) {
-    const auto it = open_[i].shared.find(key);
-    if (it != open_[i].shared.end()) return it->second;
-  }
+  if (const auto it = shared_.find(key); it != shared_.end()) return it->second;
   size_t scope = open_.size() - 1;
   if (inst.args.empty() && is_pure(inst.op)) {
     scope = 0;
@@ -183,7 +180,7 @@ Val Builder::emit_shared(Inst inst, bool hoist) {
     while (scope > lowest && open_[scope].loop) --scope;
   }
   const Val v = place(std::move(inst), scope);
-  open_[scope].shared.emplace(std::move(key), v);
+  open_[scope].shared.push_back(shared_.emplace(key, v).first);
   return v;
 }
 
@@ -247,20 +244,20 @@ Val Builder::builtin(Builtin b, int component) {
 }
 
 bool Builder::check_scalar_op(const ScalarRow& r, std::span<const Val> args) {
-  const std::string name(r.name);
+  const char* name = r.name.data();  // a literal
   if (static_cast<int>(args.size()) != r.arity) {
-    return fail(name.c_str(), "takes " + std::to_string(r.arity) + " operands, not " +
-                                  std::to_string(args.size()));
+    return fail(
+        name, "takes " + std::to_string(r.arity) + " operands, not " + std::to_string(args.size()));
   }
-  if (!usable(args, name.c_str())) return false;
+  if (!usable(args, name)) return false;
   const Type t = type(args.back());
-  if ((class_of(t.ty) & r.operands) == 0) return fail(name.c_str(), "does not take " + str(t));
+  if ((class_of(t.ty) & r.operands) == 0) return fail(name, "does not take " + str(t));
   for (size_t i = 0; i < args.size(); ++i) {
     const bool condition = r.op == ScalarOp::Where && i == 0;
     const Type want = condition ? vec(kBool, t.lanes) : t;
     if (type(args[i]) == want) continue;
-    return fail(name.c_str(), "operand " + std::to_string(i) + " is " + str(type(args[i])) +
-                                  ", not " + str(want));
+    return fail(
+        name, "operand " + std::to_string(i) + " is " + str(type(args[i])) + ", not " + str(want));
   }
   return true;
 }
@@ -274,7 +271,7 @@ Val Builder::scalar_op(ScalarOp op, std::span<const Val> args) {
   if (!check_scalar_op(r, args)) return {};
   Type t = type(args.back());
   if (r.result == ResultKind::Boolean) t.ty = Ty::Bool;
-  Inst inst{Op::Scalar, t, static_cast<uint64_t>(op), {args.begin(), args.end()}, {}, 1};
+  Inst inst{Op::Scalar, t, static_cast<uint64_t>(op), args, {}, 1};
   // Constants on the right, so that identities and sharing see one form.
   if (commutes(inst) && const_bits(inst.args[0])) std::swap(inst.args[0], inst.args[1]);
   return emit_pure(std::move(inst));
@@ -314,17 +311,16 @@ Val Builder::compose(std::span<const Val> lanes) {
     fail("compose", "of " + str(t) + " and " + str(type(v)));
     return {};
   }
-  return emit_pure({Op::Compose,
-                    vec(t, static_cast<int>(lanes.size())),
-                    0,
-                    {lanes.begin(), lanes.end()},
-                    {},
-                    1});
+  return emit_pure({Op::Compose, vec(t, static_cast<int>(lanes.size())), 0, lanes, {}, 1});
 }
 
 Val Builder::splat(Val v, int lanes) {
-  const std::vector<Val> all(static_cast<size_t>(lanes), v);
-  return compose(all);
+  const std::array all{v, v, v, v};
+  if (lanes < 1 || lanes > 4) {
+    fail("splat", std::to_string(lanes) + " lanes");
+    return {};
+  }
+  return compose(std::span(all).first(static_cast<size_t>(lanes)));
 }
 
 Val Builder::extract(Val v, int lane) {

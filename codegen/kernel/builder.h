@@ -18,6 +18,7 @@
 
 #include "codegen/kernel/kernel.h"
 #include "runtime/base/expr.h"
+#include "runtime/base/small_blocks.h"
 
 namespace reprise::kernel {
 
@@ -122,16 +123,18 @@ class Builder {
     Type type;
     uint64_t imm;
     uint32_t align;
-    std::vector<Val> args;
+    InlineList<Val, 4> args;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct KeyHash {
     size_t operator()(const Key& k) const;
   };
+  using Shared = std::unordered_map<Key, Val, KeyHash, std::equal_to<>,
+                                    SmallAllocator<std::pair<const Key, Val>>>;
   struct Scope {  // an open block
     int32_t block = 0;
     bool loop = false;
-    std::unordered_map<Key, Val, KeyHash> shared;
+    std::vector<Shared::iterator> shared;  // its own
   };
 
   bool fail(const char* operation, const std::string& problem);
@@ -168,6 +171,7 @@ class Builder {
 
   Kernel k_;
   std::vector<Scope> open_;        // innermost last
+  Shared shared_;                  // instructions that are visible in open blocks
   std::vector<int32_t> block_of_;  // per instruction
   std::vector<int32_t> head_;      // constants, parameters and builtins: they start the body
   std::string error_;

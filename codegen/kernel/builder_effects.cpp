@@ -190,6 +190,7 @@ void Builder::write_block(int32_t block, bool loop, const std::function<void()>&
   scope.loop = loop;
   open_.push_back(std::move(scope));
   write();
+  for (const auto& it : open_.back().shared) shared_.erase(it);
   open_.pop_back();
 }
 
@@ -258,7 +259,7 @@ Result<Kernel> Builder::finish() {
   if (!error_.empty()) return internal_error("kernel '" + k_.name + "': " + error_);
   auto& body = k_.blocks[0].insts;
   body.insert(body.begin(), head_.begin(), head_.end());
-  RP_TRY(verify(k_));
+  RP_TRY(verify_in_debug(k_));
   return std::move(k_);
 }
 

@@ -1,5 +1,7 @@
 // Replaces expanded rows (scalar_ops.def) by native ones. Integer rows and choice of algorithm are
 // here; expand_*.cpp hold the F32 algorithms. F16 rows are computed in F32.
+#include <algorithm>
+
 #include "codegen/kernel/expand_math.h"
 #include "codegen/kernel/rebuild.h"
 
@@ -306,10 +308,21 @@ class Expander : public Rebuilder {
   }
 };
 
+/// Whether the expander may rewrite an instruction.
+bool may_expand(const Kernel& k, const Inst& i) {
+  const auto from = [&](size_t a) { return k.insts[static_cast<size_t>(i.args[a].id)].type.ty; };
+  if (i.op == Op::Convert) return i.imm == 0 && class_of(from(0)) == kFloat;
+  if (i.op != Op::Scalar) return false;
+  const auto o = static_cast<ScalarOp>(i.imm);
+  return o == ScalarOp::ShiftLeft || o == ScalarOp::ShiftRight || row(o).expanded;
+}
+
 }  // namespace
 
 Status expand(Kernel& k) {
-  RP_TRY(verify(k));
+  RP_TRY(verify_in_debug(k));
+  const auto rewritten = [&](const Inst& i) { return may_expand(k, i); };
+  if (std::none_of(k.insts.begin(), k.insts.end(), rewritten)) return {};
   RP_ASSIGN(Kernel out, Expander(k).run());
   k = std::move(out);
   return {};

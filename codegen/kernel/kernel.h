@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/kernel/inline_list.h"
 #include "codegen/kernel/scalar_ops.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/matrix_shape.h"
@@ -110,9 +111,9 @@ struct Inst {
   Op op = Op::Const;
   Type type;  // result; Void for statements
   uint64_t imm = 0;
-  std::vector<Val> args;
-  std::vector<int32_t> blocks;  // indices into Kernel::blocks
-  uint32_t align = 1;           // Load/Store: proven divisor of the index, in elements
+  InlineList<Val, 4> args;
+  InlineList<int32_t, 2> blocks;  // indices into Kernel::blocks
+  uint32_t align = 1;             // Load/Store: proven divisor of the index, in elements
 };
 
 enum class OpKind : uint8_t {
@@ -228,6 +229,15 @@ Requirements requirements(const Kernel& k);
 Status verify(const Kernel& k);
 /// The same without the last: the interpreter sees divergence when it happens.
 Status verify_structure(const Kernel& k);
+/// verify() between the steps of the compiler: in Debug builds only, as emission verifies what the
+/// steps made in every build.
+inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
+#ifdef NDEBUG
+  return {};
+#else
+  return verify(k);
+#endif
+}
 
 /// Deterministic text for dumps and golden tests.
 std::string print(const Kernel& k);

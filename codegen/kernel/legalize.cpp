@@ -267,13 +267,17 @@ LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
   return out;
 }
 
+static bool lacks_something(const LegalizeFor& t) {
+  return !t.int64 || !t.float16 || !t.storage8 || !t.storage16 || t.word_loads;
+}
+
 Status legalize(Kernel& k, const LegalizeFor& target) {
-  RP_TRY(verify(k));
+  RP_TRY(verify_in_debug(k));
   RP_TRY(drop_wraps(k));
-  RP_ASSIGN(Kernel narrow, Legalizer(k, target).run());
-  RP_TRY(expand(narrow));
-  k = std::move(narrow);
-  return {};
+  if (lacks_something(relevant(target, k))) {
+    RP_ASSIGN(k, Legalizer(k, target).run());
+  }
+  return expand(k);
 }
 
 }  // namespace reprise::kernel

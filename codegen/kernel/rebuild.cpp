@@ -25,7 +25,7 @@ void Rebuilder::block(int32_t index) {
 
 void Rebuilder::instruction(int32_t id) {
   const Inst& i = from_.insts[static_cast<size_t>(id)];
-  std::vector<Val> args;
+  InlineList<Val, 4> args;
   for (Val v : i.args) args.push_back(map_[static_cast<size_t>(v.id)]);
   if (i.op == Op::If || i.op == Op::For) branch(i);
   if (i.op == Op::If) {
@@ -188,7 +188,7 @@ class DeadCode {
       const auto number = static_cast<int32_t>(out.insts.size());
       number_[static_cast<size_t>(id)] = number;
       out.blocks[static_cast<size_t>(to)].insts.push_back(number);
-      const std::vector<int32_t> blocks = i.blocks;
+      const auto blocks = i.blocks;
       i.blocks.clear();
       out.insts.push_back(std::move(i));
       for (int32_t b : blocks) {
@@ -214,7 +214,7 @@ void remove_dead(Kernel& k) {
 
 void simplify(Kernel& k) {
   // The builder folds and shares; a kernel that does not verify stays as it is.
-  if (!verify(k).ok()) return;
+  if (!verify_in_debug(k).ok()) return;
   if (auto simple = Rebuilder(k, Builder::like(k)).run(); simple.ok()) k = std::move(*simple);
 }
 

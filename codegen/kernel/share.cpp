@@ -162,14 +162,14 @@ class Head {
  public:
   explicit Head(Kernel& k) : k_(k) {}
 
-  Val add(Op op, Type type, uint64_t imm, std::vector<Val> args) {
+  Val add(Op op, Type type, uint64_t imm, const InlineList<Val, 4>& args) {
     Inst i;
     i.op = op;
     i.type = type;
     i.imm = imm;
-    i.args = std::move(args);
+    i.args = args;
     const auto id = static_cast<int32_t>(k_.insts.size());
-    k_.insts.push_back(std::move(i));
+    k_.insts.push_back(i);
     insts_.push_back(id);
     return {id};
   }
@@ -180,7 +180,9 @@ class Head {
     k_.scalars.push_back({"c" + std::to_string(k_.scalars.size()), Ty::I32});
     if (type.ty != Ty::I32) v = add(Op::Bitcast, {type.ty, 1}, 0, {v});
     if (type.lanes == 1) return v;
-    return add(Op::Compose, type, 0, std::vector<Val>(type.lanes, v));
+    InlineList<Val, 4> lanes;
+    for (int l = 0; l < type.lanes; ++l) lanes.push_back(v);
+    return add(Op::Compose, type, 0, lanes);
   }
 
   void finish() {
@@ -215,7 +217,7 @@ Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKern
   if (!parameters.empty()) {
     head.finish();
     simplify(k);
-    RP_TRY(verify(k).with_context("kernel '" + k.name + "', shared"));
+    RP_TRY(verify_in_debug(k).with_context("kernel '" + k.name + "', shared"));
   }
   for (size_t m = 0; m < uses.size(); ++m) out.uses[family.members[m]] = std::move(uses[m]);
   out.kernels.push_back(std::move(k));

@@ -17,7 +17,7 @@ namespace {
 
 class AttentionKernel final : public ResultKernel, public shaders::Attention {
  public:
-  AttentionKernel(const graph::Graph& g, const Group& group, const Target& target)
+  AttentionKernel(const graph::Graph& g, const Group& group, const TargetFacts& target)
       : ResultKernel(g, group, target),
         chain_(group.attention),
         queries_(chain_.scores->inputs[0]),
@@ -188,10 +188,10 @@ class AttentionKernel final : public ResultKernel, public shaders::Attention {
 
 }  // namespace
 
-Result<Lowered> lower_attention(const graph::Graph& g, const Group& group, const Target& target,
-                                size_t choice) {
+Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, size_t choice) {
   AttentionKernel kernel(g, group, target);
-  const auto tiles = shaders::attention_tiles(kernel.size(), target.predicate);
+  const auto tiles = shaders::attention_tiles(kernel.size(), target);
   if (choice >= tiles.size()) {
     return internal_error("schedule " + std::to_string(choice) + " of " +
                           std::to_string(tiles.size()));
@@ -204,7 +204,7 @@ Result<Lowered> lower_attention(const graph::Graph& g, const Group& group, const
 Status check_attention(const graph::Graph& g, const Group& group) {
   shaders::AttentionTile smallest;
   smallest.keys = 1;
-  return AttentionKernel(g, group, Target{}).build(smallest).status();
+  return AttentionKernel(g, group, Predicate{}).build(smallest).status();
 }
 
 namespace {
@@ -225,11 +225,10 @@ Group with_views(const graph::Graph& g, Group group) {
 
 }  // namespace
 
-std::string attention_refusal(const graph::Graph& g, const Group& group, const Predicate& device) {
-  Target target;
-  target.predicate = device;
+std::string attention_refusal(const graph::Graph& g, const Group& group,
+                              const TargetFacts& device) {
   const Group whole = with_views(g, group);
-  const AttentionKernel kernel(g, whole, target);
+  const AttentionKernel kernel(g, whole, device);
   const shaders::AttentionSize size = kernel.size();
   // Memory grows with the length of a sequence, not with its square, whatever the price: scores
   // take less than what they are made of, and not both of their sides may grow.

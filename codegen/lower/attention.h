@@ -15,10 +15,10 @@ std::optional<Group> match_attention(const graph::Graph& g, const Uses& uses, gr
 
 /// Why separate kernels are preferred on such a device, or empty: a pure function of the group's
 /// shapes and the predicate.
-std::string attention_refusal(const graph::Graph& g, const Group& group, const Predicate& device);
+std::string attention_refusal(const graph::Graph& g, const Group& group, const TargetFacts& device);
 
-Result<Lowered> lower_attention(const graph::Graph& g, const Group& group, const Target& target,
-                                size_t choice);
+Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, size_t choice);
 /// See lower::check.
 Status check_attention(const graph::Graph& g, const Group& group);
 

@@ -57,7 +57,7 @@ Result<Lowered> Contraction::write(shaders::GemmSize size, size_t choice) {
   size.n = count_hint(g_, {n_});
   size.batch = count_hint(g_, batch_);
   size.half = is_half_gemm(g_, group_);
-  const std::vector<shaders::Tile> tiles_by_cost = shaders::candidates(size, target_.predicate);
+  const std::vector<shaders::Tile> tiles_by_cost = shaders::candidates(size, target_);
   if (choice >= tiles_by_cost.size()) {
     return internal_error("schedule " + std::to_string(choice) + " of " +
                           std::to_string(tiles_by_cost.size()));

@@ -9,9 +9,9 @@
 
 namespace reprise::lower {
 
-Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const TargetFacts& target,
                              size_t choice);
-Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice);
 
 /// Whether a group is a contraction of fp16 tensors, which cooperative matrices multiply.

@@ -45,7 +45,7 @@ ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Constant
 
 class ConvGemm final : public Contraction {
  public:
-  ConvGemm(const graph::Graph& g, const Group& group, const Target& target, ConvParams p,
+  ConvGemm(const graph::Graph& g, const Group& group, const TargetFacts& target, ConvParams p,
            const ConstantOperand& weight)
       : Contraction(g, group, target),
         p_(std::move(p)),
@@ -201,7 +201,7 @@ class ConvGemm final : public Contraction {
   /// elements, and longer for weights that lie apart.
   bool vector_channels() const {
     const bool long_steps = p_.positions() < kFewPositions || positions_up_to(kMaxUnrolled / 4) > 1;
-    return p_.channels_last() && p_.in_channels >= 4 && long_steps && !target_.predicate.slow_loads;
+    return p_.channels_last() && p_.in_channels >= 4 && long_steps && !target_.slow_loads();
   }
   /// Whether no four positions along K from a multiple of 4 lie apart.
   bool aligned_channels() const { return p_.channels_last() && p_.in_channels % 4 == 0; }
@@ -309,7 +309,7 @@ class ConvGemm final : public Contraction {
 
 }  // namespace
 
-Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice) {
   const auto weight = weight_of(g, group);
   if (!weight) return lower_pointwise(g, group, target);

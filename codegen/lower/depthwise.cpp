@@ -19,7 +19,8 @@ constexpr int64_t kWidth = 8;
 
 class DepthwiseKernel {
  public:
-  DepthwiseKernel(const graph::Graph& g, const Group& group, const Target& target, ConvParams p)
+  DepthwiseKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                  ConvParams p)
       : g_(g),
         group_(group),
         target_(target),
@@ -164,7 +165,7 @@ class DepthwiseKernel {
 
   const graph::Graph& g_;
   const Group& group_;
-  const Target& target_;
+  const TargetFacts& target_;
   ConvParams p_;
   kernel::Builder b_;
   Evaluator ev_;
@@ -182,8 +183,8 @@ class DepthwiseKernel {
 
 }  // namespace
 
-Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group, const Target& target,
-                                const ConvParams& params) {
+Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, const ConvParams& params) {
   return DepthwiseKernel(g, group, target, params).build();
 }
 

@@ -22,7 +22,8 @@ using graph::ValueId;
 
 class Fuser {
  public:
-  Fuser(const Graph& g, const FusionOptions& options) : g_(g), o_(options), p_(g) {}
+  Fuser(const Graph& g, const FusionOptions& options)
+      : g_(g), o_(options), device_(options.device), p_(g) {}
 
   Result<Fusion> run() {
     add_host_nodes();
@@ -78,8 +79,7 @@ class Fuser {
     found->outputs = p_.outputs_of(*found);
     if (p_.creates_cycle(found->nodes) || !check(g_, *found).ok()) return;
     if (o_.attention == FuseAttention::Priced) {
-      priced_ = true;
-      const std::string why_not = attention_refusal(g_, *found, o_.device);
+      const std::string why_not = attention_refusal(g_, *found, device_);
       if (!why_not.empty()) {
         not_attention_.emplace_back(std::move(*found), why_not);
         return;
@@ -118,7 +118,7 @@ class Fuser {
     last.reserve(groups.size());
     for (const Group& gr : groups) last.push_back(gr.nodes.empty() ? -1 : p_.pos(gr.nodes.back()));
     RP_ASSIGN(const std::vector<int> sorted, run_order(before, last));
-    out.priced = priced_;
+    out.asked = device_;
     out.groups.reserve(sorted.size());
     for (int i : sorted) out.groups.push_back(std::move(groups[static_cast<size_t>(i)]));
     return out;
@@ -152,8 +152,8 @@ class Fuser {
 
   const Graph& g_;
   const FusionOptions& o_;
+  const shaders::TargetFacts device_;
   Partition p_;
-  bool priced_ = false;
   std::vector<std::pair<Group, std::string>> not_attention_;  // separate kernels, and why
 };
 

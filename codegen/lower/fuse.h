@@ -7,6 +7,7 @@
 
 #include "codegen/lower/group.h"
 #include "runtime/device_facts.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::lower {
 
@@ -18,7 +19,8 @@ struct Edge {
 struct Fusion {
   std::vector<Group> groups;  // in an order that can run
   std::vector<Edge> unfused;
-  bool priced = false;  // devices of another kind may be given other kernels
+  /// What prices asked of the devices: all that answer alike have the same fusion.
+  shaders::TargetFacts asked = Predicate{};
 };
 
 /// Which attention becomes one kernel: none, what costs less that way, or all that can.

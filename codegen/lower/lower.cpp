@@ -83,7 +83,7 @@ Status store_result(Evaluator& ev, const Group& group, const Index& index, Val r
   return {};
 }
 
-void limit_loops(Evaluator& ev, const Target& target, LoopForm form) {
+void limit_loops(Evaluator& ev, const TargetFacts& target, LoopForm form) {
   if (target.cpu_type()) ev.limit_loops(kLoopShare, form == LoopForm::Long ? kLongCopies : 1);
 }
 
@@ -125,7 +125,7 @@ Result<Lowered> lower_nothing(const graph::Graph& g, const Group& group) {
 
 }  // namespace
 
-Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFacts& target,
                       size_t choice, LoopForm form) {
   if (computes_nothing(g, group)) return lower_nothing(g, group);
   switch (group.kind) {
@@ -145,7 +145,7 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& t
 }
 
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
-                     const Target& target) {
+                     const TargetFacts& target) {
   const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise;
   if (!target.cpu_type() || !has_one) return 0;
   const auto range = [&g](SymbolId id) {

@@ -59,21 +59,21 @@ struct Lowered {
 
 /// `choice`: index into Lowered::choices, past its end an error. `form`: Long only where
 /// needs_long_form() is not always 0.
-Result<Lowered> lower(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFacts& target,
                       size_t choice = 0, LoopForm form = LoopForm::Short);
 /// 1 at sizes that the kernel's long form is for, since the short form's loops are longer than the
 /// target's devices execute. 0 at all others, and where there is no long form.
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
-                     const Target& target);
+                     const TargetFacts& target);
 
 /// Whether the group's values can be computed with its anchor's and reductions' results available
 /// at their own index only: what fusion asks before it admits a node. Does not depend on a target.
 Status check(const graph::Graph& g, const Group& group);
 
 // --- schedules: one file each ---
-Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target,
-                                LoopForm form = LoopForm::Short);
-Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, LoopForm form = LoopForm::Short);
+Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const TargetFacts& target,
                           LoopForm form = LoopForm::Short);
 Status check_row(const graph::Graph& g, const Group& group);
 
@@ -91,7 +91,7 @@ Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);
 /// Before the first loop: what the target's drivers ask of loops.
-void limit_loops(Evaluator& ev, const Target& target, LoopForm form = LoopForm::Short);
+void limit_loops(Evaluator& ev, const TargetFacts& target, LoopForm form = LoopForm::Short);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
                        std::string schedule);
 

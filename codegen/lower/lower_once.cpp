@@ -6,26 +6,39 @@
 
 namespace reprise::lower {
 
-Result<Lowered> LowerOnce::lower(const Group& group, size_t choice, LoopForm form) {
-  if (!enabled_) return lower::lower(g_, group, target_, choice, form);
+const LowerOnce::Entry* LowerOnce::find(const std::string& key, const Target& target) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = entries_.find(key);
+  if (known == entries_.end()) return nullptr;
+  const TargetFacts facts = target;
+  const auto same = std::ranges::find_if(
+      known->second, [&](const Entry& e) { return e.asked.answers_like(facts); });
+  return same == known->second.end() ? nullptr : &*same;
+}
+
+Result<Lowered> LowerOnce::lower(const Group& group, const Target& target, size_t choice,
+                                 LoopForm form) {
+  const TargetFacts facts = target;
+  if (!enabled_) return lower::lower(g_, group, facts, choice, form);
   GroupKey key = key_of(g_, group);
   key.bytes += '#' + std::to_string(choice) + (form == LoopForm::Long ? "long" : "");
-  const auto found = entries_.find(key.bytes);
-  if (found == entries_.end()) {
-    RP_ASSIGN(Lowered lowered, lower::lower(g_, group, target_, choice, form));
-    lowered.number = entries_.size();
-    entries_.emplace(std::move(key.bytes), Entry{lowered, std::move(key.values)});
+  const Entry* equal = find(key.bytes, target);
+  if (equal == nullptr) {
+    RP_ASSIGN(Lowered lowered, lower::lower(g_, group, facts, choice, form));
+    const std::lock_guard lock(mutex_);
+    lowered.number = kernels_++;
+    entries_[std::move(key.bytes)].push_back({facts, lowered, std::move(key.values)});
     return lowered;
   }
-  const Entry& equal = found->second;
-  Lowered lowered = equal.lowered;
+  Lowered lowered = equal->lowered;
   for (LoweredBuffer& b : lowered.buffers) {
-    const auto at = std::find(equal.values.begin(), equal.values.end(), b.value);
-    if (at == equal.values.end()) {
+    const auto at = std::find(equal->values.begin(), equal->values.end(), b.value);
+    if (at == equal->values.end()) {
+      const std::lock_guard lock(mutex_);
       incomplete_keys_.push_back(kernel_name(group));
-      return lower::lower(g_, group, target_, choice, form);
+      return lower::lower(g_, group, facts, choice, form);
     }
-    b.value = key.values[static_cast<size_t>(at - equal.values.begin())];
+    b.value = key.values[static_cast<size_t>(at - equal->values.begin())];
   }
   return lowered;
 }

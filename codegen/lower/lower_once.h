@@ -1,6 +1,8 @@
-// Lowers groups for one target, equal ones once.
+// Lowers groups once where they are equal, for all variants that answer what lowering asks alike.
 #pragma once
 
+#include <deque>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -9,30 +11,35 @@
 
 namespace reprise::lower {
 
-/// Not thread-safe. The graph and the target outlive it, and the graph does not change.
+/// Threads may call lower() at once. The graph outlives it and does not change.
 class LowerOnce {
  public:
   /// `enabled` false: every group by itself, which must give the same.
-  LowerOnce(const graph::Graph& g, const Target& target, bool enabled)
-      : g_(g), target_(target), enabled_(enabled) {}
+  LowerOnce(const graph::Graph& g, bool enabled) : g_(g), enabled_(enabled) {}
+  bool enabled() const { return enabled_; }
 
   /// As lower::lower().
-  Result<Lowered> lower(const Group& group, size_t choice = 0, LoopForm form = LoopForm::Short);
+  Result<Lowered> lower(const Group& group, const Target& target, size_t choice = 0,
+                        LoopForm form = LoopForm::Short);
   /// Names of kernels that read a value which their group's key lacks: a fault of the key. Such
-  /// groups are lowered by themselves.
+  /// groups are lowered by themselves. Not while others call lower().
   const std::vector<std::string>& incomplete_keys() const { return incomplete_keys_; }
 
  private:
   struct Entry {
+    TargetFacts asked;  // what lowering asked, with the answers
     Lowered lowered;
     std::vector<graph::ValueId> values;  // of the group that was lowered, as GroupKey has them
   };
+  const Entry* find(const std::string& key, const Target& target) const;
 
   const graph::Graph& g_;
-  const Target& target_;
   bool enabled_;
+  mutable std::mutex mutex_;
+  size_t kernels_ = 0;
   std::vector<std::string> incomplete_keys_;
-  std::unordered_map<std::string, Entry> entries_;  // by the group's key, choice and form
+  /// By the group's key, choice and form. Entries stay where they are.
+  std::unordered_map<std::string, std::deque<Entry>> entries_;
 };
 
 }  // namespace reprise::lower

@@ -36,7 +36,7 @@ std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group
 
 class MatMulGemm final : public Contraction {
  public:
-  MatMulGemm(const graph::Graph& g, const Group& group, const Target& target)
+  MatMulGemm(const graph::Graph& g, const Group& group, const TargetFacts& target)
       : Contraction(g, group, target) {
     const Shape& d = group.domain;
     batch_.assign(d.begin(), d.end() - 2);
@@ -228,7 +228,7 @@ bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
 
 }  // namespace
 
-Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const TargetFacts& target,
                              size_t choice) {
   if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target);
   return MatMulGemm(g, group, target).build(choice);

@@ -42,15 +42,15 @@ uint32_t flops(const Group& group) {
 }
 
 /// Pure function of the shapes and the target; tests read it through Lowered::schedule.
-PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target& target) {
+PointwiseSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target) {
   PointwiseSchedule s;
   const Expr total = element_count(group.domain);
   const bool divisible = total.known_divisor(g.symbols) % 4 == 0;
   size_t narrowest = 4;
   for (ValueId v : group.outputs)
     narrowest = std::min(narrowest, size_of(graph::storage_of(g.value(v))));
-  const bool needs_words = (narrowest == 1 && !target.predicate.needs_storage8) ||
-                           (narrowest == 2 && !target.predicate.needs_storage16);
+  const bool needs_words =
+      (narrowest == 1 && !target.storage8()) || (narrowest == 2 && !target.storage16());
   bool loops = group.kind == GroupKind::Contraction || group.kind == GroupKind::Row;
   double reads = 0;  // of nodes that read several elements for one
   for (const graph::Node* n : group.nodes) {
@@ -126,7 +126,7 @@ class PointwiseKernel {
     invocations_ = Expr::ceildiv(vectors_, s.vectors);
   }
 
-  Result<Lowered> build(const Target& target, LoopForm form) {
+  Result<Lowered> build(const TargetFacts& target, LoopForm form) {
     limit_loops(ev_, target, form);
     b_.set_workgroup(kWorkgroup);
     const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
@@ -262,8 +262,8 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
 
 }  // namespace
 
-Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group, const Target& target,
-                                LoopForm form) {
+Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, LoopForm form) {
   PointwiseSchedule s = choose(g, group, target);
   if (group.kind == GroupKind::Pointwise) s.axis = best_axis(g, group, s);
   if (s.axis >= 0) {

@@ -39,7 +39,7 @@ int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operan
                     [](const kernel::Inst& i) { return i.op == kernel::Op::Load; }));
 }
 
-ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const Target& target)
+ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target)
     : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
   limit_loops(ev_, target);
 }

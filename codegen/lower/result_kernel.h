@@ -32,7 +32,7 @@ class ResultKernel : public virtual shaders::ResultTile {
   void loop(kernel::Val end, int64_t most, const std::function<void(kernel::Val)>& body) override;
 
  protected:
-  ResultKernel(const graph::Graph& g, const Group& group, const Target& target);
+  ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target);
 
   /// Writes the work of every unit and finishes the kernel. m_, n_ and batch_ are set.
   using Work = std::function<Status(kernel::Val row, kernel::Val column_tile)>;
@@ -58,7 +58,7 @@ class ResultKernel : public virtual shaders::ResultTile {
 
   const graph::Graph& g_;
   const Group& group_;
-  const Target& target_;
+  const TargetFacts& target_;
   kernel::Builder b_;
   Evaluator ev_;
   Expr m_, n_;           // rows and columns of one result

@@ -33,8 +33,8 @@ struct Reduction {
 class RowKernel {
  public:
   /// `rows_as_lanes`: neighbouring rows may be the lanes of vectors.
-  RowKernel(const graph::Graph& g, const Group& group, const Target& target, bool rows_as_lanes,
-            LoopForm form)
+  RowKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
+            bool rows_as_lanes, LoopForm form)
       : g_(g), group_(group), b_(kernel_name(group)), ev_(g, group, b_), stages_(g, group) {
     rows_shape_ = row_shape(group.domain, group.reduced);
     rows_ = element_count(rows_shape_);
@@ -113,7 +113,7 @@ class RowKernel {
   static constexpr uint32_t kCpuSubgroup = 8;
 
   /// Pure function of the shape and the target.
-  void choose(const Target& target, bool rows_as_lanes) {
+  void choose(const TargetFacts& target, bool rows_as_lanes) {
     const bool last_reduced =
         group_.reduced.back() + 1 == static_cast<int64_t>(group_.domain.size());
     const auto fours = [&](const Expr& e) { return e.known_divisor(g_.symbols) % 4 == 0; };
@@ -137,13 +137,13 @@ class RowKernel {
   }
 
   /// Its invocations combine each reduction in shared memory.
-  uint32_t largest_workgroup(const Target& target) const {
+  uint32_t largest_workgroup(const TargetFacts& target) const {
     int bytes = 0;  // of one invocation
     for (int s = 0; s <= stages_.count(); ++s)
       for (const Node* n : stages_.reductions(s))
         bytes += kernel::byte_size(accumulator_type(*n).ty);
-    const uint32_t room = target.predicate.shared_bytes / static_cast<uint32_t>(std::max(bytes, 1));
-    return std::bit_floor(std::min(target.predicate.workgroup_invocations, room));
+    const uint32_t room = target.shared_bytes() / static_cast<uint32_t>(std::max(bytes, 1));
+    return std::bit_floor(std::min(target.workgroup_invocations(), room));
   }
 
   /// Where rows are lanes, a column's elements lie far from the next one's: those that later stages
@@ -404,7 +404,7 @@ class RowKernel {
 
 /// The kernel, with rows as the lanes of vectors or not; with `cheap`, only if it executes hardly
 /// more flops than separate kernels would.
-Result<Lowered> build(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFacts& target,
                       bool rows_as_lanes, bool cheap, LoopForm form = LoopForm::Short) {
   RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, rows_as_lanes, form).trace());
   RowKernel kernel(g, group, target, rows_as_lanes, form);
@@ -416,7 +416,7 @@ Result<Lowered> build(const graph::Graph& g, const Group& group, const Target& t
 
 }  // namespace
 
-Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Target& target,
+Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const TargetFacts& target,
                           LoopForm form) {
   if (target.cpu_type() && form == LoopForm::Short) {
     // Values of other shapes may not line up with neighbouring rows.
@@ -426,7 +426,7 @@ Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Targe
 }
 
 Status check_row(const graph::Graph& g, const Group& group) {
-  return build(g, group, Target{}, false, true).status();
+  return build(g, group, Predicate{}, false, true).status();
 }
 
 }  // namespace reprise::lower

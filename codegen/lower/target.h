@@ -5,8 +5,11 @@
 #include <string>
 
 #include "runtime/device_facts.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::lower {
+
+using shaders::TargetFacts;
 
 struct Target {
   std::string name;  // variant name: "vulkan-cpu-sg8"
@@ -15,6 +18,7 @@ struct Target {
   bool on_request = false;  // compiled only where it is named
 
   bool cpu_type() const { return predicate.cpu_type; }
+  operator TargetFacts() const { return predicate; }  // NOLINT(google-explicit-constructor)
 };
 
 }  // namespace reprise::lower

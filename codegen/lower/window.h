@@ -57,7 +57,7 @@ class Windows {
 
 /// Convolutions of groups with few output channels; with channels last ones of single channels, a
 /// multiple of 4 of them.
-Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group, const Target& target,
-                                const ConvParams& params);
+Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group,
+                                const TargetFacts& target, const ConvParams& params);
 
 }  // namespace reprise::lower

@@ -116,6 +116,7 @@ void settle_broadcasts(Graph& g) {
     if (!equal) continue;
     learn(g, equal->a, equal->b);
     g.guards.push_back(*std::move(equal));
+    g.equal_dims.reset();
     i = 0;  // what other broadcasts give may follow
   }
 }

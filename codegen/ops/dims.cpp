@@ -90,9 +90,7 @@ size_t length(const Expr& e) {
 
 /// What a guard makes superfluous, a symbol or an operation, with what it equals. That must be
 /// known no later in a run.
-struct Rule {
-  Expr from, to;
-};
+using Rule = graph::EqualDims::Rule;
 
 /// Dims of inputs are expressions over such dims. Of two symbols the later one goes, which may be a
 /// fresh one.
@@ -112,15 +110,29 @@ std::optional<Rule> symbol_rule(const Graph& g, const Expr& lhs, const Expr& rhs
 const Atom* as_operation(const Expr& e) {
   if (e.terms().size() != 1 || e.constant() != 0 || e.terms()[0].coefficient != 1) return nullptr;
   const Atom* a = e.terms()[0].single();
-  return a == nullptr || a->kind() == Atom::Kind::Symbol ? nullptr : a;
+  if (a == nullptr || a->kind() == Atom::Kind::Symbol || a->kind() == Atom::Kind::Overflow)
+    return nullptr;
+  return a;
 }
 
-/// e with `to` in place of the operation `from` outside of other operations.
-Expr with_operation(const Expr& e, const Expr& from, const Expr& to) {
+bool is_operation(const Atom& a, const Atom& operation) {
+  return a.kind() == operation.kind() && a.lhs() == operation.lhs() && a.rhs() == operation.rhs();
+}
+
+bool has_operation(const Expr& e, const Atom& operation) {
+  return std::ranges::any_of(e.terms(), [&](const Term& t) {
+    return std::ranges::any_of(t.atoms(),
+                               [&](const Atom& a) { return is_operation(a, operation); });
+  });
+}
+
+/// e with `to` in place of the operation outside of other operations.
+Expr with_operation(const Expr& e, const Atom& operation, const Expr& to) {
+  if (!has_operation(e, operation)) return e;
   Expr sum = e.constant();
   for (const Term& t : e.terms()) {
     Expr product = t.coefficient;
-    for (const Atom& a : t.atoms()) product *= a.expr() == from ? to : a.expr();
+    for (const Atom& a : t.atoms()) product *= is_operation(a, operation) ? to : a.expr();
     sum += product;
   }
   return sum;
@@ -133,9 +145,9 @@ int64_t content(const Expr& e) {
 }
 
 std::optional<Rule> operation_rule(const Graph& g, const Expr& lhs, const Expr& rhs) {
-  if (as_operation(lhs) == nullptr || known_after(g, rhs) > known_after(g, lhs))
-    return std::nullopt;
-  if (with_operation(rhs, lhs, 0) != rhs) return std::nullopt;
+  const Atom* operation = as_operation(lhs);
+  if (operation == nullptr || known_after(g, rhs) > known_after(g, lhs)) return std::nullopt;
+  if (has_operation(rhs, *operation)) return std::nullopt;
   return Rule{lhs, rhs};
 }
 
@@ -154,7 +166,8 @@ std::optional<Rule> rule_of(const Graph& g, Expr a, Expr b) {
 
 Expr apply(const Rule& rule, const Expr& e) {
   const auto id = rule.from.as_symbol();
-  if (!id) return with_operation(e, rule.from, rule.to);
+  if (!id) return with_operation(e, *as_operation(rule.from), rule.to);
+  if (!contains(e, *id)) return e;
   return e.substitute(
       [&](SymbolId s) { return s == *id ? std::optional<Expr>(rule.to) : std::nullopt; });
 }
@@ -184,13 +197,39 @@ bool determines(const Graph& g, const Expr& a, const Expr& b) {
   return rule_of(g, a, b).has_value();
 }
 
-Expr current(const Graph& g, const Expr& e) {
-  if (e.is_const() || e.is_overflow()) return e;
-  Expr now = e;
+namespace {
+
+graph::EqualDims equal_dims_of(const Graph& g) {
+  graph::EqualDims out;
   for (const DimGuard& guard : g.guards) {
     if (guard.kind != GuardKind::Equal) continue;
-    if (const auto rule = rule_of(g, guard.a, guard.b)) now = apply(*rule, now);
+    if (auto rule = rule_of(g, guard.a, guard.b)) out.rules.push_back(*std::move(rule));
+    out.equals.emplace_back(guard.a, guard.b);
   }
+  for (auto& [a, b] : out.equals) {
+    for (const Rule& rule : out.rules) {
+      a = apply(rule, a);
+      b = apply(rule, b);
+    }
+  }
+  return out;
+}
+
+std::shared_ptr<const graph::EqualDims> equal_dims(const Graph& g) {
+  return g.equal_dims ? g.equal_dims : std::make_shared<graph::EqualDims>(equal_dims_of(g));
+}
+
+}  // namespace
+
+void resolve_guards(Graph& g) {
+  g.equal_dims = std::make_shared<graph::EqualDims>(equal_dims_of(g));
+}
+
+Expr current(const Graph& g, const Expr& e) {
+  if (e.is_const() || e.is_overflow() || g.guards.empty()) return e;
+  const auto known = equal_dims(g);
+  Expr now = e;
+  for (const Rule& rule : known->rules) now = apply(rule, now);
   return now;
 }
 
@@ -214,12 +253,11 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
 
 bool same_size(const Graph& g, const Expr& a, const Expr& b) {
   if (a == b) return true;
+  if (g.guards.empty()) return false;
+  const auto known = equal_dims(g);
   std::vector<Expr> reached{a};
   for (size_t i = 0; i < reached.size(); ++i) {
-    for (const DimGuard& guard : g.guards) {
-      if (guard.kind != GuardKind::Equal) continue;
-      const Expr x = current(g, guard.a);
-      const Expr y = current(g, guard.b);
+    for (const auto& [x, y] : known->equals) {
       for (const auto& [from, to] : {std::pair(x, y), std::pair(y, x)}) {
         if (from != reached[i]) continue;
         if (to == b) return true;
@@ -260,7 +298,9 @@ void add_new(Graph& g, DimGuard guard) {
     const bool swapped = symmetric && other.a == guard.b && other.b == guard.a;
     return other.kind == guard.kind && ((other.a == guard.a && other.b == guard.b) || swapped);
   };
-  if (std::none_of(g.guards.begin(), g.guards.end(), same)) g.guards.push_back(std::move(guard));
+  if (std::any_of(g.guards.begin(), g.guards.end(), same)) return;
+  g.guards.push_back(std::move(guard));
+  g.equal_dims.reset();
 }
 
 }  // namespace

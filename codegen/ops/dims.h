@@ -7,6 +7,9 @@ namespace reprise::ops {
 
 class InferContext;
 
+/// Works out Graph::equal_dims, once the guards are complete. The functions below need it to be
+/// fast; what adds a guard drops it.
+void resolve_guards(graph::Graph& g);
 /// The expression without the symbols that guards have replaced by others.
 Expr current(const graph::Graph& g, const Expr& e);
 /// Whether a guard for equal dims says what a symbol or an operation is, so that learn() can

@@ -18,7 +18,7 @@ uint32_t saturating_add(uint32_t a, uint32_t b) {
 }
 
 /// Adds two sorted lists of terms. False on overflow.
-bool merge(std::span<const Term> a, std::span<const Term> b, std::vector<Term>& out) {
+bool merge(std::span<const Term> a, std::span<const Term> b, SmallVector<Term>& out) {
   out.reserve(a.size() + b.size());
   size_t i = 0;
   size_t j = 0;
@@ -85,7 +85,7 @@ std::optional<Complement> complement_of(const Atom& a) {
 
 /// The term without one of its atoms.
 Expr cofactor(const Term& t, const Atom& without) {
-  std::vector<Atom> rest;
+  SmallVector<Atom> rest;
   for (const Atom& a : t.atoms()) {
     if (&a != &without) rest.push_back(a);
   }
@@ -163,13 +163,13 @@ Atom ExprAccess::atom(Atom::Kind kind, Expr lhs, Expr rhs) {
   Atom a;
   a.kind_ = kind;
   const uint64_t hash = mix(mix(static_cast<uint64_t>(kind), lhs.hash()), rhs.hash());
-  a.operands_ =
-      std::make_shared<const Atom::Operands>(Atom::Operands{std::move(lhs), std::move(rhs), hash});
+  a.operands_ = std::allocate_shared<Atom::Operands>(
+      SmallAllocator<Atom::Operands>(), Atom::Operands{std::move(lhs), std::move(rhs), hash});
   return a;
 }
 
-std::shared_ptr<const Term::Product> ExprAccess::product(std::vector<Atom> sorted_atoms) {
-  auto p = std::make_shared<Term::Product>();
+std::shared_ptr<const Term::Product> ExprAccess::product(SmallVector<Atom> sorted_atoms) {
+  auto p = std::allocate_shared<Term::Product>(SmallAllocator<Term::Product>());
   p->hash = sorted_atoms.size();
   for (const Atom& a : sorted_atoms) {
     p->hash = mix(p->hash, atom_hash(a));
@@ -198,9 +198,9 @@ Expr ExprAccess::with_constant(const Expr& e, int64_t constant) {
   return r;
 }
 
-Expr ExprAccess::make(std::vector<Term> terms, int64_t constant) {
+Expr ExprAccess::make(SmallVector<Term> terms, int64_t constant) {
   if (terms.empty()) return constant;
-  auto rep = std::make_shared<Expr::Rep>();
+  auto rep = std::allocate_shared<Expr::Rep>(SmallAllocator<Expr::Rep>());
   for (const Term& t : terms) {
     rep->hash = mix(mix(rep->hash, static_cast<uint64_t>(t.coefficient)), t.product->hash);
     rep->size = saturating_add(rep->size, t.product->size);
@@ -298,7 +298,7 @@ Expr operator+(const Expr& a, const Expr& b) {
   if (__builtin_add_overflow(a.constant_, b.constant_, &constant)) return Expr::overflow();
   if (!b.rep_) return ExprAccess::with_constant(a, constant);
   if (!a.rep_) return ExprAccess::with_constant(b, constant);
-  std::vector<Term> terms;
+  SmallVector<Term> terms;
   if (!merge(a.rep_->terms, b.rep_->terms, terms)) return Expr::overflow();
   return recombine(ExprAccess::make(std::move(terms), constant));
 }
@@ -320,7 +320,7 @@ namespace {
 Expr scale(const Expr& e, int64_t factor) {
   int64_t constant = 0;
   if (__builtin_mul_overflow(e.constant(), factor, &constant)) return Expr::overflow();
-  std::vector<Term> terms(e.terms().begin(), e.terms().end());
+  SmallVector<Term> terms(e.terms().begin(), e.terms().end());
   for (Term& t : terms) {
     if (__builtin_mul_overflow(t.coefficient, factor, &t.coefficient)) return Expr::overflow();
   }
@@ -328,7 +328,7 @@ Expr scale(const Expr& e, int64_t factor) {
 }
 
 std::shared_ptr<const Term::Product> multiply(const Term::Product& a, const Term::Product& b) {
-  std::vector<Atom> atoms(a.atoms.size() + b.atoms.size());
+  SmallVector<Atom> atoms(a.atoms.size() + b.atoms.size());
   std::merge(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), atoms.begin(),
              [](const Atom& x, const Atom& y) { return ExprAccess::compare(x, y) < 0; });
   return ExprAccess::product(std::move(atoms));
@@ -355,7 +355,7 @@ Expr operator*(const Expr& a, const Expr& b) {
   }
   for (const Term& s : a.rep_->terms) {
     // A monomial order: multiplying by one term keeps the other side sorted.
-    std::vector<Term> row;
+    SmallVector<Term> row;
     row.reserve(b.rep_->terms.size());
     for (const Term& t : b.rep_->terms) {
       int64_t c = 0;

@@ -45,7 +45,7 @@ using AtomMap = std::function<std::optional<Expr>(const Atom&)>;
 
 /// Rebuilds the expression with replaced atoms; nothing when none was replaced.
 std::optional<Expr> map_atoms(const Expr& e, const AtomMap& f) {
-  std::vector<Term> kept;
+  SmallVector<Term> kept;
   Expr changed = 0;
   bool any = false;
   std::vector<std::optional<Expr>> replaced;

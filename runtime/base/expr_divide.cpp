@@ -14,7 +14,7 @@ std::optional<Expr> divide_term(const Term& a, const Term& b) {
     return std::nullopt;
   }
   if (a.coefficient % b.coefficient != 0) return std::nullopt;
-  std::vector<Atom> rest;
+  SmallVector<Atom> rest;
   const auto divisor = b.atoms();
   size_t j = 0;
   for (const Atom& x : a.atoms()) {
@@ -53,8 +53,8 @@ struct Division {
 
 /// Divisible parts go to the quotient; the constant of the remainder is in [0, c).
 Division split_constant(Kind kind, const SymbolRanges* ranges, const Expr& a, int64_t c) {
-  std::vector<Term> whole;
-  std::vector<Term> rest;
+  SmallVector<Term> whole;
+  SmallVector<Term> rest;
   for (const Term& t : a.terms()) {
     if (t.coefficient % c == 0) {
       whole.push_back({t.coefficient / c, t.product});
@@ -71,7 +71,7 @@ std::optional<Expr> reduce_common_factor(const Division& d, int64_t c) {
   int64_t g = c;
   for (const Term& t : d.remainder.terms()) g = gcd_of(g, t.coefficient);
   if (g == 1) return std::nullopt;
-  std::vector<Term> terms(d.remainder.terms().begin(), d.remainder.terms().end());
+  SmallVector<Term> terms(d.remainder.terms().begin(), d.remainder.terms().end());
   for (Term& t : terms) t.coefficient /= g;
   const int64_t k = d.remainder.constant();
   const Expr inner = d.divide(ExprAccess::make(std::move(terms), k / g), c / g);
@@ -85,8 +85,8 @@ struct LowPart {
   Expr high;  // remainder = g * high + low
 };
 std::optional<LowPart> split_low(const Division& d, int64_t g) {
-  std::vector<Term> low;
-  std::vector<Term> high;
+  SmallVector<Term> low;
+  SmallVector<Term> high;
   for (const Term& t : d.remainder.terms()) {
     if (t.coefficient % g == 0) {
       high.push_back({t.coefficient / g, t.product});
@@ -264,7 +264,7 @@ PolynomialDivision divide_polynomial(const Expr& dividend, const Expr& divisor) 
   const Term& lead = divisor.terms()[0];
   const bool monomial = divisor.terms().size() == 1 && divisor.constant() == 0;
   Expr quotient;
-  std::vector<Term> remainder;
+  SmallVector<Term> remainder;
   if (monomial) {
     for (const Term& t : dividend.terms()) {
       if (const auto q = divide_term(t, lead)) {
@@ -338,7 +338,7 @@ std::optional<Expr> Expr::divide_exact(const Expr& a, const Expr& b) {
     return negated.is_overflow() ? std::nullopt : std::optional<Expr>(std::move(negated));
   }
   if (a.constant() % c != 0) return std::nullopt;
-  std::vector<Term> terms(a.terms().begin(), a.terms().end());
+  SmallVector<Term> terms(a.terms().begin(), a.terms().end());
   for (Term& t : terms) {
     if (t.coefficient % c != 0) return std::nullopt;
     t.coefficient /= c;

@@ -8,6 +8,7 @@
 
 #include "runtime/base/expr.h"
 #include "runtime/base/integer_math.h"
+#include "runtime/base/small_blocks.h"
 
 namespace reprise {
 
@@ -17,14 +18,14 @@ struct Atom::Operands {
 };
 
 struct Term::Product {
-  std::vector<Atom> atoms;
+  SmallVector<Atom> atoms;
   uint64_t hash = 0;
   uint32_t size = 0;   // atoms in this product and everything below it
   uint32_t depth = 0;  // nesting of operations
 };
 
 struct Expr::Rep {
-  std::vector<Term> terms;
+  SmallVector<Term> terms;
   uint64_t hash = 0;  // of the terms, without the constant
   uint32_t size = 0;
   uint32_t depth = 0;
@@ -40,10 +41,10 @@ struct ExprAccess {
 
   static Atom symbol_atom(SymbolId id);
   static Atom atom(Atom::Kind kind, Expr lhs, Expr rhs);
-  static std::shared_ptr<const Term::Product> product(std::vector<Atom> sorted_atoms);
+  static std::shared_ptr<const Term::Product> product(SmallVector<Atom> sorted_atoms);
   static Expr single(const Term& t);
   /// Terms must be sorted and distinct, with coefficients other than 0.
-  static Expr make(std::vector<Term> terms, int64_t constant);
+  static Expr make(SmallVector<Term> terms, int64_t constant);
   static Expr with_constant(const Expr& e, int64_t constant);
   static const Expr::Rep* rep(const Expr& e) { return e.rep_.get(); }
   static const Atom::Operands* operands(const Atom& a) { return a.operands_.get(); }

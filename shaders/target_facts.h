@@ -1,0 +1,71 @@
+// What schedules may ask of the devices that a variant is for. Each question is noted, so that one
+// kernel serves all variants that answer the same.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/device_facts.h"
+
+namespace reprise::shaders {
+
+/// The facts that a predicate guarantees. Not thread-safe: asking is noted in the object.
+class TargetFacts {
+ public:
+  TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
+      : values_{p.cpu_type,
+                p.slow_loads,
+                p.needs_storage8,
+                p.needs_storage16,
+                p.needs_subgroup_shuffle,
+                p.subgroup_size,
+                p.workgroup_invocations,
+                p.shared_bytes,
+                p.matrix.rows,
+                p.matrix.columns,
+                p.matrix.depth} {}
+
+  bool cpu_type() const { return ask(kCpuType) != 0; }
+  bool slow_loads() const { return ask(kSlowLoads) != 0; }
+  bool storage8() const { return ask(kStorage8) != 0; }
+  bool storage16() const { return ask(kStorage16) != 0; }
+  bool subgroup_shuffle() const { return ask(kSubgroupShuffle) != 0; }
+  uint32_t subgroup_size() const { return ask(kSubgroupSize); }  // 0: any
+  uint32_t workgroup_invocations() const { return ask(kWorkgroupInvocations); }
+  uint32_t shared_bytes() const { return ask(kSharedBytes); }
+  MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
+
+  /// Whether whatever was asked of this object has the same answer from `other`.
+  bool answers_like(const TargetFacts& other) const {
+    for (size_t i = 0; i < kFacts; ++i) {
+      if (asked_[i] && values_[i] != other.values_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  enum Fact : uint8_t {
+    kCpuType,
+    kSlowLoads,
+    kStorage8,
+    kStorage16,
+    kSubgroupShuffle,
+    kSubgroupSize,
+    kWorkgroupInvocations,
+    kSharedBytes,
+    kMatrixRows,
+    kMatrixColumns,
+    kMatrixDepth,
+    kFacts
+  };
+  uint32_t ask(Fact f) const {
+    asked_[f] = true;
+    return values_[f];
+  }
+
+  std::array<uint32_t, kFacts> values_;
+  mutable std::array<bool, kFacts> asked_{};
+};
+
+}  // namespace reprise::shaders
