@@ -1,5 +1,6 @@
 // What is found out about a kernel before it is executed.
 #include <algorithm>
+#include <unordered_map>
 
 #include "codegen/kernel/interpreter_run.h"
 
@@ -15,6 +16,11 @@ size_t padded(size_t n) {
 bool is_alias(const Inst& i, Type from) {
   if (i.op == Op::Extract) return true;
   return i.op == Op::Bitcast && i.type.lanes == from.lanes;
+}
+
+/// Of F32 numbers.
+bool is_row_of(const Inst& i, ScalarOp op) {
+  return i.op == Op::Scalar && static_cast<ScalarOp>(i.imm) == op && i.type.ty == Ty::F32;
 }
 
 }  // namespace
@@ -79,19 +85,45 @@ void Interpreter::allocate_words() {
 
 void Interpreter::decode() {
   steps_.resize(k_.blocks.size());
-  // Definitions come before uses in a walk of the blocks from the outermost on, in which a block's
-  // number says nothing: instructions of nested blocks are decoded with their own.
+  std::vector<uint32_t> uses(k_.insts.size());
+  for (const Inst& i : k_.insts)
+    for (const Val v : i.args) ++uses[static_cast<size_t>(v.id)];
+  // A value's definition stands before its uses in its block, or in one around them.
   std::vector<int32_t> pending{0};
   while (!pending.empty()) {
-    const auto b = static_cast<size_t>(pending.back());
+    const int32_t index = pending.back();
     pending.pop_back();
-    std::vector<Step>& steps = steps_[b];
-    for (const int32_t id : k_.blocks[b].insts) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
       const Inst& i = k_.insts[static_cast<size_t>(id)];
       pending.insert(pending.end(), i.blocks.begin(), i.blocks.end());
-      if (auto step = step_of(id)) steps.push_back(*step);
     }
+    decode_block(static_cast<size_t>(index), uses);
   }
+}
+
+void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) {
+  std::vector<Step>& steps = steps_[index];
+  const RowFunction mul_add = mul_add_function(options_);
+  std::unordered_map<int32_t, size_t> products;  // their steps, of those that one use only has
+  for (const int32_t id : k_.blocks[index].insts) {
+    auto step = step_of(id);
+    if (!step) continue;
+    const Inst& i = *step->inst;
+    if (is_row_of(i, ScalarOp::Mul) && uses[static_cast<size_t>(id)] == 1)
+      products.emplace(id, steps.size());
+    if (mul_add != nullptr && is_row_of(i, ScalarOp::Add)) {
+      const bool second = !products.contains(i.args[0].id);
+      if (const auto product = products.find(i.args[second ? 1 : 0].id);
+          product != products.end()) {
+        Step& mul = steps[product->second];
+        step->function = mul_add;
+        step->rows.in = {mul.rows.in[0], mul.rows.in[1], step->in[second ? 0 : 1].narrow};
+        mul.execute = nullptr;
+      }
+    }
+    steps.push_back(*step);
+  }
+  std::erase_if(steps, [](const Step& s) { return s.execute == nullptr; });
 }
 
 Interpreter::Execute Interpreter::execute_of(Op op) {
@@ -157,11 +189,18 @@ std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   s.id = id;
   s.out = value;
   for (size_t a = 0; a < i.args.size(); ++a) s.in[a] = row(i.args[a]);
-  if (i.op != Op::Scalar) return s;
-  const auto op = static_cast<ScalarOp>(i.imm);
-  const Ty operand = type(i.args.back()).ty;
-  s.scalar = scalar_function(op, operand);
-  s.function = row_function(op, operand, options_);
+  if (i.op == Op::Scalar) {
+    const auto op = static_cast<ScalarOp>(i.imm);
+    const Ty operand = type(i.args.back()).ty;
+    s.scalar = scalar_function(op, operand);
+    s.function = row_function(op, operand, options_);
+  } else if (i.op == Op::Convert) {
+    const Ty from = type(i.args[0]).ty;
+    const bool rounds = i.type.ty == Ty::F16 && options_.native_error != NativeError::None;
+    const bool checked = i.imm != 0 && class_of(from) == kFloat;
+    if (!rounds && !checked) s.function = convert_function(from, i.type.ty);
+  }
+  if (s.function == nullptr) return s;
   s.rows.out = s.out.narrow;
   for (size_t a = 0; a < 3; ++a) s.rows.in[a] = s.in[a < i.args.size() ? a : 0].narrow;
   s.rows.count = words(i.type);

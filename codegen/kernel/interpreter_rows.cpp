@@ -55,14 +55,35 @@ RowFunction flushing(F) {
   };
 }
 
+template <typename F>
+void with_seed(const NarrowRows& rows) {
+  over_chunks(rows, [seed = rows.seed](uint32_t a, uint32_t b, uint32_t c) {
+    return bits(F()(real(a), real(b), real(c), seed));
+  });
+}
+
+#if defined(__x86_64__)
+// The same in wider vectors: hashes take much of the time of a probe.
+template <typename F>
+[[gnu::target("avx2"), gnu::flatten]] void with_seed_256(const NarrowRows& rows) {
+  with_seed<F>(rows);
+}
+template <typename F>
+[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void with_seed_512(
+    const NarrowRows& rows) {
+  with_seed<F>(rows);
+}
+#endif
+
 /// A row that takes the seed of the errors, too.
 template <typename F>
 RowFunction seeded(F) {
-  return [](const NarrowRows& rows) {
-    over_chunks(rows, [seed = rows.seed](uint32_t a, uint32_t b, uint32_t c) {
-      return bits(F()(real(a), real(b), real(c), seed));
-    });
-  };
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    return with_seed_512<F>;
+  if (__builtin_cpu_supports("avx2")) return with_seed_256<F>;
+#endif
+  return with_seed<F>;
 }
 
 using Word = uint32_t;
@@ -230,6 +251,23 @@ RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options) {
   return t == Ty::I32   ? ordered(op, [](Word v) { return whole(v); })
          : t == Ty::U32 ? ordered(op, [](Word v) { return v; })
                         : nullptr;
+}
+
+RowFunction convert_function(Ty from, Ty to) {
+  const bool from_word = from == Ty::Bool || from == Ty::I32 || from == Ty::U32;
+  const bool to_word = to == Ty::I32 || to == Ty::U32;
+  if (from == to || (from_word && to_word))
+    return is_wide(to) ? nullptr : plain([](Word a, Word, Word) { return a; });
+  if (from_word && to == Ty::Bool) return plain([](Word a, Word, Word) -> Word { return a != 0; });
+  if (from == Ty::I32 && to == Ty::F32)
+    return plain([](Word a, Word, Word) { return bits(static_cast<float>(whole(a))); });
+  if (from_word && to == Ty::F32)
+    return plain([](Word a, Word, Word) { return bits(static_cast<float>(a)); });
+  if (from == Ty::F16 && to == Ty::F32)
+    return plain([](Word a, Word, Word) { return bits(f16_to_float(static_cast<uint16_t>(a))); });
+  if (from == Ty::F32 && to == Ty::F16)
+    return plain([](Word a, Word, Word) -> Word { return float_to_f16(real(a)); });
+  return nullptr;
 }
 
 RowFunction mul_add_function(const InterpretOptions& options) {

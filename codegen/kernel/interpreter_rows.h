@@ -78,6 +78,8 @@ using RowFunction = void (*)(const NarrowRows& rows);
 /// not. Null for rows that scalar_function and inexact_result have to execute. The results are the
 /// same.
 RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options);
+/// The same of convert_bits: without checks of claims, and rounded to the nearest.
+RowFunction convert_function(Ty from, Ty to);
 /// Of a * b, rounded, plus c: a Mul and the Add that alone uses its result. Null as above.
 RowFunction mul_add_function(const InterpretOptions& options);
 

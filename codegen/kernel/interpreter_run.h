@@ -37,6 +37,8 @@ class Interpreter {
   void allocate();
   void allocate_words();
   void decode();
+  /// `uses` of each instruction.
+  void decode_block(size_t index, const std::vector<uint32_t>& uses);
   std::optional<Step> step_of(int32_t id);
   static Execute execute_of(Op op);
   size_t words(Type t) const { return size_t{t.lanes} * stride_; }

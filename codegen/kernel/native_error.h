@@ -30,10 +30,13 @@ inline float every_rounding(double exact, uint64_t seed) {
   const uint32_t upper = static_cast<uint32_t>(uint64_t{low} * kLow >> 32U) + low * kHigh +
                          static_cast<uint32_t>(seed >> 32U) * kLow;
   const uint32_t neighbour = bits + (upper >> 7U & 2U) - 1;
-  const auto is_finite = [](uint32_t b) { return (b & 0x7fffffffU) < 0x7f800000U; };
-  const bool moves = (static_cast<double>(v) != exact) & ((bits & 0x7fffffffU) != 0) &
-                     is_finite(bits) & is_finite(neighbour);
-  return std::bit_cast<float>(moves ? neighbour : bits);
+  const auto is_finite = [](uint32_t b) {
+    return static_cast<uint32_t>((b & 0x7fffffffU) < 0x7f800000U);
+  };
+  const uint32_t moves = static_cast<uint32_t>(static_cast<double>(v) != exact) &
+                         static_cast<uint32_t>((bits & 0x7fffffffU) != 0) & is_finite(bits) &
+                         is_finite(neighbour);
+  return std::bit_cast<float>(bits ^ ((bits ^ neighbour) & (0U - moves)));
 }
 /// Add, Mul and Fma of F32 for NativeError::Every. Sums and products of two floats are exact in
 /// double, but for sums of numbers that are 2^29 apart.
