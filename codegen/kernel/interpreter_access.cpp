@@ -109,8 +109,10 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
   const Row value = load ? s.out : s.in[1];
+  uint32_t group = 0;
+  uint32_t end = size_;  // of the group's invocations
   for (const uint32_t n : active.list) {
-    const uint32_t group = n / size_;
+    for (; n >= end; end += size_) ++group;
     const uint32_t index = s.in[0].narrow[n];
     uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
     Touch* touches = shared_touches_[i.imm].data() + size_t{group} * array.count + index;
@@ -134,7 +136,7 @@ void Interpreter::barrier(const Step& s, const Active& active) {
   for (size_t first = 0; first < active.list.size();) {
     const uint32_t group = active.list[first] / size_;
     size_t last = first;
-    while (last < active.list.size() && active.list[last] / size_ == group) ++last;
+    while (last < active.list.size() && active.list[last] < (group + 1) * size_) ++last;
     if (last - first != size_) {
       return violate(s.id, active.list[first],
                      "waits at a barrier that only " + std::to_string(last - first) + " of " +
@@ -217,9 +219,9 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
 void Interpreter::subgroup(const Step& s, const Active& active) {
   // Together, workgroups are whole subgroups.
   for (size_t first = 0; first < active.list.size();) {
-    const uint32_t group = active.list[first] / subgroup_size_;
+    const uint32_t end = (active.list[first] / subgroup_size_ + 1) * subgroup_size_;
     size_t last = first;
-    while (last < active.list.size() && active.list[last] / subgroup_size_ == group) ++last;
+    while (last < active.list.size() && active.list[last] < end) ++last;
     const std::span<const uint32_t> lanes = active.list.subspan(first, last - first);
     for (size_t l = 0; l < s.inst->type.lanes && !failed_; ++l) {
       if (s.inst->args.size() == 1) {
