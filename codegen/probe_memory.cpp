@@ -25,23 +25,37 @@ uint64_t ProbeMemory::elements(size_t buffer) const {
   return p.bytes / static_cast<uint64_t>(kernel::byte_size(p.storage));
 }
 
-std::byte* ProbeMemory::at(size_t buffer, uint64_t offset, size_t size) {
-  const size_t memory = parameters_[buffer].memory;
-  Buffer& b = buffers_[memory];
-  b.extent = std::max(b.extent, offset + size);
-  auto& page = b.pages[offset / kPage];
-  if (!page) {
-    page = std::make_unique<std::byte[]>(kPage);
-    b.fill.write(offset / kPage * kPage, {page.get(), kPage});
-  }
-  return page.get() + offset % kPage;
+std::unique_ptr<std::byte[]> ProbeMemory::filled_page(const Buffer& b, uint64_t offset) {
+  auto page = std::make_unique<std::byte[]>(kPage);
+  b.fill.write(offset, {page.get(), kPage});
+  return page;
 }
 
-bool ProbeMemory::load(size_t buffer, uint64_t index, uint32_t /*invocation*/, uint64_t& bits) {
-  const kernel::Ty storage = parameters_[buffer].storage;
+std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
+  const kernel::Ty storage = parameters_[row.buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
-  bits = kernel::load_element(at(buffer, index * size, size), storage);
-  return true;
+  Buffer& b = buffers_[parameters_[row.buffer].memory];
+  uint64_t last = 0;
+  // An aligned vector lies in one page.
+  const auto gather = [&](const auto& element) {
+    kernel::each(row.active, [&](uint32_t n) {
+      const uint64_t offset = row.index[n] * uint64_t{size};
+      last = std::max(last, offset);
+      const std::byte* from = at(b, offset);
+      for (size_t l = 0; l < row.lanes; ++l) element(from + l * size, l * row.stride + n);
+    });
+  };
+  if (storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32) {
+    gather([to = row.value.narrow](const std::byte* from, size_t n) {
+      std::memcpy(to + n, from, sizeof(uint32_t));
+    });
+  } else {
+    gather([&](const std::byte* from, size_t n) {
+      row.value.set(n, kernel::load_element(from, storage));
+    });
+  }
+  b.extent = std::max(b.extent, last + row.lanes * size);
+  return std::nullopt;
 }
 
 void ProbeMemory::note_written(size_t buffer, uint64_t offset, size_t size, uint32_t invocation) {
@@ -54,24 +68,31 @@ void ProbeMemory::note_written(size_t buffer, uint64_t offset, size_t size, uint
     written.push_back({workgroup, static_cast<uint32_t>(i)});
 }
 
-bool ProbeMemory::store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) {
-  const kernel::Ty storage = parameters_[buffer].storage;
+std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
+  const kernel::Ty storage = parameters_[row.buffer].storage;
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
-  kernel::store_element(at(buffer, index * size, size), storage, bits);
-  note_written(buffer, index * size, size, invocation);
-  return true;
-}
-
-bool ProbeMemory::store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
-                             uint64_t mask) {
-  const kernel::Ty storage = parameters_[buffer].storage;
-  const auto size = static_cast<size_t>(kernel::byte_size(storage));
-  std::byte* to = at(buffer, index * size, size);
-  kernel::store_element(to, storage, (kernel::load_element(to, storage) & ~mask) | (value & mask));
-  for (size_t b = 0; b < size; ++b) {  // of the word, those that the mask names
-    if ((mask >> (8 * b) & 0xffU) != 0) note_written(buffer, index * size + b, 1, invocation);
-  }
-  return true;
+  Buffer& b = buffers_[parameters_[row.buffer].memory];
+  kernel::each(row.active, [&](uint32_t n) {
+    for (size_t l = 0; l < row.lanes; ++l) {
+      const uint64_t offset = (row.index[n] + uint64_t{l}) * size;
+      b.extent = std::max(b.extent, offset + size);
+      std::byte* to = at(b, offset);
+      const uint64_t bits = row.value.get(l * row.stride + n);
+      if (row.mask == nullptr) {
+        kernel::store_element(to, storage, bits);
+        note_written(row.buffer, offset, size, row.first + n);
+        continue;
+      }
+      const uint64_t mask = row.mask[n];
+      kernel::store_element(to, storage,
+                            (kernel::load_element(to, storage) & ~mask) | (bits & mask));
+      for (size_t byte = 0; byte < size; ++byte) {  // of the word, those that the mask names
+        if ((mask >> (8 * byte) & 0xffU) != 0)
+          note_written(row.buffer, offset + byte, 1, row.first + n);
+      }
+    }
+  });
+  return std::nullopt;
 }
 
 std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
@@ -87,7 +108,9 @@ uint64_t ProbeMemory::element(size_t buffer, uint32_t index) {
   const size_t memory = parameters_[buffer].memory;
   const size_t size = size_of(parameters_[memory].dtype);
   uint64_t bits = 0;
-  std::memcpy(&bits, at(buffer, uint64_t{index} * size, size), size);
+  Buffer& b = buffers_[memory];
+  b.extent = std::max(b.extent, (uint64_t{index} + 1) * size);
+  std::memcpy(&bits, at(b, uint64_t{index} * size), size);
   return bits;
 }
 

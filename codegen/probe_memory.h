@@ -24,10 +24,8 @@ class ProbeMemory final : public kernel::Memory {
               uint32_t invocations);
 
   uint64_t elements(size_t buffer) const override;
-  bool load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) override;
-  bool store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) override;
-  bool store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
-                  uint64_t mask) override;
+  std::optional<kernel::Race> load(const kernel::MemoryRow& row) override;
+  std::optional<kernel::Race> store(const kernel::MemoryRow& row) override;
 
   /// End of what was touched, in bytes.
   uint64_t extent(size_t buffer) const { return buffers_[parameters_[buffer].memory].extent; }
@@ -49,7 +47,12 @@ class ProbeMemory final : public kernel::Memory {
     uint64_t extent = 0;
     std::vector<Written> written;  // in the order of stores
   };
-  std::byte* at(size_t buffer, uint64_t offset, size_t size);
+  static std::byte* at(Buffer& b, uint64_t offset) {
+    auto& page = b.pages[offset / kPage];
+    if (!page) page = filled_page(b, offset / kPage * kPage);
+    return page.get() + offset % kPage;
+  }
+  static std::unique_ptr<std::byte[]> filled_page(const Buffer& b, uint64_t offset);
   void note_written(size_t buffer, uint64_t offset, size_t size, uint32_t invocation);
 
   std::vector<Parameter> parameters_;

@@ -102,6 +102,10 @@ class Prober {
   /// Its step is an index into steps().
   Probe make() const {
     Probe skipped;
+    if (const Status sound = kernel::verify_structure(k_); !sound.ok()) {
+      skipped.skipped = sound.message();
+      return skipped;
+    }
     const auto attempt = [&](const Sizes& sizes) -> std::optional<Probe> {
       auto probe = at_sizes(sizes);
       if (probe.ok()) return std::move(*probe);
@@ -328,15 +332,10 @@ class Prober {
     probe.grid = grid;
     probe.bytes.clear();
     probe.samples.clear();
-    Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough};
-    RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
     // If one workgroup is enough, a second one is interpreted where it does not take long: the last
     // one of a grid is often cut off.
-    if (best.workgroups < std::min<size_t>(work.workgroups.size(), 2) &&
-        best.instructions <= kLimit / 8) {
-      work.enough = best.instructions + 1;
-      RP_ASSIGN(best, choose_inputs(setup, work, probe.inputs));
-    }
+    Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough};
+    RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
     probe.complete = best.workgroups == count(grid);
     if (every && !probe.complete) return unsupported("it has too many workgroups");
     work.workgroups.resize(best.workgroups);
@@ -406,6 +405,8 @@ class Prober {
     launch.workgroups = work.workgroups;
     launch.memory = &memory;
     launch.enough = work.enough;
+    if (like == nullptr) launch.cheap = kLimit / 8;
+    if (like != nullptr) launch.together = static_cast<uint32_t>(work.workgroups.size());
     launch.limit = like == nullptr ? kLimit : ~uint64_t{0};
     RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, options));
     ProbeOutcome out;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/kernel/interpreter_rows.h"
 #include "codegen/kernel/interpreter_run.h"
 #include "codegen/kernel/native_error.h"
 
@@ -11,59 +10,57 @@ namespace reprise::kernel {
 
 Result<PartialOutcome> Interpreter::run() {
   allocate();
-  all_.resize(size_);
-  for (uint32_t i = 0; i < size_; ++i) all_[i] = i;
+  decode();
   const auto& grid = launch_.grid;
   const bool whole = launch_.workgroups.empty();
   const size_t n = whole ? size_t{grid[0]} * grid[1] * grid[2] : launch_.workgroups.size();
   size_t done = 0;
-  for (; done < n && instructions_ < launch_.enough; ++done) {
-    const auto i = static_cast<uint32_t>(done);
-    group_ = whole ? std::array{i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]}
-                   : launch_.workgroups[done];
-    workgroup();
-    if (!violation_.ok()) return violation_;
+  const auto more = [&] {
+    return instructions_ < launch_.enough || (done == 1 && instructions_ <= launch_.cheap);
+  };
+  while (done < n && more()) {
+    group_index_ = static_cast<uint32_t>(done);
+    groups_.clear();
+    for (; done < n && groups_.size() < together_; ++done) {
+      const auto i = static_cast<uint32_t>(done);
+      groups_.push_back(whole
+                            ? std::array{i % grid[0], i / grid[0] % grid[1], i / grid[0] / grid[1]}
+                            : launch_.workgroups[done]);
+    }
+    workgroups();
+    if (failed_) return violation_;
   }
   return PartialOutcome{error_, done, instructions_};
 }
 
-void Interpreter::allocate() {
-  size_t words = 0;
-  for (const Inst& i : k_.insts) {
-    base_.push_back(words);
-    if (i.type.ty != Ty::Void) words += size_t{i.type.lanes} * size_;
+void Interpreter::workgroups() {
+  for (Local& l : locals_) {
+    std::fill(l.filled.begin(), l.filled.end(), uint8_t{0});
+    std::fill(l.written.begin(), l.written.end(), uint8_t{0});
   }
-  words_.resize(words);
-  for (size_t id = 0; id < k_.insts.size(); ++id) {
-    const Inst& i = k_.insts[id];
-    if (i.op != Op::Scalar) continue;
-    row_functions_[id] = scalar_function(static_cast<ScalarOp>(i.imm), type(i.args.back()).ty);
-  }
-  for (const LocalVar& l : k_.locals) {
-    locals_.emplace_back(size_t{l.count} * l.type.lanes * size_);
-    local_written_.emplace_back(size_t{l.count} * size_);
-  }
-  for (const SharedArray& s : k_.shared) {
-    shared_.emplace_back(s.count);
-    shared_touches_.emplace_back(s.count);
-  }
-}
-
-void Interpreter::workgroup() {
-  for (auto& w : local_written_) std::fill(w.begin(), w.end(), uint8_t{0});
   for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
   matrices_.clear();
-  epoch_ = 0;
-  block(0, all_);
-  ++group_index_;
+  std::fill(epochs_.begin(), epochs_.end(), 0U);
+  all_.resize(groups_.size() * size_);
+  for (uint32_t i = 0; i < all_.size(); ++i) all_[i] = i;
+  for (size_t id = 0; id < k_.insts.size(); ++id) {
+    const Inst& i = k_.insts[id];
+    if (i.op != Op::Builtin) continue;
+    for (const uint32_t n : all_) {
+      values_[id].narrow[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
+    }
+  }
+  block(0, {all_, true});
 }
 
 std::string Interpreter::where(int32_t id, uint32_t invocation) const {
+  const std::array<uint32_t, 3>& group = groups_[invocation / size_];
+  invocation %= size_;
   const uint32_t x = invocation % k_.workgroup[0];
   const uint32_t y = invocation / k_.workgroup[0] % k_.workgroup[1];
   const uint32_t z = invocation / k_.workgroup[0] / k_.workgroup[1];
   const auto id_of = [&](size_t c, uint32_t local) {
-    return std::to_string(group_[c] * k_.workgroup[c] + local);
+    return std::to_string(group[c] * k_.workgroup[c] + local);
   };
   return "kernel '" + k_.name + "': %" + std::to_string(id) + ": invocation (" + id_of(0, x) +
          ", " + id_of(1, y) + ", " + id_of(2, z) + ") ";
@@ -73,85 +70,36 @@ std::string Interpreter::where(int32_t id, uint32_t invocation) const {
 
 void Interpreter::block(int32_t index, const Active& active) {
   if (active.empty()) return;
-  for (int32_t id : k_.blocks[static_cast<size_t>(index)].insts) {
-    if (!violation_.ok()) return;
-    instructions_ += active.size();
-    execute(id, active);
+  const auto b = static_cast<size_t>(index);
+  instructions_ += k_.blocks[b].insts.size() * active.list.size();
+  for (const Step& s : steps_[b]) {
+    if (s.function != nullptr) {
+      s.function(s.rows);
+      continue;
+    }
+    (this->*s.execute)(s, active);
+    if (failed_) return;
   }
-  if (instructions_ < launch_.limit || !violation_.ok()) return;
+  if (instructions_ < launch_.limit) return;
   violation_ = unsupported("kernel '" + k_.name + "' executes more than " +
                            std::to_string(launch_.limit) + " instructions");
-}
-
-void Interpreter::execute(int32_t id, const Active& active) {
-  const Inst& i = k_.insts[static_cast<size_t>(id)];
-  switch (i.op) {
-    case Op::Const:
-      return fill(id, i, active, i.imm);
-    case Op::Param:
-      return fill(id, i, active, launch_.scalars[i.imm]);
-    case Op::Builtin:
-      return builtin(id, i, active);
-    case Op::Scalar:
-      return scalar(id, i, active);
-    case Op::Convert:
-      return convert(id, i, active);
-    case Op::Bitcast:
-      return bitcast(id, i, active);
-    case Op::Compose:
-      for (size_t l = 0; l < i.args.size(); ++l) copy(id, l, i.args[l], 0, active);
-      return;
-    case Op::Extract:
-      return copy(id, 0, i.args[0], i.imm, active);
-    case Op::Load:
-    case Op::Store:
-      return buffer_access(id, i, active);
-    case Op::LocalLoad:
-    case Op::LocalStore:
-      return local_access(id, i, active);
-    case Op::SharedLoad:
-    case Op::SharedStore:
-      return shared_access(id, i, active);
-    case Op::Barrier:
-      return barrier(id, active);
-    case Op::MatrixZero:
-    case Op::MatrixLoad:
-    case Op::MatrixStore:
-    case Op::MatrixMulAdd:
-      return matrix(id, i, active);
-    case Op::Subgroup:
-      return subgroup(id, i, active);
-    case Op::SetError:
-      for (uint32_t n : active) {
-        if (lane(i.args[0])[n] != 0) error_ = std::max(error_, static_cast<ErrorCode>(i.imm));
-      }
-      return;
-    case Op::If:
-      return branch(i, active);
-    case Op::For:
-      return loop(id, i, active);
-  }
-}
-
-void Interpreter::fill(int32_t id, const Inst& i, const Active& active, uint64_t bits) {
-  for (size_t l = 0; l < i.type.lanes; ++l) {
-    uint64_t* out = lane(id, l);
-    for (uint32_t n : active) out[n] = bits;
-  }
+  failed_ = true;
 }
 
 uint32_t Interpreter::builtin_value(Builtin b, size_t c, uint32_t n) const {
+  const std::array<uint32_t, 3>& group = groups_[n / size_];
+  n %= size_;
   const std::array<uint32_t, 3> local = {n % k_.workgroup[0], n / k_.workgroup[0] % k_.workgroup[1],
                                          n / k_.workgroup[0] / k_.workgroup[1]};
   switch (b) {
     case Builtin::GlobalId:
-      return group_[c] * k_.workgroup[c] + local[c];
+      return group[c] * k_.workgroup[c] + local[c];
     case Builtin::LocalId:
       return local[c];
     case Builtin::LocalIndex:
       return n;
     case Builtin::WorkgroupId:
-      return group_[c];
+      return group[c];
     case Builtin::NumWorkgroups:
       return launch_.grid[c];
     case Builtin::SubgroupLane:
@@ -164,34 +112,29 @@ uint32_t Interpreter::builtin_value(Builtin b, size_t c, uint32_t n) const {
   return 0;
 }
 
-void Interpreter::builtin(int32_t id, const Inst& i, const Active& active) {
-  uint64_t* out = lane(id, 0);
-  for (uint32_t n : active) {
-    out[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
-  }
-}
-
-void Interpreter::scalar(int32_t id, const Inst& i, const Active& active) {
+void Interpreter::scalar(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
   const auto op = static_cast<ScalarOp>(i.imm);
   const Ty operand = type(i.args.back()).ty;
   const bool inexact =
-      op != ScalarOp::Where && ((is_inexact() && (operand == Ty::F32 || operand == Ty::F16)) ||
-                                (options_.flush_subnormals && operand == Ty::F32));
+      op != ScalarOp::Where &&
+      ((options_.native_error != NativeError::None && (operand == Ty::F32 || operand == Ty::F16)) ||
+       (options_.flush_subnormals && operand == Ty::F32));
   const bool division = op == ScalarOp::IDiv || op == ScalarOp::IRem;
-  const ScalarFn function = row_functions_[static_cast<size_t>(id)];
   const size_t arity = i.args.size();
   for (size_t l = 0; l < i.type.lanes; ++l) {
-    RowLane row{{}, lane(id, l), active};
-    for (size_t a = 0; a < arity; ++a) row.in[a] = lane(i.args[a], l);
-    if (execute_fast(op, operand, options_, row)) continue;
-    uint64_t* out = row.out;
-    for (uint32_t n : active) {
-      uint64_t operands[3] = {};
-      for (size_t a = 0; a < arity; ++a) operands[a] = row.in[a][n];
-      if (division && operands[1] == 0) return violate(id, n, "divides by zero");
-      out[n] = inexact ? inexact_result(op, operand, std::span(operands, arity), options_)
-                       : function(operands);
+    const size_t base = l * stride_;
+    if (division) {
+      const uint32_t bad = find(active, [&](uint32_t n) { return s.in[1].get(base + n) == 0; });
+      if (bad != kNobody) return violate(s.id, bad, "divides by zero");
     }
+    each(active, [&](uint32_t n) {
+      uint64_t operands[3] = {};
+      for (size_t a = 0; a < arity; ++a) operands[a] = s.in[a].get(base + n);
+      s.out.set(base + n, inexact
+                              ? inexact_result(op, operand, std::span(operands, arity), options_)
+                              : s.scalar(operands));
+    });
   }
 }
 
@@ -202,76 +145,122 @@ bool Interpreter::in_range(uint64_t bits, uint64_t result, Ty from, Ty to) {
   return back == (class_of(to) == kFloat ? v : std::trunc(v));
 }
 
-void Interpreter::convert(int32_t id, const Inst& i, const Active& active) {
+void Interpreter::convert(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
   const Ty from = type(i.args[0]).ty;
-  const bool rounds = is_inexact() && i.type.ty == Ty::F16 && from == Ty::F32 && i.imm == 0;
+  const bool rounds = options_.native_error != NativeError::None && i.type.ty == Ty::F16 &&
+                      from == Ty::F32 && i.imm == 0;
+  const bool checked = i.imm != 0 && class_of(from) == kFloat && from != i.type.ty;
   for (size_t l = 0; l < i.type.lanes; ++l) {
-    const uint64_t* in = lane(i.args[0], l);
-    uint64_t* out = lane(id, l);
-    for (uint32_t n : active) {
-      out[n] = rounds ? inexact_f16(in[n], from, options_) : convert_bits(in[n], from, i.type.ty);
-      const bool checked = i.imm != 0 && class_of(from) == kFloat && from != i.type.ty;
-      if (checked && !in_range(in[n], out[n], from, i.type.ty)) {
-        return violate(id, n, "converts a value that is not in the range it claims");
-      }
+    const Row in = s.in[0].from(l * stride_);
+    const Row out = s.out.from(l * stride_);
+    each(active, [&](uint32_t n) {
+      out.set(n, rounds ? inexact_f16(in.get(n), from, options_)
+                        : convert_bits(in.get(n), from, i.type.ty));
+    });
+    if (!checked) continue;
+    const uint32_t bad =
+        find(active, [&](uint32_t n) { return !in_range(in.get(n), out.get(n), from, i.type.ty); });
+    if (bad != kNobody)
+      return violate(s.id, bad, "converts a value that is not in the range it claims");
+  }
+}
+
+void Interpreter::bitcast(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
+  const Type from = type(i.args[0]);
+  const auto in_size = static_cast<size_t>(byte_size(from.ty));
+  const auto out_size = static_cast<size_t>(byte_size(i.type.ty));
+  each(active, [&](uint32_t n) {
+    uint8_t bytes[32] = {};
+    for (size_t l = 0; l < from.lanes; ++l) {
+      const uint64_t bits = s.in[0].get(l * stride_ + n);
+      for (size_t b = 0; b < in_size; ++b)
+        bytes[l * in_size + b] = static_cast<uint8_t>(bits >> (8 * b));
+    }
+    for (size_t l = 0; l < i.type.lanes; ++l) {
+      uint64_t bits = 0;
+      for (size_t b = 0; b < out_size; ++b)
+        bits |= static_cast<uint64_t>(bytes[l * out_size + b]) << (8 * b);
+      s.out.set(l * stride_ + n, bits);
+    }
+  });
+}
+
+void Interpreter::compose(const Step& s, const Active& /*active*/) {
+  for (size_t l = 0; l < s.inst->args.size(); ++l) {
+    if (s.out.wide != nullptr) {
+      std::copy_n(s.in[l].wide, stride_, s.out.wide + l * stride_);
+    } else {
+      std::copy_n(s.in[l].narrow, stride_, s.out.narrow + l * stride_);
     }
   }
 }
 
-void Interpreter::bitcast(int32_t id, const Inst& i, const Active& active) {
-  const Type from = type(i.args[0]);
-  const auto in_size = static_cast<size_t>(byte_size(from.ty));
-  const auto out_size = static_cast<size_t>(byte_size(i.type.ty));
-  for (uint32_t n : active) {
-    uint8_t bytes[32] = {};
-    for (size_t l = 0; l < from.lanes; ++l) {
-      for (size_t b = 0; b < in_size; ++b) {
-        bytes[l * in_size + b] = static_cast<uint8_t>(lane(i.args[0], l)[n] >> (8 * b));
-      }
-    }
-    for (size_t l = 0; l < i.type.lanes; ++l) {
-      uint64_t bits = 0;
-      for (size_t b = 0; b < out_size; ++b) {
-        bits |= static_cast<uint64_t>(bytes[l * out_size + b]) << (8 * b);
-      }
-      lane(id, l)[n] = bits;
-    }
-  }
+void Interpreter::set_error(const Step& s, const Active& active) {
+  const auto code = static_cast<ErrorCode>(s.inst->imm);
+  const uint32_t one = find(active, [&](uint32_t n) { return s.in[0].narrow[n] != 0; });
+  if (one != kNobody) error_ = std::max(error_, code);
 }
 
 // --- Control flow
 
-void Interpreter::branch(const Inst& i, const Active& active) {
-  Active yes;
-  Active no;
-  for (uint32_t n : active) (lane(i.args[0])[n] != 0 ? yes : no).push_back(n);
-  block(i.blocks[0], yes);
-  if (i.blocks.size() > 1) block(i.blocks[1], no);
+void Interpreter::branch(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
+  const uint32_t* condition = s.in[0].narrow;
+  size_t holds = 0;
+  each(active, [&](uint32_t n) { holds += condition[n] != 0 ? 1 : 0; });
+  if (holds == active.list.size()) return block(i.blocks[0], active);
+  if (holds == 0) {
+    if (i.blocks.size() > 1) block(i.blocks[1], active);
+    return;
+  }
+  std::vector<uint32_t> yes, no;
+  for (const uint32_t n : active.list) (condition[n] != 0 ? yes : no).push_back(n);
+  block(i.blocks[0], subset(yes));
+  if (i.blocks.size() > 1 && !failed_) block(i.blocks[1], subset(no));
 }
 
-void Interpreter::loop(int32_t id, const Inst& i, const Active& active) {
-  const auto value = [&](size_t arg, uint32_t n) {
-    return integer_of(lane(i.args[arg])[n], Ty::I32);
+void Interpreter::loop(const Step& s, const Active& active) {
+  const auto value = [](const Row& row, uint32_t n) {
+    return int64_t{static_cast<int32_t>(row.narrow[n])};
   };
-  Active running = active;
-  for (uint32_t n : running) {
-    if (value(2, n) <= 0) return violate(id, n, "loops with a step that is not positive");
-    lane(id, 0)[n] = lane(i.args[0])[n];
-  }
-  while (violation_.ok()) {
-    std::erase_if(running,
-                  [&](uint32_t n) { return integer_of(lane(id, 0)[n], Ty::I32) >= value(1, n); });
-    if (running.empty()) return;
-    block(i.blocks[0], running);
+  const uint32_t bad = find(active, [&](uint32_t n) { return value(s.in[2], n) <= 0; });
+  if (bad != kNobody) return violate(s.id, bad, "loops with a step that is not positive");
+  const bool differs = find(active, [&](uint32_t n) {
+                         const uint32_t m = active.list[0];
+                         return value(s.in[0], n) != value(s.in[0], m) ||
+                                value(s.in[1], n) != value(s.in[1], m) ||
+                                value(s.in[2], n) != value(s.in[2], m);
+                       }) != kNobody;
+  if (!differs) return uniform_loop(s, active);
+  std::vector<uint32_t> running(active.list.begin(), active.list.end());
+  for (const uint32_t n : running) s.out.narrow[n] = s.in[0].narrow[n];
+  std::erase_if(running, [&](uint32_t n) { return value(s.out, n) >= value(s.in[1], n); });
+  while (!running.empty()) {
+    block(s.inst->blocks[0], subset(running));
+    if (failed_) return;
     // Stop rather than wrap around beyond the largest end.
     std::erase_if(running, [&](uint32_t n) {
-      return integer_of(lane(id, 0)[n], Ty::I32) + value(2, n) >= value(1, n);
+      return value(s.out, n) + value(s.in[2], n) >= value(s.in[1], n);
     });
-    for (uint32_t n : running) {
-      lane(id, 0)[n] = mask_bits(lane(id, 0)[n] + lane(i.args[2])[n], Ty::I32);
-    }
+    for (const uint32_t n : running) s.out.narrow[n] += s.in[2].narrow[n];
   }
 }
+
+/// All invocations have the same bounds.
+void Interpreter::uniform_loop(const Step& s, const Active& active) {
+  const auto bound = [&](size_t a) {
+    return int64_t{static_cast<int32_t>(s.in[a].narrow[active.list[0]])};
+  };
+  const int64_t end = bound(1);
+  const int64_t step = bound(2);
+  for (int64_t i = bound(0); i < end && !failed_; i += step) {
+    std::fill_n(s.out.narrow, stride_, static_cast<uint32_t>(i));
+    block(s.inst->blocks[0], active);
+  }
+}
+
 Result<Outcome> interpret(const Kernel& k, const Launch& launch, const InterpretOptions& options) {
   if (launch.buffers.size() != k.buffers.size()) {
     return Status(Code::Usage,
@@ -289,7 +278,6 @@ Result<Outcome> interpret(const Kernel& k, const Launch& launch, const Interpret
 
 Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
                                       const InterpretOptions& options) {
-  RP_TRY(verify_structure(k));
   const std::string name = "kernel '" + k.name + "'";
   if (launch.scalars.size() != k.scalars.size())
     return Status(Code::Usage, name + " takes " + std::to_string(k.scalars.size()) + " scalars");

@@ -13,9 +13,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "codegen/kernel/interpreter_rows.h"
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {
@@ -50,18 +52,31 @@ struct Outcome {
   ErrorCode error = ErrorCode::None;  // the largest that SetError recorded
 };
 
-/// The buffers of a launch, by buffer parameter and index in elements of its storage type. Indices
-/// are in range. Accesses return false for a race between invocations; `invocation` is the
-/// invocation's number in the launch, from 1.
+/// One access of invocations that execute in step: each to `lanes` elements from its index on, in
+/// elements of the buffer's storage type. All are in range.
+struct MemoryRow {
+  size_t buffer = 0;
+  uint32_t lanes = 1;
+  Active active;
+  const uint32_t* index = nullptr;  // one for each invocation
+  uint32_t first = 1;               // number in the launch, from 1, of invocation 0
+  size_t stride = 0;                // words between the lanes of `value`
+  Row value;                        // loaded or to be stored: bits of the compute type
+  const uint32_t* mask = nullptr;   // a store replaces these bits only
+};
+struct Race {
+  uint32_t invocation = 0;
+  uint64_t element = 0;
+};
+
+/// The buffers of a launch, by buffer parameter. Accesses return a race between invocations, if
+/// there is one.
 class Memory {
  public:
   virtual ~Memory() = default;
   virtual uint64_t elements(size_t buffer) const = 0;
-  /// Bits of the compute type.
-  virtual bool load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) = 0;
-  virtual bool store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) = 0;
-  virtual bool store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
-                          uint64_t mask) = 0;
+  virtual std::optional<Race> load(const MemoryRow& row) = 0;
+  virtual std::optional<Race> store(const MemoryRow& row) = 0;
 };
 
 /// Some workgroups of a launch, executed in the order of the list, on memory of the caller.
@@ -73,6 +88,11 @@ struct PartialLaunch {
   Memory* memory = nullptr;
   /// No further workgroup begins once this many instructions have been executed.
   uint64_t enough = ~uint64_t{0};
+  /// But a second workgroup does where the first executed no more than this.
+  uint64_t cheap = 0;
+  /// So many workgroups are executed in step: faster, but accesses of one may come before those of
+  /// an earlier one. At least 1; with a limit or enough, 1.
+  uint32_t together = 1;
   /// Code::Unsupported once this many instructions have been executed.
   uint64_t limit = ~uint64_t{0};
 };
@@ -87,6 +107,7 @@ struct PartialOutcome {
 /// Code::Usage when the launch does not match the kernel. Verifies the kernel's structure first.
 Result<Outcome> interpret(const Kernel& k, const Launch& launch,
                           const InterpretOptions& options = {});
+/// The kernel's structure was verified.
 Result<PartialOutcome> interpret_some(const Kernel& k, const PartialLaunch& launch,
                                       const InterpretOptions& options = {});
 

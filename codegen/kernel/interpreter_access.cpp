@@ -9,124 +9,169 @@ namespace reprise::kernel {
 
 // --- Memory
 
-std::optional<uint64_t> Interpreter::index_of(int32_t id, uint32_t n, const Access& access) {
-  const int64_t v = integer_of(lane(access.index)[n], type(access.index).ty);
-  const bool inside = v >= 0 && static_cast<uint64_t>(v) + access.lanes <= access.count;
-  if (inside && v % access.align == 0) return static_cast<uint64_t>(v);
-  violate(id, n,
-          "accesses " + access.array + "[" + std::to_string(v) + "], " +
-              (inside ? "claimed a multiple of " + std::to_string(access.align)
-                      : std::to_string(access.lanes) + " elements, of " +
-                            std::to_string(access.count)));
-  return std::nullopt;
+bool Interpreter::indices_fit(const Step& s, const Access& access, const Active& active) {
+  const uint32_t* index = row(access.index).narrow;
+  // A negative index is a large one without its sign.
+  const uint64_t past = type(access.index).ty == Ty::I32 ? uint64_t{1} << 31U : uint64_t{1} << 32U;
+  uint32_t largest = 0;
+  each(active, [&](uint32_t n) { largest = std::max(largest, index[n]); });
+  bool fit = largest < past && largest + access.lanes <= access.count;
+  if (fit && access.align > 1)
+    fit = find(active, [&](uint32_t n) { return index[n] % access.align != 0; }) == kNobody;
+  if (fit) return true;
+  const auto value = [&](uint32_t n) { return integer_of(index[n], type(access.index).ty); };
+  const auto inside = [&](uint32_t n) {
+    return value(n) >= 0 && static_cast<uint64_t>(value(n)) + access.lanes <= access.count;
+  };
+  const uint32_t n =
+      find(active, [&](uint32_t m) { return !inside(m) || value(m) % access.align != 0; });
+  violate(s.id, n,
+          "accesses " + access.array + "[" + std::to_string(value(n)) + "], " +
+              (inside(n) ? "claimed a multiple of " + std::to_string(access.align)
+                         : std::to_string(access.lanes) + " elements, of " +
+                               std::to_string(access.count)));
+  return false;
 }
 
-void Interpreter::buffer_access(int32_t id, const Inst& i, const Active& active) {
+void Interpreter::buffer_access(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
   const bool load = i.op == Op::Load;
   const std::string& name = k_.buffers[i.imm].name;
-  const size_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
-  for (uint32_t n : active) {
-    const auto index = index_of(id, n, {i.args[0], lanes, memory_.elements(i.imm), i.align, name});
-    if (!index) return;
-    for (size_t l = 0; l < lanes; ++l) {
-      const bool alone =
-          load ? memory_.load(i.imm, *index + l, invocation_id(n), lane(id, l)[n])
-          : i.args.size() == 3
-              ? memory_.store_bits(i.imm, *index, invocation_id(n), lane(i.args[1])[n],
-                                   lane(i.args[2])[n])
-              : memory_.store(i.imm, *index + l, invocation_id(n), lane(i.args[1], l)[n]);
-      if (alone) continue;
-      return violate(
-          id, n,
-          "races with another invocation on " + name + "[" + std::to_string(*index + l) + "]");
-    }
-  }
+  MemoryRow row;
+  row.buffer = i.imm;
+  row.lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+  if (!indices_fit(s, {i.args[0], row.lanes, memory_.elements(i.imm), i.align, name}, active))
+    return;
+  row.active = active;
+  row.index = s.in[0].narrow;
+  row.first = group_index_ * size_ + 1;
+  row.stride = stride_;
+  row.value = load ? s.out : s.in[1];
+  row.mask = i.args.size() == 3 ? s.in[2].narrow : nullptr;
+  const std::optional<Race> race = load ? memory_.load(row) : memory_.store(row);
+  if (!race) return;
+  violate(s.id, race->invocation,
+          "races with another invocation on " + name + "[" + std::to_string(race->element) + "]");
 }
 
-void Interpreter::local_access(int32_t id, const Inst& i, const Active& active) {
-  const bool load = i.op == Op::LocalLoad;
+void Interpreter::local_access(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
+  const size_t argument = i.op == Op::LocalLoad ? 0 : 1;
+  if (i.args.size() <= argument) return local_element(s, 0, active);
   const LocalVar& local = k_.locals[i.imm];
-  const size_t index_arg = load ? 0 : 1;
-  const bool indexed = i.args.size() > index_arg;
-  uint8_t* written = local_written_[i.imm].data();
-  uint64_t* cells = locals_[i.imm].data();
-  for (size_t l = 0; l < local.type.lanes; ++l) {
-    uint64_t* out = load ? lane(id, l) : nullptr;
-    const uint64_t* in = load ? nullptr : lane(i.args[0], l);
-    for (uint32_t n : active) {
-      std::optional<uint64_t> index = 0;
-      if (indexed) index = index_of(id, n, {i.args[index_arg], 1, local.count, 1, local.name});
-      if (!index) return;
-      uint8_t& known = written[*index * size_ + n];
-      uint64_t& cell = cells[(*index * local.type.lanes + l) * size_ + n];
-      if (load) {
-        if (known == 0)
-          return violate(id, n, "reads local '" + local.name + "' before it is written");
-        out[n] = cell;
-      } else {
-        cell = in[n];
-        known = 1;
-      }
-    }
+  if (!indices_fit(s, {i.args[argument], 1, local.count, 1, local.name}, active)) return;
+  const uint32_t* index = s.in[argument].narrow;
+  const uint32_t first = index[active.list[0]];
+  if (find(active, [&](uint32_t n) { return index[n] != first; }) == kNobody)
+    return local_element(s, first, active);
+  for (const uint32_t n : active.list) {
+    local_element(s, index[n], {{&n, 1}, false});
+    if (failed_) return;
   }
 }
 
-void Interpreter::shared_access(int32_t id, const Inst& i, const Active& active) {
+/// All active invocations access the same element, each its own.
+void Interpreter::local_element(const Step& s, size_t index, const Active& active) {
+  const bool load = s.inst->op == Op::LocalLoad;
+  Local& local = locals_[s.inst->imm];
+  const Type t = k_.locals[s.inst->imm].type;
+  uint8_t* written = local.written.data() + index * stride_;
+  if (load && local.filled[index] == 0) {
+    const uint32_t bad = find(active, [&](uint32_t n) { return written[n] == 0; });
+    if (bad != kNobody) {
+      const std::string& name = k_.locals[s.inst->imm].name;
+      return violate(s.id, bad, "reads local '" + name + "' before it is written");
+    }
+  }
+  const Row cells = local.cells.from(index * words(t));
+  const Row to = load ? s.out : cells;
+  const Row from = load ? cells : s.in[0];
+  if (active.whole && to.narrow != nullptr) {
+    std::copy_n(from.narrow, words(t), to.narrow);
+  } else if (active.whole) {
+    std::copy_n(from.wide, words(t), to.wide);
+  } else {
+    for (size_t l = 0; l < t.lanes; ++l)
+      for (const uint32_t n : active.list) to.set(l * stride_ + n, from.get(l * stride_ + n));
+  }
+  if (load) return;
+  if (active.whole) {
+    local.filled[index] = 1;
+  } else {
+    for (const uint32_t n : active.list) written[n] = 1;
+  }
+}
+
+void Interpreter::shared_access(const Step& s, const Active& active) {
+  const Inst& i = *s.inst;
   const bool load = i.op == Op::SharedLoad;
   const SharedArray& array = k_.shared[i.imm];
-  const size_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
-  for (uint32_t n : active) {
-    const auto index =
-        index_of(id, n, {i.args[0], lanes, array.count, static_cast<uint32_t>(lanes), array.name});
-    if (!index) return;
-    for (size_t l = 0; l < lanes; ++l) {
-      Touch& touch = shared_touches_[i.imm][*index + l];
-      const auto element = [&] { return array.name + "[" + std::to_string(*index + l) + "]"; };
-      if (load && !touch.written)
-        return violate(id, n, "reads " + element() + " before it is written");
-      const bool alone = load ? touch.read(n + 1, epoch_) : touch.write(n + 1, epoch_);
-      if (!alone) return violate(id, n, "races with another invocation on " + element());
-      uint64_t& cell = shared_[i.imm][*index + l];
+  const uint32_t lanes = load ? i.type.lanes : type(i.args[1]).lanes;
+  if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
+  const Row value = load ? s.out : s.in[1];
+  uint32_t group = 0;
+  uint32_t end = size_;  // of the group's invocations
+  for (const uint32_t n : active.list) {
+    for (; n >= end; end += size_) ++group;
+    const uint32_t index = s.in[0].narrow[n];
+    uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
+    Touch* touches = shared_touches_[i.imm].data() + size_t{group} * array.count + index;
+    for (uint32_t l = 0; l < lanes; ++l) {
+      const auto element = [&] { return array.name + "[" + std::to_string(index + l) + "]"; };
+      if (load && !touches[l].written)
+        return violate(s.id, n, "reads " + element() + " before it is written");
+      const bool alone =
+          load ? touches[l].read(n + 1, epochs_[group]) : touches[l].write(n + 1, epochs_[group]);
+      if (!alone) return violate(s.id, n, "races with another invocation on " + element());
       if (load) {
-        lane(id, l)[n] = cell;
+        value.set(l * stride_ + n, cells[l]);
       } else {
-        cell = lane(i.args[1], l)[n];
+        cells[l] = value.get(l * stride_ + n);
       }
     }
   }
 }
 
-void Interpreter::barrier(int32_t id, const Active& active) {
-  if (active.size() != size_) {
-    violate(id, active[0],
-            "waits at a barrier that only " + std::to_string(active.size()) + " of " +
-                std::to_string(size_) + " invocations reach");
+void Interpreter::barrier(const Step& s, const Active& active) {
+  for (size_t first = 0; first < active.list.size();) {
+    const uint32_t group = active.list[first] / size_;
+    size_t last = first;
+    while (last < active.list.size() && active.list[last] < (group + 1) * size_) ++last;
+    if (last - first != size_) {
+      return violate(s.id, active.list[first],
+                     "waits at a barrier that only " + std::to_string(last - first) + " of " +
+                         std::to_string(size_) + " invocations reach");
+    }
+    ++epochs_[group];
+    first = last;
   }
-  ++epoch_;
 }
 
 // --- Matrices
 
-void Interpreter::matrix(int32_t id, const Inst& i, const Active& active) {
-  for (size_t first = 0; first < active.size() && violation_.ok(); first += subgroup_size_) {
+void Interpreter::matrix(const Step& s, const Active& all) {
+  const Inst& i = *s.inst;
+  const std::span<const uint32_t> active = all.list;
+  for (size_t first = 0; first < active.size() && !failed_; first += subgroup_size_) {
     const uint32_t n = active[first];
     const size_t last = first + subgroup_size_ - 1;
     const bool whole =
         n % subgroup_size_ == 0 && last < active.size() && active[last] == n + subgroup_size_ - 1;
-    if (!whole) return violate(id, n, "uses a matrix that only some of its subgroup use");
+    if (!whole) return violate(s.id, n, "uses a matrix that only some of its subgroup use");
     if (i.op == Op::MatrixMulAdd) {
       if (!matrices_.multiply(MatrixProduct::of(i.imm), n / subgroup_size_, options_))
-        violate(id, n, "multiplies a matrix before it is written");
+        violate(s.id, n, "multiplies a matrix before it is written");
     } else if (i.op == Op::MatrixZero) {
       const MatrixVar& m = k_.matrices[i.imm];
       matrices_.of(i.imm, n / subgroup_size_).assign(size_t{m.rows} * m.columns, 0.0);
     } else {
-      matrix_access(id, i, n);
+      matrix_access(s, n);
     }
   }
 }
 
-void Interpreter::matrix_access(int32_t id, const Inst& i, uint32_t n) {
+void Interpreter::matrix_access(const Step& s, uint32_t n) {
+  const Inst& i = *s.inst;
   const MatrixAccess a = MatrixAccess::of(i.imm);
   const MatrixVar& m = k_.matrices[a.matrix];
   const SharedArray& array = k_.shared[a.shared];
@@ -135,29 +180,31 @@ void Interpreter::matrix_access(int32_t id, const Inst& i, uint32_t n) {
   const uint64_t lines = a.by_columns ? m.columns : m.rows;
   const uint64_t span = (lines - 1) * a.stride + (a.by_columns ? m.rows : m.columns);
   for (uint32_t l = n; l < n + subgroup_size_; ++l) {
-    if (lane(i.args[0])[l] != lane(i.args[0])[n])
-      return violate(id, l, "has another index of a matrix than others of its subgroup");
+    if (s.in[0].narrow[l] != s.in[0].narrow[n])
+      return violate(s.id, l, "has another index of a matrix than others of its subgroup");
   }
-  const auto index = index_of(id, n, {i.args[0], span, array.count, 1, array.name});
-  if (!index) return;
+  if (!indices_fit(s, {i.args[0], span, array.count, 1, array.name}, {{&n, 1}, false})) return;
+  const uint32_t index = s.in[0].narrow[n];
+  const uint32_t group = n / size_;
   if (load) {
     values.resize(size_t{m.rows} * m.columns);
   } else if (values.empty()) {
-    return violate(id, n, "stores matrix " + m.name + " before it is written");
+    return violate(s.id, n, "stores matrix " + m.name + " before it is written");
   }
   // Any invocation of the subgroup may touch any element: as one of their own.
-  const uint32_t invocation = size_ + 1 + n / subgroup_size_;
+  const uint32_t invocation = static_cast<uint32_t>(all_.size()) + 1 + n / subgroup_size_;
   for (uint32_t r = 0; r < m.rows; ++r) {
     for (uint32_t c = 0; c < m.columns; ++c) {
-      const uint64_t at = *index + (a.by_columns ? c * a.stride + r : r * a.stride + c);
+      const uint64_t at = index + (a.by_columns ? c * a.stride + r : r * a.stride + c);
       double& value = values[r * m.columns + c];
-      Touch& touch = shared_touches_[a.shared][at];
+      Touch& touch = shared_touches_[a.shared][size_t{group} * array.count + at];
       const auto element = [&] { return array.name + "[" + std::to_string(at) + "]"; };
       if (load && !touch.written)
-        return violate(id, n, "reads " + element() + " before it is written");
-      if (!(load ? touch.read(invocation, epoch_) : touch.write(invocation, epoch_)))
-        return violate(id, n, "races with another invocation on " + element());
-      uint64_t& cell = shared_[a.shared][at];
+        return violate(s.id, n, "reads " + element() + " before it is written");
+      if (!(load ? touch.read(invocation, epochs_[group])
+                 : touch.write(invocation, epochs_[group])))
+        return violate(s.id, n, "races with another invocation on " + element());
+      uint64_t& cell = shared_[a.shared][size_t{group} * array.count + at];
       if (load) {
         value = number_of(cell, array.type);
       } else {
@@ -169,60 +216,64 @@ void Interpreter::matrix_access(int32_t id, const Inst& i, uint32_t n) {
 
 // --- Subgroups
 
-void Interpreter::subgroup(int32_t id, const Inst& i, const Active& active) {
-  for (size_t first = 0; first < active.size();) {
-    const uint32_t group = active[first] / subgroup_size_;
+void Interpreter::subgroup(const Step& s, const Active& active) {
+  // Together, workgroups are whole subgroups.
+  for (size_t first = 0; first < active.list.size();) {
+    const uint32_t end = (active.list[first] / subgroup_size_ + 1) * subgroup_size_;
     size_t last = first;
-    while (last < active.size() && active[last] / subgroup_size_ == group) ++last;
-    const std::span<const uint32_t> lanes(active.data() + first, last - first);
-    for (size_t l = 0; l < i.type.lanes; ++l) {
-      if (i.args.size() == 1) {
-        reduce(id, i, l, lanes);
+    while (last < active.list.size() && active.list[last] < end) ++last;
+    const std::span<const uint32_t> lanes = active.list.subspan(first, last - first);
+    for (size_t l = 0; l < s.inst->type.lanes && !failed_; ++l) {
+      if (s.inst->args.size() == 1) {
+        reduce(s, l, lanes);
       } else {
-        shuffle(id, i, l, lanes);
+        shuffle(s, l, lanes);
       }
     }
     first = last;
   }
 }
 
-void Interpreter::reduce(int32_t id, const Inst& i, size_t l, std::span<const uint32_t> lanes) {
-  const auto op = static_cast<SubgroupOp>(i.imm);
+void Interpreter::reduce(const Step& s, size_t l, std::span<const uint32_t> lanes) {
+  const Ty t = s.inst->type.ty;
+  const auto op = static_cast<SubgroupOp>(s.inst->imm);
   const ScalarFn combine = scalar_function(op == SubgroupOp::Add   ? ScalarOp::Add
                                            : op == SubgroupOp::Max ? ScalarOp::MaxNum
                                                                    : ScalarOp::MinNum,
-                                           i.type.ty);
-  const uint64_t* in = lane(i.args[0], l);
-  uint64_t total = in[lanes[0]];
+                                           t);
+  const Row in = s.in[0].from(l * stride_);
+  uint64_t total = in.get(lanes[0]);
   double magnitude = 0;
-  for (size_t n = 1; n < lanes.size(); ++n) {
-    const uint64_t operands[2] = {total, in[lanes[n]]};
+  for (const uint32_t n : lanes.subspan(1)) {
+    const uint64_t operands[2] = {total, in.get(n)};
     total = combine(operands);
-    magnitude += std::fabs(number_of(in[lanes[n]], i.type.ty));
+    magnitude += std::fabs(number_of(in.get(n), t));
   }
-  if (op == SubgroupOp::Add && is_inexact() && class_of(i.type.ty) == kFloat) {
-    const double error = reordering_error(magnitude, i.type.ty, total, options_);
-    total = bits_of(number_of(total, i.type.ty) + error, i.type.ty);
+  if (op == SubgroupOp::Add && options_.native_error != NativeError::None &&
+      class_of(t) == kFloat) {
+    const double error = reordering_error(magnitude, t, total, options_);
+    total = bits_of(number_of(total, t) + error, t);
   }
-  for (uint32_t n : lanes) lane(id, l)[n] = total;
+  for (const uint32_t n : lanes) s.out.set(l * stride_ + n, total);
 }
 
-void Interpreter::shuffle(int32_t id, const Inst& i, size_t l, std::span<const uint32_t> lanes) {
-  const uint64_t* in = lane(i.args[0], l);
-  const uint64_t* by = lane(i.args[1]);
+void Interpreter::shuffle(const Step& s, size_t l, std::span<const uint32_t> lanes) {
   const uint32_t first = lanes[0] / subgroup_size_ * subgroup_size_;
-  for (uint32_t n : lanes) {
-    const bool exclusive = static_cast<SubgroupOp>(i.imm) == SubgroupOp::ShuffleXor;
-    const uint64_t from = exclusive ? (n - first) ^ by[n] : by[n];
-    const bool active =
-        from < subgroup_size_ &&
-        std::binary_search(lanes.begin(), lanes.end(), first + static_cast<uint32_t>(from));
+  const bool exclusive = static_cast<SubgroupOp>(s.inst->imm) == SubgroupOp::ShuffleXor;
+  const bool whole = lanes.size() == subgroup_size_;
+  const Row in = s.in[0].from(l * stride_);
+  const Row out = s.out.from(l * stride_);
+  for (const uint32_t n : lanes) {
+    const uint32_t by = s.in[1].narrow[n];
+    const uint32_t from = exclusive ? (n - first) ^ by : by;
+    const bool active = from < subgroup_size_ &&
+                        (whole || std::binary_search(lanes.begin(), lanes.end(), first + from));
     if (!active) {
       return violate(
-          id, n,
+          s.id, n,
           "reads subgroup lane " + std::to_string(from) + ", which is inactive or does not exist");
     }
-    lane(id, l)[n] = in[first + from];
+    out.set(n, in.get(first + from));
   }
 }
 

@@ -11,31 +11,6 @@
 
 namespace reprise::kernel {
 
-void Touch::renew(uint32_t now) {
-  if (epoch == now) return;
-  epoch = now;
-  writer = 0;
-  reader = 0;
-}
-
-bool Touch::read(uint32_t invocation, uint32_t now) {
-  renew(now);
-  if (reader == 0) {
-    reader = invocation;
-  } else if (reader != invocation) {
-    reader = kMany;
-  }
-  return writer == 0 || writer == invocation;
-}
-
-bool Touch::write(uint32_t invocation, uint32_t now) {
-  renew(now);
-  const bool alone = (writer == 0 || writer == invocation) && (reader == 0 || reader == invocation);
-  writer = invocation;
-  written = true;
-  return alone;
-}
-
 uint64_t load_element(const std::byte* at, Ty storage) {
   uint64_t bits = 0;
   std::memcpy(&bits, at, static_cast<size_t>(byte_size(storage)));
@@ -131,29 +106,40 @@ std::span<Touch> BufferMemory::touches(const View& v, uint64_t index) {
   return std::span(r.touches).subspan(first, (begin + v.size - 1) / r.unit - first + 1);
 }
 
-bool BufferMemory::load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) {
-  const View& v = views_[buffer];
-  bool alone = true;
-  for (Touch& t : touches(v, index)) alone = t.read(invocation, 0) && alone;
-  bits = load_element(v.data + index * v.size, v.storage);
-  return alone;
+std::optional<Race> BufferMemory::load(const MemoryRow& row) {
+  const View& v = views_[row.buffer];
+  for (const uint32_t n : row.active.list) {
+    for (uint32_t l = 0; l < row.lanes; ++l) {
+      const uint64_t index = uint64_t{row.index[n]} + l;
+      bool alone = true;
+      for (Touch& t : touches(v, index)) alone = t.read(row.first + n, 0) && alone;
+      if (!alone) return Race{n, index};
+      row.value.set(l * row.stride + n, load_element(v.data + index * v.size, v.storage));
+    }
+  }
+  return std::nullopt;
 }
 
-bool BufferMemory::store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) {
-  const View& v = views_[buffer];
-  bool alone = true;
-  for (Touch& t : touches(v, index)) alone = t.write(invocation, 0) && alone;
-  store_element(v.data + index * v.size, v.storage, bits);
-  return alone;
-}
-
-bool BufferMemory::store_bits(size_t buffer, uint64_t index, uint32_t /*invocation*/,
-                              uint64_t value, uint64_t mask) {
-  View& v = views_[buffer];
-  std::byte* at = v.data + index * v.size;
-  store_element(at, v.storage, (load_element(at, v.storage) & ~mask) | (value & mask));
-  // Each bit has one owner, so one bit written twice would show as a wrong result only.
-  return true;
+std::optional<Race> BufferMemory::store(const MemoryRow& row) {
+  const View& v = views_[row.buffer];
+  for (const uint32_t n : row.active.list) {
+    for (uint32_t l = 0; l < row.lanes; ++l) {
+      const uint64_t index = uint64_t{row.index[n]} + l;
+      std::byte* at = v.data + index * v.size;
+      uint64_t bits = row.value.get(l * row.stride + n);
+      if (row.mask != nullptr) {
+        // Each bit has one owner, so one bit written twice would show as a wrong result only.
+        const uint64_t mask = row.mask[n];
+        bits = (load_element(at, v.storage) & ~mask) | (bits & mask);
+      } else {
+        bool alone = true;
+        for (Touch& t : touches(v, index)) alone = t.write(row.first + n, 0) && alone;
+        if (!alone) return Race{n, index};
+      }
+      store_element(at, v.storage, bits);
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace reprise::kernel

@@ -22,11 +22,31 @@ struct Touch {
   static constexpr uint32_t kMany = 0xffffffffU;
 
   /// False when this access and an earlier one of another invocation race.
-  bool read(uint32_t invocation, uint32_t now);
-  bool write(uint32_t invocation, uint32_t now);
+  bool read(uint32_t invocation, uint32_t now) {
+    renew(now);
+    if (reader == 0) {
+      reader = invocation;
+    } else if (reader != invocation) {
+      reader = kMany;
+    }
+    return writer == 0 || writer == invocation;
+  }
+  bool write(uint32_t invocation, uint32_t now) {
+    renew(now);
+    const bool alone =
+        (writer == 0 || writer == invocation) && (reader == 0 || reader == invocation);
+    writer = invocation;
+    written = true;
+    return alone;
+  }
 
  private:
-  void renew(uint32_t now);
+  void renew(uint32_t now) {
+    if (epoch == now) return;
+    epoch = now;
+    writer = 0;
+    reader = 0;
+  }
 };
 
 /// The buffers of a launch. Overlapping spans share one shadow.
@@ -34,10 +54,8 @@ class BufferMemory final : public Memory {
  public:
   BufferMemory(const Kernel& k, std::span<const std::span<std::byte>> buffers);
   uint64_t elements(size_t buffer) const override { return views_[buffer].elements; }
-  bool load(size_t buffer, uint64_t index, uint32_t invocation, uint64_t& bits) override;
-  bool store(size_t buffer, uint64_t index, uint32_t invocation, uint64_t bits) override;
-  bool store_bits(size_t buffer, uint64_t index, uint32_t invocation, uint64_t value,
-                  uint64_t mask) override;
+  std::optional<Race> load(const MemoryRow& row) override;
+  std::optional<Race> store(const MemoryRow& row) override;
 
  private:
   struct Region {  // a maximal run of overlapping spans

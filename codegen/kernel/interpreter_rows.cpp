@@ -1,94 +1,281 @@
 #include "codegen/kernel/interpreter_rows.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
+#include "codegen/kernel/interpreter.h"
 #include "codegen/kernel/native_error.h"
 
 namespace reprise::kernel {
 namespace {
 
-float real(uint64_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits));
+float real(uint32_t bits) {
+  return std::bit_cast<float>(bits);
 }
 
-uint64_t bits(float v) {
+uint32_t bits(float v) {
   return std::bit_cast<uint32_t>(v);
 }
 
+int32_t whole(uint32_t bits) {
+  return static_cast<int32_t>(bits);
+}
+
+uint32_t flushed(uint32_t v) {
+  return (v & 0x7f800000U) == 0 ? v & 0x80000000U : v;
+}
+
+/// Chunks of a constant size, with results that nothing else can refer to, become vector
+/// instructions. Unused operands are the first one's words.
 template <typename F>
-bool each(const RowLane& lane, const F& f) {
-  for (const uint32_t n : lane.active) lane.out[n] = f(n);
-  return true;
-}
-
-bool execute_floats(ScalarOp op, const RowLane& lane) {
-  const auto [a, b, c] = lane.in;
-  switch (op) {
-    case ScalarOp::Add:
-      return each(lane, [a = a, b = b](uint32_t n) { return bits(real(a[n]) + real(b[n])); });
-    case ScalarOp::Sub:
-      return each(lane, [a = a, b = b](uint32_t n) { return bits(real(a[n]) - real(b[n])); });
-    case ScalarOp::Mul:
-      return each(lane, [a = a, b = b](uint32_t n) { return bits(real(a[n]) * real(b[n])); });
-    case ScalarOp::Fma:
-      return each(lane, [a = a, b = b, c = c](uint32_t n) {
-        const float product = real(a[n]) * real(b[n]);
-        return bits(product + real(c[n]));
-      });
-    default:
-      return false;
+void over_chunks(const NarrowRows& rows, const F& f) {
+  const auto [a, b, c] = rows.in;
+  for (size_t i = 0; i < rows.count; i += NarrowRows::kChunk) {
+    std::array<uint32_t, NarrowRows::kChunk> results;
+    for (size_t n = 0; n < NarrowRows::kChunk; ++n) results[n] = f(a[i + n], b[i + n], c[i + n]);
+    std::memcpy(rows.out + i, results.data(), sizeof results);
   }
 }
 
-bool execute_every(ScalarOp op, uint64_t seed, const RowLane& lane) {
-  const auto [a, b, c] = lane.in;
+/// A row whose meaning F is a function of its operands' bits.
+template <typename F>
+RowFunction plain(F) {
+  return [](const NarrowRows& rows) { over_chunks(rows, F()); };
+}
+
+/// The same, of floats, with subnormal operands and results flushed to zero.
+template <typename F>
+RowFunction flushing(F) {
+  return [](const NarrowRows& rows) {
+    over_chunks(rows, [](uint32_t a, uint32_t b, uint32_t c) {
+      return flushed(F()(flushed(a), flushed(b), flushed(c)));
+    });
+  };
+}
+
+template <typename F>
+void with_seed(const NarrowRows& rows) {
+  over_chunks(rows, [seed = rows.seed](uint32_t a, uint32_t b, uint32_t c) {
+    return bits(F()(real(a), real(b), real(c), seed));
+  });
+}
+
+#if defined(__x86_64__)
+// The same in wider vectors: hashes take much of the time of a probe.
+template <typename F>
+[[gnu::target("avx2"), gnu::flatten]] void with_seed_256(const NarrowRows& rows) {
+  with_seed<F>(rows);
+}
+template <typename F>
+[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void with_seed_512(
+    const NarrowRows& rows) {
+  with_seed<F>(rows);
+}
+#endif
+
+/// A row that takes the seed of the errors, too.
+template <typename F>
+RowFunction seeded(F) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+    return with_seed_512<F>;
+  if (__builtin_cpu_supports("avx2")) return with_seed_256<F>;
+#endif
+  return with_seed<F>;
+}
+
+using Word = uint32_t;
+constexpr auto kAdd = [](Word a, Word b, Word) { return bits(real(a) + real(b)); };
+constexpr auto kSub = [](Word a, Word b, Word) { return bits(real(a) - real(b)); };
+constexpr auto kMul = [](Word a, Word b, Word) { return bits(real(a) * real(b)); };
+constexpr auto kMulAdd = [](Word a, Word b, Word c) {
+  const float product = real(a) * real(b);
+  return bits(product + real(c));
+};
+
+/// Rows that are rounded to the nearest whatever the errors.
+RowFunction basic_floats(ScalarOp op, bool flush) {
   switch (op) {
     case ScalarOp::Add:
-      return each(lane, [a = a, b = b, seed](uint32_t n) {
-        return bits(every_sum(real(a[n]), real(b[n]), seed));
-      });
+      return flush ? flushing(kAdd) : plain(kAdd);
     case ScalarOp::Sub:
-      return each(lane, [a = a, b = b, seed](uint32_t n) {
-        return bits(every_sum(real(a[n]), -real(b[n]), seed));
-      });
+      return flush ? flushing(kSub) : plain(kSub);
     case ScalarOp::Mul:
-      return each(lane, [a = a, b = b, seed](uint32_t n) {
-        return bits(every_product(real(a[n]), real(b[n]), seed));
-      });
-    case ScalarOp::Fma:
-      return each(lane, [a = a, b = b, c = c, seed](uint32_t n) {
-        return bits(every_fma(real(a[n]), real(b[n]), real(c[n]), seed));
-      });
+      return flush ? flushing(kMul) : plain(kMul);
     default:
-      return false;
+      return nullptr;
   }
 }
 
-bool execute_integers(ScalarOp op, const RowLane& lane) {
-  const auto [a, b, c] = lane.in;
-  const auto low = [](uint64_t v) { return static_cast<uint64_t>(static_cast<uint32_t>(v)); };
+RowFunction every_floats(ScalarOp op) {
   switch (op) {
     case ScalarOp::Add:
-      return each(lane, [=, a = a, b = b](uint32_t n) { return low(a[n] + b[n]); });
+      return seeded([](float a, float b, float, uint64_t seed) { return every_sum(a, b, seed); });
     case ScalarOp::Sub:
-      return each(lane, [=, a = a, b = b](uint32_t n) { return low(a[n] - b[n]); });
+      return seeded([](float a, float b, float, uint64_t seed) { return every_sum(a, -b, seed); });
     case ScalarOp::Mul:
-      return each(lane, [=, a = a, b = b](uint32_t n) { return low(a[n] * b[n]); });
+      return seeded(
+          [](float a, float b, float, uint64_t seed) { return every_product(a, b, seed); });
+    case ScalarOp::Fma:
+      return seeded(
+          [](float a, float b, float c, uint64_t seed) { return every_fma(a, b, c, seed); });
     default:
-      return false;
+      return nullptr;
+  }
+}
+
+/// A product that is off by half a unit in the last place, below or above.
+template <int sign>
+uint32_t inexact_fma(Word a, Word b, Word c) {
+  const double product = static_cast<double>(real(a)) * static_cast<double>(real(b));
+  const double error = 0x1p-24 * std::fabs(product);
+  return bits(static_cast<float>(product + sign * error + static_cast<double>(real(c))));
+}
+
+RowFunction comparisons(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Equal:
+      return plain([](Word a, Word b, Word) -> Word { return real(a) == real(b); });
+    case ScalarOp::NotEqual:
+      return plain([](Word a, Word b, Word) -> Word { return real(a) != real(b); });
+    case ScalarOp::Less:
+      return plain([](Word a, Word b, Word) -> Word { return real(a) < real(b); });
+    case ScalarOp::LessOrEqual:
+      return plain([](Word a, Word b, Word) -> Word { return real(a) <= real(b); });
+    case ScalarOp::Greater:
+      return plain([](Word a, Word b, Word) -> Word { return real(a) > real(b); });
+    case ScalarOp::GreaterOrEqual:
+      return plain([](Word a, Word b, Word) -> Word { return real(a) >= real(b); });
+    default:
+      return nullptr;
+  }
+}
+
+RowFunction floats(ScalarOp op, const InterpretOptions& options) {
+  const bool flush = options.flush_subnormals;
+  const bool basic = op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::Mul;
+  switch (options.native_error) {
+    case NativeError::None:
+      if (op == ScalarOp::Fma) return flush ? flushing(kMulAdd) : plain(kMulAdd);
+      break;
+    case NativeError::Low:
+      if (op == ScalarOp::Fma)
+        return flush ? nullptr
+                     : plain([](Word a, Word b, Word c) { return inexact_fma<-1>(a, b, c); });
+      break;
+    case NativeError::High:
+      if (op == ScalarOp::Fma)
+        return flush ? nullptr
+                     : plain([](Word a, Word b, Word c) { return inexact_fma<1>(a, b, c); });
+      break;
+    case NativeError::Mixed:
+      break;
+    case NativeError::Every:
+      if (basic || op == ScalarOp::Fma) return flush ? nullptr : every_floats(op);
+      break;
+  }
+  if (basic) return basic_floats(op, flush);
+  return flush ? nullptr : comparisons(op);
+}
+
+/// Rows of both signs.
+RowFunction integers(ScalarOp op) {
+  switch (op) {
+    case ScalarOp::Add:
+      return plain([](Word a, Word b, Word) { return a + b; });
+    case ScalarOp::Sub:
+      return plain([](Word a, Word b, Word) { return a - b; });
+    case ScalarOp::Mul:
+      return plain([](Word a, Word b, Word) { return a * b; });
+    case ScalarOp::BitAnd:
+    case ScalarOp::And:
+      return plain([](Word a, Word b, Word) { return a & b; });
+    case ScalarOp::BitOr:
+    case ScalarOp::Or:
+      return plain([](Word a, Word b, Word) { return a | b; });
+    case ScalarOp::BitXor:
+    case ScalarOp::Xor:
+      return plain([](Word a, Word b, Word) { return a ^ b; });
+    case ScalarOp::Not:
+      return plain([](Word a, Word, Word) { return a ^ 1U; });
+    case ScalarOp::ShiftLeft:
+      return plain([](Word a, Word b, Word) { return b < 32 ? a << (b & 31U) : 0; });
+    case ScalarOp::Equal:
+      return plain([](Word a, Word b, Word) -> Word { return a == b; });
+    case ScalarOp::NotEqual:
+      return plain([](Word a, Word b, Word) -> Word { return a != b; });
+    default:
+      return nullptr;
+  }
+}
+
+/// `Number(bits)` is what a word stands for.
+template <typename Number>
+RowFunction ordered(ScalarOp op, Number) {
+  switch (op) {
+    case ScalarOp::Less:
+      return plain([](Word a, Word b, Word) -> Word { return Number()(a) < Number()(b); });
+    case ScalarOp::LessOrEqual:
+      return plain([](Word a, Word b, Word) -> Word { return Number()(a) <= Number()(b); });
+    case ScalarOp::Greater:
+      return plain([](Word a, Word b, Word) -> Word { return Number()(a) > Number()(b); });
+    case ScalarOp::GreaterOrEqual:
+      return plain([](Word a, Word b, Word) -> Word { return Number()(a) >= Number()(b); });
+    case ScalarOp::Min:
+    case ScalarOp::MinNum:
+      return plain([](Word a, Word b, Word) { return Number()(a) < Number()(b) ? a : b; });
+    case ScalarOp::Max:
+    case ScalarOp::MaxNum:
+      return plain([](Word a, Word b, Word) { return Number()(a) > Number()(b) ? a : b; });
+    default:
+      return nullptr;
   }
 }
 
 }  // namespace
 
-bool execute_fast(ScalarOp op, Ty t, const InterpretOptions& options, const RowLane& lane) {
-  if (t == Ty::I32 || t == Ty::U32) return execute_integers(op, lane);
-  if (t != Ty::F32 || options.flush_subnormals) return false;
-  if (options.native_error == NativeError::None) return execute_floats(op, lane);
-  if (options.native_error == NativeError::Every)
-    return execute_every(op, options.error_seed, lane);
-  return op != ScalarOp::Fma && execute_floats(op, lane);
+RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options) {
+  if (is_wide(t)) return nullptr;
+  if (op == ScalarOp::Where) return plain([](Word a, Word b, Word c) { return a != 0 ? b : c; });
+  if (t == Ty::F32) return floats(op, options);
+  if (t == Ty::F16) return nullptr;
+  if (op == ScalarOp::InRange) return ordered(ScalarOp::Less, [](Word v) { return v; });
+  if (op == ScalarOp::ShiftRight && t == Ty::I32)
+    return plain(
+        [](Word a, Word b, Word) { return static_cast<Word>(whole(a) >> std::min(b, 31U)); });
+  if (op == ScalarOp::ShiftRight)
+    return plain([](Word a, Word b, Word) { return b < 32 ? a >> (b & 31U) : 0; });
+  if (const RowFunction f = integers(op)) return f;
+  return t == Ty::I32   ? ordered(op, [](Word v) { return whole(v); })
+         : t == Ty::U32 ? ordered(op, [](Word v) { return v; })
+                        : nullptr;
+}
+
+RowFunction convert_function(Ty from, Ty to) {
+  const bool from_word = from == Ty::Bool || from == Ty::I32 || from == Ty::U32;
+  const bool to_word = to == Ty::I32 || to == Ty::U32;
+  if (from == to || (from_word && to_word))
+    return is_wide(to) ? nullptr : plain([](Word a, Word, Word) { return a; });
+  if (from_word && to == Ty::Bool) return plain([](Word a, Word, Word) -> Word { return a != 0; });
+  if (from == Ty::I32 && to == Ty::F32)
+    return plain([](Word a, Word, Word) { return bits(static_cast<float>(whole(a))); });
+  if (from_word && to == Ty::F32)
+    return plain([](Word a, Word, Word) { return bits(static_cast<float>(a)); });
+  if (from == Ty::F16 && to == Ty::F32)
+    return plain([](Word a, Word, Word) { return bits(f16_to_float(static_cast<uint16_t>(a))); });
+  if (from == Ty::F32 && to == Ty::F16)
+    return plain([](Word a, Word, Word) -> Word { return float_to_f16(real(a)); });
+  return nullptr;
+}
+
+RowFunction mul_add_function(const InterpretOptions& options) {
+  if (options.flush_subnormals) return nullptr;
+  if (options.native_error != NativeError::Every) return plain(kMulAdd);
+  return seeded([](float a, float b, float c, uint64_t seed) {
+    return every_sum(every_product(a, b, seed), c, seed);
+  });
 }
 
 }  // namespace reprise::kernel

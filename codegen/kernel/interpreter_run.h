@@ -15,61 +15,57 @@ namespace reprise::kernel {
 
 class Interpreter {
  public:
-  Interpreter(const Kernel& k, const PartialLaunch& launch, const InterpretOptions& options)
-      : k_(k),
-        launch_(launch),
-        options_(options),
-        memory_(*launch.memory),
-        size_(k.workgroup[0] * k.workgroup[1] * k.workgroup[2]),
-        subgroup_size_(k.required_subgroup_size != 0 ? k.required_subgroup_size
-                                                     : options.subgroup_size),
-        matrices_(k, size_ / subgroup_size_),
-        row_functions_(k.insts.size()) {}
+  Interpreter(const Kernel& k, const PartialLaunch& launch, const InterpretOptions& options);
 
   Result<PartialOutcome> run();
 
  private:
-  using Active = std::vector<uint32_t>;  // local indices of the invocations that execute, ascending
+  /// An instruction, with what would otherwise be looked up each time it is executed.
+  struct Step {
+    RowFunction function = nullptr;  // of `rows`, or null: then
+    void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
+    NarrowRows rows;
+    const Inst* inst = nullptr;
+    int32_t id = 0;
+    Row out;
+    std::array<Row, 4> in;
+    ScalarFn scalar = nullptr;
+  };
+  using Execute = void (Interpreter::*)(const Step& s, const Active& active);
 
-  // --- Values: per instruction, lane-major, one word per invocation.
+  // --- Preparation
   void allocate();
-  void workgroup();
-
+  void allocate_words();
+  void decode();
+  /// `uses` of each instruction.
+  void decode_block(size_t index, const std::vector<uint32_t>& uses);
+  std::optional<Step> step_of(int32_t id);
+  static Execute execute_of(Op op);
+  size_t words(Type t) const { return size_t{t.lanes} * stride_; }
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
-  uint64_t* lane(int32_t id, size_t l) {
-    return words_.data() + base_[static_cast<size_t>(id)] + l * size_;
-  }
-  const uint64_t* lane(Val v, size_t l = 0) { return lane(v.id, l); }
+  Row row(Val v) const { return values_[static_cast<size_t>(v.id)]; }
 
   // --- Reports
 
   std::string where(int32_t id, uint32_t invocation) const;
   void violate(int32_t id, uint32_t invocation, const std::string& what) {
     if (violation_.ok()) violation_ = internal_error(where(id, invocation) + what);
-  }
-  uint32_t invocation_id(uint32_t invocation) const {
-    return group_index_ * size_ + invocation + 1;
+    failed_ = true;
   }
 
   // --- Execution
+  void workgroups();
   void block(int32_t index, const Active& active);
-  void execute(int32_t id, const Active& active);
-  void fill(int32_t id, const Inst& i, const Active& active, uint64_t bits);
-  void copy(int32_t id, size_t to, Val from, size_t from_lane, const Active& active) {
-    uint64_t* out = lane(id, to);
-    const uint64_t* in = lane(from, from_lane);
-    for (uint32_t n : active) out[n] = in[n];
+  Active subset(const std::vector<uint32_t>& list) const {
+    return {list, list.size() == all_.size()};
   }
-
   uint32_t builtin_value(Builtin b, size_t c, uint32_t n) const;
-  void builtin(int32_t id, const Inst& i, const Active& active);
-
-  bool is_inexact() const { return options_.native_error != NativeError::None; }
-  void scalar(int32_t id, const Inst& i, const Active& active);
-
+  void scalar(const Step& s, const Active& active);
   static bool in_range(uint64_t bits, uint64_t result, Ty from, Ty to);
-  void convert(int32_t id, const Inst& i, const Active& active);
-  void bitcast(int32_t id, const Inst& i, const Active& active);
+  void convert(const Step& s, const Active& active);
+  void bitcast(const Step& s, const Active& active);
+  void compose(const Step& s, const Active& active);
+  void set_error(const Step& s, const Active& active);
 
   // --- Memory
 
@@ -80,48 +76,62 @@ class Interpreter {
     uint32_t align;
     const std::string& array;
   };
-  /// The index of invocation n, or nothing after reporting one that is out of range or misaligned.
-  std::optional<uint64_t> index_of(int32_t id, uint32_t n, const Access& access);
-  void buffer_access(int32_t id, const Inst& i, const Active& active);
-  void local_access(int32_t id, const Inst& i, const Active& active);
-  void shared_access(int32_t id, const Inst& i, const Active& active);
-  void barrier(int32_t id, const Active& active);
+  /// Whether all indices are in range and aligned. The first that is not is reported.
+  bool indices_fit(const Step& s, const Access& access, const Active& active);
+  void buffer_access(const Step& s, const Active& active);
+  void local_access(const Step& s, const Active& active);
+  void local_element(const Step& s, size_t index, const Active& active);
+  void shared_access(const Step& s, const Active& active);
+  void barrier(const Step& s, const Active& active);
 
   // --- Matrices
-  void matrix(int32_t id, const Inst& i, const Active& active);
+  void matrix(const Step& s, const Active& active);
 
   /// `n`: the subgroup's first invocation.
-  void matrix_access(int32_t id, const Inst& i, uint32_t n);
+  void matrix_access(const Step& s, uint32_t n);
 
   // --- Subgroups
-  void subgroup(int32_t id, const Inst& i, const Active& active);
-  void reduce(int32_t id, const Inst& i, size_t l, std::span<const uint32_t> lanes);
-  void shuffle(int32_t id, const Inst& i, size_t l, std::span<const uint32_t> lanes);
+  void subgroup(const Step& s, const Active& active);
+  void reduce(const Step& s, size_t l, std::span<const uint32_t> lanes);
+  void shuffle(const Step& s, size_t l, std::span<const uint32_t> lanes);
 
   // --- Control flow
-  void branch(const Inst& i, const Active& active);
-  void loop(int32_t id, const Inst& i, const Active& active);
+  void branch(const Step& s, const Active& active);
+  void loop(const Step& s, const Active& active);
+  void uniform_loop(const Step& s, const Active& active);
 
   const Kernel& k_;
   const PartialLaunch& launch_;
   const InterpretOptions& options_;
   Memory& memory_;
-  Active all_;
-  uint32_t size_;
+  uint32_t size_;  // of a workgroup
   uint32_t subgroup_size_;
+  uint32_t together_;  // workgroups in step, at most
+  size_t stride_;      // words between lanes
   MatrixMemory matrices_;
-  std::vector<ScalarFn> row_functions_;
-  std::vector<size_t> base_;
-  std::vector<uint64_t> words_;
-  std::vector<std::vector<uint64_t>> locals_, shared_;
-  std::vector<std::vector<uint8_t>> local_written_;
+  std::vector<uint32_t> all_;             // invocations of the workgroups that are executed now
+  std::vector<std::vector<Step>> steps_;  // of each block
+  std::vector<Row> values_;               // of each instruction
+  std::vector<uint32_t> narrow_;
+  std::vector<uint64_t> wide_;
+  /// A local array: its elements' lanes follow each other.
+  struct Local {
+    std::vector<uint32_t> narrow;
+    std::vector<uint64_t> wide;
+    Row cells;
+    std::vector<uint8_t> filled;   // for each element: every invocation has written it
+    std::vector<uint8_t> written;  // for each element and invocation, otherwise
+  };
+  std::vector<Local> locals_;
+  std::vector<std::vector<uint64_t>> shared_;  // of one workgroup after the other
   std::vector<std::vector<Touch>> shared_touches_;
-  uint32_t epoch_ = 0;
-  std::array<uint32_t, 3> group_{};
-  uint32_t group_index_ = 0;
+  std::vector<uint32_t> epochs_;  // of each workgroup
+  std::vector<std::array<uint32_t, 3>> groups_;
+  uint32_t group_index_ = 0;  // of the first
   uint64_t instructions_ = 0;
   ErrorCode error_ = ErrorCode::None;
   Status violation_;
+  bool failed_ = false;
 };
 
 }  // namespace reprise::kernel

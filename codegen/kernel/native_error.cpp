@@ -60,15 +60,6 @@ bool towards_high(std::span<const uint64_t> operands, const InterpretOptions& op
   return (hash >> 40U & 1U) != 0;
 }
 
-/// The neighbour of a result, up or down by a hash; zeros, infinities and NaN stay.
-float moved(float v, uint64_t seed) {
-  const auto bits = std::bit_cast<uint32_t>(v);
-  if (v == 0 || !std::isfinite(v)) return v;
-  const uint64_t hash = (bits ^ seed) * 0xbf58476d1ce4e5b9U;
-  const float neighbour = std::bit_cast<float>((hash >> 40U & 1U) != 0 ? bits + 1 : bits - 1);
-  return std::isfinite(neighbour) ? neighbour : v;
-}
-
 bool is_basic(ScalarOp op) {
   return op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::Mul || op == ScalarOp::Fma;
 }
@@ -138,25 +129,6 @@ uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
 
 bool is_native(ScalarOp op) {
   return allowed_error(op, Ty::F32, 1, 1).has_value();
-}
-
-// Sums and products of two floats are exact in double, but for sums of numbers that are 2^29 apart.
-float every_sum(float a, float b, uint64_t seed) {
-  const double exact = static_cast<double>(a) + static_cast<double>(b);
-  const auto v = static_cast<float>(exact);
-  return static_cast<double>(v) == exact ? v : moved(v, seed);
-}
-
-float every_product(float a, float b, uint64_t seed) {
-  const double exact = static_cast<double>(a) * static_cast<double>(b);
-  const auto v = static_cast<float>(exact);
-  return static_cast<double>(v) == exact ? v : moved(v, seed);
-}
-
-float every_fma(float a, float b, float c, uint64_t seed) {
-  const double exact = static_cast<double>(a) * static_cast<double>(b) + static_cast<double>(c);
-  const auto v = static_cast<float>(exact);
-  return static_cast<double>(v) == exact ? v : moved(v, seed);
 }
 
 uint64_t inexact_f16(uint64_t bits, Ty from, const InterpretOptions& options) {

@@ -1,6 +1,7 @@
 // The worst results that the rules of Vulkan and of the kernel language allow a device.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 
@@ -15,10 +16,40 @@ uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
                         const InterpretOptions& options);
 /// Whether Vulkan allows the row's results other errors than rounding to the nearest.
 bool is_native(ScalarOp op);
-/// Add, Sub, Mul and Fma of F32 for NativeError::Every.
-float every_sum(float a, float b, uint64_t seed);
-float every_product(float a, float b, uint64_t seed);
-float every_fma(float a, float b, float c, uint64_t seed);
+/// The rounding of an exact result for NativeError::Every: the neighbour of what it rounds to, up
+/// or down by a hash. Numbers that need no rounding, zeros, infinities and NaN stay. Without
+/// branches, so that loops over many become vector instructions.
+inline float every_rounding(double exact, uint64_t seed) {
+  constexpr uint64_t kFactor = 0xbf58476d1ce4e5b9U;
+  constexpr auto kLow = static_cast<uint32_t>(kFactor);
+  constexpr auto kHigh = static_cast<uint32_t>(kFactor >> 32U);
+  const auto v = static_cast<float>(exact);
+  const auto bits = std::bit_cast<uint32_t>(v);
+  // The upper half of (bits ^ seed) * kFactor: the hash is its bit 40.
+  const uint32_t low = bits ^ static_cast<uint32_t>(seed);
+  const uint32_t upper = static_cast<uint32_t>(uint64_t{low} * kLow >> 32U) + low * kHigh +
+                         static_cast<uint32_t>(seed >> 32U) * kLow;
+  const uint32_t neighbour = bits + (upper >> 7U & 2U) - 1;
+  const auto is_finite = [](uint32_t b) {
+    return static_cast<uint32_t>((b & 0x7fffffffU) < 0x7f800000U);
+  };
+  const uint32_t moves = static_cast<uint32_t>(static_cast<double>(v) != exact) &
+                         static_cast<uint32_t>((bits & 0x7fffffffU) != 0) & is_finite(bits) &
+                         is_finite(neighbour);
+  return std::bit_cast<float>(bits ^ ((bits ^ neighbour) & (0U - moves)));
+}
+/// Add, Mul and Fma of F32 for NativeError::Every. Sums and products of two floats are exact in
+/// double, but for sums of numbers that are 2^29 apart.
+inline float every_sum(float a, float b, uint64_t seed) {
+  return every_rounding(static_cast<double>(a) + static_cast<double>(b), seed);
+}
+inline float every_product(float a, float b, uint64_t seed) {
+  return every_rounding(static_cast<double>(a) * static_cast<double>(b), seed);
+}
+inline float every_fma(float a, float b, float c, uint64_t seed) {
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  return every_rounding(product + static_cast<double>(c), seed);
+}
 /// A conversion to F16, which devices round in a direction of their choice.
 uint64_t inexact_f16(uint64_t bits, Ty from, const InterpretOptions& options);
 /// What a sum may be off by when a device adds its terms in another order: 0 for None, negative for

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "codegen/kernel/builder.h"
+#include "codegen/kernel/interpreter_memory.h"
 
 namespace reprise::kernel {
 namespace {
@@ -52,6 +53,67 @@ TEST(Interpreter, WorkgroupSumThroughSharedMemory) {
   const auto outcome = interpret(k, {{3, 1, 1}, {bytes(in), bytes(out)}, {}});
   ASSERT_TRUE(outcome.ok()) << outcome.status().message();
   EXPECT_EQ(out, (std::vector<float>{2016, 6112, 10208}));
+}
+
+/// y[i] = the sum of the first numbers of a workgroup, as many as the invocation's index. Loops
+/// that differ in length, a shared array and a barrier.
+Kernel running_sums() {
+  Builder b("sums");
+  b.set_workgroup(8);
+  const int y = b.buffer("y", Ty::I32, Access::Write);
+  const int cells = b.shared("cells", Ty::I32, 8);
+  const int total = b.local("total", kI32);
+  const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  b.shared_store(cells, me, global_index(b));
+  b.barrier();
+  b.local_store(total, b.i32(0));
+  b.for_loop(b.i32(0), me, b.i32(1), [&](Val i) {
+    b.local_store(total, b.add(b.local_load(total), b.shared_load(cells, i)));
+  });
+  b.store(y, global_index(b), b.local_load(total));
+  return built(b);
+}
+
+TEST(Interpreter, WorkgroupsTogetherDoWhatTheyDoAlone) {
+  const Kernel k = running_sums();
+  std::vector<std::vector<int32_t>> results;
+  std::vector<uint64_t> instructions;
+  for (const uint32_t together : {1U, 2U, 5U}) {  // of five: the last step may have fewer
+    auto& y = results.emplace_back(40);
+    const std::array<std::span<std::byte>, 1> buffers{bytes(y)};
+    BufferMemory memory(k, buffers);
+    PartialLaunch launch;
+    launch.grid = {5, 1, 1};
+    launch.memory = &memory;
+    launch.together = together;
+    const auto outcome = interpret_some(k, launch);
+    ASSERT_TRUE(outcome.ok()) << outcome.status().message();
+    EXPECT_EQ(outcome->workgroups, 5U);
+    instructions.push_back(outcome->instructions);
+  }
+  EXPECT_EQ(results[0][39], 32 + 33 + 34 + 35 + 36 + 37 + 38);
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
+  EXPECT_EQ(instructions, std::vector<uint64_t>(3, instructions[0]));
+}
+
+TEST(Interpreter, ASecondWorkgroupFollowsACheapFirstOne) {
+  const Kernel k = running_sums();
+  const auto workgroups = [&](uint64_t enough, uint64_t cheap) {
+    std::vector<int32_t> y(40);
+    const std::array<std::span<std::byte>, 1> buffers{bytes(y)};
+    BufferMemory memory(k, buffers);
+    PartialLaunch launch;
+    launch.grid = {5, 1, 1};
+    launch.memory = &memory;
+    launch.enough = enough;
+    launch.cheap = cheap;
+    const auto outcome = interpret_some(k, launch);
+    return outcome.ok() ? outcome->workgroups : 0;
+  };
+  EXPECT_EQ(workgroups(1, 0), 1U);
+  EXPECT_EQ(workgroups(1, 1'000'000), 2U);
+  EXPECT_EQ(workgroups(1'000'000, 0), 5U);
 }
 
 TEST(Interpreter, LoopsBranchesLocalsAndParameters) {
