@@ -8,6 +8,7 @@
 #include "codegen/lower/contraction.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/targets.h"
+#include "codegen/lower_all.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/ops/dims.h"
@@ -255,11 +256,10 @@ Result<plan::Plan> plan_for(PlanContext& context, const lower::Fusion& fusion,
 /// The fusions of a model: one for all variants whose devices answer alike what prices ask.
 class VariantFusions {
  public:
-  VariantFusions(const graph::Graph& g, const CompileOptions& options,
-                 const lower::Fusion& portable)
+  VariantFusions(const graph::Graph& g, const CompileOptions& options, lower::Fusion& portable)
       : g_(g), options_(options), known_{&portable} {}
 
-  Result<const lower::Fusion*> of(const lower::Target& target) {
+  Result<lower::Fusion*> of(const lower::Target& target) {
     const auto same = std::ranges::find_if(
         known_, [&](const lower::Fusion* f) { return f->asked.answers_like(target); });
     if (same != known_.end()) return *same;
@@ -271,11 +271,11 @@ class VariantFusions {
  private:
   const graph::Graph& g_;
   const CompileOptions& options_;
-  std::vector<const lower::Fusion*> known_;
+  std::vector<lower::Fusion*> known_;
   std::deque<lower::Fusion> own_;
 };
 
-Status build_variants(PlanContext& context, const lower::Fusion& portable, package::Package& p) {
+Status build_variants(PlanContext& context, lower::Fusion& portable, package::Package& p) {
   const graph::Graph& g = context.g;
   const CompileOptions& options = context.options;
   LowerReport& lowered = context.report;
@@ -283,7 +283,13 @@ Status build_variants(PlanContext& context, const lower::Fusion& portable, packa
   const plan::Interface io = make_interface(g);
   ProbeMaker probes(io, options.threads);
   VariantFusions fusions(g, options, portable);
+  std::vector<TargetFusion> wanted;
   for (const lower::Target& target : targets) {
+    RP_ASSIGN(lower::Fusion * fusion, fusions.of(target));
+    wanted.push_back({target, fusion});
+  }
+  RP_TRY(lower_all(context, wanted));
+  for (const auto& [target, fusion] : wanted) {
     // Schedules that are chosen from outside are chosen for each variant.
     if (!p.variants.empty() && !options.choose_schedule &&
         share_plan(p.variants.back().predicate, target.predicate)) {
@@ -293,7 +299,6 @@ Status build_variants(PlanContext& context, const lower::Fusion& portable, packa
     package::Variant v;
     v.name = target.name;
     v.predicate = target.predicate;
-    RP_ASSIGN(const lower::Fusion* fusion, fusions.of(target));
     if (p.variants.empty()) explain(p, *fusion);
     RP_ASSIGN(v.plan, plan_for(context, *fusion, target));
     if (options.probes) {
@@ -355,7 +360,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   ops::resolve_guards(g);
   p.io = make_interface(g);
   adopt_interface(p.io, p.host_plan);
-  RP_ASSIGN(const lower::Fusion fusion, fusion_for(g, options));
+  RP_ASSIGN(lower::Fusion fusion, fusion_for(g, options));
   timer.lap(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));
   RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false}));

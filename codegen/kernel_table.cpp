@@ -3,6 +3,7 @@
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/share.h"
 #include "codegen/stopwatch.h"
+#include "runtime/base/parallel.h"
 
 namespace reprise {
 
@@ -67,20 +68,29 @@ Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
 Status KernelTable::finish() {
   const auto start = std::chrono::steady_clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
-  for (kernel::Kernel& k : shared.kernels) RP_TRY(emit(std::move(k)));
+  for (kernel::Kernel& k : shared.kernels) k.name = unique(k.name);
+  const size_t n = shared.kernels.size();
+  std::vector<plan::KernelCode> codes(n);
+  std::vector<Status> done(n);
+  RP_TRY(in_parallel(n, options_.threads, "kernels were emitted",
+                     [&](size_t i) { done[i] = emit(shared.kernels[i], codes[i]); }));
+  for (size_t i = 0; i < n; ++i) {
+    RP_TRY(std::move(done[i]));
+    RP_TRY(show(shared.kernels[i], codes[i]));
+  }
+  p_.kernels = std::move(codes);
   for (const Use& u : uses_) {
     const kernel::SharedUse& use = shared.uses[u.kernel];
     auto& launch = std::get<plan::Launch>(p_.steps[u.step].what);
     launch.kernel = static_cast<uint32_t>(use.kernel);
     launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
   }
+  if (options_.probes) emitted_ = std::move(shared.kernels);
   report_.emit_ms += ms_since(start);
   return {};
 }
 
-Status KernelTable::emit(kernel::Kernel k) {
-  k.name = unique(k.name);
-  plan::KernelCode code;
+Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
   code.name = k.name;
   code.workgroup = k.workgroup;
   code.n_buffers = static_cast<uint32_t>(k.buffers.size());
@@ -89,27 +99,23 @@ Status KernelTable::emit(kernel::Kernel k) {
   RP_TRY(covered(need, target_.predicate, k.name));
   code.shared_bytes = need.shared_bytes;
   code.subgroup_size = need.subgroup_size;
-  RP_TRY(emit_code(k, code));
-  if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
-  p_.kernels.push_back(std::move(code));
-  if (options_.probes) emitted_.push_back(std::move(k));
-  return {};
-}
-
-Status KernelTable::emit_code(const kernel::Kernel& k, plan::KernelCode& code) {
-  const bool for_cuda = target_.predicate.api == Api::Cuda;
-  if (for_cuda) {
+  if (target_.predicate.api == Api::Cuda) {
     RP_ASSIGN(code.cuda, emit::cuda(k));
   } else {
     emit::SpirvOptions spirv_options;
     spirv_options.wide_loads = target_.wide_loads;
     RP_ASSIGN(code.spirv, cache_.spirv(k, spirv_options));
   }
+  return {};
+}
+
+Status KernelTable::show(const kernel::Kernel& k, const plan::KernelCode& code) {
+  if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
   if (!options_.on_kernel) return {};
   // A schedule for subgroups of another size is never chosen for CUDA.
   const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
   std::string text = code.cuda;
-  if (!for_cuda && shown) {
+  if (target_.predicate.api != Api::Cuda && shown) {
     RP_ASSIGN(text, emit::cuda(k));
   }
   options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);

@@ -35,9 +35,10 @@ class KernelTable {
   std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
 
  private:
-  Status emit(kernel::Kernel k);
-  /// SPIR-V, or CUDA text.
-  Status emit_code(const kernel::Kernel& k, plan::KernelCode& code);
+  /// Everything of the code: SPIR-V, or CUDA text. Threads call it at once.
+  Status emit(const kernel::Kernel& k, plan::KernelCode& code);
+  /// What the options want to see of each kernel.
+  Status show(const kernel::Kernel& k, const plan::KernelCode& code);
   std::string unique(const std::string& base);
 
   plan::Plan& p_;

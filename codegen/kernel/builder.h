@@ -113,7 +113,7 @@ class Builder {
   std::optional<int64_t> as_const(Val v) const;
   /// The constant's value, when v is a floating-point constant.
   std::optional<double> as_const_float(Val v) const;
-  /// Verified kernel. The builder is spent.
+  /// The kernel, verified in Debug builds. The builder is spent.
   Result<Kernel> finish();
 
  private:

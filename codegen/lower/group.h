@@ -1,6 +1,7 @@
 // A fused group: the nodes that become one kernel, and what it reads and writes.
 #pragma once
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct AttentionChain {
   bool zero_if_hidden = false;            // weights of rows of -inf are 0
 };
 
+struct GroupKey;
+
 /// Outputs are dense tensors with as many elements as `domain` (full) or, in Row groups, as the
 /// domain without its reduced axes (row values). Output element j is computed at the domain index
 /// with the same row-major position; an anchor's result is available at that index only.
@@ -41,6 +44,8 @@ struct Group {
   AttentionChain attention;      // Attention
   std::string host_reason;       // Host: why no device kernel takes it
   bool sealed = false;           // nothing joins its node but what only renames
+  /// Of a group that will not change; null until somebody needs it (group_key.h).
+  std::shared_ptr<const GroupKey> key = nullptr;
 };
 
 const ops::OpDef* def_of(const graph::Node& n);

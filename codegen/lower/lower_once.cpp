@@ -20,25 +20,28 @@ Result<Lowered> LowerOnce::lower(const Group& group, const Target& target, size_
                                  LoopForm form) {
   const TargetFacts facts = target;
   if (!enabled_) return lower::lower(g_, group, facts, choice, form);
-  GroupKey key = key_of(g_, group);
-  key.bytes += '#' + std::to_string(choice) + (form == LoopForm::Long ? "long" : "");
-  const Entry* equal = find(key.bytes, target);
+  const std::shared_ptr<const GroupKey> key =
+      group.key ? group.key : std::make_shared<const GroupKey>(key_of(g_, group));
+  std::string variation = std::to_string(choice) + (form == LoopForm::Long ? "long#" : "#");
+  variation += key->bytes;
+  const Entry* equal = find(variation, target);
   if (equal == nullptr) {
     RP_ASSIGN(Lowered lowered, lower::lower(g_, group, facts, choice, form));
     const std::lock_guard lock(mutex_);
     lowered.number = kernels_++;
-    entries_[std::move(key.bytes)].push_back({facts, lowered, std::move(key.values)});
+    entries_[std::move(variation)].push_back({facts, lowered, key});
     return lowered;
   }
   Lowered lowered = equal->lowered;
   for (LoweredBuffer& b : lowered.buffers) {
-    const auto at = std::find(equal->values.begin(), equal->values.end(), b.value);
-    if (at == equal->values.end()) {
+    const std::vector<graph::ValueId>& values = equal->key->values;
+    const auto at = std::find(values.begin(), values.end(), b.value);
+    if (at == values.end()) {
       const std::lock_guard lock(mutex_);
       incomplete_keys_.push_back(kernel_name(group));
       return lower::lower(g_, group, facts, choice, form);
     }
-    b.value = key.values[static_cast<size_t>(at - equal->values.begin())];
+    b.value = key->values[static_cast<size_t>(at - values.begin())];
   }
   return lowered;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -29,7 +30,7 @@ class LowerOnce {
   struct Entry {
     TargetFacts asked;  // what lowering asked, with the answers
     Lowered lowered;
-    std::vector<graph::ValueId> values;  // of the group that was lowered, as GroupKey has them
+    std::shared_ptr<const GroupKey> key;  // of the group that was lowered
   };
   const Entry* find(const std::string& key, const Target& target) const;
 

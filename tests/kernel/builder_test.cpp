@@ -1,4 +1,5 @@
 #include "codegen/kernel/builder.h"
+#include "tests/kernel/verified.h"
 
 #include <gtest/gtest.h>
 
@@ -187,7 +188,7 @@ TEST(Builder, ReportsTypeErrors) {
     b.buffer("y", Ty::F32, Access::Write);
     b.scalar("n");
     c.write(b);
-    const auto k = b.finish();
+    const auto k = verified(b);
     ASSERT_FALSE(k.ok()) << c.message;
     EXPECT_EQ(k.status().code(), Code::Internal);
     EXPECT_NE(k.status().message().find(c.message), std::string::npos) << k.status().message();

@@ -3,6 +3,7 @@
 
 #include "codegen/kernel/builder.h"
 #include "codegen/kernel/interpreter.h"
+#include "tests/kernel/verified.h"
 
 namespace reprise::kernel {
 namespace {
@@ -170,7 +171,7 @@ TEST(Matrix, VerifierNamesWhatIsWrong) {
   for (const auto& c : cases) {
     Products p;
     c.write(p);
-    const auto k = p.b.finish();
+    const auto k = verified(p.b);
     ASSERT_FALSE(k.ok()) << c.message;
     EXPECT_NE(k.status().message().find(c.message), std::string::npos) << k.status().message();
   }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/kernel/builder.h"
+#include "tests/kernel/verified.h"
 
 namespace reprise::kernel {
 namespace {
@@ -17,7 +18,7 @@ Kernel sound() {
   b.for_loop(b.i32(0), b.param(n), b.i32(1),
              [&](Val i) { b.store(y, i, b.mul(b.load(x, i), b.f32(2))); });
   b.barrier();
-  auto k = b.finish();
+  auto k = verified(b);
   EXPECT_TRUE(k.ok());
   return std::move(*k);
 }
@@ -94,12 +95,12 @@ TEST(Verify, ClaimsAboutConstantIndices) {
   const int x = b.buffer("x", Ty::F32, Access::Read, 8);
   const int y = b.buffer("y", Ty::F32, Access::Write);
   b.store(y, b.i32(6), b.f32(1), 4);
-  EXPECT_NE(b.finish().status().message().find("index 6 is not a multiple of 4"),
+  EXPECT_NE(verified(b).status().message().find("index 6 is not a multiple of 4"),
             std::string::npos);
   Builder wide("wide");
   wide.buffer("x", Ty::F32, Access::Read, 8);
   wide.load(x, wide.i32(4), 4, 4);
-  EXPECT_NE(wide.finish().status().message().find("less than f32x4 needs"), std::string::npos);
+  EXPECT_NE(verified(wide).status().message().find("less than f32x4 needs"), std::string::npos);
 }
 
 /// Whether a kernel with a barrier under this condition, or in a loop of this many turns, verifies.
@@ -109,7 +110,7 @@ bool allows_barrier(const std::function<Val(Builder&)>& condition) {
   b.buffer("x", Ty::I32, Access::Read);
   const Val c = condition(b);
   b.if_then(c, [&] { b.barrier(); });
-  return b.finish().ok();
+  return verified(b).ok();
 }
 
 TEST(Verify, BarriersNeedUniformControlFlow) {
@@ -132,7 +133,7 @@ TEST(Verify, BarriersNeedUniformControlFlow) {
     b.if_then(b.lt(b.local_load(state), b.i32(3)), [&] { b.barrier(); });
     b.local_store(state, b.convert(b.builtin(Builtin::LocalIndex), Ty::I32));
   });
-  const auto k = b.finish();
+  const auto k = verified(b);
   ASSERT_FALSE(k.ok());
   EXPECT_NE(k.status().message().find("a barrier under control flow that may differ"),
             std::string::npos);
@@ -149,7 +150,7 @@ TEST(Verify, Requirements) {
   const Val v = b.convert(b.load(x, b.i32(0)), Ty::F32);
   const Val sum = b.subgroup(SubgroupOp::Add, v);
   b.store(y, b.i32(0), b.convert(b.subgroup(SubgroupOp::Broadcast, sum, b.i32(0)), Ty::F16));
-  const auto k = b.finish();
+  const auto k = verified(b);
   ASSERT_TRUE(k.ok()) << k.status().message();
   const Requirements r = requirements(*k);
   EXPECT_TRUE(r.int64 && r.float16 && r.storage8 && r.storage16);
@@ -170,7 +171,7 @@ TEST(Verify, SubgroupOperationsOnWideAndHalfTypesNeedTheirFeature) {
     const int y = b.buffer("y", ty, Access::Write);
     const Val lane = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
     b.store(y, lane, b.subgroup(SubgroupOp::Add, b.convert(lane, ty)));
-    const auto k = b.finish();
+    const auto k = verified(b);
     ASSERT_TRUE(k.ok()) << k.status().message();
     EXPECT_EQ(requirements(*k).subgroup_extended_types, ty == Ty::F16 || byte_size(ty) == 8);
   }

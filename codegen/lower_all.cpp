@@ -1,0 +1,64 @@
+#include "codegen/lower_all.h"
+
+#include <map>
+#include <string_view>
+#include <tuple>
+
+#include "codegen/kernel_table.h"
+#include "codegen/lower/group_key.h"
+#include "codegen/stopwatch.h"
+#include "runtime/base/parallel.h"
+
+namespace reprise {
+
+namespace {
+
+/// Equal groups, of which one is lowered, and the targets that need it.
+struct Job {
+  const lower::Group* group;
+  std::vector<const lower::Target*> targets;
+};
+
+Status make(PlanContext& context, const lower::Group& group, const lower::Target& target) {
+  RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target));
+  const bool has_long = !lower::needs_long_form(context.g, lowered, group, target).is_const(0);
+  RP_TRY(context.kernels.legalize(lowered.kernel, lowered.number, legalized_for(target)));
+  if (!has_long) return {};
+  RP_ASSIGN(lowered, context.lowerings.lower(group, target, 0, lower::LoopForm::Long));
+  return context.kernels.legalize(lowered.kernel, lowered.number, legalized_for(target));
+}
+
+std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>& variants) {
+  std::map<std::string_view, size_t> by_key;
+  std::vector<Job> jobs;
+  for (const TargetFusion& v : variants) {
+    for (lower::Group& group : v.fusion->groups) {
+      if (group.kind == lower::GroupKind::Host) continue;
+      if (!group.key) group.key = std::make_shared<const lower::GroupKey>(lower::key_of(g, group));
+      const auto [it, added] = by_key.try_emplace(group.key->bytes, jobs.size());
+      if (added) jobs.push_back({&group, {}});
+      std::vector<const lower::Target*>& targets = jobs[it->second].targets;
+      if (targets.empty() || targets.back() != &v.target) targets.push_back(&v.target);
+    }
+  }
+  return jobs;
+}
+
+}  // namespace
+
+Status lower_all(PlanContext& context, const std::vector<TargetFusion>& variants) {
+  // Tests that plant faults in kernels want to see each group.
+  if (!context.lowerings.enabled() || context.options.plant_in_kernel) return {};
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Job> jobs = jobs_of(context.g, variants);
+  RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {
+    for (const lower::Target* target : jobs[i].targets) {
+      // A failure is found again, and reported, when the plan of the variant is made.
+      (void)make(context, *jobs[i].group, *target);
+    }
+  }));
+  context.report.lower_ms += ms_since(start);
+  return {};
+}
+
+}  // namespace reprise
