@@ -1,5 +1,5 @@
 # What an installed tree holds: headers, static libraries, a CMake package, the programs.
-#   reprise::reprise   runs packages: runtime and backends, no dependency but threads and dl
+#   reprise::reprise   runs packages: runtime and backends, needs threads, dl, zstd and xxhash
 #   reprise::compiler  also compiles ONNX models: needs protobuf
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

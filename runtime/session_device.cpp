@@ -180,14 +180,16 @@ Status DeviceSession::load(Verdict& verdict) {
     ++shared_.first_recorded;
   RP_TRY(index_buffers());
   RP_TRY(fix_grids());
-  auto kernels = shared_.device->create_kernels(variant_.plan.kernels);
+  RP_ASSIGN(const std::vector<plan::KernelCode> code,
+            package::load_kernels(*shared_.package, variant_));
+  auto kernels = shared_.device->create_kernels(code);
   if (!kernels.ok() && shared_.options.check_kernels) {
     verdict = {false, "the driver does not take it: " + kernels.status().message()};
     return {};
   }
   RP_ASSIGN(shared_.kernels, std::move(kernels));
   if (shared_.options.check_kernels) {
-    RP_ASSIGN(verdict, judge(*shared_.device, variant_, shared_.kernels,
+    RP_ASSIGN(verdict, judge(*shared_.device, variant_, code, shared_.kernels,
                              {shared_.options.cache_dir, shared_.options.log}));
     if (!verdict.right) return {};
   }

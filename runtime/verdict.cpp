@@ -13,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Changes with the table of inputs and with what is compared.
-constexpr std::string_view kFormat = "reprise verdict 2";
+/// Changes with the table of inputs, with what is compared and with the hash.
+constexpr std::string_view kFormat = "reprise verdict 3";
 constexpr const char* kSuffix = ".verdict";
 constexpr uint64_t kMaxFileBytes = 4096, kMaxFolderBytes = uint64_t{1} << 20;
 /// A user waits for a session, so only fast kernels run more than twice.
@@ -29,11 +29,12 @@ std::span<const std::byte> bytes_of(const std::vector<T>& v) {
 /// What a verdict depends on: the device, its driver, the code, and how it is checked.
 class Key {
  public:
-  Key(const DeviceInfo& device, const package::Variant& variant) {
+  Key(const DeviceInfo& device, std::span<const plan::KernelCode> code,
+      std::span<const plan::Probe> probes) {
     add(std::as_bytes(std::span(device.uuid)));
     add(device.name + "\n" + device.driver + "\n" + device.api + "\n");
     add(std::to_string(device.driver_version));
-    for (const plan::KernelCode& k : variant.plan.kernels) {
+    for (const plan::KernelCode& k : code) {
       add(k.name);
       add(std::as_bytes(std::span(k.workgroup)));
       add(std::to_string(k.subgroup_size));
@@ -41,7 +42,7 @@ class Key {
       add(k.cuda);
       add(bytes_of(k.image));
     }
-    for (const plan::Probe& p : variant.probes) add(p);
+    for (const plan::Probe& p : probes) add(p);
   }
 
   std::string hex() const {
@@ -132,10 +133,11 @@ class Verdicts {
 }  // namespace
 
 Result<Verdict> judge(Device& device, const package::Variant& variant,
+                      std::span<const plan::KernelCode> code,
                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
                       const VerdictOptions& options) {
   if (variant.probes.empty()) return Verdict{};
-  const Verdicts verdicts(options, Key(device.info(), variant).hex());
+  const Verdicts verdicts(options, Key(device.info(), code, variant.probes).hex());
   if (auto known = verdicts.find()) return std::move(*known);
   CheckOptions check;
   check.runs = kRuns;

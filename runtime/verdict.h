@@ -22,10 +22,11 @@ struct Verdict {
   std::string reason;  // which kernel is wrong, and how; where that was known, from which file
 };
 
-/// Runs the probes of a variant, unless a file has the answer. `kernels` were created from the
-/// variant, on the device. A kernel whose run fails is wrong, but that is not kept. An error if
-/// there is no memory for a probe. A variant without probes is right.
+/// Runs the probes of a variant, unless a file has the answer. `code` is that of the variant's
+/// kernels, from which `kernels` were created on the device. A kernel whose run fails is wrong, but
+/// that is not kept. An error if there is no memory for a probe. A variant without probes is right.
 Result<Verdict> judge(Device& device, const package::Variant& variant,
+                      std::span<const plan::KernelCode> code,
                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
                       const VerdictOptions& options);
 

@@ -105,7 +105,7 @@ class Check {
     if (first == package->variants.size())
       return unsupported("no variant fits " + device.info.id + ": " +
                          why_unfit(*package, device.info.facts));
-    RP_ASSIGN(const auto checks, run_probes(package->variants[first], device));
+    RP_ASSIGN(const auto checks, run_probes(*package, package->variants[first], device));
     std::string replaced_by;
     if (std::any_of(checks.begin(), checks.end(), failed)) {
       // Of CUDA there is one variant for a device.
@@ -125,9 +125,10 @@ class Check {
     return from;
   }
 
-  Result<std::vector<KernelCheck>> run_probes(const package::Variant& v,
+  Result<std::vector<KernelCheck>> run_probes(const package::Package& p, const package::Variant& v,
                                               const OpenedDevice& device) const {
-    RP_ASSIGN(const auto kernels, device.device->create_kernels(v.plan.kernels));
+    RP_ASSIGN(const auto code, package::load_kernels(p, v));
+    RP_ASSIGN(const auto kernels, device.device->create_kernels(code));
     CheckOptions options;
     options.runs = o_.runs;
     return check_kernels(*device.device, v, kernels, options);
@@ -139,7 +140,7 @@ class Check {
     size_t v = next_variant(p, facts, 0);
     for (v = next_variant(p, facts, v + 1); v < p.variants.size();
          v = next_variant(p, facts, v + 1)) {
-      const auto checks = run_probes(p.variants[v], device);
+      const auto checks = run_probes(p, p.variants[v], device);
       if (checks.ok() && std::none_of(checks->begin(), checks->end(), failed))
         return p.variants[v].name;
     }

@@ -263,6 +263,7 @@ Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
   }
   RP_ASSIGN(Model model, load_as(o.model, compile, o.common));
   RP_TRY(check_package_options(model, o.common));
+  RP_ASSIGN(model.package, package::unpack(model.package));
   return model;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<char, 8> kMagic{'R', 'P', 'V', 'K', 'C', '0', '0', '1'};
+constexpr std::array<char, 8> kMagic{'R', 'P', 'V', 'K', 'C', '0', '0', '2'};
 constexpr const char* kSuffix = ".vkcache";
 
 struct Header {

@@ -21,7 +21,7 @@ constexpr const char* kSuffix = ".cudaimage";
 constexpr uint64_t kLargestImage = uint64_t{64} << 20;
 
 struct Header {
-  std::array<char, 8> magic{'R', 'P', 'C', 'U', 'D', '0', '0', '1'};
+  std::array<char, 8> magic{'R', 'P', 'C', 'U', 'D', '0', '0', '2'};
   std::array<char, 32> key{};
   plan::KernelCode::Usage usage;
   uint64_t bytes = 0;

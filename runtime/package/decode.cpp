@@ -3,26 +3,20 @@
 #include <algorithm>
 #include <cstring>
 
-#include "package_generated.h"
+#include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
+#include "runtime/package/metadata_reader.h"
+#include "runtime/package/scaled.h"
 
 namespace reprise::package {
 namespace {
 
-template <typename T>
-using Table = flatbuffers::Vector<flatbuffers::Offset<T>>;
-using Strings = Table<flatbuffers::String>;
-
-Status malformed(const std::string& what) {
-  return invalid_model("is invalid: " + what);
-}
-
-/// Tables may share parts in a hostile file, so that little metadata describes much memory.
-class Decoder {
+class Decoder : private MetadataReader {
  public:
   Decoder(size_t metadata_bytes, std::span<const std::byte> weights,
-          std::shared_ptr<const void> owner)
-      : budget_((uint64_t{64} << 20) + 64 * uint64_t{metadata_bytes}),
+          std::shared_ptr<const void> owner, const std::string& where)
+      : MetadataReader(metadata_bytes),
+        where_(where),
         weights_(weights),
         owner_(std::move(owner)) {}
 
@@ -32,6 +26,7 @@ class Decoder {
     if (!from.io() || !from.host_plan()) return malformed("its interface or host plan is missing");
     RP_TRY(interface(*from.io(), to.io));
     RP_TRY(segments(from.segments(), to));
+    RP_TRY(code(from, to));
     RP_TRY(plan(*from.host_plan(), to.host_plan).with_context("host plan"));
     const auto one = [this](const fb::Variant& f, Variant& t) {
       RP_TRY(string(f.name(), t.name));
@@ -42,6 +37,23 @@ class Decoder {
   }
 
  private:
+  Status code(const fb::Package& from, Package& to) {
+    const auto piece = [](const fb::Code& f, CompressedCode& t) {
+      if (!f.data()) return malformed("code has no bytes");
+      const auto* data = reinterpret_cast<const std::byte*>(f.data()->data());
+      t = {static_cast<CodeForm>(f.form()), f.size(), f.hash(), {data, f.data()->size()}};
+      return Status();
+    };
+    std::vector<CompressedCode> all, dictionaries;
+    RP_TRY(list(from.code(), all, piece));
+    RP_TRY(list(from.dictionaries(), dictionaries, piece));
+    auto store =
+        std::make_shared<CodeStore>(where_, std::move(all), std::move(dictionaries), owner_);
+    RP_TRY(store->check());
+    to.code = std::move(store);
+    return {};
+  }
+
   Status explanation(const fb::Explanation& from, Explanation& to) {
     to.model_nodes = from.model_nodes();
     to.launches_unfused = from.launches_unfused();
@@ -60,71 +72,6 @@ class Decoder {
       RP_TRY(string(f.op(), t.op));
       return string(f.reason(), t.reason);
     });
-  }
-
-  Status spend(uint64_t bytes) {
-    if (bytes > budget_) return malformed("its metadata describes more memory than is plausible");
-    budget_ -= bytes;
-    return {};
-  }
-
-  Status string(const flatbuffers::String* from, std::string& to) {
-    if (!from) return {};
-    RP_TRY(spend(from->size()));
-    to.assign(from->c_str(), from->size());
-    return {};
-  }
-
-  /// Copies bytes: the verifier does not check that 64-bit elements of a vector are aligned.
-  template <typename T>
-  Status numbers(const flatbuffers::Vector<T>* from, std::vector<T>& to) {
-    if (!from || from->size() == 0) return {};
-    RP_TRY(spend(uint64_t{from->size()} * sizeof(T)));
-    to.resize(from->size());
-    std::memcpy(to.data(), from->Data(), to.size() * sizeof(T));
-    return {};
-  }
-
-  Status flags(const flatbuffers::Vector<uint8_t>* from, std::vector<bool>& to) {
-    if (!from) return {};
-    RP_TRY(spend(from->size()));
-    to.assign(from->begin(), from->end());
-    return {};
-  }
-
-  template <typename T, typename U, typename F>
-  Status list(const Table<T>* from, std::vector<U>& to, F&& decode_one) {
-    if (!from) return {};
-    RP_TRY(spend(uint64_t{from->size()} * sizeof(U)));
-    to.resize(from->size());
-    for (uint32_t i = 0; i < from->size(); ++i) {
-      const auto* item = from->Get(i);
-      if (!item) return malformed("an entry is missing");
-      RP_TRY(decode_one(*item, to[i]));
-    }
-    return {};
-  }
-
-  Status strings(const Strings* from, std::vector<std::string>& to) {
-    return list(from, to,
-                [this](const flatbuffers::String& f, std::string& t) { return string(&f, t); });
-  }
-
-  Status exprs(const flatbuffers::Vector<int64_t>* from, std::vector<Expr>& to) {
-    if (!from) return {};
-    RP_TRY(spend(uint64_t{from->size()} * 64));
-    std::vector<int64_t> code;
-    RP_TRY(numbers(from, code));
-    for (size_t i = 0; i < code.size();) {
-      const int64_t length = code[i++];
-      if (length < 0 || static_cast<uint64_t>(length) > code.size() - i) {
-        return malformed("an expression's length is " + std::to_string(length));
-      }
-      RP_ASSIGN(Expr e, Expr::decode({code.data() + i, static_cast<size_t>(length)}));
-      to.push_back(std::move(e));
-      i += static_cast<size_t>(length);
-    }
-    return {};
   }
 
   Status derived_value(const fb::Symbol& from, plan::SymbolSource& to) {
@@ -205,8 +152,8 @@ class Decoder {
     RP_ASSIGN(const int64_t count, check_tensor(from, dims, from.size()));
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
-    const uint64_t alignment =
-        from.size() >= kSegmentAlignment ? kSegmentAlignment : kWeightAlignment;
+    if (from.factors()) return {};  // when its base is known
+    const uint64_t alignment = from.size() >= kLargeWeight ? kSegmentAlignment : kWeightAlignment;
     if (from.offset() > weights_.size() || from.size() > weights_.size() - from.offset()) {
       return malformed(describe(dtype, dims) + " lies outside the file");
     }
@@ -222,7 +169,7 @@ class Decoder {
       const std::string where = "weight " + std::to_string(to.weight_hashes.size());
       to.weight_hashes.push_back(f.hash());
       RP_TRY(segment(f, t).with_context(where));
-      if (f.size() > 0) ranges.emplace_back(f.offset(), f.size());
+      if (f.size() > 0 && !f.factors()) ranges.emplace_back(f.offset(), f.size());
       return Status();
     };
     RP_TRY(list(from, to.weights, one));
@@ -232,6 +179,31 @@ class Decoder {
         return malformed("two weights overlap");
       }
     }
+    for (uint32_t i = 0; from && i < from->size(); ++i) {
+      if (from->Get(i)->factors())
+        RP_TRY(scaled(*from, i, to).with_context("weight " + std::to_string(i)));
+    }
+    return {};
+  }
+
+  Status scaled(const Table<fb::Segment>& all, uint32_t index, Package& to) {
+    const fb::Segment& from = *all.Get(index);
+    if (from.base() >= all.size() || all.Get(from.base())->factors())
+      return malformed("weight " + std::to_string(from.base()) + " cannot be its base");
+    const HostTensor& base = to.weights[from.base()];
+    std::vector<int64_t> dims;
+    RP_TRY(numbers(from.dims(), dims));
+    std::vector<float> factors;
+    RP_TRY(numbers(from.factors(), factors));
+    if (static_cast<DType>(from.dtype()) != DType::F32 || base.dtype() != DType::F32 ||
+        base.dims() != dims || from.axis() >= dims.size() ||
+        factors.size() != static_cast<uint64_t>(dims[from.axis()]))
+      return malformed("its factors do not fit " + describe(base.dtype(), base.dims()));
+    // A writer takes each weight as a base once.
+    scaled_bytes_ += base.bytes().size();
+    if (scaled_bytes_ > weights_.size())
+      return malformed("its products take more memory than the weights in the file");
+    to.weights[index] = scaled_tensor(base, from.axis(), factors);
     return {};
   }
 
@@ -338,14 +310,8 @@ class Decoder {
     to.n_scalars = from.n_scalars();
     to.shared_bytes = from.shared_bytes();
     to.subgroup_size = from.subgroup_size();
-    RP_TRY(numbers(from.spirv(), to.spirv));
-    RP_TRY(string(from.cuda(), to.cuda));
     if (const fb::Usage* u = from.usage())
       to.usage = {u->registers(), u->spill_bytes(), u->shared_bytes(), u->stack_bytes()};
-    if (!from.image() || from.image()->size() == 0) return {};
-    RP_TRY(spend(from.image()->size()));
-    to.image.resize(from.image()->size());
-    std::memcpy(to.image.data(), from.image()->Data(), to.image.size());
     return {};
   }
 
@@ -426,10 +392,17 @@ class Decoder {
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
     RP_TRY(list(from.probes(), to.probes,
                 [this](const fb::Probe& f, plan::Probe& t) { return probe(f, t); }));
+    if (from.plan()->kernels()) {
+      RP_TRY(list(from.plan()->kernels(), to.stored, [](const fb::Kernel& f, StoredCode& t) {
+        t = {f.spirv(), f.cuda(), f.image()};
+        return Status();
+      }));
+    }
     return plan(*from.plan(), to.plan);
   }
 
-  uint64_t budget_;
+  const std::string& where_;
+  uint64_t scaled_bytes_ = 0;
   std::span<const std::byte> weights_;
   std::shared_ptr<const void> owner_;
 };
@@ -438,13 +411,14 @@ class Decoder {
 
 Result<std::shared_ptr<const Package>> decode(std::span<const std::byte> metadata,
                                               std::span<const std::byte> weights,
-                                              std::shared_ptr<const void> owner) {
+                                              std::shared_ptr<const void> owner,
+                                              const std::string& where) {
   constexpr unsigned kMaxDepth = 16;
   const auto* data = reinterpret_cast<const uint8_t*>(metadata.data());
   flatbuffers::Verifier verifier(data, metadata.size(), kMaxDepth);
   if (!fb::VerifyPackageBuffer(verifier)) return malformed("its metadata is malformed");
   auto package = std::make_shared<Package>();
-  Decoder decoder(metadata.size(), weights, std::move(owner));
+  Decoder decoder(metadata.size(), weights, std::move(owner), where);
   RP_TRY(decoder.package(*fb::GetPackage(data), *package));
   RP_TRY(verify(*package));
   return std::shared_ptr<const Package>(std::move(package));

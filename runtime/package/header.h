@@ -12,11 +12,12 @@ static_assert(std::endian::native == std::endian::little, "files are little endi
 
 /// As in PNG: a high bit, line ends and an end-of-file that transfers in text mode destroy.
 inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
-inline constexpr uint32_t kVersion = 2;
+inline constexpr uint32_t kVersion = 3;
 /// Every weight starts at a multiple of this, ...
 inline constexpr uint64_t kWeightAlignment = 64;
-/// ... and those at least as large as this at a multiple of it.
-inline constexpr uint64_t kSegmentAlignment = 65536;
+/// ... and those of at least kLargeWeight bytes at a multiple of this, a page.
+inline constexpr uint64_t kSegmentAlignment = 4096;
+inline constexpr uint64_t kLargeWeight = 65536;
 /// FlatBuffers offsets are 32-bit and signed.
 inline constexpr uint64_t kMaxMetadata = (uint64_t{1} << 31) - 65536;
 

@@ -92,13 +92,14 @@ Result<Header> read_header(Bytes file) {
 }
 
 Result<std::shared_ptr<const Package>> read_file_bytes(Bytes file,
-                                                       std::shared_ptr<const void> owner) {
+                                                       std::shared_ptr<const void> owner,
+                                                       const std::string& where) {
   RP_ASSIGN(const Header h, read_header(file));
   const Bytes metadata = file.subspan(sizeof h, h.metadata_bytes);
   if (hash_bytes(metadata) != h.metadata_hash) {
     return invalid_model("is damaged: its metadata does not match its checksum");
   }
-  return decode(metadata, file.subspan(h.weights_offset), std::move(owner));
+  return decode(metadata, file.subspan(h.weights_offset), std::move(owner), where);
 }
 
 /// Weights and metadata are read in place: they must lie as aligned as they do in a mapped file.
@@ -125,7 +126,7 @@ Result<std::shared_ptr<const Package>> read(const std::string& path) {
   auto mapping = map_file(path);
   if (!mapping.ok()) return mapping.status().with_context(where);
   const Bytes bytes(static_cast<const std::byte*>((*mapping)->address), (*mapping)->size);
-  auto package = read_file_bytes(bytes, *mapping);
+  auto package = read_file_bytes(bytes, *mapping, where);
   if (!package.ok()) return package.status().with_context(where);
   return package;
 }
@@ -138,7 +139,7 @@ Result<std::shared_ptr<const Package>> read_memory(Bytes bytes, std::shared_ptr<
     bytes = {copy->data, bytes.size()};
     owner = std::move(copy);
   }
-  auto package = read_file_bytes(bytes, std::move(owner));
+  auto package = read_file_bytes(bytes, std::move(owner), where);
   if (!package.ok()) return package.status().with_context(where);
   return package;
 }

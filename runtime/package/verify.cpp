@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/cuda_arch.h"
+#include "runtime/package/code_store.h"
 #include "runtime/package/decode.h"
 #include "runtime/package/image.h"
 
@@ -34,21 +35,43 @@ Status check_plan(const Package& p, const plan::Plan& plan) {
   return {};
 }
 
-/// Drivers are given images as they are.
-Status check_images(const Variant& v) {
-  if (v.predicate.api != Api::Cuda) return {};
-  const auto arch = CudaArch::parse(v.predicate.cuda_arch);
-  if (!arch) {
-    return invalid_model("it is compiled for '" + v.predicate.cuda_arch +
-                         "', which is not an architecture of CUDA");
+Result<CudaArch> architecture(const Predicate& needs) {
+  const auto arch = CudaArch::parse(needs.cuda_arch);
+  if (arch) return *arch;
+  return invalid_model("it is compiled for '" + needs.cuda_arch +
+                       "', which is not an architecture of CUDA");
+}
+
+Status refer_to(const Package& p, uint32_t index, CodeForm form) {
+  if (index == kNoCode || (p.code && p.code->has(index, form))) return {};
+  return invalid_model("its code " + std::to_string(index) + " does not exist");
+}
+
+/// Code that is here is checked now, stored code when it is loaded.
+Status check_code(const Package& p, const Variant& v) {
+  const bool cuda = v.predicate.api == Api::Cuda;
+  if (cuda) RP_TRY(architecture(v.predicate).status());
+  if (v.stored.empty()) {
+    for (const plan::KernelCode& k : v.plan.kernels) RP_TRY(verify_code(v.predicate, k));
+    return {};
   }
-  for (const plan::KernelCode& k : v.plan.kernels) {
-    const Status s = k.image.empty() ? invalid_model("it has no image for " + arch->str())
-                     : arch->ptx     ? check_ptx(k.image)
-                                     : check_cubin(k.image);
-    RP_TRY(s.with_context("kernel '" + k.name + "'"));
+  if (v.stored.size() != v.plan.kernels.size())
+    return invalid_model(std::to_string(v.plan.kernels.size()) + " kernels have the code of " +
+                         std::to_string(v.stored.size()));
+  uint64_t bytes = 0;
+  for (size_t k = 0; k < v.stored.size(); ++k) {
+    const StoredCode& s = v.stored[k];
+    const std::string where = "kernel '" + v.plan.kernels[k].name + "'";
+    RP_TRY(refer_to(p, s.spirv, CodeForm::Spirv).with_context(where));
+    RP_TRY(refer_to(p, s.cuda, CodeForm::Cuda).with_context(where));
+    RP_TRY(refer_to(p, s.image, CodeForm::Image).with_context(where));
+    if (cuda && s.image == kNoCode)
+      return invalid_model(where + ": it has no image for " + v.predicate.cuda_arch);
+    if (p.code) bytes += p.code->bytes(s.spirv) + p.code->bytes(s.cuda) + p.code->bytes(s.image);
   }
-  return {};
+  if (bytes <= kMaxVariantCodeBytes) return {};
+  return invalid_model("its kernels claim " + std::to_string(bytes) + " bytes of code, of " +
+                       std::to_string(kMaxVariantCodeBytes) + " at most");
 }
 
 Status check_probes(const Variant& v) {
@@ -63,6 +86,17 @@ Status check_probes(const Variant& v) {
 
 }  // namespace
 
+Status verify_code(const Predicate& needs, const plan::KernelCode& k) {
+  const std::string where = "kernel '" + k.name + "'";
+  RP_TRY(plan::verify_spirv(k.spirv).with_context(where));
+  if (needs.api != Api::Cuda) return {};
+  RP_ASSIGN(const CudaArch arch, architecture(needs));
+  const Status s = k.image.empty() ? invalid_model("it has no image for " + arch.str())
+                   : arch.ptx      ? check_ptx(k.image)
+                                   : check_cubin(k.image);
+  return s.with_context(where);
+}
+
 Status verify(const Package& p) {
   RP_TRY(check_plan(p, p.host_plan).with_context("host plan"));
   for (const plan::Step& s : p.host_plan.steps) {
@@ -73,7 +107,7 @@ Status verify(const Package& p) {
   for (const Variant& v : p.variants) {
     RP_TRY(check_plan(p, v.plan).with_context("variant '" + v.name + "'"));
     RP_TRY(check_probes(v).with_context("variant '" + v.name + "'"));
-    RP_TRY(check_images(v).with_context("variant '" + v.name + "'"));
+    RP_TRY(check_code(p, v).with_context("variant '" + v.name + "'"));
   }
   return {};
 }

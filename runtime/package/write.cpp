@@ -1,10 +1,14 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <map>
 
 #include "package_generated.h"
+#include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 #include "runtime/package/output_file.h"
 #include "runtime/package/package.h"
+#include "runtime/package/scaled.h"
 
 namespace reprise::package {
 namespace {
@@ -14,25 +18,30 @@ using flatbuffers::String;
 using flatbuffers::Vector;
 template <typename T>
 using Tables = Offset<Vector<Offset<T>>>;
+/// Lists of numbers that are written.
+template <typename T>
+using Shared = std::map<std::vector<T>, Offset<Vector<T>>>;
 
 uint64_t align_up(uint64_t v, uint64_t to) {
   return (v + to - 1) / to * to;
 }
 
 struct Placement {
-  std::vector<uint64_t> offsets;  // per weight, from Header::weights_offset
-  std::vector<size_t> order;      // weights by offset
+  std::vector<uint64_t> offsets;              // per weight, from Header::weights_offset
+  std::vector<size_t> order;                  // weights by offset
+  std::vector<std::optional<Scaled>> scaled;  // those that are not in the file
   uint64_t end = 0;
 };
 
 /// Small weights first, together; large ones on boundaries of their own.
-Placement place(const std::vector<HostTensor>& weights) {
+Placement place(const std::vector<HostTensor>& weights, std::vector<std::optional<Scaled>> scaled) {
   Placement p;
+  p.scaled = std::move(scaled);
   p.offsets.resize(weights.size());
   for (const bool large : {false, true}) {
     for (size_t i = 0; i < weights.size(); ++i) {
       const uint64_t size = weights[i].bytes().size();
-      if ((size >= kSegmentAlignment) != large) continue;
+      if ((size >= kLargeWeight) != large || p.scaled[i]) continue;
       p.end = align_up(p.end, large ? kSegmentAlignment : kWeightAlignment);
       p.offsets[i] = p.end;
       p.order.push_back(i);
@@ -46,10 +55,10 @@ class Serializer {
  public:
   flatbuffers::FlatBufferBuilder& builder() { return b_; }
 
-  void package(const Package& p, const Placement& weights) {
+  Status package(const Package& p, const Placement& weights) {
     std::vector<Offset<fb::Segment>> segments;
     for (size_t i = 0; i < p.weights.size(); ++i) {
-      segments.push_back(segment(p.weights[i], weights.offsets[i]));
+      segments.push_back(segment(p.weights[i], weights.offsets[i], weights.scaled[i]));
     }
     std::vector<Offset<fb::Variant>> variants;
     for (const Variant& v : p.variants) {
@@ -68,7 +77,12 @@ class Serializer {
     const auto variant_list = b_.CreateVector(variants);
     const auto host = plan(p.host_plan);
     const auto why = explanation(p.explanation);
-    b_.Finish(fb::CreatePackage(b_, name, producer, io, segment_list, variant_list, host, why));
+    RP_TRY(code_.compress());
+    const auto code = compressed(code_.code());
+    const auto dictionaries = compressed(code_.dictionaries());
+    b_.Finish(fb::CreatePackage(b_, name, producer, io, segment_list, variant_list, host, why, code,
+                                dictionaries));
+    return {};
   }
 
  private:
@@ -90,7 +104,23 @@ class Serializer {
       e.encode(code);
       code[length] = static_cast<int64_t>(code.size() - length - 1);
     }
-    return b_.CreateVector(code);
+    return shared(code, numbers_);
+  }
+
+  /// Variants, and launches of equal layers, have equal lists, which are written once.
+  template <typename T>
+  Offset<Vector<T>> shared(const std::vector<T>& list, Shared<T>& known) {
+    const auto [at, is_new] = known.try_emplace(list);
+    if (is_new) at->second = b_.CreateVector(list);
+    return at->second;
+  }
+
+  Tables<fb::Code> compressed(const std::vector<CompressedCode>& code) {
+    return tables<fb::Code>(code, [this](const CompressedCode& c) {
+      const auto data =
+          b_.CreateVector(reinterpret_cast<const uint8_t*>(c.data.data()), c.data.size());
+      return fb::CreateCode(b_, static_cast<uint8_t>(c.form), c.bytes, c.hash, data);
+    });
   }
 
   template <typename T, typename List, typename F>
@@ -101,12 +131,16 @@ class Serializer {
     return b_.CreateVector(out);
   }
 
-  Offset<fb::Segment> segment(const HostTensor& t, uint64_t offset) {
+  Offset<fb::Segment> segment(const HostTensor& t, uint64_t offset,
+                              const std::optional<Scaled>& scaled) {
     const auto dims = b_.CreateVector(t.dims());
     Offset<Vector<Offset<String>>> values;
     if (t.dtype() == DType::String) values = strings(t.strings());
+    Offset<Vector<float>> factors;
+    if (scaled) factors = b_.CreateVector(scaled->factors);
     return fb::CreateSegment(b_, static_cast<uint8_t>(t.dtype()), dims, offset, t.bytes().size(),
-                             hash_bytes(t.bytes()), values);
+                             hash_bytes(t.bytes()), values, factors, scaled ? scaled->base : 0,
+                             scaled ? scaled->axis : 0);
   }
 
   Offset<fb::Slot> slot(const plan::Slot& s) {
@@ -169,8 +203,8 @@ class Serializer {
 
   Offset<fb::Launch> launch(const plan::Launch& l) {
     const auto grid = exprs(l.grid);
-    const auto buffers = b_.CreateVector(l.buffers);
-    const auto writes = b_.CreateVector(l.writes);
+    const auto buffers = shared(l.buffers, ids_);
+    const auto writes = shared(std::vector<uint8_t>(l.writes.begin(), l.writes.end()), flags_);
     const auto scalars = exprs(l.scalars);
     const auto nodes = strings(l.nodes);
     const auto group = string(l.group);
@@ -205,13 +239,9 @@ class Serializer {
   Offset<fb::Kernel> kernel(const plan::KernelCode& k) {
     const auto name = string(k.name);
     const auto workgroup = b_.CreateVector(k.workgroup.data(), k.workgroup.size());
-    const auto spirv = b_.CreateVector(k.spirv);
-    const auto cuda = string(k.cuda);
-    Offset<Vector<uint8_t>> image;
-    if (!k.image.empty()) {
-      b_.ForceVectorAlignment(k.image.size(), 1, 8);
-      image = b_.CreateVector(reinterpret_cast<const uint8_t*>(k.image.data()), k.image.size());
-    }
+    const uint32_t spirv = code_.add(CodeForm::Spirv, std::as_bytes(std::span(k.spirv)));
+    const uint32_t cuda = code_.add(CodeForm::Cuda, std::as_bytes(std::span(k.cuda)));
+    const uint32_t image = code_.add(CodeForm::Image, k.image);
     const fb::Usage usage(k.usage.registers, k.usage.spill_bytes, k.usage.shared_bytes,
                           k.usage.stack_bytes);
     return fb::CreateKernel(b_, name, workgroup, k.n_buffers, k.n_scalars, k.shared_bytes,
@@ -286,6 +316,10 @@ class Serializer {
   }
 
   flatbuffers::FlatBufferBuilder b_{1 << 16};
+  CodeWriter code_;
+  Shared<int64_t> numbers_;
+  Shared<int32_t> ids_;
+  Shared<uint8_t> flags_;
   std::vector<std::pair<const plan::Probe*, Offset<fb::Probe>>> probes_;
 };
 
@@ -306,7 +340,16 @@ uint64_t bulk_bytes(const plan::Plan& p) {
   return n;
 }
 
+Status check_code_size(const plan::KernelCode& k) {
+  const uint64_t most = std::max({k.spirv.size() * 4, k.cuda.size(), k.image.size()});
+  if (most <= kMaxCodeBytes) return {};
+  return unsupported("the code of kernel '" + k.name + "' has " + std::to_string(most) +
+                     " bytes, a package takes " + std::to_string(kMaxCodeBytes) + " of one kernel");
+}
+
 Status check_size(const Package& p) {
+  for (const Variant& v : p.variants)
+    for (const plan::KernelCode& k : v.plan.kernels) RP_TRY(check_code_size(k));
   uint64_t bulk = bulk_bytes(p.host_plan);
   for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan);
   if (bulk > kMaxMetadata / 2) {
@@ -319,12 +362,16 @@ Status check_size(const Package& p) {
 }  // namespace
 
 Status write(const Package& p, const std::string& path) {
+  if (p.code) {  // it was read: its code is compressed again
+    RP_ASSIGN(const auto whole, unpack({std::shared_ptr<void>(), &p}));
+    return write(*whole, path);
+  }
   const std::string where = "package '" + path + "'";
   RP_TRY(verify(p).with_context(where));
   RP_TRY(check_size(p).with_context(where));
-  const Placement weights = place(p.weights);
+  const Placement weights = place(p.weights, find_scaled(p));
   Serializer serializer;
-  serializer.package(p, weights);
+  RP_TRY(serializer.package(p, weights).with_context(where));
   const std::span<const std::byte> metadata(
       reinterpret_cast<const std::byte*>(serializer.builder().GetBufferPointer()),
       serializer.builder().GetSize());

@@ -153,6 +153,8 @@ struct Plan {
 
 /// Deterministic text for explain --verbose and tests.
 std::string print(const Plan& p, const Interface& io);
+/// None, or words that begin as SPIR-V does.
+Status verify_spirv(std::span<const uint32_t> words);
 /// Ids in range, steps acyclic and sorted by level, scalar and buffer counts match kernels, shapes
 /// use known symbols. Packages are hostile input: everything the executor relies on is checked
 /// here.

@@ -225,11 +225,7 @@ class Verifier {
     if (invocations > 1024) {
       return malformed(where, "a workgroup of " + std::to_string(invocations) + " is impossible");
     }
-    constexpr uint32_t kSpirvMagic = 0x07230203;
-    if (!k.spirv.empty() && (k.spirv.size() < 5 || k.spirv[0] != kSpirvMagic)) {
-      return malformed(where, "its code is not SPIR-V");
-    }
-    return {};
+    return verify_spirv(k.spirv).with_context(where);
   }
 
   Status order(uint32_t s, const std::string& where) const {
@@ -400,6 +396,13 @@ uint64_t Weight::packed_bytes(uint64_t raw_bytes, size_t element) const {
   if (packing == Packing::Raw) return round_up(raw_bytes, 4);
   const uint64_t columns = round_up(static_cast<uint64_t>(n), tile_n);
   return round_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
+}
+
+Status verify_spirv(std::span<const uint32_t> words) {
+  constexpr uint32_t kSpirvMagic = 0x07230203;
+  constexpr size_t kHeaderWords = 5;
+  const bool sound = words.size() >= kHeaderWords && words[0] == kSpirvMagic;
+  return words.empty() || sound ? Status() : invalid_model("its code is not SPIR-V");
 }
 
 Status verify(const Plan& p, const Interface& io) {

@@ -30,6 +30,7 @@ const std::vector<Row>& table() {
   static const std::vector<Row> rows = {
       {"include/", {"reprise/"}, {}},
       {"runtime/", {"runtime/", "reprise/"}, {"flatbuffers/"}},
+      {"runtime/package/", {"runtime/", "reprise/"}, {"flatbuffers/", "xxhash.h", "zstd.h"}},
       {"runtime/base/", {"runtime/base/"}, {}},
       {"backends/", {"backends/", "runtime/", "reprise/"}, {}},
       {"backends/host/", {"backends/", "runtime/"}, {}},

@@ -109,6 +109,10 @@ std::string run_package(Bytes bytes) {
   const auto owner = std::make_shared<std::string>(sealed);
   auto p = package::read_memory(std::as_bytes(std::span(*owner)), owner);
   if (!p.ok()) return p.status().message().empty() ? "an error without a message" : "";
+  for (const package::Variant& v : (*p)->variants) {
+    const auto code = package::load_kernels(**p, v);
+    if (!code.ok() && code.status().message().empty()) return "an error without a message";
+  }
   return execute(*p);
 }
 

@@ -152,7 +152,9 @@ TEST(Images, OnePlanForAllArchitectures) {
   ASSERT_TRUE(written.ok()) << written.message();
   const auto back = package::read(path);
   ASSERT_TRUE(back.ok()) << back.status().message();
-  EXPECT_EQ((*back)->variants[1].plan.kernels[0].image, p->variants[1].plan.kernels[0].image);
+  const auto loaded = package::load_kernels(**back, (*back)->variants[1]);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ((*loaded)[0].image, p->variants[1].plan.kernels[0].image);
 }
 
 TEST(Images, ADeviceTakesOneVariant) {
