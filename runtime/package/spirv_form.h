@@ -14,7 +14,7 @@ namespace reprise::package {
 
 /// Ids of a function's own values become distances to the last result, those of types and constants
 /// their place among such; all numbers take as few bytes as they need. Any words may be given: what
-/// is no SPIR-V comes back as it was, and only takes more bytes.
+/// is not SPIR-V comes back as it was, and only takes more bytes.
 std::vector<std::byte> compact_spirv(std::span<const uint32_t> words);
 /// The words again, `count` of them. The bytes are hostile.
 Result<std::vector<uint32_t>> expand_spirv(std::span<const std::byte> bytes, size_t count);
