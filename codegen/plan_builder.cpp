@@ -1,6 +1,7 @@
 #include "codegen/plan_builder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <tuple>
 
@@ -165,19 +166,27 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
 }  // namespace
 
 uint32_t WeightStore::add(const HostTensor& t) {
-  const uint64_t hash = package::hash_bytes(t.bytes());
+  const std::span<const std::byte> bytes = t.bytes();
+  const auto same = [&](uint32_t index) {
+    const HostTensor& w = package_.weights[index];
+    return w.dtype() == t.dtype() && w.dims() == t.dims();
+  };
+  const auto known = by_memory_.find({bytes.data(), bytes.size()});
+  if (known != by_memory_.end() && same(known->second)) return known->second;
+  const uint64_t hash = package::hash_bytes(bytes);
   auto [first, last] = by_hash_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
-    const HostTensor& w = package_.weights[it->second];
-    if (w.dtype() == t.dtype() && w.dims() == t.dims() && w.bytes().size() == t.bytes().size() &&
-        std::equal(w.bytes().begin(), w.bytes().end(), t.bytes().begin())) {
+    const std::span<const std::byte> other = package_.weights[it->second].bytes();
+    if (!same(it->second) || other.size() != bytes.size()) continue;
+    if (bytes.empty() || std::memcmp(bytes.data(), other.data(), bytes.size()) == 0)
       return it->second;
-    }
   }
   const auto index = static_cast<uint32_t>(package_.weights.size());
   package_.weights.push_back(t);
   package_.weight_hashes.push_back(hash);
   by_hash_.emplace(hash, index);
+  const std::span<const std::byte> kept = package_.weights.back().bytes();
+  by_memory_.emplace(std::pair(kept.data(), kept.size()), index);
   return index;
 }
 

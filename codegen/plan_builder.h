@@ -1,9 +1,11 @@
 // Groups -> plan: buffers, weights, kernels shared between launches, steps with hazards.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "codegen/compiler.h"
@@ -24,6 +26,8 @@ class WeightStore {
  private:
   package::Package& package_;
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
+  /// By their memory, which the package keeps: variants use the same tensors again and again.
+  std::map<std::pair<const std::byte*, size_t>, uint32_t> by_memory_;
 };
 
 /// The package's interface: names, dtypes, shapes and symbols of the model.

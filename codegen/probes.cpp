@@ -7,6 +7,7 @@
 
 #include "codegen/kernel/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
+#include "codegen/kernel/share.h"
 #include "codegen/probe_samples.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/random.h"
@@ -91,7 +92,8 @@ class Prober {
   }
 
   std::string key() const {
-    std::string text = std::to_string(subgroup_size_) + "\n" + kernel::print(k_);
+    // Messages name the kernel.
+    std::string text = std::to_string(subgroup_size_) + k_.name + "\n" + kernel::structure(k_);
     for (uint32_t use = 0; use < steps_.size(); ++use) text += describe(p_, launch_of(use), io_);
     return text;
   }

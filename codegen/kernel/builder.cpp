@@ -22,6 +22,8 @@ Builder Builder::like(const Kernel& k) {
   b.k_.shared = k.shared;
   b.k_.matrices = k.matrices;
   b.k_.required_subgroup_size = k.required_subgroup_size;
+  b.k_.insts.reserve(k.insts.size());
+  b.block_of_.reserve(k.insts.size());
   return b;
 }
 

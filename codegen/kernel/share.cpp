@@ -1,7 +1,6 @@
 #include "codegen/kernel/share.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -46,25 +45,28 @@ bool may_be_parameter(const Inst& user, size_t arg, const Inst& constant) {
   return constant.type == kI32 && only_scales_or_bounds(static_cast<ScalarOp>(user.imm));
 }
 
-/// A kernel's text, and those of its constants that may be parameters, in order of their use.
+/// A kernel as bytes, and those of its constants that may be parameters, in order of their use.
 class Structure {
  public:
-  /// `exact`: the text has all constants, else all but those that may be parameters.
-  Structure(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), -1) {
+  /// `exact`: the bytes have all constants, else all but those that may be parameters.
+  Structure(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), 0) {
+    bytes_.reserve(k.insts.size() * 16);
     interface();
     block(0);
   }
-  const std::string& text() const { return text_; }
+  const std::string& bytes() const { return bytes_; }
   const std::vector<Operand>& operands() const { return operands_; }
 
  private:
+  /// Seven bits a byte, so that small numbers are short and each number shows its end.
   void add(uint64_t v) {
-    char digits[24];
-    const auto end = std::to_chars(digits, digits + sizeof(digits), v, 36).ptr;
-    text_.append(digits, end) += ' ';
+    for (; v >= 128; v >>= 7U) bytes_ += static_cast<char>(v | 128U);
+    bytes_ += static_cast<char>(v);
   }
   void add(const std::string& name) {
-    if (exact_) text_.append(name) += ' ';
+    if (!exact_) return;
+    add(name.size());
+    bytes_ += name;
   }
   void add(Type t) {
     add(static_cast<uint64_t>(t.ty));
@@ -73,30 +75,31 @@ class Structure {
 
   void interface() {
     for (const uint32_t w : k_.workgroup) add(w);
+    add(k_.buffers.size());
     for (const BufferParam& b : k_.buffers) {
       add(static_cast<uint64_t>(b.storage));
       add(static_cast<uint64_t>(b.access));
       add(b.align);
       add(b.name);
     }
-    text_ += ';';
+    add(k_.scalars.size());
     for (const ScalarParam& s : k_.scalars) {
       add(static_cast<uint64_t>(s.type));
       add(s.name);
     }
-    text_ += ';';
+    add(k_.locals.size());
     for (const LocalVar& l : k_.locals) {
       add(l.type);
       add(l.count);
       add(l.name);
     }
-    text_ += ';';
+    add(k_.shared.size());
     for (const SharedArray& s : k_.shared) {
       add(static_cast<uint64_t>(s.type));
       add(s.count);
       add(s.name);
     }
-    text_ += ';';
+    add(k_.matrices.size());
     for (const MatrixVar& m : k_.matrices) {
       add(static_cast<uint64_t>(m.use));
       add(static_cast<uint64_t>(m.type));
@@ -104,14 +107,14 @@ class Structure {
       add(m.columns);
       add(m.name);
     }
-    text_ += ';';
     add(k_.required_subgroup_size);
   }
 
+  /// Its instructions, and a byte that is no operation.
   void block(int32_t index) {
-    text_ += '{';
+    constexpr uint64_t kEnd = 127;
     for (const int32_t id : k_.blocks[static_cast<size_t>(index)].insts) instruction(id);
-    text_ += '}';
+    add(kEnd);
   }
 
   void instruction(int32_t id) {
@@ -122,21 +125,23 @@ class Structure {
     add(i.type);
     add(i.imm);
     add(i.align);
+    add(i.args.size() * 4 + i.blocks.size());
     for (size_t a = 0; a < i.args.size(); ++a) argument(id, i, a);
     for (const int32_t b : i.blocks) block(b);
-    text_ += '\n';
   }
 
+  /// Twice the number of an instruction, or an odd number and a constant's type, and its bits
+  /// unless it may be a parameter.
   void argument(int32_t id, const Inst& user, size_t a) {
     const Inst& i = k_.insts[static_cast<size_t>(user.args[a].id)];
     if (i.op != Op::Const) {
-      text_ += '%';
-      add(static_cast<uint64_t>(number_[static_cast<size_t>(user.args[a].id)]));
+      add(number_[static_cast<size_t>(user.args[a].id)] * 2);
       return;
     }
-    text_ += '=';
+    const bool open = !exact_ && may_be_parameter(user, a, i);
+    add(open ? 3 : 1);
     add(i.type);
-    if (!exact_ && may_be_parameter(user, a, i)) {
+    if (open) {
       operands_.push_back({id, a, i.type, static_cast<int32_t>(i.imm)});
     } else {
       add(i.imm);
@@ -145,9 +150,9 @@ class Structure {
 
   const Kernel& k_;
   bool exact_;
-  std::vector<int64_t> number_;
-  int64_t next_ = 0;
-  std::string text_;
+  std::vector<uint64_t> number_;
+  uint64_t next_ = 0;
+  std::string bytes_;
   std::vector<Operand> operands_;
 };
 
@@ -227,7 +232,7 @@ Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKern
 }  // namespace
 
 std::string structure(const Kernel& k) {
-  return Structure(k, true).text();
+  return Structure(k, true).bytes();
 }
 
 Result<SharedKernels> share(const std::vector<Kernel>& all) {
@@ -235,7 +240,7 @@ Result<SharedKernels> share(const std::vector<Kernel>& all) {
   std::unordered_map<std::string, size_t> by_shape;
   for (size_t i = 0; i < all.size(); ++i) {
     Structure shape(all[i], false);
-    const auto [it, added] = by_shape.try_emplace(shape.text(), families.size());
+    const auto [it, added] = by_shape.try_emplace(shape.bytes(), families.size());
     if (added) families.emplace_back();
     Family& family = families[it->second];
     family.members.push_back(i);
