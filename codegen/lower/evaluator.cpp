@@ -16,6 +16,7 @@ using kernel::Type;
 namespace {
 
 bool uses_lane(const Expr& e) {
+  if (e.largest_symbol() < kLoopSymbols) return false;
   const std::vector<SymbolId> symbols = e.symbols();
   return std::find(symbols.begin(), symbols.end(), kLoopSymbols) != symbols.end();
 }
@@ -25,6 +26,7 @@ bool uses_lane(const Index& index) {
 }
 
 Expr with_lane(const Expr& e, int64_t lane) {
+  if (!uses_lane(e)) return e;
   return e.substitute([&](SymbolId s) -> std::optional<Expr> {
     if (s == kLoopSymbols) return Expr(lane);
     return std::nullopt;

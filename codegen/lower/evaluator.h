@@ -152,7 +152,9 @@ class Evaluator {
   std::vector<const graph::Node*> nodes_;  // sorted, for in_group
   std::vector<LoopSymbol> loop_symbols_;
   std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
-  std::vector<std::vector<std::pair<Expr, Val>>> index_memo_;
+  using ValueOf = std::unordered_map<Expr, Val, Expr::Hash>;
+  std::vector<ValueOf> index_memo_;  // by scope
+  ValueOf sizes_;                    // over model symbols alone
   std::map<graph::ValueId, std::pair<Index, Val>> bound_;
   struct Reload {
     bool scratch = false;

@@ -15,8 +15,7 @@ using kernel::Ty;
 namespace {
 
 bool uses_loop_symbols(const Expr& e) {
-  const std::vector<SymbolId> symbols = e.symbols();
-  return std::any_of(symbols.begin(), symbols.end(), [](SymbolId s) { return s >= kLoopSymbols; });
+  return e.largest_symbol() >= kLoopSymbols;
 }
 
 Expr with_positive_divisors(const Expr& e, const SymbolRanges& ranges);
@@ -237,10 +236,13 @@ Val Evaluator::atom_value(const Atom& a) {
 /// Where a dim is 0, what divides by it belongs to elements that do not exist, but the launch may
 /// have others.
 Val Evaluator::size(const Expr& e) {
-  return param(with_positive_divisors(e, [this](SymbolId id) {
+  if (const auto it = sizes_.find(e); it != sizes_.end()) return it->second;
+  const Val v = param(with_positive_divisors(e, [this](SymbolId id) {
     const Symbol& s = g_.symbols[static_cast<size_t>(id)];
     return SymbolRange{s.min, s.max, std::nullopt};
   }));
+  sizes_.emplace(e, v);
+  return v;
 }
 
 Val Evaluator::number(const Expr& e) {
@@ -254,10 +256,8 @@ Val Evaluator::value(const Expr& e) {
     return b_.i32(fits ? e.value() : 0);
   }
   if (!uses_loop_symbols(e)) return size(e);
-  for (const auto& scope : index_memo_) {
-    for (const auto& [key, v] : scope) {
-      if (key == e) return v;
-    }
+  for (const ValueOf& scope : index_memo_) {
+    if (const auto it = scope.find(e); it != scope.end()) return it->second;
   }
   // Collect coefficients (over model symbols) per product of run-time atoms.
   Expr uniform = e.constant();
@@ -292,7 +292,7 @@ Val Evaluator::value(const Expr& e) {
     sum = sum ? b_.add(sum, v) : v;
   }
   if (!uniform.is_const(0)) sum = sum ? b_.add(sum, value(uniform)) : value(uniform);
-  index_memo_.back().emplace_back(e, sum);
+  index_memo_.back().emplace(e, sum);
   return sum;
 }
 

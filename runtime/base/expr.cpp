@@ -175,9 +175,13 @@ std::shared_ptr<const Term::Product> ExprAccess::product(SmallVector<Atom> sorte
     p->hash = mix(p->hash, atom_hash(a));
     p->size = saturating_add(p->size, 1);
     const auto* operands = a.operands_.get();
-    if (!operands) continue;
+    if (!operands) {
+      p->largest_symbol = std::max(p->largest_symbol, a.symbol_);
+      continue;
+    }
     for (const Expr* e : {&operands->lhs, &operands->rhs}) {
       if (!e->rep_) continue;
+      p->largest_symbol = std::max(p->largest_symbol, e->rep_->largest_symbol);
       p->size = saturating_add(p->size, e->rep_->size);
       p->depth = std::max(p->depth, e->rep_->depth);
     }
@@ -205,6 +209,7 @@ Expr ExprAccess::make(SmallVector<Term> terms, int64_t constant) {
     rep->hash = mix(mix(rep->hash, static_cast<uint64_t>(t.coefficient)), t.product->hash);
     rep->size = saturating_add(rep->size, t.product->size);
     rep->depth = std::max(rep->depth, t.product->depth);
+    rep->largest_symbol = std::max(rep->largest_symbol, t.product->largest_symbol);
     for (const Atom& a : t.product->atoms) {
       const bool division = a.kind() == Atom::Kind::FloorDiv;
       rep->has_quotient |= division;
@@ -266,6 +271,10 @@ Expr Expr::overflow() {
   static const Expr kOverflow = ExprAccess::make(
       {{1, ExprAccess::product({ExprAccess::atom(Atom::Kind::Overflow, 0, 0)})}}, 0);
   return kOverflow;
+}
+
+SymbolId Expr::largest_symbol() const {
+  return rep_ ? rep_->largest_symbol : -1;
 }
 
 bool Expr::is_overflow() const {

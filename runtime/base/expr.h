@@ -108,6 +108,8 @@ class Expr {
   /// Each symbol as often as it occurs; collect_symbols() appends them.
   std::vector<SymbolId> symbols() const;
   void collect_symbols(std::vector<SymbolId>& out) const;
+  /// -1 where there is none.
+  SymbolId largest_symbol() const;
 
   /// Deterministic text: "256*batch*seq + 1", "floordiv(seq, 2)", symbols by name from the table
   /// (in double quotes where a name is not an identifier), as $id beyond it.
@@ -121,6 +123,9 @@ class Expr {
   static Result<Expr> decode(std::span<const int64_t> code);
 
   size_t hash() const;
+  struct Hash {
+    size_t operator()(const Expr& e) const { return e.hash(); }
+  };
   struct Rep;  // terms, hash and sizes; defined in expr_rep.h
 
  private:

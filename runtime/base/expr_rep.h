@@ -22,6 +22,7 @@ struct Term::Product {
   uint64_t hash = 0;
   uint32_t size = 0;   // atoms in this product and everything below it
   uint32_t depth = 0;  // nesting of operations
+  SymbolId largest_symbol = -1;
 };
 
 struct Expr::Rep {
@@ -29,6 +30,7 @@ struct Expr::Rep {
   uint64_t hash = 0;  // of the terms, without the constant
   uint32_t size = 0;
   uint32_t depth = 0;
+  SymbolId largest_symbol = -1;
   bool has_remainder = false;  // a term contains a Mod, or a FloorDiv of one
   bool has_quotient = false;   // a term contains a FloorDiv
   bool overflow = false;
