@@ -8,73 +8,71 @@
 #include "shaders/attention.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
 
 namespace reprise::shaders {
 
 using kernel::ScalarOp;
-using kernel::Val;
 
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// The tile while it is written: what its rows have found so far.
 class Writer {
  public:
-  using Values = ResultTile::Values;
+  explicit Writer(const AttentionWork& w)
+      : w_(w),
+        t_(w.tile),
+        b_(w.attention.builder()),
+        lane_(t_.lanes > 1 ? lane_of(b_) : b_.i32(0)),
+        first_vec_(w.origin.column_tile * (t_.columns / 4) + lane_ * vecs()),
+        largest_(b_, "largest", kernel::kF32, t_.rows, 1, -kInfinity),
+        total_(b_, "total", kernel::kF32, t_.rows, 1, 0),
+        out_(b_, "out", kernel::kF32, t_.rows, t_.own, 0),
+        scores_(b_, "score", kernel::kF32, t_.rows, t_.keys, std::nullopt) {
+    for (int r = 0; r < t_.rows; ++r) rows_.push_back(w_.attention.row(w_.origin.row + r));
+    if (shared()) {
+      const Value own = min(lane_, std::min(t_.rows, t_.lanes) - 1);
+      for (int r = 0; r < t_.rows; r += t_.lanes)
+        queries_.push_back(w_.attention.row(w_.origin.row + r + own));
+    } else {
+      queries_ = rows_;
+    }
+    for (int v = 0; v < vecs(); ++v) columns_.push_back(w_.attention.column(first_vec_ + v));
+  }
 
-  Writer(Attention& p, const AttentionTile& tile) : p_(p), t_(tile), b_(p.builder()) {}
-
-  Status write(Val row, Val column_tile) {
-    if (t_.lanes > 1) lane_ = lane_of(b_);
-    prepare(row, column_tile);
-    Status status;
-    p_.blocks(t_.lanes * t_.keys, [&](Val first) { status = block(first); });
-    RP_TRY(status);
-    return store(row);
+  Status write() {
+    const int block = t_.lanes * t_.keys;
+    RP_TRY(w_.attention.blocks(block, [&](Value first) -> Status {
+      // Neighbouring lanes have neighbouring keys.
+      Keys keys;
+      for (int k = 0; k < t_.keys; ++k) add_key(keys, first + k * t_.lanes + lane_);
+      for (int r = 0; r < t_.rows; ++r) {
+        for (int k = 0; k < t_.keys; ++k) scores_.store(r, k, b_.f32(0));
+      }
+      RP_TRY(w_.attention.k_loop([&](const KStep& step) { return add_products(keys, step); }));
+      for (int r = 0; r < t_.rows; ++r) RP_TRY(scores_to_weights(r, keys));
+      return shared() ? add_values_of_lanes(first) : add_own_values(keys);
+    }));
+    return store();
   }
 
  private:
+  /// Keys by number, which may lie past the end, and by index, which do not.
+  struct Keys {
+    std::vector<Value> numbers;
+    std::vector<Index> at;
+  };
+
   bool shared() const { return t_.lanes > 1; }
   int vecs() const { return t_.own / 4; }
-  int accumulator(const std::string& name, float start) {
-    const int local = b_.local(name, kernel::kF32);
-    b_.local_store(local, b_.f32(start));
-    return local;
+  void add_key(Keys& keys, Value number) {
+    keys.numbers.push_back(number);
+    keys.at.push_back(w_.attention.key(number, t_.lanes * t_.keys));
   }
-  static size_t position(int row, int width, int at) {
-    return static_cast<size_t>(row) * static_cast<size_t>(width) + static_cast<size_t>(at);
-  }
-  int score(int r, int k) const { return scores_[position(r, t_.keys, k)]; }
-  int out(int r, int c) const { return out_[position(r, t_.own, c)]; }
-  Val multiply_add(Val total, Val x, Val y) {
-    return t_.fma ? b_.fma(x, y, total) : b_.add(total, b_.mul(x, y));
-  }
-
-  void prepare(Val row, Val column_tile) {
-    for (int r = 0; r < t_.rows; ++r) {
-      const std::string n = std::to_string(r);
-      largest_.push_back(accumulator("largest" + n, -kInfinity));
-      total_.push_back(accumulator("total" + n, 0));
-      rows_.push_back(p_.row(b_.add(row, b_.i32(r))));
-      for (int c = 0; c < t_.own; ++c)
-        out_.push_back(accumulator("out" + n + "_" + std::to_string(c), 0));
-      for (int k = 0; k < t_.keys; ++k)
-        scores_.push_back(b_.local("score" + n + "_" + std::to_string(k), kernel::kF32));
-    }
-    queries_ = rows_;
-    first_vec_ = b_.mul(column_tile, b_.i32(t_.columns / 4));
-    if (shared()) {
-      queries_.clear();
-      const Val own = b_.min(lane_, b_.i32(std::min(t_.rows, t_.lanes) - 1));
-      for (int r = 0; r < t_.rows; r += t_.lanes)
-        queries_.push_back(p_.row(b_.add(b_.add(row, b_.i32(r)), own)));
-      first_vec_ = b_.add(first_vec_, b_.mul(lane_, b_.i32(vecs())));
-    }
-    for (int v = 0; v < vecs(); ++v) columns_.push_back(p_.column(b_.add(first_vec_, b_.i32(v))));
-  }
+  Val exists(const Keys& keys, size_t k) { return keys.numbers[k] < w_.attention.key_count(); }
 
   /// The value that row r's lane has.
   Val of_row(const std::vector<Values>& values, int r, int d) {
@@ -83,95 +81,79 @@ class Writer {
     return broadcast(b_, values[static_cast<size_t>(r / t_.lanes)][at], r % t_.lanes);
   }
 
-  Status block(Val first) {
-    // Neighbouring lanes have neighbouring keys.
-    std::vector<Val> at;
-    std::vector<int> keys;
-    for (int k = 0; k < t_.keys; ++k) {
-      Val key = b_.add(first, b_.i32(k * t_.lanes));
-      if (shared()) key = b_.add(key, lane_);
-      at.push_back(key);
-      keys.push_back(p_.key(key));
-    }
-    for (int s : scores_) b_.local_store(s, b_.f32(0));
-    RP_TRY(p_.k_loop([&](int depth) { return products(keys, depth); }));
-    for (int r = 0; r < t_.rows; ++r) RP_TRY(weights(r, keys, at));
-    return shared() ? accumulate_shared(first) : accumulate_own(keys, at);
-  }
-
-  Status products(const std::vector<int>& keys, int depth) {
+  /// Adds the products of queries and keys at the positions of a step to the scores.
+  Status add_products(const Keys& keys, const KStep& step) {
     std::vector<Values> xs, ys;
-    for (int q : queries_) {
-      RP_ASSIGN(Values x, p_.query_at(q));
+    for (const Index& query : queries_) {
+      RP_ASSIGN(Values x, w_.attention.query_at(query, step));
       xs.push_back(std::move(x));
     }
-    for (int k : keys) {
-      RP_ASSIGN(Values y, p_.key_at(k));
+    for (const Index& key : keys.at) {
+      RP_ASSIGN(Values y, w_.attention.key_at(key, step));
       ys.push_back(std::move(y));
     }
-    std::vector<Val> x(static_cast<size_t>(depth));
+    std::vector<Val> x(static_cast<size_t>(step.depth()));
     for (int r = 0; r < t_.rows; ++r) {
-      for (int d = 0; d < depth; ++d) x[static_cast<size_t>(d)] = of_row(xs, r, d);
+      for (int d = 0; d < step.depth(); ++d) x[static_cast<size_t>(d)] = of_row(xs, r, d);
       for (int k = 0; k < t_.keys; ++k) {
         const Values& y = ys[static_cast<size_t>(k)];
-        Val total = b_.local_load(score(r, k));
-        for (size_t d = 0; d < x.size(); ++d) total = multiply_add(total, x[d], y[d]);
-        b_.local_store(score(r, k), total);
+        Value total = scores_.load(r, k);
+        for (size_t d = 0; d < x.size(); ++d) total = multiply_add(b_, x[d], y[d], total, t_.fma);
+        scores_.store(r, k, total);
       }
     }
     return {};
   }
 
-  Val larger(Val a, Val b) { return b_.scalar_op(ScalarOp::MaxNum, {a, b}); }
-  Val exp(Val x) { return b_.scalar_op(ScalarOp::Exp, {x}); }
+  Value larger(Val a, Val b) { return b_.scalar_op(ScalarOp::MaxNum, {a, b}); }
+  Value exp(Val x) { return b_.scalar_op(ScalarOp::Exp, {x}); }
 
   /// Scores of row r become weights, relative to its largest score so far.
-  Status weights(int r, const std::vector<int>& keys, const std::vector<Val>& at) {
-    const auto row = static_cast<size_t>(r);
-    std::vector<Val> scores;
-    Val largest;
-    for (size_t k = 0; k < keys.size(); ++k) {
-      const Val dot = b_.local_load(score(r, static_cast<int>(k)));
-      RP_ASSIGN(Val x, p_.score(rows_[row], keys[k], dot));
-      if (!p_.whole_blocks(t_.lanes * t_.keys))
-        x = b_.select(b_.lt(at[k], p_.key_count()), x, b_.f32(-kInfinity));
+  Status scores_to_weights(int r, const Keys& keys) {
+    std::vector<Value> scores;
+    Value largest;
+    for (int k = 0; k < t_.keys; ++k) {
+      const auto at = static_cast<size_t>(k);
+      RP_ASSIGN(const Val score,
+                w_.attention.score(rows_[static_cast<size_t>(r)], keys.at[at], scores_.load(r, k)));
+      Value x{b_, score};
+      if (!w_.attention.whole_blocks(t_.lanes * t_.keys))
+        x = b_.select(exists(keys, at), x, b_.f32(-kInfinity));
       scores.push_back(x);
       largest = largest ? larger(largest, x) : x;
     }
-    const Val before = b_.local_load(largest_[row]);
-    Val now = larger(before, largest);
+    const Value before = largest_.load(r);
+    Value now = larger(before, largest);
     for (int l = 0; shared() && l < t_.lanes; ++l) now = larger(now, broadcast(b_, largest, l));
     // A row that is masked so far has no finite score to be relative to.
-    const Val base = b_.select(b_.eq(now, b_.f32(-kInfinity)), b_.f32(0), now);
-    const Val scale = exp(b_.sub(before, base));
-    Val total = b_.mul(b_.local_load(total_[row]), scale);
-    for (size_t k = 0; k < keys.size(); ++k) {
-      const Val weight = exp(b_.sub(scores[k], base));
-      b_.local_store(score(r, static_cast<int>(k)), weight);
-      total = b_.add(total, weight);
+    const Value base = b_.select(b_.eq(now, b_.f32(-kInfinity)), b_.f32(0), now);
+    const Value scale = exp(before - base);
+    Value total = total_.load(r) * scale;
+    for (int k = 0; k < t_.keys; ++k) {
+      const Value weight = exp(scores[static_cast<size_t>(k)] - base);
+      scores_.store(r, k, weight);
+      total = total + weight;
     }
-    b_.local_store(total_[row], total);
-    b_.local_store(largest_[row], now);
-    for (int c = 0; c < t_.own; ++c)
-      b_.local_store(out(r, c), b_.mul(b_.local_load(out(r, c)), scale));
+    total_.store(r, 0, total);
+    largest_.store(r, 0, now);
+    for (int c = 0; c < t_.own; ++c) out_.store(r, c, out_.load(r, c) * scale);
     return {};
   }
 
-  /// values[position][column] of the invocation's columns. Keys past the end have other keys'
-  /// values, which may be infinite: a weight of 0 would not hide those.
-  Result<std::vector<Values>> load_values(const std::vector<int>& keys,
-                                          const std::vector<Val>& at) {
-    const bool whole = p_.whole_blocks(static_cast<int>(keys.size()));
+  /// values[key][column] of the invocation's columns. Keys past the end have other keys' values,
+  /// which may be infinite: a weight of 0 would not hide those.
+  Result<std::vector<Values>> load_values(const Keys& keys) {
+    const bool whole = w_.attention.whole_blocks(static_cast<int>(keys.at.size()));
     std::vector<Values> out;
-    for (size_t k = 0; k < keys.size(); ++k) {
+    for (size_t k = 0; k < keys.at.size(); ++k) {
       Values row;
-      for (int c : columns_) {
-        RP_ASSIGN(const Values four, p_.value(keys[k], c));
+      for (const Index& column : columns_) {
+        RP_ASSIGN(const Values four, w_.attention.value(keys.at[k], column));
         row.insert(row.end(), four.begin(), four.end());
       }
       if (!whole) {
-        const Val exists = b_.lt(at[k], p_.key_count());
-        for (Val& x : row) x = b_.select(exists, x, b_.f32(0));
+        const Val inside = exists(keys, k);
+        for (Val& x : row) x = b_.select(inside, x, b_.f32(0));
       }
       out.push_back(std::move(row));
     }
@@ -180,19 +162,18 @@ class Writer {
 
   void add_values(int r, const std::vector<Val>& weights, const std::vector<Values>& values) {
     for (int c = 0; c < t_.own; ++c) {
-      Val total = b_.local_load(out(r, c));
+      Value total = out_.load(r, c);
       for (size_t k = 0; k < weights.size(); ++k)
-        total = multiply_add(total, weights[k], values[k][static_cast<size_t>(c)]);
-      b_.local_store(out(r, c), total);
+        total = multiply_add(b_, weights[k], values[k][static_cast<size_t>(c)], total, t_.fma);
+      out_.store(r, c, total);
     }
   }
 
-  Status accumulate_own(const std::vector<int>& keys, const std::vector<Val>& at) {
-    RP_ASSIGN(const std::vector<Values> values, load_values(keys, at));
+  Status add_own_values(const Keys& keys) {
+    RP_ASSIGN(const std::vector<Values> values, load_values(keys));
     for (int r = 0; r < t_.rows; ++r) {
       std::vector<Val> weights;
-      weights.reserve(static_cast<size_t>(t_.keys));
-      for (int k = 0; k < t_.keys; ++k) weights.push_back(b_.local_load(score(r, k)));
+      for (int k = 0; k < t_.keys; ++k) weights.push_back(scores_.load(r, k));
       add_values(r, weights, values);
     }
     return {};
@@ -200,64 +181,55 @@ class Writer {
 
   /// A step is a key of every lane. Which one of its keys that is, is chosen by selects: indexing
   /// an array would be a gather.
-  Status accumulate_shared(Val first) {
-    const Val left = b_.sub(p_.key_count(), first);
-    const Val steps = b_.div(b_.add(left, b_.i32(t_.lanes - 1)), b_.i32(t_.lanes));
-    Status status;
-    p_.loop(b_.min(steps, b_.i32(t_.keys)), t_.keys, [&](Val step) {
-      status = accumulate_step(b_.add(first, b_.mul(step, b_.i32(t_.lanes))), step);
+  Status add_values_of_lanes(Value first) {
+    const Value steps = (w_.attention.key_count() - first + (t_.lanes - 1)) / t_.lanes;
+    return w_.result.loop(min(steps, t_.keys), t_.keys, [&](Value step) -> Status {
+      Keys keys;
+      for (int l = 0; l < t_.lanes; ++l) add_key(keys, first + step * t_.lanes + l);
+      RP_ASSIGN(const std::vector<Values> values, load_values(keys));
+      for (int r = 0; r < t_.rows; ++r) {
+        Value own = scores_.load(r, t_.keys - 1);
+        for (int k = t_.keys - 1; k-- > 0;)
+          own = b_.select(b_.eq(step, b_.i32(k)), scores_.load(r, k), own);
+        std::vector<Val> weights;
+        for (int l = 0; l < t_.lanes; ++l) weights.push_back(broadcast(b_, own, l));
+        add_values(r, weights, values);
+      }
+      return {};
     });
-    return status;
   }
 
-  Status accumulate_step(Val first, Val step) {
-    std::vector<Val> at;
-    std::vector<int> keys;
-    for (int l = 0; l < t_.lanes; ++l) {
-      at.push_back(b_.add(first, b_.i32(l)));
-      keys.push_back(p_.key(at.back()));
-    }
-    RP_ASSIGN(const std::vector<Values> values, load_values(keys, at));
+  Status store() {
+    std::vector<Value> totals;
     for (int r = 0; r < t_.rows; ++r) {
-      Val own = b_.local_load(score(r, t_.keys - 1));
-      for (int k = t_.keys - 1; k-- > 0;)
-        own = b_.select(b_.eq(step, b_.i32(k)), b_.local_load(score(r, k)), own);
-      std::vector<Val> weights;
-      weights.reserve(static_cast<size_t>(t_.lanes));
-      for (int l = 0; l < t_.lanes; ++l) weights.push_back(broadcast(b_, own, l));
-      add_values(r, weights, values);
-    }
-    return {};
-  }
-
-  Status store(Val row) {
-    std::vector<Val> totals;
-    for (int r = 0; r < t_.rows; ++r) {
-      const Val own = b_.local_load(total_[static_cast<size_t>(r)]);
-      Val total = shared() ? broadcast(b_, own, 0) : own;
-      for (int l = 1; l < t_.lanes; ++l) total = b_.add(total, broadcast(b_, own, l));
+      const Value own = total_.load(r);
+      Value total = shared() ? broadcast(b_, own, 0) : own;
+      for (int l = 1; l < t_.lanes; ++l) total = total + broadcast(b_, own, l);
       totals.push_back(total);
     }
-    const Val end = b_.min(b_.sub(p_.row_count(), row), b_.i32(t_.rows));
+    const Value row = w_.origin.row;
+    const Value end = min(w_.result.row_count() - row, t_.rows);
     for (int v = 0; v < vecs(); ++v) {
-      const Val vec = b_.add(first_vec_, b_.i32(v));
+      const Value vec = first_vec_ + v;
       const auto four = [&](int r) {
         const auto part = [&](int c) {
-          return p_.normalized(b_.local_load(out(r, 4 * v + c)), totals[static_cast<size_t>(r)]);
+          return w_.attention.normalized(out_.load(r, 4 * v + c), totals[static_cast<size_t>(r)]);
         };
-        return b_.compose(std::array{part(0), part(1), part(2), part(3)});
+        return b_.compose({part(0), part(1), part(2), part(3)});
       };
-      RP_TRY(p_.guard_columns(vec, [&] { return store_chunk(p_, row, vec, end, t_.rows, four); }));
+      RP_TRY(w_.result.guard_columns(
+          vec, [&] { return store_chunk(w_.result, row, vec, end, t_.rows, four); }));
     }
     return {};
   }
 
-  Attention& p_;
+  const AttentionWork& w_;
   const AttentionTile& t_;
   kernel::Builder& b_;
-  Val lane_, first_vec_;
-  std::vector<int> rows_, queries_, columns_;        // handles
-  std::vector<int> largest_, total_, scores_, out_;  // locals
+  Value lane_;       // 0 where an invocation has its rows alone
+  Value first_vec_;  // of columns
+  LocalGrid largest_, total_, out_, scores_;
+  std::vector<Index> rows_, queries_, columns_;
 };
 
 constexpr int kLanes = kCpuLanes;
@@ -392,8 +364,8 @@ double separate_cost(const AttentionSize& size, const TargetFacts& device) {
   return kLaunches + scores * per_score * std::max(1.0, kEnoughUnits / units);
 }
 
-Status write_attention(Attention& attention, const AttentionTile& tile, Val row, Val column_tile) {
-  return Writer(attention, tile).write(row, column_tile);
+Status write_attention(const AttentionWork& work) {
+  return Writer(work).write();
 }
 
 }  // namespace reprise::shaders

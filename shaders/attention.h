@@ -17,32 +17,35 @@
 namespace reprise::shaders {
 
 /// Rows and keys are I32 and may lie past the end: they then stand for the last one.
-class Attention : public virtual ResultTile {
+class Attention {
  public:
-  /// Handles of what is loaded. A key's handle belongs to the loop body that it is made in.
-  virtual int row(kernel::Val at) = 0;
-  virtual int key(kernel::Val at) = 0;
-  virtual int column(kernel::Val vec) = 0;
+  virtual ~Attention() = default;
+  virtual kernel::Builder& builder() = 0;
 
-  virtual kernel::Val key_count() = 0;
+  /// Where a row, a key and four columns of the values lie. A key's index belongs to the loop body
+  /// that it is made in; `block`: the keys that blocks() was called with.
+  virtual Index row(Value at) = 0;
+  virtual Index key(Value at, int block) = 0;
+  virtual Index column(Value vec) = 0;
+
+  virtual Value key_count() = 0;
   /// Whether there are no keys past the end in blocks of this size.
   virtual bool whole_blocks(int keys) const = 0;
   /// for (first = 0; first < key_count; first += keys)
-  virtual void blocks(int keys, const std::function<void(kernel::Val first)>& body) = 0;
+  virtual Status blocks(int keys, const std::function<Status(Value first)>& body) = 0;
 
-  /// Writes the loops over the head size and calls `step` in the body of each, with the number of
-  /// positions that one call covers.
-  virtual Status k_loop(const std::function<Status(int depth)>& step) = 0;
-  /// In a step: the row's query, or the key, at every position of the step.
-  virtual Result<Values> query_at(int row) = 0;
-  virtual Result<Values> key_at(int key) = 0;
+  /// Writes the loops over the head size and calls `body` in the innermost one.
+  virtual Status k_loop(const KStepBody& body) = 0;
+  /// The row's query, or the key, at every position of the step.
+  virtual Result<Values> query_at(const Index& row, const KStep& step) = 0;
+  virtual Result<Values> key_at(const Index& key, const KStep& step) = 0;
   /// What the softmax sees of the dot product of a row's query and a key. F32.
-  virtual Result<kernel::Val> score(int row, int key, kernel::Val dot) = 0;
+  virtual Result<Val> score(const Index& row, const Index& key, Value dot) = 0;
   /// Four columns of a key's value.
-  virtual Result<Values> value(int key, int column) = 0;
+  virtual Result<Values> value(const Index& key, const Index& column) = 0;
   /// A row's result from its weighted values and the sum of its weights, which is 0 where every
   /// score was -inf and NaN where one was NaN.
-  virtual kernel::Val normalized(kernel::Val weighted, kernel::Val total) = 0;
+  virtual Value normalized(Value weighted, Value total) = 0;
 };
 
 /// Sizes that a choice depends on; representative ones where they are dynamic.
@@ -74,8 +77,13 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
 /// Infinite where no device was seen on which that was faster.
 double separate_cost(const AttentionSize& size, const TargetFacts& device);
 
-/// Writes the computation of the tile that begins at `row`.
-Status write_attention(Attention& attention, const AttentionTile& tile, kernel::Val row,
-                       kernel::Val column_tile);
+/// One tile of one attention, in the kernel that computes it.
+struct AttentionWork {
+  Attention& attention;
+  ResultTile& result;
+  const AttentionTile& tile;
+  TileOrigin origin;
+};
+Status write_attention(const AttentionWork& work);
 
 }  // namespace reprise::shaders

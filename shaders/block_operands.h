@@ -11,46 +11,50 @@ namespace reprise::shaders {
 struct BlockLayout {
   int base = 0;
   int across = 1, along = 1;
+
+  Value at(Value buffer, Value i, Value k) const { return buffer + base + i * across + k * along; }
 };
 
 class BlockOperands {
  public:
-  /// The elements of `shared` are F32, or F16 for operands whose elements are exact in it.
-  BlockOperands(Gemm& gemm, const Tile& tile, int shared, BlockLayout left, BlockLayout right);
+  /// Finds what each invocation loads. The elements of `shared` are F32, or F16 for operands whose
+  /// elements are exact in it.
+  BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b);
 
-  /// To be called before loop(), with the tile's first row and its number among columns.
-  void begin(kernel::Val row, kernel::Val column);
   /// Calls `multiply` for every step of k, with the element of the shared array where its operands
   /// begin. Double buffered: the next step is loaded while one of the two buffers, of `size`
   /// elements each, is multiplied.
-  Status loop(int size, const std::function<void(kernel::Val at)>& multiply);
+  Status loop(int size, const std::function<void(Value at)>& multiply);
 
  private:
-  /// Loads a step into locals.
-  Status load(kernel::Val block);
-  /// Stores what was loaded, `offset` elements after where the layouts say.
-  void store(kernel::Val offset);
-  /// What an invocation loads of one operand in a step.
-  struct Part {
+  /// A vector that an invocation loads in each step: four k of a row or column, or four columns.
+  struct Vector {
+    Index row = {};
+    Column column = {};
+    Value k;                       // in the step: the quad of k, or k
+    Value offset;                  // in the shared array
+    std::vector<int> loaded = {};  // locals
+  };
+  struct Operand {
     BlockLayout layout;
     bool along_k = false;  // vectors of four k, else of four columns
-    std::vector<int> handles = {};
-    std::vector<kernel::Val> places = {};   // quad of k, or k
-    std::vector<kernel::Val> offsets = {};  // in the shared array
-    std::vector<int> loaded = {};           // locals
+    std::vector<Vector> vectors = {};
   };
-  void divide(int count, const std::function<void(kernel::Val)>& fn);
-  void add_vector(Part& part, int handle, kernel::Val place, kernel::Val index, kernel::Val k);
-  void begin_left(kernel::Val row);
-  void begin_right(kernel::Val column);
-  void store_vector(const Part& part, kernel::Val at, const int* loaded);
+  Vector vector(const BlockLayout& layout, Value k, Value i, Value first_k);
+  void divide(int count, const std::function<void(Value)>& fn);
+  void find_a();
+  void find_b();
+  /// Loads a step into locals.
+  Status load(Value block);
+  /// Stores what was loaded, `offset` elements after where the layouts say.
+  void store(Value offset);
+  void store_vector(const Operand& operand, Value at, const std::vector<int>& loaded);
 
-  Gemm& gemm_;
-  kernel::Builder& b_;
-  const Tile& tile_;
+  const TileWork& w_;
+  kernel::Builder& builder_;
   int shared_;
   bool half_;
-  Part left_, right_;
+  Operand a_, b_;
   int locals_ = 0;
 };
 

@@ -16,38 +16,44 @@
 
 namespace reprise::shaders {
 
+/// Four columns from 4 * vec, or with Gemm::b_along_k() one column.
+struct Column {
+  Value vec;  // the vector of columns, or the column
+  Index at;   // as the Gemm means it
+};
+
 /// Rows of A and C are counted by m, columns of B and C by n. Coordinates are I32 and may lie past
 /// the end: loads then read the last row or column. Columns come in vectors of 4.
-class Gemm : public virtual ResultTile {
+class Gemm {
  public:
-  /// Handles of what the loads in k_loop() read, prepared before the loops.
-  virtual int row(kernel::Val m) = 0;
-  /// The four columns from 4 * n; if b_along_k(), the one column `n`.
-  virtual int column(kernel::Val n) = 0;
-  /// Whether consecutive elements of B differ in k, not in n.
-  virtual bool b_along_k() const = 0;
+  virtual ~Gemm() = default;
+  virtual kernel::Builder& builder() = 0;
 
-  /// Writes the loops over k and calls `step` in the body of each, with the number of values of k
-  /// that one call covers.
-  virtual Status k_loop(const std::function<Status(int depth)>& step) = 0;
-  /// In a step: the row of A at every k of the step.
-  virtual Result<Values> load_a(int row) = 0;
-  /// In a step: four columns of B at one k of it (which may differ by invocation), or if
-  /// b_along_k() one column at every k.
-  virtual Result<Values> load_b(int column, kernel::Val k) = 0;
+  /// Whether consecutive elements of A differ in k, not in m; of B in k, not in n.
+  virtual bool a_along_k() const = 0;
+  virtual bool b_along_k() const = 0;
+  /// Where a row of A lies, and a column or four columns of B: computed before the loops over k.
+  virtual Index row(Value m) = 0;
+  virtual Column column(Value n) = 0;
+
+  /// Writes the loops over k and calls `body` in the innermost one.
+  virtual Status k_loop(const KStepBody& body) = 0;
+  /// The row of A at every k of the step.
+  virtual Result<Values> load_a(const Index& row, const KStep& step) = 0;
+  /// Four columns of B at the k-th value of the step (which may differ by invocation), or if
+  /// b_along_k() one column at every k of the step.
+  virtual Result<Values> load_b(const Column& column, const KStep& step, Value k) = 0;
 
   /// The same for units of a whole workgroup, whose invocations load different parts of a block of
   /// Tile::step values of k for all of them: the row of A at the four k from 4 * quad; four columns
   /// of B at `k`, or if b_along_k() one column at the four k from 4 * k. Zero past the end of k.
-  virtual Result<Values> load_a_block(int row, kernel::Val quad) = 0;
-  virtual Result<Values> load_b_block(int column, kernel::Val k) = 0;
-  /// Whether consecutive elements of A differ in k, not in m.
-  virtual bool a_along_k() const = 0;
+  virtual Result<Values> load_a_block(const Index& row, Value quad) = 0;
+  virtual Result<Values> load_b_block(const Column& column, Value k) = 0;
   /// Number of blocks of Tile::step values of k, and the loop over them: if there are any, `first`
   /// once, then `body` for each.
-  virtual kernel::Val k_block_count() = 0;
+  virtual Value k_block_count() = 0;
   virtual Status k_blocks(const std::function<Status()>& first,
-                          const std::function<Status(kernel::Val block)>& body) = 0;
+                          const std::function<Status(Value block)>& body) = 0;
 };
 
 /// Sizes that a choice depends on; representative ones where they are dynamic.
@@ -74,14 +80,21 @@ struct Tile : TileShape {
   std::string describe() const;
 };
 
+/// One tile of one contraction, in the kernel that computes it.
+struct TileWork {
+  Gemm& gemm;
+  ResultTile& result;
+  const Tile& tile;
+  TileOrigin origin;
+};
+
 class Schedule {
  public:
   virtual ~Schedule() = default;
   virtual const char* name() const = 0;
   /// Tiles worth considering on devices that satisfy the predicate; none if it cannot run there.
   virtual std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const = 0;
-  /// Writes the computation of the tile that begins at `row` and at the tile number `column`.
-  virtual Status write(Gemm& gemm, const Tile& tile, kernel::Val row, kernel::Val column) const = 0;
+  virtual Status write(const TileWork& work) const = 0;
 };
 
 /// All schedules. Pure data.
@@ -90,19 +103,14 @@ std::span<const Schedule* const> schedules();
 std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 
 // --- shared by schedules ---
-/// Schedule::write() by a class of the schedule's own.
-template <typename Writer>
-Status write_tile(Writer writer, kernel::Val row, kernel::Val column) {
-  RP_TRY(writer.accumulate(row, column));
-  return writer.store(row, column);
-}
 /// Estimated time on a GPU: `steps` in turn, in each of which every invocation does `work`
 /// multiply-adds or what costs as much.
 double gpu_time(double workgroups, double invocations, double steps, double work);
 /// The cost of a load from memory, in multiply-adds of a GPU.
 inline constexpr double kGpuLoad = 30;
-/// A in a step, by row handle.
-Result<std::vector<Gemm::Values>> load_a_rows(Gemm& gemm, const std::vector<int>& rows);
+/// A in a step, by row.
+Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& rows,
+                                        const KStep& step);
 
 const Schedule& register_schedule();
 const Schedule& cooperative_schedule();

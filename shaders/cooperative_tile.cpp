@@ -14,7 +14,6 @@ namespace reprise::shaders {
 using kernel::Builtin;
 using kernel::MatrixUse;
 using kernel::Ty;
-using kernel::Val;
 
 namespace {
 
@@ -32,6 +31,106 @@ int shared_bytes(const Tile& t) {
   const int left = t.rows * (t.step + kPad);
   const int right = std::max(t.columns * (t.step + kPad), t.step * (t.columns + kPad));
   return 2 * 2 * (left + right) + 4 * t.rows * (t.columns + kSumPad);
+}
+
+double cost_of(const GemmSize& size, const Tile& t) {
+  const double threads = t.workgroup;
+  const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
+  // A matrix unit makes as many multiply-adds as this many lanes.
+  constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
+  const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
+  const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
+  const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
+  const double workgroups = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
+  constexpr double kEnds = 10;  // the first step's loads, and the result's way to memory
+  return gpu_time(workgroups, threads, std::ceil(size.k / t.step) + kEnds, work);
+}
+
+/// The matrices of a subgroup: own x own sums, and as many of each operand. They cover the block's
+/// elements from (row, column).
+struct SubgroupMatrices {
+  std::vector<int> a, b, sums;
+  Value row, column;
+};
+
+SubgroupMatrices declare(const TileWork& w) {
+  kernel::Builder& b = w.gemm.builder();
+  const Tile& t = w.tile;
+  const auto [rows, columns, depth] = t.matrix;
+  SubgroupMatrices m;
+  const Value subgroup = b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32);
+  m.row = subgroup / kSide * (t.own * static_cast<int64_t>(rows));
+  m.column = subgroup % kSide * (t.own * static_cast<int64_t>(columns));
+  for (int i = 0; i < t.own; ++i) {
+    const std::string n = std::to_string(i);
+    m.a.push_back(b.matrix("left" + n, MatrixUse::Left, Ty::F16, rows, depth));
+    m.b.push_back(b.matrix("right" + n, MatrixUse::Right, Ty::F16, depth, columns));
+  }
+  for (int i = 0; i < t.own * t.own; ++i) {
+    m.sums.push_back(b.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, rows, columns));
+    b.matrix_zero(m.sums.back());
+  }
+  return m;
+}
+
+/// Operands of a step in shared memory.
+struct SharedBlock {
+  int shared = -1;
+  BlockLayout a, b;
+};
+
+/// Adds the k of a step, as many at a time as one operation covers.
+void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& block,
+              Value buffer) {
+  kernel::Builder& b = w.gemm.builder();
+  const auto own = static_cast<size_t>(w.tile.own);
+  const bool by_columns = block.b.along == 1;
+  const int stride = by_columns ? block.b.across : block.b.along;
+  for (int k = 0; k < w.tile.step; k += static_cast<int>(w.tile.matrix.depth)) {
+    const auto at = [&](const BlockLayout& part, Value element) {
+      return buffer + (part.base + k * part.along) + element * part.across;
+    };
+    for (size_t i = 0; i < own; ++i) {
+      const auto n = static_cast<int64_t>(i);
+      b.matrix_load(m.a[i], block.shared, at(block.a, m.row + n * w.tile.matrix.rows),
+                    static_cast<uint32_t>(block.a.across));
+      b.matrix_load(m.b[i], block.shared, at(block.b, m.column + n * w.tile.matrix.columns),
+                    static_cast<uint32_t>(stride), by_columns);
+    }
+    for (size_t r = 0; r < own; ++r) {
+      for (size_t c = 0; c < own; ++c) b.matrix_mul_add(m.sums[r * own + c], m.a[r], m.b[c]);
+    }
+  }
+}
+
+/// The sums pass through shared memory, from which invocations store neighbouring vectors.
+Status store_sums(const TileWork& w, const SubgroupMatrices& m) {
+  kernel::Builder& b = w.gemm.builder();
+  const Tile& t = w.tile;
+  const int line = t.columns + kSumPad;
+  const int sums = b.shared("sums", Ty::F32, static_cast<uint32_t>(t.rows * line));
+  for (int i = 0; i < t.own * t.own; ++i) {
+    const Value row = m.row + i / t.own * static_cast<int64_t>(t.matrix.rows);
+    const Value column = m.column + i % t.own * static_cast<int64_t>(t.matrix.columns);
+    b.matrix_store(m.sums[static_cast<size_t>(i)], sums, row * line + column,
+                   static_cast<uint32_t>(line));
+  }
+  b.barrier();
+  const int width = t.columns / 4;
+  const int invocations = static_cast<int>(t.workgroup);
+  const int count = t.rows * width / invocations;
+  const Value local = local_index(b);
+  const bool along = w.gemm.a_along_k();  // else rows lie side by side in memory
+  return w.result.loop(b.i32(count), count, [&](Value i) {
+    const Value n = i * invocations + local;
+    const Value r = along ? n / width : n % t.rows;
+    const Value v = along ? n % width : n / t.rows;
+    const Value row = w.origin.row + r, vec = w.origin.column_tile * width + v;
+    return w.result.guard_columns(vec, [&] {
+      return w.result.guard_row(
+          row, [&] { return w.result.store(row, vec, b.shared_load(sums, r * line + v * 4, 4)); });
+    });
+  });
 }
 
 class CooperativeSchedule final : public Schedule {
@@ -63,139 +162,21 @@ class CooperativeSchedule final : public Schedule {
     return out;
   }
 
-  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
-    return write_tile(Writer(gemm, tile), row, column);
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& t = w.tile;
+    const SubgroupMatrices matrices = declare(w);
+    const bool along_k = w.gemm.b_along_k();
+    const int line = t.step + kPad;
+    SharedBlock block;
+    block.a = {0, line, 1};
+    block.b = {t.rows * line, along_k ? line : 1, along_k ? 1 : t.columns + kPad};
+    const int buffer = block.b.base + (along_k ? t.columns * line : t.step * block.b.along);
+    block.shared = b.shared("block", Ty::F16, static_cast<uint32_t>(2 * buffer));
+    BlockOperands operands(w, block.shared, block.a, block.b);
+    RP_TRY(operands.loop(buffer, [&](Value at) { multiply(w, matrices, block, at); }));
+    return store_sums(w, matrices);
   }
-
- private:
-  static double cost_of(const GemmSize& size, const Tile& t) {
-    const double threads = t.workgroup;
-    const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
-    // A matrix unit makes as many multiply-adds as this many lanes.
-    constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
-    const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
-    const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
-    const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
-    const double workgroups =
-        size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
-    constexpr double kEnds = 10;  // the first step's loads, and the result's way to memory
-    return gpu_time(workgroups, threads, std::ceil(size.k / t.step) + kEnds, work);
-  }
-
-  class Writer {
-   public:
-    Writer(Gemm& gemm, const Tile& tile)
-        : gemm_(gemm),
-          b_(gemm.builder()),
-          tile_(tile),
-          rows_(static_cast<int>(tile.matrix.rows)),
-          columns_(static_cast<int>(tile.matrix.columns)),
-          depth_(static_cast<int>(tile.matrix.depth)) {
-      const Val subgroup = b_.convert(b_.builtin(Builtin::SubgroupIndex), Ty::I32);
-      own_row_ = b_.mul(b_.div(subgroup, i32(kSide)), i32(tile.own * rows_));
-      own_column_ = b_.mul(b_.rem(subgroup, i32(kSide)), i32(tile.own * columns_));
-    }
-
-    Status accumulate(Val row, Val column) {
-      declare();
-      const bool along_k = gemm_.b_along_k();
-      const int line = tile_.step + kPad;
-      const BlockLayout left{0, line, 1};
-      const BlockLayout right{tile_.rows * line, along_k ? line : 1,
-                              along_k ? 1 : tile_.columns + kPad};
-      const int right_size = along_k ? tile_.columns * line : tile_.step * right.along;
-      const int buffer = right.base + right_size;
-      block_ = b_.shared("block", Ty::F16, static_cast<uint32_t>(2 * buffer));
-      BlockOperands operands(gemm_, tile_, block_, left, right);
-      operands.begin(row, column);
-      return operands.loop(buffer, [&](Val at) {
-        for (int k = 0; k < tile_.step; k += depth_) multiply(left, right, at, k);
-      });
-    }
-
-    Status store(Val row, Val column) {
-      const int line = tile_.columns + kSumPad;
-      const int sums = b_.shared("sums", Ty::F32, static_cast<uint32_t>(tile_.rows * line));
-      for (int r = 0; r < tile_.own; ++r) {
-        for (int c = 0; c < tile_.own; ++c) {
-          const Val at = b_.add(b_.mul(b_.add(own_row_, i32(r * rows_)), i32(line)),
-                                b_.add(own_column_, i32(c * columns_)));
-          b_.matrix_store(sum(r, c), sums, at, static_cast<uint32_t>(line));
-        }
-      }
-      b_.barrier();
-      const int width = tile_.columns / 4;
-      const int invocations = static_cast<int>(tile_.workgroup);
-      const int count = tile_.rows * width / invocations;
-      const Val local = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
-      const bool along = gemm_.a_along_k();  // else rows lie side by side in memory
-      Status status;
-      gemm_.loop(i32(count), count, [&](Val i) {
-        const Val n = b_.add(b_.mul(i, i32(invocations)), local);
-        const Val r = along ? b_.div(n, i32(width)) : b_.rem(n, i32(tile_.rows));
-        const Val v = along ? b_.rem(n, i32(width)) : b_.div(n, i32(tile_.rows));
-        const Val at = b_.add(row, r);
-        const Val vec = b_.add(b_.mul(column, i32(width)), v);
-        status = gemm_.guard_columns(vec, [&] {
-          return gemm_.guard_row(at, [&] {
-            const Val from = b_.add(b_.mul(r, i32(line)), b_.mul(v, i32(4)));
-            return gemm_.store(at, vec, b_.shared_load(sums, from, 4));
-          });
-        });
-      });
-      return status;
-    }
-
-   private:
-    Val i32(int v) { return b_.i32(v); }
-    int sum(int r, int c) const {
-      const int index = r * tile_.own + c;
-      return sums_[static_cast<size_t>(index)];
-    }
-
-    void declare() {
-      const auto& [rows, columns, depth] = tile_.matrix;
-      for (int i = 0; i < tile_.own; ++i) {
-        const std::string n = std::to_string(i);
-        lefts_.push_back(b_.matrix("left" + n, MatrixUse::Left, Ty::F16, rows, depth));
-        rights_.push_back(b_.matrix("right" + n, MatrixUse::Right, Ty::F16, depth, columns));
-      }
-      for (int i = 0; i < tile_.own * tile_.own; ++i) {
-        sums_.push_back(
-            b_.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, rows, columns));
-        b_.matrix_zero(sums_.back());
-      }
-    }
-
-    /// The positions of a step from k that one operation covers.
-    void multiply(const BlockLayout& left, const BlockLayout& right, Val buffer, int k) {
-      for (int i = 0; i < tile_.own; ++i) {
-        const auto index = static_cast<size_t>(i);
-        const auto at = [&](const BlockLayout& part, Val own) {
-          return b_.add(b_.add(buffer, i32(part.base + k * part.along)),
-                        b_.mul(own, i32(part.across)));
-        };
-        b_.matrix_load(lefts_[index], block_, at(left, b_.add(own_row_, i32(i * rows_))),
-                       static_cast<uint32_t>(left.across));
-        const bool by_columns = right.along == 1;
-        b_.matrix_load(rights_[index], block_, at(right, b_.add(own_column_, i32(i * columns_))),
-                       static_cast<uint32_t>(by_columns ? right.across : right.along), by_columns);
-      }
-      for (int r = 0; r < tile_.own; ++r) {
-        for (int c = 0; c < tile_.own; ++c)
-          b_.matrix_mul_add(sum(r, c), lefts_[static_cast<size_t>(r)],
-                            rights_[static_cast<size_t>(c)]);
-      }
-    }
-
-    Gemm& gemm_;
-    kernel::Builder& b_;
-    const Tile& tile_;
-    int rows_, columns_, depth_;  // of a matrix
-    int block_ = -1;
-    Val own_row_, own_column_;  // of the subgroup, in the block
-    std::vector<int> lefts_, rights_, sums_;
-  };
 };
 
 }  // namespace

@@ -11,9 +11,7 @@
 
 namespace reprise::shaders {
 
-using kernel::Builtin;
 using kernel::Ty;
-using kernel::Val;
 
 namespace {
 
@@ -40,109 +38,61 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s, int rows) {
   return gpu_time(workgroups, s.workgroup, steps + ends, work);
 }
 
-class GemvWriter {
- public:
-  GemvWriter(Gemm& gemm, const Tile& tile) : gemm_(gemm), b_(gemm.builder()), tile_(tile) {
-    const Val local = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
-    const bool along_k = gemm.b_along_k();
-    const Val inner = b_.i32(along_k ? tile.slices : vecs());
-    slice_ = along_k ? b_.rem(local, inner) : b_.div(local, inner);
-    vec_ = along_k ? b_.div(local, inner) : b_.rem(local, inner);
-  }
-
-  Status accumulate(Val row, Val column) {
-    for (int r = 0; r < tile_.rows; ++r) {
-      acc_.push_back(b_.local("acc" + std::to_string(r), kVec));
-      b_.local_store(acc_.back(), b_.splat(b_.f32(0), 4));
-      rows_.push_back(gemm_.row(b_.add(row, b_.i32(r))));
-    }
-    const Val vec = first_vec(column);
-    if (gemm_.b_along_k()) {
-      for (int c = 0; c < 4; ++c)
-        columns_.push_back(gemm_.column(b_.add(b_.mul(vec, b_.i32(4)), b_.i32(c))));
-    } else {
-      columns_.push_back(gemm_.column(vec));
-    }
-    RP_TRY(gemm_.k_blocks(
-        [] { return Status(); },
-        [&](Val block) { return step(b_.add(b_.mul(block, b_.i32(tile_.slices)), slice_)); }));
-    add_slices();
-    return {};
-  }
-
-  Status store(Val row, Val column) {
-    Status status;
-    const Val vec = first_vec(column);
-    b_.if_then(b_.eq(slice_, b_.i32(0)), [&] {
-      status = gemm_.guard_columns(vec, [&] {
-        return store_rows(gemm_, row, tile_.rows, vec,
-                          [&](int r) { return b_.shared_load(shared_, place(r, slice_), 4); });
-      });
-    });
-    return status;
-  }
-
- private:
-  static constexpr kernel::Type kVec{Ty::F32, 4};
-
-  int vecs() const { return tile_.columns / 4; }
-  Val first_vec(Val column) { return b_.add(b_.mul(column, b_.i32(vecs())), vec_); }
-  Val place(int row, Val slice) {
-    const Val at = b_.add(b_.mul(slice, b_.i32(vecs())), vec_);
-    return b_.mul(b_.add(at, b_.i32(row * static_cast<int>(tile_.workgroup))), b_.i32(4));
-  }
-
-  /// The sums of all slices, as a tree; the first slice's invocations have the whole.
-  void add_slices() {
-    shared_ = b_.shared("sums", Ty::F32, tile_.workgroup * 4 * static_cast<uint32_t>(tile_.rows));
-    for (int r = 0; r < tile_.rows; ++r)
-      b_.shared_store(shared_, place(r, slice_), b_.local_load(acc_[static_cast<size_t>(r)]));
-    b_.barrier();
-    for (int half = tile_.slices / 2; half > 0; half /= 2) {
-      b_.if_then(b_.lt(slice_, b_.i32(half)), [&] {
-        for (int r = 0; r < tile_.rows; ++r) {
-          const Val own = b_.shared_load(shared_, place(r, slice_), 4);
-          const Val other = b_.shared_load(shared_, place(r, b_.add(slice_, b_.i32(half))), 4);
-          b_.shared_store(shared_, place(r, slice_), b_.add(own, other));
-        }
-      });
-      b_.barrier();
-    }
-  }
-
-  /// The four k from 4 * quad.
-  Status step(Val quad) {
-    std::vector<Gemm::Values> lefts, rights;
-    for (int r : rows_) {
-      RP_ASSIGN(Gemm::Values x, gemm_.load_a_block(r, quad));
-      lefts.push_back(std::move(x));
-    }
-    const bool along_k = gemm_.b_along_k();
-    for (int i = 0; i < 4; ++i) {
-      const Val position = b_.add(b_.mul(quad, b_.i32(4)), b_.i32(i));
-      Result<Gemm::Values> y = along_k ? gemm_.load_b_block(columns_[static_cast<size_t>(i)], quad)
-                                       : gemm_.load_b_block(columns_[0], position);
-      RP_ASSIGN(Gemm::Values four, std::move(y));
-      rights.push_back(std::move(four));
-    }
-    for (size_t k = 0; k < 4; ++k) {
-      const auto part = [&](size_t c) { return along_k ? rights[c][k] : rights[k][c]; };
-      const Val y = b_.compose(std::array{part(0), part(1), part(2), part(3)});
-      for (size_t r = 0; r < acc_.size(); ++r) {
-        const Val x = b_.splat(lefts[r][k], 4);
-        b_.local_store(acc_[r], b_.fma(x, y, b_.local_load(acc_[r])));
-      }
-    }
-    return {};
-  }
-
-  Gemm& gemm_;
-  kernel::Builder& b_;
-  const Tile& tile_;
-  int shared_ = -1;
-  Val slice_, vec_;
-  std::vector<int> acc_, rows_, columns_;
+/// An invocation's slice of K and its vector of columns, of the workgroup's.
+struct Place {
+  Value slice, vec;
 };
+
+Place place_of(const TileWork& w) {
+  const Value local = local_index(w.gemm.builder());
+  const int vecs = w.tile.columns / 4;
+  if (w.gemm.b_along_k()) return {local % w.tile.slices, local / w.tile.slices};
+  return {local / vecs, local % vecs};
+}
+
+/// Adds the four k from 4 * quad.
+Status add_quad(const TileWork& w, const std::vector<Index>& rows,
+                const std::vector<Column>& columns, Value quad, LocalGrid& acc) {
+  kernel::Builder& b = w.gemm.builder();
+  const bool along_k = w.gemm.b_along_k();
+  std::vector<Values> xs, ys;
+  for (const Index& row : rows) {
+    RP_ASSIGN(Values x, w.gemm.load_a_block(row, quad));
+    xs.push_back(std::move(x));
+  }
+  for (size_t i = 0; i < 4; ++i) {
+    const Value k = quad * 4 + static_cast<int64_t>(i);
+    Result<Values> y = along_k ? w.gemm.load_b_block(columns[i], quad)  //
+                               : w.gemm.load_b_block(columns[0], k);
+    RP_ASSIGN(Values four, std::move(y));
+    ys.push_back(std::move(four));
+  }
+  for (size_t k = 0; k < 4; ++k) {
+    const auto at = [&](size_t c) { return along_k ? ys[c][k] : ys[k][c]; };
+    const Value y = b.compose({at(0), at(1), at(2), at(3)});
+    for (int r = 0; r < acc.rows(); ++r)
+      acc.store(r, 0, b.fma(b.splat(xs[static_cast<size_t>(r)][k], 4), y, acc.load(r, 0)));
+  }
+  return {};
+}
+
+/// Adds the sums of all slices as a tree in the shared array, whose element `at(row, slice)` is the
+/// first of an invocation's four. The first slice's invocations have the whole.
+void add_slices(const TileWork& w, int shared, Value slice,
+                const std::function<Value(int row, Value slice)>& at) {
+  kernel::Builder& b = w.gemm.builder();
+  b.barrier();
+  for (int half = w.tile.slices / 2; half > 0; half /= 2) {
+    b.if_then(slice < half, [&] {
+      for (int r = 0; r < w.tile.rows; ++r) {
+        const Value own = b.shared_load(shared, at(r, slice), 4);
+        const Value other = b.shared_load(shared, at(r, slice + half), 4);
+        b.shared_store(shared, at(r, slice), own + other);
+      }
+    });
+    b.barrier();
+  }
+}
 
 class Gemv final : public Schedule {
  public:
@@ -166,8 +116,44 @@ class Gemv final : public Schedule {
     return out;
   }
 
-  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
-    return write_tile(GemvWriter(gemm, tile), row, column);
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& tile = w.tile;
+    const int vecs = tile.columns / 4;
+    const Place own = place_of(w);
+    const Value vec = w.origin.column_tile * vecs + own.vec;
+
+    LocalGrid acc(b, "acc", kernel::vec(kernel::kF32, 4), tile.rows, 1, 0);
+    std::vector<Index> rows;
+    for (int r = 0; r < tile.rows; ++r) rows.push_back(w.gemm.row(w.origin.row + r));
+    std::vector<Column> columns;
+    if (w.gemm.b_along_k()) {
+      for (int c = 0; c < 4; ++c) columns.push_back(w.gemm.column(vec * 4 + c));
+    } else {
+      columns.push_back(w.gemm.column(vec));
+    }
+    RP_TRY(w.gemm.k_blocks([] { return Status(); },
+                           [&](Value block) {
+                             return add_quad(w, rows, columns, block * tile.slices + own.slice,
+                                             acc);
+                           }));
+
+    const int sums =
+        b.shared("sums", Ty::F32, tile.workgroup * 4 * static_cast<uint32_t>(tile.rows));
+    const auto at = [&](int row, Value slice) {
+      return (slice * vecs + own.vec + row * static_cast<int64_t>(tile.workgroup)) * 4;
+    };
+    for (int r = 0; r < tile.rows; ++r) b.shared_store(sums, at(r, own.slice), acc.load(r, 0));
+    add_slices(w, sums, own.slice, at);
+
+    Status status;
+    b.if_then(b.eq(own.slice, b.i32(0)), [&] {
+      status = w.result.guard_columns(vec, [&] {
+        return store_rows(w.result, w.origin.row, tile.rows, vec,
+                          [&](int r) { return b.shared_load(sums, at(r, own.slice), 4); });
+      });
+    });
+    return status;
   }
 };
 

@@ -9,11 +9,24 @@
 
 namespace reprise::shaders {
 
-using kernel::Val;
-
 namespace {
 
 constexpr int kColumns = 8;
+
+/// B in a step as scalars, by k and column.
+Result<std::vector<Values>> load_b_step(const TileWork& w, const std::vector<Column>& columns,
+                                        const KStep& step) {
+  const bool along_k = w.gemm.b_along_k();
+  std::vector<Values> by_k(static_cast<size_t>(step.depth()));
+  for (const Column& column : columns) {
+    for (size_t k = 0; k < (along_k ? 1 : by_k.size()); ++k) {
+      const Value at = w.gemm.builder().i32(static_cast<int64_t>(k));
+      RP_ASSIGN(const Values v, w.gemm.load_b(column, step, at));
+      for (size_t i = 0; i < v.size(); ++i) by_k[along_k ? i : k].push_back(v[i]);
+    }
+  }
+  return by_k;
+}
 
 class RegisterSchedule final : public Schedule {
  public:
@@ -37,92 +50,44 @@ class RegisterSchedule final : public Schedule {
     return {t};
   }
 
-  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
-    return write_tile(Writer{gemm, tile}, row, column);
-  }
+  Status write(const TileWork& w) const override {
+    const Tile& tile = w.tile;
+    kernel::Builder& b = w.gemm.builder();
+    const int vecs = tile.columns / 4;
+    LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.columns, 0);
 
- private:
-  struct Writer {
-    Gemm& gemm;
-    const Tile& tile;
-    std::vector<int> accs = {};
+    std::vector<Index> rows;
+    for (int r = 0; r < tile.rows; ++r) rows.push_back(w.gemm.row(w.origin.row + r));
+    std::vector<Column> columns;
+    const int loads = w.gemm.b_along_k() ? tile.columns : vecs;
+    for (int c = 0; c < loads; ++c)
+      columns.push_back(w.gemm.column(w.origin.column_tile * loads + c));
 
-    int vecs() const { return tile.columns / 4; }
-    size_t index(int major, int column) const {
-      return static_cast<size_t>(major) * static_cast<size_t>(tile.columns) +
-             static_cast<size_t>(column);
-    }
-    int& acc(int r, int c) { return accs[index(r, c)]; }
-
-    Status accumulate(Val row, Val column) {
-      kernel::Builder& b = gemm.builder();
-      for (int i = 0; i < tile.rows * tile.columns; ++i) {
-        accs.push_back(b.local("acc" + std::to_string(i), kernel::kF32));
-        b.local_store(accs.back(), b.f32(0));
-      }
-      std::vector<int> rows, columns;
-      for (int r = 0; r < tile.rows; ++r) rows.push_back(gemm.row(b.add(row, b.i32(r))));
-      const int count = gemm.b_along_k() ? tile.columns : vecs();
-      for (int c = 0; c < count; ++c)
-        columns.push_back(gemm.column(b.add(b.mul(column, b.i32(count)), b.i32(c))));
-      return gemm.k_loop([&](int depth) { return step(rows, columns, depth); });
-    }
-
-    /// right[position * columns + column] as scalars.
-    Result<std::vector<Val>> load_right(const std::vector<int>& columns, int depth) {
-      kernel::Builder& b = gemm.builder();
-      std::vector<Val> out(index(depth, 0));
-      const int loads = gemm.b_along_k() ? 1 : depth;
-      for (size_t c = 0; c < columns.size(); ++c) {
-        for (int k = 0; k < loads; ++k) {
-          RP_ASSIGN(const Gemm::Values v, gemm.load_b(columns[c], b.i32(k)));
-          for (size_t i = 0; i < v.size(); ++i) {
-            const auto n = static_cast<int>(i);
-            if (gemm.b_along_k()) {
-              out[index(n, static_cast<int>(c))] = v[i];
-            } else {
-              out[index(k, 4 * static_cast<int>(c) + n)] = v[i];
-            }
-          }
-        }
-      }
-      return out;
-    }
-
-    Status step(const std::vector<int>& rows, const std::vector<int>& columns, int depth) {
-      kernel::Builder& b = gemm.builder();
-      RP_ASSIGN(const std::vector<Val> ys, load_right(columns, depth));
-      RP_ASSIGN(const std::vector<Gemm::Values> lefts, load_a_rows(gemm, rows));
+    RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
+      RP_ASSIGN(const std::vector<Values> ys, load_b_step(w, columns, step));
+      RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));
       for (int r = 0; r < tile.rows; ++r) {
         for (int c = 0; c < tile.columns; ++c) {
-          Val total = b.local_load(acc(r, c));
-          for (int k = 0; k < depth; ++k) {
-            const Val x = lefts[static_cast<size_t>(r)][static_cast<size_t>(k)];
-            const Val y = ys[index(k, c)];
-            total = tile.fma ? b.fma(x, y, total) : b.add(total, b.mul(x, y));
+          Value total = acc.load(r, c);
+          for (size_t k = 0; k < ys.size(); ++k) {
+            const Val x = xs[static_cast<size_t>(r)][k], y = ys[k][static_cast<size_t>(c)];
+            total = multiply_add(b, x, y, total, tile.fma);
           }
-          b.local_store(acc(r, c), total);
+          acc.store(r, c, total);
         }
       }
       return {};
-    }
+    }));
 
-    Status store(Val row, Val column) {
-      kernel::Builder& b = gemm.builder();
-      for (int v = 0; v < vecs(); ++v) {
-        const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
-        RP_TRY(gemm.guard_columns(vec, [&] {
-          return store_rows(gemm, row, tile.rows, vec, [&](int r) { return four(r, v); });
-        }));
-      }
-      return {};
+    for (int v = 0; v < vecs; ++v) {
+      const Value vec = w.origin.column_tile * vecs + v;
+      RP_TRY(w.result.guard_columns(vec, [&] {
+        return store_rows(w.result, w.origin.row, tile.rows, vec,
+                          [&](int r) { return acc.load_vector(r, 4 * v); });
+      }));
     }
-
-    Val four(int r, int vec) {
-      const auto part = [&](int c) { return gemm.builder().local_load(acc(r, 4 * vec + c)); };
-      return gemm.builder().compose(std::array{part(0), part(1), part(2), part(3)});
-    }
-  };
+    return {};
+  }
 };
 
 }  // namespace

@@ -5,17 +5,15 @@ namespace reprise::shaders {
 using kernel::Builtin;
 using kernel::SubgroupOp;
 using kernel::Ty;
-using kernel::Val;
 
 bool has_cpu_subgroups(const TargetFacts& device) {
   return device.cpu_type() && device.subgroup_shuffle() && device.subgroup_size() == kCpuLanes;
 }
 
-Status store_rows(ResultTile& result, Val row, int rows, Val vec,
-                  const std::function<Val(int row)>& four) {
-  kernel::Builder& b = result.builder();
+Status store_rows(ResultTile& result, Value row, int rows, Value vec,
+                  const std::function<Value(int row)>& four) {
   for (int r = 0; r < rows; ++r) {
-    const Val at = b.add(row, b.i32(r));
+    const Value at = row + r;
     const auto body = [&] { return result.store(at, vec, four(r)); };
     RP_TRY(r == 0 ? body() : result.guard_row(at, body));
   }
@@ -24,23 +22,38 @@ Status store_rows(ResultTile& result, Val row, int rows, Val vec,
 
 // They pass through a local array: llvmpipe writes one at constant places for nothing, while every
 // store to shared memory becomes a loop over lanes.
-Status store_chunk(ResultTile& result, Val first, Val vec, Val end, int count,
-                   const std::function<Val(int row)>& four) {
-  kernel::Builder& b = result.builder();
+Status store_chunk(ResultTile& result, Value first, Value vec, Value end, int count,
+                   const std::function<Value(int row)>& four) {
+  kernel::Builder& b = *first.builder;
   if (count == 1) return result.guard_row(first, [&] { return result.store(first, vec, four(0)); });
   const int staged = b.local("staged", kernel::vec(kernel::kF32, 4), static_cast<uint32_t>(count));
   for (int i = 0; i < count; ++i) b.local_store(staged, four(i), b.i32(i));
-  Status status;
-  result.loop(end, count,
-              [&](Val i) { status = result.store(b.add(first, i), vec, b.local_load(staged, i)); });
-  return status;
+  return result.loop(
+      end, count, [&](Value i) { return result.store(first + i, vec, b.local_load(staged, i)); });
 }
 
-Val lane_of(kernel::Builder& b) {
+LocalGrid::LocalGrid(kernel::Builder& b, const std::string& name, kernel::Type type, int rows,
+                     int columns, std::optional<double> start)
+    : b_(b), rows_(rows), columns_(columns) {
+  for (int i = 0; i < rows * columns; ++i) {
+    locals_.push_back(b.local(name + std::to_string(i), type));
+    if (start) b.local_store(locals_.back(), b.constant(type, *start));
+  }
+}
+
+Value multiply_add(kernel::Builder& b, Val x, Val y, Val total, bool fma) {
+  return fma ? b.fma(x, y, total) : b.add(total, b.mul(x, y));
+}
+
+Value local_index(kernel::Builder& b) {
+  return b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+}
+
+Value lane_of(kernel::Builder& b) {
   return b.convert(b.builtin(Builtin::SubgroupLane), Ty::I32);
 }
 
-Val broadcast(kernel::Builder& b, Val v, int lane) {
+Value broadcast(kernel::Builder& b, Val v, int lane) {
   return b.subgroup(SubgroupOp::Shuffle, v, b.u32(static_cast<uint64_t>(lane)));
 }
 

@@ -35,10 +35,11 @@ double gpu_time(double workgroups, double invocations, double steps, double work
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 
-Result<std::vector<Gemm::Values>> load_a_rows(Gemm& gemm, const std::vector<int>& rows) {
-  std::vector<Gemm::Values> out;
-  for (int r : rows) {
-    RP_ASSIGN(Gemm::Values x, gemm.load_a(r));
+Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& rows,
+                                        const KStep& step) {
+  std::vector<Values> out;
+  for (const Index& row : rows) {
+    RP_ASSIGN(Values x, gemm.load_a(row, step));
     out.push_back(std::move(x));
   }
   return out;

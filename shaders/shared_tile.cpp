@@ -9,16 +9,13 @@
 // launch, or atomic additions whose order differs from run to run; a group is one launch, and
 // results are the same in every run.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "shaders/block_operands.h"
 
 namespace reprise::shaders {
 
-using kernel::Builtin;
 using kernel::Ty;
-using kernel::Val;
 
 namespace {
 
@@ -61,6 +58,111 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s) {
   return gpu_time(workgroups, threads, std::ceil(size.k / s.step) + s.slices + kEnds, work);
 }
 
+/// The part of a workgroup's block that an invocation multiplies: `rows` x `columns` elements in
+/// groups of four, from its number among the rows' and columns' groups of all invocations.
+struct OwnPart {
+  int rows, columns;
+  Value slice;   // of K
+  Value number;  // of the invocation in its slice
+  Value row_group, column_group;
+};
+
+OwnPart own_part(const TileWork& w) {
+  const Tile& t = w.tile;
+  const int per_slice = static_cast<int>(t.workgroup) / t.slices;
+  OwnPart own;
+  own.rows = t.own;
+  own.columns = t.rows * t.columns / (t.own * per_slice);
+  const Value local = local_index(w.gemm.builder());
+  own.slice = local / per_slice;
+  own.number = local % per_slice;
+  // Consecutive invocations store to consecutive places.
+  const int row_groups = t.rows / own.rows, column_groups = t.columns / own.columns;
+  const bool along = w.gemm.a_along_k();
+  own.row_group = along ? own.number / column_groups : own.number % row_groups;
+  own.column_group = along ? own.number % column_groups : own.number / row_groups;
+  return own;
+}
+
+/// Vectors of an invocation's rows (or columns) at one k of the shared block from `base`: the
+/// groups of all invocations lie side by side, so that a warp reads shared memory without
+/// conflicts.
+std::vector<Value> load_groups(const TileWork& w, int shared, Value base, Value group, int size,
+                               int own) {
+  std::vector<Value> out;
+  const int groups = own / 4;
+  for (int g = 0; g < groups; ++g) {
+    const Value at = base + (group * 4 + g * (size / groups));
+    out.push_back(w.gemm.builder().shared_load(shared, at, 4));
+  }
+  return out;
+}
+
+/// Adds this slice's k of a step, a few written out.
+Status multiply(const TileWork& w, const OwnPart& own, LocalGrid& acc, int shared,
+                const std::function<std::pair<Value, Value>(Value k)>& at) {
+  kernel::Builder& b = w.gemm.builder();
+  const int positions = w.tile.step / w.tile.slices;
+  const Value first = own.slice * positions;
+  const auto add_k = [&](Value k) {
+    const auto [a_base, b_base] = at(k);
+    const auto xs = load_groups(w, shared, a_base, own.row_group, w.tile.rows, own.rows);
+    const auto ys = load_groups(w, shared, b_base, own.column_group, w.tile.columns, own.columns);
+    for (int r = 0; r < acc.rows(); ++r) {
+      const Value x = b.splat(b.extract(xs[static_cast<size_t>(r / 4)], r % 4), 4);
+      for (int v = 0; v < acc.columns(); ++v)
+        acc.store(r, v, b.fma(x, ys[static_cast<size_t>(v)], acc.load(r, v)));
+    }
+  };
+  return w.result.loop(b.i32(positions / kWritten), positions / kWritten, [&](Value i) {
+    for (int n = 0; n < kWritten; ++n) add_k(first + i * kWritten + n);
+    return Status();
+  });
+}
+
+/// Adds the sums of the other slices to those of the first, one after another.
+void add_slices(const TileWork& w, const OwnPart& own, LocalGrid& acc, int shared) {
+  kernel::Builder& b = w.gemm.builder();
+  const int per_slice = static_cast<int>(w.tile.workgroup) / w.tile.slices;
+  const auto each = [&](const std::function<void(int r, int v, Value at)>& fn) {
+    for (int r = 0; r < acc.rows(); ++r) {
+      for (int v = 0; v < acc.columns(); ++v)
+        fn(r, v, (own.number + (r * acc.columns() + v) * per_slice) * 4);
+    }
+  };
+  for (int s = 1; s < w.tile.slices; ++s) {
+    b.barrier();
+    b.if_then(b.eq(own.slice, b.i32(s)), [&] {
+      each([&](int r, int v, Value at) { b.shared_store(shared, at, acc.load(r, v)); });
+    });
+    b.barrier();
+    b.if_then(b.eq(own.slice, b.i32(0)), [&] {
+      each([&](int r, int v, Value at) {
+        const Value other = b.shared_load(shared, at, 4);
+        acc.store(r, v, acc.load(r, v) + other);
+      });
+    });
+  }
+}
+
+/// One loop over the rows for each vector of columns, so that the epilogue is written once.
+Status store_columns(const TileWork& w, const OwnPart& own, LocalGrid& acc, int v) {
+  kernel::Builder& b = w.gemm.builder();
+  const Value vec = w.origin.column_tile * (w.tile.columns / 4) +
+                    (own.column_group + v * (w.tile.columns / own.columns));
+  return w.result.guard_columns(vec, [&] {
+    const int staged =
+        b.local("staged", kernel::vec(kernel::kF32, 4), static_cast<uint32_t>(own.rows));
+    for (int r = 0; r < own.rows; ++r) b.local_store(staged, acc.load(r, v), b.i32(r));
+    return w.result.loop(b.i32(own.rows), own.rows, [&](Value r) {
+      const int groups = own.rows / 4;
+      const Value row = w.origin.row + (own.row_group * 4 + r / 4 * (w.tile.rows / groups) + r % 4);
+      return w.result.guard_row(row,
+                                [&] { return w.result.store(row, vec, b.local_load(staged, r)); });
+    });
+  });
+}
+
 class SharedSchedule final : public Schedule {
  public:
   const char* name() const override { return "shared tile"; }
@@ -84,166 +186,37 @@ class SharedSchedule final : public Schedule {
     return out;
   }
 
-  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
-    return write_tile(Writer(gemm, tile), row, column);
-  }
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& tile = w.tile;
+    const OwnPart own = own_part(w);
+    LocalGrid acc(b, "acc", kernel::vec(kernel::kF32, 4), own.rows, own.columns / 4, 0);
 
- private:
-  class Writer {
-   public:
-    Writer(Gemm& gemm, const Tile& tile)
-        : gemm_(gemm),
-          b_(gemm.builder()),
-          tile_(tile),
-          own_columns_(tile.rows * tile.columns * tile.slices /
-                       (tile.own * static_cast<int>(tile.workgroup))),
-          per_slice_(static_cast<int>(tile.workgroup) / tile.slices) {
-      const Val local = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
-      slice_ = b_.div(local, i32(per_slice_));
-      own_ = b_.rem(local, i32(per_slice_));
-      // Consecutive invocations store to consecutive places.
-      const int row_groups = tile.rows / tile.own;
-      const int column_groups = tile.columns / own_columns_;
-      const bool along = gemm.a_along_k();
-      own_row_ = along ? b_.div(own_, i32(column_groups)) : b_.rem(own_, i32(row_groups));
-      own_column_ = along ? b_.rem(own_, i32(column_groups)) : b_.div(own_, i32(row_groups));
-    }
+    // One k after another: what a k has is read as vectors of rows or columns.
+    const BlockLayout a_part{0, 1, tile.rows + kPad};
+    const BlockLayout b_part{a_part.along * tile.step, 1, tile.columns + kPad};
+    const int buffer = b_part.base + b_part.along * tile.step;
+    const int sums = tile.slices > 1 ? tile.rows * tile.columns : 0;
+    const int shared =
+        b.shared("block", Ty::F32, static_cast<uint32_t>(std::max(2 * buffer, sums)));
+    BlockOperands operands(w, shared, a_part, b_part);
+    Status status;
+    RP_TRY(operands.loop(buffer, [&](Value at) {
+      status = multiply(w, own, acc, shared, [&](Value k) {
+        return std::pair(at + a_part.base + k * a_part.along, at + b_part.base + k * b_part.along);
+      });
+    }));
+    RP_TRY(status);
+    add_slices(w, own, acc, shared);
 
-    Status accumulate(Val row, Val column) {
-      for (int i = 0; i < tile_.own * vecs(); ++i) {
-        acc_.push_back(b_.local("acc" + std::to_string(i), kVec));
-        b_.local_store(acc_.back(), b_.splat(b_.f32(0), 4));
-      }
-      // One k after another: what a k has is read as vectors of rows or columns.
-      const BlockLayout left{0, 1, tile_.rows + kPad};
-      const BlockLayout right{left.along * tile_.step, 1, tile_.columns + kPad};
-      const int buffer = right.base + right.along * tile_.step;
-      const int sums = tile_.slices > 1 ? tile_.rows * tile_.columns : 0;
-      shared_ = b_.shared("block", Ty::F32, static_cast<uint32_t>(std::max(2 * buffer, sums)));
-      BlockOperands operands(gemm_, tile_, shared_, left, right);
-      operands.begin(row, column);
-      RP_TRY(operands.loop(buffer, [&](Val at) { multiply(left, right, at); }));
-      add_slices();
+    const auto store = [&]() -> Status {
+      for (int v = 0; v < acc.columns(); ++v) RP_TRY(store_columns(w, own, acc, v));
       return {};
-    }
-
-    Status store(Val row, Val column) {
-      Status status;
-      const auto store_all = [&] {
-        for (int v = 0; v < vecs() && status.ok(); ++v) status = store_columns(row, column, v);
-      };
-      if (tile_.slices == 1) {
-        store_all();
-      } else {
-        b_.if_then(b_.eq(slice_, i32(0)), store_all);
-      }
-      return status;
-    }
-
-   private:
-    static constexpr kernel::Type kVec{Ty::F32, 4};
-
-    Val i32(int v) { return b_.i32(v); }
-    int vecs() const { return own_columns_ / 4; }
-    int acc(int r, int v) const {
-      const int index = r * vecs() + v;
-      return acc_[static_cast<size_t>(index)];
-    }
-
-    /// The block's row of an invocation's group of four rows, likewise for columns: groups of all
-    /// invocations side by side, so that a warp reads shared memory without conflicts.
-    Val own_group(Val own, int group, int size, int own_size) {
-      const int groups = own_size / 4;
-      return b_.add(b_.mul(own, i32(4)), i32(group * (size / groups)));
-    }
-
-    /// Adds the sums of the other slices to those of the first, one after another.
-    void add_slices() {
-      for (int s = 1; s < tile_.slices; ++s) {
-        b_.barrier();
-        const auto at = [&](size_t i) {
-          const int first = static_cast<int>(i) * per_slice_;
-          return b_.mul(b_.add(own_, i32(first)), i32(4));
-        };
-        b_.if_then(b_.eq(slice_, i32(s)), [&] {
-          for (size_t i = 0; i < acc_.size(); ++i)
-            b_.shared_store(shared_, at(i), b_.local_load(acc_[i]));
-        });
-        b_.barrier();
-        b_.if_then(b_.eq(slice_, i32(0)), [&] {
-          for (size_t i = 0; i < acc_.size(); ++i) {
-            const Val other = b_.shared_load(shared_, at(i), 4);
-            b_.local_store(acc_[i], b_.add(b_.local_load(acc_[i]), other));
-          }
-        });
-      }
-    }
-
-    /// This slice's k of a step, a few written out.
-    void multiply(const BlockLayout& left, const BlockLayout& right, Val buffer) {
-      const int positions = tile_.step / tile_.slices;
-      const Val first = b_.mul(slice_, i32(positions));
-      gemm_.loop(i32(positions / kWritten), positions / kWritten, [&](Val i) {
-        for (int n = 0; n < kWritten; ++n) {
-          const Val k = b_.add(b_.add(first, b_.mul(i, i32(kWritten))), i32(n));
-          const auto at = [&](const BlockLayout& part) {
-            return b_.add(b_.add(buffer, i32(part.base)), b_.mul(k, i32(part.along)));
-          };
-          multiply_k(at(left), at(right));
-        }
-      });
-    }
-
-    std::vector<Val> load_groups(Val base, Val own, int size, int own_size) {
-      std::vector<Val> out;
-      out.reserve(static_cast<size_t>(own_size / 4));
-      for (int g = 0; g < own_size / 4; ++g)
-        out.push_back(b_.shared_load(shared_, b_.add(base, own_group(own, g, size, own_size)), 4));
-      return out;
-    }
-
-    void multiply_k(Val left, Val right) {
-      const std::vector<Val> xs = load_groups(left, own_row_, tile_.rows, tile_.own);
-      const std::vector<Val> ys = load_groups(right, own_column_, tile_.columns, own_columns_);
-      for (int r = 0; r < tile_.own; ++r) {
-        const Val x = b_.splat(b_.extract(xs[static_cast<size_t>(r / 4)], r % 4), 4);
-        for (int v = 0; v < vecs(); ++v) {
-          const Val total = b_.local_load(acc(r, v));
-          b_.local_store(acc(r, v), b_.fma(x, ys[static_cast<size_t>(v)], total));
-        }
-      }
-    }
-
-    /// One loop over the rows for each vector of columns, so that the epilogue is written once.
-    Status store_columns(Val row, Val column, int v) {
-      const Val vec = b_.add(b_.mul(column, i32(tile_.columns / 4)),
-                             b_.add(own_column_, i32(v * (tile_.columns / own_columns_))));
-      return gemm_.guard_columns(vec, [&] {
-        const int staged = b_.local("staged", kVec, static_cast<uint32_t>(tile_.own));
-        for (int r = 0; r < tile_.own; ++r)
-          b_.local_store(staged, b_.local_load(acc(r, v)), i32(r));
-        Status status;
-        gemm_.loop(i32(tile_.own), tile_.own, [&](Val r) {
-          const int groups = tile_.own / 4;
-          const Val group = b_.mul(b_.div(r, i32(4)), i32(tile_.rows / groups));
-          const Val in_block = b_.add(b_.add(b_.mul(own_row_, i32(4)), group), b_.rem(r, i32(4)));
-          const Val at = b_.add(row, in_block);
-          status =
-              gemm_.guard_row(at, [&] { return gemm_.store(at, vec, b_.local_load(staged, r)); });
-        });
-        return status;
-      });
-    }
-
-    Gemm& gemm_;
-    kernel::Builder& b_;
-    const Tile& tile_;
-    int own_columns_;
-    int per_slice_;  // invocations
-    int shared_ = -1;
-    Val slice_, own_, own_row_, own_column_;
-    std::vector<int> acc_;
-  };
+    };
+    if (tile.slices == 1) return store();
+    b.if_then(b.eq(own.slice, b.i32(0)), [&] { status = store(); });
+    return status;
+  }
 };
 
 }  // namespace

@@ -6,33 +6,30 @@
 // The order of the multiply-adds decides whether accumulators stay in registers: for one shared row
 // (or column) after another, all positions at once. The other way round everything is spilled.
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "shaders/contraction.h"
 
 namespace reprise::shaders {
 
-using kernel::Val;
-
 namespace {
 
 constexpr int kLanes = kCpuLanes;
 constexpr int kChunk = 16;  // rows that one loop finishes; longer arrays compile slowly
 
-/// What a unit does for 4 positions: loads of the left operand as often as a row needs them, of the
-/// right one in vectors of four, multiply-adds, and broadcasts of what its lanes share; what else a
+/// What a unit does for 4 values of k: loads of A as often as a row needs them, of B in vectors of
+/// four, multiply-adds, and broadcasts of what its lanes share; what else a
 /// step costs, and a result that is stored.
-struct Work {
-  double left, right, products, shared, step, result;
+struct StepCost {
+  double a_loads, b_loads, products, shared, step, result;
 };
 
 /// In multiply-adds of a register.
-double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, const Work& w) {
+double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, const StepCost& w) {
   // A driver of slow loads loops over lanes and components.
   const double vector = device.slow_loads() ? 120 : 7, scalar = device.slow_loads() ? 25 : 7;
   const double loads =
-      w.left * size.a_loads * (size.a_loads < 4 ? vector : scalar) + w.right * vector;
+      w.a_loads * size.a_loads * (size.a_loads < 4 ? vector : scalar) + w.b_loads * vector;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kBroadcast = 0.5;
   double step = loads + w.products + kBroadcast * 4 * w.shared, result = 0;
@@ -66,48 +63,27 @@ Tile subgroup_tile(int rows, int columns, int own) {
   return t;
 }
 
-using Values = Gemm::Values;
-
 /// Element `i` of vector `v`.
 Val at(const std::vector<Values>& values, int v, int i) {
   return values[static_cast<size_t>(v)][static_cast<size_t>(i)];
 }
 
-/// own x shared accumulators of an invocation.
-class Accumulators {
- public:
-  Accumulators(kernel::Builder& b, int own, int shared) : b_(b), own_(own), shared_(shared) {
-    for (int i = 0; i < own_ * shared_; ++i) {
-      acc_.push_back(b_.local("acc" + std::to_string(i), kernel::kF32));
-      b_.local_store(acc_.back(), b_.f32(0));
+/// Adds the products of a step to acc(shared, own), for one shared row (or column) after another.
+/// `own` and `shared` give the operands at a k of the step.
+using Operand = std::function<Val(int index, int k)>;
+void add_products(kernel::Builder& b, LocalGrid& acc, int depth, const Operand& own,
+                  const Operand& shared) {
+  std::vector<Val> ys(static_cast<size_t>(depth));
+  for (int s = 0; s < acc.rows(); ++s) {
+    for (int k = 0; k < depth; ++k) ys[static_cast<size_t>(k)] = shared(s, k);
+    for (int o = 0; o < acc.columns(); ++o) {
+      Value total = acc.load(s, o);
+      for (int k = 0; k < depth; ++k)
+        total = multiply_add(b, ys[static_cast<size_t>(k)], own(o, k), total, false);
+      acc.store(s, o, total);
     }
   }
-
-  using At = std::function<Val(int index, int position)>;
-  void multiply(int depth, const At& own, const At& shared) {
-    std::vector<Val> ys(static_cast<size_t>(depth));
-    for (int s = 0; s < shared_; ++s) {
-      for (int k = 0; k < depth; ++k) ys[static_cast<size_t>(k)] = shared(s, k);
-      for (int o = 0; o < own_; ++o) {
-        Val total = b_.local_load(local(o, s));
-        for (int k = 0; k < depth; ++k)
-          total = b_.add(total, b_.mul(ys[static_cast<size_t>(k)], own(o, k)));
-        b_.local_store(local(o, s), total);
-      }
-    }
-  }
-  Val result(int own, int shared) { return b_.local_load(local(own, shared)); }
-
- private:
-  int local(int own, int shared) const {
-    const int index = shared * own_ + own;
-    return acc_[static_cast<size_t>(index)];
-  }
-
-  kernel::Builder& b_;
-  int own_, shared_;
-  std::vector<int> acc_;
-};
+}
 
 /// Each lane has columns of its own and the subgroup shares rows.
 class OwnColumns final : public Schedule {
@@ -121,92 +97,75 @@ class OwnColumns final : public Schedule {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows >= 2 * size.m) continue;
         Tile t = subgroup_tile(rows, own * kLanes, own);
-        const Work work{
+        const StepCost step{
             std::ceil(rows / double{kLanes}), 1.0 * own, 4.0 * rows * own, 1.0 * rows, 5, 20};
-        t.cost = cost_of(size, device, t, work);
+        t.cost = cost_of(size, device, t, step);
         out.push_back(t);
       }
     }
     return out;
   }
 
-  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
-    return write_tile(
-        Writer{gemm, tile, gemm.builder(), Accumulators(gemm.builder(), tile.own, tile.rows)}, row,
-        column);
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& tile = w.tile;
+    const bool along_k = w.gemm.b_along_k();
+    const int vecs = tile.own / 4;
+    const Value lane = lane_of(b);
+    const Value first_vec = w.origin.column_tile * (tile.columns / 4) + lane * vecs;
+    LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.own, 0);
+
+    std::vector<Index> rows;  // one of each lane's
+    const Value own_row = min(lane, std::min(tile.rows, kLanes) - 1);
+    for (int r = 0; r < tile.rows; r += kLanes)
+      rows.push_back(w.gemm.row(w.origin.row + r + own_row));
+    std::vector<Column> columns;
+    const Value first_column =
+        along_k ? w.origin.column_tile * tile.columns + lane * tile.own : first_vec;
+    for (int c = 0; c < (along_k ? tile.own : vecs); ++c)
+      columns.push_back(w.gemm.column(first_column + c));
+
+    RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
+      RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));
+      std::vector<Values> ys;
+      for (int k = 0; k < (along_k ? 1 : step.depth()); ++k) {
+        for (const Column& column : columns) {
+          RP_ASSIGN(Values y, w.gemm.load_b(column, step, b.i32(k)));
+          ys.push_back(std::move(y));
+        }
+      }
+      const auto own = [&](int c, int k) {
+        return along_k ? at(ys, c, k) : at(ys, k * vecs + c / 4, c % 4);
+      };
+      const auto shared = [&](int r, int k) {
+        return broadcast(b, at(xs, r / kLanes, k), r % kLanes);
+      };
+      add_products(b, acc, step.depth(), own, shared);
+      return {};
+    }));
+
+    for (int v = 0; v < vecs; ++v) {
+      const Value vec = first_vec + v;
+      RP_TRY(w.result.guard_columns(vec, [&] { return store_columns(w, acc, vec, v); }));
+    }
+    return {};
   }
 
  private:
-  struct Writer {
-    Gemm& gemm;
-    const Tile& tile;
-    kernel::Builder& b;
-    Accumulators acc;
-    std::vector<int> rows = {}, columns = {};
-
-    int vecs() const { return tile.own / 4; }
-    Val first_vec(Val column) {
-      return b.add(b.mul(column, b.i32(tile.columns / 4)), b.mul(lane_of(b), b.i32(vecs())));
+  static Status store_columns(const TileWork& w, LocalGrid& acc, Value vec, int v) {
+    const int rows = w.tile.rows;
+    if (rows % kChunk != 0) {
+      return store_rows(w.result, w.origin.row, rows, vec,
+                        [&](int r) { return acc.load_vector(r, 4 * v); });
     }
-
-    Status accumulate(Val row, Val column) {
-      const Val lane = b.min(lane_of(b), b.i32(std::min(tile.rows, kLanes) - 1));
-      for (int r = 0; r < tile.rows; r += kLanes)
-        rows.push_back(gemm.row(b.add(b.add(row, b.i32(r)), lane)));
-      if (gemm.b_along_k()) {
-        const Val first =
-            b.add(b.mul(column, b.i32(tile.columns)), b.mul(lane_of(b), b.i32(tile.own)));
-        for (int c = 0; c < tile.own; ++c) columns.push_back(gemm.column(b.add(first, b.i32(c))));
-      } else {
-        for (int v = 0; v < vecs(); ++v)
-          columns.push_back(gemm.column(b.add(first_vec(column), b.i32(v))));
-      }
-      return gemm.k_loop([&](int depth) { return step(depth); });
+    for (int r = 0; r < rows; r += kChunk) {
+      const Value first = w.origin.row + r;
+      const Value end = min(w.result.row_count() - first, kChunk);
+      RP_TRY(store_chunk(w.result, first, vec, end, kChunk,
+                         [&](int i) { return acc.load_vector(r + i, 4 * v); }));
     }
-
-    Status step(int depth) {
-      RP_ASSIGN(const std::vector<Values> lefts, load_a_rows(gemm, rows));
-      std::vector<Values> rights;
-      const bool along_k = gemm.b_along_k();
-      for (int k = 0; k < (along_k ? 1 : depth); ++k) {
-        for (int c : columns) {
-          RP_ASSIGN(Values y, gemm.load_b(c, b.i32(k)));
-          rights.push_back(std::move(y));
-        }
-      }
-      acc.multiply(
-          depth,
-          [&](int o, int k) {
-            return along_k ? at(rights, o, k) : at(rights, k * vecs() + o / 4, o % 4);
-          },
-          [&](int s, int k) { return broadcast(b, at(lefts, s / kLanes, k), s % kLanes); });
-      return {};
-    }
-
-    Val four(int row, int vec) {
-      const auto part = [&](int c) { return acc.result(4 * vec + c, row); };
-      return b.compose(std::array{part(0), part(1), part(2), part(3)});
-    }
-
-    Status store(Val row, Val column) {
-      for (int v = 0; v < vecs(); ++v) {
-        const Val vec = b.add(first_vec(column), b.i32(v));
-        RP_TRY(gemm.guard_columns(vec, [&] { return store_columns(row, vec, v); }));
-      }
-      return {};
-    }
-
-    Status store_columns(Val row, Val vec, int v) {
-      if (tile.rows % kChunk != 0)
-        return store_rows(gemm, row, tile.rows, vec, [&](int r) { return four(r, v); });
-      for (int r = 0; r < tile.rows; r += kChunk) {
-        const Val first = b.add(row, b.i32(r));
-        const Val end = b.min(b.sub(gemm.row_count(), first), b.i32(kChunk));
-        RP_TRY(store_chunk(gemm, first, vec, end, kChunk, [&](int i) { return four(r + i, v); }));
-      }
-      return {};
-    }
-  };
+    return {};
+  }
 };
 
 /// Each lane has rows of its own and the subgroup shares columns: for results of few columns.
@@ -219,93 +178,81 @@ class OwnRows final : public Schedule {
     if (!has_cpu_subgroups(device) || size.m < kLanes) return out;
     for (int columns : {32, 16, 8}) {
       for (int own = 8; own >= 1; --own) {
-        Tile t = subgroup_tile(own * kLanes, columns, own);
-        const Work work{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns, 30, 12};
-        t.cost = cost_of(size, device, t, work);
-        out.push_back(t);
+        const StepCost step{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns, 30, 12};
+        out.push_back(subgroup_tile(own * kLanes, columns, own));
+        out.back().cost = cost_of(size, device, out.back(), step);
       }
     }
     return out;
   }
 
-  Status write(Gemm& gemm, const Tile& tile, Val row, Val column) const override {
-    return write_tile(
-        Writer{gemm, tile, gemm.builder(), Accumulators(gemm.builder(), tile.own, tile.columns)},
-        row, column);
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& tile = w.tile;
+    const bool along_k = w.gemm.b_along_k();
+    const int vecs = tile.columns / 4;
+    const Value lane = lane_of(b);
+    const Value first_row = w.origin.row + lane * tile.own;
+    LocalGrid acc(b, "acc", kernel::kF32, tile.columns, tile.own, 0);
+
+    std::vector<Index> rows;
+    for (int r = 0; r < tile.own; ++r) rows.push_back(w.gemm.row(first_row + r));
+    std::vector<Column> columns;  // one of each lane's
+    if (along_k) {
+      for (int c = 0; c < tile.columns; c += kLanes)
+        columns.push_back(w.gemm.column(w.origin.column_tile * tile.columns + c + lane));
+    } else {
+      columns.push_back(w.gemm.column(w.origin.column_tile * vecs + lane % vecs));
+    }
+
+    RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
+      RP_ASSIGN(const std::vector<Values> ys, load_b_lanes(w, columns, step));
+      RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));
+      const auto own = [&](int r, int k) { return at(xs, r, k); };
+      const auto shared = [&](int c, int k) {
+        const int number = along_k ? c : k * vecs + c / 4;
+        return broadcast(b, at(ys, number / kLanes, along_k ? k : c % 4), number % kLanes);
+      };
+      add_products(b, acc, step.depth(), own, shared);
+      return {};
+    }));
+
+    for (int v = 0; v < vecs; ++v) {
+      const Value vec = w.origin.column_tile * vecs + v;
+      RP_TRY(w.result.guard_columns(vec, [&] {
+        const Value end = min(w.result.row_count() - first_row, tile.own);
+        return store_chunk(w.result, first_row, vec, end, tile.own, [&](int r) {
+          const auto part = [&](int c) { return acc.load(4 * v + c, r); };
+          return b.compose({part(0), part(1), part(2), part(3)});
+        });
+      }));
+    }
+    return {};
   }
 
  private:
-  struct Writer {
-    Gemm& gemm;
-    const Tile& tile;
-    kernel::Builder& b;
-    Accumulators acc;
-    std::vector<int> rows = {}, columns = {};
-
-    int vecs() const { return tile.columns / 4; }
-    Val first_row(Val row) { return b.add(row, b.mul(lane_of(b), b.i32(tile.own))); }
-
-    Status accumulate(Val row, Val column) {
-      for (int r = 0; r < tile.own; ++r) rows.push_back(gemm.row(b.add(first_row(row), b.i32(r))));
-      if (gemm.b_along_k()) {
-        for (int c = 0; c < tile.columns; c += kLanes) {
-          const Val first = b.add(b.mul(column, b.i32(tile.columns)), b.i32(c));
-          columns.push_back(gemm.column(b.add(first, lane_of(b))));
-        }
-      } else {
-        const Val own = b.rem(lane_of(b), b.i32(vecs()));
-        columns.push_back(gemm.column(b.add(b.mul(column, b.i32(vecs())), own)));
-      }
-      return gemm.k_loop([&](int depth) { return step(depth); });
-    }
-
-    /// Vectors of the right operand, lane by lane: along columns, number kLanes * i + lane holds
-    /// position number / vecs, vector number % vecs.
-    Result<std::vector<Values>> load_right(int depth) {
-      std::vector<Values> out;
-      if (gemm.b_along_k()) {
-        for (int c : columns) {
-          RP_ASSIGN(Values y, gemm.load_b(c, b.i32(0)));
-          out.push_back(std::move(y));
-        }
-        return out;
-      }
-      for (int i = 0; i * kLanes < depth * vecs(); ++i) {
-        const Val number = b.add(lane_of(b), b.i32(i * kLanes));
-        const Val position = b.min(b.div(number, b.i32(vecs())), b.i32(depth - 1));
-        RP_ASSIGN(Values y, gemm.load_b(columns[0], position));
+  /// Vectors of B, lane by lane: along columns, number kLanes * i + lane holds the k-th value of
+  /// the step where k = number / vecs, and vector number % vecs.
+  static Result<std::vector<Values>> load_b_lanes(const TileWork& w,
+                                                  const std::vector<Column>& columns,
+                                                  const KStep& step) {
+    kernel::Builder& b = w.gemm.builder();
+    std::vector<Values> out;
+    if (w.gemm.b_along_k()) {
+      for (const Column& column : columns) {
+        RP_ASSIGN(Values y, w.gemm.load_b(column, step, b.i32(0)));
         out.push_back(std::move(y));
       }
       return out;
     }
-
-    Status step(int depth) {
-      RP_ASSIGN(const std::vector<Values> rights, load_right(depth));
-      RP_ASSIGN(const std::vector<Values> lefts, load_a_rows(gemm, rows));
-      const bool along_k = gemm.b_along_k();
-      acc.multiply(
-          depth, [&](int o, int k) { return at(lefts, o, k); },
-          [&](int s, int k) {
-            const int number = along_k ? s : k * vecs() + s / 4;
-            return broadcast(b, at(rights, number / kLanes, along_k ? k : s % 4), number % kLanes);
-          });
-      return {};
+    const int vecs = w.tile.columns / 4;
+    for (int first = 0; first < step.depth() * vecs; first += kLanes) {
+      const Value k = min((lane_of(b) + first) / vecs, step.depth() - 1);
+      RP_ASSIGN(Values y, w.gemm.load_b(columns[0], step, k));
+      out.push_back(std::move(y));
     }
-
-    Status store(Val row, Val column) {
-      for (int v = 0; v < vecs(); ++v) {
-        const Val vec = b.add(b.mul(column, b.i32(vecs())), b.i32(v));
-        RP_TRY(gemm.guard_columns(vec, [&] {
-          const Val end = b.min(b.sub(gemm.row_count(), first_row(row)), b.i32(tile.own));
-          return store_chunk(gemm, first_row(row), vec, end, tile.own, [&](int r) {
-            const auto part = [&](int c) { return acc.result(r, 4 * v + c); };
-            return b.compose(std::array{part(0), part(1), part(2), part(3)});
-          });
-        }));
-      }
-      return {};
-    }
-  };
+    return out;
+  }
 };
 
 }  // namespace

@@ -195,54 +195,54 @@ Val Builder::emit_pure(Inst inst) {
 
 // --- Values
 
-Val Builder::constant_bits(Type t, uint64_t bits) {
+Value Builder::constant_bits(Type t, uint64_t bits) {
   if (class_of(t.ty) == 0) {
     fail("constant", "of type " + str(t));
     return {};
   }
-  return emit_shared({Op::Const, t, mask_bits(bits, t.ty), {}, {}, 1}, true);
+  return bound(emit_shared({Op::Const, t, mask_bits(bits, t.ty), {}, {}, 1}, true));
 }
 
-Val Builder::constant(Type t, double v) {
+Value Builder::constant(Type t, double v) {
   return constant_bits(t, bits_of(v, t.ty));
 }
 
-Val Builder::i32(int64_t v) {
+Value Builder::i32(int64_t v) {
   if (v < std::numeric_limits<int32_t>::min() || v > std::numeric_limits<int32_t>::max()) {
     fail("i32", std::to_string(v) + " does not fit");
   }
   return constant_bits(kI32, static_cast<uint64_t>(v));
 }
 
-Val Builder::u32(uint64_t v) {
+Value Builder::u32(uint64_t v) {
   if (v > std::numeric_limits<uint32_t>::max()) fail("u32", std::to_string(v) + " does not fit");
   return constant_bits(kU32, v);
 }
 
-Val Builder::i64(int64_t v) {
+Value Builder::i64(int64_t v) {
   return constant_bits(kI64, static_cast<uint64_t>(v));
 }
 
-Val Builder::f32(float v) {
+Value Builder::f32(float v) {
   return constant(kF32, static_cast<double>(v));
 }
 
-Val Builder::boolean(bool v) {
+Value Builder::boolean(bool v) {
   return constant_bits(kBool, v ? 1 : 0);
 }
 
-Val Builder::param(int scalar) {
+Value Builder::param(int scalar) {
   if (scalar < 0 || static_cast<size_t>(scalar) >= k_.scalars.size()) {
     fail("param", "no scalar " + std::to_string(scalar));
     return {};
   }
   const auto i = static_cast<size_t>(scalar);
-  return emit_shared({Op::Param, {k_.scalars[i].type, 1}, i, {}, {}, 1}, true);
+  return bound(emit_shared({Op::Param, {k_.scalars[i].type, 1}, i, {}, {}, 1}, true));
 }
 
-Val Builder::builtin(Builtin b, int component) {
+Value Builder::builtin(Builtin b, int component) {
   const auto imm = static_cast<uint64_t>(b) | static_cast<uint64_t>(component) << 8U;
-  return emit_shared({Op::Builtin, kU32, imm, {}, {}, 1}, true);
+  return bound(emit_shared({Op::Builtin, kU32, imm, {}, {}, 1}, true));
 }
 
 bool Builder::check_scalar_op(const ScalarRow& r, std::span<const Val> args) {
@@ -264,11 +264,11 @@ bool Builder::check_scalar_op(const ScalarRow& r, std::span<const Val> args) {
   return true;
 }
 
-Val Builder::scalar_op(ScalarOp op, std::initializer_list<Val> args) {
+Value Builder::scalar_op(ScalarOp op, std::initializer_list<Val> args) {
   return scalar_op(op, std::span<const Val>(args.begin(), args.size()));
 }
 
-Val Builder::scalar_op(ScalarOp op, std::span<const Val> args) {
+Value Builder::scalar_op(ScalarOp op, std::span<const Val> args) {
   const ScalarRow& r = row(op);
   if (!check_scalar_op(r, args)) return {};
   Type t = type(args.back());
@@ -276,20 +276,20 @@ Val Builder::scalar_op(ScalarOp op, std::span<const Val> args) {
   Inst inst{Op::Scalar, t, static_cast<uint64_t>(op), args, {}, 1};
   // Constants on the right, so that identities and sharing see one form.
   if (commutes(inst) && const_bits(inst.args[0])) std::swap(inst.args[0], inst.args[1]);
-  return emit_pure(std::move(inst));
+  return bound(emit_pure(std::move(inst)));
 }
 
-Val Builder::convert(Val v, Ty to, bool in_range) {
+Value Builder::convert(Val v, Ty to, bool in_range) {
   if (!usable(v, "convert")) return {};
   if (class_of(to) == 0) {
     fail("convert", "to " + std::string(name_of(to)));
     return {};
   }
-  if (type(v).ty == to) return v;
-  return emit_pure({Op::Convert, {to, type(v).lanes}, in_range ? 1U : 0U, {v}, {}, 1});
+  if (type(v).ty == to) return bound(v);
+  return bound(emit_pure({Op::Convert, {to, type(v).lanes}, in_range ? 1U : 0U, {v}, {}, 1}));
 }
 
-Val Builder::bitcast(Val v, Type to) {
+Value Builder::bitcast(Val v, Type to) {
   if (!usable(v, "bitcast")) return {};
   const Type from = type(v);
   const bool numbers = (class_of(from.ty) & kNumber) != 0 && (class_of(to.ty) & kNumber) != 0;
@@ -297,11 +297,11 @@ Val Builder::bitcast(Val v, Type to) {
     fail("bitcast", "from " + str(from) + " to " + str(to));
     return {};
   }
-  return emit_pure({Op::Bitcast, to, 0, {v}, {}, 1});
+  return bound(emit_pure({Op::Bitcast, to, 0, {v}, {}, 1}));
 }
 
-Val Builder::compose(std::span<const Val> lanes) {
-  if (lanes.size() == 1) return lanes[0];
+Value Builder::compose(std::span<const Val> lanes) {
+  if (lanes.size() == 1) return bound(lanes[0]);
   if (!usable(lanes, "compose")) return {};
   if (lanes.size() != 2 && lanes.size() != 4) {
     fail("compose", std::to_string(lanes.size()) + " lanes");
@@ -313,10 +313,14 @@ Val Builder::compose(std::span<const Val> lanes) {
     fail("compose", "of " + str(t) + " and " + str(type(v)));
     return {};
   }
-  return emit_pure({Op::Compose, vec(t, static_cast<int>(lanes.size())), 0, lanes, {}, 1});
+  return bound(emit_pure({Op::Compose, vec(t, static_cast<int>(lanes.size())), 0, lanes, {}, 1}));
 }
 
-Val Builder::splat(Val v, int lanes) {
+Value Builder::compose(std::initializer_list<Val> lanes) {
+  return compose(std::span<const Val>(lanes.begin(), lanes.size()));
+}
+
+Value Builder::splat(Val v, int lanes) {
   const std::array all{v, v, v, v};
   if (lanes < 1 || lanes > 4) {
     fail("splat", std::to_string(lanes) + " lanes");
@@ -325,14 +329,14 @@ Val Builder::splat(Val v, int lanes) {
   return compose(std::span(all).first(static_cast<size_t>(lanes)));
 }
 
-Val Builder::extract(Val v, int lane) {
+Value Builder::extract(Val v, int lane) {
   if (!usable(v, "extract")) return {};
   if (lane < 0 || lane >= type(v).lanes) {
     fail("extract", "lane " + std::to_string(lane) + " of " + str(type(v)));
     return {};
   }
-  if (type(v).lanes == 1) return v;
-  return emit_pure({Op::Extract, vec(type(v), 1), static_cast<uint64_t>(lane), {v}, {}, 1});
+  if (type(v).lanes == 1) return bound(v);
+  return bound(emit_pure({Op::Extract, vec(type(v), 1), static_cast<uint64_t>(lane), {v}, {}, 1}));
 }
 
 Type Builder::type(Val v) const {

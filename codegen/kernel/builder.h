@@ -22,6 +22,35 @@
 
 namespace reprise::kernel {
 
+class Builder;
+
+/// A Val and the builder that wrote it, so that arithmetic reads as arithmetic: an operator writes
+/// an instruction, and a number beside a value becomes a constant of the value's type.
+///
+/// Both operands of an operator belong to one builder. A value belongs to its builder's address.
+struct Value : Val {
+  Value() = default;
+  Value(Builder& writer, Val v) : Val(v), builder(&writer) {}
+
+  Builder* builder = nullptr;
+};
+
+Value operator+(const Value& a, const Value& b);
+Value operator-(const Value& a, const Value& b);
+Value operator*(const Value& a, const Value& b);
+Value operator/(const Value& a, const Value& b);  // as Builder::div()
+Value operator%(const Value& a, const Value& b);  // as Builder::rem()
+Value operator<(const Value& a, const Value& b);
+Value min(const Value& a, const Value& b);
+Value operator+(const Value& a, int64_t b);
+Value operator-(const Value& a, int64_t b);
+Value operator*(const Value& a, int64_t b);
+Value operator/(const Value& a, int64_t b);
+Value operator%(const Value& a, int64_t b);
+Value operator<(const Value& a, int64_t b);
+Value min(const Value& a, int64_t b);
+Value operator-(int64_t a, const Value& b);
+
 class Builder {
  public:
   explicit Builder(std::string name);
@@ -38,57 +67,60 @@ class Builder {
   void require_subgroup_size(uint32_t lanes);
 
   // Values. Constants of equal type and bits are shared.
-  Val i32(int64_t v);
-  Val u32(uint64_t v);
-  Val i64(int64_t v);
-  Val f32(float v);
-  Val boolean(bool v);
+  Value i32(int64_t v);
+  Value u32(uint64_t v);
+  Value i64(int64_t v);
+  Value f32(float v);
+  Value boolean(bool v);
   /// A number in any compute type (rounded to it), splat over lanes.
-  Val constant(Type t, double v);
+  Value constant(Type t, double v);
   /// The bits of one lane, splat.
-  Val constant_bits(Type t, uint64_t bits);
-  Val param(int scalar);
-  Val builtin(Builtin b, int component = 0);
+  Value constant_bits(Type t, uint64_t bits);
+  Value param(int scalar);
+  Value builtin(Builtin b, int component = 0);
 
   // Operations. `scalar_op` infers the result type from the row; operands must have equal types
   // (Select: condition first, lanes equal).
-  Val scalar_op(ScalarOp op, std::initializer_list<Val> args);
-  Val scalar_op(ScalarOp op, std::span<const Val> args);
+  Value scalar_op(ScalarOp op, std::initializer_list<Val> args);
+  Value scalar_op(ScalarOp op, std::span<const Val> args);
   /// `in_range`: the value is proven to be representable, so that no saturation is needed.
-  Val convert(Val v, Ty to, bool in_range = false);
-  Val bitcast(Val v, Type to);
+  Value convert(Val v, Ty to, bool in_range = false);
+  Value bitcast(Val v, Type to);
   /// The low bits of a 32-bit integer as an integer of so many bits, extended to 32 by its sign.
-  Val wrap(Val v, int bits);
-  Val compose(std::span<const Val> lanes);
-  Val splat(Val v, int lanes);
-  Val extract(Val v, int lane);
-  Val add(Val a, Val b) { return scalar_op(ScalarOp::Add, {a, b}); }
-  Val sub(Val a, Val b) { return scalar_op(ScalarOp::Sub, {a, b}); }
-  Val mul(Val a, Val b) { return scalar_op(ScalarOp::Mul, {a, b}); }
-  Val div(Val a, Val b) { return scalar_op(ScalarOp::Div, {a, b}); }  // ints: truncating, x/0 = 0
-  Val rem(Val a, Val b) { return scalar_op(ScalarOp::Rem, {a, b}); }  // ints: sign of the dividend
-  Val min(Val a, Val b) { return scalar_op(ScalarOp::Min, {a, b}); }
-  Val max(Val a, Val b) { return scalar_op(ScalarOp::Max, {a, b}); }
-  Val lt(Val a, Val b) { return scalar_op(ScalarOp::Less, {a, b}); }
-  Val le(Val a, Val b) { return scalar_op(ScalarOp::LessOrEqual, {a, b}); }
-  Val ge(Val a, Val b) { return scalar_op(ScalarOp::GreaterOrEqual, {a, b}); }
-  Val eq(Val a, Val b) { return scalar_op(ScalarOp::Equal, {a, b}); }
+  Value wrap(Val v, int bits);
+  Value compose(std::span<const Val> lanes);
+  Value compose(std::initializer_list<Val> lanes);
+  Value splat(Val v, int lanes);
+  Value extract(Val v, int lane);
+  Value add(Val a, Val b) { return scalar_op(ScalarOp::Add, {a, b}); }
+  Value sub(Val a, Val b) { return scalar_op(ScalarOp::Sub, {a, b}); }
+  Value mul(Val a, Val b) { return scalar_op(ScalarOp::Mul, {a, b}); }
+  Value div(Val a, Val b) { return scalar_op(ScalarOp::Div, {a, b}); }  // ints: truncating, x/0 = 0
+  Value rem(Val a, Val b) {
+    return scalar_op(ScalarOp::Rem, {a, b});
+  }  // ints: sign of the dividend
+  Value min(Val a, Val b) { return scalar_op(ScalarOp::Min, {a, b}); }
+  Value max(Val a, Val b) { return scalar_op(ScalarOp::Max, {a, b}); }
+  Value lt(Val a, Val b) { return scalar_op(ScalarOp::Less, {a, b}); }
+  Value le(Val a, Val b) { return scalar_op(ScalarOp::LessOrEqual, {a, b}); }
+  Value ge(Val a, Val b) { return scalar_op(ScalarOp::GreaterOrEqual, {a, b}); }
+  Value eq(Val a, Val b) { return scalar_op(ScalarOp::Equal, {a, b}); }
   /// Whether 0 <= v < end, of signed numbers; end >= 0.
-  Val in_range(Val v, Val end) { return scalar_op(ScalarOp::InRange, {v, end}); }
-  Val logical_and(Val a, Val b) { return scalar_op(ScalarOp::And, {a, b}); }
-  Val logical_or(Val a, Val b) { return scalar_op(ScalarOp::Or, {a, b}); }
-  Val logical_not(Val a) { return scalar_op(ScalarOp::Not, {a}); }
-  Val select(Val cond, Val a, Val b) { return scalar_op(ScalarOp::Where, {cond, a, b}); }
-  Val fma(Val a, Val b, Val c) { return scalar_op(ScalarOp::Fma, {a, b, c}); }
+  Value in_range(Val v, Val end) { return scalar_op(ScalarOp::InRange, {v, end}); }
+  Value logical_and(Val a, Val b) { return scalar_op(ScalarOp::And, {a, b}); }
+  Value logical_or(Val a, Val b) { return scalar_op(ScalarOp::Or, {a, b}); }
+  Value logical_not(Val a) { return scalar_op(ScalarOp::Not, {a}); }
+  Value select(Val cond, Val a, Val b) { return scalar_op(ScalarOp::Where, {cond, a, b}); }
+  Value fma(Val a, Val b, Val c) { return scalar_op(ScalarOp::Fma, {a, b, c}); }
 
   // Memory. Index in elements; vectors need an index that is a multiple of `align` (>= lanes).
-  Val load(int buffer, Val index, int lanes = 1, uint32_t align = 1);
+  Value load(int buffer, Val index, int lanes = 1, uint32_t align = 1);
   void store(int buffer, Val index, Val value, uint32_t align = 1);
   /// Replaces the bits of `mask` in a word of a U32 buffer; other invocations may replace others.
   void store_bits(int buffer, Val index, Val value, Val mask);
-  Val local_load(int local, Val index = {});
+  Value local_load(int local, Val index = {});
   void local_store(int local, Val value, Val index = {});
-  Val shared_load(int shared, Val index, int lanes = 1);
+  Value shared_load(int shared, Val index, int lanes = 1);
   void shared_store(int shared, Val index, Val value);
   void barrier();
   void matrix_zero(int matrix);
@@ -98,14 +130,14 @@ class Builder {
   void matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
   /// sum += left * right
   void matrix_mul_add(int sum, int left, int right);
-  Val subgroup(SubgroupOp op, Val v, Val lane = {});
+  Value subgroup(SubgroupOp op, Val v, Val lane = {});
   void set_error(Val condition, ErrorCode code);
 
   // Control flow.
   void if_then(Val cond, const std::function<void()>& then);
   void if_else(Val cond, const std::function<void()>& then, const std::function<void()>& otherwise);
   /// for (i = start; i < end; i += step), I32.
-  void for_loop(Val start, Val end, Val step, const std::function<void(Val i)>& body);
+  void for_loop(Val start, Val end, Val step, const std::function<void(Value i)>& body);
 
   Type type(Val v) const;
   Ty shared_type(int shared) const { return k_.shared[static_cast<size_t>(shared)].type; }
@@ -137,6 +169,7 @@ class Builder {
     std::vector<Shared::iterator> shared;  // its own
   };
 
+  Value bound(Val v) { return {*this, v}; }
   bool fail(const char* operation, const std::string& problem);
   bool usable(Val v, const char* operation);
   bool usable(std::span<const Val> values, const char* operation);

@@ -3,7 +3,7 @@
 
 namespace reprise::kernel {
 
-Val Builder::load(int buffer, Val index, int lanes, uint32_t align) {
+Value Builder::load(int buffer, Val index, int lanes, uint32_t align) {
   if (buffer < 0 || static_cast<size_t>(buffer) >= k_.buffers.size()) {
     fail("load", "no buffer " + std::to_string(buffer));
     return {};
@@ -12,7 +12,8 @@ Val Builder::load(int buffer, Val index, int lanes, uint32_t align) {
   if (!check_access(b, index, lanes, align, "load")) return {};
   const Type t{compute_type(b.storage), static_cast<uint8_t>(lanes)};
   Inst inst{Op::Load, t, static_cast<uint64_t>(buffer), {index}, {}, align};
-  return b.access == Access::Read ? emit_shared(std::move(inst), false) : emit(std::move(inst));
+  return bound(b.access == Access::Read ? emit_shared(std::move(inst), false)
+                                        : emit(std::move(inst)));
 }
 
 void Builder::store(int buffer, Val index, Val value, uint32_t align) {
@@ -47,7 +48,7 @@ void Builder::store_bits(int buffer, Val index, Val value, Val mask) {
   emit({Op::Store, {}, static_cast<uint64_t>(buffer), {index, value, mask}, {}, 1});
 }
 
-Val Builder::local_load(int local, Val index) {
+Value Builder::local_load(int local, Val index) {
   if (local < 0 || static_cast<size_t>(local) >= k_.locals.size()) {
     fail("local_load", "no local " + std::to_string(local));
     return {};
@@ -60,7 +61,7 @@ Val Builder::local_load(int local, Val index) {
             {},
             1};
   if (index) inst.args.push_back(index);
-  return emit(std::move(inst));
+  return bound(emit(std::move(inst)));
 }
 
 void Builder::local_store(int local, Val value, Val index) {
@@ -80,14 +81,14 @@ void Builder::local_store(int local, Val value, Val index) {
   emit(std::move(inst));
 }
 
-Val Builder::shared_load(int shared, Val index, int lanes) {
+Value Builder::shared_load(int shared, Val index, int lanes) {
   if (shared < 0 || static_cast<size_t>(shared) >= k_.shared.size()) {
     fail("shared_load", "no shared array " + std::to_string(shared));
     return {};
   }
   if (!integer_index(index, "shared_load")) return {};
   const Type t{k_.shared[static_cast<size_t>(shared)].type, static_cast<uint8_t>(lanes)};
-  return emit({Op::SharedLoad, t, static_cast<uint64_t>(shared), {index}, {}, 1});
+  return bound(emit({Op::SharedLoad, t, static_cast<uint64_t>(shared), {index}, {}, 1}));
 }
 
 void Builder::shared_store(int shared, Val index, Val value) {
@@ -150,7 +151,7 @@ void Builder::matrix_mul_add(int sum, int left, int right) {
   emit({Op::MatrixMulAdd, {}, product.imm(), {}, {}, 1});
 }
 
-Val Builder::subgroup(SubgroupOp op, Val v, Val lane) {
+Value Builder::subgroup(SubgroupOp op, Val v, Val lane) {
   if (!usable(v, "subgroup")) return {};
   const bool takes_lane =
       op == SubgroupOp::Shuffle || op == SubgroupOp::ShuffleXor || op == SubgroupOp::Broadcast;
@@ -164,7 +165,7 @@ Val Builder::subgroup(SubgroupOp op, Val v, Val lane) {
     if (!integer_index(lane, "subgroup")) return {};
     inst.args.push_back(lane);
   }
-  return emit(std::move(inst));
+  return bound(emit(std::move(inst)));
 }
 
 void Builder::set_error(Val condition, ErrorCode code) {
@@ -225,7 +226,7 @@ void Builder::if_else(Val cond, const std::function<void()>& then,
   if (!empty) emit(std::move(inst));
 }
 
-void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Val i)>& body) {
+void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Value i)>& body) {
   for (Val v : {start, end, step}) {
     if (!usable(v, "for")) return;
     if (type(v) != kI32) {
@@ -242,7 +243,7 @@ void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Va
   }
   if (from && to && *from >= *to) return;
   if (from && to && by && *from + *by >= *to) {
-    body(start);
+    body(bound(start));
     return;
   }
   // The loop joins its block when it is complete, so that what is moved out of it comes before it.
@@ -250,7 +251,7 @@ void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Va
   const Val i{static_cast<int32_t>(k_.insts.size())};
   k_.insts.push_back({Op::For, kI32, 0, {start, end, step}, {block}, 1});
   block_of_.push_back(block);
-  write_block(block, true, [&] { body(i); });
+  write_block(block, true, [&] { body(bound(i)); });
   if (!error_.empty() || k_.blocks[static_cast<size_t>(block)].insts.empty()) return;
   k_.blocks[static_cast<size_t>(open_.back().block)].insts.push_back(i.id);
 }

@@ -130,10 +130,10 @@ std::optional<Val> Builder::drop_wrap(ScalarOp op, Type t, Val a, Val b) const {
                                                                : std::nullopt;
 }
 
-Val Builder::wrap(Val v, int bits) {
+Value Builder::wrap(Val v, int bits) {
   if (!usable(v, "wrap")) return {};
   const Type t = type(v);
-  if (bits >= 32) return v;
+  if (bits >= 32) return bound(v);
   if (t.ty == Ty::U32) {
     return scalar_op(ScalarOp::BitAnd, {v, constant_bits(t, (uint64_t{1} << bits) - 1)});
   }

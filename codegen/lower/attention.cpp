@@ -11,192 +11,189 @@ namespace reprise::lower {
 
 using graph::ValueId;
 using kernel::Ty;
-using kernel::Val;
 
 namespace {
 
-class AttentionKernel final : public ResultKernel, public shaders::Attention {
- public:
-  AttentionKernel(const graph::Graph& g, const Group& group, const TargetFacts& target)
-      : ResultKernel(g, group, target),
-        chain_(group.attention),
-        queries_(chain_.scores->inputs[0]),
-        keys_(chain_.scores->inputs[1]),
-        values_(group.anchor->inputs[1]) {
-    const Shape& d = group.domain;
-    batch_.assign(d.begin(), d.end() - 2);
-    m_ = d[d.size() - 2];
-    n_ = d[d.size() - 1];
-    wide_n_ = n_.value() % 4 == 0;
-    count_ = g.value(chain_.weights).shape.back();
-    head_ = g.value(queries_).shape.back();
-  }
+/// Where queries, keys and values lie, before a tile is chosen.
+struct AttentionProblem {
+  AttentionProblem(const graph::Graph& g, const Group& group);
 
-  shaders::AttentionSize size() const {
-    shaders::AttentionSize s;
-    s.batch = count_hint(g_, batch_);
-    s.rows = count_hint(g_, {m_});
-    s.keys = count_hint(g_, {count_});
-    s.depth = count_hint(g_, {head_});
-    s.columns = static_cast<int>(n_.value());
-    s.key_loads = count_loads(g_, group_, keys_, false, head_, count_) == 1 ? 1 : 4;
-    s.value_loads = wide_n_ && count_loads(g_, group_, values_, true, n_, count_) == 1 ? 1 : 4;
-    for (const graph::Node* n : group_.nodes) {
-      const bool per_score =
-          n->outputs[0] != graph::kNone && !is_contraction(*n) &&
-          element_count(g_.value(n->outputs[0]).shape) == m_ * count_ * batches();
-      if (per_score) s.score_flops += recompute_cost(g_, *n);
-    }
-    return s;
-  }
-
+  shaders::AttentionSize size(const graph::Graph& g, const Group& group) const;
   /// Whether rows and keys both are of any number.
-  bool may_grow() const { return !m_.is_const() && !count_.is_const(); }
+  bool may_grow() const { return !result.m.is_const() && !keys_count.is_const(); }
 
-  Result<Lowered> build(const shaders::AttentionTile& tile) {
-    return write_units(tile, tile.describe(), [&](Val row, Val column_tile) {
-      return shaders::write_attention(*this, tile, row, column_tile);
-    });
-  }
+  AttentionChain chain;
+  ValueId queries, keys, values;
+  ResultShape result;
+  Expr keys_count, head;  // and the size of a head
+};
 
-  void begin(const Expr& batch) override {
-    batch_linear_ = batch;
-    batch_index_ = ev_.unflatten(batch, batch_);
-    scores_batch_ = batch_of(chain_.scores->outputs[0]);
-    logits_batch_ = batch_of(chain_.logits);
-  }
+AttentionProblem::AttentionProblem(const graph::Graph& g, const Group& group)
+    : chain(group.attention),
+      queries(chain.scores->inputs[0]),
+      keys(chain.scores->inputs[1]),
+      values(group.anchor->inputs[1]) {
+  const Shape& d = group.domain;
+  result.batch.assign(d.begin(), d.end() - 2);
+  result.m = d[d.size() - 2];
+  result.n = d[d.size() - 1];
+  result.wide_n = result.n.value() % 4 == 0;
+  keys_count = g.value(chain.weights).shape.back();
+  head = g.value(queries).shape.back();
+}
 
-  Index result_index(const Expr& row, const Expr& column) override {
-    return at(batch_index_, row, column);
+shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group& group) const {
+  const auto& [m, n, batch, wide_n] = result;
+  shaders::AttentionSize s;
+  s.batch = count_hint(g, batch);
+  s.rows = count_hint(g, {m});
+  s.keys = count_hint(g, {keys_count});
+  s.depth = count_hint(g, {head});
+  s.columns = static_cast<int>(n.value());
+  s.key_loads = count_loads(g, group, keys, false, head, keys_count) == 1 ? 1 : 4;
+  s.value_loads = wide_n && count_loads(g, group, values, true, n, keys_count) == 1 ? 1 : 4;
+  for (const graph::Node* node : group.nodes) {
+    const bool per_score =
+        node->outputs[0] != graph::kNone && !is_contraction(*node) &&
+        element_count(g.value(node->outputs[0]).shape) == m * keys_count * element_count(batch);
+    if (per_score) s.score_flops += recompute_cost(g, *node);
   }
+  return s;
+}
 
-  int row(Val at) override {
-    rows_.push_back(m_.is_const(1) ? Expr(0) : clamped_row(at));
-    return static_cast<int>(rows_.size()) - 1;
-  }
-  int key(Val at) override {
-    key_positions_.push_back(count_.is_const(1) ? Expr(0)
-                                                : clamped(at, count_, whole_blocks(block_)));
-    return static_cast<int>(key_positions_.size()) - 1;
-  }
-  int column(Val vec) override {
-    std::vector<Expr> c;
-    if (wide_n_) {
-      c.push_back(Expr(4) * clamped_vec(vec));
-    } else {
-      for (int l = 0; l < 4; ++l)
-        c.push_back(clamped_column(b_.add(b_.mul(vec, b_.i32(4)), b_.i32(l))));
-    }
-    columns_.push_back(std::move(c));
-    return static_cast<int>(columns_.size()) - 1;
-  }
+/// The operands of one tile, in the kernel that computes it.
+class AttentionOperands final : public shaders::Attention {
+ public:
+  AttentionOperands(const AttentionProblem& p, ResultKernel& kernel, const WorkUnit& unit)
+      : p_(p),
+        kernel_(kernel),
+        g_(kernel.graph()),
+        b_(kernel.builder()),
+        ev_(kernel.evaluator()),
+        batch_(ev_.unflatten(unit.batch, p.result.batch)),
+        scores_batch_(batch_of(unit, p.chain.scores->outputs[0])),
+        logits_batch_(batch_of(unit, p.chain.logits)) {}
 
-  Val key_count() override { return ev_.value(count_); }
+  kernel::Builder& builder() override { return b_; }
+  Index result_index(const Expr& row, const Expr& column) const { return at(batch_, row, column); }
+
+  Index row(Value at) override {
+    return {p_.result.m.is_const(1) ? Expr(0) : kernel_.clamped_row(at)};
+  }
+  Index key(Value at, int block) override {
+    if (p_.keys_count.is_const(1)) return {Expr(0)};
+    return {kernel_.clamped(at, p_.keys_count, whole_blocks(block))};
+  }
+  Index column(Value vec) override { return kernel_.clamped_columns(vec); }
+
+  Value key_count() override { return ev_.value(p_.keys_count); }
   bool whole_blocks(int keys) const override {
-    return count_.known_divisor(g_.symbols) % keys == 0;
+    return p_.keys_count.known_divisor(g_.symbols) % keys == 0;
   }
-  void blocks(int keys, const std::function<void(Val)>& body) override {
-    block_ = keys;
-    ev_.for_loop(b_.i32(0), key_count(), b_.i32(keys), Expr::ceildiv(count_, keys), [&](Val first) {
-      ev_.push_scope();
-      body(first);
-      ev_.pop_scope();
-    });
+  Status blocks(int keys, const std::function<Status(Value)>& body) override {
+    return ev_.for_loop(b_.i32(0), key_count(), b_.i32(keys), Expr::ceildiv(p_.keys_count, keys),
+                        body);
   }
 
-  Status k_loop(const std::function<Status(int)>& step) override {
-    return loop_over_k(head_, step);
+  Status k_loop(const shaders::KStepBody& body) override {
+    return kernel_.loop_over_k(p_.head, body);
   }
 
-  Result<Values> query_at(int row) override {
-    const Index index = operand_index(g_, g_.value(queries_).shape, scores_batches(), scores_batch_,
-                                      row_at(row), step_position());
-    return scalars(ev_.eval(queries_, index, depth_));
+  Result<Values> query_at(const Index& row, const shaders::KStep& step) override {
+    return operand_of_scores(p_.queries, row[0], kernel_.k_of(step), step.count);
   }
-  Result<Values> key_at(int key) override {
-    const Index index = operand_index(g_, g_.value(keys_).shape, scores_batches(), scores_batch_,
-                                      step_position(), position_of(key));
-    return scalars(ev_.eval(keys_, index, depth_));
+  Result<Values> key_at(const Index& key, const shaders::KStep& step) override {
+    return operand_of_scores(p_.keys, kernel_.k_of(step), key[0], step.count);
   }
 
-  Result<Val> score(int row, int key, Val dot) override {
-    const ValueId scores = chain_.scores->outputs[0];
+  Result<Val> score(const Index& row, const Index& key, Value dot) override {
+    const ValueId scores = p_.chain.scores->outputs[0];
     const Ty type = ev_.compute(g_.value(scores).dtype).ty;
-    if (type != Ty::F32) dot = b_.convert(dot, type);
-    ev_.bind(scores, at(scores_batch_, row_at(row), position_of(key)), dot);
-    RP_ASSIGN(const Val x,
-              ev_.eval(chain_.logits, at(logits_batch_, row_at(row), position_of(key))));
-    return b_.type(x).ty == Ty::F32 ? x : b_.convert(x, Ty::F32);
+    ev_.bind(scores, at(scores_batch_, row[0], key[0]), b_.convert(dot, type));
+    RP_ASSIGN(const Val x, ev_.eval(p_.chain.logits, at(logits_batch_, row[0], key[0])));
+    return b_.convert(x, Ty::F32);
   }
 
-  Result<Values> value(int key, int column) override {
-    const Shape& shape = g_.value(values_).shape;
-    const std::vector<Expr>& c = columns_[static_cast<size_t>(column)];
-    const auto load = [&](const Expr& at, int lanes) {
-      return scalars(ev_.eval(
-          values_, operand_index(g_, shape, batch_, batch_index_, position_of(key), at), lanes));
+  Result<Values> value(const Index& key, const Index& column) override {
+    const Shape& shape = g_.value(p_.values).shape;
+    const auto load = [&](const Expr& c, int lanes) {
+      return kernel_.scalars(
+          ev_.eval(p_.values, operand_index(g_, shape, p_.result.batch, batch_, key[0], c), lanes));
     };
-    if (wide_n_) return load(c[0] + ev_.lane(), 4);
+    if (p_.result.wide_n) return load(column[0] + ev_.lane(), 4);
     Values four;
-    for (const Expr& at : c) {
-      RP_ASSIGN(const Values x, load(at, 1));
+    for (const Expr& c : column) {
+      RP_ASSIGN(const Values x, load(c, 1));
       four.push_back(x[0]);
     }
     return four;
   }
 
-  Val normalized(Val weighted, Val total) override {
-    Val y = b_.div(weighted, total);
-    if (chain_.zero_for_nan) {
+  Value normalized(Value weighted, Value total) override {
+    Value y = weighted / total;
+    if (p_.chain.zero_for_nan) {
       y = b_.select(b_.lt(b_.f32(0), total), y, b_.f32(0));
-    } else if (chain_.zero_if_hidden) {
+    } else if (p_.chain.zero_if_hidden) {
       // Weights of 0: the sum is 0, or NaN of infinite values, as it is of separate kernels.
       y = b_.select(b_.eq(total, b_.f32(0)), weighted, y);
     }
     // Without keys the second MatMul sums nothing.
-    if (!(count_.is_const() && count_.value() > 0))
+    if (!(p_.keys_count.is_const() && p_.keys_count.value() > 0))
       y = b_.select(b_.lt(b_.i32(0), key_count()), y, b_.f32(0));
     return y;
   }
 
  private:
-  Expr batches() const { return element_count(batch_); }
   static Index at(Index batch, const Expr& row, const Expr& column) {
     batch.push_back(row);
     batch.push_back(column);
     return batch;
   }
-  /// The unit's batch as dims of another value between the MatMuls.
-  Index batch_of(ValueId v) { return ev_.unflatten(batch_linear_, batches_of(v)); }
   Shape batches_of(ValueId v) const {
     const Shape& shape = g_.value(v).shape;
     return {shape.begin(), shape.end() - 2};
   }
-  Shape scores_batches() const { return batches_of(chain_.scores->outputs[0]); }
-  const Expr& row_at(int row) const { return rows_[static_cast<size_t>(row)]; }
-  const Expr& position_of(int key) const { return key_positions_[static_cast<size_t>(key)]; }
+  /// The unit's batch as dims of another value between the MatMuls.
+  Index batch_of(const WorkUnit& unit, ValueId v) {
+    return ev_.unflatten(unit.batch, batches_of(v));
+  }
+  Result<Values> operand_of_scores(ValueId v, const Expr& row, const Expr& column, int lanes) {
+    const Index index = operand_index(
+        g_, g_.value(v).shape, batches_of(p_.chain.scores->outputs[0]), scores_batch_, row, column);
+    return kernel_.scalars(ev_.eval(v, index, lanes));
+  }
 
-  AttentionChain chain_;
-  ValueId queries_, keys_, values_;
-  Expr count_, head_;  // keys, and the size of a head
-  Expr batch_linear_;
-  Index batch_index_, scores_batch_, logits_batch_;
-  std::vector<Expr> rows_, key_positions_;
-  std::vector<std::vector<Expr>> columns_;
-  int block_ = 1;
+  const AttentionProblem& p_;
+  ResultKernel& kernel_;
+  const graph::Graph& g_;
+  kernel::Builder& b_;
+  Evaluator& ev_;
+  const Index batch_, scores_batch_, logits_batch_;
 };
+
+Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                      const AttentionProblem& p, const shaders::AttentionTile& tile) {
+  ResultKernel kernel(g, group, target, p.result);
+  return kernel.write_units(tile, tile.describe(), [&](const WorkUnit& unit) {
+    AttentionOperands operands(p, kernel, unit);
+    StoredTile result(kernel, [&](const Expr& row, const Expr& column) {
+      return operands.result_index(row, column);
+    });
+    return shaders::write_attention({operands, result, tile, unit.origin});
+  });
+}
 
 }  // namespace
 
 Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice) {
-  AttentionKernel kernel(g, group, target);
-  const auto tiles = shaders::attention_tiles(kernel.size(), target);
+  const AttentionProblem problem(g, group);
+  const auto tiles = shaders::attention_tiles(problem.size(g, group), target);
   if (choice >= tiles.size()) {
     return internal_error("schedule " + std::to_string(choice) + " of " +
                           std::to_string(tiles.size()));
   }
-  RP_ASSIGN(Lowered out, kernel.build(tiles[choice]));
+  RP_ASSIGN(Lowered out, build(g, group, target, problem, tiles[choice]));
   for (const shaders::AttentionTile& t : tiles) out.choices.push_back({t.describe(), t.cost});
   return out;
 }
@@ -204,7 +201,7 @@ Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
 Status check_attention(const graph::Graph& g, const Group& group) {
   shaders::AttentionTile smallest;
   smallest.keys = 1;
-  return AttentionKernel(g, group, Predicate{}).build(smallest).status();
+  return build(g, group, Predicate{}, AttentionProblem(g, group), smallest).status();
 }
 
 namespace {
@@ -228,13 +225,13 @@ Group with_views(const graph::Graph& g, Group group) {
 std::string attention_refusal(const graph::Graph& g, const Group& group,
                               const TargetFacts& device) {
   const Group whole = with_views(g, group);
-  const AttentionKernel kernel(g, whole, device);
-  const shaders::AttentionSize size = kernel.size();
+  const AttentionProblem problem(g, whole);
+  const shaders::AttentionSize size = problem.size(g, whole);
   // Memory grows with the length of a sequence, not with its square, whatever the price: scores
   // take less than what they are made of, and not both of their sides may grow.
   const double scores = size.rows * size.keys;
   const double operands = (size.rows + size.keys) * (size.depth + size.columns);
-  if (scores > operands || kernel.may_grow()) return {};
+  if (scores > operands || problem.may_grow()) return {};
   const double separate = shaders::separate_cost(size, device);
   const double together = shaders::attention_tiles(size, device).front().cost;
   if (together <= separate) return {};

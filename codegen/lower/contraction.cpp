@@ -9,7 +9,6 @@ namespace reprise::lower {
 
 using graph::ValueId;
 using kernel::Ty;
-using kernel::Val;
 
 namespace {
 
@@ -52,116 +51,121 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
   return out;
 }
 
-Result<Lowered> Contraction::write(shaders::GemmSize size, size_t choice) {
-  size.m = count_hint(g_, {m_});
-  size.n = count_hint(g_, {n_});
-  size.batch = count_hint(g_, batch_);
-  size.half = is_half_gemm(g_, group_);
-  const std::vector<shaders::Tile> tiles_by_cost = shaders::candidates(size, target_);
-  if (choice >= tiles_by_cost.size()) {
+namespace {
+
+/// Notes that the kernel reads this constant in a packed form.
+void add_packed(Lowered& out, ValueId constant, PackedOperand form, const shaders::Tile& tile) {
+  const auto at = std::find_if(out.buffers.begin(), out.buffers.end(), [&](const LoweredBuffer& b) {
+    return b.value == constant && b.packed;
+  });
+  if (at == out.buffers.end()) return;  // a sum of no elements reads nothing
+  form.buffer = static_cast<int>(at - out.buffers.begin());
+  form.tile_n = static_cast<uint32_t>(tile.columns);
+  out.packed.push_back(form);
+}
+
+}  // namespace
+
+Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
+                                  const TargetFacts& target, ContractionProblem problem,
+                                  size_t choice) {
+  problem.size.m = count_hint(g, {problem.result.m});
+  problem.size.n = count_hint(g, {problem.result.n});
+  problem.size.batch = count_hint(g, problem.result.batch);
+  problem.size.half = is_half_gemm(g, group);
+  const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
+  if (choice >= tiles.size()) {
     return internal_error("schedule " + std::to_string(choice) + " of " +
-                          std::to_string(tiles_by_cost.size()));
+                          std::to_string(tiles.size()));
   }
-  tile_ = tiles_by_cost[choice];
-  exact_steps_ = k_.known_divisor(g_.symbols) % tile_.step == 0;
-  RP_ASSIGN(Lowered out, write_units(tile_, tile_.describe(), [&](Val row, Val column) {
-              return tile_.schedule->write(*this, tile_, row, column);
-            }));
-  for (const shaders::Tile& t : tiles_by_cost) out.choices.push_back({t.describe(), t.cost});
+  const shaders::Tile& tile = tiles[choice];
+  ResultKernel kernel(g, group, target, problem.result);
+  const auto write_tile = [&](const WorkUnit& unit) {
+    const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
+    StoredTile result(
+        kernel,
+        [&](const Expr& row, const Expr& column) { return operands->result_index(row, column); },
+        [&](Value vec, Value four) { return operands->finish(vec, four); });
+    return tile.schedule->write({*operands, result, tile, unit.origin});
+  };
+  RP_ASSIGN(Lowered out, kernel.write_units(tile, tile.describe() + problem.note, write_tile));
+  for (const shaders::Tile& t : tiles) out.choices.push_back({t.describe(), t.cost});
+  if (problem.constant != graph::kNone) add_packed(out, problem.constant, problem.packed, tile);
   return out;
 }
 
-Status Contraction::k_blocks(const Body& first, const std::function<Status(Val)>& body) {
+TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit,
+                           Expr k)
+    : kernel_(kernel),
+      g_(kernel.graph()),
+      b_(kernel.builder()),
+      ev_(kernel.evaluator()),
+      tile_(tile),
+      unit_(unit),
+      k_(std::move(k)),
+      exact_steps_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
+
+Status TileOperands::k_blocks(const std::function<Status()>& first,
+                              const std::function<Status(Value)>& body) {
   const Expr count = Expr::ceildiv(k_, tile_.step);
-  return guard(ev_, b_.lt(b_.i32(0), ev_.value(count)), [&] {
+  return ev_.guard(b_.i32(0) < ev_.value(count), [&] {
     RP_TRY(first());
-    Status status;
-    ev_.for_loop(b_.i32(0), ev_.value(count), b_.i32(1), count, [&](Val i) {
-      ev_.push_scope();
-      status = body(i);
-      ev_.pop_scope();
-    });
-    return status;
+    return ev_.for_loop(count, body);
   });
 }
 
-Contraction::Values Contraction::or_zero(Val inside, Values values) {
-  for (Val& v : values) v = b_.select(inside, v, b_.f32(0));
-  return values;
+Result<Values> TileOperands::load_one(Value k, const LoadAt& load) {
+  if (exact_steps_) return kernel_.scalars(load(ev_.symbol(k, k_), 1));
+  const Val inside = k < ev_.value(k_);
+  RP_ASSIGN(Values x, kernel_.scalars(load(kernel_.clamped(k, k_, false), 1)));
+  for (Val& v : x) v = b_.select(inside, v, b_.f32(0));
+  return x;
 }
 
-Result<Contraction::Values> Contraction::one_position(Val position, const LoadAt& load) {
-  if (exact_steps_) return scalars(load(ev_.symbol(position, k_), 1));
-  const Val inside = b_.lt(position, ev_.value(k_));
-  RP_ASSIGN(Values x, scalars(load(clamped(position, k_, false), 1)));
-  return or_zero(inside, std::move(x));
-}
-
-Result<Contraction::Values> Contraction::four_positions(Val quad, bool vector, const LoadAt& load) {
+Result<Values> TileOperands::load_quad(Value quad, bool vector, const LoadAt& load) {
   if (vector && k_.known_divisor(g_.symbols) % 4 == 0) {
     const Expr quads = Expr::floordiv(k_, 4);
-    const Expr first = Expr(4) * clamped(quad, quads, exact_steps_);
-    RP_ASSIGN(Values x, scalars(load(first + ev_.lane(), 4)));
-    return exact_steps_ ? x : or_zero(b_.lt(quad, ev_.value(quads)), std::move(x));
+    const Expr first = Expr(4) * kernel_.clamped(quad, quads, exact_steps_);
+    RP_ASSIGN(Values x, kernel_.scalars(load(first + ev_.lane(), 4)));
+    if (exact_steps_) return x;
+    const Val inside = quad < ev_.value(quads);
+    for (Val& v : x) v = b_.select(inside, v, b_.f32(0));
+    return x;
   }
   Values four;
   for (int i = 0; i < 4; ++i) {
-    RP_ASSIGN(const Values x, one_position(b_.add(b_.mul(quad, b_.i32(4)), b_.i32(i)), load));
+    RP_ASSIGN(const Values x, load_one(quad * 4 + i, load));
     four.push_back(x[0]);
   }
   return four;
 }
 
-Status Contraction::store(Val row, Val vec, Val four) {
-  if (scaled_by_ != nullptr) {
-    RP_ASSIGN(const Val scale, parameters(*scaled_by_, 1, vec, scale_at_));
-    four = b_.mul(four, scale);
-  }
-  return ResultKernel::store(row, vec, four);
+Result<Value> TileOperands::finish(Value vec, Value four) {
+  if (scaled_by_ == nullptr) return four;
+  RP_ASSIGN(const Val scale, parameters(*scaled_by_, 1, vec, scale_at_));
+  return b_.mul(four, scale);
 }
 
-Val Contraction::load_packed(ValueId constant, const Expr& depth, Val vec, Val k) {
-  // `vec` counts over all tiles: ((batch * tiles + tile) * depth + k) * columns + 4 * vec - tile *
-  // columns.
-  const Val columns = b_.i32(tile_.columns);
-  Val tile = column_tile_;
-  if (!batch_.empty()) {
-    const Val tiles = ev_.value(Expr::ceildiv(n_, tile_.columns));
-    tile = b_.add(b_.mul(batch_at_, tiles), column_tile_);
-  }
-  const Val first =
-      b_.sub(b_.mul(b_.mul(tile, ev_.value(depth)), columns), b_.mul(column_tile_, columns));
-  const Val at = b_.add(b_.add(first, b_.mul(k, columns)), b_.mul(vec, b_.i32(4)));
-  return b_.load(ev_.buffer(constant, true), at, 4, 4);
-}
-
-void Contraction::set_scale(const graph::Node* n, WeightIndex index) {
-  scaled_by_ = n;
+void TileOperands::scale_result(const graph::Node* dequantize, WeightIndex index) {
+  scaled_by_ = dequantize;
   scale_at_ = std::move(index);
 }
 
-Result<Val> Contraction::parameters(const graph::Node& n, size_t input, Val vec,
-                                    const WeightIndex& index) {
-  const auto at = [&](const Expr& column, int lanes) -> Result<Val> {
-    Index where = ops::scale_index(g_, n, index(column));
-    for (Expr& e : where) e = ev_.simplify(e);
-    RP_ASSIGN(const Val v, ev_.eval(n.inputs[input], where, lanes));
-    const Ty wanted = input == 1 ? Ty::F32 : Ty::I32;
-    return b_.type(v).ty == wanted ? v : b_.convert(v, wanted);
-  };
-  if (n_.known_divisor(g_.symbols) % 4 == 0) return at(Expr(4) * clamped_vec(vec) + ev_.lane(), 4);
-  std::vector<Val> parts;
-  for (int l = 0; l < 4; ++l) {
-    const Val column = b_.add(b_.mul(vec, b_.i32(4)), b_.i32(l));
-    RP_ASSIGN(const Val part, at(clamped_column(column), 1));
-    parts.push_back(part);
-  }
-  return b_.compose(parts);
-}
-
-Result<Val> Contraction::dequantized(const graph::Node& n, Val raw, Val vec,
-                                     const WeightIndex& index) {
-  Val x = b_.type(raw).ty == Ty::I32 ? raw : b_.convert(raw, Ty::I32);
+Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec, Value k,
+                                      const WeightIndex& index) {
+  // `vec` counts over all tiles: ((batch * tiles + tile) * k_ + k) * columns + 4 * vec - tile *
+  // columns.
+  const int columns = tile_.columns;
+  const Value column_tile = unit_.origin.column_tile;
+  Value tile = column_tile;
+  if (!kernel_.shape().batch.empty())
+    tile = unit_.batch_at * ev_.value(Expr::ceildiv(kernel_.shape().n, columns)) + column_tile;
+  const Value first = tile * ev_.value(k_) * columns - column_tile * columns;
+  const Value at = first + k * columns + vec * 4;
+  const Value raw = b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+  if (constant.dequantize == nullptr) return raw;
+  const graph::Node& n = *constant.dequantize;
+  Value x = b_.convert(raw, Ty::I32);
   if (n.inputs.size() > 2) {
     RP_ASSIGN(const Val zero, parameters(n, 2, vec, index));
     x = b_.sub(x, zero);
@@ -172,14 +176,22 @@ Result<Val> Contraction::dequantized(const graph::Node& n, Val raw, Val vec,
   return b_.mul(x, scale);
 }
 
-void Contraction::pack(Lowered& out, ValueId constant, PackedOperand form) const {
-  const auto at = std::find_if(out.buffers.begin(), out.buffers.end(), [&](const LoweredBuffer& b) {
-    return b.value == constant && b.packed;
-  });
-  if (at == out.buffers.end()) return;  // a sum of no elements reads nothing
-  form.buffer = static_cast<int>(at - out.buffers.begin());
-  form.tile_n = static_cast<uint32_t>(tile_.columns);
-  out.packed.push_back(form);
+Result<Val> TileOperands::parameters(const graph::Node& n, size_t input, Value vec,
+                                     const WeightIndex& index) {
+  const auto at = [&](const Expr& column, int lanes) -> Result<Val> {
+    Index where = ops::scale_index(g_, n, index(column));
+    for (Expr& e : where) e = ev_.simplify(e);
+    RP_ASSIGN(const Val v, ev_.eval(n.inputs[input], where, lanes));
+    return b_.convert(v, input == 1 ? Ty::F32 : Ty::I32);
+  };
+  if (kernel_.shape().n.known_divisor(g_.symbols) % 4 == 0)
+    return at(kernel_.clamped_vec(vec) + ev_.lane(), 4);
+  std::vector<Val> parts;
+  for (int l = 0; l < 4; ++l) {
+    RP_ASSIGN(const Val part, at(kernel_.clamped_column(vec * 4 + l), 1));
+    parts.push_back(part);
+  }
+  return b_.compose(parts);
 }
 
 }  // namespace reprise::lower

@@ -2,6 +2,7 @@
 // and columns lie, and packed weights.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "codegen/lower/result_kernel.h"
@@ -26,55 +27,73 @@ struct ConstantOperand {
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
                                                 graph::ValueId v);
 
-class Contraction : public ResultKernel, public shaders::Gemm {
+/// Index of an element of the weight at a column of the result.
+using WeightIndex = std::function<Index(const Expr& column)>;
+
+/// The operands of one tile, in the kernel that computes it: what MatMul and convolution share.
+class TileOperands : public shaders::Gemm {
  public:
-  kernel::Val k_block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
-  Status k_blocks(const Body& first, const std::function<Status(kernel::Val)>& body) override;
-  Status store(kernel::Val row, kernel::Val vec, kernel::Val four) override;
+  kernel::Builder& builder() override { return b_; }
+  Value k_block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
+  Status k_blocks(const std::function<Status()>& first,
+                  const std::function<Status(Value)>& body) override;
+
+  /// Index of the anchor's result.
+  virtual Index result_index(const Expr& row, const Expr& column) = 0;
+  /// What becomes of four columns of sums before the epilogue.
+  Result<Value> finish(Value vec, Value four);
 
  protected:
-  using ResultKernel::ResultKernel;
-
-  /// Writes the contraction by the tile numbered `choice` and finishes the kernel. m_, n_ and
-  /// batch_ are set; `size` says the rest.
-  Result<Lowered> write(shaders::GemmSize size, size_t choice);
+  /// `k`: length of the K axis.
+  TileOperands(ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit, Expr k);
 
   /// Four columns from 4 * vec at row k of a constant that is packed into tiles of columns:
-  /// [batch][tile of columns][depth][columns of a tile].
-  kernel::Val load_packed(graph::ValueId constant, const Expr& depth, kernel::Val vec,
-                          kernel::Val k);
-  /// Index of an element of the weight at a column of the result.
-  using WeightIndex = std::function<Index(const Expr& column)>;
-  /// Four columns from 4 * vec of a weight of 8 bits, loaded as `raw`, as F32. A scale that is the
-  /// same at all positions along K is left to the result; see set_scale().
-  Result<kernel::Val> dequantized(const graph::Node& n, kernel::Val raw, kernel::Val vec,
-                                  const WeightIndex& index);
+  /// [batch][tile of columns][k][columns of a tile]. A constant of 8 bits is dequantised, but for a
+  /// scale that is left to the result; `index` says where a column's scale and zero point lie.
+  Result<Val> load_packed(const ConstantOperand& constant, Value vec, Value k,
+                          const WeightIndex& index);
   /// Every result is multiplied by the scale of its column: that of the weight at `index`.
-  void set_scale(const graph::Node* n, WeightIndex index);
-  /// The kernel reads this constant in a packed form; its buffer and tile are filled in here.
-  void pack(Lowered& out, graph::ValueId constant, PackedOperand form) const;
+  void scale_result(const graph::Node* dequantize, WeightIndex index);
 
-  /// What `load` gives at the four positions along K from 4 * quad, zero past the end. It is
-  /// asked for four lanes of them where they are a vector, else for one after another.
-  using LoadAt = std::function<Result<kernel::Val>(const Expr& position, int lanes)>;
-  Result<Values> four_positions(kernel::Val quad, bool vector, const LoadAt& load);
-  /// The same for what depends on one position.
-  Result<Values> one_position(kernel::Val position, const LoadAt& load);
+  /// What `load` gives at the four values of k from 4 * quad, zero past the end. It is asked for
+  /// four lanes of them where they are a vector, else for one after another.
+  using LoadAt = std::function<Result<Val>(const Expr& k, int lanes)>;
+  Result<Values> load_quad(Value quad, bool vector, const LoadAt& load);
+  /// The same for what depends on one k.
+  Result<Values> load_one(Value k, const LoadAt& load);
 
-  Expr k_;              // length of the K axis
-  shaders::Tile tile_;  // once chosen
+  ResultKernel& kernel_;
+  const graph::Graph& g_;
+  kernel::Builder& b_;
+  Evaluator& ev_;
+  const shaders::Tile& tile_;
+  const WorkUnit& unit_;
+  const Expr k_;
 
  private:
   /// Input `input` of a dequantisation at the four columns from 4 * vec.
-  Result<kernel::Val> parameters(const graph::Node& n, size_t input, kernel::Val vec,
-                                 const WeightIndex& index);
+  Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
 
-  /// Values that are zero where `inside` does not hold.
-  Values or_zero(kernel::Val inside, Values values);
-
-  bool exact_steps_ = false;
+  bool exact_steps_;
   const graph::Node* scaled_by_ = nullptr;  // a dequantisation
   WeightIndex scale_at_;
 };
+
+/// A contraction before a tile is chosen for it.
+struct ContractionProblem {
+  ResultShape result;
+  shaders::GemmSize size;  // its m, n, batch and half are filled in
+  std::string note;        // joins the name of the schedule
+  /// The constant operand that the kernel reads in a packed form; the tile is filled in.
+  graph::ValueId constant = graph::kNone;
+  PackedOperand packed;
+  std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
+                                              const WorkUnit& unit)>
+      operands;
+};
+/// The kernel with the tile numbered `choice`.
+Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
+                                  const TargetFacts& target, ContractionProblem problem,
+                                  size_t choice);
 
 }  // namespace reprise::lower

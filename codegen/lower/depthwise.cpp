@@ -6,16 +6,16 @@
 
 #include "codegen/lower/contraction.h"
 #include "codegen/lower/window.h"
+#include "shaders/result_tile.h"
 
 namespace reprise::lower {
 
 using graph::ValueId;
 using kernel::Ty;
-using kernel::Val;
 
 namespace {
 
-constexpr int64_t kWidth = 8;
+constexpr int kWidth = 8;
 
 class DepthwiseKernel {
  public:
@@ -47,88 +47,85 @@ class DepthwiseKernel {
     b_.set_workgroup(workgroup);
     const Expr units = element_count(units_shape_);
     const Expr groups = Expr::ceildiv(units, workgroup);
-    const Val id = linear_invocation(b_, groups, workgroup);
+    const Value id = linear_invocation(b_, groups, workgroup);
     const bool exact = units.is_const() && units.value() % workgroup == 0;
     const auto unit = [&]() -> Status {
-      place(ev_.unflatten(ev_.symbol(id, units), units_shape_));
-      RP_TRY(accumulate());
-      return store();
+      const Index at = place(ev_.unflatten(ev_.symbol(id, units), units_shape_));
+      shaders::LocalGrid acc(b_, "acc", kernel::vec(kernel::kF32, lanes_), 1, kWidth, 0);
+      RP_TRY(accumulate(at, acc));
+      return store(at, acc);
     };
-    RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(units)), unit));
+    RP_TRY(ev_.guard(exact ? Val{} : id < ev_.value(units), unit));
     std::string name = "windows of " + std::to_string(kWidth);
     if (lanes_ > 1) name += " v" + std::to_string(lanes_);
     return finish(ev_, b_, group_, groups, std::move(name));
   }
 
  private:
-  void place(const Index& unit) {
+  /// Where a unit's outputs lie, as values of their own.
+  Index place(const Index& unit) {
+    Index at;
     for (size_t d = 0; d < unit.size(); ++d)
-      at_.push_back(ev_.symbol(ev_.value(unit[d]), units_shape_[d]));
-    Expr& channel = at_[p_.axes.channel];
+      at.push_back(ev_.symbol(ev_.value(unit[d]), units_shape_[d]));
+    Expr& channel = at[p_.axes.channel];
     if (lanes_ > 1) channel = Expr(lanes_) * channel + ev_.lane();
-    const Expr channel_group = ev_.simplify(Expr::floordiv(channel, p_.out_channels));
-    first_channel_ = ev_.simplify(channel_group * Expr(p_.in_channels));
-    const kernel::Type type = kernel::vec(kernel::kF32, lanes_);
-    for (int64_t i = 0; i < kWidth; ++i) {
-      acc_.push_back(b_.local("acc" + std::to_string(i), type));
-      b_.local_store(acc_.back(), b_.constant(type, 0));
-    }
+    return at;
   }
 
-  Status accumulate() {
-    Status status;
-    ev_.for_loop(b_.i32(0), b_.i32(p_.in_channels), b_.i32(1), p_.in_channels, [&](Val c) {
-      ev_.push_scope();
-      channel_ = ev_.symbol(c, p_.in_channels);
-      status = taps({});
-      ev_.pop_scope();
+  Status accumulate(const Index& at, shaders::LocalGrid& acc) {
+    const Expr channel_group = ev_.simplify(Expr::floordiv(at[p_.axes.channel], p_.out_channels));
+    const Expr first = ev_.simplify(channel_group * Expr(p_.in_channels));
+    return ev_.for_loop(p_.in_channels, [&](Value c) {
+      const Expr channel = ev_.symbol(c, p_.in_channels);
+      return taps({}, [&](const Index& kernel) {
+        return add_tap(at, {first, channel}, kernel, acc);
+      });
     });
-    return status;
   }
 
   /// All positions of the kernel, outer axes as loops where they are many.
-  Status taps(const std::vector<Expr>& outer) {
+  using TapBody = std::function<Status(const Index& kernel)>;
+  Status taps(const Index& outer, const TapBody& body) {
     const size_t axis = outer.size();
-    if (axis == p_.kernel.size()) return tap(outer);
+    if (axis == p_.kernel.size()) return body(outer);
     int64_t inner = kWidth;
     for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
     constexpr int64_t kMaxWritten = 256;  // multiply-adds
-    Status status;
     const auto next = [&](const Expr& k) {
-      std::vector<Expr> at = outer;
+      Index at = outer;
       at.push_back(k);
-      return taps(at);
+      return taps(at, body);
     };
     if (inner <= kMaxWritten || axis + 1 == p_.kernel.size()) {
       for (int64_t k = 0; k < p_.kernel[axis]; ++k) RP_TRY(next(k));
       return {};
     }
-    ev_.for_loop(b_.i32(0), b_.i32(p_.kernel[axis]), b_.i32(1), p_.kernel[axis], [&](Val k) {
-      ev_.push_scope();
-      status = next(ev_.symbol(k, p_.kernel[axis]));
-      ev_.pop_scope();
-    });
-    return status;
+    return ev_.for_loop(p_.kernel[axis],
+                        [&](Value k) { return next(ev_.symbol(k, p_.kernel[axis])); });
   }
 
-  Status tap(const std::vector<Expr>& kernel) {
-    Index from{at_[p_.axes.channel], channel_};
+  /// An input channel of a group: the group's first, and its number in the group.
+  struct InputChannel {
+    Expr first, channel;
+  };
+
+  Status add_tap(const Index& unit, const InputChannel& in, const Index& kernel,
+                 shaders::LocalGrid& acc) {
+    Index from{unit[p_.axes.channel], in.channel};
     from.insert(from.end(), kernel.begin(), kernel.end());
     RP_ASSIGN(const Val weight, f32(ev_.eval(weights_, from, lanes_)));
-    const auto spatial = p_.spatial(at_);
-    for (int64_t i = 0; i < kWidth; ++i) {
-      Index pixel{at_[0]};
+    const auto spatial = p_.spatial(unit);
+    for (int i = 0; i < kWidth; ++i) {
+      Index pixel{unit[0]};
       pixel.insert(pixel.end(), spatial.begin(), spatial.end());
-      pixel.back() = column(i);
-      const InputPosition at = windows_.input(pixel, kernel, first_channel_ + channel_);
+      pixel.back() = column(unit, i);
+      const InputPosition at = windows_.input(pixel, kernel, in.first + in.channel);
       RP_ASSIGN(Val x, f32(ev_.eval(input_, at.index, lanes_)));
       if (at.inside) {
         const Val inside = lanes_ > 1 ? b_.splat(at.inside, lanes_) : at.inside;
         x = b_.select(inside, x, b_.constant(b_.type(x), 0));
       }
-      const int acc = acc_[static_cast<size_t>(i)];
-      const Val product = b_.mul(x, weight);
-      b_.local_store(acc, b_.add(b_.local_load(acc), product));
+      acc.store(0, i, shaders::multiply_add(b_, x, weight, acc.load(0, i), false));
     }
     return {};
   }
@@ -139,22 +136,21 @@ class DepthwiseKernel {
   }
 
   /// Coordinate of output i along the last spatial axis.
-  Expr column(int64_t i) const { return Expr(kWidth) * at_[last_] + Expr(i); }
+  Expr column(const Index& at, int64_t i) const { return Expr(kWidth) * at[last_] + Expr(i); }
 
-  Status store() {
+  Status store(const Index& at, shaders::LocalGrid& acc) {
     // Outputs side by side in memory: channels, or columns.
     const bool wide = lanes_ == 1 && width_.known_divisor(g_.symbols) % 4 == 0;
     const int columns = wide ? 4 : 1;
-    for (int64_t i = 0; i < kWidth; i += columns) {
+    for (int i = 0; i < kWidth; i += columns) {
       const bool inside = i == 0 || exact_width_;
-      const Val exists = inside ? Val{} : b_.lt(ev_.value(column(i)), ev_.value(width_));
-      RP_TRY(guard(ev_, exists, [&] {
+      const Val exists = inside ? Val{} : ev_.value(column(at, i)) < ev_.value(width_);
+      RP_TRY(ev_.guard(exists, [&] {
         std::vector<Val> parts;
         parts.reserve(static_cast<size_t>(columns));
-        for (int l = 0; l < columns; ++l)
-          parts.push_back(b_.local_load(acc_[static_cast<size_t>(i + l)]));
-        Index index = at_;
-        index[last_] = column(i);
+        for (int l = 0; l < columns; ++l) parts.push_back(acc.load(0, i + l));
+        Index index = at;
+        index[last_] = column(at, i);
         if (wide) index[last_] += ev_.lane();
         const Val result = wide ? b_.compose(parts) : parts[0];
         return store_result(ev_, group_, index, result, std::max(lanes_, columns));
@@ -176,9 +172,6 @@ class DepthwiseKernel {
   ValueId input_, weights_;
   int lanes_ = 1;  // channels of an invocation
   Shape units_shape_;
-  Index at_;  // of the unit, as values of their own
-  Expr first_channel_, channel_;
-  std::vector<int> acc_;
 };
 
 }  // namespace

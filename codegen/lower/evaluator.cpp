@@ -71,29 +71,23 @@ class Evaluator::Context final : public ops::ElementContext {
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
   void loop(const Expr& count, const std::function<void(const Expr&)>& body) override {
-    ev_.for_loop(ev_.b_.i32(0), ev_.value(count), ev_.b_.i32(1), count, [&](Val i) {
-      ev_.push_scope();
+    // The body reports its errors itself.
+    const Status done = ev_.for_loop(count, [&](Val i) {
       body(ev_.symbol(i, count));
-      ev_.pop_scope();
+      return Status();
     });
+    static_cast<void>(done);
   }
   Result<Val> guarded(Val condition, Val otherwise,
                       const std::function<Result<Val>()>& then) override {
     kernel::Builder& b = ev_.b_;
     const int local = b.local("guarded", b.type(otherwise));
     b.local_store(local, otherwise);
-    Status failed;
-    b.if_then(condition, [&] {
-      ev_.push_scope();
-      auto v = then();
-      if (v.ok()) {
-        b.local_store(local, *v);
-      } else {
-        failed = v.status();
-      }
-      ev_.pop_scope();
-    });
-    if (!failed.ok()) return failed;
+    RP_TRY(ev_.guard(condition, [&]() -> Status {
+      RP_ASSIGN(const Val v, then());
+      b.local_store(local, v);
+      return {};
+    }));
     return b.local_load(local);
   }
   Type compute(DType t) const override { return ev_.compute(t); }
@@ -138,7 +132,7 @@ Evaluator::Evaluator(const graph::Graph& g, const Group& group, kernel::Builder&
   nodes_.assign(group.nodes.begin(), group.nodes.end());
   std::sort(nodes_.begin(), nodes_.end());
   for (ValueId v : group.outputs) stored_counts_.push_back(element_count(g.value(v).shape));
-  loop_symbols_.push_back({Val{}, Expr(4)});  // the lane
+  loop_symbols_.push_back({Value(), Expr(4)});  // the lane
   memo_.emplace_back();
   index_memo_.emplace_back();
 }
@@ -149,10 +143,30 @@ bool Evaluator::in_group(const graph::Node* n) const {
   return n != nullptr && std::binary_search(nodes_.begin(), nodes_.end(), n);
 }
 
+Status Evaluator::scope(const Body& body) {
+  memo_.emplace_back();
+  index_memo_.emplace_back();
+  Status status = body();
+  memo_.pop_back();
+  index_memo_.pop_back();
+  return status;
+}
+
+Status Evaluator::guard(Val condition, const Body& body) {
+  if (!condition) return scope(body);
+  Status status;
+  b_.if_then(condition, [&] { status = scope(body); });
+  return status;
+}
+
+Status Evaluator::for_loop(const Expr& end, const LoopBody& body) {
+  return for_loop(b_.i32(0), value(end), b_.i32(1), end, body);
+}
+
 /// A loop that would take more than its share of what the device executes writes its body several
 /// times.
-void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
-                         const std::function<void(Val)>& body) {
+Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
+                           const LoopBody& body) {
   constexpr int64_t kMostCopies = 64;
   const Expr outer = nesting_;
   const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
@@ -166,32 +180,16 @@ void Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
   iterations_ += nesting_ + outer;
   const auto first = b_.as_const(start), last = b_.as_const(end), by = b_.as_const(step);
   const bool whole = first && last && by && (*last - *first) % (*by * copies) == 0;
-  b_.for_loop(start, end, b_.mul(step, b_.i32(copies)), [&](Val i) {
-    for (int64_t n = 0; n < copies; ++n) {
-      const Val at = b_.add(i, b_.mul(step, b_.i32(n)));
-      const auto copy = [&] {
-        push_scope();
-        body(at);
-        pop_scope();
-      };
-      if (n == 0 || whole) {
-        copy();
-      } else {
-        b_.if_then(b_.lt(at, end), copy);
-      }
+  Status status;
+  b_.for_loop(start, end, b_.mul(step, b_.i32(copies)), [&](Value i) {
+    for (int64_t n = 0; n < copies && status.ok(); ++n) {
+      const Value at = b_.add(i, b_.mul(step, b_.i32(n)));
+      const bool exists = n == 0 || whole;
+      status = guard(exists ? Val{} : b_.lt(at, end), [&] { return body(at); });
     }
   });
   nesting_ = outer;
-}
-
-void Evaluator::push_scope() {
-  memo_.emplace_back();
-  index_memo_.emplace_back();
-}
-
-void Evaluator::pop_scope() {
-  memo_.pop_back();
-  index_memo_.pop_back();
+  return status;
 }
 
 Type Evaluator::compute(DType t) const {

@@ -21,6 +21,7 @@
 namespace reprise::lower {
 
 using kernel::Val;
+using kernel::Value;
 using ops::Index;
 
 inline constexpr SymbolId kLoopSymbols = 1 << 24;
@@ -38,9 +39,9 @@ class Evaluator {
   void set_symbol(const Expr& symbol, Val v);
   /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols only
   /// become scalar parameters that the host computes; divisors that are 0 count as 1.
-  Val value(const Expr& e);
+  Value value(const Expr& e);
   /// A number over model symbols that is data: dividing by 0 is an error of the run.
-  Val number(const Expr& e);
+  Value number(const Expr& e);
   Expr simplify(const Expr& e) const;
   /// The kernel runs only where this product of dimensions is not 0.
   void assume_not_empty(const Expr& count);
@@ -64,8 +65,8 @@ class Evaluator {
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
   /// v is available as `value` at exactly this index (an anchor's or reduction's result).
   void bind(graph::ValueId v, Index index, Val value);
-  /// Indices at which v was computed since the last push_scope(). The lanes of a vector count as
-  /// one, even if they were computed one by one.
+  /// Indices at which v was computed in the innermost scope. The lanes of a vector count as one,
+  /// even if they were computed one by one.
   std::vector<Index> computed_at(graph::ValueId v) const;
   /// This kernel will load v, which it stores: an output, or scratch memory of its own. Comes
   /// before the first store.
@@ -73,13 +74,18 @@ class Evaluator {
   /// From now on v at exactly `index` is loaded from where this invocation stored it. At every
   /// other index it is still computed: what another invocation stores has no order.
   void reload_at(graph::ValueId v, Index index, Expr position);
-  /// Values computed between push and pop are forgotten: they belong to a loop body or branch.
-  void push_scope();
-  void pop_scope();
 
+  // --- control flow: values computed in a body are forgotten at its end ---
+  using Body = std::function<Status()>;
+  using LoopBody = std::function<Status(Value i)>;
+  /// The body as it is, in a scope of its own.
+  Status scope(const Body& body);
+  /// if (condition); a condition without a value always holds.
+  Status guard(Val condition, const Body& body);
   /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
-  void for_loop(Val start, Val end, Val step, const Expr& iterations,
-                const std::function<void(Val)>& body);
+  Status for_loop(Val start, Val end, Val step, const Expr& iterations, const LoopBody& body);
+  /// for (i = 0; i < end; ++i), with `end` iterations at most.
+  Status for_loop(const Expr& end, const LoopBody& body);
   /// From now on a loop has at most so many iterations, those of the loops around it counted, as
   /// far as its number is constant and its body can be written that often. Where the number is not
   /// constant, the outermost loop writes its body `copies` times.
@@ -113,7 +119,7 @@ class Evaluator {
  private:
   class Context;
   struct LoopSymbol {
-    Val value;
+    Value value;
     Expr below;
   };
   struct Memo {
@@ -135,13 +141,13 @@ class Evaluator {
   Val from_storage(DType t, Val raw);
   Val to_storage(graph::ValueId id, Val v);
   DType memory_type(graph::ValueId v) const;
-  Val param(const Expr& e);
-  Val size(const Expr& e);
-  Val dividend(const Expr& e);
+  Value param(const Expr& e);
+  Value size(const Expr& e);
+  Value dividend(const Expr& e);
   std::optional<Expr> divisors_to_add(const Expr& dividend, const Expr& divisor) const;
-  Val division(const Atom& a);
+  Value division(const Atom& a);
   Status beyond_32_bits(const Expr& e) const;
-  Val atom_value(const Atom& a);
+  Value atom_value(const Atom& a);
   Val scalar_constant(const HostTensor& t, int64_t at);
   bool in_group(const graph::Node* n) const;
   SymbolRange range(SymbolId id) const;
@@ -152,7 +158,7 @@ class Evaluator {
   std::vector<const graph::Node*> nodes_;  // sorted, for in_group
   std::vector<LoopSymbol> loop_symbols_;
   std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
-  using ValueOf = std::unordered_map<Expr, Val, Expr::Hash>;
+  using ValueOf = std::unordered_map<Expr, Value, Expr::Hash>;
   std::vector<ValueOf> index_memo_;  // by scope
   ValueOf sizes_;                    // over model symbols alone
   std::map<graph::ValueId, std::pair<Index, Val>> bound_;

@@ -85,14 +85,14 @@ Expr Evaluator::simplify(const Expr& e) const {
 Expr Evaluator::symbol(Val v, const Expr& below) {
   if (below.is_const(1)) return 0;
   if (const auto c = b_.as_const(v)) return Expr(*c);
-  loop_symbols_.push_back({v, below});
+  loop_symbols_.push_back({Value(b_, v), below});
   return Expr::symbol(kLoopSymbols + static_cast<SymbolId>(loop_symbols_.size()) - 1);
 }
 
 void Evaluator::set_symbol(const Expr& symbol, Val v) {
   if (symbol.is_const()) return;
   const std::vector<SymbolId> ids = symbol.symbols();
-  loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = v;
+  loop_symbols_[static_cast<size_t>(ids[0] - kLoopSymbols)].value = Value(b_, v);
 }
 
 Expr Evaluator::flatten(const Index& index, const Shape& shape) const {
@@ -151,7 +151,7 @@ std::optional<Index> Evaluator::same_position(const Index& index, const Shape& f
   return std::nullopt;
 }
 
-Val Evaluator::param(const Expr& e) {
+Value Evaluator::param(const Expr& e) {
   for (size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == e) return b_.param(static_cast<int>(i));
   }
@@ -167,7 +167,7 @@ Status Evaluator::beyond_32_bits(const Expr& e) const {
 
 /// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
 /// is divided must not. Values that never get memory may have more than 2^31 elements.
-Val Evaluator::dividend(const Expr& e) {
+Value Evaluator::dividend(const Expr& e) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (e.bounds(ranges).max <= kMax) return value(e);
@@ -200,23 +200,23 @@ std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr&
 
 /// Expressions round towards minus infinity, Div and Rem towards zero: the same where the dividend
 /// is not negative. Divisors are sizes and strides: positive wherever the kernel runs.
-Val Evaluator::division(const Atom& a) {
+Value Evaluator::division(const Atom& a) {
   const Expr& divisor = a.rhs();
   const bool quotient = a.kind() == Atom::Kind::FloorDiv;
   const std::optional<Expr> more = divisors_to_add(a.lhs(), divisor);
   if (!more) {
-    const Val x = dividend(a.lhs());
-    const Val y = value(divisor);
-    const Val remainder = b_.scalar_op(ScalarOp::Mod, {x, y});
+    const Value x = dividend(a.lhs());
+    const Value y = value(divisor);
+    const Value remainder = b_.scalar_op(ScalarOp::Mod, {x, y});
     return quotient ? b_.div(b_.sub(x, remainder), y) : remainder;
   }
-  const Val x = dividend(a.lhs() + *more * divisor);
-  const Val y = value(divisor);
+  const Value x = dividend(a.lhs() + *more * divisor);
+  const Value y = value(divisor);
   if (!quotient) return b_.rem(x, y);
   return b_.sub(b_.div(x, y), value(*more));
 }
 
-Val Evaluator::atom_value(const Atom& a) {
+Value Evaluator::atom_value(const Atom& a) {
   switch (a.kind()) {
     case Atom::Kind::Symbol:
       return loop_symbols_[static_cast<size_t>(a.symbol() - kLoopSymbols)].value;
@@ -235,9 +235,9 @@ Val Evaluator::atom_value(const Atom& a) {
 
 /// Where a dim is 0, what divides by it belongs to elements that do not exist, but the launch may
 /// have others.
-Val Evaluator::size(const Expr& e) {
+Value Evaluator::size(const Expr& e) {
   if (const auto it = sizes_.find(e); it != sizes_.end()) return it->second;
-  const Val v = param(with_positive_divisors(e, [this](SymbolId id) {
+  const Value v = param(with_positive_divisors(e, [this](SymbolId id) {
     const Symbol& s = g_.symbols[static_cast<size_t>(id)];
     return SymbolRange{s.min, s.max, std::nullopt};
   }));
@@ -245,11 +245,11 @@ Val Evaluator::size(const Expr& e) {
   return v;
 }
 
-Val Evaluator::number(const Expr& e) {
+Value Evaluator::number(const Expr& e) {
   return e.is_const() ? value(e) : param(e);
 }
 
-Val Evaluator::value(const Expr& e) {
+Value Evaluator::value(const Expr& e) {
   if (e.is_const()) {
     const bool fits = std::in_range<int32_t>(e.value());
     if (!fits) status_ = beyond_32_bits(e);
@@ -281,11 +281,11 @@ Val Evaluator::value(const Expr& e) {
       it->second += coefficient;
     }
   }
-  Val sum;
+  Value sum;
   for (const auto& [product, coefficient] : parts) {
-    Val v;
+    Value v;
     for (const Atom& a : product.terms()[0].atoms()) {
-      const Val x = atom_value(a);
+      const Value x = atom_value(a);
       v = v ? b_.mul(v, x) : x;
     }
     if (!coefficient.is_const(1)) v = b_.mul(v, value(coefficient));

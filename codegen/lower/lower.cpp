@@ -28,33 +28,17 @@ std::array<Expr, 3> linear_grid(const Expr& groups) {
   return {Expr::min(groups, kGridLimit), Expr::ceildiv(groups, kGridLimit), Expr(1)};
 }
 
-Val linear_workgroup(Builder& b, const Expr& groups) {
-  const Val x = b.convert(b.builtin(Builtin::WorkgroupId, 0), Ty::I32);
+Value linear_workgroup(Builder& b, const Expr& groups) {
+  const Value x = b.convert(b.builtin(Builtin::WorkgroupId, 0), Ty::I32);
   if (groups.is_const() && groups.value() <= kGridLimit) return x;
-  const Val y = b.convert(b.builtin(Builtin::WorkgroupId, 1), Ty::I32);
-  return b.add(b.mul(y, b.i32(kGridLimit)), x);
+  return b.convert(b.builtin(Builtin::WorkgroupId, 1), Ty::I32) * kGridLimit + x;
 }
 
-Val linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
-  // One after another: the order of a call's arguments would be the compiler's.
-  const Val group = linear_workgroup(b, groups);
-  const Val local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
-  return b.add(b.mul(group, b.i32(workgroup)), local);
-}
-
-Status guard(Evaluator& ev, Val condition, const std::function<Status()>& body) {
-  Status status;
-  auto scoped = [&] {
-    ev.push_scope();
-    status = body();
-    ev.pop_scope();
-  };
-  if (condition) {
-    ev.builder().if_then(condition, scoped);
-  } else {
-    scoped();
-  }
-  return status;
+Value linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
+  // One after another: the order of an operator's operands would be the compiler's.
+  const Value group = linear_workgroup(b, groups);
+  const Value local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  return group * workgroup + local;
 }
 
 namespace {

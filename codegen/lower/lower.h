@@ -81,12 +81,9 @@ Status check_row(const graph::Graph& g, const Group& group);
 /// Linear workgroup count -> grid within 65,535 per dimension.
 std::array<Expr, 3> linear_grid(const Expr& groups);
 /// Linear id of the workgroup in such a grid.
-kernel::Val linear_workgroup(kernel::Builder& b, const Expr& groups);
+Value linear_workgroup(kernel::Builder& b, const Expr& groups);
 /// Linear id of the invocation, with one-dimensional workgroups of `workgroup`.
-kernel::Val linear_invocation(kernel::Builder& b, const Expr& groups, uint32_t workgroup);
-/// Runs `body` where the condition holds; without a condition always. Values computed inside are
-/// forgotten.
-Status guard(Evaluator& ev, kernel::Val condition, const std::function<Status()>& body);
+Value linear_invocation(kernel::Builder& b, const Expr& groups, uint32_t workgroup);
 /// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);

@@ -9,7 +9,6 @@
 namespace reprise::lower {
 
 using graph::ValueId;
-using kernel::Val;
 
 namespace {
 
@@ -34,49 +33,63 @@ std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group
   return ConstantMatrix{*operand, transposed};
 }
 
-class MatMulGemm final : public Contraction {
+/// A MatMul as rows, columns and K, before a tile is chosen.
+struct MatMul {
+  MatMul(const graph::Graph& g, const Group& group);
+
+  ValueId left, right;
+  Shape batch;  // of the result's domain, or of the GEMM
+  Expr m, n, k;
+  Shape row_shape;  // rows of all batches as one; empty if batches are apart
+  std::optional<ConstantMatrix> constant;
+  bool wide_n = false;
+  bool a_along_k = false, b_along_k = false;
+
+ private:
+  void collapse_batch(const graph::Graph& g, const Group& group);
+};
+
+MatMul::MatMul(const graph::Graph& g, const Group& group)
+    : left(group.anchor->inputs[0]), right(group.anchor->inputs[1]) {
+  const Shape& d = group.domain;
+  batch.assign(d.begin(), d.end() - 2);
+  m = d[d.size() - 2];
+  n = d[d.size() - 1];
+  k = g.value(left).shape.back();
+  wide_n = n.known_divisor(g.symbols) % 4 == 0;
+  constant = constant_matrix(g, group, right);
+  // A's last axis may be dynamic; that it fits the constant is a guard of the plan.
+  if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
+  collapse_batch(g, group);
+  const bool wide_k = k.known_divisor(g.symbols) % 4 == 0;
+  b_along_k = !constant && wide_k &&
+              (!wide_n || count_loads(g, group, right, false, k, n) <
+                              count_loads(g, group, right, true, n, k));
+  a_along_k = count_loads(g, group, left, true, k, m) == 1;
+}
+
+/// With one B for all batches, rows of all batches are rows of one GEMM.
+void MatMul::collapse_batch(const graph::Graph& g, const Group& group) {
+  const Shape& a = g.value(left).shape;
+  const Shape& b = g.value(right).shape;
+  for (size_t d = 0; d + 2 < b.size(); ++d) {
+    if (!b[d].is_const(1)) return;
+  }
+  if (batch.empty() || a.size() != group.domain.size()) return;
+  if (!std::equal(batch.begin(), batch.end(), a.begin())) return;
+  row_shape = batch;
+  row_shape.push_back(m);
+  m = element_count(row_shape);
+  batch.clear();
+}
+
+class MatMulOperands final : public TileOperands {
  public:
-  MatMulGemm(const graph::Graph& g, const Group& group, const TargetFacts& target)
-      : Contraction(g, group, target) {
-    const Shape& d = group.domain;
-    batch_.assign(d.begin(), d.end() - 2);
-    m_ = d[d.size() - 2];
-    n_ = d[d.size() - 1];
-    left_ = group.anchor->inputs[0];
-    right_ = group.anchor->inputs[1];
-    k_ = g.value(left_).shape.back();
-    wide_n_ = n_.known_divisor(g.symbols) % 4 == 0;
-    packed_ = constant_matrix(g, group, right_);
-    // A's last axis may be dynamic; that it fits the constant is a guard of the plan.
-    if (packed_) k_ = g.value(packed_->operand.value).shape[packed_->transposed ? 1 : 0];
-    if (packed_) scale_result(*packed_);
-    collapse_batch();
-    const bool wide_k = k_.known_divisor(g.symbols) % 4 == 0;
-    along_k_ = !packed_ && wide_k &&
-               (!wide_n_ || count_loads(g, group, right_, false, k_, n_) <
-                                count_loads(g, group, right_, true, n_, k_));
-    a_along_k_ = count_loads(g, group, left_, true, k_, m_) == 1;
+  MatMulOperands(const MatMul& p, ResultKernel& kernel, const shaders::Tile& tile,
+                 const WorkUnit& unit)
+      : TileOperands(kernel, tile, unit, p.k), p_(p), batch_(ev_.unflatten(unit.batch, p.batch)) {
+    if (p_.constant && p_.constant->operand.dequantize != nullptr) scale_by(*p_.constant);
   }
-
-  Result<Lowered> build(size_t choice) {
-    shaders::GemmSize size;
-    size.k = count_hint(g_, {k_});
-    size.a_loads = a_along_k_ ? 1 : 4;
-    RP_ASSIGN(Lowered out, write(size, choice));
-    if (packed_) {
-      out.schedule += ", packed";
-      if (packed_->operand.dequantize != nullptr) out.schedule += " 8-bit";
-      PackedOperand p;
-      p.k = k_.value();
-      p.n = n_.value();
-      p.transposed = packed_->transposed;
-      pack(out, packed_->operand.value, p);
-    }
-    if (along_k_) out.schedule += ", along k";
-    return out;
-  }
-
-  void begin(const Expr& batch) override { batch_index_ = ev_.unflatten(batch, batch_); }
 
   Index result_index(const Expr& row, const Expr& column) override {
     Index index = row_index(row);
@@ -84,141 +97,94 @@ class MatMulGemm final : public Contraction {
     return index;
   }
 
-  int row(Val at) override {
-    rows_.push_back(clamped_row(at));
-    return static_cast<int>(rows_.size()) - 1;
+  bool a_along_k() const override { return p_.a_along_k; }
+  bool b_along_k() const override { return p_.b_along_k; }
+
+  Index row(Value at) override { return {kernel_.clamped_row(at)}; }
+
+  shaders::Column column(Value at) override {
+    if (p_.constant) return {at, {}};  // the last tile is padded
+    if (p_.b_along_k) return {at, {kernel_.clamped_column(at)}};
+    return {at, kernel_.clamped_columns(at)};
   }
 
-  int column(Val at) override {
-    Column c;
-    c.vec = at;
-    if (packed_) {
-      // The last tile is padded.
-    } else if (along_k_) {
-      c.first = clamped_column(at);
-    } else if (wide_n_) {
-      c.first = Expr(4) * clamped_vec(at);
-    } else {
-      for (int l = 0; l < 4; ++l)
-        c.four.push_back(clamped_column(b_.add(b_.mul(at, b_.i32(4)), b_.i32(l))));
+  Status k_loop(const shaders::KStepBody& body) override { return kernel_.loop_over_k(k_, body); }
+
+  Result<Values> load_a(const Index& row, const shaders::KStep& step) override {
+    return kernel_.scalars(a_element(row, kernel_.k_of(step), step.count));
+  }
+
+  Result<Values> load_b(const shaders::Column& column, const shaders::KStep& step,
+                        Value k) override {
+    if (p_.b_along_k)
+      return kernel_.scalars(b_element(kernel_.k_of(step), column.at[0], step.count));
+    if (p_.constant) return kernel_.scalars(packed(column, ev_.value(step.first) + k));
+    return kernel_.scalars(b_columns(column, step.first + ev_.symbol(k, 4)));
+  }
+
+  Result<Values> load_a_block(const Index& row, Value quad) override {
+    return load_quad(quad, true,
+                     [&](const Expr& k, int lanes) { return a_element(row, k, lanes); });
+  }
+
+  Result<Values> load_b_block(const shaders::Column& column, Value k) override {
+    if (p_.b_along_k) {
+      return load_quad(
+          k, true, [&](const Expr& at, int lanes) { return b_element(at, column.at[0], lanes); });
     }
-    columns_.push_back(std::move(c));
-    return static_cast<int>(columns_.size()) - 1;
-  }
-
-  bool b_along_k() const override { return along_k_; }
-
-  Status k_loop(const std::function<Status(int)>& step) override { return loop_over_k(k_, step); }
-
-  Result<Values> load_a(int row) override {
-    return scalars(left_element(row, step_position(), depth_));
-  }
-
-  Result<Values> load_b(int column, Val position) override {
-    const Column& c = columns_[static_cast<size_t>(column)];
-    if (along_k_) {
-      return scalars(ev_.eval(right_, operand(right_, step_position(), c.first), depth_));
-    }
-    if (packed_) return scalars(packed(c.vec, b_.add(ev_.value(at_), position)));
-    return scalars(right_columns(c, at_ + ev_.symbol(position, 4)));
-  }
-
-  bool a_along_k() const override { return a_along_k_; }
-
-  Result<Values> load_a_block(int row, Val quad) override {
-    return four_positions(quad, true,
-                          [&](const Expr& k, int lanes) { return left_element(row, k, lanes); });
-  }
-
-  Result<Values> load_b_block(int column, Val position) override {
-    const Column& c = columns_[static_cast<size_t>(column)];
-    if (along_k_) {
-      return four_positions(position, true, [&](const Expr& k, int lanes) {
-        return ev_.eval(right_, operand(right_, k, c.first), lanes);
-      });
-    }
-    return one_position(position, [&](const Expr& k, int) {
-      return packed_ ? packed(c.vec, ev_.value(k)) : right_columns(c, k);
+    return load_one(k, [&](const Expr& at, int) {
+      return p_.constant ? packed(column, ev_.value(at)) : b_columns(column, at);
     });
   }
 
  private:
-  struct Column {
-    Val vec;                 // as given
-    Expr first;              // of four, or the one along k
-    std::vector<Expr> four;  // where columns are not vectors
-  };
-
-  Result<Val> left_element(int row, const Expr& k, int lanes) {
-    const Expr& r = rows_[static_cast<size_t>(row)];
-    Index index = row_shape_.empty() ? operand(left_, r, k) : row_index(r);
-    if (!row_shape_.empty()) index.push_back(k);
-    return ev_.eval(left_, index, lanes);
+  Result<Val> a_element(const Index& row, const Expr& k, int lanes) {
+    Index index = p_.row_shape.empty() ? operand(p_.left, row[0], k) : row_index(row[0]);
+    if (!p_.row_shape.empty()) index.push_back(k);
+    return ev_.eval(p_.left, index, lanes);
   }
 
-  /// Four columns at a position.
-  Result<Val> right_columns(const Column& c, const Expr& k) {
-    if (wide_n_) return ev_.eval(right_, operand(right_, k, c.first + ev_.lane()), 4);
+  Result<Val> b_element(const Expr& k, const Expr& column, int lanes) {
+    return ev_.eval(p_.right, operand(p_.right, k, column), lanes);
+  }
+
+  /// Four columns at one k.
+  Result<Val> b_columns(const shaders::Column& column, const Expr& k) {
+    if (p_.wide_n) return b_element(k, column.at[0] + ev_.lane(), 4);
     std::vector<Val> four;
-    for (const Expr& at : c.four) {
-      RP_ASSIGN(const Val x, ev_.eval(right_, operand(right_, k, at), 1));
+    for (const Expr& at : column.at) {
+      RP_ASSIGN(const Val x, b_element(k, at, 1));
       four.push_back(x);
     }
     return b_.compose(four);
   }
 
-  /// A scale that does not differ along the sum is applied to the result.
-  void scale_result(const ConstantMatrix& m) {
-    const graph::Node* n = m.operand.dequantize;
-    if (n == nullptr) return;
-    const auto axis = ops::scaled_axis(g_, *n);
+  Result<Val> packed(const shaders::Column& column, Value k) {
+    return load_packed(p_.constant->operand, column.vec, k,
+                       [&](const Expr& c) { return p_.constant->element(ev_.symbol(k, k_), c); });
+  }
+
+  /// A scale that does not differ along K is applied to the result.
+  void scale_by(const ConstantMatrix& m) {
+    const auto axis = ops::scaled_axis(g_, *m.operand.dequantize);
     if (!axis || *axis == (m.transposed ? 1 : 0)) return;
-    set_scale(n, [m](const Expr& column) { return m.element(0, column); });
-  }
-
-  Result<Val> packed(Val vec, Val position) {
-    const ConstantOperand& operand = packed_->operand;
-    const Val raw = load_packed(operand.value, k_, vec, position);
-    if (operand.dequantize == nullptr) return raw;
-    return dequantized(*operand.dequantize, raw, vec, [&](const Expr& column) {
-      return packed_->element(ev_.symbol(position, k_), column);
-    });
-  }
-
-  /// With one B for all batches, rows of all batches are rows of one GEMM.
-  void collapse_batch() {
-    const Shape& a = g_.value(left_).shape;
-    const Shape& b = g_.value(right_).shape;
-    for (size_t d = 0; d + 2 < b.size(); ++d) {
-      if (!b[d].is_const(1)) return;
-    }
-    if (batch_.empty() || a.size() != group_.domain.size()) return;
-    if (!std::equal(batch_.begin(), batch_.end(), a.begin())) return;
-    row_shape_ = batch_;
-    row_shape_.push_back(m_);
-    m_ = element_count(row_shape_);
-    batch_.clear();
+    scale_result(m.operand.dequantize, [&m](const Expr& column) { return m.element(0, column); });
   }
 
   /// Batch and row of the domain for a row of the GEMM.
   Index row_index(const Expr& row) {
-    if (!row_shape_.empty()) return ev_.unflatten(row, row_shape_);
-    Index index = batch_index_;
+    if (!p_.row_shape.empty()) return ev_.unflatten(row, p_.row_shape);
+    Index index = batch_;
     index.push_back(row);
     return index;
   }
 
   Index operand(ValueId v, const Expr& row, const Expr& column) const {
-    return operand_index(g_, g_.value(v).shape, batch_, batch_index_, row, column);
+    return operand_index(g_, g_.value(v).shape, p_.batch, batch_, row, column);
   }
 
-  ValueId left_, right_;
-  Shape row_shape_;  // rows of all batches as one; empty if batches are apart
-  std::optional<ConstantMatrix> packed_;
-  bool a_along_k_ = false, along_k_ = false;
-  Index batch_index_;
-  std::vector<Expr> rows_;
-  std::vector<Column> columns_;
+  const MatMul& p_;
+  const Index batch_;
 };
 
 bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
@@ -231,7 +197,23 @@ bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
 Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const TargetFacts& target,
                              size_t choice) {
   if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target);
-  return MatMulGemm(g, group, target).build(choice);
+  const MatMul p(g, group);
+  ContractionProblem problem;
+  problem.result = {p.m, p.n, p.batch, p.wide_n};
+  problem.size.k = count_hint(g, {p.k});
+  problem.size.a_loads = p.a_along_k ? 1 : 4;
+  if (p.constant) {
+    problem.note += p.constant->operand.dequantize != nullptr ? ", packed 8-bit" : ", packed";
+    problem.constant = p.constant->operand.value;
+    problem.packed.k = p.k.value();
+    problem.packed.n = p.n.value();
+    problem.packed.transposed = p.constant->transposed;
+  }
+  if (p.b_along_k) problem.note += ", along k";
+  problem.operands = [&p](ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit) {
+    return std::make_unique<MatMulOperands>(p, kernel, tile, unit);
+  };
+  return lower_contraction(g, group, target, std::move(problem), choice);
 }
 
 }  // namespace reprise::lower

@@ -85,19 +85,15 @@ Status store_words(Evaluator& ev, ValueId v, const Expr& first, const Expr& tota
   kernel::Builder& b = ev.builder();
   const int size = static_cast<int>(size_of(graph::storage_of(ev.graph().value(v))));
   const int chunk = std::max(1, 4 / size);
-  Status status;
-  for (int at = 0; at < 4 && status.ok(); at += chunk) {
+  for (int at = 0; at < 4; at += chunk) {
     std::vector<kernel::Val> lanes;
     for (int l = at; l < at + chunk; ++l) lanes.push_back(b.extract(val, l));
     const kernel::Val part = chunk > 1 ? b.compose(lanes) : lanes[0];
     const Expr position = first + Expr(at) + (chunk > 1 ? ev.lane() : Expr(0));
-    b.if_then(b.lt(ev.value(first + Expr(at)), ev.value(total)), [&] {
-      ev.push_scope();
-      status = ev.store_at(v, position, part, chunk);
-      ev.pop_scope();
-    });
+    RP_TRY(ev.guard(ev.value(first + Expr(at)) < ev.value(total),
+                    [&] { return ev.store_at(v, position, part, chunk); }));
   }
-  return status;
+  return {};
 }
 
 /// Computes and stores all outputs at vector `i` of `lanes` elements.
@@ -130,7 +126,7 @@ class PointwiseKernel {
     limit_loops(ev_, target, form);
     b_.set_workgroup(kWorkgroup);
     const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
-    const kernel::Val id = linear_invocation(b_, groups, kWorkgroup);
+    const Value id = linear_invocation(b_, groups, kWorkgroup);
     RP_TRY(invocation(id));
     const bool plain = group_.kind == GroupKind::Pointwise;
     return finish(ev_, b_, group_, groups, plain ? s_.describe() : "direct");
@@ -146,30 +142,16 @@ class PointwiseKernel {
   }
 
  private:
-  using Val = kernel::Val;
-
-  Status guarded(Val inside, const std::function<Status()>& body) {
-    Status status;
-    b_.if_then(inside, [&] {
-      ev_.push_scope();
-      status = body();
-      ev_.pop_scope();
-    });
-    return status;
-  }
-
-  Status invocation(Val id) {
+  Status invocation(Value id) {
     if (s_.written_out || s_.vectors == 1)
-      return guarded(b_.lt(id, ev_.value(invocations_)), [&] { return emit(id); });
-    const Val first = b_.mul(id, b_.i32(s_.vectors));
-    Status status;
-    ev_.for_loop(b_.i32(0), b_.i32(s_.vectors), b_.i32(1), s_.vectors, [&](Val u) {
-      const Val i = b_.add(first, u);
-      status = guarded(b_.lt(i, ev_.value(vectors_)), [&] {
+      return ev_.guard(id < ev_.value(invocations_), [&] { return emit(id); });
+    const Value first = id * s_.vectors;
+    return ev_.for_loop(s_.vectors, [&](Value u) {
+      const Value i = first + u;
+      return ev_.guard(i < ev_.value(vectors_), [&] {
         return emit_vector(ev_, group_, s_, ev_.symbol(i, vectors_), total_);
       });
     });
-    return status;
   }
 
   /// All vectors of an invocation that exists.

@@ -9,7 +9,6 @@ namespace reprise::lower {
 using kernel::Builder;
 using kernel::Builtin;
 using kernel::Ty;
-using kernel::Val;
 
 Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
                     const Index& batch, const Expr& row, const Expr& column) {
@@ -39,112 +38,111 @@ int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operan
                     [](const kernel::Inst& i) { return i.op == kernel::Op::Load; }));
 }
 
-ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target)
-    : g_(g), group_(group), target_(target), b_(kernel_name(group)), ev_(g, group, b_) {
+ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           ResultShape shape)
+    : g_(g), group_(group), shape_(std::move(shape)), b_(kernel_name(group)), ev_(g, group, b_) {
   limit_loops(ev_, target);
 }
 
 Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::string schedule,
                                           const Work& work) {
-  exact_rows_ = m_.known_divisor(g_.symbols) % tile.rows == 0;
-  exact_columns_ = n_.known_divisor(g_.symbols) % tile.columns == 0;
+  exact_rows_ = shape_.m.known_divisor(g_.symbols) % tile.rows == 0;
+  exact_columns_ = shape_.n.known_divisor(g_.symbols) % tile.columns == 0;
 
   b_.set_workgroup(tile.workgroup);
   if (tile.subgroup_size != 0) b_.require_subgroup_size(tile.subgroup_size);
-  const Expr tiles =
-      element_count(batch_) * Expr::ceildiv(n_, tile.columns) * Expr::ceildiv(m_, tile.rows);
+  const Expr tiles = element_count(shape_.batch) * Expr::ceildiv(shape_.n, tile.columns) *
+                     Expr::ceildiv(shape_.m, tile.rows);
   // A workgroup's invocations leave together: shuffles and barriers need each of them.
   const int64_t units = tile.unit == shaders::Unit::Invocation ? tile.workgroup : 1;
   const Expr groups = Expr::ceildiv(tiles, units);
-  const Val id =
+  const Value id =
       units == 1 ? linear_workgroup(b_, groups) : linear_invocation(b_, groups, tile.workgroup);
   const bool exact = tiles.is_const() && tiles.value() % units == 0;
-  RP_TRY(guard(ev_, exact ? Val{} : b_.lt(id, ev_.value(tiles)),
-               [&] { return write_unit(id, tiles, tile, work); }));
+  RP_TRY(ev_.guard(exact ? Val{} : id < ev_.value(tiles),
+                   [&] { return write_unit(id, tiles, tile, work); }));
   return finish(ev_, b_, group_, groups, std::move(schedule));
 }
 
-Status ResultKernel::write_unit(Val id, const Expr& tiles, const shaders::TileShape& tile,
+Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::TileShape& tile,
                                 const Work& work) {
-  const Expr row_tiles = Expr::ceildiv(m_, tile.rows);
-  const Expr column_tiles = Expr::ceildiv(n_, tile.columns);
+  const Expr row_tiles = Expr::ceildiv(shape_.m, tile.rows);
+  const Expr column_tiles = Expr::ceildiv(shape_.n, tile.columns);
   const Expr t = ev_.symbol(id, tiles);
-  const Val row = b_.mul(ev_.value(ev_.simplify(Expr::mod(t, row_tiles))), b_.i32(tile.rows));
+  WorkUnit unit;
+  unit.origin.row = ev_.value(ev_.simplify(Expr::mod(t, row_tiles))) * tile.rows;
   const Expr rest = Expr::floordiv(t, row_tiles);
-  column_tile_ = ev_.value(ev_.simplify(Expr::mod(rest, column_tiles)));
-  const Expr batch = ev_.simplify(Expr::floordiv(t, row_tiles * column_tiles));
-  batch_at_ = ev_.value(batch);
-  begin(batch);
-  return work(row, column_tile_);
+  unit.origin.column_tile = ev_.value(ev_.simplify(Expr::mod(rest, column_tiles)));
+  unit.batch = ev_.simplify(Expr::floordiv(t, row_tiles * column_tiles));
+  unit.batch_at = ev_.value(unit.batch);
+  return work(unit);
 }
 
-Expr ResultKernel::clamped(Val at, const Expr& end, bool exact) {
-  if (!exact) at = b_.min(at, b_.sub(ev_.value(end), b_.i32(1)));
-  return ev_.symbol(at, end);
+Expr ResultKernel::clamped(Value at, const Expr& end, bool exact) {
+  return ev_.symbol(exact ? at : min(at, ev_.value(end) - 1), end);
 }
 
-Result<ResultKernel::Values> ResultKernel::scalars(Result<Val> v) {
+Expr ResultKernel::clamped_vec(Value vec) {
+  return Expr(4) * clamped(vec, Expr::floordiv(shape_.n, 4), exact_columns_);
+}
+
+Index ResultKernel::clamped_columns(Value vec) {
+  if (shape_.wide_n) return {clamped_vec(vec)};
+  Index four;
+  for (int l = 0; l < 4; ++l) four.push_back(clamped_column(vec * 4 + l));
+  return four;
+}
+
+Result<Values> ResultKernel::scalars(Result<Val> v) {
   if (!v.ok()) return v.status();
-  const Val x = b_.type(*v).ty == Ty::F32 ? *v : b_.convert(*v, Ty::F32);
+  const Val x = b_.convert(*v, Ty::F32);
   const int lanes = b_.type(x).lanes;
-  if (lanes == 1) return Values{x};
   Values out;
   for (int l = 0; l < lanes; ++l) out.push_back(b_.extract(x, l));
   return out;
 }
 
-void ResultKernel::loop(Val end, int64_t most, const std::function<void(Val)>& body) {
-  ev_.for_loop(b_.i32(0), end, b_.i32(1), most, [&](Val i) {
-    ev_.push_scope();
-    body(i);
-    ev_.pop_scope();
-  });
+Status ResultKernel::loop_over_k(const Expr& length, const shaders::KStepBody& body) {
+  const Expr quads = Expr::floordiv(length, 4);
+  const auto over = [&](const Expr& from, const Expr& to, int count) {
+    return ev_.for_loop(ev_.value(from), ev_.value(to), b_.i32(1), to - from, [&](Value k) {
+      return body({Expr(count) * ev_.symbol(k, to), count});
+    });
+  };
+  RP_TRY(over(0, quads, 4));
+  if (length.known_divisor(g_.symbols) % 4 == 0) return {};
+  return over(Expr(4) * quads, length, 1);
 }
 
-Status ResultKernel::guard_row(Val row, const Body& body) {
-  return guard(ev_, exact_rows_ ? Val{} : b_.lt(row, ev_.value(m_)), body);
+Status StoredTile::guard_row(Value row, const Body& body) {
+  return ev_.guard(k_.exact_rows() ? Val{} : row < row_count(), body);
 }
 
-Status ResultKernel::guard_columns(Val vec, const Body& body) {
+Status StoredTile::guard_columns(Value vec, const Body& body) {
   // Columns that are not vectors are guarded one by one, in store().
-  const bool always = exact_columns_ || !wide_n_;
-  return guard(ev_, always ? Val{} : b_.lt(vec, ev_.value(Expr::floordiv(n_, 4))), body);
+  const bool always = k_.exact_columns() || !k_.shape().wide_n;
+  return ev_.guard(always ? Val{} : vec < ev_.value(Expr::floordiv(k_.shape().n, 4)), body);
 }
 
-Status ResultKernel::store(Val row, Val vec, Val four) {
-  const Expr at = ev_.symbol(row, m_);
-  if (wide_n_) {
-    const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n_, 4));
-    return store_result(ev_, group_, result_index(at, first + ev_.lane()), four, 4);
+Status StoredTile::store(Value row, Value vec, Value four) {
+  if (finish_) {
+    RP_ASSIGN(four, finish_(vec, four));
+  }
+  const auto& [m, n, batch, wide_n] = k_.shape();
+  const Expr at = ev_.symbol(row, m);
+  if (wide_n) {
+    const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n, 4));
+    return store_result(ev_, k_.group(), index_(at, first + ev_.lane()), four, 4);
   }
   for (int l = 0; l < 4; ++l) {
-    const Val column = b_.add(b_.mul(vec, b_.i32(4)), b_.i32(l));
-    const Val inside = exact_columns_ ? Val{} : b_.lt(column, ev_.value(n_));
-    RP_TRY(guard(ev_, inside, [&] {
-      return store_result(ev_, group_, result_index(at, ev_.symbol(column, n_)),
-                          b_.extract(four, l), 1);
+    const Value column = vec * 4 + l;
+    const Val inside = k_.exact_columns() ? Val{} : column < ev_.value(n);
+    RP_TRY(ev_.guard(inside, [&] {
+      return store_result(ev_, k_.group(), index_(at, ev_.symbol(column, n)), b_.extract(four, l),
+                          1);
     }));
   }
   return {};
-}
-
-Status ResultKernel::loop_over_k(const Expr& positions,
-                                 const std::function<Status(int depth)>& step) {
-  const Expr quads = Expr::floordiv(positions, 4);
-  Status status;
-  const auto over = [&](const Expr& from, const Expr& to, int depth) {
-    ev_.for_loop(ev_.value(from), ev_.value(to), b_.i32(1), to - from, [&](Val k) {
-      ev_.push_scope();
-      depth_ = depth;
-      at_ = Expr(depth) * ev_.symbol(k, to);
-      status = step(depth);
-      ev_.pop_scope();
-    });
-  };
-  over(0, quads, 4);
-  RP_TRY(status);
-  if (positions.known_divisor(g_.symbols) % 4 != 0) over(Expr(4) * quads, positions, 1);
-  return status;
 }
 
 }  // namespace reprise::lower

@@ -7,6 +7,8 @@
 
 namespace reprise::lower {
 
+using shaders::Values;
+
 /// Dtypes that contractions read; they accumulate in F32.
 inline bool is_gemm_float(DType t) {
   return t == DType::F32 || t == DType::F16 || t == DType::BF16;
@@ -22,58 +24,97 @@ Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& ba
 int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operand, bool along_last,
                 const Expr& along, const Expr& other);
 
-class ResultKernel : public virtual shaders::ResultTile {
+/// Results of `m` rows and `n` columns, as many as `batch` has elements.
+struct ResultShape {
+  Expr m, n;
+  Shape batch = {};
+  bool wide_n = false;  // columns of a result are consecutive, and a multiple of 4
+};
+
+/// Where a unit of work lies.
+struct WorkUnit {
+  shaders::TileOrigin origin;
+  Expr batch;      // linear
+  Value batch_at;  // the same
+};
+
+class ResultKernel {
  public:
-  kernel::Builder& builder() override { return b_; }
-  kernel::Val row_count() override { return ev_.value(m_); }
-  Status guard_row(kernel::Val row, const Body& body) override;
-  Status guard_columns(kernel::Val vec, const Body& body) override;
-  Status store(kernel::Val row, kernel::Val vec, kernel::Val four) override;
-  void loop(kernel::Val end, int64_t most, const std::function<void(kernel::Val)>& body) override;
+  ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
+               ResultShape shape);
 
- protected:
-  ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target);
-
-  /// Writes the work of every unit and finishes the kernel. m_, n_ and batch_ are set.
-  using Work = std::function<Status(kernel::Val row, kernel::Val column_tile)>;
+  /// Writes the work of every unit and finishes the kernel.
+  using Work = std::function<Status(const WorkUnit& unit)>;
   Result<Lowered> write_units(const shaders::TileShape& tile, std::string schedule,
                               const Work& work);
-  /// Called in the kernel, once the unit's batch is known, before anything is loaded.
-  virtual void begin(const Expr& batch) = 0;
-  /// Index of the anchor's result.
-  virtual Index result_index(const Expr& row, const Expr& column) = 0;
+
+  // --- inside write_units() ---
+  const graph::Graph& graph() const { return g_; }
+  const Group& group() const { return group_; }
+  kernel::Builder& builder() { return b_; }
+  Evaluator& evaluator() { return ev_; }
+  const ResultShape& shape() const { return shape_; }
+  /// Whether tiles have no rows past the last one, or no columns.
+  bool exact_rows() const { return exact_rows_; }
+  bool exact_columns() const { return exact_columns_; }
 
   /// A coordinate below `end`: past it, the last one.
-  Expr clamped(kernel::Val at, const Expr& end, bool exact);
-  Expr clamped_row(kernel::Val at) { return clamped(at, m_, exact_rows_); }
-  Expr clamped_column(kernel::Val at) { return clamped(at, n_, exact_columns_); }
-  Expr clamped_vec(kernel::Val at) { return clamped(at, Expr::floordiv(n_, 4), exact_columns_); }
-  /// Loops over the positions of a sum: four at a time, then the rest one by one. `step` reads at_
-  /// and depth_.
-  Status loop_over_k(const Expr& positions, const std::function<Status(int depth)>& step);
-  /// The position of a step, or its positions if there are four.
-  Expr step_position() const { return depth_ == 4 ? at_ + ev_.lane() : at_; }
+  Expr clamped(Value at, const Expr& end, bool exact);
+  Expr clamped_row(Value at) { return clamped(at, shape_.m, exact_rows_); }
+  Expr clamped_column(Value at) { return clamped(at, shape_.n, exact_columns_); }
+  /// The first of four columns that are a vector.
+  Expr clamped_vec(Value vec);
+  /// The four columns from 4 * vec: the first where they are a vector, or else each.
+  Index clamped_columns(Value vec);
+
+  /// Loops over `length` values of K: four at a time, then the rest one by one.
+  Status loop_over_k(const Expr& length, const shaders::KStepBody& body);
+  /// The values of K of a step: the lanes of a vector if there are several.
+  Expr k_of(const shaders::KStep& step) const {
+    return step.count > 1 ? step.first + ev_.lane() : step.first;
+  }
   /// The lanes of a value, as F32.
-  Result<Values> scalars(Result<kernel::Val> v);
+  Result<Values> scalars(Result<Val> v);
+
+ private:
+  Status write_unit(Value id, const Expr& tiles, const shaders::TileShape& tile, const Work& work);
 
   const graph::Graph& g_;
   const Group& group_;
-  const TargetFacts& target_;
+  ResultShape shape_;
   kernel::Builder b_;
   Evaluator ev_;
-  Expr m_, n_;           // rows and columns of one result
-  Shape batch_;          // of results
-  bool wide_n_ = false;  // columns of the result are consecutive, and a multiple of 4
-  kernel::Val column_tile_;
-  kernel::Val batch_at_;  // linear
-  Expr at_;               // first position of the current step of a sum
-  int depth_ = 1;         // its positions
+  bool exact_rows_ = false, exact_columns_ = false;
+};
+
+/// How a unit stores its tile of the result.
+class StoredTile final : public shaders::ResultTile {
+ public:
+  /// Index of the anchor's result at a row and a column.
+  using ResultIndex = std::function<Index(const Expr& row, const Expr& column)>;
+  /// What becomes of four columns of sums before the epilogue.
+  using Finish = std::function<Result<Value>(Value vec, Value four)>;
+  StoredTile(ResultKernel& k, ResultIndex index, Finish finish = nullptr)
+      : k_(k),
+        b_(k.builder()),
+        ev_(k.evaluator()),
+        index_(std::move(index)),
+        finish_(std::move(finish)) {}
+
+  Value row_count() override { return ev_.value(k_.shape().m); }
+  Status guard_row(Value row, const Body& body) override;
+  Status guard_columns(Value vec, const Body& body) override;
+  Status store(Value row, Value vec, Value four) override;
+  Status loop(Value end, int64_t most, const std::function<Status(Value)>& body) override {
+    return ev_.for_loop(b_.i32(0), end, b_.i32(1), most, body);
+  }
 
  private:
-  Status write_unit(kernel::Val id, const Expr& tiles, const shaders::TileShape& tile,
-                    const Work& work);
-
-  bool exact_rows_ = false, exact_columns_ = false;
+  ResultKernel& k_;
+  kernel::Builder& b_;
+  Evaluator& ev_;
+  ResultIndex index_;
+  Finish finish_;
 };
 
 }  // namespace reprise::lower

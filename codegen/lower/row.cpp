@@ -21,7 +21,6 @@ using kernel::Builtin;
 using kernel::ScalarOp;
 using kernel::Ty;
 using kernel::Type;
-using kernel::Val;
 
 namespace {
 
@@ -60,13 +59,14 @@ class RowKernel {
     Trace out;
     for (int s = 0; s <= stages_.count(); ++s) {
       select_row(0);
-      ev_.push_scope();
-      const Index full = full_index(column_at(column));
-      for (ValueId v : stages_.roots(s)) RP_TRY(ev_.eval(v, index_in(v, full), lanes_).status());
-      for (ValueId v : stages_.full_outputs(s)) out.stored[v] = {index_in(v, full)};
-      RowStages::Reads& reads = out.reads.emplace_back();
-      for (const Node* n : group_.nodes) reads[n->outputs[0]] = ev_.computed_at(n->outputs[0]);
-      ev_.pop_scope();
+      RP_TRY(ev_.scope([&]() -> Status {
+        const Index full = full_index(column_at(column));
+        for (ValueId v : stages_.roots(s)) RP_TRY(ev_.eval(v, index_in(v, full), lanes_).status());
+        for (ValueId v : stages_.full_outputs(s)) out.stored[v] = {index_in(v, full)};
+        RowStages::Reads& reads = out.reads.emplace_back();
+        for (const Node* n : group_.nodes) reads[n->outputs[0]] = ev_.computed_at(n->outputs[0]);
+        return {};
+      }));
       for (const Node* n : stages_.reductions(s)) {
         const Type type = ev_.compute(g_.value(n->outputs[0]).dtype);
         results_[0][n->outputs[0]] = b_.constant(kernel::vec(type, row_lanes_), 0);
@@ -83,24 +83,13 @@ class RowKernel {
     b_.set_workgroup(per_row_ > 1 ? per_row_ : kRowsPerGroup);
     const Expr units = Expr::floordiv(rows_, row_lanes_ * row_vectors_);
     const Expr groups = per_row_ > 1 ? units : Expr::ceildiv(units, kRowsPerGroup);
-    const Val group_id = linear_workgroup(b_, groups);
+    const Value group_id = linear_workgroup(b_, groups);
     lane_ = b_.convert(b_.builtin(Builtin::LocalIndex), Ty::I32);
-    const Val unit =
-        per_row_ > 1 ? group_id : b_.add(b_.mul(group_id, b_.i32(kRowsPerGroup)), lane_);
-    Status status;
-    auto body = [&] {
-      ev_.push_scope();
-      status = emit_rows(ev_.symbol(unit, units));
-      ev_.pop_scope();
-    };
+    const Value unit = per_row_ > 1 ? group_id : group_id * kRowsPerGroup + lane_;
     const bool exact = units.is_const() &&
                        (per_row_ > 1 ? units.value() <= 65535 : units.value() % kRowsPerGroup == 0);
-    if (exact) {
-      body();
-    } else {
-      b_.if_then(b_.lt(unit, ev_.value(units)), body);
-    }
-    RP_TRY(status);
+    RP_TRY(ev_.guard(exact ? Val{} : unit < ev_.value(units),
+                     [&] { return emit_rows(ev_.symbol(unit, units)); }));
     std::string schedule = per_row_ > 1 ? "row per workgroup of " + std::to_string(per_row_)
                                         : std::string("row per invocation");
     schedule += " v" + std::to_string(lanes_);
@@ -208,7 +197,7 @@ class RowKernel {
       if (!stages_.is_full(v)) row_outputs.push_back(v);
     }
     if (row_outputs.empty()) return {};
-    return guard(ev_, per_row_ > 1 ? b_.eq(lane_, b_.i32(0)) : Val{}, [&]() -> Status {
+    return ev_.guard(per_row_ > 1 ? b_.eq(lane_, b_.i32(0)) : Val{}, [&]() -> Status {
       for (size_t u = 0; u < rows_at_.size(); ++u) {
         select_row(u);
         for (ValueId v : row_outputs) {
@@ -287,24 +276,21 @@ class RowKernel {
   /// The loop over the columns of all rows of the invocation.
   Status emit_columns(int s, const std::vector<Reduction>& reductions,
                       const std::vector<std::vector<int>>& accumulators) {
-    Status status;
     const Expr steps = Expr::floordiv(cols_, row_lanes_ > 1 ? 1 : lanes_);
     const Expr iterations = Expr::ceildiv(steps, per_row_);
     // A loop may write its body several times: what one column stores is not there for another.
     const auto earlier = reloads_;
-    const auto body = [&](Val c) {
+    const auto body = [&](Value c) -> Status {
       reloads_ = earlier;
-      ev_.push_scope();
       const Expr col = column_at(c);
-      for (size_t u = 0; u < rows_at_.size() && status.ok(); ++u) {
+      for (size_t u = 0; u < rows_at_.size(); ++u) {
         select_row(u);
-        status = emit_column(s, col, reductions, accumulators[u]);
+        RP_TRY(emit_column(s, col, reductions, accumulators[u]));
       }
-      ev_.pop_scope();
+      return {};
     };
-    ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_), iterations,
-                 body);
-    return status;
+    return ev_.for_loop(per_row_ > 1 ? lane_ : b_.i32(0), ev_.value(steps), b_.i32(per_row_),
+                        iterations, body);
   }
 
   /// Narrow floats accumulate in F32.
@@ -390,7 +376,7 @@ class RowKernel {
   uint32_t per_row_ = 1;  // invocations that share a row
   RowStages stages_;
   int shared_count_ = 0;
-  Val lane_;
+  Value lane_;
   std::vector<Index> rows_at_;                   // the rows of an invocation, or vectors of them
   size_t row_ = 0;                               // of these: the one whose values are computed
   std::vector<std::map<ValueId, Val>> results_;  // of reductions, by row

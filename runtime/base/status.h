@@ -78,12 +78,14 @@ inline Status internal_error(std::string m) {
 // Propagate a failure: RP_TRY(status expression); RP_ASSIGN(auto x, Result expression).
 #define RP_CONCAT_INNER(a, b) a##b
 #define RP_CONCAT(a, b) RP_CONCAT_INNER(a, b)
-#define RP_TRY(expr)                         \
-  do {                                       \
-    ::reprise::Status rp_status_ = (expr);   \
-    if (!rp_status_.ok()) return rp_status_; \
+// Names are numbered, as the expression of one may hold a lambda with others in its body.
+#define RP_TRY(expr) RP_TRY_IMPL(RP_CONCAT(rp_status_, __COUNTER__), expr)
+#define RP_TRY_IMPL(tmp, expr)      \
+  do {                              \
+    ::reprise::Status tmp = (expr); \
+    if (!tmp.ok()) return tmp;      \
   } while (0)
-#define RP_ASSIGN(decl, expr) RP_ASSIGN_IMPL(RP_CONCAT(rp_result_, __LINE__), decl, expr)
+#define RP_ASSIGN(decl, expr) RP_ASSIGN_IMPL(RP_CONCAT(rp_result_, __COUNTER__), decl, expr)
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define RP_ASSIGN_IMPL(tmp, decl, expr) \
   auto tmp = (expr);                    \
