@@ -4,7 +4,7 @@
 // invocation does it all from its own loads, on any device.
 //
 // Multiply-adds are written for one row after another over all positions of a step, so that
-// accumulators stay in registers (see subgroup_tile.cpp).
+// accumulators stay in registers (see subgroup_tile.h).
 #include "shaders/attention.h"
 
 #include <algorithm>

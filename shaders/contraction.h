@@ -3,7 +3,8 @@
 // which tile of C one unit of work computes, and how. Every schedule works for every Gemm, on every
 // backend.
 //
-// To add a schedule, write a file of its own here and add a row to the table in schedules.cpp.
+// To add a schedule, write gemm/NAME.cpp, which defines `const Schedule& NAME_schedule()`. The
+// build makes the table of all schedules from that folder.
 #pragma once
 
 #include <functional>
@@ -111,12 +112,5 @@ inline constexpr double kGpuLoad = 30;
 /// A in a step, by row.
 Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& rows,
                                         const KStep& step);
-
-const Schedule& register_schedule();
-const Schedule& cooperative_schedule();
-const Schedule& gemv_schedule();
-const Schedule& shared_schedule();
-const Schedule& subgroup_columns_schedule();
-const Schedule& subgroup_rows_schedule();
 
 }  // namespace reprise::shaders

@@ -5,11 +5,16 @@
 
 namespace reprise::shaders {
 
+#define SCHEDULE(name) const Schedule& name##_schedule();
+#include "shaders/gemm_schedules.inc"
+#undef SCHEDULE
+
 std::span<const Schedule* const> schedules() {
+#define SCHEDULE(name) &name##_schedule(),
   static const Schedule* const table[] = {
-      &subgroup_columns_schedule(), &subgroup_rows_schedule(), &cooperative_schedule(),
-      &shared_schedule(),           &gemv_schedule(),          &register_schedule(),
+#include "shaders/gemm_schedules.inc"
   };
+#undef SCHEDULE
   return table;
 }
 
@@ -21,8 +26,10 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
       all.push_back(t);
     }
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Tile& a, const Tile& b) { return a.cost < b.cost; });
+  // Of equal costs the one in which more invocations share loads; not by the order of the table.
+  std::stable_sort(all.begin(), all.end(), [](const Tile& a, const Tile& b) {
+    return a.cost != b.cost ? a.cost < b.cost : a.unit > b.unit;
+  });
   return all;
 }
 

@@ -140,6 +140,7 @@ Status coalesce_loads(Kernel& k) {
   Coalescer c(k);
   if (!c.any()) return {};
   RP_ASSIGN(k, c.run());
+  remove_dead(k);
   return {};
 }
 

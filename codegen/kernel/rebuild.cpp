@@ -14,9 +14,7 @@ void Rebuilder::fail(Status status) {
 Result<Kernel> Rebuilder::run() {
   block(0);
   if (!status_.ok()) return status_;
-  RP_ASSIGN(Kernel k, to_.finish());
-  remove_dead(k);
-  return k;
+  return to_.finish();
 }
 
 void Rebuilder::block(int32_t index) {
@@ -135,8 +133,10 @@ class DeadCode {
       mark_block(0);
     } while (changed_);
     Kernel out;
+    out.insts.reserve(k_.insts.size());
     out.blocks.emplace_back();
-    copy_block(0, 0, out);
+    move_constants(0, out);
+    move_block(0, 0, out);
     k_.insts = std::move(out.insts);
     k_.blocks = std::move(out.blocks);
   }
@@ -180,22 +180,40 @@ class DeadCode {
     }
   }
 
-  void copy_block(int32_t from, int32_t to, Kernel& out) {
-    for (int32_t id : k_.blocks[static_cast<size_t>(from)].insts) {
+  int32_t append(Inst i, int32_t block, Kernel& out) {
+    const auto number = static_cast<int32_t>(out.insts.size());
+    out.blocks[static_cast<size_t>(block)].insts.push_back(number);
+    out.insts.push_back(std::move(i));
+    return number;
+  }
+
+  /// In the order of their first use.
+  void move_constants(int32_t block, Kernel& out) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(block)].insts) {
       if (!live_[static_cast<size_t>(id)]) continue;
-      Inst i = inst(id);
+      const Inst& user = inst(id);
+      for (const Val v : user.args) {
+        int32_t& number = number_[static_cast<size_t>(v.id)];
+        if (number < 0 && inst(v.id).op == Op::Const) number = append(inst(v.id), 0, out);
+      }
+      for (const int32_t b : user.blocks) move_constants(b, out);
+    }
+  }
+
+  void move_block(int32_t from, int32_t to, Kernel& out) {
+    for (const int32_t id : k_.blocks[static_cast<size_t>(from)].insts) {
+      if (!live_[static_cast<size_t>(id)] || inst(id).op == Op::Const) continue;
+      Inst i = std::move(inst(id));
       for (Val& v : i.args) v.id = number_[static_cast<size_t>(v.id)];
-      const auto number = static_cast<int32_t>(out.insts.size());
-      number_[static_cast<size_t>(id)] = number;
-      out.blocks[static_cast<size_t>(to)].insts.push_back(number);
       const auto blocks = i.blocks;
       i.blocks.clear();
-      out.insts.push_back(std::move(i));
-      for (int32_t b : blocks) {
-        const auto copy = static_cast<int32_t>(out.blocks.size());
+      const int32_t number = append(std::move(i), to, out);
+      number_[static_cast<size_t>(id)] = number;
+      for (const int32_t b : blocks) {
+        const auto moved = static_cast<int32_t>(out.blocks.size());
         out.blocks.emplace_back();
-        out.insts[static_cast<size_t>(number)].blocks.push_back(copy);
-        copy_block(b, copy, out);
+        out.insts[static_cast<size_t>(number)].blocks.push_back(moved);
+        move_block(b, moved, out);
       }
     }
   }
@@ -216,6 +234,7 @@ void simplify(Kernel& k) {
   // The builder folds and shares; a kernel that does not verify stays as it is.
   if (!verify_in_debug(k).ok()) return;
   if (auto simple = Rebuilder(k, Builder::like(k)).run(); simple.ok()) k = std::move(*simple);
+  remove_dead(k);
 }
 
 }  // namespace reprise::kernel

@@ -16,7 +16,7 @@ class Rebuilder {
   Rebuilder(const Kernel& from, Builder to);
   virtual ~Rebuilder() = default;
 
-  /// The new kernel, without dead instructions.
+  /// The new kernel. What is dead in it stays: see remove_dead().
   Result<Kernel> run();
 
  protected:
@@ -44,7 +44,8 @@ class Rebuilder {
 };
 
 /// Drops instructions without effect, and locals' stores that nothing loads; renumbers the rest in
-/// order.
+/// order. Constants come first, in the order of their use, so that kernels of equal structure() are
+/// equal.
 void remove_dead(Kernel& k);
 
 }  // namespace reprise::kernel

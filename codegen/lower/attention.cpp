@@ -189,13 +189,9 @@ Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice) {
   const AttentionProblem problem(g, group);
   const auto tiles = shaders::attention_tiles(problem.size(g, group), target);
-  if (choice >= tiles.size()) {
-    return internal_error("schedule " + std::to_string(choice) + " of " +
-                          std::to_string(tiles.size()));
-  }
-  RP_ASSIGN(Lowered out, build(g, group, target, problem, tiles[choice]));
-  for (const shaders::AttentionTile& t : tiles) out.choices.push_back({t.describe(), t.cost});
-  return out;
+  return lower_choice(tiles, choice, [&](const shaders::AttentionTile& tile) {
+    return build(g, group, target, problem, tile);
+  });
 }
 
 Status check_attention(const graph::Graph& g, const Group& group) {

@@ -74,24 +74,20 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.batch = count_hint(g, problem.result.batch);
   problem.size.half = is_half_gemm(g, group);
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
-  if (choice >= tiles.size()) {
-    return internal_error("schedule " + std::to_string(choice) + " of " +
-                          std::to_string(tiles.size()));
-  }
-  const shaders::Tile& tile = tiles[choice];
-  ResultKernel kernel(g, group, target, problem.result);
-  const auto write_tile = [&](const WorkUnit& unit) {
-    const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
-    StoredTile result(
-        kernel,
-        [&](const Expr& row, const Expr& column) { return operands->result_index(row, column); },
-        [&](Value vec, Value four) { return operands->finish(vec, four); });
-    return tile.schedule->write({*operands, result, tile, unit.origin});
-  };
-  RP_ASSIGN(Lowered out, kernel.write_units(tile, tile.describe() + problem.note, write_tile));
-  for (const shaders::Tile& t : tiles) out.choices.push_back({t.describe(), t.cost});
-  if (problem.constant != graph::kNone) add_packed(out, problem.constant, problem.packed, tile);
-  return out;
+  return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
+    ResultKernel kernel(g, group, target, problem.result);
+    const auto write_tile = [&](const WorkUnit& unit) {
+      const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
+      StoredTile result(
+          kernel,
+          [&](const Expr& row, const Expr& column) { return operands->result_index(row, column); },
+          [&](Value vec, Value four) { return operands->finish(vec, four); });
+      return tile.schedule->write({*operands, result, tile, unit.origin});
+    };
+    RP_ASSIGN(Lowered out, kernel.write_units(tile, tile.describe() + problem.note, write_tile));
+    if (problem.constant != graph::kNone) add_packed(out, problem.constant, problem.packed, tile);
+    return out;
+  });
 }
 
 TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit,

@@ -310,7 +310,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice) {
   const auto weight = weight_of(g, group);
-  if (!weight) return lower_pointwise(g, group, target);
+  if (!weight) return lower_pointwise(g, group, target, choice);
   ConvParams params = params_of(g, *group.anchor, *weight);
   const ops::ConvForm form = ops::conv_form(params.group, params.in_channels, params.out_channels);
   if (form == ops::ConvForm::Gemm) {
@@ -319,8 +319,8 @@ Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Targ
   }
   // With channels last, vectors of them.
   const bool vectors = form == ops::ConvForm::Depthwise && params.group % 4 == 0;
-  if (params.channels_last() && !vectors) return lower_pointwise(g, group, target);
-  return lower_depthwise(g, group, target, params);
+  if (params.channels_last() && !vectors) return lower_pointwise(g, group, target, choice);
+  return lower_depthwise(g, group, target, params, choice);
 }
 
 }  // namespace reprise::lower

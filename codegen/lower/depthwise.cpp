@@ -1,5 +1,5 @@
 // Convolution of groups with few output channels, depthwise above all: there is no GEMM to tile,
-// so an invocation computes kWidth neighbouring outputs of a channel along the last spatial axis,
+// so an invocation computes s_.width neighbouring outputs of a channel along the last spatial axis,
 // with channels last of four channels as vectors. Their windows overlap: each input element and
 // weight is loaded once.
 #include <algorithm>
@@ -15,35 +15,57 @@ using kernel::Ty;
 
 namespace {
 
-constexpr int kWidth = 8;
+/// Outputs of an invocation, and invocations of a workgroup.
+struct WindowSchedule {
+  int width = 8;
+  uint32_t workgroup = 64;
+  int lanes = 1;  // channels of an invocation
+  double cost = 0;
+
+  std::string describe() const {
+    std::string name = "windows of " + std::to_string(width);
+    return lanes > 1 ? name + " v" + std::to_string(lanes) : name;
+  }
+};
+
+std::vector<WindowSchedule> window_schedules(const ConvParams& p, const TargetFacts& target) {
+  std::vector<WindowSchedule> out;
+  for (const int width : {8, 4}) {
+    WindowSchedule s;
+    s.width = width;
+    s.workgroup = target.cpu_type() ? 16 : 64;
+    s.lanes = p.channels_last() ? 4 : 1;
+    s.cost = preference_cost(out.size());
+    out.push_back(std::move(s));
+  }
+  return out;
+}
 
 class DepthwiseKernel {
  public:
   DepthwiseKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
-                  ConvParams p)
+                  const ConvParams& p, const WindowSchedule& schedule)
       : g_(g),
         group_(group),
-        target_(target),
-        p_(std::move(p)),
+        p_(p),
+        s_(schedule),
+        lanes_(schedule.lanes),
         b_(kernel_name(group)),
         ev_(g, group, b_),
         last_(p_.axes.spatial + p_.kernel.size() - 1),
         width_(group.domain[last_]),
-        exact_width_(width_.known_divisor(g.symbols) % kWidth == 0),
+        exact_width_(width_.known_divisor(g.symbols) % s_.width == 0),
         windows_(ev_, g.value(group.anchor->inputs[0]).shape, group.domain, p_, !exact_width_) {
     limit_loops(ev_, target);
     input_ = group.anchor->inputs[0];
     weights_ = group.anchor->inputs[1];
     units_shape_ = group.domain;
-    units_shape_[last_] = Expr::ceildiv(width_, kWidth);
-    if (p_.channels_last()) {
-      lanes_ = 4;
-      units_shape_[p_.axes.channel] = Expr(p_.group / lanes_);
-    }
+    units_shape_[last_] = Expr::ceildiv(width_, s_.width);
+    if (lanes_ > 1) units_shape_[p_.axes.channel] = Expr(p_.group / lanes_);
   }
 
   Result<Lowered> build() {
-    const uint32_t workgroup = target_.cpu_type() ? 16 : 64;
+    const uint32_t workgroup = s_.workgroup;
     b_.set_workgroup(workgroup);
     const Expr units = element_count(units_shape_);
     const Expr groups = Expr::ceildiv(units, workgroup);
@@ -51,14 +73,12 @@ class DepthwiseKernel {
     const bool exact = units.is_const() && units.value() % workgroup == 0;
     const auto unit = [&]() -> Status {
       const Index at = place(ev_.unflatten(ev_.symbol(id, units), units_shape_));
-      shaders::LocalGrid acc(b_, "acc", kernel::vec(kernel::kF32, lanes_), 1, kWidth, 0);
+      shaders::LocalGrid acc(b_, "acc", kernel::vec(kernel::kF32, lanes_), 1, s_.width, 0);
       RP_TRY(accumulate(at, acc));
       return store(at, acc);
     };
     RP_TRY(ev_.guard(exact ? Val{} : id < ev_.value(units), unit));
-    std::string name = "windows of " + std::to_string(kWidth);
-    if (lanes_ > 1) name += " v" + std::to_string(lanes_);
-    return finish(ev_, b_, group_, groups, std::move(name));
+    return finish(ev_, b_, group_, groups, s_.describe());
   }
 
  private:
@@ -88,7 +108,7 @@ class DepthwiseKernel {
   Status taps(const Index& outer, const TapBody& body) {
     const size_t axis = outer.size();
     if (axis == p_.kernel.size()) return body(outer);
-    int64_t inner = kWidth;
+    int64_t inner = s_.width;
     for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
     constexpr int64_t kMaxWritten = 256;  // multiply-adds
     const auto next = [&](const Expr& k) {
@@ -115,7 +135,7 @@ class DepthwiseKernel {
     from.insert(from.end(), kernel.begin(), kernel.end());
     RP_ASSIGN(const Val weight, f32(ev_.eval(weights_, from, lanes_)));
     const auto spatial = p_.spatial(unit);
-    for (int i = 0; i < kWidth; ++i) {
+    for (int i = 0; i < s_.width; ++i) {
       Index pixel{unit[0]};
       pixel.insert(pixel.end(), spatial.begin(), spatial.end());
       pixel.back() = column(unit, i);
@@ -136,13 +156,13 @@ class DepthwiseKernel {
   }
 
   /// Coordinate of output i along the last spatial axis.
-  Expr column(const Index& at, int64_t i) const { return Expr(kWidth) * at[last_] + Expr(i); }
+  Expr column(const Index& at, int64_t i) const { return Expr(s_.width) * at[last_] + Expr(i); }
 
   Status store(const Index& at, shaders::LocalGrid& acc) {
     // Outputs side by side in memory: channels, or columns.
     const bool wide = lanes_ == 1 && width_.known_divisor(g_.symbols) % 4 == 0;
     const int columns = wide ? 4 : 1;
-    for (int i = 0; i < kWidth; i += columns) {
+    for (int i = 0; i < s_.width; i += columns) {
       const bool inside = i == 0 || exact_width_;
       const Val exists = inside ? Val{} : ev_.value(column(at, i)) < ev_.value(width_);
       RP_TRY(ev_.guard(exists, [&] {
@@ -161,8 +181,9 @@ class DepthwiseKernel {
 
   const graph::Graph& g_;
   const Group& group_;
-  const TargetFacts& target_;
-  ConvParams p_;
+  const ConvParams& p_;
+  const WindowSchedule& s_;
+  int lanes_;
   kernel::Builder b_;
   Evaluator ev_;
   size_t last_;  // spatial axis
@@ -170,15 +191,17 @@ class DepthwiseKernel {
   bool exact_width_;
   Windows windows_;
   ValueId input_, weights_;
-  int lanes_ = 1;  // channels of an invocation
   Shape units_shape_;
 };
 
 }  // namespace
 
 Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group,
-                                const TargetFacts& target, const ConvParams& params) {
-  return DepthwiseKernel(g, group, target, params).build();
+                                const TargetFacts& target, const ConvParams& params,
+                                size_t choice) {
+  return lower_choice(window_schedules(params, target), choice, [&](const WindowSchedule& s) {
+    return DepthwiseKernel(g, group, target, params, s).build();
+  });
 }
 
 }  // namespace reprise::lower

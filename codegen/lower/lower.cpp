@@ -114,9 +114,9 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
   if (computes_nothing(g, group)) return lower_nothing(g, group);
   switch (group.kind) {
     case GroupKind::Row:
-      return lower_row(g, group, target, form);
+      return lower_row(g, group, target, choice, form);
     case GroupKind::Pointwise:
-      return lower_pointwise(g, group, target, form);
+      return lower_pointwise(g, group, target, choice, form);
     case GroupKind::Contraction:
       if (group.anchor->op == "MatMul") return lower_matmul(g, group, target, choice);
       return lower_conv(g, group, target, choice);

@@ -34,6 +34,11 @@ struct ScheduleCandidate {
   std::string schedule;
   double cost = 0;  // estimated; comparable among the candidates of one kernel
 };
+/// The cost of the candidate numbered `i` where no model estimates times: the order is a
+/// preference.
+inline double preference_cost(size_t i) {
+  return 1 + 0.1 * static_cast<double>(i);
+}
 
 /// How a kernel is written for a driver that limits loops.
 enum class LoopForm : uint8_t {
@@ -50,8 +55,8 @@ struct Lowered {
   std::string schedule;
   /// Of all loops of an invocation together, at most.
   Expr iterations = 0;
-  /// Every form that the group's schedules offer, the best estimate first; `schedule` is one of
-  /// them. Empty where there is one form only.
+  /// Every form that the group's schedules offer, the best estimate first. Empty where nothing is
+  /// computed.
   std::vector<ScheduleCandidate> choices;
   /// Kernels that LowerOnce gave the same number are equal.
   std::optional<size_t> number = std::nullopt;
@@ -72,12 +77,26 @@ Status check(const graph::Graph& g, const Group& group);
 
 // --- schedules: one file each ---
 Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
-                                const TargetFacts& target, LoopForm form = LoopForm::Short);
+                                const TargetFacts& target, size_t choice = 0,
+                                LoopForm form = LoopForm::Short);
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const TargetFacts& target,
-                          LoopForm form = LoopForm::Short);
+                          size_t choice = 0, LoopForm form = LoopForm::Short);
 Status check_row(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
+/// Writes the candidate numbered `choice` and reports them all. A Candidate has describe() and
+/// cost.
+template <typename Candidate, typename Write>
+Result<Lowered> lower_choice(const std::vector<Candidate>& candidates, size_t choice,
+                             const Write& write) {
+  if (choice >= candidates.size()) {
+    return internal_error("schedule " + std::to_string(choice) + " of " +
+                          std::to_string(candidates.size()));
+  }
+  RP_ASSIGN(Lowered out, write(candidates[choice]));
+  for (const Candidate& c : candidates) out.choices.push_back({c.describe(), c.cost});
+  return out;
+}
 /// Linear workgroup count -> grid within 65,535 per dimension.
 std::array<Expr, 3> linear_grid(const Expr& groups);
 /// Linear id of the workgroup in such a grid.

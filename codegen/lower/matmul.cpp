@@ -196,7 +196,7 @@ bool is_float_matmul(const graph::Graph& g, const graph::Node& n) {
 
 Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const TargetFacts& target,
                              size_t choice) {
-  if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target);
+  if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target, choice);
   const MatMul p(g, group);
   ContractionProblem problem;
   problem.result = {p.m, p.n, p.batch, p.wide_n};

@@ -21,10 +21,14 @@ struct PointwiseSchedule {
   int axis = -1;    // of the domain, along which an invocation's vectors lie; -1: one after
                     // another
   bool written_out = false;  // vectors are written out, not a loop
+  bool needs_words = false;  // outputs are stored in whole 32-bit words
   bool whole_words = false;  // lanes past the end are computed at the last element: an invocation
                              // owns whole 32-bit words of a narrow output
+  bool direct = false;       // of a group that another schedule did not take
+  double cost = 0;
 
   std::string describe() const {
+    if (direct) return "direct";
     std::string name = "pointwise v" + std::to_string(lanes) + " x" + std::to_string(vectors);
     if (axis >= 0) name += " along axis " + std::to_string(axis);
     if (whole_words) name += " words";
@@ -51,6 +55,7 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
     narrowest = std::min(narrowest, size_of(graph::storage_of(g.value(v))));
   const bool needs_words =
       (narrowest == 1 && !target.storage8()) || (narrowest == 2 && !target.storage16());
+  s.needs_words = needs_words;
   bool loops = group.kind == GroupKind::Contraction || group.kind == GroupKind::Row;
   double reads = 0;  // of nodes that read several elements for one
   for (const graph::Node* n : group.nodes) {
@@ -128,8 +133,7 @@ class PointwiseKernel {
     const Expr groups = Expr::ceildiv(invocations_, kWorkgroup);
     const Value id = linear_invocation(b_, groups, kWorkgroup);
     RP_TRY(invocation(id));
-    const bool plain = group_.kind == GroupKind::Pointwise;
-    return finish(ev_, b_, group_, groups, plain ? s_.describe() : "direct");
+    return finish(ev_, b_, group_, groups, s_.describe());
   }
 
   /// Loads of one invocation; nothing if the schedule does not fit.
@@ -242,17 +246,51 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
   return axis;
 }
 
+/// The best estimate first.
+std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const Group& group,
+                                                   const TargetFacts& target) {
+  const PointwiseSchedule chosen = choose(g, group, target);
+  std::vector<PointwiseSchedule> out;
+  const auto add = [&](PointwiseSchedule s) {
+    s.cost = preference_cost(out.size());
+    out.push_back(s);
+  };
+  if (group.kind != GroupKind::Pointwise) {
+    add(chosen);
+    out.back().direct = true;
+    return out;
+  }
+  if (const int axis = best_axis(g, group, chosen); axis >= 0) {
+    PointwiseSchedule block = chosen;
+    block.axis = axis;
+    block.vectors = kBlock;
+    block.written_out = true;
+    add(block);
+  }
+  add(chosen);
+  // Other numbers of vectors, as loops; on a GPU neighbouring invocations read neighbouring places.
+  for (const int vectors : {1, 4, 8}) {
+    if (!target.cpu_type() || chosen.lanes != 4 || vectors == chosen.vectors) continue;
+    PointwiseSchedule other = chosen;
+    other.vectors = vectors;
+    other.written_out = false;
+    add(other);
+  }
+  if (!target.cpu_type() && chosen.lanes == 4 && !chosen.needs_words) {
+    PointwiseSchedule scalar = chosen;
+    scalar.lanes = 1;
+    add(scalar);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
-                                const TargetFacts& target, LoopForm form) {
-  PointwiseSchedule s = choose(g, group, target);
-  if (group.kind == GroupKind::Pointwise) s.axis = best_axis(g, group, s);
-  if (s.axis >= 0) {
-    s.vectors = kBlock;
-    s.written_out = true;
-  }
-  return PointwiseKernel(g, group, s).build(target, form);
+                                const TargetFacts& target, size_t choice, LoopForm form) {
+  return lower_choice(
+      pointwise_schedules(g, group, target), choice,
+      [&](const PointwiseSchedule& s) { return PointwiseKernel(g, group, s).build(target, form); });
 }
 
 }  // namespace reprise::lower

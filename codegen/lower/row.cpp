@@ -29,17 +29,51 @@ struct Reduction {
   ScalarOp combine = ScalarOp::Add;
 };
 
+/// Rows and columns of a group.
+struct RowDomain {
+  explicit RowDomain(const Group& group)
+      : rows_shape(row_shape(group.domain, group.reduced)), rows(element_count(rows_shape)) {
+    for (int64_t a : group.reduced) cols_shape.push_back(group.domain[static_cast<size_t>(a)]);
+    cols = element_count(cols_shape);
+  }
+
+  Shape rows_shape, cols_shape;
+  Expr rows, cols;
+};
+
+struct RowSchedule {
+  int lanes = 1;         // neighbouring elements as the lanes of a vector:
+  bool of_rows = false;  // of rows, else of columns
+  uint32_t per_row = 1;  // invocations that share a row, in the short form
+  double cost = 0;
+
+  int row_lanes() const { return of_rows ? lanes : 1; }
+  std::string describe() const {
+    std::string name = per_row > 1 ? "row per workgroup of " + std::to_string(per_row)
+                                   : std::string("row per invocation");
+    name += " v" + std::to_string(lanes);
+    return row_lanes() > 1 ? name + " of rows" : name;
+  }
+};
+
 class RowKernel {
  public:
-  /// `rows_as_lanes`: neighbouring rows may be the lanes of vectors.
   RowKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
-            bool rows_as_lanes, LoopForm form)
-      : g_(g), group_(group), b_(kernel_name(group)), ev_(g, group, b_), stages_(g, group) {
-    rows_shape_ = row_shape(group.domain, group.reduced);
-    rows_ = element_count(rows_shape_);
-    for (int64_t a : group.reduced) cols_shape_.push_back(group.domain[static_cast<size_t>(a)]);
-    cols_ = element_count(cols_shape_);
-    choose(target, rows_as_lanes);
+            const RowSchedule& s, LoopForm form)
+      : g_(g),
+        group_(group),
+        b_(kernel_name(group)),
+        ev_(g, group, b_),
+        s_(s),
+        lanes_(s.lanes),
+        row_lanes_(s.row_lanes()),
+        per_row_(s.per_row),
+        stages_(g, group) {
+    const RowDomain d(group);
+    rows_shape_ = d.rows_shape;
+    rows_ = d.rows;
+    cols_shape_ = d.cols_shape;
+    cols_ = d.cols;
     if (form == LoopForm::Long) per_row_ = largest_workgroup(target);
     limit_loops(ev_, target);
   }
@@ -90,40 +124,13 @@ class RowKernel {
                        (per_row_ > 1 ? units.value() <= 65535 : units.value() % kRowsPerGroup == 0);
     RP_TRY(ev_.guard(exact ? Val{} : unit < ev_.value(units),
                      [&] { return emit_rows(ev_.symbol(unit, units)); }));
-    std::string schedule = per_row_ > 1 ? "row per workgroup of " + std::to_string(per_row_)
-                                        : std::string("row per invocation");
-    schedule += " v" + std::to_string(lanes_);
-    if (row_lanes_ > 1) schedule += " x" + std::to_string(row_vectors_) + " of rows";
-    return finish(ev_, b_, group_, groups, schedule);
+    RowSchedule used = s_;
+    used.per_row = per_row_;
+    return finish(ev_, b_, group_, groups, used.describe());
   }
 
  private:
   static constexpr uint32_t kRowsPerGroup = 8;
-  static constexpr uint32_t kCpuSubgroup = 8;
-
-  /// Pure function of the shape and the target.
-  void choose(const TargetFacts& target, bool rows_as_lanes) {
-    const bool last_reduced =
-        group_.reduced.back() + 1 == static_cast<int64_t>(group_.domain.size());
-    const auto fours = [&](const Expr& e) { return e.known_divisor(g_.symbols) % 4 == 0; };
-    // A vector holds neighbouring elements: columns of a row, or rows where those are side by side.
-    lanes_ = fours(last_reduced ? cols_ : group_.domain.back()) ? 4 : 1;
-    const bool few_vectors = rows_.is_const() && rows_.value() < 64;
-    if (!last_reduced && (few_vectors || !rows_as_lanes)) lanes_ = 1;
-    if (!last_reduced) row_lanes_ = lanes_;
-    const bool few_rows = rows_.is_const() && rows_.value() < 8;
-    const bool any_length = !cols_.is_const();
-    const bool short_row = !any_length && cols_.value() <= (target.cpu_type() ? 2048 : 32);
-    const bool many_columns = any_length || cols_.value() >= 1024;
-    const bool image = std::any_of(cols_.terms().begin(), cols_.terms().end(),
-                                   [](const Term& t) { return t.atoms().size() > 1; });
-    const bool long_row = image || (!any_length && cols_.value() > 32768);
-    const bool own = short_row || row_lanes_ > 1 ||
-                     (target.cpu_type() && !(few_rows && many_columns) && !long_row);
-    // A CPU-type device combines the results of one subgroup faster than those of a large
-    // workgroup, which pays only for rows that are known to be long.
-    per_row_ = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : 64;
-  }
 
   /// Its invocations combine each reduction in shared memory.
   uint32_t largest_workgroup(const TargetFacts& target) const {
@@ -370,10 +377,11 @@ class RowKernel {
   Evaluator ev_;
   Shape rows_shape_, cols_shape_;
   Expr rows_, cols_;
-  int lanes_ = 1;
-  int row_lanes_ = 1;     // rows as the lanes of a vector,
-  int row_vectors_ = 1;   // and such vectors of an invocation
-  uint32_t per_row_ = 1;  // invocations that share a row
+  const RowSchedule& s_;
+  int lanes_;
+  int row_lanes_;        // rows as the lanes of a vector,
+  int row_vectors_ = 1;  // and such vectors of an invocation
+  uint32_t per_row_;     // invocations that share a row
   RowStages stages_;
   int shared_count_ = 0;
   Value lane_;
@@ -388,31 +396,88 @@ class RowKernel {
   std::optional<Expr> column_symbol_;
 };
 
-/// The kernel, with rows as the lanes of vectors or not; with `cheap`, only if it executes hardly
-/// more flops than separate kernels would.
+/// The kernel; with `cheap`, only if it executes hardly more flops than separate kernels would.
 Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFacts& target,
-                      bool rows_as_lanes, bool cheap, LoopForm form = LoopForm::Short) {
-  RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, rows_as_lanes, form).trace());
-  RowKernel kernel(g, group, target, rows_as_lanes, form);
+                      const RowSchedule& s, bool cheap, LoopForm form = LoopForm::Short) {
+  RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, s, form).trace());
+  RowKernel kernel(g, group, target, s, form);
   kernel.choose_reloads(trace);
   if (cheap && kernel.repeats_flops())
     return unsupported("the kernel would compute values again at other columns");
   return kernel.build();
 }
 
+/// Pure function of the shape and the target. `rows_as_lanes`: neighbouring rows may be the lanes
+/// of vectors.
+RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                   bool rows_as_lanes) {
+  constexpr uint32_t kCpuSubgroup = 8;
+  const RowDomain d(group);
+  const bool last_reduced = group.reduced.back() + 1 == static_cast<int64_t>(group.domain.size());
+  const auto fours = [&](const Expr& e) { return e.known_divisor(g.symbols) % 4 == 0; };
+  RowSchedule s;
+  // A vector holds neighbouring elements: columns of a row, or rows where those are side by side.
+  s.lanes = fours(last_reduced ? d.cols : group.domain.back()) ? 4 : 1;
+  const bool few_vectors = d.rows.is_const() && d.rows.value() < 64;
+  if (!last_reduced && (few_vectors || !rows_as_lanes)) s.lanes = 1;
+  s.of_rows = !last_reduced;
+  const bool few_rows = d.rows.is_const() && d.rows.value() < 8;
+  const bool any_length = !d.cols.is_const();
+  const bool short_row = !any_length && d.cols.value() <= (target.cpu_type() ? 2048 : 32);
+  const bool many_columns = any_length || d.cols.value() >= 1024;
+  const bool image = std::any_of(d.cols.terms().begin(), d.cols.terms().end(),
+                                 [](const Term& t) { return t.atoms().size() > 1; });
+  const bool long_row = image || (!any_length && d.cols.value() > 32768);
+  const bool own = short_row || s.row_lanes() > 1 ||
+                   (target.cpu_type() && !(few_rows && many_columns) && !long_row);
+  // A CPU-type device combines the results of one subgroup faster than those of a large
+  // workgroup, which pays only for rows that are known to be long.
+  s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : 64;
+  return s;
+}
+
+/// The best estimate first; `by_rows`: the schedule with rows as lanes, if there is one.
+std::vector<RowSchedule> row_schedules(const RowSchedule& chosen, const RowSchedule* by_rows,
+                                       const Expr& columns, LoopForm form) {
+  std::vector<RowSchedule> out;
+  const auto add = [&](RowSchedule s) {
+    s.cost = preference_cost(out.size());
+    out.push_back(s);
+  };
+  if (by_rows != nullptr) add(*by_rows);
+  add(chosen);
+  if (form == LoopForm::Long || !columns.is_const()) return out;
+  for (const uint32_t per_row : {1U, 8U, 64U}) {
+    const bool idle = int64_t{per_row} * chosen.lanes > columns.value();
+    const bool long_loop = columns.value() > 32768 * int64_t{per_row};
+    if (per_row == chosen.per_row || idle || long_loop) continue;
+    RowSchedule other = chosen;
+    other.per_row = per_row;
+    add(other);
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const TargetFacts& target,
-                          LoopForm form) {
-  if (target.cpu_type() && form == LoopForm::Short) {
-    // Values of other shapes may not line up with neighbouring rows.
-    if (auto wide = build(g, group, target, true, false); wide.ok()) return wide;
-  }
-  return build(g, group, target, false, false, form);
+                          size_t choice, LoopForm form) {
+  Result<Lowered> by_rows = unsupported("rows are not lanes");
+  const RowSchedule wide = choose(g, group, target, true);
+  // Values of other shapes may not line up with neighbouring rows.
+  if (target.cpu_type() && form == LoopForm::Short && wide.row_lanes() > 1)
+    by_rows = build(g, group, target, wide, false);
+  const RowSchedule chosen = choose(g, group, target, false);
+  const auto candidates =
+      row_schedules(chosen, by_rows.ok() ? &wide : nullptr, RowDomain(group).cols, form);
+  return lower_choice(candidates, choice, [&](const RowSchedule& s) {
+    return s.row_lanes() > 1 ? std::move(by_rows) : build(g, group, target, s, false, form);
+  });
 }
 
 Status check_row(const graph::Graph& g, const Group& group) {
-  return build(g, group, Predicate{}, false, true).status();
+  const Predicate any;
+  return build(g, group, any, choose(g, group, any, false), true).status();
 }
 
 }  // namespace reprise::lower

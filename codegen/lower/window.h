@@ -58,6 +58,6 @@ class Windows {
 /// Convolutions of groups with few output channels; with channels last ones of single channels, a
 /// multiple of 4 of them.
 Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group,
-                                const TargetFacts& target, const ConvParams& params);
+                                const TargetFacts& target, const ConvParams& params, size_t choice);
 
 }  // namespace reprise::lower

@@ -221,7 +221,7 @@ class SharedSchedule final : public Schedule {
 
 }  // namespace
 
-const Schedule& shared_schedule() {
+const Schedule& shared_tile_schedule() {
   static const SharedSchedule schedule;
   return schedule;
 }

@@ -92,7 +92,7 @@ class RegisterSchedule final : public Schedule {
 
 }  // namespace
 
-const Schedule& register_schedule() {
+const Schedule& register_tile_schedule() {
   static const RegisterSchedule schedule;
   return schedule;
 }

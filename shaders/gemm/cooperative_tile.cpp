@@ -181,7 +181,7 @@ class CooperativeSchedule final : public Schedule {
 
 }  // namespace
 
-const Schedule& cooperative_schedule() {
+const Schedule& cooperative_tile_schedule() {
   static const CooperativeSchedule schedule;
   return schedule;
 }

@@ -1,0 +1,101 @@
+// A tile of a subgroup (subgroup_tile.h): each lane has columns of its own, and the subgroup shares
+// rows.
+#include <algorithm>
+#include <cmath>
+
+#include "shaders/subgroup_tile.h"
+
+namespace reprise::shaders {
+
+namespace {
+
+constexpr int kChunk = 16;  // rows that one loop finishes; longer arrays compile slowly
+
+class OwnColumns final : public Schedule {
+ public:
+  const char* name() const override { return "subgroup tile, columns by lane,"; }
+
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
+    std::vector<Tile> out;
+    if (!has_cpu_subgroups(device)) return out;
+    for (int own : {8, 4}) {
+      for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
+        if (rows > 1 && rows >= 2 * size.m) continue;
+        const double loads = std::ceil(rows / double{kCpuLanes});
+        const StepCost step{loads, 1.0 * own, 4.0 * rows * own, 1.0 * rows, 5, 20};
+        out.push_back(subgroup_tile(size, device, {rows, own * kCpuLanes, own, step}));
+      }
+    }
+    return out;
+  }
+
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& tile = w.tile;
+    const bool along_k = w.gemm.b_along_k();
+    const int vecs = tile.own / 4;
+    const Value lane = lane_of(b);
+    const Value first_vec = w.origin.column_tile * (tile.columns / 4) + lane * vecs;
+    LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.own, 0);
+
+    std::vector<Index> rows;  // one of each lane's
+    const Value own_row = min(lane, std::min(tile.rows, kCpuLanes) - 1);
+    for (int r = 0; r < tile.rows; r += kCpuLanes)
+      rows.push_back(w.gemm.row(w.origin.row + r + own_row));
+    std::vector<Column> columns;
+    const Value first_column =
+        along_k ? w.origin.column_tile * tile.columns + lane * tile.own : first_vec;
+    for (int c = 0; c < (along_k ? tile.own : vecs); ++c)
+      columns.push_back(w.gemm.column(first_column + c));
+
+    RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
+      RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));
+      std::vector<Values> ys;
+      for (int k = 0; k < (along_k ? 1 : step.depth()); ++k) {
+        for (const Column& column : columns) {
+          RP_ASSIGN(Values y, w.gemm.load_b(column, step, b.i32(k)));
+          ys.push_back(std::move(y));
+        }
+      }
+      const auto own = [&](int c, int k) {
+        return along_k ? vector_element(ys, c, k) : vector_element(ys, k * vecs + c / 4, c % 4);
+      };
+      const auto shared = [&](int r, int k) {
+        return broadcast(b, vector_element(xs, r / kCpuLanes, k), r % kCpuLanes);
+      };
+      add_products(b, acc, step.depth(), own, shared);
+      return {};
+    }));
+
+    for (int v = 0; v < vecs; ++v) {
+      const Value vec = first_vec + v;
+      RP_TRY(w.result.guard_columns(vec, [&] { return store_columns(w, acc, vec, v); }));
+    }
+    return {};
+  }
+
+ private:
+  static Status store_columns(const TileWork& w, LocalGrid& acc, Value vec, int v) {
+    const int rows = w.tile.rows;
+    if (rows % kChunk != 0) {
+      return store_rows(w.result, w.origin.row, rows, vec,
+                        [&](int r) { return acc.load_vector(r, 4 * v); });
+    }
+    for (int r = 0; r < rows; r += kChunk) {
+      const Value first = w.origin.row + r;
+      const Value end = min(w.result.row_count() - first, kChunk);
+      RP_TRY(store_chunk(w.result, first, vec, end, kChunk,
+                         [&](int i) { return acc.load_vector(r + i, 4 * v); }));
+    }
+    return {};
+  }
+};
+
+}  // namespace
+
+const Schedule& subgroup_columns_schedule() {
+  static const OwnColumns schedule;
+  return schedule;
+}
+
+}  // namespace reprise::shaders

@@ -1,0 +1,105 @@
+// A tile of a subgroup (subgroup_tile.h): each lane has rows of its own, and the subgroup shares
+// columns. For results of few columns.
+#include <algorithm>
+#include <cmath>
+
+#include "shaders/subgroup_tile.h"
+
+namespace reprise::shaders {
+
+namespace {
+
+class OwnRows final : public Schedule {
+ public:
+  const char* name() const override { return "subgroup tile, rows by lane,"; }
+
+  std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
+    std::vector<Tile> out;
+    if (!has_cpu_subgroups(device) || size.m < kCpuLanes) return out;
+    for (int columns : {32, 16, 8}) {
+      for (int own = 8; own >= 1; --own) {
+        const StepCost step{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns, 30, 12};
+        out.push_back(subgroup_tile(size, device, {own * kCpuLanes, columns, own, step}));
+      }
+    }
+    return out;
+  }
+
+  Status write(const TileWork& w) const override {
+    kernel::Builder& b = w.gemm.builder();
+    const Tile& tile = w.tile;
+    const bool along_k = w.gemm.b_along_k();
+    const int vecs = tile.columns / 4;
+    const Value lane = lane_of(b);
+    const Value first_row = w.origin.row + lane * tile.own;
+    LocalGrid acc(b, "acc", kernel::kF32, tile.columns, tile.own, 0);
+
+    std::vector<Index> rows;
+    for (int r = 0; r < tile.own; ++r) rows.push_back(w.gemm.row(first_row + r));
+    std::vector<Column> columns;  // one of each lane's
+    if (along_k) {
+      for (int c = 0; c < tile.columns; c += kCpuLanes)
+        columns.push_back(w.gemm.column(w.origin.column_tile * tile.columns + c + lane));
+    } else {
+      columns.push_back(w.gemm.column(w.origin.column_tile * vecs + lane % vecs));
+    }
+
+    RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
+      RP_ASSIGN(const std::vector<Values> ys, load_b_lanes(w, columns, step));
+      RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));
+      const auto own = [&](int r, int k) { return vector_element(xs, r, k); };
+      const auto shared = [&](int c, int k) {
+        const int number = along_k ? c : k * vecs + c / 4;
+        return broadcast(b, vector_element(ys, number / kCpuLanes, along_k ? k : c % 4),
+                         number % kCpuLanes);
+      };
+      add_products(b, acc, step.depth(), own, shared);
+      return {};
+    }));
+
+    for (int v = 0; v < vecs; ++v) {
+      const Value vec = w.origin.column_tile * vecs + v;
+      RP_TRY(w.result.guard_columns(vec, [&] {
+        const Value end = min(w.result.row_count() - first_row, tile.own);
+        return store_chunk(w.result, first_row, vec, end, tile.own, [&](int r) {
+          const auto part = [&](int c) { return acc.load(4 * v + c, r); };
+          return b.compose({part(0), part(1), part(2), part(3)});
+        });
+      }));
+    }
+    return {};
+  }
+
+ private:
+  /// Vectors of B, lane by lane: along columns, number kCpuLanes * i + lane holds the k-th value of
+  /// the step where k = number / vecs, and vector number % vecs.
+  static Result<std::vector<Values>> load_b_lanes(const TileWork& w,
+                                                  const std::vector<Column>& columns,
+                                                  const KStep& step) {
+    kernel::Builder& b = w.gemm.builder();
+    std::vector<Values> out;
+    if (w.gemm.b_along_k()) {
+      for (const Column& column : columns) {
+        RP_ASSIGN(Values y, w.gemm.load_b(column, step, b.i32(0)));
+        out.push_back(std::move(y));
+      }
+      return out;
+    }
+    const int vecs = w.tile.columns / 4;
+    for (int first = 0; first < step.depth() * vecs; first += kCpuLanes) {
+      const Value k = min((lane_of(b) + first) / vecs, step.depth() - 1);
+      RP_ASSIGN(Values y, w.gemm.load_b(columns[0], step, k));
+      out.push_back(std::move(y));
+    }
+    return out;
+  }
+};
+
+}  // namespace
+
+const Schedule& subgroup_rows_schedule() {
+  static const OwnRows schedule;
+  return schedule;
+}
+
+}  // namespace reprise::shaders
