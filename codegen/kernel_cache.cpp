@@ -6,10 +6,8 @@ namespace reprise {
 
 namespace {
 
-Status legalize_and_simplify(kernel::Kernel& k, const kernel::LegalizeFor& target) {
-  RP_TRY(kernel::legalize(k, target).with_context("kernel '" + k.name + "'"));
-  kernel::simplify(k);
-  return {};
+Status legalized(kernel::Kernel& k, const kernel::LegalizeFor& target) {
+  return kernel::legalize(k, target).with_context("kernel '" + k.name + "'");
 }
 
 std::string key(std::initializer_list<bool> flags, const std::string& kernel) {
@@ -35,7 +33,7 @@ KernelCache::Known KernelCache::find(const std::unordered_map<std::string, Known
 
 Status KernelCache::legalize(kernel::Kernel& k, std::optional<size_t> number,
                              const kernel::LegalizeFor& target) {
-  if (!enabled_) return legalize_and_simplify(k, target);
+  if (!enabled_) return legalized(k, target);
   const kernel::LegalizeFor needed = kernel::relevant(target, k);
   const auto with_flags = [&](const std::string& kernel) {
     return key({needed.int64, needed.float16, needed.storage8, needed.storage16, needed.word_loads},
@@ -54,7 +52,7 @@ Status KernelCache::legalize(kernel::Kernel& k, std::optional<size_t> number,
   if (equal) {
     take(k, *equal);
   } else {
-    RP_TRY(legalize_and_simplify(k, needed));
+    RP_TRY(legalized(k, needed));
     equal = std::make_shared<const kernel::Kernel>(k);
   }
   const std::lock_guard lock(mutex_);

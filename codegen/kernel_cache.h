@@ -21,7 +21,7 @@ class KernelCache {
   explicit KernelCache(bool enabled) : enabled_(enabled) {}
   bool enabled() const { return enabled_; }
 
-  /// kernel::legalize() and kernel::simplify(). Kernels with the same number are equal.
+  /// kernel::legalize(). Kernels with the same number are equal.
   Status legalize(kernel::Kernel& k, std::optional<size_t> number,
                   const kernel::LegalizeFor& target);
   Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const emit::SpirvOptions& options);

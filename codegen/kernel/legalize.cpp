@@ -277,7 +277,10 @@ Status legalize(Kernel& k, const LegalizeFor& target) {
   if (lacks_something(relevant(target, k))) {
     RP_ASSIGN(k, Legalizer(k, target).run());
   }
-  return expand(k);
+  RP_TRY(expand(k));
+  // All rewrites go through the builder, which folds and shares.
+  remove_dead(k);
+  return {};
 }
 
 }  // namespace reprise::kernel

@@ -38,7 +38,6 @@ Kernel kernel_of(const Numbers& n, const std::string& name = "k") {
   EXPECT_TRUE(k.ok()) << k.status().message();
   if (!k.ok()) return {};
   EXPECT_TRUE(legalize(*k, {}).ok());
-  simplify(*k);
   return std::move(*k);
 }
 

@@ -216,7 +216,6 @@ TEST_P(Narrow, InterpreterOfEveryVariant) {
       features.float16 = target.predicate.needs_float16;
       features.word_loads = target.wide_loads;
       ASSERT_TRUE(kernel::legalize(l->kernel, features).ok());
-      kernel::simplify(l->kernel);
       const Status s = interpret_group(*g, *l, memory);
       ASSERT_TRUE(s.ok()) << s.message();
     }

@@ -76,9 +76,7 @@ Status legalize_for(kernel::Kernel& k, const lower::Target& target) {
   features.storage16 = target.predicate.needs_storage16;
   features.float16 = target.predicate.needs_float16;
   features.word_loads = target.wide_loads;
-  RP_TRY(kernel::legalize(k, features));
-  kernel::simplify(k);
-  return {};
+  return kernel::legalize(k, features);
 }
 
 std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols) {
