@@ -92,7 +92,7 @@ Status DeviceSession::index_buffers() {
       }
     }
   }
-  const std::vector<bool> told = plan::told_by_inputs(io().sources);
+  const std::vector<bool> told = told_by_inputs(io().sources);
   std::vector<int64_t> from_inputs(told.size(), plan::kUnbound);
   for (size_t s = 0; s < told.size(); ++s)
     if (told[s]) from_inputs[s] = 1;

@@ -4,7 +4,7 @@
 
 #include "apps/bisect/bisect.h"
 #include "apps/common/model.h"
-#include "codegen/lower/targets.h"
+#include "codegen/targets.h"
 
 namespace reprise::app {
 

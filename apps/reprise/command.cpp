@@ -1,8 +1,8 @@
 #include "apps/reprise/command.h"
 
 #include "apps/common/autotune.h"
-#include "codegen/lower/targets.h"
 #include "codegen/nvrtc/library.h"
+#include "codegen/targets.h"
 
 #include <algorithm>
 #include <atomic>

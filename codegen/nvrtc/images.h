@@ -3,7 +3,8 @@
 
 #include <vector>
 
-#include "codegen/compiler.h"
+#include "codegen/compile_options.h"
+#include "codegen/compile_report.h"
 
 namespace reprise::nvrtc {
 

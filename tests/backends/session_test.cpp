@@ -187,7 +187,7 @@ TEST_P(SessionContract, SizesThatAHostCallTellsReachLaterLaunches) {
   PlanWriter w;
   const auto x = w.input("x", DType::F32, {Expr(8)});
   w.io.symbols.push_back({"found", 0, 1000, 1});
-  w.io.sources.push_back({plan::SymbolSource::Kind::HostOutput, 0, 1});
+  w.io.sources.push_back({SymbolSource::Kind::HostOutput, 0, 1});
   const Expr found = Expr::symbol(0);
   const auto where = w.arena("where", DType::I64, {Expr(1), found});
   w.plan.buffers.back().kind = plan::BufferKind::Growable;

@@ -11,9 +11,9 @@
 #include "codegen/kernel/interpreter.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
-#include "codegen/lower/targets.h"
 #include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
+#include "codegen/targets.h"
 #include "runtime/session.h"
 
 namespace reprise {

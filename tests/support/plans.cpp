@@ -83,7 +83,7 @@ plan::KernelCode sum_kernel() {
 Expr PlanWriter::symbol(const std::string& name, size_t input, int32_t axis, int64_t min,
                         int64_t max) {
   io.symbols.push_back({name, min, max, 1});
-  io.sources.push_back({plan::SymbolSource::Kind::InputDim, static_cast<int32_t>(input), axis});
+  io.sources.push_back({SymbolSource::Kind::InputDim, static_cast<int32_t>(input), axis});
   return Expr::symbol(static_cast<SymbolId>(io.symbols.size() - 1));
 }
 
