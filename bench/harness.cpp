@@ -79,6 +79,7 @@ CompileOptions options_for(const DeviceInfo& device) {
   if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
   if (const char* path = std::getenv("REPRISE_NVRTC")) options.nvrtc = path;
   options.cuda_cache_dir = app::cuda_cache_dir();
+  options.keep_source = true;  // for profilers
   return options;
 }
 

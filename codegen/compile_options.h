@@ -45,6 +45,10 @@ struct CompileOptions {
   /// than itself; 0: unknown.
   uint32_t cuda_driver = 0;
   bool cuda_ptx = true;  // PTX follows cubins where none is named and no device is
+  /// Packages keep the CUDA text of their kernels beside the images. It is also written to the
+  /// cache's folder, where debuggers and profilers find it by its image: "HASH.cu", with
+  /// package::hash_bytes of the image in hexadecimal digits.
+  bool keep_source = false;
   unsigned threads = 0;  // ... on this many threads, the caller's included; 0: one per core
   /// Where compiled kernels are kept, at most so many bytes of them; empty: nothing is kept.
   std::string cuda_cache_dir;

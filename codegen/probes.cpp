@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 #include "codegen/kernel/share.h"
 #include "codegen/probe_samples.h"

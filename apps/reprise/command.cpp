@@ -63,6 +63,7 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   o.fullgraph = fullgraph;
   o.nvrtc = nvrtc;
   o.cuda_cache_dir = cuda_cache_dir();
+  o.keep_source = keep_source;
   o.log = [](const std::string& message) { note(message); };
   return o;
 }
@@ -119,6 +120,11 @@ void add_compile(CLI::App& command, CommonOptions& o) {
       .add_option("--nvrtc", o.nvrtc,
                   "Path of libnvrtc.so, which compiles for CUDA; by default it is searched for")
       ->envname("REPRISE_NVRTC");
+  command
+      .add_flag("--keep-source", o.keep_source,
+                "Keep the CUDA text of kernels: in the package, and for debuggers beside the "
+                "images that are kept on this machine")
+      ->envname("REPRISE_KEEP_SOURCE");
   command
       .add_option("--shape", o.shapes,
                   "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "

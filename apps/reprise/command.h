@@ -42,6 +42,7 @@ struct CommonOptions {
   std::vector<std::string> disabled_passes;
   std::string json;
   bool fullgraph = false;
+  bool keep_source = false;
   bool verbose = false;
   bool validation = false;
   bool warm_up = false;

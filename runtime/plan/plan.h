@@ -70,8 +70,8 @@ struct KernelCode {
   uint32_t shared_bytes = 0;
   uint32_t subgroup_size = 0;    // required; 0: any
   std::vector<uint32_t> spirv;   // Vulkan variants
-  std::string cuda;              // CUDA variants: the text, and
-  std::vector<std::byte> image;  // what it was compiled to: cubin, or PTX ending in a zero byte
+  std::vector<std::byte> image;  // CUDA variants: cubin, or PTX ending in a zero byte
+  std::string cuda;              // what it was compiled from, where that is kept
   /// What the compiler says of a cubin; all zero where it was not asked.
   struct Usage {
     uint32_t registers = 0, spill_bytes = 0, shared_bytes = 0, stack_bytes = 0;

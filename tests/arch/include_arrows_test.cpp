@@ -39,6 +39,7 @@ const std::vector<Row>& table() {
       {"backends/cuda/", {"backends/", "runtime/"}, {}},
       // The parameter block is the one thing that emitted code and the runtime agree on.
       {"codegen/kernel/", {"codegen/kernel/", "runtime/base/", "runtime/plan/block_layout.h"}, {}},
+      {"codegen/interpreter/", {"codegen/interpreter/", "codegen/kernel/", "runtime/base/"}, {}},
       {"codegen/emit/", {"codegen/emit/", "codegen/kernel/", "runtime/base/"}, {"spirv/"}},
       // One target with ops: the verifier and the parser ask the registry, and nothing else of it.
       {"codegen/graph/", {"codegen/graph/", "codegen/ops/op.h", "runtime/base/"}, {}},
@@ -161,6 +162,8 @@ TEST(IncludeArrows, FindsAForbiddenArrow) {
   EXPECT_TRUE(bad("runtime/session.cpp", "backends/registry.h", true));
   EXPECT_TRUE(bad("codegen/compiler.cpp", "volk.h", false));
   EXPECT_TRUE(bad("codegen/compiler.cpp", "backends/registry.h", true));
+  EXPECT_TRUE(bad("codegen/kernel/share.cpp", "codegen/interpreter/interpreter.h", true));
+  EXPECT_TRUE(bad("codegen/lower/row.cpp", "codegen/interpreter/interpreter.h", true));
   EXPECT_TRUE(bad("codegen/plan_builder.h", "codegen/compiler.h", true));
   EXPECT_TRUE(bad("codegen/nvrtc/images.h", "codegen/compiler.h", true));
   EXPECT_TRUE(bad("codegen/nvrtc/images.h", "codegen/plan_builder.h", true));

@@ -4,6 +4,7 @@
 #include "on_standin.h"
 #include "runtime/base/cuda_entry.h"
 #include "tests/nvrtc/support.h"
+#include "tests/support/kept_text.h"
 #include "tests/support/tuning.h"
 
 namespace reprise::app {
@@ -19,6 +20,7 @@ void rename_kernels(package::Package& p, const std::string& name) {
       k.name = name;
     }
   }
+  test::keep_changed_texts(p);
 }
 
 class AutotuneFaults : public test::OnStandin {
@@ -35,6 +37,8 @@ class AutotuneFaults : public test::OnStandin {
     compile_.targets = {"cuda"};
     compile_.device = device_.info.facts;
     compile_.nvrtc = test::nvrtc_path();
+    compile_.keep_source = true;
+    compile_.cuda_cache_dir = cuda_cache_dir();
     options_ = test::short_tuning(3);
     options_.reopen = [this] {
       ++reopened_;
@@ -109,6 +113,7 @@ constexpr const char* kSlow =
 void plant(size_t candidate, const std::string& before_default, package::Package& p) {
   for (plan::KernelCode& k : p.variants[0].plan.kernels)
     if (candidate == 0) k.cuda = before_default + k.cuda;
+  test::keep_changed_texts(p);
   if (candidate > 2) rename_kernels(p, "together");
 }
 

@@ -8,7 +8,7 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/ops/support.h"
