@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "codegen/stopwatch.h"
 
 namespace reprise {
 
@@ -24,7 +23,7 @@ CompileContext::CompileContext(graph::Graph& g, package::Package& p, const Compi
 
 void CompileContext::end_pass(std::string name) {
   report.passes.push_back({std::move(name), ms_since(last_end_)});
-  last_end_ = std::chrono::steady_clock::now();
+  last_end_ = Clock::now();
 }
 
 void CompileContext::end_variants() {
@@ -33,7 +32,7 @@ void CompileContext::end_variants() {
   report.passes.push_back({"emit", times.emit});
   report.passes.push_back({"hazards", times.hazards});
   if (options.probes) report.passes.push_back({"probes", times.probes});
-  last_end_ = std::chrono::steady_clock::now();
+  last_end_ = Clock::now();
 }
 
 void CompileContext::report_fault(BrokenGroup fault, const std::string& effect) {

@@ -1,7 +1,6 @@
 // One compilation: what its phases share. Every phase takes the context and adds to its report.
 #pragma once
 
-#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "codegen/lower/lower_once.h"
 #include "codegen/lower/target.h"
 #include "codegen/weight_store.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -53,7 +53,7 @@ class CompileContext {
   KernelCache kernels;
 
  private:
-  std::chrono::steady_clock::time_point last_end_ = std::chrono::steady_clock::now();
+  Clock::time_point last_end_ = Clock::now();
 };
 
 }  // namespace reprise

@@ -1,7 +1,6 @@
 #include "codegen/compiler.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "codegen/compile_context.h"
 #include "codegen/lower/fuse.h"
@@ -11,9 +10,9 @@
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
-#include "codegen/stopwatch.h"
 #include "codegen/targets.h"
 #include "codegen/variants.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -144,6 +143,11 @@ int64_t count_launches(const lower::Fusion& fusion) {
 
 }  // namespace
 
+void compile_for(const DeviceInfo& device, CompileOptions& options) {
+  options.device = device.facts;
+  if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
+}
+
 Result<DType> parse_precision(std::string_view name) {
   if (name == "fp32") return DType::F32;
   if (name == "fp16") return DType::F16;
@@ -210,7 +214,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report) {
   RP_TRY(check_options(options));
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   onnx::ImportOptions import_options;
   import_options.shapes = options.shapes;
   RP_ASSIGN(auto model, onnx::import_file(path, import_options));

@@ -19,6 +19,8 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
                                  CompileReport* report = nullptr);
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report = nullptr);
+/// Makes options compile for this device alone, which is not the host.
+void compile_for(const DeviceInfo& device, CompileOptions& options);
 /// "fp32", "fp16" or "bf16"; others are Code::Usage.
 Result<DType> parse_precision(std::string_view name);
 std::string precision_name(DType precision);

@@ -2,8 +2,8 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/share.h"
-#include "codegen/stopwatch.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -51,7 +51,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
 }
 
 Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   if (number) {
     const auto [known, is_new] = numbered_.try_emplace(*number, kernels_.size());
     uses_.push_back({p_.steps.size(), known->second});
@@ -66,7 +66,7 @@ Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
 }
 
 Status KernelTable::finish() {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
   for (kernel::Kernel& k : shared.kernels) k.name = unique(k.name);
   const size_t n = shared.kernels.size();

@@ -6,8 +6,8 @@
 
 #include "codegen/kernel_table.h"
 #include "codegen/lower/group_key.h"
-#include "codegen/stopwatch.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -49,7 +49,7 @@ std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>&
 Status lower_all(CompileContext& context, const std::vector<TargetFusion>& variants) {
   // Tests that plant faults in kernels want to see each group.
   if (!context.lowerings.enabled() || context.options.plant_in_kernel) return {};
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const std::vector<Job> jobs = jobs_of(context.model, variants);
   RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {
     for (const lower::Target* target : jobs[i].targets) {

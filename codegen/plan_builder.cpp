@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "codegen/kernel_table.h"
-#include "codegen/stopwatch.h"
+#include "runtime/base/timing.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise {
@@ -250,7 +250,7 @@ class DevicePlanBuilder {
 
   /// `number`: of the group.
   Status add_kernel(const lower::Group& group, size_t number) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     auto lowered = lower_chosen(context_, group, target_, number);
     context_.times.lower += ms_since(start);
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
@@ -268,7 +268,7 @@ class DevicePlanBuilder {
 
   Result<DevicePlan> finish() {
     RP_TRY(kernels_.finish());
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
     for (size_t i = 0; i < chosen_steps_.size(); ++i)
@@ -285,7 +285,7 @@ class DevicePlanBuilder {
   }
 
   Status add_long_form(const lower::Group& group, const Expr& too_long) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     RP_ASSIGN(lower::Lowered lowered,
               context_.lowerings.lower(group, target_, 0, lower::LoopForm::Long));
     context_.times.lower += ms_since(start);

@@ -1,7 +1,6 @@
 #include "codegen/variants.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <set>
 #include <utility>
@@ -10,7 +9,7 @@
 #include "codegen/lower_all.h"
 #include "codegen/plan_builder.h"
 #include "codegen/probes.h"
-#include "codegen/stopwatch.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -161,7 +160,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     RP_ASSIGN(DevicePlan made, plan_for(context, *fusion, target));
     v.plan = std::move(made.plan);
     if (options.probes) {
-      const auto start = std::chrono::steady_clock::now();
+      const auto start = Clock::now();
       RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, made.kernels));
       context.times.probes += ms_since(start);
     }

@@ -60,8 +60,11 @@ const std::vector<Row>& table() {
        {}},
       // The compiler is above its parts, which take its context or its options.
       {"codegen/", {"codegen/", "shaders/", "runtime/"}, {}, {"codegen/compiler.h"}},
+      {"codegen/autotune/", {"codegen/", "runtime/"}, {}},
       {"codegen/compiler", {"codegen/", "shaders/", "runtime/", "reprise/"}, {}},
       {"shaders/", {"shaders/", "codegen/kernel/", "runtime/base/", "runtime/device_facts.h"}, {}},
+      // A sample shows what an application has: the public headers.
+      {"apps/filetype/", {"apps/filetype/", "reprise/"}, {"CLI/", "nlohmann/"}},
       {"apps/",
        {"apps/", "backends/", "codegen/", "runtime/", "reprise/"},
        {"CLI/", "nlohmann/", "spirv-tools/"}},  // explain --dump disassembles
@@ -174,6 +177,8 @@ TEST(IncludeArrows, FindsAForbiddenArrow) {
   EXPECT_TRUE(bad("include/reprise/reprise.hpp", "vulkan/vulkan.h", false));
   EXPECT_TRUE(bad("runtime/base/expr.cpp", "runtime/session.h", true));
   EXPECT_FALSE(bad("runtime/session.cpp", "runtime/backend.h", true));
+  EXPECT_TRUE(bad("apps/filetype/main.cpp", "runtime/session.h", true));
+  EXPECT_TRUE(bad("apps/filetype/main.cpp", "apps/common/status.h", true));
   EXPECT_FALSE(bad("codegen/compiler_api.cpp", "codegen/compiler.h", true));
   EXPECT_FALSE(bad("apps/reprise/main.cpp", "CLI/CLI.hpp", false));
   EXPECT_FALSE(bad("runtime/package/mapped_file.cpp", "sys/mman.h", false));
