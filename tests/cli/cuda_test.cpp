@@ -1,6 +1,7 @@
 // Compiling for CUDA as users meet it: no GPU is needed, NVRTC is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -251,7 +252,9 @@ TEST_F(CudaTargets, ComparingCompilesForTheDevicesThereAre) {
   const ProcessResult r = on_standin({"compare", model_, "--devices", "cuda:0", "--runs", "1"});
   EXPECT_EQ(r.status, 0) << r.err;
   const fs::path images = dir_.path() / "cache" / "reprise" / "cuda";
-  EXPECT_EQ(std::distance(fs::directory_iterator(images), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::count_if(fs::directory_iterator(images), fs::directory_iterator(),
+                          [](const auto& f) { return f.path().extension() == ".cudaimage"; }),
+            1);
 }
 
 TEST_F(CudaTargets, WithoutNvrtcTheErrorSaysWhatToDo) {
