@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-
 namespace reprise {
 
 bool is_disabled(const CompileOptions& options, std::string_view pass) {

@@ -169,7 +169,7 @@ Status DeviceSession::load(Verdict& verdict) {
   const DeviceFacts& facts = shared_.device->info().facts;
   shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
   std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), shared_.limits.max_grid.begin());
-  shared_.limits.max_loop_iterations = facts.max_loop_iterations;
+  shared_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
   shared_.table = plan::layout_blocks(variant_.plan);
   shared_.segments = plan::cut_segments(variant_.plan);
   while (shared_.first_recorded < shared_.segments.size() &&

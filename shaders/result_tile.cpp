@@ -22,8 +22,7 @@ Status store_rows(ResultTile& result, Val row, int rows, Val vec,
   return {};
 }
 
-// They pass through a local array: llvmpipe writes one at constant places for nothing, while every
-// store to shared memory becomes a loop over lanes.
+// They pass through a local array (workarounds::kSharedStores).
 Status store_chunk(ResultTile& result, Val first, Val vec, Val end, int count,
                    const std::function<Val(int row)>& four) {
   kernel::Builder& b = result.builder();

@@ -153,11 +153,11 @@ Error identify(Model& model, const Config& config, const Options& o, std::vector
   const auto flush = [&]() -> Error {
     if (pending.empty()) return {};
     if (!o.save_features.empty() && !saved) {
-      const Error e = write_npy(features, pending.size(), o.save_features);
+      Error e = write_npy(features, pending.size(), o.save_features);
       if (failed(e)) return e;
       saved = true;
     }
-    const Error e = model.predict(o.mode, features, pending);
+    Error e = model.predict(o.mode, features, pending);
     features.clear();
     pending.clear();
     return e;
@@ -176,7 +176,7 @@ Error identify(Model& model, const Config& config, const Options& o, std::vector
     features.insert(features.end(), e.features.begin(), e.features.end());
     pending.push_back(&row);
     if (pending.size() < o.batch) continue;
-    const Error error = flush();
+    Error error = flush();
     if (failed(error)) return error;
   }
   return flush();
