@@ -70,7 +70,7 @@ Result<std::shared_ptr<Device>> with_memory(const reprise_device* handle) {
   return Status(Code::Usage, "the host device has no buffers; use host memory");
 }
 
-reprise_buffer* make_buffer(std::shared_ptr<Device> device, std::unique_ptr<Buffer> buffer) {
+reprise_buffer* make_buffer(std::shared_ptr<Device> device, std::unique_ptr<DeviceBuffer> buffer) {
   return make_handle(
       std::make_shared<reprise_buffer>(reprise_buffer{std::move(device), std::move(buffer)}));
 }

@@ -1,7 +1,6 @@
 // Handles of the C interface that need devices, and the versions of its structs.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,15 +9,9 @@
 #include "runtime/base/pool.h"
 #include "runtime/session.h"
 
-struct reprise_device {
-  std::shared_ptr<reprise::Device> device;  // null: the host
-  std::string cache_dir = {};
-  std::function<void(const std::string&)> log = {};
-};
-
 struct reprise_buffer {
   std::shared_ptr<reprise::Device> device;
-  std::unique_ptr<reprise::Buffer> buffer;
+  std::unique_ptr<reprise::DeviceBuffer> buffer;
 };
 
 struct reprise_results {
@@ -46,8 +39,6 @@ struct reprise_session {
 
 namespace reprise::capi {
 
-template <>
-inline constexpr std::string_view kHandleName<reprise_device> = "device";
 template <>
 inline constexpr std::string_view kHandleName<reprise_buffer> = "buffer";
 template <>

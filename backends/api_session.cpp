@@ -86,14 +86,6 @@ Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
   return {};
 }
 
-/// What a C caller wrote: any number, while C++ may only load those that the enum names.
-int32_t dtype_number(const reprise_tensor& t) {
-  static_assert(sizeof(t.dtype) == sizeof(int32_t));
-  int32_t number = 0;
-  std::memcpy(&number, &t.dtype, sizeof(number));
-  return number;
-}
-
 Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   Binding& b = call.inputs[i];
   RP_TRY(bind(t, call, b));

@@ -8,11 +8,11 @@
 #include <thread>
 
 #include "apps/common/devices.h"
-#include "apps/common/timing.h"
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
+#include "runtime/base/timing.h"
 #include "runtime/cuda_arch.h"
 #include "tests/support/onnx_writer.h"
 
@@ -26,7 +26,7 @@ Shape shape_of(const std::vector<int64_t>& dims) {
 
 /// Device buffers for every input (filled) and output of a static interface.
 struct Bound {
-  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers;
   std::vector<Binding> inputs, outputs;
 };
 
@@ -35,7 +35,7 @@ Result<Bound> bind(const plan::Interface& io, Device& device) {
   const auto add = [&](const plan::Slot& slot, std::vector<Binding>& to, bool fill) -> Status {
     const std::vector<int64_t> dims = static_dims(slot.shape);
     const HostTensor values = test::float_tensor(dims);
-    RP_ASSIGN(std::unique_ptr<Buffer> buffer,
+    RP_ASSIGN(std::unique_ptr<DeviceBuffer> buffer,
               device.allocate((values.bytes().size() + 15) / 16 * 16, MemoryUse::Device));
     if (fill) RP_TRY(device.upload(*buffer, 0, values.bytes()));
     Binding b;
@@ -79,6 +79,7 @@ CompileOptions options_for(const DeviceInfo& device) {
   if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
   if (const char* path = std::getenv("REPRISE_NVRTC")) options.nvrtc = path;
   options.cuda_cache_dir = app::cuda_cache_dir();
+  options.keep_source = true;  // for profilers
   return options;
 }
 
@@ -174,10 +175,10 @@ Status run_in_turn(std::vector<Contender>& all, int warmup, int runs,
     for (Contender& c : all) {
       RunStats stats;
       if (pause.count() > 0) std::this_thread::sleep_for(pause);
-      const double start = app::now_ms();
+      const double start = now_ms();
       RP_TRY(c.session->run(c.bound.inputs, c.bound.outputs, &stats).status());
       if (i < 0) continue;
-      c.total_ms.push_back(app::now_ms() - start);
+      c.total_ms.push_back(now_ms() - start);
       c.submit_us.push_back(stats.host_submit_us);
       c.device_ms.push_back(std::accumulate(stats.kernel_us.begin(), stats.kernel_us.end(), 0.0) /
                             1000);
@@ -203,16 +204,15 @@ Result<std::vector<Timing>> time_packages(const std::vector<PackagePtr>& package
     RP_TRY(run_in_turn(all, 3, runs, pause));
     for (size_t i = 0; i < all.size(); ++i) {
       out[i].best_ms = *std::min_element(all[i].total_ms.begin(), all[i].total_ms.end());
-      out[i].median_ms = app::median(std::move(all[i].total_ms));
-      out[i].submit_us = app::median(std::move(all[i].submit_us));
+      out[i].median_ms = median(std::move(all[i].total_ms));
+      out[i].submit_us = median(std::move(all[i].submit_us));
       out[i].launches = count_launches(all[i].session->plan());
     }
   }
   // Timestamps cost time, so these sessions are others.
   RP_ASSIGN(std::vector<Contender> all, prepare(packages, device, true));
   RP_TRY(run_in_turn(all, 2, std::min(runs, 10), {}));
-  for (size_t i = 0; i < all.size(); ++i)
-    out[i].device_ms = app::median(std::move(all[i].device_ms));
+  for (size_t i = 0; i < all.size(); ++i) out[i].device_ms = median(std::move(all[i].device_ms));
   return out;
 }
 

@@ -9,7 +9,7 @@
 #include "apps/common/inputs.h"
 #include "apps/common/npy.h"
 #include "apps/common/status.h"
-#include "apps/common/timing.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::bench {
 namespace {
@@ -41,9 +41,9 @@ Result<Loaded> load(const Options& o) {
 }
 
 Status serve(const Options& o) {
-  const double start = app::now_ms();
+  const double start = now_ms();
   RP_ASSIGN(Loaded loaded, load(o));
-  const double load_ms = app::now_ms() - start;
+  const double load_ms = now_ms() - start;
   // Reading the inputs' files is not a part of loading: others get them in memory.
   Session& session = *loaded.session;
   app::InputSources sources;
@@ -58,9 +58,9 @@ Status serve(const Options& o) {
   RP_ASSIGN(const app::InputSet inputs, app::make_inputs(session.io(), sources, notes));
   const std::vector<Binding> bindings = inputs.bindings();
 
-  const double before = app::now_ms();
+  const double before = now_ms();
   RP_ASSIGN(const std::vector<HostTensor> outputs, session.run(bindings));
-  const double run_ms = app::now_ms() - before;
+  const double run_ms = now_ms() - before;
   for (size_t i = 0; i < outputs.size(); ++i) {
     RP_TRY(app::write_npy(outputs[i], o.outputs + "/" + std::to_string(i) + ".npy"));
   }
@@ -69,9 +69,9 @@ Status serve(const Options& o) {
           {"device", loaded.device.info.name},
           {"variant", session.variant()}});
   for (std::string line; std::getline(std::cin, line);) {
-    const double run_start = app::now_ms();
+    const double run_start = now_ms();
     RP_TRY(session.run(bindings).status());
-    answer({{"ms", app::now_ms() - run_start}});
+    answer({{"ms", now_ms() - run_start}});
   }
   return {};
 }

@@ -18,7 +18,7 @@ set(reprise_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/reprise)
 install(TARGETS reprise reprise_backends reprise_runtime reprise_base EXPORT repriseTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 install(TARGETS reprise_compiler reprise_codegen reprise_onnx reprise_graph reprise_shaders
-                reprise_emit reprise_kernel EXPORT repriseCompilerTargets
+                reprise_emit reprise_interpreter reprise_kernel EXPORT repriseCompilerTargets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT compiler)
 install(EXPORT repriseTargets NAMESPACE reprise:: DESTINATION ${reprise_cmake_dir}
         COMPONENT runtime)

@@ -1,58 +1,24 @@
 #include "codegen/compiler.h"
 
 #include <algorithm>
-#include <chrono>
-#include <deque>
-#include <set>
 
-#include "codegen/lower/contraction.h"
+#include "codegen/compile_context.h"
 #include "codegen/lower/fuse.h"
-#include "codegen/lower/targets.h"
-#include "codegen/lower_all.h"
 #include "codegen/nvrtc/images.h"
 #include "codegen/onnx/importer.h"
 #include "codegen/ops/dims.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
-#include "codegen/probes.h"
-#include "codegen/stopwatch.h"
+#include "codegen/targets.h"
+#include "codegen/variants.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
 namespace {
 
-constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
-                           kAttentionPrice = "attention-price", kAutocastPass = "autocast",
-                           kEqualKernels = "equal-kernels";
-
-using Clock = std::chrono::steady_clock;
-
-class Timer {
- public:
-  explicit Timer(CompileReport* report) : report_(report) {}
-  void lap(std::string name) {
-    const auto now = Clock::now();
-    if (report_ != nullptr) {
-      report_->passes.push_back(
-          {std::move(name), std::chrono::duration<double, std::milli>(now - start_).count()});
-    }
-    start_ = now;
-  }
-  void add(std::string name, double ms) {
-    if (report_ != nullptr) report_->passes.push_back({std::move(name), ms});
-    start_ = Clock::now();
-  }
-
- private:
-  CompileReport* report_;
-  Clock::time_point start_ = Clock::now();
-};
-
-bool disabled(const CompileOptions& o, std::string_view pass) {
-  return std::find(o.disabled_passes.begin(), o.disabled_passes.end(), pass) !=
-         o.disabled_passes.end();
-}
+constexpr std::string_view kAutocastPass = "autocast";
 
 std::string joined(const std::vector<std::string>& names) {
   std::string list;
@@ -60,7 +26,7 @@ std::string joined(const std::vector<std::string>& names) {
   return list;
 }
 
-Status check_options(const CompileOptions& o) {
+Status check_passes_and_precision(const CompileOptions& o) {
   const auto known = pass_names();
   const auto bad_pass = std::find_if(
       o.disabled_passes.begin(), o.disabled_passes.end(), [&](const std::string& name) {
@@ -72,12 +38,12 @@ Status check_options(const CompileOptions& o) {
   }
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
-  return parse_targets(o.targets, o.device, o.cuda_ptx).status();
+  return {};
 }
 
-lower::FuseAttention attention_of(const CompileOptions& o) {
-  if (disabled(o, kAttentionPass)) return lower::FuseAttention::Never;
-  return disabled(o, kAttentionPrice) ? lower::FuseAttention::Always : lower::FuseAttention::Priced;
+Status check_options(const CompileOptions& o) {
+  RP_TRY(check_passes_and_precision(o));
+  return parse_targets(o.targets, o.device, o.cuda_ptx).status();
 }
 
 bool verifies(const CompileOptions& options) {
@@ -90,46 +56,49 @@ bool verifies(const CompileOptions& options) {
 }
 
 /// After a pass: what it made is verified, timed and shown.
-Status end_pass(const graph::Graph& g, std::string_view pass, bool core,
-                const CompileOptions& options, Timer& timer) {
+Status end_pass(CompileContext& context, std::string_view pass, bool core) {
+  const CompileOptions& options = context.options;
   const std::string name(pass);
-  if (verifies(options)) RP_TRY(graph::verify(g, core).with_context("after pass " + name));
-  timer.lap(name);
-  if (options.on_pass) options.on_pass(name, g);
+  if (verifies(options))
+    RP_TRY(graph::verify(context.model, core).with_context("after pass " + name));
+  context.end_pass(name);
+  if (options.on_pass) options.on_pass(name, context.model);
   return {};
 }
 
-Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
+Status run_passes(CompileContext& context) {
+  graph::Graph& g = context.model;
+  const CompileOptions& options = context.options;
   bool core = false;
   for (const passes::Pass& pass : passes::pipeline()) {
-    if (!pass.required && disabled(options, pass.name)) continue;
+    if (!pass.required && context.disabled(pass.name)) continue;
     RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
     if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
     core |= pass.core;
-    RP_TRY(end_pass(g, pass.name, core, options, timer));
+    RP_TRY(end_pass(context, pass.name, core));
   }
   return {};
 }
 
 /// The last pass: what it says of values in memory holds for the graph as it is.
-Status run_autocast(graph::Graph& g, const CompileOptions& options, Timer& timer,
-                    package::Explanation& explanation) {
-  if (options.precision == DType::F32) return {};
-  passes::AutocastReport done = passes::autocast(g, options.precision);
-  explanation.precision = options.precision;
+Status run_autocast(CompileContext& context, package::Explanation& explanation) {
+  const DType precision = context.options.precision;
+  if (precision == DType::F32) return {};
+  passes::AutocastReport done = passes::autocast(context.model, precision);
+  explanation.precision = precision;
   explanation.narrowed = done.narrowed;
   explanation.kept = std::move(done.kept);
-  return end_pass(g, kAutocastPass, true, options, timer);
+  return end_pass(context, kAutocastPass, true);
 }
 
 /// The imported graph as host calls: the reference. In a package of low precision, large weights
 /// of layers and embeddings are in that precision for it, too.
-Result<plan::Plan> host_plan_of(const graph::Graph& g, WeightStore& weights,
-                                const CompileOptions& options) {
-  if (options.precision == DType::F32) return build_host_plan(g, weights);
-  const std::unique_ptr<graph::Graph> narrow = g.clone();
-  passes::narrow_host_constants(*narrow, options.precision);
-  return build_host_plan(*narrow, weights);
+Result<plan::Plan> host_plan_of(CompileContext& context) {
+  const DType precision = context.options.precision;
+  if (precision == DType::F32) return build_host_plan(context.model, context.weights);
+  const std::unique_ptr<graph::Graph> narrow = context.model.clone();
+  passes::narrow_host_constants(*narrow, precision);
+  return build_host_plan(*narrow, context.weights);
 }
 
 int64_t bytes_of(const plan::Buffer& b) {
@@ -167,156 +136,17 @@ Status require_no_host(const lower::Fusion& fusion) {
   return {};
 }
 
-/// Variants to build, in order of preference.
-Result<std::vector<lower::Target>> chosen_targets(const graph::Graph& g,
-                                                  const lower::Fusion& fusion,
-                                                  const CompileOptions& o) {
-  RP_ASSIGN(std::vector<lower::Target> all, parse_targets(o.targets, o.device, o.cuda_ptx));
-  const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(),
-                                [&](const auto& group) { return lower::is_half_gemm(g, group); });
-  // Without a product for its matrices, such a variant of Vulkan is one of the others.
-  std::erase_if(all, [&](const lower::Target& t) {
-    const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
-    return t.predicate.api == Api::Vulkan && t.predicate.matrix && !half && !named;
-  });
-  if (!o.device) return all;
-  const auto fits = [&](const lower::Target& t) { return t.predicate.mismatch(*o.device).empty(); };
-  const auto first = std::find_if(all.begin(), all.end(), fits);
-  if (first == all.end()) return std::vector<lower::Target>{};
-  return std::vector<lower::Target>{*first};
-}
-
-/// The portable fusion, or one with the device's prices where there are any.
-Result<lower::Fusion> fusion_for(const graph::Graph& g, const CompileOptions& o,
-                                 const Predicate& device = {},
-                                 const std::set<const graph::Node*>& separate = {}) {
-  lower::FusionOptions options;
-  options.enabled = !disabled(o, kFusionPass);
-  options.attention = attention_of(o);
-  options.device = device;
-  options.separate = separate;
-  return lower::fuse(g, options);
-}
-
-void explain(package::Package& p, const lower::Fusion& fusion) {
-  p.explanation.unfused.clear();
-  for (const lower::Edge& e : fusion.unfused)
-    p.explanation.unfused.push_back({e.from, e.to, e.reason});
-}
-
-/// Architectures whose facts are equal have the same plan, but for the images.
-bool share_plan(const Predicate& a, const Predicate& b) {
-  Predicate other = b;
-  other.cuda_arch = a.cuda_arch;
-  return a.api == Api::Cuda && a == other;
-}
-
-/// A variant that differs from `first` in the architecture alone.
-package::Variant for_arch(const package::Variant& first, const lower::Target& target,
-                          LowerReport& lowered) {
-  package::Variant v = first;
-  v.name = target.name;
-  v.predicate = target.predicate;
-  const size_t n = lowered.schedules.size();
-  for (size_t i = 0; i < n; ++i) {
-    if (lowered.schedules[i].site.variant != first.name) continue;
-    ScheduleChoice choice = lowered.schedules[i];
-    choice.site.variant = v.name;
-    lowered.schedules.push_back(std::move(choice));
-  }
-  return v;
-}
-
-/// The plan for one target. A group whose kernel cannot be written must not refuse the model: its
-/// nodes get kernels of their own, and the report names the fault.
-Result<plan::Plan> plan_for(PlanContext& context, const lower::Fusion& fusion,
-                            const lower::Target& target) {
-  const CompileOptions& options = context.options;
-  LowerReport& lowered = context.report;
-  const size_t schedules = lowered.schedules.size();
-  std::set<const graph::Node*> separate;
-  lower::Fusion smaller;
-  const lower::Fusion* groups = &fusion;
-  while (true) {
-    const lower::Group* failed = nullptr;
-    auto plan = build_device_plan(context, *groups, target, &failed);
-    if (plan.ok() || failed == nullptr) return plan;
-    const size_t before = separate.size();
-    separate.insert(failed->nodes.begin(), failed->nodes.end());
-    if (separate.size() == before || failed->nodes.size() < 2) return plan;
-    lowered.schedules.resize(schedules);
-    const std::string name = kernel_name(*failed);
-    report_fault(context, {target.name, name, {Code::Internal, plan.status().message()}},
-                 "fusion made a kernel that cannot be written, so its operators run apart: ");
-    RP_ASSIGN(smaller, fusion_for(context.g, options, target.predicate, separate));
-    groups = &smaller;
-  }
-}
-
-/// The fusions of a model: one for all variants whose devices answer alike what prices ask.
-class VariantFusions {
- public:
-  VariantFusions(const graph::Graph& g, const CompileOptions& options, lower::Fusion& portable)
-      : g_(g), options_(options), known_{&portable} {}
-
-  Result<lower::Fusion*> of(const lower::Target& target) {
-    const auto same = std::ranges::find_if(
-        known_, [&](const lower::Fusion* f) { return f->asked.answers_like(target); });
-    if (same != known_.end()) return *same;
-    RP_ASSIGN(lower::Fusion made, fusion_for(g_, options_, target.predicate));
-    known_.push_back(&own_.emplace_back(std::move(made)));
-    return known_.back();
-  }
-
- private:
-  const graph::Graph& g_;
-  const CompileOptions& options_;
-  std::vector<lower::Fusion*> known_;
-  std::deque<lower::Fusion> own_;
-};
-
-Status build_variants(PlanContext& context, lower::Fusion& portable, package::Package& p) {
-  const graph::Graph& g = context.g;
-  const CompileOptions& options = context.options;
-  LowerReport& lowered = context.report;
-  RP_ASSIGN(const std::vector<lower::Target> targets, chosen_targets(g, portable, options));
-  const plan::Interface io = make_interface(g);
-  ProbeMaker probes(io, options.threads);
-  VariantFusions fusions(g, options, portable);
-  std::vector<TargetFusion> wanted;
-  for (const lower::Target& target : targets) {
-    RP_ASSIGN(lower::Fusion * fusion, fusions.of(target));
-    wanted.push_back({target, fusion});
-  }
-  RP_TRY(lower_all(context, wanted));
-  for (const auto& [target, fusion] : wanted) {
-    // Schedules that are chosen from outside are chosen for each variant.
-    if (!p.variants.empty() && !options.choose_schedule &&
-        share_plan(p.variants.back().predicate, target.predicate)) {
-      p.variants.push_back(for_arch(p.variants.back(), target, lowered));
-      continue;
-    }
-    package::Variant v;
-    v.name = target.name;
-    v.predicate = target.predicate;
-    if (p.variants.empty()) explain(p, *fusion);
-    RP_ASSIGN(v.plan, plan_for(context, *fusion, target));
-    if (options.probes) {
-      const auto start = Clock::now();
-      RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, lowered.kernels));
-      lowered.probe_ms += ms_since(start);
-    }
-    p.variants.push_back(std::move(v));
-  }
-  return {};
-}
-
 int64_t count_launches(const lower::Fusion& fusion) {
   return std::count_if(fusion.groups.begin(), fusion.groups.end(),
                        [](const lower::Group& g) { return g.kind != lower::GroupKind::Host; });
 }
 
 }  // namespace
+
+void compile_for(const DeviceInfo& device, CompileOptions& options) {
+  options.device = device.facts;
+  if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
+}
 
 Result<DType> parse_precision(std::string_view name) {
   if (name == "fp32") return DType::F32;
@@ -344,52 +174,40 @@ std::vector<std::string> pass_names() {
 
 Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
                                  CompileReport* report) {
-  RP_TRY(check_options(options));
+  RP_TRY(check_passes_and_precision(options));
+  RP_ASSIGN(std::vector<lower::Target> targets,
+            parse_targets(options.targets, options.device, options.cuda_ptx));
   graph::Graph& g = *model;
-  Timer timer(report);
+  CompileReport own;
+  CompileReport& told = report != nullptr ? *report : own;
+  told.schedules.clear();
+  told.broken.clear();
   package::Package p;
+  CompileContext context(g, p, options, std::move(targets), told);
   p.model_name = g.name;
   p.producer = "reprise 0.1.0";
-  WeightStore weights(p);
-  RP_ASSIGN(p.host_plan, host_plan_of(g, weights, options));
+  RP_ASSIGN(p.host_plan, host_plan_of(context));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
-  timer.lap("host-plan");
-  RP_TRY(run_passes(g, options, timer));
-  RP_TRY(run_autocast(g, options, timer, p.explanation));
+  context.end_pass("host-plan");
+  RP_TRY(run_passes(context));
+  RP_TRY(run_autocast(context, p.explanation));
   // Inference during the passes may have added symbols and guards, by which dims are the same.
   ops::resolve_guards(g);
   p.io = make_interface(g);
   adopt_interface(p.io, p.host_plan);
-  RP_ASSIGN(lower::Fusion fusion, fusion_for(g, options));
-  timer.lap(std::string(kFusionPass));
+  RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusion_options(context)));
+  context.end_pass(std::string(kFusionPass));
   if (options.fullgraph) RP_TRY(require_no_host(fusion));
   RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false}));
   p.explanation.launches_unfused = count_launches(unfused);
-  explain(p, fusion);
-  timer.lap("explain");
-  LowerReport lowered;
-  const bool share_equal = !disabled(options, kEqualKernels);
-  lower::LowerOnce lowerings(g, share_equal);
-  KernelCache kernels(share_equal);
-  PlanContext context{g, options, weights, lowerings, kernels, lowered};
+  explain_unfused(fusion, p.explanation);
+  context.end_pass("explain");
   RP_TRY(build_variants(context, fusion, p));
-  for (const std::string& kernel : lowerings.incomplete_keys()) {
-    report_fault(context,
-                 {"", kernel, internal_error("the key of kernel '" + kernel + "' lacks a value")});
-  }
-  timer.add("lower", lowered.lower_ms);
-  timer.add("legalize", lowered.legalize_ms);
-  timer.add("emit", lowered.emit_ms);
-  timer.add("hazards", lowered.plan_ms);
-  if (options.probes) timer.add("probes", lowered.probe_ms);
-  ImageReport images;
-  RP_TRY(nvrtc::compile_images(p.variants, options, images));
-  if (images.images > 0) timer.lap("nvrtc");
-  if (report != nullptr) report->images = std::move(images);
-  if (report != nullptr) report->schedules = std::move(lowered.schedules);
-  if (report != nullptr) report->broken = std::move(lowered.broken);
-  if (report != nullptr && !p.variants.empty())
-    report->groups = describe_groups(p.variants[0].plan);
+  context.end_variants();
+  told.images = {};
+  RP_TRY(nvrtc::compile_images(p.variants, options, told.images));
+  if (told.images.images > 0) context.end_pass("nvrtc");
+  if (!p.variants.empty()) told.groups = describe_groups(p.variants[0].plan);
   return p;
 }
 

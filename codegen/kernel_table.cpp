@@ -2,8 +2,8 @@
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/kernel/share.h"
-#include "codegen/stopwatch.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -51,7 +51,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
 }
 
 Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   if (number) {
     const auto [known, is_new] = numbered_.try_emplace(*number, kernels_.size());
     uses_.push_back({p_.steps.size(), known->second});
@@ -59,20 +59,20 @@ Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
   } else {
     uses_.push_back({p_.steps.size(), kernels_.size()});
   }
-  RP_TRY(cache_.legalize(k, number, legalized_for(target_)));
+  RP_TRY(context_.kernels.legalize(k, number, legalized_for(target_)));
   kernels_.push_back(std::move(k));
-  report_.legalize_ms += ms_since(start);
+  context_.times.legalize += ms_since(start);
   return {};
 }
 
 Status KernelTable::finish() {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
   for (kernel::Kernel& k : shared.kernels) k.name = unique(k.name);
   const size_t n = shared.kernels.size();
   std::vector<plan::KernelCode> codes(n);
   std::vector<Status> done(n);
-  RP_TRY(in_parallel(n, options_.threads, "kernels were emitted",
+  RP_TRY(in_parallel(n, context_.options.threads, "kernels were emitted",
                      [&](size_t i) { done[i] = emit(shared.kernels[i], codes[i]); }));
   for (size_t i = 0; i < n; ++i) {
     RP_TRY(std::move(done[i]));
@@ -85,8 +85,8 @@ Status KernelTable::finish() {
     launch.kernel = static_cast<uint32_t>(use.kernel);
     launch.scalars.insert(launch.scalars.end(), use.scalars.begin(), use.scalars.end());
   }
-  if (options_.probes) emitted_ = std::move(shared.kernels);
-  report_.emit_ms += ms_since(start);
+  if (context_.options.probes) emitted_ = std::move(shared.kernels);
+  context_.times.emit += ms_since(start);
   return {};
 }
 
@@ -104,21 +104,21 @@ Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
   } else {
     emit::SpirvOptions spirv_options;
     spirv_options.wide_loads = target_.wide_loads;
-    RP_ASSIGN(code.spirv, cache_.spirv(k, spirv_options));
+    RP_ASSIGN(code.spirv, context_.kernels.spirv(k, spirv_options));
   }
   return {};
 }
 
 Status KernelTable::show(const kernel::Kernel& k, const plan::KernelCode& code) {
-  if (options_.on_kernel_ir) options_.on_kernel_ir(target_.name, k);
-  if (!options_.on_kernel) return {};
+  if (context_.options.on_kernel_ir) context_.options.on_kernel_ir(target_.name, k);
+  if (!context_.options.on_kernel) return {};
   // A schedule for subgroups of another size is never chosen for CUDA.
   const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
   std::string text = code.cuda;
   if (target_.predicate.api != Api::Cuda && shown) {
     RP_ASSIGN(text, emit::cuda(k));
   }
-  options_.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
+  context_.options.on_kernel(target_.name, k.name, kernel::print(k), code.spirv, text);
   return {};
 }
 

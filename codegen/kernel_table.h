@@ -9,10 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "codegen/compiler.h"
+#include "codegen/compile_context.h"
 #include "codegen/kernel/kernel.h"
 #include "codegen/lower/target.h"
-#include "codegen/plan_builder.h"
 
 namespace reprise {
 
@@ -23,9 +22,8 @@ kernel::LegalizeFor legalized_for(const lower::Target& target);
 class KernelTable {
  public:
   /// What is given outlives the table.
-  KernelTable(plan::Plan& p, const lower::Target& target, const CompileOptions& options,
-              KernelCache& cache, LowerReport& report)
-      : p_(p), target_(target), options_(options), cache_(cache), report_(report) {}
+  KernelTable(CompileContext& context, const lower::Target& target, plan::Plan& p)
+      : context_(context), target_(target), p_(p) {}
 
   /// Takes the kernel of the plan's next step. Kernels with the same number are equal.
   Status add(kernel::Kernel k, std::optional<size_t> number);
@@ -41,11 +39,9 @@ class KernelTable {
   Status show(const kernel::Kernel& k, const plan::KernelCode& code);
   std::string unique(const std::string& base);
 
-  plan::Plan& p_;
+  CompileContext& context_;
   const lower::Target& target_;
-  const CompileOptions& options_;
-  KernelCache& cache_;
-  LowerReport& report_;
+  plan::Plan& p_;
   struct Use {
     size_t step, kernel;
   };

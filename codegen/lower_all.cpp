@@ -6,8 +6,8 @@
 
 #include "codegen/kernel_table.h"
 #include "codegen/lower/group_key.h"
-#include "codegen/stopwatch.h"
 #include "runtime/base/parallel.h"
+#include "runtime/base/timing.h"
 
 namespace reprise {
 
@@ -19,9 +19,9 @@ struct Job {
   std::vector<const lower::Target*> targets;
 };
 
-Status make(PlanContext& context, const lower::Group& group, const lower::Target& target) {
+Status make(CompileContext& context, const lower::Group& group, const lower::Target& target) {
   RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target));
-  const bool has_long = !lower::needs_long_form(context.g, lowered, group, target).is_const(0);
+  const bool has_long = !lower::needs_long_form(context.model, lowered, group, target).is_const(0);
   RP_TRY(context.kernels.legalize(lowered.kernel, lowered.number, legalized_for(target)));
   if (!has_long) return {};
   RP_ASSIGN(lowered, context.lowerings.lower(group, target, 0, lower::LoopForm::Long));
@@ -46,18 +46,18 @@ std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>&
 
 }  // namespace
 
-Status lower_all(PlanContext& context, const std::vector<TargetFusion>& variants) {
+Status lower_all(CompileContext& context, const std::vector<TargetFusion>& variants) {
   // Tests that plant faults in kernels want to see each group.
   if (!context.lowerings.enabled() || context.options.plant_in_kernel) return {};
-  const auto start = std::chrono::steady_clock::now();
-  const std::vector<Job> jobs = jobs_of(context.g, variants);
+  const auto start = Clock::now();
+  const std::vector<Job> jobs = jobs_of(context.model, variants);
   RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {
     for (const lower::Target* target : jobs[i].targets) {
       // A failure is found again, and reported, when the plan of the variant is made.
       (void)make(context, *jobs[i].group, *target);
     }
   }));
-  context.report.lower_ms += ms_since(start);
+  context.times.lower += ms_since(start);
   return {};
 }
 

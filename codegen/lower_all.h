@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "codegen/compile_context.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/target.h"
-#include "codegen/plan_builder.h"
 
 namespace reprise {
 
@@ -18,6 +18,6 @@ struct TargetFusion {
 /// CompileOptions::threads threads. What is made stays in context.lowerings and context.kernels,
 /// where the plans find it; a group that cannot be lowered is left to them. Does nothing if equal
 /// kernels are not shared.
-Status lower_all(PlanContext& context, const std::vector<TargetFusion>& variants);
+Status lower_all(CompileContext& context, const std::vector<TargetFusion>& variants);
 
 }  // namespace reprise

@@ -1,12 +1,11 @@
 #include "codegen/plan_builder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <tuple>
 
 #include "codegen/kernel_table.h"
-#include "codegen/stopwatch.h"
+#include "runtime/base/timing.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise {
@@ -22,7 +21,7 @@ using graph::ValueId;
 class Buffers {
  public:
   Buffers(const Graph& g, plan::Plan& p, WeightStore& weights)
-      : g_(g), p_(p), weights_(weights), told_(plan::told_by_inputs(g.symbol_sources)) {
+      : g_(g), p_(p), weights_(weights), told_(told_by_inputs(g.symbol_sources)) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       add(g.inputs[i], plan::BufferKind::Input, static_cast<int32_t>(i));
     }
@@ -165,31 +164,6 @@ Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lower
 
 }  // namespace
 
-uint32_t WeightStore::add(const HostTensor& t) {
-  const std::span<const std::byte> bytes = t.bytes();
-  const auto same = [&](uint32_t index) {
-    const HostTensor& w = package_.weights[index];
-    return w.dtype() == t.dtype() && w.dims() == t.dims();
-  };
-  const auto known = by_memory_.find({bytes.data(), bytes.size()});
-  if (known != by_memory_.end() && same(known->second)) return known->second;
-  const uint64_t hash = package::hash_bytes(bytes);
-  auto [first, last] = by_hash_.equal_range(hash);
-  for (auto it = first; it != last; ++it) {
-    const std::span<const std::byte> other = package_.weights[it->second].bytes();
-    if (!same(it->second) || other.size() != bytes.size()) continue;
-    if (bytes.empty() || std::memcmp(bytes.data(), other.data(), bytes.size()) == 0)
-      return it->second;
-  }
-  const auto index = static_cast<uint32_t>(package_.weights.size());
-  package_.weights.push_back(t);
-  package_.weight_hashes.push_back(hash);
-  by_hash_.emplace(hash, index);
-  const std::span<const std::byte> kept = package_.weights.back().bytes();
-  by_memory_.emplace(std::pair(kept.data(), kept.size()), index);
-  return index;
-}
-
 plan::Interface make_interface(const Graph& g) {
   plan::Interface io;
   io.symbols = g.symbols;
@@ -225,14 +199,6 @@ Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
   return p;
 }
 
-void report_fault(PlanContext& context, BrokenGroup fault, const std::string& effect) {
-  if (context.options.log) {
-    context.options.log("the compiler has a fault; please report it: " + effect +
-                        fault.why.message());
-  }
-  context.report.broken.push_back(std::move(fault));
-}
-
 namespace {
 
 /// For each step, the number of launches before it.
@@ -247,7 +213,7 @@ std::vector<size_t> launches_before(const plan::Plan& p) {
 }
 
 /// The group's kernel by the schedule that the options choose.
-Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Group& group,
+Result<lower::Lowered> lower_chosen(CompileContext& context, const lower::Group& group,
                                     const lower::Target& target, size_t number) {
   RP_ASSIGN(lower::Lowered first, context.lowerings.lower(group, target));
   if (first.choices.size() < 2) return first;
@@ -255,8 +221,8 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
   size_t choice = 0;
   if (context.options.choose_schedule) {
     std::string text = kernel::print(first.kernel);
-    for (const Expr& e : first.grid) text += " " + e.str(context.g.symbols);
-    for (const Expr& e : first.scalars) text += " " + e.str(context.g.symbols);
+    for (const Expr& e : first.grid) text += " " + e.str(context.model.symbols);
+    for (const Expr& e : first.scalars) text += " " + e.str(context.model.symbols);
     const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
     site.key = target.name + "-" + std::to_string(hash);
     choice = context.options.choose_schedule(site);
@@ -267,14 +233,14 @@ Result<lower::Lowered> lower_chosen(const PlanContext& context, const lower::Gro
 }
 
 /// The plan of one variant under construction.
-class DevicePlan {
+class DevicePlanBuilder {
  public:
-  DevicePlan(PlanContext& context, const lower::Target& target)
+  DevicePlanBuilder(CompileContext& context, const lower::Target& target)
       : context_(context),
         target_(target),
         first_choice_(context.report.schedules.size()),
-        buffers_(context.g, p_, context.weights),
-        kernels_(p_, target, context.options, context.kernels, context.report) {}
+        buffers_(context.model, p_, context.weights),
+        kernels_(context, target, p_) {}
 
   Status add_host_call(const lower::Group& group) {
     RP_TRY(require_host_kernel(*group.nodes[0]));
@@ -284,34 +250,31 @@ class DevicePlan {
 
   /// `number`: of the group.
   Status add_kernel(const lower::Group& group, size_t number) {
-    LowerReport& report = context_.report;
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     auto lowered = lower_chosen(context_, group, target_, number);
-    report.lower_ms += ms_since(start);
+    context_.times.lower += ms_since(start);
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
     if (context_.options.plant_in_kernel) {
       context_.options.plant_in_kernel(group, *lowered);
       lowered->number.reset();
     }
-    chosen_steps_.resize(report.schedules.size() - first_choice_, p_.steps.size());
-    const Expr too_long = needs_long_form(context_.g, *lowered, group, target_);
+    chosen_steps_.resize(context_.report.schedules.size() - first_choice_, p_.steps.size());
+    const Expr too_long = needs_long_form(context_.model, *lowered, group, target_);
     // The grid of the form that is not meant for a run's sizes is empty.
     lowered->grid[0] *= Expr(1) - too_long;
     RP_TRY(add_launch(group, std::move(*lowered)));
     return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
   }
 
-  Result<plan::Plan> finish() {
-    LowerReport& report = context_.report;
+  Result<DevicePlan> finish() {
     RP_TRY(kernels_.finish());
-    const auto start = std::chrono::steady_clock::now();
-    const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.g.symbol_sources);
+    const auto start = Clock::now();
+    const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
     for (size_t i = 0; i < chosen_steps_.size(); ++i)
-      report.schedules[first_choice_ + i].launch = launches[position[chosen_steps_[i]]];
-    report.plan_ms += ms_since(start);
-    report.kernels = kernels_.take_emitted();
-    return std::move(p_);
+      context_.report.schedules[first_choice_ + i].launch = launches[position[chosen_steps_[i]]];
+    context_.times.hazards += ms_since(start);
+    return DevicePlan{std::move(p_), kernels_.take_emitted()};
   }
 
  private:
@@ -322,16 +285,16 @@ class DevicePlan {
   }
 
   Status add_long_form(const lower::Group& group, const Expr& too_long) {
-    const auto start = std::chrono::steady_clock::now();
+    const auto start = Clock::now();
     RP_ASSIGN(lower::Lowered lowered,
               context_.lowerings.lower(group, target_, 0, lower::LoopForm::Long));
-    context_.report.lower_ms += ms_since(start);
+    context_.times.lower += ms_since(start);
     lowered.kernel.name += "_long";
     lowered.grid[0] *= too_long;
     return add_launch(group, std::move(lowered));
   }
 
-  PlanContext& context_;
+  CompileContext& context_;
   const lower::Target& target_;
   plan::Plan p_;
   const size_t first_choice_;
@@ -342,9 +305,9 @@ class DevicePlan {
 
 }  // namespace
 
-Result<plan::Plan> build_device_plan(PlanContext& context, const lower::Fusion& fusion,
+Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusion& fusion,
                                      const lower::Target& target, const lower::Group** failed) {
-  DevicePlan plan(context, target);
+  DevicePlanBuilder plan(context, target);
   for (size_t i = 0; i < fusion.groups.size(); ++i) {
     const lower::Group& group = fusion.groups[i];
     if (group.kind == lower::GroupKind::Host) {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "codegen/kernel/interpreter_memory.h"
+#include "codegen/interpreter/memory.h"
 
 namespace reprise {
 

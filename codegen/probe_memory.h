@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "runtime/plan/probe.h"
 
 namespace reprise {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 #include "codegen/kernel/share.h"
 #include "codegen/probe_samples.h"
@@ -152,7 +152,7 @@ class Prober {
       const Symbol& s = io_.symbols[i];
       const int64_t d = s.divisor;
       const int64_t v = std::max((wanted(i) + d - 1) / d * d, (s.min + d - 1) / d * d);
-      const bool derived = io_.sources[i].kind == plan::SymbolSource::Kind::Derived;
+      const bool derived = io_.sources[i].kind == SymbolSource::Kind::Derived;
       symbols.push_back(derived ? plan::kUnbound : std::min(v, s.max / d * d));
     }
     plan::derive_symbols(io_, symbols);

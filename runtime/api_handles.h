@@ -6,16 +6,25 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "reprise/reprise.h"
+#include "runtime/backend.h"
 #include "runtime/package/package.h"
 
 struct reprise_package {
   std::shared_ptr<const reprise::package::Package> package;
+};
+
+struct reprise_device {
+  std::shared_ptr<reprise::Device> device;  // null: the host
+  std::string cache_dir = {};
+  std::function<void(const std::string&)> log = {};
 };
 
 namespace reprise::capi {
@@ -36,6 +45,8 @@ template <typename T>
 inline constexpr std::string_view kHandleName{};
 template <>
 inline constexpr std::string_view kHandleName<reprise_package> = "package";
+template <>
+inline constexpr std::string_view kHandleName<reprise_device> = "device";
 
 template <typename T>
 T* make_handle(std::shared_ptr<T> object) {
@@ -104,6 +115,14 @@ void write_struct(const T& value, T* out) {
 template <typename T>
 Status check_out(const T* out, const char* name) {
   return out ? check_struct(nullptr, out->struct_size, sizeof(T), kStructEnds<T>, name) : Status();
+}
+
+/// What a C caller wrote: any number, while C++ may only load those that the enum names.
+inline int32_t dtype_number(const reprise_tensor& t) {
+  static_assert(sizeof(t.dtype) == sizeof(int32_t));
+  int32_t number = 0;
+  std::memcpy(&number, &t.dtype, sizeof(number));
+  return number;
 }
 
 }  // namespace reprise::capi

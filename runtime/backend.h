@@ -1,6 +1,6 @@
 // What a backend implements. Everything above (symbol values, arena placement, parameter blocks,
 // host calls, checks) is backend-neutral and lives in runtime/session.cpp. Thread safety: a Device
-// may be used from several threads; a Buffer or Recording from one at a time.
+// may be used from several threads; a DeviceBuffer or Recording from one at a time.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@
 namespace reprise {
 
 /// Device memory with a 64-bit address that kernels use.
-class Buffer {
+class DeviceBuffer {
  public:
-  virtual ~Buffer() = default;
+  virtual ~DeviceBuffer() = default;
   uint64_t size() const { return size_; }
   uint64_t address() const { return address_; }
   /// Host pointer when the memory is host-visible and coherent; null otherwise.
@@ -60,8 +60,8 @@ struct Command {
   uint64_t block_offset = 0;  // of the parameter block in RecordingDesc::blocks
   std::array<uint32_t, 3> grid{};
   uint64_t indirect_offset = 0;  // in RecordingDesc::blocks
-  const Buffer* src = nullptr;
-  const Buffer* dst = nullptr;
+  const DeviceBuffer* src = nullptr;
+  const DeviceBuffer* dst = nullptr;
   uint64_t src_offset = 0, dst_offset = 0, bytes = 0;
   /// Dispatches, copies and joins: earlier ones of the recording, by index, that must finish
   /// before, without those that others of them wait for (plan::segment_order). Says no less than
@@ -71,9 +71,10 @@ struct Command {
 
 struct RecordingDesc {
   std::vector<Command> commands;
-  const Buffer* blocks = nullptr;  // Upload buffer holding parameter blocks and indirect grids
-  bool timestamps = false;         // one interval per Dispatch; costs a little, so on request
-  bool once = false;               // for one submission: not worth preparing for more
+  const DeviceBuffer* blocks =
+      nullptr;              // Upload buffer holding parameter blocks and indirect grids
+  bool timestamps = false;  // one interval per Dispatch; costs a little, so on request
+  bool once = false;        // for one submission: not worth preparing for more
 };
 
 /// Commands recorded once, submitted many times, one run in flight at a time per Recording.
@@ -147,7 +148,7 @@ class Device {
   /// When that fails, what others keep and do not use is given back, by this thread or by another
   /// one meanwhile, and it is tried once more. The error is the first one: the second may follow
   /// from it.
-  Result<std::unique_ptr<Buffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use) {
+  Result<std::unique_ptr<DeviceBuffer>> allocate_or_free_idle(uint64_t bytes, MemoryUse use) {
     const uint64_t freed_before = idle_.times_freed();
     auto made = allocate(bytes, use);
     if (made.ok() || made.status().code() != Code::Device) return made;
@@ -158,20 +159,20 @@ class Device {
   }
   /// Whether its recordings are ordered by Command::after, or else by barriers.
   virtual bool takes_edges() const { return false; }
-  virtual Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
+  virtual Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) = 0;
   /// A buffer of the application on this same device, used in place and never freed here: a
   /// VkBuffer with transfer and device-address usage; on CUDA, a CUdeviceptr, whose allocation must
   /// be of that device or managed, and have room for `bytes`.
-  virtual Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) = 0;
+  virtual Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) = 0;
   /// Creates all kernels, in parallel where the driver profits (threads end before it returns).
   virtual Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) = 0;
   virtual Result<std::unique_ptr<Recording>> record(RecordingDesc desc) = 0;
   /// Blocking transfers through staging where memory is not mapped.
-  virtual Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) = 0;
-  virtual Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) = 0;
+  virtual Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) = 0;
+  virtual Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) = 0;
   /// Whether the buffer was allocated or borrowed by this device: addresses mean nothing elsewhere.
-  virtual bool owns(const Buffer& buffer) const = 0;
+  virtual bool owns(const DeviceBuffer& buffer) const = 0;
   virtual Counters counters() const = 0;
 
  private:

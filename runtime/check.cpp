@@ -224,7 +224,7 @@ class Checker {
                 MemoryUse::Upload);
   }
 
-  Status grow(std::unique_ptr<Buffer>& buffer, uint64_t bytes, MemoryUse use) {
+  Status grow(std::unique_ptr<DeviceBuffer>& buffer, uint64_t bytes, MemoryUse use) {
     if (buffer && buffer->size() >= bytes) return {};
     buffer.reset();
     RP_ASSIGN(buffer, device_.allocate_or_free_idle(std::max<uint64_t>(bytes, 16), use));
@@ -254,7 +254,7 @@ class Checker {
   Device& device_;
   const plan::Plan& plan_;
   const CheckOptions& options_;
-  std::unique_ptr<Buffer> memory_, blocks_, error_;
+  std::unique_ptr<DeviceBuffer> memory_, blocks_, error_;
   std::vector<Part> parts_;
   std::vector<Part*> of_parameter_;
 };

@@ -39,7 +39,7 @@ std::string Predicate::mismatch(const DeviceFacts& facts) const {
     if (!other.empty()) return other;
   }
   if (cpu_type && facts.kind != DeviceKind::Cpu) return "is tuned for CPU-type devices";
-  if (slow_loads && !facts.slow_loads) return "is tuned for drivers whose loads are slow";
+  if (slow_loads && !facts.driver.slow_loads) return "is tuned for drivers whose loads are slow";
   const struct {
     bool needed, present;
     const char* name;

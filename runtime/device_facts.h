@@ -1,21 +1,18 @@
 // What a device can do. Facts choose a package's variant, and schedules at compile time; driver
-// bugs are listed apart (backends/vulkan/workarounds.h). Plain data, comparable, printable.
+// bugs are listed apart (runtime/base/driver_workarounds.h). Plain data, comparable, printable.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "runtime/base/driver_workarounds.h"
 #include "runtime/base/matrix_shape.h"
 
 namespace reprise {
 
 enum class DeviceKind : uint8_t { Host, Cpu, IntegratedGpu, DiscreteGpu, VirtualGpu, Other };
 enum class Api : uint8_t { Host, Vulkan, Cuda };
-
-/// Iterations of all loops of an invocation together after which llvmpipe leaves them, in silence.
-/// The iteration that only finds a loop at its end counts. No known driver has a lower limit.
-inline constexpr uint32_t kLeastLoopLimit = 65535;
 
 struct DeviceFacts {
   Api api = Api::Host;
@@ -30,8 +27,6 @@ struct DeviceFacts {
   bool subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
   std::vector<MatrixShape> matrices;     // cooperative matrices of F16 operands and F32 sums
-  bool slow_loads = false;  // a workaround: every load costs as much as some 100 operations
-  uint32_t max_loop_iterations = 0;  // a workaround: see kLeastLoopLimit; 0: no limit
   uint32_t subgroup_size = 1;
   // Limits.
   uint32_t max_workgroup_invocations = 128;
@@ -40,6 +35,7 @@ struct DeviceFacts {
   uint64_t max_buffer_bytes = uint64_t{128} << 20;
   uint32_t max_push_constant_bytes = 128;
   uint32_t cuda_arch = 0;  // compute capability, 10 * major + minor; CUDA devices only
+  DriverTraits driver;
 
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
 };
@@ -69,7 +65,7 @@ struct Predicate {
   bool needs_subgroup_shuffle = false;
   bool needs_subgroup_extended_types = false;
   bool cpu_type = false;                 // tuned for DeviceKind::Cpu: refuses other kinds
-  bool slow_loads = false;               // tuned for DeviceFacts::slow_loads: refuses others
+  bool slow_loads = false;               // tuned for DriverTraits::slow_loads: refuses others
   uint32_t subgroup_size = 0;            // exactly this; 0: any
   MatrixShape matrix;                    // one of DeviceFacts::matrices; none: no need
   uint32_t workgroup_invocations = 128;  // at least

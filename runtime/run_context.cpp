@@ -35,20 +35,14 @@ Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   std::memset(c->blocks_->mapped(), 0, c->blocks_->size());
   std::memset(c->error_->mapped(), 0, c->error_->size());
   plan::write_headers(*shared.plan, shared.table, c->error_->address(), c->blocks());
-  c->own_.resize(buffers);
-  c->location_.resize(buffers);
-  c->address_.assign(buffers, 0);
+  c->buffers_.resize(buffers);
   c->bytes_.assign(buffers, 0);
   c->inputs_.resize(shared.io().inputs.size());
   c->outputs_.resize(shared.io().outputs.size());
-  c->output_dims_.resize(shared.io().outputs.size());
-  c->written_for_.resize(segments);
-  c->written_.assign(segments, false);
-  c->recorded_.resize(segments);
-  c->orders_.resize(segments);
+  c->segments_.resize(segments);
   for (size_t b = 0; b < buffers; ++b) {
     const plan::Buffer& buffer = shared.plan->buffers[b];
-    if (buffer.kind != plan::BufferKind::Weight || !shared.on_device[b]) continue;
+    if (buffer.kind != plan::BufferKind::Weight || !shared.uses[b].on_device) continue;
     const auto& place = shared.weights.places[static_cast<size_t>(buffer.index)];
     c->set_location(static_cast<plan::BufferId>(b), {place.buffer, place.offset});
   }
@@ -61,10 +55,10 @@ std::span<std::byte> RunContext::blocks() const {
 
 void RunContext::set_location(plan::BufferId id, Location where) {
   const auto b = static_cast<size_t>(id);
-  location_[b] = where;
+  buffers_[b].location = where;
   const uint64_t address = where.buffer->address() + where.offset;
-  if (address == address_[b]) return;
-  address_[b] = address;
+  if (address == buffers_[b].address) return;
+  buffers_[b].address = address;
   for (const uint64_t use : s_.table.uses[b])
     std::memcpy(blocks().data() + use, &address, sizeof(address));
 }
@@ -81,11 +75,11 @@ Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
 
 Status RunContext::place_own(plan::BufferId id) {
   const auto b = static_cast<size_t>(id);
-  if (s_.options.isolate_tensors && own_[b] && own_[b]->size() != plan::readable_bytes(bytes_[b]))
-    own_[b] = {};
-  RP_TRY(grow(own_[b], bytes_[b], MemoryUse::Device)
+  CountedBuffer& own = buffers_[b].own;
+  if (s_.options.isolate_tensors && own && own->size() != plan::readable_bytes(bytes_[b])) own = {};
+  RP_TRY(grow(own, bytes_[b], MemoryUse::Device)
              .with_context("memory for tensor '" + s_.plan->buffers[b].name + "'"));
-  set_location(id, {own_[b].get(), 0});
+  set_location(id, {own.get(), 0});
   return {};
 }
 
@@ -100,7 +94,7 @@ Status RunContext::place_arena() {
   }
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
     const auto id = static_cast<plan::BufferId>(b);
-    const bool placed = s_.on_device[b] && !s_.late[b];
+    const bool placed = s_.uses[b].on_device && !s_.uses[b].late;
     const bool shares = placed && !isolate && plan.buffers[b].kind == plan::BufferKind::Arena;
     if (shares) {
       set_location(id, {arenas_[placement_.arena[b]].get(), placement_.offsets[b]});
@@ -119,15 +113,15 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
   sized_ = false;
   const plan::Plan& plan = *s_.plan;
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    if (!s_.on_device[b] || s_.late[b]) continue;
+    if (!s_.uses[b].on_device || s_.uses[b].late) continue;
     RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), plan.buffers[b], symbols, s_.limits));
   }
   RP_TRY(place_arena());
-  for (size_t o = 0; o < output_dims_.size(); ++o) {
+  for (size_t o = 0; o < outputs_.size(); ++o) {
     const plan::Slot& slot = s_.io().outputs[o];
-    output_dims_[o].reset();
+    outputs_[o].dims.reset();
     if (!plan::is_bound(slot.shape, symbols)) continue;
-    RP_ASSIGN(output_dims_[o], plan::eval_dims(s_.io(), slot.shape, symbols, slot.name));
+    RP_ASSIGN(outputs_[o].dims, plan::eval_dims(s_.io(), slot.shape, symbols, slot.name));
   }
   sized_for_ = symbols;
   sized_ = true;
@@ -138,7 +132,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
 Status RunContext::place_late(Run& run) {
   for (size_t b = 0; b < s_.plan->buffers.size(); ++b) {
     const plan::Buffer& buffer = s_.plan->buffers[b];
-    if (!s_.late[b] || !s_.on_device[b] || run.placed[b]) continue;
+    if (!s_.uses[b].late || !s_.uses[b].on_device || run.buffers[b].placed) continue;
     if (!plan::is_bound(buffer.shape, run.symbols)) continue;
     RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), buffer, run.symbols, s_.limits));
     if (buffer.kind == plan::BufferKind::Output) {
@@ -146,43 +140,43 @@ Status RunContext::place_late(Run& run) {
     } else {
       RP_TRY(place_own(static_cast<plan::BufferId>(b)));
     }
-    run.placed[b] = true;
+    run.buffers[b].placed = true;
   }
   return {};
 }
 
-Status RunContext::ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging) {
-  if (slot.device && slot.device->size() < bytes) {  // recorded copies name the old buffers
-    for (Recorded& r : recorded_)
-      if (!r.staged.copies.empty()) r.recording.reset();
+Status RunContext::ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging) {
+  if (tensor.device && tensor.device->size() < bytes) {  // recorded copies name the old buffers
+    for (SegmentState& s : segments_)
+      if (!s.recorded.staged.copies.empty()) s.recorded.recording.reset();
   }
-  RP_TRY(grow(slot.device, bytes, MemoryUse::Device));
-  slot.staged = slot.device->mapped() == nullptr;
-  if (!slot.staged) return {};
-  return grow(slot.staging, slot.device->size(), staging);
+  RP_TRY(grow(tensor.device, bytes, MemoryUse::Device));
+  tensor.staged = tensor.device->mapped() == nullptr;
+  if (!tensor.staged) return {};
+  return grow(tensor.staging, tensor.device->size(), staging);
 }
 
 Status RunContext::bind_input(size_t i, Run& run) {
   const Binding& b = *run.io.inputs[i];
-  Slot& slot = inputs_[i];
-  slot.staged = false;
+  HostBound& input = inputs_[i];
+  input.staged = false;
   for (const plan::BufferId id : s_.of_input[i]) {
     const auto index = static_cast<size_t>(id);
-    if (!s_.on_device[index]) continue;
+    if (!s_.use(id).on_device) continue;
     if (b.device) {
       RP_TRY(check_room(b, bytes_[index], "input"));
       set_location(id, {b.device, b.device_offset});
       continue;
     }
-    const Status made = ensure_slot(slot, bytes_[index], MemoryUse::Upload);
+    const Status made = ensure_memory(input, bytes_[index], MemoryUse::Upload);
     if (!made.ok()) return made.with_context("input '" + b.name + "'");
-    set_location(id, {slot.device.get(), 0});
+    set_location(id, {input.device.get(), 0});
   }
-  if (b.device || !slot.device || s_.of_input[i].empty()) return {};
+  if (b.device || !input.device || s_.of_input[i].empty()) return {};
   const auto bytes = b.host->bytes();
   if (bytes.empty()) return {};
   const CopyTimer timer(run);
-  std::memcpy(slot.staged ? slot.staging->mapped() : slot.device->mapped(), bytes.data(),
+  std::memcpy(input.staged ? input.staging->mapped() : input.device->mapped(), bytes.data(),
               bytes.size());
   run.stats.bytes_copied += bytes.size();
   return {};
@@ -191,18 +185,18 @@ Status RunContext::bind_input(size_t i, Run& run) {
 Status RunContext::bind_output(size_t i, Run& run) {
   const plan::BufferId id = s_.of_output[i].buffer;
   const Binding* b = run.io.outputs[i];
-  Slot& slot = outputs_[i];
-  slot.staged = false;
+  HostBound& output = outputs_[i];
+  output.staged = false;
   const auto index = static_cast<size_t>(id);
-  if (id < 0 || !s_.on_device[index]) return {};
+  if (id < 0 || !s_.use(id).on_device) return {};
   if (b && b->device) {
     RP_TRY(check_room(*b, bytes_[index], "output"));
     set_location(id, {b->device, b->device_offset});
     return {};
   }
-  const Status made = ensure_slot(slot, bytes_[index], MemoryUse::Readback);
+  const Status made = ensure_memory(output, bytes_[index], MemoryUse::Readback);
   if (!made.ok()) return made.with_context("output '" + s_.io().outputs[i].name + "'");
-  set_location(id, {slot.device.get(), 0});
+  set_location(id, {output.device.get(), 0});
   return {};
 }
 

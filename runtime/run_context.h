@@ -30,10 +30,13 @@ struct SessionShared {
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   DeviceWeights weights;
-  // Per plan buffer:
-  std::vector<bool> on_device;        // a launch reads or writes it
-  std::vector<bool> late;             // its size depends on what a host call tells
-  std::vector<int32_t> last_segment;  // whose launches write it last; -1: none
+  /// How the plan uses a buffer.
+  struct BufferUse {
+    bool on_device = false;     // a launch reads or writes it
+    bool late = false;          // its size depends on what a host call tells
+    int32_t last_segment = -1;  // whose launches write it last; -1: none
+  };
+  std::vector<BufferUse> uses;  // per plan buffer
   // Per model input: buffers that are it. Per output: its buffer and the buffer it is a copy of.
   std::vector<std::vector<plan::BufferId>> of_input;
   struct OutputSource {
@@ -50,6 +53,7 @@ struct SessionShared {
                         copies = 0;
 
   const plan::Interface& io() const { return package->io; }
+  const BufferUse& use(plan::BufferId id) const { return uses[static_cast<size_t>(id)]; }
   uint64_t timeout_ns() const;  // of one wait
 };
 
@@ -64,8 +68,8 @@ class CountedBuffer {
     return *this;
   }
   ~CountedBuffer();
-  Buffer* get() const { return buffer_.get(); }
-  Buffer* operator->() const { return buffer_.get(); }
+  DeviceBuffer* get() const { return buffer_.get(); }
+  DeviceBuffer* operator->() const { return buffer_.get(); }
   explicit operator bool() const { return buffer_ != nullptr; }
 
  private:
@@ -74,7 +78,7 @@ class CountedBuffer {
     std::swap(buffer_, o.buffer_);
   }
   SessionShared* shared_ = nullptr;
-  std::unique_ptr<Buffer> buffer_;
+  std::unique_ptr<DeviceBuffer> buffer_;
 };
 
 class RunContext {
@@ -99,12 +103,15 @@ class RunContext {
 
  private:
   /// Memory of one model input or output that the caller keeps on the host.
-  struct Slot {
+  struct HostBound {
     CountedBuffer device;
     CountedBuffer staging;  // only when `device` is not mapped
     bool staged = false;    // this run copies between the two
   };
-  /// What a segment copies between slots and their staging memory.
+  struct OutputState : HostBound {
+    std::optional<std::vector<int64_t>> dims;  // where they follow from sized_for_
+  };
+  /// What a segment copies between the model's inputs or outputs and their staging memory.
   struct Staged {
     std::vector<uint32_t> in, out;
     std::vector<Command> copies;
@@ -115,8 +122,14 @@ class RunContext {
     uint64_t barriers = 0, dispatches = 0;
   };
   struct Location {
-    Buffer* buffer = nullptr;
+    DeviceBuffer* buffer = nullptr;
     uint64_t offset = 0;
+  };
+  /// Where a buffer of the plan is.
+  struct Placed {
+    CountedBuffer own;     // its memory where it lies outside the arena
+    Location location;     // in own, the arena, a weight's memory or the caller's
+    uint64_t address = 0;  // as the blocks have it
   };
   /// One run's values that live on the host, and its clock.
   struct Run;
@@ -131,21 +144,29 @@ class RunContext {
   Status place_own(plan::BufferId id);
   Status bind_input(size_t i, Run& run);
   Status bind_output(size_t i, Run& run);
-  Status ensure_slot(Slot& slot, uint64_t bytes, MemoryUse staging);
+  Status ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging);
 
   Status run_segment(size_t index, Run& run);
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
   void find_staged(size_t index, Staged& staged) const;
-  void add_staged(size_t index, bool inputs, std::vector<uint32_t>& slots) const;
-  Command staging_copy(uint32_t slot, bool input) const;
-  uint64_t staged_bytes(uint32_t slot, bool input) const;
+  bool staged_by(size_t index, size_t i, bool input) const;
+  Command staging_copy(uint32_t i, bool input) const;
+  uint64_t staged_bytes(uint32_t i, bool input) const;
   void limit_copies(Recorded& r) const;
-  /// A segment's commands for these staged slots, kept for recordings that are not replayed.
+  /// A segment's commands for these staged inputs and outputs, kept for recordings that are not
+  /// replayed.
   struct Order {
     std::vector<uint32_t> in, out;
     std::vector<plan::OrderNode> nodes;
+  };
+  /// What a segment has been prepared for.
+  struct SegmentState {
+    bool written = false;  // for these symbols:
+    std::vector<int64_t> written_for;
+    Recorded recorded;
+    Order order;
   };
   const std::vector<plan::OrderNode>& order_of(size_t index, std::vector<uint32_t> in,
                                                std::vector<uint32_t> out);
@@ -167,20 +188,15 @@ class RunContext {
   SessionShared& s_;
   CountedBuffer blocks_, error_;
   std::vector<CountedBuffer> arenas_;
-  std::vector<CountedBuffer> own_;  // per plan buffer: those outside the arena
-  std::vector<Slot> inputs_, outputs_;
-  std::vector<Location> location_;  // per plan buffer
-  std::vector<uint64_t> address_;   // per plan buffer: as the blocks have it
-  std::vector<uint64_t> bytes_;     // per plan buffer
+  std::vector<HostBound> inputs_;
+  std::vector<OutputState> outputs_;
+  std::vector<Placed> buffers_;     // per plan buffer
+  std::vector<uint64_t> bytes_;     // per plan buffer, as the plan's functions take them
   plan::ArenaPlacement placement_;  // of what lies in the arena now
   std::vector<int64_t> sized_for_;  // symbols that bytes_ and the arenas are for
   std::vector<int64_t> symbols_;    // of this run
-  std::vector<std::optional<std::vector<int64_t>>> output_dims_;  // that follow from sized_for_
-  Staged staged_;                                                 // of the segment at hand
-  std::vector<std::vector<int64_t>> written_for_;  // per segment: symbols its blocks are for
-  std::vector<bool> written_;
-  std::vector<Recorded> recorded_;  // per segment
-  std::vector<Order> orders_;       // likewise
+  Staged staged_;                   // of the segment at hand
+  std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false;
   State state_ = State::Free;
   size_t late_segment_ = 0;

@@ -53,14 +53,15 @@ Status kernel_error(uint32_t code, const std::string& subject, const std::string
 }  // namespace
 
 Status RunContext::write_segment(size_t index, const std::vector<int64_t>& symbols) {
-  if (written_[index] && written_for_[index] == symbols) return {};
-  written_[index] = false;
+  SegmentState& state = segments_[index];
+  if (state.written && state.written_for == symbols) return {};
+  state.written = false;
   for (const auto& level : s_.segments[index].levels) {
     for (const uint32_t step : level)
       RP_TRY(plan::write_sizes(*s_.plan, step, s_.table, symbols, s_.limits, blocks()));
   }
-  written_for_[index] = symbols;
-  written_[index] = true;
+  state.written_for = symbols;
+  state.written = true;
   return {};
 }
 
@@ -78,42 +79,40 @@ Command RunContext::launch_command(uint32_t step) const {
   return c;
 }
 
-// Inputs or outputs that this segment's recording copies.
-void RunContext::add_staged(size_t index, bool inputs, std::vector<uint32_t>& staged) const {
-  staged.clear();
-  const std::vector<Slot>& slots = inputs ? inputs_ : outputs_;
-  for (size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].staged) continue;
-    const size_t segment =
-        inputs ? s_.first_recorded
-               : static_cast<size_t>(s_.last_segment[static_cast<size_t>(s_.of_output[i].buffer)]);
-    if (segment == index) staged.push_back(static_cast<uint32_t>(i));
-  }
+// Whether this segment's recording copies the input or output.
+bool RunContext::staged_by(size_t index, size_t i, bool input) const {
+  if (input) return inputs_[i].staged && s_.first_recorded == index;
+  return outputs_[i].staged &&
+         static_cast<size_t>(s_.use(s_.of_output[i].buffer).last_segment) == index;
 }
 
 void RunContext::find_staged(size_t index, Staged& staged) const {
-  add_staged(index, true, staged.in);
-  add_staged(index, false, staged.out);
+  staged.in.clear();
+  staged.out.clear();
   staged.copies.clear();
-  for (const uint32_t slot : staged.in) staged.copies.push_back(staging_copy(slot, true));
-  for (const uint32_t slot : staged.out) staged.copies.push_back(staging_copy(slot, false));
+  for (uint32_t i = 0; i < inputs_.size(); ++i)
+    if (staged_by(index, i, true)) staged.in.push_back(i);
+  for (uint32_t i = 0; i < outputs_.size(); ++i)
+    if (staged_by(index, i, false)) staged.out.push_back(i);
+  for (const uint32_t i : staged.in) staged.copies.push_back(staging_copy(i, true));
+  for (const uint32_t i : staged.out) staged.copies.push_back(staging_copy(i, false));
 }
 
-Command RunContext::staging_copy(uint32_t slot, bool input) const {
-  const Slot& s = input ? inputs_[slot] : outputs_[slot];
+Command RunContext::staging_copy(uint32_t i, bool input) const {
+  const HostBound& s = input ? inputs_[i] : outputs_[i];
   Command c;
   c.kind = Command::Kind::Copy;
   c.src = input ? s.staging.get() : s.device.get();
   c.dst = input ? s.device.get() : s.staging.get();
-  c.bytes = s_.options.replay ? s.device->size() : staged_bytes(slot, input);
+  c.bytes = s_.options.replay ? s.device->size() : staged_bytes(i, input);
   return c;
 }
 
-// What this run has of the slot.
-uint64_t RunContext::staged_bytes(uint32_t slot, bool input) const {
-  if (!input) return bytes_[static_cast<size_t>(s_.of_output[slot].buffer)];
+// What this run has of the input or output.
+uint64_t RunContext::staged_bytes(uint32_t i, bool input) const {
+  if (!input) return bytes_[static_cast<size_t>(s_.of_output[i].buffer)];
   uint64_t bytes = 0;
-  for (const plan::BufferId id : s_.of_input[slot])
+  for (const plan::BufferId id : s_.of_input[i])
     bytes = std::max(bytes, bytes_[static_cast<size_t>(id)]);
   return bytes;
 }
@@ -122,7 +121,7 @@ uint64_t RunContext::staged_bytes(uint32_t slot, bool input) const {
 const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vector<uint32_t> in,
                                                          std::vector<uint32_t> out) {
   using Kind = plan::ArenaReuse::Kind;
-  Order& order = orders_[index];
+  Order& order = segments_[index].order;
   if (!order.nodes.empty() && order.in == in && order.out == out) return order.nodes;
   const plan::Segment& segment = s_.segments[index];
   plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, bytes_};
@@ -166,7 +165,7 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
 }
 
 Status RunContext::record_segment(size_t index) {
-  Recorded& r = recorded_[index];
+  Recorded& r = segments_[index].recorded;
   find_staged(index, staged_);
   if (r.recording && s_.options.replay && same_copies(staged_.copies, r.staged.copies)) {
     limit_copies(r);
@@ -178,7 +177,7 @@ Status RunContext::record_segment(size_t index) {
   desc.once = !s_.options.replay;
   r = {};
   append_commands(order_of(index, staged_.in, staged_.out), desc, r);
-  if (s_.options.replay) orders_[index] = {};
+  if (s_.options.replay) segments_[index].order = {};
   r.staged = staged_;
   RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
   ++s_.recordings;
@@ -186,12 +185,12 @@ Status RunContext::record_segment(size_t index) {
   return {};
 }
 
-// Slots keep the room of the largest run, and recordings copy all of it where they cannot do less.
+// Inputs and outputs keep the room of the largest run, and recordings copy all of it where they
+// cannot do less.
 void RunContext::limit_copies(Recorded& r) const {
   size_t copy = 0;
-  for (const uint32_t slot : r.staged.in) r.recording->limit_copy(copy++, staged_bytes(slot, true));
-  for (const uint32_t slot : r.staged.out)
-    r.recording->limit_copy(copy++, staged_bytes(slot, false));
+  for (const uint32_t i : r.staged.in) r.recording->limit_copy(copy++, staged_bytes(i, true));
+  for (const uint32_t i : r.staged.out) r.recording->limit_copy(copy++, staged_bytes(i, false));
 }
 
 Status RunContext::check_error_word() {
@@ -221,7 +220,7 @@ void RunContext::wait_failed(size_t segment) {
 // The error of a run that nobody waited for must not become the next one's.
 RunContext::State RunContext::poll() {
   if (state_ != State::Late) return state_;
-  const Result<bool> ended = recorded_[late_segment_].recording->ended();
+  const Result<bool> ended = segments_[late_segment_].recorded.recording->ended();
   if (!ended.ok()) {
     state_ = State::Dead;
   } else if (*ended) {
@@ -236,7 +235,7 @@ Status RunContext::run_segment(size_t index, Run& run) {
   if (!segment.levels.empty()) {
     RP_TRY(write_segment(index, run.symbols));
     RP_TRY(record_segment(index));
-    Recorded& r = recorded_[index];
+    Recorded& r = segments_[index].recorded;
     const Status submitted = r.recording->submit();
     run.stats.host_submit_us += us_since(run.start) - run.copy_us;
     const Status waited = r.recording->wait(s_.timeout_ns());
@@ -261,13 +260,14 @@ Status RunContext::run_segment(size_t index, Run& run) {
 
 Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run& run) {
   const auto b = static_cast<size_t>(id);
-  if (!s_.on_device[b]) return {};
-  if (s_.late[b] && !run.placed[b]) {
+  if (!s_.uses[b].on_device) return {};
+  if (s_.uses[b].late && !run.buffers[b].placed) {
     return internal_error("tensor '" + s_.plan->buffers[b].name +
                           "': no host call tells its size, so kernels cannot use it");
   }
   run.stats.bytes_copied += value.bytes().size();
-  return s_.device->upload(*location_[b].buffer, location_[b].offset, value.bytes());
+  return s_.device->upload(*buffers_[b].location.buffer, buffers_[b].location.offset,
+                           value.bytes());
 }
 
 Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
@@ -285,7 +285,7 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       if (call.outputs[i] < 0) continue;
       RP_TRY(upload_result(call.outputs[i], results[i], run));
-      run.host[static_cast<size_t>(call.outputs[i])] = std::move(results[i]);
+      run.buffers[static_cast<size_t>(call.outputs[i])].host = std::move(results[i]);
     }
   }
   return {};
@@ -295,10 +295,10 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
 Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   const auto b = static_cast<size_t>(id);
   const plan::Buffer& buffer = s_.plan->buffers[b];
-  if (run.host[b]) return *run.host[b];
+  if (run.buffers[b].host) return *run.buffers[b].host;
   if (buffer.kind == plan::BufferKind::Weight) {
-    RP_ASSIGN(run.host[b], raw_weight(*s_.package, *s_.plan, buffer));
-    return *run.host[b];
+    RP_ASSIGN(run.buffers[b].host, raw_weight(*s_.package, *s_.plan, buffer));
+    return *run.buffers[b].host;
   }
   const Binding* input = buffer.kind == plan::BufferKind::Input
                              ? run.io.inputs[static_cast<size_t>(buffer.index)]
@@ -314,7 +314,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
     RP_TRY(read(id, t.mutable_bytes(), run));
   }
   run.stats.bytes_copied += t.bytes().size();
-  run.host[b] = t;
+  run.buffers[b].host = t;
   return t;
 }
 
@@ -323,18 +323,18 @@ Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
   const auto b = static_cast<size_t>(id);
   const plan::Buffer& buffer = s_.plan->buffers[b];
   if (out.empty()) return {};
-  if (!run.host.empty() && run.host[b]) {
-    std::memcpy(out.data(), run.host[b]->bytes().data(), out.size());
+  if (!run.buffers.empty() && run.buffers[b].host) {
+    std::memcpy(out.data(), run.buffers[b].host->bytes().data(), out.size());
     return {};
   }
-  if (buffer.kind == plan::BufferKind::Output && s_.last_segment[b] >= 0) {
-    const Slot& slot = outputs_[static_cast<size_t>(buffer.index)];
-    if (slot.staged) {
-      std::memcpy(out.data(), slot.staging->mapped(), out.size());
+  if (buffer.kind == plan::BufferKind::Output && s_.uses[b].last_segment >= 0) {
+    const HostBound& output = outputs_[static_cast<size_t>(buffer.index)];
+    if (output.staged) {
+      std::memcpy(out.data(), output.staging->mapped(), out.size());
       return {};
     }
   }
-  const Location& where = location_[b];
+  const Location& where = buffers_[b].location;
   if (!where.buffer)
     return internal_error("tensor '" + buffer.name + "' was not computed by any step");
   return s_.device->download(*where.buffer, where.offset, out);
@@ -342,8 +342,7 @@ Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
 
 Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
                                      const Binding& b, Run& run) {
-  const auto index = static_cast<size_t>(id);
-  if (source.alias_of < 0 && s_.on_device[index]) return {};  // written in place
+  if (source.alias_of < 0 && s_.use(id).on_device) return {};  // written in place
   RP_ASSIGN(const HostTensor value, fetch(id, run));
   RP_TRY(check_room(b, value.bytes().size(), "output"));
   run.stats.bytes_copied += value.bytes().size();
@@ -353,10 +352,10 @@ Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::Out
 // Outputs that are inputs in the caller's memory: kept before delivery writes to memory of the
 // caller, which may be the same.
 Status RunContext::keep_passed_through(Run& run) {
-  if (run.host.empty()) return {};
+  if (run.buffers.empty()) return {};
   for (const SessionShared::OutputSource& source : s_.of_output) {
     const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
-    auto& value = run.host[static_cast<size_t>(id)];
+    auto& value = run.buffers[static_cast<size_t>(id)].host;
     const plan::Buffer& buffer = s_.plan->buffers[static_cast<size_t>(id)];
     if (!value && buffer.kind == plan::BufferKind::Input) {
       RP_ASSIGN(value, fetch(id, run));
@@ -371,15 +370,16 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   const SessionShared::OutputSource& source = s_.of_output[output];
   const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
   const Binding* b = run.io.outputs[output];
-  if (!b && !run.host.empty() && run.host[static_cast<size_t>(id)]) {
-    result = run.host[static_cast<size_t>(id)]->detached();
+  if (!b && !run.buffers.empty() && run.buffers[static_cast<size_t>(id)].host) {
+    result = run.buffers[static_cast<size_t>(id)].host->detached();
     return {};
   }
   std::vector<int64_t> told;  // by a host call of this run
-  if (!output_dims_[output]) {
+  const std::optional<std::vector<int64_t>>& known = outputs_[output].dims;
+  if (!known) {
     RP_ASSIGN(told, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));
   }
-  const std::vector<int64_t>& dims = output_dims_[output] ? *output_dims_[output] : told;
+  const std::vector<int64_t>& dims = known ? *known : told;
   if (b && b->device) {
     RP_TRY(deliver_to_device(id, source, *b, run));
     result.borrow_again(slot.dtype, dims, {});
@@ -408,13 +408,12 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
 Status RunContext::prepare(Run& run) {
   RP_TRY(resize(run.io.symbols));
   if (s_.keeps_host_values) {
-    run.host.resize(s_.plan->buffers.size());
-    run.placed.assign(s_.plan->buffers.size(), false);
+    run.buffers.resize(s_.plan->buffers.size());
   }
   for (size_t i = 0; i < inputs_.size(); ++i) RP_TRY(bind_input(i, run));
   for (size_t o = 0; o < outputs_.size(); ++o) {
     const plan::BufferId id = s_.of_output[o].buffer;
-    if (!s_.late[static_cast<size_t>(id)]) RP_TRY(bind_output(o, run));
+    if (!s_.use(id).late) RP_TRY(bind_output(o, run));
   }
   return {};
 }
@@ -422,7 +421,7 @@ Status RunContext::prepare(Run& run) {
 Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
                        RunStats* stats) {
   symbols_ = io.symbols;
-  Run run{.io = io, .symbols = symbols_, .stats = {}, .start = start, .host = {}, .placed = {}};
+  Run run{.io = io, .symbols = symbols_, .stats = {}, .start = start, .buffers = {}};
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
   RP_TRY(keep_passed_through(run));

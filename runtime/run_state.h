@@ -1,19 +1,13 @@
 // State of one run of a RunContext; shared by its two sources only.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <vector>
 
+#include "runtime/base/timing.h"
 #include "runtime/run_context.h"
 
 namespace reprise {
-
-using Clock = std::chrono::steady_clock;
-
-inline double us_since(Clock::time_point t) {
-  return std::chrono::duration<double, std::micro>(Clock::now() - t).count();
-}
 
 struct RunContext::Run {
   const BoundIo& io;
@@ -21,8 +15,11 @@ struct RunContext::Run {
   RunStats stats;
   Clock::time_point start = Clock::now();  // of the run, or of the host work since the last wait
   double copy_us = 0;                      // staging copies since `start`
-  std::vector<std::optional<HostTensor>> host;  // per plan buffer; empty for plans of launches only
-  std::vector<bool> placed;                     // late buffers that have their place; likewise
+  struct BufferState {
+    std::optional<HostTensor> host;
+    bool placed = false;  // a late buffer that has its place
+  };
+  std::vector<BufferState> buffers;  // of the plan; empty for plans of launches only
 };
 
 /// Adds the time of its scope to the run's staging copies.

@@ -11,8 +11,8 @@ namespace {
 Status check_interface(const plan::Interface& io) {
   if (io.sources.size() != io.symbols.size())
     return invalid_model("the package has symbols without a source");
-  for (const plan::SymbolSource& s : io.sources) {
-    if (s.kind != plan::SymbolSource::Kind::InputDim) continue;
+  for (const SymbolSource& s : io.sources) {
+    if (s.kind != SymbolSource::Kind::InputDim) continue;
     const bool known =
         s.index >= 0 && static_cast<size_t>(s.index) < io.inputs.size() && s.axis >= 0 &&
         static_cast<size_t>(s.axis) < io.inputs[static_cast<size_t>(s.index)].shape.size();

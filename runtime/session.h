@@ -43,7 +43,7 @@ struct Binding {
   std::string name;
   const HostTensor* host = nullptr;       // inputs
   std::span<std::byte> host_output = {};  // outputs: written here, at least as large as the result
-  Buffer* device = nullptr;               // inputs and outputs; must outlive the run
+  DeviceBuffer* device = nullptr;         // inputs and outputs; must outlive the run
   uint64_t device_offset = 0;             // multiple of 16
   std::vector<int64_t> dims = {};         // of `device` inputs
 };

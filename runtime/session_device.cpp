@@ -5,13 +5,12 @@
 #include <mutex>
 
 #include "runtime/base/pool.h"
+#include "runtime/base/timing.h"
 #include "runtime/run_context.h"
 #include "runtime/session_impl.h"
 
 namespace reprise {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 class DeviceSession final : public Session, private IdleMemory::Holder {
  public:
@@ -75,9 +74,7 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
 Status DeviceSession::index_buffers() {
   const plan::Plan& plan = variant_.plan;
   const size_t n = plan.buffers.size();
-  shared_.on_device.assign(n, false);
-  shared_.late.assign(n, false);
-  shared_.last_segment.assign(n, -1);
+  shared_.uses.assign(n, {});
   for (size_t s = 0; s < shared_.segments.size(); ++s) {
     const plan::Segment& segment = shared_.segments[s];
     shared_.keeps_host_values = shared_.keeps_host_values || !segment.host_calls.empty();
@@ -85,14 +82,14 @@ Status DeviceSession::index_buffers() {
       for (const uint32_t step : level) {
         const auto& launch = std::get<plan::Launch>(plan.steps[step].what);
         for (size_t i = 0; i < launch.buffers.size(); ++i) {
-          const auto b = static_cast<size_t>(launch.buffers[i]);
-          shared_.on_device[b] = true;
-          if (launch.writes[i]) shared_.last_segment[b] = static_cast<int32_t>(s);
+          SessionShared::BufferUse& use = shared_.uses[static_cast<size_t>(launch.buffers[i])];
+          use.on_device = true;
+          if (launch.writes[i]) use.last_segment = static_cast<int32_t>(s);
         }
       }
     }
   }
-  const std::vector<bool> told = plan::told_by_inputs(io().sources);
+  const std::vector<bool> told = told_by_inputs(io().sources);
   std::vector<int64_t> from_inputs(told.size(), plan::kUnbound);
   for (size_t s = 0; s < told.size(); ++s)
     if (told[s]) from_inputs[s] = 1;
@@ -101,8 +98,8 @@ Status DeviceSession::index_buffers() {
   for (size_t b = 0; b < n; ++b) {
     const plan::Buffer& buffer = plan.buffers[b];
     const auto id = static_cast<plan::BufferId>(b);
-    shared_.late[b] = !plan::is_bound(buffer.shape, from_inputs);
-    if (buffer.kind == plan::BufferKind::Arena && shared_.on_device[b])
+    shared_.uses[b].late = !plan::is_bound(buffer.shape, from_inputs);
+    if (buffer.kind == plan::BufferKind::Arena && shared_.uses[b].on_device)
       shared_.fixed_placement = shared_.fixed_placement && is_static(buffer.shape);
     if (buffer.kind == plan::BufferKind::Input)
       shared_.of_input[static_cast<size_t>(buffer.index)].push_back(id);
@@ -124,7 +121,7 @@ Status DeviceSession::check_buffers() const {
       return invalid_model("no buffer of the plan is output '" + io().outputs[o].name + "'");
   }
   for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    if (!shared_.on_device[b]) continue;
+    if (!shared_.uses[b].on_device) continue;
     if (plan.buffers[b].dtype == DType::String)
       return invalid_model("tensor '" + plan.buffers[b].name + "': kernels cannot use strings");
     // Kernels trust that a weight has the plan's size.
@@ -172,7 +169,7 @@ Status DeviceSession::load(Verdict& verdict) {
   const DeviceFacts& facts = shared_.device->info().facts;
   shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
   std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), shared_.limits.max_grid.begin());
-  shared_.limits.max_loop_iterations = facts.max_loop_iterations;
+  shared_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
   shared_.table = plan::layout_blocks(variant_.plan);
   shared_.segments = plan::cut_segments(variant_.plan);
   while (shared_.first_recorded < shared_.segments.size() &&
@@ -199,7 +196,7 @@ Status DeviceSession::load(Verdict& verdict) {
   free_.push_back(std::move(first));
   if (shared_.options.warm_up) RP_TRY(warm_up().with_context("warm-up"));
   shared_.device->idle_memory().add(*this);
-  load_ms_ = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+  load_ms_ = ms_since(start);
   return {};
 }
 

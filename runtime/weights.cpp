@@ -101,7 +101,7 @@ class Uploader {
  private:
   static constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
   Device& device_;
-  Buffer* buffer_ = nullptr;  // that the block goes to
+  DeviceBuffer* buffer_ = nullptr;  // that the block goes to
   uint64_t begin_ = 0;
   std::vector<std::byte> block_;
 };

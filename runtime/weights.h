@@ -11,10 +11,10 @@ namespace reprise {
 
 struct DeviceWeights {
   struct Place {
-    Buffer* buffer = nullptr;  // null: no kernel reads this weight
+    DeviceBuffer* buffer = nullptr;  // null: no kernel reads this weight
     uint64_t offset = 0;
   };
-  std::vector<std::unique_ptr<Buffer>> pools;
+  std::vector<std::unique_ptr<DeviceBuffer>> pools;
   std::vector<Place> places;  // parallel to plan.weights
   uint64_t bytes = 0;
 };

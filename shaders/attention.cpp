@@ -11,6 +11,8 @@
 #include <cmath>
 #include <limits>
 
+#include "shaders/device_costs.h"
+
 namespace reprise::shaders {
 
 using kernel::ScalarOp;
@@ -264,7 +266,8 @@ AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int 
 double cost_of(const AttentionSize& size, const TargetFacts& device, const AttentionTile& t) {
   constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5;
   const bool shared = t.lanes > 1;
-  const double gather = device.slow_loads() ? (shared ? 120 : 150) : shared ? 7 : 30;
+  const CpuCosts& price = cpu_costs(device);
+  const double gather = shared ? price.vector_load : price.attention_gather;
   const double keys = t.keys, rows = t.rows, own = t.own, steps = size.depth / 4;
   const double visited = keys * t.lanes;  // keys of a block
   const double blocks = std::ceil(size.keys / visited);
@@ -288,7 +291,8 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   // The time to compile what is written out, spread over more launches than a GEMM's
   // (subgroup_tile.cpp), as layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
-  return cost + (device.slow_loads() ? written * written : 120 * written);
+  return cost + price.attention_written_square * written * written +
+         price.attention_written * written;
 }
 
 /// The best number of keys for tiles of these rows.
@@ -333,9 +337,9 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
 
 namespace {
 
-/// On Mesa 22.3.6 one kernel is up to 2.5 times as fast as separate ones, but not where a lane
-/// holds many columns and there are few rows to share what is loaded, nor for 16 rows of several
-/// heads. Measured for 8 to 512 rows and keys of sizes 32 to 128 in 1 to 12 heads.
+/// With workarounds::kSlowLoads one kernel is up to 2.5 times as fast as separate ones, but not
+/// where a lane holds many columns and there are few rows to share what is loaded, nor for 16 rows
+/// of several heads. Measured for 8 to 512 rows and keys of sizes 32 to 128 in 1 to 12 heads.
 bool separate_wins_with_slow_loads(const AttentionSize& size) {
   const double elements = size.depth + size.columns;
   const double all_rows = size.batch * size.rows;

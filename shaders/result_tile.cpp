@@ -20,8 +20,7 @@ Status store_rows(ResultTile& result, Value row, int rows, Value vec,
   return {};
 }
 
-// They pass through a local array: llvmpipe writes one at constant places for nothing, while every
-// store to shared memory becomes a loop over lanes.
+// They pass through a local array (workarounds::kSharedStores).
 Status store_chunk(ResultTile& result, Value first, Value vec, Value end, int count,
                    const std::function<Value(int row)>& four) {
   kernel::Builder& b = *first.builder;

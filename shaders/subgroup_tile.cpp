@@ -2,37 +2,32 @@
 
 #include <cmath>
 
+#include "shaders/device_costs.h"
+
 namespace reprise::shaders {
 
 namespace {
 
 /// In multiply-adds of a register.
 double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, const StepCost& w) {
-  // A driver of slow loads loops over lanes and components.
-  const double vector = device.slow_loads() ? 120 : 7, scalar = device.slow_loads() ? 25 : 7;
-  const double loads =
-      w.a_loads * size.a_loads * (size.a_loads < 4 ? vector : scalar) + w.b_loads * vector;
+  const CpuCosts& price = cpu_costs(device);
+  const double a_load = size.a_loads < 4 ? price.vector_load : price.scalar_load;
+  const double loads = w.a_loads * size.a_loads * a_load + w.b_loads * price.vector_load;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kBroadcast = 0.5;
-  double step = loads + w.products + kBroadcast * 4 * w.shared, result = 0;
-  if (!device.slow_loads()) {
-    step += w.step;
-    result = w.result;
-  }
+  double step = loads + w.products + kBroadcast * 4 * w.shared;
+  step += price.step_overhead * w.step;
+  const double result = price.step_overhead * w.result;
   const double results = w.products / 4;
   double cost = units * (size.k / 4 * step + results * result);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // Compiling takes 0.15 ms for a multiply-add that is written out and 0.25 for a result, more
-  // where pixels are found by dividing by dynamic dims or halves are decoded; with the older driver
-  // 40 us times the square of the results (all measured). A second of it is worth a quarter of a
-  // kernel's time, a tenth with that driver, whose kernels are slower, and for small kernels 1500
-  // runs.
-  double compile_ms = results * (0.15 * size.unrolled + 0.25);
+  // Compiling takes longer where pixels are found by dividing by dynamic dims or halves are
+  // decoded. For small kernels a millisecond of it is worth 1500 runs.
+  double compile_ms = results * (price.compile_product * size.unrolled + price.compile_result);
   if (size.dynamic) compile_ms *= 2.5;
   if (size.half) compile_ms *= 2;
-  if (device.slow_loads()) compile_ms = 0.04 * results * results;
-  const double second = device.slow_loads() ? 0.1 : 0.25;
-  return cost * (1 + second * compile_ms / 1000) + 1500 * compile_ms;
+  compile_ms += price.compile_square * results * results;
+  return cost * (1 + price.compile_second * compile_ms / 1000) + 1500 * compile_ms;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-#include "apps/common/timing.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::app {
 

@@ -4,7 +4,7 @@
 
 #include "apps/bisect/bisect.h"
 #include "apps/common/model.h"
-#include "codegen/lower/targets.h"
+#include "codegen/targets.h"
 
 namespace reprise::app {
 
@@ -61,7 +61,7 @@ class Experiments {
     const std::vector<plan::KernelCode>& own = compiled_.plan().kernels;
     return std::equal(
         own.begin(), own.end(), p.kernels.begin(), p.kernels.end(),
-        [](const auto& a, const auto& b) { return a.spirv == b.spirv && a.cuda == b.cuda; });
+        [](const auto& a, const auto& b) { return a.spirv == b.spirv && a.image == b.image; });
   }
 
   void schedules() {

@@ -8,6 +8,7 @@
 
 #include "codegen/graph/graph.h"
 #include "runtime/base/tensor.h"
+#include "runtime/plan/plan.h"
 
 namespace reprise::app {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "runtime/plan/bind.h"
 #include "runtime/weights.h"
 

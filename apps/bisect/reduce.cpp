@@ -6,8 +6,8 @@
 #include <map>
 
 #include "apps/common/status.h"
-#include "apps/common/timing.h"
 #include "codegen/onnx/importer.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::app {
 

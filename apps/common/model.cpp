@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "apps/common/timing.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::app {
 
@@ -17,16 +17,19 @@ DType Model::computes_in() const {
   return least;
 }
 
+Status check_model_file(const std::string& path) {
+  if (std::filesystem::is_regular_file(path)) return {};
+  const char* why = "no such file";
+  if (std::filesystem::exists(path)) why = "it is not a regular file";
+  if (std::filesystem::is_regular_file(std::filesystem::path(path) / "model.onnx"))
+    why = "it is a folder; name the model.onnx in it";
+  return {Code::Io, "cannot read model '" + path + "': " + why};
+}
+
 Result<Model> load_model(const std::string& path, const CompileOptions& options) {
   Model m;
   m.path = path;
-  if (!std::filesystem::is_regular_file(path)) {
-    const char* why = "no such file";
-    if (std::filesystem::exists(path)) why = "it is not a regular file";
-    if (std::filesystem::is_regular_file(std::filesystem::path(path) / "model.onnx"))
-      why = "it is a folder; name the model.onnx in it";
-    return Status(Code::Io, "cannot read model '" + path + "': " + why);
-  }
+  RP_TRY(check_model_file(path));
   const double start = now_ms();
   if (std::filesystem::path(path).extension() == ".rpk") {
     RP_ASSIGN(m.package, package::read(path));
@@ -43,11 +46,6 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
 std::vector<std::string> targets_for(const OpenedDevice& device) {
   if (!device.device) return {"host"};
   return {device.info.id.substr(0, device.info.id.find(':'))};
-}
-
-void compile_for(const DeviceInfo& device, CompileOptions& options) {
-  options.device = device.facts;
-  if (device.facts.api == Api::Cuda) options.cuda_driver = device.driver_version;
 }
 
 }  // namespace reprise::app

@@ -26,12 +26,11 @@ struct Model {
   DType computes_in() const;
 };
 
+Status check_model_file(const std::string& path);
 /// Packages are recognised by the suffix .rpk; everything else is read as ONNX.
 Result<Model> load_model(const std::string& path, const CompileOptions& options);
 
 /// What compile() must be told so that a package serves this device.
 std::vector<std::string> targets_for(const OpenedDevice& device);
-/// Makes it compile for this device alone, which is not the host.
-void compile_for(const DeviceInfo& device, CompileOptions& options);
 
 }  // namespace reprise::app

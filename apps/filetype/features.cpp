@@ -1,81 +1,93 @@
 #include "apps/filetype/features.h"
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "apps/common/status.h"
-#include "apps/common/utf8.h"
-
-namespace reprise::filetype {
+namespace filetype {
 
 namespace {
 
 using Json = nlohmann::json;
 
+Error invalid(std::string message) {
+  return {REPRISE_INVALID_MODEL, std::move(message)};
+}
+
 Result<Json> read_json(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  if (!in) return app::file_error("cannot read", path);
+  if (!in) return file_error("cannot read", path);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) return invalid_model("'" + path + "' is not a JSON object");
-  return json;
+  if (!json.is_object()) return invalid("'" + path + "' is not a JSON object");
+  return Result<Json>(std::move(json));
 }
 
-/// A number of the configuration that must be there and not negative.
-Result<double> number_of(const Json& json, const char* key) {
-  const auto it = json.find(key);
-  if (it == json.end() || !it->is_number() || it->get<double>() < 0) {
-    return invalid_model(std::string("the configuration has no number '") + key + "'");
+/// Reads numbers and keeps the first complaint.
+class Reader {
+ public:
+  explicit Reader(const Json& json) : json_(json) {}
+
+  /// A number of the configuration that must be there and not negative.
+  double number(const char* key) {
+    const auto it = json_.find(key);
+    if (it != json_.end() && it->is_number() && it->get<double>() >= 0) return it->get<double>();
+    complain(std::string("the configuration has no number '") + key + "'");
+    return 0;
   }
-  return it->get<double>();
-}
 
-Result<size_t> size_of_key(const Json& json, const char* key) {
-  RP_ASSIGN(const double v, number_of(json, key));
-  if (v > 1 << 20) return invalid_model(std::string("'") + key + "' is too large");
-  return static_cast<size_t>(v);
-}
-
-Status read_sizes(const Json& json, Config& c) {
-  RP_ASSIGN(c.beg_size, size_of_key(json, "beg_size"));
-  RP_ASSIGN(c.end_size, size_of_key(json, "end_size"));
-  RP_ASSIGN(c.block_size, size_of_key(json, "block_size"));
-  RP_ASSIGN(c.min_file_size, size_of_key(json, "min_file_size_for_dl"));
-  RP_ASSIGN(const size_t padding, size_of_key(json, "padding_token"));
-  RP_ASSIGN(const size_t mid_size, size_of_key(json, "mid_size"));
-  RP_ASSIGN(c.medium_confidence, number_of(json, "medium_confidence_threshold"));
-  c.padding = static_cast<int32_t>(padding);
-  if (mid_size != 0 || json.value("use_inputs_at_offsets", false)) {
-    return unsupported("the configuration asks for features from the middle of files");
+  size_t size(const char* key) {
+    const double v = number(key);
+    if (v <= 1 << 20) return static_cast<size_t>(v);
+    complain(std::string("'") + key + "' is too large");
+    return 0;
   }
+
+  void complain(std::string message) {
+    if (!error_) error_ = invalid(std::move(message));
+  }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  const Json& json_;
+  std::optional<Error> error_;
+};
+
+void read_sizes(const Json& json, Reader& from, Config& c) {
+  c.beg_size = from.size("beg_size");
+  c.end_size = from.size("end_size");
+  c.block_size = from.size("block_size");
+  c.min_file_size = from.size("min_file_size_for_dl");
+  c.padding = static_cast<int32_t>(from.size("padding_token"));
+  c.medium_confidence = from.number("medium_confidence_threshold");
+  if (from.size("mid_size") != 0 || json.value("use_inputs_at_offsets", false))
+    from.complain("the configuration asks for features from the middle of files");
   const size_t largest = std::max(c.beg_size, c.end_size);
-  if (c.min_file_size == 0 || c.min_file_size > c.beg_size || largest > c.block_size) {
-    return invalid_model("the configuration's sizes contradict each other");
-  }
-  return {};
+  if (c.min_file_size == 0 || c.min_file_size > c.beg_size || largest > c.block_size)
+    from.complain("the configuration's sizes contradict each other");
 }
 
-Status read_labels(const Json& json, Config& c) {
+void read_labels(const Json& json, Reader& from, Config& c) {
   for (const Json& label : json.value("target_labels_space", Json::array())) {
-    if (!label.is_string()) return invalid_model("a label of the configuration is not a string");
+    if (!label.is_string()) return from.complain("a label of the configuration is not a string");
     c.labels.push_back(label);
   }
   const Json thresholds = json.value("thresholds", Json::object());
   for (const auto& [label, threshold] : thresholds.items()) {
     if (!threshold.is_number())
-      return invalid_model("the threshold of '" + label + "' is not a number");
+      return from.complain("the threshold of '" + label + "' is not a number");
     c.thresholds[label] = threshold;
   }
   const Json overwrite_map = json.value("overwrite_map", Json::object());
-  for (const auto& [from, to] : overwrite_map.items()) {
-    if (!to.is_string()) return invalid_model("the overwrite of '" + from + "' is not a string");
-    c.overwrites[from] = to;
+  for (const auto& [label, to] : overwrite_map.items()) {
+    if (!to.is_string()) return from.complain("the overwrite of '" + label + "' is not a string");
+    c.overwrites[label] = to;
   }
-  if (c.labels.empty()) return invalid_model("the configuration has no 'target_labels_space'");
-  return {};
+  if (c.labels.empty()) from.complain("the configuration has no 'target_labels_space'");
 }
 
 bool is_space(char c) {
@@ -92,20 +104,38 @@ std::string_view strip_right(std::string_view s) {
   return s;
 }
 
+/// The JSON library refuses to write a string that is not UTF-8.
+bool is_utf8(std::string_view text) {
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
 Prediction few_bytes(std::string_view content) {
-  return {app::from_utf8(content).ok() ? "txt" : "unknown", 1.0};
+  return {is_utf8(content) ? "txt" : "unknown", 1.0};
 }
 
 }  // namespace
 
+Error file_error(const std::string& what, const std::string& path) {
+  const int error = errno;
+  return {REPRISE_IO, what + " '" + path + "': " + std::strerror(error)};
+}
+
 Result<Config> read_config(const std::string& config, const std::string& types) {
   Config c;
-  RP_ASSIGN(const Json json, read_json(config));
-  Status s = read_sizes(json, c);
-  if (s.ok()) s = read_labels(json, c);
-  if (!s.ok()) return s.with_context("'" + config + "'");
-  RP_ASSIGN(const Json kinds, read_json(types));
-  for (const auto& [label, kind] : kinds.items()) {
+  const Result<Json> json = read_json(config);
+  if (!json) return json.error();
+  Reader reader(*json);
+  read_sizes(*json, reader, c);
+  read_labels(*json, reader, c);
+  if (reader.error()) return invalid("'" + config + "': " + reader.error()->message);
+  Result<Json> kinds = read_json(types);
+  if (!kinds) return kinds.error();
+  for (const auto& [label, kind] : kinds->items()) {
     c.is_text[label] = kind.is_object() && kind.value("is_text", Json(false)) == true;
   }
   return c;
@@ -113,10 +143,10 @@ Result<Config> read_config(const std::string& config, const std::string& types) 
 
 Result<FileBlocks> read_blocks(const std::string& path, size_t block_size) {
   std::ifstream in(path, std::ios::binary | std::ios::ate);
-  if (!in) return app::file_error("cannot read", path);
+  if (!in) return file_error("cannot read", path);
   FileBlocks file;
   const std::streamoff size = in.tellg();
-  if (size < 0) return app::file_error("cannot read", path);
+  if (size < 0) return file_error("cannot read", path);
   file.size = static_cast<uint64_t>(size);
   const size_t n = static_cast<size_t>(std::min<uint64_t>(file.size, block_size));
   file.head.resize(n);
@@ -125,7 +155,7 @@ Result<FileBlocks> read_blocks(const std::string& path, size_t block_size) {
   in.read(file.head.data(), static_cast<std::streamsize>(n));
   in.seekg(size - static_cast<std::streamoff>(n));
   in.read(file.tail.data(), static_cast<std::streamsize>(n));
-  if (!in) return app::file_error("cannot read", path);
+  if (!in) return file_error("cannot read", path);
   return file;
 }
 
@@ -164,4 +194,4 @@ Prediction decide(std::span<const float> scores, const Config& config, Mode mode
   return {text != config.is_text.end() && text->second ? "txt" : "unknown", score};
 }
 
-}  // namespace reprise::filetype
+}  // namespace filetype

@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "runtime/base/status.h"
+#include "reprise/reprise.hpp"
 
-namespace reprise::filetype {
+namespace filetype {
+
+using reprise::Error;
+using reprise::Result;
 
 enum class Mode : uint8_t { HighConfidence, MediumConfidence, BestGuess };
 
@@ -55,4 +58,7 @@ Extracted extract(const FileBlocks& file, const Config& config);
 /// mode demands; then "txt" or "unknown". Scores must be as many as labels.
 Prediction decide(std::span<const float> scores, const Config& config, Mode mode);
 
-}  // namespace reprise::filetype
+/// Of a file of the application: "cannot read 'a.json': No such file or directory", from errno.
+Error file_error(const std::string& what, const std::string& path);
+
+}  // namespace filetype

@@ -1,22 +1,47 @@
 // reprise-filetype: names the types of files with Magika's model, as an application would that
 // ships the runtime and a compiled package.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <exception>
 #include <filesystem>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "apps/common/devices.h"
-#include "apps/common/npy.h"
-#include "apps/common/status.h"
 #include "apps/filetype/features.h"
-#include "runtime/session.h"
 
-namespace reprise::filetype {
+namespace filetype {
 namespace {
 
 namespace fs = std::filesystem;
+
+using reprise::Device;
+using reprise::Output;
+using reprise::Package;
+using reprise::Session;
+
+// Exit statuses, as the command line of Reprise has them.
+enum Exit : int { kDone = 0, kUsage = 2, kInvalid = 3, kFailed = 4 };
+
+int report(const Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.message.c_str());
+  switch (error.status) {
+    case REPRISE_OK:
+      return kDone;
+    case REPRISE_USAGE:
+      return kUsage;
+    case REPRISE_INVALID_MODEL:
+    case REPRISE_INVALID_INPUT:
+    case REPRISE_UNSUPPORTED:
+      return kInvalid;
+    default:
+      return kFailed;
+  }
+}
+
+bool failed(const Error& error) {
+  return error.status != REPRISE_OK;
+}
 
 struct Options {
   std::string model, config, types;
@@ -55,78 +80,104 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths) {
   return out;
 }
 
-Status check_model(const Session& session, const Config& config) {
-  const plan::Interface& io = session.io();
-  const auto features = static_cast<int64_t>(config.beg_size + config.end_size);
-  const bool fits =
-      io.inputs.size() == 1 && io.outputs.size() == 1 && io.inputs[0].dtype == DType::I32 &&
-      io.inputs[0].shape.size() == 2 &&
-      (!io.inputs[0].shape[1].is_const() || io.inputs[0].shape[1].is_const(features)) &&
-      io.outputs[0].dtype == DType::F32;
-  if (fits) return {};
-  return invalid_model("the model is not of this configuration: expected one input int32[batch, " +
-                       std::to_string(features) + "] and one float32 output");
+/// What the files are given to: the model, with the names of its tensors.
+class Model {
+ public:
+  Model(Session session, const Config& config) : session_(std::move(session)), config_(config) {}
+
+  /// Whether the model is of this configuration.
+  Error check() {
+    const auto features = static_cast<int64_t>(config_.beg_size + config_.end_size);
+    reprise_slot input = REPRISE_SLOT_INIT, output = REPRISE_SLOT_INIT;
+    const bool fits = reprise_session_input_count(session_.get()) == 1 &&
+                      reprise_session_output_count(session_.get()) == 1 &&
+                      reprise_session_input(session_.get(), 0, &input, nullptr) == REPRISE_OK &&
+                      reprise_session_output(session_.get(), 0, &output, nullptr) == REPRISE_OK &&
+                      input.dtype == REPRISE_I32 && input.rank == 2 &&
+                      (input.dims[1] == -1 || input.dims[1] == features) &&
+                      output.dtype == REPRISE_F32;
+    if (fits) input_ = input.name;
+    if (fits) return {};
+    return {REPRISE_INVALID_MODEL,
+            "the model is not of this configuration: expected one input int32[batch, " +
+                std::to_string(features) + "] and one float32 output"};
+  }
+
+  /// Runs the model on some files' features, one row each, and fills their rows.
+  Error predict(Mode mode, const std::vector<int32_t>& features, const std::vector<Row*>& rows) {
+    const auto batch = static_cast<int64_t>(rows.size());
+    const auto width = static_cast<int64_t>(config_.beg_size + config_.end_size);
+    const auto outputs = session_.run({{input_.c_str(), features.data(), {batch, width}}});
+    if (!outputs) return outputs.error();
+    const std::vector<float> scores = (*outputs)[0].as<float>();
+    const size_t labels = config_.labels.size();
+    const std::vector<int64_t> expected{batch, static_cast<int64_t>(labels)};
+    if ((*outputs)[0].dims != expected) {
+      return {REPRISE_INVALID_MODEL,
+              "the model's output has other dimensions than files and labels"};
+    }
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i]->prediction = decide({scores.data() + i * labels, labels}, config_, mode);
+    return {};
+  }
+
+ private:
+  Session session_;
+  const Config& config_;
+  std::string input_;
+};
+
+/// Writes rows of features in numpy's format.
+Error write_npy(const std::vector<int32_t>& features, size_t rows, const std::string& path) {
+  std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (" +
+                       std::to_string(rows) + ", " + std::to_string(features.size() / rows) +
+                       "), }";
+  header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');  // after ten bytes, before the end
+  header += '\n';
+  const std::string start = std::string("\x93NUMPY\x01\x00", 8) +
+                            static_cast<char>(header.size() & 0xFF) +
+                            static_cast<char>(header.size() >> 8) + header;
+  FILE* out = std::fopen(path.c_str(), "wb");
+  if (!out) return file_error("cannot write", path);
+  const size_t bytes = features.size() * sizeof(int32_t);
+  const bool written = std::fwrite(start.data(), 1, start.size(), out) == start.size() &&
+                       std::fwrite(features.data(), 1, bytes, out) == bytes;
+  const bool closed = std::fclose(out) == 0;
+  return written && closed ? Error() : file_error("cannot write", path);
 }
 
-HostTensor to_tensor(const Config& config, const std::vector<std::vector<int32_t>>& features) {
-  const size_t width = config.beg_size + config.end_size;
-  HostTensor t(DType::I32, {static_cast<int64_t>(features.size()), static_cast<int64_t>(width)});
-  for (size_t i = 0; i < features.size(); ++i) {
-    std::copy(features[i].begin(), features[i].end(), t.mutable_data<int32_t>() + i * width);
-  }
-  return t;
-}
-
-/// Runs the model on some files' features and fills their rows.
-Status predict(Session& session, const Config& config, Mode mode,
-               const std::vector<std::vector<int32_t>>& features, const std::vector<Row*>& rows) {
-  const auto batch = static_cast<int64_t>(features.size());
-  const HostTensor input = to_tensor(config, features);
-  Binding binding;
-  binding.name = session.io().inputs[0].name;
-  binding.host = &input;
-  RP_ASSIGN(std::vector<HostTensor> outputs, session.run(std::span(&binding, 1)));
-  const auto labels = static_cast<int64_t>(config.labels.size());
-  if (outputs[0].dims() != std::vector<int64_t>{batch, labels}) {
-    return invalid_model("the model's output is " + describe(DType::F32, outputs[0].dims()) +
-                         ", expected " + describe(DType::F32, std::vector<int64_t>{batch, labels}));
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const float* scores = outputs[0].data<float>() + static_cast<int64_t>(i) * labels;
-    rows[i]->prediction = decide({scores, config.labels.size()}, config, mode);
-  }
-  return {};
-}
-
-Status identify(Session& session, const Config& config, const Options& o, std::vector<Row>& rows) {
-  std::vector<std::vector<int32_t>> features;
+Error identify(Model& model, const Config& config, const Options& o, std::vector<Row>& rows) {
+  std::vector<int32_t> features;
   std::vector<Row*> pending;
   bool saved = false;
-  const auto flush = [&]() -> Status {
+  const auto flush = [&]() -> Error {
     if (pending.empty()) return {};
     if (!o.save_features.empty() && !saved) {
-      RP_TRY(app::write_npy(to_tensor(config, features), o.save_features));
+      Error e = write_npy(features, pending.size(), o.save_features);
+      if (failed(e)) return e;
       saved = true;
     }
-    RP_TRY(predict(session, config, o.mode, features, pending));
+    Error e = model.predict(o.mode, features, pending);
     features.clear();
     pending.clear();
-    return {};
+    return e;
   };
   for (Row& row : rows) {
     Result<FileBlocks> file = read_blocks(row.path, config.block_size);
-    if (!file.ok()) {
-      row.error = file.status().message();
+    if (!file) {
+      row.error = file.error().message;
       continue;
     }
-    Extracted e = extract(*file, config);
+    const Extracted e = extract(*file, config);
     if (e.settled) {
       row.prediction = *e.settled;
       continue;
     }
-    features.push_back(std::move(e.features));
+    features.insert(features.end(), e.features.begin(), e.features.end());
     pending.push_back(&row);
-    if (pending.size() == o.batch) RP_TRY(flush());
+    if (pending.size() < o.batch) continue;
+    Error error = flush();
+    if (failed(error)) return error;
   }
   return flush();
 }
@@ -142,8 +193,7 @@ void print_text(const std::vector<Row>& rows) {
   }
 }
 
-Status print_json(const std::vector<Row>& rows, const std::string& device,
-                  const std::string& path) {
+Error print_json(const std::vector<Row>& rows, const std::string& device, const std::string& path) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const Row& row : rows) {
     nlohmann::ordered_json entry{{"file", row.path}};
@@ -159,38 +209,71 @@ Status print_json(const std::vector<Row>& rows, const std::string& device,
   const std::string text =
       document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   FILE* out = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-  if (!out) return app::file_error("cannot write", path);
+  if (!out) return file_error("cannot write", path);
   const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
   const bool closed = out == stdout ? std::fflush(out) == 0 : std::fclose(out) == 0;
-  return written && closed ? Status() : app::file_error("cannot write", path);
+  return written && closed ? Error() : file_error("cannot write", path);
 }
 
-Result<int> run(Options& o) {
+/// Where the driver's compiled kernels are kept.
+std::string cache_folder() {
+  const char* const xdg = std::getenv("XDG_CACHE_HOME");
+  if (xdg && *xdg) return std::string(xdg) + "/reprise";
+  const char* const home = std::getenv("HOME");
+  return home && *home ? std::string(home) + "/.cache/reprise" : "";
+}
+
+/// What the Vulkan validation layers say is written, and counted.
+struct Validation {
+  int complaints = 0;
+  static void log(void* user, const char* message) {
+    ++static_cast<Validation*>(user)->complaints;
+    std::fprintf(stderr, "device: %s\n", message);
+  }
+};
+
+Result<Device> open_device(const Options& o, const Package& package, Validation& validation) {
+  const std::string cache = cache_folder();
+  reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
+  options.cache_dir = cache.empty() ? nullptr : cache.c_str();
+  options.package = package.get();
+  options.validation = o.validation ? 1 : 0;
+  if (o.validation) options.log = Validation::log;
+  options.log_user = &validation;
+  Result<Device> device = Device::open(o.device, &options);
+  if (device && o.device == "auto") {
+    const reprise_device_info info = device->info();
+    std::fprintf(stderr, "note: auto: %s, %s\n", info.id, info.name);
+  }
+  return device;
+}
+
+int run(Options& o) {
   const fs::path folder = fs::path(o.model).parent_path();
   if (o.config.empty()) o.config = folder / "config.min.json";
   if (o.types.empty()) o.types = folder / "content_types_kb.min.json";
-  RP_ASSIGN(const Config config, read_config(o.config, o.types));
-  RP_ASSIGN(std::shared_ptr<const package::Package> package, package::read(o.model));
-  int complaints = 0;
-  BackendOptions backend = app::default_backend_options();
-  backend.validation = o.validation;
-  backend.log = [&complaints, &o](const std::string& message) {
-    if (!o.validation) return;
-    ++complaints;
-    std::fprintf(stderr, "device: %s\n", message.c_str());
-  };
-  RP_ASSIGN(OpenedDevice device,
-            app::open_named_device(o.device, backend, app::refusal_of(package)));
-  RP_ASSIGN(std::unique_ptr<Session> session, Session::create(package, device.device));
-  RP_TRY(check_model(*session, config));
+  const Result<Config> config = read_config(o.config, o.types);
+  if (!config) return report(config.error());
+  const Result<Package> package = Package::open(o.model);
+  if (!package) return report(package.error());
+  Validation validation;
+  const Result<Device> device = open_device(o, *package, validation);
+  if (!device) return report(device.error());
+  Result<Session> session = Session::create(*package, *device);
+  if (!session) return report(session.error());
+  Model model(std::move(*session), *config);
+  Error e = model.check();
+  if (failed(e)) return report(e);
   std::vector<Row> rows;
   for (std::string& path : list_files(o.paths)) rows.push_back({std::move(path), {}, {}});
-  RP_TRY(identify(*session, config, o, rows));
+  e = identify(model, *config, o, rows);
+  if (failed(e)) return report(e);
   if (o.json != "-") print_text(rows);
-  if (!o.json.empty()) RP_TRY(print_json(rows, device.info.id, o.json));
-  int status = complaints ? app::kFailed : app::kDone;
+  if (!o.json.empty()) e = print_json(rows, device->info().id, o.json);
+  if (failed(e)) return report(e);
+  int status = validation.complaints ? kFailed : kDone;
   for (const Row& row : rows) {
-    if (!row.error.empty()) status = app::report({Code::Io, row.error});
+    if (!row.error.empty()) status = report({REPRISE_IO, row.error});
   }
   return status;
 }
@@ -224,15 +307,19 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? app::kDone : app::kUsage;
+    return app.exit(e) == 0 ? kDone : kUsage;
   }
-  Result<int> status = run(o);
-  return status.ok() ? *status : app::report(status.status());
+  return run(o);
 }
 
 }  // namespace
-}  // namespace reprise::filetype
+}  // namespace filetype
 
 int main(int argc, char** argv) {
-  return reprise::app::guarded_main(reprise::filetype::parse_and_run, argc, argv);
+  try {
+    return filetype::parse_and_run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return filetype::kFailed;
+  }
 }

@@ -3,7 +3,7 @@
 
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
-#include "codegen/lower/targets.h"
+#include "codegen/targets.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise::app {

@@ -1,8 +1,9 @@
 #include "apps/reprise/command.h"
 
-#include "apps/common/autotune.h"
-#include "codegen/lower/targets.h"
+#include "codegen/autotune/autotune.h"
 #include "codegen/nvrtc/library.h"
+#include "codegen/targets.h"
+#include "runtime/base/timing.h"
 
 #include <algorithm>
 #include <atomic>
@@ -63,6 +64,7 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   o.fullgraph = fullgraph;
   o.nvrtc = nvrtc;
   o.cuda_cache_dir = cuda_cache_dir();
+  o.keep_source = keep_source;
   o.log = [](const std::string& message) { note(message); };
   return o;
 }
@@ -120,6 +122,11 @@ void add_compile(CLI::App& command, CommonOptions& o) {
                   "Path of libnvrtc.so, which compiles for CUDA; by default it is searched for")
       ->envname("REPRISE_NVRTC");
   command
+      .add_flag("--keep-source", o.keep_source,
+                "Keep the CUDA text of kernels: in the package, and for debuggers beside the "
+                "images that are kept on this machine")
+      ->envname("REPRISE_KEEP_SOURCE");
+  command
       .add_option("--shape", o.shapes,
                   "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
                   "sizes alone; a compiled .rpk keeps its dynamic dims")
@@ -149,13 +156,18 @@ void add_inputs(CLI::App& command, InputOptions& o) {
 
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data) {
-  const plan::Interface& io = model.package->io;
+  return collect_inputs(model.package->io, model.path, common, options, use_test_data);
+}
+
+Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& path,
+                                const CommonOptions& common, const InputOptions& options,
+                                bool use_test_data) {
   InputSources sources;
   sources.seed = options.seed;
   RP_ASSIGN(sources.shapes, common.parsed_shapes());
   std::string dir = options.data_dir;
   if (dir.empty() && use_test_data && options.files.empty() && common.shapes.empty()) {
-    const auto beside = std::filesystem::path(model.path).parent_path() / "test_data_set_0";
+    const auto beside = std::filesystem::path(path).parent_path() / "test_data_set_0";
     if (std::filesystem::is_directory(beside)) dir = beside;
   }
   if (!dir.empty()) {
@@ -233,17 +245,31 @@ bool is_tuned(const CommonOptions& options) {
 /// Compiled with measured schedules; inputs are those beside the model, else random.
 Result<Model> tuned_model(const std::string& path, const CompileOptions& compile,
                           const CommonOptions& options, OpenedDevice& device) {
+  RP_TRY(check_model_file(path));
   AutotuneOptions tuning;
   CommonOptions same = options;
   same.device = device.info.id;
-  tuning.reopen = [&same] { return open_selected(same, {}); };
+  tuning.reopen = [&same]() -> Result<std::shared_ptr<Device>> {
+    RP_ASSIGN(OpenedDevice again, open_selected(same, {}));
+    return std::move(again.device);
+  };
   tuning.cache_dir = default_backend_options().cache_dir;
   tuning.budget_s = options.tune_seconds;
   tuning.progress = [](const std::string& line) { note("tuning: " + line); };
   tuning.warning = [](const std::string& line) { note(line); };
-  tuning.inputs = [&](const Model& m) { return collect_inputs(m, options, {}, true); };
+  Model model;
+  model.path = path;
+  model.compiled = true;
+  tuning.inputs = [&](const package::Package& p) -> Result<std::vector<HostTensor>> {
+    RP_ASSIGN(InputSet set, collect_inputs(p.io, path, options, {}, true));
+    return std::move(set.tensors);
+  };
+  const double start = now_ms();
   AutotuneReport report;
-  RP_ASSIGN(Model model, autotune(path, compile, device, tuning, &report));
+  RP_ASSIGN(TunedPackage tuned, autotune(path, compile, device.device, tuning, &report));
+  model.package = std::move(tuned.package);
+  model.report = std::move(tuned.report);
+  model.compile_ms = now_ms() - start;
   if (options.verbose) {
     for (const TunedKernel& k : report.kernels) {
       std::string line = "tuned " + k.kernel + ": " + k.schedule + (k.from_cache ? " (kept)" : "");

@@ -42,6 +42,7 @@ struct CommonOptions {
   std::vector<std::string> disabled_passes;
   std::string json;
   bool fullgraph = false;
+  bool keep_source = false;
   bool verbose = false;
   bool validation = false;
   bool warm_up = false;
@@ -69,6 +70,10 @@ void add_inputs(CLI::App& command, InputOptions& options);
 /// `use_test_data`: take test_data_set_0 beside the model when nothing else is asked for.
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data);
+/// The same for the model at `path` before it is loaded.
+Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& path,
+                                const CommonOptions& common, const InputOptions& options,
+                                bool use_test_data);
 
 /// Why the models cannot run on a device: no variant of a package fits, or ONNX would have to be
 /// compiled for CUDA without NVRTC. Empty if they can.

@@ -73,6 +73,7 @@ void Dump::write_kernel(const std::string& variant, const std::string& kernel,
 }
 
 void Dump::attach(CompileOptions& options) {
+  options.keep_source = true;
   options.on_pass = [this](const std::string& pass, const graph::Graph& g) {
     char number[16];
     std::snprintf(number, sizeof number, "%02d-", passes_++);

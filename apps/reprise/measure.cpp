@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "apps/common/timing.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::app {
 

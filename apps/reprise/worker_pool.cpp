@@ -11,8 +11,8 @@
 #include <cstring>
 #include <iostream>
 
-#include "apps/common/timing.h"
 #include "apps/reprise/conformance.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::app {
 

@@ -9,7 +9,7 @@
 namespace reprise::cuda {
 namespace {
 
-Status out_of_range(const Buffer& b, uint64_t offset, uint64_t bytes) {
+Status out_of_range(const DeviceBuffer& b, uint64_t offset, uint64_t bytes) {
   if (offset <= b.size() && bytes <= b.size() - offset) return {};
   return {Code::Usage, "a transfer of " + std::to_string(bytes) + " bytes at offset " +
                            std::to_string(offset) + " leaves a buffer of " +
@@ -107,15 +107,15 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::create(std::shared_ptr<const Lib
   return std::unique_ptr<CudaDevice>(new CudaDevice(std::move(d), options.threads));
 }
 
-Result<std::unique_ptr<Buffer>> CudaDevice::allocate(uint64_t bytes, MemoryUse use) {
+Result<std::unique_ptr<DeviceBuffer>> CudaDevice::allocate(uint64_t bytes, MemoryUse use) {
   RP_CUDA_SCOPE(*driver_);
   driver_->release_kept();
-  RP_ASSIGN(std::unique_ptr<Buffer> b, CudaBuffer::create(driver_, bytes, use));
+  RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, CudaBuffer::create(driver_, bytes, use));
   return b;
 }
 
-Result<std::unique_ptr<Buffer>> CudaDevice::borrow(void* handle, uint64_t bytes) {
-  RP_ASSIGN(std::unique_ptr<Buffer> b, CudaBuffer::borrow(driver_, handle, bytes));
+Result<std::unique_ptr<DeviceBuffer>> CudaDevice::borrow(void* handle, uint64_t bytes) {
+  RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, CudaBuffer::borrow(driver_, handle, bytes));
   return b;
 }
 
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Recording>> CudaDevice::record(RecordingDesc desc) {
 }
 
 // The driver stages memory that is not pinned itself, in pieces of its own choice.
-Status CudaDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
+Status CudaDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
   RP_TRY(driver_->alive());
   RP_TRY(out_of_range(dst, offset, bytes.size()));
   if (bytes.empty()) return {};
@@ -142,7 +142,7 @@ Status CudaDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byt
   return driver_->check(fn.cuStreamSynchronize(driver_->transfers), "cuStreamSynchronize");
 }
 
-Status CudaDevice::download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) {
+Status CudaDevice::download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) {
   RP_TRY(driver_->alive());
   RP_TRY(out_of_range(src, offset, bytes.size()));
   if (bytes.empty()) return {};
@@ -159,7 +159,7 @@ Status CudaDevice::download(const Buffer& src, uint64_t offset, std::span<std::b
   return driver_->check(fn.cuStreamSynchronize(driver_->transfers), "cuStreamSynchronize");
 }
 
-bool CudaDevice::owns(const Buffer& buffer) const {
+bool CudaDevice::owns(const DeviceBuffer& buffer) const {
   const auto* own = dynamic_cast<const CudaBuffer*>(&buffer);
   return own && own->belongs_to(*driver_);
 }

@@ -17,14 +17,14 @@ class CudaDevice final : public Device {
 
   const DeviceInfo& info() const override { return driver_->info; }
   bool takes_edges() const override { return true; }
-  Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;
-  Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) override;
+  Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) override;
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
-  Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
-  bool owns(const Buffer& buffer) const override;
+  Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
+  Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  bool owns(const DeviceBuffer& buffer) const override;
   Counters counters() const override;
 
  private:

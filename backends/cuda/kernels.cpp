@@ -2,7 +2,6 @@
 #include "backends/cuda/kernels.h"
 
 #include <cstring>
-#include <string_view>
 
 #include "backends/cuda/device.h"
 #include "runtime/base/cuda_entry.h"
@@ -11,23 +10,6 @@
 
 namespace reprise::cuda {
 namespace {
-
-// Behind the image: drivers do not read it, tools that stand in for one find the kernel's text.
-constexpr std::string_view kTrailer = "RPCUDATX";
-
-std::vector<std::byte> with_text(const plan::KernelCode& code) {
-  std::vector<std::byte> image = code.image;
-  image.resize((image.size() + 7) / 8 * 8);
-  const auto append = [&](const void* data, size_t n) {
-    const auto* bytes = static_cast<const std::byte*>(data);
-    image.insert(image.end(), bytes, bytes + n);
-  };
-  append(kTrailer.data(), kTrailer.size());
-  const uint64_t length = code.cuda.size();
-  append(&length, sizeof(length));
-  append(code.cuda.data(), code.cuda.size());
-  return image;
-}
 
 std::string advice(CUresult r, const std::string& arch) {
   switch (r) {
@@ -94,12 +76,11 @@ Status check_code(const Driver& d, const plan::KernelCode& code) {
 }
 
 Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::KernelCode& code) {
-  const std::vector<std::byte> image = with_text(code);
   std::array<char, 2048> log{};
   CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
   CUmodule module = nullptr;
-  const CUresult r = d->fn().cuModuleLoadDataEx(&module, image.data(), 2, options, values);
+  const CUresult r = d->fn().cuModuleLoadDataEx(&module, code.image.data(), 2, options, values);
   if (r == CUDA_SUCCESS) return OwnedModule(d, module);
   const Status failed = d->check(r, "cuModuleLoadDataEx");
   const std::string driver_log = log[0] != 0 ? std::string("; the driver says: ") + log.data() : "";

@@ -8,7 +8,7 @@
 
 namespace reprise::cuda {
 
-class CudaBuffer final : public Buffer {
+class CudaBuffer final : public DeviceBuffer {
  public:
   static Result<std::unique_ptr<CudaBuffer>> create(const std::shared_ptr<Driver>& driver,
                                                     uint64_t bytes, MemoryUse use);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kStagingBytes = uint64_t{8} << 20;
 
-Status out_of_range(const Buffer& b, uint64_t offset, uint64_t bytes) {
+Status out_of_range(const DeviceBuffer& b, uint64_t offset, uint64_t bytes) {
   if (offset <= b.size() && bytes <= b.size() - offset) return {};
   return {Code::Usage, "a transfer of " + std::to_string(bytes) + " bytes at offset " +
                            std::to_string(offset) + " leaves a buffer of " +
@@ -89,13 +89,13 @@ Result<std::unique_ptr<VulkanDevice>> VulkanDevice::create(std::shared_ptr<Insta
   return self;
 }
 
-Result<std::unique_ptr<Buffer>> VulkanDevice::allocate(uint64_t bytes, MemoryUse use) {
-  RP_ASSIGN(std::unique_ptr<Buffer> b, VulkanBuffer::create(driver_, bytes, use));
+Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::allocate(uint64_t bytes, MemoryUse use) {
+  RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, VulkanBuffer::create(driver_, bytes, use));
   return b;
 }
 
-Result<std::unique_ptr<Buffer>> VulkanDevice::borrow(void* handle, uint64_t bytes) {
-  RP_ASSIGN(std::unique_ptr<Buffer> b, VulkanBuffer::borrow(driver_, handle, bytes));
+Result<std::unique_ptr<DeviceBuffer>> VulkanDevice::borrow(void* handle, uint64_t bytes) {
+  RP_ASSIGN(std::unique_ptr<DeviceBuffer> b, VulkanBuffer::borrow(driver_, handle, bytes));
   return b;
 }
 
@@ -110,7 +110,7 @@ Status VulkanDevice::staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot)
   return {};
 }
 
-Status VulkanDevice::copy_now(const Buffer& src, uint64_t src_offset, Buffer& dst,
+Status VulkanDevice::copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
                               uint64_t dst_offset, uint64_t bytes) {
   RecordingDesc desc;
   Command copy;
@@ -129,7 +129,7 @@ Status VulkanDevice::copy_now(const Buffer& src, uint64_t src_offset, Buffer& ds
   return recording->wait_for_transfer();
 }
 
-Status VulkanDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
+Status VulkanDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
   RP_TRY(driver_->alive());
   RP_TRY(out_of_range(dst, offset, bytes.size()));
   if (dst.mapped()) {
@@ -148,7 +148,8 @@ Status VulkanDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::b
   return {};
 }
 
-Status VulkanDevice::download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) {
+Status VulkanDevice::download(const DeviceBuffer& src, uint64_t offset,
+                              std::span<std::byte> bytes) {
   RP_TRY(driver_->alive());
   RP_TRY(out_of_range(src, offset, bytes.size()));
   if (src.mapped()) {
@@ -168,7 +169,7 @@ Status VulkanDevice::download(const Buffer& src, uint64_t offset, std::span<std:
   return {};
 }
 
-bool VulkanDevice::owns(const Buffer& buffer) const {
+bool VulkanDevice::owns(const DeviceBuffer& buffer) const {
   const auto* own = dynamic_cast<const VulkanBuffer*>(&buffer);
   return own && own->belongs_to(*driver_);
 }

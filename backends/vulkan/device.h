@@ -22,14 +22,14 @@ class VulkanDevice final : public Device {
                                                       const DriverHook& driver_hook);
 
   const DeviceInfo& info() const override { return driver_->physical.info; }
-  Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;
-  Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) override;
+  Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) override;
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
-  Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
-  bool owns(const Buffer& buffer) const override;
+  Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
+  Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  bool owns(const DeviceBuffer& buffer) const override;
   Counters counters() const override;
 
  private:
@@ -42,8 +42,8 @@ class VulkanDevice final : public Device {
   Status check_code(const plan::KernelCode& code) const;
   Result<OwnedPipeline> create_pipeline(const plan::KernelCode& code);
   /// Copies through a mapped staging buffer and waits.
-  Status copy_now(const Buffer& src, uint64_t src_offset, Buffer& dst, uint64_t dst_offset,
-                  uint64_t bytes);
+  Status copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
+                  uint64_t dst_offset, uint64_t bytes);
   Status staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot);
 
   std::shared_ptr<Driver> driver_;

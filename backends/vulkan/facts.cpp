@@ -157,7 +157,7 @@ void PhysicalDevice::fill_identity(const Instance& instance) {
   instance.fn().properties2(handle, &p2);
   std::memcpy(info.uuid, id.deviceUUID, sizeof(info.uuid));
   driver_ = driver.driverID;
-  apply_workarounds(driver_, driver.driverInfo, info.facts);
+  info.facts.driver = driver_traits(driver_, driver.driverInfo);
   info.driver = driver.driverName[0] == 0
                     ? "version " + std::to_string(properties.driverVersion)
                     : std::string(driver.driverName) + " " + driver.driverInfo;

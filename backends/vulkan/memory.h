@@ -8,7 +8,7 @@
 
 namespace reprise::vulkan {
 
-class VulkanBuffer final : public Buffer {
+class VulkanBuffer final : public DeviceBuffer {
  public:
   static Result<std::unique_ptr<VulkanBuffer>> create(std::shared_ptr<Driver> driver,
                                                       uint64_t bytes, MemoryUse use);

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "apps/common/compare.h"
 #include "bench/gpu/case.h"
+#include "runtime/base/compare.h"
 #include "runtime/base/random.h"
 
 namespace reprise::bench::gpu {
@@ -66,7 +66,7 @@ uint64_t bytes_of(const Operand& operand) {
 }
 
 double tolerance_of(DType dtype) {
-  return app::tolerance(app::Rule::Model, dtype).of_max;
+  return tolerance(Rule::Model, dtype).of_max;
 }
 
 }  // namespace reprise::bench::gpu

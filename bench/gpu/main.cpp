@@ -6,9 +6,9 @@
 
 #include "apps/common/devices.h"
 #include "apps/common/status.h"
-#include "apps/common/timing.h"
 #include "bench/gpu/peers.h"
 #include "bench/gpu/report.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::bench::gpu {
 namespace {
@@ -75,10 +75,10 @@ class Bench {
     peers_ = Peers::open(context_);
     describe();
     print_heading();
-    const double end = app::now_ms() + o_.time_limit * 1000;
+    const double end = now_ms() + o_.time_limit * 1000;
     for (Case& c : all_cases({o_.quick, o_.models})) {
       if ((c.name + " " + dtype_name(c.dtype)).find(o_.filter) == std::string::npos) continue;
-      if (o_.time_limit > 0 && app::now_ms() > end) {
+      if (o_.time_limit > 0 && now_ms() > end) {
         document_["stopped"] = "the time limit was reached before '" + c.name + "'";
         std::printf("stopped: the time limit was reached\n");
         break;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/common/timing.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::bench::gpu {
 namespace {
@@ -55,15 +55,15 @@ Status check(Entrant& e, const Entry& entry, const Samples& expected) {
 
 /// Rounds until there are enough, or the time is over and there are three.
 void run_rounds(std::vector<Entrant>& all, int warmup, int runs, double seconds) {
-  const double end = app::now_ms() + seconds * 1000;
-  for (int i = -warmup; i < runs && (i < 3 || app::now_ms() < end); ++i) {
+  const double end = now_ms() + seconds * 1000;
+  for (int i = -warmup; i < runs && (i < 3 || now_ms() < end); ++i) {
     for (size_t turn = 0; turn < all.size(); ++turn) {
       // The order rotates: nobody is always behind the same other one.
       Entrant& e = all[(turn + static_cast<size_t>(i + warmup)) % all.size()];
       if (!e.in()) continue;
-      const double start = app::now_ms();
+      const double start = now_ms();
       const Status ran = e.contender->run();
-      const double ms = app::now_ms() - start;
+      const double ms = now_ms() - start;
       if (!ran.ok()) {
         e.out("failed", ran.message());
       } else if (i >= 0) {
@@ -81,8 +81,8 @@ void measure_wall(std::vector<Entrant>& all, const MeasureOptions& options) {
     if (e.wall.empty()) continue;
     e.row.runs = static_cast<int>(e.wall.size());
     e.row.best_ms = *std::min_element(e.wall.begin(), e.wall.end());
-    e.row.wall_ms = app::median(std::move(e.wall));
-    e.row.submit_us = app::median(std::move(e.submit));
+    e.row.wall_ms = median(std::move(e.wall));
+    e.row.submit_us = median(std::move(e.submit));
     e.wall = e.submit = e.device = {};
   }
 }
@@ -97,7 +97,7 @@ void measure_device(std::vector<Entrant>& all, const MeasureOptions& options) {
   run_rounds(all, 2, std::min(options.runs, 20), options.seconds / 2);
   for (Entrant& e : all) {
     std::erase_if(e.device, [](double ms) { return ms < 0; });
-    if (!e.device.empty()) e.row.device_ms = app::median(std::move(e.device));
+    if (!e.device.empty()) e.row.device_ms = median(std::move(e.device));
   }
 }
 

@@ -86,7 +86,7 @@ class Ours final : public Contender {
 
   PackagePtr package_;
   std::shared_ptr<Device> device_;
-  std::vector<std::unique_ptr<Buffer>> buffers_;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
   std::unique_ptr<Session> session_;
   std::vector<Binding> inputs_, outputs_;
   double device_ms_ = -1, submit_us_ = -1;

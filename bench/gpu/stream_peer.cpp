@@ -1,7 +1,7 @@
 #include "bench/gpu/stream_peer.h"
 
-#include "apps/common/timing.h"
 #include "backends/cuda/facts.h"
+#include "runtime/base/timing.h"
 
 namespace reprise::bench::gpu {
 
@@ -48,9 +48,9 @@ Status StreamPeer::run() {
     RP_TRY(
         d.check(d.fn().cuEventRecord(context_->start.get(), context_->stream()), "cuEventRecord"));
   }
-  const double before = app::now_ms();
+  const double before = now_ms();
   RP_TRY(enqueue());
-  submit_us_ = (app::now_ms() - before) * 1000;
+  submit_us_ = (now_ms() - before) * 1000;
   if (timed_)
     RP_TRY(d.check(d.fn().cuEventRecord(context_->end.get(), context_->stream()), "cuEventRecord"));
   RP_TRY(d.check(d.fn().cuStreamSynchronize(context_->stream()), "cuStreamSynchronize"));

@@ -119,7 +119,7 @@ std::string take_name(std::unordered_map<std::string, int>& taken, const std::st
 
 }  // namespace
 
-SymbolId Graph::add_symbol(Symbol s, plan::SymbolSource source) {
+SymbolId Graph::add_symbol(Symbol s, SymbolSource source) {
   for (; known_symbols_ < symbols.size(); ++known_symbols_) {
     symbol_names_.try_emplace(symbols[known_symbols_].name, 1);
   }
@@ -133,8 +133,7 @@ SymbolId Graph::add_symbol(Symbol s, plan::SymbolSource source) {
 
 Expr Graph::derived_symbol(const std::string& symbol_name, const Expr& value) {
   for (size_t s = 0; s < symbol_sources.size(); ++s) {
-    if (symbol_sources[s].kind == plan::SymbolSource::Kind::Derived &&
-        symbol_sources[s].value == value) {
+    if (symbol_sources[s].kind == SymbolSource::Kind::Derived && symbol_sources[s].value == value) {
       return Expr::symbol(static_cast<SymbolId>(s));
     }
   }
@@ -147,8 +146,8 @@ Expr Graph::derived_symbol(const std::string& symbol_name, const Expr& value) {
   s.min = range.min;
   s.max = range.max;
   s.divisor = std::max<int64_t>(value.known_divisor(symbols), 1);
-  plan::SymbolSource source;
-  source.kind = plan::SymbolSource::Kind::Derived;
+  SymbolSource source;
+  source.kind = SymbolSource::Kind::Derived;
   source.value = value;
   return Expr::symbol(add_symbol(std::move(s), std::move(source)));
 }

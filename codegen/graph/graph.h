@@ -23,8 +23,8 @@
 
 #include "runtime/base/attrs.h"
 #include "runtime/base/expr.h"
+#include "runtime/base/symbols.h"
 #include "runtime/base/tensor.h"
-#include "runtime/plan/plan.h"
 
 namespace reprise::graph {
 
@@ -69,7 +69,7 @@ inline DType storage_of(const Value& v) {
 
 /// What inference could neither prove nor refute of two dims: the session refuses a run in which it
 /// does not hold. Of equal dims, every use of the one stands for the other.
-struct DimGuard : plan::DimGuard {
+struct DimGuard : reprise::DimGuard {
   /// What the dims broadcast to; only for the kinds that broadcast.
   Expr result = {};
 };
@@ -87,7 +87,7 @@ class Graph {
  public:
   std::string name;
   std::vector<Symbol> symbols;
-  std::vector<plan::SymbolSource> symbol_sources;  // parallel; inputs' dims, or filled by lowering
+  std::vector<SymbolSource> symbol_sources;  // parallel; inputs' dims, or filled by lowering
   std::vector<DimGuard> guards;
   std::shared_ptr<const EqualDims> equal_dims;  // of `guards`; null while these may change
   std::vector<ValueId> inputs;
@@ -124,7 +124,7 @@ class Graph {
   bool is_output(ValueId v) const;
   std::string output_name(size_t i) const;
   /// The name becomes an identifier that Expr::str() and parse() accept, unique among the symbols.
-  SymbolId add_symbol(Symbol s, plan::SymbolSource source);
+  SymbolId add_symbol(Symbol s, SymbolSource source);
   /// The symbol that has this value, with the range that follows; one that is there already, if
   /// any.
   Expr derived_symbol(const std::string& name, const Expr& value);

@@ -42,9 +42,9 @@ class Parser {
 
   // symbol batch in 0..8 divisor 1 from input 0 axis 0
   Status symbol() {
-    using Kind = plan::SymbolSource::Kind;
+    using Kind = SymbolSource::Kind;
     Symbol s;
-    plan::SymbolSource source;
+    SymbolSource source;
     RP_ASSIGN(s.name, in_.name());
     std::string value;
     if (in_.take_word("in")) {
@@ -79,7 +79,7 @@ class Parser {
     return declared(std::move(s), std::move(source), value);
   }
 
-  Status declared(Symbol s, plan::SymbolSource source, const std::string& value) {
+  Status declared(Symbol s, SymbolSource source, const std::string& value) {
     const std::string wanted = s.name;
     const SymbolId id = g_->add_symbol(std::move(s), std::move(source));
     if (g_->symbols[static_cast<size_t>(id)].name != wanted) {
@@ -100,7 +100,7 @@ class Parser {
 
   // guard a == b by "node" of "dimension 0 of 'x'" and "dimension 0 of 'y'"
   Status guard() {
-    using Kind = plan::DimGuard::Kind;
+    using Kind = DimGuard::Kind;
     DimGuard d;
     const std::string dims = in_.until_word(" by \"");  // a symbol may be called "by"
     const struct {
@@ -190,7 +190,7 @@ class Parser {
     if (!identifier || Expr::parse(name, g_->symbols).ok()) return;
     Symbol s;
     s.name = name;
-    g_->add_symbol(std::move(s), {plan::SymbolSource::Kind::InputDim, input_index, axis});
+    g_->add_symbol(std::move(s), {SymbolSource::Kind::InputDim, input_index, axis});
   }
 
   void set_type(ValueId v, Type t) {
@@ -352,7 +352,7 @@ class Parser {
     sub->symbols = g_->symbols;
     sub->symbol_sources = g_->symbol_sources;
     for (auto& source : sub->symbol_sources) {
-      if (source.kind != plan::SymbolSource::Kind::InputDim) source.index = kNone;
+      if (source.kind != SymbolSource::Kind::InputDim) source.index = kNone;
     }
     Graph* outer = std::exchange(g_, sub.get());
     std::map<std::string, ValueId> outer_values = std::exchange(values_, {});

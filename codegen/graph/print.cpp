@@ -45,9 +45,9 @@ class Printer {
 
  private:
   void symbol(const Graph& g, size_t i) {
-    using Kind = plan::SymbolSource::Kind;
+    using Kind = SymbolSource::Kind;
     const Symbol& s = g.symbols[i];
-    const auto source = i < g.symbol_sources.size() ? g.symbol_sources[i] : plan::SymbolSource{};
+    const auto source = i < g.symbol_sources.size() ? g.symbol_sources[i] : SymbolSource{};
     out_ += "symbol " + s.name + " in " + std::to_string(s.min) + ".." + std::to_string(s.max) +
             " divisor " + std::to_string(s.divisor) + " from ";
     if (source.kind == Kind::Derived) {
@@ -68,7 +68,7 @@ class Printer {
   }
 
   void guard(const Graph& g, const DimGuard& d, const std::string& indent) {
-    using Kind = plan::DimGuard::Kind;
+    using Kind = DimGuard::Kind;
     const char* relation = d.kind == Kind::Equal       ? " == "
                            : d.kind == Kind::Broadcast ? " broadcasts with "
                            : d.kind == Kind::AtLeast   ? " >= "

@@ -43,7 +43,7 @@ class Verifier {
       return internal_error(std::to_string(g_.outputs.size()) + " outputs have " +
                             std::to_string(g_.output_names.size()) + " names");
     }
-    for (const plan::SymbolSource& s : g_.symbol_sources) {
+    for (const SymbolSource& s : g_.symbol_sources) {
       RP_TRY(symbols(s.value, "a derived symbol"));
     }
     for (const DimGuard& d : g_.guards) {

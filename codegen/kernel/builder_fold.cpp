@@ -139,8 +139,8 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   return std::nullopt;
 }
 
-/// `v / 0` and `0 / v`: r for positive v, -r for negative v, else NaN. llvmpipe of Mesa computes a
-/// quotient with a constant 0 without looking at the other operand.
+/// `v / 0` and `0 / v`: r for positive v, -r for negative v, else NaN
+/// (workarounds::kQuotientsWithZero).
 Val Builder::by_sign(Val v, double r) {
   const Type t = type(v);
   const Val zero = constant(t, 0);
@@ -148,8 +148,8 @@ Val Builder::by_sign(Val v, double r) {
                 select(lt(v, zero), constant(t, -r), constant(t, NAN)));
 }
 
-/// `v * 0`, which llvmpipe of Mesa takes as 0 for every v. The result has the sign of the product;
-/// NaN and infinities give NaN.
+/// `v * 0` (workarounds::kProductsWithZero). The result has the sign of the product; NaN and
+/// infinities give NaN.
 Val Builder::times_zero(Val v, double zero) {
   const Type t = type(v);
   const Val finite = lt(scalar_op(ScalarOp::Abs, {v}), constant(t, INFINITY));
@@ -157,8 +157,8 @@ Val Builder::times_zero(Val v, double zero) {
   return select(finite, result, constant(t, NAN));
 }
 
-/// Comparisons of widened 32-bit integers happen in 32 bits. Besides being cheaper this keeps away
-/// from llvmpipe of Mesa 22.3.6, which gets ordered comparisons of them with constants wrong.
+/// Comparisons of widened 32-bit integers happen in 32 bits, which is cheaper and right with
+/// workarounds::kOrderedInt64.
 std::optional<Val> Builder::narrow_comparison(ScalarOp op, Val a, Val b) {
   const auto widened = [this](Val v) -> std::optional<Val> {
     const Inst& from = inst(v);

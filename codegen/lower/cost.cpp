@@ -124,12 +124,12 @@ namespace {
 /// A likely size: the first of several dims of an input is most often a batch of one, the last ones
 /// of an image are larger than others.
 int64_t symbol_hint(const Graph& g, size_t symbol, const std::vector<int64_t>& earlier) {
-  const plan::SymbolSource& source = g.symbol_sources[symbol];
-  if (source.kind == plan::SymbolSource::Kind::Derived) {
+  const SymbolSource& source = g.symbol_sources[symbol];
+  if (source.kind == SymbolSource::Kind::Derived) {
     const auto v = source.value.eval(earlier);
     return v.ok() ? *v : kSymbolHint;
   }
-  if (source.kind != plan::SymbolSource::Kind::InputDim) return kSymbolHint;
+  if (source.kind != SymbolSource::Kind::InputDim) return kSymbolHint;
   const size_t rank = g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size();
   if (source.axis == 0 && rank > 1) return 1;
   return rank >= 4 && source.axis >= 2 ? kImageHint : kSymbolHint;

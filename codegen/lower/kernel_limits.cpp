@@ -11,8 +11,8 @@ namespace {
 
 // A kernel may execute this much more than its own flops by recomputing a producer.
 constexpr double kRecompute = 0.08;
-// Flops per element of nodes that join a kernel: drivers compile long kernels in more than linear
-// time (llvmpipe: 0.4 s for 500, 1 s for 1,000, 4 s for 2,000), and the gain is long made.
+// Flops per element of nodes that join a kernel: see workarounds::kLongKernels. The gain is long
+// made.
 constexpr double kMaxWork = 512;
 
 double work(const Graph& g, const std::vector<Node*>& nodes) {

@@ -48,8 +48,8 @@ void Partition::find_sizes() {
     }
     std::vector<const Node*>& from = sizes_from_[index(n)];
     for (size_t i = 0; i < used.size(); ++i) {
-      const plan::SymbolSource& source = g_.symbol_sources[static_cast<size_t>(used[i])];
-      if (source.kind == plan::SymbolSource::Kind::Derived) source.value.collect_symbols(used);
+      const SymbolSource& source = g_.symbol_sources[static_cast<size_t>(used[i])];
+      if (source.kind == SymbolSource::Kind::Derived) source.value.collect_symbols(used);
       const auto by = teller.find(used[i]);
       if (by == teller.end() || by->second == n) continue;
       if (std::find(from.begin(), from.end(), by->second) != from.end()) continue;

@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 /// Changes with what is done to a text before and after NVRTC.
 constexpr const char* kForm = "1 ";
 constexpr const char* kSuffix = ".cudaimage";
+constexpr const char* kSourceSuffix = ".cu";
 constexpr uint64_t kLargestImage = uint64_t{64} << 20;
 
 struct Header {
@@ -113,8 +114,20 @@ void ImageCache::put(const std::string& key, const Image& image) const {
     log_("CUDA image " + path(key) + " could not be written");
 }
 
+void ImageCache::put_source(const Image& image, const std::string& text) const {
+  if (folder_.empty()) return;
+  std::string name;
+  append_hex(name, package::hash_bytes(image.bytes));
+  const fs::path file = fs::path(folder_) / (name + kSourceSuffix);
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(text));
+  if (!write_cache_file(file, {&bytes, 1}) && log_)
+    log_("CUDA text " + file.string() + " could not be written");
+}
+
 void ImageCache::bound() const {
-  if (!folder_.empty()) bound_cache_folder(folder_, kSuffix, limit_);
+  if (folder_.empty()) return;
+  bound_cache_folder(folder_, kSuffix, limit_);
+  bound_cache_folder(folder_, kSourceSuffix, limit_);
 }
 
 }  // namespace reprise::nvrtc

@@ -26,7 +26,9 @@ class ImageCache {
   std::optional<Image> find(const std::string& key) const;
   /// Thread-safe; failures are logged.
   void put(const std::string& key, const Image& image) const;
-  /// Removes the images that were used longest ago, down to the limit.
+  /// Thread-safe. Keeps what an image was compiled from (CompileOptions::keep_source).
+  void put_source(const Image& image, const std::string& text) const;
+  /// Removes the images and texts that were used longest ago, down to the limit for each.
   void bound() const;
 
  private:

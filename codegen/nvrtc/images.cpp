@@ -61,6 +61,13 @@ Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
   return jobs;
 }
 
+void drop_texts(std::vector<package::Variant>& variants) {
+  for (package::Variant& v : variants) {
+    if (v.predicate.api != Api::Cuda) continue;
+    for (plan::KernelCode& k : v.plan.kernels) k.cuda.clear();
+  }
+}
+
 class Worker {
  public:
   Worker(const Library& library, const CompileOptions& options, size_t jobs)
@@ -83,7 +90,7 @@ class Worker {
 
   size_t cached() const { return cached_; }
   void finish() const {
-    if (cached_ < jobs_) cache_.bound();
+    if (cached_ < jobs_ || options_.keep_source) cache_.bound();
   }
 
  private:
@@ -106,6 +113,7 @@ class Worker {
       }
       cache_.put(key, *image);
     }
+    if (options_.keep_source) cache_.put_source(*image, first.cuda);
     for (plan::KernelCode* k : job.kernels) {
       k->image = image->bytes;
       k->usage = image->usage;
@@ -148,6 +156,7 @@ Status compile_images(std::vector<package::Variant>& variants, const CompileOpti
   worker.finish();  // what was compiled before a failure is kept, too
   RP_TRY(ended);
   for (const Job& job : jobs) RP_TRY(job.status);
+  if (!options.keep_source) drop_texts(variants);
   report.nvrtc = library->version();
   report.images = jobs.size();
   report.cached = worker.cached();

@@ -3,12 +3,14 @@
 
 #include <vector>
 
-#include "codegen/compiler.h"
+#include "codegen/compile_options.h"
+#include "codegen/compile_report.h"
 
 namespace reprise::nvrtc {
 
 /// Compiles the CUDA text of all kernels of all CUDA variants; equal texts for one architecture
-/// once. Variants of other APIs are left alone; without one of CUDA no library is looked for.
+/// once. The texts go unless CompileOptions::keep_source is set. Variants of other APIs are left
+/// alone; without one of CUDA no library is looked for.
 Status compile_images(std::vector<package::Variant>& variants, const CompileOptions& options,
                       ImageReport& report);
 

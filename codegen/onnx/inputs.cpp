@@ -179,7 +179,7 @@ class DimReader {
     s.name = name;
     return Expr::symbol(g_.add_symbol(
         std::move(s),
-        {plan::SymbolSource::Kind::InputDim, static_cast<int32_t>(i), static_cast<int32_t>(axis)}));
+        {SymbolSource::Kind::InputDim, static_cast<int32_t>(i), static_cast<int32_t>(axis)}));
   }
   Expr named(const std::string& param, size_t i, size_t axis) {
     auto it = by_name_.find(param);

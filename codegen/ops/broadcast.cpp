@@ -13,7 +13,7 @@ namespace {
 
 using graph::DimGuard;
 using graph::Graph;
-using GuardKind = plan::DimGuard::Kind;
+using GuardKind = DimGuard::Kind;
 
 /// The larger of two dims, but 0 beside a 1: what dims that are equal, or either of them 1,
 /// broadcast to.

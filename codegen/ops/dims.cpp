@@ -16,8 +16,8 @@ namespace {
 
 using graph::DimGuard;
 using graph::Graph;
-using GuardKind = plan::DimGuard::Kind;
-using SourceKind = plan::SymbolSource::Kind;
+using GuardKind = DimGuard::Kind;
+using SourceKind = SymbolSource::Kind;
 
 bool contains(const Expr& e, SymbolId id) {
   const auto symbols = e.symbols();
@@ -70,7 +70,7 @@ void rewrite_dims(Graph& g, const std::function<Expr(const Expr&)>& f) {
 SymbolId known_after(const Graph& g, const Expr& e) {
   SymbolId latest = -1;
   for (const SymbolId s : e.symbols()) {
-    const plan::SymbolSource& source = g.symbol_sources[static_cast<size_t>(s)];
+    const SymbolSource& source = g.symbol_sources[static_cast<size_t>(s)];
     if (source.kind == SourceKind::InputDim) continue;
     latest =
         std::max(latest, source.kind == SourceKind::Derived ? known_after(g, source.value) : s);

@@ -154,8 +154,8 @@ Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
     g_.value(id).producer = &n_;
   }
   for (size_t s = 0; s < g_.symbols.size() && s < g_.symbol_sources.size(); ++s) {
-    const plan::SymbolSource& src = g_.symbol_sources[s];
-    if (src.kind == plan::SymbolSource::Kind::HostOutput && src.index == id &&
+    const SymbolSource& src = g_.symbol_sources[s];
+    if (src.kind == SymbolSource::Kind::HostOutput && src.index == id &&
         src.axis == static_cast<int32_t>(axis)) {
       return Expr::symbol(static_cast<SymbolId>(s));
     }
@@ -163,8 +163,8 @@ Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
   Symbol symbol;
   symbol.name = g_.value(id).name + "_dim" + std::to_string(axis);
   symbol.max = max;
-  plan::SymbolSource source;
-  source.kind = plan::SymbolSource::Kind::HostOutput;
+  SymbolSource source;
+  source.kind = SymbolSource::Kind::HostOutput;
   source.index = id;
   source.axis = static_cast<int32_t>(axis);
   return Expr::symbol(g_.add_symbol(std::move(symbol), std::move(source)));

@@ -79,7 +79,7 @@ class InferContext {
  private:
   Shape sizes(Shape shape) const;
   Result<Expr> broadcast_dim(const Expr& left, const Expr& right) const;
-  void add_guard(plan::DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;
+  void add_guard(DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;
 
   Status status_;
 };

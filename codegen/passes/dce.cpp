@@ -53,7 +53,7 @@ class LiveSymbols {
       const auto s = static_cast<size_t>(used[i]);
       if (live_[s]) continue;
       live_[s] = true;
-      if (g_.symbol_sources[s].kind == plan::SymbolSource::Kind::Derived)
+      if (g_.symbol_sources[s].kind == SymbolSource::Kind::Derived)
         g_.symbol_sources[s].value.collect_symbols(used);
     }
   }

@@ -36,6 +36,29 @@ typedef struct reprise_compile_options {
 reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,
                                     reprise_package** out, reprise_error* error);
 
+/* How reprise_tune_file measures. */
+typedef struct reprise_tune_options {
+  size_t struct_size;
+  reprise_device* device; /* not the host; no one else may use it meanwhile */
+  /* Each input of the model, in host memory: its sizes are those that the choice is for. */
+  const reprise_tensor* inputs;
+  size_t input_count;
+  double seconds;        /* after so long no further candidate is begun; 0: 30 */
+  const char* cache_dir; /* where choices are kept for the next time; null: nowhere */
+  void (*log)(void* user, const char* message); /* progress and warnings; may be null */
+  void* log_user;
+} reprise_tune_options;
+#define REPRISE_TUNE_OPTIONS_INIT \
+  { sizeof(reprise_tune_options), NULL, NULL, 0, 0, NULL, NULL, NULL }
+
+/* Like reprise_compile_file, with the kernel schedules that are fastest on the device. Each
+ * candidate's results are compared with the host's before its time counts. A candidate can take the
+ * device down, which is an error here: what tunes on drivers that it does not trust does so in a
+ * process of its own, and saves the package. `options` may be null. */
+reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_options* options,
+                                 const reprise_tune_options* tuning, reprise_package** out,
+                                 reprise_error* error);
+
 #ifdef __cplusplus
 }
 #endif

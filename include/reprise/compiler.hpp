@@ -18,6 +18,15 @@ inline Result<Package> compile_file(const std::string& onnx_path,
   return Package(p);
 }
 
+/// With the schedules that are fastest on a device.
+inline Result<Package> tune_file(const std::string& onnx_path, const reprise_tune_options& tuning,
+                                 const reprise_compile_options* options = nullptr) {
+  reprise_error e{};
+  reprise_package* p = nullptr;
+  if (reprise_tune_file(onnx_path.c_str(), options, &tuning, &p, &e) != REPRISE_OK) return e;
+  return Package(p);
+}
+
 }  // namespace api
 }  // namespace reprise
 

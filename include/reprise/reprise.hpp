@@ -27,6 +27,7 @@ class Result {
  public:
   Result(T value) : value_(std::move(value)) {}
   Result(const reprise_error& e) : error_{e.status, e.message} {}
+  Result(Error e) : error_(std::move(e)) {}
   explicit operator bool() const { return value_.has_value(); }
   T& operator*() { return *value_; }
   const T& operator*() const { return *value_; }

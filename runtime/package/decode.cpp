@@ -74,7 +74,7 @@ class Decoder : private MetadataReader {
     });
   }
 
-  Status derived_value(const fb::Symbol& from, plan::SymbolSource& to) {
+  Status derived_value(const fb::Symbol& from, SymbolSource& to) {
     std::vector<Expr> value;
     RP_TRY(exprs(from.source_value(), value));
     if (value.size() > 1) return malformed("a symbol is derived from several expressions");
@@ -87,8 +87,8 @@ class Decoder : private MetadataReader {
       t.min = f.min();
       t.max = f.max();
       t.divisor = f.divisor();
-      plan::SymbolSource source;
-      source.kind = static_cast<plan::SymbolSource::Kind>(f.source_kind());
+      SymbolSource source;
+      source.kind = static_cast<SymbolSource::Kind>(f.source_kind());
       source.index = f.source_index();
       source.axis = f.source_axis();
       Status derived = derived_value(f, source);
@@ -103,13 +103,13 @@ class Decoder : private MetadataReader {
     };
     RP_TRY(list(from.inputs(), to.inputs, slot));
     RP_TRY(list(from.outputs(), to.outputs, slot));
-    return list(from.guards(), to.guards, [this](const fb::DimGuard& f, plan::DimGuard& t) {
+    return list(from.guards(), to.guards, [this](const fb::DimGuard& f, DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));
       if (dims.size() != 2) return malformed("a guard compares other than two dimensions");
       t.a = dims[0];
       t.b = dims[1];
-      t.kind = static_cast<plan::DimGuard::Kind>(f.kind());
+      t.kind = static_cast<DimGuard::Kind>(f.kind());
       std::vector<std::string> what;
       RP_TRY(strings(f.what(), what));
       if (what.size() == 2) {

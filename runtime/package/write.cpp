@@ -152,9 +152,8 @@ class Serializer {
     std::vector<Offset<fb::Symbol>> symbols;
     for (size_t i = 0; i < io.symbols.size(); ++i) {
       const Symbol& s = io.symbols[i];
-      const plan::SymbolSource source =
-          i < io.sources.size() ? io.sources[i] : plan::SymbolSource{};
-      const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+      const SymbolSource source = i < io.sources.size() ? io.sources[i] : SymbolSource{};
+      const bool derived = source.kind == SymbolSource::Kind::Derived;
       const auto value = derived ? exprs(std::array<Expr, 1>{source.value}) : 0;
       symbols.push_back(fb::CreateSymbol(b_, string(s.name), s.min, s.max, s.divisor,
                                          static_cast<uint8_t>(source.kind), source.index,
@@ -164,7 +163,7 @@ class Serializer {
     const auto make_slot = [this](const plan::Slot& s) { return slot(s); };
     const auto inputs = tables<fb::Slot>(io.inputs, make_slot);
     const auto outputs = tables<fb::Slot>(io.outputs, make_slot);
-    const auto guards = tables<fb::DimGuard>(io.guards, [this](const plan::DimGuard& g) {
+    const auto guards = tables<fb::DimGuard>(io.guards, [this](const DimGuard& g) {
       const auto dims = exprs(std::array<Expr, 2>{g.a, g.b});
       const bool named = !g.a_is.empty() || !g.b_is.empty();
       const auto what = named ? strings({g.a_is, g.b_is}) : 0;

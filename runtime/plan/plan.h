@@ -12,6 +12,7 @@
 #include "runtime/base/attrs.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/expr.h"
+#include "runtime/base/symbols.h"
 #include "runtime/device_facts.h"
 
 namespace reprise::plan {
@@ -39,38 +40,6 @@ struct Slot {
   std::string name;
   DType dtype = DType::F32;
   Shape shape;
-};
-
-/// How a symbol gets its value.
-struct SymbolSource {
-  enum class Kind : uint8_t {
-    InputDim,    // dim `axis` of input `index`
-    HostOutput,  // dim `axis` of a host call's output buffer `index` (data-dependent)
-    Derived,     // `value`, an expression over symbols before this one
-  } kind = Kind::InputDim;
-  int32_t index = 0;
-  int32_t axis = 0;
-  Expr value = {};
-
-  /// Known once a host call has run, not before.
-  bool told_by_call() const { return kind == Kind::HostOutput; }
-};
-
-/// Parallel to the sources: whether the dims of the inputs tell the symbol, without any host call.
-std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources);
-
-/// What a node needs of two dims, where the compiler could neither prove nor refute it: a run in
-/// which it does not hold is refused as InvalidInput.
-struct DimGuard {
-  enum class Kind : uint8_t {
-    Equal,
-    Broadcast,    // equal, or either is 1
-    BroadcastTo,  // equal, or `a` is 1
-    AtLeast,      // `a` is not smaller than `b`
-  } kind = Kind::Equal;
-  Expr a, b;
-  std::string node;        // the model's node that needs it
-  std::string a_is, b_is;  // "dimension 0 of 'x'"; empty where the dim is of no tensor
 };
 
 struct Interface {
@@ -101,8 +70,8 @@ struct KernelCode {
   uint32_t shared_bytes = 0;
   uint32_t subgroup_size = 0;    // required; 0: any
   std::vector<uint32_t> spirv;   // Vulkan variants
-  std::string cuda;              // CUDA variants: the text, and
-  std::vector<std::byte> image;  // what it was compiled to: cubin, or PTX ending in a zero byte
+  std::vector<std::byte> image;  // CUDA variants: cubin, or PTX ending in a zero byte
+  std::string cuda;              // what it was compiled from, where that is kept
   /// What the compiler says of a cubin; all zero where it was not asked.
   struct Usage {
     uint32_t registers = 0, spill_bytes = 0, shared_bytes = 0, stack_bytes = 0;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "shaders/contraction.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 
@@ -39,7 +40,7 @@ class RegisterSchedule final : public Schedule {
     t.workgroup = device.cpu_type() ? 16 : 64;
     t.fma = !device.cpu_type();
     // Loads of one invocation for 4 positions, as many for a whole register of invocations.
-    const double gather = device.slow_loads() ? 120 : 30;
+    const double gather = cpu_costs(device).gather;
     const double loads = t.rows * size.a_loads + kColumns;
     const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
     const double steps = size.k / 4;

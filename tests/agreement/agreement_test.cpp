@@ -16,10 +16,10 @@
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
-#include "codegen/lower/targets.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
+#include "codegen/targets.h"
 #include "runtime/session.h"
 #include "tests/cuda_shim/cuda_on_cpu.h"
 #include "tests/support/kernel_runner.h"
@@ -38,9 +38,9 @@ using lower::Lowered;
 std::vector<int64_t> symbol_values(const graph::Graph& g, const test::Heading& heading) {
   std::vector<int64_t> values;
   for (size_t i = 0; i < g.symbols.size(); ++i) {
-    const plan::SymbolSource& source = g.symbol_sources[i];
+    const SymbolSource& source = g.symbol_sources[i];
     const auto given = heading.sizes.find(g.symbols[i].name);
-    const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+    const bool derived = source.kind == SymbolSource::Kind::Derived;
     values.push_back(derived                        ? *source.value.eval(values)
                      : given == heading.sizes.end() ? 2
                                                     : given->second[0]);

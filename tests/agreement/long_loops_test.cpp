@@ -133,7 +133,7 @@ TEST(LongLoops, AreRefusedWhereNoFormIsLongEnough) {
   };
   int devices = 0;
   for (const DeviceInfo& info : list_devices()) {
-    if (info.facts.max_loop_iterations == 0) continue;
+    if (info.facts.driver.max_loop_iterations == 0) continue;
     auto device = open_device(info.id);
     ASSERT_TRUE(device.ok()) << device.status().message();
     for (const auto& c : cases) {

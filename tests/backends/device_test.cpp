@@ -163,7 +163,7 @@ TEST_P(DeviceContract, BuffersOfAnotherDeviceAreRefused) {
   EXPECT_EQ(r.status().code(), Code::InvalidInput);
 }
 
-Command copy_of(const Buffer& from, const Buffer& to, uint64_t bytes) {
+Command copy_of(const DeviceBuffer& from, const DeviceBuffer& to, uint64_t bytes) {
   Command c;
   c.kind = Command::Kind::Copy;
   c.src = &from;
@@ -182,7 +182,7 @@ Command of_kind(Command::Kind kind) {
 TEST_P(DeviceContract, CopiesAreOrdered) {
   constexpr uint64_t kBytes = 5003;
   auto device = open();
-  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers;
   for (const MemoryUse use :
        {MemoryUse::Upload, MemoryUse::Device, MemoryUse::Device, MemoryUse::Readback}) {
     auto b = device->allocate(kBytes, use);

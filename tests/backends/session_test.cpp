@@ -74,8 +74,8 @@ TEST_P(SessionContract, DeviceMemoryIsUsedInPlace) {
   const auto a = make(1), b = make(2), out1 = make(0), out2 = make(0);
   const auto recorded_before = device->counters().copies_recorded;
   for (int round = 0; round < 4; ++round) {
-    Buffer* in = round % 2 == 0 ? a.get() : b.get();
-    Buffer* out = round < 2 ? out1.get() : out2.get();
+    DeviceBuffer* in = round % 2 == 0 ? a.get() : b.get();
+    DeviceBuffer* out = round < 2 ? out1.get() : out2.get();
     RunStats stats;
     auto y = s->run({{{.name = "x", .device = in, .device_offset = 1024, .dims = {256}}}},
                     {{{.name = "y", .device = out}}}, &stats);
@@ -187,7 +187,7 @@ TEST_P(SessionContract, SizesThatAHostCallTellsReachLaterLaunches) {
   PlanWriter w;
   const auto x = w.input("x", DType::F32, {Expr(8)});
   w.io.symbols.push_back({"found", 0, 1000, 1});
-  w.io.sources.push_back({plan::SymbolSource::Kind::HostOutput, 0, 1});
+  w.io.sources.push_back({SymbolSource::Kind::HostOutput, 0, 1});
   const Expr found = Expr::symbol(0);
   const auto where = w.arena("where", DType::I64, {Expr(1), found});
   w.plan.buffers.back().kind = plan::BufferKind::Growable;

@@ -49,7 +49,7 @@ app::BisectOptions options_for(const OpenedDevice& device) {
   app::BisectOptions o;
   o.device = device;
   o.compile.targets = app::targets_for(device);
-  app::compile_for(device.info, o.compile);
+  compile_for(device.info, o.compile);
   o.runs = 4;
   o.open = [](const std::string& id) { return open_device(id); };
   return o;

@@ -1,12 +1,13 @@
-#include "apps/common/autotune.h"
+#include "codegen/autotune/autotune.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "apps/common/choice_cache.h"
 #include "apps/common/devices.h"
+#include "apps/common/model.h"
+#include "codegen/autotune/choice_cache.h"
 #include "tests/support/paths.h"
 #include "tests/support/tuning.h"
 
@@ -100,14 +101,14 @@ class AutotuneOnDevice : public testing::Test {
 
 TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
   AutotuneReport first, second;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &first).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &first).ok());
   ASSERT_EQ(first.kernels.size(), 1U);
   const size_t candidates = first.kernels[0].candidates.size();
   EXPECT_EQ(candidates, options_.candidates);
   // All candidates, and the default beside what was chosen if that is another.
   const int confirmed = first.tuned_us > 0 ? 2 : 0;
   EXPECT_EQ(first.runs, (static_cast<int>(candidates) + confirmed) * options_.rounds);
-  auto again = autotune(path_, compile_, device_, options_, &second);
+  auto again = autotune(path_, compile_, device_.device, options_, &second);
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(second.runs, 0);
   ASSERT_EQ(second.kernels.size(), 1U);
@@ -117,7 +118,7 @@ TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
 
   test::write_file(ChoiceCache(options_.cache_dir, device_.info).path(), "{");
   AutotuneReport third;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &third).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &third).ok());
   EXPECT_GT(third.runs, 0);
   EXPECT_EQ(warnings_.size(), 1U);
 }
@@ -140,7 +141,7 @@ TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
     if (candidate == 1) plant_fault(p);
   };
   AutotuneReport report;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
   ASSERT_EQ(report.kernels.size(), 1U);
   const TunedKernel& k = report.kernels[0];
   EXPECT_TRUE(k.candidates.back().rejected);
@@ -161,7 +162,7 @@ TEST_F(AutotuneOnDevice, ACandidateThatDoesNotLoadIsRejectedWithTheReason) {
     if (candidate == 1) plant_empty_kernels(p);
   };
   AutotuneReport report;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
   ASSERT_EQ(report.kernels.size(), 1U);
   EXPECT_TRUE(report.kernels[0].candidates.back().rejected);
   EXPECT_NE(report.kernels[0].candidates.back().reason.find("holds no SPIR-V module"),
@@ -173,7 +174,7 @@ TEST_F(AutotuneOnDevice, TheBudgetEndsTheMeasurement) {
   options_.budget_s = 0;
   options_.rounds = 50;
   AutotuneReport report;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
   ASSERT_EQ(report.kernels.size(), 1U);
   EXPECT_EQ(report.kernels[0].candidates.size(), 2U);
   EXPECT_LE(report.runs, 2 * 3 + 2 * 50);  // three rounds, and those that confirm
@@ -190,7 +191,7 @@ TEST_F(AutotuneOnDevice, WhereNothingIsRightNothingIsKept) {
       if (c.wrong(candidate)) plant_fault(p);
     };
     for (int tuning = 0; tuning < 2; ++tuning) {
-      const auto model = autotune(path_, compile_, device_, options_);
+      const auto model = autotune(path_, compile_, device_.device, options_);
       ASSERT_FALSE(model.ok()) << c.what;
       EXPECT_EQ(model.status().code(), Code::Device);
       EXPECT_NE(model.status().message().find("default ones output 'y' is wrong; with others"),
@@ -200,7 +201,7 @@ TEST_F(AutotuneOnDevice, WhereNothingIsRightNothingIsKept) {
   }
   options_.on_candidate = nullptr;
   AutotuneReport report;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
   EXPECT_GT(report.runs, 0);
 }
 
@@ -209,18 +210,18 @@ TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
     if (candidate == 0) plant_fault(p);
   };
   AutotuneReport first, second, third;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &first).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &first).ok());
   ASSERT_EQ(first.kernels.size(), 1U);
   const std::string kept = first.kernels[0].schedule;
   EXPECT_NE(kept, first.kernels[0].candidates.back().schedule);  // the default
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &second).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &second).ok());
   EXPECT_EQ(second.runs, 0);
   ASSERT_EQ(second.kernels.size(), 1U);
   EXPECT_EQ(second.kernels[0].schedule, first.kernels[0].candidates.back().schedule);
   ASSERT_EQ(warnings_.size(), 1U);
   EXPECT_EQ(warnings_[0], "kept schedules are not used: output 'y' is wrong");
   options_.on_candidate = nullptr;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &third).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &third).ok());
   EXPECT_EQ(third.kernels[0].schedule, second.kernels[0].schedule);
   EXPECT_EQ(warnings_.size(), 1U);
 }
@@ -230,21 +231,21 @@ TEST_F(AutotuneOnDevice, WithoutRightOnesKeptChoicesAreAnError) {
     if (candidate == 0) plant_fault(p);
   };
   AutotuneReport report;
-  ASSERT_TRUE(autotune(path_, compile_, device_, options_, &report).ok());
+  ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
   ASSERT_EQ(report.kernels.size(), 1U);
   EXPECT_NE(report.kernels[0].schedule, report.kernels[0].candidates.back().schedule);
   options_.on_candidate = [](size_t, package::Package& p) { plant_fault(p); };
   for (int tuning = 0; tuning < 2; ++tuning)
-    EXPECT_EQ(autotune(path_, compile_, device_, options_).status().code(), Code::Device);
+    EXPECT_EQ(autotune(path_, compile_, device_.device, options_).status().code(), Code::Device);
 }
 
 TEST_F(AutotuneOnDevice, ChoicesAreBakedIntoEveryVariantThatIsAskedFor) {
   AutotuneReport report;
-  auto all = autotune(path_, compile_, device_, options_, &report);
+  auto all = autotune(path_, compile_, device_.device, options_, &report);
   ASSERT_TRUE(all.ok());
   EXPECT_GT(all->package->variants.size(), 1U);
   compile_.device = device_.info.facts;
-  auto own = autotune(path_, compile_, device_, options_, &report);
+  auto own = autotune(path_, compile_, device_.device, options_, &report);
   ASSERT_TRUE(own.ok());
   ASSERT_EQ(own->package->variants.size(), 1U);
   const package::Variant& v = own->package->variants[0];

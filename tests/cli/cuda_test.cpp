@@ -1,6 +1,7 @@
 // Compiling for CUDA as users meet it: no GPU is needed, NVRTC is.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
@@ -43,9 +44,10 @@ class CudaTargets : public testing::Test {
   ProcessResult on_standin(std::vector<std::string> args, const std::string& fault = "",
                            const std::string& fail = "") const {
     args.insert(args.begin(), program("reprise"));
-    return run_process(args, {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
-                              "XDG_CACHE_HOME=" + (dir_ / "cache").string(),
-                              "REPRISE_STANDIN_FAULT=" + fault, "REPRISE_STANDIN_FAIL=" + fail});
+    return run_process(args,
+                       {"LD_LIBRARY_PATH=" + (binary_dir() / "lib" / "cuda-standin").string(),
+                        "XDG_CACHE_HOME=" + (dir_ / "cache").string(), "REPRISE_KEEP_SOURCE=1",
+                        "REPRISE_STANDIN_FAULT=" + fault, "REPRISE_STANDIN_FAIL=" + fail});
   }
 
   /// On one of this version, where the linker finds NVRTC 12.7 and 13.7, which compile nothing.
@@ -58,6 +60,7 @@ class CudaTargets : public testing::Test {
     environment.push_back("REPRISE_STANDIN_DRIVER=" + std::to_string(version));
     environment.push_back("XDG_CACHE_HOME=" + (dir_ / "cache").string());
     environment.emplace_back("REPRISE_NVRTC=");
+    environment.emplace_back("REPRISE_KEEP_SOURCE=1");
     return run_process(args, environment);
   }
 
@@ -135,8 +138,9 @@ TEST_F(CudaTargets, WithoutNvrtcADeviceSaysWhatRuns) {
 
 TEST_F(CudaTargets, OnePackageForBoth) {
   if (!has_nvrtc()) GTEST_SKIP() << "NVRTC is missing: tools/nvrtc brings it";
-  const std::vector<std::string> compile{
-      "compile", model_, "-o", package_, "--targets", "vulkan-baseline,cuda:sm_80,cuda:sm_90"};
+  std::vector<std::string> compile{
+      "compile",      model_, "-o", package_, "--targets", "vulkan-baseline,cuda:sm_80,cuda:sm_90",
+      "--keep-source"};
   const Json first = json_in_cache(compile);
   EXPECT_EQ(first["variants"],
             Json({"vulkan-baseline", "cuda-sm_90", "cuda-sm_80", "cuda-compute_80"}));
@@ -164,6 +168,14 @@ TEST_F(CudaTargets, OnePackageForBoth) {
   EXPECT_NE(read_file(folder.string() + ".cu").find("__global__"), std::string::npos);
   EXPECT_EQ(read_file(folder.string() + ".cubin").substr(1, 3), "ELF");
   EXPECT_TRUE(fs::exists(fs::path(dump) / "cuda-compute_80" / "fused_matmul_relu.ptx"));
+  compile.pop_back();
+  const auto with_source = fs::file_size(package_);
+  json_in_cache(compile);
+  EXPECT_LT(fs::file_size(package_), with_source);
+  const std::string bare = dir_ / "bare";
+  json_of({"explain", package_, "--targets", "cuda:sm_80", "--dump", bare});
+  EXPECT_FALSE(fs::exists(fs::path(bare) / "cuda-sm_80" / "fused_matmul_relu.cu"));
+  EXPECT_TRUE(fs::exists(fs::path(bare) / "cuda-sm_80" / "fused_matmul_relu.cubin"));
   const ProcessResult absent = reprise({"explain", package_, "--targets", "cuda:sm_75"});
   EXPECT_EQ(absent.status, 3);
   EXPECT_NE(absent.err.find("cuda-sm_90"), std::string::npos) << absent.err;
@@ -240,7 +252,9 @@ TEST_F(CudaTargets, ComparingCompilesForTheDevicesThereAre) {
   const ProcessResult r = on_standin({"compare", model_, "--devices", "cuda:0", "--runs", "1"});
   EXPECT_EQ(r.status, 0) << r.err;
   const fs::path images = dir_.path() / "cache" / "reprise" / "cuda";
-  EXPECT_EQ(std::distance(fs::directory_iterator(images), fs::directory_iterator()), 1);
+  EXPECT_EQ(std::count_if(fs::directory_iterator(images), fs::directory_iterator(),
+                          [](const auto& f) { return f.path().extension() == ".cudaimage"; }),
+            1);
 }
 
 TEST_F(CudaTargets, WithoutNvrtcTheErrorSaysWhatToDo) {

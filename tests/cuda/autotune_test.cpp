@@ -1,9 +1,11 @@
 // Measured schedules where a candidate takes the device down.
-#include "apps/common/autotune.h"
+#include "codegen/autotune/autotune.h"
 
+#include "apps/common/devices.h"
 #include "on_standin.h"
 #include "runtime/base/cuda_entry.h"
 #include "tests/nvrtc/support.h"
+#include "tests/support/kept_text.h"
 #include "tests/support/tuning.h"
 
 namespace reprise::app {
@@ -19,6 +21,7 @@ void rename_kernels(package::Package& p, const std::string& name) {
       k.name = name;
     }
   }
+  test::keep_changed_texts(p);
 }
 
 class AutotuneFaults : public test::OnStandin {
@@ -35,10 +38,13 @@ class AutotuneFaults : public test::OnStandin {
     compile_.targets = {"cuda"};
     compile_.device = device_.info.facts;
     compile_.nvrtc = test::nvrtc_path();
+    compile_.keep_source = true;
+    compile_.cuda_cache_dir = cuda_cache_dir();
     options_ = test::short_tuning(3);
-    options_.reopen = [this] {
+    options_.reopen = [this]() -> Result<std::shared_ptr<Device>> {
       ++reopened_;
-      return open_device("cuda");
+      RP_ASSIGN(OpenedDevice again, open_device("cuda"));
+      return std::move(again.device);
     };
     // Only what the second and third candidate are called differs.
     options_.on_candidate = [](size_t candidate, package::Package& p) {
@@ -53,7 +59,7 @@ class AutotuneFaults : public test::OnStandin {
 
   /// Tunes; then the device runs the model, and the candidate was rejected for its fault.
   void tune_past_a_fault() {
-    auto model = autotune(path_, compile_, device_, options_, &report_);
+    auto model = autotune(path_, compile_, device_.device, options_, &report_);
     ASSERT_TRUE(model.ok()) << model.status().message();
     ASSERT_EQ(report_.kernels.size(), 1U);
     const auto& candidates = report_.kernels[0].candidates;
@@ -67,9 +73,10 @@ class AutotuneFaults : public test::OnStandin {
         << candidates[2].reason;
     auto session = Session::create(model->package, device_.device);
     ASSERT_TRUE(session.ok()) << session.status().message();
-    auto inputs = options_.inputs(*model);
+    auto inputs = options_.inputs(*model->package);
     ASSERT_TRUE(inputs.ok());
-    EXPECT_TRUE((*session)->run(inputs->bindings()).ok());
+    const Binding x{.name = "x", .host = inputs->data()};
+    EXPECT_TRUE((*session)->run({&x, 1}).ok());
   }
 
   test::TempDir dir_;
@@ -109,6 +116,7 @@ constexpr const char* kSlow =
 void plant(size_t candidate, const std::string& before_default, package::Package& p) {
   for (plan::KernelCode& k : p.variants[0].plan.kernels)
     if (candidate == 0) k.cuda = before_default + k.cuda;
+  test::keep_changed_texts(p);
   if (candidate > 2) rename_kernels(p, "together");
 }
 
@@ -117,7 +125,7 @@ TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherLeaveTheDefault) {
   std::string said;
   options_.progress = [&](const std::string& line) { said = line; };
   set("FAULT", "together");
-  const auto model = autotune(path_, compile_, device_, options_, &report_);
+  const auto model = autotune(path_, compile_, device_.device, options_, &report_);
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(reopened_, 1);
   ASSERT_EQ(report_.kernels.size(), 1U);
@@ -134,7 +142,7 @@ TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherAreAnErrorWhereTheDefaultIsWr
   };
   set("FAULT", "together");
   for (int tuning = 1; tuning <= 2; ++tuning) {  // nothing is kept
-    const auto model = autotune(path_, compile_, device_, options_, &report_);
+    const auto model = autotune(path_, compile_, device_.device, options_, &report_);
     ASSERT_FALSE(model.ok());
     EXPECT_EQ(model.status().code(), Code::Device);
     for (const char* part : {"default ones output 'y' is wrong", "CUDA_ERROR_ILLEGAL_ADDRESS"})
@@ -146,7 +154,7 @@ TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherAreAnErrorWhereTheDefaultIsWr
 TEST_F(AutotuneFaults, WithoutAnotherDeviceTheErrorSaysWhy) {
   options_.reopen = nullptr;
   set("FAULT", "second");
-  const auto model = autotune(path_, compile_, device_, options_, &report_);
+  const auto model = autotune(path_, compile_, device_.device, options_, &report_);
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.status().code(), Code::Device);
   EXPECT_NE(model.status().message().find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos);

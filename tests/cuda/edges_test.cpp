@@ -5,6 +5,7 @@
 #include "on_standin.h"
 #include "random_model.h"
 #include "tests/nvrtc/support.h"
+#include "tests/support/kept_text.h"
 #include "tests/support/paths.h"
 
 namespace reprise::test {
@@ -109,6 +110,7 @@ TEST_F(CudaEdges, EveryEdgeOfModelsIsMissedFull) {
     const auto package =
         compile_file(models_dir() / model / "model.onnx", cuda_options({"cuda:sm_90"}));
     ASSERT_OK(package.status());
+    for (const plan::KernelCode& k : package->variants[0].plan.kernels) keep_text(k);
     EXPECT_GE(check(*package), 2U);
   }
 }

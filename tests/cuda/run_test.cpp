@@ -42,7 +42,7 @@ TEST_F(CudaRun, RebindingUpdatesTheNodesThatReadTheAddress) {
   auto s = session(chain(3, 64, false), device);
   ASSERT_TRUE(s);
   const HostTensor x = floats({64}, ramp(64));
-  std::vector<std::unique_ptr<Buffer>> memory;
+  std::vector<std::unique_ptr<DeviceBuffer>> memory;
   for (int i = 0; i < 4; ++i) {
     auto b = device->allocate(256, MemoryUse::Device);
     ASSERT_OK(b.status());

@@ -203,7 +203,7 @@ TEST_F(Calls, ImagesAreForTheirDevices) {
       {"80", "13000", ptx(90), CUDA_ERROR_INVALID_PTX},
       {"90", "13000", ptx(80, 9), CUDA_SUCCESS},
       {"90", "12080", ptx(80, 9), CUDA_ERROR_UNSUPPORTED_PTX_VERSION},
-      {"90", "13000", "neither", CUDA_ERROR_INVALID_IMAGE},
+      {"90", "13000", std::string("neither\0", 8), CUDA_ERROR_INVALID_IMAGE},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.head.substr(0, 24) + " on " + c.arch);
@@ -232,8 +232,7 @@ TEST_F(Calls, ImagesAreForTheirDevices) {
 }
 
 TEST_F(Calls, ImagesNeedTheirText) {
-  std::string bare = ptx(80);
-  bare.resize(8192);
+  const std::string bare = ptx(80);
   CUmodule module = nullptr;
   EXPECT_EQ(api.cuModuleLoadDataEx(&module, bare.data(), 0, nullptr, nullptr),
             CUDA_ERROR_INVALID_IMAGE);

@@ -22,4 +22,9 @@ inline constexpr const char* kStats = "reprise_standin_stats";
 using Lines = const char* (*)();
 inline constexpr const char* kLines = "reprise_standin_log";
 
+/// Tells what an image of so many bytes was compiled from, as a file of the folders of
+/// REPRISE_STANDIN_SOURCES would. The driver executes that text.
+using KeepText = void (*)(const void* image, unsigned long long bytes, const char* text);
+inline constexpr const char* kKeepText = "reprise_standin_text";
+
 }  // namespace reprise::standin

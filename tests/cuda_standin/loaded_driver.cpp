@@ -8,6 +8,7 @@
 #include "runtime/base/cuda_entry.h"
 #include "runtime/plan/block_layout.h"
 #include "tests/cuda_standin/said.h"
+#include "tests/support/kept_text.h"
 #include "tests/support/paths.h"
 
 namespace reprise::test {
@@ -40,6 +41,7 @@ const DriverApi& DriverApi::get() {
     find(standin::kControl, a.control);
     find(standin::kStats, a.stats);
     find(standin::kLines, a.lines);
+    find(standin::kKeepText, a.keep_text);
     return a;
   }();
   return api;
@@ -52,15 +54,11 @@ std::string cuda_text(const kernel::Kernel& k) {
 }
 
 std::vector<std::byte> image_of(const std::string& head, const std::string& text) {
-  std::string all = head;
-  all.resize((all.size() + 7) / 8 * 8);
-  all += "RPCUDATX";
-  const uint64_t bytes = text.size();
-  all.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
-  all += text;
-  std::vector<std::byte> image(all.size());
-  std::memcpy(image.data(), all.data(), all.size());
-  return image;
+  const bool is_ptx = head.starts_with(".version");
+  const std::string all = is_ptx ? ptx_naming(head.substr(0, head.size() - 1), text) : head;
+  DriverApi::get().keep_text(all.data(), all.size(), text.c_str());
+  const auto* bytes = reinterpret_cast<const std::byte*>(all.data());
+  return {bytes, bytes + all.size() + 1};
 }
 
 std::string ptx(int arch, int version) {

@@ -26,12 +26,13 @@ struct DriverApi {
   standin::Control control = nullptr;
   standin::Stats stats = nullptr;
   standin::Lines lines = nullptr;
+  standin::KeepText keep_text = nullptr;
   std::string problem;  // why it could not be loaded
 
   static const DriverApi& get();
 };
 
-/// A kernel's text, and PTX with it behind as the backend passes it.
+/// A kernel's text, and an image that the driver takes for it.
 std::string cuda_text(const kernel::Kernel& k);
 std::vector<std::byte> image_of(const std::string& head, const std::string& text);
 std::string ptx(int arch, int version = 8);

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "codegen/emit/cuda/cuda.h"
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/scalar_eval.h"
 #include "tests/emit/spirv_tools.h"
 

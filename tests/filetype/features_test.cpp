@@ -7,8 +7,10 @@
 #include "tests/support/paths.h"
 #include "tests/support/process.h"
 
-namespace reprise::filetype {
+namespace filetype {
 namespace {
+
+namespace test = reprise::test;
 
 using Json = nlohmann::json;
 
@@ -101,7 +103,7 @@ TEST(Config, HostileFilesAreErrors) {
     test::write_file(dir / "types.json", types);
     return read_config(dir / "config.json", dir / "types.json");
   };
-  ASSERT_TRUE(read(good).ok()) << read(good).status().message();
+  ASSERT_TRUE(read(good)) << read(good).error().message;
   EXPECT_TRUE(read(good, R"({"c":{"is_text":true}})")->is_text.at("c"));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string s = good;
@@ -114,10 +116,10 @@ TEST(Config, HostileFilesAreErrors) {
         with("_for_dl\":4", "_for_dl\":0"), with("[\"c\"]", "[]"), with("[\"c\"]", "[1]"),
         with("0.9", "\"x\""), with("\"txt\"", "3")}) {
     const Result<Config> r = read(bad);
-    ASSERT_FALSE(r.ok()) << bad;
-    EXPECT_NE(r.status().message().find("config.json"), std::string::npos);
+    ASSERT_FALSE(r) << bad;
+    EXPECT_NE(r.error().message.find("config.json"), std::string::npos);
   }
-  EXPECT_EQ(read_config(dir / "absent", dir / "types.json").status().code(), Code::Io);
+  EXPECT_EQ(read_config(dir / "absent", dir / "types.json").error().status, REPRISE_IO);
 }
 
 /// Files of many kinds for the comparison with Magika's own package.
@@ -219,4 +221,4 @@ TEST(Oracle, AgreesWithMagikasOwnPackage) {
 }
 
 }  // namespace
-}  // namespace reprise::filetype
+}  // namespace filetype

@@ -1,12 +1,12 @@
 // The interpreter runs kernels, and catches what a correct kernel never does.
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 
 #include <gtest/gtest.h>
 
 #include <numeric>
 
+#include "codegen/interpreter/memory.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter_memory.h"
 
 namespace reprise::kernel {
 namespace {

@@ -7,8 +7,8 @@
 #include <limits>
 #include <random>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter.h"
 #include "codegen/kernel/scalar_eval.h"
 
 namespace reprise::kernel {

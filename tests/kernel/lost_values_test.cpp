@@ -6,8 +6,8 @@
 #include <limits>
 #include <random>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter.h"
 
 namespace reprise::kernel {
 namespace {

@@ -1,8 +1,8 @@
 // Matrices of subgroups: what they compute, and what the verifier and the interpreter refuse.
 #include <gtest/gtest.h>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter.h"
 #include "tests/kernel/verified.h"
 
 namespace reprise::kernel {

@@ -13,8 +13,8 @@
 #include <map>
 #include <random>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter.h"
 
 namespace reprise::kernel {
 namespace {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter.h"
 #include "codegen/kernel/scalar_eval.h"
 
 namespace reprise::kernel {

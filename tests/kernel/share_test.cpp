@@ -5,8 +5,8 @@
 
 #include <cstring>
 
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/builder.h"
-#include "codegen/kernel/interpreter.h"
 
 namespace reprise::kernel {
 namespace {

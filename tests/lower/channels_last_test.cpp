@@ -6,8 +6,8 @@
 
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
-#include "codegen/lower/targets.h"
 #include "codegen/plan_builder.h"
+#include "codegen/targets.h"
 
 namespace reprise::lower {
 namespace {

@@ -4,7 +4,7 @@
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/group_key.h"
 #include "codegen/lower/lower_once.h"
-#include "codegen/lower/targets.h"
+#include "codegen/targets.h"
 
 namespace reprise::lower {
 namespace {

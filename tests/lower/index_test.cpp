@@ -6,7 +6,7 @@
 #include <random>
 
 #include "codegen/graph/text.h"
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/lower/evaluator.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"

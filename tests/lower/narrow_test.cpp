@@ -8,12 +8,12 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
-#include "codegen/lower/targets.h"
 #include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
+#include "codegen/targets.h"
 #include "runtime/session.h"
 
 namespace reprise {

@@ -5,8 +5,8 @@
 
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
-#include "codegen/lower/targets.h"
 #include "codegen/passes/pass.h"
+#include "codegen/targets.h"
 
 namespace reprise::lower {
 namespace {

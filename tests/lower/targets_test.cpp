@@ -1,5 +1,5 @@
 // Texts that name variants.
-#include "codegen/lower/targets.h"
+#include "codegen/targets.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,8 @@
 // A graph in, images out: without a GPU, and with errors that say what to do.
 #include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "codegen/nvrtc/compile.h"
@@ -106,6 +109,7 @@ std::string as_text(const std::vector<std::byte>& bytes) {
 TEST(Images, OnePlanForAllArchitectures) {
   REPRISE_NEEDS_NVRTC();
   CompileOptions options = cuda_options({"vulkan-baseline", "cuda:sm_80", "cuda:sm_90"});
+  options.keep_source = true;
   size_t last = 0, emitted = 0;
   options.on_image = [&](size_t done, size_t total) {
     EXPECT_EQ(done, ++last);
@@ -137,6 +141,7 @@ TEST(Images, OnePlanForAllArchitectures) {
       const bool cuda = v.predicate.api == Api::Cuda;
       EXPECT_EQ(k.spirv.empty(), cuda);
       EXPECT_EQ(k.image.empty(), !cuda);
+      EXPECT_EQ(k.cuda.empty(), !cuda);
       EXPECT_EQ(k.cuda, cuda ? p->variants[1].plan.kernels[i].cuda : "");
       const bool cubin = v.predicate.cuda_arch.starts_with("sm_");
       EXPECT_EQ(k.usage.registers > 0, cubin);
@@ -155,6 +160,35 @@ TEST(Images, OnePlanForAllArchitectures) {
   const auto loaded = package::load_kernels(**back, (*back)->variants[1]);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   EXPECT_EQ((*loaded)[0].image, p->variants[1].plan.kernels[0].image);
+}
+
+TEST(Images, TextsAreKeptOnRequest) {
+  REPRISE_NEEDS_NVRTC();
+  const TempDir dir;
+  CompileOptions options = cuda_options({"cuda:sm_80"});
+  options.cuda_cache_dir = dir / "images";
+  const auto texts = [&] {
+    std::vector<std::string> names;
+    for (const auto& f : std::filesystem::directory_iterator(options.cuda_cache_dir))
+      if (f.path().extension() == ".cu") names.push_back(f.path().filename());
+    return names;
+  };
+  const auto without = compile_graph(kGraph, options);
+  ASSERT_TRUE(without.ok()) << without.status().message();
+  EXPECT_EQ(without->variants[0].plan.kernels[0].cuda, "");
+  EXPECT_TRUE(texts().empty());
+  options.keep_source = true;  // the images come from the cache now
+  const auto with = compile_graph(kGraph, options);
+  ASSERT_TRUE(with.ok()) << with.status().message();
+  for (size_t i = 0; i < with->variants.size(); ++i) {
+    for (const plan::KernelCode& k : with->variants[i].plan.kernels) {
+      std::array<char, 24> name{};
+      std::snprintf(name.data(), name.size(), "%016llx.cu",
+                    static_cast<unsigned long long>(package::hash_bytes(k.image)));
+      EXPECT_EQ(read_file((dir.path() / "images" / name.data()).string()), k.cuda);
+      EXPECT_FALSE(k.cuda.empty());
+    }
+  }
 }
 
 TEST(Images, ADeviceTakesOneVariant) {

@@ -238,8 +238,8 @@ int compare(const std::string& text, Values& values) {
   const graph::Graph& g = **parsed;
   std::vector<int64_t> symbols;
   for (size_t i = 0; i < g.symbols.size(); ++i) {
-    const plan::SymbolSource& source = g.symbol_sources[i];
-    const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+    const SymbolSource& source = g.symbol_sources[i];
+    const bool derived = source.kind == SymbolSource::Kind::Derived;
     symbols.push_back(derived ? *source.value.eval(symbols) : values.size());
   }
   const auto inputs = inputs_of(g, symbols);

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/op.h"
 

@@ -24,7 +24,7 @@ void PrintTo(const Case& c, std::ostream* os) {
 
 std::string guards_of(const graph::Graph& g) {
   std::string out;
-  using Kind = plan::DimGuard::Kind;
+  using Kind = DimGuard::Kind;
   for (const graph::DimGuard& d : g.guards) {
     const char* relation = d.kind == Kind::Equal         ? " == "
                            : d.kind == Kind::BroadcastTo ? " -> "
@@ -478,7 +478,7 @@ TEST(Models, ShapesStaySymbolic) {
     const auto g = onnx::import_file((models_dir() / name / "model.onnx").string());
     ASSERT_TRUE(g.ok()) << name << ": " << g.status().message();
     for (size_t s = 0; s < (*g)->symbols.size(); ++s) {
-      EXPECT_EQ((*g)->symbol_sources[s].kind, plan::SymbolSource::Kind::InputDim)
+      EXPECT_EQ((*g)->symbol_sources[s].kind, SymbolSource::Kind::InputDim)
           << name << ": " << (*g)->symbols[s].name;
     }
   }

@@ -47,8 +47,8 @@ class Run {
     symbols_.assign(g_.symbols.size(), std::numeric_limits<int64_t>::min());
     for (size_t i = 0; i < inputs.size(); ++i) values_[g_.inputs[i]] = inputs[i];
     for (size_t s = 0; s < g_.symbols.size(); ++s) {
-      const plan::SymbolSource& source = g_.symbol_sources[s];
-      if (source.kind != plan::SymbolSource::Kind::InputDim) continue;
+      const SymbolSource& source = g_.symbol_sources[s];
+      if (source.kind != SymbolSource::Kind::InputDim) continue;
       symbols_[s] =
           inputs[static_cast<size_t>(source.index)].dims()[static_cast<size_t>(source.axis)];
     }
@@ -121,8 +121,8 @@ class Run {
   /// Data-dependent dims become known; inferred ones must agree with what was computed.
   Status learn_dims(graph::ValueId v, const HostTensor& t) {
     for (size_t s = 0; s < g_.symbols.size(); ++s) {
-      const plan::SymbolSource& source = g_.symbol_sources[s];
-      if (source.kind == plan::SymbolSource::Kind::HostOutput && source.index == v) {
+      const SymbolSource& source = g_.symbol_sources[s];
+      if (source.kind == SymbolSource::Kind::HostOutput && source.index == v) {
         symbols_[s] = t.dims()[static_cast<size_t>(source.axis)];
       }
     }

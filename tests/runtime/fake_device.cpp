@@ -9,7 +9,7 @@ namespace {
 
 using plan::BlockLayout;
 
-class FakeBuffer final : public Buffer {
+class FakeBuffer final : public DeviceBuffer {
  public:
   FakeBuffer(uint64_t bytes, bool mapped) : memory_((bytes + 15) / 16 * 2 + 2, ~uint64_t{0}) {
     size_ = bytes;
@@ -28,7 +28,7 @@ struct FakeKernel final : DeviceKernel {
   FakeKernelFunction function;
 };
 
-std::byte* data_of(const Buffer* b) {
+std::byte* data_of(const DeviceBuffer* b) {
   return static_cast<const FakeBuffer*>(b)->data();
 }
 
@@ -93,13 +93,13 @@ FakeDevice::FakeDevice(bool mapped, std::map<std::string, FakeKernelFunction> ke
   info_.facts.buffer_address = true;
 }
 
-Result<std::unique_ptr<Buffer>> FakeDevice::allocate(uint64_t bytes, MemoryUse use) {
+Result<std::unique_ptr<DeviceBuffer>> FakeDevice::allocate(uint64_t bytes, MemoryUse use) {
   ++counters_.allocations;
-  return Result<std::unique_ptr<Buffer>>(
+  return Result<std::unique_ptr<DeviceBuffer>>(
       std::make_unique<FakeBuffer>(bytes, mapped_ || use != MemoryUse::Device));
 }
 
-Result<std::unique_ptr<Buffer>> FakeDevice::borrow(void*, uint64_t) {
+Result<std::unique_ptr<DeviceBuffer>> FakeDevice::borrow(void*, uint64_t) {
   return unsupported("the fake device has no foreign memory");
 }
 
@@ -126,13 +126,13 @@ Result<std::unique_ptr<Recording>> FakeDevice::record(RecordingDesc desc) {
       std::make_unique<FakeRecording>(std::move(desc), counters_));
 }
 
-Status FakeDevice::upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
+Status FakeDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
   ++transfers;
   if (!bytes.empty()) std::memcpy(data_of(&dst) + offset, bytes.data(), bytes.size());
   return {};
 }
 
-Status FakeDevice::download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) {
+Status FakeDevice::download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) {
   ++transfers;
   if (!bytes.empty()) std::memcpy(bytes.data(), data_of(&src) + offset, bytes.size());
   return {};

@@ -28,17 +28,17 @@ class FakeDevice final : public Device {
   FakeDevice(bool mapped, std::map<std::string, FakeKernelFunction> kernels);
   const DeviceInfo& info() const override { return info_; }
   DeviceInfo& mutable_info() { return info_; }
-  Result<std::unique_ptr<Buffer>> allocate(uint64_t bytes, MemoryUse use) override;
-  Result<std::unique_ptr<Buffer>> borrow(void* handle, uint64_t bytes) override;
+  Result<std::unique_ptr<DeviceBuffer>> allocate(uint64_t bytes, MemoryUse use) override;
+  Result<std::unique_ptr<DeviceBuffer>> borrow(void* handle, uint64_t bytes) override;
   Result<std::vector<std::unique_ptr<DeviceKernel>>> create_kernels(
       std::span<const plan::KernelCode> code) override;
   Result<std::unique_ptr<Recording>> record(RecordingDesc desc) override;
-  Status upload(Buffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
-  Status download(const Buffer& src, uint64_t offset, std::span<std::byte> bytes) override;
-  bool owns(const Buffer& buffer) const override { return !foreign || &buffer != foreign; }
+  Status upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) override;
+  Status download(const DeviceBuffer& src, uint64_t offset, std::span<std::byte> bytes) override;
+  bool owns(const DeviceBuffer& buffer) const override { return !foreign || &buffer != foreign; }
   Counters counters() const override { return counters_; }
-  const Buffer* foreign = nullptr;  // a buffer to disown
-  uint64_t transfers = 0;           // uploads and downloads outside recordings
+  const DeviceBuffer* foreign = nullptr;  // a buffer to disown
+  uint64_t transfers = 0;                 // uploads and downloads outside recordings
 
  private:
   bool mapped_;

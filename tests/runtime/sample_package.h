@@ -158,14 +158,13 @@ inline Package sample_package() {
   p.model_name = "sample";
   p.producer = "reprise test";
   p.io.symbols = {{"batch", 1, 4096, 1}, {"found", 0, 1 << 20, 1}};
-  p.io.sources = {{plan::SymbolSource::Kind::InputDim, 0, 0},
-                  {plan::SymbolSource::Kind::HostOutput, 2, 1}};
+  p.io.sources = {{SymbolSource::Kind::InputDim, 0, 0}, {SymbolSource::Kind::HostOutput, 2, 1}};
   const Expr batch = Expr::symbol(0);
   p.io.inputs = {{"x", DType::F32, {batch, 64}}};
   p.io.outputs = {{"y", DType::F32, {batch, 32}},
                   {"where", DType::I64, {2, Expr::symbol(1)}},
                   {"again", DType::F32, {batch, 32}}};
-  p.io.guards = {{plan::DimGuard::Kind::Equal, batch, batch * 2 - batch, "Add_9", "", ""}};
+  p.io.guards = {{DimGuard::Kind::Equal, batch, batch * 2 - batch, "Add_9", "", ""}};
   std::vector<float> w(64 * 512);
   for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 97);
   HostTensor words(DType::String, {3});

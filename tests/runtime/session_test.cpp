@@ -26,7 +26,7 @@ struct Model {
     package.model_name = "m";
     const Expr batch = Expr::symbol(0);
     package.io.symbols = {{"batch", 0, 64, 2}};
-    package.io.sources = {{plan::SymbolSource::Kind::InputDim, 0, 0}};
+    package.io.sources = {{SymbolSource::Kind::InputDim, 0, 0}};
     package.io.inputs = {{"x", DType::F32, {batch, Expr(4)}}};
     package.io.outputs = {{"y", DType::F32, {batch, Expr(4)}}};
     package.weights = {floats({1, 4}, {1, 2, 3, 4})};
@@ -176,8 +176,7 @@ TEST_P(Sessions, BindingErrorsNameTheTensor) {
 
 TEST_P(Sessions, GuardsBetweenDimensions) {
   Model m;
-  m.package.io.guards = {
-      {plan::DimGuard::Kind::Equal, Expr::symbol(0), Expr(6), "MatMul_3", "", ""}};
+  m.package.io.guards = {{DimGuard::Kind::Equal, Expr::symbol(0), Expr(6), "MatMul_3", "", ""}};
   auto s = make(m, device());
   ASSERT_TRUE(s);
   const HostTensor six = floats({6, 4}, std::vector<float>(24)),
@@ -185,7 +184,7 @@ TEST_P(Sessions, GuardsBetweenDimensions) {
   EXPECT_TRUE(s->run({{{.name = "x", .host = &six}}}).ok());
   expect_message(fails(*s, {{.name = "x", .host = &two}}), Code::InvalidInput,
                  {"'MatMul_3'", "batch", "2"});
-  m.package.io.guards = {{plan::DimGuard::Kind::AtLeast, Expr::symbol(0) + 1, Expr(5), "Conv_3",
+  m.package.io.guards = {{DimGuard::Kind::AtLeast, Expr::symbol(0) + 1, Expr(5), "Conv_3",
                           "the padded input", "the window"}};
   s = make(m, device());
   ASSERT_TRUE(s);

@@ -37,7 +37,7 @@ const Wrong kInterface[] = {
     {"divisor 0", [](Package& p) { p.io.symbols[0].divisor = 0; }},
     {"its range is empty", [](Package& p) { p.io.symbols[0].min = 9999; }},
     {"source kind 9",
-     [](Package& p) { p.io.sources[1].kind = static_cast<plan::SymbolSource::Kind>(9); }},
+     [](Package& p) { p.io.sources[1].kind = static_cast<SymbolSource::Kind>(9); }},
     {"dimension 2 of input 0", [](Package& p) { p.io.sources[0].axis = 2; }},
     {"dimension 0 of input -1", [](Package& p) { p.io.sources[0].index = -1; }},
     {"node 'Add_9': symbol 8", [](Package& p) { p.io.guards[0].a = Expr::symbol(8); }},

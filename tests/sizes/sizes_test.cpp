@@ -53,9 +53,9 @@ HostTensor tensor_of(const graph::Graph& g, size_t input, const Sizes& sizes, st
   for (const Expr& e : g.value(v).shape) dims.push_back(*e.eval(symbols));
   // Inference may have put another symbol in a dim's place.
   for (size_t s = 0; s < symbols.size(); ++s) {
-    const plan::SymbolSource& source = g.symbol_sources[s];
-    const bool here = source.kind == plan::SymbolSource::Kind::InputDim &&
-                      source.index == static_cast<int32_t>(input);
+    const SymbolSource& source = g.symbol_sources[s];
+    const bool here =
+        source.kind == SymbolSource::Kind::InputDim && source.index == static_cast<int32_t>(input);
     if (here) dims[static_cast<size_t>(source.axis)] = symbols[s];
   }
   HostTensor t(g.value(v).dtype, dims);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise::test {

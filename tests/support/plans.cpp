@@ -1,10 +1,10 @@
 #include "tests/support/plans.h"
 
 #include <algorithm>
-#include <string_view>
 
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
+#include "tests/support/kept_text.h"
 
 namespace reprise::test {
 
@@ -27,9 +27,9 @@ plan::KernelCode code_of(const kernel::Kernel& k) {
   auto text = emit::cuda(k);
   EXPECT_TRUE(text.ok()) << text.status().message();
   if (text.ok()) code.cuda = std::move(*text);
-  constexpr std::string_view kNoPtx = ".version 7.0\n.target sm_75\n.address_size 64\n";
-  for (const char c : kNoPtx) code.image.push_back(static_cast<std::byte>(c));
-  code.image.push_back(std::byte{0});
+  for (const char c : ptx_naming(".version 7.0\n.target sm_75\n.address_size 64\n", code.cuda))
+    code.image.push_back(static_cast<std::byte>(c));
+  keep_text(code);
   return code;
 }
 
@@ -83,7 +83,7 @@ plan::KernelCode sum_kernel() {
 Expr PlanWriter::symbol(const std::string& name, size_t input, int32_t axis, int64_t min,
                         int64_t max) {
   io.symbols.push_back({name, min, max, 1});
-  io.sources.push_back({plan::SymbolSource::Kind::InputDim, static_cast<int32_t>(input), axis});
+  io.sources.push_back({SymbolSource::Kind::InputDim, static_cast<int32_t>(input), axis});
   return Expr::symbol(static_cast<SymbolId>(io.symbols.size() - 1));
 }
 

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/common/autotune.h"
+#include "apps/common/inputs.h"
+#include "codegen/autotune/autotune.h"
 #include "tests/support/onnx_writer.h"
 #include "tests/support/paths.h"
 
@@ -20,13 +21,14 @@ inline void write_product(const std::string& path) {
 }
 
 /// Few candidates, random inputs.
-inline app::AutotuneOptions short_tuning(int rounds) {
-  app::AutotuneOptions options;
+inline AutotuneOptions short_tuning(int rounds) {
+  AutotuneOptions options;
   options.candidates = 3;
   options.rounds = rounds;
-  options.inputs = [](const app::Model& m) {
+  options.inputs = [](const package::Package& p) -> Result<std::vector<HostTensor>> {
     std::vector<std::string> notes;
-    return app::make_inputs(m.package->io, {}, notes);
+    RP_ASSIGN(app::InputSet set, app::make_inputs(p.io, {}, notes));
+    return std::move(set.tensors);
   };
   return options;
 }

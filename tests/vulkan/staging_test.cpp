@@ -72,7 +72,7 @@ TEST_P(Staging, AMissingBarrierIsFoundByValidation) {
     GTEST_SKIP() << "synchronization validation is off";
   expect_messages_ = true;
   auto device = open();
-  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<std::unique_ptr<DeviceBuffer>> buffers;
   for (int i = 0; i < 3; ++i) {
     auto b = device->allocate(64, MemoryUse::Device);
     ASSERT_OK(b.status());

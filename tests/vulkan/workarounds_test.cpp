@@ -6,9 +6,7 @@ namespace reprise::vulkan {
 namespace {
 
 bool slow_loads(VkDriverId driver, const char* info) {
-  DeviceFacts facts;
-  apply_workarounds(driver, info, facts);
-  return facts.slow_loads;
+  return driver_traits(driver, info).slow_loads;
 }
 
 TEST(Workarounds, SlowLoadsAreThoseOfOldLlvmpipe) {
@@ -20,11 +18,9 @@ TEST(Workarounds, SlowLoadsAreThoseOfOldLlvmpipe) {
 }
 
 TEST(Workarounds, LlvmpipeLeavesLongLoops) {
-  DeviceFacts facts;
-  apply_workarounds(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa 25.0.7", facts);
-  EXPECT_EQ(facts.max_loop_iterations, kLeastLoopLimit);
-  apply_workarounds(VK_DRIVER_ID_GOOGLE_SWIFTSHADER, "", facts);
-  EXPECT_EQ(facts.max_loop_iterations, 0U);
+  EXPECT_EQ(driver_traits(VK_DRIVER_ID_MESA_LLVMPIPE, "Mesa 25.0.7").max_loop_iterations,
+            kLeastLoopLimit);
+  EXPECT_EQ(driver_traits(VK_DRIVER_ID_GOOGLE_SWIFTSHADER, "").max_loop_iterations, 0U);
 }
 
 TEST(Workarounds, SwiftShaderGetsNoPreservedFloats) {

@@ -22,7 +22,7 @@ class SpirvEmitter {
   using Type = kernel::Type;
 
   /// How a buffer or shared array is declared: as an array of vectors of the widest access, so that
-  /// no pointer is ever cast to another type (SwiftShader cannot).
+  /// no pointer is ever cast to another type (workarounds::kPointerCasts).
   struct Memory {
     uint32_t width = 1;  // lanes of the declared element
     uint32_t least = 4;  // lanes of the narrowest access

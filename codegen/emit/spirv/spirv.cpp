@@ -334,7 +334,7 @@ Status SpirvEmitter::if_(const Inst& i) {
 }
 
 /// Whether the loop makes floats of its counter alone. A driver that unrolls the loop finds
-/// constants there, and Mesa takes a product with 0 as 0, even of an infinity.
+/// constants there (workarounds::kUnrolledCounters).
 bool SpirvEmitter::counts_in_floats(int32_t loop) const {
   std::set<const Inst*> counted{&k_.insts[static_cast<size_t>(loop)]};
   bool found = false;

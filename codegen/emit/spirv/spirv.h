@@ -19,11 +19,10 @@ struct SpirvOptions {
 /// Entry point "main". Push constants: the physical address of the parameter block
 /// (kernel::BlockLayout) at offset 0 and once more at offset 8, each declared as a pointer, never
 /// as an integer. Through the second one the block's pointers lead to elements, where they lead to
-/// vectors through the first: Mesa 22.3.6 takes the first component for every one that is loaded
-/// through the pointer that the whole vector was loaded through. The floats that
-/// the kernel computes with have the execution mode SignedZeroInfNanPreserve: without it a driver
-/// may assume that no value is NaN or infinite. Fails (Unsupported) on a feature that the kernel's
-/// requirements do not allow in SPIR-V.
+/// vectors through the first (workarounds::kFirstComponent). The floats that the kernel computes
+/// with have the execution mode SignedZeroInfNanPreserve: without it a driver may assume that no
+/// value is NaN or infinite. Fails (Unsupported) on a feature that the kernel's requirements do not
+/// allow in SPIR-V.
 Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const SpirvOptions& options);
 
 }  // namespace reprise::emit

@@ -129,9 +129,8 @@ Result<Id> SpirvEmitter::scalar(const Inst& i) {
   Words operands;
   for (size_t n = 0; n < i.args.size(); ++n) operands.push_back(arg(i, n));
   RowCode code = code_for(op, operand.ty);
-  // Mesa 22.3.6 miscompiles ordered comparisons of a sign-extended integer with a constant. Its
-  // loop unrolling may turn any operand into one. It does not recognise the comparison when both
-  // sign bits are flipped and the operands are compared as unsigned integers, which gives the same.
+  // workarounds::kOrderedInt64: the driver does not recognise the comparison when both sign bits
+  // are flipped and the operands are compared as unsigned integers, which gives the same.
   if (operand.ty == Ty::I64 && orders(op)) {
     code = code_for(op, Ty::U64);
     const Id sign = constant(operand, uint64_t{1} << 63U);
@@ -288,7 +287,7 @@ Result<Id> SpirvEmitter::subgroup(const Inst& i) {
     case SubgroupOp::ShuffleXor:
       return exchange(spv::OpGroupNonUniformShuffleXor, spv::CapabilityGroupNonUniformShuffle);
     case SubgroupOp::Broadcast: {
-      // A shuffle with a constant lane: one capability less, and lavapipe is 30 times faster at it.
+      // A shuffle with a constant lane: one capability less, and see workarounds::kBroadcasts.
       const Inst& lane = k_.insts[static_cast<size_t>(i.args[1].id)];
       m_.capability(spv::CapabilityGroupNonUniformShuffle);
       return m_.value(spv::OpGroupNonUniformShuffle, type(i.type),

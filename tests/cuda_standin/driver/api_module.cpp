@@ -71,20 +71,27 @@ reprise::test::BuildOptions build_options(const Settings& s) {
 
 CUresult load(Call& call, CUmodule* module, const void* image, const ErrorLog& log) {
   Driver& d = call.d;
-  Image read = read_image(image, d.settings);
+  const Image read = read_image(image, d.settings);
   const auto refuse = [&](CUresult error, const std::string& problem) {
     log.write(problem);
     d.log.line("a module is refused: " + problem);
     return error;
   };
   if (read.error != CUDA_SUCCESS) return refuse(read.error, read.problem);
+  const std::string& sources = d.settings.sources;
+  std::optional<std::string> text =
+      d.texts.find(read.bytes, sources.empty() ? default_sources() : sources);
+  if (!text) {
+    return refuse(CUDA_ERROR_INVALID_IMAGE,
+                  "no CUDA text is known for the image; compile the model with --keep-source");
+  }
   auto m = std::make_shared<Module>();
-  for (auto& k : reprise::test::kernels_of(read.text)) m->kernels[k.name] = k;
+  for (auto& k : reprise::test::kernels_of(*text)) m->kernels[k.name] = k;
   if (m->kernels.empty()) {
-    return refuse(CUDA_ERROR_INVALID_IMAGE, "the CUDA text behind the image has no kernel");
+    return refuse(CUDA_ERROR_INVALID_IMAGE, "the CUDA text of the image has no kernel");
   }
   m->checked = d.settings.check == Check::Bytes;
-  m->compiled = std::make_shared<Compiled>(std::move(read.text), build_options(d.settings));
+  m->compiled = std::make_shared<Compiled>(std::move(*text), build_options(d.settings));
   d.compiler.add(m->compiled, d.thread_count());
   *module = call.add(m);
   return CUDA_SUCCESS;

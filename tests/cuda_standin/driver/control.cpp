@@ -55,6 +55,11 @@ extern "C" __attribute__((visibility("default"))) const char* reprise_standin_lo
   return text.c_str();
 }
 
+extern "C" __attribute__((visibility("default"))) void reprise_standin_text(
+    const void* image, unsigned long long bytes, const char* text) {
+  Driver::get().texts.keep({static_cast<const std::byte*>(image), bytes}, text);
+}
+
 namespace {
 
 /// Runs when the process ends, after the application's own destructors.

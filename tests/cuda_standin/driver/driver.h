@@ -20,6 +20,7 @@
 #include "tests/cuda_standin/driver/memory.h"
 #include "tests/cuda_standin/driver/settings.h"
 #include "tests/cuda_standin/driver/stream.h"
+#include "tests/cuda_standin/driver/texts.h"
 
 namespace reprise::standin {
 
@@ -72,6 +73,7 @@ struct Driver {
   Handles handles;
   Allocations memory;  // has a lock of its own
   CompileThreads compiler;
+  Texts texts;                                                 // has a lock of its own
   std::map<cuda::CUdevice, std::shared_ptr<Context>> primary;  // null until retained
   bool initialised = false;
   std::array<uint64_t, kSymbols> calls{};

@@ -1,9 +1,6 @@
 #include <elf.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
@@ -12,38 +9,6 @@
 
 namespace reprise::standin {
 namespace {
-
-constexpr std::string_view kMagic = "RPCUDATX";
-constexpr size_t kSearched = 4096;
-
-/// Copies memory that may not be there: what could be read.
-std::string peek(const std::byte* at, size_t bytes) {
-  std::string out(bytes, '\0');
-  const iovec to{out.data(), bytes};
-  const iovec from{const_cast<std::byte*>(at), bytes};
-  const ssize_t got = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
-  if (got < 0 && (errno == EPERM || errno == ENOSYS)) {  // a sandbox; the text is there as a rule
-    std::memcpy(out.data(), at, bytes);
-    return out;
-  }
-  out.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  return out;
-}
-
-/// Peeks by pages, as a range that ends in an unmapped one is refused as a whole.
-std::string peek_pages(const std::byte* at, size_t bytes) {
-  constexpr size_t kPage = 4096;
-  std::string out;
-  while (bytes > 0) {
-    const size_t n = std::min(bytes, kPage - reinterpret_cast<uintptr_t>(at) % kPage);
-    const std::string part = peek(at, n);
-    out += part;
-    if (part.size() < n) break;
-    at += n;
-    bytes -= n;
-  }
-  return out;
-}
 
 size_t elf_bytes(const std::byte* image, const Elf64_Ehdr& head) {
   size_t end = sizeof head;
@@ -67,22 +32,11 @@ int elf_arch(const Elf64_Ehdr& head) {
 }
 
 Image refuse(cuda::CUresult error, std::string problem) {
-  return {error, std::move(problem), ""};
+  return {error, std::move(problem), {}};
 }
 
-/// The text behind the first `end` bytes.
-Image text_behind(const std::byte* image, size_t end) {
-  const size_t first = (end + 7) / 8 * 8;
-  const std::string window = peek_pages(image + first, kSearched + kMagic.size() + 8);
-  for (size_t at = 0; at + kMagic.size() + 8 <= window.size(); at += 8) {
-    if (std::string_view(window).substr(at, kMagic.size()) != kMagic) continue;
-    uint64_t bytes = 0;
-    std::memcpy(&bytes, window.data() + at + kMagic.size(), sizeof bytes);
-    std::string text = peek_pages(image + first + at + kMagic.size() + 8, bytes);
-    if (text.size() != bytes) break;
-    return {cuda::CUDA_SUCCESS, "", std::move(text)};
-  }
-  return refuse(cuda::CUDA_ERROR_INVALID_IMAGE, "there is no CUDA text behind the image");
+Image found(std::span<const std::byte> image) {
+  return {cuda::CUDA_SUCCESS, "", image};
 }
 
 Image read_elf(const std::byte* image, int arch) {
@@ -98,7 +52,7 @@ Image read_elf(const std::byte* image, int arch) {
                   "the cubin is for sm_" + std::to_string(made_for) + ", the device is sm_" +
                       std::to_string(arch));
   }
-  return text_behind(image, elf_bytes(image, head));
+  return found({image, elf_bytes(image, head)});
 }
 
 /// The number behind `key`; -1 where there is none.
@@ -125,7 +79,7 @@ Image read_ptx(const std::byte* image, const Settings& device) {
                                                     " and later, the device is sm_" +
                                                     std::to_string(device.arch));
   }
-  return text_behind(image, ptx.size() + 1);
+  return found({image, ptx.size() + 1});
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
-// Modules: the CUDA text behind an image, and its kernels.
+// Modules: images, the CUDA text that each was compiled from, and its kernels.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,10 +19,10 @@ namespace reprise::standin {
 struct Image {
   cuda::CUresult error = cuda::CUDA_SUCCESS;
   std::string problem;
-  std::string text;
+  std::span<const std::byte> bytes;
 };
 
-/// Reads a cubin or PTX with the text that stands behind it.
+/// Finds out where a cubin or PTX ends, and whether the device takes it.
 Image read_image(const void* image, const Settings& device);
 
 struct Module : Object {

@@ -89,7 +89,8 @@ bool Settings::set(std::string_view key, const std::string& value) {
   if (key == "FAULT") fault = value;
   if (key == "LOG") log = value;
   if (key == "CACHE") cache = value;
-  return key == "FAULT" || key == "LOG" || key == "CACHE";
+  if (key == "SOURCES") sources = value;
+  return key == "FAULT" || key == "LOG" || key == "CACHE" || key == "SOURCES";
 }
 
 Settings settings_from_environment(std::string& problem) {
@@ -106,13 +107,28 @@ Settings settings_from_environment(std::string& problem) {
   return s;
 }
 
-std::string default_cache() {
-  namespace fs = std::filesystem;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The user's; "": there is none.
+fs::path cache_folder() {
   const char* const cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache != 0) return (fs::path(cache) / "reprise-standin").string();
+  if (cache != nullptr && *cache != 0) return cache;
   const char* const home = std::getenv("HOME");
-  if (home != nullptr && *home != 0)
-    return (fs::path(home) / ".cache" / "reprise-standin").string();
+  return home != nullptr && *home != 0 ? fs::path(home) / ".cache" : fs::path();
+}
+
+}  // namespace
+
+std::string default_sources() {
+  const fs::path folder = cache_folder();
+  return folder.empty() ? "" : (folder / "reprise" / "cuda").string();
+}
+
+std::string default_cache() {
+  const fs::path folder = cache_folder();
+  if (!folder.empty()) return (folder / "reprise-standin").string();
   std::error_code nowhere;
   const fs::path temporary = fs::temp_directory_path(nowhere);
   return nowhere ? "" : (temporary / "reprise-standin").string();

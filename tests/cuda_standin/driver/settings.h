@@ -34,7 +34,8 @@ struct Settings {
   unsigned threads = 0;  // 0: the processor's
   bool quiet = false;
   std::string log;
-  std::string cache;  // "": default_cache()
+  std::string cache;    // "": default_cache()
+  std::string sources;  // "": default_sources()
   bool strict_exit = false;
 
   /// `key` without the prefix REPRISE_STANDIN_. False where it or the value is not understood.
@@ -43,6 +44,8 @@ struct Settings {
 
 /// Reads the environment; the first variable that is not understood goes to `problem`.
 Settings settings_from_environment(std::string& problem);
+/// Where the compiler keeps texts (CompileOptions::keep_source) for the command line; "": nowhere.
+std::string default_sources();
 /// Where compiled kernels are kept unless REPRISE_STANDIN_CACHE says; "": nowhere.
 std::string default_cache();
 

@@ -10,10 +10,10 @@
 #include "codegen/emit/cuda/cuda.h"
 #include "codegen/emit/spirv/spirv.h"
 #include "codegen/lower/fuse.h"
-#include "codegen/lower/targets.h"
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
+#include "codegen/targets.h"
 #include "runtime/session.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/random_source.h"
@@ -168,13 +168,13 @@ namespace {
 
 /// Sizes of all symbols in each run; symbols that the heading does not name are 2.
 std::vector<std::vector<int64_t>> sizes_of(const graph::Graph& g, const test::Heading& heading) {
-  using Kind = plan::SymbolSource::Kind;
+  using Kind = SymbolSource::Kind;
   size_t runs = 1;
   for (const auto& [name, sizes] : heading.sizes) runs = std::max(runs, sizes.size());
   std::vector<std::vector<int64_t>> out(runs);
   for (size_t r = 0; r < runs; ++r) {
     for (size_t s = 0; s < g.symbols.size(); ++s) {
-      const plan::SymbolSource& source = g.symbol_sources[s];
+      const SymbolSource& source = g.symbol_sources[s];
       const auto given = heading.sizes.find(g.symbols[s].name);
       Result<int64_t> size = std::numeric_limits<int64_t>::min();  // data decides it
       if (source.kind == Kind::Derived) size = source.value.eval(out[r]);

@@ -432,9 +432,9 @@ class Run {
 
   /// Binds the symbols that this value's run decides.
   void define(ValueId v, HostTensor t) {
-    using Kind = plan::SymbolSource::Kind;
+    using Kind = SymbolSource::Kind;
     for (size_t s = 0; s < g_.symbols.size(); ++s) {
-      const plan::SymbolSource& source = g_.symbol_sources[s];
+      const SymbolSource& source = g_.symbol_sources[s];
       if (source.index != v) continue;
       const auto at = static_cast<size_t>(source.axis);
       if (source.kind == Kind::HostOutput && at < t.dims().size()) symbols_[s] = t.dims()[at];
@@ -459,7 +459,7 @@ class Run {
 void derive_sizes(const graph::Graph& g, std::vector<int64_t>& symbols) {
   symbols.resize(g.symbols.size(), kUnknown);
   for (size_t s = 0; s < g.symbols.size(); ++s) {
-    if (g.symbol_sources[s].kind != plan::SymbolSource::Kind::Derived) continue;
+    if (g.symbol_sources[s].kind != SymbolSource::Kind::Derived) continue;
     const auto size = g.symbol_sources[s].value.eval(symbols);
     if (size.ok()) symbols[s] = *size;
   }

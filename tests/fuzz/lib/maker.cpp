@@ -139,7 +139,7 @@ Maker::V Maker::fresh(DType t, const Shape& s, Values values) {
   for (size_t i = 0; i < s.size(); ++i) {
     const auto symbol = s[i].as_symbol();
     if (!symbol) continue;
-    g_->symbol_sources[static_cast<size_t>(*symbol)] = {plan::SymbolSource::Kind::InputDim,
+    g_->symbol_sources[static_cast<size_t>(*symbol)] = {SymbolSource::Kind::InputDim,
                                                         static_cast<int32_t>(g_->inputs.size()) - 1,
                                                         static_cast<int32_t>(i)};
   }
@@ -243,8 +243,8 @@ std::vector<int64_t> Maker::some_axes(int64_t rank, bool negative) {
 void Maker::add_sizes() {
   for (auto& run : sizes_) {
     for (size_t s = run.size(); s < g_->symbols.size(); ++s) {
-      const plan::SymbolSource& source = g_->symbol_sources[s];
-      const bool derived = source.kind == plan::SymbolSource::Kind::Derived;
+      const SymbolSource& source = g_->symbol_sources[s];
+      const bool derived = source.kind == SymbolSource::Kind::Derived;
       const auto size = derived ? source.value.eval(run) : Result<int64_t>(kUnknown);
       run.push_back(size.ok() ? *size : kUnknown);
     }
@@ -329,7 +329,7 @@ bool Maker::computable(const graph::Node& n) {
 bool Maker::large_enough(size_t guards) const {
   return std::all_of(g_->guards.begin() + static_cast<std::ptrdiff_t>(guards), g_->guards.end(),
                      [this](const graph::DimGuard& guard) {
-                       if (guard.kind != plan::DimGuard::Kind::AtLeast) return true;
+                       if (guard.kind != DimGuard::Kind::AtLeast) return true;
                        return std::ranges::all_of(sizes_, [&](const auto& symbols) {
                          const auto a = guard.a.eval(symbols), b = guard.b.eval(symbols);
                          return !a.ok() || !b.ok() || *a >= *b;

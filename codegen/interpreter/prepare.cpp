@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "codegen/kernel/interpreter_run.h"
+#include "codegen/interpreter/run.h"
 
 namespace reprise::kernel {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel/interpreter.h"
-#include "codegen/kernel/interpreter_memory.h"
+#include "codegen/interpreter/interpreter.h"
+#include "codegen/interpreter/memory.h"
 #include "codegen/kernel/scalar_eval.h"
 
 namespace reprise::kernel {

@@ -17,7 +17,7 @@
 #include <span>
 #include <vector>
 
-#include "codegen/kernel/interpreter_rows.h"
+#include "codegen/interpreter/rows.h"
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/kernel/interpreter_run.h"
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/native_error.h"
+#include "codegen/interpreter/run.h"
 
 namespace reprise::kernel {
 

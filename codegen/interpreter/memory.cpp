@@ -1,4 +1,4 @@
-#include "codegen/kernel/interpreter_memory.h"
+#include "codegen/interpreter/memory.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <cstring>
 #include <functional>
 
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 
 namespace reprise::kernel {

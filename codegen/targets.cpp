@@ -1,4 +1,4 @@
-#include "codegen/lower/targets.h"
+#include "codegen/targets.h"
 
 #include <algorithm>
 

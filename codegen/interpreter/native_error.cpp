@@ -1,4 +1,4 @@
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/native_error.h"
 
 #include <algorithm>
 #include <array>

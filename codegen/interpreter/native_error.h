@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {

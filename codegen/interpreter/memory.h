@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 #include "codegen/kernel/kernel.h"
 
 namespace reprise::kernel {

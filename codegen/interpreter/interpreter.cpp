@@ -1,10 +1,10 @@
-#include "codegen/kernel/interpreter.h"
+#include "codegen/interpreter/interpreter.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "codegen/kernel/interpreter_run.h"
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/native_error.h"
+#include "codegen/interpreter/run.h"
 
 namespace reprise::kernel {
 

@@ -1,12 +1,12 @@
-#include "codegen/kernel/interpreter_rows.h"
+#include "codegen/interpreter/rows.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "codegen/kernel/interpreter.h"
-#include "codegen/kernel/native_error.h"
+#include "codegen/interpreter/interpreter.h"
+#include "codegen/interpreter/native_error.h"
 
 namespace reprise::kernel {
 namespace {

@@ -7,7 +7,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device_facts.h"
 
-namespace reprise::app {
+namespace reprise {
 
 /// Choices by key of one device and driver, as a file. A file that is damaged or of another form is
 /// a Status saying so, and counts as empty.
@@ -23,4 +23,4 @@ class ChoiceCache {
   std::string path_;
 };
 
-}  // namespace reprise::app
+}  // namespace reprise

@@ -1,12 +1,10 @@
-#include "apps/common/timing.h"
+#include "runtime/base/timing.h"
 
 #include <algorithm>
-#include <chrono>
 
-namespace reprise::app {
+namespace reprise {
 
 double now_ms() {
-  using Clock = std::chrono::steady_clock;
   return std::chrono::duration<double, std::milli>(Clock::now().time_since_epoch()).count();
 }
 
@@ -19,4 +17,4 @@ double percentile(std::vector<double> values, double p) {
   return values[low] + (values[high] - values[low]) * (at - static_cast<double>(low));
 }
 
-}  // namespace reprise::app
+}  // namespace reprise

@@ -1,14 +1,17 @@
-#include "apps/common/autotune.h"
+#include "codegen/autotune/autotune.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
-#include "apps/common/choice_cache.h"
-#include "apps/common/compare.h"
-#include "apps/common/timing.h"
+#include "codegen/autotune/choice_cache.h"
+#include "codegen/compiler.h"
+#include "runtime/base/compare.h"
+#include "runtime/base/timing.h"
+#include "runtime/session.h"
 
-namespace reprise::app {
+namespace reprise {
 
 namespace {
 
@@ -18,7 +21,7 @@ constexpr int kFewestRounds = 3;       // that a median needs
 using Choice = std::function<size_t(const ScheduleSite&)>;
 
 /// A launch of the device's variant that has candidates.
-struct Slot : ScheduleSite {
+struct LaunchSite : ScheduleSite {
   size_t launch = 0;  // in the variant's plan; choices of schedules do not change it
 };
 
@@ -41,32 +44,33 @@ struct Trial : Checked {
 
 class Tuner {
  public:
-  Tuner(const std::string& path, const CompileOptions& compile, OpenedDevice& device,
+  Tuner(const std::string& path, const CompileOptions& compile, std::shared_ptr<Device>& device,
         const AutotuneOptions& options, AutotuneReport& report)
       : path_(path),
         compile_(compile),
         device_(device),
         options_(options),
         report_(report),
-        cache_(options.cache_dir, device.info) {}
+        cache_(options.cache_dir, device->info()) {}
 
-  Result<Model> run() {
+  Result<TunedPackage> run() {
     if (!options_.cache_dir.empty()) {
       const Status s = cache_.read(known_);
       if (!s.ok() && options_.warning) options_.warning(s.message());
     }
-    RP_ASSIGN(Model model, build([&](const ScheduleSite& s) { return known_choice(s); }));
-    find_slots(model);
+    RP_ASSIGN(TunedPackage model, build([&](const ScheduleSite& s) { return known_choice(s); }));
+    find_sites(model);
     report_known();
     if (pending_.empty() && all_default()) return as_asked(std::move(model));
-    RP_ASSIGN(inputs_, options_.inputs(model));
+    RP_ASSIGN(inputs_, options_.inputs(*model.package));
+    for (const plan::Slot& slot : model.package->io.inputs) names_.push_back(slot.name);
     RP_ASSIGN(auto reference, Session::create(model.package, nullptr));
-    RP_ASSIGN(expected_, reference->run(inputs_.bindings()));
+    RP_ASSIGN(expected_, reference->run(bindings()));
     if (pending_.empty()) return confirm_known(std::move(model));
     RP_TRY(make_trials(model));
     RP_TRY(measure());
     choose();
-    RP_ASSIGN(Model tuned, confirm(std::move(model)));
+    RP_ASSIGN(TunedPackage tuned, confirm(std::move(model)));
     keep();
     return as_asked(std::move(tuned));
   }
@@ -78,58 +82,72 @@ class Tuner {
     if (!s.ok() && options_.warning) options_.warning(s.message());
   }
 
+  Result<TunedPackage> compiled(const CompileOptions& options) const {
+    TunedPackage out;
+    RP_ASSIGN(package::Package package, compile_file(path_, options, &out.report));
+    out.package = std::make_shared<const package::Package>(std::move(package));
+    return out;
+  }
+
+  std::vector<Binding> bindings() const {
+    std::vector<Binding> out;
+    for (size_t i = 0; i < inputs_.size(); ++i)
+      out.push_back({.name = names_[i], .host = &inputs_[i]});
+    return out;
+  }
+
   /// For this device alone, without what the caller wants to see of the final compilation.
-  Result<Model> build(const Choice& choice) {
+  Result<TunedPackage> build(const Choice& choice) {
     CompileOptions options = compile_;
-    compile_for(device_.info, options);
+    compile_for(device_->info(), options);
     options.on_pass = nullptr;
     options.on_kernel = nullptr;
     options.choose_schedule = choice;
-    return load_model(path_, options);
+    return compiled(options);
   }
 
   /// The chosen schedules in the form that the caller asked for.
-  Result<Model> as_asked(Model model) {
+  Result<TunedPackage> as_asked(TunedPackage model) {
     if (compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
     CompileOptions options = compile_;
     options.choose_schedule = [&](const ScheduleSite& s) { return known_choice(s); };
-    return load_model(path_, options);
+    return compiled(options);
   }
 
-  /// Slots of the model, and the keys that nothing is known of.
-  void find_slots(const Model& model) {
+  /// Sites of the model, and the keys that nothing is known of.
+  void find_sites(const TunedPackage& model) {
     for (const ScheduleChoice& c : model.report.schedules) {
-      const Slot& s = slots_.emplace_back(Slot{c.site, c.launch});
+      const LaunchSite& s = sites_.emplace_back(LaunchSite{c.site, c.launch});
       const auto it = known_.find(s.key);
       const bool usable = it != known_.end() && position(s, it->second) < s.candidates.size();
       if (!usable) pending_.insert(s.key);
     }
   }
 
-  static size_t position(const ScheduleSite& slot, const std::string& schedule) {
-    const auto it = std::find_if(slot.candidates.begin(), slot.candidates.end(),
+  static size_t position(const ScheduleSite& site, const std::string& schedule) {
+    const auto it = std::find_if(site.candidates.begin(), site.candidates.end(),
                                  [&](const auto& c) { return c.schedule == schedule; });
-    return static_cast<size_t>(it - slot.candidates.begin());
+    return static_cast<size_t>(it - site.candidates.begin());
   }
 
-  size_t known_choice(const ScheduleSite& slot) const {
-    const auto it = known_.find(slot.key);
+  size_t known_choice(const ScheduleSite& site) const {
+    const auto it = known_.find(site.key);
     if (it == known_.end()) return 0;
-    const size_t at = position(slot, it->second);
-    return at < slot.candidates.size() ? at : 0;
+    const size_t at = position(site, it->second);
+    return at < site.candidates.size() ? at : 0;
   }
 
   void report_known() {
     std::set<std::string> seen = pending_;
-    for (const Slot& s : slots_) {
+    for (const LaunchSite& s : sites_) {
       if (!seen.insert(s.key).second) continue;
       report_.kernels.push_back({s.key, s.kernel, known_.at(s.key), true, {}});
     }
   }
 
-  Status make_trials(const Model& first) {
+  Status make_trials(const TunedPackage& first) {
     size_t most = 1;
-    for (const Slot& s : slots_) {
+    for (const LaunchSite& s : sites_) {
       if (pending_.count(s.key) > 0) most = std::max(most, s.candidates.size());
     }
     most = std::min(most, std::max<size_t>(options_.candidates, 1));
@@ -141,7 +159,7 @@ class Tuner {
     return {};
   }
 
-  Status make_trial(size_t candidate, const Model& first) {
+  Status make_trial(size_t candidate, const TunedPackage& first) {
     Trial t;
     const auto choice = [&](const ScheduleSite& s) {
       if (pending_.count(s.key) == 0) return known_choice(s);
@@ -151,9 +169,9 @@ class Tuner {
     };
     std::shared_ptr<const package::Package> package = first.package;
     if (candidate == 0) {  // compiled already
-      for (const Slot& s : slots_) choice(s);
+      for (const LaunchSite& s : sites_) choice(s);
     } else {
-      const Result<Model> model = build(choice);
+      const Result<TunedPackage> model = build(choice);
       if (!model.ok()) {
         t.reason = model.status().message();
         trials_.push_back(std::move(t));
@@ -182,7 +200,7 @@ class Tuner {
   Result<std::unique_ptr<Session>> session_of(std::shared_ptr<const package::Package> package) {
     SessionOptions options;
     options.timestamps = true;
-    return Session::create(std::move(package), device_.device, options);
+    return Session::create(std::move(package), device_, options);
   }
 
   /// Only the default schedules' failure is an error: without them there is nothing to tune.
@@ -191,28 +209,30 @@ class Tuner {
     auto session = session_of(package);
     if (!session.ok() && candidate == 0) return session.status();
     if (!session.ok()) return Checked{nullptr, session.status().message()};
-    const auto outputs = (*session)->run(inputs_.bindings());
+    const auto outputs = (*session)->run(bindings());
     if (!outputs.ok() && candidate == 0) return outputs.status();
     if (!outputs.ok()) return Checked{nullptr, outputs.status().message()};
     for (size_t i = 0; i < expected_.size(); ++i) {
-      const Tolerance allowed = tolerance_in(compile_.precision, Rule::Model, expected_[i].dtype());
+      const DType dtype = expected_[i].dtype();
+      const Tolerance allowed = widened(tolerance(Rule::Model, dtype), compile_.precision, dtype);
       if (!compare((*outputs)[i], expected_[i], allowed).ok)
         return Checked{nullptr, "output '" + (*session)->io().outputs[i].name + "' is wrong"};
     }
     return Checked{std::move(*session), {}};
   }
 
-  bool device_works() const { return device_.device->create_kernels({}).ok(); }
+  bool device_works() const { return device_->create_kernels({}).ok(); }
 
   /// After anything failed. A fault poisons the device for all that use it: then it is opened
   /// again, and so are the sessions of the candidates that are right.
   Status recover() {
     while (!device_works()) {
       if (!options_.reopen)
-        return {Code::Device, "a schedule made " + device_.info.id + " unusable: " + last_reason()};
+        return {Code::Device,
+                "a schedule made " + device_->info().id + " unusable: " + last_reason()};
       report_progress("a candidate made the device unusable; it is opened again");
       for (Trial& t : trials_) t.session.reset();
-      device_.device.reset();  // the last of all that hold its context
+      device_.reset();  // the last of all that hold its context
       RP_ASSIGN(device_, options_.reopen());
       for (Trial& t : trials_) {
         if (t.reason.empty() && !restart(t)) break;
@@ -225,7 +245,7 @@ class Tuner {
   bool restart(Trial& t) {
     auto session = session_of(t.package);
     // The first run of a session is not like the others.
-    const Status s = session.ok() ? (*session)->run(inputs_.bindings()).status() : session.status();
+    const Status s = session.ok() ? (*session)->run(bindings()).status() : session.status();
     if (s.ok()) {
       t.session = std::move(*session);
     } else {
@@ -249,7 +269,7 @@ class Tuner {
 
   Result<std::vector<double>> launch_times(Session& session) {
     RunStats stats;
-    RP_TRY(session.run(inputs_.bindings(), {}, &stats).status());
+    RP_TRY(session.run(bindings(), {}, &stats).status());
     ++report_.runs;
     return stats.kernel_us;
   }
@@ -268,7 +288,7 @@ class Tuner {
           RP_TRY(reject(t, us.status().message()));
           continue;
         }
-        for (const Slot& s : slots_) {
+        for (const LaunchSite& s : sites_) {
           if (pending_.count(s.key) > 0 && s.launch < us->size())
             t.us[s.key].push_back((*us)[s.launch]);
         }
@@ -279,9 +299,9 @@ class Tuner {
 
   void choose() {
     std::set<std::string> done;
-    for (const Slot& slot : slots_) {
-      if (pending_.count(slot.key) == 0 || !done.insert(slot.key).second) continue;
-      TunedKernel k{slot.key, slot.kernel, {}, false, {}};
+    for (const LaunchSite& site : sites_) {
+      if (pending_.count(site.key) == 0 || !done.insert(site.key).second) continue;
+      TunedKernel k{site.key, site.kernel, {}, false, {}};
       std::set<std::string> seen;
       for (const Trial& t : trials_) {
         const auto it = t.schedules.find(k.key);
@@ -297,42 +317,42 @@ class Tuner {
   }
 
   bool all_default() const {
-    return std::all_of(slots_.begin(), slots_.end(),
-                       [&](const Slot& s) { return known_choice(s) == 0; });
+    return std::all_of(sites_.begin(), sites_.end(),
+                       [&](const LaunchSite& s) { return known_choice(s) == 0; });
   }
 
   /// Neither the default schedules are right nor others: nothing is kept, and nothing returned.
   Status none_right(const std::string& by_default, const std::string& others) const {
-    return {Code::Device, "no schedules are right on " + device_.info.id +
+    return {Code::Device, "no schedules are right on " + device_->info().id +
                               ": with the default ones " + by_default + "; with others " + others};
   }
 
   /// Nothing is measured, but choices that other models' kernels made must be right in this one.
-  Result<Model> confirm_known(Model model) {
+  Result<TunedPackage> confirm_known(TunedPackage model) {
     const auto session = right_session(trials_.size(), planted(trials_.size(), model.package));
     if (session.ok() && session->session) return as_asked(std::move(model));
     const std::string reason = session.ok() ? session->reason : session.status().message();
     RP_TRY(recover());
     if (options_.warning) options_.warning("kept schedules are not used: " + reason);
-    RP_ASSIGN(Model plain, build([](const ScheduleSite&) { return size_t{0}; }));
+    RP_ASSIGN(TunedPackage plain, build([](const ScheduleSite&) { return size_t{0}; }));
     const size_t last = trials_.size() + 1;
     RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
     if (!checked.session) return none_right(checked.reason, reason);
-    for (const Slot& s : slots_) known_[s.key] = s.candidates[0].schedule;
+    for (const LaunchSite& s : sites_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
     keep();
     return as_asked(std::move(plain));
   }
 
   /// The model with all chosen schedules, if it is right and as fast as the default one.
-  Result<Model> confirm(Model first) {
-    const bool changed = std::any_of(slots_.begin(), slots_.end(), [&](const Slot& s) {
+  Result<TunedPackage> confirm(TunedPackage first) {
+    const bool changed = std::any_of(sites_.begin(), sites_.end(), [&](const LaunchSite& s) {
       return pending_.count(s.key) > 0 && known_choice(s) != 0;
     });
     const std::string default_wrong = trials_[0].reason;
     if (!changed && default_wrong.empty()) return first;
     if (!changed) return none_right(default_wrong, last_reason());
-    RP_ASSIGN(Model tuned, build([&](const ScheduleSite& s) { return known_choice(s); }));
+    RP_ASSIGN(TunedPackage tuned, build([&](const ScheduleSite& s) { return known_choice(s); }));
     RP_ASSIGN(Checked checked,
               right_session(trials_.size(), planted(trials_.size(), tuned.package)));
     const bool better = checked.session && no_slower(*checked.session);
@@ -343,7 +363,7 @@ class Tuner {
     report_progress("the chosen schedules together are " +
                     (checked.reason.empty() ? "no better" : "not right (" + checked.reason + ")") +
                     "; the default ones stay");
-    for (const Slot& s : slots_) {
+    for (const LaunchSite& s : sites_) {
       if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
     }
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
@@ -373,14 +393,15 @@ class Tuner {
 
   const std::string& path_;
   const CompileOptions& compile_;
-  OpenedDevice& device_;
+  std::shared_ptr<Device>& device_;
   const AutotuneOptions& options_;
   AutotuneReport& report_;
   ChoiceCache cache_;
   std::map<std::string, std::string> known_;  // schedule by key
-  std::vector<Slot> slots_;
+  std::vector<LaunchSite> sites_;
   std::set<std::string> pending_;  // keys to measure
-  InputSet inputs_;
+  std::vector<HostTensor> inputs_;
+  std::vector<std::string> names_;  // of the inputs
   std::vector<HostTensor> expected_;
   std::vector<Trial> trials_;  // the first: default schedules
   double start_ = now_ms();
@@ -400,10 +421,11 @@ std::string select(std::vector<CandidateTime>& candidates) {
   return best.rejected || !better ? first.schedule : best.schedule;
 }
 
-Result<Model> autotune(const std::string& path, const CompileOptions& compile, OpenedDevice& device,
-                       const AutotuneOptions& options, AutotuneReport* report) {
+Result<TunedPackage> autotune(const std::string& path, const CompileOptions& compile,
+                              std::shared_ptr<Device>& device, const AutotuneOptions& options,
+                              AutotuneReport* report) {
   AutotuneReport own;
   return Tuner(path, compile, device, options, report ? *report : own).run();
 }
 
-}  // namespace reprise::app
+}  // namespace reprise

@@ -1,0 +1,59 @@
+// One compilation: what its phases share. Every phase takes the context and adds to its report.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "codegen/compile_options.h"
+#include "codegen/compile_report.h"
+#include "codegen/graph/graph.h"
+#include "codegen/kernel_cache.h"
+#include "codegen/lower/lower_once.h"
+#include "codegen/lower/target.h"
+#include "codegen/weight_store.h"
+#include "runtime/base/timing.h"
+
+namespace reprise {
+
+/// What CompileOptions::disabled_passes may name beside passes over the graph.
+inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
+                                  kAttentionPrice = "attention-price",
+                                  kEqualKernels = "equal-kernels";
+
+bool is_disabled(const CompileOptions& options, std::string_view pass);
+
+/// Milliseconds of the phases that run once for each variant.
+struct VariantTimes {
+  double lower = 0, legalize = 0, emit = 0, hazards = 0, probes = 0;
+};
+
+class CompileContext {
+ public:
+  /// What is given outlives the context. `targets` are those that the options name.
+  CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
+                 std::vector<lower::Target> targets_, CompileReport& r);
+
+  bool disabled(std::string_view pass) const { return is_disabled(options, pass); }
+  /// Adds a pass to the report: the time since the last one ended.
+  void end_pass(std::string name);
+  /// The same for phases whose times were summed.
+  void end_variants();
+  /// Puts a fault of the compiler, around which it has found a way, into the report and the log.
+  /// `effect` comes before the message.
+  void report_fault(BrokenGroup fault, const std::string& effect = {});
+
+  graph::Graph& model;
+  const CompileOptions& options;
+  std::vector<lower::Target> targets;
+  CompileReport& report;
+  VariantTimes times;
+  WeightStore weights;
+  lower::LowerOnce lowerings;
+  KernelCache kernels;
+
+ private:
+  Clock::time_point last_end_ = Clock::now();
+};
+
+}  // namespace reprise

@@ -1,0 +1,28 @@
+// The raw tensors of a package while its plans are built.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "runtime/package/package.h"
+
+namespace reprise {
+
+/// The raw tensors of a package, shared by all its plans.
+class WeightStore {
+ public:
+  explicit WeightStore(package::Package& p) : package_(p) {}
+  /// Index of the segment with these bytes; added if there is none.
+  uint32_t add(const HostTensor& t);
+
+ private:
+  package::Package& package_;
+  std::unordered_multimap<uint64_t, uint32_t> by_hash_;
+  /// By their memory, which the package keeps: variants use the same tensors again and again.
+  std::map<std::pair<const std::byte*, size_t>, uint32_t> by_memory_;
+};
+
+}  // namespace reprise

@@ -1,0 +1,20 @@
+#include "runtime/base/symbols.h"
+
+#include <algorithm>
+
+namespace reprise {
+
+std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources) {
+  std::vector<bool> told(sources.size(), false);
+  for (size_t s = 0; s < sources.size(); ++s) {
+    told[s] = sources[s].kind == SymbolSource::Kind::InputDim;
+    if (sources[s].kind != SymbolSource::Kind::Derived) continue;
+    const std::vector<SymbolId> from = sources[s].value.symbols();
+    told[s] = std::all_of(from.begin(), from.end(), [&](SymbolId id) {
+      return static_cast<size_t>(id) < s && told[static_cast<size_t>(id)];
+    });
+  }
+  return told;
+}
+
+}  // namespace reprise

@@ -1,0 +1,67 @@
+// Tuning through the public interface.
+#include <gtest/gtest.h>
+
+#include "reprise/compiler.h"
+#include "tests/support/tuning.h"
+
+namespace reprise::test {
+namespace {
+
+struct Device {
+  reprise_device* handle = nullptr;
+  Device() { reprise_device_open("vulkan", nullptr, &handle, nullptr); }
+  ~Device() { reprise_device_free(handle); }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+};
+
+TEST(TuneApi, APackageHasTheMeasuredSchedules) {
+  const TempDir dir;
+  const std::string path = dir / "m.onnx", cache = dir / "cache";
+  write_product(path);
+  const Device device;
+  if (!device.handle) GTEST_SKIP() << "no Vulkan device";
+  std::vector<float> values(24 * 40, 0.5F);
+  reprise_tensor x = REPRISE_TENSOR_INIT;
+  x.name = "x";
+  x.rank = 2;
+  x.dims[0] = 24;
+  x.dims[1] = 40;
+  x.data = values.data();
+  x.bytes = values.size() * sizeof(float);
+  reprise_tune_options tuning = REPRISE_TUNE_OPTIONS_INIT;
+  tuning.device = device.handle;
+  tuning.inputs = &x;
+  tuning.input_count = 1;
+  tuning.seconds = 0.001;
+  tuning.cache_dir = cache.c_str();
+  std::string said;
+  tuning.log_user = &said;
+  tuning.log = [](void* user, const char* line) {
+    static_cast<std::string*>(user)->append(line) += "\n";
+  };
+  reprise_package* package = nullptr;
+  reprise_error error{};
+  ASSERT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error), REPRISE_OK)
+      << error.message;
+  EXPECT_NE(said.find("schedules 1 of"), std::string::npos) << said;
+  reprise_package_free(package);
+
+  x.bytes -= 1;
+  EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error), REPRISE_OK)
+      << "what is known needs no inputs";
+  reprise_package_free(package);
+  tuning.cache_dir = nullptr;
+  EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error),
+            REPRISE_INVALID_INPUT);
+  EXPECT_NE(std::string(error.message).find("input 'x' must be float32[24,40]"), std::string::npos)
+      << error.message;
+  x.name = "y";
+  EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error),
+            REPRISE_INVALID_INPUT);
+  tuning.device = nullptr;
+  EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error), REPRISE_USAGE);
+}
+
+}  // namespace
+}  // namespace reprise::test
