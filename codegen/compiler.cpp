@@ -23,8 +23,7 @@ namespace reprise {
 namespace {
 
 constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
-                           kAttentionPrice = "attention-price", kAutocastPass = "autocast",
-                           kEqualKernels = "equal-kernels";
+                           kAttentionPrice = "attention-price", kEqualKernels = "equal-kernels";
 
 using Clock = std::chrono::steady_clock;
 
@@ -49,27 +48,18 @@ class Timer {
   Clock::time_point start_ = Clock::now();
 };
 
-bool disabled(const CompileOptions& o, std::string_view pass) {
-  return std::find(o.disabled_passes.begin(), o.disabled_passes.end(), pass) !=
-         o.disabled_passes.end();
+passes::PassOptions pass_options(const CompileOptions& o) {
+  passes::PassOptions out{o.disabled_passes, o.pass_options, o.added_passes};
+  out.numbers["autocast.precision"] = static_cast<int64_t>(o.precision);
+  return out;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
-  return list;
+bool disabled(const CompileOptions& o, std::string_view pass) {
+  return !pass_options(o).enabled(pass);
 }
 
 Status check_options(const CompileOptions& o) {
-  const auto known = pass_names();
-  const auto bad_pass = std::find_if(
-      o.disabled_passes.begin(), o.disabled_passes.end(), [&](const std::string& name) {
-        return std::find(known.begin(), known.end(), name) == known.end();
-      });
-  if (bad_pass != o.disabled_passes.end()) {
-    return {Code::Usage, "there is no pass '" + *bad_pass +
-                             "' that can be switched off; choose from " + joined(known)};
-  }
+  RP_TRY(pass_options(o).check());
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
   return parse_targets(o.targets, o.device, o.cuda_ptx).status();
@@ -99,37 +89,37 @@ Status end_pass(const graph::Graph& g, std::string_view pass, bool core,
   return {};
 }
 
-Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer) {
+Status run_passes(graph::Graph& g, const CompileOptions& options, Timer& timer,
+                  package::Explanation& explanation) {
+  const passes::PassOptions pass_opts = pass_options(options);
+  passes::PassReport report;
   bool core = false;
-  for (const passes::Pass& pass : passes::pipeline()) {
-    if (!pass.required && disabled(options, pass.name)) continue;
-    RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
+  for (const passes::Pass& pass : passes::pipeline(pass_opts)) {
+    if (pass.run == nullptr || !pass_opts.enabled(pass)) continue;
+    RP_TRY(passes::run(pass, g, pass_opts, &report).with_context("pass " + std::string(pass.name)));
     if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
     core |= pass.core;
     RP_TRY(end_pass(g, pass.name, core, options, timer));
   }
+  if (options.precision == DType::F32) return {};
+  explanation.precision = options.precision;
+  explanation.narrowed = report.autocast.narrowed;
+  explanation.kept = std::move(report.autocast.kept);
   return {};
 }
 
-/// The last pass: what it says of values in memory holds for the graph as it is.
-Status run_autocast(graph::Graph& g, const CompileOptions& options, Timer& timer,
-                    package::Explanation& explanation) {
-  if (options.precision == DType::F32) return {};
-  passes::AutocastReport done = passes::autocast(g, options.precision);
-  explanation.precision = options.precision;
-  explanation.narrowed = done.narrowed;
-  explanation.kept = std::move(done.kept);
-  return end_pass(g, kAutocastPass, true, options, timer);
-}
-
 /// The imported graph as host calls: the reference. In a package of low precision, large weights
-/// of layers and embeddings are in that precision for it, too.
+/// of layers and embeddings are in that precision for it, too. Operators without a host kernel are
+/// what they decompose into.
 Result<plan::Plan> host_plan_of(const graph::Graph& g, WeightStore& weights,
                                 const CompileOptions& options) {
-  if (options.precision == DType::F32) return build_host_plan(g, weights);
-  const std::unique_ptr<graph::Graph> narrow = g.clone();
-  passes::narrow_host_constants(*narrow, options.precision);
-  return build_host_plan(*narrow, weights);
+  const bool complete =
+      std::ranges::none_of(g.nodes(), [](const auto& n) { return passes::lacks_host_kernel(*n); });
+  if (options.precision == DType::F32 && complete) return build_host_plan(g, weights);
+  const std::unique_ptr<graph::Graph> own = g.clone();
+  if (!complete) RP_TRY(passes::decompose_for_host(*own));
+  if (options.precision != DType::F32) passes::narrow_host_constants(*own, options.precision);
+  return build_host_plan(*own, weights);
 }
 
 int64_t bytes_of(const plan::Buffer& b) {
@@ -331,15 +321,7 @@ std::string precision_name(DType precision) {
 }
 
 std::vector<std::string> pass_names() {
-  std::vector<std::string> out;
-  for (const passes::Pass& p : passes::pipeline()) {
-    if (!p.required) out.emplace_back(p.name);
-  }
-  out.emplace_back(kAttentionPass);
-  out.emplace_back(kAttentionPrice);
-  out.emplace_back(kFusionPass);
-  out.emplace_back(kEqualKernels);
-  return out;
+  return passes::optional_passes();
 }
 
 Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
@@ -354,8 +336,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   RP_ASSIGN(p.host_plan, host_plan_of(g, weights, options));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   timer.lap("host-plan");
-  RP_TRY(run_passes(g, options, timer));
-  RP_TRY(run_autocast(g, options, timer, p.explanation));
+  RP_TRY(run_passes(g, options, timer, p.explanation));
   // Inference during the passes may have added symbols and guards, by which dims are the same.
   ops::resolve_guards(g);
   p.io = make_interface(g);
