@@ -89,7 +89,9 @@ std::map<std::string_view, Make> recipe_table() {
 }
 
 std::string reason_against(const ops::OpDef& def) {
-  if (host::find(def.name) == nullptr) return "has no host kernel";
+  if (host::find(def.name) == nullptr)
+    return def.decompose != nullptr ? "the host runs what it decomposes into"
+                                    : "has no host kernel";
   if (declares(def, "body")) return "has bodies";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
   if (def.max_inputs == 0) return "a pass makes it, no model";
