@@ -1,24 +1,25 @@
 #include "codegen/compile_context.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace reprise {
 
-bool is_disabled(const CompileOptions& options, std::string_view pass) {
-  const std::vector<std::string>& names = options.disabled_passes;
-  return std::find(names.begin(), names.end(), pass) != names.end();
+passes::PassOptions pass_options(const CompileOptions& options) {
+  passes::PassOptions out{options.disabled_passes, options.pass_options, options.added_passes};
+  out.numbers["autocast.precision"] = static_cast<int64_t>(options.precision);
+  return out;
 }
 
 CompileContext::CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
                                std::vector<lower::Target> targets_, CompileReport& r)
     : model(g),
       options(o),
+      passes(pass_options(o)),
       targets(std::move(targets_)),
       report(r),
       weights(p),
-      lowerings(g, !is_disabled(o, kEqualKernels)),
-      kernels(!is_disabled(o, kEqualKernels)) {}
+      lowerings(g, passes.enabled(kEqualKernels)),
+      kernels(passes.enabled(kEqualKernels)) {}
 
 void CompileContext::end_pass(std::string name) {
   report.passes.push_back({std::move(name), ms_since(last_end_)});

@@ -11,17 +11,19 @@
 #include "codegen/kernel_cache.h"
 #include "codegen/lower/lower_once.h"
 #include "codegen/lower/target.h"
+#include "codegen/passes/pass.h"
 #include "codegen/weight_store.h"
 #include "runtime/base/timing.h"
 
 namespace reprise {
 
-/// What CompileOptions::disabled_passes may name beside passes over the graph.
+/// Rows of the pipeline that are decisions of fusion and lowering (codegen/passes/pipeline.cpp).
 inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
                                   kAttentionPrice = "attention-price",
                                   kEqualKernels = "equal-kernels";
 
-bool is_disabled(const CompileOptions& options, std::string_view pass);
+/// What the options ask of passes.
+passes::PassOptions pass_options(const CompileOptions& options);
 
 /// Milliseconds of the phases that run once for each variant.
 struct VariantTimes {
@@ -34,7 +36,7 @@ class CompileContext {
   CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
                  std::vector<lower::Target> targets_, CompileReport& r);
 
-  bool disabled(std::string_view pass) const { return is_disabled(options, pass); }
+  bool disabled(std::string_view pass) const { return !passes.enabled(pass); }
   /// Adds a pass to the report: the time since the last one ended.
   void end_pass(std::string name);
   /// The same for phases whose times were summed.
@@ -45,6 +47,7 @@ class CompileContext {
 
   graph::Graph& model;
   const CompileOptions& options;
+  const passes::PassOptions passes;
   std::vector<lower::Target> targets;
   CompileReport& report;
   VariantTimes times;

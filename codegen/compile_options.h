@@ -10,6 +10,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/lower/lower.h"
+#include "codegen/passes/pass.h"
 #include "runtime/device_facts.h"
 
 namespace reprise {
@@ -34,6 +35,10 @@ struct CompileOptions {
   /// F32, or F16 or BF16: what tensors between kernels and large weights are in memory, where that
   /// is safe (codegen/passes/autocast.h).
   DType precision = DType::F32;
+  /// Numbers that passes take, by "pass.option" (codegen/passes/pipeline.cpp); unknown names are
+  /// Code::Usage.
+  std::map<std::string, int64_t, std::less<>> pass_options;
+  std::vector<passes::Pass> added_passes;  // passes of the application's own
   bool fullgraph = false;
   /// Adds to each kernel a probe that says what it must give (codegen/probes.h), for `reprise
   /// check` and for sessions that check their kernels. Worth its time in packages that are kept.

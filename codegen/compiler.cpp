@@ -18,24 +18,8 @@ namespace reprise {
 
 namespace {
 
-constexpr std::string_view kAutocastPass = "autocast";
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
-  return list;
-}
-
 Status check_passes_and_precision(const CompileOptions& o) {
-  const auto known = pass_names();
-  const auto bad_pass = std::find_if(
-      o.disabled_passes.begin(), o.disabled_passes.end(), [&](const std::string& name) {
-        return std::find(known.begin(), known.end(), name) == known.end();
-      });
-  if (bad_pass != o.disabled_passes.end()) {
-    return {Code::Usage, "there is no pass '" + *bad_pass +
-                             "' that can be switched off; choose from " + joined(known)};
-  }
+  RP_TRY(pass_options(o).check());
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
   return {};
@@ -66,39 +50,39 @@ Status end_pass(CompileContext& context, std::string_view pass, bool core) {
   return {};
 }
 
-Status run_passes(CompileContext& context) {
+Status run_passes(CompileContext& context, package::Explanation& explanation) {
   graph::Graph& g = context.model;
   const CompileOptions& options = context.options;
+  passes::PassReport report;
   bool core = false;
-  for (const passes::Pass& pass : passes::pipeline()) {
-    if (!pass.required && context.disabled(pass.name)) continue;
-    RP_TRY(pass.run(g).with_context("pass " + std::string(pass.name)));
+  for (const passes::Pass& pass : passes::pipeline(context.passes)) {
+    if (pass.run == nullptr || !context.passes.enabled(pass)) continue;
+    RP_TRY(passes::run(pass, g, context.passes, &report)
+               .with_context("pass " + std::string(pass.name)));
     if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
     core |= pass.core;
     RP_TRY(end_pass(context, pass.name, core));
   }
+  if (options.precision == DType::F32) return {};
+  explanation.precision = options.precision;
+  explanation.narrowed = report.autocast.narrowed;
+  explanation.kept = std::move(report.autocast.kept);
   return {};
 }
 
-/// The last pass: what it says of values in memory holds for the graph as it is.
-Status run_autocast(CompileContext& context, package::Explanation& explanation) {
-  const DType precision = context.options.precision;
-  if (precision == DType::F32) return {};
-  passes::AutocastReport done = passes::autocast(context.model, precision);
-  explanation.precision = precision;
-  explanation.narrowed = done.narrowed;
-  explanation.kept = std::move(done.kept);
-  return end_pass(context, kAutocastPass, true);
-}
-
 /// The imported graph as host calls: the reference. In a package of low precision, large weights
-/// of layers and embeddings are in that precision for it, too.
+/// of layers and embeddings are in that precision for it, too. Operators without a host kernel are
+/// what they decompose into.
 Result<plan::Plan> host_plan_of(CompileContext& context) {
+  const graph::Graph& g = context.model;
   const DType precision = context.options.precision;
-  if (precision == DType::F32) return build_host_plan(context.model, context.weights);
-  const std::unique_ptr<graph::Graph> narrow = context.model.clone();
-  passes::narrow_host_constants(*narrow, precision);
-  return build_host_plan(*narrow, context.weights);
+  const bool complete =
+      std::ranges::none_of(g.nodes(), [](const auto& n) { return passes::lacks_host_kernel(*n); });
+  if (precision == DType::F32 && complete) return build_host_plan(g, context.weights);
+  const std::unique_ptr<graph::Graph> own = g.clone();
+  if (!complete) RP_TRY(passes::decompose_for_host(*own));
+  if (precision != DType::F32) passes::narrow_host_constants(*own, precision);
+  return build_host_plan(*own, context.weights);
 }
 
 int64_t bytes_of(const plan::Buffer& b) {
@@ -161,15 +145,7 @@ std::string precision_name(DType precision) {
 }
 
 std::vector<std::string> pass_names() {
-  std::vector<std::string> out;
-  for (const passes::Pass& p : passes::pipeline()) {
-    if (!p.required) out.emplace_back(p.name);
-  }
-  out.emplace_back(kAttentionPass);
-  out.emplace_back(kAttentionPrice);
-  out.emplace_back(kFusionPass);
-  out.emplace_back(kEqualKernels);
-  return out;
+  return passes::optional_passes();
 }
 
 Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
@@ -189,8 +165,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   RP_ASSIGN(p.host_plan, host_plan_of(context));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   context.end_pass("host-plan");
-  RP_TRY(run_passes(context));
-  RP_TRY(run_autocast(context, p.explanation));
+  RP_TRY(run_passes(context, p.explanation));
   // Inference during the passes may have added symbols and guards, by which dims are the same.
   ops::resolve_guards(g);
   p.io = make_interface(g);

@@ -1,30 +1,11 @@
 #include "runtime/host_step.h"
 
+#include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
 namespace {
-
-// Attributes with every shape expression evaluated.
-Result<AttrMap> eval_attrs(const AttrMap& attrs, std::span<const int64_t> symbols) {
-  AttrMap out;
-  for (const auto& [name, value] : attrs) {
-    const auto* exprs = std::get_if<std::vector<Expr>>(&value);
-    if (!exprs) {
-      out.set(name, value);
-      continue;
-    }
-    std::vector<int64_t> ints;
-    for (const Expr& e : *exprs) {
-      auto v = e.eval(symbols);
-      if (!v.ok()) return v.status().with_context("attribute '" + name + "'");
-      ints.push_back(*v);
-    }
-    out.set(name, std::move(ints));
-  }
-  return out;
-}
 
 Status check_result(const plan::Plan& plan, const plan::Interface& io, plan::BufferId id,
                     const HostTensor& t, std::vector<int64_t>& symbols) {

@@ -14,6 +14,7 @@ using graph::Graph;
 using graph::kNone;
 using graph::Node;
 using graph::ValueId;
+using kernel::ScalarOp;
 
 namespace {
 
@@ -43,12 +44,11 @@ class Matcher {
     return !g_.is_output(v) && uses_[static_cast<size_t>(v)].size() == times;
   }
 
-  static bool is_core(const Node* n, const char* op) {
-    return n != nullptr && n->op == op && ops::is_core(*n);
-  }
+  static bool is_core(const Node* n, ScalarOp op) { return n != nullptr && ops::is_core(*n, op); }
 
   bool is_matmul(const Node* n) const {
-    if (n == nullptr || n->op != "MatMul" || !is_contraction(*n)) return false;
+    if (n == nullptr || !is_contraction(*n)) return false;
+    if (def_of(*n)->lowering != ops::Lowering::MatMul) return false;
     return std::all_of(n->inputs.begin(), n->inputs.end(),
                        [&](ValueId v) { return is_gemm_float(g_.value(v).dtype); });
   }
@@ -63,7 +63,8 @@ class Matcher {
 
   /// max == -inf, which Attention's form asks of the softmax's largest score: see softmax().
   bool is_hidden(const Node* n) const {
-    return is_core(n, "Equal") && is_number(n->inputs[1], -std::numeric_limits<double>::infinity());
+    return is_core(n, ScalarOp::Equal) &&
+           is_number(n->inputs[1], -std::numeric_limits<double>::infinity());
   }
 
   /// From the left operand of the second MatMul back to the division that ends the softmax,
@@ -73,16 +74,17 @@ class Matcher {
     size_t times = 1;
     while (used(v, times)) {
       Node* n = producer(v);
-      if (is_core(n, "Div")) return n;
-      const bool same = is_core(n, "Reshape") ||
-                        (is_core(n, "Cast") && is_gemm_float(g_.value(n->inputs[0]).dtype) &&
+      if (n == nullptr || is_core(n, ScalarOp::Div)) return n;
+      const bool same = ops::renames(g_, *n) ||
+                        (ops::converts(*n) && is_gemm_float(g_.value(n->inputs[0]).dtype) &&
                          is_gemm_float(g_.value(v).dtype));
       times = 1;
       if (same) {
         v = n->inputs[0];
-      } else if (is_core(n, "Where") && is_number(n->inputs[1], 0)) {
+      } else if (is_core(n, ScalarOp::Where) && is_number(n->inputs[1], 0)) {
         Node* condition = producer(n->inputs[0]);
-        const bool nan = is_core(condition, "IsNaN") && condition->inputs[0] == n->inputs[2];
+        const bool nan =
+            is_core(condition, ScalarOp::IsNaN) && condition->inputs[0] == n->inputs[2];
         if (!nan && (hidden_ != nullptr || !is_hidden(condition))) return nullptr;
         if (!used(n->inputs[0], 1) || shape(n->inputs[2]) != shape(v)) return nullptr;
         nodes_.push_back(condition);
@@ -102,10 +104,10 @@ class Matcher {
     return nullptr;
   }
 
-  bool reduces_last(const Node* n, const char* op) const {
-    if (!is_core(n, op)) return false;
+  bool reduces_last(const Node* n, ScalarOp combine) const {
+    if (n == nullptr || !is_reduction(*n) || def_of(*n)->combine != combine) return false;
     const auto rank = static_cast<int64_t>(shape(n->inputs[0]).size());
-    return n->attrs.get_ints("axes") == std::vector<int64_t>{rank - 1};
+    return ops::Attributes(*n).get_ints("axes") == std::vector<int64_t>{rank - 1};
   }
 
   /// exp(x - max(x)) / sum(exp(x - max(x))), as Softmax is decomposed.
@@ -113,13 +115,13 @@ class Matcher {
     const ValueId e = div.inputs[0];
     Node* exp = producer(e);
     Node* sum = producer(div.inputs[1]);
-    if (!is_core(exp, "Exp") || !reduces_last(sum, "ReduceSum") || sum->inputs[0] != e)
+    if (!is_core(exp, ScalarOp::Exp) || !reduces_last(sum, ScalarOp::Add) || sum->inputs[0] != e)
       return false;
     Node* sub = producer(exp->inputs[0]);
-    if (!is_core(sub, "Sub")) return false;
+    if (!is_core(sub, ScalarOp::Sub)) return false;
     Node* max = producer(sub->inputs[1]);
     chain_.logits = sub->inputs[0];
-    if (!reduces_last(max, "ReduceMax") || max->inputs[0] != chain_.logits) return false;
+    if (!reduces_last(max, ScalarOp::Max) || max->inputs[0] != chain_.logits) return false;
     if (hidden_ != nullptr && hidden_->inputs[0] != sub->inputs[1]) return false;
     nodes_.insert(nodes_.end(), {&div, sum, exp, sub, max});
     return used(e, 2) && used(div.inputs[1], 1) && used(exp->inputs[0], 1) &&
@@ -138,7 +140,7 @@ class Matcher {
     } else {
       const ops::OpDef* def = def_of(*n);
       const bool elementwise = def != nullptr && ops::is_core(*n) && n->subgraphs.empty() &&
-                               (def->lowering == ops::Lowering::Scalar || is_core(n, "Reshape"));
+                               (def->lowering == ops::Lowering::Scalar || ops::renames(g_, *n));
       bool any = false;
       for (ValueId i : n->inputs) any |= elementwise && i != kNone && follows_scores(i);
       if (!any) return false;

@@ -31,10 +31,10 @@ ConvParams params_of(const graph::Graph& g, const graph::Node& n, const Constant
   const std::vector<int64_t>& dims = g.value(weight.value).constant->dims();
   ConvParams p;
   p.axes = ops::data_axes(n, dims.size());
-  p.group = n.attrs.get_int("group", 1);
-  p.strides = n.attrs.get_ints("strides");
-  p.pads = n.attrs.get_ints("pads");
-  p.dilations = n.attrs.get_ints("dilations");
+  p.group = ops::Attributes(n).get_int("group");
+  p.strides = ops::Attributes(n).get_ints("strides");
+  p.pads = ops::Attributes(n).get_ints("pads");
+  p.dilations = ops::Attributes(n).get_ints("dilations");
   p.kernel.assign(dims.begin() + 2, dims.end());
   p.in_channels = dims[1];
   p.out_channels = dims[0] / p.group;

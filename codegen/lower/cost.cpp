@@ -20,17 +20,15 @@ constexpr double kTile = 8;  // a contraction reads an operand once per tile of 
 double node_flops(const Graph& g, const Node& n, double evals) {
   if (is_reduction(n)) return count_hint(g, g.value(n.inputs[0]).shape);
   if (!is_contraction(n)) return evals * recompute_cost(g, n);
-  const Shape& w = g.value(n.inputs[1]).shape;
   const double out = count_hint(g, g.value(n.outputs[0]).shape);
-  if (n.op == "MatMul") return 2 * out * count_hint(g, {w[w.size() - 2]});
-  return 2 * out * count_hint(g, w) / std::max(1.0, count_hint(g, {w[0]}));
+  return 2 * out * count_hint(g, def_of(n)->contracted(g, n));
 }
 
 /// Reads of input `i` by a contraction, per element of that input.
 double contraction_reads(const Graph& g, const Node& n, size_t i) {
   const Shape& out = g.value(n.outputs[0]).shape;
   if (i >= 2) return 1;
-  if (n.op == "MatMul") {
+  if (def_of(n)->lowering == ops::Lowering::MatMul) {
     const Expr other = i == 0 ? out[out.size() - 1] : out[out.size() - 2];
     return std::max(1.0, count_hint(g, {other}) / kTile);
   }
@@ -103,9 +101,9 @@ class Evaluations {
     }
   }
 
-  /// Concat reads each input for its own part of the output only.
+  /// Operands side by side are read for their own part of the output only.
   double operand_share(const Node& u, ValueId v) const {
-    if (u.op != "Concat") return 1;
+    if (!def_of(u)->joins) return 1;
     return count_hint(g_, g_.value(v).shape) /
            std::max(1.0, count_hint(g_, g_.value(u.outputs[0]).shape));
   }

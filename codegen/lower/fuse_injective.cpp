@@ -31,9 +31,7 @@ class InjectiveNodes {
       open &= !p_.group(id).sealed;
     }
     if (users.empty() && !must_store) return;  // dead
-    const ops::OpDef* def = def_of(*n);
-    const bool renames = n->op == "Reshape" && def->lowering == ops::Lowering::View;
-    if (!must_store && (open || renames || ops::is_core_dequantize(*n))) {
+    if (!must_store && (open || ops::renames(g_, *n) || ops::is_core_dequantize(*n))) {
       if (enabled_ && recompute_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
       const std::string why_not = inlined(n, users);
       if (why_not.empty()) {

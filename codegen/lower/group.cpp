@@ -38,8 +38,7 @@ bool constants_fit_32_bits(const Expr& e) {
 
 ValueId transposed_matrix(const Graph& g, ValueId v) {
   const Node* p = g.value(v).producer;
-  const bool transposes = p != nullptr && p->op == "Transpose" && ops::is_core(*p) &&
-                          p->attrs.get_ints("perm") == std::vector<int64_t>{1, 0};
+  const bool transposes = p != nullptr && ops::permutation_of(*p) == std::vector<int64_t>{1, 0};
   return transposes ? p->inputs[0] : graph::kNone;
 }
 
@@ -63,7 +62,7 @@ Group group_of(const Graph& g, Node* n) {
     gr.kind = GroupKind::Row;
     gr.anchor = n;
     gr.domain = g.value(n->inputs[0]).shape;
-    gr.reduced = n->attrs.get_ints("axes");
+    gr.reduced = ops::Attributes(*n).get_ints("axes");
   }
   return gr;
 }
@@ -91,7 +90,7 @@ std::string kernel_name(const Group& g) {
     names.insert(id);
   };
   for (const Node* n : g.nodes) {
-    if (lowering_of(*n) == ops::Lowering::View || n->op == "ShapeValue") continue;
+    if (lowering_of(*n) == ops::Lowering::View || def_of(*n)->dims_only) continue;
     ++operators;
     add(*n);
   }
@@ -133,7 +132,8 @@ std::string host_reason(const Graph& g, const Node& n) {
     if (std::string r = bad(v); !r.empty()) return r;
   }
   // Kernels compute numbers of shapes as they compute indices.
-  for (const Expr& e : n.attrs.get_exprs("elements")) {
+  if (!def->dims_only) return {};
+  for (const Expr& e : ops::Attributes(n).get_exprs("elements")) {
     if (!constants_fit_32_bits(e))
       return "the number " + e.str(g.symbols) + " needs more than 32 bits";
   }

@@ -118,7 +118,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
     case GroupKind::Pointwise:
       return lower_pointwise(g, group, target, choice, form);
     case GroupKind::Contraction:
-      if (group.anchor->op == "MatMul") return lower_matmul(g, group, target, choice);
+      if (def_of(*group.anchor)->lowering == ops::Lowering::MatMul)
+        return lower_matmul(g, group, target, choice);
       return lower_conv(g, group, target, choice);
     case GroupKind::Attention:
       return lower_attention(g, group, target, choice);

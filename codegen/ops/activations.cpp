@@ -57,8 +57,8 @@ void clip_contents(ContentsContext& ctx) {
 
 Result<bool> hard_sigmoid(Rewriter& rw) {
   OpBuilder c(rw);
-  const double alpha = c.attrs().get_float("alpha", 0.2F);
-  const double beta = c.attrs().get_float("beta", 0.5F);
+  const double alpha = c.attrs().get_float("alpha");
+  const double beta = c.attrs().get_float("beta");
   c.replace(0, c.clip(c.add(c.mul(c.in(0), alpha), beta), 0, 1));
   return c.finish();
 }
@@ -76,21 +76,21 @@ V exponential_unit(OpBuilder& c, double scale_pos, double scale_neg, double widt
 
 Result<bool> elu(Rewriter& rw) {
   OpBuilder c(rw);
-  c.replace(0, exponential_unit(c, 1, c.attrs().get_float("alpha", 1.0F), 1));
+  c.replace(0, exponential_unit(c, 1, c.attrs().get_float("alpha"), 1));
   return c.finish();
 }
 
 Result<bool> selu(Rewriter& rw) {
   OpBuilder c(rw);
-  const double alpha = c.attrs().get_float("alpha", 1.67326319217681884765625F);
-  const double gamma = c.attrs().get_float("gamma", 1.05070102214813232421875F);
+  const double alpha = c.attrs().get_float("alpha");
+  const double gamma = c.attrs().get_float("gamma");
   c.replace(0, exponential_unit(c, gamma, alpha * gamma, 1));
   return c.finish();
 }
 
 Result<bool> celu(Rewriter& rw) {
   OpBuilder c(rw);
-  const double alpha = c.attrs().get_float("alpha", 1.0F);
+  const double alpha = c.attrs().get_float("alpha");
   c.replace(0, exponential_unit(c, 1, alpha, alpha));
   return c.finish();
 }
@@ -101,7 +101,7 @@ V leaky(OpBuilder& c, V x, V slope) {
 
 Result<bool> leaky_relu(Rewriter& rw) {
   OpBuilder c(rw);
-  const double alpha = c.attrs().get_float("alpha", 0.01F);
+  const double alpha = c.attrs().get_float("alpha");
   c.replace(0, leaky(c, c.in(0), c.scalar(c.dtype(c.in(0)), alpha)));
   return c.finish();
 }
@@ -121,13 +121,13 @@ Status infer_prelu(InferContext& ctx) {
 Result<bool> thresholded_relu(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.in(0);
-  const V alpha = c.scalar(c.dtype(x), c.attrs().get_float("alpha", 1.0F));
+  const V alpha = c.scalar(c.dtype(x), c.attrs().get_float("alpha"));
   c.replace(0, c.where(c.op("Greater", {x, alpha}), x, c.scalar(c.dtype(x), 0)));
   return c.finish();
 }
 
 Status infer_gelu(InferContext& ctx) {
-  const std::string kind = ctx.attrs().get_string("approximate", "none");
+  const std::string kind = ctx.attrs().get_string("approximate");
   if (kind != "none" && kind != "tanh") {
     return ctx.error(Code::Unsupported, "approximate = '" + kind + "'; known: none, tanh");
   }
@@ -136,7 +136,7 @@ Status infer_gelu(InferContext& ctx) {
 
 Result<bool> gelu(Rewriter& rw) {
   OpBuilder c(rw);
-  if (c.attrs().get_string("approximate", "none") == "none") {
+  if (c.attrs().get_string("approximate") == "none") {
     rw.node().attrs = {};
     return mark_core(rw);
   }
@@ -147,7 +147,7 @@ Result<bool> gelu(Rewriter& rw) {
 Result<bool> swish(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.in(0);
-  const double alpha = c.attrs().get_float("alpha", 1.0F);
+  const double alpha = c.attrs().get_float("alpha");
   c.replace(0, alpha == 1 ? c.op("Silu", {x}) : c.mul(x, c.op("Sigmoid", {c.mul(x, alpha)})));
   return c.finish();
 }
@@ -156,16 +156,26 @@ Result<bool> shrink(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.in(0);
   const DType t = c.dtype(x);
-  const double lambd = c.attrs().get_float("lambd", 0.5F);
-  const double bias = c.attrs().get_float("bias", 0.0F);
+  const double lambd = c.attrs().get_float("lambd");
+  const double bias = c.attrs().get_float("bias");
   const V low = c.op("Less", {x, c.scalar(t, -lambd)});
   const V high = c.op("Greater", {x, c.scalar(t, lambd)});
   c.replace(0, c.where(low, c.add(x, bias), c.where(high, c.sub(x, bias), c.scalar(t, 0))));
   return c.finish();
 }
 
+constexpr AttrDecl kClipAttrs[] = {optional_attr("min", AttrType::Float),
+                                   optional_attr("max", AttrType::Float)};
+constexpr AttrDecl kGeluAttrs[] = {string_attr("approximate", "none")};
+constexpr AttrDecl kShrinkAttrs[] = {float_attr("lambd", 0.5F), float_attr("bias", 0.0F)};
+constexpr AttrDecl kHardSigmoidAttrs[] = {float_attr("alpha", 0.2F), float_attr("beta", 0.5F)};
+constexpr AttrDecl kEluAttrs[] = {float_attr("alpha", 1.0F)};
+constexpr AttrDecl kLeakyReluAttrs[] = {float_attr("alpha", 0.01F)};
+constexpr AttrDecl kSeluAttrs[] = {float_attr("alpha", 1.67326319217681884765625F),
+                                   float_attr("gamma", 1.05070102214813232421875F)};
+
 constexpr OpDef activation(std::string_view name, Result<bool> (*decompose)(Rewriter&),
-                           std::string_view attributes, int64_t min_opset = 1) {
+                           std::span<const AttrDecl> attributes, int64_t min_opset = 1) {
   return {.name = name,
           .infer = infer_same_float,
           .decompose = decompose,
@@ -181,8 +191,8 @@ std::span<const OpDef> activation_ops() {
        .infer = infer_clip,
        .contents = clip_contents,
        .decompose = clip,
-       .attributes = "min max",
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kClipAttrs},
       {.name = "PRelu",
        .infer = infer_prelu,
        .decompose = prelu,
@@ -194,15 +204,16 @@ std::span<const OpDef> activation_ops() {
        .decompose = gelu,
        .lowering = Lowering::Scalar,
        .row = kernel::ScalarOp::Gelu,
-       .attributes = "approximate"},
-      {.name = "Shrink", .infer = infer_same, .decompose = shrink, .attributes = "lambd bias"},
-      activation("HardSigmoid", hard_sigmoid, "alpha beta"),
-      activation("Elu", elu, "alpha"),
-      activation("Selu", selu, "alpha gamma"),
-      activation("Celu", celu, "alpha"),
-      activation("LeakyRelu", leaky_relu, "alpha"),
-      activation("ThresholdedRelu", thresholded_relu, "alpha"),
-      activation("Swish", swish, "alpha"),
+       .attributes = kGeluAttrs,
+       .layout = LayoutRole::Elementwise},
+      {.name = "Shrink", .infer = infer_same, .decompose = shrink, .attributes = kShrinkAttrs},
+      activation("HardSigmoid", hard_sigmoid, kHardSigmoidAttrs),
+      activation("Elu", elu, kEluAttrs),
+      activation("Selu", selu, kSeluAttrs),
+      activation("Celu", celu, kEluAttrs),
+      activation("LeakyRelu", leaky_relu, kLeakyReluAttrs),
+      activation("ThresholdedRelu", thresholded_relu, kEluAttrs),
+      activation("Swish", swish, kEluAttrs),
   };
   return kOps;
 }

@@ -28,7 +28,7 @@ Result<Heads> heads_of(const InferContext& ctx, size_t i, const char* role, cons
   if (s.size() != 3) {
     return ctx.invalid(std::string(role) + " must have rank 3 or 4, has shape " + ctx.str(s));
   }
-  const int64_t heads = ctx.attrs().get_int(attr, 0);
+  const int64_t heads = ctx.attrs().get_int(attr);
   if (heads < 1) {
     return ctx.invalid(std::string(role) + " of rank 3 needs the attribute '" + attr + "'");
   }
@@ -147,7 +147,7 @@ class Attention {
     return i < c_.node().outputs.size() && c_.node().outputs[i] != graph::kNone;
   }
   double scale() {
-    if (c_.attrs().has("scale")) return static_cast<double>(c_.attrs().get_float("scale", 1));
+    if (c_.attrs().has("scale")) return static_cast<double>(c_.attrs().get_float("scale"));
     return 1 / std::sqrt(static_cast<double>(q_.size.value()));
   }
 
@@ -166,7 +166,7 @@ class Attention {
 
   V capped(V scores) {
     modes_[0] = scores;
-    const auto cap = static_cast<double>(c_.attrs().get_float("softcap", 0));
+    const auto cap = static_cast<double>(c_.attrs().get_float("softcap"));
     if (cap > 0) scores = c_.mul(c_.op("Tanh", {c_.div(scores, cap)}), cap);
     modes_[1] = scores;
     return scores;
@@ -216,9 +216,9 @@ class Attention {
 
   /// Causality, windows and padding.
   void positions() {
-    const int64_t left = c_.attrs().get_int("left_window_size", -1);
-    const int64_t right = c_.attrs().get_int("right_window_size", -1);
-    const bool causal = c_.attrs().get_int("is_causal", 0) != 0;
+    const int64_t left = c_.attrs().get_int("left_window_size");
+    const int64_t right = c_.attrs().get_int("right_window_size");
+    const bool causal = c_.attrs().get_int("is_causal") != 0;
     if (!causal && left < 0 && right < 0 && !c_.has(6)) return;
     const V key = c_.positions(key_count_);
     V valid = graph::kNone;  // [batch, 1, 1, 1]
@@ -265,7 +265,7 @@ class Attention {
   }
 
   V of_mode() {
-    const int64_t mode = c_.attrs().get_int("qk_matmul_output_mode", 0);
+    const int64_t mode = c_.attrs().get_int("qk_matmul_output_mode");
     const V v = modes_[mode >= 0 && mode < 4 ? static_cast<size_t>(mode) : 0];
     return c_.cast(c_.reshape(v, {q_.batch, q_.heads, q_.length, key_count_}), c_.dtype(c_.in(0)));
   }
@@ -293,7 +293,7 @@ Result<bool> attention(Rewriter& rw) {
 /// How many elements of a head turn.
 Result<int64_t> rotated_size(const InferContext& ctx, const Heads& x) {
   const int64_t size = x.size.value();
-  const int64_t given = ctx.attrs().get_int("rotary_embedding_dim", 0);
+  const int64_t given = ctx.attrs().get_int("rotary_embedding_dim");
   const int64_t rotated = given == 0 ? size : given;
   if (rotated >= 0 && rotated <= size && rotated % 2 == 0) return rotated;
   return ctx.invalid("rotates " + std::to_string(rotated) + " of " + std::to_string(size) +
@@ -345,7 +345,7 @@ Result<bool> rotary_embedding(Rewriter& rw) {
     return c.reshape(c.cast(rows, type), angles);
   };
   const V cosine = angle(1), sine = angle(2);
-  const bool interleaved = c.attrs().get_int("interleaved", 0) != 0;
+  const bool interleaved = c.attrs().get_int("interleaved") != 0;
   const auto member = [&](int64_t first) {
     if (!interleaved) return c.slice_axis(x, 3, first * half, half);
     Shape sizes = split;
@@ -371,6 +371,18 @@ Result<bool> rotary_embedding(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kAttentionAttrs[] = {int_attr("is_causal", 0),
+                                        int_attr("kv_num_heads", 0),
+                                        int_attr("left_window_size", -1),
+                                        int_attr("q_num_heads", 0),
+                                        int_attr("qk_matmul_output_mode", 0),
+                                        int_attr("right_window_size", -1),
+                                        optional_attr("scale", AttrType::Float),
+                                        float_attr("softcap", 0.0F),
+                                        optional_attr("softmax_precision", AttrType::Int)};
+constexpr AttrDecl kRotaryEmbeddingAttrs[] = {int_attr("interleaved", 0), int_attr("num_heads", 0),
+                                              int_attr("rotary_embedding_dim", 0)};
+
 }  // namespace
 
 std::span<const OpDef> attention_ops() {
@@ -379,18 +391,17 @@ std::span<const OpDef> attention_ops() {
        .infer = infer_attention,
        .decompose = attention,
        .min_opset = 23,
-       .attributes = "is_causal kv_num_heads left_window_size q_num_heads qk_matmul_output_mode "
-                     "right_window_size scale softcap softmax_precision",
        .min_inputs = 3,
        .max_inputs = 7,
-       .max_outputs = 4},
+       .max_outputs = 4,
+       .attributes = kAttentionAttrs},
       {.name = "RotaryEmbedding",
        .infer = infer_rotary_embedding,
        .decompose = rotary_embedding,
        .min_opset = 23,
-       .attributes = "interleaved num_heads rotary_embedding_dim",
        .min_inputs = 3,
-       .max_inputs = 4},
+       .max_inputs = 4,
+       .attributes = kRotaryEmbeddingAttrs},
   };
   return kOps;
 }

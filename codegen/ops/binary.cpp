@@ -42,7 +42,7 @@ std::optional<Expr> quotient(const ContentsContext& ctx, Operands x) {
 std::optional<Expr> modulo(const ContentsContext& ctx, Operands x) {
   const Bounds divisor = bounds(x[1], ctx.graph_symbols());
   if (divisor.lo <= 0 && divisor.hi >= 0) return std::nullopt;
-  if (ctx.attrs().get_int("fmod", 0) == 0) return Expr::mod(x[0], x[1]);
+  if (ctx.attrs().get_int("fmod") == 0) return Expr::mod(x[0], x[1]);
   const auto q = truncated_div(x[0], x[1], ctx.graph_symbols());
   return q ? std::optional(x[0] - *q * x[1]) : std::nullopt;
 }
@@ -69,7 +69,7 @@ Status infer_arithmetic(InferContext& ctx) {
 }
 
 Status infer_mod(InferContext& ctx) {
-  if (is_float(ctx.dtype(0)) && ctx.opset() < 1000 && ctx.attrs().get_int("fmod", 0) == 0) {
+  if (is_float(ctx.dtype(0)) && ctx.opset() < 1000 && ctx.attrs().get_int("fmod") == 0) {
     return ctx.invalid("floating-point inputs need fmod = 1");
   }
   return infer_arithmetic(ctx);
@@ -94,7 +94,7 @@ Status infer_bits(InferContext& ctx) {
 
 Result<bool> mod(Rewriter& rw) {
   OpBuilder c(rw);
-  const bool truncated = c.attrs().get_int("fmod", 0) != 0;
+  const bool truncated = c.attrs().get_int("fmod") != 0;
   rw.node().attrs = {};
   if (!truncated) return mark_core(rw);
   c.replace(0, c.op(is_float(c.dtype(c.in(0))) ? "Fmod" : "Rem", {c.in(0), c.in(1)}));
@@ -181,13 +181,13 @@ Result<bool> pow(Rewriter& rw) {
 
 Result<bool> bit_shift(Rewriter& rw) {
   OpBuilder c(rw);
-  const bool left = c.attrs().get_string("direction", "") == "LEFT";
+  const bool left = c.attrs().get_string("direction") == "LEFT";
   c.replace(0, c.op(left ? "ShiftLeft" : "ShiftRight", {c.in(0), c.in(1)}));
   return c.finish();
 }
 
 Status infer_bit_shift(InferContext& ctx) {
-  const std::string d = ctx.attrs().get_string("direction", "");
+  const std::string d = ctx.attrs().get_string("direction");
   if (d != "LEFT" && d != "RIGHT") return ctx.invalid("direction is '" + d + "'");
   return infer_bits(ctx);
 }
@@ -210,8 +210,11 @@ Result<bool> bitwise_not(Rewriter& rw) {
   return renamed(rw, "BitNot");
 }
 
-constexpr OpDef arithmetic(std::string_view name, ScalarOp row,
-                           void (*contents)(ContentsContext&)) {
+constexpr AttrDecl kModAttrs[] = {int_attr("fmod", 0)};
+constexpr AttrDecl kBitShiftAttrs[] = {required_attr("direction", AttrType::String)};
+
+constexpr OpDef arithmetic(std::string_view name, ScalarOp row, void (*contents)(ContentsContext&),
+                           HostRounding host_rounding) {
   return {.name = name,
           .infer = infer_arithmetic,
           .contents = contents,
@@ -220,7 +223,9 @@ constexpr OpDef arithmetic(std::string_view name, ScalarOp row,
           .row = row,
           .min_opset = 7,
           .min_inputs = 2,
-          .max_inputs = 2};
+          .max_inputs = 2,
+          .host_rounding = host_rounding,
+          .layout = LayoutRole::Elementwise};
 }
 
 constexpr OpDef bits(std::string_view name, Result<bool> (*decompose)(Rewriter&), int arity) {
@@ -235,19 +240,20 @@ constexpr OpDef bits(std::string_view name, Result<bool> (*decompose)(Rewriter&)
 
 std::span<const OpDef> binary_ops() {
   static constexpr OpDef kOps[] = {
-      arithmetic("Add", ScalarOp::Add, elementwise<sum_of>),
-      arithmetic("Sub", ScalarOp::Sub, elementwise<difference>),
-      arithmetic("Mul", ScalarOp::Mul, elementwise<product_of>),
-      arithmetic("Div", ScalarOp::Div, elementwise<quotient>),
+      arithmetic("Add", ScalarOp::Add, elementwise<sum_of>, HostRounding::Sum),
+      arithmetic("Sub", ScalarOp::Sub, elementwise<difference>, HostRounding::Sum),
+      arithmetic("Mul", ScalarOp::Mul, elementwise<product_of>, HostRounding::Sum),
+      arithmetic("Div", ScalarOp::Div, elementwise<quotient>, HostRounding::Never),
       {.name = "Mod",
        .infer = infer_mod,
        .contents = elementwise<modulo>,
        .decompose = mod,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Mod,
-       .attributes = "fmod",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kModAttrs,
+       .layout = LayoutRole::Elementwise},
       {.name = "Pow",
        .infer = infer_pow,
        .contents = elementwise<power>,
@@ -256,21 +262,24 @@ std::span<const OpDef> binary_ops() {
        .row = ScalarOp::Pow,
        .min_opset = 7,
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .layout = LayoutRole::Elementwise},
       {.name = "Min",
        .infer = infer_arithmetic,
        .contents = elementwise<least>,
        .decompose = variadic_min,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Min,
-       .max_inputs = kVariadic},
+       .max_inputs = kVariadic,
+       .layout = LayoutRole::Elementwise},
       {.name = "Max",
        .infer = infer_arithmetic,
        .contents = elementwise<greatest>,
        .decompose = variadic_max,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Max,
-       .max_inputs = kVariadic},
+       .max_inputs = kVariadic,
+       .layout = LayoutRole::Elementwise},
       {.name = "Sum",
        .infer = infer_arithmetic,
        .decompose = variadic_sum,
@@ -282,9 +291,9 @@ std::span<const OpDef> binary_ops() {
       {.name = "BitShift",
        .infer = infer_bit_shift,
        .decompose = bit_shift,
-       .attributes = "direction",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kBitShiftAttrs},
       bits("BitwiseAnd", bitwise_and, 2),
       bits("BitwiseOr", bitwise_or, 2),
       bits("BitwiseXor", bitwise_xor, 2),

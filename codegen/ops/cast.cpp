@@ -1,4 +1,5 @@
 // Conversions between element types.
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
@@ -24,9 +25,8 @@ void cast_contents(ContentsContext& ctx) {
 }
 
 Status infer_cast(InferContext& ctx) {
-  if (!ctx.attrs().has("to")) return ctx.invalid("attribute 'to' is missing");
-  RP_ASSIGN(const DType to, dtype_attr(ctx, "to", DType::Invalid));
-  if (ctx.attrs().get_int("saturate", 1) == 0) {
+  RP_ASSIGN(const DType to, dtype_attr(ctx, "to"));
+  if (ctx.attrs().get_int("saturate") == 0) {
     return ctx.error(Code::Unsupported, "saturate = 0 belongs to float8, which is not supported");
   }
   return infer_cast_to(ctx, to);
@@ -38,7 +38,7 @@ Status infer_cast_like(InferContext& ctx) {
 
 Result<bool> cast(Rewriter& rw) {
   // Strings have no device form.
-  const DType to = dtype_from_onnx(rw.node().attrs.get_int("to", 0));
+  const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
   if (to == DType::String || rw.input(0).dtype == DType::String) return false;
   rw.node().attrs.erase("saturate");
   rw.node().attrs.erase("round_mode");
@@ -90,7 +90,18 @@ Status cast_element(ElementContext& ctx) {
   return {};
 }
 
+constexpr AttrDecl kCastAttrs[] = {required_attr("to", AttrType::Int, CoreForm::Int),
+                                   int_attr("saturate", 1), string_attr("round_mode", "up")};
+constexpr AttrDecl kCastLikeAttrs[] = {int_attr("saturate", 1), string_attr("round_mode", "up")};
+
 }  // namespace
+
+graph::Node cast_node(DType to) {
+  graph::Node n;
+  n.op = "Cast";
+  n.attrs.set("to", dtype_to_onnx(to));
+  return n;
+}
 
 std::span<const OpDef> cast_ops() {
   static constexpr OpDef kOps[] = {
@@ -101,14 +112,18 @@ std::span<const OpDef> cast_ops() {
        .lowering = Lowering::Scalar,
        .element = cast_element,
        .min_opset = 6,
-       .attributes = "to saturate round_mode"},
+       .attributes = kCastAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Elementwise,
+       .converts = true,
+       .is_identity = always_identity},
       {.name = "CastLike",
        .infer = infer_cast_like,
        .contents = cast_contents,
        .decompose = cast_like,
-       .attributes = "saturate round_mode",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kCastLikeAttrs},
   };
   return kOps;
 }

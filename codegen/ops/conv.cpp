@@ -17,7 +17,7 @@ using kernel::Val;
 using V = OpBuilder::V;
 
 Result<int64_t> group_count(const InferContext& ctx) {
-  const int64_t g = ctx.attrs().get_int("group", 1);
+  const int64_t g = ctx.attrs().get_int("group");
   if (g < 1 || g >= (int64_t{1} << 31)) return ctx.invalid("group is " + std::to_string(g));
   return g;
 }
@@ -103,7 +103,7 @@ Result<bool> conv(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, conv_window(ctx));
   OpBuilder c(rw);
-  const int64_t group = c.attrs().get_int("group", 1);
+  const int64_t group = c.attrs().get_int("group");
   c.replace(0, add_bias(c, core_conv(c, c.in(0), c.in(1), w, group)));
   return c.finish();
 }
@@ -128,14 +128,14 @@ struct ConvAttrs {
 };
 
 ConvAttrs conv_attrs(const ElementContext& ctx) {
-  const AttrMap& a = ctx.node().attrs;
+  const Attributes a(ctx.node());
   ConvAttrs c;
   const Shape& w = ctx.input_shape(1);
   for (size_t d = 2; d < w.size(); ++d) c.kernel.push_back(w[d].value());
   c.strides = a.get_ints("strides");
   c.dilations = a.get_ints("dilations");
   c.pads = a.get_ints("pads");
-  c.group = a.get_int("group", 1);
+  c.group = a.get_int("group");
   return c;
 }
 
@@ -186,6 +186,20 @@ double conv_reads(const graph::Graph& g, const graph::Node& n) {
   return reads;
 }
 
+/// Channels and taps of one output element.
+Shape conv_contracted(const graph::Graph& g, const graph::Node& n) {
+  const Shape& w = g.value(n.inputs[1]).shape;
+  return {w.begin() + 1, w.end()};
+}
+
+ChannelAxes conv_channels(const graph::Graph& g, const graph::Node& n) {
+  return {data_axes(n, g.value(n.outputs[0]).shape.size()).channel, 0};
+}
+
+Status check_core_conv(const graph::Graph&, const graph::Node& n) {
+  return n.inputs.size() == 2 ? Status{} : internal_error("a core Conv has two inputs");
+}
+
 // --- ConvTranspose -------------------------------------------------------------------------------
 
 struct Transposed {
@@ -197,7 +211,7 @@ struct Transposed {
 Status resolve_output_shape(const InferContext& ctx, const std::vector<int64_t>& kernel,
                             Transposed& t) {
   const size_t n = kernel.size();
-  const bool upper = ctx.attrs().get_string("auto_pad", "NOTSET") == "SAME_UPPER";
+  const bool upper = ctx.attrs().get_string("auto_pad") == "SAME_UPPER";
   const std::vector<int64_t> wanted = ctx.attrs().get_ints("output_shape");
   if (!wanted.empty() && wanted.size() != n && wanted.size() != n + 2) {
     return ctx.invalid("output_shape has " + std::to_string(wanted.size()) + " entries");
@@ -233,7 +247,7 @@ Result<Transposed> read_transposed(const InferContext& ctx, const std::vector<in
   RP_ASSIGN(t.pads, spatial_ints(ctx, "pads", 2 * n, 0, 0));
   RP_ASSIGN(t.extra, spatial_ints(ctx, "output_padding", n, 0, 0));
   RP_TRY(check_auto_pad(ctx));
-  const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
+  const std::string mode = ctx.attrs().get_string("auto_pad");
   if (mode == "VALID") t.pads.assign(2 * n, 0);
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER" || ctx.attrs().has("output_shape")) {
     RP_TRY(resolve_output_shape(ctx, kernel, t));
@@ -355,7 +369,7 @@ Result<bool> conv_transpose(Rewriter& rw) {
   const bool dilated = std::any_of(t.dilations.begin(), t.dilations.end(),
                                    [](int64_t dilation) { return dilation != 1; });
   if (!dilated) {
-    c.replace(0, add_bias(c, as_convolution(c, kernel, t, c.attrs().get_int("group", 1))));
+    c.replace(0, add_bias(c, as_convolution(c, kernel, t, c.attrs().get_int("group"))));
     return c.finish();
   }
   AttrMap a;
@@ -363,7 +377,7 @@ Result<bool> conv_transpose(Rewriter& rw) {
   a.set("dilations", t.dilations);
   a.set("pads", t.pads);
   a.set("output_padding", t.extra);
-  a.set("group", c.attrs().get_int("group", 1));
+  a.set("group", c.attrs().get_int("group"));
   c.replace(0, add_bias(c, c.op("ConvTranspose", {c.in(0), c.in(1)}, std::move(a))));
   return c.finish();
 }
@@ -411,6 +425,23 @@ double conv_transpose_reads(const graph::Graph& g, const graph::Node& n) {
   return reads;
 }
 
+constexpr AttrDecl kConvAttrs[] = {string_attr("auto_pad", "NOTSET", CoreForm::Absent),
+                                   optional_attr("dilations", AttrType::Ints, CoreForm::Spatial),
+                                   int_attr("group", 1, CoreForm::Int),
+                                   optional_attr("kernel_shape", AttrType::Ints),
+                                   optional_attr("pads", AttrType::Ints, CoreForm::StaticPads),
+                                   optional_attr("strides", AttrType::Ints, CoreForm::Spatial),
+                                   core_flag("channels_last")};
+constexpr AttrDecl kConvTransposeAttrs[] = {
+    string_attr("auto_pad", "NOTSET", CoreForm::Absent),
+    optional_attr("dilations", AttrType::Ints, CoreForm::Spatial),
+    int_attr("group", 1, CoreForm::Int),
+    optional_attr("kernel_shape", AttrType::Ints),
+    optional_attr("output_padding", AttrType::Ints, CoreForm::Spatial),
+    optional_attr("output_shape", AttrType::Ints, CoreForm::Absent),
+    optional_attr("pads", AttrType::Ints, CoreForm::StaticPads),
+    optional_attr("strides", AttrType::Ints, CoreForm::Spatial)};
+
 }  // namespace
 
 std::span<const OpDef> conv_ops() {
@@ -420,21 +451,29 @@ std::span<const OpDef> conv_ops() {
        .decompose = conv,
        .lowering = Lowering::Conv,
        .element = conv_element,
-       .reads_per_element = conv_reads,
-       .attributes = "auto_pad dilations group kernel_shape pads strides",
-       .core_attributes = "channels_last",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kConvAttrs,
+       .check_core = check_core_conv,
+       .sensitivity = kernel::Sensitivity::None,
+       .host_rounding = HostRounding::Layer,
+       .narrow_input = 1,
+       .layout = LayoutRole::Window,
+       .reads_per_element = conv_reads,
+       .contracted = conv_contracted,
+       .channels = conv_channels},
       {.name = "ConvTranspose",
        .infer = infer_conv_transpose,
        .decompose = conv_transpose,
        .lowering = Lowering::Element,
        .element = conv_transpose_element,
-       .reads_per_element = conv_transpose_reads,
-       .attributes =
-           "auto_pad dilations group kernel_shape output_padding output_shape pads strides",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kConvTransposeAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .host_rounding = HostRounding::Layer,
+       .layout = LayoutRole::Fixed,
+       .reads_per_element = conv_transpose_reads},
   };
   return kOps;
 }

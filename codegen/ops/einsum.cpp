@@ -81,7 +81,7 @@ Status add_sizes(const InferContext& ctx, Equation& e, const Labels& labels, con
 }
 
 Result<Equation> read_equation(const InferContext& ctx) {
-  std::string text = ctx.attrs().get_string("equation", "");
+  std::string text = ctx.attrs().get_string("equation");
   text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
   const size_t arrow = text.find("->");
   const auto terms = split_terms(text.substr(0, arrow));
@@ -218,14 +218,16 @@ Result<bool> einsum(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kEinsumAttrs[] = {required_attr("equation", AttrType::String)};
+
 }  // namespace
 
 std::span<const OpDef> einsum_ops() {
   static constexpr OpDef kOps[] = {{.name = "Einsum",
                                     .infer = infer_einsum,
                                     .decompose = einsum,
-                                    .attributes = "equation",
-                                    .max_inputs = kVariadic}};
+                                    .max_inputs = kVariadic,
+                                    .attributes = kEinsumAttrs}};
   return kOps;
 }
 

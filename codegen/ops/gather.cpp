@@ -30,13 +30,13 @@ Status check_constant_indices(const InferContext& ctx, const Expr& dim) {
   return {};
 }
 
-Result<int64_t> axis_of(const InferContext& ctx, int64_t fallback) {
-  return ctx.axis(ctx.attrs().get_int("axis", fallback), ctx.rank(0));
+Result<int64_t> axis_of(const InferContext& ctx) {
+  return ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0));
 }
 
 Result<bool> positive_axis(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
-  const int64_t axis = rw.node().attrs.get_int("axis", 0);
+  const int64_t axis = Attributes(rw.node()).get_int("axis");
   rw.node().attrs.set("axis", axis < 0 ? axis + rank : axis);
   return mark_core(rw);
 }
@@ -51,7 +51,7 @@ void gather_contents(ContentsContext& ctx) {
 Status infer_gather(InferContext& ctx) {
   RP_TRY(require_indices(ctx));
   RP_TRY(require_rank(ctx, 0, 1));
-  RP_ASSIGN(const int64_t axis, axis_of(ctx, 0));
+  RP_ASSIGN(const int64_t axis, axis_of(ctx));
   const Shape& data = ctx.shape(0);
   const Shape& index = ctx.shape(1);
   RP_TRY(check_constant_indices(ctx, data[static_cast<size_t>(axis)]));
@@ -66,7 +66,7 @@ Status infer_gather(InferContext& ctx) {
 Result<bool> gather(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto index = ctx.constant_ints(1);
-  const int64_t given = rw.node().attrs.get_int("axis", 0);
+  const int64_t given = Attributes(rw.node()).get_int("axis");
   const int64_t axis = given < 0 ? given + ctx.rank(0) : given;
   const Expr dim = ctx.shape(0)[static_cast<size_t>(axis)];
   if (!index || index->size() != 1) return positive_axis(rw);
@@ -80,7 +80,7 @@ Result<bool> gather(Rewriter& rw) {
 }
 
 Status gather_element(ElementContext& ctx) {
-  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));
   const Shape& data = ctx.input_shape(0);
   const size_t index_rank = ctx.input_shape(1).size();
   const Index& out = ctx.index();
@@ -110,7 +110,7 @@ Status require_within(const InferContext& ctx, const Expr& dim, const Expr& limi
 Status infer_gather_elements(InferContext& ctx) {
   RP_TRY(require_indices(ctx));
   RP_TRY(require_rank(ctx, 0, 1));
-  RP_ASSIGN(const int64_t axis, axis_of(ctx, 0));
+  RP_ASSIGN(const int64_t axis, axis_of(ctx));
   if (ctx.rank(0) != ctx.rank(1)) {
     return ctx.invalid("data " + ctx.str(ctx.shape(0)) + " and indices " + ctx.str(ctx.shape(1)) +
                        " differ in rank");
@@ -125,7 +125,7 @@ Status infer_gather_elements(InferContext& ctx) {
 }
 
 Status gather_elements_element(ElementContext& ctx) {
-  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));
   RP_ASSIGN(const kernel::Val i, ctx.input(1, ctx.index()));
   Index from = ctx.index();
   from[axis] = ctx.checked_index(i, ctx.input_shape(0)[axis], true);
@@ -140,7 +140,7 @@ Status infer_gather_nd(InferContext& ctx) {
   RP_TRY(require_indices(ctx));
   RP_TRY(require_rank(ctx, 0, 1));
   RP_TRY(require_rank(ctx, 1, 1));
-  const int64_t batch = ctx.attrs().get_int("batch_dims", 0);
+  const int64_t batch = ctx.attrs().get_int("batch_dims");
   const Shape& data = ctx.shape(0);
   const Shape& index = ctx.shape(1);
   if (!index.back().is_const()) {
@@ -163,7 +163,7 @@ Status infer_gather_nd(InferContext& ctx) {
 }
 
 Status gather_nd_element(ElementContext& ctx) {
-  const auto batch = static_cast<size_t>(ctx.node().attrs.get_int("batch_dims", 0));
+  const auto batch = static_cast<size_t>(Attributes(ctx.node()).get_int("batch_dims"));
   const Shape& data = ctx.input_shape(0);
   const Shape& index = ctx.input_shape(1);
   const auto depth = static_cast<size_t>(index.back().value());
@@ -183,6 +183,9 @@ Status gather_nd_element(ElementContext& ctx) {
   return {};
 }
 
+constexpr AttrDecl kGatherAttrs[] = {int_attr("axis", 0, CoreForm::Axis)};
+constexpr AttrDecl kGatherNDAttrs[] = {int_attr("batch_dims", 0)};
+
 }  // namespace
 
 std::span<const OpDef> gather_ops() {
@@ -193,29 +196,37 @@ std::span<const OpDef> gather_ops() {
        .decompose = gather,
        .lowering = Lowering::Element,
        .element = gather_element,
-       .attributes = "axis",
-       .moves = true,
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kGatherAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .host_rounding = HostRounding::Moves,
+       .narrow_input = 0,
+       .layout = LayoutRole::Fixed,
+       .moves = true},
       {.name = "GatherElements",
        .infer = infer_gather_elements,
        .contents = gather_contents,
        .decompose = positive_axis,
        .lowering = Lowering::Element,
        .element = gather_elements_element,
-       .attributes = "axis",
-       .moves = true,
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kGatherAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed,
+       .moves = true},
       {.name = "GatherND",
        .infer = infer_gather_nd,
        .decompose = mark_core,
        .lowering = Lowering::Element,
        .element = gather_nd_element,
-       .attributes = "batch_dims",
-       .moves = true,
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kGatherNDAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed,
+       .moves = true},
   };
   return kOps;
 }

@@ -144,7 +144,7 @@ Status range_element(ElementContext& ctx) {
 
 Status infer_eye_like(InferContext& ctx) {
   if (ctx.rank(0) != 2) return ctx.invalid("needs a matrix, has " + ctx.str(ctx.shape(0)));
-  RP_ASSIGN(const DType t, dtype_attr(ctx, "dtype", ctx.dtype(0)));
+  RP_ASSIGN(const DType t, dtype_attr_or(ctx, "dtype", ctx.dtype(0)));
   ctx.set_output(0, t, ctx.shape(0));
   return {};
 }
@@ -157,7 +157,7 @@ V positions(OpBuilder& c, const Expr& size, int64_t axis, int64_t rank) {
 Result<bool> eye_like(Rewriter& rw) {
   OpBuilder c(rw);
   const Shape s = c.shape(c.in(0));
-  const double k = static_cast<double>(c.attrs().get_int("k", 0));
+  const double k = static_cast<double>(c.attrs().get_int("k"));
   const V row = c.add(positions(c, s[0], 0, 2), k);
   const V equal = c.op("Equal", {row, positions(c, s[1], 1, 2)});
   c.replace(0, c.cast(equal, c.dtype(rw.node().outputs[0])));
@@ -178,7 +178,7 @@ Status infer_one_hot(InferContext& ctx) {
   RP_ASSIGN([[maybe_unused]] const Expr two,
             ctx.unify(ctx.shape(2)[0], 2, "the size of values and 2"));
   const int64_t rank = ctx.rank(0) + 1;
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", -1), rank));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), rank));
   const auto depth = one_hot_depth(ctx);
   if (depth && bounds(*depth, ctx.graph_symbols()).hi < 0) return ctx.invalid("depth is negative");
   Shape out = ctx.shape(0);
@@ -193,7 +193,7 @@ Result<bool> one_hot(Rewriter& rw) {
   if (!depth) return false;
   OpBuilder c(rw);
   const int64_t rank = ctx.rank(0) + 1;
-  const int64_t given = c.attrs().get_int("axis", -1);
+  const int64_t given = c.attrs().get_int("axis");
   const int64_t axis = given < 0 ? given + rank : given;
   V index = c.cast(c.in(0), DType::I64);
   const V negative = c.op("Less", {index, c.scalar(DType::I64, 0)});
@@ -222,7 +222,7 @@ Result<bool> trilu(Rewriter& rw) {
   const V row = positions(c, s[s.size() - 2], 0, 2);
   const V column = positions(c, s[s.size() - 1], 1, 2);
   const V k = c.has(1) ? c.reshape(c.cast(c.in(1), DType::I64), {}) : c.scalar(DType::I64, 0);
-  const bool upper = c.attrs().get_int("upper", 1) != 0;
+  const bool upper = c.attrs().get_int("upper") != 0;
   const V keep = c.op(upper ? "GreaterOrEqual" : "LessOrEqual", {c.sub(column, row), k});
   c.replace(0, c.where(keep, x, c.scalar(c.dtype(x), 0)));
   return c.finish();
@@ -231,15 +231,22 @@ Result<bool> trilu(Rewriter& rw) {
 // --- Windows -------------------------------------------------------------------------------------
 
 Status infer_window(InferContext& ctx) {
-  RP_ASSIGN(const DType t, dtype_attr(ctx, "output_datatype", DType::F32));
+  RP_ASSIGN(const DType t, dtype_attr(ctx, "output_datatype"));
   const auto size = ctx.elements(0);
   if (ctx.rank(0) != 0) return ctx.invalid("size must be a scalar");
   ctx.set_output(0, t, {size ? (*size)[0] : ctx.fresh_symbol(0, 0)});
   return {};
 }
 
+constexpr AttrDecl kConstantOfShapeAttrs[] = {optional_attr("value", AttrType::Tensor)};
+constexpr AttrDecl kRangeAttrs[] = {core_flag("computed")};
+constexpr AttrDecl kEyeLikeAttrs[] = {optional_attr("dtype", AttrType::Int), int_attr("k", 0)};
+constexpr AttrDecl kOneHotAttrs[] = {int_attr("axis", -1)};
+constexpr AttrDecl kWindowAttrs[] = {int_attr("output_datatype", 1), int_attr("periodic", 1)};
+constexpr AttrDecl kTriluAttrs[] = {int_attr("upper", 1)};
+
 constexpr OpDef window(std::string_view name) {
-  return {.name = name, .infer = infer_window, .attributes = "output_datatype periodic"};
+  return {.name = name, .infer = infer_window, .attributes = kWindowAttrs};
 }
 
 }  // namespace
@@ -250,31 +257,36 @@ std::span<const OpDef> generator_ops() {
        .infer = infer_constant_of_shape,
        .contents = filled_contents,
        .decompose = constant_of_shape,
-       .attributes = "value"},
+       .attributes = kConstantOfShapeAttrs},
       {.name = "Range",
        .infer = infer_range,
        .contents = range_contents,
        .decompose = range,
        .lowering = Lowering::Element,
        .element = range_element,
-       .core_attributes = "computed",
        .min_inputs = 3,
-       .max_inputs = 3},
-      {.name = "EyeLike", .infer = infer_eye_like, .decompose = eye_like, .attributes = "dtype k"},
+       .max_inputs = 3,
+       .attributes = kRangeAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed},
+      {.name = "EyeLike",
+       .infer = infer_eye_like,
+       .decompose = eye_like,
+       .attributes = kEyeLikeAttrs},
       {.name = "OneHot",
        .infer = infer_one_hot,
        .decompose = one_hot,
-       .attributes = "axis",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kOneHotAttrs},
       window("HannWindow"),
       window("HammingWindow"),
       window("BlackmanWindow"),
       {.name = "Trilu",
        .infer = infer_trilu,
        .decompose = trilu,
-       .attributes = "upper",
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kTriluAttrs},
   };
   return kOps;
 }

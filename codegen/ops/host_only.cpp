@@ -14,7 +14,7 @@ Status infer_nonzero(InferContext& ctx) {
 }
 
 Status infer_topk(InferContext& ctx) {
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", -1), ctx.rank(0)));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   const auto a = static_cast<size_t>(axis);
   std::optional<Expr> k;
   if (const auto* attr = ctx.attrs().get<int64_t>("k")) k = Expr(*attr);
@@ -39,7 +39,7 @@ Status infer_topk(InferContext& ctx) {
 
 Status infer_unique(InferContext& ctx) {
   if (ctx.attrs().has("axis")) {
-    RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
+    RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
     Shape out = ctx.shape(0);
     const Expr unique = ctx.fresh_symbol(0, static_cast<size_t>(axis));
     const Expr all = out[static_cast<size_t>(axis)];
@@ -63,7 +63,7 @@ Status infer_compress(InferContext& ctx) {
     ctx.set_output(0, ctx.dtype(0), {ctx.fresh_symbol(0, 0)});
     return {};
   }
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   Shape out = ctx.shape(0);
   out[static_cast<size_t>(axis)] = ctx.fresh_symbol(0, static_cast<size_t>(axis));
   ctx.set_output(0, ctx.dtype(0), std::move(out));
@@ -94,8 +94,8 @@ Status infer_max_unpool(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 3));
   const auto kernel = ctx.attrs().get_ints("kernel_shape");
   const size_t n = ctx.shape(0).size() - 2;
-  const auto strides = ctx.attrs().get_ints("strides", std::vector<int64_t>(n, 1));
-  const auto pads = ctx.attrs().get_ints("pads", std::vector<int64_t>(2 * n, 0));
+  const auto strides = ctx.attrs().get_or("strides", std::vector<int64_t>(n, 1));
+  const auto pads = ctx.attrs().get_or("pads", std::vector<int64_t>(2 * n, 0));
   if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n) {
     return ctx.invalid("kernel_shape, strides and pads do not fit " + ctx.str(ctx.shape(0)));
   }
@@ -122,15 +122,35 @@ Status infer_control_flow(InferContext& ctx) {
                    "its condition with fixed inputs");
 }
 
+constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),
+                                          optional_attr("else_branch", AttrType::Body),
+                                          optional_attr("num_scan_inputs", AttrType::Int),
+                                          optional_attr("scan_input_axes", AttrType::Ints),
+                                          optional_attr("scan_input_directions", AttrType::Ints),
+                                          optional_attr("scan_output_axes", AttrType::Ints),
+                                          optional_attr("scan_output_directions", AttrType::Ints),
+                                          optional_attr("then_branch", AttrType::Body)};
+constexpr AttrDecl kTopKAttrs[] = {int_attr("axis", -1), optional_attr("k", AttrType::Int),
+                                   int_attr("largest", 1), int_attr("sorted", 1)};
+constexpr AttrDecl kUniqueAttrs[] = {optional_attr("axis", AttrType::Int), int_attr("sorted", 1)};
+constexpr AttrDecl kCompressAttrs[] = {optional_attr("axis", AttrType::Int)};
+constexpr AttrDecl kScatterAttrs[] = {int_attr("axis", 0)};
+constexpr AttrDecl kScatterElementsAttrs[] = {int_attr("axis", 0),
+                                              string_attr("reduction", "none")};
+constexpr AttrDecl kScatterNDAttrs[] = {string_attr("reduction", "none")};
+constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1), int_attr("time_axis", 0)};
+constexpr AttrDecl kNonMaxSuppressionAttrs[] = {int_attr("center_point_box", 0)};
+constexpr AttrDecl kMaxUnpoolAttrs[] = {required_attr("kernel_shape", AttrType::Ints),
+                                        optional_attr("pads", AttrType::Ints),
+                                        optional_attr("strides", AttrType::Ints)};
+
 constexpr OpDef control_flow(std::string_view name) {
   return {.name = name,
           .infer = infer_control_flow,
-          .attributes =
-              "body else_branch num_scan_inputs scan_input_axes scan_input_directions "
-              "scan_output_axes scan_output_directions then_branch",
           .min_inputs = 0,
           .max_inputs = kVariadic,
-          .max_outputs = kVariadic};
+          .max_outputs = kVariadic,
+          .attributes = kControlFlowAttrs};
 }
 
 }  // namespace
@@ -140,45 +160,45 @@ std::span<const OpDef> host_only_ops() {
       {.name = "NonZero", .infer = infer_nonzero},
       {.name = "TopK",
        .infer = infer_topk,
-       .attributes = "axis k largest sorted",
        .max_inputs = 2,
-       .max_outputs = 2},
-      {.name = "Unique", .infer = infer_unique, .attributes = "axis sorted", .max_outputs = 4},
+       .max_outputs = 2,
+       .attributes = kTopKAttrs},
+      {.name = "Unique", .infer = infer_unique, .max_outputs = 4, .attributes = kUniqueAttrs},
       {.name = "Compress",
        .infer = infer_compress,
-       .attributes = "axis",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kCompressAttrs},
       {.name = "Scatter",
        .infer = infer_scatter,
-       .attributes = "axis",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kScatterAttrs},
       {.name = "ScatterElements",
        .infer = infer_scatter,
-       .attributes = "axis reduction",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kScatterElementsAttrs},
       {.name = "ScatterND",
        .infer = infer_scatter,
-       .attributes = "reduction",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kScatterNDAttrs},
       {.name = "ReverseSequence",
        .infer = infer_reverse_sequence,
-       .attributes = "batch_axis time_axis",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kReverseSequenceAttrs},
       {.name = "NonMaxSuppression",
        .infer = infer_non_max_suppression,
-       .attributes = "center_point_box",
        .min_inputs = 2,
-       .max_inputs = 5},
+       .max_inputs = 5,
+       .attributes = kNonMaxSuppressionAttrs},
       {.name = "MaxUnpool",
        .infer = infer_max_unpool,
-       .attributes = "kernel_shape pads strides",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kMaxUnpoolAttrs},
       control_flow("If"),
       control_flow("Loop"),
       control_flow("Scan"),

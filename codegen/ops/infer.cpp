@@ -198,13 +198,65 @@ Result<std::vector<int64_t>> InferContext::axes(std::span<const int64_t> list, i
 
 namespace {
 
-bool listed(std::string_view list, std::string_view name) {
-  while (!list.empty()) {
-    const size_t end = std::min(list.find(' '), list.size());
-    if (list.substr(0, end) == name) return true;
-    list.remove_prefix(std::min(end + 1, list.size()));
+bool has_type(const Attr& attr, AttrType type) {
+  switch (type) {
+    case AttrType::Int:
+      return std::holds_alternative<int64_t>(attr);
+    case AttrType::Float:
+      return std::holds_alternative<float>(attr);
+    case AttrType::String:
+      return std::holds_alternative<std::string>(attr);
+    case AttrType::Ints:
+      return std::holds_alternative<std::vector<int64_t>>(attr);
+    case AttrType::Floats:
+      return std::holds_alternative<std::vector<float>>(attr);
+    case AttrType::Strings:
+      return std::holds_alternative<std::vector<std::string>>(attr);
+    case AttrType::Tensor:
+      return std::holds_alternative<HostTensor>(attr);
+    case AttrType::Exprs:
+      return std::holds_alternative<std::vector<Expr>>(attr);
+    case AttrType::Body:
+      return false;
   }
   return false;
+}
+
+constexpr std::string_view text_of(AttrType type) {
+  constexpr std::string_view kNames[] = {"an int",         "a float",           "a string",
+                                         "a list of ints", "a list of floats",  "a list of strings",
+                                         "a tensor",       "a list of numbers", "a body"};
+  return kNames[static_cast<size_t>(type)];
+}
+
+/// What a model may give the operator, for messages.
+std::string supported_attributes(const OpDef& def) {
+  std::string list;
+  for (const AttrDecl& a : def.attributes) {
+    if (!a.internal) list.append(list.empty() ? "" : " ").append(a.name);
+  }
+  return list.empty() ? "none" : list;
+}
+
+/// That a model's node has attributes that the operator declares, of their types. Those of core
+/// nodes are the business of graph::verify().
+Status check_attributes(const InferContext& ctx, const OpDef& def, const graph::Node& n) {
+  const bool core = n.opset == 0;
+  for (const auto& [name, attr] : n.attrs) {
+    const auto decl = std::ranges::find(def.attributes, name, &AttrDecl::name);
+    if (decl == def.attributes.end() || (decl->internal && !core)) {
+      return ctx.error(Code::Unsupported, "attribute '" + name + "' is unknown; supported: " +
+                                              supported_attributes(def));
+    }
+    if (!core && !has_type(attr, decl->type)) {
+      return ctx.invalid("attribute '" + name + "' must be " + std::string(text_of(decl->type)));
+    }
+  }
+  for (const AttrDecl& decl : def.attributes) {
+    if (decl.required && !core && !n.attrs.has(decl.name))
+      return ctx.invalid("attribute '" + std::string(decl.name) + "' is missing");
+  }
+  return {};
 }
 
 Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph& g,
@@ -215,13 +267,7 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
                                             std::to_string(def.min_opset) +
                                             "); convert the model with onnx.version_converter");
   }
-  for (const auto& [name, attr] : n.attrs) {
-    if (listed(def.attributes, name)) continue;
-    if (n.opset == 0 && listed(def.core_attributes, name)) continue;
-    return ctx.error(Code::Unsupported, "attribute '" + name + "' is unknown; supported: " +
-                                            (def.attributes.empty() ? std::string("none")
-                                                                    : std::string(def.attributes)));
-  }
+  RP_TRY(check_attributes(ctx, def, n));
   const auto count = static_cast<int>(n.inputs.size());
   if (count < def.min_inputs || count > def.max_inputs) {
     return ctx.invalid("has " + std::to_string(count) + " inputs, needs " +

@@ -98,8 +98,8 @@ Status infer_classify(InferContext& ctx) {
 
 Result<bool> is_inf(Rewriter& rw) {
   OpBuilder c(rw);
-  const bool negative = c.attrs().get_int("detect_negative", 1) != 0;
-  const bool positive = c.attrs().get_int("detect_positive", 1) != 0;
+  const bool negative = c.attrs().get_int("detect_negative") != 0;
+  const bool positive = c.attrs().get_int("detect_positive") != 0;
   if (negative && positive) {
     rw.node().attrs = {};
     return mark_core(rw);
@@ -113,6 +113,8 @@ Result<bool> is_inf(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kIsInfAttrs[] = {int_attr("detect_negative", 1), int_attr("detect_positive", 1)};
+
 constexpr OpDef pair(std::string_view name, ScalarOp row, Status (*infer)(InferContext&),
                      void (*contents)(ContentsContext&)) {
   return {.name = name,
@@ -123,7 +125,8 @@ constexpr OpDef pair(std::string_view name, ScalarOp row, Status (*infer)(InferC
           .row = row,
           .min_opset = 7,
           .min_inputs = 2,
-          .max_inputs = 2};
+          .max_inputs = 2,
+          .layout = LayoutRole::Elementwise};
 }
 
 }  // namespace
@@ -144,7 +147,8 @@ std::span<const OpDef> logic_ops() {
        .contents = elementwise<negation>,
        .decompose = mark_core,
        .lowering = Lowering::Scalar,
-       .row = ScalarOp::Not},
+       .row = ScalarOp::Not,
+       .layout = LayoutRole::Elementwise},
       {.name = "Where",
        .infer = infer_where,
        .contents = elementwise<chosen>,
@@ -152,18 +156,21 @@ std::span<const OpDef> logic_ops() {
        .lowering = Lowering::Scalar,
        .row = ScalarOp::Where,
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .layout = LayoutRole::Elementwise},
       {.name = "IsNaN",
        .infer = infer_classify,
        .decompose = mark_core,
        .lowering = Lowering::Scalar,
-       .row = ScalarOp::IsNaN},
+       .row = ScalarOp::IsNaN,
+       .layout = LayoutRole::Elementwise},
       {.name = "IsInf",
        .infer = infer_classify,
        .decompose = is_inf,
        .lowering = Lowering::Scalar,
        .row = ScalarOp::IsInf,
-       .attributes = "detect_negative detect_positive"},
+       .attributes = kIsInfAttrs,
+       .layout = LayoutRole::Elementwise},
   };
   return kOps;
 }

@@ -21,11 +21,14 @@ Status infer_loss(InferContext& ctx) {
                                   "dims of scores and targets"));
     targets.push_back(std::move(dim));
   }
-  const bool reduced = ctx.attrs().get_string("reduction", "mean") != "none";
+  const bool reduced = ctx.attrs().get_string("reduction") != "none";
   ctx.set_output(0, ctx.dtype(0), reduced ? Shape{} : std::move(targets));
   ctx.set_output(1, ctx.dtype(0), ctx.shape(0));
   return {};
 }
+
+constexpr AttrDecl kLossAttrs[] = {optional_attr("ignore_index", AttrType::Int),
+                                   string_attr("reduction", "mean")};
 
 }  // namespace
 
@@ -34,16 +37,16 @@ std::span<const OpDef> loss_ops() {
       {.name = "NegativeLogLikelihoodLoss",
        .infer = infer_loss,
        .min_opset = 12,
-       .attributes = "ignore_index reduction",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kLossAttrs},
       {.name = "SoftmaxCrossEntropyLoss",
        .infer = infer_loss,
        .min_opset = 12,
-       .attributes = "ignore_index reduction",
        .min_inputs = 2,
        .max_inputs = 3,
-       .max_outputs = 2},
+       .max_outputs = 2,
+       .attributes = kLossAttrs},
   };
   return kOps;
 }

@@ -84,6 +84,22 @@ double matmul_reads(const graph::Graph& g, const graph::Node& n) {
   return k.is_const() ? static_cast<double>(k.value()) : 1024.0;
 }
 
+Shape matmul_contracted(const graph::Graph& g, const graph::Node& n) {
+  const Shape& b = g.value(n.inputs[1]).shape;
+  return {b[b.size() - 2]};
+}
+
+ChannelAxes matmul_channels(const graph::Graph& g, const graph::Node& n) {
+  return {g.value(n.outputs[0]).shape.size() - 1, g.value(n.inputs[1]).shape.size() - 1};
+}
+
+Status check_core_matmul(const graph::Graph& g, const graph::Node& n) {
+  const bool matrices = std::ranges::all_of(n.inputs, [&](graph::ValueId v) {
+    return v != graph::kNone && g.value(v).shape.size() >= 2;
+  });
+  return matrices ? Status{} : internal_error("inputs of a core MatMul have rank 2 or more");
+}
+
 // --- Gemm ----------------------------------------------------------------------------------------
 
 Status infer_gemm(InferContext& ctx) {
@@ -94,8 +110,8 @@ Status infer_gemm(InferContext& ctx) {
   }
   Shape a = ctx.shape(0);
   Shape b = ctx.shape(1);
-  if (ctx.attrs().get_int("transA", 0) != 0) std::swap(a[0], a[1]);
-  if (ctx.attrs().get_int("transB", 0) != 0) std::swap(b[0], b[1]);
+  if (ctx.attrs().get_int("transA") != 0) std::swap(a[0], a[1]);
+  if (ctx.attrs().get_int("transB") != 0) std::swap(b[0], b[1]);
   RP_ASSIGN(Shape out, matmul_shape(ctx, a, b));
   if (ctx.has_input(2)) {
     RP_TRY(broadcast_shape(ctx, ctx.shape(2), out, "C"));
@@ -106,10 +122,10 @@ Status infer_gemm(InferContext& ctx) {
 
 Result<bool> gemm(Rewriter& rw) {
   OpBuilder c(rw);
-  const double alpha = c.attrs().get_float("alpha", 1.0F);
-  const double beta = c.attrs().get_float("beta", 1.0F);
-  const V a = c.attrs().get_int("transA", 0) != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
-  const V b = c.attrs().get_int("transB", 0) != 0 ? c.transpose(c.in(1), {1, 0}) : c.in(1);
+  const double alpha = c.attrs().get_float("alpha");
+  const double beta = c.attrs().get_float("beta");
+  const V a = c.attrs().get_int("transA") != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
+  const V b = c.attrs().get_int("transB") != 0 ? c.transpose(c.in(1), {1, 0}) : c.in(1);
   const DType t = c.dtype(c.in(0));
   // Scales of integers are not whole: only the trivial ones have a device form.
   if (!is_float(t) && (alpha != 1 || beta != 1)) return false;
@@ -120,6 +136,9 @@ Result<bool> gemm(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kGemmAttrs[] = {float_attr("alpha", 1.0F), float_attr("beta", 1.0F),
+                                   int_attr("transA", 0), int_attr("transB", 0)};
+
 }  // namespace
 
 std::span<const OpDef> matmul_ops() {
@@ -129,16 +148,25 @@ std::span<const OpDef> matmul_ops() {
        .decompose = matmul,
        .lowering = Lowering::MatMul,
        .element = matmul_element,
-       .reads_per_element = matmul_reads,
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .check_core = check_core_matmul,
+       .sensitivity = kernel::Sensitivity::None,
+       .host_rounding = HostRounding::Layer,
+       .narrow_input = 1,
+       .layout = LayoutRole::Fixed,
+       .reads_per_element = matmul_reads,
+       .contracted = matmul_contracted,
+       .channels = matmul_channels},
       {.name = "Gemm",
        .infer = infer_gemm,
        .decompose = gemm,
        .min_opset = 7,
-       .attributes = "alpha beta transA transB",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kGemmAttrs,
+       .host_rounding = HostRounding::Layer,
+       .narrow_input = 1},
   };
   return kOps;
 }

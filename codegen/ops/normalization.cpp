@@ -27,8 +27,8 @@ Normalized normalize(OpBuilder& c, V x, const std::vector<int64_t>& axes, double
 }
 
 /// The dtype that stash_type asks for, no narrower than float32.
-DType stash_dtype(const AttrMap& attrs, DType input) {
-  const DType t = dtype_from_onnx(attrs.get_int("stash_type", 1));
+DType stash_dtype(const Attributes& attrs, DType input) {
+  const DType t = dtype_from_onnx(attrs.get_int("stash_type"));
   return input == DType::F64 ? DType::F64 : wide(is_float(t) ? t : DType::F32);
 }
 
@@ -58,13 +58,13 @@ Status check_affine(const InferContext& ctx, size_t i) {
 
 Status infer_layer_norm(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", -1), ctx.rank(0)));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   RP_TRY(check_affine(ctx, 1));
   RP_TRY(check_affine(ctx, 2));
   RP_TRY(infer_same(ctx));
   Shape reduced = ctx.shape(0);
   for (auto d = static_cast<size_t>(axis); d < reduced.size(); ++d) reduced[d] = 1;
-  const DType stash = dtype_from_onnx(ctx.attrs().get_int("stash_type", 1));
+  const DType stash = dtype_from_onnx(ctx.attrs().get_int("stash_type"));
   if (!is_float(stash)) return ctx.error(Code::Unsupported, "stash_type is not a float type");
   ctx.set_output(1, stash, reduced);
   ctx.set_output(2, stash, reduced);
@@ -73,7 +73,7 @@ Status infer_layer_norm(InferContext& ctx) {
 
 std::vector<int64_t> trailing_axes(OpBuilder& c) {
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
-  const int64_t axis = c.attrs().get_int("axis", -1);
+  const int64_t axis = c.attrs().get_int("axis");
   return iota(axis < 0 ? axis + rank : axis, rank);
 }
 
@@ -81,7 +81,7 @@ Result<bool> layer_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = stash_dtype(c.attrs(), t);
-  const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
+  const double epsilon = c.attrs().get_float("epsilon");
   const Normalized n = normalize(c, c.cast(c.in(0), inner), trailing_axes(c), epsilon);
   V y = c.mul(n.value, c.cast(c.in(1), inner));
   if (c.has(2)) y = c.add(y, c.cast(c.in(2), inner));
@@ -97,7 +97,7 @@ Result<bool> rms_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const DType inner = stash_dtype(c.attrs(), t);
-  const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
+  const double epsilon = c.attrs().get_float("epsilon");
   const V x = c.cast(c.in(0), inner);
   const V inverse = c.op("Rsqrt", {c.add(c.mean(c.mul(x, x), trailing_axes(c)), epsilon)});
   c.replace(0, c.cast(c.mul(c.mul(x, inverse), c.cast(c.in(1), inner)), t));
@@ -118,7 +118,7 @@ Result<bool> instance_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
-  const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
+  const double epsilon = c.attrs().get_float("epsilon");
   const V x = c.cast(c.in(0), wide(t));
   // One scale and shift of each row, so that a long row is not kept as deviations from its mean.
   const Normalized n = normalize(c, x, iota(2, rank), epsilon);
@@ -131,7 +131,7 @@ Result<bool> instance_norm(Rewriter& rw) {
 Status infer_group_norm(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_rank(ctx, 0, 2));
-  const int64_t groups = ctx.attrs().get_int("num_groups", 0);
+  const int64_t groups = ctx.attrs().get_int("num_groups");
   if (groups < 1) return ctx.invalid("num_groups is " + std::to_string(groups));
   const Expr channels = ctx.shape(0)[1];
   if (channels.is_const() && channels.value() % groups != 0) {
@@ -151,8 +151,8 @@ Result<bool> group_norm(Rewriter& rw) {
   const DType inner = stash_dtype(c.attrs(), t);
   const Shape shape = c.shape(c.in(0));
   const auto rank = static_cast<int64_t>(shape.size());
-  const int64_t groups = c.attrs().get_int("num_groups", 1);
-  const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
+  const int64_t groups = c.attrs().get_int("num_groups");
+  const double epsilon = c.attrs().get_float("epsilon");
   const bool per_group = c.opset() != 0 && c.opset() < 21;
   Expr rest = 1;
   const auto total = Expr::divide_exact(product(shape, 1, shape.size()), Expr(groups));
@@ -172,10 +172,10 @@ Result<bool> group_norm(Rewriter& rw) {
 Status infer_batch_norm(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_rank(ctx, 0, 1));
-  if (ctx.attrs().get_int("training_mode", 0) != 0) {
+  if (ctx.attrs().get_int("training_mode") != 0) {
     return ctx.error(Code::Unsupported, "training_mode = 1; export the model for inference");
   }
-  if (ctx.attrs().get_int("spatial", 1) == 0) {
+  if (ctx.attrs().get_int("spatial") == 0) {
     return ctx.error(Code::Unsupported, "spatial = 0 is not supported; use opset 9 or later");
   }
   for (size_t i = 1; i < ctx.node().outputs.size(); ++i) {
@@ -212,7 +212,7 @@ Result<bool> batch_norm(Rewriter& rw) {
   const DType inner = wide(t);
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const int64_t at = rank > 1 ? rank : 2;
-  const double epsilon = c.attrs().get_float("epsilon", 1e-5F);
+  const double epsilon = c.attrs().get_float("epsilon");
   const V x = c.cast(c.in(0), inner);
   V y = graph::kNone;
   if (const auto folded = folded_batch_norm(rw, epsilon)) {
@@ -233,10 +233,9 @@ Result<bool> batch_norm(Rewriter& rw) {
 // --- Others --------------------------------------------------------------------------------------
 
 Status infer_lp_norm(InferContext& ctx) {
-  const int64_t p = ctx.attrs().get_int("p", 2);
+  const int64_t p = ctx.attrs().get_int("p");
   if (p != 1 && p != 2) return ctx.invalid("p is " + std::to_string(p) + ", may be 1 or 2");
-  RP_ASSIGN([[maybe_unused]] const int64_t a,
-            ctx.axis(ctx.attrs().get_int("axis", -1), ctx.rank(0)));
+  RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   return infer_same_float(ctx);
 }
 
@@ -246,9 +245,9 @@ Result<bool> lp_norm(Rewriter& rw) {
   const DType t = c.dtype(c.in(0));
   const V x = c.cast(c.in(0), wide(t));
   const auto rank = static_cast<int64_t>(c.shape(x).size());
-  const int64_t given = c.attrs().get_int("axis", -1);
+  const int64_t given = c.attrs().get_int("axis");
   const std::vector<int64_t> axes{given < 0 ? given + rank : given};
-  const bool absolute = c.attrs().get_int("p", 2) == 1;
+  const bool absolute = c.attrs().get_int("p") == 1;
   const V terms = absolute ? c.op("Abs", {x}) : c.mul(x, x);
   const V sum = c.reduce("ReduceSum", terms, axes);
   const V norm = absolute ? sum : c.op("Sqrt", {sum});
@@ -260,7 +259,7 @@ Result<bool> lp_norm(Rewriter& rw) {
 
 Status infer_lrn(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 3));
-  const int64_t size = ctx.attrs().get_int("size", 0);
+  const int64_t size = ctx.attrs().get_int("size");
   if (size < 1 || size > 256) {
     return ctx.error(Code::Unsupported, "size is " + std::to_string(size) + ", may be 1 to 256");
   }
@@ -273,10 +272,10 @@ Result<bool> lrn(Rewriter& rw) {
   const DType t = c.dtype(c.in(0));
   const V x = c.cast(c.in(0), wide(t));
   const Shape shape = c.shape(x);
-  const int64_t size = c.attrs().get_int("size", 1);
-  const double alpha = c.attrs().get_float("alpha", 1e-4F);
-  const double beta = c.attrs().get_float("beta", 0.75F);
-  const double bias = c.attrs().get_float("bias", 1.0F);
+  const int64_t size = c.attrs().get_int("size");
+  const double alpha = c.attrs().get_float("alpha");
+  const double beta = c.attrs().get_float("beta");
+  const double bias = c.attrs().get_float("bias");
   std::vector<Expr> pads(2 * shape.size(), Expr(0));
   pads[1] = (size - 1) / 2;
   pads[shape.size() + 1] = size - 1 - (size - 1) / 2;
@@ -295,15 +294,14 @@ Result<bool> lrn(Rewriter& rw) {
 }
 
 Status infer_mvn(InferContext& ctx) {
-  RP_ASSIGN([[maybe_unused]] const auto axes,
-            ctx.axes(ctx.attrs().get_ints("axes", {0, 2, 3}), ctx.rank(0)));
+  RP_ASSIGN([[maybe_unused]] const auto axes, ctx.axes(ctx.attrs().get_ints("axes"), ctx.rank(0)));
   return infer_same_float(ctx);
 }
 
 /// (x - mean) / (deviation + 1e-9)
 Result<bool> mvn(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  RP_ASSIGN(const auto axes, ctx.axes(rw.node().attrs.get_ints("axes", {0, 2, 3}), ctx.rank(0)));
+  RP_ASSIGN(const auto axes, ctx.axes(Attributes(rw.node()).get_ints("axes"), ctx.rank(0)));
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const V x = c.cast(c.in(0), wide(t));
@@ -313,6 +311,21 @@ Result<bool> mvn(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kLayerNormAttrs[] = {int_attr("axis", -1), float_attr("epsilon", 1e-5F),
+                                        int_attr("stash_type", 1)};
+constexpr AttrDecl kInstanceNormAttrs[] = {float_attr("epsilon", 1e-5F)};
+constexpr AttrDecl kGroupNormAttrs[] = {float_attr("epsilon", 1e-5F),
+                                        required_attr("num_groups", AttrType::Int),
+                                        int_attr("stash_type", 1)};
+constexpr AttrDecl kBatchNormAttrs[] = {float_attr("epsilon", 1e-5F), float_attr("momentum", 0.9F),
+                                        int_attr("spatial", 1), int_attr("training_mode", 0)};
+constexpr AttrDecl kLpNormAttrs[] = {int_attr("axis", -1), int_attr("p", 2)};
+constexpr AttrDecl kLrnAttrs[] = {float_attr("alpha", 1e-4F), float_attr("beta", 0.75F),
+                                  float_attr("bias", 1.0F), required_attr("size", AttrType::Int)};
+constexpr int64_t kMvnAxes[] = {0, 2, 3};
+constexpr AttrDecl kMvnAttrs[] = {
+    {.name = "axes", .type = AttrType::Ints, .fallback = std::span<const int64_t>(kMvnAxes)}};
+
 }  // namespace
 
 std::span<const OpDef> normalization_ops() {
@@ -320,46 +333,47 @@ std::span<const OpDef> normalization_ops() {
       {.name = "LayerNormalization",
        .infer = infer_layer_norm,
        .decompose = layer_norm,
-       .attributes = "axis epsilon stash_type",
        .min_inputs = 2,
        .max_inputs = 3,
-       .max_outputs = 3},
+       .max_outputs = 3,
+       .attributes = kLayerNormAttrs,
+       .host_rounding = HostRounding::Sum},
       {.name = "RMSNormalization",
        .infer = infer_layer_norm,
        .decompose = rms_norm,
-       .attributes = "axis epsilon stash_type",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kLayerNormAttrs},
       {.name = "InstanceNormalization",
        .infer = infer_instance_norm,
        .decompose = instance_norm,
        .min_opset = 6,
-       .attributes = "epsilon",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kInstanceNormAttrs},
       {.name = "GroupNormalization",
        .infer = infer_group_norm,
        .decompose = group_norm,
-       .attributes = "epsilon num_groups stash_type",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kGroupNormAttrs},
       {.name = "BatchNormalization",
        .infer = infer_batch_norm,
        .decompose = batch_norm,
        .min_opset = 7,
-       .attributes = "epsilon momentum spatial training_mode",
        .min_inputs = 5,
        .max_inputs = 5,
-       .max_outputs = 5},
+       .max_outputs = 5,
+       .attributes = kBatchNormAttrs},
       {.name = "LpNormalization",
        .infer = infer_lp_norm,
        .decompose = lp_norm,
-       .attributes = "axis p"},
-      {.name = "LRN", .infer = infer_lrn, .decompose = lrn, .attributes = "alpha beta bias size"},
+       .attributes = kLpNormAttrs},
+      {.name = "LRN", .infer = infer_lrn, .decompose = lrn, .attributes = kLrnAttrs},
       {.name = "MeanVarianceNormalization",
        .infer = infer_mvn,
        .decompose = mvn,
-       .attributes = "axes"},
+       .attributes = kMvnAttrs},
   };
   return kOps;
 }

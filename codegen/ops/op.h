@@ -11,6 +11,7 @@
 
 #include "codegen/graph/graph.h"
 #include "codegen/kernel/scalar_ops.h"
+#include "codegen/ops/attribute.h"
 
 namespace reprise::ops {
 
@@ -26,7 +27,7 @@ class InferContext {
   graph::Graph& graph() { return g_; }
   graph::Node& node() { return n_; }
   const graph::Node& node() const { return n_; }
-  const AttrMap& attrs() const { return n_.attrs; }
+  Attributes attrs() const { return Attributes(n_, &status_); }
   std::span<const Symbol> graph_symbols() const { return g_.symbols; }
   /// Version of the attributes; core form counts as the newest.
   int64_t opset() const;
@@ -81,7 +82,7 @@ class InferContext {
   Result<Expr> broadcast_dim(const Expr& left, const Expr& right) const;
   void add_guard(DimGuard::Kind kind, const Expr& a, const Expr& b, const Expr& result) const;
 
-  Status status_;
+  mutable Status status_;
 };
 
 /// What OpDef::contents works on: the inputs and outputs have their shapes and dtypes.
@@ -133,6 +134,35 @@ enum class Lowering : uint8_t {
   Conv,
 };
 
+/// What an operator in core form is to the layout of its operands and result: [N, C, spatial...],
+/// or channels last. The pass `layout` asks.
+enum class LayoutRole : uint8_t {
+  Undeclared,
+  Fixed,        // reads and writes what the model says
+  Elementwise,  // its operands broadcast to the result and are in the layout of it
+  Axes,         // so is input 0; attributes whose CoreForm is about axes follow the layout
+  Regroup,      // the same where axes 0 and 1 stay: splits and merges the others
+  Window,       // computes in either layout: see `channels_last`
+  Permutation,  // a transpose: changes the layout itself
+};
+
+/// What becomes of a large constant in the host plan of a package of low precision.
+enum class HostRounding : uint8_t {
+  Never,  // stays as it is: the operator reads it in fp32 on the device, too
+  Layer,  // is rounded, as the device stores it
+  Sum,    // is rounded if it was moved before
+  Moves,  // as the readers of the result say
+};
+
+/// The axes of a product's output channels.
+struct ChannelAxes {
+  size_t result = 0;  // of the result
+  size_t weight = 0;  // of input 1
+};
+
+/// An operator: what it is called, means and needs, and the traits that passes and lowering ask.
+/// Rows whose `lowering` is not None must give the traits `layout` and, unless the scalar operation
+/// in `row` has it, `sensitivity`.
 struct OpDef {
   std::string_view name;
   Status (*infer)(InferContext&) = nullptr;
@@ -148,23 +178,52 @@ struct OpDef {
   /// Value of output `output` at ctx.index(). See element.h.
   Status (*element)(ElementContext&) = nullptr;
   int64_t min_opset = 1;  // older attributes than these are refused by name
+  int min_inputs = 1;     // the first min_inputs inputs may not be omitted
+  int max_inputs = 1;
+  int max_outputs = 1;
+  /// Of all versions and of the core form.
+  std::span<const AttrDecl> attributes = {};
+  /// What else nodes in core form keep to; graph::verify() asks.
+  Status (*check_core)(const graph::Graph&, const graph::Node&) = nullptr;
+
+  // Precision.
+  /// Why rounding ruins results: see sensitivity_of().
+  std::optional<kernel::Sensitivity> sensitivity = std::nullopt;
+  HostRounding host_rounding = HostRounding::Never;
+  /// The input that kernels read as a constant of 8 bits with scales; -1: none.
+  int narrow_input = -1;
+
+  // Layout.
+  LayoutRole layout = LayoutRole::Undeclared;
+
+  // Cost.
   /// How often an element() reads each input element on average: >1 forbids inlining a producer
   /// with flops into that input (Pool, Resize). Null: 1.
   double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
-  /// Names of all attributes of all versions and of the core form, separated by spaces.
-  std::string_view attributes = {};
-  /// Those that a model must not have: compiler passes decide on them.
-  std::string_view core_attributes = {};
+  /// The result is the operands side by side: each is read for its own part.
+  bool joins = false;
+  /// The dims that one element of a product sums over; of Lowering::MatMul and Conv.
+  Shape (*contracted)(const graph::Graph&, const graph::Node&) = nullptr;
+
+  // Algebra.
   /// Lowering::Reduce: what combines two elements. Its identity: reduction_identity().
   std::optional<kernel::ScalarOp> combine = std::nullopt;
-  /// Of operators that are not a scalar operation: see sensitivity_of().
-  kernel::Sensitivity sensitivity = kernel::Sensitivity::None;
+  /// Of operators that are linear in input 1: where its channels are. Null: others.
+  ChannelAxes (*channels)(const graph::Graph&, const graph::Node&) = nullptr;
   /// Results are elements of inputs, in other places: see moves_elements().
   bool moves = false;
+  /// Results are the operand's numbers in another dtype.
+  bool converts = false;
+  /// Made of dims alone, which kernels read from their parameter block.
+  bool dims_only = false;
   bool random = false;  // equal inputs may give different results
-  int min_inputs = 1;   // the first min_inputs inputs may not be omitted
-  int max_inputs = 1;
-  int max_outputs = 1;
+  /// Whether the result is input 0 under other dims, its elements in the same row-major order.
+  bool (*renames)(const graph::Graph&, const graph::Node&) = nullptr;
+  /// Whether the result is input 0, given that dtypes and shapes are equal.
+  bool (*is_identity)(const graph::Node&) = nullptr;
+  /// Gives the node the meaning of itself after `producer`, a node of the same operator. Null: two
+  /// such nodes are not one.
+  void (*merge)(graph::Node& n, const graph::Node& producer) = nullptr;
 };
 
 /// An element() that reads at most so many elements writes its reads out, without a loop.
@@ -172,18 +231,40 @@ inline constexpr double kMaxWrittenReads = 16;
 
 inline constexpr int kVariadic = 1 << 20;
 
+/// The row of a node in core form; null for others, which run on the host.
+const OpDef* core_def(const graph::Node& n);
+inline bool is_core(const graph::Node& n) {
+  return core_def(n) != nullptr;
+}
+/// The scalar operation that the node applies to each element; nothing where it is another
+/// operator.
+std::optional<kernel::ScalarOp> scalar_op(const graph::Node& n);
+/// The same of nodes in core form.
+bool is_core(const graph::Node& n, kernel::ScalarOp op);
 /// What rounding does to the operator: autocast asks.
 kernel::Sensitivity sensitivity_of(const graph::Node& n);
 /// Views, and operators that read elements without changing them.
 bool moves_elements(const graph::Node& n);
 /// Whether equal inputs may give different results.
 bool is_random(const graph::Node& n);
+/// A core node whose result is its input under other dims, in the same order.
+bool renames(const graph::Graph& g, const graph::Node& n);
+/// Whether the result is input 0, given that dtypes and shapes are equal.
+bool is_identity(const graph::Node& n);
+/// A core node that only changes the dtype.
+bool converts(const graph::Node& n);
+/// The order of axes of a transpose in core form; nothing for other nodes.
+std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n);
+/// Fixed for nodes that are not in core form.
+LayoutRole layout_of(const graph::Node& n);
 
-/// Whether the node is in core form, so that `lowering` applies. Others run on the host.
-bool is_core(const graph::Node& n);
 /// Null when unknown: the importer's error then names the operator, its node and what to do.
 const OpDef* find(std::string_view domain, std::string_view op);
 std::vector<const OpDef*> all();
+/// Adds operators of the application's own, whose rows have static storage. Code::Usage where a
+/// name is taken, and once an operator has been looked up: all compilations know the same
+/// operators.
+Status add_operators(std::span<const OpDef> rows);
 /// Infers one node (used by the importer, passes and Rewriter).
 Status infer(graph::Graph& g, graph::Node& n);
 

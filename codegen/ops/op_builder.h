@@ -18,7 +18,7 @@ class OpBuilder {
 
   Rewriter& rewriter() { return rw_; }
   const graph::Node& node() { return rw_.node(); }
-  const AttrMap& attrs() { return rw_.node().attrs; }
+  Attributes attrs() { return Attributes(rw_.node(), &status_); }
   int64_t opset() { return rw_.node().opset; }
   V in(size_t i) { return rw_.node().inputs[i]; }
   bool has(size_t i) const { return rw_.has_input(i); }

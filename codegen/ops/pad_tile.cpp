@@ -47,7 +47,7 @@ Result<std::optional<std::vector<Expr>>> pad_form(const InferContext& ctx) {
 }
 
 Status infer_pad(InferContext& ctx) {
-  const std::string mode = ctx.attrs().get_string("mode", "constant");
+  const std::string mode = ctx.attrs().get_string("mode");
   if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap") {
     return ctx.error(Code::Unsupported,
                      "mode = '" + mode + "'; known: constant, reflect, edge, wrap");
@@ -78,12 +78,12 @@ V cropped(OpBuilder& c, std::vector<Expr>& pads) {
 }
 
 Result<bool> pad(Rewriter& rw) {
-  if (rw.node().attrs.get<std::vector<Expr>>("pads") != nullptr) return mark_core(rw);
+  if (Attributes(rw.node()).get<std::vector<Expr>>("pads") != nullptr) return mark_core(rw);
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto pads, pad_form(ctx));
   if (!pads) return false;
   OpBuilder c(rw);
-  const std::string mode = c.attrs().get_string("mode", "constant");
+  const std::string mode = c.attrs().get_string("mode");
   std::vector<Expr> around = *pads;
   std::vector<graph::ValueId> inputs{mode == "constant" ? c.in(0) : cropped(c, around)};
   if (mode == "constant" && c.has(2)) {
@@ -126,8 +126,8 @@ std::vector<size_t> padded_axes(const std::vector<Expr>& pads) {
 
 Status pad_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
-  const auto pads = ctx.node().attrs.get_exprs("pads");
-  const std::string mode = ctx.node().attrs.get_string("mode", "constant");
+  const auto pads = Attributes(ctx.node()).get_exprs("pads");
+  const std::string mode = Attributes(ctx.node()).get_string("mode");
   const std::span<const Symbol> table = ctx.graph().symbols;
   const Shape& in = ctx.input_shape(0);
   Index index = ctx.index();
@@ -257,6 +257,11 @@ Result<bool> tile(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kPadAttrs[] = {string_attr("mode", "constant", CoreForm::String),
+                                  optional_attr("pads", AttrType::Ints, CoreForm::Pads),
+                                  optional_attr("value", AttrType::Float)};
+constexpr AttrDecl kCenterCropPadAttrs[] = {optional_attr("axes", AttrType::Ints)};
+
 }  // namespace
 
 std::span<const OpDef> pad_tile_ops() {
@@ -267,16 +272,18 @@ std::span<const OpDef> pad_tile_ops() {
        .lowering = Lowering::Element,
        .element = pad_element,
        .min_opset = 2,
-       .attributes = "mode pads value",
-       .moves = true,
-       .max_inputs = 4},
+       .max_inputs = 4,
+       .attributes = kPadAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Axes,
+       .moves = true},
       {.name = "CenterCropPad",
        .infer = infer_center_crop_pad,
        .decompose = center_crop_pad,
        .min_opset = 18,
-       .attributes = "axes",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kCenterCropPadAttrs},
       {.name = "Tile",
        .infer = infer_tile,
        .contents = tile_contents,

@@ -20,7 +20,6 @@ using V = OpBuilder::V;
 // --- Windows -------------------------------------------------------------------------------------
 
 Result<Window> pool_window(const InferContext& ctx) {
-  if (!ctx.attrs().has("kernel_shape")) return ctx.invalid("attribute 'kernel_shape' is missing");
   return read_window(ctx, ctx.attrs().get_ints("kernel_shape"), WindowUse::Pool);
 }
 
@@ -43,10 +42,10 @@ Status infer_pool(InferContext& ctx) {
   return {};
 }
 
-AttrMap pool_attrs(const Window& w, const AttrMap& given) {
+AttrMap pool_attrs(const Window& w, const Attributes& given) {
   AttrMap a = window_attrs(w);
   a.set("kernel_shape", w.kernel);
-  a.set("ceil_mode", given.get_int("ceil_mode", 0));
+  a.set("ceil_mode", given.get_int("ceil_mode"));
   return a;
 }
 
@@ -69,7 +68,7 @@ Result<bool> average_pool(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   AttrMap a = pool_attrs(w, c.attrs());
-  a.set("count_include_pad", c.attrs().get_int("count_include_pad", 0));
+  a.set("count_include_pad", c.attrs().get_int("count_include_pad"));
   c.replace(0, c.cast(c.op("AveragePool", {c.cast(c.in(0), wide(t))}, std::move(a)), t));
   return c.finish();
 }
@@ -80,9 +79,9 @@ Result<bool> lp_pool(Rewriter& rw) {
   RP_ASSIGN(const Window w, pool_window(ctx));
   OpBuilder c(rw);
   // In ceil mode the last windows are smaller than the kernel, so the average has other divisors.
-  if (c.attrs().get_int("ceil_mode", 0) != 0) return false;
+  if (c.attrs().get_int("ceil_mode") != 0) return false;
   const DType t = c.dtype(c.in(0));
-  const double p = static_cast<double>(c.attrs().get_int("p", 2));
+  const double p = static_cast<double>(c.attrs().get_int("p"));
   const V x = c.op("Abs", {c.cast(c.in(0), wide(t))});
   AttrMap a = pool_attrs(w, c.attrs());
   a.set("count_include_pad", int64_t{1});
@@ -104,7 +103,7 @@ struct PoolAttrs {
 };
 
 PoolAttrs pool_attrs(const ElementContext& ctx) {
-  const AttrMap& a = ctx.node().attrs;
+  const Attributes a(ctx.node());
   PoolAttrs p{a.get_ints("kernel_shape"), a.get_ints("strides"), a.get_ints("dilations"),
               a.get_exprs("pads"), data_axes(ctx.node(), ctx.index().size())};
   if (p.pads.empty()) p.pads = exprs_of(a.get_ints("pads"));
@@ -229,7 +228,7 @@ Status max_pool_element(ElementContext& ctx) {
 Status average_pool_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const PoolAttrs p = pool_attrs(ctx);
-  const bool include_pad = ctx.node().attrs.get_int("count_include_pad", 0) != 0;
+  const bool include_pad = Attributes(ctx.node()).get_int("count_include_pad") != 0;
   const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
   Accumulator sum(ctx, p, b.constant(type, 0));
   Accumulator taps(ctx, p, b.i32(0));
@@ -248,7 +247,7 @@ Status average_pool_element(ElementContext& ctx) {
 
 double pool_reads(const graph::Graph&, const graph::Node& n) {
   double reads = 1;
-  for (int64_t k : n.attrs.get_ints("kernel_shape")) reads *= static_cast<double>(k);
+  for (int64_t k : Attributes(n).get_ints("kernel_shape")) reads *= static_cast<double>(k);
   return reads;
 }
 
@@ -285,7 +284,7 @@ Result<bool> global_average_pool(Rewriter& rw) {
 Result<bool> global_lp_pool(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const double p = static_cast<double>(c.attrs().get_int("p", 2));
+  const double p = static_cast<double>(c.attrs().get_int("p"));
   const V x = c.op("Abs", {c.cast(c.in(0), wide(t))});
   const auto power = [&](V v, double e) {
     return e == 1 ? v : e == 2 ? c.mul(v, v) : c.op("Pow", {v, c.scalar(c.dtype(v), e)});
@@ -295,8 +294,35 @@ Result<bool> global_lp_pool(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kMaxPoolAttrs[] = {
+    string_attr("auto_pad", "NOTSET", CoreForm::Absent),
+    int_attr("ceil_mode", 0),
+    optional_attr("dilations", AttrType::Ints, CoreForm::Spatial),
+    required_attr("kernel_shape", AttrType::Ints, CoreForm::Spatial),
+    optional_attr("pads", AttrType::Ints, CoreForm::SpatialPads),
+    optional_attr("strides", AttrType::Ints, CoreForm::Spatial),
+    int_attr("storage_order", 0),
+    core_flag("channels_last")};
+constexpr AttrDecl kAveragePoolAttrs[] = {
+    string_attr("auto_pad", "NOTSET", CoreForm::Absent),
+    int_attr("ceil_mode", 0),
+    int_attr("count_include_pad", 0),
+    optional_attr("dilations", AttrType::Ints, CoreForm::Spatial),
+    required_attr("kernel_shape", AttrType::Ints, CoreForm::Spatial),
+    optional_attr("pads", AttrType::Ints, CoreForm::SpatialPads),
+    optional_attr("strides", AttrType::Ints, CoreForm::Spatial),
+    core_flag("channels_last")};
+constexpr AttrDecl kLpPoolAttrs[] = {string_attr("auto_pad", "NOTSET"),
+                                     int_attr("ceil_mode", 0),
+                                     optional_attr("dilations", AttrType::Ints),
+                                     required_attr("kernel_shape", AttrType::Ints),
+                                     optional_attr("pads", AttrType::Ints),
+                                     optional_attr("strides", AttrType::Ints),
+                                     int_attr("p", 2)};
+constexpr AttrDecl kGlobalLpPoolAttrs[] = {int_attr("p", 2)};
+
 constexpr OpDef global(std::string_view name, Result<bool> (*decompose)(Rewriter&),
-                       std::string_view attributes = {}) {
+                       std::span<const AttrDecl> attributes = {}) {
   return {
       .name = name, .infer = infer_global_pool, .decompose = decompose, .attributes = attributes};
 }
@@ -310,27 +336,29 @@ std::span<const OpDef> pool_ops() {
        .decompose = max_pool,
        .lowering = Lowering::Element,
        .element = max_pool_element,
-       .reads_per_element = pool_reads,
-       .attributes = "auto_pad ceil_mode dilations kernel_shape pads storage_order strides",
-       .core_attributes = "channels_last",
-       .max_outputs = 2},
+       .max_outputs = 2,
+       .attributes = kMaxPoolAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Window,
+       .reads_per_element = pool_reads},
       {.name = "AveragePool",
        .infer = infer_pool,
        .decompose = average_pool,
        .lowering = Lowering::Element,
        .element = average_pool_element,
        .min_opset = 7,
-       .reads_per_element = pool_reads,
-       .attributes = "auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides",
-       .core_attributes = "channels_last"},
+       .attributes = kAveragePoolAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Window,
+       .reads_per_element = pool_reads},
       {.name = "LpPool",
        .infer = infer_pool,
        .decompose = lp_pool,
        .min_opset = 2,
-       .attributes = "auto_pad ceil_mode dilations kernel_shape p pads strides"},
+       .attributes = kLpPoolAttrs},
       global("GlobalMaxPool", global_max_pool),
       global("GlobalAveragePool", global_average_pool),
-      global("GlobalLpPool", global_lp_pool, "p"),
+      global("GlobalLpPool", global_lp_pool, kGlobalLpPoolAttrs),
   };
   return kOps;
 }

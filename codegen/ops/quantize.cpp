@@ -9,19 +9,32 @@
 
 namespace reprise::ops {
 
+bool is_dequantize(const graph::Node& n) {
+  return n.op == "DequantizeLinear" && find(n.domain, n.op) != nullptr;
+}
+
 bool is_core_dequantize(const graph::Node& n) {
-  return n.op == "DequantizeLinear" && n.domain.empty() && n.opset == 0;
+  return is_dequantize(n) && n.opset == 0;
+}
+
+void become_dequantize(graph::Node& n, std::vector<graph::ValueId> inputs, int64_t axis) {
+  n.op = "DequantizeLinear";
+  n.domain.clear();
+  n.opset = 0;
+  n.inputs = std::move(inputs);
+  n.attrs = AttrMap{};
+  n.attrs.set("axis", axis);
 }
 
 std::optional<int64_t> scaled_axis(const graph::Graph& g, const graph::Node& n) {
-  if (n.attrs.get_int("block_size", 0) > 0) return std::nullopt;
+  if (Attributes(n).get_int("block_size") > 0) return std::nullopt;
   if (element_count(g.value(n.inputs[1]).shape).is_const(1)) return -1;
-  return n.attrs.get_int("axis", 1);
+  return Attributes(n).get_int("axis");
 }
 
 Index scale_index(const graph::Graph& g, const graph::Node& n, const Index& element) {
-  const auto axis = static_cast<size_t>(n.attrs.get_int("axis", 1));
-  if (const int64_t block = n.attrs.get_int("block_size", 0); block > 0) {
+  const auto axis = static_cast<size_t>(Attributes(n).get_int("axis"));
+  if (const int64_t block = Attributes(n).get_int("block_size"); block > 0) {
     Index at = element;
     at[axis] = Expr::floordiv(at[axis], block);
     return at;
@@ -49,7 +62,7 @@ Status require_quantized(const InferContext& ctx, size_t i) {
 
 Result<int64_t> quantized_axis(const InferContext& ctx) {
   const int64_t rank = ctx.rank(0);
-  return rank == 0 ? Result<int64_t>(int64_t{0}) : ctx.axis(ctx.attrs().get_int("axis", 1), rank);
+  return rank == 0 ? Result<int64_t>(int64_t{0}) : ctx.axis(ctx.attrs().get_int("axis"), rank);
 }
 
 /// A scale or zero point fits: one number, one per entry of the axis, or one per block.
@@ -57,7 +70,7 @@ Status check_scale(const InferContext& ctx, size_t i) {
   if (!ctx.has_input(i)) return {};
   const Shape& s = ctx.shape(i);
   const Shape& x = ctx.shape(0);
-  const int64_t block = ctx.attrs().get_int("block_size", 0);
+  const int64_t block = ctx.attrs().get_int("block_size");
   if (block < 0) return ctx.invalid("block_size is negative");
   if (block == 0 && s.size() <= 1 && element_count(s).is_const(1)) return {};
   RP_ASSIGN(const int64_t axis, quantized_axis(ctx));
@@ -80,7 +93,7 @@ Status infer_quantize(InferContext& ctx) {
   if (ctx.has_input(2)) {
     to = ctx.dtype(2);
   } else {
-    const int64_t number = ctx.attrs().get_int("output_dtype", 0);
+    const int64_t number = ctx.attrs().get_int("output_dtype");
     if (number != 0) to = dtype_from_onnx(number);
   }
   if (!quantized(to)) {
@@ -97,7 +110,7 @@ Status infer_dequantize(InferContext& ctx) {
   RP_TRY(require_float(ctx, 1));
   RP_TRY(check_scale(ctx, 1));
   RP_TRY(check_scale(ctx, 2));
-  const int64_t number = ctx.attrs().get_int("output_dtype", 0);
+  const int64_t number = ctx.attrs().get_int("output_dtype");
   const DType to = number != 0 ? dtype_from_onnx(number) : ctx.dtype(1);
   if (!is_float(to)) return ctx.error(Code::Unsupported, "output_dtype must be a float type");
   ctx.set_output(0, to, ctx.shape(0));
@@ -108,9 +121,9 @@ Status infer_dequantize(InferContext& ctx) {
 V aligned(OpBuilder& c, V v, const Shape& x) {
   const Shape s = c.shape(v);
   const auto rank = static_cast<int64_t>(x.size());
-  const int64_t block = c.attrs().get_int("block_size", 0);
+  const int64_t block = c.attrs().get_int("block_size");
   if (block == 0 && s.size() <= 1 && element_count(s).is_const(1)) return c.reshape(v, {});
-  const int64_t given = c.attrs().get_int("axis", 1);
+  const int64_t given = c.attrs().get_int("axis");
   const int64_t axis = given < 0 ? given + rank : given;
   if (block == 0) return c.along_axis(v, axis, rank);
   // [.., n, ..] -> [.., n, block, ..] -> [.., n * block, ..], cut to the dim.
@@ -284,7 +297,7 @@ Result<Shape> conv_shape(const InferContext& ctx, size_t weight, Window& w) {
   if (ctx.rank(weight) != ctx.rank(0)) return ctx.invalid("input and weight differ in rank");
   RP_ASSIGN(auto kernel, kernel_of_weight(ctx, weight));
   RP_ASSIGN(w, read_window(ctx, std::move(kernel), WindowUse::Conv));
-  const int64_t group = ctx.attrs().get_int("group", 1);
+  const int64_t group = ctx.attrs().get_int("group");
   if (group < 1 || group >= (int64_t{1} << 31)) return ctx.invalid("group is out of range");
   const Shape& k = ctx.shape(weight);
   RP_ASSIGN([[maybe_unused]] const Expr channels,
@@ -314,7 +327,7 @@ V integer_conv(OpBuilder& c, size_t weight, V x_zero, V w_zero, const Window& w)
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const V x = centered(c, c.in(0), per_channel(c, x_zero, 1, rank));
   const V k = centered(c, c.in(weight), per_channel(c, w_zero, 0, rank));
-  return core_conv(c, x, k, w, c.attrs().get_int("group", 1));
+  return core_conv(c, x, k, w, c.attrs().get_int("group"));
 }
 
 Result<bool> conv_integer(Rewriter& rw) {
@@ -349,7 +362,17 @@ Result<bool> qlinear_conv(Rewriter& rw) {
   return c.finish();
 }
 
-constexpr std::string_view kConvAttributes = "auto_pad dilations group kernel_shape pads strides";
+constexpr AttrDecl kQuantizeAttrs[] = {int_attr("axis", 1), int_attr("block_size", 0),
+                                       int_attr("output_dtype", 0), int_attr("precision", 0),
+                                       int_attr("saturate", 1)};
+constexpr AttrDecl kDequantizeAttrs[] = {int_attr("axis", 1, CoreForm::Axis),
+                                         int_attr("block_size", 0), int_attr("output_dtype", 0)};
+constexpr AttrDecl kConvAttrs[] = {string_attr("auto_pad", "NOTSET"),
+                                   optional_attr("dilations", AttrType::Ints),
+                                   int_attr("group", 1),
+                                   optional_attr("kernel_shape", AttrType::Ints),
+                                   optional_attr("pads", AttrType::Ints),
+                                   optional_attr("strides", AttrType::Ints)};
 
 }  // namespace
 
@@ -358,17 +381,19 @@ std::span<const OpDef> quantize_ops() {
       {.name = "QuantizeLinear",
        .infer = infer_quantize,
        .decompose = quantize,
-       .attributes = "axis block_size output_dtype precision saturate",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kQuantizeAttrs},
       {.name = "DequantizeLinear",
        .infer = infer_dequantize,
        .decompose = dequantize,
        .lowering = Lowering::Scalar,
        .element = dequantize_element,
-       .attributes = "axis block_size output_dtype",
        .min_inputs = 2,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kDequantizeAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed},
       {.name = "DynamicQuantizeLinear",
        .infer = infer_dynamic,
        .decompose = dynamic_quantize,
@@ -386,15 +411,15 @@ std::span<const OpDef> quantize_ops() {
       {.name = "ConvInteger",
        .infer = infer_conv_integer,
        .decompose = conv_integer,
-       .attributes = kConvAttributes,
        .min_inputs = 2,
-       .max_inputs = 4},
+       .max_inputs = 4,
+       .attributes = kConvAttrs},
       {.name = "QLinearConv",
        .infer = infer_qlinear_conv,
        .decompose = qlinear_conv,
-       .attributes = kConvAttributes,
        .min_inputs = 8,
-       .max_inputs = 9},
+       .max_inputs = 9,
+       .attributes = kConvAttrs},
   };
   return kOps;
 }

@@ -18,11 +18,11 @@ Status infer_recurrent(InferContext& ctx, int64_t gates) {
   RP_TRY(require_rank_3(ctx, 0, "X"));
   RP_TRY(require_rank_3(ctx, 1, "W"));
   RP_TRY(require_rank_3(ctx, 2, "R"));
-  const bool batch_major = ctx.attrs().get_int("layout", 0) != 0;
-  const Expr directions = ctx.attrs().get_string("direction", "forward") == "bidirectional" ? 2 : 1;
+  const bool batch_major = ctx.attrs().get_int("layout") != 0;
+  const Expr directions = ctx.attrs().get_string("direction") == "bidirectional" ? 2 : 1;
   const Expr hidden = ctx.shape(2)[2];
   if (ctx.attrs().has("hidden_size")) {
-    RP_TRY(ctx.unify(ctx.attrs().get_int("hidden_size", 0), hidden, "hidden_size and R").status());
+    RP_TRY(ctx.unify(ctx.attrs().get_int("hidden_size"), hidden, "hidden_size and R").status());
   }
   for (size_t i : {size_t{1}, size_t{2}}) {
     RP_TRY(ctx.unify(ctx.shape(i)[0], directions, "directions").status());
@@ -52,31 +52,52 @@ Status infer_lstm(InferContext& ctx) {
   return infer_recurrent(ctx, 4);
 }
 
+constexpr AttrDecl kRnnAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
+                                  optional_attr("activation_beta", AttrType::Floats),
+                                  optional_attr("activations", AttrType::Strings),
+                                  float_attr("clip", 0.0F),
+                                  string_attr("direction", "forward"),
+                                  optional_attr("hidden_size", AttrType::Int),
+                                  int_attr("layout", 0)};
+constexpr AttrDecl kGruAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
+                                  optional_attr("activation_beta", AttrType::Floats),
+                                  optional_attr("activations", AttrType::Strings),
+                                  float_attr("clip", 0.0F),
+                                  string_attr("direction", "forward"),
+                                  optional_attr("hidden_size", AttrType::Int),
+                                  int_attr("layout", 0),
+                                  int_attr("linear_before_reset", 0)};
+constexpr AttrDecl kLstmAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
+                                   optional_attr("activation_beta", AttrType::Floats),
+                                   optional_attr("activations", AttrType::Strings),
+                                   float_attr("clip", 0.0F),
+                                   string_attr("direction", "forward"),
+                                   optional_attr("hidden_size", AttrType::Int),
+                                   int_attr("input_forget", 0),
+                                   int_attr("layout", 0)};
+
 }  // namespace
 
 std::span<const OpDef> recurrent_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "RNN",
        .infer = infer_rnn,
-       .attributes = "activation_alpha activation_beta activations clip direction hidden_size "
-                     "layout",
        .min_inputs = 3,
        .max_inputs = 6,
-       .max_outputs = 2},
+       .max_outputs = 2,
+       .attributes = kRnnAttrs},
       {.name = "GRU",
        .infer = infer_gru,
-       .attributes = "activation_alpha activation_beta activations clip direction hidden_size "
-                     "layout linear_before_reset",
        .min_inputs = 3,
        .max_inputs = 6,
-       .max_outputs = 2},
+       .max_outputs = 2,
+       .attributes = kGruAttrs},
       {.name = "LSTM",
        .infer = infer_lstm,
-       .attributes = "activation_alpha activation_beta activations clip direction hidden_size "
-                     "input_forget layout",
        .min_inputs = 3,
        .max_inputs = 8,
-       .max_outputs = 3},
+       .max_outputs = 3,
+       .attributes = kLstmAttrs},
   };
   return kOps;
 }

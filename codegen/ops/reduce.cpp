@@ -22,7 +22,7 @@ Result<std::vector<int64_t>> reduced_axes(const InferContext& ctx) {
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
   if (!given || given->empty()) {
     const bool noop = ctx.node_opset() == 0 ? given.has_value()
-                                            : ctx.attrs().get_int("noop_with_empty_axes", 0) != 0;
+                                            : ctx.attrs().get_int("noop_with_empty_axes") != 0;
     return noop ? std::vector<int64_t>{} : iota(0, ctx.rank(0));
   }
   RP_ASSIGN(auto axes, ctx.axes(*given, ctx.rank(0)));
@@ -65,14 +65,20 @@ Expr product_of(const Expr& a, const Expr& b, std::span<const Symbol>) {
   return a * b;
 }
 
+/// Whether the reduction compares elements, which booleans and narrow integers can be.
+bool is_ordered(const graph::Node& n) {
+  const auto combine = find(n.domain, n.op)->combine;
+  return combine == kernel::ScalarOp::Max || combine == kernel::ScalarOp::Min;
+}
+
 Status infer_reduce(InferContext& ctx) {
-  const bool ordered = ctx.node().op == "ReduceMax" || ctx.node().op == "ReduceMin";
+  const bool ordered = is_ordered(ctx.node());
   if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0)) &&
       !(ordered && ctx.dtype(0) == DType::Bool)) {
     return ctx.invalid("input '" + ctx.input(0).name + "' is " +
                        std::string(name_of(ctx.dtype(0))) + ", needs numbers");
   }
-  const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
+  const bool keep = ctx.attrs().get_int("keepdims") != 0;
   if (depends_on_data(ctx, "axes", 1)) {
     RP_ASSIGN(const int64_t n, static_length(ctx, 1));
     const int64_t rank = ctx.rank(0) - (keep ? 0 : n);
@@ -100,7 +106,7 @@ Result<bool> reduction(Rewriter& rw, V (*formula)(OpBuilder&, V, const std::vect
 
 Result<bool> core_reduction(Rewriter& rw) {
   const graph::Node& n = rw.node();
-  const bool named = n.attrs.get<std::vector<int64_t>>("axes") != nullptr;
+  const bool named = Attributes(n).get<std::vector<int64_t>>("axes") != nullptr;
   if (n.opset == 0 && named && n.inputs.size() == 1) return false;
   const InferContext ctx(rw.graph(), rw.node());
   if (depends_on_data(ctx, "axes", 1)) return false;
@@ -108,7 +114,7 @@ Result<bool> core_reduction(Rewriter& rw) {
   OpBuilder c(rw);
   const V out = rw.node().outputs[0];
   const DType t = c.dtype(out);
-  const bool ordered = n.op == "ReduceMax" || n.op == "ReduceMin";
+  const bool ordered = is_ordered(n);
   const DType inner = t == DType::Bool ? DType::U8 : ordered ? t : wide(t);
   const V result = c.reduce(n.op, c.cast(c.in(0), inner), axes);
   c.replace(0, c.cast(c.reshape(result, c.shape(out)), t));
@@ -212,7 +218,7 @@ Status reduce_element(ElementContext& ctx) {
   b.local_store(acc, reduction_identity(b, combine, dtype, type));
   Index index = ctx.index();
   Status status;
-  loop_axes(ctx, ctx.node().attrs.get_ints("axes"), 0, index, [&] {
+  loop_axes(ctx, Attributes(ctx.node()).get_ints("axes"), 0, index, [&] {
     auto v = ctx.input(0, index);
     if (!v.ok()) {
       status = v.status();
@@ -227,7 +233,7 @@ Status reduce_element(ElementContext& ctx) {
 double reduce_reads(const graph::Graph& g, const graph::Node& n) {
   const Shape& in = g.value(n.inputs[0]).shape;
   double reads = 1;
-  for (int64_t a : n.attrs.get_ints("axes")) {
+  for (int64_t a : Attributes(n).get_ints("axes")) {
     const Expr& d = in[static_cast<size_t>(a)];
     reads *= d.is_const() ? static_cast<double>(d.value()) : 1024.0;
   }
@@ -237,8 +243,8 @@ double reduce_reads(const graph::Graph& g, const graph::Node& n) {
 // --- ArgMax, ArgMin ------------------------------------------------------------------------------
 
 Status infer_arg(InferContext& ctx) {
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
-  const bool keep = ctx.attrs().get_int("keepdims", 1) != 0;
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
+  const bool keep = ctx.attrs().get_int("keepdims") != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
   // An empty axis has no largest element. It is refused unless the output is empty, too. In core
   // form the result is 0, which decompositions of other operators rely on.
@@ -257,9 +263,9 @@ Status infer_arg(InferContext& ctx) {
 Result<bool> arg(Rewriter& rw) {
   graph::Node& n = rw.node();
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
-  const int64_t given = n.attrs.get_int("axis", 0);
+  const int64_t given = Attributes(n).get_int("axis");
   const int64_t axis = given < 0 ? given + rank : given;
-  if (n.attrs.get_int("keepdims", 1) != 0) {
+  if (Attributes(n).get_int("keepdims") != 0) {
     n.attrs.set("axis", axis);
     n.attrs.erase("keepdims");
     return mark_core(rw);
@@ -267,7 +273,7 @@ Result<bool> arg(Rewriter& rw) {
   OpBuilder c(rw);
   AttrMap a;
   a.set("axis", axis);
-  a.set("select_last_index", n.attrs.get_int("select_last_index", 0));
+  a.set("select_last_index", Attributes(n).get_int("select_last_index"));
   c.replace(0, c.reshape(c.op(n.op, {c.in(0)}, std::move(a)), c.shape(n.outputs[0])));
   return c.finish();
 }
@@ -287,9 +293,9 @@ Val beats(kernel::Builder& b, Val v, Val best, bool max, bool last) {
 
 Status arg_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
-  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));
   const bool max = ctx.node().op == "ArgMax";
-  const bool last = ctx.node().attrs.get_int("select_last_index", 0) != 0;
+  const bool last = Attributes(ctx.node()).get_int("select_last_index") != 0;
   const DType dtype = ctx.graph().value(ctx.node().inputs[0]).dtype;
   const kernel::Type type = ctx.compute(dtype);
   const int best = b.local("best", type);
@@ -317,11 +323,18 @@ Status arg_element(ElementContext& ctx) {
 }
 
 double arg_reads(const graph::Graph& g, const graph::Node& n) {
-  const Expr& d = g.value(n.inputs[0]).shape[static_cast<size_t>(n.attrs.get_int("axis", 0))];
+  const Expr& d = g.value(n.inputs[0]).shape[static_cast<size_t>(Attributes(n).get_int("axis"))];
   return d.is_const() ? static_cast<double>(d.value()) : 1024.0;
 }
 
-constexpr std::string_view kReduceAttributes = "axes keepdims noop_with_empty_axes";
+bool reduces_nothing(const graph::Node& n) {
+  return Attributes(n).get_ints("axes").empty();
+}
+
+constexpr AttrDecl kReduceAttrs[] = {optional_attr("axes", AttrType::Ints, CoreForm::Axes),
+                                     int_attr("keepdims", 1), int_attr("noop_with_empty_axes", 0)};
+constexpr AttrDecl kArgAttrs[] = {int_attr("axis", 0, CoreForm::Axis), int_attr("keepdims", 1),
+                                  int_attr("select_last_index", 0)};
 
 constexpr OpDef core(std::string_view name, kernel::ScalarOp combine,
                      void (*contents)(ContentsContext&)) {
@@ -331,19 +344,21 @@ constexpr OpDef core(std::string_view name, kernel::ScalarOp combine,
           .decompose = core_reduction,
           .lowering = Lowering::Reduce,
           .element = reduce_element,
-          .reads_per_element = reduce_reads,
-          .attributes = kReduceAttributes,
-          .combine = combine,
+          .max_inputs = 2,
+          .attributes = kReduceAttrs,
           .sensitivity = kernel::Sensitivity::Sum,
-          .max_inputs = 2};
+          .layout = LayoutRole::Axes,
+          .reads_per_element = reduce_reads,
+          .combine = combine,
+          .is_identity = reduces_nothing};
 }
 
 constexpr OpDef derived(std::string_view name, Result<bool> (*decompose)(Rewriter&)) {
   return {.name = name,
           .infer = infer_reduce,
           .decompose = decompose,
-          .attributes = kReduceAttributes,
-          .max_inputs = 2};
+          .max_inputs = 2,
+          .attributes = kReduceAttrs};
 }
 
 constexpr OpDef arg_op(std::string_view name) {
@@ -352,9 +367,10 @@ constexpr OpDef arg_op(std::string_view name) {
           .decompose = arg,
           .lowering = Lowering::Element,
           .element = arg_element,
-          .reads_per_element = arg_reads,
-          .attributes = "axis keepdims select_last_index",
-          .sensitivity = kernel::Sensitivity::Decision};
+          .attributes = kArgAttrs,
+          .sensitivity = kernel::Sensitivity::Decision,
+          .layout = LayoutRole::Fixed,
+          .reads_per_element = arg_reads};
 }
 
 }  // namespace

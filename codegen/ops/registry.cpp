@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <mutex>
 #include <unordered_map>
 
 #include "codegen/ops/families.h"
@@ -20,10 +22,32 @@ std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, con
     def.infer = infer_row;
     def.lowering = Lowering::Scalar;
     def.row = r.op;
+    def.layout = LayoutRole::Elementwise;
     def.min_inputs = def.max_inputs = r.arity;
     out.push_back(def);
   }
   return out;
+}
+
+std::vector<std::span<const OpDef>> families() {
+  return {unary_ops(),    activation_ops(), binary_ops(),    logic_ops(),     cast_ops(),
+          shape_ops(),    reshape_ops(),    view_ops(),      generator_ops(), slice_ops(),
+          gather_ops(),   pad_tile_ops(),   reduce_ops(),    scan_ops(),      normalization_ops(),
+          softmax_ops(),  matmul_ops(),     einsum_ops(),    conv_ops(),      pool_ops(),
+          resize_ops(),   quantize_ops(),   attention_ops(), recurrent_ops(), loss_ops(),
+          sampling_ops(), host_only_ops()};
+}
+
+/// What add_operators() has been given before the registry was made.
+struct Additions {
+  std::mutex mutex;
+  bool closed = false;
+  std::vector<std::span<const OpDef>> families;
+};
+
+Additions& additions() {
+  static Additions a;
+  return a;
 }
 
 struct Registry {
@@ -32,14 +56,10 @@ struct Registry {
   std::vector<const OpDef*> all;
 
   Registry() {
-    const std::span<const OpDef> families[] = {
-        unary_ops(),    activation_ops(), binary_ops(),    logic_ops(),     cast_ops(),
-        shape_ops(),    reshape_ops(),    view_ops(),      generator_ops(), slice_ops(),
-        gather_ops(),   pad_tile_ops(),   reduce_ops(),    scan_ops(),      normalization_ops(),
-        softmax_ops(),  matmul_ops(),     einsum_ops(),    conv_ops(),      pool_ops(),
-        resize_ops(),   quantize_ops(),   attention_ops(), recurrent_ops(), loss_ops(),
-        sampling_ops(), host_only_ops()};
-    for (std::span<const OpDef> family : families) add(family);
+    for (std::span<const OpDef> family : families()) add(family);
+    const std::lock_guard lock(additions().mutex);
+    additions().closed = true;
+    for (std::span<const OpDef> family : additions().families) add(family);
     rows = remaining_rows(by_name);
     add(rows);
   }
@@ -85,10 +105,40 @@ std::vector<const OpDef*> all() {
   return registry().all;
 }
 
+Status add_operators(std::span<const OpDef> rows) {
+  std::vector<std::span<const OpDef>> known = families();
+  Additions& a = additions();
+  const std::lock_guard lock(a.mutex);
+  if (a.closed) return {Code::Usage, "operators are added before the first one is looked up"};
+  known.insert(known.end(), a.families.begin(), a.families.end());
+  for (const OpDef& def : rows) {
+    const auto same_name = [&](const OpDef& other) { return other.name == def.name; };
+    if (std::ranges::any_of(known, [&](auto f) { return std::ranges::any_of(f, same_name); }))
+      return {Code::Usage, "there is an operator " + std::string(def.name) + " already"};
+  }
+  a.families.push_back(rows);
+  return {};
+}
+
+const OpDef* core_def(const graph::Node& n) {
+  const OpDef* def = n.opset == 0 ? find(n.domain, n.op) : nullptr;
+  return def != nullptr && def->lowering != Lowering::None ? def : nullptr;
+}
+
+std::optional<kernel::ScalarOp> scalar_op(const graph::Node& n) {
+  const OpDef* def = find(n.domain, n.op);
+  return def == nullptr ? std::nullopt : def->row;
+}
+
+bool is_core(const graph::Node& n, kernel::ScalarOp op) {
+  return is_core(n) && scalar_op(n) == op;
+}
+
 kernel::Sensitivity sensitivity_of(const graph::Node& n) {
   const OpDef* def = find(n.domain, n.op);
   if (def == nullptr) return kernel::Sensitivity::None;
-  return def->row ? kernel::row(*def->row).sensitivity : def->sensitivity;
+  if (def->row) return kernel::row(*def->row).sensitivity;
+  return def->sensitivity.value_or(kernel::Sensitivity::None);
 }
 
 bool moves_elements(const graph::Node& n) {
@@ -101,9 +151,30 @@ bool is_random(const graph::Node& n) {
   return def != nullptr && def->random;
 }
 
-bool is_core(const graph::Node& n) {
+bool renames(const graph::Graph& g, const graph::Node& n) {
+  const OpDef* def = core_def(n);
+  return def != nullptr && def->renames != nullptr && def->renames(g, n);
+}
+
+bool is_identity(const graph::Node& n) {
   const OpDef* def = find(n.domain, n.op);
-  return def != nullptr && def->lowering != Lowering::None && n.opset == 0;
+  if (def == nullptr || def->is_identity == nullptr) return false;
+  return (n.opset == 0 || def->lowering == Lowering::None) && def->is_identity(n);
+}
+
+bool converts(const graph::Node& n) {
+  const OpDef* def = core_def(n);
+  return def != nullptr && def->converts;
+}
+
+std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n) {
+  if (layout_of(n) != LayoutRole::Permutation) return std::nullopt;
+  return Attributes(n).get_ints("perm");
+}
+
+LayoutRole layout_of(const graph::Node& n) {
+  const OpDef* def = core_def(n);
+  return def == nullptr ? LayoutRole::Fixed : def->layout;
 }
 
 }  // namespace reprise::ops

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/ops/contents.h"
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
@@ -64,7 +65,7 @@ Result<Shape> reshaped(InferContext& ctx, const std::vector<Expr>& wanted, bool 
 
 Status infer_reshape(InferContext& ctx) {
   std::optional<std::vector<Expr>> wanted;
-  bool allow_zero = ctx.attrs().get_int("allowzero", 0) != 0;
+  bool allow_zero = ctx.attrs().get_int("allowzero") != 0;
   if (const auto* exprs = ctx.attrs().get<std::vector<Expr>>("shape")) {
     wanted = *exprs;
     allow_zero = true;
@@ -163,6 +164,10 @@ Status reshape_element(ElementContext& ctx) {
   return {};
 }
 
+bool always_renames(const graph::Graph&, const graph::Node&) {
+  return true;
+}
+
 // --- Squeeze, Unsqueeze, Flatten -----------------------------------------------------------------
 
 /// With axes that depend on data only the rank is known; such nodes run on the host.
@@ -222,7 +227,7 @@ Status infer_unsqueeze(InferContext& ctx) {
 
 Status infer_flatten(InferContext& ctx) {
   const int64_t rank = ctx.rank(0);
-  int64_t axis = ctx.attrs().get_int("axis", 1);
+  int64_t axis = ctx.attrs().get_int("axis");
   if (axis != rank) {
     RP_ASSIGN(axis, ctx.axis(axis, rank));
   }
@@ -262,7 +267,28 @@ Result<bool> identity(Rewriter& rw) {
   return true;
 }
 
+constexpr AttrDecl kReshapeAttrs[] = {optional_attr("shape", AttrType::Ints, CoreForm::Sizes),
+                                      int_attr("allowzero", 0)};
+constexpr AttrDecl kAxesAttrs[] = {optional_attr("axes", AttrType::Ints)};
+constexpr AttrDecl kFlattenAttrs[] = {int_attr("axis", 1)};
+constexpr AttrDecl kDropoutAttrs[] = {float_attr("ratio", 0.5F),
+                                      optional_attr("seed", AttrType::Int)};
+
 }  // namespace
+
+graph::Node reshape_node(Shape to) {
+  graph::Node n;
+  n.op = "Reshape";
+  n.attrs.set("shape", std::vector<Expr>(std::move(to)));
+  return n;
+}
+
+void become_reshape(const graph::Graph& g, graph::Node& n) {
+  if (n.op == "Reshape") return;
+  graph::Node made = reshape_node(g.value(n.outputs[0]).shape);
+  n.op = std::move(made.op);
+  n.attrs = std::move(made.attrs);
+}
 
 std::span<const OpDef> reshape_ops() {
   static constexpr OpDef kOps[] = {
@@ -272,34 +298,48 @@ std::span<const OpDef> reshape_ops() {
        .decompose = reshape,
        .lowering = Lowering::View,
        .element = reshape_element,
-       .attributes = "shape allowzero",
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kReshapeAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .host_rounding = HostRounding::Moves,
+       .layout = LayoutRole::Regroup,
+       .renames = always_renames,
+       .is_identity = always_identity,
+       .merge = merge_into_last},
       {.name = "Squeeze",
        .infer = infer_squeeze,
        .contents = same_contents,
        .decompose = squeeze,
-       .attributes = "axes",
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kAxesAttrs,
+       .host_rounding = HostRounding::Moves},
       {.name = "Unsqueeze",
        .infer = infer_unsqueeze,
        .contents = same_contents,
        .decompose = squeeze,
-       .attributes = "axes",
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kAxesAttrs,
+       .host_rounding = HostRounding::Moves},
       {.name = "Flatten",
        .infer = infer_flatten,
        .contents = same_contents,
        .decompose = to_reshape,
-       .attributes = "axis"},
-      {.name = "Identity", .infer = infer_same, .contents = same_contents, .decompose = identity},
+       .attributes = kFlattenAttrs,
+       .host_rounding = HostRounding::Moves},
+      {.name = "Identity",
+       .infer = infer_same,
+       .contents = same_contents,
+       .decompose = identity,
+       .host_rounding = HostRounding::Moves,
+       .is_identity = always_identity},
       {.name = "Dropout",
        .infer = infer_dropout,
        .decompose = dropout,
        .min_opset = 7,
-       .attributes = "ratio seed",
-       .random = true,
        .max_inputs = 3,
-       .max_outputs = 2},
+       .max_outputs = 2,
+       .attributes = kDropoutAttrs,
+       .random = true},
   };
   return kOps;
 }

@@ -55,7 +55,7 @@ Result<std::optional<Request>> read_request(const InferContext& ctx) {
     RP_ASSIGN(axes, ctx.axes(ctx.attrs().get_ints("axes"), ctx.rank(0)));
   }
   Request r;
-  r.stretch = ctx.attrs().get_string("keep_aspect_ratio_policy", "stretch") == "stretch";
+  r.stretch = ctx.attrs().get_string("keep_aspect_ratio_policy") == "stretch";
   const auto sizes = given_sizes(ctx);
   const std::vector<float> scales = given_scales(ctx);
   if (sizes && !sizes->empty()) {
@@ -95,19 +95,24 @@ Expr scaled_dim(const Expr& dim, float scale) {
   return Expr::floordiv(dim * Expr(numerator), Expr(int64_t{1} << shift));
 }
 
+/// An attribute with another default in the old form, or with no such attribute there.
+std::string by_version(const InferContext& ctx, std::string_view name, const char* old_default) {
+  const Attributes attrs = ctx.attrs();
+  return old_form(ctx) ? attrs.get_or<std::string>(name, old_default) : attrs.get_string(name);
+}
+
 std::string coordinate_mode(const InferContext& ctx) {
-  return ctx.attrs().get_string("coordinate_transformation_mode",
-                                old_form(ctx) ? "asymmetric" : "half_pixel");
+  return by_version(ctx, "coordinate_transformation_mode", "asymmetric");
 }
 
 std::string interpolation(const InferContext& ctx) {
-  const std::string mode = ctx.attrs().get_string("mode", "nearest");
+  const std::string mode = ctx.attrs().get_string("mode");
   return mode == "bilinear" ? "linear" : mode;
 }
 
 /// Sizes under a policy that keeps the aspect ratio, for static shapes.
 Result<Shape> kept_aspect(const InferContext& ctx, const Request& r) {
-  const bool larger = ctx.attrs().get_string("keep_aspect_ratio_policy", "") == "not_smaller";
+  const bool larger = ctx.attrs().get_string("keep_aspect_ratio_policy") == "not_smaller";
   const Shape& in = ctx.shape(0);
   if (!is_static(in) || !is_static(r.sizes)) {
     return ctx.error(Code::Unsupported, "keep_aspect_ratio_policy needs static shapes");
@@ -183,12 +188,10 @@ std::pair<int64_t, int64_t> simplest_fraction(float scale) {
 struct Ratio {
   Expr num, den;
 };
-Ratio axis_ratio(const AttrMap& attrs, size_t d, const Expr& in, const Expr& out) {
-  if (const auto* scales = attrs.get<std::vector<float>>("scales")) {
-    const auto [p, q] = simplest_fraction((*scales)[d]);
-    return {Expr(p), Expr(q)};
-  }
-  return {out, in};
+Ratio axis_ratio(std::span<const float> scales, size_t d, const Expr& in, const Expr& out) {
+  if (scales.empty()) return {out, in};
+  const auto [p, q] = simplest_fraction(scales[d]);
+  return {Expr(p), Expr(q)};
 }
 
 /// Whether the largest number in the index arithmetic of an axis fits 32 bits: proven, or guarded.
@@ -205,7 +208,7 @@ bool has_device_form(const InferContext& ctx, const Request& r, const Shape& out
   const std::string mode = interpolation(ctx);
   const std::string coordinates = coordinate_mode(ctx);
   if (!r.stretch || coordinates == "tf_crop_and_resize") return false;
-  if (ctx.attrs().get_int("antialias", 0) != 0 && mode != "nearest") return false;
+  if (ctx.attrs().get_int("antialias") != 0 && mode != "nearest") return false;
   if (mode != "nearest" && !is_float(ctx.dtype(0))) return false;
   const bool dynamic_ratio = !r.sizes.empty() && !(is_static(out) && is_static(ctx.shape(0)));
   if (mode == "cubic" && dynamic_ratio) return false;
@@ -227,10 +230,9 @@ Result<bool> resize(Rewriter& rw) {
   AttrMap a;
   a.set("mode", interpolation(ctx));
   a.set("coordinate_transformation_mode", coordinate_mode(ctx));
-  a.set("nearest_mode",
-        ctx.attrs().get_string("nearest_mode", old_form(ctx) ? "floor" : "round_prefer_floor"));
-  a.set("cubic_coeff_a", ctx.attrs().get_float("cubic_coeff_a", -0.75F));
-  a.set("exclude_outside", ctx.attrs().get_int("exclude_outside", 0));
+  a.set("nearest_mode", by_version(ctx, "nearest_mode", "floor"));
+  a.set("cubic_coeff_a", ctx.attrs().get_float("cubic_coeff_a"));
+  a.set("exclude_outside", ctx.attrs().get_int("exclude_outside"));
   if (request->sizes.empty()) {
     a.set("scales", request->scales);
   } else {
@@ -238,7 +240,8 @@ Result<bool> resize(Rewriter& rw) {
   }
   const Shape& in = ctx.shape(0);
   for (size_t d = 0; d < in.size(); ++d) {
-    const auto s = check_magnitude(ctx, axis_ratio(a, d, in[d], out[d]), in[d], out[d]);
+    const auto s =
+        check_magnitude(ctx, axis_ratio(request->scales, d, in[d], out[d]), in[d], out[d]);
     if (!s.ok()) return false;
   }
   OpBuilder c(rw);
@@ -304,9 +307,9 @@ std::array<Val, 4> cubic_weights(kernel::Builder& b, Val fraction, float a) {
 
 std::vector<Tap> cubic_taps(ElementContext& ctx, const Expr& base, Val fraction, const Expr& in) {
   kernel::Builder& b = ctx.builder();
-  const AttrMap& attrs = ctx.node().attrs;
-  const float a = attrs.get_float("cubic_coeff_a", -0.75F);
-  const bool exclude = attrs.get_int("exclude_outside", 0) != 0;
+  const Attributes attrs(ctx.node());
+  const float a = attrs.get_float("cubic_coeff_a");
+  const bool exclude = attrs.get_int("exclude_outside") != 0;
   const std::array<Val, 4> weights = cubic_weights(b, fraction, a);
   std::vector<Tap> taps;
   Val sum;
@@ -327,19 +330,19 @@ std::vector<Tap> cubic_taps(ElementContext& ctx, const Expr& base, Val fraction,
 
 std::vector<Tap> axis_taps(ElementContext& ctx, size_t d) {
   kernel::Builder& b = ctx.builder();
-  const AttrMap& attrs = ctx.node().attrs;
+  const Attributes attrs(ctx.node());
   const Expr& in = ctx.input_shape(0)[d];
   const Expr& out = ctx.output_shape()[d];
   const Expr& x = ctx.index()[d];
-  const std::string mode = attrs.get_string("mode", "nearest");
-  const std::string coordinates = attrs.get_string("coordinate_transformation_mode", "half_pixel");
-  const auto* scales = attrs.get<std::vector<float>>("scales");
-  const bool unscaled = scales != nullptr ? (*scales)[d] == 1.0F : in == out;
+  const std::string mode = attrs.get_string("mode");
+  const std::string coordinates = attrs.get_string("coordinate_transformation_mode");
+  const auto scales = attrs.get_or<std::vector<float>>("scales", {});
+  const bool unscaled = scales.empty() ? in == out : scales[d] == 1.0F;
   if (unscaled) return {{x, {}}};
   const Ratio at =
-      non_negative(source_position(coordinates, x, axis_ratio(attrs, d, in, out), in, out));
+      non_negative(source_position(coordinates, x, axis_ratio(scales, d, in, out), in, out));
   if (mode == "nearest") {
-    const std::string rounding = attrs.get_string("nearest_mode", "round_prefer_floor");
+    const std::string rounding = attrs.get_string("nearest_mode");
     return {{clamp_index(nearest(rounding, at), in), {}}};
   }
   const Expr base = Expr::floordiv(at.num, at.den);
@@ -376,7 +379,7 @@ Status resize_element(ElementContext& ctx) {
 }
 
 double resize_reads(const graph::Graph& g, const graph::Node& n) {
-  const std::string mode = n.attrs.get_string("mode", "nearest");
+  const std::string mode = Attributes(n).get_string("mode");
   if (mode == "nearest") return 1;
   const Shape& in = g.value(n.inputs[0]).shape;
   const Shape& out = g.value(n.outputs[0]).shape;
@@ -387,9 +390,44 @@ double resize_reads(const graph::Graph& g, const graph::Node& n) {
   return reads;
 }
 
-constexpr std::string_view kAttributes =
-    "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
-    "extrapolation_value keep_aspect_ratio_policy mode nearest_mode scales sizes";
+Status check_core_resize(const graph::Graph&, const graph::Node& n) {
+  const Attributes attrs(n);
+  if (attrs.has("scales") != attrs.has("sizes")) return {};
+  return internal_error("a core Resize has either scales or sizes, of all axes");
+}
+
+constexpr AttrDecl kResizeAttrs[] = {
+    int_attr("antialias", 0),
+    optional_attr("axes", AttrType::Ints, CoreForm::Absent),
+    string_attr("coordinate_transformation_mode", "half_pixel"),
+    float_attr("cubic_coeff_a", -0.75F),
+    int_attr("exclude_outside", 0),
+    float_attr("extrapolation_value", 0.0F),
+    string_attr("keep_aspect_ratio_policy", "stretch", CoreForm::Absent),
+    string_attr("mode", "nearest"),
+    string_attr("nearest_mode", "round_prefer_floor"),
+    {.name = "scales", .type = AttrType::Floats, .core = CoreForm::Scales, .core_optional = true},
+    {.name = "sizes",
+     .type = AttrType::Exprs,
+     .core = CoreForm::Sizes,
+     .internal = true,
+     .core_optional = true}};
+constexpr AttrDecl kUpsampleAttrs[] = {
+    implied_attr(int_attr("antialias", 0)),
+    implied_attr(optional_attr("axes", AttrType::Ints, CoreForm::Absent)),
+    implied_attr(string_attr("coordinate_transformation_mode", "half_pixel")),
+    implied_attr(float_attr("cubic_coeff_a", -0.75F)),
+    implied_attr(int_attr("exclude_outside", 0)),
+    implied_attr(float_attr("extrapolation_value", 0.0F)),
+    implied_attr(string_attr("keep_aspect_ratio_policy", "stretch", CoreForm::Absent)),
+    implied_attr(string_attr("nearest_mode", "round_prefer_floor")),
+    string_attr("mode", "nearest"),
+    optional_attr("scales", AttrType::Floats),
+    {.name = "sizes",
+     .type = AttrType::Exprs,
+     .core = CoreForm::Sizes,
+     .internal = true,
+     .core_optional = true}};
 
 }  // namespace
 
@@ -401,15 +439,18 @@ std::span<const OpDef> resize_ops() {
        .lowering = Lowering::Element,
        .element = resize_element,
        .min_opset = 10,
-       .reads_per_element = resize_reads,
-       .attributes = kAttributes,
-       .max_inputs = 4},
+       .max_inputs = 4,
+       .attributes = kResizeAttrs,
+       .check_core = check_core_resize,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Axes,
+       .reads_per_element = resize_reads},
       {.name = "Upsample",
        .infer = infer_resize,
        .decompose = resize,
        .min_opset = 7,
-       .attributes = "mode scales",
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kUpsampleAttrs},
   };
   return kOps;
 }

@@ -34,12 +34,22 @@ Status infer_roi_align(InferContext& ctx) {
   RP_ASSIGN(const Expr regions,
             ctx.unify(ctx.shape(1)[0], ctx.shape(2)[0], "regions and batch_indices"));
   RP_TRY(ctx.unify(ctx.shape(1)[1], 4, "coordinates of a region").status());
-  const int64_t height = ctx.attrs().get_int("output_height", 1);
-  const int64_t width = ctx.attrs().get_int("output_width", 1);
+  const int64_t height = ctx.attrs().get_int("output_height");
+  const int64_t width = ctx.attrs().get_int("output_width");
   if (height < 1 || width < 1) return ctx.invalid("output_height or output_width is below 1");
   ctx.set_output(0, ctx.dtype(0), {regions, ctx.shape(0)[1], height, width});
   return {};
 }
+
+constexpr AttrDecl kGridSampleAttrs[] = {int_attr("align_corners", 0),
+                                         string_attr("mode", "linear"),
+                                         string_attr("padding_mode", "zeros")};
+constexpr AttrDecl kRoiAlignAttrs[] = {string_attr("coordinate_transformation_mode", "half_pixel"),
+                                       string_attr("mode", "avg"),
+                                       int_attr("output_height", 1),
+                                       int_attr("output_width", 1),
+                                       int_attr("sampling_ratio", 0),
+                                       float_attr("spatial_scale", 1.0F)};
 
 }  // namespace
 
@@ -48,16 +58,15 @@ std::span<const OpDef> sampling_ops() {
       {.name = "GridSample",
        .infer = infer_grid_sample,
        .min_opset = 16,
-       .attributes = "align_corners mode padding_mode",
        .min_inputs = 2,
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kGridSampleAttrs},
       {.name = "RoiAlign",
        .infer = infer_roi_align,
        .min_opset = 10,
-       .attributes = "coordinate_transformation_mode mode output_height output_width "
-                     "sampling_ratio spatial_scale",
        .min_inputs = 3,
-       .max_inputs = 3},
+       .max_inputs = 3,
+       .attributes = kRoiAlignAttrs},
   };
   return kOps;
 }

@@ -1,6 +1,7 @@
 // Operators whose result depends on shapes only: Shape, Size, ShapeValue.
 #include <algorithm>
 
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
@@ -16,8 +17,8 @@ Shape measured(const InferContext& ctx) {
   const auto position = [rank](int64_t a) {
     return std::clamp(a < 0 ? a + rank : a, int64_t{0}, rank);
   };
-  const int64_t start = position(ctx.attrs().get_int("start", 0));
-  const int64_t end = std::max(start, position(ctx.attrs().get_int("end", rank)));
+  const int64_t start = position(ctx.attrs().get_int("start"));
+  const int64_t end = std::max(start, position(ctx.attrs().get_or("end", rank)));
   return {ctx.shape(0).begin() + start, ctx.shape(0).begin() + end};
 }
 
@@ -37,15 +38,19 @@ void size_contents(ContentsContext& ctx) {
   ctx.set_elements(0, {element_count(ctx.shape(0))});
 }
 
+AttrMap shape_value_attrs(const graph::Value& v) {
+  AttrMap a;
+  a.set("elements", *v.elements);
+  a.set("dtype", dtype_to_onnx(v.dtype));
+  a.set("scalar", static_cast<int64_t>(v.shape.empty()));
+  return a;
+}
+
 /// The contents as attributes, without the tensor that was measured.
 Result<bool> to_shape_value(Rewriter& rw) {
   const graph::Value out = rw.graph().value(rw.node().outputs[0]);
   if (!out.elements) return false;
-  AttrMap a;
-  a.set("elements", *out.elements);
-  a.set("dtype", dtype_to_onnx(out.dtype));
-  a.set("scalar", static_cast<int64_t>(out.shape.empty()));
-  RP_ASSIGN(const graph::ValueId v, rw.emit("ShapeValue", {}, std::move(a)));
+  RP_ASSIGN(const graph::ValueId v, rw.emit("ShapeValue", {}, shape_value_attrs(out)));
   RP_TRY(rw.replace(0, v));
   return true;
 }
@@ -53,8 +58,8 @@ Result<bool> to_shape_value(Rewriter& rw) {
 Status infer_shape_value(InferContext& ctx) {
   const auto* elements = ctx.attrs().get<std::vector<Expr>>("elements");
   if (elements == nullptr) return ctx.error(Code::Internal, "attribute 'elements' is missing");
-  RP_ASSIGN(const DType dtype, dtype_attr(ctx, "dtype", DType::I64));
-  const bool scalar = ctx.attrs().get_int("scalar", 0) != 0;
+  RP_ASSIGN(const DType dtype, dtype_attr(ctx, "dtype"));
+  const bool scalar = ctx.attrs().get_int("scalar") != 0;
   if ((dtype != DType::I64 && dtype != DType::I32) || (scalar && elements->size() != 1)) {
     return ctx.error(Code::Internal, "malformed ShapeValue");
   }
@@ -67,7 +72,7 @@ void shape_value_contents(ContentsContext& ctx) {
 
 Status shape_value_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
-  const auto elements = ctx.node().attrs.get_exprs("elements");
+  const auto elements = Attributes(ctx.node()).get_exprs("elements");
   const kernel::Type t = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
   const auto as_output = [&](kernel::Val v) { return b.type(v) == t ? v : b.convert(v, t.ty); };
   if (elements.empty()) {
@@ -83,7 +88,23 @@ Status shape_value_element(ElementContext& ctx) {
   return {};
 }
 
+constexpr AttrDecl kShapeAttrs[] = {int_attr("start", 0), optional_attr("end", AttrType::Int)};
+constexpr AttrDecl kShapeValueAttrs[] = {
+    core_attr("elements", CoreForm::Exprs),
+    {.name = "dtype", .fallback = int64_t{7}, .core = CoreForm::Int, .internal = true},
+    core_flag("scalar")};
+
 }  // namespace
+
+void become_shape_value(const graph::Graph& g, graph::Node& n) {
+  n.op = "ShapeValue";
+  n.origin_op.clear();
+  n.domain.clear();
+  n.opset = 0;
+  n.inputs.clear();
+  n.subgraphs.clear();
+  n.attrs = shape_value_attrs(g.value(n.outputs[0]));
+}
 
 std::span<const OpDef> shape_ops() {
   static constexpr OpDef kOps[] = {
@@ -91,16 +112,19 @@ std::span<const OpDef> shape_ops() {
        .infer = infer_shape,
        .contents = shape_contents,
        .decompose = to_shape_value,
-       .attributes = "start end"},
+       .attributes = kShapeAttrs},
       {.name = "Size", .infer = infer_size, .contents = size_contents, .decompose = to_shape_value},
       {.name = "ShapeValue",
        .infer = infer_shape_value,
        .contents = shape_value_contents,
        .lowering = Lowering::Element,
        .element = shape_value_element,
-       .attributes = "elements dtype scalar",
        .min_inputs = 0,
-       .max_inputs = 0},
+       .max_inputs = 0,
+       .attributes = kShapeValueAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed,
+       .dims_only = true},
   };
   return kOps;
 }

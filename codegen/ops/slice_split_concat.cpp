@@ -128,7 +128,7 @@ Status infer_slice(InferContext& ctx) {
 }
 
 Result<bool> slice(Rewriter& rw) {
-  if (rw.node().attrs.get<std::vector<Expr>>("starts") != nullptr) return mark_core(rw);
+  if (Attributes(rw.node()).get<std::vector<Expr>>("starts") != nullptr) return mark_core(rw);
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const auto form, slice_form(ctx, rw.graph().symbols));
   if (!form) return false;
@@ -138,14 +138,32 @@ Result<bool> slice(Rewriter& rw) {
 }
 
 Status slice_element(ElementContext& ctx) {
-  const auto starts = ctx.node().attrs.get_exprs("starts");
-  const auto steps = ctx.node().attrs.get_exprs("steps");
+  const auto starts = Attributes(ctx.node()).get_exprs("starts");
+  const auto steps = Attributes(ctx.node()).get_exprs("steps");
   Index index;
   for (size_t d = 0; d < starts.size(); ++d) {
     index.push_back(starts[d] + ctx.index()[d] * steps[d]);
   }
   RP_ASSIGN(const kernel::Val v, ctx.input(0, index));
   ctx.set(v);
+  return {};
+}
+
+/// Whole axes, forwards, given that the sizes are those of the input.
+bool slice_is_identity(const graph::Node& n) {
+  const auto all = [&](const char* name, int64_t value) {
+    const auto exprs = Attributes(n).get_exprs(name);
+    return std::ranges::all_of(exprs, [&](const Expr& e) { return e.is_const(value); });
+  };
+  return all("steps", 1) && all("starts", 0);
+}
+
+Status check_core_slice(const graph::Graph&, const graph::Node& n) {
+  for (const Expr& step : Attributes(n).get_exprs("steps")) {
+    if (!step.is_const() || step.value() == 0) {
+      return internal_error("steps of a core Slice are constants other than 0");
+    }
+  }
   return {};
 }
 
@@ -172,7 +190,7 @@ Result<std::optional<std::vector<Expr>>> split_sizes(const InferContext& ctx, co
     return sizes;
   }
   const auto n = static_cast<int64_t>(outputs);
-  const int64_t wanted = ctx.attrs().get_int("num_outputs", n);
+  const int64_t wanted = ctx.attrs().get_or("num_outputs", n);
   if (wanted != n) return ctx.invalid("num_outputs does not match the node's outputs");
   sizes.emplace();
   if (ctx.attrs().has("num_outputs")) {
@@ -192,7 +210,7 @@ Result<std::optional<std::vector<Expr>>> split_sizes(const InferContext& ctx, co
 }
 
 Status infer_split(InferContext& ctx) {
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 0), ctx.rank(0)));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   const auto a = static_cast<size_t>(axis);
   const size_t n = ctx.node().outputs.size();
   RP_ASSIGN(const auto sizes, split_sizes(ctx, ctx.shape(0)[a], n, ctx.graph_symbols()));
@@ -226,7 +244,7 @@ void split_contents(ContentsContext& ctx) {
 Result<bool> split(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const size_t n = rw.node().outputs.size();
-  const int64_t given = rw.node().attrs.get_int("axis", 0);
+  const int64_t given = Attributes(rw.node()).get_int("axis");
   const int64_t axis = given < 0 ? given + ctx.rank(0) : given;
   const Expr dim = ctx.shape(0)[static_cast<size_t>(axis)];
   RP_ASSIGN(const auto sizes, split_sizes(ctx, dim, n, rw.graph().symbols));
@@ -247,7 +265,7 @@ Result<bool> split(Rewriter& rw) {
 Status infer_concat(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
   RP_TRY(require_rank(ctx, 0, 1));
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis", 1), ctx.rank(0)));
+  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   Shape out = ctx.shape(0);
   for (size_t i = 1; i < ctx.input_count(); ++i) {
     if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
@@ -288,7 +306,7 @@ void concat_contents(ContentsContext& ctx) {
 
 Result<bool> concat(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
-  const int64_t axis = rw.node().attrs.get_int("axis", 1);
+  const int64_t axis = Attributes(rw.node()).get_int("axis");
   rw.node().attrs.set("axis", axis < 0 ? axis + rank : axis);
   return mark_core(rw);
 }
@@ -297,7 +315,7 @@ Result<bool> concat(Rewriter& rw) {
 /// first, so that each load is guarded by the parts before it.
 Status concat_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
-  const auto axis = static_cast<size_t>(ctx.node().attrs.get_int("axis", 0));
+  const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));
   const size_t n = ctx.node().inputs.size();
   std::vector<Expr> begins{Expr(0)};
   for (size_t i = 0; i < n; ++i) begins.push_back(begins.back() + ctx.input_shape(i)[axis]);
@@ -326,6 +344,19 @@ Status concat_element(ElementContext& ctx) {
   return {};
 }
 
+bool concat_is_identity(const graph::Node& n) {
+  return n.inputs.size() == 1;
+}
+
+constexpr AttrDecl kSliceAttrs[] = {
+    optional_attr("starts", AttrType::Ints, CoreForm::PerAxis),
+    optional_attr("ends", AttrType::Ints),
+    optional_attr("axes", AttrType::Ints),
+    {.name = "steps", .type = AttrType::Ints, .core = CoreForm::PerAxis, .internal = true}};
+constexpr AttrDecl kSplitAttrs[] = {int_attr("axis", 0), optional_attr("split", AttrType::Ints),
+                                    optional_attr("num_outputs", AttrType::Int)};
+constexpr AttrDecl kConcatAttrs[] = {int_attr("axis", 1, CoreForm::Axis)};
+
 }  // namespace
 
 std::span<const OpDef> slice_ops() {
@@ -336,24 +367,32 @@ std::span<const OpDef> slice_ops() {
        .decompose = slice,
        .lowering = Lowering::View,
        .element = slice_element,
-       .attributes = "starts ends axes steps",
-       .max_inputs = 5},
+       .max_inputs = 5,
+       .attributes = kSliceAttrs,
+       .check_core = check_core_slice,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Axes,
+       .is_identity = slice_is_identity},
       {.name = "Split",
        .infer = infer_split,
        .contents = split_contents,
        .decompose = split,
-       .attributes = "axis split num_outputs",
        .max_inputs = 2,
-       .max_outputs = kVariadic},
+       .max_outputs = kVariadic,
+       .attributes = kSplitAttrs},
       {.name = "Concat",
        .infer = infer_concat,
        .contents = concat_contents,
        .decompose = concat,
        .lowering = Lowering::Element,
        .element = concat_element,
-       .attributes = "axis",
+       .max_inputs = kVariadic,
+       .attributes = kConcatAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Axes,
+       .joins = true,
        .moves = true,
-       .max_inputs = kVariadic},
+       .is_identity = concat_is_identity},
   };
   return kOps;
 }

@@ -10,16 +10,16 @@ namespace {
 using V = OpBuilder::V;
 
 /// Opset 13 normalises along one axis (default -1); before, over all axes from `axis` (default 1).
-std::vector<int64_t> softmax_axes(const AttrMap& attrs, int64_t opset, int64_t rank) {
+std::vector<int64_t> softmax_axes(const Attributes& attrs, int64_t opset, int64_t rank) {
   const bool flattens = opset != 0 && opset < 13;
-  const int64_t given = attrs.get_int("axis", flattens ? 1 : -1);
+  const int64_t given = attrs.get_or<int64_t>("axis", flattens ? 1 : -1);
   const int64_t axis = given < 0 ? given + rank : given;
   return flattens ? iota(axis, rank) : std::vector<int64_t>{axis};
 }
 
 Status infer_softmax(InferContext& ctx) {
   const bool flattens = ctx.opset() < 13;
-  const int64_t axis = ctx.attrs().get_int("axis", flattens ? 1 : -1);
+  const int64_t axis = ctx.attrs().get_or<int64_t>("axis", flattens ? 1 : -1);
   // A flattening axis may be the rank itself: nothing is left to normalise over.
   if (!(flattens && axis == ctx.rank(0))) {
     RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis(axis, ctx.rank(0)));
@@ -82,8 +82,11 @@ Result<bool> hardmax(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kSoftmaxAttrs[] = {optional_attr("axis", AttrType::Int)};
+
 constexpr OpDef softmax_op(std::string_view name, Result<bool> (*decompose)(Rewriter&)) {
-  return {.name = name, .infer = infer_softmax, .decompose = decompose, .attributes = "axis"};
+  return {
+      .name = name, .infer = infer_softmax, .decompose = decompose, .attributes = kSoftmaxAttrs};
 }
 
 }  // namespace

@@ -58,22 +58,31 @@ int64_t dtype_to_onnx(DType t) {
   return 0;
 }
 
-Result<DType> dtype_attr(const InferContext& ctx, std::string_view name, DType fallback) {
-  const auto* number = ctx.attrs().get<int64_t>(name);
-  if (number == nullptr) return fallback;
-  const DType t = dtype_from_onnx(*number);
+Result<DType> dtype_attr(const InferContext& ctx, std::string_view name) {
+  const int64_t number = ctx.attrs().get_int(name);
+  const DType t = dtype_from_onnx(number);
   if (t == DType::Invalid) {
     return ctx.error(Code::Unsupported, "attribute '" + std::string(name) +
-                                            "' = " + std::to_string(*number) +
+                                            "' = " + std::to_string(number) +
                                             " names an element type that is not supported");
   }
   return t;
+}
+
+Result<DType> dtype_attr_or(const InferContext& ctx, std::string_view name, DType fallback) {
+  return ctx.attrs().has(name) ? dtype_attr(ctx, name) : Result<DType>(fallback);
 }
 
 Result<bool> mark_core(Rewriter& rw) {
   rw.node().opset = 0;
   return false;
 }
+
+bool always_identity(const graph::Node&) {
+  return true;
+}
+
+void merge_into_last(graph::Node&, const graph::Node&) {}
 
 Status infer_same(InferContext& ctx) {
   ctx.set_output(0, ctx.dtype(0), ctx.shape(0));

@@ -14,11 +14,18 @@ namespace reprise::ops {
 DType dtype_from_onnx(int64_t number);
 int64_t dtype_to_onnx(DType t);
 
-/// The dtype that an attribute names, or the fallback when it is absent.
-Result<DType> dtype_attr(const InferContext& ctx, std::string_view name, DType fallback);
+/// The dtype that an attribute names, by default or because it is given.
+Result<DType> dtype_attr(const InferContext& ctx, std::string_view name);
+/// The same, or the fallback when it is not given.
+Result<DType> dtype_attr_or(const InferContext& ctx, std::string_view name, DType fallback);
 
 /// A node that is core form as it stands: sets its version to 0.
 Result<bool> mark_core(Rewriter& rw);
+
+/// OpDef::is_identity of operators that change nothing but dims or the dtype.
+bool always_identity(const graph::Node& n);
+/// OpDef::merge of operators of which the last one decides alone.
+void merge_into_last(graph::Node& n, const graph::Node& producer);
 
 /// Output 0 has input 0's dtype and shape.
 Status infer_same(InferContext& ctx);

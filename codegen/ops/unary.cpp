@@ -43,7 +43,8 @@ constexpr OpDef float_row(std::string_view name, ScalarOp row) {
           .infer = infer_float,
           .decompose = mark_core,
           .lowering = Lowering::Scalar,
-          .row = row};
+          .row = row,
+          .layout = LayoutRole::Elementwise};
 }
 
 constexpr OpDef number_row(std::string_view name, ScalarOp row,
@@ -53,7 +54,8 @@ constexpr OpDef number_row(std::string_view name, ScalarOp row,
           .contents = contents,
           .decompose = mark_core,
           .lowering = Lowering::Scalar,
-          .row = row};
+          .row = row,
+          .layout = LayoutRole::Elementwise};
 }
 
 }  // namespace

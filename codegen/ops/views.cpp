@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "codegen/ops/contents.h"
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
+#include "codegen/ops/permutation.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -15,7 +17,7 @@ namespace {
 
 // --- Transpose -----------------------------------------------------------------------------------
 
-std::vector<int64_t> permutation(const AttrMap& attrs, size_t rank) {
+std::vector<int64_t> permutation(const Attributes& attrs, size_t rank) {
   std::vector<int64_t> perm = attrs.get_ints("perm");
   if (attrs.has("perm")) return perm;
   for (size_t i = 0; i < rank; ++i) perm.push_back(static_cast<int64_t>(rank - 1 - i));
@@ -55,17 +57,32 @@ void transposed_contents(ContentsContext& ctx) {
 }
 
 Result<bool> transpose(Rewriter& rw) {
-  rw.node().attrs.set("perm", permutation(rw.node().attrs, rw.input(0).shape.size()));
+  rw.node().attrs.set("perm", permutation(Attributes(rw.node()), rw.input(0).shape.size()));
   return mark_core(rw);
 }
 
 Status transpose_element(ElementContext& ctx) {
-  const std::vector<int64_t> perm = ctx.node().attrs.get_ints("perm");
+  const std::vector<int64_t> perm = Attributes(ctx.node()).get_ints("perm");
   Index index(perm.size(), Expr(0));
   for (size_t d = 0; d < perm.size(); ++d) index[static_cast<size_t>(perm[d])] = ctx.index()[d];
   RP_ASSIGN(const kernel::Val v, ctx.input(0, index));
   ctx.set(v);
   return {};
+}
+
+bool transpose_renames(const graph::Graph& g, const graph::Node& n) {
+  const graph::Value& in = g.value(n.inputs[0]);
+  return in.has_shape && keeps_order(Attributes(n).get_ints("perm"), in.shape);
+}
+
+bool transpose_is_identity(const graph::Node& n) {
+  const std::vector<int64_t> perm = Attributes(n).get_ints("perm");
+  return std::is_sorted(perm.begin(), perm.end());
+}
+
+void merge_transposes(graph::Node& n, const graph::Node& producer) {
+  n.attrs.set("perm",
+              permuted(Attributes(producer).get_ints("perm"), Attributes(n).get_ints("perm")));
 }
 
 // --- Expand --------------------------------------------------------------------------------------
@@ -115,6 +132,14 @@ Status expand_element(ElementContext& ctx) {
   return {};
 }
 
+/// Only adds dims of size 1.
+bool expand_renames(const graph::Graph& g, const graph::Node& n) {
+  const graph::Value& in = g.value(n.inputs[0]);
+  const Shape& out = g.value(n.outputs[0]).shape;
+  return in.has_shape && element_count(in.shape) == element_count(out) &&
+         in.shape.size() <= out.size();
+}
+
 // --- DepthToSpace, SpaceToDepth ------------------------------------------------------------------
 
 /// d / divisor, which must leave no remainder.
@@ -126,7 +151,7 @@ Result<Expr> exact_part(InferContext& ctx, const Expr& d, int64_t divisor) {
 }
 
 Result<int64_t> block_size(const InferContext& ctx) {
-  const int64_t b = ctx.attrs().get_int("blocksize", 0);
+  const int64_t b = ctx.attrs().get_int("blocksize");
   if (ctx.rank(0) != 4) {
     return ctx.invalid("needs a tensor of rank 4, has " + ctx.str(ctx.shape(0)));
   }
@@ -136,7 +161,7 @@ Result<int64_t> block_size(const InferContext& ctx) {
 
 Status infer_depth_to_space(InferContext& ctx) {
   RP_ASSIGN(const int64_t b, block_size(ctx));
-  const std::string mode = ctx.attrs().get_string("mode", "DCR");
+  const std::string mode = ctx.attrs().get_string("mode");
   if (mode != "DCR" && mode != "CRD") return ctx.invalid("mode is '" + mode + "'");
   const Shape in = ctx.shape(0);
   RP_ASSIGN(const Expr channels, exact_part(ctx, in[1], b * b));
@@ -155,10 +180,10 @@ Status infer_space_to_depth(InferContext& ctx) {
 
 Result<bool> depth_to_space(Rewriter& rw) {
   OpBuilder c(rw);
-  const Expr b = c.attrs().get_int("blocksize", 1);
+  const Expr b = c.attrs().get_int("blocksize");
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
-  const bool crd = c.attrs().get_string("mode", "DCR") == "CRD";
+  const bool crd = c.attrs().get_string("mode") == "CRD";
   const Shape split =
       crd ? Shape{in[0], out[1], b, b, in[2], in[3]} : Shape{in[0], b, b, out[1], in[2], in[3]};
   const auto v =
@@ -170,7 +195,7 @@ Result<bool> depth_to_space(Rewriter& rw) {
 
 Result<bool> space_to_depth(Rewriter& rw) {
   OpBuilder c(rw);
-  const Expr b = c.attrs().get_int("blocksize", 1);
+  const Expr b = c.attrs().get_int("blocksize");
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
   const auto v = c.reshape(c.in(0), {in[0], in[1], out[2], b, out[3], b});
@@ -178,7 +203,21 @@ Result<bool> space_to_depth(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kTransposeAttrs[] = {
+    optional_attr("perm", AttrType::Ints, CoreForm::Permutation)};
+constexpr AttrDecl kExpandAttrs[] = {core_attr("shape", CoreForm::Sizes)};
+constexpr AttrDecl kDepthToSpaceAttrs[] = {required_attr("blocksize", AttrType::Int),
+                                           string_attr("mode", "DCR")};
+constexpr AttrDecl kSpaceToDepthAttrs[] = {required_attr("blocksize", AttrType::Int)};
+
 }  // namespace
+
+graph::Node transpose_node(std::vector<int64_t> perm) {
+  graph::Node n;
+  n.op = "Transpose";
+  n.attrs.set("perm", std::move(perm));
+  return n;
+}
 
 std::span<const OpDef> view_ops() {
   static constexpr OpDef kOps[] = {
@@ -188,23 +227,34 @@ std::span<const OpDef> view_ops() {
        .decompose = transpose,
        .lowering = Lowering::View,
        .element = transpose_element,
-       .attributes = "perm"},
+       .attributes = kTransposeAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .host_rounding = HostRounding::Moves,
+       .layout = LayoutRole::Permutation,
+       .renames = transpose_renames,
+       .is_identity = transpose_is_identity,
+       .merge = merge_transposes},
       {.name = "Expand",
        .infer = infer_expand,
        .contents = expanded_contents,
        .decompose = expand,
        .lowering = Lowering::View,
        .element = expand_element,
-       .attributes = "shape",
-       .max_inputs = 2},
+       .max_inputs = 2,
+       .attributes = kExpandAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Axes,
+       .renames = expand_renames,
+       .is_identity = always_identity,
+       .merge = merge_into_last},
       {.name = "DepthToSpace",
        .infer = infer_depth_to_space,
        .decompose = depth_to_space,
-       .attributes = "blocksize mode"},
+       .attributes = kDepthToSpaceAttrs},
       {.name = "SpaceToDepth",
        .infer = infer_space_to_depth,
        .decompose = space_to_depth,
-       .attributes = "blocksize"},
+       .attributes = kSpaceToDepthAttrs},
   };
   return kOps;
 }

@@ -16,7 +16,8 @@ std::vector<Expr> DataAxes::arrange(const Expr& batch, const Expr& channel_at,
 }
 
 bool is_channels_last(const graph::Node& n) {
-  return n.attrs.get_int("channels_last", 0) != 0;
+  const Attributes attrs(n);
+  return attrs.declares("channels_last") && attrs.get_int("channels_last") != 0;
 }
 
 DataAxes data_axes(const graph::Node& n, size_t rank) {
@@ -36,7 +37,7 @@ bool Window::static_pads() const {
 
 Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* name, size_t count,
                                           int64_t fallback, int64_t lowest) {
-  std::vector<int64_t> v = ctx.attrs().get_ints(name, std::vector<int64_t>(count, fallback));
+  std::vector<int64_t> v = ctx.attrs().get_or(name, std::vector<int64_t>(count, fallback));
   if (v.size() != count) {
     return ctx.invalid("attribute '" + std::string(name) + "' has " + std::to_string(v.size()) +
                        " entries, needs " + std::to_string(count));
@@ -50,7 +51,7 @@ Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* n
 }
 
 Status check_auto_pad(const InferContext& ctx) {
-  const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
+  const std::string mode = ctx.attrs().get_string("auto_pad");
   if (mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER")
     return {};
   return ctx.invalid("auto_pad is '" + mode + "', may be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
@@ -88,7 +89,7 @@ Status same_pads(Window& w, bool upper, std::span<const Symbol> table) {
 }
 
 bool rounds_up(const InferContext& ctx) {
-  return ctx.attrs().get_int("ceil_mode", 0) != 0;
+  return ctx.attrs().get_int("ceil_mode") != 0;
 }
 
 /// A window that is larger than the padded input has no position. Convolutions refuse it. Pools in
@@ -118,7 +119,7 @@ Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUs
 }
 
 Status output_sizes(const InferContext& ctx, Window& w, WindowUse use) {
-  const bool ceil = rounds_up(ctx);
+  const bool ceil = use == WindowUse::Pool && rounds_up(ctx);
   for (size_t d = 0; d < w.rank(); ++d) {
     RP_TRY(check_window(ctx, w, d, use));
     const Expr stride = w.strides[d];
@@ -160,7 +161,7 @@ Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel,
   w.out = w.in;
   w.begin.assign(n, Expr(0));
   w.end.assign(n, Expr(0));
-  const std::string mode = ctx.attrs().get_string("auto_pad", "NOTSET");
+  const std::string mode = ctx.attrs().get_string("auto_pad");
   if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
     RP_TRY(same_pads(w, mode == "SAME_UPPER", ctx.graph_symbols()));
     return w;

@@ -7,9 +7,10 @@
 #include <map>
 #include <optional>
 
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/op.h"
 #include "codegen/ops/quantize.h"
-#include "codegen/ops/support.h"
+#include "codegen/passes/pass.h"
 
 namespace reprise::passes {
 
@@ -20,6 +21,7 @@ using graph::kNone;
 using graph::Node;
 using graph::Value;
 using graph::ValueId;
+using kernel::ScalarOp;
 
 /// Why something is fp32 in memory.
 struct Reason {
@@ -69,6 +71,10 @@ const Rule* rule_of(const Node& n) {
   const auto it =
       std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.to == s; });
   return it == kRules.end() ? nullptr : &*it;
+}
+
+bool is(const Node& n, ScalarOp op) {
+  return ops::scalar_op(n) == op;
 }
 
 bool runs_on_host(const Graph& g, const Node& n) {
@@ -158,7 +164,7 @@ class Autocast {
     const Rule* rule = rule_of(n);
     if (rule != nullptr && rule->keeps != Keeps::Operands)
       return Reason{std::string(rule->reason), rule->spreads};
-    if (n.op == "Mul" && n.inputs[0] == n.inputs[1]) return Reason{std::string(kSquare)};
+    if (is(n, ScalarOp::Mul) && n.inputs[0] == n.inputs[1]) return Reason{std::string(kSquare)};
     if (precision_ == DType::BF16 && is_residual(n)) return Reason{std::string(kResidual)};
     if (const std::string text = constant_misfit(n); !text.empty()) return Reason{text};
     return ops::moves_elements(n) ? why_moved(n) : why_derived(n);
@@ -166,7 +172,7 @@ class Autocast {
 
   /// What layer after layer adds to.
   bool is_residual(const Node& n) const {
-    return n.op == "Add" && varies(n.inputs[0]) && varies(n.inputs[1]) &&
+    return is(n, ScalarOp::Add) && varies(n.inputs[0]) && varies(n.inputs[1]) &&
            g_.value(n.inputs[0]).shape == g_.value(n.inputs[1]).shape;
   }
 
@@ -206,11 +212,11 @@ class Autocast {
 
   /// A bound beyond all that `precision` holds bounds nothing: what Min has above, and Max below.
   bool never_reached(const Node& n, ValueId v) const {
-    if (n.op != "Min" && n.op != "Max") return false;
+    if (!is(n, ScalarOp::Min) && !is(n, ScalarOp::Max)) return false;
     const HostTensor& t = *g_.value(v).constant;
     const std::span<const float> bounds(t.data<float>(), static_cast<size_t>(t.count()));
     return std::all_of(bounds.begin(), bounds.end(), [&](float x) {
-      return !too_large(std::fabs(x), precision_) || std::signbit(x) == (n.op == "Max");
+      return !too_large(std::fabs(x), precision_) || std::signbit(x) == is(n, ScalarOp::Max);
     });
   }
 
@@ -233,9 +239,9 @@ class Autocast {
   std::optional<Reason> why_operand(const Node& n, size_t input) const {
     if (runs_on_host(g_, n)) return Reason{"read on the host"};
     if (ops::is_core_dequantize(n) && input == 1) return Reason{std::string(kScale)};
-    if (n.op == "Cast" && !is_float(g_.value(n.outputs[0]).dtype))
+    if (ops::converts(n) && !is_float(g_.value(n.outputs[0]).dtype))
       return Reason{std::string(kWhole)};
-    if (n.op == "Div" && input == 1) return Reason{std::string(kQuotient)};
+    if (is(n, ScalarOp::Div) && input == 1) return Reason{std::string(kQuotient)};
     if (const Rule* rule = rule_of(n); rule != nullptr && rule->keeps != Keeps::Result)
       return Reason{std::string(rule->reason)};
     if (n.outputs[0] == kNone) return std::nullopt;
@@ -301,17 +307,12 @@ class HostConstants {
   }
 
  private:
-  static bool is_one_of(const Node& n, std::span<const std::string_view> names) {
-    return n.domain.empty() && std::find(names.begin(), names.end(), n.op) != names.end();
-  }
-
   bool rounds_in(const Node& n, ValueId v, int depth) const {
-    static constexpr std::string_view kLayers[] = {"MatMul", "Gemm", "Conv", "ConvTranspose"};
-    static constexpr std::string_view kSums[] = {"Add", "Mul", "Sub", "LayerNormalization"};
-    static constexpr std::string_view kMoves[] = {"Gather",  "Transpose", "Reshape", "Squeeze",
-                                                  "Flatten", "Unsqueeze", "Identity"};
-    if (is_one_of(n, kMoves)) return may_be_narrow(n.outputs[0], depth + 1);
-    const bool known = is_one_of(n, kLayers) || (depth > 0 && is_one_of(n, kSums));
+    const ops::OpDef* def = ops::find(n.domain, n.op);
+    if (def == nullptr || def->host_rounding == ops::HostRounding::Never) return false;
+    if (def->host_rounding == ops::HostRounding::Moves)
+      return may_be_narrow(n.outputs[0], depth + 1);
+    const bool known = def->host_rounding == ops::HostRounding::Layer || depth > 0;
     return known && std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId other) {
              return other != v && other != kNone && is_position(other);
            });
@@ -338,6 +339,12 @@ AutocastReport autocast(Graph& g, DType precision, int64_t min_elements) {
   return Autocast(g, precision, min_elements).run();
 }
 
+Status autocast(PassContext& context) {
+  const auto precision = static_cast<DType>(context.option("precision"));
+  context.report().autocast = autocast(context.graph(), precision, context.option("min-elements"));
+  return {};
+}
+
 void narrow_host_constants(Graph& g, DType precision) {
   Node* first = g.nodes().empty() ? nullptr : g.nodes().front().get();
   const auto count = static_cast<ValueId>(g.values().size());
@@ -356,11 +363,9 @@ void narrow_host_constants(Graph& g, DType precision) {
     const ValueId narrow = g.add_constant(name, narrowed(*g.value(v).constant, precision));
     const ValueId again = g.add_value(name, DType::F32, shape);
     g.replace_uses(v, again);
-    Node cast;
-    cast.op = "Cast";
+    Node cast = ops::cast_node(DType::F32);
     cast.opset = 13;
     cast.name = "Cast(" + name + ")";
-    cast.attrs.set("to", ops::dtype_to_onnx(DType::F32));
     cast.inputs = {narrow};
     cast.outputs = {again};
     g.add_node(std::move(cast), first);

@@ -1,5 +1,6 @@
 #include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
+#include "runtime/host/host_kernels.h"
 
 namespace reprise::passes {
 
@@ -30,10 +31,17 @@ bool replace_empty(graph::Graph& g, const graph::Node& n) {
 
 }  // namespace
 
-Status decompose(graph::Graph& g) {
+namespace {
+
+/// Of the nodes that are chosen, and of those that they become.
+Status decompose_where(graph::Graph& g, bool (*chosen)(const graph::Node&)) {
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end();) {
     graph::Node* n = it->get();
+    if (!chosen(*n)) {
+      ++it;
+      continue;
+    }
     if (replace_empty(g, *n)) {
       ++it;
       g.erase_node(n);
@@ -58,6 +66,21 @@ Status decompose(graph::Graph& g) {
     it = first ? nodes.begin() : std::next(before);
   }
   return {};
+}
+
+}  // namespace
+
+Status decompose(graph::Graph& g) {
+  return decompose_where(g, [](const graph::Node&) { return true; });
+}
+
+bool lacks_host_kernel(const graph::Node& n) {
+  const ops::OpDef* def = ops::find(n.domain, n.op);
+  return def != nullptr && def->decompose != nullptr && host::find(n.op) == nullptr;
+}
+
+Status decompose_for_host(graph::Graph& g) {
+  return decompose_where(g, lacks_host_kernel);
 }
 
 }  // namespace reprise::passes

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <vector>
 
-#include "codegen/ops/window.h"
+#include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -54,9 +54,10 @@ std::optional<Operands> constant_operand(const Graph& g, const Node& n) {
   return c0 ? Operands{n.inputs[1], n.inputs[0]} : Operands{n.inputs[0], n.inputs[1]};
 }
 
-/// Of the result of a convolution or product.
-size_t channel_axis(const Node& n, const Shape& shape) {
-  return n.op == "Conv" ? ops::data_axes(n, shape.size()).channel : shape.size() - 1;
+/// The row of a node that is linear in a weight whose channels are those of the result.
+const ops::OpDef* weighted(const Node* n) {
+  const ops::OpDef* def = n == nullptr ? nullptr : ops::core_def(*n);
+  return def != nullptr && def->channels != nullptr ? def : nullptr;
 }
 
 /// Whether a weight is infinite once it is scaled, or so small that devices take it as 0: the
@@ -72,13 +73,14 @@ class Folder {
 
   /// Moves the scale of `mul` as far towards a weight as it goes. True if the node was removed.
   bool fold(Node* mul) {
-    const auto ops = constant_operand(g_, *mul);
-    if (!ops || !single_use(ops->variable) || !is_f32(g_, ops->variable)) return false;
+    const auto operands = constant_operand(g_, *mul);
+    if (!operands || !single_use(operands->variable) || !is_f32(g_, operands->variable))
+      return false;
     const Shape& shape = g_.value(mul->outputs[0]).shape;
-    Node* p = g_.value(ops->variable).producer;
-    if (p == nullptr || g_.value(ops->variable).shape != shape) return false;
-    if (p->opset == 0 && (p->op == "Conv" || p->op == "MatMul")) return fold_into(mul, p, *ops);
-    if (p->op == "Add" && p->opset == 0) return swap_add(mul, p, *ops);
+    Node* p = g_.value(operands->variable).producer;
+    if (p == nullptr || g_.value(operands->variable).shape != shape) return false;
+    if (weighted(p) != nullptr) return fold_into(mul, p, *operands);
+    if (ops::is_core(*p, kernel::ScalarOp::Add)) return swap_add(mul, p, *operands);
     return false;
   }
 
@@ -97,16 +99,16 @@ class Folder {
   /// The weight of a Conv or MatMul with `scale` in it; nothing where that changes results.
   std::optional<HostTensor> scaled_weight(const Node& p, ValueId scale_value) const {
     const Shape& shape = g_.value(p.outputs[0]).shape;
+    const ops::ChannelAxes axes = weighted(&p)->channels(g_, p);
     const graph::Value& wv = g_.value(p.inputs[1]);
-    const auto scale = channel_constant(g_, scale_value, shape, channel_axis(p, shape));
+    const auto scale = channel_constant(g_, scale_value, shape, axes.result);
     if (!scale || !wv.constant || wv.dtype != DType::F32 || wv.constant->rank() == 0)
       return std::nullopt;
     const HostTensor& w = *wv.constant;
-    const size_t w_axis = p.op == "Conv" ? 0 : w.dims().size() - 1;
-    const auto channels = static_cast<size_t>(w.dims()[w_axis]);
+    const auto channels = static_cast<size_t>(w.dims()[axes.weight]);
     if (scale->size() != 1 && scale->size() != channels) return std::nullopt;
     int64_t inner = 1;
-    for (size_t i = w_axis + 1; i < w.dims().size(); ++i) inner *= w.dims()[i];
+    for (size_t i = axes.weight + 1; i < w.dims().size(); ++i) inner *= w.dims()[i];
     HostTensor scaled(DType::F32, w.dims());
     for (int64_t i = 0; i < w.count(); ++i) {
       const size_t c = static_cast<size_t>(i / inner) % channels;
@@ -118,9 +120,9 @@ class Folder {
     return scaled;
   }
 
-  bool fold_into(Node* mul, Node* p, const Operands& ops) {
+  bool fold_into(Node* mul, Node* p, const Operands& operands) {
     if (g_.is_output(mul->outputs[0])) return false;
-    std::optional<HostTensor> scaled = scaled_weight(*p, ops.constant);
+    std::optional<HostTensor> scaled = scaled_weight(*p, operands.constant);
     if (!scaled) return false;
     replace_weight(mul, p, *std::move(scaled));
     return true;
@@ -136,20 +138,17 @@ class Folder {
     g_.erase_node(mul);
   }
 
-  bool swap_add(Node* mul, Node* add, const Operands& ops) {
+  bool swap_add(Node* mul, Node* add, const Operands& operands) {
     const auto inner = constant_operand(g_, *add);
     if (!inner || g_.value(inner->variable).shape != g_.value(add->outputs[0]).shape) return false;
     Node* p = g_.value(inner->variable).producer;
-    if (p == nullptr || (p->op != "Conv" && p->op != "MatMul") || !single_use(inner->variable)) {
-      return false;
-    }
     // Changed places alone would save nothing, and might overflow where the model does not.
-    if (p->opset != 0) return false;
-    std::optional<HostTensor> weight = scaled_weight(*p, ops.constant);
+    if (weighted(p) == nullptr || !single_use(inner->variable)) return false;
+    std::optional<HostTensor> weight = scaled_weight(*p, operands.constant);
     if (!weight) return false;
     const Shape& shape = g_.value(mul->outputs[0]).shape;
-    const size_t axis = channel_axis(*p, shape);
-    const auto s = channel_constant(g_, ops.constant, shape, axis);
+    const size_t axis = weighted(p)->channels(g_, *p).result;
+    const auto s = channel_constant(g_, operands.constant, shape, axis);
     const auto b = channel_constant(g_, inner->constant, shape, axis);
     if (!s || !b) return false;
     const size_t n = std::max(s->size(), b->size());
@@ -162,9 +161,8 @@ class Folder {
       if (!std::isfinite(scaled.data<float>()[i])) return false;
     }
     // The two nodes change places: the Add becomes the Mul and the Mul the Add.
-    add->op = "Mul";
-    add->inputs = {inner->variable, ops.constant};
-    mul->op = "Add";
+    std::swap(add->op, mul->op);
+    add->inputs = {inner->variable, operands.constant};
     mul->inputs = {add->outputs[0],
                    g_.add_constant(g_.value(inner->constant).name + "_scaled", std::move(scaled))};
     std::swap(add->name, mul->name);
@@ -187,7 +185,7 @@ Status fold_batch_norm(Graph& g) {
   for (auto it = nodes.begin(); it != nodes.end();) {
     Node* n = it->get();
     ++it;
-    if (n->op == "Mul" && n->domain.empty() && n->opset == 0) folder.fold(n);
+    if (ops::is_core(*n, kernel::ScalarOp::Mul)) folder.fold(n);
   }
   return {};
 }

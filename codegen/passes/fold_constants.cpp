@@ -3,6 +3,7 @@
 #include "codegen/ops/op.h"
 #include "codegen/ops/quantize.h"
 #include "codegen/passes/pass.h"
+#include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise::passes {
@@ -28,7 +29,8 @@ bool is_large_view(const graph::Graph& g, const graph::Node& n) {
 std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
   std::set<const graph::Node*> out;
   for (const auto& n : g.nodes()) {
-    if (n->op != "Conv" || n->opset != 0 || n->inputs.size() < 2) continue;
+    const ops::OpDef* conv = ops::core_def(*n);
+    if (conv == nullptr || conv->lowering != ops::Lowering::Conv) continue;
     const graph::Node* p = g.value(n->inputs[1]).producer;
     while (p != nullptr && !p->inputs.empty() && p->inputs[0] != graph::kNone) {
       const ops::OpDef* def = ops::find(p->domain, p->op);
@@ -44,7 +46,7 @@ bool foldable(const graph::Graph& g, const graph::Node& n) {
   // What the pass narrow-weights made is to stay narrow.
   if (ops::is_core_dequantize(n)) return false;
   // Positions that kernels compute, and whatever comes of them: see OpBuilder::positions().
-  if (n.attrs.has("computed")) return false;
+  if (ops::Attributes(n).has("computed")) return false;
   if (!n.subgraphs.empty() || ops::is_random(n)) return false;
   for (graph::ValueId v : n.inputs) {
     if (v != graph::kNone && !g.value(v).constant) return false;
@@ -59,25 +61,6 @@ bool foldable(const graph::Graph& g, const graph::Node& n) {
   return true;
 }
 
-/// Attributes with their expressions evaluated; nothing when one is not constant.
-std::optional<AttrMap> constant_attrs(const AttrMap& attrs) {
-  AttrMap out;
-  for (const auto& [name, attr] : attrs) {
-    const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
-    if (exprs == nullptr) {
-      out.set(name, attr);
-      continue;
-    }
-    std::vector<int64_t> ints;
-    for (const Expr& e : *exprs) {
-      if (!e.is_const()) return std::nullopt;
-      ints.push_back(e.value());
-    }
-    out.set(name, std::move(ints));
-  }
-  return out;
-}
-
 }  // namespace
 
 Status fold_constants(graph::Graph& g) {
@@ -89,8 +72,8 @@ Status fold_constants(graph::Graph& g) {
     if (!foldable(g, *n) || (is_large_view(g, *n) && weights.count(n) == 0)) continue;
     const host::Kernel kernel = host::find(n->op);
     if (kernel == nullptr) continue;
-    const std::optional<AttrMap> attrs = constant_attrs(n->attrs);
-    if (!attrs) continue;
+    const Result<AttrMap> attrs = eval_attrs(n->attrs, {});
+    if (!attrs.ok()) continue;  // sizes of the run
     std::vector<const HostTensor*> inputs;
     for (graph::ValueId v : n->inputs) {
       inputs.push_back(v == graph::kNone ? nullptr : &*g.value(v).constant);

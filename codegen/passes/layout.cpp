@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/ops/permutation.h"
 #include "codegen/ops/quantize.h"
 #include "codegen/ops/window.h"
 #include "codegen/passes/layout_choice.h"
@@ -24,6 +25,11 @@ using graph::kNone;
 using graph::Node;
 using graph::Value;
 using graph::ValueId;
+using ops::AxisPermutation;
+using ops::keeps_order;
+using ops::permuted;
+using ops::to_channels_first;
+using ops::to_channels_last;
 
 // --- Operators -----------------------------------------------------------------------------------
 
@@ -45,7 +51,7 @@ Role role_of_conv(const Graph& g, const Node& n) {
   const bool product = t == DType::F32 || t == DType::F16 || t == DType::BF16;
   if (ops::is_channels_last(n) || !product || !is_weight(g, n.inputs[1])) return Role::Fixed;
   const Shape& w = g.value(n.inputs[1]).shape;
-  const int64_t group = n.attrs.get_int("group", 1);
+  const int64_t group = ops::Attributes(n).get_int("group");
   const int64_t channels = w[0].value();
   switch (ops::conv_form(group, w[1].value(), channels / group)) {
     case ops::ConvForm::Gemm:
@@ -58,9 +64,17 @@ Role role_of_conv(const Graph& g, const Node& n) {
   return Role::Fixed;
 }
 
-bool is_elementwise(const Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
-  return def != nullptr && def->lowering == ops::Lowering::Scalar && !ops::is_core_dequantize(n);
+bool is_conv(const Node& n) {
+  const ops::OpDef* def = ops::core_def(n);
+  return def != nullptr && def->lowering == ops::Lowering::Conv;
+}
+
+bool is_window(const Node& n) {
+  return ops::layout_of(n) == ops::LayoutRole::Window;
+}
+
+bool is_regroup(const Node& n) {
+  return ops::layout_of(n) == ops::LayoutRole::Regroup;
 }
 
 /// Axes 0 and 1 stay as they are.
@@ -75,19 +89,22 @@ Role role_of(const Graph& g, const Node& n) {
   }
   const Shape& in = g.value(n.inputs[0]).shape;
   const Shape& out = g.value(n.outputs[0]).shape;
-  if (n.op == "Transpose") return Role::Transpose;
+  const ops::LayoutRole role = ops::layout_of(n);
+  if (role == ops::LayoutRole::Permutation) return Role::Transpose;
   if (out.size() < 3) return Role::Fixed;
-  if (n.op == "Conv") return role_of_conv(g, n);
-  if (n.op == "Reshape") return keeps_channels(in, out) ? Role::Carries : Role::Fixed;
-  if (is_window(n)) return ops::is_channels_last(n) ? Role::Fixed : Role::Carries;
-  const bool carries = is_elementwise(n) || (in.size() == out.size() && has_axes(n));
-  return carries ? Role::Carries : Role::Fixed;
-}
-
-/// The operands that have the layout of the result.
-std::vector<ValueId> carried(const Node& n) {
-  if (is_elementwise(n) || n.op == "Concat") return n.inputs;
-  return {n.inputs[0]};
+  const auto carries_if = [](bool carries) { return carries ? Role::Carries : Role::Fixed; };
+  switch (role) {
+    case ops::LayoutRole::Elementwise:
+      return Role::Carries;
+    case ops::LayoutRole::Axes:
+      return carries_if(in.size() == out.size());
+    case ops::LayoutRole::Regroup:
+      return carries_if(keeps_channels(in, out));
+    case ops::LayoutRole::Window:
+      return is_conv(n) ? role_of_conv(g, n) : carries_if(!ops::is_channels_last(n));
+    default:
+      return Role::Fixed;
+  }
 }
 
 // --- Regions and their prices --------------------------------------------------------------------
@@ -151,7 +168,7 @@ class Regions {
     const ValueId out = n.outputs[0];
     for (ValueId v : carried(n)) {
       const bool same_rank = value(v).shape.size() == value(out).shape.size();
-      if (has_layout(value(v)) && (same_rank || n.op == "Reshape"))
+      if (has_layout(value(v)) && (same_rank || is_regroup(n)))
         parent_[root(static_cast<size_t>(v))] = root(static_cast<size_t>(out));
     }
   }
@@ -181,7 +198,7 @@ class Regions {
   }
 
   /// Of transposing v, as the shape `from` of its elements.
-  double price(ValueId v, const Shape& from, const Permutation& perm, Reader reader) const {
+  double price(ValueId v, const Shape& from, const AxisPermutation& perm, Reader reader) const {
     return keeps_order(perm, from) ? 0 : conversion_price(bytes_of(g_, value(v)), reader);
   }
   /// Of a conversion between the two layouts.
@@ -204,14 +221,14 @@ class Regions {
         break;
     }
     LayoutRegion& at = prices_[region(n.outputs[0])];
-    if (n.op == "Conv") {
+    if (is_conv(n)) {
       const Shape& w = value(n.inputs[1]).shape;
       const int64_t taps = element_count(w).value() / w[0].value();
       at.last += depthwise_price(bytes_of(g_, value(n.outputs[0])), static_cast<double>(taps));
     }
     for (ValueId v : carried(n)) {
       const size_t rank = value(v).shape.size();
-      const bool tied = rank == value(n.outputs[0]).shape.size() || n.op == "Reshape";
+      const bool tied = rank == value(n.outputs[0]).shape.size() || is_regroup(n);
       if (value(v).constant || tied || rank == 0) continue;
       at.last += conversion_price(bytes_of(g_, value(v)), Reader::Kernel);
     }
@@ -221,18 +238,18 @@ class Regions {
   void price_transpose(const Node& n) {
     const ValueId in = n.inputs[0];
     const ValueId out = n.outputs[0];
-    const Permutation perm = n.attrs.get_ints("perm");
+    const AxisPermutation perm = *ops::permutation_of(n);
     const Reader reader = reader_of(out);
     const Shape& shape = value(in).shape;
     const size_t rank = shape.size();
     const double as_it_is = price(in, shape, perm, reader);
     if (anchored(in)) {
-      const Permutation last = to_channels_last(rank);
-      const Permutation merged = permuted(to_channels_first(rank), perm);
+      const AxisPermutation last = to_channels_last(rank);
+      const AxisPermutation merged = permuted(to_channels_first(rank), perm);
       prices_[region(in)].first += as_it_is;
       prices_[region(in)].last += price(in, permuted(shape, last), merged, reader);
     } else if (anchored(out)) {
-      const Permutation merged = permuted(perm, to_channels_last(rank));
+      const AxisPermutation merged = permuted(perm, to_channels_last(rank));
       prices_[region(out)].first += as_it_is;
       prices_[region(out)].last += price(in, shape, merged, reader);
     }

@@ -1,9 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <map>
 #include <unordered_map>
 
+#include "codegen/ops/core_nodes.h"
 #include "codegen/ops/op.h"
+#include "codegen/ops/permutation.h"
 #include "codegen/passes/layout.h"
 #include "runtime/host/host_kernels.h"
 
@@ -15,33 +16,10 @@ using graph::Graph;
 using graph::Node;
 using graph::Value;
 using graph::ValueId;
-
-enum class Kind {
-  Axis,     // an axis
-  Axes,     // a set of them
-  PerAxis,  // a number or expression for each
-  Pads,     // begins, then ends
-};
-
-struct Attribute {
-  std::string_view op, name;
-  Kind kind;
-};
-
-constexpr auto kAttributes = std::to_array<Attribute>({
-    {"Concat", "axis", Kind::Axis},
-    {"Expand", "shape", Kind::PerAxis},
-    {"Pad", "pads", Kind::Pads},
-    {"ReduceMax", "axes", Kind::Axes},
-    {"ReduceMin", "axes", Kind::Axes},
-    {"ReduceProd", "axes", Kind::Axes},
-    {"ReduceSum", "axes", Kind::Axes},
-    {"Reshape", "shape", Kind::PerAxis},
-    {"Resize", "scales", Kind::PerAxis},
-    {"Resize", "sizes", Kind::PerAxis},
-    {"Slice", "starts", Kind::PerAxis},
-    {"Slice", "steps", Kind::PerAxis},
-});
+using ops::AxisPermutation;
+using ops::permuted;
+using ops::to_channels_first;
+using ops::to_channels_last;
 
 /// Where an axis of [N, C, spatial...] is with channels last.
 int64_t moved(int64_t axis, size_t rank) {
@@ -50,32 +28,52 @@ int64_t moved(int64_t axis, size_t rank) {
 
 std::vector<Expr> permuted_pads(const std::vector<Expr>& pads) {
   const auto half = static_cast<std::ptrdiff_t>(pads.size() / 2);
-  const Permutation perm = to_channels_last(pads.size() / 2);
+  const AxisPermutation perm = to_channels_last(pads.size() / 2);
   std::vector<Expr> out = permuted<Expr>({pads.begin(), pads.begin() + half}, perm);
   const std::vector<Expr> ends = permuted<Expr>({pads.begin() + half, pads.end()}, perm);
   out.insert(out.end(), ends.begin(), ends.end());
   return out;
 }
 
-Attr moved_attribute(const Attr& attr, Kind kind, size_t rank) {
-  switch (kind) {
-    case Kind::Axis:
+/// Null for attributes that are not about the axes of input 0, or of the result.
+std::optional<Attr> moved_attribute(const Attr& attr, ops::CoreForm form, size_t rank) {
+  switch (form) {
+    case ops::CoreForm::Axis:
       return moved(std::get<int64_t>(attr), rank);
-    case Kind::Axes: {
+    case ops::CoreForm::Axes: {
       auto axes = std::get<std::vector<int64_t>>(attr);
       for (int64_t& a : axes) a = moved(a, rank);
       std::sort(axes.begin(), axes.end());
       return axes;
     }
-    case Kind::PerAxis:
-      if (const auto* scales = std::get_if<std::vector<float>>(&attr))
-        return permuted(*scales, to_channels_last(scales->size()));
-      return permuted(std::get<std::vector<Expr>>(attr),
-                      to_channels_last(std::get<std::vector<Expr>>(attr).size()));
-    case Kind::Pads:
+    case ops::CoreForm::Scales: {
+      const auto& scales = std::get<std::vector<float>>(attr);
+      return permuted(scales, to_channels_last(scales.size()));
+    }
+    case ops::CoreForm::Sizes:
+    case ops::CoreForm::PerAxis: {
+      const auto& exprs = std::get<std::vector<Expr>>(attr);
+      return permuted(exprs, to_channels_last(exprs.size()));
+    }
+    case ops::CoreForm::Pads:
       return permuted_pads(std::get<std::vector<Expr>>(attr));
+    default:
+      return std::nullopt;
   }
-  return attr;
+}
+
+/// What the node says of axes, for channels last.
+void move_attributes(Node& n, size_t rank) {
+  const AttrMap before = n.attrs;
+  const ops::OpDef* def = ops::core_def(n);
+  for (const ops::AttrDecl& decl : def->attributes) {
+    const auto at =
+        std::ranges::find(before, decl.name, [](const auto& entry) { return entry.first; });
+    if (at == before.end()) continue;
+    if (auto attr = moved_attribute(at->second, decl.core, rank))
+      n.attrs.set(at->first, *std::move(attr));
+  }
+  if (def->layout == ops::LayoutRole::Window) n.attrs.set("channels_last", int64_t{1});
 }
 
 class Rewrite {
@@ -87,19 +85,12 @@ class Rewrite {
     const ValueId out = n.outputs[0];
     const size_t rank = g_.value(out).shape.size();
     const size_t in_rank = g_.value(n.inputs[0]).shape.size();
-    const bool window = is_window(n);
-    // Others have one operand, and numbers.
-    const size_t operands = window || (has_axes(n) && n.op != "Concat") ? 1 : n.inputs.size();
+    const bool regroups = ops::layout_of(n) == ops::LayoutRole::Regroup;
+    const size_t operands = carried(n).size();
     for (size_t i = 0; i < operands; ++i) {
-      const size_t wanted = n.op == "Reshape" ? in_rank : rank;
-      RP_ASSIGN(n.inputs[i], channels_last(n.inputs[i], wanted, n));
+      RP_ASSIGN(n.inputs[i], channels_last(n.inputs[i], regroups ? in_rank : rank, n));
     }
-    for (const Attribute& a : kAttributes) {
-      if (n.op != a.op || !n.attrs.has(a.name)) continue;
-      const std::string name(a.name);
-      n.attrs.set(name, moved_attribute(attribute(n, name), a.kind, in_rank));
-    }
-    if (window) n.attrs.set("channels_last", int64_t{1});
+    move_attributes(n, in_rank);
 
     const Value& old = g_.value(out);
     const ValueId last =
@@ -108,23 +99,15 @@ class Rewrite {
     n.outputs[0] = last;
     g_.value(last).producer = &n;
     RP_TRY(ops::infer(g_, n));
-    Node back;
-    back.op = "Transpose";
+    Node back = ops::transpose_node(to_channels_first(rank));
     back.inputs = {last};
     back.outputs = {out};
-    back.attrs.set("perm", to_channels_first(rank));
     back.origins = n.origins;
     g_.add_node(std::move(back), next);
     return {};
   }
 
  private:
-  static Attr attribute(const Node& n, const std::string& name) {
-    const auto at = std::find_if(n.attrs.begin(), n.attrs.end(),
-                                 [&](const auto& entry) { return entry.first == name; });
-    return at->second;
-  }
-
   /// v with channels last, as an operand of a node that works on `rank` axes.
   Result<ValueId> channels_last(ValueId v, size_t rank, Node& user) {
     const auto known = last_.find({v, rank});
@@ -144,16 +127,11 @@ class Rewrite {
     if (g_.value(v).constant) {
       return g_.add_constant(g_.value(v).name, g_.value(v).constant->reshaped(static_dims(shape)));
     }
-    Node n;
-    n.op = "Reshape";
-    n.attrs.set("shape", std::vector<Expr>(shape));
-    return emit(std::move(n), v, user, "_reshaped");
+    return emit(ops::reshape_node(std::move(shape)), v, user, "_reshaped");
   }
 
-  Result<ValueId> transposed(ValueId v, Permutation perm, Node& user) {
-    Node n;
-    n.op = "Transpose";
-    n.attrs.set("perm", std::move(perm));
+  Result<ValueId> transposed(ValueId v, AxisPermutation perm, Node& user) {
+    Node n = ops::transpose_node(std::move(perm));
     const auto& constant = g_.value(v).constant;
     if (!constant) return emit(std::move(n), v, user, "_last");
     const std::vector<const HostTensor*> inputs{&*constant};
@@ -177,13 +155,10 @@ class Rewrite {
 
 }  // namespace
 
-bool is_window(const Node& n) {
-  return n.op == "Conv" || n.op == "MaxPool" || n.op == "AveragePool";
-}
-
-bool has_axes(const Node& n) {
-  return std::any_of(kAttributes.begin(), kAttributes.end(),
-                     [&](const Attribute& a) { return n.op == a.op && n.attrs.has(a.name); });
+std::span<const ValueId> carried(const Node& n) {
+  const ops::OpDef* def = ops::core_def(n);
+  const bool all = def != nullptr && (def->layout == ops::LayoutRole::Elementwise || def->joins);
+  return std::span(n.inputs).first(all ? n.inputs.size() : 1);
 }
 
 Status make_channels_last(Graph& g, const std::vector<Node*>& nodes) {

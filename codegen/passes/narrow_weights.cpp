@@ -26,8 +26,8 @@ bool is_narrow_weight(const Value& v) {
          v.constant->count() >= kMinElements;
 }
 
-bool is_default(const Node& n, std::string_view op) {
-  return n.op == op && (n.domain.empty() || n.domain == "ai.onnx");
+bool is(const Node& n, kernel::ScalarOp op) {
+  return ops::scalar_op(n) == op;
 }
 
 /// Numbers that broadcast to a weight along one axis, or one number for all (axis -1).
@@ -66,9 +66,9 @@ class Narrower {
   void run() {
     for (const auto& n : g_.nodes()) {
       if (n->outputs.size() != 1 || n->outputs[0] == kNone) continue;
-      if (is_default(*n, "DequantizeLinear")) {
+      if (ops::is_dequantize(*n)) {
         keep(*n);
-      } else if (is_default(*n, "Mul")) {
+      } else if (is(*n, kernel::ScalarOp::Mul)) {
         join(*n);
       }
     }
@@ -82,12 +82,12 @@ class Narrower {
     if (g_.is_output(v) || depth > kDeep) return false;
     const auto& users = uses_[static_cast<size_t>(v)];
     return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Node* u) {
-      if (is_default(*u, "Transpose") && u->outputs.size() == 1)
+      const ops::OpDef* def = ops::find(u->domain, u->op);
+      if (def == nullptr) return false;
+      if (def->layout == ops::LayoutRole::Permutation && u->outputs.size() == 1)
         return is_only_weight(u->outputs[0], depth + 1);
-      const bool table = is_default(*u, "Gather");
-      if (!table && !is_default(*u, "MatMul") && !is_default(*u, "Gemm") && !is_default(*u, "Conv"))
-        return false;
-      const size_t place = table ? 0 : 1;
+      if (def->narrow_input < 0) return false;
+      const auto place = static_cast<size_t>(def->narrow_input);
       return u->inputs.size() > place && u->inputs[place] == v &&
              std::count(u->inputs.begin(), u->inputs.end(), v) == 1;
     });
@@ -108,11 +108,11 @@ class Narrower {
       if (!zero || zero->count() != scale->count()) return;
     }
     const auto rank = static_cast<int64_t>(g_.value(n.inputs[0]).shape.size());
-    int64_t axis = n.attrs.get_int("axis", 1);
+    int64_t axis = ops::Attributes(n).get_int("axis");
     if (axis < 0) axis += rank;
     // An axis that does not matter may be out of range.
     n.attrs.set("axis", std::clamp<int64_t>(axis, 0, rank - 1));
-    if (n.attrs.get_int("block_size", 0) == 0) n.attrs.erase("block_size");
+    if (ops::Attributes(n).get_int("block_size") == 0) n.attrs.erase("block_size");
     if (n.inputs.size() > 2 && (n.inputs[2] == kNone || is_zero(n.inputs[2]))) n.inputs.resize(2);
     n.opset = 0;
   }
@@ -128,7 +128,8 @@ class Narrower {
 
   /// The weight under a Cast to a float dtype.
   ValueId widened(const Node* cast) const {
-    if (cast == nullptr || !is_default(*cast, "Cast")) return kNone;
+    const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(cast->domain, cast->op);
+    if (def == nullptr || !def->converts) return kNone;
     const bool narrow = is_narrow_weight(g_.value(cast->inputs[0]));
     return narrow && g_.value(cast->outputs[0]).dtype == DType::F32 ? cast->inputs[0] : kNone;
   }
@@ -138,7 +139,7 @@ class Narrower {
     Chain c;
     const Node* p = producer(mul.inputs[side]);
     const Node* cast = p;
-    if (p != nullptr && is_default(*p, "Sub")) cast = producer(p->inputs[0]);
+    if (p != nullptr && is(*p, kernel::ScalarOp::Sub)) cast = producer(p->inputs[0]);
     c.weight = widened(cast);
     if (c.weight == kNone) return std::nullopt;
     const std::vector<int64_t>& dims = g_.value(c.weight).constant->dims();
@@ -185,12 +186,8 @@ class Narrower {
         t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(static_cast<int>(c->zero.numbers[i]));
       inputs.push_back(g_.add_constant(name + "_zero", std::move(t)));
     }
-    mul.op = "DequantizeLinear";
-    mul.domain.clear();
-    mul.opset = 0;
-    mul.inputs = std::move(inputs);
-    mul.attrs = AttrMap{};
-    mul.attrs.set("axis", std::max<int64_t>({c->scale.axis, c->zero.axis, 0}));
+    ops::become_dequantize(mul, std::move(inputs),
+                           std::max<int64_t>({c->scale.axis, c->zero.axis, 0}));
     mul.origins.insert(mul.origins.begin(), c->origins.begin(), c->origins.end());
   }
 

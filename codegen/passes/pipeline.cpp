@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "codegen/passes/pass.h"
@@ -5,21 +6,138 @@
 namespace reprise::passes {
 
 namespace {
-constexpr std::array kPipeline{
-    Pass{"narrow-weights", narrow_weights, false, false, "keep weights of 8 bits in 8 bits"},
-    Pass{"decompose", decompose, true, true, "rewrite ONNX operators into core form"},
-    Pass{"shape-values", shape_values, true, true, "replace shape arithmetic by expressions"},
-    Pass{"fold-constants", fold_constants, false, true, "evaluate nodes with constant inputs"},
-    Pass{"canonicalize", canonicalize, false, true, "remove and merge views and casts"},
-    Pass{"fold-batch-norm", fold_batch_norm, false, true, "move channel scales into weights"},
-    Pass{"layout", layout, false, true, "move channels last where that saves conversions"},
-    Pass{"cse", cse, false, true, "merge equal nodes"},
-    Pass{"dce", dce, false, true, "remove nodes without users"},
+
+/// A pass without options.
+template <Status (*pass)(graph::Graph&)>
+Status plain(PassContext& context) {
+  return pass(context.graph());
+}
+
+constexpr PassOption kAutocastOptions[] = {
+    {"precision", static_cast<int64_t>(DType::F32), "the DType that tensors are in memory"},
+    {"min-elements", kMinNarrowed, "constants of fewer elements stay as they are"},
 };
+
+constexpr Pass required(std::string_view name, Status (*run)(PassContext&), std::string_view what) {
+  return {.name = name, .run = run, .required = true, .core = true, .what = what};
+}
+constexpr Pass optional(std::string_view name, Status (*run)(PassContext&), bool core,
+                        std::string_view what) {
+  return {.name = name, .run = run, .core = core, .what = what};
+}
+/// Of fusion or lowering.
+constexpr Pass decision(std::string_view name, std::string_view what) {
+  return {.name = name, .core = true, .what = what};
+}
+
+constexpr std::array kPipeline{
+    optional("narrow-weights", plain<narrow_weights>, false, "keep weights of 8 bits in 8 bits"),
+    required("decompose", plain<decompose>, "rewrite ONNX operators into core form"),
+    required("shape-values", plain<shape_values>, "replace shape arithmetic by expressions"),
+    optional("fold-constants", plain<fold_constants>, true, "evaluate nodes with constant inputs"),
+    optional("canonicalize", plain<canonicalize>, true, "remove and merge views and casts"),
+    optional("fold-batch-norm", plain<fold_batch_norm>, true, "move channel scales into weights"),
+    optional("layout", plain<layout>, true, "move channels last where that saves conversions"),
+    optional("cse", plain<cse>, true, "merge equal nodes"),
+    optional("dce", plain<dce>, true, "remove nodes without users"),
+    // The last one that sees the graph: what it says of values in memory holds for it as it is.
+    Pass{.name = "autocast",
+         .run = autocast,
+         .required = true,
+         .core = true,
+         .what = "store tensors and large weights in 16 bits",
+         .options = kAutocastOptions,
+         .asked_by = "precision"},
+    decision("attention", "make one kernel of each attention"),
+    decision("attention-price", "do so where that is faster"),
+    decision("fusion", "make one kernel of several nodes"),
+    decision("equal-kernels", "lower and emit equal groups once"),
+};
+
+const Pass* find(std::span<const Pass> passes, std::string_view name) {
+  const auto at = std::ranges::find(passes, name, &Pass::name);
+  return at == passes.end() ? nullptr : &*at;
+}
+
+const PassOption* find_option(const Pass& pass, std::string_view name) {
+  const auto at = std::ranges::find(pass.options, name, &PassOption::name);
+  return at == pass.options.end() ? nullptr : &*at;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
+  return list;
+}
+
 }  // namespace
 
 std::span<const Pass> pipeline() {
   return kPipeline;
+}
+
+std::vector<Pass> pipeline(const PassOptions& options) {
+  std::vector<Pass> out(kPipeline.begin(), kPipeline.end());
+  for (const Pass& pass : options.added) {
+    const auto at = std::ranges::find(out, pass.after, &Pass::name);
+    out.insert(at == out.end() ? at : std::next(at), pass);
+  }
+  return out;
+}
+
+std::vector<std::string> optional_passes(const PassOptions& options) {
+  std::vector<std::string> out;
+  for (const Pass& pass : pipeline(options)) {
+    if (!pass.required) out.emplace_back(pass.name);
+  }
+  return out;
+}
+
+bool PassOptions::enabled(std::string_view pass) const {
+  return std::ranges::find(disabled, pass) == disabled.end();
+}
+
+bool PassOptions::enabled(const Pass& pass) const {
+  if (const PassOption* option = find_option(pass, pass.asked_by))
+    return number(pass, option->name) != option->fallback;
+  return pass.required || enabled(pass.name);
+}
+
+int64_t PassOptions::number(const Pass& pass, std::string_view option) const {
+  const auto given = numbers.find(std::string(pass.name) + "." + std::string(option));
+  if (given != numbers.end()) return given->second;
+  const PassOption* declared = find_option(pass, option);
+  return declared == nullptr ? 0 : declared->fallback;
+}
+
+Status PassOptions::check() const {
+  const std::vector<Pass> passes = pipeline(*this);
+  for (const Pass& pass : added) {
+    if (find(kPipeline, pass.name) != nullptr || find(kPipeline, pass.after) == nullptr)
+      return {Code::Usage, "pass '" + std::string(pass.name) +
+                               "' must have a name of its own and follow a pass that there is"};
+  }
+  const std::vector<std::string> known = optional_passes(*this);
+  for (const std::string& name : disabled) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    return {Code::Usage, "there is no pass '" + name + "' that can be switched off; choose from " +
+                             joined(known)};
+  }
+  for (const auto& [name, value] : numbers) {
+    const size_t dot = std::min(name.find('.'), name.size());
+    const Pass* pass = find(passes, name.substr(0, dot));
+    const bool takes = pass != nullptr && dot < name.size() &&
+                       find_option(*pass, std::string_view(name).substr(dot + 1)) != nullptr;
+    if (!takes) return {Code::Usage, "there is no option '" + name + "' of a pass"};
+  }
+  return {};
+}
+
+Status run(const Pass& pass, graph::Graph& g, const PassOptions& options, PassReport* report) {
+  if (pass.run == nullptr || !options.enabled(pass)) return {};
+  PassReport unused;
+  PassContext context(g, pass, options, report == nullptr ? unused : *report);
+  return pass.run(context);
 }
 
 }  // namespace reprise::passes

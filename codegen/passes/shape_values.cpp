@@ -1,4 +1,5 @@
-#include "codegen/ops/support.h"
+#include "codegen/ops/core_nodes.h"
+#include "codegen/ops/op.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -35,7 +36,9 @@ Status shape_values(graph::Graph& g) {
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end(); ++it) {
     graph::Node* n = it->get();
-    if (n->op == "ShapeValue" || n->outputs.size() != 1 || n->outputs[0] == graph::kNone) continue;
+    const ops::OpDef* def = ops::find(n->domain, n->op);
+    const bool known = def != nullptr && def->dims_only;
+    if (known || n->outputs.size() != 1 || n->outputs[0] == graph::kNone) continue;
     const graph::ValueId out = n->outputs[0];
     const graph::Value& v = g.value(out);
     if (!v.elements || !v.has_shape || !is_static(v.shape) || v.shape.size() > 1) continue;
@@ -47,16 +50,7 @@ Status shape_values(graph::Graph& g) {
       continue;
     }
     if (v.dtype == DType::Bool) continue;
-    n->op = "ShapeValue";
-    n->origin_op.clear();
-    n->domain.clear();
-    n->opset = 0;
-    n->inputs.clear();
-    n->subgraphs.clear();
-    n->attrs = AttrMap{};
-    n->attrs.set("elements", *v.elements);
-    n->attrs.set("dtype", ops::dtype_to_onnx(v.dtype));
-    n->attrs.set("scalar", static_cast<int64_t>(v.shape.empty()));
+    ops::become_shape_value(g, *n);
   }
   return dce(g);
 }

@@ -118,7 +118,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     expected_ = std::move(*outputs);
     g_ = std::move(*model);
     for (const passes::Pass& p : passes::pipeline()) {
-      const Status s = p.run(*g_);
+      const Status s = passes::run(p, *g_);
       ASSERT_TRUE(s.ok()) << p.name << ": " << s.message();
     }
   }

@@ -74,7 +74,9 @@ TEST(Fuzz, EveryOperatorIsMade) {
 TEST(Fuzz, OperatorsWithoutASourceAreKnown) {
   std::set<std::string> without;
   for (const auto& [op, reason] : without_source()) {
-    if (reason.rfind("no operator of ONNX", 0) != 0) without.insert(op);
+    const bool others = reason.rfind("no operator of ONNX", 0) == 0 ||
+                        reason.rfind("the host runs what it decomposes into", 0) == 0;
+    if (!others) without.insert(op);
   }
   const std::set<std::string> known{
       "If",         "Loop",        "Scan",     // have bodies

@@ -84,8 +84,8 @@ const Broken kBroken[] = {
      "node 'Relu(a)' (Relu): has no origins"},
     {"NotCore", [](Graph& g) { node(g, 1).attrs.erase("perm"); },
      "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
-    {"Layout", [](Graph& g) { node(g, 1).attrs.set("channels_last", int64_t{2}); },
-     "node 'Transpose(b)' (Transpose): attribute 'channels_last' is 0 or 1"},
+    {"Undeclared", [](Graph& g) { node(g, 1).attrs.set("channels_last", int64_t{1}); },
+     "node 'Transpose(b)' (Transpose): attribute 'channels_last' is not one that the operator has"},
     {"NoPermutation",
      [](Graph& g) {
        node(g, 1).attrs.set("perm", std::vector<int64_t>{1, 1});
@@ -112,6 +112,21 @@ output y)");
   body.value(body.captures[0]).has_shape = false;
   EXPECT_EQ(verify(**g, false).message(),
             "node 'If(y)' (If): body 'then_branch': value 'a' has no dtype or shape");
+}
+
+TEST(Verify, FlagsAreZeroOrOne) {
+  auto g = parse(
+      "graph g\ninput x: float32[1,2,4,4]\nconst w: float32[1,2,1,1]{1, 2}\n"
+      "c = Conv<dilations=[1, 1], group=1, pads=[0, 0, 0, 0], strides=[1, 1]>(x, w)\noutput c\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  AttrMap& attrs = (*g)->nodes().front()->attrs;
+  attrs.set("channels_last", int64_t{0});
+  EXPECT_TRUE(verify(**g, true).ok()) << verify(**g, true).message();
+  attrs.set("channels_last", int64_t{2});
+  EXPECT_EQ(
+      verify(**g, true).message(),
+      "node 'Conv(c)' (Conv): attribute 'channels_last' is missing or not as the core form has "
+      "it");
 }
 
 }  // namespace

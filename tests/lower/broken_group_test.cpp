@@ -76,7 +76,7 @@ TEST(BrokenGroup, ALoneNodeIsAnError) {
 
 TEST(BrokenGroup, NothingJoinsASeparateNode) {
   const std::unique_ptr<graph::Graph> g = parsed();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(*g).ok()) << p.name;
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *g).ok()) << p.name;
   const graph::Node* relu = nullptr;
   for (const auto& n : g->nodes()) relu = n->name == "relu" ? n.get() : relu;
   ASSERT_NE(relu, nullptr);

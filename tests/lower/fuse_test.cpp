@@ -56,7 +56,7 @@ std::string run(const test::TextCase& c) {
   if (!g.ok()) return "parse: " + g.status().message() + "\n";
   if (c.heading.find("raw") == std::string::npos) {
     for (const passes::Pass& p : passes::pipeline()) {
-      if (Status s = p.run(**g); !s.ok()) return s.message() + "\n";
+      if (Status s = passes::run(p, **g); !s.ok()) return s.message() + "\n";
     }
   }
   Predicate device;

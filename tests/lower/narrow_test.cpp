@@ -197,7 +197,7 @@ Status interpret_group(const graph::Graph& g, const lower::Lowered& l,
 
 TEST_P(Narrow, InterpreterOfEveryVariant) {
   auto g = model_->clone();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(*g).ok()) << p.name;
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *g).ok()) << p.name;
   auto fusion = lower::fuse(*g);
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   for (const lower::Target& target : vulkan_targets()) {

@@ -21,7 +21,7 @@ TEST(Row, VectorsOfSingleLanesAreStoredOnce) {
       "r = Reshape<shape=(2, 2, 96)>(c)\n"
       "z = LayerNormalization<axis=-1>(r, s, b) @17\noutput z\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(**g).ok()) << p.name;
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, **g).ok()) << p.name;
   const auto fusion = fuse(**g);
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   ASSERT_EQ(fusion->groups.size(), 1U);
@@ -50,7 +50,7 @@ TEST(Row, ManyLayersThatReadAValueTwice) {
   }
   auto g = graph::parse(text + "output x" + std::to_string(kLayers) + "\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(**g).ok()) << p.name;
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, **g).ok()) << p.name;
   const auto fusion = fuse(**g);
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   EXPECT_LT(fusion->groups.size(), static_cast<size_t>(kLayers));
@@ -72,7 +72,8 @@ TEST(Row, LongFormsAreMadeWhereRowsMayBeLong) {
     auto g = graph::parse(std::string("graph rows\n") + c.symbol +
                           "input x: float32[2,n]\ny = Softmax<axis=-1>(x) @13\noutput y\n");
     ASSERT_TRUE(g.ok()) << g.status().message();
-    for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(p.run(**g).ok()) << p.name;
+    for (const passes::Pass& p : passes::pipeline())
+      ASSERT_TRUE(passes::run(p, **g).ok()) << p.name;
     const auto fusion = fuse(**g);
     ASSERT_TRUE(fusion.ok()) << fusion.status().message();
     bool any = false;

@@ -6,6 +6,7 @@
 
 #include "codegen/ops/op.h"
 #include "codegen/ops/support.h"
+#include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
 #include "runtime/plan/bind.h"
 #include "tests/ops/element_runner.h"
@@ -89,16 +90,7 @@ class Run {
                                           const std::vector<const HostTensor*>& inputs) {
     const host::Kernel kernel = host::find(n.op);
     if (kernel == nullptr) return unsupported("no host kernel for " + n.op);
-    AttrMap attrs;
-    for (const auto& [name, attr] : n.attrs) {
-      const auto* exprs = std::get_if<std::vector<Expr>>(&attr);
-      if (exprs == nullptr) {
-        attrs.set(name, attr);
-        continue;
-      }
-      RP_ASSIGN(auto ints, evaluate(*exprs));
-      attrs.set(name, std::move(ints));
-    }
+    RP_ASSIGN(const AttrMap attrs, eval_attrs(n.attrs, symbols_));
     std::optional<std::vector<int64_t>> dims;
     if (n.outputs[0] != graph::kNone) {
       if (auto known = evaluate(g_.value(n.outputs[0]).shape); known.ok()) dims = *known;

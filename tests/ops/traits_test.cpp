@@ -3,12 +3,12 @@
 
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <regex>
 #include <set>
 #include <string>
 
 #include "codegen/ops/op.h"
+#include "codegen/ops/quantize.h"
 #include "tests/support/paths.h"
 
 namespace reprise::ops {
@@ -16,26 +16,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
+graph::Node node(const char* op) {
+  graph::Node n;
+  n.op = op;
+  return n;
+}
+
+/// What devices compute declares every trait that passes ask of it.
+TEST(Traits, RowsLackNone) {
+  for (const OpDef* def : all()) {
+    if (def->lowering == Lowering::None) continue;
+    SCOPED_TRACE(std::string(def->name));
+    EXPECT_NE(def->layout, LayoutRole::Undeclared) << "the pass layout asks";
+    EXPECT_NE(def->row.has_value(), def->sensitivity.has_value())
+        << "autocast asks the precision class: of the scalar operation, or of the row";
+    EXPECT_TRUE(def->row || def->element != nullptr) << "lowering asks the meaning";
+  }
+}
+
 TEST(Traits, RowsHaveWhatTheirLoweringAsksFor) {
   for (const OpDef* def : all()) {
     SCOPED_TRACE(std::string(def->name));
-    const bool is_reduction = def->lowering == Lowering::Reduce;
+    const bool reduction = def->lowering == Lowering::Reduce;
+    const bool product = def->lowering == Lowering::MatMul || def->lowering == Lowering::Conv;
     EXPECT_TRUE(!def->row || def->lowering == Lowering::Scalar);
-    EXPECT_EQ(def->combine.has_value(), is_reduction);
-    EXPECT_TRUE(!is_reduction || def->sensitivity != kernel::Sensitivity::None);
-    EXPECT_TRUE(!def->row || def->sensitivity == kernel::Sensitivity::None)
-        << "the scalar row has it";
+    EXPECT_EQ(def->combine.has_value(), reduction);
+    EXPECT_TRUE(!reduction || def->sensitivity != kernel::Sensitivity::None);
+    EXPECT_EQ(def->contracted != nullptr, product) << "cost asks";
+    EXPECT_EQ(def->channels != nullptr, product) << "fold-batch-norm asks";
+    EXPECT_TRUE(!(product || reduction) || def->reads_per_element != nullptr) << "cost asks";
     EXPECT_TRUE(!(def->moves || def->lowering == Lowering::View) || def->element != nullptr);
     EXPECT_FALSE(def->moves && def->reads_per_element != nullptr) << "it computes";
+    EXPECT_LT(def->narrow_input, def->max_inputs);
   }
 }
 
 TEST(Traits, AreThoseOfTheOperator) {
-  const auto node = [](const char* op) {
-    graph::Node n;
-    n.op = op;
-    return n;
-  };
   EXPECT_EQ(sensitivity_of(node("Exp")), kernel::Sensitivity::Exponential);
   EXPECT_EQ(sensitivity_of(node("CumSum")), kernel::Sensitivity::RunningSum);
   EXPECT_EQ(sensitivity_of(node("Add")), kernel::Sensitivity::None);
@@ -44,53 +60,56 @@ TEST(Traits, AreThoseOfTheOperator) {
   EXPECT_FALSE(moves_elements(node("Add")));
   EXPECT_TRUE(is_random(node("Dropout")));
   EXPECT_FALSE(is_random(node("Relu")));
+  EXPECT_TRUE(is_core(node("Add"), kernel::ScalarOp::Add));
+  EXPECT_FALSE(is_core(node("Add"), kernel::ScalarOp::Mul));
+  EXPECT_EQ(layout_of(node("MaxPool")), LayoutRole::Window);
+  EXPECT_EQ(layout_of(node("MatMul")), LayoutRole::Fixed);
+  EXPECT_TRUE(is_identity(node("Reshape")));
+  EXPECT_FALSE(is_identity(node("Relu")));
+  EXPECT_TRUE(converts(node("Cast")));
+  EXPECT_FALSE(converts(node("Relu")));
+  EXPECT_TRUE(is_core_dequantize(node("DequantizeLinear")));
 }
 
-/// Files outside codegen/ops and codegen/onnx that name operators, and why.
-const std::map<std::string, std::string>& naming_files() {
-  static const std::map<std::string, std::string> files = {
-      {"codegen/graph/core_form.cpp", "the attributes of the core form, which rows are to declare"},
-      {"codegen/lower/attention_match.cpp", "recognises the operators that attention is made of"},
-      {"codegen/lower/cost.cpp", "flops of contractions, which rows are to declare"},
-      {"codegen/lower/group.cpp", "views that only rename"},
-      {"codegen/lower/lower.cpp", "the schedules of each contraction"},
-      {"codegen/lower/fuse_injective.cpp", "views that only rename"},
-      {"codegen/passes/autocast.cpp", "squares, quotients and residuals; constants of layers"},
-      {"codegen/passes/canonicalize.cpp", "rewrites these operators"},
-      {"codegen/passes/fold_batch_norm.cpp", "rewrites these operators"},
-      {"codegen/passes/fold_constants.cpp", "folds the weights of convolutions"},
-      {"codegen/passes/layout.cpp", "behaviour with layouts, which rows are to declare"},
-      {"codegen/passes/layout_rewrite.cpp", "behaviour with layouts, which rows are to declare"},
-      {"codegen/passes/narrow_weights.cpp", "rewrites these operators"},
-      {"codegen/passes/shape_values.cpp", "makes ShapeValue"},
-  };
-  return files;
+TEST(Traits, OfNodesThatTheHostRunsAreNotAsked) {
+  graph::Node cast = node("Cast");
+  cast.opset = 13;
+  EXPECT_FALSE(is_core(cast));
+  EXPECT_FALSE(converts(cast));
+  EXPECT_EQ(layout_of(cast), LayoutRole::Fixed);
+}
+
+/// Where operators have names: their rows, the importer, and what they compute on the host.
+bool may_name_operators(const std::string& file) {
+  for (const char* folder : {"codegen/ops/", "codegen/onnx/", "runtime/host/"}) {
+    if (file.rfind(folder, 0) == 0) return true;
+  }
+  return false;
+}
+
+void expect_no_names(const fs::path& path, const std::set<std::string>& names) {
+  const std::string file = fs::relative(path, test::source_dir()).string();
+  if ((path.extension() != ".cpp" && path.extension() != ".h") || may_name_operators(file)) return;
+  static const std::regex literal("\"([A-Z][A-Za-z0-9]*)\"");
+  std::ifstream in(path);
+  size_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.find_first_not_of(' ') == line.find("//")) continue;
+    for (std::sregex_iterator it(line.begin(), line.end(), literal), end; it != end; ++it) {
+      EXPECT_EQ(names.count((*it)[1]), 0U)
+          << file << ":" << number << " names " << (*it)[1] << ": ask a trait of its row";
+    }
+  }
 }
 
 TEST(Traits, OperatorsAreNamedInTheirRowsOnly) {
   std::set<std::string> names;
   for (const OpDef* def : all()) names.insert(std::string(def->name));
-  static const std::regex literal("\"([A-Z][A-Za-z0-9]*)\"");
-  std::set<std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() / "codegen")) {
-    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".h") continue;
-    const std::string file = fs::relative(entry.path(), test::source_dir()).string();
-    if (file.rfind("codegen/ops/", 0) == 0 || file.rfind("codegen/onnx/", 0) == 0) continue;
-    std::ifstream in(entry.path());
-    size_t number = 0;
-    for (std::string line; std::getline(in, line);) {
-      ++number;
-      if (line.find_first_not_of(' ') == line.find("//")) continue;
-      for (std::sregex_iterator it(line.begin(), line.end(), literal), end; it != end; ++it) {
-        if (names.count((*it)[1]) == 0) continue;
-        found.insert(file);
-        EXPECT_EQ(naming_files().count(file), 1U)
-            << file << ":" << number << " names " << (*it)[1] << ": ask a trait of its row";
-      }
-    }
+  for (const char* folder : {"codegen", "shaders", "runtime", "backends", "apps", "include"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() / folder))
+      expect_no_names(entry.path(), names);
   }
-  for (const auto& [file, reason] : naming_files())
-    EXPECT_EQ(found.count(file), 1U) << file << " names no operator any more: drop its row";
 }
 
 }  // namespace

@@ -493,7 +493,7 @@ Result<std::unique_ptr<graph::Graph>> optimised(const graph::Graph& model, const
   auto g = model.clone();
   for (const passes::Pass& pass : passes::pipeline()) {
     if (!pass.required && is_disabled(config, pass.name)) continue;
-    RP_TRY(pass.run(*g).with_context("pass " + std::string(pass.name)));
+    RP_TRY(passes::run(pass, *g).with_context("pass " + std::string(pass.name)));
     if (fault != nullptr && fault->graph) fault->graph(std::string(pass.name), *g);
   }
   if (config.precision != DType::F32) passes::autocast(*g, config.precision);

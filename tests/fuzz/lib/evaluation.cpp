@@ -9,6 +9,7 @@
 #include "codegen/ops/op.h"
 #include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
+#include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
 #include "runtime/host/support.h"
 #include "tests/fuzz/lib/mover.h"
@@ -179,20 +180,6 @@ class Run {
     return out;
   }
 
-  Result<AttrMap> attrs_of(const graph::Node& n) const {
-    AttrMap attrs;
-    for (const auto& [name, a] : n.attrs) {
-      const auto* exprs = std::get_if<std::vector<Expr>>(&a);
-      if (exprs == nullptr) {
-        attrs.set(name, a);
-        continue;
-      }
-      RP_ASSIGN(auto ints, dims(*exprs));
-      attrs.set(name, std::move(ints));
-    }
-    return attrs;
-  }
-
   Status node(const graph::Node& n) {
     const host::Kernel kernel = host::find(n.op);
     if (kernel == nullptr) return unsupported("there is no host kernel");
@@ -211,7 +198,7 @@ class Run {
     }
     HostTensor divisor;
     RP_TRY(pole(n, inputs, divisor));
-    RP_ASSIGN(AttrMap attrs, attrs_of(n));
+    RP_ASSIGN(AttrMap attrs, eval_attrs(n.attrs, symbols_));
     if (n.op == "Cast" && wide_ && is_half(g_.value(n.outputs[0]).dtype))
       attrs.set("to", ops::dtype_to_onnx(DType::F32));
     host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size()};
@@ -469,7 +456,7 @@ Result<Evaluation> Evaluation::of(const graph::Graph& model) {
   Evaluation e;
   e.g_ = model.clone();
   for (const passes::Pass& pass : passes::pipeline()) {
-    if (pass.required) RP_TRY(pass.run(*e.g_));
+    if (pass.required) RP_TRY(passes::run(pass, *e.g_));
   }
   return e;
 }

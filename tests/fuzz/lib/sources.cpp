@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <sstream>
 
 #include "codegen/ops/support.h"
 #include "runtime/host/host_kernels.h"
@@ -12,12 +11,8 @@ namespace reprise::fuzz {
 
 namespace {
 
-bool has_word(std::string_view words, std::string_view word) {
-  std::istringstream in{std::string(words)};
-  for (std::string w; in >> w;) {
-    if (w == word) return true;
-  }
-  return false;
+bool declares(const ops::OpDef& def, std::string_view attribute) {
+  return std::ranges::find(def.attributes, attribute, &ops::AttrDecl::name) != def.attributes.end();
 }
 
 /// What an attribute of this name is like, whichever operator has it.
@@ -45,8 +40,9 @@ std::optional<Attr> attr_named(Maker& m, std::string_view name, int64_t rank) {
 
 AttrMap attrs_of(Maker& m, const ops::OpDef& def, int64_t rank) {
   AttrMap out;
-  std::istringstream in{std::string(def.attributes)};
-  for (std::string name; in >> name;) {
+  for (const ops::AttrDecl& decl : def.attributes) {
+    const std::string name(decl.name);
+    if (decl.internal) continue;
     if (name != "to" && name != "direction" && m.rng.chance(0.4)) continue;
     if (auto a = attr_named(m, name, rank)) out.set(name, std::move(*a));
   }
@@ -93,8 +89,10 @@ std::map<std::string_view, Make> recipe_table() {
 }
 
 std::string reason_against(const ops::OpDef& def) {
-  if (host::find(def.name) == nullptr) return "has no host kernel";
-  if (has_word(def.attributes, "body")) return "has bodies";
+  if (host::find(def.name) == nullptr)
+    return def.decompose != nullptr ? "the host runs what it decomposes into"
+                                    : "has no host kernel";
+  if (declares(def, "body")) return "has bodies";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
   if (def.max_inputs == 0) return "a pass makes it, no model";
   return {};
@@ -103,7 +101,7 @@ std::string reason_against(const ops::OpDef& def) {
 }  // namespace
 
 bool make_by_entry(Maker& m, const ops::OpDef& def) {
-  if (has_word(def.attributes, "noop_with_empty_axes")) return make_reduction(m, def);
+  if (declares(def, "noop_with_empty_axes")) return make_reduction(m, def);
   for (int tries = 0; tries < 8; ++tries) {
     const V x = tries < 4 ? m.any() : m.fresh(m.random_dtype(), m.random_shape(0, 5));
     const int most = std::min(def.max_inputs, std::max(def.min_inputs, 3));

@@ -6,12 +6,12 @@
 
 #include "runtime/base/expr.h"
 
-namespace reprise::passes {
+namespace reprise::ops {
 
-using Permutation = std::vector<int64_t>;
+using AxisPermutation = std::vector<int64_t>;
 
 /// A transpose that only moves dims of size 1 keeps the row-major order of elements.
-inline bool keeps_order(const Permutation& perm, const Shape& in) {
+inline bool keeps_order(const AxisPermutation& perm, const Shape& in) {
   int64_t last = -1;
   for (int64_t p : perm) {
     if (in[static_cast<size_t>(p)].is_const(1)) continue;
@@ -23,7 +23,7 @@ inline bool keeps_order(const Permutation& perm, const Shape& in) {
 
 /// out[d] = in[perm[d]]: what a transpose does to a shape.
 template <typename T>
-std::vector<T> permuted(const std::vector<T>& in, const Permutation& perm) {
+std::vector<T> permuted(const std::vector<T>& in, const AxisPermutation& perm) {
   std::vector<T> out;
   out.reserve(perm.size());
   for (int64_t p : perm) out.push_back(in[static_cast<size_t>(p)]);
@@ -31,18 +31,18 @@ std::vector<T> permuted(const std::vector<T>& in, const Permutation& perm) {
 }
 
 /// [N, C, spatial...] -> [N, spatial..., C]
-inline Permutation to_channels_last(size_t rank) {
-  Permutation perm{0};
+inline AxisPermutation to_channels_last(size_t rank) {
+  AxisPermutation perm{0};
   for (size_t d = 2; d < rank; ++d) perm.push_back(static_cast<int64_t>(d));
   perm.push_back(1);
   return perm;
 }
 
 /// [N, spatial..., C] -> [N, C, spatial...]
-inline Permutation to_channels_first(size_t rank) {
-  Permutation perm{0, static_cast<int64_t>(rank) - 1};
+inline AxisPermutation to_channels_first(size_t rank) {
+  AxisPermutation perm{0, static_cast<int64_t>(rank) - 1};
   for (size_t d = 1; d + 1 < rank; ++d) perm.push_back(static_cast<int64_t>(d));
   return perm;
 }
 
-}  // namespace reprise::passes
+}  // namespace reprise::ops
