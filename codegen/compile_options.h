@@ -28,6 +28,8 @@ struct CompileOptions {
   /// "vulkan" or variants of it, "cuda:sm_90" and so on (codegen/targets.h); empty or "host":
   /// the host alone.
   std::vector<std::string> targets{"vulkan"};
+  /// Variants of the application's own, which `targets` may name; they come before all others.
+  std::vector<lower::Target> added_targets;
   /// Set: only the variant that such a device takes. With it "cuda" names its architecture.
   std::optional<DeviceFacts> device;
   std::map<std::string, std::vector<int64_t>> shapes;  // fixes dynamic inputs

@@ -27,7 +27,7 @@ Status check_passes_and_precision(const CompileOptions& o) {
 
 Status check_options(const CompileOptions& o) {
   RP_TRY(check_passes_and_precision(o));
-  return parse_targets(o.targets, o.device, o.cuda_ptx).status();
+  return parse_targets(o.targets, o.device, o.cuda_ptx, o.added_targets).status();
 }
 
 bool verifies(const CompileOptions& options) {
@@ -152,7 +152,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
                                  CompileReport* report) {
   RP_TRY(check_passes_and_precision(options));
   RP_ASSIGN(std::vector<lower::Target> targets,
-            parse_targets(options.targets, options.device, options.cuda_ptx));
+            parse_targets(options.targets, options.device, options.cuda_ptx, options.added_targets));
   graph::Graph& g = *model;
   CompileReport own;
   CompileReport& told = report != nullptr ? *report : own;

@@ -80,6 +80,18 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
   return text + "\n";
 }
 
+/// Whether what the kernel gives depends on the size of subgroups.
+bool uses_subgroups(const kernel::Kernel& k) {
+  using kernel::Builtin;
+  return !k.matrices.empty() || std::ranges::any_of(k.insts, [](const kernel::Inst& i) {
+    if (i.op == kernel::Op::Subgroup) return true;
+    if (i.op != kernel::Op::Builtin) return false;
+    const auto builtin = static_cast<Builtin>(i.imm & 0xffU);
+    return builtin == Builtin::SubgroupLane || builtin == Builtin::SubgroupIndex ||
+           builtin == Builtin::SubgroupSize;
+  });
+}
+
 class Prober {
  public:
   Prober(const plan::Plan& p, const plan::Interface& io, const kernel::Kernel& k, size_t index,
@@ -93,7 +105,8 @@ class Prober {
 
   std::string key() const {
     // Messages name the kernel.
-    std::string text = std::to_string(subgroup_size_) + k_.name + "\n" + kernel::structure(k_);
+    const uint32_t subgroup_size = uses_subgroups(k_) ? subgroup_size_ : 0;
+    std::string text = std::to_string(subgroup_size) + k_.name + "\n" + kernel::structure(k_);
     for (uint32_t use = 0; use < steps_.size(); ++use) text += describe(p_, launch_of(use), io_);
     return text;
   }

@@ -21,9 +21,10 @@ lower::Target cuda_target(const CudaArch& arch);
 /// architectures of CUDA: "cuda:sm_90", or "cuda:compute_80" for PTX. Cubins are followed by PTX
 /// for the lowest architecture, unless PTX is named or not wanted; "cuda" alone is the device's
 /// architecture and needs one. Other texts are Code::Usage, architectures below CudaArch::kLeast
-/// Code::Unsupported.
+/// Code::Unsupported. `added`: further variants that may be named.
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
                                                  const std::optional<DeviceFacts>& device = {},
-                                                 bool ptx = true);
+                                                 bool ptx = true,
+                                                 const std::vector<lower::Target>& added = {});
 
 }  // namespace reprise

@@ -98,8 +98,11 @@ class Schedule {
   virtual Status write(const TileWork& work) const = 0;
 };
 
-/// All schedules. Pure data.
+/// All schedules.
 std::span<const Schedule* const> schedules();
+/// Adds schedules of the application's own, which outlive all compilations. Call before the first
+/// one: afterwards Code::Usage. Not thread-safe.
+Status add_schedules(std::span<const Schedule* const> more);
 /// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty.
 std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 

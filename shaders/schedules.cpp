@@ -9,13 +9,34 @@ namespace reprise::shaders {
 #include "shaders/gemm_schedules.inc"
 #undef SCHEDULE
 
-std::span<const Schedule* const> schedules() {
+namespace {
+
+struct Table {
+  std::vector<const Schedule*> rows{
 #define SCHEDULE(name) &name##_schedule(),
-  static const Schedule* const table[] = {
 #include "shaders/gemm_schedules.inc"
-  };
 #undef SCHEDULE
-  return table;
+  };
+  bool read = false;
+};
+
+Table& table() {
+  static Table all;
+  return all;
+}
+
+}  // namespace
+
+std::span<const Schedule* const> schedules() {
+  static const bool read = table().read = true;
+  (void)read;
+  return table().rows;
+}
+
+Status add_schedules(std::span<const Schedule* const> more) {
+  if (table().read) return {Code::Usage, "schedules are added before the first compilation"};
+  table().rows.insert(table().rows.end(), more.begin(), more.end());
+  return {};
 }
 
 std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
