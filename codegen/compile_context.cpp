@@ -11,10 +11,10 @@ bool is_disabled(const CompileOptions& options, std::string_view pass) {
 }
 
 CompileContext::CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
-                               std::vector<lower::Target> targets_, CompileReport& r)
+                               std::vector<lower::Target> named, CompileReport& r)
     : model(g),
       options(o),
-      targets(std::move(targets_)),
+      targets(std::move(named)),
       report(r),
       weights(p),
       lowerings(g, !is_disabled(o, kEqualKernels)),
