@@ -11,11 +11,11 @@ passes::PassOptions pass_options(const CompileOptions& options) {
 }
 
 CompileContext::CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
-                               std::vector<lower::Target> targets_, CompileReport& r)
+                               std::vector<lower::Target> named, CompileReport& r)
     : model(g),
       options(o),
       passes(pass_options(o)),
-      targets(std::move(targets_)),
+      targets(std::move(named)),
       report(r),
       weights(p),
       lowerings(g, passes.enabled(kEqualKernels)),

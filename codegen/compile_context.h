@@ -32,9 +32,9 @@ struct VariantTimes {
 
 class CompileContext {
  public:
-  /// What is given outlives the context. `targets` are those that the options name.
+  /// What is given outlives the context. `named`: the targets that the options name.
   CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
-                 std::vector<lower::Target> targets_, CompileReport& r);
+                 std::vector<lower::Target> named, CompileReport& r);
 
   bool disabled(std::string_view pass) const { return !passes.enabled(pass); }
   /// Adds a pass to the report: the time since the last one ended.

@@ -19,6 +19,7 @@ int mesa_major(std::string_view info) {
 }  // namespace
 
 DriverTraits driver_traits(VkDriverId driver, std::string_view info) {
+  // workarounds::kLongLoops: in every version so far (LP_MAX_TGSI_LOOP_ITERATIONS).
   // workarounds::kSlowLoads: versions between 22.3.6 and 25.0.7 were not measured.
   constexpr int kFirstFast = 23;
   const int mesa = mesa_major(info);

@@ -48,10 +48,7 @@ TEST(TuneApi, APackageHasTheMeasuredSchedules) {
   reprise_package_free(package);
 
   x.bytes -= 1;
-  EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error), REPRISE_OK)
-      << "what is known needs no inputs";
-  reprise_package_free(package);
-  tuning.cache_dir = nullptr;
+  tuning.cache_dir = nullptr;  // so that it measures again
   EXPECT_EQ(reprise_tune_file(path.c_str(), nullptr, &tuning, &package, &error),
             REPRISE_INVALID_INPUT);
   EXPECT_NE(std::string(error.message).find("input 'x' must be float32[24,40]"), std::string::npos)
