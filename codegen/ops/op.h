@@ -148,7 +148,7 @@ enum class LayoutRole : uint8_t {
 
 /// What becomes of a large constant in the host plan of a package of low precision.
 enum class HostRounding : uint8_t {
-  Never,  // stays as it is: the operator reads it in fp32 on the device, too
+  Never,  // stays as it is: the device may need it in fp32
   Layer,  // is rounded, as the device stores it
   Sum,    // is rounded if it was moved before
   Moves,  // as the readers of the result say
