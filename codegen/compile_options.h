@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
+#include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/lower.h"
 #include "codegen/passes/pass.h"
 #include "runtime/device_facts.h"
@@ -41,6 +42,8 @@ struct CompileOptions {
   /// Code::Usage.
   std::map<std::string, int64_t, std::less<>> pass_options;
   std::vector<passes::Pass> added_passes;  // passes of the application's own
+  /// Set: fusion makes these joins alone, as CompileReport::decisions lists them.
+  std::optional<std::vector<lower::FusionDecision>> fusion_decisions;
   bool fullgraph = false;
   /// Adds to each kernel a probe that says what it must give (codegen/probes.h), for `reprise
   /// check` and for sessions that check their kernels. Worth its time in packages that are kept.

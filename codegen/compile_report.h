@@ -36,10 +36,11 @@ struct ImageReport {
 };
 
 struct CompileReport {
-  std::vector<PassTime> passes;            // in order, import and emission included
-  std::vector<package::GroupInfo> groups;  // of the first variant
-  std::vector<ScheduleChoice> schedules;   // of all variants
-  std::vector<BrokenGroup> broken;         // empty unless the compiler has a fault
+  std::vector<PassTime> passes;                  // in order, import and emission included
+  std::vector<package::GroupInfo> groups;        // of the first variant
+  std::vector<lower::FusionDecision> decisions;  // of the first variant
+  std::vector<ScheduleChoice> schedules;         // of all variants
+  std::vector<BrokenGroup> broken;               // empty unless the compiler has a fault
   ImageReport images;
 };
 

@@ -151,8 +151,9 @@ std::vector<std::string> pass_names() {
 Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const CompileOptions& options,
                                  CompileReport* report) {
   RP_TRY(check_passes_and_precision(options));
-  RP_ASSIGN(std::vector<lower::Target> targets,
-            parse_targets(options.targets, options.device, options.cuda_ptx, options.added_targets));
+  RP_ASSIGN(
+      std::vector<lower::Target> targets,
+      parse_targets(options.targets, options.device, options.cuda_ptx, options.added_targets));
   graph::Graph& g = *model;
   CompileReport own;
   CompileReport& told = report != nullptr ? *report : own;

@@ -103,14 +103,14 @@ void sort_archs(std::vector<CudaArch>& archs) {
 }  // namespace
 
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
-                                                 const std::optional<DeviceFacts>& device,
-                                                 bool ptx,
+                                                 const std::optional<DeviceFacts>& device, bool ptx,
                                                  const std::vector<lower::Target>& added) {
   const auto named = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   std::vector<lower::Target> out;
-  std::ranges::copy_if(added, std::back_inserter(out), [&](const auto& t) { return named(t.name); });
+  std::ranges::copy_if(added, std::back_inserter(out),
+                       [&](const auto& t) { return named(t.name); });
   for (const lower::Target& t : vulkan_targets()) {
     if ((named("vulkan") && !t.on_request) || named(t.name)) out.push_back(t);
   }

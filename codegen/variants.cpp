@@ -125,6 +125,9 @@ lower::FusionOptions fusion_options(const CompileContext& context) {
   lower::FusionOptions options;
   options.enabled = !context.disabled(kFusionPass);
   options.attention = attention_of(context);
+  const int64_t limit = context.passes.number(kFusionPass, "limit");
+  if (limit >= 0) options.limit.first = static_cast<size_t>(limit);
+  options.limit.only = context.options.fusion_decisions;
   return options;
 }
 
@@ -156,7 +159,10 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     package::Variant v;
     v.name = target.name;
     v.predicate = target.predicate;
-    if (p.variants.empty()) explain_unfused(*fusion, p.explanation);
+    if (p.variants.empty()) {
+      explain_unfused(*fusion, p.explanation);
+      context.report.decisions = fusion->decisions;
+    }
     RP_ASSIGN(DevicePlan made, plan_for(context, *fusion, target));
     v.plan = std::move(made.plan);
     if (options.probes) {

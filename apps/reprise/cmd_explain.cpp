@@ -215,6 +215,16 @@ Json kept_json(const package::Explanation& e) {
   return out;
 }
 
+/// The joins of fusion, by the number that --pass-option fusion.limit counts.
+void print_joins(const Output& out, const CompileReport& report) {
+  if (report.decisions.empty()) return;
+  Table table({"join", "of the first variant"});
+  for (size_t i = 0; i < report.decisions.size(); ++i)
+    table.add({std::to_string(i + 1), report.decisions[i].str()});
+  out.text("\n");
+  out.table(table);
+}
+
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
                 const Sections& sections, const StepCounts& counts) {
   const package::Explanation& e = model.package->explanation;
@@ -292,9 +302,13 @@ Status run_explain(const ExplainOptions& o) {
     out.text("\n");
     out.table(usage);
   }
-  if (o.common.verbose) out.text("\n" + print(*chosen.plan, model.package->io));
+  if (o.common.verbose) {
+    print_joins(out, model.report);
+    out.text("\n" + print(*chosen.plan, model.package->io));
+  }
   const plan::PlanCounts run = count_run(chosen);
-  Json unfused = Json::array(), passes = Json::array();
+  Json unfused = Json::array(), passes = Json::array(), joins = Json::array();
+  for (const lower::FusionDecision& d : model.report.decisions) joins.push_back(d.str());
   for (const package::Unfused& u : model.package->explanation.unfused) {
     unfused.push_back({{"from", u.from}, {"to", u.to}, {"reason", u.reason}});
   }
@@ -313,6 +327,7 @@ Status run_explain(const ExplainOptions& o) {
                    {"groups", sections.groups_json},
                    {"kernels", std::move(kernels)},
                    {"unfused", std::move(unfused)},
+                   {"joins", std::move(joins)},
                    {"host", sections.host_json},
                    {"precision", precision_name(model.package->explanation.precision)},
                    {"narrowed", model.package->explanation.narrowed},

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -61,6 +62,16 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   RP_ASSIGN(o.shapes, parsed_shapes());
   RP_ASSIGN(o.precision, parse_precision(precision));
   o.disabled_passes = disabled_passes;
+  for (const std::string& text : pass_options) {
+    const size_t equals = std::min(text.find('='), text.size());
+    int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] =
+        std::from_chars(std::min(text.data() + equals + 1, end), end, number);
+    if (error != std::errc() || rest != end)
+      return Status(Code::Usage, "--pass-option takes PASS.OPTION=NUMBER, not '" + text + "'");
+    o.pass_options[text.substr(0, equals)] = number;
+  }
   o.fullgraph = fullgraph;
   o.nvrtc = nvrtc;
   o.cuda_cache_dir = cuda_cache_dir();
@@ -132,6 +143,12 @@ void add_compile(CLI::App& command, CommonOptions& o) {
                   "sizes alone; a compiled .rpk keeps its dynamic dims")
       ->allow_extra_args(false);
   command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
+      ->allow_extra_args(false);
+  command
+      .add_option(
+          "--pass-option", o.pass_options,
+          "PASS.OPTION=NUMBER, such as fusion.limit=10: fusion makes only its first ten joins, "
+          "which `explain --verbose` lists")
       ->allow_extra_args(false);
   command.add_flag("--fullgraph", o.fullgraph, "Make a node that falls back to the host an error");
 }
@@ -229,6 +246,7 @@ int validation_errors() {
 
 Status check_package_options(const Model& model, const CommonOptions& options) {
   const char* option = !options.disabled_passes.empty() ? "--disable-pass"
+                       : !options.pass_options.empty()  ? "--pass-option"
                        : options.precision != "fp32"    ? "--precision"
                                                         : nullptr;
   if (model.compiled || option == nullptr) return {};

@@ -39,7 +39,7 @@ struct CommonOptions {
   std::string nvrtc;
   double tune_seconds = 30;
   std::vector<std::string> shapes;
-  std::vector<std::string> disabled_passes;
+  std::vector<std::string> disabled_passes, pass_options;
   std::string json;
   bool fullgraph = false;
   bool keep_source = false;

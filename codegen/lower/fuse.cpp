@@ -23,7 +23,7 @@ using graph::ValueId;
 class Fuser {
  public:
   Fuser(const Graph& g, const FusionOptions& options)
-      : g_(g), o_(options), device_(options.device), p_(g) {}
+      : g_(g), o_(options), device_(options.device), p_(g, options.limit) {}
 
   Result<Fusion> run() {
     add_host_nodes();
@@ -85,11 +85,13 @@ class Fuser {
         return;
       }
     }
-    add_region(p_, std::move(*found), true);
+    if (p_.decide(FusionDecision::Kind::Attention, *n, *found).empty())
+      add_region(p_, std::move(*found), true);
   }
 
   Result<Fusion> finish() {
     Fusion out;
+    out.decisions = p_.take_decisions();
     for (const auto& [gr, reason] : not_attention_) {
       for (const Node* n : gr.nodes) p_.explain(gr, n, reason);
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/lower/fusion_decision.h"
 #include "codegen/lower/group.h"
 #include "runtime/device_facts.h"
 #include "shaders/target_facts.h"
@@ -19,6 +20,7 @@ struct Edge {
 struct Fusion {
   std::vector<Group> groups;  // in an order that can run
   std::vector<Edge> unfused;
+  std::vector<FusionDecision> decisions;  // the joins, in the order in which they were made
   /// What prices asked of the devices: all that answer alike have the same fusion.
   shaders::TargetFacts asked = Predicate{};
 };
@@ -34,6 +36,7 @@ struct FusionOptions {
   Predicate device = {};
   /// These nodes get kernels of their own.
   std::set<const graph::Node*> separate = {};
+  FusionLimit limit = {};
 };
 
 /// Splits a graph in core form into groups: a pure function of the graph and the options.

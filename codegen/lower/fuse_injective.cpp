@@ -31,9 +31,12 @@ class InjectiveNodes {
       open &= !p_.group(id).sealed;
     }
     if (users.empty() && !must_store) return;  // dead
-    if (!must_store && (open || ops::renames(g_, *n) || ops::is_core_dequantize(*n))) {
+    const bool always = ops::renames(g_, *n) || ops::is_core_dequantize(*n);
+    if (!must_store && (open || always)) {
       if (enabled_ && recompute_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
-      const std::string why_not = inlined(n, users);
+      std::string why_not = inlined(n, users);
+      if (why_not.empty() && !always)
+        why_not = p_.decide(FusionDecision::Kind::Inline, *n, p_.group(*users.begin()));
       if (why_not.empty()) {
         for (const int id : users) p_.add_node(id, n);
         return;
@@ -89,6 +92,7 @@ class InjectiveNodes {
       if (!contains(a, n)) all.push_back(n);
     }
     if (!too_large(g_, a.kind, all).empty() || p_.creates_cycle(all)) return false;
+    if (!p_.decide(FusionDecision::Kind::Merge, *b.nodes.back(), a).empty()) return false;
     p_.merge(into, from);
     return true;
   }
@@ -122,7 +126,8 @@ class InjectiveNodes {
         p_.insert(grown, n);
         if (!too_large(g_, grown.kind, grown.nodes).empty()) continue;
         grown.outputs.push_back(n->outputs[0]);
-        if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok())
+        if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok() ||
+            !p_.decide(FusionDecision::Kind::Output, *n, gr).empty())
           continue;
         p_.add_node(id, n);
         p_.add_output(id, n->outputs[0]);

@@ -1,6 +1,7 @@
 #include "codegen/lower/partition.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace reprise::lower {
@@ -13,7 +14,8 @@ bool contains(const Group& group, const Node* n) {
   return std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
 }
 
-Partition::Partition(const graph::Graph& g) : g_(g), uses_(g.compute_uses()) {
+Partition::Partition(const graph::Graph& g, FusionLimit limit)
+    : g_(g), limit_(std::move(limit)), uses_(g.compute_uses()) {
   for (const auto& n : g.nodes()) {
     position_[n.get()] = static_cast<int>(order_.size());
     order_.push_back(n.get());
@@ -118,6 +120,18 @@ std::vector<ValueId> Partition::outputs_of(const Group& group) const {
     }
   }
   return out;
+}
+
+std::string Partition::decide(FusionDecision::Kind kind, const Node& n, const Group& group) {
+  const auto name = [&](const Node& node) { return g_.value(node.outputs[0]).name; };
+  const Node* seed = group.anchor != nullptr ? group.anchor : group.nodes.front();
+  FusionDecision decision{kind, name(n), name(*seed)};
+  const auto& only = limit_.only;
+  const bool allowed = decisions_.size() < limit_.first &&
+                       (!only || std::find(only->begin(), only->end(), decision) != only->end());
+  if (!allowed) return "fusion was told to make no more joins";
+  decisions_.push_back(std::move(decision));
+  return {};
 }
 
 void Partition::explain(const Node* from, const Node* to, const std::string& reason) {

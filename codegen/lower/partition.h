@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/lower/cost.h"
+#include "codegen/lower/fusion_decision.h"
 
 namespace reprise::lower {
 
@@ -30,7 +31,7 @@ class Marks {
 class Partition {
  public:
   /// The graph must outlive this and keep its nodes.
-  explicit Partition(const graph::Graph& g);
+  explicit Partition(const graph::Graph& g, FusionLimit limit = {});
 
   const graph::Graph& graph() const { return g_; }
   const Uses& uses() const { return uses_; }
@@ -67,6 +68,12 @@ class Partition {
     return sizes_from_[index(n)];
   }
 
+  // --- Decisions ---
+  /// Notes that n joins the group, which is the last thing to ask before it does; or says that the
+  /// limit forbids it.
+  std::string decide(FusionDecision::Kind kind, const graph::Node& n, const Group& group);
+  std::vector<FusionDecision> take_decisions() { return std::move(decisions_); }
+
   // --- Why two nodes are in different kernels ---
   void explain(const graph::Node* from, const graph::Node* to, const std::string& reason);
   /// For every value of the group that n reads.
@@ -81,6 +88,8 @@ class Partition {
   int no_way_back(const std::vector<graph::Node*>& nodes) const;
 
   const graph::Graph& g_;
+  const FusionLimit limit_;
+  std::vector<FusionDecision> decisions_;
   Uses uses_;
   std::vector<graph::Node*> order_;
   std::unordered_map<const graph::Node*, int> position_;

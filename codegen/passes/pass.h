@@ -49,6 +49,7 @@ struct PassOptions {
   bool enabled(std::string_view pass) const;
   /// As it is given, or the pass's fallback.
   int64_t number(const Pass& pass, std::string_view option) const;
+  int64_t number(std::string_view pass, std::string_view option) const;
   /// Whether all names are those of passes and options, and passes may be switched off.
   /// Code::Usage.
   Status check() const;

@@ -25,9 +25,13 @@ constexpr Pass optional(std::string_view name, Status (*run)(PassContext&), bool
                         std::string_view what) {
   return {.name = name, .run = run, .core = core, .what = what};
 }
+constexpr PassOption kFusionOptions[] = {
+    {"limit", -1, "make only so many joins; -1: all"},
+};
 /// Of fusion or lowering.
-constexpr Pass decision(std::string_view name, std::string_view what) {
-  return {.name = name, .core = true, .what = what};
+constexpr Pass decision(std::string_view name, std::string_view what,
+                        std::span<const PassOption> options = {}) {
+  return {.name = name, .core = true, .what = what, .options = options};
 }
 
 constexpr std::array kPipeline{
@@ -50,7 +54,7 @@ constexpr std::array kPipeline{
          .asked_by = "precision"},
     decision("attention", "make one kernel of each attention"),
     decision("attention-price", "do so where that is faster"),
-    decision("fusion", "make one kernel of several nodes"),
+    decision("fusion", "make one kernel of several nodes", kFusionOptions),
     decision("equal-kernels", "lower and emit equal groups once"),
 };
 
@@ -108,6 +112,11 @@ int64_t PassOptions::number(const Pass& pass, std::string_view option) const {
   if (given != numbers.end()) return given->second;
   const PassOption* declared = find_option(pass, option);
   return declared == nullptr ? 0 : declared->fallback;
+}
+
+int64_t PassOptions::number(std::string_view pass, std::string_view option) const {
+  const Pass* row = find(kPipeline, pass);
+  return row == nullptr ? 0 : number(*row, option);
 }
 
 Status PassOptions::check() const {

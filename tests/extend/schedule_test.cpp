@@ -2,12 +2,14 @@
 // makes the table of them.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
 #include "runtime/session.h"
 #include "shaders/contraction.h"
-#include "tests/support/random_tensor.h"
+#include "tests/support/tensors.h"
 
 namespace reprise {
 namespace {
@@ -54,8 +56,7 @@ class DotProducts final : public Schedule {
 
     const Value vec = w.origin.column_tile;
     return w.result.guard_columns(vec, [&] {
-      return store_rows(w.result, w.origin.row, 1, vec,
-                        [&](int) { return acc.load_vector(0, 0); });
+      return store_rows(w.result, w.origin.row, 1, vec, [&](int) { return acc.load_vector(0, 0); });
     });
   }
 };

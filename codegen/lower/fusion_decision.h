@@ -1,0 +1,38 @@
+// What fusion decided, one join after another: a list that can be printed, cut short and replayed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace reprise::lower {
+
+struct FusionDecision {
+  enum class Kind : uint8_t {
+    Attention,  // two MatMuls and their softmax became one kernel
+    Region,     // a node joined the contraction, reduction or attention before it
+    Inline,     // a node is computed in the kernels that read it
+    Output,     // a node joined a kernel over the same domain, which stores its value
+    Merge,      // two pointwise kernels over one domain became one
+  };
+
+  Kind kind = Kind::Region;
+  std::string value;   // first output of the node that joins
+  std::string kernel;  // first output of the kernel's anchor, or of its first node
+
+  friend bool operator==(const FusionDecision&, const FusionDecision&) = default;
+  /// "region: relu joins conv"
+  std::string str() const;
+};
+
+/// Which joins fusion may make, of those that it would.
+struct FusionLimit {
+  static constexpr size_t kNone = std::numeric_limits<size_t>::max();
+  size_t first = kNone;                                            // so many, in their order
+  std::optional<std::vector<FusionDecision>> only = std::nullopt;  // these alone
+};
+
+}  // namespace reprise::lower
