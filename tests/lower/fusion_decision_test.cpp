@@ -33,7 +33,8 @@ TEST(FusionDecisions, AreListed) {
   for (const FusionDecision& d : compiled({}).decisions) list += d.str() + "\n";
   EXPECT_EQ(list,
             "region: r joins m\n"
-            "inline: t is computed where v reads it\n");
+            "merge: the kernel of v also computes u\n"
+            "inline: t is computed where u reads it\n");
 }
 
 TEST(FusionDecisions, AreCutShort) {
