@@ -108,10 +108,16 @@ Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>&
   const auto named = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
+  const std::vector<lower::Target> own = vulkan_targets();
+  for (const lower::Target& t : added) {
+    if (t.name.empty() || t.name == "vulkan" || t.name == "host" || t.name.starts_with(kCuda) ||
+        std::ranges::find(own, t.name, &lower::Target::name) != own.end())
+      return Status(Code::Usage, "an added target needs a name of its own, not '" + t.name + "'");
+  }
   std::vector<lower::Target> out;
   std::ranges::copy_if(added, std::back_inserter(out),
                        [&](const auto& t) { return named(t.name); });
-  for (const lower::Target& t : vulkan_targets()) {
+  for (const lower::Target& t : own) {
     if ((named("vulkan") && !t.on_request) || named(t.name)) out.push_back(t);
   }
   std::vector<CudaArch> archs;

@@ -175,6 +175,7 @@ class Writer {
     RP_ASSIGN(const std::vector<Values> values, load_values(keys));
     for (int r = 0; r < t_.rows; ++r) {
       std::vector<Val> weights;
+      weights.reserve(static_cast<size_t>(t_.keys));
       for (int k = 0; k < t_.keys; ++k) weights.push_back(scores_.load(r, k));
       add_values(r, weights, values);
     }
@@ -194,6 +195,7 @@ class Writer {
         for (int k = t_.keys - 1; k-- > 0;)
           own = b_.select(b_.eq(step, b_.i32(k)), scores_.load(r, k), own);
         std::vector<Val> weights;
+        weights.reserve(static_cast<size_t>(t_.lanes));
         for (int l = 0; l < t_.lanes; ++l) weights.push_back(broadcast(b_, own, l));
         add_values(r, weights, values);
       }

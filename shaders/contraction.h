@@ -112,6 +112,9 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 double gpu_time(double workgroups, double invocations, double steps, double work);
 /// The cost of a load from memory, in multiply-adds of a GPU.
 inline constexpr double kGpuLoad = 30;
+/// `count` neighbouring rows of A from `first`, and columns of B.
+std::vector<Index> gemm_rows(Gemm& gemm, Value first, int count);
+std::vector<Column> gemm_columns(Gemm& gemm, Value first, int count);
 /// A in a step, by row.
 Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& rows,
                                         const KStep& step);

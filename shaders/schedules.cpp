@@ -63,6 +63,20 @@ double gpu_time(double workgroups, double invocations, double steps, double work
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 
+std::vector<Index> gemm_rows(Gemm& gemm, Value first, int count) {
+  std::vector<Index> out;
+  out.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) out.push_back(gemm.row(first + i));
+  return out;
+}
+
+std::vector<Column> gemm_columns(Gemm& gemm, Value first, int count) {
+  std::vector<Column> out;
+  out.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) out.push_back(gemm.column(first + i));
+  return out;
+}
+
 Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& rows,
                                         const KStep& step) {
   std::vector<Values> out;

@@ -128,7 +128,7 @@ size_t Builder::scope_of(Val v) const {
 Val Builder::place(Inst inst, size_t scope) {
   const auto id = static_cast<int32_t>(k_.insts.size());
   const bool head = inst.op == Op::Const || inst.op == Op::Param || inst.op == Op::Builtin;
-  k_.insts.push_back(std::move(inst));
+  k_.insts.push_back(inst);
   block_of_.push_back(head ? 0 : open_[scope].block);
   if (head) {
     head_.push_back(id);
@@ -139,7 +139,7 @@ Val Builder::place(Inst inst, size_t scope) {
 }
 
 Val Builder::emit(Inst inst) {
-  return error_.empty() ? place(std::move(inst), open_.size() - 1) : Val{};
+  return error_.empty() ? place(inst, open_.size() - 1) : Val{};
 }
 
 /// A division is not moved to where its divisor may be zero.
@@ -181,7 +181,7 @@ Val Builder::emit_shared(Inst inst, bool hoist) {
     for (Val v : inst.args) lowest = std::max(lowest, scope_of(v));
     while (scope > lowest && open_[scope].loop) --scope;
   }
-  const Val v = place(std::move(inst), scope);
+  const Val v = place(inst, scope);
   open_[scope].shared.push_back(shared_.emplace(key, v).first);
   return v;
 }
@@ -190,7 +190,7 @@ Val Builder::emit_pure(Inst inst) {
   if (!error_.empty()) return {};
   if (const auto v = simplify(inst)) return *v;
   const bool hoist = may_move(inst);
-  return emit_shared(std::move(inst), hoist);
+  return emit_shared(inst, hoist);
 }
 
 // --- Values
@@ -276,7 +276,7 @@ Value Builder::scalar_op(ScalarOp op, std::span<const Val> args) {
   Inst inst{Op::Scalar, t, static_cast<uint64_t>(op), args, {}, 1};
   // Constants on the right, so that identities and sharing see one form.
   if (commutes(inst) && const_bits(inst.args[0])) std::swap(inst.args[0], inst.args[1]);
-  return bound(emit_pure(std::move(inst)));
+  return bound(emit_pure(inst));
 }
 
 Value Builder::convert(Val v, Ty to, bool in_range) {

@@ -12,8 +12,7 @@ Value Builder::load(int buffer, Val index, int lanes, uint32_t align) {
   if (!check_access(b, index, lanes, align, "load")) return {};
   const Type t{compute_type(b.storage), static_cast<uint8_t>(lanes)};
   Inst inst{Op::Load, t, static_cast<uint64_t>(buffer), {index}, {}, align};
-  return bound(b.access == Access::Read ? emit_shared(std::move(inst), false)
-                                        : emit(std::move(inst)));
+  return bound(b.access == Access::Read ? emit_shared(inst, false) : emit(inst));
 }
 
 void Builder::store(int buffer, Val index, Val value, uint32_t align) {
@@ -61,7 +60,7 @@ Value Builder::local_load(int local, Val index) {
             {},
             1};
   if (index) inst.args.push_back(index);
-  return bound(emit(std::move(inst)));
+  return bound(emit(inst));
 }
 
 void Builder::local_store(int local, Val value, Val index) {
@@ -78,7 +77,7 @@ void Builder::local_store(int local, Val value, Val index) {
   if (index && !integer_index(index, "local_store")) return;
   Inst inst{Op::LocalStore, {}, static_cast<uint64_t>(local), {value}, {}, 1};
   if (index) inst.args.push_back(index);
-  emit(std::move(inst));
+  emit(inst);
 }
 
 Value Builder::shared_load(int shared, Val index, int lanes) {
@@ -165,7 +164,7 @@ Value Builder::subgroup(SubgroupOp op, Val v, Val lane) {
     if (!integer_index(lane, "subgroup")) return {};
     inst.args.push_back(lane);
   }
-  return bound(emit(std::move(inst)));
+  return bound(emit(inst));
 }
 
 void Builder::set_error(Val condition, ErrorCode code) {
@@ -223,7 +222,7 @@ void Builder::if_else(Val cond, const std::function<void()>& then,
   }
   const bool empty =
       inst.blocks.size() == 1 && k_.blocks[static_cast<size_t>(inst.blocks[0])].insts.empty();
-  if (!empty) emit(std::move(inst));
+  if (!empty) emit(inst);
 }
 
 void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Value i)>& body) {

@@ -180,10 +180,10 @@ class DeadCode {
     }
   }
 
-  int32_t append(Inst i, int32_t block, Kernel& out) {
+  int32_t append(const Inst& i, int32_t block, Kernel& out) {
     const auto number = static_cast<int32_t>(out.insts.size());
     out.blocks[static_cast<size_t>(block)].insts.push_back(number);
-    out.insts.push_back(std::move(i));
+    out.insts.push_back(i);
     return number;
   }
 
@@ -203,11 +203,11 @@ class DeadCode {
   void move_block(int32_t from, int32_t to, Kernel& out) {
     for (const int32_t id : k_.blocks[static_cast<size_t>(from)].insts) {
       if (!live_[static_cast<size_t>(id)] || inst(id).op == Op::Const) continue;
-      Inst i = std::move(inst(id));
+      Inst i = inst(id);
       for (Val& v : i.args) v.id = number_[static_cast<size_t>(v.id)];
       const auto blocks = i.blocks;
       i.blocks.clear();
-      const int32_t number = append(std::move(i), to, out);
+      const int32_t number = append(i, to, out);
       number_[static_cast<size_t>(id)] = number;
       for (const int32_t b : blocks) {
         const auto moved = static_cast<int32_t>(out.blocks.size());

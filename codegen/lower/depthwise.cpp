@@ -36,7 +36,7 @@ std::vector<WindowSchedule> window_schedules(const ConvParams& p, const TargetFa
     s.workgroup = target.cpu_type() ? 16 : 64;
     s.lanes = p.channels_last() ? 4 : 1;
     s.cost = preference_cost(out.size());
-    out.push_back(std::move(s));
+    out.push_back(s);
   }
   return out;
 }

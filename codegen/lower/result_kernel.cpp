@@ -128,9 +128,9 @@ Status StoredTile::store(Value row, Value vec, Value four) {
   if (finish_) {
     RP_ASSIGN(four, finish_(vec, four));
   }
-  const auto& [m, n, batch, wide_n] = k_.shape();
-  const Expr at = ev_.symbol(row, m);
-  if (wide_n) {
+  const Expr& n = k_.shape().n;
+  const Expr at = ev_.symbol(row, k_.shape().m);
+  if (k_.shape().wide_n) {
     const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n, 4));
     return store_result(ev_, k_.group(), index_(at, first + ev_.lane()), four, 4);
   }

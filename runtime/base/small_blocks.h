@@ -22,11 +22,13 @@ struct SmallAllocator {
   SmallAllocator() = default;
   template <typename U>
   SmallAllocator(const SmallAllocator<U>& /*other*/) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(bugprone-sizeof-expression): T may be a pointer.
   T* allocate(size_t n) {
     if (n > std::numeric_limits<size_t>::max() / sizeof(T)) throw std::bad_array_new_length();
     return static_cast<T*>(allocate_small(n * sizeof(T)));
   }
   void deallocate(T* p, size_t n) noexcept { free_small(p, n * sizeof(T)); }
+  // NOLINTEND(bugprone-sizeof-expression)
   template <typename U>
   bool operator==(const SmallAllocator<U>& /*other*/) const {
     return true;

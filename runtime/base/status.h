@@ -79,6 +79,7 @@ inline Status internal_error(std::string m) {
 #define RP_CONCAT_INNER(a, b) a##b
 #define RP_CONCAT(a, b) RP_CONCAT_INNER(a, b)
 // Names are numbered, as the expression of one may hold a lambda with others in its body.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define RP_TRY(expr) RP_TRY_IMPL(RP_CONCAT(rp_status_, __COUNTER__), expr)
 #define RP_TRY_IMPL(tmp, expr)      \
   do {                              \
@@ -86,7 +87,6 @@ inline Status internal_error(std::string m) {
     if (!tmp.ok()) return tmp;      \
   } while (0)
 #define RP_ASSIGN(decl, expr) RP_ASSIGN_IMPL(RP_CONCAT(rp_result_, __COUNTER__), decl, expr)
-// NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define RP_ASSIGN_IMPL(tmp, decl, expr) \
   auto tmp = (expr);                    \
   if (!tmp.ok()) return tmp.status();   \

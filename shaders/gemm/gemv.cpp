@@ -124,14 +124,9 @@ class Gemv final : public Schedule {
     const Value vec = w.origin.column_tile * vecs + own.vec;
 
     LocalGrid acc(b, "acc", kernel::vec(kernel::kF32, 4), tile.rows, 1, 0);
-    std::vector<Index> rows;
-    for (int r = 0; r < tile.rows; ++r) rows.push_back(w.gemm.row(w.origin.row + r));
-    std::vector<Column> columns;
-    if (w.gemm.b_along_k()) {
-      for (int c = 0; c < 4; ++c) columns.push_back(w.gemm.column(vec * 4 + c));
-    } else {
-      columns.push_back(w.gemm.column(vec));
-    }
+    const std::vector<Index> rows = gemm_rows(w.gemm, w.origin.row, tile.rows);
+    const std::vector<Column> columns =
+        w.gemm.b_along_k() ? gemm_columns(w.gemm, vec * 4, 4) : gemm_columns(w.gemm, vec, 1);
     RP_TRY(w.gemm.k_blocks([] { return Status(); },
                            [&](Value block) {
                              return add_quad(w, rows, columns, block * tile.slices + own.slice,

@@ -57,12 +57,9 @@ class RegisterSchedule final : public Schedule {
     const int vecs = tile.columns / 4;
     LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.columns, 0);
 
-    std::vector<Index> rows;
-    for (int r = 0; r < tile.rows; ++r) rows.push_back(w.gemm.row(w.origin.row + r));
-    std::vector<Column> columns;
+    const std::vector<Index> rows = gemm_rows(w.gemm, w.origin.row, tile.rows);
     const int loads = w.gemm.b_along_k() ? tile.columns : vecs;
-    for (int c = 0; c < loads; ++c)
-      columns.push_back(w.gemm.column(w.origin.column_tile * loads + c));
+    const std::vector<Column> columns = gemm_columns(w.gemm, w.origin.column_tile * loads, loads);
 
     RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
       RP_ASSIGN(const std::vector<Values> ys, load_b_step(w, columns, step));

@@ -42,11 +42,10 @@ class OwnColumns final : public Schedule {
     const Value own_row = min(lane, std::min(tile.rows, kCpuLanes) - 1);
     for (int r = 0; r < tile.rows; r += kCpuLanes)
       rows.push_back(w.gemm.row(w.origin.row + r + own_row));
-    std::vector<Column> columns;
     const Value first_column =
         along_k ? w.origin.column_tile * tile.columns + lane * tile.own : first_vec;
-    for (int c = 0; c < (along_k ? tile.own : vecs); ++c)
-      columns.push_back(w.gemm.column(first_column + c));
+    const std::vector<Column> columns =
+        gemm_columns(w.gemm, first_column, along_k ? tile.own : vecs);
 
     RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
       RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));

@@ -34,8 +34,7 @@ class OwnRows final : public Schedule {
     const Value first_row = w.origin.row + lane * tile.own;
     LocalGrid acc(b, "acc", kernel::kF32, tile.columns, tile.own, 0);
 
-    std::vector<Index> rows;
-    for (int r = 0; r < tile.own; ++r) rows.push_back(w.gemm.row(first_row + r));
+    const std::vector<Index> rows = gemm_rows(w.gemm, first_row, tile.own);
     std::vector<Column> columns;  // one of each lane's
     if (along_k) {
       for (int c = 0; c < tile.columns; c += kCpuLanes)

@@ -45,6 +45,17 @@ TEST(AddedTarget, IsTakenBeforeOthers) {
   EXPECT_EQ((*session)->variant(), "vulkan-small-workgroups");
 }
 
+TEST(AddedTarget, HasANameOfItsOwn) {
+  for (const char* name : {"", "vulkan", "host", "cuda:sm_80", "vulkan-baseline"}) {
+    auto g = graph::parse(kModel);
+    ASSERT_TRUE(g.ok()) << g.status().message();
+    CompileOptions options;
+    options.added_targets = {small_workgroups()};
+    options.added_targets[0].name = name;
+    EXPECT_EQ(compile(std::move(*g), options).status().code(), Code::Usage) << name;
+  }
+}
+
 TEST(AddedTarget, IsCompiledOnlyWhereItIsNamed) {
   auto g = graph::parse(kModel);
   ASSERT_TRUE(g.ok()) << g.status().message();
