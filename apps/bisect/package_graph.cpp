@@ -44,6 +44,7 @@ Result<std::unique_ptr<graph::Graph>> graph_of(const package::Package& package) 
   RP_ASSIGN(const std::vector<ValueId> values, add_values(package, g));
   const auto of = [&](const std::vector<plan::BufferId>& buffers) {
     std::vector<ValueId> out;
+    out.reserve(buffers.size());
     for (const plan::BufferId b : buffers)
       out.push_back(b < 0 ? graph::kNone : values[static_cast<size_t>(b)]);
     return out;
