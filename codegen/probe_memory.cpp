@@ -8,14 +8,23 @@
 
 namespace reprise {
 
-ProbeMemory::ProbeMemory(const plan::ProbeInputs& inputs, std::vector<Parameter> parameters,
+const plan::ProbeFill& ProbeFills::of(size_t inputs, size_t parameter, DType dtype,
+                                      bool only_written) {
+  const std::lock_guard lock(mutex_);
+  return made_
+      .try_emplace({inputs, parameter, dtype, only_written}, plan::kProbeInputs[inputs], parameter,
+                   dtype, only_written)
+      .first->second;
+}
+
+ProbeMemory::ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
                          uint32_t invocations)
     : parameters_(std::move(parameters)), invocations_(invocations) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const size_t pages =
         parameters_[i].memory == i ? (parameters_[i].bytes + kPage - 1) / kPage : 0;
-    buffers_.push_back(
-        {plan::ProbeFill(inputs, i, parameters_[i].dtype, parameters_[i].only_written), {}, 0, {}});
+    const Parameter& p = parameters_[i];
+    buffers_.push_back({&fills.of(inputs, i, p.dtype, p.only_written), {}, 0, {}});
     buffers_[i].pages.resize(pages);
   }
 }
@@ -27,7 +36,7 @@ uint64_t ProbeMemory::elements(size_t buffer) const {
 
 std::unique_ptr<std::byte[]> ProbeMemory::filled_page(const Buffer& b, uint64_t offset) {
   auto page = std::make_unique<std::byte[]>(kPage);
-  b.fill.write(offset, {page.get(), kPage});
+  b.fill->write(offset, {page.get(), kPage});
   return page;
 }
 
@@ -62,10 +71,9 @@ void ProbeMemory::note_written(size_t buffer, uint64_t offset, size_t size, uint
   const Parameter& p = parameters_[buffer];
   const size_t element = size_of(parameters_[p.memory].dtype);
   std::vector<Written>& written = buffers_[p.memory].written;
-  const uint32_t workgroup = (invocation - 1) / invocations_;
   const uint64_t last = std::max<uint64_t>((offset + size) / element, offset / element + 1);
   for (uint64_t i = offset / element; i < last; ++i)
-    written.push_back({workgroup, static_cast<uint32_t>(i)});
+    written.push_back({invocation / invocations_, static_cast<uint32_t>(i), invocation});
 }
 
 std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
@@ -80,7 +88,7 @@ std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
       const uint64_t bits = row.value.get(l * row.stride + n);
       if (row.mask == nullptr) {
         kernel::store_element(to, storage, bits);
-        note_written(row.buffer, offset, size, row.first + n);
+        note_written(row.buffer, offset, size, row.number(n) - 1);
         continue;
       }
       const uint64_t mask = row.mask[n];
@@ -88,7 +96,7 @@ std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
                             (kernel::load_element(to, storage) & ~mask) | (bits & mask));
       for (size_t byte = 0; byte < size; ++byte) {  // of the word, those that the mask names
         if ((mask >> (8 * byte) & 0xffU) != 0)
-          note_written(row.buffer, offset + byte, 1, row.first + n);
+          note_written(row.buffer, offset + byte, 1, row.number(n) - 1);
       }
     }
   });
@@ -100,7 +108,10 @@ std::vector<ProbeMemory::Written> ProbeMemory::written(size_t buffer) const {
   std::sort(list.begin(), list.end(), [](const Written& a, const Written& b) {
     return std::tie(a.workgroup, a.element) < std::tie(b.workgroup, b.element);
   });
-  list.erase(std::unique(list.begin(), list.end()), list.end());
+  const auto same = [](const Written& a, const Written& b) {
+    return a.workgroup == b.workgroup && a.element == b.element;
+  };
+  list.erase(std::unique(list.begin(), list.end(), same), list.end());
   return list;
 }
 

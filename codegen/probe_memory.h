@@ -2,13 +2,27 @@
 // first, so that large buffers cost no more than what a few workgroups use of them.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "codegen/interpreter/interpreter.h"
 #include "runtime/plan/probe.h"
 
 namespace reprise {
+
+/// What buffers hold before a launch; each table is made once. Any thread may ask.
+class ProbeFills {
+ public:
+  /// `inputs`: row of plan::kProbeInputs. The rest is as in plan::ProbeFill.
+  const plan::ProbeFill& of(size_t inputs, size_t parameter, DType dtype, bool only_written);
+
+ private:
+  std::mutex mutex_;
+  std::map<std::tuple<size_t, size_t, DType, bool>, plan::ProbeFill> made_;
+};
 
 class ProbeMemory final : public kernel::Memory {
  public:
@@ -19,8 +33,8 @@ class ProbeMemory final : public kernel::Memory {
     size_t memory = 0;   // the first parameter with the same memory
     bool only_written = false;
   };
-  /// `invocations`: of a workgroup.
-  ProbeMemory(const plan::ProbeInputs& inputs, std::vector<Parameter> parameters,
+  /// `inputs`: row of plan::kProbeInputs. `invocations`: of a workgroup.
+  ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
               uint32_t invocations);
 
   uint64_t elements(size_t buffer) const override;
@@ -29,12 +43,12 @@ class ProbeMemory final : public kernel::Memory {
 
   /// End of what was touched, in bytes.
   uint64_t extent(size_t buffer) const { return buffers_[parameters_[buffer].memory].extent; }
-  /// An element of the parameter's dtype, and which of the workgroups stored to it.
+  /// An element of the parameter's dtype, and who stored to it: the workgroup, by its place in the
+  /// list, and the invocation, counted over all workgroups of the list.
   struct Written {
-    uint32_t workgroup = 0, element = 0;
-    friend bool operator==(const Written&, const Written&) = default;
+    uint32_t workgroup = 0, element = 0, invocation = 0;
   };
-  /// By workgroup, ascending.
+  /// By workgroup and element, ascending, each pair once.
   std::vector<Written> written(size_t buffer) const;
   /// Bits of an element of the parameter's dtype.
   uint64_t element(size_t buffer, uint32_t index);
@@ -42,7 +56,7 @@ class ProbeMemory final : public kernel::Memory {
  private:
   static constexpr uint64_t kPage = 4096;
   struct Buffer {
-    plan::ProbeFill fill;
+    const plan::ProbeFill* fill = nullptr;
     std::vector<std::unique_ptr<std::byte[]>> pages;
     uint64_t extent = 0;
     std::vector<Written> written;  // in the order of stores

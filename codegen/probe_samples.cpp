@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "runtime/base/random.h"
 
@@ -10,8 +11,9 @@ namespace {
 
 using plan::Probe;
 
-constexpr size_t kSamples = 16;  // of each buffer, ...
-constexpr size_t kEdges = 32;    // ... or more, where as many workgroups were interpreted
+constexpr size_t kSamples = 16;      // of each buffer, ...
+constexpr size_t kEdges = 32;        // ... or more, where as many workgroups were interpreted
+constexpr size_t kFurtherUnits = 2;  // with samples besides those of the edges
 // A tolerance is so many times what rounding changed in the interpretations.
 constexpr double kSpreads = 4;
 
@@ -93,20 +95,32 @@ void add_integers(DType dtype, size_t i, const ProbeOutcome& best,
 
 // The first and the last element of each workgroup, and others in no regular distance: a driver
 // that is wrong is often so in one lane, or at an edge.
-std::vector<uint32_t> choose_samples(const std::vector<ProbeMemory::Written>& all) {
-  std::vector<uint32_t> out;
-  const auto take = [&](uint32_t element) {
-    if (std::find(out.begin(), out.end(), element) == out.end()) out.push_back(element);
+std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
+                                                 uint32_t unit) {
+  using Written = ProbeMemory::Written;
+  std::vector<Written> out;
+  if (all.empty()) return out;
+  const auto take = [&](const Written& w) {
+    const auto same = [&](const Written& o) { return o.element == w.element; };
+    if (std::none_of(out.begin(), out.end(), same)) out.push_back(w);
   };
   for (size_t i = 0; i < all.size(); ++i) {
     const bool first = i == 0 || all[i - 1].workgroup != all[i].workgroup;
     const bool last = i + 1 == all.size() || all[i + 1].workgroup != all[i].workgroup;
-    if ((first || last) && out.size() < kEdges) take(all[i].element);
+    if ((first || last) && out.size() < kEdges) take(all[i]);
   }
   uint64_t state = all.size();
-  for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples && !all.empty(); ++tries)
-    take(all[splitmix64(state) % all.size()].element);
-  std::sort(out.begin(), out.end());
+  std::set<uint32_t> units;
+  for (const Written& w : out) units.insert(w.invocation / unit);
+  for (size_t i = 0; unit > 1 && i < kFurtherUnits; ++i)
+    units.insert(all[splitmix64(state) % all.size()].invocation / unit);
+  std::vector<Written> others;
+  for (const Written& w : all)
+    if (unit == 1 || units.contains(w.invocation / unit)) others.push_back(w);
+  for (size_t tries = 0; out.size() < kSamples && tries < 4 * kSamples; ++tries)
+    take(others[splitmix64(state) % others.size()]);
+  std::sort(out.begin(), out.end(),
+            [](const Written& a, const Written& b) { return a.element < b.element; });
   return out;
 }
 

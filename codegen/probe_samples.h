@@ -17,10 +17,13 @@ struct ProbeOutcome {
   std::vector<uint64_t> extents;          // of each parameter: the bytes that were touched end here
   std::vector<std::vector<uint32_t>> at;  // of each parameter: elements that are sampled
   std::vector<std::vector<uint64_t>> bits;  // and what they are
+  std::vector<uint32_t> invocations;        // that stored them (kernel::PartialLaunch::counted)
 };
 
-/// Elements to sample of those that a launch has written.
-std::vector<uint32_t> choose_samples(const std::vector<ProbeMemory::Written>& all);
+/// Elements to sample of those that a launch has written, by element. `unit`: so many invocations
+/// are computed together; the samples are those of few units.
+std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
+                                                 uint32_t unit);
 
 /// How many samples have a finite value, and how many there are.
 std::pair<size_t, size_t> count_finite(const std::vector<ProbeMemory::Parameter>& parameters,

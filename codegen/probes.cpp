@@ -5,9 +5,11 @@
 #include <cmath>
 #include <optional>
 
+#include "codegen/interpreter/demand.h"
 #include "codegen/interpreter/native_error.h"
 #include "codegen/kernel/scalar_eval.h"
 #include "codegen/kernel/share.h"
+#include "codegen/probe_kernel.h"
 #include "codegen/probe_samples.h"
 #include "runtime/base/parallel.h"
 #include "runtime/base/random.h"
@@ -20,7 +22,7 @@ using kernel::InterpretOptions;
 using kernel::NativeError;
 using plan::Probe;
 
-constexpr size_t kWorkgroups = 8;          // interpreted
+constexpr uint32_t kWorkgroups = 8;        // interpreted
 constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that take no more together are not cut
 // These are instructions of a kernel, counted once for each invocation.
 constexpr uint64_t kEnough = 200'000;       // after so many no further workgroup is interpreted
@@ -37,30 +39,6 @@ struct Setup {
   std::vector<uint64_t> counts;  // elements of each buffer parameter
   uint64_t bytes = 0;            // of all buffers
 };
-
-bool is_float(kernel::Ty t) {
-  return kernel::class_of(t) == kernel::kFloat;
-}
-
-/// Whether devices may round results of the kernel as they like.
-bool computes_floats(const kernel::Kernel& k) {
-  return !k.matrices.empty() ||
-         std::any_of(k.insts.begin(), k.insts.end(), [&](const kernel::Inst& i) {
-           const bool computes = i.op == kernel::Op::Scalar || i.op == kernel::Op::Convert ||
-                                 i.op == kernel::Op::Subgroup;
-           return computes &&
-                  (is_float(i.type.ty) || std::any_of(i.args.begin(), i.args.end(), [&](auto a) {
-                     return is_float(k.insts[static_cast<size_t>(a.id)].type.ty);
-                   }));
-         });
-}
-
-bool has_native_functions(const kernel::Kernel& k) {
-  return std::any_of(k.insts.begin(), k.insts.end(), [](const kernel::Inst& i) {
-    return i.op == kernel::Op::Scalar && is_float(i.type.ty) &&
-           kernel::is_native(static_cast<kernel::ScalarOp>(i.imm));
-  });
-}
 
 /// Everything of the launches that a probe depends on, besides the kernel.
 std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan::Interface& io) {
@@ -80,23 +58,11 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
   return text + "\n";
 }
 
-/// Whether what the kernel gives depends on the size of subgroups.
-bool uses_subgroups(const kernel::Kernel& k) {
-  using kernel::Builtin;
-  return !k.matrices.empty() || std::ranges::any_of(k.insts, [](const kernel::Inst& i) {
-    if (i.op == kernel::Op::Subgroup) return true;
-    if (i.op != kernel::Op::Builtin) return false;
-    const auto builtin = static_cast<Builtin>(i.imm & 0xffU);
-    return builtin == Builtin::SubgroupLane || builtin == Builtin::SubgroupIndex ||
-           builtin == Builtin::SubgroupSize;
-  });
-}
-
 class Prober {
  public:
   Prober(const plan::Plan& p, const plan::Interface& io, const kernel::Kernel& k, size_t index,
-         uint32_t subgroup_size)
-      : p_(p), io_(io), k_(k), subgroup_size_(subgroup_size) {
+         uint32_t subgroup_size, ProbeFills& fills)
+      : p_(p), io_(io), k_(k), subgroup_size_(subgroup_size), fills_(fills) {
     for (uint32_t s = 0; s < p.steps.size(); ++s) {
       const auto* launch = std::get_if<plan::Launch>(&p.steps[s].what);
       if (launch != nullptr && launch->kernel == index) steps_.push_back(s);
@@ -210,6 +176,10 @@ class Prober {
     return probe_of(smallest, sizes.guarded);
   }
 
+  uint32_t subgroup_size() const {
+    return k_.required_subgroup_size != 0 ? k_.required_subgroup_size : subgroup_size_;
+  }
+
   const plan::Launch& launch_of(uint32_t use) const {
     return std::get<plan::Launch>(p_.steps[steps_[use]].what);
   }
@@ -307,6 +277,7 @@ class Prober {
     std::array<uint32_t, 3> grid{};
     std::vector<std::array<uint32_t, 3>> workgroups;
     uint64_t enough = 0;
+    uint32_t together = 1;
   };
 
   /// The kernel's results on the inputs that suit it best: number `row` of kProbeInputs.
@@ -349,13 +320,14 @@ class Prober {
     probe.samples.clear();
     // If one workgroup is enough, a second one is interpreted where it does not take long: the last
     // one of a grid is often cut off.
-    Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough};
+    Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough, every ? kWorkgroups : 1};
     RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
     probe.complete = best.workgroups == count(grid);
     if (every && !probe.complete) return unsupported("it has too many workgroups");
     work.workgroups.resize(best.workgroups);
     std::vector<ProbeOutcome> others;
     work.enough = ~uint64_t{0};
+    work.together = static_cast<uint32_t>(best.workgroups);
     for (const InterpretOptions& error : errors_of(setup, best.instructions)) {
       RP_ASSIGN(ProbeOutcome other, interpret(setup, work, probe.inputs, &best, error));
       // Rounding may decide what is read.
@@ -412,7 +384,7 @@ class Prober {
   /// `like`: samples are taken where that outcome has them.
   Result<ProbeOutcome> interpret(const Setup& setup, const Work& work, size_t row,
                                  const ProbeOutcome* like, const InterpretOptions& options) const {
-    ProbeMemory memory(plan::kProbeInputs[row], setup.parameters,
+    ProbeMemory memory(fills_, row, setup.parameters,
                        k_.workgroup[0] * k_.workgroup[1] * k_.workgroup[2]);
     kernel::PartialLaunch launch;
     launch.grid = work.grid;
@@ -421,8 +393,9 @@ class Prober {
     launch.memory = &memory;
     launch.enough = work.enough;
     if (like == nullptr) launch.cheap = kLimit / 8;
-    if (like != nullptr) launch.together = static_cast<uint32_t>(work.workgroups.size());
+    launch.together = work.together;
     launch.limit = like == nullptr ? kLimit : ~uint64_t{0};
+    if (like != nullptr) launch.counted = like->invocations;
     RP_ASSIGN(const kernel::PartialOutcome done, kernel::interpret_some(k_, launch, options));
     ProbeOutcome out;
     out.error = done.error;
@@ -437,7 +410,11 @@ class Prober {
       } else if (writes[i]) {
         auto written = memory.written(i);
         std::erase_if(written, [&](const auto& one) { return one.element >= setup.counts[i]; });
-        at = choose_samples(written);
+        const uint32_t unit = kernel::exchanges_lanes(k_) ? subgroup_size() : 1;
+        for (const ProbeMemory::Written& w : choose_samples(written, unit)) {
+          at.push_back(w.element);
+          out.invocations.push_back(w.invocation);
+        }
       }
       std::vector<uint64_t> bits;
       bits.reserve(at.size());
@@ -445,6 +422,7 @@ class Prober {
       out.at.push_back(std::move(at));
       out.bits.push_back(std::move(bits));
     }
+    std::ranges::sort(out.invocations);
     return out;
   }
 
@@ -452,6 +430,7 @@ class Prober {
   const plan::Interface& io_;
   const kernel::Kernel& k_;
   uint32_t subgroup_size_;
+  ProbeFills& fills_;
   std::vector<uint32_t> steps_;
 };
 
@@ -466,7 +445,7 @@ Result<std::vector<Probe>> ProbeMaker::make(const plan::Plan& p, const Predicate
   std::vector<std::string> keys;
   std::vector<std::pair<const Prober*, Probe*>> fresh;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    probers.emplace_back(p, io_, kernels[i], i, subgroup_size);
+    probers.emplace_back(p, io_, kernels[i], i, subgroup_size, fills_);
     keys.push_back(probers.back().key());
   }
   for (size_t i = 0; i < kernels.size(); ++i) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "codegen/kernel/kernel.h"
+#include "codegen/probe_memory.h"
 #include "runtime/device_facts.h"
 #include "runtime/plan/probe.h"
 
@@ -26,6 +27,7 @@ class ProbeMaker {
  private:
   const plan::Interface& io_;
   unsigned threads_;
+  ProbeFills fills_;
   std::map<std::string, plan::Probe> made_;  // by everything that a probe depends on
 };
 

@@ -45,6 +45,7 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   row.active = active;
   row.index = s.in[0].narrow;
   row.first = group_index_ * size_ + 1;
+  row.numbers = numbers_.data();
   row.stride = stride_;
   row.value = load ? s.out : s.in[1];
   row.mask = i.args.size() == 3 ? s.in[2].narrow : nullptr;
@@ -65,7 +66,7 @@ void Interpreter::local_access(const Step& s, const Active& active) {
   if (find(active, [&](uint32_t n) { return index[n] != first; }) == kNobody)
     return local_element(s, first, active);
   for (const uint32_t n : active.list) {
-    local_element(s, index[n], {{&n, 1}, false});
+    local_element(s, index[n], {{&n, 1}, false, 1});
     if (failed_) return;
   }
 }
@@ -86,13 +87,14 @@ void Interpreter::local_element(const Step& s, size_t index, const Active& activ
   const Row cells = local.cells.from(index * words(t));
   const Row to = load ? s.out : cells;
   const Row from = load ? cells : s.in[0];
-  if (active.whole && to.narrow != nullptr) {
-    std::copy_n(from.narrow, words(t), to.narrow);
-  } else if (active.whole) {
-    std::copy_n(from.wide, words(t), to.wide);
-  } else {
-    for (size_t l = 0; l < t.lanes; ++l)
-      for (const uint32_t n : active.list) to.set(l * stride_ + n, from.get(l * stride_ + n));
+  for (size_t at = 0; at < words(t); at += stride_) {
+    if (active.whole && to.narrow != nullptr) {
+      std::copy_n(from.narrow + at, active.list.size(), to.narrow + at);
+    } else if (active.whole) {
+      std::copy_n(from.wide + at, active.list.size(), to.wide + at);
+    } else {
+      for (const uint32_t n : active.list) to.set(at + n, from.get(at + n));
+    }
   }
   if (load) return;
   if (active.whole) {
@@ -110,11 +112,24 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
   const Row value = load ? s.out : s.in[1];
   uint32_t group = 0;
-  uint32_t end = size_;  // of the group's invocations
+  uint32_t begin = 0;  // of the group's invocations
   for (const uint32_t n : active.list) {
-    for (; n >= end; end += size_) ++group;
+    if (numbers_[n] - begin >= size_) {
+      group = numbers_[n] / size_;
+      begin = group * size_;
+    }
     const uint32_t index = s.in[0].narrow[n];
     uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
+    if (partial_) {  // the exchange was checked when all stores counted
+      for (uint32_t l = 0; l < lanes; ++l) {
+        if (load) {
+          value.set(l * stride_ + n, cells[l]);
+        } else {
+          cells[l] = value.get(l * stride_ + n);
+        }
+      }
+      continue;
+    }
     Touch* touches = shared_touches_[i.imm].data() + size_t{group} * array.count + index;
     for (uint32_t l = 0; l < lanes; ++l) {
       const auto element = [&] { return array.name + "[" + std::to_string(index + l) + "]"; };
@@ -133,17 +148,16 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
 }
 
 void Interpreter::barrier(const Step& s, const Active& active) {
-  for (size_t first = 0; first < active.list.size();) {
-    const uint32_t group = active.list[first] / size_;
-    size_t last = first;
-    while (last < active.list.size() && active.list[last] < (group + 1) * size_) ++last;
-    if (last - first != size_) {
-      return violate(s.id, active.list[first],
-                     "waits at a barrier that only " + std::to_string(last - first) + " of " +
+  std::vector<uint32_t> reach(groups_.size());
+  for (const uint32_t n : active.list) ++reach[numbers_[n] / size_];
+  for (size_t group = 0; group < reach.size(); ++group) {
+    if (reach[group] != 0 && reach[group] != size_) {
+      const uint32_t one = find(active, [&](uint32_t n) { return numbers_[n] / size_ == group; });
+      return violate(s.id, one,
+                     "waits at a barrier that only " + std::to_string(reach[group]) + " of " +
                          std::to_string(size_) + " invocations reach");
     }
-    ++epochs_[group];
-    first = last;
+    if (reach[group] != 0) ++epochs_[group];
   }
 }
 
@@ -183,7 +197,7 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
     if (s.in[0].narrow[l] != s.in[0].narrow[n])
       return violate(s.id, l, "has another index of a matrix than others of its subgroup");
   }
-  if (!indices_fit(s, {i.args[0], span, array.count, 1, array.name}, {{&n, 1}, false})) return;
+  if (!indices_fit(s, {i.args[0], span, array.count, 1, array.name}, {{&n, 1}, false, 1})) return;
   const uint32_t index = s.in[0].narrow[n];
   const uint32_t group = n / size_;
   if (load) {
@@ -263,6 +277,17 @@ void Interpreter::shuffle(const Step& s, size_t l, std::span<const uint32_t> lan
   const bool whole = lanes.size() == subgroup_size_;
   const Row in = s.in[0].from(l * stride_);
   const Row out = s.out.from(l * stride_);
+  if (whole && in.narrow != nullptr) {
+    const uint32_t* by = s.in[1].narrow + first;
+    uint32_t largest = 0;
+    for (uint32_t n = 0; n < subgroup_size_; ++n)
+      largest = std::max(largest, exclusive ? n ^ by[n] : by[n]);
+    if (largest < subgroup_size_) {
+      for (uint32_t n = 0; n < subgroup_size_; ++n)
+        out.narrow[first + n] = in.narrow[first + (exclusive ? n ^ by[n] : by[n])];
+      return;
+    }
+  }
   for (const uint32_t n : lanes) {
     const uint32_t by = s.in[1].narrow[n];
     const uint32_t from = exclusive ? (n - first) ^ by : by;

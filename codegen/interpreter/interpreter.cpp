@@ -9,11 +9,12 @@
 namespace reprise::kernel {
 
 Result<PartialOutcome> Interpreter::run() {
-  allocate();
-  decode();
   const auto& grid = launch_.grid;
   const bool whole = launch_.workgroups.empty();
   const size_t n = whole ? size_t{grid[0]} * grid[1] * grid[2] : launch_.workgroups.size();
+  allocate();
+  order_invocations(std::min<size_t>(n, together_));
+  decode();
   size_t done = 0;
   const auto more = [&] {
     return instructions_ < launch_.enough || (done == 1 && instructions_ <= launch_.cheap);
@@ -41,8 +42,7 @@ void Interpreter::workgroups() {
   for (auto& t : shared_touches_) std::fill(t.begin(), t.end(), Touch{});
   matrices_.clear();
   std::fill(epochs_.begin(), epochs_.end(), 0U);
-  all_.resize(groups_.size() * size_);
-  for (uint32_t i = 0; i < all_.size(); ++i) all_[i] = i;
+  if (all_.size() != groups_.size() * size_) order_invocations(groups_.size());
   for (size_t id = 0; id < k_.insts.size(); ++id) {
     const Inst& i = k_.insts[id];
     if (i.op != Op::Builtin) continue;
@@ -50,12 +50,12 @@ void Interpreter::workgroups() {
       values_[id].narrow[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
     }
   }
-  block(0, {all_, true});
+  block(0, {all_, true, counted_});
 }
 
 std::string Interpreter::where(int32_t id, uint32_t invocation) const {
-  const std::array<uint32_t, 3>& group = groups_[invocation / size_];
-  invocation %= size_;
+  const std::array<uint32_t, 3>& group = groups_[numbers_[invocation] / size_];
+  invocation = numbers_[invocation] % size_;
   const uint32_t x = invocation % k_.workgroup[0];
   const uint32_t y = invocation / k_.workgroup[0] % k_.workgroup[1];
   const uint32_t z = invocation / k_.workgroup[0] / k_.workgroup[1];
@@ -72,12 +72,15 @@ void Interpreter::block(int32_t index, const Active& active) {
   if (active.empty()) return;
   const auto b = static_cast<size_t>(index);
   instructions_ += k_.blocks[b].insts.size() * active.list.size();
+  const Active counted = active.only_counted();
   for (const Step& s : steps_[b]) {
     if (s.function != nullptr) {
       s.function(s.rows);
+      for (size_t run = 1; run < s.runs; ++run) s.function(s.rows.from(run * stride_));
       continue;
     }
-    (this->*s.execute)(s, active);
+    if (s.counted && counted.empty()) continue;
+    (this->*s.execute)(s, s.counted ? counted : active);
     if (failed_) return;
   }
   if (instructions_ < launch_.limit) return;
@@ -87,8 +90,8 @@ void Interpreter::block(int32_t index, const Active& active) {
 }
 
 uint32_t Interpreter::builtin_value(Builtin b, size_t c, uint32_t n) const {
-  const std::array<uint32_t, 3>& group = groups_[n / size_];
-  n %= size_;
+  const std::array<uint32_t, 3>& group = groups_[numbers_[n] / size_];
+  n = numbers_[n] % size_;
   const std::array<uint32_t, 3> local = {n % k_.workgroup[0], n / k_.workgroup[0] % k_.workgroup[1],
                                          n / k_.workgroup[0] / k_.workgroup[1]};
   switch (b) {
@@ -190,9 +193,9 @@ void Interpreter::bitcast(const Step& s, const Active& active) {
 void Interpreter::compose(const Step& s, const Active& /*active*/) {
   for (size_t l = 0; l < s.inst->args.size(); ++l) {
     if (s.out.wide != nullptr) {
-      std::copy_n(s.in[l].wide, stride_, s.out.wide + l * stride_);
+      std::copy_n(s.in[l].wide, s.width, s.out.wide + l * stride_);
     } else {
-      std::copy_n(s.in[l].narrow, stride_, s.out.narrow + l * stride_);
+      std::copy_n(s.in[l].narrow, s.width, s.out.narrow + l * stride_);
     }
   }
 }

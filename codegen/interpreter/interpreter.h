@@ -59,10 +59,13 @@ struct MemoryRow {
   uint32_t lanes = 1;
   Active active;
   const uint32_t* index = nullptr;  // one for each invocation
-  uint32_t first = 1;               // number in the launch, from 1, of invocation 0
-  size_t stride = 0;                // words between the lanes of `value`
-  Row value;                        // loaded or to be stored: bits of the compute type
-  const uint32_t* mask = nullptr;   // a store replaces these bits only
+  uint32_t first = 1;               // number in the launch, from 1, of the first that executes now
+  const uint32_t* numbers = nullptr;  // of each invocation, counted from `first`
+  size_t stride = 0;                  // words between the lanes of `value`
+  Row value;                          // loaded or to be stored: bits of the compute type
+  const uint32_t* mask = nullptr;     // a store replaces these bits only
+
+  uint32_t number(uint32_t invocation) const { return first + numbers[invocation]; }
 };
 struct Race {
   uint32_t invocation = 0;
@@ -91,10 +94,15 @@ struct PartialLaunch {
   /// But a second workgroup does where the first executed no more than this.
   uint64_t cheap = 0;
   /// So many workgroups are executed in step: faster, but accesses of one may come before those of
-  /// an earlier one. At least 1; with a limit or enough, 1.
+  /// an earlier one. At least 1; `enough` is compared between them only.
   uint32_t together = 1;
   /// Code::Unsupported once this many instructions have been executed.
   uint64_t limit = ~uint64_t{0};
+  /// Invocations whose stores count, ascending. Invocation i of the workgroup numbered w in the
+  /// list has the number w * (invocations of a workgroup) + i. All others execute only what these
+  /// need of them, and accesses that data decides about; what else they store is not defined.
+  /// Empty: all count. Ignored unless all workgroups are executed together.
+  std::vector<uint32_t> counted;
 };
 
 struct PartialOutcome {

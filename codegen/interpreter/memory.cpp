@@ -112,7 +112,7 @@ std::optional<Race> BufferMemory::load(const MemoryRow& row) {
     for (uint32_t l = 0; l < row.lanes; ++l) {
       const uint64_t index = uint64_t{row.index[n]} + l;
       bool alone = true;
-      for (Touch& t : touches(v, index)) alone = t.read(row.first + n, 0) && alone;
+      for (Touch& t : touches(v, index)) alone = t.read(row.number(n), 0) && alone;
       if (!alone) return Race{n, index};
       row.value.set(l * row.stride + n, load_element(v.data + index * v.size, v.storage));
     }
@@ -133,7 +133,7 @@ std::optional<Race> BufferMemory::store(const MemoryRow& row) {
         bits = (load_element(at, v.storage) & ~mask) | (bits & mask);
       } else {
         bool alone = true;
-        for (Touch& t : touches(v, index)) alone = t.write(row.first + n, 0) && alone;
+        for (Touch& t : touches(v, index)) alone = t.write(row.number(n), 0) && alone;
         if (!alone) return Race{n, index};
       }
       store_element(at, v.storage, bits);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "codegen/interpreter/demand.h"
 #include "codegen/interpreter/run.h"
 
 namespace reprise::kernel {
@@ -36,6 +37,7 @@ Interpreter::Interpreter(const Kernel& k, const PartialLaunch& launch,
                                                    : options.subgroup_size),
       together_(size_ % subgroup_size_ == 0 ? std::max(launch.together, 1U) : 1),
       stride_(padded(size_t{size_} * together_)),
+      partial_(is_partial()),
       matrices_(k, size_ / subgroup_size_ * together_) {}
 
 void Interpreter::allocate() {
@@ -83,8 +85,31 @@ void Interpreter::allocate_words() {
   }
 }
 
+bool Interpreter::is_partial() const {
+  if (launch_.counted.empty() || !k_.matrices.empty()) return false;
+  if (exchanges_lanes(k_) && size_ % subgroup_size_ != 0) return false;
+  return together_ >= launch_.workgroups.size();
+}
+
+void Interpreter::order_invocations(size_t workgroups) {
+  const auto count = static_cast<uint32_t>(workgroups * size_);
+  all_.resize(count);
+  for (uint32_t i = 0; i < count; ++i) all_[i] = i;
+  numbers_ = all_;
+  counted_ = count;
+  if (!partial_) return;
+  const uint32_t unit = exchanges_lanes(k_) ? subgroup_size_ : 1;
+  std::vector<bool> counts(count / unit);
+  for (const uint32_t n : launch_.counted)
+    if (n < count) counts[n / unit] = true;
+  const auto others = std::stable_partition(numbers_.begin(), numbers_.end(),
+                                            [&](uint32_t n) { return counts[n / unit]; });
+  counted_ = static_cast<size_t>(others - numbers_.begin());
+}
+
 void Interpreter::decode() {
   steps_.resize(k_.blocks.size());
+  if (partial_) everywhere_ = needed_everywhere(k_);
   std::vector<uint32_t> uses(k_.insts.size());
   for (const Inst& i : k_.insts)
     for (const Val v : i.args) ++uses[static_cast<size_t>(v.id)];
@@ -121,6 +146,7 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
         mul.execute = nullptr;
       }
     }
+    set_width(*step);
     steps.push_back(*step);
   }
   std::erase_if(steps, [](const Step& s) { return s.execute == nullptr; });
@@ -169,6 +195,14 @@ Interpreter::Execute Interpreter::execute_of(Op op) {
   return nullptr;
 }
 
+void Interpreter::set_width(Step& s) const {
+  const size_t lanes = s.inst->type.lanes;
+  s.counted = !everywhere_.empty() && !everywhere_[static_cast<size_t>(s.id)];
+  s.width = s.counted ? padded(counted_) : stride_;
+  s.runs = s.width == stride_ ? 1 : lanes;
+  s.rows.count = s.runs == 1 ? lanes * s.width : s.width;
+}
+
 /// Nothing for values that are there before the kernel runs.
 std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   const Inst& i = k_.insts[static_cast<size_t>(id)];
@@ -203,7 +237,6 @@ std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   if (s.function == nullptr) return s;
   s.rows.out = s.out.narrow;
   for (size_t a = 0; a < 3; ++a) s.rows.in[a] = s.in[a < i.args.size() ? a : 0].narrow;
-  s.rows.count = words(i.type);
   s.rows.seed = options_.error_seed;
   return s;
 }

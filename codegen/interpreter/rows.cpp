@@ -41,49 +41,59 @@ void over_chunks(const NarrowRows& rows, const F& f) {
 
 /// A row whose meaning F is a function of its operands' bits.
 template <typename F>
-RowFunction plain(F) {
-  return [](const NarrowRows& rows) { over_chunks(rows, F()); };
+void plain_row(const NarrowRows& rows) {
+  over_chunks(rows, F());
 }
 
 /// The same, of floats, with subnormal operands and results flushed to zero.
 template <typename F>
-RowFunction flushing(F) {
-  return [](const NarrowRows& rows) {
-    over_chunks(rows, [](uint32_t a, uint32_t b, uint32_t c) {
-      return flushed(F()(flushed(a), flushed(b), flushed(c)));
-    });
-  };
+void flushing_row(const NarrowRows& rows) {
+  over_chunks(rows, [](uint32_t a, uint32_t b, uint32_t c) {
+    return flushed(F()(flushed(a), flushed(b), flushed(c)));
+  });
 }
 
+/// A row of floats that takes the seed of the errors, too.
 template <typename F>
-void with_seed(const NarrowRows& rows) {
+void seeded_row(const NarrowRows& rows) {
   over_chunks(rows, [seed = rows.seed](uint32_t a, uint32_t b, uint32_t c) {
     return bits(F()(real(a), real(b), real(c), seed));
   });
 }
 
 #if defined(__x86_64__)
-// The same in wider vectors: hashes take much of the time of a probe.
-template <typename F>
-[[gnu::target("avx2"), gnu::flatten]] void with_seed_256(const NarrowRows& rows) {
-  with_seed<F>(rows);
+// The same in wider vectors.
+template <RowFunction row>
+[[gnu::target("avx2"), gnu::flatten]] void row_256(const NarrowRows& rows) {
+  row(rows);
 }
-template <typename F>
-[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void with_seed_512(
+template <RowFunction row>
+[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void row_512(
     const NarrowRows& rows) {
-  with_seed<F>(rows);
+  row(rows);
 }
 #endif
 
-/// A row that takes the seed of the errors, too.
+/// The row as this processor executes it fastest.
+template <RowFunction row>
+RowFunction fastest() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) return row_512<row>;
+  if (__builtin_cpu_supports("avx2")) return row_256<row>;
+#endif
+  return row;
+}
+template <typename F>
+RowFunction plain(F) {
+  return fastest<plain_row<F>>();
+}
+template <typename F>
+RowFunction flushing(F) {
+  return fastest<flushing_row<F>>();
+}
 template <typename F>
 RowFunction seeded(F) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
-    return with_seed_512<F>;
-  if (__builtin_cpu_supports("avx2")) return with_seed_256<F>;
-#endif
-  return with_seed<F>;
+  return fastest<seeded_row<F>>();
 }
 
 using Word = uint32_t;

@@ -13,12 +13,14 @@ namespace reprise::kernel {
 
 struct InterpretOptions;
 
-/// Invocations that execute: their numbers, ascending.
+/// Invocations that execute: their positions in rows, ascending.
 struct Active {
   std::span<const uint32_t> list;
-  bool whole = false;  // all of them: element i is i
+  bool whole = false;  // element i is i
+  size_t counted = 0;  // of the list, from its front: those whose stores count
 
   bool empty() const { return list.empty(); }
+  Active only_counted() const { return {list.first(counted), whole, counted}; }
 };
 
 /// Loops without the list where all execute, which compilers make vector instructions of.
@@ -71,12 +73,16 @@ struct NarrowRows {
   std::array<const uint32_t*, 3> in{};
   size_t count = 0;   // words
   uint64_t seed = 0;  // of the errors
+
+  NarrowRows from(size_t i) const {
+    return {out + i, {in[0] + i, in[1] + i, in[2] + i}, count, seed};
+  }
 };
 using RowFunction = void (*)(const NarrowRows& rows);
 
-/// Executes a row for all invocations, active or not: nothing reads the results of those that are
-/// not. Null for rows that scalar_function and inexact_result have to execute. The results are the
-/// same.
+/// Executes a row for `count` words, whether their invocations are active or not: nothing reads the
+/// results of those that are not. Null for rows that scalar_function and inexact_result have to
+/// execute. The results are the same.
 RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options);
 /// The same of convert_bits: without checks of claims, and rounded to the nearest.
 RowFunction convert_function(Ty from, Ty to);

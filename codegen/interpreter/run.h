@@ -1,6 +1,7 @@
 // The state of an interpreted launch and what each instruction does to it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <span>
@@ -30,6 +31,9 @@ class Interpreter {
     Row out;
     std::array<Row, 4> in;
     ScalarFn scalar = nullptr;
+    bool counted = false;  // only invocations whose stores count execute it
+    size_t width = 0;      // positions of a row that it is executed for
+    size_t runs = 1;       // of `function`, a row's stride apart
   };
   using Execute = void (Interpreter::*)(const Step& s, const Active& active);
 
@@ -41,6 +45,12 @@ class Interpreter {
   void decode_block(size_t index, const std::vector<uint32_t>& uses);
   std::optional<Step> step_of(int32_t id);
   static Execute execute_of(Op op);
+  void set_width(Step& s) const;
+  /// Whether some invocations need not execute everything.
+  bool is_partial() const;
+  /// Places all invocations, those first whose stores count, and whole subgroups of them where
+  /// lanes exchange values.
+  void order_invocations(size_t workgroups);
   size_t words(Type t) const { return size_t{t.lanes} * stride_; }
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
   Row row(Val v) const { return values_[static_cast<size_t>(v.id)]; }
@@ -57,7 +67,8 @@ class Interpreter {
   void workgroups();
   void block(int32_t index, const Active& active);
   Active subset(const std::vector<uint32_t>& list) const {
-    return {list, list.size() == all_.size()};
+    const auto end = std::lower_bound(list.begin(), list.end(), static_cast<uint32_t>(counted_));
+    return {list, list.size() == all_.size(), static_cast<size_t>(end - list.begin())};
   }
   uint32_t builtin_value(Builtin b, size_t c, uint32_t n) const;
   void scalar(const Step& s, const Active& active);
@@ -108,10 +119,14 @@ class Interpreter {
   uint32_t subgroup_size_;
   uint32_t together_;  // workgroups in step, at most
   size_t stride_;      // words between lanes
+  bool partial_;       // is_partial()
   MatrixMemory matrices_;
-  std::vector<uint32_t> all_;             // invocations of the workgroups that are executed now
+  std::vector<uint32_t> all_;             // positions of the invocations that are executed now
+  std::vector<uint32_t> numbers_;         // of the invocation at each position
+  size_t counted_ = 0;                    // positions, from 0 on, of those whose stores count
   std::vector<std::vector<Step>> steps_;  // of each block
   std::vector<Row> values_;               // of each instruction
+  std::vector<bool> everywhere_;          // instructions that all execute; empty: each
   std::vector<uint32_t> narrow_;
   std::vector<uint64_t> wide_;
   /// A local array: its elements' lanes follow each other.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <numeric>
 
 #include "codegen/interpreter/memory.h"
@@ -95,6 +96,96 @@ TEST(Interpreter, WorkgroupsTogetherDoWhatTheyDoAlone) {
   EXPECT_EQ(results[1], results[0]);
   EXPECT_EQ(results[2], results[0]);
   EXPECT_EQ(instructions, std::vector<uint64_t>(3, instructions[0]));
+}
+
+/// y[i] = x[i] divided by the sum of the workgroup's elements of x, which pass through a buffer
+/// that the kernel writes and reads, a sum over subgroups and a shared array.
+Kernel normalised() {
+  Builder b("normalised");
+  b.set_workgroup(16);
+  const int x = b.buffer("x", Ty::F32, Access::Read);
+  const int scratch = b.buffer("scratch", Ty::F32, Access::ReadWrite);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  const int cells = b.shared("cells", Ty::F32, 16);
+  const int kept = b.local("kept", kF32);
+  const Val me = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
+  const Val i = global_index(b);
+  const Val squared = b.mul(b.load(x, i), b.load(x, i));
+  b.store(scratch, i, squared);
+  b.local_store(kept, b.load(scratch, i));
+  const Val sum = b.subgroup(SubgroupOp::Add, b.local_load(kept));
+  b.shared_store(cells, me, sum);
+  b.barrier();
+  const Val total = b.add(b.shared_load(cells, b.i32(0)), b.shared_load(cells, b.i32(15)));
+  const Val neighbour = b.subgroup(SubgroupOp::ShuffleXor, b.load(x, i), b.u32(1));
+  b.store(y, i, b.div(b.add(b.load(x, i), neighbour), total));
+  return built(b);
+}
+
+/// y[index[i]] = x[i] + 1 where x[i] is positive: data decides where, and whether, is stored.
+Kernel scattered() {
+  Builder b("scattered");
+  b.set_workgroup(16);
+  const int x = b.buffer("x", Ty::F32, Access::Read);
+  const int index = b.buffer("index", Ty::I32, Access::Read);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  const Val i = global_index(b);
+  const Val v = b.load(x, i);
+  b.if_then(b.lt(b.f32(0), v), [&] { b.store(y, b.load(index, i), b.add(v, b.f32(1))); });
+  return built(b);
+}
+
+/// The bits of the last buffer after a launch of four workgroups of 16 in which these count.
+std::vector<float> stored(const Kernel& k, const std::vector<uint32_t>& counted, bool exact) {
+  std::vector<std::vector<float>> buffers(k.buffers.size(), std::vector<float>(64));
+  for (size_t i = 0; i < 64; ++i) {
+    buffers[0][i] = static_cast<float>(i % 7) - 2.25F;
+    buffers[1][i] = std::bit_cast<float>(static_cast<int32_t>(63 - i));
+  }
+  std::vector<std::span<std::byte>> spans;
+  for (auto& b : buffers) spans.push_back(bytes(b));
+  BufferMemory memory(k, spans);
+  PartialLaunch launch;
+  launch.grid = {4, 1, 1};
+  for (uint32_t w = 0; w < 4; ++w) launch.workgroups.push_back({3 - w, 0, 0});
+  launch.memory = &memory;
+  launch.together = 4;
+  launch.counted = counted;
+  InterpretOptions options;
+  if (!exact) options.native_error = NativeError::Every;
+  const auto outcome = interpret_some(k, launch, options);
+  EXPECT_TRUE(outcome.ok()) << outcome.status().message();
+  return buffers.back();
+}
+
+TEST(Interpreter, StoresThatCountAreThoseOfAWholeLaunch) {
+  for (const bool exact : {true, false}) {
+    for (const uint32_t one : {0U, 5U, 15U, 16U, 38U, 63U}) {
+      const std::vector<uint32_t> counted{one / 2, one};  // of workgroup 3 - one / 16
+      const size_t at = size_t{16} * (3 - one / 16) + one % 16;
+      const Kernel sums = normalised();
+      EXPECT_EQ(stored(sums, counted, exact)[at], stored(sums, {}, exact)[at]) << one;
+      EXPECT_NE(stored(sums, {}, exact)[at], 0) << one;
+      // Whether an invocation stores depends on data, so all do.
+      EXPECT_EQ(stored(scattered(), counted, exact), stored(scattered(), {}, exact)) << one;
+    }
+  }
+}
+
+TEST(Interpreter, InvocationsThatDoNotCountComputeNoResults) {
+  Builder b("copy");
+  b.set_workgroup(16);
+  const int x = b.buffer("x", Ty::F32, Access::Read);
+  b.buffer("unused", Ty::F32, Access::Read);
+  const int y = b.buffer("y", Ty::F32, Access::Write);
+  b.store(y, global_index(b), b.load(x, global_index(b)));
+  const Kernel k = built(b);
+  const std::vector<float> some = stored(k, {17, 63}, true);
+  const std::vector<float> all = stored(k, {}, true);
+  for (size_t i = 0; i < 64; ++i) {
+    const bool counts = i == 33 || i == 15;
+    EXPECT_EQ(some[i], counts ? all[i] : 0) << i;
+  }
 }
 
 TEST(Interpreter, ASecondWorkgroupFollowsACheapFirstOne) {
