@@ -1,10 +1,18 @@
-// One form for all devices: `lanes` invocations share rows. With 8 (a subgroup of a CPU-type
-// device) a query is loaded by one lane and broadcast, keys and columns belong to lanes, and the
-// weights of a row pass from the lanes of its keys to all by constant shuffles. With 1 an
-// invocation does it all from its own loads, on any device.
+// Kernel template: attention for all devices. `lanes` invocations share `rows` rows of queries:
+//   lanes = 1: an invocation loads everything that it needs. Runs on any device.
+//   lanes = 8: a subgroup of a CPU-type device. A query is loaded by one lane and broadcast; each
+//              lane has its own keys and columns of values, and receives the weights of the other
+//              lanes' keys by shuffles with a constant lane.
 //
-// Multiply-adds are written for one row after another over all positions of a step, so that
-// accumulators stay in registers (see subgroup_tile.h).
+//   for each block of lanes * keys keys:
+//     scores[row][key] = q[row] . k[key], over the head size in steps
+//     weights = exp(score - largest so far); earlier sums are scaled to the new largest score
+//     out[row][column] += weights[row][key] * v[key][column]
+//   store out / total of the weights
+//
+// Scores, sums and results are private variables (at most 256 results per invocation); no shared
+// memory is used. Multiply-adds go row by row over all positions of a step, so that accumulators
+// stay in registers (see subgroup_tile.h).
 #include "shaders/attention.h"
 
 #include <algorithm>
@@ -21,7 +29,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// The tile while it is written: what its rows have found so far.
+/// Writes one tile. Members are the variables of the kernel: for each row its largest score, the
+/// total of its weights, its weighted values, and the scores (then weights) of a block.
 class Writer {
  public:
   explicit Writer(const AttentionWork& w)
@@ -62,7 +71,7 @@ class Writer {
   }
 
  private:
-  /// Keys by number, which may lie past the end, and by index, which do not.
+  /// Keys of an invocation. A number may lie past the end; its index is that of the last key then.
   struct Keys {
     std::vector<Value> numbers;
     std::vector<Index> at;
@@ -76,7 +85,7 @@ class Writer {
   }
   Val exists(const Keys& keys, size_t k) { return keys.numbers[k] < w_.attention.key_count(); }
 
-  /// The value that row r's lane has.
+  /// Element d of the query of row r, from the lane that loaded it.
   Val of_row(const std::vector<Values>& values, int r, int d) {
     const auto at = static_cast<size_t>(d);
     if (!shared()) return values[static_cast<size_t>(r)][at];
@@ -110,7 +119,7 @@ class Writer {
   Value larger(Val a, Val b) { return b_.scalar_op(ScalarOp::MaxNum, {a, b}); }
   Value exp(Val x) { return b_.scalar_op(ScalarOp::Exp, {x}); }
 
-  /// Scores of row r become weights, relative to its largest score so far.
+  /// Replaces the scores of row r by weights, relative to its largest score so far.
   Status scores_to_weights(int r, const Keys& keys) {
     std::vector<Value> scores;
     Value largest;
@@ -127,7 +136,7 @@ class Writer {
     const Value before = largest_.load(r);
     Value now = larger(before, largest);
     for (int l = 0; shared() && l < t_.lanes; ++l) now = larger(now, broadcast(b_, largest, l));
-    // A row that is masked so far has no finite score to be relative to.
+    // While all scores of a row are -inf (masked), there is no finite score to subtract.
     const Value base = b_.select(b_.eq(now, b_.f32(-kInfinity)), b_.f32(0), now);
     const Value scale = exp(before - base);
     Value total = total_.load(r) * scale;
@@ -142,8 +151,8 @@ class Writer {
     return {};
   }
 
-  /// values[key][column] of the invocation's columns. Keys past the end have other keys' values,
-  /// which may be infinite: a weight of 0 would not hide those.
+  /// values[key][column] for the invocation's columns. Keys past the end read the last key's value;
+  /// it is replaced by 0, as a weight of 0 does not hide an infinite value.
   Result<std::vector<Values>> load_values(const Keys& keys) {
     const bool whole = w_.attention.whole_blocks(static_cast<int>(keys.at.size()));
     std::vector<Values> out;
@@ -182,8 +191,8 @@ class Writer {
     return {};
   }
 
-  /// A step is a key of every lane. Which one of its keys that is, is chosen by selects: indexing
-  /// an array would be a gather.
+  /// Each step adds the values of one key of every lane. Selects choose that key's weight, because
+  /// indexing an array would be a gather.
   Status add_values_of_lanes(Value first) {
     const Value steps = (w_.attention.key_count() - first + (t_.lanes - 1)) / t_.lanes;
     return w_.result.loop(min(steps, t_.keys), t_.keys, [&](Value step) -> Status {
@@ -230,8 +239,8 @@ class Writer {
   const AttentionWork& w_;
   const AttentionTile& t_;
   kernel::Builder& b_;
-  Value lane_;       // 0 where an invocation has its rows alone
-  Value first_vec_;  // of columns
+  Value lane_;       // 0 if invocations do not share rows
+  Value first_vec_;  // the invocation's first vector of columns
   LocalGrid largest_, total_, out_, scores_;
   std::vector<Index> rows_, queries_, columns_;
 };
@@ -242,10 +251,10 @@ int columns_of_lane(int columns, int lanes) {
   return (columns + 4 * lanes - 1) / (4 * lanes) * 4;
 }
 
-/// Columns of an invocation on GPUs, which have 255 registers: further ones belong to other
-/// invocations, which compute the same scores.
+/// The most columns of an invocation on GPUs, which have 255 registers. Other invocations compute
+/// the further columns, and compute the same scores again.
 constexpr int kMostGpuColumns = 128;
-/// Values of a block of keys there: what is written out is loaded before it is used.
+/// The most values of a block of keys on GPUs: unrolled code loads all of them before it uses one.
 constexpr int kMostGpuValues = 512;
 
 AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int lanes, int rows,
@@ -264,7 +273,7 @@ AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int 
   return t;
 }
 
-/// Multiply-adds of a register, for all blocks of all units.
+/// The cost of all blocks of all units of work, in multiply-adds of a register.
 double cost_of(const AttentionSize& size, const TargetFacts& device, const AttentionTile& t) {
   constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5;
   const bool shared = t.lanes > 1;
@@ -273,7 +282,8 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   const double keys = t.keys, rows = t.rows, own = t.own, steps = size.depth / 4;
   const double visited = keys * t.lanes;  // keys of a block
   const double blocks = std::ceil(size.keys / visited);
-  // The last block visits as many values as there are keys, to whole steps.
+  // With shared rows, the last block visits only as many values as there are keys, rounded up to
+  // whole steps.
   const double valued = shared ? std::ceil(size.keys / t.lanes) * t.lanes : blocks * visited;
   const double query_loads = shared ? std::ceil(rows / t.lanes) : rows;
   const double products =
@@ -290,14 +300,14 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // The time to compile what is written out, spread over more launches than a GEMM's
-  // (subgroup_tile.cpp), as layers of a model share the kernel.
+  // The time to compile the unrolled code. It counts less than for a GEMM (subgroup_tile.cpp), as
+  // the layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
   return cost + price.attention_written_square * written * written +
          price.attention_written * written;
 }
 
-/// The best number of keys for tiles of these rows.
+/// The tile with this number of rows whose number of keys is the cheapest.
 AttentionTile with_keys(const AttentionSize& size, const TargetFacts& device, int lanes, int rows,
                         bool fma) {
   AttentionTile best;
@@ -339,9 +349,9 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
 
 namespace {
 
-/// With workarounds::kSlowLoads one kernel is up to 2.5 times as fast as separate ones, but not
-/// where a lane holds many columns and there are few rows to share what is loaded, nor for 16 rows
-/// of several heads. Measured for 8 to 512 rows and keys of sizes 32 to 128 in 1 to 12 heads.
+/// With workarounds::kSlowLoads, one kernel is up to 2.5 times as fast as separate ones. Separate
+/// kernels win where a lane holds many columns while few rows share its loads, and for 16 rows of
+/// several heads. Measured for 8 to 512 rows and keys, heads of size 32 to 128, and 1 to 12 heads.
 bool separate_wins_with_slow_loads(const AttentionSize& size) {
   const double elements = size.depth + size.columns;
   const double all_rows = size.batch * size.rows;
@@ -355,12 +365,12 @@ bool separate_wins_with_slow_loads(const AttentionSize& size) {
 double separate_cost(const AttentionSize& size, const TargetFacts& device) {
   if (!has_cpu_subgroups(device)) return kInfinity;
   if (device.slow_loads()) {
-    constexpr double kUsual = 0.8;  // of the time of one kernel
+    constexpr double kUsual = 0.8;  // fraction of the fused kernel's time
     return separate_wins_with_slow_loads(size) ? kUsual * attention_tiles(size, device).front().cost
                                                : kInfinity;
   }
-  // Fitted to what Mesa 25 takes for 16 to 128 keys; larger GEMMs are faster than this. Keys and
-  // values are loaded for up to 8 rows at once.
+  // Fitted to times of Mesa 25 for 16 to 128 keys; larger GEMMs are faster than this. Up to 8 rows
+  // share a load of keys and values.
   constexpr double kSoftmax = 6, kLaunches = 32000;
   const double multiply_add = 0.22 + 0.22 / std::clamp(size.rows, 1.0, 8.0);
   const double scores = size.batch * size.rows * size.keys;

@@ -15,7 +15,8 @@ BlockOperands::BlockOperands(const TileWork& work, int shared, BlockLayout a, Bl
   find_b();
 }
 
-/// Splits `count` vectors over the invocations; calls fn with the number of each one's own.
+/// Splits `count` vectors over the invocations. Calls fn once for each vector of an invocation,
+/// with its number.
 void BlockOperands::divide(int count, const std::function<void(Value)>& fn) {
   const Value local = local_index(builder_);
   const int invocations = static_cast<int>(w_.tile.workgroup);
@@ -75,7 +76,7 @@ Status BlockOperands::loop(int size, const std::function<void(Value at)>& multip
   };
   return w_.gemm.k_blocks(first, [&](Value i) -> Status {
     builder_.barrier();
-    // The last one once more at the end, so that the loop needs no branch.
+    // The last iteration loads the last step again, so that the loop has no branch.
     RP_TRY(load(min(i + 1, w_.gemm.k_block_count() - 1)));
     const Value current = i % 2;
     multiply(current * size);

@@ -1,13 +1,15 @@
-// Tiles of both operands in shared memory. The invocations of a workgroup load a step of k
-// together: each loads whole vectors, and neighbouring invocations load neighbouring vectors.
+// Kernel templates for GEMMs through shared memory: the double-buffered blocks of A and B that the
+// invocations of a workgroup load together. Each invocation loads whole vectors, and neighbouring
+// invocations load neighbouring vectors. A block covers Tile::rows of A, Tile::columns of B and
+// Tile::step values of k.
 #pragma once
 
 #include "shaders/contraction.h"
 
 namespace reprise::shaders {
 
-/// Where a part of an operand lies in a shared array: element (i, k), of row or column i and the
-/// k-th of the step, at base + i * across + k * along.
+/// The layout of an operand's block in a shared array. The element of row (or column) i and the
+/// k-th value of the step is at base + i * across + k * along.
 struct BlockLayout {
   int base = 0;
   int across = 1, along = 1;
@@ -17,36 +19,37 @@ struct BlockLayout {
 
 class BlockOperands {
  public:
-  /// Finds what each invocation loads. The elements of `shared` are F32, or F16 for operands whose
-  /// elements are exact in it.
+  /// Writes the code that finds which vectors an invocation loads. `shared` is an array of F32, or
+  /// of F16 if the elements of both operands are fp16 values.
   BlockOperands(const TileWork& work, int shared, BlockLayout a, BlockLayout b);
 
-  /// Calls `multiply` for every step of k, with the element of the shared array where its operands
-  /// begin. Double buffered: the next step is loaded while one of the two buffers, of `size`
-  /// elements each, is multiplied.
+  /// Loops over K and calls `multiply` for every step, with the offset in the shared array at which
+  /// its buffer begins. There are two buffers of `size` elements: while one is multiplied, the next
+  /// step is loaded into registers and then stored to the other.
   Status loop(int size, const std::function<void(Value at)>& multiply);
 
  private:
-  /// A vector that an invocation loads in each step: four k of a row or column, or four columns.
+  /// A vector that an invocation loads in each step: four values of k of a row or column, or four
+  /// columns at one k.
   struct Vector {
     Index row = {};
     Column column = {};
-    Value k;                       // in the step: the quad of k, or k
-    Value offset;                  // in the shared array
-    std::vector<int> loaded = {};  // locals
+    Value k;                       // within the step: the quad of k, or k
+    Value offset;                  // within a buffer
+    std::vector<int> loaded = {};  // the four locals that hold it between load and store
   };
   struct Operand {
     BlockLayout layout;
-    bool along_k = false;  // vectors of four k, else of four columns
+    bool along_k = false;  // a vector has four values of k, else four columns
     std::vector<Vector> vectors = {};
   };
   Vector vector(const BlockLayout& layout, Value k, Value i, Value first_k);
   void divide(int count, const std::function<void(Value)>& fn);
   void find_a();
   void find_b();
-  /// Loads a step into locals.
+  /// Loads a step from global memory into locals.
   Status load(Value block);
-  /// Stores what was loaded, `offset` elements after where the layouts say.
+  /// Stores the loaded step to the buffer at `offset`.
   void store(Value offset);
   void store_vector(const Operand& operand, Value at, const std::vector<int>& loaded);
 

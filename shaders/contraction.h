@@ -1,10 +1,16 @@
-// Kernel templates for contractions. A Gemm says what is multiplied (a MatMul, or a convolution as
-// an implicit GEMM: codegen/lower): C[m, n] = sum over k of A[m, k] * B[k, n]. A Schedule says
-// which tile of C one unit of work computes, and how. Every schedule works for every Gemm, on every
-// backend.
+// Kernel templates for contractions, computed as GEMMs: C[m, n] = sum over k of A[m, k] * B[k, n].
+//
+// A Gemm is the problem, a MatMul or a convolution as an implicit GEMM (codegen/lower): it knows
+// where elements of A and B lie, and loads them. A Schedule is a kernel template: it lists the
+// tiles of C that one unit of work may compute, and writes the code of one tile. Every schedule
+// works for every Gemm, on every backend.
+//
+// A is M x K, B is K x N and C is M x N, once per element of the batch. A Tile says how many rows
+// of C (M) and columns of C (N) a unit of work computes and, where a workgroup loads blocks of the
+// operands, how many values of k a block has.
 //
 // To add a schedule, write gemm/NAME.cpp, which defines `const Schedule& NAME_schedule()`. The
-// build makes the table of all schedules from that folder.
+// build generates the table of all schedules from the names in that folder.
 #pragma once
 
 #include <functional>
@@ -17,66 +23,70 @@
 
 namespace reprise::shaders {
 
-/// Four columns from 4 * vec, or with Gemm::b_along_k() one column.
+/// A vector of columns of B: the four columns from 4 * vec or, if Gemm::b_along_k(), one column.
 struct Column {
-  Value vec;  // the vector of columns, or the column
-  Index at;   // as the Gemm means it
+  Value vec;  // the number of the vector, or of the column
+  Index at;   // where it lies; only the Gemm interprets this
 };
 
-/// Rows of A and C are counted by m, columns of B and C by n. Coordinates are I32 and may lie past
-/// the end: loads then read the last row or column. Columns come in vectors of 4.
+/// The operands of a GEMM. m counts rows of A and C, n counts columns of B and C. Coordinates are
+/// I32 and may lie past the end: loads then read the last row or column. Columns come in vectors
+/// of 4.
 class Gemm {
  public:
   virtual ~Gemm() = default;
   virtual kernel::Builder& builder() = 0;
 
-  /// Whether consecutive elements of A differ in k, not in m; of B in k, not in n.
+  /// Whether neighbouring elements in memory differ in k: those of A (else in m), of B (else in n).
   virtual bool a_along_k() const = 0;
   virtual bool b_along_k() const = 0;
-  /// Where a row of A lies, and a column or four columns of B: computed before the loops over k.
+  /// Where a row of A or a vector of columns of B lies. Call these before the loops over k. `n`
+  /// counts vectors of columns, or columns if b_along_k().
   virtual Index row(Value m) = 0;
   virtual Column column(Value n) = 0;
 
   /// Writes the loops over k and calls `body` in the innermost one.
   virtual Status k_loop(const KStepBody& body) = 0;
-  /// The row of A at every k of the step.
+  /// A row of A at every k of the step.
   virtual Result<Values> load_a(const Index& row, const KStep& step) = 0;
-  /// Four columns of B at the k-th value of the step (which may differ by invocation), or if
-  /// b_along_k() one column at every k of the step.
+  /// Four columns of B at the k-th value of the step, where k may differ by invocation. If
+  /// b_along_k(), one column at every k of the step; `k` is then ignored.
   virtual Result<Values> load_b(const Column& column, const KStep& step, Value k) = 0;
 
-  /// The same for units of a whole workgroup, whose invocations load different parts of a block of
-  /// Tile::step values of k for all of them: the row of A at the four k from 4 * quad; four columns
-  /// of B at `k`, or if b_along_k() one column at the four k from 4 * k. Zero past the end of k.
+  // For tiles of a whole workgroup, whose invocations together load a block of Tile::step values of
+  // k. Past the end of K these loads give zero.
+  /// A row of A at the four k from 4 * quad.
   virtual Result<Values> load_a_block(const Index& row, Value quad) = 0;
+  /// Four columns of B at `k` or, if b_along_k(), one column at the four k from 4 * k.
   virtual Result<Values> load_b_block(const Column& column, Value k) = 0;
-  /// Number of blocks of Tile::step values of k, and the loop over them: if there are any, `first`
-  /// once, then `body` for each.
+  /// Number of blocks of Tile::step values that K has.
   virtual Value k_block_count() = 0;
+  /// The loop over these blocks. If there is a block, calls `first` once before the loop.
   virtual Status k_blocks(const std::function<Status()>& first,
                           const std::function<Status(Value block)>& body) = 0;
 };
 
-/// Sizes that a choice depends on; representative ones where they are dynamic.
+/// What the choice of a tile depends on. A dynamic size has a representative value here.
 struct GemmSize {
   double m = 1, n = 1, k = 1, batch = 1;
-  double a_loads = 1;    // of one row for 4 values of k: 1 if they are consecutive, else 4
-  double unrolled = 4;   // values of k that the body of a loop covers
-  bool dynamic = false;  // a row's index is divided by dims that the driver does not know
+  double a_loads = 1;    // loads of a row for 4 values of k: 1 if they are consecutive, else 4
+  double unrolled = 4;   // values of k in the unrolled body of the innermost loop
+  bool dynamic = false;  // finding a row takes divisions by dims that are unknown to the driver
   bool half = false;     // the elements of both operands are fp16 values
 };
 
 class Schedule;
 
-/// A schedule with its parameters: what one unit of work computes.
+/// A schedule with its parameters: what one unit of work computes. TileShape has the tile's M and
+/// N.
 struct Tile : TileShape {
   const Schedule* schedule = nullptr;
-  int own = 1;              // rows or columns of one invocation, as the schedule means it
-  int step = 4;             // values of k that a workgroup loads at once
-  MatrixShape matrix = {};  // of the operations that it uses
-  int slices = 1;           // of a step, each summed by invocations of its own
-  bool fma = false;         // explicit fused multiply-adds
-  double cost = 0;          // estimated time; comparable within one Gemm
+  int own = 1;              // rows, columns or matrices of one invocation: the schedule says which
+  int step = 4;             // the tile's K: values of k that a workgroup loads at once
+  MatrixShape matrix = {};  // of one cooperative matrix operation
+  int slices = 1;           // split-K: parts of a step, each summed by different invocations
+  bool fma = false;         // whether multiply-adds are explicitly fused
+  double cost = 0;          // estimated time, comparable between tiles for one GemmSize
 
   std::string describe() const;
 };
@@ -93,29 +103,30 @@ class Schedule {
  public:
   virtual ~Schedule() = default;
   virtual const char* name() const = 0;
-  /// Tiles worth considering on devices that satisfy the predicate; none if it cannot run there.
+  /// Tiles worth considering on such devices; none if the schedule cannot run there.
   virtual std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const = 0;
+  /// Writes the code that computes one tile.
   virtual Status write(const TileWork& work) const = 0;
 };
 
 /// All schedules.
 std::span<const Schedule* const> schedules();
-/// Adds schedules of the application's own, which outlive all compilations. Call before the first
-/// one: afterwards Code::Usage. Not thread-safe.
+/// Adds schedules of an application. They must outlive all compilations. After the first
+/// compilation this fails with Code::Usage. Not thread-safe.
 Status add_schedules(std::span<const Schedule* const> more);
 /// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty.
 std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 
 // --- shared by schedules ---
-/// Estimated time on a GPU: `steps` in turn, in each of which every invocation does `work`
-/// multiply-adds or what costs as much.
+/// Estimated time on a GPU of `steps` dependent steps, in each of which every one of a workgroup's
+/// `invocations` does `work`. The unit of `work` is a multiply-add.
 double gpu_time(double workgroups, double invocations, double steps, double work);
-/// The cost of a load from memory, in multiply-adds of a GPU.
+/// The cost of a load from global memory, in multiply-adds of a GPU.
 inline constexpr double kGpuLoad = 30;
-/// `count` neighbouring rows of A from `first`, and columns of B.
+/// `count` neighbouring rows of A, or vectors of columns of B, from `first`.
 std::vector<Index> gemm_rows(Gemm& gemm, Value first, int count);
 std::vector<Column> gemm_columns(Gemm& gemm, Value first, int count);
-/// A in a step, by row.
+/// Each of these rows of A at every k of the step.
 Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& rows,
                                         const KStep& step);
 

@@ -1,5 +1,5 @@
-// Prices that schedules compare tiles by, as data with the devices that they were measured on. The
-// unit is a multiply-add of a register of 8 lanes.
+// The prices by which kernel templates compare tiles, with the devices that they were measured on.
+// The unit is a multiply-add of a register of 8 lanes.
 #pragma once
 
 #include <array>
@@ -11,14 +11,14 @@ namespace reprise::shaders {
 
 struct CpuCosts {
   std::string_view measured_on;
-  // Loads of a subgroup, of four elements or of one in each lane; those of invocations for
-  // themselves, by GEMMs and by attention.
+  // A load in subgroup tiles, of four elements or of one in each lane; a load in tiles of single
+  // invocations, in GEMMs and in attention.
   double vector_load, scalar_load, gather, attention_gather;
-  double step_overhead;  // how much of StepCost::step and StepCost::result counts
-  // Milliseconds to compile a multiply-add that is written out and a result, and of the square of
-  // results; how much of a kernel's time a second of them is worth.
+  double step_overhead;  // the weight of StepCost::step and StepCost::result
+  // Milliseconds to compile an unrolled multiply-add, a result, and the square of the number of
+  // results; the fraction of a kernel's time that a second of compilation is worth.
   double compile_product, compile_result, compile_square, compile_second;
-  // What is written out of attention, and its square.
+  // The price of an unrolled operation of attention, and of the square of their number.
   double attention_written, attention_written_square;
 };
 
@@ -29,7 +29,7 @@ inline constexpr std::array<CpuCosts, 2> kCpuCosts{{
      120, 150, 0, 0, 0, 0.04, 0.1, 0, 1},
 }};
 
-/// Of CPU-type devices: what was measured on those with the same loads.
+/// The prices of a CPU-type device, measured on a device whose loads are equally fast.
 inline const CpuCosts& cpu_costs(const TargetFacts& device) {
   return kCpuCosts[device.slow_loads() ? 1 : 0];
 }

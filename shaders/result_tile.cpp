@@ -20,7 +20,7 @@ Status store_rows(ResultTile& result, Value row, int rows, Value vec,
   return {};
 }
 
-// They pass through a local array (workarounds::kSharedStores).
+// The loop reads its rows from a local array (workarounds::kSharedStores).
 Status store_chunk(ResultTile& result, Value first, Value vec, Value end, int count,
                    const std::function<Value(int row)>& four) {
   kernel::Builder& b = *first.builder;

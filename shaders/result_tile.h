@@ -1,5 +1,5 @@
-// The rows x columns of a result that one unit of work computes: what every family of kernel
-// templates stores through, whatever its operands are.
+// Kernel templates, the part that all of them share: the tile of rows x columns of a result that
+// one unit of work computes, and how it is stored. It does not depend on the operands.
 #pragma once
 
 #include <cstdint>
@@ -17,36 +17,38 @@ namespace reprise::shaders {
 using kernel::Val;
 using kernel::Value;
 
-/// Coordinates, as the operands mean them.
+/// Coordinates of an element. Only what provides the operands interprets them.
 using Index = std::vector<Expr>;
 /// F32 scalars.
 using Values = std::vector<Val>;
 
-/// What computes a tile: an invocation, a subgroup that is the workgroup, or a whole workgroup
-/// that shares memory.
+/// What computes a tile: one invocation, one subgroup (which is then the whole workgroup), or a
+/// workgroup with shared memory.
 enum class Unit : uint8_t { Invocation, Subgroup, Workgroup };
 
-/// What one unit of work computes.
+/// The tile of the result that one unit of work computes: tile_m x tile_n of a GEMM.
 struct TileShape {
-  int rows = 1, columns = 4;  // of the result
+  int rows = 1, columns = 4;
   Unit unit = Unit::Invocation;
-  uint32_t workgroup = 64;     // invocations
-  uint32_t subgroup_size = 0;  // required; 0: any
+  uint32_t workgroup = 64;     // invocations of a workgroup
+  uint32_t subgroup_size = 0;  // that the kernel requires; 0: any
 };
 
-/// Lanes of the subgroups that tiles for CPU-type devices share loads in, by constant shuffles.
+/// Subgroup size of the tiles for CPU-type devices, whose lanes share loads by shuffles with a
+/// constant lane.
 inline constexpr int kCpuLanes = 8;
 bool has_cpu_subgroups(const TargetFacts& device);
-/// Fewer units of work leave threads of a CPU-type device idle.
+/// With fewer units of work, threads of a CPU-type device are idle.
 inline constexpr double kEnoughUnits = 8;
 
-/// Where a unit of work lies: its first row, and its number among the tiles of a row.
+/// Where the tile of a unit of work begins: its first row, and its number along the columns.
 struct TileOrigin {
   Value row, column_tile;
 };
 
-/// What one pass through the innermost loop over K covers: `count` values of K's innermost axis
-/// from `first`, at each of `taps`, the positions of K's other axes (of a convolution's window).
+/// What one iteration of the innermost loop over K covers: `count` values from `first` of K's
+/// innermost axis, at each of `taps`. A tap is a position on K's other axes, those of a
+/// convolution's window.
 struct KStep {
   Expr first;
   int count = 1;
@@ -56,7 +58,7 @@ struct KStep {
 };
 using KStepBody = std::function<Status(const KStep& step)>;
 
-/// Coordinates are I32; columns come in vectors of 4.
+/// Stores a tile. Coordinates are I32; columns come in vectors of 4.
 class ResultTile {
  public:
   virtual ~ResultTile() = default;
@@ -64,35 +66,36 @@ class ResultTile {
   /// Number of rows of the result.
   virtual Value row_count() = 0;
   using Body = std::function<Status()>;
-  /// Runs the body where the row exists, or the columns from 4 * vec.
+  /// Runs the body only where the row exists, or the four columns from 4 * vec.
   virtual Status guard_row(Value row, const Body& body) = 0;
   virtual Status guard_columns(Value vec, const Body& body) = 0;
-  /// Finishes four columns from 4 * vec of a row, inside both guards: epilogue, conversion, stores.
+  /// Applies the epilogue to the four columns from 4 * vec of a row, converts and stores them. Call
+  /// this inside both guards.
   virtual Status store(Value row, Value vec, Value four) = 0;
-  /// for (i = 0; i < end; ++i), at most `most` times. `end` may differ by invocation.
+  /// for (i = 0; i < end; ++i), with at most `most` iterations. `end` may differ by invocation.
   virtual Status loop(Value end, int64_t most, const std::function<Status(Value i)>& body) = 0;
 };
 
-/// Stores four columns of `rows` rows, the first of which exists, each written out.
+/// Stores four columns of `rows` rows with unrolled code. The first row must exist.
 Status store_rows(ResultTile& result, Value row, int rows, Value vec,
                   const std::function<Value(int row)>& four);
-/// Stores four columns of rows [first, first + end), in a loop so that the epilogue is compiled
-/// once; `end` is at most `count`.
+/// Stores four columns of the rows [first, first + end) in a loop, so that the epilogue is compiled
+/// once. `end` is at most `count`.
 Status store_chunk(ResultTile& result, Value first, Value vec, Value end, int count,
                    const std::function<Value(int row)>& four);
 
-/// rows x columns of private variables of one type, named `name` and a number: an invocation's
-/// accumulators.
+/// rows x columns private variables of one type, such as an invocation's accumulators. Their names
+/// are `name` and a number.
 class LocalGrid {
  public:
-  /// Every variable starts with this value in all lanes; without one it has no value yet.
+  /// Every lane of every variable is set to `start`. Without it they are uninitialised.
   LocalGrid(kernel::Builder& b, const std::string& name, kernel::Type type, int rows, int columns,
             std::optional<double> start);
 
   int rows() const { return rows_; }
   int columns() const { return columns_; }
   Value load(int row, int column = 0) { return b_.local_load(local(row, column)); }
-  /// Four scalars of a row, as a vector.
+  /// Four neighbouring scalars of a row as a vector.
   Value load_vector(int row, int column) {
     const auto at = [&](int c) { return load(row, column + c); };
     return b_.compose({at(0), at(1), at(2), at(3)});
@@ -110,7 +113,7 @@ class LocalGrid {
   std::vector<int> locals_;
 };
 
-/// x * y + total, fused or rounded twice.
+/// x * y + total, rounded once if `fma`, else after each operation.
 Value multiply_add(kernel::Builder& b, Val x, Val y, Val total, bool fma);
 
 // --- invocations and subgroups ---
@@ -118,7 +121,8 @@ Value multiply_add(kernel::Builder& b, Val x, Val y, Val total, bool fma);
 Value local_index(kernel::Builder& b);
 /// The invocation's lane in its subgroup, as I32.
 Value lane_of(kernel::Builder& b);
-/// The value that a lane has, in every lane: next to nothing where the lane is a constant.
+/// The value of one lane, in every lane of the subgroup. A shuffle with a constant lane is nearly
+/// free on CPU-type devices.
 Value broadcast(kernel::Builder& b, Val v, int lane);
 
 }  // namespace reprise::shaders

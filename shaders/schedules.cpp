@@ -34,7 +34,7 @@ std::span<const Schedule* const> schedules() {
 }
 
 Status add_schedules(std::span<const Schedule* const> more) {
-  if (table().read) return {Code::Usage, "schedules are added before the first compilation"};
+  if (table().read) return {Code::Usage, "schedules must be added before the first compilation"};
   table().rows.insert(table().rows.end(), more.begin(), more.end());
   return {};
 }
@@ -47,7 +47,8 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
       all.push_back(t);
     }
   }
-  // Of equal costs the one in which more invocations share loads; not by the order of the table.
+  // Among tiles of equal cost, prefer the one in which more invocations share loads, so that the
+  // order of the table does not matter.
   std::stable_sort(all.begin(), all.end(), [](const Tile& a, const Tile& b) {
     return a.cost != b.cost ? a.cost < b.cost : a.unit > b.unit;
   });
@@ -55,11 +56,11 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
 }
 
 double gpu_time(double workgroups, double invocations, double steps, double work) {
-  // A GPU of middling size. Fewer invocations than a core has lanes wait for memory in each step;
-  // more of them, or more workgroups than cores, take turns.
+  // A mid-range GPU. A step takes at least one memory latency, however few invocations there are.
+  // More invocations than a core has lanes, or more workgroups than cores, take turns.
   constexpr double kCores = 60, kLanes = 128, kLatency = 400;
   const double turns = std::ceil(workgroups / kCores) * invocations / kLanes;
-  // In units of the other devices' costs: registers of 8 lanes.
+  // Converted to the unit of CPU-type devices, a register of 8 lanes.
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 

@@ -8,7 +8,7 @@ namespace reprise::shaders {
 
 namespace {
 
-/// In multiply-adds of a register.
+/// The unit is a multiply-add of a register.
 double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, const StepCost& w) {
   const CpuCosts& price = cpu_costs(device);
   const double a_load = size.a_loads < 4 ? price.vector_load : price.scalar_load;
@@ -21,8 +21,8 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const double results = w.products / 4;
   double cost = units * (size.k / 4 * step + results * result);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
-  // Compiling takes longer where pixels are found by dividing by dynamic dims or halves are
-  // decoded. For small kernels a millisecond of it is worth 1500 runs.
+  // Compiling takes longer where finding a row takes divisions by dynamic dims, and where fp16 is
+  // decoded. A millisecond of it costs at least 1500, which decides for small kernels.
   double compile_ms = results * (price.compile_product * size.unrolled + price.compile_result);
   if (size.dynamic) compile_ms *= 2.5;
   if (size.half) compile_ms *= 2;

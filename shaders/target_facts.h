@@ -1,5 +1,5 @@
-// What schedules may ask of the devices that a variant is for. Each question is noted, so that one
-// kernel serves all variants that answer the same.
+// The device facts that kernel templates may ask for. A TargetFacts records which of them were
+// asked for, so that one kernel serves every variant with the same answers.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace reprise::shaders {
 
-/// The facts that a predicate guarantees. Not thread-safe: asking is noted in the object.
+/// The facts that a predicate guarantees. Not thread-safe: each question is recorded in the object.
 class TargetFacts {
  public:
   TargetFacts(const Predicate& p)  // NOLINT(google-explicit-constructor): a predicate states facts
@@ -36,7 +36,7 @@ class TargetFacts {
   uint32_t shared_bytes() const { return ask(kSharedBytes); }
   MatrixShape matrix() const { return {ask(kMatrixRows), ask(kMatrixColumns), ask(kMatrixDepth)}; }
 
-  /// Whether whatever was asked of this object has the same answer from `other`.
+  /// Whether `other` has the same answer to every question that this object was asked.
   bool answers_like(const TargetFacts& other) const {
     for (size_t i = 0; i < kFacts; ++i) {
       if (asked_[i] && values_[i] != other.values_[i]) return false;

@@ -1,9 +1,19 @@
-// The tile of matrix units: four subgroups of a workgroup multiply a block of the result as
-// cooperative matrices, fp16 operands with fp32 sums. Both operands pass through shared memory,
-// where they are zero past the ends of the result and of the sum, so every size is right; the
-// result passes through it on its way to the epilogue.
+// Kernel template: GEMM with cooperative matrices (matrix units), fp16 operands and fp32 sums.
 //
-// Only for GEMMs whose operands are fp16 values: fp32 ones are never rounded to fit.
+// A workgroup of 2 x 2 subgroups computes a tile of rows x columns of C. A subgroup has own x own
+// cooperative matrices as accumulators, so rows = 2 * own * matrix.rows, and columns likewise. K is
+// walked in steps of `step` values through two shared buffers (block_operands.h):
+//   1. All invocations together load the next step of A and B from global memory into registers.
+//   2. Each subgroup loads its matrices of A and B from the current buffer and multiplies them,
+//      matrix.depth values of k at a time.
+//   3. The loaded registers are stored to the other buffer.
+// At the end the sums go through shared memory, from which invocations apply the epilogue to
+// vectors and store them.
+//
+// Operands are clamped past the last row and column and zero past the end of K, so M, N and K may
+// have any size. Only for GEMMs whose operands are fp16 values: fp32 operands are never rounded.
+//
+// Shared memory: see shared_bytes().
 #include <algorithm>
 #include <cmath>
 
@@ -17,16 +27,17 @@ using kernel::Ty;
 
 namespace {
 
-constexpr int kSide = 2;  // subgroups of a workgroup along rows, and along columns
+constexpr int kSide = 2;  // subgroups of a workgroup along M, and along N
 constexpr int kMinStep = 16;
-constexpr int kPad = 8;     // fp16 elements, and
-constexpr int kSumPad = 4;  // fp32 elements, so that lines do not lie in one bank
+// Elements between lines in shared memory, to avoid bank conflicts.
+constexpr int kPad = 8;     // fp16 operands
+constexpr int kSumPad = 4;  // fp32 sums
 
 int step_of(const MatrixShape& m) {
   return std::max(kMinStep, static_cast<int>(m.depth));
 }
 
-/// Shared memory of a tile, at most: operands twice, and the result.
+/// An upper bound of a tile's shared memory: two buffers of both operands, and the sums.
 int shared_bytes(const Tile& t) {
   const int left = t.rows * (t.step + kPad);
   const int right = std::max(t.columns * (t.step + kPad), t.step * (t.columns + kPad));
@@ -36,18 +47,18 @@ int shared_bytes(const Tile& t) {
 double cost_of(const GemmSize& size, const Tile& t) {
   const double threads = t.workgroup;
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
-  // A matrix unit makes as many multiply-adds as this many lanes.
+  // kMatrixUnit: how many times faster than ordinary lanes matrix units multiply.
   constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
   const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
   const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
   const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
   const double workgroups = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
-  constexpr double kEnds = 10;  // the first step's loads, and the result's way to memory
+  constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
   return gpu_time(workgroups, threads, std::ceil(size.k / t.step) + kEnds, work);
 }
 
-/// The matrices of a subgroup: own x own sums, and as many of each operand. They cover the block's
-/// elements from (row, column).
+/// The matrices of a subgroup: own of A, own of B, and own x own sums. (row, column) is the first
+/// element that they cover in the workgroup's tile.
 struct SubgroupMatrices {
   std::vector<int> a, b, sums;
   Value row, column;
@@ -73,13 +84,14 @@ SubgroupMatrices declare(const TileWork& w) {
   return m;
 }
 
-/// Operands of a step in shared memory.
+/// Where the operands of a step lie in shared memory.
 struct SharedBlock {
   int shared = -1;
   BlockLayout a, b;
 };
 
-/// Adds the k of a step, as many at a time as one operation covers.
+/// Adds the products of a step, matrix.depth values of k at a time. `buffer` is the offset of the
+/// current buffer.
 void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& block,
               Value buffer) {
   kernel::Builder& b = w.gemm.builder();
@@ -103,7 +115,8 @@ void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& b
   }
 }
 
-/// The sums pass through shared memory, from which invocations store neighbouring vectors.
+/// Stores the sums to shared memory, from which neighbouring invocations take neighbouring vectors
+/// and store them to C.
 Status store_sums(const TileWork& w, const SubgroupMatrices& m) {
   kernel::Builder& b = w.gemm.builder();
   const Tile& t = w.tile;
@@ -120,7 +133,7 @@ Status store_sums(const TileWork& w, const SubgroupMatrices& m) {
   const int invocations = static_cast<int>(t.workgroup);
   const int count = t.rows * width / invocations;
   const Value local = local_index(b);
-  const bool along = w.gemm.a_along_k();  // else rows lie side by side in memory
+  const bool along = w.gemm.a_along_k();  // else neighbouring elements of C differ in row
   return w.result.loop(b.i32(count), count, [&](Value i) {
     const Value n = i * invocations + local;
     const Value r = along ? n / width : n % t.rows;

@@ -1,8 +1,15 @@
-// GEMMs with very few rows, on GPUs: a weight is read once and used once, so all that counts
-// is how many loads are on their way. A workgroup has a few columns; its invocations split the
-// positions along K between them (slices), and add their sums in shared memory at the end.
-// Invocations side by side read neighbouring memory: columns of one position, or positions of one
-// column where those lie side by side.
+// Kernel template: GEMM with at most 4 rows (GEMV), for GPUs.
+//
+// Each element of B is read once and hardly reused, so speed depends on the number of loads in
+// flight. A workgroup computes all rows of a few columns (`columns`) and splits K over its
+// invocations (split-K): an invocation accumulates one vector of four columns for every row, over
+// one of `slices` = workgroup / (columns / 4) slices of K. A step is four values of k per slice. At
+// the end the slices are added as a tree in shared memory.
+//
+// Neighbouring invocations read neighbouring addresses: columns of one k or, if B lies along k,
+// values of k of one column.
+//
+// Shared memory: 4 * workgroup * rows floats, at most 8 KB.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -17,7 +24,7 @@ namespace {
 
 constexpr double kMostRows = 4;
 
-/// Columns of a workgroup and its invocations.
+/// tile_n of a workgroup, and its number of invocations.
 struct WorkgroupTile {
   int columns;
   uint32_t workgroup;
@@ -29,7 +36,7 @@ struct WorkgroupTile {
 constexpr WorkgroupTile kShapes[] = {{8, 64}, {16, 64}, {32, 64}, {16, 128}, {32, 128}, {64, 128}};
 
 double cost_of(const GemmSize& size, const WorkgroupTile& s, int rows) {
-  // Four positions of four columns in each step, and the tree of sums at the end.
+  // A step is four values of k for four columns. The tree of sums follows at the end.
   constexpr double kBarrier = 30;
   const double work = kGpuLoad * (rows * size.a_loads + 4) + 16.0 * rows;
   const double steps = std::ceil(size.k / (4 * s.slices()));
@@ -38,7 +45,7 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s, int rows) {
   return gpu_time(workgroups, s.workgroup, steps + ends, work);
 }
 
-/// An invocation's slice of K and its vector of columns, of the workgroup's.
+/// An invocation's slice of K, and the number of its vector of columns within the workgroup.
 struct Place {
   Value slice, vec;
 };
@@ -50,7 +57,7 @@ Place place_of(const TileWork& w) {
   return {local / vecs, local % vecs};
 }
 
-/// Adds the four k from 4 * quad.
+/// Adds the products of the four k from 4 * quad.
 Status add_quad(const TileWork& w, const std::vector<Index>& rows,
                 const std::vector<Column>& columns, Value quad, LocalGrid& acc) {
   kernel::Builder& b = w.gemm.builder();
@@ -76,8 +83,8 @@ Status add_quad(const TileWork& w, const std::vector<Index>& rows,
   return {};
 }
 
-/// Adds the sums of all slices as a tree in the shared array, whose element `at(row, slice)` is the
-/// first of an invocation's four. The first slice's invocations have the whole.
+/// Adds the sums of all slices as a tree in the shared array; the total replaces the sum of slice
+/// 0. at(row, slice) is the position of an invocation's four sums.
 void add_slices(const TileWork& w, int shared, Value slice,
                 const std::function<Value(int row, Value slice)>& at) {
   kernel::Builder& b = w.gemm.builder();

@@ -1,6 +1,10 @@
-// The register tile: an invocation accumulates rows x columns in locals from its own loads. Needs
-// no subgroup size, no shared memory and at most 128 invocations: the baseline of every device, and
-// a good form on CPU-type ones, where wide loads and reuse in registers decide the speed.
+// Kernel template: GEMM in registers, for every device.
+//
+// An invocation computes rows x columns of C (at most 8 x 8) from its own loads: for each step of
+// k it loads a vector of each of its rows and columns and adds the products to private variables.
+// There is no shared memory, no subgroup operation and no barrier, and a workgroup has at most 64
+// invocations, so it runs on every device. It suits CPU-type devices, where wide loads and reuse in
+// registers decide the speed, and small GEMMs on GPUs.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -14,7 +18,7 @@ namespace {
 
 constexpr int kColumns = 8;
 
-/// B in a step as scalars, by k and column.
+/// The elements of B in a step, as [k][column].
 Result<std::vector<Values>> load_b_step(const TileWork& w, const std::vector<Column>& columns,
                                         const KStep& step) {
   const bool along_k = w.gemm.b_along_k();
@@ -39,7 +43,7 @@ class RegisterSchedule final : public Schedule {
     t.columns = kColumns;
     t.workgroup = device.cpu_type() ? 16 : 64;
     t.fma = !device.cpu_type();
-    // Loads of one invocation for 4 positions, as many for a whole register of invocations.
+    // Loads of one invocation for 4 values of k. A register of 8 invocations takes as many.
     const double gather = cpu_costs(device).gather;
     const double loads = t.rows * size.a_loads + kColumns;
     const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);

@@ -1,13 +1,21 @@
-// The shared-memory tile of GPUs: a workgroup computes a block of the result. For each step of a
-// few positions its invocations load both operands together, consecutive ones from consecutive
-// places, into shared memory; each then multiplies rows and columns of its own out of it. Two
-// buffers take turns: the next step is on its way from memory while this one is multiplied, and one
-// barrier a step is enough.
+// Kernel template: GEMM through shared memory, for GPUs.
 //
-// Where a result is small and its sum long, slices of the invocations share the positions of each
-// step, and their sums are added at the end. A split of the sum over workgroups would need a second
-// launch, or atomic additions whose order differs from run to run; a group is one launch, and
-// results are the same in every run.
+// A workgroup computes a tile of rows x columns of C and walks K in steps of `step` values:
+//   1. All invocations together load the next step of A and B from global memory into registers.
+//      Neighbouring invocations read neighbouring addresses (block_operands.h).
+//   2. Each invocation multiplies the current step out of shared memory and accumulates its
+//      own_rows x own_columns results in registers.
+//   3. The loaded registers are stored to the other of two shared buffers.
+// With two buffers, global loads overlap the multiplication, and one barrier per step is enough.
+//
+// Invocations: rows * columns / (own_rows * own_columns) of them cover the tile. With slices > 1
+// (split-K, for a small C and a large K) there are as many for each slice of a step; their sums are
+// added in shared memory at the end. Splitting K over workgroups would need a second launch, or
+// atomic additions whose order differs from run to run. A group is one launch, and its results are
+// the same in every run.
+//
+// Shared memory: 2 * step * (rows + columns + 2 * kPad) floats, at most 16 KB, which is what every
+// Vulkan device has.
 #include <algorithm>
 #include <cmath>
 
@@ -19,10 +27,10 @@ using kernel::Ty;
 
 namespace {
 
-constexpr int kPad = 4;      // so that columns of a block do not lie in one bank
-constexpr int kWritten = 4;  // positions that the innermost loop's body covers
+constexpr int kPad = 4;      // floats between lines of a block, to avoid bank conflicts
+constexpr int kWritten = 4;  // values of k in the unrolled body of the innermost loop
 
-/// A block of rows x columns, an invocation's part of it, positions of a step, slices of a step.
+/// tile_m x tile_n of a workgroup, the part of one invocation, tile_k, and slices of it.
 struct WorkgroupTile {
   int rows, columns, own_rows, own_columns, step, slices;
 
@@ -30,7 +38,7 @@ struct WorkgroupTile {
   constexpr int workgroup() const { return per_slice() * slices; }
 };
 
-// Invocations load whole vectors, equally many.
+// Every invocation loads the same number of whole vectors of each operand: see fits().
 constexpr WorkgroupTile kShapes[] = {
     {128, 64, 8, 8, 8, 1}, {64, 64, 8, 8, 8, 1},  {64, 32, 4, 4, 16, 1},
     {32, 64, 4, 4, 16, 1}, {16, 64, 4, 8, 16, 2}, {16, 32, 4, 8, 32, 4},
@@ -53,18 +61,17 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s) {
   const double work = kGpuLoad * loads + kSharedLoad * shared_loads + kBarrier +
                       positions * s.own_rows * s.own_columns;
   const double workgroups = size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
-  // Before the first step nothing is multiplied; then come the sums of slices, and rows stored.
-  constexpr double kEnds = 10;
+  constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
   return gpu_time(workgroups, threads, std::ceil(size.k / s.step) + s.slices + kEnds, work);
 }
 
-/// The part of a workgroup's block that an invocation multiplies: `rows` x `columns` elements in
-/// groups of four, from its number among the rows' and columns' groups of all invocations.
+/// The part of the workgroup's tile that an invocation computes: rows x columns elements, in groups
+/// of four rows and four columns. The groups of all invocations alternate (load_groups).
 struct OwnPart {
   int rows, columns;
-  Value slice;   // of K
-  Value number;  // of the invocation in its slice
-  Value row_group, column_group;
+  Value slice;                    // of each step
+  Value number;                   // of the invocation within its slice
+  Value row_group, column_group;  // the first group of rows, and of columns
 };
 
 OwnPart own_part(const TileWork& w) {
@@ -76,7 +83,7 @@ OwnPart own_part(const TileWork& w) {
   const Value local = local_index(w.gemm.builder());
   own.slice = local / per_slice;
   own.number = local % per_slice;
-  // Consecutive invocations store to consecutive places.
+  // Neighbouring invocations store to neighbouring addresses.
   const int row_groups = t.rows / own.rows, column_groups = t.columns / own.columns;
   const bool along = w.gemm.a_along_k();
   own.row_group = along ? own.number / column_groups : own.number % row_groups;
@@ -84,9 +91,9 @@ OwnPart own_part(const TileWork& w) {
   return own;
 }
 
-/// Vectors of an invocation's rows (or columns) at one k of the shared block from `base`: the
-/// groups of all invocations lie side by side, so that a warp reads shared memory without
-/// conflicts.
+/// Loads an invocation's rows (or columns) at one k, as vectors of four, from the line at `base` of
+/// a shared block. Group g of an invocation lies next to group g of its neighbours, so that a
+/// subgroup reads shared memory without bank conflicts.
 std::vector<Value> load_groups(const TileWork& w, int shared, Value base, Value group, int size,
                                int own) {
   std::vector<Value> out;
@@ -98,7 +105,8 @@ std::vector<Value> load_groups(const TileWork& w, int shared, Value base, Value 
   return out;
 }
 
-/// Adds this slice's k of a step, a few written out.
+/// Adds the products of this slice's values of k, kWritten of them in each iteration. `at` returns
+/// where the lines of A and B at a k begin.
 Status multiply(const TileWork& w, const OwnPart& own, LocalGrid& acc, int shared,
                 const std::function<std::pair<Value, Value>(Value k)>& at) {
   kernel::Builder& b = w.gemm.builder();
@@ -120,7 +128,7 @@ Status multiply(const TileWork& w, const OwnPart& own, LocalGrid& acc, int share
   });
 }
 
-/// Adds the sums of the other slices to those of the first, one after another.
+/// Adds the sums of the other slices to those of the first, one slice after another.
 void add_slices(const TileWork& w, const OwnPart& own, LocalGrid& acc, int shared) {
   kernel::Builder& b = w.gemm.builder();
   const int per_slice = static_cast<int>(w.tile.workgroup) / w.tile.slices;
@@ -145,7 +153,8 @@ void add_slices(const TileWork& w, const OwnPart& own, LocalGrid& acc, int share
   }
 }
 
-/// One loop over the rows for each vector of columns, so that the epilogue is written once.
+/// Stores vector v of an invocation's columns. The rows are a loop, so that the code of the
+/// epilogue is written once per vector.
 Status store_columns(const TileWork& w, const OwnPart& own, LocalGrid& acc, int v) {
   kernel::Builder& b = w.gemm.builder();
   const Value vec = w.origin.column_tile * (w.tile.columns / 4) +
@@ -169,7 +178,8 @@ class SharedSchedule final : public Schedule {
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (device.cpu_type()) return out;  // there 1 to 9 GF/s, measured, where others reach 80
+    // Measured on CPU-type devices: 1 to 9 GFLOP/s, while other schedules reach 80.
+    if (device.cpu_type()) return out;
     for (const WorkgroupTile& s : kShapes) {
       Tile t;
       t.rows = s.rows;
@@ -192,7 +202,7 @@ class SharedSchedule final : public Schedule {
     const OwnPart own = own_part(w);
     LocalGrid acc(b, "acc", kernel::vec(kernel::kF32, 4), own.rows, own.columns / 4, 0);
 
-    // One k after another: what a k has is read as vectors of rows or columns.
+    // A line holds all rows (or columns) of one k, so that they are read as vectors.
     const BlockLayout a_part{0, 1, tile.rows + kPad};
     const BlockLayout b_part{a_part.along * tile.step, 1, tile.columns + kPad};
     const int buffer = b_part.base + b_part.along * tile.step;

@@ -1,5 +1,10 @@
-// A tile of a subgroup (subgroup_tile.h): each lane has columns of its own, and the subgroup shares
-// rows.
+// Kernel template: GEMM tile of a subgroup (subgroup_tile.h) in which each lane has its own
+// columns.
+//
+// A subgroup of 8 computes rows x columns of C. A lane has `own` = columns / 8 columns (4 or 8) of
+// all rows. For each step of k it loads its columns of B and, for every 8 rows, one row of A; the
+// rows of the other lanes reach it by shuffles. Accumulators: rows * own private variables per
+// lane. For CPU-type devices; no shared memory.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +14,7 @@ namespace reprise::shaders {
 
 namespace {
 
-constexpr int kChunk = 16;  // rows that one loop finishes; longer arrays compile slowly
+constexpr int kChunk = 16;  // rows that one loop stores; longer local arrays compile slowly
 
 class OwnColumns final : public Schedule {
  public:
@@ -38,7 +43,7 @@ class OwnColumns final : public Schedule {
     const Value first_vec = w.origin.column_tile * (tile.columns / 4) + lane * vecs;
     LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.own, 0);
 
-    std::vector<Index> rows;  // one of each lane's
+    std::vector<Index> rows;  // the rows that this lane loads: one in 8
     const Value own_row = min(lane, std::min(tile.rows, kCpuLanes) - 1);
     for (int r = 0; r < tile.rows; r += kCpuLanes)
       rows.push_back(w.gemm.row(w.origin.row + r + own_row));

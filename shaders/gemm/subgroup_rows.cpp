@@ -1,5 +1,9 @@
-// A tile of a subgroup (subgroup_tile.h): each lane has rows of its own, and the subgroup shares
-// columns. For results of few columns.
+// Kernel template: GEMM tile of a subgroup (subgroup_tile.h) in which each lane has its own rows.
+//
+// A subgroup of 8 computes rows x columns of C, for a C of few columns. A lane has `own` = rows / 8
+// rows (1 to 8) of all columns. For each step of k it loads its rows of A and a part of the step of
+// B; the rest of B reaches it by shuffles. Accumulators: own * columns private variables per lane.
+// For CPU-type devices; no shared memory.
 #include <algorithm>
 #include <cmath>
 
@@ -35,7 +39,7 @@ class OwnRows final : public Schedule {
     LocalGrid acc(b, "acc", kernel::kF32, tile.columns, tile.own, 0);
 
     const std::vector<Index> rows = gemm_rows(w.gemm, first_row, tile.own);
-    std::vector<Column> columns;  // one of each lane's
+    std::vector<Column> columns;  // the columns that this lane loads
     if (along_k) {
       for (int c = 0; c < tile.columns; c += kCpuLanes)
         columns.push_back(w.gemm.column(w.origin.column_tile * tile.columns + c + lane));
@@ -70,8 +74,9 @@ class OwnRows final : public Schedule {
   }
 
  private:
-  /// Vectors of B, lane by lane: along columns, number kCpuLanes * i + lane holds the k-th value of
-  /// the step where k = number / vecs, and vector number % vecs.
+  /// The part of a step of B that a lane loads. If b_along_k(), its columns at every k. Otherwise
+  /// the step's vectors are numbered k * vecs + vector of columns, and element i of the result is
+  /// vector kCpuLanes * i + lane.
   static Result<std::vector<Values>> load_b_lanes(const TileWork& w,
                                                   const std::vector<Column>& columns,
                                                   const KStep& step) {
