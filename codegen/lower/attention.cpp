@@ -1,5 +1,5 @@
-// Attention for shaders/attention.h: where queries, keys and values lie, and what is computed of a
-// score between the first MatMul and the softmax.
+// The problem that shaders/attention.h solves: where queries, keys and values lie, and how a score
+// is computed between the first MatMul and the softmax.
 #include "codegen/lower/attention.h"
 
 #include <cmath>
@@ -19,13 +19,14 @@ struct AttentionProblem {
   AttentionProblem(const graph::Graph& g, const Group& group);
 
   shaders::AttentionSize size(const graph::Graph& g, const Group& group) const;
-  /// Whether rows and keys both are of any number.
+  /// Whether the numbers of rows and of keys are both dynamic.
   bool may_grow() const { return !result.m.is_const() && !keys_count.is_const(); }
 
   AttentionChain chain;
   ValueId queries, keys, values;
   ResultShape result;
-  Expr keys_count, head;  // and the size of a head
+  Expr keys_count;
+  Expr head;  // head size of queries and keys
 };
 
 AttentionProblem::AttentionProblem(const graph::Graph& g, const Group& group)
@@ -61,7 +62,7 @@ shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group
   return s;
 }
 
-/// The operands of one tile, in the kernel that computes it.
+/// The operands of one tile in the kernel that computes it.
 class AttentionOperands final : public shaders::Attention {
  public:
   AttentionOperands(const AttentionProblem& p, ResultKernel& kernel, const WorkUnit& unit)
@@ -134,10 +135,11 @@ class AttentionOperands final : public shaders::Attention {
     if (p_.chain.zero_for_nan) {
       y = b_.select(b_.lt(b_.f32(0), total), y, b_.f32(0));
     } else if (p_.chain.zero_if_hidden) {
-      // Weights of 0: the sum is 0, or NaN of infinite values, as it is of separate kernels.
+      // All weights are 0, so the weighted sum is 0, or NaN if a value is infinite: separate
+      // kernels give the same.
       y = b_.select(b_.eq(total, b_.f32(0)), weighted, y);
     }
-    // Without keys the second MatMul sums nothing.
+    // With no keys, the second MatMul sums over nothing: the result is 0.
     if (!(p_.keys_count.is_const() && p_.keys_count.value() > 0))
       y = b_.select(b_.lt(b_.i32(0), key_count()), y, b_.f32(0));
     return y;
@@ -153,7 +155,7 @@ class AttentionOperands final : public shaders::Attention {
     const Shape& shape = g_.value(v).shape;
     return {shape.begin(), shape.end() - 2};
   }
-  /// The unit's batch as dims of another value between the MatMuls.
+  /// The unit's batch as an index into the batch dims of v, a value between the MatMuls.
   Index batch_of(const WorkUnit& unit, ValueId v) {
     return ev_.unflatten(unit.batch, batches_of(v));
   }
@@ -202,7 +204,7 @@ Status check_attention(const graph::Graph& g, const Group& group) {
 
 namespace {
 
-/// With the views of its operands, which the kernel would read through.
+/// The group with the views of its operands, through which the kernel would read.
 Group with_views(const graph::Graph& g, Group group) {
   std::vector<ValueId> operands = group.attention.scores->inputs;
   operands.push_back(group.anchor->inputs[1]);
@@ -223,8 +225,9 @@ std::string attention_refusal(const graph::Graph& g, const Group& group,
   const Group whole = with_views(g, group);
   const AttentionProblem problem(g, whole);
   const shaders::AttentionSize size = problem.size(g, whole);
-  // Memory grows with the length of a sequence, not with its square, whatever the price: scores
-  // take less than what they are made of, and not both of their sides may grow.
+  // Memory must grow with the length of a sequence, not with its square, whatever the price. So
+  // separate kernels are an option only if the scores take less memory than their operands, and
+  // not if both of their dimensions are dynamic.
   const double scores = size.rows * size.keys;
   const double operands = (size.rows + size.keys) * (size.depth + size.columns);
   if (scores > operands || problem.may_grow()) return {};

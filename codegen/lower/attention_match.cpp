@@ -61,15 +61,16 @@ class Matcher {
     return ops::constant_numbers(value) == std::vector<double>{number};
   }
 
-  /// max == -inf, which Attention's form asks of the softmax's largest score: see softmax().
+  /// Whether n is `max == -inf`. Decomposed Attention has it for the largest score of the softmax;
+  /// softmax() checks that it is the same maximum.
   bool is_hidden(const Node* n) const {
     return is_core(n, ScalarOp::Equal) &&
            is_number(n->inputs[1], -std::numeric_limits<double>::infinity());
   }
 
-  /// From the left operand of the second MatMul back to the division that ends the softmax,
-  /// through what does not change a weight: rounding to another float, other dims, zeros in place
-  /// of NaN or where all is hidden.
+  /// Walks from the left operand of the second MatMul back to the division that ends the softmax.
+  /// It passes nodes that do not change a weight: casts between floats, reshapes, and a Where that
+  /// replaces NaN, or the weights of a fully hidden row, by zero.
   Node* softmax_end(ValueId v) {
     size_t times = 1;
     while (used(v, times)) {
@@ -128,7 +129,7 @@ class Matcher {
            used(sub->inputs[1], hidden_ == nullptr ? 1 : 2) && used(chain_.logits, 2);
   }
 
-  /// Whether v depends on the first MatMul, elementwise; that MatMul is the first one found.
+  /// Whether v follows elementwise from the first MatMul, which is the first one that is found.
   bool follows_scores(ValueId v) {
     Node* n = producer(v);
     if (n == nullptr || element_count(shape(v)) != element_count(shape(chain_.logits)))
@@ -151,7 +152,8 @@ class Matcher {
     return follows;
   }
 
-  /// First MatMul to logits: read by nothing else.
+  /// Finds the nodes from the first MatMul to the logits. False if something else reads one of
+  /// their values.
   bool scores() {
     if (!follows_scores(chain_.logits) || chain_.scores == second_) return false;
     for (const auto& [n, follows] : follows_) {
@@ -167,7 +169,8 @@ class Matcher {
     return true;
   }
 
-  /// Rows and keys are the last two dims of everything between the MatMuls.
+  /// Whether rows and keys are the last two dims of all values between the MatMuls, and the number
+  /// of columns is one that a tile supports.
   bool shapes_fit() const {
     const Shape& out = shape(second_->outputs[0]);
     const Shape& weights = shape(chain_.weights);
@@ -187,7 +190,7 @@ class Matcher {
   const Uses& uses_;
   Node* second_;
   AttentionChain chain_;
-  const Node* hidden_ = nullptr;  // the comparison that finds rows of -inf
+  const Node* hidden_ = nullptr;  // the comparison that finds fully hidden rows
   std::vector<Node*> nodes_;
   std::map<const Node*, bool> follows_;
 };

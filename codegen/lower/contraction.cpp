@@ -12,7 +12,7 @@ using kernel::Ty;
 
 namespace {
 
-/// Whether a contraction multiplies what is fp16 in memory: the value, or views of one.
+/// Whether v, an operand of the group's contraction, is fp16 in memory or a view of such a value.
 bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
   while (true) {
     const graph::Value& value = g.value(v);
@@ -31,7 +31,7 @@ bool is_half(const graph::Graph& g, const Group& group, ValueId v) {
 bool is_half_gemm(const graph::Graph& g, const Group& group) {
   if (group.kind != GroupKind::Contraction) return false;
   const std::vector<ValueId>& in = group.anchor->inputs;
-  // What a scale makes of bytes is rounded to fp16 nowhere.
+  // Dequantised 8-bit weights are fp32 and never rounded to fp16.
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
                                   [](const graph::Node* n) { return ops::is_core_dequantize(*n); });
   return exact && is_half(g, group, in[0]) && is_half(g, group, in[1]);
@@ -53,12 +53,12 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
 
 namespace {
 
-/// Notes that the kernel reads this constant in a packed form.
+/// Records that the kernel reads this constant in a packed form.
 void add_packed(Lowered& out, ValueId constant, PackedOperand form, const shaders::Tile& tile) {
   const auto at = std::find_if(out.buffers.begin(), out.buffers.end(), [&](const LoweredBuffer& b) {
     return b.value == constant && b.packed;
   });
-  if (at == out.buffers.end()) return;  // a sum of no elements reads nothing
+  if (at == out.buffers.end()) return;  // if K is 0, the kernel reads no operands
   form.buffer = static_cast<int>(at - out.buffers.begin());
   form.tile_n = static_cast<uint32_t>(tile.columns);
   out.packed.push_back(form);
@@ -149,8 +149,8 @@ void TileOperands::scale_result(const graph::Node* dequantize, WeightIndex index
 
 Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec, Value k,
                                       const WeightIndex& index) {
-  // `vec` counts over all tiles: ((batch * tiles + tile) * k_ + k) * columns + 4 * vec - tile *
-  // columns.
+  // `vec` counts vectors over all tiles of a row, so the address is
+  // ((batch * tiles + tile) * k_ + k) * columns + 4 * vec - tile * columns.
   const int columns = tile_.columns;
   const Value column_tile = unit_.origin.column_tile;
   Value tile = column_tile;

@@ -1,5 +1,5 @@
 // A MatMul or convolution as a Gemm for the schedules of shaders/contraction.h: where its rows
-// and columns lie, and packed weights.
+// and columns lie, and how packed weights are read.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
 Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice);
 
-/// Whether a group is a contraction of fp16 tensors, which cooperative matrices multiply.
+/// Whether a group is a contraction of fp16 tensors, which cooperative matrices can multiply.
 bool is_half_gemm(const graph::Graph& g, const Group& group);
 
-/// A constant operand, which may be packed at load: of floats, or of 8 bits that a node of the
-/// group dequantises.
+/// A constant operand, which may be packed when a session is made: floats, or 8-bit integers that a
+/// node of the group dequantises.
 struct ConstantOperand {
   graph::ValueId value = graph::kNone;
   const graph::Node* dequantize = nullptr;
@@ -27,10 +27,10 @@ struct ConstantOperand {
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
                                                 graph::ValueId v);
 
-/// Index of an element of the weight at a column of the result.
+/// The index of an element of the weight that belongs to a column of the result.
 using WeightIndex = std::function<Index(const Expr& column)>;
 
-/// The operands of one tile, in the kernel that computes it: what MatMul and convolution share.
+/// The operands of one tile in the kernel that computes it. MatMul and convolution derive from it.
 class TileOperands : public shaders::Gemm {
  public:
   kernel::Builder& builder() override { return b_; }
@@ -38,9 +38,10 @@ class TileOperands : public shaders::Gemm {
   Status k_blocks(const std::function<Status()>& first,
                   const std::function<Status(Value)>& body) override;
 
-  /// Index of the anchor's result.
+  /// The index of the anchor's result at a row and column of the GEMM.
   virtual Index result_index(const Expr& row, const Expr& column) = 0;
-  /// What becomes of four columns of sums before the epilogue.
+  /// Applies the scale of a quantised weight to the sums of the four columns from 4 * vec, before
+  /// the epilogue.
   Result<Value> finish(Value vec, Value four);
 
  protected:
@@ -48,18 +49,19 @@ class TileOperands : public shaders::Gemm {
   TileOperands(ResultKernel& kernel, const shaders::Tile& tile, const WorkUnit& unit, Expr k);
 
   /// Four columns from 4 * vec at row k of a constant that is packed into tiles of columns:
-  /// [batch][tile of columns][k][columns of a tile]. A constant of 8 bits is dequantised, but for a
-  /// scale that is left to the result; `index` says where a column's scale and zero point lie.
+  /// [batch][tile of columns][k][columns of a tile]. An 8-bit constant is dequantised, except for a
+  /// scale that scale_result() applies. `index` locates the scale and zero point of a column.
   Result<Val> load_packed(const ConstantOperand& constant, Value vec, Value k,
                           const WeightIndex& index);
-  /// Every result is multiplied by the scale of its column: that of the weight at `index`.
+  /// From now on finish() multiplies each result by the scale of its column, that of the weight at
+  /// `index`.
   void scale_result(const graph::Node* dequantize, WeightIndex index);
 
-  /// What `load` gives at the four values of k from 4 * quad, zero past the end. It is asked for
-  /// four lanes of them where they are a vector, else for one after another.
+  /// Calls `load` for the four values of k from 4 * quad and puts zeros past the end of K: once
+  /// with four lanes if `vector` and K is a multiple of 4, else once for each k.
   using LoadAt = std::function<Result<Val>(const Expr& k, int lanes)>;
   Result<Values> load_quad(Value quad, bool vector, const LoadAt& load);
-  /// The same for what depends on one k.
+  /// Calls `load` for one k, and returns zeros past the end of K.
   Result<Values> load_one(Value k, const LoadAt& load);
 
   ResultKernel& kernel_;
@@ -71,27 +73,28 @@ class TileOperands : public shaders::Gemm {
   const Expr k_;
 
  private:
-  /// Input `input` of a dequantisation at the four columns from 4 * vec.
+  /// Input `input` of a dequantisation (scale or zero point) at the four columns from 4 * vec.
   Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
 
-  bool exact_steps_;
-  const graph::Node* scaled_by_ = nullptr;  // a dequantisation
+  bool exact_steps_;                        // K is a multiple of Tile::step
+  const graph::Node* scaled_by_ = nullptr;  // the dequantisation whose scale finish() applies
   WeightIndex scale_at_;
 };
 
-/// A contraction before a tile is chosen for it.
+/// A contraction before a tile is chosen for it. lower_contraction() fills in m, n, batch and half
+/// of `size`, and the buffer and tile of `packed`.
 struct ContractionProblem {
   ResultShape result;
-  shaders::GemmSize size;  // its m, n, batch and half are filled in
-  std::string note;        // joins the name of the schedule
-  /// The constant operand that the kernel reads in a packed form; the tile is filled in.
+  shaders::GemmSize size;
+  std::string note;  // appended to the name of the schedule
+  /// The constant operand that the kernel reads in a packed form.
   graph::ValueId constant = graph::kNone;
   PackedOperand packed;
   std::function<std::unique_ptr<TileOperands>(ResultKernel& kernel, const shaders::Tile& tile,
                                               const WorkUnit& unit)>
       operands;
 };
-/// The kernel with the tile numbered `choice`.
+/// Lowers the contraction with tile number `choice` of its candidates.
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                   const TargetFacts& target, ContractionProblem problem,
                                   size_t choice);

@@ -1,7 +1,7 @@
-// Convolution as an implicit GEMM: rows are output pixels of all images, columns are
-// output channels of a group, and the sum runs over input channels and kernel positions. Weights
-// are packed like a MatMul's. With channels last, four channels at a kernel position are one load
-// of the input, and four output channels one store.
+// Convolution as an implicit GEMM: M counts output pixels of all images, N counts output channels
+// of a group, and K runs over input channels and kernel positions. Weights are packed like a
+// MatMul's. With channels last, one load reads four channels of the input at a kernel position, and
+// one store writes four output channels.
 #include <algorithm>
 
 #include "codegen/lower/contraction.h"
@@ -14,10 +14,10 @@ using graph::ValueId;
 
 namespace {
 
-constexpr int64_t kMaxUnrolled = 12;  // kernel positions written out in the body of a loop
-constexpr int64_t kFewPositions = 4;  // fewer make steps too short
+constexpr int64_t kMaxUnrolled = 12;  // kernel positions in the unrolled body of a loop
+constexpr int64_t kFewPositions = 4;  // with fewer positions than this, steps are too short
 
-/// A constant weight; one of 8 bits only if each output channel has one scale.
+/// The weight if it is constant and, if it has 8 bits, has one scale for each output channel.
 std::optional<ConstantOperand> weight_of(const graph::Graph& g, const Group& group) {
   const graph::Node& n = *group.anchor;
   const auto w = constant_operand(g, group, n.inputs[1]);
@@ -59,20 +59,21 @@ struct ConvGemm {
     unrolled_limit = vector_channels ? kMaxUnrolled / 4 : kMaxUnrolled;
   }
 
-  /// Steps cover several positions, so that accumulators stay in registers over them: those of the
-  /// kernel if it has enough, else also of several channels.
+  /// Number of steps over four channels. A step covers several positions along K, so that
+  /// accumulators stay in registers meanwhile: several kernel positions if the kernel has enough,
+  /// else also four channels.
   int64_t channel_quads() const {
     return vector_channels || p.positions() < kFewPositions ? p.in_channels / 4 : 0;
   }
   /// Kernel positions in the body of a loop.
   int64_t unrolled_positions() const { return positions_up_to(unrolled_limit); }
-  /// Of the inner axes of the kernel, as many as have so many positions.
+  /// Positions of the kernel's innermost axes, as many axes as have at most `limit` positions.
   int64_t positions_up_to(int64_t limit) const {
     int64_t n = 1;
     for (size_t d = p.kernel.size(); d-- > 0 && n * p.kernel[d] <= limit;) n *= p.kernel[d];
     return n;
   }
-  /// Whether no four values of k from a multiple of 4 lie apart.
+  /// Whether the four values of k from every multiple of 4 are consecutive in memory.
   bool aligned_channels() const { return p.channels_last() && p.in_channels % 4 == 0; }
 
   ConvParams p;
@@ -81,9 +82,9 @@ struct ConvGemm {
   Shape input_shape, output_shape;
   Shape pixels;  // batch and spatial dims of the output
   int64_t k;
-  /// Whether steps load four channels at once. Not where steps of single channels cover more
-  /// positions, nor with a driver of slow loads, which takes as long for a vector as for four
-  /// elements, and longer for weights that lie apart.
+  /// Whether steps load four channels at once. They do not where steps of single channels cover
+  /// more positions. Nor do they on drivers with slow loads, on which a vector takes as long as
+  /// four elements, and weights that are not consecutive take longer.
   bool vector_channels = false;
   int64_t unrolled_limit = 0;
 };
@@ -119,7 +120,7 @@ class ConvOperands final : public TileOperands {
   Status k_loop(const shaders::KStepBody& body) override {
     const int64_t quads = conv_.channel_quads();
     if (conv_.vector_channels) {
-      // Where a pixel's window lies is computed outside the loop over channels.
+      // The loop over channels is the inner one, so that a window is located outside of it.
       RP_TRY(kernel_loops({}, [&](const std::vector<Index>& taps) {
         return channel_loop(0, quads, 4, [&](const Expr& channel) {
           return body({channel, 4, taps});
@@ -140,7 +141,8 @@ class ConvOperands final : public TileOperands {
     });
   }
 
-  /// With vectors of channels by kernel position, else by channel.
+  /// The elements are ordered by kernel position if steps have vectors of channels, else by
+  /// channel.
   Result<Values> load_a(const Index& pixel, const shaders::KStep& step) override {
     const bool vectors = conv_.vector_channels && step.count == 4;
     Values out;
@@ -183,7 +185,7 @@ class ConvOperands final : public TileOperands {
     Index kernel;
   };
 
-  /// The coordinates as values of their own, so that addresses in the loop do not divide.
+  /// Makes each coordinate a symbol, so that addresses in the loop contain no divisions.
   Index own_values(const Index& index, const Shape& shape) {
     Index own;
     for (size_t d = 0; d < index.size(); ++d)
@@ -191,8 +193,8 @@ class ConvOperands final : public TileOperands {
     return own;
   }
 
-  /// Position k, or with `lanes` = 4 the four channels from k, a multiple of 4: by channel, or with
-  /// channels last by kernel position.
+  /// The position of k or, if `lanes` is 4, of the four channels from k, a multiple of 4. K is
+  /// ordered by channel, or by kernel position with channels last.
   Position position_at(const Expr& k, int lanes) {
     const size_t channel_axis = p_.channels_last() ? p_.kernel.size() : 0;
     Shape shape;
@@ -206,7 +208,7 @@ class ConvOperands final : public TileOperands {
     return {channel, at};
   }
 
-  /// A position along K in the packed weights, which are in the weight's order.
+  /// The row of the packed weights that holds a position. Packing keeps the weight's order.
   Expr weight_position(const Position& at) const {
     Expr k = at.channel;
     for (size_t d = 0; d < p_.kernel.size(); ++d) k = k * Expr(p_.kernel[d]) + at.kernel[d];
@@ -218,14 +220,14 @@ class ConvOperands final : public TileOperands {
                        [this](const Expr& c) { return weight_index(c); });
   }
 
-  /// Of an element with a column's scale.
+  /// The index of a weight element with the scale of this column.
   Index weight_index(const Expr& column) const {
     Index at(p_.kernel.size() + 2, Expr(0));
     at[0] = unit_.batch * Expr(p_.out_channels) + column;
     return at;
   }
 
-  /// The input under a position of the kernel, zero in the padding; four channels with lanes.
+  /// The input under a position of the kernel, or zero in the padding. With 4 lanes, four channels.
   Result<Values> input_at(const Index& pixel, const Position& position, int lanes) {
     const Expr channel = unit_.batch * Expr(p_.in_channels) + position.channel;
     const InputPosition at = windows_.input(pixel, position.kernel, channel);
@@ -242,8 +244,7 @@ class ConvOperands final : public TileOperands {
                         [&](Value c) { return body(Expr(count) * ev_.symbol(c, to)); });
   }
 
-  /// Loops over the outer axes of the kernel, and calls `body` with all positions of the inner
-  /// ones.
+  /// Loops over the outer axes of the kernel and calls `body` with all positions of the inner axes.
   using TapsBody = std::function<Status(const std::vector<Index>& taps)>;
   Status kernel_loops(const Index& outer, const TapsBody& body) {
     const size_t axis = outer.size();
@@ -317,7 +318,7 @@ Result<Lowered> lower_conv(const graph::Graph& g, const Group& group, const Targ
     const ConvGemm conv(g, group, std::move(params), *weight, target.slow_loads());
     return lower_implicit_gemm(g, group, target, conv, choice);
   }
-  // With channels last, vectors of them.
+  // With channels last, only the depthwise form has a kernel: it computes vectors of channels.
   const bool vectors = form == ops::ConvForm::Depthwise && params.group % 4 == 0;
   if (params.channels_last() && !vectors) return lower_pointwise(g, group, target, choice);
   return lower_depthwise(g, group, target, params, choice);

@@ -68,14 +68,15 @@ class Evaluations {
   }
 
  private:
-  /// A row kernel computes these once per row, before its loop over columns.
+  /// Whether n's result has one element per row. A row kernel computes it before the loop over
+  /// columns.
   bool is_row_value(const Node& n) const {
     if (group_.kind != GroupKind::Row || n.outputs[0] == kNone) return false;
     return element_count(g_.value(n.outputs[0]).shape) ==
            element_count(row_shape(group_.domain, group_.reduced));
   }
 
-  /// What rows or keys have of their own, a block of attention computes once.
+  /// A value that does not depend on both row and key is computed once per block of attention.
   double attention_evaluations(ValueId v, double otherwise) const {
     if (v == kNone) return otherwise;
     const Shape& s = g_.value(v).shape;
@@ -101,7 +102,7 @@ class Evaluations {
     }
   }
 
-  /// Operands side by side are read for their own part of the output only.
+  /// The fraction of u's output that reads v, where u joins its operands (Concat).
   double operand_share(const Node& u, ValueId v) const {
     if (!def_of(u)->joins) return 1;
     return count_hint(g_, g_.value(v).shape) /
@@ -119,8 +120,8 @@ class Evaluations {
 
 namespace {
 
-/// A likely size: the first of several dims of an input is most often a batch of one, the last ones
-/// of an image are larger than others.
+/// A representative size. The first of several dims of an input is usually a batch of one, and the
+/// last dims of an image are larger than others.
 int64_t symbol_hint(const Graph& g, size_t symbol, const std::vector<int64_t>& earlier) {
   const SymbolSource& source = g.symbol_sources[symbol];
   if (source.kind == SymbolSource::Kind::Derived) {
@@ -168,7 +169,7 @@ double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
 double recompute_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;
-  if (ops::is_core_dequantize(n)) return 0;  // memory is what it saves
+  if (ops::is_core_dequantize(n)) return 0;  // weights are to stay in 8 bits in memory
   switch (def->lowering) {
     case ops::Lowering::View:
       return 0;

@@ -9,17 +9,18 @@ namespace reprise::lower {
 
 using Uses = std::vector<std::vector<graph::Node*>>;
 
-/// Elements of a shape with every symbol at a representative size.
+/// Number of elements of a shape, with a representative size for every symbol.
 double count_hint(const graph::Graph& g, const Shape& shape);
-/// Flops (or gathers) per output element of an injective node; 0 for views and for
-/// weights in 8 bits, which are to stay so in memory.
+/// Flops (or gathers) per output element of an injective node. 0 for views, and for dequantised
+/// weights, which are to stay in 8 bits in memory.
 double recompute_cost(const graph::Graph& g, const graph::Node& n);
-/// How often the kernel computes an element of n's result if n were (or is) part of it.
+/// How many elements of n's result the group's kernel computes in total, repetitions included, if n
+/// were (or is) part of it.
 double evaluations(const graph::Graph& g, const Group& group, const graph::Node& n,
                    const Uses& uses);
 /// Flops that the group's kernel executes.
 double group_flops(const graph::Graph& g, const Group& group, const Uses& uses);
-/// Flops of the graph: every node once.
+/// Flops of the graph if every node is computed once.
 double graph_flops(const graph::Graph& g);
 
 }  // namespace reprise::lower

@@ -1,6 +1,6 @@
-// Convolution of groups with few output channels, depthwise above all: there is no GEMM to tile,
-// so an invocation computes s_.width neighbouring outputs of a channel along the last spatial axis,
-// with channels last of four channels as vectors. Their windows overlap: each input element and
+// Convolution of groups with few output channels, mostly depthwise, which leave no GEMM to tile. An
+// invocation computes `width` neighbouring outputs of a channel along the last spatial axis; with
+// channels last, of four channels as vectors. Their windows overlap, and each input element and
 // weight is loaded once.
 #include <algorithm>
 
@@ -15,11 +15,10 @@ using kernel::Ty;
 
 namespace {
 
-/// Outputs of an invocation, and invocations of a workgroup.
 struct WindowSchedule {
-  int width = 8;
-  uint32_t workgroup = 64;
-  int lanes = 1;  // channels of an invocation
+  int width = 8;            // outputs of an invocation along the last spatial axis
+  uint32_t workgroup = 64;  // invocations
+  int lanes = 1;            // channels of an invocation
   double cost = 0;
 
   std::string describe() const {
@@ -82,7 +81,7 @@ class DepthwiseKernel {
   }
 
  private:
-  /// Where a unit's outputs lie, as values of their own.
+  /// Where the outputs of an invocation lie. Each coordinate is a symbol.
   Index place(const Index& unit) {
     Index at;
     for (size_t d = 0; d < unit.size(); ++d)
@@ -103,14 +102,14 @@ class DepthwiseKernel {
     });
   }
 
-  /// All positions of the kernel, outer axes as loops where they are many.
+  /// Visits all positions of the kernel. Outer axes are loops if there are too many to unroll.
   using TapBody = std::function<Status(const Index& kernel)>;
   Status taps(const Index& outer, const TapBody& body) {
     const size_t axis = outer.size();
     if (axis == p_.kernel.size()) return body(outer);
     int64_t inner = s_.width;
     for (size_t d = axis; d < p_.kernel.size(); ++d) inner *= p_.kernel[d];
-    constexpr int64_t kMaxWritten = 256;  // multiply-adds
+    constexpr int64_t kMaxWritten = 256;  // unrolled multiply-adds
     const auto next = [&](const Expr& k) {
       Index at = outer;
       at.push_back(k);
@@ -124,7 +123,7 @@ class DepthwiseKernel {
                         [&](Value k) { return next(ev_.symbol(k, p_.kernel[axis])); });
   }
 
-  /// An input channel of a group: the group's first, and its number in the group.
+  /// An input channel: the first channel of its group, and its number within the group.
   struct InputChannel {
     Expr first, channel;
   };
@@ -159,7 +158,7 @@ class DepthwiseKernel {
   Expr column(const Index& at, int64_t i) const { return Expr(s_.width) * at[last_] + Expr(i); }
 
   Status store(const Index& at, shaders::LocalGrid& acc) {
-    // Outputs side by side in memory: channels, or columns.
+    // A vector store needs neighbours in memory: channels (lanes_ > 1), or columns.
     const bool wide = lanes_ == 1 && width_.known_divisor(g_.symbols) % 4 == 0;
     const int columns = wide ? 4 : 1;
     for (int i = 0; i < s_.width; i += columns) {

@@ -1,8 +1,7 @@
-// Fusion: which nodes become one kernel. Contractions and reductions grow regions downwards through
-// their consumers; what is left is computed inside its consumers where that costs little, or
-// becomes pointwise groups. Every decision asks three questions: do the values line up
-// (lower::check), would two kernels wait for each other, and how many flops would be executed
-// twice.
+// Fusion decides which nodes become one kernel. Regions grow from contractions and reductions
+// through their consumers. The remaining nodes are computed inside their consumers where that is
+// cheap, or become pointwise groups. Every decision asks three questions: do the values line up
+// (lower::check), does it create a cycle between kernels, and how many flops are repeated.
 #include "codegen/lower/fuse.h"
 
 #include <algorithm>
@@ -58,7 +57,7 @@ class Fuser {
     }
   }
 
-  /// A group that nothing joins.
+  /// Makes n a group that no other node joins.
   void seal(Node* n) {
     Group gr = group_of(g_, n);
     gr.sealed = true;
@@ -66,7 +65,7 @@ class Fuser {
     p_.add(std::move(gr));
   }
 
-  /// The attention that ends with n, if it does and one kernel is the better choice.
+  /// Makes a region of the attention that ends with n, if there is one and fusing it is cheaper.
   void attention(Node* n) {
     std::optional<Group> found = match_attention(g_, p_.uses(), n);
     if (!found) return;
@@ -156,7 +155,7 @@ class Fuser {
   const FusionOptions& o_;
   const shaders::TargetFacts device_;
   Partition p_;
-  std::vector<std::pair<Group, std::string>> not_attention_;  // separate kernels, and why
+  std::vector<std::pair<Group, std::string>> not_attention_;  // attention kept separate, and why
 };
 
 }  // namespace

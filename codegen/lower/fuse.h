@@ -12,29 +12,29 @@
 
 namespace reprise::lower {
 
-/// Two nodes in different kernels although one reads what the other writes, and why.
+/// Two nodes in different kernels, one of which reads a value of the other, and why.
 struct Edge {
   std::string from, to, reason;
 };
 
 struct Fusion {
-  std::vector<Group> groups;  // in an order that can run
+  std::vector<Group> groups;  // in an order in which they can run
   std::vector<Edge> unfused;
   std::vector<FusionDecision> decisions;  // the joins, in the order in which they were made
-  /// What prices asked of the devices: all that answer alike have the same fusion.
+  /// The device facts that pricing asked for. Devices with the same answers have the same fusion.
   shaders::TargetFacts asked = Predicate{};
 };
 
-/// Which attention becomes one kernel: none, what costs less that way, or all that can.
+/// Which attention becomes one kernel: none, that which is then cheaper, or all that can.
 enum class FuseAttention : uint8_t { Never, Priced, Always };
 
 struct FusionOptions {
-  /// Otherwise one group per node; views that only rename still cost nothing.
+  /// If false, every node gets a group of its own; views that only rename still cost nothing.
   bool enabled = true;
   FuseAttention attention = FuseAttention::Priced;
-  /// Prices are those of devices that satisfy it.
+  /// Prices are those of devices that satisfy this predicate.
   Predicate device = {};
-  /// These nodes get kernels of their own.
+  /// Nodes that get kernels of their own.
   std::set<const graph::Node*> separate = {};
   FusionLimit limit = {};
 };

@@ -1,4 +1,4 @@
-// Regions: a contraction or reduction takes in what follows it, as far as its values line up.
+// Regions: a contraction or reduction takes in its consumers as long as the values line up.
 #include <algorithm>
 #include <set>
 
@@ -43,8 +43,8 @@ class RegionGrower {
     }
   }
 
-  /// A view at the end of a region costs nothing in its consumers, and the value before it is
-  /// stored once.
+  /// Removes views from the end of a region: they cost nothing in its consumers, and the region
+  /// then stores the value before them only once.
   void trim_views(Group& gr) {
     for (bool changed = true; changed;) {
       changed = false;
@@ -79,7 +79,7 @@ class RegionGrower {
     return elementwise && (count == full || count == rows);
   }
 
-  /// Adds n, with the free nodes that must come along, to the region; or says why not.
+  /// Adds n to the region, with the free nodes that must join with it. Returns why not, or nothing.
   std::string admit(Group& gr, Node* n) {
     if (is_contraction(*n)) return "'" + n->name + "' reads each element of its input many times";
     if (!p_.groups_of(n).empty()) {
@@ -106,8 +106,8 @@ class RegionGrower {
     return {};
   }
 
-  /// n and its free ancestors that depend on the region or are reductions over the same rows: they
-  /// can only be computed inside.
+  /// Collects n and those of its free ancestors that can only be computed inside: they depend on
+  /// the region, or are reductions over the same rows. Returns why that is impossible, or nothing.
   std::string collect(const Group& gr, Node* n, std::vector<Node*>& closure) {
     if (contains(gr, n) || std::find(closure.begin(), closure.end(), n) != closure.end()) return {};
     if (!p_.is_free(*n)) return {};
@@ -126,7 +126,8 @@ class RegionGrower {
     return {};
   }
 
-  /// Sibling reductions over the same rows that n needs: E[x^2] beside E[x].
+  /// Collects a sibling reduction over the same rows, such as E[x^2] beside E[x], and the nodes
+  /// between it and p.
   void collect_reductions(const Group& gr, Node* p, std::vector<Node*>& closure) {
     std::vector<Node*> path;
     Node* at = p;

@@ -1,15 +1,15 @@
-// The steps of fusion; fuse.cpp says in which order.
+// The steps of fusion, which fuse.cpp runs in order.
 #pragma once
 
 #include "codegen/lower/partition.h"
 
 namespace reprise::lower {
 
-/// Adds a region that begins as `seed`, whose nodes are free; with `enabled`, it takes in what
-/// follows them as far as it can.
+/// Adds a region that begins as `seed`, whose nodes must be free. If `enabled`, it grows through
+/// consumers as far as it can.
 void add_region(Partition& p, Group seed, bool enabled);
-/// Gives every node that is still free its kernels; with `enabled`, those of others where that is
-/// cheap.
+/// Places every node that is still free: if `enabled`, in the kernels of its users where that is
+/// cheap, else in a kernel of its own.
 void place_injective_nodes(Partition& p, bool enabled);
 
 }  // namespace reprise::lower

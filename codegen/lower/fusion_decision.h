@@ -1,4 +1,4 @@
-// What fusion decided, one join after another: a list that can be printed, cut short and replayed.
+// The decisions of fusion, one for each join: a list that can be printed, cut short and replayed.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,11 @@ struct FusionDecision {
   std::string str() const;
 };
 
-/// Which joins fusion may make, of those that it would.
+/// Limits the joins that fusion may make.
 struct FusionLimit {
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  size_t first = kNone;                                            // so many, in their order
-  std::optional<std::vector<FusionDecision>> only = std::nullopt;  // these alone
+  size_t first = kNone;                                            // at most so many, in order
+  std::optional<std::vector<FusionDecision>> only = std::nullopt;  // only these
 };
 
 }  // namespace reprise::lower

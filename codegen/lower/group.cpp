@@ -73,8 +73,8 @@ Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced) {
   return s;
 }
 
-// Views and dimensions read from the parameter block are index arithmetic: they name a kernel only
-// where nothing else does.
+// Views, and dimensions read from the parameter block, are only index arithmetic. They give a
+// kernel its name only if it has no other nodes.
 std::string kernel_name(const Group& g) {
   constexpr size_t kMaxLength = 120;
   std::set<std::string> names;
@@ -116,7 +116,7 @@ std::string host_reason(const Graph& g, const Node& n) {
     return "operator " + n.op + " has no device form";
   }
   if (!ops::is_core(n)) return "the sizes of " + n.op + " depend on data";
-  auto bad = [&](ValueId v) -> std::string {
+  const auto dtype_reason = [&](ValueId v) -> std::string {
     if (v == graph::kNone) return {};
     const DType t = g.value(v).dtype;
     if (t == DType::F64 || t == DType::U64 || t == DType::String || t == DType::Invalid) {
@@ -126,12 +126,12 @@ std::string host_reason(const Graph& g, const Node& n) {
     return {};
   };
   for (ValueId v : n.inputs) {
-    if (std::string r = bad(v); !r.empty()) return r;
+    if (std::string r = dtype_reason(v); !r.empty()) return r;
   }
   for (ValueId v : n.outputs) {
-    if (std::string r = bad(v); !r.empty()) return r;
+    if (std::string r = dtype_reason(v); !r.empty()) return r;
   }
-  // Kernels compute numbers of shapes as they compute indices.
+  // Kernels compute the numbers of shapes like indices, in 32 bits.
   if (!def->dims_only) return {};
   for (const Expr& e : ops::Attributes(n).get_exprs("elements")) {
     if (!constants_fit_32_bits(e))

@@ -1,4 +1,4 @@
-// A fused group: the nodes that become one kernel, and what it reads and writes.
+// A fused group: the nodes that become one kernel, and the values that it stores.
 #pragma once
 
 #include <memory>
@@ -12,58 +12,58 @@
 namespace reprise::lower {
 
 enum class GroupKind : uint8_t {
-  Pointwise,    // every output element on its own
-  Row,          // reductions over the same columns with pointwise before, between and after
+  Pointwise,    // every output element is computed independently
+  Row,          // reductions over the same columns, with pointwise nodes before, between and after
   Contraction,  // MatMul or Conv with prologue and epilogue
-  Attention,    // two MatMuls with a softmax between them, and what Contraction has
+  Attention,    // two MatMuls with a softmax between them, with prologue and epilogue
   Host,         // one node on the host
 };
 
-/// What attention computes before its second MatMul, which is the anchor.
+/// The part of attention before its second MatMul, which is the anchor.
 struct AttentionChain {
   graph::Node* scores = nullptr;          // the first MatMul
-  graph::ValueId logits = graph::kNone;   // what the softmax sees of it
-  graph::ValueId weights = graph::kNone;  // left operand of the second MatMul
-  bool zero_for_nan = false;              // weights of rows of NaN are 0
-  bool zero_if_hidden = false;            // weights of rows of -inf are 0
+  graph::ValueId logits = graph::kNone;   // the input of the softmax
+  graph::ValueId weights = graph::kNone;  // the left operand of the second MatMul
+  bool zero_for_nan = false;              // weights that are NaN become 0
+  bool zero_if_hidden = false;            // weights of a row whose logits are all -inf become 0
 };
 
 struct GroupKey;
 
-/// Outputs are dense tensors with as many elements as `domain` (full) or, in Row groups, as the
-/// domain without its reduced axes (row values). Output element j is computed at the domain index
-/// with the same row-major position; an anchor's result is available at that index only.
+/// Outputs are dense tensors with as many elements as `domain` (full values) or, in Row groups, as
+/// the domain without its reduced axes (row values). Output element j is computed at the domain
+/// index with the same row-major position. The anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  /// The contraction, of Attention the second one; of Row the first reduction.
+  /// The contraction, in Attention the second one; in Row the first reduction.
   graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
   Shape domain;
-  std::vector<int64_t> reduced;  // Row: axes of the domain
-  AttentionChain attention;      // Attention
-  std::string host_reason;       // Host: why no device kernel takes it
-  bool sealed = false;           // nothing joins its node but what only renames
-  /// Of a group that will not change; null until somebody needs it (group_key.h).
+  std::vector<int64_t> reduced;  // Row: the reduced axes of the domain
+  AttentionChain attention;      // Attention only
+  std::string host_reason;       // Host: why no device kernel computes it
+  bool sealed = false;           // only views that rename may join
+  /// The key of the finished group (group_key.h), computed when it is first needed; null before.
   std::shared_ptr<const GroupKey> key = nullptr;
 };
 
 const ops::OpDef* def_of(const graph::Node& n);
-/// MatMul, Conv and reductions decide a group's shape; everything else that has a device form is
-/// light.
+/// Contractions and reductions decide a group's shape. All other nodes with a device form are
+/// injective.
 bool is_contraction(const graph::Node& n);
 bool is_reduction(const graph::Node& n);
-/// The input of the core Transpose of a matrix that computes `v`, even if the Transpose belongs to
-/// another group; kNone if there is none.
+/// If a core Transpose of a matrix produces `v`, its input, even if the Transpose belongs to
+/// another group; else kNone.
 graph::ValueId transposed_matrix(const graph::Graph& g, graph::ValueId v);
-/// Number of rows (domain without the reduced axes) as a shape with those axes of size 1.
+/// The shape of a row value: the domain with size 1 for the reduced axes.
 Shape row_shape(const Shape& domain, const std::vector<int64_t>& reduced);
-/// A group of n alone, without its outputs.
+/// A group that has only the node n. Its outputs are not filled in.
 Group group_of(const graph::Graph& g, graph::Node* n);
-/// fused_<sorted distinct operator names>, an identifier; a lone operator keeps its name.
+/// fused_<sorted distinct operator names>, an identifier. A single operator keeps its name.
 std::string kernel_name(const Group& g);
-/// An order in which nothing comes before what it waits for: ties by `last`, which is -1 for what
-/// there is no more.
+/// A topological order: group i comes after the groups before[i]. Ties are broken by last[i], which
+/// is -1 for a group that no longer exists.
 Result<std::vector<int>> run_order(const std::vector<std::set<int>>& before,
                                    const std::vector<int>& last);
 /// Why the node cannot run on a device; empty if it can.

@@ -91,7 +91,8 @@ class Writer {
     for (const ValueId v : list) value(v);
   }
 
-  /// All that lowering reads of a value, whichever node mentions it first.
+  /// Writes everything that lowering reads of a value when it is first referenced, later its number
+  /// only.
   void value(ValueId id) {
     if (id == kNone) return put(int64_t{-1});
     const auto [it, first] = numbers_.emplace(id, static_cast<int64_t>(out_.values.size()));
@@ -103,11 +104,11 @@ class Writer {
     put(static_cast<int64_t>(v.storage));
     put(v.shape);
     if (v.constant) return constant(*v.constant);
-    // Lowering reads no other node outside the group.
+    // The Transpose before a value is the only node outside the group that lowering reads.
     value(transposed_matrix(g_, id));
   }
 
-  /// Kernels hold the values of scalars. Of larger constants lowering reads the dims only.
+  /// Scalars are part of a kernel's code. For larger constants, lowering reads only the dims.
   void constant(const HostTensor& t) {
     const bool contents = t.count() == 1;
     put(contents ? int64_t{2} : int64_t{3});

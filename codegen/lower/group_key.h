@@ -1,4 +1,5 @@
-// Groups that lowering cannot tell apart: the equal layers of a model are lowered once.
+// Keys of groups. Lowering cannot distinguish groups with equal keys, so that equal layers of a
+// model are lowered once.
 #pragma once
 
 #include <string>
@@ -8,12 +9,12 @@
 
 namespace reprise::lower {
 
-/// What lowering reads of a group, as bytes. Groups of one graph with equal keys have equal kernels
-/// for the same target.
+/// Everything that lowering reads of a group, as bytes. Groups of one graph with equal bytes have
+/// equal kernels for the same target.
 struct GroupKey {
   std::string bytes;
-  /// The graph's values that the bytes speak of, in the order of their first mention. Values at the
-  /// same place have the same part in groups with equal keys.
+  /// The values that the bytes refer to, in the order of their first reference. In groups with
+  /// equal bytes, values at the same position have the same role.
   std::vector<graph::ValueId> values;
 };
 

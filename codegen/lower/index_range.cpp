@@ -52,7 +52,8 @@ Expr sum(const Expr& a, const Expr& b) {
   return a + b;
 }
 
-/// Of a term's atoms without its coefficient. At most one of them may be negative.
+/// The range of the product of a term's atoms, without its coefficient. Known only if at most one
+/// atom may be negative.
 IndexRange product_range(const Term& t, const SymbolRanges& ranges) {
   IndexRange all{Expr(1), Expr(1)};
   std::optional<IndexRange> other;

@@ -1,5 +1,5 @@
-// How large and how small index arithmetic gets: kernels compute indices in 32 bits, and divide
-// numbers that are not negative.
+// The range of index arithmetic. Kernels compute indices in 32 bits, and their divisions need
+// dividends that are not negative.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace reprise::lower {
 
-/// Expressions without kernel symbols that an index never passes; nothing where none is known.
+/// Inclusive bounds of an index, as expressions without kernel symbols. Absent if unknown.
 struct IndexRange {
   std::optional<Expr> low, high;
 };
 
-/// `ranges` gives what a kernel symbol stays below (SymbolRange::below), nothing for the model's
-/// symbols. Divisors are positive wherever a kernel runs: they are sizes and strides.
+/// `ranges` returns the upper bound of a kernel symbol in SymbolRange::below, which it leaves empty
+/// for the model's symbols. Divisors are sizes and strides, hence positive wherever a kernel runs.
 IndexRange index_range(const Expr& e, const SymbolRanges& ranges);
 
 }  // namespace reprise::lower

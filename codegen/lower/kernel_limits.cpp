@@ -9,10 +9,10 @@ using graph::Node;
 
 namespace {
 
-// A kernel may execute this much more than its own flops by recomputing a producer.
+// Rematerialising a producer may add this fraction of the kernel's own flops.
 constexpr double kRecompute = 0.08;
-// Flops per element of nodes that join a kernel: see workarounds::kLongKernels. The gain is long
-// made.
+// The most flops per element of the nodes of a kernel (workarounds::kLongKernels). Longer
+// kernels would gain little from further fusion.
 constexpr double kMaxWork = 512;
 
 double work(const Graph& g, const std::vector<Node*>& nodes) {
@@ -21,7 +21,7 @@ double work(const Graph& g, const std::vector<Node*>& nodes) {
   return sum;
 }
 
-/// Remainders of floats are long divisions, each a loop that lowering does not know of.
+/// Whether n is a floating-point remainder: a long division, whose loop lowering does not count.
 bool is_a_loop(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr || !def->row) return false;
@@ -35,8 +35,8 @@ bool loops_over_its_input(const Node& n) {
 }
 
 /// Why a kernel of these nodes, and of `more` unless it is null, would have a loop for each element
-/// inside its own loops, or inside a tile that is written out: that takes more iterations than
-/// drivers execute, or as many loops as the tile has elements. Empty if it would not.
+/// inside its own loops or inside an unrolled tile. The former takes more iterations than drivers
+/// execute, the latter as many loops as the tile has elements. Empty if it would not.
 std::string nested_loop(const Graph& g, GroupKind kind, const std::vector<Node*>& nodes,
                         const Node* more) {
   bool has_loops = kind != GroupKind::Pointwise;
@@ -52,7 +52,7 @@ std::string nested_loop(const Graph& g, GroupKind kind, const std::vector<Node*>
          "' needs a loop for each element, inside the loops or tiles of the kernel";
 }
 
-/// Why one kernel among its users does not take n.
+/// Why n cannot join the kernel of one of its users; empty if it can.
 std::string refusal(const Graph& g, const Node& n, const Group& user) {
   const bool renames = recompute_cost(g, n) == 0;
   const std::vector<Node*>& nodes = user.nodes;
@@ -61,7 +61,7 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
   if (!renames && work(g, nodes) + recompute_cost(g, n) > kMaxWork)
     return "the kernel would be too long";
   if (std::string why = nested_loop(g, user.kind, nodes, &n); !why.empty()) return why;
-  // Few lanes share a row, and a loop of iterations inside its loop serialises them.
+  // Few invocations share a row, and a loop inside the row's loop runs serially in each of them.
   if (user.kind == GroupKind::Row && loops_over_its_input(n)) {
     return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
   }
@@ -86,7 +86,7 @@ std::string inline_cost(const Graph& g, const Uses& uses, const Node& n,
   const double count = count_hint(g, g.value(n.outputs[0]).shape);
   double executed = 0;
   for (const Group* user : users) executed += evaluations(g, *user, n, uses) * cost;
-  // Views and single gathers stay index arithmetic, but not under a kernel that reads them often.
+  // Computing n once per element is free. Everything beyond that counts against the budget.
   const double extra = executed - count * cost;
   if (extra <= 0) return {};
   double budget = executed;

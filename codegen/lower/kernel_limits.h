@@ -1,4 +1,5 @@
-// What a fused kernel may hold, and when computing a node inside several kernels is worth it.
+// Limits on the size of a fused kernel, and when it is worth rematerialising a node in several
+// kernels.
 #pragma once
 
 #include <string>
@@ -10,10 +11,10 @@ namespace reprise::lower {
 
 inline constexpr size_t kMaxNodes = 256, kMaxOutputs = 8;
 
-/// Why a kernel of these nodes would be too large; empty if it is not. `kind`: of the group.
+/// Why a kernel of these nodes would be too large; empty if it would not.
 std::string too_large(const graph::Graph& g, GroupKind kind,
                       const std::vector<graph::Node*>& nodes);
-/// Why n is not computed inside all of these kernels; empty if it is cheap enough.
+/// Why n should not be computed inside all of these kernels; empty if that is cheap enough.
 std::string inline_cost(const graph::Graph& g, const Uses& uses, const graph::Node& n,
                         const std::vector<const Group*>& users);
 

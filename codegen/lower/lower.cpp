@@ -16,10 +16,10 @@ using kernel::Val;
 
 namespace {
 constexpr int64_t kGridLimit = 65535;
-// Of kLeastLoopLimit, for a loop with a constant number of iterations. A kernel of up to seven such
-// loops stays below the limit; a session refuses a kernel of more.
+// A loop's share of kLeastLoopLimit, if its number of iterations is constant. A kernel of up to
+// seven such loops stays below the limit; a session refuses a kernel that does not.
 constexpr int64_t kLoopShare = 8192;
-// In a kernel's long form, a loop of any number of iterations writes its body so many times.
+// In the long form, a loop with a dynamic number of iterations is unrolled this many times.
 constexpr int64_t kLongCopies = 16;
 }  // namespace
 
@@ -35,7 +35,7 @@ Value linear_workgroup(Builder& b, const Expr& groups) {
 }
 
 Value linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
-  // One after another: the order of an operator's operands would be the compiler's.
+  // Separate statements, as C++ leaves the order in which operands are evaluated unspecified.
   const Value group = linear_workgroup(b, groups);
   const Value local = b.convert(b.builtin(Builtin::LocalIndex), Ty::I32);
   return group * workgroup + local;
@@ -43,7 +43,7 @@ Value linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
 
 namespace {
 
-/// The index of an output at the domain's index.
+/// The index into output v of the element at an index into the domain.
 Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index) {
   const Shape& shape = ev.graph().value(v).shape;
   return shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
@@ -93,13 +93,13 @@ Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr
 
 namespace {
 
-/// Whether no output has an element, whatever the dynamic dims are.
+/// Whether no output has any element, whatever the dynamic dims are.
 bool computes_nothing(const graph::Graph& g, const Group& group) {
   return std::ranges::all_of(
       group.outputs, [&](graph::ValueId v) { return element_count(g.value(v).shape).is_const(0); });
 }
 
-/// A kernel for no workgroups: index arithmetic has no meaning where a dim is 0.
+/// A kernel that is launched with no workgroups. Index arithmetic has no meaning if a dim is 0.
 Result<Lowered> lower_nothing(const graph::Graph& g, const Group& group) {
   Builder b(kernel_name(group));
   Evaluator ev(g, group, b);
@@ -144,8 +144,8 @@ Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Gro
 
 namespace {
 
-/// Whether all outputs can be computed where the anchor's result is: at coordinates that are
-/// symbols of their own, or that follow from a position.
+/// Whether all outputs can be computed at the index of the anchor's result. Its coordinates are
+/// separate symbols if `own_coordinates`, else they follow from one position.
 Status check_result(const graph::Graph& g, const Group& group, bool own_coordinates) {
   Builder b("check");
   Evaluator ev(g, group, b);
@@ -171,7 +171,7 @@ Status check(const graph::Graph& g, const Group& group) {
   if (group.kind == GroupKind::Row) return check_row(g, group);
   if (group.kind == GroupKind::Attention) return check_attention(g, group);
   if (group.kind != GroupKind::Contraction) return {};
-  // Schedules know the position of a result as one number, or its coordinates one by one.
+  // A schedule knows the position of a result as one number, or each coordinate separately.
   RP_TRY(check_result(g, group, false));
   return check_result(g, group, true);
 }

@@ -16,9 +16,9 @@ namespace reprise::lower {
 
 struct LoweredBuffer {
   graph::ValueId value = graph::kNone;
-  bool scratch = false;  // memory of this launch alone, shaped as `value`
+  bool scratch = false;  // memory that only this launch uses, with the shape of `value`
   bool writes = false;
-  bool packed = false;  // in the form of the PackedOperand of this buffer
+  bool packed = false;  // laid out as the PackedOperand of this buffer says
 };
 
 /// A weight that the kernel reads in a packed form (plan::Weight::Packing::Tiles).
@@ -29,13 +29,12 @@ struct PackedOperand {
   bool transposed = false;
 };
 
-/// A form that a kernel can be written in.
+/// A schedule that a kernel can have.
 struct ScheduleCandidate {
   std::string schedule;
   double cost = 0;  // estimated; comparable among the candidates of one kernel
 };
-/// The cost of the candidate numbered `i` where no model estimates times: the order is a
-/// preference.
+/// The cost of candidate number `i` where no cost model exists. The order expresses a preference.
 inline double preference_cost(size_t i) {
   return 1 + 0.1 * static_cast<double>(i);
 }
@@ -53,26 +52,26 @@ struct Lowered {
   std::vector<Expr> scalars;  // over the graph's symbols
   std::array<Expr, 3> grid;
   std::string schedule;
-  /// Of all loops of an invocation together, at most.
+  /// An upper bound on the iterations of all loops of an invocation together.
   Expr iterations = 0;
-  /// Every form that the group's schedules offer, the best estimate first. Empty where nothing is
-  /// computed.
+  /// The candidates for the group's schedule, cheapest first. Empty if the kernel computes nothing.
   std::vector<ScheduleCandidate> choices;
-  /// Kernels that LowerOnce gave the same number are equal.
+  /// Kernels with the same number, which LowerOnce assigns, are equal.
   std::optional<size_t> number = std::nullopt;
 };
 
-/// `choice`: index into Lowered::choices, past its end an error. `form`: Long only where
+/// `choice` is an index into Lowered::choices; past its end is an error. `form` may be Long only if
 /// needs_long_form() is not always 0.
 Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFacts& target,
                       size_t choice = 0, LoopForm form = LoopForm::Short);
-/// 1 at sizes that the kernel's long form is for, since the short form's loops are longer than the
-/// target's devices execute. 0 at all others, and where there is no long form.
+/// 1 at sizes at which the short form's loops are longer than the target's devices execute, so that
+/// the long form runs. 0 at all other sizes, and if there is no long form.
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
                      const TargetFacts& target);
 
-/// Whether the group's values can be computed with its anchor's and reductions' results available
-/// at their own index only: what fusion asks before it admits a node. Does not depend on a target.
+/// Whether the group's values can be computed with the results of its anchor and reductions
+/// available at their own index only. Fusion asks this before it admits a node. Does not depend on
+/// a target.
 Status check(const graph::Graph& g, const Group& group);
 
 // --- schedules: one file each ---
@@ -84,8 +83,8 @@ Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Targe
 Status check_row(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
-/// Writes the candidate numbered `choice` and reports them all. A Candidate has describe() and
-/// cost.
+/// Writes candidate number `choice` and lists all of them in Lowered::choices. A Candidate has
+/// describe() and cost.
 template <typename Candidate, typename Write>
 Result<Lowered> lower_choice(const std::vector<Candidate>& candidates, size_t choice,
                              const Write& write) {
@@ -97,7 +96,7 @@ Result<Lowered> lower_choice(const std::vector<Candidate>& candidates, size_t ch
   for (const Candidate& c : candidates) out.choices.push_back({c.describe(), c.cost});
   return out;
 }
-/// Linear workgroup count -> grid within 65,535 per dimension.
+/// A grid of `groups` workgroups with at most 65,535 per dimension.
 std::array<Expr, 3> linear_grid(const Expr& groups);
 /// Linear id of the workgroup in such a grid.
 Value linear_workgroup(kernel::Builder& b, const Expr& groups);
@@ -106,7 +105,7 @@ Value linear_invocation(kernel::Builder& b, const Expr& groups, uint32_t workgro
 /// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);
-/// Before the first loop: what the target's drivers ask of loops.
+/// Applies the loop limits of the target's drivers. Call before the first loop.
 void limit_loops(Evaluator& ev, const TargetFacts& target, LoopForm form = LoopForm::Short);
 Result<Lowered> finish(Evaluator& ev, kernel::Builder& b, const Group& group, const Expr& groups,
                        std::string schedule);

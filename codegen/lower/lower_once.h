@@ -1,4 +1,4 @@
-// Lowers groups once where they are equal, for all variants that answer what lowering asks alike.
+// Lowers equal groups once, for all variants whose devices answer lowering's questions alike.
 #pragma once
 
 #include <deque>
@@ -12,23 +12,23 @@
 
 namespace reprise::lower {
 
-/// Threads may call lower() at once. The graph outlives it and does not change.
+/// Threads may call lower() concurrently. The graph must outlive this and must not change.
 class LowerOnce {
  public:
-  /// `enabled` false: every group by itself, which must give the same.
+  /// If `enabled` is false, every group is lowered by itself, with the same result.
   LowerOnce(const graph::Graph& g, bool enabled) : g_(g), enabled_(enabled) {}
   bool enabled() const { return enabled_; }
 
-  /// As lower::lower().
+  /// See lower::lower().
   Result<Lowered> lower(const Group& group, const Target& target, size_t choice = 0,
                         LoopForm form = LoopForm::Short);
-  /// Names of kernels that read a value which their group's key lacks: a fault of the key. Such
-  /// groups are lowered by themselves. Not while others call lower().
+  /// Names of kernels that read a value which their group's key lacks, which is a fault of the key.
+  /// Such groups are lowered by themselves. Do not call this while other threads call lower().
   const std::vector<std::string>& incomplete_keys() const { return incomplete_keys_; }
 
  private:
   struct Entry {
-    TargetFacts asked;  // what lowering asked, with the answers
+    TargetFacts asked;  // the questions that lowering asked, with the answers
     Lowered lowered;
     std::shared_ptr<const GroupKey> key;  // of the group that was lowered
   };
@@ -39,7 +39,7 @@ class LowerOnce {
   mutable std::mutex mutex_;
   size_t kernels_ = 0;
   std::vector<std::string> incomplete_keys_;
-  /// By the group's key, choice and form. Entries stay where they are.
+  /// By the group's key, choice and form. A deque, as pointers to entries must stay valid.
   std::unordered_map<std::string, std::deque<Entry>> entries_;
 };
 

@@ -1,5 +1,5 @@
-// MatMul: rows of A (of all batches, where they share one B), columns of B, and A's last axis as
-// the sum.
+// MatMul as a GEMM: M counts rows of A (of all batches if they share one B), N counts columns of B,
+// and K is A's last axis.
 #include <algorithm>
 
 #include "codegen/lower/contraction.h"
@@ -12,7 +12,7 @@ using graph::ValueId;
 
 namespace {
 
-/// A constant that can be packed into tiles of columns at load.
+/// A constant B, which is packed into tiles of columns when a session is made.
 struct ConstantMatrix {
   ConstantOperand operand;
   bool transposed = false;  // stored as [N, K]
@@ -22,7 +22,7 @@ struct ConstantMatrix {
   }
 };
 
-/// B seen through a transposing view; nothing unless constant and 2-D.
+/// B if it is constant and 2-D, possibly under a transposing view.
 std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group& group,
                                               ValueId b) {
   const ValueId stored = transposed_matrix(g, b);
@@ -33,14 +33,14 @@ std::optional<ConstantMatrix> constant_matrix(const graph::Graph& g, const Group
   return ConstantMatrix{*operand, transposed};
 }
 
-/// A MatMul as rows, columns and K, before a tile is chosen.
+/// A MatMul as a GEMM, before a tile is chosen.
 struct MatMul {
   MatMul(const graph::Graph& g, const Group& group);
 
   ValueId left, right;
-  Shape batch;  // of the result's domain, or of the GEMM
+  Shape batch;  // the batch dims of the result; empty if batches are collapsed into M
   Expr m, n, k;
-  Shape row_shape;  // rows of all batches as one; empty if batches are apart
+  Shape row_shape;  // if batches are collapsed: the dims that M is made of
   std::optional<ConstantMatrix> constant;
   bool wide_n = false;
   bool a_along_k = false, b_along_k = false;
@@ -58,7 +58,7 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   k = g.value(left).shape.back();
   wide_n = n.known_divisor(g.symbols) % 4 == 0;
   constant = constant_matrix(g, group, right);
-  // A's last axis may be dynamic; that it fits the constant is a guard of the plan.
+  // A's last axis may be dynamic. A guard of the plan ensures that it equals the constant's K.
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
   const bool wide_k = k.known_divisor(g.symbols) % 4 == 0;
@@ -68,7 +68,7 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   a_along_k = count_loads(g, group, left, true, k, m) == 1;
 }
 
-/// With one B for all batches, rows of all batches are rows of one GEMM.
+/// If all batches share one B, their rows become rows of one GEMM.
 void MatMul::collapse_batch(const graph::Graph& g, const Group& group) {
   const Shape& a = g.value(left).shape;
   const Shape& b = g.value(right).shape;
@@ -103,7 +103,7 @@ class MatMulOperands final : public TileOperands {
   Index row(Value at) override { return {kernel_.clamped_row(at)}; }
 
   shaders::Column column(Value at) override {
-    if (p_.constant) return {at, {}};  // the last tile is padded
+    if (p_.constant) return {at, {}};  // packing pads the last tile, so no index is clamped
     if (p_.b_along_k) return {at, {kernel_.clamped_column(at)}};
     return {at, kernel_.clamped_columns(at)};
   }
@@ -164,14 +164,14 @@ class MatMulOperands final : public TileOperands {
                        [&](const Expr& c) { return p_.constant->element(ev_.symbol(k, k_), c); });
   }
 
-  /// A scale that does not differ along K is applied to the result.
+  /// Leaves the scale to the result, unless it differs along K.
   void scale_by(const ConstantMatrix& m) {
     const auto axis = ops::scaled_axis(g_, *m.operand.dequantize);
     if (!axis || *axis == (m.transposed ? 1 : 0)) return;
     scale_result(m.operand.dequantize, [&m](const Expr& column) { return m.element(0, column); });
   }
 
-  /// Batch and row of the domain for a row of the GEMM.
+  /// The index in the domain, without the column, of a row of the GEMM.
   Index row_index(const Expr& row) {
     if (!p_.row_shape.empty()) return ev_.unflatten(row, p_.row_shape);
     Index index = batch_;

@@ -53,7 +53,8 @@ Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::s
   if (tile.subgroup_size != 0) b_.require_subgroup_size(tile.subgroup_size);
   const Expr tiles = element_count(shape_.batch) * Expr::ceildiv(shape_.n, tile.columns) *
                      Expr::ceildiv(shape_.m, tile.rows);
-  // A workgroup's invocations leave together: shuffles and barriers need each of them.
+  // If the unit is a subgroup or workgroup, all of its invocations run or none does: shuffles and
+  // barriers need every one of them.
   const int64_t units = tile.unit == shaders::Unit::Invocation ? tile.workgroup : 1;
   const Expr groups = Expr::ceildiv(tiles, units);
   const Value id =
@@ -119,7 +120,7 @@ Status StoredTile::guard_row(Value row, const Body& body) {
 }
 
 Status StoredTile::guard_columns(Value vec, const Body& body) {
-  // Columns that are not vectors are guarded one by one, in store().
+  // If columns are not stored as vectors, store() guards them one by one.
   const bool always = k_.exact_columns() || !k_.shape().wide_n;
   return ev_.guard(always ? Val{} : vec < ev_.value(Expr::floordiv(k_.shape().n, 4)), body);
 }

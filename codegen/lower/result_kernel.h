@@ -1,5 +1,5 @@
-// A kernel whose units of work compute tiles of an anchor's result: where a unit lies, guards, and
-// the fused epilogue.
+// A kernel whose units of work compute tiles of an anchor's result. It locates the unit's tile,
+// guards its edges, and fuses the epilogue into the stores.
 #pragma once
 
 #include "codegen/lower/lower.h"
@@ -14,28 +14,29 @@ inline bool is_gemm_float(DType t) {
   return t == DType::F32 || t == DType::F16 || t == DType::BF16;
 }
 
-/// Index of an operand of a MatMul with these batch dims, which broadcast: its two last
-/// coordinates are given.
+/// The index of an operand of a MatMul whose batch dims broadcast to `batches`. `batch` is an index
+/// into these; `row` and `column` are the last two coordinates.
 Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
                     const Index& batch, const Expr& row, const Expr& column);
 
-/// Loads of four elements of an operand along its last axis, or else along the one before, counted
-/// on a kernel that is thrown away. `along`, `other`: sizes of the two axes.
+/// How many loads it takes to read four elements of an operand along its last axis or, if not
+/// `along_last`, along the axis before it. Counted on a scratch kernel. `along` and `other` are the
+/// sizes of the two axes.
 int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operand, bool along_last,
                 const Expr& along, const Expr& other);
 
-/// Results of `m` rows and `n` columns, as many as `batch` has elements.
+/// A batch of results of m rows and n columns.
 struct ResultShape {
   Expr m, n;
   Shape batch = {};
-  bool wide_n = false;  // columns of a result are consecutive, and a multiple of 4
+  bool wide_n = false;  // columns are consecutive in memory, and n is a multiple of 4
 };
 
-/// Where a unit of work lies.
+/// Where the tile of a unit of work lies.
 struct WorkUnit {
   shaders::TileOrigin origin;
-  Expr batch;      // linear
-  Value batch_at;  // the same
+  Expr batch;      // linear index of the batch
+  Value batch_at;  // the same as a value
 };
 
 class ResultKernel {
@@ -54,22 +55,22 @@ class ResultKernel {
   kernel::Builder& builder() { return b_; }
   Evaluator& evaluator() { return ev_; }
   const ResultShape& shape() const { return shape_; }
-  /// Whether tiles have no rows past the last one, or no columns.
+  /// Whether no tile has rows past the last one, or columns past the last one.
   bool exact_rows() const { return exact_rows_; }
   bool exact_columns() const { return exact_columns_; }
 
-  /// A coordinate below `end`: past it, the last one.
+  /// The coordinate `at`, or the last one if `at` is not below `end`. `exact`: it always is.
   Expr clamped(Value at, const Expr& end, bool exact);
   Expr clamped_row(Value at) { return clamped(at, shape_.m, exact_rows_); }
   Expr clamped_column(Value at) { return clamped(at, shape_.n, exact_columns_); }
-  /// The first of four columns that are a vector.
+  /// The first of the four columns from 4 * vec, clamped as a vector.
   Expr clamped_vec(Value vec);
-  /// The four columns from 4 * vec: the first where they are a vector, or else each.
+  /// The four columns from 4 * vec: only the first if `wide_n`, else each of them.
   Index clamped_columns(Value vec);
 
-  /// Loops over `length` values of K: four at a time, then the rest one by one.
+  /// Loops over `length` values of K: four at a time, then the remainder one by one.
   Status loop_over_k(const Expr& length, const shaders::KStepBody& body);
-  /// The values of K of a step: the lanes of a vector if there are several.
+  /// The values of k of a step; the lanes of a vector if there are several.
   Expr k_of(const shaders::KStep& step) const {
     return step.count > 1 ? step.first + ev_.lane() : step.first;
   }
@@ -87,12 +88,12 @@ class ResultKernel {
   bool exact_rows_ = false, exact_columns_ = false;
 };
 
-/// How a unit stores its tile of the result.
+/// Stores the tile of a unit of work.
 class StoredTile final : public shaders::ResultTile {
  public:
-  /// Index of the anchor's result at a row and a column.
+  /// The index of the anchor's result at a row and a column.
   using ResultIndex = std::function<Index(const Expr& row, const Expr& column)>;
-  /// What becomes of four columns of sums before the epilogue.
+  /// Transforms the sums of the four columns from 4 * vec before the epilogue.
   using Finish = std::function<Result<Value>(Value vec, Value four)>;
   StoredTile(ResultKernel& k, ResultIndex index, Finish finish = nullptr)
       : k_(k),

@@ -1,5 +1,5 @@
-// What lowering may rely on: the device facts that a variant's predicate guarantees, and the
-// choices derived from them. A pure input of every schedule decision.
+// What lowering may rely on: the device facts that a variant's predicate guarantees, and choices
+// derived from them. Every schedule decision is a pure function of the group and the target.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct Target {
   std::string name;  // variant name: "vulkan-cpu-sg8"
   Predicate predicate;
   bool wide_loads = false;  // see emit::SpirvOptions, and kernel::LegalizeFor::word_loads
-  bool on_request = false;  // compiled only where it is named
+  bool on_request = false;  // compiled only if a user names it
 
   bool cpu_type() const { return predicate.cpu_type; }
   operator TargetFacts() const { return predicate; }  // NOLINT(google-explicit-constructor)

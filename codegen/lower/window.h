@@ -1,4 +1,4 @@
-// What convolutions share: their parameters, and where the window of an output lies in the input.
+// The parameters of convolutions, and where the window of an output lies in the input.
 #pragma once
 
 #include "codegen/lower/lower.h"
@@ -27,13 +27,13 @@ struct ConvParams {
 
 struct InputPosition {
   Index index;
-  kernel::Val inside;  // false in the padding, where the index is clamped; none: always inside
+  kernel::Val inside;  // false in the padding, where the index is clamped; null: always inside
 };
 
-/// Where kernel positions lie in an input.
+/// Finds the input element under a position of the kernel.
 class Windows {
  public:
-  /// `past_end`: coordinates along the last axis may lie past the output's end.
+  /// `past_end`: whether output coordinates along the last axis may lie past the end.
   Windows(Evaluator& ev, const Shape& input, const Shape& output, const ConvParams& p,
           bool past_end)
       : ev_(ev), input_(input), output_(output), p_(p), past_end_(past_end) {}
@@ -55,8 +55,8 @@ class Windows {
   bool past_end_;
 };
 
-/// Convolutions of groups with few output channels; with channels last ones of single channels, a
-/// multiple of 4 of them.
+/// Lowers convolutions of groups with few output channels. With channels last, groups must have a
+/// single channel, and their number must be a multiple of 4.
 Result<Lowered> lower_depthwise(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, const ConvParams& params, size_t choice);
 
