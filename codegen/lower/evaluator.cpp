@@ -41,7 +41,7 @@ int64_t memo_key(ValueId v, int lanes) {
 
 }  // namespace
 
-/// What an element() definition sees: one node, one wanted index.
+/// The context of an element() definition: one node and the index that is wanted.
 class Evaluator::Context final : public ops::ElementContext {
  public:
   Context(Evaluator& ev, const graph::Node& n, size_t output, const Index& index, int lanes)
@@ -71,7 +71,7 @@ class Evaluator::Context final : public ops::ElementContext {
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
   void loop(const Expr& count, const std::function<void(const Expr&)>& body) override {
-    // The body reports its errors itself.
+    // The loop cannot fail: `body` reports its errors itself.
     const Status done = ev_.for_loop(count, [&](Val i) {
       body(ev_.symbol(i, count));
       return Status();
@@ -108,7 +108,7 @@ Expr Evaluator::Context::checked_index(Val v, const Expr& dim, bool wrap_negativ
   Val in_range;
   Val index;
   if (b.type(v).ty == Ty::I64) {
-    // Compared before narrowing, so that no wide value passes as a small one.
+    // Compare before narrowing, so that a large value does not pass as a small one.
     const Val wide_bound = b.convert(bound, Ty::I64);
     if (wrap_negative) v = b.select(b.lt(v, b.i64(0)), b.add(v, wide_bound), v);
     in_range = b.in_range(v, wide_bound);
@@ -163,8 +163,7 @@ Status Evaluator::for_loop(const Expr& end, const LoopBody& body) {
   return for_loop(b_.i32(0), value(end), b_.i32(1), end, body);
 }
 
-/// A loop that would take more than its share of what the device executes writes its body several
-/// times.
+/// Unrolls a loop that would take more than its share of the iterations that the device executes.
 Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                            const LoopBody& body) {
   constexpr int64_t kMostCopies = 64;
@@ -308,8 +307,8 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   return r;
 }
 
-/// Integers of 8 and 16 bits are computed in 32; between operations they have the bits that they
-/// would have in memory. The kernel library drops the wraps that nothing needs.
+/// Integers of 8 and 16 bits are computed in 32 bits. Between operations they are wrapped to the
+/// bits that they would have in memory. The kernel library removes wraps that nothing needs.
 Val Evaluator::wrapped(ValueId v, Val value) {
   const DType t = g_.value(v).dtype;
   return is_int(t) && size_of(t) < 4 ? b_.wrap(value, static_cast<int>(size_of(t)) * 8) : value;
@@ -372,7 +371,7 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   return per_lane(lanes, index, [&](const Index& at) -> Result<Val> { return eval(v, at, 1); });
 }
 
-/// Lanes of one access: buffers are aligned to 16 bytes.
+/// Lanes of one memory access, which is at most 16 bytes: the alignment of buffers.
 int Evaluator::vector_step(int buffer, int lanes) const {
   return std::min(lanes, 16 / kernel::byte_size(storage_[static_cast<size_t>(buffer)]));
 }
@@ -401,7 +400,7 @@ Result<Val> Evaluator::load(ValueId v, const Index& index, int lanes) {
   return per_lane(lanes, index, [&](const Index& at) { return load(v, at, 1); });
 }
 
-/// Lanes that lie one after another in memory.
+/// Loads lanes that are consecutive in memory.
 Val Evaluator::load_consecutive(ValueId v, const Expr& linear, int lanes) {
   const DType dtype = g_.value(v).dtype;
   const int buf = buffer(v);

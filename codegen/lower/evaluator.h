@@ -1,9 +1,10 @@
-// Computes elements of a group's values inside a kernel, on demand: from a value and an index back
-// to the loads. Views become index arithmetic, shared subexpressions are computed once, consecutive
-// lanes become vector loads where the index proves it.
+// Writes the code that computes an element of a group's value at an index, on demand: from the
+// value back through its producers to the loads. Views become index arithmetic, common
+// subexpressions are computed once, and consecutive lanes become vector loads where the index
+// proves that they are.
 //
-// Index expressions use the graph's symbols for dimensions, and symbols from kLoopSymbols on for
-// loop variables and other run-time values of this kernel.
+// Index expressions use the graph's symbols for dimensions. Symbols from kLoopSymbols on ("kernel
+// symbols") stand for loop variables and other run-time values of this kernel.
 #pragma once
 
 #include <functional>
@@ -32,82 +33,82 @@ class Evaluator {
   ~Evaluator();
 
   // --- index expressions ---
-  /// A run-time I32 value in [0, below).
+  /// A symbol for v, a run-time I32 value in [0, below).
   Expr symbol(Val v, const Expr& below);
-  /// Gives a symbol another value, as in a second loop over the same range. What was computed with
-  /// the old value must have been forgotten.
+  /// Gives a symbol another value, as in a second loop over the same range. The scopes in which the
+  /// old value was used must have ended.
   void set_symbol(const Expr& symbol, Val v);
-  /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols only
+  /// An expression over model symbols and kernel symbols, as I32. Parts over model symbols alone
   /// become scalar parameters that the host computes; divisors that are 0 count as 1.
   Value value(const Expr& e);
-  /// A number over model symbols that is data: dividing by 0 is an error of the run.
+  /// A number over model symbols that is data: in a run, dividing by 0 is an error.
   Value number(const Expr& e);
   Expr simplify(const Expr& e) const;
-  /// The kernel runs only where this product of dimensions is not 0.
+  /// Asserts that the kernel runs only if this product of dimensions is not 0.
   void assume_not_empty(const Expr& count);
   Expr flatten(const Index& index, const Shape& shape) const;
   Index unflatten(const Expr& linear, const Shape& shape);
-  /// Tells that `index` is that of an element of `shape`, so that unflatten() undoes flatten()
-  /// exactly.
+  /// Registers `index` as the index of an element of `shape`, so that unflatten() exactly inverts
+  /// flatten() for it. unflatten() registers its results itself.
   void add_element(const Index& index, const Shape& shape);
-  /// The index in `to` of what is at `index` in `from`, in row-major order, if both are such
-  /// elements.
+  /// The index in `to` with the same row-major position as `index` in `from`, if both are
+  /// registered.
   std::optional<Index> same_position(const Index& index, const Shape& from, const Shape& to) const;
-  /// The lane of a vector evaluation in [0, lanes): put it into an index with coefficient 1.
+  /// The lane of a vector evaluation, in [0, lanes). An index uses it with coefficient 1.
   Expr lane() const { return Expr::symbol(kLoopSymbols); }
 
   // --- values ---
-  /// Element of v at the index; `lanes` > 1 gives a vector over lane() in [0, lanes).
+  /// The element of v at the index. If `lanes` > 1, a vector over lane() in [0, lanes).
   Result<Val> eval(graph::ValueId v, const Index& index, int lanes = 1);
-  /// Stores an output or a scratch value. The index must be where eval computed it.
+  /// Stores an output or a scratch value. `index` must be the index at which eval() computed it.
   Status store(graph::ValueId v, const Index& index, Val value, int lanes = 1);
   /// The same at a row-major position.
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
-  /// v is available as `value` at exactly this index (an anchor's or reduction's result).
+  /// Makes v available as `value` at exactly this index (the result of an anchor or reduction).
   void bind(graph::ValueId v, Index index, Val value);
-  /// Indices at which v was computed in the innermost scope. The lanes of a vector count as one,
-  /// even if they were computed one by one.
+  /// Indices at which v was computed in the innermost scope. The lanes of a vector count as one
+  /// index, even if they were computed one by one.
   std::vector<Index> computed_at(graph::ValueId v) const;
-  /// This kernel will load v, which it stores: an output, or scratch memory of its own. Comes
-  /// before the first store.
+  /// Declares that this kernel loads v after storing it, to an output or to scratch memory. Call
+  /// this before the first store of v.
   void allow_reloads(graph::ValueId v, bool scratch);
-  /// From now on v at exactly `index` is loaded from where this invocation stored it. At every
-  /// other index it is still computed: what another invocation stores has no order.
+  /// From now on, v at exactly `index` is loaded from where this invocation stored it. At every
+  /// other index it is still computed, as stores of other invocations are unordered.
   void reload_at(graph::ValueId v, Index index, Expr position);
 
-  // --- control flow: values computed in a body are forgotten at its end ---
+  // --- control flow; values computed in a body are forgotten when it ends ---
   using Body = std::function<Status()>;
   using LoopBody = std::function<Status(Value i)>;
-  /// The body as it is, in a scope of its own.
+  /// Runs the body in a scope without control flow.
   Status scope(const Body& body);
-  /// if (condition); a condition without a value always holds.
+  /// if (condition); a null condition always holds.
   Status guard(Val condition, const Body& body);
-  /// for (i = start; i < end; i += step), at most `iterations` times: counted, see iterations().
+  /// for (i = start; i < end; i += step), with at most `iterations` iterations; see iterations().
   Status for_loop(Val start, Val end, Val step, const Expr& iterations, const LoopBody& body);
-  /// for (i = 0; i < end; ++i), with `end` iterations at most.
+  /// for (i = 0; i < end; ++i).
   Status for_loop(const Expr& end, const LoopBody& body);
-  /// From now on a loop has at most so many iterations, those of the loops around it counted, as
-  /// far as its number is constant and its body can be written that often. Where the number is not
-  /// constant, the outermost loop writes its body `copies` times.
+  /// Limits later loops. A loop whose number of iterations, multiplied by those of the loops around
+  /// it, is constant and above `iterations` is unrolled until it is not, or as far as possible. If
+  /// the number is dynamic, the outermost loop is unrolled `copies` times.
   void limit_loops(int64_t iterations, int64_t copies) {
     loop_share_ = iterations;
     copies_if_dynamic_ = copies;
   }
-  /// Unsupported when an index needs more than 32 bits.
+  /// Unsupported if an index needs more than 32 bits.
   const Status& status() const { return status_; }
-  /// Iterations of all loops of an invocation together, at most. The one that only finds a loop at
-  /// its end counts as well: drivers that limit loops count it.
+  /// An upper bound on the iterations of all loops of an invocation together. The final check that
+  /// ends a loop counts as an iteration, as it does for drivers that limit loops.
   const Expr& iterations() const { return iterations_; }
 
-  // --- what the kernel came to need, in parameter order ---
+  // --- the kernel's parameters, in order ---
   struct BufferUse {
     graph::ValueId value;
     int param;
     bool scratch;
     bool packed;
   };
-  /// `packed`: a weight in the form of PackedOperand. The same kernel may also read it as it is,
-  /// from a buffer of its own.
+  /// The buffer of v. `packed`: of a weight in the form of PackedOperand. The same kernel may also
+  /// read the unpacked weight from another buffer.
   int buffer(graph::ValueId v, bool packed = false);
   const std::vector<BufferUse>& buffers() const { return buffers_; }
   const std::vector<Expr>& scalars() const { return scalars_; }
@@ -160,26 +161,26 @@ class Evaluator {
   std::vector<std::unordered_map<int64_t, std::vector<Memo>>> memo_;
   using ValueOf = std::unordered_map<Expr, Value, Expr::Hash>;
   std::vector<ValueOf> index_memo_;  // by scope
-  ValueOf sizes_;                    // over model symbols alone
+  ValueOf sizes_;                    // of expressions over model symbols alone
   std::map<graph::ValueId, std::pair<Index, Val>> bound_;
   struct Reload {
     bool scratch = false;
     Index index;
-    std::optional<Expr> position;  // row-major; unset until it is stored
+    std::optional<Expr> position;  // row-major; empty until v is stored
   };
   std::map<graph::ValueId, Reload> reloads_;
   std::vector<BufferUse> buffers_;
   std::vector<kernel::Ty> storage_;  // by buffer parameter
-  /// Positions and indices of the same elements: flatten() and unflatten() undo each other exactly
-  /// for these, whatever the divisions became.
+  /// Positions and indices of the same elements. For these, flatten() and unflatten() are exact
+  /// inverses, whatever simplification made of the divisions.
   struct Unflattened {
     Shape shape;
     Index index;
     Expr linear;
   };
   std::vector<Unflattened> unflattened_;
-  std::vector<Expr> stored_counts_;  // elements of the group's buffers: at most 2^31 in a run
-  std::set<SymbolId> positive_;      // of the model
+  std::vector<Expr> stored_counts_;  // elements of the group's outputs: at most 2^31 in a run
+  std::set<SymbolId> positive_;      // model symbols that are not 0 where the kernel runs
   Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops

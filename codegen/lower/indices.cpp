@@ -1,4 +1,4 @@
-// The evaluator's index expressions: what is known of their symbols, and their code.
+// The evaluator's index expressions: the ranges of their symbols, and the code that computes them.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -42,7 +42,8 @@ Expr with_positive_divisors(const Atom& a, const SymbolRanges& ranges) {
   return a.expr();
 }
 
-/// The same for positive divisors; it has a value for others, too.
+/// Replaces divisors d that may be less than 1 by max(d, 1): equal for positive divisors, and
+/// defined for all others.
 Expr with_positive_divisors(const Expr& e, const SymbolRanges& ranges) {
   Expr sum = e.constant();
   for (const Term& t : e.terms()) {
@@ -115,7 +116,7 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
   Expr stride = 1;
   for (size_t d = shape.size(); d-- > 0;) {
     Expr e = Expr::floordiv(linear, stride);
-    // The outermost dim needs no mod: linear is in range.
+    // The outermost dim needs no mod, as `linear` is in range.
     bool outermost = true;
     for (size_t o = 0; o < d; ++o) outermost &= shape[o].is_const(1);
     if (shape[d].is_const(1)) {
@@ -126,7 +127,7 @@ Index Evaluator::unflatten(const Expr& linear, const Shape& shape) {
     index[d] = simplify(e);
     stride = stride * shape[d];
   }
-  // The only element is at position 0, in whatever way `linear` says so.
+  // A single element is at position 0, whatever expression `linear` is: there is nothing to record.
   const bool single =
       std::all_of(shape.begin(), shape.end(), [](const Expr& dim) { return dim.is_const(1); });
   if (!single) unflattened_.push_back({shape, index, linear});
@@ -165,8 +166,9 @@ Status Evaluator::beyond_32_bits(const Expr& e) const {
                      ", kernels compute indices in 32 bits; use smaller inputs");
 }
 
-/// Sums and products of an index may wrap on the way, as the index itself lies in its buffer; what
-/// is divided must not. Values that never get memory may have more than 2^31 elements.
+/// The value of e, which is about to be divided. Sums and products may wrap on the way to an index,
+/// as the index itself is within its buffer, but a dividend must not. Values that are never stored
+/// may have more than 2^31 elements.
 Value Evaluator::dividend(const Expr& e) {
   constexpr int64_t kMax = std::numeric_limits<int32_t>::max();
   const auto ranges = [this](SymbolId id) { return range(id); };
@@ -182,13 +184,13 @@ Value Evaluator::dividend(const Expr& e) {
   if (limit->is_overflow() || (limit->is_const() && limit->value() > kMax)) {
     status_ = beyond_32_bits(*limit);
   } else if (!limit->is_const()) {
-    size(*limit);  // checked by the run
+    size(*limit);  // a scalar parameter, whose range a run checks
   }
   return value(e);
 }
 
-/// How many divisors make a dividend that may be negative one that is not; nothing where no lower
-/// end of it is known.
+/// How many times the divisor must be added to the dividend so that the sum is not negative.
+/// Nothing if the dividend has no known lower bound.
 std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr& divisor) const {
   const auto ranges = [this](SymbolId id) { return range(id); };
   if (dividend.bounds(ranges).min >= 0) return Expr(0);
@@ -198,8 +200,8 @@ std::optional<Expr> Evaluator::divisors_to_add(const Expr& dividend, const Expr&
   return Expr(0) - Expr::floordiv(*low, divisor);
 }
 
-/// Expressions round towards minus infinity, Div and Rem towards zero: the same where the dividend
-/// is not negative. Divisors are sizes and strides: positive wherever the kernel runs.
+/// Expressions round towards minus infinity, Div and Rem towards zero. They agree if the dividend
+/// is not negative. Divisors are sizes and strides, hence positive wherever the kernel runs.
 Value Evaluator::division(const Atom& a) {
   const Expr& divisor = a.rhs();
   const bool quotient = a.kind() == Atom::Kind::FloorDiv;
@@ -233,8 +235,8 @@ Value Evaluator::atom_value(const Atom& a) {
   return {};
 }
 
-/// Where a dim is 0, what divides by it belongs to elements that do not exist, but the launch may
-/// have others.
+/// A scalar parameter. If a dim is 0, the elements whose index divides by it do not exist, but the
+/// launch may have others: the host must be able to compute the expression all the same.
 Value Evaluator::size(const Expr& e) {
   if (const auto it = sizes_.find(e); it != sizes_.end()) return it->second;
   const Value v = param(with_positive_divisors(e, [this](SymbolId id) {

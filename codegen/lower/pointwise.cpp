@@ -1,3 +1,6 @@
+// Pointwise kernels: an invocation computes one or several vectors of neighbouring elements of
+// every output. Contractions and reductions that no other schedule takes are computed in the same
+// way, by their element() definitions ("direct").
 #include <algorithm>
 #include <optional>
 
@@ -11,20 +14,20 @@ using kernel::Builder;
 namespace {
 
 constexpr uint32_t kWorkgroup = 64;
-constexpr int kBlock = 4;        // vectors of an invocation along another axis
-constexpr int64_t kMany = 1000;  // loads of a kernel that cannot be written
-constexpr uint32_t kLightFlops = 8;
+constexpr int kBlock = 4;            // vectors of an invocation in a block along another axis
+constexpr int64_t kMany = 1000;      // stands for the loads of a kernel that cannot be written
+constexpr uint32_t kLightFlops = 8;  // kernels with at most so many per element are unrolled
 
 struct PointwiseSchedule {
   int lanes = 1;    // consecutive elements computed as one vector
   int vectors = 1;  // vectors per invocation
-  int axis = -1;    // of the domain, along which an invocation's vectors lie; -1: one after
-                    // another
-  bool written_out = false;  // vectors are written out, not a loop
+  int axis = -1;    // axis of the domain along which an invocation's vectors lie; -1: they are
+                    // consecutive
+  bool written_out = false;  // vectors are unrolled, not a loop
   bool needs_words = false;  // outputs are stored in whole 32-bit words
-  bool whole_words = false;  // lanes past the end are computed at the last element: an invocation
-                             // owns whole 32-bit words of a narrow output
-  bool direct = false;       // of a group that another schedule did not take
+  bool whole_words = false;  // an invocation owns whole 32-bit words of a narrow output; lanes past
+                             // the end compute the last element
+  bool direct = false;       // the group is not Pointwise, but no other schedule took it
   double cost = 0;
 
   std::string describe() const {
@@ -45,7 +48,7 @@ uint32_t flops(const Group& group) {
   return sum;
 }
 
-/// Pure function of the shapes and the target; tests read it through Lowered::schedule.
+/// A pure function of the shapes and the target. Tests read it through Lowered::schedule.
 PointwiseSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target) {
   PointwiseSchedule s;
   const Expr total = element_count(group.domain);
@@ -57,14 +60,14 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
       (narrowest == 1 && !target.storage8()) || (narrowest == 2 && !target.storage16());
   s.needs_words = needs_words;
   bool loops = group.kind == GroupKind::Contraction || group.kind == GroupKind::Row;
-  double reads = 0;  // of nodes that read several elements for one
+  double reads = 0;  // the most elements that a node reads for one
   for (const graph::Node* n : group.nodes) {
     const ops::OpDef* def = def_of(*n);
     if (def != nullptr && def->reads_per_element != nullptr)
       reads = std::max(reads, def->reads_per_element(g, *n));
   }
-  // Neighbours read the same elements, or elements side by side: few loads on a device that
-  // gathers per lane. Elsewhere neighbouring lanes do.
+  // Neighbouring outputs read the same or neighbouring elements. On a device that gathers per lane,
+  // computing them in one invocation saves loads; on others, neighbouring invocations share them.
   loops |= reads > (target.cpu_type() ? ops::kMaxWrittenReads : 0);
   if (divisible && (!loops || needs_words)) {
     s.lanes = 4;
@@ -72,19 +75,20 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
     s.lanes = 4;
     s.whole_words = true;
   }
-  // A CPU-type device gathers per lane: consecutive memory per invocation is what it caches well.
+  // A CPU-type device gathers per lane, so consecutive memory per invocation is what it caches
+  // well.
   if (target.cpu_type() && s.lanes == 4 && !loops) {
     const bool large = !total.is_const() || total.value() >= (int64_t{1} << 16);
     const bool heavy = flops(group) > 64 || reads > 1;
     s.vectors = large ? (heavy ? 4 : 8) : 1;
-    // What all vectors of an invocation share is then computed once.
+    // Unrolled vectors of an invocation share common subexpressions.
     s.written_out = flops(group) <= kLightFlops && !s.whole_words &&
                     total.known_divisor(g.symbols) % (s.lanes * s.vectors) == 0;
   }
   return s;
 }
 
-/// Stores the lanes of the last vector that exist, in whole 32-bit words.
+/// Stores those lanes of a vector that exist, in whole 32-bit words.
 Status store_words(Evaluator& ev, ValueId v, const Expr& first, const Expr& total,
                    kernel::Val val) {
   kernel::Builder& b = ev.builder();
@@ -116,7 +120,6 @@ Status emit_vector(Evaluator& ev, const Group& group, const PointwiseSchedule& s
   return {};
 }
 
-/// A kernel under construction.
 class PointwiseKernel {
  public:
   PointwiseKernel(const graph::Graph& g, const Group& group, const PointwiseSchedule& s)
@@ -136,7 +139,7 @@ class PointwiseKernel {
     return finish(ev_, b_, group_, groups, s_.describe());
   }
 
-  /// Loads of one invocation; nothing if the schedule does not fit.
+  /// Number of loads of one invocation; nothing if this schedule cannot write the kernel.
   std::optional<int64_t> count_loads() {
     if (!emit(b_.convert(b_.builtin(kernel::Builtin::GlobalId), kernel::Ty::I32)).ok()) return {};
     auto k = b_.finish();
@@ -158,7 +161,7 @@ class PointwiseKernel {
     });
   }
 
-  /// All vectors of an invocation that exists.
+  /// Unrolls all vectors of an invocation.
   Status emit(Val id) {
     const Expr i = ev_.symbol(id, invocations_);
     if (s_.axis >= 0) return emit_block(i);
@@ -167,7 +170,7 @@ class PointwiseKernel {
     return {};
   }
 
-  /// Vectors along the last axis at neighbouring places of another one.
+  /// Computes vectors along the last axis, at neighbouring positions along axis s_.axis.
   Status emit_block(const Expr& i) {
     const auto axis = static_cast<size_t>(s_.axis);
     Index at = block_place(i);
@@ -183,8 +186,8 @@ class PointwiseKernel {
     return {};
   }
 
-  /// Block number i along the domain's axes. A workgroup takes a square of 8 x 8 blocks where the
-  /// sizes allow, so that lines of memory are used whole while they are cached.
+  /// The coordinates of block number i. A workgroup computes a square of 8 x 8 blocks if the sizes
+  /// allow, so that cache lines are fully used while they are cached.
   Index block_place(const Expr& i) {
     constexpr int64_t kSquare = 8;
     const auto axis = static_cast<size_t>(s_.axis);
@@ -218,8 +221,8 @@ class PointwiseKernel {
   Expr total_, vectors_, invocations_;
 };
 
-/// Where vectors load their lanes one by one: the axis along which neighbouring vectors find them
-/// side by side in memory, as in a transpose.
+/// If vectors load their lanes one by one, as in a transpose: the axis along which the loads of
+/// neighbouring vectors become consecutive, or -1.
 int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule& s) {
   const auto fours = [&](const Expr& e) { return e.known_divisor(g.symbols) % kBlock == 0; };
   const size_t rank = group.domain.size();
@@ -246,7 +249,7 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
   return axis;
 }
 
-/// The best estimate first.
+/// The preferred schedule comes first.
 std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const Group& group,
                                                    const TargetFacts& target) {
   const PointwiseSchedule chosen = choose(g, group, target);
@@ -268,7 +271,8 @@ std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const 
     add(block);
   }
   add(chosen);
-  // Other numbers of vectors, as loops; on a GPU neighbouring invocations read neighbouring places.
+  // Other numbers of vectors, as loops. Not on GPUs, where neighbouring invocations should read
+  // neighbouring addresses.
   for (const int vectors : {1, 4, 8}) {
     if (!target.cpu_type() || chosen.lanes != 4 || vectors == chosen.vectors) continue;
     PointwiseSchedule other = chosen;

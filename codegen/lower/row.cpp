@@ -1,8 +1,8 @@
-// Row kernels: every reduction of the group runs over the same columns of the domain. A row belongs
-// to one invocation (CPU-type devices with many rows) or to a workgroup whose invocations share its
-// columns and combine their partial results in shared memory. Values that several stages need stay
-// in memory of the invocation that computed them, so no barrier is needed, unless recomputing them
-// is cheap.
+// Row kernels: every reduction of the group runs over the same columns of the domain. A row is
+// computed by one invocation (CPU-type devices with many rows), or by a workgroup whose invocations
+// share its columns and combine their partial results in shared memory. A value that several stages
+// need is recomputed if that is cheap. Otherwise each invocation stores what it computed, and
+// reloads only that, so no barrier is needed.
 #include <algorithm>
 #include <bit>
 #include <map>
@@ -42,8 +42,8 @@ struct RowDomain {
 };
 
 struct RowSchedule {
-  int lanes = 1;         // neighbouring elements as the lanes of a vector:
-  bool of_rows = false;  // of rows, else of columns
+  int lanes = 1;         // neighbouring elements that are the lanes of a vector
+  bool of_rows = false;  // whether the lanes are rows, else columns
   uint32_t per_row = 1;  // invocations that share a row, in the short form
   double cost = 0;
 
@@ -78,13 +78,13 @@ class RowKernel {
     limit_loops(ev_, target);
   }
 
-  /// Where each stage computes values, for a kernel of this form that reloads none.
+  /// Where each stage computes values in a kernel of this form without reloads.
   struct Trace {
     std::vector<RowStages::Reads> reads;  // by stage
     RowStages::Reads stored;              // outputs
   };
 
-  /// Leaves this object unusable for build().
+  /// After this, build() must not be called.
   Result<Trace> trace() {
     const Expr units = Expr::floordiv(rows_, row_lanes_);
     const Val id = b_.convert(b_.builtin(Builtin::GlobalId), Ty::I32);
@@ -132,7 +132,7 @@ class RowKernel {
  private:
   static constexpr uint32_t kRowsPerGroup = 8;
 
-  /// Its invocations combine each reduction in shared memory.
+  /// The largest workgroup whose partial results fit in shared memory.
   uint32_t largest_workgroup(const TargetFacts& target) const {
     int bytes = 0;  // of one invocation
     for (int s = 0; s <= stages_.count(); ++s)
@@ -142,9 +142,9 @@ class RowKernel {
     return std::bit_floor(std::min(target.workgroup_invocations(), room));
   }
 
-  /// Where rows are lanes, a column's elements lie far from the next one's: those that later stages
-  /// read again stay cached in whole lines if an invocation has several vectors side by side. But
-  /// enough workgroups must remain.
+  /// If rows are lanes, the elements of neighbouring columns are far apart in memory. With several
+  /// neighbouring vectors per invocation, whole cache lines are used, and stay cached for later
+  /// stages. But enough workgroups must remain.
   void choose_row_vectors() {
     if (row_lanes_ == 1 || stages_.count() < 2) return;
     for (int vectors = 4; vectors > 1 && row_vectors_ == 1; vectors /= 2) {
@@ -164,14 +164,14 @@ class RowKernel {
     return index;
   }
 
-  /// The index of a value with as many elements as the domain, at the domain's index.
+  /// The index into v, which has as many elements as the domain, at the index `full` of the domain.
   Index index_in(ValueId v, const Index& full) {
     const Shape& shape = g_.value(v).shape;
     if (shape == group_.domain) return full;
     return ev_.unflatten(ev_.flatten(full, group_.domain), shape);
   }
 
-  /// Places the rows of an invocation.
+  /// Computes the indices of an invocation's rows.
   void place_rows(const Expr& unit) {
     for (int u = 0; u < row_vectors_; ++u) {
       Expr row = Expr(row_lanes_ * row_vectors_) * unit + Expr(row_lanes_ * u);
@@ -182,8 +182,8 @@ class RowKernel {
     reloads_.resize(rows_at_.size());
   }
 
-  /// The column that the loop variable stands for. All loops share one symbol, so that equal
-  /// indices of different stages are equal expressions.
+  /// The column of loop variable c. All loops share one symbol, so that equal indices of different
+  /// stages are equal expressions.
   Expr column_at(Val c) {
     const int lanes = row_lanes_ > 1 ? 1 : lanes_;
     if (column_symbol_) {
@@ -198,7 +198,7 @@ class RowKernel {
   Status emit_rows(const Expr& unit) {
     place_rows(unit);
     for (int s = 0; s <= stages_.count(); ++s) RP_TRY(emit_stage(s));
-    // Row values are the same in every lane: one stores.
+    // Row values are the same in every invocation of the row, so one of them stores.
     std::vector<ValueId> row_outputs;
     for (ValueId v : group_.outputs) {
       if (!stages_.is_full(v)) row_outputs.push_back(v);
@@ -217,18 +217,18 @@ class RowKernel {
     });
   }
 
-  /// Makes a row of the invocation the one whose values are computed.
+  /// Selects the row of the invocation whose values are computed next.
   void select_row(size_t u) {
     row_ = u;
     for (const auto& [v, result] : results_[u]) ev_.bind(v, rows_at_[u], result);
   }
 
-  /// The index of a value of the row.
+  /// The index into v, which has one element per row, at the selected row.
   Index row_index_in(ValueId v) {
     return ev_.unflatten(ev_.flatten(rows_at_[row_], rows_shape_), g_.value(v).shape);
   }
 
-  /// Values of the row that the loop would otherwise compute per column.
+  /// Computes row values before the loop, which would otherwise compute them for each column.
   Status hoist_row_values(int s) {
     for (const Node* n : group_.nodes) {
       const ValueId v = n->outputs[0];
@@ -280,12 +280,12 @@ class RowKernel {
     return out;
   }
 
-  /// The loop over the columns of all rows of the invocation.
+  /// Writes the loop over columns, whose body covers all rows of the invocation.
   Status emit_columns(int s, const std::vector<Reduction>& reductions,
                       const std::vector<std::vector<int>>& accumulators) {
     const Expr steps = Expr::floordiv(cols_, row_lanes_ > 1 ? 1 : lanes_);
     const Expr iterations = Expr::ceildiv(steps, per_row_);
-    // A loop may write its body several times: what one column stores is not there for another.
+    // The loop may be unrolled. A copy of the body must not reload what another column stored.
     const auto earlier = reloads_;
     const auto body = [&](Value c) -> Status {
       reloads_ = earlier;
@@ -329,8 +329,9 @@ class RowKernel {
     return {};
   }
 
-  /// Stores what the current row and column computed of v. Scratch memory has an element for each
-  /// row and column, whatever the shape of v, so that an invocation only loads what it stored.
+  /// Stores the element of v that was computed for the current row and column. Scratch memory has
+  /// an element for each row and column, whatever the shape of v, so that an invocation loads only
+  /// what it stored.
   Status store_scratch(ValueId v, const Expr& col) {
     const std::vector<Index> at = ev_.computed_at(v);
     if (at.size() != 1)
@@ -379,24 +380,24 @@ class RowKernel {
   Expr rows_, cols_;
   const RowSchedule& s_;
   int lanes_;
-  int row_lanes_;        // rows as the lanes of a vector,
-  int row_vectors_ = 1;  // and such vectors of an invocation
+  int row_lanes_;        // rows that are the lanes of a vector
+  int row_vectors_ = 1;  // vectors of rows per invocation
   uint32_t per_row_;     // invocations that share a row
   RowStages stages_;
   int shared_count_ = 0;
   Value lane_;
-  std::vector<Index> rows_at_;                   // the rows of an invocation, or vectors of them
-  size_t row_ = 0;                               // of these: the one whose values are computed
-  std::vector<std::map<ValueId, Val>> results_;  // of reductions, by row
+  std::vector<Index> rows_at_;                   // the rows, or vectors of rows, of an invocation
+  size_t row_ = 0;                               // the selected one of these
+  std::vector<std::map<ValueId, Val>> results_;  // results of reductions, by row
   struct Stored {
     Index index;
     Expr position;  // row-major
   };
-  std::vector<std::map<ValueId, Stored>> reloads_;  // what later stages load again, by row
+  std::vector<std::map<ValueId, Stored>> reloads_;  // values that later stages reload, by row
   std::optional<Expr> column_symbol_;
 };
 
-/// The kernel; with `cheap`, only if it executes hardly more flops than separate kernels would.
+/// Builds the kernel. With `cheap`, only if it stays within the budget of recomputed flops.
 Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFacts& target,
                       const RowSchedule& s, bool cheap, LoopForm form = LoopForm::Short) {
   RP_ASSIGN(const RowKernel::Trace trace, RowKernel(g, group, target, s, form).trace());
@@ -407,8 +408,8 @@ Result<Lowered> build(const graph::Graph& g, const Group& group, const TargetFac
   return kernel.build();
 }
 
-/// Pure function of the shape and the target. `rows_as_lanes`: neighbouring rows may be the lanes
-/// of vectors.
+/// A pure function of the shape and the target. `rows_as_lanes`: whether neighbouring rows may be
+/// the lanes of vectors.
 RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target,
                    bool rows_as_lanes) {
   constexpr uint32_t kCpuSubgroup = 8;
@@ -416,7 +417,7 @@ RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts&
   const bool last_reduced = group.reduced.back() + 1 == static_cast<int64_t>(group.domain.size());
   const auto fours = [&](const Expr& e) { return e.known_divisor(g.symbols) % 4 == 0; };
   RowSchedule s;
-  // A vector holds neighbouring elements: columns of a row, or rows where those are side by side.
+  // A vector holds elements that are adjacent in memory: columns of a row, or rows.
   s.lanes = fours(last_reduced ? d.cols : group.domain.back()) ? 4 : 1;
   const bool few_vectors = d.rows.is_const() && d.rows.value() < 64;
   if (!last_reduced && (few_vectors || !rows_as_lanes)) s.lanes = 1;
@@ -430,13 +431,13 @@ RowSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts&
   const bool long_row = image || (!any_length && d.cols.value() > 32768);
   const bool own = short_row || s.row_lanes() > 1 ||
                    (target.cpu_type() && !(few_rows && many_columns) && !long_row);
-  // A CPU-type device combines the results of one subgroup faster than those of a large
-  // workgroup, which pays only for rows that are known to be long.
+  // A CPU-type device combines the results of one subgroup faster than those of a large workgroup,
+  // which pays off only for rows that are known to be long.
   s.per_row = own ? 1 : any_length && target.cpu_type() ? kCpuSubgroup : 64;
   return s;
 }
 
-/// The best estimate first; `by_rows`: the schedule with rows as lanes, if there is one.
+/// The preferred schedule comes first. `by_rows` is the schedule with rows as lanes, or null.
 std::vector<RowSchedule> row_schedules(const RowSchedule& chosen, const RowSchedule* by_rows,
                                        const Expr& columns, LoopForm form) {
   std::vector<RowSchedule> out;

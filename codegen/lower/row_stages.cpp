@@ -11,7 +11,7 @@ using graph::ValueId;
 
 namespace {
 
-// Recomputing may add this part of the group's own flops (the whole graph stays below 1.1).
+// Recomputation may add this fraction of the group's own flops (the whole graph stays below 1.1).
 constexpr double kRecompute = 0.08;
 
 }  // namespace
@@ -102,14 +102,14 @@ void RowStages::choose_reloads(const std::vector<Reads>& reads, const Reads& sto
   }
 }
 
-/// What a later stage needs of an earlier one is loaded again, or computed again while the budget
-/// lasts. What one stage computes at several indices is computed several times.
+/// A value of an earlier stage that this stage needs is reloaded, or recomputed while the budget
+/// lasts. A value that a stage needs at several indices is computed several times.
 void RowStages::visit(ValueId v, int stage) {
   const Node* n = g_.value(v).producer;
   if (!in_group(n) || is_reduction(*n) || !is_full(v)) return;
   if (!visited_.emplace(v, stage).second) return;
   const std::vector<Index>& here = reads_[static_cast<size_t>(stage)][v];
-  if (here.empty()) return;  // nothing reads it after all
+  if (here.empty()) return;  // this stage does not compute it after all
   const auto [it, first] = first_stage_.try_emplace(v, stage);
   const auto reads_at = [&](const Index& index) {
     return std::find(here.begin(), here.end(), index) != here.end();

@@ -1,6 +1,6 @@
 // The stages of a row kernel. Each stage is one loop over the columns of a row; the reductions of
-// stage s need results of stages before s. A value that several stages need is loaded again where
-// the same invocation stored it, or computed again.
+// stage s need results of stages before s. A value that several stages need is either reloaded
+// where the same invocation stored it, or recomputed.
 #pragma once
 
 #include <map>
@@ -15,41 +15,42 @@ namespace reprise::lower {
 
 class RowStages {
  public:
-  /// Where a stage computes values, as indices over the symbols of one row and one column.
+  /// The indices at which a stage computes each value, over the symbols of one row and one column.
   using Reads = std::map<graph::ValueId, std::vector<Index>>;
 
   RowStages(const graph::Graph& g, const Group& group);
 
-  /// Stages 0 to count() - 1 have reductions; what needs all of their results comes in stage
-  /// count().
+  /// Stages 0 to count() - 1 have reductions. Stage count() computes what needs all of their
+  /// results.
   int count() const { return count_; }
   std::vector<const graph::Node*> reductions(int stage) const;
-  /// Outputs with one element per column that stage `stage` computes.
+  /// The outputs with one element per column that a stage computes.
   std::vector<graph::ValueId> full_outputs(int stage) const;
-  /// What the loop of a stage computes for each column: operands of reductions, and outputs.
+  /// The values that the loop of a stage computes for each column: operands of reductions, and
+  /// outputs.
   std::vector<graph::ValueId> roots(int stage) const;
-  /// The stages that must be done before v can be computed.
+  /// The number of stages that must be complete before v can be computed.
   int available(graph::ValueId v) const;
   /// Whether v has an element per column of every row, and not one per row.
   bool is_full(graph::ValueId v) const;
 
-  /// Decides what later stages load again. `reads` holds where each stage computes values, and
-  /// `stored` where an output is stored, for the same row and column. A value can be loaded again
-  /// only where it was stored: another index belongs to another invocation, which may not have
-  /// stored it yet.
+  /// Decides which values later stages reload. `reads` says where each stage computes values, and
+  /// `stored` where an output is stored, for the same row and column. A value can be reloaded only
+  /// at the index at which it was stored: another index belongs to another invocation, which may
+  /// not have stored it yet.
   void choose_reloads(const std::vector<Reads>& reads, const Reads& stored);
-  /// Values without memory of their own that stage `stage` stores for later ones.
+  /// Values that are not outputs and that a stage stores to scratch memory for later stages.
   const std::vector<graph::ValueId>& scratch(int stage) const {
     return scratch_[static_cast<size_t>(stage)];
   }
   bool reloads(graph::ValueId v) const { return reloads_.count(v) != 0; }
-  /// Flops that the kernel executes beyond its share of repeated ones; 0 if there are none.
+  /// Recomputed flops beyond the budget; 0 if the kernel stays within it.
   double excess_flops() const { return excess_; }
 
  private:
   bool in_group(const graph::Node* n) const;
   double cost(const graph::Node& n) const;
-  /// Of computing v in a stage, where a value is computed for each value that reads it.
+  /// The cost of computing v and all values that it depends on, shared ones once for each reader.
   double subtree_cost(graph::ValueId v);
   void visit(graph::ValueId v, int stage);
 

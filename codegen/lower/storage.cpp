@@ -1,4 +1,4 @@
-// How the evaluator's values are in memory: as they are in registers, or narrower.
+// Conversions of the evaluator's values between registers and memory, where they may be narrower.
 #include <cmath>
 #include <cstring>
 
@@ -17,7 +17,7 @@ Val Evaluator::from_storage(DType t, Val raw) {
   return b_.convert(raw, compute(t).ty);
 }
 
-/// Scratch values are rounded no more than registers are.
+/// Scratch values keep the dtype of registers, so that storing them does not round.
 DType Evaluator::memory_type(ValueId v) const {
   const auto reload = reloads_.find(v);
   const bool scratch = reload != reloads_.end() && reload->second.scratch;
@@ -28,7 +28,7 @@ Val Evaluator::to_storage(ValueId id, Val v) {
   const DType dtype = g_.value(id).dtype, memory = memory_type(id);
   if (dtype == DType::Bool) return b_.convert(v, Ty::U32);
   if (memory == dtype) return v;
-  // A number that is too large for its memory becomes the largest one there, not an infinity.
+  // A number beyond the range of its storage type becomes the largest finite one, not an infinity.
   const double largest = memory == DType::F16 ? 65504.0 : 0x1.FEp127;
   const auto number = [&](double x) { return b_.constant(b_.type(v), x); };
   const Val bounded = b_.scalar_op(
