@@ -1,4 +1,5 @@
-// One compilation: what its phases share. Every phase takes the context and adds to its report.
+// The state of one compilation that its phases share. Every phase takes the context and adds to its
+// report.
 #pragma once
 
 #include <string>
@@ -17,12 +18,12 @@
 
 namespace reprise {
 
-/// Rows of the pipeline that are decisions of fusion and lowering (codegen/passes/pipeline.cpp).
+/// Names of pipeline rows that are switches of fusion and lowering (codegen/passes/pipeline.cpp).
 inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "attention",
                                   kAttentionPrice = "attention-price",
                                   kEqualKernels = "equal-kernels";
 
-/// What the options ask of passes.
+/// The part of the options that is about passes.
 passes::PassOptions pass_options(const CompileOptions& options);
 
 /// Milliseconds of the phases that run once for each variant.
@@ -32,17 +33,17 @@ struct VariantTimes {
 
 class CompileContext {
  public:
-  /// What is given outlives the context. `named`: the targets that the options name.
+  /// The arguments must outlive the context. `named` are the targets that the options name.
   CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
                  std::vector<lower::Target> named, CompileReport& r);
 
   bool disabled(std::string_view pass) const { return !passes.enabled(pass); }
-  /// Adds a pass to the report: the time since the last one ended.
+  /// Adds a pass to the report, with the time since the previous one ended.
   void end_pass(std::string name);
-  /// The same for phases whose times were summed.
+  /// Adds the phases in `times`.
   void end_variants();
-  /// Puts a fault of the compiler, around which it has found a way, into the report and the log.
-  /// `effect` comes before the message.
+  /// Reports and logs a fault of the compiler from which it has recovered. `effect` precedes the
+  /// message in the log.
   void report_fault(BrokenGroup fault, const std::string& effect = {});
 
   graph::Graph& model;

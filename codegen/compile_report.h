@@ -1,4 +1,4 @@
-// What a compilation tells its caller beside the package.
+// What a compilation reports in addition to the package.
 #pragma once
 
 #include <string>
@@ -14,14 +14,14 @@ struct PassTime {
   double ms = 0;
 };
 
-/// What was chosen for a launch with several candidates.
+/// The schedule that was chosen for a launch with several candidates.
 struct ScheduleChoice {
   ScheduleSite site;
   size_t chosen = 0;  // index of a candidate
   size_t launch = 0;  // in the variant's plan
 };
 
-/// A group of nodes that fusion made one kernel although lowering cannot write it: a fault of the
+/// A group that fusion made one kernel although lowering cannot write it, which is a fault of the
 /// compiler. Its nodes got kernels of their own instead.
 struct BrokenGroup {
   std::string variant;
@@ -29,10 +29,10 @@ struct BrokenGroup {
   Status why;  // Code::Internal
 };
 
-/// What was compiled to images for CUDA.
+/// The compilation of CUDA images.
 struct ImageReport {
-  std::string nvrtc;              // its version; empty: nothing was
-  size_t images = 0, cached = 0;  // of kernels and architectures; those found in the cache
+  std::string nvrtc;              // its version; empty if nothing was compiled
+  size_t images = 0, cached = 0;  // one for each kernel and architecture; those from the cache
 };
 
 struct CompileReport {

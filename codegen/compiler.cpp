@@ -39,7 +39,7 @@ bool verifies(const CompileOptions& options) {
 #endif
 }
 
-/// After a pass: what it made is verified, timed and shown.
+/// Verifies the graph after a pass, records the pass's time and calls CompileOptions::on_pass.
 Status end_pass(CompileContext& context, std::string_view pass, bool core) {
   const CompileOptions& options = context.options;
   const std::string name(pass);
@@ -70,9 +70,9 @@ Status run_passes(CompileContext& context, package::Explanation& explanation) {
   return {};
 }
 
-/// The imported graph as host calls: the reference. In a package of low precision, large weights
-/// of layers and embeddings are in that precision for it, too. Operators without a host kernel are
-/// what they decompose into.
+/// The imported graph as host calls, which is the reference. In a package of low precision, it too
+/// has the large weights of layers and embeddings in that precision. Operators without a host
+/// kernel are decomposed.
 Result<plan::Plan> host_plan_of(CompileContext& context) {
   const graph::Graph& g = context.model;
   const DType precision = context.options.precision;
@@ -167,7 +167,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   context.end_pass("host-plan");
   RP_TRY(run_passes(context, p.explanation));
-  // Inference during the passes may have added symbols and guards, by which dims are the same.
+  // Inference during the passes may have added symbols, and guards that make dims equal.
   ops::resolve_guards(g);
   p.io = make_interface(g);
   adopt_interface(p.io, p.host_plan);

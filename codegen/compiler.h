@@ -1,6 +1,6 @@
-// A model in, a package out. Thread-safe. Creates threads as CompileOptions::threads allows; they
-// end before a call returns. Only programs include this header: what the compiler is made of takes
-// its context (compile_context.h) or its options.
+// The compiler: a model in, a package out. Thread-safe. It uses as many threads as
+// CompileOptions::threads allows, and they end before a call returns. Only programs include this
+// header; the parts of the compiler take its context (compile_context.h) or its options.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
                                  CompileReport* report = nullptr);
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report = nullptr);
-/// Makes options compile for this device alone, which is not the host.
+/// Restricts the options to this device, which must not be the host.
 void compile_for(const DeviceInfo& device, CompileOptions& options);
-/// "fp32", "fp16" or "bf16"; others are Code::Usage.
+/// Parses "fp32", "fp16" or "bf16"; other names are Code::Usage.
 Result<DType> parse_precision(std::string_view name);
 std::string precision_name(DType precision);
-/// Names that --disable-pass takes, in order.
+/// The names that --disable-pass takes, in the order of the pipeline.
 std::vector<std::string> pass_names();
 
 }  // namespace reprise

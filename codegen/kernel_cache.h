@@ -1,4 +1,4 @@
-// Equal kernels are legalised and emitted once for all variants of a package.
+// A cache in which equal kernels are legalised and emitted once for all variants of a package.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace reprise {
 
-/// Threads may call it at once.
+/// Threads may call it concurrently.
 class KernelCache {
  public:
-  /// `enabled` false: nothing is kept. The results must be the same.
+  /// If `enabled` is false, nothing is cached; the results are the same.
   explicit KernelCache(bool enabled) : enabled_(enabled) {}
   bool enabled() const { return enabled_; }
 
@@ -32,7 +32,7 @@ class KernelCache {
 
   bool enabled_;
   mutable std::mutex mutex_;
-  // The keys are the target's flags, and the kernel's number or its structure.
+  // A key has the target's flags, and the kernel's number or its structure.
   std::unordered_map<std::string, Known> by_number_, by_structure_;
   std::unordered_map<std::string, std::vector<uint32_t>> spirv_;
 };

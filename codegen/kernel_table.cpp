@@ -9,7 +9,7 @@ namespace reprise {
 
 namespace {
 
-/// A kernel may use what its variant's predicate asks of a device, and nothing else.
+/// Checks that a kernel uses only what its variant's predicate requires of a device.
 Status covered(const kernel::Requirements& need, const Predicate& p, const std::string& kernel) {
   const struct {
     bool needed, promised;
@@ -33,7 +33,7 @@ Status covered(const kernel::Requirements& need, const Predicate& p, const std::
   for (const auto& f : features) {
     if (!f.needed || f.promised) continue;
     return internal_error("kernel '" + kernel + "' needs " + f.name +
-                          ", which its variant does not ask for");
+                          ", which its variant does not require");
   }
   return {};
 }
@@ -112,7 +112,7 @@ Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
 Status KernelTable::show(const kernel::Kernel& k, const plan::KernelCode& code) {
   if (context_.options.on_kernel_ir) context_.options.on_kernel_ir(target_.name, k);
   if (!context_.options.on_kernel) return {};
-  // A schedule for subgroups of another size is never chosen for CUDA.
+  // CUDA never gets a schedule for another subgroup size, so such a kernel has no CUDA text.
   const bool shown = k.required_subgroup_size == 0 || k.required_subgroup_size == 32;
   std::string text = code.cuda;
   if (target_.predicate.api != Api::Cuda && shown) {

@@ -15,27 +15,27 @@
 
 namespace reprise {
 
-/// What kernels are rewritten for so that the target's devices can run them.
+/// What the target's devices support, for which kernels are legalised.
 kernel::LegalizeFor legalized_for(const lower::Target& target);
 
-/// Kernels of one variant. Launches share those that are equal, or equal but for numbers.
+/// The kernels of one variant. Launches share kernels that are equal, or differ only in numbers.
 class KernelTable {
  public:
-  /// What is given outlives the table.
+  /// The arguments must outlive the table.
   KernelTable(CompileContext& context, const lower::Target& target, plan::Plan& p)
       : context_(context), target_(target), p_(p) {}
 
-  /// Takes the kernel of the plan's next step. Kernels with the same number are equal.
+  /// Adds the kernel of the plan's next step. Kernels with the same number are equal.
   Status add(kernel::Kernel k, std::optional<size_t> number);
-  /// Gives the launches their kernels.
+  /// Emits the kernels and sets the kernel of each launch.
   Status finish();
-  /// Those of the plan, in order, where they are to be probed.
+  /// The kernels of the plan, in order; empty unless they are to be probed.
   std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
 
  private:
-  /// Everything of the code: SPIR-V, or CUDA text. Threads call it at once.
+  /// Fills in the code of a kernel: SPIR-V, or CUDA text. Threads call it concurrently.
   Status emit(const kernel::Kernel& k, plan::KernelCode& code);
-  /// What the options want to see of each kernel.
+  /// Calls CompileOptions::on_kernel_ir and on_kernel.
   Status show(const kernel::Kernel& k, const plan::KernelCode& code);
   std::string unique(const std::string& base);
 

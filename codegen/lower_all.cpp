@@ -47,13 +47,13 @@ std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>&
 }  // namespace
 
 Status lower_all(CompileContext& context, const std::vector<TargetFusion>& variants) {
-  // Tests that plant faults in kernels want to see each group.
+  // Tests that plant faults must be called with the kernel of every group.
   if (!context.lowerings.enabled() || context.options.plant_in_kernel) return {};
   const auto start = Clock::now();
   const std::vector<Job> jobs = jobs_of(context.model, variants);
   RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {
     for (const lower::Target* target : jobs[i].targets) {
-      // A failure is found again, and reported, when the plan of the variant is made.
+      // Building the variant's plan finds an error again and reports it.
       (void)make(context, *jobs[i].group, *target);
     }
   }));

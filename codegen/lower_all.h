@@ -1,4 +1,4 @@
-// The part of compilation that several threads share: lowering and legalising every group.
+// Lowers and legalises every group on several threads.
 #pragma once
 
 #include <vector>
@@ -14,10 +14,10 @@ struct TargetFusion {
   lower::Fusion* fusion;
 };
 
-/// Gives all groups their keys, then lowers and legalises each once for all targets, on
-/// CompileOptions::threads threads. What is made stays in context.lowerings and context.kernels,
-/// where the plans find it; a group that cannot be lowered is left to them. Does nothing if equal
-/// kernels are not shared.
+/// Computes the keys of all groups, then lowers and legalises each distinct group once for all
+/// targets, on CompileOptions::threads threads. The results are kept in context.lowerings and
+/// context.kernels, from which plans are built. An error is ignored here: building the plan finds
+/// it again and reports it. Does nothing if equal kernels are not shared.
 Status lower_all(CompileContext& context, const std::vector<TargetFusion>& variants);
 
 }  // namespace reprise

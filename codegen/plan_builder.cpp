@@ -76,7 +76,7 @@ class Buffers {
     return id;
   }
 
-  /// Memory of one launch, shaped as v and rounded no more than registers are.
+  /// Memory that one launch uses, with the shape of v and the dtype of registers.
   plan::BufferId scratch(ValueId v) {
     const graph::Value& value = g_.value(v);
     p_.buffers.push_back(
@@ -260,7 +260,7 @@ class DevicePlanBuilder {
     }
     chosen_steps_.resize(context_.report.schedules.size() - first_choice_, p_.steps.size());
     const Expr too_long = needs_long_form(context_.model, *lowered, group, target_);
-    // The grid of the form that is not meant for a run's sizes is empty.
+    // At every size of a run, the grid of one of the two forms is empty.
     lowered->grid[0] *= Expr(1) - too_long;
     RP_TRY(add_launch(group, std::move(*lowered)));
     return too_long.is_const(0) ? Status() : add_long_form(group, too_long);

@@ -1,4 +1,4 @@
-// Groups -> plan: buffers, weights, kernels shared between launches, steps with hazards.
+// Builds plans from groups: buffers, weights, kernels shared between launches, steps with hazards.
 #pragma once
 
 #include <vector>
@@ -14,20 +14,20 @@ namespace reprise {
 /// The package's interface: names, dtypes, shapes and symbols of the model.
 plan::Interface make_interface(const graph::Graph& g);
 
-/// Gives a plan of the same model the interface's dims, which may be other expressions for the same
-/// sizes.
+/// Replaces the dims in a plan of the same model by the interface's. They may be other expressions
+/// for the same sizes.
 void adopt_interface(const plan::Interface& io, plan::Plan& p);
 
-/// The imported graph as host calls, one per node: the reference.
+/// The imported graph as host calls, one per node. It is the reference.
 Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
 
-/// The plan of one variant, and what its kernels were emitted from where they are to be probed.
+/// The plan of one variant, and the kernel IR of its kernels if they are to be probed.
 struct DevicePlan {
   plan::Plan plan;
   std::vector<kernel::Kernel> kernels;
 };
 
-/// Where a group's kernel cannot be written, `failed` becomes the group.
+/// If a group's kernel cannot be written, `failed` is set to the group.
 Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusion& fusion,
                                      const lower::Target& target, const lower::Group** failed);
 

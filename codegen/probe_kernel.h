@@ -1,15 +1,15 @@
-// What a probe depends on of its kernel.
+// Properties of a kernel on which its probe depends.
 #pragma once
 
 #include "codegen/kernel/kernel.h"
 
 namespace reprise {
 
-/// Whether devices may round results of the kernel as they like.
+/// Whether the kernel computes floats, which devices may round differently.
 bool computes_floats(const kernel::Kernel& k);
-/// Whether it calls functions that devices compute with an error of their own.
+/// Whether the kernel calls native functions, whose error depends on the device.
 bool has_native_functions(const kernel::Kernel& k);
-/// Whether what the kernel gives depends on the size of subgroups.
+/// Whether the kernel's results depend on the subgroup size.
 bool uses_subgroups(const kernel::Kernel& k);
 
 }  // namespace reprise

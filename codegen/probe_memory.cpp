@@ -45,7 +45,7 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
   const auto size = static_cast<size_t>(kernel::byte_size(storage));
   Buffer& b = buffers_[parameters_[row.buffer].memory];
   uint64_t last = 0;
-  // An aligned vector lies in one page.
+  // A vector is aligned, so it lies within one page.
   const auto gather = [&](const auto& element) {
     kernel::each(row.active, [&](uint32_t n) {
       const uint64_t offset = row.index[n] * uint64_t{size};
@@ -94,7 +94,7 @@ std::optional<kernel::Race> ProbeMemory::store(const kernel::MemoryRow& row) {
       const uint64_t mask = row.mask[n];
       kernel::store_element(to, storage,
                             (kernel::load_element(to, storage) & ~mask) | (bits & mask));
-      for (size_t byte = 0; byte < size; ++byte) {  // of the word, those that the mask names
+      for (size_t byte = 0; byte < size; ++byte) {  // the bytes of the word that the mask names
         if ((mask >> (8 * byte) & 0xffU) != 0)
           note_written(row.buffer, offset + byte, 1, row.number(n) - 1);
       }

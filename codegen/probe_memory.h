@@ -1,5 +1,5 @@
-// The buffers of a probe as the interpreter sees them: pages that are filled when they are touched
-// first, so that large buffers cost no more than what a few workgroups use of them.
+// The buffers of a probe for the interpreter: pages that are filled when they are first accessed,
+// so that large buffers cost only what a few workgroups use of them.
 #pragma once
 
 #include <map>
@@ -13,10 +13,10 @@
 
 namespace reprise {
 
-/// What buffers hold before a launch; each table is made once. Any thread may ask.
+/// The contents of buffers before a launch. Each table is made once. Thread-safe.
 class ProbeFills {
  public:
-  /// `inputs`: row of plan::kProbeInputs. The rest is as in plan::ProbeFill.
+  /// `inputs` is a row of plan::kProbeInputs; the other arguments are those of plan::ProbeFill.
   const plan::ProbeFill& of(size_t inputs, size_t parameter, DType dtype, bool only_written);
 
  private:
@@ -33,7 +33,7 @@ class ProbeMemory final : public kernel::Memory {
     size_t memory = 0;   // the first parameter with the same memory
     bool only_written = false;
   };
-  /// `inputs`: row of plan::kProbeInputs. `invocations`: of a workgroup.
+  /// `inputs` is a row of plan::kProbeInputs, `invocations` the number of them in a workgroup.
   ProbeMemory(ProbeFills& fills, size_t inputs, std::vector<Parameter> parameters,
               uint32_t invocations);
 
@@ -41,16 +41,16 @@ class ProbeMemory final : public kernel::Memory {
   std::optional<kernel::Race> load(const kernel::MemoryRow& row) override;
   std::optional<kernel::Race> store(const kernel::MemoryRow& row) override;
 
-  /// End of what was touched, in bytes.
+  /// The end of the bytes that were accessed.
   uint64_t extent(size_t buffer) const { return buffers_[parameters_[buffer].memory].extent; }
-  /// An element of the parameter's dtype, and who stored to it: the workgroup, by its place in the
-  /// list, and the invocation, counted over all workgroups of the list.
+  /// An element, in units of the parameter's dtype, and what stored to it: the workgroup by its
+  /// position in the list of workgroups, and the invocation counted over all of these.
   struct Written {
     uint32_t workgroup = 0, element = 0, invocation = 0;
   };
-  /// By workgroup and element, ascending, each pair once.
+  /// All stores, sorted by workgroup and element, each pair once.
   std::vector<Written> written(size_t buffer) const;
-  /// Bits of an element of the parameter's dtype.
+  /// The bits of an element, which has the parameter's dtype.
   uint64_t element(size_t buffer, uint32_t index);
 
  private:

@@ -11,14 +11,14 @@ namespace {
 
 using plan::Probe;
 
-constexpr size_t kSamples = 16;      // of each buffer, ...
-constexpr size_t kEdges = 32;        // ... or more, where as many workgroups were interpreted
-constexpr size_t kFurtherUnits = 2;  // with samples besides those of the edges
-// A tolerance is so many times what rounding changed in the interpretations.
+constexpr size_t kSamples = 16;      // of each buffer
+constexpr size_t kEdges = 32;        // the most samples at the edges of workgroups
+constexpr size_t kFurtherUnits = 2;  // units with samples other than those at edges
+// A tolerance is this many times the difference that rounding made between interpretations.
 constexpr double kSpreads = 4;
 
-/// What one element may be off by although everything is right: two units in the last place of its
-/// dtype, and a result that is below the smallest normal number.
+/// The error that a correct element may have: two units in the last place of its dtype, plus the
+/// smallest normal number, as results below it may be flushed.
 double rounding_of(double v, DType dtype) {
   const bool half = dtype == DType::F16;
   const int digits = half ? 10 : dtype == DType::BF16 ? 7 : 23;
@@ -27,8 +27,8 @@ double rounding_of(double v, DType dtype) {
   return std::ldexp(2.0, std::ilogb(std::max(std::fabs(v), smallest)) - digits) + smallest;
 }
 
-/// What rounding changed of each sample of parameter `i`; negative where a result is finite in one
-/// interpretation and not in another.
+/// The difference that rounding made to each sample of parameter `i`. Negative if a result is
+/// finite in one interpretation and not in another.
 std::vector<double> spreads_of(DType dtype, size_t i, const ProbeOutcome& best,
                                const std::vector<ProbeOutcome>& others) {
   std::vector<double> out;
@@ -46,7 +46,7 @@ std::vector<double> spreads_of(DType dtype, size_t i, const ProbeOutcome& best,
   return out;
 }
 
-/// Of those that are not negative.
+/// The median of those values that are not negative.
 double median_of(std::vector<double> list) {
   std::erase_if(list, [](double v) { return v < 0; });
   if (list.empty()) return 0;
@@ -58,7 +58,7 @@ double median_of(std::vector<double> list) {
 void add_floats(DType dtype, size_t i, const ProbeOutcome& best,
                 const std::vector<ProbeOutcome>& others, Probe::Samples& s) {
   const std::vector<double> spreads = spreads_of(dtype, i, best, others);
-  // The errors of one element may have cancelled by chance.
+  // The errors of a single element may have cancelled by chance, so the median counts as well.
   const double usual = median_of(spreads);
   double largest = 0;
   for (const uint64_t bits : best.bits[i]) {
@@ -69,8 +69,8 @@ void add_floats(DType dtype, size_t i, const ProbeOutcome& best,
     const double v = plan::real_of(dtype, best.bits[i][n]);
     const double allowed = kSpreads * std::max(spreads[n], usual);
     const double tolerance = allowed + rounding_of(v, dtype);
-    // Beyond an eighth of the largest result, right and wrong ones are hard to tell apart. The sign
-    // of an infinity may come from that of a zero, which is not specified.
+    // With a tolerance above an eighth of the largest result, wrong results are hard to tell from
+    // right ones. The sign of an infinity may come from that of a zero, which is not specified.
     if (spreads[n] < 0 || allowed > largest / 8 || std::isinf(v)) continue;
     s.at.push_back(best.at[i][n]);
     s.values.push_back(static_cast<float>(v));
@@ -78,7 +78,7 @@ void add_floats(DType dtype, size_t i, const ProbeOutcome& best,
   }
 }
 
-/// Integers are exact. Those that depend on rounding are left out.
+/// Adds integers, which must be exact. Those that depend on rounding are left out.
 void add_integers(DType dtype, size_t i, const ProbeOutcome& best,
                   const std::vector<ProbeOutcome>& others, Probe::Samples& s) {
   for (size_t n = 0; n < best.at[i].size(); ++n) {
@@ -93,8 +93,8 @@ void add_integers(DType dtype, size_t i, const ProbeOutcome& best,
 
 }  // namespace
 
-// The first and the last element of each workgroup, and others in no regular distance: a driver
-// that is wrong is often so in one lane, or at an edge.
+// Takes the first and the last element of each workgroup, and others at irregular distances: a
+// driver that is wrong is often wrong in one lane, or at an edge.
 std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
                                                  uint32_t unit) {
   using Written = ProbeMemory::Written;

@@ -1,5 +1,5 @@
-// Which elements of a kernel's results a probe samples, what they must be, and within what
-// tolerance.
+// Chooses which elements of a kernel's results a probe samples, their expected values, and the
+// tolerances.
 #pragma once
 
 #include <utility>
@@ -9,28 +9,29 @@
 
 namespace reprise {
 
-/// What one interpretation of a launch gave.
+/// The outcome of interpreting a launch.
 struct ProbeOutcome {
   kernel::ErrorCode error = kernel::ErrorCode::None;
   size_t workgroups = 0;
   uint64_t instructions = 0;
-  std::vector<uint64_t> extents;          // of each parameter: the bytes that were touched end here
-  std::vector<std::vector<uint32_t>> at;  // of each parameter: elements that are sampled
-  std::vector<std::vector<uint64_t>> bits;  // and what they are
-  std::vector<uint32_t> invocations;        // that stored them (kernel::PartialLaunch::counted)
+  std::vector<uint64_t> extents;            // by parameter: the end of the accessed bytes
+  std::vector<std::vector<uint32_t>> at;    // by parameter: the sampled elements
+  std::vector<std::vector<uint64_t>> bits;  // by parameter: their values
+  std::vector<uint32_t> invocations;        // that stored samples (kernel::PartialLaunch::counted)
 };
 
-/// Elements to sample of those that a launch has written, by element. `unit`: so many invocations
-/// are computed together; the samples are those of few units.
+/// Chooses elements to sample among those that a launch has written; sorted by element. The
+/// interpreter computes `unit` invocations together, so the samples come from few units.
 std::vector<ProbeMemory::Written> choose_samples(const std::vector<ProbeMemory::Written>& all,
                                                  uint32_t unit);
 
-/// How many samples have a finite value, and how many there are.
+/// The number of samples with a finite value, and the number of all samples.
 std::pair<size_t, size_t> count_finite(const std::vector<ProbeMemory::Parameter>& parameters,
                                        const ProbeOutcome& outcome);
 
-/// Adds what `best` gave to the probe. `others` are the same launch with the errors that devices
-/// may make: their samples are at the same elements. Unsupported if nothing can be said.
+/// Adds the samples of `best` to the probe. `others` are outcomes of the same launch with the
+/// errors that devices may make, sampled at the same elements; they give the tolerances.
+/// Unsupported if no sample is defined precisely enough.
 Status add_samples(const std::vector<ProbeMemory::Parameter>& parameters, const ProbeOutcome& best,
                    const std::vector<ProbeOutcome>& others, plan::Probe& probe);
 

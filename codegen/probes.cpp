@@ -22,17 +22,17 @@ using kernel::InterpretOptions;
 using kernel::NativeError;
 using plan::Probe;
 
-constexpr uint32_t kWorkgroups = 8;        // interpreted
-constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that take no more together are not cut
-// These are instructions of a kernel, counted once for each invocation.
-constexpr uint64_t kEnough = 200'000;       // after so many no further workgroup is interpreted
+constexpr uint32_t kWorkgroups = 8;        // workgroups to interpret
+constexpr uint64_t kWholeBytes = 2 << 20;  // buffers that together are no larger are not cut
+// These count the instructions that a kernel executes, in all invocations together.
+constexpr uint64_t kEnough = 200'000;       // no further workgroup is interpreted after this many
 constexpr uint64_t kLimit = 30'000'000;     // a kernel that needs more has no probe
-constexpr uint64_t kCheap = 1'000'000;      // kernels that need fewer are interpreted more often
-constexpr uint64_t kLaunched = 50'000'000;  // a device executes no more in one launch
+constexpr uint64_t kCheap = 1'000'000;      // a kernel that needs fewer is interpreted more often
+constexpr uint64_t kLaunched = 50'000'000;  // the most that a device executes in one launch
 
-/// A launch at sizes of the probe's choice.
+/// A launch at the sizes that the probe uses.
 struct Setup {
-  uint32_t use = 0;  // which launch of the kernel
+  uint32_t use = 0;  // index of the launch among those of the kernel
   std::array<uint32_t, 3> grid{};
   std::vector<uint32_t> scalars;
   std::vector<ProbeMemory::Parameter> parameters;
@@ -40,7 +40,7 @@ struct Setup {
   uint64_t bytes = 0;            // of all buffers
 };
 
-/// Everything of the launches that a probe depends on, besides the kernel.
+/// Everything in a launch on which a probe depends, apart from the kernel.
 std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan::Interface& io) {
   std::string text;
   const auto add = [&](const Expr& e) { text += e.str(io.symbols) + ","; };
@@ -70,17 +70,17 @@ class Prober {
   }
 
   std::string key() const {
-    // Messages name the kernel.
+    // The key includes the kernel's name, as messages contain it.
     const uint32_t subgroup_size = uses_subgroups(k_) ? subgroup_size_ : 0;
     std::string text = std::to_string(subgroup_size) + k_.name + "\n" + kernel::structure(k_);
     for (uint32_t use = 0; use < steps_.size(); ++use) text += describe(p_, launch_of(use), io_);
     return text;
   }
 
-  /// Those that launch the kernel.
+  /// The steps that launch the kernel.
   const std::vector<uint32_t>& steps() const { return steps_; }
 
-  /// Its step is an index into steps().
+  /// Probe::step of the result is an index into steps().
   Probe make() const {
     Probe skipped;
     if (const Status sound = kernel::verify_structure(k_); !sound.ok()) {
@@ -97,7 +97,7 @@ class Prober {
       auto probe = attempt({});
       return probe ? *probe : skipped;
     }
-    // Dims that differ show when two are exchanged; a model may need dims that are equal.
+    // Try different dims first, as they reveal swapped ones. A model may need equal dims, though.
     if (auto probe = attempt({13, true, true})) return *probe;
     for (const int64_t size : {13, 16, 4, 2, 1, 64, 256})
       if (auto probe = attempt({size, false, true})) return *probe;
@@ -113,17 +113,17 @@ class Prober {
   }
 
  private:
-  /// What symbols are, as far as their ranges and divisors allow.
+  /// The wanted values of symbols, as far as their ranges and divisors allow them.
   struct Sizes {
-    int64_t size = 1;  // of each symbol; 0: what the guards need
+    int64_t size = 1;  // of each symbol; 0: search for values for which the guards hold
     bool differing = false;
-    /// The model's guards hold. Otherwise the kernel may be launched on buffers that do not fit
-    /// each other, so every workgroup is interpreted, which shows accesses out of bounds.
+    /// Whether the model's guards must hold. If they need not, the sizes of the kernel's buffers
+    /// may be inconsistent, so every workgroup is interpreted, which finds accesses out of bounds.
     bool guarded = true;
-    std::optional<size_t> only = {};  // the one symbol of that size; all others are 2
+    std::optional<size_t> only = {};  // the only symbol with that size; all others are 2
   };
 
-  /// `wanted(i)`: what symbol i should be.
+  /// The possible values next to wanted(i), for each symbol i.
   template <typename F>
   std::vector<int64_t> symbols_near(const F& wanted) const {
     std::vector<int64_t> symbols;
@@ -146,7 +146,7 @@ class Prober {
     });
   }
 
-  /// Small values for which the guards hold, if some are found.
+  /// Searches for small values for which the guards hold. If none are found, they do not hold.
   std::vector<int64_t> search_symbols() const {
     constexpr std::array<int64_t, 12> kSizes{1, 2, 3, 4, 8, 13, 16, 32, 48, 64, 96, 224};
     uint64_t state = io_.symbols.size();
@@ -201,7 +201,7 @@ class Prober {
       RP_ASSIGN(uint64_t bytes, plan::eval_bytes(io_, b, symbols, {}));
       RP_ASSIGN(const auto dims, plan::eval_dims(io_, b.shape, symbols, b.name));
       RP_ASSIGN(const int64_t count, checked_element_count(dims, b.dtype));
-      s.counts.push_back(static_cast<uint64_t>(count));  // without what fills the last word
+      s.counts.push_back(static_cast<uint64_t>(count));  // without the padding of the last word
       if (b.kind == plan::BufferKind::Weight) {
         bytes = p_.weights[static_cast<size_t>(b.index)].packed_bytes(bytes, size_of(b.dtype));
       }
@@ -213,7 +213,7 @@ class Prober {
     return s;
   }
 
-  /// The first workgroups of a grid, at most `n`, as a grid.
+  /// A grid of at most `n` of the first workgroups of a grid.
   static std::array<uint32_t, 3> part_of(const std::array<uint32_t, 3>& grid, uint64_t n) {
     std::array<uint32_t, 3> part{1, 1, 1};
     for (size_t axis = 0; axis < 3; ++axis) {
@@ -232,8 +232,8 @@ class Prober {
     probe.step = setup.use;
     for (const uint32_t v : setup.scalars) probe.scalars.push_back(static_cast<int32_t>(v));
     if (setup.bytes > kWholeBytes) {
-      // Buffers are as large as the workgroups need that are launched, so all of these are
-      // interpreted. For two of them the limit may be too low.
+      // Buffers are only as large as the launched workgroups need, so all of these are interpreted.
+      // Two workgroups may exceed the limit; then one is launched.
       for (const uint64_t n : {2, 1}) {
         const Result<uint64_t> work = fill(setup, part_of(setup.grid, n), false, true, probe);
         if (work.ok()) return probe;
@@ -246,7 +246,7 @@ class Prober {
     return probe;
   }
 
-  /// Workgroups of the grid to interpret.
+  /// Chooses the workgroups of a grid to interpret.
   static std::vector<std::array<uint32_t, 3>> workgroups_of(const std::array<uint32_t, 3>& grid,
                                                             bool every) {
     const uint64_t n = count(grid);
@@ -272,7 +272,7 @@ class Prober {
     return out;
   }
 
-  /// Workgroups of a grid, to be interpreted in this order until there were enough instructions.
+  /// Workgroups of a grid. They are interpreted in this order until `enough` instructions.
   struct Work {
     std::array<uint32_t, 3> grid{};
     std::vector<std::array<uint32_t, 3>> workgroups;
@@ -280,7 +280,7 @@ class Prober {
     uint32_t together = 1;
   };
 
-  /// The kernel's results on the inputs that suit it best: number `row` of kProbeInputs.
+  /// The outcome for the inputs that suit the kernel best. Sets `row` to their row of kProbeInputs.
   Result<ProbeOutcome> choose_inputs(const Setup& setup, const Work& work, uint8_t& row) const {
     InterpretOptions exact;
     exact.subgroup_size = subgroup_size_;
@@ -310,16 +310,16 @@ class Prober {
     return std::move(*best);
   }
 
-  /// Fills in the probe for a launch of that grid. Returns how many instructions a workgroup takes.
-  /// `whole`: buffers have their sizes, or else what the workgroups touch. `every`: no workgroup of
-  /// the grid is left out.
+  /// Fills in the probe for a launch of that grid. Returns the instructions per workgroup. `whole`:
+  /// buffers have their full sizes, else only what the workgroups access. `every`: all workgroups
+  /// of the grid are interpreted.
   Result<uint64_t> fill(const Setup& setup, const std::array<uint32_t, 3>& grid, bool whole,
                         bool every, Probe& probe) const {
     probe.grid = grid;
     probe.bytes.clear();
     probe.samples.clear();
-    // If one workgroup is enough, a second one is interpreted where it does not take long: the last
-    // one of a grid is often cut off.
+    // Even if one workgroup is enough, a second one is interpreted if that does not take long: the
+    // last workgroup of a grid is often partial.
     Work work{grid, workgroups_of(grid, every), every ? kLimit : kEnough, every ? kWorkgroups : 1};
     RP_ASSIGN(ProbeOutcome best, choose_inputs(setup, work, probe.inputs));
     probe.complete = best.workgroups == count(grid);
@@ -330,7 +330,7 @@ class Prober {
     work.together = static_cast<uint32_t>(best.workgroups);
     for (const InterpretOptions& error : errors_of(setup, best.instructions)) {
       RP_ASSIGN(ProbeOutcome other, interpret(setup, work, probe.inputs, &best, error));
-      // Rounding may decide what is read.
+      // Rounding may change which elements are read.
       for (size_t i = 0; i < best.extents.size(); ++i)
         best.extents[i] = std::max(best.extents[i], other.extents[i]);
       others.push_back(std::move(other));
@@ -355,9 +355,9 @@ class Prober {
                        std::to_string(plan::kMaxProbeBytes));
   }
 
-  /// The errors that the kernel is interpreted with. Errors that all go in one direction add up
-  /// over a long sum, others cancel; errors of native functions and of matrix units may do either.
-  /// A long product has enough sums for one interpretation, unless an integer depends on them.
+  /// The errors with which the kernel is interpreted. Over a long sum, errors in one direction add
+  /// up, while others cancel; those of native functions and matrix units may do either. For an
+  /// expensive kernel one interpretation has enough sums, unless an integer depends on them.
   std::vector<InterpretOptions> errors_of(const Setup& setup, uint64_t instructions) const {
     std::vector<InterpretOptions> all;
     if (!computes_floats(k_)) return all;
@@ -381,7 +381,7 @@ class Prober {
     return all;
   }
 
-  /// `like`: samples are taken where that outcome has them.
+  /// If `like` is not null, samples are taken at the elements of that outcome.
   Result<ProbeOutcome> interpret(const Setup& setup, const Work& work, size_t row,
                                  const ProbeOutcome* like, const InterpretOptions& options) const {
     ProbeMemory memory(fills_, row, setup.parameters,
@@ -457,7 +457,7 @@ Result<std::vector<Probe>> ProbeMaker::make(const plan::Plan& p, const Predicate
   std::vector<Probe> probes;
   for (size_t i = 0; i < kernels.size(); ++i) {
     probes.push_back(made_.at(keys[i]));
-    // The same launch, wherever it is in this plan.
+    // Translate the index among the kernel's launches into the step of this plan.
     if (probes[i].skipped.empty()) probes[i].step = probers[i].steps()[probes[i].step];
   }
   return probes;

@@ -1,5 +1,5 @@
-// Makes the probes of a plan's kernels (runtime/plan/probe.h): what each kernel must give on seeded
-// inputs, according to the interpreter.
+// Makes the probes of a plan's kernels (runtime/plan/probe.h): the results that each kernel must
+// have on seeded inputs, as the interpreter computes them.
 #pragma once
 
 #include <map>
@@ -13,14 +13,14 @@
 
 namespace reprise {
 
-/// Of one model. Kernels that several variants have in common are interpreted once.
+/// Makes the probes of one model. Kernels that several variants share are interpreted once.
 class ProbeMaker {
  public:
-  /// `threads`: the caller's included; 0: one per core.
+  /// `threads` includes the caller's; 0: one per core.
   ProbeMaker(const plan::Interface& io, unsigned threads) : io_(io), threads_(threads) {}
 
-  /// One probe for each kernel of the plan; `kernels`, parallel to those of the plan, are what they
-  /// were emitted from. A kernel that cannot be probed has a probe that says why.
+  /// Returns one probe for each kernel of the plan. `kernels`, parallel to the plan's, is the
+  /// kernel IR that they were emitted from. The probe of a kernel that cannot be probed says why.
   Result<std::vector<plan::Probe>> make(const plan::Plan& p, const Predicate& device,
                                         const std::vector<kernel::Kernel>& kernels);
 

@@ -13,7 +13,7 @@ std::vector<lower::Target> vulkan_targets() {
   full.predicate.needs_storage16 = true;
   lower::Target small;
   small.name = "vulkan-baseline";
-  // The shape that most GPUs have. The other one is of lavapipe, whose matrices lose to its own
+  // Most GPUs have matrices of this shape. matrix_sg8 has lavapipe's, which are slower than its
   // subgroup tiles.
   lower::Target matrix = full;
   matrix.name = "vulkan-matrix";
@@ -34,7 +34,8 @@ std::vector<lower::Target> vulkan_targets() {
   cpu_sg8.name = "vulkan-cpu-sg8";
   cpu_sg8.predicate.needs_subgroup_shuffle = true;
   cpu_sg8.predicate.subgroup_size = 8;
-  cpu_sg8.predicate.workgroup_invocations = 1024;  // llvmpipe's; rows of any length need many
+  // llvmpipe's limit. The long form of row kernels needs large workgroups.
+  cpu_sg8.predicate.workgroup_invocations = 1024;
   lower::Target cpu_slow = cpu_sg8;
   cpu_slow.name = "vulkan-cpu-sg8-slow-loads";
   cpu_slow.predicate.slow_loads = true;

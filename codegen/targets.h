@@ -1,4 +1,4 @@
-// The variants that a package can hold, and the texts that name them.
+// The variants that a package can hold, and the names of targets.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,18 @@
 
 namespace reprise {
 
-/// Variants of "vulkan", in order of preference.
+/// The variants of "vulkan", in order of preference.
 std::vector<lower::Target> vulkan_targets();
 
-/// The variant for one CUDA architecture. Those from sm_80 on differ in the architecture alone.
+/// The variant for one CUDA architecture. From sm_80 on, they differ only in the architecture.
 lower::Target cuda_target(const CudaArch& arch);
 
-/// What the texts name, in order of preference: "vulkan", its variants, "host" (none), and
-/// architectures of CUDA: "cuda:sm_90", or "cuda:compute_80" for PTX. Cubins are followed by PTX
-/// for the lowest architecture, unless PTX is named or not wanted; "cuda" alone is the device's
-/// architecture and needs one. Other texts are Code::Usage, architectures below CudaArch::kLeast
-/// Code::Unsupported. `added`: further variants that may be named.
+/// Parses target names: "vulkan", its variants, "host" (no variant), "cuda:sm_90" for cubins of an
+/// architecture and "cuda:compute_80" for PTX. "cuda" alone names the architecture of `device`,
+/// which it requires. PTX for the lowest architecture follows the cubins if `ptx`, unless PTX is
+/// named or a device is given. `added` are further variants that may be named. Returns the variants
+/// in order of preference. Unknown names are Code::Usage, architectures below CudaArch::kLeast are
+/// Code::Unsupported.
 Result<std::vector<lower::Target>> parse_targets(const std::vector<std::string>& names,
                                                  const std::optional<DeviceFacts>& device = {},
                                                  bool ptx = true,

@@ -21,7 +21,7 @@ lower::FuseAttention attention_of(const CompileContext& context) {
                                            : lower::FuseAttention::Priced;
 }
 
-/// Variants to build, in order of preference.
+/// The variants to build, in order of preference.
 std::vector<lower::Target> chosen_targets(const CompileContext& context,
                                           const lower::Fusion& fusion) {
   const CompileOptions& o = context.options;
@@ -29,7 +29,7 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
     return lower::is_half_gemm(context.model, group);
   });
-  // Without a product for its matrices, such a variant of Vulkan is one of the others.
+  // Without a GEMM for its matrices, a matrix variant of Vulkan would equal another variant.
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
     return t.predicate.api == Api::Vulkan && t.predicate.matrix && !half && !named;
@@ -41,7 +41,7 @@ std::vector<lower::Target> chosen_targets(const CompileContext& context,
   return {*first};
 }
 
-/// With the prices of one variant's devices.
+/// The fusion with the prices of one variant's devices.
 Result<lower::Fusion> fusion_for(const CompileContext& context, const Predicate& device,
                                  const std::set<const graph::Node*>& separate = {}) {
   lower::FusionOptions options = fusion_options(context);
@@ -50,14 +50,14 @@ Result<lower::Fusion> fusion_for(const CompileContext& context, const Predicate&
   return lower::fuse(context.model, options);
 }
 
-/// Architectures whose facts are equal have the same plan, but for the images.
+/// Whether two CUDA architectures have equal facts, so that their plans differ only in the images.
 bool share_plan(const Predicate& a, const Predicate& b) {
   Predicate other = b;
   other.cuda_arch = a.cuda_arch;
   return a.api == Api::Cuda && a == other;
 }
 
-/// A variant that differs from `first` in the architecture alone.
+/// A variant that differs from `first` only in the architecture. Copies its schedule choices.
 package::Variant for_arch(const package::Variant& first, const lower::Target& target,
                           std::vector<ScheduleChoice>& schedules) {
   package::Variant v = first;
@@ -73,8 +73,8 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
   return v;
 }
 
-/// The plan for one target. A group whose kernel cannot be written must not refuse the model: its
-/// nodes get kernels of their own, and the report names the fault.
+/// The plan for one target. A group whose kernel cannot be written must not fail the compilation:
+/// its nodes get kernels of their own, and the report names the fault.
 Result<DevicePlan> plan_for(CompileContext& context, const lower::Fusion& fusion,
                             const lower::Target& target) {
   const size_t schedules = context.report.schedules.size();
@@ -98,7 +98,7 @@ Result<DevicePlan> plan_for(CompileContext& context, const lower::Fusion& fusion
   }
 }
 
-/// The fusions of a model: one for all variants whose devices answer alike what prices ask.
+/// The fusions of a model. Variants whose devices give pricing the same answers share one.
 class VariantFusions {
  public:
   VariantFusions(const CompileContext& context, lower::Fusion& portable)
@@ -150,7 +150,7 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
   }
   RP_TRY(lower_all(context, wanted));
   for (const auto& [target, fusion] : wanted) {
-    // Schedules that are chosen from outside are chosen for each variant.
+    // A caller that chooses schedules does so for each variant, so plans are not shared then.
     if (!p.variants.empty() && !options.choose_schedule &&
         share_plan(p.variants.back().predicate, target.predicate)) {
       p.variants.push_back(for_arch(p.variants.back(), target, context.report.schedules));

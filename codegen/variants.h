@@ -1,4 +1,4 @@
-// The variants of a package: which ones a model gets, and the plan of each.
+// Chooses the variants that a model gets, and builds the plan of each.
 #pragma once
 
 #include "codegen/compile_context.h"
@@ -7,14 +7,14 @@
 
 namespace reprise {
 
-/// For the portable fusion, whose prices are those of no device in particular.
+/// Options of the portable fusion, whose prices assume nothing about the device.
 lower::FusionOptions fusion_options(const CompileContext& context);
 
-/// Says of each edge of the graph that did not fuse why.
+/// Copies the reasons why edges of the graph were not fused into the explanation.
 void explain_unfused(const lower::Fusion& fusion, package::Explanation& explanation);
 
-/// Adds the variants that the options ask for. One whose devices have prices of their own fuses
-/// accordingly, all others share `portable`.
+/// Adds the variants that the options ask for. A variant whose devices answer pricing differently
+/// gets its own fusion; all others share `portable`.
 Status build_variants(CompileContext& context, lower::Fusion& portable, package::Package& p);
 
 }  // namespace reprise

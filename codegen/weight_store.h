@@ -1,4 +1,4 @@
-// The raw tensors of a package while its plans are built.
+// Collects the weights of a package while its plans are built.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,14 @@ namespace reprise {
 class WeightStore {
  public:
   explicit WeightStore(package::Package& p) : package_(p) {}
-  /// Index of the segment with these bytes; added if there is none.
+  /// The index of the segment with this tensor. Adds one if there is none.
   uint32_t add(const HostTensor& t);
 
  private:
   package::Package& package_;
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
-  /// By their memory, which the package keeps: variants use the same tensors again and again.
+  /// By address and size of memory that the package keeps alive: all variants use the same tensors,
+  /// so that most of them need not be hashed.
   std::map<std::pair<const std::byte*, size_t>, uint32_t> by_memory_;
 };
 
