@@ -142,7 +142,7 @@ Val Builder::emit(Inst inst) {
   return error_.empty() ? place(inst, open_.size() - 1) : Val{};
 }
 
-/// A division is not moved to where its divisor may be zero.
+/// A division must not be hoisted to where its divisor may be zero.
 static bool may_move(const Inst& inst) {
   if (inst.op != Op::Scalar) return is_pure(inst.op);
   const auto op = static_cast<ScalarOp>(inst.imm);
@@ -274,7 +274,7 @@ Value Builder::scalar_op(ScalarOp op, std::span<const Val> args) {
   Type t = type(args.back());
   if (r.result == ResultKind::Boolean) t.ty = Ty::Bool;
   Inst inst{Op::Scalar, t, static_cast<uint64_t>(op), args, {}, 1};
-  // Constants on the right, so that identities and sharing see one form.
+  // Put constants on the right, so that identities and reuse need to match one form only.
   if (commutes(inst) && const_bits(inst.args[0])) std::swap(inst.args[0], inst.args[1]);
   return bound(emit_pure(inst));
 }

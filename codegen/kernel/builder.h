@@ -1,11 +1,11 @@
-// Writes kernels. Every kernel of every backend is made through this class: the compiler's fused
-// loops and the hand-shaped families in shaders/ alike. Type errors are programming errors:
-// finish() returns the first as Code::Internal (operations on a failed value do nothing).
+// Writes kernels. Every kernel of every backend is written through this class: the compiler's fused
+// loops and the kernel templates of shaders/. Type errors are programming errors: finish() returns
+// the first as Code::Internal, and operations on a failed value do nothing.
 //
-// While it writes, the builder folds constants and integer identities, shares equal instructions
-// with those visible in open blocks, moves loop-invariant ones out of loops, and writes an If or
-// For of known outcome without the branch. So emitting redundant index arithmetic costs nothing.
-// Loads from Access::Read buffers are shared, too: nothing writes them while the kernel runs.
+// While it writes, the builder folds constants and integer identities, reuses equal instructions
+// that are visible in open blocks, hoists loop-invariant ones out of loops, and omits the branch of
+// an If or For with a known outcome. So redundant index arithmetic costs nothing. Loads from
+// Access::Read buffers are reused too, as nothing writes these while the kernel runs.
 #pragma once
 
 #include <functional>
@@ -24,10 +24,11 @@ namespace reprise::kernel {
 
 class Builder;
 
-/// A Val and the builder that wrote it, so that arithmetic reads as arithmetic: an operator writes
-/// an instruction, and a number beside a value becomes a constant of the value's type.
+/// A Val with the builder that wrote it, so that C++ operators write instructions. An integer
+/// operand becomes a constant of the value's type.
 ///
-/// Both operands of an operator belong to one builder. A value belongs to its builder's address.
+/// Both operands must belong to the same builder. A Value holds a pointer to its builder, so the
+/// builder must not be moved while Values are in use.
 struct Value : Val {
   Value() = default;
   Value(Builder& writer, Val v) : Val(v), builder(&writer) {}
@@ -74,19 +75,19 @@ class Builder {
   Value boolean(bool v);
   /// A number in any compute type (rounded to it), splat over lanes.
   Value constant(Type t, double v);
-  /// The bits of one lane, splat.
+  /// A constant from the bits of one lane, splat over lanes.
   Value constant_bits(Type t, uint64_t bits);
   Value param(int scalar);
   Value builtin(Builtin b, int component = 0);
 
-  // Operations. `scalar_op` infers the result type from the row; operands must have equal types
-  // (Select: condition first, lanes equal).
+  // Operations. scalar_op() infers the result type from the row. Operands must have equal types;
+  // for Where, the first is a Bool of as many lanes.
   Value scalar_op(ScalarOp op, std::initializer_list<Val> args);
   Value scalar_op(ScalarOp op, std::span<const Val> args);
   /// `in_range`: the value is proven to be representable, so that no saturation is needed.
   Value convert(Val v, Ty to, bool in_range = false);
   Value bitcast(Val v, Type to);
-  /// The low bits of a 32-bit integer as an integer of so many bits, extended to 32 by its sign.
+  /// The low `bits` of a 32-bit integer, extended to 32 bits: by sign if signed, else by zeros.
   Value wrap(Val v, int bits);
   Value compose(std::span<const Val> lanes);
   Value compose(std::initializer_list<Val> lanes);
@@ -113,7 +114,8 @@ class Builder {
   Value select(Val cond, Val a, Val b) { return scalar_op(ScalarOp::Where, {cond, a, b}); }
   Value fma(Val a, Val b, Val c) { return scalar_op(ScalarOp::Fma, {a, b, c}); }
 
-  // Memory. Index in elements; vectors need an index that is a multiple of `align` (>= lanes).
+  // Memory. An index counts elements. For vectors it must be a multiple of `align`, which is at
+  // least the number of lanes.
   Value load(int buffer, Val index, int lanes = 1, uint32_t align = 1);
   void store(int buffer, Val index, Val value, uint32_t align = 1);
   /// Replaces the bits of `mask` in a word of a U32 buffer; other invocations may replace others.
@@ -124,8 +126,8 @@ class Builder {
   void shared_store(int shared, Val index, Val value);
   void barrier();
   void matrix_zero(int matrix);
-  /// Between a matrix and a shared array: element (r, c) at index + r * stride + c, or with
-  /// `by_columns` at index + c * stride + r.
+  /// These transfer a matrix from or to a shared array. Element (r, c) is at index + r * stride + c
+  /// or, if `by_columns`, at index + c * stride + r.
   void matrix_load(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
   void matrix_store(int matrix, int shared, Val index, uint32_t stride, bool by_columns = false);
   /// sum += left * right
@@ -141,15 +143,15 @@ class Builder {
 
   Type type(Val v) const;
   Ty shared_type(int shared) const { return k_.shared[static_cast<size_t>(shared)].type; }
-  /// The constant's integer value, when v is an integer constant.
+  /// The value of v if it is an integer constant.
   std::optional<int64_t> as_const(Val v) const;
-  /// The constant's value, when v is a floating-point constant.
+  /// The value of v if it is a floating-point constant.
   std::optional<double> as_const_float(Val v) const;
-  /// The kernel, verified in Debug builds. The builder is spent.
+  /// Returns the kernel, verified in Debug builds. The builder must not be used afterwards.
   Result<Kernel> finish();
 
  private:
-  /// What makes two pure instructions the same.
+  /// Pure instructions with equal keys compute the same value.
   struct Key {
     Op op;
     Type type;
@@ -166,7 +168,7 @@ class Builder {
   struct Scope {  // an open block
     int32_t block = 0;
     bool loop = false;
-    std::vector<Shared::iterator> shared;  // its own
+    std::vector<Shared::iterator> shared;  // entries that end with the block
   };
 
   Value bound(Val v) { return {*this, v}; }
@@ -179,8 +181,8 @@ class Builder {
   void matrix_access(Op op, int matrix, int shared, Val index, uint32_t stride, bool by_columns);
   bool check_scalar_op(const ScalarRow& r, std::span<const Val> args);
   Val place(Inst inst, size_t scope);
-  Val emit(Inst inst);       // an effect: at the end of the innermost block
-  Val emit_pure(Inst inst);  // folded, shared, hoisted
+  Val emit(Inst inst);       // appends an effect to the innermost block
+  Val emit_pure(Inst inst);  // folds, reuses and hoists
   Val emit_shared(Inst inst, bool hoist);
   size_t scope_of(Val v) const;
   std::optional<Val> simplify(const Inst& inst);
@@ -200,13 +202,13 @@ class Builder {
   void write_block(int32_t block, bool loop, const std::function<void()>& write);
   int32_t new_block();
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
-  std::optional<uint64_t> const_bits(Val v) const;  // of a constant splat
+  std::optional<uint64_t> const_bits(Val v) const;  // the bits of a lane of a constant
 
   Kernel k_;
   std::vector<Scope> open_;        // innermost last
   Shared shared_;                  // instructions that are visible in open blocks
   std::vector<int32_t> block_of_;  // per instruction
-  std::vector<int32_t> head_;      // constants, parameters and builtins: they start the body
+  std::vector<int32_t> head_;      // constants, parameters and builtins, which start the body
   std::string error_;
 };
 

@@ -245,7 +245,7 @@ void Builder::for_loop(Val start, Val end, Val step, const std::function<void(Va
     body(bound(start));
     return;
   }
-  // The loop joins its block when it is complete, so that what is moved out of it comes before it.
+  // The loop is appended to its block when it is complete, so that hoisted instructions precede it.
   const int32_t block = new_block();
   const Val i{static_cast<int32_t>(k_.insts.size())};
   k_.insts.push_back({Op::For, kI32, 0, {start, end, step}, {block}, 1});

@@ -1,4 +1,4 @@
-// Builder: constants are folded and identities applied while instructions are written.
+// Builder: folds constants and applies identities while instructions are written.
 #include <cmath>
 
 #include "codegen/kernel/builder.h"
@@ -16,7 +16,7 @@ bool is_remainder(ScalarOp op) {
   return op == ScalarOp::Rem || op == ScalarOp::Mod || op == ScalarOp::IRem;
 }
 
-/// What the comparison of a value with itself gives; nothing for other rows.
+/// The result of comparing a value with itself; nothing for rows that are not comparisons.
 std::optional<bool> compare_with_itself(ScalarOp op) {
   switch (op) {
     case ScalarOp::Equal:
@@ -57,7 +57,7 @@ std::optional<Val> Builder::simplify(const Inst& i) {
   return std::nullopt;
 }
 
-/// The lanes of one vector in order are that vector.
+/// A Compose of all lanes of one vector, in order, is that vector.
 std::optional<Val> Builder::simplify_compose(const Inst& i) {
   const Inst& first = inst(i.args[0]);
   if (first.op != Op::Extract || type(first.args[0]) != i.type) return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
   return std::nullopt;
 }
 
-/// `v / 0` and `0 / v`: r for positive v, -r for negative v, else NaN
+/// Computes `v / 0` and `0 / v` by the sign of v: r if positive, -r if negative, else NaN
 /// (workarounds::kQuotientsWithZero).
 Val Builder::by_sign(Val v, double r) {
   const Type t = type(v);
@@ -148,8 +148,8 @@ Val Builder::by_sign(Val v, double r) {
                 select(lt(v, zero), constant(t, -r), constant(t, NAN)));
 }
 
-/// `v * 0` (workarounds::kProductsWithZero). The result has the sign of the product; NaN and
-/// infinities give NaN.
+/// Computes `v * 0` (workarounds::kProductsWithZero). The result has the sign of the product; NaN
+/// and infinities give NaN.
 Val Builder::times_zero(Val v, double zero) {
   const Type t = type(v);
   const Val finite = lt(scalar_op(ScalarOp::Abs, {v}), constant(t, INFINITY));
@@ -157,7 +157,7 @@ Val Builder::times_zero(Val v, double zero) {
   return select(finite, result, constant(t, NAN));
 }
 
-/// Comparisons of widened 32-bit integers happen in 32 bits, which is cheaper and right with
+/// Compares widened 32-bit integers in 32 bits, which is cheaper and avoids
 /// workarounds::kOrderedInt64.
 std::optional<Val> Builder::narrow_comparison(ScalarOp op, Val a, Val b) {
   const auto widened = [this](Val v) -> std::optional<Val> {
@@ -190,7 +190,7 @@ std::optional<Val> Builder::simplify_logic(ScalarOp op, Val a, Val b) {
   return std::nullopt;
 }
 
-/// No unsigned integer is below zero.
+/// Folds comparisons with 0 of unsigned integers, none of which is below it.
 std::optional<Val> Builder::compare_with_least(ScalarOp op, Type t, Val a, Val b) {
   const bool left = const_bits(a) == 0U, right = const_bits(b) == 0U;
   const Type boolean = vec(kBool, t.lanes);
@@ -233,7 +233,7 @@ std::optional<Val> Builder::simplify_int(ScalarOp op, Type t, Val a, Val b) {
     if (op == ScalarOp::Mul || is_division(op)) return a;
   }
   if (op == ScalarOp::BitAnd && *bits == mask_bits(~uint64_t{0}, t.ty)) return a;
-  // (x + c) + d = x + (c + d), and the same for products: arithmetic wraps.
+  // (x + c) + d = x + (c + d), and the same for products, as arithmetic wraps.
   if (op == ScalarOp::Sub && byte_size(t.ty) == 4) {
     return add(a, constant_bits(t, uint64_t{0} - *bits));
   }

@@ -1,5 +1,4 @@
-// Builder: what is known of a 32-bit integer's values, and integers of fewer bits in 32-bit
-// registers.
+// Builder: ranges of 32-bit integers, by which wraps of narrower integers are dropped.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +9,7 @@ namespace reprise::kernel {
 
 namespace {
 
-constexpr int kMaxSteps = 6;  // of instructions back from a value
+constexpr int kMaxSteps = 6;  // instructions to follow back from a value
 
 Interval all_of(Ty t) {
   if (t == Ty::U32) return {0, std::numeric_limits<uint32_t>::max()};
@@ -107,7 +106,7 @@ Interval Builder::range_of_row(const Inst& i, int steps) const {
   }
 }
 
-/// Upper bits that are what a wrap would make them already.
+/// The operand of a wrap whose upper bits already are what the wrap would make them.
 std::optional<Val> Builder::drop_wrap(ScalarOp op, Type t, Val a, Val b) const {
   const auto c = const_bits(b);
   if (!c || (t.ty != Ty::I32 && t.ty != Ty::U32)) return std::nullopt;

@@ -1,5 +1,5 @@
-// Scalar loads of neighbouring elements become one vector load: a CPU-type device pays for a load,
-// not for its bytes.
+// Combines scalar loads of neighbouring elements into vector loads. On a CPU-type device the cost
+// is that of the number of loads, not of their bytes.
 #include <map>
 #include <numeric>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kLanes = 4;
 constexpr int64_t kDivisorOfZero = 1 << 20;
 
-/// Where a scalar load reads: base + offset, the base a multiple of 4.
+/// The address of a scalar load: base + offset, where the base is a multiple of 4.
 struct Place {
   int buffer = 0;
   int32_t base = -1;  // an instruction
@@ -36,7 +36,7 @@ class Coalescer final : public Rebuilder {
   Val rewrite(const Inst& inst, std::span<const Val> args) override {
     const Place& p = merged_[static_cast<size_t>(&inst - from_.insts.data())];
     if (p.base < 0) return copy(inst, args);
-    // Equal loads are shared: the first one of a vector stays.
+    // The builder reuses equal loads, so one vector load remains.
     const Val first = to_.add(mapped(Val{p.base}), to_.i32(p.chunk() * kLanes));
     const Val four = to_.load(p.buffer, first, static_cast<int>(kLanes), kLanes);
     return to_.extract(four, static_cast<int>(p.lane()));
@@ -45,7 +45,7 @@ class Coalescer final : public Rebuilder {
  private:
   const Inst& at(Val v) const { return from_.insts[static_cast<size_t>(v.id)]; }
 
-  /// A divisor of an I32 value, a power of two.
+  /// A power of two that divides an I32 value.
   int64_t divisor(Val v) {
     int64_t& known = divisors_[static_cast<size_t>(v.id)];
     if (known == 0) {
@@ -81,7 +81,7 @@ class Coalescer final : public Rebuilder {
     }
   }
 
-  /// Whether the load may become a lane of a vector.
+  /// Whether the load may become a lane of a vector. If so, sets its place.
   bool place(const Inst& load, Place& p) {
     p.buffer = static_cast<int>(load.imm);
     const BufferParam& buffer = from_.buffers[load.imm];
@@ -103,7 +103,8 @@ class Coalescer final : public Rebuilder {
     return at(base).op != Op::Const && divisor(base) % kLanes == 0;
   }
 
-  /// A vector is loaded where all its elements lie between elements that the block loads anyway.
+  /// Finds the vectors of a block: all of a vector's elements must lie between elements that the
+  /// block loads anyway.
   void find(const Block& block) {
     struct Run {
       int64_t first = 0, last = 0;
@@ -130,7 +131,7 @@ class Coalescer final : public Rebuilder {
   }
 
   std::vector<int64_t> divisors_;  // 0: not known yet
-  std::vector<Place> merged_;      // by instruction; base < 0: stays
+  std::vector<Place> merged_;      // by instruction; base < 0: remains scalar
   bool any_ = false;
 };
 

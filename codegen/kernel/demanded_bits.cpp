@@ -1,5 +1,6 @@
-// Wraps of 8- and 16-bit integers that nothing needs. Such integers live in 32-bit registers, and
-// what may leave their range is wrapped at once; but sums, products and stores read low bits alone.
+// Removes wraps of 8- and 16-bit integers that nothing needs. Such integers live in 32-bit
+// registers and are wrapped as soon as they may leave their range. But sums, products and stores
+// read only low bits.
 #include <bit>
 
 #include "codegen/kernel/rebuild.h"
@@ -14,7 +15,7 @@ bool is_int32(Type t) {
   return t.ty == Ty::I32 || t.ty == Ty::U32;
 }
 
-/// The bits up to the highest of these: what a sum or product needs of its operands.
+/// All bits up to the highest of these, which a sum or product needs of its operands.
 uint32_t and_below(uint32_t bits) {
   return bits == 0 ? 0 : kAll >> static_cast<uint32_t>(std::countl_zero(bits));
 }
@@ -23,11 +24,11 @@ uint32_t and_below(uint32_t bits) {
 class DemandedBits {
  public:
   explicit DemandedBits(const Kernel& k) : k_(k), read_(k.insts.size(), 0) {
-    // Values are made before they are read.
+    // In reverse, as instructions come after those that compute their operands.
     for (size_t id = k.insts.size(); id-- > 0;) visit(k.insts[id], read_[id]);
   }
 
-  /// The value before a wrap whose upper bits nothing reads; the value itself otherwise.
+  /// If the instruction is a wrap whose upper bits nothing reads, its operand; else itself.
   Val without_wrap(int32_t id) const {
     const Inst& i = k_.insts[static_cast<size_t>(id)];
     const auto c = constant_operand(i);
@@ -46,7 +47,7 @@ class DemandedBits {
  private:
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
 
-  /// Of a row of two operands whose second is a constant.
+  /// The second operand of a row of two operands, if it is a constant.
   std::optional<uint32_t> constant_operand(const Inst& i) const {
     if (i.op != Op::Scalar || i.args.size() != 2) return std::nullopt;
     const Inst& second = inst(i.args[1]);

@@ -1,5 +1,5 @@
-// Replaces expanded rows (scalar_ops.def) by native ones. Integer rows and choice of algorithm are
-// here; expand_*.cpp hold the F32 algorithms. F16 rows are computed in F32.
+// Replaces expanded rows (scalar_ops.def) by native ones. This file has the integer rows and
+// chooses the algorithm; expand_*.cpp have the F32 algorithms. F16 rows are computed in F32.
 #include <algorithm>
 
 #include "codegen/kernel/expand_math.h"
@@ -18,13 +18,13 @@ Val Float32Math::is_inf(Val x) {
 }
 
 Val Float32Math::sign(Val x) {
-  // Zero and NaN are themselves: less one, their magnitudes are the largest.
+  // Zero and NaN are their own results. Minus one, their magnitudes are the largest unsigned ones.
   const Val keep = op(ScalarOp::GreaterOrEqual, b_.sub(abs_bits(x), u(1)), u(0x7f800000U));
   return b_.select(keep, x, with_sign(c(1), x));
 }
 
 Val Float32Math::relu(Val x) {
-  // -0 to -infinity, as unsigned numbers; NaN stays.
+  // Select -0 to -infinity by comparing bits as unsigned numbers; NaN is kept.
   const Val negative = op(ScalarOp::LessOrEqual, b_.sub(bits(x), u(0x80000000U)), u(0x7f800000U));
   return b_.select(negative, c(0), x);
 }
@@ -189,7 +189,7 @@ class IntegerMath {
     }
   }
 
-  /// A shift by an amount that may pass the width.
+  /// A shift by an amount that may exceed the width.
   Val shift(ScalarOp o, Val a, Val amount) {
     const int64_t width = byte_size(t_.ty) * 8;
     const Type unsigned_type{byte_size(t_.ty) == 8 ? Ty::U64 : Ty::U32, t_.lanes};
@@ -219,7 +219,7 @@ class IntegerMath {
     return b_.select(zero, c(0), b_.select(minus, b_.scalar_op(ScalarOp::Neg, {a}), q));
   }
 
-  /// The sign of the dividend; x rem 0 = 0.
+  /// The remainder with the sign of the dividend; x rem 0 = 0.
   Val rem(Val a, Val b) {
     if (const auto known = b_.as_const(b)) {
       if (*known == 0 || (signed_ && *known == -1)) return c(0);
@@ -229,7 +229,7 @@ class IntegerMath {
     return b_.as_const(b) ? r : b_.select(b_.eq(b, c(0)), c(0), r);
   }
 
-  /// The sign of the divisor.
+  /// The remainder with the sign of the divisor.
   Val mod(Val a, Val b) {
     const Val r = rem(a, b);
     if (!signed_) return r;

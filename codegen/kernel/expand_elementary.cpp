@@ -14,8 +14,8 @@ Val Float32Math::polynomial(Val z, std::initializer_list<double> coefficients) {
   return sum;
 }
 
-/// Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits; no conversion that would
-/// be undefined for NaN.
+/// Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits, without a conversion,
+/// which would be undefined for NaN.
 Float32Math::Rounded Float32Math::round_small(Val x) {
   const Val shifted = b_.add(x, c(0x1.8p23));
   return {b_.sub(shifted, c(0x1.8p23)), b_.sub(ibits(shifted), i(0x4b400000))};
@@ -39,7 +39,7 @@ Val Float32Math::rsqrt(Val x) {
 }
 
 Val Float32Math::log(ScalarOp native, Val x) {
-  // As unsigned numbers, NaN and everything below zero lie above infinity.
+  // As unsigned numbers, NaN and all numbers below zero are above infinity.
   const Val invalid = gt(bits(x), u(0x7f800000U));
   const Val r = b_.select(invalid, nan(), b_.scalar_op(native, {x}));
   return b_.select(b_.eq(x, c(0)), neg(inf()), r);

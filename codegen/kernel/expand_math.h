@@ -1,10 +1,10 @@
-// F32 algorithms for the rows that devices lack or have too inexact. Each method returns the
-// replacement of one row in terms of native rows; tests/kernel/scalar_accuracy_test.cpp sweeps them
-// against long double with native rows as wrong as Vulkan allows.
+// F32 algorithms for rows that devices lack or compute too inexactly. Each method returns the
+// replacement of one row in terms of native rows. tests/kernel/scalar_accuracy_test.cpp compares
+// them with long double, with native rows as inexact as Vulkan allows.
 //
-// Two rules: NaN and infinity are told by bits or flow through arithmetic, never by a comparison
-// that a compiler ignoring NaN could turn; and where a product must be exact, its factors have so
-// few bits that it is, so contraction into fma changes nothing.
+// Two rules. NaN and infinity are detected by their bits or propagate through arithmetic; a
+// comparison could be inverted by a compiler that ignores NaN. Where a product must be exact, its
+// factors have few enough bits that it is, so contraction into fma changes nothing.
 #pragma once
 
 #include <span>
@@ -21,23 +21,23 @@ class Float32Math {
   /// The replacement of an expanded F32 row.
   Val expand(ScalarOp op, std::span<const Val> args);
 
-  // Conversions; legalize_storage.cpp has those of halves, which do not depend on how the device
+  // Conversions. Those of halves are in legalize_storage.cpp and do not depend on how the device
   // rounds.
 
   /// Saturates; NaN gives 0.
   Val to_integer(Val x, Ty to);
   Val to_half(Val x);
-  /// The nearest number that a half can hold, still F32.
+  /// The nearest number that a half can hold, as F32.
   Val round_to_half(Val x);
-  /// Bits of halves and bfloats, in the low 16 of a U32.
+  /// Bits of halves and bfloats, in the low 16 bits of a U32.
   Val half_bits(Val x);
   Val from_half_bits(Val h);
   Val bfloat_bits(Val x);
 
  private:
-  /// Half an ulp (of a half) more, ties to even; the lower 13 bits are then to be dropped.
+  /// Adds half an ulp of a half, so that dropping the lower 13 bits rounds to nearest even.
   Val rounded_half_magnitude(Val magnitude);
-  /// Of expand(): exponentials, logarithms, roots, trigonometry and tests.
+  /// The part of expand() for exponentials, logarithms, roots, trigonometry and tests.
   Val elementary(ScalarOp op, Val x);
   // Special values.
   Val is_nan(Val x);
@@ -57,7 +57,7 @@ class Float32Math {
   Val expm1(Val x);
   Val sinh(Val x);
   Val cosh(Val x);
-  /// log(1 + x) + extra * log(2) for x in [0, inf) or (-1, inf); NaN and inf are the caller's.
+  /// log(1 + x) + extra * log(2) for x in [0, inf) or (-1, inf). The caller handles NaN and inf.
   Val log1p_core(Val x, Val extra);
   Val log1p(Val x);
   Val asinh(Val x);
@@ -79,7 +79,7 @@ class Float32Math {
   // expand_trigonometry.cpp
   struct Reduced {
     Val r;         // x - quadrant * pi/2, in [-pi/4, pi/4]
-    Val quadrant;  // U32; the last two bits count
+    Val quadrant;  // U32; only the last two bits are significant
   };
   Reduced reduce(Val x);
   Val sin_poly(Val r);
@@ -97,7 +97,7 @@ class Float32Math {
   Val hard_swish(Val x);
   Val mish(Val x);
 
-  // Short names for instructions.
+  // Abbreviations for instructions.
   Val c(double v) { return b_.constant(t_, v); }
   Val u(uint32_t v) { return b_.constant_bits(u_, v); }
   Val i(int32_t v) { return b_.constant_bits(i_, static_cast<uint32_t>(v)); }
@@ -116,17 +116,17 @@ class Float32Math {
   Val with_sign(Val magnitude, Val sign_of) {
     return real(op(ScalarOp::BitOr, bits(magnitude), sign_bit(sign_of)));
   }
-  /// NaN where x is NaN (by bits), r elsewhere.
+  /// NaN if x is NaN (by its bits), else r.
   Val keep_nan(Val x, Val r) { return b_.select(is_nan(x), x, r); }
   /// coefficients[0] + z * (coefficients[1] + ...)
   Val polynomial(Val z, std::initializer_list<double> coefficients);
   /// The upper 12 bits of the significand.
   Val upper(Val x) { return real(op(ScalarOp::BitAnd, bits(x), u(0xfffff000U))); }
   struct Rounded {
-    Val number;   // to the nearest integer
-    Val integer;  // the same, I32
+    Val number;   // the nearest integer, as F32
+    Val integer;  // the same as I32
   };
-  /// For |x| < 2^22; beyond, and for NaN, `integer` is arbitrary.
+  /// For |x| < 2^22. For larger x and NaN, `integer` is arbitrary.
   Rounded round_small(Val x);
   /// 2^n for n in [-126, 128]; 2^128 is infinity.
   Val power_of_two(Val n);

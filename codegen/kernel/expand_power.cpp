@@ -64,7 +64,8 @@ Val Float32Math::pow(Val x, Val y) {
     if (const Val simple = constant_power(x, *known)) return simple;
   }
   const Pair l = log2_pair(real(abs_bits(x)));
-  // Beyond 2^32 every power but that of 1 has left the range: the products stay finite.
+  // Beyond an exponent of 2^32, every power but that of 1 is out of range. Limiting it keeps the
+  // products finite.
   const Val limited = op(ScalarOp::MinNum, op(ScalarOp::MaxNum, y, c(-0x1p32)), c(0x1p32));
   const Val l_high = upper(b_.add(l.high, l.low));
   const Val l_low = b_.add(b_.sub(l.high, l_high), l.low);
@@ -77,7 +78,7 @@ Val Float32Math::pow(Val x, Val y) {
   return pow_special(x, y, exp2_pair(high, b_.select(in_range, tail, c(0))));
 }
 
-/// Signs, zeros, infinities and NaN around the power r of |x|.
+/// Corrects r, the power of |x|, for signs, zeros, infinities and NaN.
 Val Float32Math::pow_special(Val x, Val y, Val r) {
   const Val ax = abs_bits(x);
   const Val is_zero = b_.lt(ax, u(0x00800000U));
@@ -86,7 +87,7 @@ Val Float32Math::pow_special(Val x, Val y, Val r) {
   const Val grows = op(ScalarOp::Xor, b_.lt(i(0), ibits(y)), is_zero);
   r = b_.select(zero_or_inf, b_.select(grows, inf(), c(0)), r);
 
-  // Comparing a subnormal exponent as a float may take it as 0, which is whole.
+  // A comparison as floats may flush a subnormal exponent to 0, which is a whole number.
   const Val normal = b_.ge(abs_bits(y), u(0x00800000U));
   const Val whole = b_.logical_and(normal, b_.eq(b_.scalar_op(ScalarOp::Trunc, {y}), y));
   const Val half = b_.mul(y, c(0.5));
@@ -124,7 +125,7 @@ Val Float32Math::fmod(Val a, Val b) {
     const Val by = real(b_.add(
         ibits(divisor), op(ScalarOp::ShiftLeft, op(ScalarOp::BitAnd, shift, i(0xff)), i(23))));
     const Val by_high = upper(by);
-    // Truncated and perhaps one off, the quotient has at most 12 bits: its products are exact.
+    // The truncated quotient may be off by one. It has at most 12 bits, so its products are exact.
     const Val q = b_.scalar_op(ScalarOp::Trunc, {b_.div(r, by)});
     Val next = b_.sub(b_.sub(r, b_.mul(q, by_high)), b_.mul(q, b_.sub(by, by_high)));
     next = b_.select(b_.lt(next, c(0)), b_.add(next, by), next);

@@ -1,4 +1,4 @@
-// A list of at most N elements inside its owner: operands of instructions, which never have more.
+// A list of at most N elements without allocation, for the operands of instructions.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace reprise::kernel {
 
-/// Trivially copyable where T is. Whoever fills it keeps it within N; what is more is dropped.
+/// Trivially copyable if T is. The caller must not add more than N elements; excess ones are
+/// dropped.
 template <typename T, size_t N>
 class InlineList {
  public:

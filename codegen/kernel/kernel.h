@@ -1,9 +1,10 @@
-// Kernel IR: one small structured language for every kernel (decision 1). Consumers: the SPIR-V
-// emitter, the CUDA text emitter and the interpreter. codegen/kernel/semantics.md says what each
-// operation means; the interpreter executes that meaning and checks it.
+// Kernel IR: one small structured language in which every kernel is written once, so that all
+// backends run the same program. The SPIR-V emitter, the CUDA emitter and the interpreter read it.
+// codegen/kernel/semantics.md defines each operation; the interpreter executes these definitions
+// and checks their rules.
 //
 // A kernel is a list of instructions grouped in nested blocks. A Val is the index of the
-// instruction that makes it; it is visible in its own block after its definition and in blocks
+// instruction that computes it. It is visible in its own block after its definition, and in blocks
 // nested there. Mutable state is in locals (per invocation), shared arrays (per workgroup) and
 // buffers.
 #pragma once
@@ -42,10 +43,10 @@ std::string_view name_of(Ty t);
 std::string str(Type t);
 /// The type that a Load from this storage type produces.
 Ty compute_type(Ty storage);
-Ty storage_type(DType t);  // Bool -> U8 in memory; a Load of DType::Bool data is U8 compared with 0
-                           // by the lowering
+/// Bool is U8 in memory. Lowering compares a loaded U8 with 0.
+Ty storage_type(DType t);
 int byte_size(Ty t);
-/// The TypeClass bit of a compute type; 0 for a type that arithmetic does not take.
+/// The TypeClass bit of a compute type; 0 for a type without arithmetic.
 uint8_t class_of(Ty t);
 
 struct Val {
@@ -98,8 +99,8 @@ enum class Op : uint8_t {
                  // induction variable, visible in the body only. Runs while i < end
 };
 
-/// Codes that SetError records; session messages name them. Of several in one launch the largest
-/// is reported.
+/// Codes that SetError records. If a launch records several, the largest is reported; messages of
+/// the session name it.
 enum class ErrorCode : uint8_t {
   None = 0,
   IndexOutOfRange = 1,  // a data-dependent index left its dimension
@@ -117,8 +118,8 @@ struct Inst {
 };
 
 enum class OpKind : uint8_t {
-  Pure,       // a value that depends on the operands alone: may be shared, moved and dropped
-  Read,       // a value that depends on memory, or on other invocations: may be dropped
+  Pure,       // a value that depends only on the operands; may be shared, moved and dropped
+  Read,       // a value that depends on memory or on other invocations; may be dropped
   Statement,  // an effect, or control flow
 };
 OpKind kind_of(Op op);
@@ -159,8 +160,8 @@ struct SharedArray {
   uint32_t count = 0;
 };
 
-/// A matrix that the invocations of a subgroup hold together: an operand of MatrixMulAdd, or its
-/// sum. Which invocation holds which element is the device's choice.
+/// A cooperative matrix, which the invocations of a subgroup hold together: an operand of
+/// MatrixMulAdd, or its sum. The device decides which invocation holds which element.
 enum class MatrixUse : uint8_t { Left, Right, Sum };
 
 struct MatrixVar {
@@ -170,8 +171,8 @@ struct MatrixVar {
   uint32_t rows = 0, columns = 0;
 };
 
-/// Where a matrix lies in a shared array: element (r, c) at the index plus r * stride + c, or with
-/// rows and columns exchanged. Packed into Inst::imm.
+/// Where a matrix lies in a shared array: element (r, c) is at index + r * stride + c or, if
+/// `by_columns`, at index + c * stride + r. Packed into Inst::imm.
 struct MatrixAccess {
   uint16_t matrix = 0, shared = 0;
   uint32_t stride = 0;  // below 2^31
@@ -187,7 +188,7 @@ struct MatrixAccess {
   }
 };
 
-/// Operands of MatrixMulAdd, packed likewise.
+/// The matrices of a MatrixMulAdd, packed into Inst::imm.
 struct MatrixProduct {
   uint16_t sum = 0, left = 0, right = 0;
 
@@ -213,7 +214,7 @@ struct Kernel {
 
 using plan::BlockLayout;
 
-/// Device features that the kernel uses as it stands.
+/// Device features that the kernel uses in its present form.
 struct Requirements {
   bool int64 = false, float16 = false, float64 = false, storage8 = false, storage16 = false;
   bool subgroup_arithmetic = false, subgroup_shuffle = false;
@@ -225,12 +226,13 @@ struct Requirements {
 };
 Requirements requirements(const Kernel& k);
 
-/// Structure, types, dominance, parameter ranges, alignment, uniform barriers (conservative).
+/// Checks structure, types, dominance, parameter ranges, alignment and, conservatively, that
+/// barriers are uniform.
 Status verify(const Kernel& k);
-/// The same without the last: the interpreter sees divergence when it happens.
+/// The same without uniform barriers. The interpreter detects divergence when it happens.
 Status verify_structure(const Kernel& k);
-/// verify() between the steps of the compiler: in Debug builds only, as emission verifies what the
-/// steps made in every build.
+/// verify() between the steps of the compiler, in Debug builds only: emission verifies the final
+/// kernel in every build.
 inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
 #ifdef NDEBUG
   return {};
@@ -242,37 +244,39 @@ inline Status verify_in_debug([[maybe_unused]] const Kernel& k) {
 /// Deterministic text for dumps and golden tests.
 std::string print(const Kernel& k);
 
-/// Replaces every scalar row that no device has, or has too inexact, by native rows
-/// (scalar_ops.def: `expanded`), and float -> integer conversions by saturating ones. Idempotent.
-/// Unsupported: F64 transcendentals, which run on the host.
+/// Replaces scalar rows that devices lack or compute too inexactly by native rows (scalar_ops.def:
+/// `expanded`), and float -> integer conversions by saturating ones. Idempotent. Unsupported for
+/// F64 transcendentals, which run on the host.
 Status expand(Kernel& k);
 
-/// Rewrites a kernel for a device that lacks features (codegen/kernel/legalize.cpp), and expands
-/// it: every kernel passes through here before an emitter sees it. int64 -> checked 32-bit (a value
-/// that does not fit sets ErrorCode::IntegerOverflow); 8/16-bit storage -> 32-bit words (a Store
-/// of less than whole words replaces its bits atomically); fp16 arithmetic -> fp32. Also removes
-/// dead instructions.
+/// The features of a target for which legalize() rewrites a kernel.
 struct LegalizeFor {
   bool int64 = true, float16 = true, storage8 = true, storage16 = true;
-  /// Buffers that are only loaded, of 16-bit elements or four of 8 bits at a time, become words all
-  /// the same: for devices that load every element of a vector by itself.
+  /// Buffers that are only loaded, as 16-bit elements or as four 8-bit elements at a time, become
+  /// buffers of words even if the device has small storage types: for devices that load each
+  /// element of a vector separately.
   bool word_loads = false;
 };
+/// Rewrites a kernel for a device that lacks features (codegen/kernel/legalize.cpp), and expands
+/// it. Every kernel passes through this before it is emitted. int64 becomes checked 32-bit (a value
+/// that does not fit sets ErrorCode::IntegerOverflow), 8- and 16-bit storage becomes 32-bit words
+/// (a Store that does not cover whole words replaces its bits atomically), and fp16 arithmetic
+/// becomes fp32. Also removes dead instructions.
 Status legalize(Kernel& k, const LegalizeFor& target);
-/// The target with every feature that the kernel does not use counted as present. legalize() gives
-/// the same kernel for both.
+/// The target plus every feature that the kernel does not use. legalize() gives the same kernel for
+/// both.
 LegalizeFor relevant(const LegalizeFor& target, const Kernel& k);
 
-/// Makes scalar loads of neighbouring elements vector loads, where the whole vector lies between
-/// elements that the kernel loads anyway (codegen/kernel/coalesce.cpp). The kernel must verify.
+/// Combines scalar loads of neighbouring elements into vector loads, if the whole vector lies
+/// between elements that the kernel loads anyway (codegen/kernel/coalesce.cpp). The kernel must
+/// verify.
 Status coalesce_loads(Kernel& k);
 
-/// Drops wraps of 8- and 16-bit integers (Builder::wrap) whose upper bits nothing reads
+/// Removes wraps of 8- and 16-bit integers (Builder::wrap) whose upper bits nothing reads
 /// (codegen/kernel/demanded_bits.cpp).
 Status drop_wraps(Kernel& k);
 
-/// Local clean-ups that every kernel gets: dead code, common subexpressions within dominance,
-/// constant folding of index arithmetic.
+/// Eliminates dead code and common subexpressions, and folds constants.
 void simplify(Kernel& k);
 
 }  // namespace reprise::kernel

@@ -8,7 +8,7 @@
 namespace reprise::kernel {
 namespace {
 
-/// The type that stands for t where the target lacks it.
+/// The type that replaces t on a target that lacks it.
 Ty narrowed(Ty t, const LegalizeFor& target) {
   if (!target.int64 && t == Ty::I64) return Ty::I32;
   if (!target.int64 && t == Ty::U64) return Ty::U32;
@@ -21,7 +21,7 @@ bool is_packed(Ty storage, const LegalizeFor& target) {
          (!target.storage16 && byte_size(storage) == 2);
 }
 
-/// Whether a kernel only reads a buffer, of 16-bit elements or of 8-bit ones in whole words.
+/// Whether a kernel only reads a buffer, as 16-bit elements or as whole words of 8-bit ones.
 bool reads_words(const Kernel& k, size_t buffer) {
   const int size = byte_size(k.buffers[buffer].storage);
   if (size > 2) return false;
@@ -31,7 +31,7 @@ bool reads_words(const Kernel& k, size_t buffer) {
   });
 }
 
-/// Which buffers become words that hold several elements.
+/// Which buffers become buffers of words that hold several elements.
 std::vector<bool> packed_buffers(const Kernel& k, const LegalizeFor& target) {
   std::vector<bool> out;
   for (size_t i = 0; i < k.buffers.size(); ++i) {
@@ -65,8 +65,8 @@ bool fits(const Inst& i) {
   return v > std::numeric_limits<int32_t>::min() && v < std::numeric_limits<int32_t>::max();
 }
 
-/// Whether an operand is a constant that does not fit. Constants that nothing uses do not count,
-/// since structure() leaves them out, too.
+/// Whether an operand is a constant that does not fit 32 bits. Unused constants do not count, as
+/// structure() omits them too.
 bool has_extremes(const Kernel& k) {
   const auto is_extreme = [&](Val v) {
     const Inst& i = k.insts[static_cast<size_t>(v.id)];
@@ -157,7 +157,7 @@ class Legalizer : public Rebuilder {
       return half ? Float32Math(to_, to_.type(r)).round_to_half(r) : r;
     }
     if (target_.float16 || i.type.ty != Ty::F16) return copy(i, std::span(&v, 1));
-    // The rounding is part of the meaning, the type is not.
+    // Rounding to F16 is part of the meaning, even if the value stays F32.
     const Val number = to_.convert(v, Ty::F32);
     return in_range ? number : Float32Math(to_, to_.type(number)).round_to_half(number);
   }
@@ -238,7 +238,7 @@ class Legalizer : public Rebuilder {
   const std::vector<bool> packed_;  // by buffer
   CheckedIntegers integers_;
   LostValues lost_;
-  Lost loaded_;  // by the load that is being written
+  Lost loaded_;  // the lanes that the load being written has lost
 };
 
 }  // namespace
@@ -278,7 +278,7 @@ Status legalize(Kernel& k, const LegalizeFor& target) {
     RP_ASSIGN(k, Legalizer(k, target).run());
   }
   RP_TRY(expand(k));
-  // All rewrites go through the builder, which folds and shares.
+  // Folding and reuse in the builder have left dead instructions.
   remove_dead(k);
   return {};
 }

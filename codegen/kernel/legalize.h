@@ -15,40 +15,43 @@ inline bool is_wide(Ty t) {
   return t == Ty::I64 || t == Ty::U64;
 }
 
-/// Where a value is not what it stands for: a 64-bit integer that does not fit 32 bits, or what was
-/// computed from one.
+/// The lanes in which a 32-bit value is lost: the 64-bit integer does not fit, or was computed from
+/// one that does not.
 struct Lost {
-  Val where;    // Bool of as many lanes; no value: nowhere
-  Val unknown;  // in which of these lanes `nearest` is not right
-  /// The value with the nearest 32-bit integer in these lanes, which compares as the 64-bit one
-  /// does with all other integers. Null where it is not known.
+  Val where;    // a Bool of as many lanes; null: no lane is lost
+  Val unknown;  // the lost lanes in which `nearest` is not right
+  /// The value with the nearest 32-bit integer in the lost lanes. It compares with all other
+  /// integers as the 64-bit one does. Null if unknown.
   std::function<Val()> nearest;
 };
 
-/// 64-bit integers become 32-bit ones (I64 -> I32, U64 -> U32) whose every operation finds out
-/// whether the 64-bit result fits. That is reported where the result is used, not where it is made.
+/// Computes 64-bit integers as 32-bit ones (I64 -> I32, U64 -> U32). Every operation determines
+/// whether its 64-bit result fits. A result that does not is reported when it is used, not when it
+/// is computed.
 ///
-/// A kernel with constants beyond 32 bits (the identities of ReduceMax and ReduceMin) gets them
-/// saturated. The two extreme values then stand for "beyond": no other value may equal them.
+/// Constants beyond 32 bits (the identities of ReduceMax and ReduceMin) are saturated. In a kernel
+/// with such constants ("extremes"), the two extreme values mean "beyond the range", and no other
+/// value may equal them.
 class CheckedIntegers {
  public:
   CheckedIntegers(Builder& b, bool extremes) : b_(b), extremes_(extremes) {}
 
-  /// Rows over 64-bit operands; invalid when the row has no 32-bit form.
+  /// A row over 64-bit operands; null if the row has no 32-bit form.
   Val scalar(ScalarOp op, bool is_signed, std::span<const Val> args);
   /// Op::Convert to or from a 64-bit integer; types are the original ones.
   Val convert(Val v, Ty from, Ty to, bool in_range);
-  /// Two 32-bit words to a value and back.
+  /// Converts two 32-bit words to a value and back.
   Val from_words(Val words, bool is_signed);
   Val to_words(Val v, bool is_signed);
-  /// What the functions above have lost since the last call, of operands that were right.
+  /// The lanes that the functions above have lost since the last call, given operands that were not
+  /// lost.
   Lost take() { return std::exchange(lost_, {}); }
 
  private:
-  /// An extreme, in kernels that have them, stands for a value that is not known.
+  /// In kernels with extremes, marks lanes that equal one as lost, as their value is unknown.
   void require_inner(Val v);
-  void lost_if(Val condition);  // Bool of as many lanes
-  /// Lost towards the side of `negative`, as a Bool.
+  void lost_if(Val condition);  // a Bool of as many lanes
+  /// The same, where `negative` (a Bool) says on which side of the range the result lies.
   void lost_if(Val condition, Val r, Val negative);
   void check(ScalarOp op, Val a, Val b, Val r);
   void check_unsigned(ScalarOp op, Val a, Val b, Val r);
@@ -66,26 +69,26 @@ class CheckedIntegers {
   Lost lost_;
 };
 
-/// Follows what is lost through a kernel that has its 64-bit integers in 32 bits, from where it is
-/// lost to where it is used: stored, an index, or a condition.
+/// Tracks lost lanes through a kernel, from where they are lost to where they are used: in a store,
+/// an index or a condition.
 class LostValues {
  public:
   LostValues(Builder& b, const Kernel& from) : b_(b), from_(from), lost_(from.insts.size()) {}
 
-  /// Locals of 64-bit integers get one beside them that says whether they are lost.
+  /// Adds a local to each local of 64-bit integers that records whether it is lost.
   void add_locals();
   /// Reports operands of an instruction that has an effect, reads memory or branches.
   void report_operands(const Inst& i);
-  /// Sets the error where a value is lost.
+  /// Sets the error if a lane is lost.
   void report(const Lost& lost);
-  /// Rows that order 64-bit integers, on operands some of which are lost; invalid for other rows
-  /// and where nothing is.
+  /// Writes a row that orders 64-bit integers and has operands that may be lost. Null for other
+  /// rows, and if no operand may be lost.
   Val ordered(const Inst& i, std::span<const Val> args);
-  /// The instruction is written; `own` is what its result lost of operands that were right.
+  /// Notes that the instruction was written; `own` are lanes lost although no operand was.
   void made(const Inst& i, std::span<const Val> args, Lost own);
-  /// Of a vector, given what its lanes lost.
+  /// The lost lanes of a vector composed of these parts.
   Lost of_lanes(std::span<const Lost> parts, std::span<const Val> values);
-  /// Says beside a LocalStore whether its value is lost.
+  /// Records with a LocalStore whether its value is lost.
   void store_local(const Inst& i, std::span<const Val> args);
 
  private:
@@ -103,7 +106,7 @@ class LostValues {
   Builder& b_;
   const Kernel& from_;
   std::vector<Lost> lost_;   // by instruction of the original kernel
-  std::vector<int> locals_;  // beside each local; -1: none
+  std::vector<int> locals_;  // the local that add_locals() added for each local; -1: none
 };
 
 /// Elements of 8 or 16 bits inside 32-bit words.
@@ -113,10 +116,11 @@ class PackedElements {
 
   /// Elements of the original storage type from a buffer of U32 words. F16 comes as F32.
   Val load(int buffer, Val index, int lanes, uint32_t align);
-  /// Elements that do not cover whole words are stored as bits, which costs two atomic operations.
+  /// Elements that do not cover whole words are stored by masks, which takes two atomic operations.
   void store(int buffer, Val index, Val value, uint32_t align);
 
-  /// One element between its bits (U32, upper bits arbitrary on load) and its compute type.
+  /// Converts one element from its bits (a U32 whose upper bits are arbitrary) to its compute type,
+  /// and back.
   Val decode(Val bits);
   Val encode(Val value);
 

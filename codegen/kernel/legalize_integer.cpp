@@ -1,4 +1,4 @@
-// 64-bit integers as checked 32-bit ones.
+// Computes 64-bit integers as checked 32-bit ones.
 #include <limits>
 
 #include "codegen/kernel/legalize.h"
@@ -48,7 +48,7 @@ Val CheckedIntegers::from_words(Val words, bool is_signed) {
   const Val extension = op(ScalarOp::ShiftRight, v, b_.i32(31));
   lost_if(op(ScalarOp::NotEqual, sign, extension), v, negative(sign));
   if (extremes_) {
-    // An extreme is its own nearest value.
+    // The nearest 32-bit integer of an extreme is the extreme itself.
     std::function<Val()> nearest = std::move(lost_.nearest);
     require_inner(v);
     lost_.nearest = std::move(nearest);
@@ -64,7 +64,8 @@ Val CheckedIntegers::to_words(Val v, bool is_signed) {
   return b_.compose(words);
 }
 
-/// Whether the exact product of two values leaves 32 bits, from 16-bit halves of their magnitudes.
+/// Whether the exact product of two values does not fit 32 bits. Computed from 16-bit halves of
+/// their magnitudes.
 Val CheckedIntegers::product_overflows(Val a, Val b, bool is_signed) {
   const auto half = [&](Val v) { return b_.constant_bits(b_.type(v), 16); };
   const auto low = [&](Val v) {
@@ -90,7 +91,7 @@ Val CheckedIntegers::product_overflows(Val a, Val b, bool is_signed) {
   return b_.logical_or(over, op(ScalarOp::Greater, total, limit));
 }
 
-/// Bits were lost; by 64 and more, all are, and the result is 0 as it is for 64 bits.
+/// Whether a left shift lost bits. A shift by 64 or more is right: the result is 0 in 64 bits, too.
 Val CheckedIntegers::shift_overflows(Val a, Val amount, Val r) {
   const Val by = bits(amount);
   const Val within = b_.lt(by, b_.constant_bits(b_.type(by), 64));
@@ -162,7 +163,7 @@ Val CheckedIntegers::scalar(ScalarOp o, bool is_signed, std::span<const Val> arg
     case ScalarOp::BitNot:
       if (!is_signed) return {};  // its upper bits would be ones
       break;
-    default:  // comparisons and choices: as they are
+    default:  // comparisons and choices are the same in 32 bits
       return b_.scalar_op(o, args);
   }
   for (Val v : args) require_inner(v);
@@ -205,7 +206,7 @@ Val CheckedIntegers::convert(Val v, Ty from, Ty to, bool in_range) {
   if (from_wide && to != Ty::Bool && !to_wide) require_inner(v);
   const Val r = b_.convert(v, narrow, in_range);
   if (!to_wide || from == Ty::Bool) return r;
-  // A change of sign keeps the bits, which then stand for another number.
+  // Converting between signed and unsigned keeps the bits, which then mean another number.
   if (class_of(from) != class_of(to)) lost_if(negative(v));
   if (!from_wide) require_inner(r);
   return r;

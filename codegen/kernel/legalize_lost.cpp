@@ -1,4 +1,4 @@
-// Where 64-bit integers that do not fit 32 bits are used.
+// Tracks 64-bit integers that do not fit 32 bits to where they are used.
 #include <algorithm>
 
 #include "codegen/kernel/legalize.h"
@@ -15,7 +15,7 @@ bool is_maximum(ScalarOp op) {
   return op == ScalarOp::Max || op == ScalarOp::MaxNum;
 }
 
-/// Whether a row's Bool follows from the order of its operands.
+/// Whether a row compares its operands.
 bool compares(ScalarOp op) {
   return row(op).result == ResultKind::Boolean;
 }
@@ -87,14 +87,15 @@ Val LostValues::ordered(const Inst& i, std::span<const Val> args) {
   Lost lost;
   lost.unknown = either(left.unknown, right.unknown);
   if (picks) {
-    // The operand that is picked, and of two that look equal the one that is lost.
+    // The result is lost if the chosen operand is, or either of two that look equal.
     const size_t first = is_minimum(op) ? 0 : 1;
     const Val to_left = b_.le(nearest[first], nearest[1 - first]);
     const Val to_right = b_.le(nearest[1 - first], nearest[first]);
     lost.where = either(both(left.where, to_left), both(right.where, to_right));
     lost.nearest = [r] { return r; };
   } else if (op != ScalarOp::InRange || right.where) {
-    // What looks different stands in the order of what it stands for.
+    // Nearest values that differ have the order of the 64-bit integers, so only equal ones are
+    // lost.
     lost.where = both(either(left.where, right.where), b_.eq(nearest[0], nearest[1]));
   }
   lost.where = either(lost.where, lost.unknown);
@@ -119,7 +120,7 @@ Lost LostValues::of_choice(const Inst& i, std::span<const Val> args) {
   return lost;
 }
 
-/// One operand that is right may decide.
+/// The lost lanes of And and Or, whose result one operand that is not lost may decide.
 Val LostValues::of_logic(const Inst& i, std::span<const Val> args) {
   const Val a = of(i.args[0]).where, b = of(i.args[1]).where;
   const bool conjunction = static_cast<ScalarOp>(i.imm) == ScalarOp::And;

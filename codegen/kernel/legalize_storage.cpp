@@ -1,4 +1,4 @@
-// Elements of 8 and 16 bits in buffers of 32-bit words.
+// Accesses elements of 8 and 16 bits in buffers of 32-bit words.
 #include "codegen/kernel/legalize.h"
 
 namespace reprise::kernel {
@@ -46,7 +46,7 @@ Val PackedElements::load(int buffer, Val index, int lanes, uint32_t align) {
   const auto bits = static_cast<uint32_t>(bits_per_element());
   std::vector<Val> out;
   if (align % count == 0) {
-    // Elements start at a word: the lanes' shifts are constants.
+    // The access starts at a word, so the shifts of the lanes are constants.
     const auto n = static_cast<uint32_t>(lanes);
     const uint32_t words = (n + count - 1) / count;
     const Val all = b_.load(buffer, word, static_cast<int>(words), align / count);
@@ -56,7 +56,7 @@ Val PackedElements::load(int buffer, Val index, int lanes, uint32_t align) {
     }
     return b_.compose(out);
   }
-  // The lanes are aligned to their number, so they lie in one word.
+  // The access is aligned to its number of lanes, so these lie in one word.
   const Val w = b_.load(buffer, word);
   const Val first = b_.mul(b_.scalar_op(ScalarOp::BitAnd, {at, b_.u32(count - 1)}), b_.u32(bits));
   for (int l = 0; l < lanes; ++l) {

@@ -1,4 +1,4 @@
-// Deterministic text of a kernel, for dumps and golden tests.
+// Prints a kernel as deterministic text, for dumps and golden tests.
 #include <charconv>
 #include <cmath>
 
@@ -86,7 +86,7 @@ const char* name_of(ErrorCode c) {
   return "invalid";
 }
 
-/// Shortest text that reads back as the same number.
+/// The shortest text that parses to the same number.
 template <typename T>
 std::string shortest(T v) {
   char buffer[64];
@@ -152,7 +152,7 @@ class Printer {
     }
   }
 
-  /// Constants, parameters and builtins are written where they are used.
+  /// Constants, parameters and builtins are printed where they are used.
   std::string operand(Val v) const {
     if (v.id < 0 || static_cast<size_t>(v.id) >= k_.insts.size()) return "invalid";
     const Inst& i = k_.insts[static_cast<size_t>(v.id)];

@@ -127,7 +127,7 @@ class DeadCode {
       : k_(k), live_(k.insts.size()), loaded_(k.locals.size()), number_(k.insts.size(), -1) {}
 
   void run() {
-    // A local that is loaded keeps its stores, whose values may load other locals.
+    // The stores of a local that is loaded are live, and their values may load other locals.
     do {
       changed_ = false;
       mark_block(0);
@@ -231,7 +231,7 @@ void remove_dead(Kernel& k) {
 }
 
 void simplify(Kernel& k) {
-  // The builder folds and shares; a kernel that does not verify stays as it is.
+  // The builder folds and reuses. A kernel that does not verify is left unchanged.
   if (!verify_in_debug(k).ok()) return;
   if (auto simple = Rebuilder(k, Builder::like(k)).run(); simple.ok()) k = std::move(*simple);
   remove_dead(k);

@@ -1,5 +1,5 @@
-// Copies a kernel through a Builder, instruction by instruction, so that a pass replaces what it
-// wants and gets folding and sharing for free.
+// Copies a kernel through a Builder, instruction by instruction. A rewrite overrides what it wants
+// to replace, and the builder folds constants and reuses equal instructions.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,24 @@ namespace reprise::kernel {
 
 class Rebuilder {
  public:
-  /// The source must verify and outlive the rebuilder; `to` starts with the interface it shall
-  /// have.
+  /// `from` must verify and outlive the rebuilder. `to` must already have the interface of the new
+  /// kernel.
   Rebuilder(const Kernel& from, Builder to);
   virtual ~Rebuilder() = default;
 
-  /// The new kernel. What is dead in it stays: see remove_dead().
+  /// Returns the new kernel. It may contain dead instructions: see remove_dead().
   Result<Kernel> run();
 
  protected:
-  /// Writes the replacement of one instruction; `args` are its operands' replacements. The default
-  /// copies. If and For are copied by the rebuilder itself.
+  /// Writes the replacement of one instruction. `args` are the replacements of its operands. The
+  /// default copies it. The rebuilder itself copies If and For.
   virtual Val rewrite(const Inst& inst, std::span<const Val> args);
   /// Called before an If or For is written.
   virtual void branch(const Inst&) {}
   Val copy(const Inst& inst, std::span<const Val> args);
-  /// The replacement of an instruction that is copied already.
+  /// The replacement of an instruction that has been copied.
   Val mapped(Val v) const { return map_[static_cast<size_t>(v.id)]; }
-  /// Reports what the target cannot do; run() then returns the first.
+  /// Reports an error; run() returns the first one.
   void fail(Status status);
 
   const Kernel& from_;
@@ -43,9 +43,9 @@ class Rebuilder {
   Status status_;
 };
 
-/// Drops instructions without effect, and locals' stores that nothing loads; renumbers the rest in
-/// order. Constants come first, in the order of their use, so that kernels of equal structure() are
-/// equal.
+/// Removes instructions without effect, and stores to locals that nothing loads, and renumbers the
+/// rest in order. Constants come first, in the order of their first use, so that kernels of equal
+/// structure() are equal.
 void remove_dead(Kernel& k);
 
 }  // namespace reprise::kernel

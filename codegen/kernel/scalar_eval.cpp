@@ -9,8 +9,8 @@
 namespace reprise::kernel {
 namespace {
 
-// Floats are computed in double and rounded once: for + - * / and sqrt of F32 and F16 that is the
-// correctly rounded result.
+// Floats are computed in double and rounded once. For + - * / and sqrt of F32 and F16, this gives
+// the correctly rounded result.
 template <Ty t>
 double load_float(uint64_t bits) {
   if constexpr (t == Ty::F32) {
@@ -36,7 +36,7 @@ uint64_t store_float(double v) {
 template <Ty t>
 constexpr int kWidth = (t == Ty::I64 || t == Ty::U64) ? 64 : 32;
 
-// Integers are held sign or zero extended; arithmetic wraps.
+// Integers are sign- or zero-extended; arithmetic wraps.
 template <Ty t>
 auto load_int(uint64_t bits) {
   if constexpr (t == Ty::I32) {
@@ -82,7 +82,7 @@ double nan_min(double a, double b) {
 double nan_max(double a, double b) {
   return std::isnan(a) ? a : std::isnan(b) ? b : (b > a || (a == b && std::signbit(a))) ? b : a;
 }
-/// Fma may or may not be fused on a device; here the product is rounded.
+/// A device may fuse Fma or not; here the product is rounded.
 template <Ty t>
 double mul_add(double a, double b, double c) {
   return load_float<t>(store_float<t>(a * b)) + c;
@@ -126,7 +126,7 @@ uint64_t U(auto v) {
   return static_cast<uint64_t>(v);
 }
 
-/// A row's operands as the evaluation columns of the table see them, and its result as bits.
+/// Converts between bits and the C++ types of the table's EVAL columns.
 template <Ty t>
 struct Form {
   static constexpr bool kIsFloat = t == Ty::F16 || t == Ty::F32 || t == Ty::F64;
@@ -162,7 +162,7 @@ uint64_t evaluate(const uint64_t* p) {
 
 struct NotTaken {};
 
-/// Null where the row has no meaning for the type's class.
+/// Null if the row does not take the type's class.
 template <Ty t, ResultKind result, int arity, typename OfFloats, typename OfIntegers>
 ScalarFn function_of(OfFloats, OfIntegers) {
   using Meaning = std::conditional_t<Form<t>::kIsFloat, OfFloats, OfIntegers>;
@@ -175,7 +175,7 @@ ScalarFn function_of(OfFloats, OfIntegers) {
 
 template <Ty t>
 ScalarFn table_function(ScalarOp op) {
-  // Its first operand is Bool, whatever the others are.
+  // The first operand of Where is always a Bool.
   if (op == ScalarOp::Where) return [](const uint64_t* p) { return p[0] != 0 ? p[1] : p[2]; };
   if ((row(op).operands & class_of(t)) == 0) return nullptr;
   switch (op) {
@@ -303,7 +303,7 @@ uint64_t convert_bits(uint64_t bits, Ty from, Ty to) {
   if (to == Ty::Bool) return from_float ? number_of(bits, from) != 0 : bits != 0;
   if (from_float) return bits_of(number_of(bits, from), to);
   if (!to_float) return mask_bits(static_cast<uint64_t>(integer_of(bits, from)), to);
-  // Through double, a 64-bit integer would be rounded twice.
+  // A conversion through double would round a 64-bit integer twice.
   if (to != Ty::F64) return bits_of(static_cast<double>(round_integer_to_float(bits, from)), to);
   return bits_of(number_of(bits, from), to);
 }

@@ -1,5 +1,5 @@
-// What every scalar row and conversion means, as C++ on the bits of one lane. The interpreter, the
-// constant folder and the tests' references use these functions.
+// The meaning of every scalar row and conversion, as C++ on the bits of one lane. The interpreter,
+// constant folding and the references of tests use these functions.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 
 namespace reprise::kernel {
 
-/// Takes the row's operands (Where: the Bool first) as bits in the low bytes of each word; returns
-/// the result's bits, upper bytes zero.
+/// Takes the bits of the row's operands (for Where, the Bool first) in the low bytes of each word.
+/// Returns the bits of the result, with the upper bytes zero.
 using ScalarFn = uint64_t (*)(const uint64_t* operands);
 
-/// The function of a row for operands of type t (Where: of its last two). Null when the row does
-/// not take that type.
+/// The function of a row for operands of type t (for Where, its last two). Null if the row does not
+/// take that type.
 ScalarFn scalar_function(ScalarOp op, Ty t);
 
-/// Op::Convert between compute types, of one lane.
+/// Op::Convert of one lane between compute types.
 uint64_t convert_bits(uint64_t bits, Ty from, Ty to);
 
-/// Bits of a number rounded to a compute type (integers saturate, NaN gives 0).
+/// The bits of a number rounded to a compute type. Integers saturate, and NaN gives 0.
 uint64_t bits_of(double v, Ty t);
-/// The number that the bits of a type stand for; 64-bit integers are rounded.
+/// The number with these bits; 64-bit integers are rounded.
 double number_of(uint64_t bits, Ty t);
-/// Sign or zero extension of an integer's or Bool's bits.
+/// The sign- or zero-extended bits of an integer or Bool.
 int64_t integer_of(uint64_t bits, Ty t);
-/// Keeps the bits that a type has.
+/// Clears the bits beyond the width of a type.
 uint64_t mask_bits(uint64_t bits, Ty t);
 
 }  // namespace reprise::kernel

@@ -1,5 +1,5 @@
-// The table of scalar operations: one row each in scalar_ops.def. Both emitters, the
-// interpreter, the host kernels' tests and the conformance tests iterate over it.
+// The table of scalar operations, which has one row for each in scalar_ops.def. Both emitters, the
+// interpreter, the tests of host kernels and the conformance tests iterate over it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ enum class ScalarOp : uint16_t {
 #undef SCALAR_OP
 };
 
-/// What operand types a row accepts; bit set.
+/// The operand types that a row accepts, as a bit set.
 enum TypeClass : uint8_t {
   kFloat = 1,
   kSigned = 2,
@@ -26,30 +26,30 @@ enum TypeClass : uint8_t {
 };
 enum class ResultKind : uint8_t { Same, Boolean };
 
-/// Why rounding what an operation reads or gives to 16 bits may ruin its results.
+/// Why rounding the operands or results of an operation to 16 bits may ruin its results.
 enum class Sensitivity : uint8_t {
   None,
   Exponential,  // overflows, and amplifies an error of its operand
-  Logarithm,    // near 1 loses the digits that rounding takes
+  Logarithm,    // near 1, rounding of the operand takes the digits that matter
   Quotient,     // overflows for small operands
   Steep,        // its slope is unbounded near 1
   Angle,        // angles of many turns lose their fraction
   Sum,          // sums and statistics, which leave the range
   RunningSum,   // sums over a part of an axis, which are read like their terms
   Step,         // a small error becomes a whole one
-  Decision,     // a small error decides otherwise
+  Decision,     // a small error changes the decision
 };
 
 struct ScalarRow {
   ScalarOp op;
-  std::string_view name;  // the ONNX operator of that meaning where there is one
+  std::string_view name;  // that of the ONNX operator with this meaning, if there is one
   int arity;
   uint8_t operands;  // TypeClass bits
   ResultKind result;
-  uint8_t leaves;  // TypeClass bits for which narrow operands may give a result that is not narrow
-  uint32_t cost;   // flops that the fusion cost model counts (an add is 1)
+  uint8_t leaves;  // TypeClass bits for which narrow operands may have a result that is not narrow
+  uint32_t cost;   // flops in the cost model of fusion (an add is 1)
   Sensitivity sensitivity;
-  bool expanded;   // not emitted: expand.cpp replaces it by other rows
+  bool expanded;   // never emitted: expand.cpp replaces it by other rows
   double f32_ulp;  // guaranteed error of float results; 0: exact or correctly rounded
   double f32_abs;  // additional absolute error
 };

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int32_t kSmallTripCount = 8;  // drivers unroll such loops
 
-/// An operand that may become a parameter, with the bits of a lane.
+/// A constant operand that may become a parameter, with the bits of a lane.
 struct Operand {
   int32_t inst = 0;
   size_t arg = 0;
@@ -45,10 +45,10 @@ bool may_be_parameter(const Inst& user, size_t arg, const Inst& constant) {
   return constant.type == kI32 && only_scales_or_bounds(static_cast<ScalarOp>(user.imm));
 }
 
-/// A kernel as bytes, and those of its constants that may be parameters, in order of their use.
+/// A kernel as bytes, and those of its constants that may become parameters, in order of use.
 class Structure {
  public:
-  /// `exact`: the bytes have all constants, else all but those that may be parameters.
+  /// If `exact`, the bytes include all constants; else all but those that may become parameters.
   Structure(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), 0) {
     bytes_.reserve(k.insts.size() * 16);
     interface();
@@ -58,7 +58,7 @@ class Structure {
   const std::vector<Operand>& operands() const { return operands_; }
 
  private:
-  /// Seven bits a byte, so that small numbers are short and each number shows its end.
+  /// Writes seven bits per byte, so that small numbers are short and each number marks its end.
   void add(uint64_t v) {
     for (; v >= 128; v >>= 7U) bytes_ += static_cast<char>(v | 128U);
     bytes_ += static_cast<char>(v);
@@ -110,7 +110,7 @@ class Structure {
     add(k_.required_subgroup_size);
   }
 
-  /// Its instructions, and a byte that is no operation.
+  /// Writes the instructions of a block, and a byte that is not an operation.
   void block(int32_t index) {
     constexpr uint64_t kEnd = 127;
     for (const int32_t id : k_.blocks[static_cast<size_t>(index)].insts) instruction(id);
@@ -119,7 +119,7 @@ class Structure {
 
   void instruction(int32_t id) {
     const Inst& i = k_.insts[static_cast<size_t>(id)];
-    if (i.op == Op::Const) return;  // written where it is used
+    if (i.op == Op::Const) return;  // argument() writes it
     number_[static_cast<size_t>(id)] = next_++;
     add(static_cast<uint64_t>(i.op));
     add(i.type);
@@ -130,8 +130,8 @@ class Structure {
     for (const int32_t b : i.blocks) block(b);
   }
 
-  /// Twice the number of an instruction, or an odd number and a constant's type, and its bits
-  /// unless it may be a parameter.
+  /// Writes twice the number of an instruction; or for a constant an odd number, its type, and its
+  /// bits unless it may become a parameter.
   void argument(int32_t id, const Inst& user, size_t a) {
     const Inst& i = k_.insts[static_cast<size_t>(user.args[a].id)];
     if (i.op != Op::Const) {
@@ -156,7 +156,7 @@ class Structure {
   std::vector<Operand> operands_;
 };
 
-/// Kernels of one shape.
+/// Kernels that are merged.
 struct Family {
   std::vector<size_t> members;
   std::vector<std::vector<Operand>> operands;  // parallel to members
@@ -179,7 +179,7 @@ class Head {
     return {id};
   }
 
-  /// A new scalar parameter with the bits of this type.
+  /// Adds a scalar parameter that holds the bits of a value of this type.
   Val parameter(Type type) {
     Val v = add(Op::Param, kI32, k_.scalars.size(), {});
     k_.scalars.push_back({"c" + std::to_string(k_.scalars.size()), Ty::I32});
@@ -200,11 +200,12 @@ class Head {
   std::vector<int32_t> insts_;
 };
 
-/// The first member with the constants in which members differ as parameters; the uses of all.
+/// Adds the merged kernel of a family: its first member, with the constants in which members differ
+/// as parameters. Adds the uses of all members.
 Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKernels& out) {
   Kernel k = all[family.members[0]];
   Head head(k);
-  // By type and the bits in all members.
+  // Parameters by their type and their bits in all members.
   std::map<std::tuple<Ty, uint8_t, std::vector<int32_t>>, Val> parameters;
   std::vector<SharedUse> uses(family.members.size(), {out.kernels.size(), {}});
   for (size_t p = 0; p < family.operands[0].size(); ++p) {

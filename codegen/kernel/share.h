@@ -1,4 +1,4 @@
-// Kernels that differ in numbers only become one: a device compiles it once.
+// Merges kernels that differ only in numbers, so that a device compiles one kernel for all of them.
 #pragma once
 
 #include <string>
@@ -8,25 +8,24 @@
 
 namespace reprise::kernel {
 
-/// Equal for kernels that differ in their own name alone.
+/// A string that is equal for kernels that differ only in their name.
 std::string structure(const Kernel& k);
 
-/// How a kernel is had from those that were kept.
+/// How a merged kernel stands for an original one.
 struct SharedUse {
-  size_t kernel = 0;  // index of the one kept
-  std::vector<int32_t>
-      scalars;  // values of the scalar parameters that it has beyond the original's
+  size_t kernel = 0;             // index of the merged kernel
+  std::vector<int32_t> scalars;  // values of the scalar parameters that merging added
 };
 
 struct SharedKernels {
   std::vector<Kernel> kernels;
-  std::vector<SharedUse> uses;  // parallel to what was given
+  std::vector<SharedUse> uses;  // parallel to the original kernels
 };
 
-/// Kernels that are equal but for I32 constants that only scale, offset or bound, and F32 constants
-/// of scalar operations, are kept once, with those constants as scalar parameters. Divisors, small
-/// trip counts, places in locals and whatever else decides what code a driver makes of a kernel
-/// stay constants. The kernels must verify.
+/// Merges kernels that differ only in I32 constants that scale, offset or bound, and in F32
+/// constants of scalar operations; these become scalar parameters. Divisors, small trip counts,
+/// indices into locals and everything else that affects what code a driver generates remain
+/// constants. The kernels must verify.
 Result<SharedKernels> share(const std::vector<Kernel>& all);
 
 }  // namespace reprise::kernel

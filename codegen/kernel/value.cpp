@@ -4,7 +4,7 @@ namespace reprise::kernel {
 
 namespace {
 
-/// Nothing where neither operand was written: the builder that failed has noted why.
+/// Null if both operands are null: their builder has already noted an error.
 Value write(ScalarOp op, const Value& a, const Value& b) {
   Builder* builder = a.builder != nullptr ? a.builder : b.builder;
   return builder != nullptr ? builder->scalar_op(op, {a, b}) : Value();

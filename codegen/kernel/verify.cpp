@@ -1,4 +1,4 @@
-// Structure, types, visibility, ranges, claims about constants, uniform barriers.
+// Verifies structure, types, visibility, ranges, claims about constants, and uniform barriers.
 #include <algorithm>
 
 #include "codegen/kernel/kernel.h"
@@ -73,7 +73,7 @@ class Verifier {
     return {};
   }
 
-  /// Matrices are of one shape, held by whole subgroups of a size that the kernel requires.
+  /// Matrices must have one shape, and whole subgroups of a required size must hold them.
   Status matrices() const {
     if (k_.matrices.empty()) return {};
     const bool whole = k_.required_subgroup_size != 0 &&
@@ -144,7 +144,7 @@ class Verifier {
     return {};
   }
 
-  /// What is wrong with one instruction; empty when nothing is.
+  /// The fault of one instruction; empty if there is none.
   std::string shape(const Inst& i) const {
     const size_t n = i.args.size();
     const size_t blocks = i.blocks.size();
@@ -250,7 +250,7 @@ class Verifier {
     return "";
   }
 
-  /// A constant index proves or refutes the alignment claim.
+  /// The fault of an index. A constant one is checked against its alignment claim.
   std::string aligned_index(Val index, uint32_t align) const {
     if (!index_type(type(index))) return "the index is " + str(type(index));
     if (align == 0) return "the alignment is 0";
@@ -370,18 +370,19 @@ class Verifier {
       if (type(v) != kI32) return "a bound is " + str(type(v));
     }
     const Inst& step = inst(i.args[2]);
-    const bool bad = step.op == Op::Const && integer_of(step.imm, Ty::I32) <= 0;
-    return bad ? "the step is not positive" : "";
+    const bool not_positive = step.op == Op::Const && integer_of(step.imm, Ty::I32) <= 0;
+    return not_positive ? "the step is not positive" : "";
   }
 
   const Kernel& k_;
   std::vector<bool> placed_, visible_, entered_;
 };
 
-/// Finds barriers that some invocations of a workgroup might not reach, and operations on matrices
-/// that some of a subgroup might not reach or reach with another index. A value is uniform when it
-/// is made of uniform values only; a local is uniform when every store to it is of a uniform value
-/// under uniform control flow. Locals start uniform, and lose it until nothing changes.
+/// Finds barriers that some invocations of a workgroup might not reach, and matrix operations that
+/// some invocations of a subgroup might not reach, or reach with another index. A value is uniform
+/// if its operands are. A local is uniform if every store to it has a uniform value and is in
+/// uniform control flow. Locals are assumed uniform first, and the analysis iterates to a fixed
+/// point.
 class Uniformity {
  public:
   enum class Within { Workgroup, Subgroup };

@@ -1,7 +1,7 @@
-// No order exists between invocations of different workgroups, so what a kernel loads from a buffer
-// that it also stores to must be its own. The check is structural: two indices are the same element
-// if they are the same function of the invocation, the parameters and the counters of loops over
-// equal ranges.
+// Invocations of different workgroups are unordered, so an invocation may load from a buffer that
+// the kernel stores to only what it stored itself. The check is structural: two indices denote the
+// same element if they are the same function of the invocation, the parameters and the counters of
+// loops over equal ranges.
 #include "codegen/kernel/verify_reloads.h"
 
 #include <map>
@@ -38,7 +38,8 @@ class ReloadVerifier {
     return {};
   }
 
-  /// Equal numbers are equal values, in whatever iteration of loops over the same range.
+  /// A number for the form of v. Values with equal numbers are equal in equal iterations of loops
+  /// over the same range.
   int form(Val v) {
     const auto id = static_cast<size_t>(v.id);
     if (forms_[id] >= 0) return forms_[id];
