@@ -1,4 +1,4 @@
-// What both emitters read out of a kernel.
+// Queries on kernels that both emitters share.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 
 namespace reprise::emit {
 
-/// Calls fn(instruction) for every instruction that block `index` and the blocks nested there hold.
-/// Kernel::insts may hold others, which nothing uses and nothing has checked.
+/// Calls fn(instruction) for every instruction of block `index` and of the blocks nested there.
+/// Kernel::insts may have others, which are unused and unverified.
 template <typename Fn>
 void for_each_inst(const kernel::Kernel& k, int32_t index, const Fn& fn) {
   for (const int32_t n : k.blocks[static_cast<size_t>(index)].insts) {

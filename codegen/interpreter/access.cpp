@@ -1,4 +1,4 @@
-// What invocations exchange: memory, matrices and subgroups, with every access checked.
+// Executes accesses to memory, matrices and other lanes of a subgroup, and checks each of them.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace reprise::kernel {
 
 bool Interpreter::indices_fit(const Step& s, const Access& access, const Active& active) {
   const uint32_t* index = row(access.index).narrow;
-  // A negative index is a large one without its sign.
+  // As an unsigned number, a negative index is a large one.
   const uint64_t past = type(access.index).ty == Ty::I32 ? uint64_t{1} << 31U : uint64_t{1} << 32U;
   uint32_t largest = 0;
   each(active, [&](uint32_t n) { largest = std::max(largest, index[n]); });
@@ -71,17 +71,17 @@ void Interpreter::local_access(const Step& s, const Active& active) {
   }
 }
 
-/// All active invocations access the same element, each its own.
+/// Each active invocation accesses the element with this index of its own local.
 void Interpreter::local_element(const Step& s, size_t index, const Active& active) {
   const bool load = s.inst->op == Op::LocalLoad;
   Local& local = locals_[s.inst->imm];
   const Type t = k_.locals[s.inst->imm].type;
   uint8_t* written = local.written.data() + index * stride_;
   if (load && local.filled[index] == 0) {
-    const uint32_t bad = find(active, [&](uint32_t n) { return written[n] == 0; });
-    if (bad != kNobody) {
+    const uint32_t reader = find(active, [&](uint32_t n) { return written[n] == 0; });
+    if (reader != kNobody) {
       const std::string& name = k_.locals[s.inst->imm].name;
-      return violate(s.id, bad, "reads local '" + name + "' before it is written");
+      return violate(s.id, reader, "reads local '" + name + "' before it is written");
     }
   }
   const Row cells = local.cells.from(index * words(t));
@@ -112,7 +112,7 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
   if (!indices_fit(s, {i.args[0], lanes, array.count, lanes, array.name}, active)) return;
   const Row value = load ? s.out : s.in[1];
   uint32_t group = 0;
-  uint32_t begin = 0;  // of the group's invocations
+  uint32_t begin = 0;  // the first invocation of the workgroup
   for (const uint32_t n : active.list) {
     if (numbers_[n] - begin >= size_) {
       group = numbers_[n] / size_;
@@ -120,7 +120,7 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
     }
     const uint32_t index = s.in[0].narrow[n];
     uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
-    if (partial_) {  // the exchange was checked when all stores counted
+    if (partial_) {  // shared accesses were checked when all stores counted
       for (uint32_t l = 0; l < lanes; ++l) {
         if (load) {
           value.set(l * stride_ + n, cells[l]);
@@ -205,7 +205,8 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
   } else if (values.empty()) {
     return violate(s.id, n, "stores matrix " + m.name + " before it is written");
   }
-  // Any invocation of the subgroup may touch any element: as one of their own.
+  // The device decides which invocation accesses an element, so the subgroup counts as an
+  // invocation of its own.
   const uint32_t invocation = static_cast<uint32_t>(all_.size()) + 1 + n / subgroup_size_;
   for (uint32_t r = 0; r < m.rows; ++r) {
     for (uint32_t c = 0; c < m.columns; ++c) {
@@ -231,7 +232,7 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
 // --- Subgroups
 
 void Interpreter::subgroup(const Step& s, const Active& active) {
-  // Together, workgroups are whole subgroups.
+  // Workgroups that are executed together consist of whole subgroups.
   for (size_t first = 0; first < active.list.size();) {
     const uint32_t end = (active.list[first] / subgroup_size_ + 1) * subgroup_size_;
     size_t last = first;

@@ -48,7 +48,7 @@ class Demand {
     stores.clear();
   }
 
-  /// `conditional`: data decides whether the block is executed.
+  /// `conditional`: whether data decides if the block is executed.
   void visit(int32_t block, bool conditional) {
     for (const int32_t id : k_.blocks[static_cast<size_t>(block)].insts) {
       const Inst& i = k_.insts[static_cast<size_t>(id)];
@@ -81,10 +81,11 @@ class Demand {
   }
 
   const Kernel& k_;
-  std::vector<bool> depends_;  // on what the kernel read
+  std::vector<bool> depends_;  // by instruction: on data that the kernel reads
   std::vector<bool> needed_;
-  std::vector<std::vector<int32_t>> local_stores_;   // to each local, until they are needed
-  std::vector<std::vector<int32_t>> buffer_stores_;  // likewise; an invocation reads its own only
+  std::vector<std::vector<int32_t>> local_stores_;  // by local, until they are needed
+  // By buffer, until they are needed. An invocation reads only its own stores.
+  std::vector<std::vector<int32_t>> buffer_stores_;
   std::vector<int32_t> pending_;
 };
 

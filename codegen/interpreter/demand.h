@@ -1,4 +1,4 @@
-// Which instructions all invocations have to execute where the stores of only some of them count.
+// Which instructions all invocations must execute even if only the stores of some of them count.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@ namespace reprise::kernel {
 /// Whether the kernel uses values of other lanes of its subgroups.
 bool exchanges_lanes(const Kernel& k);
 
-/// For each instruction, whether every invocation has to execute it although few stores count:
+/// For each instruction, whether every invocation must execute it even if few stores count: because
 /// control flow, shared memory, or an access whose index or execution depends on data needs it. All
-/// other instructions only contribute to what their own subgroup stores.
+/// other instructions contribute only to stores of their own subgroup.
 std::vector<bool> needed_everywhere(const Kernel& k);
 
 }  // namespace reprise::kernel

@@ -128,8 +128,8 @@ void Interpreter::scalar(const Step& s, const Active& active) {
   for (size_t l = 0; l < i.type.lanes; ++l) {
     const size_t base = l * stride_;
     if (division) {
-      const uint32_t bad = find(active, [&](uint32_t n) { return s.in[1].get(base + n) == 0; });
-      if (bad != kNobody) return violate(s.id, bad, "divides by zero");
+      const uint32_t divides = find(active, [&](uint32_t n) { return s.in[1].get(base + n) == 0; });
+      if (divides != kNobody) return violate(s.id, divides, "divides by zero");
     }
     each(active, [&](uint32_t n) {
       uint64_t operands[3] = {};
@@ -162,10 +162,10 @@ void Interpreter::convert(const Step& s, const Active& active) {
                         : convert_bits(in.get(n), from, i.type.ty));
     });
     if (!checked) continue;
-    const uint32_t bad =
+    const uint32_t outside =
         find(active, [&](uint32_t n) { return !in_range(in.get(n), out.get(n), from, i.type.ty); });
-    if (bad != kNobody)
-      return violate(s.id, bad, "converts a value that is not in the range it claims");
+    if (outside != kNobody)
+      return violate(s.id, outside, "converts a value that is not in the range it claims");
   }
 }
 
@@ -228,8 +228,8 @@ void Interpreter::loop(const Step& s, const Active& active) {
   const auto value = [](const Row& row, uint32_t n) {
     return int64_t{static_cast<int32_t>(row.narrow[n])};
   };
-  const uint32_t bad = find(active, [&](uint32_t n) { return value(s.in[2], n) <= 0; });
-  if (bad != kNobody) return violate(s.id, bad, "loops with a step that is not positive");
+  const uint32_t stuck = find(active, [&](uint32_t n) { return value(s.in[2], n) <= 0; });
+  if (stuck != kNobody) return violate(s.id, stuck, "loops with a step that is not positive");
   const bool differs = find(active, [&](uint32_t n) {
                          const uint32_t m = active.list[0];
                          return value(s.in[0], n) != value(s.in[0], m) ||
@@ -243,7 +243,7 @@ void Interpreter::loop(const Step& s, const Active& active) {
   while (!running.empty()) {
     block(s.inst->blocks[0], subset(running));
     if (failed_) return;
-    // Stop rather than wrap around beyond the largest end.
+    // Stop before the counter would wrap around.
     std::erase_if(running, [&](uint32_t n) {
       return value(s.out, n) + value(s.in[2], n) >= value(s.in[1], n);
     });
@@ -251,7 +251,7 @@ void Interpreter::loop(const Step& s, const Active& active) {
   }
 }
 
-/// All invocations have the same bounds.
+/// A loop whose bounds are the same for all invocations.
 void Interpreter::uniform_loop(const Step& s, const Active& active) {
   const auto bound = [&](size_t a) {
     return int64_t{static_cast<int32_t>(s.in[a].narrow[active.list[0]])};

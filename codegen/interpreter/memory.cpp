@@ -128,7 +128,8 @@ std::optional<Race> BufferMemory::store(const MemoryRow& row) {
       std::byte* at = v.data + index * v.size;
       uint64_t bits = row.value.get(l * row.stride + n);
       if (row.mask != nullptr) {
-        // Each bit has one owner, so one bit written twice would show as a wrong result only.
+        // Masked stores are not checked for races: a bit that is written twice shows only as a
+        // wrong result.
         const uint64_t mask = row.mask[n];
         bits = (load_element(at, v.storage) & ~mask) | (bits & mask);
       } else {

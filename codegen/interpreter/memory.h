@@ -1,5 +1,4 @@
-// Memory as the interpreter sees it: bytes with a shadow that records which invocation touched
-// what.
+// The interpreter's memory: bytes with a shadow that records which invocations accessed them.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +12,15 @@
 
 namespace reprise::kernel {
 
-/// Who read and wrote one element since the last synchronisation.
+/// Which invocations have read and written an element since the last synchronisation.
 struct Touch {
   uint32_t writer = 0;   // invocation + 1; 0: none
   uint32_t reader = 0;   // the only reader + 1; kMany: several
-  uint32_t epoch = 0;    // touches of an older epoch do not count
+  uint32_t epoch = 0;    // accesses of an older epoch do not count
   bool written = false;  // in any epoch
   static constexpr uint32_t kMany = 0xffffffffU;
 
-  /// False when this access and an earlier one of another invocation race.
+  /// These return false if this access and an earlier one by another invocation race.
   bool read(uint32_t invocation, uint32_t now) {
     renew(now);
     if (reader == 0) {
@@ -77,7 +76,7 @@ class BufferMemory final : public Memory {
   std::vector<Region> regions_;
 };
 
-/// Matrices that subgroups hold, row by row; empty until they are written.
+/// The matrices of subgroups, row by row. A matrix is empty until it is written.
 class MatrixMemory {
  public:
   MatrixMemory(const Kernel& k, uint32_t subgroups)
@@ -86,7 +85,7 @@ class MatrixMemory {
   std::vector<double>& of(size_t matrix, uint32_t subgroup) {
     return values_[matrix * subgroups_ + subgroup];
   }
-  /// False if one of the three was not written.
+  /// False if one of the three matrices was not written.
   bool multiply(const MatrixProduct& p, uint32_t subgroup, const InterpretOptions& options);
 
  private:
@@ -95,7 +94,7 @@ class MatrixMemory {
   std::vector<std::vector<double>> values_;
 };
 
-/// One element between its storage type in memory and its compute type.
+/// Converts an element from its storage type in memory to its compute type, and back.
 uint64_t load_element(const std::byte* at, Ty storage);
 void store_element(std::byte* at, Ty storage, uint64_t bits);
 

@@ -17,8 +17,8 @@ double ulp_of(double v, Ty t) {
   return std::ldexp(1.0, std::ilogb(a) - (half ? 10 : 23));
 }
 
-/// Absolute error that Vulkan grants (appendix "Precision and operation of SPIR-V instructions");
-/// nothing for rows that it wants correctly rounded.
+/// The absolute error that Vulkan allows (appendix "Precision and operation of SPIR-V
+/// instructions"); nothing for rows that it requires to be correctly rounded.
 std::optional<double> allowed_error(ScalarOp op, Ty t, double x, double result) {
   const double ulp = ulp_of(result, t);
   switch (op) {
@@ -64,7 +64,7 @@ bool is_basic(ScalarOp op) {
   return op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::Mul || op == ScalarOp::Fma;
 }
 
-/// A product that is not rounded, or rounded the other way, before it is added to.
+/// An Fma whose product is unrounded or rounded in the other direction before the addition.
 uint64_t inexact_fma(Ty t, std::span<const uint64_t> operands, const InterpretOptions& options) {
   const double product = number_of(operands[0], t) * number_of(operands[1], t);
   const double error = (t == Ty::F16 ? 0x1p-11 : 0x1p-24) * std::fabs(product);
@@ -137,7 +137,7 @@ uint64_t inexact_f16(uint64_t bits, Ty from, const InterpretOptions& options) {
   if (!std::isfinite(exact) || !std::isfinite(rounded) || rounded == exact) return nearest;
   const bool high = towards_high(std::span(&bits, 1), options);
   if ((rounded > exact) == high) return nearest;
-  // The neighbour on the other side of the exact value. Magnitudes are ordered as their bits are.
+  // The neighbour on the other side of the exact value. Magnitudes are ordered like their bits.
   if (rounded == 0) return high ? 1 : 0x8001;
   return (rounded > 0) == high ? nearest + 1 : nearest - 1;
 }

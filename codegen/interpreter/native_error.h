@@ -1,4 +1,4 @@
-// The worst results that the rules of Vulkan and of the kernel language allow a device.
+// The worst results that Vulkan and the kernel language allow a device to have.
 #pragma once
 
 #include <bit>
@@ -10,15 +10,15 @@
 
 namespace reprise::kernel {
 
-/// Bits of the row's result with the error that `options` ask for. The operands are of type `t`,
-/// F32 or F16. Rows that are exact or correctly rounded come out as scalar_function gives them.
+/// The bits of a row's result with the error that `options` ask for. The operands have type `t`,
+/// F32 or F16. Rows that are exact or correctly rounded have the result of scalar_function.
 uint64_t inexact_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
                         const InterpretOptions& options);
-/// Whether Vulkan allows the row's results other errors than rounding to the nearest.
+/// Whether Vulkan allows the row's results errors other than rounding to nearest.
 bool is_native(ScalarOp op);
-/// The rounding of an exact result for NativeError::Every: the neighbour of what it rounds to, up
-/// or down by a hash. Numbers that need no rounding, zeros, infinities and NaN stay. Without
-/// branches, so that loops over many become vector instructions.
+/// Rounds an exact result for NativeError::Every: to a neighbour, above or below by a hash, of the
+/// number that it rounds to. Numbers that need no rounding, zeros, infinities and NaN are
+/// unchanged. It has no branches, so that loops over it are vectorised.
 inline float every_rounding(double exact, uint64_t seed) {
   constexpr uint64_t kFactor = 0xbf58476d1ce4e5b9U;
   constexpr auto kLow = static_cast<uint32_t>(kFactor);
@@ -38,8 +38,8 @@ inline float every_rounding(double exact, uint64_t seed) {
                          is_finite(neighbour);
   return std::bit_cast<float>(bits ^ ((bits ^ neighbour) & (0U - moves)));
 }
-/// Add, Mul and Fma of F32 for NativeError::Every. Sums and products of two floats are exact in
-/// double, but for sums of numbers that are 2^29 apart.
+/// Add, Mul and Fma of F32 for NativeError::Every. Products of two floats are exact in double, and
+/// so are their sums unless they are a factor of 2^29 apart.
 inline float every_sum(float a, float b, uint64_t seed) {
   return every_rounding(static_cast<double>(a) + static_cast<double>(b), seed);
 }
@@ -50,10 +50,10 @@ inline float every_fma(float a, float b, float c, uint64_t seed) {
   const double product = static_cast<double>(a) * static_cast<double>(b);
   return every_rounding(product + static_cast<double>(c), seed);
 }
-/// A conversion to F16, which devices round in a direction of their choice.
+/// A conversion to F16, for which the device chooses the rounding direction.
 uint64_t inexact_f16(uint64_t bits, Ty from, const InterpretOptions& options);
-/// What a sum may be off by when a device adds its terms in another order: 0 for None, negative for
-/// Low. `magnitude` is the sum of the terms' absolute values, `sum` the bits of the result.
+/// The error of a sum whose terms a device adds in another order: 0 for None, negative for Low.
+/// `magnitude` is the sum of the terms' absolute values, `sum` the bits of the result.
 double reordering_error(double magnitude, Ty t, uint64_t sum, const InterpretOptions& options);
 
 }  // namespace reprise::kernel

@@ -1,4 +1,4 @@
-// What is found out about a kernel before it is executed.
+// Prepares a kernel for execution: decodes its instructions and allocates its values.
 #include <algorithm>
 #include <unordered_map>
 
@@ -12,14 +12,14 @@ size_t padded(size_t n) {
   return (n + NarrowRows::kChunk - 1) / NarrowRows::kChunk * NarrowRows::kChunk;
 }
 
-/// The value's words are those of its operand: Vals are defined once, so nothing can change them
-/// while the value is visible.
+/// Whether a value can share the words of its operand. A Val is defined once, so nothing changes
+/// the words while the value is visible.
 bool is_alias(const Inst& i, Type from) {
   if (i.op == Op::Extract) return true;
   return i.op == Op::Bitcast && i.type.lanes == from.lanes;
 }
 
-/// Of F32 numbers.
+/// Whether the instruction is this row on F32.
 bool is_row_of(const Inst& i, ScalarOp op) {
   return i.op == Op::Scalar && static_cast<ScalarOp>(i.imm) == op && i.type.ty == Ty::F32;
 }
@@ -113,7 +113,7 @@ void Interpreter::decode() {
   std::vector<uint32_t> uses(k_.insts.size());
   for (const Inst& i : k_.insts)
     for (const Val v : i.args) ++uses[static_cast<size_t>(v.id)];
-  // A value's definition stands before its uses in its block, or in one around them.
+  // A value's definition precedes its uses, in the same block or in an enclosing one.
   std::vector<int32_t> pending{0};
   while (!pending.empty()) {
     const int32_t index = pending.back();
@@ -129,7 +129,7 @@ void Interpreter::decode() {
 void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) {
   std::vector<Step>& steps = steps_[index];
   const RowFunction mul_add = mul_add_function(options_);
-  std::unordered_map<int32_t, size_t> products;  // their steps, of those that one use only has
+  std::unordered_map<int32_t, size_t> products;  // steps of the products that have a single use
   for (const int32_t id : k_.blocks[index].insts) {
     auto step = step_of(id);
     if (!step) continue;
@@ -203,7 +203,7 @@ void Interpreter::set_width(Step& s) const {
   s.rows.count = s.runs == 1 ? lanes * s.width : s.width;
 }
 
-/// Nothing for values that are there before the kernel runs.
+/// Nothing for values that are known before the kernel runs.
 std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
   const Inst& i = k_.insts[static_cast<size_t>(id)];
   Row& value = values_[static_cast<size_t>(id)];

@@ -27,8 +27,8 @@ uint32_t flushed(uint32_t v) {
   return (v & 0x7f800000U) == 0 ? v & 0x80000000U : v;
 }
 
-/// Chunks of a constant size, with results that nothing else can refer to, become vector
-/// instructions. Unused operands are the first one's words.
+/// Loops over chunks of a constant size, whose results nothing else can alias, so that compilers
+/// vectorise it. Unused operands point to the words of the first.
 template <typename F>
 void over_chunks(const NarrowRows& rows, const F& f) {
   const auto [a, b, c] = rows.in;
@@ -39,13 +39,13 @@ void over_chunks(const NarrowRows& rows, const F& f) {
   }
 }
 
-/// A row whose meaning F is a function of its operands' bits.
+/// A row that F computes from the bits of its operands.
 template <typename F>
 void plain_row(const NarrowRows& rows) {
   over_chunks(rows, F());
 }
 
-/// The same, of floats, with subnormal operands and results flushed to zero.
+/// The same for floats, with subnormal operands and results flushed to zero.
 template <typename F>
 void flushing_row(const NarrowRows& rows) {
   over_chunks(rows, [](uint32_t a, uint32_t b, uint32_t c) {
@@ -53,7 +53,7 @@ void flushing_row(const NarrowRows& rows) {
   });
 }
 
-/// A row of floats that takes the seed of the errors, too.
+/// A row of floats that also takes the seed for errors.
 template <typename F>
 void seeded_row(const NarrowRows& rows) {
   over_chunks(rows, [seed = rows.seed](uint32_t a, uint32_t b, uint32_t c) {
@@ -62,7 +62,7 @@ void seeded_row(const NarrowRows& rows) {
 }
 
 #if defined(__x86_64__)
-// The same in wider vectors.
+// The same with wider vectors.
 template <RowFunction row>
 [[gnu::target("avx2"), gnu::flatten]] void row_256(const NarrowRows& rows) {
   row(rows);
@@ -74,7 +74,7 @@ template <RowFunction row>
 }
 #endif
 
-/// The row as this processor executes it fastest.
+/// The fastest form of the row on this processor.
 template <RowFunction row>
 RowFunction fastest() {
 #if defined(__x86_64__)
@@ -105,7 +105,7 @@ constexpr auto kMulAdd = [](Word a, Word b, Word c) {
   return bits(product + real(c));
 };
 
-/// Rows that are rounded to the nearest whatever the errors.
+/// Rows that are rounded to nearest, whatever errors are asked for.
 RowFunction basic_floats(ScalarOp op, bool flush) {
   switch (op) {
     case ScalarOp::Add:
@@ -136,7 +136,7 @@ RowFunction every_floats(ScalarOp op) {
   }
 }
 
-/// A product that is off by half a unit in the last place, below or above.
+/// An Fma whose product is off by half a unit in the last place, below or above.
 template <int sign>
 uint32_t inexact_fma(Word a, Word b, Word c) {
   const double product = static_cast<double>(real(a)) * static_cast<double>(real(b));
@@ -190,7 +190,7 @@ RowFunction floats(ScalarOp op, const InterpretOptions& options) {
   return flush ? nullptr : comparisons(op);
 }
 
-/// Rows of both signs.
+/// Rows that are the same for signed and unsigned integers.
 RowFunction integers(ScalarOp op) {
   switch (op) {
     case ScalarOp::Add:
@@ -221,7 +221,7 @@ RowFunction integers(ScalarOp op) {
   }
 }
 
-/// `Number(bits)` is what a word stands for.
+/// Rows that compare integers. `Number(bits)` converts a word to a number.
 template <typename Number>
 RowFunction ordered(ScalarOp op, Number) {
   switch (op) {

@@ -1,5 +1,5 @@
-// Values of all invocations of the workgroups that are executed in step, and the scalar rows that
-// kernels execute most, over all of them at once.
+// Rows of values, which have one word for each invocation of the workgroups in lockstep, and the
+// most frequent scalar operations over whole rows.
 #pragma once
 
 #include <array>
@@ -13,17 +13,18 @@ namespace reprise::kernel {
 
 struct InterpretOptions;
 
-/// Invocations that execute: their positions in rows, ascending.
+/// The active invocations, as positions in rows, ascending.
 struct Active {
   std::span<const uint32_t> list;
-  bool whole = false;  // element i is i
-  size_t counted = 0;  // of the list, from its front: those whose stores count
+  bool whole = false;  // whether all are active, so that element i of the list is i
+  size_t counted = 0;  // how many at the front of the list have stores that count
 
   bool empty() const { return list.empty(); }
   Active only_counted() const { return {list.first(counted), whole, counted}; }
 };
 
-/// Loops without the list where all execute, which compilers make vector instructions of.
+/// Calls f for each active invocation. If all are active, the loop does not use the list, so that
+/// compilers can vectorise it.
 template <typename F>
 void each(const Active& active, const F& f) {
   if (active.whole) {
@@ -35,7 +36,7 @@ void each(const Active& active, const F& f) {
 }
 
 constexpr uint32_t kNobody = ~uint32_t{0};
-/// The first for which the condition holds, or kNobody.
+/// The first active invocation for which the condition holds, or kNobody.
 template <typename F>
 uint32_t find(const Active& active, const F& condition) {
   for (const uint32_t n : active.list)
@@ -47,8 +48,8 @@ inline bool is_wide(Ty t) {
   return t == Ty::I64 || t == Ty::U64 || t == Ty::F64;
 }
 
-/// One word for each invocation, of 64 bits for types of 64 bits, else of 32. Lanes of vectors
-/// follow each other.
+/// One word for each invocation: of 64 bits for 64-bit types, else of 32 bits. The lanes of a
+/// vector follow one another.
 struct Row {
   uint32_t* narrow = nullptr;
   uint64_t* wide = nullptr;  // the other is null
@@ -72,7 +73,7 @@ struct NarrowRows {
   uint32_t* out = nullptr;
   std::array<const uint32_t*, 3> in{};
   size_t count = 0;   // words
-  uint64_t seed = 0;  // of the errors
+  uint64_t seed = 0;  // for the errors
 
   NarrowRows from(size_t i) const {
     return {out + i, {in[0] + i, in[1] + i, in[2] + i}, count, seed};
@@ -80,13 +81,14 @@ struct NarrowRows {
 };
 using RowFunction = void (*)(const NarrowRows& rows);
 
-/// Executes a row for `count` words, whether their invocations are active or not: nothing reads the
-/// results of those that are not. Null for rows that scalar_function and inexact_result have to
-/// execute. The results are the same.
+/// The function that executes a scalar operation for `count` words, of active and inactive
+/// invocations alike: nothing reads the results of inactive ones. Null if only scalar_function or
+/// inexact_result can execute it. The results are the same.
 RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options);
-/// The same of convert_bits: without checks of claims, and rounded to the nearest.
+/// The same for convert_bits, without checking range claims, and rounding to nearest.
 RowFunction convert_function(Ty from, Ty to);
-/// Of a * b, rounded, plus c: a Mul and the Add that alone uses its result. Null as above.
+/// The function for a * b, rounded, plus c: a Mul and the Add that is its only user. May be null as
+/// above.
 RowFunction mul_add_function(const InterpretOptions& options);
 
 }  // namespace reprise::kernel

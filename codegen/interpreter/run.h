@@ -1,4 +1,4 @@
-// The state of an interpreted launch and what each instruction does to it.
+// The state of an interpreted launch, and the functions that execute instructions.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ class Interpreter {
   Result<PartialOutcome> run();
 
  private:
-  /// An instruction, with what would otherwise be looked up each time it is executed.
+  /// A decoded instruction, so that nothing is looked up when it is executed.
   struct Step {
-    RowFunction function = nullptr;  // of `rows`, or null: then
+    RowFunction function = nullptr;  // called with `rows`; if null, `execute` is called
     void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
     NarrowRows rows;
     const Inst* inst = nullptr;
@@ -31,9 +31,9 @@ class Interpreter {
     Row out;
     std::array<Row, 4> in;
     ScalarFn scalar = nullptr;
-    bool counted = false;  // only invocations whose stores count execute it
-    size_t width = 0;      // positions of a row that it is executed for
-    size_t runs = 1;       // of `function`, a row's stride apart
+    bool counted = false;  // whether only invocations whose stores count execute it
+    size_t width = 0;      // positions of a row for which it is executed
+    size_t runs = 1;       // calls of `function`, one stride apart
   };
   using Execute = void (Interpreter::*)(const Step& s, const Active& active);
 
@@ -41,15 +41,15 @@ class Interpreter {
   void allocate();
   void allocate_words();
   void decode();
-  /// `uses` of each instruction.
+  /// `uses` is the number of uses of each instruction.
   void decode_block(size_t index, const std::vector<uint32_t>& uses);
   std::optional<Step> step_of(int32_t id);
   static Execute execute_of(Op op);
   void set_width(Step& s) const;
-  /// Whether some invocations need not execute everything.
+  /// Whether some invocations need not execute all instructions.
   bool is_partial() const;
-  /// Places all invocations, those first whose stores count, and whole subgroups of them where
-  /// lanes exchange values.
+  /// Assigns positions in rows to all invocations. Those whose stores count come first; in kernels
+  /// that exchange lanes, their whole subgroups do.
   void order_invocations(size_t workgroups);
   size_t words(Type t) const { return size_t{t.lanes} * stride_; }
   Type type(Val v) const { return k_.insts[static_cast<size_t>(v.id)].type; }
@@ -80,14 +80,15 @@ class Interpreter {
 
   // --- Memory
 
-  /// Of `lanes` elements of an array of `count`, from an index that is a multiple of `align` on.
+  /// An access to `lanes` elements of an array of `count`, from an index that must be a multiple of
+  /// `align`.
   struct Access {
     Val index;
     uint64_t lanes, count;
     uint32_t align;
     const std::string& array;
   };
-  /// Whether all indices are in range and aligned. The first that is not is reported.
+  /// Whether all indices are in range and aligned. Reports the first that is not.
   bool indices_fit(const Step& s, const Access& access, const Active& active);
   void buffer_access(const Step& s, const Active& active);
   void local_access(const Step& s, const Active& active);
@@ -98,7 +99,7 @@ class Interpreter {
   // --- Matrices
   void matrix(const Step& s, const Active& active);
 
-  /// `n`: the subgroup's first invocation.
+  /// `n` is the first invocation of the subgroup.
   void matrix_access(const Step& s, uint32_t n);
 
   // --- Subgroups
@@ -115,34 +116,34 @@ class Interpreter {
   const PartialLaunch& launch_;
   const InterpretOptions& options_;
   Memory& memory_;
-  uint32_t size_;  // of a workgroup
+  uint32_t size_;  // invocations of a workgroup
   uint32_t subgroup_size_;
-  uint32_t together_;  // workgroups in step, at most
+  uint32_t together_;  // the most workgroups in lockstep
   size_t stride_;      // words between lanes
   bool partial_;       // is_partial()
   MatrixMemory matrices_;
-  std::vector<uint32_t> all_;             // positions of the invocations that are executed now
+  std::vector<uint32_t> all_;             // positions of the invocations in lockstep
   std::vector<uint32_t> numbers_;         // of the invocation at each position
-  size_t counted_ = 0;                    // positions, from 0 on, of those whose stores count
+  size_t counted_ = 0;                    // the first positions are those whose stores count
   std::vector<std::vector<Step>> steps_;  // of each block
   std::vector<Row> values_;               // of each instruction
-  std::vector<bool> everywhere_;          // instructions that all execute; empty: each
+  std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
   std::vector<uint32_t> narrow_;
   std::vector<uint64_t> wide_;
-  /// A local array: its elements' lanes follow each other.
+  /// A local array. The lanes of its elements follow one another.
   struct Local {
     std::vector<uint32_t> narrow;
     std::vector<uint64_t> wide;
     Row cells;
-    std::vector<uint8_t> filled;   // for each element: every invocation has written it
-    std::vector<uint8_t> written;  // for each element and invocation, otherwise
+    std::vector<uint8_t> filled;   // by element: every invocation has written it
+    std::vector<uint8_t> written;  // by element and invocation, for elements that are not filled
   };
   std::vector<Local> locals_;
-  std::vector<std::vector<uint64_t>> shared_;  // of one workgroup after the other
+  std::vector<std::vector<uint64_t>> shared_;  // by shared array: one workgroup after the other
   std::vector<std::vector<Touch>> shared_touches_;
   std::vector<uint32_t> epochs_;  // of each workgroup
   std::vector<std::array<uint32_t, 3>> groups_;
-  uint32_t group_index_ = 0;  // of the first
+  uint32_t group_index_ = 0;  // of the first workgroup in lockstep
   uint64_t instructions_ = 0;
   ErrorCode error_ = ErrorCode::None;
   Status violation_;

@@ -13,14 +13,14 @@ using kernel::Op;
 namespace {
 
 constexpr uint32_t kWarp = 32;
-constexpr MatrixShape kMatrix{16, 16, 16};  // of the prelude
+constexpr MatrixShape kMatrix{16, 16, 16};  // the shape that the prelude supports
 
 std::string pointer_type(const kernel::BufferParam& b) {
   const std::string element = cuda_type({b.storage, 1});
   return (b.access == Access::Read ? "const " : "") + element + "*";
 }
 
-/// Declares a copy of a member of the block.
+/// Declares a local copy of a member of the block.
 std::string from_block(const std::string& type, const std::string& name) {
   return type + " " + name + " = block." + name + ";";
 }
@@ -67,7 +67,7 @@ void CudaEmitter::line(std::string_view text) {
   out_ += '\n';
 }
 
-/// The parameter block, laid out as plan::BlockLayout.
+/// Writes the struct of the parameter block, laid out as plan::BlockLayout.
 void CudaEmitter::block_struct() {
   out_ += "struct " + entry_ + "_block {\n";
   line("unsigned* error;");
@@ -82,7 +82,7 @@ void CudaEmitter::block_struct() {
   out_ += "};\n";
 }
 
-/// Names what the kernel uses of its tables; what it does not would be a warning.
+/// Declares the entries of the kernel's tables that it uses. Unused ones would cause warnings.
 void CudaEmitter::declarations() {
   std::set<uint64_t> buffers, scalars, shared, locals, matrices;
   for_each_inst(k_, 0, [&](const Inst& i) {
@@ -178,7 +178,7 @@ Status CudaEmitter::inst(int32_t index) {
   return internal_error("CUDA emitter: unknown instruction in kernel " + k_.name);
 }
 
-/// Declares what the instruction computes.
+/// Declares the result of an instruction.
 Status CudaEmitter::value(int32_t index) {
   const Inst& i = k_.insts[static_cast<size_t>(index)];
   std::vector<std::string> lanes;
@@ -222,7 +222,8 @@ Status CudaEmitter::value(int32_t index) {
   return {};
 }
 
-/// Whether lanes of a warp may part ways at the instruction, and subgroup operations come after.
+/// Whether the lanes of a warp may diverge at the instruction, whose blocks have subgroup
+/// operations.
 bool CudaEmitter::splits_subgroups(const Inst& i) const {
   bool varies = false;
   for (const kernel::Val v : i.args) {
@@ -268,7 +269,7 @@ Status CudaEmitter::for_(int32_t index) {
   const bool splits = splits_subgroups(i);
   std::string more = v + " < " + arg(i, 1);
   if (splits) {
-    // Each round is made by the lanes of the round before that go on.
+    // The active lanes of an iteration are those of the previous one that continue.
     line("unsigned " + lanes + " = " + outer + ";");
     more = "(" + lanes + " = __ballot_sync(" + lanes + ", " + more + ")), " + more;
     active_ = lanes;

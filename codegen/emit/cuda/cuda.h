@@ -1,7 +1,8 @@
-// Kernel IR -> CUDA C text without includes (decision 10): extern "C" __global__ void
-// k_NAME(k_NAME_block block), the parameter block by value, so that it lies in constant memory.
-// Deterministic. `prelude()` holds what only PTX or the host can do, and is emitted once
-// per module.
+// Prints kernel IR as CUDA C: extern "C" __global__ void k_NAME(k_NAME_block block). The parameter
+// block is passed by value, so that it is in constant memory. The text has no includes, so
+// compiling it needs no CUDA headers, and a host compiler can compile it as well. It is
+// deterministic. cuda_prelude() has the functions that need PTX or differ on the host; it is
+// emitted once per module.
 #pragma once
 
 #include <span>
@@ -11,9 +12,9 @@
 
 namespace reprise::emit {
 
-/// One kernel: its parameter struct and function.
+/// The text of one kernel: its parameter struct and function.
 Result<std::string> cuda(const kernel::Kernel& k);
-/// Text that precedes any number of kernels in one translation unit.
+/// The text that precedes the kernels of a translation unit.
 std::string cuda_prelude();
 
 }  // namespace reprise::emit

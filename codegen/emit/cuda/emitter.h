@@ -1,4 +1,4 @@
-// One kernel being written as CUDA C. Split over cuda.cpp (structure) and expressions.cpp.
+// The CUDA emitter, for one kernel. Split into cuda.cpp (structure) and expressions.cpp.
 #pragma once
 
 #include <string>
@@ -39,11 +39,11 @@ class CudaEmitter {
   void line(std::string_view text);
   /// Declares the value of instruction `index`.
   void define(int32_t index, const std::string& expression);
-  /// Declares it from one expression per lane.
+  /// The same from one expression per lane.
   void define_lanes(int32_t index, const std::vector<std::string>& lanes);
 
   // expressions.cpp
-  /// Operand n as it appears in an expression, whole or one lane: a name, or a literal.
+  /// Operand n, or one lane of it, as it appears in an expression: a name or a literal.
   std::string arg(const Inst& i, size_t n) const;
   std::string arg_lane(const Inst& i, size_t n, int lane) const;
   Type arg_type(const Inst& i, size_t n) const {
@@ -61,16 +61,16 @@ class CudaEmitter {
   const std::string entry_ = cuda_entry(k_.name);
   std::string out_;
   size_t depth_ = 1;
-  std::string active_ = "0xffffffffu";  // lanes of the warp that run the current block
+  std::string active_ = "0xffffffffu";  // mask of the warp's lanes that execute the current block
 };
 
-/// C type of a value or of an element in memory.
+/// The C type of a value or of an element in memory.
 std::string cuda_type(kernel::Type t);
-/// A literal that can stand as an operand.
+/// A literal that may be used as an operand.
 std::string cuda_literal(kernel::Ty t, uint64_t bits);
-/// Expression of compute type `to` from one of compute type `from`.
+/// Converts an expression of compute type `from` to compute type `to`.
 std::string cuda_convert(const std::string& v, kernel::Ty from, kernel::Ty to);
-/// From memory to registers, and back.
+/// Convert an element from its storage type to its compute type, and back.
 std::string cuda_widen(const std::string& v, kernel::Ty storage);
 std::string cuda_narrow(const std::string& v, kernel::Ty storage);
 /// A unique identifier for entry `index` of one of the kernel's tables: b buffers, s scalars,

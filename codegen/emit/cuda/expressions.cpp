@@ -69,7 +69,7 @@ std::string cast(Ty to, const std::string& v) {
   return "(" + std::string(scalar_type(to)) + ")" + v;
 }
 
-/// Shortest digits that read back as the same number, in a form that C takes for a float.
+/// The shortest digits that parse to the same number, as a C floating-point literal.
 template <typename T>
 std::string digits(T v, const char* suffix) {
   std::array<char, 40> text{};
@@ -92,7 +92,7 @@ std::string signed_literal(int64_t v, int64_t least, const std::string& suffix) 
   return v < 0 ? "(" + s + ")" : s;
 }
 
-/// Signed rows that wrap; in C they would overflow, so they are computed unsigned.
+/// Whether a row of signed integers wraps. It is computed unsigned, as it would overflow in C.
 bool wraps(ScalarOp op) {
   return op == ScalarOp::Add || op == ScalarOp::Sub || op == ScalarOp::Mul || op == ScalarOp::Neg ||
          op == ScalarOp::ShiftLeft;
@@ -208,7 +208,8 @@ std::string CudaEmitter::arg_lane(const Inst& i, size_t n, int lane) const {
 
 namespace {
 
-/// Compilers warn of a division by a literal zero, which is infinite or NaN all the same.
+/// A divisor. Compilers warn about a division by a literal zero, so zero is written as its bits;
+/// the quotient is infinite or NaN.
 std::string divisor(Ty t, uint64_t bits) {
   const bool zero = t == Ty::F32 ? (bits << 33U) == 0 : t == Ty::F64 && (bits << 1U) == 0;
   if (!zero) return cuda_literal(t, bits);
@@ -267,7 +268,7 @@ Result<std::vector<std::string>> CudaEmitter::convert(const Inst& i) const {
   return lanes;
 }
 
-/// The local that the instruction touches, or an element of it.
+/// The local that the instruction accesses, or an element of it.
 std::string CudaEmitter::local(const Inst& i, size_t index_arg) const {
   const std::string name = cuda_name('l', i.imm, k_.locals[i.imm].name);
   return i.args.size() > index_arg ? name + "[" + arg(i, index_arg) + "]" : name;

@@ -26,7 +26,7 @@ RP_VECTORS(rp_f32, float, 8, 16)
 RP_VECTORS(rp_f64, double, 16, 16)
 )";
 
-// What only PTX can do without headers, and the same for a host compiler.
+// Functions that need PTX when there are no headers, and their equivalents for a host compiler.
 constexpr const char* kBodies = R"(
 #if defined(__CUDACC__)
 #define RP_INLINE __device__ __forceinline__
@@ -97,8 +97,8 @@ RP_FN rp_bf16 rp_to_bf16(float v) {
 }
 )";
 
-// The functions that scalar_ops.def names. F16 is computed in F32 and rounded once, or natively
-// where that gives the same: F32 has enough digits that sums and products are rounded as if once.
+// The functions that scalar_ops.def names. F16 is computed in F32 and rounded once, or natively if
+// the result is the same: F32 has enough digits that sums and products are rounded correctly.
 constexpr const char* kFunctions = R"(
 #if defined(__CUDACC__)
 #define RP_F16_NATIVE(op, instruction) \
@@ -134,7 +134,7 @@ RP_FN bool operator>=(rp_f16 a, rp_f16 b) { return rp_to_float(a) >= rp_to_float
   RP_FN float name(float a, float b) { return function##f(a, b); } \
   RP_FN double name(double a, double b) { return function(a, b); } \
   RP_F16_2(name)
-// Integers wrap, which signed ones do not in C.
+// Integers wrap. Signed ones do not in C, so they are computed unsigned.
 #define RP_WRAPPING(type) \
   RP_FN type rp_abs(type a) { return a < 0 ? (type)(0 - (unsigned type)a) : a; } \
   RP_FN type rp_add(type a, type b) { return (type)((unsigned type)a + (unsigned type)b); }
@@ -175,7 +175,8 @@ template <typename To, typename From> RP_FN To rp_bitcast(From v) {
 }
 )";
 
-// A subgroup is a warp of 32; `active` are the lanes that take part, and all of them get here.
+// A subgroup is a warp of 32. `active` is the mask of participating lanes, all of which must
+// execute the call.
 constexpr const char* kSubgroup = R"(
 #define RP_SHUFFLES(type) \
   RP_FN type rp_shuffle(unsigned active, type v, unsigned lane) { return __shfl_sync(active, v, (int)lane); } \
@@ -211,7 +212,8 @@ template <typename F, typename T> RP_FN T rp_reduce(unsigned active, T v) {
 )";
 
 // Matrices of a warp: 16x16 of F16 times 16x16 of F16, added to 16x16 of F32. Lane 4 * g + t holds
-// the elements that mma.m16n8k16 wants of it, the columns of right and sum in two halves of 8.
+// the elements that mma.m16n8k16 assigns to it; right and sum are split into two halves of 8
+// columns.
 constexpr const char* kMatrices = R"(
 struct rp_matrix_left { unsigned r[4]; };
 struct rp_matrix_right { unsigned r[4]; };

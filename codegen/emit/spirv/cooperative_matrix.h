@@ -1,4 +1,4 @@
-// SPV_KHR_cooperative_matrix, which the SPIR-V headers of Debian 12 do not know yet.
+// The numbers of SPV_KHR_cooperative_matrix, which the SPIR-V headers of Debian 12 do not have.
 #pragma once
 
 #include <spirv/unified1/spirv.hpp>

@@ -1,5 +1,5 @@
-// One kernel being written as SPIR-V. Split over spirv.cpp (interface, control flow), values.cpp
-// (arithmetic), memory.cpp (buffers, locals, shared arrays, error flag) and matrix.cpp.
+// The SPIR-V emitter, for one kernel. Split into spirv.cpp (interface, control flow), values.cpp
+// (arithmetic), memory.cpp (buffers, locals, shared arrays, error word) and matrix.cpp.
 #pragma once
 
 #include <string>
@@ -21,15 +21,15 @@ class SpirvEmitter {
   using Ty = kernel::Ty;
   using Type = kernel::Type;
 
-  /// How a buffer or shared array is declared: as an array of vectors of the widest access, so that
-  /// no pointer is ever cast to another type (workarounds::kPointerCasts).
+  /// How a buffer or shared array is declared: as an array of vectors as wide as the widest access,
+  /// so that no pointer is ever cast to another type (workarounds::kPointerCasts).
   struct Memory {
     uint32_t width = 1;  // lanes of the declared element
     uint32_t least = 4;  // lanes of the narrowest access
     Id base = 0;         // pointer to the struct or array
-    Id elements = 0;     // the same buffer as an array of scalars, where vectors are not all
+    Id elements = 0;     // the same buffer as an array of scalars, if it has narrower accesses
     bool used = false;
-    bool scalar = false;  // declared as scalars: has stores of bits, or holds matrices
+    bool scalar = false;  // declared as scalars, because of masked stores or matrices
   };
 
   // spirv.cpp
@@ -104,8 +104,8 @@ class SpirvEmitter {
   std::vector<Id> ids_;  // by Val
   std::vector<Memory> buffers_, shared_;
   std::vector<bool> scalar_used_;
-  std::vector<Id> push_types_;                         // pointers to the block
-  std::vector<Id> block_types_, element_block_types_;  // of the members of the block's two forms
+  std::vector<Id> push_types_;                         // pointers to the block, in its two forms
+  std::vector<Id> block_types_, element_block_types_;  // types of the members in these forms
   std::vector<Id> scalars_, locals_, matrices_;
   std::map<spv::BuiltIn, Id> builtins_;
   Id error_pointer_type_ = 0, push_ = 0, block_ = 0;

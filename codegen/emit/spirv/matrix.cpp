@@ -1,4 +1,4 @@
-// Matrices that a subgroup holds together: SPV_KHR_cooperative_matrix.
+// Emits the cooperative matrices of subgroups (SPV_KHR_cooperative_matrix).
 #include "codegen/emit/access.h"
 #include "codegen/emit/spirv/cooperative_matrix.h"
 #include "codegen/emit/spirv/emitter.h"
@@ -27,8 +27,8 @@ matrix::Use use_of(MatrixUse u) {
 
 }  // namespace
 
-/// Modules with matrices are of the Vulkan memory model, where accesses are private to an
-/// invocation unless they say otherwise.
+/// Modules with matrices use the Vulkan memory model, in which accesses are private to an
+/// invocation unless marked otherwise.
 void SpirvEmitter::declare_matrix_model() {
   if (!has_matrices()) return;
   m_.capability(matrix::kCapability);

@@ -15,7 +15,7 @@ uint32_t size_of(kernel::Ty t) {
 
 }  // namespace
 
-/// The type of elements in memory, with the capability to access it there.
+/// The type of elements in memory. Declares the capability to access it.
 Id SpirvEmitter::storage_type(Ty t, uint32_t lanes) {
   if (size_of(t) == 1) {
     m_.capability(spv::CapabilityStorageBuffer8BitAccess);
@@ -30,7 +30,7 @@ Id SpirvEmitter::storage_type(Ty t, uint32_t lanes) {
   return type(t, static_cast<int>(lanes));
 }
 
-/// From memory to registers.
+/// Converts from the storage type to the compute type.
 Id SpirvEmitter::widen(Id v, Ty storage, uint8_t lanes) {
   const Type to{kernel::compute_type(storage), lanes};
   if (to.ty == storage) return v;
@@ -57,7 +57,7 @@ Id SpirvEmitter::narrow_bf16(Id v, uint8_t lanes) {
   return select(is_nan(v, lanes), quiet, rounded, t);
 }
 
-/// From registers to memory.
+/// Converts from the compute type to the storage type.
 Id SpirvEmitter::narrow(Id v, Ty storage, uint8_t lanes) {
   const Id out = storage_type(storage, lanes);
   const Ty from = kernel::compute_type(storage);
@@ -66,8 +66,8 @@ Id SpirvEmitter::narrow(Id v, Ty storage, uint8_t lanes) {
   return m_.value(from == Ty::I32 ? spv::OpSConvert : spv::OpUConvert, out, {v});
 }
 
-/// Indices that lead to lane `lane` of an access of `lanes` elements at args[0], in an array
-/// declared as vectors of `width`: one for a whole vector, two for a component of one.
+/// The indices of an access chain to lane `lane` of an access of `lanes` elements at args[0], in an
+/// array declared as vectors of `width`: one for a whole vector, two for a component.
 std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32_t lanes,
                                            uint32_t lane) {
   const Inst& index = k_.insts[static_cast<size_t>(i.args[0].id)];
@@ -107,7 +107,7 @@ Id SpirvEmitter::wide_type() {
   return m_.vector_type(m_.int_type(64, false), 2);
 }
 
-/// Only devices with wide loads see such a cast.
+/// A cast pointer, which is emitted only for devices with wide loads.
 Id SpirvEmitter::wide_pointer(const Inst& i) {
   const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, wide_type());
   return m_.value(spv::OpBitcast, wide, {buffer_pointer(i, 4, 0)});
@@ -159,7 +159,7 @@ void SpirvEmitter::store(const Inst& i) {
   }
 }
 
-/// Two atomic operations: the bits between them belong to this invocation alone.
+/// Replaces bits by two atomic operations. No other invocation accesses these bits in between.
 void SpirvEmitter::store_bits(const Inst& i) {
   const Id u32 = type(Ty::U32, 1);
   const Id pointer = buffer_pointer(i, 1, 0);
@@ -171,12 +171,14 @@ void SpirvEmitter::store_bits(const Inst& i) {
   m_.value(spv::OpAtomicOr, u32, {pointer, scope, relaxed, bits});
 }
 
-/// Of the launch's invocations: the Vulkan memory model has device scope as a feature of its own.
+/// A scope that includes all invocations of a launch. Device scope is a separate feature in the
+/// Vulkan memory model.
 uint32_t SpirvEmitter::atomic_scope() const {
   return m_.vulkan_memory_model() ? spv::ScopeQueueFamily : spv::ScopeDevice;
 }
 
-/// Shared memory is for others to see, which the Vulkan memory model wants said.
+/// Marks an access to shared memory as visible to other invocations, as the Vulkan memory model
+/// requires.
 void SpirvEmitter::shared_access(Words& operands) const {
   if (m_.vulkan_memory_model()) operands.push_back(spv::MemoryAccessNonPrivatePointerMask);
 }

@@ -181,7 +181,7 @@ Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) cons
   Words point{spv::ExecutionModelGLCompute, entry};
   append_text(point, "main");
   point.insert(point.end(), inputs_.begin(), inputs_.end());
-  // From 1.4 on, the interface lists all global variables.
+  // From SPIR-V 1.4 on, the interface lists all global variables.
   if (version_ >= 0x00010400) {
     point.insert(point.end(), other_globals_.begin(), other_globals_.end());
   }

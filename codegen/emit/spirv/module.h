@@ -1,4 +1,4 @@
-// A SPIR-V module under construction: numbered sections, deduplicated types and constants.
+// A SPIR-V module under construction: its sections, and types and constants without duplicates.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,16 @@ class SpirvModule {
 
   void capability(spv::Capability c) { capabilities_.insert(c); }
   void use_vulkan_memory_model();
-  /// Forbids drivers to assume that floats of this width are never NaN, infinite or negative zero.
+  /// Forbids drivers from assuming that floats of this width are never NaN, infinite or -0.
   void preserve_special_values(uint32_t width);
   bool vulkan_memory_model() const { return memory_model_ == spv::MemoryModelVulkan; }
-  /// An extension that became core in SPIR-V `core`; nothing is declared from then on.
+  /// Declares an extension, unless the module's version is at least `core`, in which it became
+  /// core.
   void extension(std::string_view name, uint32_t core);
-  /// The GLSL.std.450 import.
+  /// The id of the GLSL.std.450 import.
   Id glsl();
 
-  // Types and constants: equal ones share an id.
+  // Types and constants. Equal ones share an id.
   Id void_type() { return unique(spv::OpTypeVoid, 0, {}); }
   Id bool_type() { return unique(spv::OpTypeBool, 0, {}); }
   Id int_type(uint32_t width, bool is_signed);
@@ -47,9 +48,9 @@ class SpirvModule {
   /// A cooperative matrix of a subgroup.
   Id matrix_type(Id element, uint32_t rows, uint32_t columns, uint32_t use);
   Id function_type(Id result) { return unique(spv::OpTypeFunction, 0, {result}); }
-  /// Array without a length; equal ones share an id and carry the stride.
+  /// An array without a length, decorated with the stride. Equal ones share an id.
   Id runtime_array(Id element, uint32_t stride);
-  /// A new struct each time: equal ones may be decorated differently.
+  /// A new struct with each call, as equal ones may be decorated differently.
   Id struct_type(std::span<const Id> members);
   Id constant(Id type, std::span<const uint32_t> bits);
   Id constant_u32(uint32_t v) { return constant(int_type(32, false), std::span(&v, 1)); }
@@ -74,7 +75,7 @@ class SpirvModule {
     return value(op, type, std::span(operands.begin(), operands.size()));
   }
 
-  /// The module, with one compute entry point "main".
+  /// The words of the module, with one compute entry point "main".
   Words assemble(Id entry, std::span<const uint32_t> local_size) const;
 
  private:

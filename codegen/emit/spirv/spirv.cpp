@@ -44,7 +44,8 @@ Result<Words> SpirvEmitter::run() {
   return m_.assemble(entry, k_.workgroup);
 }
 
-/// Whether F16 is more than a storage type here: that may be loaded, converted and stored.
+/// Whether the instruction computes with F16. A storage type may only be loaded, converted and
+/// stored.
 bool SpirvEmitter::computes_half(const Inst& i) const {
   if (i.op == Op::Load || i.op == Op::Store) return false;
   if (i.op == Op::Convert && is_float(i.type.ty) && is_float(arg_type(i, 0).ty)) return false;
@@ -54,7 +55,7 @@ bool SpirvEmitter::computes_half(const Inst& i) const {
   return i.type.ty == Ty::F16;
 }
 
-/// Finds what the kernel uses, and how wide each buffer and shared array is accessed.
+/// Finds what the kernel uses, and the widest and narrowest access to each buffer and shared array.
 void SpirvEmitter::survey() {
   buffers_.assign(k_.buffers.size(), {});
   shared_.assign(k_.shared.size(), {});
@@ -106,7 +107,7 @@ Id SpirvEmitter::buffer_struct(const BufferParam& b, uint32_t width) {
   return s;
 }
 
-/// Whether a buffer is accessed as vectors and as elements, each through a pointer of its own.
+/// Whether a buffer is accessed both as vectors and as elements, which have separate pointers.
 bool SpirvEmitter::is_mixed(size_t buffer) const {
   return buffers_[buffer].least < buffers_[buffer].width;
 }
@@ -123,7 +124,8 @@ Id SpirvEmitter::block_type(const std::vector<Member>& members, const std::strin
   std::vector<Id> types;
   types.reserve(members.size());
   for (const Member& m : members) types.push_back(m.type);
-  // Forward: else the validator takes what buffers hold for something that push constants hold.
+  // A forward declaration: otherwise the validator treats the contents of buffers as contents of
+  // push constants.
   const Id pointer = m_.forward_pointer(spv::StorageClassPhysicalStorageBuffer);
   const Id block = m_.struct_type(types);
   m_.decorate(block, spv::DecorationBlock);
@@ -137,7 +139,7 @@ Id SpirvEmitter::block_type(const std::vector<Member>& members, const std::strin
   return pointer;
 }
 
-/// The parameter block and the push constants that point to it.
+/// Declares the parameter block and the push constants that point to it.
 void SpirvEmitter::declare_block() {
   constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
   const BlockLayout layout;
@@ -176,7 +178,7 @@ void SpirvEmitter::declare_block() {
   m_.name(push_, "push");
 }
 
-/// Shared arrays.
+/// Declares the shared arrays.
 void SpirvEmitter::declare_memory() {
   for (size_t n = 0; n < k_.shared.size(); ++n) {
     const kernel::SharedArray& s = k_.shared[n];
@@ -189,7 +191,7 @@ void SpirvEmitter::declare_memory() {
   }
 }
 
-/// Everything that the kernel needs of its block, read once at the start.
+/// Loads all parameters that the kernel uses from its block, once at the start.
 void SpirvEmitter::load_params() {
   constexpr auto kPhysical = spv::StorageClassPhysicalStorageBuffer;
   std::vector<Id> blocks;
@@ -333,8 +335,8 @@ Status SpirvEmitter::if_(const Inst& i) {
   return {};
 }
 
-/// Whether the loop makes floats of its counter alone. A driver that unrolls the loop finds
-/// constants there (workarounds::kUnrolledCounters).
+/// Whether the loop converts values that depend only on its counter to floats, which become
+/// constants when a driver unrolls the loop (workarounds::kUnrolledCounters).
 bool SpirvEmitter::counts_in_floats(int32_t loop) const {
   std::set<const Inst*> counted{&k_.insts[static_cast<size_t>(loop)]};
   bool found = false;

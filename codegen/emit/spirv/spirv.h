@@ -1,5 +1,5 @@
-// Kernel IR -> SPIR-V words (decision 1). A dumb printer: no scheduling, no choices but those in
-// Options.
+// Prints kernel IR as SPIR-V words. It only translates: schedules are decided before, and the only
+// choices are those of SpirvOptions.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 namespace reprise::emit {
 
 struct SpirvOptions {
-  uint32_t version = 0x00010300;  // SPIR-V 1.3 .. 1.6; Vulkan 1.1+ environments
-  /// Load and store 32-bit x4 as u64 x2: CPU-type devices with int64 gather and scatter fewer
-  /// times.
+  uint32_t version = 0x00010300;  // SPIR-V 1.3 to 1.6, for Vulkan 1.1 and later
+  /// Loads and stores four 32-bit elements as two u64, so that CPU-type devices with int64 gather
+  /// and scatter fewer times.
   bool wide_loads = false;
 };
 
-/// Entry point "main". Push constants: the physical address of the parameter block
-/// (kernel::BlockLayout) at offset 0 and once more at offset 8, each declared as a pointer, never
-/// as an integer. Through the second one the block's pointers lead to elements, where they lead to
-/// vectors through the first (workarounds::kFirstComponent). The floats that the kernel computes
-/// with have the execution mode SignedZeroInfNanPreserve: without it a driver may assume that no
-/// value is NaN or infinite. Fails (Unsupported) on a feature that the kernel's requirements do not
-/// allow in SPIR-V.
+/// Emits a module with the entry point "main". Its push constants hold the physical address of the
+/// parameter block (kernel::BlockLayout) twice, at offsets 0 and 8, each declared as a pointer and
+/// never as an integer. Pointers in the block point to vectors when read through the first, and to
+/// elements when read through the second (workarounds::kFirstComponent). The float types that the
+/// kernel computes with have the execution mode SignedZeroInfNanPreserve, without which a driver
+/// may assume that no value is NaN or infinite. Unsupported for a feature that the kernel's
+/// requirements do not allow in SPIR-V.
 Result<std::vector<uint32_t>> spirv(const kernel::Kernel& k, const SpirvOptions& options);
 
 }  // namespace reprise::emit

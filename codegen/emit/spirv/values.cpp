@@ -12,7 +12,7 @@ using kernel::SubgroupOp;
 
 namespace {
 
-/// One operand class of a row: a core opcode, a GLSL.std.450 number, or neither.
+/// The code of a row for one operand class: a core opcode, a GLSL.std.450 number, or neither.
 struct RowCode {
   enum Kind : uint8_t { None, Core, Ext } kind;
   uint32_t number;
@@ -51,7 +51,7 @@ RowCode code_for(ScalarOp op, kernel::Ty t) {
   return is_signed(t) ? row.by_signed : row.by_unsigned;
 }
 
-/// Instructions that a driver may contract or reassociate unless told not to.
+/// Whether a driver may contract or reassociate the instruction unless it is decorated.
 bool may_contract(uint32_t opcode) {
   return opcode == spv::OpFAdd || opcode == spv::OpFSub || opcode == spv::OpFMul ||
          opcode == spv::OpFDiv || opcode == spv::OpFNegate;
@@ -129,8 +129,8 @@ Result<Id> SpirvEmitter::scalar(const Inst& i) {
   Words operands;
   for (size_t n = 0; n < i.args.size(); ++n) operands.push_back(arg(i, n));
   RowCode code = code_for(op, operand.ty);
-  // workarounds::kOrderedInt64: the driver does not recognise the comparison when both sign bits
-  // are flipped and the operands are compared as unsigned integers, which gives the same.
+  // workarounds::kOrderedInt64: flipping both sign bits and comparing as unsigned integers gives
+  // the same result, and the driver does not recognise it as a signed comparison.
   if (operand.ty == Ty::I64 && orders(op)) {
     code = code_for(op, Ty::U64);
     const Id sign = constant(operand, uint64_t{1} << 63U);
@@ -155,7 +155,7 @@ Result<Id> SpirvEmitter::scalar(const Inst& i) {
                         " must be expanded before it is emitted");
 }
 
-/// True where the F32 is NaN, by its bits: drivers may assume that there are none.
+/// Whether the F32 is NaN, by its bits: drivers may assume that no float is NaN.
 Id SpirvEmitter::is_nan(Id v, uint8_t lanes) {
   const Type t{Ty::U32, lanes};
   const Id bits = m_.value(spv::OpBitcast, type(t), {v});
@@ -287,7 +287,8 @@ Result<Id> SpirvEmitter::subgroup(const Inst& i) {
     case SubgroupOp::ShuffleXor:
       return exchange(spv::OpGroupNonUniformShuffleXor, spv::CapabilityGroupNonUniformShuffle);
     case SubgroupOp::Broadcast: {
-      // A shuffle with a constant lane: one capability less, and see workarounds::kBroadcasts.
+      // A shuffle with a constant lane needs one capability less and is faster
+      // (workarounds::kBroadcasts).
       const Inst& lane = k_.insts[static_cast<size_t>(i.args[1].id)];
       m_.capability(spv::CapabilityGroupNonUniformShuffle);
       return m_.value(spv::OpGroupNonUniformShuffle, type(i.type),
