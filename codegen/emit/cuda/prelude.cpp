@@ -134,7 +134,7 @@ RP_FN bool operator>=(rp_f16 a, rp_f16 b) { return rp_to_float(a) >= rp_to_float
   RP_FN float name(float a, float b) { return function##f(a, b); } \
   RP_FN double name(double a, double b) { return function(a, b); } \
   RP_F16_2(name)
-// Integers wrap. Signed ones do not in C, so they are computed unsigned.
+// Integers wrap, which signed ones do not in C.
 #define RP_WRAPPING(type) \
   RP_FN type rp_abs(type a) { return a < 0 ? (type)(0 - (unsigned type)a) : a; } \
   RP_FN type rp_add(type a, type b) { return (type)((unsigned type)a + (unsigned type)b); }
