@@ -15,27 +15,27 @@ namespace reprise {
 
 namespace {
 
-constexpr double kBeyondDoubt = 0.97;  // of the default's time
-constexpr int kFewestRounds = 3;       // that a median needs
+constexpr double kBeyondDoubt = 0.97;  // fraction of the default's time that a choice must beat
+constexpr int kFewestRounds = 3;       // the fewest rounds for a median
 
 using Choice = std::function<size_t(const ScheduleSite&)>;
 
 /// A launch of the device's variant that has candidates.
 struct LaunchSite : ScheduleSite {
-  size_t launch = 0;  // in the variant's plan; choices of schedules do not change it
+  size_t launch = 0;  // in the variant's plan; it does not depend on the schedules
 };
 
 double sum(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0);
 }
 
-/// A session that computes what the reference does, or why there is none.
+/// A session whose results match the reference, or why there is none.
 struct Checked {
   std::unique_ptr<Session> session;
   std::string reason;
 };
 
-/// One candidate of every kernel that is not known yet, as a session.
+/// A session with one candidate for every kernel whose schedule is not known yet.
 struct Trial : Checked {
   std::shared_ptr<const package::Package> package;
   std::map<std::string, std::string> schedules;   // by key
@@ -96,7 +96,7 @@ class Tuner {
     return out;
   }
 
-  /// For this device alone, without what the caller wants to see of the final compilation.
+  /// Compiles for this device alone, without the callbacks for the final compilation.
   Result<TunedPackage> build(const Choice& choice) {
     CompileOptions options = compile_;
     compile_for(device_->info(), options);
@@ -106,7 +106,7 @@ class Tuner {
     return compiled(options);
   }
 
-  /// The chosen schedules in the form that the caller asked for.
+  /// The model with the chosen schedules, compiled as the caller asked for.
   Result<TunedPackage> as_asked(TunedPackage model) {
     if (compile_.device && !compile_.on_pass && !compile_.on_kernel) return model;
     CompileOptions options = compile_;
@@ -114,7 +114,7 @@ class Tuner {
     return compiled(options);
   }
 
-  /// Sites of the model, and the keys that nothing is known of.
+  /// Finds the sites of the model, and the keys whose schedules are not known.
   void find_sites(const TunedPackage& model) {
     for (const ScheduleChoice& c : model.report.schedules) {
       const LaunchSite& s = sites_.emplace_back(LaunchSite{c.site, c.launch});
@@ -186,7 +186,7 @@ class Tuner {
     return recover();
   }
 
-  /// With the faults of a test.
+  /// The package with the faults that a test plants.
   std::shared_ptr<const package::Package> planted(
       size_t candidate, std::shared_ptr<const package::Package> package) const {
     if (!options_.on_candidate) return package;
@@ -203,7 +203,8 @@ class Tuner {
     return Session::create(std::move(package), device_, options);
   }
 
-  /// Only the default schedules' failure is an error: without them there is nothing to tune.
+  /// A session for a candidate whose results are right, or why there is none. A failure is an error
+  /// only for the default schedules, without which there is nothing to tune.
   Result<Checked> right_session(size_t candidate,
                                 const std::shared_ptr<const package::Package>& package) {
     auto session = session_of(package);
@@ -223,8 +224,8 @@ class Tuner {
 
   bool device_works() const { return device_->create_kernels({}).ok(); }
 
-  /// After anything failed. A fault poisons the device for all that use it: then it is opened
-  /// again, and so are the sessions of the candidates that are right.
+  /// Called after a failure. A fault makes the device unusable for all that hold it. Then it is
+  /// opened again, and so are the sessions of candidates that were right.
   Status recover() {
     while (!device_works()) {
       if (!options_.reopen)
@@ -241,10 +242,10 @@ class Tuner {
     return {};
   }
 
-  /// False where that left the device unusable.
+  /// Opens the session of a trial again. False if that made the device unusable.
   bool restart(Trial& t) {
     auto session = session_of(t.package);
-    // The first run of a session is not like the others.
+    // The first run of a session differs from later ones, so it is not measured.
     const Status s = session.ok() ? (*session)->run(bindings()).status() : session.status();
     if (s.ok()) {
       t.session = std::move(*session);
@@ -260,7 +261,7 @@ class Tuner {
     return last == trials_.rend() ? "the chosen schedules together do" : last->reason;
   }
 
-  /// A candidate that was right, but not in this run.
+  /// Rejects a candidate that was right before, but failed in this run.
   Status reject(Trial& t, const std::string& reason) {
     t.reason = reason;
     t.session.reset();
@@ -274,7 +275,7 @@ class Tuner {
     return stats.kernel_us;
   }
 
-  /// All candidates in turn, so that what else the machine does meets them alike.
+  /// Measures all candidates in turn in each round, so that other load affects all of them equally.
   Status measure() {
     for (int round = 0; round < options_.rounds; ++round) {
       if (round >= kFewestRounds && over_budget()) break;
@@ -321,13 +322,14 @@ class Tuner {
                        [&](const LaunchSite& s) { return known_choice(s) == 0; });
   }
 
-  /// Neither the default schedules are right nor others: nothing is kept, and nothing returned.
+  /// The error if neither the default schedules nor others are right.
   Status none_right(const std::string& by_default, const std::string& others) const {
     return {Code::Device, "no schedules are right on " + device_->info().id +
                               ": with the default ones " + by_default + "; with others " + others};
   }
 
-  /// Nothing is measured, but choices that other models' kernels made must be right in this one.
+  /// All choices are from the cache, and may have been made for other models. Checks that they are
+  /// right in this one.
   Result<TunedPackage> confirm_known(TunedPackage model) {
     const auto session = right_session(trials_.size(), planted(trials_.size(), model.package));
     if (session.ok() && session->session) return as_asked(std::move(model));
@@ -344,7 +346,7 @@ class Tuner {
     return as_asked(std::move(plain));
   }
 
-  /// The model with all chosen schedules, if it is right and as fast as the default one.
+  /// The model with all chosen schedules if it is right and no slower than with the default ones.
   Result<TunedPackage> confirm(TunedPackage first) {
     const bool changed = std::any_of(sites_.begin(), sites_.end(), [&](const LaunchSite& s) {
       return pending_.count(s.key) > 0 && known_choice(s) != 0;
@@ -370,7 +372,7 @@ class Tuner {
     return first;
   }
 
-  /// Than the default schedules, if those are right.
+  /// Whether the chosen schedules are no slower than the default ones. True if these are wrong.
   bool no_slower(Session& tuned) {
     Session* const plain = trials_[0].session.get();
     std::vector<double> default_us, tuned_us;
@@ -403,7 +405,7 @@ class Tuner {
   std::vector<HostTensor> inputs_;
   std::vector<std::string> names_;  // of the inputs
   std::vector<HostTensor> expected_;
-  std::vector<Trial> trials_;  // the first: default schedules
+  std::vector<Trial> trials_;  // the first has the default schedules
   double start_ = now_ms();
 };
 

@@ -1,5 +1,5 @@
-// Measured choice of schedules: every candidate's result is compared with the reference before its
-// time counts. Choices are kept per device and driver.
+// Chooses schedules by measurement. Every candidate's result is compared with the reference before
+// its time counts. Choices are cached per device and driver.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 
 namespace reprise {
 
-/// A candidate's time in one trial; rejected ones had a wrong result, or none.
+/// A candidate and its time. A rejected candidate had a wrong result, or none.
 struct CandidateTime {
   std::string schedule;
   double us = 0;
   bool rejected = false;
-  std::string reason = {};  // of a rejection
+  std::string reason = {};  // why it was rejected
 };
 
-/// What was chosen for kernels of one key, and the runners-up.
+/// The choice for kernels with one key, and the runners-up.
 struct TunedKernel {
   std::string key, kernel, schedule;
   bool from_cache = false;
@@ -30,25 +30,27 @@ struct TunedKernel {
 
 struct AutotuneReport {
   std::vector<TunedKernel> kernels;
-  int runs = 0;           // of the model, measured; 0 where the cache knew everything
-  double default_us = 0;  // device time of a run by the default schedules, and
-  double tuned_us = 0;    // by those chosen; 0 where they are the same or known from the cache
+  int runs = 0;           // measured runs of the model; 0 if the cache had all choices
+  double default_us = 0;  // device time of a run with the default schedules
+  double tuned_us = 0;    // with the chosen schedules
+  // Both times are 0 if the schedules are the same or all choices are from the cache.
 };
 
-/// What tuning is given beside the model. It runs the model in this process. A program that tunes
-/// in a process of its own hands the package over as a file.
+/// Options of tuning, which runs the model in this process. A program that tunes in a separate
+/// process passes the package on as a file.
 struct AutotuneOptions {
-  double budget_s = 30;  // after this time no candidate is begun, and no round beyond the third
+  double budget_s = 30;  // after this time, no candidate and no round after the third begins
   size_t candidates = 6;
   int rounds = 5;
-  std::string cache_dir;                             // empty: nothing is kept
+  std::string cache_dir;                             // empty: there is no cache
   std::function<void(const std::string&)> progress;  // a line for people
-  std::function<void(const std::string&)> warning;   // a cache that cannot be used
-  /// What to measure with, in the order of the package's interface.
+  std::function<void(const std::string&)> warning;   // such as a cache that cannot be used
+  /// Returns the inputs to measure with, in the order of the package's interface.
   std::function<Result<std::vector<HostTensor>>(const package::Package&)> inputs;
-  /// Opens the device again, after a candidate's fault made it unusable; unset: that is an error.
+  /// Opens the device again after a candidate's fault made it unusable. If not set, such a fault is
+  /// an error.
   std::function<Result<std::shared_ptr<Device>>()> reopen;
-  /// Called with each candidate's package before it runs: where tests plant faults.
+  /// Called with each candidate's package before it runs. Tests plant faults with this.
   std::function<void(size_t candidate, package::Package&)> on_candidate;
 };
 
@@ -57,17 +59,17 @@ struct TunedPackage {
   CompileReport report;
 };
 
-/// Compiles an ONNX model with the schedules that are fastest on the device. All together must be
-/// right, and no slower than the default ones, or they are not taken; where the default ones are
-/// not right either that is an error, and nothing is kept. A candidate may take the
-/// device down with it: then it is rejected, and `device` is another that was opened in its place,
-/// so no one else may hold objects of the one that was given.
+/// Compiles an ONNX model with the schedules that are fastest on the device. The chosen schedules
+/// are used only if the model with all of them is right, and no slower than with the default ones.
+/// If the default ones are wrong as well, that is an error, and nothing is cached. A candidate that
+/// makes the device unusable is rejected, and `device` is then replaced by a newly opened one, so
+/// nothing else may hold objects of the original device.
 Result<TunedPackage> autotune(const std::string& path, const CompileOptions& compile,
                               std::shared_ptr<Device>& device, const AutotuneOptions& options,
                               AutotuneReport* report = nullptr);
 
-/// Orders candidates, the default one first as given, and returns the schedule to use: the fastest
-/// that was not rejected and is faster than the default beyond doubt, else the default.
+/// Sorts the candidates, of which the first must be the default, and returns the schedule to use:
+/// the fastest that was not rejected if it is clearly faster than the default, else the default.
 std::string select(std::vector<CandidateTime>& candidates);
 
 }  // namespace reprise

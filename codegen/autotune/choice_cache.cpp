@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kForm = "reprise-schedules-2";
 
-/// The first line: the form and a hash of what follows.
+/// The first line of the file: the format and a hash of the rows.
 std::string first_line(const std::string& rows) {
   std::ostringstream line;
   line << kForm << " " << std::hex << package::hash_bytes(std::as_bytes(std::span(rows))) << "\n";
@@ -31,7 +31,7 @@ std::string contents(std::FILE* file) {
   return out;
 }
 
-/// Rows of a key, a tab and a schedule. False if the text is anything else.
+/// Parses the first line, and rows of a key, a tab and a schedule. False if the text is malformed.
 bool parse(const std::string& text, std::map<std::string, std::string>& choices) {
   const size_t end = text.find('\n');
   if (end == std::string::npos) return false;
@@ -75,7 +75,7 @@ Status ChoiceCache::read(std::map<std::string, std::string>& choices) const {
 Status ChoiceCache::write(std::map<std::string, std::string> choices) const {
   bound_cache_folder(std::filesystem::path(path_).parent_path(), ".txt",
                      std::numeric_limits<uint64_t>::max());
-  // What another process kept since this one read the file stays.
+  // Keep what another process has added since this one read the file.
   std::map<std::string, std::string> kept;
   if (read(kept).ok()) choices.merge(kept);
   std::string rows;

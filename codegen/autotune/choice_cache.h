@@ -1,4 +1,4 @@
-// Measured schedules, kept in a file for each device and driver.
+// A cache of measured schedules on disk.
 #pragma once
 
 #include <map>
@@ -9,13 +9,13 @@
 
 namespace reprise {
 
-/// Choices by key of one device and driver, as a file. A file that is damaged or of another form is
-/// a Status saying so, and counts as empty.
+/// The schedules by key for one device and driver, in a file. A file that is damaged or has another
+/// format is an error, and counts as empty.
 class ChoiceCache {
  public:
   ChoiceCache(const std::string& folder, const DeviceInfo& device);
   Status read(std::map<std::string, std::string>& choices) const;
-  /// Adds to the file, which is replaced at once: readers see the old one or the new one.
+  /// Adds to the file, which is replaced atomically: readers see the old one or the new one.
   Status write(std::map<std::string, std::string> choices) const;
   const std::string& path() const { return path_; }
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Changes with what is done to a text before and after NVRTC.
+/// The version of what happens to a text before and after NVRTC. Part of the key.
 constexpr const char* kForm = "1 ";
 constexpr const char* kSuffix = ".cudaimage";
 constexpr const char* kSourceSuffix = ".cu";
@@ -36,7 +36,7 @@ struct Header {
 };
 static_assert(sizeof(Header) == 80 && sizeof(plan::KernelCode::Usage) == 16);
 
-/// Empty when the file is sound; else what is wrong with it.
+/// The fault of the file; empty if it is sound.
 std::string read_image(std::FILE* f, const std::string& key, Image& out) {
   Header h;
   const Header expected;
@@ -63,7 +63,7 @@ ImageCache::ImageCache(std::string folder, uint64_t limit, Log log)
 
 std::string ImageCache::key(const std::string& text, const std::vector<std::string>& options,
                             const std::string& version) {
-  // Lengths keep parts apart; a second hash, of other bytes, makes 128 bits.
+  // Lengths delimit the parts. A second hash, of other bytes, makes 128 bits.
   std::string all = std::string(kForm) + version;
   const auto add = [&all](const std::string& part) {
     all += '\n' + std::to_string(part.size()) + ' ' + part;

@@ -6,7 +6,7 @@
 namespace reprise::nvrtc {
 namespace {
 
-/// Destroys the program.
+/// Owns an NVRTC program.
 class Compilation {
  public:
   explicit Compilation(const Functions& f) : f_(f) {}
@@ -49,7 +49,7 @@ class Compilation {
   Program program_ = nullptr;
 };
 
-/// The number right before `unit`, if the line has it.
+/// Finds the number right before `unit`. False if the line has none.
 bool number_before(std::string_view line, std::string_view unit, uint32_t& out) {
   const size_t end = line.find(unit);
   if (end == std::string_view::npos) return false;
@@ -62,7 +62,7 @@ bool number_before(std::string_view line, std::string_view unit, uint32_t& out) 
   return true;
 }
 
-/// The first lines of what a compiler wrote, for a message.
+/// The beginning of a compiler's log, for a message.
 std::string excerpt(std::string_view text) {
   constexpr size_t kLongest = 2000;
   while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.remove_suffix(1);
@@ -101,8 +101,8 @@ plan::KernelCode::Usage parse_log(std::string_view log, std::vector<std::string>
 
 namespace {
 
-/// The text with a second launch bound, one workgroup for each multiprocessor: without it the
-/// assembler may spill for the sake of having more of them, although there are registers left.
+/// The text with a second launch bound, of one workgroup per multiprocessor. Without it the
+/// assembler may spill in order to fit several workgroups, although registers are left.
 std::string with_all_registers(std::string text) {
   constexpr std::string_view kBounds = "__launch_bounds__(";
   const size_t bounds = text.rfind(kBounds);

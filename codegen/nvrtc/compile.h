@@ -1,4 +1,4 @@
-// CUDA text -> cubin or PTX.
+// Compiles CUDA text to a cubin or PTX.
 #pragma once
 
 #include <string>
@@ -13,18 +13,18 @@ namespace reprise::nvrtc {
 struct Image {
   std::vector<std::byte> bytes;  // as plan::KernelCode::image
   plan::KernelCode::Usage usage;
-  std::string warnings;  // of the compiler: our text should cause none
+  std::string warnings;  // of the compiler; our text should cause none
 };
 
-/// What the compiler is told; with the text and its version they determine the image.
+/// The compiler's options. With the text and the compiler's version they determine the image.
 std::vector<std::string> options_for(const CudaArch& arch);
 
-/// `text`: the prelude and one kernel.
+/// `text` is the prelude and one kernel.
 Result<Image> compile_text(const Library& library, const std::string& text,
                            const std::string& kernel, const CudaArch& arch);
 
-/// The resources that a log of `--ptxas-options=-v` tells, and in `warnings` each line of it that
-/// tells none.
+/// Reads the resources of a kernel from a log of `--ptxas-options=-v`. Adds all lines that do not
+/// list resources to `warnings`.
 plan::KernelCode::Usage parse_log(std::string_view log, std::vector<std::string>& warnings);
 
 }  // namespace reprise::nvrtc

@@ -13,14 +13,14 @@
 namespace reprise::nvrtc {
 namespace {
 
-/// One text for one architecture, and the kernels that have it.
+/// A text to compile for an architecture, and the kernels that have it.
 struct Job {
   CudaArch arch;
   std::vector<plan::KernelCode*> kernels;
   Status status;
 };
 
-/// The parameter block is passed by value.
+/// Checks that NVRTC accepts a parameter block of this size, as it is passed by value.
 Status fits_parameters(const plan::KernelCode& k, const Library& library) {
   const uint32_t bytes = plan::BlockLayout::size(k.n_buffers, k.n_scalars);
   if (bytes <= library.most_parameters()) return {};
@@ -31,7 +31,7 @@ Status fits_parameters(const plan::KernelCode& k, const Library& library) {
                      "4,000 tensors), or compile for Vulkan");
 }
 
-/// Of each CUDA variant.
+/// The architectures of the CUDA variants.
 Result<std::vector<CudaArch>> archs_of(const std::vector<package::Variant>& variants) {
   std::vector<CudaArch> archs;
   for (const package::Variant& v : variants) {
@@ -78,8 +78,8 @@ class Worker {
         prelude_(emit::cuda_prelude()),
         jobs_(jobs) {}
 
-  /// Nothing is begun after a failure, but what comes before it: the first one is reported, however
-  /// many threads there are.
+  /// After a failure, only jobs before it begin. So the first failure is reported, whatever the
+  /// number of threads.
   void run(std::vector<Job>& jobs, size_t i) {
     if (i > failed_) return;
     run(jobs[i]);
@@ -134,8 +134,8 @@ class Worker {
   std::string prelude_;
   size_t jobs_;
   std::atomic<size_t> cached_ = 0;
-  std::atomic<size_t> failed_ = SIZE_MAX;  // the first job that did
-  std::mutex mutex_;                       // callbacks are called one at a time
+  std::atomic<size_t> failed_ = SIZE_MAX;  // the first job that failed
+  std::mutex mutex_;                       // serialises callbacks
   size_t done_ = 0;
 };
 
@@ -153,7 +153,7 @@ Status compile_images(std::vector<package::Variant>& variants, const CompileOpti
   Worker worker(*library, options, jobs.size());
   const Status ended = in_parallel(jobs.size(), options.threads, "CUDA kernels were compiled",
                                    [&](size_t i) { worker.run(jobs, i); });
-  worker.finish();  // what was compiled before a failure is kept, too
+  worker.finish();  // images that were compiled before a failure stay in the cache
   RP_TRY(ended);
   for (const Job& job : jobs) RP_TRY(job.status);
   if (!options.keep_source) drop_texts(variants);

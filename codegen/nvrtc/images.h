@@ -1,4 +1,4 @@
-// The images of a package's CUDA variants.
+// Compiles the images of a package's CUDA variants.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace reprise::nvrtc {
 
-/// Compiles the CUDA text of all kernels of all CUDA variants; equal texts for one architecture
-/// once. The texts go unless CompileOptions::keep_source is set. Variants of other APIs are left
-/// alone; without one of CUDA no library is looked for.
+/// Compiles the CUDA text of all kernels of all CUDA variants. Equal texts for one architecture are
+/// compiled once. The texts are then dropped unless CompileOptions::keep_source is set. Variants of
+/// other APIs are unchanged. If there is no CUDA variant, NVRTC is not needed.
 Status compile_images(std::vector<package::Variant>& variants, const CompileOptions& options,
                       ImageReport& report);
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLeastMajor = 12;
 
-// The dynamic linker's, then the toolkit's.
+// Names that the dynamic linker searches for, then paths in the toolkit.
 constexpr struct {
   uint32_t major;  // 0: any
   const char* name;
@@ -24,7 +24,7 @@ constexpr struct {
               {0, "libnvrtc.so"},
               {0, "/usr/local/cuda/lib64/libnvrtc.so"}};
 
-/// As cuDriverGetVersion counts.
+/// The major version, from a number of cuDriverGetVersion.
 uint32_t major_of(uint32_t driver) {
   return driver / 1000;
 }
@@ -44,7 +44,7 @@ Status missing(const std::string& why, const Purpose& purpose) {
                      " on a machine that has it");
 }
 
-/// No library that is there will do.
+/// The error if no library that was found compiles for all architectures.
 Status lacking(const std::vector<std::string>& lacks, bool several) {
   std::string text;
   for (const std::string& l : lacks) text += (text.empty() ? "" : "; ") + l;
@@ -96,7 +96,7 @@ Result<std::shared_ptr<const Library>> Library::open(const std::string& path,
     }
     const std::string lack = library->lacks(purpose.archs);
     if (lack.empty()) return std::shared_ptr<const Library>(std::move(library));
-    // One library may have several names.
+    // A library may be found under several names.
     if (std::find(lacks.begin(), lacks.end(), lack) == lacks.end()) lacks.push_back(lack);
   }
   return lacks.empty() ? missing(wrong, purpose) : lacking(lacks, purpose.archs.size() > 1);

@@ -1,5 +1,5 @@
-// NVRTC, NVIDIA's compiler of CUDA text as a library: found at run time, never needed to build. The
-// few functions in use are declared here by the names and signatures of its documentation.
+// NVRTC, NVIDIA's library that compiles CUDA text. It is loaded at run time and not needed to
+// build. The functions that we call are declared here after its documentation.
 #pragma once
 
 #include <cstddef>
@@ -33,21 +33,22 @@ struct Functions {
   Error (*log)(Program program, char* out) = nullptr;
 };
 
-/// What a library is needed for.
+/// What a library must be able to do.
 struct Purpose {
-  std::vector<CudaArch> archs;  // to compile for, all of them
-  /// DeviceInfo::driver_version of the device that will load what is compiled: 12040 is 12.4; 0:
-  /// nothing is known of one.
+  std::vector<CudaArch> archs;  // it must compile for all of them
+  /// DeviceInfo::driver_version of the device that will load the images: 12040 is CUDA 12.4, 0
+  /// means unknown.
   uint32_t driver = 0;
 };
 
-/// Thread-safe. The library stays loaded: it keeps threads and tables of its own.
+/// Thread-safe. The library is never unloaded, as it has threads and tables of its own.
 class Library {
  public:
-  /// `path` empty: libnvrtc where the dynamic linker finds it, or in the toolkit's usual folders;
-  /// of several the first that compiles for all the architectures, those before that are no newer
-  /// than the driver. An error says which packages bring it and how to do without, or of each that
-  /// is there for which architectures it does not compile.
+  /// Opens the library at `path`. If it is empty, searches for libnvrtc with the dynamic linker and
+  /// in the usual folders of the toolkit, and takes the first that compiles for all architectures;
+  /// those that are no newer than the driver are tried first. If there is none, the error says
+  /// which packages contain it and what to do without it; if none compiles for all architectures,
+  /// it lists those that each library lacks.
   static Result<std::shared_ptr<const Library>> open(const std::string& path,
                                                      const Purpose& purpose = {});
   /// The names that open() tries, in order.
@@ -56,17 +57,17 @@ class Library {
   const Functions& functions() const { return f_; }
   /// "13.0"
   const std::string& version() const { return version_; }
-  /// What is to be known where the driver is of an older major version; else empty.
+  /// A warning if the driver's major version is older than the library's; else empty.
   std::string caveat(uint32_t driver) const;
-  /// Bytes of parameters that a kernel may have: 4,096 before version 12.1.
+  /// The most bytes of parameters of a kernel: 4,096 before version 12.1.
   uint32_t most_parameters() const { return most_parameters_; }
   bool knows(const CudaArch& arch) const;
 
  private:
-  // Empty, or what is wrong.
+  // These return what is wrong, or nothing.
   std::string load(void* handle, const std::string& name);
   std::string read_facts(const std::string& name);
-  // "NVRTC 13.0 does not compile for ..."; empty if it does for all.
+  // "NVRTC 13.0 does not compile for ..."; empty if it compiles for all of them.
   std::string lacks(const std::vector<CudaArch>& archs) const;
 
   Functions f_;

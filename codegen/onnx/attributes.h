@@ -1,4 +1,4 @@
-// AttributeProto -> Attr.
+// Converts an AttributeProto to an Attr.
 #pragma once
 
 #include "codegen/onnx/tensor.h"
@@ -6,7 +6,7 @@
 
 namespace reprise::onnx {
 
-/// Numbers of AttributeProto.AttributeType.
+/// The numbers of AttributeProto.AttributeType.
 enum class AttrType : int32_t {
   Undefined = 0,
   Float = 1,
@@ -25,13 +25,13 @@ enum class AttrType : int32_t {
   TypeProtos = 14,
 };
 
-/// The declared type, or for old files, which have none, that of the field that is filled.
+/// The declared type. Old files declare none; then it is that of the field that has a value.
 AttrType type_of(const wire::Attribute& a);
-/// Graphs and other types that no Attr holds are errors. Messages name the attribute.
+/// Graphs and other types that an Attr cannot hold are errors. Messages name the attribute.
 Result<Attr> to_attr(const wire::Attribute& a, const std::shared_ptr<const void>& owner,
                      ExternalData& external);
-/// The tensor that attribute `name` of a Constant node (value, value_ints, ...) stands for; the
-/// attribute's own name does not matter, for it may come from a function call.
+/// The tensor of attribute `name` of a Constant node (value, value_ints, ...). The own name of `a`
+/// is ignored, as `a` may be an attribute of a function call.
 Result<HostTensor> constant_of(const std::string& name, const wire::Attribute& a,
                                const std::shared_ptr<const void>& owner, ExternalData& external);
 

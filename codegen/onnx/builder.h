@@ -16,23 +16,23 @@ using graph::Graph;
 using graph::kNone;
 using graph::ValueId;
 
-/// What the nodes of the model's graph, or of one call of a function, are read under.
+/// The context of the nodes of the model's graph, or of one call of a function.
 struct Frame {
   std::map<std::string, int64_t> opsets;
   /// Attributes of the call by name, defaults included; null for the model's graph.
   const std::map<std::string, const wire::Attribute*>* attributes = nullptr;
-  std::string prefix;                        // of names, "call/"
-  std::vector<const wire::Function*> calls;  // the functions that are open, outermost first
+  std::string prefix;                        // of names: "call/"
+  std::vector<const wire::Function*> calls;  // the functions being inlined, outermost first
 };
 
-/// The names visible to a node list.
+/// The names that a list of nodes sees.
 struct Scope {
   Graph* graph = nullptr;
-  Scope* outer = nullptr;  // of a body: where other names are looked up
+  Scope* outer = nullptr;  // of a body: the scope in which other names are looked up
   const Frame* frame = nullptr;
   std::unordered_map<std::string, ValueId> names;
   std::unordered_map<std::string, const wire::ValueInfo*> declared;
-  std::unordered_map<std::string, std::string> renamed;  // function outputs: their caller's names
+  std::unordered_map<std::string, std::string> renamed;  // function outputs: the caller's names
   struct Capture {
     ValueId outer, inner;
   };
@@ -58,8 +58,8 @@ class Builder {
   Status define(Scope& scope, const std::string& name, ValueId v);
   Status add_declared(Scope& scope, const wire::Graph& g);
   Status set_outputs(Scope& scope, const wire::Graph& g);
-  /// The value of a name, captured from outer scopes when needed; kNone for a function's input that
-  /// the call leaves out. Nothing when the name is not defined.
+  /// The value of a name, captured from an outer scope if necessary. kNone for a function's input
+  /// that the call omits. Nothing if the name is not defined.
   std::optional<ValueId> resolve(Scope& scope, const std::string& name);
   Status check_declared(const Scope& scope, const std::string& name, ValueId v,
                         const std::string& by);
@@ -72,7 +72,7 @@ class Builder {
   Result<std::vector<ValueId>> inputs_of(Scope& scope, const wire::Node& n);
   Status set_attributes(Scope& scope, const wire::Node& n, graph::Node& node);
   Status check_outputs(Scope& scope, const wire::Node& n, const graph::Node& node);
-  /// The attribute itself, or what it refers to in the call; null when the call leaves it out.
+  /// The attribute, or the attribute of the call that it refers to. Null if the call omits it.
   Result<const wire::Attribute*> actual(const Scope& scope, const wire::Attribute& a);
   Status unknown_operator(const Scope& scope, const wire::Node& n, const std::string& domain);
   void collect_unknown(const NodeList& nodes, std::set<std::string>& out) const;
@@ -87,10 +87,10 @@ class Builder {
   // control_flow.cpp
   using Branches = std::array<const wire::Graph*, 2>;  // taken if true, and if false
   Status add_if(Scope& scope, const wire::Node& n);
-  /// The bodies of an If, and what they capture as its last inputs.
+  /// Imports the bodies of an If. The values that they capture become its last inputs.
   Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
                          graph::Node& node);
-  /// Where the condition says that two dims are equal, a guard for that.
+  /// If the condition is that two dims are equal, adds a guard for it and returns true.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
   Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body, Scope& scope);
@@ -103,7 +103,7 @@ class Builder {
   std::string file_;
   const ImportOptions& options_;
   std::map<std::string, const wire::Function*> functions_;
-  int64_t inlined_ = 0;  // nodes of functions, calls included
+  int64_t inlined_ = 0;  // nodes of inlined functions, including nested calls
 };
 
 /// "domain" as the registry spells it: the default domain is "".
@@ -111,7 +111,8 @@ std::string canonical_domain(const std::string& domain);
 Result<std::map<std::string, int64_t>> read_opsets(
     const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports);
 
-/// inputs.cpp: the model's free inputs become graph inputs, their dims symbols, fixed as asked.
+/// inputs.cpp: makes the model's inputs without initialisers graph inputs. Dynamic dims become
+/// symbols, unless the options fix them.
 Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options);
 /// "float32[batch,3]" as the file declares it.
 std::string declared_text(const wire::ValueInfo& v);

@@ -1,4 +1,5 @@
-// If: a branch that is known to be taken replaces the node; otherwise both become bodies.
+// If: if the condition is known, the branch that it takes replaces the node; else both branches
+// become bodies.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::array<const char*, 2> kBranches{"then_branch", "else_branch"};
 
-/// Sources that name values mean nothing in another graph.
+/// The sources of symbols for another graph, in which the ids of values mean nothing.
 std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
   for (SymbolSource& s : sources) {
     if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone;
@@ -31,7 +32,7 @@ std::optional<bool> known_condition(const graph::Value& v) {
   return std::nullopt;
 }
 
-/// The integers that the condition compares, when it is that two known ones are equal.
+/// If the condition is that two integers are equal, and the compiler knows both, these integers.
 std::optional<std::pair<Expr, Expr>> known_equality(Graph& g, ValueId condition) {
   graph::Node* n = g.value(condition).producer;
   if (!n || n->op != "Equal" || !n->domain.empty()) return std::nullopt;
@@ -49,7 +50,7 @@ bool ranks_differ(const Graph& a, const Graph& b) {
   return false;
 }
 
-/// The type of an output that either branch may give: dims that differ are data-dependent.
+/// Sets the type of an output to one that fits both branches: dims that differ depend on data.
 Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& else_graph,
                    size_t i) {
   const graph::Value& a = then_graph.value(then_graph.outputs[i]);
@@ -84,8 +85,8 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
   return {};
 }
 
-/// The outer values that any body captures become the node's last inputs; every body lists its own
-/// value for each.
+/// Makes the outer values that a body captures the node's last inputs. Every body gets its own
+/// value for each of them.
 void join_captures(graph::Node& node, const std::vector<Scope>& scopes) {
   const size_t first = node.inputs.size();
   for (size_t s = 0; s < scopes.size(); ++s) {
@@ -216,8 +217,8 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
   node.inputs = inputs;
   RP_TRY(import_branches(scope, n, branches, node));
-  // Exporters write "squeeze if the size is 1" as an If. The rank decides what follows, so the
-  // model means one of the two; a guard refuses runs that would take the other.
+  // Exporters write "squeeze if the size is 1" as an If. The nodes after it need one rank, so the
+  // model intends one of the branches. A guard refuses runs that would take the other.
   if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second) &&
       assume_equality(scope, n, inputs[0])) {
     return inline_branch(scope, n, *branches[0]);

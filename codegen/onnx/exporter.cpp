@@ -17,7 +17,7 @@ using graph::Node;
 using graph::ValueId;
 
 constexpr int64_t kIrVersion = 10;
-constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // of a protobuf
+constexpr uint64_t kMaxBytes = uint64_t{1} << 31;  // protobuf's limit
 
 void set_tensor(const HostTensor& t, const std::string& name, wire::Tensor& to) {
   to.set_name(name);
@@ -100,7 +100,7 @@ class Exporter {
   Status add(const Node& n) {
     if (!n.subgraphs.empty()) return unsupported(n.op + " has a body, which is not exported");
     if (n.opset == 0) return unsupported(n.op + " is in core form, which ONNX lacks");
-    // A model has one version of each domain; inlined functions may have had others.
+    // A model has one version of each domain, but inlined functions may have others.
     int64_t& version = opsets_[n.domain];
     version = std::max(version, n.opset);
     wire::Node& node = *to_.add_node();

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMaxProtobuf = std::numeric_limits<int32_t>::max();  // protobuf's own limit
-// A body inside a body takes three levels; this also bounds our own recursion.
+// A body inside a body takes three levels. This also bounds our own recursion.
 constexpr int kMaxDepth = 100;
 
 std::string system_message(int error) {
@@ -65,7 +65,7 @@ bool parse(google::protobuf::io::CodedInputStream& in, Message& message) {
   return message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
-/// Reads a whole protobuf file; `what` names the kind of file in messages.
+/// Reads a whole protobuf file. `what` names the kind of file in messages.
 template <typename Message>
 Result<std::shared_ptr<const Message>> read_message(const std::string& path, const char* what) {
   RP_ASSIGN(File file, File::open(path));
@@ -84,7 +84,7 @@ Result<std::shared_ptr<const Message>> read_message(const std::string& path, con
   return std::shared_ptr<const Message>(std::move(message));
 }
 
-/// The same from memory; `thing` is what is empty or too large.
+/// The same from memory. `thing` names the data in messages.
 template <typename Message>
 Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> bytes,
                                                      const std::string& thing, const char* what) {

@@ -1,4 +1,4 @@
-// Files of a model: the protobuf itself and external tensor data beside it.
+// The files of a model: the protobuf and external tensor data.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace reprise::onnx {
 
-/// A name from the file between quotes, for messages: control characters escaped, length bounded.
+/// A name from the file in quotes, for messages. Escapes control characters and bounds the length.
 std::string shown(const std::string& name);
 
 Result<std::shared_ptr<const wire::Model>> read_model(const std::string& path);
@@ -20,19 +20,19 @@ Result<std::shared_ptr<const wire::Model>> parse_model(std::span<const std::byte
 Result<std::shared_ptr<const wire::Tensor>> read_tensor(const std::string& path);
 Result<std::shared_ptr<const wire::Tensor>> parse_tensor(std::span<const std::byte> bytes);
 
-/// Memory that lives as long as `owner`.
+/// Memory that is valid as long as `owner` exists.
 struct Mapped {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
 };
 
-/// Opens external data inside one folder and nowhere else; each file is mapped once.
+/// Opens external data inside one folder and nowhere else. Each file is mapped once.
 class ExternalData {
  public:
-  ExternalData() = default;  // of a model in memory: every request fails
+  ExternalData() = default;  // for a model in memory: open() fails
   explicit ExternalData(std::string folder) : folder_(std::move(folder)) {}
-  /// The whole file at a relative path. Absolute paths, "..", and symbolic links that leave the
-  /// folder are refused.
+  /// Maps the whole file at a relative path. Refuses absolute paths, "..", and symbolic links that
+  /// leave the folder.
   Result<Mapped> open(const std::string& location);
 
  private:

@@ -1,4 +1,4 @@
-// Model-local functions are inlined where they are called.
+// Inlines model-local functions where they are called.
 #include <algorithm>
 
 #include "codegen/onnx/builder.h"
@@ -7,7 +7,7 @@ namespace reprise::onnx {
 
 namespace {
 
-constexpr size_t kMaxDepth = 64;  // nested calls; bounds our recursion
+constexpr size_t kMaxDepth = 64;  // of nested calls; bounds our recursion
 
 }  // namespace
 
@@ -66,7 +66,7 @@ Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::F
   RP_ASSIGN(std::vector<ValueId> inputs, inputs_of(scope, n));
   inputs.resize(static_cast<size_t>(f.input_size()), kNone);
   for (int i = 0; i < f.input_size(); ++i) {
-    // An input that the call leaves out stays known, as kNone, so that the body may pass it on.
+    // An input that the call omits is defined as kNone, so that the body can pass it on.
     RP_TRY(define(body, f.input(i), inputs[static_cast<size_t>(i)]).with_context(node_text(n)));
   }
   for (int i = 0; i < n.output_size(); ++i) {

@@ -1,4 +1,5 @@
-// ONNX -> graph IR, through the project's own minimal .proto (decision 14).
+// Imports ONNX models as graph IR. It reads them through a minimal .proto of its own
+// (onnx_minimal.proto), in which unusual files reach the importer's checks.
 #pragma once
 
 #include <map>
@@ -16,12 +17,12 @@ struct ImportOptions {
   std::map<std::string, std::vector<int64_t>> shapes;
 };
 
-/// Reads a model file. External data is opened inside the model's folder only. Model-local
-/// functions are inlined, Constant nodes become constants, every value gets dtype and shape
+/// Reads a model file. External data is read only inside the model's folder. Model-local functions
+/// are inlined, Constant nodes become constants, and every value gets a dtype and shape
 /// (ops::infer).
 Result<std::unique_ptr<graph::Graph>> import_file(const std::string& path,
                                                   const ImportOptions& o = {});
-/// From memory; external data is then an error.
+/// Reads a model from memory, in which external data is an error.
 Result<std::unique_ptr<graph::Graph>> import_bytes(std::span<const std::byte> bytes,
                                                    const ImportOptions& o = {});
 

@@ -1,4 +1,4 @@
-// The model's inputs: names, types, and what their dimensions are called.
+// The model's inputs: their names, types, and the names of their dimensions.
 #include <algorithm>
 #include <cctype>
 
@@ -12,7 +12,7 @@ constexpr int64_t kMaxDim = (int64_t{1} << 31) - 1;
 
 struct Dim {
   int64_t value = -1;  // -1: not fixed
-  std::string param;   // the model's name for it; may be empty
+  std::string param;   // its name in the model; may be empty
 };
 
 struct Input {
@@ -42,13 +42,13 @@ Status read_type(const wire::ValueInfo& v, Input& input) {
   if (type.shape().dim_size() > 64) return invalid_model("has a rank above 64");
   for (const wire::Dimension& d : type.shape().dim()) {
     Dim dim;
-    // "?" and the like are placeholders of exporters, not names that two dims share.
+    // Exporters write "?" and the like as placeholders, not as names that dims share.
     const std::string& param = d.dim_param();
     const bool named = std::any_of(param.begin(), param.end(),
                                    [](unsigned char c) { return std::isalnum(c) != 0; });
     if (named) dim.param = param;
     if (d.has_dim_value()) {
-      // -1 is how some exporters write an unknown dimension.
+      // Some exporters write -1 for an unknown dimension.
       if (d.dim_value() < -1) {
         return invalid_model("has the negative dimension " + std::to_string(d.dim_value()));
       }
@@ -95,7 +95,7 @@ std::string dims_text(const std::vector<int64_t>& dims) {
   return s;
 }
 
-/// Fixed dims by the model's names for them, with the input that fixed each.
+/// Fixed dims by their names in the model, with the input that fixed each.
 using Fixed = std::map<std::string, std::pair<int64_t, std::string>>;
 
 Status fix_input(Input& input, const std::vector<int64_t>& dims, Fixed& fixed) {
@@ -147,8 +147,8 @@ Status apply_shapes(std::vector<Input>& inputs, const ImportOptions& options) {
   return {};
 }
 
-/// Turns dims into expressions: names into symbols that all inputs share, "past + 1" into an
-/// expression over them, unnamed dims into symbols of their own.
+/// Converts dims to expressions. A name becomes a symbol that all inputs share, "past + 1" an
+/// expression over such symbols, and an unnamed dim a symbol of its own.
 class DimReader {
  public:
   explicit DimReader(Graph& g) : g_(g) {}

@@ -5,7 +5,7 @@ namespace reprise::onnx {
 
 namespace {
 
-// Functions may multiply: ten levels of ten calls each are 10^10 nodes.
+// Inlining may grow exponentially: ten levels of ten calls each are 10^10 nodes.
 constexpr int64_t kMaxInlined = 100'000;
 
 std::string operator_text(const std::string& op, const std::string& domain) {

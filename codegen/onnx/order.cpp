@@ -12,7 +12,7 @@ namespace {
 
 using Names = std::unordered_set<std::string>;
 
-/// Adds the names that a body reads from outside itself.
+/// Adds the names that a body reads but does not define.
 void free_names(const wire::Graph& g, Names& out) {
   Names defined, read;
   for (const auto& v : g.input()) defined.insert(v.name());
@@ -42,7 +42,7 @@ Names names_read(const wire::Node& n) {
 
 using Edges = std::vector<std::vector<int>>;
 
-/// A node of a cycle among the nodes that could not be ordered, found by walking to producers.
+/// Walks from nodes that could not be ordered to their producers, and returns a node on a cycle.
 int on_cycle(const std::vector<std::vector<int>>& producers, const std::vector<int>& waiting) {
   const auto blocked = [&](int n) { return waiting[static_cast<size_t>(n)] > 0; };
   int at = 0;
@@ -110,7 +110,7 @@ Result<std::vector<int>> topological_order(const NodeList& nodes) {
     }
   }
   if (order.size() == count) return order;
-  // Users and producers of names in a hash set come in any order; the message must not.
+  // A hash set has no defined order, but the message must be deterministic.
   for (auto& p : producers) std::sort(p.begin(), p.end());
   return invalid_model(node_text(nodes[on_cycle(producers, waiting)]) +
                        " is on a cycle: it needs its own output");

@@ -1,4 +1,4 @@
-// Topological order of a node list, which files do not always keep.
+// The topological order of a list of nodes, which files do not always keep.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@ namespace reprise::onnx {
 
 using NodeList = google::protobuf::RepeatedPtrField<wire::Node>;
 
-/// "node 'conv1' (Conv)"; nodes without a name are named by operator and first output.
+/// "node 'conv1' (Conv)". A node without a name is described by its operator and first output.
 std::string node_text(const wire::Node& n);
 
-/// Indices of the nodes with producers before users, otherwise in the file's order. A value with
-/// two producers and a cycle are InvalidModel.
+/// The indices of the nodes, producers before users, otherwise in the order of the file. A value
+/// with two producers is InvalidModel, and so is a cycle.
 Result<std::vector<int>> topological_order(const NodeList& nodes);
 
 }  // namespace reprise::onnx

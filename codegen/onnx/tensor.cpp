@@ -12,7 +12,7 @@ constexpr int64_t kMaxRank = 64;
 constexpr int64_t kMaxDense = int64_t{1} << 30;  // bytes that a sparse tensor may expand to
 
 struct TypeRow {
-  DType dtype;  // Invalid: named by ONNX, not supported here
+  DType dtype;  // Invalid: a type of ONNX that is not supported here
   const char* name;
 };
 // Indexed by ONNX's data_type.
@@ -48,7 +48,7 @@ constexpr std::array<TypeRow, 29> kTypes{{
     {DType::Invalid, "float6e3m2"},
 }};
 
-/// Checks what HostTensor takes for granted, zero-sized tensors with absurd other dims included.
+/// Checks the preconditions of HostTensor. A zero-sized tensor with an absurd other dim fails, too.
 Result<int64_t> checked_count(const std::vector<int64_t>& dims, DType dtype) {
   if (static_cast<int64_t>(dims.size()) > kMaxRank) {
     return invalid_model("rank " + std::to_string(dims.size()) + " is above " +
@@ -69,7 +69,7 @@ Status wrong_count(const char* field, int64_t found, DType dtype, const std::vec
                        describe(dtype, dims) + " needs " + std::to_string(expected));
 }
 
-/// Bytes that borrow when aligned for their type and are copied otherwise.
+/// A tensor that borrows the bytes if they are aligned for their type, and copies them otherwise.
 HostTensor from_bytes(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
                       const std::shared_ptr<const void>& owner) {
   const bool aligned =
@@ -80,7 +80,7 @@ HostTensor from_bytes(DType dtype, std::vector<int64_t> dims, std::span<const st
   return t;
 }
 
-/// ONNX stores bools as 0 or 1; any other byte would mean different things to different kernels.
+/// Checks that bools are 0 or 1, as in ONNX. Kernels would interpret other bytes differently.
 Status check_bools(const HostTensor& t) {
   if (t.dtype() != DType::Bool) return {};
   for (std::byte b : t.bytes()) {
@@ -96,7 +96,7 @@ Result<HostTensor> from_field(const char* field_name, const Field& field, DType 
   HostTensor t(dtype, std::move(dims));
   T* out = t.mutable_data<T>();
   for (int i = 0; i < field.size(); ++i) {
-    // Signed fields also carry unsigned 8- and 16-bit values and the bits of 16-bit floats.
+    // Signed fields also hold unsigned 8- and 16-bit values, and the bits of 16-bit floats.
     const auto v = field.Get(i);
     out[i] = static_cast<T>(v);
     if constexpr (std::is_integral_v<T>) {
@@ -218,7 +218,7 @@ Result<HostTensor> convert(const wire::Tensor& t, const std::shared_ptr<const vo
   return from_bytes(dtype, std::move(dims), std::as_bytes(std::span(raw)), owner);
 }
 
-/// Position in the dense tensor of the i-th value, from indices of shape [n] or [n, rank].
+/// The position of the i-th value in the dense tensor, from indices of shape [n] or [n, rank].
 Result<int64_t> dense_index(const HostTensor& indices, int64_t i, const std::vector<int64_t>& dims,
                             int64_t count) {
   const auto* data = indices.data<int64_t>();

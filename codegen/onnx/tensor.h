@@ -1,4 +1,4 @@
-// TensorProto in all its encodings -> HostTensor.
+// Converts TensorProto, in all its encodings, to HostTensor.
 #pragma once
 
 #include "codegen/onnx/file.h"
@@ -6,12 +6,12 @@
 
 namespace reprise::onnx {
 
-/// The dtype of an ONNX data_type number. Numbers that ONNX defines and this build lacks are
-/// Unsupported by name, others InvalidModel.
+/// The dtype of an ONNX data_type number. Types that ONNX defines but this build lacks are
+/// Unsupported, with their name; all others are InvalidModel.
 Result<DType> dtype_of(int32_t data_type);
 
-/// Tensors borrow raw data from `owner` (which keeps `t` alive) or from the mapped file. Messages
-/// name the tensor.
+/// The result borrows raw data from `owner`, which keeps `t` alive, or from the mapped file.
+/// Messages name the tensor.
 Result<HostTensor> to_host(const wire::Tensor& t, const std::shared_ptr<const void>& owner,
                            ExternalData& external);
 /// Expands to a dense tensor.
