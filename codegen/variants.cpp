@@ -92,7 +92,7 @@ Result<DevicePlan> plan_for(CompileContext& context, const lower::Fusion& fusion
     const std::string name = kernel_name(*failed);
     context.report_fault(
         {target.name, name, {Code::Internal, plan.status().message()}},
-        "fusion made a kernel that cannot be written, so its operators run apart: ");
+        "fusion made a kernel that cannot be written, so its operators get separate kernels: ");
     RP_ASSIGN(smaller, fusion_for(context, target.predicate, separate));
     groups = &smaller;
   }

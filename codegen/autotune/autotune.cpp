@@ -324,7 +324,7 @@ class Tuner {
 
   /// The error if neither the default schedules nor others are right.
   Status none_right(const std::string& by_default, const std::string& others) const {
-    return {Code::Device, "no schedules are right on " + device_->info().id +
+    return {Code::Device, "no schedules give right results on " + device_->info().id +
                               ": with the default ones " + by_default + "; with others " + others};
   }
 
@@ -335,7 +335,7 @@ class Tuner {
     if (session.ok() && session->session) return as_asked(std::move(model));
     const std::string reason = session.ok() ? session->reason : session.status().message();
     RP_TRY(recover());
-    if (options_.warning) options_.warning("kept schedules are not used: " + reason);
+    if (options_.warning) options_.warning("cached schedules are not used: " + reason);
     RP_ASSIGN(TunedPackage plain, build([](const ScheduleSite&) { return size_t{0}; }));
     const size_t last = trials_.size() + 1;
     RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
@@ -364,7 +364,7 @@ class Tuner {
     if (!default_wrong.empty()) return none_right(default_wrong, checked.reason);
     report_progress("the chosen schedules together are " +
                     (checked.reason.empty() ? "no better" : "not right (" + checked.reason + ")") +
-                    "; the default ones stay");
+                    "; the default ones are used");
     for (const LaunchSite& s : sites_) {
       if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
     }

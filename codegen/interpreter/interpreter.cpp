@@ -165,7 +165,7 @@ void Interpreter::convert(const Step& s, const Active& active) {
     const uint32_t outside =
         find(active, [&](uint32_t n) { return !in_range(in.get(n), out.get(n), from, i.type.ty); });
     if (outside != kNobody)
-      return violate(s.id, outside, "converts a value that is not in the range it claims");
+      return violate(s.id, outside, "converts a value outside the range that it claims");
   }
 }
 

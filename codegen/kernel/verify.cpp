@@ -270,7 +270,7 @@ class Verifier {
     if (i.imm >= k_.buffers.size()) return "no such buffer";
     const BufferParam& b = k_.buffers[i.imm];
     if (masked && (b.storage != Ty::U32 || type(i.args[1]) != kU32 || type(i.args[2]) != kU32)) {
-      return "a store of bits is of one u32 to u32";
+      return "a masked store takes a u32 buffer, value and mask";
     }
     const Type t = load ? i.type : type(i.args[1]);
     if (!load && i.type != Type{}) return "a store has no value";

@@ -42,7 +42,7 @@ std::string read_image(std::FILE* f, const std::string& key, Image& out) {
   const Header expected;
   if (std::fread(&h, sizeof h, 1, f) != 1) return "it is truncated";
   if (h.magic != expected.magic || h.header_hash != h.hash()) return "its header is damaged";
-  if (std::string_view(h.key.data(), h.key.size()) != key) return "it is another kernel's";
+  if (std::string_view(h.key.data(), h.key.size()) != key) return "it belongs to another kernel";
   if (h.bytes > kLargestImage) return "its size is implausible";
   out.usage = h.usage;
   out.bytes.resize(h.bytes);
@@ -96,7 +96,7 @@ std::optional<Image> ImageCache::find(const std::string& key) const {
     fs::last_write_time(file, fs::file_time_type::clock::now(), ignored);
     return image;
   }
-  if (log_) log_("kept CUDA image " + file + " is ignored and made again: " + wrong);
+  if (log_) log_("cached CUDA image " + file + " is ignored and compiled again: " + wrong);
   return {};
 }
 

@@ -119,7 +119,7 @@ Result<Image> compile_once(const Library& library, const std::string& text,
   std::string log;
   RP_TRY(c.log(log));
   if (error != 0) {
-    return internal_error("NVRTC " + library.version() + " refuses its text, " +
+    return internal_error("NVRTC " + library.version() + " rejects the text, " +
                           library.functions().error_string(error) + ":\n" + excerpt(log));
   }
   Image image;

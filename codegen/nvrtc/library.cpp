@@ -37,11 +37,12 @@ Status missing(const std::string& why, const Purpose& purpose) {
       "with --nvrtc PATH), ";
   if (purpose.driver == 0)
     return unsupported(text + "or compile for Vulkan alone: --targets vulkan");
-  return unsupported(text +
-                     "take another device (--device vulkan), or run a package, which needs none: "
-                     "reprise compile MODEL.onnx -o MODEL.rpk --targets cuda:sm_" +
-                     std::to_string(purpose.archs.empty() ? 80 : purpose.archs[0].number) +
-                     " on a machine that has it");
+  return unsupported(
+      text +
+      "use another device (--device vulkan), or run a package, which needs no NVRTC: "
+      "reprise compile MODEL.onnx -o MODEL.rpk --targets cuda:sm_" +
+      std::to_string(purpose.archs.empty() ? 80 : purpose.archs[0].number) +
+      " on a machine that has it");
 }
 
 /// The error if no library that was found compiles for all architectures.

@@ -83,7 +83,7 @@ Result<HostTensor> constant_of(const std::string& name, const wire::Attribute& a
   const auto* form = std::find_if(kForms.begin(), kForms.end(),
                                   [&](const ConstantForm& f) { return name == f.name; });
   if (form == kForms.end()) {
-    return invalid_model("attribute " + shown(name) + " is none of a Constant's");
+    return invalid_model("attribute " + shown(name) + " is not an attribute of Constant");
   }
   if (type_of(a) != form->type) {
     return invalid_model("attribute " + shown(name) + " has type " +

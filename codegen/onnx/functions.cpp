@@ -40,7 +40,7 @@ Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::F
   }
   frame.calls.push_back(&f);
   if (frame.calls.size() > kMaxDepth) {
-    return unsupported(node_text(n) + ": functions call each other more than " +
+    return unsupported(node_text(n) + ": function calls are nested more than " +
                        std::to_string(kMaxDepth) + " deep");
   }
   if (n.input_size() > f.input_size() || n.output_size() > f.output_size()) {

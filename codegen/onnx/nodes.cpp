@@ -116,9 +116,9 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
   if (!ops::find(domain, n.op_type())) return unknown_operator(scope, n, domain);
   auto opset = scope.frame->opsets.find(domain);
   if (opset == scope.frame->opsets.end()) {
-    return invalid_model(node_text(n) + " is of domain " +
+    return invalid_model(node_text(n) + " is in domain " +
                          shown(domain.empty() ? "ai.onnx" : domain) +
-                         ", of which the model imports no opset");
+                         ", for which the model imports no opset");
   }
   graph::Node node;
   node.op = n.op_type();

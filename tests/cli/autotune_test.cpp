@@ -219,7 +219,7 @@ TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
   ASSERT_EQ(second.kernels.size(), 1U);
   EXPECT_EQ(second.kernels[0].schedule, first.kernels[0].candidates.back().schedule);
   ASSERT_EQ(warnings_.size(), 1U);
-  EXPECT_EQ(warnings_[0], "kept schedules are not used: output 'y' is wrong");
+  EXPECT_EQ(warnings_[0], "cached schedules are not used: output 'y' is wrong");
   options_.on_candidate = nullptr;
   ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &third).ok());
   EXPECT_EQ(third.kernels[0].schedule, second.kernels[0].schedule);
