@@ -155,12 +155,12 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
       std::vector<lower::Target> targets,
       parse_targets(options.targets, options.device, options.cuda_ptx, options.added_targets));
   graph::Graph& g = *model;
-  CompileReport own;
-  CompileReport& told = report != nullptr ? *report : own;
-  told.schedules.clear();
-  told.broken.clear();
+  CompileReport unused;
+  CompileReport& out = report != nullptr ? *report : unused;
+  out.schedules.clear();
+  out.broken.clear();
   package::Package p;
-  CompileContext context(g, p, options, std::move(targets), told);
+  CompileContext context(g, p, options, std::move(targets), out);
   p.model_name = g.name;
   p.producer = "reprise 0.1.0";
   RP_ASSIGN(p.host_plan, host_plan_of(context));
@@ -180,10 +180,10 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   context.end_pass("explain");
   RP_TRY(build_variants(context, fusion, p));
   context.end_variants();
-  told.images = {};
-  RP_TRY(nvrtc::compile_images(p.variants, options, told.images));
-  if (told.images.images > 0) context.end_pass("nvrtc");
-  if (!p.variants.empty()) told.groups = describe_groups(p.variants[0].plan);
+  out.images = {};
+  RP_TRY(nvrtc::compile_images(p.variants, options, out.images));
+  if (out.images.images > 0) context.end_pass("nvrtc");
+  if (!p.variants.empty()) out.groups = describe_groups(p.variants[0].plan);
   return p;
 }
 

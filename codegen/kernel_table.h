@@ -15,7 +15,7 @@
 
 namespace reprise {
 
-/// What the target's devices support, for which kernels are legalised.
+/// The features of the target's devices, for which kernels are legalised.
 kernel::LegalizeFor legalized_for(const lower::Target& target);
 
 /// The kernels of one variant. Launches share kernels that are equal, or differ only in numbers.

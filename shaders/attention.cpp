@@ -253,9 +253,9 @@ int columns_of_lane(int columns, int lanes) {
 
 /// The most columns of an invocation on GPUs, which have 255 registers. Other invocations compute
 /// the further columns, and compute the same scores again.
-constexpr int kMostGpuColumns = 128;
+constexpr int kMaxGpuColumns = 128;
 /// The most values of a block of keys on GPUs: unrolled code loads all of them before it uses one.
-constexpr int kMostGpuValues = 512;
+constexpr int kMaxGpuValues = 512;
 
 AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int lanes, int rows,
                       int keys) {
@@ -263,7 +263,7 @@ AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int 
   t.lanes = lanes;
   t.rows = rows;
   t.keys = keys;
-  const int parts = device.cpu_type() ? 1 : (size.columns + kMostGpuColumns - 1) / kMostGpuColumns;
+  const int parts = device.cpu_type() ? 1 : (size.columns + kMaxGpuColumns - 1) / kMaxGpuColumns;
   t.own = columns_of_lane((size.columns + parts - 1) / parts, lanes);
   t.columns = t.own * lanes;
   if (lanes > 1) {
@@ -313,7 +313,7 @@ AttentionTile with_keys(const AttentionSize& size, const TargetFacts& device, in
   AttentionTile best;
   for (int keys = 1; keys <= 8; ++keys) {
     AttentionTile t = tile_of(size, device, lanes, rows, keys);
-    if (!device.cpu_type() && keys > 1 && keys * size.columns > kMostGpuValues) break;
+    if (!device.cpu_type() && keys > 1 && keys * size.columns > kMaxGpuValues) break;
     t.workgroup = lanes > 1 ? kLanes : device.cpu_type() ? 16 : 64;
     t.fma = fma;
     t.cost = cost_of(size, device, t);

@@ -15,8 +15,8 @@ namespace reprise {
 
 namespace {
 
-constexpr double kBeyondDoubt = 0.97;  // fraction of the default's time that a choice must beat
-constexpr int kFewestRounds = 3;       // the fewest rounds for a median
+constexpr double kClearlyFaster = 0.97;  // fraction of the default's time that a choice must beat
+constexpr int kMinRounds = 3;            // the fewest rounds for a median
 
 using Choice = std::function<size_t(const ScheduleSite&)>;
 
@@ -278,7 +278,7 @@ class Tuner {
   /// Measures all candidates in turn in each round, so that other load affects all of them equally.
   Status measure() {
     for (int round = 0; round < options_.rounds; ++round) {
-      if (round >= kFewestRounds && over_budget()) break;
+      if (round >= kMinRounds && over_budget()) break;
       report_progress("measuring, round " + std::to_string(round + 1) + " of " +
                       std::to_string(options_.rounds));
       for (Trial& t : trials_) {
@@ -419,7 +419,7 @@ std::string select(std::vector<CandidateTime>& candidates) {
                      return a.rejected != b.rejected ? b.rejected : a.us < b.us;
                    });
   const CandidateTime& best = candidates.front();
-  const bool better = first.rejected || best.us < kBeyondDoubt * first.us;
+  const bool better = first.rejected || best.us < kClearlyFaster * first.us;
   return best.rejected || !better ? first.schedule : best.schedule;
 }
 

@@ -64,10 +64,10 @@ void LostValues::report_operands(const Inst& i) {
 }
 
 void LostValues::store_local(const Inst& i, std::span<const Val> args) {
-  const int beside = locals_[i.imm];
-  if (beside < 0) return;
+  const int flag = locals_[i.imm];
+  if (flag < 0) return;
   const Val where = or_false(of(i.args[0]).where, from_.locals[i.imm].type.lanes);
-  b_.local_store(beside, where, args.size() > 1 ? args[1] : Val{});
+  b_.local_store(flag, where, args.size() > 1 ? args[1] : Val{});
 }
 
 Val LostValues::ordered(const Inst& i, std::span<const Val> args) {
@@ -170,8 +170,8 @@ Lost LostValues::of_lane(const Inst& i) {
 void LostValues::made(const Inst& i, std::span<const Val> args, Lost own) {
   Lost& lost = lost_[id_of(i)];
   if (i.op == Op::LocalLoad) {
-    const int beside = locals_[i.imm];
-    if (beside >= 0) lost.where = b_.local_load(beside, args.empty() ? Val{} : args[0]);
+    const int flag = locals_[i.imm];
+    if (flag >= 0) lost.where = b_.local_load(flag, args.empty() ? Val{} : args[0]);
     return;
   }
   if (!is_pure(i.op) || i.op == Op::Load || !any_lost(i)) {

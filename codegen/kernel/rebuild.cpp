@@ -187,7 +187,7 @@ class DeadCode {
     return number;
   }
 
-  /// In the order of their first use.
+  /// Puts constants first, in the order of their first use.
   void move_constants(int32_t block, Kernel& out) {
     for (const int32_t id : k_.blocks[static_cast<size_t>(block)].insts) {
       if (!live_[static_cast<size_t>(id)]) continue;

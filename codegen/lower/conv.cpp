@@ -82,7 +82,7 @@ struct ConvGemm {
   Shape input_shape, output_shape;
   Shape pixels;  // batch and spatial dims of the output
   int64_t k;
-  /// Whether steps load four channels at once. They do not where steps of single channels cover
+  /// Whether steps load four channels at once. They do not if steps of single channels cover
   /// more positions. Nor do they on drivers with slow loads, on which a vector takes as long as
   /// four elements, and weights that are not consecutive take longer.
   bool vector_channels = false;

@@ -166,7 +166,7 @@ Status Evaluator::for_loop(const Expr& end, const LoopBody& body) {
 /// Unrolls a loop that would take more than its share of the iterations that the device executes.
 Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
                            const LoopBody& body) {
-  constexpr int64_t kMostCopies = 64;
+  constexpr int64_t kMaxCopies = 64;
   const Expr outer = nesting_;
   const IndexRange r = index_range(iterations, [this](SymbolId id) { return range(id); });
   const Expr count = r.high.value_or(Expr::overflow());
@@ -174,7 +174,7 @@ Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
   int64_t copies = 1;
   if (!all.is_const() && outer.is_const(1)) copies = copies_if_dynamic_;
   if (loop_share_ && all.is_const() && all.value() > *loop_share_)
-    copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMostCopies);
+    copies = std::min(Expr::ceildiv(all, *loop_share_).value(), kMaxCopies);
   nesting_ = outer * Expr::ceildiv(count, copies);
   iterations_ += nesting_ + outer;
   const auto first = b_.as_const(start), last = b_.as_const(end), by = b_.as_const(step);

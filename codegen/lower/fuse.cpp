@@ -108,8 +108,8 @@ class Fuser {
           before[i].insert(o);
           explain_edge(out, v, n, groups[static_cast<size_t>(o)], groups[i]);
         }
-        for (const Node* teller : p_.sizes_from(n)) {
-          for (const int o : p_.groups_of(teller)) {
+        for (const Node* source : p_.sizes_from(n)) {
+          for (const int o : p_.groups_of(source)) {
             if (o != static_cast<int>(i)) before[i].insert(o);
           }
         }

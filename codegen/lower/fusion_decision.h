@@ -31,7 +31,7 @@ struct FusionDecision {
 /// Limits the joins that fusion may make.
 struct FusionLimit {
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  size_t first = kNone;                                            // at most so many, in order
+  size_t first = kNone;                                            // at most this many, in order
   std::optional<std::vector<FusionDecision>> only = std::nullopt;  // only these
 };
 

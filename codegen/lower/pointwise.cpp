@@ -16,14 +16,14 @@ namespace {
 constexpr uint32_t kWorkgroup = 64;
 constexpr int kBlock = 4;            // vectors of an invocation in a block along another axis
 constexpr int64_t kMany = 1000;      // stands for the loads of a kernel that cannot be written
-constexpr uint32_t kLightFlops = 8;  // kernels with at most so many per element are unrolled
+constexpr uint32_t kLightFlops = 8;  // kernels of at most this many per element are unrolled
 
 struct PointwiseSchedule {
   int lanes = 1;    // consecutive elements computed as one vector
   int vectors = 1;  // vectors per invocation
   int axis = -1;    // axis of the domain along which an invocation's vectors lie; -1: they are
                     // consecutive
-  bool written_out = false;  // vectors are unrolled, not a loop
+  bool unrolled = false;     // vectors are unrolled, not a loop
   bool needs_words = false;  // outputs are stored in whole 32-bit words
   bool whole_words = false;  // an invocation owns whole 32-bit words of a narrow output; lanes past
                              // the end compute the last element
@@ -82,8 +82,8 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
     const bool heavy = flops(group) > 64 || reads > 1;
     s.vectors = large ? (heavy ? 4 : 8) : 1;
     // Unrolled vectors of an invocation share common subexpressions.
-    s.written_out = flops(group) <= kLightFlops && !s.whole_words &&
-                    total.known_divisor(g.symbols) % (s.lanes * s.vectors) == 0;
+    s.unrolled = flops(group) <= kLightFlops && !s.whole_words &&
+                 total.known_divisor(g.symbols) % (s.lanes * s.vectors) == 0;
   }
   return s;
 }
@@ -150,7 +150,7 @@ class PointwiseKernel {
 
  private:
   Status invocation(Value id) {
-    if (s_.written_out || s_.vectors == 1)
+    if (s_.unrolled || s_.vectors == 1)
       return ev_.guard(id < ev_.value(invocations_), [&] { return emit(id); });
     const Value first = id * s_.vectors;
     return ev_.for_loop(s_.vectors, [&](Value u) {
@@ -231,7 +231,7 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
   if (s.lanes != 4 || s.whole_words || rank < 2 || !same || !fours(group.domain.back())) return -1;
   PointwiseSchedule four = s;
   four.vectors = kBlock;
-  four.written_out = true;
+  four.unrolled = true;
   const auto loads = [&](int axis) {
     four.axis = axis;
     return PointwiseKernel(g, group, four).count_loads().value_or(kMany);
@@ -267,7 +267,7 @@ std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const 
     PointwiseSchedule block = chosen;
     block.axis = axis;
     block.vectors = kBlock;
-    block.written_out = true;
+    block.unrolled = true;
     add(block);
   }
   add(chosen);
@@ -277,7 +277,7 @@ std::vector<PointwiseSchedule> pointwise_schedules(const graph::Graph& g, const 
     if (!target.cpu_type() || chosen.lanes != 4 || vectors == chosen.vectors) continue;
     PointwiseSchedule other = chosen;
     other.vectors = vectors;
-    other.written_out = false;
+    other.unrolled = false;
     add(other);
   }
   if (!target.cpu_type() && chosen.lanes == 4 && !chosen.needs_words) {

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kForm = "1 ";
 constexpr const char* kSuffix = ".cudaimage";
 constexpr const char* kSourceSuffix = ".cu";
-constexpr uint64_t kLargestImage = uint64_t{64} << 20;
+constexpr uint64_t kMaxImageBytes = uint64_t{64} << 20;
 
 struct Header {
   std::array<char, 8> magic{'R', 'P', 'C', 'U', 'D', '0', '0', '2'};
@@ -43,7 +43,7 @@ std::string read_image(std::FILE* f, const std::string& key, Image& out) {
   if (std::fread(&h, sizeof h, 1, f) != 1) return "it is truncated";
   if (h.magic != expected.magic || h.header_hash != h.hash()) return "its header is damaged";
   if (std::string_view(h.key.data(), h.key.size()) != key) return "it belongs to another kernel";
-  if (h.bytes > kLargestImage) return "its size is implausible";
+  if (h.bytes > kMaxImageBytes) return "its size is implausible";
   out.usage = h.usage;
   out.bytes.resize(h.bytes);
   if (std::fread(out.bytes.data(), 1, out.bytes.size(), f) != out.bytes.size())
@@ -101,7 +101,7 @@ std::optional<Image> ImageCache::find(const std::string& key) const {
 }
 
 void ImageCache::put(const std::string& key, const Image& image) const {
-  if (folder_.empty() || image.bytes.size() > kLargestImage) return;
+  if (folder_.empty() || image.bytes.size() > kMaxImageBytes) return;
   Header h;
   std::memcpy(h.key.data(), key.data(), std::min(h.key.size(), key.size()));
   h.usage = image.usage;

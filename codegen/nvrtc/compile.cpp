@@ -64,10 +64,10 @@ bool number_before(std::string_view line, std::string_view unit, uint32_t& out) 
 
 /// The beginning of a compiler's log, for a message.
 std::string excerpt(std::string_view text) {
-  constexpr size_t kLongest = 2000;
+  constexpr size_t kMaxLength = 2000;
   while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.remove_suffix(1);
-  return text.size() <= kLongest ? std::string(text)
-                                 : std::string(text.substr(0, kLongest)) + "...";
+  return text.size() <= kMaxLength ? std::string(text)
+                                   : std::string(text.substr(0, kMaxLength)) + "...";
 }
 
 }  // namespace

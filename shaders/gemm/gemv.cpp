@@ -22,7 +22,7 @@ using kernel::Ty;
 
 namespace {
 
-constexpr double kMostRows = 4;
+constexpr double kMaxRows = 4;
 
 /// tile_n of a workgroup, and its number of invocations.
 struct WorkgroupTile {
@@ -107,7 +107,7 @@ class Gemv final : public Schedule {
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (device.cpu_type() || size.m > kMostRows) return out;
+    if (device.cpu_type() || size.m > kMaxRows) return out;
     for (const WorkgroupTile& s : kShapes) {
       Tile t;
       t.rows = static_cast<int>(std::ceil(std::max(size.m, 1.0)));

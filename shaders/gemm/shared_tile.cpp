@@ -27,8 +27,8 @@ using kernel::Ty;
 
 namespace {
 
-constexpr int kPad = 4;      // floats between lines of a block, to avoid bank conflicts
-constexpr int kWritten = 4;  // values of k in the unrolled body of the innermost loop
+constexpr int kPad = 4;       // floats between lines of a block, to avoid bank conflicts
+constexpr int kUnrolled = 4;  // values of k in the unrolled body of the innermost loop
 
 /// tile_m x tile_n of a workgroup, the part of one invocation, tile_k, and slices of it.
 struct WorkgroupTile {
@@ -48,7 +48,7 @@ constexpr bool fits(const WorkgroupTile& s) {
   const int vectors = s.workgroup() * 4;
   const int floats = 2 * s.step * (s.rows + s.columns + 2 * kPad);
   return s.workgroup() <= 128 && 4 * floats <= 16384 && s.rows * s.step % vectors == 0 &&
-         s.columns * s.step % vectors == 0 && s.step % (kWritten * s.slices) == 0;
+         s.columns * s.step % vectors == 0 && s.step % (kUnrolled * s.slices) == 0;
 }
 static_assert(std::ranges::all_of(kShapes, fits));
 
@@ -105,7 +105,7 @@ std::vector<Value> load_groups(const TileWork& w, int shared, Value base, Value 
   return out;
 }
 
-/// Adds the products of this slice's values of k, kWritten of them in each iteration. `at` returns
+/// Adds the products of this slice's values of k, kUnrolled of them in each iteration. `at` returns
 /// where the lines of A and B at a k begin.
 Status multiply(const TileWork& w, const OwnPart& own, LocalGrid& acc, int shared,
                 const std::function<std::pair<Value, Value>(Value k)>& at) {
@@ -122,8 +122,8 @@ Status multiply(const TileWork& w, const OwnPart& own, LocalGrid& acc, int share
         acc.store(r, v, b.fma(x, ys[static_cast<size_t>(v)], acc.load(r, v)));
     }
   };
-  return w.result.loop(b.i32(positions / kWritten), positions / kWritten, [&](Value i) {
-    for (int n = 0; n < kWritten; ++n) add_k(first + i * kWritten + n);
+  return w.result.loop(b.i32(positions / kUnrolled), positions / kUnrolled, [&](Value i) {
+    for (int n = 0; n < kUnrolled; ++n) add_k(first + i * kUnrolled + n);
     return Status();
   });
 }
