@@ -44,8 +44,8 @@ class BlockOperands {
   void divide(int count, const std::function<void(Value)>& fn);
   void find_a();
   void find_b();
-  /// Loads a step into locals.
-  Status load(Value block);
+  /// Loads the unit's i-th block of K into locals.
+  Status load(Value i);
   /// Stores what was loaded, `offset` elements after where the layouts say.
   void store(Value offset);
   void store_vector(const Operand& operand, Value at, const std::vector<int>& loaded);

@@ -50,11 +50,13 @@ class Gemm {
   /// of B at `k`, or if b_along_k() one column at the four k from 4 * k. Zero past the end of k.
   virtual Result<Values> load_a_block(const Index& row, Value quad) = 0;
   virtual Result<Values> load_b_block(const Column& column, Value k) = 0;
-  /// Number of blocks of Tile::step values of k, and the loop over them: if there are any, `first`
+  /// The blocks of Tile::step values of k that this unit sums: the number of the first one, how
+  /// many there are, and the loop over them, which counts from 0. If there are any, `first` runs
   /// once, then `body` for each.
+  virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;
   virtual Status k_blocks(const std::function<Status()>& first,
-                          const std::function<Status(Value block)>& body) = 0;
+                          const std::function<Status(Value i)>& body) = 0;
 };
 
 /// Sizes that a choice depends on; representative ones where they are dynamic.
@@ -64,6 +66,7 @@ struct GemmSize {
   double unrolled = 4;   // values of k that the body of a loop covers
   bool dynamic = false;  // a row's index is divided by dims that the driver does not know
   bool half = false;     // the elements of both operands are fp16 values
+  bool splits = false;   // m, n and batch are constants, so that partial sums have a bounded size
 };
 
 class Schedule;
@@ -110,6 +113,11 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 /// Estimated time on a GPU: `steps` in turn, in each of which every invocation does `work`
 /// multiply-adds or what costs as much.
 double gpu_time(double workgroups, double invocations, double steps, double work);
+/// How many parts K may be split into for a tile of a GPU that sums `blocks` blocks of K in each of
+/// `workgroups` workgroups: 1, and more where the workgroups leave cores idle.
+std::vector<int> k_splits(const GemmSize& size, double workgroups, double blocks);
+/// The cost of a tile whose K is split, from the estimated time of the launch that makes the parts.
+double split_time(double parts, const GemmSize& size, int splits);
 /// The cost of a load from memory, in multiply-adds of a GPU.
 inline constexpr double kGpuLoad = 30;
 /// `count` neighbouring rows of A from `first`, and columns of B.

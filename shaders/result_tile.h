@@ -32,6 +32,9 @@ struct TileShape {
   Unit unit = Unit::Invocation;
   uint32_t workgroup = 64;     // invocations
   uint32_t subgroup_size = 0;  // required; 0: any
+  /// Parts of K that units of their own sum. Above 1 a tile is a partial sum, and a second launch
+  /// adds the parts (split K).
+  int splits = 1;
 };
 
 /// Lanes of the subgroups that tiles for CPU-type devices share loads in, by constant shuffles.

@@ -101,15 +101,19 @@ class Evaluator {
 
   // --- what the kernel came to need, in parameter order ---
   struct BufferUse {
-    graph::ValueId value;
+    graph::ValueId value;  // kNone: of add_scratch()
     int param;
-    bool scratch;
+    std::optional<size_t> scratch;  // index into scratch()
+    bool writes;                    // scratch memory only
     bool packed;
   };
   /// `packed`: a weight in the form of PackedOperand. The same kernel may also read it as it is,
   /// from a buffer of its own.
   int buffer(graph::ValueId v, bool packed = false);
   const std::vector<BufferUse>& buffers() const { return buffers_; }
+  /// A parameter for memory that the group's launches share.
+  int add_scratch(ScratchBuffer scratch, kernel::Access access);
+  const std::vector<ScratchBuffer>& scratch() const { return scratch_; }
   const std::vector<Expr>& scalars() const { return scalars_; }
 
   kernel::Builder& builder() { return b_; }
@@ -117,6 +121,8 @@ class Evaluator {
   kernel::Type compute(DType t) const;
 
  private:
+  int add_parameter(const std::string& prefix, kernel::Ty type, kernel::Access access,
+                    BufferUse use);
   class Context;
   struct LoopSymbol {
     Value value;
@@ -169,6 +175,7 @@ class Evaluator {
   };
   std::map<graph::ValueId, Reload> reloads_;
   std::vector<BufferUse> buffers_;
+  std::vector<ScratchBuffer> scratch_;
   std::vector<kernel::Ty> storage_;  // by buffer parameter
   /// Positions and indices of the same elements: flatten() and unflatten() undo each other exactly
   /// for these, whatever the divisions became.

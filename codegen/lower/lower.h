@@ -14,16 +14,17 @@
 
 namespace reprise::lower {
 
+/// A buffer parameter of a kernel.
 struct LoweredBuffer {
-  graph::ValueId value = graph::kNone;
-  bool scratch = false;  // memory of this launch alone, shaped as `value`
+  graph::ValueId value = graph::kNone;  // may be kNone for scratch memory
+  std::optional<size_t> scratch;        // index into Lowered::scratch; unset: the memory of `value`
   bool writes = false;
   bool packed = false;  // in the form of the PackedOperand of this buffer
 };
 
 /// A weight that the kernel reads in a packed form (plan::Weight::Packing::Tiles).
 struct PackedOperand {
-  int buffer = -1;  // index into Lowered::buffers
+  int buffer = -1;  // index into LoweredLaunch::buffers
   int64_t batch = 1, k = 0, n = 0;
   uint32_t tile_n = 0;
   bool transposed = false;
@@ -46,20 +47,28 @@ enum class LoopForm : uint8_t {
   Long,   // slower, for loops that are longer than the short form may execute
 };
 
-struct Lowered {
+/// One kernel of a group with its arguments.
+struct LoweredLaunch {
   kernel::Kernel kernel;
   std::vector<LoweredBuffer> buffers;  // in the kernel's parameter order
   std::vector<PackedOperand> packed;
   std::vector<Expr> scalars;  // over the graph's symbols
   std::array<Expr, 3> grid;
-  std::string schedule;
-  /// Of all loops of an invocation together, at most.
+  /// An upper bound on the iterations of all loops of an invocation together.
   Expr iterations = 0;
+  /// Kernels that LowerOnce gave the same number are equal.
+  std::optional<size_t> number = std::nullopt;
+};
+
+/// A group as kernels. Most groups are one launch. A group of several passes partial results from
+/// one to the next in scratch memory.
+struct Lowered {
+  std::vector<LoweredLaunch> launches;  // in an order in which they may run; never empty
+  std::vector<ScratchBuffer> scratch;
+  std::string schedule;
   /// Every form that the group's schedules offer, the best estimate first. Empty where nothing is
   /// computed.
   std::vector<ScheduleCandidate> choices;
-  /// Kernels that LowerOnce gave the same number are equal.
-  std::optional<size_t> number = std::nullopt;
 };
 
 /// `choice`: index into Lowered::choices, past its end an error. `form`: Long only where

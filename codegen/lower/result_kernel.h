@@ -36,12 +36,14 @@ struct WorkUnit {
   shaders::TileOrigin origin;
   Expr batch;      // linear
   Value batch_at;  // the same
+  Value split;     // of K
 };
 
 class ResultKernel {
  public:
+  /// `name`: the kernel's, if it is not the group's only one.
   ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
-               ResultShape shape);
+               ResultShape shape, const std::string& name = {});
 
   /// Writes the work of every unit and finishes the kernel.
   using Work = std::function<Status(const WorkUnit& unit)>;

@@ -5,9 +5,9 @@
 // barrier a step is enough.
 //
 // Where a result is small and its sum long, slices of the invocations share the positions of each
-// step, and their sums are added at the end. A split of the sum over workgroups would need a second
-// launch, or atomic additions whose order differs from run to run; a group is one launch, and
-// results are the same in every run.
+// step, and their sums are added at the end. Where the workgroups leave cores idle even so, K is
+// split over workgroups, and a second launch adds the partial sums in a fixed order: results are
+// the same in every run, which atomic additions would not give.
 #include <algorithm>
 #include <cmath>
 
@@ -44,7 +44,11 @@ constexpr bool fits(const WorkgroupTile& s) {
 }
 static_assert(std::ranges::all_of(kShapes, fits));
 
-double cost_of(const GemmSize& size, const WorkgroupTile& s) {
+double workgroups_of(const GemmSize& size, const WorkgroupTile& s) {
+  return size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
+}
+
+double cost_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double threads = s.workgroup();
   const double loads = (s.rows * size.a_loads + s.columns) * s.step / 4 / threads;
   const double positions = s.step / static_cast<double>(s.slices);
@@ -52,10 +56,10 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s) {
   constexpr double kSharedLoad = 4, kBarrier = 30;
   const double work = kGpuLoad * loads + kSharedLoad * shared_loads + kBarrier +
                       positions * s.own_rows * s.own_columns;
-  const double workgroups = size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
   // Before the first step nothing is multiplied; then come the sums of slices, and rows stored.
   constexpr double kEnds = 10;
-  return gpu_time(workgroups, threads, std::ceil(size.k / s.step) + s.slices + kEnds, work);
+  const double steps = std::ceil(size.k / s.step / splits) + s.slices + kEnds;
+  return split_time(gpu_time(workgroups_of(size, s) * splits, threads, steps, work), size, splits);
 }
 
 /// The part of a workgroup's block that an invocation multiplies: `rows` x `columns` elements in
@@ -180,8 +184,11 @@ class SharedSchedule final : public Schedule {
       t.step = s.step;
       t.slices = s.slices;
       t.fma = true;
-      t.cost = cost_of(size, s);
-      out.push_back(t);
+      for (const int splits : k_splits(size, workgroups_of(size, s), size.k / s.step)) {
+        t.splits = splits;
+        t.cost = cost_of(size, s, splits);
+        out.push_back(t);
+      }
     }
     return out;
   }
