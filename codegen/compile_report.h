@@ -14,11 +14,11 @@ struct PassTime {
   double ms = 0;
 };
 
-/// The schedule that was chosen for a launch with several candidates.
+/// The schedule that was chosen for a group with several candidates.
 struct ScheduleChoice {
   ScheduleSite site;
-  size_t chosen = 0;  // index of a candidate
-  size_t launch = 0;  // in the variant's plan
+  size_t chosen = 0;             // index of a candidate
+  std::vector<size_t> launches;  // of the group, in the variant's plan
 };
 
 /// A group that fusion made one kernel although lowering cannot write it, which is a fault of the

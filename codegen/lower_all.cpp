@@ -19,13 +19,19 @@ struct Job {
   std::vector<const lower::Target*> targets;
 };
 
+Status legalize(CompileContext& context, lower::Lowered& lowered, const lower::Target& target) {
+  for (lower::LoweredLaunch& l : lowered.launches)
+    RP_TRY(context.kernels.legalize(l.kernel, l.number, legalized_for(target)));
+  return {};
+}
+
 Status make(CompileContext& context, const lower::Group& group, const lower::Target& target) {
   RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target));
   const bool has_long = !lower::needs_long_form(context.model, lowered, group, target).is_const(0);
-  RP_TRY(context.kernels.legalize(lowered.kernel, lowered.number, legalized_for(target)));
+  RP_TRY(legalize(context, lowered, target));
   if (!has_long) return {};
   RP_ASSIGN(lowered, context.lowerings.lower(group, target, 0, lower::LoopForm::Long));
-  return context.kernels.legalize(lowered.kernel, lowered.number, legalized_for(target));
+  return legalize(context, lowered, target);
 }
 
 std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>& variants) {

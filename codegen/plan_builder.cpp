@@ -76,11 +76,9 @@ class Buffers {
     return id;
   }
 
-  /// Memory that one launch uses, with the shape of v and the dtype of registers.
-  plan::BufferId scratch(ValueId v) {
-    const graph::Value& value = g_.value(v);
+  plan::BufferId add_scratch(const lower::ScratchBuffer& s) {
     p_.buffers.push_back(
-        {value.name + " (kept)", intermediate(value.shape), -1, value.dtype, value.shape});
+        {g_.value(s.of).name + " (scratch)", intermediate(s.shape), -1, s.dtype, s.shape});
     return static_cast<plan::BufferId>(p_.buffers.size()) - 1;
   }
 
@@ -139,26 +137,22 @@ std::vector<std::string> origins_of(const lower::Group& group) {
   return out;
 }
 
-Result<plan::Launch> make_launch(const lower::Group& group, lower::Lowered lowered,
-                                 Buffers& buffers, KernelTable& kernels) {
+/// A launch without its group, nodes and schedule. `scratch`: the plan's buffers for the group's
+/// scratch memory.
+plan::Launch make_launch(const lower::LoweredLaunch& lowered,
+                         const std::vector<plan::BufferId>& scratch, Buffers& buffers) {
   plan::Launch launch;
-  launch.group = lowered.kernel.name;
-  launch.schedule = lowered.schedule;
   launch.grid = lowered.grid;
   launch.scalars = lowered.scalars;
   launch.iterations = lowered.iterations;
-  launch.nodes = origins_of(group);
   for (const lower::LoweredBuffer& b : lowered.buffers) {
-    launch.buffers.push_back(b.packed    ? -1
-                             : b.scratch ? buffers.scratch(b.value)
-                                         : buffers.of(b.value));
+    launch.buffers.push_back(b.packed ? -1 : b.scratch ? scratch[*b.scratch] : buffers.of(b.value));
     launch.writes.push_back(b.writes);
   }
   for (const lower::PackedOperand& p : lowered.packed) {
     const auto i = static_cast<size_t>(p.buffer);
     launch.buffers[i] = buffers.packed(lowered.buffers[i].value, p);
   }
-  RP_TRY(kernels.add(std::move(lowered.kernel), lowered.number));
   return launch;
 }
 
@@ -220,14 +214,17 @@ Result<lower::Lowered> lower_chosen(CompileContext& context, const lower::Group&
   ScheduleSite site{target.name, kernel_name(group), number, {}, first.choices};
   size_t choice = 0;
   if (context.options.choose_schedule) {
-    std::string text = kernel::print(first.kernel);
-    for (const Expr& e : first.grid) text += " " + e.str(context.model.symbols);
-    for (const Expr& e : first.scalars) text += " " + e.str(context.model.symbols);
+    std::string text;
+    for (const lower::LoweredLaunch& launch : first.launches) {
+      text += kernel::print(launch.kernel);
+      for (const Expr& e : launch.grid) text += " " + e.str(context.model.symbols);
+      for (const Expr& e : launch.scalars) text += " " + e.str(context.model.symbols);
+    }
     const uint64_t hash = package::hash_bytes(std::as_bytes(std::span(text)));
     site.key = target.name + "-" + std::to_string(hash);
     choice = context.options.choose_schedule(site);
   }
-  context.report.schedules.push_back({std::move(site), choice, 0});
+  context.report.schedules.push_back({std::move(site), choice, {}});
   if (choice == 0) return first;
   return context.lowerings.lower(group, target, choice);
 }
@@ -256,13 +253,15 @@ class DevicePlanBuilder {
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
     if (context_.options.plant_in_kernel) {
       context_.options.plant_in_kernel(group, *lowered);
-      lowered->number.reset();
+      for (lower::LoweredLaunch& l : lowered->launches) l.number.reset();
     }
-    chosen_steps_.resize(context_.report.schedules.size() - first_choice_, p_.steps.size());
     const Expr too_long = needs_long_form(context_.model, *lowered, group, target_);
     // At every size of a run, the grid of one of the two forms is empty.
-    lowered->grid[0] *= Expr(1) - too_long;
-    RP_TRY(add_launch(group, std::move(*lowered)));
+    for (lower::LoweredLaunch& l : lowered->launches) l.grid[0] *= Expr(1) - too_long;
+    const size_t first = p_.steps.size();
+    RP_TRY(add_launches(group, std::move(*lowered)));
+    chosen_steps_.resize(context_.report.schedules.size() - first_choice_,
+                         {first, p_.steps.size() - first});
     return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
   }
 
@@ -271,16 +270,28 @@ class DevicePlanBuilder {
     const auto start = Clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
-    for (size_t i = 0; i < chosen_steps_.size(); ++i)
-      context_.report.schedules[first_choice_ + i].launch = launches[position[chosen_steps_[i]]];
+    for (size_t i = 0; i < chosen_steps_.size(); ++i) {
+      const auto [first, count] = chosen_steps_[i];
+      for (size_t step = first; step < first + count; ++step)
+        context_.report.schedules[first_choice_ + i].launches.push_back(launches[position[step]]);
+    }
     context_.times.hazards += ms_since(start);
     return DevicePlan{std::move(p_), kernels_.take_emitted()};
   }
 
  private:
-  Status add_launch(const lower::Group& group, lower::Lowered lowered) {
-    RP_ASSIGN(auto launch, make_launch(group, std::move(lowered), buffers_, kernels_));
-    p_.steps.push_back({std::move(launch), {}, 0});
+  Status add_launches(const lower::Group& group, lower::Lowered lowered) {
+    std::vector<plan::BufferId> scratch;
+    for (const lower::ScratchBuffer& s : lowered.scratch)
+      scratch.push_back(buffers_.add_scratch(s));
+    for (lower::LoweredLaunch& l : lowered.launches) {
+      plan::Launch launch = make_launch(l, scratch, buffers_);
+      launch.group = l.kernel.name;
+      launch.schedule = lowered.schedule;
+      launch.nodes = origins_of(group);
+      RP_TRY(kernels_.add(std::move(l.kernel), l.number));
+      p_.steps.push_back({std::move(launch), {}, 0});
+    }
     return {};
   }
 
@@ -289,16 +300,21 @@ class DevicePlanBuilder {
     RP_ASSIGN(lower::Lowered lowered,
               context_.lowerings.lower(group, target_, 0, lower::LoopForm::Long));
     context_.times.lower += ms_since(start);
-    lowered.kernel.name += "_long";
-    lowered.grid[0] *= too_long;
-    return add_launch(group, std::move(lowered));
+    for (lower::LoweredLaunch& l : lowered.launches) {
+      l.kernel.name += "_long";
+      l.grid[0] *= too_long;
+    }
+    return add_launches(group, std::move(lowered));
   }
 
   CompileContext& context_;
   const lower::Target& target_;
   plan::Plan p_;
   const size_t first_choice_;
-  std::vector<size_t> chosen_steps_;  // of the report's choices from first_choice_ on
+  struct StepRange {
+    size_t first, count;
+  };
+  std::vector<StepRange> chosen_steps_;  // of the report's choices from first_choice_ on
   Buffers buffers_;
   KernelTable kernels_;
 };

@@ -85,7 +85,8 @@ Status BlockOperands::loop(int size, const std::function<void(Value at)>& multip
   });
 }
 
-Status BlockOperands::load(Value block) {
+Status BlockOperands::load(Value i) {
+  const Value block = w_.gemm.first_k_block() + i;
   for (const Operand* operand : {&a_, &b_}) {
     const int per_step = operand->along_k ? w_.tile.step / 4 : w_.tile.step;
     for (const Vector& v : operand->vectors) {

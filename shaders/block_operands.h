@@ -47,8 +47,8 @@ class BlockOperands {
   void divide(int count, const std::function<void(Value)>& fn);
   void find_a();
   void find_b();
-  /// Loads a step from global memory into locals.
-  Status load(Value block);
+  /// Loads the unit's i-th step of K from global memory into locals.
+  Status load(Value i);
   /// Stores the loaded step to the buffer at `offset`.
   void store(Value offset);
   void store_vector(const Operand& operand, Value at, const std::vector<int>& loaded);

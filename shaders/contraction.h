@@ -59,11 +59,12 @@ class Gemm {
   virtual Result<Values> load_a_block(const Index& row, Value quad) = 0;
   /// Four columns of B at `k` or, if b_along_k(), one column at the four k from 4 * k.
   virtual Result<Values> load_b_block(const Column& column, Value k) = 0;
-  /// Number of blocks of Tile::step values that K has.
+  /// The first block of Tile::step values of K that this unit sums, and the number of its blocks.
+  virtual Value first_k_block() = 0;
   virtual Value k_block_count() = 0;
   /// The loop over these blocks. If there is a block, calls `first` once before the loop.
   virtual Status k_blocks(const std::function<Status()>& first,
-                          const std::function<Status(Value block)>& body) = 0;
+                          const std::function<Status(Value i)>& body) = 0;
 };
 
 /// What the choice of a tile depends on. A dynamic size has a representative value here.
@@ -73,6 +74,7 @@ struct GemmSize {
   double unrolled = 4;   // values of k in the unrolled body of the innermost loop
   bool dynamic = false;  // finding a row takes divisions by dims that are unknown to the driver
   bool half = false;     // the elements of both operands are fp16 values
+  bool splits = false;   // m, n and batch are constants, so that partial sums have a bounded size
 };
 
 class Schedule;
@@ -121,6 +123,11 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 /// Estimated time on a GPU of `steps` dependent steps, in each of which every one of a workgroup's
 /// `invocations` does `work`. The unit of `work` is a multiply-add.
 double gpu_time(double workgroups, double invocations, double steps, double work);
+/// The numbers of parts that K may be split into, for a tile of a GPU that sums `blocks` blocks of
+/// K in each of `workgroups` workgroups: 1, and more if so few workgroups leave cores idle.
+std::vector<int> k_splits(const GemmSize& size, double workgroups, double blocks);
+/// The cost of a tile whose K is split, from the estimated time of the launch that makes the parts.
+double split_time(double parts, const GemmSize& size, int splits);
 /// The cost of a load from global memory, in multiply-adds of a GPU.
 inline constexpr double kGpuLoad = 30;
 /// `count` neighbouring rows of A, or vectors of columns of B, from `first`.

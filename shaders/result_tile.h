@@ -32,6 +32,9 @@ struct TileShape {
   Unit unit = Unit::Invocation;
   uint32_t workgroup = 64;     // invocations of a workgroup
   uint32_t subgroup_size = 0;  // that the kernel requires; 0: any
+  /// The number of parts that K is split into, each summed by a unit of its own. If it is not 1, a
+  /// unit stores partial sums, and a second launch adds them.
+  int splits = 1;
 };
 
 /// Subgroup size of the tiles for CPU-type devices, whose lanes share loads by shuffles with a

@@ -55,13 +55,42 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   return all;
 }
 
+namespace {
+constexpr double kCores = 60;  // of a GPU of middling size
+}  // namespace
+
 double gpu_time(double workgroups, double invocations, double steps, double work) {
-  // A mid-range GPU. A step takes at least one memory latency, however few invocations there are.
-  // More invocations than a core has lanes, or more workgroups than cores, take turns.
-  constexpr double kCores = 60, kLanes = 128, kLatency = 400;
+  // A step takes at least one memory latency, however few invocations there are. More invocations
+  // than a core has lanes, or more workgroups than cores, take turns.
+  constexpr double kLanes = 128, kLatency = 400;
   const double turns = std::ceil(workgroups / kCores) * invocations / kLanes;
   // Converted to the unit of CPU-type devices, a register of 8 lanes.
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
+}
+
+std::vector<int> k_splits(const GemmSize& size, double workgroups, double blocks) {
+  constexpr int kMostSplits = 16;
+  constexpr double kLeastBlocks = 4;  // of a part
+  constexpr double kMostElements = 1 << 26;
+  std::vector<int> out{1};
+  if (!size.splits) return out;
+  for (int n = 2; n <= kMostSplits; n *= 2) {
+    const bool is_idle = workgroups * n <= 2 * kCores;
+    const bool is_small = size.batch * size.m * size.n * n <= kMostElements;
+    if (is_idle && is_small && blocks / n >= kLeastBlocks) out.push_back(n);
+  }
+  return out;
+}
+
+double split_time(double parts, const GemmSize& size, int splits) {
+  if (splits == 1) return parts;
+  // No GPU has measured this estimate, so a second launch must promise a clear gain. Autotuning
+  // measures tiles with and without splits.
+  constexpr double kLeastGain = 1.5;
+  // A launch takes as long to begin as some loads that wait for each other.
+  constexpr double kLaunch = 10, kWorkgroup = 64;
+  const double workgroups = std::ceil(size.batch * size.m * size.n / 4 / kWorkgroup);
+  return kLeastGain * (parts + gpu_time(workgroups, kWorkgroup, splits + kLaunch, kGpuLoad));
 }
 
 std::vector<Index> gemm_rows(Gemm& gemm, Value first, int count) {
@@ -91,7 +120,9 @@ Result<std::vector<Values>> load_a_rows(Gemm& gemm, const std::vector<Index>& ro
 std::string Tile::describe() const {
   std::string s(schedule->name());
   s += " " + std::to_string(rows) + "x" + std::to_string(columns);
-  return slices == 1 ? s : s + " in " + std::to_string(slices) + " slices";
+  if (slices > 1) s += " in " + std::to_string(slices) + " slices";
+  if (splits > 1) s += ", K split in " + std::to_string(splits);
+  return s;
 }
 
 }  // namespace reprise::shaders

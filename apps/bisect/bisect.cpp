@@ -97,10 +97,11 @@ Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions&
   for (size_t step = 0; step < plan.steps.size(); ++step) {
     if (!is_launch(plan.steps[step])) continue;
     ++launch;
-    if (is_idle_form(plan, std::get<plan::Launch>(plan.steps[step].what), p.values.symbols))
+    const auto& own = std::get<plan::Launch>(plan.steps[step].what);
+    if (is_idle_form(plan, own, p.values.symbols) || writes_scratch_alone(p.compiled, own))
       continue;
-    report_progress(o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " +
-                           std::get<plan::Launch>(plan.steps[step].what).group);
+    report_progress(
+        o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " + own.group);
     RP_ASSIGN(std::optional<Found> found, check_launch(p, step, o));
     if (!found) continue;
     found->launch = launch;
@@ -427,10 +428,9 @@ class Bisection {
     const std::vector<const Node*> nodes = p.host->between(found.alone.reads, found.alone.writes);
     Values values = p.values;
     const bool ran = p.host->run(nodes, values).ok();
-    const auto kernel = p.compiled.kernels.find(found.alone.kernel());
-    if (!ran || now_ms() - start > kMaxHostMs || kernel == p.compiled.kernels.end()) return;
+    if (!ran || now_ms() - start > kMaxHostMs) return;
     report_progress(o_, "the kernel in the interpreter");
-    const auto outputs = interpret(found.alone, kernel->second);
+    const auto outputs = interpret(found.alone, p.compiled.kernels);
     if (!outputs.ok()) {
       report_.interpreter = outputs.status().message();
       return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <unordered_map>
 
 #include "codegen/interpreter/interpreter.h"
@@ -28,7 +29,34 @@ std::unordered_map<std::string, ValueId> ids_by_name(const graph::Graph& g) {
   return out;
 }
 
-/// The plan's one launch as numbers, with buffers of its own.
+bool is_scratch(const Compiled& compiled, const std::unordered_map<std::string, ValueId>& ids,
+                plan::BufferId id) {
+  const plan::Buffer& b = compiled.plan().buffers[static_cast<size_t>(id)];
+  return b.kind != plan::BufferKind::Weight && ids.count(b.name) == 0;
+}
+
+/// The launch of a step and, before it, those whose scratch memory it reads.
+std::vector<const plan::Launch*> with_scratch(const Compiled& compiled, size_t step) {
+  const auto ids = ids_by_name(*compiled.optimised);
+  std::vector<const plan::Launch*> out;
+  std::set<plan::BufferId> wanted;
+  for (size_t s = step + 1; s-- > 0;) {
+    const auto* launch = std::get_if<plan::Launch>(&compiled.plan().steps[s].what);
+    if (launch == nullptr) continue;
+    bool is_needed = s == step;
+    for (size_t i = 0; i < launch->buffers.size(); ++i)
+      is_needed |= launch->writes[i] && wanted.count(launch->buffers[i]) > 0;
+    if (!is_needed) continue;
+    out.insert(out.begin(), launch);
+    for (size_t i = 0; i < launch->buffers.size(); ++i) {
+      if (!launch->writes[i] && is_scratch(compiled, ids, launch->buffers[i]))
+        wanted.insert(launch->buffers[i]);
+    }
+  }
+  return out;
+}
+
+/// Launches of the plan as numbers, with buffers of their own.
 class Isolation {
  public:
   Isolation(const Compiled& compiled, const Values& values)
@@ -45,29 +73,34 @@ class Isolation {
     package_->variants.front().plan = {};
   }
 
-  Result<LaunchAlone> run(const plan::Launch& launch) {
+  Result<LaunchAlone> run(const std::vector<const plan::Launch*>& launches) {
     plan::Plan& to = package_->variants.front().plan;
     to.weights = from_.weights;
-    to.kernels.push_back(from_.kernels[launch.kernel]);
-    plan::Launch own = launch;
-    own.kernel = 0;
-    for (Expr& e : own.grid) RP_TRY(fix(e));
-    for (Expr& e : own.scalars) RP_TRY(fix(e));
-    RP_TRY(fix(own.iterations));
-    std::map<plan::BufferId, plan::BufferId> known;
-    for (size_t i = 0; i < launch.buffers.size(); ++i) {
-      const plan::BufferId b = launch.buffers[i];
-      if (known.count(b) == 0) {
-        RP_ASSIGN(known[b], add(to, from_.buffers[static_cast<size_t>(b)], launch.writes[i]));
-      }
-      own.buffers[i] = known[b];
-    }
-    to.steps.push_back({std::move(own), {}, 0});
+    for (const plan::Launch* launch : launches) RP_TRY(add(to, *launch));
+    plan::compute_hazards(to, {});
     out_.package = package_;
     return std::move(out_);
   }
 
  private:
+  Status add(plan::Plan& to, const plan::Launch& launch) {
+    plan::Launch own = launch;
+    own.kernel = static_cast<uint32_t>(to.kernels.size());
+    to.kernels.push_back(from_.kernels[launch.kernel]);
+    for (Expr& e : own.grid) RP_TRY(fix(e));
+    for (Expr& e : own.scalars) RP_TRY(fix(e));
+    RP_TRY(fix(own.iterations));
+    for (size_t i = 0; i < launch.buffers.size(); ++i) {
+      const plan::BufferId b = launch.buffers[i];
+      if (known_.count(b) == 0) {
+        RP_ASSIGN(known_[b], add(to, from_.buffers[static_cast<size_t>(b)], launch.writes[i]));
+      }
+      own.buffers[i] = known_[b];
+    }
+    to.steps.push_back({std::move(own), {}, 0});
+    return {};
+  }
+
   Status fix(Expr& e) const {
     RP_ASSIGN(const int64_t v, e.eval(values_.symbols));
     e = v;
@@ -112,6 +145,7 @@ class Isolation {
   const Values& values_;
   std::unordered_map<std::string, ValueId> ids_;
   std::shared_ptr<package::Package> package_;
+  std::map<plan::BufferId, plan::BufferId> known_;  // of the isolated plan, by those of the plan
   LaunchAlone out_;
 };
 
@@ -132,15 +166,39 @@ Result<Compiled> compile_graph(const graph::Graph& model, const CompileOptions& 
   return out;
 }
 
-Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values& values) {
-  const auto& launch = std::get<plan::Launch>(compiled.plan().steps[step].what);
-  return Isolation(compiled, values).run(launch);
+bool writes_scratch_alone(const Compiled& compiled, const plan::Launch& launch) {
+  const auto ids = ids_by_name(*compiled.optimised);
+  for (size_t i = 0; i < launch.buffers.size(); ++i) {
+    if (launch.writes[i] && !is_scratch(compiled, ids, launch.buffers[i])) return false;
+  }
+  return true;
 }
 
-Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel::Kernel& kernel) {
-  const plan::Plan& p = alone.plan();
-  const plan::Launch& launch = alone.launch();
+Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values& values) {
+  return Isolation(compiled, values).run(with_scratch(compiled, step));
+}
+
+namespace {
+
+Status interpret(const plan::Launch& launch, const kernel::Kernel& kernel,
+                 std::vector<std::vector<std::byte>>& memory) {
   kernel::Launch run;
+  for (const plan::BufferId b : launch.buffers)
+    run.buffers.emplace_back(memory[static_cast<size_t>(b)]);
+  for (const Expr& e : launch.scalars) run.scalars.push_back(static_cast<uint32_t>(e.value()));
+  for (size_t d = 0; d < 3; ++d) run.grid[d] = static_cast<uint32_t>(launch.grid[d].value());
+  if (run.grid[0] == 0 || run.grid[1] == 0 || run.grid[2] == 0) return {};
+  RP_ASSIGN(const kernel::Outcome outcome, kernel::interpret(kernel, run));
+  if (outcome.error != kernel::ErrorCode::None)
+    return internal_error("the kernel reports an error of its data");
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
+                                          const std::map<std::string, kernel::Kernel>& kernels) {
+  const plan::Plan& p = alone.plan();
   std::vector<std::vector<std::byte>> memory(p.buffers.size());
   for (size_t b = 0; b < p.buffers.size(); ++b) {
     const plan::Buffer& buffer = p.buffers[b];
@@ -156,14 +214,11 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel
     memory[b].resize((w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())) + 3) / 4 * 4);
     RP_TRY(pack_weight(w, raw, memory[b]));
   }
-  for (const plan::BufferId b : launch.buffers)
-    run.buffers.emplace_back(memory[static_cast<size_t>(b)]);
-  for (const Expr& e : launch.scalars) run.scalars.push_back(static_cast<uint32_t>(e.value()));
-  for (size_t d = 0; d < 3; ++d) run.grid[d] = static_cast<uint32_t>(launch.grid[d].value());
-  if (run.grid[0] != 0 && run.grid[1] != 0 && run.grid[2] != 0) {
-    RP_ASSIGN(const kernel::Outcome outcome, kernel::interpret(kernel, run));
-    if (outcome.error != kernel::ErrorCode::None)
-      return internal_error("the kernel reports an error of its data");
+  for (size_t step = 0; step < p.steps.size(); ++step) {
+    const plan::Launch& launch = alone.launch(step);
+    const auto kernel = kernels.find(p.kernels[launch.kernel].name);
+    if (kernel == kernels.end()) return unsupported("the kernel's IR is not known");
+    RP_TRY(interpret(launch, kernel->second, memory));
   }
   std::vector<HostTensor> out;
   for (const HostTensor& t : alone.expected) out.emplace_back(t.dtype(), t.dims());

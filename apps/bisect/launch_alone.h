@@ -1,4 +1,5 @@
-// One launch of a device's plan, run by itself with the inputs that the host computed.
+// One launch of a device's plan, run by itself with the inputs that the host computed. Launches
+// that only fill scratch memory for it run before it.
 #pragma once
 
 #include <map>
@@ -30,7 +31,8 @@ struct Compiled {
 /// `options` are for one device.
 Result<Compiled> compile_graph(const graph::Graph& model, const CompileOptions& options);
 
-/// A package of one launch, of fixed sizes, with what goes in and what must come out.
+/// A package of one launch and those that fill its scratch memory, of fixed sizes, with what goes
+/// in and what must come out.
 struct LaunchAlone {
   std::shared_ptr<const package::Package> package;
   InputSet inputs;
@@ -38,15 +40,22 @@ struct LaunchAlone {
   std::vector<HostTensor> expected;
 
   const plan::Plan& plan() const { return package->variants.front().plan; }
-  const plan::Launch& launch() const { return std::get<plan::Launch>(plan().steps[0].what); }
-  const std::string& kernel() const { return plan().kernels[0].name; }
+  const plan::Launch& launch(size_t step) const {
+    return std::get<plan::Launch>(plan().steps[step].what);
+  }
+  /// The last one, which writes the results.
+  const plan::Launch& launch() const { return launch(plan().steps.size() - 1); }
+  const std::string& kernel() const { return plan().kernels[launch().kernel].name; }
 };
-/// `step` is a launch; `values` are those of the optimised graph.
+/// Whether a launch writes nothing but scratch memory: it is checked with the launch that reads it.
+bool writes_scratch_alone(const Compiled& compiled, const plan::Launch& launch);
+/// `step` is a launch that writes results; `values` are those of the optimised graph.
 Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values& values);
 
 /// What the kernel IR means, as the interpreter executes it: the outputs, or what a correct kernel
 /// never does.
-Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel::Kernel& kernel);
+Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
+                                          const std::map<std::string, kernel::Kernel>& kernels);
 
 /// Compares outputs of a launch with what they must be. What rounding alone may change is allowed:
 /// where a plain comparison fails, the host computes the same again with small errors in each

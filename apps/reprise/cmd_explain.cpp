@@ -121,7 +121,8 @@ std::string join(const std::vector<std::string>& items) {
 /// package no longer knows.
 const ScheduleChoice* choice_of(const Model& model, const std::string& variant, size_t launch) {
   for (const ScheduleChoice& c : model.report.schedules) {
-    if (c.launch == launch && c.site.variant == variant) return &c;
+    const bool is_of = std::find(c.launches.begin(), c.launches.end(), launch) != c.launches.end();
+    if (is_of && c.site.variant == variant) return &c;
   }
   return nullptr;
 }

@@ -20,11 +20,6 @@ constexpr int kMinRounds = 3;            // the fewest rounds for a median
 
 using Choice = std::function<size_t(const ScheduleSite&)>;
 
-/// A launch of the device's variant that has candidates.
-struct LaunchSite : ScheduleSite {
-  size_t launch = 0;  // in the variant's plan; it does not depend on the schedules
-};
-
 double sum(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0);
 }
@@ -38,6 +33,7 @@ struct Checked {
 /// A session with one candidate for every kernel whose schedule is not known yet.
 struct Trial : Checked {
   std::shared_ptr<const package::Package> package;
+  std::vector<std::vector<size_t>> launches;      // in the plan, by site
   std::map<std::string, std::string> schedules;   // by key
   std::map<std::string, std::vector<double>> us;  // by key
 };
@@ -117,7 +113,7 @@ class Tuner {
   /// Finds the sites of the model, and the keys whose schedules are not known.
   void find_sites(const TunedPackage& model) {
     for (const ScheduleChoice& c : model.report.schedules) {
-      const LaunchSite& s = sites_.emplace_back(LaunchSite{c.site, c.launch});
+      const ScheduleSite& s = sites_.emplace_back(c.site);
       const auto it = known_.find(s.key);
       const bool usable = it != known_.end() && position(s, it->second) < s.candidates.size();
       if (!usable) pending_.insert(s.key);
@@ -139,15 +135,22 @@ class Tuner {
 
   void report_known() {
     std::set<std::string> seen = pending_;
-    for (const LaunchSite& s : sites_) {
+    for (const ScheduleSite& s : sites_) {
       if (!seen.insert(s.key).second) continue;
       report_.kernels.push_back({s.key, s.kernel, known_.at(s.key), true, {}});
     }
   }
 
+  /// By site: every compilation of the model has the same sites in the same order.
+  static std::vector<std::vector<size_t>> launches_of(const TunedPackage& model) {
+    std::vector<std::vector<size_t>> out;
+    for (const ScheduleChoice& c : model.report.schedules) out.push_back(c.launches);
+    return out;
+  }
+
   Status make_trials(const TunedPackage& first) {
     size_t most = 1;
-    for (const LaunchSite& s : sites_) {
+    for (const ScheduleSite& s : sites_) {
       if (pending_.count(s.key) > 0) most = std::max(most, s.candidates.size());
     }
     most = std::min(most, std::max<size_t>(options_.candidates, 1));
@@ -169,7 +172,8 @@ class Tuner {
     };
     std::shared_ptr<const package::Package> package = first.package;
     if (candidate == 0) {  // compiled already
-      for (const LaunchSite& s : sites_) choice(s);
+      for (const ScheduleSite& s : sites_) choice(s);
+      t.launches = launches_of(first);
     } else {
       const Result<TunedPackage> model = build(choice);
       if (!model.ok()) {
@@ -178,6 +182,7 @@ class Tuner {
         return {};
       }
       package = model->package;
+      t.launches = launches_of(*model);
     }
     package = planted(candidate, std::move(package));
     RP_ASSIGN(static_cast<Checked&>(t), right_session(candidate, package));
@@ -289,18 +294,25 @@ class Tuner {
           RP_TRY(reject(t, us.status().message()));
           continue;
         }
-        for (const LaunchSite& s : sites_) {
-          if (pending_.count(s.key) > 0 && s.launch < us->size())
-            t.us[s.key].push_back((*us)[s.launch]);
-        }
+        add_times(t, *us);
       }
     }
     return {};
   }
 
+  /// The time of a site is that of all its launches.
+  void add_times(Trial& t, const std::vector<double>& us) const {
+    for (size_t i = 0; i < sites_.size() && i < t.launches.size(); ++i) {
+      if (pending_.count(sites_[i].key) == 0) continue;
+      double time = 0;
+      for (const size_t launch : t.launches[i]) time += launch < us.size() ? us[launch] : 0;
+      t.us[sites_[i].key].push_back(time);
+    }
+  }
+
   void choose() {
     std::set<std::string> done;
-    for (const LaunchSite& site : sites_) {
+    for (const ScheduleSite& site : sites_) {
       if (pending_.count(site.key) == 0 || !done.insert(site.key).second) continue;
       TunedKernel k{site.key, site.kernel, {}, false, {}};
       std::set<std::string> seen;
@@ -319,7 +331,7 @@ class Tuner {
 
   bool all_default() const {
     return std::all_of(sites_.begin(), sites_.end(),
-                       [&](const LaunchSite& s) { return known_choice(s) == 0; });
+                       [&](const ScheduleSite& s) { return known_choice(s) == 0; });
   }
 
   /// The error if neither the default schedules nor others are right.
@@ -340,7 +352,7 @@ class Tuner {
     const size_t last = trials_.size() + 1;
     RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
     if (!checked.session) return none_right(checked.reason, reason);
-    for (const LaunchSite& s : sites_) known_[s.key] = s.candidates[0].schedule;
+    for (const ScheduleSite& s : sites_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
     keep();
     return as_asked(std::move(plain));
@@ -348,7 +360,7 @@ class Tuner {
 
   /// The model with all chosen schedules if it is right and no slower than with the default ones.
   Result<TunedPackage> confirm(TunedPackage first) {
-    const bool changed = std::any_of(sites_.begin(), sites_.end(), [&](const LaunchSite& s) {
+    const bool changed = std::any_of(sites_.begin(), sites_.end(), [&](const ScheduleSite& s) {
       return pending_.count(s.key) > 0 && known_choice(s) != 0;
     });
     const std::string default_wrong = trials_[0].reason;
@@ -365,7 +377,7 @@ class Tuner {
     report_progress("the chosen schedules together are " +
                     (checked.reason.empty() ? "no better" : "not right (" + checked.reason + ")") +
                     "; the default ones are used");
-    for (const LaunchSite& s : sites_) {
+    for (const ScheduleSite& s : sites_) {
       if (pending_.count(s.key) > 0) known_[s.key] = s.candidates[0].schedule;
     }
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
@@ -400,7 +412,7 @@ class Tuner {
   AutotuneReport& report_;
   ChoiceCache cache_;
   std::map<std::string, std::string> known_;  // schedule by key
-  std::vector<LaunchSite> sites_;
+  std::vector<ScheduleSite> sites_;
   std::set<std::string> pending_;  // keys to measure
   std::vector<HostTensor> inputs_;
   std::vector<std::string> names_;  // of the inputs

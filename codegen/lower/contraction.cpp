@@ -51,20 +51,17 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
   return out;
 }
 
-namespace {
-
-/// Records that the kernel reads this constant in a packed form.
-void add_packed(Lowered& out, ValueId constant, PackedOperand form, const shaders::Tile& tile) {
+void add_packed(LoweredLaunch& out, const ContractionProblem& problem, const shaders::Tile& tile) {
   const auto at = std::find_if(out.buffers.begin(), out.buffers.end(), [&](const LoweredBuffer& b) {
-    return b.value == constant && b.packed;
+    return b.value == problem.constant && b.packed;
   });
-  if (at == out.buffers.end()) return;  // if K is 0, the kernel reads no operands
+  // There is no constant, or K is 0 and the kernel reads no operands.
+  if (at == out.buffers.end()) return;
+  PackedOperand form = problem.packed;
   form.buffer = static_cast<int>(at - out.buffers.begin());
   form.tile_n = static_cast<uint32_t>(tile.columns);
   out.packed.push_back(form);
 }
-
-}  // namespace
 
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                   const TargetFacts& target, ContractionProblem problem,
@@ -73,8 +70,11 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
   problem.size.half = is_half_gemm(g, group);
+  problem.size.splits = problem.result.m.is_const() && problem.result.n.is_const() &&
+                        element_count(problem.result.batch).is_const();
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
+    if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
     ResultKernel kernel(g, group, target, problem.result);
     const auto write_tile = [&](const WorkUnit& unit) {
       const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
@@ -85,7 +85,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
       return tile.schedule->write({*operands, result, tile, unit.origin});
     };
     RP_ASSIGN(Lowered out, kernel.write_units(tile, tile.describe() + problem.note, write_tile));
-    if (problem.constant != graph::kNone) add_packed(out, problem.constant, problem.packed, tile);
+    add_packed(out.launches[0], problem, tile);
     return out;
   });
 }
@@ -101,12 +101,22 @@ TileOperands::TileOperands(ResultKernel& kernel, const shaders::Tile& tile, cons
       k_(std::move(k)),
       exact_steps_(k_.known_divisor(g_.symbols) % tile.step == 0) {}
 
+Value TileOperands::first_k_block() {
+  return tile_.splits == 1 ? b_.i32(0) : unit_.split * ev_.value(blocks_of_split());
+}
+
+Value TileOperands::k_block_count() {
+  const Value most = ev_.value(blocks_of_split());
+  if (tile_.splits == 1) return most;
+  return min(most, ev_.value(Expr::ceildiv(k_, tile_.step)) - first_k_block());
+}
+
 Status TileOperands::k_blocks(const std::function<Status()>& first,
                               const std::function<Status(Value)>& body) {
-  const Expr count = Expr::ceildiv(k_, tile_.step);
-  return ev_.guard(b_.i32(0) < ev_.value(count), [&] {
+  const Value count = k_block_count();
+  return ev_.guard(b_.i32(0) < count, [&] {
     RP_TRY(first());
-    return ev_.for_loop(count, body);
+    return ev_.for_loop(b_.i32(0), count, b_.i32(1), blocks_of_split(), body);
   });
 }
 

@@ -34,7 +34,8 @@ using WeightIndex = std::function<Index(const Expr& column)>;
 class TileOperands : public shaders::Gemm {
  public:
   kernel::Builder& builder() override { return b_; }
-  Value k_block_count() override { return ev_.value(Expr::ceildiv(k_, tile_.step)); }
+  Value first_k_block() override;
+  Value k_block_count() override;
   Status k_blocks(const std::function<Status()>& first,
                   const std::function<Status(Value)>& body) override;
 
@@ -73,7 +74,11 @@ class TileOperands : public shaders::Gemm {
   const Expr k_;
 
  private:
-  /// Input `input` of a dequantisation (scale or zero point) at the four columns from 4 * vec.
+  /// Blocks of K of one split.
+  Expr blocks_of_split() const {
+    return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
+  }
+  /// Input `input` of a dequantisation at the four columns from 4 * vec.
   Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
 
   bool exact_steps_;                        // K is a multiple of Tile::step
@@ -94,6 +99,12 @@ struct ContractionProblem {
                                               const WorkUnit& unit)>
       operands;
 };
+/// The two launches of a tile whose K is split: one stores the sum of each split, the other adds
+/// them and computes the epilogue.
+Result<Lowered> lower_split_k(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                              const ContractionProblem& problem, const shaders::Tile& tile);
+/// Records that a launch reads the problem's constant operand in tiles of packed columns.
+void add_packed(LoweredLaunch& out, const ContractionProblem& problem, const shaders::Tile& tile);
 /// Lowers the contraction with tile number `choice` of its candidates.
 Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
                                   const TargetFacts& target, ContractionProblem problem,

@@ -231,12 +231,27 @@ int Evaluator::buffer(ValueId v, bool packed) {
   const Access access = it != reloads_.end() ? Access::ReadWrite
                         : output             ? Access::Write
                                              : Access::Read;
-  const std::string prefix = scratch ? "scratch" : output ? "out" : "in";
-  const Ty type = kernel::storage_type(memory_type(v));
-  const int id = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
+  if (scratch) {
+    const int id = add_scratch({v, memory_type(v), g_.value(v).shape}, access);
+    buffers_.back().value = v;
+    return id;
+  }
+  return add_parameter(output ? "out" : "in", kernel::storage_type(memory_type(v)), access,
+                       {v, -1, std::nullopt, false, packed});
+}
+
+int Evaluator::add_scratch(ScratchBuffer scratch, Access access) {
+  const Ty type = kernel::storage_type(scratch.dtype);
+  scratch_.push_back(std::move(scratch));
+  return add_parameter("scratch", type, access,
+                       {graph::kNone, -1, scratch_.size() - 1, access != Access::Read, false});
+}
+
+int Evaluator::add_parameter(const std::string& prefix, Ty type, Access access, BufferUse use) {
+  use.param = b_.buffer(prefix + std::to_string(buffers_.size()), type, access, 16);
   storage_.push_back(type);
-  buffers_.push_back({v, id, scratch, packed});
-  return id;
+  buffers_.push_back(use);
+  return use.param;
 }
 
 void Evaluator::bind(ValueId v, Index index, Val value) {

@@ -102,15 +102,19 @@ class Evaluator {
 
   // --- the kernel's parameters, in order ---
   struct BufferUse {
-    graph::ValueId value;
+    graph::ValueId value;  // kNone: of add_scratch()
     int param;
-    bool scratch;
+    std::optional<size_t> scratch;  // index into scratch()
+    bool writes;                    // scratch memory only
     bool packed;
   };
   /// The buffer of v. `packed`: of a weight in the form of PackedOperand. The same kernel may also
   /// read the unpacked weight from another buffer.
   int buffer(graph::ValueId v, bool packed = false);
   const std::vector<BufferUse>& buffers() const { return buffers_; }
+  /// A parameter for memory that the group's launches share.
+  int add_scratch(ScratchBuffer scratch, kernel::Access access);
+  const std::vector<ScratchBuffer>& scratch() const { return scratch_; }
   const std::vector<Expr>& scalars() const { return scalars_; }
 
   kernel::Builder& builder() { return b_; }
@@ -118,6 +122,8 @@ class Evaluator {
   kernel::Type compute(DType t) const;
 
  private:
+  int add_parameter(const std::string& prefix, kernel::Ty type, kernel::Access access,
+                    BufferUse use);
   class Context;
   struct LoopSymbol {
     Value value;
@@ -170,6 +176,7 @@ class Evaluator {
   };
   std::map<graph::ValueId, Reload> reloads_;
   std::vector<BufferUse> buffers_;
+  std::vector<ScratchBuffer> scratch_;
   std::vector<kernel::Ty> storage_;  // by buffer parameter
   /// Positions and indices of the same elements. For these, flatten() and unflatten() are exact
   /// inverses, whatever simplification made of the divisions.

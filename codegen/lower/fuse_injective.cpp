@@ -1,7 +1,10 @@
 // Injective nodes, which no region took in: each is computed inside the kernels that read it where
 // that costs little, or becomes part of a pointwise kernel.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <unordered_map>
 
 #include "codegen/lower/fuse_steps.h"
 #include "codegen/lower/kernel_limits.h"
@@ -15,6 +18,8 @@ using graph::Node;
 using graph::ValueId;
 
 namespace {
+
+constexpr size_t kSiblings = 64;  // that one kernel tries to merge with
 
 class InjectiveNodes {
  public:
@@ -38,7 +43,7 @@ class InjectiveNodes {
       if (why_not.empty() && !always)
         why_not = p_.decide(FusionDecision::Kind::Inline, *n, p_.group(*users.begin()));
       if (why_not.empty()) {
-        for (const int id : users) p_.add_node(id, n);
+        p_.add_node(users, n);
         return;
       }
       for (const Node* u : p_.users(v)) {
@@ -50,8 +55,15 @@ class InjectiveNodes {
 
   /// Pointwise kernels over one domain that read a common value become one launch.
   void merge_siblings() {
+    const Readers readers = pointwise_readers();
     for (int i = 0; i < static_cast<int>(p_.groups().size()); ++i) {
-      for (int j = next_sibling(i, i); j >= 0; j = next_sibling(i, j)) merge(i, j);
+      int after = i;
+      for (size_t tries = 0; tries < kSiblings; ++tries) {
+        if (p_.group(i).outputs.size() >= kMaxOutputs) break;
+        after = next_sibling(readers, i, after);
+        if (after < 0) break;
+        merge(i, after);
+      }
     }
   }
 
@@ -129,7 +141,7 @@ class InjectiveNodes {
         if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok() ||
             !p_.decide(FusionDecision::Kind::Output, *n, gr).empty())
           continue;
-        p_.add_node(id, n);
+        p_.add_node({id}, n);
         p_.add_output(id, n->outputs[0]);
         return;
       }
@@ -139,21 +151,42 @@ class InjectiveNodes {
     p_.add(std::move(gr));
   }
 
-  /// The first group after `after` that may merge with i; -1 if there is none.
-  int next_sibling(int i, int after) {
-    const Group& a = p_.group(i);
-    if (a.kind != GroupKind::Pointwise) return -1;
-    int next = -1;
-    const auto read_of = [&](ValueId v) {
-      if (v == kNone || g_.value(v).constant) return;
-      for (const Node* u : p_.users(v)) {
-        for (int j : p_.groups_of(u)) {
-          const bool sooner = j > after && (next < 0 || j < next);
-          if (sooner && p_.group(j).kind == GroupKind::Pointwise &&
-              element_count(a.domain) == element_count(p_.group(j).domain))
-            next = j;
+  /// The pointwise groups that read a value, ascending, by their number of elements.
+  using Readers = std::map<ValueId, std::unordered_map<Expr, std::vector<int>, Expr::Hash>>;
+
+  Readers pointwise_readers() const {
+    Readers readers;
+    for (size_t i = 0; i < p_.groups().size(); ++i) {
+      const Group& group = p_.groups()[i];
+      if (group.kind != GroupKind::Pointwise) continue;
+      const Expr count = element_count(group.domain);
+      for (const Node* n : group.nodes) {
+        for (const ValueId v : n->inputs) {
+          if (v == kNone || g_.value(v).constant) continue;
+          std::vector<int>& list = readers[v][count];
+          if (list.empty() || list.back() != static_cast<int>(i))
+            list.push_back(static_cast<int>(i));
         }
       }
+    }
+    return readers;
+  }
+
+  /// The first group after `after` that may merge with i; -1 if there is none.
+  int next_sibling(const Readers& readers, int i, int after) const {
+    const Group& a = p_.group(i);
+    if (a.kind != GroupKind::Pointwise || a.nodes.empty()) return -1;
+    const Expr count = element_count(a.domain);
+    int next = -1;
+    const auto read_of = [&](ValueId v) {
+      const auto of_value = readers.find(v);
+      if (of_value == readers.end()) return;
+      const auto of_count = of_value->second.find(count);
+      if (of_count == of_value->second.end()) return;
+      const std::vector<int>& list = of_count->second;
+      auto j = std::upper_bound(list.begin(), list.end(), after);
+      while (j != list.end() && p_.group(*j).nodes.empty()) ++j;  // merged before
+      if (j != list.end() && (next < 0 || *j < next)) next = *j;
     };
     for (const Node* n : a.nodes) std::for_each(n->inputs.begin(), n->inputs.end(), read_of);
     std::for_each(a.outputs.begin(), a.outputs.end(), read_of);

@@ -28,6 +28,13 @@ struct AttentionChain {
   bool zero_if_hidden = false;            // weights of a row whose logits are all -inf become 0
 };
 
+/// Device memory that only the launches of one group use.
+struct ScratchBuffer {
+  graph::ValueId of = graph::kNone;  // the value that its elements contribute to; names it
+  DType dtype = DType::Invalid;
+  Shape shape;
+};
+
 struct GroupKey;
 
 /// Outputs are dense tensors with as many elements as `domain` (full values) or, in Row groups, as

@@ -74,20 +74,23 @@ void limit_loops(Evaluator& ev, const TargetFacts& target, LoopForm form) {
 Result<Lowered> finish(Evaluator& ev, Builder& b, const Group& group, const Expr& groups,
                        std::string schedule) {
   RP_TRY(ev.status());
-  Lowered out;
+  LoweredLaunch launch;
   const Expr unknown = std::numeric_limits<int32_t>::max();
-  out.iterations = ev.iterations().is_overflow() ? unknown : ev.iterations();
+  launch.iterations = ev.iterations().is_overflow() ? unknown : ev.iterations();
   for (const Evaluator::BufferUse& u : ev.buffers()) {
     const bool output =
         std::find(group.outputs.begin(), group.outputs.end(), u.value) != group.outputs.end();
-    out.buffers.push_back({u.value, u.scratch, u.scratch || output, u.packed});
+    launch.buffers.push_back({u.value, u.scratch, u.writes || output, u.packed});
   }
-  out.scalars = ev.scalars();
-  out.grid = linear_grid(groups);
+  launch.scalars = ev.scalars();
+  launch.grid = linear_grid(groups);
+  RP_ASSIGN(launch.kernel, b.finish());
+  RP_TRY(kernel::verify_reloads(launch.kernel));
+  RP_TRY(kernel::coalesce_loads(launch.kernel));
+  Lowered out;
+  out.launches.push_back(std::move(launch));
+  out.scratch = ev.scratch();
   out.schedule = std::move(schedule);
-  RP_ASSIGN(out.kernel, b.finish());
-  RP_TRY(kernel::verify_reloads(out.kernel));
-  RP_TRY(kernel::coalesce_loads(out.kernel));
   return out;
 }
 
@@ -137,9 +140,10 @@ Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Gro
     const Symbol& s = g.symbols[static_cast<size_t>(id)];
     return SymbolRange{s.min, s.max, std::nullopt};
   };
-  const Interval all = short_form.iterations.bounds(range);
-  if (!short_form.iterations.is_overflow() && all.max <= int64_t{kLeastLoopLimit}) return 0;
-  return Expr::min(Expr::floordiv(short_form.iterations, int64_t{kLeastLoopLimit} + 1), 1);
+  const Expr& iterations = short_form.launches[0].iterations;
+  const Interval all = iterations.bounds(range);
+  if (!iterations.is_overflow() && all.max <= int64_t{kLeastLoopLimit}) return 0;
+  return Expr::min(Expr::floordiv(iterations, int64_t{kLeastLoopLimit} + 1), 1);
 }
 
 namespace {

@@ -14,16 +14,17 @@
 
 namespace reprise::lower {
 
+/// A buffer parameter of a kernel.
 struct LoweredBuffer {
-  graph::ValueId value = graph::kNone;
-  bool scratch = false;  // memory that only this launch uses, with the shape of `value`
+  graph::ValueId value = graph::kNone;  // may be kNone for scratch memory
+  std::optional<size_t> scratch;        // index into Lowered::scratch; unset: memory of `value`
   bool writes = false;
   bool packed = false;  // laid out as the PackedOperand of this buffer says
 };
 
 /// A weight that the kernel reads in a packed form (plan::Weight::Packing::Tiles).
 struct PackedOperand {
-  int buffer = -1;  // index into Lowered::buffers
+  int buffer = -1;  // index into LoweredLaunch::buffers
   int64_t batch = 1, k = 0, n = 0;
   uint32_t tile_n = 0;
   bool transposed = false;
@@ -45,19 +46,27 @@ enum class LoopForm : uint8_t {
   Long,   // slower, for loops that are longer than the short form may execute
 };
 
-struct Lowered {
+/// One kernel of a group with its arguments.
+struct LoweredLaunch {
   kernel::Kernel kernel;
   std::vector<LoweredBuffer> buffers;  // in the kernel's parameter order
   std::vector<PackedOperand> packed;
   std::vector<Expr> scalars;  // over the graph's symbols
   std::array<Expr, 3> grid;
-  std::string schedule;
   /// An upper bound on the iterations of all loops of an invocation together.
   Expr iterations = 0;
-  /// The candidates for the group's schedule, cheapest first. Empty if the kernel computes nothing.
-  std::vector<ScheduleCandidate> choices;
   /// Kernels with the same number, which LowerOnce assigns, are equal.
   std::optional<size_t> number = std::nullopt;
+};
+
+/// A group as kernels. Most groups are one launch. Where there are several, scratch memory passes
+/// partial results from one to the next.
+struct Lowered {
+  std::vector<LoweredLaunch> launches;  // in execution order; never empty
+  std::vector<ScratchBuffer> scratch;
+  std::string schedule;
+  /// The candidates for the group's schedule, cheapest first. Empty if the kernel computes nothing.
+  std::vector<ScheduleCandidate> choices;
 };
 
 /// `choice` is an index into Lowered::choices; past its end is an error. `form` may be Long only if

@@ -16,6 +16,31 @@ const LowerOnce::Entry* LowerOnce::find(const std::string& key, const Target& ta
   return same == known->second.end() ? nullptr : &*same;
 }
 
+namespace {
+
+/// Replaces values `from` by the values `to` of an equal group; false if one is not in `from`.
+bool exchange_values(Lowered& lowered, const std::vector<graph::ValueId>& from,
+                     const std::vector<graph::ValueId>& to) {
+  const auto exchange = [&](graph::ValueId& v) {
+    if (v == graph::kNone) return true;
+    const auto at = std::find(from.begin(), from.end(), v);
+    if (at == from.end()) return false;
+    v = to[static_cast<size_t>(at - from.begin())];
+    return true;
+  };
+  for (ScratchBuffer& s : lowered.scratch) {
+    if (!exchange(s.of)) return false;
+  }
+  for (LoweredLaunch& launch : lowered.launches) {
+    for (LoweredBuffer& b : launch.buffers) {
+      if (!exchange(b.value)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 Result<Lowered> LowerOnce::lower(const Group& group, const Target& target, size_t choice,
                                  LoopForm form) {
   const TargetFacts facts = target;
@@ -28,22 +53,15 @@ Result<Lowered> LowerOnce::lower(const Group& group, const Target& target, size_
   if (equal == nullptr) {
     RP_ASSIGN(Lowered lowered, lower::lower(g_, group, facts, choice, form));
     const std::lock_guard lock(mutex_);
-    lowered.number = kernels_++;
+    for (LoweredLaunch& launch : lowered.launches) launch.number = kernels_++;
     entries_[std::move(variation)].push_back({facts, lowered, key});
     return lowered;
   }
   Lowered lowered = equal->lowered;
-  for (LoweredBuffer& b : lowered.buffers) {
-    const std::vector<graph::ValueId>& values = equal->key->values;
-    const auto at = std::find(values.begin(), values.end(), b.value);
-    if (at == values.end()) {
-      const std::lock_guard lock(mutex_);
-      incomplete_keys_.push_back(kernel_name(group));
-      return lower::lower(g_, group, facts, choice, form);
-    }
-    b.value = key->values[static_cast<size_t>(at - values.begin())];
-  }
-  return lowered;
+  if (exchange_values(lowered, equal->key->values, key->values)) return lowered;
+  const std::lock_guard lock(mutex_);
+  incomplete_keys_.push_back(kernel_name(group));
+  return lower::lower(g_, group, facts, choice, form);
 }
 
 }  // namespace reprise::lower

@@ -21,12 +21,36 @@ Partition::Partition(const graph::Graph& g, FusionLimit limit)
     order_.push_back(n.get());
   }
   owners_.resize(order_.size());
-  reach_.resize(order_.size(), -1);
   sizes_from_.resize(order_.size());
   sizes_to_.resize(order_.size());
-  inside_.resize(order_.size());
-  seen_.resize(order_.size());
   find_sizes();
+  kernels_ = make_order();
+}
+
+KernelOrder Partition::make_order() const {
+  std::vector<std::vector<size_t>> after(order_.size());
+  for (size_t i = 0; i < order_.size(); ++i) {
+    for (const ValueId v : order_[i]->outputs) {
+      if (v == kNone) continue;
+      for (const Node* u : users(v)) after[i].push_back(index(u));
+    }
+    for (const Node* u : sizes_to_[i]) after[i].push_back(index(u));
+  }
+  return KernelOrder(std::move(after));
+}
+
+std::vector<size_t> Partition::indices(const std::vector<Node*>& nodes) const {
+  std::vector<size_t> out;
+  out.reserve(nodes.size());
+  for (const Node* n : nodes) out.push_back(index(n));
+  return out;
+}
+
+void Partition::merge_order(const Group& group) {
+  std::vector<size_t> own;
+  for (const Node* n : group.nodes)
+    if (groups_of(n).size() == 1) own.push_back(index(n));
+  kernels_.merge(own);
 }
 
 void Partition::find_sizes() {
@@ -64,16 +88,16 @@ void Partition::find_sizes() {
 int Partition::add(Group group) {
   const int id = static_cast<int>(groups_.size());
   for (const Node* n : group.nodes) owners_[index(n)].push_back(id);
-  extend_reach(group);
+  merge_order(group);
   groups_.push_back(std::move(group));
   return id;
 }
 
-void Partition::add_node(int id, Node* n) {
-  Group& group = groups_[static_cast<size_t>(id)];
-  insert(group, n);
-  owners_[index(n)].push_back(id);
-  extend_reach(group);
+void Partition::add_node(const std::set<int>& ids, Node* n) {
+  owners_[index(n)].assign(ids.begin(), ids.end());
+  for (const int id : ids) insert(groups_[static_cast<size_t>(id)], n);
+  // Computed in several kernels, it belongs to none of them.
+  if (ids.size() == 1) merge_order(group(*ids.begin()));
 }
 
 void Partition::add_output(int id, ValueId v) {
@@ -93,14 +117,7 @@ void Partition::merge(int into, int from) {
   a.outputs.insert(a.outputs.end(), b.outputs.begin(), b.outputs.end());
   b.nodes.clear();
   b.outputs.clear();
-  extend_reach(a);
-}
-
-void Partition::extend_reach(const Group& group) {
-  if (group.nodes.empty()) return;
-  const int last = pos(group.nodes.back());
-  for (size_t p = index(group.nodes.front()); p < reach_.size() && reach_[p] < last; ++p)
-    reach_[p] = last;
+  merge_order(a);
 }
 
 void Partition::insert(Group& group, Node* n) const {
@@ -150,51 +167,8 @@ std::string Partition::explanation(const Node* from, const Node* to) const {
   return it == reasons_.end() ? std::string() : it->second;
 }
 
-/// The position after which no way leads back to these nodes: nodes wait for earlier ones only,
-/// but those of a group for all that any of them waits for.
-int Partition::no_way_back(const std::vector<Node*>& nodes) const {
-  int last = 0;
-  for (const Node* n : nodes) last = std::max(last, pos(n));
-  while (reach_[static_cast<size_t>(last)] > last) last = reach_[static_cast<size_t>(last)];
-  return last;
-}
-
 bool Partition::creates_cycle(const std::vector<Node*>& nodes) {
-  const int last = no_way_back(nodes);
-  inside_.clear();
-  seen_.clear();
-  for (const Node* n : nodes) inside_.insert(index(n));
-  std::vector<const Node*> stack;
-  auto push = [&](const Node* u, bool from_inside) {
-    const size_t p = index(u);
-    if (inside_.has(p)) return !from_inside;
-    if (pos(u) <= last && seen_.insert(p)) stack.push_back(u);
-    return false;
-  };
-  auto push_users = [&](const Node* n, bool from_inside) {
-    for (ValueId v : n->outputs) {
-      if (v == kNone) continue;
-      for (const Node* u : uses_[static_cast<size_t>(v)]) {
-        if (push(u, from_inside)) return true;
-      }
-    }
-    const auto& users = sizes_to_[index(n)];
-    return std::any_of(users.begin(), users.end(),
-                       [&](const Node* u) { return push(u, from_inside); });
-  };
-  for (const Node* n : nodes) push_users(n, true);
-  while (!stack.empty()) {
-    const Node* x = stack.back();
-    stack.pop_back();
-    if (push_users(x, false)) return true;
-    const auto& owners = groups_of(x);
-    if (owners.size() != 1) continue;
-    for (const Node* y : group(owners[0]).nodes) {
-      const size_t p = index(y);
-      if (groups_of(y).size() == 1 && !inside_.has(p) && seen_.insert(p)) stack.push_back(y);
-    }
-  }
-  return false;
+  return kernels_.creates_cycle(indices(nodes));
 }
 
 }  // namespace reprise::lower

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -9,24 +10,11 @@
 
 #include "codegen/lower/cost.h"
 #include "codegen/lower/fusion_decision.h"
+#include "codegen/lower/kernel_order.h"
 
 namespace reprise::lower {
 
 bool contains(const Group& group, const graph::Node* n);
-
-/// A set of small numbers. Clearing it takes constant time.
-class Marks {
- public:
-  void resize(size_t size) { marked_.resize(size, 0); }
-  void clear() { ++now_; }
-  bool has(size_t i) const { return marked_[i] == now_; }
-  /// False if it was there.
-  bool insert(size_t i) { return std::exchange(marked_[i], now_) != now_; }
-
- private:
-  std::vector<uint64_t> marked_;
-  uint64_t now_ = 1;
-};
 
 class Partition {
  public:
@@ -48,8 +36,8 @@ class Partition {
   bool is_free(const graph::Node& n) const { return groups_of(&n).empty(); }
 
   int add(Group group);
-  /// Group `id` gets one more node.
-  void add_node(int id, graph::Node* n);
+  /// These groups compute n, a free node, too.
+  void add_node(const std::set<int>& ids, graph::Node* n);
   void add_output(int id, graph::ValueId v);
   /// Group `into` becomes both; `from` keeps neither nodes nor outputs.
   void merge(int into, int from);
@@ -84,8 +72,10 @@ class Partition {
  private:
   size_t index(const graph::Node* n) const { return static_cast<size_t>(pos(n)); }
   void find_sizes();
-  void extend_reach(const Group& group);
-  int no_way_back(const std::vector<graph::Node*>& nodes) const;
+  KernelOrder make_order() const;
+  std::vector<size_t> indices(const std::vector<graph::Node*>& nodes) const;
+  /// Nodes that only this group computes wait for each other.
+  void merge_order(const Group& group);
 
   const graph::Graph& g_;
   const FusionLimit limit_;
@@ -96,9 +86,7 @@ class Partition {
   std::vector<Group> groups_;
   std::vector<std::vector<int>> owners_;
   std::vector<std::vector<const graph::Node*>> sizes_from_, sizes_to_;  // and its inverse
-  /// By position, the last one of all groups that begin there or before.
-  std::vector<int> reach_;
-  Marks inside_, seen_;  // of creates_cycle()
+  KernelOrder kernels_;  // of nodes by position; those that one group computes are one vertex
   std::map<std::pair<const graph::Node*, const graph::Node*>, std::string> reasons_;
 };
 

@@ -39,8 +39,12 @@ int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operan
 }
 
 ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
-                           ResultShape shape)
-    : g_(g), group_(group), shape_(std::move(shape)), b_(kernel_name(group)), ev_(g, group, b_) {
+                           ResultShape shape, const std::string& name)
+    : g_(g),
+      group_(group),
+      shape_(std::move(shape)),
+      b_(name.empty() ? kernel_name(group) : name),
+      ev_(g, group, b_) {
   limit_loops(ev_, target);
 }
 
@@ -51,8 +55,8 @@ Result<Lowered> ResultKernel::write_units(const shaders::TileShape& tile, std::s
 
   b_.set_workgroup(tile.workgroup);
   if (tile.subgroup_size != 0) b_.require_subgroup_size(tile.subgroup_size);
-  const Expr tiles = element_count(shape_.batch) * Expr::ceildiv(shape_.n, tile.columns) *
-                     Expr::ceildiv(shape_.m, tile.rows);
+  const Expr tiles = Expr(tile.splits) * element_count(shape_.batch) *
+                     Expr::ceildiv(shape_.n, tile.columns) * Expr::ceildiv(shape_.m, tile.rows);
   // If the unit is a subgroup or workgroup, all of its invocations run or none does: shuffles and
   // barriers need every one of them.
   const int64_t units = tile.unit == shaders::Unit::Invocation ? tile.workgroup : 1;
@@ -74,8 +78,12 @@ Status ResultKernel::write_unit(Value id, const Expr& tiles, const shaders::Tile
   unit.origin.row = ev_.value(ev_.simplify(Expr::mod(t, row_tiles))) * tile.rows;
   const Expr rest = Expr::floordiv(t, row_tiles);
   unit.origin.column_tile = ev_.value(ev_.simplify(Expr::mod(rest, column_tiles)));
-  unit.batch = ev_.simplify(Expr::floordiv(t, row_tiles * column_tiles));
+  const Expr outer = Expr::floordiv(t, row_tiles * column_tiles);
+  const Expr batches = element_count(shape_.batch);
+  unit.batch = ev_.simplify(tile.splits == 1 ? outer : Expr::mod(outer, batches));
   unit.batch_at = ev_.value(unit.batch);
+  unit.split =
+      tile.splits == 1 ? b_.i32(0) : ev_.value(ev_.simplify(Expr::floordiv(outer, batches)));
   return work(unit);
 }
 

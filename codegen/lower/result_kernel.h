@@ -37,12 +37,14 @@ struct WorkUnit {
   shaders::TileOrigin origin;
   Expr batch;      // linear index of the batch
   Value batch_at;  // the same as a value
+  Value split;     // the part of K that the unit sums
 };
 
 class ResultKernel {
  public:
+  /// `name`: the kernel's, if it is not the group's only one.
   ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
-               ResultShape shape);
+               ResultShape shape, const std::string& name = {});
 
   /// Writes the work of every unit and finishes the kernel.
   using Work = std::function<Status(const WorkUnit& unit)>;

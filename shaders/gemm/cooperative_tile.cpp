@@ -44,6 +44,10 @@ int shared_bytes(const Tile& t) {
   return 2 * 2 * (left + right) + 4 * t.rows * (t.columns + kSumPad);
 }
 
+double workgroups_of(const GemmSize& size, const Tile& t) {
+  return size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
+}
+
 double cost_of(const GemmSize& size, const Tile& t) {
   const double threads = t.workgroup;
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
@@ -52,9 +56,10 @@ double cost_of(const GemmSize& size, const Tile& t) {
   const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
   const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
   const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
-  const double workgroups = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
-  return gpu_time(workgroups, threads, std::ceil(size.k / t.step) + kEnds, work);
+  const double steps = std::ceil(size.k / t.step / t.splits) + kEnds;
+  const double time = gpu_time(workgroups_of(size, t) * t.splits, threads, steps, work);
+  return split_time(time, size, t.splits);
 }
 
 /// The matrices of a subgroup: own of A, own of B, and own x own sums. (row, column) is the first
@@ -163,13 +168,16 @@ class CooperativeSchedule final : public Schedule {
       t.subgroup_size = device.subgroup_size();
       t.matrix = device.matrix();
       t.step = step_of(device.matrix());
-      t.cost = cost_of(size, t);
       const int vectors = 4 * static_cast<int>(t.workgroup);
       const bool even = t.rows * t.step % vectors == 0 && t.columns * t.step % vectors == 0 &&
                         t.rows * t.columns % vectors == 0;
       if (even && t.workgroup <= device.workgroup_invocations() &&
           shared_bytes(t) <= static_cast<int>(device.shared_bytes())) {
-        out.push_back(t);
+        for (const int splits : k_splits(size, workgroups_of(size, t), size.k / t.step)) {
+          t.splits = splits;
+          t.cost = cost_of(size, t);
+          out.push_back(t);
+        }
       }
     }
     return out;

@@ -135,7 +135,8 @@ class Gemv final : public Schedule {
     const std::vector<Column> columns =
         w.gemm.b_along_k() ? gemm_columns(w.gemm, vec * 4, 4) : gemm_columns(w.gemm, vec, 1);
     RP_TRY(w.gemm.k_blocks([] { return Status(); },
-                           [&](Value block) {
+                           [&](Value i) {
+                             const Value block = w.gemm.first_k_block() + i;
                              return add_quad(w, rows, columns, block * tile.slices + own.slice,
                                              acc);
                            }));

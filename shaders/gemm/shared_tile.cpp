@@ -9,10 +9,10 @@
 // With two buffers, global loads overlap the multiplication, and one barrier per step is enough.
 //
 // Invocations: rows * columns / (own_rows * own_columns) of them cover the tile. With slices > 1
-// (split-K, for a small C and a large K) there are as many for each slice of a step; their sums are
-// added in shared memory at the end. Splitting K over workgroups would need a second launch, or
-// atomic additions whose order differs from run to run. A group is one launch, and its results are
-// the same in every run.
+// (for a small C and a large K) there are as many for each slice of a step; their sums are
+// added in shared memory at the end. Where C has too few tiles for all cores even so, K is split
+// over workgroups (TileShape::splits): a second launch adds the partial sums in a fixed order, so
+// that results are the same in every run, which atomic additions would not guarantee.
 //
 // Shared memory: 2 * step * (rows + columns + 2 * kPad) floats, at most 16 KB, which is what every
 // Vulkan device has.
@@ -52,7 +52,11 @@ constexpr bool fits(const WorkgroupTile& s) {
 }
 static_assert(std::ranges::all_of(kShapes, fits));
 
-double cost_of(const GemmSize& size, const WorkgroupTile& s) {
+double workgroups_of(const GemmSize& size, const WorkgroupTile& s) {
+  return size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
+}
+
+double cost_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double threads = s.workgroup();
   const double loads = (s.rows * size.a_loads + s.columns) * s.step / 4 / threads;
   const double positions = s.step / static_cast<double>(s.slices);
@@ -60,9 +64,9 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s) {
   constexpr double kSharedLoad = 4, kBarrier = 30;
   const double work = kGpuLoad * loads + kSharedLoad * shared_loads + kBarrier +
                       positions * s.own_rows * s.own_columns;
-  const double workgroups = size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
-  return gpu_time(workgroups, threads, std::ceil(size.k / s.step) + s.slices + kEnds, work);
+  const double steps = std::ceil(size.k / s.step / splits) + s.slices + kEnds;
+  return split_time(gpu_time(workgroups_of(size, s) * splits, threads, steps, work), size, splits);
 }
 
 /// The part of the workgroup's tile that an invocation computes: rows x columns elements, in groups
@@ -190,8 +194,11 @@ class SharedSchedule final : public Schedule {
       t.step = s.step;
       t.slices = s.slices;
       t.fma = true;
-      t.cost = cost_of(size, s);
-      out.push_back(t);
+      for (const int splits : k_splits(size, workgroups_of(size, s), size.k / s.step)) {
+        t.splits = splits;
+        t.cost = cost_of(size, s, splits);
+        out.push_back(t);
+      }
     }
     return out;
   }

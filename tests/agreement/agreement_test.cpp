@@ -165,9 +165,10 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
         l = lower::lower(*g_, group, target, 0, form);
         ASSERT_TRUE(l.ok()) << l.status().message();
       }
-      const Status s = test::legalize_for(l->kernel, target);
+      const Status s = test::legalize_for(*l, target);
       ASSERT_TRUE(s.ok()) << s.message();
-      ASSERT_TRUE(emit::spirv(l->kernel, {}).ok());
+      for (const lower::LoweredLaunch& launch : l->launches)
+        ASSERT_TRUE(emit::spirv(launch.kernel, {}).ok());
       lowered_.push_back(std::move(*l));
     }
   }
@@ -177,8 +178,7 @@ class Agreement : public testing::TestWithParam<test::TextCase> {
     test::KernelRunner runner(*g_, symbols_, inputs_);
     for (size_t i = 0; i < groups_.size(); ++i) {
       const Status s = runner.run(lowered_[i], execute);
-      ASSERT_TRUE(s.ok()) << what << ": " << s.message() << "\n"
-                          << kernel::print(lowered_[i].kernel);
+      ASSERT_TRUE(s.ok()) << what << ": " << s.message() << "\n" << test::print(lowered_[i]);
     }
     for (size_t i = 0; i < g_->outputs.size(); ++i) {
       const ValueId v = g_->outputs[i];
@@ -329,7 +329,7 @@ TEST(LowPrecision, LargeNumbersStayFinite) {
     for (const lower::Group& group : fusion->groups) {
       auto l = lower::lower(**g, group, target);
       ASSERT_TRUE(l.ok()) << l.status().message();
-      ASSERT_TRUE(test::legalize_for(l->kernel, target).ok());
+      ASSERT_TRUE(test::legalize_for(*l, target).ok());
       const Status s = runner.run(*l, test::interpret);
       ASSERT_TRUE(s.ok()) << s.message();
     }
@@ -384,11 +384,13 @@ TEST_P(Agreement, CudaText) {
     lower_all(target, true, of_kind(kind));
     if (HasFatalFailure()) return;
     for (size_t i = 0; i < lowered_.size(); ++i) {
-      kernel::Kernel& k = lowered_[i].kernel;
-      k.name += "_" + std::to_string(by_kind.size()) + "_" + std::to_string(i);
-      auto text = emit::cuda(k);
-      ASSERT_TRUE(text.ok()) << text.status().message();
-      sources.push_back({k.name, *text, k.workgroup});
+      for (lower::LoweredLaunch& launch : lowered_[i].launches) {
+        kernel::Kernel& k = launch.kernel;
+        k.name += "_" + std::to_string(by_kind.size()) + "_" + std::to_string(i);
+        auto text = emit::cuda(k);
+        ASSERT_TRUE(text.ok()) << text.status().message();
+        sources.push_back({k.name, *text, k.workgroup});
+      }
     }
     by_kind.push_back(std::move(lowered_));
   }

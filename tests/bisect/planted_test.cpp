@@ -164,9 +164,10 @@ TEST(PlantedFault, AfterKernelsOfTwoForms) {
   app::BisectOptions o = on_vulkan();
   bool has_two_forms = false;
   o.compile.plant_in_kernel = [&](const lower::Group& group, lower::Lowered& lowered) {
-    has_two_forms |= group.kind == lower::GroupKind::Row && !lowered.iterations.is_const();
+    has_two_forms |=
+        group.kind == lower::GroupKind::Row && !lowered.launches[0].iterations.is_const();
     if (group.kind == lower::GroupKind::Pointwise)
-      change(lowered.kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+      change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
   };
   const BisectReport r = bisected(subject(w), o);
   EXPECT_TRUE(has_two_forms);
@@ -179,7 +180,7 @@ TEST(PlantedFault, InFusion) {
   app::BisectOptions o = on_vulkan();
   o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Pointwise && group.nodes.size() > 1)
-      change(lowered.kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+      change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
   };
   OnnxWriter w;
   w.input("x", DType::F32, {4, 64})
@@ -251,7 +252,7 @@ TEST(PlantedFault, InAttention) {
   o.compile.disabled_passes = {"attention-price"};
   o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Attention)
-      change(lowered.kernel, kernel::ScalarOp::Mul, kernel::ScalarOp::Add);
+      change(lowered.launches[0].kernel, kernel::ScalarOp::Mul, kernel::ScalarOp::Add);
   };
   const BisectReport r = bisected(subject(attention_model()), o);
   EXPECT_EQ(r.cause, "pass attention") << r.explanation;
@@ -266,7 +267,7 @@ TEST(PlantedFault, InARowKernel) {
   app::BisectOptions o = on_vulkan();
   o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Row)
-      change(lowered.kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
+      change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
   };
   OnnxWriter w;
   w.input("x", DType::F32, {16, 50}).output("y", DType::F32, {16, 50});
@@ -305,7 +306,9 @@ TEST(PlantedFault, InASchedule) {
     if (lowered.schedule != schedule) return;
     for (const auto& [from, to] : {std::pair{kernel::ScalarOp::Add, kernel::ScalarOp::Sub},
                                    std::pair{kernel::ScalarOp::Mul, kernel::ScalarOp::Add}}) {
-      if (change(lowered.kernel, from, to)) return;
+      for (lower::LoweredLaunch& launch : lowered.launches) {
+        if (change(launch.kernel, from, to)) return;
+      }
     }
     ADD_FAILURE() << "nothing to change in " << schedule;
   };

@@ -61,7 +61,8 @@ struct Accesses {
   bool vectors = false, singles = false;
 };
 
-Accesses accesses(const Lowered& l, graph::ValueId v, kernel::Op op) {
+Accesses accesses(const Lowered& lowered, graph::ValueId v, kernel::Op op) {
+  const LoweredLaunch& l = lowered.launches[0];
   const auto at = std::find_if(l.buffers.begin(), l.buffers.end(),
                                [&](const LoweredBuffer& b) { return b.value == v; });
   const auto buffer = static_cast<uint64_t>(at - l.buffers.begin());

@@ -171,8 +171,8 @@ class Narrow : public testing::TestWithParam<Case> {
 };
 
 /// One kernel's buffers, by value.
-Status interpret_group(const graph::Graph& g, const lower::Lowered& l,
-                       std::map<graph::ValueId, std::vector<std::byte>>& memory) {
+Status interpret_launch(const graph::Graph& g, const lower::LoweredLaunch& l,
+                        std::map<graph::ValueId, std::vector<std::byte>>& memory) {
   std::vector<std::span<std::byte>> buffers;
   for (const auto& b : l.buffers) {
     auto& m = memory[b.value];
@@ -215,8 +215,9 @@ TEST_P(Narrow, InterpreterOfEveryVariant) {
       features.storage16 = target.predicate.needs_storage16;
       features.float16 = target.predicate.needs_float16;
       features.word_loads = target.wide_loads;
-      ASSERT_TRUE(kernel::legalize(l->kernel, features).ok());
-      const Status s = interpret_group(*g, *l, memory);
+      ASSERT_EQ(l->launches.size(), 1U);
+      ASSERT_TRUE(kernel::legalize(l->launches[0].kernel, features).ok());
+      const Status s = interpret_launch(*g, l->launches[0], memory);
       ASSERT_TRUE(s.ok()) << s.message();
     }
     for (size_t i = 0; i < g->outputs.size(); ++i) {

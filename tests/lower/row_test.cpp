@@ -32,9 +32,10 @@ TEST(Row, VectorsOfSingleLanesAreStoredOnce) {
       const graph::Node* n = (*g)->value(b.value).producer;
       return b.scratch && n != nullptr && n->op == "Concat";
     };
-    EXPECT_TRUE(std::any_of(l->buffers.begin(), l->buffers.end(), keeps_concat))
+    const LoweredLaunch& launch = l->launches[0];
+    EXPECT_TRUE(std::any_of(launch.buffers.begin(), launch.buffers.end(), keeps_concat))
         << target.name << "\n"
-        << kernel::print(l->kernel);
+        << kernel::print(launch.kernel);
   }
 }
 

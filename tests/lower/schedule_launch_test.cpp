@@ -37,8 +37,43 @@ TEST(ScheduleLaunch, IsThatOfThePlan) {
   for (size_t i = 0; i < 4; ++i) {
     const ScheduleChoice& c = report.schedules[i];
     EXPECT_EQ(c.site.number, i);
-    EXPECT_EQ(c.launch, expected[i]);
+    EXPECT_EQ(c.launches, std::vector<size_t>{expected[i]});
   }
+}
+
+size_t first_split(const ScheduleSite& site) {
+  for (size_t i = 0; i < site.candidates.size(); ++i) {
+    if (site.candidates[i].schedule.find("K split in") != std::string::npos) return i;
+  }
+  return 0;
+}
+
+/// A GEMM whose K is split is two launches, which the report names, with scratch memory between
+/// them.
+TEST(ScheduleLaunch, OfSplitKAreTwo) {
+  auto g = graph::parse(
+      "graph split\ninput x: float32[16,512]\ninput y: float32[512,16]\n"
+      "p = MatMul(x, y) @13 \"p\"\nz = Relu(p) @14 \"z\"\noutput z\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  CompileOptions options;
+  options.targets = {"vulkan-int64"};
+  options.choose_schedule = first_split;
+  CompileReport report;
+  const auto p = compile(std::move(*g), options, &report);
+  ASSERT_TRUE(p.ok()) << p.status().message();
+  ASSERT_EQ(report.schedules.size(), 1U);
+  ASSERT_GT(report.schedules[0].chosen, 0U) << "no schedule splits K";
+  EXPECT_EQ(report.schedules[0].launches, (std::vector<size_t>{0, 1}));
+  const plan::Plan& plan = p->variants[0].plan;
+  ASSERT_EQ(plan.steps.size(), 2U);
+  const auto& parts = std::get<plan::Launch>(plan.steps[0].what);
+  const auto& added = std::get<plan::Launch>(plan.steps[1].what);
+  EXPECT_EQ(parts.nodes, added.nodes);
+  EXPECT_EQ(parts.schedule, added.schedule);
+  EXPECT_EQ(parts.buffers.front(), added.buffers.front());
+  const plan::Buffer& scratch = plan.buffers[static_cast<size_t>(added.buffers.front())];
+  EXPECT_EQ(scratch.kind, plan::BufferKind::Arena);
+  EXPECT_LT(plan.steps[0].level, plan.steps[1].level);
 }
 
 }  // namespace

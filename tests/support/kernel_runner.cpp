@@ -69,14 +69,21 @@ Execute cuda_on_cpu(const CudaOnCpu& module) {
   };
 }
 
-Status legalize_for(kernel::Kernel& k, const lower::Target& target) {
+Status legalize_for(lower::Lowered& l, const lower::Target& target) {
   kernel::LegalizeFor features;
   features.int64 = target.predicate.needs_int64;
   features.storage8 = target.predicate.needs_storage8;
   features.storage16 = target.predicate.needs_storage16;
   features.float16 = target.predicate.needs_float16;
   features.word_loads = target.wide_loads;
-  return kernel::legalize(k, features);
+  for (lower::LoweredLaunch& launch : l.launches) RP_TRY(kernel::legalize(launch.kernel, features));
+  return {};
+}
+
+std::string print(const lower::Lowered& l) {
+  std::string text;
+  for (const lower::LoweredLaunch& launch : l.launches) text += kernel::print(launch.kernel);
+  return text;
 }
 
 std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols) {
@@ -92,9 +99,16 @@ KernelRunner::KernelRunner(const graph::Graph& g, const std::vector<int64_t>& sy
 }
 
 Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
-  std::vector<std::vector<std::byte>> scratch;
+  std::vector<Memory> scratch;
+  for (const lower::ScratchBuffer& s : l.scratch)
+    scratch.emplace_back(bytes_of(s.shape, s.dtype), kPoison);
+  for (const lower::LoweredLaunch& launch : l.launches) RP_TRY(run(launch, scratch, execute));
+  return {};
+}
+
+Status KernelRunner::run(const lower::LoweredLaunch& l, std::vector<Memory>& scratch,
+                         const Execute& execute) {
   std::vector<HostTensor> packed;
-  scratch.reserve(l.buffers.size());
   packed.reserve(l.packed.size());
   std::vector<std::span<std::byte>> buffers;
   for (size_t i = 0; i < l.buffers.size(); ++i) {
@@ -104,9 +118,7 @@ Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
       packed.push_back(pack(*g_.value(l.buffers[i].value).constant, *p));
       buffers.push_back(packed.back().mutable_bytes());
     } else if (l.buffers[i].scratch) {
-      scratch.emplace_back(bytes_of(l.buffers[i].value, g_.value(l.buffers[i].value).dtype),
-                           kPoison);
-      buffers.emplace_back(scratch.back());
+      buffers.emplace_back(scratch[*l.buffers[i].scratch]);
     } else {
       buffers.emplace_back(memory(l.buffers[i].value));
     }
@@ -121,8 +133,9 @@ Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
   // 0.
   const bool nothing =
       std::all_of(l.buffers.begin(), l.buffers.end(), [&](const lower::LoweredBuffer& b) {
-        const graph::Value& v = g_.value(b.value);
-        return !b.writes || bytes_of(b.value, v.dtype) == 0;
+        if (!b.writes) return true;
+        return b.scratch ? scratch[*b.scratch].empty()
+                         : bytes_of(b.value, g_.value(b.value).dtype) == 0;
       });
   std::vector<uint32_t> scalars;
   for (const Expr& e : l.scalars) {
@@ -134,10 +147,9 @@ Status KernelRunner::run(const lower::Lowered& l, const Execute& execute) {
   return execute(l.kernel, grid, std::move(buffers), std::move(scalars));
 }
 
-size_t KernelRunner::bytes_of(ValueId v, DType as) const {
-  const graph::Value& value = g_.value(v);
+size_t KernelRunner::bytes_of(const Shape& shape, DType as) const {
   size_t bytes = size_of(as);
-  for (int64_t d : dims_of(value.shape, symbols_)) bytes *= static_cast<size_t>(d);
+  for (int64_t d : dims_of(shape, symbols_)) bytes *= static_cast<size_t>(d);
   return (bytes + 3) / 4 * 4;
 }
 

@@ -11,7 +11,7 @@
 
 namespace reprise::test {
 
-/// Runs one lowered kernel; buffers are in parameter order.
+/// Runs one kernel; buffers are in parameter order.
 using Execute = std::function<Status(const kernel::Kernel&, std::array<uint32_t, 3>,
                                      std::vector<std::span<std::byte>>, std::vector<uint32_t>)>;
 /// Fails on any access that kernel/semantics.md forbids, and when the kernel sets its error word.
@@ -20,8 +20,10 @@ Status interpret(const kernel::Kernel& k, std::array<uint32_t, 3> grid,
 /// One kernel of the module, by its name.
 Execute cuda_on_cpu(const CudaOnCpu& module);
 
-/// The kernel in the form that is emitted for the target.
-Status legalize_for(kernel::Kernel& k, const lower::Target& target);
+/// The kernels in the form that is emitted for the target.
+Status legalize_for(lower::Lowered& l, const lower::Target& target);
+/// The kernels as text.
+std::string print(const lower::Lowered& l);
 
 std::vector<int64_t> dims_of(const Shape& shape, const std::vector<int64_t>& symbols);
 
@@ -31,12 +33,16 @@ class KernelRunner {
   KernelRunner(const graph::Graph& g, const std::vector<int64_t>& symbols,
                const std::vector<HostTensor>& inputs);
 
+  /// Runs the launches in order.
   Status run(const lower::Lowered& l, const Execute& execute);
   const std::vector<std::byte>& memory_of(graph::ValueId v) { return memory(v); }
 
  private:
+  using Memory = std::vector<std::byte>;
+  Status run(const lower::LoweredLaunch& l, std::vector<Memory>& scratch, const Execute& execute);
   /// As the session allocates: whole words.
-  size_t bytes_of(graph::ValueId v, DType as) const;
+  size_t bytes_of(const Shape& shape, DType as) const;
+  size_t bytes_of(graph::ValueId v, DType as) const { return bytes_of(g_.value(v).shape, as); }
   void store(graph::ValueId v, const HostTensor& t);
   std::vector<std::byte>& memory(graph::ValueId v);
 

@@ -522,16 +522,19 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
       return {};  // sessions run those
     }
     RP_ASSIGN(lower::Lowered l, lower::lower(*g, group, target));
-    const size_t choice = choice_of(config, l.kernel.name, l.choices.size());
+    const size_t choice = choice_of(config, kernel_name(group), l.choices.size());
     if (choice > 0) {
       RP_ASSIGN(l, lower::lower(*g, group, target, choice));
     }
     if (config.schedule % 2 == 1 && !needs_long_form(*g, l, group, target).is_const(0)) {
       RP_ASSIGN(l, lower::lower(*g, group, target, 0, lower::LoopForm::Long));
     }
-    RP_TRY(test::legalize_for(l.kernel, target));
-    l.kernel.name += "_" + std::to_string(kernels.size());
-    if (c.options.fault != nullptr && c.options.fault->kernel) c.options.fault->kernel(l.kernel);
+    RP_TRY(test::legalize_for(l, target));
+    for (lower::LoweredLaunch& launch : l.launches) {
+      launch.kernel.name += "_" + std::to_string(kernels.size());
+      if (c.options.fault != nullptr && c.options.fault->kernel)
+        c.options.fault->kernel(launch.kernel);
+    }
     kernels.push_back(std::move(l));
   }
   test::Execute execute = test::interpret;
@@ -539,8 +542,10 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
   if (config.device == "cuda-text" && !kernels.empty()) {
     std::vector<test::CudaSource> texts;
     for (const lower::Lowered& l : kernels) {
-      RP_ASSIGN(std::string text, emit::cuda(l.kernel));
-      texts.push_back({l.kernel.name, std::move(text), l.kernel.workgroup});
+      for (const lower::LoweredLaunch& launch : l.launches) {
+        RP_ASSIGN(std::string text, emit::cuda(launch.kernel));
+        texts.push_back({launch.kernel.name, std::move(text), launch.kernel.workgroup});
+      }
     }
     RP_ASSIGN(module, test::CudaOnCpu::load(texts));
     execute = test::cuda_on_cpu(*module);
@@ -550,8 +555,8 @@ Status Checker::run_kernels(Case& c, const Config& config, Verdict& v) {
     derive_sizes(*g, symbols);
     test::KernelRunner runner(*g, symbols, r.inputs());
     for (const lower::Lowered& l : kernels) {
-      RP_TRY(
-          runner.run(l, execute).with_context("kernel " + l.kernel.name + " (" + l.schedule + ")"));
+      const std::string& name = l.launches.back().kernel.name;
+      RP_TRY(runner.run(l, execute).with_context("kernel " + name + " (" + l.schedule + ")"));
     }
     Tensors results;
     for (size_t o = 0; o < g->outputs.size(); ++o) {
