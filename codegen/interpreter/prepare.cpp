@@ -45,7 +45,7 @@ void Interpreter::allocate() {
   for (const LocalVar& l : k_.locals) {
     Local& local = locals_.emplace_back();
     const size_t count = l.count * words(l.type);
-    if (is_wide(l.type.ty)) {
+    if (takes_two_words(l.type.ty)) {
       local.wide.resize(count);
       local.cells.wide = local.wide.data();
     } else {
@@ -65,7 +65,7 @@ void Interpreter::allocate() {
 void Interpreter::allocate_words() {
   size_t narrow = 0, wide = 0;
   for (const Inst& i : k_.insts) {
-    if (i.type.ty != Ty::Void) (is_wide(i.type.ty) ? wide : narrow) += words(i.type);
+    if (i.type.ty != Ty::Void) (takes_two_words(i.type.ty) ? wide : narrow) += words(i.type);
   }
   narrow_.resize(narrow);
   wide_.resize(wide);
@@ -75,7 +75,7 @@ void Interpreter::allocate_words() {
   for (size_t id = 0; id < k_.insts.size(); ++id) {
     const Type t = k_.insts[id].type;
     if (t.ty == Ty::Void) continue;
-    if (is_wide(t.ty)) {
+    if (takes_two_words(t.ty)) {
       values_[id].wide = next_wide;
       next_wide += words(t);
     } else {

@@ -247,7 +247,7 @@ RowFunction ordered(ScalarOp op, Number) {
 }  // namespace
 
 RowFunction row_function(ScalarOp op, Ty t, const InterpretOptions& options) {
-  if (is_wide(t)) return nullptr;
+  if (takes_two_words(t)) return nullptr;
   if (op == ScalarOp::Where) return plain([](Word a, Word b, Word c) { return a != 0 ? b : c; });
   if (t == Ty::F32) return floats(op, options);
   if (t == Ty::F16) return nullptr;
@@ -267,7 +267,7 @@ RowFunction convert_function(Ty from, Ty to) {
   const bool from_word = from == Ty::Bool || from == Ty::I32 || from == Ty::U32;
   const bool to_word = to == Ty::I32 || to == Ty::U32;
   if (from == to || (from_word && to_word))
-    return is_wide(to) ? nullptr : plain([](Word a, Word, Word) { return a; });
+    return takes_two_words(to) ? nullptr : plain([](Word a, Word, Word) { return a; });
   if (from_word && to == Ty::Bool) return plain([](Word a, Word, Word) -> Word { return a != 0; });
   if (from == Ty::I32 && to == Ty::F32)
     return plain([](Word a, Word, Word) { return bits(static_cast<float>(whole(a))); });

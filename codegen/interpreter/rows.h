@@ -44,7 +44,7 @@ uint32_t find(const Active& active, const F& condition) {
   return kNobody;
 }
 
-inline bool is_wide(Ty t) {
+inline bool takes_two_words(Ty t) {
   return t == Ty::I64 || t == Ty::U64 || t == Ty::F64;
 }
 

@@ -42,7 +42,7 @@ std::vector<bool> packed_buffers(const Kernel& k, const LegalizeFor& target) {
 }
 
 Ty stored(Ty storage, bool packed, const LegalizeFor& target) {
-  if (packed || (!target.int64 && is_wide(storage))) return Ty::U32;
+  if (packed || (!target.int64 && is_int64(storage))) return Ty::U32;
   if (!target.float16 && storage == Ty::F16) return Ty::U16;
   return storage;
 }
@@ -70,7 +70,7 @@ bool fits(const Inst& i) {
 bool has_extremes(const Kernel& k) {
   const auto is_extreme = [&](Val v) {
     const Inst& i = k.insts[static_cast<size_t>(v.id)];
-    return i.op == Op::Const && is_wide(i.type.ty) && !fits(i);
+    return i.op == Op::Const && is_int64(i.type.ty) && !fits(i);
   };
   return std::any_of(k.insts.begin(), k.insts.end(), [&](const Inst& i) {
     return std::any_of(i.args.begin(), i.args.end(), is_extreme);
@@ -126,7 +126,7 @@ class Legalizer : public Rebuilder {
   Val constant(const Inst& i) {
     if (!replaces(i.type.ty)) return copy(i, {});
     const Type t{narrowed(i.type.ty, target_), i.type.lanes};
-    if (!is_wide(i.type.ty)) return to_.constant(t, number_of(i.imm, i.type.ty));
+    if (!is_int64(i.type.ty)) return to_.constant(t, number_of(i.imm, i.type.ty));
     if (i.type.ty == Ty::U64) {
       return to_.constant_bits(t, std::min<uint64_t>(i.imm, 0xffffffffU));
     }
@@ -138,7 +138,7 @@ class Legalizer : public Rebuilder {
 
   Val scalar(const Inst& i, std::span<const Val> args) {
     const Ty operand = original(i.args.back()).ty;
-    if (!is_wide(operand) || target_.int64) return copy(i, args);
+    if (!is_int64(operand) || target_.int64) return copy(i, args);
     const auto op = static_cast<ScalarOp>(i.imm);
     const Val r = integers_.scalar(op, operand == Ty::I64, args);
     if (!r) {
@@ -151,7 +151,7 @@ class Legalizer : public Rebuilder {
   Val convert(const Inst& i, Val v) {
     const Ty from = original(i.args[0]).ty;
     const bool in_range = i.imm != 0;
-    if (!target_.int64 && (is_wide(from) || is_wide(i.type.ty))) {
+    if (!target_.int64 && (is_int64(from) || is_int64(i.type.ty))) {
       const bool half = i.type.ty == Ty::F16 && !target_.float16;
       const Val r = integers_.convert(v, from, half ? Ty::F32 : i.type.ty, in_range);
       return half ? Float32Math(to_, to_.type(r)).round_to_half(r) : r;
@@ -165,7 +165,7 @@ class Legalizer : public Rebuilder {
   Val bitcast(const Inst& i, Val v) {
     const Ty from = original(i.args[0]).ty;
     if (!replaces(from) && !replaces(i.type.ty)) return copy(i, std::span(&v, 1));
-    if (is_wide(from) && is_wide(i.type.ty)) return integers_.convert(v, from, i.type.ty, false);
+    if (is_int64(from) && is_int64(i.type.ty)) return integers_.convert(v, from, i.type.ty, false);
     refuse("bitcast from " + std::string(name_of(from)) + " to " + str(i.type) +
            " needs a type that the device lacks");
     return {};
@@ -173,7 +173,7 @@ class Legalizer : public Rebuilder {
 
   Val subgroup(const Inst& i, std::span<const Val> args) {
     const bool sum = static_cast<SubgroupOp>(i.imm) == SubgroupOp::Add;
-    if (sum && is_wide(i.type.ty) && !target_.int64) {
+    if (sum && is_int64(i.type.ty) && !target_.int64) {
       refuse("a subgroup sum of 64-bit integers needs 64-bit integers, which the device lacks");
       return {};
     }
@@ -246,7 +246,7 @@ class Legalizer : public Rebuilder {
 LegalizeFor relevant(const LegalizeFor& target, const Kernel& k) {
   bool wide = false, half = false, bytes = false, halves = false;
   const auto use = [&](Ty t) {
-    wide |= is_wide(t);
+    wide |= is_int64(t);
     half |= t == Ty::F16;
   };
   for (const Inst& i : k.insts) use(i.type.ty);

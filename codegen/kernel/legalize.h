@@ -11,7 +11,7 @@
 
 namespace reprise::kernel {
 
-inline bool is_wide(Ty t) {
+inline bool is_int64(Ty t) {
   return t == Ty::I64 || t == Ty::U64;
 }
 

@@ -25,7 +25,7 @@ bool compares(ScalarOp op) {
 void LostValues::add_locals() {
   for (const LocalVar& l : from_.locals) {
     const Type boolean{Ty::Bool, l.type.lanes};
-    locals_.push_back(is_wide(l.type.ty) ? b_.local(l.name + "_lost", boolean, l.count) : -1);
+    locals_.push_back(is_int64(l.type.ty) ? b_.local(l.name + "_lost", boolean, l.count) : -1);
   }
 }
 
@@ -75,7 +75,7 @@ Val LostValues::ordered(const Inst& i, std::span<const Val> args) {
   const auto op = static_cast<ScalarOp>(i.imm);
   const Type t = from_.insts[static_cast<size_t>(i.args[0].id)].type;
   const bool picks = is_minimum(op) || is_maximum(op);
-  if (!is_wide(t.ty) || (!picks && !compares(op))) return {};
+  if (!is_int64(t.ty) || (!picks && !compares(op))) return {};
   Val nearest[2];
   for (size_t n = 0; n < 2; ++n) {
     const Lost& lost = of(i.args[n]);

@@ -194,7 +194,6 @@ class Evaluator {
   std::optional<int64_t> loop_share_;
   int64_t copies_if_dynamic_ = 1;
   std::vector<Expr> scalars_;
-  std::vector<Val> scalar_vals_;
 };
 
 }  // namespace reprise::lower

@@ -9,8 +9,6 @@ using graph::Node;
 
 namespace {
 
-// Rematerialising a producer may add this fraction of the kernel's own flops.
-constexpr double kRecompute = 0.08;
 // The most flops per element of the nodes of a kernel (workarounds::kLongKernels). Longer
 // kernels would gain little from further fusion.
 constexpr double kMaxWork = 512;

@@ -10,6 +10,9 @@
 namespace reprise::lower {
 
 inline constexpr size_t kMaxNodes = 256, kMaxOutputs = 8;
+/// Rematerialisation may add this fraction of a kernel's own flops. The whole graph then stays
+/// below 1.1 times its flops.
+inline constexpr double kRecompute = 0.08;
 
 /// Why a kernel of these nodes would be too large; empty if it would not.
 std::string too_large(const graph::Graph& g, GroupKind kind,

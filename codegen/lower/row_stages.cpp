@@ -3,18 +3,12 @@
 #include <algorithm>
 
 #include "codegen/lower/cost.h"
+#include "codegen/lower/kernel_limits.h"
 
 namespace reprise::lower {
 
 using graph::Node;
 using graph::ValueId;
-
-namespace {
-
-// Recomputation may add this fraction of the group's own flops (the whole graph stays below 1.1).
-constexpr double kRecompute = 0.08;
-
-}  // namespace
 
 RowStages::RowStages(const graph::Graph& g, const Group& group)
     : g_(g),
