@@ -253,7 +253,7 @@ class Parser {
       if (!in_.line_ends() && in_.take_word("as")) {
         RP_ASSIGN(name, in_.name());
       }
-      g_->outputs.push_back(v);
+      g_->add_output(v);
       g_->output_names.push_back(std::move(name));
     } while (in_.take(","));
     return {};
@@ -283,7 +283,7 @@ class Parser {
   }
 
   Status node() {
-    Node n;
+    NodeSpec n;
     infer_ = false;
     const bool many = in_.take("(");
     if (!many || !in_.take(")")) {
@@ -317,7 +317,7 @@ class Parser {
   }
 
   // @13 "name" from "a", "b" { bodies }
-  Status tail(Node& n) {
+  Status tail(NodeSpec& n) {
     if (in_.take("@")) {
       RP_ASSIGN(n.opset, in_.integer());
     }

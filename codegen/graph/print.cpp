@@ -173,7 +173,7 @@ class Printer {
     }
     out_ += ")";
     if (n.opset) out_ += " @" + std::to_string(n.opset);
-    if (n.name != default_name(g, n)) out_ += " " + text::quoted(n.name);
+    if (n.name != default_name(g, n.op, n.outputs)) out_ += " " + text::quoted(n.name);
     if (n.origins.size() != 1 || n.origins[0] != n.name) {
       const char* separator = " from ";
       for (const std::string& origin : n.origins) {

@@ -25,7 +25,8 @@ class Verifier {
       defined_[i] = true;
     }
     for (const auto& n : g_.nodes()) RP_TRY(node(*n).with_context(text(*n)));
-    return outputs();
+    RP_TRY(outputs());
+    return uses();
   }
 
  private:
@@ -187,6 +188,29 @@ class Verifier {
       if (!defined_[static_cast<size_t>(v)]) {
         return internal_error("output " + name(v) + " is not defined");
       }
+    }
+    return {};
+  }
+
+  /// What the graph keeps of users and outputs is what its lists say.
+  Status uses() const {
+    std::vector<std::vector<const Node*>> users(defined_.size());
+    std::vector<size_t> counts(defined_.size(), 0);
+    for (const auto& n : g_.nodes()) {
+      for (ValueId v : n->inputs) {
+        if (v == kNone) continue;
+        users[static_cast<size_t>(v)].push_back(n.get());
+        ++counts[static_cast<size_t>(v)];
+      }
+    }
+    for (ValueId v : g_.outputs) ++counts[static_cast<size_t>(v)];
+    for (size_t i = 0; i < defined_.size(); ++i) {
+      const auto v = static_cast<ValueId>(i);
+      if (!std::ranges::equal(users[i], g_.users(v)) || counts[i] != g_.use_count(v))
+        return internal_error("value " + name(v) + " has other uses than the graph keeps of it");
+      const Node* producer = value(v).producer;
+      if (producer != nullptr && std::ranges::find(producer->outputs, v) == producer->outputs.end())
+        return internal_error("value " + name(v) + " is not a result of its producer");
     }
     return {};
   }

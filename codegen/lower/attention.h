@@ -11,7 +11,7 @@ namespace reprise::lower {
 
 /// The region of the MatMul `second` if its left operand is a softmax of scores that nothing else
 /// reads: first MatMul, what follows it elementwise, softmax, and `second`, in no order.
-std::optional<Group> match_attention(const graph::Graph& g, const Uses& uses, graph::Node* second);
+std::optional<Group> match_attention(const graph::Graph& g, graph::Node* second);
 
 /// Why separate kernels are preferred on such a device, or empty: a pure function of the group's
 /// shapes and the predicate.

@@ -68,7 +68,7 @@ class Fuser {
 
   /// The attention that ends with n, if it does and one kernel is the better choice.
   void attention(Node* n) {
-    std::optional<Group> found = match_attention(g_, p_.uses(), n);
+    std::optional<Group> found = match_attention(g_, n);
     if (!found) return;
     std::vector<Node*> nodes;
     std::swap(nodes, found->nodes);

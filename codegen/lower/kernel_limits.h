@@ -14,7 +14,7 @@ inline constexpr size_t kMaxNodes = 256, kMaxOutputs = 8;
 std::string too_large(const graph::Graph& g, GroupKind kind,
                       const std::vector<graph::Node*>& nodes);
 /// Why n is not computed inside all of these kernels; empty if it is cheap enough.
-std::string inline_cost(const graph::Graph& g, const Uses& uses, const graph::Node& n,
+std::string inline_cost(const graph::Graph& g, const graph::Node& n,
                         const std::vector<const Group*>& users);
 
 }  // namespace reprise::lower

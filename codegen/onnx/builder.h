@@ -70,7 +70,7 @@ class Builder {
   Status add_operator(Scope& scope, const wire::Node& n, const std::string& domain);
   Status add_constant_node(Scope& scope, const wire::Node& n);
   Result<std::vector<ValueId>> inputs_of(Scope& scope, const wire::Node& n);
-  Status set_attributes(Scope& scope, const wire::Node& n, graph::Node& node);
+  Status set_attributes(Scope& scope, const wire::Node& n, graph::NodeSpec& node);
   Status check_outputs(Scope& scope, const wire::Node& n, const graph::Node& node);
   /// The attribute itself, or what it refers to in the call; null when the call leaves it out.
   Result<const wire::Attribute*> actual(const Scope& scope, const wire::Attribute& a);
@@ -89,7 +89,7 @@ class Builder {
   Status add_if(Scope& scope, const wire::Node& n);
   /// The bodies of an If, and what they capture as its last inputs.
   Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                         graph::Node& node);
+                         graph::NodeSpec& node);
   /// Where the condition says that two dims are equal, a guard for that.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);

@@ -86,7 +86,7 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
 
 /// The outer values that any body captures become the node's last inputs; every body lists its own
 /// value for each.
-void join_captures(graph::Node& node, const std::vector<Scope>& scopes) {
+void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes) {
   const size_t first = node.inputs.size();
   for (size_t s = 0; s < scopes.size(); ++s) {
     for (const Scope::Capture& c : scopes[s].captures) {
@@ -159,7 +159,7 @@ Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Gra
 }
 
 Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                                graph::Node& node) {
+                                graph::NodeSpec& node) {
   std::vector<Scope> scopes(2);
   for (size_t b = 0; b < 2; ++b) {
     Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], scopes[b]);
@@ -209,7 +209,7 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   if (const auto known = known_condition(condition)) {
     return inline_branch(scope, n, *branches[*known ? 0 : 1]);
   }
-  graph::Node node;
+  graph::NodeSpec node;
   node.op = "If";
   auto opset = scope.frame->opsets.find("");
   node.opset = opset == scope.frame->opsets.end() ? 0 : opset->second;

@@ -148,10 +148,10 @@ void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
 }
 
 Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
-  graph::ValueId& id = n_.outputs[output];
+  graph::ValueId id = n_.outputs[output];
   if (id == graph::kNone) {  // the model does not use it, but its dim tells those of others
     id = g_.add_unknown(n_.name + "_output" + std::to_string(output));
-    g_.value(id).producer = &n_;
+    g_.set_output(n_, output, id);
   }
   for (size_t s = 0; s < g_.symbols.size() && s < g_.symbol_sources.size(); ++s) {
     const SymbolSource& src = g_.symbol_sources[s];

@@ -54,7 +54,7 @@ HostTensor scalar_tensor(DType dtype, double value) {
 
 Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId> inputs,
                                       AttrMap attrs) {
-  graph::Node n;
+  graph::NodeSpec n;
   n.name = n_.name + "/" + op;
   n.op = std::move(op);
   n.inputs = std::move(inputs);
@@ -69,7 +69,7 @@ Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId
 
 Result<graph::ValueId> Rewriter::emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
                                              AttrMap attrs, DType dtype, Shape shape) {
-  graph::Node n;
+  graph::NodeSpec n;
   n.name = n_.name + "/" + op;
   n.op = std::move(op);
   n.inputs = std::move(inputs);
@@ -131,15 +131,14 @@ Status Rewriter::replace(size_t i, graph::ValueId v) {
     producer = g_.value(v).producer;
   } else if (!emitted_here) {
     g_.replace_uses(old, v);
-    n_.outputs[i] = graph::kNone;
+    g_.set_output(n_, i, graph::kNone);
     return {};
   }
   // The new producer takes over the old value, which keeps its id and name.
   g_.replace_uses(v, old);
-  std::replace(producer->outputs.begin(), producer->outputs.end(), v, old);
-  g_.value(old).producer = producer;
-  g_.value(v).producer = nullptr;
-  n_.outputs[i] = graph::kNone;
+  g_.set_output(n_, i, graph::kNone);
+  const auto at = std::ranges::find(producer->outputs, v) - producer->outputs.begin();
+  g_.set_output(*producer, static_cast<size_t>(at), old);
   return {};
 }
 

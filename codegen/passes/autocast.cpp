@@ -296,12 +296,12 @@ namespace {
 /// Constants of an imported graph that the device has in 16 bits for sure.
 class HostConstants {
  public:
-  explicit HostConstants(const Graph& g) : g_(g), uses_(g.compute_uses()) {}
+  explicit HostConstants(const Graph& g) : g_(g) {}
 
   bool may_be_narrow(ValueId v, int depth = 0) const {
     constexpr int kDeep = 16;
     if (depth > kDeep || g_.is_output(v)) return false;
-    const auto& users = uses_[static_cast<size_t>(v)];
+    const std::vector<Node*>& users = g_.users(v);
     return std::all_of(users.begin(), users.end(),
                        [&](const Node* u) { return rounds_in(*u, v, depth); });
   }
@@ -330,7 +330,6 @@ class HostConstants {
   }
 
   const Graph& g_;
-  std::vector<std::vector<Node*>> uses_;
 };
 
 }  // namespace
@@ -363,7 +362,7 @@ void narrow_host_constants(Graph& g, DType precision) {
     const ValueId narrow = g.add_constant(name, narrowed(*g.value(v).constant, precision));
     const ValueId again = g.add_value(name, DType::F32, shape);
     g.replace_uses(v, again);
-    Node cast = ops::cast_node(DType::F32);
+    graph::NodeSpec cast = ops::cast_node(DType::F32);
     cast.opset = 13;
     cast.name = "Cast(" + name + ")";
     cast.inputs = {narrow};

@@ -123,7 +123,7 @@ double bytes_of(const Graph& g, const Value& v) {
 
 class Regions {
  public:
-  explicit Regions(const Graph& g) : g_(g), uses_(g.compute_uses()), parent_(g.values().size()) {
+  explicit Regions(const Graph& g) : g_(g), parent_(g.values().size()) {
     std::iota(parent_.begin(), parent_.end(), size_t{0});
     for (const auto& n : g.nodes()) roles_[n.get()] = role_of(g, *n);
     for (const auto& n : g.nodes()) {
@@ -185,7 +185,7 @@ class Regions {
   /// Of the readers of v, the one that pays most for a view of it.
   Reader reader_of(ValueId v, int depth = 0) const {
     Reader most = g_.is_output(v) ? Reader::Output : Reader::Product;
-    for (const Node* u : uses_[static_cast<size_t>(v)]) most = std::max(most, reader_at(*u, depth));
+    for (const Node* u : g_.users(v)) most = std::max(most, reader_at(*u, depth));
     return most;
   }
   Reader reader_at(const Node& n, int depth = 0) const {
@@ -264,7 +264,7 @@ class Regions {
     bool leaves = g_.is_output(v);
     Reader enters = Reader::Product;
     Reader left = leaves ? Reader::Output : Reader::Product;
-    for (const Node* u : uses_[static_cast<size_t>(v)]) {
+    for (const Node* u : g_.users(v)) {
       if (role(u) == Role::Carries) enters = Reader::Kernel;
       if (role(u) != Role::Fixed) continue;
       leaves = true;
@@ -277,7 +277,6 @@ class Regions {
   }
 
   const Graph& g_;
-  std::vector<std::vector<Node*>> uses_;
   std::map<const Node*, Role> roles_;
   std::vector<size_t> parent_;        // by value, towards one that stands for its region
   std::set<size_t> anchored_;         // regions
