@@ -16,7 +16,7 @@ using graph::ValueId;
 Result<std::vector<ValueId>> add_values(const package::Package& p, graph::Graph& g) {
   std::vector<ValueId> out;
   g.inputs.resize(p.io.inputs.size());
-  g.outputs.resize(p.io.outputs.size());
+  std::vector<ValueId> outputs(p.io.outputs.size(), graph::kNone);
   for (const plan::Buffer& b : p.host_plan.buffers) {
     if (b.kind == plan::BufferKind::Weight) {
       RP_ASSIGN(HostTensor t, raw_weight(p, p.host_plan, b));
@@ -25,12 +25,13 @@ Result<std::vector<ValueId>> add_values(const package::Package& p, graph::Graph&
     }
     out.push_back(g.add_value(b.name, b.dtype, b.shape));
     if (b.kind == plan::BufferKind::Input) g.inputs[static_cast<size_t>(b.index)] = out.back();
-    if (b.kind == plan::BufferKind::Output) g.outputs[static_cast<size_t>(b.index)] = out.back();
+    if (b.kind == plan::BufferKind::Output) outputs[static_cast<size_t>(b.index)] = out.back();
   }
   for (const plan::Plan::Alias& a : p.host_plan.aliases) {
     const auto output = p.host_plan.buffers[static_cast<size_t>(a.output)].index;
-    g.outputs[static_cast<size_t>(output)] = out[static_cast<size_t>(a.from)];
+    outputs[static_cast<size_t>(output)] = out[static_cast<size_t>(a.from)];
   }
+  g.set_outputs(std::move(outputs));
   return out;
 }
 
@@ -53,7 +54,7 @@ Result<std::unique_ptr<graph::Graph>> graph_of(const package::Package& package) 
   for (const plan::Step& step : package.host_plan.steps) {
     const auto* call = std::get_if<plan::HostCall>(&step.what);
     if (call == nullptr) return invalid_model("the host plan holds a launch");
-    graph::Node n;
+    graph::NodeSpec n;
     n.op = call->op;
     n.opset = call->opset;
     n.name = call->node;

@@ -34,7 +34,6 @@ class Reducer {
         if (v != kNone) producer_[v] = i;
       }
     }
-    uses_ = g_.compute_uses();
     find_constants();
   }
 
@@ -95,7 +94,7 @@ class Reducer {
       }
       for (const ValueId v : nodes_[i]->outputs) {
         if (v == kNone) continue;
-        for (const Node* u : uses_[static_cast<size_t>(v)]) out.insert(position_.at(u));
+        for (const Node* u : g_.users(v)) out.insert(position_.at(u));
       }
     }
     return out;
@@ -137,7 +136,7 @@ class Reducer {
     for (const Node* n : part.nodes) {
       for (const ValueId v : n->outputs) {
         if (v == kNone) continue;
-        const std::vector<Node*>& users = uses_[static_cast<size_t>(v)];
+        const std::vector<Node*>& users = g_.users(v);
         const bool outside = std::any_of(users.begin(), users.end(),
                                          [&](const Node* u) { return inside.count(u) == 0; });
         if (outside || users.empty() || g_.is_output(v)) part.outputs.push_back(v);
@@ -234,7 +233,6 @@ class Reducer {
   std::vector<const Node*> nodes_;
   std::map<ValueId, size_t> producer_;
   std::map<const Node*, size_t> position_;
-  std::vector<std::vector<Node*>> uses_;
   std::set<ValueId> constant_;  // computed from constants alone
   Form form_;
   std::map<Picks, std::pair<int, bool>> outcomes_;

@@ -1,10 +1,16 @@
 #include "codegen/graph/graph.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cctype>
+#include <iterator>
+#include <utility>
 
 namespace reprise::graph {
+
+ValueId Graph::add(Value v) {
+  uses_.push_back({});
+  return values_.push_back(std::move(v));
+}
 
 ValueId Graph::add_value(const std::string& value_name, DType dtype, Shape shape) {
   Value v;
@@ -12,15 +18,13 @@ ValueId Graph::add_value(const std::string& value_name, DType dtype, Shape shape
   v.dtype = dtype;
   v.has_shape = true;
   v.shape = std::move(shape);
-  values_.push_back(std::move(v));
-  return static_cast<ValueId>(values_.size() - 1);
+  return add(std::move(v));
 }
 
 ValueId Graph::add_unknown(const std::string& value_name) {
   Value v;
   v.name = unique_name(value_name);
-  values_.push_back(std::move(v));
-  return static_cast<ValueId>(values_.size() - 1);
+  return add(std::move(v));
 }
 
 ValueId Graph::add_constant(const std::string& value_name, HostTensor data) {
@@ -30,20 +34,18 @@ ValueId Graph::add_constant(const std::string& value_name, HostTensor data) {
   return id;
 }
 
-Node* Graph::add_node(Node n, Node* before) {
-  auto at = nodes_.end();
-  if (before) {
-    auto known = positions_.find(before);
-    at = known != positions_.end()
-             ? known->second
-             : std::find_if(nodes_.begin(), nodes_.end(),
-                            [before](const auto& p) { return p.get() == before; });
-  }
-  if (n.name.empty()) n.name = default_name(*this, n);
-  if (n.origins.empty()) n.origins.push_back(n.name);
-  auto it = nodes_.insert(at, std::make_unique<Node>(std::move(n)));
+Node* Graph::add_node(NodeSpec spec, Node* before) {
+  if (spec.name.empty()) spec.name = default_name(*this, spec.op, spec.outputs);
+  if (spec.origins.empty()) spec.origins.push_back(spec.name);
+  std::vector<ValueId> results = std::move(spec.outputs);
+  std::vector<ValueId> operands = std::move(spec.inputs);
+  const auto at = before != nullptr ? before->position_ : nodes_.end();
+  const auto it = nodes_.insert(at, std::unique_ptr<Node>(new Node(std::move(spec))));
   Node* node = it->get();
-  positions_[node] = it;
+  node->position_ = it;
+  give_order(*node);
+  set_inputs(*node, std::move(operands));
+  node->outputs.list_ = std::move(results);
   for (ValueId v : node->outputs) {
     if (v != kNone) value(v).producer = node;
   }
@@ -54,34 +56,85 @@ void Graph::erase_node(Node* n) {
   for (ValueId v : n->outputs) {
     if (v != kNone && value(v).producer == n) value(v).producer = nullptr;
   }
-  auto known = positions_.find(n);
-  if (known != positions_.end()) {
-    auto it = known->second;
-    positions_.erase(known);
-    nodes_.erase(it);
-    return;
+  set_inputs(*n, {});
+  nodes_.erase(n->position_);
+}
+
+/// Numbers grow along the list, with gaps for nodes to come.
+void Graph::give_order(Node& n) {
+  constexpr uint64_t kGap = uint64_t{1} << 32;
+  const uint64_t before = n.position_ == nodes_.begin() ? 0 : (*std::prev(n.position_))->order_;
+  const auto next = std::next(n.position_);
+  n.order_ = next == nodes_.end() ? before + kGap : before + ((*next)->order_ - before) / 2;
+  if (n.order_ != before) return;
+  uint64_t order = 0;
+  for (const auto& node : nodes_) node->order_ = order += kGap;
+}
+
+/// Null for kNone and for ids that no value has, which verify() reports.
+Graph::Uses* Graph::uses(ValueId v) {
+  return uses_.has(v) ? &uses_[v] : nullptr;
+}
+
+void Graph::add_use(ValueId v, Node* n) {
+  Uses* of = uses(v);
+  if (of == nullptr) return;
+  std::vector<Node*>& users = of->users;
+  users.insert(std::upper_bound(users.begin(), users.end(), n, precedes), n);
+}
+
+void Graph::remove_use(ValueId v, Node* n) {
+  Uses* of = uses(v);
+  if (of == nullptr) return;
+  std::vector<Node*>& users = of->users;
+  users.erase(std::lower_bound(users.begin(), users.end(), n, precedes));
+}
+
+void Graph::set_input(Node& n, size_t i, ValueId v) {
+  remove_use(n.inputs[i], &n);
+  n.inputs.list_[i] = v;
+  add_use(v, &n);
+}
+
+void Graph::set_inputs(Node& n, std::vector<ValueId> list) {
+  for (ValueId v : n.inputs) remove_use(v, &n);
+  n.inputs.list_ = std::move(list);
+  for (ValueId v : n.inputs) add_use(v, &n);
+}
+
+void Graph::set_output(Node& n, size_t i, ValueId v) {
+  const ValueId old = n.outputs[i];
+  if (old != kNone && value(old).producer == &n) value(old).producer = nullptr;
+  n.outputs.list_[i] = v;
+  if (v != kNone) value(v).producer = &n;
+}
+
+void Graph::add_output(ValueId v) {
+  outputs.list_.push_back(v);
+  if (Uses* of = uses(v)) ++of->outputs;
+}
+
+void Graph::set_outputs(std::vector<ValueId> list) {
+  for (ValueId v : outputs) {
+    if (Uses* of = uses(v)) --of->outputs;
   }
-  nodes_.remove_if([n](const auto& p) { return p.get() == n; });
+  outputs.list_.clear();
+  for (ValueId v : list) add_output(v);
 }
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
-  for (auto& n : nodes_) std::replace(n->inputs.begin(), n->inputs.end(), from, to);
-  std::replace(outputs.begin(), outputs.end(), from, to);
-}
-
-std::vector<std::vector<Node*>> Graph::compute_uses() const {
-  std::vector<std::vector<Node*>> uses(values_.size());
-  for (const auto& n : nodes_) {
-    for (ValueId v : n->inputs) {
-      if (v != kNone) uses[static_cast<size_t>(v)].push_back(n.get());
-    }
+  const std::vector<Node*> moved = std::exchange(uses(from)->users, {});
+  for (Node* n : moved) {
+    std::vector<ValueId>& list = n->inputs.list_;
+    std::replace(list.begin(), list.end(), from, to);
   }
-  return uses;
-}
-
-bool Graph::is_output(ValueId v) const {
-  return std::find(outputs.begin(), outputs.end(), v) != outputs.end();
+  std::vector<Node*>& users = uses(to)->users;
+  const auto middle = users.insert(users.end(), moved.begin(), moved.end());
+  std::inplace_merge(users.begin(), middle, users.end(), precedes);
+  if (!is_output(from)) return;
+  std::replace(outputs.list_.begin(), outputs.list_.end(), from, to);
+  uses(to)->outputs += std::exchange(uses(from)->outputs, 0);
 }
 
 std::string Graph::output_name(size_t i) const {
@@ -163,25 +216,27 @@ std::unique_ptr<Graph> Graph::clone() const {
   g->symbol_sources = symbol_sources;
   g->guards = guards;
   g->inputs = inputs;
-  g->outputs = outputs;
   g->output_names = output_names;
   g->captures = captures;
   g->values_ = values_;
+  g->uses_.resize(values_.size());
+  g->set_outputs(outputs);
   g->names_ = names_;
   for (Value& v : g->values_) v.producer = nullptr;
   for (const auto& n : nodes_) {
-    Node copy = *n;
+    NodeSpec copy{*n, n->inputs, n->outputs};
     for (auto& [label, body] : copy.subgraphs) body = body->clone();
     g->add_node(std::move(copy));
   }
   return g;
 }
 
-std::string default_name(const Graph& g, const Node& n) {
-  for (ValueId v : n.outputs) {
-    if (v != kNone) return n.op + "(" + g.value(v).name + ")";
+std::string default_name(const Graph& g, const std::string& op,
+                         const std::vector<ValueId>& results) {
+  for (ValueId v : results) {
+    if (v != kNone) return op + "(" + g.value(v).name + ")";
   }
-  return n.op + "()";
+  return op + "()";
 }
 
 }  // namespace reprise::graph

@@ -3,7 +3,8 @@
 //
 // A graph is a list of nodes in topological order over values in SSA form. Shapes are expressions
 // over the graph's symbols from the first day; a value's shape is known (possibly as fresh symbols)
-// after inference. Constants are values with data and no producer.
+// after inference. Constants are values with data and no producer. The graph keeps for each value
+// the nodes that read it.
 //
 // Bodies of If, Loop and Scan are graphs of their own. What they read from outside is explicit: the
 // node's last inputs are the captured values, and every body lists parallel values of its own in
@@ -21,32 +22,12 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/base/attrs.h"
+#include "codegen/graph/node.h"
 #include "runtime/base/expr.h"
 #include "runtime/base/symbols.h"
 #include "runtime/base/tensor.h"
 
 namespace reprise::graph {
-
-using ValueId = int32_t;
-inline constexpr ValueId kNone = -1;  // an omitted optional input or output
-
-class Graph;
-
-struct Node {
-  std::string op;      // ONNX operator name; core operators keep the ONNX name of their meaning
-  std::string domain;  // "" is the default domain
-  int64_t opset = 0;   // version of the domain that the attributes follow; 0 for core form
-  std::string name;    // the model's, or "Op(first output)" when it had none
-  std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
-  AttrMap attrs;
-  std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // If, Loop, Scan
-  std::string origin_op;  // operator of the model's node that a decomposition came from
-                          // ("Softmax"); empty: `op`. Names kernels
-  std::vector<std::string>
-      origins;  // names of the model's nodes that this node stands for; never empty
-};
 
 struct Value {
   std::string name;  // unique in the graph
@@ -91,7 +72,7 @@ class Graph {
   std::vector<DimGuard> guards;
   std::shared_ptr<const EqualDims> equal_dims;  // of `guards`; null while these may change
   std::vector<ValueId> inputs;
-  std::vector<ValueId> outputs;
+  ValueList outputs;
   /// The model's names of `outputs`, which outlive the values (replace_uses). Empty, or parallel to
   /// `outputs`; read them through output_name().
   std::vector<std::string> output_names;
@@ -104,24 +85,39 @@ class Graph {
   /// Deep copy with equal value ids. Constants share their bytes.
   std::unique_ptr<Graph> clone() const;
 
-  const std::vector<Value>& values() const { return values_; }
-  Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
-  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  const IdVector<ValueId, Value>& values() const { return values_; }
+  Value& value(ValueId id) { return values_[id]; }
+  const Value& value(ValueId id) const { return values_[id]; }
   /// These make the name unique; an empty name becomes "v".
   ValueId add_value(const std::string& name, DType dtype, Shape shape);  // has_shape = true
   ValueId add_unknown(const std::string& name);  // dtype and shape to be inferred
   ValueId add_constant(const std::string& name, HostTensor data);
 
-  std::list<std::unique_ptr<Node>>& nodes() { return nodes_; }
   const std::list<std::unique_ptr<Node>>& nodes() const { return nodes_; }
   /// Appends, or inserts before `before`. Sets producers; origins default to the node's own name.
-  Node* add_node(Node n, Node* before = nullptr);
+  Node* add_node(NodeSpec spec, Node* before = nullptr);
   void erase_node(Node* n);  // its outputs must be unused
-  /// Every use of `from` (nodes' inputs, graph outputs) becomes `to`.
+  /// Whether `a` comes before `b`, both nodes of one graph. Takes constant time.
+  static bool precedes(const Node* a, const Node* b) { return a->order_ < b->order_; }
+
+  /// These keep users, producers and is_output() exact. A list that changes becomes visible in the
+  /// node at once.
+  void set_input(Node& n, size_t i, ValueId v);
+  void set_inputs(Node& n, std::vector<ValueId> list);
+  /// The node produces v, perhaps kNone, in place of its output i, which loses its producer.
+  void set_output(Node& n, size_t i, ValueId v);
+  void add_output(ValueId v);
+  void set_outputs(std::vector<ValueId> list);
+  /// Every use of `from` (nodes' inputs, graph outputs) becomes `to`. Takes time in proportion to
+  /// the users of both.
   void replace_uses(ValueId from, ValueId to);
-  /// Per value, its users in topological order, once per use; graph outputs are not included.
-  std::vector<std::vector<Node*>> compute_uses() const;
-  bool is_output(ValueId v) const;
+  /// The nodes that read v in the order of nodes(), whatever the order in which they came to read
+  /// it; a node that reads v twice is there twice. Graph outputs are not included. Changes to the
+  /// graph invalidate the reference.
+  const std::vector<Node*>& users(ValueId v) const { return uses_[v].users; }
+  bool is_output(ValueId v) const { return uses_[v].outputs != 0; }
+  /// How often nodes and graph outputs use v.
+  size_t use_count(ValueId v) const { return users(v).size() + uses_[v].outputs; }
   std::string output_name(size_t i) const;
   /// The name becomes an identifier that Expr::str() and parse() accept, unique among the symbols.
   SymbolId add_symbol(Symbol s, SymbolSource source);
@@ -132,21 +128,33 @@ class Graph {
   std::string unique_name(const std::string& base);
 
  private:
-  std::vector<Value> values_;
+  struct Uses {
+    std::vector<Node*> users;  // see users()
+    size_t outputs = 0;        // how often it is among the graph's outputs
+  };
+
+  ValueId add(Value v);
+  Uses* uses(ValueId v);
+  void add_use(ValueId v, Node* n);
+  void remove_use(ValueId v, Node* n);
+  void give_order(Node& n);
+
+  IdVector<ValueId, Value> values_;
+  IdVector<ValueId, Uses> uses_;  // parallel to values_
   std::list<std::unique_ptr<Node>> nodes_;
-  std::unordered_map<const Node*, std::list<std::unique_ptr<Node>>::iterator> positions_;
   std::unordered_map<std::string, int> names_;         // taken names, with the next suffix to try
   std::unordered_map<std::string, int> symbol_names_;  // likewise, for symbols[0, known_symbols_)
   size_t known_symbols_ = 0;
 };
 
 /// "Op(first output)": the name of a node that has none.
-std::string default_name(const Graph& g, const Node& n);
+std::string default_name(const Graph& g, const std::string& op,
+                         const std::vector<ValueId>& results);
 /// Every node's inputs and the graph's outputs are defined (an input, a constant, a capture, or the
 /// output of an earlier node), values have one producer, dtypes and shapes are known, symbols
-/// exist, arity is within what the registry knows. With `core`: every node with opset 0 is in the
-/// core form of codegen/graph/semantics.md; others run on the host. Failures are Code::Internal and
-/// name the node.
+/// exist, users are those that the nodes' inputs say, arity is within what the registry knows. With
+/// `core`: every node with opset 0 is in the core form of codegen/graph/semantics.md; others run on
+/// the host. Failures are Code::Internal and name the node.
 Status verify(const Graph& g, bool core);
 
 /// Hash of dtype, dims and contents; equal tensors have equal hashes.

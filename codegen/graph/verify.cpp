@@ -19,20 +19,21 @@ class Verifier {
       if (v != kNone) RP_TRY(input(v));
     }
     for (ValueId v : g_.inputs) RP_TRY(input(v));
-    for (size_t i = 0; i < defined_.size(); ++i) {
-      if (!value(static_cast<ValueId>(i)).constant) continue;
-      RP_TRY(constant(static_cast<ValueId>(i)));
-      defined_[i] = true;
+    for (const ValueId v : defined_.ids()) {
+      if (!value(v).constant) continue;
+      RP_TRY(constant(v));
+      defined_[v] = true;
     }
     for (const auto& n : g_.nodes()) RP_TRY(node(*n).with_context(text(*n)));
-    return outputs();
+    RP_TRY(outputs());
+    return uses();
   }
 
  private:
   const Value& value(ValueId v) const { return g_.value(v); }
   std::string name(ValueId v) const { return "'" + value(v).name + "'"; }
   static std::string text(const Node& n) { return "node '" + n.name + "' (" + n.op + ")"; }
-  bool in_range(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < g_.values().size(); }
+  bool in_range(ValueId v) const { return g_.values().has(v); }
 
   Status tables() const {
     if (g_.symbol_sources.size() != g_.symbols.size()) {
@@ -98,11 +99,11 @@ class Verifier {
   }
 
   Status define(ValueId v, const std::string& by) {
-    if (!in_range(v)) return internal_error("no value " + std::to_string(v));
-    if (defined_[static_cast<size_t>(v)]) {
+    if (!in_range(v)) return internal_error("no value " + std::to_string(v.number()));
+    if (defined_[v]) {
       return internal_error("value " + name(v) + " is defined twice, again by " + by);
     }
-    defined_[static_cast<size_t>(v)] = true;
+    defined_[v] = true;
     return typed(v);
   }
 
@@ -114,7 +115,7 @@ class Verifier {
 
   Status constant(ValueId v) const {
     const Value& x = value(v);
-    if (defined_[static_cast<size_t>(v)] || x.producer) {
+    if (defined_[v] || x.producer) {
       return internal_error("constant " + name(v) + " is also an input or a node's output");
     }
     RP_TRY(typed(v));
@@ -130,8 +131,8 @@ class Verifier {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
       if (v == kNone) continue;
-      if (!in_range(v)) return internal_error("no value " + std::to_string(v));
-      if (!defined_[static_cast<size_t>(v)]) {
+      if (!in_range(v)) return internal_error("no value " + std::to_string(v.number()));
+      if (!defined_[v]) {
         return internal_error("input " + name(v) + " is not defined before it");
       }
     }
@@ -169,7 +170,7 @@ class Verifier {
 
   Status registered(const Node& n) const {
     if (core_ && n.opset == 0 && n.subgraphs.empty()) RP_TRY(check_core_form(g_, n));
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     if (!def || !n.subgraphs.empty()) return {};
     const auto inputs = static_cast<int>(n.inputs.size());
     if (inputs < def->min_inputs || inputs > def->max_inputs) {
@@ -183,17 +184,40 @@ class Verifier {
 
   Status outputs() const {
     for (ValueId v : g_.outputs) {
-      if (!in_range(v)) return internal_error("no value " + std::to_string(v) + " for an output");
-      if (!defined_[static_cast<size_t>(v)]) {
+      if (!in_range(v))
+        return internal_error("no value " + std::to_string(v.number()) + " for an output");
+      if (!defined_[v]) {
         return internal_error("output " + name(v) + " is not defined");
       }
     }
     return {};
   }
 
+  /// What the graph keeps of users and outputs is what its lists say.
+  Status uses() const {
+    IdVector<ValueId, std::vector<const Node*>> users(defined_.size());
+    IdVector<ValueId, size_t> counts(defined_.size());
+    for (const auto& n : g_.nodes()) {
+      for (ValueId v : n->inputs) {
+        if (v == kNone) continue;
+        users[v].push_back(n.get());
+        ++counts[v];
+      }
+    }
+    for (ValueId v : g_.outputs) ++counts[v];
+    for (const ValueId v : defined_.ids()) {
+      if (!std::ranges::equal(users[v], g_.users(v)) || counts[v] != g_.use_count(v))
+        return internal_error("value " + name(v) + " has other uses than the graph keeps of it");
+      const Node* producer = value(v).producer;
+      if (producer != nullptr && std::ranges::find(producer->outputs, v) == producer->outputs.end())
+        return internal_error("value " + name(v) + " is not a result of its producer");
+    }
+    return {};
+  }
+
   const Graph& g_;
   const bool core_;
-  std::vector<bool> defined_;
+  IdVector<ValueId, bool> defined_;
 };
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace reprise::lower {
 /// The region that ends with the MatMul `second`, if its left operand is a softmax of scores that
 /// nothing else reads: the first MatMul, the elementwise nodes after it, the softmax, and `second`.
 /// The nodes are in no particular order.
-std::optional<Group> match_attention(const graph::Graph& g, const Uses& uses, graph::Node* second);
+std::optional<Group> match_attention(const graph::Graph& g, graph::Node* second);
 
 /// Why separate kernels are preferred on such a device, or empty if they are not. A pure function
 /// of the group's shapes and the device facts.

@@ -20,7 +20,7 @@ namespace {
 
 class Matcher {
  public:
-  Matcher(const Graph& g, const Uses& uses, Node* second) : g_(g), uses_(uses), second_(second) {}
+  Matcher(const Graph& g, Node* second) : g_(g), second_(second) {}
 
   std::optional<Group> match() {
     if (!is_matmul(second_)) return std::nullopt;
@@ -41,7 +41,7 @@ class Matcher {
   const Shape& shape(ValueId v) const { return g_.value(v).shape; }
   Node* producer(ValueId v) const { return v == kNone ? nullptr : g_.value(v).producer; }
   bool used(ValueId v, size_t times) const {
-    return !g_.is_output(v) && uses_[static_cast<size_t>(v)].size() == times;
+    return !g_.is_output(v) && g_.users(v).size() == times;
   }
 
   static bool is_core(const Node* n, ScalarOp op) { return n != nullptr && ops::is_core(*n, op); }
@@ -161,7 +161,7 @@ class Matcher {
       for (ValueId v : n->outputs) {
         if (v == kNone) continue;
         if (g_.is_output(v)) return false;
-        for (Node* u : uses_[static_cast<size_t>(v)]) {
+        for (Node* u : g_.users(v)) {
           if (std::find(nodes_.begin(), nodes_.end(), u) == nodes_.end()) return false;
         }
       }
@@ -187,7 +187,6 @@ class Matcher {
   }
 
   const Graph& g_;
-  const Uses& uses_;
   Node* second_;
   AttentionChain chain_;
   const Node* hidden_ = nullptr;  // the comparison that finds fully hidden rows
@@ -197,8 +196,8 @@ class Matcher {
 
 }  // namespace
 
-std::optional<Group> match_attention(const Graph& g, const Uses& uses, Node* second) {
-  return Matcher(g, uses, second).match();
+std::optional<Group> match_attention(const Graph& g, Node* second) {
+  return Matcher(g, second).match();
 }
 
 }  // namespace reprise::lower

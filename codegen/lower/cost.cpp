@@ -38,8 +38,8 @@ double contraction_reads(const Graph& g, const Node& n, size_t i) {
 
 class Evaluations {
  public:
-  Evaluations(const Graph& g, const Group& group, const Uses& uses)
-      : g_(g), group_(group), uses_(uses), inside_(group.nodes.begin(), group.nodes.end()) {
+  Evaluations(const Graph& g, const Group& group)
+      : g_(g), group_(group), inside_(group.nodes.begin(), group.nodes.end()) {
     std::sort(inside_.begin(), inside_.end());
   }
 
@@ -53,7 +53,7 @@ class Evaluations {
       if (std::find(group_.outputs.begin(), group_.outputs.end(), v) != group_.outputs.end()) {
         same_index = std::max(same_index, count);
       }
-      for (const Node* u : uses_[static_cast<size_t>(v)]) {
+      for (const Node* u : g_.users(v)) {
         if (!std::binary_search(inside_.begin(), inside_.end(), u)) continue;
         add_use(v, count, *u, same_index, other);
       }
@@ -111,7 +111,6 @@ class Evaluations {
 
   const Graph& g_;
   const Group& group_;
-  const Uses& uses_;
   std::vector<const Node*> inside_;  // sorted
   std::map<const Node*, double> memo_;
 };
@@ -186,12 +185,12 @@ double recompute_cost(const Graph& g, const Node& n) {
   return 1;
 }
 
-double evaluations(const Graph& g, const Group& group, const Node& n, const Uses& uses) {
-  return Evaluations(g, group, uses).of(n);
+double evaluations(const Graph& g, const Group& group, const Node& n) {
+  return Evaluations(g, group).of(n);
 }
 
-double group_flops(const Graph& g, const Group& group, const Uses& uses) {
-  Evaluations evals(g, group, uses);
+double group_flops(const Graph& g, const Group& group) {
+  Evaluations evals(g, group);
   double sum = 0;
   for (const Node* n : group.nodes) sum += node_flops(g, *n, evals.of(*n));
   return sum;

@@ -7,8 +7,6 @@
 
 namespace reprise::lower {
 
-using Uses = std::vector<std::vector<graph::Node*>>;
-
 /// Number of elements of a shape, with a representative size for every symbol.
 double count_hint(const graph::Graph& g, const Shape& shape);
 /// Flops (or gathers) per output element of an injective node. 0 for views, and for dequantised
@@ -16,10 +14,9 @@ double count_hint(const graph::Graph& g, const Shape& shape);
 double recompute_cost(const graph::Graph& g, const graph::Node& n);
 /// How many elements of n's result the group's kernel computes in total, repetitions included, if n
 /// were (or is) part of it.
-double evaluations(const graph::Graph& g, const Group& group, const graph::Node& n,
-                   const Uses& uses);
+double evaluations(const graph::Graph& g, const Group& group, const graph::Node& n);
 /// Flops that the group's kernel executes.
-double group_flops(const graph::Graph& g, const Group& group, const Uses& uses);
+double group_flops(const graph::Graph& g, const Group& group);
 /// Flops of the graph if every node is computed once.
 double graph_flops(const graph::Graph& g);
 

@@ -114,13 +114,13 @@ class InjectiveNodes {
     std::vector<const Group*> users;
     users.reserve(ids.size());
     for (int id : ids) users.push_back(&p_.group(id));
-    return inline_cost(g_, p_.uses(), *n, users);
+    return inline_cost(g_, *n, users);
   }
 
   /// Whether the kernel runs the loops of n again for other elements than those that it stores.
   bool repeats_loops(const Group& gr, const Node* n) const {
     return def_of(*n)->reads_per_element != nullptr &&
-           evaluations(g_, gr, *n, p_.uses()) > count_hint(g_, g_.value(n->outputs[0]).shape);
+           evaluations(g_, gr, *n) > count_hint(g_, g_.value(n->outputs[0]).shape);
   }
 
   /// n's value gets memory: in a kernel of its own, or as one more output of a user over the same

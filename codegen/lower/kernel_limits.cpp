@@ -75,20 +75,19 @@ std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& 
   return {};
 }
 
-std::string inline_cost(const Graph& g, const Uses& uses, const Node& n,
-                        const std::vector<const Group*>& users) {
+std::string inline_cost(const Graph& g, const Node& n, const std::vector<const Group*>& users) {
   for (const Group* user : users) {
     if (std::string why = refusal(g, n, *user); !why.empty()) return why;
   }
   const double cost = recompute_cost(g, n);
   const double count = count_hint(g, g.value(n.outputs[0]).shape);
   double executed = 0;
-  for (const Group* user : users) executed += evaluations(g, *user, n, uses) * cost;
+  for (const Group* user : users) executed += evaluations(g, *user, n) * cost;
   // Computing n once per element is free. Everything beyond that counts against the budget.
   const double extra = executed - count * cost;
   if (extra <= 0) return {};
   double budget = executed;
-  for (const Group* user : users) budget += group_flops(g, *user, uses);
+  for (const Group* user : users) budget += group_flops(g, *user);
   if (extra <= kRecompute * budget) return {};
   const std::string times = std::to_string(executed / std::max(1.0, count * cost)).substr(0, 4);
   return "fusing '" + n.name + "' into " + std::to_string(users.size()) + " kernel" +

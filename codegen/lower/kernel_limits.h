@@ -18,7 +18,7 @@ inline constexpr double kRecompute = 0.08;
 std::string too_large(const graph::Graph& g, GroupKind kind,
                       const std::vector<graph::Node*>& nodes);
 /// Why n should not be computed inside all of these kernels; empty if that is cheap enough.
-std::string inline_cost(const graph::Graph& g, const Uses& uses, const graph::Node& n,
+std::string inline_cost(const graph::Graph& g, const graph::Node& n,
                         const std::vector<const Group*>& users);
 
 }  // namespace reprise::lower

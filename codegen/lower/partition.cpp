@@ -14,8 +14,7 @@ bool contains(const Group& group, const Node* n) {
   return std::find(group.nodes.begin(), group.nodes.end(), n) != group.nodes.end();
 }
 
-Partition::Partition(const graph::Graph& g, FusionLimit limit)
-    : g_(g), limit_(std::move(limit)), uses_(g.compute_uses()) {
+Partition::Partition(const graph::Graph& g, FusionLimit limit) : g_(g), limit_(std::move(limit)) {
   for (const auto& n : g.nodes()) {
     position_[n.get()] = static_cast<int>(order_.size());
     order_.push_back(n.get());
@@ -132,7 +131,7 @@ std::vector<ValueId> Partition::outputs_of(const Group& group) const {
     for (const ValueId v : n->outputs) {
       if (v == kNone) continue;
       bool outside = g_.is_output(v);
-      for (const Node* u : uses_[static_cast<size_t>(v)]) outside |= !contains(group, u);
+      for (const Node* u : users(v)) outside |= !contains(group, u);
       if (outside) out.push_back(v);
     }
   }

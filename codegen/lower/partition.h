@@ -22,10 +22,7 @@ class Partition {
   explicit Partition(const graph::Graph& g, FusionLimit limit = {});
 
   const graph::Graph& graph() const { return g_; }
-  const Uses& uses() const { return uses_; }
-  const std::vector<graph::Node*>& users(graph::ValueId v) const {
-    return uses_[static_cast<size_t>(v)];
-  }
+  const std::vector<graph::Node*>& users(graph::ValueId v) const { return g_.users(v); }
   /// Topological.
   const std::vector<graph::Node*>& order() const { return order_; }
   int pos(const graph::Node* n) const { return position_.at(n); }
@@ -80,7 +77,6 @@ class Partition {
   const graph::Graph& g_;
   const FusionLimit limit_;
   std::vector<FusionDecision> decisions_;
-  Uses uses_;
   std::vector<graph::Node*> order_;
   std::unordered_map<const graph::Node*, int> position_;
   std::vector<Group> groups_;

@@ -148,7 +148,7 @@ Status Builder::set_outputs(Scope& scope, const wire::Graph& g) {
       return invalid_model("output " + shown(o.name()) + " is listed twice");
     }
     RP_TRY(check_declared(scope, o.name(), *v, "its definition"));
-    scope.graph->outputs.push_back(*v);
+    scope.graph->add_output(*v);
     scope.graph->output_names.push_back(o.name());
   }
   return {};

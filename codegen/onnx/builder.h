@@ -70,7 +70,7 @@ class Builder {
   Status add_operator(Scope& scope, const wire::Node& n, const std::string& domain);
   Status add_constant_node(Scope& scope, const wire::Node& n);
   Result<std::vector<ValueId>> inputs_of(Scope& scope, const wire::Node& n);
-  Status set_attributes(Scope& scope, const wire::Node& n, graph::Node& node);
+  Status set_attributes(Scope& scope, const wire::Node& n, graph::NodeSpec& node);
   Status check_outputs(Scope& scope, const wire::Node& n, const graph::Node& node);
   /// The attribute, or the attribute of the call that it refers to. Null if the call omits it.
   Result<const wire::Attribute*> actual(const Scope& scope, const wire::Attribute& a);
@@ -89,7 +89,7 @@ class Builder {
   Status add_if(Scope& scope, const wire::Node& n);
   /// Imports the bodies of an If. The values that they capture become its last inputs.
   Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                         graph::Node& node);
+                         graph::NodeSpec& node);
   /// If the condition is that two dims are equal, adds a guard for it and returns true.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);

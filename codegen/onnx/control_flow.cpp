@@ -17,7 +17,7 @@ constexpr std::array<const char*, 2> kBranches{"then_branch", "else_branch"};
 /// The sources of symbols for another graph, in which the ids of values mean nothing.
 std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
   for (SymbolSource& s : sources) {
-    if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone;
+    if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone.number();
   }
   return sources;
 }
@@ -75,7 +75,8 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
     }
     Symbol s;
     s.name = g.value(out).name + "_dim" + std::to_string(d);
-    const SymbolSource source{SymbolSource::Kind::HostOutput, out, static_cast<int32_t>(d), {}};
+    const SymbolSource source{
+        SymbolSource::Kind::HostOutput, out.number(), static_cast<int32_t>(d), {}};
     shape.push_back(Expr::symbol(g.add_symbol(std::move(s), source)));
   }
   graph::Value& v = g.value(out);
@@ -87,7 +88,7 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
 
 /// Makes the outer values that a body captures the node's last inputs. Every body gets its own
 /// value for each of them.
-void join_captures(graph::Node& node, const std::vector<Scope>& scopes) {
+void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes) {
   const size_t first = node.inputs.size();
   for (size_t s = 0; s < scopes.size(); ++s) {
     for (const Scope::Capture& c : scopes[s].captures) {
@@ -160,7 +161,7 @@ Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Gra
 }
 
 Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                                graph::Node& node) {
+                                graph::NodeSpec& node) {
   std::vector<Scope> scopes(2);
   for (size_t b = 0; b < 2; ++b) {
     Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], scopes[b]);
@@ -210,7 +211,7 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   if (const auto known = known_condition(condition)) {
     return inline_branch(scope, n, *branches[*known ? 0 : 1]);
   }
-  graph::Node node;
+  graph::NodeSpec node;
   node.op = "If";
   auto opset = scope.frame->opsets.find("");
   node.opset = opset == scope.frame->opsets.end() ? 0 : opset->second;

@@ -77,7 +77,7 @@ Result<std::vector<ValueId>> Builder::inputs_of(Scope& scope, const wire::Node& 
   return inputs;
 }
 
-Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::Node& node) {
+Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::NodeSpec& node) {
   for (const wire::Attribute& a : n.attribute()) {
     RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
     if (!value) continue;
@@ -120,7 +120,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
                          shown(domain.empty() ? "ai.onnx" : domain) +
                          ", for which the model imports no opset");
   }
-  graph::Node node;
+  graph::NodeSpec node;
   node.op = n.op_type();
   node.domain = domain;
   node.opset = opset->second;

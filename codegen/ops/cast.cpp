@@ -96,8 +96,8 @@ constexpr AttrDecl kCastLikeAttrs[] = {int_attr("saturate", 1), string_attr("rou
 
 }  // namespace
 
-graph::Node cast_node(DType to) {
-  graph::Node n;
+graph::NodeSpec cast_node(DType to) {
+  graph::NodeSpec n;
   n.op = "Cast";
   n.attrs.set("to", dtype_to_onnx(to));
   return n;

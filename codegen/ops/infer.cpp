@@ -148,14 +148,14 @@ void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
 }
 
 Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
-  graph::ValueId& id = n_.outputs[output];
+  graph::ValueId id = n_.outputs[output];
   if (id == graph::kNone) {  // the model does not use it, but its dim tells those of others
     id = g_.add_unknown(n_.name + "_output" + std::to_string(output));
-    g_.value(id).producer = &n_;
+    g_.set_output(n_, output, id);
   }
   for (size_t s = 0; s < g_.symbols.size() && s < g_.symbol_sources.size(); ++s) {
     const SymbolSource& src = g_.symbol_sources[s];
-    if (src.kind == SymbolSource::Kind::HostOutput && src.index == id &&
+    if (src.kind == SymbolSource::Kind::HostOutput && src.index == id.number() &&
         src.axis == static_cast<int32_t>(axis)) {
       return Expr::symbol(static_cast<SymbolId>(s));
     }
@@ -165,7 +165,7 @@ Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
   symbol.max = max;
   SymbolSource source;
   source.kind = SymbolSource::Kind::HostOutput;
-  source.index = id;
+  source.index = id.number();
   source.axis = static_cast<int32_t>(axis);
   return Expr::symbol(g_.add_symbol(std::move(symbol), std::move(source)));
 }
@@ -300,7 +300,7 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
 
 Status infer(graph::Graph& g, graph::Node& n) {
   InferContext ctx(g, n);
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   if (def == nullptr) {
     return ctx.error(Code::Unsupported,
                      "no operator of this name" +

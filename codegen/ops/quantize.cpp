@@ -10,18 +10,20 @@
 namespace reprise::ops {
 
 bool is_dequantize(const graph::Node& n) {
-  return n.op == "DequantizeLinear" && find(n.domain, n.op) != nullptr;
+  static const graph::OpName name("DequantizeLinear");
+  return n.op == name && find(n) != nullptr;
 }
 
 bool is_core_dequantize(const graph::Node& n) {
   return is_dequantize(n) && n.opset == 0;
 }
 
-void become_dequantize(graph::Node& n, std::vector<graph::ValueId> inputs, int64_t axis) {
+void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
+                       int64_t axis) {
   n.op = "DequantizeLinear";
   n.domain.clear();
   n.opset = 0;
-  n.inputs = std::move(inputs);
+  g.set_inputs(n, std::move(inputs));
   n.attrs = AttrMap{};
   n.attrs.set("axis", axis);
 }

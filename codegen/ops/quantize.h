@@ -9,7 +9,8 @@ namespace reprise::ops {
 /// In any form.
 bool is_dequantize(const graph::Node& n);
 /// Turns any node into the core form.
-void become_dequantize(graph::Node& n, std::vector<graph::ValueId> inputs, int64_t axis);
+void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
+                       int64_t axis);
 bool is_core_dequantize(const graph::Node& n);
 
 /// The axis that scale and zero point vary along: -1 for one number for all. Nothing for blocks.

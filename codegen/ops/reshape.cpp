@@ -276,8 +276,8 @@ constexpr AttrDecl kDropoutAttrs[] = {float_attr("ratio", 0.5F),
 
 }  // namespace
 
-graph::Node reshape_node(Shape to) {
-  graph::Node n;
+graph::NodeSpec reshape_node(Shape to) {
+  graph::NodeSpec n;
   n.op = "Reshape";
   n.attrs.set("shape", std::vector<Expr>(std::move(to)));
   return n;
@@ -285,8 +285,8 @@ graph::Node reshape_node(Shape to) {
 
 void become_reshape(const graph::Graph& g, graph::Node& n) {
   if (n.op == "Reshape") return;
-  graph::Node made = reshape_node(g.value(n.outputs[0]).shape);
-  n.op = std::move(made.op);
+  graph::NodeSpec made = reshape_node(g.value(n.outputs[0]).shape);
+  n.op = made.op;
   n.attrs = std::move(made.attrs);
 }
 

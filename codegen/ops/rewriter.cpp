@@ -52,11 +52,11 @@ HostTensor scalar_tensor(DType dtype, double value) {
 
 }  // namespace
 
-Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId> inputs,
+Result<graph::ValueId> Rewriter::emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                                       AttrMap attrs) {
-  graph::Node n;
+  graph::NodeSpec n;
   n.name = n_.name + "/" + op;
-  n.op = std::move(op);
+  n.op = op;
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
@@ -67,11 +67,11 @@ Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId
   return added->outputs[0];
 }
 
-Result<graph::ValueId> Rewriter::emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
+Result<graph::ValueId> Rewriter::emit_shaped(graph::OpName op, std::vector<graph::ValueId> inputs,
                                              AttrMap attrs, DType dtype, Shape shape) {
-  graph::Node n;
+  graph::NodeSpec n;
   n.name = n_.name + "/" + op;
-  n.op = std::move(op);
+  n.op = op;
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
@@ -131,15 +131,14 @@ Status Rewriter::replace(size_t i, graph::ValueId v) {
     producer = g_.value(v).producer;
   } else if (!emitted_here) {
     g_.replace_uses(old, v);
-    n_.outputs[i] = graph::kNone;
+    g_.set_output(n_, i, graph::kNone);
     return {};
   }
   // The new producer takes over the old value, which keeps its id and name.
   g_.replace_uses(v, old);
-  std::replace(producer->outputs.begin(), producer->outputs.end(), v, old);
-  g_.value(old).producer = producer;
-  g_.value(v).producer = nullptr;
-  n_.outputs[i] = graph::kNone;
+  g_.set_output(n_, i, graph::kNone);
+  const auto at = std::ranges::find(producer->outputs, v) - producer->outputs.begin();
+  g_.set_output(*producer, static_cast<size_t>(at), old);
   return {};
 }
 

@@ -96,12 +96,12 @@ constexpr AttrDecl kShapeValueAttrs[] = {
 
 }  // namespace
 
-void become_shape_value(const graph::Graph& g, graph::Node& n) {
+void become_shape_value(graph::Graph& g, graph::Node& n) {
   n.op = "ShapeValue";
-  n.origin_op.clear();
+  n.origin_op = {};
   n.domain.clear();
   n.opset = 0;
-  n.inputs.clear();
+  g.set_inputs(n, {});
   n.subgraphs.clear();
   n.attrs = shape_value_attrs(g.value(n.outputs[0]));
 }

@@ -212,8 +212,8 @@ constexpr AttrDecl kSpaceToDepthAttrs[] = {required_attr("blocksize", AttrType::
 
 }  // namespace
 
-graph::Node transpose_node(std::vector<int64_t> perm) {
-  graph::Node n;
+graph::NodeSpec transpose_node(std::vector<int64_t> perm) {
+  graph::NodeSpec n;
   n.op = "Transpose";
   n.attrs.set("perm", std::move(perm));
   return n;

@@ -28,7 +28,7 @@ bool merge_views(Graph& g, Node& n) {
     return false;
   def->merge(n, *p);
   // Ranks may grow from Expand to Expand; broadcasting aligns at the end either way.
-  n.inputs[0] = p->inputs[0];
+  g.set_input(n, 0, p->inputs[0]);
   for (const std::string& o : p->origins) n.origins.push_back(o);
   return true;
 }

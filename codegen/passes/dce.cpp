@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <unordered_map>
 #include <variant>
 #include <vector>
@@ -67,27 +68,16 @@ class LiveSymbols {
 
 Status dce(graph::Graph& g) {
   LiveSymbols symbols(g);
-  std::vector<uint32_t> uses(g.values().size(), 0);
-  for (const auto& n : g.nodes()) {
-    for (graph::ValueId v : n->inputs) {
-      if (v != graph::kNone) ++uses[static_cast<size_t>(v)];
-    }
-    // Captures of a subgraph are listed among its node's inputs.
-  }
-  for (graph::ValueId v : g.outputs) ++uses[static_cast<size_t>(v)];
   auto& nodes = g.nodes();
   for (auto it = nodes.end(); it != nodes.begin();) {
     --it;
     graph::Node* n = it->get();
-    bool used = false;
-    for (graph::ValueId v : n->outputs)
-      used |= v != graph::kNone && uses[static_cast<size_t>(v)] > 0;
+    // What the bodies of a node capture is among its inputs.
+    const bool used = std::ranges::any_of(
+        n->outputs, [&](graph::ValueId v) { return v != graph::kNone && g.use_count(v) != 0; });
     if (used || symbols.told_by(*n)) {
       symbols.add(*n);
       continue;
-    }
-    for (graph::ValueId v : n->inputs) {
-      if (v != graph::kNone) --uses[static_cast<size_t>(v)];
     }
     auto next = std::next(it);
     g.erase_node(n);

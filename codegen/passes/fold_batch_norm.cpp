@@ -69,7 +69,7 @@ bool leaves_range(float weight, double scale, float scaled) {
 
 class Folder {
  public:
-  explicit Folder(Graph& g) : g_(g) { count_uses(); }
+  explicit Folder(Graph& g) : g_(g) {}
 
   /// Moves the scale of `mul` as far towards a weight as it goes. True if the node was removed.
   bool fold(Node* mul) {
@@ -85,16 +85,7 @@ class Folder {
   }
 
  private:
-  void count_uses() {
-    uses_.assign(g_.values().size(), 0);
-    for (const auto& n : g_.nodes()) {
-      for (ValueId v : n->inputs) {
-        if (v != kNone) ++uses_[static_cast<size_t>(v)];
-      }
-    }
-    for (ValueId v : g_.outputs) ++uses_[static_cast<size_t>(v)];
-  }
-  bool single_use(ValueId v) const { return uses_[static_cast<size_t>(v)] == 1; }
+  bool single_use(ValueId v) const { return g_.use_count(v) == 1; }
 
   /// The weight of a Conv or MatMul with `scale` in it; nothing where that changes results.
   std::optional<HostTensor> scaled_weight(const Node& p, ValueId scale_value) const {
@@ -130,11 +121,10 @@ class Folder {
 
   /// The node p gets the weight with the scale of `mul` in it, and takes the place of `mul`.
   void replace_weight(Node* mul, Node* p, HostTensor scaled) {
-    p->inputs[1] = g_.add_constant(g_.value(p->inputs[1]).name + "_scaled", std::move(scaled));
+    const std::string name = g_.value(p->inputs[1]).name + "_scaled";
+    g_.set_input(*p, 1, g_.add_constant(name, std::move(scaled)));
     for (const std::string& o : mul->origins) p->origins.push_back(o);
     g_.replace_uses(mul->outputs[0], p->outputs[0]);
-    uses_.resize(g_.values().size(), 1);
-    uses_[static_cast<size_t>(p->outputs[0])] = uses_[static_cast<size_t>(mul->outputs[0])];
     g_.erase_node(mul);
   }
 
@@ -162,19 +152,17 @@ class Folder {
     }
     // The two nodes change places: the Add becomes the Mul and the Mul the Add.
     std::swap(add->op, mul->op);
-    add->inputs = {inner->variable, operands.constant};
-    mul->inputs = {add->outputs[0],
-                   g_.add_constant(g_.value(inner->constant).name + "_scaled", std::move(scaled))};
+    g_.set_inputs(*add, {inner->variable, operands.constant});
+    const std::string bias = g_.value(inner->constant).name + "_scaled";
+    g_.set_inputs(*mul, {add->outputs[0], g_.add_constant(bias, std::move(scaled))});
     std::swap(add->name, mul->name);
     std::swap(add->origins, mul->origins);
     std::swap(add->origin_op, mul->origin_op);
-    uses_.resize(g_.values().size(), 1);
     replace_weight(add, p, *std::move(weight));
     return false;
   }
 
   Graph& g_;
-  std::vector<uint32_t> uses_;
 };
 
 }  // namespace

@@ -123,7 +123,7 @@ double bytes_of(const Graph& g, const Value& v) {
 
 class Regions {
  public:
-  explicit Regions(const Graph& g) : g_(g), uses_(g.compute_uses()), parent_(g.values().size()) {
+  explicit Regions(const Graph& g) : g_(g), parent_(g.values().size()) {
     std::iota(parent_.begin(), parent_.end(), size_t{0});
     for (const auto& n : g.nodes()) roles_[n.get()] = role_of(g, *n);
     for (const auto& n : g.nodes()) {
@@ -133,11 +133,11 @@ class Regions {
     for (const auto& n : g.nodes()) find_anchors(*n);
     prices_.resize(parent_.size());
     for (const auto& n : g.nodes()) price_node(*n);
-    for (size_t v = 0; v < parent_.size(); ++v) price_value(static_cast<ValueId>(v));
+    for (const ValueId v : g.values().ids()) price_value(v);
   }
 
   /// By value, whether its channels are last.
-  std::vector<bool> choose() const {
+  IdVector<ValueId, bool> choose() const {
     // Most values stand for no region with a choice: without them the cut is small.
     std::vector<size_t> number(parent_.size(), 0);
     std::vector<LayoutRegion> regions;
@@ -148,9 +148,8 @@ class Regions {
     std::vector<LayoutBorder> borders;
     for (const LayoutBorder& b : borders_) borders.push_back({number[b.a], number[b.b], b.price});
     const std::vector<bool> last = choose_layouts(regions, borders);
-    std::vector<bool> out;
-    for (size_t v = 0; v < parent_.size(); ++v)
-      out.push_back(anchored(static_cast<ValueId>(v)) && last[number[parent_[v]]]);
+    IdVector<ValueId, bool> out;
+    for (const ValueId v : g_.values().ids()) out.push_back(anchored(v) && last[number[region(v)]]);
     return out;
   }
 
@@ -162,14 +161,14 @@ class Regions {
     while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
     return v;
   }
-  size_t region(ValueId v) const { return parent_[static_cast<size_t>(v)]; }
+  size_t region(ValueId v) const { return parent_[v.index()]; }
 
   void tie(const Node& n) {
     const ValueId out = n.outputs[0];
     for (ValueId v : carried(n)) {
       const bool same_rank = value(v).shape.size() == value(out).shape.size();
       if (has_layout(value(v)) && (same_rank || is_regroup(n)))
-        parent_[root(static_cast<size_t>(v))] = root(static_cast<size_t>(out));
+        parent_[root(v.index())] = root(out.index());
     }
   }
 
@@ -185,12 +184,12 @@ class Regions {
   /// Of the readers of v, the one that pays most for a view of it.
   Reader reader_of(ValueId v, int depth = 0) const {
     Reader most = g_.is_output(v) ? Reader::Output : Reader::Product;
-    for (const Node* u : uses_[static_cast<size_t>(v)]) most = std::max(most, reader_at(*u, depth));
+    for (const Node* u : g_.users(v)) most = std::max(most, reader_at(*u, depth));
     return most;
   }
   Reader reader_at(const Node& n, int depth = 0) const {
     constexpr int kDeep = 8;
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     const ops::Lowering how = def == nullptr ? ops::Lowering::None : def->lowering;
     if (how == ops::Lowering::MatMul || how == ops::Lowering::Conv) return Reader::Product;
     const bool view = how == ops::Lowering::View && depth < kDeep;
@@ -264,7 +263,7 @@ class Regions {
     bool leaves = g_.is_output(v);
     Reader enters = Reader::Product;
     Reader left = leaves ? Reader::Output : Reader::Product;
-    for (const Node* u : uses_[static_cast<size_t>(v)]) {
+    for (const Node* u : g_.users(v)) {
       if (role(u) == Role::Carries) enters = Reader::Kernel;
       if (role(u) != Role::Fixed) continue;
       leaves = true;
@@ -277,7 +276,6 @@ class Regions {
   }
 
   const Graph& g_;
-  std::vector<std::vector<Node*>> uses_;
   std::map<const Node*, Role> roles_;
   std::vector<size_t> parent_;        // by value, towards one that stands for its region
   std::set<size_t> anchored_;         // regions
@@ -288,13 +286,12 @@ class Regions {
 }  // namespace
 
 Status layout(Graph& g) {
-  const std::vector<bool> last = Regions(g).choose();
+  const IdVector<ValueId, bool> last = Regions(g).choose();
   if (std::find(last.begin(), last.end(), true) == last.end()) return {};
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes()) {
     const Role role = role_of(g, *n);
-    const bool chosen = (role == Role::Carries || role == Role::Product) &&
-                        last[static_cast<size_t>(n->outputs[0])];
+    const bool chosen = (role == Role::Carries || role == Role::Product) && last[n->outputs[0]];
     if (chosen) nodes.push_back(n.get());
   }
   RP_TRY(make_channels_last(g, nodes));

@@ -88,7 +88,8 @@ class Rewrite {
     const bool regroups = ops::layout_of(n) == ops::LayoutRole::Regroup;
     const size_t operands = carried(n).size();
     for (size_t i = 0; i < operands; ++i) {
-      RP_ASSIGN(n.inputs[i], channels_last(n.inputs[i], regroups ? in_rank : rank, n));
+      RP_ASSIGN(const ValueId v, channels_last(n.inputs[i], regroups ? in_rank : rank, n));
+      g_.set_input(n, i, v);
     }
     move_attributes(n, in_rank);
 
@@ -96,10 +97,9 @@ class Rewrite {
     const ValueId last =
         g_.add_value(old.name + "_last", old.dtype, permuted(old.shape, to_channels_last(rank)));
     last_[{out, rank}] = last;
-    n.outputs[0] = last;
-    g_.value(last).producer = &n;
+    g_.set_output(n, 0, last);
     RP_TRY(ops::infer(g_, n));
-    Node back = ops::transpose_node(to_channels_first(rank));
+    graph::NodeSpec back = ops::transpose_node(to_channels_first(rank));
     back.inputs = {last};
     back.outputs = {out};
     back.origins = n.origins;
@@ -131,7 +131,7 @@ class Rewrite {
   }
 
   Result<ValueId> transposed(ValueId v, AxisPermutation perm, Node& user) {
-    Node n = ops::transpose_node(std::move(perm));
+    graph::NodeSpec n = ops::transpose_node(std::move(perm));
     const auto& constant = g_.value(v).constant;
     if (!constant) return emit(std::move(n), v, user, "_last");
     const std::vector<const HostTensor*> inputs{&*constant};
@@ -139,7 +139,7 @@ class Rewrite {
     return g_.add_constant(g_.value(v).name + "_last", std::move(out[0]));
   }
 
-  Result<ValueId> emit(Node n, ValueId v, Node& user, const std::string& suffix) {
+  Result<ValueId> emit(graph::NodeSpec n, ValueId v, Node& user, const std::string& suffix) {
     n.inputs = {v};
     n.outputs = {g_.add_unknown(g_.value(v).name + suffix)};
     n.origins = user.origins;

@@ -61,7 +61,7 @@ struct Chain {
 
 class Narrower {
  public:
-  explicit Narrower(Graph& g) : g_(g), uses_(g.compute_uses()) {}
+  explicit Narrower(Graph& g) : g_(g) {}
 
   void run() {
     for (const auto& n : g_.nodes()) {
@@ -80,9 +80,9 @@ class Narrower {
   bool is_only_weight(ValueId v, int depth = 0) const {
     constexpr int kDeep = 8;
     if (g_.is_output(v) || depth > kDeep) return false;
-    const auto& users = uses_[static_cast<size_t>(v)];
+    const std::vector<Node*>& users = g_.users(v);
     return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Node* u) {
-      const ops::OpDef* def = ops::find(u->domain, u->op);
+      const ops::OpDef* def = ops::find(*u);
       if (def == nullptr) return false;
       if (def->layout == ops::LayoutRole::Permutation && u->outputs.size() == 1)
         return is_only_weight(u->outputs[0], depth + 1);
@@ -113,7 +113,8 @@ class Narrower {
     // An axis that does not matter may be out of range.
     n.attrs.set("axis", std::clamp<int64_t>(axis, 0, rank - 1));
     if (ops::Attributes(n).get_int("block_size") == 0) n.attrs.erase("block_size");
-    if (n.inputs.size() > 2 && (n.inputs[2] == kNone || is_zero(n.inputs[2]))) n.inputs.resize(2);
+    if (n.inputs.size() > 2 && (n.inputs[2] == kNone || is_zero(n.inputs[2])))
+      g_.set_inputs(n, {n.inputs[0], n.inputs[1]});
     n.opset = 0;
   }
 
@@ -128,7 +129,7 @@ class Narrower {
 
   /// The weight under a Cast to a float dtype.
   ValueId widened(const Node* cast) const {
-    const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(cast->domain, cast->op);
+    const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(*cast);
     if (def == nullptr || !def->converts) return kNone;
     const bool narrow = is_narrow_weight(g_.value(cast->inputs[0]));
     return narrow && g_.value(cast->outputs[0]).dtype == DType::F32 ? cast->inputs[0] : kNone;
@@ -186,13 +187,12 @@ class Narrower {
         t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(static_cast<int>(c->zero.numbers[i]));
       inputs.push_back(g_.add_constant(name + "_zero", std::move(t)));
     }
-    ops::become_dequantize(mul, std::move(inputs),
+    ops::become_dequantize(g_, mul, std::move(inputs),
                            std::max<int64_t>({c->scale.axis, c->zero.axis, 0}));
     mul.origins.insert(mul.origins.begin(), c->origins.begin(), c->origins.end());
   }
 
   Graph& g_;
-  std::vector<std::vector<Node*>> uses_;
 };
 
 }  // namespace

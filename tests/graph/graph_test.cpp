@@ -6,8 +6,8 @@
 namespace reprise::graph {
 namespace {
 
-Node make(const std::string& op, std::vector<ValueId> in, std::vector<ValueId> out) {
-  Node n;
+NodeSpec make(const std::string& op, std::vector<ValueId> in, std::vector<ValueId> out) {
+  NodeSpec n;
   n.op = op;
   n.inputs = std::move(in);
   n.outputs = std::move(out);
@@ -82,9 +82,9 @@ TEST(Graph, ReplacedUsesKeepTheOutputsName) {
   g.inputs = {x};
   Node* n = g.add_node(make("Identity", {x}, {y}));
   Node* user = g.add_node(make("Add", {y, y}, {g.add_value("z", DType::F32, {4})}));
-  g.outputs = {y};
+  g.set_outputs({y});
   g.output_names = {"y"};
-  EXPECT_EQ(g.compute_uses()[static_cast<size_t>(y)], (std::vector<Node*>{user, user}));
+  EXPECT_EQ(g.users(y), (std::vector<Node*>{user, user}));
   g.replace_uses(y, x);
   g.erase_node(n);
   EXPECT_EQ(user->inputs, (std::vector<ValueId>{x, x}));

@@ -83,7 +83,7 @@ TEST(Text, LargeConstantsAreNamedByHash) {
   HostTensor t(DType::F32, {17});
   t.mutable_data<float>()[16] = 2;
   const ValueId w = g.add_constant("w", t);
-  g.outputs = {w};
+  g.set_outputs({w});
   ConstantPool pool;
   const std::string text = print(g, &pool);
   EXPECT_EQ(pool.tensors.size(), 1u);
@@ -101,7 +101,7 @@ TEST(Text, LargeConstantsAreNamedByHash) {
 
 TEST(Text, NaNsWithAPayloadAreNamedByHash) {
   Graph g;
-  g.outputs = {g.add_constant("w", HostTensor::from<uint32_t>(DType::F32, {1}, {0x7fc00001}))};
+  g.add_output(g.add_constant("w", HostTensor::from<uint32_t>(DType::F32, {1}, {0x7fc00001})));
   EXPECT_NE(print(g).find("const w: float32[1]#"), std::string::npos);
 }
 

@@ -37,15 +37,16 @@ TEST_P(Verify, FindsIt) {
 }
 
 const Broken kBroken[] = {
-    {"Order", [](Graph& g) { g.nodes().reverse(); },
-     "node 'Transpose(b)' (Transpose): input 'a' is not defined before it"},
-    {"InputOutOfRange", [](Graph& g) { node(g, 0).inputs[0] = 99; },
+    {"Order", [](Graph& g) { g.set_input(node(g, 0), 0, node(g, 1).outputs[0]); },
+     "node 'Relu(a)' (Relu): input 'b' is not defined before it"},
+    {"InputOutOfRange", [](Graph& g) { g.set_input(node(g, 0), 0, ValueId(99)); },
      "node 'Relu(a)' (Relu): no value 99"},
-    {"TwoProducers", [](Graph& g) { node(g, 1).outputs = node(g, 0).outputs; },
-     "node 'Transpose(b)' (Transpose): value 'a' is defined twice, again by node 'Transpose(b)' "
-     "(Transpose)"},
+    {"TwoProducers", [](Graph& g) { g.set_output(node(g, 1), 0, node(g, 0).outputs[0]); },
+     "node 'Relu(a)' (Relu): value 'a' has another producer"},
     {"StaleProducer", [](Graph& g) { g.value(node(g, 0).outputs[0]).producer = &node(g, 1); },
      "node 'Relu(a)' (Relu): value 'a' has another producer"},
+    {"ForeignProducer", [](Graph& g) { g.value(g.add_unknown("u")).producer = &node(g, 1); },
+     "value 'u' is not a result of its producer"},
     {"NoDType", [](Graph& g) { g.value(node(g, 0).outputs[0]).dtype = DType::Invalid; },
      "node 'Relu(a)' (Relu): value 'a' has no dtype or shape"},
     {"NoShape", [](Graph& g) { g.value(g.inputs[0]).has_shape = false; },
@@ -66,7 +67,7 @@ const Broken kBroken[] = {
      "a guard uses symbol 3 of 1"},
     {"Sources", [](Graph& g) { g.symbol_sources.clear(); }, "1 symbols have 0 sources"},
     {"OutputNames", [](Graph& g) { g.output_names.push_back("z"); }, "1 outputs have 2 names"},
-    {"UndefinedOutput", [](Graph& g) { g.outputs[0] = g.add_value("u", DType::F32, {}); },
+    {"UndefinedOutput", [](Graph& g) { g.set_outputs({g.add_value("u", DType::F32, {})}); },
      "output 'u' is not defined"},
     {"InputIsConstant",
      [](Graph& g) {
@@ -78,7 +79,10 @@ const Broken kBroken[] = {
      "constant 'c' holds float32[2], which is not its type"},
     {"Elements", [](Graph& g) { g.value(node(g, 0).outputs[0]).elements = {Expr(1)}; },
      "node 'Relu(a)' (Relu): value 'a' has 1 elements, which its shape does not"},
-    {"Arity", [](Graph& g) { node(g, 0).inputs.push_back(g.inputs[0]); },
+    {"Arity",
+     [](Graph& g) {
+       g.set_inputs(node(g, 0), {g.inputs[0], g.inputs[0]});
+     },
      "node 'Relu(a)' (Relu): has 2 inputs"},
     {"NoOrigins", [](Graph& g) { node(g, 0).origins.clear(); },
      "node 'Relu(a)' (Relu): has no origins"},

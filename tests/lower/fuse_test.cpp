@@ -33,14 +33,13 @@ const char* kind_name(GroupKind k) {
 std::string describe(const graph::Graph& g, const Fusion& f) {
   std::ostringstream out;
   double executed = 0;
-  const auto uses = g.compute_uses();
   for (const Group& group : f.groups) {
     out << kind_name(group.kind) << " " << kernel_name(group) << ":";
     for (const graph::Node* n : group.nodes) out << " " << g.value(n->outputs[0]).name;
     out << " ->";
     for (graph::ValueId v : group.outputs) out << " " << g.value(v).name;
     out << "\n";
-    executed += group_flops(g, group, uses);
+    executed += group_flops(g, group);
     if (group.kind == GroupKind::Host) continue;
     if (auto k = lower(g, group, Target{}); !k.ok())
       out << "  lower: " << k.status().message() << "\n";

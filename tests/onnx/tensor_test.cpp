@@ -21,7 +21,7 @@ std::string read(const wire::Tensor& t) {
   const auto r = read_tensor_file(path);
   if (!r.ok()) return r.status().message().substr(path.size() + 2);
   graph::Graph g;
-  g.outputs = {g.add_constant("t", r->tensor)};
+  g.add_output(g.add_constant("t", r->tensor));
   const std::string text = graph::print(g);
   const size_t begin = text.find("const t: ") + 9;
   return text.substr(begin, text.find('\n', begin) - begin);

@@ -19,14 +19,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-graph::Node node(const char* op) {
-  graph::Node n;
+graph::Node& node(const char* op) {
+  static graph::Graph g;
+  graph::NodeSpec n;
   n.op = op;
-  return n;
+  return *g.add_node(std::move(n));
 }
 
 TEST(Attributes, HaveTheDefaultsOfTheRow) {
-  graph::Node n = node("LayerNormalization");
+  graph::Node& n = node("LayerNormalization");
   EXPECT_EQ(Attributes(n).get_int("axis"), -1);
   EXPECT_EQ(Attributes(n).get_float("epsilon"), 1e-5F);
   n.attrs.set("axis", int64_t{2});
@@ -37,7 +38,7 @@ TEST(Attributes, HaveTheDefaultsOfTheRow) {
 }
 
 TEST(Attributes, ThatAreNotDeclaredAreAFault) {
-  const graph::Node n = node("Softmax");
+  const graph::Node& n = node("Softmax");
   Status fault;
   EXPECT_EQ(Attributes(n, &fault).get_int("exponent"), 0);
   EXPECT_EQ(fault.code(), Code::Internal);
@@ -45,7 +46,7 @@ TEST(Attributes, ThatAreNotDeclaredAreAFault) {
 }
 
 TEST(Attributes, WithoutValueAndDefaultAreAFault) {
-  const graph::Node n = node("Softmax");
+  const graph::Node& n = node("Softmax");
   Status fault;
   EXPECT_FALSE(Attributes(n, &fault).has("axis"));
   EXPECT_EQ(Attributes(n, &fault).get_or<int64_t>("axis", 7), 7);

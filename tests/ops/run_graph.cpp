@@ -26,7 +26,7 @@ Status decompose_all(graph::Graph& g) {
     std::vector<graph::Node*> nodes;
     for (const auto& n : g.nodes()) nodes.push_back(n.get());
     for (graph::Node* n : nodes) {
-      const ops::OpDef* def = ops::find(n->domain, n->op);
+      const ops::OpDef* def = ops::find(*n);
       if (def == nullptr || def->decompose == nullptr) continue;
       ops::Rewriter rw(g, *n);
       RP_ASSIGN(const bool replaced, def->decompose(rw));
@@ -114,7 +114,7 @@ class Run {
   Status learn_dims(graph::ValueId v, const HostTensor& t) {
     for (size_t s = 0; s < g_.symbols.size(); ++s) {
       const SymbolSource& source = g_.symbol_sources[s];
-      if (source.kind == SymbolSource::Kind::HostOutput && source.index == v) {
+      if (source.kind == SymbolSource::Kind::HostOutput && source.index == v.number()) {
         symbols_[s] = t.dims()[static_cast<size_t>(source.axis)];
       }
     }

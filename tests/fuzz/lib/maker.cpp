@@ -267,7 +267,7 @@ bool Maker::acceptable(V v) const {
 }
 
 const HostTensor& Maker::held(V v, size_t run) {
-  HostTensor& t = held_[run][static_cast<size_t>(v)];
+  HostTensor& t = held_[run][v];
   const graph::Value& x = value(v);
   if (t.dtype() == DType::Invalid && x.producer == nullptr) {
     std::vector<int64_t> dims;
@@ -294,12 +294,12 @@ bool Maker::computable(const graph::Node& n) {
   const host::Kernel kernel = host::find(n.op);
   if (kernel == nullptr) return false;
   if (on_attempt_) {
-    g_->outputs = n.outputs;
+    g_->set_outputs(n.outputs);
     if (auto p = Program::from(*g_, heading_); p.ok()) {
       p->remove_unused();
       on_attempt_(*p);
     }
-    g_->outputs.clear();
+    g_->set_outputs({});
   }
   const bool sized_by_data =
       std::ranges::any_of(n.outputs, [&](V v) { return most_elements(shape(v)) > kMostElements; });
@@ -318,7 +318,7 @@ bool Maker::computable(const graph::Node& n) {
     auto results = kernel(call);
     if (!results.ok()) return false;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      held_[r][static_cast<size_t>(n.outputs[i])] = std::move((*results)[i]);
+      held_[r][n.outputs[i]] = std::move((*results)[i]);
     }
   }
   return true;
@@ -349,7 +349,7 @@ bool Maker::add(std::string_view op, std::vector<V> inputs, AttrMap attrs, size_
                 int64_t opset) {
   const size_t guards = g_->guards.size();
   const size_t symbols = g_->symbols.size();
-  graph::Node n;
+  graph::NodeSpec n;
   n.op = op;
   n.opset = opset;
   n.inputs = std::move(inputs);
@@ -388,8 +388,8 @@ const graph::Node* Maker::some_node() {
 /// Inference may replace symbols by others, and a node that is taken back leaves that behind.
 bool Maker::sizes_are_as_computed() const {
   for (size_t r = 0; r < held_.size(); ++r) {
-    for (size_t v = 0; v < held_[r].size(); ++v) {
-      const graph::Value& x = value(static_cast<V>(v));
+    for (const V v : held_[r].ids()) {
+      const graph::Value& x = value(v);
       const HostTensor& t = held_[r][v];
       if (t.dtype() == DType::Invalid || !x.has_shape || x.shape.size() != t.dims().size())
         continue;
@@ -403,11 +403,10 @@ bool Maker::sizes_are_as_computed() const {
 }
 
 Result<Program> Maker::finish() {
-  const auto uses = g_->compute_uses();
   std::vector<V> sinks, others;
   for (const auto& n : g_->nodes()) {
     for (const V v : n->outputs) {
-      (uses[static_cast<size_t>(v)].empty() ? sinks : others).push_back(v);
+      (g_->users(v).empty() ? sinks : others).push_back(v);
     }
   }
   for (const V v : others) {
@@ -417,7 +416,7 @@ Result<Program> Maker::finish() {
     // Now and then an input or a constant is also an output.
     if (value(v).producer == nullptr && rng.chance(0.04)) sinks.push_back(v);
   }
-  g_->outputs = sinks;
+  g_->set_outputs(sinks);
   if (!sizes_are_as_computed()) return invalid_input("a refused node has unified dims");
   for (const V v : g_->inputs) {
     std::vector<SymbolId> symbols;

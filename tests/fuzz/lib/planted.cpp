@@ -57,19 +57,20 @@ void wrong_perm(Graph& g, Node& n) {
 
 /// A vector operand lies along the second to last axis instead of the last.
 void wrong_broadcast(Graph& g, Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const ops::OpDef* def = ops::find(n);
   if (def == nullptr || def->lowering != ops::Lowering::Scalar || n.inputs.size() < 2) return;
   const Shape out = g.value(n.outputs[0]).shape;
-  for (ValueId& in : n.inputs) {
+  for (size_t i = 0; i < n.inputs.size(); ++i) {
+    const ValueId in = n.inputs[i];
     const Shape s = g.value(in).shape;
     if (out.size() < 2 || s.size() != 1 || s[0].is_const(1) || !(s[0] == out[out.size() - 2]))
       continue;
-    Node view;
+    graph::NodeSpec view;
     view.op = "Reshape";
     view.attrs.set("shape", std::vector<Expr>{s[0], 1});
     view.inputs = {in};
     view.outputs = {g.add_value("turned", g.value(in).dtype, {s[0], 1})};
-    in = g.add_node(std::move(view), &n)->outputs[0];
+    g.set_input(n, i, g.add_node(std::move(view), &n)->outputs[0]);
   }
 }
 
@@ -93,7 +94,7 @@ void lost_wrap(Graph& g, Node& n) {
   if (inner == nullptr || inner->op != "Cast") return;
   const DType middle = g.value(n.inputs[0]).dtype;
   const DType from = g.value(inner->inputs[0]).dtype;
-  if (is_int(middle) && size_of(middle) < size_of(from)) n.inputs[0] = inner->inputs[0];
+  if (is_int(middle) && size_of(middle) < size_of(from)) g.set_input(n, 0, inner->inputs[0]);
 }
 
 /// Scores lose their mask: of a sum that a softmax's maximum reads, the product alone is left.
