@@ -19,7 +19,7 @@ using graph::ValueId;
 
 namespace {
 
-constexpr size_t kSiblings = 64;  // that one kernel tries to merge with
+constexpr size_t kMaxSiblings = 64;  // kernels that one kernel tries to merge with
 
 class InjectiveNodes {
  public:
@@ -58,7 +58,7 @@ class InjectiveNodes {
     const Readers readers = pointwise_readers();
     for (int i = 0; i < static_cast<int>(p_.groups().size()); ++i) {
       int after = i;
-      for (size_t tries = 0; tries < kSiblings; ++tries) {
+      for (size_t tries = 0; tries < kMaxSiblings; ++tries) {
         if (p_.group(i).outputs.size() >= kMaxOutputs) break;
         after = next_sibling(readers, i, after);
         if (after < 0) break;

@@ -62,8 +62,8 @@ bool KernelOrder::creates_cycle(const std::vector<size_t>& nodes) {
 void KernelOrder::merge(const std::vector<size_t>& nodes) {
   const Window window = mark_inside(nodes);
   if (inside_.size() < 2) return;
-  // What the merged vertex waits for moves before it, and what waits for it behind it. All others
-  // keep their places.
+  // Vertices that the merged one waits for move before it, and those that wait for it move behind
+  // it. They share the places that all of them had, so the others keep theirs.
   std::vector<size_t> later, earlier;
   collect(after_, window, later);
   collect(before_, window, earlier);

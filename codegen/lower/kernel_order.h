@@ -1,7 +1,8 @@
-// A topological order of a graph whose vertices are merged, one after the other, without making it
-// cyclic: D. Pearce and P. Kelly, "A dynamic topological sort algorithm for directed acyclic
-// graphs", ACM JEA 11 (2006), with contraction in place of insertion. A question or a merge costs
-// as much as there is between the vertices in the order, not as the graph is large.
+// The order of a graph's kernels while fusion merges nodes into them: a topological order of a
+// directed acyclic graph under contraction of vertices. The algorithm is that of D. Pearce and
+// P. Kelly, "A dynamic topological sort algorithm for directed acyclic graphs", ACM JEA 11 (2006),
+// with contraction in place of the insertion of edges. A cycle check or a merge visits only the
+// vertices that lie between the merged ones in the order.
 #pragma once
 
 #include <cstddef>
@@ -28,31 +29,31 @@ class Marks {
 class KernelOrder {
  public:
   KernelOrder() = default;
-  /// `after[i]`: nodes that wait for node i; all have larger numbers.
+  /// `after[i]` lists the nodes that wait for node i. All of them have larger numbers.
   explicit KernelOrder(std::vector<std::vector<size_t>> after);
 
-  /// Whether a way leads from one of the nodes through others back to one of them, where merged
-  /// nodes wait for all that any of them waits for. The nodes stand for all that they were merged
-  /// with.
+  /// Whether merging the nodes would create a cycle: a path leads from one of their vertices
+  /// through another vertex back to one of them.
   bool creates_cycle(const std::vector<size_t>& nodes);
   /// The nodes become one vertex. creates_cycle(nodes) must be false.
   void merge(const std::vector<size_t>& nodes);
 
  private:
   struct Window {
-    size_t first = 0, last = 0;  // places of the vertices that are merged
+    size_t first = 0, last = 0;  // the least and the greatest place of the merged vertices
   };
   Window mark_inside(const std::vector<size_t>& nodes);
-  /// Vertices outside that are reached from the inside along `edges`, within the window; false
-  /// where a way leads back inside.
+  /// Finds the vertices within the window that are not inside, but reachable from there along
+  /// `edges`. Returns false if a path leads back inside.
   bool collect(const std::vector<std::vector<size_t>>& edges, const Window& window,
                std::vector<size_t>& found);
 
-  std::vector<std::vector<size_t>> after_, before_;  // of nodes
-  std::vector<size_t> vertex_;                       // of each node: the number of one of its nodes
-  std::vector<std::vector<size_t>> nodes_;           // of each vertex
-  std::vector<size_t> place_;                        // of each vertex
-  std::vector<size_t> inside_;                       // vertices
+  std::vector<std::vector<size_t>> after_, before_;  // by node
+  std::vector<size_t> vertex_;              // by node; a vertex is named by one of its nodes
+  std::vector<std::vector<size_t>> nodes_;  // by vertex
+  std::vector<size_t> place_;               // by vertex
+  // Of the merge in question.
+  std::vector<size_t> inside_;
   Marks is_inside_, seen_;
 };
 

@@ -33,7 +33,7 @@ class Partition {
   bool is_free(const graph::Node& n) const { return groups_of(&n).empty(); }
 
   int add(Group group);
-  /// These groups compute n, a free node, too.
+  /// Adds the free node n to each of these groups.
   void add_node(const std::set<int>& ids, graph::Node* n);
   void add_output(int id, graph::ValueId v);
   /// Group `into` becomes both; `from` keeps neither nodes nor outputs.
@@ -71,7 +71,7 @@ class Partition {
   void find_sizes();
   KernelOrder make_order() const;
   std::vector<size_t> indices(const std::vector<graph::Node*>& nodes) const;
-  /// Nodes that only this group computes wait for each other.
+  /// Merges the nodes that only this group computes in the order of kernels.
   void merge_order(const Group& group);
 
   const graph::Graph& g_;
