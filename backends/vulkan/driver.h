@@ -1,5 +1,5 @@
-// One open VkDevice: its function table, queue and counters. Everything made from a device holds
-// it, so objects may be destroyed in any order.
+// An open VkDevice: its function table, queue and counters. Everything that is made from a device
+// holds its Driver, so objects may be destroyed in any order.
 #pragma once
 
 #include <atomic>
@@ -20,12 +20,12 @@ struct Driver {
   PhysicalDevice physical;
   VkPhysicalDeviceMemoryProperties memory{};
   VkDevice device = VK_NULL_HANDLE;
-  bool owned = false;  // false: the application's device, never destroyed here
+  bool owned = false;  // false: the application's device, which is never destroyed here
   VolkDeviceTable vk{};
   VkQueue queue = VK_NULL_HANDLE;
   uint32_t queue_family = 0;
   std::mutex queue_mutex;                          // vkQueueSubmit needs external synchronisation
-  std::function<void()> lock_queue, unlock_queue;  // the application's, around its own queue
+  std::function<void()> lock_queue, unlock_queue;  // lock the application's queue; may be empty
   VkPipelineLayout pipeline_layout = VK_NULL_HANDLE;
   std::atomic<bool> lost = false;
   std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
@@ -38,13 +38,13 @@ struct Driver {
   Driver& operator=(const Driver&) = delete;
   ~Driver();
 
-  /// Ok, or Code::Device naming the call. Device loss poisons the device.
+  /// Code::Device, naming the call, unless `r` is a success. Device loss poisons the device.
   Status check(VkResult r, const char* call);
-  /// An error once the device was lost.
+  /// An error if the device was lost.
   Status alive() const;
   Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run);
-  /// A run did not end in `waited_ns` after its timeout: the device counts as lost, and nothing of
-  /// it is destroyed any more.
+  /// For a run that did not end within `waited_ns` after its timeout: the device counts as lost,
+  /// and from then on nothing that belongs to it is destroyed.
   void give_up(uint64_t waited_ns);
 
  private:
@@ -52,7 +52,7 @@ struct Driver {
   std::string given_up_;  // why
 };
 
-/// A Vulkan object that its device destroys with the table's function `Destroy`.
+/// Owns a handle that the table's function `Destroy` destroys, unless a run was given up.
 template <typename T, auto Destroy>
 class Owned {
  public:
