@@ -87,9 +87,8 @@ class CudaRecording final : public Recording {
   std::vector<Launch> launches_;
   std::vector<Copy> copies_;
   const std::byte* blocks_ = nullptr;
-  std::vector<std::byte>
-      sent_;             // the blocks that the graph's nodes have, but for outdated launches
-  bool in_step_ = true;  // no launch is outdated
+  std::vector<std::byte> sent_;  // the blocks of the last update of the graph's nodes
+  bool in_step_ = true;          // that update completed; false: nodes may have older blocks
   OwnedStream own_stream_;
   CUstream stream_ = nullptr;
   OwnedEvent done_;
