@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/align.h"
+#include "runtime/base/bytes.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/block_layout.h"
 
@@ -15,11 +17,6 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 constexpr unsigned kMostRuns = 12;  // where there is time for more than are asked for
-
-template <typename T>
-void put(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
 
 std::string text(double v) {
   char out[32];
@@ -213,7 +210,7 @@ class Checker {
         parts_.push_back(
             {i, b.dtype, end, probe.bytes[i], false, plan::is_only_written(launch, i), {}});
         of_parameter_[i] = &parts_.back();
-        end += (plan::readable_bytes(probe.bytes[i]) + kAlignment - 1) / kAlignment * kAlignment;
+        end += align_up(plan::readable_bytes(probe.bytes[i]), kAlignment);
       }
       of_parameter_[i] = of_parameter_[first];
       of_parameter_[i]->written = of_parameter_[i]->written || launch.writes[i];
@@ -235,11 +232,11 @@ class Checker {
     using Layout = plan::BlockLayout;
     auto* block = static_cast<std::byte*>(blocks_->mapped());
     std::memset(block, 0, blocks_->size());
-    put(block + Layout::kErrorAddress, error_->address());
+    store_bytes(block + Layout::kErrorAddress, error_->address());
     for (size_t i = 0; i < of_parameter_.size(); ++i)
-      put(block + Layout::buffer_offset(i), memory_->address() + of_parameter_[i]->offset);
+      store_bytes(block + Layout::buffer_offset(i), memory_->address() + of_parameter_[i]->offset);
     for (size_t i = 0; i < probe.scalars.size(); ++i)
-      put(block + Layout::scalar_offset(of_parameter_.size(), i), probe.scalars[i]);
+      store_bytes(block + Layout::scalar_offset(of_parameter_.size(), i), probe.scalars[i]);
     return {};
   }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
@@ -12,10 +13,6 @@ namespace {
 // One allocation holds many weights, up to this size.
 constexpr uint64_t kPoolBytes = uint64_t{256} << 20;
 constexpr int64_t kMaxTile = 4096;
-
-uint64_t align_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) / a * a;
-}
 
 std::string subject(const plan::Weight& w) {
   return "weight '" + w.name + "'";

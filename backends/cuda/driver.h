@@ -9,11 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backends/counters.h"
 #include "backends/cuda/library.h"
+#include "backends/owned.h"
 #include "backends/run_queue.h"
 
 namespace reprise::cuda {
@@ -48,6 +48,12 @@ struct Driver {
   /// Calls `destroy` with the context current. While a run is late the call is postponed, because
   /// drivers wait for all work before they free. After a run was given up the call is dropped.
   void release(std::function<void(const Table&)> destroy);
+  /// Releases a handle of an Owned. On a poisoned context every call fails, and the end of the
+  /// context frees its objects.
+  template <auto Destroy, typename T>
+  void destroy(T handle) {
+    release([handle](const Table& fn) { (fn.*Destroy)(handle); });
+  }
   /// Makes the calls that release() postponed, unless a run is late. The context must be current.
   void release_kept();
   /// For a run that did not end within `waited_ns` after its timeout: poisons the context, and from
@@ -103,30 +109,8 @@ class ReleaseScope {
   std::optional<Scope> scope_;
 };
 
-/// Owns a handle that the table's function `Destroy` destroys. Errors of `Destroy` are ignored: on
-/// a poisoned context every call fails, and the end of the context frees its objects.
 template <typename T, auto Destroy>
-class Owned {
- public:
-  Owned() = default;
-  Owned(std::shared_ptr<Driver> driver, T handle) : driver_(std::move(driver)), handle_(handle) {}
-  Owned(Owned&& o) noexcept
-      : driver_(std::move(o.driver_)), handle_(std::exchange(o.handle_, T{})) {}
-  Owned& operator=(Owned&& o) noexcept {
-    std::swap(driver_, o.driver_);
-    std::swap(handle_, o.handle_);
-    return *this;
-  }
-  ~Owned() {
-    if (handle_) driver_->release([h = handle_](const Table& fn) { (fn.*Destroy)(h); });
-  }
-  T get() const { return handle_; }
-
- private:
-  std::shared_ptr<Driver> driver_;
-  T handle_{};
-};
-
+using Owned = reprise::Owned<Driver, T, Destroy>;
 using OwnedMemory = Owned<CUdeviceptr, &Table::cuMemFree_v2>;
 using OwnedHostMemory = Owned<void*, &Table::cuMemFreeHost>;
 using OwnedModule = Owned<CUmodule, &Table::cuModuleUnload>;

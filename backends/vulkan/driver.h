@@ -6,9 +6,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "backends/counters.h"
+#include "backends/owned.h"
 #include "backends/run_queue.h"
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/instance.h"
@@ -43,6 +43,11 @@ struct Driver {
   /// An error if the device was lost.
   Status alive() const;
   Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run);
+  /// Destroys the handle of an Owned, unless a run was given up.
+  template <auto Destroy, typename T>
+  void destroy(T handle) {
+    if (!runs.given_up()) (vk.*Destroy)(device, handle, nullptr);
+  }
   /// For a run that did not end within `waited_ns` after its timeout: the device counts as lost,
   /// and from then on nothing that belongs to it is destroyed.
   void give_up(uint64_t waited_ns);
@@ -52,30 +57,8 @@ struct Driver {
   std::string given_up_;  // why
 };
 
-/// Owns a handle that the table's function `Destroy` destroys, unless a run was given up.
 template <typename T, auto Destroy>
-class Owned {
- public:
-  Owned() = default;
-  Owned(std::shared_ptr<Driver> driver, T handle) : driver_(std::move(driver)), handle_(handle) {}
-  Owned(Owned&& o) noexcept
-      : driver_(std::move(o.driver_)), handle_(std::exchange(o.handle_, VK_NULL_HANDLE)) {}
-  Owned& operator=(Owned&& o) noexcept {
-    std::swap(driver_, o.driver_);
-    std::swap(handle_, o.handle_);
-    return *this;
-  }
-  ~Owned() {
-    if (handle_ && !driver_->runs.given_up())
-      (driver_->vk.*Destroy)(driver_->device, handle_, nullptr);
-  }
-  T get() const { return handle_; }
-
- private:
-  std::shared_ptr<Driver> driver_;
-  T handle_ = VK_NULL_HANDLE;
-};
-
+using Owned = reprise::Owned<Driver, T, Destroy>;
 using OwnedBuffer = Owned<VkBuffer, &VolkDeviceTable::vkDestroyBuffer>;
 using OwnedMemory = Owned<VkDeviceMemory, &VolkDeviceTable::vkFreeMemory>;
 using OwnedPipeline = Owned<VkPipeline, &VolkDeviceTable::vkDestroyPipeline>;

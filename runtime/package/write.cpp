@@ -4,6 +4,7 @@
 #include <map>
 
 #include "package_generated.h"
+#include "runtime/base/align.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 #include "runtime/package/output_file.h"
@@ -21,10 +22,6 @@ using Tables = Offset<Vector<Offset<T>>>;
 /// Lists of numbers that are written.
 template <typename T>
 using Shared = std::map<std::vector<T>, Offset<Vector<T>>>;
-
-uint64_t align_up(uint64_t v, uint64_t to) {
-  return (v + to - 1) / to * to;
-}
 
 struct Placement {
   std::vector<uint64_t> offsets;              // per weight, from Header::weights_offset

@@ -1,8 +1,10 @@
 #include "runtime/plan/bind.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "runtime/base/align.h"
+#include "runtime/base/bytes.h"
 
 namespace reprise::plan {
 namespace {
@@ -10,15 +12,6 @@ namespace {
 // Kernels count in 32 bits with a sign, and past the end: invocations that fill the grid up, and
 // the step of a loop. These are fewer than 2^26.
 constexpr int64_t kMaxElements = (int64_t{1} << 31) - (int64_t{1} << 26);
-
-uint64_t align_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) / a * a;
-}
-
-template <typename T>
-void put(std::span<std::byte> blocks, uint64_t offset, T value) {
-  std::memcpy(blocks.data() + offset, &value, sizeof(T));
-}
 
 Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t> dims,
                   std::span<const int64_t> symbols) {
@@ -208,9 +201,9 @@ void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_add
                    std::span<std::byte> blocks) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     if (table.block[s] == kNone) continue;
-    put(blocks, table.block[s] + BlockLayout::kErrorAddress, error_address);
-    put(blocks, table.block[s] + BlockLayout::kLaunchId, static_cast<uint32_t>(s));
-    put(blocks, table.block[s] + BlockLayout::kLaunchId + 4, uint32_t{0});
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kErrorAddress, error_address);
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kLaunchId, static_cast<uint32_t>(s));
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kLaunchId + 4, uint32_t{0});
   }
 }
 
@@ -273,7 +266,7 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
   // A size may divide by a dim that is 0. That matters only to a launch that writes something.
   if (!sized.ok() && writes_nothing(plan, launch, symbols)) sized = std::array<uint32_t, 3>{};
   RP_ASSIGN(const auto grid, std::move(sized));
-  if (table.indirect[step] != kNone) put(blocks, table.indirect[step], grid);
+  if (table.indirect[step] != kNone) store_bytes(blocks.data() + table.indirect[step], grid);
   if (grid[0] == 0) return {};
   RP_TRY(check_loops(plan, launch, symbols, limits));
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
@@ -284,8 +277,8 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
       return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +
                          " does not fit 32 bits; use smaller inputs");
     }
-    put(blocks, table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i),
-        static_cast<int32_t>(*v));
+    const uint64_t at = table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i);
+    store_bytes(blocks.data() + at, static_cast<int32_t>(*v));
   }
   return {};
 }

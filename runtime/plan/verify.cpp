@@ -2,6 +2,7 @@
 #include <limits>
 #include <set>
 
+#include "runtime/base/align.h"
 #include "runtime/plan/accesses.h"
 
 namespace reprise::plan {
@@ -392,10 +393,9 @@ class Verifier {
 }  // namespace
 
 uint64_t Weight::packed_bytes(uint64_t raw_bytes, size_t element) const {
-  const auto round_up = [](uint64_t v, uint64_t to) { return (v + to - 1) / to * to; };
-  if (packing == Packing::Raw) return round_up(raw_bytes, 4);
-  const uint64_t columns = round_up(static_cast<uint64_t>(n), tile_n);
-  return round_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
+  if (packing == Packing::Raw) return align_up(raw_bytes, 4);
+  const uint64_t columns = align_up(static_cast<uint64_t>(n), tile_n);
+  return align_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
 }
 
 Status verify_spirv(std::span<const uint32_t> words) {
