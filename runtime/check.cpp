@@ -16,7 +16,7 @@ namespace reprise {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
-constexpr unsigned kMostRuns = 12;  // where there is time for more than are asked for
+constexpr unsigned kMostRuns = 12;  // if CheckOptions::more_runs_ns allows more runs
 
 std::string text(double v) {
   char out[32];
@@ -31,10 +31,10 @@ uint64_t bits_at(DType dtype, const std::byte* at) {
   return bits;
 }
 
-/// A result and what it must be, as numbers and for people.
+/// The difference of a result from the expected value, as numbers and for people.
 struct Comparison {
   double error = 0, allowed = 0;
-  std::string expected, found;  // empty where they agree
+  std::string expected, found;  // empty if they agree
 };
 
 Comparison compare_floats(double want, double is, double allowed) {
@@ -58,7 +58,8 @@ Comparison compare_integers(int64_t want, int64_t is, bool is_unsigned) {
   return c;
 }
 
-/// The largest error of one buffer's samples, and the first that is beyond its tolerance.
+/// Compares the samples of one buffer: updates the largest error, and reports the first sample that
+/// exceeds its tolerance.
 void compare(const plan::Probe::Samples& s, DType dtype, const std::string& tensor,
              std::span<const std::byte> bytes, KernelCheck& out) {
   for (size_t i = 0; i < s.at.size(); ++i) {
@@ -103,11 +104,11 @@ class Checker {
  private:
   /// One buffer of the launch: a range of memory_.
   struct Part {
-    size_t parameter = 0;  // the first that it is bound to
+    size_t parameter = 0;  // the first parameter that it is bound to
     DType dtype = DType::F32;
     uint64_t offset = 0, bytes = 0;
     bool written = false, only_written = false;
-    std::vector<std::byte> result;  // of the first run, where it is written
+    std::vector<std::byte> result;  // of the first run, if the kernel writes the buffer
   };
 
   Status run(const plan::Probe& probe, const plan::Launch& launch, const DeviceKernel& kernel,
@@ -155,7 +156,7 @@ class Checker {
     std::memcpy(&word, error_->mapped(), sizeof word);
     if (word == 0 || !probe.complete) return {};
     out.verdict = KernelVerdict::Wrong;
-    out.reason = "it reports error " + std::to_string(word & 0xffU) + " on inputs that are valid";
+    out.reason = "it reports error " + std::to_string(word & 0xffU) + " for valid inputs";
     return {};
   }
 
@@ -175,8 +176,8 @@ class Checker {
       const auto differs = std::mismatch(bytes.begin(), bytes.end(), part.result.begin()).first;
       const auto at = static_cast<size_t>(differs - bytes.begin()) / size_of(part.dtype);
       out.verdict = KernelVerdict::Varies;
-      out.reason = "run " + std::to_string(r + 1) + " gives another element " + std::to_string(at) +
-                   " of '" + tensor(launch, part.parameter) + "' than run 1";
+      out.reason = "element " + std::to_string(at) + " of '" + tensor(launch, part.parameter) +
+                   "' in run " + std::to_string(r + 1) + " differs from that in run 1";
       for (const plan::Probe::Samples& s : probe.samples) {
         if (of_parameter_[s.buffer] != &part) continue;
         KernelCheck second;
@@ -197,7 +198,7 @@ class Checker {
     return plan_.buffers[static_cast<size_t>(launch.buffers[parameter])].name;
   }
 
-  /// Memory for the buffers, kept from one kernel to the next.
+  /// Makes memory for the buffers. Later kernels reuse it.
   Status place(const plan::Probe& probe, const plan::Launch& launch) {
     parts_.clear();
     parts_.reserve(launch.buffers.size());

@@ -11,7 +11,7 @@
 namespace reprise::plan {
 namespace {
 
-constexpr uint64_t kPeriod = 4093;  // a prime: no stride of a kernel falls in step with it
+constexpr uint64_t kPeriod = 4093;  // a prime, so that no stride of a kernel divides it
 
 void put_element(DType dtype, const ProbeInputs& row, uint64_t random, std::byte* at) {
   const float real = row.from + row.span * static_cast<float>(random >> 40U) * 0x1p-24f;
@@ -56,7 +56,7 @@ Status verify_samples(const Probe::Samples& s, DType dtype, uint64_t bytes) {
   const size_t n = s.at.size();
   const bool counts = s.values.size() == (real ? n : 0) && s.exact.size() == (real ? 0 : n) &&
                       s.tolerance.size() == s.values.size();
-  if (!counts || n == 0) return invalid_model("its samples and their values are not as many");
+  if (!counts || n == 0) return invalid_model("it has different numbers of samples and values");
   const bool sane = std::all_of(s.tolerance.begin(), s.tolerance.end(),
                                 [](float t) { return t >= 0 && std::isfinite(t); });
   return sane ? Status() : invalid_model("a tolerance is not a positive number");
