@@ -82,8 +82,7 @@ void register_bench(CLI::App& root, int& status) {
   add_common(*command, o->common);
   command->footer(
       "Inputs are those of test_data_set_0 beside the model if it exists, otherwise random. The\n"
-      "first run is reported separately. Times are those of whole runs, with inputs and outputs "
-      "in\n"
+      "first run is reported separately. Times are of whole runs, with inputs and outputs in\n"
       "host memory; device ms is the sum of kernel times. The error is max |a - b| against the\n"
       "host reference; the exit status is 1 if a model exceeds its tolerance.\n"
       "Example: reprise bench resnet18.onnx bert.onnx --device vulkan --json bench.json");

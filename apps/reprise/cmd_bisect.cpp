@@ -317,8 +317,7 @@ void register_bisect(CLI::App& root, int& status) {
   command->footer(
       "Every kernel of the model's plan runs alone, with inputs that the host has computed, until\n"
       "one is wrong by more than rounding can explain. Its nodes are then left out one by one as\n"
-      "long as the rest still differs. The rest is compiled with passes switched off, with "
-      "other\n"
+      "long as the rest still differs. The rest is compiled with passes off, with other\n"
       "schedules and on other devices. The interpreter executes its kernel, which distinguishes a\n"
       "fault of the compiler from one of the driver. The host compares the graph after each pass\n"
       "with the imported one, to find a wrong pass. The reduced model is an .onnx with its data,\n"

@@ -89,9 +89,8 @@ void register_compile(CLI::App& root, int& status) {
   add_common(*command, o->common);
   command->footer(
       "A package runs without the compiler, on every device that one of its variants fits. No\n"
-      "device is needed, except for --mode max-autotune, which measures on --device; the "
-      "package's\n"
-      "variant for such devices then has the fastest schedules.\n"
+      "device is needed, except for --mode max-autotune, which measures on --device; the\n"
+      "package's variant for such devices then has the fastest schedules.\n"
       "NVRTC compiles for CUDA; running a package does not need it. PTX for the lowest\n"
       "architecture is added, for devices of other architectures.\n"
       "Examples: reprise compile bert.onnx -o bert.rpk --targets vulkan,cuda:sm_80,cuda:sm_90\n"
