@@ -125,9 +125,9 @@ void register_verify(CLI::App& root, int& status) {
   add_common(*command, o->common);
   command->footer(
       "Tolerances are fractions of the output's largest value: fp32 1e-4, fp16 1e-2, bf16 2e-2,\n"
-      "by the output's type or --precision, whichever is larger; integers, bool and strings must be\n"
-      "equal. The reference computes in the precision of the ONNX file; for a package it uses the\n"
-      "package's weights.\n"
+      "by the output's type or --precision, whichever is larger; integers, bools and strings must\n"
+      "be equal. The reference computes in the precision of the ONNX file; for a package it uses\n"
+      "the package's weights.\n"
       "Examples: reprise verify bert.onnx --device vulkan:1\n"
       "          reprise verify bert.onnx --runs 100\n"
       "          reprise verify bert.onnx --precision fp16");
