@@ -49,7 +49,7 @@ double sigmoid(double v) {
   return 1 / (1 + std::exp(-v));
 }
 
-/// Replaces each v by exp(v - max), and returns the sum.
+/// Replaces each element v by exp(v - max) and returns the sum.
 double exponentials(std::vector<double>& v) {
   const double top = *std::max_element(v.begin(), v.end());
   double sum = 0;
