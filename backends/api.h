@@ -1,4 +1,4 @@
-// Handles of the C interface that need devices, and the versions of its structs.
+// The handles of the C interface that need devices, and the earlier sizes of its structs.
 #pragma once
 
 #include <memory>
@@ -20,11 +20,11 @@ struct reprise_results {
 
 namespace reprise::capi {
 
-/// The tensors of one run, in the form that sessions take. A later run uses the same object again,
-/// so that it allocates nothing on the heap.
+/// The tensors of one run in the form that sessions take. Later runs reuse the object, so that they
+/// allocate nothing on the heap.
 struct CallBindings {
   std::vector<HostTensor> hosts;                         // inputs in host memory
-  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // kept alive until the run ends
+  std::vector<std::shared_ptr<reprise_buffer>> buffers;  // keeps them alive until the run ends
   std::vector<Binding> inputs, outputs;
   std::vector<HostTensor> results;
 };

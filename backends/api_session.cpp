@@ -40,14 +40,14 @@ Status describe_slot(const std::vector<plan::Slot>& slots, size_t index, reprise
   return {};
 }
 
-// Elements of the caller's array, whatever version of the struct it holds.
+// Returns an element of the caller's array, whatever the version of its structs.
 template <typename T>
 T* element(T* array, size_t i) {
   using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(array) + i * array->struct_size);
 }
 
-// All elements of an array have the size of the first, as they are of one version of the header.
+// Checks that all elements have the struct_size of the first: an array has structs of one version.
 template <typename T>
 Status check_array(T* array, size_t n) {
   for (size_t i = 0; i < n; ++i) {
@@ -69,7 +69,7 @@ Status check_tensor(const reprise_tensor& t) {
   return {};
 }
 
-// The binding's strings and vectors keep their memory.
+// Converts a tensor to a binding. Reuses the memory of the binding's strings and vectors.
 Status bind(const reprise_tensor& t, CallBindings& call, Binding& b) {
   RP_TRY(check_tensor(t));
   b.name = t.name;
@@ -128,7 +128,7 @@ Status to_c(const HostTensor& from, const char* name, reprise_tensor& to) {
   return {};
 }
 
-/// The tensors of a call, as the application gives them.
+/// The tensors of a call, as the application passes them.
 struct Tensors {
   const reprise_tensor* inputs;
   size_t n_inputs;
@@ -194,7 +194,7 @@ Status run(reprise_session& handle, const Tensors& tensors, reprise_results** re
     *results =
         make_handle(std::make_shared<reprise_results>(reprise_results{std::move(call->results)}));
   }
-  for (HostTensor& t : call->results)  // what the caller did not ask for
+  for (HostTensor& t : call->results)  // outputs that the caller did not request
     if (!t.bytes().empty()) t = {};
   return {};
 }
@@ -263,8 +263,8 @@ reprise_status reprise_session_output(const reprise_session* session, size_t ind
   });
 }
 
-// The run holds the session, which may be freed meanwhile. The parameters are those of the C ABI.
-// NOLINTNEXTLINE(readability-function-size)
+// The run keeps the session alive, which may be freed meanwhile. The parameters are those of the
+// API. NOLINTNEXTLINE(readability-function-size)
 reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,
@@ -288,7 +288,7 @@ reprise_status reprise_results_get(const reprise_results* results, size_t index,
     const HostTensor& from = held->outputs[index];
     reprise_tensor t = REPRISE_TENSOR_INIT;
     RP_TRY(to_c(from, "result", t));
-    t.data = const_cast<std::byte*>(from.bytes().data());  // documented as not to be written
+    t.data = const_cast<std::byte*>(from.bytes().data());  // documented as read-only
     t.bytes = from.bytes().size();
     write_struct(t, tensor);
     return {};

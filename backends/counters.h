@@ -1,4 +1,4 @@
-// What a device counts where it calls its driver, from any thread.
+// Counters of driver calls, which any thread may increment.
 #pragma once
 
 #include <atomic>

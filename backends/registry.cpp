@@ -16,7 +16,7 @@ struct Choice {
   DeviceInfo info;
 };
 
-// CUDA first: the same GPU is a Vulkan device too.
+// CUDA comes first because the same GPU is usually a Vulkan device as well.
 int rank(const DeviceFacts& facts) {
   if (facts.api == Api::Cuda) return 6;
   switch (facts.kind) {
@@ -96,7 +96,7 @@ Result<OpenedDevice> open_auto(const BackendOptions& options, const Refusal& ref
 Status unknown_device(std::string_view id) {
   std::string known = "auto, host";
   for (const Backend* b : backends()) known += ", " + std::string(b->name()) + "[:N]";
-  return {Code::Usage, "unknown device '" + std::string(id) + "'; known are " + known};
+  return {Code::Usage, "unknown device '" + std::string(id) + "'; known devices are " + known};
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The backends of this build, as an explicit table, and devices by the names that people use.
+// The table of the backends in this build, and devices by name.
 #pragma once
 
 #include <functional>
@@ -19,19 +19,20 @@ std::span<Backend* const> backends();
 std::vector<DeviceInfo> list_devices();
 
 struct OpenedDevice {
-  std::shared_ptr<Device> device;  // null: the host reference path
+  std::shared_ptr<Device> device;  // null: the host
   DeviceInfo info;
-  std::string note;  // why "auto" took this device; empty otherwise
+  std::string note;  // why "auto" chose this device; empty for other ids
 };
 
-/// Why a device will not do for what it is wanted for; empty if it will.
+/// Returns why "auto" must not choose a device; empty if it may.
 using Refusal = std::function<std::string(const DeviceInfo& device)>;
 
-/// `id`: "auto", "host", "vulkan", "vulkan:1", "cuda:0". "auto" takes the best usable device that
-/// is not refused (CUDA, a GPU before a CPU-type device, then the host) and says which in `note`. A
-/// backend without a number is its best usable device. A borrowed Vulkan device in `options` is
-/// opened by "vulkan", a borrowed CUDA context by "cuda", either by "auto". Unknown names are
-/// Code::Usage, unusable devices Code::Device with the reason.
+/// Opens a device. `id` is "auto", "host", "vulkan", "vulkan:1", "cuda:0" and so on.
+///  - "auto" opens the best usable device that is not refused, or else the host, and says which in
+///    `note`. It prefers CUDA, and GPUs to CPU-type devices.
+///  - The name of a backend without a number opens its best usable device.
+///  - If `options` lend a device or context, the name of its backend or "auto" opens that.
+/// An unknown name is Code::Usage; an unusable device is Code::Device with the reason.
 Result<OpenedDevice> open_device(std::string_view id, const BackendOptions& options = {},
                                  const Refusal& refusal = {});
 

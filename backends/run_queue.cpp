@@ -7,7 +7,7 @@
 namespace reprise {
 namespace {
 
-// How often a thread that waits behind another run checks whether that has ended.
+// The interval at which a thread that waits behind another run checks whether that run has ended.
 constexpr uint64_t kSliceNs = 5'000'000;
 
 uint64_t since(RunQueue::Clock::time_point t, RunQueue::Clock::time_point now) {
@@ -59,7 +59,7 @@ uint64_t RunQueue::left_to_hang(const SubmittedRun& run, Clock::time_point now) 
 
 RunQueue::Next RunQueue::next_wait(SubmittedRun& run, bool to_end) {
   const std::lock_guard lock(mutex_);
-  if (to_end && run.limit_ns_ == UINT64_MAX) run.limit_ns_ = 0;  // no caller set one
+  if (to_end && run.limit_ns_ == UINT64_MAX) run.limit_ns_ = 0;  // no caller set a limit
   if (!run.listed_) return {0, given_up_, !to_end};              // it has ended
   drop_ended(&run);
   const auto now = Clock::now();

@@ -3,8 +3,9 @@
 // time limit starts then, so a run that waits behind others is never late, and only a run that has
 // begun can hang.
 //
-// The device may still use the memory of a run that timed out, so its owner waits for its end
-// before that memory is freed. A run that hangs never ends: after a while the owner gives it up.
+// The device may still use the memory of a run that timed out, so the owner of that memory waits
+// for the end of the run before it frees it. A run that hangs never ends: after a while the owner
+// gives it up.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,7 @@ class RunQueue {
   using Clock = std::chrono::steady_clock;
   enum class Outcome : unsigned char { Over, TimedOut, Hung };
 
-  /// Set before the device is used.
+  /// See BackendOptions. Must be set before the device is used.
   uint64_t patience_ns = BackendOptions().patience_ns;
 
   /// Waits until `run` has ended, has run for `timeout_ns`, or hangs itself or behind another run.
@@ -43,7 +44,7 @@ class RunQueue {
   }
   /// Whether a run timed out and has not ended since.
   bool any_late();
-  /// Whether the run cannot be waited for any longer.
+  /// Whether waiting for the run has become pointless.
   bool hung(SubmittedRun& run) { return next_wait(run, true).hung; }
   /// Waits until no late run is left. Fails if one hangs; the error says that `what` was to follow.
   Status wait_before(const std::string& what, const DeviceInfo& device);
@@ -74,7 +75,7 @@ class RunQueue {
   Next next_wait(SubmittedRun& run, bool to_end);
   void set_limit(SubmittedRun& run, uint64_t timeout_ns);
   void set_late(SubmittedRun& run);
-  // The caller of these holds the lock.
+  // The caller of these functions must hold the lock.
   void append(SubmittedRun& run);
   void unlink(SubmittedRun& run);
   void drop_ended(const SubmittedRun* but);

@@ -14,7 +14,7 @@ namespace {
 
 struct Case {
   int64_t rows = 1, keys = 1, heads = 1, size = 64;
-  const char* what = "";  // "mask": added; "causal"
+  const char* what = "";  // "mask" (added to the scores), "causal", or ""
   int64_t groups = 1;     // heads that share keys
 };
 
@@ -25,7 +25,8 @@ std::string name_of(const Case& c) {
   return *c.what == 0 ? name : name + " " + c.what;
 }
 
-/// As exporters write it. Grouped heads and causal scores are Attention's own.
+/// Attention in the form that exporters write. Grouped heads and causal scores use the operator
+/// Attention.
 std::string attention_op(const Case& c) {
   OnnxWriter w(23);
   w.input("q", DType::F32, {1, c.heads, c.rows, c.size});
@@ -83,7 +84,7 @@ std::vector<Case> cases() {
   return out;
 }
 
-/// Fewer runs where one takes long.
+/// The number of runs, which is smaller for cases that take long.
 int runs_of(const Case& c, int runs) {
   constexpr double kWork = 20e9;
   const double flops = 4e0 * static_cast<double>(c.heads * c.rows * c.keys * c.size);

@@ -1,11 +1,12 @@
-// Attention as one kernel and as the chain of kernels, against what the compiler chooses.
+// Compares attention as one kernel and as a chain of kernels with the form that the compiler
+// chooses.
 #pragma once
 
 #include "bench/harness.h"
 
 namespace reprise::bench {
 
-/// The choice's time against the better form's; 0.9 of its speed is wanted.
+/// Compares the time of the chosen form with that of the faster form. The goal is 0.9 of its speed.
 Status attention(const Request& request);
 
 }  // namespace reprise::bench

@@ -9,7 +9,7 @@ using test::OnnxWriter;
 
 namespace {
 
-/// An operator over one float input; what else it reads are constants.
+/// An operator over one float input. Its other inputs are constants.
 struct Case {
   const char* name;
   const char* op;
@@ -33,7 +33,7 @@ AttrMap integer(const char* name, int64_t v) {
 
 HostTensor row_numbers(int64_t count) {
   std::vector<int64_t> rows(static_cast<size_t>(count));
-  for (size_t i = 0; i < rows.size(); ++i)  // scattered, but a permutation
+  for (size_t i = 0; i < rows.size(); ++i)  // a scattered permutation
     rows[i] = static_cast<int64_t>(i * 7919 % rows.size());
   return test::int64_tensor({count}, rows);
 }

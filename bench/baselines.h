@@ -1,4 +1,4 @@
-// Kernels that the compiler's results are measured against.
+// Baseline kernels for the compiler's results.
 #pragma once
 
 #include "bench/harness.h"
@@ -6,14 +6,15 @@
 
 namespace reprise::bench {
 
-/// y[i] = x[i] for count floats (a multiple of 32 * 64), in the form that is fastest on the device:
-/// consecutive floats per invocation where invocations are CPU lanes, consecutive lanes on GPUs.
+/// y[i] = x[i] for `count` floats (a multiple of 32 * 64), in the fastest form for the device: an
+/// invocation copies consecutive floats on CPU-type devices, and neighbouring invocations copy
+/// neighbouring floats on GPUs.
 Result<ChainSpec> copy(int64_t count, const DeviceFacts& facts);
 
-/// One output element per invocation: y[n, n] = a[n, n] b[n, n], n a multiple of 8.
+/// y[n, n] = a[n, n] b[n, n] with one output element per invocation; n must be a multiple of 8.
 Result<kernel::Kernel> naive_matmul_kernel(int64_t n);
 
-/// y[i] = x[i] + 1 for i < 64: as little work as a launch can have.
+/// y[i] = x[i] + 1 for i < 64: a launch with almost no work.
 Result<kernel::Kernel> tiny_kernel();
 
 }  // namespace reprise::bench

@@ -148,7 +148,7 @@ Result<PackagePtr> chain_package(const ChainSpec& spec, const DeviceInfo& device
 
 namespace {
 
-/// A package with its buffers, and what its runs took.
+/// A session with its buffers, and the times of its runs.
 struct Contender {
   std::unique_ptr<Session> session;
   Bound bound;
@@ -209,7 +209,7 @@ Result<std::vector<Timing>> time_packages(const std::vector<PackagePtr>& package
       out[i].launches = count_launches(all[i].session->plan());
     }
   }
-  // Timestamps cost time, so these sessions are others.
+  // Device times are measured in separate sessions, because timestamps take time.
   RP_ASSIGN(std::vector<Contender> all, prepare(packages, device, true));
   RP_TRY(run_in_turn(all, 2, std::min(runs, 10), {}));
   for (size_t i = 0; i < all.size(); ++i) out[i].device_ms = median(std::move(all[i].device_ms));

@@ -1,4 +1,4 @@
-// Sessions whose inputs and outputs stay on the device, and how long their runs take.
+// Measures how long runs of sessions take whose inputs and outputs stay on the device.
 #pragma once
 
 #include <chrono>
@@ -18,22 +18,22 @@ using PackagePtr = std::shared_ptr<const package::Package>;
 /// A line of the report.
 struct Row {
   std::string name;      // what is measured
-  std::string baseline;  // against what
+  std::string baseline;  // what it is compared with
   double value = 0, base = 0;
   std::string unit;
-  double ratio = 0;   // better than the baseline by this factor
-  double wanted = 0;  // what the project asks for
+  double ratio = 0;   // the factor by which it is better than the baseline
+  double wanted = 0;  // the goal of the project for `ratio`
 };
 
-/// What a scenario measures with, and where its lines go as soon as they are there.
+/// The device and options of a scenario. It calls `line` for each line as soon as it is measured.
 struct Request {
   std::shared_ptr<Device> device;
   int runs = 30;
-  std::string filter = {};  // lines whose name contains it
+  std::string filter = {};  // measure only lines whose name contains it
   std::function<void(const Row&)> line;
 
   bool wants(const std::string& name) const { return name.find(filter) != std::string::npos; }
-  /// A model of the ONNX writer, for the device.
+  /// Compiles the contents of an ONNX file for the device.
   Result<PackagePtr> compile(const std::string& onnx,
                              const std::vector<std::string>& disabled_passes = {}) const;
 };
@@ -41,33 +41,34 @@ struct Request {
 /// Times of many runs.
 struct Timing {
   double median_ms = 0;
-  double best_ms = 0;    // for forms that differ by less than what else the machine does
+  double best_ms = 0;    // for forms that differ by less than the noise of the machine
   double device_ms = 0;  // sum of kernel times, from timestamps
   double submit_us = 0;
   int64_t launches = 0;
 };
 
-/// What the compiler is told to make the one variant that a device takes. NVRTC is where
-/// REPRISE_NVRTC says, as for the programs; kernels for CUDA are kept where theirs are.
+/// The options for compiling the one variant that a device uses. NVRTC (REPRISE_NVRTC) and the
+/// cache of CUDA kernels are those of the programs.
 CompileOptions options_for(const DeviceInfo& device);
-/// Compiles a model of the ONNX writer.
+/// Compiles the contents of an ONNX file.
 Result<PackagePtr> compile_model(const std::string& onnx, const CompileOptions& options);
 
-/// A package of one plan: `launches` launches of a kernel in a chain x -> t -> ... -> y. The kernel
-/// reads its inputs and writes its last buffer; only the first input is replaced along the chain.
+/// A package with one plan: `launches` launches of a kernel in a chain x -> t -> ... -> y. The
+/// kernel reads its inputs and writes its last buffer. The result of a launch is the first input of
+/// the next one; the other inputs are the same for all.
 struct ChainSpec {
   kernel::Kernel kernel;
   std::vector<std::vector<int64_t>> inputs;  // dims; float32
   std::vector<int64_t> output;
   std::array<int64_t, 3> grid{1, 1, 1};
   size_t launches = 1;
-  bool wide = false;  // loads of 16 bytes as 64-bit integers, see emit::SpirvOptions
+  bool wide = false;  // load 16 bytes as 64-bit integers; see emit::SpirvOptions
 };
 Result<PackagePtr> chain_package(const ChainSpec& spec, const DeviceInfo& device);
 
-/// Runs packages in turn, so that what else the machine does meets them alike, with static float32
-/// inputs that are made up, device memory bound in place. The thread sleeps for `pause` before each
-/// run, as between an application's frames.
+/// Runs packages in turn, so that other load on the machine affects all of them alike. Their inputs
+/// must be static float32 tensors; they have generated values and are bound as device memory. The
+/// thread sleeps for `pause` before each run, like an application between frames.
 Result<std::vector<Timing>> time_packages(const std::vector<PackagePtr>& packages,
                                           const std::shared_ptr<Device>& device, int runs,
                                           std::chrono::microseconds pause = {});

@@ -1,5 +1,5 @@
-// reprise_bench: what fusion, schedules and replay are worth, each against a baseline that is
-// measured in the same process.
+// reprise_bench: measures the gains of fusion, schedules and replay, each against a baseline in the
+// same process.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -29,7 +29,7 @@ Status pointwise(const Request& r) {
   return {};
 }
 
-/// Bytes read and written once, over the time of a run.
+/// Compares the bandwidth of gelu, with bytes counted once when read and written, with a copy.
 Status gelu(const Request& r) {
   constexpr int64_t kCount = int64_t{4} << 20;
   RP_ASSIGN(auto model, r.compile(gelu_model(kCount)));
@@ -58,7 +58,7 @@ Status matmul(const Request& r) {
   return {};
 }
 
-/// Host cost of a run of 1,000 launches, against one of 10.
+/// Compares the host time of a run of 1,000 launches with that of 10.
 Status replay(const Request& r) {
   const auto chain_of = [&r](size_t launches) -> Result<PackagePtr> {
     ChainSpec chain;
@@ -70,7 +70,7 @@ Status replay(const Request& r) {
   };
   RP_ASSIGN(const PackagePtr large, chain_of(1000));
   RP_ASSIGN(const PackagePtr small, chain_of(10));
-  // A thread that just waited long comes back to cold caches; after a pause, both do.
+  // A thread that has waited long has cold caches. With a pause before each run, both have.
   RP_ASSIGN(const auto t,
             time_packages({large, small}, r.device, r.runs, std::chrono::milliseconds(2)));
   r.line({"submit of 1,000 launches", "of 10 launches", t[0].submit_us, t[1].submit_us, "us",
@@ -140,7 +140,7 @@ Result<int> run(const Options& o, const std::string& command) {
 
 int parse_and_run(int argc, char** argv) {
   Options o;
-  CLI::App app{"Measures what fusion, schedules and replay are worth."};
+  CLI::App app{"Measures the gains of fusion, schedules and replay."};
   app.add_option("--device", o.device, "A Vulkan or CUDA device: vulkan[:N], cuda[:N]")
       ->capture_default_str();
   app.add_option("--runs", o.runs, "Measured runs")
@@ -148,7 +148,8 @@ int parse_and_run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--only", o.only, "A part of the measurements")
       ->check(CLI::IsMember(scenario_names()));
-  app.add_option("--filter", o.filter, "Of bandwidth and attention: lines whose name contains it");
+  app.add_option("--filter", o.filter,
+                 "For bandwidth and attention: only lines whose name contains it");
   app.add_option("--json", o.json, "Write results as JSON to a file");
   app.footer(
       "Inputs and outputs stay on the device; times are medians of whole runs; of attention, the "

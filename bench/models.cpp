@@ -12,7 +12,7 @@ HostTensor scalar(float v) {
   return HostTensor::from(DType::F32, {}, std::vector<float>{v});
 }
 
-/// Adds nodes in a row, naming their outputs v0, v1, ...
+/// Adds a chain of nodes with outputs v0, v1, ...
 class Chain {
  public:
   explicit Chain(OnnxWriter& w) : w_(w) {}

@@ -1,4 +1,4 @@
-// Models that are measured, as ONNX files in memory.
+// The measured models, as ONNX files in memory.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// reprise_runner: loads a package, runs it once, then once for each line on standard input. Each
-// answer is one line of JSON. bench/peers starts one for each model and interleaves it with others.
+// reprise_runner: loads a package, runs it once, and then once for each line on standard input.
+// Each answer is one line of JSON. bench/peers starts one process for each model and interleaves
+// its runs with those of other peers.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
@@ -44,7 +45,7 @@ Status serve(const Options& o) {
   const double start = now_ms();
   RP_ASSIGN(Loaded loaded, load(o));
   const double load_ms = now_ms() - start;
-  // Reading the inputs' files is not a part of loading: others get them in memory.
+  // Reading the input files does not count as loading, because other peers get them in memory.
   Session& session = *loaded.session;
   app::InputSources sources;
   RP_ASSIGN(sources.given, app::read_input_folder(o.inputs, session.io()));
@@ -78,14 +79,15 @@ Status serve(const Options& o) {
 
 int parse_and_serve(int argc, char** argv) {
   Options o;
-  CLI::App app{"Runs a package once for each line on standard input, and says how long it took."};
+  CLI::App app{"Runs a package once for each line on standard input, and reports the time."};
   app.add_option("PACKAGE", o.package, "A compiled model (.rpk)")->required();
   app.add_option("--device", o.device, "host, vulkan[:N] or cuda[:N]")->capture_default_str();
   app.add_option("--inputs", o.inputs, "A folder of input_N.pb")->required();
-  app.add_option("--outputs", o.outputs, "The first run's outputs are written here as N.npy")
+  app.add_option("--outputs", o.outputs, "Folder for the outputs of the first run, as N.npy")
       ->required();
   app.footer(
-      "Inputs and outputs are in host memory. The first line of output tells load and first run.\n"
+      "Inputs and outputs are in host memory. The first line of output has the times of loading\n"
+      "and of the first run.\n"
       "Example: yes '' | head -5 | reprise_runner m.rpk --inputs test_data_set_0 --outputs out");
   try {
     app.parse(argc, argv);

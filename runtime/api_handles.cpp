@@ -19,16 +19,16 @@ struct Entry {
 struct Table {
   std::shared_mutex mutex;
   std::unordered_map<uintptr_t, Entry> entries;
-  Table* parents = nullptr;  // of the process that this one was forked from
+  Table* parents = nullptr;  // the table of the process from which this one was forked
 };
 
-constexpr uintptr_t kStep = 16;  // as far apart as addresses of objects
+constexpr uintptr_t kStep = 16;  // keys differ by as much as addresses of objects
 std::atomic<uintptr_t> next_key = kStep;
 std::atomic<uintptr_t> first_own_key = 0;
 std::atomic<Table*> current = nullptr;
 
-// In a child of fork() drivers no longer work, and locks stay locked that other threads had. So the
-// objects of the parent are left alone.
+// In a child of fork() drivers do not work, and locks that other threads held stay locked. The
+// objects of the parent are therefore never used or freed.
 void in_child() {
   Table* const parents = current.load();
   auto* const own = new (std::nothrow) Table;
@@ -49,8 +49,8 @@ Table* table() {
 Status unknown(const void* handle, std::string_view kind) {
   const std::string subject = "this " + std::string(kind) + " handle ";
   if (reinterpret_cast<uintptr_t>(handle) < first_own_key)
-    return {Code::Usage, subject + "is of the process before fork(); a child makes its own"};
-  return {Code::Usage, subject + "was freed, or is none"};
+    return {Code::Usage, subject + "belongs to the parent process of fork(); create a new one"};
+  return {Code::Usage, subject + "was freed, or never was a valid handle"};
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ void* Handles::add(std::shared_ptr<void> object, std::string_view kind) {
     key = next_key.fetch_add(kStep);
   } while (key == 0 || t->entries.contains(key));
   t->entries.emplace(key, Entry{std::move(object), kind});
-  return reinterpret_cast<void*>(key);  // NOLINT(performance-no-int-to-ptr): a key, as said above
+  return reinterpret_cast<void*>(key);  // NOLINT(performance-no-int-to-ptr): a key, not an address
 }
 
 Result<std::shared_ptr<void>> Handles::find(const void* handle, std::string_view kind) {
@@ -92,12 +92,12 @@ std::shared_ptr<void> Handles::remove(const void* handle, std::string_view kind)
 void copy_text(char* out, size_t capacity, std::string_view text) {
   size_t n = std::min(text.size(), capacity - 1);
   while (n > 0 && n < text.size() && (static_cast<unsigned char>(text[n]) & 0xc0) == 0x80)
-    --n;  // whole characters
+    --n;  // do not split a character
   std::memcpy(out, text.data(), n);
   out[n] = 0;
 }
 
-// Needs no memory: it reports that there is none.
+// Allocates no memory, because it also reports that there is none.
 reprise_status report(Code code, std::string_view message, reprise_error* error) noexcept {
   const auto status = static_cast<reprise_status>(code);
   if (error) {
@@ -109,7 +109,7 @@ reprise_status report(Code code, std::string_view message, reprise_error* error)
 
 Status check_struct(const void* given, size_t size, size_t own, std::span<const size_t> ends,
                     const char* name) {
-  constexpr size_t kLargest = 4096;  // of any later version
+  constexpr size_t kLargest = 4096;  // an upper bound for later versions
   const std::string_view what = name;
   const auto refuse = [&](const char* why) {
     return Status(Code::Usage, std::string(what) + ": struct_size " + std::to_string(size) + why);
@@ -117,15 +117,15 @@ Status check_struct(const void* given, size_t size, size_t own, std::span<const 
   if (size == own) return {};
   if (size < own) {
     if (std::find(ends.begin(), ends.end(), size) != ends.end()) return {};
-    return refuse(" is that of no version of the struct; start from its REPRISE_..._INIT");
+    return refuse(" is not that of any version; initialise the struct with its REPRISE_..._INIT");
   }
   if (size > kLargest || size % sizeof(size_t) != 0)
-    return refuse(" is implausible; start from its REPRISE_..._INIT");
+    return refuse(" is implausible; initialise the struct with its REPRISE_..._INIT");
   const auto* bytes = static_cast<const unsigned char*>(given);
   for (size_t i = own; given && i < size; ++i)
     if (bytes[i] != 0)
       return refuse(
-          " is that of a later version, and it has members set that this one does not know");
+          " is that of a later version, and members that this version does not know are set");
   return {};
 }
 

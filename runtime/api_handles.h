@@ -1,5 +1,5 @@
-// What the opaque handles of the C interface stand for, and how errors and structs cross it. Shared
-// by the runtime's and the compiler's half of the interface.
+// The objects behind the opaque handles of the C interface, and how errors and structs cross it.
+// Shared by the runtime's and the compiler's half of the interface.
 #pragma once
 
 #include <algorithm>
@@ -29,18 +29,18 @@ struct reprise_device {
 
 namespace reprise::capi {
 
-/// Handles are keys of a table and no addresses: one that was freed, that is of another kind or
-/// that comes from before a fork() is found out, whoever frees it meanwhile.
+/// A table of all handles. A handle is a key of the table, not an address, so a handle that was
+/// freed, has another type or stems from before a fork() is detected. Thread-safe.
 class Handles {
  public:
   static void* add(std::shared_ptr<void> object, std::string_view kind);
-  /// Code::Usage unless the handle is of that kind and in use.
+  /// Code::Usage if the handle has another kind or is not in use.
   static Result<std::shared_ptr<void>> find(const void* handle, std::string_view kind);
-  /// Null unless the handle is of that kind and in use.
+  /// Null if the handle has another kind or is not in use.
   static std::shared_ptr<void> remove(const void* handle, std::string_view kind) noexcept;
 };
 
-/// The names of handles in messages; each struct of a handle has one.
+/// The name of a handle type in messages. Each type has a specialisation.
 template <typename T>
 inline constexpr std::string_view kHandleName{};
 template <>
@@ -62,10 +62,12 @@ void free_handle(T* handle) noexcept {
   if (handle) Handles::remove(handle, kHandleName<T>);
 }
 
+/// Copies as much of the text as fits, and terminates it with a zero byte.
 void copy_text(char* out, size_t capacity, std::string_view text);
+/// Fills `error`, which may be null, and returns the status for the code.
 reprise_status report(Code code, std::string_view message, reprise_error* error) noexcept;
 
-/// Runs `body`, which returns a Status; running out of memory becomes one too.
+/// Runs `body`, which returns a Status, and reports its result. Exceptions become errors.
 template <typename F>
 reprise_status guarded(reprise_error* error, F&& body) noexcept {
   try {
@@ -80,18 +82,18 @@ reprise_status guarded(reprise_error* error, F&& body) noexcept {
   }
 }
 
-/// Where a struct of the interface may end for callers of one version or another: before any
-/// member that came later.
+/// The sizes that a struct of the interface had in earlier versions: the offsets of the members
+/// that were added later.
 template <typename T>
 inline constexpr std::array<size_t, 0> kStructEnds{};
 
-/// Code::Usage unless `size` is that of a version of the struct, or of a later one whose further
-/// members are zero.
+/// Code::Usage unless `size` is that of a version of the struct. A larger size is accepted if all
+/// bytes of `given` beyond `own`, the size of this version, are zero.
 Status check_struct(const void* given, size_t size, size_t own, std::span<const size_t> ends,
                     const char* name);
 
-/// The caller's version of a struct that begins with its size, as ours: members that the caller
-/// does not know keep their defaults.
+/// Converts the caller's version of a struct to this version. Members that the caller does not know
+/// keep their defaults.
 template <typename T>
 Result<T> read_struct(const T* given, T defaults, const char* name) {
   if (!given) return defaults;
@@ -102,8 +104,8 @@ Result<T> read_struct(const T* given, T defaults, const char* name) {
   return out;
 }
 
-/// The reverse: only the members that the caller knows are written. What the struct's size is must
-/// have been checked.
+/// The reverse: writes only the members that the caller knows. The struct's size must have been
+/// checked.
 template <typename T>
 void write_struct(const T& value, T* out) {
   const size_t size = std::min(out->struct_size, sizeof(T));
@@ -111,13 +113,14 @@ void write_struct(const T& value, T* out) {
   std::memcpy(reinterpret_cast<char*>(out) + sizeof(size_t),
               reinterpret_cast<const char*>(&value) + sizeof(size_t), size - sizeof(size_t));
 }
-/// Of a struct that the library fills, before it does anything.
+/// Checks the size of a struct that the library will fill.
 template <typename T>
 Status check_out(const T* out, const char* name) {
   return out ? check_struct(nullptr, out->struct_size, sizeof(T), kStructEnds<T>, name) : Status();
 }
 
-/// What a C caller wrote: any number, while C++ may only load those that the enum names.
+/// The dtype as a number. A C caller can write any number, but C++ may load an enum only if the
+/// value is one that it can represent.
 inline int32_t dtype_number(const reprise_tensor& t) {
   static_assert(sizeof(t.dtype) == sizeof(int32_t));
   int32_t number = 0;

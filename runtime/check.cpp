@@ -7,6 +7,8 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/base/align.h"
+#include "runtime/base/bytes.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/block_layout.h"
 
@@ -14,12 +16,7 @@ namespace reprise {
 namespace {
 
 constexpr uint64_t kAlignment = 256;
-constexpr unsigned kMostRuns = 12;  // where there is time for more than are asked for
-
-template <typename T>
-void put(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
+constexpr unsigned kMostRuns = 12;  // if CheckOptions::more_runs_ns allows more runs
 
 std::string text(double v) {
   char out[32];
@@ -34,10 +31,10 @@ uint64_t bits_at(DType dtype, const std::byte* at) {
   return bits;
 }
 
-/// A result and what it must be, as numbers and for people.
+/// The difference of a result from the expected value, as numbers and for people.
 struct Comparison {
   double error = 0, allowed = 0;
-  std::string expected, found;  // empty where they agree
+  std::string expected, found;  // empty if they agree
 };
 
 Comparison compare_floats(double want, double is, double allowed) {
@@ -61,7 +58,8 @@ Comparison compare_integers(int64_t want, int64_t is, bool is_unsigned) {
   return c;
 }
 
-/// The largest error of one buffer's samples, and the first that is beyond its tolerance.
+/// Compares the samples of one buffer: updates the largest error, and reports the first sample that
+/// exceeds its tolerance.
 void compare(const plan::Probe::Samples& s, DType dtype, const std::string& tensor,
              std::span<const std::byte> bytes, KernelCheck& out) {
   for (size_t i = 0; i < s.at.size(); ++i) {
@@ -106,11 +104,11 @@ class Checker {
  private:
   /// One buffer of the launch: a range of memory_.
   struct Part {
-    size_t parameter = 0;  // the first that it is bound to
+    size_t parameter = 0;  // the first parameter that it is bound to
     DType dtype = DType::F32;
     uint64_t offset = 0, bytes = 0;
     bool written = false, only_written = false;
-    std::vector<std::byte> result;  // of the first run, where it is written
+    std::vector<std::byte> result;  // of the first run, if the kernel writes the buffer
   };
 
   Status run(const plan::Probe& probe, const plan::Launch& launch, const DeviceKernel& kernel,
@@ -158,7 +156,7 @@ class Checker {
     std::memcpy(&word, error_->mapped(), sizeof word);
     if (word == 0 || !probe.complete) return {};
     out.verdict = KernelVerdict::Wrong;
-    out.reason = "it reports error " + std::to_string(word & 0xffU) + " on inputs that are valid";
+    out.reason = "it reports error " + std::to_string(word & 0xffU) + " for valid inputs";
     return {};
   }
 
@@ -178,8 +176,8 @@ class Checker {
       const auto differs = std::mismatch(bytes.begin(), bytes.end(), part.result.begin()).first;
       const auto at = static_cast<size_t>(differs - bytes.begin()) / size_of(part.dtype);
       out.verdict = KernelVerdict::Varies;
-      out.reason = "run " + std::to_string(r + 1) + " gives another element " + std::to_string(at) +
-                   " of '" + tensor(launch, part.parameter) + "' than run 1";
+      out.reason = "element " + std::to_string(at) + " of '" + tensor(launch, part.parameter) +
+                   "' in run " + std::to_string(r + 1) + " differs from that in run 1";
       for (const plan::Probe::Samples& s : probe.samples) {
         if (of_parameter_[s.buffer] != &part) continue;
         KernelCheck second;
@@ -200,7 +198,7 @@ class Checker {
     return plan_.buffers[static_cast<size_t>(launch.buffers[parameter])].name;
   }
 
-  /// Memory for the buffers, kept from one kernel to the next.
+  /// Makes memory for the buffers. Later kernels reuse it.
   Status place(const plan::Probe& probe, const plan::Launch& launch) {
     parts_.clear();
     parts_.reserve(launch.buffers.size());
@@ -213,7 +211,7 @@ class Checker {
         parts_.push_back(
             {i, b.dtype, end, probe.bytes[i], false, plan::is_only_written(launch, i), {}});
         of_parameter_[i] = &parts_.back();
-        end += (plan::readable_bytes(probe.bytes[i]) + kAlignment - 1) / kAlignment * kAlignment;
+        end += align_up(plan::readable_bytes(probe.bytes[i]), kAlignment);
       }
       of_parameter_[i] = of_parameter_[first];
       of_parameter_[i]->written = of_parameter_[i]->written || launch.writes[i];
@@ -235,11 +233,11 @@ class Checker {
     using Layout = plan::BlockLayout;
     auto* block = static_cast<std::byte*>(blocks_->mapped());
     std::memset(block, 0, blocks_->size());
-    put(block + Layout::kErrorAddress, error_->address());
+    store_bytes(block + Layout::kErrorAddress, error_->address());
     for (size_t i = 0; i < of_parameter_.size(); ++i)
-      put(block + Layout::buffer_offset(i), memory_->address() + of_parameter_[i]->offset);
+      store_bytes(block + Layout::buffer_offset(i), memory_->address() + of_parameter_[i]->offset);
     for (size_t i = 0; i < probe.scalars.size(); ++i)
-      put(block + Layout::scalar_offset(of_parameter_.size(), i), probe.scalars[i]);
+      store_bytes(block + Layout::scalar_offset(of_parameter_.size(), i), probe.scalars[i]);
     return {};
   }
 

@@ -14,10 +14,10 @@ namespace reprise {
 
 enum class KernelVerdict : uint8_t {
   Pass,
-  Wrong,   // a result is not what the interpreter gave, or the kernel reported an error
+  Wrong,   // a result differs from the interpreter's, or the kernel reported an error
   Varies,  // replays of one recording give different bits
   Error,   // a driver call failed
-  Skipped  // it has no probe
+  Skipped  // the kernel has no probe
 };
 /// "pass", "wrong", "varies", "error", "skipped".
 std::string_view name_of(KernelVerdict v);
@@ -28,24 +28,24 @@ inline bool is_wrong(KernelVerdict v) {
 struct KernelCheck {
   std::string kernel;
   KernelVerdict verdict = KernelVerdict::Skipped;
-  double max_error = 0;  // of the samples, against what they must be
-  std::string reason;    // what was expected and found; empty for Pass
+  double max_error = 0;  // largest error of a sample
+  std::string reason;    // what was expected and what was found; empty for Pass
 };
 
 struct CheckOptions {
   unsigned runs = 3;  // of each kernel, at least 1
-  /// Kernels that are fast run more often, up to 12 times, until they have taken so long.
+  /// Fast kernels run more often: until their runs have taken this long, but at most 12 times.
   uint64_t more_runs_ns = 0;
-  bool stop_at_failure = false;  // no kernel is checked after one that does not pass
-  uint64_t timeout_ns = 0;       // of one run; 0: default_timeout_ns
+  bool stop_at_failure = false;  // check no further kernel after one that does not pass
+  uint64_t timeout_ns = 0;       // of one run; 0: default_timeout_ns()
 };
 
-/// The time limit of a run that has none: a minute, on CPU-type devices ten, whose drivers compile
-/// kernels when they are launched first.
+/// The default time limit of a run: a minute, or ten minutes on CPU-type devices, whose drivers
+/// compile a kernel when it is first launched.
 uint64_t default_timeout_ns(const DeviceInfo& device);
 
-/// One result for each kernel of the variant, in order. `kernels` were created from it, on the
-/// device. An error if there is no memory for a probe.
+/// Returns one result for each kernel of the variant, in order. `kernels` are the variant's kernels
+/// on the device. Fails if there is no memory for a probe.
 Result<std::vector<KernelCheck>> check_kernels(
     Device& device, const package::Variant& variant,
     std::span<const std::unique_ptr<DeviceKernel>> kernels, const CheckOptions& options = {});

@@ -8,8 +8,8 @@ namespace reprise {
 namespace {
 constexpr std::string_view kCubin = "sm_", kPtx = "compute_";
 
-// Of the CUDA programming guide: no binary compatibility between these, nor with desktop GPUs.
-// Jetson TX1, TX2, Xavier, Orin; 88 of a console; Thor, which CUDA 13 calls 110.
+// From the CUDA programming guide: these are not binary compatible with each other or with desktop
+// GPUs. They are Jetson TX1, TX2, Xavier, Orin, a console (88), and Thor (101, in CUDA 13: 110).
 constexpr uint32_t kTegra[] = {53, 62, 72, 87, 88, 101, 110};
 
 bool is_tegra(uint32_t number) {
@@ -34,7 +34,7 @@ std::string CudaArch::mismatch(uint32_t device) const {
                      ", the device is sm_" + std::to_string(device);
   if (device < number || (!ptx && device / 10 != number / 10)) return what;
   if (ptx || device == number || (!is_tegra(number) && !is_tegra(device))) return {};
-  return what + ": images of Tegra run on the same architecture only, and Tegra runs no others";
+  return what + ": Tegra devices run only images for exactly their own architecture";
 }
 
 std::string CudaArch::str() const {

@@ -1,4 +1,5 @@
-// What a CUDA variant is compiled for, as Predicate::cuda_arch and targets name it.
+// The architecture that a CUDA variant is compiled for, as Predicate::cuda_arch and targets name
+// it.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +10,19 @@
 namespace reprise {
 
 struct CudaArch {
-  /// Kernels take their parameters as __grid_constant__ (sm_70), and NVRTC 13 begins here.
+  /// The lowest supported architecture: kernels need __grid_constant__ parameters (sm_70), and
+  /// NVRTC 13 supports sm_75 and later.
   static constexpr uint32_t kLeast = 75;
 
-  bool ptx = false;     // "compute_80": PTX, which the driver compiles; else "sm_90": a cubin
+  bool ptx = false;  // true: PTX, which the driver compiles ("compute_80"); false: cubin ("sm_90")
   uint32_t number = 0;  // 10 * major + minor, as DeviceFacts::cuda_arch
 
-  /// Nothing where the text is of another form.
+  /// Returns nothing if the text has another form.
   static std::optional<CudaArch> parse(std::string_view text);
-  /// Empty if a device of that architecture runs it; else why not, for people. PTX runs on every
-  /// later one. A cubin runs on later minor versions of its major one, but for systems on a chip
-  /// (Tegra): theirs run on the very same only, and they run no others.
+  /// Empty if a device of that architecture runs the image; or else why not, for people. PTX runs
+  /// on its architecture and all later ones. A cubin runs on its architecture and on later minor
+  /// versions of the same major version. Systems on a chip (Tegra) are an exception: they run only
+  /// cubins of exactly their architecture, and no other device runs those.
   std::string mismatch(uint32_t device) const;
   std::string str() const;
 

@@ -29,12 +29,12 @@ std::string too_small(const std::string& what, uint64_t needed, uint64_t found) 
 
 std::string Predicate::mismatch(const DeviceFacts& facts) const {
   if (api != facts.api) {
-    return "is for " + std::string(name_of(api)) + ", the device is driven through " +
+    return "is for " + std::string(name_of(api)) + ", but the device uses " +
            std::string(name_of(facts.api));
   }
   if (!cuda_arch.empty()) {
     const auto arch = CudaArch::parse(cuda_arch);
-    if (!arch) return "is compiled for '" + cuda_arch + "', which is unknown";
+    if (!arch) return "is compiled for the unknown architecture '" + cuda_arch + "'";
     std::string other = arch->mismatch(facts.cuda_arch);
     if (!other.empty()) return other;
   }

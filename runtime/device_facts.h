@@ -1,5 +1,5 @@
-// What a device can do. Facts choose a package's variant, and schedules at compile time; driver
-// bugs are listed apart (runtime/base/driver_workarounds.h). Plain data, comparable, printable.
+// What a device can do. Facts select the variant of a package and, at compile time, schedules.
+// Driver bugs are listed separately (runtime/base/driver_workarounds.h).
 #pragma once
 
 #include <cstdint>
@@ -27,11 +27,11 @@ struct DeviceFacts {
   bool subgroup_shuffle = false;
   bool subgroup_extended_types = false;  // subgroup operations on 64-bit integers and fp16
   std::vector<MatrixShape> matrices;     // cooperative matrices of F16 operands and F32 sums
-  uint32_t subgroup_size = 1;
+  uint32_t subgroup_size = 1;            // invocations
   // Limits.
   uint32_t max_workgroup_invocations = 128;
   uint32_t max_shared_bytes = 16384;
-  uint32_t max_grid[3] = {65535, 65535, 65535};
+  uint32_t max_grid[3] = {65535, 65535, 65535};  // workgroups
   uint64_t max_buffer_bytes = uint64_t{128} << 20;
   uint32_t max_push_constant_bytes = 128;
   uint32_t cuda_arch = 0;  // compute capability, 10 * major + minor; CUDA devices only
@@ -40,7 +40,7 @@ struct DeviceFacts {
   friend bool operator==(const DeviceFacts&, const DeviceFacts&) = default;
 };
 
-/// A device as listed for people and programs.
+/// A device in a list for people and programs.
 struct DeviceInfo {
   std::string id;  // "vulkan:0", "host", "cuda:0"
   std::string name;
@@ -48,13 +48,14 @@ struct DeviceInfo {
   std::string driver;  // name and version
   std::string api;     // "Vulkan 1.3.230"
   bool usable = false;
-  std::string reason;  // why not, and what to do; empty when usable
+  std::string reason;  // if not usable: why, and what to do
   DeviceFacts facts;
   uint8_t uuid[16] = {};
   uint32_t driver_version = 0;
 };
 
-/// What a variant needs: the first variant whose predicate the device satisfies wins.
+/// The facts that a variant needs. A session uses the first variant whose predicate its device
+/// satisfies.
 struct Predicate {
   Api api = Api::Vulkan;
   bool needs_int64 = false;
@@ -64,15 +65,15 @@ struct Predicate {
   bool needs_subgroup_arithmetic = false;
   bool needs_subgroup_shuffle = false;
   bool needs_subgroup_extended_types = false;
-  bool cpu_type = false;                 // tuned for DeviceKind::Cpu: refuses other kinds
-  bool slow_loads = false;               // tuned for DriverTraits::slow_loads: refuses others
-  uint32_t subgroup_size = 0;            // exactly this; 0: any
-  MatrixShape matrix;                    // one of DeviceFacts::matrices; none: no need
-  uint32_t workgroup_invocations = 128;  // at least
-  uint32_t shared_bytes = 16384;         // at least
-  std::string cuda_arch;                 // "sm_90" cubin, "compute_80" PTX; empty for Vulkan
+  bool cpu_type = false;                 // tuned for DeviceKind::Cpu; refuses other kinds
+  bool slow_loads = false;               // tuned for DriverTraits::slow_loads; refuses others
+  uint32_t subgroup_size = 0;            // exactly this size; 0: any
+  MatrixShape matrix;                    // must be in DeviceFacts::matrices; if unset: none needed
+  uint32_t workgroup_invocations = 128;  // minimum
+  uint32_t shared_bytes = 16384;         // minimum
+  std::string cuda_arch;                 // "sm_90" (cubin) or "compute_80" (PTX); empty for Vulkan
 
-  /// Empty when satisfied; else the first fact that is missing, for people.
+  /// Empty if the facts satisfy the predicate; or else the first missing fact, for people.
   std::string mismatch(const DeviceFacts& facts) const;
 
   friend bool operator==(const Predicate&, const Predicate&) = default;

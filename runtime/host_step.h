@@ -1,4 +1,4 @@
-// Running one host call of a plan.
+// Runs one host call of a plan.
 #pragma once
 
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace reprise {
 
-/// Calls the host kernel; `inputs` is parallel to call.inputs, null where omitted. Checks count,
-/// dtypes and shapes of the results against the plan, and gives symbols that only the results tell
-/// their values. Errors name the node.
+/// Calls the host kernel. `inputs` is parallel to call.inputs, with null for omitted inputs. Checks
+/// number, dtypes and shapes of the results against the plan, and assigns the symbols whose values
+/// only the results provide. Errors name the node.
 Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan::Interface& io,
                                               const plan::HostCall& call,
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols);
 
-/// "node 'n' (Op)"
+/// The call in messages: "node 'n' (Op)".
 std::string describe_call(const plan::HostCall& call);
 
 }  // namespace reprise

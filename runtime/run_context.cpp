@@ -1,4 +1,4 @@
-// Memory of a run: sizes, places, addresses. What executes it is in run_execute.cpp.
+// The memory of a run: sizes, places and addresses. run_execute.cpp executes the run.
 #include "runtime/run_context.h"
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void RunContext::set_location(plan::BufferId id, Location where) {
     std::memcpy(blocks().data() + use, &address, sizeof(address));
 }
 
-// Sizes that vary rarely shrink for good, so a buffer only grows.
+// Buffers never shrink, because sizes that vary usually grow again.
 Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
   if (buffer && buffer->size() >= bytes) return {};
   buffer = {};
@@ -128,7 +128,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
   return {};
 }
 
-// Buffers whose sizes the last host calls told.
+// Places the buffers whose sizes the last host calls determined.
 Status RunContext::place_late(Run& run) {
   for (size_t b = 0; b < s_.plan->buffers.size(); ++b) {
     const plan::Buffer& buffer = s_.plan->buffers[b];
@@ -146,7 +146,7 @@ Status RunContext::place_late(Run& run) {
 }
 
 Status RunContext::ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging) {
-  if (tensor.device && tensor.device->size() < bytes) {  // recorded copies name the old buffers
+  if (tensor.device && tensor.device->size() < bytes) {  // recorded copies refer to the old buffers
     for (SegmentState& s : segments_)
       if (!s.recorded.staged.copies.empty()) s.recorded.recording.reset();
   }

@@ -1,5 +1,5 @@
-// Everything that one run in flight needs of a device: parameter blocks, arena, input and output
-// memory, recordings. Used by one thread at a time.
+// Everything that one run in flight needs on a device: parameter blocks, arena, memory of inputs
+// and outputs, and recordings. Only one thread may use a context at a time.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace reprise {
 
-/// What all runs of a session share; constant after create, but for the totals.
+/// The state that all runs of a session share. After creation only the totals change.
 struct SessionShared {
   std::shared_ptr<const package::Package> package;
   std::shared_ptr<Device> device;
@@ -33,31 +33,30 @@ struct SessionShared {
   /// How the plan uses a buffer.
   struct BufferUse {
     bool on_device = false;     // a launch reads or writes it
-    bool late = false;          // its size depends on what a host call tells
-    int32_t last_segment = -1;  // whose launches write it last; -1: none
+    bool late = false;          // its size depends on the result of a host call
+    int32_t last_segment = -1;  // the last segment with a launch that writes it; -1: none
   };
   std::vector<BufferUse> uses;  // per plan buffer
-  // Per model input: buffers that are it. Per output: its buffer and the buffer it is a copy of.
-  std::vector<std::vector<plan::BufferId>> of_input;
+  std::vector<std::vector<plan::BufferId>>
+      of_input;  // per model input: the buffers that are bound to it
   struct OutputSource {
-    plan::BufferId buffer = -1, alias_of = -1;
+    plan::BufferId buffer = -1, alias_of = -1;  // its buffer, and the buffer that it is a copy of
   };
-  std::vector<OutputSource> of_output;
-  size_t first_recorded = 0;  // segment that copies staged inputs; segments.size(): none
-  std::vector<std::array<uint32_t, 3>>
-      fixed_grids;                 // per step: of launches without an indirect one
-  bool keeps_host_values = false;  // the plan has host calls or aliases
-  bool fixed_placement = true;     // the arena's sizes depend on nothing
+  std::vector<OutputSource> of_output;  // per model output
+  size_t first_recorded = 0;            // segment that copies staged inputs; segments.size(): none
+  std::vector<std::array<uint32_t, 3>> fixed_grids;  // per step, for launches with a constant grid
+  bool keeps_host_values = false;                    // the plan has host calls or aliases
+  bool fixed_placement = true;                       // no size in the arena depends on a symbol
   // Totals.
   std::atomic<uint64_t> device_bytes = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0,
                         copies = 0;
 
   const plan::Interface& io() const { return package->io; }
   const BufferUse& use(plan::BufferId id) const { return uses[static_cast<size_t>(id)]; }
-  uint64_t timeout_ns() const;  // of one wait
+  uint64_t timeout_ns() const;  // of one run
 };
 
-/// A buffer counted in SessionShared::device_bytes.
+/// A buffer whose bytes count in SessionShared::device_bytes.
 class CountedBuffer {
  public:
   CountedBuffer() = default;
@@ -81,39 +80,41 @@ class CountedBuffer {
   std::unique_ptr<DeviceBuffer> buffer_;
 };
 
+/// The device state of one run, reused by later runs.
 class RunContext {
  public:
+  /// `shared` must outlive the context.
   static Result<std::unique_ptr<RunContext>> create(SessionShared& shared);
-  /// `start`: when the caller entered the session. `results` keep the memory they have.
+  /// `start` is when the caller entered the session. Reuses the memory of `results`.
   Status run(const BoundIo& io, std::chrono::steady_clock::time_point start,
              std::vector<HostTensor>& results, RunStats* stats);
-  /// Symbols of the last run, to find a context that needs no rewriting.
+  /// The symbols of the last run. A context with the same symbols needs no rewriting.
   const std::vector<int64_t>& symbols() const { return sized_for_; }
-  /// What the last run leaves of the context.
+  /// The state of the context after its last run.
   enum class State : uint8_t {
     Free,
-    Late,  // it timed out, and the device still works on it
-    Dead,  // it failed so that nothing tells whether the device still uses this memory
+    Late,  // the run timed out, and the device is still executing it
+    Dead,  // the run failed, and the device may still be using the memory
   };
   State state() const { return state_; }
-  /// Whether an allocation failed: what the context has is of no use without what it lacks.
+  /// Whether an allocation failed. Such a context cannot run, so its memory can be freed.
   bool starved() const { return starved_; }
-  /// Asks the device whether a late run has ended.
+  /// Asks the device whether a late run has ended, and returns the new state.
   State poll();
 
  private:
-  /// Memory of one model input or output that the caller keeps on the host.
+  /// Device memory of a model input or output that the caller binds to host memory.
   struct HostBound {
     CountedBuffer device;
-    CountedBuffer staging;  // only when `device` is not mapped
+    CountedBuffer staging;  // only if `device` is not mapped
     bool staged = false;    // this run copies between the two
   };
   struct OutputState : HostBound {
-    std::optional<std::vector<int64_t>> dims;  // where they follow from sized_for_
+    std::optional<std::vector<int64_t>> dims;  // if they follow from sized_for_
   };
-  /// What a segment copies between the model's inputs or outputs and their staging memory.
+  /// The copies of a segment between the model's inputs or outputs and their staging memory.
   struct Staged {
-    std::vector<uint32_t> in, out;
+    std::vector<uint32_t> in, out;  // indices of inputs and outputs
     std::vector<Command> copies;
   };
   struct Recorded {
@@ -125,13 +126,13 @@ class RunContext {
     DeviceBuffer* buffer = nullptr;
     uint64_t offset = 0;
   };
-  /// Where a buffer of the plan is.
+  /// The place of a plan buffer.
   struct Placed {
-    CountedBuffer own;     // its memory where it lies outside the arena
-    Location location;     // in own, the arena, a weight's memory or the caller's
-    uint64_t address = 0;  // as the blocks have it
+    CountedBuffer own;     // its own memory, if it is not in the arena
+    Location location;     // in `own`, in the arena, or in memory of a weight or of the caller
+    uint64_t address = 0;  // the address that the parameter blocks hold
   };
-  /// One run's values that live on the host, and its clock.
+  /// The values of one run that are on the host, and its clock (run_state.h).
   struct Run;
 
   explicit RunContext(SessionShared& shared) : s_(shared) {}
@@ -155,16 +156,16 @@ class RunContext {
   Command staging_copy(uint32_t i, bool input) const;
   uint64_t staged_bytes(uint32_t i, bool input) const;
   void limit_copies(Recorded& r) const;
-  /// A segment's commands for these staged inputs and outputs, kept for recordings that are not
-  /// replayed.
+  /// The commands of a segment for these staged inputs and outputs, kept for sessions that record
+  /// again on each run.
   struct Order {
     std::vector<uint32_t> in, out;
     std::vector<plan::OrderNode> nodes;
   };
-  /// What a segment has been prepared for.
+  /// The state that a segment was prepared in.
   struct SegmentState {
-    bool written = false;  // for these symbols:
-    std::vector<int64_t> written_for;
+    bool written = false;              // its parameter blocks are written ...
+    std::vector<int64_t> written_for;  // ... for these symbols
     Recorded recorded;
     Order order;
   };
@@ -191,11 +192,11 @@ class RunContext {
   std::vector<HostBound> inputs_;
   std::vector<OutputState> outputs_;
   std::vector<Placed> buffers_;     // per plan buffer
-  std::vector<uint64_t> bytes_;     // per plan buffer, as the plan's functions take them
-  plan::ArenaPlacement placement_;  // of what lies in the arena now
-  std::vector<int64_t> sized_for_;  // symbols that bytes_ and the arenas are for
+  std::vector<uint64_t> bytes_;     // per plan buffer
+  plan::ArenaPlacement placement_;  // the current placement in the arenas
+  std::vector<int64_t> sized_for_;  // the symbols for which bytes_ and the arenas were computed
   std::vector<int64_t> symbols_;    // of this run
-  Staged staged_;                   // of the segment at hand
+  Staged staged_;                   // of the current segment
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false;
   State state_ = State::Free;

@@ -1,4 +1,4 @@
-// Executing a run: blocks, recordings, host calls, results. Its memory is in run_context.cpp.
+// Executes a run: blocks, recordings, host calls and results. run_context.cpp manages its memory.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -22,7 +22,7 @@ bool same_copies(const std::vector<Command>& a, const std::vector<Command>& b) {
   });
 }
 
-// The launch's tensors of int64, by name.
+// The names of the launch's int64 tensors, for messages.
 std::string wide_tensors(const plan::Plan& plan, const plan::Launch& launch) {
   std::string out;
   for (const plan::BufferId id : launch.buffers) {
@@ -33,7 +33,7 @@ std::string wide_tensors(const plan::Plan& plan, const plan::Launch& launch) {
   return out.empty() ? out : out + "')";
 }
 
-// What a kernel's error code means; the codes are kernel::ErrorCode.
+// The error for a code that a kernel reported; the codes are those of kernel::ErrorCode.
 Status kernel_error(uint32_t code, const std::string& subject, const std::string& wide) {
   switch (code) {
     case 1:
@@ -108,7 +108,7 @@ Command RunContext::staging_copy(uint32_t i, bool input) const {
   return c;
 }
 
-// What this run has of the input or output.
+// The bytes that the input or output has in this run.
 uint64_t RunContext::staged_bytes(uint32_t i, bool input) const {
   if (!input) return bytes_[static_cast<size_t>(s_.of_output[i].buffer)];
   uint64_t bytes = 0;
@@ -117,7 +117,8 @@ uint64_t RunContext::staged_bytes(uint32_t i, bool input) const {
   return bytes;
 }
 
-// What may share memory follows from the plan, so an order stays right for the session's life.
+// Which tensors may share memory follows from the plan, so an order is valid for the lifetime of
+// the session.
 const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vector<uint32_t> in,
                                                          std::vector<uint32_t> out) {
   using Kind = plan::ArenaReuse::Kind;
@@ -134,7 +135,7 @@ const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vect
   return order.nodes;
 }
 
-// With edges or, for devices that have no use for them, barriers between levels.
+// Appends commands with edges or, for devices that do not take edges, with barriers between levels.
 void RunContext::append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
                                  Recorded& counts) const {
   using Kind = plan::OrderNode::Kind;
@@ -185,8 +186,8 @@ Status RunContext::record_segment(size_t index) {
   return {};
 }
 
-// Inputs and outputs keep the room of the largest run, and recordings copy all of it where they
-// cannot do less.
+// The memory of inputs and outputs has the size of the largest run so far. Recordings that cannot
+// limit a copy copy all of it.
 void RunContext::limit_copies(Recorded& r) const {
   size_t copy = 0;
   for (const uint32_t i : r.staged.in) r.recording->limit_copy(copy++, staged_bytes(i, true));
@@ -217,7 +218,8 @@ void RunContext::wait_failed(size_t segment) {
   poll();
 }
 
-// The error of a run that nobody waited for must not become the next one's.
+// Clears the error word, so that the error of a run that nobody waited for is not taken for that of
+// the next run.
 RunContext::State RunContext::poll() {
   if (state_ != State::Late) return state_;
   const Result<bool> ended = segments_[late_segment_].recorded.recording->ended();
@@ -263,7 +265,7 @@ Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run
   if (!s_.uses[b].on_device) return {};
   if (s_.uses[b].late && !run.buffers[b].placed) {
     return internal_error("tensor '" + s_.plan->buffers[b].name +
-                          "': no host call tells its size, so kernels cannot use it");
+                          "': no host call determines its size, so kernels cannot use it");
   }
   run.stats.bytes_copied += value.bytes().size();
   return s_.device->upload(*buffers_[b].location.buffer, buffers_[b].location.offset,
@@ -291,7 +293,7 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
   return {};
 }
 
-// The value of any buffer as a host tensor.
+// Returns the value of any buffer as a host tensor.
 Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   const auto b = static_cast<size_t>(id);
   const plan::Buffer& buffer = s_.plan->buffers[b];
@@ -318,7 +320,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   return t;
 }
 
-// Bytes of a buffer that launches or host calls wrote.
+// Reads the bytes of a buffer that launches or host calls wrote.
 Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
   const auto b = static_cast<size_t>(id);
   const plan::Buffer& buffer = s_.plan->buffers[b];
@@ -349,8 +351,8 @@ Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::Out
   return s_.device->upload(*b.device, b.device_offset, value.bytes());
 }
 
-// Outputs that are inputs in the caller's memory: kept before delivery writes to memory of the
-// caller, which may be the same.
+// Copies inputs that are returned as outputs, because delivering other outputs may overwrite the
+// memory of the caller in which they are.
 Status RunContext::keep_passed_through(Run& run) {
   if (run.buffers.empty()) return {};
   for (const SessionShared::OutputSource& source : s_.of_output) {
@@ -374,7 +376,7 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
     result = run.buffers[static_cast<size_t>(id)].host->detached();
     return {};
   }
-  std::vector<int64_t> told;  // by a host call of this run
+  std::vector<int64_t> told;  // symbols with the values that host calls of this run determine
   const std::optional<std::vector<int64_t>>& known = outputs_[output].dims;
   if (!known) {
     RP_ASSIGN(told, plan::eval_dims(s_.io(), slot.shape, run.symbols, slot.name));

@@ -1,4 +1,4 @@
-// State of one run of a RunContext; shared by its two sources only.
+// The state of one run of a RunContext; shared by its two source files only.
 #pragma once
 
 #include <optional>
@@ -13,16 +13,16 @@ struct RunContext::Run {
   const BoundIo& io;
   std::vector<int64_t>& symbols;
   RunStats stats;
-  Clock::time_point start = Clock::now();  // of the run, or of the host work since the last wait
-  double copy_us = 0;                      // staging copies since `start`
+  Clock::time_point start = Clock::now();  // of the run, or end of the last wait
+  double copy_us = 0;                      // time of staging copies since `start`
   struct BufferState {
     std::optional<HostTensor> host;
-    bool placed = false;  // a late buffer that has its place
+    bool placed = false;  // a late buffer has its memory
   };
-  std::vector<BufferState> buffers;  // of the plan; empty for plans of launches only
+  std::vector<BufferState> buffers;  // per plan buffer; empty if the plan has only launches
 };
 
-/// Adds the time of its scope to the run's staging copies.
+/// Adds the time of its scope to Run::copy_us.
 template <typename Run>
 class CopyTimer {
  public:

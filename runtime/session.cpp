@@ -7,7 +7,8 @@
 namespace reprise {
 namespace {
 
-// Sources and shapes of the interface refer to what exists; plan::verify checks the plans.
+// Checks that the sources and shapes of the interface refer to existing symbols and inputs.
+// plan::verify checks the plans.
 Status check_interface(const plan::Interface& io) {
   if (io.sources.size() != io.symbols.size())
     return invalid_model("the package has symbols without a source");
@@ -32,7 +33,7 @@ Status refuse_host_calls(const plan::Plan& plan) {
                      "; replace them in the model, or allow host fallback");
 }
 
-/// What is to be known of the variant that was taken; mostly nothing.
+/// A note about the selected variant if it is not the ideal one; usually empty.
 std::string caveat(const package::Variant& v, const DeviceFacts& facts) {
   const auto arch = CudaArch::parse(v.predicate.cuda_arch);
   if (!arch || !arch->ptx) return {};
@@ -43,14 +44,14 @@ std::string caveat(const package::Variant& v, const DeviceFacts& facts) {
          own;
 }
 
-/// How to make a package for the device.
+/// The option that compiles a package for the device.
 std::string target_for(const DeviceFacts& facts) {
   if (facts.api == Api::Cuda) return " (--targets cuda:sm_" + std::to_string(facts.cuda_arch) + ")";
   return facts.api == Api::Vulkan ? " (--targets vulkan)" : "";
 }
 
-/// From `v` on the first variant that fits, or the number of variants; `notes`: why those before it
-/// do not.
+/// The first variant from `v` on that fits, or else the number of variants. Adds to `notes` why the
+/// skipped ones do not fit.
 size_t find_variant(const package::Package& package, const DeviceFacts& facts, size_t v,
                     std::vector<std::string>& notes) {
   for (; v < package.variants.size(); ++v) {
@@ -76,7 +77,7 @@ Status no_variant(const package::Package& package, const DeviceInfo& info,
                      " or use the host device");
 }
 
-/// The host in place of a device whose driver gets every variant wrong.
+/// Uses the host instead of a device whose driver computes wrong results with every variant.
 Result<std::unique_ptr<Session>> create_instead(
     const std::shared_ptr<const package::Package>& package, std::vector<std::string> notes,
     const SessionOptions& options) {
@@ -90,8 +91,7 @@ Result<std::unique_ptr<Session>> create_instead(
   return create_host_session(package, std::move(notes));
 }
 
-/// The first variant that fits and, if the options ask for that, whose kernels compute what they
-/// should.
+/// Uses the first variant that fits and, if the options ask for a check, whose kernels are right.
 Result<std::unique_ptr<Session>> create_on_device(
     const std::shared_ptr<const package::Package>& package, const std::shared_ptr<Device>& device,
     const SessionOptions& options) {
@@ -116,7 +116,7 @@ Result<std::unique_ptr<Session>> create_on_device(
               create_device_session(package, device, v, std::move(own), options, verdict));
     if (session) return session;
     any_wrong = true;
-    notes.push_back(variant.name + ": the driver gets it wrong: " + verdict.reason);
+    notes.push_back(variant.name + ": the driver computes wrong results: " + verdict.reason);
     if (options.log) {
       options.log(info.id + " (" + info.name + ", " + info.driver + "): variant '" + variant.name +
                   "' of '" + package->model_name + "' is not used: " + verdict.reason);

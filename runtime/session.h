@@ -1,7 +1,8 @@
-// A compiled model bound to a device: loads weights once, records once, replays on each run.
+// A package bound to a device: uploads weights once, records once, and replays on each run.
 //
-// Threads: a Session may be run from several threads; each run takes a free run context (command
-// buffer, parameter blocks, arena) or makes one, up to SessionOptions::max_in_flight, then waits.
+// Threads: several threads may run a Session at the same time. Each run takes a free run context
+// (recordings, parameter blocks, arena) or makes one, up to SessionOptions::max_in_flight. Beyond
+// that, a run waits until a context is free.
 #pragma once
 
 #include <functional>
@@ -17,62 +18,65 @@ namespace reprise {
 
 struct SessionOptions {
   unsigned max_in_flight = 2;
-  bool timestamps = false;  // per-kernel device times
-  bool fullgraph = false;   // a plan with host calls is Code::Unsupported naming the nodes
+  bool timestamps = false;  // measure the device time of each launch
+  bool fullgraph = false;   // refuse a plan with host calls (Code::Unsupported; names the nodes)
   bool replay = true;       // false: record again on each run (mode "default")
-  bool warm_up = false;     // create() launches every kernel on nothing: drivers that compile at
-                            // the first launch do so then, and not in the first run
+  /// create() launches every kernel without work. A driver that compiles a kernel when it is first
+  /// launched then does so in create() and not in the first run.
+  bool warm_up = false;
   /// create() runs the probes of the package's kernels. If one fails, create() takes the next
-  /// variant that fits the device and whose kernels pass, and at last the host's plan; `log` and
-  /// variant_notes() say why. A package without probes is taken as it is.
+  /// variant that fits the device and whose kernels pass, or else the host plan. `log` and
+  /// variant_notes() say why. A package without probes is used unchecked.
   bool check_kernels = false;
-  /// Where the results of checks are kept, so that kernels are checked again only on another device
-  /// or driver. Empty: nowhere.
+  /// Folder that keeps verdicts, so that kernels are checked again only on another device or
+  /// driver. Empty: verdicts are not kept.
   std::string cache_dir = {};
   std::function<void(const std::string&)> log = {};
-  /// Each intermediate tensor in an allocation of its own, of its exact size, instead of a place
-  /// in the arena: for tools that watch allocations.
+  /// Give each intermediate tensor its own allocation of its exact size instead of a place in the
+  /// arena, for tools that watch allocations.
   bool isolate_tensors = false;
-  /// Of one run; 0: a minute, on CPU-type devices ten, because their drivers compile kernels when
-  /// they are launched first.
+  /// Time limit of one run; 0: default_timeout_ns().
   uint64_t timeout_ns = 0;
 };
 
-/// A tensor of the caller: host memory, or a device buffer that is used in place (zero copies).
+/// A tensor of the caller: host memory, or a device buffer that a run uses in place. An input has
+/// `host` or `device`, an output has `host_output` or `device`. The memory must outlive the run.
 struct Binding {
   std::string name;
-  const HostTensor* host = nullptr;       // inputs
-  std::span<std::byte> host_output = {};  // outputs: written here, at least as large as the result
-  DeviceBuffer* device = nullptr;         // inputs and outputs; must outlive the run
-  uint64_t device_offset = 0;             // multiple of 16
-  std::vector<int64_t> dims = {};         // of `device` inputs
+  const HostTensor* host = nullptr;       // for inputs
+  std::span<std::byte> host_output = {};  // for outputs; at least as large as the result
+  DeviceBuffer* device = nullptr;         // for inputs and outputs
+  uint64_t device_offset = 0;             // in bytes; a multiple of 16
+  std::vector<int64_t> dims = {};         // of inputs in `device`
 };
 
 struct RunStats {
-  double host_submit_us = 0;  // from entering run to submit returning, without staging copies
+  double host_submit_us = 0;  // host work until submissions returned, without staging copies
   double total_us = 0;
-  std::vector<double> kernel_us;  // per launch, plan order; with timestamps
-  uint64_t bytes_copied = 0;      // staging copies of this run
+  std::vector<double> kernel_us;  // per launch in plan order; only with timestamps
+  uint64_t bytes_copied = 0;      // by staging copies
 };
 
-/// Sums over all runs; dispatches, barriers and copies are those executed on the device.
+/// Totals of all runs. Dispatches, barriers and copies are those that the device executed.
 struct SessionStats {
   uint64_t runs = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0, copies = 0;
-  uint64_t compiles = 0;  // 0 for a package: nothing is compiled after load
-  uint64_t device_bytes = 0;
+  uint64_t compiles = 0;      // 0 for a package, which needs no compilation
+  uint64_t device_bytes = 0;  // device memory that the session holds now
   double load_ms = 0;
 };
 
-/// Empty if a variant of the package fits a device with these facts; else why each does not.
+/// Empty if a variant of the package fits a device with these facts; or else why each variant does
+/// not fit.
 std::string why_unfit(const package::Package& package, const DeviceFacts& facts);
 
 class Session {
  public:
+  /// Waits for runs that timed out (BackendOptions::patience_ns).
   virtual ~Session() = default;
-  /// Missing, unknown or duplicate names, wrong dtypes, ranks and dims are InvalidInput errors that
-  /// name the tensor with what was expected and found. Outputs that are not bound come back as host
-  /// tensors in output order; bound ones have their dtype and dims there, and no bytes.
-  /// Memory that two runs in flight share must not be written by either.
+  /// Runs once and waits. Missing, unknown or duplicate names and wrong dtypes, ranks and dims are
+  /// InvalidInput errors; they name the tensor and say what was expected and found. The result has
+  /// all outputs in order: those that are not bound as host tensors, the bound ones with their
+  /// dtype and dims but without bytes. If two runs in flight share memory, neither may write to it.
   Result<std::vector<HostTensor>> run(std::span<const Binding> inputs,
                                       std::span<const Binding> outputs = {},
                                       RunStats* stats = nullptr) {
@@ -80,20 +84,21 @@ class Session {
     RP_TRY(run_into(inputs, outputs, results, stats));
     return results;
   }
-  /// The same with results that are used again. A plan of launches alone whose sizes are those of
-  /// an earlier run allocates nothing on the heap when all outputs are bound.
+  /// The same, but reuses the memory of `results`. Allocates nothing on the heap if the plan has
+  /// only launches, an earlier run had the same sizes, and all outputs are bound.
   virtual Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                           std::vector<HostTensor>& results, RunStats* stats) = 0;
   virtual const plan::Interface& io() const = 0;
-  /// The variant in use, and why earlier ones were not taken: "NAME: reason". A note that begins
-  /// with its own name is about a variant that is not quite the device's: PTX for want of an image.
+  /// The name of the variant in use.
   virtual const std::string& variant() const = 0;
+  /// Why earlier variants were not used: "NAME: reason". A note that begins with the name of the
+  /// variant in use says why it is not the ideal one, such as PTX because there is no cubin.
   virtual const std::vector<std::string>& variant_notes() const = 0;
   virtual const plan::Plan& plan() const = 0;
   virtual SessionStats stats() const = 0;
   virtual Device* device() = 0;  // null for the host
 
-  /// `device` null: the host reference plan.
+  /// Binds the package to the device, or to the host if `device` is null.
   static Result<std::unique_ptr<Session>> create(std::shared_ptr<const package::Package> package,
                                                  const std::shared_ptr<Device>& device,
                                                  const SessionOptions& options = {});

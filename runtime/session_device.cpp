@@ -1,4 +1,4 @@
-// The device session: what runs share, and the pool of run contexts.
+// The session on a device: the state that runs share, and the pool of run contexts.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -21,7 +21,7 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   DeviceSession& operator=(const DeviceSession&) = delete;
   ~DeviceSession() override { shared_.device->idle_memory().remove(*this); }
 
-  /// A session whose kernels are not right is not usable.
+  /// If the verdict is that a kernel is wrong, the session must not be used.
   Status load(Verdict& verdict);
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
@@ -53,7 +53,8 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   Pool<BoundIo> bound_;
   mutable std::mutex mutex_;
   Waiter *first_waiter_ = nullptr, *last_waiter_ = nullptr;
-  // Late contexts count as in flight. The device may still use the memory of late and dead ones.
+  // Late contexts count as in flight. The device may still use the memory of late and dead
+  // contexts.
   std::vector<std::unique_ptr<RunContext>> free_, late_, dead_;
   unsigned in_use_ = 0;
   uint64_t runs_ = 0;
@@ -124,7 +125,7 @@ Status DeviceSession::check_buffers() const {
     if (!shared_.uses[b].on_device) continue;
     if (plan.buffers[b].dtype == DType::String)
       return invalid_model("tensor '" + plan.buffers[b].name + "': kernels cannot use strings");
-    // Kernels trust that a weight has the plan's size.
+    // Kernels rely on weights having the sizes that the plan states.
     if (plan.buffers[b].kind == plan::BufferKind::Weight)
       RP_TRY(raw_weight(*shared_.package, plan, plan.buffers[b]).status());
   }
@@ -143,10 +144,10 @@ Status DeviceSession::fix_grids() {
   return {};
 }
 
-/// Every kernel on no workgroups, in order of first use.
+/// Launches every kernel with an empty grid, in the order of first use.
 Status DeviceSession::warm_up() {
   if (shared_.kernels.empty()) return {};
-  uint64_t block_bytes = 16;  // that no invocation reads
+  uint64_t block_bytes = 16;  // no invocation reads the block
   for (const plan::KernelCode& k : variant_.plan.kernels)
     block_bytes =
         std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
@@ -181,7 +182,7 @@ Status DeviceSession::load(Verdict& verdict) {
             package::load_kernels(*shared_.package, variant_));
   auto kernels = shared_.device->create_kernels(code);
   if (!kernels.ok() && shared_.options.check_kernels) {
-    verdict = {false, "the driver does not take it: " + kernels.status().message()};
+    verdict = {false, "the driver refuses it: " + kernels.status().message()};
     return {};
   }
   RP_ASSIGN(shared_.kernels, std::move(kernels));
@@ -200,12 +201,12 @@ Status DeviceSession::load(Verdict& verdict) {
   return {};
 }
 
-/// A context in use. The destructor gives it back to the session, or destroys it unless the run is
-/// complete: an exception may have left its recording in flight, which the context's destructor
-/// waits for, and a context that ran out of memory must not keep what it has.
+/// A context in use. The destructor returns it to the session if complete() was called, and
+/// destroys it otherwise: an exception may have left its recording in flight, for which the
+/// context's destructor waits, and a context that ran out of memory must free what it holds.
 class DeviceSession::Lease {
  public:
-  /// The session has counted the context as in use.
+  /// The session must have counted the context as in use.
   explicit Lease(DeviceSession& session) : session_(session) {}
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -221,7 +222,7 @@ class DeviceSession::Lease {
   bool complete_ = false;
 };
 
-/// A caller that waits for a context. Callers are served in the order in which they came.
+/// A caller that waits for a context. Callers are served in the order of their arrival.
 struct DeviceSession::Waiter {
   std::condition_variable turn;
   Waiter* next = nullptr;
@@ -261,13 +262,14 @@ void DeviceSession::wait_for_room(std::unique_lock<std::mutex>& lock) {
   if (!first_waiter_) last_waiter_ = nullptr;
 }
 
-// A free context, at best one that last ran with these sizes; null: there is room for a new one.
+// Returns a free context, preferably one that last ran with these sizes, or null if there is room
+// for a new one.
 std::unique_ptr<RunContext> DeviceSession::acquire(const std::vector<int64_t>& symbols) {
   std::unique_lock lock(mutex_);
   if (!late_.empty()) poll_late();
   if (first_waiter_ || !has_room()) wait_for_room(lock);
-  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it, too
-  // Reserved now, so that giving the context back cannot fail for lack of memory.
+  if (first_waiter_) first_waiter_->turn.notify_one();  // there may be room for it as well
+  // Reserve memory now, so that returning the context cannot fail.
   const size_t all = free_.size() + late_.size() + in_use_ + 1;
   for (auto* list : {&free_, &late_}) list->reserve(all);
   dead_.reserve(dead_.size() + all);
@@ -292,10 +294,12 @@ void DeviceSession::release(std::unique_ptr<RunContext> context) noexcept {
                                                     : free_;
     list.push_back(std::move(context));
   }
-  if (first_waiter_) first_waiter_->turn.notify_one();  // under the lock: it may go at once
+  // Notify with the lock held, because the waiter may be destroyed as soon as it can proceed.
+  if (first_waiter_) first_waiter_->turn.notify_one();
 }
 
-// Destroyed without the lock, as that calls the driver. The list keeps its room (see acquire).
+// Destroys contexts without holding the lock, because that calls the driver. The list keeps its
+// capacity (see acquire).
 bool DeviceSession::free_idle() {
   for (bool any = false;; any = true) {
     std::unique_ptr<RunContext> idle;

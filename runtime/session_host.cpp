@@ -1,4 +1,5 @@
-// The host session: the imported graph, one host kernel after another. The reference.
+// The session on the host, which is the reference: it runs the imported graph, one host kernel
+// after another.
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -51,8 +52,8 @@ class HostSession final : public Session {
   std::string variant_ = "host";
   std::vector<std::string> notes_;
   Values weights_;                                 // per buffer
-  std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that nothing needs after it
-  std::vector<plan::BufferId> output_buffer_;      // per output, aliases resolved
+  std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that are not needed after it
+  std::vector<plan::BufferId> output_buffer_;      // per output, with aliases resolved
   mutable std::mutex mutex_;
   SessionStats stats_;
 };
@@ -145,8 +146,8 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
       values[b] = *bound.inputs[static_cast<size_t>(plan_.buffers[b].index)]->host;
   }
   for (size_t s = 0; s < plan_.steps.size(); ++s) RP_TRY(run_step(s, values, bound.symbols));
-  // Values may be views of inputs, whose memory the caller may free after the run, or bind to
-  // outputs.
+  // Values may be views of inputs. The caller may free their memory after the run, or bind the same
+  // memory to outputs.
   for (const plan::BufferId b : output_buffer_) {
     auto& value = values[static_cast<size_t>(b)];
     if (value) value = value->detached();

@@ -6,12 +6,13 @@
 
 namespace reprise {
 
-/// `notes` say why no variant was taken.
+/// Runs the host plan. `notes` say why no variant is used.
 Result<std::unique_ptr<Session>> create_host_session(
     std::shared_ptr<const package::Package> package, std::vector<std::string> notes);
 
-/// Runs `package->variants[variant]`, which the device satisfies; `notes` say why earlier ones were
-/// not taken. Null if the options want its kernels checked and `verdict` is that one is wrong.
+/// Runs `package->variants[variant]`, whose predicate the device satisfies. `notes` say why earlier
+/// variants are not used. Returns null if the options ask for a check and a kernel is wrong;
+/// `verdict` then has the reason.
 Result<std::unique_ptr<Session>> create_device_session(
     std::shared_ptr<const package::Package> package, std::shared_ptr<Device> device, size_t variant,
     std::vector<std::string> notes, const SessionOptions& options, Verdict& verdict);

@@ -45,7 +45,7 @@ std::string name_of(const Extent& e) {
   return (e.written ? "output '" : "input '") + e.binding->name + "'";
 }
 
-// `known` holds the rank and the dims of each tensor, one after another.
+// `known` has the rank and the dims of each tensor, one tensor after another.
 bool same_dims(std::span<const std::span<const int64_t>> dims, std::span<const int64_t> known) {
   for (const auto& d : dims) {
     if (known.size() <= d.size() || known[0] != static_cast<int64_t>(d.size())) return false;
@@ -110,7 +110,7 @@ Status IoBinder::check_output(const plan::Slot& slot, const Binding& b,
   const auto subject = [&] { return "output '" + b.name + "'"; };
   if (b.host) return invalid_input(subject() + ": host tensors are for inputs; bind its bytes");
   if (slot.dtype == DType::String)
-    return unsupported(subject() + " holds strings, which need no memory bound");
+    return unsupported(subject() + " holds strings, which cannot be written to bound memory");
   return b.device ? check_device("output", b, device) : Status();
 }
 
@@ -118,8 +118,8 @@ Status IoBinder::check_disjoint(std::vector<BoundIo::Extent>& extents) {
   using Extent = BoundIo::Extent;
   std::sort(extents.begin(), extents.end(),
             [](const Extent& a, const Extent& b) { return a.begin < b.begin; });
-  const Extent* last = nullptr;          // of those so far, the one that ends last
-  const Extent* last_written = nullptr;  // likewise of outputs
+  const Extent* last = nullptr;          // the extent so far that ends last
+  const Extent* last_written = nullptr;  // the same among outputs
   for (const Extent& e : extents) {
     const Extent* other = e.written ? last : last_written;
     if (other && e.begin < other->end) {
@@ -132,8 +132,8 @@ Status IoBinder::check_disjoint(std::vector<BoundIo::Extent>& extents) {
   return {};
 }
 
-// Kernels and host calls take every tensor for memory of its own. Outputs in host memory are
-// written last, so that they may be where an input was.
+// Kernels and host calls assume that tensors do not share memory. Outputs in host memory are
+// written last, so they may be where an input was.
 Status IoBinder::check_overlaps(BoundIo& bound) const {
   const auto bytes = [&](const Size& size, uint64_t room) {
     for (const SymbolId s : size.symbols)

@@ -1,4 +1,4 @@
-// What the caller hands to a run, checked against the model's interface.
+// The bindings of a run, checked against the model's interface.
 #pragma once
 
 #include <span>
@@ -11,22 +11,22 @@
 
 namespace reprise {
 
-/// Checked bindings of one run. Binding it again to the same sizes allocates nothing.
+/// The checked bindings of one run. Reusing the object for the same sizes allocates nothing.
 struct BoundIo {
   std::vector<const Binding*> inputs;   // parallel to the interface; never null
-  std::vector<const Binding*> outputs;  // null: returned as a host tensor
-  std::vector<int64_t> symbols;         // kUnbound where a host call will tell
+  std::vector<const Binding*> outputs;  // null: the output is returned as a host tensor
+  std::vector<int64_t> symbols;         // plan::kUnbound if a host call determines the value
 
  private:
   friend class IoBinder;
-  /// Bytes that a run reads or writes.
+  /// A range of addresses that a run reads or writes.
   struct Extent {
     uint64_t begin = 0, end = 0;
     bool written = false;
     const Binding* binding = nullptr;
   };
   std::vector<std::span<const int64_t>> dims_;  // per input
-  std::vector<int64_t> dims_of_symbols_;        // ranks and dims that `symbols` was computed from
+  std::vector<int64_t> dims_of_symbols_;        // the ranks and dims from which `symbols` follow
   bool has_symbols_ = false;
   std::vector<Extent> device_, host_;
 };
@@ -35,16 +35,17 @@ class IoBinder {
  public:
   /// `io` must outlive the binder.
   explicit IoBinder(const plan::Interface& io);
-  /// `device`: whose buffers may be bound; null for the host.
+  /// Checks the bindings and computes the symbols. `device` is the device of the session, whose
+  /// buffers may be bound; null for the host.
   Status bind(std::span<const Binding> inputs, std::span<const Binding> outputs,
               const Device* device, BoundIo& bound) const;
 
  private:
   Status place(std::span<const Binding> given, bool is_input,
                std::vector<const Binding*>& slots) const;
-  /// How many bytes a tensor of the interface has.
+  /// The size of a tensor of the interface.
   struct Size {
-    size_t element = 0;
+    size_t element = 0;  // bytes
     Expr count;
     std::vector<SymbolId> symbols;
   };
@@ -60,7 +61,7 @@ class IoBinder {
   std::vector<Size> input_sizes_, output_sizes_;
 };
 
-/// Code::InvalidInput unless `bytes` fit the memory bound to an output or input.
+/// Code::InvalidInput if `bytes` bytes do not fit into the memory of the binding.
 Status check_room(const Binding& b, uint64_t bytes, const char* what);
 
 }  // namespace reprise

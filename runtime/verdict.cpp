@@ -13,11 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Changes with the table of inputs, with what is compared and with the hash.
+/// Must change if the table of inputs, the comparison or the hash changes.
 constexpr std::string_view kFormat = "reprise verdict 3";
 constexpr const char* kSuffix = ".verdict";
 constexpr uint64_t kMaxFileBytes = 4096, kMaxFolderBytes = uint64_t{1} << 20;
-/// A user waits for a session, so only fast kernels run more than twice.
+/// Creating a session should be fast, so only fast kernels run more than twice.
 constexpr unsigned kRuns = 2;
 constexpr uint64_t kMoreRunsNs = 2'000'000;
 
@@ -26,7 +26,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& v) {
   return std::as_bytes(std::span(v));
 }
 
-/// What a verdict depends on: the device, its driver, the code, and how it is checked.
+/// Everything that a verdict depends on: the device, its driver, the code, and how it is checked.
 class Key {
  public:
   Key(const DeviceInfo& device, std::span<const plan::KernelCode> code,
@@ -150,7 +150,7 @@ Result<Verdict> judge(Device& device, const package::Variant& variant,
   Verdict v;
   if (failed != checks.end()) {
     v = {false, "kernel '" + failed->kernel + "': " + failed->reason};
-    if (failed->verdict == KernelVerdict::Error) return v;  // perhaps not the next time
+    if (failed->verdict == KernelVerdict::Error) return v;  // not stored: it may be temporary
   }
   verdicts.keep(v);
   return v;

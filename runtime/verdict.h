@@ -1,5 +1,5 @@
-// Decides whether a device may run a variant: its driver has to execute each kernel as the package
-// says. The answer is kept in a file for the next session.
+// Decides whether a device may run a variant, by checking that the driver executes each kernel as
+// the package says. A file keeps the verdict for the next session.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,19 @@
 namespace reprise {
 
 struct VerdictOptions {
-  std::string cache_dir;                        // where verdicts are kept; empty: nowhere
-  std::function<void(const std::string&)> log;  // of files that cannot be used or written
+  std::string cache_dir;                        // folder that keeps verdicts; empty: none are kept
+  std::function<void(const std::string&)> log;  // reports files that cannot be used or written
 };
 
 struct Verdict {
   bool right = true;
-  std::string reason;  // which kernel is wrong, and how; where that was known, from which file
+  std::string reason;  // which kernel is wrong and how, and the file if the verdict came from one
 };
 
-/// Runs the probes of a variant, unless a file has the answer. `code` is that of the variant's
-/// kernels, from which `kernels` were created on the device. A kernel whose run fails is wrong, but
-/// that is not kept. An error if there is no memory for a probe. A variant without probes is right.
+/// Runs the probes of a variant, unless a file has the verdict. `code` is the code of the variant's
+/// kernels, and `kernels` were created from it on the device. A kernel whose run fails is wrong,
+/// but no file keeps such a verdict. A variant without probes is right. Fails if there is no memory
+/// for a probe.
 Result<Verdict> judge(Device& device, const package::Variant& variant,
                       std::span<const plan::KernelCode> code,
                       std::span<const std::unique_ptr<DeviceKernel>> kernels,

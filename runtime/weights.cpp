@@ -4,24 +4,21 @@
 #include <cstring>
 #include <numeric>
 
+#include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
 namespace {
 
-// One allocation holds many weights, up to this size.
+// The maximum size of an allocation that holds many weights.
 constexpr uint64_t kPoolBytes = uint64_t{256} << 20;
 constexpr int64_t kMaxTile = 4096;
-
-uint64_t align_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) / a * a;
-}
 
 std::string subject(const plan::Weight& w) {
   return "weight '" + w.name + "'";
 }
 
-// Elements of the raw and the packed matrix, or an error when the recipe does not fit.
+// Checks that the recipe fits the raw matrix.
 Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
   if (w.packing == plan::Weight::Packing::Raw) return {};
   const int64_t count = raw.count();
@@ -67,8 +64,8 @@ std::vector<bool> read_by_launches(const plan::Plan& plan) {
   return used;
 }
 
-/// Writes weights to memory that the host may not see. Each transfer waits behind what the device
-/// has to do, so small weights that are neighbours go in one.
+/// Writes weights to memory that the host may not be able to map. Each transfer waits for earlier
+/// work of the device, so neighbouring small weights are transferred together.
 class Uploader {
  public:
   explicit Uploader(Device& device) : device_(device) {}
@@ -101,7 +98,7 @@ class Uploader {
  private:
   static constexpr uint64_t kBlockBytes = uint64_t{8} << 20;
   Device& device_;
-  DeviceBuffer* buffer_ = nullptr;  // that the block goes to
+  DeviceBuffer* buffer_ = nullptr;  // the destination of the block
   uint64_t begin_ = 0;
   std::vector<std::byte> block_;
 };

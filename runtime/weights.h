@@ -1,4 +1,5 @@
-// A package's weights made ready for a plan: hashed, packed by their recipes, uploaded.
+// Prepares the weights of a package for a plan: checks their hashes, packs them by their recipes
+// and uploads them.
 #pragma once
 
 #include <memory>
@@ -12,24 +13,24 @@ namespace reprise {
 struct DeviceWeights {
   struct Place {
     DeviceBuffer* buffer = nullptr;  // null: no kernel reads this weight
-    uint64_t offset = 0;
+    uint64_t offset = 0;             // in bytes
   };
   std::vector<std::unique_ptr<DeviceBuffer>> pools;
-  std::vector<Place> places;  // parallel to plan.weights
+  std::vector<Place> places;  // parallel to Plan::weights
   uint64_t bytes = 0;
 };
 
-/// Uploads the weights that launches read. Errors name the weight: a damaged segment, a recipe that
-/// does not fit its tensor, no memory.
+/// Uploads the weights that launches read. Fails on a damaged segment, on a recipe that does not
+/// fit its tensor, and if there is no memory; the error names the weight.
 Result<DeviceWeights> upload_weights(const package::Package& package, const plan::Plan& plan,
                                      Device& device);
 
-/// Segment in range and, where the package has hashes, unaltered.
+/// Checks that the weight's segment exists and, if the package has hashes, that it is unaltered.
 Status check_segment(const package::Package& package, const plan::Weight& weight);
-/// The raw tensor of a weight with the buffer's dims.
+/// The raw tensor of a weight, with the dims of the buffer.
 Result<HostTensor> raw_weight(const package::Package& package, const plan::Plan& plan,
                               const plan::Buffer& buffer);
-/// Runs a weight's recipe; `out` has packed_bytes() bytes.
+/// Packs `raw` by the weight's recipe. `out` must have Weight::packed_bytes() bytes.
 Status pack_weight(const plan::Weight& weight, const HostTensor& raw, std::span<std::byte> out);
 
 }  // namespace reprise

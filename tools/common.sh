@@ -1,4 +1,4 @@
-# Shared by the scripts in tools/: sourced, never run.
+# Shared by the scripts in tools/, which source this file.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

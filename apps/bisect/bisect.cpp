@@ -16,18 +16,19 @@ using graph::Node;
 using graph::ValueId;
 
 constexpr int kRunsAlone = 3;
-// The interpreter takes some hundred times as long as the host does.
+// The interpreter takes some hundred times as long as the host, so longer kernels are not
+// interpreted.
 constexpr double kMaxHostMs = 300;
 
 /// A kernel that is wrong, or differs between runs.
 struct Found {
-  size_t step = 0, launch = 0;  // of the plan; the latter counts launches from 1
+  size_t step = 0, launch = 0;  // of the plan; launches are counted from 1
   LaunchAlone alone;
   Comparison wrong;
   bool stable = true;
 };
 
-/// A graph compiled for the device, with the values that its kernels must be given.
+/// A graph that was compiled for the device, and the right values of its tensors.
 struct Prepared {
   Compiled compiled;
   std::unique_ptr<HostGraph> host;
@@ -46,7 +47,7 @@ Result<Session*> session_of(const LaunchAlone& alone, const BisectOptions& o,
   return keep.get();
 }
 
-/// Runs one launch some times; nothing if it is right each time.
+/// Runs one launch several times. Returns nothing if it is right each time.
 Result<std::optional<Found>> check_launch(const Prepared& p, size_t step, const BisectOptions& o) {
   Found found;
   RP_ASSIGN(found.alone, isolate(p.compiled, step, p.values));
@@ -68,7 +69,7 @@ Result<std::optional<Found>> check_launch(const Prepared& p, size_t step, const 
   return std::optional<Found>(std::move(found));
 }
 
-/// Whether a launch has no workgroups at these sizes because another form of its kernel has the
+/// Whether a launch has no workgroups at these sizes because another form of its kernel does the
 /// work.
 bool is_idle_form(const plan::Plan& plan, const plan::Launch& launch,
                   std::span<const int64_t> symbols) {
@@ -85,7 +86,7 @@ bool is_idle_form(const plan::Plan& plan, const plan::Launch& launch,
   return is_empty(launch) && std::ranges::any_of(plan.steps, does_the_same);
 }
 
-/// The first launch that is wrong; where none is, the first that differs between runs.
+/// The first launch that is wrong, or else the first that differs between runs.
 Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions& o) {
   const plan::Plan& plan = p.compiled.plan();
   const auto is_launch = [](const plan::Step& s) {
@@ -159,9 +160,9 @@ class Bisection {
  private:
   // ------------------------------------------------------------ the host
 
-  /// Every node of the host, given what the other reference gives it.
+  /// Checks every node of the host with inputs from the other reference.
   Status check_host() {
-    report_progress(o_, "the model by the other reference");
+    report_progress(o_, "the model with the other reference");
     onnx::Part part;
     part.inputs = model_.inputs;
     for (const auto& n : model_.nodes()) {
@@ -219,8 +220,8 @@ class Bisection {
       report_.nodes = {n.name};
       report_.operators = {n.op};
       report_.cause = "host";
-      report_.explanation = "Given the other reference's inputs, the host kernel of " + n.op +
-                            " gives another result: " + c.reason;
+      report_.explanation = "For the other reference's inputs, the host kernel of " + n.op +
+                            " gives a different result: " + c.reason;
       report_.wrong = report_.whole = std::move(c);
       return {};
     }
@@ -240,7 +241,8 @@ class Bisection {
     return out;
   }
 
-  /// Empty if the graph computes what the imported one does; else the difference.
+  /// The difference between the results of the graph and the imported graph; empty if there is
+  /// none.
   std::string changed(const Graph& g, Values* keep) {
     const auto outputs = outputs_of(g, keep);
     if (!outputs.ok()) return "the host cannot run it: " + outputs.status().message();
@@ -254,8 +256,8 @@ class Bisection {
     return {};
   }
 
-  /// Whether the model's outputs change as much on the host when every value keeps no more digits
-  /// than the precision has.
+  /// Whether the model's outputs change as much on the host if every value has only the digits of
+  /// the precision.
   bool needs_more_digits(const Graph& g) const {
     const double unit = o_.compile.precision == DType::F16 ? 0x1p-10 : 0x1p-7;
     const auto outputs = outputs_of(g);
@@ -271,7 +273,7 @@ class Bisection {
     return true;
   }
 
-  /// Passes must not change what the graph computes: the host can tell without any device.
+  /// Checks on the host that no pass changes the results of the graph.
   Status check_passes() {
     report_progress(o_, "the graph after the passes, on the host");
     const std::string last = changed(*prepared_.compiled.optimised, &prepared_.values);
@@ -289,13 +291,13 @@ class Bisection {
           report_.explanation = "The model needs more digits than ";
           report_.explanation +=
               precision_name(o_.compile.precision) +
-              " has: the host's own result changes as much when each value is rounded to so many "
-              "at random. After the pass autocast: " +
+              " has: the host's own result changes as much if each value is randomly rounded to "
+              "that many digits. After the pass autocast: " +
               why;
         } else {
           report_.cause = "pass " + pass;
           report_.explanation =
-              "After this pass the graph computes something else, on the host as well: " + why;
+              "After this pass the graph has different results, on the host as well: " + why;
         }
         report_.nodes = first_changed(*before, previous, *after, values);
         name_launch(report_.nodes);
@@ -308,7 +310,7 @@ class Bisection {
     return {};
   }
 
-  /// The kernel that computes what a pass has changed, if one does.
+  /// Names the launch that computes the nodes that a pass changed, if there is one.
   void name_launch(const std::vector<std::string>& nodes) {
     size_t launch = 0;
     for (const plan::Step& step : prepared_.compiled.plan().steps) {
@@ -327,7 +329,7 @@ class Bisection {
     report_.launches = launch;
   }
 
-  /// The model's nodes that the first value stands for which a pass changed.
+  /// The model's nodes that belong to the first value that a pass changed.
   std::vector<std::string> first_changed(const Graph& before, const Values& was, const Graph& after,
                                          const Values& is) const {
     for (const auto& n : after.nodes()) {
@@ -352,7 +354,7 @@ class Bisection {
         plan.steps.begin(), plan.steps.end(),
         [](const plan::Step& s) { return std::holds_alternative<plan::Launch>(s.what); }));
     if (!found) {
-      report_progress(o_, "the model in other ways");
+      report_progress(o_, "the model with other settings");
       const Trial beyond =
           try_package(sample_, prepared_.compiled.package, {o_.compile, o_.session, o_.device});
       if (whole.stable && !beyond.differs) {
@@ -372,7 +374,7 @@ class Bisection {
     return explore(*found);
   }
 
-  /// Whether the kernel gives the same bits each time, in two sessions.
+  /// Checks whether the kernel gives the same bits each time, in two sessions.
   Status repeat(const Found& found) {
     report_progress(o_, "the kernel " + std::to_string(o_.runs) + " times");
     std::vector<HostTensor> first;
@@ -402,7 +404,7 @@ class Bisection {
     return {};
   }
 
-  /// The interpreter and experiments, with the reduced model where there is one.
+  /// Runs the interpreter and the experiments, with the reduced model if there is one.
   Status explore(const Found& found) {
     if (!report_.reduced) {
       ask_interpreter(prepared_, found);

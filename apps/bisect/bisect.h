@@ -1,5 +1,5 @@
-// Which kernel gives a wrong result given right inputs, which of its operators it takes, and what
-// makes the difference.
+// Finds the kernel that gives a wrong result for right inputs, the operators that are needed to
+// reproduce that, and the cause.
 #pragma once
 
 #include <functional>
@@ -12,28 +12,28 @@
 namespace reprise::app {
 
 struct BisectOptions {
-  CompileOptions compile;  // for the one device
+  CompileOptions compile;  // for one device
   SessionOptions session;
   OpenedDevice device;
-  int runs = 10;  // of a kernel, to see whether it is deterministic
+  int runs = 10;  // of a kernel, to find out whether it is deterministic
   double reduce_seconds = 120;
-  /// Other devices that may run the same kernels, by id, and how to open them.
+  /// The ids of other devices that may run the same kernels, and a function that opens them.
   std::vector<std::string> other_devices;
   std::function<Result<OpenedDevice>(const std::string& id)> open;
-  /// A second reference, which is right where the host differs: given a model file it returns that
-  /// model's outputs. Unset: the host is right.
+  /// A second reference, which counts as right if the host differs. It returns the outputs of the
+  /// model in a file. Unset: the host counts as right.
   std::function<Result<std::vector<HostTensor>>(const std::string& onnx, const InputSet& inputs)>
       reference;
   std::function<void(const std::string&)> progress;
 };
 
-/// One thing that was changed, and what came of it.
+/// One change to how the model is run, and its result.
 struct Experiment {
   enum class Kind : uint8_t { Schedule, Pass, Variant, Session, Device } kind = Kind::Pass;
   std::string name;    // of the pass, schedule, variant or device
   std::string what;    // for people: "with --disable-pass fusion"
-  std::string result;  // "right", "wrong", "no change" (of the kernels), or why it is not possible
-  bool same_kernels = false;  // Device: it ran the kernels of the device in question
+  std::string result;  // "right", "wrong", "no change" (of the kernels), or why it is impossible
+  bool same_kernels = false;  // for Device: it ran the same kernels as the device in question
 
   bool right() const { return result == "right"; }
   bool wrong() const { return result == "wrong"; }
@@ -44,33 +44,33 @@ struct BisectReport {
   Comparison whole;  // of the model's worst output
   bool whole_stable = true;
 
-  // The first kernel that is wrong given right inputs; empty where none is.
+  // The first kernel that is wrong for right inputs; empty if there is none.
   std::string kernel, schedule, variant;
-  std::string reduced_schedule;               // of the kernel that is wrong in the reduced model
-  size_t launch = 0, launches = 0;            // counted from 1
-  std::vector<std::string> nodes, operators;  // of the model, in the kernel
-  bool in_graph = false;  // a pass is wrong: `kernel` computes what it says, `nodes` it has changed
-  bool in_host = false;   // the host reference is wrong: the first of `nodes`
-  Comparison wrong;       // of the kernel's worst output, else of the model's
+  std::string reduced_schedule;               // of the wrong kernel in the reduced model
+  size_t launch = 0, launches = 0;            // its launch, counted from 1, and their number
+  std::vector<std::string> nodes, operators;  // of the model, that the kernel computes
+  bool in_graph = false;  // a pass is wrong: it changed `nodes`, and `kernel` is right
+  bool in_host = false;   // the host reference is wrong, for the first of `nodes`
+  Comparison wrong;       // of the kernel's worst output, or else of the model's
   bool deterministic = true;
-  int runs = 0, runs_differing = 0;  // bits that differ from the first run's
+  int runs = 0, runs_differing = 0;  // all runs, and those whose bits differ from the first
 
-  std::string interpreter;  // what it says of the kernel; empty: not asked
+  std::string interpreter;  // its result for the kernel; empty if it was not run
   std::vector<Experiment> experiments;
-  /// "pass NAME", "schedule NAME", "lowering", "driver", "driver or emitter", "memory",
-  /// "replay", "rounding", "precision", "host", or "unknown", and a sentence about it.
+  /// "pass NAME", "schedule NAME", "lowering", "driver", "driver or emitter", "memory", "replay",
+  /// "rounding", "precision", "host" or "unknown", and a sentence that explains it.
   std::string cause, explanation;
   std::optional<Reduced> reduced;
 };
 
-/// `inputs` are in the graph's order.
+/// Runs all steps of docs/trust.md. `inputs` are in the graph's order.
 Result<BisectReport> bisect(const graph::Graph& model, const InputSet& inputs,
                             const BisectOptions& options);
 
-/// Runs the reduced model in other ways (experiments.cpp).
+/// Runs the reduced model with other settings (experiments.cpp).
 std::vector<Experiment> experiment(Sample& sample, const Compiled& compiled,
                                    const BisectReport& report, const BisectOptions& options);
-/// What the report's evidence says (cause.cpp).
+/// Derives the cause from the evidence in the report (cause.cpp).
 void name_cause(BisectReport& report, const BisectOptions& options);
 
 }  // namespace reprise::app

@@ -1,5 +1,5 @@
-// From evidence to a cause. The interpreter executes what the kernel means: where it is right, the
-// compiler is too, and what comes after it is not.
+// Derives the cause from the evidence. The interpreter executes the definition of the kernel: if
+// its result is right, so is the compiler, and the fault is in the emitter or the driver.
 #include <algorithm>
 #include <cctype>
 
@@ -27,7 +27,7 @@ std::string driver_of(const BisectOptions& o) {
   return o.device.info.name + ", " + o.device.info.driver;
 }
 
-/// Every kernel alone is right.
+/// For reports in which every kernel is right alone.
 void between_kernels(BisectReport& r) {
   const std::string alone = "Every kernel is right when it runs alone with right inputs";
   const Experiment* memory = find(r, Kind::Session, "isolate-tensors");
@@ -35,8 +35,8 @@ void between_kernels(BisectReport& r) {
   if (r.cause == "rounding") {
     set(r, "rounding",
         alone +
-            ", and the host's own results move as far when each value is changed by two units "
-            "in the last place: the model amplifies rounding");
+            ", and the host's own results change as much if each value changes by two units in "
+            "the last place: the model amplifies rounding errors");
   } else if (memory != nullptr) {
     set(r, "memory",
         alone + "; " + memory->what +
@@ -52,43 +52,43 @@ void between_kernels(BisectReport& r) {
   }
 }
 
-/// "With ... it is right: ...", after what is known already.
+/// "With ... it is right: ...", after the evidence so far.
 std::string found_by(const std::string& evidence, const Experiment& e, const std::string& meaning) {
   std::string way = e.what;
   way[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(way[0])));
   return (evidence.empty() ? "" : evidence + " ") + way + " it is right: " + meaning;
 }
 
-/// The kernel means something else than its group.
+/// For reports in which the definition of the kernel is wrong.
 void in_compiler(BisectReport& r, const std::string& evidence) {
   if (const Experiment* e = find(r, Kind::Schedule)) {
     return set(r, "schedule " + r.reduced_schedule,
-               found_by(evidence, *e, "what writes '" + r.reduced_schedule + "' is at fault"));
+               found_by(evidence, *e, "the schedule '" + r.reduced_schedule + "' is at fault"));
   }
   for (const char* pass : {"attention", "fusion"}) {
     if (const Experiment* e = find(r, Kind::Pass, pass)) {
       return set(r, "pass " + e->name,
                  found_by(evidence, *e,
-                          "the kernel that this makes of several nodes is wrong, and those of the "
-                          "single nodes are not"));
+                          "the kernel that this pass makes for several nodes is wrong, and those "
+                          "for the single nodes are right"));
     }
   }
   if (const Experiment* e = find(r, Kind::Pass)) {
     return set(r, "pass " + e->name,
                found_by(evidence, *e,
-                        "the graph that the pass makes is right on the host, and the kernel that "
-                        "is made of it is not"));
+                        "the graph after the pass is right on the host, and the kernel that is "
+                        "made from it is wrong"));
   }
   set(r, "lowering",
       (evidence.empty() ? "" : evidence + " ") +
-          "No pass and no other schedule makes a difference: what lowers these operators to '" +
+          "No pass and no other schedule makes a difference: the lowering of these operators to '" +
           r.reduced_schedule + "' is at fault");
 }
 
 }  // namespace
 
 void name_cause(BisectReport& r, const BisectOptions& o) {
-  if (r.in_graph) return;  // the host has said it
+  if (r.in_graph) return;  // the host has already found the cause
   if (r.kernel.empty()) return between_kernels(r);
   const auto same = std::find_if(r.experiments.begin(), r.experiments.end(), [](const auto& e) {
     return e.kind == Kind::Device && e.same_kernels && (e.right() || e.wrong());
@@ -96,17 +96,18 @@ void name_cause(BisectReport& r, const BisectOptions& o) {
   const bool known = same != r.experiments.end();
   if (r.interpreter == "right") {
     const std::string means =
-        "The interpreter executes the kernel and is right, so it means what "
-        "it should";
+        "The interpreter executes the kernel with the right result, so the definition of the "
+        "kernel "
+        "is right";
     if (known && same->wrong()) {
       set(r, "driver or emitter",
           means + ", but it is wrong " + same->what +
-              ", too: the drivers have something in common, such as a layer, or what prints the "
-              "kernel for them is at fault");
+              ", too: the drivers have something in common, such as a layer, or the emitter is at "
+              "fault");
     } else {
       set(r, "driver",
           means + (known ? ", and " + same->what + " it is right: " : ": ") + "the driver (" +
-              driver_of(o) + ") makes something else of it");
+              driver_of(o) + ") miscompiles it");
     }
     return;
   }

@@ -1,4 +1,5 @@
-// The same model compiled and run in other ways: what makes it right is close to the cause.
+// Compiles and runs the same model with other settings. A setting that makes it right points to the
+// cause.
 #include <algorithm>
 #include <set>
 
@@ -19,7 +20,7 @@ class Experiments {
       : sample_(sample),
         compiled_(compiled),
         schedule_(report.reduced_schedule),
-        // A race may be right by chance.
+        // A race may give the right result by chance.
         runs_(report.deterministic ? 4 : 20),
         o_(options),
         variant_(compiled.package->variants.front().name) {}
@@ -47,7 +48,7 @@ class Experiments {
     const auto failed = [](const Status& s) { return "not possible: " + s.message(); };
     auto package = compile(sample_.model->clone(), setting.compile);
     if (!package.ok()) return failed(package.status());
-    // What changes no kernel changes no result, but for chance.
+    // If no kernel changes, the result can change only by chance.
     const bool compiled = kind == Kind::Pass || kind == Kind::Schedule;
     if (compiled && !package->variants.empty() && same_kernels(package->variants.front().plan))
       return "no change";
@@ -68,7 +69,8 @@ class Experiments {
     for (const ScheduleChoice& c : compiled_.report.schedules) {
       const auto& all = c.site.candidates;
       const std::string& chosen = all[c.chosen].schedule;
-      // A launch's schedule may say more than the candidate's: "register tile 8x8, packed".
+      // The schedule of a launch may say more than that of the candidate: "register tile 8x8,
+      // packed".
       const bool same = schedule_ == chosen || schedule_.starts_with(chosen + ",");
       if (c.site.variant != variant_ || !same) continue;
       std::set<std::string> seen{chosen};
@@ -87,7 +89,7 @@ class Experiments {
   void passes() {
     for (const std::string& pass : pass_names()) {
       const auto& off = o_.compile.disabled_passes;
-      // A price decides which of two forms is taken; the forms have passes of their own.
+      // Skipped because it only chooses between two forms, which have their own passes.
       if (pass == "attention-price" || std::find(off.begin(), off.end(), pass) != off.end())
         continue;
       Setting s = own();
@@ -118,7 +120,7 @@ class Experiments {
     }
   }
 
-  /// The variant in question where the device takes it, else another that is wrong here.
+  /// The variant in question if the device can use it, or else another one that is wrong here.
   std::string variant_for(const DeviceFacts& facts) const {
     if (facts.api != Api::Vulkan || o_.device.info.facts.api != Api::Vulkan) return {};
     for (const lower::Target& t : vulkan_targets()) {

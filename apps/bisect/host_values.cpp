@@ -17,7 +17,7 @@ using graph::kNone;
 using graph::Node;
 using graph::ValueId;
 
-constexpr double kUnits = 2;  // in the last place, as Noise adds them
+constexpr double kUnits = 2;  // the error that Noise adds, in units in the last place
 
 float largest_of(DType t) {
   return t == DType::F16 ? 65504.0F : bf16_to_float(0x7f7f);
@@ -150,7 +150,7 @@ Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
   if (!n.subgraphs.empty())
     return unsupported("node '" + n.name + "' (" + n.op + ") has a body, which has no host kernel");
   auto results = call(n, values, noise);
-  // Where floats decide sizes, as scales do, noise may ask for what is impossible.
+  // If floats determine sizes, as scales do, noise may make the call impossible.
   if (!results.ok() && noise != nullptr) results = call(n, values, nullptr);
   if (!results.ok()) return results.status();
   for (size_t i = 0; i < n.outputs.size(); ++i) {

@@ -1,5 +1,5 @@
-// A graph on the host kernels with every value kept: what each kernel of a device must be given,
-// and what it must give.
+// Executes a graph with the host kernels and keeps every value: the inputs and expected outputs of
+// each kernel of a device.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace reprise::app {
 
-/// Values by id, and sizes.
+/// The values of a graph by id, and the values of its symbols.
 struct Values {
   IdVector<graph::ValueId, std::optional<HostTensor>> of;
   std::vector<int64_t> symbols;
@@ -21,14 +21,14 @@ struct Values {
   bool has(graph::ValueId v) const { return of[v].has_value(); }
 };
 
-/// Relative errors of some units in the last place, put into what nodes compute from floats that
-/// were computed. What changes by them is not decided by the model, but by rounding.
+/// Adds relative errors of a few units in the last place to results that nodes compute from
+/// computed floats. An outcome that changes with them is decided by rounding, not by the model.
 class Noise {
  public:
-  /// `least_unit`: the relative size of a unit in the last place, for dtypes whose own is smaller.
+  /// `least_unit` is a lower bound for the relative size of a unit in the last place.
   explicit Noise(uint64_t seed, double least_unit = 0)
       : state_(seed * 0x9E3779B97F4A7C15U + 1), least_unit_(least_unit) {}
-  /// Other tensors come back as they are.
+  /// Returns a tensor that is not a float tensor unchanged.
   HostTensor add(const HostTensor& t);
 
  private:
@@ -39,16 +39,16 @@ class Noise {
 
 class HostGraph {
  public:
-  /// `g` must outlive this. Bodies of If are not executed: the importer keeps few, and no plan has
-  /// them.
+  /// `g` must outlive this object. Bodies of If are not executed: the importer keeps few of them,
+  /// and no plan has any.
   explicit HostGraph(const graph::Graph& g);
 
-  /// `inputs` in the graph's order. What memory holds in 16 bits is rounded so.
+  /// `inputs` are in the graph's order. Values with a 16-bit storage dtype are rounded to it.
   Result<Values> run(std::span<const HostTensor> inputs, Noise* noise = nullptr) const;
-  /// Computes nodes again; what they read is in `values`.
+  /// Computes the nodes again. Their operands must be in `values`.
   Status run(std::span<const graph::Node* const> nodes, Values& values,
              Noise* noise = nullptr) const;
-  /// The nodes between values that are known and others that are wanted, in order.
+  /// The nodes, in order, that compute the wanted values from the known ones.
   std::vector<const graph::Node*> between(std::span<const graph::ValueId> known,
                                           std::span<const graph::ValueId> wanted) const;
 
@@ -58,10 +58,11 @@ class HostGraph {
 
   const graph::Graph& g_;
   plan::Interface io_;
-  plan::Plan plan_;  // its buffers alone: one for each value
+  plan::Plan plan_;  // only its buffers are used: one for each value
 };
 
-/// As a tensor is in memory of another float type, and back. 16 bits saturate (docs/compiler.md).
+/// Converts a tensor to the float dtype that memory holds, and back. 16-bit dtypes saturate
+/// (docs/compiler.md).
 HostTensor to_storage(const HostTensor& t, DType storage);
 HostTensor from_storage(const HostTensor& t, DType dtype);
 

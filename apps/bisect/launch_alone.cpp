@@ -16,9 +16,9 @@ namespace {
 
 using graph::ValueId;
 
-// A kernel's result may differ from the host's by this many times what random rounding errors
-// change the host's result by. A kernel rounds at other places than the host, and more often in
-// long sums.
+// A kernel's result may differ from the host's by this many times the change that random rounding
+// errors cause in the host's result. A kernel rounds at other places than the host, and more often
+// in long sums.
 constexpr double kSlack = 32;
 constexpr int kTrials = 8;
 
@@ -55,7 +55,7 @@ std::vector<const plan::Launch*> with_scratch(const Compiled& compiled, size_t s
   return out;
 }
 
-/// Launches of the plan as numbers, with buffers of their own.
+/// Builds a plan with launches of fixed sizes and its own buffers.
 class Isolation {
  public:
   Isolation(const Compiled& compiled, const Values& values)
@@ -110,9 +110,9 @@ class Isolation {
     for (Expr& e : b.shape) RP_TRY(fix(e));
     const auto value = ids_.find(b.name);
     if (b.kind == plan::BufferKind::Weight) {
-      // As it is.
+      // Unchanged.
     } else if (value == ids_.end()) {
-      b.kind = plan::BufferKind::Arena;  // memory of the launch alone
+      b.kind = plan::BufferKind::Arena;  // memory that only the launch uses
     } else {
       RP_TRY(bind(b, value->second, written));
     }
@@ -189,7 +189,7 @@ Status interpret(const plan::Launch& launch, const kernel::Kernel& kernel,
   if (run.grid[0] == 0 || run.grid[1] == 0 || run.grid[2] == 0) return {};
   RP_ASSIGN(const kernel::Outcome outcome, kernel::interpret(kernel, run));
   if (outcome.error != kernel::ErrorCode::None)
-    return internal_error("the kernel reports an error of its data");
+    return internal_error("the kernel reports an error in its data");
   return {};
 }
 
@@ -242,7 +242,7 @@ Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>&
     for (size_t o = 0; o < expected.size(); ++o) {
       const std::vector<double> now = to_double(moved[o]);
       if (now.size() != exact[o].size()) {
-        // Sizes that depend on data moved: nothing can be said of elements.
+        // Data-dependent sizes changed, so elements cannot be compared.
         std::fill(slack[o].begin(), slack[o].end(), std::numeric_limits<double>::infinity());
         continue;
       }

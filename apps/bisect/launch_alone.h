@@ -1,5 +1,5 @@
-// One launch of a device's plan, run by itself with the inputs that the host computed. Launches
-// that only fill scratch memory for it run before it.
+// Runs one launch of a device's plan alone, with inputs that the host computed. Launches that only
+// fill scratch memory for it run before it.
 #pragma once
 
 #include <map>
@@ -16,27 +16,28 @@
 
 namespace reprise::app {
 
-/// What compiling a graph for one device leaves behind.
+/// The results of compiling a graph for one device.
 struct Compiled {
   std::shared_ptr<const package::Package> package;
   std::unique_ptr<graph::Graph> optimised;
-  /// After each pass, in order; the last is `optimised` without what autocast did.
+  /// The graph after each pass, in order. The last one is `optimised` without the effect of
+  /// autocast.
   std::vector<std::pair<std::string, std::unique_ptr<graph::Graph>>> passes;
-  std::map<std::string, kernel::Kernel> kernels;  // of the one variant, by name
+  std::map<std::string, kernel::Kernel> kernels;  // of the only variant, by name
   CompileReport report;
 
   const plan::Plan& plan() const { return package->variants.front().plan; }
   bool has_plan() const { return !package->variants.empty(); }
 };
-/// `options` are for one device.
+/// `options` must be for one device.
 Result<Compiled> compile_graph(const graph::Graph& model, const CompileOptions& options);
 
-/// A package of one launch and those that fill its scratch memory, of fixed sizes, with what goes
-/// in and what must come out.
+/// A package of fixed sizes with one launch, the launches that fill its scratch memory, its inputs
+/// and the expected outputs.
 struct LaunchAlone {
   std::shared_ptr<const package::Package> package;
   InputSet inputs;
-  std::vector<graph::ValueId> reads, writes;  // parallel to inputs and to what a run returns
+  std::vector<graph::ValueId> reads, writes;  // parallel to the inputs and outputs
   std::vector<HostTensor> expected;
 
   const plan::Plan& plan() const { return package->variants.front().plan; }
@@ -47,24 +48,24 @@ struct LaunchAlone {
   const plan::Launch& launch() const { return launch(plan().steps.size() - 1); }
   const std::string& kernel() const { return plan().kernels[launch().kernel].name; }
 };
-/// Whether a launch writes nothing but scratch memory: it is checked with the launch that reads it.
+/// Whether a launch writes nothing but scratch memory. It is checked with the launch that reads it.
 bool writes_scratch_alone(const Compiled& compiled, const plan::Launch& launch);
-/// `step` is a launch that writes results; `values` are those of the optimised graph.
+/// `step` must be a launch that writes results; `values` are those of the optimised graph.
 Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values& values);
 
-/// What the kernel IR means, as the interpreter executes it: the outputs, or what a correct kernel
-/// never does.
+/// Executes the kernel IR with the interpreter. Returns the outputs, or an error for behaviour that
+/// no correct kernel has.
 Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
                                           const std::map<std::string, kernel::Kernel>& kernels);
 
-/// Compares outputs of a launch with what they must be. What rounding alone may change is allowed:
-/// where a plain comparison fails, the host computes the same again with small errors in each
-/// value.
+/// Compares the outputs of a launch with the expected ones, and allows differences that rounding
+/// explains: if a plain comparison fails, the host computes the same again with small errors in
+/// each value.
 class LaunchJudge {
  public:
   LaunchJudge(const HostGraph& host, const graph::Graph& g, const Values& values, DType precision)
       : host_(host), g_(g), values_(values), precision_(precision) {}
-  /// Of the output that is worst; its name is in the reason.
+  /// The comparison of the worst output; the reason names it.
   Result<Comparison> judge(const LaunchAlone& alone, const std::vector<HostTensor>& actual) const;
 
  private:
@@ -74,8 +75,9 @@ class LaunchJudge {
   DType precision_;
 };
 
-/// How far results move when every value between is off by some units in the last place: for each
-/// output and element what a right kernel may differ by. `recompute` puts errors into a run.
+/// How far results move if every intermediate value is off by a few units in the last place: for
+/// each element of each output, the difference that a right kernel may have. `recompute` computes
+/// the outputs with such errors.
 using Recompute = std::function<Result<std::vector<HostTensor>>(Noise& noise)>;
 Result<std::vector<std::vector<double>>> slack_of(const std::vector<HostTensor>& expected,
                                                   const Recompute& recompute,

@@ -43,7 +43,7 @@ except Exception as error:
     sys.exit(str(error))
 )py";
 
-/// A fresh folder that goes with the object.
+/// A new folder, which is removed with the object.
 class Folder {
  public:
   static Result<Folder> make() {
@@ -72,7 +72,7 @@ std::string contents(const fs::path& path) {
   return text;
 }
 
-/// Runs python3; what it says on standard error is the message.
+/// Runs python3. If it fails, the error has its output on standard error.
 Status run_python(const Folder& folder) {
   const std::string path = folder.path(), errors = folder / "errors";
   const char* argv[] = {"python3", "-c", kScript, path.c_str(), nullptr};
@@ -92,7 +92,7 @@ Status run_python(const Folder& folder) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
   const std::string messages = contents(folder / "errors");
   return unsupported("ONNX Runtime cannot be the reference: " +
-                     (messages.empty() ? "python3 ended without a word" : messages));
+                     (messages.empty() ? "python3 failed without a message" : messages));
 }
 
 }  // namespace

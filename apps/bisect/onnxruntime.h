@@ -1,4 +1,4 @@
-// ONNX Runtime as a second reference, by its Python module in a process of its own.
+// ONNX Runtime as a second reference, through its Python module in a separate process.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace reprise::app {
 
-/// What ONNX Runtime computes for a model on the processor, unoptimised. Unsupported where
-/// python3 has no module onnxruntime, or that refuses the model.
+/// Runs the model file with ONNX Runtime on the CPU, without optimisations. Code::Unsupported if
+/// python3 has no module onnxruntime or the module refuses the model.
 Result<std::vector<HostTensor>> run_onnxruntime(const std::string& model, const InputSet& inputs);
 
 }  // namespace reprise::app

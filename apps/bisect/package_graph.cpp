@@ -12,7 +12,7 @@ namespace {
 
 using graph::ValueId;
 
-/// Values by the plan's buffers.
+/// Adds a value for each buffer of the plan.
 Result<std::vector<ValueId>> add_values(const package::Package& p, graph::Graph& g) {
   std::vector<ValueId> out;
   g.inputs.resize(p.io.inputs.size());

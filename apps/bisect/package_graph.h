@@ -8,8 +8,7 @@
 
 namespace reprise::app {
 
-/// A package carries its model as the plan of the host reference. What the compiler knew of sizes
-/// is inferred again.
+/// Rebuilds the graph from the package's host plan, and infers the sizes again.
 Result<std::unique_ptr<graph::Graph>> graph_of(const package::Package& package);
 
 }  // namespace reprise::app

@@ -18,7 +18,8 @@ using graph::Node;
 using graph::ValueId;
 using Picks = std::set<size_t>;  // positions of nodes
 
-// Integers of this many elements may be sizes, axes or indices, which the compiler wants to know.
+// Integer tensors of up to this many elements may be sizes, axes or indices, which the compiler
+// needs to know.
 constexpr int64_t kMaxSizes = 64;
 constexpr int kWidenings = 3;
 
@@ -55,8 +56,8 @@ class Reducer {
  private:
   /// How a part is cut from the model.
   struct Form {
-    bool fixed_sizes = true;  // dims as they are in this run; else the model's symbols
-    bool known_sizes = true;  // short integers that enter become constants
+    bool fixed_sizes = true;  // dims are those of this run; otherwise the model's symbols
+    bool known_sizes = true;  // short integer tensors that enter the part become constants
   };
 
   void find_constants() {
@@ -69,7 +70,8 @@ class Reducer {
     constant_.erase(kNone);
   }
 
-  /// The suspects; they and what feeds and reads them; all that they need; the model.
+  /// The parts to begin with: the suspects, the suspects with their producers and consumers, the
+  /// suspects with everything that they need, and the whole model.
   std::vector<Picks> beginnings(const std::vector<std::string>& suspects) const {
     const std::set<std::string> names(suspects.begin(), suspects.end());
     std::vector<Picks> out(1);
@@ -176,7 +178,7 @@ class Reducer {
     return out;
   }
 
-  /// A part that cannot be a model, or fails, does not differ.
+  /// A part that is not a valid model, or whose run fails, counts as not differing.
   bool differs(const Picks& picks) {
     if (picks.empty()) return false;
     const auto known = outcomes_.find(picks);
@@ -189,7 +191,8 @@ class Reducer {
   }
   int key() const { return (form_.fixed_sizes ? 1 : 0) + (form_.known_sizes ? 2 : 0); }
 
-  /// Delta debugging: leaves out runs of nodes, ever shorter, as long as what is left differs.
+  /// Delta debugging: leaves out shorter and shorter sequences of nodes as long as the rest
+  /// differs.
   Result<std::optional<Reduced>> shrink(Picks picks) {
     for (size_t length = std::max<size_t>(picks.size() / 2, 1); !out_of_time();) {
       const bool changed = leave_out(picks, length);
@@ -199,7 +202,7 @@ class Reducer {
     return std::optional<Reduced>(std::move(best_));
   }
 
-  /// Once through the part; false where every run of `length` nodes is needed.
+  /// Tries once to leave out each sequence of `length` nodes. Returns false if all are needed.
   bool leave_out(Picks& picks, size_t length) {
     bool changed = false;
     for (size_t begin = 0; begin < picks.size() && picks.size() > 1 && !out_of_time();) {
@@ -233,10 +236,10 @@ class Reducer {
   std::vector<const Node*> nodes_;
   std::map<ValueId, size_t> producer_;
   std::map<const Node*, size_t> position_;
-  std::set<ValueId> constant_;  // computed from constants alone
+  std::set<ValueId> constant_;  // values that depend only on constants
   Form form_;
   std::map<Picks, std::pair<int, bool>> outcomes_;
-  Reduced best_;  // the last that differed
+  Reduced best_;  // the last part that differed
   double start_ = now_ms();
 };
 

@@ -54,7 +54,7 @@ Status run_sessions(Sample& sample, const std::shared_ptr<const package::Package
   return {};
 }
 
-/// Other numbers of the same size: turned about, so that those of a pair change places.
+/// The same numbers in another order: rotated, so that the numbers of a pair change places.
 HostTensor scrambled(const HostTensor& t) {
   HostTensor out(t.dtype(), t.dims());
   const size_t width = size_of(t.dtype()), bytes = t.bytes().size();
@@ -69,10 +69,10 @@ Result<std::vector<HostTensor>> run_in_turn(Session& session, const InputSet& in
   if (run % 2 != 0) return session.run(inputs.bindings());
   InputSet other = inputs;
   for (HostTensor& t : other.tensors) {
-    // Integers may be positions and sizes.
+    // Integers may be positions and sizes, so they are kept.
     if (is_float(t.dtype())) t = scrambled(t);
   }
-  // Other numbers may be out of a range, which is no concern of this run.
+  // The other numbers may be out of range; errors of this run do not matter.
   (void)session.run(other.bindings());
   return session.run(inputs.bindings());
 }

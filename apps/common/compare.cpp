@@ -4,14 +4,16 @@ namespace reprise::app {
 
 const std::vector<ToleranceException>& tolerance_exceptions() {
   static const std::vector<ToleranceException> rows = {
-      // The suite's data was made by cutting bits off, one unit in the last place from nearest
-      // even.
+      // The suite's data was made by truncation, which differs by a unit in the last place from
+      // rounding to nearest even.
       {"test_cast*_FLOAT_to_BFLOAT16*",
        DType::BF16,
        {0.0079, 0, 0},
        "bfloat16 is rounded to nearest even here, towards zero in the data"},
-      // The suite's data divides by the scaled size before it is rounded to whole pixels, so that
-      // the last corner misses the image's. ONNX Runtime's CPU results are equal to ours and differ
+      // The suite's data divides by the scaled size before it is rounded to whole pixels, so the
+      // last
+      // corner is not that of the image. The results of ONNX Runtime on the CPU equal ours and
+      // differ
       // from the data by 1.05 and 0.86.
       {"test_resize_downsample_scales_cubic_align_corners",
        DType::F32,
@@ -21,18 +23,23 @@ const std::vector<ToleranceException>& tolerance_exceptions() {
        DType::F32,
        {1e-3, 0.86, 0},
        "corners align for the rounded output size here and in ONNX Runtime, not in the data"},
-      // One step of the output's quantisation is 0.00259. Sums next to a half of it are rounded
-      // either way: ONNX Runtime's results with and without its optimisations differ by two steps
-      // in 11 of 16 elements, ours and those without by one.
+      // One step of the output's quantisation is 0.00259, and sums near half a step may be rounded
+      // either way. ONNX Runtime's results with and without its optimisations differ by two steps
+      // in
+      // 11 of 16 elements; ours differ by one step from those without.
       {"quant_static_qdq",
        DType::F32,
        {0, 0.00518, 0},
        "outputs are multiples of 0.00259; ONNX Runtime with optimisations is off by two of them"},
-      // Of the scores that choose 20 of 189 queries, the 20th and 21st of an image are equal in
-      // ONNX Runtime's fp32, and eight of the first 20 differ by less than 1e-6 from the next.
-      // Sums in double order two queries the other way in one image, where all else agrees within
-      // 1e-5, and choose another 20th query in the other one. That moves every query of the image,
-      // which attend to each other, by up to 5.1e-3.
+      // The model chooses 20 of 189 queries by their scores. In ONNX Runtime's fp32 the scores of
+      // the
+      // 20th and 21st query of an image are equal, and eight of the first 20 differ by less than
+      // 1e-6
+      // from the next. With sums in double, two queries are in the opposite order in one image,
+      // where
+      // everything else agrees within 1e-5, and the other image has another 20th query. That
+      // changes
+      // every query of the image by up to 5.1e-3, because queries attend to each other.
       {"det_rtdetr_script",
        DType::F32,
        {0, 0, 2e-3, 0.1},

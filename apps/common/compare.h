@@ -1,5 +1,5 @@
-// What programs allow results to differ by: the rules of runtime/base/compare.h, and a table of
-// cases that need more.
+// The tolerances of our programs: the rules of runtime/base/compare.h, and a table of cases that
+// need larger ones.
 #pragma once
 
 #include <string_view>
@@ -9,14 +9,13 @@
 
 namespace reprise::app {
 
-/// The default, or the row of the exception table that matches the case's name.
+/// The default tolerance, or that of the exception table if a row matches the name of the case.
 using reprise::tolerance;
 Tolerance tolerance(Rule rule, DType dtype, std::string_view case_name);
-/// The same for a model that computes in this precision, by compilation or by itself: outputs of
-/// any float type are allowed what models of fp16 or bf16 are.
+/// The same for a model that computes in `precision`, by compilation or by itself; see widened().
 Tolerance tolerance_in(DType precision, Rule rule, DType dtype, std::string_view case_name = {});
 
-/// A case that needs more than the defaults, with the reason. The one table of them.
+/// A case that needs a larger tolerance than the default, and the reason.
 struct ToleranceException {
   std::string_view case_glob;
   DType dtype;
@@ -25,7 +24,7 @@ struct ToleranceException {
 };
 const std::vector<ToleranceException>& tolerance_exceptions();
 
-/// Shell-style pattern: '*' any text, '?' one character.
+/// Matches a shell-style pattern: '*' matches any text, '?' one character.
 bool glob_match(std::string_view pattern, std::string_view text);
 
 }  // namespace reprise::app

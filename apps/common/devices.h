@@ -1,4 +1,4 @@
-// Devices as programs open them.
+// How our programs open devices.
 #pragma once
 
 #include <string>
@@ -8,16 +8,17 @@
 
 namespace reprise::app {
 
-/// Opens a device by name; "auto" explains its choice on standard error. Devices of backends that
-/// are not in this build are Code::Device errors that say what there is.
+/// Opens a device by name; "auto" explains its choice on standard error. The device of a backend
+/// that this build lacks is a Code::Device error that lists the backends that exist.
 Result<OpenedDevice> open_named_device(const std::string& id, const BackendOptions& options,
                                        const Refusal& refusal = {});
-/// Of "auto": devices that no variant of the package fits.
+/// Makes "auto" refuse devices that no variant of the package fits.
 Refusal refusal_of(std::shared_ptr<const package::Package> package);
 
-/// Backend options of our programs: the user's cache folder (XDG_CACHE_HOME, else ~/.cache).
+/// The backend options of our programs, with the user's cache folder (XDG_CACHE_HOME, or else
+/// ~/.cache).
 BackendOptions default_backend_options();
-/// Where kernels compiled for CUDA are kept: a folder in that one, or empty.
+/// The folder for compiled CUDA kernels, below the cache folder. Empty if there is none.
 std::string cuda_cache_dir();
 
 }  // namespace reprise::app

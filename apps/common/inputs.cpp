@@ -15,9 +15,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int64_t kUnbound = std::numeric_limits<int64_t>::min();
-constexpr int64_t kMadeUpLimit = int64_t{1} << 32;  // bytes of one input that is made up
+constexpr int64_t kMadeUpLimit = int64_t{1} << 32;  // bytes of one random input
 
-/// SplitMix64: small, and the same everywhere.
+/// SplitMix64, whose numbers are the same on every platform.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
@@ -95,8 +95,8 @@ Status check_name(const plan::Interface& io, const std::string& name) {
                        " (inputs to which the file gives a value are compiled as constants)");
 }
 
-/// Gives symbols the values that known dims of one input imply. Clashes are left to the session,
-/// which names them.
+/// Assigns the symbols whose values follow from the dims of one input. The session reports
+/// contradictions.
 void bind_symbols(const plan::Slot& slot, const Dims& dims, std::vector<int64_t>& symbols) {
   if (dims.size() != slot.shape.size()) return;
   for (size_t d = 0; d < dims.size(); ++d) {
@@ -107,7 +107,7 @@ void bind_symbols(const plan::Slot& slot, const Dims& dims, std::vector<int64_t>
   }
 }
 
-/// Dims of an input that is made up, choosing 1 (or the least allowed) for unknown symbols.
+/// The dims of a random input. Unknown symbols become 1, or the smallest allowed value.
 Result<Dims> choose_dims(const plan::Interface& io, const plan::Slot& slot,
                          std::vector<int64_t>& symbols, std::vector<std::string>& notes) {
   Dims dims;
@@ -120,8 +120,9 @@ Result<Dims> choose_dims(const plan::Interface& io, const plan::Slot& slot,
       const int64_t divisor = std::max<int64_t>(symbol.divisor, 1);
       const int64_t least = std::max<int64_t>(symbol.min, 1);
       value = (least + divisor - 1) / divisor * divisor;
-      notes.push_back("dimension '" + symbol.name + "' of input '" + slot.name + "' is taken as " +
-                      std::to_string(value) + "; choose with --shape " + slot.name + "=...");
+      notes.push_back("dimension '" + symbol.name + "' of input '" + slot.name + "' is set to " +
+                      std::to_string(value) + "; choose another with --shape " + slot.name +
+                      "=...");
     }
     RP_ASSIGN(const int64_t value, e.eval(symbols));
     dims.push_back(value);
@@ -145,7 +146,7 @@ Status check_made_up(const plan::Slot& slot, const Dims& dims) {
     return {};
   }
   return invalid_input("input '" + slot.name + "' would be " + describe(slot.dtype, dims) +
-                       ": more than 4 GB are not made up; give smaller dims with --shape");
+                       ": random inputs may not exceed 4 GB; give smaller dims with --shape");
 }
 
 std::vector<fs::path> numbered_files(const std::string& dir, const std::string& stem) {
@@ -252,7 +253,7 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
                            std::to_string(io.inputs.size()) + " inputs and none named '" +
                            named.name + "'");
     }
-    // Recorded data hold a scalar as one element, which other runtimes take for it.
+    // Recorded data may store a scalar as a tensor of one element, which other runtimes accept.
     const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
     out[slot->name] = scalar ? named.tensor.reshaped({}) : std::move(named.tensor);
   }

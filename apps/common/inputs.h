@@ -1,4 +1,4 @@
-// Inputs of a run: from files, or random where none is given.
+// The inputs of a run: from files, or random if none is given.
 #pragma once
 
 #include <map>
@@ -16,9 +16,9 @@ using Dims = std::vector<int64_t>;
 /// Reads `.npy`, or `.pb` (an ONNX TensorProto).
 Result<HostTensor> read_tensor(const std::string& path);
 
-/// "NAME=1x3x224x224"; the error names the option text.
+/// Parses "NAME=1x3x224x224". Errors quote the text.
 Result<std::pair<std::string, Dims>> parse_shape(const std::string& text);
-/// "NAME=FILE".
+/// Parses "NAME=FILE".
 Result<std::pair<std::string, std::string>> parse_assignment(const std::string& text);
 
 /// Named tensors in the order of the interface.
@@ -30,20 +30,22 @@ struct InputSet {
 
 struct InputSources {
   std::map<std::string, HostTensor> given;
-  std::map<std::string, Dims> shapes;  // of inputs that are made up
+  std::map<std::string, Dims> shapes;  // of random inputs
   uint64_t seed = 0;
 };
 
-/// Completes what is given: dynamic dims come from given inputs and shapes, else are 1 (with a note
-/// in `notes`); values are uniform in [-1, 1) for floats, 0 or 1 for integers. Deterministic for a
-/// seed on every platform. Unknown names are InvalidInput errors that list the model's inputs.
+/// Generates the inputs that are not given. Dynamic dims follow from given inputs and shapes;
+/// otherwise they are 1, and `notes` gets a note. Floats are uniform in [-1, 1), integers are 0
+/// or 1. The values depend only on the seed, on every platform. An unknown name is an InvalidInput
+/// error that lists the model's inputs.
 Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sources,
                              std::vector<std::string>& notes);
 
-/// input_N.pb of a test data folder, by position or by the names stored in them.
+/// Reads input_N.pb of a test data folder. Inputs are matched by the names stored in the files, or
+/// by position.
 Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& dir,
                                                             const plan::Interface& io);
-/// output_N.pb in order.
+/// Reads output_N.pb of a test data folder, in order.
 Result<std::vector<HostTensor>> read_output_folder(const std::string& dir);
 
 }  // namespace reprise::app

@@ -1,4 +1,4 @@
-// A model named on a command line: an .onnx that is compiled now, or an .rpk.
+// A model that is named on a command line: an .onnx, which is compiled, or an .rpk.
 #pragma once
 
 #include <map>
@@ -15,22 +15,22 @@ namespace reprise::app {
 struct Model {
   std::string path;
   std::shared_ptr<const package::Package> package;
-  bool compiled = false;  // now, from ONNX
+  bool compiled = false;  // from ONNX, in this process
   double compile_ms = 0;  // 0 for a package
-  double read_ms = 0;     // 0 for a model compiled now
+  double read_ms = 0;     // 0 for a compiled model
   CompileReport report;   // empty for a package
 
   DType precision() const { return package->explanation.precision; }
-  /// The least precise float type that tensors between operators have: what the model was compiled
-  /// to, else what it says itself.
+  /// The least precise float dtype of tensors between operators: that of the compilation, or else
+  /// that of the model itself.
   DType computes_in() const;
 };
 
 Status check_model_file(const std::string& path);
-/// Packages are recognised by the suffix .rpk; everything else is read as ONNX.
+/// A path with the suffix .rpk is a package; every other file is read as ONNX.
 Result<Model> load_model(const std::string& path, const CompileOptions& options);
 
-/// What compile() must be told so that a package serves this device.
+/// The targets to compile for so that a package fits this device.
 std::vector<std::string> targets_for(const OpenedDevice& device);
 
 }  // namespace reprise::app

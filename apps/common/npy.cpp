@@ -24,7 +24,7 @@ struct Header {
   size_t data_offset = 0;
 };
 
-/// Reads the header's Python dictionary: three keys, in any order.
+/// Parses the header's Python dictionary, which has three keys in any order.
 class DictParser {
  public:
   explicit DictParser(std::string_view text) : s_(text) {}

@@ -1,4 +1,4 @@
-// Whether runs of the same inputs give the same bits.
+// Checks whether runs with the same inputs give the same bits.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace reprise::app {
 
-/// What later runs gave for one output, against the first.
+/// How one output of later runs differs from that of the first run.
 struct Replays {
-  int differing = 0;       // runs of which some bit differs
-  std::string difference;  // of the first of them: element, both values, runs
+  int differing = 0;       // number of runs with a different bit
+  std::string difference;  // of the first such run: element, both values, run
 };
 
-/// Runs a session until it has run `runs` times; `first` is what the first run gave. Per output.
+/// Runs a session until it has run `runs` times; `first` has the outputs of the first run. Returns
+/// one result per output.
 Result<std::vector<Replays>> replay(Session& session, const InputSet& inputs, int runs,
                                     const std::vector<HostTensor>& first);
 

@@ -1,4 +1,4 @@
-// Exit statuses of our programs, and how an error is shown.
+// The exit statuses of our programs, and messages on standard error.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@ namespace reprise::app {
 
 enum Exit : int {
   kDone = 0,
-  kDiffers = 1,  // a result differs from what it is compared with
+  kDiffers = 1,  // a result differs from the expected one
   kUsage = 2,    // wrong usage
-  kInvalid = 3,  // the model, package or input is invalid or needs something not supported
+  kInvalid = 3,  // the model, package or input is invalid or not supported
   kFailed = 4,   // a device or file failed
 };
 
 int exit_status(Code code);
-/// Writes "error: message" to standard error; returns the exit status.
+/// Writes "error: message" to standard error and returns the exit status.
 int report(const Status& status);
-/// Runs the body of main(). An exception that leaves it becomes a message and an exit status.
+/// Runs the body of main(). An exception becomes a message and an exit status.
 int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noexcept;
-/// A note on standard error: what was decided on the user's behalf.
+/// Writes a note to standard error, about a decision that was made for the user.
 void note(const std::string& text);
 
-/// What a long command does now: one line on standard error that the next one replaces. Writes
-/// nothing where standard error is not a terminal.
+/// The progress of a long command: one line on standard error, which the next one replaces. Writes
+/// nothing if standard error is not a terminal.
 class ProgressLine {
  public:
   ProgressLine();
@@ -33,7 +33,7 @@ class ProgressLine {
   ~ProgressLine() { clear(); }
 
   void show(const std::string& text);
-  /// Before other output.
+  /// Removes the line; call it before other output.
   void clear();
 
  private:

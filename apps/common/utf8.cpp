@@ -8,7 +8,7 @@ bool is_code_point(char32_t c) {
   return c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
 }
 
-/// Length of the sequence that a lead byte opens; 0 for a byte that opens none.
+/// The length of the sequence that begins with this byte; 0 if no sequence begins with it.
 size_t sequence_length(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -17,7 +17,7 @@ size_t sequence_length(unsigned char lead) {
   return lead < 0xF5 ? 4 : 0;
 }
 
-/// Reads the sequence at text[i]; false when it is malformed.
+/// Decodes the sequence at text[i]. Returns false if it is malformed.
 bool decode(std::string_view text, size_t i, size_t length, char32_t& out) {
   static constexpr char32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
   if (length == 0 || length > text.size() - i) return false;

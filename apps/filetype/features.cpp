@@ -27,12 +27,12 @@ Result<Json> read_json(const std::string& path) {
   return Result<Json>(std::move(json));
 }
 
-/// Reads numbers and keeps the first complaint.
+/// Reads values of the configuration and keeps the first error.
 class Reader {
  public:
   explicit Reader(const Json& json) : json_(json) {}
 
-  /// A number of the configuration that must be there and not negative.
+  /// A required number of the configuration, which must not be negative.
   double number(const char* key) {
     const auto it = json_.find(key);
     if (it != json_.end() && it->is_number() && it->get<double>() >= 0) return it->get<double>();
@@ -65,7 +65,7 @@ void read_sizes(const Json& json, Reader& from, Config& c) {
   c.padding = static_cast<int32_t>(from.size("padding_token"));
   c.medium_confidence = from.number("medium_confidence_threshold");
   if (from.size("mid_size") != 0 || json.value("use_inputs_at_offsets", false))
-    from.complain("the configuration asks for features from the middle of files");
+    from.complain("the configuration needs features from the middle of files");
   const size_t largest = std::max(c.beg_size, c.end_size);
   if (c.min_file_size == 0 || c.min_file_size > c.beg_size || largest > c.block_size)
     from.complain("the configuration's sizes contradict each other");
@@ -166,7 +166,7 @@ Extracted extract(const FileBlocks& file, const Config& config) {
     return out;
   }
   const std::string_view head = strip_left(file.head).substr(0, config.beg_size);
-  // Too few bytes besides white space say nothing: only text and binary are told apart.
+  // With too few bytes besides white space, only text and binary can be distinguished.
   if (file.size < config.min_file_size || head.size() < config.min_file_size) {
     out.settled = few_bytes(file.head);
     return out;

@@ -1,5 +1,5 @@
-// reprise-filetype: names the types of files with Magika's model, as an application would that
-// ships the runtime and a compiled package.
+// reprise-filetype: determines the types of files with Magika's model. It is a sample of an
+// application that ships the runtime and a compiled package.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -20,7 +20,7 @@ using reprise::Output;
 using reprise::Package;
 using reprise::Session;
 
-// Exit statuses, as the command line of Reprise has them.
+// The exit statuses are those of the reprise command line.
 enum Exit : int { kDone = 0, kUsage = 2, kInvalid = 3, kFailed = 4 };
 
 int report(const Error& error) {
@@ -57,10 +57,10 @@ struct Options {
 struct Row {
   std::string path;
   Prediction prediction;
-  std::string error;  // in place of a prediction
+  std::string error;  // if not empty, there is no prediction
 };
 
-/// Files in the order given; folders are entered, their files sorted.
+/// The files in the given order. A folder is replaced by its files, sorted.
 std::vector<std::string> list_files(const std::vector<std::string>& paths) {
   std::vector<std::string> out;
   for (const std::string& path : paths) {
@@ -80,12 +80,12 @@ std::vector<std::string> list_files(const std::vector<std::string>& paths) {
   return out;
 }
 
-/// What the files are given to: the model, with the names of its tensors.
+/// The model, with the names of its tensors.
 class Model {
  public:
   Model(Session session, const Config& config) : session_(std::move(session)), config_(config) {}
 
-  /// Whether the model is of this configuration.
+  /// Checks that the model fits the configuration.
   Error check() {
     const auto features = static_cast<int64_t>(config_.beg_size + config_.end_size);
     reprise_slot input = REPRISE_SLOT_INIT, output = REPRISE_SLOT_INIT;
@@ -99,11 +99,11 @@ class Model {
     if (fits) input_ = input.name;
     if (fits) return {};
     return {REPRISE_INVALID_MODEL,
-            "the model is not of this configuration: expected one input int32[batch, " +
+            "the model does not fit the configuration: expected one input int32[batch, " +
                 std::to_string(features) + "] and one float32 output"};
   }
 
-  /// Runs the model on some files' features, one row each, and fills their rows.
+  /// Runs the model on the features of some files, one row per file, and stores the predictions.
   Error predict(Mode mode, const std::vector<int32_t>& features, const std::vector<Row*>& rows) {
     const auto batch = static_cast<int64_t>(rows.size());
     const auto width = static_cast<int64_t>(config_.beg_size + config_.end_size);
@@ -114,7 +114,7 @@ class Model {
     const std::vector<int64_t> expected{batch, static_cast<int64_t>(labels)};
     if ((*outputs)[0].dims != expected) {
       return {REPRISE_INVALID_MODEL,
-              "the model's output has other dimensions than files and labels"};
+              "the dimensions of the model's output are not the numbers of files and labels"};
     }
     for (size_t i = 0; i < rows.size(); ++i)
       rows[i]->prediction = decide({scores.data() + i * labels, labels}, config_, mode);
@@ -132,7 +132,8 @@ Error write_npy(const std::vector<int32_t>& features, size_t rows, const std::st
   std::string header = "{'descr': '<i4', 'fortran_order': False, 'shape': (" +
                        std::to_string(rows) + ", " + std::to_string(features.size() / rows) +
                        "), }";
-  header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');  // after ten bytes, before the end
+  // Ten bytes come before the header, and a newline ends it, at a multiple of 64.
+  header.resize((header.size() + 11 + 63) / 64 * 64 - 11, ' ');
   header += '\n';
   const std::string start = std::string("\x93NUMPY\x01\x00", 8) +
                             static_cast<char>(header.size() & 0xFF) +
@@ -215,7 +216,7 @@ Error print_json(const std::vector<Row>& rows, const std::string& device, const 
   return written && closed ? Error() : file_error("cannot write", path);
 }
 
-/// Where the driver's compiled kernels are kept.
+/// The folder that keeps the driver's compiled kernels.
 std::string cache_folder() {
   const char* const xdg = std::getenv("XDG_CACHE_HOME");
   if (xdg && *xdg) return std::string(xdg) + "/reprise";
@@ -223,7 +224,7 @@ std::string cache_folder() {
   return home && *home ? std::string(home) + "/.cache/reprise" : "";
 }
 
-/// What the Vulkan validation layers say is written, and counted.
+/// Writes and counts the messages of the Vulkan validation layers.
 struct Validation {
   int complaints = 0;
   static void log(void* user, const char* message) {
@@ -288,7 +289,7 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--types", o.types, "Its content_types_kb.min.json (default: beside the model)");
   app.add_option("--device", o.device, "auto, host, vulkan[:N] or cuda[:N]")->capture_default_str();
   app.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
-  app.add_option("--mode", o.mode, "What a type must reach: high-confidence (default), ...")
+  app.add_option("--mode", o.mode, "Confidence that a type needs: high-confidence (default), ...")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Mode>{{"high-confidence", Mode::HighConfidence},
                                       {"medium-confidence", Mode::MediumConfidence},
@@ -298,7 +299,7 @@ int parse_and_run(int argc, char** argv) {
       ->capture_default_str();
   app.add_option(
       "--save-features", o.save_features,
-      "Write what the model reads of the first batch as .npy: an input for reprise bench");
+      "Write the model's input for the first batch as .npy, as an input for reprise bench");
   app.add_flag("--validation", o.validation, "Turn on the Vulkan validation layers");
   app.add_option("FILE", o.paths, "Files, or folders to search")->required();
   app.footer(

@@ -1,4 +1,5 @@
-// Small graphs that between them use every kind of kernel: what `reprise check` runs by itself.
+// Small graphs that together use every kind of kernel. `reprise check` runs them if no model is
+// given.
 #pragma once
 
 #include <span>
@@ -7,7 +8,7 @@ namespace reprise::app {
 
 struct CheckGraph {
   const char* name;
-  const char* text;  // codegen/graph/text.md
+  const char* text;  // see codegen/graph/text.md
 };
 
 std::span<const CheckGraph> check_graphs();

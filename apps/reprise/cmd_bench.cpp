@@ -42,7 +42,7 @@ int run_bench(const BenchOptions& o) {
     progress.clear();
     if (!m.ok()) {
       status = report(m.status().with_context(path));
-      // A device that failed once may be lost: the next model gets a fresh one.
+      // A device that failed may be lost, so it is opened again for the next model.
       if (m.status().code() == Code::Device) {
         CommonOptions same = o.common;
         same.device = device->info.id;
@@ -81,10 +81,10 @@ void register_bench(CLI::App& root, int& status) {
   add_measure(*command, o->measure);
   add_common(*command, o->common);
   command->footer(
-      "Inputs are those of test_data_set_0 beside the model where there is one, else random.\n"
-      "The first run is reported apart; times are of whole runs, with inputs and outputs in host\n"
-      "memory; device ms is the sum of kernel times. The error is against the host reference:\n"
-      "max |a - b|; a model that leaves its tolerance gives exit status 1.\n"
+      "Inputs are those of test_data_set_0 beside the model if it exists, otherwise random. The\n"
+      "first run is reported separately. Times are of whole runs, with inputs and outputs in\n"
+      "host memory; device ms is the sum of kernel times. The error is max |a - b| against the\n"
+      "host reference; the exit status is 1 if a model exceeds its tolerance.\n"
       "Example: reprise bench resnet18.onnx bert.onnx --device vulkan --json bench.json");
   command->callback([o, &status] { status = run_bench(*o); });
 }

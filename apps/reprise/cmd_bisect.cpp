@@ -32,7 +32,7 @@ std::string plural(size_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
-/// Bracketed lists of many names help no one.
+/// Joins names; abbreviates a list that is too long to be useful.
 std::string some(const std::vector<std::string>& items) {
   constexpr size_t kMost = 12;
   if (items.size() <= kMost) return joined(items);
@@ -55,7 +55,7 @@ std::string out_dir_of(const BisectCommand& o) {
 }
 
 void print_kernel(const Output& out, const BisectReport& r) {
-  out.text("\nfirst kernel that is wrong given right inputs: " + r.kernel + " (launch " +
+  out.text("\nfirst kernel that is wrong for right inputs: " + r.kernel + " (launch " +
            std::to_string(r.launch) + " of " + std::to_string(r.launches) + ")\n");
   out.text("  schedule       " + r.schedule + " (variant " + r.variant + ")\n");
   out.text("  nodes          " + some(r.nodes) + "\n");
@@ -78,7 +78,7 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
   out.text(o.model + " on " + device.info.id + " (" + device.info.name + ", " + device.info.driver +
            ") against the " + o.reference + " reference\n");
   if (!r.differs) {
-    out.text("no difference: every output is within what models are allowed, and " +
+    out.text("no difference: every output is within the tolerance, and " +
              plural(static_cast<size_t>(o.runs), "run") + " gave the same bits\n");
     return;
   }
@@ -89,12 +89,13 @@ void print_report(const Output& out, const BisectCommand& o, const OpenedDevice&
              some(r.nodes) + "\n");
   } else if (r.in_graph) {
     out.text(r.cause == "precision"
-                 ? "\nthe graph gives other results in this precision, on the host as well\n"
-                 : "\nthe graph is wrong before any kernel is made of it\n");
-    if (!r.kernel.empty()) out.text("  kernel         " + r.kernel + " computes what it says\n");
+                 ? "\nthe graph gives different results in this precision, on the host as well\n"
+                 : "\nthe graph itself is wrong, before any kernel is made\n");
+    if (!r.kernel.empty())
+      out.text("  kernel         " + r.kernel + " computes the graph as it is\n");
     out.text("  nodes          " + some(r.nodes) + "\n");
   } else if (r.kernel.empty()) {
-    out.text("\nno kernel is wrong given right inputs\n");
+    out.text("\nno kernel is wrong for right inputs\n");
   } else {
     print_kernel(out, r);
   }
@@ -117,7 +118,7 @@ void print_reduced(const Output& out, const BisectCommand& o, const OpenedDevice
   }
   out.text("\nsmallest part that still differs: " + plural(r.reduced->nodes.size(), "node") + " (" +
            distinct(r.reduced->operators) + "): " + some(r.reduced->nodes) + "\n");
-  out.text("  written to " + dir + ", with its inputs and what they must give\n");
+  out.text("  written to " + dir + ", with its inputs and expected outputs\n");
   const std::string model = (std::filesystem::path(dir) / "model.onnx").string();
   out.text("  reprise verify " + model + " --device " + device.info.id +
            (o.common.precision == "fp32" ? "" : " --precision " + o.common.precision) + "\n");
@@ -134,14 +135,14 @@ void print_advice(const Output& out, const BisectReport& r, const OpenedDevice& 
            (r.cause == "driver" ? "the driver (" + device.info.driver + "), and to us"
                                 : std::string("Reprise")) +
            "\n");
-  // What makes the cause go away rather than another thing that happens to.
+  // Prefers the setting that avoids the cause over one that helps by chance.
   const Experiment* best = nullptr;
   for (const Experiment& e : r.experiments) {
     if (!e.right() || (e.kind != Experiment::Kind::Pass && e.kind != Experiment::Kind::Session))
       continue;
     if (best == nullptr || r.cause == "pass " + e.name) best = &e;
   }
-  if (best != nullptr) out.text("until it is mended, results are right " + best->what + "\n");
+  if (best != nullptr) out.text("until it is fixed, results are right " + best->what + "\n");
 }
 
 Json experiments_json(const BisectReport& r) {
@@ -181,14 +182,14 @@ Json report_json(const BisectCommand& o, const OpenedDevice& device, const Bisec
           {"reduced", r.reduced ? Json(dir) : Json()}};
 }
 
-/// The graph as imported, with what is fed to it.
+/// The imported graph with its inputs.
 struct Loaded {
   std::unique_ptr<graph::Graph> graph;
   InputSet inputs;
   std::shared_ptr<const package::Package> package;  // of a compiled model
 };
 
-/// What is to be said of a package whose model is right when it is compiled again.
+/// Checks the kernels of a package if its model is right when it is compiled again.
 Status check_own_kernels(const Loaded& loaded, const OpenedDevice& device) {
   RP_ASSIGN(Sample sample, make_sample(loaded.graph->clone(), loaded.inputs));
   Setting setting;
@@ -213,7 +214,7 @@ Result<Loaded> load(const BisectCommand& o) {
     model.package = out.package;
     RP_TRY(check_package_options(model, o.common));
     RP_ASSIGN(out.graph, graph_of(*out.package));
-    note("'" + o.model + "' is compiled again, from the model that it carries as its reference");
+    note("'" + o.model + "' is compiled again from the host plan that it contains");
   } else {
     RP_ASSIGN(out.graph, onnx::import_file(o.model, import));
   }
@@ -297,19 +298,18 @@ void register_bisect(CLI::App& root, int& status) {
       root.add_subcommand("bisect", "Name the kernel, operators and pass that make a result wrong");
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
   command->add_option("-o,--output-dir", o->out_dir,
-                      "Where the reduced model and its data go; bisect-MODEL by default");
+                      "Folder for the reduced model and its data; default: bisect-MODEL");
   command
       ->add_option("--reference", o->reference,
-                   "What is right: host, or onnxruntime (imported by the python3 that is "
-                   "found on the PATH)")
+                   "The reference: host, or onnxruntime (imported by the python3 that is found on "
+                   "the PATH)")
       ->check(CLI::IsMember({"host", "onnxruntime"}))
       ->capture_default_str();
   command->add_option("--runs", o->runs, "Runs that tell whether a kernel is deterministic")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command
-      ->add_option("--reduce-seconds", o->reduce_seconds,
-                   "Make the reduced model no smaller after this long")
+      ->add_option("--reduce-seconds", o->reduce_seconds, "Stop reducing the model after this time")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   add_inputs(*command, o->inputs);
@@ -317,12 +317,11 @@ void register_bisect(CLI::App& root, int& status) {
   command->footer(
       "Every kernel of the model's plan runs alone, with inputs that the host has computed, until\n"
       "one is wrong by more than rounding can explain. Its nodes are then left out one by one as\n"
-      "long as the rest still differs; what remains is compiled with passes switched off, by "
-      "other\n"
-      "schedules and on other devices, and its kernel is executed by the interpreter, which tells\n"
-      "a fault of the compiler from one of the driver. The graph after each pass is compared with\n"
-      "the imported one on the host, so that a wrong pass is named. The reduced model is an .onnx\n"
-      "with its data, which every command takes. Exit status 0 when nothing differs, else 1.\n"
+      "long as the rest still differs. The rest is compiled with passes off, with other\n"
+      "schedules and on other devices. The interpreter executes its kernel, which distinguishes a\n"
+      "fault of the compiler from one of the driver. The host compares the graph after each pass\n"
+      "with the imported one, to find a wrong pass. The reduced model is an .onnx with its data,\n"
+      "which every command accepts. The exit status is 0 if nothing differs, and else 1.\n"
       "Examples: reprise bisect yolo.onnx --device vulkan:0 --data test_data_set_0\n"
       "          reprise bisect bert.onnx -o report --json report.json");
   command->callback([o, &status] {

@@ -25,7 +25,7 @@ struct Subject {
   bool compiled() const { return path.ends_with(".rpk"); }
 };
 
-/// `device`: for that device alone; null: every variant that devices like it may take.
+/// `alone`: compile only the variant for this device; otherwise every variant that it can use.
 Result<std::shared_ptr<const package::Package>> package_of(const Subject& s, const CheckCommand& o,
                                                            const OpenedDevice& device, bool alone) {
   if (s.compiled()) return package::read(s.path);
@@ -64,12 +64,12 @@ class Check {
       own.device = id;
       RP_ASSIGN(OpenedDevice device, open_selected(own, {}));
       if (!device.device)
-        return Status(Code::Usage, "the host runs no kernels; name a Vulkan or CUDA device");
+        return Status(Code::Usage, "the host runs no kernels; choose a Vulkan or CUDA device");
       for (const Subject& s : subjects) {
         const Status checked = check(s, device);
         if (checked.ok()) continue;
-        // What went wrong here says nothing of other models and devices, unless the command is at
-        // fault.
+        // A device error does not affect other models and devices; any other error ends the
+        // command.
         if (checked.code() != Code::Device) return checked.with_context(s.name);
         add(s, device.info, {"", KernelVerdict::Error, 0, checked.message()}, {});
       }
@@ -108,7 +108,7 @@ class Check {
     RP_ASSIGN(const auto checks, run_probes(*package, package->variants[first], device));
     std::string replaced_by;
     if (std::any_of(checks.begin(), checks.end(), failed)) {
-      // Of CUDA there is one variant for a device.
+      // For CUDA there is only one variant per device.
       if (!s.compiled() && device.info.facts.api == Api::Vulkan) {
         RP_ASSIGN(package, package_of(s, o_, device, false));
       }
@@ -195,7 +195,7 @@ class Check {
 void register_check(CLI::App& root, int& status) {
   auto o = std::make_shared<CheckCommand>();
   CLI::App* command =
-      root.add_subcommand("check", "Check each kernel alone: does the driver compile it right");
+      root.add_subcommand("check", "Check alone whether the driver compiles each kernel correctly");
   command->add_option("MODEL", o->model,
                       "An .onnx or a compiled .rpk; without it, small graphs of every kind");
   command->add_option("--runs", o->runs, "Runs of each kernel, compared bit by bit")
@@ -203,10 +203,12 @@ void register_check(CLI::App& root, int& status) {
       ->capture_default_str();
   add_common(*command, o->common);
   command->footer(
-      "Every device is checked unless --device names one. Kernels run on seeded inputs; what they\n"
-      "must give was computed by an interpreter when they were compiled. A status is pass, wrong,\n"
+      "Every device is checked unless --device names one. Kernels run on seeded inputs; an\n"
+      "interpreter computed the expected results when they were compiled. A status is pass, "
+      "wrong,\n"
       "varies (runs differ from each other), error, or skipped (the kernel has no probe; the\n"
-      "reason is printed). Exit status 1: a kernel is wrong, varies or ends with an error.\n"
+      "reason is printed). The exit status is 1 if a kernel is wrong, varies or ends with an "
+      "error.\n"
       "Examples: reprise check\n"
       "          reprise check model.rpk --device vulkan:0 --runs 100");
   command->callback([o, &status] {

@@ -12,7 +12,7 @@ struct CompareOptions {
   std::vector<std::string> devices;
 };
 
-/// All usable ones, but those of CUDA only if the model can be compiled for them or is.
+/// All usable devices. CUDA devices are included only if the model is or can be compiled for them.
 std::vector<std::string> measurable_devices(const CompareOptions& o) {
   std::vector<std::string> out;
   for (const DeviceInfo& d : list_devices()) {
@@ -21,7 +21,7 @@ std::vector<std::string> measurable_devices(const CompareOptions& o) {
     if (refused.empty() || d.facts.api == Api::Host) {
       out.push_back(d.id);
     } else {
-      note(d.id + " is left out: " + refused);
+      note(d.id + " is not measured: " + refused);
     }
   }
   return out;
@@ -35,7 +35,7 @@ Result<Measurement> measure_on(const std::string& id, const CompareOptions& o, c
   return measure(model, device, inputs, o.common, o.measure, &expected);
 }
 
-/// One compilation serves every device, and no other: PTX would be for those.
+/// Compiles once for all these devices. PTX is left out, because it would be for other devices.
 Result<Model> load_model_for_all(const CompareOptions& o, const std::vector<std::string>& ids) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   compile.cuda_ptx = false;

@@ -84,16 +84,15 @@ void register_compile(CLI::App& root, int& status) {
                    "Comma-separated: vulkan or variants of it, cuda:sm_80, cuda:sm_90, ...")
       ->capture_default_str();
   command->add_flag("--probes,!--no-probes", o->probes,
-                    "With each kernel, what it must give on seeded inputs, for `reprise check` and "
-                    "for sessions that check their kernels; on by default");
+                    "Store the expected results of each kernel for seeded inputs, for `reprise "
+                    "check` and for sessions that check their kernels; on by default");
   add_common(*command, o->common);
   command->footer(
-      "A package runs without the compiler, on every device that one of its variants fits.\n"
-      "No device is needed, but for --mode max-autotune: it measures on --device, and the "
-      "package's\n"
-      "variant for such devices keeps the schedules that were fastest.\n"
-      "CUDA architectures are compiled by NVRTC, which this needs and a package does not. PTX for\n"
-      "the lowest one is added, for devices of architectures that are not named.\n"
+      "A package runs without the compiler, on every device that one of its variants fits. No\n"
+      "device is needed, except for --mode max-autotune, which measures on --device; the\n"
+      "package's variant for such devices then has the fastest schedules.\n"
+      "NVRTC compiles for CUDA; running a package does not need it. PTX for the lowest\n"
+      "architecture is added, for devices of other architectures.\n"
       "Examples: reprise compile bert.onnx -o bert.rpk --targets vulkan,cuda:sm_80,cuda:sm_90\n"
       "          reprise compile bert.onnx -o bert.rpk --mode max-autotune --device vulkan:0");
   command->callback([o, &status] {

@@ -23,7 +23,7 @@ Json case_json(const CaseResult& r) {
           {"host_nodes", r.host_nodes}};
 }
 
-/// Totals by status and the lines that people read.
+/// Prints results and counts them by status.
 class Summary {
  public:
   Summary(const Output& out, bool verbose, size_t count)
@@ -63,8 +63,8 @@ class Summary {
   std::map<std::string, int64_t> totals_;
 };
 
-/// Every worker opens the device for itself; "auto" and bad names are settled here first, in a
-/// worker too, because drivers do not survive a fork.
+/// Resolves "auto" and reports bad names before the workers start, which each open the device. This
+/// also happens in a worker, because drivers do not survive a fork.
 Result<std::string> settle_device(const CommonOptions& common) {
   std::string answer;
   // One digit for the code, then the message.
@@ -113,7 +113,7 @@ Result<int> run_conformance(const ConformanceOptions& o) {
       },
       [&](size_t i) {
         CaseResult result;
-        // A device that failed once may be lost: the next case gets a fresh one.
+        // A device that failed may be lost, so it is opened again for the next case.
         if (!device) {
           Result<OpenedDevice> again = open_selected(common, {"model.onnx"});
           if (again.ok()) device = std::move(*again);
@@ -127,7 +127,7 @@ Result<int> run_conformance(const ConformanceOptions& o) {
         Json parsed = Json::parse(line, nullptr, false);
         const bool good = parsed.is_object() && parsed.contains("status");
         finish(i, good ? std::move(parsed)
-                       : case_json({names[i], "error", "the worker's answer is garbled"}));
+                       : case_json({names[i], "error", "the worker's answer is malformed"}));
       },
       [&](size_t i, const std::string& how) {
         finish(i, case_json({names[i], "error", "the process " + how}));
@@ -149,7 +149,8 @@ void register_conformance(CLI::App& root, int& status) {
   auto o = std::make_shared<ConformanceOptions>();
   CLI::App* command =
       root.add_subcommand("conformance", "Run cases in the layout of the ONNX backend suite");
-  command->add_option("DIR", o->dir, "Every folder below with a model.onnx is a case")->required();
+  command->add_option("DIR", o->dir, "Every folder below it with a model.onnx is a case")
+      ->required();
   command->add_option("--filter", o->filter, "Cases whose name matches, e.g. 'test_conv*'");
   command->add_option("--jobs", o->pool.jobs, "Cases that run at the same time")
       ->check(CLI::Range(1, 1024))
@@ -160,9 +161,9 @@ void register_conformance(CLI::App& root, int& status) {
   add_common(*command, o->common);
   command->footer(
       "A case is a folder with model.onnx and test_data_set_N/input_M.pb, output_M.pb. Cases run\n"
-      "in worker processes: one that crashes is an error of its own. Cases named test_* have the\n"
-      "ONNX suite's tolerance (rtol 1e-3, atol 1e-7), others that of models. Exit status 1 when\n"
-      "a case fails or errs; what is not supported is listed and counted apart.\n"
+      "in worker processes, so a crash affects only one case. Cases named test_* have the ONNX\n"
+      "suite's tolerance (rtol 1e-3, atol 1e-7), others that of models. The exit status is 1 if a\n"
+      "case fails or ends with an error; unsupported cases are listed and counted separately.\n"
       "Example: reprise conformance models --device vulkan:0 --filter 'bert*' --jobs 2");
   command->callback([o, &status] {
     Result<int> r = run_conformance(*o);

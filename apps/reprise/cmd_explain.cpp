@@ -14,10 +14,10 @@ struct ExplainOptions {
   CommonOptions common;
   std::string model;
   std::string dump;
-  std::string targets;  // empty: those of the device
+  std::string targets;  // empty: those for the device
 };
 
-/// Bytes of the distinct buffers that a launch reads or writes; -1 when a size is dynamic.
+/// The bytes of the distinct buffers that a launch reads or writes; -1 if a size is dynamic.
 int64_t bytes_moved(const plan::Plan& p, const plan::Launch& launch, bool written) {
   int64_t total = 0;
   std::map<plan::BufferId, bool> seen;
@@ -35,11 +35,11 @@ int64_t bytes_moved(const plan::Plan& p, const plan::Launch& launch, bool writte
 struct ChosenPlan {
   const plan::Plan* plan = nullptr;
   std::string variant;
-  std::vector<std::string> notes;  // why others were not taken
+  std::vector<std::string> notes;  // why earlier variants were not chosen
   Api api = Api::Vulkan;
 };
 
-/// The first variant that --targets names: no device is asked for.
+/// The first variant that --targets names. No device is needed.
 Result<ChosenPlan> plan_of_targets(const package::Package& p, const std::string& targets) {
   RP_ASSIGN(const std::vector<lower::Target> named, parse_targets(split_list(targets)));
   if (named.empty()) return ChosenPlan{&p.host_plan, "host", {}};
@@ -54,7 +54,7 @@ Result<ChosenPlan> plan_of_targets(const package::Package& p, const std::string&
                                        "; it has " + (held.empty() ? "none" : held));
 }
 
-/// The variant that the device takes; without a device, the first.
+/// The variant that the device uses, or the first one if there is no device.
 Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& o) {
   if (!o.targets.empty() && o.common.device == "auto") return plan_of_targets(p, o.targets);
   ChosenPlan chosen;
@@ -78,7 +78,7 @@ Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& 
   return chosen;
 }
 
-/// What the compiler says of a cubin; nothing where there is none.
+/// Adds what the compiler reports about a cubin, if there is one.
 void add_usage(Json& to, const plan::KernelCode& k) {
   if (k.usage == plan::KernelCode::Usage{}) return;
   to["registers"] = k.usage.registers;
@@ -117,8 +117,8 @@ std::string join(const std::vector<std::string>& items) {
   return out;
 }
 
-/// The candidates of a launch, its own schedule included; null where there is but one, or where a
-/// package no longer knows.
+/// The candidates of a launch, including its own schedule. Null if there is only one, or for a
+/// package, which does not store them.
 const ScheduleChoice* choice_of(const Model& model, const std::string& variant, size_t launch) {
   for (const ScheduleChoice& c : model.report.schedules) {
     const bool is_of = std::find(c.launches.begin(), c.launches.end(), launch) != c.launches.end();
@@ -127,7 +127,7 @@ const ScheduleChoice* choice_of(const Model& model, const std::string& variant, 
   return nullptr;
 }
 
-/// The best of those that were not chosen, with their estimated cost over that of the chosen one.
+/// The best candidates that were not chosen, with their estimated costs relative to the chosen one.
 std::string runners_up(const ScheduleChoice& c) {
   constexpr size_t kShown = 2;
   const std::vector<lower::ScheduleCandidate>& all = c.site.candidates;
@@ -181,7 +181,7 @@ Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
   return s;
 }
 
-/// What a run takes; on CUDA the edges of a graph order launches.
+/// The costs of a run. On CUDA there are no barriers, because the edges of a graph order launches.
 plan::PlanCounts count_run(const ChosenPlan& chosen) {
   plan::PlanCounts run = plan::count(*chosen.plan);
   if (chosen.api == Api::Cuda) run.barriers = 0;
@@ -192,13 +192,13 @@ std::string plural(uint64_t n, const std::string& noun) {
   return std::to_string(n) + " " + noun + (n == 1 ? "" : "s");
 }
 
-/// What a run costs; copies come with tensors that are not in the device's memory.
+/// The costs of a run as text, for tensors in device memory.
 std::string run_text(const plan::PlanCounts& run) {
   return "a run: " + plural(run.submits, "submit") + ", " + plural(run.barriers, "barrier") + ", " +
          plural(run.host_calls, "host call") + ", 0 copies of tensors in device memory\n";
 }
 
-/// What stays in fp32, and why.
+/// Prints which results stay fp32, and why.
 void print_precision(const Output& out, const package::Explanation& e) {
   if (e.precision == DType::F32) return;
   out.text("\nResults of " + plural(static_cast<uint64_t>(e.narrowed), "operator") + " are " +
@@ -216,7 +216,7 @@ Json kept_json(const package::Explanation& e) {
   return out;
 }
 
-/// The joins of fusion, by the number that --pass-option fusion.limit counts.
+/// Prints the joins of fusion, with the numbers that --pass-option fusion.limit counts.
 void print_joins(const Output& out, const CompileReport& report) {
   if (report.decisions.empty()) return;
   Table table({"join", "of the first variant"});
@@ -340,19 +340,20 @@ Status run_explain(const ExplainOptions& o) {
 
 void register_explain(CLI::App& root, int& status) {
   auto o = std::make_shared<ExplainOptions>();
-  CLI::App* command =
-      root.add_subcommand("explain", "Say what was fused, and why not more (no GPU needed)");
+  CLI::App* command = root.add_subcommand(
+      "explain", "Show what was fused, and why other operators were not (needs no GPU)");
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
   command->add_option("--dump", o->dump,
                       "Write the graph after each pass, kernel IR, SPIR-V and CUDA text here");
   command->add_option("--targets", o->targets,
-                      "Compile for these, as `reprise compile` does; the plan is that of the "
-                      "first, unless --device chooses");
+                      "Compile for these targets, like `reprise compile`; the plan is that of the "
+                      "first one unless --device is given");
   add_common(*command, o->common);
   command->footer(
       "The plan is that of the device's variant; without a device, of the first variant.\n"
       "Kernels compiled for CUDA are listed with their registers and memory, for every target.\n"
-      "Runners-up are the next best schedules, with their estimated cost over the chosen one's.\n"
+      "Runners-up are the next best schedules, with their estimated costs relative to the chosen\n"
+      "one.\n"
       "Examples: reprise explain bert.onnx --dump bert-dump\n"
       "          reprise explain bert.onnx --targets cuda:sm_80,cuda:sm_90 --json bert.json");
   command->callback([o, &status] {

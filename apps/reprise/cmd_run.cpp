@@ -25,7 +25,7 @@ struct Summary {
   int64_t nans = 0;
 };
 
-/// Of all elements that are numbers; NaN when there is none.
+/// Summarises all elements that are not NaN; NaN if there are none.
 Summary summarise(const HostTensor& t) {
   Summary s;
   double sum = 0;
@@ -115,7 +115,7 @@ void register_run(CLI::App& root, int& status) {
   add_inputs(*command, o->inputs);
   add_common(*command, o->common);
   command->footer(
-      "Inputs that are not given are random; --seed makes others.\n"
+      "Inputs that are not given are random; --seed chooses them.\n"
       "Examples:\n"
       "  reprise run bert.onnx --input ids=ids.npy --input mask=mask.pb --output-dir out\n"
       "  reprise run bert.rpk --shape ids=2x32 --device vulkan:1");

@@ -23,7 +23,7 @@ Tolerance allowed(const VerifyOptions& o, const Model& model, DType dtype) {
   return tolerance_in(model.computes_in(), Rule::Model, dtype);
 }
 
-/// As a shell reads it back: in quotes where that is needed.
+/// Quotes a word for a shell if that is needed.
 std::string shell_quoted(const std::string& word) {
   const auto plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || std::strchr("_@%+=:,./-", c) != nullptr;
@@ -34,7 +34,7 @@ std::string shell_quoted(const std::string& word) {
   return out + "'";
 }
 
-/// The command that finds out more, with the same model, inputs and options.
+/// The command that finds the cause, with the same model, inputs and options.
 std::string bisect_line(const VerifyOptions& o, const OpenedDevice& device) {
   const CommonOptions& c = o.common;
   std::string line = "reprise bisect " + shell_quoted(o.model) + " --device " + device.info.id;
@@ -102,7 +102,7 @@ Result<int> run_verify(const VerifyOptions& o) {
   if (!all_ok) note(o.model + ": the device's result differs from the host's");
   if (!stable) note(o.model + ": the device's result differs between runs");
   if (all_ok && stable) return kDone;
-  note("this finds the kernel, the operators and the cause:\n  " + bisect_line(o, device));
+  note("to find the kernel, the operators and the cause, run:\n  " + bisect_line(o, device));
   return kDiffers;
 }
 
@@ -118,17 +118,16 @@ void register_verify(CLI::App& root, int& status) {
       ->check(CLI::NonNegativeNumber);
   command
       ->add_option("--runs", o->runs,
-                   "Run so often with the same inputs; every run must give the same bits")
+                   "Number of runs with the same inputs, which must all give the same bits")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   add_inputs(*command, o->inputs);
   add_common(*command, o->common);
   command->footer(
-      "Tolerances are fractions of the output's largest value: fp32 1e-4, fp16 1e-2, bf16 2e-2, "
-      "by\n"
-      "the output's type or --precision, whichever is more; integers, bool and strings must be\n"
-      "equal. The reference computes in the precision of the ONNX file; that of a package has the\n"
-      "package's weights.\n"
+      "Tolerances are fractions of the output's largest value: fp32 1e-4, fp16 1e-2, bf16 2e-2,\n"
+      "by the output's type or --precision, whichever is larger; integers, bools and strings must\n"
+      "be equal. The reference computes in the precision of the ONNX file; for a package it uses\n"
+      "the package's weights.\n"
       "Examples: reprise verify bert.onnx --device vulkan:1\n"
       "          reprise verify bert.onnx --runs 100\n"
       "          reprise verify bert.onnx --precision fp16");

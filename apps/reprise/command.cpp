@@ -99,15 +99,16 @@ void add_device(CLI::App& command, CommonOptions& o) {
       ->capture_default_str();
   command.add_flag("--validation", o.validation,
                    "Turn on the Vulkan validation layers; their messages are failures");
-  command.add_flag("--warm-up", o.warm_up,
-                   "Launch every kernel on nothing while the model loads: what drivers compile at "
-                   "the first launch is then in the load time, not in the first run");
+  command.add_flag(
+      "--warm-up", o.warm_up,
+      "Launch every kernel without work while the model loads: drivers that compile at "
+      "the first launch then do so during loading, not in the first run");
   command.add_flag("--check-kernels", o.check_kernels,
                    "Run each kernel alone while the model loads and compare its results; a "
-                   "variant with a kernel that fails is replaced by another, at last by the host");
+                   "variant with a failing kernel is replaced by another one, or else by the host");
   command.add_flag("--isolate-tensors", o.isolate_tensors,
-                   "Give each intermediate tensor memory of its own, so that tools that watch "
-                   "allocations see every access outside one");
+                   "Give each intermediate tensor its own memory, so that tools that watch "
+                   "allocations detect accesses outside of tensors");
 }
 
 void add_compile(CLI::App& command, CommonOptions& o) {
@@ -120,12 +121,13 @@ void add_compile(CLI::App& command, CommonOptions& o) {
       ->capture_default_str();
   command
       .add_option("--tune-seconds", o.tune_seconds,
-                  "max-autotune: begin no further candidates after this long")
+                  "max-autotune: start no further candidates after this time")
       ->capture_default_str();
   command
-      .add_option("--precision", o.precision,
-                  "fp32, fp16 or bf16: what tensors and large weights are in memory, where that "
-                  "is safe; sums and what lies inside a kernel stay fp32")
+      .add_option(
+          "--precision", o.precision,
+          "Precision of tensors and large weights in memory, where that is safe: fp32, fp16 "
+          "or bf16; sums and values inside a kernel stay fp32")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
       ->capture_default_str();
   command
@@ -134,13 +136,13 @@ void add_compile(CLI::App& command, CommonOptions& o) {
       ->envname("REPRISE_NVRTC");
   command
       .add_flag("--keep-source", o.keep_source,
-                "Keep the CUDA text of kernels: in the package, and for debuggers beside the "
-                "images that are kept on this machine")
+                "Keep the CUDA text of kernels in the package and, for debuggers, beside the "
+                "cached images on this machine")
       ->envname("REPRISE_KEEP_SOURCE");
   command
       .add_option("--shape", o.shapes,
                   "Dims of a dynamic input: NAME=1x3x224x224. An .onnx is compiled for these "
-                  "sizes alone; a compiled .rpk keeps its dynamic dims")
+                  "sizes only; a compiled .rpk keeps its dynamic dims")
       ->allow_extra_args(false);
   command.add_option("--disable-pass", o.disabled_passes, "Switch a compiler pass off by name")
       ->allow_extra_args(false);
@@ -203,7 +205,7 @@ Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& pa
   return inputs;
 }
 
-// An unreadable model refuses nothing: what is wrong with it is said when it is loaded.
+// An unreadable model refuses no device; loading it reports the error.
 std::string refusal(const DeviceInfo& device, const std::vector<std::string>& models,
                     const std::string& nvrtc) {
   for (const std::string& path : models) {
@@ -260,7 +262,7 @@ bool is_tuned(const CommonOptions& options) {
   return options.mode.starts_with("max-autotune");
 }
 
-/// Compiled with measured schedules; inputs are those beside the model, else random.
+/// Compiles with measured schedules. The inputs are those beside the model, or else random.
 Result<Model> tuned_model(const std::string& path, const CompileOptions& compile,
                           const CommonOptions& options, OpenedDevice& device) {
   RP_TRY(check_model_file(path));
@@ -306,7 +308,7 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
   } else {
     note(report.kernels.empty()
              ? "tuned: no kernel has a choice of schedules"
-             : "tuned: nothing is measured, all schedules are known from before");
+             : "tuned: nothing was measured, because all schedules are in the cache");
   }
   return model;
 }
@@ -320,8 +322,8 @@ Result<Model> load_measured(const std::string& path, const CompileOptions& compi
   const bool compiles = !path.ends_with(".rpk");
   const bool tuned = is_tuned(options) && device.device && compiles;
   if (is_tuned(options) && !tuned) {
-    note(options.mode + ": nothing is measured, " +
-         (compiles ? "the host has no schedules" : "a package keeps the schedules it has"));
+    note(options.mode + ": nothing is measured, because " +
+         (compiles ? "the host has no schedules" : "a package keeps its schedules"));
   }
   return tuned ? tuned_model(path, compile, options, device) : load_model(path, compile);
 }
@@ -332,7 +334,7 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
                        OpenedDevice& device) {
   RP_ASSIGN(CompileOptions compile, options.compile_options());
   compile.targets = targets_for(device);
-  // A kernel that fails its check is replaced by that of another variant.
+  // With checks, compile several variants, because a variant with a failing kernel is replaced.
   compile.probes = options.check_kernels;
   if (device.device && (is_tuned(options) || !options.check_kernels))
     compile_for(device.info, compile);
@@ -348,8 +350,8 @@ Result<Model> load_for(const std::string& path, const CommonOptions& options,
 
 namespace {
 
-/// Why nothing that is compiled would run on the device; empty if something would. Targets that
-/// cannot be read refuse nothing: what is wrong with them is said when the model is compiled.
+/// Why no target would run on the device; empty if one would. Invalid targets refuse no device;
+/// compilation reports the error.
 std::string untargeted(const DeviceInfo& device, const CompileOptions& compile) {
   const auto targets = parse_targets(compile.targets, compile.device);
   if (!targets.ok()) return {};
@@ -374,7 +376,7 @@ Result<Model> load_as(const std::string& path, const CompileOptions& compile,
   const std::string refused = device.device ? untargeted(device.info, compile) : std::string();
   if (!refused.empty() && !path.ends_with(".rpk"))
     return Status(Code::Usage, "--mode " + options.mode + ": " + refused);
-  // The package is for such a device, and so is the compiler that is taken for it.
+  // The version of the device's driver decides which NVRTC is used.
   CompileOptions own = compile;
   if (device.info.facts.api == Api::Cuda) own.cuda_driver = device.info.driver_version;
   return load_measured(path, own, options, device);
@@ -393,7 +395,8 @@ Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDe
   o.log = note;
   RP_ASSIGN(std::unique_ptr<Session> session, Session::create(model.package, device.device, o));
   for (const std::string& line : session->variant_notes()) {
-    // Why others were not taken is for the curious; what is odd about the one that was, for all.
+    // Notes about skipped variants are for --verbose; a note about the variant in use is always
+    // shown.
     if (options.verbose || line.starts_with(session->variant() + ": ")) note(line);
   }
   if (options.verbose) {

@@ -1,4 +1,4 @@
-// What the commands of `reprise` share: options, output, and a model made ready to run.
+// Code that the commands of `reprise` share: options, output, and loading of models.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -16,8 +16,8 @@ namespace reprise::app {
 
 using Json = nlohmann::ordered_json;
 
-/// Text goes to standard output; the JSON document to the file that was asked for. When that is
-/// "-", text is dropped so that nothing else reaches standard output.
+/// Writes text to standard output and the JSON document to the file of --json. If that is "-", the
+/// document goes to standard output and text is dropped.
 class Output {
  public:
   explicit Output(std::string json_path) : json_path_(std::move(json_path)) {}
@@ -29,7 +29,7 @@ class Output {
   std::string json_path_;
 };
 
-/// A number; NaN and infinities, which JSON lacks, as strings.
+/// A number as JSON; NaN and infinities, which JSON lacks, become strings.
 Json number(double v);
 
 struct CommonOptions {
@@ -53,56 +53,55 @@ struct CommonOptions {
   Result<CompileOptions> compile_options() const;
 };
 
-/// "a,b" -> a, b; empty items are left out.
+/// Splits "a,b" at commas and drops empty items.
 std::vector<std::string> split_list(const std::string& text);
 
-/// Which groups of common options a command has.
+/// The groups of common options that a command has.
 enum OptionGroups : unsigned { kJson = 1, kDevice = 2, kCompile = 4, kAllGroups = 7 };
 void add_common(CLI::App& command, CommonOptions& options, unsigned groups = kAllGroups);
 
-/// Options that say what to feed a model with.
+/// Options for the inputs of a model.
 struct InputOptions {
   std::vector<std::string> files;
   std::string data_dir;
   uint64_t seed = 0;
 };
 void add_inputs(CLI::App& command, InputOptions& options);
-/// `use_test_data`: take test_data_set_0 beside the model when nothing else is asked for.
+/// `use_test_data`: if no option names inputs, take test_data_set_0 beside the model.
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data);
-/// The same for the model at `path` before it is loaded.
+/// The same for the model at `path`, before it is loaded.
 Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& path,
                                 const CommonOptions& common, const InputOptions& options,
                                 bool use_test_data);
 
-/// Why the models cannot run on a device: no variant of a package fits, or ONNX would have to be
-/// compiled for CUDA without NVRTC. Empty if they can.
+/// Why the models cannot run on a device: no variant of a package fits it, or an ONNX file would
+/// have to be compiled for CUDA and NVRTC is missing. Empty if they can.
 std::string refusal(const DeviceInfo& device, const std::vector<std::string>& models,
                     const std::string& nvrtc);
-/// Opens the device that was asked for; validation messages and logs go to standard error, and the
-/// former make the program fail in the end (validation_errors()).
-/// "auto" passes over devices that the models cannot run on.
+/// Opens the device of --device. Validation messages and logs go to standard error; validation
+/// messages also make the program fail at its end (validation_errors()). "auto" skips devices that
+/// the models cannot run on.
 Result<OpenedDevice> open_selected(const CommonOptions& options,
                                    const std::vector<std::string>& models);
-/// The same with another reason to pass over devices.
+/// The same; "auto" skips devices that `refuses` refuses.
 Result<OpenedDevice> open_selected_if(const CommonOptions& options, const Refusal& refuses);
-/// Messages of the validation layers so far.
+/// The number of messages of the validation layers so far.
 int validation_errors();
 
-/// Refuses options that only compiling can honour when the model is a package.
+/// An error if the model is a package and an option needs compilation.
 Status check_package_options(const Model& model, const CommonOptions& options);
-/// A model to run on one device, which is opened again if a schedule that is measured takes it
-/// down.
+/// Loads a model for one device. If tuning takes the device down, `device` is opened again.
 Result<Model> load_for(const std::string& path, const CommonOptions& options, OpenedDevice& device);
-/// A model compiled as `compile` says; --mode max-autotune opens --device to measure on it, which
-/// one of the targets must be for.
+/// Compiles a model with these options. --mode max-autotune opens --device and measures on it; one
+/// of the targets must be for that device.
 Result<Model> load_as(const std::string& path, const CompileOptions& compile,
                       const CommonOptions& options);
 Result<std::unique_ptr<Session>> make_session(const Model& model, const OpenedDevice& device,
                                               const CommonOptions& options,
                                               bool timestamps = false);
-/// Session on the host reference path, in the precision of the ONNX file. A package of low
-/// precision has large weights in that precision.
+/// A session on the host. It computes in the precision of the ONNX file, except that a package of
+/// low precision has its large weights in that precision.
 Result<std::unique_ptr<Session>> make_reference(const Model& model, const CommonOptions& options);
 
 struct StepCounts {
@@ -110,7 +109,7 @@ struct StepCounts {
 };
 StepCounts count_steps(const plan::Plan& plan);
 
-/// Registers a command; its exit status goes to `status` when it was the one called.
+// Each function registers a command. If that command is run, it stores its exit status in `status`.
 void register_devices(CLI::App& root, int& status);
 void register_run(CLI::App& root, int& status);
 void register_bench(CLI::App& root, int& status);

@@ -21,13 +21,13 @@ std::vector<std::string> data_sets(const fs::path& dir) {
   }
 }
 
-/// Suite cases have the suite's tolerance; whole models that of models.
+/// Cases of the suite have its tolerance; whole models have that of models.
 Rule rule_for(const std::string& name, const package::Package& p) {
   const bool suite = fs::path(name).filename().string().rfind("test_", 0) == 0;
   return suite || p.explanation.model_nodes <= 1 ? Rule::Operator : Rule::Model;
 }
 
-/// Cases that no implementation can run as they are, with the reason.
+/// Cases that no implementation can pass, with the reason.
 struct Contradiction {
   const char* glob;
   const char* reason;
@@ -44,14 +44,14 @@ const char* contradiction(const std::string& name) {
   return nullptr;
 }
 
-/// The suite stores bfloat16 tensors as the uint16 of their bits.
+/// The suite stores bfloat16 tensors as uint16 with the same bits.
 void reinterpret_bfloat16(HostTensor& t, DType wanted) {
   if (wanted != DType::BF16 || t.dtype() != DType::U16) return;
   const auto owner = std::make_shared<HostTensor>(t);
   t = HostTensor::borrow(DType::BF16, owner->dims(), owner->bytes(), owner);
 }
 
-/// The same inputs once more: equal bits, whatever they are, or the case fails.
+/// Runs once more with the same inputs; the case fails unless the bits are equal.
 Status run_again(const std::string& set, Session& session, const InputSet& inputs,
                  const std::vector<HostTensor>& first, CaseResult& result) {
   RP_ASSIGN(const std::vector<Replays> replays, replay(session, inputs, 2, first));

@@ -14,7 +14,7 @@ namespace reprise::app {
 
 namespace {
 
-/// Empty when this build has no disassembler.
+/// Empty if this build has no disassembler.
 std::string disassemble(const std::vector<uint32_t>& words) {
   std::string text;
 #ifdef REPRISE_HAVE_SPIRV_TOOLS
@@ -30,7 +30,8 @@ std::string disassemble(const std::vector<uint32_t>& words) {
   return text;
 }
 
-/// Names of passes and kernels are identifiers, but a package may say anything.
+/// Makes a name safe for a file. Names of passes and kernels are identifiers, but a package may
+/// have any name.
 std::string safe(const std::string& name) {
   std::string out = name.substr(0, 120);
   std::replace_if(
@@ -90,7 +91,7 @@ void Dump::attach(CompileOptions& options) {
 void Dump::write_image(const package::Variant& variant, const plan::KernelCode& kernel) {
   const bool ptx = variant.predicate.cuda_arch.starts_with("compute_");
   const std::filesystem::path base = std::filesystem::path(safe(variant.name)) / safe(kernel.name);
-  // PTX without the zero byte at its end.
+  // PTX is written without the zero byte at its end.
   write(base.string() + (ptx ? ".ptx" : ".cubin"),
         {reinterpret_cast<const char*>(kernel.image.data()), kernel.image.size() - (ptx ? 1 : 0)});
 }

@@ -1,4 +1,4 @@
-// explain --dump: everything that the compiler makes on its way, as files.
+// explain --dump: writes all intermediate forms of the compiler as files.
 #pragma once
 
 #include <filesystem>
@@ -12,12 +12,12 @@ namespace reprise::app {
 class Dump {
  public:
   explicit Dump(std::filesystem::path dir) : dir_(std::move(dir)) {}
-  /// Hooks the compiler's callbacks; the options must not outlive this object.
+  /// Sets the compiler's callbacks. The options must not outlive this object.
   void attach(CompileOptions& options);
-  /// CUDA text, cubins and PTX of every variant that has them: the callbacks are given the text of
-  /// one of those that share it.
+  /// Writes the CUDA text, cubins and PTX of every variant that has them. The callbacks receive
+  /// text that variants share for one of them only.
   Status add_cuda(const package::Package& p);
-  /// Kernels of a package: SPIR-V, CUDA text and images as stored.
+  /// Writes the kernels of a package: SPIR-V, CUDA text and images as stored.
   Status add_package(const package::Package& p);
   Status add_plan(const std::string& text);
   /// The first write that failed in a callback.

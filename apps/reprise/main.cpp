@@ -1,12 +1,12 @@
-// reprise: compile ONNX models, run and measure them, and say what was fused.
+// reprise: compiles ONNX models, runs and measures them, and explains what was fused.
 #include <cstdio>
 
 #include "apps/reprise/command.h"
 
 namespace {
 
-/// What was wrong, and whose --help to read. CLI11 reports what is missing before what it does not
-/// know, which hides misspelled names.
+/// Reports wrong usage, and which --help to read. CLI11 would report missing options before unknown
+/// ones, which hides misspelled names.
 int report_usage(const CLI::App& root, const CLI::ParseError& e) {
   const CLI::App* app = &root;
   std::string path = root.get_name();
@@ -28,18 +28,18 @@ int report_usage(const CLI::App& root, const CLI::ParseError& e) {
 int run(int argc, char** argv) {
   using namespace reprise::app;
   CLI::App root{
-      "Reprise compiles ONNX models into fused kernels and replays them on any GPU.\n\n"
+      "Reprise compiles ONNX models to fused kernels and replays them on any GPU.\n\n"
       "  reprise run model.onnx --input x=x.npy --output-dir out\n"
-      "  reprise explain model.onnx                what was fused, and why not more\n"
+      "  reprise explain model.onnx                what was fused, and why other nodes were not\n"
       "  reprise bench model.onnx --device vulkan  speed, and error against the host\n"
       "  reprise compile model.onnx -o model.rpk   for an application that ships no compiler\n"};
   root.name("reprise");
   root.set_version_flag("--version", std::string("reprise ") + REPRISE_VERSION);
   root.require_subcommand(1);
   root.footer(
-      "Every command explains itself: reprise COMMAND --help.\n"
+      "For the options of a command: reprise COMMAND --help.\n"
       "Exit status: 0 done; 1 a result differs; 2 wrong usage; 3 the model, package or input is\n"
-      "invalid or needs something not supported; 4 a device or file failed.");
+      "invalid or not supported; 4 a device or file failed.");
   int status = kDone;
   register_devices(root, status);
   register_run(root, status);

@@ -32,7 +32,7 @@ Status timed_runs(Session& session, const InputSet& inputs, const MeasureOptions
   return {};
 }
 
-/// Kernel times of a run, from device timestamps, in a session of its own because they cost time.
+/// Measures kernel times with device timestamps, in a separate session because they slow runs down.
 Status device_times(const Model& model, const OpenedDevice& device, const InputSet& inputs,
                     const CommonOptions& common, Measurement& m) {
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, common, true));
@@ -71,7 +71,7 @@ void add_measure(CLI::App& command, MeasureOptions& o) {
   command.add_option("--warmup", o.warmup, "Runs after the first that are not measured")
       ->check(CLI::Range(0, 1000000))
       ->capture_default_str();
-  command.add_option("--max-seconds", o.max_seconds, "Stop measuring a model after this long")
+  command.add_option("--max-seconds", o.max_seconds, "Stop measuring a model after this time")
       ->capture_default_str();
   command.add_flag("--reference,!--no-reference", o.reference,
                    "Compare with the host reference (default), or do not");

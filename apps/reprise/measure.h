@@ -1,4 +1,4 @@
-// Speed and error of one model on one device, as bench and compare report it.
+// Measures the speed and the error of one model on one device, for bench and compare.
 #pragma once
 
 #include <string>
@@ -11,19 +11,19 @@ namespace reprise::app {
 struct MeasureOptions {
   int runs = 30;
   int warmup = 2;
-  double max_seconds = 10;   // stops earlier than `runs` once this has passed (after 3 runs)
+  double max_seconds = 10;   // no run starts after this time, but at least 3 runs are made
   bool reference = true;     // compare with the host
-  bool device_times = true;  // a second session with timestamps
-  bool launches = false;     // a table of them
+  bool device_times = true;  // measure device times in a second session with timestamps
+  bool launches = false;     // print a table of launches
 };
 void add_measure(CLI::App& command, MeasureOptions& options);
 
-/// One launch of a run: its kernel, the model's nodes in it, its device time.
+/// One launch of a run: its kernel, the model's nodes that it computes, and its device time.
 struct LaunchTime {
   std::string kernel, schedule;
   std::vector<std::string> nodes;
   double us = 0;        // median
-  double first_us = 0;  // of the first run, in which some drivers compile the kernel
+  double first_us = 0;  // in the first run, in which some drivers compile the kernel
 };
 
 struct Measurement {
@@ -32,11 +32,11 @@ struct Measurement {
   double compile_ms = 0, load_ms = 0, first_run_ms = 0;
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
   double device_ms = -1;             // -1: not measured
-  std::vector<LaunchTime> launches;  // in plan order; with device times
+  std::vector<LaunchTime> launches;  // in plan order; empty without device times
   double host_submit_us = 0;
   double max_error = -1, max_relative = -1;  // -1: not compared
-  bool ok = true;                            // within the model tolerance
-  std::string reason;                        // of !ok
+  bool ok = true;                            // within the tolerance of the model
+  std::string reason;                        // if not ok
   uint64_t device_bytes = 0;
   int runs = 0;
 };
@@ -44,17 +44,17 @@ struct Measurement {
 Result<Measurement> measure(const Model& model, const OpenedDevice& device, const InputSet& inputs,
                             const CommonOptions& common, const MeasureOptions& options,
                             const std::vector<HostTensor>* expected);
-/// The host reference's outputs.
+/// The outputs of the host reference.
 Result<std::vector<HostTensor>> reference_outputs(const Model& model, const InputSet& inputs,
                                                   const CommonOptions& options);
 
 Json measurement_json(const Measurement& m);
 Table measurement_table();
 void add_row(Table& table, const Measurement& m);
-/// Launches of a measurement, slowest first.
+/// The launches of a measurement, slowest first.
 Table launch_table(const Measurement& m);
 
-/// Largest errors over all outputs; the reason names the first output that differs.
+/// The largest errors over all outputs. The reason names the first output that differs.
 Comparison compare_outputs(const Model& model, const std::vector<HostTensor>& actual,
                            const std::vector<HostTensor>& expected);
 

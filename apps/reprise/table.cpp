@@ -14,7 +14,7 @@ bool is_number(const std::string& s) {
   return digit_first && s.find_first_not_of("0123456789.e+-xKMGB ") == std::string::npos;
 }
 
-/// Bytes that are not continuation bytes: columns of a terminal, near enough.
+/// The number of code points, which approximates the columns on a terminal.
 size_t display_width(const std::string& s) {
   return static_cast<size_t>(std::count_if(
       s.begin(), s.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

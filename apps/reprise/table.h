@@ -18,10 +18,10 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// Fixed number of significant digits, for tables: "12.3", "0.00456", "1.2e-07", "-" for negatives
-/// that mean "not measured".
+/// A number with that many significant digits: "12.3", "0.00456", "1.2e-07". A negative number
+/// means "not measured" and becomes "-".
 std::string format_number(double v, int digits = 3);
-/// "12.3 KB", "4.0 MB"; "dynamic" for negatives.
+/// "12.3 KB", "4.0 MB"; "dynamic" for a negative number.
 std::string format_bytes(int64_t bytes);
 
 }  // namespace reprise::app

@@ -1,6 +1,6 @@
-// Worker processes for conformance. A worker reads case indices from a pipe, one line each, and
-// answers each with one line; when it ends without an answer, the case is lost and another worker
-// takes its place. Workers are forked before this process touches any device.
+// Worker processes for conformance. A worker reads case indices from a pipe, one per line, and
+// answers each with one line. If it ends without an answer, the case is lost and another worker
+// takes its place. Workers are forked before this process uses any device.
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,7 +81,7 @@ class Pool {
     return {};
   }
 
-  /// The worker's loop. Leaves without running destructors of the parent's objects.
+  /// The loop of a worker. It exits without running destructors of the parent's objects.
   [[noreturn]] void serve(int from, int to) {
     for (const Worker& other : workers_) {
       if (other.to >= 0) close(other.to);
@@ -105,7 +105,8 @@ class Pool {
     if (w.pid < 0 || w.current != kIdle || next_ >= count_) return;
     w.current = next_++;
     w.deadline_ms = now_ms() + options_.timeout_s * 1000;
-    // A worker that died shows as end of file on its answers, so a failed write needs no care.
+    // A failed write can be ignored: if the worker died, reading its answers reaches the end of
+    // file.
     write_line(w.to, std::to_string(w.current));
   }
 
@@ -149,7 +150,7 @@ class Pool {
     return {};
   }
 
-  /// The worker ended while it had a case.
+  /// Replaces a worker that ended while it had a case.
   Status replace(Worker& w) {
     int status = 0;
     waitpid(w.pid, &status, 0);

@@ -1,6 +1,6 @@
-// The part of the CUDA driver API that this backend uses, declared here so that no toolkit is
-// needed to build: names, values and layouts are those of the CUDA Driver API reference
-// (version 12.0 and later; 64-bit systems). A test compares them with <cuda.h> where there is one.
+// The part of the CUDA driver API that this backend uses. It is declared here so that the build
+// needs no toolkit. Names, values and layouts are those of the CUDA Driver API reference
+// (version 12.0 and later, 64-bit systems). A test compares them with <cuda.h> if there is one.
 #pragma once
 
 #include <cstddef>
@@ -108,7 +108,7 @@ enum CUmemorytype : int { CU_MEMORYTYPE_HOST = 1, CU_MEMORYTYPE_DEVICE = 2 };
 
 inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1, CU_MEMHOSTALLOC_DEVICEMAP = 2;
 inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
-/// Handles of an application's default streams.
+/// The handles of an application's default streams.
 inline constexpr uintptr_t CU_STREAM_LEGACY = 1, CU_STREAM_PER_THREAD = 2;
 inline constexpr unsigned CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2;
 
@@ -147,8 +147,8 @@ struct CUDA_MEMCPY3D {
   size_t WidthInBytes, Height, Depth;
 };
 
-// Every function of libcuda.so.1 in use: F(symbol as exported, parameters). All return CUresult.
-// One table: the loader resolves it, the stand-in driver of the tests defines it.
+// Every function of libcuda.so.1 that is used: F(symbol as exported, parameters). All return
+// CUresult. The loader resolves the symbols, and the stand-in driver of the tests defines them.
 #define REPRISE_CUDA_SYMBOLS(F)                                                                   \
   F(cuInit, (unsigned flags))                                                                     \
   F(cuDriverGetVersion, (int* version))                                                           \
@@ -214,7 +214,7 @@ struct CUDA_MEMCPY3D {
   F(cuGraphUpload, (CUgraphExec exec, CUstream stream))                                           \
   F(cuGraphLaunch, (CUgraphExec exec, CUstream stream))
 
-// Likewise, of later drivers than the least that is supported: null where there is none.
+// The same for functions that the oldest supported driver lacks; they are null there.
 #define REPRISE_CUDA_OPTIONAL_SYMBOLS(F) \
   F(cuFuncGetParamInfo,                  \
     (CUfunction function, size_t index, size_t * offset, size_t * bytes)) /* 12.4 */

@@ -38,7 +38,7 @@ std::vector<DeviceInfo> devices(const std::string& library, const TableHook& hoo
   for (int i = 0; i < count; ++i) all.push_back(query(**opened, i));
   if (all.empty()) {
     return none(
-        "the driver lists no device; see whether nvidia-smi lists one, and whether "
+        "the driver lists no device; check whether nvidia-smi lists one, and whether "
         "CUDA_VISIBLE_DEVICES hides it");
   }
   return all;

@@ -12,11 +12,11 @@ namespace reprise::cuda {
 
 struct Table;
 
-/// Called once, before a library's first use. Tests count calls of the function table and make them
-/// fail.
+/// Called once, before the first use of a library. Tests replace functions of the table, to count
+/// calls and to make them fail.
 using TableHook = std::function<void(Table&)>;
 
-/// The driver's library, as its installer names it.
+/// The name of the driver's library.
 inline constexpr const char* kDriverLibrary = "libcuda.so.1";
 
 /// Every device with its facts, or one entry that says why there is none.
@@ -25,7 +25,7 @@ std::vector<DeviceInfo> devices(const std::string& library = kDriverLibrary,
 Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
                                      const std::string& library = kDriverLibrary,
                                      const TableHook& hook = {});
-/// The backend of the registry; made at the first call, holds no CUDA object.
+/// The backend for the registry. It is created by the first call and holds no CUDA object.
 Backend& backend();
 
 }  // namespace reprise::cuda

@@ -24,7 +24,7 @@ Result<int> count_devices(const Library& library) {
   return count;
 }
 
-// The device of the application's context.
+// Finds the device of the application's context.
 Status adopt_context(Driver& d, const BorrowedCuda& borrowed) {
   d.context = static_cast<CUcontext>(borrowed.context);
   d.borrowed_stream = static_cast<CUstream>(borrowed.stream);
@@ -42,7 +42,8 @@ Status adopt_context(Driver& d, const BorrowedCuda& borrowed) {
     d.info.id = "cuda";
     return {};
   }
-  return {Code::Device, "the borrowed CUDA context is of a device that the driver does not list"};
+  return {Code::Device,
+          "the borrowed CUDA context belongs to a device that the driver does not list"};
 }
 
 Status choose_device(Driver& d, size_t index) {
@@ -62,8 +63,8 @@ Status make_streams(Driver& d) {
   return d.check(d.fn().cuStreamCreate(&d.transfers, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
 }
 
-// In the application's stream a transfer comes after the runs. The driver would wait for them
-// inside the call, for ever if one hangs: nothing is copied before they have ended.
+// In the application's stream a transfer follows the runs. The driver would wait for them inside
+// the call, forever if one hangs, so no copy starts before they have ended.
 Status before_transfer(const std::shared_ptr<Driver>& d) {
   constexpr uint64_t kSlice = 100'000'000;
   if (!d->transfers || d->transfers != d->borrowed_stream) return {};
@@ -124,7 +125,7 @@ Result<std::unique_ptr<Recording>> CudaDevice::record(RecordingDesc desc) {
   return r;
 }
 
-// The driver stages memory that is not pinned itself, in pieces of its own choice.
+// The driver itself stages memory that is not pinned, in pieces of its choice.
 Status CudaDevice::upload(DeviceBuffer& dst, uint64_t offset, std::span<const std::byte> bytes) {
   RP_TRY(driver_->alive());
   RP_TRY(out_of_range(dst, offset, bytes.size()));

@@ -11,7 +11,7 @@ namespace reprise::cuda {
 
 class CudaDevice final : public Device {
  public:
-  /// The device's primary context, or the application's.
+  /// Opens the device's primary context, or the application's context if the options lend one.
   static Result<std::unique_ptr<CudaDevice>> create(std::shared_ptr<const Library> library,
                                                     size_t index, const BackendOptions& options);
 

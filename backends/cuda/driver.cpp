@@ -10,8 +10,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kShort = std::chrono::microseconds(200);  // not worth sleeping
-constexpr auto kPolled = std::chrono::milliseconds(2);   // about when a run should end
+constexpr auto kShort = std::chrono::microseconds(200);  // too short for sleeping
+constexpr auto kPolled = std::chrono::milliseconds(2);   // polling time around the expected end
 constexpr auto kFirstSleep = std::chrono::microseconds(50);
 constexpr auto kLongestSleep = std::chrono::milliseconds(1);
 
@@ -41,15 +41,16 @@ bool is_sticky(CUresult r) {
   }
 }
 
-/// Primary contexts with a run that was given up, and why. A primary context is the process's: it
-/// outlives the device that hung, and whoever opens the device again gets it.
+/// The primary contexts with a run that was given up, and why. A primary context belongs to the
+/// process: it outlives the device that hung, and opening the device again returns the same
+/// context.
 struct Hung {
   std::mutex mutex;
   std::map<CUcontext, std::string> contexts;
 };
 
 Hung& hung() {
-  static auto* const all = new Hung;  // devices may be closed while the process ends
+  static auto* const all = new Hung;  // never freed: devices may be closed while the process ends
   return *all;
 }
 
@@ -63,7 +64,7 @@ Driver::~Driver() {
     if (scope.entered() && transfers && transfers != borrowed_stream)
       fn().cuStreamDestroy_v2(transfers);
   }
-  // The last release of a primary context destroys it, poisoned or not.
+  // The last release of a primary context destroys it, even if it is poisoned.
   if (owned) fn().cuDevicePrimaryCtxRelease_v2(device);
 }
 
@@ -72,7 +73,7 @@ std::string Driver::remedy() const {
   if (!owned) return "the application that lent the context must destroy it";
   return "close all sessions and buffers of this device and open it again; if that fails, "
          "something "
-         "else in this process still holds the context, and the process must be started again";
+         "else in this process still holds the context, and the process must be restarted";
 }
 
 void Driver::poison(const std::string& cause) {
@@ -81,8 +82,9 @@ void Driver::poison(const std::string& cause) {
   poisoned_ = true;
 }
 
-// Most of a run like the last one passes asleep; its end is polled, as waking up takes longer. One
-// that has ended by then may have been much shorter: nothing is expected of the next.
+// Sleeps for most of the time that the last run took, then polls for the end, because waking up
+// takes longer. If the run has already ended by then, it may have been much shorter, so the next
+// wait has no expectation.
 CUresult Driver::wait_for(CUevent event, uint64_t limit_ns, Clock::duration* expected) const {
   const auto start = Clock::now();
   const auto limit = std::chrono::nanoseconds(std::min<uint64_t>(limit_ns, INT64_MAX));
@@ -120,7 +122,7 @@ void Driver::release(std::function<void(const Table&)> destroy) {
     const std::lock_guard lock(mutex_);
     try {
       kept_.push_back(std::move(destroy));
-    } catch (const std::bad_alloc&) {  // in a destructor: it stays until the context ends
+    } catch (const std::bad_alloc&) {  // called by destructors: it stays until the context ends
     }
     return;
   }
@@ -147,7 +149,7 @@ void Driver::give_up(uint64_t waited_ns) {
     if (!owned) return;
     const std::lock_guard lock(hung().mutex);
     hung().contexts.emplace(context, why);
-  } catch (const std::bad_alloc&) {  // in a destructor: then nothing says why
+  } catch (const std::bad_alloc&) {  // called by destructors: the reason is lost
   }
 }
 

@@ -1,5 +1,5 @@
-// One CUDA context in use: its function table and what went wrong on it. Everything made from a
-// device holds it, so objects may be destroyed in any order.
+// An open CUDA context: its function table, queue and state. Everything that is made from a device
+// holds its Driver, so objects may be destroyed in any order.
 #pragma once
 
 #include <atomic>
@@ -9,11 +9,11 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backends/counters.h"
 #include "backends/cuda/library.h"
+#include "backends/owned.h"
 #include "backends/run_queue.h"
 
 namespace reprise::cuda {
@@ -23,9 +23,9 @@ struct Driver {
   DeviceInfo info;
   CUdevice device = 0;
   CUcontext context = nullptr;
-  bool owned = false;  // false: the application's context, never released here
+  bool owned = false;  // false: the application's context, which is never released here
   CUstream borrowed_stream = nullptr;
-  CUstream transfers = nullptr;  // uploads and downloads; a borrowed stream takes them too
+  CUstream transfers = nullptr;  // for uploads and downloads; the borrowed stream if there is one
   AtomicCounters counters;
   RunQueue runs;
 
@@ -35,25 +35,31 @@ struct Driver {
   ~Driver();
 
   const Table& fn() const { return library->fn(); }
-  /// Ok, or Code::Device naming the call. An error after which nothing works on a context poisons
-  /// it.
+  /// Code::Device, naming the call, unless `r` is a success. An error after which every call on the
+  /// context fails poisons it.
   Status check(CUresult r, const char* call);
-  /// An error once the context was poisoned, naming what did it.
+  /// An error if the context is poisoned; it names the cause.
   Status alive() const;
 
-  /// Waits for the event and returns its status, which is NOT_READY after `limit_ns`. `expected`,
-  /// if given, is how long the last wait took; it is updated for the next one.
+  /// Waits for the event and returns its status, which is NOT_READY after `limit_ns`. If `expected`
+  /// is not null, it is how long the last wait took, and is updated for the next one.
   CUresult wait_for(CUevent event, uint64_t limit_ns,
                     std::chrono::steady_clock::duration* expected = nullptr) const;
-  /// Calls `destroy` with the context current. While a run is late the call is put off, because
-  /// drivers wait for all work before they free; after a run was given up it is dropped.
+  /// Calls `destroy` with the context current. While a run is late the call is postponed, because
+  /// drivers wait for all work before they free. After a run was given up the call is dropped.
   void release(std::function<void(const Table&)> destroy);
-  /// Makes the calls that release() put off, unless a run is late. The context must be current.
+  /// Releases a handle of an Owned. On a poisoned context every call fails, and the end of the
+  /// context frees its objects.
+  template <auto Destroy, typename T>
+  void destroy(T handle) {
+    release([handle](const Table& fn) { (fn.*Destroy)(handle); });
+  }
+  /// Makes the calls that release() postponed, unless a run is late. The context must be current.
   void release_kept();
-  /// A run did not end in `waited_ns` after its timeout: poisons the context, and nothing of it is
-  /// freed any more.
+  /// For a run that did not end within `waited_ns` after its timeout: poisons the context, and from
+  /// then on nothing that belongs to it is freed.
   void give_up(uint64_t waited_ns);
-  /// An error if an earlier device gave up a run on this context, which the process still has.
+  /// An error if an earlier device gave up a run on this context: the process still has the run.
   Status check_context() const;
 
  private:
@@ -66,7 +72,7 @@ struct Driver {
   std::vector<std::function<void(const Table&)>> kept_;
 };
 
-/// Makes the context current on this thread while it lives; leaves what was current before.
+/// Makes the context current on this thread for its lifetime, and then restores the previous one.
 class Scope {
  public:
   explicit Scope(const Driver& driver)
@@ -84,13 +90,13 @@ class Scope {
   CUresult entered_;
 };
 
-// Makes the context current to the end of the block, or returns why that failed.
+// Makes the context current until the end of the block, or returns the error.
 #define RP_CUDA_SCOPE(driver)      \
   const Scope rp_scope_((driver)); \
   RP_TRY((driver).check(rp_scope_.entered(), "cuCtxPushCurrent"))
 
-/// A scope in which something is released. There is no one to report a failure to, so what failed
-/// for the moment is tried once more: without the context nothing can be released.
+/// A scope for releasing objects, which needs the context. A failure could not be reported to
+/// anyone, and it may be temporary, so entering is tried twice.
 class ReleaseScope {
  public:
   explicit ReleaseScope(const Driver& driver) {
@@ -103,30 +109,8 @@ class ReleaseScope {
   std::optional<Scope> scope_;
 };
 
-/// An object that the table's function `Destroy` destroys. Errors of that are of no use to anyone:
-/// on a poisoned context every call fails, and the context's end frees what it held.
 template <typename T, auto Destroy>
-class Owned {
- public:
-  Owned() = default;
-  Owned(std::shared_ptr<Driver> driver, T handle) : driver_(std::move(driver)), handle_(handle) {}
-  Owned(Owned&& o) noexcept
-      : driver_(std::move(o.driver_)), handle_(std::exchange(o.handle_, T{})) {}
-  Owned& operator=(Owned&& o) noexcept {
-    std::swap(driver_, o.driver_);
-    std::swap(handle_, o.handle_);
-    return *this;
-  }
-  ~Owned() {
-    if (handle_) driver_->release([h = handle_](const Table& fn) { (fn.*Destroy)(h); });
-  }
-  T get() const { return handle_; }
-
- private:
-  std::shared_ptr<Driver> driver_;
-  T handle_{};
-};
-
+using Owned = reprise::Owned<Driver, T, Destroy>;
 using OwnedMemory = Owned<CUdeviceptr, &Table::cuMemFree_v2>;
 using OwnedHostMemory = Owned<void*, &Table::cuMemFreeHost>;
 using OwnedModule = Owned<CUmodule, &Table::cuModuleUnload>;

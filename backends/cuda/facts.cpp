@@ -10,7 +10,7 @@ namespace reprise::cuda {
 namespace {
 
 constexpr int kLeastMatrixArch = 80;
-// What kernels may use without opting in to more.
+// The shared memory that a kernel may use without opting in to more.
 constexpr uint32_t kSharedBytes = 49152;
 
 struct Query {
@@ -65,7 +65,7 @@ std::string why_unusable(Query& q, const DeviceInfo& info) {
   if (info.facts.cuda_arch < CudaArch::kLeast) {
     return "compute capability " + std::to_string(info.facts.cuda_arch / 10) + "." +
            std::to_string(info.facts.cuda_arch % 10) +
-           " is below 7.5, the least that is supported; use the GPU through Vulkan";
+           " is below 7.5, the lowest that is supported; use the GPU through Vulkan";
   }
   if (prohibited)
     return "its compute mode is 'prohibited'; allow compute with nvidia-smi --compute-mode=0";

@@ -1,11 +1,11 @@
-// What the driver says of a GPU, as facts.
+// The facts of a GPU, from its driver.
 #pragma once
 
 #include "backends/cuda/library.h"
 
 namespace reprise::cuda {
 
-/// Never fails: a device that cannot be used says why.
+/// Never fails: DeviceInfo::reason says why a device cannot be used.
 DeviceInfo query(const Library& library, int ordinal);
 
 }  // namespace reprise::cuda

@@ -1,7 +1,7 @@
 // The graph of a recording: one node for each launch and copy, with the edges of the commands.
-// Parameter blocks are kernel parameters, so a node keeps the bytes it was given; a run compares
-// them with the session's blocks and updates the nodes whose bytes or grids differ. Copies move
-// what the run has, up to the size that was recorded.
+// Parameter blocks are kernel parameters, so a node keeps the bytes that it was given. Each run
+// compares them with the session's blocks and updates the nodes whose bytes or grids differ. A copy
+// moves the bytes of the run, up to the recorded size.
 #include <algorithm>
 #include <cstring>
 
@@ -18,7 +18,7 @@ bool inside(uint64_t offset, uint64_t bytes, uint64_t size) {
   return offset <= size && bytes <= size - offset;
 }
 
-// Errors of an update after which a new executable graph is tried.
+// Whether a new executable graph may succeed after an update failed with this error.
 bool wants_new_graph(CUresult r) {
   return r == CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE || r == CUDA_ERROR_NOT_SUPPORTED ||
          r == CUDA_ERROR_INVALID_VALUE;
@@ -33,14 +33,15 @@ CUDA_MEMCPY3D copy_params(const Command& c, uint64_t bytes) {
   if (!from_host) p.srcDevice = c.src->address() + c.src_offset;
   if (to_host) p.dstHost = static_cast<std::byte*>(c.dst->mapped()) + c.dst_offset;
   if (!to_host) p.dstDevice = c.dst->address() + c.dst_offset;
-  p.WidthInBytes = bytes;  // one row: without pitches, which are limited to 2 GiB
+  p.WidthInBytes = bytes;  // one row, because pitches are limited to 2 GiB
   p.Height = p.Depth = 1;
   return p;
 }
 
 }  // namespace
 
-// Kernels trust offsets, and the host reads blocks: both stay inside their buffers.
+// Checks that parameter blocks and copies stay inside their buffers: kernels rely on the offsets,
+// and the host reads the blocks.
 Status CudaRecording::check(const RecordingDesc& desc) const {
   const uint64_t size = desc.blocks ? desc.blocks->size() : 0;
   for (const Command& c : desc.commands) {
@@ -90,7 +91,7 @@ Status CudaRecording::make_objects(const RecordingDesc& desc) {
   once_ = desc.once;
   timestamps_ = desc.timestamps;
   stream_ = driver_->borrowed_stream;
-  if (!stream_) {  // one of its own, so that recordings overlap
+  if (!stream_) {  // a stream for this recording, so that recordings can overlap
     RP_TRY(driver_->check(driver_->fn().cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING),
                           "cuStreamCreate"));
     own_stream_ = {driver_, stream_};
@@ -128,7 +129,7 @@ Status CudaRecording::add_kernel(Launch& launch, size_t index,
   }
   Grid grid = grid_of(launch);
   launch.outdated = is_empty(grid);
-  if (launch.outdated) grid = {1, 1, 1};  // a node must have some; it will be disabled
+  if (launch.outdated) grid = {1, 1, 1};  // a node must not be empty; it will be disabled
   if (!launch.fixed) launch.grid = grid;
   void* block = block_of(launch);
   const CUDA_KERNEL_NODE_PARAMS params = params_of(launch, grid, &block);
@@ -151,7 +152,7 @@ Status CudaRecording::add_copy(size_t command, const std::vector<CUgraphNode>& a
                                CUgraphNode& node) {
   const Table& fn = driver_->fn();
   const Command& c = commands_[command];
-  if (c.bytes == 0) {  // a point in the order
+  if (c.bytes == 0) {  // an empty node, only for the order
     copies_.push_back({command});
     return driver_->check(fn.cuGraphAddEmptyNode(&node, graph_.get(), after.data(), after.size()),
                           "cuGraphAddEmptyNode");
@@ -164,7 +165,7 @@ Status CudaRecording::add_copy(size_t command, const std::vector<CUgraphNode>& a
   return {};
 }
 
-// Timed launches form one chain, so that an interval is of one kernel and not of its neighbours.
+// Timed launches form a chain, so that each interval measures one kernel alone.
 Status CudaRecording::add_nodes() {
   std::vector<CUgraphNode> nodes(commands_.size(), nullptr);  // the last node of each command
   std::vector<CUgraphNode> after;
@@ -174,7 +175,8 @@ Status CudaRecording::add_nodes() {
     Command& c = commands_[i];
     after.clear();
     for (const uint32_t a : c.after) {
-      if (a >= i || !nodes[a]) return internal_error("a command waits for none that is before it");
+      if (a >= i || !nodes[a])
+        return internal_error("a command waits for one that is not before it");
       if (!timestamps_) after.push_back(nodes[a]);
     }
     if (timestamps_ && last) after.push_back(last);
@@ -210,7 +212,7 @@ Status CudaRecording::enable(Launch& launch, bool on) {
   return {};
 }
 
-// There is no executable graph when this fails; the next submission makes one.
+// If this fails there is no executable graph, and the next submission tries again.
 Status CudaRecording::instantiate() {
   const Table& fn = driver_->fn();
   exec_ = {};
@@ -243,7 +245,7 @@ Status CudaRecording::build_graph() {
   return driver_->check(fn.cuGraphUpload(exec_.get(), stream_), "cuGraphUpload");
 }
 
-// A new executable graph from the source graph, with the blocks and grids of this run.
+// Makes a new executable graph from the source graph, with the blocks and grids of this run.
 Status CudaRecording::rebuild() {
   exec_ = {};
   for (Launch& launch : launches_) {
@@ -289,7 +291,7 @@ Status CudaRecording::update_nodes() {
   return {};
 }
 
-// Where the driver refuses, there is a graph that copies all that was recorded.
+// If the driver refuses an update, a new graph copies the recorded sizes.
 Status CudaRecording::update_copies() {
   const Table& fn = driver_->fn();
   for (Copy& copy : copies_) {
@@ -328,7 +330,7 @@ Status CudaRecording::update_launches() {
   in_step_ = false;
   RP_TRY(exec_.get() ? update_nodes() : rebuild());
   if (bytes > 0)
-    std::memcpy(sent_.data(), blocks_, bytes);  // also grids, and blocks of disabled nodes
+    std::memcpy(sent_.data(), blocks_, bytes);  // includes grids and the blocks of disabled nodes
   in_step_ = true;
   return {};
 }

@@ -1,4 +1,4 @@
-// Kernels: images are loaded in parallel, because the driver compiles those that are PTX.
+// Creates kernels. Images are loaded in parallel, because the driver compiles PTX images.
 #include "backends/cuda/kernels.h"
 
 #include <cstring>
@@ -26,8 +26,8 @@ std::string advice(CUresult r, const std::string& arch) {
              "it, or compile the model with --targets cuda:" +
              arch;
     case CUDA_ERROR_JIT_COMPILATION_DISABLED:
-      return "; the driver may not compile PTX here (CUDA_DISABLE_PTX_JIT or CUDA_DISABLE_JIT is "
-             "set): unset that, or compile the model with --targets cuda:" +
+      return "; the driver is not allowed to compile PTX (CUDA_DISABLE_PTX_JIT or CUDA_DISABLE_JIT "
+             "is set): unset that variable, or compile the model with --targets cuda:" +
              arch;
     default:
       return "";
@@ -43,10 +43,10 @@ Status check_block(const Driver& d, const plan::KernelCode& code) {
   constexpr int kForMore = 12010;
   const uint64_t bytes = block_bytes_of(code);
   const std::string needs = "its parameters take " + std::to_string(bytes) + " bytes, ";
-  if (bytes > kMost) return unsupported(needs + "CUDA allows " + std::to_string(kMost));
+  if (bytes > kMost) return unsupported(needs + "but CUDA allows " + std::to_string(kMost));
   if (bytes <= kAlways || d.library->version() >= kForMore) return {};
-  return unsupported(needs + "which takes a driver of CUDA " + version_text(kForMore) +
-                     " or later; this one is of CUDA " + version_text(d.library->version()) +
+  return unsupported(needs + "which needs a driver for CUDA " + version_text(kForMore) +
+                     " or later; this one supports CUDA " + version_text(d.library->version()) +
                      ": update the NVIDIA driver");
 }
 
@@ -88,13 +88,13 @@ Result<OwnedModule> load_module(const std::shared_ptr<Driver>& d, const plan::Ke
                                    advice(r, "sm_" + std::to_string(d->info.facts.cuda_arch)));
 }
 
-// A launch hands over one block: a kernel that takes more than that would read what is behind it.
+// A launch passes one block. A kernel that takes more parameters would read beyond the block.
 Status check_parameters(Driver& d, CUfunction function, uint64_t block_bytes) {
   const auto info = d.fn().cuFuncGetParamInfo;
   for (size_t i = 0; info && i < 2; ++i) {
     size_t offset = 0, bytes = 0;
     const CUresult r = info(function, i, &offset, &bytes);
-    if (r == CUDA_ERROR_INVALID_VALUE) break;  // there is none
+    if (r == CUDA_ERROR_INVALID_VALUE) break;  // there is no such parameter
     RP_TRY(d.check(r, "cuFuncGetParamInfo"));
     if (i == 0 && bytes <= block_bytes) continue;
     const std::string takes =

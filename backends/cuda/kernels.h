@@ -1,4 +1,4 @@
-// One kernel: its module and function.
+// A kernel: its module and function.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ class CudaKernel final : public DeviceKernel {
                                                     const plan::KernelCode& code);
   CUfunction function() const { return function_; }
   const std::array<uint32_t, 3>& workgroup() const { return workgroup_; }
-  /// Of the parameter block, the function's one parameter.
+  /// The size of the parameter block, which is the function's only parameter.
   uint64_t block_bytes() const { return block_bytes_; }
 
  private:

@@ -13,25 +13,25 @@ Status absent(const std::string& why) {
   return {Code::Device, why};
 }
 
-// What to do about an error that the driver gives when it is initialised.
+// Advice about an error that the driver returns when it is initialised.
 std::string advice(CUresult error) {
   switch (error) {
     case CUDA_ERROR_NO_DEVICE:
-      return "no NVIDIA GPU was found; see whether nvidia-smi lists one, whether "
-             "CUDA_VISIBLE_DEVICES hides it, and whether a container was given it";
+      return "no NVIDIA GPU was found; check whether nvidia-smi lists one, whether "
+             "CUDA_VISIBLE_DEVICES hides it, and whether the container has access to it";
     case CUDA_ERROR_STUB_LIBRARY:
-      return "the library found is the toolkit's stub and not the driver; take the folder 'stubs' "
-             "out of LD_LIBRARY_PATH";
+      return "the library is the toolkit's stub instead of the driver; remove the folder 'stubs' "
+             "from LD_LIBRARY_PATH";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
       return "the driver's library and its kernel module have different versions; restart the "
              "machine, or install matching ones";
     case CUDA_ERROR_SYSTEM_NOT_READY:
       return "the system is not ready; start NVIDIA's fabric manager, or wait for it";
     case CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE:
-      return "this GPU does not support the compatibility library that was found; take it out of "
+      return "this GPU does not support the compatibility library that was found; remove it from "
              "LD_LIBRARY_PATH, or update the NVIDIA driver";
     default:
-      return "see whether nvidia-smi works and whether the kernel module nvidia_uvm is loaded";
+      return "check whether nvidia-smi works and whether the kernel module nvidia_uvm is loaded";
   }
 }
 
@@ -44,7 +44,7 @@ std::string version_text(int version) {
 std::string Library::describe(CUresult error) const {
   const char* name = nullptr;
   const char* text = nullptr;
-  const bool known = fn_.cuGetErrorName && fn_.cuGetErrorString;  // not of a library half there
+  const bool known = fn_.cuGetErrorName && fn_.cuGetErrorString;  // null in an incomplete library
   const bool named = known && fn_.cuGetErrorName(error, &name) == CUDA_SUCCESS && name != nullptr;
   std::string s = named ? name : "CUDA error " + std::to_string(static_cast<int>(error));
   if (known && fn_.cuGetErrorString(error, &text) == CUDA_SUCCESS && text != nullptr && s != text)
@@ -56,13 +56,13 @@ Status Library::check_version(const std::string& name) {
   const CUresult r = fn_.cuDriverGetVersion(&version_);
   if (r == CUDA_ERROR_STUB_LIBRARY) return absent(name + ": " + advice(r));
   if (r != CUDA_SUCCESS)
-    return absent(name + " does not tell its version: " + describe(r) + "; " + advice(r));
+    return absent(name + " does not report its version: " + describe(r) + "; " + advice(r));
   if (version_ >= kLeastDriver) return {};
   return absent("the NVIDIA driver is too old: it supports CUDA " + version_text(version_) +
                 ", at least " + version_text(kLeastDriver) + " is needed; " + kUpdate);
 }
 
-// The version is looked at first: it explains best why an old driver lacks symbols.
+// Checks the version first, because it explains best why an old driver lacks symbols.
 Status Library::resolve(void* handle, const std::string& name) {
   std::string missing;
 #define REPRISE_CUDA_FIND(symbol, parameters) \
@@ -90,7 +90,7 @@ Status Library::initialise() const {
 
 Result<std::shared_ptr<const Library>> Library::open(const std::string& name,
                                                      const TableHook& hook) {
-  // Never closed: the driver starts threads of its own and does not survive being unloaded.
+  // Never closed: the driver starts threads and does not survive being unloaded.
   void* handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     const char* why = dlerror();

@@ -1,4 +1,4 @@
-// The driver's library, opened at run time: one table of functions.
+// The driver's library, opened at run time, as a table of functions.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ struct Table {
   // NOLINTEND(bugprone-macro-parentheses)
 };
 
-/// The least driver, as cuDriverGetVersion counts.
+/// The oldest supported driver, as cuDriverGetVersion reports it.
 inline constexpr int kLeastDriver = 12000;
 
 class Library {
  public:
-  /// Opens and initialises the driver. The error says why CUDA cannot be used, and what to do.
+  /// Opens and initialises the driver. The error says why CUDA cannot be used and what to do.
   static Result<std::shared_ptr<const Library>> open(const std::string& name,
                                                      const TableHook& hook);
   const Table& fn() const { return fn_; }
@@ -40,7 +40,7 @@ class Library {
   int version_ = 0;
 };
 
-/// "13.0" of 13000.
+/// "13.0" for 13000.
 std::string version_text(int version);
 
 }  // namespace reprise::cuda

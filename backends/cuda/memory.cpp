@@ -7,9 +7,9 @@
 namespace reprise::cuda {
 namespace {
 
-constexpr uint64_t kAlignment = 16;  // that kernels rely on
+constexpr uint64_t kAlignment = 16;  // kernels rely on it
 
-/// What the driver knows of a pointer; zeros for memory that is not CUDA's.
+/// The driver's information about a pointer; zeros for memory that CUDA does not know.
 struct PointerInfo {
   CUcontext context = nullptr;
   CUmemorytype type{};
@@ -29,8 +29,8 @@ Result<PointerInfo> pointer_info(Driver& d, uint64_t address) {
   return p;
 }
 
-/// Bytes from there to the end of the allocation, or of the piece that is mapped there. Attributes
-/// of a pointer would tell the range of reserved addresses, with memory or without.
+/// The bytes from the address to the end of its allocation or mapped piece. Pointer attributes
+/// would give the range of reserved addresses, whether or not they have memory.
 Result<uint64_t> bytes_from(Driver& d, uint64_t address) {
   CUdeviceptr begin = 0;
   size_t bytes = 0;
@@ -51,7 +51,7 @@ std::string why_foreign(const Driver& d, const PointerInfo& p) {
   return {};
 }
 
-// Memory that was mapped piece by piece may go on in the next piece.
+// If memory was mapped in pieces, the range may continue in the next piece.
 Status check_range(Driver& d, uint64_t address, uint64_t bytes) {
   const std::string subject = "the borrowed CUdeviceptr of " + std::to_string(bytes) + " bytes ";
   uint64_t room = 0;
@@ -101,7 +101,7 @@ Result<std::unique_ptr<CudaBuffer>> CudaBuffer::create(const std::shared_ptr<Dri
   RP_TRY(driver->alive());
   const uint64_t limit = driver->info.facts.max_buffer_bytes;
   if (bytes > limit) {
-    return unsupported("a buffer of " + std::to_string(bytes) + " bytes is over the memory of " +
+    return unsupported("a buffer of " + std::to_string(bytes) + " bytes exceeds the memory of " +
                        driver->info.id + ", " + std::to_string(limit) + " bytes");
   }
   RP_CUDA_SCOPE(*driver);

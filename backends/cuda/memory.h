@@ -1,4 +1,4 @@
-// Device memory, and host memory that the device can reach.
+// Device memory, and host memory that the device can access.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class CudaBuffer final : public DeviceBuffer {
  public:
   static Result<std::unique_ptr<CudaBuffer>> create(const std::shared_ptr<Driver>& driver,
                                                     uint64_t bytes, MemoryUse use);
-  /// A CUdeviceptr of the application, which is not freed here.
+  /// Borrows a CUdeviceptr of the application, which is never freed here.
   static Result<std::unique_ptr<CudaBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                     uint64_t bytes);
   bool belongs_to(const Driver& driver) const { return driver_.get() == &driver; }

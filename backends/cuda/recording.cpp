@@ -1,11 +1,11 @@
-// Submitting, waiting and timing; how the graph is made is in graph.cpp.
+// Submits, waits and measures; graph.cpp makes the graph.
 #include "backends/cuda/recording.h"
 
 #include <cstring>
 
 namespace reprise::cuda {
 
-// An event that reports an error counts as ended.
+// A run whose event reports an error counts as ended.
 CudaRecording::~CudaRecording() {
   if (!pending_ || driver_->runs.given_up()) return;
   const ReleaseScope scope(*driver_);
@@ -25,11 +25,11 @@ CudaRecording::Grid CudaRecording::grid_of(const Launch& launch) const {
 }
 
 void* CudaRecording::block_of(const Launch& launch) const {
-  return const_cast<std::byte*>(blocks_) + launch.block;  // the driver reads it and no more
+  return const_cast<std::byte*>(blocks_) + launch.block;  // the driver only reads it
 }
 
-// What failed may have left work in flight, whose memory must stay: wait() waits for this event,
-// and is an error without one.
+// A failed submission may have left work in flight, whose memory must stay valid. wait() waits for
+// this event and fails without one.
 Status CudaRecording::mark_end(const Status& failure) {
   for (int attempt = 0; attempt < 2 && !pending_; ++attempt)
     pending_ = driver_->fn().cuEventRecord(done_.get(), stream_) == CUDA_SUCCESS;
@@ -58,7 +58,7 @@ Status CudaRecording::launch_once(const Launch& launch, size_t index) {
   return stamp(1);
 }
 
-// In the order of the list, which a stream keeps.
+// Submits the commands in the order of the list; a stream keeps that order.
 Status CudaRecording::submit_once() {
   size_t launch = 0;
   for (const Command& c : commands_) {
@@ -85,7 +85,7 @@ Status CudaRecording::submit_once() {
 }
 
 Status CudaRecording::submit() {
-  RP_TRY(driver_->alive());  // says more than that this recording failed
+  RP_TRY(driver_->alive());  // first, because its error says more than that this recording failed
   if (dead_ || pending_) {
     return {Code::Device, dead_ ? "this recording failed earlier; create another session"
                                 : "this recording is still in flight"};
@@ -119,7 +119,7 @@ Status CudaRecording::over(CUresult r) {
   return driver_->check(r, "the run (cuEventQuery)");
 }
 
-// This run hangs, or one before it does.
+// Gives up the run, because it or one before it hangs.
 Status CudaRecording::hung() {
   dead_ = true;
   driver_->give_up(driver_->runs.grace_ns(run_));
@@ -127,7 +127,8 @@ Status CudaRecording::hung() {
 }
 
 Status CudaRecording::wait(uint64_t timeout_ns) {
-  if (!pending_ && dead_) return {Code::Device, "nothing tells when this recording's run ends"};
+  if (!pending_ && dead_)
+    return {Code::Device, "it is unknown when the run of this recording ends"};
   if (!pending_) return {};
   RP_CUDA_SCOPE(*driver_);
   CUresult r = CUDA_ERROR_NOT_READY;

@@ -1,9 +1,9 @@
-// Commands as an executable graph of explicit nodes, launched once a run; or, for a single
-// submission, as launches into a stream.
+// Commands as an executable graph with explicit nodes, which each run launches once. A recording
+// for a single submission is a sequence of launches into a stream instead.
 //
-// Barriers are not needed here: what runs together is what no edge orders (Command::after), a
-// kernel's writes are visible to the nodes after it, and the end of a graph makes all of them
-// visible to the host and to what is submitted later.
+// No barriers are needed: only nodes that no edge orders (Command::after) run concurrently, a
+// node's writes are visible to the nodes after it, and the end of a graph makes all writes visible
+// to the host and to later submissions.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ class CudaRecording final : public Recording {
  public:
   static Result<std::unique_ptr<CudaRecording>> create(std::shared_ptr<Driver> driver,
                                                        const RecordingDesc& desc);
-  /// Waits for a run that is still in flight, as its memory must not go before it ends; one that
-  /// does not end in time is given up (BackendOptions::patience_ns).
+  /// Waits for a run that is still in flight, because its memory must stay valid until it ends. A
+  /// run that does not end in time is given up (BackendOptions::patience_ns).
   ~CudaRecording() override;
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
@@ -36,19 +36,19 @@ class CudaRecording final : public Recording {
   struct Launch {
     const CudaKernel* kernel = nullptr;
     uint64_t block = 0;     // offset of the parameter block
-    uint64_t indirect = 0;  // offset of the grid, if it is not fixed
+    uint64_t indirect = 0;  // offset of the grid if it is not fixed
     bool fixed = true;
-    Grid grid{1, 1, 1};  // fixed: of every run; else: as the graph has it
+    Grid grid{1, 1, 1};  // fixed: of every run; otherwise: of the graph's node
     CUgraphNode node = nullptr;
-    bool enabled = true;    // in the graph: one without workgroups is not
-    bool outdated = false;  // the graph's node has other bytes or another grid than `sent_` says
+    bool enabled = true;    // in the graph; false if the launch has no workgroups
+    bool outdated = false;  // the graph's node has other bytes than `sent_`, or another grid
   };
 
   struct Copy {
     size_t command = 0;
     CUgraphNode node = nullptr;
-    uint64_t bytes = 0, wanted = 0;  // as the graph has it, and of the next run
-    bool enabled = true;             // in the graph: one without bytes is not
+    uint64_t bytes = 0, wanted = 0;  // of the graph's node, and of the next run
+    bool enabled = true;             // in the graph; false if the copy has no bytes
   };
 
   explicit CudaRecording(std::shared_ptr<Driver> driver)
@@ -87,19 +87,19 @@ class CudaRecording final : public Recording {
   std::vector<Launch> launches_;
   std::vector<Copy> copies_;
   const std::byte* blocks_ = nullptr;
-  std::vector<std::byte> sent_;  // the blocks as the graph's nodes have them
-  bool in_step_ = true;          // all of them: `sent_` is what was last compared with
+  std::vector<std::byte> sent_;  // the blocks of the last update of the graph's nodes
+  bool in_step_ = true;          // that update completed; false: nodes may have older blocks
   OwnedStream own_stream_;
   CUstream stream_ = nullptr;
   OwnedEvent done_;
-  std::vector<OwnedEvent> stamps_;  // two for each launch
+  std::vector<OwnedEvent> stamps_;  // two events per launch
   OwnedGraph graph_;
   OwnedGraphExec exec_;
-  std::chrono::steady_clock::duration last_run_{};  // from the wait's begin; 0: not known
+  std::chrono::steady_clock::duration last_run_{};  // since the wait began; 0: not known
   bool once_ = false, timestamps_ = false;
-  bool fixed_copies_ = false;  // the driver refused to change one
+  bool fixed_copies_ = false;  // the driver refused to change a copy
   bool pending_ = false, dead_ = false, finished_ = false;
-  SubmittedRun run_;  // last, so that it goes before the event that it asks
+  SubmittedRun run_;  // last, so that it is destroyed before the event that it queries
 };
 
 }  // namespace reprise::cuda

@@ -1,4 +1,5 @@
-// VK_KHR_cooperative_matrix, for headers older than the extension (Debian 12's are of 1.3.239).
+// Declares VK_KHR_cooperative_matrix for Vulkan headers that are older than the extension, such as
+// those of Debian 12 (1.3.239).
 #pragma once
 
 #include "backends/vulkan/api.h"

@@ -52,7 +52,7 @@ void adopt_device(Driver& d, const BorrowedVulkan& b) {
   f.float16 = f.float16 && b.float16;
   f.storage8 = f.storage8 && b.storage8;
   f.storage16 = f.storage16 && b.storage16;
-  f.matrices.clear();  // whether the application enabled them is not known
+  f.matrices.clear();  // it is unknown whether the application enabled them
   d.physical.min_subgroup_size = d.physical.max_subgroup_size = 0;
   d.physical.full_subgroups = false;
 }

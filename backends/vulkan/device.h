@@ -41,7 +41,7 @@ class VulkanDevice final : public Device {
   CacheKey cache_key() const;
   Status check_code(const plan::KernelCode& code) const;
   Result<OwnedPipeline> create_pipeline(const plan::KernelCode& code);
-  /// Copies through a mapped staging buffer and waits.
+  /// Copies between buffers and waits.
   Status copy_now(const DeviceBuffer& src, uint64_t src_offset, DeviceBuffer& dst,
                   uint64_t dst_offset, uint64_t bytes);
   Status staging(MemoryUse use, std::unique_ptr<VulkanBuffer>& slot);
@@ -51,7 +51,7 @@ class VulkanDevice final : public Device {
   unsigned threads_;
   OwnedPipelineCache cache_;
   std::mutex cache_mutex_;
-  uint64_t saved_hash_ = 0;  // of the bytes on disk
+  uint64_t saved_hash_ = 0;  // of the cache on disk
   std::mutex staging_mutex_;
   std::unique_ptr<VulkanBuffer> upload_staging_, readback_staging_;
 };

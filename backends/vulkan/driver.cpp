@@ -37,7 +37,7 @@ void Driver::give_up(uint64_t waited_ns) {
   try {
     const std::lock_guard lock(mutex_);
     if (given_up_.empty()) given_up_ = given_up_text(waited_ns);
-  } catch (const std::bad_alloc&) {  // in a destructor: then nothing says why
+  } catch (const std::bad_alloc&) {  // called by destructors: the reason is lost
   }
   runs.give_up();
   lost = true;

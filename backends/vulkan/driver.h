@@ -1,14 +1,14 @@
-// One open VkDevice: its function table, queue and counters. Everything made from a device holds
-// it, so objects may be destroyed in any order.
+// An open VkDevice: its function table, queue and counters. Everything that is made from a device
+// holds its Driver, so objects may be destroyed in any order.
 #pragma once
 
 #include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "backends/counters.h"
+#include "backends/owned.h"
 #include "backends/run_queue.h"
 #include "backends/vulkan/facts.h"
 #include "backends/vulkan/instance.h"
@@ -20,12 +20,12 @@ struct Driver {
   PhysicalDevice physical;
   VkPhysicalDeviceMemoryProperties memory{};
   VkDevice device = VK_NULL_HANDLE;
-  bool owned = false;  // false: the application's device, never destroyed here
+  bool owned = false;  // false: the application's device, which is never destroyed here
   VolkDeviceTable vk{};
   VkQueue queue = VK_NULL_HANDLE;
   uint32_t queue_family = 0;
   std::mutex queue_mutex;                          // vkQueueSubmit needs external synchronisation
-  std::function<void()> lock_queue, unlock_queue;  // the application's, around its own queue
+  std::function<void()> lock_queue, unlock_queue;  // lock the application's queue; may be empty
   VkPipelineLayout pipeline_layout = VK_NULL_HANDLE;
   std::atomic<bool> lost = false;
   std::atomic<uint64_t> heap_bytes[VK_MAX_MEMORY_HEAPS] = {};  // allocated by this library
@@ -38,13 +38,18 @@ struct Driver {
   Driver& operator=(const Driver&) = delete;
   ~Driver();
 
-  /// Ok, or Code::Device naming the call. Device loss poisons the device.
+  /// Code::Device, naming the call, unless `r` is a success. Device loss poisons the device.
   Status check(VkResult r, const char* call);
-  /// An error once the device was lost.
+  /// An error if the device was lost.
   Status alive() const;
   Status submit(VkCommandBuffer commands, VkFence fence, SubmittedRun& run);
-  /// A run did not end in `waited_ns` after its timeout: the device counts as lost, and nothing of
-  /// it is destroyed any more.
+  /// Destroys the handle of an Owned, unless a run was given up.
+  template <auto Destroy, typename T>
+  void destroy(T handle) {
+    if (!runs.given_up()) (vk.*Destroy)(device, handle, nullptr);
+  }
+  /// For a run that did not end within `waited_ns` after its timeout: the device counts as lost,
+  /// and from then on nothing that belongs to it is destroyed.
   void give_up(uint64_t waited_ns);
 
  private:
@@ -52,30 +57,8 @@ struct Driver {
   std::string given_up_;  // why
 };
 
-/// A Vulkan object that its device destroys with the table's function `Destroy`.
 template <typename T, auto Destroy>
-class Owned {
- public:
-  Owned() = default;
-  Owned(std::shared_ptr<Driver> driver, T handle) : driver_(std::move(driver)), handle_(handle) {}
-  Owned(Owned&& o) noexcept
-      : driver_(std::move(o.driver_)), handle_(std::exchange(o.handle_, VK_NULL_HANDLE)) {}
-  Owned& operator=(Owned&& o) noexcept {
-    std::swap(driver_, o.driver_);
-    std::swap(handle_, o.handle_);
-    return *this;
-  }
-  ~Owned() {
-    if (handle_ && !driver_->runs.given_up())
-      (driver_->vk.*Destroy)(driver_->device, handle_, nullptr);
-  }
-  T get() const { return handle_; }
-
- private:
-  std::shared_ptr<Driver> driver_;
-  T handle_ = VK_NULL_HANDLE;
-};
-
+using Owned = reprise::Owned<Driver, T, Destroy>;
 using OwnedBuffer = Owned<VkBuffer, &VolkDeviceTable::vkDestroyBuffer>;
 using OwnedMemory = Owned<VkDeviceMemory, &VolkDeviceTable::vkFreeMemory>;
 using OwnedPipeline = Owned<VkPipeline, &VolkDeviceTable::vkDestroyPipeline>;

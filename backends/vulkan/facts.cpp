@@ -133,7 +133,7 @@ PhysicalDevice PhysicalDevice::query(const Instance& instance, VkPhysicalDevice 
   d.info.driver_version = d.properties.driverVersion;
   if (d.properties.apiVersion < VK_API_VERSION_1_1) {
     d.info.driver = "version " + std::to_string(d.properties.driverVersion);
-    d.info.reason = "the driver offers " + d.info.api + ", 1.1 or newer is needed; update it";
+    d.info.reason = "the driver offers " + d.info.api + ", but 1.1 or later is needed; update it";
     return d;
   }
   d.fill_identity(instance);
@@ -199,7 +199,7 @@ void PhysicalDevice::fill_limits(const Instance& instance) {
   std::copy(std::begin(l.maxComputeWorkGroupCount), std::end(l.maxComputeWorkGroupCount),
             std::begin(f.max_grid));
   f.max_push_constant_bytes = l.maxPushConstantsSize;
-  // Kernels address memory by pointer, so maxStorageBufferRange does not bind.
+  // Kernels access memory through pointers, so maxStorageBufferRange does not apply.
   f.max_buffer_bytes = maintenance3.maxMemoryAllocationSize;
   if (maintenance4.maxBufferSize > 0)
     f.max_buffer_bytes = std::min(f.max_buffer_bytes, maintenance4.maxBufferSize);
@@ -221,10 +221,10 @@ void PhysicalDevice::fill_features(const Instance& instance) {
   f.buffer_address = chain.address.bufferDeviceAddress != VK_FALSE;
   if (!f.buffer_address && info.reason.empty()) {
     info.reason =
-        "the driver does not offer bufferDeviceAddress, which kernels read their tensors through; "
+        "the driver does not offer bufferDeviceAddress, through which kernels access tensors; "
         "update it or use the host device";
   }
-  // Modules with matrices are of the Vulkan memory model.
+  // Modules with cooperative matrices use the Vulkan memory model.
   if (chain.matrix.cooperativeMatrix != VK_FALSE &&
       chain.memory_model.vulkanMemoryModel != VK_FALSE)
     fill_matrices(instance);
@@ -265,7 +265,7 @@ void PhysicalDevice::choose_extensions() {
   add(VK_API_VERSION_1_3, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME);
   if (has(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME))
     extensions.push_back(VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME);
-  // A device that lists this one requires it to be enabled.
+  // If a device lists this extension, it must be enabled.
   if (has("VK_KHR_portability_subset")) extensions.push_back("VK_KHR_portability_subset");
 }
 

@@ -1,4 +1,4 @@
-// What a physical device offers, and the features to switch on when it is opened.
+// The facts of a physical device, and the features to enable when it is opened.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace reprise::vulkan {
 
-/// Feature structures as one chain: filled by a query, then masked to what is used and passed to
-/// vkCreateDevice.
+/// A chain of feature structures. A query fills it; it is then reduced to the features that are
+/// used and passed to vkCreateDevice.
 struct FeatureChain {
   VkPhysicalDeviceFeatures2 core{};
   VkPhysicalDevice16BitStorageFeatures storage16{};
@@ -32,17 +32,17 @@ struct PhysicalDevice {
   std::vector<const char*> extensions;  // to enable; string literals
   uint32_t queue_family = 0;
   uint32_t timestamp_bits = 0;
-  // Subgroup sizes that a pipeline may require; 0..0 when the device has no such control.
+  // The subgroup sizes that a pipeline may require; both 0 if the device has no such control.
   uint32_t min_subgroup_size = 0, max_subgroup_size = 0;
-  PreservedFloats preserved;    // what kernels may ask for
-  bool full_subgroups = false;  // a pipeline may require that no subgroup is filled in part
+  PreservedFloats preserved;    // the float modes that modules may use
+  bool full_subgroups = false;  // a pipeline may require full subgroups
 
-  /// Facts of one device; `index` numbers it ("vulkan:0"). Never fails: a device that cannot be
-  /// used says why in info.reason.
+  /// Queries a device; `index` is its number in the id ("vulkan:0"). Never fails: info.reason says
+  /// why a device cannot be used.
   static PhysicalDevice query(const Instance& instance, VkPhysicalDevice handle, size_t index);
-  /// Links `chain` with the structures that this device knows, and fills it from the device.
+  /// Links the structures that this device supports into `chain`, and fills it from the device.
   void query_features(const Instance& instance, FeatureChain& chain) const;
-  /// Clears every feature in a filled chain that this backend does not use.
+  /// Clears the features of a filled chain that this backend does not use.
   static void keep_used(FeatureChain& chain);
 
  private:
@@ -54,7 +54,7 @@ struct PhysicalDevice {
   void fill_matrices(const Instance& instance);
   void choose_extensions();
   void choose_queue(const Instance& instance);
-  std::vector<std::string> available_;  // extensions
+  std::vector<std::string> available_;  // extensions of the device
   VkDriverId driver_ = VK_DRIVER_ID_MAX_ENUM;
 };
 

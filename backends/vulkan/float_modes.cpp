@@ -5,7 +5,7 @@
 namespace reprise::vulkan {
 namespace {
 
-// SPIR-V 1.6, section 3: tables of instructions, execution modes and capabilities.
+// From the tables of instructions, execution modes and capabilities in SPIR-V 1.6, section 3.
 constexpr uint32_t kOpExecutionMode = 16, kOpCapability = 17;
 constexpr uint32_t kSignedZeroInfNanPreserve = 4461;            // mode
 constexpr uint32_t kSignedZeroInfNanPreserveCapability = 4466;  // capability

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 
-// Guards volk's own globals: the loader's entry points and the vkGetDeviceProcAddr that
+// Guards volk's global variables: the entry points of the loader, and the vkGetDeviceProcAddr that
 // volkLoadDeviceTable reads.
 std::mutex& volk_mutex() {
   static std::mutex m;

@@ -1,4 +1,4 @@
-// A VkInstance with its own function table, and the Vulkan loader.
+// The Vulkan loader, and a VkInstance with a function table of its own.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@ namespace reprise::vulkan {
 
 using Log = std::function<void(const std::string&)>;
 
-/// "VK_ERROR_DEVICE_LOST", or the number of a code that is not known here.
+/// "VK_ERROR_DEVICE_LOST", or the number of an unknown code.
 std::string name_of(VkResult r);
 
-/// The instance functions in use. Loaded per instance, so that several instances, one of them
-/// perhaps the application's, live side by side.
+/// The instance functions that this backend uses. They are loaded for each instance, so that
+/// several instances, including one of the application, can exist at the same time.
 struct InstanceTable {
   PFN_vkDestroyInstance destroy_instance = nullptr;
   PFN_vkEnumeratePhysicalDevices enumerate_physical_devices = nullptr;
@@ -31,17 +31,18 @@ struct InstanceTable {
   PFN_vkEnumerateDeviceExtensionProperties device_extensions = nullptr;
   PFN_vkCreateDevice create_device = nullptr;
   PFN_vkGetDeviceProcAddr get_device_proc_addr = nullptr;
-  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR matrix_properties = nullptr;  // or null
-  PFN_vkCreateDebugUtilsMessengerEXT create_messenger = nullptr;    // null without the extension
-  PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger = nullptr;  // likewise
+  // Null without their extensions.
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR matrix_properties = nullptr;
+  PFN_vkCreateDebugUtilsMessengerEXT create_messenger = nullptr;
+  PFN_vkDestroyDebugUtilsMessengerEXT destroy_messenger = nullptr;
 };
 
 class Instance {
  public:
-  /// A new instance. With `validation`, the Khronos layer must be installed; its messages go to
+  /// Creates an instance. `validation` needs the Khronos layer to be installed; its messages go to
   /// `log`.
   static Result<std::shared_ptr<Instance>> create(bool validation, Log log);
-  /// The application's; never destroyed here.
+  /// Uses the application's instance, which is never destroyed here.
   static Result<std::shared_ptr<Instance>> borrow(const BorrowedVulkan& borrowed);
   ~Instance();
   Instance(const Instance&) = delete;
@@ -50,9 +51,9 @@ class Instance {
   VkInstance handle() const { return handle_; }
   const InstanceTable& fn() const { return fn_; }
   Result<std::vector<VkPhysicalDevice>> physical_devices() const;
-  /// It is not destroyed: a device of it lives on.
+  /// Never destroys the instance, because a device of it continues to exist.
   void keep() { owned_ = false; }
-  /// Every function of a device, through volk. Thread-safe.
+  /// Loads the functions of a device, through volk. Thread-safe.
   void load_device_table(VkDevice device, VolkDeviceTable& table) const;
 
  private:

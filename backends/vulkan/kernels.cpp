@@ -1,4 +1,4 @@
-// Pipelines: made in parallel, through the driver's pipeline cache.
+// Creates pipelines in parallel, with the driver's pipeline cache.
 #include <algorithm>
 #include <cstring>
 

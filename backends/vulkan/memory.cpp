@@ -10,7 +10,7 @@ struct Wish {
   VkMemoryPropertyFlags with, without;
 };
 
-// Property sets in order of preference; the first memory type that has one is tried first.
+// The property sets in order of preference. Memory types that have an earlier set are tried first.
 std::vector<Wish> wishes(MemoryUse use, DeviceKind kind) {
   constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
   constexpr VkMemoryPropertyFlags kMapped =
@@ -125,7 +125,7 @@ Result<std::unique_ptr<VulkanBuffer>> VulkanBuffer::create(std::shared_ptr<Drive
   RP_TRY(driver->alive());
   const uint64_t limit = driver->physical.info.facts.max_buffer_bytes;
   if (bytes > limit) {
-    return unsupported("a buffer of " + std::to_string(bytes) + " bytes is over the limit of " +
+    return unsupported("a buffer of " + std::to_string(bytes) + " bytes exceeds the limit of " +
                        driver->physical.info.id + ", " + std::to_string(limit) + " bytes");
   }
   std::unique_ptr<VulkanBuffer> b(new VulkanBuffer(std::move(driver)));

@@ -1,4 +1,4 @@
-// Device memory: one buffer and one allocation each, with a device address.
+// Device memory: a buffer with its own allocation and a device address.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ class VulkanBuffer final : public DeviceBuffer {
  public:
   static Result<std::unique_ptr<VulkanBuffer>> create(std::shared_ptr<Driver> driver,
                                                       uint64_t bytes, MemoryUse use);
-  /// A buffer of the application: its handle and size; neither it nor its memory is freed here.
+  /// Borrows a buffer of the application. Neither it nor its memory is freed here.
   static Result<std::unique_ptr<VulkanBuffer>> borrow(std::shared_ptr<Driver> driver, void* handle,
                                                       uint64_t bytes);
   ~VulkanBuffer() override;

@@ -30,7 +30,7 @@ void log_message(const Log& log, const std::string& message) {
   if (log) log(message);
 }
 
-// Drivers have crashed on foreign data, so their own header is checked before they see it.
+// Drivers have crashed on data of other drivers, so the driver's own header is checked first.
 bool is_drivers_own(std::span<const std::byte> data, const CacheKey& key) {
   VkPipelineCacheHeaderVersionOne h{};
   if (data.size() < sizeof(h)) return false;
@@ -40,17 +40,17 @@ bool is_drivers_own(std::span<const std::byte> data, const CacheKey& key) {
          std::memcmp(h.pipelineCacheUUID, key.pipeline_cache_uuid.data(), VK_UUID_SIZE) == 0;
 }
 
-// Empty when the file is sound; else what is wrong with it.
+// Returns what is wrong with the file; empty if nothing is.
 std::string read_file(std::FILE* f, const CacheKey& key, std::vector<std::byte>& out) {
   Header h;
   if (std::fread(&h, sizeof(h), 1, f) != 1 || h.magic != kMagic) return "no header";
   if (h.device_uuid != key.device_uuid || h.driver_version != key.driver_version)
-    return "it is another device's";
+    return "it belongs to another device";
   if (h.bytes > kMaxCacheFileBytes) return "its size is implausible";
   out.resize(h.bytes);
   if (std::fread(out.data(), 1, out.size(), f) != out.size()) return "it is truncated";
   if (package::hash_bytes(out) != h.hash) return "its checksum does not match";
-  if (!is_drivers_own(out, key)) return "the driver's header in it is another device's";
+  if (!is_drivers_own(out, key)) return "the driver's header in it is that of another device";
   return {};
 }
 
@@ -85,7 +85,7 @@ void save_cache(const std::string& dir, const CacheKey& key, std::span<const std
   const fs::path path = fs::path(dir) / key.file_name();
   if (bytes.size() > kMaxCacheFileBytes) {
     log_message(log, "pipeline cache of " + std::to_string(bytes.size()) +
-                         " bytes is over the limit of " + std::to_string(kMaxCacheFileBytes) +
+                         " bytes exceeds the limit of " + std::to_string(kMaxCacheFileBytes) +
                          " and is not kept");
     return;
   }

@@ -1,5 +1,5 @@
-// The driver's pipeline cache on disk: one checksummed file per device and driver version, written
-// atomically, bounded in size. Anything odd about a file means "no cache", never an error.
+// The driver's pipeline cache on disk: one file with a checksum per device and driver version,
+// written atomically and bounded in size. An unusable file counts as no cache and is not an error.
 #pragma once
 
 #include <array>
@@ -14,20 +14,21 @@
 namespace reprise::vulkan {
 
 inline constexpr uint64_t kMaxCacheFileBytes = uint64_t{64} << 20;
-/// Of all cache files in the folder together; the oldest go first.
+/// The limit for all cache files in the folder together. The least recently used ones are removed.
 inline constexpr uint64_t kMaxCacheFolderBytes = uint64_t{256} << 20;
 
 struct CacheKey {
   std::array<uint8_t, 16> device_uuid{};
-  std::array<uint8_t, 16> pipeline_cache_uuid{};  // as the driver's own header has it
+  std::array<uint8_t, 16> pipeline_cache_uuid{};  // as in the driver's own header
   uint32_t vendor = 0, device = 0, driver_version = 0;
 
   std::string file_name() const;
 };
 
-/// The driver's bytes, or nothing: no file, another device's or driver's, damaged (logged).
+/// Returns the driver's bytes. Returns nothing if there is no file, if it belongs to another device
+/// or driver, or if it is damaged, which is logged.
 std::vector<std::byte> load_cache(const std::string& dir, const CacheKey& key, const Log& log);
-/// Failures are logged. Readers see the old file or the new one, never a part.
+/// Logs failures. Readers see either the old file or the new one, never a part.
 void save_cache(const std::string& dir, const CacheKey& key, std::span<const std::byte> bytes,
                 const Log& log);
 

@@ -39,7 +39,7 @@ Status VulkanRecording::make_objects(const RecordingDesc& desc) {
   return {};
 }
 
-// After all earlier commands, so that a pair brackets one dispatch and not its neighbours.
+// Timestamps come after all earlier commands, so that a pair measures one dispatch alone.
 void VulkanRecording::timestamp() {
   if (!queries_.get()) return;
   driver_->vk.vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, queries_.get(),
@@ -51,7 +51,7 @@ void VulkanRecording::record_dispatch(const RecordingDesc& desc, const Command& 
   if (pipeline != bound_)
     driver_->vk.vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline);
   bound_ = pipeline;
-  // Kernels declare the block's address as pointers of two types.
+  // Kernels declare the address of the block twice, as pointers to two types.
   const uint64_t block = desc.blocks->address() + c.block_offset;
   const uint64_t push[] = {block, block};
   driver_->vk.vkCmdPushConstants(commands_, driver_->pipeline_layout, VK_SHADER_STAGE_COMPUTE_BIT,
@@ -67,7 +67,7 @@ void VulkanRecording::record_dispatch(const RecordingDesc& desc, const Command& 
   ++driver_->counters.dispatches;
 }
 
-// Grids of indirect dispatches need none: the host writes them before a submission.
+// Grids of indirect dispatches need no barrier, because the host writes them before a submission.
 void VulkanRecording::record_barrier(bool to_host) {
   VkMemoryBarrier barrier{};
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
@@ -106,7 +106,7 @@ void VulkanRecording::record(const RecordingDesc& desc) {
       case Command::Kind::HostBarrier:
         record_barrier(true);
         break;
-      case Command::Kind::Join:  // the barriers say as much
+      case Command::Kind::Join:  // barriers order the commands
         break;
       case Command::Kind::Copy: {
         if (c.bytes == 0) break;
@@ -145,7 +145,7 @@ VkResult VulkanRecording::wait_for_fence(uint64_t timeout_ns) const {
   return driver_->vk.vkWaitForFences(driver_->device, 1, &fence, VK_TRUE, timeout_ns);
 }
 
-// Nothing runs on a lost device. After another error of the wait nothing tells when the run ends.
+// A lost device runs nothing. After any other error of the wait it is unknown when the run ends.
 VulkanRecording::~VulkanRecording() {
   if (!pending_ || driver_->runs.given_up()) return;
   VkResult r = VK_TIMEOUT;
@@ -176,7 +176,7 @@ Status VulkanRecording::over(VkResult r) {
   return driver_->check(r, "vkWaitForFences");
 }
 
-// This run hangs, or one before it does.
+// Gives up the run, because it or one before it hangs.
 Status VulkanRecording::hung() {
   dead_ = true;
   driver_->give_up(driver_->runs.grace_ns(run_));

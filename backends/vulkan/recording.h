@@ -1,4 +1,4 @@
-// Commands recorded once into one primary command buffer.
+// Commands that are recorded once into a primary command buffer.
 #pragma once
 
 #include <memory>
@@ -22,14 +22,14 @@ class VulkanRecording final : public Recording {
  public:
   static Result<std::unique_ptr<VulkanRecording>> create(std::shared_ptr<Driver> driver,
                                                          const RecordingDesc& desc);
-  /// Waits for a run that is still in flight, as its memory must not go before it ends; one that
-  /// does not end in time is given up (BackendOptions::patience_ns).
+  /// Waits for a run that is still in flight, because its memory must stay valid until it ends. A
+  /// run that does not end in time is given up (BackendOptions::patience_ns).
   ~VulkanRecording() override;
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
   Result<bool> ended() override;
-  /// Waits without a time limit. A run before it that hangs is given up.
+  /// Waits without a time limit. If a run before it hangs, that run is given up.
   Status wait_for_transfer();
 
  private:
@@ -54,7 +54,7 @@ class VulkanRecording final : public Recording {
   uint32_t dispatches_ = 0, stamps_ = 0;
   bool copies_ = false;
   bool pending_ = false, dead_ = false;
-  SubmittedRun run_;  // last, so that it goes before the fence that it asks
+  SubmittedRun run_;  // last, so that it is destroyed before the fence that it queries
 };
 
 }  // namespace reprise::vulkan

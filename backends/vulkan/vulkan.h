@@ -12,15 +12,15 @@ namespace reprise::vulkan {
 
 struct Driver;
 
-/// Called once, before a device's first use. Tests count calls of the function table and make them
-/// fail, or give the driver another kind and other memory than it has.
+/// Called once, before the first use of a device. Tests replace functions of the table, to count
+/// calls and to make them fail, and change the kind and the memory of the driver.
 using TableHook = std::function<void(VolkDeviceTable&)>;
 using DriverHook = std::function<void(Driver&)>;
 
 Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options,
                                      const TableHook& hook = {},
                                      const DriverHook& driver_hook = {});
-/// The backend of the registry; made at the first call, holds no Vulkan object.
+/// The backend for the registry. It is created by the first call and holds no Vulkan object.
 Backend& backend();
 
 }  // namespace reprise::vulkan

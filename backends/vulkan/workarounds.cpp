@@ -6,7 +6,7 @@ namespace reprise::vulkan {
 
 namespace {
 
-/// "Mesa 22.3.6 (LLVM 15.0.6)" -> 22; 0 for another form.
+/// 22 for "Mesa 22.3.6 (LLVM 15.0.6)"; 0 for text of another form.
 int mesa_major(std::string_view info) {
   constexpr std::string_view kMesa = "Mesa ";
   if (!info.starts_with(kMesa)) return 0;
@@ -19,7 +19,7 @@ int mesa_major(std::string_view info) {
 }  // namespace
 
 DriverTraits driver_traits(VkDriverId driver, std::string_view info) {
-  // workarounds::kLongLoops: in every version so far (LP_MAX_TGSI_LOOP_ITERATIONS).
+  // workarounds::kLongLoops affects every version so far (LP_MAX_TGSI_LOOP_ITERATIONS).
   // workarounds::kSlowLoads: versions between 22.3.6 and 25.0.7 were not measured.
   constexpr int kFirstFast = 23;
   const int mesa = mesa_major(info);

@@ -1,4 +1,4 @@
-// Which drivers need the workarounds that a backend decides about
+// Decides which drivers need the workarounds that depend on driver and version
 // (runtime/base/driver_workarounds.h).
 #pragma once
 
@@ -9,9 +9,9 @@
 
 namespace reprise::vulkan {
 
-/// `info`: VkPhysicalDeviceDriverProperties::driverInfo.
+/// `info` is VkPhysicalDeviceDriverProperties::driverInfo.
 DriverTraits driver_traits(VkDriverId driver, std::string_view info);
-/// workarounds::kPreservedFloats, although the driver says that it supports the mode.
+/// workarounds::kPreservedFloats: the driver reports support for the mode but miscompiles it.
 bool miscompiles_preserved_floats(VkDriverId driver);
 
 }  // namespace reprise::vulkan

@@ -1,5 +1,5 @@
-// One thing to measure: its data, our model of it, what its results must be, and what peers need to
-// know to compute the same.
+// A case to measure: its data, our model of it, its expected results, and a description for peers
+// that compute the same.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,18 @@ struct Operand {
   std::string name;
   DType dtype = DType::F32;
   std::vector<int64_t> dims;
-  bool constant = false;  // part of the model, not an input
-  double scale = 1;       // values are in [-scale, scale)
+  bool constant = false;  // a part of the model, not an input
+  double scale = 1;       // the values are in [-scale, scale)
 };
 
-/// Values that depend on name and index alone, without a period that a wrong stride could hit.
+/// Generates values that depend only on name and index. They have no period, so a wrong stride does
+/// not read the same values by chance.
 HostTensor made_up(const Operand& operand);
 double value_at(const HostTensor& tensor, int64_t index);
 uint64_t bytes_of(const Operand& operand);
 int64_t count_of(const std::vector<int64_t>& dims);
 
-/// An element of an output, computed on the host in double.
+/// The expected value of an element of an output, computed on the host in double.
 struct Sample {
   size_t output = 0;
   int64_t index = 0;
@@ -35,46 +36,46 @@ struct Sample {
 using Samples = std::vector<Sample>;
 using Tensors = std::vector<HostTensor>;
 
-// What peers compute, on the operands in their order.
+// The computations of peers. They take the operands in order.
 struct CopyOp {};  // y = x
 struct GemmOp {    // y[m, n] = x[m, k] w[k, n]
   int64_t m = 0, n = 0, k = 0;
 };
-struct SoftmaxOp {  // of each row
+struct SoftmaxOp {  // softmax of each row
   int64_t rows = 0, columns = 0;
 };
-struct ConvOp {  // one square image, NCHW
+struct ConvOp {  // convolution of one square image in NCHW
   int64_t channels = 0, filters = 0, size = 0, kernel = 1, stride = 1, pad = 0;
   int64_t out() const { return (size + 2 * pad - kernel) / stride + 1; }
 };
-struct ReplayOp {  // launches of a chain of tiny kernels
+struct ReplayOp {  // a chain of tiny kernels
   size_t launches = 0;
 };
 using PeerOp = std::variant<std::monostate, CopyOp, GemmOp, SoftmaxOp, ConvOp, ReplayOp>;
 
 struct Case {
   std::string name, group;
-  DType dtype = DType::F32;     // of what is computed with
-  double flops = 0, bytes = 0;  // of a run; the one that is set gives the rate
+  DType dtype = DType::F32;     // in which the case computes
+  double flops = 0, bytes = 0;  // of a run; the rate is that of the one that is set
   std::vector<Operand> operands = {};
   std::vector<std::vector<int64_t>> outputs = {};  // dims
   PeerOp peer = {};
-  std::string skip = {};                       // why it cannot be measured
-  std::function<Result<Tensors>()> load = {};  // operands' values; unset: made up
+  std::string skip = {};                       // if not empty: why it cannot be measured
+  std::function<Result<Tensors>()> load = {};  // the operands' values; unset: generate them
   std::function<Result<PackagePtr>(const Tensors&, const DeviceInfo&)> package = {};
   std::function<Samples(const Tensors&)> expected = {};
 };
 
-/// Largest deviation from the samples that counts as equal, as a fraction of the largest of them.
+/// The largest allowed deviation from the samples, as a fraction of the largest sample.
 double tolerance_of(DType dtype);
 
 struct Sizes {
   bool quick = false;
-  std::string models;  // folder of model cases
+  std::string models;  // folder of the model cases
 };
-/// Everything that is measured, in order.
+/// All cases, in order.
 std::vector<Case> all_cases(const Sizes& sizes);
-/// A model in the layout of the ONNX suite; with a reason in `skip` where it is missing.
+/// The case of a model in the layout of the ONNX suite. If it is missing, `skip` says so.
 Case model_case(const std::string& folder, const std::string& name, DType precision);
 
 }  // namespace reprise::bench::gpu

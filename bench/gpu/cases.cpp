@@ -1,4 +1,4 @@
-// The table of what is measured.
+// The table of cases.
 #include <cmath>
 
 #include "bench/baselines.h"
@@ -16,7 +16,7 @@ std::string text(int64_t n) {
   return std::to_string(n);
 }
 
-/// A case over a model that depends on its constants alone.
+/// Compiles a model that depends only on its constants.
 template <typename F>
 auto compiled(const F& onnx) {
   return [onnx](const Tensors& values, const DeviceInfo& device) {
@@ -80,7 +80,7 @@ Case attention_case(const AttentionSize& op, DType dtype) {
          .dtype = dtype};
   const std::vector<int64_t> rows{1, op.heads, op.rows, op.size},
       keys{1, op.heads, op.keys, op.size};
-  // A single row reads every key and value once: memory is what counts.
+  // A single row reads every key and value once, so its rate is that of memory.
   if (op.rows == 1) {
     c.bytes = static_cast<double>(2 * size_of(dtype)) * static_cast<double>(count_of(keys));
   } else {
@@ -139,7 +139,7 @@ std::vector<Case> quick_cases(const std::string& models) {
   return out;
 }
 
-// The convolutions of resnet18, those of equal sizes once.
+// The convolutions of resnet18; those with equal sizes occur once.
 constexpr ConvOp kResnet18[] = {{3, 64, 224, 7, 2, 3},   {64, 64, 56, 3, 1, 1},
                                 {64, 128, 56, 3, 2, 1},  {64, 128, 56, 1, 2, 0},
                                 {128, 128, 28, 3, 1, 1}, {128, 256, 28, 3, 2, 1},

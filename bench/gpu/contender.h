@@ -1,4 +1,4 @@
-// Who computes a case: us on a device, or a peer.
+// A contender computes a case: Reprise on a device, or a peer.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,13 @@ class Contender {
   Contender& operator=(const Contender&) = delete;
   virtual ~Contender() = default;
 
-  /// One run, waited for.
+  /// Runs once and waits.
   virtual Status run() = 0;
-  /// From now on runs tell their device time; they may cost more.
+  /// From now on, runs measure their device time, which may make them slower.
   virtual Status time_on_device() = 0;
-  /// Of the last run; less than 0 where it is not known.
+  /// The device time of the last run; negative if it is not known.
   virtual double device_ms() const = 0;
-  /// Host time until the device has the last run.
+  /// The host time until the last run was submitted.
   virtual double submit_us() const = 0;
   virtual Result<HostTensor> output(size_t index) = 0;
   virtual int64_t launches() const = 0;
@@ -31,11 +31,12 @@ class Contender {
 
 using ContenderPtr = std::unique_ptr<Contender>;
 
-/// The compiled case in a session of ours.
+/// Runs the compiled case in a session of Reprise.
 Result<ContenderPtr> our_contender(const Case& c, const Tensors& values,
                                    const std::shared_ptr<Device>& device);
 
-/// A name, a contender or why there is none, and the precision that its results are judged by.
+/// The name of a contender, the precision whose tolerance its results must meet, and a function
+/// that creates it or says why it cannot.
 struct Entry {
   std::string name;
   DType judged_as = DType::F32;

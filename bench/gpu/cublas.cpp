@@ -70,7 +70,7 @@ class Gemm final : public StreamPeer {
   }
 
  protected:
-  /// cuBLAS counts columns first, so that it sees y^T = w^T x^T.
+  /// cuBLAS is column-major, so it computes y^T = w^T x^T.
   Status enqueue() override {
     const float one = 1, zero = 0;
     const auto m = static_cast<int>(op_.m), n = static_cast<int>(op_.n);

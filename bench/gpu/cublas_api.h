@@ -1,5 +1,5 @@
-// The part of cuBLAS that is measured against, as its documentation declares it (version 12 and
-// later). A test compares this with <cublas_v2.h> where there is one.
+// The part of cuBLAS that the bench uses, as its documentation declares it (version 12 and later).
+// A test compares this with <cublas_v2.h> if there is one.
 #pragma once
 
 #include <cstddef>

@@ -56,7 +56,7 @@ int type_of(DType t) {
   return t == DType::F16 ? kCudnnHalf : t == DType::BF16 ? kCudnnBfloat16 : kCudnnFloat;
 }
 
-/// A peer with descriptors of its input and output.
+/// A peer that has descriptors of its input and output.
 class CudnnPeer : public StreamPeer {
  public:
   CudnnPeer(std::shared_ptr<const Cudnn> cudnn, DType dtype)
@@ -145,7 +145,7 @@ class Conv final : public CudnnPeer {
     return vendor_check(cudnn_->cudnnSetConvolutionMathType(conv_, math_),
                         "cudnnSetConvolutionMathType");
   }
-  /// The fastest, as cuDNN measures them.
+  /// Chooses the fastest algorithm by cuDNN's measurements.
   Status choose() {
     RP_CUDA_SCOPE(*context().driver);
     CudnnForwardPerf results[8] = {};

@@ -1,5 +1,5 @@
-// The part of cuDNN 9 that is measured against, as its documentation declares it. A test compares
-// this with <cudnn.h> where there is one.
+// The part of cuDNN 9 that the bench uses, as its documentation declares it. A test compares this
+// with <cudnn.h> if there is one.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What the driver itself does: its copy, and kernels launched into a stream one by one.
+// Peers that use the driver itself: its copy, and kernels launched into a stream one by one.
 #include <cstring>
 
 #include "backends/cuda/kernels.h"
@@ -34,7 +34,7 @@ class DriverCopy final : public StreamPeer {
   size_t bytes_ = 0;
 };
 
-/// A chain of launches of the one kernel of a package, ping-pong between two buffers.
+/// A chain of launches of the only kernel of a package, alternating between two buffers.
 class StreamLaunches final : public StreamPeer {
  public:
   using StreamPeer::StreamPeer;
@@ -42,10 +42,10 @@ class StreamLaunches final : public StreamPeer {
     const plan::KernelCode& code = plan.kernels[0];
     const auto* launch = std::get_if<plan::Launch>(&plan.steps[0].what);
     if (!launch || code.n_buffers != 2 || code.n_scalars != 0)
-      return internal_error("a chain of kernels of one input and one output was expected");
+      return internal_error("expected a chain of kernels with one input and one output");
     for (size_t i = 0; i < 3; ++i) grid_[i] = static_cast<unsigned>(launch->grid[i].value());
     RP_TRY(add_input(x));
-    RP_TRY(add_input(x));  // between launches
+    RP_TRY(add_input(x));  // the second buffer
     RP_TRY(add_output(x.dtype(), x.dims()));
     RP_ASSIGN(errors_, context().allocate(16));
     RP_ASSIGN(kernel_, cuda::CudaKernel::create(context().driver, code));

@@ -1,5 +1,5 @@
-// reprise_gpubench: what a GPU's time goes into, ours on CUDA and Vulkan beside NVIDIA's libraries,
-// in one process and in turn.
+// reprise_gpubench: compares Reprise on CUDA and Vulkan with NVIDIA's libraries on a GPU, in one
+// process and in turn.
 #include <CLI/CLI.hpp>
 #include <cstring>
 #include <optional>
@@ -20,13 +20,13 @@ struct Options {
   MeasureOptions measure;
 };
 
-/// The devices that take part.
+/// The devices to measure.
 struct Devices {
   std::shared_ptr<Device> cuda, vulkan;
-  std::string no_vulkan;  // why there is none
+  std::string no_vulkan;  // if there is no Vulkan device: why
 };
 
-/// The same GPU through Vulkan.
+/// The id of the same GPU as a Vulkan device; empty, with the reason in `why`, if there is none.
 std::string find_vulkan(const DeviceInfo& gpu, std::string& why) {
   const std::vector<DeviceInfo> all = list_devices();
   why = "no Vulkan device has the UUID of " + gpu.name;
@@ -167,20 +167,20 @@ Result<int> list_cases(const Options& o) {
 void add_options(CLI::App& app, Options& o) {
   app.add_option("--device", o.device, "The GPU: cuda[:N]")->capture_default_str();
   app.add_option("--vulkan", o.vulkan,
-                 "auto: the same GPU through Vulkan, where it is there; off; or vulkan:N")
+                 "auto (the same GPU through Vulkan, if it is listed), off, or vulkan:N")
       ->capture_default_str();
   app.add_option("--models", o.models, "Folder of model cases")->capture_default_str();
   app.add_option("--filter", o.filter, "Cases whose name and dtype contain it: 'matmul 4096 fp16'");
   app.add_flag("--quick", o.quick, "Small sizes, fewer cases");
-  app.add_option("--runs", o.measure.runs, "Rounds of a case, at most")
+  app.add_option("--runs", o.measure.runs, "Maximum number of rounds of a case")
       ->check(CLI::Range(3, 10000))
       ->capture_default_str();
-  app.add_option("--seconds", o.measure.seconds, "Rounds of a case end after these, with 3 or more")
+  app.add_option("--seconds", o.measure.seconds, "Time limit for the rounds of a case, at least 3")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--time-limit", o.time_limit, "Start no case after these seconds; 0: no limit");
   app.add_option("--json", o.json, "Write results to a file, again after each case");
-  app.add_flag("--list", o.list, "Name the cases and measure nothing; needs no GPU");
+  app.add_flag("--list", o.list, "List the cases and measure nothing; needs no GPU");
   app.footer(
       "Inputs and outputs stay in device memory. In each round all contenders run once, the order\n"
       "rotates; 'wall ms' is the median of a whole run from its call until the host knows that it\n"

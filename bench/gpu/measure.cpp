@@ -10,7 +10,7 @@ namespace {
 
 struct Entrant {
   Measured row;
-  ContenderPtr contender;  // null once it is out
+  ContenderPtr contender;  // null if it is no longer measured
   std::vector<double> wall, device, submit;
 
   bool in() const { return contender != nullptr; }
@@ -21,7 +21,7 @@ struct Entrant {
   }
 };
 
-/// The largest error over the samples; infinite where something is not a number.
+/// The largest error of the samples; infinite if a value is NaN.
 Result<double> error_of(Contender& contender, const Samples& expected) {
   std::vector<HostTensor> outputs;
   double largest = 0, worst = 0;
@@ -39,7 +39,7 @@ Result<double> error_of(Contender& contender, const Samples& expected) {
   return largest > 0 ? worst / largest : worst;
 }
 
-/// The first run, and whether it is right.
+/// Runs once and checks the result.
 Status check(Entrant& e, const Entry& entry, const Samples& expected) {
   RP_TRY(e.contender->run());
   RP_ASSIGN(e.row.error, error_of(*e.contender, expected));
@@ -53,12 +53,12 @@ Status check(Entrant& e, const Entry& entry, const Samples& expected) {
   return {};
 }
 
-/// Rounds until there are enough, or the time is over and there are three.
+/// Runs `runs` rounds, or fewer, but at least three, if the time is over.
 void run_rounds(std::vector<Entrant>& all, int warmup, int runs, double seconds) {
   const double end = now_ms() + seconds * 1000;
   for (int i = -warmup; i < runs && (i < 3 || now_ms() < end); ++i) {
     for (size_t turn = 0; turn < all.size(); ++turn) {
-      // The order rotates: nobody is always behind the same other one.
+      // The order rotates, so that no contender always follows the same other one.
       Entrant& e = all[(turn + static_cast<size_t>(i + warmup)) % all.size()];
       if (!e.in()) continue;
       const double start = now_ms();
@@ -87,7 +87,7 @@ void measure_wall(std::vector<Entrant>& all, const MeasureOptions& options) {
   }
 }
 
-/// Timestamps cost time, so these runs are others.
+/// Measures device times in separate runs, because timestamps take time.
 void measure_device(std::vector<Entrant>& all, const MeasureOptions& options) {
   for (Entrant& e : all) {
     if (!e.in()) continue;

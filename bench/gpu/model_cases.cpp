@@ -20,7 +20,7 @@ Result<std::vector<onnx::NamedTensor>> read_all(const fs::path& folder, const st
   return out;
 }
 
-/// Fills what the test data says, or says why the case is skipped.
+/// Fills in the case from the test data. The error says why the case is skipped.
 Status read_case(const fs::path& folder, Case& c) {
   if (!fs::exists(folder / "model.onnx"))
     return {Code::Io,

@@ -1,4 +1,4 @@
-// ONNX models of the cases, in memory. Constants are given; inputs have the operands' names.
+// The ONNX models of the cases, in memory. Their inputs have the names of the operands.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ std::string conv_onnx(const ConvOp& op, const HostTensor& w);
 struct AttentionSize {
   int64_t heads = 1, rows = 1, keys = 1, size = 64;
 };
-/// softmax(q k^T / sqrt(size)) v, as exporters write it.
+/// softmax(q k^T / sqrt(size)) v, in the form that exporters write.
 std::string attention_onnx(const AttentionSize& op, DType dtype);
 
 }  // namespace reprise::bench::gpu

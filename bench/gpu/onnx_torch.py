@@ -1,4 +1,4 @@
-"""Runs ONNX models of fixed sizes in torch: what depends on sizes alone is computed beforehand."""
+"""Runs ONNX models of fixed sizes in torch; values that depend only on sizes are precomputed."""
 
 import torch
 import torch.nn.functional as F
@@ -107,7 +107,7 @@ def _split_max(a, *values):
     return out
 
 
-# Operators, and which of their inputs are sizes: known beforehand, given as lists.
+# Operators, and which of their inputs are sizes, which are precomputed and passed as lists.
 OPS = {
     "Add": (lambda a, x, y: x + y, ()),
     "And": (lambda a, x, y: x & y, ()),
@@ -142,7 +142,7 @@ OPS = {
 
 
 class OnnxModule(torch.nn.Module):
-    """A model for inputs of the sizes that it is made with."""
+    """A model for inputs of fixed sizes."""
 
     def __init__(self, path: str, inputs: list, dtype, device: str):
         super().__init__()
@@ -160,7 +160,7 @@ class OnnxModule(torch.nn.Module):
             self._add(node, known, values, numpy_helper)
 
     def place(self, tensor):
-        """On the device; floats in the model's precision."""
+        """The tensor on the device, with floats in the model's precision."""
         tensor = tensor.to(self.device)
         return tensor.to(self.dtype) if tensor.is_floating_point() else tensor
 

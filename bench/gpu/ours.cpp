@@ -27,7 +27,7 @@ class Ours final : public Contender {
     return {};
   }
   Status time_on_device() override {
-    session_.reset();  // its weights and arena make room for the next one's
+    session_.reset();  // frees its weights and arena before the next session is created
     return open(true);
   }
   double device_ms() const override { return device_ms_; }
@@ -64,7 +64,7 @@ class Ours final : public Contender {
     buffers_.push_back(std::move(buffer));
     return {};
   }
-  /// By name; test data without names is in the model's order.
+  /// Inputs are matched by name. Test data without names is in the model's order.
   Status add_input(const Case& c, const Tensors& values, const plan::Slot& slot, size_t position) {
     const auto named = std::find_if(c.operands.begin(), c.operands.end(), [&](const Operand& o) {
       return !o.constant && o.name == slot.name;
@@ -79,7 +79,7 @@ class Ours final : public Contender {
     if (!is_static(slot.shape))
       return unsupported("the size of the output '" + slot.name + "' depends on the data");
     HostTensor nothing(slot.dtype, static_dims(slot.shape));
-    // Not a number in any float type: what is not written shows.
+    // NaN in every float dtype, so that elements that are not written are detected.
     std::ranges::fill(nothing.mutable_bytes(), std::byte{0xff});
     return add(slot, nothing, outputs_);
   }

@@ -5,7 +5,7 @@
 namespace reprise::bench::gpu {
 namespace {
 
-/// Notes the version of a library, or why it is missing.
+/// Records the version of a library, or why it is missing.
 template <typename T>
 void note(Peers& peers, const char* name, const std::string& version,
           Result<std::shared_ptr<const T>> opened, std::shared_ptr<const T>& to) {
@@ -17,14 +17,14 @@ void note(Peers& peers, const char* name, const std::string& version,
   peers.versions[name] = version;
 }
 
-/// NVIDIA's libraries ask their driver for everything by this function, and crash without it.
+/// NVIDIA's libraries get all functions of the driver from this one, and crash without it.
 Status check_driver() {
   void* driver = dlopen(cuda::kDriverLibrary, RTLD_NOW | RTLD_LOCAL);
   if (driver && dlsym(driver, "cuGetProcAddress_v2")) return {};
   return {Code::Unsupported, "libcuda.so.1 is not NVIDIA's driver"};
 }
 
-/// What computes an operation; nothing for one that no peer knows.
+/// The peers for each operation; none for operations that no peer supports.
 struct EntriesOf {
   const Case& c;
   const Tensors& values;
@@ -63,7 +63,7 @@ struct EntriesOf {
   template <typename F>
   Entries in_both_precisions(const std::string& name, const F& make) const {
     Entries out{{name, c.dtype, [make] { return make(false); }}};
-    // TF32 keeps as many bits of a factor as fp16.
+    // TF32 keeps as many significant bits of a factor as fp16.
     if (c.dtype == DType::F32)
       out.push_back({name + " tf32", DType::F16, [make] { return make(true); }});
     return out;

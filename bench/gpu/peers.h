@@ -1,4 +1,4 @@
-// Peers in this process: NVIDIA's libraries and the driver itself.
+// The peers in this process: NVIDIA's libraries and the driver itself.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@ namespace reprise::bench::gpu {
 class Cublas;
 class Cudnn;
 
-/// What is there, and why what is not is missing.
+/// The available peers with their versions, and why others are missing.
 struct Peers {
   std::shared_ptr<const PeerContext> context;
   std::shared_ptr<const Cublas> cublas;
@@ -22,7 +22,7 @@ struct Peers {
   static Peers open(const std::shared_ptr<const PeerContext>& context);
 };
 
-/// Those that can compute the case. Values and peers must outlive the entries.
+/// The peers that can compute the case. Values and peers must outlive the entries.
 std::vector<Entry> peers_of(const Case& c, const Tensors& values, const Peers& peers);
 
 // --- cublas.cpp ---
@@ -39,7 +39,7 @@ Result<ContenderPtr> cudnn_conv(std::shared_ptr<const Cudnn> cudnn, const ConvOp
                                 const Tensors& values, bool tf32);
 // --- driver_peers.cpp ---
 Result<ContenderPtr> driver_copy(std::shared_ptr<const PeerContext> context, const Tensors& values);
-/// The case's kernels, launched one by one.
+/// Launches the kernels of the case one by one.
 Result<ContenderPtr> stream_launches(const Case& c, std::shared_ptr<const PeerContext> context,
                                      const Tensors& values);
 

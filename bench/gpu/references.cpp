@@ -8,7 +8,7 @@
 namespace reprise::bench::gpu {
 namespace {
 
-/// Some of [0, count), spread, the first and the last among them.
+/// Some numbers of [0, count), spread evenly, including the first and the last.
 std::vector<int64_t> some(int64_t count, int64_t wanted) {
   std::vector<int64_t> out;
   out.reserve(static_cast<size_t>(std::min(count, wanted)));
@@ -49,7 +49,7 @@ double sigmoid(double v) {
   return 1 / (1 + std::exp(-v));
 }
 
-/// exp(v - max) and their sum.
+/// Replaces each element v by exp(v - max) and returns the sum.
 double exponentials(std::vector<double>& v) {
   const double top = *std::max_element(v.begin(), v.end());
   double sum = 0;

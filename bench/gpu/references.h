@@ -1,4 +1,4 @@
-// What cases must compute, for some elements, on the host in double.
+// Expected values of some output elements of the cases, computed on the host in double.
 #pragma once
 
 #include "bench/gpu/case.h"
@@ -11,11 +11,11 @@ Samples gemm_samples(const GemmOp& op, const HostTensor& x, const HostTensor& w)
 Samples softmax_samples(const SoftmaxOp& op, const HostTensor& x);
 Samples conv_samples(const ConvOp& op, const HostTensor& x, const HostTensor& w);
 Samples attention_samples(const AttentionSize& op, const Tensors& qkv);
-/// Of bench::pointwise_model over [rows, columns].
+/// For bench::pointwise_model over [rows, columns].
 Samples pointwise_samples(int64_t columns, const HostTensor& x);
 /// y = x + launches
 Samples replay_samples(size_t launches, const HostTensor& x);
-/// Every element of each.
+/// Every element of every output.
 Samples whole(const Tensors& outputs);
 
 }  // namespace reprise::bench::gpu

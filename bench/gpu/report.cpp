@@ -12,7 +12,7 @@
 namespace reprise::bench::gpu {
 namespace {
 
-/// Numbers that were not measured are absent.
+/// Sets a number unless it was not measured (negative).
 void set(Json& row, const char* key, double v) {
   if (v >= 0) row[key] = std::isfinite(v) ? Json(v) : Json("inf");
 }

@@ -1,5 +1,5 @@
-// Peers that put their work into a stream of the device's primary context, which sessions of ours
-// share.
+// Peers that submit their work to a stream of the device's primary context, which Reprise's
+// sessions use as well.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace reprise::bench::gpu {
 struct PeerContext {
   std::shared_ptr<cuda::Driver> driver;
   cuda::OwnedEvent start, end;
-  uint64_t memory = 0;  // of the device
+  uint64_t memory = 0;  // of the device, in bytes
 
   static Result<std::shared_ptr<PeerContext>> open(int ordinal);
   cuda::CUstream stream() const { return driver->transfers; }
@@ -37,9 +37,9 @@ class StreamPeer : public Contender {
   int64_t launches() const override { return -1; }
 
  protected:
-  /// Puts the work of one run into the stream. The context is current.
+  /// Submits the work of one run to the stream. The context is current.
   virtual Status enqueue() = 0;
-  /// Memory with the values, or for the one output.
+  // Allocate device memory for an input, which gets the value, and for the only output.
   Status add_input(const HostTensor& value);
   Status add_output(DType dtype, const std::vector<int64_t>& dims);
   const PeerContext& context() const { return *context_; }

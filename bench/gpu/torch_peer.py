@@ -1,4 +1,4 @@
-"""torch and ONNX Runtime on the cases of reprise_gpubench: prints one JSON line per result.
+"""Measures torch and ONNX Runtime on the cases of reprise_gpubench: prints one JSON line per result.
 
 A process of its own: {"peer", "version"}, {"missing", "reason"}, or a contender's row of a case."""
 
@@ -27,7 +27,7 @@ def first_line(error: BaseException) -> str:
 
 
 def error_of(torch, actual, expected) -> float:
-    """The largest error, as a part of the largest value."""
+    """The largest error as a fraction of the largest value."""
     actual, expected = actual.double().cpu(), expected.double().cpu()
     if actual.shape != expected.shape:
         return math.inf
@@ -37,14 +37,14 @@ def error_of(torch, actual, expected) -> float:
 
 
 class Workload:
-    """What is computed: a function of tensors on the device, and what it must give."""
+    """A function of tensors on the device, and its expected result."""
 
     def __init__(self, run, inputs, expected):
         self.run, self.inputs, self.expected = run, inputs, expected
 
 
 def float_tensor(torch, count: int, scale: float, offset: float):
-    """As the model's constants are made."""
+    """Generates values like those of the model's constants."""
     i = torch.arange(count, dtype=torch.int64)
     return ((i * 2654435761 % 2048).double() / 1024 - 1) * scale + offset
 
@@ -77,7 +77,7 @@ class Workloads:
         return ((values * 2 - 1) * scale).to(self.dtypes[dtype])
 
     def of(self, run, *inputs) -> Workload:
-        """What it must give is computed in double."""
+        """The expected result is computed in double."""
         return Workload(run, inputs, run(*(x.double() for x in inputs)))
 
     def make(self, case: str, dtype: str) -> Workload | None:
@@ -150,7 +150,7 @@ def test_data(folder: Path, kind: str) -> list:
 
 
 class Timer:
-    """Wall and device times of runs; without a GPU, wall alone."""
+    """Wall and device times of runs; without a GPU, only wall times."""
 
     def __init__(self, torch, device: str, runs: int, seconds: float):
         self.torch, self.runs, self.seconds = torch, runs, seconds
@@ -211,7 +211,7 @@ def graphed(torch, workload: Workload):
 
 
 def forms(torch, workload: Workload, case: str, device: str, eager_only: bool) -> dict:
-    """How torch can run it: a name and a function that makes the form."""
+    """The forms in which torch can run it: a name and a function that makes the form."""
 
     def eager():
         return lambda: workload.run(*workload.inputs)
@@ -225,12 +225,12 @@ def forms(torch, workload: Workload, case: str, device: str, eager_only: bool) -
         return out
     if device.startswith("cuda"):
         out["torch graph"] = lambda: graphed(torch, workload)
-    # Compiled, a chain of additions is one kernel: no replay of many.
+    # torch compiles a chain of additions to one kernel, so it would not replay many.
     return out if case.startswith("replay") else out | {"torch compile": compiled}
 
 
 def measure_case(torch, workload, timer, case, dtype, device, eager_only) -> None:
-    # TF32 is off for fp32, and stated apart where it makes a difference.
+    # TF32 is off for fp32, and a separate row where it makes a difference.
     precisions = [("", False)]
     if dtype == "fp32" and case.startswith(("matmul", "conv")) and device.startswith("cuda"):
         precisions.append((" tf32", True))
@@ -249,7 +249,7 @@ def measure_case(torch, workload, timer, case, dtype, device, eager_only) -> Non
                         say(**row, status="wrong", reason=reason)
                         continue
                     say(**row, status="ok", **timer.measure(run))
-            except Exception as error:  # whatever a peer throws is its result
+            except Exception as error:  # any exception of a peer becomes its result
                 say(**row, status="failed", reason=first_line(error))
         torch._dynamo.reset()
 
@@ -310,10 +310,10 @@ def parse() -> argparse.Namespace:
     p.add_argument("--cases", required=True, help='JSON: [["matmul 1024", "fp16"], ...]')
     p.add_argument("--models", type=Path, required=True, help="folder of model cases")
     p.add_argument("--device", default="cuda:0", help="cuda:N, or cpu to try this out")
-    p.add_argument("--eager", action="store_true", help="eager alone, which compiles nothing")
+    p.add_argument("--eager", action="store_true", help="only eager, which compiles nothing")
     p.add_argument("--runs", type=int, default=50)
-    p.add_argument("--seconds", type=float, default=2, help="of one result's runs")
-    p.add_argument("--time-limit", type=float, default=1e9, help="begin no case after these seconds")
+    p.add_argument("--seconds", type=float, default=2, help="for the runs of one result")
+    p.add_argument("--time-limit", type=float, default=1e9, help="start no case after these seconds")
     return p.parse_args()
 
 

@@ -1,4 +1,4 @@
-// NVIDIA's libraries, opened where they are: none is needed to build or to run.
+// Opens NVIDIA's libraries at run time, so that neither the build nor a run needs them.
 #pragma once
 
 #include <dlfcn.h>
@@ -10,8 +10,8 @@
 
 namespace reprise::bench::gpu {
 
-/// The first of the names that the dynamic linker finds, alone or in the toolkit's folder. Stays
-/// open: these libraries do not survive being closed.
+/// Opens the first of the libraries that exists, on the dynamic linker's path or in the toolkit's
+/// folder. It is never closed, because these libraries do not survive that.
 inline Result<void*> open_vendor_library(std::initializer_list<const char*> names) {
   std::string tried;
   for (const char* name : names) {
@@ -32,7 +32,7 @@ Status resolve(void* library, const char* name, F*& function) {
   return {Code::Unsupported, "the library has no " + std::string(name)};
 }
 
-/// Of a call whose status is 0 if it succeeded.
+/// The result of a call whose status is 0 on success.
 inline Status vendor_check(int status, const char* call) {
   if (status == 0) return {};
   return {Code::Device, std::string(call) + " failed with status " + std::to_string(status)};

@@ -1,4 +1,4 @@
-"""The benches: reprise_gpubench, then torch and ONNX Runtime in a process of their own."""
+"""The benches: reprise_gpubench, then torch and ONNX Runtime in a separate process."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ SCRIPT = HERE.parent / "gpu" / "torch_peer.py"
 
 
 def gpubench(machine: Machine, document: dict, save, limit: float) -> str:
-    """Empty, or why it did not come to its end."""
+    """Why the bench did not finish; empty if it did."""
     program = machine.program("reprise_gpubench")
     if not program.is_file():
         document["bench"]["missing"]["reprise_gpubench"] = "it was not built"
@@ -40,7 +40,7 @@ def gpubench(machine: Machine, document: dict, save, limit: float) -> str:
         take()
     if done.status is None:
         return "stopped at the time limit"
-    if done.status not in (0, 1):  # 1: a result of ours is wrong, which the rows say
+    if done.status not in (0, 1):  # 1: a result of Reprise is wrong; the rows have the details
         return f"status {done.status}: {done.output.strip()[-1000:]}"
     return document["bench"].get("stopped", "")
 

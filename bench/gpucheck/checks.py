@@ -17,9 +17,9 @@ class Result:
     passed: int = 0
     skipped: int = 0
     unsupported: int = 0
-    failures: dict = field(default_factory=dict)  # name: what was said
+    failures: dict = field(default_factory=dict)  # name: message
     seconds: float = 0
-    stopped: str = ""  # why it did not come to its end
+    stopped: str = ""  # why it did not finish
     missing: str = ""  # why it was not run
 
     def json(self) -> dict:
@@ -49,7 +49,7 @@ def read_gtest(name: str, done: process.Finished) -> Result:
         kind, test = found["kind"], found["name"]
         if kind == "RUN":
             running, said = test, []
-        elif test == running:  # the summary names failures again
+        elif test == running:  # ignores the summary, which repeats the failures
             if kind == "OK":
                 result.passed += 1
             elif kind == "SKIPPED":
@@ -89,7 +89,7 @@ def read_conformance(name: str, done: process.Finished) -> Result:
 
 @dataclass
 class Machine:
-    """Where things are."""
+    """The folders and devices of a check."""
 
     build: Path
     environment: dict
@@ -123,10 +123,10 @@ def conformance(machine: Machine, title: str, folder: Path, device: str, limit: 
     return read_conformance(title, process.run(command, machine.environment, limit))
 
 
-# Operators and models on other devices are what the tests of any machine cover.
+# Operators and models on other devices are covered by the tests on any machine.
 GTESTS = (
     ("backend contract", "test_backends", "*"),
     ("cuda", "test_cuda", "-*Full*"),
 )
-# They need no GPU, and take long.
+# These need no GPU and take long, so they run last.
 LATE_GTESTS = (("nvrtc", "test_nvrtc", "-*Full*"),)

@@ -16,23 +16,23 @@ USAGE, FAILED, DIFFERS = 2, 4, 1
 
 DESCRIPTION = """\
 Tests and measures Reprise on this machine's NVIDIA GPU, on CUDA and on NVIDIA's Vulkan, and writes
-one JSON file. Needs an NVIDIA driver (CUDA 12.0 or later) and NVRTC of the CUDA toolkit; everything
-else is used where it is: a Vulkan loader, cuBLAS, cuDNN, torch, ONNX Runtime with CUDA, the models
-of ../shared/models, the ONNX backend suite. Uses no network, but where packages for the build are
-missing (tools/setup; not with --build)."""
+one JSON file. Needs an NVIDIA driver (CUDA 12.0 or later) and NVRTC of the CUDA toolkit. Uses what
+else is available: a Vulkan loader, cuBLAS, cuDNN, torch, ONNX Runtime with CUDA, the models of
+../shared/models, the ONNX backend suite. Uses the network only to install missing packages for the
+build (tools/setup; not with --build)."""
 
 EPILOG = """\
 what it does, in this order; the file is written after each part
   facts     device, driver, clocks, power limit, NVRTC, commit
   tests     the backend contract, tests of CUDA that need no stand-in, the models on CUDA and Vulkan
-  bench     reprise_gpubench: ours on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
+  bench     reprise_gpubench: Reprise on CUDA and Vulkan, cuBLAS, cuDNN, the driver, in turn
   torch     the same cases in torch (eager, CUDA graph, max-autotune) and ONNX Runtime
-  suite     tests of NVRTC, the ONNX backend suite on CUDA and Vulkan: long, hence the last
-  facts     clocks after
+  suite     tests of NVRTC, and the ONNX backend suite on CUDA and Vulkan; last because they are long
+  facts     clocks afterwards
 
 exit status
-  0 done; 1 a test failed, or a result of ours was wrong; 2 wrong usage; 4 no CUDA device, a file or
-  a build failed. A part that the time limit stopped is not a failure; the file says so.
+  0 done; 1 a test failed, or a result of Reprise was wrong; 2 wrong usage; 4 no CUDA device, or a
+  file or a build failed. A part that the time limit stopped is not a failure; the file records it.
 
 examples
   tools/gpu-check                                # builds, tests, measures
@@ -55,29 +55,29 @@ def parser() -> argparse.ArgumentParser:
     add("--build", type=Path, metavar="DIR", help="build folder, or a packed one; else it is built")
     add("--skip-tests", action="store_true", help="measure only")
     add("--skip-bench", action="store_true", help="test only")
-    add("--quick", action="store_true", help="small sizes, few cases: tries everything out")
+    add("--quick", action="store_true", help="small sizes and few cases, to try everything")
     add("--device", default="cuda:0", metavar="ID", help="cuda:N (default: cuda:0)")
     add("--vulkan", metavar="ID", help="vulkan:N or off (default: the same GPU, where it is listed)")
     add("-o", "--output", type=Path, metavar="FILE", help="default: bench/results/DEVICE-DATE.json")
-    add("--time-limit", type=float, metavar="SECONDS", help="begin no part that cannot end in time")
+    add("--time-limit", type=float, metavar="SECONDS", help="start no part that cannot end in time")
     add("--models", type=Path, metavar="DIR", help="default: ../shared/models")
     add("--suite", type=Path, metavar="DIR", help="ONNX suite's data (Debian: libonnx-testdata)")
     add("--python", metavar="PROGRAM", default="", help="Python with torch (default: this one)")
-    add("--pack", type=Path, metavar="DIR", help="fill a new folder with what another machine needs")
-    add("--pack-limit", type=float, default=60, metavar="MIB", help="of its size (default: 60)")
+    add("--pack", type=Path, metavar="DIR", help="make a folder that runs on another machine")
+    add("--pack-limit", type=float, default=60, metavar="MIB", help="its maximum size (default: 60)")
     add("--pack-models", metavar="LIST", help="default: " + ",".join(pack.WANTED))
     add("--from", dest="recorded", type=Path, metavar="FILE", help="show results, measure nothing")
     add("--html", type=Path, metavar="FILE", help="write a page with a chart")
-    add("--started", type=float, help=argparse.SUPPRESS)  # building counts, too
+    add("--started", type=float, help=argparse.SUPPRESS)  # the time limit includes the build
     return p
 
 
 def environment(build: Path) -> dict:
-    """Ours, with the libraries that came along behind what the caller chose."""
+    """Our environment, with the packed libraries after the ones that the caller chose."""
     env = dict(os.environ)
     extra = [str(build / "lib")] if (build / "commit.json").is_file() else []
     extra += facts.vendor_folders()
-    # Absolute: tests run in the build folder.
+    # Paths are absolute because tests run in the build folder.
     given = [os.path.abspath(f) for f in env.get("LD_LIBRARY_PATH", "").split(":") if f]
     if given or extra:
         env["LD_LIBRARY_PATH"] = ":".join([*given, *extra])
@@ -97,7 +97,7 @@ def environment(build: Path) -> dict:
 
 
 class Check:
-    """Parts in their order, as long as there is time."""
+    """Runs the parts in order as long as there is time."""
 
     def __init__(self, options: argparse.Namespace, root: Path):
         self.o = options
@@ -124,7 +124,7 @@ class Check:
         results.write(self.document, self.path)
 
     def part(self, name: str, work, share: float = 1.0, least: float = 5) -> None:
-        """Runs one part with a share of the time left, of which some is kept to write the file."""
+        """Runs one part with a share of the remaining time; some is reserved for writing the file."""
         limit = (self.left() - 3) * share
         if limit < least:
             note = "not begun: the time limit is near"

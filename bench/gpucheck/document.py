@@ -1,4 +1,4 @@
-"""The result file: one JSON document, whole on disk after every part."""
+"""The result file: one JSON document, which is complete on disk after every part."""
 
 import json
 import os
@@ -13,7 +13,7 @@ class FormatError(Exception):
 
 
 def write(document: dict, path: Path) -> None:
-    """Replaces the file in one step: a reader sees the old one or the new one."""
+    """Replaces the file atomically: a reader sees the old one or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     draft.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
@@ -41,7 +41,7 @@ def empty(facts: dict) -> dict:
 
 
 def file_name(device: str, day: str) -> str:
-    """'NVIDIA H200' of a day becomes nvidia-h200-DAY.json."""
+    """The name of the file: nvidia-h200-DAY.json for 'NVIDIA H200'."""
     words = re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
     return f"{words or 'gpu'}-{day}.json"
 
@@ -60,7 +60,7 @@ def wrong_results(document: dict) -> list[str]:
 
 
 def take_bench(document: dict, bench: dict) -> None:
-    """Results of reprise_gpubench."""
+    """Adds the results of reprise_gpubench."""
     ours = document["bench"]
     for key in ("device", "vulkan", "memory", "command", "stopped"):
         if key in bench:
@@ -71,7 +71,7 @@ def take_bench(document: dict, bench: dict) -> None:
 
 
 def merge_rows(document: dict, rows: list[dict]) -> None:
-    """Puts rows of another process beside ours: lines of torch_peer.py.
+    """Adds rows of another process to ours: lines of torch_peer.py.
 
     A row is about a case ("case", "dtype" and a contender's keys), a peer's version ("peer",
     "version") or why it is missing ("missing", "reason").
@@ -98,7 +98,7 @@ def merge_rows(document: dict, rows: list[dict]) -> None:
 
 
 def parse_rows(text: str) -> list[dict]:
-    """The JSON lines of a process that may have been killed while it wrote the last one."""
+    """The JSON lines of a process; the last one may be incomplete because the process was killed."""
     rows = []
     for line in text.splitlines():
         try:

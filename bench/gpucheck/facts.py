@@ -1,4 +1,4 @@
-"""What a result must say of the machine."""
+"""The facts about the machine that a result records."""
 
 import ctypes
 import datetime
@@ -24,7 +24,7 @@ CLOCKS = ("clocks.sm", "clocks.mem", "temperature.gpu", "power.draw", "pstate")
 
 
 def nvidia_smi(ordinal: str, keys: tuple[str, ...]) -> dict:
-    """Empty, with the reason under 'error', where nvidia-smi does not answer."""
+    """Facts from nvidia-smi; only the reason under 'error' if it does not answer."""
     command = ["nvidia-smi", f"--query-gpu={','.join(keys)}", "--format=csv,noheader", "-i", ordinal]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
@@ -37,7 +37,7 @@ def nvidia_smi(ordinal: str, keys: tuple[str, ...]) -> dict:
 
 
 def nvrtc_version(path: str) -> str:
-    """'13.0', or why there is none."""
+    """The version, such as '13.0', or why there is none."""
     for name in filter(None, (path, "libnvrtc.so.13", "libnvrtc.so.12", *_toolkit_nvrtc())):
         try:
             library = ctypes.CDLL(name)
@@ -50,7 +50,7 @@ def nvrtc_version(path: str) -> str:
 
 
 def driver_major() -> int | None:
-    """12 of a driver of CUDA 12.4."""
+    """12 for a driver for CUDA 12.4."""
     version = ctypes.c_int()
     try:
         if ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version)) != 0:
@@ -61,7 +61,7 @@ def driver_major() -> int | None:
 
 
 def fitting_nvrtc(paths: list[str], driver: int | None) -> str:
-    """The newest that the driver takes, or else the oldest."""
+    """The newest library that the driver supports, or else the oldest one."""
     by_major = sorted(paths, key=lambda path: int(path.rpartition(".")[2]))
     fitting = [p for p in by_major if driver is None or int(p.rpartition(".")[2]) <= driver]
     return fitting[-1] if fitting else by_major[0]
@@ -72,7 +72,7 @@ def _toolkit_nvrtc() -> list[str]:
 
 
 def vendor_folders() -> list[str]:
-    """Where pip puts NVIDIA's libraries for this Python: beside torch, as a rule."""
+    """Where pip puts NVIDIA's libraries for this Python, usually beside torch."""
     found = []
     for folder in sys.path:
         found += glob.glob(os.path.join(folder, "nvidia", "*", "lib"))
@@ -80,7 +80,7 @@ def vendor_folders() -> list[str]:
 
 
 def commit(root: Path, build: Path) -> dict:
-    """Of the sources that were built: what the packed folder says, or git."""
+    """The commit of the sources that were built, from the packed folder or from git."""
     packed = build / "commit.json"
     if packed.is_file():
         return json.loads(packed.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def cpu_name() -> str:
 
 
 def devices(reprise: Path, environment: dict) -> list[dict]:
-    """What `reprise devices` lists; one entry with the reason where it fails."""
+    """The list of `reprise devices`; one entry with the reason if it fails."""
     try:
         done = subprocess.run(
             [str(reprise), "devices", "--json", "-"],
@@ -125,7 +125,7 @@ def devices(reprise: Path, environment: dict) -> list[dict]:
 
 
 def ordinal_of(device: str) -> str:
-    """'1' of cuda:1, '0' of cuda."""
+    """'1' for cuda:1, '0' for cuda."""
     return device.partition(":")[2] or "0"
 
 
@@ -149,7 +149,7 @@ def collect(root: Path, build: Path, device: str, environment: dict) -> dict:
 
 
 def same_gpu(listed: list[dict], ordinal: str) -> str | None:
-    """The Vulkan device on NVIDIA's GPU, if its driver is there."""
+    """The Vulkan device of NVIDIA's GPU, if its driver is installed."""
     cuda = next((d for d in listed if d.get("id") == f"cuda:{ordinal}"), None)
     for d in listed:
         vulkan = str(d.get("id", "")).startswith("vulkan:") and d.get("usable")

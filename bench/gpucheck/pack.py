@@ -1,4 +1,4 @@
-"""Packs what a machine without our dependencies needs: programs, their libraries, test data."""
+"""Packs everything for a machine without our dependencies: programs, their libraries, test data."""
 
 import json
 import re
@@ -10,10 +10,10 @@ from . import facts
 
 PROGRAMS = ("reprise", "reprise_gpubench")
 TESTS = ("test_backends", "test_cuda", "test_nvrtc")
-# Every system that runs programs of ours has these, newer or as new.
+# Every system that can run our programs has these libraries in the same or a newer version.
 BASE = re.compile(r"^(ld-linux.*|lib(c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so.*)$")
 SCRIPTS = ("tools/gpu-check", "tools/common.sh", "bench/gpucheck", "bench/peerbench", "bench/gpu")
-# Small ones first; with their names, those of the benches.
+# Small models first. The names are those that the benches use.
 WANTED = ("linear_ln_gelu", "mnist", "vit", "bert", "resnet18")
 
 
@@ -28,7 +28,7 @@ def size_of(path: Path) -> int:
 
 
 def libraries(program: Path) -> list[Path]:
-    """Shared libraries that a program needs, but for the system's own."""
+    """The shared libraries that a program needs, except those that every system has."""
     done = subprocess.run(["ldd", str(program)], capture_output=True, text=True)
     if done.returncode != 0:
         raise PackError(f"ldd {program}: {(done.stderr or done.stdout).strip()}")
@@ -43,7 +43,7 @@ def libraries(program: Path) -> list[Path]:
 
 
 def vulkan_loader() -> Path | None:
-    """Opened at run time, so ldd does not name it."""
+    """A library that is opened at run time, so that ldd does not list it."""
     done = subprocess.run(
         "ldconfig -p 2>/dev/null || /sbin/ldconfig -p", shell=True, capture_output=True, text=True
     )
@@ -57,7 +57,7 @@ def copy(source: Path, target: Path) -> None:
         shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.cpp", "*.h"))
     else:
         shutil.copy2(source.resolve(), target)
-    # What was read-only is not here: the folder can be removed again.
+    # Copies are not read-only, so that the folder can be removed.
     for path in (target, *target.rglob("*")):
         path.chmod(path.stat().st_mode | 0o200)
 
@@ -70,7 +70,7 @@ def pack_program(source: Path, target: Path) -> list[Path]:
 
 
 def pack_models(models: Path, target: Path, room: int, names: list[str]) -> list[str]:
-    """Copies the models that fit, and says of each that is left out why."""
+    """Copies the models that fit; returns why each of the others is left out."""
     left_out = []
     for name in names:
         source = models / name

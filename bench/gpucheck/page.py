@@ -23,7 +23,7 @@ def rows(document: dict):
 
 
 def ratio(case: dict, entry: dict) -> float | None:
-    """How many times as long as our CUDA run a contender's run takes."""
+    """The time of a contender's run relative to that of Reprise on CUDA."""
     ours = next((e for e in case["contenders"] if e["name"] == "reprise cuda"), {})
     if "ok" != entry["status"] or "ok" != ours.get("status"):
         return None
@@ -95,7 +95,7 @@ def text(document: dict) -> str:
 
 
 def chart(cases: list[dict]) -> str:
-    """One bar per contender: its speed, as a part of the fastest of the case."""
+    """One bar per contender: its speed as a fraction of the fastest one's."""
     y, body = 10, []
     for case in cases:
         times = {

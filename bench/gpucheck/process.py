@@ -1,4 +1,4 @@
-"""Programs that are run: what they print is kept even when they are stopped."""
+"""Runs programs and keeps their output even if they are stopped."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ class Finished:
 
 
 def line_buffered(command: list[str]) -> list[str]:
-    """So that what was printed before a stop is not lost in a buffer."""
+    """Avoids buffering, so that output before a stop is not lost."""
     return ["stdbuf", "-oL", *command] if shutil.which("stdbuf") else command
 
 
@@ -58,7 +58,7 @@ def _wait(process: subprocess.Popen, end: float, watch) -> int | None:
 
 
 def _stop(process: subprocess.Popen) -> None:
-    """The program and what it started."""
+    """Stops the program and the processes that it started."""
     if process.poll() is not None:
         return
     for how in (signal.SIGTERM, signal.SIGKILL):

@@ -1,1 +1,1 @@
-"""What bench/peers is made of: environments, conversions, workers, measuring, reports."""
+"""The parts of bench/peers: environments, conversions, workers, measurement, reports."""

@@ -31,7 +31,7 @@ def input_names(model: onnx.ModelProto) -> list[str]:
 
 
 def inputs(case: Path) -> dict[str, numpy.ndarray]:
-    """By name, in the model's order; a file's tensor that has no input's name goes by position."""
+    """Inputs by name, in the model's order. A tensor without the name of an input goes by position."""
     model = onnx.load(case / "model.onnx", load_external_data=False)
     names = input_names(model)
     found = {}
@@ -45,7 +45,7 @@ def outputs(case: Path) -> list[numpy.ndarray]:
 
 
 def freeze(case: Path, target: Path) -> None:
-    """Writes the model with its inputs' dims as in the test data, for peers that want them fixed."""
+    """Writes the model with the input dims of the test data, for peers that need fixed dims."""
     model = onnx.load(case / "model.onnx")
     given = inputs(case)
     for value in model.graph.input:
@@ -61,7 +61,7 @@ def freeze(case: Path, target: Path) -> None:
 
 
 def error(actual: list[numpy.ndarray], expected: list[numpy.ndarray]) -> float:
-    """Largest error over the output's range, of all outputs; infinite where shapes differ."""
+    """The largest error of all outputs relative to the output's range; infinite if shapes differ."""
     if len(actual) < len(expected):
         return float("inf")
     worst = 0.0

@@ -1,4 +1,4 @@
-"""Makes a peer's own form of a model. Runs in that peer's environment:
+"""Converts a model to a peer's own form. Runs in that peer's environment:
 
 python -m peerbench.convert PEER CASE FOLDER
 """
@@ -29,7 +29,7 @@ def run(program: str, arguments: list[str], cwd: Path, interpreter: tuple[str, .
 
 
 def run_script(name: str, arguments: list[str], cwd: Path) -> None:
-    """A script of this environment, which may have been moved since its first line was written."""
+    """A script of this environment. Its first line is wrong if the environment was moved."""
     run(str(Path(sys.executable).parent / name), arguments, cwd, interpreter=(sys.executable,))
 
 
@@ -41,7 +41,7 @@ def ncnn(case: Path, folder: Path) -> None:
             raise ConversionError(f"pnnx: input '{name}' is of type {value.dtype.name}")
         shapes.append(f"[{','.join(map(str, value.shape))}]{kinds[value.dtype.name]}")
     shutil.copyfile(case / "model.onnx", folder / "model.onnx")
-    # The program itself: the package's script asks for torch.
+    # Run the program itself, because the package's script needs torch.
     pnnx = str(Path(sysconfig.get_path("purelib")) / "pnnx" / "pnnx")
     run(pnnx, ["model.onnx", f"inputshape={','.join(shapes)}", "fp16=0"], folder)
     if not (folder / "model.ncnn.param").exists():

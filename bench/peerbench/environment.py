@@ -1,4 +1,4 @@
-"""A Python environment for each peer, so that their packages cannot disturb one another."""
+"""A Python environment for each peer, so that their packages do not conflict."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from .table import Peer
 
 COMMON = ("numpy", "onnx")
-BASE = "base"  # the environment that the tool itself measures in
+BASE = "base"  # the environment in which the tool itself runs
 
 
 class SetupError(Exception):
@@ -20,7 +20,7 @@ def python_of(folder: Path, name: str) -> Path:
 
 
 def ensure(folder: Path, name: str, say, packages=(), alone=()) -> Path:
-    """Returns the environment's Python; makes the environment where it is missing."""
+    """Returns the environment's Python; creates the environment if it is missing."""
     python = python_of(folder, name)
     wanted = sorted((*packages, *COMMON))
     stamp = folder / name / "installed.txt"
@@ -28,7 +28,7 @@ def ensure(folder: Path, name: str, say, packages=(), alone=()) -> Path:
     if stamp.exists() and stamp.read_text().split() == everything:
         return python
     say(f"{name}: installing {' '.join(everything)} into {folder / name}")
-    # Debian's python3 has pip but not ensurepip: the environment is filled from outside.
+    # Debian's python3 has pip but not ensurepip, so packages are installed from outside.
     outside = getattr(sys, "_base_executable", sys.executable)
     install = [outside, "-m", "pip", "--python", str(python), "install", "--quiet"]
     commands = [

@@ -18,7 +18,7 @@ from . import cases, environment
 from .table import PEERS, Peer
 
 HERE = Path(__file__).resolve().parent.parent
-WRONG = 1e-2  # largest error over the output's range
+WRONG = 1e-2  # the largest allowed error, relative to the output's range
 
 
 class Failure(Exception):
@@ -29,9 +29,9 @@ class Failure(Exception):
 
 @dataclass
 class Setup:
-    """What all measurements of one call share."""
+    """The settings that all measurements of one call share."""
 
-    root: Path  # of environments and converted models
+    root: Path  # folder of environments and converted models
     reprise: Path
     runner: Path
     device: str
@@ -53,7 +53,7 @@ class Setup:
         }
         return env | {
             "VK_DRIVER_FILES": self.icd,
-            "VK_ICD_FILENAMES": self.icd,  # what loaders before 1.3.207 read
+            "VK_ICD_FILENAMES": self.icd,  # for loaders before 1.3.207
             "MESA_SHADER_CACHE_DISABLE": "true",
             "XDG_CACHE_HOME": str(scratch),
             "LP_NUM_THREADS": threads,
@@ -65,7 +65,7 @@ class Setup:
 
 
 class Worker:
-    """A process that has loaded one model with one peer and runs it when asked."""
+    """A process that has loaded one model with one peer and runs it on request."""
 
     def __init__(self, command: list[str], env: dict[str, str], log: Path):
         self.log = log
@@ -101,7 +101,7 @@ class Worker:
             self.process.stdin.write(b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # its end is told by the answer
+            pass  # reading the answer reports that the process ended
         return self.answer(timeout)
 
     def last_words(self) -> str:
@@ -127,7 +127,7 @@ class Worker:
 
 
 def _call(command: list[str], env: dict[str, str], timeout: float) -> subprocess.CompletedProcess:
-    """A session of its own, so that what a converter starts ends with it."""
+    """Runs a converter in its own session, so that the processes that it starts end with it."""
     process = subprocess.Popen(
         command,
         env=env,
@@ -158,7 +158,7 @@ def _digest(case: Path, versions: str) -> str:
 
 
 def _convert(setup: Setup, peer: Peer, case: Path, scratch: Path) -> tuple[Path, float]:
-    """The folder of a peer's form of the model, and how long making it took."""
+    """The folder of a peer's form of the model, and how long the conversion took."""
     env = setup.environment(scratch)
     start = time.monotonic()
     if peer.name == "reprise":
@@ -218,7 +218,7 @@ def _start(setup: Setup, entry: Entry, case: Path) -> None:
         entry.worker = None
     outputs = entry.scratch / "outputs"
     outputs.mkdir(exist_ok=True)
-    cache = entry.scratch / f"cache{len(entry.first)}"  # a cold one for each start
+    cache = entry.scratch / f"cache{len(entry.first)}"  # an empty cache for each start
     cache.mkdir()
     if entry.peer.name == "reprise":
         command = [setup.runner, entry.folder / "model.rpk", "--device", setup.device]
@@ -250,10 +250,10 @@ def _check(entry: Entry, expected: list[numpy.ndarray]) -> None:
 
 
 def _rounds(setup: Setup, entries: list[Entry]) -> None:
-    """One run of each peer in turn; who has used up the time is asked no more."""
+    """Runs each peer once, in turn, except those that have used up their time."""
     for turn in range(-1, setup.runs):
         shift = turn % max(1, len(entries))
-        for entry in entries[shift:] + entries[:shift]:  # nobody always runs after the same one
+        for entry in entries[shift:] + entries[:shift]:  # the order rotates
             if not entry.alive or (entry.times and entry.spent > setup.seconds):
                 continue
             try:

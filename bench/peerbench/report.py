@@ -1,4 +1,4 @@
-"""Tables, summaries and the page, from recorded results. Needs nothing but Python."""
+"""Makes tables, summaries and the page from recorded results. Needs only Python."""
 
 import html
 import math
@@ -15,7 +15,7 @@ class FormatError(Exception):
 
 
 def validate(document: object) -> dict:
-    """Refuses what was not written by this program, naming what is missing."""
+    """Refuses documents that this program did not write; the error names what is missing."""
     if not isinstance(document, dict):
         raise FormatError("expected an object")
     for key in ("meta", "peers", "models"):

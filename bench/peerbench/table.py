@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class Peer:
     name: str
     title: str
-    packages: tuple[str, ...]  # from PyPI; none: built here
-    alone: tuple[str, ...]  # those that are installed without what they say they need
-    vulkan: bool  # competes with us on the same device
-    converts: bool  # needs a form of the model of its own
+    packages: tuple[str, ...]  # from PyPI; empty: built here
+    alone: tuple[str, ...]  # packages that are installed without their dependencies
+    vulkan: bool  # competes with Reprise on the same device
+    converts: bool  # needs its own form of the model
     colour: str
 
 
@@ -19,7 +19,7 @@ PEERS = {
     for peer in (
         Peer("reprise", "Reprise", (), (), True, True, "#1f6feb"),
         Peer("ort-webgpu", "ORT WebGPU", ("onnxruntime-webgpu",), (), True, False, "#8b949e"),
-        # pnnx names torch, gigabytes that its program does not use.
+        # pnnx depends on torch, gigabytes that its program does not use.
         Peer("ncnn", "ncnn", ("ncnn",), ("pnnx",), True, True, "#d29922"),
         Peer(
             "iree",

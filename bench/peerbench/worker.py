@@ -31,7 +31,7 @@ class Ort:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = 3
-        # Threads that spin between runs would take the cores of whoever runs next.
+        # Threads that spin between runs would take cores from the next peer.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self.session = self.ort.InferenceSession(
             str(case / "model.onnx"), options, providers=[self.provider]
@@ -67,7 +67,7 @@ class Ncnn:
             raise RuntimeError("ncnn cannot read model.ncnn.param")
         if self.net.load_model(str(folder / "model.ncnn.bin")) != 0:
             raise RuntimeError("ncnn cannot read model.ncnn.bin")
-        # Where batch axes are is written in the script that pnnx makes.
+        # The script that pnnx generates contains the positions of batch axes.
         script = (folder / "model_ncnn.py").read_text()
         self.batch_axis = {
             int(index): int(axis)
@@ -167,7 +167,7 @@ def make(peer: str):
 def main() -> int:
     peer, case, folder, outputs = sys.argv[1], *map(Path, sys.argv[2:5])
     threads = int(sys.argv[5])
-    # Peers print what they like: the answers get a file descriptor of their own.
+    # Peers print to standard output, so answers use another file descriptor.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 
@@ -196,7 +196,7 @@ def main() -> int:
         text = " ".join(str(e).split())
         answer(error=f"{type(e).__name__}: {text}"[:400])
         return 4
-    # Some drivers crash when they are unloaded; nothing is left to be saved.
+    # Some drivers crash when they are unloaded, and nothing is left to be saved.
     answers.flush()
     os._exit(0)
 

@@ -1,5 +1,6 @@
-/* Reprise's compiler: an ONNX model in, a package out. C interface; see reprise.h for the rules.
- * A library of its own (reprise::compiler): applications that ship packages do not link it. */
+/* Reprise's compiler: compiles an ONNX model to a package. C interface; the rules of reprise.h on
+ * handles, errors, threads and structs apply. The compiler is a library of its own
+ * (reprise::compiler), so applications that ship packages need not link it. */
 #ifndef REPRISE_COMPILER_H_
 #define REPRISE_COMPILER_H_
 
@@ -13,21 +14,21 @@ extern "C" {
 
 typedef struct reprise_compile_options {
   size_t struct_size;
-  int32_t fullgraph; /* an error if a node would run on the host */
-  /* The package also says what each kernel must give, for sessions with check_kernels. Compiling
-   * takes up to several times as long. */
+  int32_t fullgraph; /* fail if a node would run on the host */
+  /* Store probes in the package: inputs and expected outputs of each kernel, for sessions with
+   * check_kernels. Compiling can take several times as long. */
   int32_t probes;
   /* Names of passes to leave out. */
   const char* const* disabled_passes;
   size_t disabled_pass_count;
-  /* Of tensors and weights in memory: "fp32" (as does null), "fp16" or "bf16". */
+  /* Precision of tensors and weights in memory: "fp32", "fp16" or "bf16". Null: "fp32". */
   const char* precision;
-  /* "vulkan" (as does a null pointer), one of its variants, "cuda:sm_90" and so on. CUDA is
-   * compiled by NVRTC, which is opened at run time, on as many threads as there are cores. */
+  /* "vulkan", one of its variants, "cuda:sm_90" and so on. Null: "vulkan". CUDA needs NVRTC, which
+   * is opened at run time and compiles on as many threads as there are cores. */
   const char* const* targets;
   size_t target_count;
-  const char* nvrtc;          /* its path; null: wherever it is found */
-  const char* cuda_cache_dir; /* where compiled kernels are kept; null: nowhere */
+  const char* nvrtc;          /* path of the NVRTC library; null: search for it */
+  const char* cuda_cache_dir; /* folder that keeps compiled CUDA kernels; null: none are kept */
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT \
   { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL }
@@ -39,22 +40,22 @@ reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile
 /* How reprise_tune_file measures. */
 typedef struct reprise_tune_options {
   size_t struct_size;
-  reprise_device* device; /* not the host; no one else may use it meanwhile */
-  /* Each input of the model, in host memory: its sizes are those that the choice is for. */
+  reprise_device* device; /* not the host; nothing else may use it meanwhile */
+  /* Every input of the model, in host memory. Schedules are chosen for the sizes of these. */
   const reprise_tensor* inputs;
   size_t input_count;
-  double seconds;        /* after so long no further candidate is begun; 0: 30 */
-  const char* cache_dir; /* where choices are kept for the next time; null: nowhere */
+  double seconds;        /* no candidate starts after this time; 0: 30 */
+  const char* cache_dir; /* folder that keeps the choices; null: they are not kept */
   void (*log)(void* user, const char* message); /* progress and warnings; may be null */
   void* log_user;
 } reprise_tune_options;
 #define REPRISE_TUNE_OPTIONS_INIT \
   { sizeof(reprise_tune_options), NULL, NULL, 0, 0, NULL, NULL, NULL }
 
-/* Like reprise_compile_file, with the kernel schedules that are fastest on the device. Each
- * candidate's results are compared with the host's before its time counts. A candidate can take the
- * device down, which is an error here: what tunes on drivers that it does not trust does so in a
- * process of its own, and saves the package. `options` may be null. */
+/* Like reprise_compile_file, but chooses the kernel schedules that are fastest on the device. The
+ * results of each candidate are compared with those of the host before its time counts. A candidate
+ * can take the device down, which is an error here. An application that does not trust the driver
+ * should therefore tune in a separate process and save the package. `options` may be null. */
 reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_options* options,
                                  const reprise_tune_options* tuning, reprise_package** out,
                                  reprise_error* error);

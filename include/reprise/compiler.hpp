@@ -1,4 +1,4 @@
-// Reprise's compiler in C++; see compiler.h.
+// Reprise's compiler in C++: a thin layer over compiler.h, which documents the options.
 #ifndef REPRISE_COMPILER_HPP_
 #define REPRISE_COMPILER_HPP_
 
@@ -10,6 +10,7 @@
 namespace reprise {
 inline namespace api {
 
+/// Compiles for all targets of the options; needs no device.
 inline Result<Package> compile_file(const std::string& onnx_path,
                                     const reprise_compile_options* options = nullptr) {
   reprise_error e{};
@@ -18,7 +19,7 @@ inline Result<Package> compile_file(const std::string& onnx_path,
   return Package(p);
 }
 
-/// With the schedules that are fastest on a device.
+/// Compiles with the schedules that are fastest on the device of `tuning`.
 inline Result<Package> tune_file(const std::string& onnx_path, const reprise_tune_options& tuning,
                                  const reprise_compile_options* options = nullptr) {
   reprise_error e{};

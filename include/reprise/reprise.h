@@ -1,26 +1,36 @@
 /* Reprise: runs compiled models (.rpk) on Vulkan and CUDA devices and on the host. C interface.
  *
- * Handles are opaque and owned by the caller, who frees each with its _free function; null is
- * allowed there. They are keys, not addresses: a call with a handle that was freed, or is of
- * another kind, is a REPRISE_USAGE error, and freeing it again does nothing. Any handle may be
- * freed while other threads call with it: calls that have entered end as if it had not been, later
- * ones are that error. A session keeps what it needs of its package and device, so handles may be
- * freed in any order; buffers must outlive the runs that use them (after a timeout: the session).
- * Freeing a session waits for the runs of it that timed out. One that does not end in as long again
- * as it was given, and at least 10 seconds, hangs, and is given up: nothing that was made from its
- * device is freed any more, which the device may still use, memory that was lent to it must stay as
- * long as the process, and every later call with that device is a REPRISE_DEVICE error that says
- * so. Errors: every function that can fail returns a status and, where `error` is not null, fills
- * it with a message that names the node, tensor or file, what was expected and found. The library
- * never throws, prints, aborts or reads the environment. Threads: all functions may be called from
- * any thread. One session may be run from several threads at once; a buffer must not be written by
- * two runs at once. Threads are created only to build kernels when a session is created, and end
- * before that call returns. Structs begin with their size, set by the REPRISE_*_INIT initialisers,
- * so that later versions can add members at the end; a size that no version had is a REPRISE_USAGE
- * error, and so is a larger one with members set that this version does not know. Strings are
- * UTF-8. Processes: a child of fork() cannot use what its parent made. There every call with such a
- * handle is a REPRISE_USAGE error, and frees do nothing; what it makes itself, it can use as far as
- * the drivers allow.
+ * Handles. Handles are opaque. The caller owns them and frees each with its _free function, which
+ * also accepts null. A handle is a key, not an address: a call with a handle that was freed or that
+ * has another type fails with REPRISE_USAGE, and freeing a handle twice does nothing. A handle may
+ * be freed while other threads use it: calls in progress complete normally, and later calls fail
+ * with REPRISE_USAGE. A session keeps what it needs of its package and device, so handles may be
+ * freed in any order. Buffers must outlive the runs that use them; after a timeout they must
+ * outlive the session.
+ *
+ * Timeouts. Freeing a session waits for its runs that timed out. A run counts as hung if it has not
+ * ended when its time limit has passed once more, or 10 seconds if that is longer. From then on:
+ *  - the library frees nothing that was made from the device, as the device may still use it;
+ *  - memory that the application lent to the device must stay valid as long as the process lives;
+ *  - every later call with that device fails with REPRISE_DEVICE, and the message says why.
+ *
+ * Errors. Every function that can fail returns a status. If `error` is not null, the function fills
+ * it with a message that names the node, tensor or file and says what was expected and what was
+ * found. The library never throws, prints, aborts or reads the environment.
+ *
+ * Threads. All functions may be called from any thread. Several threads may run one session at the
+ * same time. Two runs must not write to the same buffer at the same time. The library creates
+ * threads only to build kernels while it creates a session; they end before that call returns.
+ *
+ * Structs. A struct begins with its size, which the REPRISE_*_INIT initialisers set, so that later
+ * versions can add members at the end. A size that no version had is a REPRISE_USAGE error. So is a
+ * larger size if members that this version does not know are not zero.
+ *
+ * Strings are UTF-8.
+ *
+ * Processes. A child process of fork() cannot use what its parent made: calls with such a handle
+ * fail with REPRISE_USAGE, and freeing it does nothing. The child can make objects of its own as
+ * far as the drivers allow.
  */
 #ifndef REPRISE_REPRISE_H_
 #define REPRISE_REPRISE_H_
@@ -38,10 +48,10 @@ extern "C" {
 
 typedef enum reprise_status {
   REPRISE_OK = 0,
-  REPRISE_USAGE = 1,         /* something that does not exist was asked for */
+  REPRISE_USAGE = 1,         /* the caller asked for something that does not exist */
   REPRISE_INVALID_MODEL = 2, /* the model or package is malformed */
   REPRISE_INVALID_INPUT = 3, /* an input has a wrong name, shape, dtype or value */
-  REPRISE_UNSUPPORTED = 4,   /* well-formed, but this build or device cannot do it */
+  REPRISE_UNSUPPORTED = 4,   /* the request is well-formed, but this build or device cannot do it */
   REPRISE_IO = 5,            /* a file could not be read or written */
   REPRISE_DEVICE = 6,        /* a driver call failed, or the device reported an error */
   REPRISE_INTERNAL = 7       /* a bug of this library */
@@ -49,10 +59,10 @@ typedef enum reprise_status {
 
 typedef struct reprise_error {
   reprise_status status;
-  char message[2036]; /* ends with a zero byte; cut when longer */
+  char message[2036]; /* null-terminated; truncated if it is longer */
 } reprise_error;
 
-/* Element types; numbers never change. */
+/* Element types. The numbers never change. */
 typedef enum reprise_dtype {
   REPRISE_F32 = 1,
   REPRISE_F16 = 2,
@@ -69,24 +79,25 @@ typedef enum reprise_dtype {
   REPRISE_BOOL = 13 /* one byte, 0 or 1 */
 } reprise_dtype;
 
-/* Bytes of one element; 0 for an unknown number. */
+/* Returns the bytes of one element, or 0 for an unknown dtype. */
 size_t reprise_dtype_size(reprise_dtype dtype);
-/* "0.1.0" */
+/* Returns the version, such as "0.1.0". */
 const char* reprise_version(void);
 
 /* --- packages: compiled models ---
- * A package holds code for devices. Everything that this library itself relies on is checked when a
- * package is opened, and checksums find damage; but kernels made to harm can crash a driver or the
- * process. Open packages of the sources from which you would run a program, and do not truncate a
- * package's file while it is open. */
+ * A package holds code for devices. Opening a package checks everything that the library itself
+ * relies on, and checksums detect damage. Nevertheless, malicious kernels can crash a driver or the
+ * process: open packages only from sources from which you would run a program. Do not truncate the
+ * file of a package while the package is open. */
 typedef struct reprise_package reprise_package;
 
 reprise_status reprise_package_open(const char* path, reprise_package** out, reprise_error* error);
-/* `bytes` are used in place: they must stay until the package and its sessions are freed. */
+/* Uses `bytes` in place: they must stay valid until the package and its sessions are freed. */
 reprise_status reprise_package_open_memory(const void* bytes, size_t size, reprise_package** out,
                                            reprise_error* error);
-/* A file appears whole or not at all, with the mode of the one that it replaces. Symbolic links are
- * followed; what is not a regular file, such as a pipe or a device, is written to. */
+/* Writes the file completely or not at all. A file that replaces another keeps its mode. Symbolic
+ * links are followed. A path that is not a regular file, such as a pipe or a device, is written to
+ * directly. */
 reprise_status reprise_package_save(const reprise_package* package, const char* path,
                                     reprise_error* error);
 void reprise_package_free(reprise_package* package);
@@ -102,24 +113,27 @@ typedef struct reprise_device_info {
   char driver[256];
   char api[64];
   int32_t usable;
-  char reason[512]; /* why it is not usable, and what to do */
+  char reason[512]; /* if not usable: why, and what to do about it */
 } reprise_device_info;
 #define REPRISE_DEVICE_INFO_INIT \
   { sizeof(reprise_device_info), "", "", "", "", "", 0, "" }
 
-/* A Vulkan device of the application. Nothing is freed here. bufferDeviceAddress must be enabled;
- * features that are not stated are not used. */
+/* A Vulkan device of the application, which the library borrows and never frees. The application
+ * must have enabled bufferDeviceAddress. The library uses only those other features that are set
+ * here. */
 typedef struct reprise_vulkan_device {
   size_t struct_size;
   void* get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr; null: the system's loader */
-  void* instance;               /* VkInstance, and so on */
-  void* physical_device;
-  void* device;
-  void* queue;
+  void* instance;               /* VkInstance */
+  void* physical_device;        /* VkPhysicalDevice */
+  void* device;                 /* VkDevice */
+  void* queue;                  /* VkQueue */
   uint32_t queue_family;
   int32_t shader_int64, shader_float16;
-  int32_t storage8, storage16; /* storageBuffer8BitAccess and shaderInt8; likewise 16 */
-  /* Called around each submission, so that the application can share the queue. May be null. */
+  int32_t storage8;  /* storageBuffer8BitAccess and shaderInt8 */
+  int32_t storage16; /* storageBuffer16BitAccess and shaderInt16 */
+  /* Called around each submission, so that the application can use the queue as well. May be null.
+   */
   void (*lock_queue)(void* user);
   void (*unlock_queue)(void* user);
   void* user;
@@ -127,15 +141,15 @@ typedef struct reprise_vulkan_device {
 #define REPRISE_VULKAN_DEVICE_INIT \
   { sizeof(reprise_vulkan_device), NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL }
 
-/* A CUDA context of the application. Nothing is freed here. Runs and transfers go into `stream`, so
- * that they follow what the application put there before, and end before their calls return. After
- * an error that poisons the context every call says so. */
+/* A CUDA context of the application, which the library borrows and never frees. Runs and transfers
+ * go into `stream`, so they follow what the application put there before, and they end before their
+ * calls return. After an error that poisons the context, every call fails and reports it. */
 typedef struct reprise_cuda_device {
   size_t struct_size;
   void* context; /* CUcontext */
-  /* CUstream of that context, not capturing. CU_STREAM_LEGACY or CU_STREAM_PER_THREAD is the
-   * default stream of the application (for which null stands elsewhere); null: streams of our own.
-   */
+  /* A CUstream of that context that is not being captured. Null: the library makes streams of its
+   * own. For the default stream, which CUDA's functions call null, pass CU_STREAM_LEGACY or
+   * CU_STREAM_PER_THREAD. */
   void* stream;
 } reprise_cuda_device;
 #define REPRISE_CUDA_DEVICE_INIT \
@@ -143,26 +157,28 @@ typedef struct reprise_cuda_device {
 
 typedef struct reprise_device_options {
   size_t struct_size;
-  /* Where the driver's compiled kernels are kept; null: nowhere. Files there that belong to another
-   * user than this one or root, or that everyone may write to, are not used, which `log` tells. */
+  /* Folder that keeps the driver's compiled kernels; null: they are not kept. Files in it that
+   * belong to a user other than this one or root, or that everyone may write to, are not used, and
+   * `log` reports them. */
   const char* cache_dir;
-  int32_t validation;                           /* Vulkan validation layers, messages to `log` */
-  uint32_t threads;                             /* for building kernels; 0: one per processor */
-  void (*log)(void* user, const char* message); /* from any thread; may be null */
+  int32_t validation; /* use Vulkan validation layers; they write to `log` */
+  uint32_t threads;   /* for building kernels; 0: one per processor */
+  void (*log)(void* user, const char* message); /* called from any thread; may be null */
   void* log_user;
-  const reprise_vulkan_device* vulkan; /* null: a device of our own; its `device` must be set */
-  const reprise_cuda_device* cuda; /* null: the device's primary context; `context` must be set */
-  const reprise_package*
-      package; /* "auto" passes over devices that no variant of it fits; or null */
+  const reprise_vulkan_device* vulkan; /* if not null: borrow it; its `device` must be set */
+  const reprise_cuda_device* cuda;     /* if not null: borrow it; its `context` must be set */
+  const reprise_package* package;      /* if not null: "auto" skips devices that no variant fits */
 } reprise_device_options;
 #define REPRISE_DEVICE_OPTIONS_INIT \
   { sizeof(reprise_device_options), NULL, 0, 0, NULL, NULL, NULL, NULL, NULL }
 
-/* Writes up to `capacity` infos, each with its struct_size set, and the number of devices. */
+/* Writes up to `capacity` infos, whose struct_size the caller has set, and sets `count` to the
+ * number of all devices. */
 reprise_status reprise_list_devices(reprise_device_info* infos, size_t capacity, size_t* count,
                                     reprise_error* error);
-/* `id`: "auto" (best usable device, else the host), "host", "vulkan", "vulkan:1", "cuda", "cuda:0".
- * What `options` borrow is opened by "vulkan" or "cuda". `options` may be null. */
+/* `id` is "auto" (the best usable device, or else the host), "host", "vulkan", "vulkan:1", "cuda"
+ * or "cuda:0". "vulkan" or "cuda" opens the device or context that `options` lend. `options` may be
+ * null. */
 reprise_status reprise_device_open(const char* id, const reprise_device_options* options,
                                    reprise_device** out, reprise_error* error);
 void reprise_device_get_info(const reprise_device* device, reprise_device_info* info);
@@ -171,16 +187,19 @@ void reprise_device_free(reprise_device* device);
 /* --- device memory, used in place by runs --- */
 typedef struct reprise_buffer reprise_buffer;
 
-/* Not for the host device, whose runs use the caller's memory. */
+/* Allocates `bytes` bytes of device memory. The host device has none: its runs use the memory of
+ * the caller. */
 reprise_status reprise_buffer_create(reprise_device* device, uint64_t bytes, reprise_buffer** out,
                                      reprise_error* error);
-/* The application's memory on its own device: a VkBuffer with storage, transfer and device-address
- * usage; on CUDA a CUdeviceptr, as a pointer, that is a multiple of 16, of that device's memory in
- * that context or of managed memory, with `bytes` bytes of its allocation behind it. */
+/* Borrows memory of the application on its own device. On Vulkan, `handle` is a VkBuffer with
+ * storage, transfer and device-address usage. On CUDA, it is a CUdeviceptr, cast to a pointer: a
+ * multiple of 16, in memory of that device and context or in managed memory, with at least `bytes`
+ * bytes of its allocation from there on. */
 reprise_status reprise_buffer_borrow(reprise_device* device, void* handle, uint64_t bytes,
                                      reprise_buffer** out, reprise_error* error);
-/* Where the host cannot map the memory, a transfer waits for the runs that the device was given
- * before it, those of other sessions included. */
+/* Copies `bytes` bytes between the host and the buffer; `offset` is in bytes. If the host cannot
+ * map the memory, the transfer waits for all runs that were submitted to the device before it,
+ * including those of other sessions. */
 reprise_status reprise_buffer_write(reprise_buffer* buffer, uint64_t offset, const void* data,
                                     uint64_t bytes, reprise_error* error);
 reprise_status reprise_buffer_read(const reprise_buffer* buffer, uint64_t offset, void* data,
@@ -192,35 +211,36 @@ typedef struct reprise_session reprise_session;
 
 typedef struct reprise_session_options {
   size_t struct_size;
-  /* Runs at the same time, each with memory of its own; 0: 2. Further calls wait, and go on in the
-   * order in which they came. */
+  /* How many runs may be in flight at the same time, each with its own memory; 0: 2. Further calls
+   * wait and proceed in the order of their arrival. */
   uint32_t max_in_flight;
-  int32_t fullgraph; /* an error if a node would run on the host */
-  /* Of one run, from when the device begins it: when all that this library gave to the device
-   * before has ended. Waiting behind other runs, and for a run of this session to end because there
-   * are max_in_flight, does not count. A run that times out is an error, but goes on: it counts as
-   * in flight until it ends. 0: 60,000, on CPU-type devices 600,000. */
+  int32_t fullgraph; /* fail if a node would run on the host */
+  /* Time limit of one run; 0: 60,000, or 600,000 on CPU-type devices. It starts when the device
+   * begins the run, that is, when everything that this library submitted to the device before has
+   * ended. Neither waiting behind other runs nor waiting because max_in_flight runs are in flight
+   * counts. A run that times out is an error but continues: it is in flight until it ends. */
   uint64_t timeout_ms;
-  int32_t warm_up; /* some drivers compile kernels when they are first launched: do that when
-                      the session is created, and not in the first run */
-  /* Run each kernel alone when the session is created, on inputs whose results the package has, and
-   * compare. If a kernel fails, the session uses the next variant that fits the device and whose
-   * kernels pass, and at last the host, which takes no buffers of the device; the device's `log`
-   * says so. The outcome is kept in the device's `cache_dir`, so that the next session on the same
-   * device and driver only reads it. Packages that were compiled without probes are used
-   * unchecked. */
+  /* Some drivers compile a kernel when it is first launched. With warm_up that happens when the
+   * session is created instead of in the first run. */
+  int32_t warm_up;
+  /* Run each kernel alone when the session is created, on inputs for which the package has the
+   * results, and compare. If a kernel fails, the session uses the next variant that fits the device
+   * and whose kernels pass. If there is none, it uses the host, which takes no buffers of the
+   * device. The `log` of the device reports this. The verdict is kept in the `cache_dir` of the
+   * device, so the next session on the same device and driver only reads it. Packages that were
+   * compiled without probes are used unchecked. */
   int32_t check_kernels;
 } reprise_session_options;
 #define REPRISE_SESSION_OPTIONS_INIT \
   { sizeof(reprise_session_options), 0, 0, 0, 0, 0 }
 
-/* What the model takes or gives. */
+/* An input or output of the model. */
 typedef struct reprise_slot {
   size_t struct_size;
   const char* name; /* lives as long as the session */
   reprise_dtype dtype;
   uint32_t rank;
-  int64_t dims[REPRISE_MAX_RANK]; /* -1: given by the inputs of a run */
+  int64_t dims[REPRISE_MAX_RANK]; /* -1: depends on the inputs of a run */
 } reprise_slot;
 #define REPRISE_SLOT_INIT                         \
   {                                               \
@@ -229,26 +249,26 @@ typedef struct reprise_slot {
     }                                             \
   }
 
-/* A tensor of the caller, dense and row-major: host memory, or a device buffer. */
+/* A dense, row-major tensor of the caller, in host memory or in a device buffer. */
 typedef struct reprise_tensor {
   size_t struct_size;
   const char* name;
-  reprise_dtype dtype;            /* of host memory: must be the model's */
-  uint32_t rank;                  /* inputs: set by the caller; outputs: by the run */
+  reprise_dtype dtype;            /* of `data`: must be the dtype of the slot */
+  uint32_t rank;                  /* set by the caller for inputs, by the run for outputs */
   int64_t dims[REPRISE_MAX_RANK]; /* likewise */
-  void* data;                     /* inputs are not written */
-  size_t bytes;                   /* of `data` */
-  reprise_buffer* buffer;         /* instead of `data`; both are an error */
-  uint64_t offset;                /* in `buffer`; a multiple of 16 */
+  void* data;                     /* host memory; the run does not write to inputs */
+  size_t bytes;                   /* size of `data` */
+  reprise_buffer* buffer;         /* device memory; setting both this and `data` is an error */
+  uint64_t offset;                /* in `buffer`, in bytes; a multiple of 16 */
 } reprise_tensor;
 #define REPRISE_TENSOR_INIT \
   { sizeof(reprise_tensor), NULL, REPRISE_F32, 0, {0}, NULL, 0, NULL, 0 }
 
 typedef struct reprise_run_stats {
   size_t struct_size;
-  double host_submit_us; /* host work until the device has the run, without copies of tensors */
+  double host_submit_us; /* host work until the run is submitted, without copies of tensors */
   double total_us;
-  uint64_t bytes_copied; /* between host and device memory; 0 when all tensors are device buffers */
+  uint64_t bytes_copied; /* between host and device memory; 0 if all tensors are device buffers */
 } reprise_run_stats;
 #define REPRISE_RUN_STATS_INIT \
   { sizeof(reprise_run_stats), 0, 0, 0 }
@@ -265,20 +285,23 @@ reprise_status reprise_session_input(const reprise_session* session, size_t inde
 reprise_status reprise_session_output(const reprise_session* session, size_t index,
                                       reprise_slot* slot, reprise_error* error);
 
-/* Outputs of a run that the caller gave no memory for. */
+/* The outputs of a run for which the caller gave no memory. */
 typedef struct reprise_results reprise_results;
 
-/* Runs once and waits. A session of a device takes nothing from the heap for a run of the sizes of
- * an earlier one, if all outputs are given and no node runs on the host. Every input must be given.
- * Outputs that are given are written to the caller's memory, which must be large enough, and get
- * their dtype and dims. The others are in `results` if it is not null. Outputs share no memory with
- * each other, and those in buffers none with inputs; an output in host memory may be where an input
- * is. `stats` may be null. */
+/* Runs once and waits for the end. `stats` may be null.
+ *
+ * The caller must give every input. Each output that it gives is written to the memory of the
+ * caller, which must be large enough, and the run sets its dtype and dims. The other outputs are in
+ * `results` if that is not null. Outputs must not share memory with each other. An output in a
+ * buffer must not share memory with an input; an output in host memory may be where an input is.
+ *
+ * A run on a device allocates nothing on the heap if an earlier run had the same sizes, the caller
+ * gives all outputs, and no node runs on the host. */
 reprise_status reprise_session_run(reprise_session* session, const reprise_tensor* inputs,
                                    size_t input_count, reprise_tensor* outputs, size_t output_count,
                                    reprise_results** results, reprise_run_stats* stats,
                                    reprise_error* error);
-/* Output `index` of the model; `data` lives as long as the results and is not to be written. */
+/* Gets output `index` of the model. `data` lives as long as the results; do not write to it. */
 reprise_status reprise_results_get(const reprise_results* results, size_t index,
                                    reprise_tensor* tensor, reprise_error* error);
 void reprise_results_free(reprise_results* results);

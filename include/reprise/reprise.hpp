@@ -1,5 +1,5 @@
-// Reprise in C++: a thin layer over reprise.h, whose rules on ownership, threads and errors apply.
-// Header-only; throws nothing. Handles are freed by destructors.
+// Reprise in C++: a header-only layer over reprise.h, whose rules on ownership, threads and errors
+// apply. It throws no exceptions of its own. Destructors free the handles.
 #ifndef REPRISE_REPRISE_HPP_
 #define REPRISE_REPRISE_HPP_
 
@@ -21,7 +21,7 @@ struct Error {
   std::string message;
 };
 
-/// A value, or why there is none. Test it before use.
+/// A value, or the error that says why there is none. Test it before you use the value.
 template <typename T>
 class Result {
  public:
@@ -50,6 +50,7 @@ using Handle = std::unique_ptr<T, Freer<T, Free>>;
 /// A compiled model.
 class Package {
  public:
+  /// Takes ownership of the handle.
   explicit Package(reprise_package* owned) : handle_(owned) {}
   static Result<Package> open(const std::string& path) {
     reprise_error e{};
@@ -57,7 +58,7 @@ class Package {
     if (reprise_package_open(path.c_str(), &p, &e) != REPRISE_OK) return e;
     return Package(p);
   }
-  /// Empty on success.
+  /// Returns an Error with status REPRISE_OK on success.
   Error save(const std::string& path) const {
     reprise_error e{};
     if (reprise_package_save(get(), path.c_str(), &e) == REPRISE_OK) return {};
@@ -69,8 +70,10 @@ class Package {
   Handle<reprise_package, reprise_package_free> handle_;
 };
 
+/// A device, or the host.
 class Device {
  public:
+  /// reprise_device_open describes the ids.
   static Result<Device> open(const std::string& id = "auto",
                              const reprise_device_options* options = nullptr) {
     reprise_error e{};
@@ -78,7 +81,7 @@ class Device {
     if (reprise_device_open(id.c_str(), options, &d, &e) != REPRISE_OK) return e;
     return Device(d);
   }
-  /// The best device that a variant of the package fits.
+  /// Opens the best device for which the package has a variant, or else the host.
   static Result<Device> open_for(const Package& package) {
     reprise_device_options options = REPRISE_DEVICE_OPTIONS_INIT;
     options.package = package.get();
@@ -105,6 +108,7 @@ class Buffer {
     if (reprise_buffer_create(device.get(), bytes, &b, &e) != REPRISE_OK) return e;
     return Buffer(b);
   }
+  /// write() and read() return an Error with status REPRISE_OK on success. `offset` is in bytes.
   Error write(const void* data, uint64_t bytes, uint64_t offset = 0) {
     reprise_error e{};
     if (reprise_buffer_write(get(), offset, data, bytes, &e) == REPRISE_OK) return {};
@@ -142,14 +146,15 @@ REPRISE_DTYPE_OF(uint64_t, REPRISE_U64);
 REPRISE_DTYPE_OF(bool, REPRISE_BOOL);
 #undef REPRISE_DTYPE_OF
 
-/// The caller's memory under a name of the model; not owned. Use for inputs and for outputs.
+/// Memory of the caller as an input or output of the model with that name. It is not owned and must
+/// outlive the run.
 class Tensor {
  public:
   template <typename T>
   Tensor(const char* name, const T* data, std::initializer_list<int64_t> dims)
       : Tensor(name, dims) {
     raw_.dtype = DTypeOf<T>::value;
-    raw_.data = const_cast<T*>(data);  // inputs are not written
+    raw_.data = const_cast<T*>(data);  // a run does not write to inputs
     raw_.bytes = sizeof(T);
     for (const int64_t d : dims) raw_.bytes *= static_cast<size_t>(d);
   }
@@ -174,9 +179,9 @@ class Tensor {
 struct Output {
   reprise_dtype dtype = REPRISE_F32;
   std::vector<int64_t> dims;
-  std::vector<unsigned char> bytes;  // none when the run wrote to the caller's memory
+  std::vector<unsigned char> bytes;  // empty if the run wrote to the caller's memory
 
-  /// The elements; empty when they are not of this type.
+  /// Returns the elements; empty if they are not of this type.
   template <typename T>
   std::vector<T> as() const {
     std::vector<T> v(dtype == DTypeOf<T>::value ? bytes.size() / sizeof(T) : 0);
@@ -185,6 +190,7 @@ struct Output {
   }
 };
 
+/// A package on a device.
 class Session {
  public:
   static Result<Session> create(const Package& package, const Device& device,
@@ -195,7 +201,8 @@ class Session {
       return e;
     return Session(s);
   }
-  /// Outputs in the model's order; those in `outputs` are written to the caller's memory.
+  /// Returns all outputs in the model's order. Those that `outputs` names are written to the
+  /// caller's memory instead, and have no bytes in the result.
   Result<std::vector<Output>> run(const std::vector<Tensor>& inputs,
                                   const std::vector<Tensor>& outputs = {},
                                   reprise_run_stats* stats = nullptr) {

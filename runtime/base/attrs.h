@@ -1,4 +1,4 @@
-// Attributes of an operator: what ONNX stores on a node, plus shape expressions.
+// Attributes of an operator: the types that ONNX stores on a node, and shape expressions.
 #pragma once
 
 #include <map>
@@ -16,12 +16,14 @@ namespace reprise {
 using Attr = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
                           std::vector<std::string>, HostTensor, std::vector<Expr>>;
 
-/// Ordered by name, so that printing is deterministic.
+/// Attributes by name. They are ordered by name, so that printing is deterministic.
 class AttrMap {
  public:
   void set(std::string name, Attr value) { map_[std::move(name)] = std::move(value); }
   void erase(const std::string& name) { map_.erase(name); }
   bool has(std::string_view name) const { return map_.find(name) != map_.end(); }
+  /// Null if there is no attribute of that name and type. The other getters return the fallback
+  /// then.
   template <typename T>
   const T* get(std::string_view name) const {
     auto it = map_.find(name);

@@ -30,8 +30,8 @@ bool write_parts(const fs::path& path, std::span<const std::span<const std::byte
   return std::fflush(f.get()) == 0;
 }
 
-// Why a file is not to be trusted. In a folder that everyone may write to, others leave files for
-// us, and drivers execute what is in them.
+// Why a file cannot be trusted. In a folder that everyone may write to, other users could leave
+// files for us, and drivers execute their contents.
 std::string why_distrusted(const struct stat& info) {
   if (!S_ISREG(info.st_mode)) return "it is not a regular file";
   const uid_t me = ::geteuid();
@@ -45,7 +45,8 @@ std::string why_distrusted(const struct stat& info) {
 
 }  // namespace
 
-// Without waiting for the writer of a pipe, and of what was opened, not of what the path is by now.
+// O_NONBLOCK avoids waiting for the writer of a pipe. The checks apply to the opened file, because
+// the path may refer to another file by now.
 File open_cache_file(const fs::path& path, std::string& wrong) {
   wrong.clear();
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -63,7 +64,7 @@ File open_cache_file(const fs::path& path, std::string& wrong) {
 bool write_cache_file(const fs::path& path, std::span<const std::span<const std::byte>> parts) {
   std::error_code ec;
   fs::create_directories(path.parent_path(), ec);
-  // Several processes and threads may write at once: each has a file of its own until the rename.
+  // Several processes and threads may write at once, so each writes its own file and renames it.
   static std::atomic<uint32_t> serial = 0;
   fs::path part = path;
   part += "." + std::to_string(std::random_device{}()) + "." + std::to_string(++serial);
@@ -91,7 +92,7 @@ void bound_cache_folder(const fs::path& dir, std::string_view suffix, uint64_t l
   for (fs::directory_iterator it(dir, ec), end; !ec && it != end; it.increment(ec)) {
     const bool part = it->path().extension() == kPartSuffix;
     if (!part && it->path().extension() != suffix) continue;
-    std::error_code gone;  // another process may tidy up as well
+    std::error_code gone;  // ignored: another process may remove files as well
     const auto time = it->last_write_time(gone);
     const uint64_t bytes = gone ? 0 : it->file_size(gone);
     if (gone) continue;

@@ -1,4 +1,5 @@
-// Files that a cache on disk keeps: whole or not at all, and not more than a bound.
+// Files of a cache on disk. Readers see a file completely or not at all, and the size of a folder
+// is bounded.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +17,20 @@ struct FileCloser {
 };
 using File = std::unique_ptr<std::FILE, FileCloser>;
 
-/// Opens a cache file for reading. Null if there is none, and if it is none to be trusted: `wrong`
-/// says then that it is not a regular file, is another user's, or may be written by everyone.
+/// Opens a cache file for reading. Returns null if there is none or if it cannot be trusted. In the
+/// second case `wrong` says why: it is not a regular file, belongs to another user, or everyone may
+/// write to it.
 File open_cache_file(const std::filesystem::path& path, std::string& wrong);
 
-/// Writes the parts one after another to a file beside `path` and renames it: readers see the old
-/// file or the new one, whoever else writes. The folder is made. False: nothing was changed.
+/// Writes the parts one after another to a file beside `path` and renames it. Readers see the old
+/// file or the new one, even if several processes write. Creates the folder. Returns false if it
+/// fails; `path` is unchanged then.
 bool write_cache_file(const std::filesystem::path& path,
                       std::span<const std::span<const std::byte>> parts);
 
-/// Removes the files with that suffix that were written or touched longest ago until the others
-/// take no more than `limit` bytes, and what processes that died left half written. `keep` stays.
+/// Removes the least recently written or touched files with that suffix until the remaining ones
+/// take at most `limit` bytes. Also removes partial files that dead processes left behind. Never
+/// removes `keep`.
 void bound_cache_folder(const std::filesystem::path& dir, std::string_view suffix, uint64_t limit,
                         const std::filesystem::path& keep = {});
 

@@ -49,7 +49,7 @@ Comparison exact(const HostTensor& a, const HostTensor& b, std::span<const doubl
   return c;
 }
 
-/// An element as text that tells any two apart.
+/// An element as text that differs for any two different elements.
 std::string exact_text(const HostTensor& t, int64_t i) {
   const size_t width = size_of(t.dtype());
   uint64_t bits = 0;

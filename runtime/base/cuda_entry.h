@@ -1,4 +1,4 @@
-// The name that emitters and the CUDA backend agree on.
+// The name of a kernel's function, on which the CUDA emitter and the CUDA backend agree.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace reprise {
 
-/// The function of a kernel in CUDA text and images: kernels are named after operators, such as
-/// "max" and "or", which are taken in C++.
+/// The name of a kernel's function in CUDA text and images. The prefix is needed because kernels
+/// are named after operators, and names such as "max" and "or" have a meaning in C++.
 inline std::string cuda_entry(std::string_view kernel) {
   return "k_" + std::string(kernel);
 }

@@ -1,7 +1,7 @@
-// What single drivers do wrong or badly, apart from what devices can do: the one list of it. The
-// code that avoids a row names it. Packages are compiled before their devices are known, so most
-// rows hold for every Vulkan kernel. Rows that a backend looks up by driver and version are in
-// DriverTraits.
+// The list of faults and slow paths of single drivers, separate from what devices can do. The code
+// that works around a row names it, which tests/arch checks. Packages are compiled before their
+// devices are known, so most workarounds apply to every Vulkan kernel. DriverTraits has those that
+// a backend looks up by driver and version.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,10 @@
 namespace reprise {
 
 struct DriverWorkaround {
-  std::string_view driver, versions;  // that were seen to need it
-  std::string_view found;             // when
+  std::string_view driver, versions;  // observed to need the workaround
+  std::string_view found;             // date
   std::string_view problem;
-  std::string_view
-      test;  // a file that fails without the workaround, or the document with the times
+  std::string_view test;  // a test that fails without it, or the document that has the measurement
 };
 
 namespace workarounds {
@@ -73,11 +72,11 @@ inline constexpr DriverWorkaround kLongKernels{
 
 }  // namespace workarounds
 
-/// workarounds::kLongLoops: the limit. The iteration that only finds a loop at its end counts. No
-/// known driver has a lower one.
+/// The limit of workarounds::kLongLoops, in iterations. The iteration that only evaluates the exit
+/// condition counts. No known driver has a lower limit.
 inline constexpr uint32_t kLeastLoopLimit = 65535;
 
-/// What a backend knows of the driver of a device.
+/// Traits of a device's driver, which a backend derives from its name and version.
 struct DriverTraits {
   bool slow_loads = false;           // workarounds::kSlowLoads
   uint32_t max_loop_iterations = 0;  // workarounds::kLongLoops; 0: no limit

@@ -79,7 +79,8 @@ uint16_t float_to_f16(float v) {
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) {
-    // Quiet, so that a NaN whose payload lies in the dropped bits does not become infinity.
+    // Set the quiet bit, so that a NaN whose payload is in the dropped bits does not become
+    // infinity.
     return static_cast<uint16_t>(sign | 0x7e00u | ((magnitude >> 13) & 0x3ffu));
   }
   if (magnitude >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // >= 65520

@@ -1,5 +1,5 @@
-// Element types of tensors. Storage layout is that of ONNX TensorProto.raw_data (little endian,
-// packed).
+// Element types of tensors. Elements are stored as in ONNX TensorProto.raw_data: little endian and
+// packed.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ enum class DType : uint8_t {
 
 /// Bytes of one element in memory; 0 for String and Invalid.
 size_t size_of(DType t);
-/// "float32", "int64", "bool", ... as numpy spells them ("bfloat16", "string" beyond numpy).
+/// The name as NumPy spells it, such as "float32"; "bfloat16" and "string" for dtypes that NumPy
+/// lacks.
 std::string_view name_of(DType t);
 std::optional<DType> dtype_from_name(std::string_view name);
 bool is_float(DType t);
@@ -38,7 +39,7 @@ bool is_float(DType t);
 bool is_int(DType t);
 bool is_signed_int(DType t);
 
-// Conversions between storage bits and float. Round to nearest even; NaN stays NaN.
+// Conversions between the bits in memory and float. They round to nearest even and keep NaN.
 float f16_to_float(uint16_t bits);
 uint16_t float_to_f16(float v);
 float bf16_to_float(uint16_t bits);

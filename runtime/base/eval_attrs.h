@@ -1,4 +1,4 @@
-// Attributes for a run, or for a compilation that knows all sizes.
+// Attributes with the sizes of one run, or of a compilation that knows all sizes.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace reprise {
 
-/// The same with shape expressions as numbers, as host kernels read them. Fails where one depends
-/// on a symbol without a value, and names the attribute.
+/// Replaces shape expressions by numbers, which host kernels read. Fails if an expression depends
+/// on a symbol without a value; the error names the attribute.
 Result<AttrMap> eval_attrs(const AttrMap& attrs, std::span<const int64_t> symbols);
 
 }  // namespace reprise

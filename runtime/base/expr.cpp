@@ -61,8 +61,8 @@ struct Complement {
 };
 
 /// mod(x, m) + m*floordiv(x, m) = x.
-/// floordiv(mod(x, m), c) + m/c*floordiv(x, m) = floordiv(x, c) where c divides m (with a constant
-/// m, division has already put the modulus outside).
+/// floordiv(mod(x, m), c) + m/c*floordiv(x, m) = floordiv(x, c) if c divides m. For a constant m,
+/// division has already moved the modulus outside.
 std::optional<Complement> complement_of(const Atom& a) {
   const bool is_mod = a.kind() == Atom::Kind::Mod;
   if (!is_mod && a.kind() != Atom::Kind::FloorDiv) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<Complement> complement_of(const Atom& a) {
   const auto factor = is_mod ? mod->rhs() : Expr::divide_exact(mod->rhs(), a.rhs());
   if (!factor) return std::nullopt;
   const Expr quotient = Expr::floordiv(mod->lhs(), mod->rhs());
-  // Anything else than a plain quotient would split into parts that no sum contains.
+  // Anything but a plain quotient would split into parts that no sum contains.
   if (quotient.is_const() || quotient.constant() != 0) return std::nullopt;
   return Complement{*factor * quotient, is_mod ? mod->lhs() : Expr::floordiv(mod->lhs(), a.rhs())};
 }
@@ -93,7 +93,8 @@ Expr cofactor(const Term& t, const Atom& without) {
   return ExprAccess::single({t.coefficient, ExprAccess::product(std::move(rest))});
 }
 
-/// mod(x, m) - x = -m*floordiv(x, m), so that what is rounded up to a multiple is one.
+/// mod(x, m) - x = -m*floordiv(x, m), so that a value that is rounded up to a multiple is
+/// recognised as a multiple.
 std::optional<Complement> negated_dividend(const Atom& a) {
   if (a.kind() != Atom::Kind::Mod || a.lhs().constant() != 0) return std::nullopt;
   const Expr quotient = Expr::floordiv(a.lhs(), a.rhs());
@@ -102,8 +103,8 @@ std::optional<Complement> negated_dividend(const Atom& a) {
   return Complement{a.lhs() * Expr(-1), a.rhs() * quotient * Expr(-1)};
 }
 
-/// e with one remainder joined with the quotient of the same division, or with what was divided, if
-/// both are among its terms.
+/// Joins one remainder in e with the quotient or the dividend of the same division, if both are
+/// among its terms.
 std::optional<Expr> join_one(const Expr& e, std::optional<Complement> (*partner)(const Atom&)) {
   for (const Term& t : e.terms()) {
     for (const Atom& a : t.atoms()) {
@@ -377,7 +378,7 @@ Expr operator*(const Expr& a, const Expr& b) {
 }
 
 Expr element_count(const Shape& s) {
-  // Partial products of an empty tensor may overflow.
+  // For an empty tensor, partial products may overflow.
   if (std::any_of(s.begin(), s.end(), [](const Expr& d) { return d.is_const(0); })) return 0;
   Expr n = 1;
   for (const Expr& d : s) n *= d;

@@ -1,14 +1,18 @@
-// Integer expressions over symbols: dimensions, element counts, offsets, grids (decision 7).
+// Integer expressions over symbols, for dimensions, element counts, offsets and grids. Sizes are
+// symbolic everywhere, so that one package serves all sizes.
+//
 // An Expr is an immutable value in a normal form: a sum of terms, each an integer coefficient times
 // a sorted product of atoms (symbols, and floordiv/mod/min/max of normal forms). Two expressions
 // that are equal as polynomials over atoms compare equal, so b*s*256 == 256*s*b.
 //
 // Simplifications hold for all integer values of the symbols (c constant, x and y any expression):
-//   floordiv(c*x + y, c) = x + floordiv(y, c)       mod(c*x + y, c) = mod(y, c)
-//   floordiv(floordiv(x, c), d) = floordiv(x, c*d)  floordiv(mod(x, c*d), c) = mod(floordiv(x, c),
-//   d) c*floordiv(x, c) + mod(x, c) = x                and the same for symbolic divisors.
-// Divisions by a constant keep the constant of their operand in [0, c). simplify() does more with
-// ranges of the symbols.
+//   floordiv(c*x + y, c) = x + floordiv(y, c)
+//   mod(c*x + y, c) = mod(y, c)
+//   floordiv(floordiv(x, c), d) = floordiv(x, c*d)
+//   floordiv(mod(x, c*d), c) = mod(floordiv(x, c), d)
+//   c*floordiv(x, c) + mod(x, c) = x
+// The same hold for symbolic divisors. Divisions by a constant keep the constant of their operand
+// in [0, c). simplify() does more if the symbols have ranges.
 //
 // Constants that leave int64, and expressions beyond fixed limits (1024 atoms, depth 64), become
 // the overflow expression: it is not constant, absorbs every operation and fails in eval().
@@ -30,9 +34,10 @@ namespace reprise {
 
 using SymbolId = int32_t;
 
-/// What is known of a symbol. Values outside [min, max] or not divisible are refused at run time.
+/// What is known about a symbol. A run refuses values that are outside [min, max] or not a multiple
+/// of `divisor`.
 struct Symbol {
-  std::string name;  // the model's dim_param, or made up ("d0") for unnamed dims
+  std::string name;  // the model's dim_param; a generated name ("d0") for unnamed dims
   int64_t min = 0;
   int64_t max = (int64_t{1} << 31) - 1;
   int64_t divisor = 1;
@@ -59,10 +64,10 @@ class Expr {
 
   bool is_const() const { return rep_ == nullptr; }
   bool is_overflow() const;
-  /// Only when is_const().
+  /// Requires is_const().
   int64_t value() const { return constant_; }
   bool is_const(int64_t v) const { return is_const() && value() == v; }
-  /// The symbol, when the expression is exactly one.
+  /// The symbol, if the expression is exactly one symbol.
   std::optional<SymbolId> as_symbol() const;
 
   friend Expr operator+(const Expr& a, const Expr& b);
@@ -72,53 +77,57 @@ class Expr {
   Expr& operator+=(const Expr& o) { return *this = *this + o; }
   Expr& operator*=(const Expr& o) { return *this = *this * o; }
 
-  // The normal form, for walking: value = sum of terms() + constant(). Rebuild with the operators
-  // above and Atom::expr().
-  /// Sorted: higher degree first. The span lives as long as this expression.
+  // The normal form: value = sum of terms() + constant(). The operators above and Atom::expr()
+  // rebuild an expression from its parts.
+  /// Sorted by descending degree. The span lives as long as this expression.
   std::span<const Term> terms() const;
   int64_t constant() const { return constant_; }
 
-  /// Rounds towards minus infinity; b must not be zero when evaluated. Exact divisions simplify.
+  /// Rounds towards minus infinity. Evaluation fails if b is zero. Exact divisions simplify.
   static Expr floordiv(const Expr& a, const Expr& b);
   /// Rounds up.
   static Expr ceildiv(const Expr& a, const Expr& b);
-  /// a - b * floordiv(a, b): the sign of b, never negative for positive b.
+  /// a - b * floordiv(a, b). It has the sign of b, so it is never negative for positive b.
   static Expr mod(const Expr& a, const Expr& b);
   static Expr min(const Expr& a, const Expr& b);
   static Expr max(const Expr& a, const Expr& b);
 
-  /// a / b when b divides every term of a as a polynomial; nothing otherwise.
+  /// a / b if b divides every term of a as a polynomial.
   static std::optional<Expr> divide_exact(const Expr& a, const Expr& b);
-  /// Largest integer proven to divide the value for all symbol values (0 for the constant 0).
+  /// Largest integer proven to divide the value for all symbol values; 0 for the constant 0.
   int64_t known_divisor() const;
-  /// The same with what the table says of symbols (ids beyond it: nothing).
+  /// The same, with the divisors of the symbols in the table. Nothing is assumed about symbols with
+  /// ids beyond the table.
   int64_t known_divisor(std::span<const Symbol> table) const;
 
-  /// Values that the expression can take given ranges of its symbols. Never too narrow.
+  /// An interval that contains every value that the expression takes for symbols in these ranges.
   Interval bounds(const SymbolRanges& ranges) const;
   /// The same value for all symbol values in their ranges, with fewer floordiv, mod, min and max:
   /// floordiv(64*i + j, 64) = i for j in [0, 64), mod(s*i + j, s) = j for j in [0, s).
   Expr simplify(const SymbolRanges& ranges) const;
 
-  /// Value with symbols[i] for symbol i; intermediate sums count as well. Fails on overflow of
-  /// int64, division by zero, or a symbol outside the span or equal to INT64_MIN (unbound).
+  /// The value with symbols[i] for symbol i. Fails on a division by zero, on a symbol that is
+  /// outside the span or equal to INT64_MIN (unbound), and if the value or an intermediate sum
+  /// overflows int64.
   Result<int64_t> eval(std::span<const int64_t> symbols) const;
-  /// Replaces symbols; the function returns nothing to keep one.
+  /// Replaces each symbol for which the function returns an expression.
   Expr substitute(const std::function<std::optional<Expr>(SymbolId)>& f) const;
-  /// Each symbol as often as it occurs; collect_symbols() appends them.
+  /// Each symbol as often as it occurs.
   std::vector<SymbolId> symbols() const;
+  /// Appends symbols().
   void collect_symbols(std::vector<SymbolId>& out) const;
-  /// -1 where there is none.
+  /// -1 if there is no symbol.
   SymbolId largest_symbol() const;
 
-  /// Deterministic text: "256*batch*seq + 1", "floordiv(seq, 2)", symbols by name from the table
-  /// (in double quotes where a name is not an identifier), as $id beyond it.
+  /// Deterministic text, such as "256*batch*seq + 1" or "floordiv(seq, 2)". Symbols have their
+  /// names from the table, in double quotes if a name is not an identifier. Symbols beyond the
+  /// table are $id.
   std::string str(std::span<const Symbol> table) const;
-  /// Reads what str() writes; unknown names are an error.
+  /// Parses the output of str(). Unknown names are an error.
   static Result<Expr> parse(std::string_view text, std::span<const Symbol> table);
 
-  /// Postfix code for packages: see expr_code.cpp for the opcodes. decode() checks everything but
-  /// the range of symbol ids (they are at least 0).
+  /// Postfix code for packages; expr_code.cpp has the opcodes. decode() checks everything except
+  /// that symbol ids are in range; it only checks that they are not negative.
   void encode(std::vector<int64_t>& out) const;
   static Result<Expr> decode(std::span<const int64_t> code);
 
@@ -131,14 +140,14 @@ class Expr {
  private:
   friend struct ExprAccess;
   int64_t constant_ = 0;
-  std::shared_ptr<const Rep> rep_;  // null for constants, so that they never allocate
+  std::shared_ptr<const Rep> rep_;  // null for constants, which therefore never allocate
 };
 
-/// What a SymbolRanges function says of one symbol.
+/// The range of one symbol, both ends inclusive.
 struct SymbolRange {
   int64_t min = std::numeric_limits<int64_t>::min();
   int64_t max = std::numeric_limits<int64_t>::max();
-  /// The value is less than this expression: the symbolic extent of a loop.
+  /// If set, the value is less than this expression, such as the symbolic extent of a loop.
   std::optional<Expr> below;
 };
 
@@ -147,9 +156,9 @@ class Atom {
  public:
   enum class Kind : uint8_t { Symbol, FloorDiv, Mod, Min, Max, Overflow };
   Kind kind() const { return kind_; }
-  /// Only for Kind::Symbol.
+  /// Requires Kind::Symbol.
   SymbolId symbol() const { return symbol_; }
-  // Operands; only for FloorDiv, Mod (dividend, divisor), Min and Max (any order).
+  // The operands of FloorDiv and Mod (dividend, divisor), Min and Max (in any order).
   const Expr& lhs() const;
   const Expr& rhs() const;
   /// This atom as an expression.
@@ -164,13 +173,14 @@ class Atom {
   std::shared_ptr<const Operands> operands_;
 };
 
-/// coefficient * product of atoms. The coefficient is never 0; atoms are sorted, at least one.
+/// coefficient * product of atoms. The coefficient is never 0. There is at least one atom, and
+/// atoms are sorted.
 struct Term {
   int64_t coefficient = 1;
   struct Product;
   std::shared_ptr<const Product> product;  // shared between expressions
   std::span<const Atom> atoms() const;
-  /// The atom, when there is exactly one.
+  /// The atom if there is exactly one, or else null.
   const Atom* single() const;
 };
 
@@ -178,7 +188,7 @@ using Shape = std::vector<Expr>;
 
 Expr element_count(const Shape& s);
 bool is_static(const Shape& s);
-/// Dims of a static shape; only when is_static().
+/// The dims of a static shape. Requires is_static().
 std::vector<int64_t> static_dims(const Shape& s);
 std::string shape_str(const Shape& s, std::span<const Symbol> table);
 

@@ -10,7 +10,7 @@ bool infinite(int64_t v) {
   return v == kLow || v == kHigh;
 }
 
-/// Product of two ends; infinite ends absorb everything but zero.
+/// The product of two ends of intervals. Infinite ends absorb everything but zero.
 int64_t multiply(int64_t a, int64_t b) {
   if (a == 0 || b == 0) return 0;
   const int64_t limit = (a < 0) != (b < 0) ? kLow : kHigh;
@@ -64,7 +64,7 @@ Interval symbol_bounds(SymbolId id, const SymbolRanges* ranges) {
 Interval atom_bounds(const Atom& a, const SymbolRanges* ranges) {
   if (a.kind() == Atom::Kind::Symbol) return symbol_bounds(a.symbol(), ranges);
   if (a.kind() == Atom::Kind::Overflow) return {};
-  // Without ranges only a modulus bounds anything; do not walk for nothing.
+  // Without ranges only a modulus has bounds, so there is no need to visit the operands.
   if (!ranges && a.kind() == Atom::Kind::FloorDiv) return {};
   const Interval r = bounds_in(a.rhs(), ranges);
   const Interval l = bounds_in(a.lhs(), ranges);
@@ -84,7 +84,7 @@ Interval atom_bounds(const Atom& a, const SymbolRanges* ranges) {
   return {};
 }
 
-/// An expression that the atom never passes: the atom itself where nothing tighter is known.
+/// An upper bound of the atom as an expression: the atom itself if no tighter bound is known.
 Expr upper_limit(const Atom& a, const SymbolRanges& ranges) {
   if (a.kind() == Atom::Kind::Symbol) {
     const SymbolRange r = ranges(a.symbol());

@@ -1,4 +1,4 @@
-// Ranges of expressions. Inside of Expr, not for others.
+// Ranges of expressions. Internal to Expr.
 #pragma once
 
 #include "runtime/base/expr_rep.h"

@@ -43,7 +43,7 @@ Result<int64_t> eval_atom(const Atom& a, std::span<const int64_t> symbols) {
 
 using AtomMap = std::function<std::optional<Expr>(const Atom&)>;
 
-/// Rebuilds the expression with replaced atoms; nothing when none was replaced.
+/// Rebuilds the expression with replaced atoms. Returns nothing if none was replaced.
 std::optional<Expr> map_atoms(const Expr& e, const AtomMap& f) {
   SmallVector<Term> kept;
   Expr changed = 0;
@@ -84,8 +84,8 @@ std::optional<Expr> substitute_in(const Expr& e,
   });
 }
 
-// Opcodes of encode(): never renumber. Const and Symbol are followed by one operand; the others
-// take two values from the stack, Overflow none.
+// The opcodes of encode(), which must never be renumbered. Const and Sym are followed by one
+// operand. The others take two values from the stack, except Overflow, which takes none.
 enum Op : int64_t { Const = 0, Sym, Add, Mul, FloorDiv, Mod, Min, Max, Overflow };
 constexpr size_t kMaxCode = 16 * ExprAccess::kMaxSize;
 constexpr size_t kMaxStack = 4 * ExprAccess::kMaxDepth;
@@ -218,7 +218,7 @@ int64_t Expr::known_divisor(std::span<const Symbol> table) const {
     for (const Atom& a : t.atoms()) {
       const int64_t d = of_atom(a);
       int64_t product = 0;
-      // A divisor of 0 means the atom is always 0, and so is the term.
+      // A known divisor of 0 means that the atom, and thus the term, is always 0.
       if (d == 0 || !__builtin_mul_overflow(here, d, &product)) here = product;
     }
     divisor = gcd_of(divisor, here);

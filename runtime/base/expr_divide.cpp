@@ -8,7 +8,7 @@ namespace {
 
 using Kind = Atom::Kind;
 
-/// a / b when b's coefficient and atoms divide a's.
+/// a / b if the coefficient and the atoms of b divide those of a.
 std::optional<Expr> divide_term(const Term& a, const Term& b) {
   if (a.coefficient == std::numeric_limits<int64_t>::min() && b.coefficient == -1) {
     return std::nullopt;
@@ -38,12 +38,12 @@ Expr make_atom(Kind kind, const Expr& a, const Expr& b) {
   return ExprAccess::atom(kind, a, b).expr();
 }
 
-/// Numerator of one division on its way to the normal form.
+/// A division that is being brought to normal form.
 struct Division {
   Kind kind;
   const SymbolRanges* ranges;
   Expr quotient;   // added to a FloorDiv's result; a Mod ignores it
-  Expr remainder;  // what is still to be divided
+  Expr remainder;  // the part that is still to be divided
 
   Expr result(const Expr& rest) const { return kind == Kind::FloorDiv ? quotient + rest : rest; }
   Expr divide(const Expr& a, const Expr& b) const {
@@ -51,7 +51,7 @@ struct Division {
   }
 };
 
-/// Divisible parts go to the quotient; the constant of the remainder is in [0, c).
+/// Moves divisible parts to the quotient. The constant of the remainder is then in [0, c).
 Division split_constant(Kind kind, const SymbolRanges* ranges, const Expr& a, int64_t c) {
   SmallVector<Term> whole;
   SmallVector<Term> rest;
@@ -66,7 +66,7 @@ Division split_constant(Kind kind, const SymbolRanges* ranges, const Expr& a, in
           ExprAccess::make(std::move(rest), floor_mod(a.constant(), c))};
 }
 
-/// (g*x + k) / (g*m): g leaves the division, with 0 <= k % g < g rounded away.
+/// (g*x + k) / (g*m): cancels g; the rest k % g is rounded away.
 std::optional<Expr> reduce_common_factor(const Division& d, int64_t c) {
   int64_t g = c;
   for (const Term& t : d.remainder.terms()) g = gcd_of(g, t.coefficient);
@@ -79,7 +79,7 @@ std::optional<Expr> reduce_common_factor(const Division& d, int64_t c) {
   return Expr(g) * inner + Expr(k % g);
 }
 
-/// Terms not divisible by g, when their sum stays within one interval [j*g, (j+1)*g).
+/// The terms that are not divisible by g, if their sum stays within one interval [j*g, (j+1)*g).
 struct LowPart {
   Expr low;   // in [0, g)
   Expr high;  // remainder = g * high + low
@@ -126,7 +126,7 @@ std::optional<Expr> divide_by_range(const Division& d, int64_t content,
   return std::nullopt;
 }
 
-/// In a dividend modulo b, k*mod(x, m) is k*x when b divides k*m.
+/// In a dividend modulo b, k*mod(x, m) equals k*x if b divides k*m.
 std::optional<Expr> drop_inner_mod(const Expr& a, const Expr& b) {
   for (const Term& t : a.terms()) {
     const Atom* atom = t.single();
@@ -138,7 +138,7 @@ std::optional<Expr> drop_inner_mod(const Expr& a, const Expr& b) {
   return std::nullopt;
 }
 
-/// The only term of e, when its coefficient is 1 and it is a single atom of that kind.
+/// The only term of e if its coefficient is 1 and it is a single atom of that kind, or else null.
 const Atom* sole_atom(const Expr& e, Kind kind) {
   if (e.terms().size() != 1 || e.terms()[0].coefficient != 1) return nullptr;
   const Atom* a = e.terms()[0].single();
@@ -182,7 +182,7 @@ Division split_symbolic(Kind kind, const SymbolRanges* ranges, const Expr& a, co
   return {kind, ranges, std::move(division.quotient), std::move(division.remainder)};
 }
 
-/// Largest term that divides every part of both expressions.
+/// The largest term that divides every part of both expressions.
 Expr common_factor(const Expr& a, const Expr& b) {
   int64_t g = gcd_of(a.constant(), b.constant());
   for (const Expr* e : {&a, &b}) {
@@ -302,7 +302,7 @@ Expr mod_in(const Expr& a, const Expr& b, const SymbolRanges* ranges) {
 Expr min_max_in(Kind kind, const Expr& a, const Expr& b, const SymbolRanges* ranges) {
   if (a.is_overflow() || b.is_overflow()) return Expr::overflow();
   const bool is_min = kind == Kind::Min;
-  // The difference of two constants may overflow.
+  // Constants are handled first because their difference may overflow.
   if (a.is_const() && b.is_const())
     return is_min ? std::min(a.value(), b.value()) : std::max(a.value(), b.value());
   const Interval difference = bounds_in(a - b, ranges);

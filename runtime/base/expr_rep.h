@@ -1,4 +1,4 @@
-// Inside of Expr, shared by its source files. Not for others.
+// The representation of Expr, shared by its source files only.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@ struct Atom::Operands {
 struct Term::Product {
   SmallVector<Atom> atoms;
   uint64_t hash = 0;
-  uint32_t size = 0;   // atoms in this product and everything below it
+  uint32_t size = 0;   // number of atoms, including those nested in other atoms
   uint32_t depth = 0;  // nesting of operations
   SymbolId largest_symbol = -1;
 };
 
 struct Expr::Rep {
   SmallVector<Term> terms;
-  uint64_t hash = 0;  // of the terms, without the constant
+  uint64_t hash = 0;  // of the terms without the constant
   uint32_t size = 0;
   uint32_t depth = 0;
   SymbolId largest_symbol = -1;
@@ -36,7 +36,7 @@ struct Expr::Rep {
   bool overflow = false;
 };
 
-/// Construction of normal forms from parts that are in normal form.
+/// Constructs normal forms from parts in normal form.
 struct ExprAccess {
   static constexpr uint32_t kMaxSize = 1024;
   static constexpr uint32_t kMaxDepth = 64;
@@ -54,19 +54,19 @@ struct ExprAccess {
   // Total orders; 0 means equal.
   static int compare(const Expr& a, const Expr& b);
   static int compare(const Atom& a, const Atom& b);
-  /// Graded lexicographic (a monomial order, which exact division relies on): negative when a is
-  /// the higher one.
+  /// Graded lexicographic order, negative if a is higher. Exact division relies on it being a
+  /// monomial order.
   static int compare(const Term::Product& a, const Term::Product& b);
 };
 
-/// dividend = quotient * divisor + remainder as polynomials, splitting off every term that the
-/// divisor's leading term divides.
+/// dividend = quotient * divisor + remainder as polynomials. No term of the remainder is divisible
+/// by the leading term of the divisor.
 struct PolynomialDivision {
   Expr quotient, remainder;
 };
 PolynomialDivision divide_polynomial(const Expr& dividend, const Expr& divisor);
 
-// With ranges (null: nothing is known of any symbol).
+// The operations with ranges of symbols; null: nothing is known about any symbol.
 Expr floordiv_in(const Expr& a, const Expr& b, const SymbolRanges* ranges);
 Expr mod_in(const Expr& a, const Expr& b, const SymbolRanges* ranges);
 Expr min_max_in(Atom::Kind kind, const Expr& a, const Expr& b, const SymbolRanges* ranges);
@@ -78,7 +78,7 @@ inline uint64_t mix(uint64_t h, uint64_t v) {
   return h ^ (h >> 32);
 }
 
-/// Largest common divisor of the magnitudes; INT64_MIN counts as 2^62, which divides it.
+/// Greatest common divisor of the magnitudes. INT64_MIN counts as 2^62, which divides it.
 inline int64_t gcd_of(int64_t a, int64_t b) {
   const auto magnitude = [](int64_t v) {
     return v == std::numeric_limits<int64_t>::min() ? int64_t{1} << 62 : (v < 0 ? -v : v);

@@ -170,7 +170,7 @@ class Parser {
     return e;
   }
 
-  /// The sign is part of a number, so that INT64_MIN can be read.
+  /// The sign is part of a number, so that INT64_MIN can be parsed.
   Result<Expr> primary(int nesting, bool negative) {
     skip_space();
     if (pos_ == text_.size()) return error("unexpected end");

@@ -1,4 +1,4 @@
-// The shape of a cooperative matrix operation: what kernels ask for and devices offer.
+// The shape of a cooperative matrix operation, as kernels require it and devices offer it.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace reprise {
 
-/// rows x depth times depth x columns, as one operation of a subgroup.
+/// A subgroup multiplies a rows x depth matrix by a depth x columns matrix in one operation.
 struct MatrixShape {
   uint32_t rows = 0, columns = 0, depth = 0;
 

@@ -1,4 +1,4 @@
-// Work shared by threads that end before the call returns.
+// A parallel loop whose threads end before the call returns.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,10 @@
 
 namespace reprise {
 
-/// Calls f(0) ... f(n - 1) on this thread and others; 0 threads: as many as the machine runs at
-/// once. Where the system refuses more threads, those there are do the work. An exception ends the
-/// work and is an error here, of which `what` says when: "kernels were built".
+/// Calls f(0) ... f(n - 1) on `threads` threads, this one included; 0: one per hardware thread. If
+/// the system refuses to create a thread, those that exist do the work. If a call throws, no
+/// further calls begin and the result is an error; `what` completes its message "... while kernels
+/// were built".
 template <typename F>
 Status in_parallel(size_t n, unsigned threads, const char* what, const F& f) {
   std::atomic<size_t> next = 0;

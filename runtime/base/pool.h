@@ -1,4 +1,4 @@
-// Objects that are used again, with the memory that they have.
+// A pool of objects that are reused together with the memory that they hold.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace reprise {
 
-/// As many objects as were in use at once. Thread-safe; outlives what it lends.
+/// Holds as many objects as were ever in use at the same time. Thread-safe. It must outlive its
+/// leases.
 template <typename T>
 class Pool {
  public:
@@ -19,7 +20,7 @@ class Pool {
     Lease& operator=(const Lease&) = delete;
     ~Lease() {
       const std::lock_guard lock(pool_.mutex_);
-      pool_.free_.push_back(std::move(object_));  // has room
+      pool_.free_.push_back(std::move(object_));  // does not allocate: take() reserved the room
     }
     T& operator*() const { return *object_; }
     T* operator->() const { return object_.get(); }

@@ -1,12 +1,12 @@
-// A source of numbers that look random and are the same everywhere.
+// A pseudorandom number generator whose numbers are the same on every platform.
 #pragma once
 
 #include <cstdint>
 
 namespace reprise {
 
-/// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014): the
-/// number that follows `state`, which moves on.
+/// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014). Advances
+/// `state` and returns the next number.
 inline uint64_t splitmix64(uint64_t& state) {
   state += 0x9e3779b97f4a7c15U;
   uint64_t z = state;

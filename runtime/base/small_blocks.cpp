@@ -7,7 +7,7 @@ namespace reprise {
 
 #if defined(__SANITIZE_ADDRESS__)
 
-// Blocks that are kept would hide a use after free.
+// Under AddressSanitizer no blocks are kept, because that would hide uses after free.
 void* allocate_small(size_t bytes) {
   return ::operator new(bytes);
 }
@@ -20,23 +20,23 @@ void free_small(void* block, size_t bytes) noexcept {
 namespace {
 
 constexpr size_t kStep = 16, kLargest = 256;  // bytes
-constexpr uint32_t kKept = 4096;              // free blocks of one size in one thread
+constexpr uint32_t kKept = 4096;              // maximum of free blocks per size and thread
 
 struct Block {
   Block* next;
 };
 
-/// Trivially destructible, as expressions in static variables are freed after the thread's other
-/// variables are gone.
+/// Trivially destructible, because expressions in static variables are freed after the other
+/// variables of the thread have been destroyed.
 struct FreeBlocks {
   std::array<Block*, kLargest / kStep> first;
   std::array<uint32_t, kLargest / kStep> count;
   bool open;    // the thread has a Closer
-  bool closed;  // which has run
+  bool closed;  // the Closer has run
 };
 constinit thread_local FreeBlocks tls_free{};
 
-/// Gives everything back at the end of the thread.
+/// Frees all blocks at the end of the thread.
 struct Closer {
   ~Closer() {
     tls_free.closed = true;

@@ -1,4 +1,4 @@
-// Memory for many small objects that live briefly: each thread keeps freed blocks for its own next
+// An allocator for many small, short-lived objects: each thread keeps freed blocks for its next
 // objects. Expressions are such objects, and the general allocator took a third of compile time.
 #pragma once
 
@@ -12,10 +12,10 @@ namespace reprise {
 
 /// A block of at least `bytes`, aligned for every fundamental type. Any thread may free it.
 void* allocate_small(size_t bytes);
-/// `bytes`: as asked for when it was allocated.
+/// `bytes` must be the size that was requested from allocate_small().
 void free_small(void* block, size_t bytes) noexcept;
 
-/// For containers and std::allocate_shared.
+/// A standard allocator over these functions, for containers and std::allocate_shared.
 template <typename T>
 struct SmallAllocator {
   using value_type = T;

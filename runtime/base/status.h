@@ -1,4 +1,4 @@
-// Errors as values. Nothing in the library throws across its API, prints, or aborts.
+// Errors as values. The library never throws across its API, prints or aborts.
 #pragma once
 
 #include <cassert>
@@ -16,11 +16,11 @@ enum class Code : unsigned char {
   Unsupported,   // well-formed, but this build or device cannot do it; the message says what to do
   Io,            // a file could not be read or written
   Device,        // a driver call failed, or the device reported an error
-  Internal,      // a broken invariant of ours: always a bug
+  Internal,      // a broken invariant: always a bug of this library
 };
 
-/// Success, or a code with a message that names the node, tensor or file, what was expected and
-/// found.
+/// Success, or a code with a message. The message names the node, tensor or file and says what was
+/// expected and what was found.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -29,7 +29,7 @@ class [[nodiscard]] Status {
   explicit operator bool() const { return ok(); }
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
-  /// The same error with "context: " in front of the message; success stays success.
+  /// Returns the same error with "context: " in front of the message; success stays success.
   Status with_context(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }
@@ -39,7 +39,7 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-/// A value or the Status that says why there is none.
+/// A value, or the Status that says why there is none.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -75,10 +75,11 @@ inline Status internal_error(std::string m) {
   return {Code::Internal, std::move(m)};
 }
 
-// Propagate a failure: RP_TRY(status expression); RP_ASSIGN(auto x, Result expression).
+// RP_TRY(expr) returns the Status `expr` from the function if it is a failure. RP_ASSIGN(decl,
+// expr) does so for a Result, and otherwise initialises `decl` with its value.
 #define RP_CONCAT_INNER(a, b) a##b
 #define RP_CONCAT(a, b) RP_CONCAT_INNER(a, b)
-// Names are numbered, as the expression of one may hold a lambda with others in its body.
+// The names are numbered because `expr` may contain a lambda whose body uses the macros again.
 // NOLINTBEGIN(bugprone-macro-parentheses): a declaration and its name take no parentheses.
 #define RP_TRY(expr) RP_TRY_IMPL(RP_CONCAT(rp_status_, __COUNTER__), expr)
 #define RP_TRY_IMPL(tmp, expr)      \

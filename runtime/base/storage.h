@@ -7,7 +7,8 @@
 
 namespace reprise {
 
-// Types for what C++20 has none for, so that overloads and templates tell them apart.
+// Distinct types for element types that C++20 lacks, so that overloads and templates can tell them
+// apart.
 struct F16 {
   uint16_t bits;
 };
@@ -18,8 +19,8 @@ struct Bool8 {
   uint8_t bits;
 };
 
-/// Calls f with a value of the type in which elements of `t` are stored. Strings have none: then f
-/// is not called.
+/// Calls f with a value of the type in which elements of `t` are stored. Does not call f for String
+/// and Invalid, which have no such type.
 template <typename F>
 void with_storage(DType t, F&& f) {
   switch (t) {

@@ -1,5 +1,5 @@
-// Where the symbols in shapes get their values, and what a model requires of its dimensions.
-// Graphs, plans and packages share these.
+// Where the symbols in shapes get their values, and the relations between dimensions that a model
+// requires. Graphs, plans and packages share these.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@ namespace reprise {
 struct SymbolSource {
   enum class Kind : uint8_t {
     InputDim,    // dim `axis` of input `index`
-    HostOutput,  // dim `axis` of a host call's output buffer `index` (data-dependent)
-    Derived,     // `value`, an expression over symbols before this one
+    HostOutput,  // dim `axis` of output buffer `index` of a host call (data-dependent)
+    Derived,     // `value`, an expression over earlier symbols
   } kind = Kind::InputDim;
   int32_t index = 0;
   int32_t axis = 0;
   Expr value = {};
 
-  /// Known once a host call has run, not before.
+  /// The value is known only after a host call has run.
   bool told_by_call() const { return kind == Kind::HostOutput; }
 };
 
-/// Parallel to the sources: whether the dims of the inputs tell the symbol, without any host call.
+/// For each symbol: whether it follows from the dims of the inputs, without any host call.
 std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources);
 
-/// What a node needs of two dims, where the compiler could neither prove nor refute it: a run in
-/// which it does not hold is refused as InvalidInput.
+/// A relation between two dims that a node requires and that the compiler could neither prove nor
+/// refute. A run in which it does not hold is refused as InvalidInput.
 struct DimGuard {
   enum class Kind : uint8_t {
     Equal,
@@ -39,8 +39,8 @@ struct DimGuard {
     AtLeast,      // `a` is not smaller than `b`
   } kind = Kind::Equal;
   Expr a, b;
-  std::string node;        // the model's node that needs it
-  std::string a_is, b_is;  // "dimension 0 of 'x'"; empty where the dim is of no tensor
+  std::string node;        // the model's node that requires it
+  std::string a_is, b_is;  // "dimension 0 of 'x'"; empty if the dim is not that of a tensor
 };
 
 }  // namespace reprise

@@ -5,8 +5,8 @@
 namespace reprise {
 namespace {
 
-/// Exact where checked_element_count() accepts the dims: partial products of an empty tensor may
-/// pass any integer.
+/// Exact if checked_element_count() accepts the dims. For an empty tensor, partial products may
+/// exceed any integer.
 int64_t product(std::span<const int64_t> dims) {
   int64_t n = 1;
   for (int64_t d : dims) {

@@ -1,5 +1,5 @@
-// A dense row-major tensor in host memory. Values own their bytes (shared, copy on write by
-// callers).
+// A dense, row-major tensor in host memory. Copies of a tensor share its bytes, so a caller must
+// not write to a tensor that it has copied.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace reprise {
 
-/// Product of dims. Fails on a negative dim or when the product or its bytes pass 2^40.
+/// The product of the dims. Fails on a negative dim, and if the product or its bytes exceed 2^40.
 Result<int64_t> checked_element_count(std::span<const int64_t> dims, DType dtype);
 
 class HostTensor {
  public:
   HostTensor() = default;
-  /// Zero-initialised. Sizes must have been checked with checked_element_count.
+  /// The elements are zero. The dims must have passed checked_element_count().
   HostTensor(DType dtype, std::vector<int64_t> dims);
-  /// A view of memory kept alive by `owner` (a mapped file, a protobuf). Read-only.
+  /// A read-only view of memory that `owner` keeps alive, such as a mapped file or a protobuf.
   static HostTensor borrow(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
                            std::shared_ptr<const void> owner);
-  /// The same, without an owner, in a tensor that keeps the memory it has for dims.
+  /// Makes this tensor a view without an owner, and reuses the memory of its dims.
   void borrow_again(DType dtype, std::span<const int64_t> dims, std::span<const std::byte> bytes);
   template <typename T>
   static HostTensor from(DType dtype, std::vector<int64_t> dims, const std::vector<T>& v) {
@@ -39,7 +39,7 @@ class HostTensor {
   int64_t rank() const { return static_cast<int64_t>(dims_.size()); }
   int64_t count() const { return count_; }
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Only for owned tensors that are not shared yet.
+  /// Requires a tensor that owns its bytes and was not copied.
   std::span<std::byte> mutable_bytes() { return {storage_->data(), storage_->size()}; }
   template <typename T>
   const T* data() const {
@@ -49,13 +49,13 @@ class HostTensor {
   T* mutable_data() {
     return reinterpret_cast<T*>(storage_->data());
   }
-  /// Same bytes under other dims of equal count.
+  /// The same bytes with other dims of equal count.
   HostTensor reshaped(std::vector<int64_t> dims) const;
-  /// The same values in bytes that live as long as the tensor: a copy when they are borrowed from
-  /// memory that nothing keeps alive.
+  /// The same values in bytes that live as long as the tensor. Copies them if they are borrowed
+  /// from memory that nothing keeps alive.
   HostTensor detached() const;
 
-  // String tensors only (host only).
+  // Require a tensor of DType::String, which only the host supports.
   const std::vector<std::string>& strings() const { return *strings_; }
   std::vector<std::string>& mutable_strings() { return *strings_; }
 

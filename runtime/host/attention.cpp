@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kMinusInf = -std::numeric_limits<double>::infinity();
 
-/// [batch, heads, length, size] in double.
+/// A tensor [batch, heads, length, size] in double.
 struct Heads {
   int64_t batch = 0, heads = 0, length = 0, size = 0;
   std::vector<double> v;
@@ -20,7 +20,8 @@ struct Heads {
   Dims dims() const { return {batch, heads, length, size}; }
 };
 
-/// From [batch, heads, length, size], or [batch, length, heads * size] with the number of heads.
+/// Reads [batch, heads, length, size], or [batch, length, heads * size] with the number of heads
+/// from the attribute.
 Result<Heads> read_heads(const Call& c, size_t i, std::string_view role, const char* attr) {
   RP_TRY(require_float(c, i, role));
   RP_TRY(require_rank(c, i, role, 3, 4));
@@ -63,7 +64,8 @@ Result<Heads> append_heads(const Call& c, size_t past, std::string_view role, co
   return all;
 }
 
-/// What is added to the scores: mask, causality, windows and padding, as 0, -inf or a number.
+/// The bias that is added to the scores, from mask, causality, windows and padding: 0, -inf or a
+/// number.
 class Bias {
  public:
   static Result<Bias> read(const Call& c, const Heads& q, const Heads& k, int64_t past) {
@@ -129,8 +131,8 @@ class Bias {
   std::vector<double> mask_;
 };
 
-/// Probabilities of one row. A row of minus infinity alone is zero where keys can be hidden, and
-/// else NaN as in Softmax.
+/// Computes the probabilities of one row. If all scores are minus infinity, the row is zero if keys
+/// can be hidden, and otherwise NaN as in Softmax.
 void softmax_row(std::vector<double>& row, bool hides) {
   double top = kMinusInf;
   for (double e : row) top = std::isnan(e) || e > top ? e : top;
@@ -145,7 +147,7 @@ void softmax_row(std::vector<double>& row, bool hides) {
 
 struct Options {
   double scale = 1, softcap = 0;
-  int64_t output_mode = 0;  // of the fourth output: 0 raw, 1 capped, 2 biased, 3 probabilities
+  int64_t output_mode = 0;  // fourth output: 0 raw, 1 capped, 2 biased scores, 3 probabilities
 };
 
 /// Attention over all heads.
@@ -155,7 +157,8 @@ class Attention {
             const Options& options)
       : q_(q), k_(k), v_(v), bias_(bias), o_(options), row_(static_cast<size_t>(k.length)) {}
 
-  /// Head h of element b: y [length, v.size] and, if wanted, the scores [length, k.length].
+  /// Computes head h of batch element b: y [length, v.size] and, if not null, the scores
+  /// [length, k.length].
   void head(int64_t b, int64_t h, double* y, double* scores) {
     for (int64_t i = 0; i < q_.length; ++i) {
       double* row_scores = scores == nullptr ? nullptr : scores + i * k_.length;
@@ -169,7 +172,7 @@ class Attention {
  private:
   int64_t kv_head(int64_t h) const { return h / (q_.heads / k_.heads); }
 
-  /// row_ becomes the biased scores of query i.
+  /// Stores the biased scores of query i in row_.
   void score_row(int64_t b, int64_t h, int64_t i, double* scores) {
     const double* qr = q_.row(b, h, i);
     for (int64_t j = 0; j < k_.length; ++j) {
@@ -190,7 +193,7 @@ class Attention {
   void weigh_values(int64_t b, int64_t h, double* y) const {
     std::fill_n(y, v_.size, 0.0);
     for (int64_t j = 0; j < k_.length; ++j) {
-      const double p = row_[static_cast<size_t>(j)];  // of a hidden key 0, and 0 * inf is NaN
+      const double p = row_[static_cast<size_t>(j)];  // 0 for a hidden key; 0 * inf gives NaN
       const double* vr = v_.row(b, kv_head(h), j);
       for (int64_t d = 0; d < v_.size; ++d) y[d] += p * vr[d];
     }
@@ -289,7 +292,7 @@ Result<Dims> cache_rows(const Call& c, int64_t batch, int64_t length, int64_t ha
       return invalid_input("position " + std::to_string(p) + " is out of range for a cache of " +
                            std::to_string(size));
     }
-    if (p < 0) p += size;  // from the end, as Gather counts
+    if (p < 0) p += size;  // counts from the end, as in Gather
   }
   return rows;
 }

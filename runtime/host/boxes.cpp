@@ -13,7 +13,7 @@ struct Box {
   double area() const { return (x1 - x0) * (y1 - y0); }
 };
 
-/// Corners in either order, or center and size.
+/// Reads a box that is given by two corners in any order, or by its centre and size.
 Box read_box(const double* v, bool center) {
   if (center) return {v[0] - v[2] / 2, v[1] - v[3] / 2, v[0] + v[2] / 2, v[1] + v[3] / 2};
   return {std::min(v[1], v[3]), std::min(v[0], v[2]), std::max(v[1], v[3]), std::max(v[0], v[2])};
@@ -31,7 +31,7 @@ Result<double> optional_scalar(const Call& c, size_t i, std::string_view role, d
   return scalar_value(c, i, role);
 }
 
-/// Best first; a box is dropped when it overlaps a kept one.
+/// Selects boxes by descending score and drops those that overlap a selected one.
 Dims suppress(const std::vector<Box>& boxes, const double* scores, double score_threshold,
               bool has_threshold, double iou_threshold, double limit) {
   Dims order;
@@ -89,7 +89,7 @@ KernelResult non_max_suppression(const Call& c) {
   return one(HostTensor::from(DType::I64, {rows, 3}, selected));
 }
 
-/// Four neighbours and their weights; all zero outside the image.
+/// Four neighbours and their weights, which are all zero outside the image.
 struct Bilinear {
   std::array<int64_t, 4> index{};
   std::array<double, 4> weight{};
@@ -140,7 +140,7 @@ Result<RoiOptions> read_roi_options(const Call& c) {
   return o;
 }
 
-/// Samples of one output bin.
+/// The samples of one output bin.
 Result<std::vector<Bilinear>> bin_samples(const RoiOptions& o, const std::array<double, 4>& roi,
                                           int64_t bin_y, int64_t bin_x, const Dims& x) {
   const double shift = o.half_pixel ? 0.5 : 0.0;

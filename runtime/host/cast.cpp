@@ -9,8 +9,8 @@ namespace reprise::host {
 
 namespace {
 
-/// Float to integer truncates and saturates (NaN gives 0), integer to narrower integer wraps,
-/// anything to Bool is "is not zero".
+/// A float is truncated and saturated to an integer (NaN gives 0), an integer wraps to a narrower
+/// one, and Bool is true if the number is not zero.
 template <typename T>
 void cast_numbers(const HostTensor& x, HostTensor& y) {
   std::array<T, kChunk> buffer;

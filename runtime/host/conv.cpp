@@ -8,8 +8,8 @@ namespace reprise::host {
 
 namespace {
 
-/// What a convolution slides over: channels of `x` from `offset` on, whose values count from
-/// `zero`.
+/// The input of a convolution: channels of `x` from `offset` on, from whose values `zero` is
+/// subtracted.
 struct Image {
   const HostTensor& x;
   const Window& window;
@@ -17,8 +17,8 @@ struct Image {
   double zero;
 };
 
-/// Writes input values of the channel at `channel_at`, under one kernel position, for output pixels
-/// [begin, begin + count).
+/// Writes the input values of the channel at `channel_at` for one kernel position and the output
+/// pixels [begin, begin + count).
 void unfold_line(const Image& image, int64_t channel_at, const Spatial& tap, int64_t begin,
                  int64_t count, double* out) {
   const Window& w = image.window;
@@ -71,7 +71,7 @@ Status check_bias(const Call& c, size_t i, int64_t outputs) {
 
 KernelResult conv(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
-  // int32: what the device forms of integer convolutions compute in.
+  // int32 is allowed because the device forms of integer convolutions use it.
   if (input(c, 0).dtype() != DType::I32) RP_TRY(require_float(c, 0, "X"));
   RP_TRY(require_same_dtype(c, 0, 1));
   RP_ASSIGN(const ConvProblem p, conv_problem(c, input(c, 0), input(c, 1)));

@@ -1,4 +1,4 @@
-// Convolution as a matrix product over unfolded inputs; shared with the quantised forms.
+// Convolution as a matrix product over unfolded inputs. The quantised operators share it.
 #pragma once
 
 #include "runtime/host/gemm.h"
@@ -14,10 +14,11 @@ struct ConvProblem {
 /// Checks x [N, C, spatial...] against w [M, C / group, spatial...].
 Result<ConvProblem> conv_problem(const Call& c, const HostTensor& x, const HostTensor& w);
 
-/// Receives `count` results of image n, output channel m, from pixel `at`.
+/// Receives `count` results of image n and output channel m, beginning with pixel `at`.
 using StorePixels =
     std::function<void(int64_t n, int64_t m, int64_t at, int64_t count, const double* v)>;
-/// Sums of (x - x_zero) * (w - w_zero); w_zero is empty, one, or one per output channel.
+/// Sums (x - x_zero) * (w - w_zero). w_zero is empty (0), or has one value, or one per output
+/// channel.
 void convolve(const ConvProblem& p, const HostTensor& x, const HostTensor& w, double x_zero,
               std::span<const double> w_zero, const StorePixels& store);
 

@@ -1,4 +1,5 @@
-// Einsum: the equation is parsed into labels; every output element sums over the other labels.
+// Einsum: the equation is parsed to labels, and each output element is a sum over the labels that
+// the output lacks.
 #include <algorithm>
 #include <map>
 
@@ -9,7 +10,8 @@ namespace reprise::host {
 
 namespace {
 
-/// Labels of one operand, in order; broadcast dims of "..." are negative numbers, -1 the last.
+/// The labels of one operand, in order. Broadcast dims of "..." are negative numbers; the last one
+/// is -1.
 using Labels = std::vector<int>;
 
 struct Equation {
@@ -43,7 +45,8 @@ std::vector<std::string_view> split_terms(std::string_view text) {
   }
 }
 
-/// Without "->": the broadcast dims, then every label that occurs once, in alphabetical order.
+/// The output of an equation without "->": the broadcast dims, then every label that occurs once,
+/// in alphabetical order.
 Labels implicit_output(const std::vector<Labels>& operands) {
   std::map<int, int> uses;
   for (const Labels& l : operands) {
@@ -93,7 +96,7 @@ Result<Equation> parse(const Call& c, std::string text) {
   return e;
 }
 
-/// Size of every label; broadcast dims may be 1 in some operands.
+/// The size of every label. Broadcast dims may be 1 in some operands.
 Result<std::map<int, int64_t>> label_sizes(const Call& c, const Equation& e) {
   std::map<int, int64_t> sizes;
   for (size_t k = 0; k < e.operands.size(); ++k) {
@@ -116,7 +119,8 @@ Result<std::map<int, int64_t>> label_sizes(const Call& c, const Equation& e) {
   return sizes;
 }
 
-/// Strides of an operand over a list of labels; repeated labels (diagonals) add up.
+/// The strides of an operand over a list of labels. Strides of a repeated label (a diagonal) add
+/// up.
 Dims strides_over(const HostTensor& t, const Labels& own, const Labels& labels) {
   const Dims strides = strides_of(t.dims());
   Dims out(labels.size(), 0);
@@ -164,7 +168,7 @@ void contract(const std::vector<std::vector<T>>& operands, const Dims& outer, co
   });
 }
 
-/// Signed integers as their bits: the arithmetic wraps.
+/// Loads signed integers as their bits, so that the arithmetic wraps.
 template <typename T>
 std::vector<T> load_operand(const HostTensor& t) {
   std::vector<T> v(static_cast<size_t>(t.count()));

@@ -1,4 +1,4 @@
-// Conversion between stored elements and the types that kernels compute in, and moving elements.
+// Converts between stored elements and the types in which kernels compute, and moves elements.
 #include <algorithm>
 #include <bit>
 
@@ -9,8 +9,8 @@ namespace reprise::host {
 
 namespace {
 
-// Rounds to float so that a second rounding to fewer bits is as if it were the only one: an inexact
-// result is truncated and its last bit set (rounding to odd).
+// Rounds to odd: truncates an inexact result and sets its last bit. A second rounding to fewer bits
+// then gives the same as rounding once.
 float to_float_odd(double v) {
   const float f = static_cast<float>(v);
   if (std::isnan(v) || static_cast<double>(f) == v) return f;

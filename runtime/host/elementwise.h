@@ -1,4 +1,4 @@
-// Rows of the elementwise tables: an operator is up to three loops, one per domain.
+// The loops of elementwise operators: an operator has up to three, one per domain.
 #pragma once
 
 #include "runtime/host/support.h"

@@ -14,11 +14,11 @@ struct BinaryRow {
   BinaryLoop<double> f64 = nullptr;
   BinaryLoop<int64_t> i64 = nullptr;
   BinaryLoop<uint64_t> u64 = nullptr;
-  bool divides = false;   // integers: a zero in the second input is an error
+  bool divides = false;   // for integers, a zero in the second input is an error
   bool variadic = false;  // one or more inputs, folded from the left
 };
 
-// Signed arithmetic wraps: it is done on the unsigned bits.
+// Signed arithmetic wraps, because it is done on the unsigned bits.
 int64_t wrap(uint64_t v) {
   return static_cast<int64_t>(v);
 }
@@ -51,7 +51,7 @@ uint64_t power(uint64_t base, uint64_t exponent) {
   }
   return r;
 }
-// Exact where the result is an integer; a negative exponent truncates (only +-1 stay non-zero).
+// Exact if the result is an integer. A negative exponent truncates, so only +-1 stay non-zero.
 int64_t power(int64_t base, int64_t exponent) {
   if (exponent >= 0) return wrap(power(bits(base), bits(exponent)));
   if (base == 1) return 1;
@@ -97,8 +97,8 @@ constexpr BinaryRow kRows[] = {
 constexpr BinaryRow kPow{"Pow", RP_BINARY(double, std::pow(a, b)), RP_BINARY(int64_t, power(a, b)),
                          RP_BINARY(uint64_t, power(a, b))};
 constexpr BinaryRow kSum{"Sum", RP_BINARY(double, a + b)};
-// Shifts by the width or more give 0, or -1 for a negative value shifted right; the loops see the
-// widened value, so only shifts by 64 or more are special.
+// Shifts by the width or more give 0, or -1 if a negative value is shifted right. The loops see the
+// widened value, so only shifts by 64 or more need special treatment.
 constexpr BinaryRow kShiftLeft{"ShiftLeft", nullptr,
                                RP_BINARY(int64_t, bits(b) > 63 ? 0 : wrap(bits(a) << bits(b))),
                                RP_BINARY(uint64_t, b > 63 ? 0 : a << b)};
@@ -135,8 +135,8 @@ Status check_divisor(const HostTensor& b) {
   return {};
 }
 
-/// Applies a row to two tensors of any dtypes; the computation follows `a`, whose dtype the result
-/// has.
+/// Applies a row to two tensors of any dtypes. The computation and the result have the dtype of
+/// `a`.
 Result<HostTensor> apply(const HostTensor& a, const HostTensor& b, const BinaryRow& row) {
   const std::array<const HostTensor*, 2> operands = {&a, &b};
   RP_ASSIGN(const Broadcast bc, broadcast(operands));
@@ -187,7 +187,7 @@ KernelResult mod(const Call& c) {
   return binary(named);
 }
 
-/// The exponent may have another dtype; the computation is in double when either is a float.
+/// The exponent may have another dtype. The computation is in double if either is a float.
 KernelResult pow(const Call& c) {
   RP_TRY(check_arity(c, 2, 2));
   RP_TRY(require_number(c, 0, "X"));
@@ -205,7 +205,7 @@ KernelResult pow(const Call& c) {
   return one(std::move(z));
 }
 
-/// Sum and Mean: one rounding at the end, whatever the number of inputs.
+/// Sum and Mean round only once, at the end.
 KernelResult sum_mean(const Call& c) {
   RP_TRY(check_arity(c, 1, std::numeric_limits<size_t>::max()));
   RP_TRY(require_float(c, 0, "data_0"));

@@ -39,7 +39,7 @@ double hard_sigmoid(double x, double alpha, double beta) {
   return std::isnan(x) ? x : std::clamp(alpha * x + beta, 0.0, 1.0);
 }
 
-// Formulas of the form x * gate(x) give NaN for minus infinity, as 0 * infinity does.
+// Formulas of the form x * gate(x) give NaN for minus infinity, because 0 * infinity is NaN.
 double gelu_exact(double x) {
   return 0.5 * x * std::erfc(-x * 0.70710678118654752440);
 }

@@ -1,5 +1,5 @@
-// Reading at data-dependent indices. Negative indices count from the end; others out of range are
-// errors that name the index and the dimension.
+// Reads at data-dependent indices. Negative indices count from the end. An index out of range is an
+// error that names the index and the dimension.
 #include <algorithm>
 
 #include "runtime/host/indices.h"
@@ -83,7 +83,7 @@ KernelResult gather_nd(const Call& c) {
   RP_ASSIGN(const Dims offsets, tuple_offsets(x.dims(), indices, tuple, batch));
   if (y.count() == 0) return one(std::move(y));
   const int64_t block = product_range(x.dims(), batch + tuple, x.rank());
-  // Tuples of one batch entry are consecutive.
+  // The tuples of one batch entry are consecutive.
   const int64_t per_batch = static_cast<int64_t>(offsets.size()) /
                             std::max<int64_t>(1, product_range(x.dims(), 0, batch));
   const int64_t batch_size = product_range(x.dims(), batch, x.rank());

@@ -6,9 +6,9 @@ namespace reprise::host {
 
 namespace {
 
-constexpr int64_t kTile = 4;          // micro tile: 4 x 4 accumulators fit 16-byte registers
+constexpr int64_t kTile = 4;          // micro tile of 4 x 4 accumulators, in 16-byte registers
 constexpr int64_t kBlockRows = 1024;  // rows whose accumulators are kept at once
-constexpr int64_t kPackRows = 64;     // rows of A packed at once
+constexpr int64_t kPackRows = 64;     // rows of A that are packed at once
 constexpr int64_t kBlockColumns = 256;
 constexpr int64_t kBlockDepth = 256;
 
@@ -30,7 +30,7 @@ void micro_kernel(const double* __restrict a, const double* __restrict b, int64_
   }
 }
 
-/// Packs a block as tiles of 4: [tile][k][4], the last tile padded with zeros.
+/// Packs a block as tiles of 4: [tile][k][4]. Zeros fill the last tile.
 void pack_tiles(const PackBlock& pack, const Block& block, std::vector<double>& out,
                 std::vector<double>& scratch) {
   pack(block, scratch.data(), block.count);

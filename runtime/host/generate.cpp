@@ -1,4 +1,4 @@
-// Operators that make tensors from shapes and scalars.
+// Operators that generate tensors from shapes and scalars.
 #include <algorithm>
 
 #include "runtime/host/support.h"
@@ -63,7 +63,7 @@ KernelResult int_range(const Call& c) {
   load(input(c, 1), 0, 1, 1, &limit);
   load(input(c, 2), 0, 1, 1, &delta);
   if (delta == 0) return invalid_input("delta is 0");
-  // Distances in unsigned arithmetic: limit - start may not fit.
+  // Distances are unsigned, because limit - start may overflow.
   const bool up = delta > 0;
   const auto from = static_cast<uint64_t>(start);
   const auto to = static_cast<uint64_t>(limit);
@@ -122,7 +122,7 @@ KernelResult eye_like(const Call& c) {
   return one(std::move(y));
 }
 
-/// indices outside [-depth, depth) give rows of the off value.
+/// Indices outside [-depth, depth) give rows of the off value.
 KernelResult one_hot(const Call& c) {
   RP_TRY(check_arity(c, 3, 3));
   RP_TRY(require_number(c, 0, "indices"));

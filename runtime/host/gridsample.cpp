@@ -48,7 +48,7 @@ double reflect(double x, double lowest, double highest) {
   return lowest + (r <= range ? r : 2 * range - r);
 }
 
-/// Pixel of an index beside the image; -1 reads zero.
+/// The pixel for an index that may be outside the image; -1 stands for zero.
 int64_t padded_index(const Options& o, double i, int64_t dim) {
   if (i >= 0 && i < static_cast<double>(dim)) return static_cast<int64_t>(i);
   switch (o.padding) {
@@ -77,10 +77,10 @@ Taps taps_of(const Options& o, double normalized, int64_t dim) {
       o.align_corners ? (normalized + 1) / 2 * (size - 1) : ((normalized + 1) * size - 1) / 2;
   const double lowest = o.align_corners ? 0.0 : -0.5;
   const double highest = o.align_corners ? size - 1 : size - 0.5;
-  if (std::isnan(x)) x = -1;  // as far outside as any coordinate
+  if (std::isnan(x)) x = -1;  // counts as outside
   if (x < lowest || x > highest) {
-    // Cubic taps of a position outside are clamped one by one, as PyTorch and ONNX Runtime do.
-    // Three pixels outside all of them are the border.
+    // For a position outside, cubic taps are clamped one by one, as in PyTorch and ONNX Runtime.
+    // Three pixels outside, all of them are the border.
     const double beyond = o.mode == Mode::Cubic ? 3 : 0;
     if (o.padding == Padding::Border) x = std::clamp(x, -beyond, size - 1 + beyond);
     if (o.padding == Padding::Reflection) x = reflect(x, lowest, highest);
@@ -111,7 +111,7 @@ Taps taps_of(const Options& o, double normalized, int64_t dim) {
   return t;
 }
 
-/// Weighted sum over the product of the taps of every dimension.
+/// The weighted sum over the product of the taps of all dimensions.
 double sample(const double* image, const std::array<Taps, 3>& taps,
               const std::array<int64_t, 3>& in) {
   double sum = 0;
@@ -160,7 +160,7 @@ KernelResult grid_sample(const Call& c) {
       load(grid, (n * pixels + p) * spatial, 1, spatial, at_point.data());
       std::array<Taps, 3> taps;
       taps[0] = {{0}, {1.0}, 1};
-      // The grid names x first, then y (and z).
+      // The grid has x first, then y (and z).
       for (int64_t d = 0; d < spatial; ++d) {
         const auto k = static_cast<size_t>(2 - d);
         taps[k] = taps_of(o, at_point[static_cast<size_t>(d)], in[k]);

@@ -12,7 +12,7 @@ namespace {
 
 using TableFunction = Table (*)();
 
-// Every family, named: nothing registers itself.
+// The list of all families; there is no automatic registration.
 constexpr TableFunction kFamilies[] = {
     unary_table,         binary_table,    logic_table,    cast_table,       shape_table,
     movement_table,      slice_table,     pad_table,      gather_table,     scatter_table,
@@ -31,8 +31,8 @@ const Entry* find_entry(std::string_view op) {
   return nullptr;
 }
 
-// The one place that turns the standard library's exceptions into errors: sizes are checked, but
-// memory may still be short.
+// Converts exceptions of the standard library to errors: sizes are checked, but memory may still be
+// insufficient.
 KernelResult run(const Call& c) {
   const Entry* e = find_entry(c.op);
   if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));

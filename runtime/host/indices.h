@@ -1,4 +1,4 @@
-// Data-dependent indices, shared by Gather*, Scatter* and their relatives.
+// Data-dependent indices, shared by Gather*, Scatter* and similar operators.
 #pragma once
 
 #include "runtime/host/support.h"
@@ -7,14 +7,16 @@ namespace reprise::host {
 
 /// All indices of an int32 or int64 tensor.
 Result<Dims> read_indices(const HostTensor& t, std::string_view role);
-/// A non-negative index, or an error naming the index, its position and the dimension.
+/// Adds the dimension to a negative index. An index out of range is an error that names the index,
+/// its position and the dimension.
 Result<int64_t> wrap_index(int64_t index, int64_t dim, int64_t axis, int64_t position);
-/// GatherElements and ScatterElements: equal ranks, indices no larger than data off the axis.
+/// For GatherElements and ScatterElements: checks that the ranks are equal and that the indices are
+/// not larger than the data in any dimension but `axis`.
 Status check_elements_shape(const Dims& data, const Dims& indices, int64_t axis);
-/// Offset into data of each element of the indices (those two operators).
+/// For the same operators: the offset into data of each element of the indices.
 Result<Dims> element_offsets(const Dims& data, const Dims& index_dims, const Dims& indices,
                              int64_t axis);
-/// Offset into one batch entry of data of each index tuple (GatherND, ScatterND).
+/// For GatherND and ScatterND: the offset of each index tuple into one batch entry of data.
 Result<Dims> tuple_offsets(const Dims& data, const Dims& indices, int64_t tuple, int64_t batch);
 
 }  // namespace reprise::host

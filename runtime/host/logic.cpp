@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 void compare_loop(std::string_view op, const T* a, const T* b, uint8_t* out, int64_t n) {
-  // One test of the name per chunk, not per element.
+  // The name is tested once per chunk, not once per element.
   const auto run = [&](auto f) {
     for (int64_t i = 0; i < n; ++i) out[i] = static_cast<uint8_t>(f(a[i], b[i]));
   };

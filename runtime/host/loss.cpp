@@ -8,7 +8,7 @@ namespace reprise::host {
 
 namespace {
 
-/// Scores [N, C, d...] as log-probabilities, targets [N, d...].
+/// Scores [N, C, d...] as log-probabilities, and targets [N, d...].
 struct LossProblem {
   AxisSplit split;
   Dims targets;
@@ -49,7 +49,7 @@ Result<LossProblem> read_problem(const Call& c) {
   return p;
 }
 
-/// In place, over axis 1.
+/// Computes log-softmax in place, over axis 1.
 void log_softmax(const AxisSplit& s, std::vector<double>& v) {
   for (int64_t i = 0; i < s.outer * s.inner; ++i) {
     double* line = v.data() + i / s.inner * s.size * s.inner + i % s.inner;

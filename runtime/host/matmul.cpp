@@ -1,4 +1,4 @@
-// MatMul, Gemm and their quantised forms.
+// MatMul, Gemm and the quantised matrix products.
 #include "runtime/host/matmul.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ void batched_gemm(const HostTensor& a, const HostTensor& b, const MatMulShape& s
 
 namespace {
 
-/// Integers of 32 and 64 bits wrap; double could not hold the sums.
+/// The product of 32-bit and 64-bit integers, which wraps. Double could not hold the sums.
 HostTensor wrapping_matmul(const HostTensor& a, const HostTensor& b, const MatMulShape& s,
                            HostTensor y) {
   std::vector<uint64_t> line(static_cast<size_t>(s.n));
@@ -114,7 +114,7 @@ Result<HostTensor> turned(const HostTensor& matrix) {
   return out;
 }
 
-/// y = f(y, C), element by element, in the type T; C is 0 where there is none.
+/// Computes y = f(y, C) elementwise in the type T. C is 0 if it is not given.
 template <typename T, typename F>
 void add_bias(const Call& c, int64_t rows, int64_t columns, const Dims& bias_strides, HostTensor& y,
               const F& f) {
@@ -129,8 +129,8 @@ void add_bias(const Call& c, int64_t rows, int64_t columns, const Dims& bias_str
   }
 }
 
-/// The product and the sum wrap, as those of MatMul and Add do. Factors other than 1 need not be
-/// whole: the product and C are then scaled in double, truncated and saturated.
+/// The product and the sum wrap, as in MatMul and Add. Factors other than 1 need not be integers:
+/// the product and C are then scaled in double, truncated and saturated.
 KernelResult gemm_of_integers(const Call& c, const Dims& bias_strides, HostTensor y) {
   const double alpha = static_cast<double>(c.attrs.get_float("alpha", 1));
   const double beta = static_cast<double>(c.attrs.get_float("beta", 1));
@@ -172,7 +172,7 @@ KernelResult gemm_op(const Call& c) {
   }
   const Dims dims{m, n};
   Dims bias_strides{0, 0};
-  const bool biased = has_input(c, 2) && beta != 0;  // 0 leaves C out, infinities and NaN as well
+  const bool biased = has_input(c, 2) && beta != 0;  // beta 0 ignores C, even infinities and NaN
   if (has_input(c, 2)) {
     RP_TRY(require_same_dtype(c, 0, 2));
     const Dims& bias = input(c, 2).dims();

@@ -143,7 +143,7 @@ KernelResult tile(const Call& c) {
     return invalid_input("repeats " + dims_str(repeats) + " needs one number per axis of " +
                          dims_str(x.dims()));
   }
-  // Each axis d of the result is a pair (repeat, index) read with strides (0, stride).
+  // Each axis d of the result is a pair (repeat, index), which is read with strides (0, stride).
   const Dims from = strides_of(x.dims());
   Dims dims;
   Dims pairs;

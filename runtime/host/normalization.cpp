@@ -1,4 +1,4 @@
-// Normalisations. Statistics are in double, over the stored values.
+// Normalisations. Statistics are computed in double from the stored values.
 #include <algorithm>
 
 #include "runtime/host/support.h"
@@ -12,7 +12,7 @@ struct Moments {
   double mean = 0, variance = 0;
 };
 
-/// Two passes: no cancellation.
+/// Computes mean and variance in two passes, which avoids cancellation.
 Moments moments_of(std::span<const double> v) {
   Moments m;
   for (double x : v) m.mean += x;
@@ -28,7 +28,7 @@ double mean_square(std::span<const double> v) {
   return sum / static_cast<double>(v.size());
 }
 
-/// A vector of one value per channel.
+/// An input with one value per channel.
 Result<std::vector<double>> channel_values(const Call& c, size_t i, std::string_view role,
                                            int64_t channels) {
   RP_TRY(require_float(c, i, role));
@@ -39,7 +39,7 @@ Result<std::vector<double>> channel_values(const Call& c, size_t i, std::string_
   return load_all(input(c, i));
 }
 
-/// Broadcasts to the normalised part of the shape.
+/// An input that broadcasts to the normalised part of the shape.
 Result<std::vector<double>> row_values(const Call& c, size_t i, std::string_view role,
                                        const Dims& row) {
   RP_TRY(require_float(c, i, role));
@@ -60,7 +60,7 @@ Result<std::vector<double>> row_values(const Call& c, size_t i, std::string_view
   return v;
 }
 
-/// LayerNormalization (mean and inverse deviation as further outputs) and RMSNormalization.
+/// LayerNormalization (with mean and inverse deviation as further outputs) and RMSNormalization.
 KernelResult layer_norm(const Call& c) {
   const bool rms = c.op == "RMSNormalization";
   RP_TRY(check_arity(c, 2, rms ? 2 : 3, rms ? 1 : 3));
@@ -98,8 +98,8 @@ KernelResult layer_norm(const Call& c) {
   return out;
 }
 
-/// GroupNormalization; InstanceNormalization is one group per channel. From version 21 on scale and
-/// bias are per channel, before per group.
+/// GroupNormalization, and InstanceNormalization as one group per channel. From version 21 on,
+/// scale and bias are per channel; before that, they are per group.
 KernelResult group_norm(const Call& c) {
   RP_TRY(check_arity(c, 3, 3));
   RP_TRY(require_float(c, 0, "X"));
@@ -246,7 +246,7 @@ KernelResult lp_norm(const Call& c) {
     load(x, start, s.inner, s.size, v.data());
     double norm = 0;
     for (double e : v) norm += p == 1 ? std::fabs(e) : e * e;
-    // Squares that 32 bits do not hold are 0, as on devices and in ONNX Runtime.
+    // Squares below the range of fp32 are 0, as on devices and in ONNX Runtime.
     if (p == 2) norm = std::fabs(norm) < std::numeric_limits<float>::min() ? 0 : std::sqrt(norm);
     for (int64_t k = 0; k < s.size; ++k) {
       const double e = norm == 0 ? 0 : v[static_cast<size_t>(k)] / norm;

@@ -21,7 +21,7 @@ Result<Mode> read_mode(const Call& c) {
                        "', must be constant, reflect, edge or wrap");
 }
 
-/// Which elements of an axis negative pads leave: what other modes repeat.
+/// The elements of an axis that negative pads leave, and that other modes repeat.
 struct Kept {
   int64_t begin = 0, size = 0;
 };
@@ -30,7 +30,7 @@ Kept kept_by(int64_t dim, int64_t begin, int64_t end) {
   return {first, dim - first - std::max<int64_t>(-end, 0)};
 }
 
-/// Source index of position i, relative to the first element kept; -1 for the pad value.
+/// The source index of position i, relative to the first kept element; -1 for the pad value.
 int64_t source_index(Mode mode, int64_t i, int64_t dim) {
   if (i >= 0 && i < dim) return i;
   switch (mode) {
@@ -50,7 +50,7 @@ int64_t source_index(Mode mode, int64_t i, int64_t dim) {
   return -1;
 }
 
-/// Begins then ends for every axis.
+/// The pads at the beginnings of all axes, followed by those at the ends.
 Result<Dims> read_pads(const Call& c, const HostTensor& x) {
   RP_ASSIGN(const Dims raw, read_ints(c, "pads", 1));
   Dims axes(static_cast<size_t>(x.rank()));
@@ -79,7 +79,7 @@ Result<Dims> read_pads(const Call& c, const HostTensor& x) {
   return pads;
 }
 
-/// A scalar of x's dtype: the input, the attribute of old versions, or zero.
+/// The pad value, a scalar of x's dtype: from the input, the attribute of old versions, or zero.
 Result<HostTensor> read_value(const Call& c, const HostTensor& x) {
   RP_ASSIGN(auto value, allocate(x.dtype(), {}));
   const size_t i = c.attrs.has("pads") ? 1 : 2;
@@ -118,7 +118,7 @@ KernelResult pad(const Call& c) {
   }
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
   if (y.count() == 0) return one(std::move(y));
-  // Per axis: the offset that each output position reads, -1 for padding.
+  // Per axis: the offset that each output position reads; -1 for padding.
   const Dims strides = strides_of(x.dims());
   std::vector<Dims> source(rank);
   for (size_t d = 0; d < rank; ++d) {
@@ -148,7 +148,8 @@ KernelResult pad(const Call& c) {
   return one(std::move(y));
 }
 
-/// Elements around the middle, or zeros around all of them; an odd one is at the end.
+/// Keeps the elements around the middle, or pads with zeros on both sides. An odd element is at the
+/// end.
 KernelResult center_crop_pad(const Call& c) {
   RP_TRY(check_arity(c, 2, 2));
   const HostTensor& x = input(c, 0);

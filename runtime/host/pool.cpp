@@ -1,4 +1,4 @@
-// Pooling over windows and over everything.
+// Pooling over windows and over whole images.
 #include <algorithm>
 
 #include "runtime/host/tables.h"
@@ -21,10 +21,10 @@ Result<Window> pool_window(const Call& c, const HostTensor& x) {
   return w;
 }
 
-/// The taps of one output position along one axis: input coordinates first, first + step, ...
+/// The taps of one output position along one axis: the input coordinates first, first + step, ...
 struct Taps {
-  int64_t first = 0, step = 1, count = 0;  // inside the input
-  int64_t padded = 0;                      // inside the input and its padding
+  int64_t first = 0, step = 1, count = 0;  // those inside the input
+  int64_t padded = 0;                      // number of taps inside the input or its padding
 };
 
 Taps taps_of(const Window& w, size_t d, int64_t out) {
@@ -67,7 +67,8 @@ Status require_poolable(const Call& c) {
   return wrong_dtype(c, 0, "X", "floats and integers of at most 32 bits");
 }
 
-/// Position for the Indices output: over the whole tensor, rows or columns of the image fastest.
+/// A position for the Indices output, counted over the whole tensor. Either rows or columns of the
+/// image vary fastest.
 int64_t flat_index(const Window& w, int64_t image, int64_t pixel, bool column_major) {
   if (!column_major) return image * w.in_count() + pixel;
   const int64_t x = pixel % w.in[2];
@@ -151,7 +152,7 @@ KernelResult average_pool(const Call& c) {
       });
 }
 
-/// The norm of values whose powers have that sum. Powers that 32 bits do not hold are 0, as on
+/// The norm of values whose powers have that sum. Powers below the range of fp32 are 0, as on
 /// devices and in ONNX Runtime.
 double norm_of(double sum, double p, DType dtype) {
   const double smallest = dtype == DType::F64
@@ -201,7 +202,7 @@ KernelResult global_pool(const Call& c) {
   return one(std::move(y));
 }
 
-/// The inverse of MaxPool: values go back to their indices, zeros elsewhere.
+/// The inverse of MaxPool: writes values at their indices, and zeros elsewhere.
 KernelResult max_unpool(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
   RP_TRY(require_float(c, 0, "X"));
@@ -235,7 +236,7 @@ KernelResult max_unpool(const Call& c) {
     copy_block(y, to, x, i, 1);
   }
   if (!has_input(c, 2)) return one(std::move(y));
-  // The indices count in the inferred shape; a given output_shape surrounds it with zeros.
+  // Indices refer to the inferred shape. A given output_shape adds zeros around it.
   RP_ASSIGN(const Dims wanted, read_ints(c, "output_shape", 2));
   bool fits = wanted.size() == dims.size();
   for (size_t d = 0; fits && d < dims.size(); ++d) fits = wanted[d] >= dims[d];

@@ -19,14 +19,14 @@ double saturate(double v, DType t) {
   return std::isnan(v) ? 0 : std::clamp(v, lo, hi);
 }
 
-/// Rounds a float32 result to float32: quotients are defined in that precision.
+/// Rounds to float32, the precision in which quotients are defined.
 double as_float(double v) {
   return static_cast<double>(static_cast<float>(v));
 }
 
-/// scale and zero point of each element: per tensor, per axis, or per block along the axis.
+/// Which scale and zero point an element has: per tensor, per axis, or per block along the axis.
 struct Layout {
-  Dims strides;  // into the scales, over x's dims; blocked axes divide their index first
+  Dims strides;  // into the scales, over x's dims; the index of a blocked axis is divided first
   int64_t axis = 0, block = 1;
 };
 
@@ -80,7 +80,7 @@ bool quantized(DType t) {
   return is_int(t) && size_of(t) <= 2;
 }
 
-/// Scales and zero points of a call, and which of them an element has.
+/// The scales and zero points of a call, with their layout.
 struct Scaling {
   Layout layout;
   std::vector<double> scales, zeros;
@@ -158,7 +158,7 @@ KernelResult dynamic_quantize_linear(const Call& c) {
     lo = std::min(lo, e);
     hi = std::max(hi, e);
   }
-  // In float32 throughout, as the operator's definition computes it.
+  // Computed in float32 throughout, as the operator's definition does.
   const double step = as_float(as_float(hi - lo) / 255);
   const double scale = step == 0 ? 1 : step;
   const double zero = round_half_even(std::clamp(as_float((0 - lo) / scale), 0.0, 255.0));
@@ -183,7 +183,7 @@ Status require_quantized(const Call& c, size_t i, std::string_view role) {
              : wrong_dtype(c, i, role, "int8 and uint8");
 }
 
-/// A zero point or scale: one, or `count` of them; nothing when the input is absent.
+/// A zero point or scale: one value, or `count` values, or none if the input is absent.
 Result<std::vector<double>> per_channel(const Call& c, size_t i, std::string_view role,
                                         int64_t count) {
   if (!has_input(c, i)) return std::vector<double>{};

@@ -1,4 +1,4 @@
-// RNN, GRU and LSTM. States and gates are in double; outputs are rounded once a step is done.
+// RNN, GRU and LSTM. States and gates are in double; outputs are rounded at the end of each step.
 #include <algorithm>
 
 #include "runtime/host/support.h"
@@ -80,7 +80,7 @@ Result<std::vector<Activation>> read_activations(const Call& call, const Problem
   return out;
 }
 
-/// An optional tensor of exactly these dims, as doubles; zeros when it is absent.
+/// An optional tensor with exactly these dims, as doubles; zeros if it is absent.
 Result<std::vector<double>> read_tensor(const Call& c, size_t i, std::string_view role,
                                         const Dims& dims) {
   if (!has_input(c, i)) return allocate_scratch(dims);
@@ -91,7 +91,7 @@ Result<std::vector<double>> read_tensor(const Call& c, size_t i, std::string_vie
   return load_all(input(c, i));
 }
 
-/// States [directions, batch, hidden], given batch-major or not.
+/// Reads states as [directions, batch, hidden], whether or not they are given batch-major.
 Result<std::vector<double>> read_state(const Call& call, const Problem& p, size_t i,
                                        std::string_view role) {
   if (!p.batch_major) {
@@ -160,7 +160,7 @@ Result<Problem> read_problem(const Call& call, Cell cell) {
   return p;
 }
 
-/// One direction's weights and activations, and scratch for one row of the batch.
+/// The weights and activations of one direction, and scratch memory for one row of the batch.
 class Runner {
  public:
   Runner(const Problem& p, int64_t direction)
@@ -255,7 +255,7 @@ class Runner {
   std::vector<double> from_x_, from_h_, reset_;
 };
 
-/// Runs every sequence; states end as the last ones, y gets all of them.
+/// Runs every sequence. The states become the final ones, and y gets the states of all steps.
 void run(Problem& p, HostTensor& y) {
   for (int64_t d = 0; d < p.directions; ++d) {
     Runner runner(p, d);

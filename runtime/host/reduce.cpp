@@ -70,7 +70,7 @@ T step(Kind kind, T acc, T v) {
   return add(acc, v);
 }
 
-/// The value over no elements. For integers the extremes of the dtype, not of the 64 bits.
+/// The result for no elements. For integers the extremes are those of the dtype, not of 64 bits.
 template <typename T>
 T initial(Kind kind, DType t) {
   if (kind == Kind::Prod) return T{1};
@@ -90,10 +90,10 @@ T initial(Kind kind, DType t) {
   }
 }
 
-/// How the input's elements map to accumulators.
+/// The mapping from input elements to accumulators.
 struct Layout {
-  Dims kept;     // output dims with size 1 on reduced axes
-  Dims strides;  // of the accumulator, per input axis; 0 on reduced ones
+  Dims kept;     // output dims, with size 1 for reduced axes
+  Dims strides;  // of the accumulator, per input axis; 0 for reduced axes
   int64_t reduced = 1;
 };
 
@@ -107,7 +107,7 @@ Layout layout_of(const Dims& dims, const Dims& axes) {
   return l;
 }
 
-/// Calls f(accumulator, stride, values, n) for runs of the input in order.
+/// Calls f(accumulator, stride, values, n) for consecutive pieces of the input, in order.
 template <typename T, typename F>
 void for_each_run(const HostTensor& x, const Layout& l, F f) {
   if (x.count() == 0) return;
@@ -143,7 +143,7 @@ void accumulate(Kind kind, const HostTensor& x, const Layout& l, std::vector<T>&
   });
 }
 
-/// Shifted by the maximum, so that large inputs do not overflow.
+/// Subtracts the maximum first, so that large inputs do not overflow.
 void log_sum_exp(const HostTensor& x, const Layout& l, std::vector<double>& acc) {
   std::vector<double> top(acc.size());
   accumulate(Kind::Max, x, l, top);
@@ -159,7 +159,7 @@ void log_sum_exp(const HostTensor& x, const Layout& l, std::vector<double>& acc)
   }
 }
 
-/// The square root, rounded down; 0 for what is negative because its sum has wrapped.
+/// The square root, rounded down; 0 for a number that is negative because its sum wrapped.
 template <typename T>
 T whole_root(T a) {
   if (a <= 0) return 0;
@@ -173,7 +173,7 @@ template <typename T>
 void finish(Kind kind, int64_t reduced, std::vector<T>& acc) {
   for (T& a : acc) {
     if (kind == Kind::Mean) {
-      // Of no floats it is NaN, of no integers 0.
+      // The mean of no elements is NaN for floats, and 0 for integers.
       if (std::is_floating_point_v<T> || reduced != 0) a /= static_cast<T>(reduced);
     } else if (kind == Kind::L2) {
       if constexpr (std::is_floating_point_v<T>) {
@@ -187,8 +187,8 @@ void finish(Kind kind, int64_t reduced, std::vector<T>& acc) {
   }
 }
 
-/// Sums of integers wrap in their dtype before anything is made of them, those for means of 8 or 16
-/// bits in 32.
+/// Integer sums wrap in their dtype before they are used further. For means of 8-bit and 16-bit
+/// integers they wrap in 32 bits.
 template <typename T>
 void wrap_sums(Kind kind, std::vector<T>& acc, HostTensor& y) {
   if (kind == Kind::Mean && size_of(y.dtype()) < 4) {
@@ -223,7 +223,8 @@ void run(Kind kind, const HostTensor& x, const Layout& l, HostTensor& y) {
   store(y, 0, y.count(), acc.data());
 }
 
-/// Axes from the attribute or the input; none means all, or nothing when noop_with_empty_axes.
+/// The axes from the attribute or the input. No axes means all, or none if noop_with_empty_axes is
+/// set.
 Result<Dims> reduce_axes(const Call& c, int64_t rank) {
   Dims axes;
   if (has_ints(c, "axes", 1)) {
@@ -272,8 +273,8 @@ KernelResult reduce(const Call& c) {
   return one(y.reshaped(drop_axes(l.kept, axes)));
 }
 
-/// Position of the extreme along one axis: the first, or the last of equal ones. A NaN is larger
-/// (or smaller) than everything.
+/// The position of the extreme along one axis: the first or the last of equal ones. A NaN counts as
+/// the extreme.
 template <typename T>
 void arg_extreme(const HostTensor& x, const AxisSplit& s, bool max, bool last, HostTensor& y) {
   std::vector<T> values(static_cast<size_t>(s.size));
@@ -306,7 +307,8 @@ KernelResult arg(const Call& c) {
   Dims dims = x.dims();
   at(dims, axis) = 1;
   RP_ASSIGN(auto y, allocate(DType::I64, dims));
-  // Nothing has no largest element. In core form it is 0: other operators are made of that.
+  // An empty axis has no largest element. In core form the position is 0, because decompositions of
+  // other operators rely on that.
   if (s.size == 0 && c.opset == 0) return one(std::move(y));
   if (s.size == 0 && y.count() > 0)
     return invalid_input("axis " + std::to_string(axis) + " is empty");

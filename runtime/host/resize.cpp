@@ -35,7 +35,8 @@ struct Axis {
   double scale = 1, roi_begin = 0, roi_end = 1;
 };
 
-/// The weighted inputs of one output position; `outside` stands for the extrapolation value.
+/// The weighted inputs of one output position. If `outside` is set, the result is the extrapolation
+/// value.
 struct Taps {
   std::vector<std::pair<int64_t, double>> weights;
   bool outside = false;
@@ -98,7 +99,7 @@ double source_coordinate(const Options& o, const Axis& a, int64_t i) {
     case Coordinates::Asymmetric:
       return x / a.scale;
     case Coordinates::TfHalfPixelForNearest:
-      // Axes that keep their size are copied, the batch and the channels above all.
+      // Axes that keep their size, such as batch and channels, are copied.
       return a.scale == 1 ? x : (x + 0.5) / a.scale;
     case Coordinates::TfCropAndResize:
       return a.out > 1
@@ -124,8 +125,8 @@ double cubic_weight(double a, double t) {
 
 Taps taps_of(const Options& o, const Axis& a, int64_t i) {
   Taps taps;
-  // Scales of 32 bits and this arithmetic are a little off where the position is a whole number, or
-  // half way between two. Devices compute it exactly, as a quotient.
+  // fp32 scales and this arithmetic are slightly inexact if the position is an integer or half way
+  // between two. Devices compute it exactly, as a quotient.
   double x = source_coordinate(o, a, i);
   const double half = std::round(2 * x) / 2;
   if (std::fabs(x - half) < 1e-6) x = half;
@@ -142,8 +143,9 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
   // Antialiasing widens the filter by the downscaling factor.
   const double stretch = o.antialias ? std::max(1.0, 1 / a.scale) : 1.0;
   const double radius = (o.mode == Mode::Linear ? 1 : 2) * stretch;
-  // Without antialiasing always as many as the filter is wide: an element at weight 0 is multiplied
-  // as well, so that its infinity gives NaN, as on devices and in ONNX Runtime.
+  // Without antialiasing, the number of taps is always the width of the filter. Elements with
+  // weight 0 are multiplied as well, so that an infinity gives NaN, as on devices and in ONNX
+  // Runtime.
   const int64_t width = o.mode == Mode::Linear ? 2 : 4;
   const int64_t first = o.antialias ? saturate_i64(std::floor(x - radius)) + 1
                                     : saturate_i64(std::floor(x)) + 1 - width / 2;
@@ -161,8 +163,7 @@ Taps taps_of(const Options& o, const Axis& a, int64_t i) {
   return taps;
 }
 
-/// Interpolates `v` (of shape dims) along one axis. Positions outside the crop become NaN markers
-/// in `outside`.
+/// Interpolates `v` (of shape dims) along one axis. Marks positions outside the crop in `outside`.
 Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims, size_t axis,
                                         const Axis& a, const Options& o,
                                         std::vector<bool>& outside) {
@@ -183,7 +184,7 @@ Result<std::vector<double>> resize_axis(const std::vector<double>& v, Dims& dims
   return out;
 }
 
-/// Nearest neighbours are copied, whatever the dtype.
+/// Copies nearest neighbours, for any dtype.
 Result<HostTensor> resize_nearest(const HostTensor& x, const std::vector<Axis>& axes,
                                   const Options& o, const Dims& dims) {
   RP_ASSIGN(auto y, allocate(x.dtype(), dims));
@@ -240,7 +241,7 @@ Result<HostTensor> resize_smooth(const HostTensor& x, const std::vector<Axis>& a
   return y;
 }
 
-/// Floats of an attribute or an input, if there are any.
+/// The floats of an attribute or an input; empty if neither is given.
 Result<std::vector<double>> read_floats(const Call& c, const char* attr, size_t i) {
   if (const auto* list = c.attrs.get<std::vector<float>>(attr)) {
     return std::vector<double>(list->begin(), list->end());

@@ -1,4 +1,4 @@
-// Writing at data-dependent indices, with an optional reduction.
+// Writes at data-dependent indices, with an optional reduction.
 #include <algorithm>
 
 #include "runtime/host/indices.h"

@@ -9,7 +9,7 @@ namespace reprise::host {
 
 namespace {
 
-/// a before b in descending order; NaN counts as the largest value.
+/// Whether a comes before b in descending order. NaN counts as the largest value.
 template <typename T>
 bool greater(T a, T b) {
   return a != a ? b == b : a > b;
@@ -82,7 +82,7 @@ KernelResult non_zero(const Call& c) {
   if (x.dtype() == DType::String) return wrong_dtype(c, 0, "X", "numbers and bool");
   Dims found;
   for (int64_t i = 0; i < x.count(); ++i) {
-    double v = 0;  // a conversion never makes a non-zero integer zero
+    double v = 0;  // the conversion never turns a non-zero integer into zero
     load(x, i, 1, 1, &v);
     if (v != 0) found.push_back(i);
   }
@@ -132,12 +132,12 @@ KernelResult compress(const Call& c) {
   return one(std::move(y));
 }
 
-/// Slices along an axis as keys: first occurrence of each distinct one.
+/// The groups of equal slices along an axis.
 struct Distinct {
-  Dims first, inverse, counts;  // by group
+  Dims first, inverse, counts;  // as in Unique's outputs; first and counts are per group
 };
 
-/// The same groups, in the order in which they occur.
+/// The same groups in the order of their first occurrence.
 Distinct by_first_position(const Distinct& d) {
   Dims groups(d.first.size());
   std::iota(groups.begin(), groups.end(), 0);
@@ -171,7 +171,7 @@ Distinct find_distinct(const HostTensor& x, const AxisSplit& s, bool sorted) {
       }
     }
   }
-  // NaN sorts last and every NaN is a value of its own.
+  // NaN sorts last, and all NaN are distinct values.
   const auto less = [&](int64_t a, int64_t b) {
     const auto& ka = keys[static_cast<size_t>(a)];
     const auto& kb = keys[static_cast<size_t>(b)];

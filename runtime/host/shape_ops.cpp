@@ -13,8 +13,8 @@ KernelResult identity(const Call& c) {
   return one(input(c, 0));
 }
 
-/// A 0 copies the input's dim (unless allowzero), one -1 takes what is left: copied dims cancel, so
-/// that it is known for empty inputs as well.
+/// A 0 copies the input's dim (unless allowzero is set), and one -1 takes the remaining elements.
+/// Copied dims cancel, so that the -1 is known for empty inputs as well.
 Result<Dims> complete_shape(Dims shape, const Dims& from, int64_t count, bool allow_zero) {
   int64_t known = 1;
   Dims rest = from;
@@ -151,7 +151,7 @@ KernelResult size(const Call& c) {
   return one(HostTensor::from<int64_t>(DType::I64, {}, {input(c, 0).count()}));
 }
 
-/// Inference form: the identity; the mask, when asked for, is all true.
+/// The inference form: the identity. The mask, if requested, is all true.
 KernelResult dropout(const Call& c) {
   RP_TRY(check_arity(c, 1, 3, 2));
   const HostTensor& x = input(c, 0);
@@ -179,7 +179,7 @@ KernelResult dropout(const Call& c) {
   return out;
 }
 
-/// Core form: evaluated shape arithmetic.
+/// The core form of evaluated shape arithmetic.
 KernelResult shape_value(const Call& c) {
   RP_TRY(check_arity(c, 0, 0));
   const Dims elements = c.attrs.get_ints("elements");

@@ -1,4 +1,4 @@
-// Slice: core form, attributes (before version 10) and inputs.
+// Slice: the core form, the form with attributes (before version 10) and the form with inputs.
 #include <algorithm>
 #include <numeric>
 
@@ -13,8 +13,8 @@ struct Part {
   Dims starts, steps, dims;
 };
 
-/// Start, step and count for one axis; everything clamps. Backwards, a start before the first
-/// element is the first one (numpy takes none).
+/// Computes start, step and count of one axis; all values are clamped. For a negative step, a start
+/// before the first element is the first one (NumPy would take no element).
 void slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, size_t axis, Part& p) {
   const auto resolve = [&](int64_t v, int64_t lowest, int64_t highest) {
     if (v < 0) v = v < -dim ? std::numeric_limits<int64_t>::min() : v + dim;
@@ -45,7 +45,7 @@ KernelResult take(const HostTensor& x, const Part& p) {
   return one(std::move(y));
 }
 
-/// starts and steps for every axis, sizes from the output's shape.
+/// The core form has starts and steps for every axis; the sizes follow from the output's shape.
 KernelResult core_slice(const Call& c) {
   const HostTensor& x = input(c, 0);
   Part p{c.attrs.get_ints("starts"), c.attrs.get_ints("steps"), {}};

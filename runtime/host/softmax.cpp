@@ -1,5 +1,5 @@
-// Softmax, LogSoftmax and Hardmax. Before version 13 the input is flattened to a matrix at `axis`
-// (default 1) and rows are normalised; from then on one axis (default -1).
+// Softmax, LogSoftmax and Hardmax. Before version 13, the input is flattened to a matrix at `axis`
+// (default 1), and rows are normalised. From then on, one axis (default -1) is normalised.
 #include <algorithm>
 
 #include "runtime/host/support.h"
@@ -22,7 +22,7 @@ void soft(std::vector<double>& v, bool log) {
 }
 
 void hard(std::vector<double>& v) {
-  // A NaN counts as the largest, as in ArgMax.
+  // A NaN counts as the largest value, as in ArgMax.
   const auto is_nan = [](double e) { return std::isnan(e); };
   const auto nan = std::find_if(v.begin(), v.end(), is_nan);
   const auto best = nan != v.end() ? nan : std::max_element(v.begin(), v.end());

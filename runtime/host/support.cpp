@@ -7,7 +7,7 @@ namespace reprise::host {
 
 namespace {
 
-// A tensor above this is refused: the host path is a reference, not a place for a runaway Expand.
+// Larger tensors are refused, so that an excessive Expand does not exhaust the machine.
 constexpr int64_t kMaxBytes = int64_t{1} << 34;
 constexpr int64_t kSaturated = int64_t{1} << 62;
 

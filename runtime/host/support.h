@@ -1,4 +1,4 @@
-// Internals shared by the host kernels: argument checks, element conversion, index iteration.
+// Helpers of the host kernels: argument checks, element conversion, index iteration.
 #pragma once
 
 #include <array>
@@ -34,8 +34,8 @@ inline bool has_input(const Call& c, size_t i) {
 inline const HostTensor& input(const Call& c, size_t i) {
   return *c.inputs[i];
 }
-/// The first `required` inputs are there, none beyond `max_inputs`, and no output beyond
-/// `max_outputs` is asked for.
+/// Checks that the first `required` inputs are given, that there are at most `max_inputs`, and that
+/// at most `max_outputs` outputs are requested.
 Status check_arity(const Call& c, size_t required, size_t max_inputs, size_t max_outputs = 1);
 /// "input 1 (indices): float32[2,3]"
 std::string describe_input(const Call& c, size_t i, std::string_view role);
@@ -48,9 +48,10 @@ Status require_rank(const Call& c, size_t i, std::string_view role, int64_t min_
 /// A dtype attribute in ONNX's numbering (TensorProto.DataType).
 Result<DType> dtype_from_onnx(int64_t code);
 
-/// True when an attribute or an input (index i) gives the list; attributes win, as in core form.
+/// Whether the attribute `attr` or input i has an integer list.
 bool has_ints(const Call& c, std::string_view attr, size_t i);
-/// An integer list from the attribute `attr`, else from input i (int32 or int64, rank 0 or 1).
+/// An integer list from the attribute `attr`, as in core form, or else from input i (int32 or
+/// int64, rank 0 or 1).
 Result<Dims> read_ints(const Call& c, std::string_view attr, size_t i);
 /// All elements of an integer tensor.
 Result<Dims> tensor_ints(const HostTensor& t, const std::string& what);
@@ -63,12 +64,12 @@ Result<Dims> normalize_axes(const Dims& axes, int64_t rank);
 
 // --- allocation and shape arithmetic ---
 
-/// A zeroed tensor, or an error when its size is absurd or memory is short.
+/// A tensor of zeros. Fails if its size is implausible or there is no memory.
 Result<HostTensor> allocate(DType dtype, Dims dims);
-/// Scratch elements, under the same limits.
+/// Scratch memory with the same limits.
 Result<std::vector<double>> allocate_scratch(std::span<const int64_t> dims);
 std::string dims_str(std::span<const int64_t> dims);
-/// Product, saturated at 2^62 (dims beside a zero dim may be anything).
+/// The product, saturated at 2^62: if one dim is zero, the others may have any size.
 int64_t product(std::span<const int64_t> dims);
 inline int64_t product_range(const Dims& dims, int64_t begin, int64_t end) {
   return product(
@@ -76,7 +77,8 @@ inline int64_t product_range(const Dims& dims, int64_t begin, int64_t end) {
 }
 Dims strides_of(std::span<const int64_t> dims);
 Result<Dims> broadcast_dims(std::span<const HostTensor* const> inputs);
-/// Strides with which a tensor of shape `from` is read at indices of shape `to`; checked before.
+/// The strides for reading a tensor of shape `from` at indices of shape `to`. The shapes must have
+/// been checked to broadcast.
 Dims broadcast_strides(std::span<const int64_t> from, std::span<const int64_t> to);
 inline KernelResult one(HostTensor t) {
   Tensors out;
@@ -92,12 +94,12 @@ inline int64_t& at(Dims& d, int64_t i) {
 
 // --- elements ---
 
-/// The type that an operator computes in: floats in double, integers in 64 bits (wrapping), Bool
-/// with the unsigned.
+/// The type in which an operator computes: floats in double, integers in 64 bits that wrap around,
+/// Bool as unsigned integer.
 enum class Domain : uint8_t { Float, Signed, Unsigned, None };
 Domain domain_of(DType t);
 
-/// Halves go to the even neighbour; independent of the floating-point environment.
+/// Rounds halves to the even neighbour, whatever the floating-point environment.
 inline double round_half_even(double v) {
   const double r = std::round(v);
   return std::copysign(std::fabs(v - std::trunc(v)) == 0.5 ? 2 * std::round(v / 2) : r, v);
@@ -108,23 +110,23 @@ uint16_t double_to_bf16(double v);
 int64_t saturate_i64(double v);
 uint64_t saturate_u64(double v);
 
-/// Reads n elements from `start`, `stride` apart. Integers convert to double by rounding; floats
-/// are not readable as integers (0 is returned for them).
+/// Reads n elements from `start` on, `stride` elements apart. Integers are rounded to double.
+/// Floats cannot be read as integers; the result is 0.
 void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, double* out);
 void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, int64_t* out);
 void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, uint64_t* out);
-/// Writes n consecutive elements. double: rounds once to floats, truncates and saturates to
-/// integers. Integers: wrap to narrower ones. Bool stores v != 0.
+/// Writes n consecutive elements. A double is rounded once to a float dtype; for an integer dtype
+/// it is truncated and saturated. Integers wrap to narrower ones. Bool stores v != 0.
 void store(HostTensor& t, int64_t start, int64_t n, const double* v);
 void store(HostTensor& t, int64_t start, int64_t n, const int64_t* v);
 void store(HostTensor& t, int64_t start, int64_t n, const uint64_t* v);
 /// The whole tensor as doubles.
 Result<std::vector<double>> load_all(const HostTensor& t);
-/// A tensor of these dims holding these values, rounded once.
+/// A tensor with these dims and values, each rounded once.
 Result<HostTensor> store_all(DType dtype, Dims dims, const std::vector<double>& v);
 
-/// Calls f with a value of the type that has the element's width: uint8_t, uint16_t, uint32_t,
-/// uint64_t or std::string. For operators that only move elements.
+/// Calls f with a value of the unsigned type of the element's width (uint8_t to uint64_t), or with
+/// a std::string. For operators that only move elements.
 template <typename F>
 void with_width(DType t, F&& f) {
   if (t == DType::String) return f(std::string{});
@@ -160,15 +162,15 @@ void set_element(HostTensor& t, int64_t i, const T& v) {
 
 /// dst[dst_at + i] = src[src_at + i]; equal dtypes.
 void copy_block(HostTensor& dst, int64_t dst_at, const HostTensor& src, int64_t src_at, int64_t n);
-/// Where the elements of a walk over a tensor lie: element i at offset + i . strides.
+/// A traversal of a tensor: the element with index vector i is at offset + i . strides.
 struct Strided {
   Dims strides;
   int64_t offset = 0;
 };
-/// dst[i of `to`] = src[i of `from`] for every index i over dims.
+/// Copies the element at `from` to the element at `to` for every index vector over dims.
 void copy_strided(const Dims& dims, HostTensor& dst, const Strided& to, const HostTensor& src,
                   const Strided& from);
-/// Every element becomes element 0 of `value` (equal dtypes).
+/// Sets every element to element 0 of `value`, which must have the same dtype.
 void fill(HostTensor& dst, const HostTensor& value);
 
 // --- iteration ---
@@ -196,18 +198,18 @@ void for_each_index(const Dims& dims, const std::array<const Dims*, N>& strides,
   }
 }
 
-/// Operands read together: dims are the coalesced output dims, at least one.
+/// Operands that broadcast together.
 struct Broadcast {
-  Dims dims;                  // the output's shape
-  Dims loop;                  // coalesced dims, at least one
+  Dims dims;  // of the output
+  Dims loop;  // the output's dims with neighbours joined where possible; at least one
   std::vector<Dims> strides;  // per operand, over `loop`
 };
 Result<Broadcast> broadcast(std::span<const HostTensor* const> inputs);
 
 inline constexpr int64_t kChunk = 512;
 
-/// Calls f(out_start, n, offsets) for runs of at most kChunk consecutive output elements; operand k
-/// is read from offsets[k] with stride b.strides[k].back().
+/// Calls f(out_start, n, offsets) for sequences of n <= kChunk consecutive output elements. Operand
+/// k is to be read from offsets[k] with stride b.strides[k].back().
 void for_each_chunk(const Broadcast& b,
                     const std::function<void(int64_t, int64_t, std::span<const int64_t>)>& f);
 

@@ -26,7 +26,7 @@ Result<Dims> read_list(const Call& c, const char* name, size_t size, int64_t fal
   return v;
 }
 
-/// All but pads and `out`.
+/// Reads everything except pads and `out`.
 Result<Window> read_common(const Call& c, const Dims& x, std::span<const int64_t> kernel) {
   Window w;
   w.rank = static_cast<int64_t>(x.size()) - 2;
@@ -91,7 +91,7 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
   if (mode == "NOTSET") RP_TRY(read_pads(c, w));
   const bool ceil = c.attrs.get_int("ceil_mode", 0) != 0;
-  // An input of no elements may have been padded by a node of its own: the output has none, either.
+  // Another node may have padded an input without elements; the output then has none either.
   const bool empty = c.output_dims && std::ranges::count(*c.output_dims, 0) > 0;
   for (auto d = static_cast<size_t>(3 - w.rank); d < 3; ++d) {
     const int64_t stride = w.strides[d];
@@ -105,7 +105,7 @@ Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t
     const bool pool = use == WindowUse::Pool;
     const bool rounds_up = pool && ceil && !same;
     w.out[d] = floor_div(rounds_up ? room + stride - 1 : room, stride) + 1;
-    // Windows that start in the padding after the input do not count.
+    // Windows that begin in the padding after the input do not count.
     const int64_t starts = (w.in[d] + w.pad_begin[d] + stride - 1) / stride;
     if (rounds_up) w.out[d] = std::min(w.out[d], starts);
     const bool has_size = rounds_up ? w.out[d] >= 0 : room >= 0 || (pool && room == -stride);
@@ -153,7 +153,7 @@ Result<Window> read_transposed_window(const Call& c, const Dims& x,
 
 namespace {
 
-/// Axis `from` of a tensor becomes axis `to`, the others keep their order.
+/// Moves axis `from` of a tensor to position `to`; the others keep their order.
 Result<HostTensor> move_axis(const HostTensor& t, size_t from, size_t to) {
   const auto moved = [&](Dims d) {
     const int64_t axis = d[from];

@@ -1,4 +1,4 @@
-// Sliding windows of convolutions and pools, with 1 to 3 spatial dims written as 3.
+// Sliding windows of convolutions and pools. 1 to 3 spatial dims are represented as 3.
 #pragma once
 
 #include "runtime/host/support.h"
@@ -21,21 +21,22 @@ struct Window {
 
 enum class WindowUse : uint8_t { Conv, Pool };
 
-/// strides, dilations, pads, auto_pad and ceil_mode of a convolution or pool over x
-/// [N, C, spatial...]; fills everything, `out` included. A window that is larger than the padded
-/// input is an error, but for a pool in ceil mode, which cuts it off, and for a pool whose input is
-/// smaller by exactly one stride: there the result is empty.
+/// Reads the attributes strides, dilations, pads, auto_pad and ceil_mode of a convolution or pool
+/// over x [N, C, spatial...] and computes the window, including `out`. A window that is larger than
+/// the padded input is an error, with two exceptions: a pool in ceil mode clips it, and a pool
+/// whose padded input is smaller than the window by exactly one stride has an empty result.
 Result<Window> read_window(const Call& c, const Dims& x, std::span<const int64_t> kernel,
                            WindowUse use);
-/// Same for a transposed convolution (output_shape, output_padding).
+/// The same for a transposed convolution, which also has output_shape and output_padding.
 Result<Window> read_transposed_window(const Call& c, const Dims& x,
                                       std::span<const int64_t> kernel);
 
-/// The kernel on x [N, C, spatial...] and its result in the same order; where the attribute
-/// `channels_last` (of the core form) says so, both are [N, spatial..., C] outside.
+/// Calls a kernel whose input and result are [N, C, spatial...]. If the attribute `channels_last`
+/// of the core form is set, the input and result of the call are [N, spatial..., C] and are
+/// transposed.
 KernelResult with_layout(const Call& c, Kernel kernel);
 
-/// Range [first, last) of i in [0, count) for which i * stride + offset lies in [0, size).
+/// The range [first, last) of i in [0, count) for which i * stride + offset is in [0, size).
 std::pair<int64_t, int64_t> inside(int64_t offset, int64_t stride, int64_t size, int64_t count);
 
 }  // namespace reprise::host

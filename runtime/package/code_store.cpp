@@ -18,20 +18,20 @@ Status damaged(const std::string& what) {
   return invalid_model(what + "; the package is damaged, compile the model again");
 }
 
-/// The most bytes that zstd's frame may hold.
+/// The largest allowed size of the frame's contents.
 uint64_t most_bytes(const CompressedCode& c) {
   return c.form == CodeForm::Spirv ? max_compact_bytes(c.bytes / sizeof(uint32_t)) : c.bytes;
 }
 
-/// One frame to its end. Its size is believed up to `most`.
+/// Decompresses a frame, which may claim at most `most` bytes.
 Result<std::vector<std::byte>> decompress(std::span<const std::byte> frame,
                                           std::span<const std::byte> dictionary, uint64_t most) {
   const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
-    return damaged("its compressed code is no frame of a known size");
+    return damaged("its compressed code is not a frame that states its size");
   if (size > most)
-    return damaged("its compressed code claims " + std::to_string(size) + " bytes, more than the " +
-                   std::to_string(most) + " that it may have");
+    return damaged("its compressed code claims " + std::to_string(size) +
+                   " bytes; the limit for it is " + std::to_string(most));
   const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
   if (!context) return Status(Code::Internal, "there is no memory to decompress it");
   std::vector<std::byte> out(size);

@@ -1,5 +1,5 @@
-// The kernels of a package: each stored once, compressed on its own with a dictionary that those of
-// one form share. Inside of the package, not for others.
+// The code of a package's kernels. Each piece is stored once and compressed on its own, with a
+// dictionary that all pieces of one form share. Internal to runtime/package.
 #pragma once
 
 #include <atomic>
@@ -19,38 +19,39 @@ namespace reprise::package {
 
 enum class CodeForm : uint8_t { Spirv, Cuda, Image };
 inline constexpr size_t kCodeForms = 3;
-/// Where a kernel has no code of a form.
+/// The index of a kernel's code if it has none of that form.
 inline constexpr uint32_t kNoCode = UINT32_MAX;
-/// Larger claims are refused before memory is allocated: of one kernel, of those of one variant
-/// together, and of a dictionary.
+// Limits for one kernel, for all kernels of a variant together, and for a dictionary. The reader
+// refuses files that claim more before it allocates memory.
 inline constexpr uint64_t kMaxCodeBytes = uint64_t{64} << 20;
 inline constexpr uint64_t kMaxVariantCodeBytes = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxDictionaryBytes = uint64_t{256} << 10;
 
-/// What zstd made of code or of a dictionary.
+/// A piece of code or a dictionary, compressed with zstd.
 struct CompressedCode {
   CodeForm form = CodeForm::Spirv;
-  uint64_t bytes = 0;  // as a driver or a compiler gets it
-  uint64_t hash = 0;   // of those bytes
-  std::span<const std::byte> data;
+  uint64_t bytes = 0;               // size of the original
+  uint64_t hash = 0;                // of the original
+  std::span<const std::byte> data;  // the compressed form
 };
 
-/// Collects code for a package that is written.
+/// Collects and compresses the code of a package that is being written.
 class CodeWriter {
  public:
-  /// The index of this code, which may be there already; kNoCode for none. The bytes must stay.
+  /// Returns the index of this code. Equal code has one index; no bytes give kNoCode. The bytes
+  /// must outlive the writer.
   uint32_t add(CodeForm form, std::span<const std::byte> bytes);
-  /// To be called once, when all is added.
+  /// Must be called once, after all calls of add().
   Status compress();
   std::vector<CompressedCode> code() const { return results(pieces_); }
-  /// One at most for each form.
+  /// At most one for each form.
   std::vector<CompressedCode> dictionaries() const { return results(dictionaries_); }
 
  private:
   struct Piece {
     CompressedCode as;
     std::span<const std::byte> original;
-    std::vector<std::byte> form, data;  // what is compressed, and the result
+    std::vector<std::byte> form, data;  // the input of the compression, and its result
   };
   static std::vector<CompressedCode> results(const std::vector<Piece>& pieces);
   std::vector<std::byte> sample(CodeForm form) const;
@@ -60,8 +61,7 @@ class CodeWriter {
   std::unordered_multimap<uint64_t, uint32_t> by_hash_;
 };
 
-/// Code of a package that was read. Nothing is decompressed before it is asked for. Threads may
-/// share it.
+/// The code of a package that was read. It is decompressed on request only. Thread-safe.
 class CodeStore {
  public:
   /// `owner` keeps the compressed bytes alive.
@@ -72,19 +72,19 @@ class CodeStore {
         dictionaries_(std::move(dictionaries)),
         owner_(std::move(owner)) {}
 
-  /// Forms and sizes are possible.
+  /// Checks that forms and sizes are plausible.
   Status check() const;
   size_t size() const { return code_.size(); }
-  /// For messages: "package 'model.rpk'".
+  /// The package in messages: "package 'model.rpk'".
   const std::string& package() const { return package_; }
-  /// The code of that index has that form.
+  /// Whether there is code of that index and form.
   bool has(uint32_t index, CodeForm form) const {
     return index < code_.size() && code_[index].form == form;
   }
   uint64_t bytes(uint32_t index) const { return index < code_.size() ? code_[index].bytes : 0; }
-  /// Checked against its hash.
+  /// Decompresses a piece of code and checks its hash.
   Result<std::vector<std::byte>> load(uint32_t index) const;
-  /// How often load() decompressed.
+  /// The number of pieces that load() has decompressed.
   uint64_t loads() const { return loads_; }
 
  private:

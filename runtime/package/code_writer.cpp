@@ -12,10 +12,10 @@
 namespace reprise::package {
 namespace {
 
-/// Higher levels take a tenth off the code of a model, in three times the time.
+/// A higher level makes the code of a model a tenth smaller, but takes three times as long.
 constexpr int kLevel = 3;
-/// A dictionary is a part of the code that it helps to compress, this one at most: a session loads
-/// it whole.
+/// A dictionary has at most this fraction (1 / n) of the size of the code that it helps to
+/// compress, because a session decompresses all of it.
 constexpr size_t kDictionaryPart = 8;
 constexpr size_t kLeastDictionary = 1024;
 
@@ -56,7 +56,8 @@ uint32_t CodeWriter::add(CodeForm form, std::span<const std::byte> bytes) {
   return index;
 }
 
-// Whole pieces from all over the package, as near-copies stand at the same place in each variant.
+// Selects whole pieces that are spread over the package, because variants have similar kernels at
+// the same place.
 std::vector<std::byte> CodeWriter::sample(CodeForm form) const {
   std::vector<const Piece*> all;
   size_t total = 0;

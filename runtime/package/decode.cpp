@@ -106,7 +106,7 @@ class Decoder : private MetadataReader {
     return list(from.guards(), to.guards, [this](const fb::DimGuard& f, DimGuard& t) {
       std::vector<Expr> dims;
       RP_TRY(exprs(f.dims(), dims));
-      if (dims.size() != 2) return malformed("a guard compares other than two dimensions");
+      if (dims.size() != 2) return malformed("a guard does not compare two dimensions");
       t.a = dims[0];
       t.b = dims[1];
       t.kind = static_cast<DimGuard::Kind>(f.kind());
@@ -120,7 +120,7 @@ class Decoder : private MetadataReader {
     });
   }
 
-  /// Dims and dtype of stored bytes; the count of elements.
+  /// Checks dims and dtype of a stored tensor; returns the number of elements.
   template <typename T>
   Result<int64_t> check_tensor(const T& from, std::vector<int64_t>& dims, uint64_t bytes) {
     const auto dtype = static_cast<DType>(from.dtype());
@@ -152,10 +152,10 @@ class Decoder : private MetadataReader {
     RP_ASSIGN(const int64_t count, check_tensor(from, dims, from.size()));
     const auto dtype = static_cast<DType>(from.dtype());
     if (dtype == DType::String) return string_tensor(from.strings(), std::move(dims), to);
-    if (from.factors()) return {};  // when its base is known
+    if (from.factors()) return {};  // it is computed once its base is known
     const uint64_t alignment = from.size() >= kLargeWeight ? kSegmentAlignment : kWeightAlignment;
     if (from.offset() > weights_.size() || from.size() > weights_.size() - from.offset()) {
-      return malformed(describe(dtype, dims) + " lies outside the file");
+      return malformed(describe(dtype, dims) + " is outside the file");
     }
     if (count > 0 && from.offset() % alignment != 0) return malformed("a weight is not aligned");
     to = HostTensor::borrow(dtype, std::move(dims), weights_.subspan(from.offset(), from.size()),
@@ -199,7 +199,8 @@ class Decoder : private MetadataReader {
         base.dims() != dims || from.axis() >= dims.size() ||
         factors.size() != static_cast<uint64_t>(dims[from.axis()]))
       return malformed("its factors do not fit " + describe(base.dtype(), base.dims()));
-    // A writer takes each weight as a base once.
+    // Our writer uses each weight as a base at most once, so this holds for every file that it
+    // writes.
     scaled_bytes_ += base.bytes().size();
     if (scaled_bytes_ > weights_.size())
       return malformed("its products take more memory than the weights in the file");
@@ -212,7 +213,7 @@ class Decoder : private MetadataReader {
     RP_TRY(string(from.name(), name));
     Attr value;
     RP_TRY(attr_value(from, value).with_context("attribute '" + name + "'"));
-    if (to.has(name)) return malformed("attribute '" + name + "' is there twice");
+    if (to.has(name)) return malformed("attribute '" + name + "' occurs twice");
     to.set(std::move(name), std::move(value));
     return {};
   }
@@ -242,7 +243,8 @@ class Decoder : private MetadataReader {
         return malformed("kind " + std::to_string(from.kind()) + " does not exist");
     }
   }
-  static_assert(std::variant_size_v<Attr> == 8, "attr_value() follows the alternatives of Attr");
+  static_assert(std::variant_size_v<Attr> == 8,
+                "attr_value() must handle every alternative of Attr");
 
   Status tensor(const fb::Tensor& from, HostTensor& to) {
     const uint64_t bytes = from.bytes() ? from.bytes()->size() : 0;
@@ -260,7 +262,7 @@ class Decoder : private MetadataReader {
     to.kernel = from.kernel();
     std::vector<Expr> grid;
     RP_TRY(exprs(from.grid(), grid));
-    if (grid.size() != to.grid.size()) return malformed("a grid has other than three sizes");
+    if (grid.size() != to.grid.size()) return malformed("a grid does not have three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
     RP_TRY(numbers(from.buffers(), to.buffers));
     RP_TRY(flags(from.writes(), to.writes));
@@ -304,7 +306,7 @@ class Decoder : private MetadataReader {
     std::vector<uint32_t> workgroup;
     RP_TRY(numbers(from.workgroup(), workgroup));
     if (workgroup.size() != to.workgroup.size())
-      return malformed("a workgroup has not three sizes");
+      return malformed("a workgroup does not have three sizes");
     std::copy(workgroup.begin(), workgroup.end(), to.workgroup.begin());
     to.n_buffers = from.n_buffers();
     to.n_scalars = from.n_scalars();
@@ -320,7 +322,7 @@ class Decoder : private MetadataReader {
     to.step = from.step();
     std::vector<uint32_t> grid;
     RP_TRY(numbers(from.grid(), grid));
-    if (grid.size() != to.grid.size()) return malformed("a probe's grid has not three sizes");
+    if (grid.size() != to.grid.size()) return malformed("a probe's grid does not have three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
     RP_TRY(numbers(from.scalars(), to.scalars));
     RP_TRY(numbers(from.bytes(), to.bytes));
@@ -384,7 +386,7 @@ class Decoder : private MetadataReader {
     to.predicate.subgroup_size = p.subgroup_size();
     if (p.matrix()) {
       if (p.matrix()->size() != 3)
-        return malformed("the shape of its matrices has not three numbers");
+        return malformed("the shape of its matrices does not have three numbers");
       to.predicate.matrix = {p.matrix()->Get(0), p.matrix()->Get(1), p.matrix()->Get(2)};
     }
     to.predicate.workgroup_invocations = p.workgroup_invocations();

@@ -1,4 +1,4 @@
-// From verified bytes to a Package. Inside of the package, not for others.
+// Decodes the metadata of a file to a Package. Internal to runtime/package.
 #pragma once
 
 #include <memory>
@@ -8,14 +8,15 @@
 
 namespace reprise::package {
 
-/// Checks and decodes the metadata. Weights borrow `weights`, code borrows `metadata`; `owner`
-/// keeps both alive. Both spans are aligned to kWeightAlignment. `where` names the package.
+/// Checks and decodes the metadata. The weights borrow `weights`, the code borrows `metadata`, and
+/// `owner` keeps both alive. Both spans must be aligned to kWeightAlignment. `where` names the
+/// package in messages.
 Result<std::shared_ptr<const Package>> decode(std::span<const std::byte> metadata,
                                               std::span<const std::byte> weights,
                                               std::shared_ptr<const void> owner,
                                               const std::string& where);
 
-/// The code of a kernel is what drivers may be given.
+/// Checks that the code of a kernel may be given to a driver.
 Status verify_code(const Predicate& needs, const plan::KernelCode& k);
 
 }  // namespace reprise::package

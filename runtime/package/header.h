@@ -1,4 +1,4 @@
-// The fixed part of a .rpk file, little endian. Inside of the package, not for others.
+// The header of a .rpk file, little endian. Internal to runtime/package.
 #pragma once
 
 #include <array>
@@ -10,12 +10,13 @@ namespace reprise::package {
 
 static_assert(std::endian::native == std::endian::little, "files are little endian");
 
-/// As in PNG: a high bit, line ends and an end-of-file that transfers in text mode destroy.
+/// As in PNG: a byte with its high bit set, line ends and an end-of-file character, so that
+/// transfers in text mode are detected.
 inline constexpr std::array<uint8_t, 8> kMagic{0x89, 'R', 'P', 'K', '\r', '\n', 0x1a, '\n'};
 inline constexpr uint32_t kVersion = 3;
-/// Every weight starts at a multiple of this, ...
+/// The alignment of weights in the file.
 inline constexpr uint64_t kWeightAlignment = 64;
-/// ... and those of at least kLargeWeight bytes at a multiple of this, a page.
+/// The alignment of weights of at least kLargeWeight bytes: a page.
 inline constexpr uint64_t kSegmentAlignment = 4096;
 inline constexpr uint64_t kLargeWeight = 65536;
 /// FlatBuffers offsets are 32-bit and signed.
@@ -29,8 +30,9 @@ struct Header {
   uint64_t metadata_offset = 64;
   uint64_t metadata_bytes = 0;
   uint64_t metadata_hash = 0;
-  uint64_t weights_offset = 0;  // multiple of kSegmentAlignment; offsets of weights start here
-  uint64_t header_hash = 0;     // of all bytes before it
+  uint64_t weights_offset =
+      0;                     // multiple of kSegmentAlignment; offsets of weights are relative to it
+  uint64_t header_hash = 0;  // of all header bytes before this member
 };
 static_assert(sizeof(Header) == 64);
 

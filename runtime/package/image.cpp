@@ -9,7 +9,7 @@
 namespace reprise::package {
 namespace {
 
-// The parts of ELF-64 that say where a file's bytes lie.
+// The parts of ELF-64 that state the offsets and sizes of the file's contents.
 struct FileHeader {
   std::array<uint8_t, 16> ident;
   uint16_t type, machine;
@@ -62,19 +62,19 @@ Status check_cubin(std::span<const std::byte> bytes) {
     return malformed("it is not an ELF file for CUDA");
   const bool sizes = (h.segment_count == 0 || h.segment_bytes == sizeof(SegmentHeader)) &&
                      h.section_count > 0 && h.section_bytes == sizeof(SectionHeader);
-  if (!sizes) return malformed("its tables have other sizes than ELF's");
+  if (!sizes) return malformed("the sizes of its tables are not those of ELF");
   if (!inside(h.segments, uint64_t{h.segment_count} * h.segment_bytes, bytes) ||
       !inside(h.sections, uint64_t{h.section_count} * h.section_bytes, bytes))
-    return malformed("a table lies outside of its bytes");
+    return malformed("a table is outside its bytes");
   for (uint64_t i = 0; i < h.segment_count; ++i) {
     const auto s = header_at<SegmentHeader>(bytes, h.segments + i * h.segment_bytes);
     if (!inside(s.offset, s.file_bytes, bytes))
-      return malformed("segment " + std::to_string(i) + " lies outside of its bytes");
+      return malformed("segment " + std::to_string(i) + " is outside its bytes");
   }
   for (uint64_t i = 0; i < h.section_count; ++i) {
     const auto s = header_at<SectionHeader>(bytes, h.sections + i * h.section_bytes);
     if (s.type != kNoBits && !inside(s.offset, s.bytes, bytes))
-      return malformed("section " + std::to_string(i) + " lies outside of its bytes");
+      return malformed("section " + std::to_string(i) + " is outside its bytes");
   }
   return {};
 }
@@ -82,7 +82,7 @@ Status check_cubin(std::span<const std::byte> bytes) {
 Status check_ptx(std::span<const std::byte> bytes) {
   const auto zero = std::find(bytes.begin(), bytes.end(), std::byte{0});
   if (bytes.size() > 1 && zero == bytes.end() - 1) return {};
-  return invalid_model("its PTX is damaged: a zero byte must be its end, and nothing else");
+  return invalid_model("its PTX is damaged: it must have exactly one zero byte, at its end");
 }
 
 }  // namespace reprise::package

@@ -1,5 +1,5 @@
-// Whether the bytes of a CUDA image are what a driver may be given: it reads them to an end that
-// they state themselves. Inside of the package, not for others.
+// Checks that a CUDA image may be given to a driver. A driver is not told the size of an image: it
+// reads up to the end that the image itself states. Internal to runtime/package.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace reprise::package {
 
-/// A cubin: an ELF file whose headers, sections and segments lie within the bytes.
+/// Checks that the bytes are an ELF file whose headers, sections and segments lie within them.
 Status check_cubin(std::span<const std::byte> bytes);
-/// PTX: text that ends in the only zero byte.
+/// Checks that the bytes are PTX: text with exactly one zero byte, at its end.
 Status check_ptx(std::span<const std::byte> bytes);
 
 }  // namespace reprise::package

@@ -1,4 +1,4 @@
-// The code of kernels: from a package that was read to what devices and tools take.
+// Loads the code of kernels from a package that was read.
 #include <cstring>
 
 #include "runtime/package/code_store.h"
@@ -7,7 +7,7 @@
 namespace reprise::package {
 namespace {
 
-/// Bytes of a store as a string or a vector; nothing where there is no code.
+/// Loads code into a string or a vector; leaves it empty if there is no code.
 template <typename List>
 Status load_into(const CodeStore& store, uint32_t index, List& to) {
   if (index == kNoCode) return {};
@@ -32,7 +32,7 @@ Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const Varia
   std::vector<plan::KernelCode> out = v.plan.kernels;
   if (v.stored.empty()) return out;
   if (!p.code || v.stored.size() != out.size())
-    return internal_error("variant '" + v.name + "' is of another package");
+    return internal_error("variant '" + v.name + "' belongs to another package");
   for (size_t k = 0; k < out.size(); ++k) {
     RP_TRY(load_kernel(*p.code, v.stored[k], v.predicate, out[k])
                .with_context("variant '" + v.name + "'")

@@ -1,5 +1,4 @@
-// What decode.cpp makes of numbers, strings, lists and expressions. Inside of the package, not for
-// others.
+// Decodes numbers, strings, lists and expressions for decode.cpp. Internal to runtime/package.
 #pragma once
 
 #include <cstring>
@@ -21,7 +20,8 @@ inline Status malformed(const std::string& what) {
   return invalid_model("is invalid: " + what);
 }
 
-/// Tables may share parts in a hostile file, so that little metadata describes much memory.
+/// In a malicious file, tables can share parts, so that little metadata describes much memory. The
+/// reader therefore has a budget of bytes that it may allocate.
 class MetadataReader {
  public:
   explicit MetadataReader(size_t metadata_bytes)
@@ -41,7 +41,8 @@ class MetadataReader {
     return {};
   }
 
-  /// Copies bytes: the verifier does not check that 64-bit elements of a vector are aligned.
+  /// Copies bytes, because the verifier does not check that 64-bit elements of a vector are
+  /// aligned.
   template <typename T>
   Status numbers(const flatbuffers::Vector<T>* from, std::vector<T>& to) {
     if (!from || from->size() == 0) return {};
@@ -76,7 +77,7 @@ class MetadataReader {
                 [this](const flatbuffers::String& f, std::string& t) { return string(&f, t); });
   }
 
-  /// Launches share most lists of expressions, which are decoded once.
+  /// Launches share most lists of expressions, so each list is decoded once.
   Status exprs(const flatbuffers::Vector<int64_t>* from, std::vector<Expr>& to) {
     if (!from) return {};
     const auto known = exprs_.find(from);

@@ -13,7 +13,7 @@
 namespace reprise::package {
 namespace {
 
-// The file at the end of symbolic links, whether or not it exists.
+// Follows symbolic links to the file that they refer to, which need not exist.
 std::string follow_links(std::string path) {
   constexpr int kMostLinks = 40;
   namespace fs = std::filesystem;
@@ -21,7 +21,7 @@ std::string follow_links(std::string path) {
   for (int i = 0; i < kMostLinks; ++i) {
     const fs::path target = fs::read_symlink(path, error);
     if (error) break;
-    path = (fs::path(path).parent_path() / target).string();  // an absolute target stands alone
+    path = (fs::path(path).parent_path() / target).string();  // just `target` if it is absolute
   }
   return path;
 }
@@ -67,7 +67,7 @@ OutputFile::~OutputFile() {
   if (!kept_ && !target_.empty()) ::unlink(temporary_.c_str());
 }
 
-// Beside the target, so that rename() stays within one file system.
+// The new file is beside the target, so that rename() stays within one file system.
 void OutputFile::create_beside_target() {
   static std::atomic<unsigned> counter{0};
   for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {

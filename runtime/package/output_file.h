@@ -7,7 +7,8 @@
 
 namespace reprise::package {
 
-/// While it lives, writing to a pipe whose reader has gone is an error and no signal.
+/// While an object of this class lives, writing to a pipe without a reader is an error instead of a
+/// signal.
 class WithoutSigpipe {
  public:
   WithoutSigpipe();
@@ -20,9 +21,9 @@ class WithoutSigpipe {
   bool was_pending_ = false;
 };
 
-/// The file at a path, after symbolic links. A pipe, a device or the like is written in place. Else
-/// a new file is written, which replaces the old one, with its mode, when it is complete. Failures
-/// leave errno.
+/// The file at a path, with symbolic links resolved. If the path is not a regular file, such as a
+/// pipe or a device, it is written in place. Otherwise a new file is written, which replaces the
+/// old one and takes its mode when it is complete. Failures set errno.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& path);
@@ -31,15 +32,16 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
   bool open() const { return fd_ >= 0; }
   bool write(const void* data, uint64_t size);
+  /// Writes zeros up to `offset`.
   bool pad_to(uint64_t offset);
-  /// Completes the file. If it is not called, the old file stays.
+  /// Completes the file. Without this call the old file stays.
   bool finish();
 
  private:
   void create_beside_target();
 
   WithoutSigpipe without_sigpipe_;
-  std::string target_;     // empty: written in place
+  std::string target_;     // empty: the path is written in place
   std::string temporary_;  // the new file
   int fd_ = -1;
   bool kept_ = false;

@@ -1,10 +1,11 @@
-// The compiled model (.rpk): target-neutral interface, variants, raw weights, and the host plan.
-// Layout: 64-byte header (magic, version, sizes, checksum of the metadata), FlatBuffers metadata,
-// then weight segments with 64-bit offsets, each with its XXH3 in the metadata: small ones
-// together at multiples of 64, those of 64 KiB and more at multiples of 4 KiB. The metadata holds
-// the code of kernels, once each, compressed with zstd on its own and with a dictionary for all; it
-// is decompressed when a session takes their variant. A reader trusts nothing: offsets, sizes,
-// enumerations and plans are verified before use.
+// A compiled model (.rpk): its interface, variants, raw weights, and the host plan.
+//
+// File layout: a 64-byte header (magic, version, sizes, checksum of the metadata), FlatBuffers
+// metadata, then weight segments with 64-bit offsets. Segments of 64 KiB and more are at multiples
+// of 4 KiB, smaller ones at multiples of 64 bytes. The metadata has the XXH3 of each segment and
+// the code of the kernels: each piece once, compressed with zstd and a dictionary for its form, and
+// decompressed when a session selects its variant. The reader trusts nothing: it verifies offsets,
+// sizes, enumerations and plans before it uses them.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +22,25 @@ namespace reprise::package {
 
 class CodeStore;
 
-/// Where the code of a kernel lies in a package that was read; UINT32_MAX: it has none.
+/// The indices of a kernel's code in the CodeStore of a package that was read. UINT32_MAX: the
+/// kernel has no code of that form.
 struct StoredCode {
   uint32_t spirv = UINT32_MAX, cuda = UINT32_MAX, image = UINT32_MAX;
 };
 
+/// A plan with kernels for devices that satisfy the predicate.
 struct Variant {
-  std::string name;  // "vulkan-cpu-sg8", "vulkan-portable", "cuda-sm_90"
+  std::string name;  // "vulkan-cpu-sg8", "vulkan-baseline", "cuda-sm_90"
   Predicate predicate;
   plan::Plan plan;
-  std::vector<plan::Probe> probes;  // one per kernel of the plan; or none: compiled without
-  /// One per kernel where the package was read: the plan's kernels are without code until
-  /// load_kernels(). Empty where it was compiled here: the plan's kernels have their code.
+  std::vector<plan::Probe> probes;  // one per kernel of the plan; empty if compiled without probes
+  /// One per kernel if the package was read: the kernels of `plan` then have no code, and
+  /// load_kernels() returns them with it. Empty if the package was compiled in this process: the
+  /// kernels of `plan` then have their code.
   std::vector<StoredCode> stored;
 };
 
-/// What explain prints, recorded by the compiler. Strings are for people.
+// What explain prints, recorded by the compiler. Strings are for people.
 struct GroupInfo {
   std::string kernel;
   std::vector<std::string> nodes;
@@ -46,7 +50,7 @@ struct GroupInfo {
 struct Unfused {
   std::string from, to, reason;
 };
-/// A node whose result stays in fp32 in a package of low precision.
+/// A node whose result stays fp32 in a package of low precision.
 struct KeptNode {
   std::string node, op, reason;
 };
@@ -54,11 +58,12 @@ struct Explanation {
   int64_t model_nodes = 0;       // after import (functions inlined, constants as weights)
   int64_t launches_unfused = 0;  // with fusion switched off
   std::vector<Unfused> unfused;
-  DType precision = DType::F32;  // F16 or BF16: of tensors in memory, where that is safe
-  int64_t narrowed = 0;          // nodes whose results are so
+  DType precision = DType::F32;  // of tensors in memory, where that is safe: F32, F16 or BF16
+  int64_t narrowed = 0;          // number of nodes whose results have that precision
   std::vector<KeptNode> kept;
 };
 
+/// Immutable and thread-safe once it was read or compiled.
 struct Package {
   std::string model_name;
   std::string producer;  // "reprise 0.1.0"
@@ -66,30 +71,31 @@ struct Package {
   std::vector<HostTensor> weights;  // raw segments; borrowed from the mapped file when read
   std::vector<uint64_t> weight_hashes;
   std::vector<Variant> variants;  // in order of preference
-  plan::Plan host_plan;           // HostCalls only: the imported graph, unfused. The reference.
+  plan::Plan host_plan;           // the reference: host calls of the imported graph, unfused
   Explanation explanation;
-  std::shared_ptr<const CodeStore> code;  // of Variant::stored
+  std::shared_ptr<const CodeStore> code;  // Variant::stored has indices into it
 };
 
-/// Verifies the package, then writes a temporary file beside `path` and renames it. Hashes are
-/// computed here; Package::weight_hashes is not read.
+/// Verifies the package, writes a temporary file beside `path` and renames it. Computes the hashes
+/// of weights; does not read Package::weight_hashes.
 Status write(const Package& p, const std::string& path);
-/// Plans, interface and weights fit each other. Done by write and read.
+/// Checks that plans, interface and weights fit each other. write() and read() do so, too.
 Status verify(const Package& p);
-/// Maps the file. Weight bytes are checked against their hashes when they are uploaded (or by
-/// verify_weights), the code of kernels when it is loaded, everything else here.
+/// Maps the file and checks everything except the hashes of weights, which are checked when weights
+/// are uploaded or by verify_weights(), and the code of kernels, which load_kernels() checks.
 Result<std::shared_ptr<const Package>> read(const std::string& path);
-/// The same from memory, e.g. bytes that an application embeds; borrows `bytes` while alive (copies
-/// them when they are not aligned to 64).
+/// Reads a package from memory, such as bytes that an application embeds. The package borrows
+/// `bytes`, which `owner` keeps alive, or copies them if they are not aligned to 64.
 Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> bytes,
                                                    std::shared_ptr<const void> owner);
+/// Checks the hashes of all weights.
 Status verify_weights(const Package& p);
-/// The kernels of one of the package's variants with their code: decompressed, compared with its
-/// hash and checked. Errors name the package and the kernel.
+/// Returns the kernels of a variant with their code, after checking its hash and contents. Errors
+/// name the package and the kernel.
 Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const Variant& v);
-/// The package with the code of all kernels in its plans: for tools that look at all of it.
+/// Returns the package with the code of all kernels in its plans, for tools that inspect it.
 Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p);
-/// XXH3, 64 bits.
+/// XXH3 with 64 bits.
 uint64_t hash_bytes(std::span<const std::byte> bytes);
 
 }  // namespace reprise::package

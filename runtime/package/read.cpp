@@ -102,7 +102,7 @@ Result<std::shared_ptr<const Package>> read_file_bytes(Bytes file,
   return decode(metadata, file.subspan(h.weights_offset), std::move(owner), where);
 }
 
-/// Weights and metadata are read in place: they must lie as aligned as they do in a mapped file.
+/// Weights and metadata are read in place, so they must be aligned as in a mapped file.
 bool aligned(Bytes bytes) {
   return reinterpret_cast<uintptr_t>(bytes.data()) % kWeightAlignment == 0;
 }

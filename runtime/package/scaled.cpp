@@ -7,11 +7,11 @@
 namespace reprise::package {
 namespace {
 
-/// Of less, the factors would be a large part.
+/// For smaller weights the factors would be a large part.
 constexpr uint64_t kLeastBytes = 4096;
 constexpr size_t kMaxRank = 8;
 
-/// How elements lie: `outer` times all channels, each a run of `inner` elements.
+/// The order of elements: `outer` times all channels, each with `inner` consecutive elements.
 struct Channels {
   size_t channels = 1, inner = 1, outer = 1;
   Channels(const std::vector<int64_t>& dims, size_t axis)
@@ -32,12 +32,13 @@ struct Channels {
   }
 };
 
-/// Numbers whose products are the same whatever a thread does with subnormal ones.
+/// Whether products with this number do not depend on how a thread treats subnormal numbers.
 bool is_plain(float v) {
   return v == 0 || std::isnormal(v);
 }
 
-/// The factor that makes every element of the channel of `from` that of `to`.
+/// The factor by which every element of the channel differs between `from` and `to`, if there is
+/// one.
 std::optional<float> factor(const Channels& c, size_t channel, const float* from, const float* to) {
   size_t largest = 0;
   bool any = false;

@@ -1,6 +1,6 @@
-// Weights that are others with a factor for each channel, as a BatchNormalization that became part
-// of a convolution leaves behind: the model's own weight stays for the host plan, and a file keeps
-// the factors alone. Inside of the package, not for others.
+// Weights that equal another weight times a factor for each channel. They arise when a
+// BatchNormalization is folded into a convolution: the host plan still needs the model's own
+// weight, so the file stores only the factors for the other one. Internal to runtime/package.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,17 @@
 
 namespace reprise::package {
 
-/// A float32 weight as the product of another one with factors along an axis.
+/// A float32 weight as the product of another one and factors along an axis.
 struct Scaled {
-  uint32_t base = 0;  // a weight of the same dims that is stored itself
+  uint32_t base = 0;  // a weight of the same dims that is stored as it is
   uint32_t axis = 0;
   std::vector<float> factors;
 };
 
-/// For each weight of the package how it follows from another one, bit for bit; nothing for those
-/// that have to be stored. A weight is the base of one other at most.
+/// For each weight of the package: how it follows from another one, bit for bit, or nothing if it
+/// must be stored. A weight is the base of at most one other weight.
 std::vector<std::optional<Scaled>> find_scaled(const Package& p);
-/// The product. The axis is one of the base's, which is float32 and has as many channels as there
-/// are factors.
+/// Computes the product. `base` must be float32, and its dim `axis` must be the number of factors.
 HostTensor scaled_tensor(const HostTensor& base, uint32_t axis, std::span<const float> factors);
 
 }  // namespace reprise::package

@@ -9,10 +9,11 @@ namespace {
 constexpr size_t kHeaderWords = 5;
 constexpr size_t kBoundWord = 3;
 constexpr uint32_t kLongInstruction = 15;
-/// Of a number of 36 bits at seven bits a byte, and of the longest instruction's opcode and length.
+/// An upper bound: numbers have at most 36 bits and take one byte per seven bits, and the opcode
+/// and length of the longest instruction take no more.
 constexpr uint64_t kMaxBytesPerWord = 8;
 
-/// Opcodes that the form knows. It stays correct for all others.
+/// The opcodes that the form treats specially. It is correct for all others as well.
 enum Op : uint32_t {
   kUndef = 1,
   kName = 5,
@@ -49,7 +50,7 @@ enum Op : uint32_t {
   kUnreachable = 255,
 };
 
-/// The operand that is the result, from 1 on; 0: none.
+/// The index of the operand that is the result, counted from 1; 0 if there is none.
 uint32_t result_outside_functions(uint32_t op) {
   if ((op >= kFirstType && op <= kLastType) || op == kExtInstImport) return 1;
   return (op >= kFirstConstant && op <= kLastConstant) || op == kVariable || op == kUndef ? 2 : 0;
@@ -79,13 +80,14 @@ uint32_t result_in_function(uint32_t op) {
   }
 }
 
-/// Text and the bits of constants: four bytes, as nothing is known of them.
+/// Whether an operand is text or the bits of a constant. Such operands have no structure and take
+/// four bytes.
 bool is_raw(uint32_t op, uint32_t operand) {
   return op == kName || op == kMemberName || op == kExtension || op == kExtInstImport ||
          (op == kEntryPoint && operand > 2) || (op == kConstant && operand > 2);
 }
 
-/// The first operand of an instruction in a function that is a number rather than an id.
+/// Whether an operand of an instruction in a function is a number instead of an id.
 bool is_literal(uint32_t op, uint32_t operand) {
   switch (op) {
     case kLoad:
@@ -107,7 +109,7 @@ bool is_literal(uint32_t op, uint32_t operand) {
   }
 }
 
-/// Numbers to bytes.
+/// Encodes numbers as bytes.
 class Writer {
  public:
   explicit Writer(std::vector<std::byte>& out) : out_(out) {}
@@ -126,7 +128,8 @@ class Writer {
   std::vector<std::byte>& out_;
 };
 
-/// Bytes to numbers; false: there is none, or none that a Writer wrote.
+/// Decodes numbers from bytes. Its functions return false if the bytes end or are not those of a
+/// Writer.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -159,7 +162,7 @@ constexpr bool writes(const Reader&) {
   return false;
 }
 
-/// One walk for both directions: a Writer takes each word, a Reader gives it.
+/// The traversal of a module for both directions: a Writer encodes each word, a Reader decodes it.
 template <typename Coder>
 class Form {
  public:
@@ -170,7 +173,7 @@ class Form {
     for (; i < std::min(words_.size(), kHeaderWords); ++i)
       if (!plain(words_[i])) return false;
     if (i < kHeaderWords) return true;
-    // Every id takes more words than one, so a larger bound is of no module.
+    // Every id takes more than one word, so no valid module has a larger bound.
     globals_.assign(std::min<size_t>(words_[kBoundWord], words_.size()), 0);
     while (i < words_.size()) {
       if (!opcode(words_[i])) return false;
@@ -246,14 +249,14 @@ class Form {
     return true;
   }
 
-  /// From one more than `from`, which the next id mostly is, with the sign in the lowest bit.
+  /// The distance from `from` + 1, which is usually the next id, with the sign in the lowest bit.
   bool distance(uint32_t& word, uint32_t from) {
     const int64_t d = int64_t{word} - from - 1;
     uint64_t v = d < 0 ? static_cast<uint64_t>(-d) * 2 - 1 : static_cast<uint64_t>(d) * 2;
     return coder_.number(v) && undo(v, from, word);
   }
 
-  /// The place of a type, constant or global variable, or the distance to the last result.
+  /// The index of a type, constant or global variable, or the distance to the last result.
   bool operand(uint32_t& word) {
     const uint32_t place = writes(coder_) && word < globals_.size() ? globals_[word] : 0;
     const int64_t d = int64_t{word} - last_ - 1;
@@ -278,8 +281,8 @@ class Form {
 
   std::span<uint32_t> words_;
   Coder& coder_;
-  std::vector<uint32_t> globals_;   // by id: the place from 1 on, or 0
-  std::vector<uint32_t> by_place_;  // ids
+  std::vector<uint32_t> globals_;   // by id: the index, counted from 1, or 0
+  std::vector<uint32_t> by_place_;  // by index: the id
   uint32_t last_ = 0, decorated_ = 0;
   bool in_function_ = false;
 };
@@ -303,7 +306,7 @@ Result<std::vector<uint32_t>> expand_spirv(std::span<const std::byte> bytes, siz
   std::vector<uint32_t> words(count);
   Reader reader(bytes);
   if (!Form<Reader>(words, reader).run() || !reader.at_end())
-    return invalid_model("its SPIR-V is not of the form that packages have");
+    return invalid_model("its SPIR-V does not have the form that packages use");
   return words;
 }
 

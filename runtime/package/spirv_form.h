@@ -1,6 +1,6 @@
-// SPIR-V words in a form that compresses well: nearly all operands are ids, and near-copies of a
-// kernel number their ids differently, so that equal code has other words. Inside of the package,
-// not for others.
+// A form of SPIR-V that compresses well. Nearly all operands of SPIR-V are ids, and kernels that
+// differ little number their ids differently, so that equal code has different words. Internal to
+// runtime/package.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace reprise::package {
 
-/// Ids of a function's own values become distances to the last result, those of types and constants
-/// their place among such; all numbers take as few bytes as they need. Any words may be given: what
-/// is not SPIR-V comes back as it was, and only takes more bytes.
+/// Replaces ids of values in a function by their distances to the last result, and ids of types and
+/// constants by their index among those. All numbers take as few bytes as they need. Accepts any
+/// words; if they are not SPIR-V, the result only takes more bytes.
 std::vector<std::byte> compact_spirv(std::span<const uint32_t> words);
-/// The words again, `count` of them. The bytes are hostile.
+/// The inverse of compact_spirv(), for `count` words. The bytes are untrusted.
 Result<std::vector<uint32_t>> expand_spirv(std::span<const std::byte> bytes, size_t count);
-/// The most bytes that so many words take in this form.
+/// An upper bound for the size of `count` words in this form.
 uint64_t max_compact_bytes(uint64_t count);
 
 }  // namespace reprise::package

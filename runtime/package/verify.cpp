@@ -1,4 +1,4 @@
-// What ties the parts of a package together, beyond each plan's own rules.
+// Checks that the parts of a package fit each other; plan::verify() checks each plan.
 #include <algorithm>
 
 #include "runtime/cuda_arch.h"
@@ -47,7 +47,7 @@ Status refer_to(const Package& p, uint32_t index, CodeForm form) {
   return invalid_model("its code " + std::to_string(index) + " does not exist");
 }
 
-/// Code that is here is checked now, stored code when it is loaded.
+/// Checks the code of kernels. Stored code is checked when it is loaded.
 Status check_code(const Package& p, const Variant& v) {
   const bool cuda = v.predicate.api == Api::Cuda;
   if (cuda) RP_TRY(architecture(v.predicate).status());

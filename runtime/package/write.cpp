@@ -4,6 +4,7 @@
 #include <map>
 
 #include "package_generated.h"
+#include "runtime/base/align.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
 #include "runtime/package/output_file.h"
@@ -18,22 +19,18 @@ using flatbuffers::String;
 using flatbuffers::Vector;
 template <typename T>
 using Tables = Offset<Vector<Offset<T>>>;
-/// Lists of numbers that are written.
+/// The lists of numbers that have been written, and their offsets.
 template <typename T>
 using Shared = std::map<std::vector<T>, Offset<Vector<T>>>;
-
-uint64_t align_up(uint64_t v, uint64_t to) {
-  return (v + to - 1) / to * to;
-}
 
 struct Placement {
   std::vector<uint64_t> offsets;              // per weight, from Header::weights_offset
   std::vector<size_t> order;                  // weights by offset
-  std::vector<std::optional<Scaled>> scaled;  // those that are not in the file
+  std::vector<std::optional<Scaled>> scaled;  // per weight: set if its bytes are not in the file
   uint64_t end = 0;
 };
 
-/// Small weights first, together; large ones on boundaries of their own.
+/// Places small weights first, close together, and then large ones, each at a page boundary.
 Placement place(const std::vector<HostTensor>& weights, std::vector<std::optional<Scaled>> scaled) {
   Placement p;
   p.scaled = std::move(scaled);
@@ -107,7 +104,7 @@ class Serializer {
     return shared(code, numbers_);
   }
 
-  /// Variants, and launches of equal layers, have equal lists, which are written once.
+  /// Variants and launches of equal layers have equal lists; each distinct list is written once.
   template <typename T>
   Offset<Vector<T>> shared(const std::vector<T>& list, Shared<T>& known) {
     const auto [at, is_new] = known.try_emplace(list);
@@ -248,7 +245,7 @@ class Serializer {
                             k.usage == plan::KernelCode::Usage{} ? nullptr : &usage);
   }
 
-  /// Variants of several architectures have equal probes, which are written once.
+  /// Variants for several architectures have equal probes; each distinct probe is written once.
   Offset<fb::Probe> probe(const plan::Probe& p) {
     for (const auto& [written, offset] : probes_) {
       if (*written == p) return offset;
@@ -322,7 +319,8 @@ class Serializer {
   std::vector<std::pair<const plan::Probe*, Offset<fb::Probe>>> probes_;
 };
 
-/// Upper estimate of what is large in metadata; the builder itself aborts past its limit.
+/// An upper bound for the large parts of the metadata. It is checked because FlatBuffers aborts if
+/// its limit is exceeded.
 uint64_t bulk_bytes(const plan::Plan& p) {
   uint64_t n = 0;
   for (const auto& k : p.kernels) n += k.spirv.size() * 4 + k.cuda.size() + k.image.size();
@@ -343,7 +341,7 @@ Status check_code_size(const plan::KernelCode& k) {
   const uint64_t most = std::max({k.spirv.size() * 4, k.cuda.size(), k.image.size()});
   if (most <= kMaxCodeBytes) return {};
   return unsupported("the code of kernel '" + k.name + "' has " + std::to_string(most) +
-                     " bytes, a package takes " + std::to_string(kMaxCodeBytes) + " of one kernel");
+                     " bytes; the limit for one kernel is " + std::to_string(kMaxCodeBytes));
 }
 
 Status check_size(const Package& p) {
@@ -361,7 +359,7 @@ Status check_size(const Package& p) {
 }  // namespace
 
 Status write(const Package& p, const std::string& path) {
-  if (p.code) {  // it was read: its code is compressed again
+  if (p.code) {  // the package was read; its code is compressed again
     RP_ASSIGN(const auto whole, unpack({std::shared_ptr<void>(), &p}));
     return write(*whole, path);
   }

@@ -1,4 +1,4 @@
-// What a step reads and writes: the one definition that hazards and the verifier share.
+// What a step reads and writes. Hazards and the verifier share this definition.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,9 @@
 
 namespace reprise::plan {
 
-/// Resources are buffers (by id) and, after them, symbols whose value a host call gives: the call
-/// writes the symbol, steps whose sizes use it read it.
+/// The resources that a step accesses. Resources are buffers, numbered by id, followed by the
+/// symbols whose values host calls provide: such a call writes the symbol, and steps whose sizes
+/// depend on it read it.
 struct Accesses {
   std::vector<uint32_t> reads, writes;  // sorted, unique
 };
@@ -28,12 +29,12 @@ class AccessTable {
 
   const Plan& plan_;
   std::span<const SymbolSource> sources_;
-  std::unordered_map<SymbolId, uint32_t> symbols_;  // data-dependent ones, to their resource
+  std::unordered_map<SymbolId, uint32_t> symbols_;  // the resources of data-dependent symbols
   std::unordered_map<SymbolId, const Step*> producer_;
 };
 
-/// Calls f(earlier, later) for each pair of steps, in list order, that may not be swapped and has
-/// no conflicting access between: reads after writes, writes after reads, writes after writes.
+/// Calls f(earlier, later) for each pair of steps in list order that has a hazard (read after
+/// write, write after read, or write after write) with no conflicting access between the two.
 template <typename F>
 void for_each_hazard(const std::vector<Accesses>& accesses, size_t resources, F&& f) {
   constexpr uint32_t kNoStep = ~uint32_t{0};

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/align.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise::plan {
@@ -13,9 +14,7 @@ bool overlap(const ArenaItem& a, const ArenaItem& b) {
 }  // namespace
 
 ArenaLayout layout_arena(const std::vector<ArenaItem>& items, uint64_t alignment) {
-  const auto align_up = [a = std::max<uint64_t>(alignment, 1)](uint64_t v) {
-    return (v + a - 1) / a * a;
-  };
+  alignment = std::max<uint64_t>(alignment, 1);
   std::vector<size_t> order(items.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -28,7 +27,7 @@ ArenaLayout layout_arena(const std::vector<ArenaItem>& items, uint64_t alignment
     for (const size_t other : placed) {
       if (!overlap(items[i], items[other])) continue;
       if (offset + items[i].bytes <= layout.offsets[other]) break;
-      offset = std::max(offset, align_up(layout.offsets[other] + items[other].bytes));
+      offset = std::max(offset, align_up(layout.offsets[other] + items[other].bytes, alignment));
     }
     layout.offsets[i] = offset;
     layout.bytes = std::max(layout.bytes, offset + items[i].bytes);

@@ -1,24 +1,17 @@
 #include "runtime/plan/bind.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "runtime/base/align.h"
+#include "runtime/base/bytes.h"
 
 namespace reprise::plan {
 namespace {
 
-// Kernels count in 32 bits with a sign, and past the end: invocations that fill the grid up, and
-// the step of a loop. These are fewer than 2^26.
+// Kernels count in signed 32-bit integers, and count beyond the last element: invocations that fill
+// up the grid, and the step of a loop. That is less than 2^26.
 constexpr int64_t kMaxElements = (int64_t{1} << 31) - (int64_t{1} << 26);
-
-uint64_t align_up(uint64_t v, uint64_t a) {
-  return (v + a - 1) / a * a;
-}
-
-template <typename T>
-void put(std::span<std::byte> blocks, uint64_t offset, T value) {
-  std::memcpy(blocks.data() + offset, &value, sizeof(T));
-}
 
 Status check_dims(const Interface& io, const Slot& slot, std::span<const int64_t> dims,
                   std::span<const int64_t> symbols) {
@@ -71,7 +64,7 @@ Result<std::vector<int64_t>> bind_symbols(const Interface& io,
                      "input '" + io.inputs[index].name + "': dimension " + std::to_string(axis)));
   }
   derive_symbols(io, symbols);
-  // The inputs' dims say what follows from the guards, too; a guard names the node.
+  // Guards are checked before dims, because their errors name the node that needs the relation.
   RP_TRY(check_guards(io, symbols));
   for (size_t i = 0; i < io.inputs.size(); ++i)
     RP_TRY(check_dims(io, io.inputs[i], input_dims[i], symbols));
@@ -109,8 +102,9 @@ Result<std::vector<int64_t>> eval_dims(const Interface& io, const Shape& shape,
 
 namespace {
 
-/// The error for a dim of a host call's result that is not what the plan expects. If a guard says
-/// what a data-dependent dim must be, the plan relies on it, so the data do not fit the model.
+/// The error for a dim of a host call's result that differs from what the plan expects. If a guard
+/// constrains a data-dependent dim, the plan relies on it, so the data do not fit the model.
+/// Otherwise it is a bug.
 Status unexpected_dim(const Interface& io, const std::string& where, const Expr& dim, int64_t found,
                       int64_t expected, std::span<const int64_t> symbols) {
   std::string message = where + " is " + std::to_string(found);
@@ -208,9 +202,9 @@ void write_headers(const Plan& plan, const BlockTable& table, uint64_t error_add
                    std::span<std::byte> blocks) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     if (table.block[s] == kNone) continue;
-    put(blocks, table.block[s] + BlockLayout::kErrorAddress, error_address);
-    put(blocks, table.block[s] + BlockLayout::kLaunchId, static_cast<uint32_t>(s));
-    put(blocks, table.block[s] + BlockLayout::kLaunchId + 4, uint32_t{0});
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kErrorAddress, error_address);
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kLaunchId, static_cast<uint32_t>(s));
+    store_bytes(blocks.data() + table.block[s] + BlockLayout::kLaunchId + 4, uint32_t{0});
   }
 }
 
@@ -234,7 +228,7 @@ Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::strin
 
 namespace {
 
-/// Whether every buffer that the launch writes has a dim that is 0.
+/// Whether every buffer that the launch writes is empty.
 bool writes_nothing(const Plan& plan, const Launch& launch, std::span<const int64_t> symbols) {
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     if (!launch.writes[i]) continue;
@@ -270,10 +264,11 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
                    std::span<std::byte> blocks) {
   const auto& launch = std::get<Launch>(plan.steps[step].what);
   auto sized = eval_grid(launch, describe_launch(plan, launch), symbols, limits);
-  // A size may divide by a dim that is 0. That matters only to a launch that writes something.
+  // A size expression may divide by a dim that is 0. That is an error only if the launch writes
+  // something.
   if (!sized.ok() && writes_nothing(plan, launch, symbols)) sized = std::array<uint32_t, 3>{};
   RP_ASSIGN(const auto grid, std::move(sized));
-  if (table.indirect[step] != kNone) put(blocks, table.indirect[step], grid);
+  if (table.indirect[step] != kNone) store_bytes(blocks.data() + table.indirect[step], grid);
   if (grid[0] == 0) return {};
   RP_TRY(check_loops(plan, launch, symbols, limits));
   for (size_t i = 0; i < launch.scalars.size(); ++i) {
@@ -284,8 +279,8 @@ Status write_sizes(const Plan& plan, uint32_t step, const BlockTable& table,
       return unsupported(describe_launch(plan, launch) + ": the size " + std::to_string(*v) +
                          " does not fit 32 bits; use smaller inputs");
     }
-    put(blocks, table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i),
-        static_cast<int32_t>(*v));
+    const uint64_t at = table.block[step] + BlockLayout::scalar_offset(launch.buffers.size(), i);
+    store_bytes(blocks.data() + at, static_cast<int32_t>(*v));
   }
   return {};
 }
@@ -298,7 +293,7 @@ struct Placer {
   uint64_t limit;
   ArenaPlacement& out;
 
-  // One arena if it fits the limit, else two halves, each on its own.
+  // Places the items in one arena if that fits the limit; otherwise places each half separately.
   void place(size_t begin, size_t end) {
     const auto layout = layout_arena({items.begin() + static_cast<ptrdiff_t>(begin),
                                       items.begin() + static_cast<ptrdiff_t>(end)},
@@ -343,7 +338,7 @@ Lifetimes lifetimes(const Plan& plan) {
       t.last[i] = std::max(t.last[i], step.level);
     });
   }
-  for (const auto& alias : plan.aliases)  // copied after the last step
+  for (const auto& alias : plan.aliases)  // they are copied after the last step
     t.last[static_cast<size_t>(alias.from)] = std::numeric_limits<uint32_t>::max();
   return t;
 }
@@ -389,7 +384,7 @@ PlanCounts count(const Plan& plan) {
     c.host_calls += segment.host_calls.size();
     if (segment.levels.empty()) continue;
     ++c.submits;
-    c.barriers += segment.levels.size();  // one between levels, one towards the host
+    c.barriers += segment.levels.size();  // those between levels, and the host barrier
     for (const auto& level : segment.levels) c.dispatches += level.size();
   }
   return c;

@@ -1,5 +1,5 @@
-// Byte layout of a launch's parameter block, the one ABI of all backends (decision 4). Emitters
-// print it, the session writes it; neither knows the other.
+// The byte layout of a launch's parameter block, which all backends share. Emitters generate code
+// that reads it, and sessions write it; this header is the only thing that they have in common.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,12 @@
 
 namespace reprise::plan {
 
-///   offset 0: u64 address of the error word; offset 8: u32 launch id, u32 zero;
-///   then u64 per buffer, then 4 bytes per scalar; the size is rounded up to 16.
-/// The error word is a u32: 0, or launch id << 8 | kernel::ErrorCode of one error of the run.
+/// Contents, in bytes:
+///   offset 0: u64 address of the error word
+///   offset 8: u32 launch id, u32 zero
+///   then a u64 address per buffer, then 4 bytes per scalar
+/// The size is rounded up to a multiple of 16. The error word is a u32: 0, or
+/// launch id << 8 | kernel::ErrorCode for one of the errors of the run.
 struct BlockLayout {
   static constexpr uint32_t kErrorAddress = 0;
   static constexpr uint32_t kLaunchId = 8;

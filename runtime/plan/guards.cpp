@@ -1,5 +1,4 @@
-// Symbols that follow from others, and what nodes need of them: checked once their values are
-// known.
+// Derives symbols from others, and checks the guards once the values of their symbols are known.
 #include <algorithm>
 
 #include "runtime/plan/bind.h"
@@ -7,8 +6,8 @@
 namespace reprise::plan {
 namespace {
 
-/// "batch is 3 (dimension 0 of input 'x')" for each symbol of an expression, derived ones by what
-/// they come from.
+/// Describes each symbol of an expression: "batch is 3 (dimension 0 of input 'x')". Derived symbols
+/// are described by the symbols that they follow from.
 class Origins {
  public:
   Origins(const Interface& io, std::span<const int64_t> symbols) : io_(io), symbols_(symbols) {}

@@ -96,7 +96,7 @@ AccessTable::AccessTable(const Plan& p, std::span<const SymbolSource> sources)
   }
 }
 
-/// Adds the symbols that derived ones are computed from.
+/// Adds the symbols from which derived symbols are computed.
 void AccessTable::collect_derived(std::vector<SymbolId>& used) const {
   std::set<SymbolId> seen(used.begin(), used.end());
   for (size_t i = 0; i < used.size(); ++i) {

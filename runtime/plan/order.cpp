@@ -41,12 +41,12 @@ class OrderBuilder {
   const Lifetimes lifetimes_;
   std::vector<OrderNode> nodes_;
   std::vector<std::vector<uint32_t>> predecessors_;  // per node, before reduction
-  std::vector<uint32_t> level_begin_;                // node of each level's join
-  // Per plan buffer in the arena: the nodes that no other access follows, and those before all.
+  std::vector<uint32_t> level_begin_;                // per level: the node of its join
+  // Per plan buffer in the arena: the nodes of its last and of its first accesses.
   std::vector<std::vector<uint32_t>> last_users_, first_users_;
-  std::vector<std::vector<size_t>> dying_;  // buffers by the level of the segment they die in
-  std::vector<uint32_t> freed_;             // last users of what died so far
-  std::vector<bool> takes_;                 // per node: a first user
+  std::vector<std::vector<size_t>> dying_;  // per level of the segment: buffers that end there
+  std::vector<uint32_t> freed_;             // last users of the buffers that have ended so far
+  std::vector<bool> takes_;                 // per node: it is a first user
   Reducer reducer_{0};
 };
 
@@ -93,7 +93,7 @@ Accesses OrderBuilder::accesses_of(const OrderNode& node) const {
   return a;
 }
 
-// Of tensors; and who uses each arena buffer first and last.
+// Finds the hazards of tensors, and the first and last users of each arena buffer.
 void OrderBuilder::find_hazards() {
   std::vector<Accesses> accesses;
   accesses.reserve(nodes_.size());
@@ -109,7 +109,7 @@ void OrderBuilder::find_hazards() {
     for (const bool writes : {false, true}) {
       for (const uint32_t b : writes ? accesses[n].writes : accesses[n].reads) {
         if (!in_arena(b)) continue;
-        // A verified plan writes before it reads, so the first user is one writer.
+        // A verified plan writes a buffer before it reads it, so the first user is a single writer.
         if (last_users_[b].empty()) first_users_[b].push_back(n);
         if (writes || written_last[b]) last_users_[b].clear();
         if (last_users_[b].empty() || last_users_[b].back() != n) last_users_[b].push_back(n);
@@ -119,7 +119,8 @@ void OrderBuilder::find_hazards() {
   }
 }
 
-// Memory has one tensor after the other: each waits for those whose bytes it takes.
+// Tensors that share memory follow each other: each waits for the earlier ones whose bytes it
+// reuses.
 void OrderBuilder::find_placed_reuse() {
   struct Tenant {
     uint64_t end;
@@ -150,15 +151,17 @@ void OrderBuilder::find_placed_reuse() {
   }
 }
 
-// The last users of what dies in the level before, without those that another one waits for.
+// Adds the last users of the buffers that end in the previous level, without those for which
+// another one waits.
 void OrderBuilder::release_before(size_t level) {
   for (const size_t b : dying_[level - 1])
     freed_.insert(freed_.end(), last_users_[b].begin(), last_users_[b].end());
   freed_ = reducer_.reduce(level_begin_[level], std::move(freed_));
 }
 
-// The launches [begin, end) of one level, already reduced, that take memory wait for all that died
-// before: directly, or through the level's join where that needs fewer edges.
+// The launches [begin, end) of one level, whose predecessors are already reduced, wait for all
+// freed buffers if they reuse memory: directly, or through the level's join if that needs fewer
+// edges.
 void OrderBuilder::wait_for_freed(uint32_t begin, uint32_t end) {
   std::vector<std::pair<uint32_t, std::vector<uint32_t>>> missing;
   std::vector<uint32_t> all;
@@ -168,7 +171,7 @@ void OrderBuilder::wait_for_freed(uint32_t begin, uint32_t end) {
     std::vector<uint32_t> needed;
     for (const uint32_t f : freed_)
       if (!reducer_.precedes(f, n)) needed.push_back(f);
-    // The join's own row is not in use yet: it serves to find which of these follow from others.
+    // The row of the join is not in use yet, so it can be used to reduce these.
     const uint32_t join = begin - 1;
     needed = reducer_.reduce(join, std::move(needed));
     if (needed.empty()) continue;

@@ -1,5 +1,5 @@
-// The order of what one recording does, as edges: for backends that take a graph, where others take
-// barriers between levels. Pure functions of a verified plan.
+// The order of the commands of a recording as edges, for backends that take a graph. Other backends
+// take barriers between levels. All functions are pure functions of a verified plan.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,37 @@
 
 namespace reprise::plan {
 
-/// Which intermediate tensors may lie in the same memory.
+/// Which intermediate tensors may share memory.
 struct ArenaReuse {
   enum class Kind : uint8_t {
-    None,          // each has memory of its own
-    Placed,        // those whose bytes overlap in `placement`, which stays as it is
-    AnyPlacement,  // sizes vary: every two in the arena whose lifetimes do not overlap
+    None,          // none: each has its own memory
+    Placed,        // those whose bytes overlap in `placement`, which does not change
+    AnyPlacement,  // any two in the arena whose lifetimes do not overlap, because sizes vary
   } kind = Kind::None;
-  const ArenaPlacement* placement = nullptr;  // kNone as offset: memory of its own
+  const ArenaPlacement* placement = nullptr;  // offset kNone: the tensor has its own memory
   std::span<const uint64_t> bytes = {};       // per plan buffer; only for Placed
 };
 
 struct OrderNode {
   enum class Kind : uint8_t {
-    CopyIn,   // of model input `index` to where launches read it
+    CopyIn,   // copies model input `index` to the memory that launches read
     Launch,   // step `index`
-    Join,     // does nothing: what follows waits for all that it waits for
-    CopyOut,  // of model output `index`
+    Join,     // does nothing; nodes after it thereby wait for all nodes before it
+    CopyOut,  // copies model output `index` to staging memory
   } kind = Kind::Launch;
   uint32_t index = 0;
   std::vector<uint32_t> after;  // earlier nodes
 };
 
-/// Copies in, launches by level, copies out, without edges: for devices that take barriers.
+/// The nodes of a segment without edges, for devices that take barriers: copies in, launches by
+/// level, copies out. `inputs` and `outputs` are the model inputs and outputs to copy.
 std::vector<OrderNode> segment_nodes(const Segment& segment, std::span<const uint32_t> inputs,
                                      std::span<const uint32_t> outputs);
 
-/// Copies in, launches by level, copies out, with an edge wherever one must finish before another:
-/// reads after writes, writes after reads and writes after writes of the same bytes, without those
-/// that follow from others. Joins stand where many launches free memory that many others may take,
-/// so that edges do not grow with the product of their numbers.
+/// The same nodes with an edge for every hazard (read after write, write after read, or write after
+/// write of the same bytes) that does not follow from other edges. If many launches free memory
+/// that many others may reuse, a join between them keeps the number of edges from growing with the
+/// product of their numbers.
 std::vector<OrderNode> segment_order(const Plan& plan, const Segment& segment,
                                      std::span<const uint32_t> inputs,
                                      std::span<const uint32_t> outputs, const ArenaReuse& reuse);

@@ -1,5 +1,5 @@
-// A plan: everything a run does, as data (decision 6). Built by codegen, stored in a package,
-// printed by explain, bound to sizes and buffers by runtime/plan/bind.h, recorded by a backend.
+// A plan describes everything that a run does, as data: codegen builds it, a package stores it,
+// explain prints it, runtime/plan/bind.h binds it to sizes and buffers, and a backend records it.
 #pragma once
 
 #include <array>
@@ -22,17 +22,17 @@ using BufferId = int32_t;
 enum class BufferKind : uint8_t {
   Input,     // bound by the caller or staged by the session; index into Interface::inputs
   Output,    // likewise; index into Interface::outputs
-  Weight,    // immutable after load; index into Plan::weights
-  Arena,     // intermediate: placed in the arena by lifetime
-  Growable,  // intermediate whose size depends on a data-dependent symbol: an allocation of its own
+  Weight,    // immutable after loading; index into Plan::weights
+  Arena,     // intermediate, placed in the arena by its lifetime
+  Growable,  // intermediate with a data-dependent size, in its own allocation
 };
 
 struct Buffer {
   std::string name;  // the model's tensor name
   BufferKind kind = BufferKind::Arena;
-  int32_t index = -1;  // for Input, Output, Weight
+  int32_t index = -1;  // for Input, Output and Weight
   DType dtype = DType::F32;
-  Shape shape;  // logical shape; bytes = count * size_of(dtype), rounded up to 4
+  Shape shape;  // in elements; the buffer has count * size_of(dtype) bytes, rounded up to 4
 };
 
 /// A model input or output. Shared by all variants of a package.
@@ -42,6 +42,7 @@ struct Slot {
   Shape shape;
 };
 
+/// The inputs and outputs of a model, and the symbols in their shapes.
 struct Interface {
   std::vector<Symbol> symbols;
   std::vector<SymbolSource> sources;  // parallel to symbols
@@ -50,48 +51,52 @@ struct Interface {
   std::vector<DimGuard> guards;
 };
 
-/// A recorded recipe from raw weights to what kernels read; run at load (decision 9).
+/// A recipe that packs a raw weight into the form that kernels read. A session runs it when it
+/// loads the package, so that variants with different packings share the raw weights.
 struct Weight {
   std::string name;      // of the initialiser
   uint32_t segment = 0;  // index of the raw tensor in the package
   enum class Packing : uint8_t { Raw, Tiles } packing = Packing::Raw;
-  // Tiles: a logical [batch, K, N] matrix (N contiguous if !transposed, else K), stored as
-  // [batch][n / tile_n][k][tile_n], the last n tile padded with zeros.
+  // For Tiles: the raw weight is a [batch, K, N] matrix in which N is contiguous, or K if
+  // `transposed`. It is packed as [batch][n / tile_n][k][tile_n]; zeros fill the last tile of N.
   int64_t batch = 1, k = 0, n = 0;
   uint32_t tile_n = 0;
   bool transposed = false;
+  /// `element` is the size of an element in bytes.
   uint64_t packed_bytes(uint64_t raw_bytes, size_t element) const;
 };
 
+/// A kernel as a driver takes it.
 struct KernelCode {
   std::string name;  // fused_abs_add_...; unique in its variant
   std::array<uint32_t, 3> workgroup{1, 1, 1};
   uint32_t n_buffers = 0, n_scalars = 0;
   uint32_t shared_bytes = 0;
-  uint32_t subgroup_size = 0;    // required; 0: any
+  uint32_t subgroup_size = 0;    // required size; 0: any
   std::vector<uint32_t> spirv;   // Vulkan variants
   std::vector<std::byte> image;  // CUDA variants: cubin, or PTX ending in a zero byte
-  std::string cuda;              // what it was compiled from, where that is kept
-  /// What the compiler says of a cubin; all zero where it was not asked.
+  std::string cuda;              // the text that the image was compiled from, if it is kept
+  /// What the CUDA compiler reports about a cubin; all zero if unknown.
   struct Usage {
     uint32_t registers = 0, spill_bytes = 0, shared_bytes = 0, stack_bytes = 0;
     friend bool operator==(const Usage&, const Usage&) = default;
   } usage;
 };
 
+/// One kernel with its buffers, scalars and grid.
 struct Launch {
   uint32_t kernel = 0;             // index into Plan::kernels
   std::array<Expr, 3> grid;        // workgroups; a non-constant grid is dispatched indirectly
   std::vector<BufferId> buffers;   // in the kernel's order
   std::vector<bool> writes;        // parallel to buffers
   std::vector<Expr> scalars;       // each must fit int32 when evaluated
-  Expr iterations = 0;             // of all loops of an invocation together, at most
+  Expr iterations = 0;             // upper bound for all loops of an invocation together
   std::vector<std::string> nodes;  // model nodes that this launch computes, for people
-  std::string group;               // name of the fused group in explain
+  std::string group;               // name of the fused group, for explain
   std::string schedule;            // "pointwise v4 x8", "matmul rows 24x8", ...
 };
 
-/// Runs a host kernel (runtime/host) between two recordings.
+/// A call of a host kernel (runtime/host) between two recordings.
 struct HostCall {
   std::string op;
   std::string node;  // the model's node, for people
@@ -99,13 +104,14 @@ struct HostCall {
   AttrMap attrs;
   std::vector<BufferId> inputs;  // -1: omitted
   std::vector<BufferId> outputs;
-  std::string reason;  // why no device kernel took it
+  std::string reason;  // why no device kernel computes it
 };
 
 struct Step {
   std::variant<Launch, HostCall> what;
-  std::vector<uint32_t> after;  // steps that must finish before (true hazards, reduced)
-  uint32_t level = 0;           // longest path in `after`; steps of equal level are independent
+  std::vector<uint32_t> after;  // steps that must finish first; transitively reduced
+  uint32_t level = 0;           // length of the longest path of `after`; steps of one level are
+                                // independent
 };
 
 struct Plan {
@@ -113,7 +119,8 @@ struct Plan {
   std::vector<Weight> weights;
   std::vector<KernelCode> kernels;
   std::vector<Step> steps;  // sorted by level
-  /// Raw outputs that are inputs, weights or other outputs under another name: copied at the end.
+  /// An output that is an input, a weight or another output under another name. The session copies
+  /// it at the end of a run.
   struct Alias {
     BufferId from, output;
   };
@@ -122,32 +129,34 @@ struct Plan {
 
 /// Deterministic text for explain --verbose and tests.
 std::string print(const Plan& p, const Interface& io);
-/// None, or words that begin as SPIR-V does.
+/// Accepts an empty list, and words that begin like a SPIR-V module.
 Status verify_spirv(std::span<const uint32_t> words);
-/// Ids in range, steps acyclic and sorted by level, scalar and buffer counts match kernels, shapes
-/// use known symbols. Packages are hostile input: everything the executor relies on is checked
-/// here.
+/// Checks everything that a session relies on, because packages are untrusted: ids are in range,
+/// steps are acyclic and sorted by level, the numbers of scalars and buffers match the kernels, and
+/// shapes use known symbols.
 Status verify(const Plan& p, const Interface& io);
 
 // --- hazards.cpp ---
-/// Fills `after` and `level` of every step from the buffers they read and write (each buffer
-/// distinct memory) and the symbols that host calls give their values, with transitive edges
-/// removed. Steps must be in a valid sequential order. `sources`: of the symbols that the plan
-/// uses; without them none is derived. Sorts the steps by level; returns the index of each step
-/// after sorting.
+/// Computes `after` and `level` of every step from the buffers that steps read and write and the
+/// symbols whose values host calls provide. Each buffer counts as distinct memory. Transitive edges
+/// are removed. The steps must be in a valid sequential order; they are then sorted by level.
+/// Returns the new index of each step. `sources` are those of the symbols that the plan uses;
+/// without them, no symbol counts as derived.
 std::vector<uint32_t> compute_hazards(Plan& p, std::span<const SymbolSource> sources = {});
 
 // --- arena.cpp ---
+/// A tensor to place in an arena.
 struct ArenaItem {
   uint64_t bytes = 0;
   uint32_t first_level = 0, last_level = 0;  // inclusive
 };
 struct ArenaLayout {
-  std::vector<uint64_t> offsets;  // parallel to the items; multiples of `alignment`
-  uint64_t bytes = 0;
+  std::vector<uint64_t> offsets;  // parallel to the items, in bytes; multiples of `alignment`
+  uint64_t bytes = 0;             // of the arena
 };
-/// Greedy by size, first fit among items whose level ranges overlap. Level ranges that only touch
-/// do not share memory, so the barrier between levels covers every reuse and none is added.
+/// Places items greedily by descending size, each at the first offset that is free among the items
+/// whose level ranges overlap its own. The ranges are inclusive, so items that share memory never
+/// use the same level, and the barriers between levels order every reuse.
 ArenaLayout layout_arena(const std::vector<ArenaItem>& items, uint64_t alignment);
 
 }  // namespace reprise::plan

@@ -5,17 +5,13 @@
 #include <cmath>
 #include <cstring>
 
+#include "runtime/base/bytes.h"
 #include "runtime/base/random.h"
 
 namespace reprise::plan {
 namespace {
 
-constexpr uint64_t kPeriod = 4093;  // a prime: no stride of a kernel falls in step with it
-
-template <typename T>
-void put(std::byte* at, T value) {
-  std::memcpy(at, &value, sizeof value);
-}
+constexpr uint64_t kPeriod = 4093;  // a prime, so that no stride of a kernel divides it
 
 void put_element(DType dtype, const ProbeInputs& row, uint64_t random, std::byte* at) {
   const float real = row.from + row.span * static_cast<float>(random >> 40U) * 0x1p-24f;
@@ -24,27 +20,27 @@ void put_element(DType dtype, const ProbeInputs& row, uint64_t random, std::byte
                          : whole + static_cast<int64_t>(random % static_cast<uint64_t>(row.count));
   switch (dtype) {
     case DType::F32:
-      return put(at, real);
+      return store_bytes(at, real);
     case DType::F16:
-      return put(at, float_to_f16(real));
+      return store_bytes(at, float_to_f16(real));
     case DType::BF16:
-      return put(at, float_to_bf16(real));
+      return store_bytes(at, float_to_bf16(real));
     case DType::F64:
-      return put(at, static_cast<double>(real));
+      return store_bytes(at, static_cast<double>(real));
     case DType::I8:
     case DType::U8:
-      return put(at, static_cast<uint8_t>(whole));
+      return store_bytes(at, static_cast<uint8_t>(whole));
     case DType::I16:
     case DType::U16:
-      return put(at, static_cast<uint16_t>(whole));
+      return store_bytes(at, static_cast<uint16_t>(whole));
     case DType::I32:
     case DType::U32:
-      return put(at, static_cast<uint32_t>(whole));
+      return store_bytes(at, static_cast<uint32_t>(whole));
     case DType::I64:
     case DType::U64:
-      return put(at, whole);
+      return store_bytes(at, whole);
     case DType::Bool:
-      return put(at, static_cast<uint8_t>(random >> 63U));
+      return store_bytes(at, static_cast<uint8_t>(random >> 63U));
     case DType::Invalid:
     case DType::String:
       return;
@@ -60,7 +56,7 @@ Status verify_samples(const Probe::Samples& s, DType dtype, uint64_t bytes) {
   const size_t n = s.at.size();
   const bool counts = s.values.size() == (real ? n : 0) && s.exact.size() == (real ? 0 : n) &&
                       s.tolerance.size() == s.values.size();
-  if (!counts || n == 0) return invalid_model("its samples and their values are not as many");
+  if (!counts || n == 0) return invalid_model("it has different numbers of samples and values");
   const bool sane = std::all_of(s.tolerance.begin(), s.tolerance.end(),
                                 [](float t) { return t >= 0 && std::isfinite(t); });
   return sane ? Status() : invalid_model("a tolerance is not a positive number");

@@ -1,4 +1,4 @@
-// Transitive reduction of an order, one node at a time.
+// Transitive reduction of a partial order, one node at a time.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,13 @@
 
 namespace reprise::plan {
 
-/// Predecessors without those that another predecessor already waits for. Nodes are numbered in a
-/// valid sequential order and reduced in that order. Holds one bit per pair of nodes.
+/// Removes predecessors for which another predecessor already waits. Nodes must be numbered in a
+/// valid sequential order and reduced in that order. Takes one bit per pair of nodes.
 class Reducer {
  public:
   explicit Reducer(size_t nodes) : words_((nodes + 63) / 64), bits_(words_ * nodes) {}
 
-  /// Replaces what an earlier call said of `node`.
+  /// Returns the reduced predecessors. Calling it again for a node replaces its predecessors.
   std::vector<uint32_t> reduce(uint32_t node, std::vector<uint32_t> predecessors) {
     std::sort(predecessors.begin(), predecessors.end());
     predecessors.erase(std::unique(predecessors.begin(), predecessors.end()), predecessors.end());
@@ -33,7 +33,7 @@ class Reducer {
     return kept;
   }
 
-  /// Whether `node`, which was reduced, waits for `earlier`.
+  /// Whether `node`, which must have been reduced, waits for `earlier`.
   bool precedes(uint32_t earlier, uint32_t node) const {
     return (bits_[words_ * node + earlier / 64] >> (earlier % 64) & 1) != 0;
   }

@@ -2,6 +2,7 @@
 #include <limits>
 #include <set>
 
+#include "runtime/base/align.h"
 #include "runtime/plan/accesses.h"
 
 namespace reprise::plan {
@@ -168,7 +169,7 @@ class Verifier {
                      "buffer kind " + number(static_cast<int64_t>(b.kind)) + " does not exist");
   }
 
-  /// The caller's tensors are copied into these buffers: sizes must agree.
+  /// The caller's tensors are copied into these buffers, so the sizes must agree.
   Status slot(const Buffer& b, size_t id, const std::vector<Slot>& slots,
               std::vector<BufferId>& seen, const std::string& where) const {
     if (!in_range(b.index, slots.size())) {
@@ -264,8 +265,7 @@ class Verifier {
     const KernelCode& k = p_.kernels[l.kernel];
     if (l.buffers.size() != k.n_buffers || l.writes.size() != k.n_buffers ||
         l.scalars.size() != k.n_scalars) {
-      return malformed(where,
-                       "its buffers or scalars are not as many as kernel '" + k.name + "' takes");
+      return malformed(where, "kernel '" + k.name + "' takes another number of buffers or scalars");
     }
     for (size_t i = 0; i < l.buffers.size(); ++i) {
       RP_TRY(buffer_id(l.buffers[i], l.writes[i], where));
@@ -301,7 +301,7 @@ class Verifier {
     return {};
   }
 
-  /// Levels are what a recording keeps of the order: conflicting steps must not share one.
+  /// A recording orders steps only by levels, so conflicting steps must not share a level.
   Status hazards() const {
     const AccessTable table(p_, io_.sources);
     std::vector<Accesses> accesses;
@@ -318,13 +318,13 @@ class Verifier {
     return malformed(describe(clash), "shares memory and its level with " + describe(with));
   }
 
-  /// No step has to write a buffer without elements.
+  /// No step needs to write a buffer without elements.
   bool is_empty(BufferId b) const {
     const Shape& shape = p_.buffers[static_cast<size_t>(b)].shape;
     return std::any_of(shape.begin(), shape.end(), [](const Expr& e) { return e.is_const(0); });
   }
 
-  /// Nothing is read, or returned, that was not written before.
+  /// Checks that every buffer is written before it is read or returned.
   Status initialised() const {
     std::vector<bool> written(p_.buffers.size(), false);
     for (size_t i = 0; i < p_.buffers.size(); ++i) {
@@ -365,7 +365,7 @@ class Verifier {
       const Buffer& a = p_.buffers[static_cast<size_t>(from)];
       const Buffer& b = p_.buffers[static_cast<size_t>(output)];
       if (b.kind != BufferKind::Output || written[static_cast<size_t>(output)]) {
-        return malformed(where, "'" + b.name + "' is not an output that waits for a copy");
+        return malformed(where, "'" + b.name + "' is not an output that needs a copy");
       }
       if (a.dtype != b.dtype || !(a.shape == b.shape)) {
         return malformed(where, "'" + b.name + "' differs in type or shape from '" + a.name + "'");
@@ -392,10 +392,9 @@ class Verifier {
 }  // namespace
 
 uint64_t Weight::packed_bytes(uint64_t raw_bytes, size_t element) const {
-  const auto round_up = [](uint64_t v, uint64_t to) { return (v + to - 1) / to * to; };
-  if (packing == Packing::Raw) return round_up(raw_bytes, 4);
-  const uint64_t columns = round_up(static_cast<uint64_t>(n), tile_n);
-  return round_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
+  if (packing == Packing::Raw) return align_up(raw_bytes, 4);
+  const uint64_t columns = align_up(static_cast<uint64_t>(n), tile_n);
+  return align_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
 }
 
 Status verify_spirv(std::span<const uint32_t> words) {

@@ -141,7 +141,7 @@ TEST(CodeStore, ClaimsAreRefusedBeforeMemoryIsTaken) {
   s.code[0].bytes = uint64_t{1} << 60;
   expect_damaged(s, "claims 1152921504606846976 bytes");
   s.code[0].bytes = 100;  // the frame's own claim is larger
-  expect_damaged(s, "claims 20003 bytes, more than the 100");
+  expect_damaged(s, "claims 20003 bytes; the limit for it is 100");
   s.code[0].bytes = 0;
   expect_damaged(s, "claims 0 bytes");
   s.code[0].bytes = 20004;

@@ -171,7 +171,7 @@ TEST_F(Misuse, AfterForkEveryCallFailsAtOnce) {
       reprise_error error{};
       const bool refused = reprise_session_run(session_.get(), nullptr, 0, nullptr, 0, nullptr,
                                                nullptr, &error) == REPRISE_USAGE &&
-                           std::strstr(error.message, "before fork()") != nullptr;
+                           std::strstr(error.message, "parent process") != nullptr;
       reprise_session_free(session_.get());
       reprise_device_free(app_.device.get());
       reprise_package_free(app_.package.get());

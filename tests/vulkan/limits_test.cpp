@@ -42,7 +42,7 @@ TEST(PipelineCacheFolder, TheOldestFilesGoAndHalfWrittenOnesToo) {
   EXPECT_TRUE(fs::exists(dir / "writing.vkcache.2.1.part"));
   const std::vector<std::byte> huge(vulkan::kMaxCacheFileBytes + 1);
   vulkan::save_cache(dir.string(), key, huge, [&](const std::string& m) { messages += m; });
-  EXPECT_NE(messages.find("over the limit"), std::string::npos) << messages;
+  EXPECT_NE(messages.find("exceeds the limit"), std::string::npos) << messages;
   EXPECT_EQ(fs::file_size(dir / key.file_name()), 1048U);  // as it was
   fs::remove_all(dir);
 }
