@@ -70,11 +70,13 @@ class Gemm {
 /// What the choice of a tile depends on. A dynamic size has a representative value here.
 struct GemmSize {
   double m = 1, n = 1, k = 1, batch = 1;
-  double a_loads = 1;    // loads of a row for 4 values of k: 1 if they are consecutive, else 4
-  double unrolled = 4;   // values of k in the unrolled body of the innermost loop
-  bool dynamic = false;  // finding a row takes divisions by dims that are unknown to the driver
-  bool half = false;     // the elements of both operands are fp16 values
-  bool splits = false;   // m, n and batch are constants, so that partial sums have a bounded size
+  double a_loads = 1;     // loads of a row for 4 values of k: 1 if they are consecutive, else 4
+  double a_prologue = 0;  // instructions of A's prologue for a row and 4 values of k
+  double b_prologue = 0;  // instructions of B's prologue for 4 columns
+  double unrolled = 4;    // values of k in the unrolled body of the innermost loop
+  bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
+  bool half = false;      // the elements of both operands are fp16 values
+  bool splits = false;    // m, n and batch are constants, so that partial sums have a bounded size
 };
 
 class Schedule;

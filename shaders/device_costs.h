@@ -18,15 +18,17 @@ struct CpuCosts {
   // Milliseconds to compile an unrolled multiply-add, a result, and the square of the number of
   // results; the fraction of a kernel's time that a second of compilation is worth.
   double compile_product, compile_result, compile_square, compile_second;
+  // Milliseconds to compile an instruction of an unrolled prologue.
+  double compile_instruction;
   // The price of an unrolled operation of attention, and of the square of their number.
   double attention_written, attention_written_square;
 };
 
 inline constexpr std::array<CpuCosts, 2> kCpuCosts{{
     {"llvmpipe of Mesa 25.0.7, 2 cores, 8 lanes; 2026-11-21", 7, 7, 30, 30, 1, 0.15, 0.25, 0, 0.25,
-     120, 0},
+     0.025, 120, 0},
     {"llvmpipe of Mesa 22.3.6 (workarounds::kSlowLoads), 2 cores, 8 lanes; 2026-11-21", 120, 25,
-     120, 150, 0, 0, 0, 0.04, 0.1, 0, 1},
+     120, 150, 0, 0, 0, 0.04, 0.1, 0.025, 0, 1},
 }};
 
 /// The prices of a CPU-type device, measured on a device whose loads are equally fast.

@@ -12,10 +12,16 @@ bool has_cpu_subgroups(const TargetFacts& device) {
 
 Status store_rows(ResultTile& result, Value row, int rows, Value vec,
                   const std::function<Value(int row)>& four) {
-  for (int r = 0; r < rows; ++r) {
+  const kernel::Builder& b = *row.builder;
+  const size_t before = b.instruction_count();
+  RP_TRY(result.store(row, vec, four(0)));
+  if (rows > 2 && b.instruction_count() - before > kMaxUnrolledEpilogue) {
+    const Value end = min(result.row_count() - row, rows) - 1;
+    return store_chunk(result, row + 1, vec, end, rows - 1, [&](int r) { return four(r + 1); });
+  }
+  for (int r = 1; r < rows; ++r) {
     const Value at = row + r;
-    const auto body = [&] { return result.store(at, vec, four(r)); };
-    RP_TRY(r == 0 ? body() : result.guard_row(at, body));
+    RP_TRY(result.guard_row(at, [&] { return result.store(at, vec, four(r)); }));
   }
   return {};
 }

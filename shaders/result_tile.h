@@ -79,6 +79,8 @@ class ResultTile {
   virtual Status loop(Value end, int64_t most, const std::function<Status(Value i)>& body) = 0;
 };
 
+/// A longer epilogue, in instructions for four columns, is not unrolled over more than two rows.
+inline constexpr size_t kMaxUnrolledEpilogue = 200;
 /// Stores four columns of `rows` rows with unrolled code. The first row must exist.
 Status store_rows(ResultTile& result, Value row, int rows, Value vec,
                   const std::function<Value(int row)>& four);

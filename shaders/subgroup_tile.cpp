@@ -15,7 +15,8 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const double loads = w.a_loads * size.a_loads * a_load + w.b_loads * price.vector_load;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kBroadcast = 0.5;
-  double step = loads + w.products + kBroadcast * 4 * w.shared;
+  const double prologue = w.a_loads * size.a_prologue + w.b_loads * size.b_prologue;
+  double step = loads + prologue + w.products + kBroadcast * 4 * w.shared;
   step += price.step_overhead * w.step;
   const double result = price.step_overhead * w.result;
   const double results = w.products / 4;
@@ -27,6 +28,7 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   if (size.dynamic) compile_ms *= 2.5;
   if (size.half) compile_ms *= 2;
   compile_ms += price.compile_square * results * results;
+  compile_ms += price.compile_instruction * prologue * size.unrolled / 4;
   return cost * (1 + price.compile_second * compile_ms / 1000) + 1500 * compile_ms;
 }
 

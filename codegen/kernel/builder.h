@@ -141,6 +141,8 @@ class Builder {
   /// for (i = start; i < end; i += step), I32.
   void for_loop(Val start, Val end, Val step, const std::function<void(Value i)>& body);
 
+  /// The number of instructions so far.
+  size_t instruction_count() const { return k_.insts.size(); }
   Type type(Val v) const;
   Ty shared_type(int shared) const { return k_.shared[static_cast<size_t>(shared)].type; }
   /// The value of v if it is an integer constant.

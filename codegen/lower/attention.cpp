@@ -51,8 +51,8 @@ shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group
   s.keys = count_hint(g, {keys_count});
   s.depth = count_hint(g, {head});
   s.columns = static_cast<int>(n.value());
-  s.key_loads = count_loads(g, group, keys, false, head, keys_count) == 1 ? 1 : 4;
-  s.value_loads = wide_n && count_loads(g, group, values, true, n, keys_count) == 1 ? 1 : 4;
+  s.key_loads = operand_cost(g, group, keys, false, head, keys_count).loads == 1 ? 1 : 4;
+  s.value_loads = wide_n && operand_cost(g, group, values, true, n, keys_count).loads == 1 ? 1 : 4;
   for (const graph::Node* node : group.nodes) {
     const bool per_score =
         node->outputs[0] != graph::kNone && !is_contraction(*node) &&

@@ -43,6 +43,7 @@ struct MatMul {
   Shape row_shape;  // if batches are collapsed: the dims that M is made of
   std::optional<ConstantMatrix> constant;
   bool wide_n = false;
+  OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
 
  private:
@@ -62,10 +63,14 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
   const bool wide_k = k.known_divisor(g.symbols) % 4 == 0;
-  b_along_k = !constant && wide_k &&
-              (!wide_n || count_loads(g, group, right, false, k, n) <
-                              count_loads(g, group, right, true, n, k));
-  a_along_k = count_loads(g, group, left, true, k, m) == 1;
+  if (!constant) {
+    b_cost = operand_cost(g, group, right, true, n, k);
+    const OperandCost along = operand_cost(g, group, right, false, k, n);
+    b_along_k = wide_k && (!wide_n || along.loads < b_cost.loads);
+    if (b_along_k) b_cost = along;
+  }
+  a_cost = operand_cost(g, group, left, true, k, m);
+  a_along_k = a_cost.loads == 1;
 }
 
 /// If all batches share one B, their rows become rows of one GEMM.
@@ -202,6 +207,8 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.result = {p.m, p.n, p.batch, p.wide_n};
   problem.size.k = count_hint(g, {p.k});
   problem.size.a_loads = p.a_along_k ? 1 : 4;
+  problem.size.a_prologue = p.a_cost.instructions;
+  problem.size.b_prologue = p.b_cost.instructions;
   if (p.constant) {
     problem.note += p.constant->operand.dequantize != nullptr ? ", packed 8-bit" : ", packed";
     problem.constant = p.constant->operand.value;

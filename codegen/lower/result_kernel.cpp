@@ -18,24 +18,30 @@ Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& ba
   return index;
 }
 
-int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operand, bool along_last,
-                const Expr& along, const Expr& other) {
+OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::ValueId operand,
+                         bool along_last, const Expr& along, const Expr& other) {
+  constexpr int kPlain = 16;  // instructions that address an operand in memory, at most
+  constexpr OperandCost kMany{1000, 1000};
   Builder scratch("count");
   Evaluator ev(g, group, scratch);
-  const Val x = scratch.convert(scratch.builtin(Builtin::GlobalId, 0), Ty::I32);
-  const Val y = scratch.convert(scratch.builtin(Builtin::GlobalId, 1), Ty::I32);
-  Index index(g.value(operand).shape.size(), Expr(0));
-  const Expr wide = Expr(4) * ev.symbol(x, Expr::floordiv(along, 4)) + ev.lane();
-  const Expr single = ev.symbol(y, other);
-  index[index.size() - 1] = along_last ? wide : single;
-  index[index.size() - 2] = along_last ? single : wide;
-  constexpr int kMany = 1000;
+  const auto global_id = [&](int axis) {
+    return scratch.convert(scratch.builtin(Builtin::GlobalId, axis), Ty::I32);
+  };
+  const Shape& shape = g.value(operand).shape;
+  Index index;
+  for (size_t d = 0; d + 2 < shape.size(); ++d) index.push_back(ev.symbol(global_id(2), shape[d]));
+  const Expr wide = Expr(4) * ev.symbol(global_id(0), Expr::floordiv(along, 4)) + ev.lane();
+  const Expr single = ev.symbol(global_id(1), other);
+  index.push_back(along_last ? single : wide);
+  index.push_back(along_last ? wide : single);
   if (!ev.eval(operand, index, 4).ok()) return kMany;
-  auto k = scratch.finish();
+  const auto k = scratch.finish();
   if (!k.ok()) return kMany;
-  return static_cast<int>(
-      std::count_if(k->insts.begin(), k->insts.end(),
-                    [](const kernel::Inst& i) { return i.op == kernel::Op::Load; }));
+  OperandCost cost;
+  for (const kernel::Inst& i : k->insts)
+    ++(i.op == kernel::Op::Load ? cost.loads : cost.instructions);
+  cost.instructions = std::max(cost.instructions - kPlain, 0);
+  return cost;
 }
 
 ResultKernel::ResultKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,

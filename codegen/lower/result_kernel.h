@@ -19,11 +19,15 @@ inline bool is_gemm_float(DType t) {
 Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& batches,
                     const Index& batch, const Expr& row, const Expr& column);
 
-/// How many loads it takes to read four elements of an operand along its last axis or, if not
-/// `along_last`, along the axis before it. Counted on a scratch kernel. `along` and `other` are the
-/// sizes of the two axes.
-int count_loads(const graph::Graph& g, const Group& group, graph::ValueId operand, bool along_last,
-                const Expr& along, const Expr& other);
+/// What it takes to read four elements of an operand.
+struct OperandCost {
+  int loads = 0;
+  int instructions = 0;  // of the prologue: those beyond what an operand in memory takes
+};
+/// The cost of four elements along the operand's last axis or, if not `along_last`, along the axis
+/// before it. Counted on a scratch kernel. `along` and `other` are the sizes of the two axes.
+OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::ValueId operand,
+                         bool along_last, const Expr& along, const Expr& other);
 
 /// A batch of results of m rows and n columns.
 struct ResultShape {

@@ -49,9 +49,11 @@ class RegisterSchedule final : public Schedule {
     const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
     const double steps = size.k / 4;
     const double products = 4.0 * t.rows * t.columns;
-    t.cost = device.cpu_type() ? units / 8 * steps * (gather * loads + products)
+    const double prologue = t.rows * size.a_prologue + kColumns * size.b_prologue;
+    const double work = products + prologue;
+    t.cost = device.cpu_type() ? units / 8 * steps * (gather * loads + work)
                                : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
-                                          kGpuLoad * loads + products);
+                                          kGpuLoad * loads + work);
     return {t};
   }
 
