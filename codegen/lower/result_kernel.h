@@ -22,7 +22,7 @@ Index operand_index(const graph::Graph& g, const Shape& operand, const Shape& ba
 /// What it takes to read four elements of an operand.
 struct OperandCost {
   int loads = 0;
-  int instructions = 0;  // of the prologue: those beyond what an operand in memory takes
+  int instructions = 0;  // of the prologue, beyond those of a view
 };
 /// The cost of four elements along the operand's last axis or, if not `along_last`, along the axis
 /// before it. Counted on a scratch kernel. `along` and `other` are the sizes of the two axes.
