@@ -175,8 +175,7 @@ class Bisection {
       return internal_error("the reference gave " + std::to_string(given.size()) + " of " +
                             std::to_string(part.outputs.size()) + " values");
     Values right = values_;
-    for (size_t i = 0; i < given.size(); ++i)
-      right.of[static_cast<size_t>(part.outputs[i])] = given[i];
+    for (size_t i = 0; i < given.size(); ++i) right.of[part.outputs[i]] = given[i];
     const HostGraph host(model_);
     for (const Node* n : part.nodes) {
       RP_TRY(check_host_node(host, *n, right));
@@ -332,8 +331,8 @@ class Bisection {
                                          const Values& is) const {
     for (const auto& n : after.nodes()) {
       for (const ValueId v : n->outputs) {
-        if (v == kNone || static_cast<size_t>(v) >= before.values().size()) continue;
-        if (!was.has(v) || static_cast<size_t>(v) >= is.of.size() || !is.has(v)) continue;
+        if (!before.values().has(v)) continue;
+        if (!was.has(v) || !is.of.has(v) || !is.has(v)) continue;
         const Tolerance t = tolerance_in(o_.compile.precision, Rule::Model, was.at(v).dtype());
         if (!compare(is.at(v), was.at(v), t).ok) return n->origins;
       }

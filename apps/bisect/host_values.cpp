@@ -101,15 +101,25 @@ Result<Values> HostGraph::run(std::span<const HostTensor> inputs, Noise* noise) 
   std::vector<std::span<const int64_t>> dims;
   for (const HostTensor& t : inputs) dims.emplace_back(t.dims());
   RP_ASSIGN(values.symbols, plan::bind_symbols(io_, dims));
-  for (size_t i = 0; i < inputs.size(); ++i)
-    values.of[static_cast<size_t>(g_.inputs[i])] = inputs[i];
-  for (const graph::Value& v : g_.values()) {
-    if (v.constant)
-      values.of[static_cast<size_t>(&v - g_.values().data())] = from_storage(*v.constant, v.dtype);
+  for (size_t i = 0; i < inputs.size(); ++i) values.of[g_.inputs[i]] = inputs[i];
+  for (const ValueId id : g_.values().ids()) {
+    const graph::Value& v = g_.value(id);
+    if (v.constant) values.of[id] = from_storage(*v.constant, v.dtype);
   }
   for (const auto& n : g_.nodes()) RP_TRY(run(*n, values, noise));
   return values;
 }
+
+namespace {
+
+/// The plan's buffers are the graph's values.
+std::vector<plan::BufferId> buffers_of(const std::vector<ValueId>& values) {
+  std::vector<plan::BufferId> out;
+  for (const ValueId v : values) out.push_back(plan::BufferId(v.number()));
+  return out;
+}
+
+}  // namespace
 
 Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise* noise) const {
   for (const Node* n : nodes) RP_TRY(run(*n, values, noise));
@@ -117,7 +127,8 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
 }
 
 Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, Noise* noise) const {
-  const plan::HostCall call{n.op, n.name, n.opset, n.attrs, n.inputs, n.outputs, {}};
+  const plan::HostCall call{
+      n.op, n.name, n.opset, n.attrs, buffers_of(n.inputs), buffers_of(n.outputs), {}};
   std::vector<HostTensor> noisy(n.inputs.size());
   std::vector<const HostTensor*> inputs(n.inputs.size(), nullptr);
   for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -148,7 +159,7 @@ Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
     HostTensor t = (*results)[i].detached();
     if (noise != nullptr) t = noise->add(t);
     if (v.storage != DType::Invalid) t = from_storage(to_storage(t, v.storage), v.dtype);
-    values.of[static_cast<size_t>(n.outputs[i])] = std::move(t);
+    values.of[n.outputs[i]] = std::move(t);
   }
   return {};
 }

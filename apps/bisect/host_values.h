@@ -14,11 +14,11 @@ namespace reprise::app {
 
 /// Values by id, and sizes.
 struct Values {
-  std::vector<std::optional<HostTensor>> of;
+  IdVector<graph::ValueId, std::optional<HostTensor>> of;
   std::vector<int64_t> symbols;
 
-  const HostTensor& at(graph::ValueId v) const { return *of[static_cast<size_t>(v)]; }
-  bool has(graph::ValueId v) const { return of[static_cast<size_t>(v)].has_value(); }
+  const HostTensor& at(graph::ValueId v) const { return *of[v]; }
+  bool has(graph::ValueId v) const { return of[v].has_value(); }
 };
 
 /// Relative errors of some units in the last place, put into what nodes compute from floats that

@@ -23,8 +23,7 @@ constexpr int kTrials = 8;
 
 std::unordered_map<std::string, ValueId> ids_by_name(const graph::Graph& g) {
   std::unordered_map<std::string, ValueId> out;
-  for (size_t v = 0; v < g.values().size(); ++v)
-    out.emplace(g.values()[v].name, static_cast<ValueId>(v));
+  for (const ValueId v : g.values().ids()) out.emplace(g.value(v).name, v);
   return out;
 }
 

@@ -8,9 +8,8 @@
 namespace reprise::graph {
 
 ValueId Graph::add(Value v) {
-  values_.push_back(std::move(v));
-  uses_.emplace_back();
-  return static_cast<ValueId>(values_.size() - 1);
+  uses_.push_back({});
+  return values_.push_back(std::move(v));
 }
 
 ValueId Graph::add_value(const std::string& value_name, DType dtype, Shape shape) {
@@ -74,7 +73,7 @@ void Graph::give_order(Node& n) {
 
 /// Null for kNone and for ids that no value has, which verify() reports.
 Graph::Uses* Graph::uses(ValueId v) {
-  return v >= 0 && static_cast<size_t>(v) < uses_.size() ? &uses_[static_cast<size_t>(v)] : nullptr;
+  return uses_.has(v) ? &uses_[v] : nullptr;
 }
 
 void Graph::add_use(ValueId v, Node* n) {

@@ -85,9 +85,9 @@ class Graph {
   /// Deep copy with equal value ids. Constants share their bytes.
   std::unique_ptr<Graph> clone() const;
 
-  const std::vector<Value>& values() const { return values_; }
-  Value& value(ValueId id) { return values_[static_cast<size_t>(id)]; }
-  const Value& value(ValueId id) const { return values_[static_cast<size_t>(id)]; }
+  const IdVector<ValueId, Value>& values() const { return values_; }
+  Value& value(ValueId id) { return values_[id]; }
+  const Value& value(ValueId id) const { return values_[id]; }
   /// These make the name unique; an empty name becomes "v".
   ValueId add_value(const std::string& name, DType dtype, Shape shape);  // has_shape = true
   ValueId add_unknown(const std::string& name);  // dtype and shape to be inferred
@@ -114,12 +114,10 @@ class Graph {
   /// The nodes that read v in the order of nodes(), whatever the order in which they came to read
   /// it; a node that reads v twice is there twice. Graph outputs are not included. Changes to the
   /// graph invalidate the reference.
-  const std::vector<Node*>& users(ValueId v) const { return uses_[static_cast<size_t>(v)].users; }
-  bool is_output(ValueId v) const { return uses_[static_cast<size_t>(v)].outputs != 0; }
+  const std::vector<Node*>& users(ValueId v) const { return uses_[v].users; }
+  bool is_output(ValueId v) const { return uses_[v].outputs != 0; }
   /// How often nodes and graph outputs use v.
-  size_t use_count(ValueId v) const {
-    return users(v).size() + uses_[static_cast<size_t>(v)].outputs;
-  }
+  size_t use_count(ValueId v) const { return users(v).size() + uses_[v].outputs; }
   std::string output_name(size_t i) const;
   /// The name becomes an identifier that Expr::str() and parse() accept, unique among the symbols.
   SymbolId add_symbol(Symbol s, SymbolSource source);
@@ -141,8 +139,8 @@ class Graph {
   void remove_use(ValueId v, Node* n);
   void give_order(Node& n);
 
-  std::vector<Value> values_;
-  std::vector<Uses> uses_;  // parallel to values_
+  IdVector<ValueId, Value> values_;
+  IdVector<ValueId, Uses> uses_;  // parallel to values_
   std::list<std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, int> names_;         // taken names, with the next suffix to try
   std::unordered_map<std::string, int> symbol_names_;  // likewise, for symbols[0, known_symbols_)

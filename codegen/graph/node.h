@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "runtime/base/attrs.h"
+#include "runtime/base/id.h"
 
 namespace reprise::graph {
 
-using ValueId = int32_t;
-inline constexpr ValueId kNone = -1;  // an omitted optional input or output
+using ValueId = Id<struct ValueTag>;
+inline constexpr ValueId kNone;  // an omitted optional input or output
 
 class Graph;
 

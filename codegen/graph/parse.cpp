@@ -67,7 +67,7 @@ class Parser {
       } else {
         if (!in_.take_word("host")) return in_.error("expected input, host or derived");
         source.kind = Kind::HostOutput;
-        source.index = kNone;
+        source.index = kNone.number();
         if (!in_.take_word("_")) {
           RP_ASSIGN(value, in_.name());
         }
@@ -93,7 +93,7 @@ class Parser {
     for (const auto& [id, name] : sources_) {
       auto it = values_.find(name);
       if (it == values_.end()) return invalid_model("a symbol comes from unknown value " + name);
-      g_->symbol_sources[static_cast<size_t>(id)].index = it->second;
+      g_->symbol_sources[static_cast<size_t>(id)].index = it->second.number();
     }
     return {};
   }
@@ -352,7 +352,7 @@ class Parser {
     sub->symbols = g_->symbols;
     sub->symbol_sources = g_->symbol_sources;
     for (auto& source : sub->symbol_sources) {
-      if (source.kind != SymbolSource::Kind::InputDim) source.index = kNone;
+      if (source.kind != SymbolSource::Kind::InputDim) source.index = kNone.number();
     }
     Graph* outer = std::exchange(g_, sub.get());
     std::map<std::string, ValueId> outer_values = std::exchange(values_, {});
@@ -364,7 +364,7 @@ class Parser {
     for (size_t i = g_->symbols.size(); i < sub->symbols.size(); ++i) {
       g_->symbols.push_back(sub->symbols[i]);
       g_->symbol_sources.push_back(sub->symbol_sources[i]);
-      g_->symbol_sources.back().index = kNone;
+      g_->symbol_sources.back().index = kNone.number();
     }
     values_ = std::move(outer_values);
     --depth_;

@@ -58,11 +58,10 @@ class Printer {
       out_ += "input " + std::to_string(source.index);
     } else {
       // Values that are gone, or that live in a body, have no name here.
-      const bool live = source.index >= 0 &&
-                        static_cast<size_t>(source.index) < g.values().size() &&
-                        g.value(source.index).producer;
+      const ValueId v(source.index);
+      const bool live = g.values().has(v) && g.value(v).producer;
       out_ += source.kind == Kind::HostOutput ? "host " : "element ";
-      out_ += live ? text::name(g.value(source.index).name) : "_";
+      out_ += live ? text::name(g.value(v).name) : "_";
     }
     out_ += " axis " + std::to_string(source.axis) + "\n";
   }
@@ -82,7 +81,7 @@ class Printer {
   }
 
   void body(const Graph& g, const std::string& indent) {
-    std::vector<bool> shown(g.values().size());
+    IdVector<ValueId, bool> shown(g.values().size());
     for (const DimGuard& d : g.guards) guard(g, d, indent);
     for (ValueId v : g.captures) out_ += indent + "capture " + typed(g, v) + "\n";
     for (ValueId v : g.inputs) out_ += indent + "input " + typed(g, v) + "\n";
@@ -101,9 +100,10 @@ class Printer {
     if (!g.outputs.empty()) out_ += "\n";
   }
 
-  void constant(const Graph& g, ValueId v, const std::string& indent, std::vector<bool>& shown) {
-    if (v == kNone || !g.value(v).constant || shown[static_cast<size_t>(v)]) return;
-    shown[static_cast<size_t>(v)] = true;
+  void constant(const Graph& g, ValueId v, const std::string& indent,
+                IdVector<ValueId, bool>& shown) {
+    if (v == kNone || !g.value(v).constant || shown[v]) return;
+    shown[v] = true;
     const Value& value = g.value(v);
     out_ += indent + "const " + text::name(value.name) + ": ";
     if (value.storage != DType::Invalid) out_ += std::string(name_of(value.dtype)) + ":";

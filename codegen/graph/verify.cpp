@@ -19,10 +19,10 @@ class Verifier {
       if (v != kNone) RP_TRY(input(v));
     }
     for (ValueId v : g_.inputs) RP_TRY(input(v));
-    for (size_t i = 0; i < defined_.size(); ++i) {
-      if (!value(static_cast<ValueId>(i)).constant) continue;
-      RP_TRY(constant(static_cast<ValueId>(i)));
-      defined_[i] = true;
+    for (const ValueId v : defined_.ids()) {
+      if (!value(v).constant) continue;
+      RP_TRY(constant(v));
+      defined_[v] = true;
     }
     for (const auto& n : g_.nodes()) RP_TRY(node(*n).with_context(text(*n)));
     RP_TRY(outputs());
@@ -33,7 +33,7 @@ class Verifier {
   const Value& value(ValueId v) const { return g_.value(v); }
   std::string name(ValueId v) const { return "'" + value(v).name + "'"; }
   static std::string text(const Node& n) { return "node '" + n.name + "' (" + n.op + ")"; }
-  bool in_range(ValueId v) const { return v >= 0 && static_cast<size_t>(v) < g_.values().size(); }
+  bool in_range(ValueId v) const { return g_.values().has(v); }
 
   Status tables() const {
     if (g_.symbol_sources.size() != g_.symbols.size()) {
@@ -99,11 +99,11 @@ class Verifier {
   }
 
   Status define(ValueId v, const std::string& by) {
-    if (!in_range(v)) return internal_error("no value " + std::to_string(v));
-    if (defined_[static_cast<size_t>(v)]) {
+    if (!in_range(v)) return internal_error("no value " + std::to_string(v.number()));
+    if (defined_[v]) {
       return internal_error("value " + name(v) + " is defined twice, again by " + by);
     }
-    defined_[static_cast<size_t>(v)] = true;
+    defined_[v] = true;
     return typed(v);
   }
 
@@ -115,7 +115,7 @@ class Verifier {
 
   Status constant(ValueId v) const {
     const Value& x = value(v);
-    if (defined_[static_cast<size_t>(v)] || x.producer) {
+    if (defined_[v] || x.producer) {
       return internal_error("constant " + name(v) + " is also an input or a node's output");
     }
     RP_TRY(typed(v));
@@ -131,8 +131,8 @@ class Verifier {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
       if (v == kNone) continue;
-      if (!in_range(v)) return internal_error("no value " + std::to_string(v));
-      if (!defined_[static_cast<size_t>(v)]) {
+      if (!in_range(v)) return internal_error("no value " + std::to_string(v.number()));
+      if (!defined_[v]) {
         return internal_error("input " + name(v) + " is not defined before it");
       }
     }
@@ -184,8 +184,9 @@ class Verifier {
 
   Status outputs() const {
     for (ValueId v : g_.outputs) {
-      if (!in_range(v)) return internal_error("no value " + std::to_string(v) + " for an output");
-      if (!defined_[static_cast<size_t>(v)]) {
+      if (!in_range(v))
+        return internal_error("no value " + std::to_string(v.number()) + " for an output");
+      if (!defined_[v]) {
         return internal_error("output " + name(v) + " is not defined");
       }
     }
@@ -194,19 +195,18 @@ class Verifier {
 
   /// What the graph keeps of users and outputs is what its lists say.
   Status uses() const {
-    std::vector<std::vector<const Node*>> users(defined_.size());
-    std::vector<size_t> counts(defined_.size(), 0);
+    IdVector<ValueId, std::vector<const Node*>> users(defined_.size());
+    IdVector<ValueId, size_t> counts(defined_.size());
     for (const auto& n : g_.nodes()) {
       for (ValueId v : n->inputs) {
         if (v == kNone) continue;
-        users[static_cast<size_t>(v)].push_back(n.get());
-        ++counts[static_cast<size_t>(v)];
+        users[v].push_back(n.get());
+        ++counts[v];
       }
     }
-    for (ValueId v : g_.outputs) ++counts[static_cast<size_t>(v)];
-    for (size_t i = 0; i < defined_.size(); ++i) {
-      const auto v = static_cast<ValueId>(i);
-      if (!std::ranges::equal(users[i], g_.users(v)) || counts[i] != g_.use_count(v))
+    for (ValueId v : g_.outputs) ++counts[v];
+    for (const ValueId v : defined_.ids()) {
+      if (!std::ranges::equal(users[v], g_.users(v)) || counts[v] != g_.use_count(v))
         return internal_error("value " + name(v) + " has other uses than the graph keeps of it");
       const Node* producer = value(v).producer;
       if (producer != nullptr && std::ranges::find(producer->outputs, v) == producer->outputs.end())
@@ -217,7 +217,7 @@ class Verifier {
 
   const Graph& g_;
   const bool core_;
-  std::vector<bool> defined_;
+  IdVector<ValueId, bool> defined_;
 };
 
 }  // namespace

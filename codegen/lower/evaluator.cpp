@@ -36,7 +36,7 @@ Expr with_lane(const Expr& e, int64_t lane) {
 constexpr int kMaxLanes = 4;
 
 int64_t memo_key(ValueId v, int lanes) {
-  return int64_t{v} * 8 + lanes;
+  return int64_t{v.number()} * 8 + lanes;
 }
 
 }  // namespace

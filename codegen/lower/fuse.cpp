@@ -96,15 +96,15 @@ class Fuser {
       for (const Node* n : gr.nodes) p_.explain(gr, n, reason);
     }
     std::vector<Group> groups = p_.take_groups();
-    std::vector<int> owner(g_.values().size(), -1);
+    IdVector<ValueId, int> owner(g_.values().size(), -1);
     for (size_t i = 0; i < groups.size(); ++i) {
-      for (ValueId v : groups[i].outputs) owner[static_cast<size_t>(v)] = static_cast<int>(i);
+      for (ValueId v : groups[i].outputs) owner[v] = static_cast<int>(i);
     }
     std::vector<std::set<int>> before(groups.size());
     for (size_t i = 0; i < groups.size(); ++i) {
       for (const Node* n : groups[i].nodes) {
         for (ValueId v : n->inputs) {
-          const int o = v == kNone ? -1 : owner[static_cast<size_t>(v)];
+          const int o = v == kNone ? -1 : owner[v];
           if (o < 0 || o == static_cast<int>(i)) continue;
           before[i].insert(o);
           explain_edge(out, v, n, groups[static_cast<size_t>(o)], groups[i]);

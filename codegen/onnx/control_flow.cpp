@@ -16,7 +16,7 @@ constexpr std::array<const char*, 2> kBranches{"then_branch", "else_branch"};
 /// Sources that name values mean nothing in another graph.
 std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
   for (SymbolSource& s : sources) {
-    if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone;
+    if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone.number();
   }
   return sources;
 }
@@ -74,7 +74,8 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
     }
     Symbol s;
     s.name = g.value(out).name + "_dim" + std::to_string(d);
-    const SymbolSource source{SymbolSource::Kind::HostOutput, out, static_cast<int32_t>(d), {}};
+    const SymbolSource source{
+        SymbolSource::Kind::HostOutput, out.number(), static_cast<int32_t>(d), {}};
     shape.push_back(Expr::symbol(g.add_symbol(std::move(s), source)));
   }
   graph::Value& v = g.value(out);

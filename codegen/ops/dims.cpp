@@ -48,8 +48,8 @@ void rewrite_dims(Graph& g, const std::function<Expr(const Expr&)>& f) {
       if (!e.is_const()) e = f(e);
     }
   };
-  for (size_t i = 0; i < g.values().size(); ++i) {
-    graph::Value& v = g.value(static_cast<graph::ValueId>(i));
+  for (const graph::ValueId id : g.values().ids()) {
+    graph::Value& v = g.value(id);
     each(v.shape);
     if (v.elements) each(*v.elements);
   }

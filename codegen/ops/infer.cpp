@@ -155,7 +155,7 @@ Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
   }
   for (size_t s = 0; s < g_.symbols.size() && s < g_.symbol_sources.size(); ++s) {
     const SymbolSource& src = g_.symbol_sources[s];
-    if (src.kind == SymbolSource::Kind::HostOutput && src.index == id &&
+    if (src.kind == SymbolSource::Kind::HostOutput && src.index == id.number() &&
         src.axis == static_cast<int32_t>(axis)) {
       return Expr::symbol(static_cast<SymbolId>(s));
     }
@@ -165,7 +165,7 @@ Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
   symbol.max = max;
   SymbolSource source;
   source.kind = SymbolSource::Kind::HostOutput;
-  source.index = id;
+  source.index = id.number();
   source.axis = static_cast<int32_t>(axis);
   return Expr::symbol(g_.add_symbol(std::move(symbol), std::move(source)));
 }

@@ -145,16 +145,14 @@ class Autocast {
   }
 
  private:
-  using Reasons = std::vector<std::optional<Reason>>;  // by value; none: `precision` will do
-  static const std::optional<Reason>& at(const Reasons& r, ValueId v) {
-    return r[static_cast<size_t>(v)];
-  }
+  using Reasons = IdVector<ValueId, std::optional<Reason>>;  // by value; none: `precision` will do
+  static const std::optional<Reason>& at(const Reasons& r, ValueId v) { return r[v]; }
   bool is_fp32(ValueId v) const { return v != kNone && g_.value(v).dtype == DType::F32; }
   bool varies(ValueId v) const { return is_fp32(v) && !g_.value(v).constant; }
 
   void visit_results(const Node& n) {
     for (ValueId v : n.outputs) {
-      if (is_fp32(v)) results_[static_cast<size_t>(v)] = why_result(n, v);
+      if (is_fp32(v)) results_[v] = why_result(n, v);
     }
   }
 
@@ -232,7 +230,7 @@ class Autocast {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
       if (!is_fp32(v) || at(operands_, v)) continue;
-      operands_[static_cast<size_t>(v)] = why_operand(n, i);
+      operands_[v] = why_operand(n, i);
     }
   }
 
@@ -253,11 +251,10 @@ class Autocast {
   }
 
   void narrow() {
-    for (size_t i = 0; i < results_.size(); ++i) {
-      const auto v = static_cast<ValueId>(i);
+    for (const ValueId v : results_.ids()) {
       Value& value = g_.value(v);
-      if (value.dtype != DType::F32 || operands_[i]) continue;
-      if (value.producer != nullptr && !results_[i]) value.storage = precision_;
+      if (value.dtype != DType::F32 || operands_[v]) continue;
+      if (value.producer != nullptr && !results_[v]) value.storage = precision_;
       if (!value.constant || !is_large_constant(v) || g_.is_output(v)) continue;
       if (!fits(largest_in(v), precision_)) continue;
       value.constant = narrowed(*value.constant, precision_);
@@ -346,10 +343,9 @@ Status autocast(PassContext& context) {
 
 void narrow_host_constants(Graph& g, DType precision) {
   Node* first = g.nodes().empty() ? nullptr : g.nodes().front().get();
-  const auto count = static_cast<ValueId>(g.values().size());
   const HostConstants host(g);
   std::vector<ValueId> chosen;
-  for (ValueId v = 0; v < count; ++v) {
+  for (const ValueId v : g.values().ids()) {
     const auto& constant = g.value(v).constant;
     const bool large =
         constant && constant->dtype() == DType::F32 && constant->count() >= kMinNarrowed;

@@ -10,7 +10,7 @@ namespace {
 
 std::string key_of(const graph::Graph& g, const graph::Node& n) {
   std::string key = n.domain + "/" + n.op + "/" + std::to_string(n.opset);
-  for (graph::ValueId v : n.inputs) key += "," + std::to_string(v);
+  for (graph::ValueId v : n.inputs) key += "," + std::to_string(v.number());
   key += "|" + std::to_string(n.outputs.size());
   for (const auto& [name, attr] : n.attrs) {
     key += "|" + name + "=" + std::to_string(attr.index()) + ":";

@@ -133,11 +133,11 @@ class Regions {
     for (const auto& n : g.nodes()) find_anchors(*n);
     prices_.resize(parent_.size());
     for (const auto& n : g.nodes()) price_node(*n);
-    for (size_t v = 0; v < parent_.size(); ++v) price_value(static_cast<ValueId>(v));
+    for (const ValueId v : g.values().ids()) price_value(v);
   }
 
   /// By value, whether its channels are last.
-  std::vector<bool> choose() const {
+  IdVector<ValueId, bool> choose() const {
     // Most values stand for no region with a choice: without them the cut is small.
     std::vector<size_t> number(parent_.size(), 0);
     std::vector<LayoutRegion> regions;
@@ -148,9 +148,8 @@ class Regions {
     std::vector<LayoutBorder> borders;
     for (const LayoutBorder& b : borders_) borders.push_back({number[b.a], number[b.b], b.price});
     const std::vector<bool> last = choose_layouts(regions, borders);
-    std::vector<bool> out;
-    for (size_t v = 0; v < parent_.size(); ++v)
-      out.push_back(anchored(static_cast<ValueId>(v)) && last[number[parent_[v]]]);
+    IdVector<ValueId, bool> out;
+    for (const ValueId v : g_.values().ids()) out.push_back(anchored(v) && last[number[region(v)]]);
     return out;
   }
 
@@ -162,14 +161,14 @@ class Regions {
     while (parent_[v] != v) v = parent_[v] = parent_[parent_[v]];
     return v;
   }
-  size_t region(ValueId v) const { return parent_[static_cast<size_t>(v)]; }
+  size_t region(ValueId v) const { return parent_[v.index()]; }
 
   void tie(const Node& n) {
     const ValueId out = n.outputs[0];
     for (ValueId v : carried(n)) {
       const bool same_rank = value(v).shape.size() == value(out).shape.size();
       if (has_layout(value(v)) && (same_rank || is_regroup(n)))
-        parent_[root(static_cast<size_t>(v))] = root(static_cast<size_t>(out));
+        parent_[root(v.index())] = root(out.index());
     }
   }
 
@@ -287,13 +286,12 @@ class Regions {
 }  // namespace
 
 Status layout(Graph& g) {
-  const std::vector<bool> last = Regions(g).choose();
+  const IdVector<ValueId, bool> last = Regions(g).choose();
   if (std::find(last.begin(), last.end(), true) == last.end()) return {};
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes()) {
     const Role role = role_of(g, *n);
-    const bool chosen = (role == Role::Carries || role == Role::Product) &&
-                        last[static_cast<size_t>(n->outputs[0])];
+    const bool chosen = (role == Role::Carries || role == Role::Product) && last[n->outputs[0]];
     if (chosen) nodes.push_back(n.get());
   }
   RP_TRY(make_channels_last(g, nodes));

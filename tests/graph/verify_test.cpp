@@ -39,7 +39,7 @@ TEST_P(Verify, FindsIt) {
 const Broken kBroken[] = {
     {"Order", [](Graph& g) { g.set_input(node(g, 0), 0, node(g, 1).outputs[0]); },
      "node 'Relu(a)' (Relu): input 'b' is not defined before it"},
-    {"InputOutOfRange", [](Graph& g) { g.set_input(node(g, 0), 0, 99); },
+    {"InputOutOfRange", [](Graph& g) { g.set_input(node(g, 0), 0, ValueId(99)); },
      "node 'Relu(a)' (Relu): no value 99"},
     {"TwoProducers", [](Graph& g) { g.set_output(node(g, 1), 0, node(g, 0).outputs[0]); },
      "node 'Relu(a)' (Relu): value 'a' has another producer"},

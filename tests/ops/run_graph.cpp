@@ -114,7 +114,7 @@ class Run {
   Status learn_dims(graph::ValueId v, const HostTensor& t) {
     for (size_t s = 0; s < g_.symbols.size(); ++s) {
       const SymbolSource& source = g_.symbol_sources[s];
-      if (source.kind == SymbolSource::Kind::HostOutput && source.index == v) {
+      if (source.kind == SymbolSource::Kind::HostOutput && source.index == v.number()) {
         symbols_[s] = t.dims()[static_cast<size_t>(source.axis)];
       }
     }

@@ -422,7 +422,7 @@ class Run {
     using Kind = SymbolSource::Kind;
     for (size_t s = 0; s < g_.symbols.size(); ++s) {
       const SymbolSource& source = g_.symbol_sources[s];
-      if (source.index != v) continue;
+      if (source.index != v.number()) continue;
       const auto at = static_cast<size_t>(source.axis);
       if (source.kind == Kind::HostOutput && at < t.dims().size()) symbols_[s] = t.dims()[at];
     }

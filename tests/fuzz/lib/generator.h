@@ -107,7 +107,7 @@ class Maker {
   test::Heading heading_;
   size_t model_symbols_ = 0;                   // the others are of results
   std::vector<std::vector<int64_t>> sizes_;    // a run's sizes of all symbols
-  std::vector<std::vector<HostTensor>> held_;  // a run's values, by their ids
+  std::vector<IdVector<V, HostTensor>> held_;  // a run's values, by their ids
   std::vector<int64_t> palette_;               // sizes that this graph prefers
   DType favourite_;
   std::vector<V> pool_;

@@ -267,7 +267,7 @@ bool Maker::acceptable(V v) const {
 }
 
 const HostTensor& Maker::held(V v, size_t run) {
-  HostTensor& t = held_[run][static_cast<size_t>(v)];
+  HostTensor& t = held_[run][v];
   const graph::Value& x = value(v);
   if (t.dtype() == DType::Invalid && x.producer == nullptr) {
     std::vector<int64_t> dims;
@@ -318,7 +318,7 @@ bool Maker::computable(const graph::Node& n) {
     auto results = kernel(call);
     if (!results.ok()) return false;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      held_[r][static_cast<size_t>(n.outputs[i])] = std::move((*results)[i]);
+      held_[r][n.outputs[i]] = std::move((*results)[i]);
     }
   }
   return true;
@@ -388,8 +388,8 @@ const graph::Node* Maker::some_node() {
 /// Inference may replace symbols by others, and a node that is taken back leaves that behind.
 bool Maker::sizes_are_as_computed() const {
   for (size_t r = 0; r < held_.size(); ++r) {
-    for (size_t v = 0; v < held_[r].size(); ++v) {
-      const graph::Value& x = value(static_cast<V>(v));
+    for (const V v : held_[r].ids()) {
+      const graph::Value& x = value(v);
       const HostTensor& t = held_[r][v];
       if (t.dtype() == DType::Invalid || !x.has_shape || x.shape.size() != t.dims().size())
         continue;
