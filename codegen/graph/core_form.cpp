@@ -71,7 +71,7 @@ bool has_form(const Graph& g, const Node& n, const ops::AttrDecl& decl) {
 }  // namespace
 
 Status check_core_form(const Graph& g, const Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const ops::OpDef* def = ops::find(n);
   if (def == nullptr) return internal_error("is not an operator of the registry");
   for (const auto& [name, attr] : n.attrs) {
     if (!ops::Attributes(n).declares(name))

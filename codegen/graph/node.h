@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/graph/op_name.h"
 #include "runtime/base/attrs.h"
 #include "runtime/base/id.h"
 
@@ -50,14 +51,14 @@ class ValueList {
 
 /// What a node says besides the values that it reads and makes.
 struct NodeInfo {
-  std::string op;      // ONNX operator name; core operators keep the ONNX name of their meaning
+  OpName op;           // ONNX operator name; core operators keep the ONNX name of their meaning
   std::string domain;  // "" is the default domain
   int64_t opset = 0;   // version of the domain that the attributes follow; 0 for core form
   std::string name;    // the model's, or "Op(first output)" when it had none
   AttrMap attrs;
   std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // If, Loop, Scan
-  std::string origin_op;  // operator of the model's node that a decomposition came from
-                          // ("Softmax"); empty: `op`. Names kernels
+  OpName origin_op;  // operator of the model's node that a decomposition came from
+                     // ("Softmax"); empty: `op`. Names kernels
   std::vector<std::string>
       origins;  // names of the model's nodes that this node stands for; never empty
 };

@@ -170,7 +170,7 @@ class Verifier {
 
   Status registered(const Node& n) const {
     if (core_ && n.opset == 0 && n.subgraphs.empty()) RP_TRY(check_core_form(g_, n));
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     if (!def || !n.subgraphs.empty()) return {};
     const auto inputs = static_cast<int>(n.inputs.size());
     if (inputs < def->min_inputs || inputs > def->max_inputs) {

@@ -14,7 +14,7 @@ using graph::Node;
 using graph::ValueId;
 
 const ops::OpDef* def_of(const Node& n) {
-  return ops::find(n.domain, n.op);
+  return ops::find(n);
 }
 
 namespace {

@@ -104,7 +104,7 @@ class Exporter {
     int64_t& version = opsets_[n.domain];
     version = std::max(version, n.opset);
     wire::Node& node = *to_.add_node();
-    node.set_op_type(n.op);
+    node.set_op_type(n.op.str());
     node.set_domain(n.domain);
     node.set_name(n.name);
     for (const ValueId v : n.inputs) {

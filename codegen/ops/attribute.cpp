@@ -16,7 +16,7 @@ const AttrDecl* declaration(std::span<const AttrDecl> declared, std::string_view
 }  // namespace
 
 Attributes::Attributes(const graph::Node& n, Status* fault) : node_(n), fault_(fault) {
-  if (const OpDef* def = ops::find(n.domain, n.op)) declared_ = def->attributes;
+  if (const OpDef* def = ops::find(n)) declared_ = def->attributes;
 }
 
 bool Attributes::declares(std::string_view name) const {

@@ -300,7 +300,7 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
 
 Status infer(graph::Graph& g, graph::Node& n) {
   InferContext ctx(g, n);
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   if (def == nullptr) {
     return ctx.error(Code::Unsupported,
                      "no operator of this name" +

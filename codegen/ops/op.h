@@ -104,10 +104,10 @@ class Rewriter {
   const graph::Value& input(size_t i) const { return g_.value(n_.inputs[i]); }
   bool has_input(size_t i) const { return i < n_.inputs.size() && n_.inputs[i] != graph::kNone; }
   /// Adds a core-form node and infers it; returns its first output.
-  Result<graph::ValueId> emit(std::string op, std::vector<graph::ValueId> inputs,
+  Result<graph::ValueId> emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                               AttrMap attrs = {});
   /// For core operators whose sizes are their output's shape (Slice, Range).
-  Result<graph::ValueId> emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
+  Result<graph::ValueId> emit_shaped(graph::OpName op, std::vector<graph::ValueId> inputs,
                                      AttrMap attrs, DType dtype, Shape shape);
   graph::ValueId scalar_constant(DType dtype, double value);
   graph::ValueId int_constant(const std::vector<int64_t>& values);
@@ -260,6 +260,8 @@ LayoutRole layout_of(const graph::Node& n);
 
 /// Null when unknown: the importer's error then names the operator, its node and what to do.
 const OpDef* find(std::string_view domain, std::string_view op);
+/// The row of the node's operator, in whatever form the node is. Takes constant time.
+const OpDef* find(const graph::NodeInfo& n);
 std::vector<const OpDef*> all();
 /// Adds operators of the application's own, whose rows have static storage. Code::Usage where a
 /// name is taken, and once an operator has been looked up: all compilations know the same

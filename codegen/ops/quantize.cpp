@@ -10,7 +10,8 @@
 namespace reprise::ops {
 
 bool is_dequantize(const graph::Node& n) {
-  return n.op == "DequantizeLinear" && find(n.domain, n.op) != nullptr;
+  static const graph::OpName name("DequantizeLinear");
+  return n.op == name && find(n) != nullptr;
 }
 
 bool is_core_dequantize(const graph::Node& n) {

@@ -67,7 +67,7 @@ Expr product_of(const Expr& a, const Expr& b, std::span<const Symbol>) {
 
 /// Whether the reduction compares elements, which booleans and narrow integers can be.
 bool is_ordered(const graph::Node& n) {
-  const auto combine = find(n.domain, n.op)->combine;
+  const auto combine = find(n)->combine;
   return combine == kernel::ScalarOp::Max || combine == kernel::ScalarOp::Min;
 }
 

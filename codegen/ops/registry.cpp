@@ -52,6 +52,7 @@ Additions& additions() {
 
 struct Registry {
   std::unordered_map<std::string_view, const OpDef*> by_name;
+  std::vector<const OpDef*> by_number;  // of the name
   std::vector<OpDef> rows;
   std::vector<const OpDef*> all;
 
@@ -64,9 +65,14 @@ struct Registry {
     add(rows);
   }
 
+  const OpDef*& row(graph::OpName name) {
+    if (name.number() >= by_number.size()) by_number.resize(name.number() + 1);
+    return by_number[name.number()];
+  }
+
   void add(std::span<const OpDef> family) {
     for (const OpDef& def : family) {
-      by_name.emplace(def.name, &def);
+      if (by_name.emplace(def.name, &def).second) row(def.name) = &def;
       all.push_back(&def);
     }
   }
@@ -78,7 +84,7 @@ const Registry& registry() {
 }
 
 Status infer_row(InferContext& ctx) {
-  const kernel::ScalarRow& r = kernel::row(*find("", ctx.node().op)->row);
+  const kernel::ScalarRow& r = kernel::row(*find(ctx.node())->row);
   std::vector<Shape> shapes;
   for (size_t i = 0; i < ctx.input_count(); ++i) {
     shapes.push_back(ctx.shape(i));
@@ -93,12 +99,21 @@ Status infer_row(InferContext& ctx) {
   return {};
 }
 
+bool is_standard(std::string_view domain) {
+  return domain.empty() || domain == "ai.onnx";
+}
+
 }  // namespace
 
 const OpDef* find(std::string_view domain, std::string_view op) {
-  if (!domain.empty() && domain != "ai.onnx") return nullptr;
+  if (!is_standard(domain)) return nullptr;
   const auto it = registry().by_name.find(op);
   return it == registry().by_name.end() ? nullptr : it->second;
+}
+
+const OpDef* find(const graph::NodeInfo& n) {
+  const std::vector<const OpDef*>& rows = registry().by_number;
+  return is_standard(n.domain) && n.op.number() < rows.size() ? rows[n.op.number()] : nullptr;
 }
 
 std::vector<const OpDef*> all() {
@@ -121,12 +136,12 @@ Status add_operators(std::span<const OpDef> rows) {
 }
 
 const OpDef* core_def(const graph::Node& n) {
-  const OpDef* def = n.opset == 0 ? find(n.domain, n.op) : nullptr;
+  const OpDef* def = n.opset == 0 ? find(n) : nullptr;
   return def != nullptr && def->lowering != Lowering::None ? def : nullptr;
 }
 
 std::optional<kernel::ScalarOp> scalar_op(const graph::Node& n) {
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   return def == nullptr ? std::nullopt : def->row;
 }
 
@@ -135,19 +150,19 @@ bool is_core(const graph::Node& n, kernel::ScalarOp op) {
 }
 
 kernel::Sensitivity sensitivity_of(const graph::Node& n) {
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   if (def == nullptr) return kernel::Sensitivity::None;
   if (def->row) return kernel::row(*def->row).sensitivity;
   return def->sensitivity.value_or(kernel::Sensitivity::None);
 }
 
 bool moves_elements(const graph::Node& n) {
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   return def != nullptr && (def->moves || def->lowering == Lowering::View);
 }
 
 bool is_random(const graph::Node& n) {
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   return def != nullptr && def->random;
 }
 
@@ -157,7 +172,7 @@ bool renames(const graph::Graph& g, const graph::Node& n) {
 }
 
 bool is_identity(const graph::Node& n) {
-  const OpDef* def = find(n.domain, n.op);
+  const OpDef* def = find(n);
   if (def == nullptr || def->is_identity == nullptr) return false;
   return (n.opset == 0 || def->lowering == Lowering::None) && def->is_identity(n);
 }

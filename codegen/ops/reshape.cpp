@@ -286,7 +286,7 @@ graph::NodeSpec reshape_node(Shape to) {
 void become_reshape(const graph::Graph& g, graph::Node& n) {
   if (n.op == "Reshape") return;
   graph::NodeSpec made = reshape_node(g.value(n.outputs[0]).shape);
-  n.op = std::move(made.op);
+  n.op = made.op;
   n.attrs = std::move(made.attrs);
 }
 

@@ -52,11 +52,11 @@ HostTensor scalar_tensor(DType dtype, double value) {
 
 }  // namespace
 
-Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId> inputs,
+Result<graph::ValueId> Rewriter::emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                                       AttrMap attrs) {
   graph::NodeSpec n;
   n.name = n_.name + "/" + op;
-  n.op = std::move(op);
+  n.op = op;
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
@@ -67,11 +67,11 @@ Result<graph::ValueId> Rewriter::emit(std::string op, std::vector<graph::ValueId
   return added->outputs[0];
 }
 
-Result<graph::ValueId> Rewriter::emit_shaped(std::string op, std::vector<graph::ValueId> inputs,
+Result<graph::ValueId> Rewriter::emit_shaped(graph::OpName op, std::vector<graph::ValueId> inputs,
                                              AttrMap attrs, DType dtype, Shape shape) {
   graph::NodeSpec n;
   n.name = n_.name + "/" + op;
-  n.op = std::move(op);
+  n.op = op;
   n.inputs = std::move(inputs);
   n.attrs = std::move(attrs);
   n.origins = n_.origins;

@@ -98,7 +98,7 @@ constexpr AttrDecl kShapeValueAttrs[] = {
 
 void become_shape_value(graph::Graph& g, graph::Node& n) {
   n.op = "ShapeValue";
-  n.origin_op.clear();
+  n.origin_op = {};
   n.domain.clear();
   n.opset = 0;
   g.set_inputs(n, {});

@@ -305,7 +305,7 @@ class HostConstants {
 
  private:
   bool rounds_in(const Node& n, ValueId v, int depth) const {
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     if (def == nullptr || def->host_rounding == ops::HostRounding::Never) return false;
     if (def->host_rounding == ops::HostRounding::Moves)
       return may_be_narrow(n.outputs[0], depth + 1);

@@ -47,7 +47,7 @@ Status decompose_where(graph::Graph& g, bool (*chosen)(const graph::Node&)) {
       g.erase_node(n);
       continue;
     }
-    const ops::OpDef* def = ops::find(n->domain, n->op);
+    const ops::OpDef* def = ops::find(*n);
     if (def == nullptr || def->decompose == nullptr) {
       ++it;
       continue;
@@ -75,7 +75,7 @@ Status decompose(graph::Graph& g) {
 }
 
 bool lacks_host_kernel(const graph::Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const ops::OpDef* def = ops::find(n);
   return def != nullptr && def->decompose != nullptr && host::find(n.op) == nullptr;
 }
 

@@ -18,7 +18,7 @@ constexpr int64_t kMaxElements = int64_t{1} << 24;
 constexpr int64_t kMaxView = int64_t{1} << 12;
 
 bool is_large_view(const graph::Graph& g, const graph::Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const ops::OpDef* def = ops::find(n);
   if (def == nullptr || def->lowering != ops::Lowering::View || n.inputs.empty()) return false;
   return n.inputs[0] != graph::kNone && g.value(n.inputs[0]).constant &&
          g.value(n.inputs[0]).constant->count() > kMaxView;
@@ -33,7 +33,7 @@ std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
     if (conv == nullptr || conv->lowering != ops::Lowering::Conv) continue;
     const graph::Node* p = g.value(n->inputs[1]).producer;
     while (p != nullptr && !p->inputs.empty() && p->inputs[0] != graph::kNone) {
-      const ops::OpDef* def = ops::find(p->domain, p->op);
+      const ops::OpDef* def = ops::find(*p);
       if (def == nullptr || def->lowering != ops::Lowering::View) break;
       out.insert(p);
       p = g.value(p->inputs[0]).producer;

@@ -189,7 +189,7 @@ class Regions {
   }
   Reader reader_at(const Node& n, int depth = 0) const {
     constexpr int kDeep = 8;
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     const ops::Lowering how = def == nullptr ? ops::Lowering::None : def->lowering;
     if (how == ops::Lowering::MatMul || how == ops::Lowering::Conv) return Reader::Product;
     const bool view = how == ops::Lowering::View && depth < kDeep;

@@ -82,7 +82,7 @@ class Narrower {
     if (g_.is_output(v) || depth > kDeep) return false;
     const std::vector<Node*>& users = g_.users(v);
     return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Node* u) {
-      const ops::OpDef* def = ops::find(u->domain, u->op);
+      const ops::OpDef* def = ops::find(*u);
       if (def == nullptr) return false;
       if (def->layout == ops::LayoutRole::Permutation && u->outputs.size() == 1)
         return is_only_weight(u->outputs[0], depth + 1);
@@ -129,7 +129,7 @@ class Narrower {
 
   /// The weight under a Cast to a float dtype.
   ValueId widened(const Node* cast) const {
-    const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(cast->domain, cast->op);
+    const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(*cast);
     if (def == nullptr || !def->converts) return kNone;
     const bool narrow = is_narrow_weight(g_.value(cast->inputs[0]));
     return narrow && g_.value(cast->outputs[0]).dtype == DType::F32 ? cast->inputs[0] : kNone;

@@ -36,7 +36,7 @@ Status shape_values(graph::Graph& g) {
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end(); ++it) {
     graph::Node* n = it->get();
-    const ops::OpDef* def = ops::find(n->domain, n->op);
+    const ops::OpDef* def = ops::find(*n);
     const bool known = def != nullptr && def->dims_only;
     if (known || n->outputs.size() != 1 || n->outputs[0] == graph::kNone) continue;
     const graph::ValueId out = n->outputs[0];

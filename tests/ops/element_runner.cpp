@@ -166,7 +166,7 @@ Result<kernel::Kernel> build(const graph::Graph& g, const graph::Node& n,
     for (size_t d = 0; d < dims.size(); ++d) {
       ctx.index_.push_back(ctx.opaque(position[d], Expr(dims[d])));
     }
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     if (def->row) {
       auto v = scalar_row(ctx, b, *def->row);
       status = v.status();

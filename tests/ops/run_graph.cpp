@@ -26,7 +26,7 @@ Status decompose_all(graph::Graph& g) {
     std::vector<graph::Node*> nodes;
     for (const auto& n : g.nodes()) nodes.push_back(n.get());
     for (graph::Node* n : nodes) {
-      const ops::OpDef* def = ops::find(n->domain, n->op);
+      const ops::OpDef* def = ops::find(*n);
       if (def == nullptr || def->decompose == nullptr) continue;
       ops::Rewriter rw(g, *n);
       RP_ASSIGN(const bool replaced, def->decompose(rw));

@@ -98,7 +98,7 @@ std::vector<bool> interpolated_axes(const HostTensor& x, const HostTensor& y) {
 }
 
 OperatorError error_of(const graph::Node& n, DType t, DType memory) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const ops::OpDef* def = ops::find(n);
   const double u = std::max(unit_roundoff(t), unit_roundoff(memory)), u32 = unit_roundoff(memory);
   if (def == nullptr || !is_float(t)) return {};
   // Tensors of lower precision in memory: whatever is stored is rounded.
@@ -191,7 +191,7 @@ class Run {
     Tensors rounded(inputs.size());
     RP_TRY(round_some(n, inputs, rounded));
     Tensors flushed(inputs.size());  // operands below the smallest normal number may be read as 0
-    const ops::OpDef* def = ops::find(n.domain, n.op);
+    const ops::OpDef* def = ops::find(n);
     for (size_t i = 0;
          errors_.seed != 0 && def != nullptr && !moves_only(*def) && i < inputs.size(); ++i) {
       if (inputs[i] != nullptr && mover_.flush(*inputs[i], flushed[i])) inputs[i] = &flushed[i];
@@ -221,7 +221,7 @@ class Run {
     for (;;) {
       const DType own = g_.value(v).dtype;
       const graph::Node* n = g_.value(v).producer;
-      const ops::OpDef* def = n == nullptr ? nullptr : ops::find(n->domain, n->op);
+      const ops::OpDef* def = n == nullptr ? nullptr : ops::find(*n);
       const bool moves = def != nullptr && (n->op == "Cast" || moves_only(*def));
       if (is_half(own) || !moves || n->inputs.empty() || n->inputs[0] == graph::kNone) return own;
       v = n->inputs[0];
@@ -508,7 +508,7 @@ bool Evaluation::underflows(const TensorMap& values) const {
   return any_makes(
       values,
       [](const graph::Node& n, double v) {
-        return v == 0 && std::ranges::find(kProducts, n.op) != std::end(kProducts);
+        return v == 0 && std::ranges::find(kProducts, n.op.str()) != std::end(kProducts);
       },
       [](double v) { return std::isfinite(v) && v != 0; });
 }

@@ -57,7 +57,7 @@ void wrong_perm(Graph& g, Node& n) {
 
 /// A vector operand lies along the second to last axis instead of the last.
 void wrong_broadcast(Graph& g, Node& n) {
-  const ops::OpDef* def = ops::find(n.domain, n.op);
+  const ops::OpDef* def = ops::find(n);
   if (def == nullptr || def->lowering != ops::Lowering::Scalar || n.inputs.size() < 2) return;
   const Shape out = g.value(n.outputs[0]).shape;
   for (size_t i = 0; i < n.inputs.size(); ++i) {
