@@ -36,11 +36,13 @@ struct SessionShared {
     bool late = false;          // its size depends on what a host call tells
     int32_t last_segment = -1;  // whose launches write it last; -1: none
   };
-  std::vector<BufferUse> uses;  // per plan buffer
+  IdVector<plan::BufferId, BufferUse> uses;
   // Per model input: buffers that are it. Per output: its buffer and the buffer it is a copy of.
   std::vector<std::vector<plan::BufferId>> of_input;
   struct OutputSource {
-    plan::BufferId buffer = -1, alias_of = -1;
+    plan::BufferId buffer, alias_of;
+    /// Where its value is.
+    plan::BufferId origin() const { return alias_of.is_none() ? buffer : alias_of; }
   };
   std::vector<OutputSource> of_output;
   size_t first_recorded = 0;  // segment that copies staged inputs; segments.size(): none
@@ -53,7 +55,7 @@ struct SessionShared {
                         copies = 0;
 
   const plan::Interface& io() const { return package->io; }
-  const BufferUse& use(plan::BufferId id) const { return uses[static_cast<size_t>(id)]; }
+  const BufferUse& use(plan::BufferId id) const { return uses[id]; }
   uint64_t timeout_ns() const;  // of one wait
 };
 
@@ -190,8 +192,8 @@ class RunContext {
   std::vector<CountedBuffer> arenas_;
   std::vector<HostBound> inputs_;
   std::vector<OutputState> outputs_;
-  std::vector<Placed> buffers_;     // per plan buffer
-  std::vector<uint64_t> bytes_;     // per plan buffer, as the plan's functions take them
+  IdVector<plan::BufferId, Placed> buffers_;
+  IdVector<plan::BufferId, uint64_t> bytes_;
   plan::ArenaPlacement placement_;  // of what lies in the arena now
   std::vector<int64_t> sized_for_;  // symbols that bytes_ and the arenas are for
   std::vector<int64_t> symbols_;    // of this run

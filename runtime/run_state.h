@@ -19,7 +19,7 @@ struct RunContext::Run {
     std::optional<HostTensor> host;
     bool placed = false;  // a late buffer that has its place
   };
-  std::vector<BufferState> buffers;  // of the plan; empty for plans of launches only
+  IdVector<plan::BufferId, BufferState> buffers;  // empty for plans of launches only
 };
 
 /// Adds the time of its scope to the run's staging copies.

@@ -57,7 +57,7 @@ class Isolation {
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
       const plan::BufferId b = launch.buffers[i];
       if (known.count(b) == 0) {
-        RP_ASSIGN(known[b], add(to, from_.buffers[static_cast<size_t>(b)], launch.writes[i]));
+        RP_ASSIGN(known[b], add(to, from_.buffers[b], launch.writes[i]));
       }
       own.buffers[i] = known[b];
     }
@@ -83,8 +83,7 @@ class Isolation {
     } else {
       RP_TRY(bind(b, value->second, written));
     }
-    to.buffers.push_back(std::move(b));
-    return static_cast<plan::BufferId>(to.buffers.size()) - 1;
+    return to.buffers.push_back(std::move(b));
   }
 
   Status bind(plan::Buffer& b, ValueId v, bool written) {
@@ -140,8 +139,8 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel
   const plan::Plan& p = alone.plan();
   const plan::Launch& launch = alone.launch();
   kernel::Launch run;
-  std::vector<std::vector<std::byte>> memory(p.buffers.size());
-  for (size_t b = 0; b < p.buffers.size(); ++b) {
+  IdVector<plan::BufferId, std::vector<std::byte>> memory(p.buffers.size());
+  for (const plan::BufferId b : p.buffers.ids()) {
     const plan::Buffer& buffer = p.buffers[b];
     RP_ASSIGN(const uint64_t bytes, plan::eval_bytes(alone.package->io, buffer, {}, {}));
     memory[b].assign(bytes, std::byte{0x7f});
@@ -155,8 +154,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel
     memory[b].resize((w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())) + 3) / 4 * 4);
     RP_TRY(pack_weight(w, raw, memory[b]));
   }
-  for (const plan::BufferId b : launch.buffers)
-    run.buffers.emplace_back(memory[static_cast<size_t>(b)]);
+  for (const plan::BufferId b : launch.buffers) run.buffers.emplace_back(memory[b]);
   for (const Expr& e : launch.scalars) run.scalars.push_back(static_cast<uint32_t>(e.value()));
   for (size_t d = 0; d < 3; ++d) run.grid[d] = static_cast<uint32_t>(launch.grid[d].value());
   if (run.grid[0] != 0 && run.grid[1] != 0 && run.grid[2] != 0) {
@@ -166,7 +164,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone, const kernel
   }
   std::vector<HostTensor> out;
   for (const HostTensor& t : alone.expected) out.emplace_back(t.dtype(), t.dims());
-  for (size_t b = 0; b < p.buffers.size(); ++b) {
+  for (const plan::BufferId b : p.buffers.ids()) {
     if (p.buffers[b].kind != plan::BufferKind::Output) continue;
     const auto to = out[static_cast<size_t>(p.buffers[b].index)].mutable_bytes();
     std::copy_n(memory[b].begin(), to.size(), to.begin());

@@ -63,9 +63,9 @@ Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
 
 /// Where parameter blocks and indirect grids lie in one buffer. Depends on the plan alone.
 struct BlockTable {
-  std::vector<uint64_t> block;              // per step; kNone for host calls
-  std::vector<uint64_t> indirect;           // per step; kNone when the grid is constant
-  std::vector<std::vector<uint64_t>> uses;  // per plan buffer: where its address is written
+  std::vector<uint64_t> block;                     // per step; kNone for host calls
+  std::vector<uint64_t> indirect;                  // per step; kNone when the grid is constant
+  IdVector<BufferId, std::vector<uint64_t>> uses;  // where a buffer's address is written
   uint64_t bytes = 0;
 };
 BlockTable layout_blocks(const Plan& plan);
@@ -83,18 +83,17 @@ Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::strin
 /// Levels of the first and the last step that uses each plan buffer; first > last: none does. What
 /// an alias copies lives to the end.
 struct Lifetimes {
-  std::vector<uint32_t> first, last;
+  IdVector<BufferId, uint32_t> first, last;
 };
 Lifetimes lifetimes(const Plan& plan);
 
 /// Arena buffers placed in one or more allocations, none larger than the limit.
 struct ArenaPlacement {
-  std::vector<uint32_t> arena;    // per plan buffer
-  std::vector<uint64_t> offsets;  // per plan buffer; kNone unless BufferKind::Arena and used
-  std::vector<uint64_t> bytes;    // per arena
+  IdVector<BufferId, uint32_t> arena;
+  IdVector<BufferId, uint64_t> offsets;  // kNone unless BufferKind::Arena and used
+  std::vector<uint64_t> bytes;           // per arena
 };
-/// `bytes` is parallel to plan.buffers.
-ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
+ArenaPlacement place_arenas(const Plan& plan, const IdVector<BufferId, uint64_t>& bytes,
                             uint64_t max_buffer_bytes);
 
 /// The launches between two groups of host calls: one recording, one submission.

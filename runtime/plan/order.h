@@ -17,8 +17,8 @@ struct ArenaReuse {
     Placed,        // those whose bytes overlap in `placement`, which stays as it is
     AnyPlacement,  // sizes vary: every two in the arena whose lifetimes do not overlap
   } kind = Kind::None;
-  const ArenaPlacement* placement = nullptr;  // kNone as offset: memory of its own
-  std::span<const uint64_t> bytes = {};       // per plan buffer; only for Placed
+  const ArenaPlacement* placement = nullptr;            // kNone as offset: memory of its own
+  const IdVector<BufferId, uint64_t>* bytes = nullptr;  // only for Placed
 };
 
 struct OrderNode {
