@@ -104,10 +104,7 @@ Result<PackagePtr> chain_package(const ChainSpec& spec, const DeviceInfo& device
   plan::Plan& plan = v.plan;
   RP_ASSIGN(plan::KernelCode code, code_of(spec.kernel, spec.wide, device.facts.api));
   plan.kernels.push_back(std::move(code));
-  const auto add_buffer = [&plan](plan::Buffer b) {
-    plan.buffers.push_back(std::move(b));
-    return static_cast<plan::BufferId>(plan.buffers.size() - 1);
-  };
+  const auto add_buffer = [&plan](plan::Buffer b) { return plan.buffers.push_back(std::move(b)); };
   std::vector<plan::BufferId> reads;
   for (const std::vector<int64_t>& dims : spec.inputs) {
     const auto index = static_cast<int32_t>(p->io.inputs.size());

@@ -101,7 +101,7 @@ std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
     info.schedule = launch->schedule;
     info.bytes_read = info.bytes_written = 0;
     for (size_t i = 0; i < launch->buffers.size(); ++i) {
-      const int64_t bytes = bytes_of(p.buffers[static_cast<size_t>(launch->buffers[i])]);
+      const int64_t bytes = bytes_of(p.buffers[launch->buffers[i]]);
       int64_t& sum = launch->writes[i] ? info.bytes_written : info.bytes_read;
       sum = bytes < 0 || sum < 0 ? -1 : sum + bytes;
     }

@@ -34,15 +34,15 @@ class Buffers {
         continue;
       }
       const plan::BufferId from = of(v);
-      const auto id = static_cast<plan::BufferId>(p.buffers.size());
-      p.buffers.push_back({g.output_name(i), plan::BufferKind::Output, static_cast<int32_t>(i),
-                           g.value(v).dtype, g.value(v).shape});
+      const plan::BufferId id =
+          p.buffers.push_back({g.output_name(i), plan::BufferKind::Output, static_cast<int32_t>(i),
+                               g.value(v).dtype, g.value(v).shape});
       p.aliases.push_back({from, id});
     }
   }
 
   plan::BufferId of(ValueId v) {
-    if (v == kNone) return -1;
+    if (v == kNone) return {};
     if (auto it = by_value_.find(v); it != by_value_.end()) return it->second;
     const graph::Value& value = g_.value(v);
     if (!value.constant) return add(v, intermediate(value.shape), -1);
@@ -68,25 +68,23 @@ class Buffers {
     w.tile_n = form.tile_n;
     w.transposed = form.transposed;
     p_.weights.push_back(std::move(w));
-    const auto id = static_cast<plan::BufferId>(p_.buffers.size());
-    p_.buffers.push_back({value.name, plan::BufferKind::Weight,
-                          static_cast<int32_t>(p_.weights.size()) - 1, graph::storage_of(value),
-                          value.shape});
+    const plan::BufferId id = p_.buffers.push_back({value.name, plan::BufferKind::Weight,
+                                                    static_cast<int32_t>(p_.weights.size()) - 1,
+                                                    graph::storage_of(value), value.shape});
     packed_.emplace(key, id);
     return id;
   }
 
   plan::BufferId add_scratch(const lower::ScratchBuffer& s) {
-    p_.buffers.push_back(
+    return p_.buffers.push_back(
         {g_.value(s.of).name + " (scratch)", intermediate(s.shape), -1, s.dtype, s.shape});
-    return static_cast<plan::BufferId>(p_.buffers.size()) - 1;
   }
 
  private:
   plan::BufferId add(ValueId v, plan::BufferKind kind, int32_t index) {
     const graph::Value& value = g_.value(v);
-    const auto id = static_cast<plan::BufferId>(p_.buffers.size());
-    p_.buffers.push_back({value.name, kind, index, graph::storage_of(value), value.shape});
+    const plan::BufferId id =
+        p_.buffers.push_back({value.name, kind, index, graph::storage_of(value), value.shape});
     by_value_[v] = id;
     return id;
   }
@@ -146,7 +144,9 @@ plan::Launch make_launch(const lower::LoweredLaunch& lowered,
   launch.scalars = lowered.scalars;
   launch.iterations = lowered.iterations;
   for (const lower::LoweredBuffer& b : lowered.buffers) {
-    launch.buffers.push_back(b.packed ? -1 : b.scratch ? scratch[*b.scratch] : buffers.of(b.value));
+    launch.buffers.push_back(b.packed    ? plan::BufferId()
+                             : b.scratch ? scratch[*b.scratch]
+                                         : buffers.of(b.value));
     launch.writes.push_back(b.writes);
   }
   for (const lower::PackedOperand& p : lowered.packed) {

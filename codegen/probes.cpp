@@ -47,7 +47,7 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
   for (const Expr& e : launch.grid) add(e);
   for (const Expr& e : launch.scalars) add(e);
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
-    const plan::Buffer& b = p.buffers[static_cast<size_t>(launch.buffers[i])];
+    const plan::Buffer& b = p.buffers[launch.buffers[i]];
     text += "|" + std::to_string(plan::first_binding(launch, i)) + " " +
             std::to_string(static_cast<int>(b.dtype)) + (launch.writes[i] ? "w:" : "r:");
     for (const Expr& e : b.shape) add(e);
@@ -197,7 +197,7 @@ class Prober {
       s.scalars.push_back(static_cast<uint32_t>(v));
     }
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
-      const plan::Buffer& b = p_.buffers[static_cast<size_t>(launch.buffers[i])];
+      const plan::Buffer& b = p_.buffers[launch.buffers[i]];
       RP_ASSIGN(uint64_t bytes, plan::eval_bytes(io_, b, symbols, {}));
       RP_ASSIGN(const auto dims, plan::eval_dims(io_, b.shape, symbols, b.name));
       RP_ASSIGN(const int64_t count, checked_element_count(dims, b.dtype));

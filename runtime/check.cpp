@@ -195,7 +195,7 @@ class Checker {
   }
 
   const std::string& tensor(const plan::Launch& launch, size_t parameter) const {
-    return plan_.buffers[static_cast<size_t>(launch.buffers[parameter])].name;
+    return plan_.buffers[launch.buffers[parameter]].name;
   }
 
   /// Makes memory for the buffers. Later kernels reuse it.
@@ -207,7 +207,7 @@ class Checker {
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
       const size_t first = plan::first_binding(launch, i);
       if (first == i) {
-        const plan::Buffer& b = plan_.buffers[static_cast<size_t>(launch.buffers[i])];
+        const plan::Buffer& b = plan_.buffers[launch.buffers[i]];
         parts_.push_back(
             {i, b.dtype, end, probe.bytes[i], false, plan::is_only_written(launch, i), {}});
         of_parameter_[i] = &parts_.back();

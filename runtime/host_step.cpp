@@ -9,7 +9,7 @@ namespace {
 
 Status check_result(const plan::Plan& plan, const plan::Interface& io, plan::BufferId id,
                     const HostTensor& t, std::vector<int64_t>& symbols) {
-  const plan::Buffer& b = plan.buffers[static_cast<size_t>(id)];
+  const plan::Buffer& b = plan.buffers[id];
   if (t.dtype() != b.dtype) {
     return internal_error("tensor '" + b.name + "': the host kernel returned " +
                           std::string(name_of(t.dtype())) + ", the plan expects " +
@@ -39,8 +39,8 @@ Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan
                .attrs = *attrs,
                .inputs = inputs,
                .output_count = call.outputs.size()};
-  if (!call.outputs.empty() && call.outputs[0] >= 0) {
-    const plan::Buffer& first = plan.buffers[static_cast<size_t>(call.outputs[0])];
+  if (!call.outputs.empty() && !call.outputs[0].is_none()) {
+    const plan::Buffer& first = plan.buffers[call.outputs[0]];
     if (plan::is_bound(first.shape, symbols)) {
       RP_ASSIGN(c.output_dims, plan::eval_dims(io, first.shape, symbols, first.name));
     }
@@ -53,7 +53,7 @@ Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan
                           std::to_string(call.outputs.size()));
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
-    if (call.outputs[i] < 0) continue;
+    if (call.outputs[i].is_none()) continue;
     RP_TRY(check_result(plan, io, call.outputs[i], (*results)[i], symbols).with_context(subject));
   }
   RP_TRY(plan::check_guards(io, symbols));

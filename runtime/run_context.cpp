@@ -40,11 +40,11 @@ Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   c->inputs_.resize(shared.io().inputs.size());
   c->outputs_.resize(shared.io().outputs.size());
   c->segments_.resize(segments);
-  for (size_t b = 0; b < buffers; ++b) {
+  for (const plan::BufferId b : shared.plan->buffers.ids()) {
     const plan::Buffer& buffer = shared.plan->buffers[b];
     if (buffer.kind != plan::BufferKind::Weight || !shared.uses[b].on_device) continue;
     const auto& place = shared.weights.places[static_cast<size_t>(buffer.index)];
-    c->set_location(static_cast<plan::BufferId>(b), {place.buffer, place.offset});
+    c->set_location(b, {place.buffer, place.offset});
   }
   return c;
 }
@@ -54,12 +54,11 @@ std::span<std::byte> RunContext::blocks() const {
 }
 
 void RunContext::set_location(plan::BufferId id, Location where) {
-  const auto b = static_cast<size_t>(id);
-  buffers_[b].location = where;
+  buffers_[id].location = where;
   const uint64_t address = where.buffer->address() + where.offset;
-  if (address == buffers_[b].address) return;
-  buffers_[b].address = address;
-  for (const uint64_t use : s_.table.uses[b])
+  if (address == buffers_[id].address) return;
+  buffers_[id].address = address;
+  for (const uint64_t use : s_.table.uses[id])
     std::memcpy(blocks().data() + use, &address, sizeof(address));
 }
 
@@ -74,11 +73,11 @@ Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
 }
 
 Status RunContext::place_own(plan::BufferId id) {
-  const auto b = static_cast<size_t>(id);
-  CountedBuffer& own = buffers_[b].own;
-  if (s_.options.isolate_tensors && own && own->size() != plan::readable_bytes(bytes_[b])) own = {};
-  RP_TRY(grow(own, bytes_[b], MemoryUse::Device)
-             .with_context("memory for tensor '" + s_.plan->buffers[b].name + "'"));
+  CountedBuffer& own = buffers_[id].own;
+  if (s_.options.isolate_tensors && own && own->size() != plan::readable_bytes(bytes_[id]))
+    own = {};
+  RP_TRY(grow(own, bytes_[id], MemoryUse::Device)
+             .with_context("memory for tensor '" + s_.plan->buffers[id].name + "'"));
   set_location(id, {own.get(), 0});
   return {};
 }
@@ -92,18 +91,17 @@ Status RunContext::place_arena() {
     RP_TRY(grow(arenas_[a], placement_.bytes[a], MemoryUse::Device)
                .with_context("memory for intermediate tensors"));
   }
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
-    const auto id = static_cast<plan::BufferId>(b);
+  for (const plan::BufferId b : plan.buffers.ids()) {
     const bool placed = s_.uses[b].on_device && !s_.uses[b].late;
     const bool shares = placed && !isolate && plan.buffers[b].kind == plan::BufferKind::Arena;
     if (shares) {
-      set_location(id, {arenas_[placement_.arena[b]].get(), placement_.offsets[b]});
+      set_location(b, {arenas_[placement_.arena[b]].get(), placement_.offsets[b]});
       continue;
     }
     placement_.offsets[b] = plan::kNone;
     if (placed && (plan.buffers[b].kind == plan::BufferKind::Arena ||
                    plan.buffers[b].kind == plan::BufferKind::Growable))
-      RP_TRY(place_own(id));
+      RP_TRY(place_own(b));
   }
   return {};
 }
@@ -112,7 +110,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
   if (sized_ && symbols == sized_for_) return {};
   sized_ = false;
   const plan::Plan& plan = *s_.plan;
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+  for (const plan::BufferId b : plan.buffers.ids()) {
     if (!s_.uses[b].on_device || s_.uses[b].late) continue;
     RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), plan.buffers[b], symbols, s_.limits));
   }
@@ -130,7 +128,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
 
 // Places the buffers whose sizes the last host calls determined.
 Status RunContext::place_late(Run& run) {
-  for (size_t b = 0; b < s_.plan->buffers.size(); ++b) {
+  for (const plan::BufferId b : s_.plan->buffers.ids()) {
     const plan::Buffer& buffer = s_.plan->buffers[b];
     if (!s_.uses[b].late || !s_.uses[b].on_device || run.buffers[b].placed) continue;
     if (!plan::is_bound(buffer.shape, run.symbols)) continue;
@@ -138,7 +136,7 @@ Status RunContext::place_late(Run& run) {
     if (buffer.kind == plan::BufferKind::Output) {
       RP_TRY(bind_output(static_cast<size_t>(buffer.index), run));
     } else {
-      RP_TRY(place_own(static_cast<plan::BufferId>(b)));
+      RP_TRY(place_own(b));
     }
     run.buffers[b].placed = true;
   }
@@ -161,14 +159,13 @@ Status RunContext::bind_input(size_t i, Run& run) {
   HostBound& input = inputs_[i];
   input.staged = false;
   for (const plan::BufferId id : s_.of_input[i]) {
-    const auto index = static_cast<size_t>(id);
     if (!s_.use(id).on_device) continue;
     if (b.device) {
-      RP_TRY(check_room(b, bytes_[index], "input"));
+      RP_TRY(check_room(b, bytes_[id], "input"));
       set_location(id, {b.device, b.device_offset});
       continue;
     }
-    const Status made = ensure_memory(input, bytes_[index], MemoryUse::Upload);
+    const Status made = ensure_memory(input, bytes_[id], MemoryUse::Upload);
     if (!made.ok()) return made.with_context("input '" + b.name + "'");
     set_location(id, {input.device.get(), 0});
   }
@@ -187,14 +184,13 @@ Status RunContext::bind_output(size_t i, Run& run) {
   const Binding* b = run.io.outputs[i];
   HostBound& output = outputs_[i];
   output.staged = false;
-  const auto index = static_cast<size_t>(id);
-  if (id < 0 || !s_.use(id).on_device) return {};
+  if (id.is_none() || !s_.use(id).on_device) return {};
   if (b && b->device) {
-    RP_TRY(check_room(*b, bytes_[index], "output"));
+    RP_TRY(check_room(*b, bytes_[id], "output"));
     set_location(id, {b->device, b->device_offset});
     return {};
   }
-  const Status made = ensure_memory(output, bytes_[index], MemoryUse::Readback);
+  const Status made = ensure_memory(output, bytes_[id], MemoryUse::Readback);
   if (!made.ok()) return made.with_context("output '" + s_.io().outputs[i].name + "'");
   set_location(id, {output.device.get(), 0});
   return {};

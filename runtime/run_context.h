@@ -36,11 +36,13 @@ struct SessionShared {
     bool late = false;          // its size depends on the result of a host call
     int32_t last_segment = -1;  // the last segment with a launch that writes it; -1: none
   };
-  std::vector<BufferUse> uses;  // per plan buffer
+  IdVector<plan::BufferId, BufferUse> uses;
   std::vector<std::vector<plan::BufferId>>
       of_input;  // per model input: the buffers that are bound to it
   struct OutputSource {
-    plan::BufferId buffer = -1, alias_of = -1;  // its buffer, and the buffer that it is a copy of
+    plan::BufferId buffer, alias_of;  // its buffer, and the buffer that it is a copy of
+    /// Where its value is.
+    plan::BufferId origin() const { return alias_of.is_none() ? buffer : alias_of; }
   };
   std::vector<OutputSource> of_output;  // per model output
   size_t first_recorded = 0;            // segment that copies staged inputs; segments.size(): none
@@ -52,7 +54,7 @@ struct SessionShared {
                         copies = 0;
 
   const plan::Interface& io() const { return package->io; }
-  const BufferUse& use(plan::BufferId id) const { return uses[static_cast<size_t>(id)]; }
+  const BufferUse& use(plan::BufferId id) const { return uses[id]; }
   uint64_t timeout_ns() const;  // of one run
 };
 
@@ -191,8 +193,8 @@ class RunContext {
   std::vector<CountedBuffer> arenas_;
   std::vector<HostBound> inputs_;
   std::vector<OutputState> outputs_;
-  std::vector<Placed> buffers_;     // per plan buffer
-  std::vector<uint64_t> bytes_;     // per plan buffer
+  IdVector<plan::BufferId, Placed> buffers_;
+  IdVector<plan::BufferId, uint64_t> bytes_;
   plan::ArenaPlacement placement_;  // the current placement in the arenas
   std::vector<int64_t> sized_for_;  // the symbols for which bytes_ and the arenas were computed
   std::vector<int64_t> symbols_;    // of this run

@@ -26,7 +26,7 @@ bool same_copies(const std::vector<Command>& a, const std::vector<Command>& b) {
 std::string wide_tensors(const plan::Plan& plan, const plan::Launch& launch) {
   std::string out;
   for (const plan::BufferId id : launch.buffers) {
-    const plan::Buffer& b = plan.buffers[static_cast<size_t>(id)];
+    const plan::Buffer& b = plan.buffers[id];
     if (b.dtype != DType::I64 || b.name.empty()) continue;
     out += (out.empty() ? " (among tensors '" : "', '") + b.name;
   }
@@ -110,10 +110,9 @@ Command RunContext::staging_copy(uint32_t i, bool input) const {
 
 // The bytes that the input or output has in this run.
 uint64_t RunContext::staged_bytes(uint32_t i, bool input) const {
-  if (!input) return bytes_[static_cast<size_t>(s_.of_output[i].buffer)];
+  if (!input) return bytes_[s_.of_output[i].buffer];
   uint64_t bytes = 0;
-  for (const plan::BufferId id : s_.of_input[i])
-    bytes = std::max(bytes, bytes_[static_cast<size_t>(id)]);
+  for (const plan::BufferId id : s_.of_input[i]) bytes = std::max(bytes, bytes_[id]);
   return bytes;
 }
 
@@ -125,7 +124,7 @@ const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vect
   Order& order = segments_[index].order;
   if (!order.nodes.empty() && order.in == in && order.out == out) return order.nodes;
   const plan::Segment& segment = s_.segments[index];
-  plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, bytes_};
+  plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, &bytes_};
   if (s_.fixed_placement) reuse.kind = Kind::Placed;
   if (s_.options.isolate_tensors) reuse.kind = Kind::None;
   order.nodes = s_.device->takes_edges() ? plan::segment_order(*s_.plan, segment, in, out, reuse)
@@ -261,14 +260,13 @@ Status RunContext::run_segment(size_t index, Run& run) {
 }
 
 Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run& run) {
-  const auto b = static_cast<size_t>(id);
-  if (!s_.uses[b].on_device) return {};
-  if (s_.uses[b].late && !run.buffers[b].placed) {
-    return internal_error("tensor '" + s_.plan->buffers[b].name +
+  if (!s_.use(id).on_device) return {};
+  if (s_.use(id).late && !run.buffers[id].placed) {
+    return internal_error("tensor '" + s_.plan->buffers[id].name +
                           "': no host call determines its size, so kernels cannot use it");
   }
   run.stats.bytes_copied += value.bytes().size();
-  return s_.device->upload(*buffers_[b].location.buffer, buffers_[b].location.offset,
+  return s_.device->upload(*buffers_[id].location.buffer, buffers_[id].location.offset,
                            value.bytes());
 }
 
@@ -278,16 +276,16 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
     std::vector<HostTensor> values(call.inputs.size());
     std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
     for (size_t i = 0; i < call.inputs.size(); ++i) {
-      if (call.inputs[i] < 0) continue;
+      if (call.inputs[i].is_none()) continue;
       RP_ASSIGN(values[i], fetch(call.inputs[i], run));
       inputs[i] = &values[i];
     }
     RP_ASSIGN(auto results, run_host_call(*s_.plan, s_.io(), call, inputs, run.symbols));
     RP_TRY(place_late(run));
     for (size_t i = 0; i < call.outputs.size(); ++i) {
-      if (call.outputs[i] < 0) continue;
+      if (call.outputs[i].is_none()) continue;
       RP_TRY(upload_result(call.outputs[i], results[i], run));
-      run.buffers[static_cast<size_t>(call.outputs[i])].host = std::move(results[i]);
+      run.buffers[call.outputs[i]].host = std::move(results[i]);
     }
   }
   return {};
@@ -295,12 +293,11 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
 
 // Returns the value of any buffer as a host tensor.
 Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
-  const auto b = static_cast<size_t>(id);
-  const plan::Buffer& buffer = s_.plan->buffers[b];
-  if (run.buffers[b].host) return *run.buffers[b].host;
+  const plan::Buffer& buffer = s_.plan->buffers[id];
+  if (run.buffers[id].host) return *run.buffers[id].host;
   if (buffer.kind == plan::BufferKind::Weight) {
-    RP_ASSIGN(run.buffers[b].host, raw_weight(*s_.package, *s_.plan, buffer));
-    return *run.buffers[b].host;
+    RP_ASSIGN(run.buffers[id].host, raw_weight(*s_.package, *s_.plan, buffer));
+    return *run.buffers[id].host;
   }
   const Binding* input = buffer.kind == plan::BufferKind::Input
                              ? run.io.inputs[static_cast<size_t>(buffer.index)]
@@ -316,27 +313,26 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
     RP_TRY(read(id, t.mutable_bytes(), run));
   }
   run.stats.bytes_copied += t.bytes().size();
-  run.buffers[b].host = t;
+  run.buffers[id].host = t;
   return t;
 }
 
 // Reads the bytes of a buffer that launches or host calls wrote.
 Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
-  const auto b = static_cast<size_t>(id);
-  const plan::Buffer& buffer = s_.plan->buffers[b];
+  const plan::Buffer& buffer = s_.plan->buffers[id];
   if (out.empty()) return {};
-  if (!run.buffers.empty() && run.buffers[b].host) {
-    std::memcpy(out.data(), run.buffers[b].host->bytes().data(), out.size());
+  if (!run.buffers.empty() && run.buffers[id].host) {
+    std::memcpy(out.data(), run.buffers[id].host->bytes().data(), out.size());
     return {};
   }
-  if (buffer.kind == plan::BufferKind::Output && s_.uses[b].last_segment >= 0) {
+  if (buffer.kind == plan::BufferKind::Output && s_.use(id).last_segment >= 0) {
     const HostBound& output = outputs_[static_cast<size_t>(buffer.index)];
     if (output.staged) {
       std::memcpy(out.data(), output.staging->mapped(), out.size());
       return {};
     }
   }
-  const Location& where = buffers_[b].location;
+  const Location& where = buffers_[id].location;
   if (!where.buffer)
     return internal_error("tensor '" + buffer.name + "' was not computed by any step");
   return s_.device->download(*where.buffer, where.offset, out);
@@ -344,7 +340,7 @@ Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
 
 Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
                                      const Binding& b, Run& run) {
-  if (source.alias_of < 0 && s_.use(id).on_device) return {};  // written in place
+  if (source.alias_of.is_none() && s_.use(id).on_device) return {};  // written in place
   RP_ASSIGN(const HostTensor value, fetch(id, run));
   RP_TRY(check_room(b, value.bytes().size(), "output"));
   run.stats.bytes_copied += value.bytes().size();
@@ -356,9 +352,9 @@ Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::Out
 Status RunContext::keep_passed_through(Run& run) {
   if (run.buffers.empty()) return {};
   for (const SessionShared::OutputSource& source : s_.of_output) {
-    const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
-    auto& value = run.buffers[static_cast<size_t>(id)].host;
-    const plan::Buffer& buffer = s_.plan->buffers[static_cast<size_t>(id)];
+    const plan::BufferId id = source.origin();
+    auto& value = run.buffers[id].host;
+    const plan::Buffer& buffer = s_.plan->buffers[id];
     if (!value && buffer.kind == plan::BufferKind::Input) {
       RP_ASSIGN(value, fetch(id, run));
     }
@@ -370,10 +366,10 @@ Status RunContext::keep_passed_through(Run& run) {
 Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   const plan::Slot& slot = s_.io().outputs[output];
   const SessionShared::OutputSource& source = s_.of_output[output];
-  const plan::BufferId id = source.alias_of >= 0 ? source.alias_of : source.buffer;
+  const plan::BufferId id = source.origin();
   const Binding* b = run.io.outputs[output];
-  if (!b && !run.buffers.empty() && run.buffers[static_cast<size_t>(id)].host) {
-    result = run.buffers[static_cast<size_t>(id)].host->detached();
+  if (!b && !run.buffers.empty() && run.buffers[id].host) {
+    result = run.buffers[id].host->detached();
     return {};
   }
   std::vector<int64_t> told;  // symbols with the values that host calls of this run determine
@@ -396,7 +392,7 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
     result = HostTensor(slot.dtype, dims);
   }
   const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
-  const plan::BufferKind kind = s_.plan->buffers[static_cast<size_t>(id)].kind;
+  const plan::BufferKind kind = s_.plan->buffers[id].kind;
   if (kind == plan::BufferKind::Input || kind == plan::BufferKind::Weight) {
     RP_ASSIGN(const HostTensor value, fetch(id, run));
     if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());

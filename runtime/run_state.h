@@ -19,7 +19,7 @@ struct RunContext::Run {
     std::optional<HostTensor> host;
     bool placed = false;  // a late buffer has its memory
   };
-  std::vector<BufferState> buffers;  // per plan buffer; empty if the plan has only launches
+  IdVector<plan::BufferId, BufferState> buffers;  // empty if the plan has only launches
 };
 
 /// Adds the time of its scope to Run::copy_us.

@@ -74,8 +74,7 @@ DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
 
 Status DeviceSession::index_buffers() {
   const plan::Plan& plan = variant_.plan;
-  const size_t n = plan.buffers.size();
-  shared_.uses.assign(n, {});
+  shared_.uses.assign(plan.buffers.size(), {});
   for (size_t s = 0; s < shared_.segments.size(); ++s) {
     const plan::Segment& segment = shared_.segments[s];
     shared_.keeps_host_values = shared_.keeps_host_values || !segment.host_calls.empty();
@@ -83,7 +82,7 @@ Status DeviceSession::index_buffers() {
       for (const uint32_t step : level) {
         const auto& launch = std::get<plan::Launch>(plan.steps[step].what);
         for (size_t i = 0; i < launch.buffers.size(); ++i) {
-          SessionShared::BufferUse& use = shared_.uses[static_cast<size_t>(launch.buffers[i])];
+          SessionShared::BufferUse& use = shared_.uses[launch.buffers[i]];
           use.on_device = true;
           if (launch.writes[i]) use.last_segment = static_cast<int32_t>(s);
         }
@@ -96,11 +95,10 @@ Status DeviceSession::index_buffers() {
     if (told[s]) from_inputs[s] = 1;
   shared_.of_input.resize(io().inputs.size());
   shared_.of_output.resize(io().outputs.size());
-  for (size_t b = 0; b < n; ++b) {
-    const plan::Buffer& buffer = plan.buffers[b];
-    const auto id = static_cast<plan::BufferId>(b);
-    shared_.uses[b].late = !plan::is_bound(buffer.shape, from_inputs);
-    if (buffer.kind == plan::BufferKind::Arena && shared_.uses[b].on_device)
+  for (const plan::BufferId id : plan.buffers.ids()) {
+    const plan::Buffer& buffer = plan.buffers[id];
+    shared_.uses[id].late = !plan::is_bound(buffer.shape, from_inputs);
+    if (buffer.kind == plan::BufferKind::Arena && shared_.uses[id].on_device)
       shared_.fixed_placement = shared_.fixed_placement && is_static(buffer.shape);
     if (buffer.kind == plan::BufferKind::Input)
       shared_.of_input[static_cast<size_t>(buffer.index)].push_back(id);
@@ -108,7 +106,7 @@ Status DeviceSession::index_buffers() {
       shared_.of_output[static_cast<size_t>(buffer.index)].buffer = id;
   }
   for (const auto& alias : plan.aliases) {
-    const plan::Buffer& to = plan.buffers[static_cast<size_t>(alias.output)];
+    const plan::Buffer& to = plan.buffers[alias.output];
     shared_.of_output[static_cast<size_t>(to.index)].alias_of = alias.from;
     shared_.keeps_host_values = true;
   }
@@ -118,10 +116,10 @@ Status DeviceSession::index_buffers() {
 Status DeviceSession::check_buffers() const {
   const plan::Plan& plan = variant_.plan;
   for (size_t o = 0; o < shared_.of_output.size(); ++o) {
-    if (shared_.of_output[o].buffer < 0)
+    if (shared_.of_output[o].buffer.is_none())
       return invalid_model("no buffer of the plan is output '" + io().outputs[o].name + "'");
   }
-  for (size_t b = 0; b < plan.buffers.size(); ++b) {
+  for (const plan::BufferId b : plan.buffers.ids()) {
     if (!shared_.uses[b].on_device) continue;
     if (plan.buffers[b].dtype == DType::String)
       return invalid_model("tensor '" + plan.buffers[b].name + "': kernels cannot use strings");

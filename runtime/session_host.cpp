@@ -42,7 +42,7 @@ class HostSession final : public Session {
   Device* device() override { return nullptr; }
 
  private:
-  using Values = std::vector<std::optional<HostTensor>>;
+  using Values = IdVector<plan::BufferId, std::optional<HostTensor>>;
   Status run_step(size_t step, Values& values, std::vector<int64_t>& symbols) const;
   Result<HostTensor> deliver(size_t output, const BoundIo& io, const Values& values) const;
 
@@ -62,38 +62,38 @@ Status HostSession::load() {
   const auto start = Clock::now();
   const size_t n = plan_.buffers.size();
   weights_.resize(n);
-  for (size_t b = 0; b < n; ++b) {
+  for (const plan::BufferId b : plan_.buffers.ids()) {
     if (plan_.buffers[b].kind != plan::BufferKind::Weight) continue;
     RP_TRY(check_segment(*package_, plan_.weights[static_cast<size_t>(plan_.buffers[b].index)]));
     RP_ASSIGN(weights_[b], raw_weight(*package_, plan_, plan_.buffers[b]));
   }
-  output_buffer_.assign(io().outputs.size(), -1);
-  std::vector<bool> keep(n, false);
-  for (size_t b = 0; b < n; ++b) {
+  output_buffer_.assign(io().outputs.size(), {});
+  IdVector<plan::BufferId, bool> keep(n, false);
+  for (const plan::BufferId b : plan_.buffers.ids()) {
     if (plan_.buffers[b].kind == plan::BufferKind::Output)
-      output_buffer_[static_cast<size_t>(plan_.buffers[b].index)] = static_cast<plan::BufferId>(b);
+      output_buffer_[static_cast<size_t>(plan_.buffers[b].index)] = b;
   }
   for (const auto& alias : plan_.aliases) {
-    const plan::Buffer& to = plan_.buffers[static_cast<size_t>(alias.output)];
+    const plan::Buffer& to = plan_.buffers[alias.output];
     output_buffer_[static_cast<size_t>(to.index)] = alias.from;
   }
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
-    if (output_buffer_[o] < 0)
+    if (output_buffer_[o].is_none())
       return invalid_model("no buffer of the host plan is output '" + io().outputs[o].name + "'");
-    keep[static_cast<size_t>(output_buffer_[o])] = true;
+    keep[output_buffer_[o]] = true;
   }
-  std::vector<size_t> last(n, 0);
+  IdVector<plan::BufferId, size_t> last(n, 0);
   for (size_t s = 0; s < plan_.steps.size(); ++s) {
     const auto* call = std::get_if<plan::HostCall>(&plan_.steps[s].what);
     if (!call) return invalid_model("the host plan holds a launch");
     for (const plan::BufferId b : call->inputs)
-      if (b >= 0) last[static_cast<size_t>(b)] = s;
+      if (!b.is_none()) last[b] = s;
     for (const plan::BufferId b : call->outputs)
-      if (b >= 0) last[static_cast<size_t>(b)] = s;
+      if (!b.is_none()) last[b] = s;
   }
   dead_.resize(plan_.steps.size());
-  for (size_t b = 0; b < n && !plan_.steps.empty(); ++b)
-    if (!keep[b] && !weights_[b]) dead_[last[b]].push_back(static_cast<plan::BufferId>(b));
+  for (const plan::BufferId b : plan_.buffers.ids())
+    if (!plan_.steps.empty() && !keep[b] && !weights_[b]) dead_[last[b]].push_back(b);
   stats_.load_ms = since(start, 1e3);
   return {};
 }
@@ -102,8 +102,8 @@ Status HostSession::run_step(size_t step, Values& values, std::vector<int64_t>& 
   const auto& call = std::get<plan::HostCall>(plan_.steps[step].what);
   std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i] < 0) continue;
-    const auto b = static_cast<size_t>(call.inputs[i]);
+    if (call.inputs[i].is_none()) continue;
+    const plan::BufferId b = call.inputs[i];
     const auto& value = weights_[b] ? weights_[b] : values[b];
     if (!value) {
       return internal_error(describe_call(call) + ": tensor '" + plan_.buffers[b].name +
@@ -113,14 +113,14 @@ Status HostSession::run_step(size_t step, Values& values, std::vector<int64_t>& 
   }
   RP_ASSIGN(auto results, run_host_call(plan_, io(), call, inputs, symbols));
   for (size_t i = 0; i < call.outputs.size(); ++i)
-    if (call.outputs[i] >= 0) values[static_cast<size_t>(call.outputs[i])] = std::move(results[i]);
-  for (const plan::BufferId b : dead_[step]) values[static_cast<size_t>(b)].reset();
+    if (!call.outputs[i].is_none()) values[call.outputs[i]] = std::move(results[i]);
+  for (const plan::BufferId b : dead_[step]) values[b].reset();
   return {};
 }
 
 Result<HostTensor> HostSession::deliver(size_t output, const BoundIo& io,
                                         const Values& values) const {
-  const auto b = static_cast<size_t>(output_buffer_[output]);
+  const plan::BufferId b = output_buffer_[output];
   const auto& value = weights_[b] ? weights_[b] : values[b];
   if (!value)
     return internal_error("output '" + package_->io.outputs[output].name + "' has no value");
@@ -141,7 +141,7 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   BoundIo bound;
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
   Values values(plan_.buffers.size());
-  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+  for (const plan::BufferId b : plan_.buffers.ids()) {
     if (plan_.buffers[b].kind == plan::BufferKind::Input)
       values[b] = *bound.inputs[static_cast<size_t>(plan_.buffers[b].index)]->host;
   }
@@ -149,7 +149,7 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   // Values may be views of inputs. The caller may free their memory after the run, or bind the same
   // memory to outputs.
   for (const plan::BufferId b : output_buffer_) {
-    auto& value = values[static_cast<size_t>(b)];
+    auto& value = values[b];
     if (value) value = value->detached();
   }
   results.resize(output_buffer_.size());

@@ -57,7 +57,7 @@ std::vector<bool> read_by_launches(const plan::Plan& plan) {
     const auto* launch = std::get_if<plan::Launch>(&step.what);
     if (!launch) continue;
     for (const plan::BufferId id : launch->buffers) {
-      const plan::Buffer& b = plan.buffers[static_cast<size_t>(id)];
+      const plan::Buffer& b = plan.buffers[id];
       if (b.kind == plan::BufferKind::Weight) used[static_cast<size_t>(b.index)] = true;
     }
   }

@@ -30,7 +30,7 @@ std::unordered_map<std::string, ValueId> ids_by_name(const graph::Graph& g) {
 
 bool is_scratch(const Compiled& compiled, const std::unordered_map<std::string, ValueId>& ids,
                 plan::BufferId id) {
-  const plan::Buffer& b = compiled.plan().buffers[static_cast<size_t>(id)];
+  const plan::Buffer& b = compiled.plan().buffers[id];
   return b.kind != plan::BufferKind::Weight && ids.count(b.name) == 0;
 }
 
@@ -92,7 +92,7 @@ class Isolation {
     for (size_t i = 0; i < launch.buffers.size(); ++i) {
       const plan::BufferId b = launch.buffers[i];
       if (known_.count(b) == 0) {
-        RP_ASSIGN(known_[b], add(to, from_.buffers[static_cast<size_t>(b)], launch.writes[i]));
+        RP_ASSIGN(known_[b], add(to, from_.buffers[b], launch.writes[i]));
       }
       own.buffers[i] = known_[b];
     }
@@ -116,8 +116,7 @@ class Isolation {
     } else {
       RP_TRY(bind(b, value->second, written));
     }
-    to.buffers.push_back(std::move(b));
-    return static_cast<plan::BufferId>(to.buffers.size()) - 1;
+    return to.buffers.push_back(std::move(b));
   }
 
   Status bind(plan::Buffer& b, ValueId v, bool written) {
@@ -179,11 +178,11 @@ Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values&
 
 namespace {
 
-Status interpret(const plan::Launch& launch, const kernel::Kernel& kernel,
-                 std::vector<std::vector<std::byte>>& memory) {
+using Memory = IdVector<plan::BufferId, std::vector<std::byte>>;
+
+Status interpret(const plan::Launch& launch, const kernel::Kernel& kernel, Memory& memory) {
   kernel::Launch run;
-  for (const plan::BufferId b : launch.buffers)
-    run.buffers.emplace_back(memory[static_cast<size_t>(b)]);
+  for (const plan::BufferId b : launch.buffers) run.buffers.emplace_back(memory[b]);
   for (const Expr& e : launch.scalars) run.scalars.push_back(static_cast<uint32_t>(e.value()));
   for (size_t d = 0; d < 3; ++d) run.grid[d] = static_cast<uint32_t>(launch.grid[d].value());
   if (run.grid[0] == 0 || run.grid[1] == 0 || run.grid[2] == 0) return {};
@@ -198,8 +197,8 @@ Status interpret(const plan::Launch& launch, const kernel::Kernel& kernel,
 Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
                                           const std::map<std::string, kernel::Kernel>& kernels) {
   const plan::Plan& p = alone.plan();
-  std::vector<std::vector<std::byte>> memory(p.buffers.size());
-  for (size_t b = 0; b < p.buffers.size(); ++b) {
+  Memory memory(p.buffers.size());
+  for (const plan::BufferId b : p.buffers.ids()) {
     const plan::Buffer& buffer = p.buffers[b];
     RP_ASSIGN(const uint64_t bytes, plan::eval_bytes(alone.package->io, buffer, {}, {}));
     memory[b].assign(bytes, std::byte{0x7f});
@@ -221,7 +220,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
   }
   std::vector<HostTensor> out;
   for (const HostTensor& t : alone.expected) out.emplace_back(t.dtype(), t.dims());
-  for (size_t b = 0; b < p.buffers.size(); ++b) {
+  for (const plan::BufferId b : p.buffers.ids()) {
     if (p.buffers[b].kind != plan::BufferKind::Output) continue;
     const auto to = out[static_cast<size_t>(p.buffers[b].index)].mutable_bytes();
     std::copy_n(memory[b].begin(), to.size(), to.begin());

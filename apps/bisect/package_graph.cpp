@@ -13,8 +13,8 @@ namespace {
 using graph::ValueId;
 
 /// Adds a value for each buffer of the plan.
-Result<std::vector<ValueId>> add_values(const package::Package& p, graph::Graph& g) {
-  std::vector<ValueId> out;
+Result<IdVector<plan::BufferId, ValueId>> add_values(const package::Package& p, graph::Graph& g) {
+  IdVector<plan::BufferId, ValueId> out;
   g.inputs.resize(p.io.inputs.size());
   std::vector<ValueId> outputs(p.io.outputs.size(), graph::kNone);
   for (const plan::Buffer& b : p.host_plan.buffers) {
@@ -28,8 +28,8 @@ Result<std::vector<ValueId>> add_values(const package::Package& p, graph::Graph&
     if (b.kind == plan::BufferKind::Output) outputs[static_cast<size_t>(b.index)] = out.back();
   }
   for (const plan::Plan::Alias& a : p.host_plan.aliases) {
-    const auto output = p.host_plan.buffers[static_cast<size_t>(a.output)].index;
-    outputs[static_cast<size_t>(output)] = out[static_cast<size_t>(a.from)];
+    const auto output = p.host_plan.buffers[a.output].index;
+    outputs[static_cast<size_t>(output)] = out[a.from];
   }
   g.set_outputs(std::move(outputs));
   return out;
@@ -42,12 +42,11 @@ Result<std::unique_ptr<graph::Graph>> graph_of(const package::Package& package) 
   g.name = package.model_name;
   g.symbols = package.io.symbols;
   g.symbol_sources = package.io.sources;
-  RP_ASSIGN(const std::vector<ValueId> values, add_values(package, g));
+  RP_ASSIGN(const auto values, add_values(package, g));
   const auto of = [&](const std::vector<plan::BufferId>& buffers) {
     std::vector<ValueId> out;
     out.reserve(buffers.size());
-    for (const plan::BufferId b : buffers)
-      out.push_back(b < 0 ? graph::kNone : values[static_cast<size_t>(b)]);
+    for (const plan::BufferId b : buffers) out.push_back(b.is_none() ? graph::kNone : values[b]);
     return out;
   };
   onnx::Part part;

@@ -24,7 +24,7 @@ int64_t bytes_moved(const plan::Plan& p, const plan::Launch& launch, bool writte
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     if (launch.writes[i] != written || seen[launch.buffers[i]]) continue;
     seen[launch.buffers[i]] = true;
-    const plan::Buffer& b = p.buffers[static_cast<size_t>(launch.buffers[i])];
+    const plan::Buffer& b = p.buffers[launch.buffers[i]];
     const Expr count = element_count(b.shape);
     if (!count.is_const()) return -1;
     total += count.value() * static_cast<int64_t>(size_of(b.dtype));

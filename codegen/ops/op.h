@@ -119,6 +119,10 @@ class Rewriter {
   Status replace(size_t i, graph::ValueId v);
 
  private:
+  /// Adds the node that computes `result`, and infers it.
+  Result<graph::ValueId> add(graph::OpName op, std::vector<graph::ValueId> inputs, AttrMap attrs,
+                             graph::ValueId result);
+
   graph::Graph& g_;
   graph::Node& n_;
 };

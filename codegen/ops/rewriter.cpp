@@ -54,32 +54,27 @@ HostTensor scalar_tensor(DType dtype, double value) {
 
 Result<graph::ValueId> Rewriter::emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                                       AttrMap attrs) {
-  graph::NodeSpec n;
-  n.name = n_.name + "/" + op;
-  n.op = op;
-  n.inputs = std::move(inputs);
-  n.attrs = std::move(attrs);
-  n.origins = n_.origins;
-  n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
-  n.outputs = {g_.add_unknown(n.name)};
-  graph::Node* added = g_.add_node(std::move(n), &n_);
-  RP_TRY(infer(g_, *added));
-  return added->outputs[0];
+  return add(op, std::move(inputs), std::move(attrs), g_.add_unknown(n_.name + "/" + op));
 }
 
 Result<graph::ValueId> Rewriter::emit_shaped(graph::OpName op, std::vector<graph::ValueId> inputs,
                                              AttrMap attrs, DType dtype, Shape shape) {
+  const graph::ValueId result = g_.add_value(n_.name + "/" + op, dtype, std::move(shape));
+  return add(op, std::move(inputs), std::move(attrs), result);
+}
+
+Result<graph::ValueId> Rewriter::add(graph::OpName op, std::vector<graph::ValueId> inputs,
+                                     AttrMap attrs, graph::ValueId result) {
   graph::NodeSpec n;
   n.name = n_.name + "/" + op;
   n.op = op;
   n.inputs = std::move(inputs);
+  n.outputs = {result};
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
   n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
-  n.outputs = {g_.add_value(n.name, dtype, std::move(shape))};
-  graph::Node* added = g_.add_node(std::move(n), &n_);
-  RP_TRY(infer(g_, *added));
-  return added->outputs[0];
+  RP_TRY(infer(g_, *g_.add_node(std::move(n), &n_)));
+  return result;
 }
 
 graph::ValueId Rewriter::constant(HostTensor t) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -67,8 +68,7 @@ class IdVector {
 
   IdVector() = default;
   explicit IdVector(size_t size, const T& each = T()) : list_(size, each) {}
-  /// Entry i has the id i.
-  explicit IdVector(std::vector<T> list) : list_(std::move(list)) {}
+  IdVector(std::initializer_list<T> list) : list_(list) {}
 
   size_t size() const { return list_.size(); }
   bool empty() const { return list_.empty(); }
@@ -92,6 +92,7 @@ class IdVector {
   }
   void reserve(size_t size) { list_.reserve(size); }
   void resize(size_t size) { list_.resize(size); }
+  void assign(size_t size, const T& each) { list_.assign(size, each); }
   void clear() { list_.clear(); }
 
   friend bool operator==(const IdVector&, const IdVector&) = default;

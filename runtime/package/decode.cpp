@@ -258,13 +258,21 @@ class Decoder : private MetadataReader {
     return {};
   }
 
+  Status ids(const flatbuffers::Vector<int32_t>* from, std::vector<plan::BufferId>& to) {
+    std::vector<int32_t> list;
+    RP_TRY(numbers(from, list));
+    to.reserve(list.size());
+    for (const int32_t n : list) to.emplace_back(n);
+    return {};
+  }
+
   Status launch(const fb::Launch& from, plan::Launch& to) {
     to.kernel = from.kernel();
     std::vector<Expr> grid;
     RP_TRY(exprs(from.grid(), grid));
     if (grid.size() != to.grid.size()) return malformed("a grid does not have three sizes");
     std::copy(grid.begin(), grid.end(), to.grid.begin());
-    RP_TRY(numbers(from.buffers(), to.buffers));
+    RP_TRY(ids(from.buffers(), to.buffers));
     RP_TRY(flags(from.writes(), to.writes));
     RP_TRY(exprs(from.scalars(), to.scalars));
     RP_TRY(strings(from.nodes(), to.nodes));
@@ -286,8 +294,8 @@ class Decoder : private MetadataReader {
         RP_TRY(attr(*a, to.attrs).with_context("node '" + to.node + "'"));
       }
     }
-    RP_TRY(numbers(from.inputs(), to.inputs));
-    RP_TRY(numbers(from.outputs(), to.outputs));
+    RP_TRY(ids(from.inputs(), to.inputs));
+    RP_TRY(ids(from.outputs(), to.outputs));
     return string(from.reason(), to.reason);
   }
 
@@ -363,7 +371,8 @@ class Decoder : private MetadataReader {
                 [this](const fb::Step& f, plan::Step& t) { return step(f, t); }));
     if (!from.aliases()) return {};
     RP_TRY(spend(uint64_t{from.aliases()->size()} * sizeof(plan::Plan::Alias)));
-    for (const fb::Alias* a : *from.aliases()) to.aliases.push_back({a->from(), a->output()});
+    for (const fb::Alias* a : *from.aliases())
+      to.aliases.push_back({plan::BufferId(a->from()), plan::BufferId(a->output())});
     return {};
   }
 

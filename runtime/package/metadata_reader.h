@@ -59,15 +59,16 @@ class MetadataReader {
     return {};
   }
 
-  template <typename T, typename U, typename F>
-  Status list(const Table<T>* from, std::vector<U>& to, F&& decode_one) {
+  template <typename T, typename List, typename F>
+  Status list(const Table<T>* from, List& to, F&& decode_one) {
     if (!from) return {};
-    RP_TRY(spend(uint64_t{from->size()} * sizeof(U)));
+    RP_TRY(spend(uint64_t{from->size()} * sizeof(typename List::value_type)));
     to.resize(from->size());
+    auto entry = to.begin();
     for (uint32_t i = 0; i < from->size(); ++i) {
       const auto* item = from->Get(i);
       if (!item) return malformed("an entry is missing");
-      RP_TRY(decode_one(*item, to[i]));
+      RP_TRY(decode_one(*item, *entry++));
     }
     return {};
   }

@@ -197,9 +197,16 @@ class Serializer {
                           f ? *f : 0.f, s, ints, floats, list, data);
   }
 
+  static std::vector<int32_t> numbers(const std::vector<plan::BufferId>& ids) {
+    std::vector<int32_t> out;
+    out.reserve(ids.size());
+    for (const plan::BufferId id : ids) out.push_back(id.number());
+    return out;
+  }
+
   Offset<fb::Launch> launch(const plan::Launch& l) {
     const auto grid = exprs(l.grid);
-    const auto buffers = shared(l.buffers, ids_);
+    const auto buffers = shared(numbers(l.buffers), ids_);
     const auto writes = shared(std::vector<uint8_t>(l.writes.begin(), l.writes.end()), flags_);
     const auto scalars = exprs(l.scalars);
     const auto nodes = strings(l.nodes);
@@ -215,8 +222,8 @@ class Serializer {
     std::vector<Offset<fb::Attr>> attrs;
     for (const auto& [name, value] : c.attrs) attrs.push_back(attr(name, value));
     const auto attr_list = b_.CreateVector(attrs);
-    const auto inputs = b_.CreateVector(c.inputs);
-    const auto outputs = b_.CreateVector(c.outputs);
+    const auto inputs = b_.CreateVector(numbers(c.inputs));
+    const auto outputs = b_.CreateVector(numbers(c.outputs));
     return fb::CreateHostCall(b_, op, node, c.opset, attr_list, inputs, outputs, string(c.reason));
   }
 
@@ -280,7 +287,7 @@ class Serializer {
         tables<fb::Kernel>(p.kernels, [this](const plan::KernelCode& k) { return kernel(k); });
     const auto steps = tables<fb::Step>(p.steps, [this](const plan::Step& s) { return step(s); });
     std::vector<fb::Alias> aliases;
-    for (const auto& a : p.aliases) aliases.emplace_back(a.from, a.output);
+    for (const auto& a : p.aliases) aliases.emplace_back(a.from.number(), a.output.number());
     return fb::CreatePlan(b_, buffers, weights, kernels, steps, b_.CreateVectorOfStructs(aliases));
   }
 

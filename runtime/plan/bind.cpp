@@ -183,8 +183,7 @@ BlockTable layout_blocks(const Plan& plan) {
     if (!launch) continue;
     t.block[s] = t.bytes;
     for (size_t b = 0; b < launch->buffers.size(); ++b) {
-      t.uses[static_cast<size_t>(launch->buffers[b])].push_back(t.bytes +
-                                                                BlockLayout::buffer_offset(b));
+      t.uses[launch->buffers[b]].push_back(t.bytes + BlockLayout::buffer_offset(b));
     }
     t.bytes += align_up(BlockLayout::size(launch->buffers.size(), launch->scalars.size()),
                         kBufferAlignment);
@@ -232,7 +231,7 @@ namespace {
 bool writes_nothing(const Plan& plan, const Launch& launch, std::span<const int64_t> symbols) {
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     if (!launch.writes[i]) continue;
-    const Shape& shape = plan.buffers[static_cast<size_t>(launch.buffers[i])].shape;
+    const Shape& shape = plan.buffers[launch.buffers[i]].shape;
     const bool empty = std::any_of(shape.begin(), shape.end(), [&](const Expr& e) {
       const auto v = e.eval(symbols);
       return v.ok() && *v == 0;
@@ -289,7 +288,7 @@ namespace {
 
 struct Placer {
   const std::vector<ArenaItem>& items;
-  const std::vector<size_t>& buffers;  // plan buffer of each item
+  const std::vector<BufferId>& buffers;  // of each item
   uint64_t limit;
   ArenaPlacement& out;
 
@@ -320,9 +319,9 @@ void for_each_buffer(const Step& step, F&& f) {
   }
   const auto& call = std::get<HostCall>(step.what);
   for (BufferId b : call.inputs)
-    if (b >= 0) f(b);
+    if (!b.is_none()) f(b);
   for (BufferId b : call.outputs)
-    if (b >= 0) f(b);
+    if (!b.is_none()) f(b);
 }
 
 }  // namespace
@@ -333,26 +332,25 @@ Lifetimes lifetimes(const Plan& plan) {
   t.last.assign(plan.buffers.size(), 0);
   for (const Step& step : plan.steps) {
     for_each_buffer(step, [&](BufferId b) {
-      const auto i = static_cast<size_t>(b);
-      t.first[i] = std::min(t.first[i], step.level);
-      t.last[i] = std::max(t.last[i], step.level);
+      t.first[b] = std::min(t.first[b], step.level);
+      t.last[b] = std::max(t.last[b], step.level);
     });
   }
   for (const auto& alias : plan.aliases)  // they are copied after the last step
-    t.last[static_cast<size_t>(alias.from)] = std::numeric_limits<uint32_t>::max();
+    t.last[alias.from] = std::numeric_limits<uint32_t>::max();
   return t;
 }
 
-ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
+ArenaPlacement place_arenas(const Plan& plan, const IdVector<BufferId, uint64_t>& bytes,
                             uint64_t max_buffer_bytes) {
   const size_t n = plan.buffers.size();
   const auto [first, last] = lifetimes(plan);
   std::vector<ArenaItem> items;
-  std::vector<size_t> buffers;
-  for (size_t i = 0; i < n; ++i) {
-    if (plan.buffers[i].kind != BufferKind::Arena || first[i] > last[i]) continue;
-    items.push_back({readable_bytes(bytes[i]), first[i], last[i]});
-    buffers.push_back(i);
+  std::vector<BufferId> buffers;
+  for (const BufferId b : plan.buffers.ids()) {
+    if (plan.buffers[b].kind != BufferKind::Arena || first[b] > last[b]) continue;
+    items.push_back({readable_bytes(bytes[b]), first[b], last[b]});
+    buffers.push_back(b);
   }
   ArenaPlacement out;
   out.arena.assign(n, 0);

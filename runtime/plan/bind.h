@@ -66,10 +66,10 @@ Result<uint64_t> eval_bytes(const Interface& io, const Buffer& buffer,
 
 /// The offsets of parameter blocks and indirect grids in one buffer. They depend only on the plan.
 struct BlockTable {
-  std::vector<uint64_t> block;              // per step; kNone for host calls
-  std::vector<uint64_t> indirect;           // per step; kNone if the grid is constant
-  std::vector<std::vector<uint64_t>> uses;  // per plan buffer: the offsets of its address
-  uint64_t bytes = 0;                       // of the whole buffer
+  std::vector<uint64_t> block;                     // per step; kNone for host calls
+  std::vector<uint64_t> indirect;                  // per step; kNone if the grid is constant
+  IdVector<BufferId, std::vector<uint64_t>> uses;  // the offsets of a buffer's address
+  uint64_t bytes = 0;                              // of the whole buffer
 };
 BlockTable layout_blocks(const Plan& plan);
 /// Writes the parts that never change: the error address and the launch ids.
@@ -86,19 +86,18 @@ Result<std::array<uint32_t, 3>> eval_grid(const Launch& launch, const std::strin
 /// The levels of the first and the last step that uses each plan buffer; first > last if no step
 /// does. A buffer that an alias copies lives until the end.
 struct Lifetimes {
-  std::vector<uint32_t> first, last;
+  IdVector<BufferId, uint32_t> first, last;
 };
 Lifetimes lifetimes(const Plan& plan);
 
 /// The placement of arena buffers in one or more arenas.
 struct ArenaPlacement {
-  std::vector<uint32_t> arena;    // per plan buffer
-  std::vector<uint64_t> offsets;  // per plan buffer; kNone unless BufferKind::Arena and used
-  std::vector<uint64_t> bytes;    // per arena
+  IdVector<BufferId, uint32_t> arena;
+  IdVector<BufferId, uint64_t> offsets;  // kNone unless BufferKind::Arena and used
+  std::vector<uint64_t> bytes;           // per arena
 };
-/// Places the arena buffers; no arena is larger than the limit. `bytes` is parallel to
-/// plan.buffers.
-ArenaPlacement place_arenas(const Plan& plan, std::span<const uint64_t> bytes,
+/// Places the arena buffers; no arena is larger than the limit.
+ArenaPlacement place_arenas(const Plan& plan, const IdVector<BufferId, uint64_t>& bytes,
                             uint64_t max_buffer_bytes);
 
 /// The launches between two groups of host calls. They become one recording and one submission.

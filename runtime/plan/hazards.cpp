@@ -42,10 +42,10 @@ void for_each_buffer(const Step& step, F&& f) {  // f(id, writes)
   }
   const auto& call = std::get<HostCall>(step.what);
   for (const BufferId b : call.inputs) {
-    if (b >= 0) f(b, false);
+    if (!b.is_none()) f(b, false);
   }
   for (const BufferId b : call.outputs) {
-    if (b >= 0) f(b, true);
+    if (!b.is_none()) f(b, true);
   }
 }
 
@@ -85,8 +85,8 @@ AccessTable::AccessTable(const Plan& p, std::span<const SymbolSource> sources)
     const auto* call = std::get_if<HostCall>(&step.what);
     if (!call) continue;
     for (const BufferId b : call->outputs) {
-      if (b < 0) continue;
-      for (const Expr& dim : p.buffers[static_cast<size_t>(b)].shape) {
+      if (b.is_none()) continue;
+      for (const Expr& dim : p.buffers[b].shape) {
         const auto id = dim.as_symbol();
         if (!id || is_derived(sources, *id) || !known.insert(*id).second) continue;
         symbols_.emplace(*id, static_cast<uint32_t>(p.buffers.size() + symbols_.size()));
@@ -113,8 +113,8 @@ Accesses AccessTable::of(const Step& step) const {
   Accesses a;
   std::vector<SymbolId> used;
   for_each_buffer(step, [&](BufferId b, bool writes) {
-    (writes ? a.writes : a.reads).push_back(static_cast<uint32_t>(b));
-    if (!symbols_.empty()) collect(plan_.buffers[static_cast<size_t>(b)].shape, used);
+    (writes ? a.writes : a.reads).push_back(static_cast<uint32_t>(b.index()));
+    if (!symbols_.empty()) collect(plan_.buffers[b].shape, used);
   });
   if (!symbols_.empty()) {
     std::visit([&used](const auto& what) { collect(what, used); }, step.what);

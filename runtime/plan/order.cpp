@@ -27,7 +27,7 @@ class OrderBuilder {
   void reduce_level(size_t level);
   void release_before(size_t level);
   void wait_for_freed(uint32_t begin, uint32_t end);
-  bool in_arena(size_t buffer) const {
+  bool in_arena(BufferId buffer) const {
     return reuse_.kind != ArenaReuse::Kind::None && reuse_.placement->offsets[buffer] != kNone;
   }
   uint32_t level_of(size_t level) const {
@@ -42,11 +42,11 @@ class OrderBuilder {
   std::vector<OrderNode> nodes_;
   std::vector<std::vector<uint32_t>> predecessors_;  // per node, before reduction
   std::vector<uint32_t> level_begin_;                // per level: the node of its join
-  // Per plan buffer in the arena: the nodes of its last and of its first accesses.
-  std::vector<std::vector<uint32_t>> last_users_, first_users_;
-  std::vector<std::vector<size_t>> dying_;  // per level of the segment: buffers that end there
-  std::vector<uint32_t> freed_;             // last users of the buffers that have ended so far
-  std::vector<bool> takes_;                 // per node: it is a first user
+  // Of a buffer in the arena: the nodes of its last and of its first accesses.
+  IdVector<BufferId, std::vector<uint32_t>> last_users_, first_users_;
+  std::vector<std::vector<BufferId>> dying_;  // per level of the segment: buffers that end there
+  std::vector<uint32_t> freed_;               // last users of the buffers that have ended so far
+  std::vector<bool> takes_;                   // per node: it is a first user
   Reducer reducer_{0};
 };
 
@@ -63,9 +63,9 @@ void OrderBuilder::add_nodes(std::span<const uint32_t> inputs, std::span<const u
 
 Accesses OrderBuilder::slot_buffers(BufferKind kind, uint32_t index) const {
   std::vector<uint32_t> buffers;
-  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+  for (const BufferId b : plan_.buffers.ids()) {
     if (plan_.buffers[b].kind == kind && plan_.buffers[b].index == static_cast<int32_t>(index))
-      buffers.push_back(static_cast<uint32_t>(b));
+      buffers.push_back(static_cast<uint32_t>(b.index()));
   }
   if (kind == BufferKind::Input) return {{}, std::move(buffers)};
   return {std::move(buffers), {}};
@@ -85,7 +85,8 @@ Accesses OrderBuilder::accesses_of(const OrderNode& node) const {
   const auto& launch = std::get<Launch>(plan_.steps[node.index].what);
   Accesses a;
   for (size_t i = 0; i < launch.buffers.size(); ++i)
-    (launch.writes[i] ? a.writes : a.reads).push_back(static_cast<uint32_t>(launch.buffers[i]));
+    (launch.writes[i] ? a.writes : a.reads)
+        .push_back(static_cast<uint32_t>(launch.buffers[i].index()));
   for (auto* list : {&a.reads, &a.writes}) {
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
@@ -104,10 +105,11 @@ void OrderBuilder::find_hazards() {
   });
   last_users_.resize(plan_.buffers.size());
   first_users_.resize(plan_.buffers.size());
-  std::vector<bool> written_last(plan_.buffers.size(), false);
+  IdVector<BufferId, bool> written_last(plan_.buffers.size(), false);
   for (uint32_t n = 0; n < nodes_.size(); ++n) {
     for (const bool writes : {false, true}) {
-      for (const uint32_t b : writes ? accesses[n].writes : accesses[n].reads) {
+      for (const uint32_t r : writes ? accesses[n].writes : accesses[n].reads) {
+        const BufferId b(r);
         if (!in_arena(b)) continue;
         // A verified plan writes a buffer before it reads it, so the first user is a single writer.
         if (last_users_[b].empty()) first_users_[b].push_back(n);
@@ -124,18 +126,19 @@ void OrderBuilder::find_hazards() {
 void OrderBuilder::find_placed_reuse() {
   struct Tenant {
     uint64_t end;
-    size_t buffer;
+    BufferId buffer;
   };
-  std::vector<size_t> order;
-  for (size_t b = 0; b < plan_.buffers.size(); ++b)
+  std::vector<BufferId> order;
+  for (const BufferId b : plan_.buffers.ids())
     if (in_arena(b)) order.push_back(b);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return lifetimes_.first[a] < lifetimes_.first[b]; });
+  std::stable_sort(order.begin(), order.end(), [&](BufferId a, BufferId b) {
+    return lifetimes_.first[a] < lifetimes_.first[b];
+  });
   std::vector<std::map<uint64_t, Tenant>> arenas(reuse_.placement->bytes.size());
-  for (const size_t b : order) {
+  for (const BufferId b : order) {
     auto& tenants = arenas[reuse_.placement->arena[b]];
     const uint64_t begin = reuse_.placement->offsets[b];
-    const uint64_t end = begin + std::max<uint64_t>(reuse_.bytes[b], 4);
+    const uint64_t end = begin + std::max<uint64_t>((*reuse_.bytes)[b], 4);
     auto it = tenants.upper_bound(begin);
     if (it != tenants.begin() && std::prev(it)->second.end > begin) --it;
     while (it != tenants.end() && it->first < end) {
@@ -154,7 +157,7 @@ void OrderBuilder::find_placed_reuse() {
 // Adds the last users of the buffers that end in the previous level, without those for which
 // another one waits.
 void OrderBuilder::release_before(size_t level) {
-  for (const size_t b : dying_[level - 1])
+  for (const BufferId b : dying_[level - 1])
     freed_.insert(freed_.end(), last_users_[b].begin(), last_users_[b].end());
   freed_ = reducer_.reduce(level_begin_[level], std::move(freed_));
 }
@@ -221,7 +224,7 @@ std::vector<OrderNode> OrderBuilder::build(std::span<const uint32_t> inputs,
   reducer_ = Reducer(nodes_.size());
   takes_.assign(nodes_.size(), false);
   dying_.resize(segment_.levels.size());
-  for (size_t b = 0; b < plan_.buffers.size(); ++b) {
+  for (const BufferId b : plan_.buffers.ids()) {
     for (const uint32_t n : first_users_[b])
       takes_[n] = takes_[n] || plan_.steps[nodes_[n].index].level == lifetimes_.first[b];
     for (size_t l = 0; l < segment_.levels.size() && !last_users_[b].empty(); ++l)

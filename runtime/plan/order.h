@@ -18,7 +18,7 @@ struct ArenaReuse {
     AnyPlacement,  // any two in the arena whose lifetimes do not overlap, because sizes vary
   } kind = Kind::None;
   const ArenaPlacement* placement = nullptr;  // offset kNone: the tensor has its own memory
-  std::span<const uint64_t> bytes = {};       // per plan buffer; only for Placed
+  const IdVector<BufferId, uint64_t>* bytes = nullptr;  // only for Placed
 };
 
 struct OrderNode {

@@ -12,12 +12,13 @@
 #include "runtime/base/attrs.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/expr.h"
+#include "runtime/base/id.h"
 #include "runtime/base/symbols.h"
 #include "runtime/device_facts.h"
 
 namespace reprise::plan {
 
-using BufferId = int32_t;
+using BufferId = Id<struct BufferTag>;
 
 enum class BufferKind : uint8_t {
   Input,     // bound by the caller or staged by the session; index into Interface::inputs
@@ -102,7 +103,7 @@ struct HostCall {
   std::string node;  // the model's node, for people
   int64_t opset = 0;
   AttrMap attrs;
-  std::vector<BufferId> inputs;  // -1: omitted
+  std::vector<BufferId> inputs;  // of no buffer: omitted
   std::vector<BufferId> outputs;
   std::string reason;  // why no device kernel computes it
 };
@@ -115,7 +116,7 @@ struct Step {
 };
 
 struct Plan {
-  std::vector<Buffer> buffers;
+  IdVector<BufferId, Buffer> buffers;
   std::vector<Weight> weights;
   std::vector<KernelCode> kernels;
   std::vector<Step> steps;  // sorted by level

@@ -52,7 +52,7 @@ class Printer {
   std::string print(const Plan& p) {
     for (size_t i = 0; i < io_.symbols.size(); ++i) symbol(i);
     for (size_t i = 0; i < p.weights.size(); ++i) weight(i, p.weights[i]);
-    for (size_t i = 0; i < p.buffers.size(); ++i) buffer(i, p.buffers[i]);
+    for (const BufferId b : p.buffers.ids()) buffer(b, p.buffers[b]);
     for (size_t i = 0; i < p.kernels.size(); ++i) kernel(i, p.kernels[i]);
     for (size_t i = 0; i < p.steps.size(); ++i) {
       text_ += "step " + std::to_string(i) + " level " + std::to_string(p.steps[i].level) +
@@ -65,7 +65,7 @@ class Printer {
 
  private:
   std::string expr(const Expr& e) const { return e.str(io_.symbols); }
-  static std::string id(BufferId b) { return b < 0 ? "-" : "%" + std::to_string(b); }
+  static std::string id(BufferId b) { return b.is_none() ? "-" : "%" + std::to_string(b.number()); }
   template <typename T>
   static std::string numbers(const T& v) {
     return join(v, [](auto n) { return std::to_string(n); });
@@ -97,8 +97,8 @@ class Printer {
     text_ += "\n";
   }
 
-  void buffer(size_t i, const Buffer& b) {
-    text_ += "%" + std::to_string(i) + " " + std::string(kind_name(b.kind));
+  void buffer(BufferId number, const Buffer& b) {
+    text_ += id(number) + " " + std::string(kind_name(b.kind));
     if (b.index >= 0) text_ += " " + std::to_string(b.index);
     text_ += " " + quote(b.name) + " " + std::string(name_of(b.dtype)) +
              shape_str(b.shape, io_.symbols) + "\n";

@@ -110,7 +110,7 @@ Status verify_probe(const Plan& p, uint32_t index, const Probe& probe) {
   for (const Probe::Samples& s : probe.samples) {
     if (s.buffer >= kernel.n_buffers || !launch->writes[s.buffer])
       return invalid_model(where + ": it samples a buffer that is not written");
-    const Buffer& b = p.buffers[static_cast<size_t>(launch->buffers[s.buffer])];
+    const Buffer& b = p.buffers[launch->buffers[s.buffer]];
     RP_TRY(verify_samples(s, b.dtype, probe.bytes[s.buffer]).with_context(where));
   }
   return {};

@@ -115,7 +115,7 @@ class Verifier {
   Verifier(const Plan& p, const Interface& io) : p_(p), io_(io) {}
 
   Status run() {
-    for (size_t i = 0; i < p_.buffers.size(); ++i) RP_TRY(buffer(p_.buffers[i], i));
+    for (const BufferId b : p_.buffers.ids()) RP_TRY(buffer(p_.buffers[b], b));
     RP_TRY(slots(inputs_, io_.inputs, "input"));
     RP_TRY(slots(outputs_, io_.outputs, "output"));
     for (const Weight& w : p_.weights) RP_TRY(weight(w));
@@ -144,7 +144,7 @@ class Verifier {
     return where + "launch '" + std::get<Launch>(p_.steps[s].what).group + "')";
   }
 
-  Status buffer(const Buffer& b, size_t id) {
+  Status buffer(const Buffer& b, BufferId id) {
     const std::string where = "buffer '" + b.name + "'";
     if (!valid(b.dtype)) {
       return malformed(where,
@@ -170,16 +170,16 @@ class Verifier {
   }
 
   /// The caller's tensors are copied into these buffers, so the sizes must agree.
-  Status slot(const Buffer& b, size_t id, const std::vector<Slot>& slots,
+  Status slot(const Buffer& b, BufferId id, const std::vector<Slot>& slots,
               std::vector<BufferId>& seen, const std::string& where) const {
     if (!in_range(b.index, slots.size())) {
       return malformed(where, "input or output " + number(b.index) + " does not exist");
     }
-    seen.resize(slots.size(), -1);
-    if (seen[static_cast<size_t>(b.index)] >= 0) {
+    seen.resize(slots.size());
+    if (!seen[static_cast<size_t>(b.index)].is_none()) {
       return malformed(where, "input or output " + number(b.index) + " has two buffers");
     }
-    seen[static_cast<size_t>(b.index)] = static_cast<BufferId>(id);
+    seen[static_cast<size_t>(b.index)] = id;
     const Slot& s = slots[static_cast<size_t>(b.index)];
     if (s.dtype == b.dtype && s.shape == b.shape) return {};
     return malformed(where, "is " + std::string(name_of(b.dtype)) +
@@ -190,9 +190,9 @@ class Verifier {
 
   static Status slots(std::vector<BufferId>& seen, const std::vector<Slot>& slots,
                       const std::string& kind) {
-    seen.resize(slots.size(), -1);
+    seen.resize(slots.size());
     for (size_t i = 0; i < slots.size(); ++i) {
-      if (seen[i] < 0) return malformed(kind + " '" + slots[i].name + "'", "has no buffer");
+      if (seen[i].is_none()) return malformed(kind + " '" + slots[i].name + "'", "has no buffer");
     }
     return {};
   }
@@ -248,10 +248,10 @@ class Verifier {
   }
 
   Status buffer_id(BufferId b, bool writes, const std::string& where) const {
-    if (!in_range(b, p_.buffers.size())) {
-      return malformed(where, "buffer " + number(b) + " does not exist");
+    if (!p_.buffers.has(b)) {
+      return malformed(where, "buffer " + number(b.number()) + " does not exist");
     }
-    const Buffer& buffer = p_.buffers[static_cast<size_t>(b)];
+    const Buffer& buffer = p_.buffers[b];
     if (writes && (buffer.kind == BufferKind::Input || buffer.kind == BufferKind::Weight)) {
       return malformed(where, "writes the read-only buffer '" + buffer.name + "'");
     }
@@ -269,7 +269,7 @@ class Verifier {
     }
     for (size_t i = 0; i < l.buffers.size(); ++i) {
       RP_TRY(buffer_id(l.buffers[i], l.writes[i], where));
-      const Buffer& b = p_.buffers[static_cast<size_t>(l.buffers[i])];
+      const Buffer& b = p_.buffers[l.buffers[i]];
       if (b.dtype == DType::String)
         return malformed(where, "strings ('" + b.name + "') on a device");
     }
@@ -286,10 +286,10 @@ class Verifier {
 
   Status step(const HostCall& c, const std::string& where) const {
     for (const BufferId b : c.inputs) {
-      if (b != -1) RP_TRY(buffer_id(b, false, where));
+      if (b != BufferId()) RP_TRY(buffer_id(b, false, where));
     }
     for (const BufferId b : c.outputs) {
-      if (b != -1) RP_TRY(buffer_id(b, true, where));
+      if (b != BufferId()) RP_TRY(buffer_id(b, true, where));
     }
     for (const auto& [name, value] : c.attrs) {
       const auto* exprs = std::get_if<Shape>(&value);
@@ -320,21 +320,20 @@ class Verifier {
 
   /// No step needs to write a buffer without elements.
   bool is_empty(BufferId b) const {
-    const Shape& shape = p_.buffers[static_cast<size_t>(b)].shape;
+    const Shape& shape = p_.buffers[b].shape;
     return std::any_of(shape.begin(), shape.end(), [](const Expr& e) { return e.is_const(0); });
   }
 
   /// Checks that every buffer is written before it is read or returned.
   Status initialised() const {
-    std::vector<bool> written(p_.buffers.size(), false);
-    for (size_t i = 0; i < p_.buffers.size(); ++i) {
-      const BufferKind kind = p_.buffers[i].kind;
-      written[i] = kind == BufferKind::Input || kind == BufferKind::Weight;
+    IdVector<BufferId, bool> written(p_.buffers.size(), false);
+    for (const BufferId b : p_.buffers.ids()) {
+      const BufferKind kind = p_.buffers[b].kind;
+      written[b] = kind == BufferKind::Input || kind == BufferKind::Weight;
     }
     const auto need = [&](BufferId b, const std::string& where) {
-      if (written[static_cast<size_t>(b)] || is_empty(b)) return Status();
-      return malformed(where, "reads buffer '" + p_.buffers[static_cast<size_t>(b)].name +
-                                  "' before anything wrote it");
+      if (written[b] || is_empty(b)) return Status();
+      return malformed(where, "reads buffer '" + p_.buffers[b].name + "' before anything wrote it");
     };
     for (uint32_t s = 0; s < p_.steps.size(); ++s) {
       if (const auto* l = std::get_if<Launch>(&p_.steps[s].what)) {
@@ -342,43 +341,42 @@ class Verifier {
           if (!l->writes[i]) RP_TRY(need(l->buffers[i], describe(s)));
         }
         for (size_t i = 0; i < l->buffers.size(); ++i) {
-          if (l->writes[i]) written[static_cast<size_t>(l->buffers[i])] = true;
+          if (l->writes[i]) written[l->buffers[i]] = true;
         }
         continue;
       }
       const auto& call = std::get<HostCall>(p_.steps[s].what);
       for (const BufferId b : call.inputs) {
-        if (b >= 0) RP_TRY(need(b, describe(s)));
+        if (!b.is_none()) RP_TRY(need(b, describe(s)));
       }
       for (const BufferId b : call.outputs) {
-        if (b >= 0) written[static_cast<size_t>(b)] = true;
+        if (!b.is_none()) written[b] = true;
       }
     }
     return aliases(written);
   }
 
-  Status aliases(std::vector<bool>& written) const {
+  Status aliases(IdVector<BufferId, bool>& written) const {
     for (const auto& [from, output] : p_.aliases) {
       const std::string where = "copy into output";
       RP_TRY(buffer_id(from, false, where));
       RP_TRY(buffer_id(output, true, where));
-      const Buffer& a = p_.buffers[static_cast<size_t>(from)];
-      const Buffer& b = p_.buffers[static_cast<size_t>(output)];
-      if (b.kind != BufferKind::Output || written[static_cast<size_t>(output)]) {
+      const Buffer& a = p_.buffers[from];
+      const Buffer& b = p_.buffers[output];
+      if (b.kind != BufferKind::Output || written[output]) {
         return malformed(where, "'" + b.name + "' is not an output that needs a copy");
       }
       if (a.dtype != b.dtype || !(a.shape == b.shape)) {
         return malformed(where, "'" + b.name + "' differs in type or shape from '" + a.name + "'");
       }
-      if (!written[static_cast<size_t>(from)] && !is_empty(from)) {
+      if (!written[from] && !is_empty(from)) {
         return malformed(where, "'" + b.name + "' copies '" + a.name + "', which nothing wrote");
       }
     }
-    for (const auto& alias : p_.aliases) written[static_cast<size_t>(alias.output)] = true;
+    for (const auto& alias : p_.aliases) written[alias.output] = true;
     for (const BufferId b : outputs_) {
-      if (!written[static_cast<size_t>(b)] && !is_empty(b)) {
-        return malformed("output '" + p_.buffers[static_cast<size_t>(b)].name + "'",
-                         "nothing writes it");
+      if (!written[b] && !is_empty(b)) {
+        return malformed("output '" + p_.buffers[b].name + "'", "nothing writes it");
       }
     }
     return {};

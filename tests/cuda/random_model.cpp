@@ -25,9 +25,9 @@ RandomModel::RandomModel(uint64_t seed, const RandomKernels& kernels, size_t lea
   const size_t launches = least + pick(9);
   for (size_t l = 0; l < launches; ++l) {
     const auto a = readable[pick(readable.size())], b = readable[pick(readable.size())];
-    plan::BufferId to = -1;
+    plan::BufferId to;
     if (!overwritable.empty() && pick(4) == 0) to = overwritable[pick(overwritable.size())];
-    if (to < 0 || to == a || to == b) {
+    if (to.is_none() || to == a || to == b) {
       to = w.arena("t" + std::to_string(l), DType::F32, {n});
       overwritable.push_back(to);
       readable.push_back(to);

@@ -26,7 +26,7 @@ std::string model(const std::string& length) {
 }
 
 uint64_t arena_bytes(const plan::Plan& p, const std::vector<int64_t>& symbols) {
-  std::vector<uint64_t> bytes;
+  IdVector<plan::BufferId, uint64_t> bytes;
   for (const plan::Buffer& b : p.buffers) {
     auto count = element_count(b.shape).eval(symbols);
     EXPECT_TRUE(count.ok());

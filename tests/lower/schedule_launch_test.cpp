@@ -71,7 +71,7 @@ TEST(ScheduleLaunch, OfSplitKAreTwo) {
   EXPECT_EQ(parts.nodes, added.nodes);
   EXPECT_EQ(parts.schedule, added.schedule);
   EXPECT_EQ(parts.buffers.front(), added.buffers.front());
-  const plan::Buffer& scratch = plan.buffers[static_cast<size_t>(added.buffers.front())];
+  const plan::Buffer& scratch = plan.buffers[added.buffers.front()];
   EXPECT_EQ(scratch.kind, plan::BufferKind::Arena);
   EXPECT_LT(plan.steps[0].level, plan.steps[1].level);
 }

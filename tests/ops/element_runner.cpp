@@ -149,7 +149,7 @@ Result<kernel::Kernel> build(const graph::Graph& g, const graph::Node& n,
   b.set_workgroup(32);
   for (graph::ValueId v : n.inputs) {
     const DType t = v == graph::kNone ? DType::F32 : g.value(v).dtype;
-    b.buffer("in" + std::to_string(v), kernel::storage_type(t), kernel::Access::Read);
+    b.buffer("in" + std::to_string(v.number()), kernel::storage_type(t), kernel::Access::Read);
   }
   const DType out = g.value(n.outputs[0]).dtype;
   const int target = b.buffer("result", kernel::storage_type(out), kernel::Access::Write);

@@ -494,7 +494,7 @@ TEST(Models, EveryNodeReachesTheCoreForm) {
     const Status s = decompose_all(**g);
     ASSERT_TRUE(s.ok()) << name << ": " << s.message();
     for (const auto& n : (*g)->nodes()) {
-      EXPECT_TRUE(ops::is_core(*n)) << name << ": " << n->op << " '" << n->name << "'";
+      EXPECT_TRUE(ops::is_core(*n)) << name << ": " << n->op.str() << " '" << n->name << "'";
     }
     const Status verified = graph::verify(**g, true);
     EXPECT_TRUE(verified.ok()) << name << ": " << verified.message();

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/plan/plan.h"
+#include "tests/support/buffer_ids.h"
 
 namespace reprise::plan {
 namespace {
@@ -49,7 +50,7 @@ struct RandomPlan {
 
   void touch(int b, bool write, Access& access) const {
     (write ? access.writes : access.reads).insert(b);
-    use_symbols(plan.buffers[static_cast<size_t>(b)].shape, access);
+    use_symbols(plan.buffers[BufferId(b)].shape, access);
   }
 
   void add_launch(int s) {
@@ -60,7 +61,7 @@ struct RandomPlan {
     for (int i = 0; i < n; ++i) {
       const int b = any_buffer();
       const bool write = i == 0 || pick(0, 3) == 0;
-      l.buffers.push_back(b);
+      l.buffers.emplace_back(b);
       l.writes.push_back(write);
       touch(b, write, access);
     }
@@ -79,18 +80,18 @@ struct RandomPlan {
     Access access;
     c.node = std::to_string(s);
     const int in = any_buffer();
-    c.inputs = {in, -1};
+    c.inputs = test::buffers(in, -1);
     touch(in, false, access);
     if (pick(0, 1) == 0) {
       const int id = symbols_++;
       plan.buffers.push_back({"grown", BufferKind::Growable, -1, DType::F32, {Expr::symbol(id)}});
       const int b = static_cast<int>(plan.buffers.size()) - 1;
-      c.outputs = {b};
+      c.outputs = test::buffers(b);
       access.writes.insert(b);
       access.writes.insert(-1 - id);
     } else {
       const int b = any_buffer();
-      c.outputs = {b};
+      c.outputs = test::buffers(b);
       touch(b, true, access);
     }
     plan.steps.push_back({c, {}, 0});
@@ -208,7 +209,7 @@ TEST(Hazards, ManyStepsAreFast) {
     p.buffers.push_back({std::to_string(b), BufferKind::Arena, -1, DType::F32, {}});
   for (int s = 0; s < 2000; ++s) {
     Launch l;
-    l.buffers = {s / 2, s, s + 1};
+    l.buffers = test::buffers(s / 2, s, s + 1);
     l.writes = {false, false, true};
     p.steps.push_back({l, {}, 0});
   }

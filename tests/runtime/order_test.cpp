@@ -9,6 +9,8 @@
 #include <random>
 #include <set>
 
+#include "tests/support/buffer_ids.h"
+
 namespace reprise::plan {
 namespace {
 
@@ -35,12 +37,12 @@ class RandomPlan {
   uint32_t inputs() const { return static_cast<uint32_t>(inputs_); }
 
   Plan plan;
-  std::vector<uint64_t> bytes;
+  IdVector<BufferId, uint64_t> bytes;
 
  private:
   BufferId add_buffer(BufferKind kind, int index) {
-    const auto id = static_cast<BufferId>(plan.buffers.size());
-    plan.buffers.push_back({std::to_string(id), kind, index, DType::F32, {}});
+    const BufferId id =
+        plan.buffers.push_back({std::to_string(plan.buffers.size()), kind, index, DType::F32, {}});
     if (kind == BufferKind::Input) readable_.push_back(id);
     return id;
   }
@@ -51,22 +53,22 @@ class RandomPlan {
     return readable_[from + rng_() % (n - from)];
   }
   void renumber() {
-    std::vector<BufferId> map(plan.buffers.size());
-    std::vector<size_t> arenas;
-    for (size_t b = 0; b < map.size(); ++b) {
-      map[b] = static_cast<BufferId>(b);
+    IdVector<BufferId, BufferId> map(plan.buffers.size());
+    std::vector<BufferId> arenas;
+    for (const BufferId b : map.ids()) {
+      map[b] = b;
       if (plan.buffers[b].kind == BufferKind::Arena) arenas.push_back(b);
     }
     auto mixed = arenas;
     std::shuffle(mixed.begin(), mixed.end(), rng_);
-    for (size_t i = 0; i < arenas.size(); ++i) map[arenas[i]] = static_cast<BufferId>(mixed[i]);
+    for (size_t i = 0; i < arenas.size(); ++i) map[arenas[i]] = mixed[i];
     for (Step& step : plan.steps) {
       if (auto* l = std::get_if<Launch>(&step.what)) {
-        for (auto& b : l->buffers) b = map[static_cast<size_t>(b)];
+        for (auto& b : l->buffers) b = map[b];
       } else {
         auto& call = std::get<HostCall>(step.what);
-        for (auto& b : call.inputs) b = map[static_cast<size_t>(b)];
-        for (auto& b : call.outputs) b = map[static_cast<size_t>(b)];
+        for (auto& b : call.inputs) b = map[b];
+        for (auto& b : call.outputs) b = map[b];
       }
     }
   }
@@ -77,7 +79,7 @@ class RandomPlan {
     const int what = pick(0, 9);
     if (what == 0) to = outputs_[rng_() % outputs_.size()];
     const BufferId old = any(width);
-    if (what == 1 && plan.buffers[static_cast<size_t>(old)].kind == BufferKind::Arena) to = old;
+    if (what == 1 && plan.buffers[old].kind == BufferKind::Arena) to = old;
     if (what == 2) {
       HostCall call;
       call.inputs.assign(reads.begin(), reads.end());
@@ -103,15 +105,15 @@ class RandomPlan {
 };
 
 struct Touch {
-  std::set<size_t> reads, writes;
+  std::set<BufferId> reads, writes;
 };
 
 struct Case {
   const Plan& plan;
   const ArenaPlacement& placement;
-  const std::vector<uint64_t>& bytes;
+  const IdVector<BufferId, uint64_t>& bytes;
   Reuse reuse;
-  std::vector<uint32_t> first, last;  // levels that use each buffer
+  IdVector<BufferId, uint32_t> first, last;  // levels that use each buffer
 
   Case(const RandomPlan& r, const ArenaPlacement& p, Reuse kind)
       : plan(r.plan), placement(p), bytes(r.bytes), reuse(kind) {
@@ -120,7 +122,7 @@ struct Case {
     for (const Step& step : plan.steps) {
       const Touch t = touched(step);
       for (const auto& set : {t.reads, t.writes}) {
-        for (const size_t b : set) {
+        for (const BufferId b : set) {
           first[b] = std::min(first[b], step.level);
           last[b] = std::max(last[b], step.level);
         }
@@ -132,19 +134,19 @@ struct Case {
     Touch t;
     if (const auto* l = std::get_if<Launch>(&step.what)) {
       for (size_t i = 0; i < l->buffers.size(); ++i)
-        (l->writes[i] ? t.writes : t.reads).insert(static_cast<size_t>(l->buffers[i]));
+        (l->writes[i] ? t.writes : t.reads).insert(l->buffers[i]);
       return t;
     }
     const auto& call = std::get<HostCall>(step.what);
-    for (const BufferId b : call.inputs) t.reads.insert(static_cast<size_t>(b));
-    for (const BufferId b : call.outputs) t.writes.insert(static_cast<size_t>(b));
+    for (const BufferId b : call.inputs) t.reads.insert(b);
+    for (const BufferId b : call.outputs) t.writes.insert(b);
     return t;
   }
   Touch touched(const OrderNode& node) const {
     Touch t;
     if (node.kind == OrderNode::Kind::Launch) return touched(plan.steps[node.index]);
     const bool in = node.kind == OrderNode::Kind::CopyIn;
-    for (size_t b = 0; b < plan.buffers.size(); ++b) {
+    for (const BufferId b : plan.buffers.ids()) {
       const auto kind = in ? BufferKind::Input : BufferKind::Output;
       if (plan.buffers[b].kind != kind || plan.buffers[b].index != static_cast<int>(node.index))
         continue;
@@ -153,7 +155,7 @@ struct Case {
     return t;
   }
   /// Whether an access of x and a later one of y may be of the same bytes.
-  bool shares(size_t x, size_t y) const {
+  bool shares(BufferId x, BufferId y) const {
     if (x == y) return true;
     if (reuse == Reuse::None || plan.buffers[x].kind != BufferKind::Arena ||
         plan.buffers[y].kind != BufferKind::Arena || last[x] >= first[y])
@@ -164,9 +166,9 @@ struct Case {
            ys < xs + std::max<uint64_t>(bytes[x], 4);
   }
   bool conflict(const Touch& a, const Touch& b) const {
-    const auto meet = [&](const std::set<size_t>& x, const std::set<size_t>& y) {
-      return std::any_of(x.begin(), x.end(), [&](size_t i) {
-        return std::any_of(y.begin(), y.end(), [&](size_t j) { return shares(i, j); });
+    const auto meet = [&](const std::set<BufferId>& x, const std::set<BufferId>& y) {
+      return std::any_of(x.begin(), x.end(), [&](BufferId i) {
+        return std::any_of(y.begin(), y.end(), [&](BufferId j) { return shares(i, j); });
       });
     };
     return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes);
@@ -240,7 +242,8 @@ TEST(Order, RandomPlansAreCoveredAndNoEdgeIsUseless) {
       for (const Segment& segment : cut_segments(r.plan)) {
         if (segment.levels.empty()) continue;
         check(c, segment,
-              segment_order(r.plan, segment, inputs, outputs, {kind, &placement, r.bytes}), totals);
+              segment_order(r.plan, segment, inputs, outputs, {kind, &placement, &r.bytes}),
+              totals);
         if (HasFatalFailure()) return;
       }
     }
@@ -254,25 +257,24 @@ TEST(Order, EdgesDoNotGrowWithTheProductOfLaunches) {
   constexpr int kWide = 100, kDeep = 20;
   Plan p;
   p.buffers.push_back({"x", BufferKind::Input, 0, DType::F32, {}});
-  std::vector<BufferId> ends(kWide, 0);
+  std::vector<BufferId> ends(kWide, BufferId(0));
   for (int d = 0; d < kDeep; ++d) {
     for (BufferId& end : ends) {
-      p.buffers.push_back({"t", BufferKind::Arena, -1, DType::F32, {}});
       Launch l;
-      l.buffers = {end, static_cast<BufferId>(p.buffers.size() - 1)};
+      l.buffers = {end, p.buffers.push_back({"t", BufferKind::Arena, -1, DType::F32, {}})};
       l.writes = {false, true};
       end = l.buffers[1];
       p.steps.push_back({l, {}, 0});
     }
   }
   compute_hazards(p);
-  const std::vector<uint64_t> bytes(p.buffers.size(), 64);
+  const IdVector<BufferId, uint64_t> bytes(p.buffers.size(), 64);
   const ArenaPlacement placement = place_arenas(p, bytes, uint64_t{1} << 30);
   const std::vector<Segment> segments = cut_segments(p);
   ASSERT_EQ(segments.size(), 1U);
   for (const Reuse kind : {Reuse::Placed, Reuse::AnyPlacement}) {
     size_t edges = 0;
-    for (const OrderNode& node : segment_order(p, segments[0], {}, {}, {kind, &placement, bytes}))
+    for (const OrderNode& node : segment_order(p, segments[0], {}, {}, {kind, &placement, &bytes}))
       edges += node.after.size();
     EXPECT_LE(edges, 3U * kWide * kDeep);
     EXPECT_GE(edges, static_cast<size_t>(kWide) * (kDeep - 1));
@@ -287,7 +289,7 @@ TEST(Order, CopiesWaitForWhatTheyTouchAlone) {
                {"z", BufferKind::Output, 1, DType::F32, {}}};
   for (const auto& [from, to] : {std::pair{0, 2}, std::pair{1, 3}}) {
     Launch l;
-    l.buffers = {from, to};
+    l.buffers = test::buffers(from, to);
     l.writes = {false, true};
     p.steps.push_back({l, {}, 0});
   }

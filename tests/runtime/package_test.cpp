@@ -375,7 +375,7 @@ TEST_F(PackageFile, WriteIsAtomic) {
   ASSERT_TRUE(write(other, path("sample.rpk")).ok());
   EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
   // A package that does not verify leaves the file as it is.
-  other.host_plan.buffers[0].index = 7;
+  other.host_plan.buffers[plan::BufferId(0)].index = 7;
   EXPECT_EQ(write(other, path("sample.rpk")).code(), Code::InvalidModel);
   EXPECT_EQ((*read(path("sample.rpk")))->model_name, "other");
   // So does a disk that is full.

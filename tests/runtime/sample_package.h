@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/package/package.h"
+#include "tests/support/buffer_ids.h"
 
 namespace reprise::package {
 
@@ -48,7 +49,7 @@ inline plan::Plan sample_device_plan() {
   p.kernels = {matmul, add};
   plan::Launch first;
   first.grid = {Expr::ceildiv(batch, 8), 64, 1};
-  first.buffers = {0, 4, 6};
+  first.buffers = test::buffers(0, 4, 6);
   first.writes = {false, false, true};
   first.scalars = {batch};
   first.nodes = {"MatMul_0", "Relu_1"};
@@ -56,17 +57,17 @@ inline plan::Plan sample_device_plan() {
   first.schedule = "matmul rows 8x4";
   plan::Launch second = first;
   second.kernel = 1;
-  second.buffers = {6, 5, 1};
+  second.buffers = test::buffers(6, 5, 1);
   second.scalars = {};
   plan::Launch third = second;
   third.grid = {found, 1, 1};
-  third.buffers = {1, 5, 7};
+  third.buffers = test::buffers(1, 5, 7);
   plan::HostCall call;
   call.op = "NonZero";
   call.node = "NonZero_2";
   call.opset = 13;
-  call.inputs = {1, -1};
-  call.outputs = {2};
+  call.inputs = test::buffers(1, -1);
+  call.outputs = test::buffers(2);
   call.reason = "its output size depends on data";
   call.attrs.set("axis", int64_t{-1});
   call.attrs.set("alpha", 0.5f);
@@ -80,7 +81,7 @@ inline plan::Plan sample_device_plan() {
   call.attrs.set("words", words);
   call.attrs.set("shape", std::vector<Expr>{batch * 2 + 1, Expr::min(batch, 7), 32});
   p.steps = {{first, {}, 0}, {second, {}, 0}, {call, {}, 0}, {third, {}, 0}};
-  p.aliases = {{1, 3}};
+  p.aliases = {{plan::BufferId(1), plan::BufferId(3)}};
   plan::compute_hazards(p);
   return p;
 }

@@ -20,7 +20,7 @@ plan::Plan chain(size_t n, const std::set<size_t>& host = {}) {
   for (size_t b = 0; b <= n; ++b) p.buffers.push_back(buffer(plan::BufferKind::Arena, {Expr(64)}));
   p.kernels.resize(1);
   for (size_t s = 0; s < n; ++s) {
-    const auto from = static_cast<plan::BufferId>(s), to = static_cast<plan::BufferId>(s + 1);
+    const plan::BufferId from(s), to(s + 1);
     plan::Step step;
     if (host.count(s) != 0) {
       plan::HostCall call;
@@ -51,9 +51,10 @@ TEST(Bind, BlocksDoNotOverlapAndEveryUseIsListed) {
   EXPECT_EQ(t.indirect[0], plan::kNone);
   EXPECT_GE(t.indirect[2], t.block[2] + plan::BlockLayout::size(2, 0));
   EXPECT_GE(t.bytes, t.indirect[2] + 12);
-  EXPECT_EQ(t.uses[0].size(), 1U);
-  EXPECT_EQ(t.uses[1], (std::vector<uint64_t>{t.block[0] + plan::BlockLayout::buffer_offset(1),
-                                              t.block[1] + plan::BlockLayout::buffer_offset(0)}));
+  EXPECT_EQ(t.uses[plan::BufferId(0)].size(), 1U);
+  EXPECT_EQ(t.uses[plan::BufferId(1)],
+            (std::vector<uint64_t>{t.block[0] + plan::BlockLayout::buffer_offset(1),
+                                   t.block[1] + plan::BlockLayout::buffer_offset(0)}));
 }
 
 TEST(Bind, SizesOfAnEmptyLaunchAreNotComputed) {
@@ -96,7 +97,7 @@ TEST(Bind, LoopsThatTheDriverLeavesAreRefused) {
 
 TEST(Bind, ArenasThatPassTheLimitAreSplit) {
   const plan::Plan p = chain(6);
-  const std::vector<uint64_t> bytes(p.buffers.size(), 1000);
+  const IdVector<plan::BufferId, uint64_t> bytes(p.buffers.size(), 1000);
   const auto whole = plan::place_arenas(p, bytes, 1 << 20);
   ASSERT_EQ(whole.bytes.size(), 1U);
   EXPECT_LT(whole.bytes[0], 7 * 1024U);  // dead buffers' memory is used again
@@ -104,9 +105,10 @@ TEST(Bind, ArenasThatPassTheLimitAreSplit) {
   EXPECT_GT(split.bytes.size(), 1U);
   for (const uint64_t b : split.bytes) EXPECT_LE(b, 1024U);
   for (size_t s = 0; s + 1 < p.buffers.size(); ++s) {  // neighbours live at the same time
-    const bool apart = split.arena[s] != split.arena[s + 1] ||
-                       split.offsets[s] + 1000 <= split.offsets[s + 1] ||
-                       split.offsets[s + 1] + 1000 <= split.offsets[s];
+    const plan::BufferId a(s), b(s + 1);
+    const bool apart = split.arena[a] != split.arena[b] ||
+                       split.offsets[a] + 1000 <= split.offsets[b] ||
+                       split.offsets[b] + 1000 <= split.offsets[a];
     EXPECT_TRUE(apart) << s;
   }
 }

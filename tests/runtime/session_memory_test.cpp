@@ -5,6 +5,7 @@
 
 #include "fake_device.h"
 #include "runtime/session.h"
+#include "tests/support/buffer_ids.h"
 
 namespace reprise::test {
 namespace {
@@ -24,17 +25,17 @@ std::shared_ptr<const package::Package> model() {
                      {"y", plan::BufferKind::Output, 0, DType::F32, shape},
                      {"view", plan::BufferKind::Output, 1, DType::F32, shape},
                      {"same", plan::BufferKind::Output, 2, DType::F32, shape}};
-    plan->aliases = {{0, 3}};
+    plan->aliases = {{plan::BufferId(0), plan::BufferId(3)}};
     plan->steps.resize(2);
     plan::HostCall call;
     call.op = "Identity";
     call.node = "identity";
-    call.inputs = {0};
-    call.outputs = {2};
+    call.inputs = buffers(0);
+    call.outputs = buffers(2);
     plan->steps[0].what = call;
     call.op = "Add";
-    call.inputs = {0, 0};
-    call.outputs = {1};
+    call.inputs = buffers(0, 0);
+    call.outputs = buffers(1);
     plan->steps[1].what = call;
   }
   plan::Plan& plan = p.variants[0].plan;
@@ -43,7 +44,7 @@ std::shared_ptr<const package::Package> model() {
   plan.kernels[0].n_buffers = 2;
   plan::Launch launch;
   launch.grid = {Expr(1), Expr(1), Expr(1)};
-  launch.buffers = {0, 1};
+  launch.buffers = buffers(0, 1);
   launch.writes = {false, true};
   launch.nodes = {"twice"};
   plan.steps[1].what = launch;

@@ -4,6 +4,7 @@
 #include "fake_device.h"
 #include "runtime/plan/bind.h"
 #include "runtime/session.h"
+#include "tests/support/buffer_ids.h"
 
 namespace reprise::test {
 namespace {
@@ -51,9 +52,8 @@ struct Model {
         plan::HostCall call;
         call.op = "Add";
         call.node = "add_" + std::to_string(s);
-        call.inputs =
-            s == 0 ? std::vector<plan::BufferId>{0, 1} : std::vector<plan::BufferId>{2, 2};
-        call.outputs = {s == 0 ? 2 : 3};
+        call.inputs = s == 0 ? buffers(0, 1) : buffers(2, 2);
+        call.outputs = buffers(s == 0 ? 2 : 3);
         p.steps[s].what = call;
       }
     } else {
@@ -66,8 +66,7 @@ struct Model {
         plan::Launch l;
         l.kernel = s;
         l.grid = {Expr::ceildiv(batch * 4, 64), Expr(1), Expr(1)};
-        l.buffers =
-            s == 0 ? std::vector<plan::BufferId>{0, 1, 2} : std::vector<plan::BufferId>{2, 3};
+        l.buffers = s == 0 ? buffers(0, 1, 2) : buffers(2, 3);
         l.writes.assign(l.buffers.size(), false);
         l.writes.back() = true;
         l.scalars = {batch * 4};

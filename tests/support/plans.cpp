@@ -88,22 +88,21 @@ Expr PlanWriter::symbol(const std::string& name, size_t input, int32_t axis, int
 }
 
 plan::BufferId PlanWriter::input(const std::string& name, DType dtype, Shape shape) {
-  plan.buffers.push_back(
+  const plan::BufferId id = plan.buffers.push_back(
       {name, plan::BufferKind::Input, static_cast<int32_t>(io.inputs.size()), dtype, shape});
   io.inputs.push_back({name, dtype, std::move(shape)});
-  return static_cast<plan::BufferId>(plan.buffers.size() - 1);
+  return id;
 }
 
 plan::BufferId PlanWriter::output(const std::string& name, DType dtype, Shape shape) {
-  plan.buffers.push_back(
+  const plan::BufferId id = plan.buffers.push_back(
       {name, plan::BufferKind::Output, static_cast<int32_t>(io.outputs.size()), dtype, shape});
   io.outputs.push_back({name, dtype, std::move(shape)});
-  return static_cast<plan::BufferId>(plan.buffers.size() - 1);
+  return id;
 }
 
 plan::BufferId PlanWriter::arena(const std::string& name, DType dtype, Shape shape) {
-  plan.buffers.push_back({name, plan::BufferKind::Arena, -1, dtype, std::move(shape)});
-  return static_cast<plan::BufferId>(plan.buffers.size() - 1);
+  return plan.buffers.push_back({name, plan::BufferKind::Arena, -1, dtype, std::move(shape)});
 }
 
 plan::BufferId PlanWriter::weight(const std::string& name, HostTensor value) {
@@ -112,10 +111,11 @@ plan::BufferId PlanWriter::weight(const std::string& name, HostTensor value) {
   w.segment = static_cast<uint32_t>(weights.size());
   plan.weights.push_back(w);
   Shape shape(value.dims().begin(), value.dims().end());
-  plan.buffers.push_back({name, plan::BufferKind::Weight,
-                          static_cast<int32_t>(plan.weights.size() - 1), value.dtype(), shape});
+  const plan::BufferId id =
+      plan.buffers.push_back({name, plan::BufferKind::Weight,
+                              static_cast<int32_t>(plan.weights.size() - 1), value.dtype(), shape});
   weights.push_back(std::move(value));
-  return static_cast<plan::BufferId>(plan.buffers.size() - 1);
+  return id;
 }
 
 uint32_t PlanWriter::kernel(plan::KernelCode code) {
@@ -180,15 +180,14 @@ class HostPlan {
   }
   void affine(const TestKernel& k, const plan::Launch& l) {
     const plan::BufferId scaled =
-        buffer(plan::BufferKind::Arena, -1, plan_.buffers[static_cast<size_t>(l.buffers[1])].shape);
+        buffer(plan::BufferKind::Arena, -1, plan_.buffers[l.buffers[1]].shape);
     call("Mul", l, {l.buffers[0], constant(k.factor)}, scaled);
     call("Add", l, {scaled, constant(k.addend)}, l.buffers[1]);
   }
 
  private:
   plan::BufferId buffer(plan::BufferKind kind, int32_t index, Shape shape) {
-    plan_.buffers.push_back({"host", kind, index, DType::F32, std::move(shape)});
-    return static_cast<plan::BufferId>(plan_.buffers.size() - 1);
+    return plan_.buffers.push_back({"host", kind, index, DType::F32, std::move(shape)});
   }
   plan::BufferId constant(float v) {
     plan::Weight w;

@@ -2,6 +2,7 @@
 
 #include "runtime/api_handles.h"
 #include "support.h"
+#include "tests/support/buffer_ids.h"
 
 namespace reprise::test {
 
@@ -10,9 +11,10 @@ reprise_package* sample_package() {
   plan::HostCall add;
   add.op = "Add";
   add.node = "add";
-  add.inputs = {0, 0};
-  add.outputs = {1};
-  p->host_plan.buffers = {p->variants[0].plan.buffers[0], p->variants[0].plan.buffers[1]};
+  add.inputs = test::buffers(0, 0);
+  add.outputs = test::buffers(1);
+  p->host_plan.buffers = {p->variants[0].plan.buffers[plan::BufferId(0)],
+                          p->variants[0].plan.buffers[plan::BufferId(1)]};
   p->host_plan.steps.resize(1);
   p->host_plan.steps[0].what = add;
   return capi::make_handle(std::make_shared<reprise_package>(reprise_package{p}));

@@ -411,8 +411,8 @@ Status check_order(const plan::Plan& p) {
       reads[i].insert(call.inputs.begin(), call.inputs.end());
       writes[i].insert(call.outputs.begin(), call.outputs.end());
     }
-    reads[i].erase(-1);
-    writes[i].erase(-1);
+    reads[i].erase(plan::BufferId());
+    writes[i].erase(plan::BufferId());
   }
   const auto meet = [](const std::set<plan::BufferId>& a, const std::set<plan::BufferId>& b) {
     return std::any_of(a.begin(), a.end(), [&](plan::BufferId x) { return b.count(x) != 0; });

@@ -508,8 +508,7 @@ bool Evaluation::underflows(const TensorMap& values) const {
   return any_makes(
       values,
       [](const graph::Node& n, double v) {
-        return v == 0 &&
-               std::ranges::find(kProducts, std::string_view(n.op)) != std::end(kProducts);
+        return v == 0 && std::ranges::find(kProducts, n.op.str()) != std::end(kProducts);
       },
       [](double v) { return std::isfinite(v) && v != 0; });
 }

@@ -158,8 +158,8 @@ void exchanged_operands(plan::Plan& p) {
     auto* launch = std::get_if<plan::Launch>(&step.what);
     if (launch == nullptr || launch->nodes.size() < 2) continue;
     for (size_t i = 0; i + 1 < launch->buffers.size(); ++i) {
-      const auto& a = p.buffers[static_cast<size_t>(launch->buffers[i])];
-      const auto& b = p.buffers[static_cast<size_t>(launch->buffers[i + 1])];
+      const auto& a = p.buffers[launch->buffers[i]];
+      const auto& b = p.buffers[launch->buffers[i + 1]];
       const bool alike =
           !launch->writes[i] && !launch->writes[i + 1] && a.dtype == b.dtype && a.shape == b.shape;
       if (alike && a.kind != plan::BufferKind::Weight && b.kind != plan::BufferKind::Weight) {
