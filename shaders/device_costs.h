@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "shaders/target_facts.h"
+#include "shaders/contraction.h"
 
 namespace reprise::shaders {
 
@@ -34,6 +34,19 @@ inline constexpr std::array<CpuCosts, 2> kCpuCosts{{
 /// The prices of a CPU-type device, measured on a device whose loads are equally fast.
 inline const CpuCosts& cpu_costs(const TargetFacts& device) {
   return kCpuCosts[device.slow_loads() ? 1 : 0];
+}
+
+/// The cost of a kernel with the price of compiling it: a millisecond costs at least 1500, which
+/// decides for small kernels.
+inline double with_compile_time(double cost, double milliseconds, const CpuCosts& price) {
+  return cost * (1 + price.compile_second * milliseconds / 1000) + 1500 * milliseconds;
+}
+/// Milliseconds to compile the prologues of a tile that loads so many rows of A and vectors of
+/// columns of B for 4 values of k.
+inline double compile_prologues(const GemmSize& size, double a_loads, double b_loads,
+                                const CpuCosts& price) {
+  const double instructions = a_loads * size.a_prologue + b_loads * size.b_prologue;
+  return price.compile_instruction * instructions * size.unrolled / 4;
 }
 
 }  // namespace reprise::shaders

@@ -15,21 +15,20 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const double loads = w.a_loads * size.a_loads * a_load + w.b_loads * price.vector_load;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
   constexpr double kBroadcast = 0.5;
-  const double prologue = w.a_loads * size.a_prologue + w.b_loads * size.b_prologue;
-  double step = loads + prologue + w.products + kBroadcast * 4 * w.shared;
+  double step = loads + w.products + kBroadcast * 4 * w.shared;
   step += price.step_overhead * w.step;
   const double result = price.step_overhead * w.result;
   const double results = w.products / 4;
   double cost = units * (size.k / 4 * step + results * result);
   if (units < kEnoughUnits) cost *= kEnoughUnits / units;
   // Compiling takes longer where finding a row takes divisions by dynamic dims, and where fp16 is
-  // decoded. A millisecond of it costs at least 1500, which decides for small kernels.
+  // decoded.
   double compile_ms = results * (price.compile_product * size.unrolled + price.compile_result);
   if (size.dynamic) compile_ms *= 2.5;
   if (size.half) compile_ms *= 2;
   compile_ms += price.compile_square * results * results;
-  compile_ms += price.compile_instruction * prologue * size.unrolled / 4;
-  return cost * (1 + price.compile_second * compile_ms / 1000) + 1500 * compile_ms;
+  compile_ms += compile_prologues(size, w.a_loads, w.b_loads, price);
+  return with_compile_time(cost, compile_ms, price);
 }
 
 }  // namespace

@@ -29,9 +29,7 @@ OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::Value
   const auto global_id = [&](int axis) {
     return scratch.convert(scratch.builtin(Builtin::GlobalId, axis), Ty::I32);
   };
-  const Shape& shape = g.value(operand).shape;
-  Index index;
-  for (size_t d = 0; d + 2 < shape.size(); ++d) index.push_back(ev.symbol(global_id(2), shape[d]));
+  Index index(g.value(operand).shape.size() - 2, Expr(0));
   const Expr wide = Expr(4) * ev.symbol(global_id(0), Expr::floordiv(along, 4)) + ev.lane();
   const Expr single = ev.symbol(global_id(1), other);
   index.push_back(along_last ? single : wide);

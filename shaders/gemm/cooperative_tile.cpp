@@ -55,10 +55,7 @@ double cost_of(const GemmSize& size, const Tile& t) {
   constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
   const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
   const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
-  const double prologue =
-      (t.rows * size.a_prologue + t.columns * size.b_prologue) * t.step / 4 / threads;
-  const double work =
-      kGpuLoad * loads + prologue + kMatrixLoad * matrix_loads + products + kBarrier;
+  const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
   const double steps = std::ceil(size.k / t.step / t.splits) + kEnds;
   const double time = gpu_time(workgroups_of(size, t) * t.splits, threads, steps, work);

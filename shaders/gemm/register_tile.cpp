@@ -44,16 +44,19 @@ class RegisterSchedule final : public Schedule {
     t.workgroup = device.cpu_type() ? 16 : 64;
     t.fma = !device.cpu_type();
     // Loads of one invocation for 4 values of k. A register of 8 invocations takes as many.
-    const double gather = cpu_costs(device).gather;
     const double loads = t.rows * size.a_loads + kColumns;
     const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
     const double steps = size.k / 4;
     const double products = 4.0 * t.rows * t.columns;
-    const double prologue = t.rows * size.a_prologue + kColumns * size.b_prologue;
-    const double work = products + prologue;
-    t.cost = device.cpu_type() ? units / 8 * steps * (gather * loads + work)
-                               : gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
-                                          kGpuLoad * loads + work);
+    if (device.cpu_type()) {
+      const CpuCosts& price = cpu_costs(device);
+      const double compile_ms = compile_prologues(size, t.rows, kColumns / 4.0, price);
+      const double time = units / 8 * steps * (price.gather * loads + products);
+      t.cost = with_compile_time(time, compile_ms, price);
+    } else {
+      t.cost =
+          gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps, kGpuLoad * loads + products);
+    }
     return {t};
   }
 

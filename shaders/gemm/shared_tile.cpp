@@ -62,9 +62,7 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double positions = s.step / static_cast<double>(s.slices);
   const double shared_loads = positions * (s.own_rows + s.own_columns) / 4;
   constexpr double kSharedLoad = 4, kBarrier = 30;
-  const double prologue =
-      (s.rows * size.a_prologue + s.columns * size.b_prologue) * s.step / 4 / threads;
-  const double work = kGpuLoad * loads + prologue + kSharedLoad * shared_loads + kBarrier +
+  const double work = kGpuLoad * loads + kSharedLoad * shared_loads + kBarrier +
                       positions * s.own_rows * s.own_columns;
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
   const double steps = std::ceil(size.k / s.step / splits) + s.slices + kEnds;
