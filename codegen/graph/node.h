@@ -57,8 +57,8 @@ struct NodeInfo {
   std::string name;    // the model's, or "Op(first output)" when it had none
   AttrMap attrs;
   std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // If, Loop, Scan
-  OpName origin_op;  // operator of the model's node that a decomposition came from ("Softmax");
-                     // empty: `op`. Names kernels
+  OpName origin_op;  // the operator of the model's node that a decomposition came from; names
+                     // kernels. Empty: `op`
   std::vector<std::string>
       origins;  // names of the model's nodes that this node stands for; never empty
 };

@@ -394,7 +394,7 @@ const Violation kViolations[] = {
        const Val i = global_index(b);
        b.store(y, i, b.convert(b.scalar_op(ScalarOp::IDiv, {b.i32(5), i}), Ty::F32));
      }},
-    {"not in the range it claims",
+    {"outside the range that it claims",
      [](Builder& b, int x, int y) {
        const Val i = global_index(b);
        const Val big = b.mul(b.load(x, i), b.f32(1e9F));
