@@ -1,6 +1,7 @@
 #include "codegen/lower/kernel_order.h"
 
 #include <algorithm>
+#include <cassert>
 #include <numeric>
 
 namespace reprise::lower {
@@ -14,6 +15,7 @@ KernelOrder::KernelOrder(std::vector<std::vector<size_t>> after)
   vertex_.resize(after_.size());
   std::iota(vertex_.begin(), vertex_.end(), size_t{0});
   place_ = vertex_;
+  is_dissolved_.resize(after_.size());
   is_inside_.resize(after_.size());
   seen_.resize(after_.size());
 }
@@ -24,7 +26,7 @@ KernelOrder::Window KernelOrder::mark_inside(const std::vector<size_t>& nodes) {
   Window window{~size_t{0}, 0};
   for (const size_t n : nodes) {
     const size_t v = vertex_[n];
-    if (!is_inside_.insert(v)) continue;
+    if (is_dissolved_[n] || !is_inside_.insert(v)) continue;
     inside_.push_back(v);
     window.first = std::min(window.first, place_[v]);
     window.last = std::max(window.last, place_[v]);
@@ -39,6 +41,7 @@ bool KernelOrder::collect(const std::vector<std::vector<size_t>>& edges, const W
   const auto follow = [&](size_t vertex, bool from_inside) {
     for (const size_t n : nodes_[vertex]) {
       for (const size_t next : edges[n]) {
+        if (is_dissolved_[next]) continue;
         const size_t v = vertex_[next];
         if (is_inside_.has(v)) {
           returns |= !from_inside;
@@ -65,8 +68,9 @@ void KernelOrder::merge(const std::vector<size_t>& nodes) {
   // Vertices that the merged one waits for move before it, and those that wait for it move behind
   // it. They share the places that all of them had, so the others keep theirs.
   std::vector<size_t> later, earlier;
-  collect(after_, window, later);
-  collect(before_, window, earlier);
+  const bool is_acyclic = collect(after_, window, later) && collect(before_, window, earlier);
+  assert(is_acyclic);
+  (void)is_acyclic;
   std::vector<size_t> places;
   for (const auto* list : {&earlier, &inside_, &later})
     for (const size_t v : *list) places.push_back(place_[v]);
@@ -88,6 +92,19 @@ void KernelOrder::merge(const std::vector<size_t>& nodes) {
   place_[kept] = places[earlier.size()];
   for (size_t i = 0; i < later.size(); ++i)
     place_[later[i]] = places[places.size() - later.size() + i];
+}
+
+void KernelOrder::dissolve(size_t node) {
+  assert(nodes_[vertex_[node]].size() == 1 && !is_dissolved_[node]);
+  is_dissolved_[node] = true;
+  for (const size_t from : before_[node]) {
+    if (is_dissolved_[from]) continue;
+    for (const size_t to : after_[node]) {
+      if (is_dissolved_[to]) continue;
+      after_[from].push_back(to);
+      before_[to].push_back(from);
+    }
+  }
 }
 
 }  // namespace reprise::lower

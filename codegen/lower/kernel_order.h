@@ -37,6 +37,9 @@ class KernelOrder {
   bool creates_cycle(const std::vector<size_t>& nodes);
   /// The nodes become one vertex. creates_cycle(nodes) must be false.
   void merge(const std::vector<size_t>& nodes);
+  /// Removes a node that no merge has taken, because every kernel that reads it computes it itself:
+  /// what the node waits for then comes before these kernels. Later calls ignore the node.
+  void dissolve(size_t node);
 
  private:
   struct Window {
@@ -52,6 +55,7 @@ class KernelOrder {
   std::vector<size_t> vertex_;              // by node; a vertex is named by one of its nodes
   std::vector<std::vector<size_t>> nodes_;  // by vertex
   std::vector<size_t> place_;               // by vertex
+  std::vector<bool> is_dissolved_;          // by node
   // Of the merge in question.
   std::vector<size_t> inside_;
   Marks is_inside_, seen_;

@@ -95,8 +95,11 @@ int Partition::add(Group group) {
 void Partition::add_node(const std::set<int>& ids, Node* n) {
   owners_[index(n)].assign(ids.begin(), ids.end());
   for (const int id : ids) insert(groups_[static_cast<size_t>(id)], n);
-  // A node of several kernels is rematerialised in each, so it ties none of them together.
-  if (ids.size() == 1) merge_order(group(*ids.begin()));
+  if (ids.size() == 1) {
+    merge_order(group(*ids.begin()));
+  } else {
+    kernels_.dissolve(index(n));
+  }
 }
 
 void Partition::add_output(int id, ValueId v) {
