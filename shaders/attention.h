@@ -71,7 +71,7 @@ struct AttentionTile : TileShape {
 };
 
 /// The accumulators of a tile do not fit heads with more columns.
-inline constexpr int kMostAttentionColumns = 256;
+inline constexpr int kMaxAttentionColumns = 256;
 
 /// Tiles worth considering, cheapest first: a pure function of its arguments, never empty.
 std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const TargetFacts& device);

@@ -88,7 +88,7 @@ struct Tile : TileShape {
   int own = 1;              // rows, columns or matrices of one invocation: the schedule says which
   int step = 4;             // the tile's K: values of k that a workgroup loads at once
   MatrixShape matrix = {};  // of one cooperative matrix operation
-  int slices = 1;           // split-K: parts of a step, each summed by different invocations
+  int slices = 1;           // parts of a step, each summed by invocations of its own
   bool fma = false;         // whether multiply-adds are explicitly fused
   double cost = 0;          // estimated time, comparable between tiles for one GemmSize
 
@@ -118,18 +118,20 @@ std::span<const Schedule* const> schedules();
 /// Adds schedules of an application. They must outlive all compilations. After the first
 /// compilation this fails with Code::Usage. Not thread-safe.
 Status add_schedules(std::span<const Schedule* const> more);
-/// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty.
+/// All tiles of all schedules, cheapest first: a pure function of its arguments, never empty. If
+/// the first tile splits K, the second is the cheapest that does not, so that autotuning measures
+/// both.
 std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 
 // --- shared by schedules ---
 /// Estimated time on a GPU of `steps` dependent steps, in each of which every one of a workgroup's
 /// `invocations` does `work`. The unit of `work` is a multiply-add.
 double gpu_time(double workgroups, double invocations, double steps, double work);
-/// The numbers of parts that K may be split into, for a tile of a GPU that sums `blocks` blocks of
-/// K in each of `workgroups` workgroups: 1, and more if so few workgroups leave cores idle.
-std::vector<int> k_splits(const GemmSize& size, double workgroups, double blocks);
-/// The cost of a tile whose K is split, from the estimated time of the launch that makes the parts.
-double split_time(double parts, const GemmSize& size, int splits);
+/// Adds a tile of a GPU and, if so few workgroups leave cores idle, the cheapest one that splits K.
+/// `workgroups`: of the tile without splits. `time_of(splits)`: the estimated time of the launch
+/// that sums the parts.
+void add_with_splits(std::vector<Tile>& out, Tile tile, const GemmSize& size, double workgroups,
+                     const std::function<double(int splits)>& time_of);
 /// The cost of a load from global memory, in multiply-adds of a GPU.
 inline constexpr double kGpuLoad = 30;
 /// `count` neighbouring rows of A, or vectors of columns of B, from `first`.

@@ -52,6 +52,9 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   std::stable_sort(all.begin(), all.end(), [](const Tile& a, const Tile& b) {
     return a.cost != b.cost ? a.cost < b.cost : a.unit > b.unit;
   });
+  const auto whole =
+      std::find_if(all.begin(), all.end(), [](const Tile& t) { return t.splits == 1; });
+  if (all.begin() < whole && whole < all.end()) std::rotate(all.begin() + 1, whole, whole + 1);
   return all;
 }
 
@@ -68,29 +71,28 @@ double gpu_time(double workgroups, double invocations, double steps, double work
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 
-std::vector<int> k_splits(const GemmSize& size, double workgroups, double blocks) {
-  constexpr int kMostSplits = 16;
-  constexpr double kLeastBlocks = 4;  // of a part
-  constexpr double kMostElements = 1 << 26;
-  std::vector<int> out{1};
-  if (!size.splits) return out;
-  for (int n = 2; n <= kMostSplits; n *= 2) {
-    const bool is_idle = workgroups * n <= 2 * kCores;
-    const bool is_small = size.batch * size.m * size.n * n <= kMostElements;
-    if (is_idle && is_small && blocks / n >= kLeastBlocks) out.push_back(n);
-  }
-  return out;
-}
-
-double split_time(double parts, const GemmSize& size, int splits) {
-  if (splits == 1) return parts;
-  // No GPU has measured this estimate, so a second launch must promise a clear gain. Autotuning
-  // measures tiles with and without splits.
-  constexpr double kLeastGain = 1.5;
+void add_with_splits(std::vector<Tile>& out, Tile tile, const GemmSize& size, double workgroups,
+                     const std::function<double(int splits)>& time_of) {
+  constexpr int kMaxSplits = 16;
+  constexpr double kMinBlocks = 4;  // of one part
+  // No GPU has measured these estimates, so that a second launch must promise a clear gain.
+  constexpr double kMinGain = 1.5;
   // A launch takes as long to begin as some loads that wait for each other.
   constexpr double kLaunch = 10, kWorkgroup = 64;
-  const double workgroups = std::ceil(size.batch * size.m * size.n / 4 / kWorkgroup);
-  return kLeastGain * (parts + gpu_time(workgroups, kWorkgroup, splits + kLaunch, kGpuLoad));
+  tile.cost = time_of(1);
+  out.push_back(tile);
+  if (!size.splits) return;
+  Tile best = tile;
+  const double adding_workgroups = std::ceil(size.batch * size.m * size.n / 4 / kWorkgroup);
+  for (int n = 2; n <= kMaxSplits; n *= 2) {
+    if (workgroups * n > 2 * kCores || size.k / tile.step / n < kMinBlocks) break;
+    const double adding = gpu_time(adding_workgroups, kWorkgroup, n + kLaunch, kGpuLoad);
+    const double cost = kMinGain * (time_of(n) + adding);
+    if (best.splits > 1 && cost >= best.cost) continue;
+    best.splits = n;
+    best.cost = cost;
+  }
+  if (best.splits > 1) out.push_back(best);
 }
 
 std::vector<Index> gemm_rows(Gemm& gemm, Value first, int count) {

@@ -99,8 +99,7 @@ Result<std::optional<Found>> find_kernel(const Prepared& p, const BisectOptions&
     if (!is_launch(plan.steps[step])) continue;
     ++launch;
     const auto& own = std::get<plan::Launch>(plan.steps[step].what);
-    if (is_idle_form(plan, own, p.values.symbols) || writes_scratch_alone(p.compiled, own))
-      continue;
+    if (is_idle_form(plan, own, p.values.symbols) || writes_only_scratch(p.compiled, own)) continue;
     report_progress(
         o, "kernel " + std::to_string(launch) + " of " + std::to_string(all) + ": " + own.group);
     RP_ASSIGN(std::optional<Found> found, check_launch(p, step, o));
@@ -366,6 +365,10 @@ class Bisection {
     }
     report_.kernel = found->alone.kernel();
     report_.schedule = report_.reduced_schedule = found->alone.launch().schedule;
+    for (size_t step = 0; step + 1 < found->alone.plan().steps.size(); ++step) {
+      const plan::Plan& alone = found->alone.plan();
+      report_.scratch_kernels.push_back(alone.kernels[found->alone.launch(step).kernel].name);
+    }
     report_.nodes = found->alone.launch().nodes;
     report_.launch = found->launch;
     report_.wrong = found->wrong;

@@ -46,6 +46,8 @@ struct BisectReport {
 
   // The first kernel that is wrong for right inputs; empty if there is none.
   std::string kernel, schedule, variant;
+  /// The kernels that fill scratch memory for it. They run with it, so one of them may be at fault.
+  std::vector<std::string> scratch_kernels;
   std::string reduced_schedule;               // of the wrong kernel in the reduced model
   size_t launch = 0, launches = 0;            // its launch, counted from 1, and their number
   std::vector<std::string> nodes, operators;  // of the model, that the kernel computes

@@ -164,7 +164,7 @@ Result<Compiled> compile_graph(const graph::Graph& model, const CompileOptions& 
   return out;
 }
 
-bool writes_scratch_alone(const Compiled& compiled, const plan::Launch& launch) {
+bool writes_only_scratch(const Compiled& compiled, const plan::Launch& launch) {
   const auto ids = ids_by_name(*compiled.optimised);
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
     if (launch.writes[i] && !is_scratch(compiled, ids, launch.buffers[i])) return false;

@@ -49,7 +49,7 @@ struct LaunchAlone {
   const std::string& kernel() const { return plan().kernels[launch().kernel].name; }
 };
 /// Whether a launch writes nothing but scratch memory. It is checked with the launch that reads it.
-bool writes_scratch_alone(const Compiled& compiled, const plan::Launch& launch);
+bool writes_only_scratch(const Compiled& compiled, const plan::Launch& launch);
 /// `step` must be a launch that writes results; `values` are those of the optimised graph.
 Result<LaunchAlone> isolate(const Compiled& compiled, size_t step, const Values& values);
 

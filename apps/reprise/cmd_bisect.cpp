@@ -59,6 +59,9 @@ void print_kernel(const Output& out, const BisectReport& r) {
            std::to_string(r.launch) + " of " + std::to_string(r.launches) + ")\n");
   out.text("  schedule       " + r.schedule + " (variant " + r.variant + ")\n");
   out.text("  nodes          " + some(r.nodes) + "\n");
+  if (!r.scratch_kernels.empty())
+    out.text("  or one of      " + some(r.scratch_kernels) +
+             ", which fill scratch memory for it\n");
   if (!r.wrong.ok) {
     out.text("  wrong          " + r.wrong.reason + "; " +
              plural(static_cast<size_t>(r.wrong.differing), "element") + ", max error " +
@@ -163,6 +166,7 @@ Json report_json(const BisectCommand& o, const OpenedDevice& device, const Bisec
           {"differs", r.differs},
           {"output", r.whole.reason},
           {"kernel", text(r.kernel)},
+          {"scratch_kernels", r.scratch_kernels},
           {"launch", r.launch},
           {"launches", r.launches},
           {"schedule", text(r.schedule)},

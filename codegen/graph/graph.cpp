@@ -87,7 +87,9 @@ void Graph::remove_use(ValueId v, Node* n) {
   Uses* of = uses(v);
   if (of == nullptr) return;
   std::vector<Node*>& users = of->users;
-  users.erase(std::lower_bound(users.begin(), users.end(), n, precedes));
+  const auto use = std::lower_bound(users.begin(), users.end(), n, precedes);
+  // A value that was added after the node read its id has no such use: verify() reports that.
+  if (use != users.end() && *use == n) users.erase(use);
 }
 
 void Graph::set_input(Node& n, size_t i, ValueId v) {
@@ -124,6 +126,7 @@ void Graph::set_outputs(std::vector<ValueId> list) {
 
 void Graph::replace_uses(ValueId from, ValueId to) {
   if (from == to) return;
+  assert(uses(from) != nullptr && uses(to) != nullptr);
   const std::vector<Node*> moved = std::exchange(uses(from)->users, {});
   for (Node* n : moved) {
     std::vector<ValueId>& list = n->inputs.list_;

@@ -10,7 +10,8 @@
 namespace reprise::graph {
 
 /// The name of an operator: equal names are one pointer, so that comparing them, and finding what
-/// belongs to a name, reads no text. Names live as long as the process. Threads may make them.
+/// belongs to a name, reads no text. Names live as long as the process, so a reader of untrusted
+/// models must look an operator up by its text before it makes a name. Threads may make names.
 class OpName {
  public:
   OpName() = default;  // ""

@@ -183,7 +183,7 @@ class Matcher {
     const Expr& columns = out.back();
     return same_batch && same_end(shape(chain_.logits)) &&
            same_end(shape(chain_.scores->outputs[0])) && columns.is_const() &&
-           columns.value() > 0 && columns.value() <= shaders::kMostAttentionColumns;
+           columns.value() > 0 && columns.value() <= shaders::kMaxAttentionColumns;
   }
 
   const Graph& g_;

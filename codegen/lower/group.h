@@ -1,4 +1,4 @@
-// A fused group: the nodes that become one kernel, and the values that it stores.
+// A fused group: the nodes that are lowered together, and the values that they store.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Fused group -> kernel. The schedule is a pure function of the group's shapes and the target's
-// facts.
+// Lowers a fused group to its launches. The schedule is a pure function of the group's shapes and
+// the target's facts.
 #pragma once
 
 #include <array>

@@ -2,6 +2,7 @@
 // that of a buffer nor to an integer.
 #pragma once
 
+#include <cassert>
 #include <compare>
 #include <concepts>
 #include <cstddef>
@@ -18,7 +19,10 @@ template <class Tag>
 class Id {
  public:
   constexpr Id() = default;  // of no entry
-  constexpr explicit Id(std::integral auto number) : number_(static_cast<int32_t>(number)) {}
+  constexpr explicit Id(std::integral auto number) : number_(static_cast<int32_t>(number)) {
+    static_assert(!std::same_as<decltype(number), bool>);
+    assert(std::in_range<int32_t>(number));
+  }
 
   constexpr bool is_none() const { return number_ < 0; }
   /// Negative for no entry.

@@ -48,7 +48,8 @@ double workgroups_of(const GemmSize& size, const Tile& t) {
   return size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
 }
 
-double cost_of(const GemmSize& size, const Tile& t) {
+/// Of the launch that sums each part of K.
+double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
   // kMatrixUnit: how many times faster than ordinary lanes matrix units multiply.
@@ -57,9 +58,8 @@ double cost_of(const GemmSize& size, const Tile& t) {
   const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
   const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
-  const double steps = std::ceil(size.k / t.step / t.splits) + kEnds;
-  const double time = gpu_time(workgroups_of(size, t) * t.splits, threads, steps, work);
-  return split_time(time, size, t.splits);
+  const double steps = std::ceil(size.k / t.step / splits) + kEnds;
+  return gpu_time(workgroups_of(size, t) * splits, threads, steps, work);
 }
 
 /// The matrices of a subgroup: own of A, own of B, and own x own sums. (row, column) is the first
@@ -173,11 +173,8 @@ class CooperativeSchedule final : public Schedule {
                         t.rows * t.columns % vectors == 0;
       if (even && t.workgroup <= device.workgroup_invocations() &&
           shared_bytes(t) <= static_cast<int>(device.shared_bytes())) {
-        for (const int splits : k_splits(size, workgroups_of(size, t), size.k / t.step)) {
-          t.splits = splits;
-          t.cost = cost_of(size, t);
-          out.push_back(t);
-        }
+        add_with_splits(out, t, size, workgroups_of(size, t),
+                        [&](int splits) { return time_of(size, t, splits); });
       }
     }
     return out;

@@ -56,7 +56,8 @@ double workgroups_of(const GemmSize& size, const WorkgroupTile& s) {
   return size.batch * std::ceil(size.m / s.rows) * std::ceil(size.n / s.columns);
 }
 
-double cost_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
+/// Of the launch that sums each part of K.
+double time_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double threads = s.workgroup();
   const double loads = (s.rows * size.a_loads + s.columns) * s.step / 4 / threads;
   const double positions = s.step / static_cast<double>(s.slices);
@@ -66,7 +67,7 @@ double cost_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
                       positions * s.own_rows * s.own_columns;
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
   const double steps = std::ceil(size.k / s.step / splits) + s.slices + kEnds;
-  return split_time(gpu_time(workgroups_of(size, s) * splits, threads, steps, work), size, splits);
+  return gpu_time(workgroups_of(size, s) * splits, threads, steps, work);
 }
 
 /// The part of the workgroup's tile that an invocation computes: rows x columns elements, in groups
@@ -194,11 +195,8 @@ class SharedSchedule final : public Schedule {
       t.step = s.step;
       t.slices = s.slices;
       t.fma = true;
-      for (const int splits : k_splits(size, workgroups_of(size, s), size.k / s.step)) {
-        t.splits = splits;
-        t.cost = cost_of(size, s, splits);
-        out.push_back(t);
-      }
+      add_with_splits(out, t, size, workgroups_of(size, s),
+                      [&](int splits) { return time_of(size, s, splits); });
     }
     return out;
   }

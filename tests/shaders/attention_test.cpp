@@ -81,7 +81,7 @@ TEST(Attention, PriceOfSeparateKernels) {
 TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
   for (const Predicate& device : {Predicate{}, cpu(false), cpu(true), cpu(true, true)}) {
     for (const double rows : {1.0, 7.0, 64.0, 5000.0}) {
-      for (const int columns : {1, 12, 64, kMostAttentionColumns}) {
+      for (const int columns : {1, 12, 64, kMaxAttentionColumns}) {
         const std::vector<AttentionTile> all = attention_tiles(size_of(rows, 100, columns), device);
         ASSERT_FALSE(all.empty());
         std::set<std::string> names;

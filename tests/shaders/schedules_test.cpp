@@ -43,6 +43,11 @@ GemmSize batch(GemmSize s, double products) {
   return s;
 }
 
+GemmSize constant(GemmSize s) {
+  s.splits = true;
+  return s;
+}
+
 /// A 3x3 convolution that reads its pixels one by one.
 GemmSize convolution(double pixels, double channels) {
   GemmSize s = size_of(pixels, channels, 9 * channels);
@@ -88,6 +93,8 @@ TEST(Schedules, Choice) {
       {"larger, GPU", size_of(4096, 4096, 4096), Predicate{}, "shared tile 128x64"},
       {"few tiles, long sum, GPU", size_of(128, 128, 4096), Predicate{},
        "shared tile 16x32 in 4 slices"},
+      {"few tiles, long sum, constant size, GPU", constant(size_of(16, 64, 4096)), Predicate{},
+       "shared tile 16x32 in 4 slices, K split in 8"},
       {"few rows, GPU", size_of(16, 8192, 1024), Predicate{}, "shared tile 16x64 in 2 slices"},
       {"matrix units", half(size_of(512, 512, 512)), matrices(32, {16, 16, 16}),
        "cooperative matrix tile 64x64"},
@@ -110,6 +117,25 @@ TEST(Schedules, Choice) {
   };
   for (const auto& r : rows) {
     EXPECT_EQ(candidates(r.size, r.device).front().describe(), r.expected) << r.what;
+  }
+}
+
+/// The best tile with splits and the best without stand first, and no tile is there with several
+/// numbers of splits: autotuning measures a few candidates.
+TEST(Schedules, TheFirstTwoCandidatesAreWithAndWithoutSplits) {
+  for (const double k : {512.0, 4096.0, 65536.0}) {
+    const std::vector<Tile> all = candidates(constant(size_of(16, 64, k)), Predicate{});
+    std::set<std::string> split;
+    for (const Tile& t : all) {
+      if (t.splits == 1) continue;
+      const std::string name = t.describe().substr(0, t.describe().find(", K split"));
+      EXPECT_TRUE(split.insert(name).second) << name << " for " << k;
+    }
+    EXPECT_FALSE(split.empty()) << k;
+    if (all[0].splits == 1) continue;
+    EXPECT_EQ(all[1].splits, 1) << k;
+    for (size_t i = 1; i < all.size(); ++i)
+      EXPECT_TRUE(all[i].splits > 1 || all[i].cost >= all[1].cost);
   }
 }
 
