@@ -115,6 +115,7 @@ namespace {
 /// The plan's buffers are the graph's values.
 std::vector<plan::BufferId> buffers_of(const std::vector<ValueId>& values) {
   std::vector<plan::BufferId> out;
+  out.reserve(values.size());
   for (const ValueId v : values) out.push_back(plan::BufferId(v.number()));
   return out;
 }

@@ -120,8 +120,10 @@ void Graph::set_outputs(std::vector<ValueId> list) {
   for (ValueId v : outputs) {
     if (Uses* of = uses(v)) --of->outputs;
   }
-  outputs.list_.clear();
-  for (ValueId v : list) add_output(v);
+  outputs.list_ = std::move(list);
+  for (ValueId v : outputs) {
+    if (Uses* of = uses(v)) ++of->outputs;
+  }
 }
 
 void Graph::replace_uses(ValueId from, ValueId to) {

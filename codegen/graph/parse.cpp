@@ -295,11 +295,12 @@ class Parser {
     }
     const bool infer = infer_;
     RP_TRY(in_.expect("="));
-    RP_ASSIGN(n.op, in_.name());
+    RP_ASSIGN(std::string op, in_.name());
     if (in_.take("::")) {
-      n.domain = std::move(n.op);
-      RP_ASSIGN(n.op, in_.name());
+      n.domain = std::move(op);
+      RP_ASSIGN(op, in_.name());
     }
+    n.op = op;
     if (in_.take("<")) RP_TRY(literals().attributes(n.attrs));
     RP_TRY(in_.expect("("));
     if (!in_.take(")")) {

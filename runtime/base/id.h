@@ -29,7 +29,7 @@ class Id {
   constexpr int32_t number() const { return number_; }
   /// Of an entry.
   constexpr size_t index() const { return static_cast<size_t>(number_); }
-  friend constexpr auto operator<=>(Id, Id) = default;
+  friend constexpr auto operator<=>(Id, Id) = default;  // NOLINT(modernize-use-nullptr)
 
  private:
   int32_t number_ = -1;
