@@ -299,12 +299,12 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
                  std::ceil(static_cast<double>(size.columns) / t.columns);
   if (!shared) units /= kLanes;
   double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
-  if (units < kEnoughUnits) cost *= kEnoughUnits / units;
+  if (units < kMinUnits) cost *= kMinUnits / units;
   // The time to compile the unrolled code. It counts less than for a GEMM (subgroup_tile.cpp), as
   // the layers of a model share the kernel.
   const double written = rows * (4 * keys + own * step + 10 * keys);
-  return cost + price.attention_written_square * written * written +
-         price.attention_written * written;
+  return cost + price.attention_unrolled_square * written * written +
+         price.attention_unrolled * written;
 }
 
 /// The tile with this number of rows whose number of keys is the cheapest.
@@ -377,7 +377,7 @@ double separate_cost(const AttentionSize& size, const TargetFacts& device) {
   const double per_score =
       multiply_add * (size.depth + size.columns) + kSoftmax + size.score_flops / kLanes;
   const double units = size.batch * std::ceil(size.rows / 8) * std::ceil(size.columns / 64.0);
-  return kLaunches + scores * per_score * std::max(1.0, kEnoughUnits / units);
+  return kLaunches + scores * per_score * std::max(1.0, kMinUnits / units);
 }
 
 Status write_attention(const AttentionWork& work) {

@@ -75,8 +75,8 @@ struct GemmSize {
   double b_prologue = 0;  // instructions of B's prologue for 4 columns
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
-  bool half = false;      // the elements of both operands are fp16 values
-  bool splits = false;    // m, n and batch are constants, so that partial sums have a bounded size
+  bool fp16_operands = false;  // the elements of both operands are fp16 values
+  bool splits = false;  // m, n and batch are constants, so that partial sums have a bounded size
 };
 
 class Schedule;

@@ -21,7 +21,7 @@ struct CpuCosts {
   // Milliseconds to compile an instruction of an unrolled prologue.
   double compile_instruction;
   // The price of an unrolled operation of attention, and of the square of their number.
-  double attention_written, attention_written_square;
+  double attention_unrolled, attention_unrolled_square;
 };
 
 inline constexpr std::array<CpuCosts, 2> kCpuCosts{{

@@ -20,12 +20,12 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const double result = price.step_overhead * w.result;
   const double results = w.products / 4;
   double cost = units * (size.k / 4 * step + results * result);
-  if (units < kEnoughUnits) cost *= kEnoughUnits / units;
+  if (units < kMinUnits) cost *= kMinUnits / units;
   // Compiling takes longer where finding a row takes divisions by dynamic dims, and where fp16 is
   // decoded.
   double compile_ms = results * (price.compile_product * size.unrolled + price.compile_result);
   if (size.dynamic) compile_ms *= 2.5;
-  if (size.half) compile_ms *= 2;
+  if (size.fp16_operands) compile_ms *= 2;
   compile_ms += price.compile_square * results * results;
   compile_ms += compile_prologues(size, w.a_loads, w.b_loads, price);
   return with_compile_time(cost, compile_ms, price);

@@ -69,7 +69,7 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.m = count_hint(g, {problem.result.m});
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
-  problem.size.half = is_half_gemm(g, group);
+  problem.size.fp16_operands = is_half_gemm(g, group);
   problem.size.splits = problem.result.m.is_const() && problem.result.n.is_const() &&
                         element_count(problem.result.batch).is_const();
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);

@@ -157,7 +157,7 @@ class CooperativeSchedule final : public Schedule {
 
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
-    if (!device.matrix() || !size.half) return out;
+    if (!device.matrix() || !size.fp16_operands) return out;
     for (const int own : {2, 1}) {
       Tile t;
       t.rows = kSide * own * static_cast<int>(device.matrix().rows);

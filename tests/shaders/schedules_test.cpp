@@ -34,7 +34,7 @@ GemmSize size_of(double m, double n, double k) {
 }
 
 GemmSize half(GemmSize s) {
-  s.half = true;
+  s.fp16_operands = true;
   return s;
 }
 
