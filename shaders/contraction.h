@@ -76,7 +76,8 @@ struct GemmSize {
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
   bool fp16_operands = false;  // the elements of both operands are fp16 values
-  bool splits = false;  // m, n and batch are constants, so that partial sums have a bounded size
+  bool constant_result =
+      false;  // m, n and batch are constants, so that partial sums have a bounded size
 };
 
 class Schedule;
@@ -127,6 +128,9 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device);
 /// Estimated time on a GPU of `steps` dependent steps, in each of which every one of a workgroup's
 /// `invocations` does `work`. The unit of `work` is a multiply-add.
 double gpu_time(double workgroups, double invocations, double steps, double work);
+/// The instructions in the prologues of a tile's loop body, which loads so many rows of A and
+/// vectors of columns of B for 4 values of k.
+double prologue_instructions(const GemmSize& size, double a_loads, double b_loads);
 /// Adds a tile of a GPU and, if so few workgroups leave cores idle, the cheapest one that splits K.
 /// `workgroups`: of the tile without splits. `time_of(splits)`: the estimated time of the launch
 /// that sums the parts.

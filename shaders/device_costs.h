@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "shaders/contraction.h"
+#include "shaders/target_facts.h"
 
 namespace reprise::shaders {
 
@@ -41,12 +41,4 @@ inline const CpuCosts& cpu_costs(const TargetFacts& device) {
 inline double with_compile_time(double cost, double milliseconds, const CpuCosts& price) {
   return cost * (1 + price.compile_second * milliseconds / 1000) + 1500 * milliseconds;
 }
-/// Milliseconds to compile the prologues of a tile that loads so many rows of A and vectors of
-/// columns of B for 4 values of k.
-inline double compile_prologues(const GemmSize& size, double a_loads, double b_loads,
-                                const CpuCosts& price) {
-  const double instructions = a_loads * size.a_prologue + b_loads * size.b_prologue;
-  return price.compile_instruction * instructions * size.unrolled / 4;
-}
-
 }  // namespace reprise::shaders

@@ -71,6 +71,10 @@ double gpu_time(double workgroups, double invocations, double steps, double work
   return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
 }
 
+double prologue_instructions(const GemmSize& size, double a_loads, double b_loads) {
+  return (a_loads * size.a_prologue + b_loads * size.b_prologue) * size.unrolled / 4;
+}
+
 void add_with_splits(std::vector<Tile>& out, Tile tile, const GemmSize& size, double workgroups,
                      const std::function<double(int splits)>& time_of) {
   constexpr int kMaxSplits = 16;
@@ -81,7 +85,7 @@ void add_with_splits(std::vector<Tile>& out, Tile tile, const GemmSize& size, do
   constexpr double kLaunch = 10, kWorkgroup = 64;
   tile.cost = time_of(1);
   out.push_back(tile);
-  if (!size.splits) return;
+  if (!size.constant_result) return;
   Tile best = tile;
   const double adding_workgroups = std::ceil(size.batch * size.m * size.n / 4 / kWorkgroup);
   for (int n = 2; n <= kMaxSplits; n *= 2) {

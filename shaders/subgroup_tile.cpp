@@ -27,7 +27,7 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   if (size.dynamic) compile_ms *= 2.5;
   if (size.fp16_operands) compile_ms *= 2;
   compile_ms += price.compile_square * results * results;
-  compile_ms += compile_prologues(size, w.a_loads, w.b_loads, price);
+  compile_ms += price.compile_instruction * prologue_instructions(size, w.a_loads, w.b_loads);
   return with_compile_time(cost, compile_ms, price);
 }
 

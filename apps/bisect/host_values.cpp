@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/plan_builder.h"
+#include "runtime/base/random.h"
 #include "runtime/host/host_kernels.h"
 #include "runtime/host_step.h"
 #include "runtime/plan/bind.h"
@@ -49,10 +50,7 @@ HostTensor from_storage(const HostTensor& t, DType dtype) {
 }
 
 double Noise::next() {
-  uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-  return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-52 - 1;
+  return static_cast<double>(splitmix64(state_) >> 11) * 0x1p-52 - 1;
 }
 
 HostTensor Noise::add(const HostTensor& t) {

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "codegen/interpreter/interpreter.h"
+#include "runtime/base/align.h"
 #include "runtime/plan/bind.h"
 #include "runtime/weights.h"
 
@@ -22,21 +23,13 @@ using graph::ValueId;
 constexpr double kSlack = 32;
 constexpr int kTrials = 8;
 
-std::unordered_map<std::string, ValueId> ids_by_name(const graph::Graph& g) {
-  std::unordered_map<std::string, ValueId> out;
-  for (const ValueId v : g.values().ids()) out.emplace(g.value(v).name, v);
-  return out;
-}
-
-bool is_scratch(const Compiled& compiled, const std::unordered_map<std::string, ValueId>& ids,
-                plan::BufferId id) {
+bool is_scratch(const Compiled& compiled, plan::BufferId id) {
   const plan::Buffer& b = compiled.plan().buffers[id];
-  return b.kind != plan::BufferKind::Weight && ids.count(b.name) == 0;
+  return b.kind != plan::BufferKind::Weight && compiled.values.count(b.name) == 0;
 }
 
 /// The launch of a step and, before it, those whose scratch memory it reads.
 std::vector<const plan::Launch*> with_scratch(const Compiled& compiled, size_t step) {
-  const auto ids = ids_by_name(*compiled.optimised);
   std::vector<const plan::Launch*> out;
   std::set<plan::BufferId> wanted;
   for (size_t s = step + 1; s-- > 0;) {
@@ -48,7 +41,7 @@ std::vector<const plan::Launch*> with_scratch(const Compiled& compiled, size_t s
     if (!is_needed) continue;
     out.insert(out.begin(), launch);
     for (size_t i = 0; i < launch->buffers.size(); ++i) {
-      if (!launch->writes[i] && is_scratch(compiled, ids, launch->buffers[i]))
+      if (!launch->writes[i] && is_scratch(compiled, launch->buffers[i]))
         wanted.insert(launch->buffers[i]);
     }
   }
@@ -60,9 +53,8 @@ class Isolation {
  public:
   Isolation(const Compiled& compiled, const Values& values)
       : from_(compiled.plan()),
-        g_(*compiled.optimised),
         values_(values),
-        ids_(ids_by_name(g_)),
+        ids_(compiled.values),
         package_(std::make_shared<package::Package>()) {
     const package::Package& p = *compiled.package;
     package_->model_name = p.model_name;
@@ -139,9 +131,8 @@ class Isolation {
   }
 
   const plan::Plan& from_;
-  const graph::Graph& g_;
   const Values& values_;
-  std::unordered_map<std::string, ValueId> ids_;
+  const std::unordered_map<std::string, ValueId>& ids_;
   std::shared_ptr<package::Package> package_;
   std::map<plan::BufferId, plan::BufferId> known_;  // of the isolated plan, by those of the plan
   LaunchAlone out_;
@@ -161,13 +152,14 @@ Result<Compiled> compile_graph(const graph::Graph& model, const CompileOptions& 
   RP_ASSIGN(package::Package package, compile(model.clone(), own, &out.report));
   out.package = std::make_shared<package::Package>(std::move(package));
   out.optimised = out.passes.empty() ? model.clone() : out.passes.back().second->clone();
+  for (const ValueId v : out.optimised->values().ids())
+    out.values.emplace(out.optimised->value(v).name, v);
   return out;
 }
 
 bool writes_only_scratch(const Compiled& compiled, const plan::Launch& launch) {
-  const auto ids = ids_by_name(*compiled.optimised);
   for (size_t i = 0; i < launch.buffers.size(); ++i) {
-    if (launch.writes[i] && !is_scratch(compiled, ids, launch.buffers[i])) return false;
+    if (launch.writes[i] && !is_scratch(compiled, launch.buffers[i])) return false;
   }
   return true;
 }
@@ -209,7 +201,7 @@ Result<std::vector<HostTensor>> interpret(const LaunchAlone& alone,
     if (buffer.kind != plan::BufferKind::Weight) continue;
     const plan::Weight& w = p.weights[static_cast<size_t>(buffer.index)];
     const HostTensor& raw = alone.package->weights[w.segment];
-    memory[b].resize((w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())) + 3) / 4 * 4);
+    memory[b].resize(align_up(w.packed_bytes(raw.bytes().size(), size_of(raw.dtype())), 4));
     RP_TRY(pack_weight(w, raw, memory[b]));
   }
   for (size_t step = 0; step < p.steps.size(); ++step) {

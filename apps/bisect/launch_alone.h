@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "apps/bisect/host_values.h"
@@ -23,7 +24,8 @@ struct Compiled {
   /// The graph after each pass, in order. The last one is `optimised` without the effect of
   /// autocast.
   std::vector<std::pair<std::string, std::unique_ptr<graph::Graph>>> passes;
-  std::map<std::string, kernel::Kernel> kernels;  // of the only variant, by name
+  std::unordered_map<std::string, graph::ValueId> values;  // of `optimised`, by name
+  std::map<std::string, kernel::Kernel> kernels;           // of the only variant, by name
   CompileReport report;
 
   const plan::Plan& plan() const { return package->variants.front().plan; }

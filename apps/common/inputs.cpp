@@ -7,6 +7,7 @@
 
 #include "apps/common/npy.h"
 #include "codegen/onnx/importer.h"
+#include "runtime/base/random.h"
 
 namespace reprise::app {
 
@@ -17,16 +18,10 @@ namespace {
 constexpr int64_t kUnbound = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMadeUpLimit = int64_t{1} << 32;  // bytes of one random input
 
-/// SplitMix64, whose numbers are the same on every platform.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
+  uint64_t next() { return splitmix64(state_); }
   /// In [-1, 1), a multiple of 2^-23.
   float uniform() { return static_cast<float>(next() >> 40) * 0x1p-23f - 1.0f; }
 

@@ -70,18 +70,15 @@ Result<Lowered> lower_contraction(const graph::Graph& g, const Group& group,
   problem.size.n = count_hint(g, {problem.result.n});
   problem.size.batch = count_hint(g, problem.result.batch);
   problem.size.fp16_operands = is_half_gemm(g, group);
-  problem.size.splits = problem.result.m.is_const() && problem.result.n.is_const() &&
-                        element_count(problem.result.batch).is_const();
+  problem.size.constant_result = problem.result.m.is_const() && problem.result.n.is_const() &&
+                                 element_count(problem.result.batch).is_const();
   const std::vector<shaders::Tile> tiles = shaders::candidates(problem.size, target);
   return lower_choice(tiles, choice, [&](const shaders::Tile& tile) -> Result<Lowered> {
     if (tile.splits > 1) return lower_split_k(g, group, target, problem, tile);
     ResultKernel kernel(g, group, target, problem.result);
     const auto write_tile = [&](const WorkUnit& unit) {
       const std::unique_ptr<TileOperands> operands = problem.operands(kernel, tile, unit);
-      StoredTile result(
-          kernel,
-          [&](const Expr& row, const Expr& column) { return operands->result_index(row, column); },
-          [&](Value vec, Value four) { return operands->finish(vec, four); });
+      StoredTile result = operands->stored_tile();
       return tile.schedule->write({*operands, result, tile, unit.origin});
     };
     RP_ASSIGN(Lowered out, kernel.write_units(tile, tile.describe() + problem.note, write_tile));
@@ -144,6 +141,12 @@ Result<Values> TileOperands::load_quad(Value quad, bool vector, const LoadAt& lo
     four.push_back(x[0]);
   }
   return four;
+}
+
+StoredTile TileOperands::stored_tile() {
+  return StoredTile(
+      kernel_, [this](const Expr& row, const Expr& column) { return result_index(row, column); },
+      [this](Value vec, Value four) { return finish(vec, four); });
 }
 
 Result<Value> TileOperands::finish(Value vec, Value four) {

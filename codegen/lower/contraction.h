@@ -44,6 +44,8 @@ class TileOperands : public shaders::Gemm {
   /// Applies the scale of a quantised weight to the sums of the four columns from 4 * vec, before
   /// the epilogue.
   Result<Value> finish(Value vec, Value four);
+  /// Stores results of this tile with finish() and the epilogue. The operands must outlive it.
+  StoredTile stored_tile();
 
  protected:
   /// `k`: length of the K axis.

@@ -90,10 +90,7 @@ Result<Lowered> add_parts(const SplitK& s) {
   four_columns.workgroup = kAddWorkgroup;
   return kernel.write_units(four_columns, s.schedule, [&](const WorkUnit& unit) {
     const std::unique_ptr<TileOperands> operands = s.problem.operands(kernel, four_columns, unit);
-    StoredTile result(
-        kernel,
-        [&](const Expr& row, const Expr& column) { return operands->result_index(row, column); },
-        [&](Value vec, Value four) { return operands->finish(vec, four); });
+    StoredTile result = operands->stored_tile();
     const Value row = unit.origin.row, vec = unit.origin.column_tile;
     const int sum = b.local("sum", kernel::vec(kernel::kF32, 4));
     b.local_store(sum, b.splat(b.f32(0), 4));

@@ -50,7 +50,8 @@ class RegisterSchedule final : public Schedule {
     const double products = 4.0 * t.rows * t.columns;
     if (device.cpu_type()) {
       const CpuCosts& price = cpu_costs(device);
-      const double compile_ms = compile_prologues(size, t.rows, kColumns / 4.0, price);
+      const double compile_ms =
+          price.compile_instruction * prologue_instructions(size, t.rows, kColumns / 4.0);
       const double time = units / 8 * steps * (price.gather * loads + products);
       t.cost = with_compile_time(time, compile_ms, price);
     } else {

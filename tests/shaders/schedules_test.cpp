@@ -44,7 +44,7 @@ GemmSize batch(GemmSize s, double products) {
 }
 
 GemmSize constant(GemmSize s) {
-  s.splits = true;
+  s.constant_result = true;
   return s;
 }
 
