@@ -22,8 +22,10 @@ Builder Builder::like(const Kernel& k) {
   b.k_.shared = k.shared;
   b.k_.matrices = k.matrices;
   b.k_.required_subgroup_size = k.required_subgroup_size;
-  b.k_.insts.reserve(k.insts.size());
-  b.block_of_.reserve(k.insts.size());
+  const size_t expected = k.insts.size() * 5 / 4;  // rewrites expand some instructions
+  b.k_.insts.reserve(expected);
+  b.block_of_.reserve(expected);
+  b.shared_.reserve(k.insts.size());
   return b;
 }
 

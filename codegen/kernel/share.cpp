@@ -1,9 +1,12 @@
 #include "codegen/kernel/share.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <tuple>
 #include <unordered_map>
+
+#include "runtime/base/varint.h"
 
 namespace reprise::kernel {
 
@@ -49,24 +52,20 @@ bool may_be_parameter(const Inst& user, size_t arg, const Inst& constant) {
 class Structure {
  public:
   /// If `exact`, the bytes include all constants; else all but those that may become parameters.
-  Structure(const Kernel& k, bool exact) : k_(k), exact_(exact), number_(k.insts.size(), 0) {
-    bytes_.reserve(k.insts.size() * 16);
+  Structure(const Kernel& k, bool exact)
+      : k_(k), exact_(exact), number_(k.insts.size(), 0), bytes_(k.insts.size() * 16) {
     interface();
     block(0);
   }
-  const std::string& bytes() const { return bytes_; }
+  std::string take_bytes() { return bytes_.take(); }
   const std::vector<Operand>& operands() const { return operands_; }
 
  private:
-  /// Writes seven bits per byte, so that small numbers are short and each number marks its end.
-  void add(uint64_t v) {
-    for (; v >= 128; v >>= 7U) bytes_ += static_cast<char>(v | 128U);
-    bytes_ += static_cast<char>(v);
-  }
+  void add(uint64_t v) { bytes_.number(v); }
   void add(const std::string& name) {
     if (!exact_) return;
     add(name.size());
-    bytes_ += name;
+    bytes_.raw(name);
   }
   void add(Type t) {
     add(static_cast<uint64_t>(t.ty));
@@ -121,11 +120,10 @@ class Structure {
     const Inst& i = k_.insts[static_cast<size_t>(id)];
     if (i.op == Op::Const) return;  // argument() writes it
     number_[static_cast<size_t>(id)] = next_++;
-    add(static_cast<uint64_t>(i.op));
-    add(i.type);
+    bytes_.raw(std::array{static_cast<uint8_t>(i.op), static_cast<uint8_t>(i.type.ty), i.type.lanes,
+                          static_cast<uint8_t>(i.args.size() * 4 + i.blocks.size())});
     add(i.imm);
     add(i.align);
-    add(i.args.size() * 4 + i.blocks.size());
     for (size_t a = 0; a < i.args.size(); ++a) argument(id, i, a);
     for (const int32_t b : i.blocks) block(b);
   }
@@ -152,7 +150,7 @@ class Structure {
   bool exact_;
   std::vector<uint64_t> number_;
   uint64_t next_ = 0;
-  std::string bytes_;
+  VarintWriter<std::string> bytes_;
   std::vector<Operand> operands_;
 };
 
@@ -233,7 +231,7 @@ Status keep_one(const std::vector<Kernel>& all, const Family& family, SharedKern
 }  // namespace
 
 std::string structure(const Kernel& k) {
-  return Structure(k, true).bytes();
+  return Structure(k, true).take_bytes();
 }
 
 Result<SharedKernels> share(const std::vector<Kernel>& all) {
@@ -241,7 +239,7 @@ Result<SharedKernels> share(const std::vector<Kernel>& all) {
   std::unordered_map<std::string, size_t> by_shape;
   for (size_t i = 0; i < all.size(); ++i) {
     Structure shape(all[i], false);
-    const auto [it, added] = by_shape.try_emplace(shape.bytes(), families.size());
+    const auto [it, added] = by_shape.try_emplace(shape.take_bytes(), families.size());
     if (added) families.emplace_back();
     Family& family = families[it->second];
     family.members.push_back(i);

@@ -128,7 +128,7 @@ Expr Evaluator::Context::checked_index(Val v, const Expr& dim, bool wrap_negativ
 }
 
 Evaluator::Evaluator(const graph::Graph& g, const Group& group, kernel::Builder& b)
-    : g_(g), group_(group), b_(b) {
+    : g_(g), group_(group), b_(b), simplifier_([this](SymbolId id) { return range(id); }) {
   nodes_.assign(group.nodes.begin(), group.nodes.end());
   std::sort(nodes_.begin(), nodes_.end());
   for (ValueId v : group.outputs) stored_counts_.push_back(element_count(g.value(v).shape));

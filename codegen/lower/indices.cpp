@@ -76,11 +76,11 @@ void Evaluator::assume_not_empty(const Expr& count) {
   for (const Atom& a : count.terms()[0].atoms()) {
     if (a.kind() == Atom::Kind::Symbol) positive_.insert(a.symbol());
   }
+  simplifier_.ranges_changed();
 }
 
 Expr Evaluator::simplify(const Expr& e) const {
-  if (e.is_const()) return e;
-  return e.simplify([this](SymbolId id) { return range(id); });
+  return simplifier_.simplify(e);
 }
 
 Expr Evaluator::symbol(Val v, const Expr& below) {

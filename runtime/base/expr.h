@@ -173,6 +173,25 @@ class Atom {
   std::shared_ptr<const Operands> operands_;
 };
 
+/// Expr::simplify() for many expressions: operations that occur in several of them are simplified
+/// once.
+class Simplifier {
+ public:
+  explicit Simplifier(SymbolRanges ranges);
+  ~Simplifier();
+  Expr simplify(const Expr& e);
+  /// Call this if the range of a symbol changes that was in an expression before.
+  void ranges_changed();
+
+ private:
+  struct Results;
+  std::optional<Expr> atom(const Atom& a);
+  std::optional<Expr> operation(const Atom& a);
+
+  SymbolRanges ranges_;
+  std::unique_ptr<Results> results_;
+};
+
 /// coefficient * product of atoms. The coefficient is never 0. There is at least one atom, and
 /// atoms are sorted.
 struct Term {

@@ -1,4 +1,6 @@
 // Evaluation, substitution and the stored form of Expr.
+#include <unordered_map>
+
 #include "runtime/base/expr_rep.h"
 
 namespace reprise {
@@ -147,33 +149,57 @@ Expr Expr::substitute(const std::function<std::optional<Expr>(SymbolId)>& f) con
   return substitute_in(*this, f).value_or(*this);
 }
 
-namespace {
-
-std::optional<Expr> simplify_in(const Expr& e, const SymbolRanges& ranges) {
-  return map_atoms(e, [&ranges](const Atom& a) -> std::optional<Expr> {
-    if (a.kind() == Atom::Kind::Overflow) return std::nullopt;
-    if (a.kind() == Atom::Kind::Symbol) {
-      const SymbolRange r = ranges(a.symbol());
-      return r.min == r.max ? std::optional<Expr>(r.min) : std::nullopt;
-    }
-    const Expr l = a.lhs().simplify(ranges);
-    const Expr r = a.rhs().simplify(ranges);
-    Expr result = a.kind() == Atom::Kind::FloorDiv ? floordiv_in(l, r, &ranges)
-                  : a.kind() == Atom::Kind::Mod    ? mod_in(l, r, &ranges)
-                                                   : min_max_in(a.kind(), l, r, &ranges);
-    const auto same = result.terms();
-    if (same.size() == 1 && same[0].coefficient == 1 && result.constant() == 0 &&
-        same[0].single() && ExprAccess::compare(*same[0].single(), a) == 0) {
-      return std::nullopt;
-    }
-    return result;
-  });
+Expr Expr::simplify(const SymbolRanges& ranges) const {
+  return Simplifier(ranges).simplify(*this);
 }
 
-}  // namespace
+struct Simplifier::Results {
+  struct Hash {
+    size_t operator()(const Atom& a) const { return ExprAccess::operands(a)->hash; }
+  };
+  struct Equal {
+    bool operator()(const Atom& a, const Atom& b) const { return ExprAccess::compare(a, b) == 0; }
+  };
+  /// Nothing if an operation is already in its simplest form.
+  std::unordered_map<Atom, std::optional<Expr>, Hash, Equal> of;
+};
 
-Expr Expr::simplify(const SymbolRanges& ranges) const {
-  return simplify_in(*this, ranges).value_or(*this);
+Simplifier::Simplifier(SymbolRanges ranges)
+    : ranges_(std::move(ranges)), results_(std::make_unique<Results>()) {}
+
+Simplifier::~Simplifier() = default;
+
+void Simplifier::ranges_changed() {
+  results_->of.clear();
+}
+
+Expr Simplifier::simplify(const Expr& e) {
+  if (e.is_const()) return e;
+  return map_atoms(e, [this](const Atom& a) { return atom(a); }).value_or(e);
+}
+
+std::optional<Expr> Simplifier::atom(const Atom& a) {
+  if (a.kind() == Atom::Kind::Overflow) return std::nullopt;
+  if (a.kind() == Atom::Kind::Symbol) {
+    const SymbolRange r = ranges_(a.symbol());
+    return r.min == r.max ? std::optional<Expr>(r.min) : std::nullopt;
+  }
+  if (const auto known = results_->of.find(a); known != results_->of.end()) return known->second;
+  return results_->of.emplace(a, operation(a)).first->second;
+}
+
+std::optional<Expr> Simplifier::operation(const Atom& a) {
+  const Expr l = simplify(a.lhs());
+  const Expr r = simplify(a.rhs());
+  Expr result = a.kind() == Atom::Kind::FloorDiv ? floordiv_in(l, r, &ranges_)
+                : a.kind() == Atom::Kind::Mod    ? mod_in(l, r, &ranges_)
+                                                 : min_max_in(a.kind(), l, r, &ranges_);
+  const auto same = result.terms();
+  if (same.size() == 1 && same[0].coefficient == 1 && result.constant() == 0 && same[0].single() &&
+      ExprAccess::compare(*same[0].single(), a) == 0) {
+    return std::nullopt;
+  }
+  return result;
 }
 
 Interval Expr::bounds(const SymbolRanges& ranges) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/base/varint.h"
+
 namespace reprise::package {
 namespace {
 
@@ -112,20 +114,19 @@ bool is_literal(uint32_t op, uint32_t operand) {
 /// Encodes numbers as bytes.
 class Writer {
  public:
-  explicit Writer(std::vector<std::byte>& out) : out_(out) {}
+  explicit Writer(size_t expected_bytes) : out_(expected_bytes) {}
   bool number(uint64_t& v) {
-    uint64_t rest = v;
-    for (; rest >= 128; rest >>= 7) out_.push_back(static_cast<std::byte>(rest | 128));
-    out_.push_back(static_cast<std::byte>(rest));
+    out_.number(v);
     return true;
   }
   bool raw(uint32_t& v) {
-    for (int shift = 0; shift < 32; shift += 8) out_.push_back(static_cast<std::byte>(v >> shift));
+    for (int shift = 0; shift < 32; shift += 8) out_.byte(static_cast<uint8_t>(v >> shift));
     return true;
   }
+  std::vector<std::byte> take() { return out_.take(); }
 
  private:
-  std::vector<std::byte>& out_;
+  VarintWriter<std::vector<std::byte>> out_;
 };
 
 /// Decodes numbers from bytes. Its functions return false if the bytes end or are not those of a
@@ -295,11 +296,9 @@ uint64_t max_compact_bytes(uint64_t count) {
 
 std::vector<std::byte> compact_spirv(std::span<const uint32_t> words) {
   std::vector<uint32_t> copy(words.begin(), words.end());
-  std::vector<std::byte> out;
-  out.reserve(copy.size() * 2);
-  Writer writer(out);
+  Writer writer(copy.size() * 2);
   Form<Writer>(copy, writer).run();
-  return out;
+  return writer.take();
 }
 
 Result<std::vector<uint32_t>> expand_spirv(std::span<const std::byte> bytes, size_t count) {

@@ -115,6 +115,22 @@ TEST(Expr, SimplifyWithRanges) {
   EXPECT_EQ(range.max, 125);
 }
 
+TEST(Expr, SimplifierRemembersUntilRangesChange) {
+  int64_t largest = 63;
+  const auto ranges = [&largest](SymbolId id) -> SymbolRange {
+    return {0, id == 11 ? largest : 1 << 20, std::nullopt};
+  };
+  Simplifier simplifier(ranges);
+  const Expr quotient = Expr::floordiv(j, 64);
+  EXPECT_EQ(simplifier.simplify(quotient), Expr(0));
+  EXPECT_EQ(simplifier.simplify(i + quotient * 3), i);
+  EXPECT_EQ(simplifier.simplify(Expr::floordiv(i, 64)), Expr::floordiv(i, 64));
+  EXPECT_EQ(simplifier.simplify(i * Expr::floordiv(i, 64)), i * Expr::floordiv(i, 64));
+  largest = 127;
+  simplifier.ranges_changed();
+  EXPECT_EQ(simplifier.simplify(quotient), quotient);
+}
+
 TEST(Expr, KnownDivisor) {
   EXPECT_EQ(Expr(0).known_divisor(), 0);
   EXPECT_EQ(Expr(-12).known_divisor(), 12);

@@ -2,6 +2,7 @@
 // (arithmetic), memory.cpp (buffers, locals, shared arrays, error word) and matrix.cpp.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 

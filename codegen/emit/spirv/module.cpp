@@ -7,7 +7,16 @@ namespace {
 
 void append(Words& out, spv::Op op, std::span<const uint32_t> operands) {
   out.push_back(static_cast<uint32_t>(operands.size() + 1) << spv::WordCountShift | op);
-  out.insert(out.end(), operands.begin(), operands.end());
+  for (const uint32_t w : operands) out.push_back(w);
+}
+
+/// An instruction with some operands before those of the span.
+void append(Words& out, spv::Op op, std::initializer_list<uint32_t> first,
+            std::span<const uint32_t> operands) {
+  const size_t words = first.size() + operands.size() + 1;
+  out.push_back(static_cast<uint32_t>(words) << spv::WordCountShift | op);
+  for (const uint32_t w : first) out.push_back(w);
+  for (const uint32_t w : operands) out.push_back(w);
 }
 
 void append_text(Words& out, std::string_view text) {
@@ -41,18 +50,24 @@ Id SpirvModule::glsl() {
   return glsl_;
 }
 
+size_t SpirvModule::WordsHash::operator()(const Words& words) const {
+  uint64_t h = words.size();
+  for (const uint32_t w : words) h = (h ^ w) * 0x9e3779b97f4a7c15U ^ h >> 32U;
+  return h;
+}
+
 Id SpirvModule::unique(spv::Op op, Id type, std::span<const uint32_t> operands) {
-  Words key{static_cast<uint32_t>(op), type};
-  key.insert(key.end(), operands.begin(), operands.end());
-  const auto [it, is_new] = unique_.try_emplace(std::move(key), 0);
-  if (!is_new) return it->second;
-  it->second = new_id();
-  Words w;
-  if (type != 0) w.push_back(type);
-  w.push_back(it->second);
-  w.insert(w.end(), operands.begin(), operands.end());
-  append(globals_, op, w);
-  return it->second;
+  key_.assign({static_cast<uint32_t>(op), type});
+  for (const uint32_t w : operands) key_.push_back(w);
+  if (const auto known = unique_.find(key_); known != unique_.end()) return known->second;
+  const Id id = new_id();
+  unique_.emplace(key_, id);
+  if (type != 0) {
+    append(globals_, op, {type, id}, operands);
+  } else {
+    append(globals_, op, {id}, operands);
+  }
+  return id;
 }
 
 Id SpirvModule::int_type(uint32_t width, bool is_signed) {
@@ -96,10 +111,9 @@ Id SpirvModule::runtime_array(Id element, uint32_t stride) {
 }
 
 Id SpirvModule::struct_type(std::span<const Id> members) {
-  Words w{new_id()};
-  w.insert(w.end(), members.begin(), members.end());
-  append(globals_, spv::OpTypeStruct, w);
-  return w[0];
+  const Id id = new_id();
+  append(globals_, spv::OpTypeStruct, {id}, members);
+  return id;
 }
 
 Id SpirvModule::constant(Id type, std::span<const uint32_t> bits) {
@@ -135,16 +149,12 @@ void SpirvModule::member_name(Id type, uint32_t member, std::string_view text) {
 }
 
 void SpirvModule::decorate(Id id, spv::Decoration d, std::initializer_list<uint32_t> operands) {
-  Words w{id, static_cast<uint32_t>(d)};
-  w.insert(w.end(), operands.begin(), operands.end());
-  append(decorations_, spv::OpDecorate, w);
+  append(decorations_, spv::OpDecorate, {id, static_cast<uint32_t>(d)}, operands);
 }
 
 void SpirvModule::decorate_member(Id type, uint32_t member, spv::Decoration d,
                                   std::initializer_list<uint32_t> operands) {
-  Words w{type, member, static_cast<uint32_t>(d)};
-  w.insert(w.end(), operands.begin(), operands.end());
-  append(decorations_, spv::OpMemberDecorate, w);
+  append(decorations_, spv::OpMemberDecorate, {type, member, static_cast<uint32_t>(d)}, operands);
 }
 
 void SpirvModule::code(spv::Op op, std::span<const uint32_t> operands) {
@@ -152,10 +162,9 @@ void SpirvModule::code(spv::Op op, std::span<const uint32_t> operands) {
 }
 
 Id SpirvModule::value(spv::Op op, Id type, std::span<const uint32_t> operands) {
-  Words w{type, new_id()};
-  w.insert(w.end(), operands.begin(), operands.end());
-  append(code_, op, w);
-  return w[1];
+  const Id id = new_id();
+  append(code_, op, {type, id}, operands);
+  return id;
 }
 
 Words SpirvModule::assemble(Id entry, std::span<const uint32_t> local_size) const {

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <set>
 #include <span>
 #include <spirv/unified1/spirv.hpp>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace reprise::emit {
@@ -91,7 +91,11 @@ class SpirvModule {
   std::set<spv::Capability> capabilities_;
   std::set<std::string> extensions_;
   std::set<uint32_t> preserved_;  // widths of floats
-  std::map<Words, Id> unique_;
+  struct WordsHash {
+    size_t operator()(const Words& words) const;
+  };
+  std::unordered_map<Words, Id, WordsHash> unique_;  // by opcode, type and operands
+  Words key_;                                        // of the last search, to reuse its memory
   std::set<Id> strided_;
   std::vector<Id> inputs_, other_globals_;
   Words names_, decorations_, globals_, code_;

@@ -1,5 +1,6 @@
 #include <array>
 #include <bit>
+#include <span>
 
 #include "codegen/emit/access.h"
 #include "codegen/emit/spirv/emitter.h"
@@ -11,6 +12,8 @@ using kernel::ScalarOp;
 using kernel::SubgroupOp;
 
 namespace {
+
+constexpr size_t kMaxOperands = 4;  // of an instruction: the capacity of Inst::args
 
 /// The code of a row for one operand class: a core opcode, a GLSL.std.450 number, or neither.
 struct RowCode {
@@ -126,8 +129,9 @@ Id SpirvEmitter::number(Type t, double v) {
 Result<Id> SpirvEmitter::scalar(const Inst& i) {
   const auto op = static_cast<ScalarOp>(i.imm);
   const Type operand = arg_type(i, i.args.size() - 1);
-  Words operands;
-  for (size_t n = 0; n < i.args.size(); ++n) operands.push_back(arg(i, n));
+  std::array<Id, kMaxOperands + 2> words{};  // two more for an extended instruction
+  const std::span<Id> operands(words.data() + 2, i.args.size());
+  for (size_t n = 0; n < i.args.size(); ++n) operands[n] = arg(i, n);
   RowCode code = code_for(op, operand.ty);
   // workarounds::kOrderedInt64: flipping both sign bits and comparing as unsigned integers gives
   // the same result, and the driver does not recognise it as a signed comparison.
@@ -145,8 +149,9 @@ Result<Id> SpirvEmitter::scalar(const Inst& i) {
       return v;
     }
     case RowCode::Ext:
-      operands.insert(operands.begin(), {m_.glsl(), code.number});
-      return m_.value(spv::OpExtInst, type(i.type), operands);
+      words[0] = m_.glsl();
+      words[1] = code.number;
+      return m_.value(spv::OpExtInst, type(i.type), std::span(words.data(), operands.size() + 2));
     case RowCode::None:
       break;
   }
