@@ -359,7 +359,7 @@ class Bisection {
       if (whole.stable && !beyond.differs) {
         report_.cause = "rounding";
       } else {
-        report_.experiments = experiment(sample_, prepared_.compiled, report_, o_);
+        report_.experiments = experiment(sample_, prepared_.compiled, {}, report_, o_);
       }
       return {};
     }
@@ -411,7 +411,8 @@ class Bisection {
   Status explore(const Found& found) {
     if (!report_.reduced) {
       ask_interpreter(prepared_, found);
-      report_.experiments = experiment(sample_, prepared_.compiled, report_, o_);
+      report_.experiments =
+          experiment(sample_, prepared_.compiled, found.launch - 1, report_, o_);
       return {};
     }
     Sample& small = report_.reduced->sample;
@@ -422,8 +423,12 @@ class Bisection {
     } else {
       ask_interpreter(prepared_, found);
     }
-    if (again) report_.reduced_schedule = again->alone.launch().schedule;
-    report_.experiments = experiment(small, p.compiled, report_, o_);
+    std::optional<size_t> launch;
+    if (again) {
+      report_.reduced_schedule = again->alone.launch().schedule;
+      launch = again->launch - 1;
+    }
+    report_.experiments = experiment(small, p.compiled, launch, report_, o_);
     return {};
   }
 

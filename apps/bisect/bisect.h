@@ -69,9 +69,11 @@ struct BisectReport {
 Result<BisectReport> bisect(const graph::Graph& model, const InputSet& inputs,
                             const BisectOptions& options);
 
-/// Runs the reduced model with other settings (experiments.cpp).
+/// Runs a model with other settings (experiments.cpp). `launch` is the wrong launch of the compiled
+/// model, counted from 0, if there is one; its group is compiled with other schedules as well.
 std::vector<Experiment> experiment(Sample& sample, const Compiled& compiled,
-                                   const BisectReport& report, const BisectOptions& options);
+                                   std::optional<size_t> launch, const BisectReport& report,
+                                   const BisectOptions& options);
 /// Derives the cause from the evidence in the report (cause.cpp).
 void name_cause(BisectReport& report, const BisectOptions& options);
 

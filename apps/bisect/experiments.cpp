@@ -1,6 +1,7 @@
 // Compiles and runs the same model with other settings. A setting that makes it right points to the
 // cause.
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "apps/bisect/bisect.h"
@@ -15,11 +16,11 @@ constexpr size_t kMaxSchedules = 6;
 
 class Experiments {
  public:
-  Experiments(Sample& sample, const Compiled& compiled, const BisectReport& report,
-              const BisectOptions& options)
+  Experiments(Sample& sample, const Compiled& compiled, std::optional<size_t> launch,
+              const BisectReport& report, const BisectOptions& options)
       : sample_(sample),
         compiled_(compiled),
-        schedule_(report.reduced_schedule),
+        launch_(launch),
         // A race may give the right result by chance.
         runs_(report.deterministic ? 4 : 20),
         o_(options),
@@ -69,10 +70,8 @@ class Experiments {
     for (const ScheduleChoice& c : compiled_.report.schedules) {
       const auto& all = c.site.candidates;
       const std::string& chosen = all[c.chosen].schedule;
-      // The schedule of a launch may say more than that of the candidate: "register tile 8x8,
-      // packed".
-      const bool same = schedule_ == chosen || schedule_.starts_with(chosen + ",");
-      if (c.site.variant != variant_ || !same) continue;
+      if (c.site.variant != variant_ || std::ranges::find(c.launches, launch_) == c.launches.end())
+        continue;
       std::set<std::string> seen{chosen};
       for (size_t i = 0; i < all.size() && seen.size() <= kMaxSchedules; ++i) {
         if (!seen.insert(all[i].schedule).second) continue;
@@ -155,7 +154,7 @@ class Experiments {
 
   Sample& sample_;
   const Compiled& compiled_;
-  const std::string& schedule_;
+  std::optional<size_t> launch_;
   int runs_;
   const BisectOptions& o_;
   std::string variant_;
@@ -165,8 +164,9 @@ class Experiments {
 }  // namespace
 
 std::vector<Experiment> experiment(Sample& sample, const Compiled& compiled,
-                                   const BisectReport& report, const BisectOptions& options) {
-  return Experiments(sample, compiled, report, options).run();
+                                   std::optional<size_t> launch, const BisectReport& report,
+                                   const BisectOptions& options) {
+  return Experiments(sample, compiled, launch, report, options).run();
 }
 
 }  // namespace reprise::app
