@@ -72,17 +72,16 @@ bool has_form(const Graph& g, const Node& n, const ops::AttrDecl& decl) {
 
 Status check_core_form(const Graph& g, const Node& n) {
   const ops::OpDef* def = ops::find(n);
-  if (def == nullptr) return internal_error("is not an operator of the registry");
+  if (def == nullptr) return internal_error("the operator is not in the registry");
   for (const auto& [name, attr] : n.attrs) {
     if (!ops::Attributes(n).declares(name))
-      return internal_error("attribute '" + name + "' is not one that the operator has");
+      return internal_error("the operator does not declare attribute '" + name + "'");
   }
   for (const ops::AttrDecl& decl : def->attributes) {
     if ((decl.core_optional && !n.attrs.has(decl.name)) || has_form(g, n, decl)) continue;
     return internal_error("attribute '" + std::string(decl.name) +
-                          (decl.core == CoreForm::Absent
-                               ? "' does not exist in core form"
-                               : "' is missing or not as the core form has it"));
+                          (decl.core == CoreForm::Absent ? "' is not part of the core form"
+                                                         : "' is missing or not in core form"));
   }
   return def->check_core == nullptr ? Status{} : def->check_core(g, n);
 }

@@ -119,7 +119,7 @@ Result<std::string> Cursor::quoted() {
       return error("unknown escape in a string");
     }
   }
-  if (at_ >= s_.size()) return error("a string does not end");
+  if (at_ >= s_.size()) return error("unterminated string");
   ++at_;
   return out;
 }
@@ -152,7 +152,7 @@ Result<std::vector<std::string>> Cursor::items(char close) {
         ++at_;
       }
       out.push_back(trimmed(s_.substr(begin, at_ - begin)));
-      if (out.back().empty()) return error("an item of a list is missing");
+      if (out.back().empty()) return error("expected an item of the list");
     }
     if (take(",")) continue;
     RP_TRY(expect(std::string_view(&close, 1)));

@@ -14,26 +14,26 @@ class Cursor {
  public:
   explicit Cursor(std::string_view s) : s_(s) {}
 
-  // What only looks, or does not find what it would consume, stays where it is: before the blanks,
-  // comments and line ends that come next.
+  // A query does not advance, nor does a function that does not find what it would consume: they do
+  // not skip the blanks, comments and line ends that come next.
   bool at_end() const;
-  /// Whether nothing but blanks and a comment is left of this line.
+  /// Whether only blanks and a comment are left on this line.
   bool line_ends() const;
   /// Consumes the punctuation if it is next.
   bool take(std::string_view punctuation);
   Status expect(std::string_view punctuation);
-  /// Consumes the bare word if it is next, whole.
+  /// Consumes the next bare word if all of it equals `word`.
   bool take_word(std::string_view word);
-  /// The bare word that is next, unconsumed; empty when there is none.
+  /// Returns the next bare word without consuming it. Empty if there is none.
   std::string_view peek_word() const;
   bool next_is_quote() const;
   Result<std::string> name();  // bare or quoted
   Result<std::string> quoted();
   Result<int64_t> integer();
-  /// Raw text up to the closing bracket that matches an opening one already consumed, split at
-  /// top-level commas; consumes the bracket. Quoted items are unquoted.
+  /// Reads a list up to and including the bracket that closes it. The caller has consumed the
+  /// opening bracket. Items are raw text between top-level commas; quoted items are unquoted.
   Result<std::vector<std::string>> items(char close);
-  /// The rest of the line up to `end` (a word between blanks) or its end.
+  /// Reads up to the text `end`, or to the end of the line if the line does not contain it.
   std::string until_word(std::string_view end);
   Status error(const std::string& message) const;
 

@@ -60,7 +60,7 @@ void Graph::erase_node(Node* n) {
   nodes_.erase(n->position_);
 }
 
-/// Numbers grow along the list, with gaps for nodes to come.
+/// Order numbers increase along the list. The gaps leave room for nodes that are inserted later.
 void Graph::give_order(Node& n) {
   constexpr uint64_t kGap = uint64_t{1} << 32;
   const uint64_t before = n.position_ == nodes_.begin() ? 0 : (*std::prev(n.position_))->order_;
@@ -71,7 +71,7 @@ void Graph::give_order(Node& n) {
   for (const auto& node : nodes_) node->order_ = order += kGap;
 }
 
-/// Null for kNone and for ids that no value has, which verify() reports.
+/// Null for kNone and for ids out of range. verify() reports the latter.
 Graph::Uses* Graph::uses(ValueId v) {
   return uses_.has(v) ? &uses_[v] : nullptr;
 }
@@ -88,7 +88,7 @@ void Graph::remove_use(ValueId v, Node* n) {
   if (of == nullptr) return;
   std::vector<Node*>& users = of->users;
   const auto use = std::lower_bound(users.begin(), users.end(), n, precedes);
-  // A value that was added after the node read its id has no such use: verify() reports that.
+  // There is no such use if the value is newer than the node's input. verify() reports that.
   if (use != users.end() && *use == n) users.erase(use);
 }
 
@@ -149,7 +149,7 @@ std::string Graph::output_name(size_t i) const {
 
 namespace {
 
-/// Symbols appear in expressions: letters, digits and '_', and none of the functions' names.
+/// Names of symbols occur in expressions, so they must not be names of functions there.
 std::string identifier(const std::string& raw) {
   std::string out;
   for (char c : raw) {
@@ -162,7 +162,7 @@ std::string identifier(const std::string& raw) {
   return out;
 }
 
-/// `base`, or `base_N` with the first free N; the map remembers where to go on for each base.
+/// `base`, or `base_N` with the first free N. The map keeps the next N to try for each base.
 std::string take_name(std::unordered_map<std::string, int>& taken, const std::string& base) {
   auto [it, fresh] = taken.try_emplace(base, 1);
   if (fresh) return base;

@@ -9,7 +9,7 @@ namespace reprise::graph::text {
 Result<Expr> Literals::expr(const std::string& s) {
   Result<Expr> e = Expr::parse(s, symbols_);
   if (!e.ok()) return in_.error(e.status().message());
-  const std::vector<SymbolId> symbols = e->symbols();  // "$2" reads as the symbol of that number
+  const std::vector<SymbolId> symbols = e->symbols();  // "$2" denotes symbol 2
   for (const SymbolId id : symbols) {
     if (static_cast<size_t>(id) >= symbols_.size())
       return in_.error("there is no symbol $" + std::to_string(id));

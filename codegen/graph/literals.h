@@ -1,4 +1,4 @@
-// Reads what stands in a graph's text for values: dtypes, expressions, tensors and attributes.
+// Parses the literals in a graph's text: dtypes, expressions, tensors and attributes.
 #pragma once
 
 #include <span>
@@ -12,31 +12,32 @@ namespace reprise::graph::text {
 
 class Literals {
  public:
-  /// `pool`: of constants written by hash, or nullptr. All must outlive this.
+  /// `pool` has the constants that are written by hash, or is null. The arguments must outlive
+  /// this.
   Literals(Cursor& in, const ConstantPool* pool, std::span<const Symbol> symbols)
       : in_(in), pool_(pool), symbols_(symbols) {}
 
-  /// `s` has been read already.
+  /// Parses `s`, which the caller has read.
   Result<Expr> expr(const std::string& s);
-  /// Up to a closing bracket, which is read as well.
+  /// Reads up to and including the closing bracket.
   Result<std::vector<Expr>> exprs(char close);
   Result<DType> dtype();
   /// float32[2]{1, 2} or float32[1000]#0123456789abcdef
   Result<HostTensor> tensor();
-  /// After its dtype.
+  /// Reads a tensor whose dtype the caller has read.
   Result<HostTensor> tensor_of(DType t);
-  /// After '<', up to '>'.
+  /// Reads what follows '<', up to and including '>'.
   Status attributes(AttrMap& attrs);
 
  private:
   Result<Attr> attribute();
-  /// Exponents may be signed ("1e+10"), and '+' is not a word character.
+  /// Reads a number. Its exponent may have a sign ("1e+10"), and '+' is not a word character.
   Status number_text(std::string& out);
   static bool is_real(const std::string& s) { return s.find_first_of(".en") != std::string::npos; }
   Result<Attr> number_attr(const std::string& s);
   Result<float> real(const std::string& s);
   Result<int64_t> integer(const std::string& s);
-  /// [1, 2], [1.0, 2.0] or ["a", "b"]; the first item tells.
+  /// [1, 2], [1.0, 2.0] or ["a", "b"]. The first item determines the type.
   Result<Attr> list();
 
   Cursor& in_;

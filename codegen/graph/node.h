@@ -20,8 +20,8 @@ inline constexpr ValueId kNone;  // an omitted optional input or output
 
 class Graph;
 
-/// Values that a graph keeps in order: what a node reads or makes, or the graph's outputs. Only the
-/// graph changes the list, as it keeps the users and the producer of each value with it.
+/// An ordered list of values: inputs or outputs of a node, or outputs of the graph. Only the graph
+/// changes a list, because it updates users and producers at the same time.
 class ValueList {
  public:
   using value_type = ValueId;
@@ -49,27 +49,27 @@ class ValueList {
   std::vector<ValueId> list_;
 };
 
-/// What a node says besides the values that it reads and makes.
+/// The properties of a node except its inputs and outputs.
 struct NodeInfo {
-  OpName op;           // ONNX operator name; core operators keep the ONNX name of their meaning
+  OpName op;           // the ONNX operator; core operators keep the name if they mean the same
   std::string domain;  // "" is the default domain
   int64_t opset = 0;   // version of the domain that the attributes follow; 0 for core form
-  std::string name;    // the model's, or "Op(first output)" when it had none
+  std::string name;    // the model's, or "Op(first output)" if it has none
   AttrMap attrs;
   std::vector<std::pair<std::string, std::shared_ptr<Graph>>> subgraphs;  // If, Loop, Scan
-  OpName origin_op;  // the operator of the model's node that a decomposition came from; names
-                     // kernels. Empty: `op`
+  OpName origin_op;  // operator of the model's node that was decomposed; names kernels. Empty:
+                     // `op`
   std::vector<std::string>
       origins;  // names of the model's nodes that this node stands for; never empty
 };
 
-/// A node that no graph has yet: what Graph::add_node() takes.
+/// A node that is not in a graph yet: the argument of Graph::add_node().
 struct NodeSpec : NodeInfo {
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
 };
 
-/// A node of a graph. Its operands and results change through the graph alone.
+/// A node of a graph. Only the graph changes its inputs and outputs.
 class Node : public NodeInfo {
  public:
   ValueList inputs;
@@ -83,7 +83,7 @@ class Node : public NodeInfo {
   explicit Node(NodeInfo info) : NodeInfo(std::move(info)) {}
 
   std::list<std::unique_ptr<Node>>::iterator position_;
-  uint64_t order_ = 0;  // grows along the graph's list
+  uint64_t order_ = 0;  // increases along the graph's list
 };
 
 }  // namespace reprise::graph

@@ -17,7 +17,7 @@ const OpName::Entry* OpName::intern(std::string_view text) {
     std::shared_mutex mutex;
     std::unordered_map<std::string_view, std::unique_ptr<const Entry>> entries;
   };
-  // Never destroyed: other static objects may hold names.
+  // Never destroyed, because other static objects may hold names.
   static Table& table = *new Table;
   if (text.empty()) return nullptr;
   {

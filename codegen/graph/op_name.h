@@ -1,4 +1,4 @@
-// Names of operators, each stored once.
+// Interned operator names.
 #pragma once
 
 #include <concepts>
@@ -9,9 +9,9 @@
 
 namespace reprise::graph {
 
-/// The name of an operator: equal names are one pointer, so that comparing them, and finding what
-/// belongs to a name, reads no text. Names live as long as the process, so a reader of untrusted
-/// models must look an operator up by its text before it makes a name. Threads may make names.
+/// An interned operator name. Equal names share one pointer, so comparison and table lookup read no
+/// text. Names are never freed: a reader of untrusted models must look an operator up by its text
+/// before it interns the name. Several threads may intern names.
 class OpName {
  public:
   OpName() = default;  // ""
@@ -23,11 +23,11 @@ class OpName {
   const std::string& str() const;
   operator const std::string&() const { return str(); }
   operator std::string_view() const { return str(); }
-  /// Small, and of no other name: an index for tables of names. 0: "".
+  /// A small number that is unique to the name, usable as an index. It is 0 for "".
   size_t number() const { return entry_ == nullptr ? 0 : entry_->number; }
 
   friend bool operator==(OpName a, OpName b) { return a.entry_ == b.entry_; }
-  /// Compares text, and stores none.
+  /// Compares text without interning it.
   template <std::convertible_to<std::string_view> Text>
   requires(!std::same_as<Text, OpName>) friend bool operator==(OpName a, const Text& b) {
     return std::string_view(a) == std::string_view(b);

@@ -12,7 +12,7 @@ namespace reprise::graph {
 
 namespace {
 
-constexpr int kMaxDepth = 32;  // bodies in bodies
+constexpr int kMaxDepth = 32;  // nesting of bodies
 
 class Parser {
  public:
@@ -92,7 +92,8 @@ class Parser {
   Status resolve_sources() {
     for (const auto& [id, name] : sources_) {
       auto it = values_.find(name);
-      if (it == values_.end()) return invalid_model("a symbol comes from unknown value " + name);
+      if (it == values_.end())
+        return invalid_model("the source of a symbol is the unknown value " + name);
       g_->symbol_sources[static_cast<size_t>(id)].index = it->second.number();
     }
     return {};
@@ -121,7 +122,7 @@ class Parser {
     RP_ASSIGN(d.a, literals().expr(dims.substr(0, at)));
     if (d.kind == Kind::Broadcast) {
       size_t as = second.find(" as ");
-      // A symbol may be called "as", too: the word stands between two expressions.
+      // A symbol may be called "as" as well: the keyword is the one after a complete expression.
       while (as != std::string::npos && !literals().expr(second.substr(0, as)).ok())
         as = second.find(" as ", as + 1);
       if (as == std::string::npos) return in_.error("expected 'as'");
@@ -155,7 +156,7 @@ class Parser {
     std::optional<std::vector<Expr>> elements;
   };
 
-  /// float32[batch,4]{...}; a dim of an input that is a new name declares a symbol.
+  /// float32[batch,4]{...}. A new name as a dim of an input declares a symbol.
   Result<Type> type(int32_t input_index) {
     Type t;
     if (!in_.take("?")) {
@@ -348,7 +349,8 @@ class Parser {
   }
 
   Result<std::shared_ptr<Graph>> body() {
-    if (++depth_ > kMaxDepth) return in_.error("bodies are nested too deep");
+    if (++depth_ > kMaxDepth)
+      return in_.error("bodies are nested more than " + std::to_string(kMaxDepth) + " deep");
     auto sub = std::make_shared<Graph>();
     sub->symbols = g_->symbols;
     sub->symbol_sources = g_->symbol_sources;
@@ -358,7 +360,7 @@ class Parser {
     Graph* outer = std::exchange(g_, sub.get());
     std::map<std::string, ValueId> outer_values = std::exchange(values_, {});
     while (!in_.take("}")) {
-      if (in_.at_end()) return in_.error("a body does not end");
+      if (in_.at_end()) return in_.error("unterminated body");
       RP_TRY(statement());
     }
     g_ = outer;

@@ -1,4 +1,4 @@
-// The text of a graph; codegen/graph/text.md describes it.
+// Prints a graph as the text that codegen/graph/text.md describes.
 #include <array>
 #include <cstring>
 
@@ -57,7 +57,7 @@ class Printer {
     if (source.kind == Kind::InputDim) {
       out_ += "input " + std::to_string(source.index);
     } else {
-      // Values that are gone, or that live in a body, have no name here.
+      // A value that was removed or that belongs to a body has no name here.
       const ValueId v(source.index);
       const bool live = g.values().has(v) && g.value(v).producer;
       out_ += source.kind == Kind::HostOutput ? "host " : "element ";

@@ -72,7 +72,7 @@ T read_at(const HostTensor& t, int64_t i) {
   return v;
 }
 
-/// Writes one element; an integral template so that 8-bit types print as numbers.
+/// Formats one element.
 std::string element(const HostTensor& t, int64_t i) {
   switch (t.dtype()) {
     case DType::F32:
@@ -133,7 +133,7 @@ Status read_float(HostTensor& t, size_t i, const std::string& s, F convert) {
 
 Status read_element(HostTensor& t, size_t i, const std::string& s) {
   switch (t.dtype()) {
-    case DType::F32: {  // not by way of double, which could round twice
+    case DType::F32: {  // not via double, which could round twice
       float v = 0;
       auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
       if (error == std::errc() && end == s.data() + s.size()) return store(t, i, v);
@@ -172,7 +172,7 @@ Status read_element(HostTensor& t, size_t i, const std::string& s) {
     case DType::Invalid:
       break;
   }
-  return invalid_model("a constant of unknown dtype");
+  return invalid_model("a constant has an unknown dtype");
 }
 
 }  // namespace

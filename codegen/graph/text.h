@@ -1,4 +1,4 @@
-// What print.cpp and parse.cpp share: the spelling of names, strings and numbers.
+// The spelling of names, strings and numbers, for print.cpp and parse.cpp.
 #pragma once
 
 #include <functional>
@@ -11,29 +11,29 @@
 
 namespace reprise::graph::text {
 
-/// Larger constants are written by hash.
+/// Constants with more elements are written by hash.
 inline constexpr int64_t kMaxInlineElements = 16;
 
 bool is_word_char(char c);
-/// Words that begin a statement are quoted when they are names.
+/// Whether the word begins a statement. A name that does is quoted.
 bool is_keyword(std::string_view word);
 std::string quoted(std::string_view s);
-/// Bare when possible, else quoted.
+/// The name, quoted only if necessary.
 std::string name(std::string_view s);
-/// Shortest text that reads back to the same value; always has a '.', 'e', "inf" or "nan".
+/// The shortest text that reads back to the same value. It has a '.', 'e', "inf" or "nan".
 std::string real(double v);
 std::string real(float v);
 
-/// False for NaNs with a payload, which decimal text cannot keep.
+/// False for NaNs with a payload, which decimal text cannot represent.
 bool prints_exactly(const HostTensor& t);
 /// "1, 2, 3"
 std::string contents(const HostTensor& t);
-/// An attribute's value; `tensor` writes one that is a tensor.
+/// The value of an attribute. `tensor` formats a value that is a tensor.
 std::string attribute(const Attr& a, std::span<const Symbol> symbols,
                       const std::function<std::string(const HostTensor&)>& tensor);
-/// Expressions with commas between them.
+/// Expressions, separated by commas.
 std::string exprs(const std::vector<Expr>& list, std::span<const Symbol> symbols);
-/// Reads the comma-separated items of contents() into a tensor of these dims.
+/// Parses the items of contents() into a tensor with these dims.
 Result<HostTensor> read_contents(DType dtype, std::vector<int64_t> dims,
                                  const std::vector<std::string>& items);
 Result<double> read_real(std::string_view s);

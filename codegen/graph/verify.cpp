@@ -59,7 +59,8 @@ class Verifier {
     const std::vector<SymbolId> used = e.symbols();
     for (SymbolId s : used) {
       if (s < 0 || static_cast<size_t>(s) >= g_.symbols.size()) {
-        return internal_error(where + " uses symbol " + std::to_string(s) + " of " +
+        return internal_error(where + " uses symbol " + std::to_string(s) +
+                              ", but the number of symbols is " +
                               std::to_string(g_.symbols.size()));
       }
     }
@@ -81,25 +82,27 @@ class Verifier {
     if (!x.elements) return {};
     for (const Expr& e : *x.elements) RP_TRY(symbols(e, "the elements of " + name(v)));
     if (!element_count(x.shape).is_const(static_cast<int64_t>(x.elements->size()))) {
-      return internal_error("value " + name(v) + " has " + std::to_string(x.elements->size()) +
-                            " elements, which its shape does not");
+      return internal_error("value " + name(v) + " lists " + std::to_string(x.elements->size()) +
+                            " elements, but its shape has " +
+                            element_count(x.shape).str(g_.symbols));
     }
     return {};
   }
 
-  /// Only fp32 has other forms in memory, and what others read is as the model says.
+  /// Only fp32 may have another type in memory. Graph inputs and outputs keep the model's type.
   Status stored(ValueId v) const {
     const Value& x = value(v);
     if (x.storage == DType::Invalid) return {};
     const bool narrow = x.storage == DType::F16 || x.storage == DType::BF16;
     const bool own = x.constant.has_value() || (x.producer != nullptr && !g_.is_output(v));
     if (x.dtype == DType::F32 && narrow && own) return {};
-    return internal_error("value " + name(v) + " is " + std::string(name_of(x.dtype)) +
-                          " and cannot be " + std::string(name_of(x.storage)) + " in memory");
+    return internal_error("value " + name(v) + " of type " + std::string(name_of(x.dtype)) +
+                          " must not be stored as " + std::string(name_of(x.storage)));
   }
 
   Status define(ValueId v, const std::string& by) {
-    if (!in_range(v)) return internal_error("no value " + std::to_string(v.number()));
+    if (!in_range(v))
+      return internal_error("value " + std::to_string(v.number()) + " does not exist");
     if (defined_[v]) {
       return internal_error("value " + name(v) + " is defined twice, again by " + by);
     }
@@ -122,7 +125,8 @@ class Verifier {
     const HostTensor& t = *x.constant;
     if (t.dtype() != storage_of(x) || !is_static(x.shape) || static_dims(x.shape) != t.dims()) {
       return internal_error("constant " + name(v) + " holds " + describe(t.dtype(), t.dims()) +
-                            ", which is not its type");
+                            ", expected " + std::string(name_of(storage_of(x))) +
+                            shape_str(x.shape, g_.symbols));
     }
     return {};
   }
@@ -131,9 +135,10 @@ class Verifier {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const ValueId v = n.inputs[i];
       if (v == kNone) continue;
-      if (!in_range(v)) return internal_error("no value " + std::to_string(v.number()));
+      if (!in_range(v))
+        return internal_error("value " + std::to_string(v.number()) + " does not exist");
       if (!defined_[v]) {
-        return internal_error("input " + name(v) + " is not defined before it");
+        return internal_error("input " + name(v) + " is used before its definition");
       }
     }
     if (n.outputs.empty()) return internal_error("has no outputs");
@@ -158,10 +163,13 @@ class Verifier {
     for (const auto& [label, body] : n.subgraphs) {
       if (!body) return internal_error("body '" + label + "' is missing");
       if (body->captures.size() > n.inputs.size()) {
-        return internal_error("body '" + label + "' captures more than the node's inputs");
+        return internal_error("body '" + label + "' captures " +
+                              std::to_string(body->captures.size()) + " values, but the node has " +
+                              std::to_string(n.inputs.size()) + " inputs");
       }
       if (body->symbols.size() > g_.symbols.size()) {
-        return internal_error("body '" + label + "' has symbols that its parent lacks");
+        return internal_error("body '" + label + "' has " + std::to_string(body->symbols.size()) +
+                              " symbols, but its parent has " + std::to_string(g_.symbols.size()));
       }
       RP_TRY(Verifier(*body, core_).run().with_context("body '" + label + "'"));
     }
@@ -174,10 +182,16 @@ class Verifier {
     if (!def || !n.subgraphs.empty()) return {};
     const auto inputs = static_cast<int>(n.inputs.size());
     if (inputs < def->min_inputs || inputs > def->max_inputs) {
-      return internal_error("has " + std::to_string(inputs) + " inputs");
+      const std::string most = def->max_inputs == def->min_inputs ? ""
+                               : def->max_inputs == ops::kVariadic
+                                   ? " or more"
+                                   : " to " + std::to_string(def->max_inputs);
+      return internal_error("has " + std::to_string(inputs) + " inputs, expected " +
+                            std::to_string(def->min_inputs) + most);
     }
     if (static_cast<int>(n.outputs.size()) > def->max_outputs) {
-      return internal_error("has " + std::to_string(n.outputs.size()) + " outputs");
+      return internal_error("has " + std::to_string(n.outputs.size()) +
+                            " outputs, expected at most " + std::to_string(def->max_outputs));
     }
     return {};
   }
@@ -185,7 +199,8 @@ class Verifier {
   Status outputs() const {
     for (ValueId v : g_.outputs) {
       if (!in_range(v))
-        return internal_error("no value " + std::to_string(v.number()) + " for an output");
+        return internal_error("an output is value " + std::to_string(v.number()) +
+                              ", which does not exist");
       if (!defined_[v]) {
         return internal_error("output " + name(v) + " is not defined");
       }
@@ -193,7 +208,7 @@ class Verifier {
     return {};
   }
 
-  /// What the graph keeps of users and outputs is what its lists say.
+  /// Checks that the users and use counts that the graph keeps match its nodes and outputs.
   Status uses() const {
     IdVector<ValueId, std::vector<const Node*>> users(defined_.size());
     IdVector<ValueId, size_t> counts(defined_.size());
@@ -207,10 +222,11 @@ class Verifier {
     for (ValueId v : g_.outputs) ++counts[v];
     for (const ValueId v : defined_.ids()) {
       if (!std::ranges::equal(users[v], g_.users(v)) || counts[v] != g_.use_count(v))
-        return internal_error("value " + name(v) + " has other uses than the graph keeps of it");
+        return internal_error("value " + name(v) +
+                              " has uses that differ from those that the graph recorded");
       const Node* producer = value(v).producer;
       if (producer != nullptr && std::ranges::find(producer->outputs, v) == producer->outputs.end())
-        return internal_error("value " + name(v) + " is not a result of its producer");
+        return internal_error("value " + name(v) + " is not an output of its producer");
     }
     return {};
   }

@@ -1,5 +1,5 @@
-// Numbers of the entries of tables, as types that do not mix: the id of a value neither converts to
-// that of a buffer nor to an integer.
+// Typed ids of table entries. Each table has its own type of id, so an id of a value converts
+// neither to an id of a buffer nor to an integer.
 #pragma once
 
 #include <cassert>
@@ -14,20 +14,20 @@
 
 namespace reprise {
 
-/// `Tag`: a type that names the table, declared and no more.
+/// `Tag` is a type that identifies the table. It needs no definition.
 template <class Tag>
 class Id {
  public:
-  constexpr Id() = default;  // of no entry
+  constexpr Id() = default;  // denotes no entry
   constexpr explicit Id(std::integral auto number) : number_(static_cast<int32_t>(number)) {
     static_assert(!std::same_as<decltype(number), bool>);
     assert(std::in_range<int32_t>(number));
   }
 
   constexpr bool is_none() const { return number_ < 0; }
-  /// Negative for no entry.
+  /// Negative if the id denotes no entry.
   constexpr int32_t number() const { return number_; }
-  /// Of an entry.
+  /// Requires an id that denotes an entry.
   constexpr size_t index() const { return static_cast<size_t>(number_); }
   friend constexpr auto operator<=>(Id, Id) = default;  // NOLINT(modernize-use-nullptr)
 
@@ -35,7 +35,7 @@ class Id {
   int32_t number_ = -1;
 };
 
-/// The ids of a table's first entries, to iterate over.
+/// Iterates over the ids of a table's first `size` entries.
 template <class I>
 class IdRange {
  public:
@@ -62,7 +62,7 @@ class IdRange {
   size_t size_;
 };
 
-/// A vector whose entries have ids instead of indices.
+/// A vector that is indexed by ids.
 template <class I, class T>
 class IdVector {
  public:

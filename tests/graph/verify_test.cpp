@@ -38,15 +38,15 @@ TEST_P(Verify, FindsIt) {
 
 const Broken kBroken[] = {
     {"Order", [](Graph& g) { g.set_input(node(g, 0), 0, node(g, 1).outputs[0]); },
-     "node 'Relu(a)' (Relu): input 'b' is not defined before it"},
+     "node 'Relu(a)' (Relu): input 'b' is used before its definition"},
     {"InputOutOfRange", [](Graph& g) { g.set_input(node(g, 0), 0, ValueId(99)); },
-     "node 'Relu(a)' (Relu): no value 99"},
+     "node 'Relu(a)' (Relu): value 99 does not exist"},
     {"TwoProducers", [](Graph& g) { g.set_output(node(g, 1), 0, node(g, 0).outputs[0]); },
      "node 'Relu(a)' (Relu): value 'a' has another producer"},
     {"StaleProducer", [](Graph& g) { g.value(node(g, 0).outputs[0]).producer = &node(g, 1); },
      "node 'Relu(a)' (Relu): value 'a' has another producer"},
     {"ForeignProducer", [](Graph& g) { g.value(g.add_unknown("u")).producer = &node(g, 1); },
-     "value 'u' is not a result of its producer"},
+     "value 'u' is not an output of its producer"},
     {"NoDType", [](Graph& g) { g.value(node(g, 0).outputs[0]).dtype = DType::Invalid; },
      "node 'Relu(a)' (Relu): value 'a' has no dtype or shape"},
     {"NoShape", [](Graph& g) { g.value(g.inputs[0]).has_shape = false; },
@@ -54,17 +54,17 @@ const Broken kBroken[] = {
     {"NegativeDim", [](Graph& g) { g.value(g.inputs[0]).shape[1] = -4; },
      "value 'x' has a negative dimension"},
     {"UnknownSymbol", [](Graph& g) { g.value(g.inputs[0]).shape[1] = Expr::symbol(7); },
-     "the shape of 'x' uses symbol 7 of 1"},
+     "the shape of 'x' uses symbol 7, but the number of symbols is 1"},
     {"SymbolInAttribute",
      [](Graph& g) { node(g, 0).attrs.set("e", std::vector<Expr>{Expr::symbol(1)}); },
-     "node 'Relu(a)' (Relu): attribute 'e' uses symbol 1 of 1"},
+     "node 'Relu(a)' (Relu): attribute 'e' uses symbol 1, but the number of symbols is 1"},
     {"SymbolInGuard",
      [](Graph& g) {
        DimGuard guard;
        guard.a = Expr::symbol(3);
        g.guards.push_back(guard);
      },
-     "a guard uses symbol 3 of 1"},
+     "a guard uses symbol 3, but the number of symbols is 1"},
     {"Sources", [](Graph& g) { g.symbol_sources.clear(); }, "1 symbols have 0 sources"},
     {"OutputNames", [](Graph& g) { g.output_names.push_back("z"); }, "1 outputs have 2 names"},
     {"UndefinedOutput", [](Graph& g) { g.set_outputs({g.add_value("u", DType::F32, {})}); },
@@ -76,27 +76,27 @@ const Broken kBroken[] = {
      "input 'x' is also a constant or a node's output"},
     {"ConstantOfOtherType",
      [](Graph& g) { g.value(g.add_constant("c", HostTensor(DType::F32, {2}))).dtype = DType::I32; },
-     "constant 'c' holds float32[2], which is not its type"},
+     "constant 'c' holds float32[2], expected int32[2]"},
     {"Elements", [](Graph& g) { g.value(node(g, 0).outputs[0]).elements = {Expr(1)}; },
-     "node 'Relu(a)' (Relu): value 'a' has 1 elements, which its shape does not"},
+     "node 'Relu(a)' (Relu): value 'a' lists 1 elements, but its shape has 4*n"},
     {"Arity",
      [](Graph& g) {
        g.set_inputs(node(g, 0), {g.inputs[0], g.inputs[0]});
      },
-     "node 'Relu(a)' (Relu): has 2 inputs"},
+     "node 'Relu(a)' (Relu): has 2 inputs, expected 1"},
     {"NoOrigins", [](Graph& g) { node(g, 0).origins.clear(); },
      "node 'Relu(a)' (Relu): has no origins"},
     {"NotCore", [](Graph& g) { node(g, 1).attrs.erase("perm"); },
-     "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
+     "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not in core form"},
     {"Undeclared", [](Graph& g) { node(g, 1).attrs.set("channels_last", int64_t{1}); },
-     "node 'Transpose(b)' (Transpose): attribute 'channels_last' is not one that the operator has"},
+     "node 'Transpose(b)' (Transpose): the operator does not declare attribute 'channels_last'"},
     {"NoPermutation",
      [](Graph& g) {
        node(g, 1).attrs.set("perm", std::vector<int64_t>{1, 1});
      },
-     "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not as the core form has it"},
+     "node 'Transpose(b)' (Transpose): attribute 'perm' is missing or not in core form"},
     {"NoOperator", [](Graph& g) { node(g, 0).op = "NoSuch"; },
-     "node 'Relu(a)' (NoSuch): is not an operator of the registry"},
+     "node 'Relu(a)' (NoSuch): the operator is not in the registry"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Invariants, Verify, testing::ValuesIn(kBroken),
@@ -127,10 +127,8 @@ TEST(Verify, FlagsAreZeroOrOne) {
   attrs.set("channels_last", int64_t{0});
   EXPECT_TRUE(verify(**g, true).ok()) << verify(**g, true).message();
   attrs.set("channels_last", int64_t{2});
-  EXPECT_EQ(
-      verify(**g, true).message(),
-      "node 'Conv(c)' (Conv): attribute 'channels_last' is missing or not as the core form has "
-      "it");
+  EXPECT_EQ(verify(**g, true).message(),
+            "node 'Conv(c)' (Conv): attribute 'channels_last' is missing or not in core form");
 }
 
 }  // namespace
