@@ -1,4 +1,4 @@
-// Activations with parameters, as formulas over scalar rows. Gelu without approximation is a row.
+// Activations with parameters, as formulas over scalar operations. Exact Gelu is one of these.
 #include <cmath>
 #include <limits>
 
@@ -17,7 +17,7 @@ using V = OpBuilder::V;
 Result<bool> clip(Rewriter& rw) {
   OpBuilder c(rw);
   V v = c.in(0);
-  // Bounds are attributes before opset 11, optional inputs since.
+  // Before opset 11 the bounds are attributes; since then they are optional inputs.
   if (c.has(1)) {
     v = c.max(v, c.in(1));
   } else if (const float* lo = c.attrs().get<float>("min")) {
@@ -63,8 +63,8 @@ Result<bool> hard_sigmoid(Rewriter& rw) {
   return c.finish();
 }
 
-/// x >= 0 ? scale_pos * x : scale_neg * expm1(x / width). Expm1 sees min(x, 0), so that large x
-/// does not overflow into the unused branch.
+/// x >= 0 ? scale_pos * x : scale_neg * expm1(x / width). Expm1 gets min(x, 0), so that a large x
+/// does not overflow in the branch that is not used.
 V exponential_unit(OpBuilder& c, double scale_pos, double scale_neg, double width) {
   const V x = c.in(0);
   const V low = c.min(x, 0.0);

@@ -1,5 +1,5 @@
-// Attention and RotaryEmbedding, as products, a softmax and scalar rows. What Attention becomes is
-// what lower/attention_match.cpp recognises.
+// Decomposes Attention and RotaryEmbedding into matrix products, a softmax and scalar operations.
+// lower/attention_match.cpp recognises the result of Attention.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ struct Heads {
   Expr batch, heads, length, size;
 };
 
-/// [batch, heads, length, size], or [batch, length, heads * size] with the number of heads.
+/// Reads [batch, heads, length, size], or [batch, length, heads * size] and the number of heads.
 Result<Heads> heads_of(const InferContext& ctx, size_t i, const char* role, const char* attr) {
   RP_TRY(require_float(ctx, i));
   const Shape& s = ctx.shape(i);
@@ -39,20 +39,20 @@ Result<Heads> heads_of(const InferContext& ctx, size_t i, const char* role, cons
   return Heads{s[0], heads, s[1], Expr::floordiv(s[2], heads)};
 }
 
-/// Rows of the cache [batch, heads, past, size] and the new ones.
+/// The number of rows of the cache [batch, heads, past, size] and of the new rows, added.
 Result<Expr> total_length(const InferContext& ctx, size_t past, const Heads& now) {
   if (!ctx.has_input(past)) return now.length;
   if (ctx.rank(past) != 4) {
     return ctx.invalid("a cache must have rank 4, has shape " + ctx.str(ctx.shape(past)));
   }
   const Shape& s = ctx.shape(past);
-  RP_TRY(ctx.unify(s[0], now.batch, "batches of a cache and what is new").status());
-  RP_TRY(ctx.unify(s[1], now.heads, "heads of a cache and what is new").status());
-  RP_TRY(ctx.unify(s[3], now.size, "head sizes of a cache and what is new").status());
+  RP_TRY(ctx.unify(s[0], now.batch, "batches of a cache and the new rows").status());
+  RP_TRY(ctx.unify(s[1], now.heads, "heads of a cache and the new rows").status());
+  RP_TRY(ctx.unify(s[3], now.size, "head sizes of a cache and the new rows").status());
   return ctx.shape(past)[2] + now.length;
 }
 
-/// A mask broadcasts to [batch, heads, rows, keys]; one of fewer keys hides the others.
+/// A mask broadcasts to [batch, heads, rows, keys]. If it has fewer keys, it hides the others.
 Status check_mask(const InferContext& ctx, const Shape& scores) {
   if (!ctx.has_input(3)) return {};
   if (ctx.dtype(3) != DType::Bool) RP_TRY(require_float(ctx, 3));
@@ -72,7 +72,7 @@ Status check_mask(const InferContext& ctx, const Shape& scores) {
   return ctx.invalid("attn_mask " + ctx.str(mask) + " does not broadcast to " + ctx.str(scores));
 }
 
-/// How many keys each batch has.
+/// nonpad_kv_seqlen holds the number of valid keys of each batch.
 Status check_lengths(const InferContext& ctx, const Expr& batch) {
   if (!ctx.has_input(6)) return {};
   RP_TRY(require_int(ctx, 6));
@@ -83,11 +83,11 @@ Status check_lengths(const InferContext& ctx, const Expr& batch) {
   return ctx.unify(s[0], batch, "batches of Q and nonpad_kv_seqlen").status();
 }
 
-/// Later nodes may tell the heads, so this is asked again when the node is decomposed.
+/// The number of heads may follow from later nodes, so decomposition checks it again.
 Status check_heads(const InferContext& ctx, const Expr& q, const Expr& kv) {
   const bool known = q.is_const() && kv.is_const();
   if (!known || (kv.value() >= 1 && q.value() % kv.value() == 0)) return {};
-  return ctx.invalid(kv.str({}) + " heads of K do not divide the " + q.str({}) + " of Q");
+  return ctx.invalid(kv.str({}) + " heads of K do not divide the " + q.str({}) + " heads of Q");
 }
 
 Status infer_attention(InferContext& ctx) {
@@ -114,9 +114,9 @@ Status infer_attention(InferContext& ctx) {
   return {};
 }
 
-/// Attention of one node: [batch, heads, length, size] of each operand, and what hides scores.
-/// Heads that share keys are rows of one product, which then reads the keys once. Whatever
-/// softmax_precision asks for, F32 is what is computed in, or F64 for operands of F64.
+/// Writes the attention of one node. Operands are [batch, heads, length, size]. Heads that share
+/// keys become rows of one product, which then reads the keys once. The compute type is F32, or F64
+/// for F64 operands, and does not depend on softmax_precision.
 class Attention {
  public:
   Attention(Rewriter& rw, const Heads& q, const Heads& k, const Heads& v)
@@ -157,7 +157,7 @@ class Attention {
   }
   V with_past(V v, size_t past) { return c_.has(past) ? c_.concat({c_.in(past), v}, 2) : v; }
 
-  /// From heads' rows to the shape of Q.
+  /// Reshapes the rows of heads to the shape of Q.
   V joined(V y) {
     y = c_.reshape(y, {q_.batch, q_.heads, q_.length, v_.size});
     if (!flat_) return y;
@@ -177,7 +177,7 @@ class Attention {
     if (c_.has(3) && c_.dtype(c_.in(3)) != DType::Bool) {
       const double hidden = -std::numeric_limits<double>::infinity();
       const V added = c_.cast(mask(hidden), type_), none = c_.scalar(type_, hidden);
-      // What is hidden stays so with an infinite score.
+      // A hidden score stays hidden even if the score itself is infinite.
       scores = c_.where(c_.op("Equal", {added, none}), none, c_.add(scores, added));
       hides_ = true;
     }
@@ -194,7 +194,7 @@ class Attention {
     kept_ = kept_ == graph::kNone ? condition : c_.op("And", {kept_, condition});
   }
 
-  /// The mask for the rows of `queries`, as wide as there are keys.
+  /// The mask for the rows of `queries`, extended to the number of keys.
   V mask(double hidden) {
     V m = c_.in(3);
     Shape s = c_.shape(m);
@@ -214,7 +214,7 @@ class Attention {
     return c_.reshape(m, {s[0], one_head ? Expr(1) : k_.heads, rows_, key_count_});
   }
 
-  /// Causality, windows and padding.
+  /// Applies causality, windows and padding.
   void positions() {
     const int64_t left = c_.attrs().get_int("left_window_size");
     const int64_t right = c_.attrs().get_int("right_window_size");
@@ -236,22 +236,22 @@ class Attention {
   }
   V window(int64_t size) { return c_.scalar(DType::I32, static_cast<double>(size)); }
 
-  /// [rows, 1]: the number of each row's query.
+  /// [rows, 1]: the position of the query of each row.
   V rows_of_queries() {
     V row = c_.reshape(c_.positions(q_.length), {1, q_.length, 1});
     row = c_.expand(row, {groups_, q_.length, 1});
     return c_.reshape(row, {rows_, 1});
   }
 
-  /// Keys before the first query: those of earlier runs, or of the part of a cache that is in use.
+  /// The number of keys before the first query, from earlier runs or the used part of a cache.
   V first_position(V valid) {
     if (c_.has(4) || valid == graph::kNone)
       return c_.expr_value(key_count_ - k_.length, DType::I32);
     return c_.sub(valid, c_.expr_value(q_.length, DType::I32));
   }
 
-  /// Rows of which every key is hidden weigh nothing. Weights of 0 multiply values as any others
-  /// do: hidden values must be finite, here as in fused kernels and on the host.
+  /// A row in which all keys are hidden gets weights of 0. Values are multiplied by weights of 0 as
+  /// well, so hidden values must be finite, here as in fused kernels and on the host.
   V softmax(V x) {
     const V max = c_.reduce("ReduceMax", x, {3});
     const V e = c_.op("Exp", {c_.sub(x, max)});
@@ -277,7 +277,7 @@ class Attention {
   bool flat_ = false, hides_ = false;
   Expr key_count_, rows_;
   V kept_ = graph::kNone;
-  std::array<V, 4> modes_{};  // what the fourth output may be
+  std::array<V, 4> modes_{};  // the fourth output, by qk_matmul_output_mode
 };
 
 Result<bool> attention(Rewriter& rw) {
@@ -290,14 +290,14 @@ Result<bool> attention(Rewriter& rw) {
   return Attention(rw, q, k, v).write();
 }
 
-/// How many elements of a head turn.
+/// The number of elements of a head that are rotated.
 Result<int64_t> rotated_size(const InferContext& ctx, const Heads& x) {
   const int64_t size = x.size.value();
   const int64_t given = ctx.attrs().get_int("rotary_embedding_dim");
   const int64_t rotated = given == 0 ? size : given;
   if (rotated >= 0 && rotated <= size && rotated % 2 == 0) return rotated;
   return ctx.invalid("rotates " + std::to_string(rotated) + " of " + std::to_string(size) +
-                     " elements: must be even and not more");
+                     " elements: the number must be even and no larger");
 }
 
 Status infer_rotary_embedding(InferContext& ctx) {
@@ -312,8 +312,9 @@ Status infer_rotary_embedding(InferContext& ctx) {
     RP_TRY(ctx.unify(cache[d], ctx.shape(2)[d], "dims of cos_cache and sin_cache").status());
   if (x.size.is_const()) {
     RP_ASSIGN(const int64_t rotated, rotated_size(ctx, x));
-    RP_TRY(
-        ctx.unify(cache.back(), rotated / 2, "half of what is rotated, and the caches").status());
+    RP_TRY(ctx.unify(cache.back(), rotated / 2,
+                     "half of the rotated elements, and the columns of the caches")
+               .status());
   }
   const Shape& positions = by_position ? ctx.shape(3) : cache;
   if (by_position && positions.size() != 2) {
@@ -324,7 +325,7 @@ Status infer_rotary_embedding(InferContext& ctx) {
   return infer_same_float(ctx);
 }
 
-/// Pairs of elements turn by the angles of their position; what is not rotated stays.
+/// Rotates pairs of elements by the angles of their positions, and copies the other elements.
 Result<bool> rotary_embedding(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Heads h, heads_of(ctx, 0, "X", "num_heads"));

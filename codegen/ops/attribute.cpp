@@ -25,7 +25,7 @@ bool Attributes::declares(std::string_view name) const {
 
 const AttrDecl* Attributes::find(std::string_view name) const {
   const AttrDecl* decl = declaration(declared_, name);
-  if (decl == nullptr) report(name, "is read, but its row does not declare it");
+  if (decl == nullptr) report(name, "is read, but the operator's row does not declare it");
   return decl;
 }
 
@@ -48,7 +48,8 @@ T Attributes::value(std::string_view name) const {
     }
   }
   constexpr bool is_list = std::is_same_v<T, std::vector<int64_t>>;
-  if (!is_list) report(name, "is read, but neither given nor has a default");
+  if (!is_list)
+    report(name, "is read, but the node does not have it and the row declares no default");
   return {};
 }
 

@@ -13,19 +13,19 @@
 
 namespace reprise::ops {
 
-/// What a model stores.
+/// The type of an attribute in a model.
 enum class AttrType : uint8_t { Int, Float, String, Ints, Floats, Strings, Tensor, Exprs, Body };
 
-/// What a node in core form has instead; graph::verify() checks it.
+/// The form of an attribute on a node in core form. graph::verify() checks it.
 enum class CoreForm : uint8_t {
-  AsGiven,      // what the model has, if anything
-  Absent,       // nothing
+  AsGiven,      // the same as in the model
+  Absent,       // not part of the core form
   Int,          // an int
   Flag,         // 0 or 1
   String,       // a string
   Axis,         // an int in [0, rank of input 0)
   Axes,         // distinct ints in [0, rank of input 0)
-  Permutation,  // of the axes of input 0
+  Permutation,  // a permutation of the axes of input 0
   Scales,       // floats, one per axis of input 0
   Sizes,        // exprs, one per axis of the output
   PerAxis,      // exprs, one per axis of input 0
@@ -41,15 +41,15 @@ struct AttrDecl {
       std::variant<std::monostate, int64_t, float, std::string_view, std::span<const int64_t>>;
   std::string_view name;
   AttrType type = AttrType::Int;
-  /// The value of an attribute that is not given. Without one, its absence means something.
+  /// The value of an attribute that is absent. If there is none, its absence has a meaning.
   Default fallback = {};
   CoreForm core = CoreForm::AsGiven;
-  bool required = false;       // a model without it is refused
-  bool internal = false;       // a model that has it is refused: passes decide on it
-  bool core_optional = false;  // core nodes may lack it
+  bool required = false;       // refuse a model without it
+  bool internal = false;       // refuse a model that has it: only passes set it
+  bool core_optional = false;  // nodes in core form may omit it
 };
 
-// Declarations, as rows write them.
+// Declarations for the tables of attributes.
 constexpr AttrDecl int_attr(std::string_view name, int64_t fallback,
                             CoreForm core = CoreForm::AsGiven) {
   return {.name = name, .type = AttrType::Int, .fallback = fallback, .core = core};
@@ -61,7 +61,7 @@ constexpr AttrDecl string_attr(std::string_view name, std::string_view fallback,
                                CoreForm core = CoreForm::AsGiven) {
   return {.name = name, .type = AttrType::String, .fallback = fallback, .core = core};
 }
-/// Without a default. A list that is not given is read as an empty one.
+/// An attribute without a default. A list that is absent is read as an empty one.
 constexpr AttrDecl optional_attr(std::string_view name, AttrType type,
                                  CoreForm core = CoreForm::AsGiven) {
   return {.name = name, .type = type, .core = core};
@@ -70,11 +70,11 @@ constexpr AttrDecl required_attr(std::string_view name, AttrType type,
                                  CoreForm core = CoreForm::AsGiven) {
   return {.name = name, .type = type, .core = core, .required = true};
 }
-/// Of the core form alone.
+/// An attribute that only nodes in core form have.
 constexpr AttrDecl core_attr(std::string_view name, CoreForm core) {
   return {.name = name, .type = AttrType::Exprs, .core = core, .internal = true};
 }
-/// Of the core form alone: 0 where it is not given.
+/// The same, with a default of 0.
 constexpr AttrDecl core_flag(std::string_view name) {
   return {.name = name,
           .fallback = int64_t{0},
@@ -82,15 +82,15 @@ constexpr AttrDecl core_flag(std::string_view name) {
           .internal = true,
           .core_optional = true};
 }
-/// For operators that share code with others, which have this attribute: no node has it.
+/// An attribute that no node has: the operator shares code with others, which read it.
 constexpr AttrDecl implied_attr(AttrDecl decl) {
   decl.internal = true;
   return decl;
 }
 
-/// The attributes of a node, as its operator declares them: those that are not given have their
-/// defaults. Reading one that is not declared, or one number or string that is neither given nor
-/// has a default, is a fault of the compiler, which `fault` receives.
+/// The attributes of a node as its operator declares them. An absent attribute has its default. It
+/// is a bug of the compiler to read an attribute that is not declared, or an absent number or
+/// string without a default. Such reads are reported in `fault`.
 class Attributes {
  public:
   explicit Attributes(const graph::Node& n, Status* fault = nullptr);
@@ -103,7 +103,7 @@ class Attributes {
     return get_or<std::vector<Expr>>(name, {});
   }
 
-  /// Null when it is not given.
+  /// Null if the attribute is absent.
   template <typename T>
   const T* get(std::string_view name) const {
     return find(name) == nullptr ? nullptr : node_.attrs.get<T>(name);

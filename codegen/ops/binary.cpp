@@ -56,7 +56,7 @@ std::optional<Expr> power(const ContentsContext&, Operands x) {
 Status infer_arithmetic(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
   if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0))) {
-    return ctx.invalid("inputs are " + std::string(name_of(ctx.dtype(0))) + ", need numbers");
+    return ctx.invalid("inputs are " + std::string(name_of(ctx.dtype(0))) + ", expected numbers");
   }
   std::vector<Shape> shapes;
   for (size_t i = 0; i < ctx.input_count(); ++i) {
@@ -70,7 +70,7 @@ Status infer_arithmetic(InferContext& ctx) {
 
 Status infer_mod(InferContext& ctx) {
   if (is_float(ctx.dtype(0)) && ctx.opset() < 1000 && ctx.attrs().get_int("fmod") == 0) {
-    return ctx.invalid("floating-point inputs need fmod = 1");
+    return ctx.invalid("fmod is 0, must be 1 for floating-point inputs");
   }
   return infer_arithmetic(ctx);
 }
@@ -78,7 +78,8 @@ Status infer_mod(InferContext& ctx) {
 Status infer_pow(InferContext& ctx) {
   for (size_t i = 0; i < 2; ++i) {
     if (!is_float(ctx.dtype(i)) && !is_int(ctx.dtype(i))) {
-      return ctx.invalid("inputs need to be numbers");
+      return ctx.invalid("input " + std::to_string(i) + " is " +
+                         std::string(name_of(ctx.dtype(i))) + ", expected numbers");
     }
   }
   const Shape shapes[] = {ctx.shape(0), ctx.shape(1)};
@@ -101,7 +102,7 @@ Result<bool> mod(Rewriter& rw) {
   return c.finish();
 }
 
-/// op(a, op(b, ...)) from the left; the core form has two operands.
+/// op(a, op(b, ...)), associated from the left; the core form has two operands.
 Result<bool> variadic(Rewriter& rw, const char* op) {
   graph::Node& n = rw.node();
   if (n.inputs.size() == 2 && n.op == op) return mark_core(rw);
@@ -122,7 +123,7 @@ Result<bool> variadic_sum(Rewriter& rw) {
   return variadic(rw, "Add");
 }
 
-/// Sums of 16-bit floats may overflow where their mean does not.
+/// A sum of 16-bit floats may overflow although their mean does not, so it is computed in fp32.
 Result<bool> variadic_mean(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
@@ -133,7 +134,7 @@ Result<bool> variadic_mean(Rewriter& rw) {
   return c.finish();
 }
 
-/// The exponent, when it is one constant number that does not widen the output.
+/// The exponent, if it is a single constant that does not widen the output.
 std::optional<double> constant_exponent(Rewriter& rw) {
   const graph::Value& y = rw.input(1);
   if (!y.constant || y.constant->count() != 1 || y.shape.size() > rw.input(0).shape.size()) {
@@ -143,8 +144,8 @@ std::optional<double> constant_exponent(Rewriter& rw) {
   return v ? std::optional((*v)[0]) : std::nullopt;
 }
 
-/// x^e as products and roots, at least as accurate as the general row. Roots differ from pow at
-/// -infinity and in the sign of zero, so both are set right.
+/// x^e as products and roots, which is at least as accurate as Pow. Roots differ from Pow at
+/// -infinity and in the sign of zero; both cases are corrected here.
 V special_power(OpBuilder& c, V x, double e) {
   const DType t = c.dtype(x);
   if (e == 1) return x;
@@ -172,7 +173,7 @@ Result<bool> pow(Rewriter& rw) {
       return c.finish();
     }
   }
-  // Integer powers wrap exactly: no device row does that.
+  // Integer powers wrap exactly, which no scalar operation on a device does.
   if (!is_float(t)) return false;
   if (c.dtype(c.in(1)) == t) return mark_core(rw);
   c.replace(0, c.op("Pow", {x, c.cast(c.in(1), t)}));
@@ -188,7 +189,8 @@ Result<bool> bit_shift(Rewriter& rw) {
 
 Status infer_bit_shift(InferContext& ctx) {
   const std::string d = ctx.attrs().get_string("direction");
-  if (d != "LEFT" && d != "RIGHT") return ctx.invalid("direction is '" + d + "'");
+  if (d != "LEFT" && d != "RIGHT")
+    return ctx.invalid("direction is '" + d + "', must be 'LEFT' or 'RIGHT'");
   return infer_bits(ctx);
 }
 

@@ -1,4 +1,4 @@
-// How dims broadcast: what is known when the graph is made, and guards for what only a run tells.
+// Broadcasting of dims. What only a run can decide becomes a guard.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -15,8 +15,8 @@ using graph::DimGuard;
 using graph::Graph;
 using GuardKind = DimGuard::Kind;
 
-/// The larger of two dims, but 0 beside a 1: what dims that are equal, or either of them 1,
-/// broadcast to.
+/// The dim that two dims broadcast to, given that they are equal or one of them is 1. This is the
+/// larger one, except that 0 and 1 broadcast to 0.
 Expr broadcast_size(const Expr& a, const Expr& b, std::span<const Symbol> table) {
   const Expr some = min_of(min_of(a, b, table), 1, table);
   return max_of(a, b, table) * some;
@@ -29,8 +29,9 @@ bool above_one(int64_t v) {
   return v > 1;
 }
 
-/// Whether some run may have a = 1 with such a b beside it. Where both follow from one symbol, its
-/// small values are tried, but for those that a guard refuses: of larger ones a dim is not 1.
+/// Whether a run may have a = 1 and a b with such(b). If both depend on one symbol, this tries
+/// small values of it that no guard refuses; for larger values, the bounds of a decide whether it
+/// is 1.
 bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64_t)) {
   if (!may_equal(a, 1, g.symbols) || a.known_divisor(g.symbols) > 1) return false;
   std::vector<SymbolId> used = a.symbols();
@@ -69,12 +70,12 @@ bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64
   return rest.min <= 1 && rest.max >= 1;
 }
 
-/// Whether a dim of 1 may stand for another one of any size.
+/// Whether `dim` may be 1 in a run in which `beside` is not 1.
 bool repeats(const Graph& g, const Expr& dim, const Expr& beside) {
   return one_beside(g, dim, beside, other_than_one);
 }
 
-/// What two dims broadcast to, where that needs no symbol of its own.
+/// The dim that two dims broadcast to, if that is possible without a new symbol.
 std::optional<Expr> plain_broadcast(const Graph& g, const Expr& a, const Expr& b) {
   if (a == b || !repeats(g, a, b)) return a;
   if (!repeats(g, b, a)) return b;
@@ -85,7 +86,7 @@ bool broadcasts(const DimGuard& guard) {
   return guard.kind == GuardKind::Broadcast || guard.kind == GuardKind::BroadcastTo;
 }
 
-/// What has become of a guard for dims that broadcast: two dims that are equal.
+/// The guard for equal dims that a guard for broadcast dims has become, if it has.
 std::optional<DimGuard> settled(const Graph& g, const DimGuard& guard) {
   if (!broadcasts(guard)) return std::nullopt;
   const Expr a = current(g, guard.a);
@@ -117,7 +118,7 @@ void settle_broadcasts(Graph& g) {
     learn(g, equal->a, equal->b);
     g.guards.push_back(*std::move(equal));
     g.equal_dims.reset();
-    i = 0;  // what other broadcasts give may follow
+    i = 0;  // other broadcasts may now be simpler
   }
 }
 

@@ -14,7 +14,7 @@ Status infer_cast_to(InferContext& ctx, DType to) {
   return {};
 }
 
-/// The same number, where the dtype has it.
+/// The contents are the same numbers, if the dtype can represent them.
 void cast_contents(ContentsContext& ctx) {
   auto e = ctx.elements(0);
   if (!e) return;
@@ -37,7 +37,7 @@ Status infer_cast_like(InferContext& ctx) {
 }
 
 Result<bool> cast(Rewriter& rw) {
-  // Strings have no device form.
+  // Devices do not compute with strings.
   const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
   if (to == DType::String || rw.input(0).dtype == DType::String) return false;
   rw.node().attrs.erase("saturate");
@@ -54,8 +54,8 @@ Result<bool> cast_like(Rewriter& rw) {
   return true;
 }
 
-/// Integers narrower than 32 bits live in 32-bit registers: made from floats they saturate, made
-/// from integers they wrap, as all results of operators do. Works on vectors.
+/// Integers narrower than 32 bits live in 32-bit registers. A conversion from float saturates to
+/// the dtype, and one from an integer wraps, as all results do. Works on vectors.
 Status cast_element(ElementContext& ctx) {
   using kernel::ScalarOp;
   kernel::Builder& b = ctx.builder();

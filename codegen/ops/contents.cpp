@@ -6,7 +6,7 @@ namespace reprise::ops {
 
 namespace {
 
-/// Position in a tensor that is broadcast to `out`.
+/// The position in a tensor that is broadcast to `out`.
 size_t source_position(size_t linear, const std::vector<int64_t>& out,
                        const std::vector<int64_t>& in) {
   size_t at = 0;

@@ -1,4 +1,4 @@
-// How operators with OpDef::contents compute what small integer tensors hold, as expressions.
+// Computes the contents of small integer tensors as expressions, for OpDef::contents.
 #pragma once
 
 #include <optional>
@@ -9,20 +9,21 @@
 
 namespace reprise::ops {
 
-/// One element of the result from one element of every operand; nothing where it cannot be said.
+/// Computes one element of the result from one element of each operand, or nothing if it is
+/// unknown.
 using Formula = std::optional<Expr> (*)(const ContentsContext& ctx, std::span<const Expr> operands);
 
-/// The formula at every element of output 0. Operands are the first `operands` inputs, broadcast.
+/// Applies the formula to every element of output 0. The first `operands` inputs are broadcast.
 void elementwise_contents(ContentsContext& ctx, size_t operands, Formula formula);
-/// Of all inputs, as a function for OpDef::contents.
+/// The same for all inputs, as a function for OpDef::contents.
 template <Formula formula>
 void elementwise(ContentsContext& ctx) {
   elementwise_contents(ctx, ctx.input_count(), formula);
 }
 
-/// Output 0 holds what input 0 does, in the same order.
+/// Output 0 has the elements of input 0 in the same order.
 void same_contents(ContentsContext& ctx);
-/// Output 0 holds these elements of a vector, input 0; negative ones count from its end.
+/// Output 0 has these elements of the vector input 0. Negative positions count from its end.
 void picked_contents(ContentsContext& ctx, std::span<const int64_t> positions);
 
 }  // namespace reprise::ops

@@ -1,4 +1,4 @@
-// Convolutions: the core form has explicit pads and no bias. Transposed convolutions gather.
+// Convolutions. The core form has explicit pads and no bias. ConvTranspose gathers its inputs.
 #include <algorithm>
 
 #include "codegen/ops/element.h"
@@ -18,7 +18,8 @@ using V = OpBuilder::V;
 
 Result<int64_t> group_count(const InferContext& ctx) {
   const int64_t g = ctx.attrs().get_int("group");
-  if (g < 1 || g >= (int64_t{1} << 31)) return ctx.invalid("group is " + std::to_string(g));
+  if (g < 1 || g >= (int64_t{1} << 31))
+    return ctx.invalid("group is " + std::to_string(g) + ", must be in [1, 2^31)");
   return g;
 }
 
@@ -76,7 +77,7 @@ V add_bias(OpBuilder& c, V y) {
 
 }  // namespace
 
-/// Paddings that depend on a dim (SAME with a stride) become a Pad of their own.
+/// Writes a core Conv. Pads that depend on a dim (SAME with a stride) become a separate Pad.
 graph::ValueId core_conv(OpBuilder& c, graph::ValueId x, graph::ValueId weight, Window w,
                          int64_t group) {
   if (!w.static_pads()) {
@@ -108,7 +109,7 @@ Result<bool> conv(Rewriter& rw) {
   return c.finish();
 }
 
-/// for (i < count of taps) over the spatial dims, outermost first.
+/// Writes nested loops over the taps of the spatial dims, outermost dim first.
 void loop_taps(ElementContext& ctx, const std::vector<int64_t>& kernel, Index& tap,
                const std::function<void()>& body) {
   if (tap.size() == kernel.size()) {
@@ -139,7 +140,7 @@ ConvAttrs conv_attrs(const ElementContext& ctx) {
   return c;
 }
 
-/// One output element by direct loops, for configurations that no tiled kernel takes.
+/// Computes one output element with plain loops, for convolutions that no tiled kernel supports.
 Status conv_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const ConvAttrs p = conv_attrs(ctx);
@@ -186,7 +187,7 @@ double conv_reads(const graph::Graph& g, const graph::Node& n) {
   return reads;
 }
 
-/// Channels and taps of one output element.
+/// The channels and taps that one output element sums over.
 Shape conv_contracted(const graph::Graph& g, const graph::Node& n) {
   const Shape& w = g.value(n.inputs[1]).shape;
   return {w.begin() + 1, w.end()};
@@ -197,7 +198,10 @@ ChannelAxes conv_channels(const graph::Graph& g, const graph::Node& n) {
 }
 
 Status check_core_conv(const graph::Graph&, const graph::Node& n) {
-  return n.inputs.size() == 2 ? Status{} : internal_error("a core Conv has two inputs");
+  return n.inputs.size() == 2
+             ? Status{}
+             : internal_error("a core Conv has " + std::to_string(n.inputs.size()) +
+                              " inputs, expected 2");
 }
 
 // --- ConvTranspose -------------------------------------------------------------------------------
@@ -207,14 +211,15 @@ struct Transposed {
   Shape out;  // spatial
 };
 
-/// Paddings that SAME or a given output shape ask for; negative totals become output padding.
+/// Computes the pads for SAME or a given output shape. A negative total becomes output padding.
 Status resolve_output_shape(const InferContext& ctx, const std::vector<int64_t>& kernel,
                             Transposed& t) {
   const size_t n = kernel.size();
   const bool upper = ctx.attrs().get_string("auto_pad") == "SAME_UPPER";
   const std::vector<int64_t> wanted = ctx.attrs().get_ints("output_shape");
   if (!wanted.empty() && wanted.size() != n && wanted.size() != n + 2) {
-    return ctx.invalid("output_shape has " + std::to_string(wanted.size()) + " entries");
+    return ctx.invalid("output_shape has " + std::to_string(wanted.size()) + " entries, expected " +
+                       std::to_string(n) + " or " + std::to_string(n + 2));
   }
   for (size_t d = 0; d < n; ++d) {
     const Expr in = ctx.shape(0)[2 + d];
@@ -290,9 +295,9 @@ Status infer_conv_transpose(InferContext& ctx) {
   return {};
 }
 
-/// Weights [in, out / group, K...] for the phases of a stride as those of a convolution,
-/// [out * stride..., in / group, taps...]: phase p of an axis reads taps p, p + stride, ...,
-/// backwards. Channels of a result are ordered (out, phase...).
+/// Rearranges weights [in, out / group, K...] to those of an equivalent convolution, [out *
+/// stride..., in / group, taps...]. Phase p of an axis uses the taps p, p + stride, ... in reverse
+/// order. Channels of the result are ordered (out, phase...).
 V phase_weights(OpBuilder& c, V weight, const Expr& group, const std::vector<int64_t>& strides,
                 const std::vector<int64_t>& taps) {
   const Shape w = c.shape(weight);
@@ -326,8 +331,8 @@ V phase_weights(OpBuilder& c, V weight, const Expr& group, const std::vector<int
 }
 
 /// A transposed convolution without dilation is a convolution that computes the outputs of one
-/// stride as channels, which are then laid side by side: out[s * q + p] = sum over t of x[q - t] *
-/// w[p + s * t].
+/// stride as channels: out[s * q + p] = sum over t of x[q - t] * w[p + s * t]. The channels are
+/// then interleaved along the spatial axes.
 V as_convolution(OpBuilder& c, const std::vector<int64_t>& kernel, const Transposed& t,
                  int64_t group) {
   const size_t n = kernel.size();
@@ -382,8 +387,8 @@ Result<bool> conv_transpose(Rewriter& rw) {
   return c.finish();
 }
 
-/// Gathers: an input position contributes through tap k where position * stride = out + pad - k *
-/// dilation.
+/// Gathers the inputs of one output element. An input position contributes through tap k if
+/// position * stride = out + pad - k * dilation.
 Status conv_transpose_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const ConvAttrs p = conv_attrs(ctx);

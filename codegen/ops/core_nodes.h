@@ -1,4 +1,4 @@
-// Nodes in core form that passes make. Those that are returned have neither inputs nor outputs yet.
+// Creates nodes in core form for passes. Returned nodes have no inputs and outputs yet.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@ graph::NodeSpec reshape_node(Shape to);
 graph::NodeSpec transpose_node(std::vector<int64_t> perm);
 graph::NodeSpec cast_node(DType to);
 
-/// A node that only renames (OpDef::renames) becomes a Reshape.
+/// Turns a node that only renames dims (OpDef::renames) into a Reshape.
 void become_reshape(const graph::Graph& g, graph::Node& n);
-/// A node with one output, whose contents are known, becomes a ShapeValue.
+/// Turns a node with one output, whose contents are known, into a ShapeValue.
 void become_shape_value(graph::Graph& g, graph::Node& n);
 
 }  // namespace reprise::ops

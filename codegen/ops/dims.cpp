@@ -31,7 +31,7 @@ SymbolRanges ranges_of(const Graph& g) {
   };
 }
 
-/// c, when e is min(symbol, c).
+/// Returns c if e is min(symbol, c).
 std::optional<int64_t> upper_limit(const Expr& e, SymbolId id) {
   if (e.terms().size() != 1 || e.constant() != 0 || e.terms()[0].coefficient != 1) return {};
   const Atom* a = e.terms()[0].single();
@@ -65,8 +65,8 @@ void rewrite_dims(Graph& g, const std::function<Expr(const Expr&)>& f) {
   }
 }
 
-/// When a run knows the value: -1 from its inputs' dims, else the latest symbol that a host call
-/// gives.
+/// The point of a run at which e is known: -1 if it follows from the dims of inputs, else the
+/// latest symbol that a host call determines.
 SymbolId known_after(const Graph& g, const Expr& e) {
   SymbolId latest = -1;
   for (const SymbolId s : e.symbols()) {
@@ -88,12 +88,12 @@ size_t length(const Expr& e) {
   return code.size();
 }
 
-/// What a guard makes superfluous, a symbol or an operation, with what it equals. That must be
-/// known no later in a run.
+/// Replaces a symbol or an operation by an equal expression, which must be known no later in a run.
+/// A guard for equal dims gives at most one rule.
 using Rule = graph::EqualDims::Rule;
 
-/// Dims of inputs are expressions over such dims. Of two symbols the later one goes, which may be a
-/// fresh one.
+/// Replaces a symbol. A dim of an input is only replaced by an expression of such dims. Of two
+/// symbols, the later one is replaced, which may be a fresh one.
 std::optional<Rule> symbol_rule(const Graph& g, const Expr& lhs, const Expr& rhs) {
   const auto id = lhs.as_symbol();
   const auto other = rhs.as_symbol();
@@ -106,7 +106,7 @@ std::optional<Rule> symbol_rule(const Graph& g, const Expr& lhs, const Expr& rhs
   return Rule{lhs, rhs};
 }
 
-/// The operation that an expression is.
+/// The operation of an expression that consists of one, else null.
 const Atom* as_operation(const Expr& e) {
   if (e.terms().size() != 1 || e.constant() != 0 || e.terms()[0].coefficient != 1) return nullptr;
   const Atom* a = e.terms()[0].single();
@@ -126,7 +126,7 @@ bool has_operation(const Expr& e, const Atom& operation) {
   });
 }
 
-/// e with `to` in place of the operation outside of other operations.
+/// Replaces the operation in e by `to`, except where it is an operand of another operation.
 Expr with_operation(const Expr& e, const Atom& operation, const Expr& to) {
   if (!has_operation(e, operation)) return e;
   Expr sum = e.constant();
@@ -172,11 +172,11 @@ Expr apply(const Rule& rule, const Expr& e) {
       [&](SymbolId s) { return s == *id ? std::optional<Expr>(rule.to) : std::nullopt; });
 }
 
-// Numbers of Expr::encode. Sizes of models are far below: a dim that a convolution with strides
-// gave has ten.
+// Lengths of Expr::encode(). Models stay far below: after a convolution with strides, a dim has a
+// length of 10.
 constexpr size_t kLongestDim = 64, kLongestAtom = 24, kLongestCount = 128;
 
-/// e with its longest operations as symbols, or as one symbol.
+/// Replaces the longest operations of e by symbols or, if it is still too long, all of e.
 Expr shortened(Graph& g, const Expr& e) {
   if (length(e) <= kLongestDim) return e;
   Expr sum = e.constant();
@@ -238,7 +238,7 @@ bool learn(Graph& g, const Expr& a, const Expr& b) {
     const auto id = lhs.as_symbol();
     const auto limit = id ? upper_limit(rhs, *id) : std::nullopt;
     if (!limit) continue;
-    // Runs check the ranges of what they are told, not of what follows from it.
+    // A run checks the ranges of symbols that it reads, but not those of derived symbols.
     if (g.symbol_sources[static_cast<size_t>(*id)].kind == SourceKind::Derived) continue;
     Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
     symbol.max = std::min(symbol.max, *limit);
@@ -313,7 +313,7 @@ void InferContext::add_guard(GuardKind kind, const Expr& a, const Expr& b,
   guard.b = b;
   guard.result = result;
   guard.node = n_.name;
-  // The first input with the one dim, and the last with the other.
+  // Name the first input that has dim a and the last one that has dim b.
   for (size_t i = 0; i < input_count(); ++i) {
     if (!has_input(i)) continue;
     for (size_t d = 0; d < shape(i).size(); ++d) {
@@ -344,7 +344,7 @@ Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
 
 void InferContext::at_least(const Expr& a, const std::string& a_is, const Expr& b,
                             const std::string& b_is) const {
-  // A node in core form is made of one of the model, for which this was asked.
+  // A node in core form comes from a node of the model, for which this was checked.
   if (n_.opset == 0) return;
   graph::DimGuard guard;
   guard.kind = GuardKind::AtLeast;

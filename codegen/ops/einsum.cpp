@@ -1,4 +1,4 @@
-// Einsum as transposes, matrix products and sums, two operands at a time.
+// Decomposes Einsum into transposes, matrix products and sums, two operands at a time.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -13,8 +13,8 @@ namespace {
 
 using V = OpBuilder::V;
 
-/// One label a dim: letters as they are, the dims of "..." as negative numbers counted from its
-/// end (so that they align as in broadcasting).
+/// One label for each dim. A letter stands for itself. The dims of "..." are negative numbers that
+/// count from its end, so that they align as in broadcasting.
 using Labels = std::vector<int>;
 
 struct Equation {
@@ -27,7 +27,7 @@ bool has(const Labels& l, int x) {
   return std::find(l.begin(), l.end(), x) != l.end();
 }
 
-/// Labels of one term; `ellipsis` is the number of dims that "..." stands for.
+/// Parses the labels of one term. `ellipsis` is the number of dims that "..." stands for.
 Result<Labels> parse_term(const InferContext& ctx, const std::string& term, int64_t ellipsis) {
   Labels out;
   for (size_t i = 0; i < term.size(); ++i) {
@@ -55,7 +55,7 @@ std::vector<std::string> split_terms(const std::string& s) {
   return terms;
 }
 
-/// Without "->": the dims of "...", then labels that occur once, in alphabetical order.
+/// The output if there is no "->": the dims of "...", then labels that occur once, alphabetically.
 Labels implicit_output(const Equation& e, int64_t ellipsis) {
   Labels out;
   for (int64_t d = ellipsis; d > 0; --d) out.push_back(static_cast<int>(-d));
@@ -75,7 +75,7 @@ Status add_sizes(const InferContext& ctx, Equation& e, const Labels& labels, con
       it->second = shape[d];
       continue;
     }
-    RP_ASSIGN(it->second, ctx.unify(it->second, shape[d], "dims of one label"));
+    RP_ASSIGN(it->second, ctx.unify(it->second, shape[d], "dims with the same label"));
   }
   return {};
 }
@@ -135,7 +135,7 @@ struct Operand {
   Labels labels;
 };
 
-/// Sums over the labels that nothing needs any more.
+/// Sums over the labels that are no longer needed.
 Operand sum_out(OpBuilder& c, const Operand& a, const Labels& needed) {
   std::vector<int64_t> axes;
   Labels kept;
@@ -171,7 +171,7 @@ Expr extent(const Equation& e, const Labels& labels) {
   return element_count(sizes_of(e, labels));
 }
 
-/// [batch, M, K] x [batch, K, N] over the groups of labels that both, one or none keep.
+/// [batch, M, K] x [batch, K, N], where labels are grouped by the operands that have and keep them.
 Operand contract(OpBuilder& c, const Equation& e, Operand a, Operand b, const Labels& needed) {
   a = sum_out(c, a, join({needed, b.labels}));
   b = sum_out(c, b, join({needed, a.labels}));
@@ -197,7 +197,7 @@ Result<bool> einsum(Rewriter& rw) {
   RP_ASSIGN(const Equation e, read_equation(ctx));
   for (const Labels& l : e.inputs) {
     for (int x : l) {
-      if (std::count(l.begin(), l.end(), x) > 1) return false;  // a diagonal: on the host
+      if (std::count(l.begin(), l.end(), x) > 1) return false;  // a diagonal runs on the host
     }
   }
   OpBuilder c(rw);

@@ -1,4 +1,4 @@
-// The operator families that registry.cpp joins. Each table has static storage.
+// The tables of the operator families, which registry.cpp joins. They have static storage.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Reads at positions that other tensors hold.
+// Operators that read elements at positions given by other tensors.
 #include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
@@ -13,10 +13,10 @@ namespace {
 Status require_indices(const InferContext& ctx) {
   if (ctx.dtype(1) == DType::I32 || ctx.dtype(1) == DType::I64) return {};
   return ctx.invalid("indices '" + ctx.input(1).name + "' are " +
-                     std::string(name_of(ctx.dtype(1))) + ", need int32 or int64");
+                     std::string(name_of(ctx.dtype(1))) + ", expected int32 or int64");
 }
 
-/// Constant indices that no run can make valid.
+/// Refuses constant indices that are out of range in every run.
 Status check_constant_indices(const InferContext& ctx, const Expr& dim) {
   const auto& index = ctx.input(1);
   if (!index.constant || !dim.is_const()) return {};
@@ -41,7 +41,7 @@ Result<bool> positive_axis(Rewriter& rw) {
   return mark_core(rw);
 }
 
-/// Of a vector, by constant indices.
+/// Contents for a vector and constant indices.
 void gather_contents(ContentsContext& ctx) {
   if (const auto at = ctx.constant_ints(1)) picked_contents(ctx, *at);
 }
@@ -62,7 +62,7 @@ Status infer_gather(InferContext& ctx) {
   return {};
 }
 
-/// A constant index that is in range for every size of the dim is a slice.
+/// A constant index that is in range for every size of the dim becomes a slice.
 Result<bool> gather(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto index = ctx.constant_ints(1);
@@ -97,7 +97,7 @@ Status gather_element(ElementContext& ctx) {
 
 // --- GatherElements ------------------------------------------------------------------------------
 
-/// The other dims of the indices must not exceed the data's.
+/// The indices' other dims must not exceed those of the data.
 Status require_within(const InferContext& ctx, const Expr& dim, const Expr& limit) {
   const auto table = ctx.graph_symbols();
   if (proven_le(dim, limit, table)) return {};

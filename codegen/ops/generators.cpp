@@ -1,4 +1,4 @@
-// Operators that make tensors out of sizes and positions: ConstantOfShape, Range, EyeLike, OneHot,
+// Operators that create tensors from sizes and positions: ConstantOfShape, Range, EyeLike, OneHot,
 // Trilu.
 #include <cmath>
 
@@ -20,7 +20,9 @@ Status infer_constant_of_shape(InferContext& ctx) {
   DType dtype = DType::F32;
   const auto* value = ctx.attrs().get<HostTensor>("value");
   if (value != nullptr) {
-    if (value->count() != 1) return ctx.invalid("attribute 'value' must hold one number");
+    if (value->count() != 1)
+      return ctx.invalid("attribute 'value' must hold one number, but holds " +
+                         std::to_string(value->count()));
     dtype = value->dtype();
   }
   const auto dims = ctx.elements(0);
@@ -33,7 +35,8 @@ Status infer_constant_of_shape(InferContext& ctx) {
     return {};
   }
   for (const Expr& d : *dims) {
-    if (bounds(d, ctx.graph_symbols()).hi < 0) return ctx.invalid("shape has a negative dim");
+    if (bounds(d, ctx.graph_symbols()).hi < 0)
+      return ctx.invalid("shape has the negative dim " + d.str(ctx.graph_symbols()));
   }
   ctx.set_output(0, dtype, *dims);
   return {};
@@ -43,7 +46,7 @@ void filled_contents(ContentsContext& ctx) {
   const Expr count = element_count(ctx.output(0).shape);
   if (!is_int(ctx.output(0).dtype) || !count.is_const() || count.value() > kMaxElements) return;
   graph::Value holder;
-  holder.constant = *ctx.attrs().get<HostTensor>("value");  // where an integer dtype comes from
+  holder.constant = *ctx.attrs().get<HostTensor>("value");  // its dtype may be an integer
   const auto number = constant_numbers(holder);
   if (!number || std::abs((*number)[0]) >= 9e15) return;
   const Expr each(static_cast<int64_t>((*number)[0]));
@@ -62,8 +65,8 @@ Result<bool> constant_of_shape(Rewriter& rw) {
 
 // --- Range ---------------------------------------------------------------------------------------
 
-/// ceil((limit - start) / delta), at least 0, for integers; nothing when it depends on data or on
-/// the sign of delta.
+/// max(ceil((limit - start) / delta), 0) for integers. Nothing if it depends on data or on the sign
+/// of delta.
 std::optional<Expr> range_size(const InferContext& ctx, std::span<const Symbol> table) {
   std::vector<Expr> v;
   for (size_t i = 0; i < 3; ++i) {
@@ -98,7 +101,7 @@ Status infer_range(InferContext& ctx) {
     }
   }
   const auto delta = constant_numbers(ctx.input(2));
-  if (delta && (*delta)[0] == 0) return ctx.invalid("delta is 0");
+  if (delta && (*delta)[0] == 0) return ctx.invalid("delta is 0, must be nonzero");
   const graph::Value& out = ctx.graph().value(ctx.node().outputs[0]);
   const bool core = ctx.node().opset == 0 && out.has_shape;
   const auto size = core                     ? std::optional(out.shape[0])
@@ -143,13 +146,14 @@ Status range_element(ElementContext& ctx) {
 // --- EyeLike, OneHot, Trilu ----------------------------------------------------------------------
 
 Status infer_eye_like(InferContext& ctx) {
-  if (ctx.rank(0) != 2) return ctx.invalid("needs a matrix, has " + ctx.str(ctx.shape(0)));
+  if (ctx.rank(0) != 2)
+    return ctx.invalid("input must be a matrix, has shape " + ctx.str(ctx.shape(0)));
   RP_ASSIGN(const DType t, dtype_attr_or(ctx, "dtype", ctx.dtype(0)));
   ctx.set_output(0, t, ctx.shape(0));
   return {};
 }
 
-/// Positions along an axis as a tensor of the given rank: [1, .., size, .., 1].
+/// Positions along an axis, as a tensor of the given rank: [1, .., size, .., 1].
 V positions(OpBuilder& c, const Expr& size, int64_t axis, int64_t rank) {
   return c.along_axis(c.range(size), axis, rank);
 }
@@ -174,7 +178,9 @@ std::optional<Expr> one_hot_depth(const InferContext& ctx) {
 }
 
 Status infer_one_hot(InferContext& ctx) {
-  if (ctx.rank(2) != 1) return ctx.invalid("values must be a vector of two numbers");
+  if (ctx.rank(2) != 1)
+    return ctx.invalid("values must be a vector of two numbers, have shape " +
+                       ctx.str(ctx.shape(2)));
   RP_ASSIGN([[maybe_unused]] const Expr two,
             ctx.unify(ctx.shape(2)[0], 2, "the size of values and 2"));
   const int64_t rank = ctx.rank(0) + 1;
@@ -233,7 +239,8 @@ Result<bool> trilu(Rewriter& rw) {
 Status infer_window(InferContext& ctx) {
   RP_ASSIGN(const DType t, dtype_attr(ctx, "output_datatype"));
   const auto size = ctx.elements(0);
-  if (ctx.rank(0) != 0) return ctx.invalid("size must be a scalar");
+  if (ctx.rank(0) != 0)
+    return ctx.invalid("size must be a scalar, has shape " + ctx.str(ctx.shape(0)));
   ctx.set_output(0, t, {size ? (*size)[0] : ctx.fresh_symbol(0, 0)});
   return {};
 }

@@ -1,5 +1,5 @@
-// Operators without a device form: inference only, they run on the host. Sizes that depend on data
-// are fresh symbols. Control flow is refused by name.
+// Operators that run on the host: their rows have inference only. Sizes that depend on data become
+// fresh symbols. Control flow is refused with a message that names it.
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
@@ -22,7 +22,7 @@ Status infer_topk(InferContext& ctx) {
     const auto e = ctx.elements(1);
     if (e && e->size() == 1) k = (*e)[0];
   } else if (!k) {
-    return ctx.invalid("k is missing");
+    return ctx.invalid("neither the attribute nor the input k is given");
   }
   const Expr dim = ctx.shape(0)[a];
   if (k && !k->is_overflow() &&
@@ -72,7 +72,9 @@ Status infer_compress(InferContext& ctx) {
 
 Status infer_scatter(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 1));
-  if (ctx.dtype(2) != ctx.dtype(0)) return ctx.invalid("data and updates differ in dtype");
+  if (ctx.dtype(2) != ctx.dtype(0))
+    return ctx.invalid("data and updates differ in dtype: " + std::string(name_of(ctx.dtype(0))) +
+                       " and " + std::string(name_of(ctx.dtype(2))));
   if (ctx.node().op != "ScatterND" && ctx.rank(1) != ctx.rank(0)) {
     return ctx.invalid("data " + ctx.str(ctx.shape(0)) + " and indices " + ctx.str(ctx.shape(1)) +
                        " differ in rank");
@@ -97,14 +99,18 @@ Status infer_max_unpool(InferContext& ctx) {
   const auto strides = ctx.attrs().get_or("strides", std::vector<int64_t>(n, 1));
   const auto pads = ctx.attrs().get_or("pads", std::vector<int64_t>(2 * n, 0));
   if (kernel.size() != n || strides.size() != n || pads.size() != 2 * n) {
-    return ctx.invalid("kernel_shape, strides and pads do not fit " + ctx.str(ctx.shape(0)));
+    return ctx.invalid(
+        "kernel_shape, strides and pads do not have the rank of the spatial dims of " +
+        ctx.str(ctx.shape(0)));
   }
   Shape out = ctx.shape(0);
   const auto wanted = ctx.elements(2);
   if (ctx.has_input(2) && !wanted) {
     out = ctx.fresh_shape(0, out.size());
   } else if (wanted) {
-    if (wanted->size() != out.size()) return ctx.invalid("output_shape has the wrong rank");
+    if (wanted->size() != out.size())
+      return ctx.invalid("output_shape has " + std::to_string(wanted->size()) +
+                         " entries, expected " + std::to_string(out.size()));
     out = *wanted;
   } else {
     for (size_t d = 0; d < n; ++d) {

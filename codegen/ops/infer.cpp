@@ -118,7 +118,7 @@ void InferContext::set_output(size_t i, DType dtype, Shape shape) {
   }
   for (const Expr& d : shape) {
     if (!d.is_overflow() && bounds(d, g_.symbols).hi >= 0) continue;
-    status_ = invalid("output '" + v.name + "' gets the impossible shape " + str(shape));
+    status_ = invalid("output '" + v.name + "' would get the impossible shape " + str(shape));
     return;
   }
   v.dtype = dtype;
@@ -137,9 +137,9 @@ void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
   for (const Expr& x : e) {
     if (x.is_overflow()) return;
     const Bounds b = bounds(x, g_.symbols);
-    // Integers wrap, expressions do not. Dims themselves stay below 2^31 (a run with larger ones is
-    // refused), so what is computed from them in 32 or 64 bits is taken as it is unless it may be
-    // below zero where the dtype has no sign: evaluation refuses overflows.
+    // Integers wrap, but expressions do not. Dims stay below 2^31, because a run with larger ones
+    // is refused. So expressions of 32 or 64 bits are kept as they are, unless they may be negative
+    // and the dtype is unsigned. Evaluation refuses overflows.
     const bool wide = size_of(v.dtype) >= 4 && !x.is_const();
     if (b.lo < range->lo && !(wide && range->lo < 0)) return;
     if (b.hi > range->hi && !wide) return;
@@ -149,7 +149,7 @@ void ContentsContext::set_elements(size_t i, std::vector<Expr> e) {
 
 Expr InferContext::fresh_symbol(size_t output, size_t axis, int64_t max) {
   graph::ValueId id = n_.outputs[output];
-  if (id == graph::kNone) {  // the model does not use it, but its dim tells those of others
+  if (id == graph::kNone) {  // unused in the model, but other dims depend on its dim
     id = g_.add_unknown(n_.name + "_output" + std::to_string(output));
     g_.set_output(n_, output, id);
   }
@@ -229,7 +229,7 @@ constexpr std::string_view text_of(AttrType type) {
   return kNames[static_cast<size_t>(type)];
 }
 
-/// What a model may give the operator, for messages.
+/// The names of the attributes that a model may give the operator, for messages.
 std::string supported_attributes(const OpDef& def) {
   std::string list;
   for (const AttrDecl& a : def.attributes) {
@@ -238,8 +238,8 @@ std::string supported_attributes(const OpDef& def) {
   return list.empty() ? "none" : list;
 }
 
-/// That a model's node has attributes that the operator declares, of their types. Those of core
-/// nodes are the business of graph::verify().
+/// Checks that the attributes of a model's node are declared and have the declared types.
+/// graph::verify() checks the nodes in core form.
 Status check_attributes(const InferContext& ctx, const OpDef& def, const graph::Node& n) {
   const bool core = n.opset == 0;
   for (const auto& [name, attr] : n.attrs) {
@@ -254,7 +254,7 @@ Status check_attributes(const InferContext& ctx, const OpDef& def, const graph::
   }
   for (const AttrDecl& decl : def.attributes) {
     if (decl.required && !core && !n.attrs.has(decl.name))
-      return ctx.invalid("attribute '" + std::string(decl.name) + "' is missing");
+      return ctx.invalid("the required attribute '" + std::string(decl.name) + "' is missing");
   }
   return {};
 }
@@ -270,14 +270,14 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
   RP_TRY(check_attributes(ctx, def, n));
   const auto count = static_cast<int>(n.inputs.size());
   if (count < def.min_inputs || count > def.max_inputs) {
-    return ctx.invalid("has " + std::to_string(count) + " inputs, needs " +
+    return ctx.invalid("has " + std::to_string(count) + " inputs, expected " +
                        std::to_string(def.min_inputs) +
                        (def.max_inputs == def.min_inputs ? ""
                         : def.max_inputs == kVariadic    ? " or more"
                                                       : " to " + std::to_string(def.max_inputs)));
   }
   if (n.outputs.empty() || static_cast<int>(n.outputs.size()) > def.max_outputs) {
-    return ctx.invalid("has " + std::to_string(n.outputs.size()) + " outputs, gives up to " +
+    return ctx.invalid("has " + std::to_string(n.outputs.size()) + " outputs, expected at most " +
                        std::to_string(def.max_outputs));
   }
   for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -290,7 +290,7 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
     }
     const graph::Value& v = g.value(id);
     if (!v.has_shape || v.dtype == DType::Invalid) {
-      return ctx.error(Code::Internal, "input '" + v.name + "' has no type yet");
+      return ctx.error(Code::Internal, "the type of input '" + v.name + "' has not been inferred");
     }
   }
   return {};

@@ -57,7 +57,7 @@ Status infer_pair(InferContext& ctx) {
 
 Status infer_order(InferContext& ctx) {
   if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0))) {
-    return ctx.invalid("inputs are " + std::string(name_of(ctx.dtype(0))) + ", need numbers");
+    return ctx.invalid("inputs are " + std::string(name_of(ctx.dtype(0))) + ", expected numbers");
   }
   return infer_pair(ctx);
 }
@@ -65,7 +65,7 @@ Status infer_order(InferContext& ctx) {
 Status require_bool(const InferContext& ctx, size_t i) {
   if (ctx.dtype(i) == DType::Bool) return {};
   return ctx.invalid("input '" + ctx.input(i).name + "' is " + std::string(name_of(ctx.dtype(i))) +
-                     ", needs bool");
+                     ", expected bool");
 }
 
 Status infer_boolean(InferContext& ctx) {

@@ -1,4 +1,4 @@
-// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: inference only, they run on the host.
+// NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss. They run on the host: inference only.
 #include "codegen/ops/families.h"
 #include "codegen/ops/support.h"
 
@@ -12,8 +12,9 @@ Status infer_loss(InferContext& ctx) {
   RP_TRY(require_int(ctx, 1));
   RP_TRY(require_rank(ctx, 0, 2));
   if (ctx.rank(1) + 1 != ctx.rank(0)) {
-    return ctx.invalid("scores " + ctx.str(ctx.shape(0)) + " and targets " + ctx.str(ctx.shape(1)) +
-                       " do not fit: targets lack the class axis only");
+    return ctx.invalid(
+        "scores " + ctx.str(ctx.shape(0)) + " and targets " + ctx.str(ctx.shape(1)) +
+        " do not match: targets must have all axes of the scores except the class axis");
   }
   Shape targets;
   for (size_t d = 0; d < ctx.shape(1).size(); ++d) {

@@ -43,7 +43,7 @@ Status infer_matmul(InferContext& ctx) {
   return {};
 }
 
-/// Vectors become matrices with one row or column.
+/// Adds an axis of size 1 to operands that are vectors.
 Result<bool> matmul(Rewriter& rw) {
   const Shape a = rw.input(0).shape;
   const Shape b = rw.input(1).shape;
@@ -55,7 +55,7 @@ Result<bool> matmul(Rewriter& rw) {
   return c.finish();
 }
 
-/// One output element as a plain loop, for shapes and dtypes that no tiled kernel takes.
+/// Computes one output element in a plain loop, for shapes and dtypes without a tiled kernel.
 Status matmul_element(ElementContext& ctx) {
   const Shape& a_shape = ctx.input_shape(0);
   const Shape& b_shape = ctx.input_shape(1);
@@ -97,7 +97,8 @@ Status check_core_matmul(const graph::Graph& g, const graph::Node& n) {
   const bool matrices = std::ranges::all_of(n.inputs, [&](graph::ValueId v) {
     return v != graph::kNone && g.value(v).shape.size() >= 2;
   });
-  return matrices ? Status{} : internal_error("inputs of a core MatMul have rank 2 or more");
+  return matrices ? Status{}
+                  : internal_error("the inputs of a core MatMul must have rank 2 or more");
 }
 
 // --- Gemm ----------------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ Status check_core_matmul(const graph::Graph& g, const graph::Node& n) {
 Status infer_gemm(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
   if (ctx.rank(0) != 2 || ctx.rank(1) != 2) {
-    return ctx.invalid("needs matrices, has " + ctx.str(ctx.shape(0)) + " and " +
+    return ctx.invalid("inputs must be matrices, have shapes " + ctx.str(ctx.shape(0)) + " and " +
                        ctx.str(ctx.shape(1)));
   }
   Shape a = ctx.shape(0);
@@ -127,7 +128,7 @@ Result<bool> gemm(Rewriter& rw) {
   const V a = c.attrs().get_int("transA") != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
   const V b = c.attrs().get_int("transB") != 0 ? c.transpose(c.in(1), {1, 0}) : c.in(1);
   const DType t = c.dtype(c.in(0));
-  // Scales of integers are not whole: only the trivial ones have a device form.
+  // For integers, devices support only a scale of 1, because others may be fractions.
   if (!is_float(t) && (alpha != 1 || beta != 1)) return false;
   V y = c.op("MatMul", {a, b});
   if (alpha != 1) y = c.mul(y, alpha);

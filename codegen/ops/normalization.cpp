@@ -1,5 +1,5 @@
-// Normalisations, as reductions and scalar rows: means and variances take two passes, 16-bit
-// floats are computed in float32.
+// Normalisations, as reductions and scalar operations. Mean and variance are computed in two
+// passes, and 16-bit floats in float32.
 #include <cmath>
 
 #include "codegen/ops/dims.h"
@@ -26,7 +26,7 @@ Normalized normalize(OpBuilder& c, V x, const std::vector<int64_t>& axes, double
   return {c.mul(d, inverse), mean, inverse};
 }
 
-/// The dtype that stash_type asks for, no narrower than float32.
+/// The dtype that stash_type names, but not narrower than float32.
 DType stash_dtype(const Attributes& attrs, DType input) {
   const DType t = dtype_from_onnx(attrs.get_int("stash_type"));
   return input == DType::F64 ? DType::F64 : wide(is_float(t) ? t : DType::F32);
@@ -65,7 +65,9 @@ Status infer_layer_norm(InferContext& ctx) {
   Shape reduced = ctx.shape(0);
   for (auto d = static_cast<size_t>(axis); d < reduced.size(); ++d) reduced[d] = 1;
   const DType stash = dtype_from_onnx(ctx.attrs().get_int("stash_type"));
-  if (!is_float(stash)) return ctx.error(Code::Unsupported, "stash_type is not a float type");
+  if (!is_float(stash))
+    return ctx.error(Code::Unsupported,
+                     "stash_type must be a float type, is " + std::string(name_of(stash)));
   ctx.set_output(1, stash, reduced);
   ctx.set_output(2, stash, reduced);
   return {};
@@ -120,7 +122,8 @@ Result<bool> instance_norm(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const double epsilon = c.attrs().get_float("epsilon");
   const V x = c.cast(c.in(0), wide(t));
-  // One scale and shift of each row, so that a long row is not kept as deviations from its mean.
+  // Each row gets one scale and one shift, so that a long row is not stored as differences from its
+  // mean.
   const Normalized n = normalize(c, x, iota(2, rank), epsilon);
   const V scale = c.mul(n.inverse_deviation, channel(c, c.in(1), wide(t), rank));
   const V shift = c.sub(channel(c, c.in(2), wide(t), rank), c.mul(n.mean, scale));
@@ -132,7 +135,8 @@ Status infer_group_norm(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_rank(ctx, 0, 2));
   const int64_t groups = ctx.attrs().get_int("num_groups");
-  if (groups < 1) return ctx.invalid("num_groups is " + std::to_string(groups));
+  if (groups < 1)
+    return ctx.invalid("num_groups is " + std::to_string(groups) + ", must be positive");
   const Expr channels = ctx.shape(0)[1];
   if (channels.is_const() && channels.value() % groups != 0) {
     return ctx.invalid(std::to_string(channels.value()) + " channels are not a multiple of " +
@@ -144,7 +148,7 @@ Status infer_group_norm(InferContext& ctx) {
   return infer_same(ctx);
 }
 
-/// Until opset 20 scale and bias have one entry a group, since then one a channel.
+/// Before opset 21, scale and bias have one entry per group. Since then they have one per channel.
 Result<bool> group_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
@@ -188,7 +192,7 @@ Status infer_batch_norm(InferContext& ctx) {
   return infer_same(ctx);
 }
 
-/// scale / sqrt(variance + epsilon) and bias - mean * that, in double, when all are constant.
+/// scale / sqrt(variance + epsilon), and bias - mean * that, in double, if all inputs are constant.
 std::optional<std::pair<std::vector<double>, std::vector<double>>> folded_batch_norm(
     Rewriter& rw, double epsilon) {
   std::vector<std::vector<double>> p;
@@ -234,12 +238,12 @@ Result<bool> batch_norm(Rewriter& rw) {
 
 Status infer_lp_norm(InferContext& ctx) {
   const int64_t p = ctx.attrs().get_int("p");
-  if (p != 1 && p != 2) return ctx.invalid("p is " + std::to_string(p) + ", may be 1 or 2");
+  if (p != 1 && p != 2) return ctx.invalid("p is " + std::to_string(p) + ", must be 1 or 2");
   RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   return infer_same_float(ctx);
 }
 
-/// A norm of zero leaves the zeros as they are.
+/// If the norm is zero, all elements are zero and stay so.
 Result<bool> lp_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
@@ -261,7 +265,7 @@ Status infer_lrn(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 3));
   const int64_t size = ctx.attrs().get_int("size");
   if (size < 1 || size > 256) {
-    return ctx.error(Code::Unsupported, "size is " + std::to_string(size) + ", may be 1 to 256");
+    return ctx.error(Code::Unsupported, "size is " + std::to_string(size) + ", must be 1 to 256");
   }
   return infer_same_float(ctx);
 }

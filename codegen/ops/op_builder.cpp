@@ -113,7 +113,7 @@ V OpBuilder::mean(V v, std::vector<int64_t> axes) {
   for (int64_t a : axes) count *= s[static_cast<size_t>(a)];
   const V sum = reduce("ReduceSum", v, std::move(axes));
   if (is_float(dtype(v))) return div(sum, expr_value(count, dtype(v)));
-  // Of no integers it is 0, of no floats NaN.
+  // The mean of no elements is 0 for integers and NaN for floats.
   if (count.is_const()) return div(sum, expr_value(count.is_const(0) ? 1 : count, dtype(v)));
   return div(sum, max(expr_value(count, dtype(v)), 1.0));
 }

@@ -1,5 +1,5 @@
-// Writes decompositions as formulas: after the first error every further call does nothing, and
-// finish() returns that error.
+// Writes decompositions as formulas. After an error, further calls do nothing, and finish() returns
+// the first error.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ class OpBuilder {
   int64_t opset() { return rw_.node().opset; }
   V in(size_t i) { return rw_.node().inputs[i]; }
   bool has(size_t i) const { return rw_.has_input(i); }
-  /// A copy: references into the graph's values do not survive added nodes.
+  /// A copy, because adding nodes invalidates references to the graph's values.
   Shape shape(V v) { return v == graph::kNone ? Shape{} : rw_.graph().value(v).shape; }
   DType dtype(V v) { return v == graph::kNone ? DType::Invalid : rw_.graph().value(v).dtype; }
 
@@ -37,30 +37,30 @@ class OpBuilder {
   V min(V a, V b) { return op("Min", {a, b}); }
   V max(V a, V b) { return op("Max", {a, b}); }
   V where(V c, V a, V b) { return op("Where", {c, a, b}); }
-  /// With a number of a's dtype.
+  /// The same with a constant of a's dtype.
   V add(V a, double b) { return add(a, scalar(dtype(a), b)); }
   V sub(V a, double b) { return sub(a, scalar(dtype(a), b)); }
   V mul(V a, double b) { return mul(a, scalar(dtype(a), b)); }
   V div(V a, double b) { return div(a, scalar(dtype(a), b)); }
   V min(V a, double b) { return min(a, scalar(dtype(a), b)); }
   V max(V a, double b) { return max(a, scalar(dtype(a), b)); }
-  /// No node when the dtype is right already.
+  /// Adds no node if the dtype already matches.
   V cast(V v, DType to);
   V reshape(V v, Shape to);
   V transpose(V v, std::vector<int64_t> perm);
   V expand(V v, Shape to);
   V slice(V v, std::vector<Expr> starts, std::vector<Expr> steps, Shape sizes);
-  /// Elements [begin, begin + size) of one axis.
+  /// The elements [begin, begin + size) along one axis.
   V slice_axis(V v, int64_t axis, const Expr& begin, const Expr& size);
   V concat(std::vector<V> inputs, int64_t axis);
-  /// Start, limit and delta as numbers; I64.
+  /// The numbers 0, 1, ..., size - 1, in I64.
   V range(const Expr& size);
-  /// 0, 1, ... as I32. It is never a constant, nor are the masks made of it: their sizes are the
-  /// product of several positions', and a kernel has what it takes.
+  /// 0, 1, ... as I32. Constant folding keeps it and the masks made from it: a mask has the size of
+  /// a product of several positions, whereas a kernel can compute it.
   V positions(const Expr& size);
-  /// `op` is ReduceSum, ReduceMax, ...; keeps the dims.
+  /// `op_name` is ReduceSum, ReduceMax, ...; the dims are kept.
   V reduce(const std::string& op_name, V v, std::vector<int64_t> axes);
-  /// Sum divided by the count.
+  /// The sum divided by the count.
   V mean(V v, std::vector<int64_t> axes);
   /// A scalar whose value is a shape expression.
   V expr_value(const Expr& e, DType t);
@@ -71,7 +71,7 @@ class OpBuilder {
 
   void fail(Status s);
   void replace(size_t output, V v);
-  /// True, or the first error.
+  /// Returns true, or the first error.
   Result<bool> finish();
   bool ok() const { return status_.ok(); }
 
@@ -81,7 +81,7 @@ class OpBuilder {
   Status status_;
 };
 
-/// The dtype that sums and exponentials of this dtype are computed in: F32 for 16-bit floats.
+/// The dtype in which sums and exponentials of a dtype are computed: F32 for 16-bit floats.
 inline DType wide(DType t) {
   return t == DType::F16 || t == DType::BF16 ? DType::F32 : t;
 }

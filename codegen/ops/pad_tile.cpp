@@ -1,4 +1,4 @@
-// Tensors made larger around (Pad) or by repetition (Tile).
+// Operators that enlarge tensors with a border (Pad, CenterCropPad) or by repetition (Tile).
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
@@ -13,7 +13,7 @@ using V = OpBuilder::V;
 
 // --- Pad -----------------------------------------------------------------------------------------
 
-/// Begins then ends of all axes; nothing when they depend on data.
+/// The begins and then the ends of all axes. Nothing if they depend on data.
 Result<std::optional<std::vector<Expr>>> pad_form(const InferContext& ctx) {
   const auto rank = static_cast<size_t>(ctx.rank(0));
   std::optional<std::vector<Expr>> pads;
@@ -24,7 +24,7 @@ Result<std::optional<std::vector<Expr>>> pad_form(const InferContext& ctx) {
   } else if (ctx.has_input(1)) {
     pads = ctx.elements(1);
   } else {
-    return ctx.invalid("pads are missing");
+    return ctx.invalid("neither the attribute nor the input pads is given");
   }
   if (!pads) return pads;
   std::vector<int64_t> axes = iota(0, ctx.rank(0));
@@ -61,8 +61,8 @@ Status infer_pad(InferContext& ctx) {
   return {};
 }
 
-/// The input without what negative pads take away: other modes repeat what is left. These pads
-/// become 0.
+/// Crops the input by its negative pads and sets these to 0. The modes that repeat data repeat what
+/// is left.
 V cropped(OpBuilder& c, std::vector<Expr>& pads) {
   const std::span<const Symbol> table = c.rewriter().graph().symbols;
   std::vector<Expr> starts;
@@ -98,8 +98,8 @@ Result<bool> pad(Rewriter& rw) {
   return c.finish();
 }
 
-/// Where a padded position reads, for the modes that repeat the data. Positions may be negative,
-/// which index expressions do not divide by; so this is run-time arithmetic.
+/// The position that a padded position reads, for modes that repeat data. Positions may be
+/// negative, which index expressions cannot divide, so this is run-time arithmetic.
 Expr folded_position(ElementContext& ctx, const std::string& mode, const Expr& at,
                      const Expr& dim) {
   kernel::Builder& b = ctx.builder();
@@ -114,7 +114,7 @@ Expr folded_position(ElementContext& ctx, const std::string& mode, const Expr& a
   return ctx.opaque(dim.is_const(1) ? b.i32(0) : m, dim);
 }
 
-/// Axes that some position of the output leaves.
+/// The axes with pads.
 std::vector<size_t> padded_axes(const std::vector<Expr>& pads) {
   std::vector<size_t> axes;
   const size_t rank = pads.size() / 2;
@@ -136,7 +136,7 @@ Status pad_element(ElementContext& ctx) {
   for (size_t d : padded_axes(pads)) {
     const Expr at = index[d] - pads[d];
     index[d] = mode == "constant" ? at : folded_position(ctx, mode, at, in[d]);
-    // The other modes read nothing only from an empty dim.
+    // The other modes always read an element, unless the dim is 0.
     if (mode != "constant" && bounds(in[d], table).lo > 0) continue;
     const kernel::Val v = mode == "constant" ? ctx.value(at) : b.i32(0);
     inside = b.logical_and(inside, b.in_range(v, ctx.value(in[d])));
@@ -158,7 +158,7 @@ Status pad_element(ElementContext& ctx) {
 
 // --- CenterCropPad -------------------------------------------------------------------------------
 
-/// The axes that get a size; all where none are named.
+/// The axes that get a new size. All axes if the node names none.
 Result<std::vector<int64_t>> sized_axes(const InferContext& ctx) {
   if (!ctx.attrs().has("axes")) return iota(0, ctx.rank(0));
   return ctx.axes(ctx.attrs().get_ints("axes"), ctx.rank(0));
@@ -180,8 +180,8 @@ Status infer_center_crop_pad(InferContext& ctx) {
   return {};
 }
 
-/// Cut to the smaller of both sizes around the middle, then padded with zeros to the wanted one.
-/// Where the difference is odd, the last element goes, or one more comes at the end.
+/// Crops to the smaller of both sizes around the centre, then pads with zeros to the requested
+/// size. If the difference is odd, one more element is cropped or added at the end.
 Result<bool> center_crop_pad(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   if (!ctx.elements(1)) return false;
@@ -223,7 +223,7 @@ Status infer_tile(InferContext& ctx) {
   return {};
 }
 
-/// Of a vector.
+/// Contents for a vector.
 void tile_contents(ContentsContext& ctx) {
   const auto e = ctx.elements(0);
   const Shape& out = ctx.output(0).shape;
@@ -235,7 +235,7 @@ void tile_contents(ContentsContext& ctx) {
   ctx.set_elements(0, std::move(all));
 }
 
-/// [a, b] repeated [r, s] times: [1, a, 1, b] -> [r, a, s, b] -> [r * a, s * b].
+/// Repeats [a, b] by [r, s]: [1, a, 1, b] -> [r, a, s, b] -> [r * a, s * b].
 Result<bool> tile(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto repeats = ctx.elements(1);

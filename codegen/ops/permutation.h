@@ -1,4 +1,4 @@
-// Orders of axes.
+// Permutations of axes.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace reprise::ops {
 
 using AxisPermutation = std::vector<int64_t>;
 
-/// A transpose that only moves dims of size 1 keeps the row-major order of elements.
+/// Whether a transpose keeps the row-major order of elements, because it only moves dims of 1.
 inline bool keeps_order(const AxisPermutation& perm, const Shape& in) {
   int64_t last = -1;
   for (int64_t p : perm) {
@@ -21,7 +21,7 @@ inline bool keeps_order(const AxisPermutation& perm, const Shape& in) {
   return true;
 }
 
-/// out[d] = in[perm[d]]: what a transpose does to a shape.
+/// Permutes a shape as a transpose does: out[d] = in[perm[d]].
 template <typename T>
 std::vector<T> permuted(const std::vector<T>& in, const AxisPermutation& perm) {
   std::vector<T> out;

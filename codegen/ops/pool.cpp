@@ -1,4 +1,4 @@
-// Pools over windows (element definitions) and over everything (reductions).
+// Pools over windows, as elements, and global pools, as reductions.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -32,7 +32,7 @@ Status infer_pool(InferContext& ctx) {
       return pad.is_const() && pad.value() >= w.extent(d);
     };
     if (too_large(w.begin[d]) || too_large(w.end[d])) {
-      return ctx.invalid("a padding as large as the window leaves windows without any input");
+      return ctx.invalid("a window without any input: pads must be smaller than the window");
     }
   }
   const DataAxes axes = data_axes(ctx.node(), ctx.shape(0).size());
@@ -52,7 +52,7 @@ AttrMap pool_attrs(const Window& w, const Attributes& given) {
 Result<bool> max_pool(Rewriter& rw) {
   const graph::Node& n = rw.node();
   if (n.opset == 0) return false;
-  // The indices have no device form.
+  // Devices do not compute the indices.
   if (n.outputs.size() > 1 && n.outputs[1] != graph::kNone) return false;
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, pool_window(ctx));
@@ -73,12 +73,12 @@ Result<bool> average_pool(Rewriter& rw) {
   return c.finish();
 }
 
-/// (sum |x|^p)^(1/p): the sum is an average times the window's size.
+/// (sum |x|^p)^(1/p). The sum is the average times the size of the window.
 Result<bool> lp_pool(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Window w, pool_window(ctx));
   OpBuilder c(rw);
-  // In ceil mode the last windows are smaller than the kernel, so the average has other divisors.
+  // In ceil mode the last windows are smaller than the kernel, so averages have other divisors.
   if (c.attrs().get_int("ceil_mode") != 0) return false;
   const DType t = c.dtype(c.in(0));
   const double p = static_cast<double>(c.attrs().get_int("p"));
@@ -110,26 +110,26 @@ PoolAttrs pool_attrs(const ElementContext& ctx) {
   return p;
 }
 
-/// A position of the window over the input.
+/// An element of the input that a window covers.
 struct Tap {
-  Index at;    // spatial; clamped into the input, if that has elements at all
-  Val inside;  // the input; null: always
-  Val padded;  // inside the padded input; null: always
+  Index at;    // spatial, and clamped to the input unless that is empty
+  Val inside;  // whether it is inside the input; null: always
+  Val padded;  // whether it is inside the padded input; null: always
 };
 
 Val both(kernel::Builder& b, Val x, Val y) {
   return x && y ? b.logical_and(x, y) : x ? x : y;
 }
 
-/// Whether 0 <= position < end; null if the ranges of its symbols prove it.
+/// Whether 0 <= position < end. Null if the ranges of its symbols prove it.
 Val within(ElementContext& ctx, const Expr& position, const Expr& end) {
   const Expr at = ctx.simplify(position);
-  // One by one: position 0 clamped into an empty dim is 0 again.
+  // Simplify the bounds separately: clamping position 0 to an empty dim gives 0 again.
   if (ctx.simplify(Expr::min(at, end - 1)) == at && ctx.simplify(Expr::max(at, 0)) == at) return {};
   return ctx.builder().in_range(ctx.value(at), ctx.value(end));
 }
 
-/// The next axis of a tap, at position k of the window.
+/// Extends a tap by the next axis, at position k of the window.
 Tap step(ElementContext& ctx, const PoolAttrs& p, const Tap& tap, const Expr& k) {
   kernel::Builder& b = ctx.builder();
   const size_t d = tap.at.size();
@@ -150,7 +150,7 @@ bool is_written_out(const PoolAttrs& p) {
   return positions <= kMaxWrittenReads;
 }
 
-/// Calls body for every tap of the window: small windows are written out.
+/// Calls body for every tap of the window. Small windows are unrolled.
 void for_each_tap(ElementContext& ctx, const PoolAttrs& p, const Tap& tap,
                   const std::function<void(const Tap&)>& body) {
   const size_t d = tap.at.size();
@@ -166,7 +166,7 @@ void for_each_tap(ElementContext& ctx, const PoolAttrs& p, const Tap& tap,
   }
 }
 
-/// A value that taps change: a local where they are a loop.
+/// A value that each tap updates. It is a local if the taps are a loop.
 class Accumulator {
  public:
   Accumulator(ElementContext& ctx, const PoolAttrs& p, Val start) : b_(ctx.builder()), v_(start) {
@@ -186,7 +186,7 @@ class Accumulator {
   int local_ = -1;
 };
 
-/// The accumulator after a tap: `combine` of it and the element, where there is one.
+/// Combines the accumulator with the element of a tap, if the tap is inside the input.
 Result<Val> combine_tap(ElementContext& ctx, const DataAxes& axes, const Tap& tap, Val old,
                         const std::function<Val(Val, Val)>& combine) {
   const auto with = [&]() -> Result<Val> {
@@ -223,8 +223,8 @@ Status max_pool_element(ElementContext& ctx) {
   return status;
 }
 
-/// The divisor counts the taps inside the input, or inside its padding when that is included: in
-/// ceil mode the last window may leave the padding.
+/// The divisor is the number of taps inside the input or, with count_include_pad, inside the padded
+/// input: in ceil mode the last window may extend beyond the padding.
 Status average_pool_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const PoolAttrs p = pool_attrs(ctx);
@@ -251,7 +251,7 @@ double pool_reads(const graph::Graph&, const graph::Node& n) {
   return reads;
 }
 
-// --- Everything ----------------------------------------------------------------------------------
+// --- Global pools --------------------------------------------------------------------------------
 
 Status infer_global_pool(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 2));

@@ -1,21 +1,21 @@
-// The sum of products that defines one element of a contraction, for shapes and dtypes that no
-// tiled kernel takes.
+// The sum of products that defines one element of a contraction, for shapes and dtypes without a
+// tiled kernel.
 #pragma once
 
 #include "codegen/ops/element.h"
 
 namespace reprise::ops {
 
-/// A running sum of products. Products of fp16 are summed in F32 and rounded once, as tiled kernels
-/// do.
+/// A running sum of products. fp16 products are summed in F32 and rounded once, as in tiled
+/// kernels.
 class ProductSum {
  public:
   explicit ProductSum(ElementContext& ctx);
-  /// sum += input 0 at `left` * input 1 at `right`.
+  /// sum += input 0 at `left` * input 1 at `right`
   Status add(const Index& left, const Index& right);
-  /// The same where `inside` holds; elsewhere neither element is loaded.
+  /// The same if `inside` holds. Otherwise neither element is loaded.
   Status add_where(kernel::Val inside, const Index& left, const Index& right);
-  /// Sets the element that the context wants.
+  /// Sets the element of the context to the sum.
   void finish();
 
  private:

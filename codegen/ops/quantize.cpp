@@ -1,5 +1,5 @@
-// Quantised tensors: conversions, and products and convolutions of integers, as arithmetic on
-// wider types. Casts from float saturate, which is the saturation that quantisation asks for.
+// Quantised tensors: conversions, and integer products and convolutions, as arithmetic on wider
+// types. Casts from float saturate as quantisation requires.
 #include "codegen/ops/quantize.h"
 
 #include "codegen/ops/families.h"
@@ -57,7 +57,7 @@ bool quantized(DType t) {
 Status require_quantized(const InferContext& ctx, size_t i) {
   if (quantized(ctx.dtype(i))) return {};
   return ctx.invalid("input '" + ctx.input(i).name + "' is " + std::string(name_of(ctx.dtype(i))) +
-                     ", needs an 8 or 16 bit integer");
+                     ", expected an 8 or 16 bit integer");
 }
 
 // --- QuantizeLinear, DequantizeLinear ------------------------------------------------------------
@@ -67,13 +67,14 @@ Result<int64_t> quantized_axis(const InferContext& ctx) {
   return rank == 0 ? Result<int64_t>(int64_t{0}) : ctx.axis(ctx.attrs().get_int("axis"), rank);
 }
 
-/// A scale or zero point fits: one number, one per entry of the axis, or one per block.
+/// Checks a scale or zero point: one number, one per entry of the axis, or one per block.
 Status check_scale(const InferContext& ctx, size_t i) {
   if (!ctx.has_input(i)) return {};
   const Shape& s = ctx.shape(i);
   const Shape& x = ctx.shape(0);
   const int64_t block = ctx.attrs().get_int("block_size");
-  if (block < 0) return ctx.invalid("block_size is negative");
+  if (block < 0)
+    return ctx.invalid("block_size is " + std::to_string(block) + ", must not be negative");
   if (block == 0 && s.size() <= 1 && element_count(s).is_const(1)) return {};
   RP_ASSIGN(const int64_t axis, quantized_axis(ctx));
   Shape wanted = x;
@@ -114,12 +115,14 @@ Status infer_dequantize(InferContext& ctx) {
   RP_TRY(check_scale(ctx, 2));
   const int64_t number = ctx.attrs().get_int("output_dtype");
   const DType to = number != 0 ? dtype_from_onnx(number) : ctx.dtype(1);
-  if (!is_float(to)) return ctx.error(Code::Unsupported, "output_dtype must be a float type");
+  if (!is_float(to))
+    return ctx.error(Code::Unsupported,
+                     "output_dtype must be a float type, is " + std::string(name_of(to)));
   ctx.set_output(0, to, ctx.shape(0));
   return {};
 }
 
-/// A scale or zero point, shaped to broadcast to x.
+/// Shapes a scale or zero point so that it broadcasts to x.
 V aligned(OpBuilder& c, V v, const Shape& x) {
   const Shape s = c.shape(v);
   const auto rank = static_cast<int64_t>(x.size());
@@ -152,7 +155,7 @@ Result<bool> quantize(Rewriter& rw) {
   return c.finish();
 }
 
-/// (x - zero) * scale; the difference is exact in 32 bits.
+/// (x - zero) * scale. The difference is exact in 32 bits.
 Result<bool> dequantize(Rewriter& rw) {
   if (is_core_dequantize(rw.node())) return false;
   OpBuilder c(rw);
@@ -164,7 +167,7 @@ Result<bool> dequantize(Rewriter& rw) {
   return c.finish();
 }
 
-/// The core form, as dequantize() computes it.
+/// Computes the same as dequantize() for the core form.
 Status dequantize_element(ElementContext& ctx) {
   using kernel::Ty;
   kernel::Builder& b = ctx.builder();
@@ -187,15 +190,16 @@ Status dequantize_element(ElementContext& ctx) {
 // --- DynamicQuantizeLinear -----------------------------------------------------------------------
 
 Status infer_dynamic(InferContext& ctx) {
-  if (ctx.dtype(0) != DType::F32) return ctx.invalid("input must be float32");
+  if (ctx.dtype(0) != DType::F32)
+    return ctx.invalid("input is " + std::string(name_of(ctx.dtype(0))) + ", expected float32");
   ctx.set_output(0, DType::U8, ctx.shape(0));
   ctx.set_output(1, DType::F32, {});
   ctx.set_output(2, DType::U8, {});
   return {};
 }
 
-/// Scale and zero point from the range, which always includes 0. The scale of a range of nothing is
-/// 1, as in ONNX Runtime.
+/// Computes scale and zero point from the range, which always includes 0. As in ONNX Runtime, an
+/// empty range has a scale of 1.
 Result<bool> dynamic_quantize(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.in(0);
@@ -216,7 +220,7 @@ Result<bool> dynamic_quantize(Rewriter& rw) {
 
 // --- Integer products ----------------------------------------------------------------------------
 
-/// A zero point or scale of rows ([M] -> [M, 1]) or of one number.
+/// Shapes a zero point or scale that is one number or one per row ([M] -> [M, 1]).
 V per_row(OpBuilder& c, V v) {
   const Shape s = c.shape(v);
   if (s.size() != 1) return v;
@@ -241,7 +245,7 @@ Status infer_matmul_integer(InferContext& ctx) {
   return {};
 }
 
-/// A product of integers: vectors are left to MatMul's own entry.
+/// An integer product. MatMul handles vectors.
 V integer_matmul(OpBuilder& c, V a, V b, const Shape& out) {
   const Shape as = c.shape(a);
   const Shape bs = c.shape(b);
@@ -268,7 +272,7 @@ Status infer_qlinear_matmul(InferContext& ctx) {
   return {};
 }
 
-/// round(sum * factor) + zero, saturated.
+/// round(sum * factor) + zero, saturated
 V requantize(OpBuilder& c, V sum, V factor, V zero, DType to) {
   const V scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
   return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
@@ -277,7 +281,7 @@ V requantize(OpBuilder& c, V sum, V factor, V zero, DType to) {
 Result<bool> qlinear_matmul(Rewriter& rw) {
   OpBuilder c(rw);
   const graph::ValueId out = rw.node().outputs[0];
-  // Only one number describes the result's scale on a device.
+  // On a device, the scale of the result must be one number.
   for (size_t i : {size_t{6}, size_t{7}}) {
     if (!element_count(c.shape(c.in(i))).is_const(1)) return false;
   }
@@ -294,13 +298,16 @@ Result<bool> qlinear_matmul(Rewriter& rw) {
 
 // --- Integer convolutions ------------------------------------------------------------------------
 
-/// Shape of the result of a convolution of input 0 with the weight at `weight`.
+/// The shape of the convolution of input 0 with the input `weight`.
 Result<Shape> conv_shape(const InferContext& ctx, size_t weight, Window& w) {
-  if (ctx.rank(weight) != ctx.rank(0)) return ctx.invalid("input and weight differ in rank");
+  if (ctx.rank(weight) != ctx.rank(0))
+    return ctx.invalid("input " + ctx.str(ctx.shape(0)) + " and weight " +
+                       ctx.str(ctx.shape(weight)) + " differ in rank");
   RP_ASSIGN(auto kernel, kernel_of_weight(ctx, weight));
   RP_ASSIGN(w, read_window(ctx, std::move(kernel), WindowUse::Conv));
   const int64_t group = ctx.attrs().get_int("group");
-  if (group < 1 || group >= (int64_t{1} << 31)) return ctx.invalid("group is out of range");
+  if (group < 1 || group >= (int64_t{1} << 31))
+    return ctx.invalid("group is " + std::to_string(group) + ", must be in [1, 2^31)");
   const Shape& k = ctx.shape(weight);
   RP_ASSIGN([[maybe_unused]] const Expr channels,
             ctx.unify(ctx.shape(0)[1], k[1] * Expr(group), "channels"));
@@ -319,7 +326,7 @@ Status infer_conv_integer(InferContext& ctx) {
   return {};
 }
 
-/// Per output channel ([M] -> [M, 1, ..]) or one number.
+/// Shapes one number, or one per output channel ([M] -> [M, 1, ..]).
 V per_channel(OpBuilder& c, V v, int64_t axis, int64_t rank) {
   if (v == graph::kNone) return v;
   return element_count(c.shape(v)).is_const(1) ? c.reshape(v, {}) : c.along_axis(v, axis, rank);

@@ -1,22 +1,22 @@
-// DequantizeLinear in core form: a constant of 8 bits that stays so in memory. Its attributes and
-// inputs are ONNX's, with a non-negative axis.
+// DequantizeLinear in core form: an 8-bit constant that keeps its type in memory. Its attributes
+// and inputs are those of ONNX, with a non-negative axis.
 #pragma once
 
 #include "codegen/ops/element.h"
 
 namespace reprise::ops {
 
-/// In any form.
+/// Whether the node is a DequantizeLinear, in core form or not.
 bool is_dequantize(const graph::Node& n);
-/// Turns any node into the core form.
+/// Turns a node into a DequantizeLinear in core form.
 void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
                        int64_t axis);
 bool is_core_dequantize(const graph::Node& n);
 
-/// The axis that scale and zero point vary along: -1 for one number for all. Nothing for blocks.
+/// The axis along which scale and zero point vary. -1: one number for all. Nothing for blocks.
 std::optional<int64_t> scaled_axis(const graph::Graph& g, const graph::Node& n);
 
-/// Index of the scale (and zero point) of an element.
+/// The index of the scale and zero point of an element.
 Index scale_index(const graph::Graph& g, const graph::Node& n, const Index& element);
 
 }  // namespace reprise::ops

@@ -1,4 +1,4 @@
-// RNN, GRU and LSTM: inference only, they run on the host.
+// RNN, GRU and LSTM. They run on the host: inference only.
 #include "codegen/ops/families.h"
 #include "codegen/ops/support.h"
 
@@ -12,7 +12,7 @@ Status require_rank_3(const InferContext& ctx, size_t i, const char* role) {
 }
 
 /// X [steps, batch, inputs], W [directions, gates * hidden, inputs], R [directions, gates * hidden,
-/// hidden]; with layout = 1 the batch comes first in X, Y and the states.
+/// hidden]. With layout = 1, the batch is the first axis of X, Y and the states.
 Status infer_recurrent(InferContext& ctx, int64_t gates) {
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_rank_3(ctx, 0, "X"));

@@ -1,5 +1,5 @@
-// Reductions. The core form has four (sum, max, min, product), keeps its dims and names its axes;
-// the others are formulas around them. ArgMax and ArgMin.
+// Reductions. The core form has four (sum, max, min, product), keeps dims and has explicit axes.
+// The other reductions are formulas over these. Also ArgMax and ArgMin.
 #include <algorithm>
 #include <limits>
 
@@ -17,7 +17,7 @@ namespace {
 using kernel::Val;
 using V = OpBuilder::V;
 
-/// Sorted axes to reduce; empty when noop_with_empty_axes says so.
+/// The axes to reduce, sorted. Empty if noop_with_empty_axes applies.
 Result<std::vector<int64_t>> reduced_axes(const InferContext& ctx) {
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
   if (!given || given->empty()) {
@@ -46,7 +46,7 @@ Shape reduced_shape(const Shape& in, const std::vector<int64_t>& axes, bool keep
   return out;
 }
 
-/// Of a vector or scalar.
+/// Contents for a vector or scalar.
 template <Expr (*combine)(const Expr&, const Expr&, std::span<const Symbol>)>
 void reduced_contents(ContentsContext& ctx) {
   const auto e = ctx.elements(0);
@@ -65,7 +65,7 @@ Expr product_of(const Expr& a, const Expr& b, std::span<const Symbol>) {
   return a * b;
 }
 
-/// Whether the reduction compares elements, which booleans and narrow integers can be.
+/// Whether the reduction only compares elements, which bools and narrow integers allow.
 bool is_ordered(const graph::Node& n) {
   const auto combine = find(n)->combine;
   return combine == kernel::ScalarOp::Max || combine == kernel::ScalarOp::Min;
@@ -76,7 +76,7 @@ Status infer_reduce(InferContext& ctx) {
   if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0)) &&
       !(ordered && ctx.dtype(0) == DType::Bool)) {
     return ctx.invalid("input '" + ctx.input(0).name + "' is " +
-                       std::string(name_of(ctx.dtype(0))) + ", needs numbers");
+                       std::string(name_of(ctx.dtype(0))) + ", expected numbers");
   }
   const bool keep = ctx.attrs().get_int("keepdims") != 0;
   if (depends_on_data(ctx, "axes", 1)) {
@@ -91,8 +91,7 @@ Status infer_reduce(InferContext& ctx) {
   return {};
 }
 
-/// Wraps a reduction over `axes` of a value in the wide dtype: casts before and after, drops the
-/// dims at the end.
+/// Computes a reduction in the wide dtype: casts before and after, and drops the dims at the end.
 Result<bool> reduction(Rewriter& rw, V (*formula)(OpBuilder&, V, const std::vector<int64_t>&)) {
   const InferContext ctx(rw.graph(), rw.node());
   if (depends_on_data(ctx, "axes", 1)) return false;
@@ -121,7 +120,8 @@ Result<bool> core_reduction(Rewriter& rw) {
   return c.finish();
 }
 
-/// Sums of 8 or 16 bits would wrap, and such a dtype may not hold the count.
+/// The mean is computed in 32 bits, because sums of 8 or 16 bits would wrap and the count may not
+/// fit.
 V formula_mean(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   if (axes.empty()) return x;
   const DType t = c.dtype(x);
@@ -134,8 +134,8 @@ V formula_l1(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
 V formula_sum_square(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   return c.reduce("ReduceSum", c.mul(x, x), axes);
 }
-/// The square root of integers, rounded down; 0 for what is negative because its sum has wrapped.
-/// A float root is near; a step of Newton's method gives the right one or the next.
+/// The square root of integers, rounded down. Negative sums, which have wrapped, give 0. The float
+/// root is close, so after one step of Newton's method the root is exact or one too large.
 V whole_root(OpBuilder& c, V sum) {
   const DType t = c.dtype(sum);
   const V a = c.max(sum, 0.0);
@@ -152,8 +152,8 @@ V formula_l2(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
 V formula_log_sum(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   return c.op("Log", {c.reduce("ReduceSum", x, axes)});
 }
-/// Shifted by the maximum, so that the exponentials stay finite. An infinite maximum would make
-/// inf - inf; without the shift the result is right there.
+/// Subtracts the maximum, so that the exponentials stay finite. An infinite maximum would give inf
+/// - inf, but then the result is right without the subtraction.
 V formula_log_sum_exp(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   const V m = c.reduce("ReduceMax", x, axes);
   const V shift = c.where(c.op("IsInf", {m}), c.scalar(c.dtype(x), 0), m);
@@ -174,7 +174,7 @@ Result<bool> reduce_sum_square(Rewriter& rw) {
   return reduction(rw, formula_sum_square);
 }
 Result<bool> reduce_log_sum(Rewriter& rw) {
-  // Logarithms of integers have no device row.
+  // No scalar operation computes logarithms of integers.
   return is_float(rw.input(0).dtype) ? reduction(rw, formula_log_sum) : Result<bool>(false);
 }
 Result<bool> reduce_log_sum_exp(Rewriter& rw) {
@@ -183,7 +183,7 @@ Result<bool> reduce_log_sum_exp(Rewriter& rw) {
 
 // --- Elements ------------------------------------------------------------------------------------
 
-/// Lowest or highest value of a dtype, as a value of its compute type.
+/// The lowest or highest value of a dtype, as a value of its compute type.
 Val extreme(kernel::Builder& b, DType t, kernel::Type type, bool lowest) {
   if (is_float(t)) {
     const double inf = std::numeric_limits<double>::infinity();
@@ -246,8 +246,8 @@ Status infer_arg(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   const bool keep = ctx.attrs().get_int("keepdims") != 0;
   const Shape out = reduced_shape(ctx.shape(0), {axis}, keep);
-  // An empty axis has no largest element. It is refused unless the output is empty, too. In core
-  // form the result is 0, which decompositions of other operators rely on.
+  // An empty axis has no largest element, so it is refused unless the output is empty, too. In core
+  // form the result is 0, on which decompositions of other operators rely.
   const Expr size = ctx.shape(0)[static_cast<size_t>(axis)];
   const Expr results = element_count(out);
   if (ctx.node_opset() != 0 && size.is_const(0) && bounds(results, ctx.graph_symbols()).lo > 0) {
@@ -255,7 +255,7 @@ Status infer_arg(InferContext& ctx) {
                        " is empty");
   }
   ctx.at_least(size, "the size of axis " + std::to_string(axis), Expr::min(results, 1),
-               "the least that the result needs");
+               "the minimum for a result");
   ctx.set_output(0, DType::I64, out);
   return {};
 }
@@ -278,7 +278,7 @@ Result<bool> arg(Rewriter& rw) {
   return c.finish();
 }
 
-/// Whether v comes before the best so far. NaN comes before every number, as in numpy.
+/// Whether v replaces the best element so far. NaN precedes all numbers, as in numpy.
 Val beats(kernel::Builder& b, Val v, Val best, bool max, bool last) {
   const Val first = max ? v : best;
   const Val second = max ? best : v;

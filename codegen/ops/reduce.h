@@ -1,4 +1,4 @@
-// What every kernel of a reduction has to know.
+// What all kernels of reductions share.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@
 
 namespace reprise::ops {
 
-/// What a core reduction (ReduceSum, ReduceProd, ReduceMax, ReduceMin) gives for no elements, as a
-/// value of `type`: integers have the extremes of their dtype, not of the registers that hold them.
+/// The result of a core reduction (ReduceSum, ReduceProd, ReduceMax, ReduceMin) over no elements,
+/// as a value of `type`. For integers, the extremes are those of `dtype`, not of wider registers.
 kernel::Val reduction_identity(kernel::Builder& b, kernel::ScalarOp combine, DType dtype,
                                kernel::Type type);
 

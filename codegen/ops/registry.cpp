@@ -10,8 +10,8 @@ namespace {
 
 Status infer_row(InferContext& ctx);
 
-/// Rows of the scalar table that no ONNX operator is named after: decompositions and passes use
-/// them as core operators.
+/// Rows for the scalar operations that are not ONNX operators. Decompositions and passes use them
+/// as core operators.
 std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, const OpDef*>& known) {
   std::vector<OpDef> out;
   for (int i = 0; i < kernel::scalar_op_count(); ++i) {
@@ -38,7 +38,7 @@ std::vector<std::span<const OpDef>> families() {
           sampling_ops(), host_only_ops()};
 }
 
-/// What add_operators() has been given before the registry was made.
+/// The operators that add_operators() added before the registry was built.
 struct Additions {
   std::mutex mutex;
   bool closed = false;
@@ -52,7 +52,7 @@ Additions& additions() {
 
 struct Registry {
   std::unordered_map<std::string_view, const OpDef*> by_name;
-  std::vector<const OpDef*> by_number;  // of the name
+  std::vector<const OpDef*> by_number;  // by OpName::number()
   std::vector<OpDef> rows;
   std::vector<const OpDef*> all;
 
@@ -124,12 +124,12 @@ Status add_operators(std::span<const OpDef> rows) {
   std::vector<std::span<const OpDef>> known = families();
   Additions& a = additions();
   const std::lock_guard lock(a.mutex);
-  if (a.closed) return {Code::Usage, "operators are added before the first one is looked up"};
+  if (a.closed) return {Code::Usage, "operators must be added before the first one is looked up"};
   known.insert(known.end(), a.families.begin(), a.families.end());
   for (const OpDef& def : rows) {
     const auto same_name = [&](const OpDef& other) { return other.name == def.name; };
     if (std::ranges::any_of(known, [&](auto f) { return std::ranges::any_of(f, same_name); }))
-      return {Code::Usage, "there is an operator " + std::string(def.name) + " already"};
+      return {Code::Usage, "the operator " + std::string(def.name) + " already exists"};
   }
   a.families.push_back(rows);
   return {};

@@ -1,4 +1,4 @@
-// Reshape and what becomes one: elements keep their order.
+// Reshape, and operators that become one because elements keep their order.
 #include <algorithm>
 
 #include "codegen/ops/contents.h"
@@ -15,7 +15,7 @@ namespace {
 
 // --- Reshape -------------------------------------------------------------------------------------
 
-/// The dim that -1 stands for: what is left of `total`.
+/// The dim that -1 stands for: `total` divided by `known`.
 Result<Expr> remaining_dim(InferContext& ctx, const Expr& total, const Expr& known) {
   if (known.is_const(0)) return ctx.invalid("-1 next to a dim of size 0 is ambiguous");
   if (const auto exact = Expr::divide_exact(total, known)) return *exact;
@@ -89,7 +89,7 @@ Status infer_reshape(InferContext& ctx) {
   return {};
 }
 
-/// Every view with the elements in the same order becomes a Reshape to its output's shape.
+/// Turns a view that keeps the order of elements into a Reshape to its output's shape.
 Result<bool> to_reshape(Rewriter& rw) {
   OpBuilder c(rw);
   c.replace(0, c.reshape(c.in(0), c.shape(rw.node().outputs[0])));
@@ -104,13 +104,13 @@ Result<bool> squeeze(Rewriter& rw) {
 Result<bool> reshape(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   const auto* ints = ctx.attrs().get<std::vector<int64_t>>("shape");
-  if (ctx.input_count() > 1 && !ctx.elements(1)) return false;  // only the run tells the sizes
+  if (ctx.input_count() > 1 && !ctx.elements(1)) return false;  // the sizes depend on data
   if (ctx.input_count() == 1 && ints == nullptr) return mark_core(rw);
   return to_reshape(rw);
 }
 
-/// Dims of both shapes from the left, cut into groups with equal products, so that positions are
-/// only mixed within a group.
+/// A group of dims with equal products in both shapes. Cutting the shapes into groups from the left
+/// keeps index arithmetic within a group.
 struct DimGroup {
   size_t in_begin, in_end, out_begin, out_end;
 };
@@ -138,7 +138,7 @@ std::vector<DimGroup> matching_groups(const Shape& in, const Shape& out) {
     i = g.in_end;
     j = g.out_end;
   }
-  return groups;  // what is left over has size 1
+  return groups;  // the remaining dims are 1
 }
 
 Shape sub(const Shape& s, size_t begin, size_t end) {
@@ -170,7 +170,7 @@ bool always_renames(const graph::Graph&, const graph::Node&) {
 
 // --- Squeeze, Unsqueeze, Flatten -----------------------------------------------------------------
 
-/// With axes that depend on data only the rank is known; such nodes run on the host.
+/// If axes depend on data, only the rank is known, and the node runs on the host.
 Status infer_unknown_axes(InferContext& ctx, int64_t sign) {
   RP_ASSIGN(const int64_t n, static_length(ctx, 1));
   const int64_t rank = ctx.rank(0) + sign * n;
@@ -199,7 +199,7 @@ Status infer_squeeze(InferContext& ctx) {
       if (may_equal(d, 1, ctx.graph_symbols())) {
         return ctx.error(Code::Unsupported,
                          "dim " + d.str(ctx.graph_symbols()) + " of " + ctx.str(in) +
-                             " may be 1, so the rank is unknown; give axes, or fix the input's "
+                             " may be 1, so the rank is unknown; set axes, or fix the input's "
                              "shape");
       }
       out.push_back(d);

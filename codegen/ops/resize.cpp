@@ -1,5 +1,5 @@
-// Resize and Upsample. Source positions are rational numbers of index arithmetic, so that
-// neighbours are exact: an inexact division could pick the wrong one.
+// Resize and Upsample. Source positions are rational numbers in index arithmetic, so that the
+// neighbours are exact. Rounding could select the wrong one.
 //
 // Core form: input X; attributes mode (nearest, linear, cubic), coordinate_transformation_mode,
 // nearest_mode, cubic_coeff_a, exclude_outside, and either `scales` (floats, one per axis) or
@@ -21,9 +21,9 @@ namespace {
 
 using kernel::Val;
 
-/// What a Resize asks for, one entry per axis of X.
+/// The scales or sizes of a Resize, one entry per axis of X.
 struct Request {
-  std::vector<float> scales;  // empty when sizes are given
+  std::vector<float> scales;  // empty if sizes are given
   std::vector<Expr> sizes;
   bool stretch = true;
 };
@@ -32,7 +32,8 @@ bool old_form(const InferContext& ctx) {
   return ctx.node().op == "Upsample" || ctx.opset() < 11;
 }
 
-/// Scales of an attribute or a constant input; nothing when absent, empty or not constant.
+/// The scales of an attribute or a constant input. Empty if there are none or they are not
+/// constant.
 std::vector<float> given_scales(const InferContext& ctx) {
   if (const auto* f = ctx.attrs().get<std::vector<float>>("scales")) return *f;
   const size_t i = old_form(ctx) ? 1 : 2;
@@ -47,7 +48,7 @@ std::optional<std::vector<Expr>> given_sizes(const InferContext& ctx) {
   return ctx.elements(3);
 }
 
-/// Nothing when the sizes depend on data.
+/// Nothing if the sizes depend on data.
 Result<std::optional<Request>> read_request(const InferContext& ctx) {
   const auto rank = static_cast<size_t>(ctx.rank(0));
   std::vector<int64_t> axes = iota(0, ctx.rank(0));
@@ -59,24 +60,28 @@ Result<std::optional<Request>> read_request(const InferContext& ctx) {
   const auto sizes = given_sizes(ctx);
   const std::vector<float> scales = given_scales(ctx);
   if (sizes && !sizes->empty()) {
-    if (sizes->size() != axes.size()) return ctx.invalid("sizes do not fit the axes");
+    if (sizes->size() != axes.size())
+      return ctx.invalid("has " + std::to_string(sizes->size()) + " sizes for " +
+                         std::to_string(axes.size()) + " axes");
     r.sizes = ctx.shape(0);
     for (size_t i = 0; i < axes.size(); ++i) r.sizes[static_cast<size_t>(axes[i])] = (*sizes)[i];
     return std::optional(std::move(r));
   }
   if (scales.empty()) return std::optional<Request>{};
-  if (scales.size() != axes.size()) return ctx.invalid("scales do not fit the axes");
+  if (scales.size() != axes.size())
+    return ctx.invalid("has " + std::to_string(scales.size()) + " scales for " +
+                       std::to_string(axes.size()) + " axes");
   r.scales.assign(rank, 1.0F);
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!(scales[i] > 0) || !std::isfinite(scales[i]) || scales[i] > 1e6F) {
-      return ctx.invalid("scale " + std::to_string(scales[i]) + " is out of range");
+      return ctx.invalid("a scale is " + std::to_string(scales[i]) + ", must be in (0, 1e6]");
     }
     r.scales[static_cast<size_t>(axes[i])] = scales[i];
   }
   return std::optional(std::move(r));
 }
 
-/// floor(dim * scale), exactly: a float is a whole number over a power of two.
+/// floor(dim * scale), exactly: a float is an integer divided by a power of two.
 Expr scaled_dim(const Expr& dim, float scale) {
   if (dim.is_const()) {
     return Expr(static_cast<int64_t>(
@@ -91,11 +96,11 @@ Expr scaled_dim(const Expr& dim, float scale) {
     --shift;
   }
   if (shift <= 0) return dim * Expr(numerator * (int64_t{1} << -shift));
-  if (shift > 61) return 0;  // any dim is far smaller
+  if (shift > 61) return 0;  // all dims are far smaller
   return Expr::floordiv(dim * Expr(numerator), Expr(int64_t{1} << shift));
 }
 
-/// An attribute with another default in the old form, or with no such attribute there.
+/// An attribute that did not exist in old versions or had another default there.
 std::string by_version(const InferContext& ctx, std::string_view name, const char* old_default) {
   const Attributes attrs = ctx.attrs();
   return old_form(ctx) ? attrs.get_or<std::string>(name, old_default) : attrs.get_string(name);
@@ -110,7 +115,7 @@ std::string interpolation(const InferContext& ctx) {
   return mode == "bilinear" ? "linear" : mode;
 }
 
-/// Sizes under a policy that keeps the aspect ratio, for static shapes.
+/// The sizes under a policy that keeps the aspect ratio, for static shapes.
 Result<Shape> kept_aspect(const InferContext& ctx, const Request& r) {
   const bool larger = ctx.attrs().get_string("keep_aspect_ratio_policy") == "not_smaller";
   const Shape& in = ctx.shape(0);
@@ -159,13 +164,14 @@ Status infer_resize(InferContext& ctx) {
     }
   }
   for (const Expr& d : out) {
-    if (d.is_const() && d.value() < 0) return ctx.invalid("sizes hold " + ctx.str(out));
+    if (d.is_const() && d.value() < 0)
+      return ctx.invalid("sizes must not be negative, are " + ctx.str(out));
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
   return {};
 }
 
-/// The fraction of smallest denominator that rounds to this float (0.7f: 7/10).
+/// The fraction with the smallest denominator that rounds to this float (0.7f: 7/10).
 std::pair<int64_t, int64_t> simplest_fraction(float scale) {
   int64_t p0 = 0, q0 = 1, p1 = 1, q1 = 0;
   double x = scale;
@@ -184,7 +190,7 @@ std::pair<int64_t, int64_t> simplest_fraction(float scale) {
   return {p1, q1};
 }
 
-/// The scale of an axis as a quotient.
+/// A rational number, such as the scale of an axis.
 struct Ratio {
   Expr num, den;
 };
@@ -194,7 +200,7 @@ Ratio axis_ratio(std::span<const float> scales, size_t d, const Expr& in, const 
   return {Expr(p), Expr(q)};
 }
 
-/// Whether the largest number in the index arithmetic of an axis fits 32 bits: proven, or guarded.
+/// Ensures that index arithmetic along an axis fits 32 bits, by proof or by a guard.
 Status check_magnitude(const InferContext& ctx, const Ratio& r, const Expr& in, const Expr& out) {
   const Expr largest =
       Expr(4) * (out + 1) * max_of(r.den, in, ctx.graph_symbols()) + Expr(4) * r.num * Expr(2);
@@ -203,7 +209,7 @@ Status check_magnitude(const InferContext& ctx, const Ratio& r, const Expr& in, 
   return ctx.unify(Expr::min(largest, limit), largest, "index range").status();
 }
 
-/// Whether element() covers this request.
+/// Whether element() supports this request.
 bool has_device_form(const InferContext& ctx, const Request& r, const Shape& out) {
   const std::string mode = interpolation(ctx);
   const std::string coordinates = coordinate_mode(ctx);
@@ -212,10 +218,10 @@ bool has_device_form(const InferContext& ctx, const Request& r, const Shape& out
   if (mode != "nearest" && !is_float(ctx.dtype(0))) return false;
   const bool dynamic_ratio = !r.sizes.empty() && !(is_static(out) && is_static(ctx.shape(0)));
   if (mode == "cubic" && dynamic_ratio) return false;
-  // An axis that keeps its size is copied, and only a run can tell whether a dynamic one does.
+  // An axis that keeps its size is copied. For a dynamic axis, only a run knows whether it does.
   if (coordinates == "tf_half_pixel_for_nn" && dynamic_ratio) return false;
   if (coordinates != "pytorch_half_pixel") return true;
-  // Sizes of one are a case of their own there.
+  // This mode treats output sizes of 1 separately.
   return std::all_of(out.begin(), out.end(), [&](const Expr& d) {
     return d.is_const() || bounds(d, ctx.graph_symbols()).lo > 1;
   });
@@ -254,7 +260,7 @@ Result<bool> resize(Rewriter& rw) {
 
 // --- Element -------------------------------------------------------------------------------------
 
-/// Source position of output index x along one axis, as a quotient with a positive denominator.
+/// The source position of output index x along one axis, with a positive denominator.
 Ratio source_position(const std::string& mode, const Expr& x, const Ratio& scale, const Expr& in,
                       const Expr& out) {
   const Expr& p = scale.num;
@@ -271,8 +277,8 @@ Ratio source_position(const std::string& mode, const Expr& x, const Ratio& scale
   return {middle - p, Expr(2) * p};
 }
 
-/// Index arithmetic divides nothing negative. Constant denominators are brought into that form by
-/// Expr itself; for others, positions before the first element read it anyway.
+/// Index arithmetic cannot divide negative numbers. Expr avoids them for constant denominators. For
+/// others, the numerator is clamped, because positions before the first element read that element.
 Ratio non_negative(const Ratio& at) {
   return at.den.is_const() ? at : Ratio{Expr::max(at.num, 0), at.den};
 }
@@ -287,15 +293,15 @@ Expr nearest(const std::string& mode, const Ratio& at) {
 
 struct Tap {
   Expr index;
-  Val weight;  // none: 1
+  Val weight;  // null: 1
 };
 
 Expr clamp_index(const Expr& i, const Expr& dim) {
   return Expr::max(Expr::min(i, dim - 1), 0);
 }
 
-/// The weights of the four taps around a position that lies `fraction` after the second. The
-/// polynomials are in factored form: a weight near its zero is as exact as a large one.
+/// The weights of the four taps around a position that is `fraction` after the second one. The
+/// polynomials are factored, so that weights close to zero are accurate, too.
 std::array<Val, 4> cubic_weights(kernel::Builder& b, Val fraction, float a) {
   const Val rest = b.sub(b.f32(1), fraction);
   const auto far = [&](Val t, Val u) { return b.mul(b.mul(b.mul(b.f32(a), t), u), u); };
@@ -353,7 +359,7 @@ std::vector<Tap> axis_taps(ElementContext& ctx, size_t d) {
           {clamp_index(base + 1, in), fraction}};
 }
 
-/// Weighted sum over the taps of axes [d, rank).
+/// The weighted sum over the taps of axes [d, rank).
 Result<Val> interpolate(ElementContext& ctx, const std::vector<std::vector<Tap>>& taps, size_t d,
                         Index& at) {
   kernel::Builder& b = ctx.builder();
@@ -393,7 +399,7 @@ double resize_reads(const graph::Graph& g, const graph::Node& n) {
 Status check_core_resize(const graph::Graph&, const graph::Node& n) {
   const Attributes attrs(n);
   if (attrs.has("scales") != attrs.has("sizes")) return {};
-  return internal_error("a core Resize has either scales or sizes, of all axes");
+  return internal_error("a core Resize must have either scales or sizes");
 }
 
 constexpr AttrDecl kResizeAttrs[] = {

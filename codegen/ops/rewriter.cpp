@@ -11,7 +11,7 @@ namespace {
 
 template <typename T>
 HostTensor integer_scalar(DType dtype, double value) {
-  // Converting a double out of range is undefined, and infinity means "the largest".
+  // Converting a double that is out of range is undefined. Infinity stands for the largest value.
   const auto lo = static_cast<double>(std::numeric_limits<T>::min());
   const auto hi = static_cast<double>(std::numeric_limits<T>::max());
   T v = 0;
@@ -112,8 +112,9 @@ Status Rewriter::replace(size_t i, graph::ValueId v) {
   const graph::ValueId old = n_.outputs[i];
   if (old == graph::kNone || old == v) return {};
   if (g_.value(old).dtype != g_.value(v).dtype) {
-    return internal_error("node '" + n_.name + "' (" + n_.op + "): its decomposition gives " +
-                          std::string(name_of(g_.value(v).dtype)) + " instead of " +
+    return internal_error("node '" + n_.name + "' (" + n_.op +
+                          "): the decomposition has the dtype " +
+                          std::string(name_of(g_.value(v).dtype)) + ", expected " +
                           std::string(name_of(g_.value(old).dtype)));
   }
   graph::Node* producer = g_.value(v).producer;

@@ -1,4 +1,4 @@
-// GridSample and RoiAlign: inference only, they run on the host.
+// GridSample and RoiAlign. They run on the host: inference only.
 #include "codegen/ops/families.h"
 #include "codegen/ops/support.h"
 
@@ -6,7 +6,7 @@ namespace reprise::ops {
 
 namespace {
 
-/// X [N, C, d...] at the positions grid [N, out..., rank of d].
+/// X [N, C, d...] and the positions grid [N, out..., rank of d].
 Status infer_grid_sample(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 3));
   if (ctx.rank(1) != ctx.rank(0)) {
@@ -22,7 +22,7 @@ Status infer_grid_sample(InferContext& ctx) {
   return {};
 }
 
-/// X [N, C, H, W], regions [R, 4] and their images [R].
+/// X [N, C, H, W], regions [R, 4] and the index of each region's image [R].
 Status infer_roi_align(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_int(ctx, 2));
@@ -36,7 +36,10 @@ Status infer_roi_align(InferContext& ctx) {
   RP_TRY(ctx.unify(ctx.shape(1)[1], 4, "coordinates of a region").status());
   const int64_t height = ctx.attrs().get_int("output_height");
   const int64_t width = ctx.attrs().get_int("output_width");
-  if (height < 1 || width < 1) return ctx.invalid("output_height or output_width is below 1");
+  if (height < 1 || width < 1) {
+    return ctx.invalid("output_height is " + std::to_string(height) + " and output_width is " +
+                       std::to_string(width) + ", both must be positive");
+  }
   ctx.set_output(0, ctx.dtype(0), {regions, ctx.shape(0)[1], height, width});
   return {};
 }

@@ -1,4 +1,4 @@
-// Running sums along an axis.
+// Cumulative sums along an axis.
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
@@ -14,7 +14,10 @@ Status infer_cumsum(InferContext& ctx) {
   } else if (!ctx.has_input(1)) {
     return ctx.invalid("input 'axis' is missing");
   } else if (const auto axis = ctx.constant_ints(1)) {
-    if (axis->size() != 1) return ctx.invalid("axis must be a scalar");
+    if (axis->size() != 1) {
+      return ctx.invalid("axis must be one number, has " + std::to_string(axis->size()) +
+                         " elements");
+    }
     RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis((*axis)[0], ctx.rank(0)));
   }
   return infer_same(ctx);

@@ -1,4 +1,4 @@
-// Operators whose result depends on shapes only: Shape, Size, ShapeValue.
+// Operators whose results depend on shapes only: Shape, Size, ShapeValue.
 #include <algorithm>
 
 #include "codegen/ops/core_nodes.h"
@@ -11,7 +11,7 @@ namespace reprise::ops {
 
 namespace {
 
-/// The dims that a Shape node gives.
+/// The dims that a Shape node returns.
 Shape measured(const InferContext& ctx) {
   const int64_t rank = ctx.rank(0);
   const auto position = [rank](int64_t a) {
@@ -46,7 +46,7 @@ AttrMap shape_value_attrs(const graph::Value& v) {
   return a;
 }
 
-/// The contents as attributes, without the tensor that was measured.
+/// Stores the contents as attributes, so that the node no longer reads the tensor.
 Result<bool> to_shape_value(Rewriter& rw) {
   const graph::Value out = rw.graph().value(rw.node().outputs[0]);
   if (!out.elements) return false;
@@ -61,7 +61,7 @@ Status infer_shape_value(InferContext& ctx) {
   RP_ASSIGN(const DType dtype, dtype_attr(ctx, "dtype"));
   const bool scalar = ctx.attrs().get_int("scalar") != 0;
   if ((dtype != DType::I64 && dtype != DType::I32) || (scalar && elements->size() != 1)) {
-    return ctx.error(Code::Internal, "malformed ShapeValue");
+    return ctx.error(Code::Internal, "a ShapeValue has malformed attributes");
   }
   ctx.set_output(0, dtype, scalar ? Shape{} : Shape{Expr(static_cast<int64_t>(elements->size()))});
   return {};

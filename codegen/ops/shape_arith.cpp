@@ -75,14 +75,14 @@ size_t complexity(const Expr& e) {
   return code.size();
 }
 
-/// Far values behave alike, and near ones can be added to without overflow.
+/// Clamps constants, so that adding to them does not overflow. Larger ones have the same effect.
 Expr bring_near(const Expr& e) {
   constexpr int64_t kNear = int64_t{1} << 40;
   return e.is_const() ? Expr(std::clamp(e.value(), -kNear, kNear)) : e;
 }
 
-/// Elements of [start, end) of a dim, for constants: written so that no dim occurs twice. Nothing
-/// for the one case that needs two.
+/// The number of elements in [start, end) of a dim, for constants, in a form in which no dim occurs
+/// twice. Nothing in the one case that needs a dim twice.
 std::optional<Expr> constant_size(int64_t a, int64_t b, const Expr& dim,
                                   std::span<const Symbol> table) {
   if ((a >= 0) == (b >= 0)) {
@@ -109,7 +109,7 @@ SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const E
   const bool forward = step > 0;
   const Expr low = forward ? Expr(0) : Expr(-1);
   const Expr high = forward ? dim : dim - 1;
-  // As ONNX has it: a start is clamped to an element even when stepping back from before it.
+  // As in ONNX, a start is clamped to an element, even for negative steps that begin before it.
   const Expr first = clamp(wrap(start), 0, high, table);
   const Expr last = clamp(wrap(end), low, high, table);
   Expr size = max_of(forward ? last - first : first - last, 0, table);
@@ -118,7 +118,7 @@ SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const E
         constant_size(bring_near(start).value(), bring_near(end).value(), dim, table);
     if (simple) size = *simple;
   }
-  // Steps beyond every dimension take one element; INT64_MIN has no negative.
+  // A step larger than every dim takes one element. INT64_MIN cannot be negated.
   const int64_t stride = forward ? step : (step < -kFar ? kFar : -step);
   return {first, stride == 1 ? size : Expr::ceildiv(size, Expr(stride))};
 }

@@ -1,4 +1,4 @@
-// Parts of tensors and tensors from parts: Slice, Split, Concat.
+// Slice, Split and Concat.
 #include "codegen/ops/contents.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
@@ -14,7 +14,7 @@ using V = OpBuilder::V;
 
 // --- Slice ---------------------------------------------------------------------------------------
 
-/// One start and step per axis of the input, with the sizes of the result.
+/// One start and step per axis of the input, and the sizes of the result.
 struct SliceForm {
   std::vector<Expr> starts;
   std::vector<Expr> steps;
@@ -27,7 +27,7 @@ std::optional<std::vector<Expr>> slice_argument(const InferContext& ctx, const c
   return ctx.elements(input);
 }
 
-/// Nothing when starts, ends, axes or steps depend on data.
+/// Nothing if starts, ends, axes or steps depend on data.
 Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
                                             std::span<const Symbol> table) {
   if (depends_on_data(ctx, "axes", 3)) return std::optional<SliceForm>{};
@@ -50,7 +50,7 @@ Result<std::optional<SliceForm>> slice_form(const InferContext& ctx,
   for (size_t i = 0; i < n; ++i) {
     const auto a = static_cast<size_t>(axes[i]);
     const int64_t step = steps ? (*steps)[i] : 1;
-    if (step == 0) return ctx.invalid("a step is 0");
+    if (step == 0) return ctx.invalid("a step is 0, must be nonzero");
     const SliceRange r = slice_range((*starts)[i], (*ends)[i], step, f.sizes[a], table);
     f.starts[a] = r.start;
     f.steps[a] = Expr(step);
@@ -77,7 +77,7 @@ void sliced_contents(ContentsContext& ctx, const SliceForm& f) {
   ctx.set_elements(0, std::move(out));
 }
 
-/// The core form has its sizes in the output's shape.
+/// In core form, the sizes are the output's shape.
 SliceForm core_form(const InferContext& ctx, const graph::Value& out) {
   return {ctx.attrs().get_exprs("starts"), ctx.attrs().get_exprs("steps"), out.shape};
 }
@@ -149,7 +149,7 @@ Status slice_element(ElementContext& ctx) {
   return {};
 }
 
-/// Whole axes, forwards, given that the sizes are those of the input.
+/// Whether the slice takes whole axes forwards. Its sizes are those of the input.
 bool slice_is_identity(const graph::Node& n) {
   const auto all = [&](const char* name, int64_t value) {
     const auto exprs = Attributes(n).get_exprs(name);
@@ -161,7 +161,7 @@ bool slice_is_identity(const graph::Node& n) {
 Status check_core_slice(const graph::Graph&, const graph::Node& n) {
   for (const Expr& step : Attributes(n).get_exprs("steps")) {
     if (!step.is_const() || step.value() == 0) {
-      return internal_error("steps of a core Slice are constants other than 0");
+      return internal_error("the steps of a core Slice must be nonzero constants");
     }
   }
   return {};
@@ -169,7 +169,7 @@ Status check_core_slice(const graph::Graph&, const graph::Node& n) {
 
 // --- Split ---------------------------------------------------------------------------------------
 
-/// Sizes of the parts; nothing when they depend on data.
+/// The sizes of the parts. Nothing if they depend on data.
 Result<std::optional<std::vector<Expr>>> split_sizes(const InferContext& ctx, const Expr& dim,
                                                      size_t outputs, std::span<const Symbol> t) {
   std::optional<std::vector<Expr>> sizes;
@@ -180,7 +180,7 @@ Result<std::optional<std::vector<Expr>>> split_sizes(const InferContext& ctx, co
   }
   if (sizes) {
     if (sizes->size() != outputs) {
-      return ctx.invalid("splits into " + std::to_string(sizes->size()) + " parts, has " +
+      return ctx.invalid("splits into " + std::to_string(sizes->size()) + " parts, but has " +
                          std::to_string(outputs) + " outputs");
     }
     Expr total = 0;
@@ -191,10 +191,12 @@ Result<std::optional<std::vector<Expr>>> split_sizes(const InferContext& ctx, co
   }
   const auto n = static_cast<int64_t>(outputs);
   const int64_t wanted = ctx.attrs().get_or("num_outputs", n);
-  if (wanted != n) return ctx.invalid("num_outputs does not match the node's outputs");
+  if (wanted != n)
+    return ctx.invalid("num_outputs is " + std::to_string(wanted) + ", but the node has " +
+                       std::to_string(n) + " outputs");
   sizes.emplace();
   if (ctx.attrs().has("num_outputs")) {
-    // Since opset 18 the last part may be smaller.
+    // Since opset 18, the last part may be smaller.
     const Expr part = Expr::ceildiv(dim, Expr(n));
     for (int64_t i = 0; i + 1 < n; ++i) {
       sizes->push_back(min_of(part, max_of(dim - part * Expr(i), 0, t), t));
@@ -224,7 +226,7 @@ Status infer_split(InferContext& ctx) {
   return {};
 }
 
-/// Of a vector.
+/// Contents for a vector.
 void split_contents(ContentsContext& ctx) {
   const auto e = ctx.elements(0);
   const size_t n = ctx.node().outputs.size();
@@ -292,7 +294,7 @@ Status infer_concat(InferContext& ctx) {
   return {};
 }
 
-/// Of vectors.
+/// Contents for vectors.
 void concat_contents(ContentsContext& ctx) {
   if (ctx.rank(0) != 1) return;
   std::vector<Expr> all;
@@ -311,8 +313,8 @@ Result<bool> concat(Rewriter& rw) {
   return mark_core(rw);
 }
 
-/// Which input holds the element is found by comparing the position with the parts' ends, last part
-/// first, so that each load is guarded by the parts before it.
+/// Finds the input that holds the element by comparing the position with the ends of the parts,
+/// last part first, so that the condition of each part guards the loads of those before it.
 Status concat_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));

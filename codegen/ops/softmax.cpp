@@ -1,4 +1,4 @@
-// Softmax and its relatives, as reductions and scalar rows.
+// Softmax and related operators, as reductions and scalar operations.
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
@@ -9,7 +9,7 @@ namespace {
 
 using V = OpBuilder::V;
 
-/// Opset 13 normalises along one axis (default -1); before, over all axes from `axis` (default 1).
+/// Since opset 13, Softmax normalises one axis (default -1); before, all from `axis` (default 1).
 std::vector<int64_t> softmax_axes(const Attributes& attrs, int64_t opset, int64_t rank) {
   const bool flattens = opset != 0 && opset < 13;
   const int64_t given = attrs.get_or<int64_t>("axis", flattens ? 1 : -1);
@@ -20,7 +20,7 @@ std::vector<int64_t> softmax_axes(const Attributes& attrs, int64_t opset, int64_
 Status infer_softmax(InferContext& ctx) {
   const bool flattens = ctx.opset() < 13;
   const int64_t axis = ctx.attrs().get_or<int64_t>("axis", flattens ? 1 : -1);
-  // A flattening axis may be the rank itself: nothing is left to normalise over.
+  // An axis that flattens may equal the rank. Then there is no axis to normalise.
   if (!(flattens && axis == ctx.rank(0))) {
     RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis(axis, ctx.rank(0)));
   }
@@ -31,7 +31,7 @@ struct Shifted {
   V difference, exponentials, sum;
 };
 
-/// x - max, its exponentials and their sum. A row of -inf gives NaN, as the definition does.
+/// x - max, its exponentials and their sum. A row of -inf gives NaN, as ONNX defines it.
 Shifted shifted(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   const V d = c.sub(x, c.reduce("ReduceMax", x, axes));
   const V e = c.op("Exp", {d});

@@ -64,7 +64,7 @@ Result<DType> dtype_attr(const InferContext& ctx, std::string_view name) {
   if (t == DType::Invalid) {
     return ctx.error(Code::Unsupported, "attribute '" + std::string(name) +
                                             "' = " + std::to_string(number) +
-                                            " names an element type that is not supported");
+                                            " is not a supported element type");
   }
   return t;
 }
@@ -97,19 +97,20 @@ Status infer_same_float(InferContext& ctx) {
 Status require_float(const InferContext& ctx, size_t i) {
   if (is_float(ctx.dtype(i))) return {};
   return ctx.invalid("input " + std::to_string(i) + " '" + ctx.input(i).name + "' is " +
-                     std::string(name_of(ctx.dtype(i))) + ", needs a floating-point type");
+                     std::string(name_of(ctx.dtype(i))) + ", expected a floating-point type");
 }
 
 Status require_int(const InferContext& ctx, size_t i) {
   if (is_int(ctx.dtype(i))) return {};
   return ctx.invalid("input " + std::to_string(i) + " '" + ctx.input(i).name + "' is " +
-                     std::string(name_of(ctx.dtype(i))) + ", needs an integer type");
+                     std::string(name_of(ctx.dtype(i))) + ", expected an integer type");
 }
 
 Status require_rank(const InferContext& ctx, size_t i, int64_t min_rank) {
   if (ctx.rank(i) >= min_rank) return {};
   return ctx.invalid("input " + std::to_string(i) + " '" + ctx.input(i).name + "' has shape " +
-                     ctx.str(ctx.shape(i)) + ", needs at least rank " + std::to_string(min_rank));
+                     ctx.str(ctx.shape(i)) + ", expected at least rank " +
+                     std::to_string(min_rank));
 }
 
 Status require_same_dtype(const InferContext& ctx) {
@@ -174,7 +175,7 @@ std::vector<Expr> delinearize(const Expr& linear, const Shape& shape) {
   std::vector<Expr> index(shape.size(), Expr(0));
   Expr stride = 1;
   for (size_t i = shape.size(); i-- > 0;) {
-    // Dims of size 1 hold index 0; the outermost dim needs no remainder.
+    // A dim of 1 has the index 0, and the outermost dim needs no remainder.
     if (shape[i].is_const(1)) continue;
     const Expr q = stride.is_const(1) ? linear : Expr::floordiv(linear, stride);
     const bool outermost =
@@ -192,7 +193,7 @@ std::vector<Expr> broadcast_index(const graph::Graph& g, const std::vector<Expr>
   out.reserve(from.size());
   for (size_t i = 0; i < from.size(); ++i) {
     const size_t from_end = from.size() - i;
-    if (from_end > to.size()) {  // 1, as `to` has no such dim
+    if (from_end > to.size()) {  // the dim is 1, because `to` lacks it
       out.emplace_back(0);
       continue;
     }

@@ -1,4 +1,4 @@
-// Elementwise functions of one input that are one row of the scalar table.
+// Elementwise functions of one input that are one scalar operation.
 #include "codegen/ops/contents.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
@@ -18,7 +18,7 @@ Status infer_float(InferContext& ctx) {
 Status infer_number(InferContext& ctx) {
   if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0))) {
     return ctx.invalid("input '" + ctx.input(0).name + "' is " +
-                       std::string(name_of(ctx.dtype(0))) + ", needs numbers");
+                       std::string(name_of(ctx.dtype(0))) + ", expected numbers");
   }
   return infer_same(ctx);
 }

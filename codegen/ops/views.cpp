@@ -1,5 +1,5 @@
-// Operators that move elements without changing them, as index arithmetic: Transpose, Expand,
-// DepthToSpace and SpaceToDepth.
+// Transpose, Expand, DepthToSpace and SpaceToDepth: index arithmetic that moves elements without
+// changing them.
 #include <algorithm>
 
 #include "codegen/ops/contents.h"
@@ -39,7 +39,7 @@ Status infer_transpose(InferContext& ctx) {
   return {};
 }
 
-/// A matrix of paddings, transposed by exporters: what is known of it, in another order.
+/// Exporters transpose a matrix of pads. Its known contents are reordered.
 void transposed_contents(ContentsContext& ctx) {
   const auto e = ctx.elements(0);
   const Shape& in = ctx.shape(0);
@@ -118,7 +118,7 @@ void expanded_contents(ContentsContext& ctx) {
 
 Result<bool> expand(Rewriter& rw) {
   if (rw.node().inputs.size() == 1) return mark_core(rw);
-  if (!InferContext(rw.graph(), rw.node()).elements(1)) return false;  // only the run tells them
+  if (!InferContext(rw.graph(), rw.node()).elements(1)) return false;  // they depend on data
   OpBuilder c(rw);
   c.replace(0, c.expand(c.in(0), c.shape(rw.node().outputs[0])));
   return c.finish();
@@ -132,7 +132,7 @@ Status expand_element(ElementContext& ctx) {
   return {};
 }
 
-/// Only adds dims of size 1.
+/// Whether the Expand only adds dims of size 1.
 bool expand_renames(const graph::Graph& g, const graph::Node& n) {
   const graph::Value& in = g.value(n.inputs[0]);
   const Shape& out = g.value(n.outputs[0]).shape;
@@ -142,7 +142,7 @@ bool expand_renames(const graph::Graph& g, const graph::Node& n) {
 
 // --- DepthToSpace, SpaceToDepth ------------------------------------------------------------------
 
-/// d / divisor, which must leave no remainder.
+/// d / divisor, which must be exact.
 Result<Expr> exact_part(InferContext& ctx, const Expr& d, int64_t divisor) {
   const Expr q = Expr::floordiv(d, Expr(divisor));
   RP_ASSIGN([[maybe_unused]] const Expr same,
@@ -153,16 +153,18 @@ Result<Expr> exact_part(InferContext& ctx, const Expr& d, int64_t divisor) {
 Result<int64_t> block_size(const InferContext& ctx) {
   const int64_t b = ctx.attrs().get_int("blocksize");
   if (ctx.rank(0) != 4) {
-    return ctx.invalid("needs a tensor of rank 4, has " + ctx.str(ctx.shape(0)));
+    return ctx.invalid("input must have rank 4, has shape " + ctx.str(ctx.shape(0)));
   }
-  if (b < 1 || b > (1 << 15)) return ctx.invalid("blocksize is " + std::to_string(b));
+  if (b < 1 || b > (1 << 15))
+    return ctx.invalid("blocksize is " + std::to_string(b) + ", must be in [1, 2^15]");
   return b;
 }
 
 Status infer_depth_to_space(InferContext& ctx) {
   RP_ASSIGN(const int64_t b, block_size(ctx));
   const std::string mode = ctx.attrs().get_string("mode");
-  if (mode != "DCR" && mode != "CRD") return ctx.invalid("mode is '" + mode + "'");
+  if (mode != "DCR" && mode != "CRD")
+    return ctx.invalid("mode is '" + mode + "', must be 'DCR' or 'CRD'");
   const Shape in = ctx.shape(0);
   RP_ASSIGN(const Expr channels, exact_part(ctx, in[1], b * b));
   ctx.set_output(0, ctx.dtype(0), {in[0], channels, in[2] * Expr(b), in[3] * Expr(b)});

@@ -25,7 +25,7 @@ DataAxes data_axes(const graph::Node& n, size_t rank) {
 }
 
 ConvForm conv_form(int64_t group, int64_t in, int64_t out) {
-  constexpr int64_t kMinColumns = 8;  // a group with fewer output channels is not a product
+  constexpr int64_t kMinColumns = 8;  // output channels of a group for which a GEMM pays
   if (group == 1 || out >= kMinColumns) return ConvForm::Gemm;
   return in == 1 && out == 1 ? ConvForm::Depthwise : ConvForm::Grouped;
 }
@@ -40,11 +40,12 @@ Result<std::vector<int64_t>> spatial_ints(const InferContext& ctx, const char* n
   std::vector<int64_t> v = ctx.attrs().get_or(name, std::vector<int64_t>(count, fallback));
   if (v.size() != count) {
     return ctx.invalid("attribute '" + std::string(name) + "' has " + std::to_string(v.size()) +
-                       " entries, needs " + std::to_string(count));
+                       " entries, expected " + std::to_string(count));
   }
   for (int64_t x : v) {
     if (x < lowest || x >= (int64_t{1} << 31)) {
-      return ctx.invalid("attribute '" + std::string(name) + "' holds " + std::to_string(x));
+      return ctx.invalid("attribute '" + std::string(name) + "' holds " + std::to_string(x) +
+                         ", must be in [" + std::to_string(lowest) + ", 2^31)");
     }
   }
   return v;
@@ -54,7 +55,7 @@ Status check_auto_pad(const InferContext& ctx) {
   const std::string mode = ctx.attrs().get_string("auto_pad");
   if (mode == "NOTSET" || mode == "VALID" || mode == "SAME_UPPER" || mode == "SAME_LOWER")
     return {};
-  return ctx.invalid("auto_pad is '" + mode + "', may be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  return ctx.invalid("auto_pad is '" + mode + "', must be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
 }
 
 Result<std::vector<int64_t>> kernel_of_weight(const InferContext& ctx, size_t input) {
@@ -93,8 +94,8 @@ bool rounds_up(const InferContext& ctx) {
 }
 
 /// A window that is larger than the padded input has no position. Convolutions refuse it. Pools in
-/// ceil mode cut it off at the end of the input. In floor mode a pool's result is empty where the
-/// input is smaller by exactly one stride. Implementations disagree about all other sizes, so these
+/// ceil mode truncate it at the end of the input. In floor mode, the result of a pool is empty if
+/// the input is smaller by exactly one stride. Implementations differ for all other sizes, so these
 /// are refused.
 Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUse use) {
   const Expr extent = w.extent(d);
@@ -103,15 +104,15 @@ Status check_window(const InferContext& ctx, const Window& w, size_t d, WindowUs
   const bool pool = use == WindowUse::Pool;
   const bool cut_off = pool && rounds_up(ctx) && w.strides[d] != 1;
   const bool one_stride = pool && (padded - extent).is_const(-w.strides[d]);
-  const int64_t least = cut_off ? 1 - 2 * w.strides[d] : 0;  // of the room, for a size >= 0
+  const int64_t least = cut_off ? 1 - 2 * w.strides[d] : 0;  // room for an output size >= 0
   if (room.hi < least && !one_stride && !w.in[d].is_const(0)) {
     return ctx.invalid("a window of " + std::to_string(w.extent(d)) +
                        " is larger than the padded input " + ctx.str(ctx.shape(0)));
   }
   if (room.lo == room.hi) return {};
-  // For these pools a wrong output size is negative, which every run refuses without a guard.
+  // In these cases a wrong output size is negative, which every run refuses without a guard.
   if (cut_off || (pool && w.strides[d] == 1)) return {};
-  // No guard is needed if 0 is the only size that is too small: the output is then empty, too.
+  // No guard is needed if 0 is the only size that is too small, because the output is empty, too.
   const bool may_be_empty = bounds(w.in[d], ctx.graph_symbols()).lo == 0;
   if (room.lo + (may_be_empty ? 1 : 0) >= 0) return {};
   ctx.at_least(padded, "the padded input", extent, "the window");
@@ -126,7 +127,7 @@ Status output_sizes(const InferContext& ctx, Window& w, WindowUse use) {
     const Expr room = w.in[d] + w.begin[d] + w.end[d] - Expr(w.extent(d));
     w.out[d] = Expr::floordiv(room, stride) + 1;
     if (ceil && w.strides[d] != 1) {
-      // A further window counts if it starts inside the input or its left padding.
+      // One more window counts if it starts inside the input or its left padding.
       w.out[d] = min_of(Expr::ceildiv(room, stride) + 1,
                         Expr::ceildiv(w.in[d] + w.begin[d], stride), ctx.graph_symbols());
     }
@@ -167,7 +168,9 @@ Result<Window> read_window(const InferContext& ctx, std::vector<int64_t> kernel,
     return w;
   }
   if (const auto* exprs = ctx.attrs().get<std::vector<Expr>>("pads")) {
-    if (exprs->size() != 2 * n) return ctx.error(Code::Internal, "malformed pads");
+    if (exprs->size() != 2 * n)
+      return ctx.error(Code::Internal, "pads have " + std::to_string(exprs->size()) +
+                                           " entries, expected " + std::to_string(2 * n));
     w.begin.assign(exprs->begin(), exprs->begin() + static_cast<std::ptrdiff_t>(n));
     w.end.assign(exprs->begin() + static_cast<std::ptrdiff_t>(n), exprs->end());
   } else if (mode == "NOTSET") {

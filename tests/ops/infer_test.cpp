@@ -306,10 +306,11 @@ const Refused kRefused[] = {
      "y = Conv<channels_last=1>(x, w) \"c\"\noutput y",
      "input [1, 8, 8, 3] has 3 channels, weight [4, 2, 3, 3]"},
     {"UnknownOperator", "input a: float32[2]\ny = Frobnicate(a) @14\noutput y", "Frobnicate"},
-    {"TooManyInputs", "input a: float32[2]\ny = Relu(a, a) @14\noutput y", "has 2 inputs, needs 1"},
+    {"TooManyInputs", "input a: float32[2]\ny = Relu(a, a) @14\noutput y",
+     "has 2 inputs, expected 1"},
     {"MissingInput", "input a: float32[2]\ny = Add(a, _) @14\noutput y", "input 1 is missing"},
     {"FloatOperatorOnInts", "input a: int32[2]\ny = Sin(a) @14\noutput y",
-     "is int32, needs a floating-point type"},
+     "is int32, expected a floating-point type"},
     {"Axis", "input a: float32[2,3]\ny = Softmax<axis=2>(a) @13\noutput y",
      "axis 2 is out of range for rank 2"},
     {"AxisTwice", "input a: float32[2,3]\ny = ReduceSum<axes=[1, -1]>(a) @11\noutput y",
@@ -338,7 +339,7 @@ const Refused kRefused[] = {
     {"SqueezeOther", "input a: float32[2,3]\ny = Squeeze<axes=[0]>(a) @11\noutput y",
      "squeezed dim and 1 differ: 2 and 1"},
     {"CastToNothing", "input a: float32[2]\ny = Cast<to=77>(a) @13\noutput y",
-     "attribute 'to' = 77 names an element type that is not supported"},
+     "attribute 'to' = 77 is not a supported element type"},
     {"TrainingBatchNorm",
      "input x: float32[1,2,3], p: float32[2]\n"
      "y = BatchNormalization<training_mode=1>(x, p, p, p, p) @15\noutput y",
@@ -362,7 +363,7 @@ const Refused kRefused[] = {
     {"AttentionGroups",
      "input q: float32[1,3,2,8], k: float32[1,2,2,8], v: float32[1,2,2,8]\n"
      "y = Attention(q, k, v) @23\noutput y",
-     "2 heads of K do not divide the 3 of Q"},
+     "2 heads of K do not divide the 3 heads of Q"},
     {"AttentionMask",
      "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], m: bool[4,6]\n"
      "y = Attention(q, k, v, m) @23\noutput y",
@@ -378,7 +379,7 @@ const Refused kRefused[] = {
     {"AttentionLengthsType",
      "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], n: float32[1]\n"
      "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
-     "needs an integer type"},
+     "expected an integer type"},
     {"AttentionLengthsBatch",
      "input q: float32[1,2,4,8], k: float32[1,2,5,8], v: float32[1,2,5,8], n: int64[3]\n"
      "y = Attention(q, k, v, _, _, _, n) @24\noutput y",
@@ -397,7 +398,7 @@ const Refused kRefused[] = {
      "must have rank 3, or 2 with position_ids"},
     {"LossTargets",
      "input x: float32[2,5], t: int64[2,1]\ny = SoftmaxCrossEntropyLoss(x, t) @13\noutput y",
-     "targets lack the class axis only"},
+     "targets must have all axes of the scores except the class axis"},
 };
 INSTANTIATE_TEST_SUITE_P(Errors, Refuse, testing::ValuesIn(kRefused),
                          [](const testing::TestParamInfo<Refused>& i) { return i.param.name; });
