@@ -23,16 +23,16 @@ using graph::Value;
 using graph::ValueId;
 using kernel::ScalarOp;
 
-/// Why something is fp32 in memory.
+/// Why an element is fp32 in memory.
 struct Reason {
   std::string text;
-  bool spreads = false;  // to what is computed from such values alone
-  bool elements = true;  // is about the elements, wherever they are moved
+  bool spreads = false;  // also holds for values that are computed from such values alone
+  bool elements = true;  // concerns the elements, and holds when they are moved
 };
 
 enum class Keeps : uint8_t { Operands, Result, Both };
 
-/// What is kept in fp32 of operators that are sensitive to rounding.
+/// Which tensors of a sensitive operator are kept in fp32.
 struct Rule {
   kernel::Sensitivity to;
   Keeps keeps;
@@ -41,18 +41,20 @@ struct Rule {
 };
 
 constexpr std::string_view kExponential =
-    "exponentials overflow, and an error of their operand grows with it";
-constexpr std::string_view kLogarithm = "logarithms near 1 lose what rounding takes";
-constexpr std::string_view kQuotient = "quotients by small numbers overflow";
-constexpr std::string_view kSteep = "steep near 1, where rounding takes most digits";
-constexpr std::string_view kAngle = "angles of many turns lose their fraction";
-constexpr std::string_view kSum = "sums and statistics leave the range, and are small";
-constexpr std::string_view kWhole = "a small error becomes a whole one";
-constexpr std::string_view kDecision = "a small error would decide otherwise";
-constexpr std::string_view kPosition = "made of integers: positions and masks";
-constexpr std::string_view kSquare = "squares leave the range";
-constexpr std::string_view kResidual = "each sum of layers would add its rounding";
-constexpr std::string_view kScale = "scales of quantised numbers";
+    "exponentials overflow and amplify the error of a large operand";
+constexpr std::string_view kLogarithm = "rounding makes logarithms near 1 inaccurate";
+constexpr std::string_view kQuotient = "division by a small number overflows";
+constexpr std::string_view kSteep =
+    "the function is steep near 1, where rounding removes most digits";
+constexpr std::string_view kAngle = "rounding removes the fraction of a large angle";
+constexpr std::string_view kSum =
+    "sums and statistics exceed the range, and their tensors are small";
+constexpr std::string_view kWhole = "a small error becomes an error of 1";
+constexpr std::string_view kDecision = "a small error changes a decision";
+constexpr std::string_view kPosition = "computed from integers, as positions and masks are";
+constexpr std::string_view kSquare = "squares exceed the range";
+constexpr std::string_view kResidual = "rounding errors of the layers would add up";
+constexpr std::string_view kScale = "scale of quantised numbers";
 
 constexpr auto kRules = std::to_array<Rule>({
     {kernel::Sensitivity::Exponential, Keeps::Both, false, kExponential},
@@ -110,7 +112,7 @@ bool too_large(float largest, DType t) {
   return std::isinf(rounded(largest, t));
 }
 
-/// Subnormal throughout: rounding would take most digits.
+/// Whether all elements would be subnormal, so that rounding would remove most of their digits.
 bool too_small(float largest, DType t) {
   return t == DType::F16 && largest > 0 && largest < 0x1p-14F;
 }
@@ -145,7 +147,7 @@ class Autocast {
   }
 
  private:
-  using Reasons = IdVector<ValueId, std::optional<Reason>>;  // by value; none: `precision` will do
+  using Reasons = IdVector<ValueId, std::optional<Reason>>;  // by value; none: `precision` suffices
   static const std::optional<Reason>& at(const Reasons& r, ValueId v) { return r[v]; }
   bool is_fp32(ValueId v) const { return v != kNone && g_.value(v).dtype == DType::F32; }
   bool varies(ValueId v) const { return is_fp32(v) && !g_.value(v).constant; }
@@ -158,7 +160,7 @@ class Autocast {
 
   std::optional<Reason> why_result(const Node& n, ValueId v) {
     if (runs_on_host(g_, n)) return Reason{"runs on the host", false, false};
-    if (g_.is_output(v)) return Reason{"an output of the model", false, false};
+    if (g_.is_output(v)) return Reason{"is an output of the model", false, false};
     const Rule* rule = rule_of(n);
     if (rule != nullptr && rule->keeps != Keeps::Operands)
       return Reason{std::string(rule->reason), rule->spreads};
@@ -168,7 +170,7 @@ class Autocast {
     return ops::moves_elements(n) ? why_moved(n) : why_derived(n);
   }
 
-  /// What layer after layer adds to.
+  /// Whether the node is a residual connection, to which each layer adds.
   bool is_residual(const Node& n) const {
     return is(n, ScalarOp::Add) && varies(n.inputs[0]) && varies(n.inputs[1]) &&
            g_.value(n.inputs[0]).shape == g_.value(n.inputs[1]).shape;
@@ -181,7 +183,7 @@ class Autocast {
     return std::nullopt;
   }
 
-  /// Of what is computed from positions or from statistics alone.
+  /// The reason for a value that is computed only from positions or statistics.
   std::optional<Reason> why_derived(const Node& n) const {
     if (ops::is_core_dequantize(n)) return std::nullopt;
     std::optional<Reason> why = Reason{std::string(kPosition), true};
@@ -200,15 +202,16 @@ class Autocast {
       const bool small = too_small(largest, precision_) && is_large_constant(v);
       if (!small && !too_large(largest, precision_)) continue;
       char text[64];
-      std::snprintf(text, sizeof text, small ? "holds nothing above %g" : "holds %g",
+      std::snprintf(text, sizeof text, small ? "has magnitudes up to %g" : "contains %g",
                     static_cast<double>(largest));
-      return "'" + g_.value(v).name + "' " + text + ", out of the range of " +
+      return "'" + g_.value(v).name + "' " + text + ", outside the range of " +
              name_in_text(precision_);
     }
     return {};
   }
 
-  /// A bound beyond all that `precision` holds bounds nothing: what Min has above, and Max below.
+  /// Whether no value that fits `precision` reaches the bound of a Min or Max. Such a bound has no
+  /// effect, so it does not matter that it does not fit.
   bool never_reached(const Node& n, ValueId v) const {
     if (!is(n, ScalarOp::Min) && !is(n, ScalarOp::Max)) return false;
     const HostTensor& t = *g_.value(v).constant;
@@ -235,7 +238,7 @@ class Autocast {
   }
 
   std::optional<Reason> why_operand(const Node& n, size_t input) const {
-    if (runs_on_host(g_, n)) return Reason{"read on the host"};
+    if (runs_on_host(g_, n)) return Reason{"is read on the host"};
     if (ops::is_core_dequantize(n) && input == 1) return Reason{std::string(kScale)};
     if (ops::converts(n) && !is_float(g_.value(n.outputs[0]).dtype))
       return Reason{std::string(kWhole)};
@@ -244,7 +247,7 @@ class Autocast {
       return Reason{std::string(rule->reason)};
     if (n.outputs[0] == kNone) return std::nullopt;
     if (ops::moves_elements(n)) return at(operands_, n.outputs[0]);
-    // Constants that positions are computed with.
+    // Constants that are used to compute positions.
     const std::optional<Reason>& result = at(results_, n.outputs[0]);
     const bool position = result && result->text == kPosition;
     return position && g_.value(n.inputs[input]).constant ? result : std::nullopt;
@@ -282,7 +285,7 @@ class Autocast {
   Graph& g_;
   const DType precision_;
   const int64_t min_elements_;
-  Reasons results_, operands_;        // for being made, and for being read, as they are
+  Reasons results_, operands_;        // from the producer, and from the readers
   std::map<ValueId, float> largest_;  // of constants
 };
 
@@ -290,7 +293,7 @@ class Autocast {
 
 namespace {
 
-/// Constants of an imported graph that the device has in 16 bits for sure.
+/// Finds the constants of an imported graph that the device is sure to have in 16 bits.
 class HostConstants {
  public:
   explicit HostConstants(const Graph& g) : g_(g) {}
@@ -315,7 +318,7 @@ class HostConstants {
            });
   }
 
-  /// Made of integers.
+  /// Whether the value is computed from integers.
   bool is_position(ValueId v) const {
     const Node* p = g_.value(v).producer;
     for (int i = 0; p != nullptr && i < 4; ++i) {

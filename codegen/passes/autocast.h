@@ -1,5 +1,5 @@
-// --precision: what a model keeps in memory in 16 bits. Everything is still computed in fp32 in
-// registers; tensors between kernels and large constants are rounded where they are stored.
+// --precision: stores tensors between kernels and large constants in 16 bits. They are rounded when
+// they are stored; kernels still compute in fp32 registers.
 #pragma once
 
 #include <vector>
@@ -10,19 +10,19 @@
 namespace reprise::passes {
 
 struct AutocastReport {
-  int64_t narrowed = 0;  // nodes whose results are `precision` where they are stored
+  int64_t narrowed = 0;  // nodes whose results are stored in `precision`
   std::vector<package::KeptNode> kept;
 };
 
-/// Constants of fewer elements cost little in any form and stay as they are.
+/// Constants with fewer elements stay as they are, because their size matters little.
 inline constexpr int64_t kMinNarrowed = int64_t{1} << 12;
 
-/// Gives values, and constants of at least so many elements, of a graph in core form their
-/// Value::storage. Afterwards no pass may change the graph. `precision` is F16 or BF16.
+/// Sets Value::storage of values, and of constants with at least `min_elements`, in a graph in core
+/// form. No pass may change the graph afterwards. `precision` is F16 or BF16.
 AutocastReport autocast(graph::Graph& g, DType precision, int64_t min_elements = kMinNarrowed);
 
-/// Large constants that layers and embeddings of an imported graph read, in `precision` and widened
-/// by a Cast: what the host runs of a package that has its weights in `precision`.
+/// Stores large constants that layers and embeddings of an imported graph read in `precision`, each
+/// with a Cast that widens it. This is the host plan of a package with weights in `precision`.
 void narrow_host_constants(graph::Graph& g, DType precision);
 
 }  // namespace reprise::passes

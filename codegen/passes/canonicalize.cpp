@@ -20,14 +20,14 @@ bool is_no_op(const Graph& g, const Node& n) {
   return in.dtype == out.dtype && same_shape && ops::is_identity(n);
 }
 
-/// Merges a view into the view it reads. Returns whether the node changed.
+/// Merges a view into the view that it reads. Returns whether the node changed.
 bool merge_views(Graph& g, Node& n) {
   const Node* p = g.value(n.inputs[0]).producer;
   const ops::OpDef* def = ops::core_def(n);
   if (p == nullptr || def == nullptr || def->merge == nullptr || ops::core_def(*p) != def)
     return false;
   def->merge(n, *p);
-  // Ranks may grow from Expand to Expand; broadcasting aligns at the end either way.
+  // Each Expand may increase the rank. Broadcasting aligns at the end in either case.
   g.set_input(n, 0, p->inputs[0]);
   for (const std::string& o : p->origins) n.origins.push_back(o);
   return true;

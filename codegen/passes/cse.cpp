@@ -43,7 +43,7 @@ std::string key_of(const graph::Graph& g, const graph::Node& n) {
         },
         attr);
   }
-  // Neither dtype nor sizes are always in the attributes: a core Slice has its sizes in its output.
+  // Attributes do not always determine dtype and sizes: a core Slice has its sizes in its output.
   for (graph::ValueId v : n.outputs) {
     if (v == graph::kNone) {
       key += "-";
@@ -72,7 +72,7 @@ Status cse(graph::Graph& g) {
       const graph::ValueId from = n->outputs[i];
       const graph::ValueId to = same->outputs[i];
       if (from == graph::kNone) continue;
-      // Two graph outputs stay two values.
+      // Two graph outputs must remain two values.
       if (to == graph::kNone || g.is_output(from)) {
         replaced = false;
         continue;

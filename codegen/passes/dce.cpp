@@ -9,7 +9,7 @@ namespace reprise::passes {
 
 namespace {
 
-/// Symbols that what is live computes with, and the node that gives each its value.
+/// The symbols that live nodes use, and the node that determines each of them.
 class LiveSymbols {
  public:
   explicit LiveSymbols(const graph::Graph& g) : g_(g), live_(g.symbols.size(), false) {
@@ -33,7 +33,7 @@ class LiveSymbols {
     }
   }
 
-  /// Whether a live symbol gets its value from the node. All users come after it.
+  /// Whether the node determines a live symbol. Visit all users of its outputs first.
   bool told_by(const graph::Node& n) const {
     for (graph::ValueId v : n.outputs) {
       if (v == graph::kNone) continue;
@@ -72,7 +72,7 @@ Status dce(graph::Graph& g) {
   for (auto it = nodes.end(); it != nodes.begin();) {
     --it;
     graph::Node* n = it->get();
-    // What the bodies of a node capture is among its inputs.
+    // The captures of a node's bodies are among its inputs.
     const bool used = std::ranges::any_of(
         n->outputs, [&](graph::ValueId v) { return v != graph::kNone && g.use_count(v) != 0; });
     if (used || symbols.told_by(*n)) {

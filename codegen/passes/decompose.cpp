@@ -6,14 +6,14 @@ namespace reprise::passes {
 
 namespace {
 
-/// Whether the value has no elements whatever the sizes of a run.
+/// Whether the value has no elements in any run.
 bool is_empty(const graph::Value& v) {
   return v.dtype != DType::String && v.has_shape && is_static(v.shape) &&
          element_count(v.shape).is_const(0);
 }
 
-/// Nothing computes what has no elements: constants without data take its place. Whether all
-/// outputs of the node are so.
+/// Replaces empty outputs of the node by constants without data, so that nothing computes them.
+/// Returns whether all outputs are empty.
 bool replace_empty(graph::Graph& g, const graph::Node& n) {
   bool all = true;
   for (const graph::ValueId v : n.outputs) {
@@ -33,7 +33,7 @@ bool replace_empty(graph::Graph& g, const graph::Node& n) {
 
 namespace {
 
-/// Of the nodes that are chosen, and of those that they become.
+/// Decomposes the chosen nodes, and the chosen ones among the nodes that replace them.
 Status decompose_where(graph::Graph& g, bool (*chosen)(const graph::Node&)) {
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end();) {
@@ -52,8 +52,8 @@ Status decompose_where(graph::Graph& g, bool (*chosen)(const graph::Node&)) {
       ++it;
       continue;
     }
-    // The rewriter inserts before the node: going on from the first inserted node lets a
-    // decomposition use operators that are decomposed themselves.
+    // The rewriter inserts before the node. Continue at the first inserted node, so that a
+    // decomposition may use operators that are decomposed themselves.
     const bool first = it == nodes.begin();
     const auto before = first ? it : std::prev(it);
     ops::Rewriter rw(g, *n);

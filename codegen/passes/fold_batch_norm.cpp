@@ -13,10 +13,10 @@ using graph::kNone;
 using graph::Node;
 using graph::ValueId;
 
-// BatchNormalization arrives as Mul and Add with constants (codegen/ops/normalization.cpp). Here
+// BatchNormalization is decomposed into Mul and Add with constants (codegen/ops/normalization.cpp).
+// For constants b and s that vary along the channel axis only, this pass rewrites
 //   Mul(Add(y, b), s) -> Add(Mul(y, s), b * s)     and     Mul(Conv(x, W), s) -> Conv(x, W * s)
-// for constants b and s that vary along the channel only, when nothing else reads the values
-// between.
+// if nothing else reads the intermediate values.
 
 constexpr size_t kMaxChannels = size_t{1} << 20;
 
@@ -24,8 +24,8 @@ bool is_f32(const Graph& g, ValueId v) {
   return g.value(v).dtype == DType::F32;
 }
 
-/// Values along `axis` of a tensor of `shape`, when `c` is an f32 constant that broadcasts along
-/// every other axis. One value stands for all.
+/// The values along `axis` of a tensor of `shape`, if `c` is an fp32 constant that broadcasts along
+/// all other axes. A single value applies to the whole axis.
 std::optional<std::vector<double>> channel_constant(const Graph& g, ValueId c, const Shape& shape,
                                                     size_t axis) {
   const graph::Value& v = g.value(c);
@@ -54,14 +54,14 @@ std::optional<Operands> constant_operand(const Graph& g, const Node& n) {
   return c0 ? Operands{n.inputs[1], n.inputs[0]} : Operands{n.inputs[0], n.inputs[1]};
 }
 
-/// The row of a node that is linear in a weight whose channels are those of the result.
+/// The row of a node that is linear in a weight with the channels of the result. Null for others.
 const ops::OpDef* weighted(const Node* n) {
   const ops::OpDef* def = n == nullptr ? nullptr : ops::core_def(*n);
   return def != nullptr && def->channels != nullptr ? def : nullptr;
 }
 
-/// Whether a weight is infinite once it is scaled, or so small that devices take it as 0: the
-/// product with an infinity or a large number is then another.
+/// Whether scaling makes a weight infinite, or so small that devices flush it to 0. Then products
+/// with infinities or large numbers would change.
 bool leaves_range(float weight, double scale, float scaled) {
   if (!std::isfinite(scaled)) return std::isfinite(weight);
   return std::isnormal(weight) && scale != 0 && !std::isnormal(scaled);
@@ -71,7 +71,7 @@ class Folder {
  public:
   explicit Folder(Graph& g) : g_(g) {}
 
-  /// Moves the scale of `mul` as far towards a weight as it goes. True if the node was removed.
+  /// Moves the scale of `mul` as far as possible towards a weight. True if a node was removed.
   bool fold(Node* mul) {
     const auto operands = constant_operand(g_, *mul);
     if (!operands || !single_use(operands->variable) || !is_f32(g_, operands->variable))
@@ -87,7 +87,7 @@ class Folder {
  private:
   bool single_use(ValueId v) const { return g_.use_count(v) == 1; }
 
-  /// The weight of a Conv or MatMul with `scale` in it; nothing where that changes results.
+  /// The weight of a Conv or MatMul multiplied by `scale`. Nothing if that would change results.
   std::optional<HostTensor> scaled_weight(const Node& p, ValueId scale_value) const {
     const Shape& shape = g_.value(p.outputs[0]).shape;
     const ops::ChannelAxes axes = weighted(&p)->channels(g_, p);
@@ -119,7 +119,7 @@ class Folder {
     return true;
   }
 
-  /// The node p gets the weight with the scale of `mul` in it, and takes the place of `mul`.
+  /// Gives node p the scaled weight and lets it replace `mul`.
   void replace_weight(Node* mul, Node* p, HostTensor scaled) {
     const std::string name = g_.value(p->inputs[1]).name + "_scaled";
     g_.set_input(*p, 1, g_.add_constant(name, std::move(scaled)));
@@ -132,7 +132,7 @@ class Folder {
     const auto inner = constant_operand(g_, *add);
     if (!inner || g_.value(inner->variable).shape != g_.value(add->outputs[0]).shape) return false;
     Node* p = g_.value(inner->variable).producer;
-    // Changed places alone would save nothing, and might overflow where the model does not.
+    // Swapping the two nodes alone saves nothing and might overflow where the model does not.
     if (weighted(p) == nullptr || !single_use(inner->variable)) return false;
     std::optional<HostTensor> weight = scaled_weight(*p, operands.constant);
     if (!weight) return false;
@@ -150,7 +150,7 @@ class Folder {
       scaled.mutable_data<float>()[i] = static_cast<float>(v);
       if (!std::isfinite(scaled.data<float>()[i])) return false;
     }
-    // The two nodes change places: the Add becomes the Mul and the Mul the Add.
+    // Swap the two nodes: the Add becomes the Mul and the Mul the Add.
     std::swap(add->op, mul->op);
     g_.set_inputs(*add, {inner->variable, operands.constant});
     const std::string bias = g_.value(inner->constant).name + "_scaled";

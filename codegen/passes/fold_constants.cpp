@@ -10,11 +10,11 @@ namespace reprise::passes {
 
 namespace {
 
-// A folded constant larger than this would bloat the package more than recomputing it costs.
+// A larger folded constant would cost more in the package than it saves in a run.
 constexpr int64_t kMaxElements = int64_t{1} << 24;
 
-// Views of large weights stay views: a second copy of the data would only make the package larger,
-// and kernels read through them or pack through them at load.
+// Views of large weights stay views, because a second copy of the data would only enlarge the
+// package. Kernels read through views, or pack through them when a session loads.
 constexpr int64_t kMaxView = int64_t{1} << 12;
 
 bool is_large_view(const graph::Graph& g, const graph::Node& n) {
@@ -24,8 +24,8 @@ bool is_large_view(const graph::Graph& g, const graph::Node& n) {
          g.value(n.inputs[0]).constant->count() > kMaxView;
 }
 
-/// Nodes that compute weights of convolutions by views. These are packed from one constant, not
-/// read through views.
+/// The nodes that compute weights of convolutions by views. Such a weight is packed from one
+/// constant and not read through views.
 std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
   std::set<const graph::Node*> out;
   for (const auto& n : g.nodes()) {
@@ -43,9 +43,9 @@ std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
 }
 
 bool foldable(const graph::Graph& g, const graph::Node& n) {
-  // What the pass narrow-weights made is to stay narrow.
+  // The pass narrow-weights keeps these in 8 bits.
   if (ops::is_core_dequantize(n)) return false;
-  // Positions that kernels compute, and whatever comes of them: see OpBuilder::positions().
+  // Kernels compute these positions and everything derived from them: see OpBuilder::positions().
   if (ops::Attributes(n).has("computed")) return false;
   if (!n.subgraphs.empty() || ops::is_random(n)) return false;
   for (graph::ValueId v : n.inputs) {
@@ -55,7 +55,7 @@ bool foldable(const graph::Graph& g, const graph::Node& n) {
     if (v == graph::kNone) continue;
     const graph::Value& out = g.value(v);
     if (g.is_output(v) || !out.has_shape) return false;
-    // A slice of a constant may still have a dynamic size.
+    // A slice of a constant may have a dynamic size.
     if (!is_static(out.shape) || element_count(out.shape).value() > kMaxElements) return false;
   }
   return true;
@@ -73,7 +73,7 @@ Status fold_constants(graph::Graph& g) {
     const host::Kernel kernel = host::find(n->op);
     if (kernel == nullptr) continue;
     const Result<AttrMap> attrs = eval_attrs(n->attrs, {});
-    if (!attrs.ok()) continue;  // sizes of the run
+    if (!attrs.ok()) continue;  // they depend on sizes of the run
     std::vector<const HostTensor*> inputs;
     for (graph::ValueId v : n->inputs) {
       inputs.push_back(v == graph::kNone ? nullptr : &*g.value(v).constant);
@@ -90,7 +90,7 @@ Status fold_constants(graph::Graph& g) {
       const graph::ValueId out = n->outputs[i];
       if (out == graph::kNone) continue;
       const HostTensor& t = (*results)[i];
-      // Shapes of constants came from inference; a clash is an error of ours.
+      // Inference determined the shapes of constants, so a mismatch is a bug.
       if (t.dtype() != g.value(out).dtype) {
         return internal_error("node '" + n->name + "' (" + n->op + "): folded to " +
                               std::string(name_of(t.dtype())) + ", inferred " +

@@ -1,8 +1,9 @@
-// Chooses the layout of regions of the graph: [N, C, spatial...], as ONNX has it, or channels last.
-// A region is values that operators tie together, which compute the same in either layout (anything
-// elementwise, pools, concatenations, ...). Convolutions as products end regions: they read either
-// layout through a view. What conversions at the regions' borders cost decides; conversions that
-// the model itself has are among them, and vanish where they meet the opposite one.
+// Chooses the layout of regions of the graph: [N, C, spatial...] as in ONNX, or channels last. A
+// region consists of values that operators require to have the same layout and that are computed
+// equally well in either (elementwise operators, pools, concatenations, ...). Convolutions computed
+// as GEMMs separate regions, because they read either layout through a view. The choice minimises
+// the cost of conversions at the borders, including those of the model, which cancel their
+// inverses.
 #include "codegen/passes/layout.h"
 
 #include <algorithm>
@@ -33,11 +34,11 @@ using ops::to_channels_last;
 
 // --- Operators -----------------------------------------------------------------------------------
 
-/// What an operator is to layouts.
+/// How an operator relates the layouts of its operands and its result.
 enum class Role {
-  Fixed,      // reads and writes what the model says
-  Carries,    // has operands and result in one layout
-  Product,    // a convolution that reads one layout and writes another as well
+  Fixed,      // reads and writes the model's layout
+  Carries,    // operands and result have the same layout
+  Product,    // a convolution that may read one layout and write another
   Transpose,  // of any axes
 };
 
@@ -77,7 +78,7 @@ bool is_regroup(const Node& n) {
   return ops::layout_of(n) == ops::LayoutRole::Regroup;
 }
 
-/// Axes 0 and 1 stay as they are.
+/// Whether axes 0 and 1 are unchanged.
 bool keeps_channels(const Shape& in, const Shape& out) {
   return in.size() >= 3 && in[0] == out[0] && in[1] == out[1];
 }
@@ -136,9 +137,9 @@ class Regions {
     for (const ValueId v : g.values().ids()) price_value(v);
   }
 
-  /// By value, whether its channels are last.
+  /// For each value, whether its channels are last.
   IdVector<ValueId, bool> choose() const {
-    // Most values stand for no region with a choice: without them the cut is small.
+    // Most values belong to no region with a choice. Leaving them out keeps the cut small.
     std::vector<size_t> number(parent_.size(), 0);
     std::vector<LayoutRegion> regions;
     for (const size_t r : anchored_) {
@@ -172,7 +173,7 @@ class Regions {
     }
   }
 
-  /// Regions without a convolution or pool have no layout to choose.
+  /// Marks the regions with a convolution or pool. Others have no layout to choose.
   void find_anchors(const Node& n) {
     const bool anchor = role(&n) == Role::Product || (role(&n) == Role::Carries && is_window(n));
     if (!anchor) return;
@@ -181,7 +182,7 @@ class Regions {
   }
   bool anchored(ValueId v) const { return has_layout(value(v)) && anchored_.count(region(v)) != 0; }
 
-  /// Of the readers of v, the one that pays most for a view of it.
+  /// The reader of v for which a view of it costs the most.
   Reader reader_of(ValueId v, int depth = 0) const {
     Reader most = g_.is_output(v) ? Reader::Output : Reader::Product;
     for (const Node* u : g_.users(v)) most = std::max(most, reader_at(*u, depth));
@@ -196,11 +197,11 @@ class Regions {
     return view ? reader_of(n.outputs[0], depth + 1) : Reader::Kernel;
   }
 
-  /// Of transposing v, as the shape `from` of its elements.
+  /// The price of transposing v, whose elements have the shape `from`.
   double price(ValueId v, const Shape& from, const AxisPermutation& perm, Reader reader) const {
     return keeps_order(perm, from) ? 0 : conversion_price(bytes_of(g_, value(v)), reader);
   }
-  /// Of a conversion between the two layouts.
+  /// The price of converting v between the two layouts.
   double price(ValueId v, Reader reader) const {
     const Shape& s = value(v).shape;
     return price(v, s, to_channels_last(s.size()), reader);
@@ -233,7 +234,7 @@ class Regions {
     }
   }
 
-  /// Counts for one of the regions that it lies between.
+  /// Adds the price of a transpose to one of the regions that it separates.
   void price_transpose(const Node& n) {
     const ValueId in = n.inputs[0];
     const ValueId out = n.outputs[0];
@@ -254,7 +255,8 @@ class Regions {
     }
   }
 
-  /// A conversion after a producer, or before readers, that have no part in the choice.
+  /// Adds the prices of conversions after a producer, or before readers, without a choice of
+  /// layout.
   void price_value(ValueId v) {
     if (!anchored(v)) return;
     const Node* producer = value(v).producer;
@@ -277,9 +279,9 @@ class Regions {
 
   const Graph& g_;
   std::map<const Node*, Role> roles_;
-  std::vector<size_t> parent_;        // by value, towards one that stands for its region
+  std::vector<size_t> parent_;        // union-find over values: the root represents the region
   std::set<size_t> anchored_;         // regions
-  std::vector<LayoutRegion> prices_;  // by value that stands for a region
+  std::vector<LayoutRegion> prices_;  // by the root of a region
   std::vector<LayoutBorder> borders_;
 };
 

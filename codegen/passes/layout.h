@@ -1,4 +1,4 @@
-// Nodes in another layout: what the pass `layout` decides on, done.
+// Changes the layout of nodes, as the pass `layout` decided.
 #pragma once
 
 #include <span>
@@ -11,9 +11,10 @@ namespace reprise::passes {
 /// The operands that have the layout of the result.
 std::span<const graph::ValueId> carried(const graph::Node& n);
 
-/// The nodes (of any LayoutRole but Fixed and Permutation, in topological order) compute
-/// [N, spatial..., C] instead of [N, C, spatial...]. Transposes stand between them and others;
-/// their results keep their values and names through one, which has no reader where none needs it.
+/// Makes the nodes compute [N, spatial..., C] instead of [N, C, spatial...]. They are in
+/// topological order and of any LayoutRole but Fixed and Permutation. Transposes convert between
+/// them and other nodes. One converts each result back to its old value and name; it may have no
+/// readers.
 Status make_channels_last(graph::Graph& g, const std::vector<graph::Node*>& nodes);
 
 }  // namespace reprise::passes

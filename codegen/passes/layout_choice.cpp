@@ -8,7 +8,7 @@ namespace reprise::passes {
 
 namespace {
 
-/// A minimum cut: nodes on the source's side have channels last.
+/// A minimum cut. Nodes on the side of the source have channels last.
 class Cut {
  public:
   explicit Cut(size_t nodes) : edges_of_(nodes) {}
@@ -20,7 +20,7 @@ class Cut {
     edges_.push_back({from, back});
   }
 
-  /// Which nodes the source reaches once no more flow does.
+  /// The nodes on the side of the source in a minimum cut, which no more flow leaves.
   std::vector<bool> source_side(size_t source, size_t sink) {
     for (;;) {
       const std::vector<size_t> by = shortest_paths(source);
@@ -48,7 +48,7 @@ class Cut {
 
   size_t origin(size_t edge) const { return edges_[edge ^ 1].to; }
 
-  /// By node, the edge that a shortest path reaches it through.
+  /// For each node, the edge through which a shortest path reaches it.
   std::vector<size_t> shortest_paths(size_t source) const {
     std::vector<size_t> by(edges_of_.size(), kUnreached);
     std::queue<size_t> open;
@@ -66,7 +66,7 @@ class Cut {
     return by;
   }
 
-  std::vector<Edge> edges_;  // an edge and the one back side by side
+  std::vector<Edge> edges_;  // each edge is followed by its reverse
   std::vector<std::vector<size_t>> edges_of_;
 };
 
@@ -75,7 +75,7 @@ class Cut {
 double conversion_price(double bytes, Reader reader) {
   switch (reader) {
     case Reader::Product:
-      // Measured: within 5% either way. The price makes conversions few and small.
+      // Measured: a difference of at most 5%. This price keeps conversions few and small.
       return bytes / 16;
     case Reader::Kernel:
       return bytes;
@@ -86,8 +86,8 @@ double conversion_price(double bytes, Reader reader) {
 }
 
 double depthwise_price(double bytes, double taps) {
-  // Drivers of slow loads take twice as long: 2 ns for the 9 products of 4 bytes, in which others
-  // copy 4 bytes four times.
+  // Drivers with slow loads take twice as long: they need 2 ns for the 9 products of 4 bytes, in
+  // which other drivers copy 4 bytes four times.
   return bytes * taps / 4;
 }
 

@@ -1,4 +1,4 @@
-// The choice of layouts as a pure function of prices.
+// Chooses layouts from prices, independently of the graph.
 #pragma once
 
 #include <cstddef>
@@ -7,32 +7,33 @@
 
 namespace reprise::passes {
 
-/// What reads the result of a conversion between layouts.
+/// The kind of kernel that reads the result of a conversion between layouts.
 enum class Reader {
-  Product,  // a convolution or MatMul, which computes it in its loads
-  Kernel,   // any other kernel: the same, but it would else read memory in order
-  Output,   // nobody: a kernel of its own writes it to memory
+  Product,  // a convolution or MatMul, whose loads apply it
+  Kernel,   // any other kernel, whose loads apply it but are then out of order
+  Output,   // none: a separate kernel writes the result to memory
 };
 
 /// The price of a conversion, in bytes of memory traffic.
 double conversion_price(double bytes, Reader reader);
 
-/// What layout costs a depthwise convolution that writes so many bytes, each of `taps` products.
+/// The extra cost of channels last for a depthwise convolution with `bytes` of output, each the sum
+/// of `taps` products.
 double depthwise_price(double bytes, double taps);
 
-/// Values that have one layout together, and what each layout costs them.
+/// Values that share one layout, and their cost for each layout.
 struct LayoutRegion {
   double first = 0;  // channels first: [N, C, spatial...]
   double last = 0;   // channels last: [N, spatial..., C]
 };
-/// Two regions with a conversion between them where their layouts differ.
+/// Two regions that need a conversion between them if their layouts differ.
 struct LayoutBorder {
   size_t a = 0, b = 0;
   double price = 0;
 };
 
-/// By region, whether channels are last: the cheapest choice, and of equal ones the one with the
-/// fewest such regions.
+/// For each region, whether its channels are last, in the cheapest choice. Among equal choices,
+/// this is the one with the fewest regions with channels last.
 std::vector<bool> choose_layouts(std::span<const LayoutRegion> regions,
                                  std::span<const LayoutBorder> borders);
 

@@ -21,7 +21,7 @@ using ops::permuted;
 using ops::to_channels_first;
 using ops::to_channels_last;
 
-/// Where an axis of [N, C, spatial...] is with channels last.
+/// The position of an axis of [N, C, spatial...] with channels last.
 int64_t moved(int64_t axis, size_t rank) {
   return axis == 0 ? 0 : axis == 1 ? static_cast<int64_t>(rank) - 1 : axis - 1;
 }
@@ -35,7 +35,7 @@ std::vector<Expr> permuted_pads(const std::vector<Expr>& pads) {
   return out;
 }
 
-/// Null for attributes that are not about the axes of input 0, or of the result.
+/// Nothing for attributes that do not refer to axes of input 0 or the result.
 std::optional<Attr> moved_attribute(const Attr& attr, ops::CoreForm form, size_t rank) {
   switch (form) {
     case ops::CoreForm::Axis:
@@ -62,7 +62,7 @@ std::optional<Attr> moved_attribute(const Attr& attr, ops::CoreForm form, size_t
   }
 }
 
-/// What the node says of axes, for channels last.
+/// Rewrites the attributes that refer to axes for channels last.
 void move_attributes(Node& n, size_t rank) {
   const AttrMap before = n.attrs;
   const ops::OpDef* def = ops::core_def(n);
@@ -80,7 +80,7 @@ class Rewrite {
  public:
   explicit Rewrite(Graph& g) : g_(g) {}
 
-  /// `next`: the node after n, if there is one.
+  /// `next` is the node after n, or null.
   Status node(Node& n, Node* next) {
     const ValueId out = n.outputs[0];
     const size_t rank = g_.value(out).shape.size();
@@ -108,7 +108,7 @@ class Rewrite {
   }
 
  private:
-  /// v with channels last, as an operand of a node that works on `rank` axes.
+  /// v with channels last, as an operand of a node with `rank` axes.
   Result<ValueId> channels_last(ValueId v, size_t rank, Node& user) {
     const auto known = last_.find({v, rank});
     if (known != last_.end()) return known->second;
@@ -119,7 +119,7 @@ class Rewrite {
     return out;
   }
 
-  /// Leading axes of size 1 make up the rank.
+  /// Adds leading axes of size 1 up to the rank.
   Result<ValueId> with_rank(ValueId v, size_t rank, Node& user) {
     Shape shape = g_.value(v).shape;
     if (shape.size() == rank) return v;
@@ -149,7 +149,7 @@ class Rewrite {
   }
 
   Graph& g_;
-  /// By value and rank, the same with channels last.
+  /// The values with channels last, by original value and rank.
   std::map<std::pair<ValueId, size_t>, ValueId> last_;
 };
 

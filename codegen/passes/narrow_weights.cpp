@@ -1,6 +1,6 @@
-// Constants of 8 bits that are widened by a scale stay in 8 bits: kernels dequantise what they load
-// of them. Exporters write that as DequantizeLinear, or as Cast, Sub (of a zero point) and Mul;
-// either becomes DequantizeLinear in core form, which constant folding leaves alone.
+// Keeps 8-bit weights in 8 bits; kernels dequantise what they load. Exporters write a weight as
+// DequantizeLinear, or as Cast, Sub (of a zero point) and Mul. Both become DequantizeLinear in core
+// form, which constant folding does not evaluate.
 #include <algorithm>
 #include <cmath>
 
@@ -18,7 +18,7 @@ using graph::Node;
 using graph::Value;
 using graph::ValueId;
 
-// Smaller weights cost little in any form.
+// The size of smaller weights matters little.
 constexpr int64_t kMinElements = int64_t{1} << 12;
 
 bool is_narrow_weight(const Value& v) {
@@ -30,7 +30,7 @@ bool is(const Node& n, kernel::ScalarOp op) {
   return ops::scalar_op(n) == op;
 }
 
-/// Numbers that broadcast to a weight along one axis, or one number for all (axis -1).
+/// Numbers that broadcast to a weight along one axis. Axis -1: one number for all elements.
 struct AlongAxis {
   int64_t axis = -1;
   std::vector<double> numbers;
@@ -52,7 +52,7 @@ std::optional<AlongAxis> along_axis(const Value& v, const std::vector<int64_t>& 
   return out;
 }
 
-/// A weight's dequantisation as exporters write it out.
+/// A dequantisation that an exporter wrote as separate nodes.
 struct Chain {
   ValueId weight = kNone;
   AlongAxis scale, zero;
@@ -75,8 +75,8 @@ class Narrower {
   }
 
  private:
-  /// Whether everything that reads v reads it as a weight, perhaps transposed: what other operators
-  /// compute from it is better computed once.
+  /// Whether all readers of v, directly or through transposes, use it as a weight. What other
+  /// operators compute from it is better computed once.
   bool is_only_weight(ValueId v, int depth = 0) const {
     constexpr int kDeep = 8;
     if (g_.is_output(v) || depth > kDeep) return false;
@@ -110,7 +110,7 @@ class Narrower {
     const auto rank = static_cast<int64_t>(g_.value(n.inputs[0]).shape.size());
     int64_t axis = ops::Attributes(n).get_int("axis");
     if (axis < 0) axis += rank;
-    // An axis that does not matter may be out of range.
+    // An axis that has no effect may be out of range.
     n.attrs.set("axis", std::clamp<int64_t>(axis, 0, rank - 1));
     if (ops::Attributes(n).get_int("block_size") == 0) n.attrs.erase("block_size");
     if (n.inputs.size() > 2 && (n.inputs[2] == kNone || is_zero(n.inputs[2])))
@@ -118,7 +118,7 @@ class Narrower {
     n.opset = 0;
   }
 
-  /// The other operand of v, when it is constant.
+  /// The other operand, if it is a constant.
   std::optional<AlongAxis> constant_operand(const Node& n, size_t variable,
                                             const std::vector<int64_t>& weight) const {
     return n.inputs.size() == 2 ? along_axis(g_.value(n.inputs[1 - variable]), weight)
@@ -127,7 +127,7 @@ class Narrower {
 
   const Node* producer(ValueId v) const { return v == kNone ? nullptr : g_.value(v).producer; }
 
-  /// The weight under a Cast to a float dtype.
+  /// The weight that a Cast converts to a float dtype.
   ValueId widened(const Node* cast) const {
     const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(*cast);
     if (def == nullptr || !def->converts) return kNone;
@@ -135,7 +135,7 @@ class Narrower {
     return narrow && g_.value(cast->outputs[0]).dtype == DType::F32 ? cast->inputs[0] : kNone;
   }
 
-  /// Mul(Sub(Cast(weight), zero), scale), where `mul` has the product's variable at `side`.
+  /// Matches Mul(Sub(Cast(weight), zero), scale). Operand `side` of `mul` is the one that varies.
   std::optional<Chain> match(const Node& mul, size_t side) const {
     Chain c;
     const Node* p = producer(mul.inputs[side]);
@@ -155,7 +155,7 @@ class Narrower {
       c.origins = p->origins;
     }
     c.origins.insert(c.origins.begin(), cast->origins.begin(), cast->origins.end());
-    // Both lie along one axis.
+    // Scale and zero point must vary along the same axis.
     if (c.zero.axis >= 0 && c.scale.axis >= 0 && c.zero.axis != c.scale.axis) return std::nullopt;
     return c;
   }

@@ -7,15 +7,15 @@ namespace reprise::passes {
 
 namespace {
 
-/// A pass without options.
+/// Adapts a pass without options.
 template <Status (*pass)(graph::Graph&)>
 Status plain(PassContext& context) {
   return pass(context.graph());
 }
 
 constexpr PassOption kAutocastOptions[] = {
-    {"precision", static_cast<int64_t>(DType::F32), "the DType that tensors are in memory"},
-    {"min-elements", kMinNarrowed, "constants of fewer elements stay as they are"},
+    {"precision", static_cast<int64_t>(DType::F32), "the DType of tensors in memory"},
+    {"min-elements", kMinNarrowed, "do not round constants with fewer elements"},
 };
 
 constexpr Pass required(std::string_view name, Status (*run)(PassContext&), std::string_view what) {
@@ -26,25 +26,26 @@ constexpr Pass optional(std::string_view name, Status (*run)(PassContext&), bool
   return {.name = name, .run = run, .core = core, .what = what};
 }
 constexpr PassOption kFusionOptions[] = {
-    {"limit", -1, "make only so many joins; -1: all"},
+    {"limit", -1, "the maximum number of joins; -1: no limit"},
 };
-/// Of fusion or lowering.
+/// A row for a decision of fusion or lowering.
 constexpr Pass decision(std::string_view name, std::string_view what,
                         std::span<const PassOption> options = {}) {
   return {.name = name, .core = true, .what = what, .options = options};
 }
 
 constexpr std::array kPipeline{
-    optional("narrow-weights", plain<narrow_weights>, false, "keep weights of 8 bits in 8 bits"),
+    optional("narrow-weights", plain<narrow_weights>, false, "keep 8-bit weights in 8 bits"),
     required("decompose", plain<decompose>, "rewrite ONNX operators into core form"),
     required("shape-values", plain<shape_values>, "replace shape arithmetic by expressions"),
     optional("fold-constants", plain<fold_constants>, true, "evaluate nodes with constant inputs"),
     optional("canonicalize", plain<canonicalize>, true, "remove and merge views and casts"),
     optional("fold-batch-norm", plain<fold_batch_norm>, true, "move channel scales into weights"),
-    optional("layout", plain<layout>, true, "move channels last where that saves conversions"),
+    optional("layout", plain<layout>, true, "use channels last if that saves conversions"),
     optional("cse", plain<cse>, true, "merge equal nodes"),
     optional("dce", plain<dce>, true, "remove nodes without users"),
-    // The last one that sees the graph: what it says of values in memory holds for it as it is.
+    // The last pass that sees the graph, because the storage types that it sets hold for this
+    // graph.
     Pass{.name = "autocast",
          .run = autocast,
          .required = true,
@@ -52,9 +53,9 @@ constexpr std::array kPipeline{
          .what = "store tensors and large weights in 16 bits",
          .options = kAutocastOptions,
          .asked_by = "precision"},
-    decision("attention", "make one kernel of each attention"),
-    decision("attention-price", "do so where that is faster"),
-    decision("fusion", "make one kernel of several nodes", kFusionOptions),
+    decision("attention", "fuse each attention into one kernel"),
+    decision("attention-price", "fuse an attention only if that is faster"),
+    decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
     decision("equal-kernels", "lower and emit equal groups once"),
 };
 
@@ -124,7 +125,7 @@ Status PassOptions::check() const {
   for (const Pass& pass : added) {
     if (find(kPipeline, pass.name) != nullptr || find(kPipeline, pass.after) == nullptr)
       return {Code::Usage, "pass '" + std::string(pass.name) +
-                               "' must have a name of its own and follow a pass that there is"};
+                               "' must have a unique name and follow an existing pass"};
   }
   const std::vector<std::string> known = optional_passes(*this);
   for (const std::string& name : disabled) {
@@ -137,7 +138,7 @@ Status PassOptions::check() const {
     const Pass* pass = find(passes, name.substr(0, dot));
     const bool takes = pass != nullptr && dot < name.size() &&
                        find_option(*pass, std::string_view(name).substr(dot + 1)) != nullptr;
-    if (!takes) return {Code::Usage, "there is no option '" + name + "' of a pass"};
+    if (!takes) return {Code::Usage, "no pass has the option '" + name + "'"};
   }
   return {};
 }

@@ -30,8 +30,8 @@ HostTensor constant_of(const graph::Value& v) {
 
 }  // namespace
 
-// A value whose contents are known expressions needs no computation on any device: it becomes a
-// constant, or a ShapeValue that reads dimensions from the parameter block.
+// If the contents of a value are known expressions, no device has to compute it. The value becomes
+// a constant, or a ShapeValue that reads dims from the parameter block.
 Status shape_values(graph::Graph& g) {
   auto& nodes = g.nodes();
   for (auto it = nodes.begin(); it != nodes.end(); ++it) {

@@ -101,7 +101,7 @@ TEST_F(Precision, ExplainSaysWhatStays) {
   bool exponential = false, output = false;
   for (const Json& k : json["kept_fp32"]) {
     exponential = exponential || k["op"] == "Exp";
-    output = output || (k["op"] == "MatMul" && k["reason"] == "an output of the model");
+    output = output || (k["op"] == "MatMul" && k["reason"] == "is an output of the model");
     EXPECT_FALSE(k["node"].get<std::string>().empty());
   }
   EXPECT_TRUE(exponential && output) << json["kept_fp32"];
