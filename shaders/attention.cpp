@@ -41,7 +41,7 @@ class Writer {
         first_vec_(w.origin.column_tile * (t_.columns / 4) + lane_ * vecs()),
         largest_(b_, "largest", kernel::kF32, t_.rows, 1, -kInfinity),
         total_(b_, "total", kernel::kF32, t_.rows, 1, 0),
-        out_(b_, "out", kernel::kF32, t_.rows, t_.own, 0),
+        out_(b_, "out", kernel::kF32, t_.rows, t_.per_invocation, 0),
         scores_(b_, "score", kernel::kF32, t_.rows, t_.keys, std::nullopt) {
     for (int r = 0; r < t_.rows; ++r) rows_.push_back(w_.attention.row(w_.origin.row + r));
     if (shared()) {
@@ -78,7 +78,7 @@ class Writer {
   };
 
   bool shared() const { return t_.lanes > 1; }
-  int vecs() const { return t_.own / 4; }
+  int vecs() const { return t_.per_invocation / 4; }
   void add_key(Keys& keys, Value number) {
     keys.numbers.push_back(number);
     keys.at.push_back(w_.attention.key(number, t_.lanes * t_.keys));
@@ -147,7 +147,7 @@ class Writer {
     }
     total_.store(r, 0, total);
     largest_.store(r, 0, now);
-    for (int c = 0; c < t_.own; ++c) out_.store(r, c, out_.load(r, c) * scale);
+    for (int c = 0; c < t_.per_invocation; ++c) out_.store(r, c, out_.load(r, c) * scale);
     return {};
   }
 
@@ -172,7 +172,7 @@ class Writer {
   }
 
   void add_values(int r, const std::vector<Val>& weights, const std::vector<Values>& values) {
-    for (int c = 0; c < t_.own; ++c) {
+    for (int c = 0; c < t_.per_invocation; ++c) {
       Value total = out_.load(r, c);
       for (size_t k = 0; k < weights.size(); ++k)
         total = multiply_add(b_, weights[k], values[k][static_cast<size_t>(c)], total, t_.fma);
@@ -264,8 +264,8 @@ AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int 
   t.rows = rows;
   t.keys = keys;
   const int parts = device.cpu_type() ? 1 : (size.columns + kMaxGpuColumns - 1) / kMaxGpuColumns;
-  t.own = columns_of_lane((size.columns + parts - 1) / parts, lanes);
-  t.columns = t.own * lanes;
+  t.per_invocation = columns_of_lane((size.columns + parts - 1) / parts, lanes);
+  t.columns = t.per_invocation * lanes;
   if (lanes > 1) {
     t.unit = Unit::Subgroup;
     t.subgroup_size = kLanes;
@@ -279,7 +279,7 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   const bool shared = t.lanes > 1;
   const CpuCosts& price = cpu_costs(device);
   const double gather = shared ? price.vector_load : price.attention_gather;
-  const double keys = t.keys, rows = t.rows, own = t.own, steps = size.depth / 4;
+  const double keys = t.keys, rows = t.rows, columns = t.per_invocation, steps = size.depth / 4;
   const double visited = keys * t.lanes;  // keys of a block
   const double blocks = std::ceil(size.keys / visited);
   // With shared rows, the last block visits only as many values as there are keys, rounded up to
@@ -289,10 +289,10 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   const double products =
       steps * (gather * (query_loads + keys * size.key_loads) + rows * keys * (4 + kAccumulator));
   const double softmax =
-      rows * (keys * (kExp + 4 + size.score_flops) + kExp + own + (shared ? 2 * t.lanes : 0));
+      rows * (keys * (kExp + 4 + size.score_flops) + kExp + columns + (shared ? 2 * t.lanes : 0));
   const double step = shared ? t.lanes : keys;  // values of one step
   const double per_key =
-      gather * own / 4 * size.value_loads + rows * own * (1 + kAccumulator / step);
+      gather * columns / 4 * size.value_loads + rows * columns * (1 + kAccumulator / step);
   double shuffles = 0;
   if (shared) shuffles = kBroadcast * rows * (blocks * 4 * steps + valued);
   double units = size.batch * std::ceil(size.rows / rows) *
@@ -302,7 +302,7 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   if (units < kMinUnits) cost *= kMinUnits / units;
   // The time to compile the unrolled code. It counts less than for a GEMM (subgroup_tile.cpp), as
   // the layers of a model share the kernel.
-  const double written = rows * (4 * keys + own * step + 10 * keys);
+  const double written = rows * (4 * keys + columns * step + 10 * keys);
   return cost + price.attention_unrolled_square * written * written +
          price.attention_unrolled * written;
 }

@@ -61,11 +61,11 @@ struct AttentionSize {
 
 /// TileShape::rows are rows of queries, TileShape::columns are columns of values.
 struct AttentionTile : TileShape {
-  int lanes = 1;     // invocations that share rows, each with its own keys and columns: 1 or 8
-  int keys = 4;      // keys of one invocation in a block, which has lanes * keys
-  int own = 4;       // columns of one invocation
-  bool fma = false;  // whether multiply-adds are explicitly fused
-  double cost = 0;   // estimated time, in the unit of GEMM tiles (contraction.h)
+  int lanes = 1;  // invocations that share rows, each with its own keys and columns: 1 or 8
+  int keys = 4;   // keys of one invocation in a block, which has lanes * keys
+  int per_invocation = 4;  // columns of one invocation
+  bool fma = false;        // whether multiply-adds are explicitly fused
+  double cost = 0;         // estimated time, in the unit of GEMM tiles (contraction.h)
 
   std::string describe() const;
 };

@@ -37,7 +37,7 @@ Tile subgroup_tile(const GemmSize& size, const TargetFacts& device, const Subgro
   Tile t;
   t.rows = wanted.rows;
   t.columns = wanted.columns;
-  t.own = wanted.own;
+  t.per_invocation = wanted.per_invocation;
   t.unit = Unit::Subgroup;
   t.workgroup = t.subgroup_size = kCpuLanes;
   t.cost = cost_of(size, device, t, wanted.step);

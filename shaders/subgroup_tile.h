@@ -26,7 +26,7 @@ struct StepCost {
 
 struct SubgroupTile {
   int rows, columns;
-  int own;  // rows or columns of a lane
+  int per_invocation;  // rows or columns of a lane
   StepCost step;
 };
 /// The tile as a Tile, with its cost.

@@ -1,8 +1,9 @@
 // Kernel template: GEMM with cooperative matrices (matrix units), fp16 operands and fp32 sums.
 //
-// A workgroup of 2 x 2 subgroups computes a tile of rows x columns of C. A subgroup has own x own
-// cooperative matrices as accumulators, so rows = 2 * own * matrix.rows, and columns likewise. K is
-// walked in steps of `step` values through two shared buffers (block_operands.h):
+// A workgroup of 2 x 2 subgroups computes a tile of rows x columns of C. A subgroup has n x n
+// cooperative matrices as accumulators, where n is Tile::per_invocation, so rows = 2 * n *
+// matrix.rows, and columns likewise. K is walked in steps of `step` values through two shared
+// buffers (block_operands.h):
 //   1. All invocations together load the next step of A and B from global memory into registers.
 //   2. Each subgroup loads its matrices of A and B from the current buffer and multiplies them,
 //      matrix.depth values of k at a time.
@@ -55,14 +56,14 @@ double time_of(const GemmSize& size, const Tile& t, int splits) {
   // kMatrixUnit: how many times faster than ordinary lanes matrix units multiply.
   constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
   const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
-  const double matrix_loads = 2.0 * t.own * t.step / t.matrix.depth;
+  const double matrix_loads = 2.0 * t.per_invocation * t.step / t.matrix.depth;
   const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
   constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
   const double steps = std::ceil(size.k / t.step / splits) + kEnds;
   return gpu_time(workgroups_of(size, t) * splits, threads, steps, work);
 }
 
-/// The matrices of a subgroup: own of A, own of B, and own x own sums. (row, column) is the first
+/// The matrices of a subgroup: n of A, n of B, and n x n sums. (row, column) is the first
 /// element that they cover in the workgroup's tile.
 struct SubgroupMatrices {
   std::vector<int> a, b, sums;
@@ -75,14 +76,14 @@ SubgroupMatrices declare(const TileWork& w) {
   const auto [rows, columns, depth] = t.matrix;
   SubgroupMatrices m;
   const Value subgroup = b.convert(b.builtin(Builtin::SubgroupIndex), Ty::I32);
-  m.row = subgroup / kSide * (t.own * static_cast<int64_t>(rows));
-  m.column = subgroup % kSide * (t.own * static_cast<int64_t>(columns));
-  for (int i = 0; i < t.own; ++i) {
+  m.row = subgroup / kSide * (t.per_invocation * static_cast<int64_t>(rows));
+  m.column = subgroup % kSide * (t.per_invocation * static_cast<int64_t>(columns));
+  for (int i = 0; i < t.per_invocation; ++i) {
     const std::string n = std::to_string(i);
     m.a.push_back(b.matrix("left" + n, MatrixUse::Left, Ty::F16, rows, depth));
     m.b.push_back(b.matrix("right" + n, MatrixUse::Right, Ty::F16, depth, columns));
   }
-  for (int i = 0; i < t.own * t.own; ++i) {
+  for (int i = 0; i < t.per_invocation * t.per_invocation; ++i) {
     m.sums.push_back(b.matrix("sum" + std::to_string(i), MatrixUse::Sum, Ty::F32, rows, columns));
     b.matrix_zero(m.sums.back());
   }
@@ -100,22 +101,23 @@ struct SharedBlock {
 void multiply(const TileWork& w, const SubgroupMatrices& m, const SharedBlock& block,
               Value buffer) {
   kernel::Builder& b = w.gemm.builder();
-  const auto own = static_cast<size_t>(w.tile.own);
+  const auto matrices = static_cast<size_t>(w.tile.per_invocation);
   const bool by_columns = block.b.along == 1;
   const int stride = by_columns ? block.b.across : block.b.along;
   for (int k = 0; k < w.tile.step; k += static_cast<int>(w.tile.matrix.depth)) {
     const auto at = [&](const BlockLayout& part, Value element) {
       return buffer + (part.base + k * part.along) + element * part.across;
     };
-    for (size_t i = 0; i < own; ++i) {
+    for (size_t i = 0; i < matrices; ++i) {
       const auto n = static_cast<int64_t>(i);
       b.matrix_load(m.a[i], block.shared, at(block.a, m.row + n * w.tile.matrix.rows),
                     static_cast<uint32_t>(block.a.across));
       b.matrix_load(m.b[i], block.shared, at(block.b, m.column + n * w.tile.matrix.columns),
                     static_cast<uint32_t>(stride), by_columns);
     }
-    for (size_t r = 0; r < own; ++r) {
-      for (size_t c = 0; c < own; ++c) b.matrix_mul_add(m.sums[r * own + c], m.a[r], m.b[c]);
+    for (size_t r = 0; r < matrices; ++r) {
+      for (size_t c = 0; c < matrices; ++c)
+        b.matrix_mul_add(m.sums[r * matrices + c], m.a[r], m.b[c]);
     }
   }
 }
@@ -127,9 +129,9 @@ Status store_sums(const TileWork& w, const SubgroupMatrices& m) {
   const Tile& t = w.tile;
   const int line = t.columns + kSumPad;
   const int sums = b.shared("sums", Ty::F32, static_cast<uint32_t>(t.rows * line));
-  for (int i = 0; i < t.own * t.own; ++i) {
-    const Value row = m.row + i / t.own * static_cast<int64_t>(t.matrix.rows);
-    const Value column = m.column + i % t.own * static_cast<int64_t>(t.matrix.columns);
+  for (int i = 0; i < t.per_invocation * t.per_invocation; ++i) {
+    const Value row = m.row + i / t.per_invocation * static_cast<int64_t>(t.matrix.rows);
+    const Value column = m.column + i % t.per_invocation * static_cast<int64_t>(t.matrix.columns);
     b.matrix_store(m.sums[static_cast<size_t>(i)], sums, row * line + column,
                    static_cast<uint32_t>(line));
   }
@@ -158,11 +160,11 @@ class CooperativeSchedule final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!device.matrix() || !size.fp16_operands) return out;
-    for (const int own : {2, 1}) {
+    for (const int matrices : {2, 1}) {
       Tile t;
-      t.rows = kSide * own * static_cast<int>(device.matrix().rows);
-      t.columns = kSide * own * static_cast<int>(device.matrix().columns);
-      t.own = own;
+      t.rows = kSide * matrices * static_cast<int>(device.matrix().rows);
+      t.columns = kSide * matrices * static_cast<int>(device.matrix().columns);
+      t.per_invocation = matrices;
       t.unit = Unit::Workgroup;
       t.workgroup = kSide * kSide * device.subgroup_size();
       t.subgroup_size = device.subgroup_size();

@@ -83,8 +83,8 @@ OwnPart own_part(const TileWork& w) {
   const Tile& t = w.tile;
   const int per_slice = static_cast<int>(t.workgroup) / t.slices;
   OwnPart own;
-  own.rows = t.own;
-  own.columns = t.rows * t.columns / (t.own * per_slice);
+  own.rows = t.per_invocation;
+  own.columns = t.rows * t.columns / (t.per_invocation * per_slice);
   const Value local = local_index(w.gemm.builder());
   own.slice = local / per_slice;
   own.number = local % per_slice;
@@ -189,7 +189,7 @@ class SharedSchedule final : public Schedule {
       Tile t;
       t.rows = s.rows;
       t.columns = s.columns;
-      t.own = s.own_rows;
+      t.per_invocation = s.own_rows;
       t.unit = Unit::Workgroup;
       t.workgroup = static_cast<uint32_t>(s.workgroup());
       t.step = s.step;

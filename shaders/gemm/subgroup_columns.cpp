@@ -23,12 +23,12 @@ class OwnColumns final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device)) return out;
-    for (int own : {8, 4}) {
+    for (int columns : {8, 4}) {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows >= 2 * size.m) continue;
         const double loads = std::ceil(rows / double{kCpuLanes});
-        const StepCost step{loads, 1.0 * own, 4.0 * rows * own, 1.0 * rows, 5, 20};
-        out.push_back(subgroup_tile(size, device, {rows, own * kCpuLanes, own, step}));
+        const StepCost step{loads, 1.0 * columns, 4.0 * rows * columns, 1.0 * rows, 5, 20};
+        out.push_back(subgroup_tile(size, device, {rows, columns * kCpuLanes, columns, step}));
       }
     }
     return out;
@@ -38,19 +38,19 @@ class OwnColumns final : public Schedule {
     kernel::Builder& b = w.gemm.builder();
     const Tile& tile = w.tile;
     const bool along_k = w.gemm.b_along_k();
-    const int vecs = tile.own / 4;
+    const int vecs = tile.per_invocation / 4;
     const Value lane = lane_of(b);
     const Value first_vec = w.origin.column_tile * (tile.columns / 4) + lane * vecs;
-    LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.own, 0);
+    LocalGrid acc(b, "acc", kernel::kF32, tile.rows, tile.per_invocation, 0);
 
     std::vector<Index> rows;  // the rows that this lane loads: one in 8
     const Value own_row = min(lane, std::min(tile.rows, kCpuLanes) - 1);
     for (int r = 0; r < tile.rows; r += kCpuLanes)
       rows.push_back(w.gemm.row(w.origin.row + r + own_row));
     const Value first_column =
-        along_k ? w.origin.column_tile * tile.columns + lane * tile.own : first_vec;
+        along_k ? w.origin.column_tile * tile.columns + lane * tile.per_invocation : first_vec;
     const std::vector<Column> columns =
-        gemm_columns(w.gemm, first_column, along_k ? tile.own : vecs);
+        gemm_columns(w.gemm, first_column, along_k ? tile.per_invocation : vecs);
 
     RP_TRY(w.gemm.k_loop([&](const KStep& step) -> Status {
       RP_ASSIGN(const std::vector<Values> xs, load_a_rows(w.gemm, rows, step));

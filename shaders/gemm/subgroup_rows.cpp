@@ -21,9 +21,9 @@ class OwnRows final : public Schedule {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device) || size.m < kCpuLanes) return out;
     for (int columns : {32, 16, 8}) {
-      for (int own = 8; own >= 1; --own) {
-        const StepCost step{1.0 * own, columns / 8.0, 4.0 * own * columns, 1.0 * columns, 30, 12};
-        out.push_back(subgroup_tile(size, device, {own * kCpuLanes, columns, own, step}));
+      for (int rows = 8; rows >= 1; --rows) {
+        const StepCost step{1.0 * rows, columns / 8.0, 4.0 * rows * columns, 1.0 * columns, 30, 12};
+        out.push_back(subgroup_tile(size, device, {rows * kCpuLanes, columns, rows, step}));
       }
     }
     return out;
@@ -35,10 +35,10 @@ class OwnRows final : public Schedule {
     const bool along_k = w.gemm.b_along_k();
     const int vecs = tile.columns / 4;
     const Value lane = lane_of(b);
-    const Value first_row = w.origin.row + lane * tile.own;
-    LocalGrid acc(b, "acc", kernel::kF32, tile.columns, tile.own, 0);
+    const Value first_row = w.origin.row + lane * tile.per_invocation;
+    LocalGrid acc(b, "acc", kernel::kF32, tile.columns, tile.per_invocation, 0);
 
-    const std::vector<Index> rows = gemm_rows(w.gemm, first_row, tile.own);
+    const std::vector<Index> rows = gemm_rows(w.gemm, first_row, tile.per_invocation);
     std::vector<Column> columns;  // the columns that this lane loads
     if (along_k) {
       for (int c = 0; c < tile.columns; c += kCpuLanes)
@@ -63,8 +63,8 @@ class OwnRows final : public Schedule {
     for (int v = 0; v < vecs; ++v) {
       const Value vec = w.origin.column_tile * vecs + v;
       RP_TRY(w.result.guard_columns(vec, [&] {
-        const Value end = min(w.result.row_count() - first_row, tile.own);
-        return store_chunk(w.result, first_row, vec, end, tile.own, [&](int r) {
+        const Value end = min(w.result.row_count() - first_row, tile.per_invocation);
+        return store_chunk(w.result, first_row, vec, end, tile.per_invocation, [&](int r) {
           const auto part = [&](int c) { return acc.load(4 * v + c, r); };
           return b.compose({part(0), part(1), part(2), part(3)});
         });

@@ -93,8 +93,8 @@ TEST(Attention, TilesAreOrderedAndFitTheBaseline) {
           EXPECT_TRUE(names.insert(t.describe()).second) << t.describe() << " twice";
           EXPECT_GT(t.cost, 0);
           EXPECT_LE(t.workgroup, 128U);
-          EXPECT_EQ(t.own % 4, 0);
-          EXPECT_EQ(t.columns, t.own * t.lanes);
+          EXPECT_EQ(t.per_invocation % 4, 0);
+          EXPECT_EQ(t.columns, t.per_invocation * t.lanes);
           // On GPUs several invocations share the columns of wide heads, evenly.
           const int parts = device.cpu_type || columns <= 128 ? 1 : 2;
           EXPECT_GE(t.columns * parts, columns);
