@@ -17,7 +17,7 @@ bool Interpreter::indices_fit(const Step& s, const Access& access, const Active&
   each(active, [&](uint32_t n) { largest = std::max(largest, index[n]); });
   bool fit = largest < past && largest + access.lanes <= access.count;
   if (fit && access.align > 1)
-    fit = find(active, [&](uint32_t n) { return index[n] % access.align != 0; }) == kNobody;
+    fit = find(active, [&](uint32_t n) { return index[n] % access.align != 0; }) == kNoInvocation;
   if (fit) return true;
   const auto value = [&](uint32_t n) { return integer_of(index[n], type(access.index).ty); };
   const auto inside = [&](uint32_t n) {
@@ -63,7 +63,7 @@ void Interpreter::local_access(const Step& s, const Active& active) {
   if (!indices_fit(s, {i.args[argument], 1, local.count, 1, local.name}, active)) return;
   const uint32_t* index = s.in[argument].narrow;
   const uint32_t first = index[active.list[0]];
-  if (find(active, [&](uint32_t n) { return index[n] != first; }) == kNobody)
+  if (find(active, [&](uint32_t n) { return index[n] != first; }) == kNoInvocation)
     return local_element(s, first, active);
   for (const uint32_t n : active.list) {
     local_element(s, index[n], {{&n, 1}, false, 1});
@@ -79,7 +79,7 @@ void Interpreter::local_element(const Step& s, size_t index, const Active& activ
   uint8_t* written = local.written.data() + index * stride_;
   if (load && local.filled[index] == 0) {
     const uint32_t reader = find(active, [&](uint32_t n) { return written[n] == 0; });
-    if (reader != kNobody) {
+    if (reader != kNoInvocation) {
       const std::string& name = k_.locals[s.inst->imm].name;
       return violate(s.id, reader, "reads local '" + name + "' before it is written");
     }

@@ -129,7 +129,7 @@ void Interpreter::scalar(const Step& s, const Active& active) {
     const size_t base = l * stride_;
     if (division) {
       const uint32_t divides = find(active, [&](uint32_t n) { return s.in[1].get(base + n) == 0; });
-      if (divides != kNobody) return violate(s.id, divides, "divides by zero");
+      if (divides != kNoInvocation) return violate(s.id, divides, "divides by zero");
     }
     each(active, [&](uint32_t n) {
       uint64_t operands[3] = {};
@@ -164,7 +164,7 @@ void Interpreter::convert(const Step& s, const Active& active) {
     if (!checked) continue;
     const uint32_t outside =
         find(active, [&](uint32_t n) { return !in_range(in.get(n), out.get(n), from, i.type.ty); });
-    if (outside != kNobody)
+    if (outside != kNoInvocation)
       return violate(s.id, outside, "converts a value outside the range that it claims");
   }
 }
@@ -203,7 +203,7 @@ void Interpreter::compose(const Step& s, const Active& /*active*/) {
 void Interpreter::set_error(const Step& s, const Active& active) {
   const auto code = static_cast<ErrorCode>(s.inst->imm);
   const uint32_t one = find(active, [&](uint32_t n) { return s.in[0].narrow[n] != 0; });
-  if (one != kNobody) error_ = std::max(error_, code);
+  if (one != kNoInvocation) error_ = std::max(error_, code);
 }
 
 // --- Control flow
@@ -229,13 +229,13 @@ void Interpreter::loop(const Step& s, const Active& active) {
     return int64_t{static_cast<int32_t>(row.narrow[n])};
   };
   const uint32_t stuck = find(active, [&](uint32_t n) { return value(s.in[2], n) <= 0; });
-  if (stuck != kNobody) return violate(s.id, stuck, "loops with a step that is not positive");
+  if (stuck != kNoInvocation) return violate(s.id, stuck, "loops with a step that is not positive");
   const bool differs = find(active, [&](uint32_t n) {
                          const uint32_t m = active.list[0];
                          return value(s.in[0], n) != value(s.in[0], m) ||
                                 value(s.in[1], n) != value(s.in[1], m) ||
                                 value(s.in[2], n) != value(s.in[2], m);
-                       }) != kNobody;
+                       }) != kNoInvocation;
   if (!differs) return uniform_loop(s, active);
   std::vector<uint32_t> running(active.list.begin(), active.list.end());
   for (const uint32_t n : running) s.out.narrow[n] = s.in[0].narrow[n];

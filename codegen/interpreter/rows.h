@@ -35,13 +35,13 @@ void each(const Active& active, const F& f) {
   }
 }
 
-constexpr uint32_t kNobody = ~uint32_t{0};
-/// The first active invocation for which the condition holds, or kNobody.
+constexpr uint32_t kNoInvocation = ~uint32_t{0};
+/// The first active invocation for which the condition holds, or kNoInvocation.
 template <typename F>
 uint32_t find(const Active& active, const F& condition) {
   for (const uint32_t n : active.list)
     if (condition(n)) return n;
-  return kNobody;
+  return kNoInvocation;
 }
 
 inline bool takes_two_words(Ty t) {

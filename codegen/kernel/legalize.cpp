@@ -200,7 +200,7 @@ class Legalizer : public Rebuilder {
       return Float32Math(to_, {Ty::F32, i.type.lanes}).from_half_bits(bits);
     } else {
       std::vector<Val> lanes;
-      std::vector<Lost> lost;
+      std::vector<LostLanes> lost;
       for (int l = 0; l < i.type.lanes; ++l) {
         const Val words = to_.load(buffer, word_index(index, l), 2, 2);
         lanes.push_back(integers_.from_words(words, storage == Ty::I64));
@@ -238,7 +238,7 @@ class Legalizer : public Rebuilder {
   const std::vector<bool> packed_;  // by buffer
   CheckedIntegers integers_;
   LostValues lost_;
-  Lost loaded_;  // the lanes that the load being written has lost
+  LostLanes loaded_;  // the lanes that the load being written has lost
 };
 
 }  // namespace

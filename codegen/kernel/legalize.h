@@ -17,7 +17,7 @@ inline bool is_int64(Ty t) {
 
 /// The lanes in which a 32-bit value is lost: the 64-bit integer does not fit, or was computed from
 /// one that does not.
-struct Lost {
+struct LostLanes {
   Val where;    // a Bool of as many lanes; null: no lane is lost
   Val unknown;  // the lost lanes in which `nearest` is not right
   /// The value with the nearest 32-bit integer in the lost lanes. It compares with all other
@@ -45,7 +45,7 @@ class CheckedIntegers {
   Val to_words(Val v, bool is_signed);
   /// The lanes that the functions above have lost since the last call, given operands that were not
   /// lost.
-  Lost take() { return std::exchange(lost_, {}); }
+  LostLanes take() { return std::exchange(lost_, {}); }
 
  private:
   /// In kernels with extremes, marks lanes that equal one as lost, as their value is unknown.
@@ -66,7 +66,7 @@ class CheckedIntegers {
 
   Builder& b_;
   bool extremes_;
-  Lost lost_;
+  LostLanes lost_;
 };
 
 /// Tracks lost lanes through a kernel, from where they are lost to where they are used: in a store,
@@ -80,33 +80,33 @@ class LostValues {
   /// Reports operands of an instruction that has an effect, reads memory or branches.
   void report_operands(const Inst& i);
   /// Sets the error if a lane is lost.
-  void report(const Lost& lost);
+  void report(const LostLanes& lost);
   /// Writes a row that orders 64-bit integers and has operands that may be lost. Null for other
   /// rows, and if no operand may be lost.
   Val ordered(const Inst& i, std::span<const Val> args);
   /// Notes that the instruction was written; `own` are lanes lost although no operand was.
-  void made(const Inst& i, std::span<const Val> args, Lost own);
+  void made(const Inst& i, std::span<const Val> args, LostLanes own);
   /// The lost lanes of a vector composed of these parts.
-  Lost of_lanes(std::span<const Lost> parts, std::span<const Val> values);
+  LostLanes of_lanes(std::span<const LostLanes> parts, std::span<const Val> values);
   /// Records with a LocalStore whether its value is lost.
   void store_local(const Inst& i, std::span<const Val> args);
 
  private:
   size_t id_of(const Inst& i) const { return static_cast<size_t>(&i - from_.insts.data()); }
-  Lost& of(Val source) { return lost_[static_cast<size_t>(source.id)]; }
+  LostLanes& of(Val source) { return lost_[static_cast<size_t>(source.id)]; }
   bool any_lost(const Inst& i);
   Val or_false(Val where, int lanes);
   Val either(Val a, Val b);
   Val both(Val a, Val b);
   Val choice(Val condition, Val a, Val b, int lanes);
-  Lost of_choice(const Inst& i, std::span<const Val> args);
+  LostLanes of_choice(const Inst& i, std::span<const Val> args);
   Val of_logic(const Inst& i, std::span<const Val> args);
-  Lost of_lane(const Inst& i);
+  LostLanes of_lane(const Inst& i);
 
   Builder& b_;
   const Kernel& from_;
-  std::vector<Lost> lost_;   // by instruction of the original kernel
-  std::vector<int> locals_;  // the local that add_locals() added for each local; -1: none
+  std::vector<LostLanes> lost_;  // by instruction of the original kernel
+  std::vector<int> locals_;      // the local that add_locals() added for each local; -1: none
 };
 
 /// Elements of 8 or 16 bits inside 32-bit words.

@@ -46,7 +46,7 @@ Val LostValues::both(Val a, Val b) {
   return a && b ? b_.logical_and(a, b) : Val{};
 }
 
-void LostValues::report(const Lost& lost) {
+void LostValues::report(const LostLanes& lost) {
   if (!lost.where) return;
   Val any = b_.extract(lost.where, 0);
   for (int lane = 1; lane < b_.type(lost.where).lanes; ++lane)
@@ -78,13 +78,13 @@ Val LostValues::ordered(const Inst& i, std::span<const Val> args) {
   if (!is_int64(t.ty) || (!picks && !compares(op))) return {};
   Val nearest[2];
   for (size_t n = 0; n < 2; ++n) {
-    const Lost& lost = of(i.args[n]);
+    const LostLanes& lost = of(i.args[n]);
     if (lost.where && !lost.nearest) return {};
     nearest[n] = lost.where ? lost.nearest() : args[n];
   }
-  const Lost &left = of(i.args[0]), &right = of(i.args[1]);
+  const LostLanes &left = of(i.args[0]), &right = of(i.args[1]);
   const Val r = b_.scalar_op(op, nearest);
-  Lost lost;
+  LostLanes lost;
   lost.unknown = either(left.unknown, right.unknown);
   if (picks) {
     // The result is lost if the chosen operand is, or either of two that look equal.
@@ -107,10 +107,10 @@ Val LostValues::choice(Val condition, Val a, Val b, int lanes) {
   return a || b ? b_.select(condition, or_false(a, lanes), or_false(b, lanes)) : Val{};
 }
 
-Lost LostValues::of_choice(const Inst& i, std::span<const Val> args) {
-  const Lost a = of(i.args[1]), b = of(i.args[2]);
+LostLanes LostValues::of_choice(const Inst& i, std::span<const Val> args) {
+  const LostLanes a = of(i.args[1]), b = of(i.args[2]);
   const Val condition = of(i.args[0]).where;
-  Lost lost;
+  LostLanes lost;
   lost.where = either(choice(args[0], a.where, b.where, i.type.lanes), condition);
   lost.unknown = either(choice(args[0], a.unknown, b.unknown, i.type.lanes), condition);
   if ((a.where && !a.nearest) || (b.where && !b.nearest)) return lost;
@@ -130,10 +130,10 @@ Val LostValues::of_logic(const Inst& i, std::span<const Val> args) {
   return either(first, second);
 }
 
-Lost LostValues::of_lanes(std::span<const Lost> parts, std::span<const Val> values) {
+LostLanes LostValues::of_lanes(std::span<const LostLanes> parts, std::span<const Val> values) {
   std::vector<Val> where, unknown;
   bool any = false, any_unknown = false, known = true;
-  for (const Lost& part : parts) {
+  for (const LostLanes& part : parts) {
     where.push_back(or_false(part.where, 1));
     unknown.push_back(or_false(part.unknown, 1));
     any |= static_cast<bool>(part.where);
@@ -141,11 +141,11 @@ Lost LostValues::of_lanes(std::span<const Lost> parts, std::span<const Val> valu
     known &= !part.where || part.nearest != nullptr;
   }
   if (!any) return {};
-  Lost lost;
+  LostLanes lost;
   lost.where = b_.compose(where);
   if (!known) return lost;
   if (any_unknown) lost.unknown = b_.compose(unknown);
-  lost.nearest = [this, all = std::vector<Lost>(parts.begin(), parts.end()),
+  lost.nearest = [this, all = std::vector<LostLanes>(parts.begin(), parts.end()),
                   own = std::vector<Val>(values.begin(), values.end())] {
     std::vector<Val> lanes;
     for (size_t l = 0; l < all.size(); ++l)
@@ -155,10 +155,10 @@ Lost LostValues::of_lanes(std::span<const Lost> parts, std::span<const Val> valu
   return lost;
 }
 
-Lost LostValues::of_lane(const Inst& i) {
-  const Lost& all = of(i.args[0]);
+LostLanes LostValues::of_lane(const Inst& i) {
+  const LostLanes& all = of(i.args[0]);
   const int lane = static_cast<int>(i.imm);
-  Lost lost;
+  LostLanes lost;
   lost.where = b_.extract(all.where, lane);
   if (all.unknown) lost.unknown = b_.extract(all.unknown, lane);
   if (all.nearest != nullptr) {
@@ -167,8 +167,8 @@ Lost LostValues::of_lane(const Inst& i) {
   return lost;
 }
 
-void LostValues::made(const Inst& i, std::span<const Val> args, Lost own) {
-  Lost& lost = lost_[id_of(i)];
+void LostValues::made(const Inst& i, std::span<const Val> args, LostLanes own) {
+  LostLanes& lost = lost_[id_of(i)];
   if (i.op == Op::LocalLoad) {
     const int flag = locals_[i.imm];
     if (flag >= 0) lost.where = b_.local_load(flag, args.empty() ? Val{} : args[0]);
@@ -184,7 +184,7 @@ void LostValues::made(const Inst& i, std::span<const Val> args, Lost own) {
   } else if (i.op == Op::Scalar && (op == ScalarOp::And || op == ScalarOp::Or)) {
     lost.where = of_logic(i, args);
   } else if (i.op == Op::Compose) {
-    std::vector<Lost> parts;
+    std::vector<LostLanes> parts;
     for (Val v : i.args) parts.push_back(of(v));
     lost = of_lanes(parts, args);
   } else if (i.op == Op::Extract) {
