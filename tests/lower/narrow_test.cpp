@@ -8,13 +8,13 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
-#include "codegen/interpreter/interpreter.h"
 #include "codegen/lower/fuse.h"
 #include "codegen/lower/lower.h"
 #include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
 #include "codegen/targets.h"
 #include "runtime/session.h"
+#include "tests/support/kernel_runner.h"
 
 namespace reprise {
 namespace {
@@ -170,58 +170,22 @@ class Narrow : public testing::TestWithParam<Case> {
   std::vector<HostTensor> inputs_, expected_;
 };
 
-/// One kernel's buffers, by value.
-Status interpret_launch(const graph::Graph& g, const lower::LoweredLaunch& l,
-                        std::map<graph::ValueId, std::vector<std::byte>>& memory) {
-  std::vector<std::span<std::byte>> buffers;
-  for (const auto& b : l.buffers) {
-    auto& m = memory[b.value];
-    const int64_t count = *element_count(g.value(b.value).shape).eval({});
-    const size_t bytes = static_cast<size_t>(count) * size_of(g.value(b.value).dtype);
-    if (g.value(b.value).constant) {
-      const auto constant = g.value(b.value).constant->bytes();
-      m.assign(constant.begin(), constant.end());
-    }
-    m.resize((bytes + 3) / 4 * 4);
-    buffers.emplace_back(m);
-  }
-  std::array<uint32_t, 3> grid{};
-  for (size_t d = 0; d < 3; ++d) grid[d] = static_cast<uint32_t>(*l.grid[d].eval({}));
-  std::vector<uint32_t> scalars;
-  for (const Expr& e : l.scalars) scalars.push_back(static_cast<uint32_t>(*e.eval({})));
-  auto outcome = kernel::interpret(l.kernel, {grid, std::move(buffers), std::move(scalars)});
-  if (outcome.ok() && outcome->error != kernel::ErrorCode::None)
-    return internal_error("error word set");
-  return outcome.status();
-}
-
 TEST_P(Narrow, InterpreterOfEveryVariant) {
   auto g = model_->clone();
   for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *g).ok()) << p.name;
   auto fusion = lower::fuse(*g);
   ASSERT_TRUE(fusion.ok()) << fusion.status().message();
   for (const lower::Target& target : vulkan_targets()) {
-    std::map<graph::ValueId, std::vector<std::byte>> memory;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      const auto bytes = inputs_[i].bytes();
-      memory[g->inputs[i]].assign(bytes.begin(), bytes.end());
-    }
+    test::KernelRunner runner(*g, {}, inputs_);
     for (const lower::Group& group : fusion->groups) {
       auto l = lower::lower(*g, group, target);
       ASSERT_TRUE(l.ok()) << l.status().message();
-      kernel::LegalizeFor features;
-      features.int64 = target.predicate.needs_int64;
-      features.storage8 = target.predicate.needs_storage8;
-      features.storage16 = target.predicate.needs_storage16;
-      features.float16 = target.predicate.needs_float16;
-      features.word_loads = target.wide_loads;
-      ASSERT_EQ(l->launches.size(), 1U);
-      ASSERT_TRUE(kernel::legalize(l->launches[0].kernel, features).ok());
-      const Status s = interpret_launch(*g, l->launches[0], memory);
+      ASSERT_TRUE(test::legalize_for(*l, target).ok());
+      const Status s = runner.run(*l, test::interpret);
       ASSERT_TRUE(s.ok()) << s.message();
     }
     for (size_t i = 0; i < g->outputs.size(); ++i) {
-      compare(i, memory[g->outputs[i]], target.name);
+      compare(i, runner.memory_of(g->outputs[i]), target.name);
       if (HasFatalFailure()) return;
     }
   }
