@@ -80,11 +80,11 @@ struct CompileOptions {
       on_kernel;
   /// Called with each kernel as it is emitted; its name is that of the plan's KernelCode.
   std::function<void(const std::string& variant, const kernel::Kernel& kernel)> on_kernel_ir;
-  // Tests plant faults with these.
+  // Tests inject faults with these.
   /// Called with the graph after each pass, before it is verified.
-  std::function<void(std::string_view pass, graph::Graph& g)> plant_in_graph;
+  std::function<void(std::string_view pass, graph::Graph& g)> inject_graph_fault;
   /// Called with each group's kernel after it is lowered.
-  std::function<void(const lower::Group& group, lower::Lowered& lowered)> plant_in_kernel;
+  std::function<void(const lower::Group& group, lower::Lowered& lowered)> inject_kernel_fault;
 };
 
 }  // namespace reprise

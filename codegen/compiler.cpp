@@ -59,7 +59,7 @@ Status run_passes(CompileContext& context, package::Explanation& explanation) {
     if (pass.run == nullptr || !context.passes.enabled(pass)) continue;
     RP_TRY(passes::run(pass, g, context.passes, &report)
                .with_context("pass " + std::string(pass.name)));
-    if (options.plant_in_graph) options.plant_in_graph(pass.name, g);
+    if (options.inject_graph_fault) options.inject_graph_fault(pass.name, g);
     core |= pass.core;
     RP_TRY(end_pass(context, pass.name, core));
   }

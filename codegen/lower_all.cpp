@@ -53,8 +53,8 @@ std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>&
 }  // namespace
 
 Status lower_all(CompileContext& context, const std::vector<TargetFusion>& variants) {
-  // Tests that plant faults must be called with the kernel of every group.
-  if (!context.lowerings.enabled() || context.options.plant_in_kernel) return {};
+  // Tests that inject faults must be called with the kernel of every group.
+  if (!context.lowerings.enabled() || context.options.inject_kernel_fault) return {};
   const auto start = Clock::now();
   const std::vector<Job> jobs = jobs_of(context.model, variants);
   RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {

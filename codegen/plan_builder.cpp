@@ -251,8 +251,8 @@ class DevicePlanBuilder {
     auto lowered = lower_chosen(context_, group, target_, number);
     context_.times.lower += ms_since(start);
     if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
-    if (context_.options.plant_in_kernel) {
-      context_.options.plant_in_kernel(group, *lowered);
+    if (context_.options.inject_kernel_fault) {
+      context_.options.inject_kernel_fault(group, *lowered);
       for (lower::LoweredLaunch& l : lowered->launches) l.number.reset();
     }
     const Expr too_long = needs_long_form(context_.model, *lowered, group, target_);

@@ -184,15 +184,15 @@ class Tuner {
       package = model->package;
       t.launches = launches_of(*model);
     }
-    package = planted(candidate, std::move(package));
+    package = with_faults(candidate, std::move(package));
     RP_ASSIGN(static_cast<Checked&>(t), right_session(candidate, package));
     t.package = std::move(package);
     trials_.push_back(std::move(t));
     return recover();
   }
 
-  /// The package with the faults that a test plants.
-  std::shared_ptr<const package::Package> planted(
+  /// The package with the faults that a test injects.
+  std::shared_ptr<const package::Package> with_faults(
       size_t candidate, std::shared_ptr<const package::Package> package) const {
     if (!options_.on_candidate) return package;
     auto changed = std::make_shared<package::Package>(*package);
@@ -343,14 +343,14 @@ class Tuner {
   /// All choices are from the cache, and may have been made for other models. Checks that they are
   /// right in this one.
   Result<TunedPackage> confirm_known(TunedPackage model) {
-    const auto session = right_session(trials_.size(), planted(trials_.size(), model.package));
+    const auto session = right_session(trials_.size(), with_faults(trials_.size(), model.package));
     if (session.ok() && session->session) return as_asked(std::move(model));
     const std::string reason = session.ok() ? session->reason : session.status().message();
     RP_TRY(recover());
     if (options_.warning) options_.warning("cached schedules are not used: " + reason);
     RP_ASSIGN(TunedPackage plain, build([](const ScheduleSite&) { return size_t{0}; }));
     const size_t last = trials_.size() + 1;
-    RP_ASSIGN(const Checked checked, right_session(last, planted(last, plain.package)));
+    RP_ASSIGN(const Checked checked, right_session(last, with_faults(last, plain.package)));
     if (!checked.session) return none_right(checked.reason, reason);
     for (const ScheduleSite& s : sites_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
@@ -368,7 +368,7 @@ class Tuner {
     if (!changed) return none_right(default_wrong, last_reason());
     RP_ASSIGN(TunedPackage tuned, build([&](const ScheduleSite& s) { return known_choice(s); }));
     RP_ASSIGN(Checked checked,
-              right_session(trials_.size(), planted(trials_.size(), tuned.package)));
+              right_session(trials_.size(), with_faults(trials_.size(), tuned.package)));
     const bool better = checked.session && no_slower(*checked.session);
     checked.session.reset();
     RP_TRY(recover());

@@ -50,7 +50,7 @@ struct AutotuneOptions {
   /// Opens the device again after a candidate's fault made it unusable. If not set, such a fault is
   /// an error.
   std::function<Result<std::shared_ptr<Device>>()> reopen;
-  /// Called with each candidate's package before it runs. Tests plant faults with this.
+  /// Called with each candidate's package before it runs. Tests inject faults with this.
   std::function<void(size_t candidate, package::Package&)> on_candidate;
 };
 

@@ -124,7 +124,7 @@ TEST_F(AutotuneOnDevice, TheSecondStartMeasuresNothing) {
 }
 
 /// Makes every kernel subtract where it should add.
-void plant_fault(package::Package& p) {
+void inject_fault(package::Package& p) {
   constexpr uint32_t kAdd = 129, kSub = 131;  // OpFAdd, OpFSub
   for (package::Variant& v : p.variants) {
     for (plan::KernelCode& k : v.plan.kernels) {
@@ -138,7 +138,7 @@ void plant_fault(package::Package& p) {
 TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
   options_.cache_dir.clear();
   options_.on_candidate = [](size_t candidate, package::Package& p) {
-    if (candidate == 1) plant_fault(p);
+    if (candidate == 1) inject_fault(p);
   };
   AutotuneReport report;
   ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
@@ -151,7 +151,7 @@ TEST_F(AutotuneOnDevice, AWrongCandidateIsRejectedByItsResult) {
 }
 
 /// No driver takes these.
-void plant_empty_kernels(package::Package& p) {
+void inject_empty_kernels(package::Package& p) {
   for (package::Variant& v : p.variants)
     for (plan::KernelCode& k : v.plan.kernels) k.spirv.clear();
 }
@@ -159,7 +159,7 @@ void plant_empty_kernels(package::Package& p) {
 TEST_F(AutotuneOnDevice, ACandidateThatDoesNotLoadIsRejectedWithTheReason) {
   options_.cache_dir.clear();
   options_.on_candidate = [](size_t candidate, package::Package& p) {
-    if (candidate == 1) plant_empty_kernels(p);
+    if (candidate == 1) inject_empty_kernels(p);
   };
   AutotuneReport report;
   ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
@@ -188,7 +188,7 @@ TEST_F(AutotuneOnDevice, WhereNothingIsRightNothingIsKept) {
                {"every one", [](size_t) { return true; }}};
   for (const auto& c : cases) {
     options_.on_candidate = [&](size_t candidate, package::Package& p) {
-      if (c.wrong(candidate)) plant_fault(p);
+      if (c.wrong(candidate)) inject_fault(p);
     };
     for (int tuning = 0; tuning < 2; ++tuning) {
       const auto model = autotune(path_, compile_, device_.device, options_);
@@ -207,7 +207,7 @@ TEST_F(AutotuneOnDevice, WhereNothingIsRightNothingIsKept) {
 
 TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
   options_.on_candidate = [](size_t candidate, package::Package& p) {
-    if (candidate == 0) plant_fault(p);
+    if (candidate == 0) inject_fault(p);
   };
   AutotuneReport first, second, third;
   ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &first).ok());
@@ -228,13 +228,13 @@ TEST_F(AutotuneOnDevice, KeptChoicesMustBeRightInThisModel) {
 
 TEST_F(AutotuneOnDevice, WithoutRightOnesKeptChoicesAreAnError) {
   options_.on_candidate = [](size_t candidate, package::Package& p) {
-    if (candidate == 0) plant_fault(p);
+    if (candidate == 0) inject_fault(p);
   };
   AutotuneReport report;
   ASSERT_TRUE(autotune(path_, compile_, device_.device, options_, &report).ok());
   ASSERT_EQ(report.kernels.size(), 1U);
   EXPECT_NE(report.kernels[0].schedule, report.kernels[0].candidates.back().schedule);
-  options_.on_candidate = [](size_t, package::Package& p) { plant_fault(p); };
+  options_.on_candidate = [](size_t, package::Package& p) { inject_fault(p); };
   for (int tuning = 0; tuning < 2; ++tuning)
     EXPECT_EQ(autotune(path_, compile_, device_.device, options_).status().code(), Code::Device);
 }

@@ -113,7 +113,7 @@ constexpr const char* kSlow =
     "#define rp_fma(a, b, c) slow_fma(a, b, c)\n";
 
 /// The model of what was chosen, which runs last, is called "together".
-void plant(size_t candidate, const std::string& before_default, package::Package& p) {
+void inject(size_t candidate, const std::string& before_default, package::Package& p) {
   for (plan::KernelCode& k : p.variants[0].plan.kernels)
     if (candidate == 0) k.cuda = before_default + k.cuda;
   test::keep_changed_texts(p);
@@ -121,7 +121,9 @@ void plant(size_t candidate, const std::string& before_default, package::Package
 }
 
 TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherLeaveTheDefault) {
-  options_.on_candidate = [](size_t candidate, package::Package& p) { plant(candidate, kSlow, p); };
+  options_.on_candidate = [](size_t candidate, package::Package& p) {
+    inject(candidate, kSlow, p);
+  };
   std::string said;
   options_.progress = [&](const std::string& line) { said = line; };
   set("FAULT", "together");
@@ -138,7 +140,7 @@ TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherLeaveTheDefault) {
 TEST_F(AutotuneFaults, OfTheChosenSchedulesTogetherAreAnErrorWhereTheDefaultIsWrong) {
   options_.cache_dir = dir_ / "kept";
   options_.on_candidate = [](size_t candidate, package::Package& p) {
-    plant(candidate, kWrong, p);
+    inject(candidate, kWrong, p);
   };
   set("FAULT", "together");
   for (int tuning = 1; tuning <= 2; ++tuning) {  // nothing is kept

@@ -1,10 +1,10 @@
-// The fuzzer: graphs of fixed seeds on every executor, what it covers, and that it finds what is
-// planted.
+// The fuzzer: graphs of fixed seeds on every executor, what it covers, and that it finds bugs
+// that are injected.
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "tests/fuzz/lib/planted.h"
+#include "tests/fuzz/lib/injected.h"
 #include "tests/fuzz/lib/recipes.h"
 #include "tests/fuzz/lib/session.h"
 #include "tests/support/paths.h"
@@ -100,10 +100,10 @@ TEST(Fuzz, TheTextOfAProgramReadsBack) {
   }
 }
 
-class PlantedBugs : public testing::TestWithParam<std::string> {};
+class InjectedBugs : public testing::TestWithParam<std::string> {};
 
 /// Each bug is found, and what is found is small.
-TEST_P(PlantedBugs, FullAreFound) {
+TEST_P(InjectedBugs, FullAreFound) {
   RunOptions o = options();
   o.seed = 500000;
   o.seconds = 600;
@@ -117,11 +117,11 @@ TEST_P(PlantedBugs, FullAreFound) {
 
 std::vector<std::string> bugs() {
   std::vector<std::string> out;
-  for (const PlantedBug& b : planted_bugs()) out.emplace_back(b.name);
+  for (const InjectedBug& b : injected_bugs()) out.emplace_back(b.name);
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PlantedBugs, testing::ValuesIn(bugs()),
+INSTANTIATE_TEST_SUITE_P(Each, InjectedBugs, testing::ValuesIn(bugs()),
                          [](const auto& bug) { return bug.param; });
 
 }  // namespace

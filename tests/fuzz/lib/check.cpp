@@ -441,12 +441,12 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
   CompileOptions options = options_of(config, c.options.fault);
   if (config.variant.empty()) options.device = device->info().facts;
   std::string before = "?";
-  const auto planted = options.on_pass;
+  const auto inject = options.on_pass;
   options.on_pass = [&](const std::string& pass, const graph::Graph& g) {
     std::string after = graph::print(g);
     if (before != "?" && after != before) v.count("pass " + pass);
     before = std::move(after);
-    if (planted) planted(pass, g);
+    if (inject) inject(pass, g);
   };
   RP_ASSIGN(package::Package package, compile(c.model->clone(), options));
   if (package.variants.size() == 1) {

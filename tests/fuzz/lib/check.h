@@ -52,7 +52,7 @@ struct Verdict {
   void count(const std::string& what, int64_t n = 1) { counts[what] += n; }
 };
 
-/// Alters what is compiled, as a fault of the compiler would: planted.h.
+/// Alters what is compiled, as a fault of the compiler would: injected.h.
 struct Fault {
   std::function<void(const std::string& pass, graph::Graph& g)> graph;  // after a pass
   std::function<void(package::Package& p)> package;                     // before it is loaded

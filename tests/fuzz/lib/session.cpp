@@ -97,7 +97,7 @@ class Run {
     if (o_.stop_at_first) stopped_ = true;
   }
 
-  /// Without the planted bug as well.
+  /// Without the injected bug as well.
   bool fails_anyway(Worker& worker, const Program& program, const Reply& reply) const {
     Request request;
     request.text = program.str();

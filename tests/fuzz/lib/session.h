@@ -29,7 +29,7 @@ struct RunOptions {
   int64_t cuda_every = 0;  // every so manieth program runs as CUDA text, too; 0: none
   bool devices = true;
   bool onnxruntime = false;    // programs run with it, too; python3 has the module
-  std::string fault;           // a planted bug
+  std::string fault;           // a injected bug
   bool stop_at_first = false;  // finding
   double reduce_seconds = 30;  // 0: findings stay as they are
   double time_limit = 60;      // of one program

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "tests/fuzz/lib/planted.h"
+#include "tests/fuzz/lib/injected.h"
 
 namespace reprise::fuzz {
 
@@ -114,7 +114,7 @@ int serve(int in, int out) {
     write_message(out, program.ok() ? program->str() : std::string());
     Verdict v;
     if (program.ok()) {
-      const std::optional<Fault> fault = planted(r.fault);
+      const std::optional<Fault> fault = injected_fault(r.fault);
       const CheckOptions options{r.configs, fault ? &*fault : nullptr, r.cuda_text, r.devices,
                                  r.onnxruntime};
       write_message(out, str(checker.choose(*program, options)));

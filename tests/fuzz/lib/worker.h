@@ -21,7 +21,7 @@ struct Request {
   bool cuda_text = false;
   bool devices = true;
   bool onnxruntime = false;
-  std::string fault;   // a planted bug's name
+  std::string fault;   // a injected bug's name
   bool trace = false;  // say each node that is tried, so that a crash among them has a text
 };
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/fuzz/lib/planted.h"
+#include "tests/fuzz/lib/injected.h"
 #include "tests/fuzz/lib/recipes.h"
 #include "tests/fuzz/lib/session.h"
 
@@ -38,9 +38,9 @@ docs/testing.md explains how it works.
   --check FILE    check the graph in a file (-: standard input), and end
   --config TEXT   with --check: only this, for example "device=vulkan:0 disable=cse schedule=3"
   --reduce FILE   as --check, and make the graph smaller while it fails
-  --plant NAME    plant a bug, which is to be found; --list shows them
+  --inject NAME   inject a bug, which is to be found; --list shows them
   --out DIR       write each finding to a file there
-  --list          operators, patterns and bugs to plant
+  --list          operators, patterns and bugs to inject
 
 Exit status: 0 when nothing was found, 1 when something was, 2 for a mistake in the arguments.
 )";
@@ -87,8 +87,8 @@ Status parse_word(Arguments& a, const std::string& name, const std::string& valu
   } else if (name == "--config") {
     RP_ASSIGN(Config c, Config::parse(value));
     a.configs.push_back(std::move(c));
-  } else if (name == "--plant") {
-    if (!planted(value)) return {Code::Usage, "there is no bug '" + value + "' to plant"};
+  } else if (name == "--inject") {
+    if (!injected_fault(value)) return {Code::Usage, "there is no bug '" + value + "' to inject"};
     a.run.fault = value;
   } else if (name == "--out") {
     a.out = value;
@@ -129,7 +129,7 @@ std::string text_of(const Finding& f) {
 void print(const Finding& f, const Arguments& a) {
   std::cout << "\n--- seed " << f.seed << ": " << kind_name(f.reduced.failure.kind) << "\n"
             << text_of(f) << "again:   tools/fuzz --seed " << f.seed << " --count 1";
-  if (!a.run.fault.empty()) std::cout << " --plant " << a.run.fault;
+  if (!a.run.fault.empty()) std::cout << " --inject " << a.run.fault;
   std::cout << "\nor save the text and run:   tools/fuzz --check FILE --config \""
             << f.reduced.failure.config.str() << "\"\n"
             << std::flush;
@@ -145,8 +145,9 @@ int list() {
   std::cout << "operators that are not made:\n";
   for (const auto& [op, reason] : without_source())
     std::cout << "  " << op << ": " << reason << "\n";
-  std::cout << "bugs to plant:\n";
-  for (const PlantedBug& b : planted_bugs()) std::cout << "  " << b.name << ": " << b.what << "\n";
+  std::cout << "bugs to inject:\n";
+  for (const InjectedBug& b : injected_bugs())
+    std::cout << "  " << b.name << ": " << b.what << "\n";
   return 0;
 }
 

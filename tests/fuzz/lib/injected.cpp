@@ -1,4 +1,4 @@
-#include "tests/fuzz/lib/planted.h"
+#include "tests/fuzz/lib/injected.h"
 
 #include <algorithm>
 #include <bit>
@@ -185,7 +185,7 @@ void lost_hazard(plan::Plan& p) {
   }
 }
 
-constexpr PlantedBug kBugs[] = {
+constexpr InjectedBug kBugs[] = {
     {"transpose", "canonicalize composes two transposes wrongly",
      [] { return after("canonicalize", wrong_perm); }},
     {"broadcast", "decompose lays a vector along the wrong axis",
@@ -208,12 +208,12 @@ constexpr PlantedBug kBugs[] = {
 
 }  // namespace
 
-std::span<const PlantedBug> planted_bugs() {
+std::span<const InjectedBug> injected_bugs() {
   return kBugs;
 }
 
-std::optional<Fault> planted(std::string_view name) {
-  for (const PlantedBug& b : planted_bugs()) {
+std::optional<Fault> injected_fault(std::string_view name) {
+  for (const InjectedBug& b : injected_bugs()) {
     if (b.name == name) return b.fault();
   }
   return std::nullopt;

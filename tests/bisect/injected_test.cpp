@@ -1,4 +1,4 @@
-// Faults planted in the compiler and in a driver: bisect names the kernel, its operators and the
+// Faults injected into the compiler and in a driver: bisect names the kernel, its operators and the
 // cause, and the reduced model has the fault.
 #include <gtest/gtest.h>
 
@@ -116,7 +116,7 @@ OnnxWriter pointwise_model() {
   return w;
 }
 
-TEST(PlantedFault, NothingDiffers) {
+TEST(InjectedFault, NothingDiffers) {
   const BisectReport r = bisected(subject(pointwise_model()), on_vulkan());
   EXPECT_FALSE(r.differs);
   EXPECT_TRUE(r.kernel.empty());
@@ -124,7 +124,7 @@ TEST(PlantedFault, NothingDiffers) {
 }
 
 /// Rows that nearly cancel, and logits far apart: large errors, and no kernel to blame.
-TEST(PlantedFault, RoundingIsNoFault) {
+TEST(InjectedFault, RoundingIsNoFault) {
   OnnxWriter w;
   w.input("x", DType::F32, {8, 64}).output("y", DType::F32, {8, 64});
   w.initializer("large", HostTensor::from<float>(DType::F32, {1}, {30000}));
@@ -137,7 +137,7 @@ TEST(PlantedFault, RoundingIsNoFault) {
 }
 
 /// The largest of many numbers, where 8 digits do not tell which it is: no pass to blame.
-TEST(PlantedFault, PrecisionIsNoFault) {
+TEST(InjectedFault, PrecisionIsNoFault) {
   OnnxWriter w;
   w.input("x", DType::F32, {64, 32}).output("y", DType::I64, {64, 1});
   std::vector<float> weights(32 * 512);
@@ -155,7 +155,7 @@ TEST(PlantedFault, PrecisionIsNoFault) {
 
 /// Rows of any length have two kernels, of which one has nothing to do in a run: it is not to
 /// blame.
-TEST(PlantedFault, AfterKernelsOfTwoForms) {
+TEST(InjectedFault, AfterKernelsOfTwoForms) {
   OnnxWriter w;
   w.input("x", DType::F32, {3, "n"}).output("y", DType::F32, {"n", 3});
   w.initializer("b", float_tensor({3}, 0, 1));
@@ -163,7 +163,7 @@ TEST(PlantedFault, AfterKernelsOfTwoForms) {
   w.node("Add", {"t", "b"}, {"y"}, named("sum"));
   app::BisectOptions o = on_vulkan();
   bool has_two_forms = false;
-  o.compile.plant_in_kernel = [&](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.inject_kernel_fault = [&](const lower::Group& group, lower::Lowered& lowered) {
     has_two_forms |=
         group.kind == lower::GroupKind::Row && !lowered.launches[0].iterations.is_const();
     if (group.kind == lower::GroupKind::Pointwise)
@@ -176,9 +176,9 @@ TEST(PlantedFault, AfterKernelsOfTwoForms) {
   EXPECT_FALSE(has(r.nodes, "softmax")) << r.kernel;
 }
 
-TEST(PlantedFault, InFusion) {
+TEST(InjectedFault, InFusion) {
   app::BisectOptions o = on_vulkan();
-  o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Pointwise && group.nodes.size() > 1)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
   };
@@ -199,7 +199,7 @@ TEST(PlantedFault, InFusion) {
   expect_reproduces(r, o, "pass fusion");
 }
 
-TEST(PlantedFault, InLayout) {
+TEST(InjectedFault, InLayout) {
   OnnxWriter w;
   const auto ints = [](std::vector<int64_t> v) { return Attr(std::move(v)); };
   const auto transpose = [&](std::vector<int64_t> perm, const std::string& name) {
@@ -217,17 +217,17 @@ TEST(PlantedFault, InLayout) {
   w.node("MaxPool", {"r"}, {"p"}, pool);
   w.node("Transpose", {"p"}, {"y"}, transpose({0, 2, 3, 1}, "last"));
   app::BisectOptions o = on_vulkan();
-  bool planted = false;
-  o.compile.plant_in_graph = [&](std::string_view pass, graph::Graph& g) {
+  bool injected = false;
+  o.compile.inject_graph_fault = [&](std::string_view pass, graph::Graph& g) {
     if (pass != "layout") return;
     for (const auto& n : g.nodes()) {
       if (n->op != "MaxPool" || n->attrs.get_int("channels_last", 0) == 0) continue;
       n->op = "AveragePool";
-      planted = true;
+      injected = true;
     }
   };
   const BisectReport r = bisected(subject(w), o);
-  ASSERT_TRUE(planted);
+  ASSERT_TRUE(injected);
   EXPECT_EQ(r.cause, "pass layout") << r.explanation;
   EXPECT_TRUE(has(r.nodes, "pool"));
   EXPECT_FALSE(r.kernel.empty());
@@ -247,10 +247,10 @@ OnnxWriter attention_model() {
   return w;
 }
 
-TEST(PlantedFault, InAttention) {
+TEST(InjectedFault, InAttention) {
   app::BisectOptions o = on_vulkan();
   o.compile.disabled_passes = {"attention-price"};
-  o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Attention)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Mul, kernel::ScalarOp::Add);
   };
@@ -263,9 +263,9 @@ TEST(PlantedFault, InAttention) {
   expect_reproduces(r, o, "pass attention");
 }
 
-TEST(PlantedFault, InARowKernel) {
+TEST(InjectedFault, InARowKernel) {
   app::BisectOptions o = on_vulkan();
-  o.compile.plant_in_kernel = [](const lower::Group& group, lower::Lowered& lowered) {
+  o.compile.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
     if (group.kind == lower::GroupKind::Row)
       change(lowered.launches[0].kernel, kernel::ScalarOp::Add, kernel::ScalarOp::Sub);
   };
@@ -290,7 +290,7 @@ OnnxWriter product_model() {
   return w;
 }
 
-TEST(PlantedFault, InASchedule) {
+TEST(InjectedFault, InASchedule) {
   const Subject s = subject(product_model());
   // The smallest devices have one schedule only, which says nothing of others.
   app::BisectOptions o;
@@ -300,7 +300,7 @@ TEST(PlantedFault, InASchedule) {
   }
   if (o.device.device == nullptr) GTEST_SKIP() << "no device with several schedules";
   std::string schedule;
-  o.compile.plant_in_kernel = [&](const lower::Group&, lower::Lowered& lowered) {
+  o.compile.inject_kernel_fault = [&](const lower::Group&, lower::Lowered& lowered) {
     if (lowered.choices.size() < 2) return;
     if (schedule.empty()) schedule = lowered.schedule;
     if (lowered.schedule != schedule) return;
@@ -381,7 +381,7 @@ size_t first_vulkan() {
   return id->info.id.find(':') == std::string::npos ? 0 : std::stoul(id->info.id.substr(7));
 }
 
-TEST(PlantedFault, InADriver) {
+TEST(InjectedFault, InADriver) {
   auto altered = vulkan::open(first_vulkan(), {}, [](VolkDeviceTable& t) {
     real_create = t.vkCreateShaderModule;
     t.vkCreateShaderModule = create_altered;

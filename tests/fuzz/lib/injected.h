@@ -1,4 +1,4 @@
-// Bugs that are put into the compiler's work on purpose, to see that the fuzzer finds them.
+// Bugs that are injected into the compiler's work, to test that the fuzzer finds them.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace reprise::fuzz {
 
-struct PlantedBug {
+struct InjectedBug {
   std::string_view name;
   std::string_view what;
   Fault (*fault)();
 };
 
-std::span<const PlantedBug> planted_bugs();
+std::span<const InjectedBug> injected_bugs();
 /// Nothing for an unknown name.
-std::optional<Fault> planted(std::string_view name);
+std::optional<Fault> injected_fault(std::string_view name);
 
 }  // namespace reprise::fuzz
