@@ -21,7 +21,7 @@ using graph::ValueId;
 class Buffers {
  public:
   Buffers(const Graph& g, plan::Plan& p, WeightStore& weights)
-      : g_(g), p_(p), weights_(weights), told_(told_by_inputs(g.symbol_sources)) {
+      : g_(g), p_(p), weights_(weights), known_from_inputs_(known_from_inputs(g.symbol_sources)) {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       add(g.inputs[i], plan::BufferKind::Input, static_cast<int32_t>(i));
     }
@@ -89,19 +89,20 @@ class Buffers {
     return id;
   }
 
-  /// Sizes that only the run can tell cannot share the arena.
+  /// A tensor whose size depends on a host call cannot be in the arena.
   plan::BufferKind intermediate(const Shape& shape) const {
     std::vector<SymbolId> symbols;
     for (const Expr& e : shape) e.collect_symbols(symbols);
-    const bool told = std::all_of(symbols.begin(), symbols.end(),
-                                  [&](SymbolId s) { return told_[static_cast<size_t>(s)]; });
-    return told ? plan::BufferKind::Arena : plan::BufferKind::Growable;
+    const bool known = std::all_of(symbols.begin(), symbols.end(), [&](SymbolId s) {
+      return known_from_inputs_[static_cast<size_t>(s)];
+    });
+    return known ? plan::BufferKind::Arena : plan::BufferKind::Growable;
   }
 
   const Graph& g_;
   plan::Plan& p_;
   WeightStore& weights_;
-  std::vector<bool> told_;  // by symbol
+  std::vector<bool> known_from_inputs_;  // by symbol
   std::map<ValueId, plan::BufferId> by_value_;
   std::map<std::tuple<ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId> packed_;
 };

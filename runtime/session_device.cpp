@@ -89,10 +89,10 @@ Status DeviceSession::index_buffers() {
       }
     }
   }
-  const std::vector<bool> told = told_by_inputs(io().sources);
-  std::vector<int64_t> from_inputs(told.size(), plan::kUnbound);
-  for (size_t s = 0; s < told.size(); ++s)
-    if (told[s]) from_inputs[s] = 1;
+  const std::vector<bool> known = known_from_inputs(io().sources);
+  std::vector<int64_t> from_inputs(known.size(), plan::kUnbound);
+  for (size_t s = 0; s < known.size(); ++s)
+    if (known[s]) from_inputs[s] = 1;
   shared_.of_input.resize(io().inputs.size());
   shared_.of_output.resize(io().outputs.size());
   for (const plan::BufferId id : plan.buffers.ids()) {

@@ -43,7 +43,7 @@ Node* Graph::add_node(NodeSpec spec, Node* before) {
   const auto it = nodes_.insert(at, std::unique_ptr<Node>(new Node(std::move(spec))));
   Node* node = it->get();
   node->position_ = it;
-  give_order(*node);
+  assign_order(*node);
   set_inputs(*node, std::move(operands));
   node->outputs.list_ = std::move(results);
   for (ValueId v : node->outputs) {
@@ -61,7 +61,7 @@ void Graph::erase_node(Node* n) {
 }
 
 /// Order numbers increase along the list. The gaps leave room for nodes that are inserted later.
-void Graph::give_order(Node& n) {
+void Graph::assign_order(Node& n) {
   constexpr uint64_t kGap = uint64_t{1} << 32;
   const uint64_t before = n.position_ == nodes_.begin() ? 0 : (*std::prev(n.position_))->order_;
   const auto next = std::next(n.position_);

@@ -137,7 +137,7 @@ class Graph {
   Uses* uses(ValueId v);
   void add_use(ValueId v, Node* n);
   void remove_use(ValueId v, Node* n);
-  void give_order(Node& n);
+  void assign_order(Node& n);
 
   IdVector<ValueId, Value> values_;
   IdVector<ValueId, Uses> uses_;  // parallel to values_

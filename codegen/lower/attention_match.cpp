@@ -76,7 +76,7 @@ class Matcher {
     while (used(v, times)) {
       Node* n = producer(v);
       if (n == nullptr || is_core(n, ScalarOp::Div)) return n;
-      const bool same = ops::renames(g_, *n) ||
+      const bool same = ops::is_reshape(g_, *n) ||
                         (ops::converts(*n) && is_gemm_float(g_.value(n->inputs[0]).dtype) &&
                          is_gemm_float(g_.value(v).dtype));
       times = 1;
@@ -141,7 +141,7 @@ class Matcher {
     } else {
       const ops::OpDef* def = def_of(*n);
       const bool elementwise = def != nullptr && ops::is_core(*n) && n->subgraphs.empty() &&
-                               (def->lowering == ops::Lowering::Scalar || ops::renames(g_, *n));
+                               (def->lowering == ops::Lowering::Scalar || ops::is_reshape(g_, *n));
       bool any = false;
       for (ValueId i : n->inputs) any |= elementwise && i != kNone && follows_scores(i);
       if (!any) return false;

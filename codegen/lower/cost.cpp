@@ -104,7 +104,7 @@ class Evaluations {
 
   /// The fraction of u's output that reads v, where u joins its operands (Concat).
   double operand_share(const Node& u, ValueId v) const {
-    if (!def_of(u)->joins) return 1;
+    if (!def_of(u)->concatenates) return 1;
     return count_hint(g_, g_.value(v).shape) /
            std::max(1.0, count_hint(g_, g_.value(u.outputs[0]).shape));
   }

@@ -52,11 +52,11 @@ std::string nested_loop(const Graph& g, GroupKind kind, const std::vector<Node*>
 
 /// Why n cannot join the kernel of one of its users; empty if it can.
 std::string refusal(const Graph& g, const Node& n, const Group& user) {
-  const bool renames = recompute_cost(g, n) == 0;
+  const bool is_free = recompute_cost(g, n) == 0;
   const std::vector<Node*>& nodes = user.nodes;
-  if (nodes.size() >= kMaxNodes && !(renames && nodes.size() < 2 * kMaxNodes))
+  if (nodes.size() >= kMaxNodes && !(is_free && nodes.size() < 2 * kMaxNodes))
     return "the kernel would have too many nodes";
-  if (!renames && work(g, nodes) + recompute_cost(g, n) > kMaxWork)
+  if (!is_free && work(g, nodes) + recompute_cost(g, n) > kMaxWork)
     return "the kernel would be too long";
   if (std::string why = nested_loop(g, user.kind, nodes, &n); !why.empty()) return why;
   // Few invocations share a row, and a loop inside the row's loop runs serially in each of them.

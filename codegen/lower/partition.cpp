@@ -53,7 +53,7 @@ void Partition::merge_order(const Group& group) {
 }
 
 void Partition::find_sizes() {
-  std::unordered_map<SymbolId, const Node*> teller;
+  std::unordered_map<SymbolId, const Node*> producer;
   for (const Node* n : order_) {
     std::vector<SymbolId> used;
     const auto add = [&](const std::vector<Expr>& list) {
@@ -63,8 +63,8 @@ void Partition::find_sizes() {
       if (v == kNone) continue;
       for (const Expr& dim : g_.value(v).shape) {
         const auto id = dim.as_symbol();
-        const bool told = id && g_.symbol_sources[static_cast<size_t>(*id)].told_by_call();
-        if (told) teller.try_emplace(*id, n);
+        const bool from_call = id && g_.symbol_sources[static_cast<size_t>(*id)].known_from_call();
+        if (from_call) producer.try_emplace(*id, n);
       }
       add(g_.value(v).shape);
     }
@@ -75,8 +75,8 @@ void Partition::find_sizes() {
     for (size_t i = 0; i < used.size(); ++i) {
       const SymbolSource& source = g_.symbol_sources[static_cast<size_t>(used[i])];
       if (source.kind == SymbolSource::Kind::Derived) source.value.collect_symbols(used);
-      const auto by = teller.find(used[i]);
-      if (by == teller.end() || by->second == n) continue;
+      const auto by = producer.find(used[i]);
+      if (by == producer.end() || by->second == n) continue;
       if (std::find(from.begin(), from.end(), by->second) != from.end()) continue;
       from.push_back(by->second);
       sizes_to_[index(by->second)].push_back(n);
@@ -148,7 +148,7 @@ std::string Partition::decide(FusionDecision::Kind kind, const Node& n, const Gr
   const auto& only = limit_.only;
   const bool allowed = decisions_.size() < limit_.first &&
                        (!only || std::find(only->begin(), only->end(), decision) != only->end());
-  if (!allowed) return "fusion was told to make no more joins";
+  if (!allowed) return "the limit of joins is reached";
   decisions_.push_back(std::move(decision));
   return {};
 }

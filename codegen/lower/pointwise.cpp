@@ -68,7 +68,7 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
   }
   // Neighbouring outputs read the same or neighbouring elements. On a device that gathers per lane,
   // computing them in one invocation saves loads; on others, neighbouring invocations share them.
-  loops |= reads > (target.cpu_type() ? ops::kMaxWrittenReads : 0);
+  loops |= reads > (target.cpu_type() ? ops::kMaxUnrolledReads : 0);
   if (divisible && (!loops || needs_words)) {
     s.lanes = 4;
   } else if (needs_words) {

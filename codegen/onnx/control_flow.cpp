@@ -187,8 +187,9 @@ bool Builder::assume_equality(Scope& scope, const wire::Node& n, ValueId conditi
   guard.a = equal->first;
   guard.b = equal->second;
   guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
-  if (!ops::learn(*scope.graph, guard.a, guard.b)) scope.graph->guards.push_back(std::move(guard));
-  ops::settle_broadcasts(*scope.graph);
+  if (!ops::propagate_equality(*scope.graph, guard.a, guard.b))
+    scope.graph->guards.push_back(std::move(guard));
+  ops::simplify_broadcasts(*scope.graph);
   return true;
 }
 

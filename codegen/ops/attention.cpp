@@ -125,18 +125,18 @@ class Attention {
   Result<bool> write() {
     type_ = wide(c_.dtype(c_.in(0)));
     flat_ = c_.shape(c_.in(0)).size() == 3;
-    const V keys = with_past(by_head(c_.in(1), k_), 4);
-    const V values = with_past(by_head(c_.in(2), v_), 5);
+    const V keys = with_past(split_heads(c_.in(1), k_), 4);
+    const V values = with_past(split_heads(c_.in(2), v_), 5);
     if (!c_.ok()) return c_.finish();
     key_count_ = c_.shape(keys)[2];
     rows_ = Expr(groups_) * q_.length;
-    const V queries = c_.reshape(by_head(c_.in(0), q_), {q_.batch, k_.heads, rows_, q_.size});
+    const V queries = c_.reshape(split_heads(c_.in(0), q_), {q_.batch, k_.heads, rows_, q_.size});
     const V product = c_.op(
         "MatMul", {c_.cast(queries, type_), c_.transpose(c_.cast(keys, type_), {0, 1, 3, 2})});
-    const V weights = softmax(masked(capped(c_.mul(product, scale()))));
+    const V weights = softmax(apply_mask(apply_softcap(c_.mul(product, scale()))));
     const V y = c_.op("MatMul", {weights, c_.cast(values, type_)});
-    if (has_output(3)) c_.replace(3, of_mode());
-    c_.replace(0, joined(c_.cast(y, c_.dtype(c_.in(0)))));
+    if (has_output(3)) c_.replace(3, qk_output());
+    c_.replace(0, merge_heads(c_.cast(y, c_.dtype(c_.in(0)))));
     if (has_output(1)) c_.replace(1, keys);
     if (has_output(2)) c_.replace(2, values);
     return c_.finish();
@@ -151,20 +151,20 @@ class Attention {
     return 1 / std::sqrt(static_cast<double>(q_.size.value()));
   }
 
-  V by_head(V v, const Heads& h) {
+  V split_heads(V v, const Heads& h) {
     if (!c_.ok() || c_.shape(v).size() == 4) return v;
     return c_.transpose(c_.reshape(v, {h.batch, h.length, h.heads, h.size}), {0, 2, 1, 3});
   }
   V with_past(V v, size_t past) { return c_.has(past) ? c_.concat({c_.in(past), v}, 2) : v; }
 
   /// Reshapes the rows of heads to the shape of Q.
-  V joined(V y) {
+  V merge_heads(V y) {
     y = c_.reshape(y, {q_.batch, q_.heads, q_.length, v_.size});
     if (!flat_) return y;
     return c_.reshape(c_.transpose(y, {0, 2, 1, 3}), {q_.batch, q_.length, q_.heads * v_.size});
   }
 
-  V capped(V scores) {
+  V apply_softcap(V scores) {
     modes_[0] = scores;
     const auto cap = static_cast<double>(c_.attrs().get_float("softcap"));
     if (cap > 0) scores = c_.mul(c_.op("Tanh", {c_.div(scores, cap)}), cap);
@@ -172,26 +172,27 @@ class Attention {
     return scores;
   }
 
-  V masked(V scores) {
-    if (c_.has(3) && c_.dtype(c_.in(3)) == DType::Bool) keep(mask(false));
+  V apply_mask(V scores) {
+    if (c_.has(3) && c_.dtype(c_.in(3)) == DType::Bool) restrict_to(mask(false));
     if (c_.has(3) && c_.dtype(c_.in(3)) != DType::Bool) {
       const double hidden = -std::numeric_limits<double>::infinity();
       const V added = c_.cast(mask(hidden), type_), none = c_.scalar(type_, hidden);
       // A hidden score stays hidden even if the score itself is infinite.
       scores = c_.where(c_.op("Equal", {added, none}), none, c_.add(scores, added));
-      hides_ = true;
+      may_hide_row_ = true;
     }
     positions();
-    if (kept_ != graph::kNone) {
-      scores = c_.where(kept_, scores, c_.scalar(type_, -std::numeric_limits<double>::infinity()));
-      hides_ = true;
+    if (visible_ != graph::kNone) {
+      scores =
+          c_.where(visible_, scores, c_.scalar(type_, -std::numeric_limits<double>::infinity()));
+      may_hide_row_ = true;
     }
     modes_[2] = scores;
     return scores;
   }
 
-  void keep(V condition) {
-    kept_ = kept_ == graph::kNone ? condition : c_.op("And", {kept_, condition});
+  void restrict_to(V condition) {
+    visible_ = visible_ == graph::kNone ? condition : c_.op("And", {visible_, condition});
   }
 
   /// The mask for the rows of `queries`, extended to the number of keys.
@@ -226,13 +227,13 @@ class Attention {
       const V last = c_.expr_value(key_count_, DType::I64);
       const V count = c_.min(c_.max(c_.cast(c_.in(6), DType::I64), 0.0), last);
       valid = c_.reshape(c_.cast(count, DType::I32), {q_.batch, 1, 1, 1});
-      keep(c_.op("Less", {key, valid}));
+      restrict_to(c_.op("Less", {key, valid}));
     }
     if (!causal && left < 0 && right < 0) return;
     const V row = c_.add(rows_of_queries(), first_position(valid));
-    if (causal) keep(c_.op("LessOrEqual", {key, row}));
-    if (left >= 0) keep(c_.op("LessOrEqual", {c_.sub(row, key), window(left)}));
-    if (right >= 0) keep(c_.op("LessOrEqual", {c_.sub(key, row), window(right)}));
+    if (causal) restrict_to(c_.op("LessOrEqual", {key, row}));
+    if (left >= 0) restrict_to(c_.op("LessOrEqual", {c_.sub(row, key), window(left)}));
+    if (right >= 0) restrict_to(c_.op("LessOrEqual", {c_.sub(key, row), window(right)}));
   }
   V window(int64_t size) { return c_.scalar(DType::I32, static_cast<double>(size)); }
 
@@ -256,7 +257,7 @@ class Attention {
     const V max = c_.reduce("ReduceMax", x, {3});
     const V e = c_.op("Exp", {c_.sub(x, max)});
     V p = c_.div(e, c_.reduce("ReduceSum", e, {3}));
-    if (hides_) {
+    if (may_hide_row_) {
       const V none = c_.scalar(type_, -std::numeric_limits<double>::infinity());
       p = c_.where(c_.op("Equal", {max, none}), c_.scalar(type_, 0), p);
     }
@@ -264,7 +265,7 @@ class Attention {
     return p;
   }
 
-  V of_mode() {
+  V qk_output() {
     const int64_t mode = c_.attrs().get_int("qk_matmul_output_mode");
     const V v = modes_[mode >= 0 && mode < 4 ? static_cast<size_t>(mode) : 0];
     return c_.cast(c_.reshape(v, {q_.batch, q_.heads, q_.length, key_count_}), c_.dtype(c_.in(0)));
@@ -274,9 +275,9 @@ class Attention {
   Heads q_, k_, v_;
   int64_t groups_;  // heads of Q that share keys
   DType type_ = DType::F32;
-  bool flat_ = false, hides_ = false;
+  bool flat_ = false, may_hide_row_ = false;
   Expr key_count_, rows_;
-  V kept_ = graph::kNone;
+  V visible_ = graph::kNone;
   std::array<V, 4> modes_{};  // the fourth output, by qk_matmul_output_mode
 };
 

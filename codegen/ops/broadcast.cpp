@@ -29,14 +29,14 @@ bool above_one(int64_t v) {
   return v > 1;
 }
 
-/// Whether a run may have a = 1 and a b with such(b). If both depend on one symbol, this tries
+/// Whether a run may have a = 1 and a b with accepts(b). If both depend on one symbol, this tries
 /// small values of it that no guard refuses; for larger values, the bounds of a decide whether it
 /// is 1.
-bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64_t)) {
+bool may_be_one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*accepts)(int64_t)) {
   if (!may_equal(a, 1, g.symbols) || a.known_divisor(g.symbols) > 1) return false;
   std::vector<SymbolId> used = a.symbols();
   b.collect_symbols(used);
-  if (used.empty()) return such(b.value());
+  if (used.empty()) return accepts(b.value());
   const SymbolId id = used[0];
   const auto another = [id](SymbolId s) { return s != id; };
   if (std::any_of(used.begin(), used.end(), another)) return true;
@@ -61,7 +61,7 @@ bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64
     const auto x = a.eval(values);
     if (x.ok() && *x != 1) continue;
     const auto y = b.eval(values);
-    if (!x.ok() || !y.ok() || such(*y)) return true;
+    if (!x.ok() || !y.ok() || accepts(*y)) return true;
   }
   if (last == s.max) return false;
   const Interval rest = a.bounds([&](SymbolId) {
@@ -71,14 +71,14 @@ bool one_beside(const Graph& g, const Expr& a, const Expr& b, bool (*such)(int64
 }
 
 /// Whether `dim` may be 1 in a run in which `beside` is not 1.
-bool repeats(const Graph& g, const Expr& dim, const Expr& beside) {
-  return one_beside(g, dim, beside, other_than_one);
+bool may_repeat(const Graph& g, const Expr& dim, const Expr& beside) {
+  return may_be_one_beside(g, dim, beside, other_than_one);
 }
 
 /// The dim that two dims broadcast to, if that is possible without a new symbol.
-std::optional<Expr> plain_broadcast(const Graph& g, const Expr& a, const Expr& b) {
-  if (a == b || !repeats(g, a, b)) return a;
-  if (!repeats(g, b, a)) return b;
+std::optional<Expr> known_broadcast(const Graph& g, const Expr& a, const Expr& b) {
+  if (a == b || !may_repeat(g, a, b)) return a;
+  if (!may_repeat(g, b, a)) return b;
   return std::nullopt;
 }
 
@@ -87,35 +87,35 @@ bool broadcasts(const DimGuard& guard) {
 }
 
 /// The guard for equal dims that a guard for broadcast dims has become, if it has.
-std::optional<DimGuard> settled(const Graph& g, const DimGuard& guard) {
+std::optional<DimGuard> as_equality(const Graph& g, const DimGuard& guard) {
   if (!broadcasts(guard)) return std::nullopt;
-  const Expr a = current(g, guard.a);
-  const Expr b = current(g, guard.b);
+  const Expr a = canonical(g, guard.a);
+  const Expr b = canonical(g, guard.b);
   DimGuard equal;
   equal.node = guard.node;
   if (guard.kind == GuardKind::BroadcastTo) {
-    if (repeats(g, a, b)) return std::nullopt;
+    if (may_repeat(g, a, b)) return std::nullopt;
     equal.a = a;
     equal.b = b;
     equal.a_is = guard.a_is;
     equal.b_is = guard.b_is;
   } else {
-    const auto plain = plain_broadcast(g, a, b);
+    const auto plain = known_broadcast(g, a, b);
     if (!plain) return std::nullopt;
-    equal.a = current(g, guard.result);
+    equal.a = canonical(g, guard.result);
     equal.b = *plain;
   }
-  if (equal.a == equal.b || !determines(g, equal.a, equal.b)) return std::nullopt;
+  if (equal.a == equal.b || !has_rewrite_rule(g, equal.a, equal.b)) return std::nullopt;
   return equal;
 }
 
 }  // namespace
 
-void settle_broadcasts(Graph& g) {
+void simplify_broadcasts(Graph& g) {
   for (size_t i = 0; i < g.guards.size();) {
-    auto equal = settled(g, g.guards[i++]);
+    auto equal = as_equality(g, g.guards[i++]);
     if (!equal) continue;
-    learn(g, equal->a, equal->b);
+    propagate_equality(g, equal->a, equal->b);
     g.guards.push_back(*std::move(equal));
     g.equal_dims.reset();
     i = 0;  // other broadcasts may now be simpler
@@ -130,9 +130,9 @@ bool broadcasts_to(const Graph& g, const Expr& from, const Expr& to) {
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i] == from) return true;
     for (const DimGuard& guard : g.guards) {
-      if (!broadcasts(guard) || current(g, guard.result) != parts[i]) continue;
-      add(current(g, guard.a));
-      add(current(g, guard.b));
+      if (!broadcasts(guard) || canonical(g, guard.result) != parts[i]) continue;
+      add(canonical(g, guard.a));
+      add(canonical(g, guard.b));
     }
   }
   return false;
@@ -149,7 +149,7 @@ Status broadcast_shape(const InferContext& ctx, const Shape& from, const Shape& 
 
 Expr broadcast_position(const Graph& g, const Expr& at, const Expr& from, const Expr& to) {
   if (from.is_const(1)) return 0;
-  if (from == to || !one_beside(g, from, to, above_one) || same_size(g, from, to)) return at;
+  if (from == to || !may_be_one_beside(g, from, to, above_one) || same_size(g, from, to)) return at;
   return at * clamp(from - 1, 0, 1, g.symbols);
 }
 
@@ -158,8 +158,8 @@ Result<Expr> InferContext::broadcast_dim(const Expr& left, const Expr& right) co
   const Expr b = size(right);
   if (a == b || b.is_const(1)) return a;
   if (a.is_const(1)) return b;
-  const bool a_repeats = repeats(g_, a, b);
-  const bool b_repeats = repeats(g_, b, a);
+  const bool a_repeats = may_repeat(g_, a, b);
+  const bool b_repeats = may_repeat(g_, b, a);
   if ((!a_repeats && !b_repeats) || same_size(g_, a, b)) return unify(a, b, "dims");
   if (broadcasts_to(g_, a, b)) return b;
   if (broadcasts_to(g_, b, a)) return a;
@@ -180,7 +180,7 @@ Status InferContext::broadcast_to(const Expr& from, const Expr& to, const std::s
   const Expr a = size(from);
   const Expr b = size(to);
   if (a == b || a.is_const(1)) return {};
-  if (!repeats(g_, a, b)) return unify(a, b, what).status();
+  if (!may_repeat(g_, a, b)) return unify(a, b, what).status();
   if (!broadcasts_to(g_, a, b) && !same_size(g_, a, b)) add_guard(GuardKind::BroadcastTo, a, b, b);
   return {};
 }

@@ -51,7 +51,7 @@ void same_contents(ContentsContext& ctx) {
   if (auto e = ctx.elements(0)) ctx.set_elements(0, std::move(*e));
 }
 
-void picked_contents(ContentsContext& ctx, std::span<const int64_t> positions) {
+void gathered_contents(ContentsContext& ctx, std::span<const int64_t> positions) {
   const auto e = ctx.elements(0);
   if (!e || ctx.rank(0) != 1) return;
   const auto n = static_cast<int64_t>(e->size());

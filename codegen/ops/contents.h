@@ -24,6 +24,6 @@ void elementwise(ContentsContext& ctx) {
 /// Output 0 has the elements of input 0 in the same order.
 void same_contents(ContentsContext& ctx);
 /// Output 0 has these elements of the vector input 0. Negative positions count from its end.
-void picked_contents(ContentsContext& ctx, std::span<const int64_t> positions);
+void gathered_contents(ContentsContext& ctx, std::span<const int64_t> positions);
 
 }  // namespace reprise::ops

@@ -11,7 +11,7 @@ graph::NodeSpec reshape_node(Shape to);
 graph::NodeSpec transpose_node(std::vector<int64_t> perm);
 graph::NodeSpec cast_node(DType to);
 
-/// Turns a node that only renames dims (OpDef::renames) into a Reshape.
+/// Turns a node for which OpDef::is_reshape holds into a Reshape.
 void become_reshape(const graph::Graph& g, graph::Node& n);
 /// Turns a node with one output, whose contents are known, into a ShapeValue.
 void become_shape_value(graph::Graph& g, graph::Node& n);

@@ -193,7 +193,7 @@ Expr shortened(Graph& g, const Expr& e) {
 
 }  // namespace
 
-bool determines(const Graph& g, const Expr& a, const Expr& b) {
+bool has_rewrite_rule(const Graph& g, const Expr& a, const Expr& b) {
   return rule_of(g, a, b).has_value();
 }
 
@@ -225,7 +225,7 @@ void resolve_guards(Graph& g) {
   g.equal_dims = std::make_shared<graph::EqualDims>(equal_dims_of(g));
 }
 
-Expr current(const Graph& g, const Expr& e) {
+Expr canonical(const Graph& g, const Expr& e) {
   if (e.is_const() || e.is_overflow() || g.guards.empty()) return e;
   const auto known = equal_dims(g);
   Expr now = e;
@@ -233,7 +233,7 @@ Expr current(const Graph& g, const Expr& e) {
   return now;
 }
 
-bool learn(Graph& g, const Expr& a, const Expr& b) {
+bool propagate_equality(Graph& g, const Expr& a, const Expr& b) {
   for (const auto& [lhs, rhs] : {std::pair(a, b), std::pair(b, a)}) {
     const auto id = lhs.as_symbol();
     const auto limit = id ? upper_limit(rhs, *id) : std::nullopt;
@@ -270,7 +270,7 @@ bool same_size(const Graph& g, const Expr& a, const Expr& b) {
 
 Expr InferContext::size(const Expr& e) const {
   if (e.is_const() || e.is_overflow()) return e;
-  return shortened(g_, current(g_, e));
+  return shortened(g_, canonical(g_, e));
 }
 
 Shape InferContext::sizes(Shape shape) const {
@@ -336,8 +336,8 @@ Result<Expr> InferContext::unify(const Expr& left, const Expr& right,
   const size_t before = g_.guards.size();
   add_guard(GuardKind::Equal, a, b, {});
   if (g_.guards.size() > before) {
-    if (learn(g_, a, b)) g_.guards.pop_back();
-    settle_broadcasts(g_);
+    if (propagate_equality(g_, a, b)) g_.guards.pop_back();
+    simplify_broadcasts(g_);
   }
   return simpler(b, a) ? b : a;
 }

@@ -11,15 +11,15 @@ class InferContext;
 /// guard resets it.
 void resolve_guards(graph::Graph& g);
 /// Replaces the symbols in the expression that guards made equal to others.
-Expr current(const graph::Graph& g, const Expr& e);
-/// Whether a guard that makes these dims equal determines a symbol or an operation, so that learn()
-/// can replace it.
-bool determines(const graph::Graph& g, const Expr& a, const Expr& b);
+Expr canonical(const graph::Graph& g, const Expr& e);
+/// Whether a guard that makes these dims equal determines a symbol or an operation, so that
+/// propagate_equality() can replace it.
+bool has_rewrite_rule(const graph::Graph& g, const Expr& a, const Expr& b);
 /// Applies a guard that is about to be added to everything inferred so far, so that equal dims have
 /// equal expressions. Returns true if the guard itself is no longer needed.
-bool learn(graph::Graph& g, const Expr& a, const Expr& b);
-/// Simplifies broadcast dims after learn().
-void settle_broadcasts(graph::Graph& g);
+bool propagate_equality(graph::Graph& g, const Expr& a, const Expr& b);
+/// Simplifies broadcast dims after propagate_equality().
+void simplify_broadcasts(graph::Graph& g);
 
 /// Whether the dims are equal, as expressions or because of guards.
 bool same_size(const graph::Graph& g, const Expr& a, const Expr& b);

@@ -43,7 +43,7 @@ Result<bool> positive_axis(Rewriter& rw) {
 
 /// Contents for a vector and constant indices.
 void gather_contents(ContentsContext& ctx) {
-  if (const auto at = ctx.constant_ints(1)) picked_contents(ctx, *at);
+  if (const auto at = ctx.constant_ints(1)) gathered_contents(ctx, *at);
 }
 
 // --- Gather --------------------------------------------------------------------------------------

@@ -206,7 +206,7 @@ struct OpDef {
   /// not inline a producer with arithmetic into that input (Pool, Resize). Null: 1.
   double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
   /// The result consists of the operands side by side. Each operand is read only for its own part.
-  bool joins = false;
+  bool concatenates = false;
   /// The dims that one element of a product sums over. For Lowering::MatMul and Conv.
   Shape (*contracted)(const graph::Graph&, const graph::Node&) = nullptr;
 
@@ -223,7 +223,7 @@ struct OpDef {
   bool dims_only = false;
   bool random = false;  // equal inputs may give different results
   /// Whether the result is input 0 with other dims, its elements in the same row-major order.
-  bool (*renames)(const graph::Graph&, const graph::Node&) = nullptr;
+  bool (*is_reshape)(const graph::Graph&, const graph::Node&) = nullptr;
   /// Whether the result is input 0, if dtypes and shapes are equal.
   bool (*is_identity)(const graph::Node&) = nullptr;
   /// Changes `n` to compute the composition of `producer`, a node of the same operator, and itself.
@@ -232,7 +232,7 @@ struct OpDef {
 };
 
 /// An element() unrolls its loop if it reads at most this many elements.
-inline constexpr double kMaxWrittenReads = 16;
+inline constexpr double kMaxUnrolledReads = 16;
 
 inline constexpr int kVariadic = 1 << 20;
 
@@ -253,7 +253,7 @@ bool moves_elements(const graph::Node& n);
 /// Whether equal inputs may give different results.
 bool is_random(const graph::Node& n);
 /// Whether a node in core form only changes dims, with elements in the same order.
-bool renames(const graph::Graph& g, const graph::Node& n);
+bool is_reshape(const graph::Graph& g, const graph::Node& n);
 /// Whether the result is input 0, if dtypes and shapes are equal.
 bool is_identity(const graph::Node& n);
 /// Whether a node in core form only changes the dtype.

@@ -144,10 +144,10 @@ Tap step(ElementContext& ctx, const PoolAttrs& p, const Tap& tap, const Expr& k)
   return next;
 }
 
-bool is_written_out(const PoolAttrs& p) {
+bool is_unrolled(const PoolAttrs& p) {
   double positions = 1;
   for (const int64_t k : p.kernel) positions *= static_cast<double>(k);
-  return positions <= kMaxWrittenReads;
+  return positions <= kMaxUnrolledReads;
 }
 
 /// Calls body for every tap of the window. Small windows are unrolled.
@@ -159,7 +159,7 @@ void for_each_tap(ElementContext& ctx, const PoolAttrs& p, const Tap& tap,
     return;
   }
   const auto next = [&](const Expr& k) { for_each_tap(ctx, p, step(ctx, p, tap, k), body); };
-  if (is_written_out(p)) {
+  if (is_unrolled(p)) {
     for (int64_t k = 0; k < p.kernel[d]; ++k) next(k);
   } else {
     ctx.loop(Expr(p.kernel[d]), next);
@@ -170,7 +170,7 @@ void for_each_tap(ElementContext& ctx, const PoolAttrs& p, const Tap& tap,
 class Accumulator {
  public:
   Accumulator(ElementContext& ctx, const PoolAttrs& p, Val start) : b_(ctx.builder()), v_(start) {
-    if (is_written_out(p)) return;
+    if (is_unrolled(p)) return;
     local_ = b_.local("acc", b_.type(start));
     b_.local_store(local_, start);
   }

@@ -136,7 +136,7 @@ V formula_sum_square(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
 }
 /// The square root of integers, rounded down. Negative sums, which have wrapped, give 0. The float
 /// root is close, so after one step of Newton's method the root is exact or one too large.
-V whole_root(OpBuilder& c, V sum) {
+V integer_sqrt(OpBuilder& c, V sum) {
   const DType t = c.dtype(sum);
   const V a = c.max(sum, 0.0);
   const V guess = c.max(c.cast(c.op("Sqrt", {c.cast(a, DType::F32)}), t), 1.0);
@@ -147,7 +147,7 @@ V whole_root(OpBuilder& c, V sum) {
 V formula_l2(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   const V squares = formula_sum_square(c, x, axes);
   const DType t = c.dtype(squares);
-  return is_float(t) ? c.op("Sqrt", {squares}) : whole_root(c, squares);
+  return is_float(t) ? c.op("Sqrt", {squares}) : integer_sqrt(c, squares);
 }
 V formula_log_sum(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
   return c.op("Log", {c.reduce("ReduceSum", x, axes)});
@@ -279,7 +279,7 @@ Result<bool> arg(Rewriter& rw) {
 }
 
 /// Whether v replaces the best element so far. NaN precedes all numbers, as in numpy.
-Val beats(kernel::Builder& b, Val v, Val best, bool max, bool last) {
+Val is_better(kernel::Builder& b, Val v, Val best, bool max, bool last) {
   const Val first = max ? v : best;
   const Val second = max ? best : v;
   const Val better = last ? b.ge(first, second) : b.lt(second, first);
@@ -312,7 +312,7 @@ Status arg_element(ElementContext& ctx) {
       return;
     }
     const Val old = b.local_load(best);
-    const Val better = beats(b, *v, old, max, last);
+    const Val better = is_better(b, *v, old, max, last);
     b.local_store(best, b.select(better, *v, old));
     b.local_store(where, b.select(better, ctx.value(i), b.local_load(where)));
   });

@@ -166,9 +166,9 @@ bool is_random(const graph::Node& n) {
   return def != nullptr && def->random;
 }
 
-bool renames(const graph::Graph& g, const graph::Node& n) {
+bool is_reshape(const graph::Graph& g, const graph::Node& n) {
   const OpDef* def = core_def(n);
-  return def != nullptr && def->renames != nullptr && def->renames(g, n);
+  return def != nullptr && def->is_reshape != nullptr && def->is_reshape(g, n);
 }
 
 bool is_identity(const graph::Node& n) {

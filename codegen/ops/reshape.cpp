@@ -164,7 +164,7 @@ Status reshape_element(ElementContext& ctx) {
   return {};
 }
 
-bool always_renames(const graph::Graph&, const graph::Node&) {
+bool always_reshape(const graph::Graph&, const graph::Node&) {
   return true;
 }
 
@@ -303,7 +303,7 @@ std::span<const OpDef> reshape_ops() {
        .sensitivity = kernel::Sensitivity::None,
        .host_rounding = HostRounding::Moves,
        .layout = LayoutRole::Regroup,
-       .renames = always_renames,
+       .is_reshape = always_reshape,
        .is_identity = always_identity,
        .merge = merge_into_last},
       {.name = "Squeeze",

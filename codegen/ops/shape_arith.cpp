@@ -76,7 +76,7 @@ size_t complexity(const Expr& e) {
 }
 
 /// Clamps constants, so that adding to them does not overflow. Larger ones have the same effect.
-Expr bring_near(const Expr& e) {
+Expr clamp_constant(const Expr& e) {
   constexpr int64_t kNear = int64_t{1} << 40;
   return e.is_const() ? Expr(std::clamp(e.value(), -kNear, kNear)) : e;
 }
@@ -103,7 +103,7 @@ bool simpler(const Expr& a, const Expr& b) {
 SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const Expr& dim,
                        std::span<const Symbol> table) {
   const auto wrap = [&](const Expr& raw) {
-    const Expr e = bring_near(raw);
+    const Expr e = clamp_constant(raw);
     return select(less_than(e, 0, table), e + dim, e);
   };
   const bool forward = step > 0;
@@ -115,7 +115,7 @@ SliceRange slice_range(const Expr& start, const Expr& end, int64_t step, const E
   Expr size = max_of(forward ? last - first : first - last, 0, table);
   if (forward && start.is_const() && end.is_const()) {
     const auto simple =
-        constant_size(bring_near(start).value(), bring_near(end).value(), dim, table);
+        constant_size(clamp_constant(start).value(), clamp_constant(end).value(), dim, table);
     if (simple) size = *simple;
   }
   // A step larger than every dim takes one element. INT64_MIN cannot be negated.

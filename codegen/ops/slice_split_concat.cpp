@@ -392,7 +392,7 @@ std::span<const OpDef> slice_ops() {
        .attributes = kConcatAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Axes,
-       .joins = true,
+       .concatenates = true,
        .moves = true,
        .is_identity = concat_is_identity},
   };

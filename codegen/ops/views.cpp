@@ -70,7 +70,7 @@ Status transpose_element(ElementContext& ctx) {
   return {};
 }
 
-bool transpose_renames(const graph::Graph& g, const graph::Node& n) {
+bool transpose_is_reshape(const graph::Graph& g, const graph::Node& n) {
   const graph::Value& in = g.value(n.inputs[0]);
   return in.has_shape && keeps_order(Attributes(n).get_ints("perm"), in.shape);
 }
@@ -133,7 +133,7 @@ Status expand_element(ElementContext& ctx) {
 }
 
 /// Whether the Expand only adds dims of size 1.
-bool expand_renames(const graph::Graph& g, const graph::Node& n) {
+bool expand_is_reshape(const graph::Graph& g, const graph::Node& n) {
   const graph::Value& in = g.value(n.inputs[0]);
   const Shape& out = g.value(n.outputs[0]).shape;
   return in.has_shape && element_count(in.shape) == element_count(out) &&
@@ -233,7 +233,7 @@ std::span<const OpDef> view_ops() {
        .sensitivity = kernel::Sensitivity::None,
        .host_rounding = HostRounding::Moves,
        .layout = LayoutRole::Permutation,
-       .renames = transpose_renames,
+       .is_reshape = transpose_is_reshape,
        .is_identity = transpose_is_identity,
        .merge = merge_transposes},
       {.name = "Expand",
@@ -246,7 +246,7 @@ std::span<const OpDef> view_ops() {
        .attributes = kExpandAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Axes,
-       .renames = expand_renames,
+       .is_reshape = expand_is_reshape,
        .is_identity = always_identity,
        .merge = merge_into_last},
       {.name = "DepthToSpace",

@@ -26,17 +26,17 @@ using kernel::ScalarOp;
 /// Why an element is fp32 in memory.
 struct Reason {
   std::string text;
-  bool spreads = false;  // also holds for values that are computed from such values alone
-  bool elements = true;  // concerns the elements, and holds when they are moved
+  bool propagates = false;  // also holds for values that are computed from such values alone
+  bool elements = true;     // concerns the elements, and holds when they are moved
 };
 
 enum class Keeps : uint8_t { Operands, Result, Both };
 
 /// Which tensors of a sensitive operator are kept in fp32.
 struct Rule {
-  kernel::Sensitivity to;
+  kernel::Sensitivity sensitivity;
   Keeps keeps;
-  bool spreads;
+  bool propagates;
   std::string_view reason;
 };
 
@@ -71,7 +71,7 @@ constexpr auto kRules = std::to_array<Rule>({
 const Rule* rule_of(const Node& n) {
   const kernel::Sensitivity s = ops::sensitivity_of(n);
   const auto it =
-      std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.to == s; });
+      std::find_if(kRules.begin(), kRules.end(), [&](const Rule& r) { return r.sensitivity == s; });
   return it == kRules.end() ? nullptr : &*it;
 }
 
@@ -163,10 +163,10 @@ class Autocast {
     if (g_.is_output(v)) return Reason{"is an output of the model", false, false};
     const Rule* rule = rule_of(n);
     if (rule != nullptr && rule->keeps != Keeps::Operands)
-      return Reason{std::string(rule->reason), rule->spreads};
+      return Reason{std::string(rule->reason), rule->propagates};
     if (is(n, ScalarOp::Mul) && n.inputs[0] == n.inputs[1]) return Reason{std::string(kSquare)};
     if (precision_ == DType::BF16 && is_residual(n)) return Reason{std::string(kResidual)};
-    if (const std::string text = constant_misfit(n); !text.empty()) return Reason{text};
+    if (const std::string text = constant_out_of_range(n); !text.empty()) return Reason{text};
     return ops::moves_elements(n) ? why_moved(n) : why_derived(n);
   }
 
@@ -189,15 +189,15 @@ class Autocast {
     std::optional<Reason> why = Reason{std::string(kPosition), true};
     for (ValueId v : n.inputs) {
       if (!varies(v)) continue;
-      if (!at(results_, v) || !at(results_, v)->spreads) return std::nullopt;
+      if (!at(results_, v) || !at(results_, v)->propagates) return std::nullopt;
       why = at(results_, v);
     }
     return why;
   }
 
-  std::string constant_misfit(const Node& n) {
+  std::string constant_out_of_range(const Node& n) {
     for (ValueId v : n.inputs) {
-      if (!is_fp32(v) || !g_.value(v).constant || never_reached(n, v)) continue;
+      if (!is_fp32(v) || !g_.value(v).constant || is_unreachable_bound(n, v)) continue;
       const float largest = largest_in(v);
       const bool small = too_small(largest, precision_) && is_large_constant(v);
       if (!small && !too_large(largest, precision_)) continue;
@@ -212,7 +212,7 @@ class Autocast {
 
   /// Whether no value that fits `precision` reaches the bound of a Min or Max. Such a bound has no
   /// effect, so it does not matter that it does not fit.
-  bool never_reached(const Node& n, ValueId v) const {
+  bool is_unreachable_bound(const Node& n, ValueId v) const {
     if (!is(n, ScalarOp::Min) && !is(n, ScalarOp::Max)) return false;
     const HostTensor& t = *g_.value(v).constant;
     const std::span<const float> bounds(t.data<float>(), static_cast<size_t>(t.count()));

@@ -49,7 +49,7 @@ Status canonicalize(Graph& g) {
       }
     };
     merge();
-    if (ops::renames(g, *n)) ops::become_reshape(g, *n);
+    if (ops::is_reshape(g, *n)) ops::become_reshape(g, *n);
     merge();
     if (is_no_op(g, *n) && !g.is_output(n->outputs[0])) {
       g.replace_uses(n->outputs[0], n->inputs[0]);

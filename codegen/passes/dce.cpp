@@ -34,13 +34,13 @@ class LiveSymbols {
   }
 
   /// Whether the node determines a live symbol. Visit all users of its outputs first.
-  bool told_by(const graph::Node& n) const {
+  bool defines_live_symbol(const graph::Node& n) const {
     for (graph::ValueId v : n.outputs) {
       if (v == graph::kNone) continue;
       for (const Expr& dim : g_.value(v).shape) {
         const auto id = dim.as_symbol();
         if (!id || !live_[static_cast<size_t>(*id)] || producer_.at(*id) != &n) continue;
-        if (g_.symbol_sources[static_cast<size_t>(*id)].told_by_call()) return true;
+        if (g_.symbol_sources[static_cast<size_t>(*id)].known_from_call()) return true;
       }
     }
     return false;
@@ -75,7 +75,7 @@ Status dce(graph::Graph& g) {
     // The captures of a node's bodies are among its inputs.
     const bool used = std::ranges::any_of(
         n->outputs, [&](graph::ValueId v) { return v != graph::kNone && g.use_count(v) != 0; });
-    if (used || symbols.told_by(*n)) {
+    if (used || symbols.defines_live_symbol(*n)) {
       symbols.add(*n);
       continue;
     }

@@ -37,7 +37,7 @@ using ops::to_channels_last;
 /// How an operator relates the layouts of its operands and its result.
 enum class Role {
   Fixed,      // reads and writes the model's layout
-  Carries,    // operands and result have the same layout
+  Agnostic,   // operands and result have the same layout
   Product,    // a convolution that may read one layout and write another
   Transpose,  // of any axes
 };
@@ -58,7 +58,7 @@ Role role_of_conv(const Graph& g, const Node& n) {
     case ops::ConvForm::Gemm:
       return Role::Product;
     case ops::ConvForm::Depthwise:
-      return channels % 4 == 0 ? Role::Carries : Role::Fixed;
+      return channels % 4 == 0 ? Role::Agnostic : Role::Fixed;
     case ops::ConvForm::Grouped:
       return Role::Fixed;
   }
@@ -93,16 +93,16 @@ Role role_of(const Graph& g, const Node& n) {
   const ops::LayoutRole role = ops::layout_of(n);
   if (role == ops::LayoutRole::Permutation) return Role::Transpose;
   if (out.size() < 3) return Role::Fixed;
-  const auto carries_if = [](bool carries) { return carries ? Role::Carries : Role::Fixed; };
+  const auto agnostic_if = [](bool agnostic) { return agnostic ? Role::Agnostic : Role::Fixed; };
   switch (role) {
     case ops::LayoutRole::Elementwise:
-      return Role::Carries;
+      return Role::Agnostic;
     case ops::LayoutRole::Axes:
-      return carries_if(in.size() == out.size());
+      return agnostic_if(in.size() == out.size());
     case ops::LayoutRole::Regroup:
-      return carries_if(keeps_channels(in, out));
+      return agnostic_if(keeps_channels(in, out));
     case ops::LayoutRole::Window:
-      return is_conv(n) ? role_of_conv(g, n) : carries_if(!ops::is_channels_last(n));
+      return is_conv(n) ? role_of_conv(g, n) : agnostic_if(!ops::is_channels_last(n));
     default:
       return Role::Fixed;
   }
@@ -128,7 +128,7 @@ class Regions {
     std::iota(parent_.begin(), parent_.end(), size_t{0});
     for (const auto& n : g.nodes()) roles_[n.get()] = role_of(g, *n);
     for (const auto& n : g.nodes()) {
-      if (role(n.get()) == Role::Carries) tie(*n);
+      if (role(n.get()) == Role::Agnostic) unite(*n);
     }
     for (size_t v = 0; v < parent_.size(); ++v) parent_[v] = root(v);
     for (const auto& n : g.nodes()) find_anchors(*n);
@@ -164,9 +164,9 @@ class Regions {
   }
   size_t region(ValueId v) const { return parent_[v.index()]; }
 
-  void tie(const Node& n) {
+  void unite(const Node& n) {
     const ValueId out = n.outputs[0];
-    for (ValueId v : carried(n)) {
+    for (ValueId v : layout_operands(n)) {
       const bool same_rank = value(v).shape.size() == value(out).shape.size();
       if (has_layout(value(v)) && (same_rank || is_regroup(n)))
         parent_[root(v.index())] = root(out.index());
@@ -175,7 +175,7 @@ class Regions {
 
   /// Marks the regions with a convolution or pool. Others have no layout to choose.
   void find_anchors(const Node& n) {
-    const bool anchor = role(&n) == Role::Product || (role(&n) == Role::Carries && is_window(n));
+    const bool anchor = role(&n) == Role::Product || (role(&n) == Role::Agnostic && is_window(n));
     if (!anchor) return;
     anchored_.insert(region(n.inputs[0]));
     anchored_.insert(region(n.outputs[0]));
@@ -217,7 +217,7 @@ class Regions {
       case Role::Product:
         borders_.push_back({region(in), region(n.outputs[0]), price(in, Reader::Product)});
         return;
-      case Role::Carries:
+      case Role::Agnostic:
         break;
     }
     LayoutRegion& at = prices_[region(n.outputs[0])];
@@ -226,7 +226,7 @@ class Regions {
       const int64_t taps = element_count(w).value() / w[0].value();
       at.last += depthwise_price(bytes_of(g_, value(n.outputs[0])), static_cast<double>(taps));
     }
-    for (ValueId v : carried(n)) {
+    for (ValueId v : layout_operands(n)) {
       const size_t rank = value(v).shape.size();
       const bool tied = rank == value(n.outputs[0]).shape.size() || is_regroup(n);
       if (value(v).constant || tied || rank == 0) continue;
@@ -266,7 +266,7 @@ class Regions {
     Reader enters = Reader::Product;
     Reader left = leaves ? Reader::Output : Reader::Product;
     for (const Node* u : g_.users(v)) {
-      if (role(u) == Role::Carries) enters = Reader::Kernel;
+      if (role(u) == Role::Agnostic) enters = Reader::Kernel;
       if (role(u) != Role::Fixed) continue;
       leaves = true;
       left = std::max(left, reader_at(*u));
@@ -293,7 +293,7 @@ Status layout(Graph& g) {
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes()) {
     const Role role = role_of(g, *n);
-    const bool chosen = (role == Role::Carries || role == Role::Product) && last[n->outputs[0]];
+    const bool chosen = (role == Role::Agnostic || role == Role::Product) && last[n->outputs[0]];
     if (chosen) nodes.push_back(n.get());
   }
   RP_TRY(make_channels_last(g, nodes));

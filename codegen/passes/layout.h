@@ -9,7 +9,7 @@
 namespace reprise::passes {
 
 /// The operands that have the layout of the result.
-std::span<const graph::ValueId> carried(const graph::Node& n);
+std::span<const graph::ValueId> layout_operands(const graph::Node& n);
 
 /// Makes the nodes compute [N, spatial..., C] instead of [N, C, spatial...]. They are in
 /// topological order and of any LayoutRole but Fixed and Permutation. Transposes convert between

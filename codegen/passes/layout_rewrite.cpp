@@ -86,7 +86,7 @@ class Rewrite {
     const size_t rank = g_.value(out).shape.size();
     const size_t in_rank = g_.value(n.inputs[0]).shape.size();
     const bool regroups = ops::layout_of(n) == ops::LayoutRole::Regroup;
-    const size_t operands = carried(n).size();
+    const size_t operands = layout_operands(n).size();
     for (size_t i = 0; i < operands; ++i) {
       RP_ASSIGN(const ValueId v, channels_last(n.inputs[i], regroups ? in_rank : rank, n));
       g_.set_input(n, i, v);
@@ -155,9 +155,10 @@ class Rewrite {
 
 }  // namespace
 
-std::span<const ValueId> carried(const Node& n) {
+std::span<const ValueId> layout_operands(const Node& n) {
   const ops::OpDef* def = ops::core_def(n);
-  const bool all = def != nullptr && (def->layout == ops::LayoutRole::Elementwise || def->joins);
+  const bool all =
+      def != nullptr && (def->layout == ops::LayoutRole::Elementwise || def->concatenates);
   return std::span(n.inputs).first(all ? n.inputs.size() : 1);
 }
 

@@ -34,7 +34,7 @@ struct Pass {
   std::string_view what;
   std::span<const PassOption> options = {};
   /// The pass does nothing if this option has its fallback. Empty: there is no such option.
-  std::string_view asked_by = {};
+  std::string_view enabled_by = {};
   /// For a pass that is not in the table: the row after which it runs.
   std::string_view after = {};
 };

@@ -52,7 +52,7 @@ constexpr std::array kPipeline{
          .core = true,
          .what = "store tensors and large weights in 16 bits",
          .options = kAutocastOptions,
-         .asked_by = "precision"},
+         .enabled_by = "precision"},
     decision("attention", "fuse each attention into one kernel"),
     decision("attention-price", "fuse an attention only if that is faster"),
     decision("fusion", "fuse several nodes into one kernel", kFusionOptions),
@@ -103,7 +103,7 @@ bool PassOptions::enabled(std::string_view pass) const {
 }
 
 bool PassOptions::enabled(const Pass& pass) const {
-  if (const PassOption* option = find_option(pass, pass.asked_by))
+  if (const PassOption* option = find_option(pass, pass.enabled_by))
     return number(pass, option->name) != option->fallback;
   return pass.required || enabled(pass.name);
 }

@@ -4,17 +4,17 @@
 
 namespace reprise {
 
-std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources) {
-  std::vector<bool> told(sources.size(), false);
+std::vector<bool> known_from_inputs(std::span<const SymbolSource> sources) {
+  std::vector<bool> known(sources.size(), false);
   for (size_t s = 0; s < sources.size(); ++s) {
-    told[s] = sources[s].kind == SymbolSource::Kind::InputDim;
+    known[s] = sources[s].kind == SymbolSource::Kind::InputDim;
     if (sources[s].kind != SymbolSource::Kind::Derived) continue;
     const std::vector<SymbolId> from = sources[s].value.symbols();
-    told[s] = std::all_of(from.begin(), from.end(), [&](SymbolId id) {
-      return static_cast<size_t>(id) < s && told[static_cast<size_t>(id)];
+    known[s] = std::all_of(from.begin(), from.end(), [&](SymbolId id) {
+      return static_cast<size_t>(id) < s && known[static_cast<size_t>(id)];
     });
   }
-  return told;
+  return known;
 }
 
 }  // namespace reprise

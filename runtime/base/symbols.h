@@ -23,11 +23,11 @@ struct SymbolSource {
   Expr value = {};
 
   /// The value is known only after a host call has run.
-  bool told_by_call() const { return kind == Kind::HostOutput; }
+  bool known_from_call() const { return kind == Kind::HostOutput; }
 };
 
 /// For each symbol: whether it follows from the dims of the inputs, without any host call.
-std::vector<bool> told_by_inputs(std::span<const SymbolSource> sources);
+std::vector<bool> known_from_inputs(std::span<const SymbolSource> sources);
 
 /// A relation between two dims that a node requires and that the compiler could neither prove nor
 /// refute. A run in which it does not hold is refused as InvalidInput.
