@@ -18,6 +18,7 @@ CompileContext::CompileContext(graph::Graph& g, package::Package& p, const Compi
       targets(std::move(named)),
       report(r),
       weights(p),
+      bodies(p, weights),
       lowerings(g, passes.enabled(kEqualKernels)),
       kernels(passes.enabled(kEqualKernels)) {}
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "codegen/body_store.h"
 #include "codegen/compile_options.h"
 #include "codegen/compile_report.h"
 #include "codegen/graph/graph.h"
@@ -53,6 +54,7 @@ class CompileContext {
   CompileReport& report;
   VariantTimes times;
   WeightStore weights;
+  BodyStore bodies;
   lower::LowerOnce lowerings;
   KernelCache kernels;
 

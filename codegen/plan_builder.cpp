@@ -25,6 +25,10 @@ class Buffers {
     for (size_t i = 0; i < g.inputs.size(); ++i) {
       add(g.inputs[i], plan::BufferKind::Input, static_cast<int32_t>(i));
     }
+    size_t next = g.inputs.size();
+    for (const ValueId v : g.captures) {
+      if (v != kNone) add(v, plan::BufferKind::Input, static_cast<int32_t>(next++));
+    }
     // A value that is an output twice, an input or a constant is copied into its other slots.
     for (size_t i = 0; i < g.outputs.size(); ++i) {
       const ValueId v = g.outputs[i];
@@ -107,7 +111,16 @@ class Buffers {
   std::map<std::tuple<ValueId, int64_t, int64_t, int64_t, uint32_t, bool>, plan::BufferId> packed_;
 };
 
-plan::HostCall host_call(const Node& n, Buffers& buffers, std::string reason) {
+Status require_host_kernel(const Node& n) {
+  const bool standard = n.domain.empty() || n.domain == "ai.onnx";
+  if (standard && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
+  return unsupported("node '" + n.name + "' (" + n.op +
+                     ") has neither a device nor a host kernel; replace the operator in the model");
+}
+
+Result<plan::HostCall> host_call(const Node& n, Buffers& buffers, BodyStore& bodies,
+                                 std::string reason) {
+  RP_TRY(require_host_kernel(n));
   plan::HostCall call;
   call.op = n.op;
   call.node = n.name;
@@ -116,14 +129,8 @@ plan::HostCall host_call(const Node& n, Buffers& buffers, std::string reason) {
   call.reason = std::move(reason);
   for (ValueId v : n.inputs) call.inputs.push_back(buffers.of(v));
   for (ValueId v : n.outputs) call.outputs.push_back(buffers.of(v));
+  RP_ASSIGN(call.bodies, bodies.of(n));
   return call;
-}
-
-Status require_host_kernel(const Node& n) {
-  const bool standard = n.domain.empty() || n.domain == "ai.onnx";
-  if (n.subgraphs.empty() && standard && host::find(n.op) != nullptr) return {};
-  return unsupported("node '" + n.name + "' (" + n.op +
-                     ") has neither a device nor a host kernel; replace the operator in the model");
 }
 
 std::vector<std::string> origins_of(const lower::Group& group) {
@@ -181,13 +188,12 @@ void adopt_interface(const plan::Interface& io, plan::Plan& p) {
   }
 }
 
-Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights) {
+Result<plan::Plan> build_host_plan(const Graph& g, WeightStore& weights, BodyStore& bodies) {
   plan::Plan p;
   Buffers buffers(g, p, weights);
   for (const auto& n : g.nodes()) {
-    RP_TRY(require_host_kernel(*n));
     plan::Step step;
-    step.what = host_call(*n, buffers, "reference");
+    RP_ASSIGN(step.what, host_call(*n, buffers, bodies, "reference"));
     p.steps.push_back(std::move(step));
   }
   plan::compute_hazards(p, g.symbol_sources);
@@ -241,8 +247,9 @@ class DevicePlanBuilder {
         kernels_(context, target, p_) {}
 
   Status add_host_call(const lower::Group& group) {
-    RP_TRY(require_host_kernel(*group.nodes[0]));
-    p_.steps.push_back({host_call(*group.nodes[0], buffers_, group.host_reason), {}, 0});
+    RP_ASSIGN(plan::HostCall call,
+              host_call(*group.nodes[0], buffers_, context_.bodies, group.host_reason));
+    p_.steps.push_back({std::move(call), {}, 0});
     return {};
   }
 

@@ -19,7 +19,7 @@ plan::Interface make_interface(const graph::Graph& g);
 void adopt_interface(const plan::Interface& io, plan::Plan& p);
 
 /// The imported graph as host calls, one per node. It is the reference.
-Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights);
+Result<plan::Plan> build_host_plan(const graph::Graph& g, WeightStore& weights, BodyStore& bodies);
 
 /// The plan of one variant, and the kernel IR of its kernels if they are to be probed.
 struct DevicePlan {

@@ -1,6 +1,7 @@
 #include "runtime/host_step.h"
 
 #include "runtime/base/eval_attrs.h"
+#include "runtime/control_flow.h"
 #include "runtime/host/host_kernels.h"
 #include "runtime/plan/bind.h"
 
@@ -24,28 +25,40 @@ std::string describe_call(const plan::HostCall& call) {
   return "node '" + call.node + "' (" + call.op + ")";
 }
 
-Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan::Interface& io,
-                                              const plan::HostCall& call,
-                                              std::span<const HostTensor* const> inputs,
-                                              std::vector<int64_t>& symbols) {
-  const std::string subject = describe_call(call);
+namespace {
+
+Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan::HostCall& call,
+                                            std::span<const HostTensor* const> inputs,
+                                            const std::vector<int64_t>& symbols) {
   const host::Kernel kernel = host::find(call.op);
   if (!kernel)
-    return unsupported(subject + " has no host kernel; replace the operator in the model");
+    return unsupported(describe_call(call) +
+                       " has no host kernel; replace the operator in the model");
   auto attrs = eval_attrs(call.attrs, symbols);
-  if (!attrs.ok()) return attrs.status().with_context(subject);
+  if (!attrs.ok()) return attrs.status().with_context(describe_call(call));
   host::Call c{.op = call.op,
                .opset = call.opset,
                .attrs = *attrs,
                .inputs = inputs,
                .output_count = call.outputs.size()};
   if (!call.outputs.empty() && !call.outputs[0].is_none()) {
-    const plan::Buffer& first = plan.buffers[call.outputs[0]];
+    const plan::Buffer& first = caller.plan.buffers[call.outputs[0]];
     if (plan::is_bound(first.shape, symbols)) {
-      RP_ASSIGN(c.output_dims, plan::eval_dims(io, first.shape, symbols, first.name));
+      RP_ASSIGN(c.output_dims, plan::eval_dims(caller.io, first.shape, symbols, first.name));
     }
   }
-  auto results = kernel(c);
+  return kernel(c);
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const plan::HostCall& call,
+                                              std::span<const HostTensor* const> inputs,
+                                              std::vector<int64_t>& symbols) {
+  const std::string subject = describe_call(call);
+  auto results = is_control_flow(call)
+                     ? run_control_flow({call, inputs, symbols, caller.bodies})
+                     : call_kernel(caller, call, inputs, symbols);
   if (!results.ok()) return results.status().with_context(subject);
   if (results->size() < call.outputs.size()) {
     return internal_error(subject + ": the host kernel returned " +
@@ -54,9 +67,10 @@ Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].is_none()) continue;
-    RP_TRY(check_result(plan, io, call.outputs[i], (*results)[i], symbols).with_context(subject));
+    RP_TRY(check_result(caller.plan, caller.io, call.outputs[i], (*results)[i], symbols)
+               .with_context(subject));
   }
-  RP_TRY(plan::check_guards(io, symbols));
+  RP_TRY(plan::check_guards(caller.io, symbols));
   return results;
 }
 

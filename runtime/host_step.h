@@ -5,15 +5,22 @@
 #include <vector>
 
 #include "runtime/base/tensor.h"
+#include "runtime/host_program.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise {
 
-/// Calls the host kernel. `inputs` is parallel to call.inputs, with null for omitted inputs. Checks
-/// number, dtypes and shapes of the results against the plan, and assigns the symbols whose values
-/// only the results provide. Errors name the node.
-Result<std::vector<HostTensor>> run_host_call(const plan::Plan& plan, const plan::Interface& io,
-                                              const plan::HostCall& call,
+/// The plan of a host call, its interface, and the bodies that it may call.
+struct HostCaller {
+  const plan::Plan& plan;
+  const plan::Interface& io;
+  const HostBodies& bodies;
+};
+
+/// Calls the host kernel, or runs the bodies of control flow. `inputs` is parallel to call.inputs,
+/// with null for omitted inputs. Checks number, dtypes and shapes of the results against the plan,
+/// and assigns the symbols whose values only the results provide. Errors name the node.
+Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const plan::HostCall& call,
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "runtime/backend.h"
+#include "runtime/host_program.h"
 #include "runtime/package/package.h"
 #include "runtime/plan/order.h"
 #include "runtime/session.h"
@@ -30,6 +31,7 @@ struct SessionShared {
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   DeviceWeights weights;
+  HostBodies bodies;
   /// How the plan uses a buffer.
   struct BufferUse {
     bool on_device = false;     // a launch reads or writes it

@@ -189,6 +189,7 @@ Status DeviceSession::load(Verdict& verdict) {
                              {shared_.options.cache_dir, shared_.options.log}));
     if (!verdict.right) return {};
   }
+  RP_ASSIGN(shared_.bodies, HostBodies::load(*shared_.package));
   RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
   shared_.device_bytes += shared_.weights.bytes;
   RP_ASSIGN(auto first, RunContext::create(shared_));

@@ -5,11 +5,9 @@
 #include <mutex>
 #include <optional>
 
-#include "runtime/host_step.h"
-#include "runtime/plan/bind.h"
+#include "runtime/host_program.h"
 #include "runtime/session_impl.h"
 #include "runtime/session_io.h"
-#include "runtime/weights.h"
 
 namespace reprise {
 namespace {
@@ -42,96 +40,35 @@ class HostSession final : public Session {
   Device* device() override { return nullptr; }
 
  private:
-  using Values = IdVector<plan::BufferId, std::optional<HostTensor>>;
-  Status run_step(size_t step, Values& values, std::vector<int64_t>& symbols) const;
-  Result<HostTensor> deliver(size_t output, const BoundIo& io, const Values& values) const;
+  static Result<HostTensor> deliver(HostTensor value, const Binding* binding);
 
   std::shared_ptr<const package::Package> package_;
   const plan::Plan& plan_;
   IoBinder binder_;
   std::string variant_ = "host";
   std::vector<std::string> notes_;
-  Values weights_;                                 // per buffer
-  std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that are not needed after it
-  std::vector<plan::BufferId> output_buffer_;      // per output, with aliases resolved
+  std::optional<HostProgram> program_;
+  HostBodies bodies_;
   mutable std::mutex mutex_;
   SessionStats stats_;
 };
 
 Status HostSession::load() {
   const auto start = Clock::now();
-  const size_t n = plan_.buffers.size();
-  weights_.resize(n);
-  for (const plan::BufferId b : plan_.buffers.ids()) {
-    if (plan_.buffers[b].kind != plan::BufferKind::Weight) continue;
-    RP_TRY(check_segment(*package_, plan_.weights[static_cast<size_t>(plan_.buffers[b].index)]));
-    RP_ASSIGN(weights_[b], raw_weight(*package_, plan_, plan_.buffers[b]));
-  }
-  output_buffer_.assign(io().outputs.size(), {});
-  IdVector<plan::BufferId, bool> keep(n, false);
-  for (const plan::BufferId b : plan_.buffers.ids()) {
-    if (plan_.buffers[b].kind == plan::BufferKind::Output)
-      output_buffer_[static_cast<size_t>(plan_.buffers[b].index)] = b;
-  }
-  for (const auto& alias : plan_.aliases) {
-    const plan::Buffer& to = plan_.buffers[alias.output];
-    output_buffer_[static_cast<size_t>(to.index)] = alias.from;
-  }
-  for (size_t o = 0; o < output_buffer_.size(); ++o) {
-    if (output_buffer_[o].is_none())
-      return invalid_model("no buffer of the host plan is output '" + io().outputs[o].name + "'");
-    keep[output_buffer_[o]] = true;
-  }
-  IdVector<plan::BufferId, size_t> last(n, 0);
-  for (size_t s = 0; s < plan_.steps.size(); ++s) {
-    const auto* call = std::get_if<plan::HostCall>(&plan_.steps[s].what);
-    if (!call) return invalid_model("the host plan holds a launch");
-    for (const plan::BufferId b : call->inputs)
-      if (!b.is_none()) last[b] = s;
-    for (const plan::BufferId b : call->outputs)
-      if (!b.is_none()) last[b] = s;
-  }
-  dead_.resize(plan_.steps.size());
-  for (const plan::BufferId b : plan_.buffers.ids())
-    if (!plan_.steps.empty() && !keep[b] && !weights_[b]) dead_[last[b]].push_back(b);
+  RP_ASSIGN(program_, HostProgram::load(*package_, package_->host_plan, package_->io));
+  RP_ASSIGN(bodies_, HostBodies::load(*package_));
   stats_.load_ms = since(start, 1e3);
   return {};
 }
 
-Status HostSession::run_step(size_t step, Values& values, std::vector<int64_t>& symbols) const {
-  const auto& call = std::get<plan::HostCall>(plan_.steps[step].what);
-  std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
-  for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (call.inputs[i].is_none()) continue;
-    const plan::BufferId b = call.inputs[i];
-    const auto& value = weights_[b] ? weights_[b] : values[b];
-    if (!value) {
-      return internal_error(describe_call(call) + ": tensor '" + plan_.buffers[b].name +
-                            "' has no value yet");
-    }
-    inputs[i] = &*value;
-  }
-  RP_ASSIGN(auto results, run_host_call(plan_, io(), call, inputs, symbols));
-  for (size_t i = 0; i < call.outputs.size(); ++i)
-    if (!call.outputs[i].is_none()) values[call.outputs[i]] = std::move(results[i]);
-  for (const plan::BufferId b : dead_[step]) values[b].reset();
-  return {};
-}
-
-Result<HostTensor> HostSession::deliver(size_t output, const BoundIo& io,
-                                        const Values& values) const {
-  const plan::BufferId b = output_buffer_[output];
-  const auto& value = weights_[b] ? weights_[b] : values[b];
-  if (!value)
-    return internal_error("output '" + package_->io.outputs[output].name + "' has no value");
-  const Binding* binding = io.outputs[output];
-  if (!binding) return value->detached();
-  RP_TRY(check_room(*binding, value->bytes().size(), "output"));
-  if (!value->bytes().empty()) {
-    std::memcpy(binding->host_output.data(), value->bytes().data(), value->bytes().size());
+Result<HostTensor> HostSession::deliver(HostTensor value, const Binding* binding) {
+  if (!binding) return value;
+  RP_TRY(check_room(*binding, value.bytes().size(), "output"));
+  if (!value.bytes().empty()) {
+    std::memcpy(binding->host_output.data(), value.bytes().data(), value.bytes().size());
   }
   HostTensor shape;
-  shape.borrow_again(value->dtype(), value->dims(), {});
+  shape.borrow_again(value.dtype(), value.dims(), {});
   return shape;
 }
 
@@ -140,21 +77,15 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   const auto start = Clock::now();
   BoundIo bound;
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
-  Values values(plan_.buffers.size());
-  for (const plan::BufferId b : plan_.buffers.ids()) {
-    if (plan_.buffers[b].kind == plan::BufferKind::Input)
-      values[b] = *bound.inputs[static_cast<size_t>(plan_.buffers[b].index)]->host;
-  }
-  for (size_t s = 0; s < plan_.steps.size(); ++s) RP_TRY(run_step(s, values, bound.symbols));
+  std::vector<const HostTensor*> values;
+  for (const Binding* input : bound.inputs) values.push_back(&*input->host);
+  RP_ASSIGN(std::vector<HostTensor> computed, program_->run(values, bound.symbols, bodies_));
   // Values may be views of inputs. The caller may free their memory after the run, or bind the same
   // memory to outputs.
-  for (const plan::BufferId b : output_buffer_) {
-    auto& value = values[b];
-    if (value) value = value->detached();
-  }
-  results.resize(output_buffer_.size());
-  for (size_t o = 0; o < output_buffer_.size(); ++o) {
-    RP_ASSIGN(results[o], deliver(o, bound, values));
+  for (HostTensor& value : computed) value = value.detached();
+  results.resize(computed.size());
+  for (size_t o = 0; o < computed.size(); ++o) {
+    RP_ASSIGN(results[o], deliver(std::move(computed[o]), bound.outputs[o]));
   }
   if (stats) {
     *stats = {};

@@ -88,9 +88,22 @@ HostTensor Noise::add(const HostTensor& t) {
   }
 }
 
-HostGraph::HostGraph(const graph::Graph& g) : g_(g), io_(make_interface(g)) {
+HostGraph::HostGraph(const graph::Graph& g)
+    : g_(g), io_(make_interface(g)), package_(std::make_unique<package::Package>()) {
   for (const graph::Value& v : g.values())
     plan_.buffers.push_back({v.name, plan::BufferKind::Arena, -1, v.dtype, v.shape});
+  bodies_status_ = load_bodies();
+}
+
+Status HostGraph::load_bodies() {
+  WeightStore weights(*package_);
+  BodyStore store(*package_, weights);
+  for (const auto& n : g_.nodes()) {
+    if (n->subgraphs.empty()) continue;
+    RP_ASSIGN(bodies_of_[n.get()], store.of(*n));
+  }
+  RP_ASSIGN(bodies_, HostBodies::load(*package_));
+  return {};
 }
 
 Result<Values> HostGraph::run(std::span<const HostTensor> inputs, Noise* noise) const {
@@ -126,8 +139,10 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
 }
 
 Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, Noise* noise) const {
-  const plan::HostCall call{
-      n.op, n.name, n.opset, n.attrs, buffers_of(n.inputs), buffers_of(n.outputs), {}};
+  RP_TRY(bodies_status_);
+  plan::HostCall call{n.op, n.name, n.opset, n.attrs, buffers_of(n.inputs), buffers_of(n.outputs),
+                      {},   {}};
+  if (!n.subgraphs.empty()) call.bodies = bodies_of_.at(&n);
   std::vector<HostTensor> noisy(n.inputs.size());
   std::vector<const HostTensor*> inputs(n.inputs.size(), nullptr);
   for (size_t i = 0; i < n.inputs.size(); ++i) {
@@ -142,12 +157,10 @@ Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, N
     noisy[i] = noise->add(*inputs[i]);
     inputs[i] = &noisy[i];
   }
-  return run_host_call(plan_, io_, call, inputs, values.symbols);
+  return run_host_call({plan_, io_, bodies_}, call, inputs, values.symbols);
 }
 
 Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {
-  if (!n.subgraphs.empty())
-    return unsupported("node '" + n.name + "' (" + n.op + ") has a body, which has no host kernel");
   auto results = call(n, values, noise);
   // If floats determine sizes, as scales do, noise may make the call impossible.
   if (!results.ok() && noise != nullptr) results = call(n, values, nullptr);

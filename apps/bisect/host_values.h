@@ -2,12 +2,15 @@
 // each kernel of a device.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "codegen/graph/graph.h"
 #include "runtime/base/tensor.h"
+#include "runtime/host_program.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise::app {
@@ -39,8 +42,7 @@ class Noise {
 
 class HostGraph {
  public:
-  /// `g` must outlive this object. Bodies of If are not executed: the importer keeps few of them,
-  /// and no plan has any.
+  /// `g` must outlive this object.
   explicit HostGraph(const graph::Graph& g);
 
   /// `inputs` are in the graph's order. Values with a 16-bit storage dtype are rounded to it.
@@ -53,12 +55,17 @@ class HostGraph {
                                           std::span<const graph::ValueId> wanted) const;
 
  private:
+  Status load_bodies();
   Status run(const graph::Node& n, Values& values, Noise* noise) const;
   Result<std::vector<HostTensor>> call(const graph::Node& n, Values& values, Noise* noise) const;
 
   const graph::Graph& g_;
   plan::Interface io_;
   plan::Plan plan_;  // only its buffers are used: one for each value
+  std::unique_ptr<package::Package> package_;  // only its bodies and their weights are used
+  std::map<const graph::Node*, std::vector<uint32_t>> bodies_of_;
+  HostBodies bodies_;
+  Status bodies_status_;
 };
 
 /// Converts a tensor to the float dtype that memory holds, and back. 16-bit dtypes saturate

@@ -223,6 +223,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   g->inputs = inputs;
   g->output_names = output_names;
   g->captures = captures;
+  g->inherited_symbols = inherited_symbols;
   g->values_ = values_;
   g->uses_.resize(values_.size());
   g->set_outputs(outputs);

@@ -8,8 +8,8 @@
 //
 // Bodies of If, Loop and Scan are graphs, too. What they read from outside is explicit: the node's
 // last inputs are the captured values, and each body lists a value of its own for each of them in
-// `captures` (kNone if the body does not use it). A body's symbol table is a prefix of its
-// parent's, so an expression means the same in both.
+// `captures` (kNone if the body does not use it). A body's first symbols are its parent's, so
+// expressions over these mean the same in both.
 #pragma once
 
 #include <cstdint>
@@ -78,6 +78,9 @@ class Graph {
   std::vector<std::string> output_names;
   /// In bodies: the values that stand for the owning node's last inputs, in the same order.
   std::vector<ValueId> captures;
+  /// Bodies only: how many of the symbols, from the first, are those of the owning node's graph. Both
+  /// graphs may have more symbols, which differ.
+  size_t inherited_symbols = 0;
 
   Graph() = default;
   Graph(const Graph&) = delete;

@@ -369,6 +369,7 @@ class Parser {
       g_->symbol_sources.push_back(sub->symbol_sources[i]);
       g_->symbol_sources.back().index = kNone.number();
     }
+    sub->inherited_symbols = sub->symbols.size();
     values_ = std::move(outer_values);
     --depth_;
     return sub;

@@ -167,8 +167,9 @@ class Verifier {
                               std::to_string(body->captures.size()) + " values, but the node has " +
                               std::to_string(n.inputs.size()) + " inputs");
       }
-      if (body->symbols.size() > g_.symbols.size()) {
-        return internal_error("body '" + label + "' has " + std::to_string(body->symbols.size()) +
+      if (body->inherited_symbols > std::min(body->symbols.size(), g_.symbols.size())) {
+        return internal_error("body '" + label + "' inherits " +
+                              std::to_string(body->inherited_symbols) +
                               " symbols, but its parent has " + std::to_string(g_.symbols.size()));
       }
       RP_TRY(Verifier(*body, core_).run().with_context("body '" + label + "'"));

@@ -93,7 +93,20 @@ class Builder {
   /// If the condition is that two dims are equal, adds a guard for it and returns true.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
-  Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body, Scope& scope);
+
+  // body.cpp
+  /// The values that an operator passes to a body, by the type that they have in each iteration.
+  struct BodyInput {
+    DType dtype;
+    Shape shape;
+  };
+  /// Imports a body as a graph of its own. `scope` receives what it captures.
+  Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body,
+                                             const std::vector<BodyInput>& inputs, Scope& scope);
+
+  /// loops.cpp: Loop and Scan.
+  friend class LoopBuilder;
+  Status add_loop(Scope& scope, const wire::Node& n);
 
   std::string where() const { return file_.empty() ? "the model" : file_; }
   std::string name_in(const Scope& scope, const std::string& name) const;
@@ -105,6 +118,12 @@ class Builder {
   std::map<std::string, const wire::Function*> functions_;
   int64_t inlined_ = 0;  // nodes of inlined functions, including nested calls
 };
+
+/// body.cpp: the value of a condition that the compiler knows.
+std::optional<bool> known_condition(const graph::Value& v);
+/// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value of
+/// its own for each of them. `scopes` are those of the bodies.
+void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes);
 
 /// "domain" as the registry spells it: the default domain is "".
 std::string canonical_domain(const std::string& domain);

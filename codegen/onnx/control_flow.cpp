@@ -14,24 +14,6 @@ namespace {
 
 constexpr std::array<const char*, 2> kBranches{"then_branch", "else_branch"};
 
-/// The sources of symbols for another graph, in which the ids of values mean nothing.
-std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
-  for (SymbolSource& s : sources) {
-    if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone.number();
-  }
-  return sources;
-}
-
-std::optional<bool> known_condition(const graph::Value& v) {
-  if (v.constant && v.constant->dtype() == DType::Bool && v.constant->count() == 1) {
-    return v.constant->data<uint8_t>()[0] != 0;
-  }
-  if (v.elements && v.elements->size() == 1 && v.elements->front().is_const()) {
-    return v.elements->front().value() != 0;
-  }
-  return std::nullopt;
-}
-
 /// If the condition is that two integers are equal, and the compiler knows both, these integers.
 std::optional<std::pair<Expr, Expr>> known_equality(Graph& g, ValueId condition) {
   graph::Node* n = g.value(condition).producer;
@@ -86,50 +68,7 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
   return {};
 }
 
-/// Makes the outer values that a body captures the node's last inputs. Every body gets its own
-/// value for each of them.
-void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes) {
-  const size_t first = node.inputs.size();
-  for (size_t s = 0; s < scopes.size(); ++s) {
-    for (const Scope::Capture& c : scopes[s].captures) {
-      const auto begin = node.inputs.begin() + static_cast<std::ptrdiff_t>(first);
-      auto it = std::find(begin, node.inputs.end(), c.outer);
-      const auto at = static_cast<size_t>(it - begin);
-      if (it == node.inputs.end()) node.inputs.push_back(c.outer);
-      std::vector<ValueId>& inner = node.subgraphs[s].second->captures;
-      inner.resize(std::max(inner.size(), at + 1), kNone);
-      inner[at] = c.inner;
-    }
-  }
-  for (auto& [label, body] : node.subgraphs) {
-    body->captures.resize(node.inputs.size() - first, kNone);
-  }
-}
-
 }  // namespace
-
-Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Graph& body,
-                                                    Scope& scope) {
-  auto g = std::make_shared<Graph>();
-  g->name = body.name();
-  g->symbols = outer.graph->symbols;
-  g->symbol_sources = sources_elsewhere(outer.graph->symbol_sources);
-  scope.graph = g.get();
-  scope.outer = &outer;
-  scope.frame = outer.frame;
-  if (body.input_size() != 0) return invalid_model("a branch of If has inputs");
-  RP_TRY(add_initialisers(scope, body));
-  RP_TRY(add_declared(scope, body));
-  RP_TRY(add_nodes(scope, body.node()));
-  RP_TRY(set_outputs(scope, body));
-  const auto known = static_cast<std::ptrdiff_t>(outer.graph->symbols.size());
-  const auto sources = sources_elsewhere(g->symbol_sources);
-  outer.graph->symbols.insert(outer.graph->symbols.end(), g->symbols.begin() + known,
-                              g->symbols.end());
-  outer.graph->symbol_sources.insert(outer.graph->symbol_sources.end(), sources.begin() + known,
-                                     sources.end());
-  return g;
-}
 
 Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body) {
   Scope inner;
@@ -164,7 +103,7 @@ Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branche
                                 graph::NodeSpec& node) {
   std::vector<Scope> scopes(2);
   for (size_t b = 0; b < 2; ++b) {
-    Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], scopes[b]);
+    Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], {}, scopes[b]);
     if (!body.ok()) {
       return body.status().with_context("in the " + std::string(kBranches[b]) + " of " +
                                         node_text(n));

@@ -39,6 +39,7 @@ Status Builder::add_node(Scope& scope, const wire::Node& n) {
     return add_constant_node(scope, n).with_context(node_text(n));
   }
   if (domain.empty() && n.op_type() == "If") return add_if(scope, n);
+  if (domain.empty() && (n.op_type() == "Loop" || n.op_type() == "Scan")) return add_loop(scope, n);
   return add_operator(scope, n, domain);
 }
 
@@ -82,8 +83,8 @@ Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::NodeSpe
     RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
     if (!value) continue;
     if (type_of(*value) == AttrType::Graph) {
-      return unsupported(
-          "has a body, which only If may have; export the model with its loops unrolled");
+      if (node.op == "Loop" || node.op == "Scan") continue;  // LoopBuilder imports it
+      return unsupported("has a body, which only If, Loop and Scan may have");
     }
     if (node.attrs.has(a.name())) {
       return invalid_model("attribute " + shown(a.name()) + " is given twice");

@@ -123,9 +123,12 @@ Status infer_max_unpool(InferContext& ctx) {
 }
 
 Status infer_control_flow(InferContext& ctx) {
-  return ctx.error(Code::Unsupported,
-                   "control flow is not supported yet; export the model for one branch, or fold "
-                   "its condition with fixed inputs");
+  // The importer gives the outputs the types of the bodies' outputs.
+  for (const graph::ValueId v : ctx.node().outputs) {
+    if (v != graph::kNone && !ctx.graph().value(v).has_shape)
+      return ctx.invalid("the types of its outputs are unknown");
+  }
+  return {};
 }
 
 constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),

@@ -33,6 +33,8 @@ class Decoder : private MetadataReader {
       return variant(f, t).with_context("variant '" + t.name + "'");
     };
     RP_TRY(list(from.variants(), to.variants, one));
+    RP_TRY(list(from.bodies(), to.bodies,
+                [this](const fb::Body& f, plan::Body& t) { return body(f, t); }));
     return from.explanation() ? explanation(*from.explanation(), to.explanation) : Status();
   }
 
@@ -296,6 +298,7 @@ class Decoder : private MetadataReader {
     }
     RP_TRY(ids(from.inputs(), to.inputs));
     RP_TRY(ids(from.outputs(), to.outputs));
+    RP_TRY(numbers(from.bodies(), to.bodies));
     return string(from.reason(), to.reason);
   }
 
@@ -374,6 +377,15 @@ class Decoder : private MetadataReader {
     for (const fb::Alias* a : *from.aliases())
       to.aliases.push_back({plan::BufferId(a->from()), plan::BufferId(a->output())});
     return {};
+  }
+
+  Status body(const fb::Body& from, plan::Body& to) {
+    RP_TRY(string(from.name(), to.name));
+    if (!from.io() || !from.plan()) return malformed("the interface or plan of a body is missing");
+    RP_TRY(interface(*from.io(), to.io));
+    RP_TRY(numbers(from.captures(), to.captures));
+    to.inherited_symbols = from.inherited_symbols();
+    return plan(*from.plan(), to.plan).with_context(to.name);
   }
 
   Status variant(const fb::Variant& from, Variant& to) {

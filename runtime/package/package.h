@@ -72,6 +72,8 @@ struct Package {
   std::vector<uint64_t> weight_hashes;
   std::vector<Variant> variants;  // in order of preference
   plan::Plan host_plan;           // the reference: host calls of the imported graph, unfused
+  /// Bodies of the control flow in all plans. A body calls only bodies before it.
+  std::vector<plan::Body> bodies;
   Explanation explanation;
   std::shared_ptr<const CodeStore> code;  // Variant::stored has indices into it
 };

@@ -27,12 +27,58 @@ Status check_weight(const Package& p, const plan::Plan& plan, const plan::Buffer
   return {};
 }
 
-Status check_plan(const Package& p, const plan::Plan& plan) {
-  RP_TRY(plan::verify(plan, p.io));
+/// Checks the bodies of a call in a plan whose symbols are those of `io`. They are among the first
+/// `count` of the package.
+Status check_bodies(const Package& p, const plan::Interface& io, const plan::HostCall& call,
+                    size_t count) {
+  const size_t expected = call.op == "If" ? 2 : call.op == "Loop" || call.op == "Scan" ? 1 : 0;
+  const std::string where = "node '" + call.node + "' (" + call.op + ")";
+  if (call.bodies.size() != expected)
+    return invalid_model(where + " has " + std::to_string(call.bodies.size()) + " bodies instead of " +
+                         std::to_string(expected));
+  for (const uint32_t b : call.bodies) {
+    if (b >= count) return invalid_model(where + ": body " + std::to_string(b) + " does not exist");
+    const plan::Body& body = p.bodies[b];
+    if (body.inherited_symbols > io.symbols.size())
+      return invalid_model(where + ": its body has symbols that it does not have");
+    for (const uint32_t c : body.captures) {
+      if (c >= call.inputs.size() || call.inputs[c].is_none())
+        return invalid_model(where + ": its body captures input " + std::to_string(c) +
+                             ", which does not exist");
+    }
+  }
+  return {};
+}
+
+/// Checks a plan that may call the first `bodies` bodies of the package.
+Status check_plan(const Package& p, const plan::Plan& plan, const plan::Interface& io,
+                  size_t bodies) {
+  RP_TRY(plan::verify(plan, io));
   for (const plan::Buffer& b : plan.buffers) {
     if (b.kind == plan::BufferKind::Weight) RP_TRY(check_weight(p, plan, b));
   }
+  for (const plan::Step& step : plan.steps) {
+    const auto* call = std::get_if<plan::HostCall>(&step.what);
+    if (call != nullptr) RP_TRY(check_bodies(p, io, *call, bodies));
+  }
   return {};
+}
+
+Status only_host_calls(const plan::Plan& plan) {
+  const bool host = std::ranges::all_of(plan.steps, [](const plan::Step& s) {
+    return std::holds_alternative<plan::HostCall>(s.what);
+  });
+  return host ? Status() : invalid_model("it launches a kernel");
+}
+
+Status check_body(const Package& p, size_t index) {
+  const plan::Body& b = p.bodies[index];
+  if (b.captures.size() > b.io.inputs.size())
+    return invalid_model("it captures more values than it has inputs");
+  if (b.inherited_symbols > b.io.symbols.size())
+    return invalid_model("it inherits more symbols than it has");
+  RP_TRY(only_host_calls(b.plan));
+  return check_plan(p, b.plan, b.io, index);
 }
 
 Result<CudaArch> architecture(const Predicate& needs) {
@@ -98,14 +144,12 @@ Status verify_code(const Predicate& needs, const plan::KernelCode& k) {
 }
 
 Status verify(const Package& p) {
-  RP_TRY(check_plan(p, p.host_plan).with_context("host plan"));
-  for (const plan::Step& s : p.host_plan.steps) {
-    if (!std::holds_alternative<plan::HostCall>(s.what)) {
-      return invalid_model("host plan: it launches a kernel");
-    }
-  }
+  for (size_t b = 0; b < p.bodies.size(); ++b)
+    RP_TRY(check_body(p, b).with_context("body " + std::to_string(b) + ", " + p.bodies[b].name));
+  RP_TRY(check_plan(p, p.host_plan, p.io, p.bodies.size()).with_context("host plan"));
+  RP_TRY(only_host_calls(p.host_plan).with_context("host plan"));
   for (const Variant& v : p.variants) {
-    RP_TRY(check_plan(p, v.plan).with_context("variant '" + v.name + "'"));
+    RP_TRY(check_plan(p, v.plan, p.io, p.bodies.size()).with_context("variant '" + v.name + "'"));
     RP_TRY(check_probes(v).with_context("variant '" + v.name + "'"));
     RP_TRY(check_code(p, v).with_context("variant '" + v.name + "'"));
   }

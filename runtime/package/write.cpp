@@ -74,11 +74,13 @@ class Serializer {
     const auto variant_list = b_.CreateVector(variants);
     const auto host = plan(p.host_plan);
     const auto why = explanation(p.explanation);
+    const auto bodies =
+        tables<fb::Body>(p.bodies, [this](const plan::Body& one) { return body(one); });
     RP_TRY(code_.compress());
     const auto code = compressed(code_.code());
     const auto dictionaries = compressed(code_.dictionaries());
     b_.Finish(fb::CreatePackage(b_, name, producer, io, segment_list, variant_list, host, why, code,
-                                dictionaries));
+                                dictionaries, bodies));
     return {};
   }
 
@@ -224,7 +226,17 @@ class Serializer {
     const auto attr_list = b_.CreateVector(attrs);
     const auto inputs = b_.CreateVector(numbers(c.inputs));
     const auto outputs = b_.CreateVector(numbers(c.outputs));
-    return fb::CreateHostCall(b_, op, node, c.opset, attr_list, inputs, outputs, string(c.reason));
+    const auto reason = string(c.reason);
+    const auto bodies = b_.CreateVector(c.bodies);
+    return fb::CreateHostCall(b_, op, node, c.opset, attr_list, inputs, outputs, reason, bodies);
+  }
+
+  Offset<fb::Body> body(const plan::Body& b) {
+    const auto name = string(b.name);
+    const auto io = interface(b.io);
+    const auto captures = b_.CreateVector(b.captures);
+    const auto inherited = static_cast<uint32_t>(b.inherited_symbols);
+    return fb::CreateBody(b_, name, io, captures, inherited, plan(b.plan));
   }
 
   Offset<fb::Step> step(const plan::Step& s) {

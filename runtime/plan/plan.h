@@ -106,6 +106,8 @@ struct HostCall {
   std::vector<BufferId> inputs;  // of no buffer: omitted
   std::vector<BufferId> outputs;
   std::string reason;  // why no device kernel computes it
+  /// Indices into Package::bodies: the branches of If (then, else), the body of Loop or Scan.
+  std::vector<uint32_t> bodies;
 };
 
 struct Step {
@@ -126,6 +128,17 @@ struct Plan {
     BufferId from, output;
   };
   std::vector<Alias> aliases;
+};
+
+/// A body of If, Loop or Scan: a plan of host calls that a host call runs, perhaps many times.
+struct Body {
+  std::string name;  // for people: "then_branch of node 'n'"
+  /// The inputs are those that the operator passes, then the values that the body captures.
+  Interface io;
+  std::vector<uint32_t> captures;  // for each captured value: the input of the call that it is
+  /// The first symbols are those of the caller, which have the caller's values when the body starts.
+  size_t inherited_symbols = 0;
+  Plan plan;
 };
 
 /// Deterministic text for explain --verbose and tests.

@@ -1,0 +1,82 @@
+// The bodies of If, Loop and Scan as graphs of their own.
+#include <algorithm>
+
+#include "codegen/onnx/builder.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+/// The sources of symbols for another graph, in which the ids of values mean nothing.
+std::vector<SymbolSource> sources_elsewhere(std::vector<SymbolSource> sources) {
+  for (SymbolSource& s : sources) {
+    if (s.kind != SymbolSource::Kind::InputDim) s.index = kNone.number();
+  }
+  return sources;
+}
+
+}  // namespace
+
+std::optional<bool> known_condition(const graph::Value& v) {
+  if (v.constant && v.constant->dtype() == DType::Bool && v.constant->count() == 1) {
+    return v.constant->data<uint8_t>()[0] != 0;
+  }
+  if (v.elements && v.elements->size() == 1 && v.elements->front().is_const()) {
+    return v.elements->front().value() != 0;
+  }
+  return std::nullopt;
+}
+
+void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes) {
+  const size_t first = node.inputs.size();
+  for (size_t s = 0; s < scopes.size(); ++s) {
+    for (const Scope::Capture& c : scopes[s].captures) {
+      const auto begin = node.inputs.begin() + static_cast<std::ptrdiff_t>(first);
+      auto it = std::find(begin, node.inputs.end(), c.outer);
+      const auto at = static_cast<size_t>(it - begin);
+      if (it == node.inputs.end()) node.inputs.push_back(c.outer);
+      std::vector<ValueId>& inner = node.subgraphs[s].second->captures;
+      inner.resize(std::max(inner.size(), at + 1), kNone);
+      inner[at] = c.inner;
+    }
+  }
+  for (auto& [label, body] : node.subgraphs) {
+    body->captures.resize(node.inputs.size() - first, kNone);
+  }
+}
+
+Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Graph& body,
+                                                    const std::vector<BodyInput>& inputs,
+                                                    Scope& scope) {
+  auto g = std::make_shared<Graph>();
+  g->name = body.name();
+  g->symbols = outer.graph->symbols;
+  g->symbol_sources = sources_elsewhere(outer.graph->symbol_sources);
+  scope.graph = g.get();
+  scope.outer = &outer;
+  scope.frame = outer.frame;
+  if (static_cast<size_t>(body.input_size()) != inputs.size()) {
+    return invalid_model("it has " + std::to_string(body.input_size()) + " inputs, but " +
+                         std::to_string(inputs.size()) + " values are passed to it");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = body.input(static_cast<int>(i)).name();
+    const ValueId v = g->add_value(name, inputs[i].dtype, inputs[i].shape);
+    g->inputs.push_back(v);
+    RP_TRY(define(scope, name, v));
+  }
+  RP_TRY(add_initialisers(scope, body));
+  RP_TRY(add_declared(scope, body));
+  RP_TRY(add_nodes(scope, body.node()));
+  RP_TRY(set_outputs(scope, body));
+  const auto known = static_cast<std::ptrdiff_t>(outer.graph->symbols.size());
+  const auto sources = sources_elsewhere(g->symbol_sources);
+  outer.graph->symbols.insert(outer.graph->symbols.end(), g->symbols.begin() + known,
+                              g->symbols.end());
+  outer.graph->symbol_sources.insert(outer.graph->symbol_sources.end(), sources.begin() + known,
+                                     sources.end());
+  g->inherited_symbols = g->symbols.size();
+  return g;
+}
+
+}  // namespace reprise::onnx

@@ -1,0 +1,435 @@
+// Loop and Scan: few iterations are written into the graph, one after another; else the body becomes
+// a graph of its own.
+#include <algorithm>
+#include <optional>
+
+#include "codegen/onnx/builder.h"
+#include "codegen/ops/op.h"
+
+namespace reprise::onnx {
+
+namespace {
+
+/// Limits of what is written out: iterations, and nodes of all iterations together.
+constexpr int64_t kMaxIterations = 256;
+constexpr int64_t kMaxNodes = 4096;
+
+std::optional<int64_t> known_integer(const graph::Value& v) {
+  if (v.constant && v.constant->dtype() == DType::I64 && v.constant->count() == 1)
+    return v.constant->data<int64_t>()[0];
+  if (v.elements && v.elements->size() == 1 && v.elements->front().is_const())
+    return v.elements->front().value();
+  return std::nullopt;
+}
+
+int64_t count_nodes(const Graph& g) {
+  int64_t count = 0;
+  for (const auto& n : g.nodes()) {
+    ++count;
+    for (const auto& [label, body] : n->subgraphs) count += count_nodes(*body);
+  }
+  return count;
+}
+
+/// The value through any number of Identity nodes.
+ValueId origin_of(const Graph& g, ValueId v) {
+  for (const graph::Node* n = g.value(v).producer; n != nullptr && n->op == "Identity";
+       n = g.value(v).producer) {
+    v = n->inputs[0];
+  }
+  return v;
+}
+
+}  // namespace
+
+/// Imports one Loop or Scan. In both, an iteration takes values that the one before it returned, and
+/// returns values that the node stacks.
+class LoopBuilder {
+ public:
+  LoopBuilder(Builder& builder, Scope& scope, const wire::Node& n)
+      : b_(builder), scope_(scope), g_(*scope.graph), n_(n), is_scan_(n.op_type() == "Scan") {}
+  Status run();
+
+ private:
+  using BodyInput = Builder::BodyInput;
+
+  Status read();
+  Status read_scan();
+  Status read_axes();
+  std::vector<BodyInput> iteration_inputs() const;
+  Shape without_axis(ValueId v, size_t axis) const;
+  /// Imports the body for shapes that hold in every iteration.
+  Status import_body();
+  Result<bool> generalize(const Graph& body);
+  std::optional<int64_t> iterations() const;
+  bool condition_holds() const;
+  bool writes_out() const;
+  Status write_out();
+  Result<std::vector<ValueId>> write_iteration(int64_t i, const std::vector<ValueId>& carried);
+  Result<ValueId> slice(size_t k, int64_t i);
+  Result<ValueId> stacked(const std::vector<ValueId>& parts, size_t k);
+  Result<ValueId> emit(const std::string& op, std::vector<ValueId> inputs, int64_t axis);
+  Status keep();
+  Shape output_shape(ValueId out, size_t i);
+  Status name_output(size_t i, ValueId v);
+  Expr fresh_dim(ValueId out, size_t axis);
+  std::string loop_name() const { return n_.name().empty() ? n_.op_type() : n_.name(); }
+  bool batched() const { return is_scan_ && node_.opset == 8; }
+
+  Builder& b_;
+  Scope& scope_;
+  Graph& g_;
+  const wire::Node& n_;
+  bool is_scan_;
+  graph::NodeSpec node_;  // inputs and attributes are those of the model
+  const wire::Graph* body_ = nullptr;
+  std::vector<ValueId> carried_, scanned_;
+  std::vector<size_t> in_axes_, out_axes_;
+  std::vector<bool> in_reversed_, out_reversed_;
+  std::vector<Shape> carried_shapes_;        // in every iteration
+  std::vector<std::vector<bool>> varies_;    // per carried value and dim: differs between iterations
+  size_t first_own_symbol_ = 0;              // symbols from here on belong to iterations
+  std::shared_ptr<Graph> iteration_;
+  std::vector<Scope> iteration_scope_ = std::vector<Scope>(1);
+};
+
+Status LoopBuilder::read() {
+  const auto opset = scope_.frame->opsets.find("");
+  node_.op = n_.op_type();
+  node_.opset = opset == scope_.frame->opsets.end() ? 0 : opset->second;
+  if (!n_.name().empty()) node_.name = scope_.frame->prefix + n_.name();
+  for (const wire::Attribute& a : n_.attribute()) {
+    if (a.name() == "body" && a.has_g()) body_ = &a.g();
+  }
+  if (body_ == nullptr) return invalid_model("it has no body");
+  RP_ASSIGN(node_.inputs, b_.inputs_of(scope_, n_));
+  RP_TRY(b_.set_attributes(scope_, n_, node_));
+  if (is_scan_) {
+    RP_TRY(read_scan());
+  } else {
+    node_.inputs.resize(std::max<size_t>(node_.inputs.size(), 2), kNone);
+    carried_.assign(node_.inputs.begin() + 2, node_.inputs.end());
+  }
+  for (const ValueId v : carried_) {
+    if (v == kNone) return invalid_model("a value that iterations pass on is missing");
+    const Shape& shape = g_.value(v).shape;
+    carried_shapes_.push_back(batched() ? without_axis(v, 0) : shape);
+    varies_.emplace_back(carried_shapes_.back().size(), false);
+  }
+  const size_t returned = static_cast<size_t>(body_->output_size()) + (is_scan_ ? 1 : 0);
+  if (returned < carried_.size() + 1) return invalid_model("its body returns too few values");
+  const size_t outputs = returned - 1;
+  if (static_cast<size_t>(n_.output_size()) > outputs) {
+    return invalid_model("it has " + std::to_string(n_.output_size()) +
+                         " outputs, but its body returns " + std::to_string(outputs));
+  }
+  return is_scan_ ? read_axes() : Status();
+}
+
+Status LoopBuilder::read_scan() {
+  const size_t first = batched() ? 1 : 0;  // the lengths of sequences
+  const int64_t scanned = node_.attrs.get_int("num_scan_inputs", 0);
+  if (scanned < 1 || node_.inputs.size() < first ||
+      static_cast<uint64_t>(scanned) > node_.inputs.size() - first) {
+    return invalid_model("attribute 'num_scan_inputs' = " + std::to_string(scanned) +
+                         " does not fit its " + std::to_string(node_.inputs.size()) + " inputs");
+  }
+  const auto middle = node_.inputs.end() - scanned;
+  carried_.assign(node_.inputs.begin() + static_cast<std::ptrdiff_t>(first), middle);
+  scanned_.assign(middle, node_.inputs.end());
+  for (const ValueId v : node_.inputs) {
+    if (v == kNone && (!batched() || v != node_.inputs[0]))
+      return invalid_model("one of its inputs is missing");
+    if (batched() && v != kNone && v != node_.inputs[0] && g_.value(v).shape.empty())
+      return invalid_model("input '" + g_.value(v).name + "' has no batch axis");
+  }
+  return {};
+}
+
+Status LoopBuilder::read_axes() {
+  const auto read = [&](const char* attribute, size_t count) {
+    std::vector<int64_t> list = node_.attrs.get_ints(attribute);
+    if (list.empty()) list.assign(count, 0);
+    return list;
+  };
+  const char* directions = batched() ? "directions" : "scan_input_directions";
+  const size_t outputs = static_cast<size_t>(body_->output_size()) - carried_.size();
+  const std::vector<int64_t> in_axes = read("scan_input_axes", scanned_.size());
+  const std::vector<int64_t> in_directions = read(directions, scanned_.size());
+  const std::vector<int64_t> out_directions = read("scan_output_directions", outputs);
+  if (in_axes.size() != scanned_.size() || in_directions.size() != scanned_.size() ||
+      out_directions.size() != outputs ||
+      read("scan_output_axes", outputs).size() != outputs) {
+    return invalid_model("an attribute does not have one element for each scanned value");
+  }
+  for (size_t i = 0; i < scanned_.size(); ++i) {
+    const auto rank = static_cast<int64_t>(g_.value(scanned_[i]).shape.size()) - (batched() ? 1 : 0);
+    const int64_t axis = in_axes[i] < 0 ? in_axes[i] + rank : in_axes[i];
+    if (axis < 0 || axis >= rank) {
+      return invalid_model("input '" + g_.value(scanned_[i]).name + "' has no axis " +
+                           std::to_string(in_axes[i]) + " to scan");
+    }
+    in_axes_.push_back(static_cast<size_t>(axis) + (batched() ? 1 : 0));
+    in_reversed_.push_back(in_directions[i] != 0);
+  }
+  for (const int64_t d : out_directions) out_reversed_.push_back(d != 0);
+  return {};
+}
+
+Shape LoopBuilder::without_axis(ValueId v, size_t axis) const {
+  Shape shape = g_.value(v).shape;
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(axis));
+  return shape;
+}
+
+std::vector<Builder::BodyInput> LoopBuilder::iteration_inputs() const {
+  std::vector<BodyInput> out;
+  if (!is_scan_) out = {{DType::I64, {}}, {DType::Bool, {}}};
+  for (size_t i = 0; i < carried_.size(); ++i)
+    out.push_back({g_.value(carried_[i]).dtype, carried_shapes_[i]});
+  for (size_t i = 0; i < scanned_.size(); ++i) {
+    Shape shape = without_axis(scanned_[i], in_axes_[i]);
+    if (batched()) shape.erase(shape.begin());
+    out.push_back({g_.value(scanned_[i]).dtype, std::move(shape)});
+  }
+  return out;
+}
+
+Expr LoopBuilder::fresh_dim(ValueId out, size_t axis) {
+  Symbol s;
+  s.name = (out == kNone ? "loop" : g_.value(out).name) + "_dim" + std::to_string(axis);
+  const SymbolSource source{
+      SymbolSource::Kind::HostOutput, out.number(), static_cast<int32_t>(axis), {}};
+  return Expr::symbol(g_.add_symbol(std::move(s), source));
+}
+
+/// Replaces the dims of carried values that an iteration changes. Returns whether there were any.
+Result<bool> LoopBuilder::generalize(const Graph& body) {
+  bool changed = false;
+  for (size_t i = 0; i < carried_.size(); ++i) {
+    const graph::Value& returned = body.value(body.outputs[i + (is_scan_ ? 0 : 1)]);
+    const graph::Value& initial = g_.value(carried_[i]);
+    Shape& shape = carried_shapes_[i];
+    if (returned.dtype != initial.dtype || returned.shape.size() != shape.size()) {
+      return unsupported("value '" + initial.name + "' is " + std::string(name_of(initial.dtype)) +
+                         shape_str(shape, g_.symbols) + " at first, but an iteration returns " +
+                         std::string(name_of(returned.dtype)) +
+                         shape_str(returned.shape, body.symbols) +
+                         " for it; the type and the rank must stay the same");
+    }
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] == returned.shape[d] || varies_[i][d]) continue;
+      shape[d] = fresh_dim(kNone, d);
+      varies_[i][d] = changed = true;
+    }
+  }
+  return changed;
+}
+
+Status LoopBuilder::import_body() {
+  first_own_symbol_ = g_.symbols.size();
+  // Each attempt but the last replaces at least one dim, so this ends.
+  for (;;) {
+    Scope inner;
+    auto body = b_.import_body(scope_, *body_, iteration_inputs(), inner);
+    if (!body.ok()) return body.status().with_context("in the body");
+    RP_ASSIGN(const bool changed, generalize(**body));
+    if (changed) continue;
+    iteration_ = *std::move(body);
+    iteration_scope_[0] = std::move(inner);
+    return {};
+  }
+}
+
+std::optional<int64_t> LoopBuilder::iterations() const {
+  if (!is_scan_) {
+    if (node_.inputs[0] == kNone || !condition_holds()) return std::nullopt;
+    const auto count = known_integer(g_.value(node_.inputs[0]));
+    return count ? std::optional(std::max<int64_t>(*count, 0)) : std::nullopt;
+  }
+  const Expr& length = g_.value(scanned_[0]).shape[in_axes_[0]];
+  return length.is_const() ? std::optional(length.value()) : std::nullopt;
+}
+
+/// Whether the condition of a Loop is true at first and in every iteration.
+bool LoopBuilder::condition_holds() const {
+  if (node_.inputs[1] != kNone && known_condition(g_.value(node_.inputs[1])) != true) return false;
+  const ValueId returned = origin_of(*iteration_, iteration_->outputs[0]);
+  return returned == iteration_->inputs[1] ||
+         known_condition(iteration_->value(returned)) == true;
+}
+
+bool LoopBuilder::writes_out() const {
+  const auto count = iterations();
+  return count && *count > 0 && *count <= kMaxIterations && !batched() &&
+         *count * count_nodes(*iteration_) <= kMaxNodes;
+}
+
+/// Adds a node of opset 13 with one output.
+Result<ValueId> LoopBuilder::emit(const std::string& op, std::vector<ValueId> inputs,
+                                  int64_t axis) {
+  graph::NodeSpec node;
+  node.op = op;
+  node.opset = 13;
+  node.inputs = std::move(inputs);
+  if (op == "Unsqueeze") {
+    node.inputs.push_back(
+        g_.add_constant("axis", HostTensor::from<int64_t>(DType::I64, {1}, {axis})));
+  } else {
+    node.attrs.set("axis", axis);
+  }
+  const ValueId out = g_.add_unknown(loop_name() + "/" + op);
+  node.outputs = {out};
+  RP_TRY(ops::infer(g_, *g_.add_node(std::move(node))));
+  return out;
+}
+
+/// What iteration i takes of scanned input k.
+Result<ValueId> LoopBuilder::slice(size_t k, int64_t i) {
+  const int64_t length = g_.value(scanned_[k]).shape[in_axes_[k]].value();
+  const int64_t at = in_reversed_[k] ? length - 1 - i : i;
+  const ValueId index = g_.add_constant("index", HostTensor::from<int64_t>(DType::I64, {}, {at}));
+  return emit("Gather", {scanned_[k], index}, static_cast<int64_t>(in_axes_[k]));
+}
+
+Result<std::vector<ValueId>> LoopBuilder::write_iteration(int64_t i,
+                                                          const std::vector<ValueId>& carried) {
+  Frame frame = *scope_.frame;
+  frame.prefix += loop_name() + "/" + std::to_string(i) + "/";
+  Scope inner;
+  inner.graph = &g_;
+  inner.outer = &scope_;
+  inner.frame = &frame;
+  std::vector<ValueId> passed;
+  if (!is_scan_) {
+    passed = {g_.add_constant("iteration", HostTensor::from<int64_t>(DType::I64, {}, {i})),
+              g_.add_constant("condition", HostTensor::from<uint8_t>(DType::Bool, {}, {1}))};
+  }
+  passed.insert(passed.end(), carried.begin(), carried.end());
+  for (size_t k = 0; k < scanned_.size(); ++k) {
+    RP_ASSIGN(const ValueId v, slice(k, i));
+    passed.push_back(v);
+  }
+  for (size_t k = 0; k < passed.size(); ++k)
+    RP_TRY(b_.define(inner, body_->input(static_cast<int>(k)).name(), passed[k]));
+  RP_TRY(b_.add_initialisers(inner, *body_));
+  RP_TRY(b_.add_declared(inner, *body_));
+  RP_TRY(b_.add_nodes(inner, body_->node()));
+  std::vector<ValueId> returned;
+  for (const wire::ValueInfo& o : body_->output()) {
+    const std::optional<ValueId> v = b_.resolve(inner, o.name());
+    if (!v || *v == kNone) return invalid_model("nothing defines the output " + shown(o.name()));
+    returned.push_back(*v);
+  }
+  return returned;
+}
+
+/// Output k of the stacked ones.
+Result<ValueId> LoopBuilder::stacked(const std::vector<ValueId>& parts, size_t k) {
+  const int64_t rank = static_cast<int64_t>(g_.value(parts[0]).shape.size()) + 1;
+  const std::vector<int64_t> axes = node_.attrs.get_ints("scan_output_axes");
+  int64_t axis = is_scan_ && k < axes.size() ? axes[k] : 0;
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) return invalid_model("attribute 'scan_output_axes' is out of range");
+  std::vector<ValueId> single;
+  for (const ValueId v : parts) {
+    RP_ASSIGN(const ValueId one, emit("Unsqueeze", {v}, axis));
+    single.push_back(one);
+  }
+  if (is_scan_ && out_reversed_[k]) std::reverse(single.begin(), single.end());
+  return single.size() == 1 ? Result<ValueId>(single[0]) : emit("Concat", std::move(single), axis);
+}
+
+Status LoopBuilder::write_out() {
+  const int64_t count = *iterations();
+  const size_t first = is_scan_ ? 0 : 1;
+  const size_t n_carried = carried_.size();
+  std::vector<ValueId> carried = carried_;
+  std::vector<std::vector<ValueId>> parts(static_cast<size_t>(body_->output_size()) - first -
+                                          n_carried);
+  for (int64_t i = 0; i < count; ++i) {
+    auto returned = write_iteration(i, carried);
+    if (!returned.ok()) return returned.status().with_context("iteration " + std::to_string(i));
+    carried.assign(returned->begin() + static_cast<std::ptrdiff_t>(first),
+                   returned->begin() + static_cast<std::ptrdiff_t>(first + n_carried));
+    for (size_t k = 0; k < parts.size(); ++k)
+      parts[k].push_back((*returned)[first + n_carried + k]);
+  }
+  for (size_t i = 0; i < static_cast<size_t>(n_.output_size()); ++i) {
+    if (n_.output(static_cast<int>(i)).empty()) continue;
+    if (i < n_carried) {
+      RP_TRY(name_output(i, carried[i]));
+      continue;
+    }
+    RP_ASSIGN(const ValueId v, stacked(parts[i - n_carried], i - n_carried));
+    RP_TRY(name_output(i, v));
+  }
+  return {};
+}
+
+Status LoopBuilder::name_output(size_t i, ValueId v) {
+  const std::string& name = n_.output(static_cast<int>(i));
+  RP_TRY(b_.check_declared(scope_, name, v, node_text(n_)));
+  scope_.names.insert_or_assign(name, v);
+  return {};
+}
+
+/// The shape of output i. Dims that only a run of the loop determines are symbols.
+Shape LoopBuilder::output_shape(ValueId out, size_t i) {
+  const bool carried = i < carried_.size();
+  const graph::Value& returned =
+      iteration_->value(iteration_->outputs[i + (is_scan_ ? 0 : 1)]);
+  Shape shape = carried ? carried_shapes_[i] : returned.shape;
+  for (Expr& e : shape) {
+    if (e.largest_symbol() >= static_cast<SymbolId>(first_own_symbol_))
+      e = fresh_dim(out, static_cast<size_t>(&e - shape.data()));
+  }
+  const auto insert = [&](size_t axis, const Expr& dim) {
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(std::min(axis, shape.size())), dim);
+  };
+  if (!carried) {
+    const size_t k = i - carried_.size();
+    const std::vector<int64_t> axes = node_.attrs.get_ints("scan_output_axes");
+    const int64_t axis = is_scan_ && k < axes.size() ? axes[k] : 0;
+    const auto rank = static_cast<int64_t>(shape.size()) + 1;
+    const auto at = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+    const std::optional<int64_t> count = iterations();
+    insert(at, is_scan_ ? g_.value(scanned_[0]).shape[in_axes_[0]]
+               : count  ? Expr(*count)
+                        : fresh_dim(out, at));
+  }
+  if (batched()) insert(0, g_.value(scanned_[0]).shape[0]);
+  return shape;
+}
+
+Status LoopBuilder::keep() {
+  node_.subgraphs.emplace_back("body", iteration_);
+  join_captures(node_, iteration_scope_);
+  for (const std::string& name : n_.output())
+    node_.outputs.push_back(name.empty() ? kNone : g_.add_unknown(b_.name_in(scope_, name)));
+  const graph::Node* added = g_.add_node(node_);
+  for (size_t i = 0; i < added->outputs.size(); ++i) {
+    const ValueId out = added->outputs[i];
+    if (out == kNone) continue;
+    const ValueId returned = iteration_->outputs[i + (is_scan_ ? 0 : 1)];
+    Shape shape = output_shape(out, i);
+    graph::Value& v = g_.value(out);
+    v.dtype = iteration_->value(returned).dtype;
+    v.shape = std::move(shape);
+    v.has_shape = true;
+    RP_TRY(name_output(i, out));
+  }
+  return b_.check_outputs(scope_, n_, *added);
+}
+
+Status LoopBuilder::run() {
+  RP_TRY(read());
+  RP_TRY(import_body());
+  return writes_out() ? write_out() : keep();
+}
+
+Status Builder::add_loop(Scope& scope, const wire::Node& n) {
+  return LoopBuilder(*this, scope, n).run().with_context(node_text(n));
+}
+
+}  // namespace reprise::onnx

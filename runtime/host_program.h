@@ -1,0 +1,65 @@
+// Plans of host calls that are ready to run: the host plan of a package, and the bodies of If, Loop
+// and Scan.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/package/package.h"
+
+namespace reprise {
+
+class HostBodies;
+
+/// A plan of host calls with its weights. Runs are thread-safe.
+class HostProgram {
+ public:
+  /// Checks and borrows the weights of the plan. The arguments must outlive the program.
+  static Result<HostProgram> load(const package::Package& package, const plan::Plan& plan,
+                                  const plan::Interface& io);
+
+  /// Runs the calls in the order of the plan. `inputs` is parallel to the interface's. Symbols that
+  /// only results determine are assigned. The outputs may share memory with inputs and weights.
+  Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
+                                      std::vector<int64_t>& symbols,
+                                      const HostBodies& bodies) const;
+
+ private:
+  using Values = IdVector<plan::BufferId, std::optional<HostTensor>>;
+
+  HostProgram(const plan::Plan& plan, const plan::Interface& io) : plan_(&plan), io_(&io) {}
+  Status load_weights(const package::Package& package);
+  Status find_outputs();
+  Status find_last_uses();
+  Status run_step(size_t step, Values& values, std::vector<int64_t>& symbols,
+                  const HostBodies& bodies) const;
+
+  const plan::Plan* plan_;
+  const plan::Interface* io_;
+  Values weights_;                                 // per buffer
+  std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that are not needed after it
+  std::vector<plan::BufferId> output_buffer_;      // per output, with aliases resolved
+};
+
+/// The bodies of a package, ready to run. Thread-safe.
+class HostBodies {
+ public:
+  /// The package must outlive the bodies.
+  static Result<HostBodies> load(const package::Package& package);
+
+  /// A body that a call names. Fails if there is none.
+  Result<const plan::Body*> find(const plan::HostCall& call, size_t i) const;
+  /// Runs a body with the values that the operator passes, then those that the body captures among
+  /// the inputs of the call. `symbols` are the caller's.
+  Result<std::vector<HostTensor>> run(const plan::HostCall& call, size_t i,
+                                      std::span<const HostTensor* const> passed,
+                                      std::span<const HostTensor* const> call_inputs,
+                                      std::span<const int64_t> symbols) const;
+
+ private:
+  const std::vector<plan::Body>* bodies_ = nullptr;
+  std::vector<HostProgram> programs_;  // parallel
+};
+
+}  // namespace reprise
