@@ -63,6 +63,17 @@ TEST(Conformance, OperatorsOnEveryDevice) {
   }
 }
 
+/// Models whose results ONNX Runtime computed (control_flow/make_cases.py).
+constexpr int64_t kControlFlowCases = 12;
+
+TEST(Conformance, ControlFlowOnEveryDevice) {
+  const std::string cases = source_dir() / "tests/conformance/control_flow/cases";
+  for (const std::string& device : devices()) {
+    SCOPED_TRACE(device);
+    expect_clean(run_cases(cases, device), kControlFlowCases);
+  }
+}
+
 void expect_full_suite(const std::string& device) {
   SCOPED_TRACE(device);
   const Json json = run_cases(onnx_suite_dir(), device);
@@ -103,6 +114,14 @@ TEST(Conformance, ModelsFullOnEveryDevice) {
   for (const std::string& device : devices()) expect_models(device);
 }
 
+TEST(Conformance, ModelsWithControlFlowFullOnEveryDevice) {
+  if (!has_models()) GTEST_SKIP() << "no models in " << models_dir();
+  for (const std::string& device : devices()) {
+    SCOPED_TRACE(device);
+    expect_clean(run_cases(models_dir(), device, "silero_vad*"), 2);
+  }
+}
+
 class ConformanceOnCuda : public testing::Test {
  protected:
   void SetUp() override {
@@ -118,6 +137,11 @@ TEST_F(ConformanceOnCuda, Operators) {
   const std::string node = onnx_suite_dir() / "node";
   for (const char* filter : {"test_matmul_*", "test_where_*", "test_softmax_axis_*"})
     expect_clean(run_cases(node, "cuda", filter), 2);
+}
+
+TEST_F(ConformanceOnCuda, ControlFlow) {
+  expect_clean(run_cases(source_dir() / "tests/conformance/control_flow/cases", "cuda"),
+               kControlFlowCases);
 }
 
 TEST_F(ConformanceOnCuda, FullSuite) {

@@ -161,8 +161,7 @@ const Case kCases[] = {
        attribute(m.node("LeakyRelu", {"x"}, {"z"}, "n"), "alpha", 1)->set_ref_attr_name("k");
      }},
     {"BodyOfOtherOperator", Code::Unsupported,
-     "node 'n' (LeakyRelu): has a body, which only If may have; export the model with its loops "
-     "unrolled",
+     "node 'n' (LeakyRelu): has a body, which only If, Loop and Scan may have",
      [](Model& m) { attribute(m.node("LeakyRelu", {"x"}, {"z"}, "n"), "alpha", 5)->mutable_g(); }},
     {"DeclaredDType", Code::InvalidModel,
      "value 'y': the model declares int64[2,3], but node 'r' (Relu) gives float32[2, 3]",

@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""Writes the cases of this folder: models with control flow, and what ONNX Runtime makes of them.
+
+Run it with a Python that has onnx and onnxruntime. The tests read the files that it wrote, so it
+only runs when a case changes.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper, parser
+
+CASES = Path(__file__).resolve().parent / "cases"
+
+# name: (model in ONNX's text form, inputs)
+MODELS: dict[str, tuple[str, dict[str, np.ndarray]]] = {}
+
+
+def case(name: str, model: str, **inputs: np.ndarray) -> None:
+    MODELS[name] = (model, inputs)
+
+
+def floats(*dims: int) -> np.ndarray:
+    count = int(np.prod(dims))
+    return (np.arange(count, dtype=np.float32) * 0.37 % 2 - 0.9).reshape(dims).astype(np.float32)
+
+
+HEAD = '<ir_version: 8, opset_import: ["" : 16]>\n'
+
+case(
+    "loop_until_condition",
+    HEAD
+    + """g (float[3] x, float limit) => (float[3] y, float[n] sums) {
+  true = Constant <value = bool {1}> ()
+  y, sums = Loop <body = b (int64 i, bool going, float[3] v) =>
+      (bool again, float[3] next, float sum) {
+    next = Add(v, x)
+    sum = ReduceSum <keepdims = 0> (next)
+    again = Less(sum, limit)
+  }> (, true, x)
+}""",
+    x=np.array([0.5, 1, 1.5], np.float32),
+    limit=np.array(20, np.float32),
+)
+
+case(
+    "loop_counted_by_an_input",
+    HEAD
+    + """g (int64 n, float[2,4] x, float[4,4] w) => (float[2,4] y, float[m,2,4] all) {
+  y, all = Loop <body = b (int64 i, bool going, float[2,4] v) =>
+      (bool same, float[2,4] next, float[2,4] seen) {
+    same = Identity(going)
+    f = Cast <to = 1> (i)
+    product = MatMul(v, w)
+    next = Tanh(product)
+    seen = Add(next, f)
+  }> (n, , x)
+}""",
+    n=np.array(5, np.int64),
+    x=floats(2, 4),
+    w=floats(4, 4),
+)
+
+case(
+    "loop_without_iterations",
+    HEAD
+    + """g (int64 n, float[2,4] x) => (float[2,4] y, float[m,2,4] all) {
+  y, all = Loop <body = b (int64 i, bool going, float[2,4] v) =>
+      (bool same, float[2,4] next, float[2,4] seen) {
+    same = Identity(going)
+    next = Neg(v)
+    seen = Exp(next)
+  }> (n, , x)
+}""",
+    n=np.array(0, np.int64),
+    x=floats(2, 4),
+)
+
+case(
+    "loop_whose_value_grows",
+    HEAD
+    + """g (int64 n, float[1,3] x) => (float[r,3] y) {
+  y = Loop <body = b (int64 i, bool going, float[k,3] v) => (bool same, float[k2,3] next) {
+    same = Identity(going)
+    row = Mul(x, x)
+    next = Concat <axis = 0> (v, row)
+  }> (n, , x)
+}""",
+    n=np.array(6, np.int64),
+    x=floats(1, 3),
+)
+
+case(
+    "loop_written_out",
+    HEAD
+    + """g (float[2,4] x, float[4,4] w) => (float[2,4] y, float[3,2,4] all) {
+  three = Constant <value = int64 {3}> ()
+  true = Constant <value = bool {1}> ()
+  y, all = Loop <body = b (int64 i, bool going, float[2,4] v) =>
+      (bool same, float[2,4] next, float[2,4] seen) {
+    same = Identity(going)
+    product = MatMul(v, w)
+    next = Tanh(product)
+    f = Cast <to = 1> (i)
+    seen = Mul(next, f)
+  }> (three, true, x)
+}""",
+    x=floats(2, 4),
+    w=floats(4, 4),
+)
+
+case(
+    "bodies_in_bodies",
+    HEAD
+    + """g (int64 n, float[3] x, float[3] shift) => (float[3] y, float[m] marks) {
+  y, marks = Loop <body = outer (int64 i, bool going, float[3] v) =>
+      (bool same, float[3] next, float mark) {
+    same = Identity(going)
+    sum = ReduceSum <keepdims = 0> (v)
+    zero = Constant <value = float {0}> ()
+    positive = Greater(sum, zero)
+    next, mark = If <
+      then_branch = t () => (float[3] a, float ma) {
+        a = Loop <body = inner (int64 j, bool g2, float[3] u) => (bool g3, float[3] un) {
+          g3 = Identity(g2)
+          s = Sub(u, shift)
+          un = Sub(s, x)
+        }> (n, , v)
+        ma = Identity(sum)
+      },
+      else_branch = e () => (float[3] bb, float mb) {
+        bb = Add(v, shift)
+        mb = Neg(sum)
+      }> (positive)
+  }> (n, , x)
+}""",
+    n=np.array(4, np.int64),
+    x=np.array([0.5, 1, -0.25], np.float32),
+    shift=np.array([1, 0.5, 0.75], np.float32),
+)
+
+case(
+    "if_with_branches_of_different_sizes",
+    HEAD
+    + """g (bool c, float[n,2] x) => (float[m,2] y) {
+  t = If <
+    then_branch = a () => (float[p,2] u) { u = Concat <axis = 0> (x, x) },
+    else_branch = b () => (float[q,2] v) { v = Exp(x) }> (c)
+  y = Neg(t)
+}""",
+    c=np.array(True),
+    x=floats(3, 2),
+)
+
+SCAN_BODY = """body = b (float[2] state, float[2] step, float w) =>
+      (float[2] next, float[2] seen, float total) {
+    product = Mul(step, w)
+    next = Add(state, product)
+    seen = Tanh(next)
+    total = ReduceSum <keepdims = 0> (next)
+  }"""
+
+case(
+    "scan_of_any_length",
+    HEAD
+    + """g (float[2] s, float[t,2] x, float[t] w) => (float[2] y, float[t,2] all, float[t] sums) {
+  y, all, sums = Scan <num_scan_inputs = 2, """
+    + SCAN_BODY
+    + """> (s, x, w)
+}""",
+    s=floats(2),
+    x=floats(5, 2),
+    w=floats(5),
+)
+
+case(
+    "scan_axes_and_directions",
+    HEAD
+    + """g (float[2] s, float[2,n] x, float[n] w) => (float[2] y, float[2,n] all, float[n] sums) {
+  y, all, sums = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0],
+      scan_input_directions = [1, 0], scan_output_axes = [-1, 0],
+      scan_output_directions = [0, 1], """
+    + SCAN_BODY
+    + """> (s, x, w)
+}""",
+    s=floats(2),
+    x=floats(2, 5),
+    w=floats(5),
+)
+
+case(
+    "scan_written_out",
+    HEAD
+    + """g (float[2] s, float[2,4] x, float[4] w) => (float[2] y, float[2,4] all, float[4] sums) {
+  y, all, sums = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0],
+      scan_input_directions = [1, 0], scan_output_axes = [1, 0],
+      scan_output_directions = [0, 1], """
+    + SCAN_BODY
+    + """> (s, x, w)
+}""",
+    s=floats(2),
+    x=floats(2, 4),
+    w=floats(4),
+)
+
+case(
+    "scan_in_scan",
+    HEAD
+    + """g (float s, float[a,b] x) => (float y, float[a,b] all) {
+  y, all = Scan <num_scan_inputs = 1, body = rows (float so, float[b] row) =>
+      (float sn, float[b] line) {
+    sn, line = Scan <num_scan_inputs = 1, body = columns (float si, float e) =>
+        (float sj, float out) {
+      sj = Add(si, e)
+      out = Mul(sj, s)
+    }> (so, row)
+  }> (s, x)
+}""",
+    s=np.array(0.5, np.float32),
+    x=floats(3, 4),
+)
+
+case(
+    "scan_of_a_batch",
+    '<ir_version: 8, opset_import: ["" : 8]>\n'
+    + """g (int64[2] lengths, float[2,2] s, float[2,t,2] x) => (float[2,2] y, float[2,t,2] all) {
+  y, all = Scan <num_scan_inputs = 1, body = b (float[2] state, float[2] step) =>
+      (float[2] next, float[2] seen) {
+    next = Add(state, step)
+    seen = Tanh(next)
+  }> (lengths, s, x)
+}""",
+    lengths=np.array([4, 2], np.int64),
+    s=floats(2, 2),
+    x=floats(2, 4, 2),
+)
+
+
+def write(name: str, text: str, inputs: dict[str, np.ndarray]) -> None:
+    model = parser.parse_model(text)
+    model.graph.name = name
+    folder = CASES / name
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    onnx.save(model, folder / "model.onnx")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    for i, slot in enumerate(model.graph.input):
+        tensor = numpy_helper.from_array(inputs[slot.name], slot.name)
+        (data / f"input_{i}.pb").write_bytes(tensor.SerializeToString())
+    for i, value in enumerate(session.run(None, inputs)):
+        tensor = numpy_helper.from_array(np.asarray(value), model.graph.output[i].name)
+        (data / f"output_{i}.pb").write_bytes(tensor.SerializeToString())
+
+
+def main() -> None:
+    shutil.rmtree(CASES, ignore_errors=True)
+    for name, (text, inputs) in MODELS.items():
+        write(name, text, inputs)
+        print(name)
+
+
+if __name__ == "__main__":
+    main()
