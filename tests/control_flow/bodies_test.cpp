@@ -14,7 +14,7 @@ constexpr const char* kDoubling = R"(graph doubling
 symbol m in 0..2147483647 divisor 1 from host _ axis 0
 input n: int64[]
 input x: float32[2]
-y: float32[2], all: float32[m,2] = Loop(n, _, x) @16 "loop" {
+(y: float32[2], all: float32[m,2]) = Loop(n, _, x) @16 "loop" {
   body {
     input i: int64[]
     input going: bool[]
@@ -46,7 +46,8 @@ Result<std::vector<HostTensor>> doubled(std::shared_ptr<const package::Package> 
   EXPECT_TRUE(session.ok()) << session.status().message();
   const HostTensor n = HostTensor::from<int64_t>(DType::I64, {}, {times});
   const HostTensor x = HostTensor::from<float>(DType::F32, {2}, {1.0F, -3.0F});
-  return (*session)->run({{"n", &n}, {"x", &x}});
+  const Binding inputs[] = {{.name = "n", .host = &n}, {.name = "x", .host = &x}};
+  return (*session)->run(inputs);
 }
 
 TEST(Bodies, SurviveThePackage) {
@@ -120,7 +121,7 @@ symbol k in 0..2147483647 divisor 1 from host _ axis 0
 symbol m in 0..2147483647 divisor 1 from host _ axis 0
 input n: int64[]
 input x: float32[2]
-y: float32[k], all: float32[m,k] = Loop(n, _, x) @16 "loop" {
+(y: float32[k], all: float32[m,k]) = Loop(n, _, x) @16 "loop" {
   body {
     input i: int64[]
     input going: bool[]
