@@ -23,6 +23,13 @@ const std::vector<ToleranceException>& tolerance_exceptions() {
        DType::F32,
        {1e-3, 0.86, 0},
        "corners align for the rounded output size here and in ONNX Runtime, not in the data"},
+      // The suite's data is from a transform in float32. Where the exact result is 0, it
+      // has 1.9e-7,
+      // and elsewhere it differs by up to 1.5e-6 from double.
+      {"test_dft_inverse*",
+       DType::F32,
+       {1e-3, 1.5e-6, 0},
+       "the data's own rounding is 1.5e-6 of terms up to 10"},
       // One step of the output's quantisation is 0.00259, and sums near half a step may be rounded
       // either way. ONNX Runtime's results with and without its optimisations differ by two steps
       // in

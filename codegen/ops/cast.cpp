@@ -90,6 +90,42 @@ Status cast_element(ElementContext& ctx) {
   return {};
 }
 
+// --- BitCast -------------------------------------------------------------------------------------
+
+Status infer_bit_cast(InferContext& ctx) {
+  RP_ASSIGN(const DType to, dtype_attr(ctx, "to"));
+  const DType from = ctx.dtype(0);
+  if (size_of(from) == 0 || size_of(to) != size_of(from)) {
+    return ctx.invalid("cannot read the bits of " + std::string(name_of(from)) + " as " +
+                       std::string(name_of(to)) + ": elements must have equal sizes");
+  }
+  return infer_cast_to(ctx, to);
+}
+
+/// Devices hold elements of 32 bits, and 16-bit floats as float32, so the bits of other floats are
+/// read on the host. Between integers of one size the bits are those that a conversion gives.
+Result<bool> bit_cast(Rewriter& rw) {
+  const DType from = rw.input(0).dtype;
+  const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
+  if (from != to && (is_float(from) || is_float(to))) {
+    return size_of(from) == 4 ? mark_core(rw) : Result<bool>(false);
+  }
+  AttrMap a;
+  a.set("to", dtype_to_onnx(to));
+  RP_ASSIGN(const graph::ValueId v, rw.emit("Cast", {rw.node().inputs[0]}, std::move(a)));
+  RP_TRY(rw.replace(0, v));
+  return true;
+}
+
+Status bit_cast_element(ElementContext& ctx) {
+  kernel::Builder& b = ctx.builder();
+  RP_ASSIGN(const kernel::Val v, ctx.input(0, ctx.index()));
+  const DType to = ctx.graph().value(ctx.node().outputs[0]).dtype;
+  ctx.set(b.bitcast(v, kernel::vec(ctx.compute(to), b.type(v).lanes)));
+  return {};
+}
+
+constexpr AttrDecl kBitCastAttrs[] = {required_attr("to", AttrType::Int, CoreForm::Int)};
 constexpr AttrDecl kCastAttrs[] = {required_attr("to", AttrType::Int, CoreForm::Int),
                                    int_attr("saturate", 1), string_attr("round_mode", "up")};
 constexpr AttrDecl kCastLikeAttrs[] = {int_attr("saturate", 1), string_attr("round_mode", "up")};
@@ -124,6 +160,14 @@ std::span<const OpDef> cast_ops() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = kCastLikeAttrs},
+      {.name = "BitCast",
+       .infer = infer_bit_cast,
+       .decompose = bit_cast,
+       .lowering = Lowering::Scalar,
+       .element = bit_cast_element,
+       .attributes = kBitCastAttrs,
+       .sensitivity = kernel::Sensitivity::Step,
+       .layout = LayoutRole::Elementwise},
   };
   return kOps;
 }

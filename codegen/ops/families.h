@@ -26,6 +26,7 @@ std::span<const OpDef> softmax_ops();
 std::span<const OpDef> matmul_ops();
 std::span<const OpDef> einsum_ops();
 std::span<const OpDef> conv_ops();
+std::span<const OpDef> col2im_ops();
 std::span<const OpDef> pool_ops();
 std::span<const OpDef> resize_ops();
 std::span<const OpDef> quantize_ops();
@@ -33,6 +34,7 @@ std::span<const OpDef> attention_ops();
 std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();
+std::span<const OpDef> signal_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -183,6 +183,94 @@ Status gather_nd_element(ElementContext& ctx) {
   return {};
 }
 
+// --- TensorScatter -------------------------------------------------------------------------------
+
+/// past_cache and update differ along the axis only, where the update is not longer; write_indices
+/// has one position for each element of axis 0.
+Status infer_tensor_scatter(InferContext& ctx) {
+  RP_TRY(require_rank(ctx, 0, 2));
+  if (ctx.dtype(1) != ctx.dtype(0)) {
+    return ctx.invalid(
+        "past_cache and update differ in dtype: " + std::string(name_of(ctx.dtype(0))) + " and " +
+        std::string(name_of(ctx.dtype(1))));
+  }
+  const std::string mode = ctx.attrs().get_string("mode");
+  if (mode != "linear" && mode != "circular")
+    return ctx.invalid("mode is '" + mode + "', must be linear or circular");
+  RP_ASSIGN(const int64_t axis, axis_of(ctx));
+  if (axis == 0) return ctx.invalid("axis is 0, the axis of the batch");
+  if (ctx.rank(1) != ctx.rank(0)) {
+    return ctx.invalid("past_cache " + ctx.str(ctx.shape(0)) + " and update " +
+                       ctx.str(ctx.shape(1)) + " differ in rank");
+  }
+  for (size_t d = 0; d < ctx.shape(0).size(); ++d) {
+    if (d == static_cast<size_t>(axis)) continue;
+    RP_TRY(ctx.unify(ctx.shape(0)[d], ctx.shape(1)[d], "dims of past_cache and update").status());
+  }
+  const Expr& length = ctx.shape(0)[static_cast<size_t>(axis)];
+  const Expr& written = ctx.shape(1)[static_cast<size_t>(axis)];
+  if (bounds(length - written, ctx.graph_symbols()).hi < 0) {
+    return ctx.invalid("update " + ctx.str(ctx.shape(1)) + " is longer than past_cache " +
+                       ctx.str(ctx.shape(0)));
+  }
+  ctx.at_least(length, "the cache", written, "the update");
+  if (ctx.has_input(2)) {
+    RP_TRY(require_int(ctx, 2));
+    if (ctx.rank(2) != 1)
+      return ctx.invalid("write_indices must be a vector, have shape " + ctx.str(ctx.shape(2)));
+    RP_TRY(ctx.unify(ctx.shape(2)[0], ctx.shape(0)[0], "write_indices and the batch").status());
+  }
+  return infer_same(ctx);
+}
+
+Result<bool> tensor_scatter(Rewriter& rw) {
+  if (rw.input(0).dtype == DType::String) return false;
+  return positive_axis(rw);
+}
+
+/// The position in the update of the element to compute, as an I32; it is out of range where the
+/// cache stays.
+Result<kernel::Val> position_in_update(ElementContext& ctx, size_t axis) {
+  kernel::Builder& b = ctx.builder();
+  const kernel::Val at = ctx.value(ctx.index()[axis]);
+  const graph::Node& n = ctx.node();
+  if (n.inputs.size() < 3 || n.inputs[2] == graph::kNone) return at;
+  const Expr& length = ctx.input_shape(0)[axis];
+  const Expr& written = ctx.input_shape(1)[axis];
+  RP_ASSIGN(const kernel::Val start, ctx.input(2, {ctx.index()[0]}));
+  if (Attributes(n).get_string("mode") == "linear") {
+    const kernel::Val first = ctx.value(ctx.checked_index(start, length - written + 1, false));
+    return b.sub(at, first);
+  }
+  // A remainder has the sign of its dividend. The positions are those of a ring.
+  const kernel::Type wide = b.type(start);
+  const kernel::Val size = ctx.value(length);
+  const kernel::Val ring = wide == b.type(size) ? size : b.convert(size, wide.ty);
+  kernel::Val turned = b.rem(start, ring);
+  if (wide != b.type(at)) turned = b.convert(turned, kernel::Ty::I32);
+  const kernel::Val distance = b.sub(at, turned);  // above -size, below 2 * size
+  const kernel::Val up = b.select(b.lt(distance, b.i32(0)), b.add(distance, size), distance);
+  return b.select(b.lt(up, size), up, b.sub(up, size));
+}
+
+Status tensor_scatter_element(ElementContext& ctx) {
+  const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));
+  kernel::Builder& b = ctx.builder();
+  RP_ASSIGN(const kernel::Val at, position_in_update(ctx, axis));
+  const Expr& written = ctx.input_shape(1)[axis];
+  RP_ASSIGN(const kernel::Val kept, ctx.input(0, ctx.index()));
+  const auto update = [&] {
+    Index index = ctx.index();
+    index[axis] = ctx.opaque(at, written);
+    return ctx.input(1, index);
+  };
+  RP_ASSIGN(const kernel::Val v, ctx.guarded(b.in_range(at, ctx.value(written)), kept, update));
+  ctx.set(v);
+  return {};
+}
+
+constexpr AttrDecl kTensorScatterAttrs[] = {int_attr("axis", -2, CoreForm::Axis),
+                                            string_attr("mode", "linear")};
 constexpr AttrDecl kGatherAttrs[] = {int_attr("axis", 0, CoreForm::Axis)};
 constexpr AttrDecl kGatherNDAttrs[] = {int_attr("batch_dims", 0)};
 
@@ -224,6 +312,17 @@ std::span<const OpDef> gather_ops() {
        .min_inputs = 2,
        .max_inputs = 2,
        .attributes = kGatherNDAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed,
+       .moves = true},
+      {.name = "TensorScatter",
+       .infer = infer_tensor_scatter,
+       .decompose = tensor_scatter,
+       .lowering = Lowering::Element,
+       .element = tensor_scatter_element,
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .attributes = kTensorScatterAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed,
        .moves = true},

@@ -1,4 +1,4 @@
-// Matrix products: MatMul, Gemm.
+// Matrix products: MatMul, Gemm. Determinants.
 #include <algorithm>
 #include <iterator>
 
@@ -137,6 +137,61 @@ Result<bool> gemm(Rewriter& rw) {
   return c.finish();
 }
 
+// --- Det -----------------------------------------------------------------------------------------
+
+Status infer_det(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  RP_TRY(require_rank(ctx, 0, 2));
+  const Shape& s = ctx.shape(0);
+  RP_TRY(ctx.unify(s[s.size() - 2], s.back(), "rows and columns").status());
+  ctx.set_output(0, ctx.dtype(0), Shape(s.begin(), s.end() - 2));
+  return {};
+}
+
+/// The determinant of the rows from `row` on and of these columns, by the elements of its first
+/// row.
+V minor_of(OpBuilder& c, const std::vector<std::vector<V>>& m, size_t row,
+           const std::vector<size_t>& columns) {
+  if (columns.size() == 1) return m[row][columns[0]];
+  V sum = graph::kNone;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    std::vector<size_t> others = columns;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+    const V term = c.mul(m[row][columns[i]], minor_of(c, m, row + 1, others));
+    sum = i == 0 ? term : i % 2 == 0 ? c.add(sum, term) : c.sub(sum, term);
+  }
+  return sum;
+}
+
+/// Formulas up to three rows. Larger matrices need pivots and run on the host.
+Result<bool> det(Rewriter& rw) {
+  constexpr int64_t kMostRows = 3;
+  OpBuilder c(rw);
+  const Shape shape = c.shape(c.in(0));
+  const Expr& n = shape.back();
+  if (!n.is_const() || n.value() > kMostRows) return false;
+  const Shape out = c.shape(rw.node().outputs[0]);
+  const DType t = c.dtype(c.in(0));
+  if (n.is_const(0)) {
+    c.replace(0, c.expand(c.scalar(t, 1), out));
+    return c.finish();
+  }
+  const V x = c.cast(c.in(0), wide(t));
+  const int64_t rank = std::ssize(shape);
+  std::vector<std::vector<V>> elements;
+  std::vector<size_t> columns;
+  for (int64_t i = 0; i < n.value(); ++i) {
+    columns.push_back(static_cast<size_t>(i));
+    const V row = c.slice_axis(x, rank - 2, Expr(i), 1);
+    std::vector<V>& line = elements.emplace_back();
+    for (int64_t j = 0; j < n.value(); ++j) {
+      line.push_back(c.reshape(c.slice_axis(row, rank - 1, Expr(j), 1), out));
+    }
+  }
+  c.replace(0, c.cast(minor_of(c, elements, 0, columns), t));
+  return c.finish();
+}
+
 constexpr AttrDecl kGemmAttrs[] = {float_attr("alpha", 1.0F), float_attr("beta", 1.0F),
                                    int_attr("transA", 0), int_attr("transB", 0)};
 
@@ -168,6 +223,7 @@ std::span<const OpDef> matmul_ops() {
        .attributes = kGemmAttrs,
        .host_rounding = HostRounding::Layer,
        .narrow_input = 1},
+      {.name = "Det", .infer = infer_det, .decompose = det, .min_opset = 11},
   };
   return kOps;
 }

@@ -1,4 +1,4 @@
-// Cumulative sums along an axis.
+// Cumulative sums and products along an axis.
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
@@ -8,7 +8,7 @@ namespace reprise::ops {
 
 namespace {
 
-Status infer_cumsum(InferContext& ctx) {
+Status infer_scan(InferContext& ctx) {
   if (ctx.attrs().has("axis")) {
     RP_ASSIGN([[maybe_unused]] const int64_t a, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   } else if (!ctx.has_input(1)) {
@@ -23,7 +23,8 @@ Status infer_cumsum(InferContext& ctx) {
   return infer_same(ctx);
 }
 
-Result<bool> cumsum(Rewriter& rw) {
+/// The axis becomes an attribute. 16-bit floats accumulate in float32.
+Result<bool> scan(Rewriter& rw) {
   if (Attributes(rw.node()).has("axis")) return mark_core(rw);
   const InferContext ctx(rw.graph(), rw.node());
   const auto axis = ctx.constant_ints(1);
@@ -34,12 +35,14 @@ Result<bool> cumsum(Rewriter& rw) {
   a.set("exclusive", c.attrs().get_int("exclusive"));
   a.set("reverse", c.attrs().get_int("reverse"));
   const DType t = c.dtype(c.in(0));
-  const auto sum = c.op("CumSum", {c.cast(c.in(0), wide(t))}, std::move(a));
-  c.replace(0, c.cast(sum, t));
+  const auto result = c.op(rw.node().op, {c.cast(c.in(0), wide(t))}, std::move(a));
+  c.replace(0, c.cast(result, t));
   return c.finish();
 }
 
-Status cumsum_element(ElementContext& ctx) {
+/// Combines the elements before this one, and this one unless the scan is exclusive. `start` is the
+/// result for none.
+Status scan_element(ElementContext& ctx, kernel::ScalarOp combine, double start) {
   kernel::Builder& b = ctx.builder();
   const Attributes attrs(ctx.node());
   const auto axis = static_cast<size_t>(attrs.get_int("axis"));
@@ -48,7 +51,7 @@ Status cumsum_element(ElementContext& ctx) {
   const Expr at = ctx.index()[axis];
   const kernel::Type type = ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype);
   const int acc = b.local("acc", type);
-  b.local_store(acc, b.constant(type, 0));
+  b.local_store(acc, b.constant(type, start));
   const Expr count = (reverse ? ctx.output_shape()[axis] - at : at + 1) - skip;
   Status status;
   ctx.loop(count, [&](const Expr& i) {
@@ -56,7 +59,7 @@ Status cumsum_element(ElementContext& ctx) {
     index[axis] = reverse ? at + skip + i : i;
     auto v = ctx.input(0, index);
     if (v.ok()) {
-      b.local_store(acc, b.add(b.local_load(acc), *v));
+      b.local_store(acc, b.scalar_op(combine, {b.local_load(acc), *v}));
     } else {
       status = v.status();
     }
@@ -65,29 +68,42 @@ Status cumsum_element(ElementContext& ctx) {
   return status;
 }
 
-double cumsum_reads(const graph::Graph& g, const graph::Node& n) {
+Status cumsum_element(ElementContext& ctx) {
+  return scan_element(ctx, kernel::ScalarOp::Add, 0);
+}
+Status cumprod_element(ElementContext& ctx) {
+  return scan_element(ctx, kernel::ScalarOp::Mul, 1);
+}
+
+double scan_reads(const graph::Graph& g, const graph::Node& n) {
   const Expr& d = g.value(n.inputs[0]).shape[static_cast<size_t>(Attributes(n).get_int("axis"))];
   return d.is_const() ? static_cast<double>(d.value()) / 2 + 1 : 512.0;
 }
 
-constexpr AttrDecl kCumSumAttrs[] = {{.name = "axis", .type = AttrType::Int, .internal = true},
-                                     int_attr("exclusive", 0),
-                                     int_attr("reverse", 0)};
+constexpr AttrDecl kScanAttrs[] = {{.name = "axis", .type = AttrType::Int, .internal = true},
+                                   int_attr("exclusive", 0),
+                                   int_attr("reverse", 0)};
+
+constexpr OpDef scan_op(std::string_view name, Status (*element)(ElementContext&),
+                        kernel::Sensitivity sensitivity) {
+  return {.name = name,
+          .infer = infer_scan,
+          .decompose = scan,
+          .lowering = Lowering::Element,
+          .element = element,
+          .max_inputs = 2,
+          .attributes = kScanAttrs,
+          .sensitivity = sensitivity,
+          .layout = LayoutRole::Fixed,
+          .reads_per_element = scan_reads};
+}
 
 }  // namespace
 
 std::span<const OpDef> scan_ops() {
   static constexpr OpDef kOps[] = {
-      {.name = "CumSum",
-       .infer = infer_cumsum,
-       .decompose = cumsum,
-       .lowering = Lowering::Element,
-       .element = cumsum_element,
-       .max_inputs = 2,
-       .attributes = kCumSumAttrs,
-       .sensitivity = kernel::Sensitivity::RunningSum,
-       .layout = LayoutRole::Fixed,
-       .reads_per_element = cumsum_reads},
+      scan_op("CumSum", cumsum_element, kernel::Sensitivity::RunningSum),
+      scan_op("CumProd", cumprod_element, kernel::Sensitivity::Sum),
   };
   return kOps;
 }

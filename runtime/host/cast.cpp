@@ -115,7 +115,22 @@ KernelResult cast_like(const Call& c) {
   return cast_to(input(c, 0), input(c, 1).dtype());
 }
 
-constexpr Entry kTable[] = {{"Cast", cast}, {"CastLike", cast_like}};
+KernelResult bit_cast(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  if (!c.attrs.has("to")) return invalid_model("attribute 'to' is missing");
+  RP_ASSIGN(const DType to, dtype_from_onnx(c.attrs.get_int("to", 0)));
+  const HostTensor& x = input(c, 0);
+  if (size_of(x.dtype()) == 0 || size_of(to) != size_of(x.dtype())) {
+    return invalid_input("cannot read the bits of " + std::string(name_of(x.dtype())) + " as " +
+                         std::string(name_of(to)) + ": elements must have equal sizes");
+  }
+  if (to == DType::Bool) return cast_to(x, to);  // bytes of a bool are 0 or 1
+  RP_ASSIGN(auto y, allocate(to, x.dims()));
+  std::ranges::copy(x.bytes(), y.mutable_bytes().begin());
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"Cast", cast}, {"CastLike", cast_like}, {"BitCast", bit_cast}};
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// GridSample over 2 or 3 spatial dimensions.
+// GridSample over 2 or 3 spatial dimensions, and AffineGrid.
 #include <algorithm>
 
 #include "runtime/host/support.h"
@@ -15,6 +15,7 @@ struct Options {
   Mode mode = Mode::Linear;
   Padding padding = Padding::Zeros;
   bool align_corners = false;
+  bool pixels = false;  // the grid counts pixels, as in core form
 };
 
 Result<Options> read_options(const Call& c) {
@@ -37,6 +38,7 @@ Result<Options> read_options(const Call& c) {
                          "', must be zeros, border or reflection");
   }
   o.align_corners = c.attrs.get_int("align_corners", 0) != 0;
+  o.pixels = c.attrs.get_int("pixels", 0) != 0;
   return o;
 }
 
@@ -71,10 +73,10 @@ struct Taps {
   size_t count = 0;
 };
 
-Taps taps_of(const Options& o, double normalized, int64_t dim) {
+Taps taps_of(const Options& o, double position, int64_t dim) {
   const auto size = static_cast<double>(dim);
-  double x =
-      o.align_corners ? (normalized + 1) / 2 * (size - 1) : ((normalized + 1) * size - 1) / 2;
+  double x = o.align_corners ? (position + 1) / 2 * (size - 1) : ((position + 1) * size - 1) / 2;
+  if (o.pixels) x = position;
   const double lowest = o.align_corners ? 0.0 : -0.5;
   const double highest = o.align_corners ? size - 1 : size - 0.5;
   if (std::isnan(x)) x = -1;  // counts as outside
@@ -174,7 +176,55 @@ KernelResult grid_sample(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"GridSample", grid_sample}};
+/// The coordinate of a pixel along an axis of this size. A single pixel is at 0.
+double grid_coordinate(int64_t i, int64_t size, bool align_corners) {
+  const auto last = static_cast<double>(size - 1);
+  const double from_centre = 2 * static_cast<double>(i) - last;
+  return from_centre / (align_corners ? std::max(last, 1.0) : last + 1);
+}
+
+KernelResult affine_grid(const Call& c) {
+  RP_TRY(check_arity(c, 2, 2));
+  RP_TRY(require_float(c, 0, "theta"));
+  const HostTensor& theta = input(c, 0);
+  RP_ASSIGN(const Dims size, tensor_ints(input(c, 1), "size"));
+  const int64_t rank = theta.rank() == 3 ? theta.dims()[1] : 0;
+  if ((rank != 2 && rank != 3) || theta.dims()[2] != rank + 1) {
+    return invalid_input(describe_input(c, 0, "theta") + ": must be [N,2,3] or [N,3,4]");
+  }
+  if (std::ssize(size) != rank + 2 || size[0] != theta.dims()[0]) {
+    return invalid_input("size " + dims_str(size) + " does not fit theta " +
+                         dims_str(theta.dims()));
+  }
+  const bool align_corners = c.attrs.get_int("align_corners", 0) != 0;
+  Dims dims{size[0]};
+  dims.insert(dims.end(), size.begin() + 2, size.end());
+  dims.push_back(rank);
+  RP_ASSIGN(auto y, allocate(theta.dtype(), dims));
+  if (y.count() == 0) return one(std::move(y));
+  RP_ASSIGN(const auto m, load_all(theta));
+  const int64_t points = y.count() / rank;
+  const int64_t per_image = points / size[0];
+  for (int64_t p = 0; p < points; ++p) {
+    std::array<double, 4> at_point{};
+    at_point[static_cast<size_t>(rank)] = 1;
+    int64_t rest = p % per_image;
+    for (int64_t k = 0; k < rank; ++k) {  // coordinate 0 is along the last axis
+      const int64_t dim = at(size, rank + 1 - k);
+      at_point[static_cast<size_t>(k)] = grid_coordinate(rest % dim, dim, align_corners);
+      rest /= dim;
+    }
+    for (int64_t r = 0; r < rank; ++r) {
+      const double* row = m.data() + (p / per_image * rank + r) * (rank + 1);
+      double sum = 0;
+      for (int64_t k = 0; k <= rank; ++k) sum += row[k] * at_point[static_cast<size_t>(k)];
+      store(y, p * rank + r, 1, &sum);
+    }
+  }
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"GridSample", grid_sample}, {"AffineGrid", affine_grid}};
 
 }  // namespace
 

@@ -19,7 +19,7 @@ constexpr TableFunction kFamilies[] = {
     reduce_table,        matmul_table,    conv_table,     pool_table,       softmax_table,
     normalization_table, resize_table,    quantize_table, select_table,     generate_table,
     einsum_table,        attention_table, boxes_table,    gridsample_table, loss_table,
-    recurrent_table,
+    recurrent_table,     col2im_table,    signal_table,
 };
 
 const Entry* find_entry(std::string_view op) {

@@ -1,4 +1,4 @@
-// MatMul, Gemm and the quantised matrix products.
+// MatMul, Gemm, the quantised matrix products, and determinants.
 #include "runtime/host/matmul.h"
 
 #include <algorithm>
@@ -205,7 +205,47 @@ KernelResult gemm_op(const Call& c) {
   return one(std::move(y));
 }
 
-constexpr Entry kTable[] = {{"MatMul", matmul}, {"Gemm", gemm_op}};
+/// The determinant of n x n elements, which elimination with the largest pivots destroys.
+double determinant(double* a, int64_t n) {
+  double det = 1;
+  for (int64_t k = 0; k < n; ++k) {
+    int64_t pivot = k;
+    for (int64_t i = k + 1; i < n; ++i) {
+      if (std::fabs(a[i * n + k]) > std::fabs(a[pivot * n + k])) pivot = i;
+    }
+    if (pivot != k) {
+      std::swap_ranges(a + k * n, a + (k + 1) * n, a + pivot * n);
+      det = -det;
+    }
+    det *= a[k * n + k];
+    if (a[k * n + k] == 0) return det;
+    for (int64_t i = k + 1; i < n; ++i) {
+      const double factor = a[i * n + k] / a[k * n + k];
+      for (int64_t j = k + 1; j < n; ++j) a[i * n + j] -= factor * a[k * n + j];
+    }
+  }
+  return det;
+}
+
+KernelResult det(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  RP_TRY(require_float(c, 0, "X"));
+  RP_TRY(require_rank(c, 0, "X", 2, 64));
+  const HostTensor& x = input(c, 0);
+  const int64_t n = x.dims().back();
+  if (at(x.dims(), x.rank() - 2) != n) {
+    return invalid_input(describe_input(c, 0, "X") + ": the matrices must be square");
+  }
+  RP_ASSIGN(auto y, allocate(x.dtype(), Dims(x.dims().begin(), x.dims().end() - 2)));
+  RP_ASSIGN(auto v, load_all(x));
+  for (int64_t i = 0; i < y.count(); ++i) {
+    const double d = determinant(v.data() + i * n * n, n);
+    store(y, i, 1, &d);
+  }
+  return one(std::move(y));
+}
+
+constexpr Entry kTable[] = {{"MatMul", matmul}, {"Gemm", gemm_op}, {"Det", det}};
 
 }  // namespace
 

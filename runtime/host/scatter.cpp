@@ -124,9 +124,69 @@ KernelResult scatter_nd(const Call& c) {
   return one(std::move(y));
 }
 
+/// The dims must be equal except for the axis, where the update must not be longer.
+Status check_update(const Call& c, int64_t axis) {
+  const Dims& cache = input(c, 0).dims();
+  Dims fits = input(c, 1).dims();
+  if (fits.size() == cache.size() && at(fits, axis) <= at(cache, axis)) {
+    at(fits, axis) = at(cache, axis);
+    if (fits == cache) return {};
+  }
+  return invalid_input("update " + dims_str(input(c, 1).dims()) + " does not fit past_cache " +
+                       dims_str(cache) + " along axis " + std::to_string(axis));
+}
+
+/// The first position of the update in each element of the batch; in a ring, within the cache.
+Result<Dims> first_positions(const Call& c, int64_t length, int64_t written, bool ring) {
+  const int64_t batch = input(c, 0).dims()[0];
+  if (!has_input(c, 2)) return Dims(static_cast<size_t>(batch), 0);
+  RP_ASSIGN(Dims first, tensor_ints(input(c, 2), "write_indices"));
+  if (static_cast<int64_t>(first.size()) != batch) {
+    return invalid_input(describe_input(c, 2, "write_indices") + " does not have one index for " +
+                         "each element of the batch (" + std::to_string(batch) + ")");
+  }
+  for (int64_t& i : first) {
+    if (ring && length > 0) i = (i % length + length) % length;
+    if (!ring && (i < 0 || i > length - written)) {
+      return invalid_input("write index " + std::to_string(i) + " is out of range for an update " +
+                           "of " + std::to_string(written) + " in a cache of " +
+                           std::to_string(length));
+    }
+  }
+  return first;
+}
+
+KernelResult tensor_scatter(const Call& c) {
+  RP_TRY(check_arity(c, 2, 3));
+  RP_TRY(require_same_dtype(c, 0, 1));
+  RP_TRY(require_rank(c, 0, "past_cache", 2, std::numeric_limits<int64_t>::max()));
+  const HostTensor& x = input(c, 0);
+  const HostTensor& update = input(c, 1);
+  RP_ASSIGN(const int64_t axis, normalize_axis(c.attrs.get_int("axis", -2), x.rank()));
+  if (axis == 0) return invalid_model("axis is 0, the axis of the batch");
+  const std::string mode = c.attrs.get_string("mode", "linear");
+  if (mode != "linear" && mode != "circular")
+    return invalid_model("attribute 'mode' is '" + mode + "', must be linear or circular");
+  RP_TRY(check_update(c, axis));
+  const AxisSplit s = split_at(x.dims(), axis);
+  const int64_t written = at(update.dims(), axis);
+  RP_ASSIGN(const Dims first, first_positions(c, s.size, written, mode == "circular"));
+  RP_ASSIGN(auto y, copy_of(x));
+  if (update.count() == 0) return one(std::move(y));
+  const int64_t per_batch = s.outer / x.dims()[0];
+  for (int64_t o = 0; o < s.outer; ++o) {
+    for (int64_t i = 0; i < written; ++i) {
+      const int64_t to = (at(first, o / per_batch) + i) % s.size;
+      copy_block(y, (o * s.size + to) * s.inner, update, (o * written + i) * s.inner, s.inner);
+    }
+  }
+  return one(std::move(y));
+}
+
 constexpr Entry kTable[] = {{"Scatter", scatter_elements},
                             {"ScatterElements", scatter_elements},
-                            {"ScatterND", scatter_nd}};
+                            {"ScatterND", scatter_nd},
+                            {"TensorScatter", tensor_scatter}};
 
 }  // namespace
 

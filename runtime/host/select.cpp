@@ -244,27 +244,34 @@ KernelResult unique(const Call& c) {
   return out;
 }
 
+struct Scan {
+  bool product = false;  // else a sum
+  bool exclusive = false;
+  bool reverse = false;
+};
+
 template <typename T>
-void cumulate(const HostTensor& x, const AxisSplit& s, bool exclusive, bool reverse,
-              HostTensor& y) {
+void cumulate(const HostTensor& x, const AxisSplit& s, const Scan& scan, HostTensor& y) {
+  // Integers wrap around, which is undefined for signed ones.
   using Bits = std::conditional_t<std::is_integral_v<T>, uint64_t, T>;
   std::vector<T> v(static_cast<size_t>(s.size));
   for (int64_t i = 0; i < s.outer * s.inner; ++i) {
     const int64_t start = i / s.inner * s.size * s.inner + i % s.inner;
     load(x, start, s.inner, s.size, v.data());
-    T sum = 0;
+    T so_far = scan.product ? 1 : 0;
     for (int64_t k = 0; k < s.size; ++k) {
-      const int64_t p = reverse ? s.size - 1 - k : k;
-      const T next =
-          static_cast<T>(static_cast<Bits>(sum) + static_cast<Bits>(v[static_cast<size_t>(p)]));
-      const T result = exclusive ? sum : next;
+      const int64_t p = scan.reverse ? s.size - 1 - k : k;
+      const auto left = static_cast<Bits>(so_far);
+      const auto right = static_cast<Bits>(v[static_cast<size_t>(p)]);
+      const T next = static_cast<T>(scan.product ? left * right : left + right);
+      const T result = scan.exclusive ? so_far : next;
       store(y, start + p * s.inner, 1, &result);
-      sum = next;
+      so_far = next;
     }
   }
 }
 
-KernelResult cum_sum(const Call& c) {
+KernelResult cumulative(const Call& c) {
   RP_TRY(check_arity(c, 1, 2));
   RP_TRY(require_number(c, 0, "x"));
   const HostTensor& x = input(c, 0);
@@ -274,24 +281,26 @@ KernelResult cum_sum(const Call& c) {
   RP_ASSIGN(auto y, allocate(x.dtype(), x.dims()));
   if (y.count() == 0) return one(std::move(y));
   const AxisSplit s = split_at(x.dims(), axis);
-  const bool exclusive = c.attrs.get_int("exclusive", 0) != 0;
-  const bool reverse = c.attrs.get_int("reverse", 0) != 0;
+  Scan scan;
+  scan.product = c.op == "CumProd";
+  scan.exclusive = c.attrs.get_int("exclusive", 0) != 0;
+  scan.reverse = c.attrs.get_int("reverse", 0) != 0;
   switch (domain_of(x.dtype())) {
     case Domain::Float:
-      cumulate<double>(x, s, exclusive, reverse, y);
+      cumulate<double>(x, s, scan, y);
       break;
     case Domain::Signed:
-      cumulate<int64_t>(x, s, exclusive, reverse, y);
+      cumulate<int64_t>(x, s, scan, y);
       break;
     default:
-      cumulate<uint64_t>(x, s, exclusive, reverse, y);
+      cumulate<uint64_t>(x, s, scan, y);
   }
   return one(std::move(y));
 }
 
 constexpr Entry kTable[] = {
-    {"TopK", top_k},    {"NonZero", non_zero}, {"Compress", compress},
-    {"Unique", unique}, {"CumSum", cum_sum},
+    {"TopK", top_k},    {"NonZero", non_zero},  {"Compress", compress},
+    {"Unique", unique}, {"CumSum", cumulative}, {"CumProd", cumulative},
 };
 
 }  // namespace

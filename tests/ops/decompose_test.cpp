@@ -265,6 +265,11 @@ const Decomposition kReductions[] = {
     {"CumSumExclusiveReverse",
      "input x: float32[3,4]\nconst a: int64[]{0}\n"
      "y = CumSum<exclusive=1, reverse=1>(x, a) @14\noutput y"},
+    {"CumProd", "input x: float32[3,n]\nconst a: int64[]{1}\ny = CumProd(x, a) @26\noutput y"},
+    {"CumProdExclusiveReverse",
+     "input x: int32[3,4]\nconst a: int64[]{0}\n"
+     "y = CumProd<exclusive=1, reverse=1>(x, a) @26\noutput y",
+     -9, 9},
     {"Softmax", "input x: float32[2,3,n]\ny = Softmax<axis=1>(x) @13\noutput y", -90, 90},
     {"SoftmaxFlattens", "input x: float32[2,3,4]\ny = Softmax(x) @11\noutput y"},
     {"SoftmaxHalf", "input x: float16[2,3,4]\ny = Softmax(x) @13\noutput y"},
@@ -305,6 +310,83 @@ const Decomposition kReductions[] = {
     {"MeanVariance", "input x: float32[2,3,4,5]\ny = MeanVarianceNormalization(x) @13\noutput y"},
 };
 INSTANTIATE_TEST_SUITE_P(Reductions, Decompose, testing::ValuesIn(kReductions), decomposition_name);
+
+// --- Signals and images --------------------------------------------------------------------------
+
+// A transform of 1200 numbers takes two factors, 40 and 30.
+const Decomposition kSignals[] = {
+    {"Dft", "input x: float32[2,12,1]\ny = DFT(x) @20\noutput y"},
+    {"DftAxis", "input x: float32[6,n,2]\ny = DFT<axis=0>(x) @17\noutput y"},
+    {"DftHalf", "input x: float16[2,9,1]\ny = DFT<onesided=1>(x) @20\noutput y"},
+    {"DftInverse", "input x: float32[2,10,2]\ny = DFT<inverse=1>(x) @20\noutput y"},
+    {"DftPads", "input x: float32[2,5,2]\nconst l: int64[]{8}\ny = DFT(x, l) @20\noutput y"},
+    {"DftCuts",
+     "input x: float32[2,9,1]\nconst l: int64[]{6}\nconst a: int64[]{1}\n"
+     "y = DFT<onesided=1>(x, l, a) @20\noutput y"},
+    {"DftMirroredEven", "input x: float32[2,5,2]\ny = DFT<inverse=1, onesided=1>(x) @20\noutput y"},
+    {"DftMirroredOdd",
+     "input x: float32[2,5,2]\nconst l: int64[]{9}\n"
+     "y = DFT<inverse=1, onesided=1>(x, l) @20\noutput y"},
+    {"DftLong", "input x: float32[2,1200,1]\ny = DFT(x) @20\noutput y", -1, 1, false, 1e-4},
+    {"DftLongHalfPads",
+     "input x: float32[1100,n,1]\nconst l: int64[]{1200}\nconst a: int64[]{0}\n"
+     "y = DFT<onesided=1>(x, l, a) @20\noutput y",
+     -1, 1, false, 1e-4},
+    {"DftLongInverse", "input x: float32[1,1200,2]\ny = DFT<inverse=1>(x) @20\noutput y", -1, 1,
+     false, 1e-4},
+    {"DftLongMirrored",
+     "input x: float32[1,601,2]\ny = DFT<inverse=1, onesided=1>(x) @20\noutput y", -1, 1, false,
+     1e-4},
+    {"DftLongMirroredOdd",
+     "input x: float32[1,500,2]\nconst l: int64[]{1225}\n"
+     "y = DFT<inverse=1, onesided=1>(x, l) @20\noutput y",
+     -1, 1, false, 1e-4},
+    {"Stft",
+     "input x: float32[2,n,1], w: float32[6]\nconst s: int64[]{1}\n"
+     "y = STFT(x, s, w) @17\noutput y"},
+    {"StftWhole",
+     "input x: float32[2,20,2]\nconst s: int64[]{3}\nconst l: int64[]{8}\n"
+     "y = STFT<onesided=0>(x, s, _, l) @17\noutput y"},
+    {"AffineGrid",
+     "input x: float32[n,2,3]\nconst s: int64[4]{4, 1, 3, 5}\ny = AffineGrid(x, s) @20\noutput y"},
+    {"AffineGridCorners",
+     "input x: float16[2,3,4]\nconst s: int64[5]{2, 1, 3, 1, 4}\n"
+     "y = AffineGrid<align_corners=1>(x, s) @20\noutput y"},
+    {"Col2Im",
+     "input x: float32[2,8,n]\nconst i: int64[2]{3, 3}\nconst k: int64[2]{2, 2}\n"
+     "y = Col2Im(x, i, k) @18\noutput y"},
+    {"Col2ImStrides",
+     "input x: float32[1,12,6]\nconst i: int64[2]{5, 7}\nconst k: int64[2]{2, 3}\n"
+     "y = Col2Im<dilations=[2, 1], pads=[1, 0, 0, 1], strides=[2, 3]>(x, i, k) @18\noutput y"},
+    {"Col2ImLine",
+     "input x: float16[1,6,3]\nconst i: int64[1]{7}\nconst k: int64[1]{3}\n"
+     "y = Col2Im<strides=[2]>(x, i, k) @18\noutput y"},
+    {"Det2", "input x: float32[n,2,2]\ny = Det(x) @22\noutput y"},
+    {"Det3", "input x: float32[2,n,3,3]\ny = Det(x) @11\noutput y"},
+    {"Det1", "input x: float32[1,1]\ny = Det(x) @11\noutput y"},
+    {"GridSample",
+     "input x: float32[2,3,4,5], g: float32[2,3,n,2]\ny = GridSample(x, g) @20\noutput y", -1.5,
+     1.5},
+    {"GridSampleBorder",
+     "input x: float16[2,1,4,5], g: float16[2,3,2,2]\n"
+     "y = GridSample<align_corners=1, padding_mode=\"border\">(x, g) @20\noutput y",
+     -1.5, 1.5},
+    {"GridSampleNearest",
+     "input x: float32[1,2,4,5], g: float32[1,3,2,2]\n"
+     "y = GridSample<mode=\"nearest\">(x, g) @16\noutput y",
+     -1.5, 1.5},
+    {"BitCast", "input x: float32[3,n]\ny = BitCast<to=6>(x) @26\noutput y"},
+    {"BitCastBytes", "input x: int8[3,n]\ny = BitCast<to=2>(x) @26\noutput y", -9, 9},
+    {"TensorScatter",
+     "input c: float32[3,2,6,4], u: float32[3,2,2,4], i: int64[3]\n"
+     "y = TensorScatter(c, u, i) @24\noutput y",
+     0, 4},
+    {"TensorScatterRing",
+     "input c: int8[2,5,3], u: int8[2,5,3], i: int64[2]\n"
+     "y = TensorScatter<mode=\"circular\">(c, u, i) @24\noutput y",
+     -9, 9},
+};
+INSTANTIATE_TEST_SUITE_P(Signals, Decompose, testing::ValuesIn(kSignals), decomposition_name);
 
 }  // namespace
 }  // namespace reprise::test
