@@ -82,7 +82,7 @@ using namespace reprise;
 using namespace reprise::capi;
 
 size_t reprise_dtype_size(reprise_dtype dtype) {
-  return dtype >= REPRISE_F32 && dtype <= REPRISE_BOOL ? size_of(static_cast<DType>(dtype)) : 0;
+  return dtype >= REPRISE_F32 && dtype <= REPRISE_F8E8M0 ? size_of(static_cast<DType>(dtype)) : 0;
 }
 
 const char* reprise_version(void) {

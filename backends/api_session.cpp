@@ -92,7 +92,7 @@ Status bind_input(const reprise_tensor& t, CallBindings& call, size_t i) {
   const std::span<const int64_t> dims(t.dims, t.rank);
   const auto subject = [&] { return "input '" + b.name + "'"; };
   const int32_t number = dtype_number(t);
-  if (number < REPRISE_F32 || number > REPRISE_BOOL)
+  if (reprise_dtype_size(static_cast<reprise_dtype>(number)) == 0)
     return invalid_input(subject() + " has the unknown dtype " + std::to_string(number));
   if (t.buffer) {
     b.dims.assign(dims.begin(), dims.end());

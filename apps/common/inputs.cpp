@@ -7,6 +7,7 @@
 
 #include "apps/common/npy.h"
 #include "codegen/onnx/importer.h"
+#include "runtime/base/low_bit.h"
 #include "runtime/base/random.h"
 
 namespace reprise::app {
@@ -33,7 +34,11 @@ HostTensor random_tensor(DType dtype, const Dims& dims, Random& random) {
   HostTensor t(dtype, dims);
   for (int64_t i = 0; i < t.count(); ++i) {
     const uint64_t bit = random.next() >> 63;
-    switch (dtype) {
+    if (is_low_bit(dtype) && !is_low_bit_int(dtype)) {
+      t.mutable_data<uint8_t>()[i] = low_bit_from_float(dtype, random.uniform());
+      continue;
+    }
+    switch (carrier_of(dtype)) {
       case DType::F32:
         t.mutable_data<float>()[i] = random.uniform();
         break;
@@ -66,7 +71,7 @@ HostTensor random_tensor(DType dtype, const Dims& dims, Random& random) {
       case DType::String:
         t.mutable_strings().resize(static_cast<size_t>(t.count()));
         break;
-      case DType::Invalid:
+      default:
         break;
     }
   }

@@ -10,6 +10,7 @@
 
 #include "apps/common/status.h"
 #include "apps/common/utf8.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::app {
 
@@ -238,10 +239,16 @@ Result<std::string> format_strings(const HostTensor& t, std::string& descr) {
   return data;
 }
 
+/// Whether NumPy has no such float type, so that a file holds the same numbers as float32.
+bool is_widened(DType t) {
+  return t == DType::BF16 || (is_low_bit(t) && !is_low_bit_int(t));
+}
+
+/// Integers of 2 and 4 bits become int8 and uint8.
 std::string_view descr_of(DType t) {
-  switch (t) {
+  if (is_widened(t)) return "<f4";
+  switch (carrier_of(t)) {
     case DType::F32:
-    case DType::BF16:
       return "<f4";
     case DType::F16:
       return "<f2";
@@ -265,20 +272,19 @@ std::string_view descr_of(DType t) {
       return "<u8";
     case DType::Bool:
       return "|b1";
-    case DType::String:
-    case DType::Invalid:
-      break;
+    default:
+      return "";
   }
-  return "";
 }
 
 std::string payload(const HostTensor& t) {
-  if (t.dtype() != DType::BF16) {
+  if (!is_widened(t.dtype())) {
     return {reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size()};
   }
   std::string out(static_cast<size_t>(t.count()) * 4, '\0');
   for (int64_t i = 0; i < t.count(); ++i) {
-    const float wide = bf16_to_float(t.data<uint16_t>()[i]);
+    const float wide = t.dtype() == DType::BF16 ? bf16_to_float(t.data<uint16_t>()[i])
+                                                : low_bit_to_float(t.dtype(), t.data<uint8_t>()[i]);
     std::memcpy(out.data() + 4 * i, &wide, 4);
   }
   return out;

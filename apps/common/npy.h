@@ -14,7 +14,8 @@ namespace reprise::app {
 Result<HostTensor> parse_npy(std::span<const std::byte> file);
 Result<HostTensor> read_npy(const std::string& path);
 
-/// Tensors of bfloat16, which NumPy lacks, are widened to float32. Strings must be UTF-8.
+/// NumPy lacks some types: bfloat16 and low-bit floats are widened to float32, integers of 2 and 4
+/// bits to int8 and uint8. Strings must be UTF-8.
 std::string format_npy(const HostTensor& tensor);
 Status write_npy(const HostTensor& tensor, const std::string& path);
 

@@ -72,9 +72,9 @@ T read_at(const HostTensor& t, int64_t i) {
   return v;
 }
 
-/// Formats one element.
+/// Formats one element; of a low-bit type, the number in its byte.
 std::string element(const HostTensor& t, int64_t i) {
-  switch (t.dtype()) {
+  switch (carrier_of(t.dtype())) {
     case DType::F32:
       return shortest(read_at<float>(t, i));
     case DType::F16:
@@ -103,10 +103,9 @@ std::string element(const HostTensor& t, int64_t i) {
       return read_at<uint8_t>(t, i) ? "true" : "false";
     case DType::String:
       return quoted(t.strings()[static_cast<size_t>(i)]);
-    case DType::Invalid:
-      break;
+    default:
+      return "?";
   }
-  return "?";
 }
 
 template <typename T>
@@ -132,7 +131,7 @@ Status read_float(HostTensor& t, size_t i, const std::string& s, F convert) {
 }
 
 Status read_element(HostTensor& t, size_t i, const std::string& s) {
-  switch (t.dtype()) {
+  switch (carrier_of(t.dtype())) {
     case DType::F32: {  // not via double, which could round twice
       float v = 0;
       auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), v);
@@ -169,10 +168,9 @@ Status read_element(HostTensor& t, size_t i, const std::string& s) {
     case DType::String:
       t.mutable_strings()[i] = s;
       return {};
-    case DType::Invalid:
-      break;
+    default:
+      return invalid_model("a constant has an unknown dtype");
   }
-  return invalid_model("a constant has an unknown dtype");
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ Ty compute_type(Ty storage) {
 }
 
 Ty storage_type(DType t) {
-  switch (t) {
+  switch (carrier_of(t)) {
     case DType::F32:
       return Ty::F32;
     case DType::F16:
@@ -93,11 +93,9 @@ Ty storage_type(DType t) {
       return Ty::I64;
     case DType::U64:
       return Ty::U64;
-    case DType::Invalid:
-    case DType::String:
+    default:  // String and Invalid
       return Ty::Void;
   }
-  return Ty::Void;
 }
 
 int byte_size(Ty t) {

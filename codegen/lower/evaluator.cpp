@@ -192,7 +192,7 @@ Status Evaluator::for_loop(Val start, Val end, Val step, const Expr& iterations,
 }
 
 Type Evaluator::compute(DType t) const {
-  switch (t) {
+  switch (carrier_of(t)) {
     case DType::Bool:
       return kernel::kBool;
     case DType::F32:
@@ -212,12 +212,9 @@ Type Evaluator::compute(DType t) const {
       return kernel::kI64;
     case DType::F64:
       return Type{Ty::F64, 1};
-    case DType::U64:
-    case DType::String:
-    case DType::Invalid:
+    default:  // U64, String and Invalid
       return Type{Ty::Void, 1};
   }
-  return Type{Ty::Void, 1};
 }
 
 int Evaluator::buffer(ValueId v, bool packed) {

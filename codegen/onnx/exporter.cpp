@@ -6,6 +6,7 @@
 #include "codegen/onnx/attributes.h"
 #include "codegen/onnx/onnx_minimal.pb.h"
 #include "codegen/ops/support.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::onnx {
 
@@ -25,6 +26,10 @@ void set_tensor(const HostTensor& t, const std::string& name, wire::Tensor& to) 
   for (const int64_t d : t.dims()) to.add_dims(d);
   if (t.dtype() == DType::String) {
     for (const std::string& s : t.strings()) to.add_string_data(s);
+  } else if (is_low_bit(t.dtype())) {
+    std::vector<std::byte> packed(packed_size(t.dtype(), static_cast<uint64_t>(t.count())));
+    pack_elements(t.dtype(), t.bytes(), packed);
+    to.set_raw_data(packed.data(), packed.size());
   } else {
     to.set_raw_data(t.bytes().data(), t.bytes().size());
   }

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <limits>
 
+#include "runtime/base/low_bit.h"
+
 namespace reprise::onnx {
 
 namespace {
@@ -11,42 +13,12 @@ namespace {
 constexpr int64_t kMaxRank = 64;
 constexpr int64_t kMaxDense = int64_t{1} << 30;  // bytes that a sparse tensor may expand to
 
-struct TypeRow {
-  DType dtype;  // Invalid: a type of ONNX that is not supported here
+struct UnsupportedType {
+  int32_t number;
   const char* name;
 };
-// Indexed by ONNX's data_type.
-constexpr std::array<TypeRow, 29> kTypes{{
-    {DType::Invalid, nullptr},
-    {DType::F32, "float"},
-    {DType::U8, "uint8"},
-    {DType::I8, "int8"},
-    {DType::U16, "uint16"},
-    {DType::I16, "int16"},
-    {DType::I32, "int32"},
-    {DType::I64, "int64"},
-    {DType::String, "string"},
-    {DType::Bool, "bool"},
-    {DType::F16, "float16"},
-    {DType::F64, "double"},
-    {DType::U32, "uint32"},
-    {DType::U64, "uint64"},
-    {DType::Invalid, "complex64"},
-    {DType::Invalid, "complex128"},
-    {DType::BF16, "bfloat16"},
-    {DType::Invalid, "float8e4m3fn"},
-    {DType::Invalid, "float8e4m3fnuz"},
-    {DType::Invalid, "float8e5m2"},
-    {DType::Invalid, "float8e5m2fnuz"},
-    {DType::Invalid, "uint4"},
-    {DType::Invalid, "int4"},
-    {DType::Invalid, "float4e2m1"},
-    {DType::Invalid, "float8e8m0"},
-    {DType::Invalid, "uint2"},
-    {DType::Invalid, "int2"},
-    {DType::Invalid, "float6e2m3"},
-    {DType::Invalid, "float6e3m2"},
-}};
+constexpr std::array<UnsupportedType, 4> kUnsupported{
+    {{14, "complex64"}, {15, "complex128"}, {27, "float6e2m3"}, {28, "float6e3m2"}}};
 
 /// Checks the preconditions of HostTensor. A zero-sized tensor with an absurd other dim fails, too.
 Result<int64_t> checked_count(const std::vector<int64_t>& dims, DType dtype) {
@@ -69,9 +41,15 @@ Status wrong_count(const char* field, int64_t found, DType dtype, const std::vec
                        describe(dtype, dims) + " needs " + std::to_string(expected));
 }
 
-/// A tensor that borrows the bytes if they are aligned for their type, and copies them otherwise.
+/// The tensor with these bytes of raw_data. Borrows them if they are aligned for their type and
+/// hold one element a byte or more; otherwise copies them.
 HostTensor from_bytes(DType dtype, std::vector<int64_t> dims, std::span<const std::byte> bytes,
                       const std::shared_ptr<const void>& owner) {
+  if (is_low_bit(dtype) && bits_of(dtype) < 8) {
+    HostTensor t(dtype, std::move(dims));
+    unpack_elements(dtype, bytes, t.mutable_bytes());
+    return t;
+  }
   const bool aligned =
       bytes.empty() || reinterpret_cast<uintptr_t>(bytes.data()) % size_of(dtype) == 0;
   if (aligned) return HostTensor::borrow(dtype, std::move(dims), bytes, owner);
@@ -109,6 +87,19 @@ Result<HostTensor> from_field(const char* field_name, const Field& field, DType 
   return t;
 }
 
+/// Low-bit types in int32_data: each value is a byte of what raw_data would hold.
+Result<HostTensor> from_packed_field(const wire::Tensor& t, DType dtype, std::vector<int64_t> dims,
+                                     int64_t count) {
+  const auto bytes = static_cast<int64_t>(packed_size(dtype, static_cast<uint64_t>(count)));
+  if (t.int32_data_size() != bytes)
+    return wrong_count("int32_data", t.int32_data_size(), dtype, dims, bytes);
+  RP_ASSIGN(const HostTensor packed,
+            from_field<uint8_t>("int32_data", t.int32_data(), DType::U8, {bytes}, bytes));
+  HostTensor out(dtype, std::move(dims));
+  unpack_elements(dtype, packed.bytes(), out.mutable_bytes());
+  return out;
+}
+
 Result<HostTensor> from_strings(const wire::Tensor& t, std::vector<int64_t> dims, int64_t count) {
   if (t.string_data_size() != count) {
     return wrong_count("string_data", t.string_data_size(), DType::String, dims, count);
@@ -125,6 +116,7 @@ Result<HostTensor> from_typed(const wire::Tensor& t, DType dtype, std::vector<in
   const auto ints = [&]<typename T>(T) {
     return from_field<T>("int32_data", t.int32_data(), dtype, std::move(dims), count);
   };
+  if (is_low_bit(dtype)) return from_packed_field(t, dtype, std::move(dims), count);
   switch (dtype) {
     case DType::F32:
       return from_field<float>("float_data", t.float_data(), dtype, dims, count);
@@ -151,10 +143,9 @@ Result<HostTensor> from_typed(const wire::Tensor& t, DType dtype, std::vector<in
       return ints(uint8_t{});
     case DType::String:
       return from_strings(t, std::move(dims), count);
-    case DType::Invalid:
-      break;
+    default:
+      return internal_error("a tensor of unknown dtype");
   }
-  return internal_error("a tensor of unknown dtype");
 }
 
 Result<uint64_t> parse_size(const std::string& key, const std::string& text) {
@@ -171,7 +162,7 @@ Result<HostTensor> from_external(const wire::Tensor& t, DType dtype, std::vector
   if (dtype == DType::String) return invalid_model("external data cannot hold strings");
   const std::string* location = nullptr;
   uint64_t offset = 0;
-  const uint64_t needed = static_cast<uint64_t>(count) * size_of(dtype);
+  const uint64_t needed = packed_size(dtype, static_cast<uint64_t>(count));
   uint64_t length = needed;
   for (const wire::Entry& e : t.external_data()) {
     if (e.key() == "location") location = &e.value();
@@ -210,7 +201,7 @@ Result<HostTensor> convert(const wire::Tensor& t, const std::shared_ptr<const vo
   if (raw_is_empty) return from_typed(t, dtype, std::move(dims), count);
   if (dtype == DType::String) return invalid_model("raw_data cannot hold strings");
   const std::string& raw = t.raw_data();
-  const uint64_t needed = static_cast<uint64_t>(count) * size_of(dtype);
+  const uint64_t needed = packed_size(dtype, static_cast<uint64_t>(count));
   if (raw.size() != needed) {
     return invalid_model("raw_data has " + std::to_string(raw.size()) + " bytes, but " +
                          describe(dtype, dims) + " needs " + std::to_string(needed));
@@ -282,16 +273,15 @@ Result<HostTensor> named(const T& t, const std::string& name,
 }  // namespace
 
 Result<DType> dtype_of(int32_t data_type) {
-  if (data_type <= 0 || static_cast<size_t>(data_type) >= kTypes.size()) {
-    return invalid_model("data type " + std::to_string(data_type) + " is unknown");
+  const DType dtype = dtype_with_onnx_number(data_type);
+  if (dtype != DType::Invalid) return dtype;
+  for (const UnsupportedType& t : kUnsupported) {
+    if (t.number == data_type)
+      return unsupported(
+          "data type " + std::string(t.name) +
+          " is not supported; convert the model to float32, float16, bfloat16 or int8");
   }
-  const TypeRow& row = kTypes[static_cast<size_t>(data_type)];
-  if (row.dtype == DType::Invalid) {
-    return unsupported(
-        "data type " + std::string(row.name) +
-        " is not supported; convert the model to float32, float16, bfloat16 or int8");
-  }
-  return row.dtype;
+  return invalid_model("data type " + std::to_string(data_type) + " is unknown");
 }
 
 Result<HostTensor> to_host(const wire::Tensor& t, const std::shared_ptr<const void>& owner,

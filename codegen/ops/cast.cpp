@@ -2,6 +2,7 @@
 #include "codegen/ops/core_nodes.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/low_bit.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
 
@@ -9,7 +10,16 @@ namespace reprise::ops {
 
 namespace {
 
+Result<LowBitRules> rules_of(const Attributes& attrs) {
+  const std::string mode = attrs.get_string("round_mode");
+  const auto power = power_rounding(mode);
+  if (!power)
+    return invalid_model("attribute 'round_mode' is '" + mode + "'; known: up, down, nearest");
+  return LowBitRules{attrs.get_int("saturate") != 0, *power};
+}
+
 Status infer_cast_to(InferContext& ctx, DType to) {
+  if (const Status s = rules_of(ctx.attrs()).status(); !s.ok()) return ctx.invalid(s.message());
   ctx.set_output(0, to, ctx.shape(0));
   return {};
 }
@@ -26,9 +36,6 @@ void cast_contents(ContentsContext& ctx) {
 
 Status infer_cast(InferContext& ctx) {
   RP_ASSIGN(const DType to, dtype_attr(ctx, "to"));
-  if (ctx.attrs().get_int("saturate") == 0) {
-    return ctx.error(Code::Unsupported, "saturate = 0 belongs to float8, which is not supported");
-  }
   return infer_cast_to(ctx, to);
 }
 
@@ -36,22 +43,62 @@ Status infer_cast_like(InferContext& ctx) {
   return infer_cast_to(ctx, ctx.dtype(1));
 }
 
+/// Devices do not compute with strings. They convert numbers to a low-bit float by way of float32,
+/// which is refused where that would round twice.
+bool on_device(DType from, DType to) {
+  if (from == DType::String || to == DType::String) return false;
+  if (!is_low_bit(to) || is_low_bit_int(to)) return true;
+  // Integers that float32 rounds are beyond the range of all but F8E8M0.
+  const bool exact = from != DType::F64 && (!is_int(from) || size_of(from) < 4);
+  return exact || (is_int(from) && from != DType::U64 && to != DType::F8E8M0);
+}
+
+/// Removes the attributes that do not affect a cast to this type.
+void drop_idle_rules(AttrMap& attrs, DType to) {
+  const bool rounds = is_low_bit(to) && !is_low_bit_int(to);
+  if (!rounds || attrs.get_int("saturate", 1) != 0) attrs.erase("saturate");
+  if (to != DType::F8E8M0) attrs.erase("round_mode");
+}
+
 Result<bool> cast(Rewriter& rw) {
-  // Devices do not compute with strings.
   const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
-  if (to == DType::String || rw.input(0).dtype == DType::String) return false;
-  rw.node().attrs.erase("saturate");
-  rw.node().attrs.erase("round_mode");
+  if (!on_device(rw.input(0).dtype, to)) return false;
+  drop_idle_rules(rw.node().attrs, to);
   return mark_core(rw);
 }
 
 Result<bool> cast_like(Rewriter& rw) {
-  if (rw.input(0).dtype == DType::String || rw.input(1).dtype == DType::String) return false;
-  AttrMap a;
-  a.set("to", dtype_to_onnx(rw.input(1).dtype));
+  const DType to = rw.input(1).dtype;
+  if (!on_device(rw.input(0).dtype, to)) return false;
+  AttrMap a = rw.node().attrs;
+  drop_idle_rules(a, to);
+  a.set("to", dtype_to_onnx(to));
   RP_ASSIGN(const graph::ValueId v, rw.emit("Cast", {rw.node().inputs[0]}, std::move(a)));
   RP_TRY(rw.replace(0, v));
   return true;
+}
+
+/// A conversion from float to an integer saturates to the dtype.
+kernel::Val saturated(kernel::Builder& b, DType to, kernel::Val v) {
+  const int bits = bits_of(to);
+  const int64_t hi = (int64_t{1} << (is_signed_int(to) ? bits - 1 : bits)) - 1;
+  const int64_t lo = is_signed_int(to) ? -hi - 1 : 0;
+  const kernel::Val wide = b.convert(v, kernel::Ty::I32);
+  const kernel::Type i32 = b.type(wide);
+  return b.min(b.max(wide, b.constant(i32, static_cast<double>(lo))),
+               b.constant(i32, static_cast<double>(hi)));
+}
+
+/// The code of v, a number as kernels compute with it.
+kernel::Val low_bit_element(kernel::Builder& b, DType to, kernel::Val v, LowBitRules rules) {
+  using kernel::Ty;
+  const auto lanes = static_cast<int>(b.type(v).lanes);
+  if (b.type(v).ty == Ty::Bool) {
+    const kernel::Type u32 = kernel::vec(kernel::kU32, lanes);
+    v = b.select(v, b.constant(u32, 1), b.constant(u32, 0));
+  }
+  if (!is_low_bit_int(to) && b.type(v).ty != Ty::F32) v = b.convert(v, Ty::F32);
+  return low_bit_code(b, to, v, rules);
 }
 
 /// Integers narrower than 32 bits live in 32-bit registers. A conversion from float saturates to
@@ -60,12 +107,21 @@ Status cast_element(ElementContext& ctx) {
   using kernel::ScalarOp;
   kernel::Builder& b = ctx.builder();
   const DType to = ctx.graph().value(ctx.node().outputs[0]).dtype;
-  const DType from = ctx.graph().value(ctx.node().inputs[0]).dtype;
+  DType from = ctx.graph().value(ctx.node().inputs[0]).dtype;
   RP_ASSIGN(kernel::Val v, ctx.input(0, ctx.index()));
+  if (is_low_bit(from) && to != from) {
+    v = low_bit_number(b, from, v);
+    from = low_bit_number_type(from);
+  }
   const kernel::Type source = b.type(v);
   const kernel::Type target = kernel::vec(ctx.compute(to), source.lanes);
   if (to == from) {
     ctx.set(v);
+    return {};
+  }
+  if (is_low_bit(to)) {
+    RP_ASSIGN(const LowBitRules rules, rules_of(Attributes(ctx.node())));
+    ctx.set(low_bit_element(b, to, v, rules));
     return {};
   }
   if (to == DType::Bool) {
@@ -76,15 +132,7 @@ Status cast_element(ElementContext& ctx) {
     ctx.set(b.select(v, b.constant(target, 1), b.constant(target, 0)));
     return {};
   }
-  const int bits = static_cast<int>(size_of(to)) * 8;
-  if (is_int(to) && bits < 32 && is_float(from)) {
-    const int64_t hi = (int64_t{1} << (is_signed_int(to) ? bits - 1 : bits)) - 1;
-    const int64_t lo = is_signed_int(to) ? -hi - 1 : 0;
-    const kernel::Val wide = b.convert(v, kernel::Ty::I32);
-    const kernel::Type i32 = b.type(wide);
-    v = b.min(b.max(wide, b.constant(i32, static_cast<double>(lo))),
-              b.constant(i32, static_cast<double>(hi)));
-  }
+  if (is_int(to) && bits_of(to) < 32 && is_float(from)) v = saturated(b, to, v);
   if (b.type(v) != target) v = b.convert(v, target.ty);
   ctx.set(v);
   return {};
@@ -152,6 +200,7 @@ std::span<const OpDef> cast_ops() {
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Elementwise,
        .converts = true,
+       .low_bit = true,
        .is_identity = always_identity},
       {.name = "CastLike",
        .infer = infer_cast_like,
@@ -159,7 +208,8 @@ std::span<const OpDef> cast_ops() {
        .decompose = cast_like,
        .min_inputs = 2,
        .max_inputs = 2,
-       .attributes = kCastLikeAttrs},
+       .attributes = kCastLikeAttrs,
+       .low_bit = true},
       {.name = "BitCast",
        .infer = infer_bit_cast,
        .decompose = bit_cast,

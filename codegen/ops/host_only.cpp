@@ -159,7 +159,8 @@ constexpr OpDef control_flow(std::string_view name) {
           .min_inputs = 0,
           .max_inputs = kVariadic,
           .max_outputs = kVariadic,
-          .attributes = kControlFlowAttrs};
+          .attributes = kControlFlowAttrs,
+          .low_bit = true};
 }
 
 }  // namespace

@@ -296,6 +296,19 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
   return {};
 }
 
+/// Most operators compute with numbers, which codes of low-bit types are not.
+Status check_low_bit(const InferContext& ctx, const OpDef& def, const graph::Graph& g,
+                     std::span<const graph::ValueId> values) {
+  for (const graph::ValueId id : values) {
+    if (def.low_bit || id == graph::kNone || !is_low_bit(g.value(id).dtype)) continue;
+    return ctx.error(Code::Unsupported, "'" + g.value(id).name + "' is " +
+                                            std::string(name_of(g.value(id).dtype)) + ", which " +
+                                            std::string(def.name) +
+                                            " does not take; convert it with Cast");
+  }
+  return {};
+}
+
 }  // namespace
 
 Status infer(graph::Graph& g, graph::Node& n) {
@@ -308,8 +321,10 @@ Status infer(graph::Graph& g, graph::Node& n) {
                          "; see docs/architecture.md for how to add one");
   }
   RP_TRY(check_form(ctx, *def, g, n));
+  RP_TRY(check_low_bit(ctx, *def, g, n.inputs));
   RP_TRY(def->infer(ctx));
   RP_TRY(ctx.status());
+  RP_TRY(check_low_bit(ctx, *def, g, n.outputs));
   if (def->contents != nullptr) {
     ContentsContext known(g, n);
     def->contents(known);

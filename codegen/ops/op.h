@@ -219,6 +219,9 @@ struct OpDef {
   bool moves = false;
   /// The result is the operand in another dtype.
   bool converts = false;
+  /// Takes and returns low-bit types (is_low_bit()): the operator moves their elements, converts
+  /// them, or does not look at them. Others refuse them.
+  bool low_bit = false;
   /// The result depends on dims only, which kernels read from their parameter block.
   bool dims_only = false;
   bool random = false;  // equal inputs may give different results

@@ -2,7 +2,10 @@
 // types. Casts from float saturate as quantisation requires.
 #include "codegen/ops/quantize.h"
 
+#include <cmath>
+
 #include "codegen/ops/families.h"
+#include "codegen/ops/low_bit.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
@@ -54,6 +57,14 @@ bool quantized(DType t) {
   return is_int(t) && size_of(t) <= 2;
 }
 
+/// What QuantizeLinear makes and DequantizeLinear takes.
+bool linearly_quantized(DType t) {
+  return quantized(t) || (is_low_bit(t) && t != DType::F8E8M0);
+}
+
+constexpr const char* kLinearlyQuantized =
+    "an integer of 2 to 16 bits or a float of 4 or 8 bits other than float8_e8m0fnu";
+
 Status require_quantized(const InferContext& ctx, size_t i) {
   if (quantized(ctx.dtype(i))) return {};
   return ctx.invalid("input '" + ctx.input(i).name + "' is " + std::string(name_of(ctx.dtype(i))) +
@@ -91,6 +102,21 @@ Status check_scale(const InferContext& ctx, size_t i) {
                      ctx.str(x));
 }
 
+Status require_scale(const InferContext& ctx) {
+  const DType t = ctx.dtype(1);
+  if (!is_low_bit(t) || t == DType::F8E8M0) return {};
+  return ctx.invalid("input '" + ctx.input(1).name + "' is " + std::string(name_of(t)) +
+                     ", expected a scale of float or float8_e8m0fnu");
+}
+
+/// The float type to which QuantizeLinear rounds quotients: the attribute `precision`, or the type
+/// of the scale.
+Result<DType> quotient_dtype(const InferContext& ctx) {
+  RP_ASSIGN(const DType t, ctx.attrs().get_int("precision") != 0 ? dtype_attr(ctx, "precision")
+                                                                 : Result<DType>(ctx.dtype(1)));
+  return is_float(t) ? t : DType::F32;
+}
+
 Status infer_quantize(InferContext& ctx) {
   DType to = DType::U8;
   if (ctx.has_input(2)) {
@@ -99,9 +125,12 @@ Status infer_quantize(InferContext& ctx) {
     const int64_t number = ctx.attrs().get_int("output_dtype");
     if (number != 0) to = dtype_from_onnx(number);
   }
-  if (!quantized(to)) {
-    return ctx.error(Code::Unsupported, "the quantised type must be an 8 or 16 bit integer");
+  if (!linearly_quantized(to)) {
+    return ctx.error(Code::Unsupported, "the quantised type is " + std::string(name_of(to)) +
+                                            ", must be " + kLinearlyQuantized);
   }
+  RP_TRY(require_scale(ctx));
+  RP_TRY(quotient_dtype(ctx).status());
   RP_TRY(check_scale(ctx, 1));
   RP_TRY(check_scale(ctx, 2));
   ctx.set_output(0, to, ctx.shape(0));
@@ -109,8 +138,8 @@ Status infer_quantize(InferContext& ctx) {
 }
 
 Status infer_dequantize(InferContext& ctx) {
-  RP_TRY(require_int(ctx, 0));
-  RP_TRY(require_float(ctx, 1));
+  if (!linearly_quantized(ctx.dtype(0))) RP_TRY(require_int(ctx, 0));
+  if (ctx.dtype(1) != DType::F8E8M0) RP_TRY(require_float(ctx, 1));
   RP_TRY(check_scale(ctx, 1));
   RP_TRY(check_scale(ctx, 2));
   const int64_t number = ctx.attrs().get_int("output_dtype");
@@ -143,15 +172,35 @@ V aligned(OpBuilder& c, V v, const Shape& x) {
   return c.slice_axis(wide_v, axis, 0, x[static_cast<size_t>(axis)]);
 }
 
-/// round(x / scale) + zero, saturated to the dtype of output 0.
+/// The quantised value of q, a float32: rounded to the dtype and, unless the node says otherwise,
+/// saturated to its range.
+V saturating_cast(OpBuilder& c, V q, DType to) {
+  if (is_low_bit_int(to)) {
+    // A cast to so few bits wraps, but one to a byte saturates.
+    const int bits = bits_of(to);
+    const double least = is_signed_low_bit_int(to) ? -std::ldexp(1.0, bits - 1) : 0;
+    const V byte = c.cast(q, carrier_of(to));
+    return c.cast(c.clip(byte, least, least + std::ldexp(1.0, bits) - 1), to);
+  }
+  if (!is_low_bit(to)) return c.cast(q, to);
+  AttrMap a;
+  a.set("to", dtype_to_onnx(to));
+  if (c.attrs().get_int("saturate") == 0) a.set("saturate", int64_t{0});
+  return c.op("Cast", {q}, std::move(a));
+}
+
+/// round(x / scale) + zero, saturated to the dtype of output 0. Floats are rounded at the end.
 Result<bool> quantize(Rewriter& rw) {
+  RP_ASSIGN(const DType precision, quotient_dtype(InferContext(rw.graph(), rw.node())));
   OpBuilder c(rw);
   const DType to = c.dtype(rw.node().outputs[0]);
   const Shape shape = c.shape(c.in(0));
-  const V x = c.cast(c.in(0), DType::F32);
-  V q = c.op("Round", {c.div(x, c.cast(aligned(c, c.in(1), shape), DType::F32))});
+  // The quotient of two 16-bit floats is rounded correctly if it is first rounded to 32 bits.
+  const auto operand = [&](V v) { return c.cast(c.cast(v, precision), DType::F32); };
+  V q = operand(c.div(operand(c.in(0)), operand(aligned(c, c.in(1), shape))));
+  if (is_int(to) || is_low_bit_int(to)) q = c.op("Round", {q});
   if (c.has(2)) q = c.add(q, c.cast(aligned(c, c.in(2), shape), DType::F32));
-  c.replace(0, c.cast(q, to));
+  c.replace(0, saturating_cast(c, q, to));
   return c.finish();
 }
 
@@ -160,8 +209,10 @@ Result<bool> dequantize(Rewriter& rw) {
   if (is_core_dequantize(rw.node())) return false;
   OpBuilder c(rw);
   const Shape shape = c.shape(c.in(0));
-  V x = c.cast(c.in(0), DType::I32);
-  if (c.has(2)) x = c.sub(x, c.cast(aligned(c, c.in(2), shape), DType::I32));
+  const DType from = c.dtype(c.in(0));
+  const DType exact = is_low_bit(from) && !is_low_bit_int(from) ? DType::F32 : DType::I32;
+  V x = c.cast(c.in(0), exact);
+  if (c.has(2)) x = c.sub(x, c.cast(aligned(c, c.in(2), shape), exact));
   const V scale = c.cast(aligned(c, c.in(1), shape), DType::F32);
   c.replace(0, c.cast(c.mul(c.cast(x, DType::F32), scale), c.dtype(rw.node().outputs[0])));
   return c.finish();
@@ -174,15 +225,21 @@ Status dequantize_element(ElementContext& ctx) {
   const auto as = [&](kernel::Val v, Ty type) {
     return b.type(v).ty == type ? v : b.convert(v, type);
   };
+  const auto number = [&](size_t i, const Index& index) -> Result<kernel::Val> {
+    RP_ASSIGN(const kernel::Val v, ctx.input(i, index));
+    const DType t = ctx.graph().value(ctx.node().inputs[i]).dtype;
+    return is_low_bit(t) ? low_bit_number(b, t, v) : v;
+  };
   const Index at = scale_index(ctx.graph(), ctx.node(), ctx.index());
-  RP_ASSIGN(kernel::Val x, ctx.input(0, ctx.index()));
-  x = as(x, Ty::I32);
+  RP_ASSIGN(kernel::Val x, number(0, ctx.index()));
+  const Ty exact = b.type(x).ty == Ty::F32 ? Ty::F32 : Ty::I32;
+  x = as(x, exact);
   if (ctx.node().inputs.size() > 2) {
-    RP_ASSIGN(const kernel::Val zero, ctx.input(2, at));
-    x = b.sub(x, as(zero, Ty::I32));
+    RP_ASSIGN(const kernel::Val zero, number(2, at));
+    x = b.sub(x, as(zero, exact));
   }
-  RP_ASSIGN(const kernel::Val scale, ctx.input(1, at));
-  const kernel::Val y = b.mul(b.convert(x, Ty::F32), as(scale, Ty::F32));
+  RP_ASSIGN(const kernel::Val scale, number(1, at));
+  const kernel::Val y = b.mul(as(x, Ty::F32), as(scale, Ty::F32));
   ctx.set(as(y, ctx.compute(ctx.graph().value(ctx.node().outputs[0]).dtype).ty));
   return {};
 }
@@ -392,7 +449,8 @@ std::span<const OpDef> quantize_ops() {
        .decompose = quantize,
        .min_inputs = 2,
        .max_inputs = 3,
-       .attributes = kQuantizeAttrs},
+       .attributes = kQuantizeAttrs,
+       .low_bit = true},
       {.name = "DequantizeLinear",
        .infer = infer_dequantize,
        .decompose = dequantize,
@@ -402,7 +460,8 @@ std::span<const OpDef> quantize_ops() {
        .max_inputs = 3,
        .attributes = kDequantizeAttrs,
        .sensitivity = kernel::Sensitivity::None,
-       .layout = LayoutRole::Fixed},
+       .layout = LayoutRole::Fixed,
+       .low_bit = true},
       {.name = "DynamicQuantizeLinear",
        .infer = infer_dynamic,
        .decompose = dynamic_quantize,

@@ -4,6 +4,7 @@
 
 #include "codegen/ops/op.h"
 #include "codegen/ops/support.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::ops {
 
@@ -46,6 +47,10 @@ HostTensor scalar_tensor(DType dtype, double value) {
     case DType::U64:
       return integer_scalar<uint64_t>(dtype, value);
     default:
+      if (is_low_bit(dtype)) {
+        const uint8_t code = low_bit_from_float(dtype, static_cast<float>(value));
+        return HostTensor::from<uint8_t>(dtype, {}, {code});
+      }
       return float_tensor(dtype, {}, {value});
   }
 }

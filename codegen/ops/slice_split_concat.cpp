@@ -374,6 +374,7 @@ std::span<const OpDef> slice_ops() {
        .check_core = check_core_slice,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Axes,
+       .low_bit = true,
        .is_identity = slice_is_identity},
       {.name = "Split",
        .infer = infer_split,
@@ -381,7 +382,8 @@ std::span<const OpDef> slice_ops() {
        .decompose = split,
        .max_inputs = 2,
        .max_outputs = kVariadic,
-       .attributes = kSplitAttrs},
+       .attributes = kSplitAttrs,
+       .low_bit = true},
       {.name = "Concat",
        .infer = infer_concat,
        .contents = concat_contents,
@@ -394,6 +396,7 @@ std::span<const OpDef> slice_ops() {
        .layout = LayoutRole::Axes,
        .concatenates = true,
        .moves = true,
+       .low_bit = true,
        .is_identity = concat_is_identity},
   };
   return kOps;

@@ -4,25 +4,11 @@
 #include <utility>
 
 #include "codegen/ops/dims.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::ops {
 
 namespace {
-
-constexpr std::array<std::pair<int64_t, DType>, 14> kOnnxTypes{{{1, DType::F32},
-                                                                {2, DType::U8},
-                                                                {3, DType::I8},
-                                                                {4, DType::U16},
-                                                                {5, DType::I16},
-                                                                {6, DType::I32},
-                                                                {7, DType::I64},
-                                                                {8, DType::String},
-                                                                {9, DType::Bool},
-                                                                {10, DType::F16},
-                                                                {11, DType::F64},
-                                                                {12, DType::U32},
-                                                                {13, DType::U64},
-                                                                {16, DType::BF16}}};
 
 template <typename T>
 std::vector<double> to_double(const HostTensor& t) {
@@ -45,17 +31,11 @@ HostTensor narrow_tensor(DType dtype, std::vector<int64_t> dims, const std::vect
 }  // namespace
 
 DType dtype_from_onnx(int64_t number) {
-  for (const auto& [n, t] : kOnnxTypes) {
-    if (n == number) return t;
-  }
-  return DType::Invalid;
+  return dtype_with_onnx_number(number);
 }
 
 int64_t dtype_to_onnx(DType t) {
-  for (const auto& [n, known] : kOnnxTypes) {
-    if (known == t) return n;
-  }
-  return 0;
+  return onnx_number_of(t);
 }
 
 Result<DType> dtype_attr(const InferContext& ctx, std::string_view name) {
@@ -207,6 +187,11 @@ std::optional<std::vector<double>> constant_numbers(const graph::Value& v) {
   if (!v.constant) return std::nullopt;
   const HostTensor& t = *v.constant;
   std::vector<double> out;
+  if (is_low_bit(t.dtype())) {
+    for (int64_t i = 0; i < t.count(); ++i)
+      out.push_back(low_bit_to_float(t.dtype(), t.data<uint8_t>()[i]));
+    return out;
+  }
   switch (t.dtype()) {
     case DType::F32:
       return to_double<float>(t);
@@ -235,11 +220,9 @@ std::optional<std::vector<double>> constant_numbers(const graph::Value& v) {
     case DType::BF16:
       for (int64_t i = 0; i < t.count(); ++i) out.push_back(bf16_to_float(t.data<uint16_t>()[i]));
       return out;
-    case DType::String:
-    case DType::Invalid:
+    default:
       return std::nullopt;
   }
-  return std::nullopt;
 }
 
 HostTensor float_tensor(DType dtype, std::vector<int64_t> dims, const std::vector<double>& v) {

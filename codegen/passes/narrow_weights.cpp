@@ -1,12 +1,13 @@
-// Keeps 8-bit weights in 8 bits; kernels dequantise what they load. Exporters write a weight as
-// DequantizeLinear, or as Cast, Sub (of a zero point) and Mul. Both become DequantizeLinear in core
-// form, which constant folding does not evaluate.
+// Keeps integer weights of 8 bits and fewer in bytes; kernels dequantise what they load. Exporters
+// write a weight as DequantizeLinear, or as Cast, Sub (of a zero point) and Mul. Both become
+// DequantizeLinear in core form, which constant folding does not evaluate.
 #include <algorithm>
 #include <cmath>
 
 #include "codegen/ops/quantize.h"
 #include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::passes {
 
@@ -22,8 +23,8 @@ using graph::ValueId;
 constexpr int64_t kMinElements = int64_t{1} << 12;
 
 bool is_narrow_weight(const Value& v) {
-  return v.constant && (v.dtype == DType::I8 || v.dtype == DType::U8) &&
-         v.constant->count() >= kMinElements;
+  const bool narrow = v.dtype == DType::I8 || v.dtype == DType::U8 || is_low_bit_int(v.dtype);
+  return narrow && v.constant && v.constant->count() >= kMinElements;
 }
 
 bool is(const Node& n, kernel::ScalarOp op) {
@@ -102,7 +103,7 @@ class Narrower {
   void keep(Node& n) {
     if (!is_narrow_weight(g_.value(n.inputs[0])) || !is_only_weight(n.outputs[0])) return;
     const auto& scale = g_.value(n.inputs[1]).constant;
-    if (!scale) return;
+    if (!scale || !is_float(scale->dtype())) return;
     if (n.inputs.size() > 2 && n.inputs[2] != kNone) {
       const auto& zero = g_.value(n.inputs[2]).constant;
       if (!zero || zero->count() != scale->count()) return;
@@ -161,9 +162,11 @@ class Narrower {
   }
 
   static bool fits(const std::vector<double>& zeros, DType t) {
-    const double lo = t == DType::I8 ? -128 : 0;
+    const bool is_signed = is_signed_int(t) || is_signed_low_bit_int(t);
+    const double numbers = std::ldexp(1.0, bits_of(t));
+    const double lo = is_signed ? -numbers / 2 : 0;
     return std::all_of(zeros.begin(), zeros.end(),
-                       [&](double z) { return z == std::floor(z) && z >= lo && z <= lo + 255; });
+                       [&](double z) { return z == std::floor(z) && z >= lo && z < lo + numbers; });
   }
 
   void join(Node& mul) {

@@ -76,7 +76,19 @@ typedef enum reprise_dtype {
   REPRISE_U32 = 10,
   REPRISE_I64 = 11,
   REPRISE_U64 = 12,
-  REPRISE_BOOL = 13 /* one byte, 0 or 1 */
+  REPRISE_BOOL = 13, /* one byte, 0 or 1 */
+  /* Types of fewer bits. Each element has a byte of its own, of whose bits those above the
+   * element's are not read; in results they repeat an integer's sign or are zero. */
+  REPRISE_I4 = 15,
+  REPRISE_U4 = 16,
+  REPRISE_I2 = 17,
+  REPRISE_U2 = 18,
+  REPRISE_F8E4M3FN = 19,
+  REPRISE_F8E4M3FNUZ = 20,
+  REPRISE_F8E5M2 = 21,
+  REPRISE_F8E5M2FNUZ = 22,
+  REPRISE_F4E2M1 = 23,
+  REPRISE_F8E8M0 = 24
 } reprise_dtype;
 
 /* Returns the bytes of one element, or 0 for an unknown dtype. */

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <limits>
 
+#include "runtime/base/low_bit.h"
+
 namespace reprise {
 
 namespace {
@@ -108,6 +110,11 @@ double element_error(double a, double b) {
 
 std::vector<double> to_double(const HostTensor& t) {
   std::vector<double> out(static_cast<size_t>(t.count()));
+  if (is_low_bit(t.dtype())) {
+    for (size_t i = 0; i < out.size(); ++i)
+      out[i] = low_bit_to_float(t.dtype(), t.data<uint8_t>()[i]);
+    return out;
+  }
   switch (t.dtype()) {
     case DType::F32:
       widen<float>(t, out);
@@ -146,8 +153,7 @@ std::vector<double> to_double(const HostTensor& t) {
     case DType::U64:
       widen<uint64_t>(t, out);
       break;
-    case DType::String:
-    case DType::Invalid:
+    default:  // String and Invalid
       out.clear();
       break;
   }

@@ -8,24 +8,36 @@ namespace {
 
 struct Row {
   std::string_view name;
-  uint8_t size;
+  uint8_t size;  // bytes in memory
+  uint8_t bits;
+  int32_t onnx;  // TensorProto.DataType
 };
 
-constexpr std::array<Row, 15> kRows{{{"invalid", 0},
-                                     {"float32", 4},
-                                     {"float16", 2},
-                                     {"bfloat16", 2},
-                                     {"float64", 8},
-                                     {"int8", 1},
-                                     {"uint8", 1},
-                                     {"int16", 2},
-                                     {"uint16", 2},
-                                     {"int32", 4},
-                                     {"uint32", 4},
-                                     {"int64", 8},
-                                     {"uint64", 8},
-                                     {"bool", 1},
-                                     {"string", 0}}};
+constexpr std::array<Row, 25> kRows{{{"invalid", 0, 0, 0},
+                                     {"float32", 4, 32, 1},
+                                     {"float16", 2, 16, 10},
+                                     {"bfloat16", 2, 16, 16},
+                                     {"float64", 8, 64, 11},
+                                     {"int8", 1, 8, 3},
+                                     {"uint8", 1, 8, 2},
+                                     {"int16", 2, 16, 5},
+                                     {"uint16", 2, 16, 4},
+                                     {"int32", 4, 32, 6},
+                                     {"uint32", 4, 32, 12},
+                                     {"int64", 8, 64, 7},
+                                     {"uint64", 8, 64, 13},
+                                     {"bool", 1, 8, 9},
+                                     {"string", 0, 0, 8},
+                                     {"int4", 1, 4, 22},
+                                     {"uint4", 1, 4, 21},
+                                     {"int2", 1, 2, 26},
+                                     {"uint2", 1, 2, 25},
+                                     {"float8_e4m3fn", 1, 8, 17},
+                                     {"float8_e4m3fnuz", 1, 8, 18},
+                                     {"float8_e5m2", 1, 8, 19},
+                                     {"float8_e5m2fnuz", 1, 8, 20},
+                                     {"float4_e2m1fn", 1, 4, 23},
+                                     {"float8_e8m0fnu", 1, 8, 24}}};
 
 const Row& row(DType t) {
   const auto i = static_cast<size_t>(t);
@@ -34,8 +46,16 @@ const Row& row(DType t) {
 
 }  // namespace
 
+bool is_dtype(uint8_t number) {
+  return number > 0 && number < kRows.size();
+}
+
 size_t size_of(DType t) {
   return row(t).size;
+}
+
+int bits_of(DType t) {
+  return row(t).bits;
 }
 
 std::string_view name_of(DType t) {
@@ -49,6 +69,17 @@ std::optional<DType> dtype_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+int32_t onnx_number_of(DType t) {
+  return row(t).onnx;
+}
+
+DType dtype_with_onnx_number(int64_t number) {
+  for (size_t i = 1; i < kRows.size(); ++i) {
+    if (kRows[i].onnx == number) return static_cast<DType>(i);
+  }
+  return DType::Invalid;
+}
+
 bool is_float(DType t) {
   return t == DType::F32 || t == DType::F16 || t == DType::BF16 || t == DType::F64;
 }
@@ -59,6 +90,15 @@ bool is_int(DType t) {
 
 bool is_signed_int(DType t) {
   return t == DType::I8 || t == DType::I16 || t == DType::I32 || t == DType::I64;
+}
+
+bool is_low_bit(DType t) {
+  return t >= DType::I4 && t <= DType::F8E8M0;
+}
+
+DType carrier_of(DType t) {
+  if (t == DType::I4 || t == DType::I2) return DType::I8;
+  return is_low_bit(t) ? DType::U8 : t;
 }
 
 float f16_to_float(uint16_t bits) {

@@ -1,5 +1,7 @@
-// Element types of tensors. Elements are stored as in ONNX TensorProto.raw_data: little endian and
-// packed.
+// Element types of tensors. Elements are little endian and lie in memory as in ONNX
+// TensorProto.raw_data, with one exception: types of 2 and 4 bits have a byte for each element
+// here, so that no code but the readers and writers of TensorProto (codegen/onnx) needs to know of
+// elements that share a byte.
 #pragma once
 
 #include <cstddef>
@@ -26,18 +28,45 @@ enum class DType : uint8_t {
   U64 = 12,
   Bool = 13,    // one byte, 0 or 1
   String = 14,  // host only
+  // Low-bit types, each in one byte: see is_low_bit().
+  I4 = 15,
+  U4 = 16,
+  I2 = 17,
+  U2 = 18,
+  F8E4M3FN = 19,
+  F8E4M3FNUZ = 20,
+  F8E5M2 = 21,
+  F8E5M2FNUZ = 22,
+  F4E2M1 = 23,
+  F8E8M0 = 24,
 };
 
+/// Whether the number is that of a dtype that tensors can have.
+bool is_dtype(uint8_t number);
 /// Bytes of one element in memory; 0 for String and Invalid.
 size_t size_of(DType t);
-/// The name as NumPy spells it, such as "float32"; "bfloat16" and "string" for dtypes that NumPy
-/// lacks.
+/// Bits of one element, of which a byte in memory may have more; 0 for String and Invalid.
+int bits_of(DType t);
+/// The name as NumPy spells it, such as "float32"; for dtypes that NumPy lacks, as its extension
+/// ml_dtypes does, such as "bfloat16" and "float8_e5m2"; "string".
 std::string_view name_of(DType t);
 std::optional<DType> dtype_from_name(std::string_view name);
+/// The number of the dtype in ONNX's TensorProto.DataType; 0 for Invalid.
+int32_t onnx_number_of(DType t);
+/// Invalid if ONNX gives the number to no dtype of ours.
+DType dtype_with_onnx_number(int64_t number);
+/// A float type or an integer type that operators compute with. Low-bit types are neither.
 bool is_float(DType t);
 /// Signed or unsigned integer; Bool is not one.
 bool is_int(DType t);
 bool is_signed_int(DType t);
+/// Types that exist to make weights small. Operators move them, and convert them to types that they
+/// compute with (runtime/base/low_bit.h), but do not compute with them. An integer's upper bits in
+/// its byte repeat its sign or are zero. A reader ignores them, because files may lie.
+bool is_low_bit(DType t);
+/// The dtype with the same bytes in memory that operators compute with: I8 for I4 and I2, U8 for
+/// the other low-bit types. Any other dtype is its own.
+DType carrier_of(DType t);
 
 // Conversions between the bits in memory and float. They round to nearest even and keep NaN.
 float f16_to_float(uint16_t bits);

@@ -20,7 +20,7 @@ struct Bool8 {
 };
 
 /// Calls f with a value of the type in which elements of `t` are stored. Does not call f for String
-/// and Invalid, which have no such type.
+/// and Invalid, which have no such type, and for low-bit types: see runtime/base/low_bit.h.
 template <typename F>
 void with_storage(DType t, F&& f) {
   switch (t) {
@@ -50,8 +50,7 @@ void with_storage(DType t, F&& f) {
       return f(uint64_t{});
     case DType::Bool:
       return f(Bool8{});
-    case DType::Invalid:
-    case DType::String:
+    default:
       return;
   }
 }

@@ -9,6 +9,13 @@ namespace reprise::host {
 
 namespace {
 
+/// The domain in which the numbers of a dtype are exact. Low-bit types have one here alone: other
+/// operators refuse them.
+Domain exact_domain(DType t) {
+  if (is_low_bit_int(t)) return Domain::Signed;
+  return is_low_bit(t) ? Domain::Float : domain_of(t);
+}
+
 /// A float is truncated and saturated to an integer (NaN gives 0), an integer wraps to a narrower
 /// one, and Bool is true if the number is not zero.
 template <typename T>
@@ -21,18 +28,28 @@ void cast_numbers(const HostTensor& x, HostTensor& y) {
   }
 }
 
+/// To a float of a low-bit type. Integers beyond 2^53 are rounded twice, but are beyond the ranges.
+void cast_to_low_bit(const HostTensor& x, HostTensor& y, LowBitRules rules) {
+  auto* codes = y.mutable_data<uint8_t>();
+  for (int64_t i = 0; i < x.count(); ++i) {
+    double v = 0;
+    load(x, i, 1, 1, &v);
+    codes[i] = double_to_low_bit(y.dtype(), v, rules);
+  }
+}
+
 std::string format_number(const HostTensor& x, int64_t i) {
   std::array<char, 64> text;
   const auto print = [&](auto v) {
     const auto r = std::to_chars(text.data(), text.data() + text.size(), v);
     return std::string(text.data(), r.ptr);
   };
-  if (domain_of(x.dtype()) == Domain::Signed) {
+  if (exact_domain(x.dtype()) == Domain::Signed) {
     int64_t v = 0;
     load(x, i, 1, 1, &v);
     return print(v);
   }
-  if (domain_of(x.dtype()) == Domain::Unsigned) {
+  if (exact_domain(x.dtype()) == Domain::Unsigned) {
     uint64_t v = 0;
     load(x, i, 1, 1, &v);
     return print(v);
@@ -51,13 +68,17 @@ bool parse_as(std::string_view s, T& v) {
   return r.ec == std::errc() && r.ptr == s.data() + s.size();
 }
 
-Status parse_number(const std::string& s, HostTensor& y, int64_t i) {
+Status parse_number(const std::string& s, HostTensor& y, int64_t i, LowBitRules rules) {
   bool ok = false;
-  if (is_float(y.dtype())) {
+  if (exact_domain(y.dtype()) == Domain::Float) {
     double v = 0;
     ok = parse_as(s, v);
-    store(y, i, 1, &v);
-  } else if (is_signed_int(y.dtype())) {
+    if (is_low_bit(y.dtype())) {
+      y.mutable_data<uint8_t>()[i] = double_to_low_bit(y.dtype(), v, rules);
+    } else {
+      store(y, i, 1, &v);
+    }
+  } else if (exact_domain(y.dtype()) == Domain::Signed) {
     int64_t v = 0;
     ok = parse_as(s, v);
     store(y, i, 1, &v);
@@ -71,13 +92,13 @@ Status parse_number(const std::string& s, HostTensor& y, int64_t i) {
                        std::string(name_of(y.dtype())));
 }
 
-KernelResult cast_to(const HostTensor& x, DType to) {
+KernelResult cast_to(const HostTensor& x, DType to, LowBitRules rules) {
   if (x.dtype() == to) return one(x);
   RP_ASSIGN(auto y, allocate(to, x.dims()));
   if (x.dtype() == DType::String) {
     if (to == DType::Bool) return unsupported("no conversion from string to bool");
     for (int64_t i = 0; i < x.count(); ++i) {
-      RP_TRY(parse_number(x.strings()[static_cast<size_t>(i)], y, i));
+      RP_TRY(parse_number(x.strings()[static_cast<size_t>(i)], y, i, rules));
     }
     return one(std::move(y));
   }
@@ -87,7 +108,11 @@ KernelResult cast_to(const HostTensor& x, DType to) {
     }
     return one(std::move(y));
   }
-  switch (domain_of(x.dtype())) {
+  if (is_low_bit(to) && !is_low_bit_int(to)) {
+    cast_to_low_bit(x, y, rules);
+    return one(std::move(y));
+  }
+  switch (exact_domain(x.dtype())) {
     case Domain::Float:
       cast_numbers<double>(x, y);
       break;
@@ -103,16 +128,25 @@ KernelResult cast_to(const HostTensor& x, DType to) {
   return one(std::move(y));
 }
 
+Result<LowBitRules> rules_of(const Call& c) {
+  const std::string mode = c.attrs.get_string("round_mode", "up");
+  const auto power = power_rounding(mode);
+  if (!power) return invalid_model("attribute 'round_mode' is '" + mode + "'");
+  return LowBitRules{c.attrs.get_int("saturate", 1) != 0, *power};
+}
+
 KernelResult cast(const Call& c) {
   RP_TRY(check_arity(c, 1, 1));
   if (!c.attrs.has("to")) return invalid_model("attribute 'to' is missing");
   RP_ASSIGN(const DType to, dtype_from_onnx(c.attrs.get_int("to", 0)));
-  return cast_to(input(c, 0), to);
+  RP_ASSIGN(const LowBitRules rules, rules_of(c));
+  return cast_to(input(c, 0), to, rules);
 }
 
 KernelResult cast_like(const Call& c) {
   RP_TRY(check_arity(c, 2, 2));
-  return cast_to(input(c, 0), input(c, 1).dtype());
+  RP_ASSIGN(const LowBitRules rules, rules_of(c));
+  return cast_to(input(c, 0), input(c, 1).dtype(), rules);
 }
 
 KernelResult bit_cast(const Call& c) {
@@ -124,7 +158,7 @@ KernelResult bit_cast(const Call& c) {
     return invalid_input("cannot read the bits of " + std::string(name_of(x.dtype())) + " as " +
                          std::string(name_of(to)) + ": elements must have equal sizes");
   }
-  if (to == DType::Bool) return cast_to(x, to);  // bytes of a bool are 0 or 1
+  if (to == DType::Bool) return cast_to(x, to, {});  // bytes of a bool are 0 or 1
   RP_ASSIGN(auto y, allocate(to, x.dims()));
   std::ranges::copy(x.bytes(), y.mutable_bytes().begin());
   return one(std::move(y));

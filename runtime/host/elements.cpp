@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/base/low_bit.h"
 #include "runtime/base/storage.h"
 #include "runtime/host/support.h"
 
@@ -56,7 +57,36 @@ To convert_out(From v) {
 }
 
 template <typename To>
+void load_low_bit(const HostTensor& t, int64_t start, int64_t stride, int64_t n, To* out) {
+  const auto* codes = t.data<uint8_t>() + start;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint8_t code = codes[i * stride];
+    if constexpr (std::is_integral_v<To>) {
+      out[i] = is_low_bit_int(t.dtype()) ? static_cast<To>(low_bit_to_int(t.dtype(), code)) : To{0};
+    } else {
+      out[i] = low_bit_to_float(t.dtype(), code);
+    }
+  }
+}
+
+template <typename From>
+void store_low_bit(HostTensor& t, int64_t start, int64_t n, const From* values) {
+  auto* codes = t.mutable_data<uint8_t>() + start;
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (std::is_integral_v<From>) {
+      const auto v = static_cast<int64_t>(values[i]);
+      codes[i] = is_low_bit_int(t.dtype())
+                     ? low_bit_from_int(t.dtype(), v)
+                     : double_to_low_bit(t.dtype(), static_cast<double>(values[i]));
+    } else {
+      codes[i] = double_to_low_bit(t.dtype(), values[i]);
+    }
+  }
+}
+
+template <typename To>
 void load_as(const HostTensor& t, int64_t start, int64_t stride, int64_t n, To* out) {
+  if (is_low_bit(t.dtype())) return load_low_bit(t, start, stride, n, out);
   with_storage(t.dtype(), [&](auto tag) {
     using From = decltype(tag);
     if (n <= 0) return;
@@ -72,6 +102,7 @@ void load_as(const HostTensor& t, int64_t start, int64_t stride, int64_t n, To* 
 
 template <typename From>
 void store_as(HostTensor& t, int64_t start, int64_t n, const From* values) {
+  if (is_low_bit(t.dtype())) return store_low_bit(t, start, n, values);
   with_storage(t.dtype(), [&](auto tag) {
     using To = decltype(tag);
     if (n <= 0) return;
@@ -98,6 +129,14 @@ uint16_t double_to_f16(double v) {
 
 uint16_t double_to_bf16(double v) {
   return float_to_bf16(to_float_odd(v));
+}
+
+uint8_t double_to_low_bit(DType t, double v, LowBitRules rules) {
+  if (!is_low_bit_int(t)) return low_bit_from_float(t, to_float_odd(v), rules);
+  // As in kernels, whose integers have 32 bits.
+  return low_bit_from_int(t,
+                          std::clamp<int64_t>(saturate_i64(v), std::numeric_limits<int32_t>::min(),
+                                              std::numeric_limits<int32_t>::max()));
 }
 
 int64_t saturate_i64(double v) {

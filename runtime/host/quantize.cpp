@@ -10,8 +10,9 @@ namespace reprise::host {
 namespace {
 
 std::pair<double, double> range_of(DType t) {
-  const double span = std::ldexp(1.0, static_cast<int>(8 * size_of(t)));
-  return is_signed_int(t) ? std::pair{-span / 2, span / 2 - 1} : std::pair{0.0, span - 1};
+  const double span = std::ldexp(1.0, bits_of(t));
+  return is_signed_int(t) || is_signed_low_bit_int(t) ? std::pair{-span / 2, span / 2 - 1}
+                                                      : std::pair{0.0, span - 1};
 }
 
 double saturate(double v, DType t) {
@@ -80,6 +81,11 @@ bool quantized(DType t) {
   return is_int(t) && size_of(t) <= 2;
 }
 
+/// What QuantizeLinear makes and DequantizeLinear takes.
+bool linearly_quantized(DType t) {
+  return quantized(t) || (is_low_bit(t) && t != DType::F8E8M0);
+}
+
 /// The scales and zero points of a call, with their layout.
 struct Scaling {
   Layout layout;
@@ -97,26 +103,54 @@ Result<Scaling> read_scaling(const Call& c) {
   return out;
 }
 
-KernelResult quantize_linear(const Call& c) {
-  RP_TRY(check_arity(c, 2, 3));
-  RP_TRY(require_number(c, 0, "x"));
-  RP_TRY(require_number(c, 1, "y_scale"));
-  RP_TRY(check_zero_point(c, 1, 2));
-  const HostTensor& x = input(c, 0);
+/// The float type to which quotients are rounded: the attribute `precision`, or the type of the
+/// scale.
+Result<DType> quotient_dtype(const Call& c) {
+  if (c.attrs.get_int("precision", 0) == 0) return input(c, 1).dtype();
+  return dtype_from_onnx(c.attrs.get_int("precision", 0));
+}
+
+/// Other types than those of 16 bits stand for float32.
+double rounded_to(DType t, double v) {
+  if (t == DType::F16) return f16_to_float(double_to_f16(v));
+  return t == DType::BF16 ? bf16_to_float(double_to_bf16(v)) : as_float(v);
+}
+
+Result<DType> quantized_type(const Call& c) {
   DType to = DType::U8;
   if (has_input(c, 2)) {
     to = input(c, 2).dtype();
   } else if (c.attrs.get_int("output_dtype", 0) != 0) {
     RP_ASSIGN(to, dtype_from_onnx(c.attrs.get_int("output_dtype", 0)));
   }
-  if (!quantized(to)) return unsupported("no quantisation to " + std::string(name_of(to)));
+  if (linearly_quantized(to)) return to;
+  return unsupported("no quantisation to " + std::string(name_of(to)));
+}
+
+KernelResult quantize_linear(const Call& c) {
+  RP_TRY(check_arity(c, 2, 3));
+  RP_TRY(require_number(c, 0, "x"));
+  if (input(c, 1).dtype() != DType::F8E8M0) RP_TRY(require_number(c, 1, "y_scale"));
+  RP_TRY(check_zero_point(c, 1, 2));
+  const HostTensor& x = input(c, 0);
+  RP_ASSIGN(const DType to, quantized_type(c));
+  RP_ASSIGN(const DType precision, quotient_dtype(c));
   RP_ASSIGN(const Scaling q, read_scaling(c));
   RP_ASSIGN(auto y, allocate(to, x.dims()));
+  const bool whole = is_int(to) || is_low_bit_int(to);
+  const LowBitRules rules{c.attrs.get_int("saturate", 1) != 0, PowerRounding::Up};
   for_each_scaled(x.dims(), q.layout, [&](int64_t i, int64_t k) {
     double v = 0;
     load(x, i, 1, 1, &v);
     const auto s = static_cast<size_t>(k);
-    const double r = saturate(round_half_even(as_float(v / q.scales[s])) + q.zeros[s], to);
+    const double quotient =
+        rounded_to(precision, rounded_to(precision, v) / rounded_to(precision, q.scales[s]));
+    if (!whole) {
+      const double shifted = as_float(quotient + q.zeros[s]);
+      y.mutable_data<uint8_t>()[i] = double_to_low_bit(to, shifted, rules);
+      return;
+    }
+    const double r = saturate(round_half_even(quotient) + q.zeros[s], to);
     store(y, i, 1, &r);
   });
   return one(std::move(y));
@@ -124,11 +158,11 @@ KernelResult quantize_linear(const Call& c) {
 
 KernelResult dequantize_linear(const Call& c) {
   RP_TRY(check_arity(c, 2, 3));
-  RP_TRY(require_float(c, 1, "x_scale"));
+  if (input(c, 1).dtype() != DType::F8E8M0) RP_TRY(require_float(c, 1, "x_scale"));
   RP_TRY(check_zero_point(c, 1, 2));
   const HostTensor& x = input(c, 0);
-  if (!quantized(x.dtype()) && x.dtype() != DType::I32) {
-    return wrong_dtype(c, 0, "x", "8-bit and 16-bit integers and int32");
+  if (!linearly_quantized(x.dtype()) && x.dtype() != DType::I32) {
+    return wrong_dtype(c, 0, "x", "integers of 2 to 16 bits, int32 and floats of 4 and 8 bits");
   }
   if (has_input(c, 2)) RP_TRY(require_same_dtype(c, 0, 2));
   DType to = input(c, 1).dtype();

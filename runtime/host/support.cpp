@@ -68,16 +68,10 @@ Status require_rank(const Call& c, size_t i, std::string_view role, int64_t min_
 }
 
 Result<DType> dtype_from_onnx(int64_t code) {
-  static constexpr std::array<DType, 17> kTypes = {
-      DType::Invalid, DType::F32, DType::U8,      DType::I8,      DType::U16, DType::I16,
-      DType::I32,     DType::I64, DType::String,  DType::Bool,    DType::F16, DType::F64,
-      DType::U32,     DType::U64, DType::Invalid, DType::Invalid, DType::BF16};
-  if (code < 0 || code >= static_cast<int64_t>(kTypes.size()) ||
-      kTypes[static_cast<size_t>(code)] == DType::Invalid) {
-    return unsupported("data type number " + std::to_string(code) +
-                       " of ONNX is not supported on the host");
-  }
-  return kTypes[static_cast<size_t>(code)];
+  const DType t = dtype_with_onnx_number(code);
+  if (t != DType::Invalid) return t;
+  return unsupported("data type number " + std::to_string(code) +
+                     " of ONNX is not supported on the host");
 }
 
 bool has_ints(const Call& c, std::string_view attr, size_t i) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/low_bit.h"
 #include "runtime/host/host_kernels.h"
 
 namespace reprise::host {
@@ -106,12 +107,13 @@ inline double round_half_even(double v) {
 }
 uint16_t double_to_f16(double v);
 uint16_t double_to_bf16(double v);
+uint8_t double_to_low_bit(DType t, double v, LowBitRules rules = {});
 /// Truncates and saturates; NaN gives 0.
 int64_t saturate_i64(double v);
 uint64_t saturate_u64(double v);
 
 /// Reads n elements from `start` on, `stride` elements apart. Integers are rounded to double.
-/// Floats cannot be read as integers; the result is 0.
+/// Floats cannot be read as integers; the result is 0. Low-bit types are numbers here.
 void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, double* out);
 void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, int64_t* out);
 void load(const HostTensor& t, int64_t start, int64_t stride, int64_t n, uint64_t* out);

@@ -23,7 +23,7 @@ bool in_range(int64_t index, size_t size) {
 }
 
 bool valid(DType t) {
-  return t > DType::Invalid && t <= DType::String;
+  return is_dtype(static_cast<uint8_t>(t));
 }
 
 Status check_expr(const Expr& e, const Interface& io, const std::string& where) {

@@ -11,10 +11,21 @@ namespace reprise {
 namespace {
 
 TEST(DType, NamesAndSizes) {
-  for (uint8_t n = 1; n <= 14; ++n) {
+  for (uint8_t n = 1; n <= 24; ++n) {
     const auto t = static_cast<DType>(n);
+    EXPECT_TRUE(is_dtype(n));
     EXPECT_EQ(dtype_from_name(name_of(t)), std::optional(t));
+    EXPECT_EQ(dtype_with_onnx_number(onnx_number_of(t)), t);
+    EXPECT_EQ(static_cast<size_t>(bits_of(t)), is_low_bit(t) ? bits_of(t) : 8 * size_of(t));
+    EXPECT_EQ(size_of(carrier_of(t)), size_of(t));
+    EXPECT_NE(is_low_bit(t), carrier_of(t) == t);
   }
+  EXPECT_FALSE(is_dtype(0) || is_dtype(25));
+  EXPECT_EQ(dtype_with_onnx_number(0), DType::Invalid);
+  EXPECT_EQ(dtype_with_onnx_number(14), DType::Invalid);
+  EXPECT_EQ(bits_of(DType::I2), 2);
+  EXPECT_EQ(size_of(DType::I2), 1u);
+  EXPECT_FALSE(is_float(DType::F8E5M2) || is_int(DType::U4));
   EXPECT_EQ(size_of(DType::BF16), 2u);
   EXPECT_EQ(size_of(DType::String), 0u);
   EXPECT_EQ(size_of(static_cast<DType>(200)), 0u);

@@ -57,6 +57,18 @@ TEST(Npy, Bfloat16IsWidened) {
   EXPECT_EQ(back->data<float>()[1], -2.0f);
 }
 
+TEST(Npy, LowBitTypesAreWidened) {
+  const auto back = [](DType t, uint8_t code) {
+    return *parse(format_npy(HostTensor::from<uint8_t>(t, {1}, {code})));
+  };
+  EXPECT_EQ(back(DType::I4, 0xf9).data<int8_t>()[0], -7);
+  EXPECT_EQ(back(DType::I4, 0xf9).dtype(), DType::I8);
+  EXPECT_EQ(back(DType::U2, 3).dtype(), DType::U8);
+  EXPECT_EQ(back(DType::F8E4M3FN, 0x7e).dtype(), DType::F32);
+  EXPECT_EQ(back(DType::F8E4M3FN, 0x7e).data<float>()[0], 448.0f);
+  EXPECT_EQ(back(DType::F8E8M0, 128).data<float>()[0], 2.0f);
+}
+
 TEST(Npy, Strings) {
   HostTensor t(DType::String, {3});
   t.mutable_strings() = {"a", "", "gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80"};

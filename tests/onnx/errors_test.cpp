@@ -123,10 +123,10 @@ const Case kCases[] = {
      }},
     {"UnknownDType", Code::InvalidModel, "input 'u': data type 77 is unknown",
      [](Model& m) { m.input("u", 77, {1}); }},
-    {"Int4", Code::Unsupported,
-     "tensor 'w': data type int4 is not supported; convert the model to float32, float16, bfloat16 "
-     "or int8",
-     [](Model& m) { tensor(m, 22, {2}).set_raw_data("a"); }},
+    {"Float6", Code::Unsupported,
+     "tensor 'w': data type float6e2m3 is not supported; convert the model to float32, float16, "
+     "bfloat16 or int8",
+     [](Model& m) { tensor(m, 27, {2}).set_raw_data("a"); }},
     {"ProducedTwice", Code::InvalidModel,
      "value 'y' is produced twice, by node 'r' (Relu) and node 'again' (Neg)",
      [](Model& m) { m.node("Neg", {"x"}, {"y"}, "again"); }},

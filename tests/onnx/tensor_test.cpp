@@ -75,6 +75,41 @@ TEST(TensorFile, TypedFields) {
   EXPECT_EQ(read(make(1, {0, 3})), "float32[0,3]{}");
 }
 
+TEST(TensorFile, LowBitTypes) {
+  struct Row {
+    int type;
+    const char* text;  // of five elements, or nine of two bits
+  };
+  // Elements share bytes, the first in the lowest bits.
+  const std::string packed("\x1f\x87\x03", 3);
+  const Row rows[] = {{21, "uint4[5]{15, 1, 7, 8, 3}"},
+                      {22, "int4[5]{-1, 1, 7, -8, 3}"},
+                      {23, "float4_e2m1fn[5]{15, 1, 7, 8, 3}"},
+                      {25, "uint2[9]{3, 3, 1, 0, 3, 1, 0, 2, 3}"},
+                      {26, "int2[9]{-1, -1, 1, 0, -1, 1, 0, -2, -1}"},
+                      {17, "float8_e4m3fn[3]{31, 135, 3}"},
+                      {18, "float8_e4m3fnuz[3]{31, 135, 3}"},
+                      {19, "float8_e5m2[3]{31, 135, 3}"},
+                      {20, "float8_e5m2fnuz[3]{31, 135, 3}"},
+                      {24, "float8_e8m0fnu[3]{31, 135, 3}"}};
+  for (const Row& r : rows) {
+    const int64_t count = r.type >= 25 ? 9 : r.type >= 21 && r.type <= 23 ? 5 : 3;
+    wire::Tensor raw = make(r.type, {count});
+    raw.set_raw_data(packed);
+    EXPECT_EQ(read(raw), r.text);
+    wire::Tensor typed = make(r.type, {count});
+    for (const char c : packed) typed.add_int32_data(static_cast<unsigned char>(c));
+    EXPECT_EQ(read(typed), r.text);
+    raw.set_raw_data(packed + '\0');
+    EXPECT_NE(read(raw).find("raw_data has 4 bytes"), std::string::npos) << read(raw);
+    typed.set_int32_data(0, 256);
+    EXPECT_NE(read(typed).find("cannot hold"), std::string::npos) << read(typed);
+    typed.add_int32_data(0);
+    EXPECT_NE(read(typed).find("int32_data holds 4 values"), std::string::npos) << read(typed);
+  }
+  EXPECT_EQ(read(make(22, {0})), "int4[0]{}");
+}
+
 TEST(TensorFile, RawData) {
   wire::Tensor t = make(6, {2});
   t.set_raw_data(std::string("\x01\0\0\0\xff\xff\xff\xff", 8));
@@ -93,8 +128,8 @@ TEST(TensorFile, NameIsKept) {
 
 TEST(TensorFile, Errors) {
   EXPECT_EQ(read(make(1, {1})), "tensor 't': float_data holds 0 values, but float32[1] needs 1");
-  EXPECT_EQ(read(make(17, {1})),
-            "tensor 't': data type float8e4m3fn is not supported; convert the model to float32, "
+  EXPECT_EQ(read(make(27, {1})),
+            "tensor 't': data type float6e2m3 is not supported; convert the model to float32, "
             "float16, bfloat16 or int8");
   wire::Tensor sequence;  // SequenceProto: elem_type and tensors
   sequence.set_data_type(1);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/base/low_bit.h"
+
 namespace reprise::test {
 
 namespace {
@@ -52,7 +54,13 @@ std::string tensor_fields(const std::string& name, DType dtype, const std::vecto
 }
 
 std::string raw_bytes(const HostTensor& t) {
-  return {reinterpret_cast<const char*>(t.bytes().data()), t.bytes().size()};
+  std::string out(packed_size(t.dtype(), static_cast<uint64_t>(t.count())), '\0');
+  if (is_low_bit(t.dtype())) {
+    pack_elements(t.dtype(), t.bytes(), std::as_writable_bytes(std::span(out)));
+  } else if (!out.empty()) {
+    std::memcpy(out.data(), t.bytes().data(), out.size());
+  }
+  return out;
 }
 
 /// One AttributeProto; its type number says which field holds the value.
@@ -82,39 +90,7 @@ std::string attribute(const std::string& name, const Attr& value) {
 }  // namespace
 
 int32_t onnx_type(DType t) {
-  switch (t) {
-    case DType::F32:
-      return 1;
-    case DType::U8:
-      return 2;
-    case DType::I8:
-      return 3;
-    case DType::U16:
-      return 4;
-    case DType::I16:
-      return 5;
-    case DType::I32:
-      return 6;
-    case DType::I64:
-      return 7;
-    case DType::String:
-      return 8;
-    case DType::Bool:
-      return 9;
-    case DType::F16:
-      return 10;
-    case DType::F64:
-      return 11;
-    case DType::U32:
-      return 12;
-    case DType::U64:
-      return 13;
-    case DType::BF16:
-      return 16;
-    case DType::Invalid:
-      return 0;
-  }
-  return 0;
+  return onnx_number_of(t);
 }
 
 OnnxWriter& OnnxWriter::input(const std::string& name, DType dtype, const std::vector<Dim>& dims) {

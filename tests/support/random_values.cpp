@@ -179,6 +179,8 @@ HostTensor random_values(DType dtype, const std::vector<int64_t>& dims, const Va
                          uint64_t seed, const std::string& name) {
   RandomSource rng(seed, name);
   HostTensor t(dtype, dims);
+  for (int64_t i = 0; is_low_bit(dtype) && i < t.count(); ++i)
+    t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(rng.next());
   with_storage(dtype, [&]<typename T>(T) {
     T* out = t.mutable_data<T>();
     for (int64_t i = 0; i < t.count(); ++i) out[i] = element_of<T>(values, rng);

@@ -1,7 +1,9 @@
 #include "tests/support/tensors.h"
 
+#include <cmath>
 #include <type_traits>
 
+#include "runtime/base/low_bit.h"
 #include "runtime/base/storage.h"
 
 namespace reprise::test {
@@ -10,6 +12,8 @@ HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt1
   HostTensor t(dtype, dims);
   std::uniform_real_distribution<float> real(-2, 2);
   std::uniform_int_distribution<int> whole(0, 3);
+  for (int64_t i = 0; is_low_bit(dtype) && i < t.count(); ++i)
+    t.mutable_data<uint8_t>()[i] = low_bit_from_float(dtype, std::floor(real(rng)));
   with_storage(dtype, [&]<typename T>(T) {
     const auto element = [&]() -> T {
       if constexpr (std::is_same_v<T, F16>) {
@@ -33,6 +37,7 @@ HostTensor random_tensor(DType dtype, const std::vector<int64_t>& dims, std::mt1
 
 double number(const HostTensor& t, int64_t i) {
   double out = 0;
+  if (is_low_bit(t.dtype())) return low_bit_to_float(t.dtype(), t.data<uint8_t>()[i]);
   with_storage(t.dtype(), [&]<typename T>(T) {
     const T element = t.data<T>()[i];
     if constexpr (std::is_same_v<T, F16>) {

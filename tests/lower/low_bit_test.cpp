@@ -1,0 +1,220 @@
+// Conversions of low-bit types in kernels give what the host kernel gives, bit for bit: every code
+// to every type, and numbers with the midpoints between codes to every code.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "backends/registry.h"
+#include "codegen/compiler.h"
+#include "codegen/graph/text.h"
+#include "codegen/lower/fuse.h"
+#include "codegen/lower/lower.h"
+#include "codegen/passes/pass.h"
+#include "codegen/targets.h"
+#include "runtime/base/compare.h"
+#include "runtime/base/low_bit.h"
+#include "runtime/session.h"
+#include "tests/support/kernel_runner.h"
+
+namespace reprise {
+namespace {
+
+constexpr DType kLowBit[] = {DType::I4,       DType::U4,         DType::I2,     DType::U2,
+                             DType::F8E4M3FN, DType::F8E4M3FNUZ, DType::F8E5M2, DType::F8E5M2FNUZ,
+                             DType::F4E2M1,   DType::F8E8M0};
+constexpr DType kOthers[] = {DType::F32, DType::F16, DType::BF16, DType::I8,  DType::U8,
+                             DType::I16, DType::U16, DType::I32,  DType::U32, DType::Bool};
+
+bool is_low_bit_float(DType t) {
+  return is_low_bit(t) && !is_low_bit_int(t);
+}
+
+/// The numbers of all formats, what lies between, and their neighbours.
+std::vector<float> interesting() {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  std::vector<float> out{
+      0,         0.5F,       1.9F,  7.5F, 1e-20F,
+      0x1p-126F, 0x1.1p127F, 1e30F, inf,  std::numeric_limits<float>::quiet_NaN()};
+  for (const DType t : kLowBit) {
+    std::vector<float> numbers;
+    for (int code = 0; code < 1 << bits_of(t); ++code) {
+      const float v = low_bit_to_float(t, static_cast<uint8_t>(code));
+      if (v >= 0x1p-126F && std::isfinite(v)) numbers.push_back(v);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const float next = i + 1 < numbers.size() ? numbers[i + 1] : 2 * numbers[i];
+      const float middle = numbers[i] + (next - numbers[i]) / 2;
+      out.insert(out.end(), {numbers[i], middle, std::nextafter(middle, 0.0F),
+                             std::nextafter(middle, inf), std::nextafter(numbers[i], inf)});
+    }
+  }
+  const size_t positive = out.size();
+  for (size_t i = 0; i < positive; ++i) out.push_back(-out[i]);
+  return out;
+}
+
+/// All bytes, of which some have bits that their type does not, or numbers.
+HostTensor values_of(DType t) {
+  if (size_of(t) == 1) {
+    HostTensor out(t, {256});
+    for (int i = 0; i < 256; ++i)
+      out.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(t == DType::Bool ? i & 1 : i);
+    return out;
+  }
+  const std::vector<float> numbers = interesting();
+  HostTensor out(t, {static_cast<int64_t>(numbers.size())});
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const float v = numbers[i];
+    const float whole = std::isfinite(v) ? std::clamp(v, -40000.0F, 40000.0F) : 3;
+    switch (t) {
+      case DType::F32:
+        out.mutable_data<float>()[i] = v;
+        break;
+      case DType::F16:
+        out.mutable_data<uint16_t>()[i] = float_to_f16(std::fabs(v) < 0x1p-14F ? 0 : v);
+        break;
+      case DType::BF16:
+        out.mutable_data<uint16_t>()[i] = float_to_bf16(v);
+        break;
+      case DType::I16:
+      case DType::U16:
+        out.mutable_data<uint16_t>()[i] = static_cast<uint16_t>(static_cast<int32_t>(whole));
+        break;
+      default:
+        out.mutable_data<uint32_t>()[i] = static_cast<uint32_t>(static_cast<int32_t>(whole));
+    }
+  }
+  return out;
+}
+
+/// Casts of a type to all types that have a kernel, one for each rule.
+std::string graph_text(DType from) {
+  const std::string n = std::to_string(values_of(from).count());
+  std::string text = "graph casts\ninput x: " + std::string(name_of(from)) + "[" + n + "]\n";
+  std::string outputs;
+  const auto add = [&](DType to, const std::string& name, const std::string& rules) {
+    const std::string v = std::string(name_of(to)) + name;
+    text += v + " = Cast<" + rules + "to=" + std::to_string(onnx_number_of(to)) + ">(x) @25\n";
+    outputs += (outputs.empty() ? "" : ", ") + v;
+  };
+  for (const DType to : kLowBit) {
+    if (to == from || (to == DType::F8E8M0 && is_int(from) && size_of(from) == 4)) continue;
+    add(to, "", "");
+    if (is_low_bit_float(to)) add(to, "_open", "saturate=0, ");
+    if (to != DType::F8E8M0) continue;
+    add(to, "_down", "round_mode=\"down\", ");
+    add(to, "_nearest", "round_mode=\"nearest\", saturate=0, ");
+  }
+  for (const DType to : kOthers) {
+    if (is_low_bit(from) && to != from) add(to, "", "");
+  }
+  return text + "output " + outputs;
+}
+
+class LowBitCasts : public testing::TestWithParam<DType> {
+ protected:
+  void SetUp() override {
+    const std::string text = graph_text(GetParam());
+    auto model = graph::parse(text);
+    ASSERT_TRUE(model.ok()) << model.status().message() << "\n" << text;
+    model_ = std::move(*model);
+    input_ = values_of(GetParam());
+    expected_ = run({}, nullptr);
+    ASSERT_EQ(expected_.size(), model_->outputs.size());
+  }
+
+  std::vector<HostTensor> run(const std::vector<std::string>& targets,
+                              const std::shared_ptr<Device>& device) {
+    CompileOptions options;
+    options.targets = targets;
+    options.fullgraph = !targets.empty();
+    auto package = compile(model_->clone(), options);
+    EXPECT_TRUE(package.ok()) << package.status().message();
+    if (!package.ok()) return {};
+    auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), device);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) return {};
+    std::vector<Binding> bindings(1);
+    bindings[0].name = "x";
+    bindings[0].host = &input_;
+    auto outputs = (*session)->run(bindings);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return outputs.ok() ? std::move(*outputs) : std::vector<HostTensor>{};
+  }
+
+  /// NaNs are equal whatever their bits, and numbers below the smallest normal one may be zero.
+  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) {
+    const HostTensor& e = expected_[output];
+    HostTensor a(e.dtype(), e.dims());
+    std::memcpy(a.mutable_bytes().data(), actual.data(), a.bytes().size());
+    const std::vector<double> is = to_double(a), want = to_double(e), x = to_double(input_);
+    const size_t size = size_of(e.dtype());
+    const double least = e.dtype() == DType::F16 ? 0x1p-14 : 0x1p-126;
+    for (size_t i = 0; i < is.size(); ++i) {
+      if (is_float(e.dtype()) && std::isnan(is[i]) && std::isnan(want[i])) continue;
+      if (is_float(e.dtype()) && std::fabs(want[i]) < least && is[i] == 0) continue;
+      ASSERT_EQ(std::memcmp(e.bytes().data() + i * size, a.bytes().data() + i * size, size), 0)
+          << what << ": " << model_->value(model_->outputs[output]).name << " of " << x[i] << " is "
+          << is[i] << ", not " << want[i];
+    }
+  }
+
+  std::unique_ptr<graph::Graph> model_;
+  HostTensor input_;
+  std::vector<HostTensor> expected_;
+};
+
+TEST_P(LowBitCasts, InterpreterOfEveryVariant) {
+  auto g = model_->clone();
+  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *g).ok()) << p.name;
+  auto fusion = lower::fuse(*g);
+  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
+  for (const lower::Target& target : vulkan_targets()) {
+    test::KernelRunner runner(*g, {}, {input_});
+    for (const lower::Group& group : fusion->groups) {
+      auto l = lower::lower(*g, group, target);
+      ASSERT_TRUE(l.ok()) << l.status().message();
+      ASSERT_TRUE(test::legalize_for(*l, target).ok());
+      const Status s = runner.run(*l, test::interpret);
+      ASSERT_TRUE(s.ok()) << s.message();
+    }
+    for (size_t i = 0; i < g->outputs.size(); ++i) {
+      compare(i, runner.memory_of(g->outputs[i]), target.name);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(LowBitCasts, Devices) {
+  bool any = false;
+  for (const DeviceInfo& info : list_devices()) {
+    if (!info.usable || info.facts.api != Api::Vulkan) continue;
+    any = true;
+    auto opened = open_device(info.id);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const std::vector<HostTensor> outputs = run({"vulkan"}, opened->device);
+    ASSERT_EQ(outputs.size(), expected_.size());
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      compare(i, outputs[i].bytes(), info.name);
+      if (HasFatalFailure()) return;
+    }
+  }
+  if (!any) GTEST_SKIP() << "no Vulkan device";
+}
+
+std::vector<DType> sources() {
+  std::vector<DType> out;
+  for (const DType t : kLowBit) out.push_back(t);
+  for (const DType t : kOthers) out.push_back(t);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, LowBitCasts, testing::ValuesIn(sources()),
+                         [](const auto& c) { return std::string(name_of(c.param)); });
+
+}  // namespace
+}  // namespace reprise
