@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "codegen/kernel_table.h"
+#include "codegen/ops/op.h"
 #include "runtime/base/timing.h"
 #include "runtime/host/host_kernels.h"
 
@@ -112,8 +113,7 @@ class Buffers {
 };
 
 Status require_host_kernel(const Node& n) {
-  const bool standard = n.domain.empty() || n.domain == "ai.onnx";
-  if (standard && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
+  if (ops::find(n) != nullptr && (!n.subgraphs.empty() || host::find(n.op) != nullptr)) return {};
   return unsupported("node '" + n.name + "' (" + n.op +
                      ") has neither a device nor a host kernel; replace the operator in the model");
 }

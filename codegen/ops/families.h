@@ -35,6 +35,7 @@ std::span<const OpDef> recurrent_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();
 std::span<const OpDef> signal_ops();
+std::span<const OpDef> ml_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -170,6 +170,7 @@ struct ChannelAxes {
 /// latter is omitted if the scalar operation in `row` declares it.
 struct OpDef {
   std::string_view name;
+  std::string_view domain = "";  // "": the default domain, ai.onnx
   Status (*infer)(InferContext&) = nullptr;
   /// Computes the contents of integer outputs as expressions, if they follow from shapes and known
   /// contents of inputs. Called after `infer`. Null: unknown before a run. The result must match

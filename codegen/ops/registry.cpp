@@ -35,7 +35,8 @@ std::vector<std::span<const OpDef>> families() {
           gather_ops(),    pad_tile_ops(),   reduce_ops(),   scan_ops(),      normalization_ops(),
           softmax_ops(),   matmul_ops(),     einsum_ops(),   conv_ops(),      pool_ops(),
           col2im_ops(),    signal_ops(),     resize_ops(),   quantize_ops(),  attention_ops(),
-          recurrent_ops(), loss_ops(),       sampling_ops(), host_only_ops()};
+          recurrent_ops(), loss_ops(),       sampling_ops(), ml_ops(),
+          host_only_ops()};
 }
 
 /// The operators that add_operators() added before the registry was built.
@@ -99,21 +100,22 @@ Status infer_row(InferContext& ctx) {
   return {};
 }
 
-bool is_standard(std::string_view domain) {
-  return domain.empty() || domain == "ai.onnx";
+/// Names are unique over all domains.
+bool is_in(const OpDef& def, std::string_view domain) {
+  return def.domain == (domain == "ai.onnx" ? std::string_view() : domain);
 }
 
 }  // namespace
 
 const OpDef* find(std::string_view domain, std::string_view op) {
-  if (!is_standard(domain)) return nullptr;
   const auto it = registry().by_name.find(op);
-  return it == registry().by_name.end() ? nullptr : it->second;
+  return it == registry().by_name.end() || !is_in(*it->second, domain) ? nullptr : it->second;
 }
 
 const OpDef* find(const graph::NodeInfo& n) {
   const std::vector<const OpDef*>& rows = registry().by_number;
-  return is_standard(n.domain) && n.op.number() < rows.size() ? rows[n.op.number()] : nullptr;
+  const OpDef* def = n.op.number() < rows.size() ? rows[n.op.number()] : nullptr;
+  return def != nullptr && is_in(*def, n.domain) ? def : nullptr;
 }
 
 std::vector<const OpDef*> all() {

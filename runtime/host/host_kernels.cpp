@@ -20,6 +20,7 @@ constexpr TableFunction kFamilies[] = {
     normalization_table, resize_table,    quantize_table, select_table,     generate_table,
     einsum_table,        attention_table, boxes_table,    gridsample_table, loss_table,
     recurrent_table,     col2im_table,    signal_table,
+    ml_encode_table,     ml_linear_table, ml_trees_table,
 };
 
 const Entry* find_entry(std::string_view op) {

@@ -1,0 +1,1 @@
+2_Unused2one2twoBy0
