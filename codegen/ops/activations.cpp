@@ -152,6 +152,29 @@ Result<bool> swish(Rewriter& rw) {
   return c.finish();
 }
 
+Status infer_swiglu(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  RP_TRY(require_same_dtype(ctx));
+  if (ctx.rank(1) != ctx.rank(0)) {
+    return ctx.invalid("A " + ctx.str(ctx.shape(0)) + " and B " + ctx.str(ctx.shape(1)) +
+                       " differ in shape");
+  }
+  for (size_t d = 0; d < ctx.shape(0).size(); ++d)
+    RP_TRY(ctx.unify(ctx.shape(0)[d], ctx.shape(1)[d], "dims of A and B").status());
+  return infer_same(ctx);
+}
+
+/// Swish(a) * b
+Result<bool> swiglu(Rewriter& rw) {
+  OpBuilder c(rw);
+  const DType t = c.dtype(c.in(0));
+  const V a = c.cast(c.in(0), wide(t));
+  const double alpha = c.attrs().get_float("alpha");
+  const V gate = alpha == 1 ? c.op("Silu", {a}) : c.mul(a, c.op("Sigmoid", {c.mul(a, alpha)}));
+  c.replace(0, c.cast(c.mul(gate, c.cast(c.in(1), wide(t))), t));
+  return c.finish();
+}
+
 Result<bool> shrink(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = c.in(0);
@@ -214,6 +237,12 @@ std::span<const OpDef> activation_ops() {
       activation("LeakyRelu", leaky_relu, kLeakyReluAttrs),
       activation("ThresholdedRelu", thresholded_relu, kEluAttrs),
       activation("Swish", swish, kEluAttrs),
+      {.name = "SwiGLU",
+       .infer = infer_swiglu,
+       .decompose = swiglu,
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .attributes = kEluAttrs},
   };
   return kOps;
 }

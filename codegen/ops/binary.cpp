@@ -69,8 +69,8 @@ Status infer_arithmetic(InferContext& ctx) {
 }
 
 Status infer_mod(InferContext& ctx) {
-  if (is_float(ctx.dtype(0)) && ctx.opset() < 1000 && ctx.attrs().get_int("fmod") == 0) {
-    return ctx.invalid("fmod is 0, must be 1 for floating-point inputs");
+  if (is_float(ctx.dtype(0)) && ctx.opset() < 28 && ctx.attrs().get_int("fmod") == 0) {
+    return ctx.invalid("fmod is 0, must be 1 for floating-point inputs before opset 28");
   }
   return infer_arithmetic(ctx);
 }

@@ -36,6 +36,8 @@ std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();
 std::span<const OpDef> signal_ops();
 std::span<const OpDef> ml_ops();
+std::span<const OpDef> training_ops();
+std::span<const OpDef> linear_attention_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

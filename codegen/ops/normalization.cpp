@@ -176,19 +176,21 @@ Result<bool> group_norm(Rewriter& rw) {
 Status infer_batch_norm(InferContext& ctx) {
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_rank(ctx, 0, 1));
-  if (ctx.attrs().get_int("training_mode") != 0) {
-    return ctx.error(Code::Unsupported, "training_mode = 1; export the model for inference");
-  }
+  const bool training = ctx.attrs().get_int("training_mode") != 0;
   if (ctx.attrs().get_int("spatial") == 0) {
     return ctx.error(Code::Unsupported, "spatial = 0 is not supported; use opset 9 or later");
   }
-  for (size_t i = 1; i < ctx.node().outputs.size(); ++i) {
-    if (ctx.node().outputs[i] != graph::kNone) {
-      return ctx.error(Code::Unsupported, "running statistics are outputs of training only");
-    }
+  const size_t most_outputs = training ? 3 : 1;
+  for (size_t i = most_outputs; i < ctx.node().outputs.size(); ++i) {
+    if (ctx.node().outputs[i] == graph::kNone) continue;
+    return ctx.error(Code::Unsupported,
+                     training ? "saved statistics are outputs of versions before 14 only"
+                              : "running statistics are outputs of training only");
   }
   const Expr channels = ctx.rank(0) > 1 ? ctx.shape(0)[1] : Expr(1);
   for (size_t i = 1; i < 5; ++i) RP_TRY(require_channels(ctx, i, channels));
+  ctx.set_output(1, ctx.dtype(3), ctx.shape(3));
+  ctx.set_output(2, ctx.dtype(4), ctx.shape(4));
   return infer_same(ctx);
 }
 
@@ -210,8 +212,38 @@ std::optional<std::pair<std::vector<double>, std::vector<double>>> folded_batch_
   return std::pair(std::move(scale), std::move(shift));
 }
 
+/// Normalises with the statistics of the batch, and moves the running ones towards them.
+Result<bool> batch_norm_in_training(OpBuilder& c) {
+  const DType t = c.dtype(c.in(0));
+  const DType inner = wide(t);
+  const Shape shape = c.shape(c.in(0));
+  const auto rank = static_cast<int64_t>(shape.size());
+  const double epsilon = c.attrs().get_float("epsilon");
+  const double momentum = c.attrs().get_float("momentum");
+  // [N] has one channel.
+  const V x = c.reshape(c.cast(c.in(0), inner), rank > 1 ? shape : Shape{shape[0], Expr(1)});
+  const int64_t at = std::max<int64_t>(rank, 2);
+  std::vector<int64_t> axes = iota(0, at);
+  axes.erase(axes.begin() + 1);
+  const V mean = c.mean(x, axes);
+  const V difference = c.sub(x, mean);
+  const V variance = c.mean(c.mul(difference, difference), axes);
+  const V inverse = c.op("Rsqrt", {c.add(variance, epsilon)});
+  V y = c.mul(c.mul(difference, inverse), channel(c, c.in(1), inner, at));
+  y = c.add(y, channel(c, c.in(2), inner, at));
+  c.replace(0, c.cast(c.reshape(y, shape), t));
+  for (size_t i = 1; i < 3; ++i) {
+    const V running = c.in(i + 2);
+    const V now = c.reshape(i == 1 ? mean : variance, c.shape(running));
+    const V moved = c.add(c.mul(c.cast(running, inner), momentum), c.mul(now, 1 - momentum));
+    c.replace(i, c.cast(moved, c.dtype(running)));
+  }
+  return c.finish();
+}
+
 Result<bool> batch_norm(Rewriter& rw) {
   OpBuilder c(rw);
+  if (c.attrs().get_int("training_mode") != 0) return batch_norm_in_training(c);
   const DType t = c.dtype(c.in(0));
   const DType inner = wide(t);
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());

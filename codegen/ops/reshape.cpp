@@ -239,19 +239,30 @@ Status infer_flatten(InferContext& ctx) {
 
 // --- Identity, Dropout ---------------------------------------------------------------------------
 
+/// Whether a node keeps every element: outside of training, or with the ratio 0. Nothing if that
+/// depends on data.
+std::optional<bool> drops_nothing(const InferContext& ctx) {
+  if (!ctx.has_input(2)) return true;
+  const auto training = constant_numbers(ctx.input(2));
+  if (training && training->size() == 1 && (*training)[0] == 0) return true;
+  if (!ctx.has_input(1)) return training ? std::optional(false) : std::nullopt;
+  const auto ratio = constant_numbers(ctx.input(1));
+  if (ratio && ratio->size() == 1 && (*ratio)[0] == 0) return true;
+  return training && ratio ? std::optional(false) : std::nullopt;
+}
+
 Status infer_dropout(InferContext& ctx) {
-  if (ctx.has_input(2)) {
-    const auto training = ctx.constant_ints(2);
-    if (!training || training->size() != 1 || (*training)[0] != 0) {
-      return ctx.error(Code::Unsupported, "training mode; export the model for inference");
-    }
+  if (drops_nothing(ctx) == false) {
+    return ctx.error(Code::Unsupported, "training mode; export the model for inference");
   }
   RP_TRY(infer_same(ctx));
   ctx.set_output(1, ctx.opset() < 10 ? ctx.dtype(0) : DType::Bool, ctx.shape(0));
   return {};
 }
 
+/// If the mode depends on data, the host runs the node and refuses to drop elements.
 Result<bool> dropout(Rewriter& rw) {
+  if (drops_nothing(InferContext(rw.graph(), rw.node())) != true) return false;
   OpBuilder c(rw);
   const graph::Node& n = rw.node();
   if (n.outputs.size() > 1 && n.outputs[1] != graph::kNone) {

@@ -160,11 +160,17 @@ Result<int64_t> block_size(const InferContext& ctx) {
   return b;
 }
 
+/// Whether the depth is the first part of a channel's number, before the place in the block (CRD),
+/// and not the last (DCR).
+Result<bool> depth_is_first(const InferContext& ctx) {
+  const std::string mode = ctx.attrs().get_string("mode");
+  if (mode == "DCR" || mode == "CRD") return mode == "CRD";
+  return ctx.invalid("mode is '" + mode + "', must be 'DCR' or 'CRD'");
+}
+
 Status infer_depth_to_space(InferContext& ctx) {
   RP_ASSIGN(const int64_t b, block_size(ctx));
-  const std::string mode = ctx.attrs().get_string("mode");
-  if (mode != "DCR" && mode != "CRD")
-    return ctx.invalid("mode is '" + mode + "', must be 'DCR' or 'CRD'");
+  RP_TRY(depth_is_first(ctx).status());
   const Shape in = ctx.shape(0);
   RP_ASSIGN(const Expr channels, exact_part(ctx, in[1], b * b));
   ctx.set_output(0, ctx.dtype(0), {in[0], channels, in[2] * Expr(b), in[3] * Expr(b)});
@@ -173,6 +179,7 @@ Status infer_depth_to_space(InferContext& ctx) {
 
 Status infer_space_to_depth(InferContext& ctx) {
   RP_ASSIGN(const int64_t b, block_size(ctx));
+  RP_TRY(depth_is_first(ctx).status());
   const Shape in = ctx.shape(0);
   RP_ASSIGN(const Expr height, exact_part(ctx, in[2], b));
   RP_ASSIGN(const Expr width, exact_part(ctx, in[3], b));
@@ -201,16 +208,18 @@ Result<bool> space_to_depth(Rewriter& rw) {
   const Shape in = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
   const auto v = c.reshape(c.in(0), {in[0], in[1], out[2], b, out[3], b});
-  c.replace(0, c.reshape(c.transpose(v, {0, 3, 5, 1, 2, 4}), out));
+  const bool crd = c.attrs().get_string("mode") == "CRD";
+  const auto moved = c.transpose(
+      v, crd ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4});
+  c.replace(0, c.reshape(moved, out));
   return c.finish();
 }
 
 constexpr AttrDecl kTransposeAttrs[] = {
     optional_attr("perm", AttrType::Ints, CoreForm::Permutation)};
 constexpr AttrDecl kExpandAttrs[] = {core_attr("shape", CoreForm::Sizes)};
-constexpr AttrDecl kDepthToSpaceAttrs[] = {required_attr("blocksize", AttrType::Int),
-                                           string_attr("mode", "DCR")};
-constexpr AttrDecl kSpaceToDepthAttrs[] = {required_attr("blocksize", AttrType::Int)};
+constexpr AttrDecl kBlockAttrs[] = {required_attr("blocksize", AttrType::Int),
+                                    string_attr("mode", "DCR")};
 
 }  // namespace
 
@@ -254,12 +263,12 @@ std::span<const OpDef> view_ops() {
       {.name = "DepthToSpace",
        .infer = infer_depth_to_space,
        .decompose = depth_to_space,
-       .attributes = kDepthToSpaceAttrs,
+       .attributes = kBlockAttrs,
        .low_bit = true},
       {.name = "SpaceToDepth",
        .infer = infer_space_to_depth,
        .decompose = space_to_depth,
-       .attributes = kSpaceToDepthAttrs,
+       .attributes = kBlockAttrs,
        .low_bit = true},
   };
   return kOps;

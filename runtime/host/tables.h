@@ -17,6 +17,7 @@ Table einsum_table();
 Table gather_table();
 Table generate_table();
 Table gridsample_table();
+Table linear_attention_table();
 Table logic_table();
 Table loss_table();
 Table matmul_table();

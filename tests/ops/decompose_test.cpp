@@ -377,6 +377,22 @@ const Decomposition kSignals[] = {
      -1.5, 1.5},
     {"BitCast", "input x: float32[3,n]\ny = BitCast<to=6>(x) @26\noutput y"},
     {"BitCastBytes", "input x: int8[3,n]\ny = BitCast<to=2>(x) @26\noutput y", -9, 9},
+    {"LinearAttention",
+     "input q: float32[2,3,8], k: float32[2,3,4], v: float32[2,3,6], p: float32[2,1,4,6]\n"
+     "(y, s) = LinearAttention<kv_num_heads=1, q_num_heads=2, scale=0.7, update_rule=\"linear\">"
+     "(q, k, v, p) @27\noutput y, s",
+     -1, 1},
+    {"LinearAttentionGatedDelta",
+     "input q: float16[2,3,8], k: float16[2,3,8], v: float16[2,3,6], d: float16[2,3,8], "
+     "b: float16[2,3,1]\n(y, s) = LinearAttention<kv_num_heads=2, q_num_heads=2>"
+     "(q, k, v, _, d, b) @27\noutput y, s",
+     -1, 1},
+    {"BatchNormTraining",
+     "input x: float32[2,3,n], s: float32[3], b: float32[3], m: float32[3], v: float32[3]\n"
+     "(y, u, w) = BatchNormalization<training_mode=1>(x, s, b, m, v) @15\noutput y, u, w"},
+    {"SpaceToDepthCrd",
+     "input x: float32[n,2,4,6]\ny = SpaceToDepth<blocksize=2, mode=\"CRD\">(x) @28\noutput y"},
+    {"ModFloat", "input x: float32[24], z: float32[24]\ny = Mod(x, z) @28\noutput y", -3, 3, true},
     {"TensorScatter",
      "input c: float32[3,2,6,4], u: float32[3,2,2,4], i: int64[3]\n"
      "y = TensorScatter(c, u, i) @24\noutput y",
