@@ -260,38 +260,15 @@ KernelResult tree_ensemble_regressor(const Call& c) {
   return regress(c, e, post, DType::F32);
 }
 
-/// The scores of a sample and its class, as ONNX Runtime computes them where the standard is vague:
-/// of two classes, the leaves may have weights for one only.
+/// The scores of a sample and its class.
 struct ClassScores {
   size_t label = 0;
   std::vector<double> scores;
 };
 
-/// `only_one`: all weights are for one class, and are then in scores[0].
-ClassScores judge_binary(std::vector<Score> scores, const std::vector<double>& base, bool only_one,
-                     bool positive, PostTransform post) {
-  if (base.size() == 2 && scores[1].given) {
-    scores[1].value = base[1] + scores[0].value;
-    scores[0].value = -scores[1].value;
-  } else if (base.size() == 2) {
-    for (size_t k = 0; k < 2; ++k) scores[k] = {scores[k].value + base[k], true};
-  } else {
-    if (base.size() == 1) scores[0].value += base[0];
-    if (!scores[1].given) scores.pop_back();
-  }
-  const double weight = scores.size() == 2 && scores[1].given ? scores[1].value : scores[0].value;
-  const bool as_probability = only_one && positive;
-  ClassScores v;
-  v.label = weight > (as_probability ? 0.5 : 0) ? 1 : 0;
-  if (scores.size() == 1 && post != PostTransform::Probit) {
-    const BinaryForm form = as_probability ? BinaryForm::Probability : BinaryForm::Margin;
-    v.scores = binary_scores(post, form, scores[0].value);
-    return v;
-  }
-  for (const Score& s : scores) v.scores.push_back(s.value);
-  transform(post, v.scores);
-  v.scores.resize(2, 0);
-  return v;
+/// Of two classes, all weights are for the first: their sum is the margin of the second class.
+ClassScores judge_binary(double score, PostTransform post) {
+  return {score > 0 ? size_t{1} : size_t{0}, binary_scores(post, BinaryForm::Margin, score)};
 }
 
 ClassScores judge(const std::vector<Score>& scores, const std::vector<double>& base,
@@ -317,24 +294,18 @@ KernelResult tree_ensemble_classifier(const Call& c) {
   RP_ASSIGN(const Samples x, read_samples(c));
   RP_TRY(check(e, x.features));
   std::set<int64_t> weighted;
-  bool positive = true;
-  for (const TreeNode& n : e.nodes) {
-    for (const auto& [target, weight] : n.weights) {
-      weighted.insert(target);
-      positive = positive && weight >= 0;
-    }
-  }
-  const bool only_one = e.targets == 2 && weighted.size() == 1;
-  if (only_one) {
-    for (TreeNode& n : e.nodes)
-      for (auto& [target, weight] : n.weights) target = 0;
-  }
+  for (const TreeNode& n : e.nodes)
+    for (const auto& [target, weight] : n.weights) weighted.insert(target);
+  // The standard does not say how a model with two classes and weights for one means them.
+  // Exporters follow ONNX Runtime.
+  const bool binary = e.targets == 2 && weighted == std::set<int64_t>{0};
   std::vector<size_t> classes;
   std::vector<double> out;
   for (int64_t i = 0; i < x.count; ++i) {
-    RP_ASSIGN(std::vector<Score> scores, evaluate(e, x.values.data() + i * x.features));
-    const ClassScores v = e.targets == 2 ? judge_binary(scores, e.base, only_one, positive, post)
-                                     : judge(scores, e.base, post);
+    RP_ASSIGN(const std::vector<Score> scores, evaluate(e, x.values.data() + i * x.features));
+    const double base = e.base.empty() ? 0 : e.base[0];
+    const ClassScores v = binary ? judge_binary(scores[0].value + base, post)
+                                 : judge(scores, e.base, post);
     classes.push_back(v.label);
     out.insert(out.end(), v.scores.begin(), v.scores.end());
   }

@@ -63,15 +63,18 @@ TEST(Conformance, OperatorsOnEveryDevice) {
   }
 }
 
-/// Models whose results ONNX Runtime computed (control_flow/make_cases.py).
-constexpr int64_t kControlFlowCases = 12;
+/// Models whose results ONNX Runtime computed (make_cases.py in each folder).
+constexpr int64_t kControlFlowCases = 12, kMlCases = 38;
 
-TEST(Conformance, ControlFlowOnEveryDevice) {
-  const std::string cases = source_dir() / "tests/conformance/control_flow/cases";
-  for (const std::string& device : devices()) {
-    SCOPED_TRACE(device);
-    expect_clean(run_cases(cases, device), kControlFlowCases);
-  }
+void expect_own_cases(const std::string& device) {
+  SCOPED_TRACE(device);
+  const auto folder = source_dir() / "tests/conformance";
+  expect_clean(run_cases(folder / "control_flow/cases", device), kControlFlowCases);
+  expect_clean(run_cases(folder / "ml/cases", device), kMlCases);
+}
+
+TEST(Conformance, OwnCasesOnEveryDevice) {
+  for (const std::string& device : devices()) expect_own_cases(device);
 }
 
 void expect_full_suite(const std::string& device) {
@@ -139,9 +142,8 @@ TEST_F(ConformanceOnCuda, Operators) {
     expect_clean(run_cases(node, "cuda", filter), 2);
 }
 
-TEST_F(ConformanceOnCuda, ControlFlow) {
-  expect_clean(run_cases(source_dir() / "tests/conformance/control_flow/cases", "cuda"),
-               kControlFlowCases);
+TEST_F(ConformanceOnCuda, OwnCases) {
+  expect_own_cases("cuda");
 }
 
 TEST_F(ConformanceOnCuda, FullSuite) {

@@ -90,10 +90,18 @@ def tree_cases() -> None:
             [f],
             n_targets=2,
             aggregate_function=aggregate,
-            base_values=[0.5, -0.25],
             **trees(leaves, "target"),
         )
-    three = {"ids": [0, 1, 2, 1, 0], "weights": [0.5, 0.75, 1.5, 0.25, -0.5]}
+    write(
+        "tree_regressor_with_base",
+        "TreeEnsembleRegressor",
+        [x],
+        [f],
+        n_targets=1,
+        base_values=[0.5],
+        **trees({"ids": [0] * 5, "weights": [0.5, -1.0, 2.0, 0.25, 0.75]}, "target"),
+    )
+    three = {"ids": [0, 1, 2, 1, 0], "weights": [0.5, 0.75, 1.5, 0.25, -0.75]}
     for post in ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"):
         write(
             f"tree_classifier_{post.lower()}",
@@ -105,26 +113,16 @@ def tree_cases() -> None:
             **trees(three, "class"),
         )
     signs = {"positive": [0.1, 0.5, 0.3, 0.2, 0.4], "mixed": [0.5, -0.75, 0.5, 0.25, -0.5]}
-    for sign, post in itertools.product(signs, ("NONE", "LOGISTIC")):
+    for sign, post, only in itertools.product(signs, ("NONE", "LOGISTIC"), (0, 1)):
         write(
-            f"tree_classifier_of_one_class_{sign}_{post.lower()}",
+            f"tree_classifier_of_class_{only}_{sign}_{post.lower()}",
             "TreeEnsembleClassifier",
             [x],
             [s, f],
             classlabels_strings=["no", "yes"],
             post_transform=post,
-            **trees({"ids": [1] * 5, "weights": signs[sign]}, "class"),
+            **trees({"ids": [only] * 5, "weights": signs[sign]}, "class"),
         )
-    write(
-        "tree_classifier_of_two_classes",
-        "TreeEnsembleClassifier",
-        [x],
-        [i64, f],
-        classlabels_int64s=[0, 1],
-        post_transform="SOFTMAX",
-        base_values=[0.1, 0.2],
-        **trees({"ids": [0, 1, 0, 1, 0], "weights": [0.5, 0.75, 1.5, 0.25, 0.5]}, "class"),
-    )
 
 
 def linear_cases() -> None:
