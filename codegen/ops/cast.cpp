@@ -19,9 +19,13 @@ Result<LowBitRules> rules_of(const Attributes& attrs) {
 }
 
 Status infer_cast_to(InferContext& ctx, DType to) {
-  if (const Status s = rules_of(ctx.attrs()).status(); !s.ok()) return ctx.invalid(s.message());
   ctx.set_output(0, to, ctx.shape(0));
   return {};
+}
+
+Status check_rules(const InferContext& ctx) {
+  const Status s = rules_of(ctx.attrs()).status();
+  return s.ok() ? s : ctx.invalid(s.message());
 }
 
 /// The contents are the same numbers, if the dtype can represent them.
@@ -36,10 +40,12 @@ void cast_contents(ContentsContext& ctx) {
 
 Status infer_cast(InferContext& ctx) {
   RP_ASSIGN(const DType to, dtype_attr(ctx, "to"));
+  RP_TRY(check_rules(ctx));
   return infer_cast_to(ctx, to);
 }
 
 Status infer_cast_like(InferContext& ctx) {
+  RP_TRY(check_rules(ctx));
   return infer_cast_to(ctx, ctx.dtype(1));
 }
 
@@ -109,6 +115,7 @@ Status cast_element(ElementContext& ctx) {
   const DType to = ctx.graph().value(ctx.node().outputs[0]).dtype;
   DType from = ctx.graph().value(ctx.node().inputs[0]).dtype;
   RP_ASSIGN(kernel::Val v, ctx.input(0, ctx.index()));
+  const bool power = from == DType::F8E8M0;
   if (is_low_bit(from) && to != from) {
     v = low_bit_number(b, from, v);
     from = low_bit_number_type(from);
@@ -125,7 +132,9 @@ Status cast_element(ElementContext& ctx) {
     return {};
   }
   if (to == DType::Bool) {
-    ctx.set(b.scalar_op(ScalarOp::NotEqual, {v, b.constant(source, 0)}));
+    // F8E8M0 has no zero, but a device may take its least number, a subnormal float32, as zero.
+    const kernel::Val yes = b.constant(kernel::vec(kernel::kBool, source.lanes), 1);
+    ctx.set(power ? yes : b.scalar_op(ScalarOp::NotEqual, {v, b.constant(source, 0)}));
     return {};
   }
   if (from == DType::Bool) {
@@ -143,18 +152,20 @@ Status cast_element(ElementContext& ctx) {
 Status infer_bit_cast(InferContext& ctx) {
   RP_ASSIGN(const DType to, dtype_attr(ctx, "to"));
   const DType from = ctx.dtype(0);
-  if (size_of(from) == 0 || size_of(to) != size_of(from)) {
+  if (bits_of(from) == 0 || bits_of(to) != bits_of(from)) {
     return ctx.invalid("cannot read the bits of " + std::string(name_of(from)) + " as " +
                        std::string(name_of(to)) + ": elements must have equal sizes");
   }
   return infer_cast_to(ctx, to);
 }
 
-/// Devices hold elements of 32 bits, and 16-bit floats as float32, so the bits of other floats are
-/// read on the host. Between integers of one size the bits are those that a conversion gives.
+/// Devices hold elements of 32 bits, and 16-bit floats as float32, so the bits of other floats and
+/// of low-bit types are read on the host. Between integers of one size the bits are those that a
+/// conversion gives.
 Result<bool> bit_cast(Rewriter& rw) {
   const DType from = rw.input(0).dtype;
   const DType to = dtype_from_onnx(Attributes(rw.node()).get_int("to"));
+  if (from != to && (is_low_bit(from) || is_low_bit(to))) return false;
   if (from != to && (is_float(from) || is_float(to))) {
     return size_of(from) == 4 ? mark_core(rw) : Result<bool>(false);
   }
@@ -217,7 +228,8 @@ std::span<const OpDef> cast_ops() {
        .element = bit_cast_element,
        .attributes = kBitCastAttrs,
        .sensitivity = kernel::Sensitivity::Step,
-       .layout = LayoutRole::Elementwise},
+       .layout = LayoutRole::Elementwise,
+       .low_bit = true},
   };
   return kOps;
 }

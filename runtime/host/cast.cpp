@@ -154,13 +154,19 @@ KernelResult bit_cast(const Call& c) {
   if (!c.attrs.has("to")) return invalid_model("attribute 'to' is missing");
   RP_ASSIGN(const DType to, dtype_from_onnx(c.attrs.get_int("to", 0)));
   const HostTensor& x = input(c, 0);
-  if (size_of(x.dtype()) == 0 || size_of(to) != size_of(x.dtype())) {
+  if (bits_of(x.dtype()) == 0 || bits_of(to) != bits_of(x.dtype())) {
     return invalid_input("cannot read the bits of " + std::string(name_of(x.dtype())) + " as " +
                          std::string(name_of(to)) + ": elements must have equal sizes");
   }
   if (to == DType::Bool) return cast_to(x, to, {});  // bytes of a bool are 0 or 1
   RP_ASSIGN(auto y, allocate(to, x.dims()));
-  std::ranges::copy(x.bytes(), y.mutable_bytes().begin());
+  if (bits_of(to) < 8) {  // the upper bits of a byte depend on the type
+    std::vector<std::byte> packed(packed_size(to, static_cast<uint64_t>(x.count())));
+    pack_elements(x.dtype(), x.bytes(), packed);
+    unpack_elements(to, packed, y.mutable_bytes());
+  } else {
+    std::ranges::copy(x.bytes(), y.mutable_bytes().begin());
+  }
   return one(std::move(y));
 }
 

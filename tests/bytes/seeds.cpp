@@ -60,7 +60,8 @@ std::vector<std::string> packages() {
 
 std::vector<std::string> npy_files() {
   std::vector<std::string> out;
-  for (const DType dtype : {DType::F32, DType::F16, DType::I64, DType::U8, DType::Bool}) {
+  for (const DType dtype :
+       {DType::F32, DType::F16, DType::I64, DType::U8, DType::Bool, DType::I4, DType::F8E5M2}) {
     for (const std::vector<int64_t>& dims :
          {std::vector<int64_t>{}, {0}, {3}, {2, 3}, {1, 2, 1, 2}}) {
       HostTensor t(dtype, dims);

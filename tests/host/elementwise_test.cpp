@@ -286,8 +286,79 @@ TEST(HostCast, Conversions) {
   });
   run_error_cases({
       {"junk text", "Cast", {strings({1}, {"12x"})}, Code::InvalidInput, "'12x'", to(kI64)},
-      {"float8", "Cast", {f32({1}, {1})}, Code::Unsupported, "17", to(17)},
+      {"float6", "Cast", {f32({1}, {1})}, Code::Unsupported, "27", to(27)},
+      {"rounding",
+       "Cast",
+       {f32({1}, {1})},
+       Code::InvalidModel,
+       "round_mode",
+       attrs({{"to", int64_t{24}}, {"round_mode", std::string("odd")}})},
       {"no target", "Cast", {f32({1}, {1})}, Code::InvalidModel, "'to'"},
+  });
+}
+
+/// A tensor of a low-bit type, of these codes.
+HostTensor codes(DType t, const std::vector<uint8_t>& v) {
+  return HostTensor::from(t, {static_cast<int64_t>(v.size())}, v);
+}
+
+TEST(HostCast, LowBitTypes) {
+  constexpr int64_t kI8 = 3, kString = 8, kE4M3 = 17, kE5M2 = 19, kU4 = 21, kI4 = 22, kE8M0 = 24;
+  const auto to = [](int64_t t) { return attrs({{"to", t}}); };
+  const auto open = [](int64_t t) { return attrs({{"to", t}, {"saturate", int64_t{0}}}); };
+  const auto rounded = [](const char* mode) {
+    return attrs({{"to", kE8M0}, {"round_mode", std::string(mode)}});
+  };
+  const HostTensor minus = codes(DType::I4, {0xff, 0xf8, 7});
+  run_cases({
+      {"floats wrap", "Cast", {f32({3}, {15.9F, -8, 7})}, {minus}, to(kI4)},
+      {"integers wrap", "Cast", {i32({3}, {0x7f, 8, -9})}, {minus}, to(kI4)},
+      {"to integers", "Cast", {minus}, {i8({3}, {-1, -8, 7})}, to(kI8)},
+      {"upper bits",
+       "Cast",
+       {codes(DType::I4, {0x0f, 0x18, 0xf7})},
+       {i8({3}, {-1, -8, 7})},
+       to(kI8)},
+      {"to text", "Cast", {minus}, {strings({3}, {"-1", "-8", "7"})}, to(kString)},
+      {"from text",
+       "Cast",
+       {strings({2}, {"0.5", "-2"})},
+       {codes(DType::F8E4M3FN, {0x30, 0xc0})},
+       to(kE4M3)},
+      // Rounded through float32 first, this value would tie and fall to 1.
+      {"one rounding",
+       "Cast",
+       {f64({1}, {1.0625 + 0x1p-40})},
+       {codes(DType::F8E4M3FN, {0x39})},
+       to(kE4M3)},
+      {"saturates",
+       "Cast",
+       {f32({2}, {1e9F, -kInf})},
+       {codes(DType::F8E5M2, {0x7b, 0xfb})},
+       to(kE5M2)},
+      {"overflows",
+       "Cast",
+       {f32({2}, {1e9F, -kInf})},
+       {codes(DType::F8E5M2, {0x7c, 0xfc})},
+       open(kE5M2)},
+      {"between types",
+       "Cast",
+       {codes(DType::F8E4M3FN, {0x7e, 0xc0})},
+       {codes(DType::F8E5M2, {0x5f, 0xc0})},
+       to(kE5M2)},
+      {"up", "Cast", {f32({2}, {1.1F, 1.5F})}, {codes(DType::F8E8M0, {128, 128})}, rounded("up")},
+      {"down",
+       "Cast",
+       {f32({2}, {1.1F, 1.5F})},
+       {codes(DType::F8E8M0, {127, 127})},
+       rounded("down")},
+      {"nearest",
+       "Cast",
+       {f32({2}, {1.1F, 1.5F})},
+       {codes(DType::F8E8M0, {127, 128})},
+       rounded("nearest")},
+      {"bits", "BitCast", {minus}, {codes(DType::U4, {15, 8, 7})}, to(kU4)},
+      {"bits", "BitCast", {u8({1}, {0x7e})}, {codes(DType::F8E4M3FN, {0x7e})}, to(kE4M3)},
   });
 }
 

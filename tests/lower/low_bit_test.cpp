@@ -206,6 +206,94 @@ TEST_P(LowBitCasts, Devices) {
   if (!any) GTEST_SKIP() << "no Vulkan device";
 }
 
+struct Weights {
+  DType dtype;
+  std::string attributes, scales;  // of DequantizeLinear, and the dims of scale and zero point
+};
+
+/// Numbers without a pattern that a wrong stride could hit by chance.
+std::string listed(int64_t count, int64_t least, int64_t numbers) {
+  std::string out;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t mixed = static_cast<uint64_t>(i + 1) * 2654435761U >> 7U;
+    out += (i == 0 ? "" : ", ") +
+           std::to_string(least + static_cast<int64_t>(mixed % static_cast<uint64_t>(numbers)));
+  }
+  return out;
+}
+
+class LowBitWeights : public testing::TestWithParam<Weights> {
+ protected:
+  static constexpr int64_t kSide = 64;
+
+  static std::string graph_text() {
+    const Weights& w = GetParam();
+    const int64_t numbers = int64_t{1} << bits_of(w.dtype);
+    const int64_t least = is_signed_low_bit_int(w.dtype) ? -numbers / 2 : 0;
+    int64_t scales = 1, dim = 0;
+    for (const char c : w.scales + ",") {
+      if (c != ',') dim = 10 * dim + (c - '0');
+      if (c == ',') scales *= dim > 0 ? dim : 1;
+      if (c == ',') dim = 0;
+    }
+    const std::string type(name_of(w.dtype));
+    return "graph weights\ninput x: float32[3,64]\ninput i: int64[2]\nconst w: " + type +
+           "[64,64]{" + listed(kSide * kSide, least, numbers) + "}\nconst s: float32[" + w.scales +
+           "]{" + listed(scales, 1, 7) + "}\nconst z: " + type + "[" + w.scales + "]{" +
+           listed(scales, least, numbers) + "}\nd = DequantizeLinear<" + w.attributes +
+           ">(w, s, z) @25\ny = MatMul(x, d) @13\nr = Gather<axis=0>(d, i) @13\noutput y, r";
+  }
+};
+
+TEST_P(LowBitWeights, StayNarrow) {
+  auto model = graph::parse(graph_text());
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  HostTensor x(DType::F32, {3, kSide});
+  for (int64_t i = 0; i < x.count(); ++i)
+    x.mutable_data<float>()[i] = static_cast<float>(i * 37 % 64) / 16 - 2;
+  const HostTensor rows = HostTensor::from<int64_t>(DType::I64, {2}, {5, 63});
+  std::vector<Binding> bindings(2);
+  bindings[0].name = "x";
+  bindings[0].host = &x;
+  bindings[1].name = "i";
+  bindings[1].host = &rows;
+  CompileOptions options;
+  options.targets = {"vulkan"};
+  options.fullgraph = true;
+  auto compiled = compile((*model)->clone(), options);
+  ASSERT_TRUE(compiled.ok()) << compiled.status().message();
+  for (const HostTensor& w : compiled->weights)
+    EXPECT_FALSE(w.dtype() == DType::F32 && w.count() == kSide * kSide) << "it was widened";
+  const auto package = std::make_shared<package::Package>(std::move(*compiled));
+  const auto run = [&](const std::shared_ptr<Device>& device) {
+    auto session = Session::create(package, device);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    auto outputs = (*session)->run(bindings);
+    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
+    return std::move(*outputs);
+  };
+  const std::vector<HostTensor> expected = run(nullptr);
+  for (const DeviceInfo& info : list_devices()) {
+    if (!info.usable || info.facts.api != Api::Vulkan) continue;
+    auto opened = open_device(info.id);
+    ASSERT_TRUE(opened.ok()) << opened.status().message();
+    const std::vector<HostTensor> outputs = run(opened->device);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Comparison c =
+          reprise::compare(outputs[i], expected[i], tolerance(Rule::Model, DType::F32));
+      EXPECT_TRUE(c.ok) << info.name << ": output " << i << " " << c.reason;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Forms, LowBitWeights,
+                         testing::Values(Weights{DType::I4, "axis=0, block_size=16", "4,64"},
+                                         Weights{DType::U4, "axis=1, block_size=32", "64,2"},
+                                         Weights{DType::I4, "axis=1", "64"},
+                                         Weights{DType::U4, "axis=0", "64"},
+                                         Weights{DType::I2, "axis=0", ""},
+                                         Weights{DType::U2, "axis=1", "64"}));
+
 std::vector<DType> sources() {
   std::vector<DType> out;
   for (const DType t : kLowBit) out.push_back(t);

@@ -96,7 +96,10 @@ TEST(Exporter, TensorFilesReadBack) {
   s.mutable_strings() = {"a", ""};
   TempDir dir;
   for (const HostTensor& t : {float_tensor({2, 3}, 0.5F), HostTensor(DType::BF16, {3}),
-                              int64_tensor({2}, {-1, int64_t{1} << 40}), s}) {
+                              int64_tensor({2}, {-1, int64_t{1} << 40}), s,
+                              HostTensor::from<int8_t>(DType::I4, {3}, {-8, 7, -1}),
+                              HostTensor::from<uint8_t>(DType::U2, {5}, {3, 0, 1, 2, 3}),
+                              HostTensor::from<uint8_t>(DType::F8E4M3FN, {2}, {0xff, 1})}) {
     const std::string path = dir / "t.pb";
     write_file(path, onnx::tensor_file(t, "name"));
     const auto back = onnx::read_tensor_file(path);

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <type_traits>
 
+#include "runtime/base/low_bit.h"
 #include "runtime/base/storage.h"
 #include "tests/support/random_source.h"
 
@@ -110,6 +111,12 @@ T element_of(const Values& values, RandomSource& rng) {
   }
 }
 
+/// As readers of files make them: the upper bits of a byte follow from the element's.
+uint8_t low_bit_code(DType t, uint64_t bits) {
+  return is_low_bit_int(t) ? low_bit_from_int(t, static_cast<int64_t>(bits & 0xff))
+                           : static_cast<uint8_t>(bits & ((1U << bits_of(t)) - 1));
+}
+
 }  // namespace
 
 std::string Values::str() const {
@@ -180,7 +187,7 @@ HostTensor random_values(DType dtype, const std::vector<int64_t>& dims, const Va
   RandomSource rng(seed, name);
   HostTensor t(dtype, dims);
   for (int64_t i = 0; is_low_bit(dtype) && i < t.count(); ++i)
-    t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(rng.next());
+    t.mutable_data<uint8_t>()[i] = low_bit_code(dtype, rng.next());
   with_storage(dtype, [&]<typename T>(T) {
     T* out = t.mutable_data<T>();
     for (int64_t i = 0; i < t.count(); ++i) out[i] = element_of<T>(values, rng);

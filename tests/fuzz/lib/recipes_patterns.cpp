@@ -115,13 +115,14 @@ bool narrow_integers(Maker& m) {
   return m.chain("Cast", {x}, to) != Maker::kNone || true;
 }
 
-/// A product with weights of 8 bits and a scale, as quantisers write it.
+/// A product with weights of 8 bits or fewer and a scale, as quantisers write it.
 bool quantized_product(Maker& m) {
   const V x = m.typed(DType::F32, 2, 4);
   if (!m.shape(x).back().is_const() || m.shape(x).back().value() < 1) return false;
   const int64_t k = m.shape(x).back().value(), n = m.rng.in(1, 40);
   const bool wide = m.rng.chance(0.3);
-  const DType t = m.rng.chance(0.5) ? DType::I8 : DType::U8;
+  const DType t = m.rng.pick(std::vector<DType>{DType::I8, DType::U8, DType::I8, DType::U8,
+                                                DType::I4, DType::U4, DType::I2, DType::U2});
   const V w = m.constant(test::random_values(t, {k, n}, {Values::Kind::Wide}, m.rng.next(), "w"));
   const std::vector<int64_t> scale_dims = wide ? std::vector<int64_t>{n} : std::vector<int64_t>{};
   std::vector<V> inputs{
