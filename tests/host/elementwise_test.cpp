@@ -303,7 +303,8 @@ HostTensor codes(DType t, const std::vector<uint8_t>& v) {
 }
 
 TEST(HostCast, LowBitTypes) {
-  constexpr int64_t kI8 = 3, kString = 8, kE4M3 = 17, kE5M2 = 19, kU4 = 21, kI4 = 22, kE8M0 = 24;
+  static constexpr int64_t kI8 = 3, kString = 8, kE4M3 = 17, kE5M2 = 19, kU4 = 21, kI4 = 22,
+                           kE8M0 = 24;
   const auto to = [](int64_t t) { return attrs({{"to", t}}); };
   const auto open = [](int64_t t) { return attrs({{"to", t}, {"saturate", int64_t{0}}}); };
   const auto rounded = [](const char* mode) {
