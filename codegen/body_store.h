@@ -16,8 +16,8 @@ class BodyStore {
  public:
   /// The arguments must outlive the store.
   BodyStore(package::Package& p, WeightStore& weights) : package_(p), weights_(weights) {}
-  /// The indices of the node's bodies in Package::bodies; none for a node without bodies. Adds those
-  /// that are not there yet, and the bodies in them.
+  /// The indices of the node's bodies in Package::bodies; none for a node without bodies. Adds
+  /// those that are not there yet, and the bodies in them.
   Result<std::vector<uint32_t>> of(const graph::Node& n);
 
  private:

@@ -78,7 +78,8 @@ Result<plan::Plan> host_plan_of(CompileContext& context) {
   const DType precision = context.options.precision;
   const bool complete =
       std::ranges::none_of(g.nodes(), [](const auto& n) { return passes::lacks_host_kernel(*n); });
-  if (precision == DType::F32 && complete) return build_host_plan(g, context.weights, context.bodies);
+  if (precision == DType::F32 && complete)
+    return build_host_plan(g, context.weights, context.bodies);
   const std::unique_ptr<graph::Graph> own = g.clone();
   if (!complete) RP_TRY(passes::decompose_for_host(*own));
   if (precision != DType::F32) passes::narrow_host_constants(*own, precision);

@@ -52,8 +52,8 @@ void copy_elements(const HostTensor& from, size_t from_at, HostTensor& to, size_
   }
   const size_t size = size_of(from.dtype());
   const auto bytes = from.bytes().subspan(from_at * size, count * size);
-  std::copy(bytes.begin(), bytes.end(), to.mutable_bytes().begin() +
-                                            static_cast<std::ptrdiff_t>(to_at * size));
+  std::copy(bytes.begin(), bytes.end(),
+            to.mutable_bytes().begin() + static_cast<std::ptrdiff_t>(to_at * size));
 }
 
 /// Element `i` of the axis, without the axis.
@@ -69,8 +69,7 @@ Result<HostTensor> slice_at(const HostTensor& t, size_t axis, size_t i) {
 
 /// Tensors of equal shape side by side along a new axis. The axis has `length` elements; those
 /// beyond the tensors are zero.
-Result<HostTensor> stack(const Tensors& parts, size_t axis, size_t length,
-                         const HostTensor& like) {
+Result<HostTensor> stack(const Tensors& parts, size_t axis, size_t length, const HostTensor& like) {
   std::vector<int64_t> dims = like.dims();
   if (axis > dims.size()) return invalid_model("it stacks along an axis that does not exist");
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<int64_t>(length));
@@ -239,8 +238,8 @@ Result<ScanForm> scan_form(const ControlFlowCall& c, const plan::Body& body,
   return f;
 }
 
-/// Scans the first `length` elements of sequences that are `whole` elements long; outputs are padded
-/// with zeros to that length.
+/// Scans the first `length` elements of sequences that are `whole` elements long; outputs are
+/// padded with zeros to that length.
 Result<Tensors> scan(const ControlFlowCall& c, const plan::Body& body, const ScanForm& f,
                      std::span<const HostTensor* const> inputs, size_t length, size_t whole) {
   Iterations it;
@@ -285,8 +284,8 @@ Result<size_t> sequence_length(const ScanForm& f, std::span<const HostTensor* co
   return static_cast<size_t>(*length);
 }
 
-/// Scan of opset 8: axis 0 of every tensor is the batch, and each element of the batch is scanned on
-/// its own, for as many steps as input 0 says, if it is given.
+/// Scan of opset 8: axis 0 of every tensor is the batch, and each element of the batch is scanned
+/// on its own, for as many steps as input 0 says, if it is given.
 Result<Tensors> scan_batch(const ControlFlowCall& c, const plan::Body& body,
                            std::span<const HostTensor* const> inputs, const HostTensor* lengths) {
   if (inputs.empty() || inputs[0] == nullptr || inputs[0]->rank() == 0)

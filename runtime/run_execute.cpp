@@ -280,7 +280,8 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
       RP_ASSIGN(values[i], fetch(call.inputs[i], run));
       inputs[i] = &values[i];
     }
-    RP_ASSIGN(auto results, run_host_call({*s_.plan, s_.io(), s_.bodies}, call, inputs, run.symbols));
+    RP_ASSIGN(auto results,
+              run_host_call({*s_.plan, s_.io(), s_.bodies}, call, inputs, run.symbols));
     RP_TRY(place_late(run));
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       if (call.outputs[i].is_none()) continue;

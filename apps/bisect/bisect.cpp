@@ -411,8 +411,7 @@ class Bisection {
   Status explore(const Found& found) {
     if (!report_.reduced) {
       ask_interpreter(prepared_, found);
-      report_.experiments =
-          experiment(sample_, prepared_.compiled, found.launch - 1, report_, o_);
+      report_.experiments = experiment(sample_, prepared_.compiled, found.launch - 1, report_, o_);
       return {};
     }
     Sample& small = report_.reduced->sample;

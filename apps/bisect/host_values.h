@@ -61,7 +61,7 @@ class HostGraph {
 
   const graph::Graph& g_;
   plan::Interface io_;
-  plan::Plan plan_;  // only its buffers are used: one for each value
+  plan::Plan plan_;                            // only its buffers are used: one for each value
   std::unique_ptr<package::Package> package_;  // only its bodies and their weights are used
   std::map<const graph::Node*, std::vector<uint32_t>> bodies_of_;
   HostBodies bodies_;

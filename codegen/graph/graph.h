@@ -78,8 +78,8 @@ class Graph {
   std::vector<std::string> output_names;
   /// In bodies: the values that stand for the owning node's last inputs, in the same order.
   std::vector<ValueId> captures;
-  /// Bodies only: how many of the symbols, from the first, are those of the owning node's graph. Both
-  /// graphs may have more symbols, which differ.
+  /// Bodies only: how many of the symbols, from the first, are those of the owning node's graph.
+  /// Both graphs may have more symbols, which differ.
   size_t inherited_symbols = 0;
 
   Graph() = default;

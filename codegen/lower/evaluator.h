@@ -188,7 +188,7 @@ class Evaluator {
   std::vector<Unflattened> unflattened_;
   std::vector<Expr> stored_counts_;  // elements of the group's outputs: at most 2^31 in a run
   std::set<SymbolId> positive_;      // model symbols that are not 0 where the kernel runs
-  mutable Simplifier simplifier_;  // remembers results
+  mutable Simplifier simplifier_;    // remembers results
   Status status_;
   Expr iterations_ = 0;
   Expr nesting_ = 1;  // iterations of the open loops

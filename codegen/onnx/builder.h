@@ -116,13 +116,13 @@ class Builder {
   std::string file_;
   const ImportOptions& options_;
   std::map<std::string, const wire::Function*> functions_;
-  int64_t inlined_ = 0;  // nodes of inlined functions, including nested calls
+  int64_t inlined_ = 0;  // nodes of inlined functions and of bodies, including nested ones
 };
 
 /// body.cpp: the value of a condition that the compiler knows.
 std::optional<bool> known_condition(const graph::Value& v);
-/// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value of
-/// its own for each of them. `scopes` are those of the bodies.
+/// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value
+/// of its own for each of them. `scopes` are those of the bodies.
 void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes);
 
 /// "domain" as the registry spells it: the default domain is "".

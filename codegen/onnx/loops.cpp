@@ -1,5 +1,5 @@
-// Loop and Scan: few iterations are written into the graph, one after another; else the body becomes
-// a graph of its own.
+// Loop and Scan: few iterations are written into the graph, one after another; else the body
+// becomes a graph of its own.
 #include <algorithm>
 #include <optional>
 
@@ -42,8 +42,8 @@ ValueId origin_of(const Graph& g, ValueId v) {
 
 }  // namespace
 
-/// Imports one Loop or Scan. In both, an iteration takes values that the one before it returned, and
-/// returns values that the node stacks.
+/// Imports one Loop or Scan. In both, an iteration takes values that the one before it returned,
+/// and returns values that the node stacks.
 class LoopBuilder {
  public:
   LoopBuilder(Builder& builder, Scope& scope, const wire::Node& n)
@@ -86,9 +86,9 @@ class LoopBuilder {
   std::vector<ValueId> carried_, scanned_;
   std::vector<size_t> in_axes_, out_axes_;
   std::vector<bool> in_reversed_, out_reversed_;
-  std::vector<Shape> carried_shapes_;        // in every iteration
-  std::vector<std::vector<bool>> varies_;    // per carried value and dim: differs between iterations
-  size_t first_own_symbol_ = 0;              // symbols from here on belong to iterations
+  std::vector<Shape> carried_shapes_;      // in every iteration
+  std::vector<std::vector<bool>> varies_;  // per carried value and dim: differs between iterations
+  size_t first_own_symbol_ = 0;            // symbols from here on belong to iterations
   std::shared_ptr<Graph> iteration_;
   std::vector<Scope> iteration_scope_ = std::vector<Scope>(1);
 };
@@ -158,12 +158,12 @@ Status LoopBuilder::read_axes() {
   const std::vector<int64_t> in_directions = read(directions, scanned_.size());
   const std::vector<int64_t> out_directions = read("scan_output_directions", outputs);
   if (in_axes.size() != scanned_.size() || in_directions.size() != scanned_.size() ||
-      out_directions.size() != outputs ||
-      read("scan_output_axes", outputs).size() != outputs) {
+      out_directions.size() != outputs || read("scan_output_axes", outputs).size() != outputs) {
     return invalid_model("an attribute does not have one element for each scanned value");
   }
   for (size_t i = 0; i < scanned_.size(); ++i) {
-    const auto rank = static_cast<int64_t>(g_.value(scanned_[i]).shape.size()) - (batched() ? 1 : 0);
+    const auto rank =
+        static_cast<int64_t>(g_.value(scanned_[i]).shape.size()) - (batched() ? 1 : 0);
     const int64_t axis = in_axes[i] < 0 ? in_axes[i] + rank : in_axes[i];
     if (axis < 0 || axis >= rank) {
       return invalid_model("input '" + g_.value(scanned_[i]).name + "' has no axis " +
@@ -255,8 +255,7 @@ std::optional<int64_t> LoopBuilder::iterations() const {
 bool LoopBuilder::condition_holds() const {
   if (node_.inputs[1] != kNone && known_condition(g_.value(node_.inputs[1])) != true) return false;
   const ValueId returned = origin_of(*iteration_, iteration_->outputs[0]);
-  return returned == iteration_->inputs[1] ||
-         known_condition(iteration_->value(returned)) == true;
+  return returned == iteration_->inputs[1] || known_condition(iteration_->value(returned)) == true;
 }
 
 bool LoopBuilder::writes_out() const {
@@ -330,7 +329,8 @@ Result<ValueId> LoopBuilder::stacked(const std::vector<ValueId>& parts, size_t k
   const std::vector<int64_t> axes = node_.attrs.get_ints("scan_output_axes");
   int64_t axis = is_scan_ && k < axes.size() ? axes[k] : 0;
   if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank) return invalid_model("attribute 'scan_output_axes' is out of range");
+  if (axis < 0 || axis >= rank)
+    return invalid_model("attribute 'scan_output_axes' is out of range");
   std::vector<ValueId> single;
   for (const ValueId v : parts) {
     RP_ASSIGN(const ValueId one, emit("Unsqueeze", {v}, axis));
@@ -377,8 +377,7 @@ Status LoopBuilder::name_output(size_t i, ValueId v) {
 /// The shape of output i. Dims that only a run of the loop determines are symbols.
 Shape LoopBuilder::output_shape(ValueId out, size_t i) {
   const bool carried = i < carried_.size();
-  const graph::Value& returned =
-      iteration_->value(iteration_->outputs[i + (is_scan_ ? 0 : 1)]);
+  const graph::Value& returned = iteration_->value(iteration_->outputs[i + (is_scan_ ? 0 : 1)]);
   Shape shape = carried ? carried_shapes_[i] : returned.shape;
   for (Expr& e : shape) {
     if (e.largest_symbol() >= static_cast<SymbolId>(first_own_symbol_))

@@ -5,7 +5,8 @@ namespace reprise::onnx {
 
 namespace {
 
-// Inlining may grow exponentially: ten levels of ten calls each are 10^10 nodes.
+// Inlining may grow exponentially: ten levels of ten calls each are 10^10 nodes. Loops in loops are
+// imported twice at each level.
 constexpr int64_t kMaxInlined = 100'000;
 
 std::string operator_text(const std::string& op, const std::string& domain) {
@@ -21,9 +22,10 @@ Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
 }
 
 Status Builder::add_node(Scope& scope, const wire::Node& n) {
-  if (!scope.frame->calls.empty() && ++inlined_ > kMaxInlined) {
-    return unsupported("the model's functions expand to more than " + std::to_string(kMaxInlined) +
-                       " nodes");
+  const bool inlined = !scope.frame->calls.empty() || scope.outer != nullptr;
+  if (inlined && ++inlined_ > kMaxInlined) {
+    return unsupported("the model's functions and bodies expand to more than " +
+                       std::to_string(kMaxInlined) + " nodes");
   }
   for (const std::string& o : n.output()) {
     if (!o.empty() && scope.names.contains(o) && !scope.outer) {

@@ -53,7 +53,8 @@ Status infer_extractor(InferContext& ctx) {
 
 Status infer_vectorizer(InferContext& ctx) {
   Expr columns = 0;
-  for (size_t i = 0; i < ctx.input_count(); ++i) columns += ctx.shape(i).empty() ? 1 : ctx.shape(i).back();
+  for (size_t i = 0; i < ctx.input_count(); ++i)
+    columns += ctx.shape(i).empty() ? 1 : ctx.shape(i).back();
   RP_ASSIGN(Expr rows, sample_count(ctx));
   ctx.set_output(0, DType::F32, {std::move(rows), std::move(columns)});
   return {};
@@ -85,21 +86,26 @@ Status infer_category_mapper(InferContext& ctx) {
 }
 
 Status infer_regressor(InferContext& ctx, std::string_view targets, DType dtype) {
+  const int64_t count = ctx.attrs().get_int(targets);
+  if (count < 1) {
+    return ctx.invalid("attribute '" + std::string(targets) + "' = " + std::to_string(count) +
+                       " must be at least 1");
+  }
   RP_ASSIGN(Expr rows, sample_count(ctx));
-  ctx.set_output(0, dtype, {std::move(rows), Expr(ctx.attrs().get_int(targets))});
+  ctx.set_output(0, dtype, {std::move(rows), Expr(count)});
   return {};
 }
 
 Status infer_linear_regressor(InferContext& ctx) {
-  const auto targets = ctx.attrs().get_int("targets");
-  const size_t weights = length_of<float>(ctx.attrs(), "coefficients");
+  RP_TRY(infer_regressor(ctx, "targets", DType::F32));
+  const auto weights = static_cast<int64_t>(length_of<float>(ctx.attrs(), "coefficients"));
+  const int64_t targets = ctx.attrs().get_int("targets");
   const Expr& features = ctx.shape(0).back();
-  if (targets < 1 || (features.is_const() &&
-                      features.value() * targets != static_cast<int64_t>(weights))) {
+  if (weights % targets != 0 || (features.is_const() && !features.is_const(weights / targets))) {
     return ctx.invalid("it has " + std::to_string(weights) + " coefficients for " +
                        std::to_string(targets) + " targets and samples " + ctx.str(ctx.shape(0)));
   }
-  return infer_regressor(ctx, "targets", DType::F32);
+  return {};
 }
 
 Status infer_tree_regressor(InferContext& ctx) {
@@ -149,8 +155,8 @@ Result<bool> decompose_scaler(Rewriter& rw) {
 Result<bool> decompose_binarizer(Rewriter& rw) {
   OpBuilder b(rw);
   const V x = b.in(0);
-  const V above = b.op("Greater", {b.cast(x, DType::F32),
-                                   b.scalar(DType::F32, b.attrs().get_float("threshold"))});
+  const V above = b.op(
+      "Greater", {b.cast(x, DType::F32), b.scalar(DType::F32, b.attrs().get_float("threshold"))});
   b.replace(0, b.cast(above, b.dtype(x)));
   return b.finish();
 }
@@ -257,10 +263,9 @@ constexpr AttrDecl kVectorizer[] = {optional_attr("inputdimensions", AttrType::I
 constexpr AttrDecl kOneHot[] = {optional_attr("cats_int64s", AttrType::Ints),
                                 optional_attr("cats_strings", AttrType::Strings),
                                 int_attr("zeros", 1)};
-constexpr AttrDecl kCategories[] = {optional_attr("cats_int64s", AttrType::Ints),
-                                    optional_attr("cats_strings", AttrType::Strings),
-                                    int_attr("default_int64", -1),
-                                    string_attr("default_string", "_Unused")};
+constexpr AttrDecl kCategories[] = {
+    optional_attr("cats_int64s", AttrType::Ints), optional_attr("cats_strings", AttrType::Strings),
+    int_attr("default_int64", -1), string_attr("default_string", "_Unused")};
 constexpr AttrDecl kLabels[] = {optional_attr("classes_strings", AttrType::Strings),
                                 float_attr("default_float", -0.0F),
                                 int_attr("default_int64", -1),
@@ -274,10 +279,9 @@ constexpr AttrDecl kLabels[] = {optional_attr("classes_strings", AttrType::Strin
                                 optional_attr("values_int64s", AttrType::Ints),
                                 optional_attr("values_strings", AttrType::Strings),
                                 optional_attr("values_tensor", AttrType::Tensor)};
-constexpr AttrDecl kLinearRegressor[] = {required_attr("coefficients", AttrType::Floats),
-                                         optional_attr("intercepts", AttrType::Floats),
-                                         string_attr("post_transform", "NONE"),
-                                         int_attr("targets", 1)};
+constexpr AttrDecl kLinearRegressor[] = {
+    required_attr("coefficients", AttrType::Floats), optional_attr("intercepts", AttrType::Floats),
+    string_attr("post_transform", "NONE"), int_attr("targets", 1)};
 constexpr AttrDecl kLinearClassifier[] = {optional_attr("classlabels_ints", AttrType::Ints),
                                           optional_attr("classlabels_strings", AttrType::Strings),
                                           required_attr("coefficients", AttrType::Floats),
@@ -285,20 +289,20 @@ constexpr AttrDecl kLinearClassifier[] = {optional_attr("classlabels_ints", Attr
                                           int_attr("multi_class", 0),
                                           string_attr("post_transform", "NONE")};
 
-#define TREE_NODES                                                          \
-  optional_attr("base_values", AttrType::Floats),                           \
-      optional_attr("base_values_as_tensor", AttrType::Tensor),             \
-      required_attr("nodes_falsenodeids", AttrType::Ints),                  \
-      required_attr("nodes_featureids", AttrType::Ints),                    \
-      optional_attr("nodes_hitrates", AttrType::Floats),                    \
-      optional_attr("nodes_hitrates_as_tensor", AttrType::Tensor),          \
-      optional_attr("nodes_missing_value_tracks_true", AttrType::Ints),     \
-      required_attr("nodes_modes", AttrType::Strings),                      \
-      required_attr("nodes_nodeids", AttrType::Ints),                       \
-      required_attr("nodes_treeids", AttrType::Ints),                       \
-      required_attr("nodes_truenodeids", AttrType::Ints),                   \
-      optional_attr("nodes_values", AttrType::Floats),                      \
-      optional_attr("nodes_values_as_tensor", AttrType::Tensor),            \
+#define TREE_NODES                                                      \
+  optional_attr("base_values", AttrType::Floats),                       \
+      optional_attr("base_values_as_tensor", AttrType::Tensor),         \
+      required_attr("nodes_falsenodeids", AttrType::Ints),              \
+      required_attr("nodes_featureids", AttrType::Ints),                \
+      optional_attr("nodes_hitrates", AttrType::Floats),                \
+      optional_attr("nodes_hitrates_as_tensor", AttrType::Tensor),      \
+      optional_attr("nodes_missing_value_tracks_true", AttrType::Ints), \
+      required_attr("nodes_modes", AttrType::Strings),                  \
+      required_attr("nodes_nodeids", AttrType::Ints),                   \
+      required_attr("nodes_treeids", AttrType::Ints),                   \
+      required_attr("nodes_truenodeids", AttrType::Ints),               \
+      optional_attr("nodes_values", AttrType::Floats),                  \
+      optional_attr("nodes_values_as_tensor", AttrType::Tensor),        \
       string_attr("post_transform", "NONE")
 
 constexpr AttrDecl kTreeRegressor[] = {TREE_NODES,

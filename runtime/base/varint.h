@@ -1,5 +1,5 @@
-// Unsigned integers as bytes: seven bits per byte, the lowest first. All bytes but the last have the
-// high bit set, so small numbers are short and each number marks its end.
+// Unsigned integers as bytes: seven bits per byte, the lowest first. All bytes but the last have
+// the high bit set, so small numbers are short and each number marks its end.
 #pragma once
 
 #include <algorithm>

@@ -137,8 +137,8 @@ KernelResult category_mapper(const Call& c) {
   const auto* numbers = c.attrs.get<std::vector<int64_t>>("cats_int64s");
   if (!names || names->dtype() != DType::String || numbers == nullptr)
     return invalid_model("attributes 'cats_strings' and 'cats_int64s' are both needed");
-  return map_classes(c, *names,
-                     HostTensor::from(DType::I64, {static_cast<int64_t>(numbers->size())}, *numbers));
+  return map_classes(
+      c, *names, HostTensor::from(DType::I64, {static_cast<int64_t>(numbers->size())}, *numbers));
 }
 
 KernelResult one_hot_encoder(const Call& c) {

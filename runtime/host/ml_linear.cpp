@@ -41,7 +41,8 @@ KernelResult linear_classifier(const Call& c) {
     if (binary && post != PostTransform::Probit) {
       // The scores of both classes: probabilities if they are logistic, and 1 - s otherwise.
       const bool margin = post == PostTransform::Logistic;
-      scores = binary_scores(post, margin ? BinaryForm::Margin : BinaryForm::Probability, scores[0]);
+      scores =
+          binary_scores(post, margin ? BinaryForm::Margin : BinaryForm::Probability, scores[0]);
     } else {
       transform(post, scores);
     }

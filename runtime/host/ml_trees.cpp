@@ -1,5 +1,5 @@
-// Tree ensembles of ai.onnx.ml: TreeEnsembleClassifier, TreeEnsembleRegressor, and TreeEnsemble, which
-// replaces both from version 5 on. https://onnx.ai/onnx/operators/index_ai_onnx_ml.html
+// Tree ensembles of ai.onnx.ml: TreeEnsembleClassifier, TreeEnsembleRegressor, and TreeEnsemble,
+// which replaces both from version 5 on. https://onnx.ai/onnx/operators/index_ai_onnx_ml.html
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,15 +14,24 @@ namespace reprise::host {
 namespace {
 
 /// In the order of TreeEnsemble's numbers.
-enum class Mode : uint8_t { LessOrEqual, Less, GreaterOrEqual, Greater, Equal, NotEqual, Member, Leaf };
+enum class Mode : uint8_t {
+  LessOrEqual,
+  Less,
+  GreaterOrEqual,
+  Greater,
+  Equal,
+  NotEqual,
+  Member,
+  Leaf
+};
 
 struct TreeNode {
   Mode mode = Mode::Leaf;
   bool missing_is_true = false;  // NaN takes the branch for true
   int64_t feature = 0;
   double value = 0;
-  std::vector<double> members;           // for Mode::Member
-  size_t if_true = 0, if_false = 0;      // nodes
+  std::vector<double> members;                      // for Mode::Member
+  size_t if_true = 0, if_false = 0;                 // nodes
   std::vector<std::pair<int64_t, double>> weights;  // of a leaf: target and weight
 };
 
@@ -98,8 +107,8 @@ Result<std::vector<Score>> evaluate(const Ensemble& e, const double* sample) {
     for (const auto& [target, weight] : e.nodes[at].weights) {
       Score& s = scores[static_cast<size_t>(target)];
       const bool sums = e.aggregate == Aggregate::Sum || e.aggregate == Aggregate::Average;
-      s.value = !s.given                         ? weight
-                : sums                           ? s.value + weight
+      s.value = !s.given                        ? weight
+                : sums                          ? s.value + weight
                 : e.aggregate == Aggregate::Min ? std::min(s.value, weight)
                                                 : std::max(s.value, weight);
       s.given = true;
@@ -128,11 +137,13 @@ Status same_size(size_t found, size_t expected, const std::string& name) {
 }
 
 Result<Mode> mode_of(const std::string& name) {
-  static const std::map<std::string, Mode> kModes{
-      {"BRANCH_LEQ", Mode::LessOrEqual},    {"BRANCH_LT", Mode::Less},
-      {"BRANCH_GTE", Mode::GreaterOrEqual}, {"BRANCH_GT", Mode::Greater},
-      {"BRANCH_EQ", Mode::Equal},           {"BRANCH_NEQ", Mode::NotEqual},
-      {"LEAF", Mode::Leaf}};
+  static const std::map<std::string, Mode> kModes{{"BRANCH_LEQ", Mode::LessOrEqual},
+                                                  {"BRANCH_LT", Mode::Less},
+                                                  {"BRANCH_GTE", Mode::GreaterOrEqual},
+                                                  {"BRANCH_GT", Mode::Greater},
+                                                  {"BRANCH_EQ", Mode::Equal},
+                                                  {"BRANCH_NEQ", Mode::NotEqual},
+                                                  {"LEAF", Mode::Leaf}};
   const auto at = kModes.find(name);
   if (at != kModes.end()) return at->second;
   return invalid_model("attribute 'nodes_modes' has the unknown mode '" + name + "'");
@@ -271,12 +282,17 @@ ClassScores judge_binary(double score, PostTransform post) {
   return {score > 0 ? size_t{1} : size_t{0}, binary_scores(post, BinaryForm::Margin, score)};
 }
 
+/// The class is one of those for which a leaf of the sample has a weight, if there are any.
 ClassScores judge(const std::vector<Score>& scores, const std::vector<double>& base,
-              PostTransform post) {
+                  PostTransform post) {
   ClassScores v;
-  for (size_t k = 0; k < scores.size(); ++k)
+  bool found = false;
+  for (size_t k = 0; k < scores.size(); ++k) {
     v.scores.push_back(scores[k].value + (k < base.size() ? base[k] : 0));
-  v.label = static_cast<size_t>(std::ranges::max_element(v.scores) - v.scores.begin());
+    if (!scores[k].given || (found && v.scores[k] <= v.scores[v.label])) continue;
+    v.label = k;
+    found = true;
+  }
   transform(post, v.scores);
   return v;
 }
@@ -304,8 +320,8 @@ KernelResult tree_ensemble_classifier(const Call& c) {
   for (int64_t i = 0; i < x.count; ++i) {
     RP_ASSIGN(const std::vector<Score> scores, evaluate(e, x.values.data() + i * x.features));
     const double base = e.base.empty() ? 0 : e.base[0];
-    const ClassScores v = binary ? judge_binary(scores[0].value + base, post)
-                                 : judge(scores, e.base, post);
+    const ClassScores v =
+        binary ? judge_binary(scores[0].value + base, post) : judge(scores, e.base, post);
     classes.push_back(v.label);
     out.insert(out.end(), v.scores.begin(), v.scores.end());
   }
@@ -387,7 +403,8 @@ KernelResult tree_ensemble(const Call& c) {
   RP_TRY(read_leaves(c, e));
   e.targets = c.attrs.get_int("n_targets", 1);
   const int64_t aggregate = c.attrs.get_int("aggregate_function", 1);
-  if (aggregate < 0 || aggregate > 3) return invalid_model("attribute 'aggregate_function' is not in [0, 3]");
+  if (aggregate < 0 || aggregate > 3)
+    return invalid_model("attribute 'aggregate_function' is not in [0, 3]");
   constexpr Aggregate kAggregates[] = {Aggregate::Average, Aggregate::Sum, Aggregate::Min,
                                        Aggregate::Max};
   e.aggregate = kAggregates[aggregate];

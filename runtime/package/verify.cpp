@@ -34,8 +34,8 @@ Status check_bodies(const Package& p, const plan::Interface& io, const plan::Hos
   const size_t expected = call.op == "If" ? 2 : call.op == "Loop" || call.op == "Scan" ? 1 : 0;
   const std::string where = "node '" + call.node + "' (" + call.op + ")";
   if (call.bodies.size() != expected)
-    return invalid_model(where + " has " + std::to_string(call.bodies.size()) + " bodies instead of " +
-                         std::to_string(expected));
+    return invalid_model(where + " has " + std::to_string(call.bodies.size()) +
+                         " bodies instead of " + std::to_string(expected));
   for (const uint32_t b : call.bodies) {
     if (b >= count) return invalid_model(where + ": body " + std::to_string(b) + " does not exist");
     const plan::Body& body = p.bodies[b];

@@ -136,7 +136,8 @@ struct Body {
   /// The inputs are those that the operator passes, then the values that the body captures.
   Interface io;
   std::vector<uint32_t> captures;  // for each captured value: the input of the call that it is
-  /// The first symbols are those of the caller, which have the caller's values when the body starts.
+  /// The first symbols are those of the caller, which have the caller's values when the body
+  /// starts.
   size_t inherited_symbols = 0;
   Plan plan;
 };

@@ -89,13 +89,17 @@ TEST(Bodies, ThatDoNotFitAreRefused) {
       {"body 1 does not exist", [](package::Package& p) { loop_of(p.host_plan).bodies = {1}; }},
       {"has 0 bodies instead of 1", [](package::Package& p) { loop_of(p.host_plan).bodies = {}; }},
       {"has 2 bodies instead of 1",
-       [](package::Package& p) { loop_of(p.host_plan).bodies = {0, 0}; }},
+       [](package::Package& p) {
+         loop_of(p.host_plan).bodies = {0, 0};
+       }},
       {"captures input 7, which does not exist",
        [](package::Package& p) { p.bodies[0].captures = {7}; }},
       {"captures input 1, which does not exist",
        [](package::Package& p) { p.bodies[0].captures = {1}; }},
       {"it captures more values than it has inputs",
-       [](package::Package& p) { p.bodies[0].captures = {0, 0, 0, 0}; }},
+       [](package::Package& p) {
+         p.bodies[0].captures = {0, 0, 0, 0};
+       }},
       {"it inherits more symbols than it has",
        [](package::Package& p) { p.bodies[0].inherited_symbols = 99; }},
       {"body 0 does not exist",  // a body that calls itself

@@ -154,5 +154,22 @@ TEST(Hostile, DeepNesting) {
   EXPECT_EQ(imported(m), "the bytes are not an ONNX model, or they are truncated or damaged");
 }
 
+TEST(Hostile, LoopsInLoopsDoNotGrowExponentially) {
+  Model m;
+  m.input("x", kFloat, {2}).output("y");
+  add_int64(m.graph(), "one", {1});
+  wire::Node* n = m.node("Loop", {"one", "", "x"}, {"y"});
+  for (int depth = 0; depth < 30; ++depth) {
+    wire::Graph* g = attribute(n, "body", 5)->mutable_g();
+    for (const char* name : {"i", "going", "v"}) g->add_input()->set_name(name);
+    for (const char* name : {"going", "next"}) g->add_output()->set_name(name);
+    n = depth < 29 ? fill(g->add_node(), "Loop", {"one", "", "v"}, {"next"})
+                   : fill(g->add_node(), "Neg", {"v"}, {"next"});
+  }
+  const std::string message = imported(m);
+  EXPECT_NE(message.find("expand to more than 100000 nodes"), std::string::npos)
+      << message.substr(0, 500);
+}
+
 }  // namespace
 }  // namespace reprise::onnx::test
