@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 
+#include "runtime/host/control_flow_kind.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
@@ -338,12 +339,21 @@ Result<Tensors> run_scan(const ControlFlowCall& c) {
 }  // namespace
 
 bool is_control_flow(const plan::HostCall& call) {
-  return call.op == "If" || call.op == "Loop" || call.op == "Scan";
+  return host::control_flow_of(call.op) != host::ControlFlow::None;
 }
 
 Result<std::vector<HostTensor>> run_control_flow(const ControlFlowCall& c) {
-  if (c.call.op == "If") return run_if(c);
-  return c.call.op == "Loop" ? run_loop(c) : run_scan(c);
+  switch (host::control_flow_of(c.call.op)) {
+    case host::ControlFlow::If:
+      return run_if(c);
+    case host::ControlFlow::Loop:
+      return run_loop(c);
+    case host::ControlFlow::Scan:
+      return run_scan(c);
+    case host::ControlFlow::None:
+      break;
+  }
+  return internal_error("it has no bodies");
 }
 
 }  // namespace reprise

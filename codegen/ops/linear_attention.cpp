@@ -233,6 +233,11 @@ Result<bool> causal_conv(Rewriter& rw) {
     const V past = c.has(3) ? c.in(3) : c.expand(c.scalar(t, 0), {x[0], weight[0], carried});
     signal = c.concat({past, signal}, 2);
   }
+  c.replace(1, c.slice_axis(signal, 2, x[2], carried));
+  if (x[2].is_const(0)) {  // no convolution has a window that is longer than its signal
+    c.replace(0, c.expand(c.scalar(t, 0), x));
+    return c.finish();
+  }
   AttrMap a;
   a.set("channels_last", int64_t{0});
   a.set("dilations", std::vector<int64_t>{1});
@@ -243,7 +248,6 @@ Result<bool> causal_conv(Rewriter& rw) {
   if (c.has(2)) y = c.add(y, c.along_axis(c.cast(c.in(2), wide(t)), 1, 3));
   if (c.attrs().get_string("activation") != "none") y = c.op("Silu", {y});
   c.replace(0, c.cast(y, t));
-  c.replace(1, c.slice_axis(signal, 2, x[2], carried));
   return c.finish();
 }
 

@@ -168,7 +168,7 @@ KernelResult batch_norm(const Call& c) {
   std::vector<double> running_mean = mean;
   std::vector<double> running_variance = variance;
   std::vector<double> v;
-  for (int64_t ch = 0; ch < s.size && y.count() > 0; ++ch) {
+  for (int64_t ch = 0; ch < s.size && (training || y.count() > 0); ++ch) {
     const auto k = static_cast<size_t>(ch);
     if (training) {
       const Moments m = channel_moments(x, ch, s, v);

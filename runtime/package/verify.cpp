@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "runtime/cuda_arch.h"
+#include "runtime/host/control_flow_kind.h"
 #include "runtime/package/code_store.h"
 #include "runtime/package/decode.h"
 #include "runtime/package/image.h"
@@ -31,7 +32,7 @@ Status check_weight(const Package& p, const plan::Plan& plan, const plan::Buffer
 /// `count` of the package.
 Status check_bodies(const Package& p, const plan::Interface& io, const plan::HostCall& call,
                     size_t count) {
-  const size_t expected = call.op == "If" ? 2 : call.op == "Loop" || call.op == "Scan" ? 1 : 0;
+  const size_t expected = host::body_count(host::control_flow_of(call.op));
   const std::string where = "node '" + call.node + "' (" + call.op + ")";
   if (call.bodies.size() != expected)
     return invalid_model(where + " has " + std::to_string(call.bodies.size()) +

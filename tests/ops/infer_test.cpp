@@ -405,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(Errors, Refuse, testing::ValuesIn(kRefused),
 
 TEST(Registry, NamesAreUniqueAndCoreOperatorsAreComplete) {
   for (const ops::OpDef* def : ops::all()) {
-    EXPECT_EQ(ops::find("", def->name), def) << def->name << " is registered twice";
+    EXPECT_EQ(ops::find(def->domain, def->name), def) << def->name << " is registered twice";
     EXPECT_NE(def->infer, nullptr) << def->name;
     const bool device = def->lowering != ops::Lowering::None;
     EXPECT_EQ(device, def->row.has_value() || def->element != nullptr) << def->name;

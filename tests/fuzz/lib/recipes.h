@@ -39,6 +39,7 @@ std::span<const Recipe> window_recipes();
 std::span<const Recipe> norm_recipes();
 std::span<const Recipe> quantize_recipes();
 std::span<const Recipe> sequence_recipes();
+std::span<const Recipe> signal_recipes();
 std::span<const Recipe> pattern_recipes();
 
 /// Something that a graph is made of: an operator of the registry or a pattern.

@@ -82,7 +82,7 @@ std::map<std::string_view, Make> recipe_table() {
   std::map<std::string_view, Make> out;
   for (const auto& recipes :
        {view_recipes(), index_recipes(), product_recipes(), window_recipes(), norm_recipes(),
-        quantize_recipes(), sequence_recipes(), pattern_recipes()}) {
+        quantize_recipes(), sequence_recipes(), signal_recipes(), pattern_recipes()}) {
     for (const Recipe& r : recipes) out.emplace(r.op, r.make);
   }
   return out;
