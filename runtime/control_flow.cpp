@@ -187,6 +187,7 @@ Result<std::vector<bool>> directions(const AttrMap& attrs, std::string_view name
                          std::to_string(list.size()) + " elements instead of " +
                          std::to_string(count));
   std::vector<bool> out;
+  out.reserve(list.size());
   for (const int64_t d : list) out.push_back(d != 0);
   return out;
 }

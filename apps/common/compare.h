@@ -22,7 +22,7 @@ struct ToleranceException {
   Tolerance tolerance;
   std::string_view reason;
 };
-const std::vector<ToleranceException>& tolerance_exceptions();
+std::span<const ToleranceException> tolerance_exceptions();
 
 /// Matches a shell-style pattern: '*' matches any text, '?' one character.
 bool glob_match(std::string_view pattern, std::string_view text);

@@ -342,7 +342,7 @@ const Decomposition kSignals[] = {
      "y = DFT<inverse=1, onesided=1>(x, l) @20\noutput y",
      -1, 1, false, 1e-4},
     {"Stft",
-     "input x: float32[2,n,1], w: float32[6]\nconst s: int64[]{1}\n"
+     "input x: float32[2,n,1], w: float32[3]\nconst s: int64[]{1}\n"
      "y = STFT(x, s, w) @17\noutput y"},
     {"StftWhole",
      "input x: float32[2,20,2]\nconst s: int64[]{3}\nconst l: int64[]{8}\n"
@@ -356,7 +356,7 @@ const Decomposition kSignals[] = {
      "input x: float32[2,8,n]\nconst i: int64[2]{3, 3}\nconst k: int64[2]{2, 2}\n"
      "y = Col2Im(x, i, k) @18\noutput y"},
     {"Col2ImStrides",
-     "input x: float32[1,12,6]\nconst i: int64[2]{5, 7}\nconst k: int64[2]{2, 3}\n"
+     "input x: float32[1,12,4]\nconst i: int64[2]{5, 7}\nconst k: int64[2]{2, 3}\n"
      "y = Col2Im<dilations=[2, 1], pads=[1, 0, 0, 1], strides=[2, 3]>(x, i, k) @18\noutput y"},
     {"Col2ImLine",
      "input x: float16[1,6,3]\nconst i: int64[1]{7}\nconst k: int64[1]{3}\n"

@@ -340,10 +340,6 @@ const Refused kRefused[] = {
      "squeezed dim and 1 differ: 2 and 1"},
     {"CastToNothing", "input a: float32[2]\ny = Cast<to=77>(a) @13\noutput y",
      "attribute 'to' = 77 is not a supported element type"},
-    {"TrainingBatchNorm",
-     "input x: float32[1,2,3], p: float32[2]\n"
-     "y = BatchNormalization<training_mode=1>(x, p, p, p, p) @15\noutput y",
-     "training_mode = 1"},
     {"PadMode",
      "input a: float32[2]\nconst p: int64[2]{1, 1}\n"
      "y = Pad<mode=\"mirror\">(a, p) @13\noutput y",
