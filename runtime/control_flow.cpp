@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "runtime/host/control_flow_kind.h"
-#include "runtime/plan/bind.h"
+#include "runtime/host/support.h"
 
 namespace reprise {
 namespace {
@@ -28,43 +28,16 @@ Result<int64_t> scalar(const HostTensor& t, DType dtype, const std::string& what
   return dtype == DType::Bool ? int64_t{t.data<uint8_t>()[0] != 0} : t.data<int64_t>()[0];
 }
 
-Result<HostTensor> allocate(DType dtype, std::vector<int64_t> dims) {
-  RP_TRY(checked_element_count(dims, dtype).status());
-  return HostTensor(dtype, std::move(dims));
-}
-
-/// A tensor as [outer][count][inner] around one axis.
-struct Around {
-  size_t outer = 1, count = 1, inner = 1;  // inner in elements
-  Around(std::span<const int64_t> dims, size_t axis) {
-    for (size_t d = 0; d < dims.size(); ++d) {
-      (d < axis ? outer : d == axis ? count : inner) *= static_cast<size_t>(dims[d]);
-    }
-  }
-};
-
-/// Copies elements between tensors of the same type.
-void copy_elements(const HostTensor& from, size_t from_at, HostTensor& to, size_t to_at,
-                   size_t count) {
-  if (from.dtype() == DType::String) {
-    std::copy_n(from.strings().begin() + static_cast<std::ptrdiff_t>(from_at), count,
-                to.mutable_strings().begin() + static_cast<std::ptrdiff_t>(to_at));
-    return;
-  }
-  const size_t size = size_of(from.dtype());
-  const auto bytes = from.bytes().subspan(from_at * size, count * size);
-  std::copy(bytes.begin(), bytes.end(),
-            to.mutable_bytes().begin() + static_cast<std::ptrdiff_t>(to_at * size));
-}
-
 /// Element `i` of the axis, without the axis.
 Result<HostTensor> slice_at(const HostTensor& t, size_t axis, size_t i) {
-  const Around from(t.dims(), axis);
+  const host::AxisSplit from = host::split_at(t.dims(), static_cast<int64_t>(axis));
   std::vector<int64_t> dims = t.dims();
   dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-  RP_ASSIGN(HostTensor out, allocate(t.dtype(), std::move(dims)));
-  for (size_t o = 0; o < from.outer; ++o)
-    copy_elements(t, (o * from.count + i) * from.inner, out, o * from.inner, from.inner);
+  RP_ASSIGN(HostTensor out, host::allocate(t.dtype(), std::move(dims)));
+  for (int64_t o = 0; o < from.outer; ++o) {
+    const int64_t at = (o * from.size + static_cast<int64_t>(i)) * from.inner;
+    host::copy_block(out, o * from.inner, t, at, from.inner);
+  }
   return out;
 }
 
@@ -74,8 +47,8 @@ Result<HostTensor> stack(const Tensors& parts, size_t axis, size_t length, const
   std::vector<int64_t> dims = like.dims();
   if (axis > dims.size()) return invalid_model("it stacks along an axis that does not exist");
   dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<int64_t>(length));
-  RP_ASSIGN(HostTensor out, allocate(like.dtype(), std::move(dims)));
-  const Around to(out.dims(), axis);
+  RP_ASSIGN(HostTensor out, host::allocate(like.dtype(), std::move(dims)));
+  const host::AxisSplit to = host::split_at(out.dims(), static_cast<int64_t>(axis));
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].dims() != like.dims() || parts[i].dtype() != like.dtype()) {
       return invalid_input("iteration " + std::to_string(i) + " returns " +
@@ -84,23 +57,22 @@ Result<HostTensor> stack(const Tensors& parts, size_t axis, size_t length, const
                            "; the results of all iterations are stacked, so their shapes must be "
                            "equal");
     }
-    for (size_t o = 0; o < to.outer; ++o)
-      copy_elements(parts[i], o * to.inner, out, (o * to.count + i) * to.inner, to.inner);
+    for (int64_t o = 0; o < to.outer; ++o) {
+      const int64_t at = (o * to.size + static_cast<int64_t>(i)) * to.inner;
+      host::copy_block(out, at, parts[i], o * to.inner, to.inner);
+    }
   }
   return out;
 }
 
 /// An empty tensor of the type of a body's output, to stack the results of no iterations. Dims that
-/// only an iteration determines are 0.
-HostTensor none_of(const plan::Slot& slot, std::span<const int64_t> symbols) {
+/// do not follow from the caller's symbols are 0.
+HostTensor none_of(const plan::Body& body, size_t output, std::span<const int64_t> symbols) {
+  const plan::Slot& slot = body.io.outputs[output];
+  const auto inherited = symbols.first(std::min(symbols.size(), body.inherited_symbols));
   std::vector<int64_t> dims;
   for (const Expr& e : slot.shape) {
-    const std::vector<SymbolId> used = e.symbols();
-    const bool known = std::ranges::all_of(used, [&](SymbolId s) {
-      return static_cast<size_t>(s) < symbols.size() &&
-             symbols[static_cast<size_t>(s)] != plan::kUnbound;
-    });
-    const Result<int64_t> value = known ? e.eval(symbols) : Result<int64_t>(0);
+    const Result<int64_t> value = e.eval(inherited);
     dims.push_back(value.ok() ? std::max<int64_t>(*value, 0) : 0);
   }
   return HostTensor::borrow(slot.dtype, std::move(dims), {}, nullptr);
@@ -165,8 +137,7 @@ Result<Tensors> run_loop(const ControlFlowCall& c) {
   Tensors out = std::move(it.carried);
   for (size_t i = 0; i < it.stacked.size(); ++i) {
     const Tensors& parts = it.stacked[i];
-    const HostTensor like =
-        parts.empty() ? none_of(body->io.outputs[1 + n_carried + i], c.symbols) : parts[0];
+    const HostTensor like = parts.empty() ? none_of(*body, 1 + n_carried + i, c.symbols) : parts[0];
     RP_ASSIGN(HostTensor all, stack(parts, 0, parts.size(), like));
     out.push_back(std::move(all));
   }
@@ -263,8 +234,7 @@ Result<Tensors> scan(const ControlFlowCall& c, const plan::Body& body, const Sca
   Tensors out = std::move(it.carried);
   for (size_t i = 0; i < f.outputs; ++i) {
     Tensors& parts = it.stacked[i];
-    const HostTensor like =
-        parts.empty() ? none_of(body.io.outputs[f.states + i], c.symbols) : parts[0];
+    const HostTensor like = parts.empty() ? none_of(body, f.states + i, c.symbols) : parts[0];
     if (f.out_reversed[i]) std::reverse(parts.begin(), parts.end());
     RP_ASSIGN(HostTensor all, stack(parts, f.out_axes[i], whole, like));
     out.push_back(std::move(all));

@@ -44,7 +44,7 @@ constexpr ToleranceException kExceptions[] = {
     {"test_dft_inverse*",
      DType::F32,
      {1e-3, 1.5e-6, 0},
-     "the data's own rounding is 1.5e-6 of terms up to 10"},
+     "the data is from a transform in float32, which is itself off by 1.5e-6"},
     // One step of the output's quantisation is 0.00259, and sums near half a step may be rounded
     // either way. ONNX Runtime's results with and without its optimisations differ by two steps in
     // 11 of 16 elements; ours differ by one step from those without.

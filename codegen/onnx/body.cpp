@@ -27,7 +27,7 @@ std::optional<bool> known_condition(const graph::Value& v) {
   return std::nullopt;
 }
 
-void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes) {
+void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes) {
   const size_t first = node.inputs.size();
   for (size_t s = 0; s < scopes.size(); ++s) {
     for (const Scope::Capture& c : scopes[s].captures) {

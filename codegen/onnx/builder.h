@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 
 #include "codegen/onnx/attributes.h"
@@ -23,6 +24,12 @@ struct Frame {
   const std::map<std::string, const wire::Attribute*>* attributes = nullptr;
   std::string prefix;                        // of names: "call/"
   std::vector<const wire::Function*> calls;  // the functions being inlined, outermost first
+
+  /// The version of the default domain; 0 if it is not imported.
+  int64_t default_opset() const {
+    const auto at = opsets.find("");
+    return at == opsets.end() ? 0 : at->second;
+  }
 };
 
 /// The names that a list of nodes sees.
@@ -123,7 +130,7 @@ class Builder {
 std::optional<bool> known_condition(const graph::Value& v);
 /// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value
 /// of its own for each of them. `scopes` are those of the bodies.
-void join_captures(graph::NodeSpec& node, const std::vector<Scope>& scopes);
+void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes);
 
 /// "domain" as the registry spells it: the default domain is "".
 std::string canonical_domain(const std::string& domain);

@@ -153,8 +153,7 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   }
   graph::NodeSpec node;
   node.op = "If";
-  auto opset = scope.frame->opsets.find("");
-  node.opset = opset == scope.frame->opsets.end() ? 0 : opset->second;
+  node.opset = scope.frame->default_opset();
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
   node.inputs = inputs;
   RP_TRY(import_branches(scope, n, branches, node));

@@ -61,6 +61,7 @@ class LoopBuilder {
   /// Imports the body for shapes that hold in every iteration.
   Status import_body();
   Result<bool> generalize(const Graph& body);
+  Status find_out_axes();
   std::optional<int64_t> iterations() const;
   bool condition_holds() const;
   bool writes_out() const;
@@ -84,19 +85,18 @@ class LoopBuilder {
   graph::NodeSpec node_;  // inputs and attributes are those of the model
   const wire::Graph* body_ = nullptr;
   std::vector<ValueId> carried_, scanned_;
-  std::vector<size_t> in_axes_, out_axes_;
+  std::vector<size_t> in_axes_, out_axes_;  // of the scanned inputs, and of the stacked outputs
   std::vector<bool> in_reversed_, out_reversed_;
   std::vector<Shape> carried_shapes_;      // in every iteration
   std::vector<std::vector<bool>> varies_;  // per carried value and dim: differs between iterations
   size_t first_own_symbol_ = 0;            // symbols from here on belong to iterations
   std::shared_ptr<Graph> iteration_;
-  std::vector<Scope> iteration_scope_ = std::vector<Scope>(1);
+  Scope iteration_scope_;
 };
 
 Status LoopBuilder::read() {
-  const auto opset = scope_.frame->opsets.find("");
   node_.op = n_.op_type();
-  node_.opset = opset == scope_.frame->opsets.end() ? 0 : opset->second;
+  node_.opset = scope_.frame->default_opset();
   if (!n_.name().empty()) node_.name = scope_.frame->prefix + n_.name();
   for (const wire::Attribute& a : n_.attribute()) {
     if (a.name() == "body" && a.has_g()) body_ = &a.g();
@@ -236,9 +236,27 @@ Status LoopBuilder::import_body() {
     RP_ASSIGN(const bool changed, generalize(**body));
     if (changed) continue;
     iteration_ = *std::move(body);
-    iteration_scope_[0] = std::move(inner);
+    iteration_scope_ = std::move(inner);
     return {};
   }
+}
+
+/// The axes along which results are stacked: 0 for a Loop, and by default for a Scan.
+Status LoopBuilder::find_out_axes() {
+  const std::vector<int64_t> given = node_.attrs.get_ints("scan_output_axes");
+  for (size_t i = carried_.size() + (is_scan_ ? 0 : 1); i < iteration_->outputs.size(); ++i) {
+    const size_t k = out_axes_.size();
+    const auto rank =
+        static_cast<int64_t>(iteration_->value(iteration_->outputs[i]).shape.size()) + 1;
+    int64_t axis = is_scan_ && !given.empty() ? given[k] : 0;
+    if (axis < 0) axis += rank;
+    if (axis < 0 || axis >= rank) {
+      return invalid_model("attribute 'scan_output_axes': axis " + std::to_string(given[k]) +
+                           " of a result of rank " + std::to_string(rank) + " does not exist");
+    }
+    out_axes_.push_back(static_cast<size_t>(axis));
+  }
+  return {};
 }
 
 std::optional<int64_t> LoopBuilder::iterations() const {
@@ -325,12 +343,7 @@ Result<std::vector<ValueId>> LoopBuilder::write_iteration(int64_t i,
 
 /// Output k of the stacked ones.
 Result<ValueId> LoopBuilder::stacked(const std::vector<ValueId>& parts, size_t k) {
-  const int64_t rank = static_cast<int64_t>(g_.value(parts[0]).shape.size()) + 1;
-  const std::vector<int64_t> axes = node_.attrs.get_ints("scan_output_axes");
-  int64_t axis = is_scan_ && k < axes.size() ? axes[k] : 0;
-  if (axis < 0) axis += rank;
-  if (axis < 0 || axis >= rank)
-    return invalid_model("attribute 'scan_output_axes' is out of range");
+  const auto axis = static_cast<int64_t>(out_axes_[k]);
   std::vector<ValueId> single;
   for (const ValueId v : parts) {
     RP_ASSIGN(const ValueId one, emit("Unsqueeze", {v}, axis));
@@ -378,32 +391,28 @@ Status LoopBuilder::name_output(size_t i, ValueId v) {
 Shape LoopBuilder::output_shape(ValueId out, size_t i) {
   const bool carried = i < carried_.size();
   const graph::Value& returned = iteration_->value(iteration_->outputs[i + (is_scan_ ? 0 : 1)]);
-  Shape shape = carried ? carried_shapes_[i] : returned.shape;
-  for (Expr& e : shape) {
-    if (e.largest_symbol() >= static_cast<SymbolId>(first_own_symbol_))
-      e = fresh_dim(out, static_cast<size_t>(&e - shape.data()));
-  }
-  const auto insert = [&](size_t axis, const Expr& dim) {
-    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(std::min(axis, shape.size())), dim);
-  };
-  if (!carried) {
-    const size_t k = i - carried_.size();
-    const std::vector<int64_t> axes = node_.attrs.get_ints("scan_output_axes");
-    const int64_t axis = is_scan_ && k < axes.size() ? axes[k] : 0;
-    const auto rank = static_cast<int64_t>(shape.size()) + 1;
-    const auto at = static_cast<size_t>(axis < 0 ? axis + rank : axis);
+  Shape shape;
+  if (batched()) shape.push_back(g_.value(scanned_[0]).shape[0]);
+  const auto add_length = [&] {
     const std::optional<int64_t> count = iterations();
-    insert(at, is_scan_ ? g_.value(scanned_[0]).shape[in_axes_[0]]
-               : count  ? Expr(*count)
-                        : fresh_dim(out, at));
+    shape.push_back(is_scan_ ? g_.value(scanned_[0]).shape[in_axes_[0]]
+                    : count  ? Expr(*count)
+                             : fresh_dim(out, shape.size()));
+  };
+  const Shape& own = carried ? carried_shapes_[i] : returned.shape;
+  const size_t stacked_at = carried ? own.size() + 1 : out_axes_[i - carried_.size()];
+  for (size_t d = 0; d <= own.size(); ++d) {
+    if (d == stacked_at) add_length();
+    if (d == own.size()) break;
+    const bool varies = own[d].largest_symbol() >= static_cast<SymbolId>(first_own_symbol_);
+    shape.push_back(varies ? fresh_dim(out, shape.size()) : own[d]);
   }
-  if (batched()) insert(0, g_.value(scanned_[0]).shape[0]);
   return shape;
 }
 
 Status LoopBuilder::keep() {
   node_.subgraphs.emplace_back("body", iteration_);
-  join_captures(node_, iteration_scope_);
+  join_captures(node_, std::span(&iteration_scope_, 1));
   for (const std::string& name : n_.output())
     node_.outputs.push_back(name.empty() ? kNone : g_.add_unknown(b_.name_in(scope_, name)));
   const graph::Node* added = g_.add_node(node_);
@@ -424,6 +433,7 @@ Status LoopBuilder::keep() {
 Status LoopBuilder::run() {
   RP_TRY(read());
   RP_TRY(import_body());
+  RP_TRY(find_out_axes());
   return writes_out() ? write_out() : keep();
 }
 

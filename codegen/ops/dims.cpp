@@ -242,8 +242,8 @@ bool propagate_equality(Graph& g, const Expr& a, const Expr& b) {
     if (g.symbol_sources[static_cast<size_t>(*id)].kind == SourceKind::Derived) continue;
     Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
     symbol.max = std::min(symbol.max, *limit);
-    const SymbolRanges ranges = ranges_of(g);
-    rewrite_dims(g, [&](const Expr& e) { return e.simplify(ranges); });
+    Simplifier simplifier(ranges_of(g));
+    rewrite_dims(g, [&](const Expr& e) { return simplifier.simplify(e); });
     return true;
   }
   if (const auto rule = rule_of(g, a, b))

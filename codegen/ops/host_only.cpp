@@ -1,5 +1,5 @@
 // Operators that run on the host: their rows have inference only. Sizes that depend on data become
-// fresh symbols. Control flow is refused with a message that names it.
+// fresh symbols. The host also runs control flow, whose outputs the importer gives their types.
 #include "codegen/ops/families.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"

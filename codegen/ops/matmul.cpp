@@ -1,4 +1,4 @@
-// Matrix products: MatMul, Gemm. Determinants.
+// Matrix products (MatMul and Gemm) and determinants (Det).
 #include <algorithm>
 #include <iterator>
 

@@ -1,5 +1,8 @@
 // The operators of ai.onnx.ml, of tensors. Arithmetic decomposes to standard operators; what looks
 // values up, or walks trees, runs on the host.
+#include <algorithm>
+#include <array>
+
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
@@ -289,39 +292,46 @@ constexpr AttrDecl kLinearClassifier[] = {optional_attr("classlabels_ints", Attr
                                           int_attr("multi_class", 0),
                                           string_attr("post_transform", "NONE")};
 
-#define TREE_NODES                                                      \
-  optional_attr("base_values", AttrType::Floats),                       \
-      optional_attr("base_values_as_tensor", AttrType::Tensor),         \
-      required_attr("nodes_falsenodeids", AttrType::Ints),              \
-      required_attr("nodes_featureids", AttrType::Ints),                \
-      optional_attr("nodes_hitrates", AttrType::Floats),                \
-      optional_attr("nodes_hitrates_as_tensor", AttrType::Tensor),      \
-      optional_attr("nodes_missing_value_tracks_true", AttrType::Ints), \
-      required_attr("nodes_modes", AttrType::Strings),                  \
-      required_attr("nodes_nodeids", AttrType::Ints),                   \
-      required_attr("nodes_treeids", AttrType::Ints),                   \
-      required_attr("nodes_truenodeids", AttrType::Ints),               \
-      optional_attr("nodes_values", AttrType::Floats),                  \
-      optional_attr("nodes_values_as_tensor", AttrType::Tensor),        \
-      string_attr("post_transform", "NONE")
+/// A table of attributes that begins with those of another.
+template <size_t A, size_t B>
+constexpr std::array<AttrDecl, A + B> joined(const AttrDecl (&first)[A],
+                                             const AttrDecl (&rest)[B]) {
+  std::array<AttrDecl, A + B> out{};
+  std::copy(first, first + A, out.begin());
+  std::copy(rest, rest + B, out.begin() + A);
+  return out;
+}
 
-constexpr AttrDecl kTreeRegressor[] = {TREE_NODES,
-                                       string_attr("aggregate_function", "SUM"),
-                                       required_attr("n_targets", AttrType::Int),
-                                       required_attr("target_ids", AttrType::Ints),
-                                       required_attr("target_nodeids", AttrType::Ints),
-                                       required_attr("target_treeids", AttrType::Ints),
-                                       optional_attr("target_weights", AttrType::Floats),
-                                       optional_attr("target_weights_as_tensor", AttrType::Tensor)};
-constexpr AttrDecl kTreeClassifier[] = {TREE_NODES,
-                                        required_attr("class_ids", AttrType::Ints),
-                                        required_attr("class_nodeids", AttrType::Ints),
-                                        required_attr("class_treeids", AttrType::Ints),
-                                        optional_attr("class_weights", AttrType::Floats),
-                                        optional_attr("class_weights_as_tensor", AttrType::Tensor),
-                                        optional_attr("classlabels_int64s", AttrType::Ints),
-                                        optional_attr("classlabels_strings", AttrType::Strings)};
-#undef TREE_NODES
+constexpr AttrDecl kTreeNodes[] = {optional_attr("base_values", AttrType::Floats),
+                                   optional_attr("base_values_as_tensor", AttrType::Tensor),
+                                   required_attr("nodes_falsenodeids", AttrType::Ints),
+                                   required_attr("nodes_featureids", AttrType::Ints),
+                                   optional_attr("nodes_hitrates", AttrType::Floats),
+                                   optional_attr("nodes_hitrates_as_tensor", AttrType::Tensor),
+                                   optional_attr("nodes_missing_value_tracks_true", AttrType::Ints),
+                                   required_attr("nodes_modes", AttrType::Strings),
+                                   required_attr("nodes_nodeids", AttrType::Ints),
+                                   required_attr("nodes_treeids", AttrType::Ints),
+                                   required_attr("nodes_truenodeids", AttrType::Ints),
+                                   optional_attr("nodes_values", AttrType::Floats),
+                                   optional_attr("nodes_values_as_tensor", AttrType::Tensor),
+                                   string_attr("post_transform", "NONE")};
+constexpr AttrDecl kTargets[] = {string_attr("aggregate_function", "SUM"),
+                                 required_attr("n_targets", AttrType::Int),
+                                 required_attr("target_ids", AttrType::Ints),
+                                 required_attr("target_nodeids", AttrType::Ints),
+                                 required_attr("target_treeids", AttrType::Ints),
+                                 optional_attr("target_weights", AttrType::Floats),
+                                 optional_attr("target_weights_as_tensor", AttrType::Tensor)};
+constexpr AttrDecl kClasses[] = {required_attr("class_ids", AttrType::Ints),
+                                 required_attr("class_nodeids", AttrType::Ints),
+                                 required_attr("class_treeids", AttrType::Ints),
+                                 optional_attr("class_weights", AttrType::Floats),
+                                 optional_attr("class_weights_as_tensor", AttrType::Tensor),
+                                 optional_attr("classlabels_int64s", AttrType::Ints),
+                                 optional_attr("classlabels_strings", AttrType::Strings)};
+constexpr auto kTreeRegressor = joined(kTreeNodes, kTargets);
+constexpr auto kTreeClassifier = joined(kTreeNodes, kClasses);
 constexpr AttrDecl kTreeEnsemble[] = {
     int_attr("aggregate_function", 1),
     required_attr("leaf_targetids", AttrType::Ints),

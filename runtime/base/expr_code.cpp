@@ -150,7 +150,7 @@ Expr Expr::substitute(const std::function<std::optional<Expr>(SymbolId)>& f) con
 }
 
 Expr Expr::simplify(const SymbolRanges& ranges) const {
-  return Simplifier(ranges).simplify(*this);
+  return is_const() ? *this : Simplifier(ranges).simplify(*this);
 }
 
 struct Simplifier::Results {

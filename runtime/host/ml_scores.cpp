@@ -110,12 +110,7 @@ Result<Samples> read_samples(const Call& c) {
   Samples out;
   out.count = x.rank() == 1 ? 1 : x.dims()[0];
   out.features = x.dims().back();
-  if (domain_of(x.dtype()) == Domain::Float) {
-    RP_ASSIGN(out.values, load_all(x));
-    return out;
-  }
-  out.values.resize(static_cast<size_t>(x.count()));
-  load(x, 0, 1, x.count(), out.values.data());
+  RP_ASSIGN(out.values, load_all(x));
   return out;
 }
 

@@ -10,14 +10,10 @@
 #include "backends/registry.h"
 #include "codegen/compiler.h"
 #include "codegen/graph/text.h"
-#include "codegen/lower/fuse.h"
-#include "codegen/lower/lower.h"
-#include "codegen/passes/pass.h"
-#include "codegen/targets.h"
 #include "runtime/base/compare.h"
 #include "runtime/base/low_bit.h"
 #include "runtime/session.h"
-#include "tests/support/kernel_runner.h"
+#include "tests/lower/model_on_variants.h"
 
 namespace reprise {
 namespace {
@@ -115,43 +111,19 @@ std::string graph_text(DType from) {
   return text + "output " + outputs;
 }
 
-class LowBitCasts : public testing::TestWithParam<DType> {
+class LowBitCasts : public test::ModelOnVariants, public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
-    const std::string text = graph_text(GetParam());
-    auto model = graph::parse(text);
-    ASSERT_TRUE(model.ok()) << model.status().message() << "\n" << text;
-    model_ = std::move(*model);
-    input_ = values_of(GetParam());
-    expected_ = run({}, nullptr);
-    ASSERT_EQ(expected_.size(), model_->outputs.size());
-  }
-
-  std::vector<HostTensor> run(const std::vector<std::string>& targets,
-                              const std::shared_ptr<Device>& device) {
-    CompileOptions options;
-    options.targets = targets;
-    options.fullgraph = !targets.empty();
-    auto package = compile(model_->clone(), options);
-    EXPECT_TRUE(package.ok()) << package.status().message();
-    if (!package.ok()) return {};
-    auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), device);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    if (!session.ok()) return {};
-    std::vector<Binding> bindings(1);
-    bindings[0].name = "x";
-    bindings[0].host = &input_;
-    auto outputs = (*session)->run(bindings);
-    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
-    return outputs.ok() ? std::move(*outputs) : std::vector<HostTensor>{};
+    fullgraph_ = true;
+    load(graph_text(GetParam()), {values_of(GetParam())});
   }
 
   /// NaNs are equal whatever their bits, and numbers below the smallest normal one may be zero.
-  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) {
+  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) override {
     const HostTensor& e = expected_[output];
     HostTensor a(e.dtype(), e.dims());
     std::memcpy(a.mutable_bytes().data(), actual.data(), a.bytes().size());
-    const std::vector<double> is = to_double(a), want = to_double(e), x = to_double(input_);
+    const std::vector<double> is = to_double(a), want = to_double(e), x = to_double(inputs_[0]);
     const size_t size = size_of(e.dtype());
     const double least = e.dtype() == DType::F16 ? 0x1p-14 : 0x1p-126;
     for (size_t i = 0; i < is.size(); ++i) {
@@ -162,48 +134,14 @@ class LowBitCasts : public testing::TestWithParam<DType> {
           << is[i] << ", not " << want[i];
     }
   }
-
-  std::unique_ptr<graph::Graph> model_;
-  HostTensor input_;
-  std::vector<HostTensor> expected_;
 };
 
 TEST_P(LowBitCasts, InterpreterOfEveryVariant) {
-  auto g = model_->clone();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *g).ok()) << p.name;
-  auto fusion = lower::fuse(*g);
-  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
-  for (const lower::Target& target : vulkan_targets()) {
-    test::KernelRunner runner(*g, {}, {input_});
-    for (const lower::Group& group : fusion->groups) {
-      auto l = lower::lower(*g, group, target);
-      ASSERT_TRUE(l.ok()) << l.status().message();
-      ASSERT_TRUE(test::legalize_for(*l, target).ok());
-      const Status s = runner.run(*l, test::interpret);
-      ASSERT_TRUE(s.ok()) << s.message();
-    }
-    for (size_t i = 0; i < g->outputs.size(); ++i) {
-      compare(i, runner.memory_of(g->outputs[i]), target.name);
-      if (HasFatalFailure()) return;
-    }
-  }
+  interpret_every_variant();
 }
 
 TEST_P(LowBitCasts, Devices) {
-  bool any = false;
-  for (const DeviceInfo& info : list_devices()) {
-    if (!info.usable || info.facts.api != Api::Vulkan) continue;
-    any = true;
-    auto opened = open_device(info.id);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    const std::vector<HostTensor> outputs = run({"vulkan"}, opened->device);
-    ASSERT_EQ(outputs.size(), expected_.size());
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      compare(i, outputs[i].bytes(), info.name);
-      if (HasFatalFailure()) return;
-    }
-  }
-  if (!any) GTEST_SKIP() << "no Vulkan device";
+  run_on_devices();
 }
 
 struct Weights {

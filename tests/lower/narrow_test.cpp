@@ -5,16 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "backends/registry.h"
-#include "codegen/compiler.h"
-#include "codegen/graph/text.h"
-#include "codegen/lower/fuse.h"
-#include "codegen/lower/lower.h"
+#include "codegen/kernel/scalar_ops.h"
 #include "codegen/ops/support.h"
-#include "codegen/passes/pass.h"
-#include "codegen/targets.h"
-#include "runtime/session.h"
-#include "tests/support/kernel_runner.h"
+#include "tests/lower/model_on_variants.h"
 
 namespace reprise {
 namespace {
@@ -117,46 +110,24 @@ std::vector<Case> cases() {
   return out;
 }
 
-class Narrow : public testing::TestWithParam<Case> {
+class Narrow : public test::ModelOnVariants, public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
-    auto model = graph::parse(GetParam().text);
-    ASSERT_TRUE(model.ok()) << model.status().message() << "\n" << GetParam().text;
-    model_ = std::move(*model);
     const std::vector<int64_t> values = edges(GetParam().dtype);
     const auto n = static_cast<int64_t>(values.size());
+    std::vector<HostTensor> inputs;
     for (int i = 0; i < 3; ++i) {
-      inputs_.emplace_back(GetParam().dtype,
-                           i == 0 ? std::vector<int64_t>{n, 1} : std::vector<int64_t>{1, n});
+      inputs.emplace_back(GetParam().dtype,
+                          i == 0 ? std::vector<int64_t>{n, 1} : std::vector<int64_t>{1, n});
       for (int64_t at = 0; at < n; ++at) {
         const int64_t v = values[static_cast<size_t>(at)];
-        set(inputs_.back(), at, i == 2 && v == 0 ? 5 : v);
+        set(inputs.back(), at, i == 2 && v == 0 ? 5 : v);
       }
     }
-    expected_ = run({}, nullptr);
+    load(GetParam().text, std::move(inputs));
   }
 
-  std::vector<HostTensor> run(const std::vector<std::string>& targets,
-                              const std::shared_ptr<Device>& device) {
-    CompileOptions options;
-    options.targets = targets;
-    auto package = compile(model_->clone(), options);
-    EXPECT_TRUE(package.ok()) << package.status().message();
-    if (!package.ok()) return {};
-    auto session = Session::create(std::make_shared<package::Package>(std::move(*package)), device);
-    EXPECT_TRUE(session.ok()) << session.status().message();
-    if (!session.ok()) return {};
-    std::vector<Binding> bindings(inputs_.size());
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      bindings[i].name = model_->value(model_->inputs[i]).name;
-      bindings[i].host = &inputs_[i];
-    }
-    auto outputs = (*session)->run(bindings);
-    EXPECT_TRUE(outputs.ok()) << outputs.status().message();
-    return outputs.ok() ? std::move(*outputs) : std::vector<HostTensor>{};
-  }
-
-  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) {
+  void compare(size_t output, std::span<const std::byte> actual, const std::string& what) override {
     const HostTensor& e = expected_[output];
     const size_t size = size_of(e.dtype());
     for (int64_t i = 0; i < e.count(); ++i) {
@@ -165,47 +136,14 @@ class Narrow : public testing::TestWithParam<Case> {
           << what << ": " << model_->value(model_->outputs[output]).name << "[" << i << "]";
     }
   }
-
-  std::unique_ptr<graph::Graph> model_;
-  std::vector<HostTensor> inputs_, expected_;
 };
 
 TEST_P(Narrow, InterpreterOfEveryVariant) {
-  auto g = model_->clone();
-  for (const passes::Pass& p : passes::pipeline()) ASSERT_TRUE(passes::run(p, *g).ok()) << p.name;
-  auto fusion = lower::fuse(*g);
-  ASSERT_TRUE(fusion.ok()) << fusion.status().message();
-  for (const lower::Target& target : vulkan_targets()) {
-    test::KernelRunner runner(*g, {}, inputs_);
-    for (const lower::Group& group : fusion->groups) {
-      auto l = lower::lower(*g, group, target);
-      ASSERT_TRUE(l.ok()) << l.status().message();
-      ASSERT_TRUE(test::legalize_for(*l, target).ok());
-      const Status s = runner.run(*l, test::interpret);
-      ASSERT_TRUE(s.ok()) << s.message();
-    }
-    for (size_t i = 0; i < g->outputs.size(); ++i) {
-      compare(i, runner.memory_of(g->outputs[i]), target.name);
-      if (HasFatalFailure()) return;
-    }
-  }
+  interpret_every_variant();
 }
 
 TEST_P(Narrow, Devices) {
-  bool any = false;
-  for (const DeviceInfo& info : list_devices()) {
-    if (!info.usable || info.facts.api != Api::Vulkan) continue;
-    any = true;
-    auto opened = open_device(info.id);
-    ASSERT_TRUE(opened.ok()) << opened.status().message();
-    const std::vector<HostTensor> outputs = run({"vulkan"}, opened->device);
-    ASSERT_EQ(outputs.size(), expected_.size());
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      compare(i, outputs[i].bytes(), info.name);
-      if (HasFatalFailure()) return;
-    }
-  }
-  if (!any) GTEST_SKIP() << "no Vulkan device";
+  run_on_devices();
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, Narrow, testing::ValuesIn(cases()),

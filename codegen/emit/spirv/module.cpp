@@ -5,11 +5,6 @@
 namespace reprise::emit {
 namespace {
 
-void append(Words& out, spv::Op op, std::span<const uint32_t> operands) {
-  out.push_back(static_cast<uint32_t>(operands.size() + 1) << spv::WordCountShift | op);
-  for (const uint32_t w : operands) out.push_back(w);
-}
-
 /// An instruction with some operands before those of the span.
 void append(Words& out, spv::Op op, std::initializer_list<uint32_t> first,
             std::span<const uint32_t> operands) {
@@ -17,6 +12,10 @@ void append(Words& out, spv::Op op, std::initializer_list<uint32_t> first,
   out.push_back(static_cast<uint32_t>(words) << spv::WordCountShift | op);
   for (const uint32_t w : first) out.push_back(w);
   for (const uint32_t w : operands) out.push_back(w);
+}
+
+void append(Words& out, spv::Op op, std::span<const uint32_t> operands) {
+  append(out, op, {}, operands);
 }
 
 void append_text(Words& out, std::string_view text) {

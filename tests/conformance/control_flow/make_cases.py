@@ -6,12 +6,14 @@ only runs when a case changes.
 """
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import numpy_helper, parser
+from onnx import parser
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from case_writer import write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 
@@ -239,30 +241,12 @@ case(
 )
 
 
-def write(name: str, text: str, inputs: dict[str, np.ndarray]) -> None:
-    model = parser.parse_model(text)
-    model.graph.name = name
-    folder = CASES / name
-    data = folder / "test_data_set_0"
-    data.mkdir(parents=True)
-    onnx.save(model, folder / "model.onnx")
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    for i, slot in enumerate(model.graph.input):
-        tensor = numpy_helper.from_array(inputs[slot.name], slot.name)
-        (data / f"input_{i}.pb").write_bytes(tensor.SerializeToString())
-    for i, value in enumerate(session.run(None, inputs)):
-        tensor = numpy_helper.from_array(np.asarray(value), model.graph.output[i].name)
-        (data / f"output_{i}.pb").write_bytes(tensor.SerializeToString())
-
-
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)
     for name, (text, inputs) in MODELS.items():
-        write(name, text, inputs)
-        print(name)
+        model = parser.parse_model(text)
+        model.graph.name = name
+        write_case(CASES / name, model, inputs)
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ only runs when a case changes.
 
 import itertools
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from case_writer import write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 TYPES = {
@@ -41,17 +43,7 @@ def write(name: str, op: str, inputs: list[np.ndarray], outputs: list[int], **at
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", version)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    session = onnxruntime.InferenceSession(model.SerializeToString())
-    results = session.run(None, dict(zip(ins, inputs, strict=True)))
-    folder = CASES / name
-    data = folder / "test_data_set_0"
-    data.mkdir(parents=True)
-    onnx.save(model, folder / "model.onnx")
-    for kind, names, values in (("input", ins, inputs), ("output", outs, results)):
-        for i, value in enumerate(values):
-            tensor = numpy_helper.from_array(np.asarray(value), names[i])
-            (data / f"{kind}_{i}.pb").write_bytes(tensor.SerializeToString())
-    print(name)
+    write_case(CASES / name, model, dict(zip(ins, inputs, strict=True)))
 
 
 def floats(*dims: int) -> np.ndarray:
@@ -166,7 +158,9 @@ def feature_cases() -> None:
     x = floats(4, 3)
     f, i64, s = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
     write("scaler", "Scaler", [x], [f], offset=[0.1, 0.2, 0.3], scale=[2.0, 3.0, 4.0])
-    write("scaler_of_integers", "Scaler", [np.arange(6).reshape(2, 3)], [f], offset=[1.0], scale=[0.5])
+    write(
+        "scaler_of_integers", "Scaler", [np.arange(6).reshape(2, 3)], [f], offset=[1.0], scale=[0.5]
+    )
     write("binarizer", "Binarizer", [x], [f], threshold=0.25)
     for norm in ("MAX", "L1", "L2"):
         rows = x.copy()
@@ -192,7 +186,9 @@ def feature_cases() -> None:
     )
     write("feature_vectorizer", "FeatureVectorizer", [x, floats(4, 2)], [f], inputdimensions=[3, 2])
     write("array_feature_extractor", "ArrayFeatureExtractor", [x, np.array([2, 0, 2, 1])], [f])
-    write("one_hot_encoder", "OneHotEncoder", [np.array([[1, 5], [9, 3]])], [f], cats_int64s=[3, 5, 9])
+    write(
+        "one_hot_encoder", "OneHotEncoder", [np.array([[1, 5], [9, 3]])], [f], cats_int64s=[3, 5, 9]
+    )
     names = np.array(["b", "a", "x", "c"], dtype=object)
     write("one_hot_encoder_of_strings", "OneHotEncoder", [names], [f], cats_strings=["a", "b", "c"])
     write(

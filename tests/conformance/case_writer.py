@@ -1,0 +1,28 @@
+"""Writes a model, inputs and what ONNX Runtime makes of them, in the layout of the ONNX suite."""
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import numpy_helper
+
+
+def write_case(folder: Path, model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> None:
+    """`inputs` has an array for each input of the model, by its name."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    outputs = session.run(None, inputs)
+    data = folder / "test_data_set_0"
+    data.mkdir(parents=True)
+    onnx.save(model, folder / "model.onnx")
+    for kind, slots, values in (
+        ("input", model.graph.input, [inputs[slot.name] for slot in model.graph.input]),
+        ("output", model.graph.output, outputs),
+    ):
+        for i, (slot, value) in enumerate(zip(slots, values, strict=True)):
+            tensor = numpy_helper.from_array(np.asarray(value), slot.name)
+            (data / f"{kind}_{i}.pb").write_bytes(tensor.SerializeToString())
+    print(folder.name)
