@@ -277,19 +277,24 @@ struct ClassScores {
   std::vector<double> scores;
 };
 
-/// Of two classes, all weights are for the first: their sum is the margin of the second class.
-ClassScores judge_binary(double score, PostTransform post) {
-  return {score > 0 ? size_t{1} : size_t{0}, binary_scores(post, BinaryForm::Margin, score)};
+/// Of two classes, all weights are for the first: their sum tells of the second class. It is a
+/// probability if no weight is negative, as in a forest, and else a margin, as in boosted trees.
+ClassScores judge_binary(double score, bool is_probability, PostTransform post) {
+  const BinaryForm form = is_probability ? BinaryForm::Probability : BinaryForm::Margin;
+  return {score > (is_probability ? 0.5 : 0) ? size_t{1} : size_t{0},
+          binary_scores(post, form, score)};
 }
 
-/// The class is one of those for which a leaf of the sample has a weight, if there are any.
+/// The class has the largest score. Of more than two classes, those for which no leaf of the sample
+/// has a weight do not count, unless that is true of all.
 ClassScores judge(const std::vector<Score>& scores, const std::vector<double>& base,
                   PostTransform post) {
   ClassScores v;
   bool found = false;
   for (size_t k = 0; k < scores.size(); ++k) {
     v.scores.push_back(scores[k].value + (k < base.size() ? base[k] : 0));
-    if (!scores[k].given || (found && v.scores[k] <= v.scores[v.label])) continue;
+    const bool counts = scores[k].given || scores.size() <= 2;
+    if (!counts || (found && v.scores[k] <= v.scores[v.label])) continue;
     v.label = k;
     found = true;
   }
@@ -310,10 +315,15 @@ KernelResult tree_ensemble_classifier(const Call& c) {
   RP_ASSIGN(const Samples x, read_samples(c));
   RP_TRY(check(e, x.features));
   std::set<int64_t> weighted;
-  for (const TreeNode& n : e.nodes)
-    for (const auto& [target, weight] : n.weights) weighted.insert(target);
-  // The standard does not say how a model with two classes and weights for one means them.
-  // Exporters follow ONNX Runtime.
+  bool positive = true;
+  for (const TreeNode& n : e.nodes) {
+    for (const auto& [target, weight] : n.weights) {
+      weighted.insert(target);
+      positive = positive && weight >= 0;
+    }
+  }
+  // The standard does not say what weights for one of two classes mean. Exporters of scikit-learn
+  // write such models.
   const bool binary = e.targets == 2 && weighted == std::set<int64_t>{0};
   std::vector<size_t> classes;
   std::vector<double> out;
@@ -321,7 +331,7 @@ KernelResult tree_ensemble_classifier(const Call& c) {
     RP_ASSIGN(const std::vector<Score> scores, evaluate(e, x.values.data() + i * x.features));
     const double base = e.base.empty() ? 0 : e.base[0];
     const ClassScores v =
-        binary ? judge_binary(scores[0].value + base, post) : judge(scores, e.base, post);
+        binary ? judge_binary(scores[0].value + base, positive, post) : judge(scores, e.base, post);
     classes.push_back(v.label);
     out.insert(out.end(), v.scores.begin(), v.scores.end());
   }

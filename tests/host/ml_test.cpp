@@ -1,0 +1,47 @@
+// Operators of ai.onnx.ml where peers differ; tests/conformance/ml has the others.
+#include <gtest/gtest.h>
+
+#include "tests/host/cases.h"
+
+namespace reprise::test {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+using Strings = std::vector<std::string>;
+
+/// One tree, x <= 0.5, whose leaves have weights for the first of two classes.
+AttrMap stump(float below, float above) {
+  return attrs({{"class_ids", Ints{0, 0}},
+                {"class_nodeids", Ints{1, 2}},
+                {"class_treeids", Ints{0, 0}},
+                {"class_weights", Floats{below, above}},
+                {"classlabels_int64s", Ints{4, 9}},
+                {"nodes_falsenodeids", Ints{2, 0, 0}},
+                {"nodes_featureids", Ints{0, 0, 0}},
+                {"nodes_modes", Strings{"BRANCH_LEQ", "LEAF", "LEAF"}},
+                {"nodes_nodeids", Ints{0, 1, 2}},
+                {"nodes_treeids", Ints{0, 0, 0}},
+                {"nodes_truenodeids", Ints{1, 0, 0}},
+                {"nodes_values", Floats{0.5F, 0, 0}}});
+}
+
+/// Forests of scikit-learn give the probability of the second class, boosted trees its margin.
+TEST(HostMl, WeightsOfOneOfTwoClasses) {
+  const HostTensor x = f32({2, 1}, {0, 1});
+  run_cases({
+      {"probability",
+       "TreeEnsembleClassifier",
+       {x},
+       {i64({2}, {4, 9}), f32({2, 2}, {0.75F, 0.25F, 0.375F, 0.625F})},
+       stump(0.25F, 0.625F)},
+      {"margin",
+       "TreeEnsembleClassifier",
+       {x},
+       {i64({2}, {4, 9}), f32({2, 2}, {0.25F, -0.25F, -0.125F, 0.125F})},
+       stump(-0.25F, 0.125F)},
+  });
+}
+
+}  // namespace
+}  // namespace reprise::test
