@@ -12,6 +12,14 @@ bool is_division(ScalarOp op) {
          op == ScalarOp::IDiv || op == ScalarOp::IRem;
 }
 
+/// Whether the integer type `to` holds every value of the integer type `from`.
+bool holds_all(Ty to, Ty from) {
+  const bool is_signed = class_of(to) == kSigned, was_signed = class_of(from) == kSigned;
+  if ((class_of(from) & kInt) == 0 || (was_signed && !is_signed)) return false;
+  const int bits = 8 * byte_size(to) - (is_signed && !was_signed ? 1 : 0);
+  return bits >= 8 * byte_size(from);
+}
+
 bool is_remainder(ScalarOp op) {
   return op == ScalarOp::Rem || op == ScalarOp::Mod || op == ScalarOp::IRem;
 }
@@ -102,6 +110,11 @@ std::optional<Val> Builder::simplify_cast(const Inst& i) {
                           (class_of(from.type.ty) & kInt) != 0 &&
                           byte_size(from.type.ty) >= byte_size(i.type.ty);
   if (round_trip) return from.args[0];
+  // i32 -> i64 -> f32 rounds once, as i32 -> f32 does.
+  const bool widened = i.op == Op::Convert && from.op == Op::Convert &&
+                       class_of(i.type.ty) == kFloat && (class_of(from.type.ty) & kInt) != 0 &&
+                       holds_all(from.type.ty, type(from.args[0]).ty);
+  if (widened) return convert(from.args[0], i.type.ty);
   return std::nullopt;
 }
 

@@ -158,6 +158,7 @@ constexpr OpDef control_flow(std::string_view name) {
           .infer = infer_control_flow,
           .min_inputs = 0,
           .max_inputs = kVariadic,
+          .list_may_omit = true,
           .max_outputs = kVariadic,
           .attributes = kControlFlowAttrs,
           .low_bit = true};

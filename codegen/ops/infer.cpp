@@ -283,7 +283,8 @@ Status check_form(const InferContext& ctx, const OpDef& def, const graph::Graph&
   for (size_t i = 0; i < n.inputs.size(); ++i) {
     const graph::ValueId id = n.inputs[i];
     if (id == graph::kNone) {
-      if (static_cast<int>(i) < def.min_inputs) {
+      const bool in_list = def.max_inputs == kVariadic && !def.list_may_omit;
+      if (static_cast<int>(i) < def.min_inputs || in_list) {
         return ctx.invalid("input " + std::to_string(i) + " is missing");
       }
       continue;

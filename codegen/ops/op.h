@@ -186,6 +186,7 @@ struct OpDef {
   int64_t min_opset = 1;  // older versions are refused
   int min_inputs = 1;     // the first min_inputs inputs may not be omitted
   int max_inputs = 1;
+  bool list_may_omit = false;  // with kVariadic: inputs behind the first min_inputs may be omitted
   int max_outputs = 1;
   /// The attributes of all versions and of the core form.
   std::span<const AttrDecl> attributes = {};

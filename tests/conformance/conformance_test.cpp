@@ -77,9 +77,25 @@ TEST(Conformance, OwnCasesOnEveryDevice) {
   for (const std::string& device : devices()) expect_own_cases(device);
 }
 
+/// Cases of Debian's suite (ONNX 1.12) whose data contradict their model.
+const std::set<std::string> kWrongCases = {
+    // The model has the default epsilon, 1e-6; the results were computed with 1e-2. Later versions
+    // of the case have epsilon=0.01.
+    "node/test_adam_multiple",
+};
+
 void expect_full_suite(const std::string& device) {
   SCOPED_TRACE(device);
-  const Json json = run_cases(onnx_suite_dir(), device);
+  Json json = run_cases(onnx_suite_dir(), device);
+  if (json.is_object()) {
+    for (Json& c : json["cases"]) {
+      if (kWrongCases.contains(c["name"])) {
+        EXPECT_EQ(c["status"], "fail") << c["name"];
+      }
+    }
+    std::erase_if(json["cases"].get_ref<Json::array_t&>(),
+                  [](const Json& c) { return kWrongCases.contains(c["name"]); });
+  }
   expect_clean(json, 400);
   if (!json.is_object()) return;
   // What is not supported says so by name.

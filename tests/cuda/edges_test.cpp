@@ -107,8 +107,9 @@ TEST_F(CudaEdges, EveryEdgeOfModelsIsMissedFull) {
   if (!has_models()) GTEST_SKIP() << "the acceptance models are not at " << models_dir();
   for (const char* model : {"mnist", "linear_ln_gelu", "pointwise", "magika", "ultraface"}) {
     SCOPED_TRACE(model);
-    const auto package =
-        compile_file(models_dir() / model / "model.onnx", cuda_options({"cuda:sm_90"}));
+    CompileOptions options = cuda_options({"cuda:sm_90"});
+    options.keep_source = true;
+    const auto package = compile_file(models_dir() / model / "model.onnx", options);
     ASSERT_OK(package.status());
     for (const plan::KernelCode& k : package->variants[0].plan.kernels) keep_text(k);
     EXPECT_GE(check(*package), 2U);

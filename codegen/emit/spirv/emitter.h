@@ -64,6 +64,7 @@ class SpirvEmitter {
   Result<Id> scalar(const Inst& i);
   Result<Id> convert(const Inst& i);
   Id convert_ints(Id v, Type from, Ty to);
+  Id float_of_int64(Id v, Type to);
   Id is_nan(Id v, uint8_t lanes);
   Id builtin(const Inst& i);
   Result<Id> subgroup(const Inst& i);

@@ -177,6 +177,26 @@ Id SpirvEmitter::convert_ints(Id v, Type from, Ty to) {
   return to == Ty::U64 ? wide : m_.value(spv::OpBitcast, out, {wide});
 }
 
+/// workarounds::kOrderedInt64: the driver replaces a comparison of the float by one of the integer,
+/// unless a magnitude and a sign bit hide the integer. Rounding to F32 first does not change an
+/// F16, because integers that F16 can hold are exact in F32.
+Id SpirvEmitter::float_of_int64(Id v, Type to) {
+  const bool is_f64 = to.ty == Ty::F64;
+  const Type wide{Ty::I64, to.lanes};
+  const Type bits{is_f64 ? Ty::U64 : Ty::U32, to.lanes};
+  const Id i64 = type(wide), word = type(bits), result = type(is_f64 ? Ty::F64 : Ty::F32, to.lanes);
+  const Id mask = m_.value(spv::OpShiftRightArithmetic, i64, {v, constant(wide, 63)});
+  const Id flipped = m_.value(spv::OpBitwiseXor, i64, {v, mask});
+  const Id magnitude = m_.value(spv::OpISub, i64, {flipped, mask});
+  const Id positive = m_.value(spv::OpConvertUToF, result, {magnitude});
+  const Id sign_bit = constant(bits, uint64_t{1} << (is_f64 ? 63U : 31U));
+  const Id sign = m_.value(spv::OpBitwiseAnd, word, {convert_ints(mask, wide, bits.ty), sign_bit});
+  const Id magnitude_bits = m_.value(spv::OpBitcast, word, {positive});
+  const Id all_bits = m_.value(spv::OpBitwiseOr, word, {magnitude_bits, sign});
+  const Id f = m_.value(spv::OpBitcast, result, {all_bits});
+  return to.ty == Ty::F16 ? m_.value(spv::OpFConvert, type(to), {f}) : f;
+}
+
 Result<Id> SpirvEmitter::convert(const Inst& i) {
   const Id v = arg(i, 0);
   const Type from = arg_type(i, 0), to = i.type;
@@ -195,6 +215,7 @@ Result<Id> SpirvEmitter::convert(const Inst& i) {
     }
     return m_.value(is_signed(to.ty) ? spv::OpConvertFToS : spv::OpConvertFToU, type(to), {v});
   }
+  if (is_float(to.ty) && from.ty == Ty::I64) return float_of_int64(v, to);
   if (is_float(to.ty)) {
     const auto op = is_signed(from.ty) ? spv::OpConvertSToF : spv::OpConvertUToF;
     return m_.value(op, type(to), {v});

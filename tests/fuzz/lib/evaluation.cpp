@@ -190,6 +190,12 @@ class Run {
     }
     Tensors rounded(inputs.size());
     RP_TRY(round_some(n, inputs, rounded));
+    HostTensor with_own_bits;
+    if (errors_.seed != 0 && n.op == "BitCast" && is_float(g_.value(n.inputs[0]).dtype)) {
+      RP_ASSIGN(with_own_bits, as(*inputs[0], g_.value(n.inputs[0]).dtype));
+      mover_.sign_of_nan(with_own_bits);
+      inputs[0] = &with_own_bits;
+    }
     Tensors flushed(inputs.size());  // operands below the smallest normal number may be read as 0
     const ops::OpDef* def = ops::find(n);
     for (size_t i = 0;

@@ -41,6 +41,17 @@ class Mover {
     return stored.ok();
   }
 
+  /// NaN may have either sign.
+  void sign_of_nan(HostTensor& t) {
+    auto values = host::load_all(t);
+    if (!values.ok()) return;
+    for (double& v : *values) {
+      if (std::isnan(v) && rng_.chance(0.5)) v = std::copysign(v, std::signbit(v) ? 1.0 : -1.0);
+    }
+    if (auto stored = host::store_all(t.dtype(), t.dims(), *values); stored.ok())
+      t = std::move(*stored);
+  }
+
   HostTensor moved(const HostTensor& t, double relative, double absolute) {
     auto values = host::load_all(t);
     if (!values.ok()) return t;
