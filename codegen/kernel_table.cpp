@@ -65,7 +65,7 @@ Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
   return {};
 }
 
-Status KernelTable::finish() {
+Status KernelTable::finish(std::optional<size_t>& failed_step) {
   const auto start = Clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
   for (kernel::Kernel& k : shared.kernels) k.name = unique(k.name);
@@ -75,7 +75,11 @@ Status KernelTable::finish() {
   RP_TRY(in_parallel(n, context_.options.threads, "kernels were emitted",
                      [&](size_t i) { done[i] = emit(shared.kernels[i], codes[i]); }));
   for (size_t i = 0; i < n; ++i) {
-    RP_TRY(std::move(done[i]));
+    if (!done[i].ok()) {
+      for (const Use& u : uses_)
+        if (shared.uses[u.kernel].kernel == i) failed_step = u.step;
+      return std::move(done[i]);
+    }
     RP_TRY(show(shared.kernels[i], codes[i]));
   }
   p_.kernels = std::move(codes);

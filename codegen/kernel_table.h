@@ -27,8 +27,9 @@ class KernelTable {
 
   /// Adds the kernel of the plan's next step. Kernels with the same number are equal.
   Status add(kernel::Kernel k, std::optional<size_t> number);
-  /// Emits the kernels and sets the kernel of each launch.
-  Status finish();
+  /// Emits the kernels and sets the kernel of each launch. If a kernel cannot be emitted,
+  /// `failed_step` is one that launches it.
+  Status finish(std::optional<size_t>& failed_step);
   /// The kernels of the plan, in order; empty unless they are to be probed.
   std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
 

@@ -25,13 +25,28 @@ Status legalize(CompileContext& context, lower::Lowered& lowered, const lower::T
   return {};
 }
 
-Status make(CompileContext& context, const lower::Group& group, const lower::Target& target) {
+/// Time spent on one job.
+struct JobTimes {
+  double lower = 0, legalize = 0;
+};
+
+Status make(CompileContext& context, const lower::Group& group, const lower::Target& target,
+            JobTimes& times) {
+  auto start = Clock::now();
   RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target));
   const bool has_long = !lower::needs_long_form(context.model, lowered, group, target).is_const(0);
+  times.lower += ms_since(start);
+  start = Clock::now();
   RP_TRY(legalize(context, lowered, target));
+  times.legalize += ms_since(start);
   if (!has_long) return {};
+  start = Clock::now();
   RP_ASSIGN(lowered, context.lowerings.lower(group, target, 0, lower::LoopForm::Long));
-  return legalize(context, lowered, target);
+  times.lower += ms_since(start);
+  start = Clock::now();
+  RP_TRY(legalize(context, lowered, target));
+  times.legalize += ms_since(start);
+  return {};
 }
 
 std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>& variants) {
@@ -57,13 +72,23 @@ Status lower_all(CompileContext& context, const std::vector<TargetFusion>& varia
   if (!context.lowerings.enabled() || context.options.inject_kernel_fault) return {};
   const auto start = Clock::now();
   const std::vector<Job> jobs = jobs_of(context.model, variants);
+  std::vector<JobTimes> times(jobs.size());
   RP_TRY(in_parallel(jobs.size(), context.options.threads, "kernels were lowered", [&](size_t i) {
     for (const lower::Target* target : jobs[i].targets) {
       // Building the variant's plan finds an error again and reports it.
-      (void)make(context, *jobs[i].group, *target);
+      (void)make(context, *jobs[i].group, *target, times[i]);
     }
   }));
-  context.times.lower += ms_since(start);
+  // Jobs run concurrently, so their times divide the time that passed.
+  JobTimes sum;
+  for (const JobTimes& t : times) {
+    sum.lower += t.lower;
+    sum.legalize += t.legalize;
+  }
+  const double passed = ms_since(start), all = sum.lower + sum.legalize;
+  const double legalize = all > 0 ? passed * sum.legalize / all : 0;
+  context.times.lower += passed - legalize;
+  context.times.legalize += legalize;
   return {};
 }
 

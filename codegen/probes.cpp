@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <optional>
+#include <set>
 
 #include "codegen/interpreter/demand.h"
 #include "codegen/interpreter/native_error.h"
@@ -60,14 +61,15 @@ std::string describe(const plan::Plan& p, const plan::Launch& launch, const plan
 
 class Prober {
  public:
-  Prober(const plan::Plan& p, const plan::Interface& io, const kernel::Kernel& k, size_t index,
-         uint32_t subgroup_size, ProbeFills& fills)
-      : p_(p), io_(io), k_(k), subgroup_size_(subgroup_size), fills_(fills) {
-    for (uint32_t s = 0; s < p.steps.size(); ++s) {
-      const auto* launch = std::get_if<plan::Launch>(&p.steps[s].what);
-      if (launch != nullptr && launch->kernel == index) steps_.push_back(s);
-    }
-  }
+  /// `steps`: those that launch the kernel.
+  Prober(const plan::Plan& p, const plan::Interface& io, const kernel::Kernel& k,
+         std::vector<uint32_t> steps, uint32_t subgroup_size, ProbeFills& fills)
+      : p_(p),
+        io_(io),
+        k_(k),
+        subgroup_size_(subgroup_size),
+        fills_(fills),
+        steps_(std::move(steps)) {}
 
   std::string key() const {
     // The key includes the kernel's name, as messages contain it.
@@ -107,7 +109,7 @@ class Prober {
     // The long form of a kernel has no workgroups at smaller sizes.
     for (const int64_t size : {66'000, 263'000})
       for (const bool guarded : {true, false})
-        for (size_t i = 0; i < io_.symbols.size(); ++i)
+        for (const size_t i : symbols_of_launches())
           if (auto probe = attempt({size, false, guarded, i})) return *probe;
     return skipped;
   }
@@ -122,6 +124,27 @@ class Prober {
     bool guarded = true;
     std::optional<size_t> only = {};  // the only symbol with that size; all others are 2
   };
+
+  /// The symbols that the sizes of the kernel's launches depend on.
+  std::vector<size_t> symbols_of_launches() const {
+    std::vector<SymbolId> found;
+    for (uint32_t use = 0; use < steps_.size(); ++use) {
+      const plan::Launch& launch = launch_of(use);
+      for (const Expr& e : launch.grid) e.collect_symbols(found);
+      for (const Expr& e : launch.scalars) e.collect_symbols(found);
+      launch.iterations.collect_symbols(found);
+      for (const plan::BufferId b : launch.buffers)
+        for (const Expr& e : p_.buffers[b].shape) e.collect_symbols(found);
+    }
+    std::set<size_t> all;
+    while (!found.empty()) {
+      const auto s = static_cast<size_t>(found.back());
+      found.pop_back();
+      const bool derived = io_.sources[s].kind == SymbolSource::Kind::Derived;
+      if (all.insert(s).second && derived) io_.sources[s].value.collect_symbols(found);
+    }
+    return {all.begin(), all.end()};
+  }
 
   /// The possible values next to wanted(i), for each symbol i.
   template <typename F>
@@ -441,11 +464,16 @@ Result<std::vector<Probe>> ProbeMaker::make(const plan::Plan& p, const Predicate
   const uint32_t subgroup_size = device.subgroup_size != 0 ? device.subgroup_size
                                  : device.api == Api::Cuda ? 32
                                                            : 8;
+  std::vector<std::vector<uint32_t>> steps(kernels.size());
+  for (uint32_t s = 0; s < p.steps.size(); ++s) {
+    const auto* launch = std::get_if<plan::Launch>(&p.steps[s].what);
+    if (launch != nullptr) steps[launch->kernel].push_back(s);
+  }
   std::vector<Prober> probers;
   std::vector<std::string> keys;
   std::vector<std::pair<const Prober*, Probe*>> fresh;
   for (size_t i = 0; i < kernels.size(); ++i) {
-    probers.emplace_back(p, io_, kernels[i], i, subgroup_size, fills_);
+    probers.emplace_back(p, io_, kernels[i], std::move(steps[i]), subgroup_size, fills_);
     keys.push_back(probers.back().key());
   }
   for (size_t i = 0; i < kernels.size(); ++i) {

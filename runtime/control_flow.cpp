@@ -81,7 +81,7 @@ HostTensor none_of(const plan::Body& body, size_t output, std::span<const int64_
 Result<Tensors> run_if(const ControlFlowCall& c) {
   if (c.inputs.empty() || c.inputs[0] == nullptr) return invalid_model("it has no condition");
   RP_ASSIGN(const int64_t condition, scalar(*c.inputs[0], DType::Bool, "the condition"));
-  return c.bodies.run(c.call, condition != 0 ? 0 : 1, {}, c.inputs, c.symbols);
+  return c.bodies.run(c.call, condition != 0 ? 0 : 1, {}, c.inputs, c.symbols, c.deadline);
 }
 
 /// The values that iterations pass on, and the results that are stacked, per output.
@@ -128,7 +128,7 @@ Result<Tensors> run_loop(const ControlFlowCall& c) {
     const HostTensor going = HostTensor::from<uint8_t>(DType::Bool, {}, {1});
     Pointers inputs{&number, &going};
     for (const HostTensor& t : it.carried) inputs.push_back(&t);
-    auto results = c.bodies.run(c.call, 0, inputs, c.inputs, c.symbols);
+    auto results = c.bodies.run(c.call, 0, inputs, c.inputs, c.symbols, c.deadline);
     if (!results.ok()) return results.status().with_context("iteration " + std::to_string(i));
     if (results->empty()) return internal_error("its body returns no condition");
     RP_ASSIGN(condition, scalar((*results)[0], DType::Bool, "the condition that the body returns"));
@@ -227,7 +227,7 @@ Result<Tensors> scan(const ControlFlowCall& c, const plan::Body& body, const Sca
     }
     Pointers passed = pointers_to(it.carried);
     for (const HostTensor& s : slices) passed.push_back(&s);
-    auto results = c.bodies.run(c.call, 0, passed, c.inputs, c.symbols);
+    auto results = c.bodies.run(c.call, 0, passed, c.inputs, c.symbols, c.deadline);
     if (!results.ok()) return results.status().with_context("iteration " + std::to_string(step));
     RP_TRY(take(*std::move(results), 0, it));
   }

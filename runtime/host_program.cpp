@@ -6,6 +6,17 @@
 
 namespace reprise {
 
+namespace {
+
+Status check_deadline(Deadline deadline) {
+  if (Clock::now() < deadline) return {};
+  return {Code::Device,
+          "the run exceeded its time limit on the host; if its loops end, raise the session's "
+          "time limit"};
+}
+
+}  // namespace
+
 Result<HostProgram> HostProgram::load(const package::Package& package, const plan::Plan& plan,
                                       const plan::Interface& io) {
   HostProgram program(plan, io);
@@ -63,7 +74,7 @@ Status HostProgram::find_last_uses() {
 }
 
 Status HostProgram::run_step(size_t step, Values& values, std::vector<int64_t>& symbols,
-                             const HostBodies& bodies) const {
+                             const HostBodies& bodies, Deadline deadline) const {
   const auto& call = std::get<plan::HostCall>(plan_->steps[step].what);
   std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -76,7 +87,7 @@ Status HostProgram::run_step(size_t step, Values& values, std::vector<int64_t>& 
     }
     inputs[i] = &*value;
   }
-  RP_ASSIGN(auto results, run_host_call({*plan_, *io_, bodies}, call, inputs, symbols));
+  RP_ASSIGN(auto results, run_host_call({*plan_, *io_, bodies, deadline}, call, inputs, symbols));
   for (size_t i = 0; i < call.outputs.size(); ++i)
     if (!call.outputs[i].is_none()) values[call.outputs[i]] = std::move(results[i]);
   for (const plan::BufferId b : dead_[step]) values[b].reset();
@@ -85,13 +96,17 @@ Status HostProgram::run_step(size_t step, Values& values, std::vector<int64_t>& 
 
 Result<std::vector<HostTensor>> HostProgram::run(std::span<const HostTensor* const> inputs,
                                                  std::vector<int64_t>& symbols,
-                                                 const HostBodies& bodies) const {
+                                                 const HostBodies& bodies,
+                                                 Deadline deadline) const {
   Values values(plan_->buffers.size());
   for (const plan::BufferId b : plan_->buffers.ids()) {
     if (plan_->buffers[b].kind == plan::BufferKind::Input)
       values[b] = *inputs[static_cast<size_t>(plan_->buffers[b].index)];
   }
-  for (size_t s = 0; s < plan_->steps.size(); ++s) RP_TRY(run_step(s, values, symbols, bodies));
+  for (size_t s = 0; s < plan_->steps.size(); ++s) {
+    RP_TRY(check_deadline(deadline));
+    RP_TRY(run_step(s, values, symbols, bodies, deadline));
+  }
   std::vector<HostTensor> outputs;
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
     const plan::BufferId b = output_buffer_[o];
@@ -122,7 +137,9 @@ Result<const plan::Body*> HostBodies::find(const plan::HostCall& call, size_t i)
 Result<std::vector<HostTensor>> HostBodies::run(const plan::HostCall& call, size_t i,
                                                 std::span<const HostTensor* const> passed,
                                                 std::span<const HostTensor* const> call_inputs,
-                                                std::span<const int64_t> symbols) const {
+                                                std::span<const int64_t> symbols,
+                                                Deadline deadline) const {
+  RP_TRY(check_deadline(deadline));
   RP_ASSIGN(const plan::Body* const body, find(call, i));
   std::vector<const HostTensor*> inputs(passed.begin(), passed.end());
   for (const uint32_t c : body->captures) inputs.push_back(call_inputs[c]);
@@ -144,7 +161,7 @@ Result<std::vector<HostTensor>> HostBodies::run(const plan::HostCall& call, size
                .with_context(body->name));
   }
   RP_TRY(plan::check_guards(body->io, own));
-  auto outputs = programs_[call.bodies[i]].run(inputs, own, *this);
+  auto outputs = programs_[call.bodies[i]].run(inputs, own, *this, deadline);
   if (!outputs.ok()) return outputs.status().with_context("in the " + body->name);
   return outputs;
 }

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/timing.h"
 #include "runtime/package/package.h"
 
 namespace reprise {
@@ -21,9 +22,10 @@ class HostProgram {
 
   /// Runs the calls in the order of the plan. `inputs` is parallel to the interface's. Symbols that
   /// only results determine are assigned. The outputs may share memory with inputs and weights.
+  /// After the deadline no further call starts, and the run fails with Code::Device.
   Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
-                                      std::vector<int64_t>& symbols,
-                                      const HostBodies& bodies) const;
+                                      std::vector<int64_t>& symbols, const HostBodies& bodies,
+                                      Deadline deadline) const;
 
  private:
   using Values = IdVector<plan::BufferId, std::optional<HostTensor>>;
@@ -33,7 +35,7 @@ class HostProgram {
   Status find_outputs();
   Status find_last_uses();
   Status run_step(size_t step, Values& values, std::vector<int64_t>& symbols,
-                  const HostBodies& bodies) const;
+                  const HostBodies& bodies, Deadline deadline) const;
 
   const plan::Plan* plan_;
   const plan::Interface* io_;
@@ -55,7 +57,7 @@ class HostBodies {
   Result<std::vector<HostTensor>> run(const plan::HostCall& call, size_t i,
                                       std::span<const HostTensor* const> passed,
                                       std::span<const HostTensor* const> call_inputs,
-                                      std::span<const int64_t> symbols) const;
+                                      std::span<const int64_t> symbols, Deadline deadline) const;
 
  private:
   const std::vector<plan::Body>* bodies_ = nullptr;

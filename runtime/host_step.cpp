@@ -56,8 +56,9 @@ Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const pl
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols) {
   const std::string subject = describe_call(call);
-  auto results = is_control_flow(call) ? run_control_flow({call, inputs, symbols, caller.bodies})
-                                       : call_kernel(caller, call, inputs, symbols);
+  auto results = is_control_flow(call)
+                     ? run_control_flow({call, inputs, symbols, caller.bodies, caller.deadline})
+                     : call_kernel(caller, call, inputs, symbols);
   if (!results.ok()) return results.status().with_context(subject);
   if (results->size() < call.outputs.size()) {
     return internal_error(subject + ": the host kernel returned " +

@@ -10,11 +10,12 @@
 
 namespace reprise {
 
-/// The plan of a host call, its interface, and the bodies that it may call.
+/// The plan of a host call, its interface, the bodies that it may call, and when these must end.
 struct HostCaller {
   const plan::Plan& plan;
   const plan::Interface& io;
   const HostBodies& bodies;
+  Deadline deadline;
 };
 
 /// Calls the host kernel, or runs the bodies of control flow. `inputs` is parallel to call.inputs,

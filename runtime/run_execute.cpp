@@ -271,6 +271,8 @@ Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run
 }
 
 Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
+  const auto start = Clock::now();
+  const Deadline deadline = deadline_in(run.host_ns_left);
   for (const uint32_t step : segment.host_calls) {
     const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
     std::vector<HostTensor> values(call.inputs.size());
@@ -281,7 +283,7 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
       inputs[i] = &values[i];
     }
     RP_ASSIGN(auto results,
-              run_host_call({*s_.plan, s_.io(), s_.bodies}, call, inputs, run.symbols));
+              run_host_call({*s_.plan, s_.io(), s_.bodies, deadline}, call, inputs, run.symbols));
     RP_TRY(place_late(run));
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       if (call.outputs[i].is_none()) continue;
@@ -289,6 +291,8 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
       run.buffers[call.outputs[i]].host = std::move(results[i]);
     }
   }
+  const auto used = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
+  run.host_ns_left -= std::min(run.host_ns_left, used);
   return {};
 }
 
@@ -420,7 +424,12 @@ Status RunContext::prepare(Run& run) {
 Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
                        RunStats* stats) {
   symbols_ = io.symbols;
-  Run run{.io = io, .symbols = symbols_, .stats = {}, .start = start, .buffers = {}};
+  Run run{.io = io,
+          .symbols = symbols_,
+          .stats = {},
+          .start = start,
+          .host_ns_left = s_.timeout_ns(),
+          .buffers = {}};
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
   RP_TRY(keep_passed_through(run));

@@ -15,6 +15,7 @@ struct RunContext::Run {
   RunStats stats;
   Clock::time_point start = Clock::now();  // of the run, or end of the last wait
   double copy_us = 0;                      // time of staging copies since `start`
+  uint64_t host_ns_left = 0;               // of the time limit, for calls of host kernels
   struct BufferState {
     std::optional<HostTensor> host;
     bool placed = false;  // a late buffer has its memory

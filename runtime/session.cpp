@@ -88,7 +88,7 @@ Result<std::unique_ptr<Session>> create_instead(
                                     joined(notes) + "; update the driver");
   }
   RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));
-  return create_host_session(package, std::move(notes));
+  return create_host_session(package, std::move(notes), options);
 }
 
 /// Uses the first variant that fits and, if the options ask for a check, whose kernels are right.
@@ -139,7 +139,7 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const package::
   RP_TRY(check_interface(package->io));
   if (!device) {
     RP_TRY(plan::verify(package->host_plan, package->io).with_context("host plan"));
-    return create_host_session(std::move(package), {});
+    return create_host_session(std::move(package), {}, options);
   }
   return create_on_device(package, device, options);
 }

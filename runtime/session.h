@@ -35,7 +35,9 @@ struct SessionOptions {
   /// Give each intermediate tensor its own allocation of its exact size instead of a place in the
   /// arena, for tools that watch allocations.
   bool isolate_tensors = false;
-  /// Time limit of one run; 0: default_timeout_ns().
+  /// Time limit of one run; 0: default_timeout_ns(). If host kernels divide the run into several
+  /// submissions, it applies to each of these, and to all host kernels together. It ends loops on
+  /// the host between two of their nodes.
   uint64_t timeout_ns = 0;
 };
 

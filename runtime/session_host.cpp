@@ -18,13 +18,18 @@ double since(Clock::time_point t, double per_second) {
   return std::chrono::duration<double>(Clock::now() - t).count() * per_second;
 }
 
+/// That of CPU-type devices.
+constexpr uint64_t kDefaultTimeoutNs = 600'000'000'000;
+
 class HostSession final : public Session {
  public:
-  HostSession(std::shared_ptr<const package::Package> package, std::vector<std::string> notes)
+  HostSession(std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
+              uint64_t timeout_ns)
       : package_(std::move(package)),
         plan_(package_->host_plan),
         binder_(package_->io),
-        notes_(std::move(notes)) {}
+        notes_(std::move(notes)),
+        timeout_ns_(timeout_ns != 0 ? timeout_ns : kDefaultTimeoutNs) {}
 
   Status load();
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -47,6 +52,7 @@ class HostSession final : public Session {
   IoBinder binder_;
   std::string variant_ = "host";
   std::vector<std::string> notes_;
+  const uint64_t timeout_ns_;
   std::optional<HostProgram> program_;
   HostBodies bodies_;
   mutable std::mutex mutex_;
@@ -79,7 +85,8 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   RP_TRY(binder_.bind(inputs, outputs, nullptr, bound));
   std::vector<const HostTensor*> values;
   for (const Binding* input : bound.inputs) values.push_back(&*input->host);
-  RP_ASSIGN(std::vector<HostTensor> computed, program_->run(values, bound.symbols, bodies_));
+  RP_ASSIGN(std::vector<HostTensor> computed,
+            program_->run(values, bound.symbols, bodies_, deadline_in(timeout_ns_)));
   // Values may be views of inputs. The caller may free their memory after the run, or bind the same
   // memory to outputs.
   for (HostTensor& value : computed) value = value.detached();
@@ -99,8 +106,10 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
 }  // namespace
 
 Result<std::unique_ptr<Session>> create_host_session(
-    std::shared_ptr<const package::Package> package, std::vector<std::string> notes) {
-  auto session = std::make_unique<HostSession>(std::move(package), std::move(notes));
+    std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
+    const SessionOptions& options) {
+  auto session =
+      std::make_unique<HostSession>(std::move(package), std::move(notes), options.timeout_ns);
   RP_TRY(session->load());
   return Result<std::unique_ptr<Session>>(std::move(session));
 }

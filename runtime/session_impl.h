@@ -6,9 +6,11 @@
 
 namespace reprise {
 
-/// Runs the host plan. `notes` say why no variant is used.
+/// Runs the host plan. `notes` say why no variant is used. The only option that matters is
+/// timeout_ns.
 Result<std::unique_ptr<Session>> create_host_session(
-    std::shared_ptr<const package::Package> package, std::vector<std::string> notes);
+    std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
+    const SessionOptions& options);
 
 /// Runs `package->variants[variant]`, whose predicate the device satisfies. `notes` say why earlier
 /// variants are not used. Returns null if the options ask for a check and a kernel is wrong;

@@ -3,11 +3,12 @@
 
 #include "codegen/kernel/kernel.h"
 #include "codegen/kernel/scalar_eval.h"
+#include "runtime/base/driver_workarounds.h"
 
 namespace reprise::kernel {
 namespace {
 
-constexpr size_t kMaxDepth = 100;
+constexpr size_t kMaxDepth = kMaxNestedBlocks;  // workarounds::kDeepNesting
 
 bool is_identifier(const std::string& s) {
   if (s.empty() || (s[0] >= '0' && s[0] <= '9')) return false;

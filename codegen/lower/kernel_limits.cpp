@@ -1,11 +1,15 @@
 #include "codegen/lower/kernel_limits.h"
 
 #include <algorithm>
+#include <map>
+
+#include "runtime/base/driver_workarounds.h"
 
 namespace reprise::lower {
 
 using graph::Graph;
 using graph::Node;
+using graph::ValueId;
 
 namespace {
 
@@ -18,6 +22,94 @@ double work(const Graph& g, const std::vector<Node*>& nodes) {
   for (const Node* n : nodes) sum += recompute_cost(g, *n);
   return sum;
 }
+
+/// The most copies of nodes that the code of a kernel may have. Every Concat and Pad, every tap of
+/// a window, reads its operand at an index of its own, and the code of the operand is written for
+/// each: a chain of them doubles the code with each link.
+constexpr double kMaxCopies = 1024;
+/// The most conditions of all copies of Concats (docs/tuning.md).
+constexpr double kMaxConditions = 128;
+/// The most conditions and loops around an operand. The kernel has a few more of its own.
+constexpr int kMaxDepth = kMaxNestedBlocks - 16;  // workarounds::kDeepNesting
+/// Fewer reads than this at other indices cannot exceed any of these limits.
+constexpr size_t kFewReaders = 6;
+
+bool reads_elsewhere(const Node& n) {
+  const ops::OpDef* def = def_of(n);
+  return def != nullptr &&
+         (def->lowering == ops::Lowering::Element || def->lowering == ops::Lowering::View);
+}
+
+/// The code of a kernel, as a multiple of the code of its nodes.
+class CodeSize {
+ public:
+  /// `more`: another node of the kernel, or null.
+  CodeSize(const Graph& g, const std::vector<Node*>& nodes, const Node* more)
+      : g_(g), inside_(nodes.begin(), nodes.end()) {
+    if (more != nullptr) inside_.push_back(more);
+    std::sort(inside_.begin(), inside_.end());
+  }
+
+  std::string why_too_large() {
+    size_t readers = 0;
+    for (const Node* n : inside_) {
+      const bool concatenates = def_of(*n) != nullptr && def_of(*n)->concatenates;
+      readers += concatenates ? n->inputs.size() : reads_elsewhere(*n) ? 1 : 0;
+    }
+    if (readers < kFewReaders) return {};
+    double copies = 0, conditions = 0;
+    for (const Node* n : inside_) {
+      const Written w = of(*n);
+      copies += w.copies;
+      if (def_of(*n) != nullptr && def_of(*n)->concatenates)
+        conditions += w.copies * static_cast<double>(n->inputs.size());
+      if (w.depth > kMaxDepth) return "the kernel would nest too many conditions";
+    }
+    if (conditions > kMaxConditions) return "the kernel would test too many parts of Concats";
+    return copies > kMaxCopies ? "the kernel would contain too many copies of its nodes" : "";
+  }
+
+ private:
+  struct Written {
+    double copies = 0;
+    int depth = 0;  // of conditions and loops around the node
+  };
+
+  Written of(const Node& n) {
+    const auto [known, is_new] = memo_.try_emplace(&n);
+    if (!is_new) return known->second;
+    double same_index = 1;  // stored, or read by a loop of the kernel
+    Written w;
+    for (const ValueId v : n.outputs) {
+      if (v == graph::kNone) continue;
+      for (const Node* u : g_.users(v)) {
+        if (std::binary_search(inside_.begin(), inside_.end(), u)) add_user(*u, v, w, same_index);
+      }
+    }
+    w.copies += same_index;
+    return memo_[&n] = w;
+  }
+
+  void add_user(const Node& u, ValueId v, Written& w, double& same_index) {
+    const Written user = of(u);
+    w.depth = std::max(w.depth, user.depth);
+    if (!reads_elsewhere(u)) {
+      same_index = std::max(same_index, user.copies);
+      return;
+    }
+    const ops::OpDef* def = def_of(u);
+    const bool loops = def->reads_per_element != nullptr;
+    const double reads = loops ? def->reads_per_element(g_, u) : 1;
+    const auto places = static_cast<double>(std::ranges::count(u.inputs, v));
+    w.copies += user.copies * places * (reads <= ops::kMaxUnrolledReads ? reads : 1);
+    const int blocks = (def->lowering == ops::Lowering::Element ? 1 : 0) + (loops ? 1 : 0);
+    w.depth = std::max(w.depth, user.depth + blocks);
+  }
+
+  const Graph& g_;
+  std::vector<const Node*> inside_;  // sorted
+  std::map<const Node*, Written> memo_;
+};
 
 /// Whether n is a floating-point remainder: a long division, whose loop lowering does not count.
 bool is_a_loop(const Graph& g, const Node& n) {
@@ -63,7 +155,7 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
   if (user.kind == GroupKind::Row && loops_over_its_input(n)) {
     return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
   }
-  return {};
+  return CodeSize(g, nodes, &n).why_too_large();
 }
 
 }  // namespace
@@ -72,7 +164,7 @@ std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& 
   if (std::string why = nested_loop(g, kind, nodes, nullptr); !why.empty()) return why;
   if (nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
   if (work(g, nodes) > kMaxWork) return "the kernel would be too long";
-  return {};
+  return CodeSize(g, nodes, nullptr).why_too_large();
 }
 
 std::string inline_cost(const Graph& g, const Node& n, const std::vector<const Group*>& users) {

@@ -75,7 +75,7 @@ std::optional<std::vector<Expr>> InferContext::elements(size_t i) const {
   if (!has_input(i)) return std::nullopt;
   const graph::Value& v = input(i);
   if (v.elements) return v.elements;
-  if (!v.constant || v.constant->count() > kMaxElements) return std::nullopt;
+  if (!v.constant || v.constant->count() > kMaxConstantElements) return std::nullopt;
   const auto ints = integers_of(*v.constant);
   if (!ints) return std::nullopt;
   return std::vector<Expr>(ints->begin(), ints->end());

@@ -19,6 +19,8 @@ class ElementContext;  // codegen/ops/element.h
 
 /// Contents of tensors with up to this many elements are tracked as expressions.
 inline constexpr int64_t kMaxElements = 512;
+/// Longer constants are not read as the sizes, axes or positions of an operator.
+inline constexpr int64_t kMaxConstantElements = int64_t{1} << 16;
 
 /// Shape and dtype inference of one node. infer() returns the first error.
 class InferContext {

@@ -306,15 +306,35 @@ void concat_contents(ContentsContext& ctx) {
   ctx.set_elements(0, std::move(all));
 }
 
+/// The most operands of a Concat in core form. A kernel has a condition for each operand, and
+/// drivers need more than linear time to compile these (docs/tuning.md).
+constexpr size_t kMaxParts = 64;
+
+/// Joins more operands in several steps.
 Result<bool> concat(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
-  const int64_t axis = Attributes(rw.node()).get_int("axis");
-  rw.node().attrs.set("axis", axis < 0 ? axis + rank : axis);
-  return mark_core(rw);
+  int64_t axis = Attributes(rw.node()).get_int("axis");
+  if (axis < 0) axis += rank;
+  if (rw.node().inputs.size() <= kMaxParts) {
+    rw.node().attrs.set("axis", axis);
+    return mark_core(rw);
+  }
+  OpBuilder c(rw);
+  std::vector<graph::ValueId> parts = rw.node().inputs;
+  while (parts.size() > 1) {
+    std::vector<graph::ValueId> joined;
+    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
+      const size_t end = std::min(parts.size(), i + kMaxParts);
+      joined.push_back(c.concat({&parts[i], &parts[i] + (end - i)}, axis));
+    }
+    if (!c.ok()) break;
+    parts = std::move(joined);
+  }
+  if (c.ok()) c.replace(0, parts[0]);
+  return c.finish();
 }
 
-/// Finds the input that holds the element by comparing the position with the ends of the parts,
-/// last part first, so that the condition of each part guards the loads of those before it.
+/// Tests the range of each part in turn. A part is loaded only if its range holds the position.
 Status concat_element(ElementContext& ctx) {
   kernel::Builder& b = ctx.builder();
   const auto axis = static_cast<size_t>(Attributes(ctx.node()).get_int("axis"));

@@ -230,7 +230,9 @@ typedef struct reprise_session_options {
   /* Time limit of one run; 0: 60,000, or 600,000 on CPU-type devices. It starts when the device
    * begins the run, that is, when everything that this library submitted to the device before has
    * ended. Neither waiting behind other runs nor waiting because max_in_flight runs are in flight
-   * counts. A run that times out is an error but continues: it is in flight until it ends. */
+   * counts. A run that times out is an error but continues: it is in flight until it ends. If host
+   * kernels divide the run into several submissions, the limit applies to each of these, and to all
+   * host kernels together, whose loops end when it is exceeded. */
   uint64_t timeout_ms;
   /* Some drivers compile a kernel when it is first launched. With warm_up that happens when the
    * session is created instead of in the first run. */

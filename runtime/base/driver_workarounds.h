@@ -4,6 +4,7 @@
 // a backend looks up by driver and version.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -48,6 +49,10 @@ inline constexpr DriverWorkaround kPreservedFloats{
     "modules with SignedZeroInfNanPreserve lose values that loops carry through extended "
     "instructions, as SPIRV-Tools takes them for constants",
     "tests/agreement/attention_of_constant_scores.txt"};
+inline constexpr DriverWorkaround kDeepNesting{
+    "Mesa llvmpipe", "22.3.6, 25.0.7", "2026-11-25",
+    "conditions that nest more than about 80 deep are wrong, in silence",
+    "tests/lower/code_size_test.cpp"};
 inline constexpr DriverWorkaround kLongLoops{
     "Mesa llvmpipe", "22.3.6, 25.0.7, 26.2.6", "2026-11-23",
     "all loops of an invocation together end after 65,535 iterations, in silence",
@@ -75,6 +80,9 @@ inline constexpr DriverWorkaround kLongKernels{
 /// The limit of workarounds::kLongLoops, in iterations. The iteration that only evaluates the exit
 /// condition counts. No known driver has a lower limit.
 inline constexpr uint32_t kLeastLoopLimit = 65535;
+
+/// The limit of workarounds::kDeepNesting, in nested blocks of a kernel, with a margin.
+inline constexpr size_t kMaxNestedBlocks = 72;
 
 /// Traits of a device's driver, which a backend derives from its name and version.
 struct DriverTraits {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,16 @@ inline double ms_since(Clock::time_point start) {
 inline double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
+/// The time at which work on the host has to end.
+using Deadline = Clock::time_point;
+
+/// The time in `ns` nanoseconds, or the last possible one.
+inline Deadline deadline_in(uint64_t ns) {
+  const Clock::time_point now = Clock::now();
+  const auto left = static_cast<uint64_t>(std::chrono::nanoseconds(Deadline::max() - now).count());
+  return ns < left ? now + std::chrono::nanoseconds(ns) : Deadline::max();
+}
+
 /// Milliseconds since an arbitrary point in time.
 double now_ms();
 

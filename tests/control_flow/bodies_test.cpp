@@ -64,6 +64,20 @@ TEST(Bodies, SurviveThePackage) {
   EXPECT_EQ((*results)[1].data<float>()[3], 12.0F);
 }
 
+TEST(Bodies, LoopsEndAtTheTimeLimit) {
+  SessionOptions options;
+  options.timeout_ns = 50'000'000;
+  auto session = Session::create(compiled(kDoubling), nullptr, options);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  const HostTensor n = HostTensor::from<int64_t>(DType::I64, {}, {int64_t{1} << 62});
+  const HostTensor x = HostTensor::from<float>(DType::F32, {2}, {1.0F, -3.0F});
+  const Binding inputs[] = {{.name = "n", .host = &n}, {.name = "x", .host = &x}};
+  const auto late = (*session)->run(inputs);
+  ASSERT_EQ(late.status().code(), Code::Device);
+  EXPECT_NE(late.status().message().find("time limit"), std::string::npos)
+      << late.status().message();
+}
+
 TEST(Bodies, NoIterationStacksNothing) {
   const auto results = doubled(compiled(kDoubling), -1);
   ASSERT_TRUE(results.ok()) << results.status().message();

@@ -87,5 +87,21 @@ TEST(BrokenGroup, NothingJoinsASeparateNode) {
   EXPECT_NE(fusion->unfused[0].reason.find("report"), std::string::npos);
 }
 
+/// The kernel is refused only when it is emitted, with all others.
+TEST(BrokenGroup, FallsApartWhenItCannotBeEmitted) {
+  CompileOptions options;
+  options.targets = {"vulkan-cpu-sg8"};
+  options.log = [](const std::string&) {};
+  options.inject_kernel_fault = [](const lower::Group& group, lower::Lowered& lowered) {
+    if (group.nodes.size() > 1) lowered.launches[0].kernel.workgroup[0] = 2048;
+  };
+  CompileReport report;
+  auto apart = compile(parsed(), options, &report);
+  ASSERT_TRUE(apart.ok()) << apart.status().message();
+  EXPECT_EQ(launches(*apart), 3U);
+  ASSERT_EQ(report.broken.size(), 1U);
+  EXPECT_EQ(report.broken[0].kernel, "fused_matmul_relu_tanh");
+}
+
 }  // namespace
 }  // namespace reprise

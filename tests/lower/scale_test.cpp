@@ -68,12 +68,29 @@ std::string diamonds(size_t nodes) {
   return text + "output " + v("x", nodes / 3) + "\n";
 }
 
+/// Every part has a size that only its run determines.
+std::string found(size_t nodes) {
+  std::string text = "graph found\ninput x: float32[4,8]\n", outputs;
+  for (size_t i = 0; i < nodes / 4; ++i) {
+    text += "const " + v("c", i) + ": float32[]{" + std::to_string(i) + "}\n";
+    text += v("a", i) + " = Add(x, " + v("c", i) + ") @14\n";
+    text += v("n", i) + " = NonZero(" + v("a", i) + ") @13\n";
+    text += v("f", i) + " = Cast<to=1>(" + v("n", i) + ") @13\n";
+    text += v("s", i) + " = Softmax<axis=-1>(" + v("f", i) + ") @13\n";
+    outputs += (i > 0 ? ", " : "") + v("s", i);
+  }
+  return text + "output " + outputs + "\n";
+}
+
 struct Shape {
   const char* name;
   std::string (*text)(size_t nodes);
 };
-const Shape kShapes[] = {
-    {"chain", chain}, {"layers", layers}, {"siblings", siblings}, {"diamonds", diamonds}};
+const Shape kShapes[] = {{"chain", chain},
+                         {"layers", layers},
+                         {"siblings", siblings},
+                         {"diamonds", diamonds},
+                         {"found", found}};
 
 /// Megabytes that the process has taken at most.
 double peak_mb() {
@@ -89,6 +106,7 @@ void compile_all(size_t nodes) {
     ASSERT_TRUE(g.ok()) << g.status().message();
     CompileOptions options;
     options.targets = {"vulkan-cpu-sg8", "vulkan-int64"};
+    options.probes = shape.text == found;  // the others have one kernel or few
     CompileReport report;
     const auto start = Clock::now();
     const auto p = compile(std::move(*g), options, &report);

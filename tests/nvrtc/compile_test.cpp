@@ -392,27 +392,21 @@ TEST(Kept, KernelsAreCompiledOnce) {
   EXPECT_TRUE(fs::is_empty(options.cuda_cache_dir));
 }
 
-/// A parameter block beyond the 4 KB that CUDA once allowed, and one beyond what it allows.
-TEST(Parameters, ManyTensorsPassOrAreRefusedByName) {
+/// One kernel with all operands would exceed the bytes of parameters that CUDA allows.
+TEST(Parameters, AnyNumberOfTensorsPasses) {
   REPRISE_NEEDS_NVRTC();
-  const auto concat = [](int n) {
+  for (const int n : {520, 4200}) {
     std::string text = "graph many\n", names;
     for (int i = 0; i < n; ++i) {
       const std::string name = "x" + std::to_string(i);
       text += "input " + name + ": float32[2,1]\n";
       names += (i == 0 ? "" : ", ") + name;
     }
-    return text + "y = Concat<axis=1>(" + names + ") @13\noutput y\n";
-  };
-  const auto library = nvrtc::Library::open(nvrtc_path());
-  const auto passes = compile_graph(concat(520), cuda_options({"cuda:sm_80"}));
-  EXPECT_EQ(passes.ok(), (*library)->most_parameters() > 4096) << passes.status().message();
-  const auto refused = compile_graph(concat(4200), cuda_options({"cuda:sm_80"}));
-  ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.status().code(), Code::Unsupported);
-  for (const char* text : {"'concat'", "4201 tensors", "32764"})
-    EXPECT_NE(refused.status().message().find(text), std::string::npos)
-        << refused.status().message();
+    text += "y = Concat<axis=1>(" + names + ") @13\noutput y\n";
+    const auto p = compile_graph(text, cuda_options({"cuda:sm_80"}));
+    ASSERT_TRUE(p.ok()) << p.status().message();
+    for (const plan::KernelCode& k : p->variants[0].plan.kernels) EXPECT_LE(k.n_buffers, 200U);
+  }
 }
 
 }  // namespace
