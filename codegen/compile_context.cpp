@@ -6,7 +6,7 @@ namespace reprise {
 
 passes::PassOptions pass_options(const CompileOptions& options) {
   passes::PassOptions out{options.disabled_passes, options.pass_options, options.added_passes};
-  out.numbers["autocast.precision"] = static_cast<int64_t>(options.precision);
+  out.numbers[std::string(kPrecisionOption)] = static_cast<int64_t>(options.precision);
   return out;
 }
 

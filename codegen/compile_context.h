@@ -24,6 +24,9 @@ inline constexpr std::string_view kFusionPass = "fusion", kAttentionPass = "atte
                                   kAttentionPrice = "attention-price",
                                   kEqualKernels = "equal-kernels";
 
+/// The option of the pass autocast that CompileOptions::precision sets.
+inline constexpr std::string_view kPrecisionOption = "autocast.precision";
+
 /// The part of the options that is about passes.
 passes::PassOptions pass_options(const CompileOptions& options);
 

@@ -20,6 +20,8 @@ namespace {
 
 Status check_passes_and_precision(const CompileOptions& o) {
   RP_TRY(pass_options(o).check());
+  if (o.pass_options.contains(kPrecisionOption))
+    return {Code::Usage, "the pass option 'autocast.precision' is set by the option precision"};
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
   return {};
@@ -158,8 +160,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   graph::Graph& g = *model;
   CompileReport unused;
   CompileReport& out = report != nullptr ? *report : unused;
-  out.schedules.clear();
-  out.broken.clear();
+  out = {};
   package::Package p;
   CompileContext context(g, p, options, std::move(targets), out);
   p.model_name = g.name;
@@ -195,11 +196,10 @@ Result<package::Package> compile_file(const std::string& path, const CompileOpti
   onnx::ImportOptions import_options;
   import_options.shapes = options.shapes;
   RP_ASSIGN(auto model, onnx::import_file(path, import_options));
-  if (report != nullptr) {
-    report->passes.push_back({"import", ms_since(start)});
-  }
+  const double import_ms = ms_since(start);
   auto compiled = compile(std::move(model), options, report);
   if (!compiled.ok()) return compiled.status().with_context(path);
+  if (report != nullptr) report->passes.insert(report->passes.begin(), {"import", import_ms});
   return compiled;
 }
 

@@ -1,4 +1,5 @@
-// The decisions of fusion, one for each join: a list that can be printed, cut short and replayed.
+// The decisions of fusion: a list that can be printed, cut short and replayed. It has one decision
+// for each join, except those of reshapes and dequantisations, which always join their users.
 #pragma once
 
 #include <cstddef>

@@ -145,10 +145,10 @@ std::string Partition::decide(FusionDecision::Kind kind, const Node& n, const Gr
   const auto name = [&](const Node& node) { return g_.value(node.outputs[0]).name; };
   const Node* seed = group.anchor != nullptr ? group.anchor : group.nodes.front();
   FusionDecision decision{kind, name(n), name(*seed)};
+  if (decisions_.size() >= limit_.first) return "the limit of joins is reached";
   const auto& only = limit_.only;
-  const bool allowed = decisions_.size() < limit_.first &&
-                       (!only || std::find(only->begin(), only->end(), decision) != only->end());
-  if (!allowed) return "the limit of joins is reached";
+  if (only && std::find(only->begin(), only->end(), decision) == only->end())
+    return "the join is not among those that the options allow";
   decisions_.push_back(std::move(decision));
   return {};
 }

@@ -45,17 +45,17 @@ class Partition {
   void insert(Group& group, graph::Node* n) const;
   /// Values of the group that something outside it needs.
   std::vector<graph::ValueId> outputs_of(const Group& group) const;
-  /// Would these nodes as one kernel, beside the groups there are, wait for themselves?
+  /// Whether merging these nodes would create a cycle between kernels.
   bool creates_cycle(const std::vector<graph::Node*>& nodes);
 
-  /// The nodes whose results' sizes a node computes with, where only their run tells these.
+  /// The producers of the data-dependent dims that the node's shapes or attributes use.
   const std::vector<const graph::Node*>& sizes_from(const graph::Node* n) const {
     return sizes_from_[index(n)];
   }
 
   // --- Decisions ---
-  /// Notes that n joins the group, which is the last thing to ask before it does; or says that the
-  /// limit forbids it.
+  /// Records that n joins the group. Returns why the limit forbids the join, or nothing. Call it
+  /// after all other checks.
   std::string decide(FusionDecision::Kind kind, const graph::Node& n, const Group& group);
   std::vector<FusionDecision> take_decisions() { return std::move(decisions_); }
 
@@ -63,7 +63,7 @@ class Partition {
   void explain(const graph::Node* from, const graph::Node* to, const std::string& reason);
   /// For every value of the group that n reads.
   void explain(const Group& group, const graph::Node* n, const std::string& reason);
-  /// Empty where nothing was said.
+  /// Empty if there is none.
   std::string explanation(const graph::Node* from, const graph::Node* to) const;
 
  private:

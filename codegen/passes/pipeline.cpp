@@ -84,8 +84,14 @@ std::span<const Pass> pipeline() {
 std::vector<Pass> pipeline(const PassOptions& options) {
   std::vector<Pass> out(kPipeline.begin(), kPipeline.end());
   for (const Pass& pass : options.added) {
-    const auto at = std::ranges::find(out, pass.after, &Pass::name);
-    out.insert(at == out.end() ? at : std::next(at), pass);
+    auto at = std::ranges::find(out, pass.after, &Pass::name);
+    if (at == out.end()) continue;  // PassOptions::check() refuses it
+    const auto is_added = [&](const Pass& p) {
+      return find(kPipeline, p.name) == nullptr && p.after == pass.after;
+    };
+    do ++at;
+    while (at != out.end() && is_added(*at));
+    out.insert(at, pass);
   }
   return out;
 }
@@ -123,7 +129,9 @@ int64_t PassOptions::number(std::string_view pass, std::string_view option) cons
 Status PassOptions::check() const {
   const std::vector<Pass> passes = pipeline(*this);
   for (const Pass& pass : added) {
-    if (find(kPipeline, pass.name) != nullptr || find(kPipeline, pass.after) == nullptr)
+    const bool is_taken = find(kPipeline, pass.name) != nullptr ||
+                          std::ranges::count(added, pass.name, &Pass::name) > 1;
+    if (is_taken || find(kPipeline, pass.after) == nullptr)
       return {Code::Usage, "pass '" + std::string(pass.name) +
                                "' must have a unique name and follow an existing pass"};
   }

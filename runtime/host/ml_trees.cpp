@@ -277,8 +277,9 @@ struct ClassScores {
   std::vector<double> scores;
 };
 
-/// Of two classes, all weights are for the first: their sum tells of the second class. It is a
-/// probability if no weight is negative, as in a forest, and else a margin, as in boosted trees.
+/// Judges two classes with weights for the first one alone. The sum of the weights is the score of
+/// the second class. It is a probability if no weight is negative, as in a forest, and otherwise a
+/// margin, as in boosted trees.
 ClassScores judge_binary(double score, bool is_probability, PostTransform post) {
   const BinaryForm form = is_probability ? BinaryForm::Probability : BinaryForm::Margin;
   return {score > (is_probability ? 0.5 : 0) ? size_t{1} : size_t{0},

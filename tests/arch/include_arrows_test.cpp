@@ -1,4 +1,4 @@
-// The house has one direction: apps -> codegen and backends -> runtime -> include. This test reads
+// Dependencies point in one direction: apps -> codegen and backends -> runtime -> include. This test reads
 // every #include line of the library and the apps and fails on an arrow that points back.
 #include <gtest/gtest.h>
 

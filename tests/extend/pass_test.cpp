@@ -87,11 +87,29 @@ TEST(AddedPass, IsRefusedWhereItDoesNotFit) {
   EXPECT_EQ(refused(options).code(), Code::Usage) << "the name is taken";
 }
 
+TEST(AddedPass, RunsAfterThoseAddedBefore) {
+  auto g = graph::parse("graph g\ninput x: float32[8]\ny = Exp(x)\noutput y\n");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  CompileOptions options;
+  options.added_passes = {kPass, kPass};
+  EXPECT_EQ(refused(options).code(), Code::Usage) << "the name is given twice";
+  options.added_passes[1].name = "drop-others";
+  std::vector<std::string> order;
+  options.on_pass = [&](const std::string& pass, const graph::Graph&) {
+    if (pass.starts_with("drop-")) order.push_back(pass);
+  };
+  ASSERT_TRUE(compile(std::move(*g), options).ok());
+  EXPECT_EQ(order, (std::vector<std::string>{"drop-negations", "drop-others"}));
+}
+
 TEST(Options, OfTheTableAreTakenByName) {
   CompileOptions options;
   options.precision = DType::F16;
   options.pass_options["autocast.min-elements"] = 1;
   EXPECT_TRUE(refused(options).ok());
+  options.pass_options["autocast.precision"] = 1;
+  EXPECT_EQ(refused(options).code(), Code::Usage) << "another option sets it";
+  options.pass_options.clear();
   options.disabled_passes = {"autocast"};
   EXPECT_EQ(refused(options).code(), Code::Usage) << "its option decides";
 }

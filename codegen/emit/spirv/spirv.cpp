@@ -362,9 +362,8 @@ Status SpirvEmitter::for_(int32_t index) {
   const Id variable = m_.value(spv::OpPhi, i32, {arg(i, 0), before, stepped, next});
   ids_[static_cast<size_t>(index)] = variable;
   const Id more = m_.value(spv::OpSLessThan, m_.bool_type(), {variable, arg(i, 1)});
-  const uint32_t control = counts_in_floats(index) ? spv::LoopControlDontUnrollMask
-                           : i.imm != 0            ? spv::LoopControlUnrollMask
-                                                   : spv::LoopControlMaskNone;
+  const uint32_t control =
+      counts_in_floats(index) ? spv::LoopControlDontUnrollMask : spv::LoopControlMaskNone;
   m_.code(spv::OpLoopMerge, {merge, next, control});
   m_.code(spv::OpBranchConditional, {more, body, merge});
   label(body);
