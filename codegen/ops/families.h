@@ -38,6 +38,7 @@ std::span<const OpDef> signal_ops();
 std::span<const OpDef> ml_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> linear_attention_ops();
+std::span<const OpDef> microsoft_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -37,7 +37,7 @@ std::vector<std::span<const OpDef>> families() {
       softmax_ops(),   matmul_ops(),     einsum_ops(),   conv_ops(),      pool_ops(),
       col2im_ops(),    signal_ops(),     resize_ops(),   quantize_ops(),  attention_ops(),
       recurrent_ops(), loss_ops(),       sampling_ops(), training_ops(),  linear_attention_ops(),
-      ml_ops(),        host_only_ops()};
+      ml_ops(),        microsoft_ops(),  host_only_ops()};
 }
 
 /// The operators that add_operators() added before the registry was built.
