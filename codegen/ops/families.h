@@ -39,6 +39,7 @@ std::span<const OpDef> ml_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> linear_attention_ops();
 std::span<const OpDef> microsoft_ops();
+std::span<const OpDef> microsoft_quantized_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

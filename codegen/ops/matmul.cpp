@@ -121,18 +121,52 @@ Status infer_gemm(InferContext& ctx) {
   return {};
 }
 
-Result<bool> gemm(Rewriter& rw) {
-  OpBuilder c(rw);
+/// alpha * A B + beta * C. kNone if the host computes it.
+V gemm_of(OpBuilder& c) {
   const double alpha = c.attrs().get_float("alpha");
   const double beta = c.attrs().get_float("beta");
   const V a = c.attrs().get_int("transA") != 0 ? c.transpose(c.in(0), {1, 0}) : c.in(0);
   const V b = c.attrs().get_int("transB") != 0 ? c.transpose(c.in(1), {1, 0}) : c.in(1);
   const DType t = c.dtype(c.in(0));
   // For integers, devices support only a scale of 1, because others may be fractions.
-  if (!is_float(t) && (alpha != 1 || beta != 1)) return false;
+  if (!is_float(t) && (alpha != 1 || beta != 1)) return graph::kNone;
   V y = c.op("MatMul", {a, b});
   if (alpha != 1) y = c.mul(y, alpha);
   if (c.has(2) && beta != 0) y = c.add(y, beta == 1 ? c.in(2) : c.mul(c.in(2), beta));
+  return y;
+}
+
+Result<bool> gemm(Rewriter& rw) {
+  OpBuilder c(rw);
+  const V y = gemm_of(c);
+  if (y == graph::kNone && c.ok()) return false;
+  c.replace(0, y);
+  return c.finish();
+}
+
+// --- FusedGemm of com.microsoft ------------------------------------------------------------------
+
+constexpr std::string_view kActivations[] = {"", "Relu", "Tanh", "Sigmoid", "LeakyRelu"};
+
+Status infer_fused_gemm(InferContext& ctx) {
+  RP_TRY(require_float(ctx, 0));
+  const std::string activation = ctx.attrs().get_string("activation");
+  if (std::ranges::find(kActivations, activation) == std::end(kActivations))
+    return ctx.error(Code::Unsupported,
+                     "activation '" + activation + "'; known: Relu, Tanh, Sigmoid, LeakyRelu");
+  return infer_gemm(ctx);
+}
+
+Result<bool> fused_gemm(Rewriter& rw) {
+  OpBuilder c(rw);
+  V y = gemm_of(c);
+  const std::string activation = c.attrs().get_string("activation");
+  if (activation == "LeakyRelu") {
+    const V slope = c.mul(y, c.attrs().get_float("activation_alpha"));
+    y = c.where(c.op("Less", {y, c.scalar(c.dtype(y), 0)}), slope, y);
+  } else if (!activation.empty()) {
+    y = c.op(activation, {y});
+  }
   c.replace(0, y);
   return c.finish();
 }
@@ -192,6 +226,14 @@ Result<bool> det(Rewriter& rw) {
   return c.finish();
 }
 
+constexpr AttrDecl kFusedGemmAttrs[] = {string_attr("activation", ""),
+                                        float_attr("activation_alpha", 0.01F),
+                                        float_attr("activation_beta", 0.0F),
+                                        float_attr("activation_gamma", 0.0F),
+                                        float_attr("alpha", 1.0F),
+                                        float_attr("beta", 1.0F),
+                                        int_attr("transA", 0),
+                                        int_attr("transB", 0)};
 constexpr AttrDecl kGemmAttrs[] = {float_attr("alpha", 1.0F), float_attr("beta", 1.0F),
                                    int_attr("transA", 0), int_attr("transB", 0)};
 
@@ -223,6 +265,13 @@ std::span<const OpDef> matmul_ops() {
        .attributes = kGemmAttrs,
        .host_rounding = HostRounding::Layer,
        .narrow_input = 1},
+      {.name = "FusedGemm",
+       .domain = "com.microsoft",
+       .infer = infer_fused_gemm,
+       .decompose = fused_gemm,
+       .min_inputs = 2,
+       .max_inputs = 3,
+       .attributes = kFusedGemmAttrs},
       {.name = "Det", .infer = infer_det, .decompose = det, .min_opset = 11},
   };
   return kOps;

@@ -7,6 +7,7 @@
 #include "codegen/ops/families.h"
 #include "codegen/ops/low_bit.h"
 #include "codegen/ops/op_builder.h"
+#include "codegen/ops/quantized.h"
 #include "codegen/ops/support.h"
 #include "codegen/ops/window.h"
 
@@ -47,6 +48,25 @@ Index scale_index(const graph::Graph& g, const graph::Node& n, const Index& elem
   const Shape& scale = g.value(n.inputs[1]).shape;
   if (element_count(scale).is_const(1)) return Index(scale.size(), Expr(0));
   return {element[axis]};
+}
+
+graph::ValueId centered(OpBuilder& c, graph::ValueId q, graph::ValueId zero) {
+  const graph::ValueId wide_q = c.cast(q, DType::I32);
+  return zero == graph::kNone ? wide_q : c.sub(wide_q, c.cast(zero, DType::I32));
+}
+
+graph::ValueId integer_matmul(OpBuilder& c, graph::ValueId a, graph::ValueId b, const Shape& out) {
+  const Shape as = c.shape(a);
+  const Shape bs = c.shape(b);
+  if (as.size() == 1) a = c.reshape(a, {Expr(1), as[0]});
+  if (bs.size() == 1) b = c.reshape(b, {bs[0], Expr(1)});
+  return c.reshape(c.op("MatMul", {a, b}), out);
+}
+
+graph::ValueId requantize(OpBuilder& c, graph::ValueId sum, graph::ValueId factor,
+                          graph::ValueId zero, DType to) {
+  const graph::ValueId scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
+  return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
 }
 
 namespace {
@@ -284,12 +304,6 @@ V per_row(OpBuilder& c, V v) {
   return element_count(s).is_const(1) ? c.reshape(v, {}) : c.reshape(v, {s[0], Expr(1)});
 }
 
-/// input - zero point, in int32.
-V centered(OpBuilder& c, V v, V zero) {
-  const V wide_v = c.cast(v, DType::I32);
-  return zero == graph::kNone ? wide_v : c.sub(wide_v, c.cast(zero, DType::I32));
-}
-
 V optional(OpBuilder& c, size_t i) {
   return c.has(i) ? c.in(i) : graph::kNone;
 }
@@ -300,15 +314,6 @@ Status infer_matmul_integer(InferContext& ctx) {
   RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(0), ctx.shape(1)));
   ctx.set_output(0, DType::I32, std::move(out));
   return {};
-}
-
-/// An integer product. MatMul handles vectors.
-V integer_matmul(OpBuilder& c, V a, V b, const Shape& out) {
-  const Shape as = c.shape(a);
-  const Shape bs = c.shape(b);
-  if (as.size() == 1) a = c.reshape(a, {Expr(1), as[0]});
-  if (bs.size() == 1) b = c.reshape(b, {bs[0], Expr(1)});
-  return c.reshape(c.op("MatMul", {a, b}), out);
 }
 
 Result<bool> matmul_integer(Rewriter& rw) {
@@ -327,12 +332,6 @@ Status infer_qlinear_matmul(InferContext& ctx) {
   RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(0), ctx.shape(3)));
   ctx.set_output(0, ctx.dtype(7), std::move(out));
   return {};
-}
-
-/// round(sum * factor) + zero, saturated
-V requantize(OpBuilder& c, V sum, V factor, V zero, DType to) {
-  const V scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
-  return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
 }
 
 Result<bool> qlinear_matmul(Rewriter& rw) {

@@ -30,14 +30,18 @@ std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, con
 }
 
 std::vector<std::span<const OpDef>> families() {
-  return {
-      unary_ops(),     activation_ops(), binary_ops(),   logic_ops(),     cast_ops(),
-      shape_ops(),     reshape_ops(),    view_ops(),     generator_ops(), slice_ops(),
-      gather_ops(),    pad_tile_ops(),   reduce_ops(),   scan_ops(),      normalization_ops(),
-      softmax_ops(),   matmul_ops(),     einsum_ops(),   conv_ops(),      pool_ops(),
-      col2im_ops(),    signal_ops(),     resize_ops(),   quantize_ops(),  attention_ops(),
-      recurrent_ops(), loss_ops(),       sampling_ops(), training_ops(),  linear_attention_ops(),
-      ml_ops(),        microsoft_ops(),  host_only_ops()};
+  return {unary_ops(),     activation_ops(), binary_ops(),
+          logic_ops(),     cast_ops(),       shape_ops(),
+          reshape_ops(),   view_ops(),       generator_ops(),
+          slice_ops(),     gather_ops(),     pad_tile_ops(),
+          reduce_ops(),    scan_ops(),       normalization_ops(),
+          softmax_ops(),   matmul_ops(),     einsum_ops(),
+          conv_ops(),      pool_ops(),       col2im_ops(),
+          signal_ops(),    resize_ops(),     quantize_ops(),
+          attention_ops(), recurrent_ops(),  loss_ops(),
+          sampling_ops(),  training_ops(),   linear_attention_ops(),
+          ml_ops(),        microsoft_ops(),  microsoft_quantized_ops(),
+          host_only_ops()};
 }
 
 /// The operators that add_operators() added before the registry was built.

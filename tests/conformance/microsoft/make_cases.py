@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from case_writer import write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
-FLOAT, INT = TensorProto.FLOAT, TensorProto.INT32
-TYPES = {"float32": FLOAT, "int32": INT}
+FLOAT, INT, BYTE = TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT8
+TYPES = {"float32": FLOAT, "int32": INT, "uint8": BYTE, "int8": TensorProto.INT8}
 
 
 def write(
@@ -29,6 +29,7 @@ def write(
     given = {f"x{i}": x for i, x in enumerate(inputs) if x is not None}
     domain = attrs.pop("domain", "com.microsoft")
     expected = attrs.pop("expected", None)
+    constants = {f"x{i}" for i in attrs.pop("constants", [])}
     node = helper.make_node(
         op,
         ["" if x is None else f"x{i}" for i, x in enumerate(inputs)],
@@ -43,16 +44,19 @@ def write(
         [
             helper.make_tensor_value_info(n, TYPES[str(x.dtype)], x.shape)
             for n, x in given.items()
+            if n not in constants
         ],
         [
             helper.make_tensor_value_info(f"y{i}", t, None)
             for i, t in enumerate(outputs)
             if t is not None
         ],
+        [numpy_helper.from_array(x, n) for n, x in given.items() if n in constants],
     )
+    variable = {n: x for n, x in given.items() if n not in constants}
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    write_case(CASES / name, model, given, expected)
+    write_case(CASES / name, model, variable, expected)
 
 
 def floats(*dims: int) -> np.ndarray:
@@ -135,12 +139,106 @@ def products() -> None:
     write("fused_matmul_vector", op, [floats(5), b], [FLOAT], alpha=-1.0)
 
 
+    op = "FusedGemm"
+    m, n, row = floats(4, 5), floats(5, 6), floats(6)
+    write("fused_gemm", op, [m, n, row], [FLOAT], activation="Relu", alpha=0.5)
+    write("fused_gemm_tanh", op, [m.T.copy(), n], [FLOAT], activation="Tanh", transA=1)
+    write(
+        "fused_gemm_leaky",
+        op,
+        [m, n.T.copy(), row],
+        [FLOAT],
+        activation="LeakyRelu",
+        activation_alpha=0.25,
+        transB=1,
+        beta=2.0,
+    )
+
+
+def quantized(signed: bool, *dims: int) -> np.ndarray:
+    values = numbers(256, *dims)
+    return (values - 128).astype(np.int8) if signed else values.astype(np.uint8)
+
+
+def quantized_operators() -> None:
+    # The order of operations in float32 decides which way a tie is rounded. No scale makes ties.
+    def scale(x: float) -> np.ndarray:
+        return np.array(x, np.float32)
+
+    for signed in (False, True):
+        kind = np.int8 if signed else np.uint8
+        name = "int8" if signed else "uint8"
+        x, y = quantized(signed, 2, 3, 4), quantized(signed, 3, 1)
+        zero, other = np.array(3, kind), np.array(7, kind)
+        element = TYPES[name]
+        both = [x, scale(0.0213), zero, y, scale(0.0317), other]
+        write(f"qlinear_add_{name}", "QLinearAdd", [*both, scale(0.0571), other], [element])
+        write(f"qlinear_mul_{name}", "QLinearMul", [*both, scale(0.1), zero], [element])
+        one = [x, scale(0.05), zero]
+        write(f"qlinear_sigmoid_{name}", "QLinearSigmoid", [*one, scale(1 / 256), other], [element])
+        write(
+            f"qlinear_leaky_{name}",
+            "QLinearLeakyRelu",
+            [*one, scale(0.07), other],
+            [element],
+            alpha=0.1,
+        )
+        for last in (0, 1):
+            write(
+                f"qlinear_average_{name}_{last}",
+                "QLinearGlobalAveragePool",
+                [quantized(signed, 2, 3, 4, 5), scale(0.0513), zero, scale(0.0207), other],
+                [element],
+                channels_last=last,
+            )
+    a, b, row = quantized(False, 3, 8), quantized(True, 5, 8), numbers(900, 5)
+    left = [a, scale(0.02), np.array(120, np.uint8)]
+    scales, zeros = (np.arange(5) * 0.01 + 0.01).astype(np.float32), np.arange(5).astype(np.int8)
+    right = [b, scale(0.03), np.array(-4, np.int8)]
+    result = [scale(0.05), np.array(9, np.uint8)]
+    write("qgemm", "QGemm", [*left, *right, row, *result], [BYTE], transB=1)
+    write("qgemm_floats", "QGemm", [*left, *right], [FLOAT], transB=1, alpha=0.5)
+    columns = [b, scales, zeros]
+    write(
+        "qgemm_columns",
+        "QGemm",
+        [*left, *columns, row, *result],
+        [BYTE],
+        transB=1,
+        constants=[3, 4, 5],
+    )
+
+
+def packed_weights() -> None:
+    for bits, block, k, n in ((4, 16, 40, 6), (4, 32, 64, 8), (8, 16, 32, 5), (2, 16, 32, 8)):
+        blocks = -(-k // block)
+        weight = quantized(False, n, blocks, block * bits // 8)
+        scales = np.abs(floats(n, blocks)) * 0.1
+        zeros = quantized(False, n, -(-blocks * bits // 8))
+        attrs = {"K": k, "N": n, "bits": bits, "block_size": block}
+        x = floats(3, k)
+        name = f"nbits_{bits}_{block}"
+        op = "MatMulNBits"
+        write(name, op, [x, weight, scales], [FLOAT], constants=[1, 2], **attrs)
+        some = [x, weight, scales, zeros]
+        write(f"{name}_zeros", op, some, [FLOAT], constants=[1, 2, 3], **attrs)
+        if bits != 4:
+            continue
+        numbers_of_zeros = np.abs(floats(n, blocks)) * 8
+        some = [x, weight, scales, numbers_of_zeros]
+        write(f"{name}_float_zeros", op, some, [FLOAT], constants=[1, 2, 3], **attrs)
+        some = [x, weight, scales, zeros, None, floats(n)]
+        write(f"{name}_bias", op, some, [FLOAT], constants=[1, 2, 3, 5], **attrs)
+
+
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)
     norms()
     embeddings()
     activations()
     products()
+    quantized_operators()
+    packed_weights()
 
 
 if __name__ == "__main__":

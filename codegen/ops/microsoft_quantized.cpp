@@ -1,0 +1,360 @@
+// Quantised operators of com.microsoft.
+// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
+#include <string>
+
+#include "codegen/ops/families.h"
+#include "codegen/ops/quantized.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = OpBuilder::V;
+
+constexpr std::string_view kDomain = "com.microsoft";
+
+Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs) {
+  for (const size_t i : inputs)
+    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
+  return {};
+}
+
+/// A quantised tensor is three inputs: the integers, their scale, and their zero point, which may
+/// be omitted.
+Status check_quantized(const InferContext& ctx, size_t i) {
+  const DType t = ctx.dtype(i);
+  if (t != DType::I8 && t != DType::U8)
+    return ctx.invalid("input '" + ctx.input(i).name + "' is " + std::string(name_of(t)) +
+                       ", expected int8 or uint8");
+  return {};
+}
+
+/// The scale and the zero point of a result are one number each. Returns the result's dtype.
+Result<DType> quantized_result(const InferContext& ctx, size_t scale, DType otherwise) {
+  RP_TRY(require_float(ctx, scale));
+  for (size_t i = scale; i <= scale + 1; ++i) {
+    if (!ctx.has_input(i) || element_count(ctx.shape(i)).is_const(1)) continue;
+    return ctx.error(
+        Code::Unsupported,
+        "input '" + ctx.input(i).name + "' must be one number, has shape " + ctx.str(ctx.shape(i)));
+  }
+  if (!ctx.has_input(scale + 1)) return otherwise;
+  RP_TRY(check_quantized(ctx, scale + 1));
+  return ctx.dtype(scale + 1);
+}
+
+/// Scale and zero point of operand i are one number each.
+Status check_operand(const InferContext& ctx, size_t i) {
+  RP_TRY(check_quantized(ctx, i));
+  RP_ASSIGN(const DType zero, quantized_result(ctx, i + 1, ctx.dtype(i)));
+  if (zero == ctx.dtype(i)) return {};
+  return ctx.invalid("input '" + ctx.input(i).name + "' and its zero point differ in dtype");
+}
+
+V zero_or_none(OpBuilder& c, size_t i) {
+  return c.has(i) ? c.reshape(c.in(i), {}) : graph::kNone;
+}
+
+/// (q - zero point) * scale of the inputs i, i + 1 and i + 2.
+V dequantized(OpBuilder& c, size_t i) {
+  const V q = centered(c, c.in(i), zero_or_none(c, i + 2));
+  return c.mul(c.cast(q, DType::F32), c.cast(c.reshape(c.in(i + 1), {}), DType::F32));
+}
+
+/// Quantises y with the inputs `scale` and `scale` + 1.
+V quantized(OpBuilder& c, V y, size_t scale) {
+  const DType to = c.dtype(c.node().outputs[0]);
+  const V q = c.op("Round", {c.div(y, c.cast(c.reshape(c.in(scale), {}), DType::F32))});
+  const V zero = zero_or_none(c, scale + 1);
+  return c.cast(zero == graph::kNone ? q : c.add(q, c.cast(zero, DType::F32)), to);
+}
+
+// --- QLinearAdd, QLinearMul ----------------------------------------------------------------------
+
+Status infer_binary(InferContext& ctx) {
+  RP_TRY(require_inputs(ctx, {3, 4, 6}));
+  RP_TRY(check_operand(ctx, 0));
+  RP_TRY(check_operand(ctx, 3));
+  RP_ASSIGN(const DType to, quantized_result(ctx, 6, ctx.dtype(0)));
+  const Shape shapes[] = {ctx.shape(0), ctx.shape(3)};
+  RP_ASSIGN(Shape out, ctx.broadcast(shapes));
+  ctx.set_output(0, to, std::move(out));
+  return {};
+}
+
+Result<bool> add(Rewriter& rw) {
+  OpBuilder c(rw);
+  c.replace(0, quantized(c, c.add(dequantized(c, 0), dequantized(c, 3)), 6));
+  return c.finish();
+}
+
+Result<bool> mul(Rewriter& rw) {
+  OpBuilder c(rw);
+  c.replace(0, quantized(c, c.mul(dequantized(c, 0), dequantized(c, 3)), 6));
+  return c.finish();
+}
+
+// --- QLinearSigmoid, QLinearLeakyRelu, QLinearGlobalAveragePool ----------------------------------
+
+Status infer_unary(InferContext& ctx) {
+  RP_TRY(require_inputs(ctx, {3}));
+  RP_TRY(check_operand(ctx, 0));
+  RP_ASSIGN(const DType to, quantized_result(ctx, 3, ctx.dtype(0)));
+  ctx.set_output(0, to, ctx.shape(0));
+  return {};
+}
+
+Result<bool> sigmoid(Rewriter& rw) {
+  OpBuilder c(rw);
+  c.replace(0, quantized(c, c.op("Sigmoid", {dequantized(c, 0)}), 3));
+  return c.finish();
+}
+
+Result<bool> leaky_relu(Rewriter& rw) {
+  OpBuilder c(rw);
+  const V x = dequantized(c, 0);
+  const V slope = c.mul(x, c.attrs().get_float("alpha"));
+  c.replace(0, quantized(c, c.where(c.op("Less", {x, c.scalar(DType::F32, 0)}), slope, x), 3));
+  return c.finish();
+}
+
+std::vector<int64_t> pooled_axes(const Attributes& attrs, int64_t rank) {
+  return attrs.get_int("channels_last") != 0 ? iota(1, rank - 1) : iota(2, rank);
+}
+
+Status infer_average(InferContext& ctx) {
+  RP_TRY(require_inputs(ctx, {3}));
+  RP_TRY(require_rank(ctx, 0, 3));
+  RP_TRY(check_operand(ctx, 0));
+  RP_ASSIGN(const DType to, quantized_result(ctx, 3, ctx.dtype(0)));
+  Shape out = ctx.shape(0);
+  for (const int64_t axis : pooled_axes(ctx.attrs(), ctx.rank(0)))
+    out[static_cast<size_t>(axis)] = 1;
+  ctx.set_output(0, to, std::move(out));
+  return {};
+}
+
+Result<bool> average(Rewriter& rw) {
+  OpBuilder c(rw);
+  const auto rank = std::ssize(c.shape(c.in(0)));
+  c.replace(0, quantized(c, c.mean(dequantized(c, 0), pooled_axes(c.attrs(), rank)), 3));
+  return c.finish();
+}
+
+// --- QGemm ---------------------------------------------------------------------------------------
+
+Status infer_gemm(InferContext& ctx) {
+  RP_TRY(require_inputs(ctx, {3, 4}));
+  RP_TRY(check_operand(ctx, 0));
+  RP_TRY(check_quantized(ctx, 3));
+  if (ctx.rank(0) != 2 || ctx.rank(3) != 2)
+    return ctx.invalid("A and B must be matrices, have shapes " + ctx.str(ctx.shape(0)) + " and " +
+                       ctx.str(ctx.shape(3)));
+  Shape a = ctx.shape(0), b = ctx.shape(3);
+  if (ctx.attrs().get_int("transA") != 0) std::swap(a[0], a[1]);
+  if (ctx.attrs().get_int("transB") != 0) std::swap(b[0], b[1]);
+  RP_ASSIGN(Shape out, matmul_shape(ctx, a, b));
+  for (const size_t i : {size_t{4}, size_t{5}}) {
+    if (!ctx.has_input(i) || element_count(ctx.shape(i)).is_const(1)) continue;
+    const bool fits = ctx.rank(i) == 1 && ctx.unify(ctx.shape(i)[0], out[1], "columns of B").ok();
+    if (!fits)
+      return ctx.invalid("input '" + ctx.input(i).name + "' must be one number or one per column");
+  }
+  if (ctx.has_input(6) && ctx.dtype(6) != DType::I32)
+    return ctx.invalid("C is " + std::string(name_of(ctx.dtype(6))) + ", expected int32");
+  DType to = DType::F32;
+  if (ctx.has_input(7)) {
+    RP_ASSIGN(to, quantized_result(ctx, 7, ctx.dtype(0)));
+  }
+  ctx.set_output(0, to, std::move(out));
+  return {};
+}
+
+/// One number as a scalar, or one per column.
+V per_column(OpBuilder& c, size_t i) {
+  if (!c.has(i)) return graph::kNone;
+  return element_count(c.shape(c.in(i))).is_const(1) ? c.reshape(c.in(i), {}) : c.in(i);
+}
+
+/// alpha * scales * ((A - zero) (B - zero) + C), where C has the scale of the product.
+Result<bool> gemm(Rewriter& rw) {
+  OpBuilder c(rw);
+  const graph::ValueId out = rw.node().outputs[0];
+  V a = centered(c, c.in(0), zero_or_none(c, 2));
+  V zero = per_column(c, 5);
+  const bool trans_b = c.attrs().get_int("transB") != 0;
+  const bool rows = trans_b && zero != graph::kNone && c.shape(zero).size() == 1;
+  if (rows) zero = c.reshape(zero, {c.shape(zero)[0], 1});
+  V b = centered(c, c.in(3), zero);
+  if (c.attrs().get_int("transA") != 0) a = c.transpose(a, {1, 0});
+  if (trans_b) b = c.transpose(b, {1, 0});
+  V sum = integer_matmul(c, a, b, c.shape(out));
+  if (c.has(6)) sum = c.add(sum, c.in(6));
+  V factor =
+      c.mul(c.cast(c.reshape(c.in(1), {}), DType::F32), c.cast(per_column(c, 4), DType::F32));
+  factor = c.mul(factor, c.attrs().get_float("alpha"));
+  const V y = c.mul(c.cast(sum, DType::F32), factor);
+  c.replace(0, c.has(7) ? quantized(c, y, 7) : y);
+  return c.finish();
+}
+
+// --- MatMulNBits ---------------------------------------------------------------------------------
+
+// Inputs of MatMulNBits.
+enum : size_t { kA, kPacked, kScales, kZeroPoints, kGroups, kBias };
+
+/// K and N of the weight, and how it is packed: rows of blocks along K, each with its own scale.
+struct Packing {
+  int64_t k = 0, n = 0, bits = 0, block = 0;
+  int64_t blocks() const { return (k + block - 1) / block; }
+  int64_t block_bytes() const { return block * bits / 8; }
+  int64_t zero_bytes() const { return (blocks() * bits + 7) / 8; }
+};
+
+Result<Packing> packing_of(const InferContext& ctx) {
+  Packing p;
+  p.k = ctx.attrs().get_int("K");
+  p.n = ctx.attrs().get_int("N");
+  p.bits = ctx.attrs().get_int("bits");
+  p.block = ctx.attrs().get_int("block_size");
+  if (p.bits != 2 && p.bits != 4 && p.bits != 8)
+    return ctx.error(Code::Unsupported,
+                     "bits is " + std::to_string(p.bits) + "; 2, 4 and 8 are supported");
+  constexpr int64_t kLargest = int64_t{1} << 31;
+  if (p.k < 1 || p.n < 1 || p.k >= kLargest || p.n >= kLargest || p.block < 16 ||
+      p.block >= kLargest || (p.block & (p.block - 1)) != 0)
+    return ctx.invalid("K, N and block_size are " + std::to_string(p.k) + ", " +
+                       std::to_string(p.n) + " and " + std::to_string(p.block) +
+                       "; the block size must be a power of two from 16");
+  return p;
+}
+
+Status require_count(const InferContext& ctx, size_t i, int64_t count) {
+  if (!ctx.has_input(i) || element_count(ctx.shape(i)).is_const(count)) return {};
+  return ctx.invalid("input '" + ctx.input(i).name + "' has shape " + ctx.str(ctx.shape(i)) +
+                     ", expected " + std::to_string(count) + " elements");
+}
+
+Status infer_matmul_nbits(InferContext& ctx) {
+  RP_ASSIGN(const Packing p, packing_of(ctx));
+  RP_TRY(require_float(ctx, kA));
+  RP_TRY(require_rank(ctx, kA, 1));
+  RP_TRY(require_float(ctx, kScales));
+  if (ctx.dtype(kPacked) != DType::U8)
+    return ctx.invalid("B is " + std::string(name_of(ctx.dtype(kPacked))) + ", expected uint8");
+  for (const size_t i : {kPacked, kZeroPoints}) {
+    if (!ctx.has_input(i) || ctx.dtype(i) != DType::U8 || ctx.input(i).constant) continue;
+    return ctx.error(Code::Unsupported, "input '" + ctx.input(i).name +
+                                            "' must be constant, so that it is unpacked "
+                                            "once; make it an initialiser");
+  }
+  RP_TRY(require_count(ctx, kPacked, p.n * p.blocks() * p.block_bytes()));
+  RP_TRY(require_count(ctx, kScales, p.n * p.blocks()));
+  if (ctx.has_input(kZeroPoints)) {
+    const bool packed = ctx.dtype(kZeroPoints) == DType::U8;
+    if (!packed) RP_TRY(require_float(ctx, kZeroPoints));
+    RP_TRY(require_count(ctx, kZeroPoints, p.n * (packed ? p.zero_bytes() : p.blocks())));
+  }
+  if (ctx.has_input(kGroups))
+    return ctx.error(Code::Unsupported,
+                     "g_idx is not supported; quantise the model with blocks in their order");
+  RP_TRY(require_count(ctx, kBias, p.n));
+  RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(kA), {Expr(p.k), Expr(p.n)}));
+  ctx.set_output(0, ctx.dtype(kA), std::move(out));
+  return {};
+}
+
+/// The first `columns` numbers of each row. A row begins with a byte; its numbers are packed from
+/// the lowest bits.
+HostTensor unpacked(const HostTensor& packed, int64_t rows, int64_t columns, int64_t row_bytes,
+                    int64_t bits) {
+  const auto* bytes = packed.data<uint8_t>();
+  std::vector<uint8_t> out;
+  out.reserve(static_cast<size_t>(rows * columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t i = 0; i < columns; ++i) {
+      const uint8_t byte = bytes[r * row_bytes + i * bits / 8];
+      out.push_back(static_cast<uint8_t>((byte >> (i * bits % 8)) & ((1U << bits) - 1)));
+    }
+  }
+  return HostTensor::from<uint8_t>(DType::U8, {rows, columns}, out);
+}
+
+/// The weight [N, K] as numbers of the scale's dtype. With integer zero points, it keeps one byte
+/// for each number.
+V weight(OpBuilder& c, const Packing& p) {
+  Rewriter& rw = c.rewriter();
+  const HostTensor numbers =
+      unpacked(*rw.input(kPacked).constant, p.n, p.k, p.blocks() * p.block_bytes(), p.bits);
+  const V q = c.constant(numbers);
+  const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
+  if (c.has(kZeroPoints) && c.dtype(c.in(kZeroPoints)) != DType::U8) {
+    const auto per_number = [&](V v) {
+      v = c.expand(c.reshape(v, {p.n, p.blocks(), 1}), {p.n, p.blocks(), p.block});
+      return c.slice_axis(c.reshape(v, {p.n, Expr(p.blocks() * p.block)}), 1, 0, p.k);
+    };
+    const DType t = wide(c.dtype(scales));
+    const V zero = c.cast(per_number(c.in(kZeroPoints)), t);
+    return c.mul(c.sub(c.cast(q, t), zero), c.cast(per_number(scales), t));
+  }
+  std::vector<uint8_t> middle(static_cast<size_t>(p.n * p.blocks()), uint8_t(1U << (p.bits - 1)));
+  const V zero = c.constant(
+      c.has(kZeroPoints)
+          ? unpacked(*rw.input(kZeroPoints).constant, p.n, p.blocks(), p.zero_bytes(), p.bits)
+          : HostTensor::from<uint8_t>(DType::U8, {p.n, p.blocks()}, middle));
+  AttrMap a;
+  a.set("axis", int64_t{1});
+  a.set("block_size", p.block);
+  return c.op("DequantizeLinear", {q, scales, zero}, std::move(a));
+}
+
+Result<bool> matmul_nbits(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const Packing p, packing_of(ctx));
+  OpBuilder c(rw);
+  const DType t = c.dtype(c.in(kA));
+  const Shape as = c.shape(c.in(kA));
+  const V a = as.size() == 1 ? c.reshape(c.in(kA), {1, as[0]}) : c.in(kA);
+  V y = c.op("MatMul", {a, c.transpose(c.cast(weight(c, p), t), {1, 0})});
+  if (c.has(kBias)) y = c.add(y, c.cast(c.reshape(c.in(kBias), {p.n}), t));
+  c.replace(0, c.reshape(y, c.shape(rw.node().outputs[0])));
+  return c.finish();
+}
+
+constexpr AttrDecl kLeakyAttrs[] = {float_attr("alpha", 0.01F)};
+constexpr AttrDecl kAverageAttrs[] = {required_attr("channels_last", AttrType::Int)};
+constexpr AttrDecl kGemmAttrs[] = {float_attr("alpha", 1.0F), int_attr("transA", 0),
+                                   int_attr("transB", 0)};
+constexpr AttrDecl kNBitsAttrs[] = {
+    required_attr("K", AttrType::Int), required_attr("N", AttrType::Int),
+    int_attr("accuracy_level", 0), int_attr("bits", 4), required_attr("block_size", AttrType::Int)};
+
+constexpr OpDef quantized_op(std::string_view name, Status (*infer)(InferContext&),
+                             Result<bool> (*decompose)(Rewriter&), int min_inputs, int max_inputs,
+                             std::span<const AttrDecl> attributes = {}) {
+  return {.name = name,
+          .domain = kDomain,
+          .infer = infer,
+          .decompose = decompose,
+          .min_inputs = min_inputs,
+          .max_inputs = max_inputs,
+          .attributes = attributes};
+}
+
+}  // namespace
+
+std::span<const OpDef> microsoft_quantized_ops() {
+  static constexpr OpDef kOps[] = {
+      quantized_op("QLinearAdd", infer_binary, add, 2, 8),
+      quantized_op("QLinearMul", infer_binary, mul, 2, 8),
+      quantized_op("QLinearSigmoid", infer_unary, sigmoid, 2, 5),
+      quantized_op("QLinearLeakyRelu", infer_unary, leaky_relu, 2, 5, kLeakyAttrs),
+      quantized_op("QLinearGlobalAveragePool", infer_average, average, 2, 5, kAverageAttrs),
+      quantized_op("QGemm", infer_gemm, gemm, 2, 9, kGemmAttrs),
+      quantized_op("MatMulNBits", infer_matmul_nbits, matmul_nbits, 3, 6, kNBitsAttrs),
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops
