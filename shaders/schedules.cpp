@@ -52,12 +52,9 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   std::stable_sort(all.begin(), all.end(), [](const Tile& a, const Tile& b) {
     return a.cost != b.cost ? a.cost < b.cost : a.unit > b.unit;
   });
-  // Splitting K pays or not by facts that the estimate does not know, so the second candidate is
-  // the best of the other kind.
-  const auto other = std::find_if(all.begin(), all.end(), [&](const Tile& t) {
-    return (t.splits == 1) != (all[0].splits == 1);
-  });
-  if (other != all.end()) std::rotate(all.begin() + 1, other, other + 1);
+  const auto whole =
+      std::find_if(all.begin(), all.end(), [](const Tile& t) { return t.splits == 1; });
+  if (all.begin() < whole && whole < all.end()) std::rotate(all.begin() + 1, whole, whole + 1);
   return all;
 }
 

@@ -116,7 +116,8 @@ Status Builder::check_outputs(Scope& scope, const wire::Node& n, const graph::No
 }
 
 Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::string& domain) {
-  if (!ops::find(domain, n.op_type())) return unknown_operator(scope, n, domain);
+  const ops::OpDef* def = ops::find(domain, n.op_type());
+  if (def == nullptr) return unknown_operator(scope, n, domain);
   auto opset = scope.frame->opsets.find(domain);
   if (opset == scope.frame->opsets.end()) {
     return invalid_model(node_text(n) + " is in domain " +
@@ -124,7 +125,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
                          ", for which the model imports no opset");
   }
   graph::NodeSpec node;
-  node.op = n.op_type();
+  node.op = std::string(def->name);
   node.domain = domain;
   node.opset = opset->second;
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();

@@ -173,6 +173,9 @@ struct ChannelAxes {
 struct OpDef {
   std::string_view name;
   std::string_view domain = "";  // "": the default domain, ai.onnx
+  /// The operator's name in models, if it is also that of an operator of another domain. Names of
+  /// rows are unique over all domains. "": `name`.
+  std::string_view in_models = "";
   Status (*infer)(InferContext&) = nullptr;
   /// Computes the contents of integer outputs as expressions, if they follow from shapes and known
   /// contents of inputs. Called after `infer`. Null: unknown before a run. The result must match
@@ -270,7 +273,8 @@ std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n);
 /// LayoutRole::Fixed for nodes that are not in core form.
 LayoutRole layout_of(const graph::Node& n);
 
-/// Null if the operator is unknown. The importer then reports the operator and its node.
+/// The row of an operator by its name in models. Null if the operator is unknown; the importer then
+/// reports the operator and its node.
 const OpDef* find(std::string_view domain, std::string_view op);
 /// The row of the node's operator, whether or not the node is in core form. Takes constant time.
 const OpDef* find(const graph::NodeInfo& n);

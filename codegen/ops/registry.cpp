@@ -30,17 +30,40 @@ std::vector<OpDef> remaining_rows(const std::unordered_map<std::string_view, con
 }
 
 std::vector<std::span<const OpDef>> families() {
-  return {unary_ops(),     activation_ops(), binary_ops(),
-          logic_ops(),     cast_ops(),       shape_ops(),
-          reshape_ops(),   view_ops(),       generator_ops(),
-          slice_ops(),     gather_ops(),     pad_tile_ops(),
-          reduce_ops(),    scan_ops(),       normalization_ops(),
-          softmax_ops(),   matmul_ops(),     einsum_ops(),
-          conv_ops(),      pool_ops(),       col2im_ops(),
-          signal_ops(),    resize_ops(),     quantize_ops(),
-          attention_ops(), recurrent_ops(),  loss_ops(),
-          sampling_ops(),  training_ops(),   linear_attention_ops(),
-          ml_ops(),        microsoft_ops(),  microsoft_quantized_ops(),
+  return {unary_ops(),
+          activation_ops(),
+          binary_ops(),
+          logic_ops(),
+          cast_ops(),
+          shape_ops(),
+          reshape_ops(),
+          view_ops(),
+          generator_ops(),
+          slice_ops(),
+          gather_ops(),
+          pad_tile_ops(),
+          reduce_ops(),
+          scan_ops(),
+          normalization_ops(),
+          softmax_ops(),
+          matmul_ops(),
+          einsum_ops(),
+          conv_ops(),
+          pool_ops(),
+          col2im_ops(),
+          signal_ops(),
+          resize_ops(),
+          quantize_ops(),
+          attention_ops(),
+          recurrent_ops(),
+          loss_ops(),
+          sampling_ops(),
+          training_ops(),
+          linear_attention_ops(),
+          ml_ops(),
+          microsoft_ops(),
+          microsoft_quantized_ops(),
+          microsoft_attention_ops(),
           host_only_ops()};
 }
 
@@ -61,6 +84,7 @@ struct Registry {
   std::vector<const OpDef*> by_number;  // by OpName::number()
   std::vector<OpDef> rows;
   std::vector<const OpDef*> all;
+  std::vector<const OpDef*> renamed;  // those with OpDef::in_models
 
   Registry() {
     for (std::span<const OpDef> family : families()) add(family);
@@ -80,6 +104,7 @@ struct Registry {
     for (const OpDef& def : family) {
       if (by_name.emplace(def.name, &def).second) row(def.name) = &def;
       all.push_back(&def);
+      if (!def.in_models.empty()) renamed.push_back(&def);
     }
   }
 };
@@ -113,6 +138,8 @@ bool is_in(const OpDef& def, std::string_view domain) {
 }  // namespace
 
 const OpDef* find(std::string_view domain, std::string_view op) {
+  for (const OpDef* def : registry().renamed)
+    if (def->in_models == op && is_in(*def, domain)) return def;
   const auto it = registry().by_name.find(op);
   return it == registry().by_name.end() || !is_in(*it->second, domain) ? nullptr : it->second;
 }

@@ -231,6 +231,30 @@ def packed_weights() -> None:
         write(f"{name}_bias", op, some, [FLOAT], constants=[1, 2, 3, 5], **attrs)
 
 
+def attention() -> None:
+    op = "Attention"
+    x, weights, bias = floats(2, 3, 8), floats(8, 24) / 3, floats(24) / 3
+    qkv = [x, weights, bias]
+    lengths = np.array([2, 3], np.int32)
+    keys = np.array([[1, 1, 0], [1, 0, 1]], np.int32)
+    rows = np.tril(np.ones((2, 3, 3), np.int32))
+    past = floats(2, 2, 2, 4, 4)
+    write("attention", op, qkv, [FLOAT], num_heads=2)
+    write("attention_scale", op, [x, weights, bias], [FLOAT], num_heads=4, scale=0.3)
+    write("attention_causal", op, qkv, [FLOAT], num_heads=2, unidirectional=1)
+    write("attention_lengths", op, [*qkv, lengths], [FLOAT], num_heads=2)
+    write("attention_keys", op, [*qkv, keys], [FLOAT], num_heads=2)
+    write("attention_soft", op, [*qkv, keys], [FLOAT], num_heads=2, mask_filter_value=-1.0)
+    write("attention_rows", op, [*qkv, rows], [FLOAT], num_heads=2)
+    both = [FLOAT, FLOAT]
+    write("attention_past", op, [*qkv, None, past], both, num_heads=2, unidirectional=1)
+    scores = floats(1, 2, 3, 3)
+    write("attention_bias", op, [*qkv, None, None, scores], [FLOAT], num_heads=2)
+    sizes = [8, 8, 4]
+    some = [x, floats(8, 20) / 3, floats(20)]
+    write("attention_sizes", op, some, [FLOAT], num_heads=2, qkv_hidden_sizes=sizes)
+
+
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)
     norms()
@@ -239,6 +263,7 @@ def main() -> None:
     products()
     quantized_operators()
     packed_weights()
+    attention()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,226 @@
+// The operator Attention of com.microsoft: projections, attention and masks in one node.
+// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines it.
+#include <cmath>
+#include <limits>
+#include <string>
+
+#include "codegen/ops/dims.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = OpBuilder::V;
+
+enum : size_t { kInput, kWeights, kBias, kMask, kPast, kScoreBias, kPastLength };
+
+/// Sizes of an Attention: of Q and K, and of V, over all heads.
+struct Sizes {
+  Expr batch, length, past, keys;
+  int64_t heads = 0, qk = 0, v = 0;
+};
+
+Result<Sizes> sizes_of(const InferContext& ctx) {
+  Sizes s;
+  if (ctx.rank(kInput) != 3 || ctx.rank(kWeights) != 2)
+    return ctx.invalid("input and weights must have rank 3 and 2, have shapes " +
+                       ctx.str(ctx.shape(kInput)) + " and " + ctx.str(ctx.shape(kWeights)));
+  s.batch = ctx.shape(kInput)[0];
+  s.length = ctx.shape(kInput)[1];
+  s.heads = ctx.attrs().get_int("num_heads");
+  const Expr columns = ctx.shape(kWeights)[1];
+  if (!columns.is_const())
+    return ctx.error(Code::Unsupported, "the size of the weights must be constant");
+  const std::vector<int64_t> given = ctx.attrs().get_ints("qkv_hidden_sizes");
+  if (!given.empty() && (given.size() != 3 || given[0] != given[1]))
+    return ctx.invalid("qkv_hidden_sizes must be three sizes, the first two equal");
+  s.qk = given.empty() ? columns.value() / 3 : given[0];
+  s.v = given.empty() ? columns.value() / 3 : given[2];
+  const bool fits = s.heads >= 1 && s.qk >= 1 && s.v >= 1 && s.qk <= columns.value() &&
+                    s.v == columns.value() - 2 * s.qk && s.qk % s.heads == 0 && s.v % s.heads == 0;
+  if (!fits)
+    return ctx.invalid("num_heads = " + std::to_string(s.heads) +
+                       " and qkv_hidden_sizes do not divide the " + columns.str({}) +
+                       " columns of the weights");
+  s.past = ctx.has_input(kPast) && ctx.rank(kPast) == 5 ? ctx.shape(kPast)[3] : Expr(0);
+  s.keys = s.past + s.length;
+  return s;
+}
+
+Status check_past(const InferContext& ctx, const Sizes& s) {
+  if (!ctx.has_input(kPast)) return {};
+  const Shape& past = ctx.shape(kPast);
+  const Shape expected{2, s.batch, Expr(s.heads), s.past, Expr(s.qk / s.heads)};
+  bool fits = past.size() == 5 && s.qk == s.v && ctx.dtype(kPast) == ctx.dtype(kInput);
+  for (size_t d = 0; fits && d < 5; ++d)
+    fits = ctx.unify(past[d], expected[d], "dims of the past").ok();
+  if (fits) return {};
+  return ctx.invalid("the past must have shape " + ctx.str(expected) + ", has " + ctx.str(past));
+}
+
+/// A mask is the number of keys of each batch, or says of each key, or of each row's keys, whether
+/// it counts.
+Status check_mask(const InferContext& ctx, const Sizes& s) {
+  if (!ctx.has_input(kMask)) return {};
+  RP_TRY(require_int(ctx, kMask));
+  const Shape& mask = ctx.shape(kMask);
+  const Shape forms[] = {{s.batch}, {s.batch, s.keys}, {s.batch, s.length, s.keys}};
+  const size_t rank = mask.size();
+  bool fits = rank >= 1 && rank <= 3;
+  for (size_t d = 0; fits && d < rank; ++d)
+    fits = ctx.unify(mask[d], forms[rank - 1][d], "dims of the mask").ok();
+  if (fits) return {};
+  return ctx.error(Code::Unsupported, "mask_index has shape " + ctx.str(mask) + "; supported are " +
+                                          ctx.str(forms[0]) + ", " + ctx.str(forms[1]) + " and " +
+                                          ctx.str(forms[2]));
+}
+
+Status infer_attention(InferContext& ctx) {
+  RP_TRY(require_float(ctx, kInput));
+  if (ctx.dtype(kWeights) != ctx.dtype(kInput))
+    return ctx.invalid("input and weights differ in dtype");
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  RP_TRY(ctx.unify(ctx.shape(kInput)[2], ctx.shape(kWeights)[0], "rows of the weights").status());
+  if (ctx.has_input(kBias)) {
+    const Shape columns{ctx.shape(kWeights)[1]};
+    RP_TRY(broadcast_shape(ctx, ctx.shape(kBias), columns, "bias"));
+  }
+  RP_TRY(check_past(ctx, s));
+  RP_TRY(check_mask(ctx, s));
+  if (ctx.has_input(kScoreBias)) {
+    const Shape scores{s.batch, Expr(s.heads), s.length, s.keys};
+    RP_TRY(broadcast_shape(ctx, ctx.shape(kScoreBias), scores, "attention_bias"));
+  }
+  if (ctx.has_input(kPastLength))
+    return ctx.error(Code::Unsupported,
+                     "past_sequence_length is not supported; pass a past of "
+                     "the length that is used");
+  if (ctx.attrs().get_int("do_rotary") != 0)
+    return ctx.error(Code::Unsupported, "do_rotary is not supported; use RotaryEmbedding");
+  ctx.set_output(0, ctx.dtype(kInput), {s.batch, s.length, Expr(s.v)});
+  ctx.set_output(1, ctx.dtype(kInput), {2, s.batch, s.heads, s.keys, s.qk / s.heads});
+  return {};
+}
+
+class Writer {
+ public:
+  Writer(Rewriter& rw, Sizes sizes) : c_(rw), s_(std::move(sizes)) {}
+
+  Result<bool> write() {
+    const DType t = c_.dtype(c_.in(kInput));
+    type_ = wide(t);
+    V y = c_.op("MatMul", {c_.in(kInput), c_.in(kWeights)});
+    if (c_.has(kBias)) y = c_.add(y, c_.in(kBias));
+    const V q = heads_of(y, 0, s_.qk);
+    const V k = with_past(heads_of(y, s_.qk, s_.qk), 0);
+    const V v = with_past(heads_of(y, 2 * s_.qk, s_.v), 1);
+    if (!c_.ok()) return c_.finish();
+    const V keys = c_.transpose(c_.cast(k, type_), {0, 1, 3, 2});
+    const V scores = masked(c_.mul(c_.op("MatMul", {c_.cast(q, type_), keys}), scale()));
+    const V weighted = c_.cast(c_.op("MatMul", {softmax(scores), c_.cast(v, type_)}), t);
+    c_.replace(0,
+               c_.reshape(c_.transpose(weighted, {0, 2, 1, 3}), {s_.batch, s_.length, Expr(s_.v)}));
+    const auto& outputs = c_.node().outputs;
+    if (outputs.size() > 1 && outputs[1] != graph::kNone) c_.replace(1, present(k, v));
+    return c_.finish();
+  }
+
+ private:
+  double scale() {
+    const double given = c_.attrs().get_float("scale");
+    const auto size = static_cast<double>(s_.qk / s_.heads);
+    return given != 0 ? given : 1 / std::sqrt(size);
+  }
+
+  /// Columns of the projections as [batch, heads, length, size].
+  V heads_of(V projected, int64_t first, int64_t size) {
+    const V part = c_.slice_axis(projected, 2, first, size);
+    return c_.transpose(
+        c_.reshape(part, {s_.batch, s_.length, Expr(s_.heads), Expr(size / s_.heads)}),
+        {0, 2, 1, 3});
+  }
+
+  /// Puts the past of K (0) or V (1) before it.
+  V with_past(V v, int64_t which) {
+    if (!c_.has(kPast) || !c_.ok()) return v;
+    const Shape s = c_.shape(c_.in(kPast));
+    const V past =
+        c_.reshape(c_.slice_axis(c_.in(kPast), 0, which, 1), Shape(s.begin() + 1, s.end()));
+    return c_.concat({past, v}, 2);
+  }
+
+  V present(V k, V v) {
+    Shape s = c_.shape(k);
+    s.insert(s.begin(), Expr(1));
+    return c_.concat({c_.reshape(k, s), c_.reshape(v, s)}, 0);
+  }
+
+  V masked(V scores) {
+    if (c_.has(kScoreBias)) scores = c_.add(scores, c_.cast(c_.in(kScoreBias), type_));
+    if (c_.has(kMask)) {
+      // As in ONNX Runtime, a key that does not count gets a large negative score, so a row of such
+      // keys has equal weights.
+      const V hidden = c_.scalar(type_, c_.attrs().get_float("mask_filter_value"));
+      scores = c_.add(scores, c_.where(counts(), c_.scalar(type_, 0), hidden));
+    }
+    if (c_.attrs().get_int("unidirectional") == 0) return scores;
+    const V row = c_.add(c_.reshape(c_.positions(s_.length), {s_.length, 1}),
+                         c_.expr_value(s_.past, DType::I32));
+    const V before = c_.op("LessOrEqual", {c_.positions(s_.keys), row});
+    return c_.where(before, scores, c_.scalar(type_, -std::numeric_limits<double>::infinity()));
+  }
+
+  /// Which keys count, as bool that broadcasts to the scores.
+  V counts() {
+    const V mask = c_.cast(c_.in(kMask), DType::I32);
+    const Shape s = c_.shape(mask);
+    if (s.size() == 1)
+      return c_.op("Less", {c_.positions(s_.keys), c_.reshape(mask, {s[0], 1, 1, 1})});
+    const Shape four = s.size() == 2 ? Shape{s[0], 1, 1, s[1]} : Shape{s[0], 1, s[1], s[2]};
+    return c_.op("Greater", {c_.reshape(mask, four), c_.scalar(DType::I32, 0)});
+  }
+
+  V softmax(V x) {
+    const V e = c_.op("Exp", {c_.sub(x, c_.reduce("ReduceMax", x, {3}))});
+    return c_.div(e, c_.reduce("ReduceSum", e, {3}));
+  }
+
+  OpBuilder c_;
+  Sizes s_;
+  DType type_ = DType::F32;
+};
+
+Result<bool> attention(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(Sizes s, sizes_of(ctx));
+  return Writer(rw, std::move(s)).write();
+}
+
+constexpr AttrDecl kAttrs[] = {int_attr("do_rotary", 0),
+                               float_attr("mask_filter_value", -10000.0F),
+                               required_attr("num_heads", AttrType::Int),
+                               int_attr("past_present_share_buffer", 0),
+                               optional_attr("qkv_hidden_sizes", AttrType::Ints),
+                               int_attr("rotary_embedding_dim", 0),
+                               float_attr("scale", 0.0F),
+                               int_attr("unidirectional", 0)};
+
+}  // namespace
+
+std::span<const OpDef> microsoft_attention_ops() {
+  static constexpr OpDef kOps[] = {{.name = "ContribAttention",
+                                    .domain = "com.microsoft",
+                                    .in_models = "Attention",
+                                    .infer = infer_attention,
+                                    .decompose = attention,
+                                    .min_inputs = 2,
+                                    .max_inputs = 7,
+                                    .max_outputs = 2,
+                                    .attributes = kAttrs}};
+  return kOps;
+}
+
+}  // namespace reprise::ops
