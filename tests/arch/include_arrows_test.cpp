@@ -1,5 +1,6 @@
-// Dependencies point in one direction: apps -> codegen and backends -> runtime -> include. This test reads
-// every #include line of the library and the apps and fails on an arrow that points back.
+// Dependencies point in one direction: apps -> codegen and backends -> runtime -> include. This
+// test reads every #include line of the library and the apps and fails on an arrow that points
+// back.
 #include <gtest/gtest.h>
 
 #include <algorithm>

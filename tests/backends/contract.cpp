@@ -14,7 +14,7 @@ struct Excuse {
 
 constexpr const char* kNoBuffers = "the host has no device buffers: runs use the caller's memory";
 constexpr const char* kNothingRecorded = "the host records and launches nothing";
-constexpr const char* kNoTimeLimit = "the host's runs have no time limit";
+constexpr const char* kNoTimeLimit = "the host does not interrupt a kernel";
 constexpr Excuse kExcuses[] = {
     {"TransfersStayInsideTheirBuffers", "host", kNoBuffers},
     {"TransfersOfAnySizeAndPlace", "host", kNoBuffers},
