@@ -131,8 +131,8 @@ class Writer {
  private:
   double scale() {
     const double given = c_.attrs().get_float("scale");
-    const auto size = static_cast<double>(s_.qk / s_.heads);
-    return given != 0 ? given : 1 / std::sqrt(size);
+    const int64_t size = s_.qk / s_.heads;
+    return given != 0 ? given : 1 / std::sqrt(static_cast<double>(size));
   }
 
   /// Columns of the projections as [batch, heads, length, size].
