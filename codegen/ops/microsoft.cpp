@@ -314,16 +314,20 @@ constexpr AttrDecl kFusedMatMulAttrs[] = {float_attr("alpha", 1.0F), int_attr("t
                                           int_attr("transB", 0), int_attr("transBatchA", 0),
                                           int_attr("transBatchB", 0)};
 
+struct Counts {
+  int min_inputs = 1, max_inputs = 1, max_outputs = 1;
+};
+
 constexpr OpDef contrib(std::string_view name, Status (*infer)(InferContext&),
-                        Result<bool> (*decompose)(Rewriter&), int min_inputs, int max_inputs,
-                        std::span<const AttrDecl> attributes = {}, int max_outputs = 1) {
+                        Result<bool> (*decompose)(Rewriter&), Counts counts,
+                        std::span<const AttrDecl> attributes = {}) {
   return {.name = name,
           .domain = kDomain,
           .infer = infer,
           .decompose = decompose,
-          .min_inputs = min_inputs,
-          .max_inputs = max_inputs,
-          .max_outputs = max_outputs,
+          .min_inputs = counts.min_inputs,
+          .max_inputs = counts.max_inputs,
+          .max_outputs = counts.max_outputs,
           .attributes = attributes};
 }
 
@@ -338,17 +342,17 @@ std::span<const OpDef> microsoft_ops() {
        .max_inputs = 2,
        .max_outputs = 2,
        .attributes = kSimplifiedAttrs},
-      contrib("SkipLayerNormalization", infer_skip_layer_norm, skip_layer_norm, 3, 5, kEpsilonAttrs,
-              4),
-      contrib("SkipSimplifiedLayerNormalization", infer_skip_rms_norm, skip_rms_norm, 3, 4,
-              kEpsilonAttrs, 4),
-      contrib("EmbedLayerNormalization", infer_embed_norm, embed_norm, 1, 9, kEmbedAttrs, 3),
-      contrib("BiasGelu", infer_biased, bias_gelu, 2, 2),
-      contrib("FastGelu", infer_biased, fast_gelu, 1, 2),
-      contrib("QuickGelu", infer_same_float, quick_gelu, 1, 1, kQuickGeluAttrs),
-      contrib("BiasAdd", infer_bias_add, bias_add, 3, 3),
-      contrib("BiasSplitGelu", infer_split_gelu, split_gelu, 2, 2),
-      contrib("FusedMatMul", infer_fused_matmul, fused_matmul, 2, 2, kFusedMatMulAttrs),
+      contrib("SkipLayerNormalization", infer_skip_layer_norm, skip_layer_norm, {3, 5, 4},
+              kEpsilonAttrs),
+      contrib("SkipSimplifiedLayerNormalization", infer_skip_rms_norm, skip_rms_norm, {3, 4, 4},
+              kEpsilonAttrs),
+      contrib("EmbedLayerNormalization", infer_embed_norm, embed_norm, {1, 9, 3}, kEmbedAttrs),
+      contrib("BiasGelu", infer_biased, bias_gelu, {2, 2}),
+      contrib("FastGelu", infer_biased, fast_gelu, {1, 2}),
+      contrib("QuickGelu", infer_same_float, quick_gelu, {}, kQuickGeluAttrs),
+      contrib("BiasAdd", infer_bias_add, bias_add, {3, 3}),
+      contrib("BiasSplitGelu", infer_split_gelu, split_gelu, {2, 2}),
+      contrib("FusedMatMul", infer_fused_matmul, fused_matmul, {2, 2}, kFusedMatMulAttrs),
   };
   return kOps;
 }
