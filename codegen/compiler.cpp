@@ -21,7 +21,10 @@ namespace {
 Status check_passes_and_precision(const CompileOptions& o) {
   RP_TRY(pass_options(o).check());
   if (o.pass_options.contains(kPrecisionOption))
-    return {Code::Usage, "the pass option 'autocast.precision' is set by the option precision"};
+    return {
+        Code::Usage,
+        "set the precision with CompileOptions::precision (--precision), not with the pass option "
+        "'autocast.precision'"};
   if (o.precision != DType::F32 && o.precision != DType::F16 && o.precision != DType::BF16)
     return {Code::Usage, "the precision must be fp32, fp16 or bf16"};
   return {};

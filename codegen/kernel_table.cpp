@@ -50,14 +50,14 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   return out;
 }
 
-Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
+Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number, const lower::Group& group) {
   const auto start = Clock::now();
   if (number) {
     const auto [known, is_new] = numbered_.try_emplace(*number, kernels_.size());
-    uses_.push_back({p_.steps.size(), known->second});
+    uses_.push_back({p_.steps.size(), known->second, &group});
     if (!is_new) return {};
   } else {
-    uses_.push_back({p_.steps.size(), kernels_.size()});
+    uses_.push_back({p_.steps.size(), kernels_.size(), &group});
   }
   RP_TRY(context_.kernels.legalize(k, number, legalized_for(target_)));
   kernels_.push_back(std::move(k));
@@ -65,7 +65,7 @@ Status KernelTable::add(kernel::Kernel k, std::optional<size_t> number) {
   return {};
 }
 
-Status KernelTable::finish(std::optional<size_t>& failed_step) {
+Status KernelTable::finish(const lower::Group** failed) {
   const auto start = Clock::now();
   RP_ASSIGN(kernel::SharedKernels shared, kernel::share(kernels_));
   for (kernel::Kernel& k : shared.kernels) k.name = unique(k.name);
@@ -77,7 +77,7 @@ Status KernelTable::finish(std::optional<size_t>& failed_step) {
   for (size_t i = 0; i < n; ++i) {
     if (!done[i].ok()) {
       for (const Use& u : uses_)
-        if (shared.uses[u.kernel].kernel == i) failed_step = u.step;
+        if (shared.uses[u.kernel].kernel == i) *failed = u.group;
       return std::move(done[i]);
     }
     RP_TRY(show(shared.kernels[i], codes[i]));

@@ -25,11 +25,12 @@ class KernelTable {
   KernelTable(CompileContext& context, const lower::Target& target, plan::Plan& p)
       : context_(context), target_(target), p_(p) {}
 
-  /// Adds the kernel of the plan's next step. Kernels with the same number are equal.
-  Status add(kernel::Kernel k, std::optional<size_t> number);
-  /// Emits the kernels and sets the kernel of each launch. If a kernel cannot be emitted,
-  /// `failed_step` is one that launches it.
-  Status finish(std::optional<size_t>& failed_step);
+  /// Adds the kernel of the plan's next step, which belongs to the group. Kernels with the same
+  /// number are equal.
+  Status add(kernel::Kernel k, std::optional<size_t> number, const lower::Group& group);
+  /// Emits the kernels and sets the kernel of each launch. If a kernel cannot be emitted, `failed`
+  /// is a group that uses it.
+  Status finish(const lower::Group** failed);
   /// The kernels of the plan, in order; empty unless they are to be probed.
   std::vector<kernel::Kernel> take_emitted() { return std::move(emitted_); }
 
@@ -45,6 +46,7 @@ class KernelTable {
   plan::Plan& p_;
   struct Use {
     size_t step, kernel;
+    const lower::Group* group;
   };
   std::vector<kernel::Kernel> kernels_;
   std::vector<Use> uses_;

@@ -30,23 +30,19 @@ struct JobTimes {
   double lower = 0, legalize = 0;
 };
 
+/// Lowers and legalises a form of the group's kernel, and the long form if there is one.
 Status make(CompileContext& context, const lower::Group& group, const lower::Target& target,
-            JobTimes& times) {
+            JobTimes& times, lower::LoopForm form = lower::LoopForm::Short) {
   auto start = Clock::now();
-  RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target));
-  const bool has_long = !lower::needs_long_form(context.model, lowered, group, target).is_const(0);
+  RP_ASSIGN(lower::Lowered lowered, context.lowerings.lower(group, target, 0, form));
+  const bool needs_long =
+      form == lower::LoopForm::Short &&
+      !lower::needs_long_form(context.model, lowered, group, target).is_const(0);
   times.lower += ms_since(start);
   start = Clock::now();
   RP_TRY(legalize(context, lowered, target));
   times.legalize += ms_since(start);
-  if (!has_long) return {};
-  start = Clock::now();
-  RP_ASSIGN(lowered, context.lowerings.lower(group, target, 0, lower::LoopForm::Long));
-  times.lower += ms_since(start);
-  start = Clock::now();
-  RP_TRY(legalize(context, lowered, target));
-  times.legalize += ms_since(start);
-  return {};
+  return needs_long ? make(context, group, target, times, lower::LoopForm::Long) : Status();
 }
 
 std::vector<Job> jobs_of(const graph::Graph& g, const std::vector<TargetFusion>& variants) {

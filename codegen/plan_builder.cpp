@@ -1,8 +1,6 @@
 #include "codegen/plan_builder.h"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
@@ -272,17 +270,12 @@ class DevicePlanBuilder {
     RP_TRY(add_launches(group, std::move(*lowered)));
     chosen_steps_.resize(context_.report.schedules.size() - first_choice_,
                          {first, p_.steps.size() - first});
-    if (!too_long.is_const(0)) RP_TRY(add_long_form(group, too_long));
-    for (size_t step = first; step < p_.steps.size(); ++step) group_of_step_[step] = number;
-    return {};
+    return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
   }
 
-  /// If a kernel cannot be emitted, `failed` is the number of its group.
-  Result<DevicePlan> finish(std::optional<size_t>& failed) {
-    std::optional<size_t> failed_step;
-    const Status emitted = kernels_.finish(failed_step);
-    if (failed_step) failed = group_of_step_.at(*failed_step);
-    RP_TRY(emitted);
+  /// If a kernel cannot be emitted, `failed` is a group that uses it.
+  Result<DevicePlan> finish(const lower::Group** failed) {
+    RP_TRY(kernels_.finish(failed));
     const auto start = Clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
@@ -305,7 +298,7 @@ class DevicePlanBuilder {
       launch.group = l.kernel.name;
       launch.schedule = lowered.schedule;
       launch.nodes = origins_of(group);
-      RP_TRY(kernels_.add(std::move(l.kernel), l.number));
+      RP_TRY(kernels_.add(std::move(l.kernel), l.number, group));
       p_.steps.push_back({std::move(launch), {}, 0});
     }
     return {};
@@ -330,8 +323,7 @@ class DevicePlanBuilder {
   struct StepRange {
     size_t first, count;
   };
-  std::map<size_t, size_t> group_of_step_;  // of launches
-  std::vector<StepRange> chosen_steps_;     // of the report's choices from first_choice_ on
+  std::vector<StepRange> chosen_steps_;  // of the report's choices from first_choice_ on
   Buffers buffers_;
   KernelTable kernels_;
 };
@@ -351,10 +343,7 @@ Result<DevicePlan> build_device_plan(CompileContext& context, const lower::Fusio
     RP_TRY(plan.add_kernel(group, i));
     *failed = nullptr;
   }
-  std::optional<size_t> broken;
-  auto made = plan.finish(broken);
-  if (broken) *failed = &fusion.groups[*broken];
-  return made;
+  return plan.finish(failed);
 }
 
 }  // namespace reprise

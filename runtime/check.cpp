@@ -147,8 +147,9 @@ class Checker {
   Status launch_once(const plan::Probe& probe, Recording& recording, KernelCheck& out) {
     std::memset(error_->mapped(), 0, error_->size());
     const Status submitted = recording.submit();
-    const uint64_t timeout =
-        options_.timeout_ns != 0 ? options_.timeout_ns : default_timeout_ns(device_.info());
+    const uint64_t timeout = options_.timeout_ns != 0
+                                 ? options_.timeout_ns
+                                 : default_timeout_ns(device_.info().facts.kind);
     const Status waited = recording.wait(timeout);
     RP_TRY(submitted);
     RP_TRY(waited);
@@ -275,9 +276,9 @@ std::string_view name_of(KernelVerdict v) {
   return "";
 }
 
-uint64_t default_timeout_ns(const DeviceInfo& device) {
+uint64_t default_timeout_ns(DeviceKind kind) {
   constexpr uint64_t kMinute = 60'000'000'000;
-  return device.facts.kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
+  return kind == DeviceKind::Cpu ? 10 * kMinute : kMinute;
 }
 
 Result<std::vector<KernelCheck>> check_kernels(

@@ -42,7 +42,7 @@ struct CheckOptions {
 
 /// The default time limit of a run: a minute, or ten minutes on CPU-type devices, whose drivers
 /// compile a kernel when it is first launched.
-uint64_t default_timeout_ns(const DeviceInfo& device);
+uint64_t default_timeout_ns(DeviceKind kind);
 
 /// Returns one result for each kernel of the variant, in order. `kernels` are the variant's kernels
 /// on the device. Fails if there is no memory for a probe.

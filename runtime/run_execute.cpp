@@ -208,7 +208,8 @@ Status RunContext::check_error_word() {
 }
 
 uint64_t SessionShared::timeout_ns() const {
-  return options.timeout_ns != 0 ? options.timeout_ns : default_timeout_ns(device->info());
+  return options.timeout_ns != 0 ? options.timeout_ns
+                                 : default_timeout_ns(device->info().facts.kind);
 }
 
 void RunContext::wait_failed(size_t segment) {

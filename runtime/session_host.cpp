@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "runtime/check.h"
 #include "runtime/host_program.h"
 #include "runtime/session_impl.h"
 #include "runtime/session_io.h"
@@ -18,9 +19,6 @@ double since(Clock::time_point t, double per_second) {
   return std::chrono::duration<double>(Clock::now() - t).count() * per_second;
 }
 
-/// That of CPU-type devices.
-constexpr uint64_t kDefaultTimeoutNs = 600'000'000'000;
-
 class HostSession final : public Session {
  public:
   HostSession(std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
@@ -29,7 +27,7 @@ class HostSession final : public Session {
         plan_(package_->host_plan),
         binder_(package_->io),
         notes_(std::move(notes)),
-        timeout_ns_(timeout_ns != 0 ? timeout_ns : kDefaultTimeoutNs) {}
+        timeout_ns_(timeout_ns != 0 ? timeout_ns : default_timeout_ns(DeviceKind::Cpu)) {}
 
   Status load();
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,

@@ -95,20 +95,15 @@ Result<bool> celu(Rewriter& rw) {
   return c.finish();
 }
 
-V leaky(OpBuilder& c, V x, V slope) {
-  return c.where(c.op("Less", {x, c.scalar(c.dtype(x), 0)}), c.mul(x, slope), x);
-}
-
 Result<bool> leaky_relu(Rewriter& rw) {
   OpBuilder c(rw);
-  const double alpha = c.attrs().get_float("alpha");
-  c.replace(0, leaky(c, c.in(0), c.scalar(c.dtype(c.in(0)), alpha)));
+  c.replace(0, c.leaky_relu(c.in(0), c.attrs().get_float("alpha")));
   return c.finish();
 }
 
 Result<bool> prelu(Rewriter& rw) {
   OpBuilder c(rw);
-  c.replace(0, leaky(c, c.in(0), c.in(1)));
+  c.replace(0, c.leaky_relu(c.in(0), c.in(1)));
   return c.finish();
 }
 

@@ -135,17 +135,14 @@ class Attention {
         "MatMul", {c_.cast(queries, type_), c_.transpose(c_.cast(keys, type_), {0, 1, 3, 2})});
     const V weights = softmax(apply_mask(apply_softcap(c_.mul(product, scale()))));
     const V y = c_.op("MatMul", {weights, c_.cast(values, type_)});
-    if (has_output(3)) c_.replace(3, qk_output());
+    if (c_.has_output(3)) c_.replace(3, qk_output());
     c_.replace(0, merge_heads(c_.cast(y, c_.dtype(c_.in(0)))));
-    if (has_output(1)) c_.replace(1, keys);
-    if (has_output(2)) c_.replace(2, values);
+    if (c_.has_output(1)) c_.replace(1, keys);
+    if (c_.has_output(2)) c_.replace(2, values);
     return c_.finish();
   }
 
  private:
-  bool has_output(size_t i) {
-    return i < c_.node().outputs.size() && c_.node().outputs[i] != graph::kNone;
-  }
   double scale() {
     if (c_.attrs().has("scale")) return static_cast<double>(c_.attrs().get_float("scale"));
     return 1 / std::sqrt(static_cast<double>(q_.size.value()));

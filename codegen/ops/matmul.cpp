@@ -5,6 +5,7 @@
 #include "codegen/ops/dims.h"
 #include "codegen/ops/element.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/microsoft.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/product_sum.h"
 #include "codegen/ops/support.h"
@@ -49,9 +50,7 @@ Result<bool> matmul(Rewriter& rw) {
   const Shape b = rw.input(1).shape;
   if (a.size() > 1 && b.size() > 1) return mark_core(rw);
   OpBuilder c(rw);
-  const V x = a.size() == 1 ? c.reshape(c.in(0), {1, a[0]}) : c.in(0);
-  const V y = b.size() == 1 ? c.reshape(c.in(1), {b[0], 1}) : c.in(1);
-  c.replace(0, c.reshape(c.op("MatMul", {x, y}), c.shape(rw.node().outputs[0])));
+  c.replace(0, c.matmul(c.in(0), c.in(1), c.shape(rw.node().outputs[0])));
   return c.finish();
 }
 
@@ -162,8 +161,7 @@ Result<bool> fused_gemm(Rewriter& rw) {
   V y = gemm_of(c);
   const std::string activation = c.attrs().get_string("activation");
   if (activation == "LeakyRelu") {
-    const V slope = c.mul(y, c.attrs().get_float("activation_alpha"));
-    y = c.where(c.op("Less", {y, c.scalar(c.dtype(y), 0)}), slope, y);
+    y = c.leaky_relu(y, c.attrs().get_float("activation_alpha"));
   } else if (!activation.empty()) {
     y = c.op(activation, {y});
   }
@@ -266,7 +264,7 @@ std::span<const OpDef> matmul_ops() {
        .host_rounding = HostRounding::Layer,
        .narrow_input = 1},
       {.name = "FusedGemm",
-       .domain = "com.microsoft",
+       .domain = kMicrosoft,
        .infer = infer_fused_gemm,
        .decompose = fused_gemm,
        .min_inputs = 2,

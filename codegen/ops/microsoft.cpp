@@ -1,11 +1,13 @@
 // Operators that ONNX Runtime's optimiser and model builder write: com.microsoft, and
 // SimplifiedLayerNormalization, which has the name of an operator of ai.onnx.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
+#include "codegen/ops/microsoft.h"
+
 #include <string>
 
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
-#include "codegen/ops/op_builder.h"
+#include "codegen/ops/normalize.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -13,18 +15,6 @@ namespace reprise::ops {
 namespace {
 
 using V = OpBuilder::V;
-
-constexpr std::string_view kDomain = "com.microsoft";
-
-bool wanted(OpBuilder& c, size_t i) {
-  const auto& outputs = c.node().outputs;
-  return i < outputs.size() && outputs[i] != graph::kNone;
-}
-
-/// Replaces output i, if the model uses it, in the output's dtype.
-void replace_wanted(OpBuilder& c, size_t i, V v) {
-  if (wanted(c, i)) c.replace(i, c.cast(v, c.dtype(c.node().outputs[i])));
-}
 
 /// The last dim of input 0 is that of the vector input i.
 Status require_last_dim(const InferContext& ctx, size_t i) {
@@ -39,24 +29,16 @@ Status require_last_dim(const InferContext& ctx, size_t i) {
 
 // --- Normalisation -------------------------------------------------------------------------------
 
-struct Norm {
-  V value, mean, inverse_deviation;
-};
-
-/// Normalises the last axis of x, without a mean if `rms`.
-Norm normalize_last(OpBuilder& c, V x, bool rms) {
+Normalized normalize_last(OpBuilder& c, V x, Center center) {
   const auto last = std::ssize(c.shape(x)) - 1;
-  const double epsilon = c.attrs().get_float("epsilon");
-  const V mean = rms ? graph::kNone : c.mean(x, {last});
-  const V d = rms ? x : c.sub(x, mean);
-  const V inverse = c.op("Rsqrt", {c.add(c.mean(c.mul(d, d), {last}), epsilon)});
-  return {c.mul(d, inverse), mean, inverse};
+  return normalize(c, x, {last}, c.attrs().get_float("epsilon"), center);
 }
 
-void set_statistics(InferContext& ctx, size_t first, size_t count) {
+/// Outputs from 1 on: one number for each row.
+void set_statistics(InferContext& ctx, size_t count) {
   Shape s = ctx.shape(0);
   s.back() = 1;
-  for (size_t i = first; i < first + count; ++i) ctx.set_output(i, DType::F32, s);
+  for (size_t i = 1; i <= count; ++i) ctx.set_output(i, DType::F32, s);
 }
 
 Status infer_simplified_norm(InferContext& ctx) {
@@ -67,16 +49,16 @@ Status infer_simplified_norm(InferContext& ctx) {
     return ctx.error(Code::Unsupported, "axis must be the last one, is " + std::to_string(axis));
   RP_TRY(require_last_dim(ctx, 1));
   RP_TRY(infer_same(ctx));
-  set_statistics(ctx, 1, 1);
+  set_statistics(ctx, 1);
   return {};
 }
 
 Result<bool> simplified_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType inner = wide(c.dtype(c.in(0)));
-  const Norm n = normalize_last(c, c.cast(c.in(0), inner), true);
+  const Normalized n = normalize_last(c, c.cast(c.in(0), inner), Center::Zero);
   c.replace(0, c.cast(c.mul(n.value, c.cast(c.in(1), inner)), c.dtype(c.in(0))));
-  replace_wanted(c, 1, n.inverse_deviation);
+  c.replace_cast(1, n.inverse_deviation);
   return c.finish();
 }
 
@@ -86,7 +68,7 @@ Status infer_skip_norm(InferContext& ctx, size_t vectors) {
   RP_TRY(broadcast_shape(ctx, ctx.shape(1), ctx.shape(0), "skip"));
   for (size_t i = 2; i < 2 + vectors; ++i) RP_TRY(require_last_dim(ctx, i));
   RP_TRY(infer_same(ctx));
-  set_statistics(ctx, 1, 2);
+  set_statistics(ctx, 2);
   ctx.set_output(3, ctx.dtype(0), ctx.shape(0));
   return {};
 }
@@ -94,35 +76,34 @@ Status infer_skip_layer_norm(InferContext& ctx) {
   return infer_skip_norm(ctx, 3);
 }
 Status infer_skip_rms_norm(InferContext& ctx) {
+  if (ctx.node().outputs.size() > 1 && ctx.node().outputs[1] != graph::kNone)
+    return ctx.error(Code::Unsupported, "the output 'mean' is not computed; remove it");
   return infer_skip_norm(ctx, 2);
 }
 
 /// The norm of input + skip + bias. The sum is an output of its own.
-Result<bool> skip_norm(Rewriter& rw, bool rms) {
+Result<bool> skip_norm(Rewriter& rw, Center center) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0)), inner = wide(t);
   const auto in = [&](size_t i) { return c.cast(c.in(i), inner); };
-  const size_t bias = rms ? 3 : 4;
+  const bool has_beta = center == Center::Mean;
+  const size_t bias = has_beta ? 4 : 3;
   V sum = c.add(in(0), in(1));
   if (c.has(bias)) sum = c.add(sum, in(bias));
-  const Norm n = normalize_last(c, sum, rms);
+  const Normalized n = normalize_last(c, sum, center);
   V y = c.mul(n.value, in(2));
-  if (!rms && c.has(3)) y = c.add(y, in(3));
+  if (has_beta && c.has(3)) y = c.add(y, in(3));
   c.replace(0, c.cast(y, t));
-  if (wanted(c, 1)) c.replace(1, rms ? c.scalar(DType::F32, 0) : c.cast(n.mean, DType::F32));
-  replace_wanted(c, 2, n.inverse_deviation);
-  replace_wanted(c, 3, sum);
+  c.replace_cast(1, n.mean);
+  c.replace_cast(2, n.inverse_deviation);
+  c.replace_cast(3, sum);
   return c.finish();
 }
 Result<bool> skip_layer_norm(Rewriter& rw) {
-  return skip_norm(rw, false);
+  return skip_norm(rw, Center::Mean);
 }
 Result<bool> skip_rms_norm(Rewriter& rw) {
-  if (rw.node().outputs.size() > 1 && rw.node().outputs[1] != graph::kNone) {
-    const InferContext ctx(rw.graph(), rw.node());
-    return ctx.error(Code::Unsupported, "the output 'mean' is not computed; remove it");
-  }
-  return skip_norm(rw, true);
+  return skip_norm(rw, Center::Zero);
 }
 
 // Inputs of EmbedLayerNormalization.
@@ -139,8 +120,7 @@ enum : size_t {
 };
 
 Status infer_embed_norm(InferContext& ctx) {
-  for (const size_t i : {kWords, kPositionTable, kGamma, kBeta})
-    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
+  RP_TRY(require_inputs(ctx, {kWords, kPositionTable, kGamma, kBeta}));
   RP_TRY(require_int(ctx, kIds));
   if (ctx.rank(kIds) != 2)
     return ctx.invalid("input_ids must be a matrix, has shape " + ctx.str(ctx.shape(kIds)));
@@ -156,7 +136,7 @@ Status infer_embed_norm(InferContext& ctx) {
   for (const size_t i : {kGamma, kBeta})
     RP_TRY(broadcast_shape(ctx, ctx.shape(i), {ctx.shape(kWords)[1]}, "a row"));
   if (ctx.has_input(kSegments) != ctx.has_input(kSegmentTable))
-    return ctx.invalid("segment_ids and segment_embedding need each other");
+    return ctx.invalid("segment_ids and segment_embedding must be given together");
   for (const size_t i : {kSegments, kMask, kPositions}) {
     if (!ctx.has_input(i)) continue;
     RP_TRY(require_int(ctx, i));
@@ -191,11 +171,11 @@ Result<bool> embed_norm(Rewriter& rw) {
                           : c.cast(c.slice_axis(c.in(kPositionTable), 0, 0, ids[1]), inner);
   V sum = c.add(rows(kWords, kIds), positions);
   if (c.has(kSegments)) sum = c.add(sum, rows(kSegmentTable, kSegments));
-  const Norm n = normalize_last(c, sum, false);
+  const Normalized n = normalize_last(c, sum, Center::Mean);
   const V scaled = c.mul(n.value, c.cast(c.in(kGamma), inner));
   c.replace(0, c.cast(c.add(scaled, c.cast(c.in(kBeta), inner)), t));
-  if (wanted(c, 1)) c.replace(1, mask_lengths(c, ids[0]));
-  replace_wanted(c, 2, sum);
+  if (c.has_output(1)) c.replace(1, mask_lengths(c, ids[0]));
+  c.replace_cast(2, sum);
   return c.finish();
 }
 
@@ -294,14 +274,11 @@ Status infer_fused_matmul(InferContext& ctx) {
 Result<bool> fused_matmul(Rewriter& rw) {
   OpBuilder c(rw);
   const auto operand = [&](size_t i) {
-    const V v = c.transpose(c.in(i), operand_order(c.attrs(), i, std::ssize(c.shape(c.in(i)))));
-    const Shape s = c.shape(v);
-    if (s.size() != 1) return v;
-    return c.reshape(v, i == 0 ? Shape{1, s[0]} : Shape{s[0], 1});
+    return c.transpose(c.in(i), operand_order(c.attrs(), i, std::ssize(c.shape(c.in(i)))));
   };
-  const V y = c.op("MatMul", {operand(0), operand(1)});
+  const V y = c.matmul(operand(0), operand(1), c.shape(rw.node().outputs[0]));
   const double alpha = c.attrs().get_float("alpha");
-  c.replace(0, c.reshape(alpha == 1 ? y : c.mul(y, alpha), c.shape(rw.node().outputs[0])));
+  c.replace(0, alpha == 1 ? y : c.mul(y, alpha));
   return c.finish();
 }
 
@@ -314,23 +291,6 @@ constexpr AttrDecl kFusedMatMulAttrs[] = {float_attr("alpha", 1.0F), int_attr("t
                                           int_attr("transB", 0), int_attr("transBatchA", 0),
                                           int_attr("transBatchB", 0)};
 
-struct Counts {
-  int min_inputs = 1, max_inputs = 1, max_outputs = 1;
-};
-
-constexpr OpDef contrib(std::string_view name, Status (*infer)(InferContext&),
-                        Result<bool> (*decompose)(Rewriter&), Counts counts,
-                        std::span<const AttrDecl> attributes = {}) {
-  return {.name = name,
-          .domain = kDomain,
-          .infer = infer,
-          .decompose = decompose,
-          .min_inputs = counts.min_inputs,
-          .max_inputs = counts.max_inputs,
-          .max_outputs = counts.max_outputs,
-          .attributes = attributes};
-}
-
 }  // namespace
 
 std::span<const OpDef> microsoft_ops() {
@@ -342,17 +302,18 @@ std::span<const OpDef> microsoft_ops() {
        .max_inputs = 2,
        .max_outputs = 2,
        .attributes = kSimplifiedAttrs},
-      contrib("SkipLayerNormalization", infer_skip_layer_norm, skip_layer_norm, {3, 5, 4},
-              kEpsilonAttrs),
-      contrib("SkipSimplifiedLayerNormalization", infer_skip_rms_norm, skip_rms_norm, {3, 4, 4},
-              kEpsilonAttrs),
-      contrib("EmbedLayerNormalization", infer_embed_norm, embed_norm, {1, 9, 3}, kEmbedAttrs),
-      contrib("BiasGelu", infer_biased, bias_gelu, {2, 2}),
-      contrib("FastGelu", infer_biased, fast_gelu, {1, 2}),
-      contrib("QuickGelu", infer_same_float, quick_gelu, {}, kQuickGeluAttrs),
-      contrib("BiasAdd", infer_bias_add, bias_add, {3, 3}),
-      contrib("BiasSplitGelu", infer_split_gelu, split_gelu, {2, 2}),
-      contrib("FusedMatMul", infer_fused_matmul, fused_matmul, {2, 2}, kFusedMatMulAttrs),
+      microsoft_row("SkipLayerNormalization", infer_skip_layer_norm, skip_layer_norm, {3, 5, 4},
+                    kEpsilonAttrs),
+      microsoft_row("SkipSimplifiedLayerNormalization", infer_skip_rms_norm, skip_rms_norm,
+                    {3, 4, 4}, kEpsilonAttrs),
+      microsoft_row("EmbedLayerNormalization", infer_embed_norm, embed_norm, {1, 9, 3},
+                    kEmbedAttrs),
+      microsoft_row("BiasGelu", infer_biased, bias_gelu, {2, 2}),
+      microsoft_row("FastGelu", infer_biased, fast_gelu, {1, 2}),
+      microsoft_row("QuickGelu", infer_same_float, quick_gelu, {}, kQuickGeluAttrs),
+      microsoft_row("BiasAdd", infer_bias_add, bias_add, {3, 3}),
+      microsoft_row("BiasSplitGelu", infer_split_gelu, split_gelu, {2, 2}),
+      microsoft_row("FusedMatMul", infer_fused_matmul, fused_matmul, {2, 2}, kFusedMatMulAttrs),
   };
   return kOps;
 }

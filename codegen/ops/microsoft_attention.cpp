@@ -6,6 +6,7 @@
 
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/microsoft.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
@@ -123,8 +124,7 @@ class Writer {
     const V weighted = c_.cast(c_.op("MatMul", {softmax(scores), c_.cast(v, type_)}), t);
     c_.replace(0,
                c_.reshape(c_.transpose(weighted, {0, 2, 1, 3}), {s_.batch, s_.length, Expr(s_.v)}));
-    const auto& outputs = c_.node().outputs;
-    if (outputs.size() > 1 && outputs[1] != graph::kNone) c_.replace(1, present(k, v));
+    if (c_.has_output(1)) c_.replace(1, present(k, v));
     return c_.finish();
   }
 
@@ -212,7 +212,7 @@ constexpr AttrDecl kAttrs[] = {int_attr("do_rotary", 0),
 
 std::span<const OpDef> microsoft_attention_ops() {
   static constexpr OpDef kOps[] = {{.name = "ContribAttention",
-                                    .domain = "com.microsoft",
+                                    .domain = kMicrosoft,
                                     .in_models = "Attention",
                                     .infer = infer_attention,
                                     .decompose = attention,

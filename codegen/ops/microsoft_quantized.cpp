@@ -3,22 +3,16 @@
 #include <string>
 
 #include "codegen/ops/families.h"
+#include "codegen/ops/microsoft.h"
 #include "codegen/ops/quantized.h"
 #include "codegen/ops/support.h"
+#include "runtime/base/low_bit.h"
 
 namespace reprise::ops {
 
 namespace {
 
 using V = OpBuilder::V;
-
-constexpr std::string_view kDomain = "com.microsoft";
-
-Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs) {
-  for (const size_t i : inputs)
-    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
-  return {};
-}
 
 /// A quantised tensor is three inputs: the integers, their scale, and their zero point, which may
 /// be omitted.
@@ -114,8 +108,7 @@ Result<bool> sigmoid(Rewriter& rw) {
 Result<bool> leaky_relu(Rewriter& rw) {
   OpBuilder c(rw);
   const V x = dequantized(c, 0);
-  const V slope = c.mul(x, c.attrs().get_float("alpha"));
-  c.replace(0, quantized(c, c.where(c.op("Less", {x, c.scalar(DType::F32, 0)}), slope, x), 3));
+  c.replace(0, quantized(c, c.leaky_relu(x, c.attrs().get_float("alpha")), 3));
   return c.finish();
 }
 
@@ -189,7 +182,7 @@ Result<bool> gemm(Rewriter& rw) {
   V b = centered(c, c.in(3), zero);
   if (c.attrs().get_int("transA") != 0) a = c.transpose(a, {1, 0});
   if (trans_b) b = c.transpose(b, {1, 0});
-  V sum = integer_matmul(c, a, b, c.shape(out));
+  V sum = c.matmul(a, b, c.shape(out));
   if (c.has(6)) sum = c.add(sum, c.in(6));
   V factor =
       c.mul(c.cast(c.reshape(c.in(1), {}), DType::F32), c.cast(per_column(c, 4), DType::F32));
@@ -226,7 +219,7 @@ Result<Packing> packing_of(const InferContext& ctx) {
       p.block >= kLargest || (p.block & (p.block - 1)) != 0)
     return ctx.invalid("K, N and block_size are " + std::to_string(p.k) + ", " +
                        std::to_string(p.n) + " and " + std::to_string(p.block) +
-                       "; the block size must be a power of two from 16");
+                       "; the block size must be a power of two of at least 16");
   return p;
 }
 
@@ -265,20 +258,16 @@ Status infer_matmul_nbits(InferContext& ctx) {
   return {};
 }
 
-/// The first `columns` numbers of each row. A row begins with a byte; its numbers are packed from
-/// the lowest bits.
+/// The first `columns` numbers of each row, of which each begins with a byte.
 HostTensor unpacked(const HostTensor& packed, int64_t rows, int64_t columns, int64_t row_bytes,
                     int64_t bits) {
-  const auto* bytes = packed.data<uint8_t>();
-  std::vector<uint8_t> out;
-  out.reserve(static_cast<size_t>(rows * columns));
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < columns; ++i) {
-      const uint8_t byte = bytes[r * row_bytes + i * bits / 8];
-      out.push_back(static_cast<uint8_t>((byte >> (i * bits % 8)) & ((1U << bits) - 1)));
-    }
-  }
-  return HostTensor::from<uint8_t>(DType::U8, {rows, columns}, out);
+  const DType type = bits == 2 ? DType::U2 : bits == 4 ? DType::U4 : DType::U8;
+  HostTensor out(DType::U8, {rows, columns});
+  const auto count = static_cast<size_t>(columns);
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r)
+    unpack_elements(type, packed.bytes().subspan(r * static_cast<size_t>(row_bytes)),
+                    out.mutable_bytes().subspan(r * count, count));
+  return out;
 }
 
 /// The weight [N, K] as numbers of the scale's dtype. With integer zero points, it keeps one byte
@@ -290,13 +279,10 @@ V weight(OpBuilder& c, const Packing& p) {
   const V q = c.constant(numbers);
   const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
   if (c.has(kZeroPoints) && c.dtype(c.in(kZeroPoints)) != DType::U8) {
-    const auto per_number = [&](V v) {
-      v = c.expand(c.reshape(v, {p.n, p.blocks(), 1}), {p.n, p.blocks(), p.block});
-      return c.slice_axis(c.reshape(v, {p.n, Expr(p.blocks() * p.block)}), 1, 0, p.k);
-    };
+    const V zeros = c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
     const DType t = wide(c.dtype(scales));
-    const V zero = c.cast(per_number(c.in(kZeroPoints)), t);
-    return c.mul(c.sub(c.cast(q, t), zero), c.cast(per_number(scales), t));
+    const V zero = c.cast(repeat_blocks(c, zeros, 1, p.block, p.k), t);
+    return c.mul(c.sub(c.cast(q, t), zero), c.cast(repeat_blocks(c, scales, 1, p.block, p.k), t));
   }
   std::vector<uint8_t> middle(static_cast<size_t>(p.n * p.blocks()), uint8_t(1U << (p.bits - 1)));
   const V zero = c.constant(
@@ -314,11 +300,10 @@ Result<bool> matmul_nbits(Rewriter& rw) {
   RP_ASSIGN(const Packing p, packing_of(ctx));
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(kA));
-  const Shape as = c.shape(c.in(kA));
-  const V a = as.size() == 1 ? c.reshape(c.in(kA), {1, as[0]}) : c.in(kA);
-  V y = c.op("MatMul", {a, c.transpose(c.cast(weight(c, p), t), {1, 0})});
+  const V b = c.transpose(c.cast(weight(c, p), t), {1, 0});
+  V y = c.matmul(c.in(kA), b, c.shape(rw.node().outputs[0]));
   if (c.has(kBias)) y = c.add(y, c.cast(c.reshape(c.in(kBias), {p.n}), t));
-  c.replace(0, c.reshape(y, c.shape(rw.node().outputs[0])));
+  c.replace(0, y);
   return c.finish();
 }
 
@@ -330,29 +315,17 @@ constexpr AttrDecl kNBitsAttrs[] = {
     required_attr("K", AttrType::Int), required_attr("N", AttrType::Int),
     int_attr("accuracy_level", 0), int_attr("bits", 4), required_attr("block_size", AttrType::Int)};
 
-constexpr OpDef quantized_op(std::string_view name, Status (*infer)(InferContext&),
-                             Result<bool> (*decompose)(Rewriter&), int min_inputs, int max_inputs,
-                             std::span<const AttrDecl> attributes = {}) {
-  return {.name = name,
-          .domain = kDomain,
-          .infer = infer,
-          .decompose = decompose,
-          .min_inputs = min_inputs,
-          .max_inputs = max_inputs,
-          .attributes = attributes};
-}
-
 }  // namespace
 
 std::span<const OpDef> microsoft_quantized_ops() {
   static constexpr OpDef kOps[] = {
-      quantized_op("QLinearAdd", infer_binary, add, 2, 8),
-      quantized_op("QLinearMul", infer_binary, mul, 2, 8),
-      quantized_op("QLinearSigmoid", infer_unary, sigmoid, 2, 5),
-      quantized_op("QLinearLeakyRelu", infer_unary, leaky_relu, 2, 5, kLeakyAttrs),
-      quantized_op("QLinearGlobalAveragePool", infer_average, average, 2, 5, kAverageAttrs),
-      quantized_op("QGemm", infer_gemm, gemm, 2, 9, kGemmAttrs),
-      quantized_op("MatMulNBits", infer_matmul_nbits, matmul_nbits, 3, 6, kNBitsAttrs),
+      microsoft_row("QLinearAdd", infer_binary, add, {2, 8}),
+      microsoft_row("QLinearMul", infer_binary, mul, {2, 8}),
+      microsoft_row("QLinearSigmoid", infer_unary, sigmoid, {2, 5}),
+      microsoft_row("QLinearLeakyRelu", infer_unary, leaky_relu, {2, 5}, kLeakyAttrs),
+      microsoft_row("QLinearGlobalAveragePool", infer_average, average, {2, 5}, kAverageAttrs),
+      microsoft_row("QGemm", infer_gemm, gemm, {2, 9}, kGemmAttrs),
+      microsoft_row("MatMulNBits", infer_matmul_nbits, matmul_nbits, {3, 6}, kNBitsAttrs),
   };
   return kOps;
 }

@@ -4,27 +4,23 @@
 
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
-#include "codegen/ops/op_builder.h"
+#include "codegen/ops/normalize.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
 
+Normalized normalize(OpBuilder& c, graph::ValueId x, const std::vector<int64_t>& axes,
+                     double epsilon, Center center) {
+  const graph::ValueId mean = center == Center::Mean ? c.mean(x, axes) : graph::kNone;
+  const graph::ValueId d = center == Center::Mean ? c.sub(x, mean) : x;
+  const graph::ValueId variance = c.mean(c.mul(d, d), axes);
+  const graph::ValueId inverse = c.op("Rsqrt", {c.add(variance, epsilon)});
+  return {c.mul(d, inverse), mean, inverse};
+}
+
 namespace {
 
 using V = OpBuilder::V;
-
-struct Normalized {
-  V value, mean, inverse_deviation;
-};
-
-/// (x - mean) / sqrt(variance + epsilon) over the axes.
-Normalized normalize(OpBuilder& c, V x, const std::vector<int64_t>& axes, double epsilon) {
-  const V mean = c.mean(x, axes);
-  const V d = c.sub(x, mean);
-  const V variance = c.mean(c.mul(d, d), axes);
-  const V inverse = c.op("Rsqrt", {c.add(variance, epsilon)});
-  return {c.mul(d, inverse), mean, inverse};
-}
 
 /// The dtype that stash_type names, but not narrower than float32.
 DType stash_dtype(const Attributes& attrs, DType input) {
@@ -88,10 +84,8 @@ Result<bool> layer_norm(Rewriter& rw) {
   V y = c.mul(n.value, c.cast(c.in(1), inner));
   if (c.has(2)) y = c.add(y, c.cast(c.in(2), inner));
   c.replace(0, c.cast(y, t));
-  const auto outputs = rw.node().outputs;
-  const auto wanted = [&](size_t i) { return i < outputs.size() && outputs[i] != graph::kNone; };
-  if (wanted(1)) c.replace(1, c.cast(n.mean, c.dtype(outputs[1])));
-  if (wanted(2)) c.replace(2, c.cast(n.inverse_deviation, c.dtype(outputs[2])));
+  c.replace_cast(1, n.mean);
+  c.replace_cast(2, n.inverse_deviation);
   return c.finish();
 }
 
@@ -100,9 +94,9 @@ Result<bool> rms_norm(Rewriter& rw) {
   const DType t = c.dtype(c.in(0));
   const DType inner = stash_dtype(c.attrs(), t);
   const double epsilon = c.attrs().get_float("epsilon");
-  const V x = c.cast(c.in(0), inner);
-  const V inverse = c.op("Rsqrt", {c.add(c.mean(c.mul(x, x), trailing_axes(c)), epsilon)});
-  c.replace(0, c.cast(c.mul(c.mul(x, inverse), c.cast(c.in(1), inner)), t));
+  const Normalized n =
+      normalize(c, c.cast(c.in(0), inner), trailing_axes(c), epsilon, Center::Zero);
+  c.replace(0, c.cast(c.mul(n.value, c.cast(c.in(1), inner)), t));
   return c.finish();
 }
 

@@ -118,6 +118,13 @@ V OpBuilder::mean(V v, std::vector<int64_t> axes) {
   return div(sum, max(expr_value(count, dtype(v)), 1.0));
 }
 
+V OpBuilder::matmul(V a, V b, const Shape& out) {
+  const Shape as = shape(a), bs = shape(b);
+  if (as.size() == 1) a = reshape(a, {Expr(1), as[0]});
+  if (bs.size() == 1) b = reshape(b, {bs[0], Expr(1)});
+  return reshape(op("MatMul", {a, b}), out);
+}
+
 V OpBuilder::expr_value(const Expr& e, DType t) {
   if (!ok()) return kNone;
   if (e.is_const()) return scalar(t, static_cast<double>(e.value()));

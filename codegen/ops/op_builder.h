@@ -22,6 +22,9 @@ class OpBuilder {
   int64_t opset() { return rw_.node().opset; }
   V in(size_t i) { return rw_.node().inputs[i]; }
   bool has(size_t i) const { return rw_.has_input(i); }
+  bool has_output(size_t i) {
+    return i < node().outputs.size() && node().outputs[i] != graph::kNone;
+  }
   /// A copy, because adding nodes invalidates references to the graph's values.
   Shape shape(V v) { return v == graph::kNone ? Shape{} : rw_.graph().value(v).shape; }
   DType dtype(V v) { return v == graph::kNone ? DType::Invalid : rw_.graph().value(v).dtype; }
@@ -68,9 +71,20 @@ class OpBuilder {
   V along_axis(V v, int64_t axis, int64_t rank);
   /// max(lo, min(hi, v))
   V clip(V v, double lo, double hi) { return min(max(v, lo), hi); }
+  /// v, or slope * v if v is negative.
+  V leaky_relu(V v, V slope) {
+    return where(op("Less", {v, scalar(dtype(v), 0)}), mul(v, slope), v);
+  }
+  V leaky_relu(V v, double slope) { return leaky_relu(v, scalar(dtype(v), slope)); }
+  /// The product of two operands, of which each may be a vector, in the shape `out`.
+  V matmul(V a, V b, const Shape& out);
 
   void fail(Status s);
   void replace(size_t output, V v);
+  /// The same in the output's dtype. Adds no node if the model does not use the output.
+  void replace_cast(size_t output, V v) {
+    if (ok() && has_output(output)) replace(output, cast(v, dtype(node().outputs[output])));
+  }
   /// Returns true, or the first error.
   Result<bool> finish();
   bool ok() const { return status_.ok(); }

@@ -55,18 +55,18 @@ graph::ValueId centered(OpBuilder& c, graph::ValueId q, graph::ValueId zero) {
   return zero == graph::kNone ? wide_q : c.sub(wide_q, c.cast(zero, DType::I32));
 }
 
-graph::ValueId integer_matmul(OpBuilder& c, graph::ValueId a, graph::ValueId b, const Shape& out) {
-  const Shape as = c.shape(a);
-  const Shape bs = c.shape(b);
-  if (as.size() == 1) a = c.reshape(a, {Expr(1), as[0]});
-  if (bs.size() == 1) b = c.reshape(b, {bs[0], Expr(1)});
-  return c.reshape(c.op("MatMul", {a, b}), out);
-}
-
-graph::ValueId requantize(OpBuilder& c, graph::ValueId sum, graph::ValueId factor,
-                          graph::ValueId zero, DType to) {
-  const graph::ValueId scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
-  return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
+graph::ValueId repeat_blocks(OpBuilder& c, graph::ValueId v, int64_t axis, int64_t block,
+                             const Expr& size) {
+  // [.., n, ..] -> [.., n, block, ..] -> [.., n * block, ..], cut to the size.
+  const Shape s = c.shape(v);
+  const auto a = static_cast<size_t>(axis);
+  Shape split = s;
+  split.insert(split.begin() + axis + 1, Expr(1));
+  Shape repeated = split;
+  repeated[a + 1] = Expr(block);
+  Shape flat = s;
+  flat[a] *= Expr(block);
+  return c.slice_axis(c.reshape(c.expand(c.reshape(v, split), repeated), flat), axis, 0, size);
 }
 
 namespace {
@@ -180,16 +180,7 @@ V aligned(OpBuilder& c, V v, const Shape& x) {
   const int64_t given = c.attrs().get_int("axis");
   const int64_t axis = given < 0 ? given + rank : given;
   if (block == 0) return c.along_axis(v, axis, rank);
-  // [.., n, ..] -> [.., n, block, ..] -> [.., n * block, ..], cut to the dim.
-  const auto a = static_cast<std::ptrdiff_t>(axis);
-  Shape split = s;
-  split.insert(split.begin() + a + 1, Expr(1));
-  Shape repeated = split;
-  repeated[static_cast<size_t>(axis) + 1] = Expr(block);
-  Shape flat = s;
-  flat[static_cast<size_t>(axis)] *= Expr(block);
-  const V wide_v = c.reshape(c.expand(c.reshape(v, split), repeated), flat);
-  return c.slice_axis(wide_v, axis, 0, x[static_cast<size_t>(axis)]);
+  return repeat_blocks(c, v, axis, block, x[static_cast<size_t>(axis)]);
 }
 
 /// The quantised value of q, a float32: rounded to the dtype and, unless the node says otherwise,
@@ -321,7 +312,7 @@ Result<bool> matmul_integer(Rewriter& rw) {
   const V a_zero = c.has(2) ? per_row(c, c.in(2)) : graph::kNone;
   const V a = centered(c, c.in(0), a_zero);
   const V b = centered(c, c.in(1), optional(c, 3));
-  c.replace(0, integer_matmul(c, a, b, c.shape(rw.node().outputs[0])));
+  c.replace(0, c.matmul(a, b, c.shape(rw.node().outputs[0])));
   return c.finish();
 }
 
@@ -334,6 +325,12 @@ Status infer_qlinear_matmul(InferContext& ctx) {
   return {};
 }
 
+/// round(sum * factor) + zero, saturated
+V requantize(OpBuilder& c, V sum, V factor, V zero, DType to) {
+  const V scaled = c.op("Round", {c.mul(c.cast(sum, DType::F32), factor)});
+  return c.cast(c.add(scaled, c.cast(c.reshape(zero, {}), DType::F32)), to);
+}
+
 Result<bool> qlinear_matmul(Rewriter& rw) {
   OpBuilder c(rw);
   const graph::ValueId out = rw.node().outputs[0];
@@ -343,7 +340,7 @@ Result<bool> qlinear_matmul(Rewriter& rw) {
   }
   const V a = centered(c, c.in(0), per_row(c, c.in(2)));
   const V b = centered(c, c.in(3), c.in(5));
-  const V sum = integer_matmul(c, a, b, c.shape(out));
+  const V sum = c.matmul(a, b, c.shape(out));
   const V ratio =
       c.div(c.cast(per_row(c, c.in(1)), DType::F32), c.cast(c.reshape(c.in(6), {}), DType::F32));
   const V factor = c.mul(ratio, c.cast(c.in(4), DType::F32));

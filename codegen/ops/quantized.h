@@ -7,10 +7,9 @@ namespace reprise::ops {
 
 /// q - zero point, in int32. `zero` may be kNone.
 graph::ValueId centered(OpBuilder& c, graph::ValueId q, graph::ValueId zero);
-/// The product of two tensors of int32, of which each may be a vector.
-graph::ValueId integer_matmul(OpBuilder& c, graph::ValueId a, graph::ValueId b, const Shape& out);
-/// round(sum * factor) + zero, saturated. `zero` has one element.
-graph::ValueId requantize(OpBuilder& c, graph::ValueId sum, graph::ValueId factor,
-                          graph::ValueId zero, DType to);
+/// Repeats each element of a scale or zero point `block` times along an axis of the tensor that it
+/// belongs to, of which that axis has `size` elements.
+graph::ValueId repeat_blocks(OpBuilder& c, graph::ValueId v, int64_t axis, int64_t block,
+                             const Expr& size);
 
 }  // namespace reprise::ops

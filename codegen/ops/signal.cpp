@@ -1,11 +1,11 @@
 // Fourier transforms, as matrix products with roots of unity, and weights of mel filters.
 #include <cmath>
-#include <numbers>
 
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
+#include "runtime/base/root_of_unity.h"
 
 namespace reprise::ops {
 
@@ -30,15 +30,6 @@ constexpr int64_t kMostMatrixElements = int64_t{1} << 20;
 /// The longest transform of complex numbers with such a matrix.
 constexpr int64_t kLongestMatrix = 512;
 
-/// e^(2 pi i turns / n). Quarters of a turn are exact.
-std::pair<double, double> root_of_unity(int64_t turns, int64_t n) {
-  constexpr double kQuarters[] = {1, 0, -1, 0};
-  const int64_t j = (turns % n + n) % n;
-  if (4 * j % n == 0) return {kQuarters[4 * j / n], kQuarters[(4 * j / n + 3) % 4]};
-  const double angle = 2 * std::numbers::pi * static_cast<double>(j) / static_cast<double>(n);
-  return {std::cos(angle), std::sin(angle)};
-}
-
 /// [given * parts of an operand, bins * parts of a result]
 HostTensor transform_matrix(const Transform& t, DType dtype, double scale) {
   const int64_t parts_in = t.real_input ? 1 : 2;
@@ -50,7 +41,8 @@ HostTensor transform_matrix(const Transform& t, DType dtype, double scale) {
     const double factor = scale * (t.mirrored && !single ? 2 : 1);
     for (int64_t part = 0; part < parts_in; ++part) {
       for (int64_t k = 0; k < t.bins; ++k) {
-        const auto [re, im] = root_of_unity((t.inverse ? i : -i) * k, t.length);
+        const std::complex<double> root = root_of_unity((t.inverse ? i : -i) * k, t.length);
+        const double re = root.real(), im = root.imag();
         // (a + b i) (re + im i) = (a re - b im) + (a im + b re) i
         const bool ignored = t.mirrored && single && part == 1;
         m.push_back(ignored ? 0 : factor * (part == 0 ? re : -im));
@@ -129,9 +121,9 @@ V by_two_factors(OpBuilder& c, V rows, const Transform& t, double scale) {
   std::vector<double> re, im;
   for (int64_t i = 0; i < q; ++i) {
     for (int64_t r = 0; r < p; ++r) {
-      const auto [x, y] = root_of_unity((t.inverse ? i : -i) * r, t.length);
-      re.push_back(x);
-      im.push_back(y);
+      const std::complex<double> root = root_of_unity((t.inverse ? i : -i) * r, t.length);
+      re.push_back(root.real());
+      im.push_back(root.imag());
     }
   }
   z = complex_product(c, z, c.constant(float_tensor(dtype, {q, p, 1}, re)),

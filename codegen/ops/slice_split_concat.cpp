@@ -270,7 +270,6 @@ Status infer_concat(InferContext& ctx) {
   RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
   Shape out = ctx.shape(0);
   for (size_t i = 1; i < ctx.input_count(); ++i) {
-    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
     const Shape& s = ctx.shape(i);
     if (s.size() != out.size()) {
       return ctx.invalid("inputs '" + ctx.input(0).name + "' " + ctx.str(ctx.shape(0)) + " and '" +
@@ -308,14 +307,14 @@ void concat_contents(ContentsContext& ctx) {
 
 /// The most operands of a Concat in core form. A kernel has a condition for each operand, and
 /// drivers need more than linear time to compile these (docs/tuning.md).
-constexpr size_t kMaxParts = 64;
+constexpr std::ptrdiff_t kMaxParts = 64;
 
 /// Joins more operands in several steps.
 Result<bool> concat(Rewriter& rw) {
   const auto rank = static_cast<int64_t>(rw.input(0).shape.size());
   int64_t axis = Attributes(rw.node()).get_int("axis");
   if (axis < 0) axis += rank;
-  if (rw.node().inputs.size() <= kMaxParts) {
+  if (std::ssize(rw.node().inputs) <= kMaxParts) {
     rw.node().attrs.set("axis", axis);
     return mark_core(rw);
   }
@@ -323,14 +322,14 @@ Result<bool> concat(Rewriter& rw) {
   std::vector<graph::ValueId> parts = rw.node().inputs;
   while (parts.size() > 1) {
     std::vector<graph::ValueId> joined;
-    for (size_t i = 0; i < parts.size(); i += kMaxParts) {
-      const size_t end = std::min(parts.size(), i + kMaxParts);
-      joined.push_back(c.concat({&parts[i], &parts[i] + (end - i)}, axis));
+    for (auto at = parts.begin(); at != parts.end();) {
+      const auto end = at + std::min<std::ptrdiff_t>(kMaxParts, parts.end() - at);
+      joined.push_back(c.concat({at, end}, axis));
+      at = end;
     }
-    if (!c.ok()) break;
     parts = std::move(joined);
   }
-  if (c.ok()) c.replace(0, parts[0]);
+  c.replace(0, parts[0]);
   return c.finish();
 }
 

@@ -93,6 +93,12 @@ Status require_rank(const InferContext& ctx, size_t i, int64_t min_rank) {
                      std::to_string(min_rank));
 }
 
+Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs) {
+  for (const size_t i : inputs)
+    if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");
+  return {};
+}
+
 Status require_same_dtype(const InferContext& ctx) {
   for (size_t i = 1; i < ctx.input_count(); ++i) {
     if (!ctx.has_input(i) || ctx.dtype(i) == ctx.dtype(0)) continue;

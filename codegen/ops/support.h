@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,6 +35,8 @@ Status infer_same_float(InferContext& ctx);
 Status require_float(const InferContext& ctx, size_t i);
 Status require_int(const InferContext& ctx, size_t i);
 Status require_rank(const InferContext& ctx, size_t i, int64_t min_rank);
+/// Requires inputs that may not be omitted behind others that may.
+Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs);
 /// Requires all present inputs to have the dtype of input 0.
 Status require_same_dtype(const InferContext& ctx);
 

@@ -83,15 +83,10 @@ std::span<const Pass> pipeline() {
 
 std::vector<Pass> pipeline(const PassOptions& options) {
   std::vector<Pass> out(kPipeline.begin(), kPipeline.end());
-  for (const Pass& pass : options.added) {
-    auto at = std::ranges::find(out, pass.after, &Pass::name);
-    if (at == out.end()) continue;  // PassOptions::check() refuses it
-    const auto is_added = [&](const Pass& p) {
-      return find(kPipeline, p.name) == nullptr && p.after == pass.after;
-    };
-    do ++at;
-    while (at != out.end() && is_added(*at));
-    out.insert(at, pass);
+  // In reverse, so that passes after the same row keep their order.
+  for (auto pass = options.added.rbegin(); pass != options.added.rend(); ++pass) {
+    const auto at = std::ranges::find(out, pass->after, &Pass::name);
+    out.insert(at == out.end() ? at : std::next(at), *pass);
   }
   return out;
 }

@@ -1,8 +1,8 @@
 // Fourier transforms of any length, in double, and weights of mel filters.
 #include <algorithm>
 #include <complex>
-#include <numbers>
 
+#include "runtime/base/root_of_unity.h"
 #include "runtime/host/support.h"
 #include "runtime/host/tables.h"
 
@@ -16,13 +16,9 @@ using Complex = std::complex<double>;
 class Fourier {
  public:
   Fourier(int64_t length, bool inverse) : roots_(static_cast<size_t>(length)) {
-    const double turn = (inverse ? 2 : -2) * std::numbers::pi;
-    // Quarters of a turn are exact, so that terms that cancel leave nothing.
-    const Complex quarters[] = {1, {0, inverse ? 1.0 : -1.0}, -1, {0, inverse ? -1.0 : 1.0}};
     for (int64_t j = 0; j < length; ++j) {
-      const double angle = turn * static_cast<double>(j) / static_cast<double>(length);
-      roots_[static_cast<size_t>(j)] =
-          4 * j % length == 0 ? quarters[4 * j / length] : std::polar(1.0, angle);
+      const Complex root = root_of_unity(j, length);
+      roots_[static_cast<size_t>(j)] = inverse ? root : std::conj(root);
     }
   }
 

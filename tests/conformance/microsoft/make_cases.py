@@ -161,7 +161,7 @@ def quantized(signed: bool, *dims: int) -> np.ndarray:
 
 
 def quantized_operators() -> None:
-    # The order of operations in float32 decides which way a tie is rounded. No scale makes ties.
+    # The order of operations in float32 decides which way a tie is rounded. These scales avoid ties.
     def scale(x: float) -> np.ndarray:
         return np.array(x, np.float32)
 
