@@ -205,6 +205,9 @@ class Builder {
   int32_t new_block();
   const Inst& inst(Val v) const { return k_.insts[static_cast<size_t>(v.id)]; }
   std::optional<uint64_t> const_bits(Val v) const;  // the bits of a lane of a constant
+  bool is_rounded_bf16(Val v) const {
+    return inst(v).op == Op::Scalar && inst(v).imm == static_cast<uint64_t>(ScalarOp::RoundBF16);
+  }
 
   Kernel k_;
   std::vector<Scope> open_;        // innermost last

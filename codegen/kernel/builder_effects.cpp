@@ -29,6 +29,8 @@ void Builder::store(int buffer, Val index, Val value, uint32_t align) {
          "of " + str(t) + " to buffer '" + b.name + "' of " + std::string(name_of(b.storage)));
     return;
   }
+  // The store rounds.
+  if (b.storage == Ty::BF16 && is_rounded_bf16(value)) value = inst(value).args[0];
   emit({Op::Store, {}, static_cast<uint64_t>(buffer), {index, value}, {}, align});
 }
 

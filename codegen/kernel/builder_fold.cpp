@@ -133,6 +133,7 @@ std::optional<Val> Builder::simplify_scalar(const Inst& i) {
     if (from.op == Op::Scalar && from.imm == i.imm) return from.args[0];
     return std::nullopt;
   }
+  if (op == ScalarOp::RoundBF16 && is_rounded_bf16(a)) return a;
   if (i.args.size() != 2) return std::nullopt;
   const Val b = i.args[1];
   const Type t = type(a);

@@ -94,6 +94,8 @@ Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
       return gelu_tanh(x);
     case ScalarOp::Softplus:
       return softplus(x);
+    case ScalarOp::RoundBF16:
+      return round_to_bfloat(x);
     case ScalarOp::Softsign:
       return b_.div(x, b_.add(c(1), abs(x)));
     case ScalarOp::HardSwish:

@@ -33,6 +33,7 @@ class Float32Math {
   Val half_bits(Val x);
   Val from_half_bits(Val h);
   Val bfloat_bits(Val x);
+  Val round_to_bfloat(Val x);
 
  private:
   /// Adds half an ulp of a half, so that dropping the lower 13 bits rounds to nearest even.

@@ -138,8 +138,14 @@ class Legalizer : public Rebuilder {
 
   Val scalar(const Inst& i, std::span<const Val> args) {
     const Ty operand = original(i.args.back()).ty;
-    if (!is_int64(operand) || target_.int64) return copy(i, args);
     const auto op = static_cast<ScalarOp>(i.imm);
+    if (operand == Ty::F16 && !target_.float16) {
+      // Rounding to F16 is part of the meaning, even if the value stays F32.
+      const Val r = copy(i, args);
+      const bool rounds = (row(op).leaves & kFloat) != 0;
+      return rounds ? Float32Math(to_, to_.type(r)).round_to_half(r) : r;
+    }
+    if (!is_int64(operand) || target_.int64) return copy(i, args);
     const Val r = integers_.scalar(op, operand == Ty::I64, args);
     if (!r) {
       refuse(std::string(row(op).name) +

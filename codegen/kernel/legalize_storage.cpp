@@ -149,4 +149,8 @@ Val Float32Math::bfloat_bits(Val x) {
   return b_.select(is_nan(x), quiet, rounded);
 }
 
+Val Float32Math::round_to_bfloat(Val x) {
+  return real(op(ScalarOp::ShiftLeft, bfloat_bits(x), u(16)));
+}
+
 }  // namespace reprise::kernel

@@ -6,6 +6,8 @@
 #include <numbers>
 #include <type_traits>
 
+#include "runtime/base/dtype.h"
+
 namespace reprise::kernel {
 namespace {
 
@@ -72,6 +74,11 @@ double hard_swish(double x) {
 double sign(double x) {
   return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0));
 }
+/// By way of float32, as kernels compute with bfloat16 in it.
+double round_bf16(double x) {
+  return static_cast<double>(bf16_to_float(float_to_bf16(static_cast<float>(x))));
+}
+
 double floor_mod(double a, double b) {
   const double r = std::fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;

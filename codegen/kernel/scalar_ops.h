@@ -46,7 +46,7 @@ struct ScalarRow {
   int arity;
   uint8_t operands;  // TypeClass bits
   ResultKind result;
-  uint8_t leaves;  // TypeClass bits for which narrow operands may have a result that is not narrow
+  uint8_t leaves;  // TypeClass bits for which operands of a narrower dtype may have a wider result
   uint32_t cost;   // flops in the cost model of fusion (an add is 1)
   Sensitivity sensitivity;
   bool expanded;   // never emitted: expand.cpp replaces it by other rows

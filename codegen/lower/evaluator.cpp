@@ -319,16 +319,18 @@ Result<Val> Evaluator::eval(ValueId v, const Index& index, int lanes) {
   return r;
 }
 
-/// Integers of 8 and 16 bits are computed in 32 bits. Between operations they are wrapped to the
-/// bits that they would have in memory. The kernel library removes wraps that nothing needs.
+/// Integers of 8 and 16 bits and BF16 are computed in 32 bits. Between operations they get the
+/// value that they would have in memory: integers are wrapped, and BF16 is rounded. The kernel
+/// library removes what nothing needs.
 Val Evaluator::wrapped(ValueId v, Val value) {
   const DType t = g_.value(v).dtype;
+  if (t == DType::BF16) return b_.scalar_op(kernel::ScalarOp::RoundBF16, {value});
   return is_int(t) && size_of(t) < 4 ? b_.wrap(value, static_cast<int>(size_of(t)) * 8) : value;
 }
 
 bool Evaluator::may_leave_range(ValueId v, const graph::Node& n) const {
   const ops::OpDef* def = def_of(n);
-  if (def == nullptr || def->lowering == ops::Lowering::View) return false;
+  if (def == nullptr || def->lowering == ops::Lowering::View || def->moves) return false;
   if (!def->row) return true;
   return (kernel::row(*def->row).leaves & kernel::class_of(compute(g_.value(v).dtype).ty)) != 0;
 }

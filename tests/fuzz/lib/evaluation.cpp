@@ -120,7 +120,6 @@ class Run {
   Run(const graph::Graph& g, std::vector<int64_t> symbols, const Errors& errors)
       : g_(g), symbols_(std::move(symbols)), errors_(errors), mover_(errors.seed, errors.memory) {
     if (errors.seed != 0) {
-      wide_ = mover_.between(0, 1) < 0.5;
       poles_ = errors.exact != nullptr && mover_.between(0, 1) < 0.5;
       rounds_ = mover_.between(0, 1) < 0.75;
     }
@@ -128,47 +127,21 @@ class Run {
   }
 
   Result<TensorMap> run(const Tensors& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) RP_TRY(keep(g_.inputs[i], inputs[i], false));
+    for (size_t i = 0; i < inputs.size(); ++i) define(g_.inputs[i], inputs[i]);
     for (const auto& n : g_.nodes()) {
       RP_TRY(node(*n).with_context("node '" + n->name + "' (" + n->op + ")"));
     }
     for (const ValueId v : g_.outputs) {
-      RP_ASSIGN(const HostTensor* t, value(v));
-      RP_ASSIGN(HostTensor rounded, as(*t, g_.value(v).dtype));
-      values_[v] = std::move(rounded);
+      values_[v] = HostTensor(*value(v));
     }
     return std::move(values_);
   }
 
  private:
-  static bool is_half(DType t) { return t == DType::F16 || t == DType::BF16; }
-
-  static Result<HostTensor> as(const HostTensor& t, DType to) {
-    if (t.dtype() == to) return t;
-    RP_ASSIGN(const std::vector<double> values, host::load_all(t));
-    return host::store_all(to, t.dims(), values);
-  }
-
-  /// Keeps a value, of 16 bits with the digits of fp32 if this run does so. `round`: without them.
-  Status keep(ValueId v, HostTensor t, bool round) {
-    if (wide_ && is_half(g_.value(v).dtype)) {
-      if (round) {
-        RP_ASSIGN(t, as(t, g_.value(v).dtype));
-      }
-      RP_ASSIGN(t, as(t, DType::F32));
-    }
-    define(v, std::move(t));
-    return {};
-  }
-
-  Result<const HostTensor*> value(ValueId v) {
+  const HostTensor* value(ValueId v) const {
     if (v == graph::kNone) return nullptr;
     const auto found = values_.find(v);
-    if (found != values_.end()) return &found->second;
-    const HostTensor& constant = *g_.value(v).constant;
-    if (!wide_ || !is_half(constant.dtype())) return &constant;
-    RP_ASSIGN(HostTensor t, as(constant, DType::F32));
-    return &(values_[v] = std::move(t));
+    return found != values_.end() ? &found->second : &*g_.value(v).constant;
   }
 
   Result<std::vector<int64_t>> dims(const std::vector<Expr>& exprs) const {
@@ -185,14 +158,11 @@ class Run {
     if (kernel == nullptr) return unsupported("there is no host kernel");
     std::vector<const HostTensor*> inputs;
     for (const ValueId v : n.inputs) {
-      RP_ASSIGN(const HostTensor* t, value(v));
-      inputs.push_back(t);
+      inputs.push_back(value(v));
     }
-    Tensors rounded(inputs.size());
-    RP_TRY(round_some(n, inputs, rounded));
     HostTensor with_own_bits;
     if (errors_.seed != 0 && n.op == "BitCast" && is_float(g_.value(n.inputs[0]).dtype)) {
-      RP_ASSIGN(with_own_bits, as(*inputs[0], g_.value(n.inputs[0]).dtype));
+      with_own_bits = *inputs[0];
       mover_.sign_of_nan(with_own_bits);
       inputs[0] = &with_own_bits;
     }
@@ -205,8 +175,6 @@ class Run {
     HostTensor divisor;
     RP_TRY(pole(n, inputs, divisor));
     RP_ASSIGN(AttrMap attrs, eval_attrs(n.attrs, symbols_));
-    if (n.op == "Cast" && wide_ && is_half(g_.value(n.outputs[0]).dtype))
-      attrs.set("to", ops::dtype_to_onnx(DType::F32));
     host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size()};
     const ValueId first = n.outputs[0];
     if (first != graph::kNone && g_.value(first).has_shape) {
@@ -215,35 +183,8 @@ class Run {
     }
     RP_ASSIGN(Tensors results, kernel(call));
     if (errors_.seed != 0) RP_TRY(put_errors(n, kernel, call, inputs, results));
-    const bool round = mover_.between(0, 1) < 0.5;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] != graph::kNone) RP_TRY(keep(n.outputs[i], std::move(results[i]), round));
-    }
-    return {};
-  }
-
-  /// The dtype of 16 bits that v has, or had before it was cast and moved; else its own.
-  DType least_precise(ValueId v) const {
-    for (;;) {
-      const DType own = g_.value(v).dtype;
-      const graph::Node* n = g_.value(v).producer;
-      const ops::OpDef* def = n == nullptr ? nullptr : ops::find(*n);
-      const bool moves = def != nullptr && (n->op == "Cast" || moves_only(*def));
-      if (is_half(own) || !moves || n->inputs.empty() || n->inputs[0] == graph::kNone) return own;
-      v = n->inputs[0];
-    }
-  }
-
-  /// One kernel may load a value of 16 bits that another one computes again in fp32.
-  Status round_some(const graph::Node& n, std::vector<const HostTensor*>& inputs,
-                    Tensors& rounded) {
-    for (size_t i = 0; wide_ && i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr || mover_.between(0, 1) < 0.7) continue;
-      const DType dtype = least_precise(n.inputs[i]);
-      if (!is_half(dtype) || inputs[i]->dtype() != DType::F32) continue;
-      RP_ASSIGN(const HostTensor half, as(*inputs[i], dtype));
-      RP_ASSIGN(rounded[i], as(half, DType::F32));
-      inputs[i] = &rounded[i];
+      if (n.outputs[i] != graph::kNone) define(n.outputs[i], std::move(results[i]));
     }
     return {};
   }
@@ -441,7 +382,6 @@ class Run {
   const Errors& errors_;
   Mover mover_;
   // What sort of run it is, each drawn by itself.
-  bool wide_ = false;   // numbers of 16 bits have the digits of fp32 until they are rounded
   bool poles_ = false;  // a divisor that errors move by as much as itself is 0 or NaN
   bool rounds_ = true;  // else only numbers below the normal ones and the signs of zeros change
   TensorMap values_;
