@@ -374,8 +374,11 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
   const SessionShared::OutputSource& source = s_.of_output[output];
   const plan::BufferId id = source.origin();
   const Binding* b = run.io.outputs[output];
-  if (!b && !run.buffers.empty() && run.buffers[id].host) {
-    result = run.buffers[id].host->detached();
+  const plan::BufferKind kind = s_.plan->buffers[id].kind;
+  const bool computed = kind != plan::BufferKind::Input && kind != plan::BufferKind::Weight;
+  if (!b && !run.buffers.empty() && (!computed || run.buffers[id].host)) {
+    RP_ASSIGN(const HostTensor value, fetch(id, run));
+    result = value.detached();
     return {};
   }
   std::vector<int64_t> told;  // symbols with the values that host calls of this run determine
@@ -398,12 +401,11 @@ Status RunContext::deliver(size_t output, Run& run, HostTensor& result) {
     result = HostTensor(slot.dtype, dims);
   }
   const std::span<std::byte> out = b ? b->host_output.first(bytes) : result.mutable_bytes();
-  const plan::BufferKind kind = s_.plan->buffers[id].kind;
-  if (kind == plan::BufferKind::Input || kind == plan::BufferKind::Weight) {
+  if (computed) {
+    RP_TRY(read(id, out, run));
+  } else {
     RP_ASSIGN(const HostTensor value, fetch(id, run));
     if (!out.empty()) std::memcpy(out.data(), value.bytes().data(), out.size());
-  } else {
-    RP_TRY(read(id, out, run));
   }
   run.stats.bytes_copied += bytes;
   return {};

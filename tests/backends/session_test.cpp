@@ -221,7 +221,11 @@ TEST_P(SessionContract, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
   const auto again = w.output("again", DType::F32, {Expr(2)});
   const auto constant = w.output("constant", DType::F32, {Expr(2)});
   w.launch(w.kernel(affine_kernel("plus", 1.0F, 1.0F)), {x, y}, {Expr(2)});
-  w.plan.aliases = {{x, same}, {y, again}, {c, constant}};
+  HostTensor words(DType::String, {2});
+  words.mutable_strings() = {"one", ""};
+  const auto names = w.weight("words", words);
+  const auto strings = w.output("strings", DType::String, {Expr(2)});
+  w.plan.aliases = {{x, same}, {y, again}, {c, constant}, {names, strings}};
   auto s = session(w.package(), open());
   ASSERT_TRUE(s);
   const HostTensor in = floats({2}, {3, 4});
@@ -231,6 +235,7 @@ TEST_P(SessionContract, OutputsThatAreInputsWeightsOrOtherOutputsAreCopied) {
   EXPECT_EQ(values((*r)[1]), (std::vector<float>{3, 4}));
   EXPECT_EQ(values((*r)[2]), (std::vector<float>{4, 5}));
   EXPECT_EQ(values((*r)[3]), (std::vector<float>{8, 9}));
+  EXPECT_EQ((*r)[4].strings(), words.strings());
 }
 
 TEST_P(SessionContract, OutputsInDeviceMemoryMayBeCopies) {
