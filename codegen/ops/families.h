@@ -41,6 +41,7 @@ std::span<const OpDef> linear_attention_ops();
 std::span<const OpDef> microsoft_ops();
 std::span<const OpDef> microsoft_quantized_ops();
 std::span<const OpDef> microsoft_attention_ops();
+std::span<const OpDef> microsoft_heads_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -64,6 +64,7 @@ std::vector<std::span<const OpDef>> families() {
           microsoft_ops(),
           microsoft_quantized_ops(),
           microsoft_attention_ops(),
+          microsoft_heads_ops(),
           host_only_ops()};
 }
 

@@ -19,7 +19,13 @@ from case_writer import write_case
 
 CASES = Path(__file__).resolve().parent / "cases"
 FLOAT, INT, BYTE = TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT8
-TYPES = {"float32": FLOAT, "int32": INT, "uint8": BYTE, "int8": TensorProto.INT8}
+TYPES = {
+    "float32": FLOAT,
+    "int32": INT,
+    "int64": TensorProto.INT64,
+    "uint8": BYTE,
+    "int8": TensorProto.INT8,
+}
 
 
 def write(
@@ -255,6 +261,101 @@ def attention() -> None:
     write("attention_sizes", op, some, [FLOAT], num_heads=2, qkv_hidden_sizes=sizes)
 
 
+def lengths(*values: int) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+def multi_head() -> None:
+    batch, rows, keys, heads, size = 2, 3, 5, 2, 8
+    q, k, v = floats(batch, rows, 16), floats(batch, keys, 16), floats(batch, keys, 16) + 1
+    own = [floats(batch, rows, 16), floats(batch, rows, 16) + 1, floats(batch, rows, 16) - 1]
+    past = [floats(batch, heads, 4, size), floats(batch, heads, 4, size) + 1]
+    mask = numbers(2, batch, keys)
+    mask[:, 0] = 1
+    op = "MultiHeadAttention"
+    write("heads", op, [q, k, v], [FLOAT], num_heads=heads)
+    write("heads_v_size", op, [q, k, v[:, :, :8]], [FLOAT], num_heads=heads)
+    write("heads_bias", op, [q, k, v, floats(48)], [FLOAT], num_heads=heads)
+    write("heads_lengths", op, [q, k, v, None, lengths(5, 2)], [FLOAT], num_heads=heads)
+    write("heads_mask", op, [q, k, v, None, mask], [FLOAT], num_heads=heads)
+    scores = floats(batch, heads, rows, keys)
+    write("heads_scores", op, [q, k, v, None, None, scores], [FLOAT], num_heads=heads, scale=0.3)
+    write("heads_causal", op, own, [FLOAT], num_heads=heads, unidirectional=1)
+    write(
+        "heads_past",
+        op,
+        [*own, None, None, None, *past],
+        [FLOAT, FLOAT, FLOAT],
+        num_heads=heads,
+        unidirectional=1,
+    )
+    split = [floats(batch, heads, keys, size), floats(batch, heads, keys, size) + 1]
+    write("heads_split", op, [q, *split], [FLOAT], num_heads=heads)
+
+
+def grouped_query() -> None:
+    batch, rows, size = 2, 3, 16
+    op, outputs = "GroupQueryAttention", [FLOAT, FLOAT, FLOAT]
+    heads = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
+
+    def new(count: int, n: int) -> list[np.ndarray | None]:
+        return [floats(count, n, 64), floats(count, n, 32), floats(count, n, 32) + 1]
+
+    def cache(count: int, n: int) -> list[np.ndarray | None]:
+        return [floats(count, 2, n, size), floats(count, 2, n, size) - 1]
+
+    angles = [floats(16, size // 2), floats(16, size // 2) + 1]
+    total = np.array(7, np.int32)
+    prompt = np.array(rows, np.int32)
+    ends = lengths(6, 6)
+    write("grouped_prompt", op, [*new(batch, rows), None, None, lengths(2, 2), prompt], outputs, **heads)
+    write("grouped_token", op, [*new(batch, 1), *cache(batch, 6), ends, total], outputs, **heads)
+    rotated = [*cache(batch, 6), ends, total, *angles]
+    write("grouped_rotary", op, [*new(batch, 1), *rotated], outputs, do_rotary=1, **heads)
+    packed = floats(batch, 1, 128)
+    write("grouped_packed", op, [packed, None, None, *rotated], outputs, do_rotary=1, **heads)
+    one = [*new(1, rows), *cache(1, 4), lengths(6), total]
+    write(
+        "grouped_window",
+        op,
+        one,
+        outputs,
+        local_window_size=3,
+        scale=0.2,
+        softcap=5.0,
+        **heads,
+    )
+    scores = [None, None, None, floats(1, 4, rows, 7)]
+    write("grouped_scores", op, [*one, *scores], outputs, **heads)
+    write(
+        "grouped_rotary_pairs",
+        op,
+        [*one, *angles],
+        outputs,
+        do_rotary=1,
+        rotary_interleaved=1,
+        **heads,
+    )
+
+
+def rotary() -> None:
+    op = "RotaryEmbedding"
+    x, cos, sin = floats(2, 3, 32), floats(16, 8), floats(16, 8) + 1
+    each = np.arange(6).reshape(2, 3)
+    write("rotary", op, [x, each, cos, sin], [FLOAT])
+    write("rotary_offset", op, [x, np.array([2]), cos, sin], [FLOAT], interleaved=1)
+    write("rotary_heads", op, [floats(2, 4, 3, 16), np.array([1]), cos, sin], [FLOAT])
+    part = [cos[:, :2].copy(), sin[:, :2].copy()]
+    write(
+        "rotary_part",
+        op,
+        [x, np.array([1]), *part],
+        [FLOAT],
+        num_heads=2,
+        rotary_embedding_dim=4,
+    )
+
+
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)
     norms()
@@ -264,6 +365,9 @@ def main() -> None:
     quantized_operators()
     packed_weights()
     attention()
+    multi_head()
+    grouped_query()
+    rotary()
 
 
 if __name__ == "__main__":

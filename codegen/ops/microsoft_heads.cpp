@@ -1,0 +1,536 @@
+// MultiHeadAttention, GroupQueryAttention and RotaryEmbedding of com.microsoft, as operators of
+// ONNX. https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
+#include <algorithm>
+#include <string>
+
+#include "codegen/ops/dims.h"
+#include "codegen/ops/families.h"
+#include "codegen/ops/microsoft.h"
+#include "codegen/ops/op_builder.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = OpBuilder::V;
+
+/// [batch, length, heads * size] as [batch, heads, length, size].
+V split_heads(OpBuilder& c, V v, int64_t heads) {
+  if (!c.ok()) return v;
+  const Shape s = c.shape(v);
+  return c.transpose(c.reshape(v, {s[0], s[1], Expr(heads), Expr::floordiv(s[2], heads)}),
+                     {0, 2, 1, 3});
+}
+
+Status refuse_input(const InferContext& ctx, size_t i, const char* name) {
+  if (!ctx.has_input(i)) return {};
+  return ctx.error(Code::Unsupported, std::string("the input ") + name + " is not supported");
+}
+
+Status same_float(const InferContext& ctx, size_t i) {
+  if (!ctx.has_input(i) || ctx.dtype(i) == ctx.dtype(0)) return {};
+  return ctx.invalid("input " + std::to_string(i) + " has another dtype than the query");
+}
+
+Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns) {
+  if (heads >= 1 && columns.is_const() && columns.value() % heads == 0) return {};
+  return ctx.invalid(std::to_string(heads) + " heads do not divide " + ctx.str({columns}));
+}
+
+/// A cache has shape [batch, heads, past, size].
+Status check_cache(const InferContext& ctx, size_t i, const Shape& expected) {
+  const Shape& s = ctx.shape(i);
+  bool fits = s.size() == 4;
+  for (const size_t d : {size_t{0}, size_t{1}, size_t{3}})
+    fits = fits && ctx.unify(s[d], expected[d], "dims of a cache").ok();
+  if (fits) return {};
+  return ctx.invalid("a cache must have shape " + ctx.str(expected) + ", has " + ctx.str(s));
+}
+
+// --- MultiHeadAttention --------------------------------------------------------------------------
+
+namespace mha {
+
+enum : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kBias,
+  kKeyMask,
+  kScoreBias,
+  kPastKey,
+  kPastValue,
+  kPastLength,
+  kIndirection
+};
+
+/// Sizes over all heads. The key and value may come as [batch, heads, keys, size].
+struct Sizes {
+  Expr batch, length, added, past;  // rows of the query, new keys, keys of the cache
+  int64_t heads = 0, qk = 0, v = 0;
+  bool packed = false;     // Q, K and V are one tensor [batch, length, heads, 3, size]
+  bool packed_kv = false;  // K and V are one tensor [batch, keys, heads, 2, size]
+  bool split = false;      // K and V are split in heads
+
+  Expr keys() const { return past + added; }
+};
+
+Result<int64_t> constant_columns(const InferContext& ctx, const Expr& e) {
+  if (e.is_const()) return e.value();
+  return ctx.error(Code::Unsupported, "the size of the heads must be constant");
+}
+
+Result<Sizes> sizes_of(const InferContext& ctx) {
+  Sizes s;
+  s.heads = ctx.attrs().get_int("num_heads");
+  const Shape& q = ctx.shape(kQuery);
+  s.packed = q.size() == 5;
+  if (!s.packed && (q.size() != 3 || !ctx.has_input(kKey)))
+    return ctx.invalid("the query must have rank 3, with a key, or rank 5, has shape " +
+                       ctx.str(q));
+  s.batch = q[0];
+  s.length = s.added = q[1];
+  s.past = ctx.has_input(kPastKey) && ctx.rank(kPastKey) == 4 ? ctx.shape(kPastKey)[2] : Expr(0);
+  RP_ASSIGN(s.qk, constant_columns(ctx, s.packed ? Expr(s.heads) * q[4] : q[2]));
+  s.v = s.qk;
+  if (!s.packed) {
+    const Shape& k = ctx.shape(kKey);
+    s.packed_kv = k.size() == 5;
+    s.split = k.size() == 4;
+    if (k.size() < 3 || k.size() > 5 || (!s.packed_kv && !ctx.has_input(kValue)))
+      return ctx.invalid("the key has shape " + ctx.str(k) + ", or there is no value");
+    s.added = k[s.split ? 2 : 1];
+    if (!s.packed_kv) {
+      const Shape& v = ctx.shape(kValue);
+      if (v.size() != k.size()) return ctx.invalid("key and value differ in rank");
+      RP_ASSIGN(s.v, constant_columns(ctx, s.split ? Expr(s.heads) * v[3] : v[2]));
+    }
+  }
+  RP_TRY(require_heads(ctx, s.heads, s.qk));
+  RP_TRY(require_heads(ctx, s.heads, s.v));
+  return s;
+}
+
+/// A mask of keys is the number of keys of each batch, or says of each key, or of each row's keys,
+/// whether it counts.
+Status check_key_mask(const InferContext& ctx, const Sizes& s) {
+  if (!ctx.has_input(kKeyMask)) return {};
+  RP_TRY(require_int(ctx, kKeyMask));
+  const Shape& mask = ctx.shape(kKeyMask);
+  const Shape forms[] = {{s.batch}, {s.batch, s.keys()}, {s.batch, s.length, s.keys()}};
+  bool fits = !mask.empty() && mask.size() <= 3;
+  for (size_t d = 0; fits && d < mask.size(); ++d)
+    fits = ctx.unify(mask[d], forms[mask.size() - 1][d], "dims of the mask").ok();
+  if (fits) return {};
+  return ctx.error(Code::Unsupported, "key_padding_mask has shape " + ctx.str(mask) +
+                                          "; supported are " + ctx.str(forms[0]) + ", " +
+                                          ctx.str(forms[1]) + " and " + ctx.str(forms[2]));
+}
+
+Status infer(InferContext& ctx) {
+  RP_TRY(require_float(ctx, kQuery));
+  for (const size_t i : {kKey, kValue, kBias, kScoreBias, kPastKey, kPastValue})
+    RP_TRY(same_float(ctx, i));
+  RP_TRY(refuse_input(ctx, kPastLength, "past_sequence_length"));
+  RP_TRY(refuse_input(ctx, kIndirection, "cache_indirection"));
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  if (ctx.has_input(kPastKey) != ctx.has_input(kPastValue))
+    return ctx.invalid("there is a past of the keys or of the values, but not of both");
+  if (ctx.has_input(kPastKey)) {
+    RP_TRY(check_cache(ctx, kPastKey, {s.batch, s.heads, s.past, s.qk / s.heads}));
+    RP_TRY(check_cache(ctx, kPastValue, {s.batch, s.heads, s.past, s.v / s.heads}));
+  }
+  if (ctx.has_input(kBias))
+    RP_TRY(ctx.unify(ctx.shape(kBias).empty() ? Expr(0) : ctx.shape(kBias)[0], Expr(2 * s.qk + s.v),
+                     "elements of the bias")
+               .status());
+  RP_TRY(check_key_mask(ctx, s));
+  if (ctx.has_input(kScoreBias))
+    RP_TRY(broadcast_shape(ctx, ctx.shape(kScoreBias), {s.batch, s.heads, s.length, s.keys()},
+                           "attention_bias"));
+  const DType t = ctx.dtype(kQuery);
+  ctx.set_output(0, t, {s.batch, s.length, s.v});
+  ctx.set_output(1, t, {s.batch, s.heads, s.keys(), s.qk / s.heads});
+  ctx.set_output(2, t, {s.batch, s.heads, s.keys(), s.v / s.heads});
+  ctx.set_output(3, t, {s.batch, s.heads, s.length, s.keys()});
+  return {};
+}
+
+/// Part `which` of a tensor [batch, length, heads, parts, size], as [batch, length, heads * size].
+V part(OpBuilder& c, V v, int64_t which) {
+  const Shape s = c.shape(v);
+  return c.reshape(c.slice_axis(v, 3, which, 1), {s[0], s[1], s[2] * s[4]});
+}
+
+struct Operands {
+  V q, k, v;
+};
+
+/// Q, K and V with their biases, split in heads.
+Operands operands_of(OpBuilder& c, const Sizes& s) {
+  const auto biased = [&](V v, int64_t first, int64_t size) {
+    return c.has(kBias) ? c.add(v, c.slice_axis(c.in(kBias), 0, first, size)) : v;
+  };
+  const auto heads = [&](V v, int64_t first, int64_t size) {
+    return split_heads(c, biased(v, first, size), s.heads);
+  };
+  const V q = s.packed ? part(c, c.in(kQuery), 0) : c.in(kQuery);
+  if (s.split) return {heads(q, 0, s.qk), c.in(kKey), c.in(kValue)};
+  const V k = s.packed      ? part(c, c.in(kQuery), 1)
+              : s.packed_kv ? part(c, c.in(kKey), 0)
+                            : c.in(kKey);
+  const V v = s.packed      ? part(c, c.in(kQuery), 2)
+              : s.packed_kv ? part(c, c.in(kKey), 1)
+                            : c.in(kValue);
+  return {heads(q, 0, s.qk), heads(k, s.qk, s.qk), heads(v, 2 * s.qk, s.v)};
+}
+
+/// What is added to scores. As in ONNX Runtime, a key that does not count gets a large negative
+/// score, so a row of such keys has equal weights.
+V score_bias(OpBuilder& c, const Sizes& s) {
+  const V bias = c.has(kScoreBias) ? c.in(kScoreBias) : graph::kNone;
+  if (!c.has(kKeyMask)) return bias;
+  const V mask = c.cast(c.in(kKeyMask), DType::I32);
+  const Shape m = c.shape(mask);
+  V counts = graph::kNone;
+  if (m.size() == 1) {
+    counts = c.op("Less", {c.positions(s.keys()), c.reshape(mask, {m[0], 1, 1, 1})});
+  } else {
+    const Shape four = m.size() == 2 ? Shape{m[0], 1, 1, m[1]} : Shape{m[0], 1, m[1], m[2]};
+    counts = c.op("Greater", {c.reshape(mask, four), c.scalar(DType::I32, 0)});
+  }
+  const DType t = c.dtype(c.in(kQuery));
+  const double hidden = static_cast<double>(c.attrs().get_float("mask_filter_value"));
+  const V added = c.where(counts, c.scalar(t, 0), c.scalar(t, hidden));
+  return bias == graph::kNone ? added : c.add(bias, added);
+}
+
+AttrMap attention_attributes(OpBuilder& c) {
+  AttrMap a;
+  const float scale = c.attrs().get_float("scale");
+  if (scale != 0) a.set("scale", scale);
+  if (c.attrs().get_int("unidirectional") != 0) a.set("is_causal", int64_t{1});
+  return a;
+}
+
+Result<bool> decompose(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  OpBuilder c(rw);
+  const Operands o = operands_of(c, s);
+  std::vector<V> inputs{o.q, o.k, o.v, score_bias(c, s)};
+  if (c.has(kPastKey)) inputs.insert(inputs.end(), {c.in(kPastKey), c.in(kPastValue)});
+  if (!c.ok()) return c.finish();
+  RP_ASSIGN(const std::vector<V> out,
+            rw.emit_all("Attention", std::move(inputs), attention_attributes(c), 4));
+  c.replace(0, c.reshape(c.transpose(out[0], {0, 2, 1, 3}), {s.batch, s.length, Expr(s.v)}));
+  for (size_t i = 1; i < 4; ++i) {
+    if (c.has_output(i)) c.replace(i, out[i]);
+  }
+  return c.finish();
+}
+
+constexpr AttrDecl kAttrs[] = {float_attr("mask_filter_value", -10000.0F),
+                               required_attr("num_heads", AttrType::Int), float_attr("scale", 0.0F),
+                               int_attr("unidirectional", 0)};
+
+}  // namespace mha
+
+// --- GroupQueryAttention -------------------------------------------------------------------------
+
+namespace gqa {
+
+enum : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kLengths,
+  kTotal,
+  kCos,
+  kSin,
+  kPositions,
+  kScoreBias,
+  kSink
+};
+
+struct Sizes {
+  Expr batch, length, total, present;
+  int64_t heads = 0, kv_heads = 0, size = 0;
+  bool packed = false;  // Q, K and V are the columns of one tensor
+};
+
+Result<Sizes> sizes_of(const InferContext& ctx) {
+  Sizes s;
+  s.heads = ctx.attrs().get_int("num_heads");
+  s.kv_heads = ctx.attrs().get_int("kv_num_heads");
+  const Shape& q = ctx.shape(kQuery);
+  if (q.size() != 3 || !q[2].is_const())
+    return ctx.invalid("the query must have rank 3 and a constant size, has shape " + ctx.str(q));
+  if (s.heads < 1 || s.kv_heads < 1 || s.heads % s.kv_heads != 0)
+    return ctx.invalid("kv_num_heads must divide num_heads");
+  s.packed = !ctx.has_input(kKey);
+  if (!s.packed && !ctx.has_input(kValue)) return ctx.invalid("there is a key, but no value");
+  const int64_t parts = s.packed ? s.heads + 2 * s.kv_heads : s.heads;
+  RP_TRY(require_heads(ctx, parts, q[2]));
+  s.batch = q[0];
+  s.length = q[1];
+  s.size = q[2].value() / parts;
+  const auto total = ctx.elements(kTotal);
+  if (!total || total->size() != 1) {
+    return ctx.error(Code::Unsupported,
+                     "total_sequence_length must follow from shapes, as the number of columns of "
+                     "an attention mask does, because the size of the caches depends on it");
+  }
+  s.total = (*total)[0];
+  const bool cached = ctx.has_input(kPastKey) && ctx.rank(kPastKey) == 4;
+  s.present = cached ? max_of(ctx.shape(kPastKey)[2], s.total, ctx.graph_symbols()) : s.length;
+  return s;
+}
+
+Status infer(InferContext& ctx) {
+  RP_TRY(require_float(ctx, kQuery));
+  for (const size_t i : {kKey, kValue, kPastKey, kPastValue, kScoreBias})
+    RP_TRY(same_float(ctx, i));
+  RP_TRY(require_inputs(ctx, {kLengths, kTotal}));
+  RP_TRY(require_int(ctx, kLengths));
+  RP_TRY(refuse_input(ctx, kSink, "head_sink"));
+  if (ctx.attrs().get_int("smooth_softmax") > 0)
+    return ctx.error(Code::Unsupported, "smooth_softmax is not supported");
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  if (!s.packed) {
+    for (const size_t i : {kKey, kValue}) {
+      const Shape expected{s.batch, s.length, s.kv_heads * s.size};
+      bool fits = ctx.rank(i) == 3;
+      for (size_t d = 0; fits && d < 3; ++d)
+        fits = ctx.unify(ctx.shape(i)[d], expected[d], "dims of key and value").ok();
+      if (!fits)
+        return ctx.invalid("key and value must have shape " + ctx.str(expected) + ", one has " +
+                           ctx.str(ctx.shape(i)));
+    }
+  }
+  if (ctx.has_input(kPastKey) != ctx.has_input(kPastValue))
+    return ctx.invalid("there is a past of the keys or of the values, but not of both");
+  const Shape cache{s.batch, s.kv_heads, s.present, s.size};
+  for (const size_t i : {kPastKey, kPastValue}) {
+    if (ctx.has_input(i)) RP_TRY(check_cache(ctx, i, cache));
+  }
+  if (ctx.attrs().get_int("do_rotary") != 0 && (!ctx.has_input(kCos) || !ctx.has_input(kSin)))
+    return ctx.invalid("do_rotary needs cos_cache and sin_cache");
+  const DType t = ctx.dtype(kQuery);
+  ctx.set_output(0, t, {s.batch, s.length, s.heads * s.size});
+  ctx.set_output(1, t, cache);
+  ctx.set_output(2, t, cache);
+  return {};
+}
+
+class Writer {
+ public:
+  Writer(Rewriter& rw, Sizes s) : c_(rw), s_(std::move(s)) {}
+
+  Result<bool> write() {
+    // The keys of a batch before the query. A prompt with padding is shorter than its rows.
+    const V lengths = c_.reshape(c_.cast(c_.in(kLengths), DType::I64), {s_.batch});
+    before_ = c_.max(c_.sub(c_.add(lengths, 1.0), c_.expr_value(s_.length, DType::I64)), 0.0);
+    const int64_t q_columns = s_.heads * s_.size, kv_columns = s_.kv_heads * s_.size;
+    const auto columns = [&](int64_t first, int64_t count) {
+      return c_.slice_axis(c_.in(kQuery), 2, first, count);
+    };
+    const V q = rotated(s_.packed ? columns(0, q_columns) : c_.in(kQuery), s_.heads);
+    const V k = rotated(s_.packed ? columns(q_columns, kv_columns) : c_.in(kKey), s_.kv_heads);
+    const V v = split_heads(
+        c_, s_.packed ? columns(q_columns + kv_columns, kv_columns) : c_.in(kValue), s_.kv_heads);
+    const V keys = with_past(k, kPastKey), values = with_past(v, kPastValue);
+    const V valid = c_.add(before_, c_.expr_value(s_.length, DType::I64));
+    std::vector<V> inputs{q,
+                          keys,
+                          values,
+                          c_.has(kScoreBias) ? c_.in(kScoreBias) : graph::kNone,
+                          graph::kNone,
+                          graph::kNone,
+                          valid};
+    c_.replace(0, c_.reshape(c_.transpose(c_.op("Attention", std::move(inputs), attributes()),
+                                          {0, 2, 1, 3}),
+                             {s_.batch, s_.length, Expr(q_columns)}));
+    if (c_.has_output(1)) c_.replace(1, keys);
+    if (c_.has_output(2)) c_.replace(2, values);
+    return c_.finish();
+  }
+
+ private:
+  AttrMap attributes() {
+    AttrMap a;
+    a.set("is_causal", int64_t{1});
+    const float scale = c_.attrs().get_float("scale");
+    if (scale != 0) a.set("scale", scale);
+    a.set("softcap", c_.attrs().get_float("softcap"));
+    // The window of com.microsoft counts the query's own position.
+    const int64_t window = c_.attrs().get_int("local_window_size");
+    if (window > 0) a.set("left_window_size", window - 1);
+    return a;
+  }
+
+  /// The number of elements of a head that are rotated.
+  int64_t rotated_size() {
+    const Expr half = c_.shape(c_.in(kCos)).back();
+    return half.is_const() ? std::min(2 * half.value(), s_.size) : s_.size;
+  }
+
+  /// Positions of the rows: [batch, length].
+  V positions() {
+    if (c_.has(kPositions)) return c_.cast(c_.in(kPositions), DType::I64);
+    const V row = c_.reshape(c_.range(s_.length), {1, s_.length});
+    return c_.add(c_.reshape(before_, {s_.batch, 1}), row);
+  }
+
+  V rotated(V v, int64_t heads) {
+    const V split = split_heads(c_, v, heads);
+    if (c_.attrs().get_int("do_rotary") == 0) return split;
+    AttrMap a;
+    a.set("interleaved", c_.attrs().get_int("rotary_interleaved"));
+    a.set("rotary_embedding_dim", rotated_size());
+    return c_.op("RotaryEmbedding", {split, c_.in(kCos), c_.in(kSin), positions()}, std::move(a));
+  }
+
+  /// The cache with the new rows at their positions, extended to the total length.
+  V with_past(V v, size_t past) {
+    if (!c_.has(past) || !c_.ok()) return v;
+    V cache = c_.in(past);
+    const Expr more = s_.present - c_.shape(cache)[2];
+    if (!more.is_const(0)) {
+      AttrMap a;
+      a.set("mode", std::string("constant"));
+      std::vector<Expr> pads(8, Expr(0));
+      pads[6] = more;
+      a.set("pads", std::move(pads));
+      cache = c_.op("Pad", {cache}, std::move(a));
+    }
+    AttrMap a;
+    a.set("axis", int64_t{2});
+    a.set("mode", std::string("linear"));
+    return c_.op("TensorScatter", {cache, v, before_}, std::move(a));
+  }
+
+  OpBuilder c_;
+  Sizes s_;
+  V before_ = graph::kNone;
+};
+
+Result<bool> decompose(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(Sizes s, sizes_of(ctx));
+  return Writer(rw, std::move(s)).write();
+}
+
+constexpr AttrDecl kAttrs[] = {
+    int_attr("do_rotary", 0),          required_attr("kv_num_heads", AttrType::Int),
+    int_attr("local_window_size", -1), required_attr("num_heads", AttrType::Int),
+    int_attr("rotary_interleaved", 0), float_attr("scale", 0.0F),
+    int_attr("smooth_softmax", -1),    float_attr("softcap", 0.0F)};
+
+}  // namespace gqa
+
+// --- RotaryEmbedding -----------------------------------------------------------------------------
+
+namespace rotary {
+
+enum : size_t { kInput, kPositions, kCos, kSin };
+
+struct Sizes {
+  Expr batch, length;
+  int64_t heads = 0, rotated = 0;
+  bool flat = false;  // [batch, length, heads * size]
+};
+
+Result<Sizes> sizes_of(const InferContext& ctx) {
+  Sizes s;
+  const Shape& x = ctx.shape(kInput);
+  const Shape& cos = ctx.shape(kCos);
+  if ((x.size() != 3 && x.size() != 4) || !x.back().is_const() || cos.size() != 2 ||
+      !cos[1].is_const())
+    return ctx.invalid(
+        "input must have rank 3 or 4 and cos_cache rank 2, with constant columns; "
+        "they have shapes " +
+        ctx.str(x) + " and " + ctx.str(cos));
+  s.flat = x.size() == 3;
+  s.batch = x[0];
+  s.length = x[s.flat ? 1 : 2];
+  const int64_t given = ctx.attrs().get_int("rotary_embedding_dim");
+  s.rotated = given > 0 ? given : 2 * cos[1].value();
+  s.heads = ctx.attrs().get_int("num_heads");
+  if (s.flat && s.heads == 0) s.heads = s.rotated == 0 ? 0 : x[2].value() / s.rotated;
+  if (s.flat) RP_TRY(require_heads(ctx, s.heads, x[2]));
+  return s;
+}
+
+Status infer(InferContext& ctx) {
+  RP_TRY(require_int(ctx, kPositions));
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  if (ctx.attrs().get_int("is_packed_batching") != 0)
+    return ctx.error(Code::Unsupported, "is_packed_batching is not supported");
+  if (ctx.attrs().get_float("scale") != 1)
+    return ctx.error(Code::Unsupported, "a scale other than 1 is not supported");
+  const Shape& p = ctx.shape(kPositions);
+  const bool offset = p.size() == 1 && p[0].is_const(1);
+  if (!offset && p.size() != 2)
+    return ctx.invalid("position_ids must have shape [1] or [batch, length], has " + ctx.str(p));
+  if (!offset) {
+    RP_TRY(ctx.unify(p[0], s.batch, "batches of input and position_ids").status());
+    RP_TRY(ctx.unify(p[1], s.length, "lengths of input and position_ids").status());
+  }
+  return infer_same_float(ctx);
+}
+
+Result<bool> decompose(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  OpBuilder c(rw);
+  V positions = c.cast(c.in(kPositions), DType::I64);
+  if (c.shape(positions).size() == 1) {
+    const V row = c.reshape(c.range(s.length), {1, s.length});
+    positions = c.expand(c.add(row, positions), {s.batch, s.length});
+  }
+  AttrMap a;
+  a.set("interleaved", c.attrs().get_int("interleaved"));
+  a.set("num_heads", s.flat ? s.heads : int64_t{0});
+  a.set("rotary_embedding_dim", s.rotated);
+  c.replace(
+      0, c.op("RotaryEmbedding", {c.in(kInput), c.in(kCos), c.in(kSin), positions}, std::move(a)));
+  return c.finish();
+}
+
+constexpr AttrDecl kAttrs[] = {int_attr("interleaved", 0), int_attr("is_packed_batching", 0),
+                               int_attr("num_heads", 0), int_attr("rotary_embedding_dim", 0),
+                               float_attr("scale", 1.0F)};
+
+}  // namespace rotary
+
+}  // namespace
+
+std::span<const OpDef> microsoft_heads_ops() {
+  static constexpr OpDef kOps[] = {
+      microsoft_row("MultiHeadAttention", mha::infer, mha::decompose, {1, 10, 4}, mha::kAttrs),
+      {.name = "GroupQueryAttention",
+       .domain = kMicrosoft,
+       .infer = gqa::infer,
+       .decompose = gqa::decompose,
+       .min_inputs = 1,
+       .max_inputs = 12,
+       .max_outputs = 3,
+       .attributes = gqa::kAttrs},
+      {.name = "ContribRotaryEmbedding",
+       .domain = kMicrosoft,
+       .in_models = "RotaryEmbedding",
+       .infer = rotary::infer,
+       .decompose = rotary::decompose,
+       .min_inputs = 4,
+       .max_inputs = 4,
+       .attributes = rotary::kAttrs},
+  };
+  return kOps;
+}
+
+}  // namespace reprise::ops
