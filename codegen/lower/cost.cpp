@@ -179,6 +179,7 @@ double recompute_cost(const Graph& g, const Node& n) {
     case ops::Lowering::Reduce:
     case ops::Lowering::MatMul:
     case ops::Lowering::Conv:
+    case ops::Lowering::Recurrent:
     case ops::Lowering::None:
       return 1;
   }

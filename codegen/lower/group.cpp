@@ -51,12 +51,19 @@ bool is_reduction(const Node& n) {
   return lowering_of(n) == ops::Lowering::Reduce;
 }
 
+bool is_recurrent(const Node& n) {
+  return lowering_of(n) == ops::Lowering::Recurrent;
+}
+
 Group group_of(const Graph& g, Node* n) {
   Group gr;
   gr.nodes = {n};
   gr.domain = g.value(n->outputs[0]).shape;
   if (is_contraction(*n)) {
     gr.kind = GroupKind::Contraction;
+    gr.anchor = n;
+  } else if (is_recurrent(*n)) {
+    gr.kind = GroupKind::Recurrent;
     gr.anchor = n;
   } else if (is_reduction(*n)) {
     gr.kind = GroupKind::Row;

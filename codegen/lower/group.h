@@ -16,6 +16,7 @@ enum class GroupKind : uint8_t {
   Row,          // reductions over the same columns, with pointwise nodes before, between and after
   Contraction,  // MatMul or Conv with prologue and epilogue
   Attention,    // two MatMuls with a softmax between them, with prologue and epilogue
+  Recurrent,    // one recurrent layer
   Host,         // one node on the host
 };
 
@@ -42,7 +43,7 @@ struct GroupKey;
 /// index with the same row-major position. The anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  /// The contraction, in Attention the second one; in Row the first reduction.
+  /// The contraction, in Attention the second one; in Row the first reduction; the recurrent layer.
   graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
@@ -60,6 +61,7 @@ const ops::OpDef* def_of(const graph::Node& n);
 /// injective.
 bool is_contraction(const graph::Node& n);
 bool is_reduction(const graph::Node& n);
+bool is_recurrent(const graph::Node& n);
 /// If a core Transpose of a matrix produces `v`, its input, even if the Transpose belongs to
 /// another group; else kNone.
 graph::ValueId transposed_matrix(const graph::Graph& g, graph::ValueId v);

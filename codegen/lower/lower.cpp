@@ -126,6 +126,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
       return lower_conv(g, group, target, choice);
     case GroupKind::Attention:
       return lower_attention(g, group, target, choice);
+    case GroupKind::Recurrent:
+      return lower_recurrent(g, group, target, choice, form);
     case GroupKind::Host:
       break;
   }
@@ -134,7 +136,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
 
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
                      const TargetFacts& target) {
-  const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise;
+  const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise ||
+                       group.kind == GroupKind::Recurrent;
   if (!target.cpu_type() || !has_one) return 0;
   const auto range = [&g](SymbolId id) {
     const Symbol& s = g.symbols[static_cast<size_t>(id)];

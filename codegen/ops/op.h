@@ -109,6 +109,9 @@ class Rewriter {
   /// Adds a node in core form, infers it and returns its first output.
   Result<graph::ValueId> emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                               AttrMap attrs = {});
+  /// The same for an operator with several outputs; returns all of them.
+  Result<std::vector<graph::ValueId>> emit_all(graph::OpName op, std::vector<graph::ValueId> inputs,
+                                               AttrMap attrs, size_t outputs);
   /// The same for core operators whose sizes are in their output's shape (Slice, Range).
   Result<graph::ValueId> emit_shaped(graph::OpName op, std::vector<graph::ValueId> inputs,
                                      AttrMap attrs, DType dtype, Shape shape);
@@ -122,9 +125,9 @@ class Rewriter {
   Status replace(size_t i, graph::ValueId v);
 
  private:
-  /// Adds and infers the node that computes `result`.
-  Result<graph::ValueId> add(graph::OpName op, std::vector<graph::ValueId> inputs, AttrMap attrs,
-                             graph::ValueId result);
+  /// Adds and infers the node that computes `results`.
+  Status add(graph::OpName op, std::vector<graph::ValueId> inputs, AttrMap attrs,
+             std::vector<graph::ValueId> results);
 
   graph::Graph& g_;
   graph::Node& n_;
@@ -139,6 +142,7 @@ enum class Lowering : uint8_t {
   Reduce,   // reduction over trailing axes
   MatMul,
   Conv,
+  Recurrent,  // a layer whose steps depend on the states of the steps before
 };
 
 /// How the operands and the result of a core operator depend on the layout: [N, C, spatial...], or

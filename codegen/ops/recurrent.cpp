@@ -1,5 +1,8 @@
-// RNN, GRU and LSTM. They run on the host: inference only.
+// RNN, GRU and LSTM, for inference. A MatMul multiplies the inputs of all steps by W, and
+// RecurrentSteps computes what depends on the state of the step before.
+#include "runtime/base/recurrent.h"
 #include "codegen/ops/families.h"
+#include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -13,7 +16,9 @@ Status require_rank_3(const InferContext& ctx, size_t i, const char* role) {
 
 /// X [steps, batch, inputs], W [directions, gates * hidden, inputs], R [directions, gates * hidden,
 /// hidden]. With layout = 1, the batch is the first axis of X, Y and the states.
-Status infer_recurrent(InferContext& ctx, int64_t gates) {
+template <RecurrentCell cell>
+Status infer_recurrent(InferContext& ctx) {
+  constexpr int64_t gates = gates_of(cell);
   RP_TRY(require_float(ctx, 0));
   RP_TRY(require_rank_3(ctx, 0, "X"));
   RP_TRY(require_rank_3(ctx, 1, "W"));
@@ -42,14 +47,83 @@ Status infer_recurrent(InferContext& ctx, int64_t gates) {
   return {};
 }
 
-Status infer_rnn(InferContext& ctx) {
-  return infer_recurrent(ctx, 1);
+/// X [steps, batch, directions * gates * hidden], the products of the inputs and W with W's biases,
+/// and R. Optional: R's biases [directions, gates * hidden], lengths [batch], initial states h and
+/// c [directions, batch, hidden], peepholes [directions, 3 * hidden].
+Status infer_steps(InferContext& ctx) {
+  RP_TRY(require_rank_3(ctx, 0, "X"));
+  RP_TRY(require_rank_3(ctx, 1, "R"));
+  const Shape& x = ctx.shape(0);
+  const Expr& directions = ctx.shape(1)[0];
+  const Expr& hidden = ctx.shape(1)[2];
+  RP_TRY(ctx.unify(x[2], directions * ctx.shape(1)[1], "gates of X and R").status());
+  ctx.set_output(0, DType::F32, {x[0], directions, x[1], hidden});
+  for (size_t i : {size_t{1}, size_t{2}}) ctx.set_output(i, DType::F32, {directions, x[1], hidden});
+  return {};
 }
-Status infer_gru(InferContext& ctx) {
-  return infer_recurrent(ctx, 3);
+
+using V = OpBuilder::V;
+
+/// The inputs of RNN, GRU and LSTM.
+enum Input : uint8_t { kX, kW, kR, kB, kLengths, kH, kC, kP };
+
+/// Devices keep the states of a row of the batch in shared memory.
+bool fits_device(OpBuilder& c, RecurrentCell cell) {
+  constexpr int64_t kMaxHidden = 1024;
+  const Shape r = c.shape(c.in(kR));
+  const DType t = c.dtype(c.in(kX));
+  return (t == DType::F32 || wide(t) != t) && is_static(r) && r[2].value() >= 1 &&
+         r[2].value() <= kMaxHidden &&
+         recurrent_activations(c.node().attrs, cell, r[0].value()).ok();
 }
-Status infer_lstm(InferContext& ctx) {
-  return infer_recurrent(ctx, 4);
+
+/// The products of the inputs of all steps with W, and its biases.
+V input_products(OpBuilder& c, V x) {
+  const Shape w = c.shape(c.in(kW));
+  const Expr rows = w[0] * w[1];
+  const V matrix = c.transpose(c.reshape(c.cast(c.in(kW), DType::F32), {rows, w[2]}), {1, 0});
+  const V products = c.op("MatMul", {x, matrix});
+  if (!c.has(kB)) return products;
+  const V bias = c.slice_axis(c.cast(c.in(kB), DType::F32), 1, 0, w[1]);
+  return c.add(products, c.reshape(bias, {rows}));
+}
+
+AttrMap steps_attributes(const graph::Node& n, RecurrentCell cell) {
+  AttrMap a = n.attrs;
+  a.erase("layout");
+  a.erase("hidden_size");
+  a.set("cell", static_cast<int64_t>(cell));
+  return a;
+}
+
+template <RecurrentCell cell>
+Result<bool> recurrent(Rewriter& rw) {
+  OpBuilder c(rw);
+  if (!fits_device(c, cell)) return false;
+  const bool batch_major = c.attrs().get_int("layout") != 0;
+  const auto order = [&](V v) { return batch_major ? c.transpose(v, {1, 0, 2}) : v; };
+  const auto given = [&](size_t i) {
+    return c.has(i) ? c.cast(c.in(i), DType::F32) : graph::kNone;
+  };
+  const auto state = [&](size_t i) { return c.has(i) ? order(given(i)) : graph::kNone; };
+  const Expr rows = c.shape(c.in(kR))[1];
+  std::vector<V> inputs{input_products(c, order(given(kX))),
+                        given(kR),
+                        c.has(kB) ? c.slice_axis(given(kB), 1, rows, rows) : graph::kNone,
+                        c.has(kLengths) ? c.in(kLengths) : graph::kNone,
+                        state(kH),
+                        state(kC),
+                        given(kP)};
+  while (inputs.back() == graph::kNone) inputs.pop_back();
+  if (!c.ok()) return c.finish();
+  constexpr size_t count = cell == RecurrentCell::Lstm ? 3 : 2;
+  RP_ASSIGN(const std::vector<V> out, rw.emit_all("RecurrentSteps", std::move(inputs),
+                                                  steps_attributes(c.node(), cell), count));
+  c.replace_cast(0, batch_major ? c.transpose(out[0], {2, 0, 1, 3}) : out[0]);
+  for (size_t i = 1; i < count; ++i) {
+    if (c.has_output(i)) c.replace_cast(i, order(out[i]));
+  }
+  return c.finish();
 }
 
 constexpr AttrDecl kRnnAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
@@ -75,29 +149,49 @@ constexpr AttrDecl kLstmAttrs[] = {optional_attr("activation_alpha", AttrType::F
                                    optional_attr("hidden_size", AttrType::Int),
                                    int_attr("input_forget", 0),
                                    int_attr("layout", 0)};
+constexpr AttrDecl kStepsAttrs[] = {optional_attr("activation_alpha", AttrType::Floats),
+                                    optional_attr("activation_beta", AttrType::Floats),
+                                    optional_attr("activations", AttrType::Strings),
+                                    required_attr("cell", AttrType::Int),
+                                    float_attr("clip", 0.0F),
+                                    string_attr("direction", "forward"),
+                                    int_attr("input_forget", 0),
+                                    int_attr("linear_before_reset", 0)};
 
 }  // namespace
 
 std::span<const OpDef> recurrent_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "RNN",
-       .infer = infer_rnn,
+       .infer = infer_recurrent<RecurrentCell::Rnn>,
+       .decompose = recurrent<RecurrentCell::Rnn>,
        .min_inputs = 3,
        .max_inputs = 6,
        .max_outputs = 2,
        .attributes = kRnnAttrs},
       {.name = "GRU",
-       .infer = infer_gru,
+       .infer = infer_recurrent<RecurrentCell::Gru>,
+       .decompose = recurrent<RecurrentCell::Gru>,
        .min_inputs = 3,
        .max_inputs = 6,
        .max_outputs = 2,
        .attributes = kGruAttrs},
       {.name = "LSTM",
-       .infer = infer_lstm,
+       .infer = infer_recurrent<RecurrentCell::Lstm>,
+       .decompose = recurrent<RecurrentCell::Lstm>,
        .min_inputs = 3,
        .max_inputs = 8,
        .max_outputs = 3,
        .attributes = kLstmAttrs},
+      {.name = "RecurrentSteps",
+       .infer = infer_steps,
+       .lowering = Lowering::Recurrent,
+       .min_inputs = 2,
+       .max_inputs = 7,
+       .max_outputs = 3,
+       .attributes = kStepsAttrs,
+       .sensitivity = kernel::Sensitivity::None,
+       .layout = LayoutRole::Fixed},
   };
   return kOps;
 }

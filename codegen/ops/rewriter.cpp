@@ -59,27 +59,39 @@ HostTensor scalar_tensor(DType dtype, double value) {
 
 Result<graph::ValueId> Rewriter::emit(graph::OpName op, std::vector<graph::ValueId> inputs,
                                       AttrMap attrs) {
-  return add(op, std::move(inputs), std::move(attrs), g_.add_unknown(n_.name + "/" + op));
+  const graph::ValueId result = g_.add_unknown(n_.name + "/" + op);
+  RP_TRY(add(op, std::move(inputs), std::move(attrs), {result}));
+  return result;
+}
+
+Result<std::vector<graph::ValueId>> Rewriter::emit_all(graph::OpName op,
+                                                       std::vector<graph::ValueId> inputs,
+                                                       AttrMap attrs, size_t outputs) {
+  std::vector<graph::ValueId> results;
+  for (size_t i = 0; i < outputs; ++i)
+    results.push_back(g_.add_unknown(n_.name + "/" + op + "_" + std::to_string(i)));
+  RP_TRY(add(op, std::move(inputs), std::move(attrs), results));
+  return results;
 }
 
 Result<graph::ValueId> Rewriter::emit_shaped(graph::OpName op, std::vector<graph::ValueId> inputs,
                                              AttrMap attrs, DType dtype, Shape shape) {
   const graph::ValueId result = g_.add_value(n_.name + "/" + op, dtype, std::move(shape));
-  return add(op, std::move(inputs), std::move(attrs), result);
+  RP_TRY(add(op, std::move(inputs), std::move(attrs), {result}));
+  return result;
 }
 
-Result<graph::ValueId> Rewriter::add(graph::OpName op, std::vector<graph::ValueId> inputs,
-                                     AttrMap attrs, graph::ValueId result) {
+Status Rewriter::add(graph::OpName op, std::vector<graph::ValueId> inputs, AttrMap attrs,
+                     std::vector<graph::ValueId> results) {
   graph::NodeSpec n;
   n.name = n_.name + "/" + op;
   n.op = op;
   n.inputs = std::move(inputs);
-  n.outputs = {result};
+  n.outputs = std::move(results);
   n.attrs = std::move(attrs);
   n.origins = n_.origins;
   n.origin_op = n_.origin_op.empty() ? n_.op : n_.origin_op;
-  RP_TRY(infer(g_, *g_.add_node(std::move(n), &n_)));
-  return result;
+  return infer(g_, *g_.add_node(std::move(n), &n_));
 }
 
 graph::ValueId Rewriter::constant(HostTensor t) {

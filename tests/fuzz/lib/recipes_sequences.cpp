@@ -50,21 +50,67 @@ bool rotary(Maker& m) {
                std::move(attrs));
 }
 
-bool recurrent(Maker& m, std::string_view op, int64_t gates) {
-  const DType t = DType::F32;
-  const Expr steps = m.rng.in(1, 4), batch = m.random_dim();
-  const int64_t inputs = m.rng.in(1, 5), hidden = m.rng.in(1, 5), directions = m.rng.in(1, 2);
+/// Names of functions for the gates, and their parameters.
+void set_activations(Maker& m, AttrMap& attrs, int64_t count) {
+  const std::vector<std::string> names{"Sigmoid",         "Tanh",       "Relu",        "Affine",
+                                       "LeakyRelu",       "ScaledTanh", "HardSigmoid", "Elu",
+                                       "ThresholdedRelu", "Softsign",   "Softplus"};
+  std::vector<std::string> chosen;
+  std::vector<float> alpha, beta;
+  for (int64_t i = 0; i < count; ++i) {
+    chosen.push_back(m.rng.pick(names));
+    if (m.rng.chance(0.5)) alpha.push_back(0.25F * static_cast<float>(m.rng.in(1, 4)));
+    if (m.rng.chance(0.5)) beta.push_back(0.25F * static_cast<float>(m.rng.in(1, 4)));
+  }
+  attrs.set("activations", std::move(chosen));
+  if (!alpha.empty()) attrs.set("activation_alpha", std::move(alpha));
+  if (!beta.empty()) attrs.set("activation_beta", std::move(beta));
+}
+
+/// The attributes that RNN (1 gate), GRU (3) and LSTM (4) have.
+AttrMap recurrent_attributes(Maker& m, int64_t gates, int64_t hidden, int64_t directions) {
   AttrMap attrs;
   attrs.set("hidden_size", hidden);
   attrs.set("direction", std::string(directions == 2     ? "bidirectional"
                                      : m.rng.chance(0.5) ? "reverse"
                                                          : "forward"));
-  if (op == "GRU") attrs.set("linear_before_reset", m.rng.in(0, 1));
-  std::vector<V> operands{m.operand(t, {steps, batch, inputs}),
-                          m.fresh(t, {directions, gates * hidden, inputs}),
-                          m.fresh(t, {directions, gates * hidden, hidden})};
-  if (m.rng.chance(0.6)) operands.push_back(m.fresh(t, {directions, 2 * gates * hidden}));
-  return m.add(op, std::move(operands), std::move(attrs), 2, 22);
+  if (gates == 3) attrs.set("linear_before_reset", m.rng.in(0, 1));
+  if (gates == 4 && m.rng.chance(0.3)) attrs.set("input_forget", int64_t{1});
+  if (m.rng.chance(0.3)) attrs.set("clip", 0.5F);
+  if (m.rng.chance(0.4))
+    set_activations(m, attrs, directions * (gates == 1 ? 1 : gates == 3 ? 2 : 3));
+  return attrs;
+}
+
+bool recurrent(Maker& m, std::string_view op, int64_t gates) {
+  const DType t = m.rng.chance(0.8) ? DType::F32 : m.random_float();
+  const Expr steps = m.rng.in(1, 4);
+  const Expr batch = m.random_dim();
+  const int64_t inputs = m.rng.in(1, 5), hidden = m.rng.in(1, 9);
+  const int64_t directions = m.rng.in(1, 2);
+  AttrMap attrs = recurrent_attributes(m, gates, hidden, directions);
+  const bool batch_major = m.rng.chance(0.3);
+  if (batch_major) attrs.set("layout", int64_t{1});
+  const Shape x = batch_major ? Shape{batch, steps, inputs} : Shape{steps, batch, inputs};
+  const Shape state =
+      batch_major ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
+  const auto optional = [&](const Shape& s) {
+    return m.rng.chance(0.5) ? m.fresh(t, s) : graph::kNone;
+  };
+  std::vector<V> operands{m.operand(t, x), m.fresh(t, {directions, gates * hidden, inputs}),
+                          m.fresh(t, {directions, gates * hidden, hidden}),
+                          optional({directions, 2 * gates * hidden})};
+  operands.push_back(
+      m.rng.chance(0.3)
+          ? m.fresh(DType::I32, {batch}, Values::between(0, static_cast<double>(steps.value())))
+          : graph::kNone);
+  operands.push_back(optional(state));
+  if (gates == 4) {
+    operands.push_back(optional(state));
+    operands.push_back(optional({directions, 3 * hidden}));
+  }
+  while (operands.back() == graph::kNone) operands.pop_back();
+  return m.add(op, std::move(operands), std::move(attrs), gates == 4 ? 3 : 2, 22);
 }
 
 bool loss(Maker& m, std::string_view op) {
