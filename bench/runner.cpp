@@ -48,14 +48,9 @@ Status serve(const Options& o) {
   // Reading the input files does not count as loading, because other peers get them in memory.
   Session& session = *loaded.session;
   app::InputSources sources;
-  RP_ASSIGN(sources.given, app::read_input_folder(o.inputs, session.io()));
-  for (const plan::Slot& slot : session.io().inputs) {
-    if (!sources.given.contains(slot.name)) {
-      return invalid_input("'" + o.inputs + "' has no input_N.pb for the model's input '" +
-                           slot.name + "'");
-    }
-  }
   std::vector<std::string> notes;
+  RP_ASSIGN(sources.given, app::read_input_folder(o.inputs, session.io(), notes));
+  RP_TRY(app::check_complete(o.inputs, session.io(), sources.given));
   RP_ASSIGN(const app::InputSet inputs, app::make_inputs(session.io(), sources, notes));
   const std::vector<Binding> bindings = inputs.bindings();
 

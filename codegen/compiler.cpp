@@ -170,6 +170,7 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.producer = "reprise 0.1.0";
   RP_ASSIGN(p.host_plan, host_plan_of(context));
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
+  p.explanation.notes = g.notes;
   context.end_pass("host-plan");
   RP_TRY(run_passes(context, p.explanation));
   // Inference during the passes may have added symbols, and guards that make dims equal.

@@ -143,6 +143,14 @@ std::vector<std::string> origins_of(const lower::Group& group) {
   return out;
 }
 
+/// "kernel 'add' (nodes 'a', 'b')"
+std::string described(const lower::Group& group) {
+  std::string nodes;
+  for (const std::string& name : origins_of(group))
+    nodes += (nodes.empty() ? "'" : ", '") + name + "'";
+  return "kernel '" + kernel_name(group) + "' (nodes " + nodes + ")";
+}
+
 /// A launch without its group, nodes and schedule. `scratch`: the plan's buffers for the group's
 /// scratch memory.
 plan::Launch make_launch(const lower::LoweredLaunch& lowered,
@@ -258,7 +266,7 @@ class DevicePlanBuilder {
     const auto start = Clock::now();
     auto lowered = lower_chosen(context_, group, target_, number);
     context_.times.lower += ms_since(start);
-    if (!lowered.ok()) return lowered.status().with_context("kernel '" + kernel_name(group) + "'");
+    if (!lowered.ok()) return lowered.status().with_context(described(group));
     if (context_.options.inject_kernel_fault) {
       context_.options.inject_kernel_fault(group, *lowered);
       for (lower::LoweredLaunch& l : lowered->launches) l.number.reset();

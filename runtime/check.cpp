@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 
 #include "runtime/base/align.h"
 #include "runtime/base/bytes.h"
+#include "runtime/base/number_text.h"
 #include "runtime/plan/bind.h"
 #include "runtime/plan/block_layout.h"
 
@@ -17,12 +17,6 @@ namespace {
 
 constexpr uint64_t kAlignment = 256;
 constexpr unsigned kMostRuns = 12;  // if CheckOptions::more_runs_ns allows more runs
-
-std::string text(double v) {
-  char out[32];
-  std::snprintf(out, sizeof out, "%.9g", v);
-  return out;
-}
 
 /// The bits of one element.
 uint64_t bits_at(DType dtype, const std::byte* at) {
@@ -42,8 +36,8 @@ Comparison compare_floats(double want, double is, double allowed) {
   Comparison c{same ? 0 : std::fabs(is - want), allowed, {}, {}};
   if (std::isnan(c.error)) c.error = std::numeric_limits<double>::infinity();
   if (c.error <= allowed) return c;
-  c.expected = text(want) + " within " + text(allowed);
-  c.found = text(is);
+  c.expected = number_text(want) + " within " + number_text(allowed);
+  c.found = number_text(is);
   return c;
 }
 

@@ -149,13 +149,57 @@ Status check_made_up(const plan::Slot& slot, const Dims& dims) {
                        ": random inputs may not exceed 4 GB; give smaller dims with --shape");
 }
 
-std::vector<fs::path> numbered_files(const std::string& dir, const std::string& stem) {
+fs::path numbered_file(const std::string& dir, const std::string& stem, size_t i) {
+  return fs::path(dir) / (stem + std::to_string(i) + ".pb");
+}
+
+/// One more than the largest N of the files "stemN.pb"; 0 if there are none.
+Result<size_t> count_numbered(const std::string& dir, const std::string& stem) {
+  size_t count = 0;
+  std::error_code error;
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with(stem) || !name.ends_with(".pb")) continue;
+    const char* const last = name.data() + name.size() - 3;
+    size_t i = 0;
+    const auto [rest, failed] = std::from_chars(name.data() + stem.size(), last, i);
+    if (failed == std::errc() && rest == last) count = std::max(count, i + 1);
+  }
+  if (error) return Status(Code::Io, "cannot list '" + dir + "': " + error.message());
+  return count;
+}
+
+/// "stem0.pb", "stem1.pb" and so on. A gap is an error.
+Result<std::vector<fs::path>> numbered_files(const std::string& dir, const std::string& stem) {
+  RP_ASSIGN(const size_t count, count_numbered(dir, stem));
   std::vector<fs::path> files;
-  for (size_t i = 0;; ++i) {
-    fs::path p = fs::path(dir) / (stem + std::to_string(i) + ".pb");
-    if (!fs::exists(p)) return files;
+  while (files.size() < count) {
+    fs::path p = numbered_file(dir, stem, files.size());
+    if (!fs::exists(p)) {
+      return invalid_input("'" + dir + "' lacks " + p.filename().string() + ", but has " + stem +
+                           std::to_string(count - 1) + ".pb");
+    }
     files.push_back(std::move(p));
   }
+  return files;
+}
+
+/// The input that file number `i` is for.
+Result<const plan::Slot*> slot_of(const plan::Interface& io, const std::string& name, size_t i,
+                                  const fs::path& file, std::vector<std::string>& notes) {
+  for (const plan::Slot& slot : io.inputs) {
+    if (slot.name == name) return &slot;
+  }
+  if (i >= io.inputs.size()) {
+    return invalid_input("'" + file.string() + "' is for no input: the model has " +
+                         std::to_string(io.inputs.size()) + ", and none named '" + name +
+                         "'; remove the file. The inputs: " + input_list(io));
+  }
+  if (!name.empty()) {
+    notes.push_back("'" + file.string() + "' holds '" + name + "', which is no input; input '" +
+                    io.inputs[i].name + "' gets it by its position");
+  }
+  return &io.inputs[i];
 }
 
 }  // namespace
@@ -205,6 +249,28 @@ std::vector<Binding> InputSet::bindings() const {
   return out;
 }
 
+Status InputSet::explain(Status error) const {
+  constexpr size_t kMost = 4;
+  if (error.code() != Code::InvalidInput || random.empty()) return error;
+  const size_t shown = std::min(random.size(), kMost);
+  std::string list;
+  for (size_t i = 0; i < shown; ++i) list += (i ? ", '" : "'") + random[i] + "'";
+  if (shown < random.size()) list += " and " + std::to_string(random.size() - shown) + " more";
+  const bool one = random.size() == 1;
+  return {error.code(), error.message() + (one ? "; input " : "; inputs ") + list +
+                            (one ? " was not given, so its values are random: give it with --input "
+                                 : " were not given, so their values are random: give them with "
+                                   "--input ") +
+                            (one ? random[0] : "NAME") + "=FILE"};
+}
+
+Result<std::vector<HostTensor>> run_session(Session& session, const InputSet& inputs,
+                                            RunStats* stats) {
+  auto outputs = session.run(inputs.bindings(), {}, stats);
+  if (!outputs.ok()) return inputs.explain(outputs.status());
+  return outputs;
+}
+
 Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sources,
                              std::vector<std::string>& notes) {
   RP_TRY(check_given_shapes(io, sources));
@@ -232,37 +298,52 @@ Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sour
       RP_ASSIGN(dims, choose_dims(io, slot, symbols, notes));
     }
     RP_TRY(check_made_up(slot, dims));
+    out.random.push_back(slot.name);
     out.tensors.push_back(random_tensor(slot.dtype, dims, random));
   }
   return out;
 }
 
 Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& dir,
-                                                            const plan::Interface& io) {
+                                                            const plan::Interface& io,
+                                                            std::vector<std::string>& notes) {
   std::map<std::string, HostTensor> out;
-  const std::vector<fs::path> files = numbered_files(dir, "input_");
+  RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "input_"));
   for (size_t i = 0; i < files.size(); ++i) {
     RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(files[i]));
-    auto slot = std::find_if(io.inputs.begin(), io.inputs.end(),
-                             [&](const auto& s) { return s.name == named.name; });
-    if (slot == io.inputs.end() && i < io.inputs.size()) {
-      slot = io.inputs.begin() + static_cast<std::ptrdiff_t>(i);
-    }
-    if (slot == io.inputs.end()) {
-      return invalid_input("'" + files[i].string() + "': the model has " +
-                           std::to_string(io.inputs.size()) + " inputs and none named '" +
-                           named.name + "'");
-    }
+    RP_ASSIGN(const plan::Slot* slot, slot_of(io, named.name, i, files[i], notes));
     // Recorded data may store a scalar as a tensor of one element, which other runtimes accept.
     const bool scalar = slot->shape.empty() && named.tensor.count() == 1;
-    out[slot->name] = scalar ? named.tensor.reshaped({}) : std::move(named.tensor);
+    HostTensor tensor = scalar ? named.tensor.reshaped({}) : std::move(named.tensor);
+    if (!out.emplace(slot->name, std::move(tensor)).second) {
+      return invalid_input("'" + files[i].string() + "' is for input '" + slot->name +
+                           "', as another file of the folder is");
+    }
   }
   return out;
 }
 
+Status check_complete(const std::string& dir, const plan::Interface& io,
+                      const std::map<std::string, HostTensor>& given) {
+  for (size_t i = 0; i < io.inputs.size(); ++i) {
+    const std::string& name = io.inputs[i].name;
+    if (given.contains(name)) continue;
+    return invalid_input("'" + numbered_file(dir, "input_", i).string() +
+                         "' is missing: the folder has no file (a TensorProto) for input '" + name +
+                         "'; add it, or give the input with --input " + name + "=FILE");
+  }
+  return {};
+}
+
+bool has_input_files(const std::string& dir) {
+  const Result<size_t> count = count_numbered(dir, "input_");
+  return !count.ok() || *count > 0;
+}
+
 Result<std::vector<HostTensor>> read_output_folder(const std::string& dir) {
   std::vector<HostTensor> out;
-  for (const fs::path& file : numbered_files(dir, "output_")) {
+  RP_ASSIGN(const std::vector<fs::path> files, numbered_files(dir, "output_"));
+  for (const fs::path& file : files) {
     RP_ASSIGN(onnx::NamedTensor named, onnx::read_tensor_file(file));
     out.push_back(std::move(named.tensor));
   }

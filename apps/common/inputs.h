@@ -1,4 +1,4 @@
-// The inputs of a run: from files, or random if none is given.
+// The inputs of a run: from files, or random for those that are not given.
 #pragma once
 
 #include <map>
@@ -25,8 +25,15 @@ Result<std::pair<std::string, std::string>> parse_assignment(const std::string& 
 struct InputSet {
   std::vector<std::string> names;
   std::vector<HostTensor> tensors;
+  std::vector<std::string> random;  // names of the inputs that were not given
   std::vector<Binding> bindings() const;
+  /// Adds to an InvalidInput error of a run which inputs were random: they may have caused it.
+  Status explain(Status error) const;
 };
+
+/// Runs the session; errors are explained.
+Result<std::vector<HostTensor>> run_session(Session& session, const InputSet& inputs,
+                                            RunStats* stats = nullptr);
 
 struct InputSources {
   std::map<std::string, HostTensor> given;
@@ -42,9 +49,16 @@ Result<InputSet> make_inputs(const plan::Interface& io, const InputSources& sour
                              std::vector<std::string>& notes);
 
 /// Reads input_N.pb of a test data folder. Inputs are matched by the names stored in the files, or
-/// by position.
+/// by position, of which `notes` gets a note if the names differ. A file that is for no input, or
+/// for the input of another file, is an error.
 Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& dir,
-                                                            const plan::Interface& io);
+                                                            const plan::Interface& io,
+                                                            std::vector<std::string>& notes);
+/// An error that names the file that is missing in the folder, unless all inputs are given.
+Status check_complete(const std::string& dir, const plan::Interface& io,
+                      const std::map<std::string, HostTensor>& given);
+/// Whether a test data folder has any input_N.pb.
+bool has_input_files(const std::string& dir);
 /// Reads output_N.pb of a test data folder, in order.
 Result<std::vector<HostTensor>> read_output_folder(const std::string& dir);
 

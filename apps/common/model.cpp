@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "apps/common/status.h"
 #include "runtime/base/timing.h"
 
 namespace reprise::app {
@@ -26,6 +27,10 @@ Status check_model_file(const std::string& path) {
   return {Code::Io, "cannot read model '" + path + "': " + why};
 }
 
+void show_notes(const package::Package& package) {
+  for (const std::string& text : package.explanation.notes) note(text);
+}
+
 Result<Model> load_model(const std::string& path, const CompileOptions& options) {
   Model m;
   m.path = path;
@@ -40,6 +45,7 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
   m.package = std::make_shared<package::Package>(std::move(compiled));
   m.compiled = true;
   m.compile_ms = now_ms() - start;
+  show_notes(*m.package);
   return m;
 }
 

@@ -27,6 +27,8 @@ struct Model {
 };
 
 Status check_model_file(const std::string& path);
+/// Shows the notes of the importer.
+void show_notes(const package::Package& package);
 /// A path with the suffix .rpk is a package; every other file is read as ONNX.
 Result<Model> load_model(const std::string& path, const CompileOptions& options);
 

@@ -10,6 +10,7 @@
 
 #include "apps/common/status.h"
 #include "apps/common/utf8.h"
+#include "runtime/base/file_kind.h"
 #include "runtime/base/low_bit.h"
 
 namespace reprise::app {
@@ -117,7 +118,9 @@ class DictParser {
 Result<Header> parse_header(std::span<const std::byte> file) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   if (text.substr(0, kMagic.size()) != kMagic) {
-    return invalid_input("not an npy file: it does not start with \\x93NUMPY");
+    const std::string other = file_kind(file);
+    return invalid_input("not an npy file" + (other.empty() ? ": it does not start with \\x93NUMPY"
+                                                            : ", but " + other));
   }
   if (file.size() < 12) return invalid_input("the npy file is truncated in its header");
   auto byte = [&](size_t i) { return static_cast<uint32_t>(file[i]); };
@@ -152,6 +155,12 @@ Result<Element> parse_descr(const std::string& descr) {
                        "'; numbers up to 8 bytes, bool and unicode strings are read");
   };
   if (descr.size() < 3) return refuse();
+  if (descr[1] == 'V') {
+    return unsupported("npy element type '" + descr +
+                       "': NumPy does not name the types of ml_dtypes (bfloat16, float8, int4) in "
+                       "a file; give the input as a .pb, which onnx.numpy_helper.from_array(array)"
+                       ".SerializeToString() makes");
+  }
   Element e;
   e.big_endian = descr[0] == '>';
   if (std::string_view("<>|=").find(descr[0]) == std::string_view::npos) return refuse();

@@ -6,9 +6,34 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <new>
 
 namespace reprise::app {
+
+namespace {
+
+struct Notes {
+  std::mutex mutex;
+  std::map<std::string, int> counts;
+};
+
+Notes& notes() {
+  static Notes all;
+  return all;
+}
+
+void write_note_counts() {
+  constexpr size_t kShown = 60;
+  for (const auto& [text, count] : notes().counts) {
+    if (count < 2) continue;
+    std::fprintf(stderr, "note: %d times: %s%s\n", count, text.substr(0, kShown).c_str(),
+                 text.size() > kShown ? "..." : "");
+  }
+}
+
+}  // namespace
 
 int exit_status(Code code) {
   switch (code) {
@@ -37,7 +62,9 @@ int report(const Status& status) {
 
 int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noexcept {
   try {
-    return body(argc, argv);
+    const int status = body(argc, argv);
+    write_note_counts();
+    return status;
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory: the model or its inputs are too large for this machine\n",
                stderr);
@@ -48,6 +75,10 @@ int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noex
 }
 
 void note(const std::string& text) {
+  {
+    const std::lock_guard lock(notes().mutex);
+    if (++notes().counts[text] > 1) return;
+  }
   std::fprintf(stderr, "note: %s\n", text.c_str());
 }
 

@@ -20,7 +20,8 @@ int exit_status(Code code);
 int report(const Status& status);
 /// Runs the body of main(). An exception becomes a message and an exit status.
 int guarded_main(int (*body)(int argc, char** argv), int argc, char** argv) noexcept;
-/// Writes a note to standard error, about a decision that was made for the user.
+/// Writes a note to standard error, about a decision that was made for the user. A note that was
+/// written before is only counted; guarded_main() writes the counts at the end.
 void note(const std::string& text);
 
 /// The progress of a long command: one line on standard error, which the next one replaces. Writes

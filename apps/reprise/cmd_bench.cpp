@@ -83,8 +83,11 @@ void register_bench(CLI::App& root, int& status) {
   command->footer(
       "Inputs are those of test_data_set_0 beside the model if it exists, otherwise random. The\n"
       "first run is reported separately. Times are of whole runs, with inputs and outputs in\n"
-      "host memory; device ms is the sum of kernel times. The error is max |a - b| against the\n"
-      "host reference; the exit status is 1 if a model exceeds its tolerance.\n"
+      "host memory. Device ms is the sum of kernel times, from runs of their own: timestamps keep\n"
+      "kernels from overlapping, so it can exceed the median. Such a run as a whole takes\n"
+      "timed_run_ms (--json). The error is max |a - b| against the host reference; the exit "
+      "status\n"
+      "is 1 if a model exceeds its tolerance.\n"
       "Example: reprise bench resnet18.onnx bert.onnx --device vulkan --json bench.json");
   command->callback([o, &status] { status = run_bench(*o); });
 }

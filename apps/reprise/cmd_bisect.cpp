@@ -221,6 +221,7 @@ Result<Loaded> load(const BisectCommand& o) {
     note("'" + o.model + "' is compiled again from the host plan that it contains");
   } else {
     RP_ASSIGN(out.graph, onnx::import_file(o.model, import));
+    for (const std::string& text : out.graph->notes) note(text);
   }
   auto package = std::make_shared<package::Package>();
   package->io = make_interface(*out.graph);
@@ -280,8 +281,10 @@ Result<int> run_bisect(const BisectCommand& o) {
   };
   if (loaded.package) options.compile.precision = loaded.package->explanation.precision;
   if (o.reference == "onnxruntime") options.reference = run_onnxruntime;
-  RP_ASSIGN(const BisectReport report, bisect(*loaded.graph, loaded.inputs, options));
+  const Result<BisectReport> bisected = bisect(*loaded.graph, loaded.inputs, options);
   progress.clear();
+  if (!bisected.ok()) return loaded.inputs.explain(bisected.status());
+  const BisectReport& report = *bisected;
   const std::string dir = out_dir_of(o);
   if (report.reduced) RP_TRY(write_case(*report.reduced, dir));
   print_report(out, o, device, report);
@@ -314,7 +317,7 @@ void register_bisect(CLI::App& root, int& status) {
       ->capture_default_str();
   command
       ->add_option("--reduce-seconds", o->reduce_seconds, "Stop reducing the model after this time")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least_zero())
       ->capture_default_str();
   add_inputs(*command, o->inputs);
   add_common(*command, o->common);

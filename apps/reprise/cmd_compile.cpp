@@ -33,6 +33,8 @@ Status compile_model(const CompileCommand& o) {
     progress.clear();
     note(message);
   };
+  if (o.common.device != "auto" && !o.common.mode.starts_with("max-autotune"))
+    note("--device has no effect on a package without --mode max-autotune");
   RP_ASSIGN(Model model, load_as(o.model, options, o.common));
   progress.clear();
   RP_TRY(package::write(*model.package, o.output));
@@ -49,6 +51,7 @@ Status compile_model(const CompileCommand& o) {
   table.add({"total", format_number(model.compile_ms)});
   Json variants = Json::array();
   std::string variant_text;
+  if (model.package->variants.empty()) variant_text = "none; it runs on the host alone";
   for (const package::Variant& v : model.package->variants) {
     variants.push_back(v.name);
     variant_text += (variant_text.empty() ? "" : ", ") + v.name;
@@ -86,11 +89,12 @@ void register_compile(CLI::App& root, int& status) {
   command->add_flag("--probes,!--no-probes", o->probes,
                     "Store the expected results of each kernel for seeded inputs, for `reprise "
                     "check` and for sessions that check their kernels; on by default");
-  add_common(*command, o->common);
+  add_common(*command, o->common, kJson | kDevice | kCompile);
   command->footer(
       "A package runs without the compiler, on every device that one of its variants fits. No\n"
       "device is needed, except for --mode max-autotune, which measures on --device; the\n"
-      "package's variant for such devices then has the fastest schedules.\n"
+      "package's variant for such devices then has the fastest schedules. Whether runs are\n"
+      "replayed (default or reduce-overhead) is decided when the package runs.\n"
       "NVRTC compiles for CUDA; running a package does not need it. PTX for the lowest\n"
       "architecture is added, for devices of other architectures.\n"
       "Examples: reprise compile bert.onnx -o bert.rpk --targets vulkan,cuda:sm_80,cuda:sm_90\n"

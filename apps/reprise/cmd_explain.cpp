@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "apps/reprise/command.h"
 #include "apps/reprise/dump.h"
@@ -54,19 +55,27 @@ Result<ChosenPlan> plan_of_targets(const package::Package& p, const std::string&
                                        "; it has " + (held.empty() ? "none" : held));
 }
 
+/// The device of --device. Nothing if none is needed, or if auto finds none but the host.
+Result<std::optional<DeviceInfo>> find_device(const ExplainOptions& o) {
+  const bool automatic = o.common.device == "auto";
+  const bool targets = !o.targets.empty() && automatic;
+  if (targets || o.common.device == "host") return std::optional<DeviceInfo>();
+  Result<OpenedDevice> device = open_selected(o.common, {o.model});
+  if (!device.ok() && !automatic) return device.status();
+  if (!device.ok() || !device->device) return std::optional<DeviceInfo>();
+  return std::optional(device->info);
+}
+
 /// The variant that the device uses, or the first one if there is no device.
-Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& o) {
+Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& o,
+                               const std::optional<DeviceInfo>& device) {
   if (!o.targets.empty() && o.common.device == "auto") return plan_of_targets(p, o.targets);
   ChosenPlan chosen;
   chosen.plan = &p.host_plan;
   chosen.variant = "host";
   if (o.common.device == "host") return chosen;
-  Result<OpenedDevice> device = open_selected(o.common, {o.model});
-  if (!device.ok() && o.common.device != "auto") return device.status();
-  const bool has_device = device.ok() && device->device;
   for (const package::Variant& v : p.variants) {
-    const std::string mismatch =
-        has_device ? v.predicate.mismatch(device->info.facts) : std::string();
+    const std::string mismatch = device ? v.predicate.mismatch(device->facts) : std::string();
     if (mismatch.empty()) {
       chosen.plan = &v.plan;
       chosen.variant = v.name;
@@ -229,6 +238,10 @@ void print_joins(const Output& out, const CompileReport& report) {
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
                 const Sections& sections, const StepCounts& counts) {
   const package::Explanation& e = model.package->explanation;
+  // Of a model that was compiled now, they are on standard error.
+  for (const std::string& text : e.notes) {
+    if (!model.compiled) out.text("note: " + text + "\n");
+  }
   out.text("variant " + chosen.variant + "\n");
   for (const std::string& line : chosen.notes) out.text("  not " + line + "\n");
   out.text(std::to_string(e.model_nodes) + " nodes, " + std::to_string(e.launches_unfused) +
@@ -259,18 +272,14 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
   }
 }
 
-Result<Model> load_explained(const ExplainOptions& o, Dump* dump) {
+Result<Model> load_explained(const ExplainOptions& o, const std::optional<DeviceInfo>& device,
+                             Dump* dump) {
   RP_ASSIGN(CompileOptions compile, o.common.compile_options());
   if (dump) dump->attach(compile);
   if (!o.targets.empty()) compile.targets = split_list(o.targets);
-  const bool automatic = o.common.device == "auto";
-  if (o.targets.empty() && (automatic || o.common.device.starts_with("cuda"))) {
-    const Result<OpenedDevice> device = open_selected(o.common, {o.model});
-    if (!device.ok() && !automatic) return device.status();
-    if (device.ok() && device->info.facts.api == Api::Cuda) {
-      compile.targets = targets_for(*device);
-      compile_for(device->info, compile);
-    }
+  if (o.targets.empty() && device && device->facts.api == Api::Cuda) {
+    compile.targets = {"cuda"};
+    compile_for(*device, compile);
   }
   RP_ASSIGN(Model model, load_as(o.model, compile, o.common));
   RP_TRY(check_package_options(model, o.common));
@@ -288,8 +297,9 @@ Status run_explain(const ExplainOptions& o) {
   const Output out(o.common.json);
   std::unique_ptr<Dump> dump;
   if (!o.dump.empty()) dump = std::make_unique<Dump>(o.dump);
-  RP_ASSIGN(Model model, load_explained(o, dump.get()));
-  RP_ASSIGN(const ChosenPlan chosen, choose_plan(*model.package, o));
+  RP_ASSIGN(const std::optional<DeviceInfo> device, find_device(o));
+  RP_ASSIGN(Model model, load_explained(o, device, dump.get()));
+  RP_ASSIGN(const ChosenPlan chosen, choose_plan(*model.package, o, device));
   if (dump) {
     RP_TRY(write_dump(*dump, model, *chosen.plan));
     out.text("wrote " + std::to_string(dump->files()) + " files to " + o.dump + "\n");
@@ -333,6 +343,7 @@ Status run_explain(const ExplainOptions& o) {
                    {"precision", precision_name(model.package->explanation.precision)},
                    {"narrowed", model.package->explanation.narrowed},
                    {"kept_fp32", kept_json(model.package->explanation)},
+                   {"notes", model.package->explanation.notes},
                    {"passes", std::move(passes)}});
 }
 
@@ -348,7 +359,7 @@ void register_explain(CLI::App& root, int& status) {
   command->add_option("--targets", o->targets,
                       "Compile for these targets, like `reprise compile`; the plan is that of the "
                       "first one unless --device is given");
-  add_common(*command, o->common);
+  add_common(*command, o->common, kJson | kDevice | kCompile);
   command->footer(
       "The plan is that of the device's variant; without a device, of the first variant.\n"
       "Kernels compiled for CUDA are listed with their registers and memory, for every target.\n"

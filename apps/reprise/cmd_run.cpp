@@ -22,10 +22,11 @@ struct Summary {
   double min = std::numeric_limits<double>::quiet_NaN();
   double max = std::numeric_limits<double>::quiet_NaN();
   double mean = std::numeric_limits<double>::quiet_NaN();
-  int64_t nans = 0;
+  int64_t nans = 0, infinities = 0;
 };
 
-/// Summarises all elements that are not NaN; NaN if there are none.
+/// Counts NaN and infinities. The least, the largest and the mean are those of all elements that
+/// are not NaN; NaN if there are none.
 Summary summarise(const HostTensor& t) {
   Summary s;
   double sum = 0;
@@ -35,6 +36,7 @@ Summary summarise(const HostTensor& t) {
       ++s.nans;
       continue;
     }
+    s.infinities += std::isinf(v);
     s.min = count ? std::min(s.min, v) : v;
     s.max = count ? std::max(s.max, v) : v;
     sum += v;
@@ -58,7 +60,7 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
       return Status(Code::Io, "cannot create '" + o.output_dir + "': " + error.message());
     }
   }
-  Table table({"output", "dtype", "shape", "min", "max", "mean"});
+  Table table({"output", "dtype", "shape", "min", "max", "mean", "nan", "inf"});
   Json list = Json::array();
   for (size_t i = 0; i < outputs.size(); ++i) {
     const HostTensor& t = outputs[i];
@@ -71,14 +73,16 @@ Result<Json> write_outputs(const RunOptions& o, const Session& session,
     std::string shape;
     for (const int64_t d : t.dims()) shape += (shape.empty() ? "" : "x") + std::to_string(d);
     table.add({name, std::string(name_of(t.dtype())), shape.empty() ? "scalar" : shape,
-               signed_number(s.min), signed_number(s.max), signed_number(s.mean)});
+               signed_number(s.min), signed_number(s.max), signed_number(s.mean),
+               std::to_string(s.nans), std::to_string(s.infinities)});
     list.push_back({{"name", name},
                     {"dtype", name_of(t.dtype())},
                     {"shape", t.dims()},
                     {"min", number(s.min)},
                     {"max", number(s.max)},
                     {"mean", number(s.mean)},
-                    {"nan_count", s.nans}});
+                    {"nan_count", s.nans},
+                    {"inf_count", s.infinities}});
   }
   out.table(table);
   return list;
@@ -91,7 +95,7 @@ Status run_model(const RunOptions& o) {
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, false));
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
   RunStats stats;
-  RP_ASSIGN(std::vector<HostTensor> outputs, session->run(inputs.bindings(), {}, &stats));
+  RP_ASSIGN(std::vector<HostTensor> outputs, run_session(*session, inputs, &stats));
   RP_ASSIGN(Json list, write_outputs(o, *session, outputs, out));
   const SessionStats totals = session->stats();
   return out.json({{"model", o.model},

@@ -60,7 +60,7 @@ Result<int> run_verify(const VerifyOptions& o) {
   RP_ASSIGN(InputSet inputs, collect_inputs(model, o.common, o.inputs, true));
   RP_ASSIGN(std::vector<HostTensor> expected, reference_outputs(model, inputs, o.common));
   RP_ASSIGN(std::unique_ptr<Session> session, make_session(model, device, o.common));
-  RP_ASSIGN(std::vector<HostTensor> actual, session->run(inputs.bindings()));
+  RP_ASSIGN(std::vector<HostTensor> actual, run_session(*session, inputs));
   RP_ASSIGN(const std::vector<Replays> replays, replay(*session, inputs, o.runs, actual));
   Table table({"output", "max error", "relative", "verdict"});
   Json list = Json::array();
@@ -115,7 +115,7 @@ void register_verify(CLI::App& root, int& status) {
   command
       ->add_option("--tolerance", o->tolerance,
                    "Largest error as a fraction of the output's largest value, for floats")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least_zero());
   command
       ->add_option("--runs", o->runs,
                    "Number of runs with the same inputs, which must all give the same bits")

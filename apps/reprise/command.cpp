@@ -52,7 +52,8 @@ Result<std::map<std::string, Dims>> CommonOptions::parsed_shapes() const {
   std::map<std::string, Dims> out;
   for (const std::string& text : shapes) {
     RP_ASSIGN(auto named, parse_shape(text));
-    out[named.first] = named.second;
+    if (!out.insert(named).second)
+      return Status(Code::Usage, "--shape gives the dims of '" + named.first + "' twice");
   }
   return out;
 }
@@ -80,6 +81,28 @@ Result<CompileOptions> CommonOptions::compile_options() const {
   return o;
 }
 
+CLI::Validator at_least_zero() {
+  const auto check = [](const std::string& text) {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    const bool ok = error == std::errc() && rest == end && std::isfinite(value) && value >= 0;
+    return ok ? std::string() : "expected a number of at least 0, found '" + text + "'";
+  };
+  return CLI::Validator(check, "NUMBER");
+}
+
+CLI::Validator whole_number() {
+  const auto check = [](const std::string& text) {
+    uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    const bool ok = error == std::errc() && rest == end;
+    return ok ? std::string() : "expected a whole number from 0 to 2^64 - 1, found '" + text + "'";
+  };
+  return CLI::Validator(check, "WHOLE NUMBER");
+}
+
 std::vector<std::string> split_list(const std::string& text) {
   std::vector<std::string> out;
   std::istringstream in(text);
@@ -99,6 +122,9 @@ void add_device(CLI::App& command, CommonOptions& o) {
       ->capture_default_str();
   command.add_flag("--validation", o.validation,
                    "Turn on the Vulkan validation layers; their messages are failures");
+}
+
+void add_session(CLI::App& command, CommonOptions& o) {
   command.add_flag(
       "--warm-up", o.warm_up,
       "Launch every kernel without work while the model loads: drivers that compile at "
@@ -122,6 +148,7 @@ void add_compile(CLI::App& command, CommonOptions& o) {
   command
       .add_option("--tune-seconds", o.tune_seconds,
                   "max-autotune: start no further candidates after this time")
+      ->check(at_least_zero())
       ->capture_default_str();
   command
       .add_option(
@@ -159,6 +186,7 @@ void add_compile(CLI::App& command, CommonOptions& o) {
 
 void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
   if (groups & kDevice) add_device(command, o);
+  if (groups & kSession) add_session(command, o);
   if (groups & kCompile) add_compile(command, o);
   if (groups & kJson) {
     command.add_option("--json", o.json, "Write results as JSON to a file; - for standard output");
@@ -169,9 +197,34 @@ void add_common(CLI::App& command, CommonOptions& o, unsigned groups) {
 void add_inputs(CLI::App& command, InputOptions& o) {
   command.add_option("--input", o.files, "An input: NAME=FILE, a .npy or a .pb (TensorProto)")
       ->allow_extra_args(false);
-  command.add_option("--data", o.data_dir, "Folder with input_0.pb, input_1.pb, ...");
-  command.add_option("--seed", o.seed, "Seed of inputs that are not given")->capture_default_str();
+  command.add_option("--data", o.data_dir,
+                     "Folder with input_0.pb, input_1.pb, ... for every input that --input does "
+                     "not give");
+  command.add_option("--seed", o.seed, "Seed of inputs that are not given")
+      ->check(whole_number())
+      ->capture_default_str();
 }
+
+namespace {
+
+/// The folder of --data, or test_data_set_0 beside the model if it has inputs. Empty for none.
+Result<std::string> data_folder(const std::string& path, const CommonOptions& common,
+                                const InputOptions& options, bool use_test_data,
+                                std::vector<std::string>& notes) {
+  namespace fs = std::filesystem;
+  if (!options.data_dir.empty()) {
+    if (fs::is_directory(options.data_dir)) return options.data_dir;
+    return Status(Code::Io, "--data: no such folder: '" + options.data_dir + "'");
+  }
+  const bool wanted = use_test_data && options.files.empty() && common.shapes.empty();
+  const std::string beside = fs::path(path).parent_path() / "test_data_set_0";
+  if (!wanted || !fs::is_directory(beside)) return std::string();
+  if (has_input_files(beside)) return beside;
+  notes.push_back("'" + beside + "' has no input_0.pb, so the inputs are random");
+  return std::string();
+}
+
+}  // namespace
 
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data) {
@@ -184,22 +237,19 @@ Result<InputSet> collect_inputs(const plan::Interface& io, const std::string& pa
   InputSources sources;
   sources.seed = options.seed;
   RP_ASSIGN(sources.shapes, common.parsed_shapes());
-  std::string dir = options.data_dir;
-  if (dir.empty() && use_test_data && options.files.empty() && common.shapes.empty()) {
-    const auto beside = std::filesystem::path(path).parent_path() / "test_data_set_0";
-    if (std::filesystem::is_directory(beside)) dir = beside;
-  }
+  std::vector<std::string> notes;
+  RP_ASSIGN(const std::string dir, data_folder(path, common, options, use_test_data, notes));
   if (!dir.empty()) {
-    if (!std::filesystem::is_directory(dir)) {
-      return Status(Code::Io, "--data: no such folder: '" + dir + "'");
-    }
-    RP_ASSIGN(sources.given, read_input_folder(dir, io));
+    RP_ASSIGN(sources.given, read_input_folder(dir, io, notes));
   }
+  std::set<std::string> named;
   for (const std::string& text : options.files) {
     RP_ASSIGN(auto assignment, parse_assignment(text));
+    if (!named.insert(assignment.first).second)
+      return Status(Code::Usage, "--input gives '" + assignment.first + "' twice");
     RP_ASSIGN(sources.given[assignment.first], read_tensor(assignment.second));
   }
-  std::vector<std::string> notes;
+  if (!dir.empty()) RP_TRY(check_complete(dir, io, sources.given));
   RP_ASSIGN(InputSet inputs, make_inputs(io, sources, notes));
   for (const std::string& text : notes) note(text);
   return inputs;
@@ -280,15 +330,19 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
   Model model;
   model.path = path;
   model.compiled = true;
+  InputSet inputs;
   tuning.inputs = [&](const package::Package& p) -> Result<std::vector<HostTensor>> {
-    RP_ASSIGN(InputSet set, collect_inputs(p.io, path, options, {}, true));
-    return std::move(set.tensors);
+    RP_ASSIGN(inputs, collect_inputs(p.io, path, options, {}, true));
+    return inputs.tensors;
   };
   const double start = now_ms();
   AutotuneReport report;
-  RP_ASSIGN(TunedPackage tuned, autotune(path, compile, device.device, tuning, &report));
+  Result<TunedPackage> result = autotune(path, compile, device.device, tuning, &report);
+  if (!result.ok()) return inputs.explain(result.status());
+  TunedPackage& tuned = *result;
   model.package = std::move(tuned.package);
   model.report = std::move(tuned.report);
+  show_notes(*model.package);
   model.compile_ms = now_ms() - start;
   if (options.verbose) {
     for (const TunedKernel& k : report.kernels) {
@@ -300,6 +354,7 @@ Result<Model> tuned_model(const std::string& path, const CompileOptions& compile
       note(line);
     }
   }
+  if (report.amplifies) return model;
   if (report.tuned_us > 0) {
     note("tuned: a run's kernels take " + format_number(report.tuned_us) + " us, by default " +
          format_number(report.default_us) + " us");

@@ -53,11 +53,16 @@ struct CommonOptions {
   Result<CompileOptions> compile_options() const;
 };
 
+/// Refuse negative numbers, and for at_least_zero() also NaN and infinities.
+CLI::Validator at_least_zero();
+CLI::Validator whole_number();
+
 /// Splits "a,b" at commas and drops empty items.
 std::vector<std::string> split_list(const std::string& text);
 
 /// The groups of common options that a command has.
-enum OptionGroups : unsigned { kJson = 1, kDevice = 2, kCompile = 4, kAllGroups = 7 };
+enum OptionGroups : unsigned { kJson = 1, kDevice = 2, kCompile = 4, kSession = 8 };
+constexpr unsigned kAllGroups = kJson | kDevice | kCompile | kSession;
 void add_common(CLI::App& command, CommonOptions& options, unsigned groups = kAllGroups);
 
 /// Options for the inputs of a model.
@@ -67,7 +72,8 @@ struct InputOptions {
   uint64_t seed = 0;
 };
 void add_inputs(CLI::App& command, InputOptions& options);
-/// `use_test_data`: if no option names inputs, take test_data_set_0 beside the model.
+/// A folder of inputs must have one for each input that --input does not give. `use_test_data`: if
+/// no option names inputs, take test_data_set_0 beside the model.
 Result<InputSet> collect_inputs(const Model& model, const CommonOptions& common,
                                 const InputOptions& options, bool use_test_data);
 /// The same for the model at `path`, before it is loaded.

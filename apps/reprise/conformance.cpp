@@ -69,16 +69,12 @@ Status run_again(const std::string& set, Session& session, const InputSet& input
 Status run_set(const std::string& set, Session& session, Rule rule, DType precision,
                CaseResult& result) {
   InputSources sources;
-  RP_ASSIGN(sources.given, read_input_folder(set, session.io()));
-  RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set));
-  for (const plan::Slot& slot : session.io().inputs) {
-    const auto given = sources.given.find(slot.name);
-    if (given == sources.given.end()) {
-      return invalid_input("'" + set + "' has no file for input '" + slot.name + "'");
-    }
-    reinterpret_bfloat16(given->second, slot.dtype);
-  }
   std::vector<std::string> notes;
+  RP_ASSIGN(sources.given, read_input_folder(set, session.io(), notes));
+  RP_ASSIGN(std::vector<HostTensor> expected, read_output_folder(set));
+  RP_TRY(check_complete(set, session.io(), sources.given));
+  for (const plan::Slot& slot : session.io().inputs)
+    reinterpret_bfloat16(sources.given.at(slot.name), slot.dtype);
   RP_ASSIGN(InputSet inputs, make_inputs(session.io(), sources, notes));
   RP_ASSIGN(std::vector<HostTensor> actual, session.run(inputs.bindings()));
   if (expected.empty() || expected.size() > actual.size()) {

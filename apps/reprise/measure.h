@@ -31,7 +31,8 @@ struct Measurement {
   int64_t kernels = 0, dispatches = 0, host_calls = 0;
   double compile_ms = 0, load_ms = 0, first_run_ms = 0;
   double median_ms = 0, p10_ms = 0, p90_ms = 0;
-  double device_ms = -1;             // -1: not measured
+  double device_ms = -1;             // the sum of kernel times; -1: not measured
+  double timed_run_ms = -1;          // a whole run in which they were measured; -1: not measured
   std::vector<LaunchTime> launches;  // in plan order; empty without device times
   double host_submit_us = 0;
   double max_error = -1, max_relative = -1;  // -1: not compared

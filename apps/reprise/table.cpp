@@ -10,6 +10,7 @@ namespace {
 
 bool is_number(const std::string& s) {
   if (s.empty()) return true;
+  if (s == "nan" || s == "inf" || s == "-inf") return true;
   const bool digit_first = s[0] == '-' || s[0] == '.' || (s[0] >= '0' && s[0] <= '9');
   return digit_first && s.find_first_not_of("0123456789.e+-xKMGB ") == std::string::npos;
 }
@@ -46,15 +47,14 @@ std::string Table::str() const {
 }
 
 std::string format_number(double v, int digits) {
+  constexpr int kMostDigits = 7;  // before the point
   if (v < 0) return "-";
   if (std::isnan(v)) return "nan";
   if (std::isinf(v)) return "inf";
+  if (v == 0) return "0";
   char text[64];
-  const int magnitude = v > 0 ? static_cast<int>(std::floor(std::log10(v))) : 0;
-  if (v == 0) {
-    return "0";
-  }
-  if (magnitude < -4) {
+  const int magnitude = static_cast<int>(std::floor(std::log10(v)));
+  if (magnitude < -4 || magnitude >= std::max(digits, kMostDigits)) {
     std::snprintf(text, sizeof text, "%.*e", digits - 1, v);
   } else {
     std::snprintf(text, sizeof text, "%.*f", std::max(0, digits - 1 - magnitude), v);

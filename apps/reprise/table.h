@@ -18,8 +18,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-/// A number with that many significant digits: "12.3", "0.00456", "1.2e-07". A negative number
-/// means "not measured" and becomes "-".
+/// A number with at least that many significant digits: "12.3", "0.00456", "1.20e-07", "1.20e+30".
+/// A negative number means "not measured" and becomes "-".
 std::string format_number(double v, int digits = 3);
 /// "12.3 KB", "4.0 MB"; "dynamic" for a negative number.
 std::string format_bytes(int64_t bytes);

@@ -50,7 +50,7 @@ Status choose_device(Driver& d, size_t index) {
   RP_ASSIGN(const int count, count_devices(*d.library));
   if (index >= static_cast<size_t>(count)) {
     return {Code::Usage, "there is no device cuda:" + std::to_string(index) + "; found " +
-                             std::to_string(count) + " CUDA devices"};
+                             std::to_string(count) + " CUDA device" + (count == 1 ? "" : "s")};
   }
   d.info = query(*d.library, static_cast<int>(index));
   return d.check(d.fn().cuDeviceGet(&d.device, static_cast<int>(index)), "cuDeviceGet");

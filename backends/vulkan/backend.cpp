@@ -57,7 +57,8 @@ Result<std::unique_ptr<Device>> open(size_t index, const BackendOptions& options
     if (index >= handles.size()) {
       RP_TRY(check_descriptors());
       return Status(Code::Usage, "there is no device vulkan:" + std::to_string(index) + "; found " +
-                                     std::to_string(handles.size()) + " Vulkan devices");
+                                     std::to_string(handles.size()) + " Vulkan device" +
+                                     (handles.size() == 1 ? "" : "s"));
     }
     physical = PhysicalDevice::query(*instance, handles[index], index);
   }

@@ -9,6 +9,7 @@
 #include "codegen/compiler.h"
 #include "runtime/base/compare.h"
 #include "runtime/base/timing.h"
+#include "runtime/check.h"
 #include "runtime/session.h"
 
 namespace reprise {
@@ -73,7 +74,7 @@ class Tuner {
 
  private:
   void keep() {
-    if (options_.cache_dir.empty()) return;
+    if (options_.cache_dir.empty() || report_.amplifies) return;
     const Status s = cache_.write(known_);
     if (!s.ok() && options_.warning) options_.warning(s.message());
   }
@@ -334,10 +335,54 @@ class Tuner {
                        [&](const ScheduleSite& s) { return known_choice(s) == 0; });
   }
 
-  /// The error if neither the default schedules nor others are right.
-  Status none_right(const std::string& by_default, const std::string& others) const {
-    return {Code::Device, "no schedules give right results on " + device_->info().id +
-                              ": with the default ones " + by_default + "; with others " + others};
+  /// The model with the default schedules, for a model in which neither these nor others are within
+  /// the tolerance. An error unless each kernel by itself is right: the model then amplifies the
+  /// rounding of its kernels, so that its results tell nothing about schedules.
+  Result<TunedPackage> none_right(const std::string& by_default, const std::string& others) {
+    const std::string wrong_kernel = check_alone();
+    RP_TRY(recover());
+    if (!wrong_kernel.empty()) {
+      return Status(Code::Device, "no schedules give right results on " + device_->info().id +
+                                      ": with the default ones " + by_default + "; with others " +
+                                      others + "; " + wrong_kernel);
+    }
+    if (options_.warning) {
+      options_.warning(
+          "the default schedules are used, because results cannot tell right schedules "
+          "from wrong ones: with the default ones " +
+          by_default + ", although each kernel by itself is right. The model amplifies rounding");
+    }
+    for (const ScheduleSite& s : sites_) known_[s.key] = s.candidates[0].schedule;
+    for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
+    report_.amplifies = true;
+    return build([](const ScheduleSite&) { return size_t{0}; });
+  }
+
+  /// Compares each kernel of the default schedules with its probe. Returns which one is wrong or
+  /// cannot be compared; empty if all are right.
+  std::string check_alone() {
+    CompileOptions options = compile_;
+    compile_for(device_->info(), options);
+    options.on_pass = nullptr;
+    options.on_kernel = nullptr;
+    options.choose_schedule = [](const ScheduleSite&) { return size_t{0}; };
+    options.probes = true;
+    const Result<TunedPackage> model = compiled(options);
+    if (!model.ok()) return model.status().message();
+    const auto package = with_faults(0, model->package);
+    if (package->variants.empty()) return "it has no variant for the device";
+    const package::Variant& v = package->variants[0];
+    const auto kernels = device_->create_kernels(v.plan.kernels);
+    if (!kernels.ok()) return kernels.status().message();
+    const auto checks = check_kernels(*device_, v, *kernels);
+    if (!checks.ok()) return checks.status().message();
+    for (const KernelCheck& c : *checks) {
+      if (c.verdict == KernelVerdict::Pass) continue;
+      return "kernel '" + c.kernel + "' " +
+             (c.verdict == KernelVerdict::Skipped ? std::string("cannot be compared alone")
+                                                  : "is wrong by itself: " + c.reason);
+    }
+    return {};
   }
 
   /// All choices are from the cache, and may have been made for other models. Checks that they are
@@ -351,7 +396,10 @@ class Tuner {
     RP_ASSIGN(TunedPackage plain, build([](const ScheduleSite&) { return size_t{0}; }));
     const size_t last = trials_.size() + 1;
     RP_ASSIGN(const Checked checked, right_session(last, with_faults(last, plain.package)));
-    if (!checked.session) return none_right(checked.reason, reason);
+    if (!checked.session) {
+      RP_ASSIGN(plain, none_right(checked.reason, reason));
+      return as_asked(std::move(plain));
+    }
     for (const ScheduleSite& s : sites_) known_[s.key] = s.candidates[0].schedule;
     for (TunedKernel& k : report_.kernels) k.schedule = known_.at(k.key);
     keep();

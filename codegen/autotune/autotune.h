@@ -34,6 +34,7 @@ struct AutotuneReport {
   double default_us = 0;  // device time of a run with the default schedules
   double tuned_us = 0;    // with the chosen schedules
   // Both times are 0 if the schedules are the same or all choices are from the cache.
+  bool amplifies = false;  // the model amplifies rounding, so nothing could be chosen
 };
 
 /// Options of tuning, which runs the model in this process. A program that tunes in a separate
@@ -61,9 +62,10 @@ struct TunedPackage {
 
 /// Compiles an ONNX model with the schedules that are fastest on the device. The chosen schedules
 /// are used only if the model with all of them is right, and no slower than with the default ones.
-/// If the default ones are wrong as well, that is an error, and nothing is cached. A candidate that
-/// makes the device unusable is rejected, and `device` is then replaced by a newly opened one, so
-/// nothing else may hold objects of the original device.
+/// If the default ones are wrong as well, nothing is cached: that is an error, except if each
+/// kernel by itself is right. The model then amplifies rounding, and gets the default ones. A
+/// candidate that makes the device unusable is rejected, and `device` is then replaced by a newly
+/// opened one, so nothing else may hold objects of the original device.
 Result<TunedPackage> autotune(const std::string& path, const CompileOptions& compile,
                               std::shared_ptr<Device>& device, const AutotuneOptions& options,
                               AutotuneReport* report = nullptr);

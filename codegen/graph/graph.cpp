@@ -222,6 +222,7 @@ std::unique_ptr<Graph> Graph::clone() const {
   g->guards = guards;
   g->inputs = inputs;
   g->output_names = output_names;
+  g->notes = notes;
   g->captures = captures;
   g->inherited_symbols = inherited_symbols;
   g->values_ = values_;

@@ -76,6 +76,8 @@ class Graph {
   /// The model's names of `outputs`, which replace_uses() does not change. Empty, or parallel to
   /// `outputs`. Read them through output_name().
   std::vector<std::string> output_names;
+  /// What the importer assumed or found odd in the model, for people.
+  std::vector<std::string> notes;
   /// In bodies: the values that stand for the owning node's last inputs, in the same order.
   std::vector<ValueId> captures;
   /// Bodies only: how many of the symbols, from the first, are those of the owning node's graph.

@@ -106,13 +106,22 @@ class RegionGrower {
     return {};
   }
 
+  /// Why `wanted` cannot join the region: n, which it is or needs, has another shape.
+  std::string unlike(const Group& gr, const Node& wanted, const Node& n) const {
+    const ValueId v = is_reduction(n) ? n.inputs[0] : n.outputs[0];
+    const std::string subject =
+        "'" + wanted.name + "' " + (&wanted == &n ? "" : "also needs '" + n.name + "', which ");
+    return subject + "works on " + shape_str(g_.value(v).shape, g_.symbols) + ", the kernel on " +
+           shape_str(gr.domain, g_.symbols);
+  }
+
   /// Collects n and those of its free ancestors that can only be computed inside: they depend on
   /// the region, or are reductions over the same rows. Returns why that is impossible, or nothing.
   std::string collect(const Group& gr, Node* n, std::vector<Node*>& closure) {
     if (contains(gr, n) || std::find(closure.begin(), closure.end(), n) != closure.end()) return {};
     if (!p_.is_free(*n)) return {};
     if (is_contraction(*n) || (is_reduction(*n) && gr.kind != GroupKind::Row)) return {};
-    if (!matches(gr, *n)) return "'" + n->name + "' works on another shape";
+    if (!matches(gr, *n)) return unlike(gr, closure.empty() ? *n : *closure.front(), *n);
     closure.push_back(n);
     for (ValueId v : n->inputs) {
       Node* p = v == kNone ? nullptr : g_.value(v).producer;

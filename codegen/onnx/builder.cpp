@@ -1,11 +1,35 @@
 #include "codegen/onnx/builder.h"
 
+#include <algorithm>
+
 namespace reprise::onnx {
 
 namespace {
 
 constexpr int64_t kOldestOpset = 7;
 constexpr int64_t kNewestOpset = 28;
+constexpr int64_t kNewestIr = 14;
+
+/// Whether a shape can be what the model declares.
+bool fits(const wire::TensorType& type, const Shape& shape) {
+  if (!type.has_shape()) return true;
+  if (type.shape().dim_size() != static_cast<int>(shape.size())) return false;
+  for (int i = 0; i < type.shape().dim_size(); ++i) {
+    const wire::Dimension& d = type.shape().dim(i);
+    const Expr& found = shape[static_cast<size_t>(i)];
+    const bool fixed = d.has_dim_value() && d.dim_value() >= 0 && found.is_const();
+    if (fixed && !found.is_const(d.dim_value())) return false;
+  }
+  return true;
+}
+
+/// A name that no output has yet.
+std::string another_name(const std::string& name, const std::set<std::string>& taken) {
+  for (size_t i = 2;; ++i) {
+    std::string other = name + "_" + std::to_string(i);
+    if (!taken.contains(other)) return other;
+  }
+}
 
 }  // namespace
 
@@ -46,7 +70,20 @@ std::string Builder::name_in(const Scope& scope, const std::string& name) const 
 Status Builder::read_header() {
   if (!model_->has_graph()) {
     return invalid_model(
-        "is not an ONNX model, or the file is truncated or damaged: it has no graph");
+        "is not an ONNX model, or the file is truncated or damaged: it has no graph. A model of "
+        "TensorFlow is converted with tf2onnx");
+  }
+  if (model_->ir_version() < 1) {
+    return invalid_model(
+        "its ir_version is " +
+        (model_->has_ir_version() ? std::to_string(model_->ir_version()) : std::string("missing")) +
+        ", must be at least 1; set it to the version that the model was made for "
+        "(model.ir_version in the onnx package)");
+  }
+  if (model_->ir_version() > kNewestIr) {
+    note("the model has ir_version " + std::to_string(model_->ir_version()) +
+         "; the newest that is known is " + std::to_string(kNewestIr) +
+         ", and fields that later ones add are not read");
   }
   for (const wire::Function& f : model_->functions()) {
     const std::string key = canonical_domain(f.domain()) + "::" + f.name() + "::" + f.overload();
@@ -115,41 +152,56 @@ Status Builder::check_declared(const Scope& scope, const std::string& name, Valu
   if (it == scope.declared.end() || !it->second->type().has_tensor_type()) return {};
   const wire::TensorType& type = it->second->type().tensor_type();
   const graph::Value& value = scope.graph->value(v);
-  bool same = true;
+  const auto difference = [&] {
+    return "value " + shown(name) + ": the model declares " + declared_text(*it->second) +
+           ", but " + by + " gives " + std::string(name_of(value.dtype)) +
+           shape_str(value.shape, scope.graph->symbols);
+  };
   if (type.elem_type() != 0) {
     const Result<DType> dtype = dtype_of(type.elem_type());
-    same = dtype.ok() && *dtype == value.dtype;
+    if (!dtype.ok() || *dtype != value.dtype) return invalid_model(difference());
   }
-  if (type.has_shape()) {
-    same = same && type.shape().dim_size() == static_cast<int>(value.shape.size());
-    for (int i = 0; same && i < type.shape().dim_size(); ++i) {
-      const wire::Dimension& d = type.shape().dim(i);
-      const Expr& found = value.shape[static_cast<size_t>(i)];
-      same = !d.has_dim_value() || d.dim_value() < 0 || !found.is_const() ||
-             found.is_const(d.dim_value());
-    }
+  if (fits(type, value.shape) || !redeclared_.insert(name).second) return {};
+  note(difference() + "; the declaration is ignored");
+  return {};
+}
+
+void Builder::note(std::string text) {
+  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end())
+    notes_.push_back(std::move(text));
+}
+
+std::vector<std::string> Builder::take_notes() {
+  constexpr size_t kMost = 20;
+  if (notes_.size() > kMost) {
+    const size_t others = notes_.size() - kMost;
+    notes_.resize(kMost);
+    notes_.push_back("the importer has " + std::to_string(others) + " more such notes");
   }
-  if (same) return {};
-  return invalid_model("value " + shown(name) + ": the model declares " +
-                       declared_text(*it->second) + ", but " + by + " gives " +
-                       std::string(name_of(value.dtype)) +
-                       shape_str(value.shape, scope.graph->symbols));
+  return std::move(notes_);
 }
 
 Status Builder::set_outputs(Scope& scope, const wire::Graph& g) {
   if (g.output_size() == 0) return invalid_model("the graph has no outputs");
-  std::set<std::string> seen;
+  std::set<std::string> names, listed;
+  for (const wire::ValueInfo& o : g.output()) names.insert(o.name());
   for (const wire::ValueInfo& o : g.output()) {
     const std::optional<ValueId> v = resolve(scope, o.name());
     if (!v || *v == kNone) {
       return invalid_model("nothing defines the output " + shown(o.name()));
     }
-    if (!seen.insert(o.name()).second) {
-      return invalid_model("output " + shown(o.name()) + " is listed twice");
-    }
     RP_TRY(check_declared(scope, o.name(), *v, "its definition"));
+    std::string name = o.name();
+    if (!listed.insert(name).second) {
+      // Sessions bind outputs by their names.
+      name = another_name(name, names);
+      names.insert(name);
+      if (!scope.outer)
+        note("output " + shown(o.name()) + " is listed more than once; this one is named " +
+             shown(name));
+    }
     scope.graph->add_output(*v);
-    scope.graph->output_names.push_back(o.name());
+    scope.graph->output_names.push_back(std::move(name));
   }
   return {};
 }
@@ -170,6 +222,7 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   RP_TRY(add_declared(scope, model));
   RP_TRY(add_nodes(scope, model.node()));
   RP_TRY(set_outputs(scope, model));
+  g->notes = take_notes();
   return g;
 }
 

@@ -68,8 +68,13 @@ class Builder {
   /// The value of a name, captured from an outer scope if necessary. kNone for a function's input
   /// that the call omits. Nothing if the name is not defined.
   std::optional<ValueId> resolve(Scope& scope, const std::string& name);
+  /// A declared dtype that differs is an error; dims that differ are noted once for each value.
   Status check_declared(const Scope& scope, const std::string& name, ValueId v,
                         const std::string& by);
+  /// Adds a note unless it was added before.
+  void note(std::string text);
+  /// The first notes, and the number of the others.
+  std::vector<std::string> take_notes();
 
   // nodes.cpp
   Status add_nodes(Scope& scope, const NodeList& nodes);
@@ -99,6 +104,8 @@ class Builder {
                          graph::NodeSpec& node);
   /// If the condition is that two dims are equal, adds a guard for it and returns true.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
+  /// What to do so that the condition of an If is known.
+  std::string advice_for(const Scope& scope, graph::ValueId condition) const;
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
 
   // body.cpp
@@ -124,6 +131,10 @@ class Builder {
   const ImportOptions& options_;
   std::map<std::string, const wire::Function*> functions_;
   int64_t inlined_ = 0;  // nodes of inlined functions and of bodies, including nested ones
+  std::vector<std::string> notes_;
+  std::set<std::string> redeclared_;  // values with a note about their declared dims
+  /// While an error passes through calls of functions: the calls, innermost first.
+  std::vector<std::string> failed_calls_;
 };
 
 /// body.cpp: the value of a condition that the compiler knows.

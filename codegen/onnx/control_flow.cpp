@@ -32,9 +32,62 @@ bool ranks_differ(const Graph& a, const Graph& b) {
   return false;
 }
 
+/// "dimension 1 of input 'x'" for each symbol that is a dim of an input.
+std::set<std::string> input_dims_of(const Graph& g, const Expr& e) {
+  std::set<std::string> out;
+  for (const SymbolId id : e.symbols()) {
+    const SymbolSource& source = g.symbol_sources[static_cast<size_t>(id)];
+    const auto input = static_cast<size_t>(source.index);
+    if (source.kind != SymbolSource::Kind::InputDim || input >= g.inputs.size()) continue;
+    out.insert("dimension " + std::to_string(source.axis) + " of input " +
+               shown(g.value(g.inputs[input]).name));
+  }
+  return out;
+}
+
+std::string joined(const std::set<std::string>& items) {
+  std::string out;
+  for (const std::string& item : items) out += (out.empty() ? "" : ", ") + item;
+  return out;
+}
+
+/// What the value of an If's condition depends on.
+class Dependences {
+ public:
+  Dependences(const Graph& g, ValueId condition) : g_(g) { add(condition); }
+
+  std::set<std::string> values;  // names of tensors whose elements decide it
+  std::set<std::string> dims;    // "dimension 1 of input 'x'"
+
+ private:
+  void add(ValueId condition) {
+    std::vector<ValueId> pending{condition};
+    std::set<ValueId> seen;
+    while (!pending.empty()) {
+      const ValueId v = pending.back();
+      pending.pop_back();
+      if (v == kNone || !seen.insert(v).second) continue;
+      const graph::Value& value = g_.value(v);
+      if (value.constant) continue;
+      if (value.elements) {
+        for (const Expr& e : *value.elements) dims.merge(input_dims_of(g_, e));
+      } else if (value.producer) {
+        pending.insert(pending.end(), value.producer->inputs.begin(), value.producer->inputs.end());
+      } else {
+        values.insert(shown(value.name));
+      }
+    }
+  }
+
+  const Graph& g_;
+};
+
 /// Sets the type of an output to one that fits both branches: dims that differ depend on data.
-Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& else_graph,
-                   size_t i) {
+/// `advice` says how to make the condition known.
+Status merge_types(Graph& g, ValueId out, const std::array<const Graph*, 2>& branches, size_t i,
+                   const std::string& advice) {
+  const Graph& then_graph = *branches[0];
+  const Graph& else_graph = *branches[1];
   const graph::Value& a = then_graph.value(then_graph.outputs[i]);
   const graph::Value& b = else_graph.value(else_graph.outputs[i]);
   const auto type = [&](const graph::Value& v) {
@@ -46,8 +99,7 @@ Status merge_types(Graph& g, ValueId out, const Graph& then_graph, const Graph& 
   }
   if (a.shape.size() != b.shape.size()) {
     return unsupported("the branches give " + type(a) + " and " + type(b) + " for output " +
-                       std::to_string(i) +
-                       "; fix the input shapes, so that the condition is known");
+                       std::to_string(i) + ", and later nodes need one rank; " + advice);
   }
   Shape shape;
   for (size_t d = 0; d < a.shape.size(); ++d) {
@@ -126,10 +178,31 @@ bool Builder::assume_equality(Scope& scope, const wire::Node& n, ValueId conditi
   guard.a = equal->first;
   guard.b = equal->second;
   guard.node = scope.frame->prefix + (n.name().empty() ? "If(" + n.output(0) + ")" : n.name());
+  std::set<std::string> dims = input_dims_of(*scope.graph, guard.a);
+  dims.merge(input_dims_of(*scope.graph, guard.b));
+  const std::vector<Symbol>& symbols = scope.graph->symbols;
+  note(node_text(n) + ": its branches differ in rank, so the then_branch is assumed, which needs " +
+       guard.a.str(symbols) + " = " + guard.b.str(symbols) +
+       (dims.empty() ? std::string() : " (" + joined(dims) + ")") +
+       "; runs with other sizes are refused. --shape with other sizes gives the else_branch");
   if (!ops::propagate_equality(*scope.graph, guard.a, guard.b))
     scope.graph->guards.push_back(std::move(guard));
   ops::simplify_broadcasts(*scope.graph);
   return true;
+}
+
+std::string Builder::advice_for(const Scope& scope, ValueId condition) const {
+  const Dependences on(*scope.graph, condition);
+  if (!on.values.empty()) {
+    return "the condition depends on the values of " + joined(on.values) +
+           ", which fixed shapes do not determine: make them constants (initialisers) of the "
+           "model, or export it with branches of one rank";
+  }
+  if (!on.dims.empty()) {
+    return "the condition depends on " + joined(on.dims) +
+           ": fix the size with --shape, so that the condition is known";
+  }
+  return "export the model with branches of one rank";
 }
 
 Status Builder::add_if(Scope& scope, const wire::Node& n) {
@@ -167,10 +240,12 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
     node.outputs.push_back(name.empty() ? kNone : scope.graph->add_unknown(name_in(scope, name)));
   }
   graph::Node* added = scope.graph->add_node(std::move(node));
+  const std::array<const Graph*, 2> bodies{added->subgraphs[0].second.get(),
+                                           added->subgraphs[1].second.get()};
   for (size_t i = 0; i < added->outputs.size(); ++i) {
     const ValueId v = added->outputs[i];
     if (v == kNone) continue;
-    RP_TRY(merge_types(*scope.graph, v, *added->subgraphs[0].second, *added->subgraphs[1].second, i)
+    RP_TRY(merge_types(*scope.graph, v, bodies, i, advice_for(scope, inputs[0]))
                .with_context(node_text(n)));
     scope.names.insert_or_assign(n.output(static_cast<int>(i)), v);
   }

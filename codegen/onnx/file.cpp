@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 #include <system_error>
+
+#include "runtime/base/file_kind.h"
 
 namespace reprise::onnx {
 
@@ -65,6 +68,13 @@ bool parse(google::protobuf::io::CodedInputStream& in, Message& message) {
   return message.ParseFromCodedStream(&in) && in.ConsumedEntireMessage();
 }
 
+/// What the file is instead of a protobuf; empty if that is not known.
+std::string kind_of(const File& file) {
+  std::array<std::byte, kFileKindBytes> start{};
+  const ssize_t size = ::pread(file.fd(), start.data(), start.size(), 0);
+  return file_kind(std::span(start).first(static_cast<size_t>(std::max<ssize_t>(size, 0))));
+}
+
 /// Reads a whole protobuf file. `what` names the kind of file in messages.
 template <typename Message>
 Result<std::shared_ptr<const Message>> read_message(const std::string& path, const char* what) {
@@ -75,6 +85,8 @@ Result<std::shared_ptr<const Message>> read_message(const std::string& path, con
                          ": larger than 2 GiB, which no protobuf file can be; store the "
                          "weights as external data");
   }
+  const std::string other = kind_of(file);
+  if (!other.empty()) return invalid_model(path + ": is not " + what + ", but " + other);
   google::protobuf::io::FileInputStream stream(file.fd(), 1 << 20);
   google::protobuf::io::CodedInputStream in(&stream);
   auto message = std::make_shared<Message>();
@@ -89,6 +101,8 @@ template <typename Message>
 Result<std::shared_ptr<const Message>> parse_message(std::span<const std::byte> bytes,
                                                      const std::string& thing, const char* what) {
   if (bytes.empty()) return invalid_model("the " + thing + " is empty");
+  const std::string other = file_kind(bytes);
+  if (!other.empty()) return invalid_model("the " + thing + " is " + other);
   if (bytes.size() > static_cast<size_t>(kMaxProtobuf)) {
     return invalid_model("the " + thing + " is larger than 2 GiB, which no protobuf can be");
   }

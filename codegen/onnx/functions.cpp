@@ -9,6 +9,15 @@ namespace {
 
 constexpr size_t kMaxDepth = 64;  // of nested calls; bounds our recursion
 
+/// "in function 'f' called by node 'a' (f)" for the outermost and the innermost of nested calls.
+std::string context_of(const std::vector<std::string>& calls) {
+  std::string text = calls.back();
+  if (calls.size() > 2)
+    text += ": " + std::to_string(calls.size() - 2) + " more nested call" +
+            (calls.size() == 3 ? "" : "s");
+  return calls.size() == 1 ? text : text + ": " + calls.front();
+}
+
 }  // namespace
 
 const wire::Function* Builder::function_of(const wire::Node& n, const std::string& domain) const {
@@ -72,8 +81,11 @@ Status Builder::inline_function(Scope& scope, const wire::Node& n, const wire::F
   for (int i = 0; i < n.output_size(); ++i) {
     if (!n.output(i).empty()) body.renamed.emplace(f.output(i), name_in(scope, n.output(i)));
   }
-  RP_TRY(add_nodes(body, f.node())
-             .with_context("in function " + shown(f.name()) + " called by " + node_text(n)));
+  const Status added = add_nodes(body, f.node());
+  if (!added.ok()) {
+    failed_calls_.push_back("in function " + shown(f.name()) + " called by " + node_text(n));
+    return frame.calls.size() > 1 ? added : added.with_context(context_of(failed_calls_));
+  }
   for (int i = 0; i < n.output_size(); ++i) {
     const std::string& name = n.output(i);
     if (name.empty()) continue;

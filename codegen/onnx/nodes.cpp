@@ -1,5 +1,6 @@
 #include "codegen/onnx/builder.h"
 #include "codegen/ops/op.h"
+#include "codegen/ops/unsupported.h"
 
 namespace reprise::onnx {
 
@@ -165,9 +166,14 @@ Status Builder::unknown_operator(const Scope& scope, const wire::Node& n,
   std::string message = "node " + shown(scope.frame->prefix + name) + " (" +
                         n.op_type().substr(0, 200) + ", domain " +
                         shown(domain.empty() ? "ai.onnx" : domain) + ") of " + where() +
-                        " is not supported; export the model with other operators, define it as a "
-                        "model-local function, or add it to codegen/ops (docs/architecture.md says "
-                        "how)";
+                        " is not supported";
+  if (const ops::Unsupported* known = ops::find_unsupported(domain, n.op_type())) {
+    message.append(": ").append(known->reason).append("; ").append(known->advice);
+  } else {
+    message +=
+        "; export the model with other operators, define it as a model-local function, or add it "
+        "to codegen/ops (docs/architecture.md says how)";
+  }
   std::set<std::string> others;
   collect_unknown(model_->graph().node(), others);
   others.erase(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));

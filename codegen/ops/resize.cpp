@@ -14,6 +14,7 @@
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
 #include "codegen/ops/support.h"
+#include "runtime/base/number_text.h"
 
 namespace reprise::ops {
 
@@ -74,7 +75,7 @@ Result<std::optional<Request>> read_request(const InferContext& ctx) {
   r.scales.assign(rank, 1.0F);
   for (size_t i = 0; i < axes.size(); ++i) {
     if (!(scales[i] > 0) || !std::isfinite(scales[i]) || scales[i] > 1e6F) {
-      return ctx.invalid("a scale is " + std::to_string(scales[i]) + ", must be in (0, 1e6]");
+      return ctx.invalid("a scale is " + number_text(scales[i]) + ", must be in (0, 1e6]");
     }
     r.scales[static_cast<size_t>(axes[i])] = scales[i];
   }

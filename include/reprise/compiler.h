@@ -53,7 +53,9 @@ typedef struct reprise_tune_options {
   { sizeof(reprise_tune_options), NULL, NULL, 0, 0, NULL, NULL, NULL }
 
 /* Like reprise_compile_file, but chooses the kernel schedules that are fastest on the device. The
- * results of each candidate are compared with those of the host before its time counts. A candidate
+ * results of each candidate are compared with those of the host before its time counts. If even the
+ * default schedules differ from the host, although each kernel by itself is right, the model
+ * amplifies rounding: it gets the default schedules, and `log` reports that. A candidate
  * can take the device down, which is an error here. An application that does not trust the driver
  * should therefore tune in a separate process and save the package. `options` may be null. */
 reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_options* options,

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/base/low_bit.h"
+#include "runtime/base/number_text.h"
 
 namespace reprise {
 
@@ -18,6 +19,24 @@ template <typename T>
 void widen(const HostTensor& t, std::vector<double>& out) {
   const T* data = t.data<T>();
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<double>(data[i]);
+}
+
+/// An element as text that differs for any two different elements.
+std::string exact_text(const HostTensor& t, int64_t i) {
+  const size_t width = size_of(t.dtype());
+  uint64_t bits = 0;
+  std::memcpy(&bits, t.bytes().data() + static_cast<size_t>(i) * width, width);
+  if (is_float(t.dtype())) {
+    HostTensor one(t.dtype(), {1});
+    std::memcpy(one.mutable_bytes().data(), &bits, width);
+    std::array<char, 32> hex{};
+    std::snprintf(hex.data(), hex.size(), " (0x%0*llx)", static_cast<int>(2 * width),
+                  static_cast<unsigned long long>(bits));
+    return number_text(to_double(one)[0]) + hex.data();
+  }
+  if (!is_signed_int(t.dtype())) return std::to_string(bits);
+  const unsigned shift = 64 - 8 * static_cast<unsigned>(width);
+  return std::to_string(static_cast<int64_t>(bits << shift) >> shift);
 }
 
 Comparison exact(const HostTensor& a, const HostTensor& b, std::span<const double> slack) {
@@ -42,31 +61,14 @@ Comparison exact(const HostTensor& a, const HostTensor& b, std::span<const doubl
     if (!slack.empty() && slack[i] > 0) continue;
     ++c.differing;
     if (c.ok) {
-      c.reason = "element " + std::to_string(i) + " is " + std::to_string(x[i]) + ", expected " +
-                 std::to_string(y[i]) + " exactly";
+      const auto at = static_cast<int64_t>(i);
+      c.reason = "element " + std::to_string(i) + " is " + exact_text(a, at) + ", expected " +
+                 exact_text(b, at) + " exactly";
     }
     c.ok = false;
     c.max_error = std::max(c.max_error, std::abs(x[i] - y[i]));
   }
   return c;
-}
-
-/// An element as text that differs for any two different elements.
-std::string exact_text(const HostTensor& t, int64_t i) {
-  const size_t width = size_of(t.dtype());
-  uint64_t bits = 0;
-  std::memcpy(&bits, t.bytes().data() + static_cast<size_t>(i) * width, width);
-  std::array<char, 64> text{};
-  if (is_float(t.dtype())) {
-    HostTensor one(t.dtype(), {1});
-    std::memcpy(one.mutable_bytes().data(), &bits, width);
-    std::snprintf(text.data(), text.size(), "%.9g (0x%0*llx)", to_double(one)[0],
-                  static_cast<int>(2 * width), static_cast<unsigned long long>(bits));
-    return text.data();
-  }
-  if (!is_signed_int(t.dtype())) return std::to_string(bits);
-  const unsigned shift = 64 - 8 * static_cast<unsigned>(width);
-  return std::to_string(static_cast<int64_t>(bits << shift) >> shift);
 }
 
 double largest_finite(const std::vector<double>& v) {
@@ -204,9 +206,9 @@ Comparison compare(const HostTensor& actual, const HostTensor& expected, const T
     }
     ++c.differing;
     if (c.ok) {
-      c.reason = "element " + std::to_string(i) + " is " + std::to_string(a[i]) + ", expected " +
-                 std::to_string(b[i]) + " within " +
-                 std::to_string(atol + t.rtol * std::abs(b[i]) + more);
+      c.reason = "element " + std::to_string(i) + " is " + number_text(a[i]) + ", expected " +
+                 number_text(b[i]) + " within " +
+                 number_text(atol + t.rtol * std::abs(b[i]) + more);
     }
     c.ok = false;
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/base/number_text.h"
 #include "runtime/host/support.h"
 #include "runtime/host/tables.h"
 
@@ -264,7 +265,7 @@ Status scale_axes(const Call& c, const Dims& which, const std::vector<double>& s
     Axis& a = axes[static_cast<size_t>(which[i])];
     if (sizes.empty()) {
       if (!(scales[i] > 0) || !std::isfinite(scales[i])) {
-        return invalid_input("scale " + std::to_string(scales[i]) + " is not positive");
+        return invalid_input("scale " + number_text(scales[i]) + " is not positive");
       }
       a.scale = scales[i];
       const double span =

@@ -69,6 +69,7 @@ class Decoder : private MetadataReader {
       return string(f.reason(), t.reason);
     };
     RP_TRY(list(from.unfused(), to.unfused, edge));
+    RP_TRY(strings(from.notes(), to.notes));
     return list(from.kept(), to.kept, [this](const fb::KeptNode& f, KeptNode& t) {
       RP_TRY(string(f.node(), t.node));
       RP_TRY(string(f.op(), t.op));

@@ -61,6 +61,7 @@ struct Explanation {
   DType precision = DType::F32;  // of tensors in memory, where that is safe: F32, F16 or BF16
   int64_t narrowed = 0;          // number of nodes whose results have that precision
   std::vector<KeptNode> kept;
+  std::vector<std::string> notes;  // what the importer assumed or found odd in the model
 };
 
 /// Immutable and thread-safe once it was read or compiled.

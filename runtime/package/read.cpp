@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "runtime/base/file_kind.h"
 #include "runtime/package/decode.h"
 #include "runtime/package/header.h"
 #include "runtime/package/package.h"
@@ -60,7 +61,11 @@ std::string number(uint64_t v) {
 Result<Header> read_header(Bytes file) {
   Header h;
   if (file.size() < kMagic.size() || std::memcmp(file.data(), kMagic.data(), kMagic.size()) != 0) {
-    return invalid_model("is not a compiled model (.rpk)");
+    if (looks_like_onnx(file))
+      return invalid_model("is an ONNX model, not a compiled one; name it .onnx, or compile it");
+    const std::string other = file_kind(file);
+    return invalid_model("is not a compiled model (.rpk)" +
+                         (other.empty() ? "" : ", but " + other));
   }
   if (file.size() < sizeof h) {
     return invalid_model("is truncated: " + number(file.size()) + " bytes, less than its header");

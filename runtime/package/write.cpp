@@ -327,7 +327,8 @@ class Serializer {
       return fb::CreateKeptNode(b_, node, op, string(k.reason));
     });
     return fb::CreateExplanation(b_, e.model_nodes, e.launches_unfused, unfused,
-                                 static_cast<uint8_t>(e.precision), e.narrowed, kept);
+                                 static_cast<uint8_t>(e.precision), e.narrowed, kept,
+                                 strings(e.notes));
   }
 
   flatbuffers::FlatBufferBuilder b_{1 << 16};

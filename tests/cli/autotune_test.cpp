@@ -239,6 +239,38 @@ TEST_F(AutotuneOnDevice, WithoutRightOnesKeptChoicesAreAnError) {
     EXPECT_EQ(autotune(path_, compile_, device_.device, options_).status().code(), Code::Device);
 }
 
+/// A chaotic function of x: each step multiplies errors by hundreds.
+void write_amplifier(const std::string& path) {
+  test::OnnxWriter w;
+  w.input("x", DType::F32, {24, 24});
+  w.initializer("w", test::float_tensor({24, 24}));
+  w.initializer("large", test::float_tensor({1}, 0, 300));
+  std::string at = "x";
+  for (const char* step : {"a", "b", "c", "d", "e", "f"}) {
+    const std::string s = step;
+    w.node("MatMul", {at, "w"}, {s + "_product"});
+    w.node("Sin", {s + "_product"}, {s + "_sin"});
+    w.node("Mul", {s + "_sin", "large"}, {s});
+    at = s;
+  }
+  w.output(at, DType::F32, {24, 24});
+  test::write_file(path, w.bytes());
+}
+
+TEST_F(AutotuneOnDevice, AModelThatAmplifiesRoundingKeepsTheDefault) {
+  write_amplifier(path_);
+  AutotuneReport report;
+  const auto model = autotune(path_, compile_, device_.device, options_, &report);
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_TRUE(report.amplifies);
+  EXPECT_NE(warnings_[0].find("output 'f' is wrong, although each kernel by itself is right"),
+            std::string::npos)
+      << warnings_[0];
+  for (const ScheduleChoice& c : model->report.schedules) EXPECT_EQ(c.chosen, 0U);
+  EXPECT_FALSE(std::filesystem::exists(ChoiceCache(options_.cache_dir, device_.info).path()));
+}
+
 TEST_F(AutotuneOnDevice, ChoicesAreBakedIntoEveryVariantThatIsAskedFor) {
   AutotuneReport report;
   auto all = autotune(path_, compile_, device_.device, options_, &report);

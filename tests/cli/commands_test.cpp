@@ -101,6 +101,71 @@ TEST_F(Commands, RandomInputsFollowTheSeed) {
   EXPECT_NE(mean("1"), mean("2"));
 }
 
+TEST_F(Commands, RunCountsWhatIsNotFinite) {
+  OnnxWriter m;
+  m.input("x", DType::F32, {4}).output("y", DType::F32, {4}).output("z", DType::F32, {4});
+  m.initializer("large", float_tensor({1}, 0, 1e30F));
+  m.node("Log", {"x"}, {"y"}).node("Mul", {"x", "large"}, {"z"});
+  const std::string model = dir_ / "log.onnx";
+  write_file(model, m.bytes());
+  const std::string x = dir_ / "x.npy";
+  const HostTensor values = HostTensor::from(DType::F32, {4}, std::vector<float>{-1, 0, 1, 2});
+  ASSERT_TRUE(app::write_npy(values, x).ok());
+  const std::vector<std::string> args{"run", model, "--input", "x=" + x, "--device", "host"};
+  const Json y = json_of(args)["outputs"][0];
+  EXPECT_EQ(y["nan_count"], 1);
+  EXPECT_EQ(y["inf_count"], 1);
+  EXPECT_EQ(y["min"], "-inf");
+  const std::string text = reprise(args).out;
+  EXPECT_NE(text.find("mean  nan  inf\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("-inf     0.693147         -inf    1    1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("-1.00000e+30"), std::string::npos) << text;
+}
+
+TEST_F(Commands, NotesAreWrittenOnceWithTheirCount) {
+  const ProcessResult r =
+      reprise({"bench", model_, model_, model_, "--runs", "1", "--device", "host"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const std::string once = "note: dimension 'n' of input 'a' is set to 1; choose another";
+  const size_t at = r.err.find(once);
+  ASSERT_NE(at, std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find(once, at + 1), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("note: 3 times: dimension 'n' of input 'a'"), std::string::npos) << r.err;
+}
+
+TEST_F(Commands, NotesOfTheImporterStayInThePackage) {
+  OnnxWriter m;
+  m.input("x", DType::F32, {2, 3}).output("y", DType::F32, {2, 4});
+  m.node("Neg", {"x"}, {"y"});
+  const std::string model = dir_ / "declared.onnx", package = dir_ / "declared.rpk";
+  write_file(model, m.bytes());
+  const std::string note = "value 'y': the model declares float32[2,4]";
+  const ProcessResult compiled = reprise({"compile", model, "-o", package});
+  EXPECT_EQ(compiled.status, 0);
+  EXPECT_NE(compiled.err.find("note: " + note), std::string::npos) << compiled.err;
+  for (const std::string& file : {model, package}) {
+    const Json notes = json_of({"explain", file, "--device", "host"})["notes"];
+    ASSERT_EQ(notes.size(), 1u);
+    EXPECT_EQ(notes[0].get<std::string>().substr(0, note.size()), note);
+  }
+  EXPECT_NE(reprise({"explain", package, "--device", "host"}).out.find("note: " + note),
+            std::string::npos);
+}
+
+TEST_F(Commands, ExplainOpensTheDeviceOnce) {
+  const ProcessResult r = reprise({"explain", model_});
+  const size_t at = r.err.find("note: auto: ");
+  ASSERT_NE(at, std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find("auto: ", at + 12), std::string::npos) << r.err;
+}
+
+TEST_F(Commands, CompileForTheHostSaysSo) {
+  const ProcessResult r =
+      reprise({"compile", model_, "-o", dir_ / "host.rpk", "--targets", "host"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.out.find("variants: none; it runs on the host alone"), std::string::npos) << r.out;
+}
+
 TEST_F(Commands, PackageRunsOtherShapesWithoutCompiling) {
   const std::string package = dir_ / "m.rpk";
   const Json compiled = json_of({"compile", model_, "-o", package});
@@ -223,6 +288,7 @@ TEST_F(Commands, BenchMeasures) {
   EXPECT_EQ(list[0]["dispatches"], 1);
   EXPECT_GT(list[0]["median_ms"].get<double>(), 0);
   EXPECT_LE(list[0]["p10_ms"].get<double>(), list[0]["p90_ms"].get<double>());
+  EXPECT_LE(list[0]["device_ms"].get<double>(), list[0]["timed_run_ms"].get<double>());
   EXPECT_LT(list[0]["max_error"].get<double>(), 1e-4);
 }
 

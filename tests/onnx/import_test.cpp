@@ -78,6 +78,69 @@ output y
 )");
 }
 
+/// The notes of the importer.
+std::vector<std::string> notes_of(const Model& m) {
+  const auto g = import(m.bytes());
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  return g.ok() ? (*g)->notes : std::vector<std::string>();
+}
+
+TEST(Import, DeclaredDimsThatDifferAreNoted) {
+  Model m;
+  m.input("x", kFloat, {2, 3}).output("y", kFloat, {2, 4}).output("z", kFloat, {"n"});
+  m.node("Relu", {"x"}, {"y"}, "r");
+  m.node("Neg", {"y"}, {"z"}, "n");
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2,3]
+y: float32[2,3] = Relu(x) @17 "r"
+z: float32[2,3] = Neg(y) @17 "n"
+output y, z
+)");
+  EXPECT_EQ(notes_of(m),
+            (std::vector<std::string>{
+                "value 'y': the model declares float32[2,4], but node 'r' (Relu) gives "
+                "float32[2, 3]; the declaration is ignored",
+                "value 'z': the model declares float32[n], but node 'n' (Neg) gives float32[2, 3]; "
+                "the declaration is ignored"}));
+}
+
+TEST(Import, NotesHaveALimit) {
+  Model m;
+  m.input("x", kFloat, {2, 3}).output("y");
+  m.node("Relu", {"x"}, {"y"});
+  for (int i = 0; i < 30; ++i) {
+    const std::string name = "t" + std::to_string(i);
+    m.node("Neg", {"x"}, {name});
+    set_value(*m.graph().add_value_info(), name, kFloat, {7});
+  }
+  const std::vector<std::string> notes = notes_of(m);
+  ASSERT_EQ(notes.size(), 21u);
+  EXPECT_EQ(notes.back(), "the importer has 10 more such notes");
+}
+
+TEST(Import, AnOutputThatIsListedTwiceGetsAnotherName) {
+  Model m = relu_model();
+  m.output("y").output("y_2");
+  m.node("Neg", {"x"}, {"y_2"});
+  m.output("y");
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2,3]
+y: float32[2,3] = Relu(x) @17 "r"
+y_2: float32[2,3] = Neg(x) @17
+output y, y as y_3, y_2, y as y_4
+)");
+  EXPECT_EQ(notes_of(m)[0], "output 'y' is listed more than once; this one is named 'y_3'");
+}
+
+TEST(Import, ANewerIrVersionIsTried) {
+  Model m = relu_model();
+  EXPECT_TRUE(notes_of(m).empty());
+  m.proto.set_ir_version(99);
+  EXPECT_EQ(notes_of(m), std::vector<std::string>{
+                             "the model has ir_version 99; the newest that is known is 14, and "
+                             "fields that later ones add are not read"});
+}
+
 TEST(Import, OmittedInputsAndOutputs) {
   Model m;
   m.input("x", kFloat, {4}).input("high", kFloat, {}).output("y").output("v");
@@ -317,6 +380,51 @@ TEST(Import, ASqueezeThatDependsOnTheSizeBecomesAGuard) {
   EXPECT_NE(text.find("y: float32[4] = Squeeze(x, one)"), std::string::npos) << text;
   // What was imported before has the size that the guard says, too.
   EXPECT_NE(text.find("r: float32[4,1] = Relu(x)"), std::string::npos) << text;
+  EXPECT_EQ(notes_of(m),
+            std::vector<std::string>{
+                "node 'squeeze' (If): its branches differ in rank, so the then_branch is assumed, "
+                "which needs n = 1 (dimension 1 of input 'x'); runs with other sizes are refused. "
+                "--shape with other sizes gives the else_branch"});
+}
+
+/// y = If(c) { Squeeze(x) } else { x }, where the nodes before it make c.
+std::string squeezed_if(Model& m) {
+  m.output("y");
+  add_int64(m.graph(), "zero", {0});
+  wire::Node* n = m.node("If", {"c"}, {"y"}, "squeeze");
+  wire::Graph* then_branch = branch(n, "then_branch");
+  fill(then_branch->add_node(), "Squeeze", {"x", "zero"}, {"t"});
+  then_branch->add_output()->set_name("t");
+  wire::Graph* else_branch = branch(n, "else_branch");
+  fill(else_branch->add_node(), "Identity", {"x"}, {"e"});
+  else_branch->add_output()->set_name("e");
+  return imported(m);
+}
+
+const char* const kBranchesDiffer =
+    "node 'squeeze' (If): the branches give float32[n] and float32[1, n] for output 0, and later "
+    "nodes need one rank; ";
+
+TEST(Import, AnIfThatDependsOnValuesNamesThem) {
+  Model m;
+  m.input("x", kFloat, {1, "n"}).input("flag", kBool, {});
+  m.node("Not", {"flag"}, {"c"});
+  EXPECT_EQ(squeezed_if(m), std::string(kBranchesDiffer) +
+                                "the condition depends on the values of 'flag', which fixed shapes "
+                                "do not determine: make them constants (initialisers) of the "
+                                "model, or export it with branches of one rank");
+}
+
+TEST(Import, AnIfThatDependsOnSizesNamesThem) {
+  Model m;
+  m.input("x", kFloat, {1, "n"});
+  attribute(m.node("Shape", {"x"}, {"s"}), "start", 2)->set_i(1);
+  add_int64(m.graph(), "one", {1});
+  m.node("Greater", {"s", "one"}, {"c"});
+  EXPECT_EQ(squeezed_if(m),
+            std::string(kBranchesDiffer) +
+                "the condition depends on dimension 1 of input 'x': fix the size with --shape, so "
+                "that the condition is known");
 }
 
 TEST(Import, DeclaredTypesAreHintsThatMustFit) {

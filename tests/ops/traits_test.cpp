@@ -9,6 +9,7 @@
 
 #include "codegen/ops/op.h"
 #include "codegen/ops/quantize.h"
+#include "codegen/ops/unsupported.h"
 #include "tests/support/paths.h"
 
 namespace reprise::ops {
@@ -51,6 +52,19 @@ TEST(Traits, RowsHaveWhatTheirLoweringAsksFor) {
     EXPECT_FALSE(def->moves && def->reads_per_element != nullptr) << "it computes";
     EXPECT_LT(def->narrow_input, def->max_inputs);
   }
+}
+
+/// The table of unsupported operators has advice, and no operator that is supported.
+TEST(Traits, UnsupportedOperatorsHaveAdvice) {
+  std::set<std::string> seen;
+  for (const Unsupported& u : unsupported_ops()) {
+    SCOPED_TRACE(std::string(u.name));
+    EXPECT_EQ(find(u.domain, u.name), nullptr);
+    EXPECT_FALSE(u.reason.empty() || u.advice.empty());
+    EXPECT_TRUE(seen.insert(std::string(u.domain) + "::" + std::string(u.name)).second);
+    EXPECT_EQ(find_unsupported(u.domain, u.name.empty() ? "Any" : u.name), &u);
+  }
+  EXPECT_EQ(find_unsupported("", "Relu"), nullptr);
 }
 
 TEST(Traits, AreThoseOfTheOperator) {

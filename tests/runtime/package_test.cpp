@@ -184,6 +184,7 @@ TEST_F(PackageFile, RoundTrip) {
   EXPECT_EQ(b.explanation.kept[0].node, "Exp_3");
   EXPECT_EQ(b.explanation.kept[0].op, "Exp");
   EXPECT_EQ(b.explanation.kept[0].reason, "exponentials overflow");
+  EXPECT_EQ(b.explanation.notes, a.explanation.notes);
   EXPECT_TRUE(verify_weights(b).ok());
 }
 

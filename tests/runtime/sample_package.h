@@ -186,6 +186,7 @@ inline Package sample_package() {
   p.explanation.precision = DType::BF16;
   p.explanation.narrowed = 2;
   p.explanation.kept = {{"Exp_3", "Exp", "exponentials overflow"}};
+  p.explanation.notes = {"the declaration is ignored"};
   return p;
 }
 
