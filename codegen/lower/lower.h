@@ -90,6 +90,9 @@ Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const TargetFacts& target,
                           size_t choice = 0, LoopForm form = LoopForm::Short);
 Status check_row(const graph::Graph& g, const Group& group);
+Result<Lowered> lower_scan(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           size_t choice = 0, LoopForm form = LoopForm::Short);
+Status check_scan(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
 /// Writes candidate number `choice` and lists all of them in Lowered::choices. A Candidate has
