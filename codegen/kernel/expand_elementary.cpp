@@ -1,4 +1,6 @@
 // Roots, exponentials, logarithms and hyperbolic functions.
+#include <numbers>
+
 #include "codegen/kernel/expand_math.h"
 
 namespace reprise::kernel {
@@ -41,8 +43,15 @@ Val Float32Math::rsqrt(Val x) {
 Val Float32Math::log(ScalarOp native, Val x) {
   // As unsigned numbers, NaN and all numbers below zero are above infinity.
   const Val invalid = gt(bits(x), u(0x7f800000U));
-  const Val r = b_.select(invalid, nan(), b_.scalar_op(native, {x}));
-  return b_.select(b_.eq(x, c(0)), neg(inf()), r);
+  // A subnormal number is 2^-149 times the integer that its bits are, which is a normal number.
+  // Devices take subnormal operands as they are, as zero, or (llvmpipe) as neither.
+  const Val small = b_.lt(bits(x), u(0x00800000U));
+  const double exponent = native == ScalarOp::LogNative ? 149 * std::numbers::ln2 : 149;
+  const Val scaled = b_.select(small, b_.convert(ibits(x), Ty::F32), x);
+  const Val log = b_.scalar_op(native, {scaled});
+  const Val r = b_.select(small, b_.sub(log, c(exponent)), log);
+  const Val zero = b_.eq(abs_bits(x), u(0));
+  return b_.select(zero, neg(inf()), b_.select(invalid, nan(), r));
 }
 
 Float32Math::Exponential Float32Math::exponential(Val x) {

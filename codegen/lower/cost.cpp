@@ -18,7 +18,7 @@ constexpr int64_t kSymbolHint = 64, kImageHint = 256;
 constexpr double kTile = 8;  // a contraction reads an operand once per tile of the other side
 
 double node_flops(const Graph& g, const Node& n, double evals) {
-  if (is_reduction(n)) return count_hint(g, g.value(n.inputs[0]).shape);
+  if (is_reduction(n) || is_scan(n)) return count_hint(g, g.value(n.inputs[0]).shape);
   if (!is_contraction(n)) return evals * recompute_cost(g, n);
   const double out = count_hint(g, g.value(n.outputs[0]).shape);
   return 2 * out * count_hint(g, def_of(n)->contracted(g, n));
@@ -88,7 +88,7 @@ class Evaluations {
   void add_use(ValueId v, double count, const Node& u, double& same_index, double& other) {
     const ops::OpDef* def = def_of(u);
     const bool weights = v == group_.attention.weights && &u == group_.anchor;
-    if (weights || is_reduction(u)) {
+    if (weights || is_reduction(u) || is_scan(u)) {
       same_index = std::max(same_index, count);
     } else if (is_contraction(u)) {
       for (size_t i = 0; i < u.inputs.size(); ++i) {
@@ -177,6 +177,7 @@ double recompute_cost(const Graph& g, const Node& n) {
     case ops::Lowering::Element:
       return 2 * reads_per_output(g, n, *def);
     case ops::Lowering::Reduce:
+    case ops::Lowering::Scan:
     case ops::Lowering::MatMul:
     case ops::Lowering::Conv:
     case ops::Lowering::Recurrent:

@@ -66,7 +66,8 @@ class Evaluator::Context final : public ops::ElementContext {
   }
   void set(Val v) override { result_ = v; }
   Expr simplify(const Expr& e) override { return ev_.simplify(e); }
-  Val value(const Expr& e) override { return ev_.value(ev_.simplify(e)); }
+  /// Of the first lane: only Concats ask where lanes differ, and then all are in one operand.
+  Val value(const Expr& e) override { return ev_.value(ev_.simplify(with_lane(e, 0))); }
   Val number(const Expr& e) override { return ev_.number(e); }
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
@@ -81,6 +82,7 @@ class Evaluator::Context final : public ops::ElementContext {
   Result<Val> guarded(Val condition, Val otherwise,
                       const std::function<Result<Val>()>& then) override {
     kernel::Builder& b = ev_.b_;
+    if (b.type(otherwise).lanes < lanes_) otherwise = b.splat(otherwise, lanes_);
     const int local = b.local("guarded", b.type(otherwise));
     b.local_store(local, otherwise);
     RP_TRY(ev_.guard(condition, [&]() -> Status {
@@ -352,6 +354,17 @@ Result<Val> Evaluator::per_lane(int lanes, const Index& index,
   return b_.compose(parts);
 }
 
+/// Whether n is a Concat whose lanes at `index` are elements of one operand.
+bool Evaluator::reads_one_part(const graph::Node& n, const Index& index, int lanes) const {
+  if (!def_of(n)->concatenates) return false;
+  const auto axis = static_cast<size_t>(ops::Attributes(n).get_int("axis"));
+  if (!uses_lane(index[axis])) return true;
+  const auto whole = [&](const Expr& e) { return e.known_divisor(g_.symbols) % lanes == 0; };
+  if (uses_lane(index[axis] - lane()) || !whole(with_lane(index[axis], 0))) return false;
+  return std::all_of(n.inputs.begin(), n.inputs.end(),
+                     [&](ValueId v) { return whole(g_.value(v).shape[axis]); });
+}
+
 Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& index, int lanes) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return internal_error("node '" + n.name + "' has no definition");
@@ -377,10 +390,12 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   }
   size_t output = 0;
   while (output + 1 < n.outputs.size() && n.outputs[output] != v) ++output;
-  if (def->lowering == ops::Lowering::View || lanes == 1) {
+  const bool view = def->lowering == ops::Lowering::View;
+  if (view || lanes == 1 || reads_one_part(n, index, lanes)) {
     Context ctx(*this, n, output, index, lanes);
     RP_TRY(def->element(ctx).with_context("node '" + n.name + "'"));
-    return ctx.result();
+    const Val result = ctx.result();
+    return b_.type(result).lanes < lanes ? b_.splat(result, lanes) : result;
   }
   return per_lane(lanes, index, [&](const Index& at) -> Result<Val> { return eval(v, at, 1); });
 }

@@ -139,6 +139,7 @@ class Evaluator {
   Val wrapped(graph::ValueId v, Val value);
   bool may_leave_range(graph::ValueId v, const graph::Node& n) const;
   Index lane_of(const Index& index, int64_t lane) const;
+  bool reads_one_part(const graph::Node& n, const Index& index, int lanes) const;
   Result<Val> per_lane(int lanes, const Index& index,
                        const std::function<Result<Val>(const Index&)>& f);
   int vector_step(int buffer, int lanes) const;

@@ -38,6 +38,9 @@ class Fuser {
     for (Node* n : p_.order()) {
       if (p_.is_free(*n) && is_reduction(*n)) add_region(p_, group_of(g_, n), o_.enabled);
     }
+    for (Node* n : p_.order()) {
+      if (p_.is_free(*n) && is_scan(*n)) add_region(p_, group_of(g_, n), o_.enabled);
+    }
     place_injective_nodes(p_, o_.enabled);
     return finish();
   }

@@ -1,4 +1,4 @@
-// Regions: a contraction or reduction takes in its consumers as long as the values line up.
+// Regions: a contraction, reduction or scan takes in its consumers as long as the values line up.
 #include <algorithm>
 #include <set>
 
@@ -82,6 +82,7 @@ class RegionGrower {
   /// Adds n to the region, with the free nodes that must join with it. Returns why not, or nothing.
   std::string admit(Group& gr, Node* n) {
     if (is_contraction(*n)) return "'" + n->name + "' reads each element of its input many times";
+    if (is_scan(*n)) return "'" + n->name + "' reads its whole input before it computes";
     if (!p_.groups_of(n).empty()) {
       const Group& owner = p_.group(p_.groups_of(n)[0]);
       if (owner.kind == GroupKind::Host) return "'" + n->name + "' runs on the host";

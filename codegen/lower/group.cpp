@@ -55,6 +55,10 @@ bool is_recurrent(const Node& n) {
   return lowering_of(n) == ops::Lowering::Recurrent;
 }
 
+bool is_scan(const Node& n) {
+  return lowering_of(n) == ops::Lowering::Scan;
+}
+
 Group group_of(const Graph& g, Node* n) {
   Group gr;
   gr.nodes = {n};
@@ -70,6 +74,10 @@ Group group_of(const Graph& g, Node* n) {
     gr.anchor = n;
     gr.domain = g.value(n->inputs[0]).shape;
     gr.reduced = ops::Attributes(*n).get_ints("axes");
+  } else if (is_scan(*n)) {
+    gr.kind = GroupKind::Scan;
+    gr.anchor = n;
+    gr.reduced = {ops::Attributes(*n).get_int("axis")};
   }
   return gr;
 }

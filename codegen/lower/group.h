@@ -14,6 +14,7 @@ namespace reprise::lower {
 enum class GroupKind : uint8_t {
   Pointwise,    // every output element is computed independently
   Row,          // reductions over the same columns, with pointwise nodes before, between and after
+  Scan,         // a cumulative operator with prologue and epilogue
   Contraction,  // MatMul or Conv with prologue and epilogue
   Attention,    // two MatMuls with a softmax between them, with prologue and epilogue
   Recurrent,    // one recurrent layer
@@ -43,12 +44,13 @@ struct GroupKey;
 /// index with the same row-major position. The anchor's result is available at that index only.
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
-  /// The contraction, in Attention the second one; in Row the first reduction; the recurrent layer.
+  /// The contraction, in Attention the second one; in Row the first reduction; in Scan the scan; in
+  /// Recurrent the layer.
   graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
   Shape domain;
-  std::vector<int64_t> reduced;  // Row: the reduced axes of the domain
+  std::vector<int64_t> reduced;  // Row: the reduced axes of the domain. Scan: its axis
   AttentionChain attention;      // Attention only
   std::string host_reason;       // Host: why no device kernel computes it
   bool sealed = false;           // only views that rename may join
@@ -57,11 +59,12 @@ struct Group {
 };
 
 const ops::OpDef* def_of(const graph::Node& n);
-/// Contractions and reductions decide a group's shape. All other nodes with a device form are
-/// injective.
+/// Contractions, reductions and scans decide a group's shape. All other nodes with a device form
+/// are injective.
 bool is_contraction(const graph::Node& n);
 bool is_reduction(const graph::Node& n);
 bool is_recurrent(const graph::Node& n);
+bool is_scan(const graph::Node& n);
 /// If a core Transpose of a matrix produces `v`, its input, even if the Transpose belongs to
 /// another group; else kNone.
 graph::ValueId transposed_matrix(const graph::Graph& g, graph::ValueId v);

@@ -57,16 +57,24 @@ class CodeSize {
       readers += concatenates ? n->inputs.size() : reads_elsewhere(*n) ? 1 : 0;
     }
     if (readers < kFewReaders) return {};
-    double copies = 0, conditions = 0;
+    double copies = 0;
     for (const Node* n : inside_) {
       const Written w = of(*n);
       copies += w.copies;
-      if (def_of(*n) != nullptr && def_of(*n)->concatenates)
-        conditions += w.copies * static_cast<double>(n->inputs.size());
       if (w.depth > kMaxDepth) return "the kernel would nest too many conditions";
     }
-    if (conditions > kMaxConditions) return "the kernel would test too many parts of Concats";
+    if (conditions() > kMaxConditions) return "the kernel would test too many parts of Concats";
     return copies > kMaxCopies ? "the kernel would contain too many copies of its nodes" : "";
+  }
+
+  /// The conditions of all copies of Concats.
+  double conditions() {
+    double sum = 0;
+    for (const Node* n : inside_) {
+      if (def_of(*n) != nullptr && def_of(*n)->concatenates)
+        sum += of(*n).copies * static_cast<double>(n->inputs.size());
+    }
+    return sum;
   }
 
  private:
@@ -152,7 +160,8 @@ std::string refusal(const Graph& g, const Node& n, const Group& user) {
     return "the kernel would be too long";
   if (std::string why = nested_loop(g, user.kind, nodes, &n); !why.empty()) return why;
   // Few invocations share a row, and a loop inside the row's loop runs serially in each of them.
-  if (user.kind == GroupKind::Row && loops_over_its_input(n)) {
+  const bool rows = user.kind == GroupKind::Row || user.kind == GroupKind::Scan;
+  if (rows && loops_over_its_input(n)) {
     return "'" + n.name + "' loops over its input, which needs more parallelism than rows have";
   }
   return CodeSize(g, nodes, &n).why_too_large();
@@ -165,6 +174,10 @@ std::string too_large(const Graph& g, GroupKind kind, const std::vector<Node*>& 
   if (nodes.size() > kMaxNodes) return "the kernel would have too many nodes";
   if (work(g, nodes) > kMaxWork) return "the kernel would be too long";
   return CodeSize(g, nodes, nullptr).why_too_large();
+}
+
+double concat_conditions(const Graph& g, const std::vector<Node*>& nodes) {
+  return CodeSize(g, nodes, nullptr).conditions();
 }
 
 std::string inline_cost(const Graph& g, const Node& n, const std::vector<const Group*>& users) {

@@ -118,6 +118,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
   switch (group.kind) {
     case GroupKind::Row:
       return lower_row(g, group, target, choice, form);
+    case GroupKind::Scan:
+      return lower_scan(g, group, target, choice, form);
     case GroupKind::Pointwise:
       return lower_pointwise(g, group, target, choice, form);
     case GroupKind::Contraction:
@@ -136,8 +138,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
 
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
                      const TargetFacts& target) {
-  const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Pointwise ||
-                       group.kind == GroupKind::Recurrent;
+  const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Scan ||
+                       group.kind == GroupKind::Pointwise || group.kind == GroupKind::Recurrent;
   if (!target.cpu_type() || !has_one) return 0;
   const auto range = [&g](SymbolId id) {
     const Symbol& s = g.symbols[static_cast<size_t>(id)];
@@ -176,6 +178,7 @@ Status check_result(const graph::Graph& g, const Group& group, bool own_coordina
 
 Status check(const graph::Graph& g, const Group& group) {
   if (group.kind == GroupKind::Row) return check_row(g, group);
+  if (group.kind == GroupKind::Scan) return check_scan(g, group);
   if (group.kind == GroupKind::Attention) return check_attention(g, group);
   if (group.kind != GroupKind::Contraction) return {};
   // A schedule knows the position of a result as one number, or each coordinate separately.

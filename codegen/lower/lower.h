@@ -93,6 +93,9 @@ Result<Lowered> lower_recurrent(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice,
                                 LoopForm form = LoopForm::Short);
 Status check_row(const graph::Graph& g, const Group& group);
+Result<Lowered> lower_scan(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           size_t choice = 0, LoopForm form = LoopForm::Short);
+Status check_scan(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
 /// Writes candidate number `choice` and lists all of them in Lowered::choices. A Candidate has

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "codegen/lower/kernel_limits.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise::lower {
@@ -17,6 +18,9 @@ constexpr uint32_t kWorkgroup = 64;
 constexpr int kBlock = 4;            // vectors of an invocation in a block along another axis
 constexpr int64_t kMany = 1000;      // stands for the loads of a kernel that cannot be written
 constexpr uint32_t kLightFlops = 8;  // kernels of at most this many per element are unrolled
+/// The most conditions of Concats in the code of an invocation, which computes several elements
+/// (docs/tuning.md).
+constexpr double kUnrolledConditions = 512, kVectorConditions = 256;
 
 struct PointwiseSchedule {
   int lanes = 1;    // consecutive elements computed as one vector
@@ -69,7 +73,9 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
   // Neighbouring outputs read the same or neighbouring elements. On a device that gathers per lane,
   // computing them in one invocation saves loads; on others, neighbouring invocations share them.
   loops |= reads > (target.cpu_type() ? ops::kMaxUnrolledReads : 0);
-  if (divisible && (!loops || needs_words)) {
+  const double conditions = concat_conditions(g, group.nodes);
+  const bool vectors = !loops && 4 * conditions <= kVectorConditions;
+  if (divisible && (vectors || needs_words)) {
     s.lanes = 4;
   } else if (needs_words) {
     s.lanes = 4;
@@ -83,6 +89,7 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
     s.vectors = large ? (heavy ? 4 : 8) : 1;
     // Unrolled vectors of an invocation share common subexpressions.
     s.unrolled = flops(group) <= kLightFlops && !s.whole_words &&
+                 s.lanes * s.vectors * conditions <= kUnrolledConditions &&
                  total.known_divisor(g.symbols) % (s.lanes * s.vectors) == 0;
   }
   return s;
@@ -229,6 +236,7 @@ int best_axis(const graph::Graph& g, const Group& group, const PointwiseSchedule
   const bool same = std::all_of(group.outputs.begin(), group.outputs.end(),
                                 [&](ValueId v) { return g.value(v).shape == group.domain; });
   if (s.lanes != 4 || s.whole_words || rank < 2 || !same || !fours(group.domain.back())) return -1;
+  if (4 * kBlock * concat_conditions(g, group.nodes) > kUnrolledConditions) return -1;
   PointwiseSchedule four = s;
   four.vectors = kBlock;
   four.unrolled = true;

@@ -140,6 +140,7 @@ enum class Lowering : uint8_t {
   View,     // index arithmetic only: element() reads exactly one input element, no flops
   Element,  // element(): any gather-like definition of one output element
   Reduce,   // reduction over trailing axes
+  Scan,     // cumulative: along `axis`, each element combined with all before it
   MatMul,
   Conv,
   Recurrent,  // a layer whose steps depend on the states of the steps before
@@ -222,7 +223,7 @@ struct OpDef {
   Shape (*contracted)(const graph::Graph&, const graph::Node&) = nullptr;
 
   // Algebra.
-  /// For Lowering::Reduce: combines two elements. Its identity is reduction_identity().
+  /// For Lowering::Reduce and Scan: combines two elements. Its identity is reduction_identity().
   std::optional<kernel::ScalarOp> combine = std::nullopt;
   /// The axes of the channels, for operators that are linear in input 1. Null: other operators.
   ChannelAxes (*channels)(const graph::Graph&, const graph::Node&) = nullptr;

@@ -38,6 +38,18 @@ std::string rolls(size_t links) {
   return text + "output " + v("x", links) + "\n";
 }
 
+/// A matrix in parts of some of its columns, which are joined again in another order and as rows.
+std::string parts(size_t count, size_t columns) {
+  std::string names, joined;
+  for (size_t i = 0; i < count; ++i) {
+    names += (i == 0 ? "" : ", ") + v("s", i);
+    joined += (i == 0 ? "" : ", ") + v("s", (7 * i) % count);
+  }
+  return "graph parts\ninput x: float32[32," + std::to_string(count * columns) + "]\n(" + names +
+         ") = Split<axis=1, num_outputs=" + std::to_string(count) +
+         ">(x) @18\ny = Concat<axis=0>(" + joined + ") @13\noutput y\n";
+}
+
 /// The models only move elements, so devices are exact.
 class CodeSize : public test::ModelOnVariants, public testing::Test {
  protected:
@@ -84,6 +96,15 @@ TEST_F(CodeSize, ChainsDoNotDoubleTheCode) {
   const size_t thirty_two = run_everywhere(rolls(32));
   EXPECT_GT(eight, 0U);
   EXPECT_LT(thirty_two, 8 * eight);
+}
+
+/// An invocation computes several elements. Its code may not have all conditions of a Concat for
+/// each of them.
+TEST_F(CodeSize, ConcatsAreNotUnrolled) {
+  const size_t eight = run_everywhere(parts(8, 521));
+  const size_t sixty_four = run_everywhere(parts(64, 65));
+  EXPECT_GT(eight, 0U);
+  EXPECT_LT(sixty_four, 4 * eight);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@ const char* kind_name(GroupKind k) {
       return "pointwise";
     case GroupKind::Row:
       return "row";
+    case GroupKind::Scan:
+      return "scan";
     case GroupKind::Contraction:
       return "contraction";
     case GroupKind::Attention:

@@ -32,8 +32,9 @@ TEST(Traits, RowsLackNone) {
     EXPECT_NE(def->layout, LayoutRole::Undeclared) << "the pass layout asks";
     EXPECT_NE(def->row.has_value(), def->sensitivity.has_value())
         << "autocast asks the precision class: of the scalar operation, or of the row";
-    const bool has_template = def->lowering == Lowering::Recurrent;
-    EXPECT_TRUE(def->row || def->element != nullptr || has_template) << "lowering asks the meaning";
+    // The meaning of a scan is its `combine`, that of a recurrent layer its kernel template.
+    const bool special = def->lowering == Lowering::Scan || def->lowering == Lowering::Recurrent;
+    EXPECT_TRUE(def->row || special || def->element != nullptr) << "lowering asks the meaning";
   }
 }
 
@@ -43,8 +44,9 @@ TEST(Traits, RowsHaveWhatTheirLoweringAsksFor) {
     const bool reduction = def->lowering == Lowering::Reduce;
     const bool product = def->lowering == Lowering::MatMul || def->lowering == Lowering::Conv;
     EXPECT_TRUE(!def->row || def->lowering == Lowering::Scalar);
-    EXPECT_EQ(def->combine.has_value(), reduction);
-    EXPECT_TRUE(!reduction || def->sensitivity != kernel::Sensitivity::None);
+    const bool scan = def->lowering == Lowering::Scan;
+    EXPECT_EQ(def->combine.has_value(), reduction || scan);
+    EXPECT_TRUE(!(reduction || scan) || def->sensitivity != kernel::Sensitivity::None);
     EXPECT_EQ(def->contracted != nullptr, product) << "cost asks";
     EXPECT_EQ(def->channels != nullptr, product) << "fold-batch-norm asks";
     EXPECT_TRUE(!(product || reduction) || def->reads_per_element != nullptr) << "cost asks";

@@ -65,6 +65,10 @@ double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
          static_cast<double>(std::max<int64_t>(1, out.count()));
 }
 
+bool is_product(std::string_view op) {
+  return op == "ReduceProd" || op == "CumProd";
+}
+
 bool moves_only(const ops::OpDef& def) {
   static constexpr std::string_view kMoves[] = {
       "Concat",   "Pad",   "Gather",     "GatherElements",  "GatherND",  "Tile",
@@ -324,7 +328,7 @@ class Run {
   /// does not. There anything may come of it.
   Status overflow(host::Kernel kernel, host::Call& call,
                   const std::vector<const HostTensor*>& inputs, Tensors& results) {
-    const bool product = call.op == "ReduceProd";
+    const bool product = is_product(call.op);
     RP_TRY(leaves_range(kernel, call, inputs, results, [product](double v) {
       return product ? std::max(v, 1.0) : v;  // of the terms that enlarge it
     }));
@@ -352,7 +356,7 @@ class Run {
     call.inputs = inputs;
     for (size_t o = 0; o < results.size(); ++o) {
       if (!is_float(results[o].dtype()) || bounds[o].dims() != results[o].dims()) continue;
-      const double tiny = call.op == "ReduceProd" ? smallest_normal(results[o].dtype()) : 0;
+      const double tiny = is_product(call.op) ? smallest_normal(results[o].dtype()) : 0;
       RP_ASSIGN(std::vector<double> values, host::load_all(results[o]));
       for (int64_t i = 0; i < results[o].count(); ++i) {
         const double b = test::number(bounds[o], i);

@@ -162,12 +162,20 @@ bool top_k(Maker& m) {
   return m.add("TopK", {x, m.ints({m.rng.in(0, m.least(x, a))})}, std::move(attrs), 2);
 }
 
-bool cumsum(Maker& m) {
+bool cumulative(Maker& m, std::string_view op, int64_t opset) {
   const V x = m.of_rank(1, 5);
   AttrMap attrs = attr("exclusive", m.rng.in(0, 1));
   attrs.set("reverse", m.rng.in(0, 1));
   const V a = m.constant(HostTensor::from(DType::I64, {}, std::vector<int64_t>{m.axis(x)}));
-  return m.add("CumSum", {x, a}, std::move(attrs));
+  return m.add(op, {x, a}, std::move(attrs), 1, opset);
+}
+
+bool cumsum(Maker& m) {
+  return cumulative(m, "CumSum", kOpset);
+}
+
+bool cumprod(Maker& m) {
+  return cumulative(m, "CumProd", 26);
 }
 
 bool arg(Maker& m, std::string_view op) {
@@ -293,6 +301,7 @@ std::span<const Recipe> index_recipes() {
       {"ConstantOfShape", constant_of_shape},
       {"TopK", top_k},
       {"CumSum", cumsum},
+      {"CumProd", cumprod},
       {"ArgMax", [](Maker& m) { return arg(m, "ArgMax"); }},
       {"ArgMin", [](Maker& m) { return arg(m, "ArgMin"); }},
       {"Where", where},

@@ -72,7 +72,7 @@ bool make_reduction(Maker& m, const ops::OpDef& def) {
 double weight_of(const ops::OpDef& def) {
   if (def.row && def.max_inputs == 1) return 0.35;  // there are many functions of one number
   if (def.lowering == ops::Lowering::View) return 3;
-  if (def.lowering == ops::Lowering::Reduce) return 1.2;
+  if (def.lowering == ops::Lowering::Reduce || def.lowering == ops::Lowering::Scan) return 1.2;
   if (def.lowering == ops::Lowering::MatMul || def.lowering == ops::Lowering::Conv) return 3;
   if (def.lowering == ops::Lowering::Element) return 1.5;
   return def.decompose == nullptr ? 0.25 : 0.8;  // on the host alone

@@ -1,0 +1,325 @@
+// Scan kernels: cumulative sums and products in time proportional to the number of elements. A line
+// is the elements along the axis of the scan. One invocation computes a line, element by element,
+// or a workgroup does: each invocation combines a segment of the line, the workgroup scans these
+// totals in shared memory, and each invocation then computes its segment from the total before it.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "codegen/lower/cost.h"
+#include "codegen/lower/lower.h"
+#include "codegen/ops/reduce.h"
+
+namespace reprise::lower {
+
+using graph::Node;
+using graph::ValueId;
+using kernel::Builder;
+using kernel::Builtin;
+using kernel::ScalarOp;
+using kernel::Type;
+
+namespace {
+
+/// A line's elements that take more flops than this to compute are stored for the second pass.
+constexpr double kCheapFlops = 4;
+
+/// The lines of a group's domain.
+struct Lines {
+  explicit Lines(const Group& group)
+      : axis(static_cast<size_t>(group.reduced[0])),
+        is_last(axis + 1 == group.domain.size()),
+        shape(row_shape(group.domain, group.reduced)),
+        count(element_count(shape)),
+        length(group.domain[axis]) {}
+
+  size_t axis;
+  bool is_last;  // whether the elements of a line are consecutive in memory
+  Shape shape;
+  Expr count, length;
+};
+
+struct ScanSchedule {
+  int lanes = 1;           // neighbouring elements that are the lanes of a vector
+  bool of_lines = false;   // whether the lanes are lines, else elements of one
+  uint32_t per_line = 1;   // invocations that share a line, in the short form
+  uint32_t workgroup = 8;  // if per_line is 1
+  double cost = 0;
+
+  std::string describe() const {
+    std::string name = per_line > 1 ? "line per workgroup of " + std::to_string(per_line)
+                                    : std::string("line per invocation");
+    name += " v" + std::to_string(lanes);
+    return of_lines ? name + " of lines" : name;
+  }
+};
+
+/// Whether the parts of a line may be combined before the line. A product of floats must not: a
+/// part may overflow where the product of the whole is 0.
+bool may_split(const graph::Graph& g, const Group& group) {
+  const bool product = *def_of(*group.anchor)->combine == ScalarOp::Mul;
+  return !(product && is_float(g.value(group.anchor->outputs[0]).dtype));
+}
+
+/// The flops per element of the group's nodes before the scan.
+double prologue_flops(const graph::Graph& g, const Group& group) {
+  std::vector<const Node*> found{group.anchor};
+  double sum = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    for (const ValueId v : found[i]->inputs) {
+      const Node* p = v == graph::kNone ? nullptr : g.value(v).producer;
+      const bool inside = std::find(group.nodes.begin(), group.nodes.end(), p) != group.nodes.end();
+      if (!inside || std::find(found.begin(), found.end(), p) != found.end()) continue;
+      found.push_back(p);
+      sum += recompute_cost(g, *p);
+    }
+  }
+  return sum;
+}
+
+class ScanKernel {
+ public:
+  ScanKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
+             const ScanSchedule& s, LoopForm form)
+      : g_(g),
+        group_(group),
+        b_(kernel_name(group)),
+        ev_(g, group, b_),
+        lines_(group),
+        s_(s),
+        input_(group.anchor->inputs[0]),
+        combine_(*def_of(*group.anchor)->combine) {
+    const ops::Attributes attrs(*group.anchor);
+    exclusive_ = attrs.get_int("exclusive") != 0;
+    reverse_ = attrs.get_int("reverse") != 0;
+    const DType dtype = g.value(group.anchor->outputs[0]).dtype;
+    type_ = kernel::vec(ev_.compute(dtype), s.of_lines ? s.lanes : 1);
+    identity_ = ops::reduction_identity(b_, combine_, dtype, type_);
+    const bool wide = form == LoopForm::Long && may_split(g, group);
+    if (wide) s_.per_line = largest_workgroup(target);
+    limit_loops(ev_, target, wide ? LoopForm::Short : form);
+    stores_input_ = s_.per_line > 1 && prologue_flops(g, group) > kCheapFlops;
+  }
+
+  Result<Lowered> build() {
+    const bool shared = s_.per_line > 1;
+    b_.set_workgroup(shared ? s_.per_line : s_.workgroup);
+    const Expr units = Expr::floordiv(lines_.count, s_.of_lines ? s_.lanes : 1);
+    const Expr groups = shared ? units : Expr::ceildiv(units, s_.workgroup);
+    const Value group_id = linear_workgroup(b_, groups);
+    lane_ = b_.convert(b_.builtin(Builtin::LocalIndex), kernel::Ty::I32);
+    const Value unit = shared ? group_id : group_id * s_.workgroup + lane_;
+    const bool exact =
+        units.is_const() && (shared ? units.value() <= 65535 : units.value() % s_.workgroup == 0);
+    RP_TRY(ev_.guard(exact ? Val{} : unit < ev_.value(units),
+                     [&] { return scan(ev_.symbol(unit, units)); }));
+    return finish(ev_, b_, group_, groups, s_.describe());
+  }
+
+ private:
+  uint32_t largest_workgroup(const TargetFacts& target) const {
+    const uint32_t room =
+        target.shared_bytes() / static_cast<uint32_t>(kernel::byte_size(type_.ty));
+    return std::bit_floor(std::min(target.workgroup_invocations(), room));
+  }
+
+  int element_lanes() const { return s_.of_lines ? 1 : s_.lanes; }
+
+  Val combined(Val before, Val next) { return b_.scalar_op(combine_, {before, next}); }
+
+  /// Computes line number `line`, or the vector of lines with that number.
+  Status scan(const Expr& line) {
+    line_ = ev_.unflatten(s_.of_lines ? Expr(s_.lanes) * line + ev_.lane() : line, lines_.shape);
+    steps_ = Expr::floordiv(lines_.length, element_lanes());
+    segment_ = Expr::ceildiv(steps_, s_.per_line);
+    sum_ = b_.local("sum", type_);
+    b_.local_store(sum_, identity_);
+    if (s_.per_line == 1) return store_segment(b_.i32(0), ev_.value(steps_));
+    const Value from = lane_ * ev_.value(segment_);
+    const Value to = min(from + ev_.value(segment_), ev_.value(steps_));
+    RP_TRY(combine_segment(from, to));
+    combine_segments();
+    return store_segment(from, to);
+  }
+
+  /// The index of the elements at step i.
+  Index index_at(Value i) {
+    const Value at = reverse_ ? ev_.value(steps_) - 1 - i : i;
+    if (step_symbol_) {
+      ev_.set_symbol(*step_symbol_, at);
+    } else {
+      step_symbol_ = ev_.symbol(at, steps_);
+    }
+    Index index = line_;
+    const int lanes = element_lanes();
+    const Expr first = Expr(lanes) * *step_symbol_;
+    index[lines_.axis] = ev_.simplify(lanes > 1 ? first + ev_.lane() : first);
+    ev_.add_element(index, group_.domain);
+    return index;
+  }
+
+  /// Calls `body` with each element of x in the order of the scan, and its lane.
+  void each_element(Val x, const std::function<void(int lane, Val element)>& body) {
+    const int lanes = element_lanes();
+    for (int n = 0; n < lanes; ++n) {
+      const int lane = reverse_ ? lanes - 1 - n : n;
+      body(lane, lanes > 1 ? b_.extract(x, lane) : x);
+    }
+  }
+
+  /// The first pass: the total of the invocation's segment.
+  Status combine_segment(Value from, Value to) {
+    // Nothing comes after the last segment. Its total may even overflow where no result does.
+    const Value end = stores_input_ ? to : Value(b_.select(to < ev_.value(steps_), to, from));
+    return ev_.for_loop(from, end, b_.i32(1), segment_, [&](Value i) -> Status {
+      const Index at = index_at(i);
+      RP_ASSIGN(const Val x, ev_.eval(input_, at, s_.lanes));
+      if (stores_input_) {
+        ev_.allow_reloads(input_, true);
+        RP_TRY(ev_.store(input_, at, x, s_.lanes));
+      }
+      each_element(x, [&](int, Val element) {
+        b_.local_store(sum_, combined(b_.local_load(sum_), element));
+      });
+      return {};
+    });
+  }
+
+  /// Scans the totals of the workgroup's segments. Leaves the total before the invocation's own.
+  void combine_segments() {
+    const int totals = b_.shared("totals", type_.ty, s_.per_line);
+    b_.shared_store(totals, lane_, b_.local_load(sum_));
+    b_.barrier();
+    for (uint32_t distance = 1; distance < s_.per_line; distance *= 2) {
+      b_.if_then(b_.ge(lane_, b_.i32(distance)), [&] {
+        const Val before = b_.shared_load(totals, lane_ - distance);
+        b_.local_store(sum_, combined(before, b_.local_load(sum_)));
+      });
+      b_.barrier();
+      b_.shared_store(totals, lane_, b_.local_load(sum_));
+      b_.barrier();
+    }
+    b_.local_store(sum_, identity_);
+    b_.if_then(b_.ge(lane_, b_.i32(1)),
+               [&] { b_.local_store(sum_, b_.shared_load(totals, lane_ - 1)); });
+  }
+
+  /// The second pass: the results of a segment. An exclusive scan adds an element when it reaches
+  /// the next, so that it never adds the last.
+  Status store_segment(Value from, Value to) {
+    int pending = -1;
+    if (exclusive_) {
+      pending = b_.local("pending", type_);
+      b_.local_store(pending, identity_);
+    }
+    return ev_.for_loop(from, to, b_.i32(1), segment_, [&](Value i) -> Status {
+      const Index at = index_at(i);
+      if (stores_input_) ev_.reload_at(input_, at, ev_.flatten(at, group_.domain));
+      RP_ASSIGN(const Val x, ev_.eval(input_, at, s_.lanes));
+      std::vector<Val> results(static_cast<size_t>(element_lanes()));
+      each_element(x, [&](int lane, Val element) {
+        Val next = element;
+        if (exclusive_) {
+          next = b_.local_load(pending);
+          b_.local_store(pending, element);
+        }
+        const Val sum = combined(b_.local_load(sum_), next);
+        b_.local_store(sum_, sum);
+        results[static_cast<size_t>(lane)] = sum;
+      });
+      const Val result = element_lanes() > 1 ? Val(b_.compose(results)) : results[0];
+      return store_result(ev_, group_, at, result, s_.lanes);
+    });
+  }
+
+  const graph::Graph& g_;
+  const Group& group_;
+  Builder b_;
+  Evaluator ev_;
+  const Lines lines_;
+  ScanSchedule s_;
+  const ValueId input_;
+  const ScalarOp combine_;
+  bool exclusive_ = false, reverse_ = false;
+  bool stores_input_ = false;  // in scratch memory, for the second pass
+  Type type_;                  // of a sum
+  Val identity_;
+  Value lane_;
+  Index line_;            // the index of the line's elements, but for the axis
+  Expr steps_, segment_;  // loads that cover a line, and an invocation's part of it
+  std::optional<Expr> step_symbol_;
+  int sum_ = -1;
+};
+
+/// A pure function of the shape and the target.
+ScanSchedule choose(const graph::Graph& g, const Group& group, const TargetFacts& target) {
+  constexpr uint32_t kCpuSubgroup = 8, kGpuWorkgroup = 64;
+  constexpr int64_t kEnoughLines = 64, kEnoughGpuLines = 4096;
+  const Lines lines(group);
+  const bool cpu = target.cpu_type();
+  const bool long_line = !lines.length.is_const() || lines.length.value() > (cpu ? 1024 : 32);
+  const bool many =
+      lines.count.is_const() && lines.count.value() >= (cpu ? kEnoughLines : kEnoughGpuLines);
+  ScanSchedule s;
+  s.workgroup = cpu ? kCpuSubgroup : kGpuWorkgroup;
+  if (long_line && !many && may_split(g, group)) {
+    // A CPU-type device runs a workgroup on one core, so more invocations gain nothing.
+    const int64_t length = lines.length.is_const() ? lines.length.value() : 4096;
+    const uint32_t gpu = length <= 1024 ? 64 : length <= 16384 ? 256 : 1024;
+    s.per_line = cpu ? kCpuSubgroup : std::min(gpu, target.workgroup_invocations());
+  }
+  const auto fours = [&](const Expr& e) { return e.known_divisor(g.symbols) % 4 == 0; };
+  if (lines.is_last) {
+    s.lanes = fours(lines.length) ? 4 : 1;
+  } else if (cpu && s.per_line == 1 && fours(group.domain.back())) {
+    s.lanes = 4;
+    s.of_lines = true;
+  }
+  return s;
+}
+
+/// The preferred schedule comes first.
+std::vector<ScanSchedule> scan_schedules(const graph::Graph& g, const Group& group,
+                                         const TargetFacts& target, LoopForm form) {
+  std::vector<ScanSchedule> out;
+  const auto add = [&](ScanSchedule s) {
+    s.cost = preference_cost(out.size());
+    out.push_back(s);
+  };
+  const ScanSchedule chosen = choose(g, group, target);
+  add(chosen);
+  const Expr length = Lines(group).length;
+  if (form == LoopForm::Long || !length.is_const() || chosen.of_lines) return out;
+  for (const uint32_t per_line : {1U, 8U, 64U}) {
+    const bool idle = int64_t{per_line} * chosen.lanes > length.value();
+    const bool long_loop = length.value() > 32768 * int64_t{per_line};
+    const bool split = per_line > 1 && !may_split(g, group);
+    if (per_line == chosen.per_line || idle || long_loop || split) continue;
+    ScanSchedule other = chosen;
+    other.per_line = per_line;
+    add(other);
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<Lowered> lower_scan(const graph::Graph& g, const Group& group, const TargetFacts& target,
+                           size_t choice, LoopForm form) {
+  return lower_choice(scan_schedules(g, group, target, form), choice, [&](const ScanSchedule& s) {
+    return ScanKernel(g, group, target, s, form).build();
+  });
+}
+
+/// Every schedule must be able to write the kernel, whatever its lanes are.
+Status check_scan(const graph::Graph& g, const Group& group) {
+  Predicate any;
+  for (const bool cpu_type : {false, true}) {
+    any.cpu_type = cpu_type;
+    const ScanSchedule s = choose(g, group, any);
+    RP_TRY(ScanKernel(g, group, any, s, LoopForm::Short).build().status());
+  }
+  return {};
+}
+
+}  // namespace reprise::lower
