@@ -106,7 +106,7 @@ class FickleDevice : public testing::Test {
     const HostTensor y = HostTensor::from<float>(DType::F32, {4}, {2, 4, kRight, 8});
     write_file(dir_.path() / "test_data_set_0/input_0.pb", onnx_tensor(x, "x"));
     write_file(dir_.path() / "test_data_set_0/output_0.pb", onnx_tensor(y, "y"));
-    inputs_ = {{"x"}, {x}};
+    inputs_ = {{"x"}, {x}, {}};
   }
   void TearDown() override {
     device_.device.reset();
