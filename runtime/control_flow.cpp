@@ -81,7 +81,7 @@ HostTensor none_of(const plan::Body& body, size_t output, std::span<const int64_
 Result<Tensors> run_if(const ControlFlowCall& c) {
   if (c.inputs.empty() || c.inputs[0] == nullptr) return invalid_model("it has no condition");
   RP_ASSIGN(const int64_t condition, scalar(*c.inputs[0], DType::Bool, "the condition"));
-  return c.bodies.run(c.call, condition != 0 ? 0 : 1, {}, c.inputs, c.symbols, c.deadline);
+  return c.bodies.run(c.call, condition != 0 ? 0 : 1, {}, c.inputs, c.symbols, c.run);
 }
 
 /// The values that iterations pass on, and the results that are stacked, per output.
@@ -128,7 +128,8 @@ Result<Tensors> run_loop(const ControlFlowCall& c) {
     const HostTensor going = HostTensor::from<uint8_t>(DType::Bool, {}, {1});
     Pointers inputs{&number, &going};
     for (const HostTensor& t : it.carried) inputs.push_back(&t);
-    auto results = c.bodies.run(c.call, 0, inputs, c.inputs, c.symbols, c.deadline);
+    auto results = c.bodies.run(c.call, 0, inputs, c.inputs, c.symbols,
+                                c.run.iteration(static_cast<uint64_t>(i)));
     if (!results.ok()) return results.status().with_context("iteration " + std::to_string(i));
     if (results->empty()) return internal_error("its body returns no condition");
     RP_ASSIGN(condition, scalar((*results)[0], DType::Bool, "the condition that the body returns"));
@@ -227,7 +228,7 @@ Result<Tensors> scan(const ControlFlowCall& c, const plan::Body& body, const Sca
     }
     Pointers passed = pointers_to(it.carried);
     for (const HostTensor& s : slices) passed.push_back(&s);
-    auto results = c.bodies.run(c.call, 0, passed, c.inputs, c.symbols, c.deadline);
+    auto results = c.bodies.run(c.call, 0, passed, c.inputs, c.symbols, c.run.iteration(step));
     if (!results.ok()) return results.status().with_context("iteration " + std::to_string(step));
     RP_TRY(take(*std::move(results), 0, it));
   }
@@ -282,7 +283,9 @@ Result<Tensors> scan_batch(const ControlFlowCall& c, const plan::Body& body,
     if (length < 0 || static_cast<uint64_t>(length) > whole)
       return invalid_input("a sequence length of " + std::to_string(length) + " is not in [0, " +
                            std::to_string(whole) + "]");
-    RP_ASSIGN(Tensors one, scan(c, body, f, passed, static_cast<size_t>(length), whole));
+    const ControlFlowCall sample{c.call, c.inputs, c.symbols, c.bodies,
+                                 c.run.iteration(static_cast<uint64_t>(b))};
+    RP_ASSIGN(Tensors one, scan(sample, body, f, passed, static_cast<size_t>(length), whole));
     results.resize(one.size());
     for (size_t i = 0; i < one.size(); ++i) results[i].push_back(std::move(one[i]));
   }

@@ -16,7 +16,7 @@ struct ControlFlowCall {
   std::span<const HostTensor* const> inputs;  // of the call; null for omitted ones
   std::span<const int64_t> symbols;           // of the caller
   const HostBodies& bodies;
-  Deadline deadline;
+  HostRun run;
 };
 
 /// Whether the call is an If, Loop or Scan.

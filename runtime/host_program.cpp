@@ -1,5 +1,6 @@
 #include "runtime/host_program.h"
 
+#include "runtime/base/random.h"
 #include "runtime/host_step.h"
 #include "runtime/plan/bind.h"
 #include "runtime/weights.h"
@@ -17,12 +18,27 @@ Status check_deadline(Deadline deadline) {
 
 }  // namespace
 
+HostRun HostRun::create(Deadline deadline, uint64_t seed, uint64_t number) {
+  uint64_t state = seed;
+  state = splitmix64(state) ^ number;
+  return {deadline, {splitmix64(state), 0}};
+}
+
+HostRun HostRun::iteration(uint64_t number) const {
+  HostRun next = *this;
+  next.random.position ^= number + 1;
+  next.random.position = splitmix64(next.random.position);
+  return next;
+}
+
 Result<HostProgram> HostProgram::load(const package::Package& package, const plan::Plan& plan,
                                       const plan::Interface& io) {
   HostProgram program(plan, io);
   RP_TRY(program.load_weights(package));
   RP_TRY(program.find_outputs());
   RP_TRY(program.find_last_uses());
+  program.prepared_ = PreparedCalls::create(
+      plan, [&program](plan::BufferId b) { return Result<HostTensor>(*program.weights_[b]); });
   return program;
 }
 
@@ -74,7 +90,7 @@ Status HostProgram::find_last_uses() {
 }
 
 Status HostProgram::run_step(size_t step, Values& values, std::vector<int64_t>& symbols,
-                             const HostBodies& bodies, Deadline deadline) const {
+                             const HostBodies& bodies, const HostRun& run) const {
   const auto& call = std::get<plan::HostCall>(plan_->steps[step].what);
   std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
@@ -87,7 +103,8 @@ Status HostProgram::run_step(size_t step, Values& values, std::vector<int64_t>& 
     }
     inputs[i] = &*value;
   }
-  RP_ASSIGN(auto results, run_host_call({*plan_, *io_, bodies, deadline}, call, inputs, symbols));
+  RP_ASSIGN(auto results,
+            run_host_call({*plan_, *io_, bodies, run, prepared_.of(step)}, call, inputs, symbols));
   for (size_t i = 0; i < call.outputs.size(); ++i)
     if (!call.outputs[i].is_none()) values[call.outputs[i]] = std::move(results[i]);
   for (const plan::BufferId b : dead_[step]) values[b].reset();
@@ -97,15 +114,15 @@ Status HostProgram::run_step(size_t step, Values& values, std::vector<int64_t>& 
 Result<std::vector<HostTensor>> HostProgram::run(std::span<const HostTensor* const> inputs,
                                                  std::vector<int64_t>& symbols,
                                                  const HostBodies& bodies,
-                                                 Deadline deadline) const {
+                                                 const HostRun& run) const {
   Values values(plan_->buffers.size());
   for (const plan::BufferId b : plan_->buffers.ids()) {
     if (plan_->buffers[b].kind == plan::BufferKind::Input)
       values[b] = *inputs[static_cast<size_t>(plan_->buffers[b].index)];
   }
   for (size_t s = 0; s < plan_->steps.size(); ++s) {
-    RP_TRY(check_deadline(deadline));
-    RP_TRY(run_step(s, values, symbols, bodies, deadline));
+    RP_TRY(check_deadline(run.deadline));
+    RP_TRY(run_step(s, values, symbols, bodies, run));
   }
   std::vector<HostTensor> outputs;
   for (size_t o = 0; o < output_buffer_.size(); ++o) {
@@ -138,8 +155,8 @@ Result<std::vector<HostTensor>> HostBodies::run(const plan::HostCall& call, size
                                                 std::span<const HostTensor* const> passed,
                                                 std::span<const HostTensor* const> call_inputs,
                                                 std::span<const int64_t> symbols,
-                                                Deadline deadline) const {
-  RP_TRY(check_deadline(deadline));
+                                                const HostRun& run) const {
+  RP_TRY(check_deadline(run.deadline));
   RP_ASSIGN(const plan::Body* const body, find(call, i));
   std::vector<const HostTensor*> inputs(passed.begin(), passed.end());
   for (const uint32_t c : body->captures) inputs.push_back(call_inputs[c]);
@@ -161,7 +178,7 @@ Result<std::vector<HostTensor>> HostBodies::run(const plan::HostCall& call, size
                .with_context(body->name));
   }
   RP_TRY(plan::check_guards(body->io, own));
-  auto outputs = programs_[call.bodies[i]].run(inputs, own, *this, deadline);
+  auto outputs = programs_[call.bodies[i]].run(inputs, own, *this, run);
   if (!outputs.ok()) return outputs.status().with_context("in the " + body->name);
   return outputs;
 }

@@ -8,10 +8,21 @@
 
 #include "runtime/base/timing.h"
 #include "runtime/package/package.h"
+#include "runtime/prepared_calls.h"
 
 namespace reprise {
 
 class HostBodies;
+
+/// What all host calls of a run, or of one iteration, have in common.
+struct HostRun {
+  Deadline deadline;
+  host::RandomState random = {};
+  /// Run `number` of a session with that seed.
+  static HostRun create(Deadline deadline, uint64_t seed, uint64_t number);
+  /// The same for an iteration of a loop.
+  HostRun iteration(uint64_t number) const;
+};
 
 /// A plan of host calls with its weights. Runs are thread-safe.
 class HostProgram {
@@ -25,7 +36,7 @@ class HostProgram {
   /// After the deadline no further call starts, and the run fails with Code::Device.
   Result<std::vector<HostTensor>> run(std::span<const HostTensor* const> inputs,
                                       std::vector<int64_t>& symbols, const HostBodies& bodies,
-                                      Deadline deadline) const;
+                                      const HostRun& run) const;
 
  private:
   using Values = IdVector<plan::BufferId, std::optional<HostTensor>>;
@@ -35,11 +46,12 @@ class HostProgram {
   Status find_outputs();
   Status find_last_uses();
   Status run_step(size_t step, Values& values, std::vector<int64_t>& symbols,
-                  const HostBodies& bodies, Deadline deadline) const;
+                  const HostBodies& bodies, const HostRun& run) const;
 
   const plan::Plan* plan_;
   const plan::Interface* io_;
-  Values weights_;                                 // per buffer
+  Values weights_;  // per buffer
+  PreparedCalls prepared_;
   std::vector<std::vector<plan::BufferId>> dead_;  // per step: buffers that are not needed after it
   std::vector<plan::BufferId> output_buffer_;      // per output, with aliases resolved
 };
@@ -57,7 +69,7 @@ class HostBodies {
   Result<std::vector<HostTensor>> run(const plan::HostCall& call, size_t i,
                                       std::span<const HostTensor* const> passed,
                                       std::span<const HostTensor* const> call_inputs,
-                                      std::span<const int64_t> symbols, Deadline deadline) const;
+                                      std::span<const int64_t> symbols, const HostRun& run) const;
 
  private:
   const std::vector<plan::Body>* bodies_ = nullptr;

@@ -1,8 +1,8 @@
 #include "runtime/host_step.h"
 
 #include "runtime/base/eval_attrs.h"
+#include "runtime/base/random.h"
 #include "runtime/control_flow.h"
-#include "runtime/host/host_kernels.h"
 #include "runtime/plan/bind.h"
 
 namespace reprise {
@@ -27,6 +27,18 @@ std::string describe_call(const plan::HostCall& call) {
 
 namespace {
 
+/// Each node has random numbers of its own. They depend on the name of its result, which is the
+/// same in all variants of a package, and which tells unrolled iterations of a loop apart.
+HostRun for_node(const HostCaller& caller, const plan::HostCall& call) {
+  HostRun run = caller.run;
+  if (call.outputs.empty() || call.outputs[0].is_none()) return run;
+  for (const char c : caller.plan.buffers[call.outputs[0]].name) {
+    run.random.position ^= static_cast<uint8_t>(c);
+    run.random.position = splitmix64(run.random.position);
+  }
+  return run;
+}
+
 Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan::HostCall& call,
                                             std::span<const HostTensor* const> inputs,
                                             const std::vector<int64_t>& symbols) {
@@ -40,7 +52,9 @@ Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan
                .opset = call.opset,
                .attrs = *attrs,
                .inputs = inputs,
-               .output_count = call.outputs.size()};
+               .output_count = call.outputs.size(),
+               .prepared = caller.prepared,
+               .random = for_node(caller, call).random};
   if (!call.outputs.empty() && !call.outputs[0].is_none()) {
     const plan::Buffer& first = caller.plan.buffers[call.outputs[0]];
     if (plan::is_bound(first.shape, symbols)) {
@@ -56,9 +70,10 @@ Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const pl
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols) {
   const std::string subject = describe_call(call);
-  auto results = is_control_flow(call)
-                     ? run_control_flow({call, inputs, symbols, caller.bodies, caller.deadline})
-                     : call_kernel(caller, call, inputs, symbols);
+  auto results =
+      is_control_flow(call)
+          ? run_control_flow({call, inputs, symbols, caller.bodies, for_node(caller, call)})
+          : call_kernel(caller, call, inputs, symbols);
   if (!results.ok()) return results.status().with_context(subject);
   if (results->size() < call.outputs.size()) {
     return internal_error(subject + ": the host kernel returned " +

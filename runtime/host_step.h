@@ -1,21 +1,25 @@
 // Runs one host call of a plan.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "runtime/base/tensor.h"
+#include "runtime/host/host_kernels.h"
 #include "runtime/host_program.h"
 #include "runtime/plan/plan.h"
 
 namespace reprise {
 
-/// The plan of a host call, its interface, the bodies that it may call, and when these must end.
+/// The plan of a host call, its interface, the bodies that it may call, its run, and what was
+/// prepared for the call.
 struct HostCaller {
   const plan::Plan& plan;
   const plan::Interface& io;
   const HostBodies& bodies;
-  Deadline deadline;
+  HostRun run;
+  std::shared_ptr<const host::Prepared> prepared = nullptr;
 };
 
 /// Calls the host kernel, or runs the bodies of control flow. `inputs` is parallel to call.inputs,

@@ -32,6 +32,8 @@ struct SessionShared {
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   DeviceWeights weights;
   HostBodies bodies;
+  PreparedCalls prepared;
+  std::atomic<uint64_t> started = 0;  // runs, which numbers them
   /// How the plan uses a buffer.
   struct BufferUse {
     bool on_device = false;     // a launch reads or writes it

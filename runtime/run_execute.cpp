@@ -273,7 +273,8 @@ Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run
 
 Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
   const auto start = Clock::now();
-  const Deadline deadline = deadline_in(run.host_ns_left);
+  const HostRun host_run =
+      HostRun::create(deadline_in(run.host_ns_left), s_.options.seed, run.number);
   for (const uint32_t step : segment.host_calls) {
     const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
     std::vector<HostTensor> values(call.inputs.size());
@@ -284,7 +285,8 @@ Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
       inputs[i] = &values[i];
     }
     RP_ASSIGN(auto results,
-              run_host_call({*s_.plan, s_.io(), s_.bodies, deadline}, call, inputs, run.symbols));
+              run_host_call({*s_.plan, s_.io(), s_.bodies, host_run, s_.prepared.of(step)}, call,
+                            inputs, run.symbols));
     RP_TRY(place_late(run));
     for (size_t i = 0; i < call.outputs.size(); ++i) {
       if (call.outputs[i].is_none()) continue;
@@ -432,6 +434,7 @@ Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<H
           .stats = {},
           .start = start,
           .host_ns_left = s_.timeout_ns(),
+          .number = s_.started++,
           .buffers = {}};
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));

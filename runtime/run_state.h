@@ -16,6 +16,7 @@ struct RunContext::Run {
   Clock::time_point start = Clock::now();  // of the run, or end of the last wait
   double copy_us = 0;                      // time of staging copies since `start`
   uint64_t host_ns_left = 0;               // of the time limit, for calls of host kernels
+  uint64_t number = 0;                     // of the run in its session
   struct BufferState {
     std::optional<HostTensor> host;
     bool placed = false;  // a late buffer has its memory

@@ -39,6 +39,9 @@ struct SessionOptions {
   /// submissions, it applies to each of these, and to all host kernels together. It ends loops on
   /// the host between two of their nodes.
   uint64_t timeout_ns = 0;
+  /// Operators with random results draw other numbers in each run; sessions with the same seed draw
+  /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.
+  uint64_t seed = 0;
 };
 
 /// A tensor of the caller: host memory, or a device buffer that a run uses in place. An input has

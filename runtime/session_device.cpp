@@ -190,6 +190,9 @@ Status DeviceSession::load(Verdict& verdict) {
     if (!verdict.right) return {};
   }
   RP_ASSIGN(shared_.bodies, HostBodies::load(*shared_.package));
+  shared_.prepared = PreparedCalls::create(variant_.plan, [this](plan::BufferId b) {
+    return raw_weight(*shared_.package, variant_.plan, variant_.plan.buffers[b]);
+  });
   RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
   shared_.device_bytes += shared_.weights.bytes;
   RP_ASSIGN(auto first, RunContext::create(shared_));

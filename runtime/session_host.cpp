@@ -1,5 +1,6 @@
 // The session on the host, which is the reference: it runs the imported graph, one host kernel
 // after another.
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
@@ -22,12 +23,14 @@ double since(Clock::time_point t, double per_second) {
 class HostSession final : public Session {
  public:
   HostSession(std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
-              uint64_t timeout_ns)
+              const SessionOptions& options)
       : package_(std::move(package)),
         plan_(package_->host_plan),
         binder_(package_->io),
         notes_(std::move(notes)),
-        timeout_ns_(timeout_ns != 0 ? timeout_ns : default_timeout_ns(DeviceKind::Cpu)) {}
+        timeout_ns_(options.timeout_ns != 0 ? options.timeout_ns
+                                            : default_timeout_ns(DeviceKind::Cpu)),
+        seed_(options.seed) {}
 
   Status load();
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
@@ -50,7 +53,8 @@ class HostSession final : public Session {
   IoBinder binder_;
   std::string variant_ = "host";
   std::vector<std::string> notes_;
-  const uint64_t timeout_ns_;
+  const uint64_t timeout_ns_, seed_;
+  std::atomic<uint64_t> started_ = 0;
   std::optional<HostProgram> program_;
   HostBodies bodies_;
   mutable std::mutex mutex_;
@@ -84,7 +88,8 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
   std::vector<const HostTensor*> values;
   for (const Binding* input : bound.inputs) values.push_back(&*input->host);
   RP_ASSIGN(std::vector<HostTensor> computed,
-            program_->run(values, bound.symbols, bodies_, deadline_in(timeout_ns_)));
+            program_->run(values, bound.symbols, bodies_,
+                          HostRun::create(deadline_in(timeout_ns_), seed_, started_++)));
   // Values may be views of inputs. The caller may free their memory after the run, or bind the same
   // memory to outputs.
   for (HostTensor& value : computed) value = value.detached();
@@ -106,8 +111,7 @@ Status HostSession::run_into(std::span<const Binding> inputs, std::span<const Bi
 Result<std::unique_ptr<Session>> create_host_session(
     std::shared_ptr<const package::Package> package, std::vector<std::string> notes,
     const SessionOptions& options) {
-  auto session =
-      std::make_unique<HostSession>(std::move(package), std::move(notes), options.timeout_ns);
+  auto session = std::make_unique<HostSession>(std::move(package), std::move(notes), options);
   RP_TRY(session->load());
   return Result<std::unique_ptr<Session>>(std::move(session));
 }

@@ -157,7 +157,7 @@ Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, N
     noisy[i] = noise->add(*inputs[i]);
     inputs[i] = &noisy[i];
   }
-  return run_host_call({plan_, io_, bodies_, Deadline::max()}, call, inputs, values.symbols);
+  return run_host_call({plan_, io_, bodies_, {Deadline::max()}}, call, inputs, values.symbols);
 }
 
 Status HostGraph::run(const Node& n, Values& values, Noise* noise) const {

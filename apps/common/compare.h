@@ -24,6 +24,9 @@ struct ToleranceException {
 };
 std::span<const ToleranceException> tolerance_exceptions();
 
+/// Whether the results of a case are random: only their dtypes and shapes can be compared.
+bool is_random_case(std::string_view case_name);
+
 /// Matches a shell-style pattern: '*' matches any text, '?' one character.
 bool glob_match(std::string_view pattern, std::string_view text);
 

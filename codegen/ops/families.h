@@ -36,6 +36,8 @@ std::span<const OpDef> loss_ops();
 std::span<const OpDef> sampling_ops();
 std::span<const OpDef> signal_ops();
 std::span<const OpDef> ml_ops();
+std::span<const OpDef> string_ops();
+std::span<const OpDef> random_ops();
 std::span<const OpDef> training_ops();
 std::span<const OpDef> linear_attention_ops();
 std::span<const OpDef> microsoft_ops();

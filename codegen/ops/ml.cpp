@@ -146,6 +146,23 @@ Status infer_linear_classifier(InferContext& ctx) {
   return infer_classifier(ctx, "classlabels_ints", rows == 1 && labels == 2 && !probit ? 2 : rows);
 }
 
+/// Support vectors without probabilities give a score for each pair of classes, or two scores.
+Status infer_svm_classifier(InferContext& ctx) {
+  const Attributes attrs = ctx.attrs();
+  const size_t labels = length_of<int64_t>(attrs, "classlabels_ints") +
+                        length_of<std::string>(attrs, "classlabels_strings");
+  const std::vector<int64_t> vectors = attrs.get_ints("vectors_per_class");
+  const bool is_linear = std::ranges::all_of(vectors, [](int64_t n) { return n == 0; });
+  const bool pairs = !is_linear && length_of<float>(attrs, "prob_a") == 0 && labels > 2;
+  return infer_classifier(ctx, "classlabels_ints", pairs ? labels * (labels - 1) / 2 : labels);
+}
+
+Status infer_svm_regressor(InferContext& ctx) {
+  RP_ASSIGN(Expr rows, sample_count(ctx));
+  ctx.set_output(0, DType::F32, {std::move(rows), Expr(1)});
+  return {};
+}
+
 // --- decompositions
 
 Result<bool> decompose_scaler(Rewriter& rw) {
@@ -302,6 +319,26 @@ constexpr std::array<AttrDecl, A + B> joined(const AttrDecl (&first)[A],
   return out;
 }
 
+constexpr AttrDecl kSvmClassifier[] = {optional_attr("classlabels_ints", AttrType::Ints),
+                                       optional_attr("classlabels_strings", AttrType::Strings),
+                                       required_attr("coefficients", AttrType::Floats),
+                                       optional_attr("kernel_params", AttrType::Floats),
+                                       string_attr("kernel_type", "LINEAR"),
+                                       string_attr("post_transform", "NONE"),
+                                       optional_attr("prob_a", AttrType::Floats),
+                                       optional_attr("prob_b", AttrType::Floats),
+                                       required_attr("rho", AttrType::Floats),
+                                       optional_attr("support_vectors", AttrType::Floats),
+                                       optional_attr("vectors_per_class", AttrType::Ints)};
+constexpr AttrDecl kSvmRegressor[] = {required_attr("coefficients", AttrType::Floats),
+                                      optional_attr("kernel_params", AttrType::Floats),
+                                      string_attr("kernel_type", "LINEAR"),
+                                      int_attr("n_supports", 0),
+                                      int_attr("one_class", 0),
+                                      string_attr("post_transform", "NONE"),
+                                      required_attr("rho", AttrType::Floats),
+                                      optional_attr("support_vectors", AttrType::Floats)};
+
 constexpr AttrDecl kTreeNodes[] = {optional_attr("base_values", AttrType::Floats),
                                    optional_attr("base_values_as_tensor", AttrType::Tensor),
                                    required_attr("nodes_falsenodeids", AttrType::Ints),
@@ -402,6 +439,15 @@ constexpr OpDef kOps[] = {
      .infer = infer_floats,
      .decompose = decompose_scaler,
      .attributes = kScaler},
+    {.name = "SVMClassifier",
+     .domain = kDomain,
+     .infer = infer_svm_classifier,
+     .max_outputs = 2,
+     .attributes = kSvmClassifier},
+    {.name = "SVMRegressor",
+     .domain = kDomain,
+     .infer = infer_svm_regressor,
+     .attributes = kSvmRegressor},
     {.name = "TreeEnsemble",
      .domain = kDomain,
      .infer = infer_tree_ensemble,

@@ -61,6 +61,8 @@ std::vector<std::span<const OpDef>> families() {
           training_ops(),
           linear_attention_ops(),
           ml_ops(),
+          string_ops(),
+          random_ops(),
           microsoft_ops(),
           microsoft_quantized_ops(),
           microsoft_attention_ops(),

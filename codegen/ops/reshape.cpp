@@ -252,15 +252,12 @@ std::optional<bool> drops_nothing(const InferContext& ctx) {
 }
 
 Status infer_dropout(InferContext& ctx) {
-  if (drops_nothing(ctx) == false) {
-    return ctx.error(Code::Unsupported, "training mode; export the model for inference");
-  }
   RP_TRY(infer_same(ctx));
   ctx.set_output(1, ctx.opset() < 10 ? ctx.dtype(0) : DType::Bool, ctx.shape(0));
   return {};
 }
 
-/// If the mode depends on data, the host runs the node and refuses to drop elements.
+/// The host drops elements.
 Result<bool> dropout(Rewriter& rw) {
   if (drops_nothing(InferContext(rw.graph(), rw.node())) != true) return false;
   OpBuilder c(rw);

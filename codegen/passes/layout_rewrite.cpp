@@ -67,11 +67,10 @@ void move_attributes(Node& n, size_t rank) {
   const AttrMap before = n.attrs;
   const ops::OpDef* def = ops::core_def(n);
   for (const ops::AttrDecl& decl : def->attributes) {
-    const auto at =
-        std::ranges::find(before, decl.name, [](const auto& entry) { return entry.first; });
-    if (at == before.end()) continue;
-    if (auto attr = moved_attribute(at->second, decl.core, rank))
-      n.attrs.set(at->first, *std::move(attr));
+    for (const auto& [name, value] : before) {
+      if (name != decl.name) continue;
+      if (auto attr = moved_attribute(value, decl.core, rank)) n.attrs.set(name, *std::move(attr));
+    }
   }
   if (def->layout == ops::LayoutRole::Window) n.attrs.set("channels_last", int64_t{1});
 }

@@ -1,6 +1,7 @@
 #include "runtime/host/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace reprise::host {
 
@@ -16,17 +17,32 @@ int64_t round_up(int64_t v, int64_t to) {
   return (v + to - 1) / to * to;
 }
 
+/// A register. Compilers keep arrays of numbers in memory unless they unroll all loops over them.
+using Pair = double __attribute__((vector_size(16)));
+Pair load_pair(const double* p) {
+  Pair v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
 /// c[4][4] (row stride ldc) += a[ks][4] * b[ks][4].
 void micro_kernel(const double* __restrict a, const double* __restrict b, int64_t ks,
                   double* __restrict c, int64_t ldc) {
-  double acc[kTile][kTile] = {};
+  Pair acc[kTile][2] = {};
   for (int64_t k = 0; k < ks; ++k) {
+    const Pair left = load_pair(b + k * kTile);
+    const Pair right = load_pair(b + k * kTile + 2);
+#pragma GCC unroll 4
     for (int64_t i = 0; i < kTile; ++i) {
-      for (int64_t j = 0; j < kTile; ++j) acc[i][j] += a[k * kTile + i] * b[k * kTile + j];
+      const double v = a[k * kTile + i];
+      acc[i][0] += Pair{v, v} * left;
+      acc[i][1] += Pair{v, v} * right;
     }
   }
+  double sums[kTile][kTile];
+  std::memcpy(sums, acc, sizeof sums);
   for (int64_t i = 0; i < kTile; ++i) {
-    for (int64_t j = 0; j < kTile; ++j) c[i * ldc + j] += acc[i][j];
+    for (int64_t j = 0; j < kTile; ++j) c[i * ldc + j] += sums[i][j];
   }
 }
 

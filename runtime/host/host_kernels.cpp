@@ -22,6 +22,7 @@ constexpr TableFunction kFamilies[] = {
     einsum_table,   attention_table, boxes_table,     gridsample_table,
     loss_table,     recurrent_table, ml_encode_table, ml_linear_table,
     ml_trees_table, col2im_table,    signal_table,    linear_attention_table,
+    ml_svm_table,   strings_table,   random_table,    ngrams_table,
 };
 
 const Entry* find_entry(std::string_view op) {
@@ -35,11 +36,10 @@ const Entry* find_entry(std::string_view op) {
 
 // Converts exceptions of the standard library to errors: sizes are checked, but memory may still be
 // insufficient.
-KernelResult run(const Call& c) {
-  const Entry* e = find_entry(c.op);
-  if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));
+template <typename F>
+auto without_exceptions(F&& f) -> decltype(f()) {
   try {
-    return e->kernel(c);
+    return f();
   } catch (const std::bad_alloc&) {
     return unsupported("out of memory");
   } catch (const std::length_error&) {
@@ -47,10 +47,27 @@ KernelResult run(const Call& c) {
   }
 }
 
+KernelResult run(const Call& c) {
+  const Entry* e = find_entry(c.op);
+  if (e == nullptr) return internal_error("no host kernel for " + std::string(c.op));
+  return without_exceptions([&] { return e->kernel(c); });
+}
+
 }  // namespace
 
 Kernel find(std::string_view op) {
   return find_entry(op) == nullptr ? nullptr : run;
+}
+
+bool can_prepare(std::string_view op) {
+  const Entry* e = find_entry(op);
+  return e != nullptr && e->prepare != nullptr;
+}
+
+Result<std::shared_ptr<const Prepared>> prepare(const Call& c) {
+  const Entry* e = find_entry(c.op);
+  if (e == nullptr || e->prepare == nullptr) return std::shared_ptr<const Prepared>();
+  return without_exceptions([&] { return e->prepare(c); });
 }
 
 std::vector<std::string_view> names() {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -16,6 +17,21 @@
 
 namespace reprise::host {
 
+/// What a kernel derives from the attributes and the constant inputs of a call. Immutable, because
+/// concurrent runs share it.
+struct Prepared {
+  Prepared() = default;
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  virtual ~Prepared() = default;
+};
+
+/// Where the numbers of an operator with random results begin.
+struct RandomState {
+  uint64_t seed = 0;      // of the session and the run
+  uint64_t position = 0;  // of the node, and of the iterations of loops around it
+};
+
 /// One call of an operator. `inputs[i]` is null for an omitted optional input.
 struct Call {
   std::string_view op;   // name of an ONNX or a core operator (codegen/graph/graph.h)
@@ -26,6 +42,10 @@ struct Call {
   /// The dims of output 0 if the caller knows them. Core forms whose size is only in the output's
   /// shape (Slice with `starts` and `steps`, Resize) need them; others ignore them.
   std::optional<std::vector<int64_t>> output_dims = std::nullopt;
+  /// The result of prepare() for this operator and these attributes; null: the kernel prepares
+  /// itself.
+  std::shared_ptr<const Prepared> prepared = nullptr;
+  RandomState random = {};
 };
 
 /// A host kernel checks shapes, dtypes and indices itself, because its inputs may come from an
@@ -35,6 +55,11 @@ using Kernel = Result<std::vector<HostTensor>> (*)(const Call&);
 
 /// Null if there is no host kernel of that name. Call::op must be that name.
 Kernel find(std::string_view op);
+/// Whether the kernel of that name has a part that prepare() does.
+bool can_prepare(std::string_view op);
+/// Does the part of a call that is the same for all its runs. `inputs` has the constant ones, and
+/// null for the others. Returns null if there is no such part. Thread-safe.
+Result<std::shared_ptr<const Prepared>> prepare(const Call& c);
 /// All names, sorted.
 std::vector<std::string_view> names();
 

@@ -70,8 +70,8 @@ void transform(PostTransform t, std::span<double> scores) {
 }
 
 std::vector<double> binary_scores(PostTransform t, BinaryForm form, double score) {
-  if (form == BinaryForm::Probability) return {1 - score, score};
   if (t == PostTransform::Logistic) return {logistic(-score), logistic(score)};
+  if (form == BinaryForm::Probability) return {1 - score, score};
   return {-score, score};
 }
 

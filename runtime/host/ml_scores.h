@@ -14,10 +14,11 @@ enum class PostTransform : uint8_t { None, Softmax, Logistic, SoftmaxZero, Probi
 Result<PostTransform> post_transform(const Call& c);
 /// Transforms the scores of one sample.
 void transform(PostTransform t, std::span<double> scores);
-/// The only score of a sample, as scores of the negative and the positive class.
+/// The only score of a sample, as scores of the negative and the positive class. With
+/// PostTransform::Logistic these are the logistic functions of -s and s.
 enum class BinaryForm : uint8_t {
   Probability,  // 1 - s, s
-  Margin,       // -s, s; with PostTransform::Logistic, the logistic function of each
+  Margin,       // -s, s
 };
 std::vector<double> binary_scores(PostTransform t, BinaryForm form, double score);
 

@@ -1,41 +1,13 @@
 // RNN, GRU and LSTM. States and gates are in double; outputs are rounded at the end of each step.
 #include <algorithm>
 
-#include "runtime/host/support.h"
+#include "runtime/host/packed_matrix.h"
+#include "runtime/host/recurrent.h"
 #include "runtime/host/tables.h"
 
 namespace reprise::host {
 
 namespace {
-
-enum class Cell : uint8_t { Rnn, Gru, Lstm };
-
-struct Activation {
-  double (*f)(double x, double alpha, double beta) = nullptr;
-  double alpha = 0, beta = 0;
-  double operator()(double x) const { return f(x, alpha, beta); }
-};
-
-struct NamedActivation {
-  std::string_view name;
-  double (*f)(double, double, double);
-  float alpha, beta;
-};
-
-constexpr NamedActivation kActivations[] = {
-    {"Sigmoid", [](double x, double, double) { return 1 / (1 + std::exp(-x)); }, 0, 0},
-    {"Tanh", [](double x, double, double) { return std::tanh(x); }, 0, 0},
-    {"Relu", [](double x, double, double) { return x < 0 ? 0.0 : x; }, 0, 0},
-    {"Affine", [](double x, double a, double b) { return a * x + b; }, 1, 0},
-    {"LeakyRelu", [](double x, double a, double) { return x < 0 ? a * x : x; }, 0.01F, 0},
-    {"ThresholdedRelu", [](double x, double a, double) { return x > a ? x : 0.0; }, 1, 0},
-    {"ScaledTanh", [](double x, double a, double b) { return a * std::tanh(b * x); }, 1, 1},
-    {"HardSigmoid", [](double x, double a, double b) { return std::clamp(a * x + b, 0.0, 1.0); },
-     0.2F, 0.5F},
-    {"Elu", [](double x, double a, double) { return x < 0 ? a * std::expm1(x) : x; }, 1, 0},
-    {"Softsign", [](double x, double, double) { return x / (1 + std::fabs(x)); }, 0, 0},
-    {"Softplus", [](double x, double, double) { return std::log1p(std::exp(x)); }, 0, 0},
-};
 
 struct Problem {
   Cell cell = Cell::Rnn;
@@ -44,50 +16,22 @@ struct Problem {
   bool batch_major = false, linear_before_reset = false, input_forget = false;
   double clip = 0;                      // 0: none
   std::vector<Activation> activations;  // per direction: 1 (RNN), 2 (GRU) or 3 (LSTM)
-  std::vector<double> x, w, r, bias, peephole, h, c;
+  const HostTensor* x = nullptr;
+  std::vector<double> bias, peephole, h, c;
   Dims lengths;
 };
 
-Result<std::vector<Activation>> read_activations(const Call& call, const Problem& p) {
-  static constexpr std::string_view kDefaults[3][3] = {
-      {"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
-  const auto kind = static_cast<size_t>(p.cell);
-  const size_t each = kind + 1;
-  std::vector<std::string> names;
-  for (int64_t d = 0; d < p.directions; ++d) {
-    for (size_t i = 0; i < each; ++i) names.emplace_back(kDefaults[kind][i]);
-  }
-  if (const auto* given = call.attrs.get<std::vector<std::string>>("activations")) {
-    if (given->size() != names.size()) {
-      return invalid_model("attribute 'activations' needs " + std::to_string(names.size()) +
-                           " names");
-    }
-    names = *given;
-  }
-  const auto* alpha = call.attrs.get<std::vector<float>>("activation_alpha");
-  const auto* beta = call.attrs.get<std::vector<float>>("activation_beta");
-  std::vector<Activation> out;
-  for (size_t i = 0; i < names.size(); ++i) {
-    const auto* row = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                   [&](const NamedActivation& a) { return a.name == names[i]; });
-    if (row == std::end(kActivations)) {
-      return unsupported("activation '" + names[i] + "' is not known");
-    }
-    const float a = alpha != nullptr && i < alpha->size() ? (*alpha)[i] : row->alpha;
-    const float b = beta != nullptr && i < beta->size() ? (*beta)[i] : row->beta;
-    out.push_back({row->f, static_cast<double>(a), static_cast<double>(b)});
-  }
-  return out;
+Status check_tensor(const Call& c, size_t i, std::string_view role, const Dims& dims) {
+  RP_TRY(require_same_dtype(c, 0, i));
+  if (input(c, i).dims() == dims) return {};
+  return invalid_input(describe_input(c, i, role) + ": must be " + dims_str(dims));
 }
 
 /// An optional tensor with exactly these dims, as doubles; zeros if it is absent.
 Result<std::vector<double>> read_tensor(const Call& c, size_t i, std::string_view role,
                                         const Dims& dims) {
   if (!has_input(c, i)) return allocate_scratch(dims);
-  RP_TRY(require_same_dtype(c, 0, i));
-  if (input(c, i).dims() != dims) {
-    return invalid_input(describe_input(c, i, role) + ": must be " + dims_str(dims));
-  }
+  RP_TRY(check_tensor(c, i, role, dims));
   return load_all(input(c, i));
 }
 
@@ -133,11 +77,11 @@ Result<Problem> read_problem(const Call& call, Cell cell) {
   p.clip = static_cast<double>(call.attrs.get_float("clip", 0));
   p.linear_before_reset = call.attrs.get_int("linear_before_reset", 0) != 0;
   p.input_forget = call.attrs.get_int("input_forget", 0) != 0;
-  RP_ASSIGN(p.activations, read_activations(call, p));
-  RP_ASSIGN(p.x, load_all(input(call, 0)));
+  RP_ASSIGN(p.activations, read_activations(call.attrs, cell, p.directions));
+  p.x = &input(call, 0);
   const int64_t rows = product(Dims{p.gates, p.hidden});
-  RP_ASSIGN(p.w, read_tensor(call, 1, "W", {p.directions, rows, p.inputs}));
-  RP_ASSIGN(p.r, read_tensor(call, 2, "R", {p.directions, rows, p.hidden}));
+  RP_TRY(check_tensor(call, 1, "W", {p.directions, rows, p.inputs}));
+  RP_TRY(check_tensor(call, 2, "R", {p.directions, rows, p.hidden}));
   RP_ASSIGN(p.bias, read_tensor(call, 3, "B", {p.directions, product(Dims{2, rows})}));
   p.lengths.assign(static_cast<size_t>(p.batch), p.steps);
   if (has_input(call, 4)) {
@@ -160,120 +104,194 @@ Result<Problem> read_problem(const Call& call, Cell cell) {
   return p;
 }
 
-/// The weights and activations of one direction, and scratch memory for one row of the batch.
-class Runner {
- public:
-  Runner(const Problem& p, int64_t direction)
-      : p_(p),
-        rows_(p.gates * p.hidden),
-        w_(p.w.data() + direction * rows_ * p.inputs),
-        r_(p.r.data() + direction * rows_ * p.hidden),
-        bias_(p.bias.data() + direction * 2 * rows_),
-        peephole_(p.peephole.data() + (p.peephole.empty() ? 0 : direction * 3 * p.hidden)),
-        f_(p.activations.data() + direction * (static_cast<int64_t>(p.cell) + 1)),
-        from_x_(static_cast<size_t>(rows_)),
-        from_h_(static_cast<size_t>(rows_)),
-        reset_(static_cast<size_t>(p.hidden)) {}
-
-  /// Advances the state h (and c) by one input.
-  void step(const double* x, double* h, double* c) {
-    multiply_input(x, {0, rows_});
-    multiply_state(h, {0, rows_});
-    switch (p_.cell) {
-      case Cell::Rnn:
-        for (int64_t k = 0; k < p_.hidden; ++k) h[k] = f_[0](gate(0, k));
-        break;
-      case Cell::Gru:
-        step_gru(h);
-        break;
-      case Cell::Lstm:
-        step_lstm(h, c);
-        break;
-    }
-  }
-
- private:
-  struct Rows {
-    int64_t begin, end;
-  };
-  /// `rows` of from_x_ = W x + b.
-  void multiply_input(const double* x, Rows rows) {
-    multiply({w_, p_.inputs, bias_}, x, rows, from_x_);
-  }
-  /// `rows` of from_h_ = R h + b.
-  void multiply_state(const double* h, Rows rows) {
-    multiply({r_, p_.hidden, bias_ + rows_}, h, rows, from_h_);
-  }
-  struct Linear {
-    const double* weights;
-    int64_t columns;
-    const double* bias;
-  };
-  static void multiply(const Linear& m, const double* v, Rows rows, std::vector<double>& out) {
-    for (int64_t k = rows.begin; k < rows.end; ++k) {
-      double sum = m.bias[k];
-      for (int64_t i = 0; i < m.columns; ++i) sum += m.weights[k * m.columns + i] * v[i];
-      out[static_cast<size_t>(k)] = sum;
-    }
-  }
-  double clipped(double v) const { return p_.clip > 0 ? std::clamp(v, -p_.clip, p_.clip) : v; }
-  double gate(int64_t g, int64_t k, double extra = 0) const {
-    const auto i = static_cast<size_t>(g * p_.hidden + k);
-    return clipped(from_x_[i] + from_h_[i] + extra);
-  }
-  /// Gates z, r, h.
-  void step_gru(double* h) {
-    const int64_t n = p_.hidden;
-    if (!p_.linear_before_reset) {
-      for (int64_t k = 0; k < n; ++k) reset_[static_cast<size_t>(k)] = f_[0](gate(1, k)) * h[k];
-      multiply_state(reset_.data(), {2 * n, 3 * n});
-    } else {
-      for (int64_t k = 0; k < n; ++k) {
-        from_h_[static_cast<size_t>(2 * n + k)] *= f_[0](gate(1, k));
-      }
-    }
-    for (int64_t k = 0; k < n; ++k) {
-      const double z = f_[0](gate(0, k));
-      h[k] = (1 - z) * f_[1](gate(2, k)) + z * h[k];
-    }
-  }
-  /// Gates i, o, f, c; peepholes i, o, f.
-  void step_lstm(double* h, double* c) {
-    const int64_t n = p_.hidden;
-    for (int64_t k = 0; k < n; ++k) {
-      const double i = f_[0](gate(0, k, peephole_[k] * c[k]));
-      const double f = p_.input_forget ? 1 - i : f_[0](gate(2, k, peephole_[2 * n + k] * c[k]));
-      c[k] = f * c[k] + i * f_[1](gate(3, k));
-      h[k] = f_[0](gate(1, k, peephole_[n + k] * c[k])) * f_[2](c[k]);
-    }
-  }
-
-  const Problem& p_;
-  int64_t rows_;
-  const double *w_, *r_, *bias_, *peephole_;
-  const Activation* f_;
-  std::vector<double> from_x_, from_h_, reset_;
+/// W and R of each direction.
+struct PackedWeights : Prepared {
+  std::vector<PackedMatrix> w, r;
 };
 
-/// Runs every sequence. The states become the final ones, and y gets the states of all steps.
-void run(Problem& p, HostTensor& y) {
-  for (int64_t d = 0; d < p.directions; ++d) {
-    Runner runner(p, d);
-    const bool backwards = p.reverse || d == 1;
-    for (int64_t b = 0; b < p.batch; ++b) {
-      double* h = p.h.data() + (d * p.batch + b) * p.hidden;
-      double* c = p.c.data() + (p.c.empty() ? 0 : (d * p.batch + b) * p.hidden);
-      const int64_t length = at(p.lengths, b);
-      for (int64_t s = 0; s < length; ++s) {
-        const int64_t t = backwards ? length - 1 - s : s;
-        const int64_t row = p.batch_major ? b * p.steps + t : t * p.batch + b;
-        runner.step(p.x.data() + row * p.inputs, h, c);
-        const int64_t out = p.batch_major ? (b * p.steps + t) * p.directions + d
-                                          : (t * p.directions + d) * p.batch + b;
-        store(y, out * p.hidden, p.hidden, h);
-      }
+/// Nothing if W or R is not constant, or is not what the kernel will accept.
+PrepareResult pack_weights(const Call& call) {
+  auto state = std::make_shared<PackedWeights>();
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    if (!has_input(call, i) || !require_float(call, i, "").ok() || input(call, i).rank() != 3)
+      return std::shared_ptr<const Prepared>();
+    const HostTensor& t = input(call, i);
+    const Dims& d = t.dims();
+    for (int64_t k = 0; k < d[0]; ++k)
+      (i == 1 ? state->w : state->r).emplace_back(t, k * d[1] * d[2], d[2], d[1]);
+  }
+  return PrepareResult(std::move(state));
+}
+
+/// Computes one direction. The products of all inputs with W do not depend on the states, so they
+/// are computed for many steps at once.
+class Runner {
+ public:
+  Runner(const Problem& p, const PackedWeights& weights, int64_t direction)
+      : p_(p),
+        direction_(direction),
+        backwards_(p.reverse || direction == 1),
+        rows_(p.gates * p.hidden),
+        w_(weights.w[static_cast<size_t>(direction)]),
+        r_(weights.r[static_cast<size_t>(direction)]),
+        bias_(p.bias.data() + direction * 2 * rows_),
+        peephole_(p.peephole.data() + (p.peephole.empty() ? 0 : direction * 3 * p.hidden)),
+        f_(p.activations.data() + direction * (static_cast<int64_t>(p.cell) + 1)) {}
+
+  /// Advances the states to the final ones, and writes those of each step to y.
+  Status run(std::vector<double>& states_h, std::vector<double>& states_c, HostTensor& y);
+
+ private:
+  // About 16 MB of products.
+  static constexpr int64_t kProducts = int64_t{1} << 21;
+
+  struct Matrix {
+    double* values;
+    int64_t rows, stride;
+  };
+  static void add_bias(const Matrix& m, PackedMatrix::Columns columns, const double* bias) {
+    for (int64_t i = 0; i < m.rows; ++i) {
+      double* row = m.values + i * m.stride;
+      for (int64_t k = columns.begin; k < columns.end; ++k) row[k] += bias[k];
     }
   }
+  void multiply_inputs(int64_t first, int64_t count);
+  void multiply_states(const double* h, PackedMatrix::Columns columns);
+  /// The position in the sequence of the step that is computed as number s.
+  int64_t time(int64_t b, int64_t s) const { return backwards_ ? at(p_.lengths, b) - 1 - s : s; }
+  bool is_active(int64_t b, int64_t s) const { return s < at(p_.lengths, b); }
+
+  double clipped(double v) const { return p_.clip > 0 ? std::clamp(v, -p_.clip, p_.clip) : v; }
+  /// The gates of one row of the batch: W x + b and R h + b.
+  struct Gates {
+    const double* from_x;
+    double* from_h;
+  };
+  double gate(const Gates& g, int64_t index, int64_t k, double extra = 0) const {
+    const int64_t i = index * p_.hidden + k;
+    return clipped(g.from_x[i] + g.from_h[i] + extra);
+  }
+  Gates gates(int64_t b, int64_t row) {
+    return {from_x_.data() + row * rows_, from_h_.data() + b * rows_};
+  }
+  void reset_gru(const Gates& g, const double* h, double* reset) const;
+  void finish(const Gates& g, double* h, double* c) const;
+  void finish_gru(const Gates& g, double* h) const;
+  void finish_lstm(const Gates& g, double* h, double* c) const;
+
+  const Problem& p_;
+  const int64_t direction_;
+  const bool backwards_;
+  const int64_t rows_;
+  const PackedMatrix &w_, &r_;
+  const double *bias_, *peephole_;
+  const Activation* f_;
+  std::vector<double> x_;       // [steps, batch, inputs]
+  std::vector<double> from_x_;  // [steps, batch, rows]
+  std::vector<double> from_h_;  // [batch, rows]
+  std::vector<double> reset_;   // [batch, hidden]
+};
+
+/// from_x_ = W x + b for steps [first, first + count). Rows whose sequence has ended are of zeros.
+void Runner::multiply_inputs(int64_t first, int64_t count) {
+  std::fill(x_.begin(), x_.end(), 0.0);
+  for (int64_t s = 0; s < count; ++s) {
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      if (!is_active(b, first + s)) continue;
+      const int64_t t = time(b, first + s);
+      const int64_t row = p_.batch_major ? b * p_.steps + t : t * p_.batch + b;
+      load(*p_.x, row * p_.inputs, 1, p_.inputs, x_.data() + (s * p_.batch + b) * p_.inputs);
+    }
+  }
+  const int64_t rows = count * p_.batch;
+  w_.multiply({x_.data(), rows, p_.inputs}, {0, rows_}, {from_x_.data(), rows_});
+  add_bias({from_x_.data(), rows, rows_}, {0, rows_}, bias_);
+}
+
+/// `columns` of from_h_ = R h + b.
+void Runner::multiply_states(const double* h, PackedMatrix::Columns columns) {
+  r_.multiply({h, p_.batch, p_.hidden}, columns, {from_h_.data(), rows_});
+  add_bias({from_h_.data(), p_.batch, rows_}, columns, bias_ + rows_);
+}
+
+/// Gates z, r, h.
+void Runner::reset_gru(const Gates& g, const double* h, double* reset) const {
+  for (int64_t k = 0; k < p_.hidden; ++k) {
+    const double r = f_[0](gate(g, 1, k));
+    if (p_.linear_before_reset) {
+      g.from_h[2 * p_.hidden + k] *= r;
+    } else {
+      reset[k] = r * h[k];
+    }
+  }
+}
+
+void Runner::finish_gru(const Gates& g, double* h) const {
+  for (int64_t k = 0; k < p_.hidden; ++k) {
+    const double z = f_[0](gate(g, 0, k));
+    h[k] = (1 - z) * f_[1](gate(g, 2, k)) + z * h[k];
+  }
+}
+
+/// Gates i, o, f, c; peepholes i, o, f.
+void Runner::finish_lstm(const Gates& g, double* h, double* c) const {
+  const int64_t n = p_.hidden;
+  for (int64_t k = 0; k < n; ++k) {
+    const double i = f_[0](gate(g, 0, k, peephole_[k] * c[k]));
+    const double f = p_.input_forget ? 1 - i : f_[0](gate(g, 2, k, peephole_[2 * n + k] * c[k]));
+    c[k] = f * c[k] + i * f_[1](gate(g, 3, k));
+    h[k] = f_[0](gate(g, 1, k, peephole_[n + k] * c[k])) * f_[2](c[k]);
+  }
+}
+
+void Runner::finish(const Gates& g, double* h, double* c) const {
+  switch (p_.cell) {
+    case Cell::Rnn:
+      for (int64_t k = 0; k < p_.hidden; ++k) h[k] = f_[0](gate(g, 0, k));
+      break;
+    case Cell::Gru:
+      finish_gru(g, h);
+      break;
+    case Cell::Lstm:
+      finish_lstm(g, h, c);
+      break;
+  }
+}
+
+Status Runner::run(std::vector<double>& states_h, std::vector<double>& states_c, HostTensor& y) {
+  const int64_t n = p_.hidden;
+  double* const h = states_h.data() + direction_ * p_.batch * n;
+  double* const c = states_c.data() + (states_c.empty() ? 0 : direction_ * p_.batch * n);
+  const int64_t per_step = product(Dims{p_.batch, std::max({rows_, p_.inputs, int64_t{1}})});
+  const int64_t chunk = std::clamp<int64_t>(kProducts / std::max<int64_t>(per_step, 1), 1,
+                                            std::max<int64_t>(p_.steps, 1));
+  RP_ASSIGN(x_, allocate_scratch(Dims{chunk, p_.batch, p_.inputs}));
+  RP_ASSIGN(from_x_, allocate_scratch(Dims{chunk, p_.batch, rows_}));
+  RP_ASSIGN(from_h_, allocate_scratch(Dims{p_.batch, rows_}));
+  RP_ASSIGN(reset_, allocate_scratch(Dims{p_.batch, n}));
+  const bool late_product = p_.cell == Cell::Gru && !p_.linear_before_reset;
+  const int64_t longest = p_.lengths.empty() ? 0 : *std::ranges::max_element(p_.lengths);
+  for (int64_t s = 0; s < longest; ++s) {
+    const int64_t in_chunk = s % chunk;
+    if (in_chunk == 0) multiply_inputs(s, std::min(chunk, longest - s));
+    multiply_states(h, {0, late_product ? 2 * n : rows_});
+    if (p_.cell == Cell::Gru) {
+      for (int64_t b = 0; b < p_.batch; ++b) {
+        if (is_active(b, s))
+          reset_gru(gates(b, in_chunk * p_.batch + b), h + b * n, reset_.data() + b * n);
+      }
+    }
+    if (late_product) multiply_states(reset_.data(), {2 * n, rows_});
+    for (int64_t b = 0; b < p_.batch; ++b) {
+      if (!is_active(b, s)) continue;
+      finish(gates(b, in_chunk * p_.batch + b), h + b * n, c + (states_c.empty() ? 0 : b * n));
+      const int64_t t = time(b, s);
+      const int64_t out = p_.batch_major ? (b * p_.steps + t) * p_.directions + direction_
+                                         : (t * p_.directions + direction_) * p_.batch + b;
+      store(y, out * n, n, h + b * n);
+    }
+  }
+  return {};
 }
 
 Result<HostTensor> final_state(const Problem& p, DType dtype, const std::vector<double>& v) {
@@ -296,7 +314,8 @@ KernelResult recurrent(const Call& call) {
   const DType t = input(call, 0).dtype();
   RP_ASSIGN(auto y, allocate(t, p.batch_major ? Dims{p.batch, p.steps, p.directions, p.hidden}
                                               : Dims{p.steps, p.directions, p.batch, p.hidden}));
-  run(p, y);
+  RP_ASSIGN(const auto weights, prepared<PackedWeights>(call, pack_weights));
+  for (int64_t d = 0; d < p.directions; ++d) RP_TRY(Runner(p, *weights, d).run(p.h, p.c, y));
   Tensors out;
   out.push_back(std::move(y));
   if (call.output_count > 1) {
@@ -310,7 +329,9 @@ KernelResult recurrent(const Call& call) {
   return out;
 }
 
-constexpr Entry kTable[] = {{"RNN", recurrent}, {"GRU", recurrent}, {"LSTM", recurrent}};
+constexpr Entry kTable[] = {{"RNN", recurrent, pack_weights},
+                            {"GRU", recurrent, pack_weights},
+                            {"LSTM", recurrent, pack_weights}};
 
 }  // namespace
 

@@ -151,34 +151,6 @@ KernelResult size(const Call& c) {
   return one(HostTensor::from<int64_t>(DType::I64, {}, {input(c, 0).count()}));
 }
 
-/// The inference form: the identity. The mask, if requested, is all true.
-KernelResult dropout(const Call& c) {
-  RP_TRY(check_arity(c, 1, 3, 2));
-  const HostTensor& x = input(c, 0);
-  RP_TRY(require_float(c, 0, "data"));
-  if (has_input(c, 2)) {
-    RP_ASSIGN(const double training, scalar_value(c, 2, "training_mode"));
-    double ratio = 0.5;
-    if (has_input(c, 1)) {
-      RP_ASSIGN(ratio, scalar_value(c, 1, "ratio"));
-    }
-    if (training != 0 && ratio != 0) {
-      return unsupported("training mode is random; set training_mode to false");
-    }
-  }
-  Tensors out;
-  out.push_back(x);
-  if (c.output_count > 1) {
-    RP_ASSIGN(auto mask, allocate(c.opset > 0 && c.opset < 10 ? x.dtype() : DType::Bool, x.dims()));
-    const std::vector<double> ones(static_cast<size_t>(kChunk), 1.0);
-    for (int64_t i = 0; i < mask.count(); i += kChunk) {
-      store(mask, i, std::min(kChunk, mask.count() - i), ones.data());
-    }
-    out.push_back(std::move(mask));
-  }
-  return out;
-}
-
 /// The core form of evaluated shape arithmetic.
 KernelResult shape_value(const Call& c) {
   RP_TRY(check_arity(c, 0, 0));
@@ -195,11 +167,9 @@ KernelResult shape_value(const Call& c) {
 }
 
 constexpr Entry kTable[] = {
-    {"Identity", identity},   {"Reshape", reshape},
-    {"Flatten", flatten},     {"Squeeze", squeeze},
-    {"Unsqueeze", unsqueeze}, {"Expand", expand},
-    {"Shape", shape},         {"Size", size},
-    {"Dropout", dropout},     {"ShapeValue", shape_value},
+    {"Identity", identity}, {"Reshape", reshape},     {"Flatten", flatten},
+    {"Squeeze", squeeze},   {"Unsqueeze", unsqueeze}, {"Expand", expand},
+    {"Shape", shape},       {"Size", size},           {"ShapeValue", shape_value},
 };
 
 }  // namespace

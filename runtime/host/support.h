@@ -22,10 +22,22 @@ using Dims = std::vector<int64_t>;
 using Tensors = std::vector<HostTensor>;
 using KernelResult = Result<Tensors>;
 
+using PrepareResult = Result<std::shared_ptr<const Prepared>>;
+using Prepare = PrepareResult (*)(const Call&);
+
 struct Entry {
   std::string_view name;
   Kernel kernel;
+  Prepare prepare = nullptr;  // for kernels that have much to do before they read an input
 };
+
+/// The state T that `prepare` makes, now or before.
+template <typename T>
+Result<std::shared_ptr<const T>> prepared(const Call& c, Prepare prepare) {
+  if (c.prepared) return std::static_pointer_cast<const T>(c.prepared);
+  RP_ASSIGN(auto state, prepare(c));
+  return std::static_pointer_cast<const T>(std::move(state));
+}
 
 // --- arguments ---
 

@@ -23,12 +23,15 @@ Table loss_table();
 Table matmul_table();
 Table ml_encode_table();
 Table ml_linear_table();
+Table ml_svm_table();
 Table ml_trees_table();
 Table movement_table();
+Table ngrams_table();
 Table normalization_table();
 Table pad_table();
 Table pool_table();
 Table quantize_table();
+Table random_table();
 Table recurrent_table();
 Table reduce_table();
 Table resize_table();
@@ -38,6 +41,7 @@ Table shape_table();
 Table signal_table();
 Table slice_table();
 Table softmax_table();
+Table strings_table();
 Table unary_table();
 
 }  // namespace reprise::host

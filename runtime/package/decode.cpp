@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <memory>
 
 #include "runtime/package/code_store.h"
 #include "runtime/package/header.h"
@@ -211,13 +213,18 @@ class Decoder : private MetadataReader {
     return {};
   }
 
+  /// Several plans may refer to one attribute, which is decoded once.
   Status attr(const fb::Attr& from, AttrMap& to) {
     std::string name;
     RP_TRY(string(from.name(), name));
-    Attr value;
-    RP_TRY(attr_value(from, value).with_context("attribute '" + name + "'"));
+    std::shared_ptr<const Attr>& known = attrs_[&from];
+    if (!known) {
+      Attr value;
+      RP_TRY(attr_value(from, value).with_context("attribute '" + name + "'"));
+      known = std::make_shared<const Attr>(std::move(value));
+    }
     if (to.has(name)) return malformed("attribute '" + name + "' occurs twice");
-    to.set(std::move(name), std::move(value));
+    to.share(std::move(name), known);
     return {};
   }
 
@@ -427,6 +434,7 @@ class Decoder : private MetadataReader {
 
   const std::string& where_;
   uint64_t scaled_bytes_ = 0;
+  std::map<const fb::Attr*, std::shared_ptr<const Attr>> attrs_;
   std::span<const std::byte> weights_;
   std::shared_ptr<const void> owner_;
 };

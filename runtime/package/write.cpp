@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "package_generated.h"
 #include "runtime/base/align.h"
@@ -180,6 +181,13 @@ class Serializer {
     return fb::CreateTensor(b_, static_cast<uint8_t>(t.dtype()), dims, bytes, values);
   }
 
+  /// The calls of one node in several plans share their attributes; each is written once.
+  Offset<fb::Attr> shared_attr(const std::string& name, const Attr& value) {
+    const auto [at, is_new] = attrs_.try_emplace({name, &value});
+    if (is_new) at->second = attr(name, value);
+    return at->second;
+  }
+
   Offset<fb::Attr> attr(const std::string& name, const Attr& value) {
     const auto name_offset = string(name);
     Offset<String> s;
@@ -222,7 +230,7 @@ class Serializer {
     const auto op = string(c.op);
     const auto node = string(c.node);
     std::vector<Offset<fb::Attr>> attrs;
-    for (const auto& [name, value] : c.attrs) attrs.push_back(attr(name, value));
+    for (const auto& [name, value] : c.attrs) attrs.push_back(shared_attr(name, value));
     const auto attr_list = b_.CreateVector(attrs);
     const auto inputs = b_.CreateVector(numbers(c.inputs));
     const auto outputs = b_.CreateVector(numbers(c.outputs));
@@ -337,11 +345,12 @@ class Serializer {
   Shared<int32_t> ids_;
   Shared<uint8_t> flags_;
   std::vector<std::pair<const plan::Probe*, Offset<fb::Probe>>> probes_;
+  std::map<std::pair<std::string, const Attr*>, Offset<fb::Attr>> attrs_;
 };
 
 /// An upper bound for the large parts of the metadata. It is checked because FlatBuffers aborts if
 /// its limit is exceeded.
-uint64_t bulk_bytes(const plan::Plan& p) {
+uint64_t bulk_bytes(const plan::Plan& p, std::set<const Attr*>& counted) {
   uint64_t n = 0;
   for (const auto& k : p.kernels) n += k.spirv.size() * 4 + k.cuda.size() + k.image.size();
   for (const auto& s : p.steps) {
@@ -349,9 +358,11 @@ uint64_t bulk_bytes(const plan::Plan& p) {
     const auto* call = std::get_if<plan::HostCall>(&s.what);
     if (!call) continue;
     for (const auto& [name, value] : call->attrs) {
+      if (!counted.insert(&value).second) continue;
       if (const auto* t = std::get_if<HostTensor>(&value)) n += t->bytes().size();
       if (const auto* v = std::get_if<std::vector<int64_t>>(&value)) n += v->size() * 8;
       if (const auto* v = std::get_if<std::vector<float>>(&value)) n += v->size() * 4;
+      if (const auto* v = std::get_if<std::vector<std::string>>(&value)) n += v->size() * 4;
     }
   }
   return n;
@@ -367,8 +378,9 @@ Status check_code_size(const plan::KernelCode& k) {
 Status check_size(const Package& p) {
   for (const Variant& v : p.variants)
     for (const plan::KernelCode& k : v.plan.kernels) RP_TRY(check_code_size(k));
-  uint64_t bulk = bulk_bytes(p.host_plan);
-  for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan);
+  std::set<const Attr*> counted;
+  uint64_t bulk = bulk_bytes(p.host_plan, counted);
+  for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan, counted);
   if (bulk > kMaxMetadata / 2) {
     return unsupported("kernels and attributes of " + std::to_string(bulk) +
                        " bytes do not fit a package's metadata; compile for fewer targets");

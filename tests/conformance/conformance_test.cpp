@@ -64,12 +64,13 @@ TEST(Conformance, OperatorsOnEveryDevice) {
 }
 
 /// Models whose results ONNX Runtime computed (make_cases.py in each folder).
-constexpr int64_t kControlFlowCases = 12, kMlCases = 36, kMicrosoftCases = 87;
+constexpr int64_t kControlFlowCases = 12, kHostCases = 28, kMlCases = 57, kMicrosoftCases = 87;
 
 void expect_own_cases(const std::string& device) {
   SCOPED_TRACE(device);
   const auto folder = source_dir() / "tests/conformance";
   expect_clean(run_cases(folder / "control_flow/cases", device), kControlFlowCases);
+  expect_clean(run_cases(folder / "host/cases", device), kHostCases);
   expect_clean(run_cases(folder / "ml/cases", device), kMlCases);
   expect_clean(run_cases(folder / "microsoft/cases", device), kMicrosoftCases);
 }

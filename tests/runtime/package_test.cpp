@@ -137,6 +137,41 @@ void expect_equal(const plan::Plan& a, const plan::Plan& b, const plan::Interfac
   }
 }
 
+/// The first host call of a plan.
+plan::HostCall& first_call(plan::Plan& p) {
+  for (plan::Step& s : p.steps)
+    if (auto* call = std::get_if<plan::HostCall>(&s.what)) return *call;
+  ADD_FAILURE() << "no host call";
+  static plan::HostCall none;
+  return none;
+}
+
+/// Variants have copies of the calls of one node, whose attributes may be larger than weights.
+TEST_F(PackageFile, VariantsShareAttributes) {
+  Package p = sample_package();
+  AttrMap large;
+  large.set("ids", std::vector<int64_t>(100'000, 7));
+  large.set("names", std::vector<std::string>(100'000, "LEAF"));
+  large.set("values", HostTensor(DType::F32, {100'000}));
+  first_call(p.host_plan).attrs = std::move(large);
+  ASSERT_TRUE(write(p, path("one.rpk")).ok());
+  const auto once = fs::file_size(path("one.rpk"));
+  ASSERT_GT(once, 1'600'000U);
+  p.variants[0].plan = p.host_plan;
+  ASSERT_TRUE(write(p, path("two.rpk")).ok());
+  EXPECT_LT(fs::file_size(path("two.rpk")), once + 10'000);
+  const auto read_back = read(path("two.rpk"));
+  ASSERT_TRUE(read_back.ok()) << read_back.status().message();
+  const Package& b = **read_back;
+  const auto* in_host = std::get_if<plan::HostCall>(&b.host_plan.steps[0].what);
+  const auto* in_variant = std::get_if<plan::HostCall>(&b.variants[0].plan.steps[0].what);
+  ASSERT_TRUE(in_host && in_variant);
+  EXPECT_EQ(in_host->attrs.get<std::vector<int64_t>>("ids"),
+            in_variant->attrs.get<std::vector<int64_t>>("ids"))
+      << "the values are two copies";
+  expect_equal(*in_host, *in_variant);
+}
+
 TEST_F(PackageFile, RoundTrip) {
   const Package a = sample_package();
   const Status written = write(a, path("a.rpk"));

@@ -119,6 +119,103 @@ def tree_cases() -> None:
         )
 
 
+def tie_cases() -> None:
+    """Five trees of one split each, whose weights add up to 0.5 in float32 and not in double."""
+    x = np.array([[-1.0], [1.0]], np.float32)
+    f, i64 = TensorProto.FLOAT, TensorProto.INT64
+    for kind, only, dtype in (("float32", 0, np.float32), ("float64", 0, np.float64)):
+        leaves = [weight for _ in range(5) for weight in (0.1, 0.2)]
+        write(
+            f"tree_classifier_tie_{kind}",
+            "TreeEnsembleClassifier",
+            [x.astype(dtype)],
+            [i64, f],
+            classlabels_int64s=[10, 20],
+            nodes_treeids=[t for t in range(5) for _ in range(3)],
+            nodes_nodeids=[0, 1, 2] * 5,
+            nodes_featureids=[0] * 15,
+            nodes_modes=["BRANCH_LEQ", "LEAF", "LEAF"] * 5,
+            nodes_values=[0.0] * 15,
+            nodes_truenodeids=[1, 0, 0] * 5,
+            nodes_falsenodeids=[2, 0, 0] * 5,
+            class_treeids=[t for t in range(5) for _ in range(2)],
+            class_nodeids=[1, 2] * 5,
+            class_ids=[only] * 10,
+            class_weights=leaves,
+        )
+
+
+def svm_cases() -> None:
+    f, i64, s = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+    x = floats(5, 3)
+    for kernel in ("LINEAR", "POLY", "RBF", "SIGMOID"):
+        shared: dict[str, Any] = {"kernel_type": kernel, "kernel_params": [0.5, 0.25, 3.0]}
+        write(
+            f"svm_regressor_{kernel.lower()}",
+            "SVMRegressor",
+            [x],
+            [f],
+            n_supports=4,
+            support_vectors=[float(v) for v in floats(4, 3).ravel()[::-1]],
+            coefficients=[0.5, -1.0, 0.75, 0.25],
+            rho=[0.125],
+            **shared,
+        )
+        for name, probabilities in (("scores", False), ("probabilities", True)):
+            pairs: dict[str, Any] = {}
+            if probabilities:
+                pairs = {"prob_a": [-1.0, -0.5, -2.0], "prob_b": [0.1, -0.2, 0.3]}
+            write(
+                f"svm_classifier_{kernel.lower()}_{name}",
+                "SVMClassifier",
+                [x],
+                [i64, f],
+                classlabels_ints=[3, 5, 7],
+                vectors_per_class=[2, 1, 2],
+                support_vectors=[float(v) for v in floats(5, 3).ravel()[::-1]],
+                coefficients=[0.5, -1.0, 0.75, 0.25, -0.5, 1.0, -0.25, 0.5, -0.75, 0.3],
+                rho=[0.1, -0.2, 0.3],
+                **shared,
+                **pairs,
+            )
+    write(
+        "svm_regressor_one_class",
+        "SVMRegressor",
+        [x],
+        [f],
+        coefficients=[0.5, -1.0, 0.75],
+        rho=[0.1],
+        kernel_params=[0.0, 0.0, 0.0],
+        one_class=1,
+    )
+    for post in ("NONE", "LOGISTIC", "SOFTMAX"):
+        write(
+            f"svm_classifier_of_two_{post.lower()}",
+            "SVMClassifier",
+            [x],
+            [s, f],
+            classlabels_strings=["no", "yes"],
+            vectors_per_class=[1, 2],
+            support_vectors=[float(v) for v in floats(3, 3).ravel()[::-1]],
+            coefficients=[0.5, -1.0, 0.75],
+            rho=[0.1],
+            kernel_params=[0.5, 0.0, 3.0],
+            kernel_type="RBF",
+            post_transform=post,
+        )
+        write(
+            f"svm_classifier_linear_model_{post.lower()}",
+            "SVMClassifier",
+            [x],
+            [i64, f],
+            classlabels_ints=[3, 5, 7],
+            coefficients=[0.5, -0.25, 1.0, 0.75, -0.5, 0.1, 0.2, 0.3, 1.0],
+            rho=[0.1],
+            kernel_params=[0.0, 0.0, 0.0],
+            post_transform=post,
+        )
+
+
 def linear_cases() -> None:
     x = floats(5, 4)
     f, i64, s = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
@@ -223,6 +320,8 @@ def feature_cases() -> None:
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)
     tree_cases()
+    tie_cases()
+    svm_cases()
     linear_cases()
     feature_cases()
 

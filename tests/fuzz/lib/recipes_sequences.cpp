@@ -186,6 +186,30 @@ bool eye_like(Maker& m) {
   return m.add("EyeLike", {m.of_rank(2, 2)}, std::move(attrs), 1, 22);
 }
 
+/// The inference form; what training drops is random.
+bool dropout(Maker& m) {
+  return m.add("Dropout", {m.fresh(m.random_float(), m.random_shape(0, 5))});
+}
+
+bool tf_idf_vectorizer(Maker& m) {
+  const auto columns = m.rng.in(1, 3);
+  AttrMap attrs;
+  attrs.set("mode", std::string(m.rng.chance(0.5) ? "TF" : "IDF"));
+  attrs.set("min_gram_length", int64_t{1});
+  attrs.set("max_gram_length", m.rng.in(1, 2));
+  attrs.set("max_skip_count", m.rng.in(0, 2));
+  attrs.set("ngram_counts", std::vector<int64_t>{0, columns});
+  std::vector<int64_t> pool;
+  std::vector<int64_t> indexes;
+  for (int64_t i = 0; i < columns; ++i) pool.push_back(i);
+  for (const int64_t word : {0, 1}) pool.push_back(word);
+  for (int64_t i = 0; i <= columns; ++i) indexes.push_back(i);
+  attrs.set("pool_int64s", std::move(pool));
+  attrs.set("ngram_indexes", std::move(indexes));
+  const V x = m.fresh(DType::I64, m.random_shape(1, 2), Values::between(0, 4));
+  return m.add("TfIdfVectorizer", {x}, std::move(attrs), 1, 9);
+}
+
 }  // namespace
 
 std::span<const Recipe> sequence_recipes() {
@@ -200,6 +224,8 @@ std::span<const Recipe> sequence_recipes() {
       {"GridSample", grid_sample},
       {"RoiAlign", roi_align},
       {"MaxUnpool", max_unpool},
+      {"Dropout", dropout},
+      {"TfIdfVectorizer", tf_idf_vectorizer},
       {"NonMaxSuppression", non_max_suppression},
       {"HannWindow", [](Maker& m) { return window(m, "HannWindow"); }},
       {"HammingWindow", [](Maker& m) { return window(m, "HammingWindow"); }},

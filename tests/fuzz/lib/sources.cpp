@@ -93,6 +93,11 @@ std::string reason_against(const ops::OpDef& def) {
     return def.decompose != nullptr ? "the host runs what it decomposes into"
                                     : "has no host kernel";
   if (declares(def, "body")) return "has bodies";
+  if (def.random) return "its results are random";
+  static constexpr std::string_view kOfStrings[] = {"RegexFullMatch", "StringConcat",
+                                                    "StringNormalizer", "StringSplit"};
+  if (std::ranges::find(kOfStrings, def.name) != std::end(kOfStrings))
+    return "its inputs are strings";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
   if (def.max_inputs == 0) return "a pass makes it, no model";
   return {};

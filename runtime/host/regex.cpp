@@ -1,0 +1,127 @@
+#include "runtime/host/regex.h"
+
+#include <algorithm>
+
+#include "runtime/host/letter_case.h"
+#include "runtime/host/utf8.h"
+
+namespace reprise::host {
+
+namespace {
+
+constexpr uint32_t kNoCode = 0x110000;  // stands for a byte that is not valid UTF-8
+
+bool is_word(uint32_t c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+}
+
+}  // namespace
+
+bool Regex::Set::contains(uint32_t c) const {
+  if (c == kNoCode) return false;
+  const auto in = [this](uint32_t v) {
+    return std::ranges::any_of(ranges, [v](const Range& r) { return v >= r.first && v <= r.last; });
+  };
+  const bool found = in(c) || (ignores_case && (in(code_with_case(c, LetterCase::Lower)) ||
+                                                in(code_with_case(c, LetterCase::Upper))));
+  return found != negated;
+}
+
+namespace {
+
+/// The threads of the simulation at one position: each is the index of an instruction.
+class Threads {
+ public:
+  explicit Threads(size_t size) : seen_(size) {}
+  void clear() {
+    for (const uint32_t at : list_) seen_[at] = 0;
+    list_.clear();
+  }
+  bool insert(uint32_t at) {
+    if (seen_[at]) return false;
+    seen_[at] = 1;
+    list_.push_back(at);
+    return true;
+  }
+  const std::vector<uint32_t>& list() const { return list_; }
+
+ private:
+  std::vector<uint8_t> seen_;
+  std::vector<uint32_t> list_;
+};
+
+/// The code points around a position; kNoCode and `begin` or `end` at the ends of the text.
+struct Position {
+  bool begin = false, end = false;
+  uint32_t before = kNoCode, after = kNoCode;
+};
+
+bool holds(Regex::Op op, const Position& p) {
+  switch (op) {
+    case Regex::Op::TextBegin:
+      return p.begin;
+    case Regex::Op::TextEnd:
+      return p.end;
+    case Regex::Op::LineBegin:
+      return p.begin || p.before == '\n';
+    case Regex::Op::LineEnd:
+      return p.end || p.after == '\n';
+    case Regex::Op::WordBoundary:
+      return is_word(p.before) != is_word(p.after);
+    case Regex::Op::NoWordBoundary:
+      return is_word(p.before) == is_word(p.after);
+    default:
+      return true;
+  }
+}
+
+/// Adds the instructions that are reached from `at` without taking a code point.
+void follow(const std::vector<Regex::Instruction>& program, uint32_t at, const Position& p,
+            Threads& threads) {
+  std::vector<uint32_t> open{at};
+  while (!open.empty()) {
+    const uint32_t i = open.back();
+    open.pop_back();
+    if (!threads.insert(i)) continue;
+    const Regex::Instruction& in = program[i];
+    if (in.op == Regex::Op::Take || in.op == Regex::Op::Match || !holds(in.op, p)) continue;
+    open.push_back(in.a);
+    if (in.op == Regex::Op::Fork) open.push_back(in.b);
+  }
+}
+
+std::vector<uint32_t> code_points(std::string_view text) {
+  std::vector<uint32_t> out;
+  while (!text.empty()) {
+    const CodePoint c = first_code_point(text);
+    out.push_back(c.bytes == 0 ? kNoCode : c.code);
+    text.remove_prefix(std::max<size_t>(c.bytes, 1));
+  }
+  return out;
+}
+
+}  // namespace
+
+bool Regex::matches(std::string_view text) const {
+  const std::vector<uint32_t> codes = code_points(text);
+  const auto around = [&](size_t i) {
+    return Position{i == 0, i == codes.size(), i == 0 ? kNoCode : codes[i - 1],
+                    i == codes.size() ? kNoCode : codes[i]};
+  };
+  Threads now(program_.size());
+  Threads next(program_.size());
+  follow(program_, 0, around(0), now);
+  for (size_t i = 0; i < codes.size() && !now.list().empty(); ++i) {
+    next.clear();
+    const Position p = around(i + 1);
+    for (const uint32_t at : now.list()) {
+      const Instruction& in = program_[at];
+      if (in.op == Op::Take && sets_[in.a].contains(codes[i])) follow(program_, in.b, p, next);
+    }
+    std::swap(now, next);
+  }
+  return std::ranges::any_of(now.list(),
+                             [this](uint32_t at) { return program_[at].op == Op::Match; });
+}
+
+}  // namespace reprise::host

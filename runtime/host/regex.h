@@ -1,0 +1,56 @@
+// Regular expressions in the syntax of RE2, for matches of a whole text. The time of a match is
+// proportional to the length of the text: patterns and texts are untrusted, so there is no
+// backtracking, which is why this is not std::regex (whose syntax also differs). RE2 itself is not
+// a dependency of the small runtime. https://github.com/google/re2/wiki/Syntax
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace reprise::host {
+
+class Regex {
+ public:
+  /// Fails on patterns that are not valid. Classes of Unicode (`\p`), single bytes (`\C`), and
+  /// characters beyond ASCII where case is ignored are not supported.
+  static Result<Regex> parse(std::string_view pattern);
+  /// Whether all of the text, in UTF-8, matches.
+  bool matches(std::string_view text) const;
+
+  struct Range {
+    uint32_t first, last;
+  };
+  /// A set of code points.
+  struct Set {
+    std::vector<Range> ranges;
+    bool negated = false, ignores_case = false;
+    bool contains(uint32_t c) const;
+  };
+  enum class Op : uint8_t {
+    Take,  // a code point of set `a`
+    Fork,  // goes on at a and at b
+    Jump,  // goes on at a
+    TextBegin,
+    TextEnd,
+    LineBegin,
+    LineEnd,
+    WordBoundary,
+    NoWordBoundary,
+    Match
+  };
+  struct Instruction {
+    Op op = Op::Match;
+    uint32_t a = 0, b = 0;
+  };
+
+ private:
+  friend class RegexCompiler;
+  std::vector<Instruction> program_;
+  std::vector<Set> sets_;
+};
+
+}  // namespace reprise::host

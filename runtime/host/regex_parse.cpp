@@ -1,0 +1,509 @@
+// Compiles a pattern to a program, as in Thompson, Regular expression search algorithm, 1968.
+#include <algorithm>
+#include <optional>
+
+#include "runtime/host/regex.h"
+#include "runtime/host/utf8.h"
+
+namespace reprise::host {
+
+namespace {
+
+constexpr int kMaxDepth = 200;
+constexpr uint32_t kMaxRepeat = 1000;
+constexpr size_t kMaxProgram = 100'000;
+constexpr uint32_t kLastCode = 0x10ffff;
+
+using Ranges = std::vector<Regex::Range>;
+
+struct NamedClass {
+  std::string_view name;
+  std::initializer_list<Regex::Range> ranges;
+};
+
+Ranges negation(Ranges ranges) {
+  std::ranges::sort(ranges, {}, &Regex::Range::first);
+  Ranges out;
+  uint32_t next = 0;
+  for (const Regex::Range& r : ranges) {
+    if (r.first > next) out.push_back({next, r.first - 1});
+    next = std::max(next, r.last + 1);
+  }
+  if (next <= kLastCode) out.push_back({next, kLastCode});
+  return out;
+}
+
+std::optional<Ranges> posix_class(std::string_view name) {
+  static const NamedClass kClasses[] = {{"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
+                                        {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
+                                        {"ascii", {{0, 0x7f}}},
+                                        {"blank", {{'\t', '\t'}, {' ', ' '}}},
+                                        {"cntrl", {{0, 0x1f}, {0x7f, 0x7f}}},
+                                        {"digit", {{'0', '9'}}},
+                                        {"graph", {{'!', '~'}}},
+                                        {"lower", {{'a', 'z'}}},
+                                        {"print", {{' ', '~'}}},
+                                        {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
+                                        {"space", {{'\t', '\r'}, {' ', ' '}}},
+                                        {"upper", {{'A', 'Z'}}},
+                                        {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
+                                        {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}}};
+  for (const NamedClass& c : kClasses)
+    if (c.name == name) return Ranges(c.ranges);
+  return std::nullopt;
+}
+
+/// The class of \d, \s or \w, or of its negation.
+std::optional<Ranges> perl_class(char letter) {
+  switch (letter) {
+    case 'd':
+      return Ranges{{'0', '9'}};
+    case 's':
+      return Ranges{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
+    case 'w':
+      return posix_class("word");
+    case 'D':
+    case 'S':
+    case 'W':
+      return negation(*perl_class(static_cast<char>(letter - 'A' + 'a')));
+    default:
+      return std::nullopt;
+  }
+}
+
+int digit_of(char c, int base) {
+  const int v = c >= '0' && c <= '9'   ? c - '0'
+                : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                       : 99;
+  return v < base ? v : -1;
+}
+
+}  // namespace
+
+/// A recursive descent parser that writes the program as it reads. A fragment of the program begins
+/// at an index, and goes on behind its last instruction.
+class RegexCompiler {
+ public:
+  explicit RegexCompiler(std::string_view pattern) : pattern_(pattern), rest_(pattern) {}
+
+  Result<Regex> run() {
+    RP_TRY(alternatives(0));
+    if (!rest_.empty()) return invalid("an unexpected ')'");
+    emit({Regex::Op::Match, 0, 0});
+    return std::move(out_);
+  }
+
+ private:
+  using Op = Regex::Op;
+  struct Flags {
+    bool ignore_case = false, multi_line = false, dot_newline = false;
+  };
+
+  Status invalid(const std::string& what) const {
+    return invalid_model("the pattern '" + std::string(pattern_) + "' has " + what + " at byte " +
+                         std::to_string(pattern_.size() - rest_.size()));
+  }
+  Status unsupported_part(const std::string& what) const {
+    return unsupported("the pattern '" + std::string(pattern_) + "' has " + what +
+                       ", which is not supported");
+  }
+  bool take(std::string_view text) {
+    if (!rest_.starts_with(text)) return false;
+    rest_.remove_prefix(text.size());
+    return true;
+  }
+  uint32_t here() const { return static_cast<uint32_t>(out_.program_.size()); }
+  void emit(Regex::Instruction i) { out_.program_.push_back(i); }
+  /// Moves the program from `at` on by one, and puts an instruction there.
+  void insert(uint32_t at, Regex::Instruction i) {
+    shift(at, here(), 1);
+    out_.program_.insert(out_.program_.begin() + at, i);
+  }
+  /// Adds `by` to the targets of instructions [begin, end) that are at or behind `begin`.
+  void shift(uint32_t begin, uint32_t end, uint32_t by) {
+    for (uint32_t k = begin; k < end; ++k) {
+      Regex::Instruction& in = out_.program_[k];
+      if (in.op == Op::Match) continue;
+      if (in.op != Op::Take && in.a >= begin) in.a += by;
+      if ((in.op == Op::Take || in.op == Op::Fork) && in.b >= begin) in.b += by;
+    }
+  }
+  Status emit_set(Ranges ranges, bool negated = false);
+  void emit_assertion(Op op) { emit({op, here() + 1, 0}); }
+
+  Status alternatives(int depth);
+  Status sequence(int depth);
+  Status atom(int depth);
+  Status literal();
+  Status group(int depth);
+  Status flags(bool& scoped);
+  Status escape();
+  Status literal_escape(uint32_t& code);
+  Status hexadecimal(uint32_t& code);
+  Status bracket();
+  Status bracket_item(Ranges& ranges);
+  Status bracket_code(uint32_t& code);
+  Status repetitions(uint32_t begin);
+  bool bounds(uint32_t& low, std::optional<uint32_t>& high);
+  Status repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high);
+
+  std::string_view pattern_, rest_;
+  Flags flags_;
+  Regex out_;
+};
+
+Status RegexCompiler::emit_set(Ranges ranges, bool negated) {
+  if (out_.program_.size() >= kMaxProgram) return unsupported_part("too many repetitions");
+  const bool ascii =
+      std::ranges::all_of(ranges, [](const Regex::Range& r) { return r.last < 0x80; });
+  if (flags_.ignore_case && !ascii)
+    return unsupported_part("a character or class beyond ASCII whose case is ignored");
+  out_.sets_.push_back({std::move(ranges), negated, flags_.ignore_case});
+  emit({Op::Take, static_cast<uint32_t>(out_.sets_.size() - 1), here() + 1});
+  return {};
+}
+
+Status RegexCompiler::alternatives(int depth) {
+  if (depth > kMaxDepth) return unsupported_part("too many nested groups");
+  const Flags outer = flags_;
+  std::vector<uint32_t> ends;  // jumps behind the last alternative
+  uint32_t begin = here();
+  RP_TRY(sequence(depth));
+  while (take("|")) {
+    insert(begin, {Op::Fork, begin + 1, here() + 2});
+    ends.push_back(here());
+    emit({Op::Jump, 0, 0});
+    begin = here();
+    RP_TRY(sequence(depth));
+  }
+  for (const uint32_t at : ends) out_.program_[at].a = here();
+  flags_ = outer;  // flags that a group sets end with it
+  return {};
+}
+
+Status RegexCompiler::sequence(int depth) {
+  bool quoted = false;  // between \Q and \E
+  while (!rest_.empty()) {
+    if (take(quoted ? "\\E" : "\\Q")) {
+      quoted = !quoted;
+      continue;
+    }
+    if (!quoted && (rest_[0] == '|' || rest_[0] == ')')) break;
+    const uint32_t begin = here();
+    RP_TRY(quoted ? literal() : atom(depth));
+    if (quoted && take("\\E")) quoted = false;
+    if (!quoted) RP_TRY(repetitions(begin));
+  }
+  return {};
+}
+
+Status RegexCompiler::literal() {
+  const CodePoint p = first_code_point(rest_);
+  if (p.bytes == 0) return invalid("bytes that are not UTF-8");
+  rest_.remove_prefix(p.bytes);
+  return emit_set({{p.code, p.code}});
+}
+
+Status RegexCompiler::atom(int depth) {
+  const char c = rest_[0];
+  switch (c) {
+    case '(':
+      return group(depth);
+    case '[':
+      return bracket();
+    case '\\':
+      return escape();
+    case '*':
+    case '+':
+    case '?':
+      return invalid("a repetition of nothing");
+    case '.':
+      take(".");
+      return emit_set(flags_.dot_newline ? Ranges{} : Ranges{{'\n', '\n'}}, true);
+    case '^':
+      take("^");
+      emit_assertion(flags_.multi_line ? Op::LineBegin : Op::TextBegin);
+      return {};
+    case '$':
+      take("$");
+      emit_assertion(flags_.multi_line ? Op::LineEnd : Op::TextEnd);
+      return {};
+    default:
+      break;
+  }
+  return literal();
+}
+
+Status RegexCompiler::group(int depth) {
+  take("(");
+  const Flags outer = flags_;
+  if (take("?P<") || (!rest_.starts_with("?<=") && !rest_.starts_with("?<!") && take("?<"))) {
+    const size_t end = rest_.find('>');
+    const std::string_view name = rest_.substr(0, end);
+    const bool valid =
+        end != std::string_view::npos && !name.empty() && std::ranges::all_of(name, [](char c) {
+          return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                 c == '_';
+        });
+    if (!valid) return invalid("a group with a bad name");
+    rest_.remove_prefix(end + 1);
+  } else if (take("?")) {
+    bool scoped = false;
+    RP_TRY(flags(scoped));
+    if (!scoped) return {};  // the flags hold to the end of the group around them
+  }
+  RP_TRY(alternatives(depth + 1));
+  if (!take(")")) return invalid("a '(' without its ')'");
+  flags_ = outer;
+  return {};
+}
+
+/// Reads "flags)" or "flags:". `scoped`: they hold for a group of their own.
+Status RegexCompiler::flags(bool& scoped) {
+  bool value = true;
+  bool any = true;  // a letter follows the minus
+  for (;;) {
+    if (take(":")) {
+      scoped = true;
+      return any ? Status() : invalid("a '-' without flags");
+    }
+    if (take(")")) return any ? Status() : invalid("a '-' without flags");
+    if (take("-")) {
+      if (!value) return invalid("two '-'");
+      value = any = false;
+      continue;
+    }
+    any = true;
+    if (take("i")) {
+      flags_.ignore_case = value;
+    } else if (take("m")) {
+      flags_.multi_line = value;
+    } else if (take("s")) {
+      flags_.dot_newline = value;
+    } else if (!take("U")) {  // it chooses among matches, which makes no difference here
+      return invalid("an unknown flag or group");
+    }
+  }
+}
+
+Status RegexCompiler::escape() {
+  constexpr std::pair<std::string_view, Op> kAssertions[] = {{"\\A", Op::TextBegin},
+                                                             {"\\z", Op::TextEnd},
+                                                             {"\\b", Op::WordBoundary},
+                                                             {"\\B", Op::NoWordBoundary}};
+  for (const auto& [text, op] : kAssertions) {
+    if (!take(text)) continue;
+    emit_assertion(op);
+    return {};
+  }
+  if (rest_.size() > 1) {
+    if (auto set = perl_class(rest_[1])) {
+      rest_.remove_prefix(2);
+      return emit_set(*std::move(set));
+    }
+  }
+  uint32_t code = 0;
+  RP_TRY(literal_escape(code));
+  return emit_set({{code, code}});
+}
+
+/// An escape that stands for one code point.
+Status RegexCompiler::literal_escape(uint32_t& code) {
+  take("\\");
+  if (rest_.empty()) return invalid("a '\\' at its end");
+  const char c = rest_[0];
+  if (c == 'p' || c == 'P' || c == 'C') return unsupported_part(std::string("\\") + c);
+  rest_.remove_prefix(1);
+  constexpr std::string_view kLetters = "afnrtv";
+  constexpr std::string_view kCodes = "\a\f\n\r\t\v";
+  const size_t at = kLetters.find(c);
+  if (at != std::string_view::npos) {
+    code = static_cast<uint32_t>(kCodes[at]);
+    return {};
+  }
+  if (c == 'x') return hexadecimal(code);
+  if (c == '0' || (c >= '1' && c <= '7' && !rest_.empty() && digit_of(rest_[0], 8) >= 0)) {
+    code = static_cast<uint32_t>(c - '0');
+    for (int i = 0; i < 2 && !rest_.empty() && digit_of(rest_[0], 8) >= 0; ++i) {
+      code = code * 8 + static_cast<uint32_t>(digit_of(rest_[0], 8));
+      rest_.remove_prefix(1);
+    }
+    return {};
+  }
+  const bool punctuation = static_cast<unsigned char>(c) < 0x80 && c > ' ' && c != 0x7f &&
+                           digit_of(c, 10) < 0 && !(c >= 'a' && c <= 'z') &&
+                           !(c >= 'A' && c <= 'Z');
+  if (!punctuation) return invalid("an unknown escape");
+  code = static_cast<uint32_t>(c);
+  return {};
+}
+
+/// "7f" or "{10ffff}".
+Status RegexCompiler::hexadecimal(uint32_t& code) {
+  const bool braces = take("{");
+  size_t digits = 0;
+  while (digits < (braces ? 8U : 2U) && !rest_.empty() && digit_of(rest_[0], 16) >= 0) {
+    code = code * 16 + static_cast<uint32_t>(digit_of(rest_[0], 16));
+    rest_.remove_prefix(1);
+    ++digits;
+    if (code > kLastCode) return invalid("a code point that is too large");
+  }
+  if (digits == 0 || (!braces && digits != 2) || (braces && !take("}")))
+    return invalid("an escape without its digits");
+  return {};
+}
+
+/// A class in brackets.
+Status RegexCompiler::bracket() {
+  take("[");
+  const bool negated = take("^");
+  Ranges ranges;
+  for (bool first = true; first || !rest_.starts_with("]"); first = false) {
+    if (rest_.empty()) return invalid("a '[' without its ']'");
+    RP_TRY(bracket_item(ranges));
+  }
+  take("]");
+  // A negated class also contains newlines.
+  return emit_set(std::move(ranges), negated);
+}
+
+Status RegexCompiler::bracket_item(Ranges& ranges) {
+  const size_t end = rest_.starts_with("[:") ? rest_.find(":]", 2) : std::string_view::npos;
+  if (end != std::string_view::npos) {
+    std::string_view name = rest_.substr(2, end - 2);
+    const bool negated = name.starts_with('^');
+    if (negated) name.remove_prefix(1);
+    auto set = posix_class(name);
+    if (!set) return invalid("an unknown class");
+    rest_.remove_prefix(end + 2);
+    if (negated) set = negation(*std::move(set));
+    ranges.insert(ranges.end(), set->begin(), set->end());
+    return {};
+  }
+  if (rest_[0] == '\\' && rest_.size() > 1) {
+    if (const auto set = perl_class(rest_[1])) {
+      rest_.remove_prefix(2);
+      ranges.insert(ranges.end(), set->begin(), set->end());
+      return {};
+    }
+  }
+  Regex::Range r{};
+  RP_TRY(bracket_code(r.first));
+  r.last = r.first;
+  if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] != ']') {
+    take("-");
+    RP_TRY(bracket_code(r.last));
+    if (r.last < r.first) return invalid("a range that ends before it begins");
+  }
+  ranges.push_back(r);
+  return {};
+}
+
+Status RegexCompiler::bracket_code(uint32_t& code) {
+  if (rest_.empty()) return invalid("a '[' without its ']'");
+  if (rest_[0] == '\\') return literal_escape(code);
+  const CodePoint p = first_code_point(rest_);
+  if (p.bytes == 0) return invalid("bytes that are not UTF-8");
+  rest_.remove_prefix(p.bytes);
+  code = p.code;
+  return {};
+}
+
+/// The repetition of the fragment that begins at `begin`, if one follows.
+Status RegexCompiler::repetitions(uint32_t begin) {
+  uint32_t low = 0;
+  std::optional<uint32_t> high;
+  bool repeated = false;
+  for (;;) {
+    const std::string_view before = rest_;
+    if (take("*")) {
+      low = 0;
+      high.reset();
+    } else if (take("+")) {
+      low = 1;
+      high.reset();
+    } else if (take("?")) {
+      low = 0;
+      high = 1;
+    } else if (!bounds(low, high)) {
+      return {};
+    }
+    if (repeated) {
+      rest_ = before;
+      return invalid("a repetition of a repetition");
+    }
+    repeated = true;
+    if (low > kMaxRepeat || high.value_or(0) > kMaxRepeat || high.value_or(low) < low)
+      return invalid("a repetition with bad bounds");
+    take("?");  // prefers few repetitions, which makes no difference here
+    RP_TRY(repeat(begin, low, high));
+  }
+}
+
+/// "{2}", "{2,}" or "{2,5}". Anything else is no repetition, but text.
+bool RegexCompiler::bounds(uint32_t& low, std::optional<uint32_t>& high) {
+  const std::string_view before = rest_;
+  const auto number = [this](uint32_t& v) {
+    const size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
+    v = 0;
+    for (size_t i = 0; i < digits; ++i)
+      v = std::min<uint32_t>(v * 10 + static_cast<uint32_t>(rest_[i] - '0'), kMaxRepeat + 1);
+    rest_.remove_prefix(digits);
+    return digits > 0;
+  };
+  if (take("{") && number(low)) {
+    high = low;
+    if (take(",")) {
+      uint32_t v = 0;
+      high = number(v) ? std::optional(v) : std::nullopt;
+    }
+    if (take("}")) return true;
+  }
+  rest_ = before;
+  return false;
+}
+
+/// Writes copies of the fragment from `begin` to the end of the program: `low` that are needed, and
+/// those that are optional, or one that repeats.
+Status RegexCompiler::repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high) {
+  const std::vector<Regex::Instruction> fragment(out_.program_.begin() + begin,
+                                                 out_.program_.end());
+  out_.program_.resize(begin);
+  const auto append = [&] {
+    const uint32_t at = here();
+    out_.program_.insert(out_.program_.end(), fragment.begin(), fragment.end());
+    for (uint32_t k = at; k < here(); ++k) {
+      Regex::Instruction& in = out_.program_[k];
+      if (in.op != Op::Take) in.a += at - begin;
+      in.b += at - begin;
+    }
+  };
+  const size_t copies = std::max<size_t>(low, high.value_or(low + 1));
+  if (begin + copies * (fragment.size() + 2) > kMaxProgram)
+    return unsupported_part("too many repetitions");
+  for (uint32_t i = 0; i < low; ++i) append();
+  if (!high) {
+    const auto size = static_cast<uint32_t>(fragment.size());
+    emit({Op::Fork, here() + 1, here() + size + 2});
+    const uint32_t fork = here() - 1;
+    append();
+    emit({Op::Jump, fork, 0});
+    return {};
+  }
+  std::vector<uint32_t> forks;  // past all optional copies
+  for (uint32_t i = low; i < *high; ++i) {
+    forks.push_back(here());
+    emit({Op::Fork, here() + 1, 0});
+    append();
+  }
+  for (const uint32_t at : forks) out_.program_[at].b = here();
+  if (here() == begin) emit({Op::Jump, here() + 1, 0});
+  return {};
+}
+
+Result<Regex> Regex::parse(std::string_view pattern) {
+  return RegexCompiler(pattern).run();
+}
+
+}  // namespace reprise::host

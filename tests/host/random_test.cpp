@@ -1,0 +1,163 @@
+// Random operators: their distributions, with fixed seeds, and which runs have the same numbers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "codegen/compiler.h"
+#include "codegen/graph/text.h"
+#include "runtime/session.h"
+#include "tests/host/cases.h"
+#include "tests/support/tensors.h"
+
+namespace reprise::test {
+namespace {
+
+constexpr int64_t kCount = 100'000;
+
+std::vector<double> draw(const std::string& op, const AttrMap& attrs, const Inputs& inputs = {},
+                         size_t output = 0) {
+  std::vector<const HostTensor*> pointers;
+  for (const auto& t : inputs) pointers.push_back(t ? &*t : nullptr);
+  const auto results = host::find(op)({.op = op,
+                                       .attrs = attrs,
+                                       .inputs = pointers,
+                                       .output_count = output + 1,
+                                       .random = {.seed = 5, .position = 7}});
+  EXPECT_TRUE(results.ok()) << results.status().message();
+  std::vector<double> out;
+  if (!results.ok()) return out;
+  const HostTensor& t = (*results)[output];
+  for (int64_t i = 0; i < t.count(); ++i) out.push_back(test::number(t, i));
+  return out;
+}
+
+double mean(const std::vector<double>& v) {
+  double sum = 0;
+  for (const double x : v) sum += x;
+  return sum / static_cast<double>(v.size());
+}
+
+double variance(const std::vector<double>& v) {
+  const double m = mean(v);
+  double sum = 0;
+  for (const double x : v) sum += (x - m) * (x - m);
+  return sum / static_cast<double>(v.size());
+}
+
+/// The correlation of neighbours.
+double correlation(const std::vector<double>& v) {
+  const double m = mean(v);
+  double sum = 0;
+  for (size_t i = 1; i < v.size(); ++i) sum += (v[i] - m) * (v[i - 1] - m);
+  return sum / static_cast<double>(v.size()) / variance(v);
+}
+
+// With fixed seeds these are no chances. The bounds are five standard deviations of each estimate.
+TEST(HostRandom, NormalNumbers) {
+  const auto v =
+      draw("RandomNormal", attrs({{"shape", ints({kCount})}, {"mean", 3.0F}, {"scale", 2.0F}}));
+  EXPECT_NEAR(mean(v), 3, 5 * 2 / std::sqrt(kCount));
+  EXPECT_NEAR(variance(v), 4, 5 * 4 * std::sqrt(2.0 / kCount));
+  EXPECT_NEAR(correlation(v), 0, 5 / std::sqrt(kCount));
+  double beyond = 0;  // two standard deviations
+  for (const double x : v) beyond += std::fabs(x - 3) > 4 ? 1 : 0;
+  EXPECT_NEAR(beyond / kCount, 0.0455, 5 * std::sqrt(0.0455 * 0.9545 / kCount));
+}
+
+TEST(HostRandom, UniformNumbers) {
+  const auto v =
+      draw("RandomUniform", attrs({{"shape", ints({kCount})}, {"low", -1.0F}, {"high", 3.0F}}));
+  EXPECT_NEAR(mean(v), 1, 5 * std::sqrt(16.0 / 12 / kCount));
+  EXPECT_NEAR(variance(v), 16.0 / 12, 0.02);
+  EXPECT_NEAR(correlation(v), 0, 5 / std::sqrt(kCount));
+  for (const double x : v) ASSERT_TRUE(x >= -1 && x <= 3);
+}
+
+TEST(HostRandom, Bernoulli) {
+  const HostTensor p = f32({kCount}, std::vector<float>(kCount, 0.3F));
+  const auto v = draw("Bernoulli", {}, {p});
+  EXPECT_NEAR(mean(v), 0.3, 5 * std::sqrt(0.21 / kCount));
+  for (const double x : v) ASSERT_TRUE(x == 0 || x == 1);
+}
+
+TEST(HostRandom, Multinomial) {
+  // The classes have the parts 0, 0.25 and 0.75.
+  const HostTensor logits = f32({1, 3}, {-kInf, 2.0F, 2.0F + std::log(3.0F)});
+  const auto v = draw("Multinomial", attrs({{"sample_size", kCount}}), {logits});
+  double last = 0;
+  for (const double x : v) {
+    ASSERT_TRUE(x == 1 || x == 2);
+    last += x == 2 ? 1 : 0;
+  }
+  EXPECT_NEAR(last / kCount, 0.75, 5 * std::sqrt(0.1875 / kCount));
+}
+
+TEST(HostRandom, DropoutScalesWhatItKeeps) {
+  const Inputs inputs{f32({kCount}, std::vector<float>(kCount, 2.0F)), f32({}, {0.2F}),
+                      boolean({}, {1})};
+  const auto y = draw("Dropout", {}, inputs);
+  const auto mask = draw("Dropout", {}, inputs, 1);
+  EXPECT_NEAR(mean(mask), 0.8, 5 * std::sqrt(0.16 / kCount));
+  for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], mask[i] * 2.5, 1e-6);
+}
+
+TEST(HostRandom, RefusesWhatHasNoMeaning) {
+  run_error_cases({
+      {"probability", "Bernoulli", {f32({1}, {1.5F})}, Code::InvalidInput, "not in [0, 1]"},
+      {"ratio",
+       "Dropout",
+       {f32({1}, {1}), f32({}, {1}), boolean({}, {1})},
+       Code::InvalidInput,
+       "not in [0, 1)"},
+      {"no class", "Multinomial", {f32({1, 0}, {})}, Code::InvalidInput, "no classes"},
+      {"nan", "Multinomial", {f32({1, 1}, {kNaN})}, Code::InvalidInput, "NaN"},
+  });
+}
+
+std::unique_ptr<Session> session_of(const std::string& text, uint64_t seed) {
+  auto g = graph::parse(text);
+  EXPECT_TRUE(g.ok()) << g.status().message();
+  CompileOptions options;
+  options.targets = {};
+  auto package = compile((*g)->clone(), options);
+  EXPECT_TRUE(package.ok()) << package.status().message();
+  SessionOptions session;
+  session.seed = seed;
+  auto out =
+      Session::create(std::make_shared<package::Package>(*std::move(package)), nullptr, session);
+  EXPECT_TRUE(out.ok()) << out.status().message();
+  return *std::move(out);
+}
+
+std::vector<double> numbers_of(Session& session, size_t output) {
+  const auto results = session.run({});
+  EXPECT_TRUE(results.ok()) << results.status().message();
+  std::vector<double> out;
+  for (int64_t i = 0; i < (*results)[output].count(); ++i)
+    out.push_back(test::number((*results)[output], i));
+  return out;
+}
+
+TEST(HostRandom, SeedsOfSessionsAndNodes) {
+  const std::string text =
+      "x = RandomNormal<shape=[8]>() @1\n"
+      "y = RandomNormal<shape=[8]>() @1\n"
+      "z = RandomNormal<seed=3.0, shape=[8]>() @1\n"
+      "output x, y, z\n";
+  const auto a = session_of(text, 1);
+  const auto b = session_of(text, 1);
+  const auto c = session_of(text, 2);
+  const auto first = numbers_of(*a, 0);
+  EXPECT_EQ(first, numbers_of(*b, 0));
+  EXPECT_NE(first, numbers_of(*c, 0));
+  const auto second = numbers_of(*a, 0);
+  EXPECT_NE(first, second) << "two runs have the same numbers";
+  EXPECT_EQ(second, numbers_of(*b, 0));
+  EXPECT_NE(numbers_of(*a, 0), numbers_of(*b, 1)) << "two nodes have the same numbers";
+  EXPECT_EQ(numbers_of(*a, 2), numbers_of(*a, 2));
+  EXPECT_EQ(numbers_of(*a, 2), numbers_of(*c, 2));
+}
+
+}  // namespace
+}  // namespace reprise::test

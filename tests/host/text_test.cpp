@@ -1,0 +1,115 @@
+// Operators on strings where peers differ, or that need no peer; tests/conformance/host has others.
+#include <gtest/gtest.h>
+
+#include "runtime/host/regex.h"
+#include "tests/host/cases.h"
+
+namespace reprise::test {
+namespace {
+
+/// The text of the standard decides: whitespace is more than blanks, and an empty string that is
+/// split at a delimiter is one empty part.
+TEST(HostText, Split) {
+  run_cases({
+      {"whitespace",
+       "StringSplit",
+       {strings({2}, {"\ta\n b ", ""})},
+       {strings({2, 2}, {"a", "b", "", ""}), i64({2}, {2, 0})}},
+      {"empty",
+       "StringSplit",
+       {strings({1}, {""})},
+       {strings({1, 1}, {""}), i64({1}, {1})},
+       attrs({{"delimiter", text(",")}})},
+      {"the rest",
+       "StringSplit",
+       {strings({1}, {"a  b  c  "})},
+       {strings({1, 2}, {"a", "b  c"}), i64({1}, {2})},
+       attrs({{"maxsplit", int64_t{1}}})},
+  });
+}
+
+TEST(HostText, LettersBeyondAscii) {
+  const HostTensor x = strings({3}, {"Stra\u00dfe \u00c9", "\u0436\u03a9", "\xff"});
+  run_cases({
+      {"upper",
+       "StringNormalizer",
+       {x},
+       {strings({3}, {"STRA\u00dfE \u00c9", "\u0416\u03a9", "\xff"})},
+       attrs({{"case_change_action", text("UPPER")}})},
+      {"lower",
+       "StringNormalizer",
+       {x},
+       {strings({3}, {"stra\u00dfe \u00e9", "\u0436\u03c9", "\xff"})},
+       attrs({{"case_change_action", text("LOWER")}})},
+  });
+}
+
+struct Match {
+  std::string pattern;
+  std::vector<std::string> yes, no;
+};
+
+/// What RE2 does with these.
+TEST(HostText, Patterns) {
+  const std::vector<Match> kMatches = {
+      {"", {""}, {"a"}},
+      {"a|b|", {"a", "b", ""}, {"ab"}},
+      {"(a*)*b", {"b", "aab"}, {"a", ""}},
+      {"(?:ab){2}c{0,1}d{1,}", {"ababd", "ababcdd"}, {"abd", "ababc"}},
+      {"a{,2}", {"a{,2}"}, {"aa"}},
+      {".", {"a", "\u00e9"}, {"\n", "", "ab", "\xff"}},
+      {"(?s).", {"\n"}, {""}},
+      {"[^a]", {"\n", "b"}, {"a", "\xff"}},
+      {"[]a-]+", {"]a-"}, {"b"}},
+      {"[[:alpha:][:^ascii:]\\d]+", {"aZ9\u00e9"}, {"_"}},
+      {"(?i)a[b-d]e", {"AcE", "abe"}, {"aee"}},
+      {"(?i:a)b", {"Ab"}, {"AB"}},
+      {"(a(?i)b)c", {"aBc"}, {"aBC"}},
+      {"\\Qa.b*\\E+", {"a.b*", "a.b**"}, {"aab"}},
+      {"\\ba\\b.\\Bb?", {"a "}, {"ab"}},
+      {"(?m)^a$\\n^b$", {"a\nb"}, {"ab"}},
+      {"\\x41\\x{42}\\103\\t", {"ABC\t"}, {"ABC"}},
+      {"(?P<name>a)(?<other>b)", {"ab"}, {"a"}},
+      {"a*?b+?c??", {"b", "aabbc"}, {"ac"}},
+  };
+  for (const Match& m : kMatches) {
+    const auto regex = host::Regex::parse(m.pattern);
+    ASSERT_TRUE(regex.ok()) << regex.status().message();
+    for (const std::string& s : m.yes) EXPECT_TRUE(regex->matches(s)) << m.pattern << " " << s;
+    for (const std::string& s : m.no) EXPECT_FALSE(regex->matches(s)) << m.pattern << " " << s;
+  }
+}
+
+TEST(HostText, PatternsThatAreRefused) {
+  const std::vector<std::pair<std::string, std::string>> kRefused = {
+      {"(a", "a '(' without its ')'"},
+      {"a)", "an unexpected ')'"},
+      {"*", "a repetition of nothing"},
+      {"a**", "a repetition of a repetition"},
+      {"[b-a]", "ends before it begins"},
+      {"[a", "a '[' without its ']'"},
+      {"x(?=y)", "an unknown flag or group"},
+      {"\\1", "an unknown escape"},
+      {"a{1001}", "bad bounds"},
+      {"((a{1000}){1000}){1000}", "too many repetitions"},
+      {"\\pL", "not supported"},
+      {"(?i)\u00e9", "not supported"},
+      {"\\", "at its end"},
+      {std::string(5000, '('), "nested groups"}};
+  for (const auto& [pattern, message] : kRefused) {
+    const auto regex = host::Regex::parse(pattern);
+    ASSERT_FALSE(regex.ok()) << pattern;
+    EXPECT_NE(regex.status().message().find(message), std::string::npos)
+        << regex.status().message();
+  }
+}
+
+/// Backtracking would take 2^40 steps.
+TEST(HostText, MatchesInLinearTime) {
+  const auto regex = host::Regex::parse("(a|a)*(a|a)*b");
+  ASSERT_TRUE(regex.ok());
+  EXPECT_FALSE(regex->matches(std::string(20'000, 'a')));
+}
+
+}  // namespace
+}  // namespace reprise::test
