@@ -1,4 +1,5 @@
-// RNN, GRU and LSTM. States and gates are in double; outputs are rounded at the end of each step.
+// RNN, GRU, LSTM, and RecurrentSteps, which computes one of them from the products of its inputs
+// and W. States and gates are in double; outputs are rounded at the end of each step.
 #include <algorithm>
 
 #include "runtime/host/packed_matrix.h"
@@ -9,8 +10,21 @@ namespace reprise::host {
 
 namespace {
 
+constexpr size_t kOmitted = ~size_t{0};
+
+/// The positions of the inputs of a call.
+struct Inputs {
+  size_t x, w, r, bias, lengths, h, c, peephole;
+};
+constexpr Inputs kLayer{0, 1, 2, 3, 4, 5, 6, 7};
+constexpr Inputs kSteps{0, kOmitted, 1, 2, 3, 4, 5, 6};
+
+bool has_products(const Inputs& at) {
+  return at.w == kOmitted;
+}
+
 struct Problem {
-  Cell cell = Cell::Rnn;
+  RecurrentCell cell = RecurrentCell::Rnn;
   int64_t steps = 0, batch = 0, inputs = 0, hidden = 0, directions = 1, gates = 1;
   bool reverse = false;  // of the only direction
   bool batch_major = false, linear_before_reset = false, input_forget = false;
@@ -52,43 +66,37 @@ Result<std::vector<double>> read_state(const Call& call, const Problem& p, size_
   return out;
 }
 
-Result<Problem> read_problem(const Call& call, Cell cell) {
-  RP_TRY(require_float(call, 0, "X"));
-  RP_TRY(require_rank(call, 0, "X", 3, 3));
-  RP_TRY(require_rank(call, 2, "R", 3, 3));
-  Problem p;
-  p.cell = cell;
-  p.gates = cell == Cell::Rnn ? 1 : cell == Cell::Gru ? 3 : 4;
-  p.batch_major = call.attrs.get_int("layout", 0) != 0;
-  const Dims& x = input(call, 0).dims();
-  p.steps = x[p.batch_major ? 1 : 0];
-  p.batch = x[p.batch_major ? 0 : 1];
-  p.inputs = x[2];
-  p.hidden = input(call, 2).dims()[2];
-  if (call.attrs.get_int("hidden_size", p.hidden) != p.hidden) {
-    return invalid_model("attribute 'hidden_size' differs from R's " + std::to_string(p.hidden));
-  }
+/// The biases of W and R. Products of the inputs have those of W.
+Result<std::vector<double>> read_bias(const Call& call, const Inputs& at, const Problem& p) {
+  const int64_t rows = product(Dims{p.gates, p.hidden});
+  if (!has_products(at))
+    return read_tensor(call, at.bias, "B", {p.directions, product(Dims{2, rows})});
+  RP_ASSIGN(const auto of_r, read_tensor(call, at.bias, "the bias", {p.directions, rows}));
+  RP_ASSIGN(auto both, allocate_scratch(Dims{p.directions, 2, rows}));
+  for (int64_t d = 0; d < p.directions; ++d)
+    std::copy_n(of_r.begin() + d * rows, rows, both.begin() + (2 * d + 1) * rows);
+  return both;
+}
+
+Status read_direction(const Call& call, Problem& p) {
   const std::string direction = call.attrs.get_string("direction", "forward");
   if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
     return invalid_model("attribute 'direction' is '" + direction + "'");
   }
   p.directions = direction == "bidirectional" ? 2 : 1;
   p.reverse = direction == "reverse";
-  p.clip = static_cast<double>(call.attrs.get_float("clip", 0));
-  p.linear_before_reset = call.attrs.get_int("linear_before_reset", 0) != 0;
-  p.input_forget = call.attrs.get_int("input_forget", 0) != 0;
-  RP_ASSIGN(p.activations, read_activations(call.attrs, cell, p.directions));
-  p.x = &input(call, 0);
-  const int64_t rows = product(Dims{p.gates, p.hidden});
-  RP_TRY(check_tensor(call, 1, "W", {p.directions, rows, p.inputs}));
-  RP_TRY(check_tensor(call, 2, "R", {p.directions, rows, p.hidden}));
-  RP_ASSIGN(p.bias, read_tensor(call, 3, "B", {p.directions, product(Dims{2, rows})}));
+  return {};
+}
+
+Status read_lengths(const Call& call, const Inputs& at, Problem& p) {
   p.lengths.assign(static_cast<size_t>(p.batch), p.steps);
-  if (has_input(call, 4)) {
-    RP_ASSIGN(p.lengths, tensor_ints(input(call, 4), "input 4 (sequence_lens)"));
+  if (has_input(call, at.lengths)) {
+    RP_ASSIGN(p.lengths, tensor_ints(input(call, at.lengths),
+                                     describe_input(call, at.lengths, "sequence_lens")));
   }
   if (static_cast<int64_t>(p.lengths.size()) != p.batch) {
-    return invalid_input(describe_input(call, 4, "sequence_lens") + ": needs one length per row");
+    return invalid_input(describe_input(call, at.lengths, "sequence_lens") +
+                         ": needs one length per row");
   }
   for (int64_t n : p.lengths) {
     if (n < 0 || n > p.steps) {
@@ -96,31 +104,73 @@ Result<Problem> read_problem(const Call& call, Cell cell) {
                            std::to_string(p.steps));
     }
   }
-  RP_ASSIGN(p.h, read_state(call, p, 5, "initial_h"));
-  if (cell == Cell::Lstm) {
-    RP_ASSIGN(p.c, read_state(call, p, 6, "initial_c"));
-    RP_ASSIGN(p.peephole, read_tensor(call, 7, "P", {p.directions, product(Dims{3, p.hidden})}));
+  return {};
+}
+
+Result<Problem> read_problem(const Call& call, RecurrentCell cell, const Inputs& at) {
+  RP_TRY(require_float(call, at.x, "X"));
+  RP_TRY(require_rank(call, at.x, "X", 3, 3));
+  RP_TRY(require_rank(call, at.r, "R", 3, 3));
+  Problem p;
+  p.cell = cell;
+  p.gates = gates_of(cell);
+  p.batch_major = call.attrs.get_int("layout", 0) != 0;
+  const Dims& x = input(call, at.x).dims();
+  p.steps = x[p.batch_major ? 1 : 0];
+  p.batch = x[p.batch_major ? 0 : 1];
+  p.inputs = x[2];
+  p.hidden = input(call, at.r).dims()[2];
+  if (call.attrs.get_int("hidden_size", p.hidden) != p.hidden) {
+    return invalid_model("attribute 'hidden_size' differs from R's " + std::to_string(p.hidden));
+  }
+  RP_TRY(read_direction(call, p));
+  p.clip = static_cast<double>(call.attrs.get_float("clip", 0));
+  p.linear_before_reset = call.attrs.get_int("linear_before_reset", 0) != 0;
+  p.input_forget = call.attrs.get_int("input_forget", 0) != 0;
+  RP_ASSIGN(p.activations, read_activations(call.attrs, cell, p.directions));
+  p.x = &input(call, at.x);
+  const int64_t rows = product(Dims{p.gates, p.hidden});
+  if (has_products(at)) {
+    RP_TRY(check_tensor(call, at.x, "X", {p.steps, p.batch, product(Dims{p.directions, rows})}));
+  } else {
+    RP_TRY(check_tensor(call, at.w, "W", {p.directions, rows, p.inputs}));
+  }
+  RP_TRY(check_tensor(call, at.r, "R", {p.directions, rows, p.hidden}));
+  RP_ASSIGN(p.bias, read_bias(call, at, p));
+  RP_TRY(read_lengths(call, at, p));
+  RP_ASSIGN(p.h, read_state(call, p, at.h, "initial_h"));
+  if (cell == RecurrentCell::Lstm) {
+    RP_ASSIGN(p.c, read_state(call, p, at.c, "initial_c"));
+    RP_ASSIGN(p.peephole,
+              read_tensor(call, at.peephole, "P", {p.directions, product(Dims{3, p.hidden})}));
   }
   return p;
 }
 
-/// W and R of each direction.
+/// W and R of each direction. There is no W where the inputs are products.
 struct PackedWeights : Prepared {
   std::vector<PackedMatrix> w, r;
 };
 
 /// Nothing if W or R is not constant, or is not what the kernel will accept.
-PrepareResult pack_weights(const Call& call) {
+PrepareResult pack_weights(const Call& call, const Inputs& at) {
   auto state = std::make_shared<PackedWeights>();
-  for (const size_t i : {size_t{1}, size_t{2}}) {
+  for (const size_t i : {at.w, at.r}) {
+    if (i == kOmitted) continue;
     if (!has_input(call, i) || !require_float(call, i, "").ok() || input(call, i).rank() != 3)
       return std::shared_ptr<const Prepared>();
     const HostTensor& t = input(call, i);
     const Dims& d = t.dims();
     for (int64_t k = 0; k < d[0]; ++k)
-      (i == 1 ? state->w : state->r).emplace_back(t, k * d[1] * d[2], d[2], d[1]);
+      (i == at.w ? state->w : state->r).emplace_back(t, k * d[1] * d[2], d[2], d[1]);
   }
   return PrepareResult(std::move(state));
+}
+PrepareResult prepare_layer(const Call& call) {
+  return pack_weights(call, kLayer);
+}
+PrepareResult prepare_steps(const Call& call) {
+  return pack_weights(call, kSteps);
 }
 
 /// Computes one direction. The products of all inputs with W do not depend on the states, so they
@@ -132,7 +182,7 @@ class Runner {
         direction_(direction),
         backwards_(p.reverse || direction == 1),
         rows_(p.gates * p.hidden),
-        w_(weights.w[static_cast<size_t>(direction)]),
+        w_(weights.w.empty() ? nullptr : &weights.w[static_cast<size_t>(direction)]),
         r_(weights.r[static_cast<size_t>(direction)]),
         bias_(p.bias.data() + direction * 2 * rows_),
         peephole_(p.peephole.data() + (p.peephole.empty() ? 0 : direction * 3 * p.hidden)),
@@ -183,7 +233,8 @@ class Runner {
   const int64_t direction_;
   const bool backwards_;
   const int64_t rows_;
-  const PackedMatrix &w_, &r_;
+  const PackedMatrix* const w_;  // null if the inputs are products
+  const PackedMatrix& r_;
   const double *bias_, *peephole_;
   const Activation* f_;
   std::vector<double> x_;       // [steps, batch, inputs]
@@ -194,17 +245,22 @@ class Runner {
 
 /// from_x_ = W x + b for steps [first, first + count). Rows whose sequence has ended are of zeros.
 void Runner::multiply_inputs(int64_t first, int64_t count) {
-  std::fill(x_.begin(), x_.end(), 0.0);
+  const int64_t columns = w_ == nullptr ? rows_ : p_.inputs;  // of the direction
+  const int64_t offset = w_ == nullptr ? direction_ * rows_ : 0;
+  std::vector<double>& loaded = w_ == nullptr ? from_x_ : x_;
+  std::fill(loaded.begin(), loaded.end(), 0.0);
   for (int64_t s = 0; s < count; ++s) {
     for (int64_t b = 0; b < p_.batch; ++b) {
       if (!is_active(b, first + s)) continue;
       const int64_t t = time(b, first + s);
       const int64_t row = p_.batch_major ? b * p_.steps + t : t * p_.batch + b;
-      load(*p_.x, row * p_.inputs, 1, p_.inputs, x_.data() + (s * p_.batch + b) * p_.inputs);
+      load(*p_.x, row * p_.inputs + offset, 1, columns,
+           loaded.data() + (s * p_.batch + b) * columns);
     }
   }
+  if (w_ == nullptr) return;
   const int64_t rows = count * p_.batch;
-  w_.multiply({x_.data(), rows, p_.inputs}, {0, rows_}, {from_x_.data(), rows_});
+  w_->multiply({x_.data(), rows, p_.inputs}, {0, rows_}, {from_x_.data(), rows_});
   add_bias({from_x_.data(), rows, rows_}, {0, rows_}, bias_);
 }
 
@@ -246,13 +302,13 @@ void Runner::finish_lstm(const Gates& g, double* h, double* c) const {
 
 void Runner::finish(const Gates& g, double* h, double* c) const {
   switch (p_.cell) {
-    case Cell::Rnn:
+    case RecurrentCell::Rnn:
       for (int64_t k = 0; k < p_.hidden; ++k) h[k] = f_[0](gate(g, 0, k));
       break;
-    case Cell::Gru:
+    case RecurrentCell::Gru:
       finish_gru(g, h);
       break;
-    case Cell::Lstm:
+    case RecurrentCell::Lstm:
       finish_lstm(g, h, c);
       break;
   }
@@ -269,13 +325,13 @@ Status Runner::run(std::vector<double>& states_h, std::vector<double>& states_c,
   RP_ASSIGN(from_x_, allocate_scratch(Dims{chunk, p_.batch, rows_}));
   RP_ASSIGN(from_h_, allocate_scratch(Dims{p_.batch, rows_}));
   RP_ASSIGN(reset_, allocate_scratch(Dims{p_.batch, n}));
-  const bool late_product = p_.cell == Cell::Gru && !p_.linear_before_reset;
+  const bool late_product = p_.cell == RecurrentCell::Gru && !p_.linear_before_reset;
   const int64_t longest = p_.lengths.empty() ? 0 : *std::ranges::max_element(p_.lengths);
   for (int64_t s = 0; s < longest; ++s) {
     const int64_t in_chunk = s % chunk;
     if (in_chunk == 0) multiply_inputs(s, std::min(chunk, longest - s));
     multiply_states(h, {0, late_product ? 2 * n : rows_});
-    if (p_.cell == Cell::Gru) {
+    if (p_.cell == RecurrentCell::Gru) {
       for (int64_t b = 0; b < p_.batch; ++b) {
         if (is_active(b, s))
           reset_gru(gates(b, in_chunk * p_.batch + b), h + b * n, reset_.data() + b * n);
@@ -306,15 +362,12 @@ Result<HostTensor> final_state(const Problem& p, DType dtype, const std::vector<
   return t;
 }
 
-KernelResult recurrent(const Call& call) {
-  const Cell cell = call.op == "RNN" ? Cell::Rnn : call.op == "GRU" ? Cell::Gru : Cell::Lstm;
-  const bool lstm = cell == Cell::Lstm;
-  RP_TRY(check_arity(call, 3, lstm ? 8 : 6, lstm ? 3 : 2));
-  RP_ASSIGN(Problem p, read_problem(call, cell));
+KernelResult compute(const Call& call, RecurrentCell cell, const Inputs& at, Prepare prepare) {
+  RP_ASSIGN(Problem p, read_problem(call, cell, at));
   const DType t = input(call, 0).dtype();
   RP_ASSIGN(auto y, allocate(t, p.batch_major ? Dims{p.batch, p.steps, p.directions, p.hidden}
                                               : Dims{p.steps, p.directions, p.batch, p.hidden}));
-  RP_ASSIGN(const auto weights, prepared<PackedWeights>(call, pack_weights));
+  RP_ASSIGN(const auto weights, prepared<PackedWeights>(call, prepare));
   for (int64_t d = 0; d < p.directions; ++d) RP_TRY(Runner(p, *weights, d).run(p.h, p.c, y));
   Tensors out;
   out.push_back(std::move(y));
@@ -329,9 +382,25 @@ KernelResult recurrent(const Call& call) {
   return out;
 }
 
-constexpr Entry kTable[] = {{"RNN", recurrent, pack_weights},
-                            {"GRU", recurrent, pack_weights},
-                            {"LSTM", recurrent, pack_weights}};
+template <RecurrentCell cell>
+KernelResult layer(const Call& call) {
+  constexpr bool lstm = cell == RecurrentCell::Lstm;
+  RP_TRY(check_arity(call, 3, lstm ? 8 : 6, lstm ? 3 : 2));
+  return compute(call, cell, kLayer, prepare_layer);
+}
+
+KernelResult steps(const Call& call) {
+  RP_TRY(check_arity(call, 2, 7, 3));
+  const int64_t cell = call.attrs.get_int("cell", -1);
+  if (cell < 0 || cell > static_cast<int64_t>(RecurrentCell::Lstm))
+    return invalid_model("attribute 'cell' must be 0, 1 or 2");
+  return compute(call, static_cast<RecurrentCell>(cell), kSteps, prepare_steps);
+}
+
+constexpr Entry kTable[] = {{"RNN", layer<RecurrentCell::Rnn>, prepare_layer},
+                            {"GRU", layer<RecurrentCell::Gru>, prepare_layer},
+                            {"LSTM", layer<RecurrentCell::Lstm>, prepare_layer},
+                            {"RecurrentSteps", steps, prepare_steps}};
 
 }  // namespace
 
