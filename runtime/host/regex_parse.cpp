@@ -298,9 +298,12 @@ Status RegexCompiler::escape() {
     return {};
   }
   if (rest_.size() > 1) {
-    if (auto set = perl_class(rest_[1])) {
+    // \D, \S and \W are negations also where case is ignored.
+    const char letter = rest_[1];
+    const bool negated = letter == 'D' || letter == 'S' || letter == 'W';
+    if (auto set = perl_class(negated ? static_cast<char>(letter - 'A' + 'a') : letter)) {
       rest_.remove_prefix(2);
-      return emit_set(*std::move(set));
+      return emit_set(*std::move(set), negated);
     }
   }
   uint32_t code = 0;

@@ -1,1 +1,1 @@
-	2yes2yes2yes2yes2yes2yes2yes2yes2yesBy0
+	2no2yes2no2yes2no2yes2no2yes2noBy0
