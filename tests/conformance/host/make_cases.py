@@ -7,6 +7,7 @@ only runs when a case changes.
 
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ TYPES = {
 
 
 def write(
-    name: str, op: str, inputs: dict[str, np.ndarray | None], outputs: list[int], **attrs: Any
+    name: str,
+    op: str,
+    inputs: Mapping[str, np.ndarray | None],
+    outputs: Sequence[int],
+    **attrs: Any,
 ) -> None:
     """`inputs` may be omitted with None; `outputs` are the element types."""
     given = {n: x for n, x in inputs.items() if x is not None}
@@ -127,12 +132,13 @@ def string_cases() -> None:
         opset=10,
     )
     write("string_concat", "StringConcat", {"x": words, "y": strings("-")}, [s], opset=20)
-    for name, attrs in (
+    splits: list[tuple[str, dict[str, Any]]] = [
         ("whitespace", {}),
         ("whitespace_twice", {"maxsplit": 2}),
         ("commas", {"delimiter": ","}),
         ("dashes_once", {"delimiter": "--", "maxsplit": 1}),
-    ):
+    ]
+    for name, attrs in splits:
         text = strings("a  b c ", "  a", ",a,,b,", "--a----b", "x")
         write(f"string_split_{name}", "StringSplit", {"x": text}, [s, i64], opset=20, **attrs)
     patterns = {
@@ -146,7 +152,12 @@ def string_cases() -> None:
     text = strings("abcx", "", "ab", "aab", "abab", "ABc\n", "12.A", "aaa", "é", "abc\n")
     for name, pattern in patterns.items():
         write(
-            f"regex_full_match_{name}", "RegexFullMatch", {"x": text}, [b], pattern=pattern, opset=20
+            f"regex_full_match_{name}",
+            "RegexFullMatch",
+            {"x": text},
+            [b],
+            pattern=pattern,
+            opset=20,
         )
     grams: dict[str, Any] = {
         "min_gram_length": 1,
