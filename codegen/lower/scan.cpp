@@ -89,9 +89,9 @@ class ScanKernel {
         s_(s),
         input_(group.anchor->inputs[0]),
         combine_(*def_of(*group.anchor)->combine) {
-    const ops::Attributes attrs(*group.anchor);
-    exclusive_ = attrs.get_int("exclusive") != 0;
-    reverse_ = attrs.get_int("reverse") != 0;
+    const ops::Attributes given(*group.anchor);
+    exclusive_ = given.get_int("exclusive") != 0;
+    reverse_ = given.get_int("reverse") != 0;
     const DType dtype = g.value(group.anchor->outputs[0]).dtype;
     type_ = kernel::vec(ev_.compute(dtype), s.of_lines ? s.lanes : 1);
     identity_ = ops::reduction_identity(b_, combine_, dtype, type_);

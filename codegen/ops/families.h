@@ -44,6 +44,7 @@ std::span<const OpDef> microsoft_ops();
 std::span<const OpDef> microsoft_quantized_ops();
 std::span<const OpDef> microsoft_attention_ops();
 std::span<const OpDef> microsoft_heads_ops();
+std::span<const OpDef> microsoft_grouped_query_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -67,6 +67,7 @@ std::vector<std::span<const OpDef>> families() {
           microsoft_quantized_ops(),
           microsoft_attention_ops(),
           microsoft_heads_ops(),
+          microsoft_grouped_query_ops(),
           host_only_ops()};
 }
 

@@ -14,18 +14,9 @@ constexpr std::string_view kStack =
 constexpr std::string_view kOptional = "optional values are not supported";
 constexpr std::string_view kNoOptional =
     "export the model with a tensor that is always there, or one model for each case";
-constexpr std::string_view kRandom =
-    "random numbers would make runs differ, and ONNX does not define their values";
-constexpr std::string_view kRandomInput =
-    "export the model for inference (in PyTorch, after model.eval()), or make the random tensor an "
-    "input, which the application generates";
-constexpr std::string_view kText = "it processes text, which is left to the application";
 constexpr std::string_view kCut =
     "cut the model behind it (onnx.utils.extract_model), and give the run what it computes";
 constexpr std::string_view kMap = "maps are not supported";
-constexpr std::string_view kSvm = "support vector machines are not supported";
-constexpr std::string_view kOtherModel =
-    "train a linear model or trees, which are, or use its operators as a model-local function";
 
 constexpr Unsupported kRows[] = {
     {"", "SequenceAt", kSequence, kStack},
@@ -42,19 +33,8 @@ constexpr Unsupported kRows[] = {
     {"", "Optional", kOptional, kNoOptional},
     {"", "OptionalGetElement", kOptional, kNoOptional},
     {"", "OptionalHasElement", kOptional, kNoOptional},
-    {"", "Bernoulli", kRandom, kRandomInput},
-    {"", "Multinomial", kRandom, kRandomInput},
-    {"", "RandomNormal", kRandom, kRandomInput},
-    {"", "RandomNormalLike", kRandom, kRandomInput},
-    {"", "RandomUniform", kRandom, kRandomInput},
-    {"", "RandomUniformLike", kRandom, kRandomInput},
     {"", "ImageDecoder", "decoding image files is left to the application",
      "cut the model behind it (onnx.utils.extract_model), and give the run the pixels"},
-    {"", "RegexFullMatch", kText, kCut},
-    {"", "StringConcat", kText, kCut},
-    {"", "StringNormalizer", kText, kCut},
-    {"", "StringSplit", kText, kCut},
-    {"", "TfIdfVectorizer", kText, kCut},
     {"", "MaxRoiPool", "pooling of regions with rounded borders is not supported",
      "export the model with RoiAlign"},
     {kMl, "ZipMap", "it makes a sequence of maps",
@@ -62,8 +42,6 @@ constexpr Unsupported kRows[] = {
      "the probabilities as a tensor"},
     {kMl, "CastMap", kMap, "convert the model for a tensor as input (FloatTensorType)"},
     {kMl, "DictVectorizer", kMap, "convert the model for a tensor as input (FloatTensorType)"},
-    {kMl, "SVMClassifier", kSvm, kOtherModel},
-    {kMl, "SVMRegressor", kSvm, kOtherModel},
     {"ai.onnx.preview", "FlexAttention", "its bodies are not supported",
      "export the model with Attention or its parts (MatMul, Softmax)"},
     {"ai.onnx.preview.training", "Gradient", "training is not supported",

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "runtime/host/regex.h"
+#include "runtime/host/regex_classes.h"
 #include "runtime/host/utf8.h"
 
 namespace reprise::host {
@@ -12,64 +12,6 @@ namespace {
 constexpr int kMaxDepth = 200;
 constexpr uint32_t kMaxRepeat = 1000;
 constexpr size_t kMaxProgram = 100'000;
-constexpr uint32_t kLastCode = 0x10ffff;
-
-using Ranges = std::vector<Regex::Range>;
-
-struct NamedClass {
-  std::string_view name;
-  std::initializer_list<Regex::Range> ranges;
-};
-
-Ranges negation(Ranges ranges) {
-  std::ranges::sort(ranges, {}, &Regex::Range::first);
-  Ranges out;
-  uint32_t next = 0;
-  for (const Regex::Range& r : ranges) {
-    if (r.first > next) out.push_back({next, r.first - 1});
-    next = std::max(next, r.last + 1);
-  }
-  if (next <= kLastCode) out.push_back({next, kLastCode});
-  return out;
-}
-
-std::optional<Ranges> posix_class(std::string_view name) {
-  static const NamedClass kClasses[] = {{"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
-                                        {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
-                                        {"ascii", {{0, 0x7f}}},
-                                        {"blank", {{'\t', '\t'}, {' ', ' '}}},
-                                        {"cntrl", {{0, 0x1f}, {0x7f, 0x7f}}},
-                                        {"digit", {{'0', '9'}}},
-                                        {"graph", {{'!', '~'}}},
-                                        {"lower", {{'a', 'z'}}},
-                                        {"print", {{' ', '~'}}},
-                                        {"punct", {{'!', '/'}, {':', '@'}, {'[', '`'}, {'{', '~'}}},
-                                        {"space", {{'\t', '\r'}, {' ', ' '}}},
-                                        {"upper", {{'A', 'Z'}}},
-                                        {"word", {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}}},
-                                        {"xdigit", {{'0', '9'}, {'A', 'F'}, {'a', 'f'}}}};
-  for (const NamedClass& c : kClasses)
-    if (c.name == name) return Ranges(c.ranges);
-  return std::nullopt;
-}
-
-/// The class of \d, \s or \w, or of its negation.
-std::optional<Ranges> perl_class(char letter) {
-  switch (letter) {
-    case 'd':
-      return Ranges{{'0', '9'}};
-    case 's':
-      return Ranges{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
-    case 'w':
-      return posix_class("word");
-    case 'D':
-    case 'S':
-    case 'W':
-      return negation(*perl_class(static_cast<char>(letter - 'A' + 'a')));
-    default:
-      return std::nullopt;
-  }
-}
 
 int digit_of(char c, int base) {
   const int v = c >= '0' && c <= '9'   ? c - '0'

@@ -78,10 +78,10 @@ const Case kCases[] = {
     {"KnownUnsupportedOperator", Code::Unsupported,
      "node 'n' (ZipMap, domain 'ai.onnx.ml') of the model is not supported: it makes a sequence of "
      "maps; convert the model without it: skl2onnx.to_onnx(..., options={'zipmap': False}), which "
-     "gives the probabilities as a tensor; the model also needs: RandomNormal",
+     "gives the probabilities as a tensor; the model also needs: Optional",
      [](Model& m) {
        m.node("ZipMap", {"x"}, {"z"}, "n")->set_domain("ai.onnx.ml");
-       m.node("RandomNormal", {}, {"u"});
+       m.node("Optional", {}, {"u"});
      }},
     {"Cycle", Code::InvalidModel, "node 'b' (Neg) is on a cycle: it needs its own output",
      [](Model& m) {

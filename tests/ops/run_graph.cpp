@@ -69,7 +69,10 @@ class Run {
   Status step(const graph::Node& n) {
     std::vector<const HostTensor*> inputs;
     for (graph::ValueId v : n.inputs) inputs.push_back(tensor(v));
-    if (engine_ == Engine::Elements && ops::is_core(n)) {
+    // The kernel template of a recurrent layer has no element().
+    const ops::OpDef* core = ops::core_def(n);
+    if (engine_ == Engine::Elements && core != nullptr &&
+        core->lowering != ops::Lowering::Recurrent) {
       RP_ASSIGN(values_[n.outputs[0]], run_element(g_, n, inputs, symbols_));
       ++interpreted;
       return {};

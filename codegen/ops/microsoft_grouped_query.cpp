@@ -1,0 +1,221 @@
+// GroupQueryAttention of com.microsoft, as operators of ONNX.
+// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines it.
+#include <algorithm>
+#include <string>
+
+#include "codegen/ops/families.h"
+#include "codegen/ops/microsoft.h"
+#include "codegen/ops/microsoft_heads.h"
+#include "codegen/ops/shape_arith.h"
+#include "codegen/ops/support.h"
+
+namespace reprise::ops {
+
+namespace {
+
+using V = OpBuilder::V;
+
+enum : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kLengths,
+  kTotal,
+  kCos,
+  kSin,
+  kPositions,
+  kScoreBias,
+  kSink
+};
+
+struct Sizes {
+  Expr batch, length, total, present;
+  int64_t heads = 0, kv_heads = 0, size = 0;
+  bool packed = false;  // Q, K and V are the columns of one tensor
+};
+
+Result<Sizes> sizes_of(const InferContext& ctx) {
+  Sizes s;
+  s.heads = ctx.attrs().get_int("num_heads");
+  s.kv_heads = ctx.attrs().get_int("kv_num_heads");
+  const Shape& q = ctx.shape(kQuery);
+  if (q.size() != 3 || !q[2].is_const())
+    return ctx.invalid("the query must have rank 3 and a constant size, has shape " + ctx.str(q));
+  if (s.heads < 1 || s.kv_heads < 1 || s.heads % s.kv_heads != 0)
+    return ctx.invalid("kv_num_heads must divide num_heads");
+  s.packed = !ctx.has_input(kKey);
+  if (!s.packed && !ctx.has_input(kValue)) return ctx.invalid("there is a key, but no value");
+  const int64_t parts = s.packed ? s.heads + 2 * s.kv_heads : s.heads;
+  RP_TRY(require_heads(ctx, parts, q[2]));
+  s.batch = q[0];
+  s.length = q[1];
+  s.size = q[2].value() / parts;
+  const auto total = ctx.elements(kTotal);
+  if (!total || total->size() != 1) {
+    return ctx.error(Code::Unsupported,
+                     "total_sequence_length must follow from shapes, as the number of columns of "
+                     "an attention mask does, because the size of the caches depends on it");
+  }
+  s.total = (*total)[0];
+  const bool cached = ctx.has_input(kPastKey) && ctx.rank(kPastKey) == 4;
+  s.present = cached ? max_of(ctx.shape(kPastKey)[2], s.total, ctx.graph_symbols()) : s.length;
+  return s;
+}
+
+Status infer(InferContext& ctx) {
+  RP_TRY(require_float(ctx, kQuery));
+  for (const size_t i : {kKey, kValue, kPastKey, kPastValue, kScoreBias})
+    RP_TRY(same_float(ctx, i));
+  RP_TRY(require_inputs(ctx, {kLengths, kTotal}));
+  RP_TRY(require_int(ctx, kLengths));
+  RP_TRY(refuse_input(ctx, kSink, "head_sink"));
+  if (ctx.attrs().get_int("smooth_softmax") > 0)
+    return ctx.error(Code::Unsupported, "smooth_softmax is not supported");
+  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  if (!s.packed) {
+    for (const size_t i : {kKey, kValue}) {
+      const Shape expected{s.batch, s.length, s.kv_heads * s.size};
+      bool fits = ctx.rank(i) == 3;
+      for (size_t d = 0; fits && d < 3; ++d)
+        fits = ctx.unify(ctx.shape(i)[d], expected[d], "dims of key and value").ok();
+      if (!fits)
+        return ctx.invalid("key and value must have shape " + ctx.str(expected) + ", one has " +
+                           ctx.str(ctx.shape(i)));
+    }
+  }
+  if (ctx.has_input(kPastKey) != ctx.has_input(kPastValue))
+    return ctx.invalid("there is a past of the keys or of the values, but not of both");
+  const Shape cache{s.batch, s.kv_heads, s.present, s.size};
+  for (const size_t i : {kPastKey, kPastValue}) {
+    if (ctx.has_input(i)) RP_TRY(check_cache(ctx, i, cache));
+  }
+  if (ctx.attrs().get_int("do_rotary") != 0 && (!ctx.has_input(kCos) || !ctx.has_input(kSin)))
+    return ctx.invalid("do_rotary needs cos_cache and sin_cache");
+  const DType t = ctx.dtype(kQuery);
+  ctx.set_output(0, t, {s.batch, s.length, s.heads * s.size});
+  ctx.set_output(1, t, cache);
+  ctx.set_output(2, t, cache);
+  return {};
+}
+
+class Writer {
+ public:
+  Writer(Rewriter& rw, Sizes s) : c_(rw), s_(std::move(s)) {}
+
+  Result<bool> write() {
+    // The keys of a batch before the query. A prompt with padding is shorter than its rows.
+    const V lengths = c_.reshape(c_.cast(c_.in(kLengths), DType::I64), {s_.batch});
+    before_ = c_.max(c_.sub(c_.add(lengths, 1.0), c_.expr_value(s_.length, DType::I64)), 0.0);
+    const int64_t q_columns = s_.heads * s_.size, kv_columns = s_.kv_heads * s_.size;
+    const auto columns = [&](int64_t first, int64_t count) {
+      return c_.slice_axis(c_.in(kQuery), 2, first, count);
+    };
+    const V q = rotated(s_.packed ? columns(0, q_columns) : c_.in(kQuery), s_.heads);
+    const V k = rotated(s_.packed ? columns(q_columns, kv_columns) : c_.in(kKey), s_.kv_heads);
+    const V v = split_heads(
+        c_, s_.packed ? columns(q_columns + kv_columns, kv_columns) : c_.in(kValue), s_.kv_heads);
+    const V keys = with_past(k, kPastKey), values = with_past(v, kPastValue);
+    const V valid = c_.add(before_, c_.expr_value(s_.length, DType::I64));
+    std::vector<V> inputs{q,
+                          keys,
+                          values,
+                          c_.has(kScoreBias) ? c_.in(kScoreBias) : graph::kNone,
+                          graph::kNone,
+                          graph::kNone,
+                          valid};
+    c_.replace(0, c_.reshape(c_.transpose(c_.op("Attention", std::move(inputs), attributes()),
+                                          {0, 2, 1, 3}),
+                             {s_.batch, s_.length, Expr(q_columns)}));
+    if (c_.has_output(1)) c_.replace(1, keys);
+    if (c_.has_output(2)) c_.replace(2, values);
+    return c_.finish();
+  }
+
+ private:
+  AttrMap attributes() {
+    AttrMap a;
+    a.set("is_causal", int64_t{1});
+    const float scale = c_.attrs().get_float("scale");
+    if (scale != 0) a.set("scale", scale);
+    a.set("softcap", c_.attrs().get_float("softcap"));
+    // The window of com.microsoft counts the query's own position.
+    const int64_t window = c_.attrs().get_int("local_window_size");
+    if (window > 0) a.set("left_window_size", window - 1);
+    return a;
+  }
+
+  /// The number of elements of a head that are rotated.
+  int64_t rotated_size() {
+    const Expr half = c_.shape(c_.in(kCos)).back();
+    return half.is_const() ? std::min(2 * half.value(), s_.size) : s_.size;
+  }
+
+  /// Positions of the rows: [batch, length].
+  V positions() {
+    if (c_.has(kPositions)) return c_.cast(c_.in(kPositions), DType::I64);
+    const V row = c_.reshape(c_.range(s_.length), {1, s_.length});
+    return c_.add(c_.reshape(before_, {s_.batch, 1}), row);
+  }
+
+  V rotated(V v, int64_t heads) {
+    const V split = split_heads(c_, v, heads);
+    if (c_.attrs().get_int("do_rotary") == 0) return split;
+    AttrMap a;
+    a.set("interleaved", c_.attrs().get_int("rotary_interleaved"));
+    a.set("rotary_embedding_dim", rotated_size());
+    return c_.op("RotaryEmbedding", {split, c_.in(kCos), c_.in(kSin), positions()}, std::move(a));
+  }
+
+  /// The cache with the new rows at their positions, extended to the total length.
+  V with_past(V v, size_t past) {
+    if (!c_.has(past) || !c_.ok()) return v;
+    V cache = c_.in(past);
+    const Expr more = s_.present - c_.shape(cache)[2];
+    if (!more.is_const(0)) {
+      AttrMap a;
+      a.set("mode", std::string("constant"));
+      std::vector<Expr> pads(8, Expr(0));
+      pads[6] = more;
+      a.set("pads", std::move(pads));
+      cache = c_.op("Pad", {cache}, std::move(a));
+    }
+    AttrMap a;
+    a.set("axis", int64_t{2});
+    a.set("mode", std::string("linear"));
+    return c_.op("TensorScatter", {cache, v, before_}, std::move(a));
+  }
+
+  OpBuilder c_;
+  Sizes s_;
+  V before_ = graph::kNone;
+};
+
+Result<bool> decompose(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(Sizes s, sizes_of(ctx));
+  return Writer(rw, std::move(s)).write();
+}
+
+constexpr AttrDecl kAttrs[] = {
+    int_attr("do_rotary", 0),          required_attr("kv_num_heads", AttrType::Int),
+    int_attr("local_window_size", -1), required_attr("num_heads", AttrType::Int),
+    int_attr("rotary_interleaved", 0), float_attr("scale", 0.0F),
+    int_attr("smooth_softmax", -1),    float_attr("softcap", 0.0F)};
+
+}  // namespace
+
+std::span<const OpDef> microsoft_grouped_query_ops() {
+  static constexpr OpDef kOps[] = {{.name = "GroupQueryAttention",
+                                    .domain = kMicrosoft,
+                                    .infer = infer,
+                                    .decompose = decompose,
+                                    .min_inputs = 1,
+                                    .max_inputs = 12,
+                                    .max_outputs = 3,
+                                    .attributes = kAttrs}};
+  return kOps;
+}
+
+}  // namespace reprise::ops

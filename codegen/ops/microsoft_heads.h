@@ -1,0 +1,19 @@
+// What the rows of com.microsoft's operators on heads of attention share.
+#pragma once
+
+#include "codegen/ops/op_builder.h"
+
+namespace reprise::ops {
+
+/// [batch, length, heads * size] as [batch, heads, length, size].
+OpBuilder::V split_heads(OpBuilder& c, OpBuilder::V v, int64_t heads);
+/// Unsupported if the node has the input.
+Status refuse_input(const InferContext& ctx, size_t i, const char* name);
+/// An input that is present must have the dtype of input 0.
+Status same_float(const InferContext& ctx, size_t i);
+/// The number of heads must divide the columns, which must be constant.
+Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns);
+/// A cache must have this shape [batch, heads, past, size], of whatever past.
+Status check_cache(const InferContext& ctx, size_t i, const Shape& expected);
+
+}  // namespace reprise::ops

@@ -1,0 +1,23 @@
+// Classes of characters in regular expressions.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "runtime/host/regex.h"
+
+namespace reprise::host {
+
+inline constexpr uint32_t kLastCode = 0x10ffff;  // of Unicode
+
+using Ranges = std::vector<Regex::Range>;
+
+/// All code points outside the ranges.
+Ranges negation(Ranges ranges);
+/// The class that is written [:name:]. Nothing if there is none.
+std::optional<Ranges> posix_class(std::string_view name);
+/// The class of \d, \s or \w, or of its negation. Nothing for other letters.
+std::optional<Ranges> perl_class(char letter);
+
+}  // namespace reprise::host
