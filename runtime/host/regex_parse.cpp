@@ -264,7 +264,7 @@ Status RegexCompiler::literal_escape(uint32_t& code) {
   constexpr std::string_view kCodes = "\a\f\n\r\t\v";
   const size_t at = kLetters.find(c);
   if (at != std::string_view::npos) {
-    code = static_cast<uint32_t>(kCodes[at]);
+    code = static_cast<unsigned char>(kCodes[at]);
     return {};
   }
   if (c == 'x') return hexadecimal(code);
@@ -280,7 +280,7 @@ Status RegexCompiler::literal_escape(uint32_t& code) {
                            digit_of(c, 10) < 0 && !(c >= 'a' && c <= 'z') &&
                            !(c >= 'A' && c <= 'Z');
   if (!punctuation) return invalid("an unknown escape");
-  code = static_cast<uint32_t>(c);
+  code = static_cast<unsigned char>(c);
   return {};
 }
 
