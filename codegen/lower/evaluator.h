@@ -43,6 +43,8 @@ class Evaluator {
   Value value(const Expr& e);
   /// A number over model symbols that is data: in a run, dividing by 0 is an error.
   Value number(const Expr& e);
+  /// An integer that is a parameter, so that drivers do not know it.
+  Value hidden(int32_t v) { return param(v); }
   Expr simplify(const Expr& e) const;
   /// Asserts that the kernel runs only if this product of dimensions is not 0.
   void assume_not_empty(const Expr& count);

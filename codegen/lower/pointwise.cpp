@@ -21,6 +21,8 @@ constexpr uint32_t kLightFlops = 8;  // kernels of at most this many per element
 /// The most conditions of Concats in the code of an invocation, which computes several elements
 /// (docs/tuning.md).
 constexpr double kUnrolledConditions = 512, kVectorConditions = 256;
+/// From so many conditions on, the most flops of such code. Each lane has a copy of the operands.
+constexpr double kManyConditions = 32, kVectorFlops = 512;
 
 struct PointwiseSchedule {
   int lanes = 1;    // consecutive elements computed as one vector
@@ -74,7 +76,8 @@ PointwiseSchedule choose(const graph::Graph& g, const Group& group, const Target
   // computing them in one invocation saves loads; on others, neighbouring invocations share them.
   loops |= reads > (target.cpu_type() ? ops::kMaxUnrolledReads : 0);
   const double conditions = concat_conditions(g, group.nodes);
-  const bool vectors = !loops && 4 * conditions <= kVectorConditions;
+  const bool small = conditions < kManyConditions || 4 * flops(group) <= kVectorFlops;
+  const bool vectors = !loops && small && 4 * conditions <= kVectorConditions;
   if (divisible && (vectors || needs_words)) {
     s.lanes = 4;
   } else if (needs_words) {

@@ -89,12 +89,15 @@ class ScanKernel {
         s_(s),
         input_(group.anchor->inputs[0]),
         combine_(*def_of(*group.anchor)->combine) {
-    const ops::Attributes given(*group.anchor);
-    exclusive_ = given.get_int("exclusive") != 0;
-    reverse_ = given.get_int("reverse") != 0;
+    exclusive_ = ops::Attributes(*group.anchor).get_int("exclusive") != 0;
+    reverse_ = ops::Attributes(*group.anchor).get_int("reverse") != 0;
     const DType dtype = g.value(group.anchor->outputs[0]).dtype;
     type_ = kernel::vec(ev_.compute(dtype), s.of_lines ? s.lanes : 1);
-    identity_ = ops::reduction_identity(b_, combine_, dtype, type_);
+    // The first result of an exclusive scan. If its loop is unrolled, a driver must not see that
+    // the result is 0 (workarounds::kProductsWithZero).
+    const int32_t nothing = combine_ == ScalarOp::Mul ? 1 : 0;
+    identity_ = exclusive_ ? b_.splat(b_.convert(ev_.hidden(nothing), type_.ty), type_.lanes)
+                           : ops::reduction_identity(b_, combine_, dtype, type_);
     const bool wide = form == LoopForm::Long && may_split(g, group);
     if (wide) s_.per_line = largest_workgroup(target);
     limit_loops(ev_, target, wide ? LoopForm::Short : form);

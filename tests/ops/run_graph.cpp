@@ -69,10 +69,9 @@ class Run {
   Status step(const graph::Node& n) {
     std::vector<const HostTensor*> inputs;
     for (graph::ValueId v : n.inputs) inputs.push_back(tensor(v));
-    // The kernel template of a recurrent layer has no element().
+    // Scans and recurrent layers have kernel templates instead of element().
     const ops::OpDef* core = ops::core_def(n);
-    if (engine_ == Engine::Elements && core != nullptr &&
-        core->lowering != ops::Lowering::Recurrent) {
+    if (engine_ == Engine::Elements && core != nullptr && (core->row || core->element != nullptr)) {
       RP_ASSIGN(values_[n.outputs[0]], run_element(g_, n, inputs, symbols_));
       ++interpreted;
       return {};
