@@ -169,16 +169,17 @@ Result<size_t> count_numbered(const std::string& dir, const std::string& stem) {
   return count;
 }
 
+Status gap_in(const std::string& dir, const fs::path& missing, const std::string& last) {
+  return invalid_input("'" + dir + "' lacks " + missing.filename().string() + ", but has " + last);
+}
+
 /// "stem0.pb", "stem1.pb" and so on. A gap is an error.
 Result<std::vector<fs::path>> numbered_files(const std::string& dir, const std::string& stem) {
   RP_ASSIGN(const size_t count, count_numbered(dir, stem));
   std::vector<fs::path> files;
   while (files.size() < count) {
     fs::path p = numbered_file(dir, stem, files.size());
-    if (!fs::exists(p)) {
-      return invalid_input("'" + dir + "' lacks " + p.filename().string() + ", but has " + stem +
-                           std::to_string(count - 1) + ".pb");
-    }
+    if (!fs::exists(p)) return gap_in(dir, p, numbered_file({}, stem, count - 1).string());
     files.push_back(std::move(p));
   }
   return files;
@@ -323,14 +324,17 @@ Result<std::map<std::string, HostTensor>> read_input_folder(const std::string& d
   return out;
 }
 
+Status missing_input(const std::string& file, const std::string& name) {
+  return invalid_input("'" + file +
+                       "' is missing: the folder has no file (a TensorProto) for input '" + name +
+                       "'; add it, or give the input with --input " + name + "=FILE");
+}
+
 Status check_complete(const std::string& dir, const plan::Interface& io,
                       const std::map<std::string, HostTensor>& given) {
   for (size_t i = 0; i < io.inputs.size(); ++i) {
     const std::string& name = io.inputs[i].name;
-    if (given.contains(name)) continue;
-    return invalid_input("'" + numbered_file(dir, "input_", i).string() +
-                         "' is missing: the folder has no file (a TensorProto) for input '" + name +
-                         "'; add it, or give the input with --input " + name + "=FILE");
+    if (!given.contains(name)) return missing_input(numbered_file(dir, "input_", i).string(), name);
   }
   return {};
 }

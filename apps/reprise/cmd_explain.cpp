@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -144,8 +145,9 @@ std::string runners_up(const ScheduleChoice& c) {
   size_t shown = 0;
   for (size_t i = 0; i < all.size() && shown < kShown; ++i) {
     if (i == c.chosen) continue;
-    out += (shown++ > 0 ? "; " : "") + all[i].schedule + " " +
-           format_number(all[i].cost / all[c.chosen].cost) + "x";
+    out += (shown++ > 0 ? "; " : "") + all[i].schedule;
+    const double ratio = all[i].cost / all[c.chosen].cost;
+    if (std::isfinite(ratio)) out += " " + format_number(ratio) + "x";
   }
   return out;
 }

@@ -75,8 +75,9 @@ Status compare_types(const std::string& set, const Session& session,
     const std::string wanted = describe(expected[i].dtype(), expected[i].dims());
     if (is == wanted || result.status == "fail") continue;
     result.status = "fail";
-    result.reason = fs::path(set).filename().string() + ", output '" +
-                    session.io().outputs[i].name + "' is " + is + ", expected " + wanted;
+    result.reason = fs::path(set).filename().string() + ", output '";
+    result.reason.append(session.io().outputs[i].name).append("' is ").append(is);
+    result.reason.append(", expected ").append(wanted);
   }
   return {};
 }

@@ -81,8 +81,7 @@ class ScanKernel {
  public:
   ScanKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
              const ScanSchedule& s, LoopForm form)
-      : g_(g),
-        group_(group),
+      : group_(group),
         b_(kernel_name(group)),
         ev_(g, group, b_),
         lines_(group),
@@ -235,7 +234,6 @@ class ScanKernel {
     });
   }
 
-  const graph::Graph& g_;
   const Group& group_;
   Builder b_;
   Evaluator ev_;
