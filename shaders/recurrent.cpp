@@ -164,6 +164,7 @@ class Writer {
   Status add_products(const std::vector<RecurrentWeights>& weights, Gates gates, int array,
                       Value from, Value k, int width) {
     std::vector<Val> h;
+    h.reserve(static_cast<size_t>(t_.rows));
     for (int row = 0; row < t_.rows; ++row)
       h.push_back(b_.shared_load(array, from + int64_t{row} * size_.hidden + k, width));
     for (int l = 0; l < width; ++l) {
