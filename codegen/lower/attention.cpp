@@ -196,12 +196,6 @@ Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
   });
 }
 
-Status check_attention(const graph::Graph& g, const Group& group) {
-  shaders::AttentionTile smallest;
-  smallest.keys = 1;
-  return build(g, group, Predicate{}, AttentionProblem(g, group), smallest).status();
-}
-
 namespace {
 
 /// The group with the views of its operands, through which the kernel would read.

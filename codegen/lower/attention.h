@@ -20,7 +20,5 @@ std::string attention_refusal(const graph::Graph& g, const Group& group, const T
 
 Result<Lowered> lower_attention(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice);
-/// See lower::check.
-Status check_attention(const graph::Graph& g, const Group& group);
 
 }  // namespace reprise::lower

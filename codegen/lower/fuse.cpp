@@ -1,13 +1,14 @@
 // Fusion decides which nodes become one kernel. Regions grow from contractions and reductions
 // through their consumers. The remaining nodes are computed inside their consumers where that is
 // cheap, or become pointwise groups. Every decision asks three questions: do the values line up
-// (lower::check), does it create a cycle between kernels, and how many flops are repeated.
+// (test_indices), does it create a cycle between kernels, and how many flops are repeated.
 #include "codegen/lower/fuse.h"
 
 #include <algorithm>
 
 #include "codegen/lower/attention.h"
 #include "codegen/lower/fuse_steps.h"
+#include "codegen/lower/index_test.h"
 #include "codegen/lower/lower.h"
 
 namespace reprise::lower {
@@ -79,7 +80,7 @@ class Fuser {
       p_.insert(*found, x);
     }
     found->outputs = p_.outputs_of(*found);
-    if (p_.creates_cycle(found->nodes) || !check(g_, *found).ok()) return;
+    if (p_.creates_cycle(found->nodes) || !test_indices(g_, *found).ok()) return;
     if (o_.attention == FuseAttention::Priced) {
       const std::string why_not = attention_refusal(g_, *found, device_);
       if (!why_not.empty()) {

@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "codegen/lower/fuse_steps.h"
+#include "codegen/lower/index_test.h"
 #include "codegen/lower/kernel_limits.h"
-#include "codegen/lower/lower.h"
 #include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
@@ -138,7 +138,8 @@ class InjectiveNodes {
         p_.insert(grown, n);
         if (!too_large(g_, grown.kind, grown.nodes).empty()) continue;
         grown.outputs.push_back(n->outputs[0]);
-        if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) || !check(g_, grown).ok() ||
+        if (p_.creates_cycle(grown.nodes) || repeats_loops(grown, n) ||
+            !test_indices(g_, grown).ok() ||
             !p_.decide(FusionDecision::Kind::Output, *n, gr).empty())
           continue;
         p_.add_node({id}, n);

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "codegen/lower/fuse_steps.h"
+#include "codegen/lower/index_test.h"
 #include "codegen/lower/kernel_limits.h"
-#include "codegen/lower/lower.h"
 
 namespace reprise::lower {
 
@@ -101,7 +101,7 @@ class RegionGrower {
     }
     grown.outputs = p_.outputs_of(grown);
     if (grown.outputs.size() > kMaxOutputs) return "the kernel would have too many outputs";
-    if (Status s = check(g_, grown); !s.ok()) return s.message();
+    if (Status s = test_indices(g_, grown); !s.ok()) return s.message();
     if (std::string r = p_.decide(FusionDecision::Kind::Region, *n, gr); !r.empty()) return r;
     gr = std::move(grown);
     return {};

@@ -41,15 +41,10 @@ Value linear_invocation(Builder& b, const Expr& groups, uint32_t workgroup) {
   return group * workgroup + local;
 }
 
-namespace {
-
-/// The index into output v of the element at an index into the domain.
 Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index) {
   const Shape& shape = ev.graph().value(v).shape;
   return shape == group.domain ? index : ev.unflatten(ev.flatten(index, group.domain), shape);
 }
-
-}  // namespace
 
 Status store_result(Evaluator& ev, const Group& group, const Index& index, Val result, int lanes) {
   const graph::Graph& g = ev.graph();
@@ -149,41 +144,6 @@ Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Gro
   const Interval all = iterations.bounds(range);
   if (!iterations.is_overflow() && all.max <= int64_t{kLeastLoopLimit}) return 0;
   return Expr::min(Expr::floordiv(iterations, int64_t{kLeastLoopLimit} + 1), 1);
-}
-
-namespace {
-
-/// Whether all outputs can be computed at the index of the anchor's result. Its coordinates are
-/// separate symbols if `own_coordinates`, else they follow from one position.
-Status check_result(const graph::Graph& g, const Group& group, bool own_coordinates) {
-  Builder b("check");
-  Evaluator ev(g, group, b);
-  const Val id = b.convert(b.builtin(Builtin::GlobalId), Ty::I32);
-  Index index;
-  if (own_coordinates) {
-    for (const Expr& dim : group.domain) index.push_back(ev.symbol(id, dim));
-  } else {
-    index = ev.unflatten(ev.symbol(id, element_count(group.domain)), group.domain);
-  }
-  const graph::ValueId result = group.anchor->outputs[0];
-  ev.bind(result, index, b.constant(ev.compute(g.value(result).dtype), 0));
-  ev.add_element(index, group.domain);
-  for (graph::ValueId v : group.outputs) {
-    RP_TRY(ev.eval(v, output_index(ev, group, v, index)).status());
-  }
-  return {};
-}
-
-}  // namespace
-
-Status check(const graph::Graph& g, const Group& group) {
-  if (group.kind == GroupKind::Row) return check_row(g, group);
-  if (group.kind == GroupKind::Scan) return check_scan(g, group);
-  if (group.kind == GroupKind::Attention) return check_attention(g, group);
-  if (group.kind != GroupKind::Contraction) return {};
-  // A schedule knows the position of a result as one number, or each coordinate separately.
-  RP_TRY(check_result(g, group, false));
-  return check_result(g, group, true);
 }
 
 }  // namespace reprise::lower

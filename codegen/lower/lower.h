@@ -78,11 +78,6 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
 Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Group& group,
                      const TargetFacts& target);
 
-/// Whether the group's values can be computed with the results of its anchor and reductions
-/// available at their own index only. Fusion asks this before it admits a node. Does not depend on
-/// a target.
-Status check(const graph::Graph& g, const Group& group);
-
 // --- schedules: one file each ---
 Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice = 0,
@@ -92,10 +87,8 @@ Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const Targe
 Result<Lowered> lower_recurrent(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice,
                                 LoopForm form = LoopForm::Short);
-Status check_row(const graph::Graph& g, const Group& group);
 Result<Lowered> lower_scan(const graph::Graph& g, const Group& group, const TargetFacts& target,
                            size_t choice = 0, LoopForm form = LoopForm::Short);
-Status check_scan(const graph::Graph& g, const Group& group);
 
 // --- shared by schedules ---
 /// Writes candidate number `choice` and lists all of them in Lowered::choices. A Candidate has
@@ -117,6 +110,8 @@ std::array<Expr, 3> linear_grid(const Expr& groups);
 Value linear_workgroup(kernel::Builder& b, const Expr& groups);
 /// Linear id of the invocation, with one-dimensional workgroups of `workgroup`.
 Value linear_invocation(kernel::Builder& b, const Expr& groups, uint32_t workgroup);
+/// The index into output v of the element at an index into the group's domain.
+Index output_index(Evaluator& ev, const Group& group, graph::ValueId v, const Index& index);
 /// Binds the anchor's result at `index` (over the group's domain) and stores every output there.
 Status store_result(Evaluator& ev, const Group& group, const Index& index, kernel::Val result,
                     int lanes);

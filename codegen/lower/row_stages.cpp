@@ -58,6 +58,16 @@ std::vector<ValueId> RowStages::roots(int stage) const {
   return out;
 }
 
+std::vector<ValueId> RowStages::row_values(int stage) const {
+  std::vector<ValueId> out;
+  for (const Node* n : group_.nodes) {
+    const ValueId v = n->outputs[0];
+    if (is_full(v) || is_reduction(*n) || available(v) != stage) continue;
+    if (element_count(g_.value(v).shape) == rows_) out.push_back(v);
+  }
+  return out;
+}
+
 int RowStages::available(ValueId v) const {
   const auto it = available_.find(v);
   return it == available_.end() ? 0 : it->second;
@@ -88,37 +98,38 @@ double RowStages::subtree_cost(ValueId v) {
   return sum;
 }
 
-void RowStages::choose_reloads(const std::vector<Reads>& reads, const Reads& stored) {
-  reads_ = reads;
-  stored_ = stored;
+void RowStages::choose_reloads(const RowTrace& trace) {
   for (int s = 0; s <= count_; ++s) {
-    for (ValueId root : roots(s)) visit(root, s);
+    for (ValueId root : roots(s)) visit(root, s, trace);
   }
 }
 
 /// A value of an earlier stage that this stage needs is reloaded, or recomputed while the budget
 /// lasts. A value that a stage needs at several indices is computed several times.
-void RowStages::visit(ValueId v, int stage) {
+void RowStages::visit(ValueId v, int stage, const RowTrace& trace) {
   const Node* n = g_.value(v).producer;
   if (!in_group(n) || is_reduction(*n) || !is_full(v)) return;
   if (!visited_.emplace(v, stage).second) return;
-  const std::vector<Index>& here = reads_[static_cast<size_t>(stage)][v];
+  const auto computed_in = [&](int s) -> const std::vector<Index>& {
+    return trace.computed[static_cast<size_t>(s)].at(v);
+  };
+  const std::vector<Index>& here = computed_in(stage);
   if (here.empty()) return;  // this stage does not compute it after all
   const auto [it, first] = first_stage_.try_emplace(v, stage);
   const auto reads_at = [&](const Index& index) {
     return std::find(here.begin(), here.end(), index) != here.end();
   };
-  const auto own = stored_.find(v);
-  if (own != stored_.end() && !first && reads_at(own->second[0]))
-    reloads_.emplace(v, own->second[0]);
+  const auto own = trace.outputs.find(v);
+  const bool is_stored = own != trace.outputs.end();
+  if (is_stored && !first && reads_at(own->second)) reloads_.emplace(v, own->second);
   const auto kept = reloads_.find(v);
   const bool loads = kept != reloads_.end() && !first && reads_at(kept->second);
   const auto times = static_cast<double>(here.size() - (loads ? 1 : 0));
   if (times == 0) return;
   const double again = first ? (times - 1) * cost(*n) : cost(*n) > 0 ? times * subtree_cost(v) : 0;
   if (again > budget_) {
-    const bool same = !first && here.size() == 1 && own == stored_.end() &&
-                      kept == reloads_.end() && reads_[static_cast<size_t>(it->second)][v] == here;
+    const bool same = !first && here.size() == 1 && !is_stored && kept == reloads_.end() &&
+                      computed_in(it->second) == here;
     if (same) {
       scratch_[static_cast<size_t>(it->second)].push_back(v);
       reloads_.emplace(v, here[0]);
@@ -129,7 +140,7 @@ void RowStages::visit(ValueId v, int stage) {
     budget_ -= again;
   }
   for (ValueId i : n->inputs) {
-    if (i != graph::kNone) visit(i, stage);
+    if (i != graph::kNone) visit(i, stage, trace);
   }
 }
 

@@ -13,11 +13,17 @@
 
 namespace reprise::lower {
 
+/// Where a row kernel without reloads computes the group's values.
+struct RowTrace {
+  /// The indices at which a stage computes each value, over the symbols of one row and one column.
+  using Indices = std::map<graph::ValueId, std::vector<Index>>;
+
+  std::vector<Indices> computed;            // by stage
+  std::map<graph::ValueId, Index> outputs;  // where full outputs are stored
+};
+
 class RowStages {
  public:
-  /// The indices at which a stage computes each value, over the symbols of one row and one column.
-  using Reads = std::map<graph::ValueId, std::vector<Index>>;
-
   RowStages(const graph::Graph& g, const Group& group);
 
   /// Stages 0 to count() - 1 have reductions. Stage count() computes what needs all of their
@@ -29,16 +35,17 @@ class RowStages {
   /// The values that the loop of a stage computes for each column: operands of reductions, and
   /// outputs.
   std::vector<graph::ValueId> roots(int stage) const;
+  /// The values with one element per row, other than results of reductions, that can be computed
+  /// when the stages before this one are complete.
+  std::vector<graph::ValueId> row_values(int stage) const;
   /// The number of stages that must be complete before v can be computed.
   int available(graph::ValueId v) const;
   /// Whether v has an element per column of every row, and not one per row.
   bool is_full(graph::ValueId v) const;
 
-  /// Decides which values later stages reload. `reads` says where each stage computes values, and
-  /// `stored` where an output is stored, for the same row and column. A value can be reloaded only
-  /// at the index at which it was stored: another index belongs to another invocation, which may
-  /// not have stored it yet.
-  void choose_reloads(const std::vector<Reads>& reads, const Reads& stored);
+  /// Decides which values later stages reload. A value can be reloaded only at the index at which
+  /// it was stored: another index belongs to another invocation, which may not have stored it yet.
+  void choose_reloads(const RowTrace& trace);
   /// Values that are not outputs and that a stage stores to scratch memory for later stages.
   const std::vector<graph::ValueId>& scratch(int stage) const {
     return scratch_[static_cast<size_t>(stage)];
@@ -52,7 +59,7 @@ class RowStages {
   double cost(const graph::Node& n) const;
   /// The cost of computing v and all values that it depends on, shared ones once for each reader.
   double subtree_cost(graph::ValueId v);
-  void visit(graph::ValueId v, int stage);
+  void visit(graph::ValueId v, int stage, const RowTrace& trace);
 
   const graph::Graph& g_;
   const Group& group_;
@@ -67,8 +74,6 @@ class RowStages {
   std::map<graph::ValueId, Index> reloads_;           // where they are stored
   // Only during choose_reloads:
   std::unordered_map<graph::ValueId, double> subtree_costs_;
-  std::vector<Reads> reads_;  // by stage
-  Reads stored_;
   std::map<graph::ValueId, int> first_stage_;
   std::set<std::pair<graph::ValueId, int>> visited_;
 };

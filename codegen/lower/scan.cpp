@@ -4,7 +4,6 @@
 // totals in shared memory, and each invocation then computes its segment from the total before it.
 #include <algorithm>
 #include <bit>
-#include <optional>
 
 #include "codegen/lower/cost.h"
 #include "codegen/lower/lower.h"
@@ -77,6 +76,13 @@ double prologue_flops(const graph::Graph& g, const Group& group) {
   return sum;
 }
 
+/// A line, or a vector of lines, that an invocation computes or shares.
+struct Line {
+  Index index;  // of its elements, without the axis
+  Expr step;    // the symbol of the step in the loop over its elements
+  int sum;      // the local that holds the sum so far
+};
+
 class ScanKernel {
  public:
   ScanKernel(const graph::Graph& g, const Group& group, const TargetFacts& target,
@@ -99,6 +105,8 @@ class ScanKernel {
                            : ops::reduction_identity(b_, combine_, dtype, type_);
     const bool wide = form == LoopForm::Long && may_split(g, group);
     if (wide) s_.per_line = largest_workgroup(target);
+    steps_ = Expr::floordiv(lines_.length, element_lanes());
+    segment_ = Expr::ceildiv(steps_, s_.per_line);
     limit_loops(ev_, target, wide ? LoopForm::Short : form);
     stores_input_ = s_.per_line > 1 && prologue_flops(g, group) > kCheapFlops;
   }
@@ -109,8 +117,8 @@ class ScanKernel {
     const Expr units = Expr::floordiv(lines_.count, s_.of_lines ? s_.lanes : 1);
     const Expr groups = shared ? units : Expr::ceildiv(units, s_.workgroup);
     const Value group_id = linear_workgroup(b_, groups);
-    lane_ = b_.convert(b_.builtin(Builtin::LocalIndex), kernel::Ty::I32);
-    const Value unit = shared ? group_id : group_id * s_.workgroup + lane_;
+    local_ = b_.convert(b_.builtin(Builtin::LocalIndex), kernel::Ty::I32);
+    const Value unit = shared ? group_id : group_id * s_.workgroup + local_;
     const bool exact =
         units.is_const() && (shared ? units.value() <= 65535 : units.value() % s_.workgroup == 0);
     RP_TRY(ev_.guard(exact ? Val{} : unit < ev_.value(units),
@@ -129,32 +137,26 @@ class ScanKernel {
 
   Val combined(Val before, Val next) { return b_.scalar_op(combine_, {before, next}); }
 
-  /// Computes line number `line`, or the vector of lines with that number.
-  Status scan(const Expr& line) {
-    line_ = ev_.unflatten(s_.of_lines ? Expr(s_.lanes) * line + ev_.lane() : line, lines_.shape);
-    steps_ = Expr::floordiv(lines_.length, element_lanes());
-    segment_ = Expr::ceildiv(steps_, s_.per_line);
-    sum_ = b_.local("sum", type_);
-    b_.local_store(sum_, identity_);
-    if (s_.per_line == 1) return store_segment(b_.i32(0), ev_.value(steps_));
-    const Value from = lane_ * ev_.value(segment_);
+  /// Computes line number `number`, or the vector of lines with that number.
+  Status scan(const Expr& number) {
+    const Expr first = s_.of_lines ? Expr(s_.lanes) * number + ev_.lane() : number;
+    Line line{ev_.unflatten(first, lines_.shape), ev_.symbol(Val{}, steps_),
+              b_.local("sum", type_)};
+    b_.local_store(line.sum, identity_);
+    if (s_.per_line == 1) return store_segment(line, b_.i32(0), ev_.value(steps_));
+    const Value from = local_ * ev_.value(segment_);
     const Value to = min(from + ev_.value(segment_), ev_.value(steps_));
-    RP_TRY(combine_segment(from, to));
-    combine_segments();
-    return store_segment(from, to);
+    RP_TRY(combine_segment(line, from, to));
+    combine_segments(line);
+    return store_segment(line, from, to);
   }
 
-  /// The index of the elements at step i.
-  Index index_at(Value i) {
-    const Value at = reverse_ ? ev_.value(steps_) - 1 - i : i;
-    if (step_symbol_) {
-      ev_.set_symbol(*step_symbol_, at);
-    } else {
-      step_symbol_ = ev_.symbol(at, steps_);
-    }
-    Index index = line_;
+  /// The index of the elements at step i of the scan.
+  Index index_at(const Line& line, Value i) {
+    ev_.set_symbol(line.step, reverse_ ? ev_.value(steps_) - 1 - i : i);
+    Index index = line.index;
     const int lanes = element_lanes();
-    const Expr first = Expr(lanes) * *step_symbol_;
+    const Expr first = Expr(lanes) * line.step;
     index[lines_.axis] = ev_.simplify(lanes > 1 ? first + ev_.lane() : first);
     ev_.add_element(index, group_.domain);
     return index;
@@ -170,52 +172,52 @@ class ScanKernel {
   }
 
   /// The first pass: the total of the invocation's segment.
-  Status combine_segment(Value from, Value to) {
+  Status combine_segment(const Line& line, Value from, Value to) {
     // Nothing comes after the last segment. Its total may even overflow where no result does.
     const Value end = stores_input_ ? to : Value(b_.select(to < ev_.value(steps_), to, from));
     return ev_.for_loop(from, end, b_.i32(1), segment_, [&](Value i) -> Status {
-      const Index at = index_at(i);
+      const Index at = index_at(line, i);
       RP_ASSIGN(const Val x, ev_.eval(input_, at, s_.lanes));
       if (stores_input_) {
         ev_.allow_reloads(input_, true);
         RP_TRY(ev_.store(input_, at, x, s_.lanes));
       }
       each_element(x, [&](int, Val element) {
-        b_.local_store(sum_, combined(b_.local_load(sum_), element));
+        b_.local_store(line.sum, combined(b_.local_load(line.sum), element));
       });
       return {};
     });
   }
 
   /// Scans the totals of the workgroup's segments. Leaves the total before the invocation's own.
-  void combine_segments() {
+  void combine_segments(const Line& line) {
     const int totals = b_.shared("totals", type_.ty, s_.per_line);
-    b_.shared_store(totals, lane_, b_.local_load(sum_));
+    b_.shared_store(totals, local_, b_.local_load(line.sum));
     b_.barrier();
     for (uint32_t distance = 1; distance < s_.per_line; distance *= 2) {
-      b_.if_then(b_.ge(lane_, b_.i32(distance)), [&] {
-        const Val before = b_.shared_load(totals, lane_ - distance);
-        b_.local_store(sum_, combined(before, b_.local_load(sum_)));
+      b_.if_then(b_.ge(local_, b_.i32(distance)), [&] {
+        const Val before = b_.shared_load(totals, local_ - distance);
+        b_.local_store(line.sum, combined(before, b_.local_load(line.sum)));
       });
       b_.barrier();
-      b_.shared_store(totals, lane_, b_.local_load(sum_));
+      b_.shared_store(totals, local_, b_.local_load(line.sum));
       b_.barrier();
     }
-    b_.local_store(sum_, identity_);
-    b_.if_then(b_.ge(lane_, b_.i32(1)),
-               [&] { b_.local_store(sum_, b_.shared_load(totals, lane_ - 1)); });
+    b_.local_store(line.sum, identity_);
+    b_.if_then(b_.ge(local_, b_.i32(1)),
+               [&] { b_.local_store(line.sum, b_.shared_load(totals, local_ - 1)); });
   }
 
   /// The second pass: the results of a segment. An exclusive scan adds an element when it reaches
   /// the next, so that it never adds the last.
-  Status store_segment(Value from, Value to) {
+  Status store_segment(const Line& line, Value from, Value to) {
     int pending = -1;
     if (exclusive_) {
       pending = b_.local("pending", type_);
       b_.local_store(pending, identity_);
     }
     return ev_.for_loop(from, to, b_.i32(1), segment_, [&](Value i) -> Status {
-      const Index at = index_at(i);
+      const Index at = index_at(line, i);
       if (stores_input_) ev_.reload_at(input_, at, ev_.flatten(at, group_.domain));
       RP_ASSIGN(const Val x, ev_.eval(input_, at, s_.lanes));
       std::vector<Val> results(static_cast<size_t>(element_lanes()));
@@ -225,8 +227,8 @@ class ScanKernel {
           next = b_.local_load(pending);
           b_.local_store(pending, element);
         }
-        const Val sum = combined(b_.local_load(sum_), next);
-        b_.local_store(sum_, sum);
+        const Val sum = combined(b_.local_load(line.sum), next);
+        b_.local_store(line.sum, sum);
         results[static_cast<size_t>(lane)] = sum;
       });
       const Val result = element_lanes() > 1 ? Val(b_.compose(results)) : results[0];
@@ -245,11 +247,8 @@ class ScanKernel {
   bool stores_input_ = false;  // in scratch memory, for the second pass
   Type type_;                  // of a sum
   Val identity_;
-  Value lane_;
-  Index line_;            // the index of the line's elements, but for the axis
+  Value local_;           // the number of the invocation in its workgroup
   Expr steps_, segment_;  // loads that cover a line, and an invocation's part of it
-  std::optional<Expr> step_symbol_;
-  int sum_ = -1;
 };
 
 /// A pure function of the shape and the target.
@@ -310,17 +309,6 @@ Result<Lowered> lower_scan(const graph::Graph& g, const Group& group, const Targ
   return lower_choice(scan_schedules(g, group, target, form), choice, [&](const ScanSchedule& s) {
     return ScanKernel(g, group, target, s, form).build();
   });
-}
-
-/// Every schedule must be able to write the kernel, whatever its lanes are.
-Status check_scan(const graph::Graph& g, const Group& group) {
-  Predicate any;
-  for (const bool cpu_type : {false, true}) {
-    any.cpu_type = cpu_type;
-    const ScanSchedule s = choose(g, group, any);
-    RP_TRY(ScanKernel(g, group, any, s, LoopForm::Short).build().status());
-  }
-  return {};
 }
 
 }  // namespace reprise::lower

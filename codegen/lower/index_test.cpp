@@ -1,0 +1,116 @@
+#include "codegen/lower/index_test.h"
+
+#include "codegen/lower/attention.h"
+#include "codegen/lower/lower.h"
+#include "codegen/lower/result_kernel.h"
+#include "codegen/lower/row_indices.h"
+
+namespace reprise::lower {
+
+using graph::ValueId;
+using kernel::Builder;
+using kernel::Builtin;
+using kernel::Ty;
+using kernel::Val;
+
+namespace {
+
+/// What all tests need: an evaluator whose instructions nobody reads.
+struct Scratch {
+  Scratch(const graph::Graph& g, const Group& group) : b("test"), ev(g, group, b) {}
+
+  /// A number below `end` that is known only at run time.
+  Expr symbol(const Expr& end) {
+    return ev.symbol(b.convert(b.builtin(Builtin::GlobalId), Ty::I32), end);
+  }
+  Index index(const Shape& shape) {
+    Index out;
+    for (const Expr& dim : shape) out.push_back(symbol(dim));
+    return out;
+  }
+  void bind(ValueId v, const Index& index, int lanes = 1) {
+    const kernel::Type type = ev.compute(ev.graph().value(v).dtype);
+    ev.bind(v, index, b.constant(kernel::vec(type, lanes), 0));
+  }
+
+  Builder b;
+  Evaluator ev;
+};
+
+/// Tests the outputs with the anchor's result at `index` of the domain.
+Status test_outputs(Scratch& scratch, const Group& group, const Index& index) {
+  scratch.bind(group.anchor->outputs[0], index);
+  scratch.ev.add_element(index, group.domain);
+  for (ValueId v : group.outputs)
+    RP_TRY(scratch.ev.eval(v, output_index(scratch.ev, group, v, index)).status());
+  return scratch.ev.status();
+}
+
+/// A schedule knows the position of a result as one number, or each coordinate separately.
+Status test_result(const graph::Graph& g, const Group& group) {
+  Scratch one_number(g, group);
+  const Expr position = one_number.symbol(element_count(group.domain));
+  RP_TRY(test_outputs(one_number, group, one_number.ev.unflatten(position, group.domain)));
+  Scratch coordinates(g, group);
+  return test_outputs(coordinates, group, coordinates.index(group.domain));
+}
+
+Status test_scan(const graph::Graph& g, const Group& group) {
+  Scratch scratch(g, group);
+  const ValueId input = group.anchor->inputs[0];
+  RP_TRY(scratch.ev.eval(input, scratch.index(group.domain)).status());
+  return test_result(g, group);
+}
+
+/// The scores between the first MatMul and the softmax.
+Status test_scores(const graph::Graph& g, const Group& group) {
+  Scratch scratch(g, group);
+  const AttentionChain& chain = group.attention;
+  const Shape& domain = group.domain;
+  const Expr batch = scratch.symbol(element_count(Shape(domain.begin(), domain.end() - 2)));
+  const Expr row = scratch.symbol(domain[domain.size() - 2]);
+  const Expr key = scratch.symbol(g.value(chain.weights).shape.back());
+  const auto index_in = [&](ValueId v) {
+    const Shape& shape = g.value(v).shape;
+    Index index = scratch.ev.unflatten(batch, Shape(shape.begin(), shape.end() - 2));
+    index.push_back(row);
+    index.push_back(key);
+    return index;
+  };
+  const ValueId scores = chain.scores->outputs[0];
+  scratch.bind(scores, index_in(scores));
+  RP_TRY(scratch.ev.eval(chain.logits, index_in(chain.logits)).status());
+  return scratch.ev.status();
+}
+
+Status test_rows(const graph::Graph& g, const Group& group) {
+  RP_ASSIGN(const RowTrace trace, trace_rows(g, group, row_lanes(g, group, false)));
+  RowStages stages(g, group);
+  stages.choose_reloads(trace);
+  if (stages.excess_flops() > 0)
+    return unsupported("the kernel would compute values again at other columns");
+  return {};
+}
+
+}  // namespace
+
+Status test_indices(const graph::Graph& g, const Group& group) {
+  switch (group.kind) {
+    case GroupKind::Row:
+      return test_rows(g, group);
+    case GroupKind::Scan:
+      return test_scan(g, group);
+    case GroupKind::Attention:
+      RP_TRY(test_scores(g, group));
+      return test_result(g, group);
+    case GroupKind::Contraction:
+      return test_result(g, group);
+    case GroupKind::Pointwise:
+    case GroupKind::Recurrent:
+    case GroupKind::Host:
+      break;  // no result is bound to one index
+  }
+  return {};
+}
+
+}  // namespace reprise::lower
