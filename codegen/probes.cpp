@@ -30,6 +30,7 @@ constexpr uint64_t kEnough = 200'000;       // no further workgroup is interpret
 constexpr uint64_t kLimit = 30'000'000;     // a kernel that needs more has no probe
 constexpr uint64_t kCheap = 1'000'000;      // a kernel that needs fewer is interpreted more often
 constexpr uint64_t kLaunched = 50'000'000;  // the most that a device executes in one launch
+constexpr size_t kMaxLongSymbols = 16;      // symbols that are tried at the sizes of long forms
 
 /// A launch at the sizes that the probe uses.
 struct Setup {
@@ -106,10 +107,13 @@ class Prober {
     if (auto probe = attempt({0, true, true})) return *probe;
     for (const int64_t size : {5, 2, 1})
       if (auto probe = attempt({size, false, false})) return *probe;
-    // The long form of a kernel has no workgroups at smaller sizes.
+    // The long form of a kernel has no workgroups at smaller sizes. Thousands of launches with
+    // symbols of their own fail for the same reason, so the first few decide.
+    std::vector<size_t> symbols = symbols_of_launches();
+    symbols.resize(std::min(symbols.size(), kMaxLongSymbols));
     for (const int64_t size : {66'000, 263'000})
       for (const bool guarded : {true, false})
-        for (const size_t i : symbols_of_launches())
+        for (const size_t i : symbols)
           if (auto probe = attempt({size, false, guarded, i})) return *probe;
     return skipped;
   }
