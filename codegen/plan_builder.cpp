@@ -221,11 +221,16 @@ std::vector<size_t> launches_before(const plan::Plan& p) {
   return out;
 }
 
+struct Chosen {
+  lower::Lowered lowered;
+  std::optional<ScheduleChoice> choice;  // for the report, if there was one
+};
+
 /// The group's kernel by the schedule that the options choose.
-Result<lower::Lowered> lower_chosen(CompileContext& context, const lower::Group& group,
-                                    const lower::Target& target, size_t number) {
+Result<Chosen> lower_chosen(CompileContext& context, const lower::Group& group,
+                            const lower::Target& target, size_t number) {
   RP_ASSIGN(lower::Lowered first, context.lowerings.lower(group, target));
-  if (first.choices.size() < 2) return first;
+  if (first.choices.size() < 2) return Chosen{std::move(first), std::nullopt};
   ScheduleSite site{target.name, kernel_name(group), number, {}, first.choices};
   size_t choice = 0;
   if (context.options.choose_schedule) {
@@ -239,9 +244,10 @@ Result<lower::Lowered> lower_chosen(CompileContext& context, const lower::Group&
     site.key = target.name + "-" + std::to_string(hash);
     choice = context.options.choose_schedule(site);
   }
-  context.report.schedules.push_back({std::move(site), choice, {}});
-  if (choice == 0) return first;
-  return context.lowerings.lower(group, target, choice);
+  if (choice != 0) {
+    RP_ASSIGN(first, context.lowerings.lower(group, target, choice));
+  }
+  return Chosen{std::move(first), ScheduleChoice{std::move(site), choice, {}}};
 }
 
 /// The plan of one variant under construction.
@@ -250,7 +256,6 @@ class DevicePlanBuilder {
   DevicePlanBuilder(CompileContext& context, const lower::Target& target)
       : context_(context),
         target_(target),
-        first_choice_(context.report.schedules.size()),
         buffers_(context.model, p_, context.weights),
         kernels_(context, target, p_) {}
 
@@ -264,20 +269,21 @@ class DevicePlanBuilder {
   /// `number`: of the group.
   Status add_kernel(const lower::Group& group, size_t number) {
     const auto start = Clock::now();
-    auto lowered = lower_chosen(context_, group, target_, number);
+    auto chosen = lower_chosen(context_, group, target_, number);
     context_.times.lower += ms_since(start);
-    if (!lowered.ok()) return lowered.status().with_context(described(group));
+    if (!chosen.ok()) return chosen.status().with_context(described(group));
+    lower::Lowered& lowered = chosen->lowered;
     if (context_.options.inject_kernel_fault) {
-      context_.options.inject_kernel_fault(group, *lowered);
-      for (lower::LoweredLaunch& l : lowered->launches) l.number.reset();
+      context_.options.inject_kernel_fault(group, lowered);
+      for (lower::LoweredLaunch& l : lowered.launches) l.number.reset();
     }
-    const Expr too_long = needs_long_form(context_.model, *lowered, group, target_);
+    const Expr too_long = needs_long_form(context_.model, lowered, group, target_);
     // At every size of a run, the grid of one of the two forms is empty.
-    for (lower::LoweredLaunch& l : lowered->launches) l.grid[0] *= Expr(1) - too_long;
+    for (lower::LoweredLaunch& l : lowered.launches) l.grid[0] *= Expr(1) - too_long;
     const size_t first = p_.steps.size();
-    RP_TRY(add_launches(group, std::move(*lowered)));
-    chosen_steps_.resize(context_.report.schedules.size() - first_choice_,
-                         {first, p_.steps.size() - first});
+    RP_TRY(add_launches(group, std::move(lowered)));
+    if (chosen->choice)
+      choices_.push_back({std::move(*chosen->choice), first, p_.steps.size() - first});
     return too_long.is_const(0) ? Status() : add_long_form(group, too_long);
   }
 
@@ -287,10 +293,10 @@ class DevicePlanBuilder {
     const auto start = Clock::now();
     const std::vector<uint32_t> position = plan::compute_hazards(p_, context_.model.symbol_sources);
     const std::vector<size_t> launches = launches_before(p_);
-    for (size_t i = 0; i < chosen_steps_.size(); ++i) {
-      const auto [first, count] = chosen_steps_[i];
+    for (auto& [choice, first, count] : choices_) {
       for (size_t step = first; step < first + count; ++step)
-        context_.report.schedules[first_choice_ + i].launches.push_back(launches[position[step]]);
+        choice.launches.push_back(launches[position[step]]);
+      context_.report.schedules.push_back(std::move(choice));
     }
     context_.times.hazards += ms_since(start);
     return DevicePlan{std::move(p_), kernels_.take_emitted()};
@@ -327,11 +333,12 @@ class DevicePlanBuilder {
   CompileContext& context_;
   const lower::Target& target_;
   plan::Plan p_;
-  const size_t first_choice_;
-  struct StepRange {
+  /// A choice of schedule, and the steps that its kernels became.
+  struct ChosenSteps {
+    ScheduleChoice choice;
     size_t first, count;
   };
-  std::vector<StepRange> chosen_steps_;  // of the report's choices from first_choice_ on
+  std::vector<ChosenSteps> choices_;
   Buffers buffers_;
   KernelTable kernels_;
 };

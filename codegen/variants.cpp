@@ -127,7 +127,8 @@ lower::FusionOptions fusion_options(const CompileContext& context) {
   options.attention = attention_of(context);
   const int64_t limit = context.passes.number(kFusionPass, "limit");
   if (limit >= 0) options.limit.first = static_cast<size_t>(limit);
-  options.limit.only = context.options.fusion_decisions;
+  if (const auto& only = context.options.fusion_decisions)
+    options.limit.only.emplace(only->begin(), only->end());
   return options;
 }
 

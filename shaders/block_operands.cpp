@@ -68,7 +68,7 @@ void BlockOperands::find_b() {
   });
 }
 
-Status BlockOperands::loop(int size, const std::function<void(Value at)>& multiply) {
+Status BlockOperands::loop(int size, const std::function<Status(Value at)>& multiply) {
   const auto first = [&]() -> Status {
     RP_TRY(load(builder_.i32(0)));
     store(builder_.i32(0));
@@ -79,7 +79,7 @@ Status BlockOperands::loop(int size, const std::function<void(Value at)>& multip
     // The last iteration loads the last step again, so that the loop has no branch.
     RP_TRY(load(min(i + 1, w_.gemm.k_block_count() - 1)));
     const Value current = i % 2;
-    multiply(current * size);
+    RP_TRY(multiply(current * size));
     store((1 - current) * size);
     return {};
   });

@@ -26,7 +26,7 @@ class BlockOperands {
   /// Loops over K and calls `multiply` for every step, with the offset in the shared array at which
   /// its buffer begins. There are two buffers of `size` elements: while one is multiplied, the next
   /// step is loaded into registers and then stored to the other.
-  Status loop(int size, const std::function<void(Value at)>& multiply);
+  Status loop(int size, const std::function<Status(Value at)>& multiply);
 
  private:
   /// A vector that an invocation loads in each step: four values of k of a row or column, or four

@@ -2,12 +2,13 @@
 // for each join, except those of reshapes and dequantisations, which always join their users.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
-#include <vector>
 
 namespace reprise::lower {
 
@@ -24,7 +25,7 @@ struct FusionDecision {
   std::string value;   // first output of the node that joins
   std::string kernel;  // first output of the kernel's anchor, or of its first node
 
-  friend bool operator==(const FusionDecision&, const FusionDecision&) = default;
+  friend auto operator<=>(const FusionDecision&, const FusionDecision&) = default;
   /// "region: relu joins conv"
   std::string str() const;
 };
@@ -32,8 +33,8 @@ struct FusionDecision {
 /// Limits the joins that fusion may make.
 struct FusionLimit {
   static constexpr size_t kNone = std::numeric_limits<size_t>::max();
-  size_t first = kNone;                                            // at most this many, in order
-  std::optional<std::vector<FusionDecision>> only = std::nullopt;  // only these
+  size_t first = kNone;                                         // at most this many, in order
+  std::optional<std::set<FusionDecision>> only = std::nullopt;  // only these
 };
 
 }  // namespace reprise::lower

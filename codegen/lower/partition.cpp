@@ -147,7 +147,7 @@ std::string Partition::decide(FusionDecision::Kind kind, const Node& n, const Gr
   FusionDecision decision{kind, name(n), name(*seed)};
   if (decisions_.size() >= limit_.first) return "the limit of joins is reached";
   const auto& only = limit_.only;
-  if (only && std::find(only->begin(), only->end(), decision) == only->end())
+  if (only && !only->contains(decision))
     return "the join is not among those that the options allow";
   decisions_.push_back(std::move(decision));
   return {};

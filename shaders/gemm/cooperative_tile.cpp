@@ -194,7 +194,10 @@ class CooperativeSchedule final : public Schedule {
     const int buffer = block.b.base + (along_k ? t.columns * line : t.step * block.b.along);
     block.shared = b.shared("block", Ty::F16, static_cast<uint32_t>(2 * buffer));
     BlockOperands operands(w, block.shared, block.a, block.b);
-    RP_TRY(operands.loop(buffer, [&](Value at) { multiply(w, matrices, block, at); }));
+    RP_TRY(operands.loop(buffer, [&](Value at) {
+      multiply(w, matrices, block, at);
+      return Status();
+    }));
     return store_sums(w, matrices);
   }
 };

@@ -215,13 +215,11 @@ class SharedSchedule final : public Schedule {
     const int shared =
         b.shared("block", Ty::F32, static_cast<uint32_t>(std::max(2 * buffer, sums)));
     BlockOperands operands(w, shared, a_part, b_part);
-    Status status;
     RP_TRY(operands.loop(buffer, [&](Value at) {
-      status = multiply(w, own, acc, shared, [&](Value k) {
+      return multiply(w, own, acc, shared, [&](Value k) {
         return std::pair(at + a_part.base + k * a_part.along, at + b_part.base + k * b_part.along);
       });
     }));
-    RP_TRY(status);
     add_slices(w, own, acc, shared);
 
     const auto store = [&]() -> Status {
@@ -229,6 +227,7 @@ class SharedSchedule final : public Schedule {
       return {};
     };
     if (tile.slices == 1) return store();
+    Status status;
     b.if_then(b.eq(own.slice, b.i32(0)), [&] { status = store(); });
     return status;
   }
