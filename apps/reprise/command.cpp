@@ -137,6 +137,14 @@ void add_session(CLI::App& command, CommonOptions& o) {
                    "allocations detect accesses outside of tensors");
 }
 
+namespace {
+
+bool is_tuned(const CommonOptions& options) {
+  return options.mode.starts_with("max-autotune");
+}
+
+}  // namespace
+
 void add_compile(CLI::App& command, CommonOptions& o) {
   command
       .add_option("--mode", o.mode,
@@ -145,11 +153,16 @@ void add_compile(CLI::App& command, CommonOptions& o) {
       ->check(
           CLI::IsMember({"default", "reduce-overhead", "max-autotune", "max-autotune-no-graphs"}))
       ->capture_default_str();
-  command
-      .add_option("--tune-seconds", o.tune_seconds,
-                  "max-autotune: start no further candidates after this time")
-      ->check(at_least_zero())
-      ->capture_default_str();
+  const CLI::Option* seconds =
+      command
+          .add_option("--tune-seconds", o.tune_seconds,
+                      "max-autotune: start no further candidates after this time")
+          ->check(at_least_zero())
+          ->capture_default_str();
+  command.parse_complete_callback([&o, seconds] {
+    if (seconds->count() > 0 && !is_tuned(o))
+      throw CLI::ValidationError("--tune-seconds", "only --mode max-autotune measures schedules");
+  });
   command
       .add_option(
           "--precision", o.precision,
@@ -307,10 +320,6 @@ Status check_package_options(const Model& model, const CommonOptions& options) {
 }
 
 namespace {
-
-bool is_tuned(const CommonOptions& options) {
-  return options.mode.starts_with("max-autotune");
-}
 
 /// Compiles with measured schedules. The inputs are those beside the model, or else random.
 Result<Model> tuned_model(const std::string& path, const CompileOptions& compile,

@@ -306,6 +306,8 @@ std::vector<Case> usage_cases() {
        plain({"verify", "m.onnx", "--tolerance", "nan"})},
       {"nan_seconds", 2, "--max-seconds: .*found 'nan'",
        plain({"bench", "m.onnx", "--max-seconds", "nan"})},
+      {"tuning_time_without_tuning", 2, "--tune-seconds: only --mode max-autotune",
+       plain({"bench", "m.onnx", "--tune-seconds", "5"})},
       {"negative_seed", 2, "--seed: .*whole number.*found '-1'",
        plain({"run", "m.onnx", "--seed", "-1"})},
       {"an_input_twice", 2, "--input gives 'x' twice",
