@@ -35,7 +35,7 @@ struct Units {
 /// Where R's elements of a gate and some units lie. Only the Recurrence interprets it.
 struct RecurrentWeights {
   Value first;
-  Expr row;
+  Expr weight_row;
 };
 
 enum class RecurrentState : uint8_t { H, C };
@@ -79,6 +79,9 @@ class Recurrence {
   virtual Status store_final(RecurrentState state, const Sequence& sequence, const Units& units,
                              Val v) = 0;
 };
+
+/// The most units of a layer: their states have to fit in the shared memory of any device.
+inline constexpr int64_t kMaxHiddenUnits = 1024;
 
 /// What the choice of a tile depends on. A dynamic size has a representative value here.
 struct RecurrentSize {

@@ -66,8 +66,11 @@ class Evaluator::Context final : public ops::ElementContext {
   }
   void set(Val v) override { result_ = v; }
   Expr simplify(const Expr& e) override { return ev_.simplify(e); }
-  /// Of the first lane: only Concats ask where lanes differ, and then all are in one operand.
-  Val value(const Expr& e) override { return ev_.value(ev_.simplify(with_lane(e, 0))); }
+  /// Of the first lane.
+  Val value(const Expr& e) override {
+    asked_lane_ = asked_lane_ || uses_lane(e);
+    return ev_.value(ev_.simplify(with_lane(e, 0)));
+  }
   Val number(const Expr& e) override { return ev_.number(e); }
   Expr opaque(Val v, const Expr& bound) override { return ev_.symbol(v, bound); }
   Expr checked_index(Val v, const Expr& dim, bool wrap_negative) override;
@@ -94,6 +97,8 @@ class Evaluator::Context final : public ops::ElementContext {
   }
   Type compute(DType t) const override { return ev_.compute(t); }
   Val result() const { return result_; }
+  /// Whether the definition asked for a number that differs between lanes.
+  bool asked_lane() const { return asked_lane_; }
 
  private:
   Evaluator& ev_;
@@ -101,6 +106,7 @@ class Evaluator::Context final : public ops::ElementContext {
   size_t output_;
   const Index& index_;
   int lanes_;
+  bool asked_lane_ = false;
   Val result_;
 };
 
@@ -391,11 +397,13 @@ Result<Val> Evaluator::produce(ValueId v, const graph::Node& n, const Index& ind
   size_t output = 0;
   while (output + 1 < n.outputs.size() && n.outputs[output] != v) ++output;
   const bool view = def->lowering == ops::Lowering::View;
-  if (view || lanes == 1 || reads_one_part(n, index, lanes)) {
+  const bool one_part = lanes > 1 && reads_one_part(n, index, lanes);
+  if (view || lanes == 1 || one_part) {
     Context ctx(*this, n, output, index, lanes);
     RP_TRY(def->element(ctx).with_context("node '" + n.name + "'"));
     const Val result = ctx.result();
-    return b_.type(result).lanes < lanes ? b_.splat(result, lanes) : result;
+    if (!ctx.asked_lane() || one_part)
+      return b_.type(result).lanes < lanes ? b_.splat(result, lanes) : result;
   }
   return per_lane(lanes, index, [&](const Index& at) -> Result<Val> { return eval(v, at, 1); });
 }

@@ -45,6 +45,9 @@ class Evaluator {
   Value number(const Expr& e);
   /// An integer that is a parameter, so that drivers do not know it.
   Value hidden(int32_t v) { return param(v); }
+  /// An expression over model symbols as a parameter that it shares with no other expression, so
+  /// that kernels that differ in nothing else are the same kernel.
+  Value parameter(const Expr& e);
   Expr simplify(const Expr& e) const;
   /// Asserts that the kernel runs only if this product of dimensions is not 0.
   void assume_not_empty(const Expr& count);

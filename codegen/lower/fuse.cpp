@@ -28,7 +28,7 @@ class Fuser {
   Result<Fusion> run() {
     add_host_nodes();
     for (Node* n : p_.order()) {
-      if (p_.is_free(*n) && (o_.separate.count(n) != 0 || is_recurrent(*n))) seal(n);
+      if (p_.is_free(*n) && (o_.separate.count(n) != 0 || is_kernel_of_its_own(*n))) seal(n);
     }
     for (Node* n : p_.order()) {
       if (o_.enabled && o_.attention != FuseAttention::Never && p_.is_free(*n)) attention(n);
@@ -142,8 +142,9 @@ class Fuser {
       reason = "fusion is switched off";
     } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {
       reason = "one side runs on the host: " + (a.kind == GroupKind::Host ? a : b).host_reason;
-    } else if (is_recurrent(*from) || is_recurrent(*to)) {
-      reason = "a recurrent layer has a kernel of its own";
+    } else if (is_kernel_of_its_own(*from) || is_kernel_of_its_own(*to)) {
+      reason = "'" + (is_kernel_of_its_own(*to) ? to : from)->name +
+               "' has kernels of its own, which no other operator joins";
     } else if (is_contraction(*to)) {
       reason = "'" + to->name + "' reads each element of its input many times";
     } else if (b.kind == GroupKind::Contraction || b.kind == GroupKind::Attention) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/host/host_kernels.h"
+#include "shaders/recurrent.h"
 
 namespace reprise::lower {
 
@@ -51,8 +52,9 @@ bool is_reduction(const Node& n) {
   return lowering_of(n) == ops::Lowering::Reduce;
 }
 
-bool is_recurrent(const Node& n) {
-  return lowering_of(n) == ops::Lowering::Recurrent;
+bool is_kernel_of_its_own(const Node& n) {
+  const ops::Lowering l = lowering_of(n);
+  return l == ops::Lowering::Sort || l == ops::Lowering::Recurrent;
 }
 
 bool is_scan(const Node& n) {
@@ -66,9 +68,11 @@ Group group_of(const Graph& g, Node* n) {
   if (is_contraction(*n)) {
     gr.kind = GroupKind::Contraction;
     gr.anchor = n;
-  } else if (is_recurrent(*n)) {
-    gr.kind = GroupKind::Recurrent;
+  } else if (is_kernel_of_its_own(*n)) {
+    const bool sort = lowering_of(*n) == ops::Lowering::Sort;
+    gr.kind = sort ? GroupKind::Sort : GroupKind::Recurrent;
     gr.anchor = n;
+    if (sort) gr.reduced = {ops::Attributes(*n).get_int("axis")};
   } else if (is_reduction(*n)) {
     gr.kind = GroupKind::Row;
     gr.anchor = n;
@@ -131,6 +135,12 @@ std::string host_reason(const Graph& g, const Node& n) {
     return "operator " + n.op + " has no device form";
   }
   if (!ops::is_core(n)) return "the sizes of " + n.op + " depend on data";
+  if (def->lowering == ops::Lowering::Recurrent) {
+    const int64_t units = g.value(n.inputs[1]).shape[2].value();
+    if (units > shaders::kMaxHiddenUnits)
+      return "the layer has " + std::to_string(units) + " hidden units, kernels at most " +
+             std::to_string(shaders::kMaxHiddenUnits);
+  }
   const auto dtype_reason = [&](ValueId v) -> std::string {
     if (v == graph::kNone) return {};
     const DType t = g.value(v).dtype;

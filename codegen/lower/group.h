@@ -17,6 +17,7 @@ enum class GroupKind : uint8_t {
   Scan,         // a cumulative operator with prologue and epilogue
   Contraction,  // MatMul or Conv with prologue and epilogue
   Attention,    // two MatMuls with a softmax between them, with prologue and epilogue
+  Sort,         // one sort
   Recurrent,    // one recurrent layer
   Host,         // one node on the host
 };
@@ -45,12 +46,12 @@ struct GroupKey;
 struct Group {
   GroupKind kind = GroupKind::Pointwise;
   /// The contraction, in Attention the second one; in Row the first reduction; in Scan the scan; in
-  /// Recurrent the layer.
+  /// Sort the sort; in Recurrent the layer.
   graph::Node* anchor = nullptr;
   std::vector<graph::Node*> nodes;  // topological order; cheap nodes may be in several groups
   std::vector<graph::ValueId> outputs;
   Shape domain;
-  std::vector<int64_t> reduced;  // Row: the reduced axes of the domain. Scan: its axis
+  std::vector<int64_t> reduced;  // Row: the reduced axes of the domain. Scan and Sort: the axis
   AttentionChain attention;      // Attention only
   std::string host_reason;       // Host: why no device kernel computes it
   bool sealed = false;           // only views that rename may join
@@ -63,7 +64,8 @@ const ops::OpDef* def_of(const graph::Node& n);
 /// are injective.
 bool is_contraction(const graph::Node& n);
 bool is_reduction(const graph::Node& n);
-bool is_recurrent(const graph::Node& n);
+/// Whether the node is a kernel, or several, that no other node joins.
+bool is_kernel_of_its_own(const graph::Node& n);
 bool is_scan(const graph::Node& n);
 /// If a core Transpose of a matrix produces `v`, its input, even if the Transpose belongs to
 /// another group; else kNone.

@@ -15,9 +15,9 @@ using kernel::Val;
 
 namespace {
 
-/// What all tests need: an evaluator whose instructions nobody reads.
-struct Scratch {
-  Scratch(const graph::Graph& g, const Group& group) : b("test"), ev(g, group, b) {}
+/// A kernel that nobody reads.
+struct TestKernel {
+  TestKernel(const graph::Graph& g, const Group& group) : b("test"), ev(g, group, b) {}
 
   /// A number below `end` that is known only at run time.
   Expr symbol(const Expr& end) {
@@ -38,49 +38,49 @@ struct Scratch {
 };
 
 /// Tests the outputs with the anchor's result at `index` of the domain.
-Status test_outputs(Scratch& scratch, const Group& group, const Index& index) {
-  scratch.bind(group.anchor->outputs[0], index);
-  scratch.ev.add_element(index, group.domain);
+Status test_outputs(TestKernel& test, const Group& group, const Index& index) {
+  test.bind(group.anchor->outputs[0], index);
+  test.ev.add_element(index, group.domain);
   for (ValueId v : group.outputs)
-    RP_TRY(scratch.ev.eval(v, output_index(scratch.ev, group, v, index)).status());
-  return scratch.ev.status();
+    RP_TRY(test.ev.eval(v, output_index(test.ev, group, v, index)).status());
+  return test.ev.status();
 }
 
 /// A schedule knows the position of a result as one number, or each coordinate separately.
 Status test_result(const graph::Graph& g, const Group& group) {
-  Scratch one_number(g, group);
+  TestKernel one_number(g, group);
   const Expr position = one_number.symbol(element_count(group.domain));
   RP_TRY(test_outputs(one_number, group, one_number.ev.unflatten(position, group.domain)));
-  Scratch coordinates(g, group);
+  TestKernel coordinates(g, group);
   return test_outputs(coordinates, group, coordinates.index(group.domain));
 }
 
 Status test_scan(const graph::Graph& g, const Group& group) {
-  Scratch scratch(g, group);
+  TestKernel test(g, group);
   const ValueId input = group.anchor->inputs[0];
-  RP_TRY(scratch.ev.eval(input, scratch.index(group.domain)).status());
+  RP_TRY(test.ev.eval(input, test.index(group.domain)).status());
   return test_result(g, group);
 }
 
 /// The scores between the first MatMul and the softmax.
 Status test_scores(const graph::Graph& g, const Group& group) {
-  Scratch scratch(g, group);
+  TestKernel test(g, group);
   const AttentionChain& chain = group.attention;
   const Shape& domain = group.domain;
-  const Expr batch = scratch.symbol(element_count(Shape(domain.begin(), domain.end() - 2)));
-  const Expr row = scratch.symbol(domain[domain.size() - 2]);
-  const Expr key = scratch.symbol(g.value(chain.weights).shape.back());
+  const Expr batch = test.symbol(element_count(Shape(domain.begin(), domain.end() - 2)));
+  const Expr row = test.symbol(domain[domain.size() - 2]);
+  const Expr key = test.symbol(g.value(chain.weights).shape.back());
   const auto index_in = [&](ValueId v) {
     const Shape& shape = g.value(v).shape;
-    Index index = scratch.ev.unflatten(batch, Shape(shape.begin(), shape.end() - 2));
+    Index index = test.ev.unflatten(batch, Shape(shape.begin(), shape.end() - 2));
     index.push_back(row);
     index.push_back(key);
     return index;
   };
   const ValueId scores = chain.scores->outputs[0];
-  scratch.bind(scores, index_in(scores));
-  RP_TRY(scratch.ev.eval(chain.logits, index_in(chain.logits)).status());
-  return scratch.ev.status();
+  test.bind(scores, index_in(scores));
+  RP_TRY(test.ev.eval(chain.logits, index_in(chain.logits)).status());
+  return test.ev.status();
 }
 
 Status test_rows(const graph::Graph& g, const Group& group) {
@@ -106,6 +106,7 @@ Status test_indices(const graph::Graph& g, const Group& group) {
     case GroupKind::Contraction:
       return test_result(g, group);
     case GroupKind::Pointwise:
+    case GroupKind::Sort:
     case GroupKind::Recurrent:
     case GroupKind::Host:
       break;  // no result is bound to one index

@@ -156,6 +156,10 @@ Value Evaluator::param(const Expr& e) {
   for (size_t i = 0; i < scalars_.size(); ++i) {
     if (scalars_[i] == e) return b_.param(static_cast<int>(i));
   }
+  return parameter(e);
+}
+
+Value Evaluator::parameter(const Expr& e) {
   const int index = b_.scalar("n" + std::to_string(scalars_.size()), Ty::I32);
   scalars_.push_back(e);
   return b_.param(index);

@@ -123,6 +123,8 @@ Result<Lowered> lower(const graph::Graph& g, const Group& group, const TargetFac
       return lower_conv(g, group, target, choice);
     case GroupKind::Attention:
       return lower_attention(g, group, target, choice);
+    case GroupKind::Sort:
+      return lower_sort(g, group, target);
     case GroupKind::Recurrent:
       return lower_recurrent(g, group, target, choice, form);
     case GroupKind::Host:

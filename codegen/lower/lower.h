@@ -84,6 +84,8 @@ Result<Lowered> lower_pointwise(const graph::Graph& g, const Group& group,
                                 LoopForm form = LoopForm::Short);
 Result<Lowered> lower_row(const graph::Graph& g, const Group& group, const TargetFacts& target,
                           size_t choice = 0, LoopForm form = LoopForm::Short);
+/// Has one schedule.
+Result<Lowered> lower_sort(const graph::Graph& g, const Group& group, const TargetFacts& target);
 Result<Lowered> lower_recurrent(const graph::Graph& g, const Group& group,
                                 const TargetFacts& target, size_t choice,
                                 LoopForm form = LoopForm::Short);

@@ -28,7 +28,7 @@ struct RecurrentProblem {
   explicit RecurrentProblem(const graph::Graph& g, const graph::Node& n);
 
   ValueId input(size_t i) const { return i < node.inputs.size() ? node.inputs[i] : graph::kNone; }
-  int64_t rows() const { return int64_t{size.gates()} * size.hidden; }  // of R
+  int64_t weight_rows() const { return int64_t{size.gates()} * size.hidden; }  // of R
 
   const graph::Node& node;
   shaders::RecurrentSize size;
@@ -150,15 +150,15 @@ class RecurrentOperands final : public shaders::Recurrence {
 
   Result<Val> product(const Expr& position, const Sequence& sequence, int gate,
                       const Units& units) override {
-    const Expr column = direction_ * Expr(p_.rows()) + row_of(gate, units);
+    const Expr column = direction_ * Expr(p_.weight_rows()) + weight_row(gate, units);
     return ev_.eval(p_.input(kX), simplified({position, sequence.row, column}), tile_.width);
   }
 
   Result<Val> bias(int gate, const Units& units) override {
-    return parameter(kBias, row_of(gate, units));
+    return parameter(kBias, weight_row(gate, units));
   }
   Result<Val> peephole(int gate, const Units& units) override {
-    return parameter(kPeepholes, row_of(gate, units));
+    return parameter(kPeepholes, weight_row(gate, units));
   }
 
   Result<Val> initial(RecurrentState state, const Sequence& sequence, const Units& units) override {
@@ -174,11 +174,12 @@ class RecurrentOperands final : public shaders::Recurrence {
   /// Packed: [direction][tile of columns][k][column of the tile].
   RecurrentWeights weights_of(int gate, const Units& units) override {
     RecurrentWeights w;
-    w.row = row_of(gate, units);
+    w.weight_row = weight_row(gate, units);
     if (!p_.packed) return w;
     const Value column = units.vec * tile_.width + int64_t{gate} * p_.size.hidden;
-    const Value tile = ev_.value(direction_) * ((p_.rows() + kPackedColumns - 1) / kPackedColumns) +
-                       column / kPackedColumns;
+    const Value tile =
+        ev_.value(direction_) * ((p_.weight_rows() + kPackedColumns - 1) / kPackedColumns) +
+        column / kPackedColumns;
     w.first = tile * (int64_t{p_.size.hidden} * kPackedColumns) + column % kPackedColumns;
     return w;
   }
@@ -190,7 +191,7 @@ class RecurrentOperands final : public shaders::Recurrence {
       return b_.convert(stored, kernel::Ty::F32);
     }
     const Expr state = ev_.symbol(k, p_.size.hidden);
-    return ev_.eval(p_.input(kR), simplified({direction_, weights.row, state}), tile_.width);
+    return ev_.eval(p_.input(kR), simplified({direction_, weights.weight_row, state}), tile_.width);
   }
 
   Value activated(int function, Value x) override {
@@ -213,6 +214,7 @@ class RecurrentOperands final : public shaders::Recurrence {
       const Value at = scratch_at(state, sequence, units);
       b_.store(to_, at, v, static_cast<uint32_t>(tile_.width));
     }
+    // All parts but the first are one kernel, so each of them stores; the last one stores last.
     if (part_.is_first() && !part_.is_last()) return {};
     return store(state == RecurrentState::H ? 1 : 2, {direction_, sequence.row, units.first}, v);
   }
@@ -225,7 +227,7 @@ class RecurrentOperands final : public shaders::Recurrence {
     const Expr row = of_state + direction_ * p_.batch + sequence.row;
     return ev_.value(ev_.simplify(row * Expr(p_.size.hidden))) + units.vec * tile_.width;
   }
-  Expr row_of(int gate, const Units& units) const {
+  Expr weight_row(int gate, const Units& units) const {
     return Expr(int64_t{gate} * p_.size.hidden) + units.first;
   }
   Index simplified(Index index) const {
@@ -294,7 +296,7 @@ void add_packed(LoweredLaunch& launch, const RecurrentProblem& p) {
     form.buffer = static_cast<int>(i);
     form.batch = p.directions;
     form.k = p.size.hidden;
-    form.n = p.rows();
+    form.n = p.weight_rows();
     form.tile_n = kPackedColumns;
     form.transposed = true;
     launch.packed.push_back(form);

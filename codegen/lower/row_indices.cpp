@@ -68,7 +68,10 @@ Status trace_stage(Evaluator& ev, const Group& group, const RowStages& stages, i
   return ev.scope([&]() -> Status {
     for (ValueId v : stages.roots(stage)) RP_TRY(compute(v));
     RowTrace::Indices& computed = out.computed.emplace_back();
-    for (const Node* n : group.nodes) computed[n->outputs[0]] = ev.computed_at(n->outputs[0]);
+    for (const Node* n : group.nodes) {
+      for (ValueId v : n->outputs)
+        if (v != graph::kNone) computed[v] = ev.computed_at(v);
+    }
     return {};
   });
 }

@@ -22,6 +22,8 @@ namespace {
 
 /// A line's elements that take more flops than this to compute are stored for the second pass.
 constexpr double kCheapFlops = 4;
+/// Sums of up to 2^32 elements times this do not overflow.
+constexpr float kScale = 0x1p-32F;
 
 /// The lines of a group's domain.
 struct Lines {
@@ -81,6 +83,7 @@ struct Line {
   Index index;  // of its elements, without the axis
   Expr step;    // the symbol of the step in the loop over its elements
   int sum;      // the local that holds the sum so far
+  int scaled;   // the same for elements times kScale; -1: none
 };
 
 class ScanKernel {
@@ -98,17 +101,19 @@ class ScanKernel {
     reverse_ = ops::Attributes(*group.anchor).get_int("reverse") != 0;
     const DType dtype = g.value(group.anchor->outputs[0]).dtype;
     type_ = kernel::vec(ev_.compute(dtype), s.of_lines ? s.lanes : 1);
-    // The first result of an exclusive scan. If its loop is unrolled, a driver must not see that
-    // the result is 0 (workarounds::kProductsWithZero).
-    const int32_t nothing = combine_ == ScalarOp::Mul ? 1 : 0;
-    identity_ = exclusive_ ? b_.splat(b_.convert(ev_.hidden(nothing), type_.ty), type_.lanes)
-                           : ops::reduction_identity(b_, combine_, dtype, type_);
+    // The identity is the first result of an exclusive scan. If the loop is unrolled, a driver must
+    // not see that a result is 0 (workarounds::kProductsWithZero).
+    const bool sum = combine_ == ScalarOp::Add, product = combine_ == ScalarOp::Mul;
+    identity_ = exclusive_ && (sum || product)
+                    ? b_.splat(b_.convert(ev_.hidden(product ? 1 : 0), type_.ty), type_.lanes)
+                    : ops::reduction_identity(b_, combine_, dtype, type_);
     const bool wide = form == LoopForm::Long && may_split(g, group);
     if (wide) s_.per_line = largest_workgroup(target);
     steps_ = Expr::floordiv(lines_.length, element_lanes());
     segment_ = Expr::ceildiv(steps_, s_.per_line);
     limit_loops(ev_, target, wide ? LoopForm::Short : form);
     stores_input_ = s_.per_line > 1 && prologue_flops(g, group) > kCheapFlops;
+    scales_ = s_.per_line > 1 && sum && type_.ty == kernel::Ty::F32;
   }
 
   Result<Lowered> build() {
@@ -129,20 +134,22 @@ class ScanKernel {
  private:
   uint32_t largest_workgroup(const TargetFacts& target) const {
     const uint32_t room =
-        target.shared_bytes() / static_cast<uint32_t>(kernel::byte_size(type_.ty));
+        target.shared_bytes() / static_cast<uint32_t>(2 * kernel::byte_size(type_.ty));
     return std::bit_floor(std::min(target.workgroup_invocations(), room));
   }
 
   int element_lanes() const { return s_.of_lines ? 1 : s_.lanes; }
 
+  void add(int sum, Val element) { b_.local_store(sum, combined(b_.local_load(sum), element)); }
   Val combined(Val before, Val next) { return b_.scalar_op(combine_, {before, next}); }
 
   /// Computes line number `number`, or the vector of lines with that number.
   Status scan(const Expr& number) {
     const Expr first = s_.of_lines ? Expr(s_.lanes) * number + ev_.lane() : number;
-    Line line{ev_.unflatten(first, lines_.shape), ev_.symbol(Val{}, steps_),
-              b_.local("sum", type_)};
+    Line line{ev_.unflatten(first, lines_.shape), ev_.symbol(Val{}, steps_), b_.local("sum", type_),
+              scales_ ? b_.local("scaled", type_) : -1};
     b_.local_store(line.sum, identity_);
+    if (scales_) b_.local_store(line.scaled, b_.f32(0));
     if (s_.per_line == 1) return store_segment(line, b_.i32(0), ev_.value(steps_));
     const Value from = local_ * ev_.value(segment_);
     const Value to = min(from + ev_.value(segment_), ev_.value(steps_));
@@ -183,7 +190,8 @@ class ScanKernel {
         RP_TRY(ev_.store(input_, at, x, s_.lanes));
       }
       each_element(x, [&](int, Val element) {
-        b_.local_store(line.sum, combined(b_.local_load(line.sum), element));
+        add(line.sum, element);
+        if (scales_) add(line.scaled, b_.mul(element, b_.f32(kScale)));
       });
       return {};
     });
@@ -191,21 +199,36 @@ class ScanKernel {
 
   /// Scans the totals of the workgroup's segments. Leaves the total before the invocation's own.
   void combine_segments(const Line& line) {
-    const int totals = b_.shared("totals", type_.ty, s_.per_line);
-    b_.shared_store(totals, local_, b_.local_load(line.sum));
+    Val before = total_before("totals", line.sum, identity_);
+    if (scales_) {
+      // The total of some segments may overflow where no sum from the start of the line does.
+      const Val scaled = total_before("scaled_totals", line.scaled, b_.f32(0));
+      const Val exponent = b_.i32(0x7f800000);
+      const Val bits = b_.bitcast(before, kernel::kI32);
+      const Val overflowed = b_.eq(b_.scalar_op(ScalarOp::BitAnd, {bits, exponent}), exponent);
+      before = b_.select(overflowed, b_.mul(scaled, b_.f32(1 / kScale)), before);
+    }
+    b_.local_store(line.sum, before);
+  }
+
+  /// The combination of the locals `total` of all invocations before this one.
+  Val total_before(const char* name, int total, Val identity) {
+    const int totals = b_.shared(name, type_.ty, s_.per_line);
+    b_.shared_store(totals, local_, b_.local_load(total));
     b_.barrier();
     for (uint32_t distance = 1; distance < s_.per_line; distance *= 2) {
       b_.if_then(b_.ge(local_, b_.i32(distance)), [&] {
         const Val before = b_.shared_load(totals, local_ - distance);
-        b_.local_store(line.sum, combined(before, b_.local_load(line.sum)));
+        b_.local_store(total, combined(before, b_.local_load(total)));
       });
       b_.barrier();
-      b_.shared_store(totals, local_, b_.local_load(line.sum));
+      b_.shared_store(totals, local_, b_.local_load(total));
       b_.barrier();
     }
-    b_.local_store(line.sum, identity_);
+    b_.local_store(total, identity);
     b_.if_then(b_.ge(local_, b_.i32(1)),
-               [&] { b_.local_store(line.sum, b_.shared_load(totals, local_ - 1)); });
+               [&] { b_.local_store(total, b_.shared_load(totals, local_ - 1)); });
+    return b_.local_load(total);
   }
 
   /// The second pass: the results of a segment. An exclusive scan adds an element when it reaches
@@ -245,6 +268,7 @@ class ScanKernel {
   const ScalarOp combine_;
   bool exclusive_ = false, reverse_ = false;
   bool stores_input_ = false;  // in scratch memory, for the second pass
+  bool scales_ = false;        // whether totals of segments may overflow
   Type type_;                  // of a sum
   Val identity_;
   Value local_;           // the number of the invocation in its workgroup

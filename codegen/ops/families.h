@@ -21,6 +21,7 @@ std::span<const OpDef> gather_ops();
 std::span<const OpDef> pad_tile_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> scan_ops();
+std::span<const OpDef> sort_ops();
 std::span<const OpDef> normalization_ops();
 std::span<const OpDef> softmax_ops();
 std::span<const OpDef> matmul_ops();

@@ -13,30 +13,6 @@ Status infer_nonzero(InferContext& ctx) {
   return {};
 }
 
-Status infer_topk(InferContext& ctx) {
-  RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
-  const auto a = static_cast<size_t>(axis);
-  std::optional<Expr> k;
-  if (const auto* attr = ctx.attrs().get<int64_t>("k")) k = Expr(*attr);
-  if (ctx.has_input(1)) {
-    const auto e = ctx.elements(1);
-    if (e && e->size() == 1) k = (*e)[0];
-  } else if (!k) {
-    return ctx.invalid("neither the attribute nor the input k is given");
-  }
-  const Expr dim = ctx.shape(0)[a];
-  if (k && !k->is_overflow() &&
-      !may_equal(min_of(*k, dim, ctx.graph_symbols()), *k, ctx.graph_symbols())) {
-    return ctx.invalid("k = " + k->str(ctx.graph_symbols()) + " is larger than the dim " +
-                       dim.str(ctx.graph_symbols()));
-  }
-  Shape out = ctx.shape(0);
-  out[a] = k ? *k : ctx.fresh_symbol(0, a);
-  ctx.set_output(0, ctx.dtype(0), out);
-  ctx.set_output(1, DType::I64, std::move(out));
-  return {};
-}
-
 Status infer_unique(InferContext& ctx) {
   if (ctx.attrs().has("axis")) {
     RP_ASSIGN(const int64_t axis, ctx.axis(ctx.attrs().get_int("axis"), ctx.rank(0)));
@@ -139,8 +115,6 @@ constexpr AttrDecl kControlFlowAttrs[] = {optional_attr("body", AttrType::Body),
                                           optional_attr("scan_output_axes", AttrType::Ints),
                                           optional_attr("scan_output_directions", AttrType::Ints),
                                           optional_attr("then_branch", AttrType::Body)};
-constexpr AttrDecl kTopKAttrs[] = {int_attr("axis", -1), optional_attr("k", AttrType::Int),
-                                   int_attr("largest", 1), int_attr("sorted", 1)};
 constexpr AttrDecl kUniqueAttrs[] = {optional_attr("axis", AttrType::Int), int_attr("sorted", 1)};
 constexpr AttrDecl kCompressAttrs[] = {optional_attr("axis", AttrType::Int)};
 constexpr AttrDecl kScatterAttrs[] = {int_attr("axis", 0)};
@@ -169,11 +143,6 @@ constexpr OpDef control_flow(std::string_view name) {
 std::span<const OpDef> host_only_ops() {
   static constexpr OpDef kOps[] = {
       {.name = "NonZero", .infer = infer_nonzero},
-      {.name = "TopK",
-       .infer = infer_topk,
-       .max_inputs = 2,
-       .max_outputs = 2,
-       .attributes = kTopKAttrs},
       {.name = "Unique", .infer = infer_unique, .max_outputs = 4, .attributes = kUniqueAttrs},
       {.name = "Compress",
        .infer = infer_compress,

@@ -142,6 +142,9 @@ Status infer_embed_norm(InferContext& ctx) {
     RP_TRY(require_int(ctx, i));
     RP_TRY(broadcast_shape(ctx, ctx.shape(i), ids, "input '" + ctx.input(i).name + "'"));
   }
+  if (!ctx.has_input(kPositions))
+    ctx.at_least(ctx.shape(kPositionTable)[0], "the rows of the position table", ids[1],
+                 "the length of input_ids");
   const Shape out{ids[0], ids[1], ctx.shape(kWords)[1]};
   ctx.set_output(0, ctx.dtype(kWords), out);
   ctx.set_output(1, DType::I32, {ids[0]});

@@ -101,6 +101,9 @@ Status infer_attention(InferContext& ctx) {
                      "the length that is used");
   if (ctx.attrs().get_int("do_rotary") != 0)
     return ctx.error(Code::Unsupported, "do_rotary is not supported; use RotaryEmbedding");
+  if (ctx.attrs().get_int("past_present_share_buffer") != 0)
+    return ctx.error(Code::Unsupported,
+                     "past_present_share_buffer is not supported; export the model without it");
   ctx.set_output(0, ctx.dtype(kInput), {s.batch, s.length, Expr(s.v)});
   ctx.set_output(1, ctx.dtype(kInput), {2, s.batch, s.heads, s.keys, s.qk / s.heads});
   return {};

@@ -75,22 +75,19 @@ Status infer(InferContext& ctx) {
     return ctx.error(Code::Unsupported, "smooth_softmax is not supported");
   RP_ASSIGN(const Sizes s, sizes_of(ctx));
   if (!s.packed) {
-    for (const size_t i : {kKey, kValue}) {
-      const Shape expected{s.batch, s.length, s.kv_heads * s.size};
-      bool fits = ctx.rank(i) == 3;
-      for (size_t d = 0; fits && d < 3; ++d)
-        fits = ctx.unify(ctx.shape(i)[d], expected[d], "dims of key and value").ok();
-      if (!fits)
-        return ctx.invalid("key and value must have shape " + ctx.str(expected) + ", one has " +
-                           ctx.str(ctx.shape(i)));
-    }
+    const Shape rows{s.batch, s.length, s.kv_heads * s.size};
+    RP_TRY(require_shape(ctx, kKey, "the key", rows));
+    RP_TRY(require_shape(ctx, kValue, "the value", rows));
   }
   if (ctx.has_input(kPastKey) != ctx.has_input(kPastValue))
     return ctx.invalid("there is a past of the keys or of the values, but not of both");
-  const Shape cache{s.batch, s.kv_heads, s.present, s.size};
-  for (const size_t i : {kPastKey, kPastValue}) {
-    if (ctx.has_input(i)) RP_TRY(check_cache(ctx, i, cache));
+  if (ctx.has_input(kPastKey)) {
+    const Expr rows = ctx.rank(kPastKey) == 4 ? ctx.shape(kPastKey)[2] : Expr(0);
+    const Shape past{s.batch, s.kv_heads, rows, s.size};
+    RP_TRY(require_shape(ctx, kPastKey, "past_key", past));
+    RP_TRY(require_shape(ctx, kPastValue, "past_value", past));
   }
+  const Shape cache{s.batch, s.kv_heads, s.present, s.size};
   if (ctx.attrs().get_int("do_rotary") != 0 && (!ctx.has_input(kCos) || !ctx.has_input(kSin)))
     return ctx.invalid("do_rotary needs cos_cache and sin_cache");
   const DType t = ctx.dtype(kQuery);

@@ -1,5 +1,5 @@
-// MultiHeadAttention, GroupQueryAttention and RotaryEmbedding of com.microsoft, as operators of
-// ONNX. https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
+// MultiHeadAttention and RotaryEmbedding of com.microsoft, as operators of ONNX.
+// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
 #include <algorithm>
 #include <string>
 
@@ -32,15 +32,6 @@ Status same_float(const InferContext& ctx, size_t i) {
 Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns) {
   if (heads >= 1 && columns.is_const() && columns.value() % heads == 0) return {};
   return ctx.invalid(std::to_string(heads) + " heads do not divide " + ctx.str({columns}));
-}
-
-Status check_cache(const InferContext& ctx, size_t i, const Shape& expected) {
-  const Shape& s = ctx.shape(i);
-  bool fits = s.size() == 4;
-  for (const size_t d : {size_t{0}, size_t{1}, size_t{3}})
-    fits = fits && ctx.unify(s[d], expected[d], "dims of a cache").ok();
-  if (fits) return {};
-  return ctx.invalid("a cache must have shape " + ctx.str(expected) + ", has " + ctx.str(s));
 }
 
 namespace {
@@ -111,6 +102,21 @@ Result<Sizes> sizes_of(const InferContext& ctx) {
   return s;
 }
 
+/// Requires the dims that the sizes do not come from.
+Status check_operands(const InferContext& ctx, const Sizes& s) {
+  const Expr qk = s.qk / s.heads, v = s.v / s.heads;
+  if (s.packed)
+    return require_shape(ctx, kQuery, "a packed query", {s.batch, s.length, s.heads, 3, qk});
+  if (s.packed_kv)
+    return require_shape(ctx, kKey, "a packed key", {s.batch, s.added, s.heads, 2, qk});
+  const auto shape = [&](const Expr& size) {
+    return s.split ? Shape{s.batch, s.heads, s.added, size}
+                   : Shape{s.batch, s.added, Expr(s.heads) * size};
+  };
+  RP_TRY(require_shape(ctx, kKey, "the key", shape(qk)));
+  return require_shape(ctx, kValue, "the value", shape(v));
+}
+
 /// A mask of keys is the number of keys of each batch, or says of each key, or of each row's keys,
 /// whether it counts.
 Status check_key_mask(const InferContext& ctx, const Sizes& s) {
@@ -134,11 +140,12 @@ Status infer(InferContext& ctx) {
   RP_TRY(refuse_input(ctx, kPastLength, "past_sequence_length"));
   RP_TRY(refuse_input(ctx, kIndirection, "cache_indirection"));
   RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  RP_TRY(check_operands(ctx, s));
   if (ctx.has_input(kPastKey) != ctx.has_input(kPastValue))
     return ctx.invalid("there is a past of the keys or of the values, but not of both");
   if (ctx.has_input(kPastKey)) {
-    RP_TRY(check_cache(ctx, kPastKey, {s.batch, s.heads, s.past, s.qk / s.heads}));
-    RP_TRY(check_cache(ctx, kPastValue, {s.batch, s.heads, s.past, s.v / s.heads}));
+    RP_TRY(require_shape(ctx, kPastKey, "past_key", {s.batch, s.heads, s.past, s.qk / s.heads}));
+    RP_TRY(require_shape(ctx, kPastValue, "past_value", {s.batch, s.heads, s.past, s.v / s.heads}));
   }
   if (ctx.has_input(kBias))
     RP_TRY(ctx.unify(ctx.shape(kBias).empty() ? Expr(0) : ctx.shape(kBias)[0], Expr(2 * s.qk + s.v),

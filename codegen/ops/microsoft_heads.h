@@ -13,7 +13,5 @@ Status refuse_input(const InferContext& ctx, size_t i, const char* name);
 Status same_float(const InferContext& ctx, size_t i);
 /// The number of heads must divide the columns, which must be constant.
 Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns);
-/// A cache must have this shape [batch, heads, past, size], of whatever past.
-Status check_cache(const InferContext& ctx, size_t i, const Shape& expected);
 
 }  // namespace reprise::ops

@@ -14,6 +14,19 @@ Status require_rank_3(const InferContext& ctx, size_t i, const char* role) {
   return ctx.invalid(std::string(role) + " must have rank 3, has shape " + ctx.str(ctx.shape(i)));
 }
 
+/// The inputs of RNN, GRU and LSTM.
+enum Input : uint8_t { kX, kW, kR, kB, kLengths, kH, kC, kP };
+
+/// Requires an input to have a shape and a dtype, if it is given.
+Status require_if_given(const InferContext& ctx, size_t i, const char* role, DType dtype,
+                        const Shape& shape) {
+  if (!ctx.has_input(i)) return {};
+  if (ctx.dtype(i) != dtype)
+    return ctx.invalid(std::string(role) + " must be " + std::string(name_of(dtype)) + ", is " +
+                       std::string(name_of(ctx.dtype(i))));
+  return require_shape(ctx, i, role, shape);
+}
+
 /// X [steps, batch, inputs], W [directions, gates * hidden, inputs], R [directions, gates * hidden,
 /// hidden]. With layout = 1, the batch is the first axis of X, Y and the states.
 template <RecurrentCell cell>
@@ -39,6 +52,11 @@ Status infer_recurrent(InferContext& ctx) {
   const DType t = ctx.dtype(0);
   const Shape state =
       batch_major ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
+  RP_TRY(require_if_given(ctx, kB, "B", t, {directions, Expr(2 * gates) * hidden}));
+  RP_TRY(require_if_given(ctx, kLengths, "sequence_lens", DType::I32, {batch}));
+  RP_TRY(require_if_given(ctx, kH, "initial_h", t, state));
+  RP_TRY(require_if_given(ctx, kC, "initial_c", t, state));
+  RP_TRY(require_if_given(ctx, kP, "P", t, {directions, Expr(3) * hidden}));
   ctx.set_output(0, t,
                  batch_major ? Shape{batch, steps, directions, hidden}
                              : Shape{steps, directions, batch, hidden});
@@ -57,23 +75,25 @@ Status infer_steps(InferContext& ctx) {
   const Expr& directions = ctx.shape(1)[0];
   const Expr& hidden = ctx.shape(1)[2];
   RP_TRY(ctx.unify(x[2], directions * ctx.shape(1)[1], "gates of X and R").status());
+  const Shape state{directions, x[1], hidden};
+  // The inputs of the layer without W.
+  RP_TRY(require_if_given(ctx, kB - 1, "R's biases", DType::F32, {directions, ctx.shape(1)[1]}));
+  RP_TRY(require_if_given(ctx, kLengths - 1, "the lengths", DType::I32, {x[1]}));
+  RP_TRY(require_if_given(ctx, kH - 1, "the initial h", DType::F32, state));
+  RP_TRY(require_if_given(ctx, kC - 1, "the initial c", DType::F32, state));
+  RP_TRY(require_if_given(ctx, kP - 1, "peepholes", DType::F32, {directions, Expr(3) * hidden}));
   ctx.set_output(0, DType::F32, {x[0], directions, x[1], hidden});
-  for (size_t i : {size_t{1}, size_t{2}}) ctx.set_output(i, DType::F32, {directions, x[1], hidden});
+  for (size_t i : {size_t{1}, size_t{2}}) ctx.set_output(i, DType::F32, state);
   return {};
 }
 
 using V = OpBuilder::V;
 
-/// The inputs of RNN, GRU and LSTM.
-enum Input : uint8_t { kX, kW, kR, kB, kLengths, kH, kC, kP };
-
-/// Devices keep the states of a row of the batch in shared memory.
-bool fits_device(OpBuilder& c, RecurrentCell cell) {
-  constexpr int64_t kMaxHidden = 1024;
+/// Whether the form without W, which devices compute, has the layer's meaning.
+bool has_steps(OpBuilder& c, RecurrentCell cell) {
   const Shape r = c.shape(c.in(kR));
   const DType t = c.dtype(c.in(kX));
   return (t == DType::F32 || wide(t) != t) && is_static(r) && r[2].value() >= 1 &&
-         r[2].value() <= kMaxHidden &&
          recurrent_activations(c.node().attrs, cell, r[0].value()).ok();
 }
 
@@ -99,7 +119,7 @@ AttrMap steps_attributes(const graph::Node& n, RecurrentCell cell) {
 template <RecurrentCell cell>
 Result<bool> recurrent(Rewriter& rw) {
   OpBuilder c(rw);
-  if (!fits_device(c, cell)) return false;
+  if (!has_steps(c, cell)) return false;
   const bool batch_major = c.attrs().get_int("layout") != 0;
   const auto order = [&](V v) { return batch_major ? c.transpose(v, {1, 0, 2}) : v; };
   const auto given = [&](size_t i) {

@@ -44,6 +44,7 @@ std::vector<std::span<const OpDef>> families() {
           pad_tile_ops(),
           reduce_ops(),
           scan_ops(),
+          sort_ops(),
           normalization_ops(),
           softmax_ops(),
           matmul_ops(),
@@ -145,7 +146,8 @@ const OpDef* find(std::string_view domain, std::string_view op) {
   for (const OpDef* def : registry().renamed)
     if (def->in_models == op && is_in(*def, domain)) return def;
   const auto it = registry().by_name.find(op);
-  return it == registry().by_name.end() || !is_in(*it->second, domain) ? nullptr : it->second;
+  if (it == registry().by_name.end() || !is_in(*it->second, domain)) return nullptr;
+  return it->second->in_models.empty() ? it->second : nullptr;  // else models do not know the name
 }
 
 const OpDef* find(const graph::NodeInfo& n) {

@@ -101,6 +101,18 @@ Status infer_core_slice(InferContext& ctx) {
     return ctx.error(Code::Internal, "core form needs starts, steps and an output shape of rank " +
                                          std::to_string(rank));
   }
+  // Kernels do not check their reads, so a decomposition must not read what does not exist.
+  const auto range = [&](const Expr& e) { return bounds(e, ctx.graph_symbols()); };
+  for (size_t d = 0; d < rank; ++d) {
+    if (range(f.sizes[d]).lo < 1) continue;
+    const Expr last = f.starts[d] + (f.sizes[d] - 1) * f.steps[d];
+    for (const Expr& e : {f.starts[d], last}) {
+      if (range(e).hi < 0 || range(ctx.shape(0)[d] - e - 1).hi < 0)
+        return ctx.error(Code::InvalidModel,
+                         "element " + e.str(ctx.graph_symbols()) + " of axis " + std::to_string(d) +
+                             " of " + ctx.str(ctx.shape(0)) + " is read, which does not exist");
+    }
+  }
   ctx.set_output(0, ctx.dtype(0), f.sizes);
   return {};
 }

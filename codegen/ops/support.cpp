@@ -93,6 +93,16 @@ Status require_rank(const InferContext& ctx, size_t i, int64_t min_rank) {
                      std::to_string(min_rank));
 }
 
+Status require_shape(const InferContext& ctx, size_t i, const std::string& role,
+                     const Shape& expected) {
+  const Shape& s = ctx.shape(i);
+  bool fits = s.size() == expected.size();
+  for (size_t d = 0; fits && d < s.size(); ++d)
+    fits = ctx.unify(s[d], expected[d], "dims of " + role).ok();
+  if (fits) return {};
+  return ctx.invalid(role + " must have shape " + ctx.str(expected) + ", has " + ctx.str(s));
+}
+
 Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs) {
   for (const size_t i : inputs)
     if (!ctx.has_input(i)) return ctx.invalid("input " + std::to_string(i) + " is missing");

@@ -35,6 +35,10 @@ Status infer_same_float(InferContext& ctx);
 Status require_float(const InferContext& ctx, size_t i);
 Status require_int(const InferContext& ctx, size_t i);
 Status require_rank(const InferContext& ctx, size_t i, int64_t min_rank);
+/// Requires input i, which `role` describes, to have a shape. Dims whose equality cannot be decided
+/// become guards.
+Status require_shape(const InferContext& ctx, size_t i, const std::string& role,
+                     const Shape& expected);
 /// Requires inputs that may not be omitted behind others that may.
 Status require_inputs(const InferContext& ctx, std::initializer_list<size_t> inputs);
 /// Requires all present inputs to have the dtype of input 0.

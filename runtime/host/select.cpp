@@ -45,7 +45,10 @@ KernelResult top_k(const Call& c) {
   RP_TRY(check_arity(c, 1, 2, 2));
   RP_TRY(require_number(c, 0, "X"));
   const HostTensor& x = input(c, 0);
-  RP_ASSIGN(const Dims wanted, read_ints(c, "k", 1));
+  Dims wanted = c.attrs.get_ints("count");  // of the core form
+  if (wanted.empty()) {
+    RP_ASSIGN(wanted, read_ints(c, "k", 1));
+  }
   RP_ASSIGN(const int64_t axis, normalize_axis(c.attrs.get_int("axis", -1), x.rank()));
   const AxisSplit s = split_at(x.dims(), axis);
   if (wanted.size() != 1 || wanted[0] < 0 || wanted[0] > s.size) {

@@ -386,7 +386,7 @@ TEST_P(Agreement, CudaText) {
     for (size_t i = 0; i < lowered_.size(); ++i) {
       for (lower::LoweredLaunch& launch : lowered_[i].launches) {
         kernel::Kernel& k = launch.kernel;
-        k.name += "_" + std::to_string(by_kind.size()) + "_" + std::to_string(i);
+        k.name += "_" + std::to_string(sources.size());  // unique, though kernels may be equal
         auto text = emit::cuda(k);
         ASSERT_TRUE(text.ok()) << text.status().message();
         sources.push_back({k.name, *text, k.workgroup});

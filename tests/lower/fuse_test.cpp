@@ -26,6 +26,8 @@ const char* kind_name(GroupKind k) {
       return "contraction";
     case GroupKind::Attention:
       return "attention";
+    case GroupKind::Sort:
+      return "sort";
     case GroupKind::Recurrent:
       return "recurrent";
     case GroupKind::Host:

@@ -401,12 +401,14 @@ INSTANTIATE_TEST_SUITE_P(Errors, Refuse, testing::ValuesIn(kRefused),
 
 TEST(Registry, NamesAreUniqueAndCoreOperatorsAreComplete) {
   for (const ops::OpDef* def : ops::all()) {
-    EXPECT_EQ(ops::find(def->domain, def->name), def) << def->name << " is registered twice";
+    const std::string_view name = def->in_models.empty() ? def->name : def->in_models;
+    EXPECT_EQ(ops::find(def->domain, name), def) << def->name << " is registered twice";
     EXPECT_NE(def->infer, nullptr) << def->name;
     const bool device = def->lowering != ops::Lowering::None;
-    // The meaning of a scan is its `combine`, that of a recurrent layer its kernel template.
-    const bool special =
-        def->lowering == ops::Lowering::Scan || def->lowering == ops::Lowering::Recurrent;
+    // The meaning of a scan is its `combine`, that of sorts and recurrent layers their templates.
+    const bool special = def->lowering == ops::Lowering::Scan ||
+                         def->lowering == ops::Lowering::Sort ||
+                         def->lowering == ops::Lowering::Recurrent;
     EXPECT_EQ(device, def->row.has_value() || special || def->element != nullptr) << def->name;
     EXPECT_TRUE(!def->row || def->lowering == ops::Lowering::Scalar) << def->name;
     EXPECT_LE(def->min_inputs, def->max_inputs) << def->name;
