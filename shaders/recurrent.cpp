@@ -283,10 +283,10 @@ double cost_of(const RecurrentSize& size, const TargetFacts& device, const Recur
   const double workgroups = size.directions * std::ceil(size.batch / t.rows);
   if (!device.cpu_type())
     return gpu_time(workgroups, t.workgroup, size.steps * t.blocks,
-                    products * (kGpuLoad + 4.0 * t.rows));
-  // The devices of cpu_costs() have two cores.
-  return std::max(workgroups, 2.0) * size.steps * vectors * products *
-         (cpu_costs(device).vector_load + 4.0 * t.rows) / kCpuLanes;
+                    products * (kGpuCosts.load + 4.0 * t.rows));
+  const CpuCosts& price = cpu_costs(device);
+  return std::max(workgroups, price.cores) * size.steps * vectors * products *
+         (price.vector_load + 4.0 * t.rows) / kCpuLanes;
 }
 
 }  // namespace

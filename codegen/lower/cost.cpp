@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/ops/quantize.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::lower {
 
@@ -15,7 +16,6 @@ using graph::ValueId;
 namespace {
 
 constexpr int64_t kSymbolHint = 64, kImageHint = 256;
-constexpr double kTile = 8;  // a contraction reads an operand once per tile of the other side
 
 double node_flops(const Graph& g, const Node& n, double evals) {
   if (is_reduction(n) || is_scan(n)) return count_hint(g, g.value(n.inputs[0]).shape);
@@ -30,10 +30,11 @@ double contraction_reads(const Graph& g, const Node& n, size_t i) {
   if (i >= 2) return 1;
   if (def_of(n)->lowering == ops::Lowering::MatMul) {
     const Expr other = i == 0 ? out[out.size() - 1] : out[out.size() - 2];
-    return std::max(1.0, count_hint(g, {other}) / kTile);
+    return std::max(1.0, count_hint(g, {other}) / shaders::kFusionCosts.tile);
   }
   const double flops = node_flops(g, n, 0) / 2;
-  return std::max(1.0, flops / kTile / std::max(1.0, count_hint(g, g.value(n.inputs[i]).shape)));
+  return std::max(1.0, flops / shaders::kFusionCosts.tile /
+                           std::max(1.0, count_hint(g, g.value(n.inputs[i]).shape)));
 }
 
 class Evaluations {
@@ -82,7 +83,7 @@ class Evaluations {
     const Shape& s = g_.value(v).shape;
     const bool full = s.size() >= 2 && !s[s.size() - 1].is_const(1) && !s[s.size() - 2].is_const(1);
     if (full) return otherwise;
-    return count_hint(g_, g_.value(group_.attention.weights).shape) / kTile;
+    return count_hint(g_, g_.value(group_.attention.weights).shape) / shaders::kFusionCosts.tile;
   }
 
   void add_use(ValueId v, double count, const Node& u, double& same_index, double& other) {
@@ -175,7 +176,7 @@ double recompute_cost(const Graph& g, const Node& n) {
     case ops::Lowering::Scalar:
       return def->row ? kernel::row(*def->row).cost : 1;
     case ops::Lowering::Element:
-      return 2 * reads_per_output(g, n, *def);
+      return shaders::kFusionCosts.element * reads_per_output(g, n, *def);
     case ops::Lowering::Reduce:
     case ops::Lowering::Scan:
     case ops::Lowering::MatMul:

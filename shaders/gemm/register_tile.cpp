@@ -51,12 +51,12 @@ class RegisterSchedule final : public Schedule {
     if (device.cpu_type()) {
       const CpuCosts& price = cpu_costs(device);
       const double compile_ms =
-          price.compile_instruction * prologue_instructions(size, t.rows, kColumns / 4.0);
-      const double time = units / 8 * steps * (price.gather * loads + products);
-      t.cost = with_compile_time(time, compile_ms, price);
+          price.compile.instruction * prologue_instructions(size, t.rows, kColumns / 4.0);
+      const double time = units / kCpuLanes * steps * (price.gather * loads + products);
+      t.cost = with_compile_time(time, compile_ms, price.compile);
     } else {
-      t.cost =
-          gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps, kGpuLoad * loads + products);
+      t.cost = gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
+                        kGpuCosts.load * loads + products);
     }
     return {t};
   }
