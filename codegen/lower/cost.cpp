@@ -15,8 +15,6 @@ using graph::ValueId;
 
 namespace {
 
-constexpr int64_t kSymbolHint = 64, kImageHint = 256;
-
 double node_flops(const Graph& g, const Node& n, double evals) {
   if (is_reduction(n) || is_scan(n)) return count_hint(g, g.value(n.inputs[0]).shape);
   if (!is_contraction(n)) return evals * recompute_cost(g, n);
@@ -115,46 +113,6 @@ class Evaluations {
   std::vector<const Node*> inside_;  // sorted
   std::map<const Node*, double> memo_;
 };
-
-}  // namespace
-
-namespace {
-
-/// A representative size. The first of several dims of an input is usually a batch of one, and the
-/// last dims of an image are larger than others.
-int64_t symbol_hint(const Graph& g, size_t symbol, const std::vector<int64_t>& earlier) {
-  const SymbolSource& source = g.symbol_sources[symbol];
-  if (source.kind == SymbolSource::Kind::Derived) {
-    const auto v = source.value.eval(earlier);
-    return v.ok() ? *v : kSymbolHint;
-  }
-  if (source.kind != SymbolSource::Kind::InputDim) return kSymbolHint;
-  const size_t rank = g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size();
-  if (source.axis == 0 && rank > 1) return 1;
-  return rank >= 4 && source.axis >= 2 ? kImageHint : kSymbolHint;
-}
-
-}  // namespace
-
-double count_hint(const Graph& g, const Shape& shape) {
-  if (is_static(shape)) {
-    double count = 1;
-    for (const Expr& e : shape) count *= static_cast<double>(e.value());
-    return count;
-  }
-  std::vector<int64_t> sizes(g.symbols.size());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    sizes[i] = std::clamp(symbol_hint(g, i, sizes), g.symbols[i].min, g.symbols[i].max);
-  }
-  double count = 1;
-  for (const Expr& e : shape) {
-    const auto v = e.eval(sizes);
-    count *= v.ok() ? static_cast<double>(*v) : static_cast<double>(kSymbolHint);
-  }
-  return count;
-}
-
-namespace {
 
 /// Elements that one output element of a definition with loops reads (Pool, ConvTranspose).
 double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/graph/size_hint.h"
 #include "codegen/ops/permutation.h"
 #include "codegen/ops/quantize.h"
 #include "codegen/ops/window.h"
@@ -115,11 +116,7 @@ bool has_layout(const Value& v) {
 }
 
 double bytes_of(const Graph& g, const Value& v) {
-  std::vector<int64_t> sizes;
-  constexpr int64_t kDynamic = 64;
-  for (const Symbol& s : g.symbols) sizes.push_back(std::clamp(kDynamic, s.min, s.max));
-  const auto count = element_count(v.shape).eval(sizes);
-  return static_cast<double>(size_of(v.dtype)) * static_cast<double>(count.ok() ? *count : 1);
+  return static_cast<double>(size_of(v.dtype)) * graph::count_hint(g, v.shape);
 }
 
 class Regions {
