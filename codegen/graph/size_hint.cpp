@@ -26,19 +26,17 @@ int64_t symbol_hint(const Graph& g, size_t symbol, const std::vector<int64_t>& e
 }  // namespace
 
 double count_hint(const Graph& g, const Shape& shape) {
-  if (is_static(shape)) {
-    double count = 1;
-    for (const Expr& e : shape) count *= static_cast<double>(e.value());
-    return count;
-  }
-  std::vector<int64_t> sizes(g.symbols.size());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    sizes[i] = std::clamp(symbol_hint(g, i, sizes), g.symbols[i].min, g.symbols[i].max);
+  std::vector<int64_t> sizes;
+  if (!is_static(shape)) {
+    sizes.resize(g.symbols.size());
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      sizes[i] = std::clamp(symbol_hint(g, i, sizes), g.symbols[i].min, g.symbols[i].max);
+    }
   }
   double count = 1;
   for (const Expr& e : shape) {
     const auto v = e.eval(sizes);
-    count *= v.ok() ? static_cast<double>(*v) : static_cast<double>(kSymbolHint);
+    count *= std::max(1.0, static_cast<double>(v.ok() ? *v : kSymbolHint));
   }
   return count;
 }
