@@ -8,6 +8,7 @@
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
+#include "codegen/ops/softmax.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -251,12 +252,11 @@ class Attention {
   /// A row in which all keys are hidden gets weights of 0. Values are multiplied by weights of 0 as
   /// well, so hidden values must be finite, here as in fused kernels and on the host.
   V softmax(V x) {
-    const V max = c_.reduce("ReduceMax", x, {3});
-    const V e = c_.op("Exp", {c_.sub(x, max)});
-    V p = c_.div(e, c_.reduce("ReduceSum", e, {3}));
+    const Softmax s(c_, x, {3});
+    V p = s.value(c_);
     if (may_hide_row_) {
       const V none = c_.scalar(type_, -std::numeric_limits<double>::infinity());
-      p = c_.where(c_.op("Equal", {max, none}), c_.scalar(type_, 0), p);
+      p = c_.where(c_.op("Equal", {s.max, none}), c_.scalar(type_, 0), p);
     }
     modes_[3] = p;
     return p;
