@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/ops/quantize.h"
 #include "shaders/device_costs.h"
 
 namespace reprise::lower {
@@ -127,7 +126,7 @@ double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
 double recompute_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;
-  if (ops::is_core_dequantize(n)) return 0;  // weights are to stay in 8 bits in memory
+  if (ops::dequantizes(n)) return 0;  // weights are to stay in 8 bits in memory
   switch (def->lowering) {
     case ops::Lowering::View:
       return 0;

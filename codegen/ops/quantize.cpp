@@ -13,15 +13,6 @@
 
 namespace reprise::ops {
 
-bool is_dequantize(const graph::Node& n) {
-  static const graph::OpName name("DequantizeLinear");
-  return n.op == name && find(n) != nullptr;
-}
-
-bool is_core_dequantize(const graph::Node& n) {
-  return is_dequantize(n) && n.opset == 0;
-}
-
 void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
                        int64_t axis) {
   n.op = "DequantizeLinear";
@@ -217,7 +208,7 @@ Result<bool> quantize(Rewriter& rw) {
 
 /// (x - zero) * scale. The difference is exact in 32 bits.
 Result<bool> dequantize(Rewriter& rw) {
-  if (is_core_dequantize(rw.node())) return false;
+  if (dequantizes(rw.node())) return false;
   OpBuilder c(rw);
   const Shape shape = c.shape(c.in(0));
   const DType from = c.dtype(c.in(0));
@@ -457,6 +448,7 @@ std::span<const OpDef> quantize_ops() {
        .attributes = kDequantizeAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed,
+       .dequantizes = true,
        .low_bit = true},
       {.name = "DynamicQuantizeLinear",
        .infer = infer_dynamic,

@@ -13,7 +13,6 @@
 
 #include "codegen/graph/size_hint.h"
 #include "codegen/ops/permutation.h"
-#include "codegen/ops/quantize.h"
 #include "codegen/ops/window.h"
 #include "codegen/passes/layout_choice.h"
 #include "codegen/passes/pass.h"
@@ -45,7 +44,7 @@ enum class Role {
 
 bool is_weight(const Graph& g, ValueId v) {
   const Node* p = g.value(v).producer;
-  return g.value(v).constant || (p != nullptr && ops::is_core_dequantize(*p));
+  return g.value(v).constant || (p != nullptr && ops::dequantizes(*p));
 }
 
 Role role_of_conv(const Graph& g, const Node& n) {

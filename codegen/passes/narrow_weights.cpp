@@ -2,8 +2,8 @@
 // write a weight as DequantizeLinear, or as Cast, Sub (of a zero point) and Mul. Both become
 // DequantizeLinear in core form, which constant folding does not evaluate.
 #include <algorithm>
-#include <cmath>
 
+#include "codegen/ops/dequantized.h"
 #include "codegen/ops/quantize.h"
 #include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
@@ -27,39 +27,6 @@ bool is_narrow_weight(const Value& v) {
   return narrow && v.constant && v.constant->count() >= kMinElements;
 }
 
-bool is(const Node& n, kernel::ScalarOp op) {
-  return ops::scalar_op(n) == op;
-}
-
-/// Numbers that broadcast to a weight along one axis. Axis -1: one number for all elements.
-struct AlongAxis {
-  int64_t axis = -1;
-  std::vector<double> numbers;
-};
-
-std::optional<AlongAxis> along_axis(const Value& v, const std::vector<int64_t>& weight) {
-  if (!v.constant || v.constant->dims().size() > weight.size()) return std::nullopt;
-  AlongAxis out;
-  const std::vector<int64_t>& dims = v.constant->dims();
-  for (size_t d = 0; d < dims.size(); ++d) {
-    if (dims[d] == 1) continue;
-    const size_t at = weight.size() - dims.size() + d;
-    if (out.axis >= 0 || dims[d] != weight[at]) return std::nullopt;
-    out.axis = static_cast<int64_t>(at);
-  }
-  const auto numbers = ops::constant_numbers(v);
-  if (!numbers || numbers->empty()) return std::nullopt;
-  out.numbers = *numbers;
-  return out;
-}
-
-/// A dequantisation that an exporter wrote as separate nodes.
-struct Chain {
-  ValueId weight = kNone;
-  AlongAxis scale, zero;
-  std::vector<std::string> origins;
-};
-
 class Narrower {
  public:
   explicit Narrower(Graph& g) : g_(g) {}
@@ -67,9 +34,10 @@ class Narrower {
   void run() {
     for (const auto& n : g_.nodes()) {
       if (n->outputs.size() != 1 || n->outputs[0] == kNone) continue;
-      if (ops::is_dequantize(*n)) {
+      const ops::OpDef* def = ops::find(*n);
+      if (def != nullptr && def->dequantizes) {
         keep(*n);
-      } else if (is(*n, kernel::ScalarOp::Mul)) {
+      } else {
         join(*n);
       }
     }
@@ -87,8 +55,8 @@ class Narrower {
       if (def == nullptr) return false;
       if (def->layout == ops::LayoutRole::Permutation && u->outputs.size() == 1)
         return is_only_weight(u->outputs[0], depth + 1);
-      if (def->narrow_input < 0) return false;
-      const auto place = static_cast<size_t>(def->narrow_input);
+      if (def->quantized_input < 0) return false;
+      const auto place = static_cast<size_t>(def->quantized_input);
       return u->inputs.size() > place && u->inputs[place] == v &&
              std::count(u->inputs.begin(), u->inputs.end(), v) == 1;
     });
@@ -119,61 +87,9 @@ class Narrower {
     n.opset = 0;
   }
 
-  /// The other operand, if it is a constant.
-  std::optional<AlongAxis> constant_operand(const Node& n, size_t variable,
-                                            const std::vector<int64_t>& weight) const {
-    return n.inputs.size() == 2 ? along_axis(g_.value(n.inputs[1 - variable]), weight)
-                                : std::nullopt;
-  }
-
-  const Node* producer(ValueId v) const { return v == kNone ? nullptr : g_.value(v).producer; }
-
-  /// The weight that a Cast converts to a float dtype.
-  ValueId widened(const Node* cast) const {
-    const ops::OpDef* def = cast == nullptr ? nullptr : ops::find(*cast);
-    if (def == nullptr || !def->converts) return kNone;
-    const bool narrow = is_narrow_weight(g_.value(cast->inputs[0]));
-    return narrow && g_.value(cast->outputs[0]).dtype == DType::F32 ? cast->inputs[0] : kNone;
-  }
-
-  /// Matches Mul(Sub(Cast(weight), zero), scale). Operand `side` of `mul` is the one that varies.
-  std::optional<Chain> match(const Node& mul, size_t side) const {
-    Chain c;
-    const Node* p = producer(mul.inputs[side]);
-    const Node* cast = p;
-    if (p != nullptr && is(*p, kernel::ScalarOp::Sub)) cast = producer(p->inputs[0]);
-    c.weight = widened(cast);
-    if (c.weight == kNone) return std::nullopt;
-    const std::vector<int64_t>& dims = g_.value(c.weight).constant->dims();
-    const auto scale = constant_operand(mul, side, dims);
-    if (!scale || g_.value(mul.outputs[0]).shape != g_.value(c.weight).shape) return std::nullopt;
-    c.scale = *scale;
-    c.zero.numbers = {0};
-    if (cast != p) {
-      const auto zero = constant_operand(*p, 0, dims);
-      if (!zero || !fits(zero->numbers, g_.value(c.weight).dtype)) return std::nullopt;
-      c.zero = *zero;
-      c.origins = p->origins;
-    }
-    c.origins.insert(c.origins.begin(), cast->origins.begin(), cast->origins.end());
-    // Scale and zero point must vary along the same axis.
-    if (c.zero.axis >= 0 && c.scale.axis >= 0 && c.zero.axis != c.scale.axis) return std::nullopt;
-    return c;
-  }
-
-  static bool fits(const std::vector<double>& zeros, DType t) {
-    const bool is_signed = is_signed_int(t) || is_signed_low_bit_int(t);
-    const double numbers = std::ldexp(1.0, bits_of(t));
-    const double lo = is_signed ? -numbers / 2 : 0;
-    return std::all_of(zeros.begin(), zeros.end(),
-                       [&](double z) { return z == std::floor(z) && z >= lo && z < lo + numbers; });
-  }
-
-  void join(Node& mul) {
-    if (mul.inputs.size() != 2) return;
-    std::optional<Chain> c = match(mul, 0);
-    if (!c) c = match(mul, 1);
-    if (!c || !is_only_weight(mul.outputs[0])) return;
+  void join(Node& n) {
+    std::optional<ops::Dequantized> c = ops::match_dequantized(g_, n);
+    if (!c || !is_narrow_weight(g_.value(c->weight)) || !is_only_weight(n.outputs[0])) return;
     const std::string name = g_.value(c->weight).name;
     const size_t count = std::max(c->scale.numbers.size(), c->zero.numbers.size());
     const std::vector<int64_t> dims =
@@ -190,9 +106,9 @@ class Narrower {
         t.mutable_data<uint8_t>()[i] = static_cast<uint8_t>(static_cast<int>(c->zero.numbers[i]));
       inputs.push_back(g_.add_constant(name + "_zero", std::move(t)));
     }
-    ops::become_dequantize(g_, mul, std::move(inputs),
+    ops::become_dequantize(g_, n, std::move(inputs),
                            std::max<int64_t>({c->scale.axis, c->zero.axis, 0}));
-    mul.origins.insert(mul.origins.begin(), c->origins.begin(), c->origins.end());
+    n.origins.insert(n.origins.begin(), c->origins.begin(), c->origins.end());
   }
 
   Graph& g_;
