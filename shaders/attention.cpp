@@ -286,8 +286,8 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   // whole steps.
   const double valued = shared ? std::ceil(size.keys / t.lanes) * t.lanes : blocks * visited;
   const double query_loads = shared ? std::ceil(rows / t.lanes) : rows;
-  const double products = steps * (gather * (query_loads + keys * size.key_loads) +
-                                   rows * keys * (4 + price.accumulator));
+  const double multiply_adds = steps * (gather * (query_loads + keys * size.key_loads) +
+                                        rows * keys * (4 + price.accumulator));
   const double softmax = rows * (keys * (price.exp + 4 + size.score_flops) + price.exp + columns +
                                  (shared ? 2 * t.lanes : 0));
   const double step = shared ? t.lanes : keys;  // values of one step
@@ -298,7 +298,7 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   double units = size.batch * std::ceil(size.rows / rows) *
                  std::ceil(static_cast<double>(size.columns) / t.columns);
   if (!shared) units /= kLanes;
-  double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
+  double cost = units * (blocks * (multiply_adds + softmax) + valued * per_key + shuffles);
   if (units < cpu.min_units) cost *= cpu.min_units / units;
   // The time to compile the unrolled code. It counts less than for a GEMM (subgroup_tile.cpp), as
   // the layers of a model share the kernel.

@@ -14,9 +14,9 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const double a_load = size.a_loads < 4 ? price.vector_load : price.scalar_load;
   const double loads = w.a_loads * size.a_loads * a_load + w.b_loads * price.vector_load;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
-  double step = loads + w.products + price.broadcast * 4 * w.shared;
+  double step = loads + w.multiply_adds + price.broadcast * 4 * w.shared;
   step += w.step;
-  const double results = w.products / 4;
+  const double results = w.multiply_adds / 4;
   double cost = units * (size.k / 4 * step + results * w.result);
   if (units < price.min_units) cost *= price.min_units / units;
   const CompileCosts& compile = price.compile;

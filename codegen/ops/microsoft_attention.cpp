@@ -113,7 +113,7 @@ class Writer {
 
   Result<bool> write() {
     const DType t = c_.dtype(c_.in(kInput));
-    type_ = wide(t);
+    type_ = accumulate_dtype(t);
     V y = c_.op("MatMul", {c_.in(kInput), c_.in(kWeights)});
     if (c_.has(kBias)) y = c_.add(y, c_.in(kBias));
     const V q = heads_of(y, 0, s_.qk);

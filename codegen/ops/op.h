@@ -166,7 +166,7 @@ enum class HostRounding : uint8_t {
   Moves,  // is rounded if all readers of the result allow it
 };
 
-/// The axes of the output channels of a product.
+/// The axes of the output channels of a contraction.
 struct ChannelAxes {
   size_t result = 0;  // of the result
   size_t weight = 0;  // of input 1
@@ -220,7 +220,7 @@ struct OpDef {
   double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
   /// The result consists of the operands side by side. Each operand is read only for its own part.
   bool concatenates = false;
-  /// The dims that one element of a product sums over. For Lowering::MatMul and Conv.
+  /// The dims that one element of a contraction sums over. For Lowering::MatMul and Conv.
   Shape (*contracted)(const graph::Graph&, const graph::Node&) = nullptr;
 
   // Algebra.
@@ -232,8 +232,9 @@ struct OpDef {
   bool moves = false;
   /// The result is the operand in another dtype.
   bool converts = false;
-  /// The result is (input 0 - input 2) * input 1, where input 0 is an integer. In core form, input 0
-  /// is a quantized weight, which stays so in memory: kernels compute the result where they load it.
+  /// The result is (input 0 - input 2) * input 1, where input 0 is an integer. In core form, input
+  /// 0 is a quantized weight, which stays so in memory: kernels compute the result where they load
+  /// it.
   bool dequantizes = false;
   /// Takes and returns low-bit types (is_low_bit()): the operator moves their elements, converts
   /// them, or does not look at them. Others refuse them.

@@ -1,5 +1,5 @@
-// Quantised tensors: conversions, and integer products and convolutions, as arithmetic on wider
-// types. Casts from float saturate as quantisation requires.
+// Quantised tensors: conversions, and integer matrix multiplications and convolutions, as
+// arithmetic on wider types. Casts from float saturate as quantisation requires.
 #include "codegen/ops/quantize.h"
 
 #include <cmath>
@@ -277,7 +277,7 @@ Result<bool> dynamic_quantize(Rewriter& rw) {
   return c.finish();
 }
 
-// --- Integer products ----------------------------------------------------------------------------
+// --- Integer matrix multiplications --------------------------------------------------------------
 
 /// Shapes a zero point or scale that is one number or one per row ([M] -> [M, 1]).
 V per_row(OpBuilder& c, V v) {

@@ -36,7 +36,7 @@ std::vector<int64_t> axes_of(OpBuilder& c) {
 Result<bool> softmax(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const Softmax s(c, c.cast(c.in(0), wide(t)), axes_of(c));
+  const Softmax s(c, c.cast(c.in(0), accumulate_dtype(t)), axes_of(c));
   c.replace(0, c.cast(s.value(c), t));
   return c.finish();
 }
@@ -44,7 +44,7 @@ Result<bool> softmax(Rewriter& rw) {
 Result<bool> log_softmax(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const Softmax s(c, c.cast(c.in(0), wide(t)), axes_of(c));
+  const Softmax s(c, c.cast(c.in(0), accumulate_dtype(t)), axes_of(c));
   c.replace(0, c.cast(c.sub(s.difference, c.op("Log", {s.sum})), t));
   return c.finish();
 }

@@ -42,7 +42,7 @@ std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
 }
 
 bool foldable(const graph::Graph& g, const graph::Node& n) {
-  // The pass narrow-weights keeps these in 8 bits.
+  // The pass quantized-weights keeps these in 8 bits.
   if (ops::dequantizes(n)) return false;
   // Kernels compute these positions and everything derived from them: see OpBuilder::positions().
   if (ops::Attributes(n).has("computed")) return false;

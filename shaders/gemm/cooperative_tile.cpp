@@ -55,9 +55,10 @@ double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
   const GpuCosts& gpu = kGpuCosts;
-  const double products = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
+  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
   const double matrix_loads = 2.0 * t.per_invocation * t.step / t.matrix.depth;
-  const double work = gpu.load * loads + gpu.matrix_load * matrix_loads + products + gpu.barrier;
+  const double work =
+      gpu.load * loads + gpu.matrix_load * matrix_loads + multiply_adds + gpu.barrier;
   const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
   return gpu_time(workgroups_of(size, t) * splits, threads, steps, work);
 }

@@ -135,8 +135,8 @@ TEST(Traits, OperatorsAreNamedInTheirRowsOnly) {
   }
 }
 
-/// Files of passes and lowering that know scalar operations, with the reason. Others ask a column of
-/// scalar_ops.def, or a trait.
+/// Files of passes and lowering that know scalar operations, with the reason. Others ask a column
+/// of scalar_ops.def, or a trait.
 struct KnowsScalarOps {
   const char* file;
   const char* reason;
@@ -165,7 +165,8 @@ TEST(Traits, PassesAndLoweringAskColumnsOfScalarOps) {
         if (line.find("ScalarOp::") == std::string::npos || writes_operation(line)) continue;
         const bool listed = std::ranges::any_of(
             kKnowsScalarOps, [&](const KnowsScalarOps& row) { return file == row.file; });
-        EXPECT_TRUE(listed) << file << ": " << line << "\nask a column of scalar_ops.def or a trait";
+        EXPECT_TRUE(listed) << file << ": " << line
+                            << "\nask a column of scalar_ops.def or a trait";
         knowing.insert(file);
       }
     }

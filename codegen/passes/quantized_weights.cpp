@@ -22,14 +22,14 @@ using graph::ValueId;
 // The size of smaller weights matters little.
 constexpr int64_t kMinElements = int64_t{1} << 12;
 
-bool is_narrow_weight(const Value& v) {
-  const bool narrow = v.dtype == DType::I8 || v.dtype == DType::U8 || is_low_bit_int(v.dtype);
-  return narrow && v.constant && v.constant->count() >= kMinElements;
+bool is_quantized_weight(const Value& v) {
+  const bool small = v.dtype == DType::I8 || v.dtype == DType::U8 || is_low_bit_int(v.dtype);
+  return small && v.constant && v.constant->count() >= kMinElements;
 }
 
-class Narrower {
+class QuantizedWeights {
  public:
-  explicit Narrower(Graph& g) : g_(g) {}
+  explicit QuantizedWeights(Graph& g) : g_(g) {}
 
   void run() {
     for (const auto& n : g_.nodes()) {
@@ -69,7 +69,7 @@ class Narrower {
   }
 
   void keep(Node& n) {
-    if (!is_narrow_weight(g_.value(n.inputs[0])) || !is_only_weight(n.outputs[0])) return;
+    if (!is_quantized_weight(g_.value(n.inputs[0])) || !is_only_weight(n.outputs[0])) return;
     const auto& scale = g_.value(n.inputs[1]).constant;
     if (!scale || !is_float(scale->dtype())) return;
     if (n.inputs.size() > 2 && n.inputs[2] != kNone) {
@@ -89,7 +89,7 @@ class Narrower {
 
   void join(Node& n) {
     std::optional<ops::Dequantized> c = ops::match_dequantized(g_, n);
-    if (!c || !is_narrow_weight(g_.value(c->weight)) || !is_only_weight(n.outputs[0])) return;
+    if (!c || !is_quantized_weight(g_.value(c->weight)) || !is_only_weight(n.outputs[0])) return;
     const std::string name = g_.value(c->weight).name;
     const size_t count = std::max(c->scale.numbers.size(), c->zero.numbers.size());
     const std::vector<int64_t> dims =
@@ -116,8 +116,8 @@ class Narrower {
 
 }  // namespace
 
-Status narrow_weights(Graph& g) {
-  Narrower(g).run();
+Status quantized_weights(Graph& g) {
+  QuantizedWeights(g).run();
   return dce(g);
 }
 
