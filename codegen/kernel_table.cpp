@@ -44,7 +44,7 @@ kernel::LegalizeFor legalized_for(const lower::Target& target) {
   kernel::LegalizeFor out;
   out.int64 = target.predicate.needs_int64;
   out.float16 = target.predicate.needs_float16;
-  out.word_loads = target.wide_loads;
+  out.word_loads = target.loads_64_bits;
   out.storage8 = target.predicate.needs_storage8;
   out.storage16 = target.predicate.needs_storage16;
   return out;
@@ -107,7 +107,7 @@ Status KernelTable::emit(const kernel::Kernel& k, plan::KernelCode& code) {
     RP_ASSIGN(code.cuda, emit::cuda(k));
   } else {
     emit::SpirvOptions spirv_options;
-    spirv_options.wide_loads = target_.wide_loads;
+    spirv_options.loads_64_bits = target_.loads_64_bits;
     RP_ASSIGN(code.spirv, context_.kernels.spirv(k, spirv_options));
   }
   return {};

@@ -55,7 +55,7 @@ std::optional<kernel::Race> ProbeMemory::load(const kernel::MemoryRow& row) {
     });
   };
   if (storage == kernel::Ty::F32 || storage == kernel::Ty::U32 || storage == kernel::Ty::I32) {
-    gather([to = row.value.narrow](const std::byte* from, size_t n) {
+    gather([to = row.value.u32](const std::byte* from, size_t n) {
       std::memcpy(to + n, from, sizeof(uint32_t));
     });
   } else {

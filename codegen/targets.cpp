@@ -29,7 +29,7 @@ std::vector<lower::Target> vulkan_targets() {
   lower::Target cpu = full;
   cpu.name = "vulkan-cpu-int64";
   cpu.predicate.cpu_type = true;
-  cpu.wide_loads = true;
+  cpu.loads_64_bits = true;
   lower::Target cpu_sg8 = cpu;
   cpu_sg8.name = "vulkan-cpu-sg8";
   cpu_sg8.predicate.needs_subgroup_shuffle = true;

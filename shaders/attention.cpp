@@ -275,10 +275,10 @@ AttentionTile tile_of(const AttentionSize& size, const TargetFacts& device, int 
 
 /// The cost of all blocks of all units of work, in multiply-adds of a register.
 double cost_of(const AttentionSize& size, const TargetFacts& device, const AttentionTile& t) {
-  constexpr double kExp = 6, kBroadcast = 0.5, kAccumulator = 1.5;
   const bool shared = t.lanes > 1;
-  const CpuCosts& price = cpu_costs(device);
-  const double gather = shared ? price.vector_load : price.attention_gather;
+  const CpuCosts& cpu = cpu_costs(device);
+  const AttentionCosts& price = cpu.attention;
+  const double gather = shared ? cpu.vector_load : price.gather;
   const double keys = t.keys, rows = t.rows, columns = t.per_invocation, steps = size.depth / 4;
   const double visited = keys * t.lanes;  // keys of a block
   const double blocks = std::ceil(size.keys / visited);
@@ -286,25 +286,24 @@ double cost_of(const AttentionSize& size, const TargetFacts& device, const Atten
   // whole steps.
   const double valued = shared ? std::ceil(size.keys / t.lanes) * t.lanes : blocks * visited;
   const double query_loads = shared ? std::ceil(rows / t.lanes) : rows;
-  const double products =
-      steps * (gather * (query_loads + keys * size.key_loads) + rows * keys * (4 + kAccumulator));
-  const double softmax =
-      rows * (keys * (kExp + 4 + size.score_flops) + kExp + columns + (shared ? 2 * t.lanes : 0));
+  const double multiply_adds = steps * (gather * (query_loads + keys * size.key_loads) +
+                                        rows * keys * (4 + price.accumulator));
+  const double softmax = rows * (keys * (price.exp + 4 + size.score_flops) + price.exp + columns +
+                                 (shared ? 2 * t.lanes : 0));
   const double step = shared ? t.lanes : keys;  // values of one step
   const double per_key =
-      gather * columns / 4 * size.value_loads + rows * columns * (1 + kAccumulator / step);
+      gather * columns / 4 * size.value_loads + rows * columns * (1 + price.accumulator / step);
   double shuffles = 0;
-  if (shared) shuffles = kBroadcast * rows * (blocks * 4 * steps + valued);
+  if (shared) shuffles = cpu.broadcast * rows * (blocks * 4 * steps + valued);
   double units = size.batch * std::ceil(size.rows / rows) *
                  std::ceil(static_cast<double>(size.columns) / t.columns);
   if (!shared) units /= kLanes;
-  double cost = units * (blocks * (products + softmax) + valued * per_key + shuffles);
-  if (units < kMinUnits) cost *= kMinUnits / units;
+  double cost = units * (blocks * (multiply_adds + softmax) + valued * per_key + shuffles);
+  if (units < cpu.min_units) cost *= cpu.min_units / units;
   // The time to compile the unrolled code. It counts less than for a GEMM (subgroup_tile.cpp), as
   // the layers of a model share the kernel.
   const double written = rows * (4 * keys + columns * step + 10 * keys);
-  return cost + price.attention_unrolled_square * written * written +
-         price.attention_unrolled * written;
+  return cost + price.unrolled_square * written * written + price.unrolled * written;
 }
 
 /// The tile with this number of rows whose number of keys is the cheapest.
@@ -349,15 +348,15 @@ std::vector<AttentionTile> attention_tiles(const AttentionSize& size, const Targ
 
 namespace {
 
-/// With workarounds::kSlowLoads, one kernel is up to 2.5 times as fast as separate ones. Separate
-/// kernels win where a lane holds many columns while few rows share its loads, and for 16 rows of
-/// several heads. Measured for 8 to 512 rows and keys, heads of size 32 to 128, and 1 to 12 heads.
 bool separate_wins_with_slow_loads(const AttentionSize& size) {
   const double elements = size.depth + size.columns;
   const double all_rows = size.batch * size.rows;
-  const bool wide = elements > 160 && all_rows >= 24 && all_rows < 1024;
-  const bool low = elements >= 128 && size.batch >= 8 && size.rows < 24;
-  return size.rows >= 12 && size.keys >= 12 && (wide || low);
+  const auto contains = [&](const SeparateAttentionRange& r) {
+    return elements >= r.min_elements && size.batch >= r.min_batch && size.rows >= r.min_rows &&
+           size.rows < r.end_rows && all_rows >= r.min_all_rows && all_rows < r.end_all_rows &&
+           size.keys >= r.min_keys;
+  };
+  return std::ranges::any_of(kSeparateAttentionWins.ranges, contains);
 }
 
 }  // namespace
@@ -365,19 +364,19 @@ bool separate_wins_with_slow_loads(const AttentionSize& size) {
 double separate_cost(const AttentionSize& size, const TargetFacts& device) {
   if (!has_cpu_subgroups(device)) return kInfinity;
   if (device.slow_loads()) {
-    constexpr double kUsual = 0.8;  // fraction of the fused kernel's time
-    return separate_wins_with_slow_loads(size) ? kUsual * attention_tiles(size, device).front().cost
-                                               : kInfinity;
+    return separate_wins_with_slow_loads(size)
+               ? kSeparateAttentionWins.time * attention_tiles(size, device).front().cost
+               : kInfinity;
   }
-  // Fitted to times of Mesa 25 for 16 to 128 keys; larger GEMMs are faster than this. Up to 8 rows
-  // share a load of keys and values.
-  constexpr double kSoftmax = 6, kLaunches = 32000;
-  const double multiply_add = 0.22 + 0.22 / std::clamp(size.rows, 1.0, 8.0);
+  const SeparateAttentionCosts& price = kSeparateAttention;
+  const double min_units = cpu_costs(device).min_units;
+  const double multiply_add =
+      price.multiply_add + price.load / std::clamp(size.rows, 1.0, price.max_rows);
   const double scores = size.batch * size.rows * size.keys;
   const double per_score =
-      multiply_add * (size.depth + size.columns) + kSoftmax + size.score_flops / kLanes;
+      multiply_add * (size.depth + size.columns) + price.softmax + size.score_flops / kLanes;
   const double units = size.batch * std::ceil(size.rows / 8) * std::ceil(size.columns / 64.0);
-  return kLaunches + scores * per_score * std::max(1.0, kMinUnits / units);
+  return price.launches + scores * per_score * std::max(1.0, min_units / units);
 }
 
 Status write_attention(const AttentionWork& work) {

@@ -136,8 +136,6 @@ double prologue_instructions(const GemmSize& size, double a_loads, double b_load
 /// that sums the parts.
 void add_with_splits(std::vector<Tile>& out, Tile tile, const GemmSize& size, double workgroups,
                      const std::function<double(int splits)>& time_of);
-/// The cost of a load from global memory, in multiply-adds of a GPU.
-inline constexpr double kGpuLoad = 30;
 /// `count` neighbouring rows of A, or vectors of columns of B, from `first`.
 std::vector<Index> gemm_rows(Gemm& gemm, Value first, int count);
 std::vector<Column> gemm_columns(Gemm& gemm, Value first, int count);

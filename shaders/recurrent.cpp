@@ -130,9 +130,9 @@ class Writer {
     int begin, end;
   };
 
-  /// Whether the product of the inputs is not part of the gate's sum: a GRU multiplies the rest of
-  /// it by the reset gate first.
-  bool adds_product_later(int gate) const {
+  /// Whether the projection of the inputs is not part of the gate's sum: a GRU multiplies the rest
+  /// of it by the reset gate first.
+  bool adds_projection_later(int gate) const {
     return size_.cell == RecurrentCell::Gru && size_.linear_before_reset && gate == 2;
   }
 
@@ -145,8 +145,8 @@ class Writer {
       RP_ASSIGN(const Val bias, r_.bias(g, u));
       for (int row = 0; row < t_.rows; ++row) {
         Val sum = bias ? bias : b_.constant(type_, 0);
-        if (!adds_product_later(g)) {
-          RP_ASSIGN(const Val x, r_.product(at[static_cast<size_t>(row)], sequence(row), g, u));
+        if (!adds_projection_later(g)) {
+          RP_ASSIGN(const Val x, r_.projection(at[static_cast<size_t>(row)], sequence(row), g, u));
           sum = b_.add(sum, x);
         }
         sums_.store(row, g, sum);
@@ -224,7 +224,7 @@ class Writer {
       hidden = gate(1, row, 2);
     } else {
       update = gate(0, row, 0);
-      RP_ASSIGN(const Val x, r_.product(at, sequence(row), 2, units(block)));
+      RP_ASSIGN(const Val x, r_.projection(at, sequence(row), 2, units(block)));
       sums_.store(row, 2, sums_.load(row, 2) * gate(0, row, 1));
       hidden = gate(1, row, 2, x);
     }
@@ -279,14 +279,14 @@ uint32_t shared_bytes(const RecurrentSize& size, int rows) {
 
 double cost_of(const RecurrentSize& size, const TargetFacts& device, const RecurrentTile& t) {
   const double vectors = std::ceil(static_cast<double>(size.hidden) / t.width);
-  const double products = static_cast<double>(size.gates()) * size.hidden;
+  const double multiply_adds = static_cast<double>(size.gates()) * size.hidden;
   const double workgroups = size.directions * std::ceil(size.batch / t.rows);
   if (!device.cpu_type())
     return gpu_time(workgroups, t.workgroup, size.steps * t.blocks,
-                    products * (kGpuLoad + 4.0 * t.rows));
-  // The devices of cpu_costs() have two cores.
-  return std::max(workgroups, 2.0) * size.steps * vectors * products *
-         (cpu_costs(device).vector_load + 4.0 * t.rows) / kCpuLanes;
+                    multiply_adds * (kGpuCosts.load + 4.0 * t.rows));
+  const CpuCosts& price = cpu_costs(device);
+  return std::max(workgroups, price.cores) * size.steps * vectors * multiply_adds *
+         (price.vector_load + 4.0 * t.rows) / kCpuLanes;
 }
 
 }  // namespace

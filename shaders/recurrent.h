@@ -1,7 +1,7 @@
 // Kernel template for RNN, GRU and LSTM: one workgroup computes all steps of some rows of the
-// batch, in one direction. The products of the inputs with W are operands. In each step
+// batch, in one direction. The projections of the inputs by W are operands. In each step
 //
-//   sums[gate][unit] = product of the step + R[gate][unit] . h, for the gates of the cell
+//   sums[gate][unit] = projection of the step + R[gate][unit] . h, for the gates of the cell
 //   h, c = the cell's functions of the sums
 //
 // The states h of all units lie in shared memory, twice: a step reads those of the step before, and
@@ -60,9 +60,9 @@ class Recurrence {
 
   /// Where the inputs of a step lie, which may run backwards. Beyond the sequence: at the step.
   virtual Expr position(Value step, const Sequence& sequence) = 0;
-  /// The products of inputs and W, with W's biases.
-  virtual Result<Val> product(const Expr& position, const Sequence& sequence, int gate,
-                              const Units& units) = 0;
+  /// The projections of the inputs by W, with W's biases.
+  virtual Result<Val> projection(const Expr& position, const Sequence& sequence, int gate,
+                                 const Units& units) = 0;
   /// R's biases, and the weights of c in a gate (0: i, 1: o, 2: f). Null if there are none.
   virtual Result<Val> bias(int gate, const Units& units) = 0;
   virtual Result<Val> peephole(int gate, const Units& units) = 0;

@@ -41,8 +41,6 @@ struct TileShape {
 /// constant lane.
 inline constexpr int kCpuLanes = 8;
 bool has_cpu_subgroups(const TargetFacts& device);
-/// With fewer units of work, threads of a CPU-type device are idle.
-inline constexpr double kMinUnits = 8;
 
 /// Where the tile of a unit of work begins: its first row, and its number along the columns.
 struct TileOrigin {

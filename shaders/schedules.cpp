@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "shaders/contraction.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 
@@ -58,17 +59,13 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   return all;
 }
 
-namespace {
-constexpr double kCores = 60;  // of a GPU of middling size
-}  // namespace
-
 double gpu_time(double workgroups, double invocations, double steps, double work) {
   // A step takes at least one memory latency, however few invocations there are. More invocations
   // than a core has lanes, or more workgroups than cores, take turns.
-  constexpr double kLanes = 128, kLatency = 400;
-  const double turns = std::ceil(workgroups / kCores) * invocations / kLanes;
+  const GpuCosts& gpu = kGpuCosts;
+  const double turns = std::ceil(workgroups / gpu.cores) * invocations / gpu.lanes;
   // Converted to the unit of CPU-type devices, a register of 8 lanes.
-  return steps * std::max(kLatency, work * turns) * kCores * kLanes / 8;
+  return steps * std::max(gpu.latency, work * turns) * gpu.cores * gpu.lanes / kCpuLanes;
 }
 
 double prologue_instructions(const GemmSize& size, double a_loads, double b_loads) {
@@ -78,20 +75,18 @@ double prologue_instructions(const GemmSize& size, double a_loads, double b_load
 void add_with_splits(std::vector<Tile>& out, Tile tile, const GemmSize& size, double workgroups,
                      const std::function<double(int splits)>& time_of) {
   constexpr int kMaxSplits = 16;
-  constexpr double kMinBlocks = 4;  // of one part
-  // No GPU has measured these estimates, so that a second launch must promise a clear gain.
-  constexpr double kMinGain = 1.5;
-  // A launch takes as long to begin as some loads that wait for each other.
-  constexpr double kLaunch = 10, kWorkgroup = 64;
+  constexpr double kMinBlocks = 4;   // of one part
+  constexpr double kWorkgroup = 64;  // of the launch that adds
+  const GpuCosts& gpu = kGpuCosts;
   tile.cost = time_of(1);
   out.push_back(tile);
   if (!size.constant_result) return;
   Tile best = tile;
   const double adding_workgroups = std::ceil(size.batch * size.m * size.n / 4 / kWorkgroup);
   for (int n = 2; n <= kMaxSplits; n *= 2) {
-    if (workgroups * n > 2 * kCores || size.k / tile.step / n < kMinBlocks) break;
-    const double adding = gpu_time(adding_workgroups, kWorkgroup, n + kLaunch, kGpuLoad);
-    const double cost = kMinGain * (time_of(n) + adding);
+    if (workgroups * n > 2 * gpu.cores || size.k / tile.step / n < kMinBlocks) break;
+    const double adding = gpu_time(adding_workgroups, kWorkgroup, n + gpu.launch, gpu.load);
+    const double cost = gpu.second_launch_gain * (time_of(n) + adding);
     if (best.splits > 1 && cost >= best.cost) continue;
     best.splits = n;
     best.cost = cost;

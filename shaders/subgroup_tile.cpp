@@ -14,21 +14,18 @@ double cost_of(const GemmSize& size, const TargetFacts& device, const Tile& t, c
   const double a_load = size.a_loads < 4 ? price.vector_load : price.scalar_load;
   const double loads = w.a_loads * size.a_loads * a_load + w.b_loads * price.vector_load;
   const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
-  constexpr double kBroadcast = 0.5;
-  double step = loads + w.products + kBroadcast * 4 * w.shared;
-  step += price.step_overhead * w.step;
-  const double result = price.step_overhead * w.result;
-  const double results = w.products / 4;
-  double cost = units * (size.k / 4 * step + results * result);
-  if (units < kMinUnits) cost *= kMinUnits / units;
-  // Compiling takes longer where finding a row takes divisions by dynamic dims, and where fp16 is
-  // decoded.
-  double compile_ms = results * (price.compile_product * size.unrolled + price.compile_result);
-  if (size.dynamic) compile_ms *= 2.5;
-  if (size.fp16_operands) compile_ms *= 2;
-  compile_ms += price.compile_square * results * results;
-  compile_ms += price.compile_instruction * prologue_instructions(size, w.a_loads, w.b_loads);
-  return with_compile_time(cost, compile_ms, price);
+  double step = loads + w.multiply_adds + price.broadcast * 4 * w.shared;
+  step += w.step;
+  const double results = w.multiply_adds / 4;
+  double cost = units * (size.k / 4 * step + results * w.result);
+  if (units < price.min_units) cost *= price.min_units / units;
+  const CompileCosts& compile = price.compile;
+  double compile_ms = results * (compile.multiply_add * size.unrolled + compile.result);
+  if (size.dynamic) compile_ms *= compile.dynamic_rows;
+  if (size.fp16_operands) compile_ms *= compile.fp16;
+  compile_ms += compile.square * results * results;
+  compile_ms += compile.instruction * prologue_instructions(size, w.a_loads, w.b_loads);
+  return with_compile_time(cost, compile_ms, compile);
 }
 
 }  // namespace

@@ -16,12 +16,12 @@ namespace reprise::shaders {
 
 /// What a subgroup does for 4 values of k.
 struct StepCost {
-  double a_loads;   // times GemmSize::a_loads
-  double b_loads;   // vectors of four
-  double products;  // multiply-adds
-  double shared;    // broadcasts for each value of k
-  double step;      // other costs of the step
-  double result;    // the cost of storing a result
+  double a_loads;  // times GemmSize::a_loads
+  double b_loads;  // vectors of four
+  double multiply_adds;
+  double shared;  // broadcasts for each value of k
+  double step;    // other costs of the step
+  double result;  // the cost of storing a result
 };
 
 struct SubgroupTile {

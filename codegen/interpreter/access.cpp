@@ -10,7 +10,7 @@ namespace reprise::kernel {
 // --- Memory
 
 bool Interpreter::indices_fit(const Step& s, const Access& access, const Active& active) {
-  const uint32_t* index = row(access.index).narrow;
+  const uint32_t* index = row(access.index).u32;
   // As an unsigned number, a negative index is a large one.
   const uint64_t past = type(access.index).ty == Ty::I32 ? uint64_t{1} << 31U : uint64_t{1} << 32U;
   uint32_t largest = 0;
@@ -43,12 +43,12 @@ void Interpreter::buffer_access(const Step& s, const Active& active) {
   if (!indices_fit(s, {i.args[0], row.lanes, memory_.elements(i.imm), i.align, name}, active))
     return;
   row.active = active;
-  row.index = s.in[0].narrow;
+  row.index = s.in[0].u32;
   row.first = group_index_ * size_ + 1;
   row.numbers = numbers_.data();
   row.stride = stride_;
   row.value = load ? s.out : s.in[1];
-  row.mask = i.args.size() == 3 ? s.in[2].narrow : nullptr;
+  row.mask = i.args.size() == 3 ? s.in[2].u32 : nullptr;
   const std::optional<Race> race = load ? memory_.load(row) : memory_.store(row);
   if (!race) return;
   violate(s.id, race->invocation,
@@ -61,7 +61,7 @@ void Interpreter::local_access(const Step& s, const Active& active) {
   if (i.args.size() <= argument) return local_element(s, 0, active);
   const LocalVar& local = k_.locals[i.imm];
   if (!indices_fit(s, {i.args[argument], 1, local.count, 1, local.name}, active)) return;
-  const uint32_t* index = s.in[argument].narrow;
+  const uint32_t* index = s.in[argument].u32;
   const uint32_t first = index[active.list[0]];
   if (find(active, [&](uint32_t n) { return index[n] != first; }) == kNoInvocation)
     return local_element(s, first, active);
@@ -88,10 +88,10 @@ void Interpreter::local_element(const Step& s, size_t index, const Active& activ
   const Row to = load ? s.out : cells;
   const Row from = load ? cells : s.in[0];
   for (size_t at = 0; at < words(t); at += stride_) {
-    if (active.whole && to.narrow != nullptr) {
-      std::copy_n(from.narrow + at, active.list.size(), to.narrow + at);
+    if (active.whole && to.u32 != nullptr) {
+      std::copy_n(from.u32 + at, active.list.size(), to.u32 + at);
     } else if (active.whole) {
-      std::copy_n(from.wide + at, active.list.size(), to.wide + at);
+      std::copy_n(from.u64 + at, active.list.size(), to.u64 + at);
     } else {
       for (const uint32_t n : active.list) to.set(at + n, from.get(at + n));
     }
@@ -118,7 +118,7 @@ void Interpreter::shared_access(const Step& s, const Active& active) {
       group = numbers_[n] / size_;
       begin = group * size_;
     }
-    const uint32_t index = s.in[0].narrow[n];
+    const uint32_t index = s.in[0].u32[n];
     uint64_t* cells = shared_[i.imm].data() + size_t{group} * array.count + index;
     if (partial_) {  // shared accesses were checked when all stores counted
       for (uint32_t l = 0; l < lanes; ++l) {
@@ -173,7 +173,7 @@ void Interpreter::matrix(const Step& s, const Active& all) {
         n % subgroup_size_ == 0 && last < active.size() && active[last] == n + subgroup_size_ - 1;
     if (!whole) return violate(s.id, n, "uses a matrix that only some of its subgroup use");
     if (i.op == Op::MatrixMulAdd) {
-      if (!matrices_.multiply(MatrixProduct::of(i.imm), n / subgroup_size_, options_))
+      if (!matrices_.multiply(MatrixOperands::of(i.imm), n / subgroup_size_, options_))
         violate(s.id, n, "multiplies a matrix before it is written");
     } else if (i.op == Op::MatrixZero) {
       const MatrixVar& m = k_.matrices[i.imm];
@@ -194,11 +194,11 @@ void Interpreter::matrix_access(const Step& s, uint32_t n) {
   const uint64_t lines = a.by_columns ? m.columns : m.rows;
   const uint64_t span = (lines - 1) * a.stride + (a.by_columns ? m.rows : m.columns);
   for (uint32_t l = n; l < n + subgroup_size_; ++l) {
-    if (s.in[0].narrow[l] != s.in[0].narrow[n])
+    if (s.in[0].u32[l] != s.in[0].u32[n])
       return violate(s.id, l, "has another index of a matrix than others of its subgroup");
   }
   if (!indices_fit(s, {i.args[0], span, array.count, 1, array.name}, {{&n, 1}, false, 1})) return;
-  const uint32_t index = s.in[0].narrow[n];
+  const uint32_t index = s.in[0].u32[n];
   const uint32_t group = n / size_;
   if (load) {
     values.resize(size_t{m.rows} * m.columns);
@@ -278,19 +278,19 @@ void Interpreter::shuffle(const Step& s, size_t l, std::span<const uint32_t> lan
   const bool whole = lanes.size() == subgroup_size_;
   const Row in = s.in[0].from(l * stride_);
   const Row out = s.out.from(l * stride_);
-  if (whole && in.narrow != nullptr) {
-    const uint32_t* by = s.in[1].narrow + first;
+  if (whole && in.u32 != nullptr) {
+    const uint32_t* by = s.in[1].u32 + first;
     uint32_t largest = 0;
     for (uint32_t n = 0; n < subgroup_size_; ++n)
       largest = std::max(largest, exclusive ? n ^ by[n] : by[n]);
     if (largest < subgroup_size_) {
       for (uint32_t n = 0; n < subgroup_size_; ++n)
-        out.narrow[first + n] = in.narrow[first + (exclusive ? n ^ by[n] : by[n])];
+        out.u32[first + n] = in.u32[first + (exclusive ? n ^ by[n] : by[n])];
       return;
     }
   }
   for (const uint32_t n : lanes) {
-    const uint32_t by = s.in[1].narrow[n];
+    const uint32_t by = s.in[1].u32[n];
     const uint32_t from = exclusive ? (n - first) ^ by : by;
     const bool active = from < subgroup_size_ &&
                         (whole || std::binary_search(lanes.begin(), lanes.end(), first + from));

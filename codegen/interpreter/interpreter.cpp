@@ -47,7 +47,7 @@ void Interpreter::workgroups() {
     const Inst& i = k_.insts[id];
     if (i.op != Op::Builtin) continue;
     for (const uint32_t n : all_) {
-      values_[id].narrow[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
+      values_[id].u32[n] = builtin_value(static_cast<Builtin>(i.imm & 0xffU), i.imm >> 8U, n);
     }
   }
   block(0, {all_, true, counted_});
@@ -192,17 +192,17 @@ void Interpreter::bitcast(const Step& s, const Active& active) {
 
 void Interpreter::compose(const Step& s, const Active& /*active*/) {
   for (size_t l = 0; l < s.inst->args.size(); ++l) {
-    if (s.out.wide != nullptr) {
-      std::copy_n(s.in[l].wide, s.width, s.out.wide + l * stride_);
+    if (s.out.u64 != nullptr) {
+      std::copy_n(s.in[l].u64, s.width, s.out.u64 + l * stride_);
     } else {
-      std::copy_n(s.in[l].narrow, s.width, s.out.narrow + l * stride_);
+      std::copy_n(s.in[l].u32, s.width, s.out.u32 + l * stride_);
     }
   }
 }
 
 void Interpreter::set_error(const Step& s, const Active& active) {
   const auto code = static_cast<ErrorCode>(s.inst->imm);
-  const uint32_t one = find(active, [&](uint32_t n) { return s.in[0].narrow[n] != 0; });
+  const uint32_t one = find(active, [&](uint32_t n) { return s.in[0].u32[n] != 0; });
   if (one != kNoInvocation) error_ = std::max(error_, code);
 }
 
@@ -210,7 +210,7 @@ void Interpreter::set_error(const Step& s, const Active& active) {
 
 void Interpreter::branch(const Step& s, const Active& active) {
   const Inst& i = *s.inst;
-  const uint32_t* condition = s.in[0].narrow;
+  const uint32_t* condition = s.in[0].u32;
   size_t holds = 0;
   each(active, [&](uint32_t n) { holds += condition[n] != 0 ? 1 : 0; });
   if (holds == active.list.size()) return block(i.blocks[0], active);
@@ -226,7 +226,7 @@ void Interpreter::branch(const Step& s, const Active& active) {
 
 void Interpreter::loop(const Step& s, const Active& active) {
   const auto value = [](const Row& row, uint32_t n) {
-    return int64_t{static_cast<int32_t>(row.narrow[n])};
+    return int64_t{static_cast<int32_t>(row.u32[n])};
   };
   const uint32_t stuck = find(active, [&](uint32_t n) { return value(s.in[2], n) <= 0; });
   if (stuck != kNoInvocation) return violate(s.id, stuck, "loops with a step that is not positive");
@@ -238,7 +238,7 @@ void Interpreter::loop(const Step& s, const Active& active) {
                        }) != kNoInvocation;
   if (!differs) return uniform_loop(s, active);
   std::vector<uint32_t> running(active.list.begin(), active.list.end());
-  for (const uint32_t n : running) s.out.narrow[n] = s.in[0].narrow[n];
+  for (const uint32_t n : running) s.out.u32[n] = s.in[0].u32[n];
   std::erase_if(running, [&](uint32_t n) { return value(s.out, n) >= value(s.in[1], n); });
   while (!running.empty()) {
     block(s.inst->blocks[0], subset(running));
@@ -247,19 +247,19 @@ void Interpreter::loop(const Step& s, const Active& active) {
     std::erase_if(running, [&](uint32_t n) {
       return value(s.out, n) + value(s.in[2], n) >= value(s.in[1], n);
     });
-    for (const uint32_t n : running) s.out.narrow[n] += s.in[2].narrow[n];
+    for (const uint32_t n : running) s.out.u32[n] += s.in[2].u32[n];
   }
 }
 
 /// A loop whose bounds are the same for all invocations.
 void Interpreter::uniform_loop(const Step& s, const Active& active) {
   const auto bound = [&](size_t a) {
-    return int64_t{static_cast<int32_t>(s.in[a].narrow[active.list[0]])};
+    return int64_t{static_cast<int32_t>(s.in[a].u32[active.list[0]])};
   };
   const int64_t end = bound(1);
   const int64_t step = bound(2);
   for (int64_t i = bound(0); i < end && !failed_; i += step) {
-    std::fill_n(s.out.narrow, stride_, static_cast<uint32_t>(i));
+    std::fill_n(s.out.u32, stride_, static_cast<uint32_t>(i));
     block(s.inst->blocks[0], active);
   }
 }

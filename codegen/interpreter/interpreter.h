@@ -31,7 +31,7 @@ struct Launch {
 };
 
 /// The error of results that devices may round differently: native functions, the product of an
-/// Fma, conversions to F16, sums of a subgroup, and products of matrices.
+/// Fma, conversions to F16, sums of a subgroup, and multiplications of matrices.
 enum class NativeError : uint8_t {
   None,   // rounded from double, in the order of the lanes
   Low,    // as far below the exact result as is allowed

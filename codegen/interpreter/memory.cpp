@@ -48,7 +48,7 @@ void MatrixMemory::clear() {
   for (auto& v : values_) v.clear();
 }
 
-bool MatrixMemory::multiply(const MatrixProduct& p, uint32_t subgroup,
+bool MatrixMemory::multiply(const MatrixOperands& p, uint32_t subgroup,
                             const InterpretOptions& options) {
   std::vector<double>& sum = of(p.sum, subgroup);
   const std::vector<double>& left = of(p.left, subgroup);

@@ -86,7 +86,7 @@ class MatrixMemory {
     return values_[matrix * subgroups_ + subgroup];
   }
   /// False if one of the three matrices was not written.
-  bool multiply(const MatrixProduct& p, uint32_t subgroup, const InterpretOptions& options);
+  bool multiply(const MatrixOperands& p, uint32_t subgroup, const InterpretOptions& options);
 
  private:
   const Kernel& k_;

@@ -97,10 +97,10 @@ uint64_t native_result(ScalarOp op, Ty t, std::span<const uint64_t> operands,
     if (std::isnan(x) || std::isnan(y)) return operands[high ? 0 : 1];
   }
   if (op == ScalarOp::Fma) return inexact_fma(t, operands, options);
-  uint64_t wide[3] = {};
+  uint64_t exact_operands[3] = {};
   for (size_t i = 0; i < operands.size(); ++i)
-    wide[i] = std::bit_cast<uint64_t>(number_of(operands[i], t));
-  const double exact = std::bit_cast<double>(scalar_function(op, Ty::F64)(wide));
+    exact_operands[i] = std::bit_cast<uint64_t>(number_of(operands[i], t));
+  const double exact = std::bit_cast<double>(scalar_function(op, Ty::F64)(exact_operands));
   if (!std::isfinite(exact) || exact == 0 || !std::isfinite(number_of(rounded, t))) return rounded;
   const auto error = allowed_error(op, t, x, exact);
   if (!error) return rounded;

@@ -9,7 +9,7 @@ namespace reprise::kernel {
 namespace {
 
 size_t padded(size_t n) {
-  return (n + NarrowRows::kChunk - 1) / NarrowRows::kChunk * NarrowRows::kChunk;
+  return (n + WordRows::kChunk - 1) / WordRows::kChunk * WordRows::kChunk;
 }
 
 /// Whether a value can share the words of its operand. A Val is defined once, so nothing changes
@@ -46,11 +46,11 @@ void Interpreter::allocate() {
     Local& local = locals_.emplace_back();
     const size_t count = l.count * words(l.type);
     if (takes_two_words(l.type.ty)) {
-      local.wide.resize(count);
-      local.cells.wide = local.wide.data();
+      local.u64.resize(count);
+      local.cells.u64 = local.u64.data();
     } else {
-      local.narrow.resize(count);
-      local.cells.narrow = local.narrow.data();
+      local.u32.resize(count);
+      local.cells.u32 = local.u32.data();
     }
     local.filled.resize(l.count);
     local.written.resize(l.count * stride_);
@@ -63,23 +63,23 @@ void Interpreter::allocate() {
 }
 
 void Interpreter::allocate_words() {
-  size_t narrow = 0, wide = 0;
+  size_t u32 = 0, u64 = 0;
   for (const Inst& i : k_.insts) {
-    if (i.type.ty != Ty::Void) (takes_two_words(i.type.ty) ? wide : narrow) += words(i.type);
+    if (i.type.ty != Ty::Void) (takes_two_words(i.type.ty) ? u64 : u32) += words(i.type);
   }
-  narrow_.resize(narrow);
-  wide_.resize(wide);
+  u32_.resize(u32);
+  u64_.resize(u64);
   values_.resize(k_.insts.size());
-  uint32_t* next = narrow_.data();
-  uint64_t* next_wide = wide_.data();
+  uint32_t* next = u32_.data();
+  uint64_t* next_u64 = u64_.data();
   for (size_t id = 0; id < k_.insts.size(); ++id) {
     const Type t = k_.insts[id].type;
     if (t.ty == Ty::Void) continue;
     if (takes_two_words(t.ty)) {
-      values_[id].wide = next_wide;
-      next_wide += words(t);
+      values_[id].u64 = next_u64;
+      next_u64 += words(t);
     } else {
-      values_[id].narrow = next;
+      values_[id].u32 = next;
       next += words(t);
     }
   }
@@ -142,7 +142,7 @@ void Interpreter::decode_block(size_t index, const std::vector<uint32_t>& uses) 
           product != products.end()) {
         Step& mul = steps[product->second];
         step->function = mul_add;
-        step->rows.in = {mul.rows.in[0], mul.rows.in[1], step->in[second ? 0 : 1].narrow};
+        step->rows.in = {mul.rows.in[0], mul.rows.in[1], step->in[second ? 0 : 1].u32};
         mul.execute = nullptr;
       }
     }
@@ -235,8 +235,8 @@ std::optional<Interpreter::Step> Interpreter::step_of(int32_t id) {
     if (!rounds && !checked) s.function = convert_function(from, i.type.ty);
   }
   if (s.function == nullptr) return s;
-  s.rows.out = s.out.narrow;
-  for (size_t a = 0; a < 3; ++a) s.rows.in[a] = s.in[a < i.args.size() ? a : 0].narrow;
+  s.rows.out = s.out.u32;
+  for (size_t a = 0; a < 3; ++a) s.rows.in[a] = s.in[a < i.args.size() ? a : 0].u32;
   s.rows.seed = options_.error_seed;
   return s;
 }

@@ -30,24 +30,24 @@ uint32_t flushed(uint32_t v) {
 /// Loops over chunks of a constant size, whose results nothing else can alias, so that compilers
 /// vectorise it. Unused operands point to the words of the first.
 template <typename F>
-void over_chunks(const NarrowRows& rows, const F& f) {
+void over_chunks(const WordRows& rows, const F& f) {
   const auto [a, b, c] = rows.in;
-  for (size_t i = 0; i < rows.count; i += NarrowRows::kChunk) {
-    std::array<uint32_t, NarrowRows::kChunk> results;
-    for (size_t n = 0; n < NarrowRows::kChunk; ++n) results[n] = f(a[i + n], b[i + n], c[i + n]);
+  for (size_t i = 0; i < rows.count; i += WordRows::kChunk) {
+    std::array<uint32_t, WordRows::kChunk> results;
+    for (size_t n = 0; n < WordRows::kChunk; ++n) results[n] = f(a[i + n], b[i + n], c[i + n]);
     std::memcpy(rows.out + i, results.data(), sizeof results);
   }
 }
 
 /// A row that F computes from the bits of its operands.
 template <typename F>
-void plain_row(const NarrowRows& rows) {
+void plain_row(const WordRows& rows) {
   over_chunks(rows, F());
 }
 
 /// The same for floats, with subnormal operands and results flushed to zero.
 template <typename F>
-void flushing_row(const NarrowRows& rows) {
+void flushing_row(const WordRows& rows) {
   over_chunks(rows, [](uint32_t a, uint32_t b, uint32_t c) {
     return flushed(F()(flushed(a), flushed(b), flushed(c)));
   });
@@ -55,21 +55,20 @@ void flushing_row(const NarrowRows& rows) {
 
 /// A row of floats that also takes the seed for errors.
 template <typename F>
-void seeded_row(const NarrowRows& rows) {
+void seeded_row(const WordRows& rows) {
   over_chunks(rows, [seed = rows.seed](uint32_t a, uint32_t b, uint32_t c) {
     return bits(F()(real(a), real(b), real(c), seed));
   });
 }
 
 #if defined(__x86_64__)
-// The same with wider vectors.
+// The same with longer vectors.
 template <RowFunction row>
-[[gnu::target("avx2"), gnu::flatten]] void row_256(const NarrowRows& rows) {
+[[gnu::target("avx2"), gnu::flatten]] void row_256(const WordRows& rows) {
   row(rows);
 }
 template <RowFunction row>
-[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void row_512(
-    const NarrowRows& rows) {
+[[gnu::target("avx2,avx512f,avx512vl,avx512dq"), gnu::flatten]] void row_512(const WordRows& rows) {
   row(rows);
 }
 #endif

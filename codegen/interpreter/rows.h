@@ -51,35 +51,35 @@ inline bool takes_two_words(Ty t) {
 /// One word for each invocation: of 64 bits for 64-bit types, else of 32 bits. The lanes of a
 /// vector follow one another.
 struct Row {
-  uint32_t* narrow = nullptr;
-  uint64_t* wide = nullptr;  // the other is null
+  uint32_t* u32 = nullptr;
+  uint64_t* u64 = nullptr;  // the other is null
 
-  uint64_t get(size_t i) const { return wide != nullptr ? wide[i] : narrow[i]; }
+  uint64_t get(size_t i) const { return u64 != nullptr ? u64[i] : u32[i]; }
   void set(size_t i, uint64_t bits) const {
-    if (wide != nullptr) {
-      wide[i] = bits;
+    if (u64 != nullptr) {
+      u64[i] = bits;
     } else {
-      narrow[i] = static_cast<uint32_t>(bits);
+      u32[i] = static_cast<uint32_t>(bits);
     }
   }
   Row from(size_t i) const {
-    return wide != nullptr ? Row{nullptr, wide + i} : Row{narrow + i, nullptr};
+    return u64 != nullptr ? Row{nullptr, u64 + i} : Row{u32 + i, nullptr};
   }
 };
 
 /// Operands and result of a scalar instruction whose types have at most 32 bits.
-struct NarrowRows {
+struct WordRows {
   static constexpr size_t kChunk = 8;  // `count` is a multiple of it
   uint32_t* out = nullptr;
   std::array<const uint32_t*, 3> in{};
   size_t count = 0;   // words
   uint64_t seed = 0;  // for the errors
 
-  NarrowRows from(size_t i) const {
+  WordRows from(size_t i) const {
     return {out + i, {in[0] + i, in[1] + i, in[2] + i}, count, seed};
   }
 };
-using RowFunction = void (*)(const NarrowRows& rows);
+using RowFunction = void (*)(const WordRows& rows);
 
 /// The function that executes a scalar operation for `count` words, of active and inactive
 /// invocations alike: nothing reads the results of inactive ones. Null if only scalar_function or

@@ -25,7 +25,7 @@ class Interpreter {
   struct Step {
     RowFunction function = nullptr;  // called with `rows`; if null, `execute` is called
     void (Interpreter::*execute)(const Step& s, const Active& active) = nullptr;
-    NarrowRows rows;
+    WordRows rows;
     const Inst* inst = nullptr;
     int32_t id = 0;
     Row out;
@@ -128,12 +128,12 @@ class Interpreter {
   std::vector<std::vector<Step>> steps_;  // of each block
   std::vector<Row> values_;               // of each instruction
   std::vector<bool> everywhere_;          // by instruction: all execute it; empty: all instructions
-  std::vector<uint32_t> narrow_;
-  std::vector<uint64_t> wide_;
+  std::vector<uint32_t> u32_;
+  std::vector<uint64_t> u64_;
   /// A local array. The lanes of its elements follow one another.
   struct Local {
-    std::vector<uint32_t> narrow;
-    std::vector<uint64_t> wide;
+    std::vector<uint32_t> u32;
+    std::vector<uint64_t> u64;
     Row cells;
     std::vector<uint8_t> filled;   // by element: every invocation has written it
     std::vector<uint8_t> written;  // by element and invocation, for elements that are not filled

@@ -147,9 +147,9 @@ void Builder::matrix_mul_add(int sum, int left, int right) {
   for (int m : {sum, left, right}) {
     if (!check_matrix(m, "matrix_mul_add")) return;
   }
-  const MatrixProduct product{static_cast<uint16_t>(sum), static_cast<uint16_t>(left),
-                              static_cast<uint16_t>(right)};
-  emit({Op::MatrixMulAdd, {}, product.imm(), {}, {}, 1});
+  const MatrixOperands operands{static_cast<uint16_t>(sum), static_cast<uint16_t>(left),
+                                static_cast<uint16_t>(right)};
+  emit({Op::MatrixMulAdd, {}, operands.imm(), {}, {}, 1});
 }
 
 Value Builder::subgroup(SubgroupOp op, Val v, Val lane) {

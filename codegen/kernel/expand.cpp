@@ -63,6 +63,11 @@ Val Float32Math::to_half(Val x) {
   return b_.convert(round_to_half(x), Ty::F16, true);
 }
 
+// A remainder is a long division.
+bool expands_to_loop(ScalarOp op) {
+  return op == ScalarOp::Mod || op == ScalarOp::Fmod;
+}
+
 Val Float32Math::expand(ScalarOp o, std::span<const Val> args) {
   const Val x = args[0];
   const Val y = args.size() > 1 ? args[1] : Val{};

@@ -112,10 +112,10 @@ Val Float32Math::fmod(Val a, Val b) {
   const Val divisor = real(abs_bits(b));
   // Long division, 11 bits of the quotient at a time.
   const Val gap = b_.sub(b_.bitcast(exponent_a, i_), b_.bitcast(exponent_b, i_));
-  Val widest = b_.extract(gap, 0);
-  for (int lane = 1; lane < t_.lanes; ++lane) widest = b_.max(widest, b_.extract(gap, lane));
+  Val largest = b_.extract(gap, 0);
+  for (int lane = 1; lane < t_.lanes; ++lane) largest = b_.max(largest, b_.extract(gap, lane));
   const Val steps =
-      b_.add(b_.scalar_op(ScalarOp::IDiv, {b_.max(widest, b_.i32(0)), b_.i32(11)}), b_.i32(1));
+      b_.add(b_.scalar_op(ScalarOp::IDiv, {b_.max(largest, b_.i32(0)), b_.i32(11)}), b_.i32(1));
   const int rest = b_.local("fmod_rest", t_);
   b_.local_store(rest, real(abs_bits(a)));
   b_.for_loop(b_.i32(0), steps, b_.i32(1), [&](Val) {

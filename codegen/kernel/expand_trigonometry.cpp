@@ -16,8 +16,8 @@ Float32Math::Reduced Float32Math::reduce(Val x) {
   const Val n = rounded.number;
   // n = n_high + n_low with 12 bits each, pi/2 in pieces of 12 bits: all products are exact, and so
   // are the differences, while they cancel.
-  const Val wide = c(0x1.8p34);
-  const Val n_high = b_.sub(b_.add(n, wide), wide);
+  const Val shift = c(0x1.8p34);
+  const Val n_high = b_.sub(b_.add(n, shift), shift);
   const Val n_low = b_.sub(n, n_high);
   constexpr std::array kPieces = {0x1.92p0, 0x1.fb4p-12, 0x1.444p-24, 0x1.68cp-39};
   constexpr double kTail = 0x1.1a6264p-54;

@@ -91,7 +91,7 @@ enum class Op : uint8_t {
   MatrixZero,    // imm: matrix. Every element becomes 0
   MatrixLoad,    // imm: MatrixAccess; args[0]: index of element (0, 0) in the shared array
   MatrixStore,   // imm: MatrixAccess; args[0]: the same
-  MatrixMulAdd,  // imm: MatrixProduct. sum += left * right
+  MatrixMulAdd,  // imm: MatrixOperands. sum += left * right
   Subgroup,      // imm: SubgroupOp; args[0]: value; args[1]: lane or mask (constant for Broadcast)
   SetError,      // args[0]: condition; imm: ErrorCode. Raises the error word to (launch id, code)
   If,            // args[0]: condition; blocks: then, optional else
@@ -189,11 +189,11 @@ struct MatrixAccess {
 };
 
 /// The matrices of a MatrixMulAdd, packed into Inst::imm.
-struct MatrixProduct {
+struct MatrixOperands {
   uint16_t sum = 0, left = 0, right = 0;
 
   uint64_t imm() const { return uint64_t{sum} | uint64_t{left} << 16U | uint64_t{right} << 32U; }
-  static MatrixProduct of(uint64_t imm) {
+  static MatrixOperands of(uint64_t imm) {
     return {static_cast<uint16_t>(imm), static_cast<uint16_t>(imm >> 16U),
             static_cast<uint16_t>(imm >> 32U)};
   }

@@ -209,7 +209,7 @@ class Printer {
            (a.by_columns ? "columns" : "rows") + " by " + std::to_string(a.stride);
   }
   std::string matrix_product(const Inst& i) const {
-    const MatrixProduct p = MatrixProduct::of(i.imm);
+    const MatrixOperands p = MatrixOperands::of(i.imm);
     return matrix(p.sum) + ", " + matrix(p.left) + ", " + matrix(p.right);
   }
 

@@ -109,7 +109,7 @@ void Rebuilder::copy_matrix(const Inst& i, std::span<const Val> args) {
   if (i.op == Op::MatrixZero) {
     to_.matrix_zero(static_cast<int>(i.imm));
   } else if (i.op == Op::MatrixMulAdd) {
-    const MatrixProduct m = MatrixProduct::of(i.imm);
+    const MatrixOperands m = MatrixOperands::of(i.imm);
     to_.matrix_mul_add(m.sum, m.left, m.right);
   } else {
     const MatrixAccess a = MatrixAccess::of(i.imm);

@@ -38,6 +38,11 @@ enum class Sensitivity : uint8_t {
   RunningSum,   // sums over a part of an axis, which are read like their terms
   Step,         // a small error becomes a whole one
   Decision,     // a small error changes the decision
+  Divisor,      // overflows for a small second operand
+  Square,       // overflows where a number is multiplied by itself
+  Residual,     // errors add up if the sums of two tensors follow each other
+  LowerBound,   // none; an operand below the range of the dtype has no effect
+  UpperBound,   // none; an operand above the range of the dtype has no effect
 };
 
 struct ScalarRow {
@@ -55,6 +60,8 @@ struct ScalarRow {
 };
 
 const ScalarRow& row(ScalarOp op);
+/// Whether expand.cpp replaces the operation on floats by a loop, which lowering does not count.
+bool expands_to_loop(ScalarOp op);
 int scalar_op_count();
 
 }  // namespace reprise::kernel

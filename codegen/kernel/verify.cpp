@@ -339,8 +339,8 @@ class Verifier {
   }
 
   std::string matrix_product(const Inst& i) const {
-    const MatrixProduct p = MatrixProduct::of(i.imm);
-    if (!i.args.empty()) return "malformed product of matrices";
+    const MatrixOperands p = MatrixOperands::of(i.imm);
+    if (!i.args.empty()) return "malformed multiplication of matrices";
     const size_t count = k_.matrices.size();
     if (p.sum >= count || p.left >= count || p.right >= count) return "no such matrix";
     const MatrixVar& sum = k_.matrices[p.sum];

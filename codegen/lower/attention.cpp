@@ -38,13 +38,13 @@ AttentionProblem::AttentionProblem(const graph::Graph& g, const Group& group)
   result.batch.assign(d.begin(), d.end() - 2);
   result.m = d[d.size() - 2];
   result.n = d[d.size() - 1];
-  result.wide_n = result.n.value() % 4 == 0;
+  result.vector_n = result.n.value() % 4 == 0;
   keys_count = g.value(chain.weights).shape.back();
   head = g.value(queries).shape.back();
 }
 
 shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group& group) const {
-  const auto& [m, n, batch, wide_n] = result;
+  const auto& [m, n, batch, vector_n] = result;
   shaders::AttentionSize s;
   s.batch = count_hint(g, batch);
   s.rows = count_hint(g, {m});
@@ -52,7 +52,8 @@ shaders::AttentionSize AttentionProblem::size(const graph::Graph& g, const Group
   s.depth = count_hint(g, {head});
   s.columns = static_cast<int>(n.value());
   s.key_loads = operand_cost(g, group, keys, false, head, keys_count).loads == 1 ? 1 : 4;
-  s.value_loads = wide_n && operand_cost(g, group, values, true, n, keys_count).loads == 1 ? 1 : 4;
+  s.value_loads =
+      vector_n && operand_cost(g, group, values, true, n, keys_count).loads == 1 ? 1 : 4;
   for (const graph::Node* node : group.nodes) {
     const bool per_score =
         node->outputs[0] != graph::kNone && !is_contraction(*node) &&
@@ -121,7 +122,7 @@ class AttentionOperands final : public shaders::Attention {
       return kernel_.scalars(
           ev_.eval(p_.values, operand_index(g_, shape, p_.result.batch, batch_, key[0], c), lanes));
     };
-    if (p_.result.wide_n) return load(column[0] + ev_.lane(), 4);
+    if (p_.result.vector_n) return load(column[0] + ev_.lane(), 4);
     Values four;
     for (const Expr& c : column) {
       RP_ASSIGN(const Values x, load(c, 1));

@@ -33,7 +33,7 @@ bool is_half_gemm(const graph::Graph& g, const Group& group) {
   const std::vector<ValueId>& in = group.anchor->inputs;
   // Dequantised 8-bit weights are fp32 and never rounded to fp16.
   const bool exact = std::none_of(group.nodes.begin(), group.nodes.end(),
-                                  [](const graph::Node* n) { return ops::is_core_dequantize(*n); });
+                                  [](const graph::Node* n) { return ops::dequantizes(*n); });
   return exact && is_half(g, group, in[0]) && is_half(g, group, in[1]);
 }
 
@@ -41,7 +41,7 @@ std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Gro
                                                 ValueId v) {
   ConstantOperand out{v, nullptr};
   const graph::Node* p = g.value(v).producer;
-  if (p != nullptr && ops::is_core_dequantize(*p)) {
+  if (p != nullptr && ops::dequantizes(*p)) {
     if (std::find(group.nodes.begin(), group.nodes.end(), p) == group.nodes.end())
       return std::nullopt;
     out = {p->inputs[0], p};

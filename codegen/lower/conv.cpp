@@ -286,7 +286,7 @@ Result<Lowered> lower_implicit_gemm(const graph::Graph& g, const Group& group,
   ContractionProblem problem;
   problem.result.m = element_count(conv.pixels);
   problem.result.n = p.out_channels;
-  problem.result.wide_n = p.channels_last() && p.out_channels % 4 == 0;
+  problem.result.vector_n = p.channels_last() && p.out_channels % 4 == 0;
   if (p.group > 1) problem.result.batch = {Expr(p.group)};
   problem.size.k = static_cast<double>(conv.k);
   problem.size.a_loads = conv.vector_channels ? 1 : 4;

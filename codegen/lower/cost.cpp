@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "codegen/ops/quantize.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::lower {
 
@@ -13,9 +13,6 @@ using graph::Node;
 using graph::ValueId;
 
 namespace {
-
-constexpr int64_t kSymbolHint = 64, kImageHint = 256;
-constexpr double kTile = 8;  // a contraction reads an operand once per tile of the other side
 
 double node_flops(const Graph& g, const Node& n, double evals) {
   if (is_reduction(n) || is_scan(n)) return count_hint(g, g.value(n.inputs[0]).shape);
@@ -30,10 +27,11 @@ double contraction_reads(const Graph& g, const Node& n, size_t i) {
   if (i >= 2) return 1;
   if (def_of(n)->lowering == ops::Lowering::MatMul) {
     const Expr other = i == 0 ? out[out.size() - 1] : out[out.size() - 2];
-    return std::max(1.0, count_hint(g, {other}) / kTile);
+    return std::max(1.0, count_hint(g, {other}) / shaders::kFusionCosts.tile);
   }
   const double flops = node_flops(g, n, 0) / 2;
-  return std::max(1.0, flops / kTile / std::max(1.0, count_hint(g, g.value(n.inputs[i]).shape)));
+  return std::max(1.0, flops / shaders::kFusionCosts.tile /
+                           std::max(1.0, count_hint(g, g.value(n.inputs[i]).shape)));
 }
 
 class Evaluations {
@@ -82,7 +80,7 @@ class Evaluations {
     const Shape& s = g_.value(v).shape;
     const bool full = s.size() >= 2 && !s[s.size() - 1].is_const(1) && !s[s.size() - 2].is_const(1);
     if (full) return otherwise;
-    return count_hint(g_, g_.value(group_.attention.weights).shape) / kTile;
+    return count_hint(g_, g_.value(group_.attention.weights).shape) / shaders::kFusionCosts.tile;
   }
 
   void add_use(ValueId v, double count, const Node& u, double& same_index, double& other) {
@@ -115,46 +113,6 @@ class Evaluations {
   std::map<const Node*, double> memo_;
 };
 
-}  // namespace
-
-namespace {
-
-/// A representative size. The first of several dims of an input is usually a batch of one, and the
-/// last dims of an image are larger than others.
-int64_t symbol_hint(const Graph& g, size_t symbol, const std::vector<int64_t>& earlier) {
-  const SymbolSource& source = g.symbol_sources[symbol];
-  if (source.kind == SymbolSource::Kind::Derived) {
-    const auto v = source.value.eval(earlier);
-    return v.ok() ? *v : kSymbolHint;
-  }
-  if (source.kind != SymbolSource::Kind::InputDim) return kSymbolHint;
-  const size_t rank = g.value(g.inputs[static_cast<size_t>(source.index)]).shape.size();
-  if (source.axis == 0 && rank > 1) return 1;
-  return rank >= 4 && source.axis >= 2 ? kImageHint : kSymbolHint;
-}
-
-}  // namespace
-
-double count_hint(const Graph& g, const Shape& shape) {
-  if (is_static(shape)) {
-    double count = 1;
-    for (const Expr& e : shape) count *= static_cast<double>(e.value());
-    return count;
-  }
-  std::vector<int64_t> sizes(g.symbols.size());
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    sizes[i] = std::clamp(symbol_hint(g, i, sizes), g.symbols[i].min, g.symbols[i].max);
-  }
-  double count = 1;
-  for (const Expr& e : shape) {
-    const auto v = e.eval(sizes);
-    count *= v.ok() ? static_cast<double>(*v) : static_cast<double>(kSymbolHint);
-  }
-  return count;
-}
-
-namespace {
-
 /// Elements that one output element of a definition with loops reads (Pool, ConvTranspose).
 double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
   if (def.reads_per_element == nullptr || n.inputs.empty() || n.inputs[0] == kNone) return 1;
@@ -168,14 +126,14 @@ double reads_per_output(const Graph& g, const Node& n, const ops::OpDef& def) {
 double recompute_cost(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
   if (def == nullptr) return 1;
-  if (ops::is_core_dequantize(n)) return 0;  // weights are to stay in 8 bits in memory
+  if (ops::dequantizes(n)) return 0;  // weights are to stay in 8 bits in memory
   switch (def->lowering) {
     case ops::Lowering::View:
       return 0;
     case ops::Lowering::Scalar:
       return def->row ? kernel::row(*def->row).cost : 1;
     case ops::Lowering::Element:
-      return 2 * reads_per_output(g, n, *def);
+      return shaders::kFusionCosts.element * reads_per_output(g, n, *def);
     case ops::Lowering::Reduce:
     case ops::Lowering::Scan:
     case ops::Lowering::MatMul:

@@ -1,14 +1,14 @@
-// The fusion cost model: flops and element reads, with dynamic dims at a representative size.
+// The fusion cost model: flops and element reads, with dynamic dims at representative sizes
+// (codegen/graph/size_hint.h).
 #pragma once
 
 #include <vector>
 
+#include "codegen/graph/size_hint.h"
 #include "codegen/lower/group.h"
 
 namespace reprise::lower {
 
-/// Number of elements of a shape, with a representative size for every symbol.
-double count_hint(const graph::Graph& g, const Shape& shape);
 /// Flops (or gathers) per output element of an injective node. 0 for views, and for dequantised
 /// weights, which are to stay in 8 bits in memory.
 double recompute_cost(const graph::Graph& g, const graph::Node& n);

@@ -159,8 +159,8 @@ class DepthwiseKernel {
 
   Status store(const Index& at, shaders::LocalGrid& acc) {
     // A vector store needs neighbours in memory: channels (lanes_ > 1), or columns.
-    const bool wide = lanes_ == 1 && width_.known_divisor(g_.symbols) % 4 == 0;
-    const int columns = wide ? 4 : 1;
+    const bool vector = lanes_ == 1 && width_.known_divisor(g_.symbols) % 4 == 0;
+    const int columns = vector ? 4 : 1;
     for (int i = 0; i < s_.width; i += columns) {
       const bool inside = i == 0 || exact_width_;
       const Val exists = inside ? Val{} : ev_.value(column(at, i)) < ev_.value(width_);
@@ -170,8 +170,8 @@ class DepthwiseKernel {
         for (int l = 0; l < columns; ++l) parts.push_back(acc.load(0, i + l));
         Index index = at;
         index[last_] = column(at, i);
-        if (wide) index[last_] += ev_.lane();
-        const Val result = wide ? b_.compose(parts) : parts[0];
+        if (vector) index[last_] += ev_.lane();
+        const Val result = vector ? b_.compose(parts) : parts[0];
         return store_result(ev_, group_, index, result, std::max(lanes_, columns));
       }));
     }

@@ -9,7 +9,6 @@
 #include "codegen/lower/fuse_steps.h"
 #include "codegen/lower/index_test.h"
 #include "codegen/lower/kernel_limits.h"
-#include "codegen/ops/quantize.h"
 
 namespace reprise::lower {
 
@@ -36,7 +35,7 @@ class InjectiveNodes {
       open &= !p_.group(id).sealed;
     }
     if (users.empty() && !must_store) return;  // dead
-    const bool always = ops::is_reshape(g_, *n) || ops::is_core_dequantize(*n);
+    const bool always = ops::is_reshape(g_, *n) || ops::dequantizes(*n);
     if (!must_store && (open || always)) {
       if (enabled_ && recompute_cost(g_, *n) > 0 && users.size() > 1) users = merge_all(users, v);
       std::string why_not = inlined(n, users);

@@ -119,12 +119,11 @@ class CodeSize {
   std::map<const Node*, Written> memo_;
 };
 
-/// Whether n is a floating-point remainder: a long division, whose loop lowering does not count.
+/// Whether n is a loop that lowering does not count: the remainder of floats.
 bool is_a_loop(const Graph& g, const Node& n) {
   const ops::OpDef* def = def_of(n);
-  if (def == nullptr || !def->row) return false;
-  const bool remainder = *def->row == kernel::ScalarOp::Fmod || *def->row == kernel::ScalarOp::Mod;
-  return remainder && is_float(g.value(n.outputs[0]).dtype);
+  return def != nullptr && def->row && kernel::expands_to_loop(*def->row) &&
+         is_float(g.value(n.outputs[0]).dtype);
 }
 
 bool loops_over_its_input(const Node& n) {

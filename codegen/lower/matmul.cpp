@@ -42,7 +42,7 @@ struct MatMul {
   Expr m, n, k;
   Shape row_shape;  // if batches are collapsed: the dims that M is made of
   std::optional<ConstantMatrix> constant;
-  bool wide_n = false;
+  bool vector_n = false;
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
 
@@ -57,16 +57,16 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   m = d[d.size() - 2];
   n = d[d.size() - 1];
   k = g.value(left).shape.back();
-  wide_n = n.known_divisor(g.symbols) % 4 == 0;
+  vector_n = n.known_divisor(g.symbols) % 4 == 0;
   constant = constant_matrix(g, group, right);
   // A's last axis may be dynamic. A guard of the plan ensures that it equals the constant's K.
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
-  const bool wide_k = k.known_divisor(g.symbols) % 4 == 0;
+  const bool vector_k = k.known_divisor(g.symbols) % 4 == 0;
   if (!constant) {
     b_cost = operand_cost(g, group, right, true, n, k);
     const OperandCost along = operand_cost(g, group, right, false, k, n);
-    b_along_k = wide_k && (!wide_n || along.loads < b_cost.loads);
+    b_along_k = vector_k && (!vector_n || along.loads < b_cost.loads);
     if (b_along_k) b_cost = along;
   }
   a_cost = operand_cost(g, group, left, true, k, m);
@@ -155,7 +155,7 @@ class MatMulOperands final : public TileOperands {
 
   /// Four columns at one k.
   Result<Val> b_columns(const shaders::Column& column, const Expr& k) {
-    if (p_.wide_n) return b_element(k, column.at[0] + ev_.lane(), 4);
+    if (p_.vector_n) return b_element(k, column.at[0] + ev_.lane(), 4);
     std::vector<Val> four;
     for (const Expr& at : column.at) {
       RP_ASSIGN(const Val x, b_element(k, at, 1));
@@ -204,7 +204,7 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   if (!is_float_matmul(g, *group.anchor)) return lower_pointwise(g, group, target, choice);
   const MatMul p(g, group);
   ContractionProblem problem;
-  problem.result = {p.m, p.n, p.batch, p.wide_n};
+  problem.result = {p.m, p.n, p.batch, p.vector_n};
   problem.size.k = count_hint(g, {p.k});
   problem.size.a_loads = p.a_along_k ? 1 : 4;
   problem.size.a_prologue = p.a_cost.instructions;

@@ -148,8 +148,8 @@ class RecurrentOperands final : public shaders::Recurrence {
     return ev_.symbol(at, p_.steps);
   }
 
-  Result<Val> product(const Expr& position, const Sequence& sequence, int gate,
-                      const Units& units) override {
+  Result<Val> projection(const Expr& position, const Sequence& sequence, int gate,
+                         const Units& units) override {
     const Expr column = direction_ * Expr(p_.weight_rows()) + weight_row(gate, units);
     return ev_.eval(p_.input(kX), simplified({position, sequence.row, column}), tile_.width);
   }

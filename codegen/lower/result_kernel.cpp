@@ -30,10 +30,10 @@ OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::Value
     return scratch.convert(scratch.builtin(Builtin::GlobalId, axis), Ty::I32);
   };
   Index index(g.value(operand).shape.size() - 2, Expr(0));
-  const Expr wide = Expr(4) * ev.symbol(global_id(0), Expr::floordiv(along, 4)) + ev.lane();
+  const Expr lanes = Expr(4) * ev.symbol(global_id(0), Expr::floordiv(along, 4)) + ev.lane();
   const Expr single = ev.symbol(global_id(1), other);
-  index.push_back(along_last ? single : wide);
-  index.push_back(along_last ? wide : single);
+  index.push_back(along_last ? single : lanes);
+  index.push_back(along_last ? lanes : single);
   if (!ev.eval(operand, index, 4).ok()) return kMany;
   const auto k = scratch.finish();
   if (!k.ok()) return kMany;
@@ -102,7 +102,7 @@ Expr ResultKernel::clamped_vec(Value vec) {
 }
 
 Index ResultKernel::clamped_columns(Value vec) {
-  if (shape_.wide_n) return {clamped_vec(vec)};
+  if (shape_.vector_n) return {clamped_vec(vec)};
   Index four;
   for (int l = 0; l < 4; ++l) four.push_back(clamped_column(vec * 4 + l));
   return four;
@@ -135,7 +135,7 @@ Status StoredTile::guard_row(Value row, const Body& body) {
 
 Status StoredTile::guard_columns(Value vec, const Body& body) {
   // If columns are not stored as vectors, store() guards them one by one.
-  const bool always = k_.exact_columns() || !k_.shape().wide_n;
+  const bool always = k_.exact_columns() || !k_.shape().vector_n;
   return ev_.guard(always ? Val{} : vec < ev_.value(Expr::floordiv(k_.shape().n, 4)), body);
 }
 
@@ -145,7 +145,7 @@ Status StoredTile::store(Value row, Value vec, Value four) {
   }
   const Expr& n = k_.shape().n;
   const Expr at = ev_.symbol(row, k_.shape().m);
-  if (k_.shape().wide_n) {
+  if (k_.shape().vector_n) {
     const Expr first = Expr(4) * ev_.symbol(vec, Expr::floordiv(n, 4));
     return store_result(ev_, k_.group(), index_(at, first + ev_.lane()), four, 4);
   }

@@ -33,7 +33,7 @@ OperandCost operand_cost(const graph::Graph& g, const Group& group, graph::Value
 struct ResultShape {
   Expr m, n;
   Shape batch = {};
-  bool wide_n = false;  // columns are consecutive in memory, and n is a multiple of 4
+  bool vector_n = false;  // columns are consecutive in memory, and n is a multiple of 4
 };
 
 /// Where the tile of a unit of work lies.
@@ -71,7 +71,7 @@ class ResultKernel {
   Expr clamped_column(Value at) { return clamped(at, shape_.n, exact_columns_); }
   /// The first of the four columns from 4 * vec, clamped as a vector.
   Expr clamped_vec(Value vec);
-  /// The four columns from 4 * vec: only the first if `wide_n`, else each of them.
+  /// The four columns from 4 * vec: only the first if `vector_n`, else each of them.
   Index clamped_columns(Value vec);
 
   /// Loops over `length` values of K: four at a time, then the remainder one by one.

@@ -107,11 +107,11 @@ class ScanKernel {
     identity_ = exclusive_ && (sum || product)
                     ? b_.splat(b_.convert(ev_.hidden(product ? 1 : 0), type_.ty), type_.lanes)
                     : ops::reduction_identity(b_, combine_, dtype, type_);
-    const bool wide = form == LoopForm::Long && may_split(g, group);
-    if (wide) s_.per_line = largest_workgroup(target);
+    const bool shared = form == LoopForm::Long && may_split(g, group);
+    if (shared) s_.per_line = largest_workgroup(target);
     steps_ = Expr::floordiv(lines_.length, element_lanes());
     segment_ = Expr::ceildiv(steps_, s_.per_line);
-    limit_loops(ev_, target, wide ? LoopForm::Short : form);
+    limit_loops(ev_, target, shared ? LoopForm::Short : form);
     stores_input_ = s_.per_line > 1 && prologue_flops(g, group) > kCheapFlops;
     scales_ = s_.per_line > 1 && sum && type_.ty == kernel::Ty::F32;
   }

@@ -14,8 +14,8 @@ using shaders::TargetFacts;
 struct Target {
   std::string name;  // variant name: "vulkan-cpu-sg8"
   Predicate predicate;
-  bool wide_loads = false;  // see emit::SpirvOptions, and kernel::LegalizeFor::word_loads
-  bool on_request = false;  // compiled only if a user names it
+  bool loads_64_bits = false;  // see emit::SpirvOptions, and kernel::LegalizeFor::word_loads
+  bool on_request = false;     // compiled only if a user names it
 
   bool cpu_type() const { return predicate.cpu_type; }
   operator TargetFacts() const { return predicate; }  // NOLINT(google-explicit-constructor)

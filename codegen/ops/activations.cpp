@@ -163,10 +163,10 @@ Status infer_swiglu(InferContext& ctx) {
 Result<bool> swiglu(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const V a = c.cast(c.in(0), wide(t));
+  const V a = c.cast(c.in(0), accumulate_dtype(t));
   const double alpha = c.attrs().get_float("alpha");
   const V gate = alpha == 1 ? c.op("Silu", {a}) : c.mul(a, c.op("Sigmoid", {c.mul(a, alpha)}));
-  c.replace(0, c.cast(c.mul(gate, c.cast(c.in(1), wide(t))), t));
+  c.replace(0, c.cast(c.mul(gate, c.cast(c.in(1), accumulate_dtype(t))), t));
   return c.finish();
 }
 

@@ -1,5 +1,5 @@
-// Decomposes Attention and RotaryEmbedding into matrix products, a softmax and scalar operations.
-// lower/attention_match.cpp recognises the result of Attention.
+// Decomposes Attention and RotaryEmbedding into matrix multiplications, a softmax and scalar
+// operations. lower/attention_match.cpp recognises the result of Attention.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -8,6 +8,7 @@
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/shape_arith.h"
+#include "codegen/ops/softmax.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -115,7 +116,7 @@ Status infer_attention(InferContext& ctx) {
 }
 
 /// Writes the attention of one node. Operands are [batch, heads, length, size]. Heads that share
-/// keys become rows of one product, which then reads the keys once. The compute type is F32, or F64
+/// keys become rows of one GEMM, which then reads the keys once. The compute type is F32, or F64
 /// for F64 operands, and does not depend on softmax_precision.
 class Attention {
  public:
@@ -123,7 +124,7 @@ class Attention {
       : c_(rw), q_(q), k_(k), v_(v), groups_(q.heads.value() / k.heads.value()) {}
 
   Result<bool> write() {
-    type_ = wide(c_.dtype(c_.in(0)));
+    type_ = accumulate_dtype(c_.dtype(c_.in(0)));
     flat_ = c_.shape(c_.in(0)).size() == 3;
     const V keys = with_past(split_heads(c_.in(1), k_), 4);
     const V values = with_past(split_heads(c_.in(2), v_), 5);
@@ -131,9 +132,9 @@ class Attention {
     key_count_ = c_.shape(keys)[2];
     rows_ = Expr(groups_) * q_.length;
     const V queries = c_.reshape(split_heads(c_.in(0), q_), {q_.batch, k_.heads, rows_, q_.size});
-    const V product = c_.op(
+    const V scores = c_.op(
         "MatMul", {c_.cast(queries, type_), c_.transpose(c_.cast(keys, type_), {0, 1, 3, 2})});
-    const V weights = softmax(apply_mask(apply_softcap(c_.mul(product, scale()))));
+    const V weights = softmax(apply_mask(apply_softcap(c_.mul(scores, scale()))));
     const V y = c_.op("MatMul", {weights, c_.cast(values, type_)});
     if (c_.has_output(3)) c_.replace(3, qk_output());
     c_.replace(0, merge_heads(c_.cast(y, c_.dtype(c_.in(0)))));
@@ -251,12 +252,11 @@ class Attention {
   /// A row in which all keys are hidden gets weights of 0. Values are multiplied by weights of 0 as
   /// well, so hidden values must be finite, here as in fused kernels and on the host.
   V softmax(V x) {
-    const V max = c_.reduce("ReduceMax", x, {3});
-    const V e = c_.op("Exp", {c_.sub(x, max)});
-    V p = c_.div(e, c_.reduce("ReduceSum", e, {3}));
+    const Softmax s(c_, x, {3});
+    V p = s.value(c_);
     if (may_hide_row_) {
       const V none = c_.scalar(type_, -std::numeric_limits<double>::infinity());
-      p = c_.where(c_.op("Equal", {max, none}), c_.scalar(type_, 0), p);
+      p = c_.where(c_.op("Equal", {s.max, none}), c_.scalar(type_, 0), p);
     }
     modes_[3] = p;
     return p;
@@ -332,7 +332,7 @@ Result<bool> rotary_embedding(Rewriter& rw) {
   const int64_t half = rotated / 2, rest = h.size.value() - rotated;
   OpBuilder c(rw);
   const bool flat = c.shape(c.in(0)).size() == 3;
-  const DType type = wide(c.dtype(c.in(0)));
+  const DType type = accumulate_dtype(c.dtype(c.in(0)));
   const Shape split =
       flat ? Shape{h.batch, h.length, h.heads, h.size} : Shape{h.batch, h.heads, h.length, h.size};
   const Shape angles = flat ? Shape{h.batch, h.length, 1, half} : Shape{h.batch, 1, h.length, half};

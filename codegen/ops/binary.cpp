@@ -124,14 +124,15 @@ Result<bool> variadic_sum(Rewriter& rw) {
 Result<bool> variadic_mean(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  if (wide(t) == t) return variadic(rw, "Add");
-  V acc = c.cast(c.in(0), wide(t));
-  for (size_t i = 1; i < rw.node().inputs.size(); ++i) acc = c.add(acc, c.cast(c.in(i), wide(t)));
+  if (accumulate_dtype(t) == t) return variadic(rw, "Add");
+  V acc = c.cast(c.in(0), accumulate_dtype(t));
+  for (size_t i = 1; i < rw.node().inputs.size(); ++i)
+    acc = c.add(acc, c.cast(c.in(i), accumulate_dtype(t)));
   c.replace(0, c.cast(c.div(acc, static_cast<double>(rw.node().inputs.size())), t));
   return c.finish();
 }
 
-/// The exponent, if it is a single constant that does not widen the output.
+/// The exponent, if it is a single constant that keeps the shape of the output.
 std::optional<double> constant_exponent(Rewriter& rw) {
   const graph::Value& y = rw.input(1);
   if (!y.constant || y.constant->count() != 1 || y.shape.size() > rw.input(0).shape.size()) {

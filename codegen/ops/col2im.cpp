@@ -115,7 +115,7 @@ Result<bool> col2im(Rewriter& rw) {
   a.set("pads", w->pads);
   a.set("strides", w->strides);
   const Shape image = c.shape(rw.node().outputs[0]);
-  const auto columns = c.cast(c.in(0), wide(t));
+  const auto columns = c.cast(c.in(0), accumulate_dtype(t));
   RP_ASSIGN(const auto sum,
             rw.emit_shaped("Col2Im", {columns}, std::move(a), c.dtype(columns), image));
   c.replace(0, c.cast(sum, t));

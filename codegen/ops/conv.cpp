@@ -462,7 +462,7 @@ std::span<const OpDef> conv_ops() {
        .check_core = check_core_conv,
        .sensitivity = kernel::Sensitivity::None,
        .host_rounding = HostRounding::Layer,
-       .narrow_input = 1,
+       .quantized_input = 1,
        .layout = LayoutRole::Window,
        .reads_per_element = conv_reads,
        .contracted = conv_contracted,

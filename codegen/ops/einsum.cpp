@@ -1,4 +1,4 @@
-// Decomposes Einsum into transposes, matrix products and sums, two operands at a time.
+// Decomposes Einsum into transposes, matrix multiplications and sums, two operands at a time.
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -187,9 +187,9 @@ Operand contract(OpBuilder& c, const Equation& e, Operand a, Operand b, const La
     s.push_back(extent(e, columns));
     return c.reshape(reorder(c, x, join({batch, rows, columns})), s);
   };
-  const V product = c.op("MatMul", {matrix(a, left, inner), matrix(b, inner, right)});
+  const V y = c.op("MatMul", {matrix(a, left, inner), matrix(b, inner, right)});
   const Labels labels = join({batch, left, right});
-  return {c.reshape(product, sizes_of(e, labels)), labels};
+  return {c.reshape(y, sizes_of(e, labels)), labels};
 }
 
 Result<bool> einsum(Rewriter& rw) {
@@ -212,7 +212,7 @@ Result<bool> einsum(Rewriter& rw) {
     for (size_t j = i + 1; j < operands.size(); ++j) needed = join({needed, operands[j].labels});
     acc = contract(c, e, acc, operands[i], needed);
   }
-  if (operands.size() == 1) acc.value = c.cast(acc.value, wide(t));
+  if (operands.size() == 1) acc.value = c.cast(acc.value, accumulate_dtype(t));
   acc = sum_out(c, acc, e.output);
   c.replace(0, c.cast(reorder(c, acc, e.output), t));
   return c.finish();

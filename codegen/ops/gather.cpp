@@ -289,7 +289,7 @@ std::span<const OpDef> gather_ops() {
        .attributes = kGatherAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .host_rounding = HostRounding::Moves,
-       .narrow_input = 0,
+       .quantized_input = 0,
        .layout = LayoutRole::Fixed,
        .moves = true,
        .low_bit = true},

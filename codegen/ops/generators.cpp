@@ -204,9 +204,9 @@ Result<bool> one_hot(Rewriter& rw) {
   V index = c.cast(c.in(0), DType::I64);
   const V negative = c.op("Less", {index, c.scalar(DType::I64, 0)});
   index = c.where(negative, c.add(index, c.expr_value(*depth, DType::I64)), index);
-  Shape wide_shape = c.shape(index);
-  wide_shape.insert(wide_shape.begin() + axis, Expr(1));
-  const V hot = c.op("Equal", {c.reshape(index, wide_shape), positions(c, *depth, axis, rank)});
+  Shape with_axis = c.shape(index);
+  with_axis.insert(with_axis.begin() + axis, Expr(1));
+  const V hot = c.op("Equal", {c.reshape(index, with_axis), positions(c, *depth, axis, rank)});
   const V off = c.reshape(c.slice(c.in(2), {0}, {1}, {1}), {});
   const V on = c.reshape(c.slice(c.in(2), {1}, {1}, {1}), {});
   c.replace(0, c.where(hot, on, off));

@@ -125,7 +125,7 @@ struct LinearAttention {
   /// Time t of input i, packed as [B, T, anything], in this shape.
   V at(size_t i, int64_t t, Shape shape) const {
     const V x = c.slice_axis(c.in(i), 1, Expr(t), 1);
-    return c.reshape(c.cast(x, wide(c.dtype(c.in(kQuery)))), std::move(shape));
+    return c.reshape(c.cast(x, accumulate_dtype(c.dtype(c.in(kQuery)))), std::move(shape));
   }
   /// The state after time t.
   V advance(V state, int64_t t) const {
@@ -171,8 +171,8 @@ Result<bool> linear_attention(Rewriter& rw) {
   const LinearAttention a{c, rule, heads, state_shape[0], state_shape[2], state_shape[3]};
   double scale = c.attrs().get_float("scale");
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(a.key_size.value()));
-  V state =
-      c.has(kPast) ? c.cast(c.in(kPast), wide(t)) : c.expand(c.scalar(wide(t), 0), state_shape);
+  V state = c.has(kPast) ? c.cast(c.in(kPast), accumulate_dtype(t))
+                         : c.expand(c.scalar(accumulate_dtype(t), 0), state_shape);
   const DType state_dtype = c.has(kPast) ? c.dtype(c.in(kPast)) : t;
   std::vector<V> results;
   for (int64_t i = 0; i < steps.value(); ++i) {
@@ -244,8 +244,9 @@ Result<bool> causal_conv(Rewriter& rw) {
   a.set("group", weight[0].value());
   a.set("pads", std::vector<int64_t>{0, 0});
   a.set("strides", std::vector<int64_t>{1});
-  V y = c.op("Conv", {c.cast(signal, wide(t)), c.cast(c.in(1), wide(t))}, std::move(a));
-  if (c.has(2)) y = c.add(y, c.along_axis(c.cast(c.in(2), wide(t)), 1, 3));
+  V y = c.op("Conv", {c.cast(signal, accumulate_dtype(t)), c.cast(c.in(1), accumulate_dtype(t))},
+             std::move(a));
+  if (c.has(2)) y = c.add(y, c.along_axis(c.cast(c.in(2), accumulate_dtype(t)), 1, 3));
   if (c.attrs().get_string("activation") != "none") y = c.op("Silu", {y});
   c.replace(0, c.cast(y, t));
   return c.finish();

@@ -1,4 +1,4 @@
-// Matrix products (MatMul and Gemm) and determinants (Det).
+// Matrix multiplications (MatMul and Gemm) and determinants (Det).
 #include <algorithm>
 #include <iterator>
 
@@ -208,7 +208,7 @@ Result<bool> det(Rewriter& rw) {
     c.replace(0, c.expand(c.scalar(t, 1), out));
     return c.finish();
   }
-  const V x = c.cast(c.in(0), wide(t));
+  const V x = c.cast(c.in(0), accumulate_dtype(t));
   const int64_t rank = std::ssize(shape);
   std::vector<std::vector<V>> elements;
   std::vector<size_t> columns;
@@ -249,7 +249,7 @@ std::span<const OpDef> matmul_ops() {
        .check_core = check_core_matmul,
        .sensitivity = kernel::Sensitivity::None,
        .host_rounding = HostRounding::Layer,
-       .narrow_input = 1,
+       .quantized_input = 1,
        .layout = LayoutRole::Fixed,
        .reads_per_element = matmul_reads,
        .contracted = matmul_contracted,
@@ -262,7 +262,7 @@ std::span<const OpDef> matmul_ops() {
        .max_inputs = 3,
        .attributes = kGemmAttrs,
        .host_rounding = HostRounding::Layer,
-       .narrow_input = 1},
+       .quantized_input = 1},
       {.name = "FusedGemm",
        .domain = kMicrosoft,
        .infer = infer_fused_gemm,

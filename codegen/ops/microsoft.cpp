@@ -55,7 +55,7 @@ Status infer_simplified_norm(InferContext& ctx) {
 
 Result<bool> simplified_norm(Rewriter& rw) {
   OpBuilder c(rw);
-  const DType inner = wide(c.dtype(c.in(0)));
+  const DType inner = accumulate_dtype(c.dtype(c.in(0)));
   const Normalized n = normalize_last(c, c.cast(c.in(0), inner), Center::Zero);
   c.replace(0, c.cast(c.mul(n.value, c.cast(c.in(1), inner)), c.dtype(c.in(0))));
   c.replace_cast(1, n.inverse_deviation);
@@ -84,7 +84,7 @@ Status infer_skip_rms_norm(InferContext& ctx) {
 /// The norm of input + skip + bias. The sum is an output of its own.
 Result<bool> skip_norm(Rewriter& rw, Center center) {
   OpBuilder c(rw);
-  const DType t = c.dtype(c.in(0)), inner = wide(t);
+  const DType t = c.dtype(c.in(0)), inner = accumulate_dtype(t);
   const auto in = [&](size_t i) { return c.cast(c.in(i), inner); };
   const bool has_beta = center == Center::Mean;
   const size_t bias = has_beta ? 4 : 3;
@@ -162,7 +162,7 @@ V mask_lengths(OpBuilder& c, const Expr& batch) {
 
 Result<bool> embed_norm(Rewriter& rw) {
   OpBuilder c(rw);
-  const DType t = c.dtype(c.in(kWords)), inner = wide(t);
+  const DType t = c.dtype(c.in(kWords)), inner = accumulate_dtype(t);
   const Shape ids = c.shape(c.in(kIds));
   const auto rows = [&](size_t table, size_t index) {
     AttrMap a;
@@ -243,7 +243,7 @@ Result<bool> split_gelu(Rewriter& rw) {
   return c.finish();
 }
 
-// --- Products ------------------------------------------------------------------------------------
+// --- Matrix multiplications ---------------------------------------------------------------------
 
 /// The order of the axes of an operand of FusedMatMul. `batch`: its first axis is that of the rows,
 /// after all others but the last. `last`: rows and columns are exchanged.

@@ -8,6 +8,7 @@
 #include "codegen/ops/families.h"
 #include "codegen/ops/microsoft.h"
 #include "codegen/ops/op_builder.h"
+#include "codegen/ops/softmax.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -115,7 +116,7 @@ class Writer {
 
   Result<bool> write() {
     const DType t = c_.dtype(c_.in(kInput));
-    type_ = wide(t);
+    type_ = accumulate_dtype(t);
     V y = c_.op("MatMul", {c_.in(kInput), c_.in(kWeights)});
     if (c_.has(kBias)) y = c_.add(y, c_.in(kBias));
     const V q = heads_of(y, 0, s_.qk);
@@ -124,7 +125,8 @@ class Writer {
     if (!c_.ok()) return c_.finish();
     const V keys = c_.transpose(c_.cast(k, type_), {0, 1, 3, 2});
     const V scores = masked(c_.mul(c_.op("MatMul", {c_.cast(q, type_), keys}), scale()));
-    const V weighted = c_.cast(c_.op("MatMul", {softmax(scores), c_.cast(v, type_)}), t);
+    const V weighted =
+        c_.cast(c_.op("MatMul", {Softmax(c_, scores, {3}).value(c_), c_.cast(v, type_)}), t);
     c_.replace(0,
                c_.reshape(c_.transpose(weighted, {0, 2, 1, 3}), {s_.batch, s_.length, Expr(s_.v)}));
     if (c_.has_output(1)) c_.replace(1, present(k, v));
@@ -184,11 +186,6 @@ class Writer {
       return c_.op("Less", {c_.positions(s_.keys), c_.reshape(mask, {s[0], 1, 1, 1})});
     const Shape four = s.size() == 2 ? Shape{s[0], 1, 1, s[1]} : Shape{s[0], 1, s[1], s[2]};
     return c_.op("Greater", {c_.reshape(mask, four), c_.scalar(DType::I32, 0)});
-  }
-
-  V softmax(V x) {
-    const V e = c_.op("Exp", {c_.sub(x, c_.reduce("ReduceMax", x, {3}))});
-    return c_.div(e, c_.reduce("ReduceSum", e, {3}));
   }
 
   OpBuilder c_;

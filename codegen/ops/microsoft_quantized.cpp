@@ -170,7 +170,7 @@ V per_column(OpBuilder& c, size_t i) {
   return element_count(c.shape(c.in(i))).is_const(1) ? c.reshape(c.in(i), {}) : c.in(i);
 }
 
-/// alpha * scales * ((A - zero) (B - zero) + C), where C has the scale of the product.
+/// alpha * scales * ((A - zero) (B - zero) + C), where C has the scale of A times that of B.
 Result<bool> gemm(Rewriter& rw) {
   OpBuilder c(rw);
   const graph::ValueId out = rw.node().outputs[0];
@@ -280,7 +280,7 @@ V weight(OpBuilder& c, const Packing& p) {
   const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
   if (c.has(kZeroPoints) && c.dtype(c.in(kZeroPoints)) != DType::U8) {
     const V zeros = c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
-    const DType t = wide(c.dtype(scales));
+    const DType t = accumulate_dtype(c.dtype(scales));
     const V zero = c.cast(repeat_blocks(c, zeros, 1, p.block, p.k), t);
     return c.mul(c.sub(c.cast(q, t), zero), c.cast(repeat_blocks(c, scales, 1, p.block, p.k), t));
   }

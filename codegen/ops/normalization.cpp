@@ -25,7 +25,7 @@ using V = OpBuilder::V;
 /// The dtype that stash_type names, but not narrower than float32.
 DType stash_dtype(const Attributes& attrs, DType input) {
   const DType t = dtype_from_onnx(attrs.get_int("stash_type"));
-  return input == DType::F64 ? DType::F64 : wide(is_float(t) ? t : DType::F32);
+  return input == DType::F64 ? DType::F64 : accumulate_dtype(is_float(t) ? t : DType::F32);
 }
 
 V channel(OpBuilder& c, V v, DType t, int64_t rank) {
@@ -115,12 +115,12 @@ Result<bool> instance_norm(Rewriter& rw) {
   const DType t = c.dtype(c.in(0));
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const double epsilon = c.attrs().get_float("epsilon");
-  const V x = c.cast(c.in(0), wide(t));
+  const V x = c.cast(c.in(0), accumulate_dtype(t));
   // Each row gets one scale and one shift, so that a long row is not stored as differences from its
   // mean.
   const Normalized n = normalize(c, x, iota(2, rank), epsilon);
-  const V scale = c.mul(n.inverse_deviation, channel(c, c.in(1), wide(t), rank));
-  const V shift = c.sub(channel(c, c.in(2), wide(t), rank), c.mul(n.mean, scale));
+  const V scale = c.mul(n.inverse_deviation, channel(c, c.in(1), accumulate_dtype(t), rank));
+  const V shift = c.sub(channel(c, c.in(2), accumulate_dtype(t), rank), c.mul(n.mean, scale));
   c.replace(0, c.cast(c.add(c.mul(x, scale), shift), t));
   return c.finish();
 }
@@ -209,7 +209,7 @@ std::optional<std::pair<std::vector<double>, std::vector<double>>> folded_batch_
 /// Normalises with the statistics of the batch, and moves the running ones towards them.
 Result<bool> batch_norm_in_training(OpBuilder& c) {
   const DType t = c.dtype(c.in(0));
-  const DType inner = wide(t);
+  const DType inner = accumulate_dtype(t);
   const Shape shape = c.shape(c.in(0));
   const auto rank = static_cast<int64_t>(shape.size());
   const double epsilon = c.attrs().get_float("epsilon");
@@ -239,7 +239,7 @@ Result<bool> batch_norm(Rewriter& rw) {
   OpBuilder c(rw);
   if (c.attrs().get_int("training_mode") != 0) return batch_norm_in_training(c);
   const DType t = c.dtype(c.in(0));
-  const DType inner = wide(t);
+  const DType inner = accumulate_dtype(t);
   const auto rank = static_cast<int64_t>(c.shape(c.in(0)).size());
   const int64_t at = rank > 1 ? rank : 2;
   const double epsilon = c.attrs().get_float("epsilon");
@@ -273,7 +273,7 @@ Status infer_lp_norm(InferContext& ctx) {
 Result<bool> lp_norm(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const V x = c.cast(c.in(0), wide(t));
+  const V x = c.cast(c.in(0), accumulate_dtype(t));
   const auto rank = static_cast<int64_t>(c.shape(x).size());
   const int64_t given = c.attrs().get_int("axis");
   const std::vector<int64_t> axes{given < 0 ? given + rank : given};
@@ -300,7 +300,7 @@ Status infer_lrn(InferContext& ctx) {
 Result<bool> lrn(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const V x = c.cast(c.in(0), wide(t));
+  const V x = c.cast(c.in(0), accumulate_dtype(t));
   const Shape shape = c.shape(x);
   const int64_t size = c.attrs().get_int("size");
   const double alpha = c.attrs().get_float("alpha");
@@ -334,7 +334,7 @@ Result<bool> mvn(Rewriter& rw) {
   RP_ASSIGN(const auto axes, ctx.axes(Attributes(rw.node()).get_ints("axes"), ctx.rank(0)));
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const V x = c.cast(c.in(0), wide(t));
+  const V x = c.cast(c.in(0), accumulate_dtype(t));
   const V d = c.sub(x, c.mean(x, axes));
   const V deviation = c.op("Sqrt", {c.mean(c.mul(d, d), axes)});
   c.replace(0, c.cast(c.div(d, c.add(deviation, 1e-9)), t));

@@ -167,7 +167,7 @@ enum class HostRounding : uint8_t {
   Moves,  // is rounded if all readers of the result allow it
 };
 
-/// The axes of the output channels of a product.
+/// The axes of the output channels of a contraction.
 struct ChannelAxes {
   size_t result = 0;  // of the result
   size_t weight = 0;  // of input 1
@@ -208,8 +208,9 @@ struct OpDef {
   /// Why rounding makes results inaccurate. See sensitivity_of().
   std::optional<kernel::Sensitivity> sensitivity = std::nullopt;
   HostRounding host_rounding = HostRounding::Never;
-  /// The input that kernels can read as an 8-bit constant with scales. -1: none.
-  int narrow_input = -1;
+  /// The input that kernels can read as a quantized weight: an integer constant of at most 8 bits
+  /// with scales. -1: none.
+  int quantized_input = -1;
 
   // Layout.
   LayoutRole layout = LayoutRole::Undeclared;
@@ -220,7 +221,7 @@ struct OpDef {
   double (*reads_per_element)(const graph::Graph&, const graph::Node&) = nullptr;
   /// The result consists of the operands side by side. Each operand is read only for its own part.
   bool concatenates = false;
-  /// The dims that one element of a product sums over. For Lowering::MatMul and Conv.
+  /// The dims that one element of a contraction sums over. For Lowering::MatMul and Conv.
   Shape (*contracted)(const graph::Graph&, const graph::Node&) = nullptr;
 
   // Algebra.
@@ -232,6 +233,10 @@ struct OpDef {
   bool moves = false;
   /// The result is the operand in another dtype.
   bool converts = false;
+  /// The result is (input 0 - input 2) * input 1, where input 0 is an integer. In core form, input
+  /// 0 is a quantized weight, which stays so in memory: kernels compute the result where they load
+  /// it.
+  bool dequantizes = false;
   /// Takes and returns low-bit types (is_low_bit()): the operator moves their elements, converts
   /// them, or does not look at them. Others refuse them.
   bool low_bit = false;
@@ -274,6 +279,8 @@ bool is_reshape(const graph::Graph& g, const graph::Node& n);
 bool is_identity(const graph::Node& n);
 /// Whether a node in core form only changes the dtype.
 bool converts(const graph::Node& n);
+/// Whether a node in core form dequantizes a weight.
+bool dequantizes(const graph::Node& n);
 /// The permutation of a transpose in core form. Nothing for other nodes.
 std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n);
 /// LayoutRole::Fixed for nodes that are not in core form.

@@ -76,7 +76,7 @@ class OpBuilder {
     return where(op("Less", {v, scalar(dtype(v), 0)}), mul(v, slope), v);
   }
   V leaky_relu(V v, double slope) { return leaky_relu(v, scalar(dtype(v), slope)); }
-  /// The product of two operands, of which each may be a vector, in the shape `out`.
+  /// The matrix multiplication of two operands, of which each may be a vector, in the shape `out`.
   V matmul(V a, V b, const Shape& out);
 
   void fail(Status s);
@@ -96,7 +96,7 @@ class OpBuilder {
 };
 
 /// The dtype in which sums and exponentials of a dtype are computed: F32 for 16-bit floats.
-inline DType wide(DType t) {
+inline DType accumulate_dtype(DType t) {
   return t == DType::F16 || t == DType::BF16 ? DType::F32 : t;
 }
 

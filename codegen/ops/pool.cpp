@@ -69,7 +69,8 @@ Result<bool> average_pool(Rewriter& rw) {
   const DType t = c.dtype(c.in(0));
   AttrMap a = pool_attrs(w, c.attrs());
   a.set("count_include_pad", c.attrs().get_int("count_include_pad"));
-  c.replace(0, c.cast(c.op("AveragePool", {c.cast(c.in(0), wide(t))}, std::move(a)), t));
+  c.replace(0,
+            c.cast(c.op("AveragePool", {c.cast(c.in(0), accumulate_dtype(t))}, std::move(a)), t));
   return c.finish();
 }
 
@@ -82,7 +83,7 @@ Result<bool> lp_pool(Rewriter& rw) {
   if (c.attrs().get_int("ceil_mode") != 0) return false;
   const DType t = c.dtype(c.in(0));
   const double p = static_cast<double>(c.attrs().get_int("p"));
-  const V x = c.op("Abs", {c.cast(c.in(0), wide(t))});
+  const V x = c.op("Abs", {c.cast(c.in(0), accumulate_dtype(t))});
   AttrMap a = pool_attrs(w, c.attrs());
   a.set("count_include_pad", int64_t{1});
   double size = 1;
@@ -276,7 +277,7 @@ Result<bool> global_average_pool(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const auto axes = spatial_axes(c);
-  const V x = c.cast(c.in(0), wide(t));
+  const V x = c.cast(c.in(0), accumulate_dtype(t));
   c.replace(0, c.cast(axes.empty() ? x : c.mean(x, axes), t));
   return c.finish();
 }
@@ -285,7 +286,7 @@ Result<bool> global_lp_pool(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
   const double p = static_cast<double>(c.attrs().get_int("p"));
-  const V x = c.op("Abs", {c.cast(c.in(0), wide(t))});
+  const V x = c.op("Abs", {c.cast(c.in(0), accumulate_dtype(t))});
   const auto power = [&](V v, double e) {
     return e == 1 ? v : e == 2 ? c.mul(v, v) : c.op("Pow", {v, c.scalar(c.dtype(v), e)});
   };

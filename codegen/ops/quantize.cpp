@@ -1,5 +1,5 @@
-// Quantised tensors: conversions, and integer products and convolutions, as arithmetic on wider
-// types. Casts from float saturate as quantisation requires.
+// Quantised tensors: conversions, and integer matrix multiplications and convolutions, as
+// arithmetic on wider types. Casts from float saturate as quantisation requires.
 #include "codegen/ops/quantize.h"
 
 #include <cmath>
@@ -12,15 +12,6 @@
 #include "codegen/ops/window.h"
 
 namespace reprise::ops {
-
-bool is_dequantize(const graph::Node& n) {
-  static const graph::OpName name("DequantizeLinear");
-  return n.op == name && find(n) != nullptr;
-}
-
-bool is_core_dequantize(const graph::Node& n) {
-  return is_dequantize(n) && n.opset == 0;
-}
 
 void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
                        int64_t axis) {
@@ -217,7 +208,7 @@ Result<bool> quantize(Rewriter& rw) {
 
 /// (x - zero) * scale. The difference is exact in 32 bits.
 Result<bool> dequantize(Rewriter& rw) {
-  if (is_core_dequantize(rw.node())) return false;
+  if (dequantizes(rw.node())) return false;
   OpBuilder c(rw);
   const Shape shape = c.shape(c.in(0));
   const DType from = c.dtype(c.in(0));
@@ -286,7 +277,7 @@ Result<bool> dynamic_quantize(Rewriter& rw) {
   return c.finish();
 }
 
-// --- Integer products ----------------------------------------------------------------------------
+// --- Integer matrix multiplications --------------------------------------------------------------
 
 /// Shapes a zero point or scale that is one number or one per row ([M] -> [M, 1]).
 V per_row(OpBuilder& c, V v) {
@@ -457,6 +448,7 @@ std::span<const OpDef> quantize_ops() {
        .attributes = kDequantizeAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Fixed,
+       .dequantizes = true,
        .low_bit = true},
       {.name = "DynamicQuantizeLinear",
        .infer = infer_dynamic,

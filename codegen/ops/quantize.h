@@ -6,12 +6,9 @@
 
 namespace reprise::ops {
 
-/// Whether the node is a DequantizeLinear, in core form or not.
-bool is_dequantize(const graph::Node& n);
 /// Turns a node into a DequantizeLinear in core form.
 void become_dequantize(graph::Graph& g, graph::Node& n, std::vector<graph::ValueId> inputs,
                        int64_t axis);
-bool is_core_dequantize(const graph::Node& n);
 
 /// The axis along which scale and zero point vary. -1: one number for all. Nothing for blocks.
 std::optional<int64_t> scaled_axis(const graph::Graph& g, const graph::Node& n);

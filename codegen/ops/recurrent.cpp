@@ -65,9 +65,9 @@ Status infer_recurrent(InferContext& ctx) {
   return {};
 }
 
-/// X [steps, batch, directions * gates * hidden], the products of the inputs and W with W's biases,
-/// and R. Optional: R's biases [directions, gates * hidden], lengths [batch], initial states h and
-/// c [directions, batch, hidden], peepholes [directions, 3 * hidden].
+/// X [steps, batch, directions * gates * hidden], the projections of the inputs by W, with W's
+/// biases, and R. Optional: R's biases [directions, gates * hidden], lengths [batch], initial
+/// states h and c [directions, batch, hidden], peepholes [directions, 3 * hidden].
 Status infer_steps(InferContext& ctx) {
   RP_TRY(require_rank_3(ctx, 0, "X"));
   RP_TRY(require_rank_3(ctx, 1, "R"));
@@ -93,19 +93,19 @@ using V = OpBuilder::V;
 bool has_steps(OpBuilder& c, RecurrentCell cell) {
   const Shape r = c.shape(c.in(kR));
   const DType t = c.dtype(c.in(kX));
-  return (t == DType::F32 || wide(t) != t) && is_static(r) && r[2].value() >= 1 &&
+  return (t == DType::F32 || accumulate_dtype(t) != t) && is_static(r) && r[2].value() >= 1 &&
          recurrent_activations(c.node().attrs, cell, r[0].value()).ok();
 }
 
-/// The products of the inputs of all steps with W, and its biases.
-V input_products(OpBuilder& c, V x) {
+/// The projections of the inputs of all steps by W, with its biases.
+V projections(OpBuilder& c, V x) {
   const Shape w = c.shape(c.in(kW));
   const Expr rows = w[0] * w[1];
   const V matrix = c.transpose(c.reshape(c.cast(c.in(kW), DType::F32), {rows, w[2]}), {1, 0});
-  const V products = c.op("MatMul", {x, matrix});
-  if (!c.has(kB)) return products;
+  const V y = c.op("MatMul", {x, matrix});
+  if (!c.has(kB)) return y;
   const V bias = c.slice_axis(c.cast(c.in(kB), DType::F32), 1, 0, w[1]);
-  return c.add(products, c.reshape(bias, {rows}));
+  return c.add(y, c.reshape(bias, {rows}));
 }
 
 AttrMap steps_attributes(const graph::Node& n, RecurrentCell cell) {
@@ -127,7 +127,7 @@ Result<bool> recurrent(Rewriter& rw) {
   };
   const auto state = [&](size_t i) { return c.has(i) ? order(given(i)) : graph::kNone; };
   const Expr rows = c.shape(c.in(kR))[1];
-  std::vector<V> inputs{input_products(c, order(given(kX))),
+  std::vector<V> inputs{projections(c, order(given(kX))),
                         given(kR),
                         c.has(kB) ? c.slice_axis(given(kB), 1, rows, rows) : graph::kNone,
                         c.has(kLengths) ? c.in(kLengths) : graph::kNone,

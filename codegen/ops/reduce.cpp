@@ -98,7 +98,7 @@ Result<bool> reduction(Rewriter& rw, V (*formula)(OpBuilder&, V, const std::vect
   RP_ASSIGN(const auto axes, reduced_axes(ctx));
   OpBuilder c(rw);
   const V out = rw.node().outputs[0];
-  const V result = formula(c, c.cast(c.in(0), wide(c.dtype(c.in(0)))), axes);
+  const V result = formula(c, c.cast(c.in(0), accumulate_dtype(c.dtype(c.in(0)))), axes);
   c.replace(0, c.cast(c.reshape(result, c.shape(out)), c.dtype(out)));
   return c.finish();
 }
@@ -114,7 +114,7 @@ Result<bool> core_reduction(Rewriter& rw) {
   const V out = rw.node().outputs[0];
   const DType t = c.dtype(out);
   const bool ordered = is_ordered(n);
-  const DType inner = t == DType::Bool ? DType::U8 : ordered ? t : wide(t);
+  const DType inner = t == DType::Bool ? DType::U8 : ordered ? t : accumulate_dtype(t);
   const V result = c.reduce(n.op, c.cast(c.in(0), inner), axes);
   c.replace(0, c.cast(c.reshape(result, c.shape(out)), t));
   return c.finish();

@@ -222,6 +222,11 @@ bool converts(const graph::Node& n) {
   return def != nullptr && def->converts;
 }
 
+bool dequantizes(const graph::Node& n) {
+  const OpDef* def = core_def(n);
+  return def != nullptr && def->dequantizes;
+}
+
 std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n) {
   if (layout_of(n) != LayoutRole::Permutation) return std::nullopt;
   return Attributes(n).get_ints("perm");

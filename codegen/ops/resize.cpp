@@ -253,7 +253,7 @@ Result<bool> resize(Rewriter& rw) {
   }
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const DType inner = interpolation(ctx) == "nearest" ? t : wide(t);
+  const DType inner = interpolation(ctx) == "nearest" ? t : accumulate_dtype(t);
   const auto y = c.op("Resize", {c.cast(c.in(0), inner)}, std::move(a));
   c.replace(0, c.cast(y, t));
   return c.finish();

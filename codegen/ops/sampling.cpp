@@ -175,7 +175,7 @@ Result<bool> affine_grid(Rewriter& rw) {
   const Shape out = c.shape(rw.node().outputs[0]);
   const auto rank = static_cast<int64_t>(out.size()) - 2;
   const bool align_corners = c.attrs().get_int("align_corners") != 0;
-  const V theta = c.cast(c.in(0), wide(t));
+  const V theta = c.cast(c.in(0), accumulate_dtype(t));
   Shape column(out.size(), Expr(1));
   column.front() = out.front();
   column.back() = out.back();
@@ -183,7 +183,8 @@ Result<bool> affine_grid(Rewriter& rw) {
   V sum = c.reshape(c.slice_axis(theta, 2, Expr(rank), 1), column);
   for (int64_t k = 0; k < rank; ++k) {
     const int64_t axis = rank - k;
-    const V at = grid_coordinates(c, out[static_cast<size_t>(axis)], align_corners, wide(t));
+    const V at =
+        grid_coordinates(c, out[static_cast<size_t>(axis)], align_corners, accumulate_dtype(t));
     const V factor = c.reshape(c.slice_axis(theta, 2, Expr(k), 1), column);
     sum = c.add(sum, c.mul(factor, c.along_axis(at, axis, rank + 2)));
   }
@@ -282,14 +283,14 @@ V deform_positions(OpBuilder& c, const DeformWindow& w, V offsets, size_t axis) 
   return c.add(c.add(window, taps), offset);
 }
 
-/// A sample for each tap of each window, then a matrix product with the weights, as a convolution
-/// whose windows were copied to columns.
+/// A sample for each tap of each window, then a matrix multiplication with the weights, as a
+/// convolution whose windows were copied to columns.
 Result<bool> deform_conv(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const DeformWindow w, deform_window(ctx));
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const DType inner = wide(t);
+  const DType inner = accumulate_dtype(t);
   const Shape x = c.shape(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
   const Expr images = x[0] * Expr(w.offset_group);

@@ -34,7 +34,7 @@ Result<bool> scan(Rewriter& rw) {
   a.set("exclusive", c.attrs().get_int("exclusive"));
   a.set("reverse", c.attrs().get_int("reverse"));
   const DType t = c.dtype(c.in(0));
-  const auto result = c.op(rw.node().op, {c.cast(c.in(0), wide(t))}, std::move(a));
+  const auto result = c.op(rw.node().op, {c.cast(c.in(0), accumulate_dtype(t))}, std::move(a));
   c.replace(0, c.cast(result, t));
   return c.finish();
 }

@@ -1,4 +1,4 @@
-// Fourier transforms, as matrix products with roots of unity, and weights of mel filters.
+// Fourier transforms, as matrix multiplications with roots of unity, and weights of mel filters.
 #include <cmath>
 
 #include "codegen/ops/families.h"
@@ -249,7 +249,7 @@ Result<bool> dft(Rewriter& rw) {
   const Shape out = c.shape(rw.node().outputs[0]);
   const auto rank = static_cast<int64_t>(out.size());
   const auto [there, back] = rows_along(*axis, rank);
-  V x = c.slice_axis(c.cast(c.in(0), wide(dtype)), *axis, 0, Expr(t.given));
+  V x = c.slice_axis(c.cast(c.in(0), accumulate_dtype(dtype)), *axis, 0, Expr(t.given));
   x = c.transpose(x, there);
   Shape moved = c.shape(x);
   const Expr rows = product(moved, 0, moved.size() - 2);
@@ -320,14 +320,14 @@ Result<bool> stft(Rewriter& rw) {
   if (!is_short(t)) return false;
   const DType dtype = c.dtype(c.in(0));
   const Shape out = c.shape(rw.node().outputs[0]);
-  const V x = c.cast(c.in(0), wide(dtype));
+  const V x = c.cast(c.in(0), accumulate_dtype(dtype));
   const V first = c.mul(c.positions(out[1]), static_cast<double>(step->value()));
   const V within = c.positions(*length);
   AttrMap a;
   a.set("axis", int64_t{1});
   V frames = c.op("Gather", {x, c.add(c.along_axis(first, 0, 2), c.along_axis(within, 1, 2))}, a);
   if (c.has(2)) {
-    frames = c.mul(frames, c.along_axis(c.cast(c.in(2), wide(dtype)), 2, 4));
+    frames = c.mul(frames, c.along_axis(c.cast(c.in(2), accumulate_dtype(dtype)), 2, 4));
   }
   const V rows = c.reshape(frames, {out[0] * out[1], *length, c.shape(x)[2]});
   c.replace(0, c.cast(c.reshape(transformed(c, rows, t), out), dtype));

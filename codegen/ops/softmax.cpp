@@ -1,4 +1,6 @@
 // Softmax and related operators, as reductions and scalar operations.
+#include "codegen/ops/softmax.h"
+
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
@@ -27,17 +29,6 @@ Status infer_softmax(InferContext& ctx) {
   return infer_same_float(ctx);
 }
 
-struct Shifted {
-  V difference, exponentials, sum;
-};
-
-/// x - max, its exponentials and their sum. A row of -inf gives NaN, as ONNX defines it.
-Shifted shifted(OpBuilder& c, V x, const std::vector<int64_t>& axes) {
-  const V d = c.sub(x, c.reduce("ReduceMax", x, axes));
-  const V e = c.op("Exp", {d});
-  return {d, e, c.reduce("ReduceSum", e, axes)};
-}
-
 std::vector<int64_t> axes_of(OpBuilder& c) {
   return softmax_axes(c.attrs(), c.opset(), static_cast<int64_t>(c.shape(c.in(0)).size()));
 }
@@ -45,15 +36,15 @@ std::vector<int64_t> axes_of(OpBuilder& c) {
 Result<bool> softmax(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const Shifted s = shifted(c, c.cast(c.in(0), wide(t)), axes_of(c));
-  c.replace(0, c.cast(c.div(s.exponentials, s.sum), t));
+  const Softmax s(c, c.cast(c.in(0), accumulate_dtype(t)), axes_of(c));
+  c.replace(0, c.cast(s.value(c), t));
   return c.finish();
 }
 
 Result<bool> log_softmax(Rewriter& rw) {
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(0));
-  const Shifted s = shifted(c, c.cast(c.in(0), wide(t)), axes_of(c));
+  const Softmax s(c, c.cast(c.in(0), accumulate_dtype(t)), axes_of(c));
   c.replace(0, c.cast(c.sub(s.difference, c.op("Log", {s.sum})), t));
   return c.finish();
 }

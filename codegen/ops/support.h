@@ -53,7 +53,7 @@ bool depends_on_data(const InferContext& ctx, const char* attr, size_t input);
 /// The length of a vector input, which must be static.
 Result<int64_t> static_length(const InferContext& ctx, size_t input);
 
-/// The shape of a matrix product. Operands may be vectors, and batch dims broadcast.
+/// The shape of a matrix multiplication. Operands may be vectors, and batch dims broadcast.
 Result<Shape> matmul_shape(const InferContext& ctx, const Shape& a, const Shape& b);
 
 std::vector<int64_t> iota(int64_t begin, int64_t end);

@@ -68,10 +68,12 @@ Result<bool> update_all(Rewriter& rw, size_t states, Formula formula) {
   const size_t count = (rw.node().inputs.size() - 2) / (states + 2);
   for (size_t i = 0; i < count; ++i) {
     const DType t = c.dtype(c.in(2 + i));
-    const auto list = [&](size_t k) { return c.cast(c.in(2 + k * count + i), wide(t)); };
+    const auto list = [&](size_t k) {
+      return c.cast(c.in(2 + k * count + i), accumulate_dtype(t));
+    };
     Update u;
-    u.rate = c.reshape(c.cast(c.in(0), wide(t)), {});
-    u.step = c.reshape(c.cast(c.in(1), wide(t)), {});
+    u.rate = c.reshape(c.cast(c.in(0), accumulate_dtype(t)), {});
+    u.step = c.reshape(c.cast(c.in(1), accumulate_dtype(t)), {});
     u.x = list(0);
     const double decay = c.attrs().get_float("norm_coefficient");
     u.gradient = c.add(c.mul(u.x, decay), list(1));

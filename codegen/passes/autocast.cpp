@@ -9,7 +9,6 @@
 
 #include "codegen/ops/core_nodes.h"
 #include "codegen/ops/op.h"
-#include "codegen/ops/quantize.h"
 #include "codegen/passes/pass.h"
 
 namespace reprise::passes {
@@ -21,7 +20,6 @@ using graph::kNone;
 using graph::Node;
 using graph::Value;
 using graph::ValueId;
-using kernel::ScalarOp;
 
 /// Why an element is fp32 in memory.
 struct Reason {
@@ -30,7 +28,7 @@ struct Reason {
   bool elements = true;     // concerns the elements, and holds when they are moved
 };
 
-enum class Keeps : uint8_t { Operands, Result, Both };
+enum class Keeps : uint8_t { Operands, Divisor, Result, Both };
 
 /// Which tensors of a sensitive operator are kept in fp32.
 struct Rule {
@@ -66,6 +64,9 @@ constexpr auto kRules = std::to_array<Rule>({
     {kernel::Sensitivity::RunningSum, Keeps::Both, true, kSum},
     {kernel::Sensitivity::Step, Keeps::Both, false, kWhole},
     {kernel::Sensitivity::Decision, Keeps::Operands, false, kDecision},
+    {kernel::Sensitivity::Divisor, Keeps::Divisor, false, kQuotient},
+    {kernel::Sensitivity::Square, Keeps::Result, false, kSquare},
+    {kernel::Sensitivity::Residual, Keeps::Result, false, kResidual},
 });
 
 const Rule* rule_of(const Node& n) {
@@ -75,8 +76,17 @@ const Rule* rule_of(const Node& n) {
   return it == kRules.end() ? nullptr : &*it;
 }
 
-bool is(const Node& n, ScalarOp op) {
-  return ops::scalar_op(n) == op;
+bool keeps_operand(const Rule& rule, size_t input) {
+  switch (rule.keeps) {
+    case Keeps::Operands:
+    case Keeps::Both:
+      return true;
+    case Keeps::Divisor:
+      return input == 1;
+    case Keeps::Result:
+      return false;
+  }
+  return false;
 }
 
 bool runs_on_host(const Graph& g, const Node& n) {
@@ -162,17 +172,23 @@ class Autocast {
     if (runs_on_host(g_, n)) return Reason{"runs on the host", false, false};
     if (g_.is_output(v)) return Reason{"is an output of the model", false, false};
     const Rule* rule = rule_of(n);
-    if (rule != nullptr && rule->keeps != Keeps::Operands)
+    if (rule != nullptr && keeps_result(*rule, n))
       return Reason{std::string(rule->reason), rule->propagates};
-    if (is(n, ScalarOp::Mul) && n.inputs[0] == n.inputs[1]) return Reason{std::string(kSquare)};
-    if (precision_ == DType::BF16 && is_residual(n)) return Reason{std::string(kResidual)};
     if (const std::string text = constant_out_of_range(n); !text.empty()) return Reason{text};
     return ops::moves_elements(n) ? why_moved(n) : why_derived(n);
   }
 
-  /// Whether the node is a residual connection, to which each layer adds.
-  bool is_residual(const Node& n) const {
-    return is(n, ScalarOp::Add) && varies(n.inputs[0]) && varies(n.inputs[1]) &&
+  bool keeps_result(const Rule& rule, const Node& n) const {
+    if (rule.keeps != Keeps::Result && rule.keeps != Keeps::Both) return false;
+    if (rule.sensitivity == kernel::Sensitivity::Square) return n.inputs[0] == n.inputs[1];
+    if (rule.sensitivity == kernel::Sensitivity::Residual)
+      return precision_ == DType::BF16 && adds_tensors(n);
+    return true;
+  }
+
+  /// Whether the node, a sum, may be a residual connection, to which each layer adds.
+  bool adds_tensors(const Node& n) const {
+    return varies(n.inputs[0]) && varies(n.inputs[1]) &&
            g_.value(n.inputs[0]).shape == g_.value(n.inputs[1]).shape;
   }
 
@@ -185,7 +201,7 @@ class Autocast {
 
   /// The reason for a value that is computed only from positions or statistics.
   std::optional<Reason> why_derived(const Node& n) const {
-    if (ops::is_core_dequantize(n)) return std::nullopt;
+    if (ops::dequantizes(n)) return std::nullopt;
     std::optional<Reason> why = Reason{std::string(kPosition), true};
     for (ValueId v : n.inputs) {
       if (!varies(v)) continue;
@@ -213,11 +229,13 @@ class Autocast {
   /// Whether no value that fits `precision` reaches the bound of a Min or Max. Such a bound has no
   /// effect, so it does not matter that it does not fit.
   bool is_unreachable_bound(const Node& n, ValueId v) const {
-    if (!is(n, ScalarOp::Min) && !is(n, ScalarOp::Max)) return false;
+    const kernel::Sensitivity s = ops::sensitivity_of(n);
+    const bool lower = s == kernel::Sensitivity::LowerBound;
+    if (!lower && s != kernel::Sensitivity::UpperBound) return false;
     const HostTensor& t = *g_.value(v).constant;
     const std::span<const float> bounds(t.data<float>(), static_cast<size_t>(t.count()));
     return std::all_of(bounds.begin(), bounds.end(), [&](float x) {
-      return !too_large(std::fabs(x), precision_) || std::signbit(x) == is(n, ScalarOp::Max);
+      return !too_large(std::fabs(x), precision_) || std::signbit(x) == lower;
     });
   }
 
@@ -239,11 +257,10 @@ class Autocast {
 
   std::optional<Reason> why_operand(const Node& n, size_t input) const {
     if (runs_on_host(g_, n)) return Reason{"is read on the host"};
-    if (ops::is_core_dequantize(n) && input == 1) return Reason{std::string(kScale)};
+    if (ops::dequantizes(n) && input == 1) return Reason{std::string(kScale)};
     if (ops::converts(n) && !is_float(g_.value(n.outputs[0]).dtype))
       return Reason{std::string(kWhole)};
-    if (is(n, ScalarOp::Div) && input == 1) return Reason{std::string(kQuotient)};
-    if (const Rule* rule = rule_of(n); rule != nullptr && rule->keeps != Keeps::Result)
+    if (const Rule* rule = rule_of(n); rule != nullptr && keeps_operand(*rule, input))
       return Reason{std::string(rule->reason)};
     if (n.outputs[0] == kNone) return std::nullopt;
     if (ops::moves_elements(n)) return at(operands_, n.outputs[0]);

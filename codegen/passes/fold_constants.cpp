@@ -1,7 +1,6 @@
 #include <set>
 
 #include "codegen/ops/op.h"
-#include "codegen/ops/quantize.h"
 #include "codegen/passes/pass.h"
 #include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
@@ -43,8 +42,8 @@ std::set<const graph::Node*> convolution_weights(const graph::Graph& g) {
 }
 
 bool foldable(const graph::Graph& g, const graph::Node& n) {
-  // The pass narrow-weights keeps these in 8 bits.
-  if (ops::is_core_dequantize(n)) return false;
+  // The pass quantized-weights keeps these in 8 bits.
+  if (ops::dequantizes(n)) return false;
   // Kernels compute these positions and everything derived from them: see OpBuilder::positions().
   if (ops::Attributes(n).has("computed")) return false;
   if (!n.subgraphs.empty() || ops::is_random(n)) return false;

@@ -11,8 +11,8 @@
 #include <numeric>
 #include <set>
 
+#include "codegen/graph/size_hint.h"
 #include "codegen/ops/permutation.h"
-#include "codegen/ops/quantize.h"
 #include "codegen/ops/window.h"
 #include "codegen/passes/layout_choice.h"
 #include "codegen/passes/pass.h"
@@ -36,27 +36,27 @@ using ops::to_channels_last;
 
 /// How an operator relates the layouts of its operands and its result.
 enum class Role {
-  Fixed,      // reads and writes the model's layout
-  Agnostic,   // operands and result have the same layout
-  Product,    // a convolution that may read one layout and write another
-  Transpose,  // of any axes
+  Fixed,        // reads and writes the model's layout
+  Agnostic,     // operands and result have the same layout
+  Contraction,  // a convolution that may read one layout and write another
+  Transpose,    // of any axes
 };
 
 bool is_weight(const Graph& g, ValueId v) {
   const Node* p = g.value(v).producer;
-  return g.value(v).constant || (p != nullptr && ops::is_core_dequantize(*p));
+  return g.value(v).constant || (p != nullptr && ops::dequantizes(*p));
 }
 
 Role role_of_conv(const Graph& g, const Node& n) {
   const DType t = g.value(n.inputs[0]).dtype;
-  const bool product = t == DType::F32 || t == DType::F16 || t == DType::BF16;
-  if (ops::is_channels_last(n) || !product || !is_weight(g, n.inputs[1])) return Role::Fixed;
+  const bool float_gemm = t == DType::F32 || t == DType::F16 || t == DType::BF16;
+  if (ops::is_channels_last(n) || !float_gemm || !is_weight(g, n.inputs[1])) return Role::Fixed;
   const Shape& w = g.value(n.inputs[1]).shape;
   const int64_t group = ops::Attributes(n).get_int("group");
   const int64_t channels = w[0].value();
   switch (ops::conv_form(group, w[1].value(), channels / group)) {
     case ops::ConvForm::Gemm:
-      return Role::Product;
+      return Role::Contraction;
     case ops::ConvForm::Depthwise:
       return channels % 4 == 0 ? Role::Agnostic : Role::Fixed;
     case ops::ConvForm::Grouped:
@@ -115,11 +115,7 @@ bool has_layout(const Value& v) {
 }
 
 double bytes_of(const Graph& g, const Value& v) {
-  std::vector<int64_t> sizes;
-  constexpr int64_t kDynamic = 64;
-  for (const Symbol& s : g.symbols) sizes.push_back(std::clamp(kDynamic, s.min, s.max));
-  const auto count = element_count(v.shape).eval(sizes);
-  return static_cast<double>(size_of(v.dtype)) * static_cast<double>(count.ok() ? *count : 1);
+  return static_cast<double>(size_of(v.dtype)) * graph::count_hint(g, v.shape);
 }
 
 class Regions {
@@ -175,7 +171,8 @@ class Regions {
 
   /// Marks the regions with a convolution or pool. Others have no layout to choose.
   void find_anchors(const Node& n) {
-    const bool anchor = role(&n) == Role::Product || (role(&n) == Role::Agnostic && is_window(n));
+    const bool anchor =
+        role(&n) == Role::Contraction || (role(&n) == Role::Agnostic && is_window(n));
     if (!anchor) return;
     anchored_.insert(region(n.inputs[0]));
     anchored_.insert(region(n.outputs[0]));
@@ -184,7 +181,7 @@ class Regions {
 
   /// The reader of v for which a view of it costs the most.
   Reader reader_of(ValueId v, int depth = 0) const {
-    Reader most = g_.is_output(v) ? Reader::Output : Reader::Product;
+    Reader most = g_.is_output(v) ? Reader::Output : Reader::Contraction;
     for (const Node* u : g_.users(v)) most = std::max(most, reader_at(*u, depth));
     return most;
   }
@@ -192,7 +189,7 @@ class Regions {
     constexpr int kDeep = 8;
     const ops::OpDef* def = ops::find(n);
     const ops::Lowering how = def == nullptr ? ops::Lowering::None : def->lowering;
-    if (how == ops::Lowering::MatMul || how == ops::Lowering::Conv) return Reader::Product;
+    if (how == ops::Lowering::MatMul || how == ops::Lowering::Conv) return Reader::Contraction;
     const bool view = how == ops::Lowering::View && depth < kDeep;
     return view ? reader_of(n.outputs[0], depth + 1) : Reader::Kernel;
   }
@@ -214,8 +211,8 @@ class Regions {
         return;
       case Role::Transpose:
         return price_transpose(n);
-      case Role::Product:
-        borders_.push_back({region(in), region(n.outputs[0]), price(in, Reader::Product)});
+      case Role::Contraction:
+        borders_.push_back({region(in), region(n.outputs[0]), price(in, Reader::Contraction)});
         return;
       case Role::Agnostic:
         break;
@@ -263,8 +260,8 @@ class Regions {
     const Role made_by = role(producer);
     LayoutRegion& at = prices_[region(v)];
     bool leaves = g_.is_output(v);
-    Reader enters = Reader::Product;
-    Reader left = leaves ? Reader::Output : Reader::Product;
+    Reader enters = Reader::Contraction;
+    Reader left = leaves ? Reader::Output : Reader::Contraction;
     for (const Node* u : g_.users(v)) {
       if (role(u) == Role::Agnostic) enters = Reader::Kernel;
       if (role(u) != Role::Fixed) continue;
@@ -293,7 +290,8 @@ Status layout(Graph& g) {
   std::vector<Node*> nodes;
   for (const auto& n : g.nodes()) {
     const Role role = role_of(g, *n);
-    const bool chosen = (role == Role::Agnostic || role == Role::Product) && last[n->outputs[0]];
+    const bool chosen =
+        (role == Role::Agnostic || role == Role::Contraction) && last[n->outputs[0]];
     if (chosen) nodes.push_back(n.get());
   }
   RP_TRY(make_channels_last(g, nodes));

@@ -74,7 +74,7 @@ class Cut {
 
 double conversion_price(double bytes, Reader reader) {
   switch (reader) {
-    case Reader::Product:
+    case Reader::Contraction:
       // Measured: a difference of at most 5%. This price keeps conversions few and small.
       return bytes / 16;
     case Reader::Kernel:

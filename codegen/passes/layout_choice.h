@@ -9,9 +9,9 @@ namespace reprise::passes {
 
 /// The kind of kernel that reads the result of a conversion between layouts.
 enum class Reader {
-  Product,  // a convolution or MatMul, whose loads apply it
-  Kernel,   // any other kernel, whose loads apply it but are then out of order
-  Output,   // none: a separate kernel writes the result to memory
+  Contraction,  // a convolution or MatMul, whose loads apply it
+  Kernel,       // any other kernel, whose loads apply it but are then out of order
+  Output,       // none: a separate kernel writes the result to memory
 };
 
 /// The price of a conversion, in bytes of memory traffic.

@@ -87,9 +87,9 @@ Status run(const Pass& pass, graph::Graph& g, const PassOptions& options = {},
            PassReport* report = nullptr);
 
 // Each is implemented in the file with its name.
-Status narrow_weights(graph::Graph& g);  // 8-bit weights -> core DequantizeLinear
-Status decompose(graph::Graph& g);       // ONNX forms -> core form (codegen/graph/semantics.md)
-Status shape_values(graph::Graph& g);    // computed shape arithmetic -> constants and ShapeValue
+Status quantized_weights(graph::Graph& g);  // 8-bit weights -> core DequantizeLinear
+Status decompose(graph::Graph& g);          // ONNX forms -> core form (codegen/graph/semantics.md)
+Status shape_values(graph::Graph& g);       // computed shape arithmetic -> constants and ShapeValue
 Status fold_constants(
     graph::Graph& g);  // nodes with constant inputs -> constants, by the host kernels
 Status canonicalize(graph::Graph& g);     // removes no-op views and casts, merges others

@@ -35,7 +35,7 @@ constexpr Pass decision(std::string_view name, std::string_view what,
 }
 
 constexpr std::array kPipeline{
-    optional("narrow-weights", plain<narrow_weights>, false, "keep 8-bit weights in 8 bits"),
+    optional("quantized-weights", plain<quantized_weights>, false, "keep 8-bit weights in 8 bits"),
     required("decompose", plain<decompose>, "rewrite ONNX operators into core form"),
     required("shape-values", plain<shape_values>, "replace shape arithmetic by expressions"),
     optional("fold-constants", plain<fold_constants>, true, "evaluate nodes with constant inputs"),

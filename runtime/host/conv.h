@@ -1,4 +1,4 @@
-// Convolution as a matrix product over unfolded inputs. The quantised operators share it.
+// Convolution as a matrix multiplication over unfolded inputs. The quantised operators share it.
 #pragma once
 
 #include "runtime/host/gemm.h"

@@ -1,6 +1,6 @@
-// Matrix product with double accumulators, blocked for the cache. Products of two float32 elements
-// are exact in double, so their only errors are those of the sums in double and of one rounding of
-// the result.
+// Matrix multiplication with double accumulators, blocked for the cache. Products of two float32
+// elements are exact in double, so their only errors are those of the sums in double and of one
+// rounding of the result.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ struct Block {
 /// Writes element (i, k) of a block to out[(k - k0) * out_stride + (i - begin)]; see
 /// pack_strided().
 using PackBlock = std::function<void(const Block& block, double* out, int64_t out_stride)>;
-/// Receives columns [n, n + count) of row m of the product.
+/// Receives columns [n, n + count) of row m of the result.
 using StoreRow = std::function<void(int64_t m, int64_t n, int64_t count, const double* values)>;
 
 /// C[m, n] = sum over k of A[m, k] * B[k, n]. Both packers deliver k-major blocks.

@@ -1,4 +1,4 @@
-// MatMul, Gemm, the quantised matrix products, and determinants.
+// MatMul, Gemm, the quantised matrix multiplications, and determinants.
 #include "runtime/host/matmul.h"
 
 #include <algorithm>
@@ -60,7 +60,8 @@ void batched_gemm(const HostTensor& a, const HostTensor& b, const MatMulShape& s
 
 namespace {
 
-/// The product of 32-bit and 64-bit integers, which wraps. Double could not hold the sums.
+/// The matrix multiplication of 32-bit and 64-bit integers, which wraps. Double could not hold the
+/// sums.
 HostTensor wrapping_matmul(const HostTensor& a, const HostTensor& b, const MatMulShape& s,
                            HostTensor y) {
   std::vector<uint64_t> line(static_cast<size_t>(s.n));
@@ -129,8 +130,8 @@ void add_bias(const Call& c, int64_t rows, int64_t columns, const Dims& bias_str
   }
 }
 
-/// The product and the sum wrap, as in MatMul and Add. Factors other than 1 need not be integers:
-/// the product and C are then scaled in double, truncated and saturated.
+/// The multiplication and the sum wrap, as in MatMul and Add. Factors other than 1 need not be
+/// integers: the result and C are then scaled in double, truncated and saturated.
 KernelResult gemm_of_integers(const Call& c, const Dims& bias_strides, HostTensor y) {
   const double alpha = static_cast<double>(c.attrs.get_float("alpha", 1));
   const double beta = static_cast<double>(c.attrs.get_float("beta", 1));

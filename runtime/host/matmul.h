@@ -1,4 +1,4 @@
-// Batched matrix products, shared by MatMul, the quantised operators and attention.
+// Batched matrix multiplications, shared by MatMul, the quantised operators and attention.
 #pragma once
 
 #include "runtime/host/gemm.h"

@@ -19,7 +19,7 @@ Pair load_pair(const double* p) {
   return v;
 }
 
-/// The products of R rows with one tile.
+/// R rows times one tile.
 template <int64_t R>
 void micro_kernel(const PackedMatrix::Rows& rows, const double* __restrict tile, int64_t depth,
                   double (&sums)[kRows][kTile]) {

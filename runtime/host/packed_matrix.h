@@ -5,7 +5,7 @@
 
 namespace reprise::host {
 
-/// The right operand of products, packed once. Sums are in double.
+/// The right operand of GEMMs, packed once. Sums are in double.
 class PackedMatrix {
  public:
   /// `columns` columns of `depth` elements each, stored one after another from `offset` on.
@@ -22,7 +22,7 @@ class PackedMatrix {
     double* values;
     int64_t stride;
   };
-  /// out[m, n] = the product of row m and column n, for the given columns.
+  /// out[m, n] = the dot product of row m and column n, for the given columns.
   void multiply(const Rows& rows, Columns columns, const Target& out) const;
 
  private:

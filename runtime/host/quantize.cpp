@@ -1,4 +1,4 @@
-// Quantisation, and products and convolutions of quantised tensors.
+// Quantisation, and matrix multiplications and convolutions of quantised tensors.
 #include <algorithm>
 
 #include "runtime/host/conv.h"

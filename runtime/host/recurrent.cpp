@@ -1,4 +1,4 @@
-// RNN, GRU, LSTM, and RecurrentSteps, which computes one of them from the products of its inputs
+// RNN, GRU, LSTM, and RecurrentSteps, which computes one of them from the projections of its inputs
 // and W. States and gates are in double; outputs are rounded at the end of each step.
 #include <algorithm>
 
@@ -66,7 +66,7 @@ Result<std::vector<double>> read_state(const Call& call, const Problem& p, size_
   return out;
 }
 
-/// The biases of W and R. Products of the inputs have those of W.
+/// The biases of W and R. Projections of the inputs have those of W.
 Result<std::vector<double>> read_bias(const Call& call, const Inputs& at, const Problem& p) {
   const int64_t rows = product(Dims{p.gates, p.hidden});
   if (!has_products(at))
@@ -147,7 +147,7 @@ Result<Problem> read_problem(const Call& call, RecurrentCell cell, const Inputs&
   return p;
 }
 
-/// W and R of each direction. There is no W where the inputs are products.
+/// W and R of each direction. There is no W where the inputs are projections.
 struct PackedWeights : Prepared {
   std::vector<PackedMatrix> w, r;
 };
@@ -173,7 +173,7 @@ PrepareResult prepare_steps(const Call& call) {
   return pack_weights(call, kSteps);
 }
 
-/// Computes one direction. The products of all inputs with W do not depend on the states, so they
+/// Computes one direction. The projections of all inputs by W do not depend on the states, so they
 /// are computed for many steps at once.
 class Runner {
  public:
@@ -192,7 +192,7 @@ class Runner {
   Status run(std::vector<double>& states_h, std::vector<double>& states_c, HostTensor& y);
 
  private:
-  // About 16 MB of products.
+  // About 16 MB of projections.
   static constexpr int64_t kProducts = int64_t{1} << 21;
 
   struct Matrix {
@@ -233,7 +233,7 @@ class Runner {
   const int64_t direction_;
   const bool backwards_;
   const int64_t rows_;
-  const PackedMatrix* const w_;  // null if the inputs are products
+  const PackedMatrix* const w_;  // null if the inputs are projections
   const PackedMatrix& r_;
   const double *bias_, *peephole_;
   const Activation* f_;

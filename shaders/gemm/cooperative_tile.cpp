@@ -19,6 +19,7 @@
 #include <cmath>
 
 #include "shaders/block_operands.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 
@@ -53,13 +54,12 @@ double workgroups_of(const GemmSize& size, const Tile& t) {
 double time_of(const GemmSize& size, const Tile& t, int splits) {
   const double threads = t.workgroup;
   const double loads = (t.rows * size.a_loads + t.columns) * t.step / 4 / threads;
-  // kMatrixUnit: how many times faster than ordinary lanes matrix units multiply.
-  constexpr double kMatrixUnit = 8, kMatrixLoad = 8, kBarrier = 30;
-  const double products = t.rows * t.columns * t.step / threads / kMatrixUnit;
+  const GpuCosts& gpu = kGpuCosts;
+  const double multiply_adds = t.rows * t.columns * t.step / threads / gpu.matrix_speed;
   const double matrix_loads = 2.0 * t.per_invocation * t.step / t.matrix.depth;
-  const double work = kGpuLoad * loads + kMatrixLoad * matrix_loads + products + kBarrier;
-  constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
-  const double steps = std::ceil(size.k / t.step / splits) + kEnds;
+  const double work =
+      gpu.load * loads + gpu.matrix_load * matrix_loads + multiply_adds + gpu.barrier;
+  const double steps = std::ceil(size.k / t.step / splits) + gpu.ends;
   return gpu_time(workgroups_of(size, t) * splits, threads, steps, work);
 }
 

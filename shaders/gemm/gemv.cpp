@@ -15,6 +15,7 @@
 #include <cmath>
 
 #include "shaders/contraction.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 
@@ -37,10 +38,9 @@ constexpr WorkgroupTile kShapes[] = {{8, 64}, {16, 64}, {32, 64}, {16, 128}, {32
 
 double cost_of(const GemmSize& size, const WorkgroupTile& s, int rows) {
   // A step is four values of k for four columns. The tree of sums follows at the end.
-  constexpr double kBarrier = 30;
-  const double work = kGpuLoad * (rows * size.a_loads + 4) + 16.0 * rows;
+  const double work = kGpuCosts.load * (rows * size.a_loads + 4) + 16.0 * rows;
   const double steps = std::ceil(size.k / (4 * s.slices()));
-  const double ends = 1 + kBarrier * std::log2(s.slices()) / work;
+  const double ends = 1 + kGpuCosts.barrier * std::log2(s.slices()) / work;
   const double workgroups = size.batch * std::ceil(size.m / rows) * std::ceil(size.n / s.columns);
   return gpu_time(workgroups, s.workgroup, steps + ends, work);
 }

@@ -3,8 +3,8 @@
 // An invocation computes rows x columns of C (at most 8 x 8) from its own loads: for each step of
 // k it loads a vector of each of its rows and columns and adds the products to private variables.
 // There is no shared memory, no subgroup operation and no barrier, and a workgroup has at most 64
-// invocations, so it runs on every device. It suits CPU-type devices, where wide loads and reuse in
-// registers decide the speed, and small GEMMs on GPUs.
+// invocations, so it runs on every device. It suits CPU-type devices, where vector loads and reuse
+// in registers decide the speed, and small GEMMs on GPUs.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -47,16 +47,16 @@ class RegisterSchedule final : public Schedule {
     const double loads = t.rows * size.a_loads + kColumns;
     const double units = size.batch * std::ceil(size.m / t.rows) * std::ceil(size.n / t.columns);
     const double steps = size.k / 4;
-    const double products = 4.0 * t.rows * t.columns;
+    const double multiply_adds = 4.0 * t.rows * t.columns;
     if (device.cpu_type()) {
       const CpuCosts& price = cpu_costs(device);
       const double compile_ms =
-          price.compile_instruction * prologue_instructions(size, t.rows, kColumns / 4.0);
-      const double time = units / 8 * steps * (price.gather * loads + products);
-      t.cost = with_compile_time(time, compile_ms, price);
+          price.compile.instruction * prologue_instructions(size, t.rows, kColumns / 4.0);
+      const double time = units / kCpuLanes * steps * (price.gather * loads + multiply_adds);
+      t.cost = with_compile_time(time, compile_ms, price.compile);
     } else {
-      t.cost =
-          gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps, kGpuLoad * loads + products);
+      t.cost = gpu_time(std::ceil(units / t.workgroup), t.workgroup, steps,
+                        kGpuCosts.load * loads + multiply_adds);
     }
     return {t};
   }

@@ -20,6 +20,7 @@
 #include <cmath>
 
 #include "shaders/block_operands.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 
@@ -62,11 +63,10 @@ double time_of(const GemmSize& size, const WorkgroupTile& s, int splits) {
   const double loads = (s.rows * size.a_loads + s.columns) * s.step / 4 / threads;
   const double positions = s.step / static_cast<double>(s.slices);
   const double shared_loads = positions * (s.own_rows + s.own_columns) / 4;
-  constexpr double kSharedLoad = 4, kBarrier = 30;
-  const double work = kGpuLoad * loads + kSharedLoad * shared_loads + kBarrier +
+  const GpuCosts& gpu = kGpuCosts;
+  const double work = gpu.load * loads + gpu.shared_load * shared_loads + gpu.barrier +
                       positions * s.own_rows * s.own_columns;
-  constexpr double kEnds = 10;  // the loads before the first step, and the stores at the end
-  const double steps = std::ceil(size.k / s.step / splits) + s.slices + kEnds;
+  const double steps = std::ceil(size.k / s.step / splits) + s.slices + gpu.ends;
   return gpu_time(workgroups_of(size, s) * splits, threads, steps, work);
 }
 

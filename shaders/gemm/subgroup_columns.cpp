@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shaders/device_costs.h"
 #include "shaders/subgroup_tile.h"
 
 namespace reprise::shaders {
@@ -23,11 +24,13 @@ class OwnColumns final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device)) return out;
+    const SubgroupTileCosts& price = cpu_costs(device).subgroup_tile;
     for (int columns : {8, 4}) {
       for (int rows : {64, 48, 32, 16, 8, 4, 2, 1}) {
         if (rows > 1 && rows >= 2 * size.m) continue;
         const double loads = std::ceil(rows / double{kCpuLanes});
-        const StepCost step{loads, 1.0 * columns, 4.0 * rows * columns, 1.0 * rows, 5, 20};
+        const StepCost step{loads,      1.0 * columns,      4.0 * rows * columns,
+                            1.0 * rows, price.columns_step, price.columns_result};
         out.push_back(subgroup_tile(size, device, {rows, columns * kCpuLanes, columns, step}));
       }
     }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "shaders/device_costs.h"
 #include "shaders/subgroup_tile.h"
 
 namespace reprise::shaders {
@@ -20,9 +21,11 @@ class OwnRows final : public Schedule {
   std::vector<Tile> tiles(const GemmSize& size, const TargetFacts& device) const override {
     std::vector<Tile> out;
     if (!has_cpu_subgroups(device) || size.m < kCpuLanes) return out;
+    const SubgroupTileCosts& price = cpu_costs(device).subgroup_tile;
     for (int columns : {32, 16, 8}) {
       for (int rows = 8; rows >= 1; --rows) {
-        const StepCost step{1.0 * rows, columns / 8.0, 4.0 * rows * columns, 1.0 * columns, 30, 12};
+        const StepCost step{1.0 * rows,    columns / 8.0,   4.0 * rows * columns,
+                            1.0 * columns, price.rows_step, price.rows_result};
         out.push_back(subgroup_tile(size, device, {rows * kCpuLanes, columns, rows, step}));
       }
     }

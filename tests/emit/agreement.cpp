@@ -169,7 +169,7 @@ bool loads_four_words(const kernel::Kernel& k) {
 
 /// One case on one Vulkan device.
 std::string run_device(const Case& c, VulkanRunner& device, bool wide) {
-  const auto words = emit_valid(c.kernel, {.wide_loads = wide});
+  const auto words = emit_valid(c.kernel, {.loads_64_bits = wide});
   if (!words.ok()) return words.status().message();
   Launch got = c.launch;
   const Status s = device.run(*words, got);

@@ -90,7 +90,7 @@ TEST(Golden, Wide) {
       4);
   const auto k = b.finish();
   ASSERT_TRUE(k.ok()) << k.status().message();
-  expect_golden(*k, {.version = 0x00010600, .wide_loads = true});
+  expect_golden(*k, {.version = 0x00010600, .loads_64_bits = true});
 }
 
 TEST(Golden, PreludeNeedsNoHeader) {

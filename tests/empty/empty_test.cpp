@@ -118,6 +118,10 @@ Result<std::vector<HostTensor>> run(Session& session, const std::vector<HostTens
 void expect_equal(const HostTensor& expected, const HostTensor& actual, const std::string& name) {
   ASSERT_EQ(describe(actual.dtype(), actual.dims()), describe(expected.dtype(), expected.dims()))
       << name;
+  if (expected.dtype() == DType::String) {
+    ASSERT_EQ(actual.strings(), expected.strings()) << name;
+    return;
+  }
   const size_t size = size_of(expected.dtype());
   for (int64_t i = 0; i < expected.count(); ++i) {
     if (is_float(expected.dtype())) {

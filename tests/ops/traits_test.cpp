@@ -1,6 +1,7 @@
 // An operator is one row: passes and lowering ask its traits, and know no operators by name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -8,7 +9,6 @@
 #include <string>
 
 #include "codegen/ops/op.h"
-#include "codegen/ops/quantize.h"
 #include "codegen/ops/unsupported.h"
 #include "tests/support/paths.h"
 
@@ -53,7 +53,7 @@ TEST(Traits, RowsHaveWhatTheirLoweringAsksFor) {
     EXPECT_TRUE(!(product || reduction) || def->reads_per_element != nullptr) << "cost asks";
     EXPECT_TRUE(!(def->moves || def->lowering == Lowering::View) || def->element != nullptr);
     EXPECT_FALSE(def->moves && def->reads_per_element != nullptr) << "it computes";
-    EXPECT_LT(def->narrow_input, def->max_inputs);
+    EXPECT_LT(def->quantized_input, def->max_inputs);
   }
 }
 
@@ -73,7 +73,8 @@ TEST(Traits, UnsupportedOperatorsHaveAdvice) {
 TEST(Traits, AreThoseOfTheOperator) {
   EXPECT_EQ(sensitivity_of(node("Exp")), kernel::Sensitivity::Exponential);
   EXPECT_EQ(sensitivity_of(node("CumSum")), kernel::Sensitivity::RunningSum);
-  EXPECT_EQ(sensitivity_of(node("Add")), kernel::Sensitivity::None);
+  EXPECT_EQ(sensitivity_of(node("Add")), kernel::Sensitivity::Residual);
+  EXPECT_EQ(sensitivity_of(node("Relu")), kernel::Sensitivity::None);
   EXPECT_TRUE(moves_elements(node("Transpose")));
   EXPECT_TRUE(moves_elements(node("Gather")));
   EXPECT_FALSE(moves_elements(node("Add")));
@@ -87,7 +88,8 @@ TEST(Traits, AreThoseOfTheOperator) {
   EXPECT_FALSE(is_identity(node("Relu")));
   EXPECT_TRUE(converts(node("Cast")));
   EXPECT_FALSE(converts(node("Relu")));
-  EXPECT_TRUE(is_core_dequantize(node("DequantizeLinear")));
+  EXPECT_TRUE(dequantizes(node("DequantizeLinear")));
+  EXPECT_FALSE(dequantizes(node("Cast")));
 }
 
 TEST(Traits, OfNodesThatTheHostRunsAreNotAsked) {
@@ -95,6 +97,9 @@ TEST(Traits, OfNodesThatTheHostRunsAreNotAsked) {
   cast.opset = 13;
   EXPECT_FALSE(is_core(cast));
   EXPECT_FALSE(converts(cast));
+  graph::Node& dequantize = node("DequantizeLinear");
+  dequantize.opset = 13;
+  EXPECT_FALSE(dequantizes(dequantize));
   EXPECT_EQ(layout_of(cast), LayoutRole::Fixed);
 }
 
@@ -129,6 +134,46 @@ TEST(Traits, OperatorsAreNamedInTheirRowsOnly) {
     for (const auto& entry : fs::recursive_directory_iterator(test::source_dir() / folder))
       expect_no_names(entry.path(), names);
   }
+}
+
+/// Files of passes and lowering that know scalar operations, with the reason. Others ask a column
+/// of scalar_ops.def, or a trait.
+struct KnowsScalarOps {
+  const char* file;
+  const char* reason;
+};
+constexpr KnowsScalarOps kKnowsScalarOps[] = {
+    {"codegen/passes/fold_batch_norm.cpp", "moves factors over sums, by the distributive law"},
+    {"codegen/lower/attention_match.cpp", "recognises the formula of the softmax"},
+    {"codegen/lower/recurrent.cpp", "writes the functions of recurrent cells"},
+    {"codegen/lower/row.cpp", "combines the elements of rows"},
+    {"codegen/lower/scan.cpp", "combines the elements of lines"},
+};
+
+/// Writing an operation into a kernel is no question about a node.
+bool writes_operation(const std::string& line) {
+  static const std::regex written(R"(scalar_op\((kernel::)?ScalarOp::)");
+  return std::regex_search(line, written);
+}
+
+TEST(Traits, PassesAndLoweringAskColumnsOfScalarOps) {
+  std::set<std::string> knowing;
+  for (const char* folder : {"codegen/passes", "codegen/lower"}) {
+    for (const auto& entry : fs::directory_iterator(test::source_dir() / folder)) {
+      const std::string file = fs::relative(entry.path(), test::source_dir()).string();
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        if (line.find("ScalarOp::") == std::string::npos || writes_operation(line)) continue;
+        const bool listed = std::ranges::any_of(
+            kKnowsScalarOps, [&](const KnowsScalarOps& row) { return file == row.file; });
+        EXPECT_TRUE(listed) << file << ": " << line
+                            << "\nask a column of scalar_ops.def or a trait";
+        knowing.insert(file);
+      }
+    }
+  }
+  for (const KnowsScalarOps& row : kKnowsScalarOps)
+    EXPECT_EQ(knowing.count(row.file), 1U) << row.file << " needs no row: " << row.reason;
 }
 
 }  // namespace

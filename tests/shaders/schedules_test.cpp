@@ -1,9 +1,11 @@
 // The choice of a tile is a pure function of sizes and device: a table.
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <set>
 
 #include "shaders/contraction.h"
+#include "shaders/device_costs.h"
 
 namespace reprise::shaders {
 namespace {
@@ -172,6 +174,16 @@ TEST(Schedules, EveryScheduleIsReachable) {
     }
   }
   EXPECT_EQ(seen.size(), schedules().size());
+}
+
+/// Every price states its device, or that it is an estimate, and a day.
+TEST(DeviceCosts, SayWhereTheyWereMeasured) {
+  const std::regex form(R"((estimate|llvmpipe of Mesa [0-9.]+).*; 20[0-9]{2}-[0-9]{2}-[0-9]{2})");
+  for (const std::string_view text :
+       {kCpuCosts[0].measured_on, kCpuCosts[1].measured_on, kSeparateAttention.measured_on,
+        kSeparateAttentionWins.measured_on, kGpuCosts.measured_on, kFusionCosts.measured_on}) {
+    EXPECT_TRUE(std::regex_match(std::string(text), form)) << text;
+  }
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ Status legalize_for(lower::Lowered& l, const lower::Target& target) {
   features.storage8 = target.predicate.needs_storage8;
   features.storage16 = target.predicate.needs_storage16;
   features.float16 = target.predicate.needs_float16;
-  features.word_loads = target.wide_loads;
+  features.word_loads = target.loads_64_bits;
   for (lower::LoweredLaunch& launch : l.launches) RP_TRY(kernel::legalize(launch.kernel, features));
   return {};
 }

@@ -97,7 +97,7 @@ void CudaEmitter::declarations() {
       matrices.insert(a.matrix);
     }
     if (i.op == Op::MatrixMulAdd) {
-      const auto p = kernel::MatrixProduct::of(i.imm);
+      const auto p = kernel::MatrixOperands::of(i.imm);
       matrices.insert({p.sum, p.left, p.right});
     }
   });
@@ -333,7 +333,7 @@ std::string CudaEmitter::matrix_name(size_t n) const {
 void CudaEmitter::matrix(const Inst& i) {
   if (i.op == Op::MatrixZero) return line("rp_matrix_zero(" + matrix_name(i.imm) + ");");
   if (i.op == Op::MatrixMulAdd) {
-    const auto p = kernel::MatrixProduct::of(i.imm);
+    const auto p = kernel::MatrixOperands::of(i.imm);
     return line("rp_matrix_mul_add(" + matrix_name(p.sum) + ", " + matrix_name(p.left) + ", " +
                 matrix_name(p.right) + ");");
   }

@@ -22,13 +22,13 @@ class SpirvEmitter {
   using Ty = kernel::Ty;
   using Type = kernel::Type;
 
-  /// How a buffer or shared array is declared: as an array of vectors as wide as the widest access,
-  /// so that no pointer is ever cast to another type (workarounds::kPointerCasts).
+  /// How a buffer or shared array is declared: as an array of vectors as long as the longest
+  /// access, so that no pointer is ever cast to another type (workarounds::kPointerCasts).
   struct Memory {
     uint32_t width = 1;  // lanes of the declared element
-    uint32_t least = 4;  // lanes of the narrowest access
+    uint32_t least = 4;  // lanes of the shortest access
     Id base = 0;         // pointer to the struct or array
-    Id elements = 0;     // the same buffer as an array of scalars, if it has narrower accesses
+    Id elements = 0;     // the same buffer as an array of scalars, if it has shorter accesses
     bool used = false;
     bool scalar = false;  // declared as scalars, because of masked stores or matrices
   };
@@ -81,9 +81,9 @@ class SpirvEmitter {
   void store(const Inst& i);
   void store_bits(const Inst& i);
   Id buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
-  bool is_wide(const Inst& i, uint32_t lanes) const;
-  Id wide_type();
-  Id wide_pointer(const Inst& i);
+  bool uses_64_bits(const Inst& i, uint32_t lanes) const;
+  Id type_of_64_bits();
+  Id pointer_to_64_bits(const Inst& i);
   Id local_pointer(const Inst& i, size_t index_arg, Type t);
   Id shared_pointer(const Inst& i, uint32_t lanes, uint32_t lane);
   Id shared_load(const Inst& i);

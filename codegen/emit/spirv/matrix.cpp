@@ -6,7 +6,7 @@
 namespace reprise::emit {
 
 using kernel::MatrixAccess;
-using kernel::MatrixProduct;
+using kernel::MatrixOperands;
 using kernel::MatrixUse;
 using kernel::MatrixVar;
 using kernel::Op;
@@ -60,7 +60,7 @@ void SpirvEmitter::matrix(const Inst& i) {
     return;
   }
   if (i.op == Op::MatrixMulAdd) {
-    const MatrixProduct p = MatrixProduct::of(i.imm);
+    const MatrixOperands p = MatrixOperands::of(i.imm);
     const Id left = load_matrix(p.left), right = load_matrix(p.right), sum = load_matrix(p.sum);
     const Id total =
         m_.value(matrix::kOpMulAdd, matrix_type(k_.matrices[p.sum]), {left, right, sum});

@@ -86,8 +86,8 @@ std::vector<Id> SpirvEmitter::element_path(const Inst& i, uint32_t width, uint32
   return {vector, m_.value(spv::OpBitwiseAnd, type(t), {at, constant(t, width - 1)})};
 }
 
-bool SpirvEmitter::is_wide(const Inst& i, uint32_t lanes) const {
-  return options_.wide_loads && lanes == 4 && !buffers_[i.imm].scalar &&
+bool SpirvEmitter::uses_64_bits(const Inst& i, uint32_t lanes) const {
+  return options_.loads_64_bits && lanes == 4 && !buffers_[i.imm].scalar &&
          size_of(k_.buffers[i.imm].storage) == 4 &&
          proven_alignment(k_.buffers[i.imm], i, lanes) >= 16;
 }
@@ -102,15 +102,15 @@ Id SpirvEmitter::buffer_pointer(const Inst& i, uint32_t lanes, uint32_t lane) {
   return m_.value(spv::OpAccessChain, m_.pointer_type(storage, element), operands);
 }
 
-Id SpirvEmitter::wide_type() {
+Id SpirvEmitter::type_of_64_bits() {
   m_.capability(spv::CapabilityInt64);
   return m_.vector_type(m_.int_type(64, false), 2);
 }
 
-/// A cast pointer, which is emitted only for devices with wide loads.
-Id SpirvEmitter::wide_pointer(const Inst& i) {
-  const Id wide = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, wide_type());
-  return m_.value(spv::OpBitcast, wide, {buffer_pointer(i, 4, 0)});
+/// A cast pointer, which is emitted only for devices with loads of 64 bits.
+Id SpirvEmitter::pointer_to_64_bits(const Inst& i) {
+  const Id type = m_.pointer_type(spv::StorageClassPhysicalStorageBuffer, type_of_64_bits());
+  return m_.value(spv::OpBitcast, type, {buffer_pointer(i, 4, 0)});
 }
 
 Id SpirvEmitter::load(const Inst& i) {
@@ -120,8 +120,9 @@ Id SpirvEmitter::load(const Inst& i) {
     const uint32_t alignment = proven_alignment(b, i, width);
     return m_.value(spv::OpLoad, t, {pointer, spv::MemoryAccessAlignedMask, alignment});
   };
-  if (is_wide(i, lanes)) {
-    return m_.value(spv::OpBitcast, type(i.type), {read(wide_pointer(i), wide_type(), lanes)});
+  if (uses_64_bits(i, lanes)) {
+    return m_.value(spv::OpBitcast, type(i.type),
+                    {read(pointer_to_64_bits(i), type_of_64_bits(), lanes)});
   }
   if (lanes == 1 || lanes == buffers_[i.imm].width) {
     const Id pointer = buffer_pointer(i, lanes, 0);
@@ -143,9 +144,9 @@ void SpirvEmitter::store(const Inst& i) {
     const uint32_t alignment = proven_alignment(b, i, width);
     m_.code(spv::OpStore, {pointer, v, spv::MemoryAccessAlignedMask, alignment});
   };
-  if (is_wide(i, from.lanes)) {
-    const Id pointer = wide_pointer(i);
-    write(pointer, m_.value(spv::OpBitcast, wide_type(), {arg(i, 1)}), from.lanes);
+  if (uses_64_bits(i, from.lanes)) {
+    const Id pointer = pointer_to_64_bits(i);
+    write(pointer, m_.value(spv::OpBitcast, type_of_64_bits(), {arg(i, 1)}), from.lanes);
     return;
   }
   if (from.lanes == 1 || from.lanes == buffers_[i.imm].width) {

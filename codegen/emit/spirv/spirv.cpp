@@ -55,7 +55,7 @@ bool SpirvEmitter::computes_half(const Inst& i) const {
   return i.type.ty == Ty::F16;
 }
 
-/// Finds what the kernel uses, and the widest and narrowest access to each buffer and shared array.
+/// Finds what the kernel uses, and the longest and shortest access to each buffer and shared array.
 void SpirvEmitter::survey() {
   buffers_.assign(k_.buffers.size(), {});
   shared_.assign(k_.shared.size(), {});

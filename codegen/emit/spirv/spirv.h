@@ -13,7 +13,7 @@ struct SpirvOptions {
   uint32_t version = 0x00010300;  // SPIR-V 1.3 to 1.6, for Vulkan 1.1 and later
   /// Loads and stores four 32-bit elements as two u64, so that CPU-type devices with int64 gather
   /// and scatter fewer times.
-  bool wide_loads = false;
+  bool loads_64_bits = false;
 };
 
 /// Emits a module with the entry point "main". Its push constants hold the physical address of the
