@@ -352,6 +352,47 @@ const Refused kRefused[] = {
      "input x: float32[1,1,2], w: float32[1,8,2], r: float32[1,6,2]\ny = LSTM(x, w, r) @14\n"
      "output y",
      "gates of W and R differ: 6 and 8"},
+    {"RecurrentState",
+     "input x: float32[3,2,4], w: float32[1,32,4], r: float32[1,32,8], h: float32[1,1,8]\n"
+     "y = LSTM(x, w, r, _, _, h) @14\noutput y",
+     "initial_h must have shape [1, 2, 8], has [1, 1, 8]"},
+    {"RecurrentLengths",
+     "input x: float32[3,2,4], w: float32[1,24,4], r: float32[1,24,8], n: int32[1]\n"
+     "y = GRU(x, w, r, _, n) @14\noutput y",
+     "sequence_lens must have shape [2], has [1]"},
+    {"RecurrentBias",
+     "input x: float32[3,2,4], w: float32[1,8,4], r: float32[1,8,8], b: float32[1,8]\n"
+     "y = RNN(x, w, r, b) @14\noutput y",
+     "B must have shape [1, 16], has [1, 8]"},
+    {"RecurrentPeepholes",
+     "input x: float32[3,2,4], w: float32[1,32,4], r: float32[1,32,8], p: float16[1,24]\n"
+     "y = LSTM(x, w, r, _, _, _, _, p) @14\noutput y",
+     "P must be float32, is float16"},
+    {"RecurrentStepsState",
+     "input x: float32[3,2,8], r: float32[1,8,8], h: float32[1,2,4]\n"
+     "y = RecurrentSteps<cell=0>(x, r, _, _, h)\noutput y",
+     "the initial h must have shape [1, 2, 8], has [1, 2, 4]"},
+    {"SliceBeyond",
+     "input x: float32[4,8]\ny: float32[7,8] = Slice<starts=(0, 0), steps=(1, 1)>(x)\n"
+     "output y",
+     "element 6 of axis 0 of [4, 8] is read, which does not exist"},
+    {"HeadsPacked",
+     "input q: float32[1,4,2,2,8]\n"
+     "y = \"com.microsoft\"::MultiHeadAttention<num_heads=2>(q) @1\noutput y",
+     "a packed query must have shape [1, 4, 2, 3, 8], has [1, 4, 2, 2, 8]"},
+    {"HeadsPackedKey",
+     "input q: float32[1,4,16], k: float32[1,6,2,1,8]\n"
+     "y = \"com.microsoft\"::MultiHeadAttention<num_heads=2>(q, k) @1\noutput y",
+     "a packed key must have shape [1, 6, 2, 2, 8], has [1, 6, 2, 1, 8]"},
+    {"HeadsCaches",
+     "input q: float32[1,1,16], k: float32[1,1,16], v: float32[1,1,16], p: float32[1,2,3,8], "
+     "o: float32[1,2,9,8], l: int32[1]\nconst t: int32[1]{4}\n"
+     "(y, z, w) = \"com.microsoft\"::GroupQueryAttention<num_heads=2, kv_num_heads=2>"
+     "(q, k, v, p, o, l, t) @1\noutput y",
+     "past_value must have shape [1, 2, 3, 8], has [1, 2, 9, 8]"},
+    {"TopKTooMany",
+     "input x: float32[3,4]\nconst k: int64[1]{5}\n(v, i) = TopK(x, k) @11\noutput v",
+     "k = 5 is larger than the dim 4"},
     {"AttentionHeads",
      "input q: float32[1,2,6], k: float32[1,2,6], v: float32[1,2,6]\n"
      "y = Attention<q_num_heads=4, kv_num_heads=2>(q, k, v) @23\noutput y",
