@@ -85,6 +85,8 @@ Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::NodeSpe
   for (const wire::Attribute& a : n.attribute()) {
     RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
     if (!value) continue;
+    // Version 1 of many operators has it for memory planning. It has no meaning.
+    if (a.name() == "consumed_inputs" && node.domain.empty() && node.opset < 6) continue;
     if (type_of(*value) == AttrType::Graph) {
       if (node.op == "Loop" || node.op == "Scan") continue;  // LoopBuilder imports it
       return unsupported("has a body, which only If, Loop and Scan may have");
@@ -117,8 +119,7 @@ Status Builder::check_outputs(Scope& scope, const wire::Node& n, const graph::No
 }
 
 Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::string& domain) {
-  const ops::OpDef* def = ops::find(domain, n.op_type());
-  if (def == nullptr) return unknown_operator(scope, n, domain);
+  if (ops::find(domain, n.op_type()) == nullptr) return unknown_operator(scope, n, domain);
   auto opset = scope.frame->opsets.find(domain);
   if (opset == scope.frame->opsets.end()) {
     return invalid_model(node_text(n) + " is in domain " +
@@ -126,7 +127,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
                          ", for which the model imports no opset");
   }
   graph::NodeSpec node;
-  node.op = std::string(def->name);
+  node.op = std::string(ops::find(domain, n.op_type(), opset->second)->name);
   node.domain = domain;
   node.opset = opset->second;
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();

@@ -7,70 +7,13 @@ only runs when a case changes.
 
 import math
 import shutil
-import sys
-from pathlib import Path
-from typing import Any
 
+import experts
+import layers
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
-
-CASES = Path(__file__).resolve().parent / "cases"
-FLOAT, INT, BYTE = TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT8
-TYPES = {
-    "float32": FLOAT,
-    "int32": INT,
-    "int64": TensorProto.INT64,
-    "uint8": BYTE,
-    "int8": TensorProto.INT8,
-}
-
-
-def write(
-    name: str, op: str, inputs: list[np.ndarray | None], outputs: list[int | None], **attrs: Any
-) -> None:
-    """`outputs` are the element types. None stands for an input or output that is omitted."""
-    given = {f"x{i}": x for i, x in enumerate(inputs) if x is not None}
-    domain = attrs.pop("domain", "com.microsoft")
-    expected = attrs.pop("expected", None)
-    constants = {f"x{i}" for i in attrs.pop("constants", [])}
-    node = helper.make_node(
-        op,
-        ["" if x is None else f"x{i}" for i, x in enumerate(inputs)],
-        ["" if t is None else f"y{i}" for i, t in enumerate(outputs)],
-        name=op,
-        domain=domain,
-        **attrs,
-    )
-    graph = helper.make_graph(
-        [node],
-        name,
-        [
-            helper.make_tensor_value_info(n, TYPES[str(x.dtype)], x.shape)
-            for n, x in given.items()
-            if n not in constants
-        ],
-        [
-            helper.make_tensor_value_info(f"y{i}", t, None)
-            for i, t in enumerate(outputs)
-            if t is not None
-        ],
-        [numpy_helper.from_array(x, n) for n, x in given.items() if n in constants],
-    )
-    variable = {n: x for n, x in given.items() if n not in constants}
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    write_case(CASES / name, model, variable, expected)
-
-
-def floats(*dims: int) -> np.ndarray:
-    return np.random.default_rng(sum(dims) + len(dims)).standard_normal(dims).astype(np.float32)
-
-
-def numbers(top: int, *dims: int) -> np.ndarray:
-    return np.random.default_rng(top + sum(dims)).integers(0, top, dims).astype(np.int32)
+import quantization
+import tensors
+from writer import BYTE, CASES, FLOAT, INT, TYPES, floats, lengths, numbers, quantized, write
 
 
 def norms() -> None:
@@ -144,7 +87,6 @@ def products() -> None:
     write("fused_matmul_batch_and_trans", op, [both, b], [FLOAT], transBatchA=1, transA=1)
     write("fused_matmul_vector", op, [floats(5), b], [FLOAT], alpha=-1.0)
 
-
     op = "FusedGemm"
     m, n, row = floats(4, 5), floats(5, 6), floats(6)
     write("fused_gemm", op, [m, n, row], [FLOAT], activation="Relu", alpha=0.5)
@@ -159,11 +101,6 @@ def products() -> None:
         transB=1,
         beta=2.0,
     )
-
-
-def quantized(signed: bool, *dims: int) -> np.ndarray:
-    values = numbers(256, *dims)
-    return (values - 128).astype(np.int8) if signed else values.astype(np.uint8)
 
 
 def quantized_operators() -> None:
@@ -259,10 +196,6 @@ def attention() -> None:
     sizes = [8, 8, 4]
     some = [x, floats(8, 20) / 3, floats(20)]
     write("attention_sizes", op, some, [FLOAT], num_heads=2, qkv_hidden_sizes=sizes)
-
-
-def lengths(*values: int) -> np.ndarray:
-    return np.array(values, np.int32)
 
 
 def multi_head() -> None:
@@ -368,6 +301,10 @@ def main() -> None:
     multi_head()
     grouped_query()
     rotary()
+    layers.write_all()
+    quantization.write_all()
+    tensors.write_all()
+    experts.write_all()
 
 
 if __name__ == "__main__":
