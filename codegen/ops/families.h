@@ -49,6 +49,8 @@ std::span<const OpDef> microsoft_layers_ops();
 std::span<const OpDef> microsoft_linear_ops();
 std::span<const OpDef> microsoft_experts_ops();
 std::span<const OpDef> microsoft_tensors_ops();
+std::span<const OpDef> microsoft_sequences_ops();
+std::span<const OpDef> roi_pool_ops();
 std::span<const OpDef> old_arithmetic_ops();
 std::span<const OpDef> old_shape_ops();
 std::span<const OpDef> old_layer_ops();

@@ -2,6 +2,7 @@
 // operators of ONNX.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "codegen/ops/composed.h"
@@ -203,6 +204,7 @@ class MixtureWriter {
                "the input must have rank 2 or 3, router_probs rank 2, and the weights rank 3 and a "
                "constant number of experts");
     }
+    if (!is_float(c.dtype(c.in(0)))) c.refuse(Code::InvalidModel, "the input must be floats");
     if (!c.ok()) return;
     tokens_ = product(x, 0, x.size() - 1);
     count_ = w[0].value();
@@ -271,20 +273,40 @@ class MixtureWriter {
     if (c_.attrs().get_int("use_sparse_mixer") != 0)
       c_.refuse(Code::Unsupported, "use_sparse_mixer is not supported");
     const V logits = c_.cast(e_.selection, DType::F32);
-    const V likely = e_.mixture == kNone ? c_.model("Softmax", {logits}) : logits;
-    const std::vector<V> best = c_.model_all("TopK", {likely, c_.ints({k})}, {}, 2);
-    V weights = best[0];
-    if (e_.mixture != kNone)
-      weights = c_.model("GatherElements", {c_.cast(e_.mixture, DType::F32), best[1]},
-                         attributes({{"axis", int64_t{1}}}));
-    if (c_.attrs().get_int("normalize_routing_weights") != 0)
-      weights = c_.div(weights, c_.reduce("ReduceSum", weights, {1}));
-    // [tokens, k, experts]
-    const V chosen = c_.op("Equal", {c_.reshape(best[1], {tokens_, k, 1}),
-                                     c_.reshape(c_.range(count_), {1, 1, count_})});
-    const V each = c_.where(chosen, c_.reshape(weights, {tokens_, k, 1}), c_.scalar(DType::F32, 0));
-    return c_.reshape(c_.reduce("ReduceSum", each, {1}), {tokens_, count_});
+    const V likely = c_.model("Softmax", {logits});
+    const V weights = e_.mixture == kNone ? likely : c_.cast(e_.mixture, DType::F32);
+    const V chosen = k <= kMostRounds ? chosen_in_rounds(logits, k) : chosen_by_order(logits, k);
+    const V share = c_.where(chosen, weights, c_.scalar(DType::F32, 0));
+    if (c_.attrs().get_int("normalize_routing_weights") == 0) return share;
+    return c_.div(share, c_.reduce("ReduceSum", share, {1}));
   }
+
+  V experts() { return c_.reshape(c_.range(count_), {1, count_}); }
+
+  /// The k largest numbers of each row, as bool. Of equal ones, ONNX Runtime takes the last.
+  V chosen_in_rounds(V logits, int64_t k) {
+    V chosen = kNone;
+    for (int64_t round = 0; round < k; ++round) {
+      const V best =
+          c_.model("ArgMax", {logits},
+                   attributes({{"axis", int64_t{1}}, {"select_last_index", int64_t{1}}}));
+      const V hit = c_.op("Equal", {best, experts()});
+      chosen = chosen == kNone ? hit : c_.op("Or", {chosen, hit});
+      const V none = c_.scalar(DType::F32, -std::numeric_limits<double>::infinity());
+      logits = c_.where(hit, none, logits);
+    }
+    return chosen;
+  }
+
+  /// The same for a large k, on the host.
+  V chosen_by_order(V logits, int64_t k) {
+    const V best = c_.model_all("TopK", {logits, c_.ints({k})}, {}, 2)[1];
+    const V hits = c_.op("Equal", {c_.reshape(best, {tokens_, k, 1}), experts()});
+    const V any = c_.reduce("ReduceMax", c_.cast(hits, DType::I32), {1});
+    return c_.cast(c_.reshape(any, {tokens_, count_}), DType::Bool);
+  }
+
+  static constexpr int64_t kMostRounds = 16;
 
   Composer& c_;
   Experts e_;
@@ -330,6 +352,7 @@ Layer quantized_layer(Composer& c, size_t layer) {
   const int64_t given = c.attrs().get_int("block_size"), block = given > 0 ? given : columns;
   const int64_t blocks = (columns + block - 1) / block;
   const V q = c.reshape(unpacked_bytes(c, first, bits, columns), {rows, columns});
+  if (!c.ok()) return {};
   if (!element_count(c.shape(c.in(first + 1))).is_const(rows * blocks))
     c.refuse(Code::InvalidModel, "there must be one scale for each block of a weight");
   const V scales = c.cast(c.reshape(c.in(first + 1), {rows, blocks}), DType::F32);

@@ -72,6 +72,8 @@ std::vector<std::span<const OpDef>> families() {
           microsoft_linear_ops(),
           microsoft_experts_ops(),
           microsoft_tensors_ops(),
+          microsoft_sequences_ops(),
+          roi_pool_ops(),
           old_arithmetic_ops(),
           old_shape_ops(),
           old_layer_ops(),

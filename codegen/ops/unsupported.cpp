@@ -52,8 +52,6 @@ constexpr Unsupported kRows[] = {
     {"", "OptionalHasElement", kOptional, kNoOptional},
     {"", "ImageDecoder", "decoding image files is left to the application",
      "cut the model behind it (onnx.utils.extract_model), and give the run the pixels"},
-    {"", "MaxRoiPool", "pooling of regions with rounded borders is not supported",
-     "export the model with RoiAlign"},
     {kMl, "ZipMap", "it makes a sequence of maps",
      "convert the model without it: skl2onnx.to_onnx(..., options={'zipmap': False}), which gives "
      "the probabilities as a tensor"},

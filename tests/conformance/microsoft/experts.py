@@ -1,5 +1,7 @@
 """Cases of weights of few bits in blocks, of mixtures of experts, and of attention."""
 
+from typing import Any
+
 import numpy as np
 from writer import FLOAT, f32, floats, lengths, outcome, quantized, write
 
@@ -17,7 +19,7 @@ def tables() -> None:
         blocks = 64 // block
         data, scales = quantized(False, 7, 64 * bits // 8), np.abs(floats(7, blocks)) * 0.1
         zeros = quantized(False, 7, -(-blocks * bits // 8))
-        attrs = {"bits": bits, "block_size": block, "constants": [0, 2, 3]}
+        attrs: dict[str, Any] = {"bits": bits, "block_size": block, "constants": [0, 2, 3]}
         name = f"gather_blocks_{bits}"
         write(name, op, [data, index, scales], [FLOAT], **attrs)
         write(f"{name}_zeros", op, [data, index, scales, zeros], [FLOAT], **attrs)
@@ -26,7 +28,13 @@ def tables() -> None:
         for k, n in ((64, 5), (40, 3)):
             blocks = -(-k * n // 16)
             some = [floats(3, k), quantized(False, k * n // 2), np.abs(floats(blocks))]
-            attrs = {"K": k, "N": n, "block_size": 16, "quant_type": kind, "constants": [1, 2]}
+            attrs = {
+                "K": k,
+                "N": n,
+                "block_size": 16,
+                "quant_type": kind,
+                "constants": [1, 2],
+            }
             write(f"bnb4_{kind}_{k}", op, some, [FLOAT], **attrs)
     k, n, block = 64, 6, 16
     weight, scales = quantized(False, n, 4, 8), np.abs(floats(n, 4)) * 0.1
@@ -48,17 +56,17 @@ def experts() -> None:
     first, second = floats(count, inner, hidden) / 3, floats(count, hidden, inner) / 3
     b1, b2 = floats(count, inner), floats(count, hidden)
     op = "MoE"
+    some: list[np.ndarray | None] = [x, router, first, b1, second, b2]
     for kind in ("relu", "gelu", "silu", "identity"):
-        some = [x, router, first, b1, second, b2]
         write(f"moe_{kind}", op, some, [FLOAT], k=2, activation_type=kind)
     batch = x[:4].reshape(2, 2, hidden).copy()
     some = [batch, router[:4], first, None, second]
     write("moe_normalised", op, some, [FLOAT], k=3, normalize_routing_weights=1)
     wide, bias = floats(count, 2 * inner, hidden) / 3, floats(count, 2 * inner)
-    gates = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2}
+    gates: dict[str, Any] = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2}
     some = [x, router, wide, bias, second, b2]
     write("moe_swiglu", op, some, [FLOAT], **gates)
-    more = {"activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.7}
+    more: dict[str, Any] = {"activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.7}
     write("moe_swiglu_limit", op, some, [FLOAT], **gates, **more)
 
 
@@ -93,7 +101,7 @@ def quantized_experts() -> None:
         first = quantized(False, count, 2 * inner, hidden // packed)
         second = quantized(False, count, hidden, inner // packed)
         fixed = [2, 3, 5, 6]
-        attrs = {
+        attrs: dict[str, Any] = {
             "k": 2,
             "expert_weight_bits": bits,
             "activation_type": "swiglu",
@@ -127,9 +135,9 @@ def normalised(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 def grouped_query() -> None:
     batch, rows, size = 2, 3, 16
     op, outputs = "GroupQueryAttention", [FLOAT, FLOAT, FLOAT]
-    heads = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
+    heads: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
 
-    def new(count: int, n: int) -> list[np.ndarray | None]:
+    def new(count: int, n: int) -> list[np.ndarray]:
         return [floats(count, n, 64), floats(count, n, 32), floats(count, n, 32) + 1]
 
     def cache(count: int, n: int) -> list[np.ndarray | None]:

@@ -1,6 +1,7 @@
 """Cases of layers that ONNX Runtime's optimiser fuses or moves to channels last."""
 
 import math
+from typing import Any
 
 import numpy as np
 from writer import BYTE, FLOAT, INT8, f32, floats, quantized, write
@@ -14,7 +15,11 @@ def convolutions() -> None:
     added = floats(2, 6, 5, 4)
     write("fused_conv_sum", op, [x, w, b, added], [FLOAT], activation="Relu")
     write("fused_conv_sum_alone", op, [x, w, None, added], [FLOAT])
-    for name, parameters in (("LeakyRelu", [0.3]), ("Clip", [-0.5, 2.0]), ("HardSigmoid", [0.1, 0.6])):
+    for name, parameters in (
+        ("LeakyRelu", [0.3]),
+        ("Clip", [-0.5, 2.0]),
+        ("HardSigmoid", [0.1, 0.6]),
+    ):
         write(
             f"fused_conv_{name.lower()}",
             op,
@@ -59,7 +64,13 @@ def channels_last() -> None:
 
 def norms() -> None:
     """Group normalisation, which ONNX Runtime has on GPUs only."""
-    x, gamma, beta, skip, bias = floats(2, 3, 4, 6), floats(6), floats(6) + 1, floats(2, 6), floats(6)
+    x, gamma, beta, skip, bias = (
+        floats(2, 3, 4, 6),
+        floats(6),
+        floats(6) + 1,
+        floats(2, 6),
+        floats(6),
+    )
 
     def norm(v: np.ndarray, silu: bool) -> np.ndarray:
         groups = v.astype(float).reshape(2, 12, 3, 2)
@@ -69,14 +80,16 @@ def norms() -> None:
         return f32(y / (1 + np.exp(-y)) if silu else y)
 
     first = x.transpose(0, 3, 1, 2).copy()
-    attrs = {"groups": 3, "epsilon": 1e-5}
+    attrs: dict[str, Any] = {"groups": 3, "epsilon": 1e-5}
     op = "GroupNorm"
     three = [x, gamma, beta]
     write("group_norm", op, three, [FLOAT], activation=0, expected=[norm(x, False)], **attrs)
     write("group_norm_silu", op, three, [FLOAT], activation=1, expected=[norm(x, True)], **attrs)
     y = norm(x, True).transpose(0, 3, 1, 2)
     three = [first, gamma, beta]
-    write("group_norm_first", op, three, [FLOAT], activation=1, channels_last=0, expected=[y], **attrs)
+    write(
+        "group_norm_first", op, three, [FLOAT], activation=1, channels_last=0, expected=[y], **attrs
+    )
     total = x + skip[:, None, None] + bias
     op = "SkipGroupNorm"
     both = [norm(total, True), total]
@@ -118,7 +131,7 @@ def elementwise() -> None:
     write("scaled_silu", "ScaledSiLU", [x], [FLOAT], alpha=0.5)
     write("scaled_silu_scale", "ScaledSiLU", [x, f32(1.5)], [FLOAT])
     op = "SwiGLU"
-    more = {"activation_alpha": 1.702, "activation_beta": 1.0, "limit": 1.0}
+    more: dict[str, Any] = {"activation_alpha": 1.702, "activation_beta": 1.0, "limit": 1.0}
     write("swiglu", op, [x, residual], [FLOAT], expected=[f32(x / (1 + np.exp(-x)) * residual)])
     gate, up = np.minimum(x[..., :2], 1), np.clip(x[..., 2:4], -1, 1)
     y = f32(gate / (1 + np.exp(-1.702 * gate)) * (up + 1))
@@ -131,11 +144,19 @@ def products() -> None:
     write("transpose_matmul", "TransposeMatMul", [a, right], [FLOAT], transB=1, alpha=0.5)
     op = "FusedMatMulActivation"
     y = np.maximum(f32(0.5) * (a @ b), 0)
-    write("matmul_relu", op, [a, right], [FLOAT], transB=1, alpha=0.5, activation="Relu", expected=[y])
+    write(
+        "matmul_relu", op, [a, right], [FLOAT], transB=1, alpha=0.5, activation="Relu", expected=[y]
+    )
     y = a @ b
     y = np.where(y < 0, y * f32(0.3), y)
     write(
-        "matmul_leaky", op, [a, b], [FLOAT], activation="LeakyRelu", activation_alpha=0.3, expected=[y]
+        "matmul_leaky",
+        op,
+        [a, b],
+        [FLOAT],
+        activation="LeakyRelu",
+        activation_alpha=0.3,
+        expected=[y],
     )
     y = (floats(4, 5) @ floats(5, 6) + floats(6)).astype(float)
     y = y * 0.5 * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y**3)))

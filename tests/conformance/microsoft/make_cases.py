@@ -7,11 +7,13 @@ only runs when a case changes.
 
 import math
 import shutil
+from typing import Any
 
 import experts
 import layers
 import numpy as np
 import quantization
+import sequences
 import tensors
 from writer import BYTE, CASES, FLOAT, INT, TYPES, floats, lengths, numbers, quantized, write
 
@@ -158,7 +160,7 @@ def packed_weights() -> None:
         weight = quantized(False, n, blocks, block * bits // 8)
         scales = np.abs(floats(n, blocks)) * 0.1
         zeros = quantized(False, n, -(-blocks * bits // 8))
-        attrs = {"K": k, "N": n, "bits": bits, "block_size": block}
+        attrs: dict[str, Any] = {"K": k, "N": n, "bits": bits, "block_size": block}
         x = floats(3, k)
         name = f"nbits_{bits}_{block}"
         op = "MatMulNBits"
@@ -229,7 +231,7 @@ def multi_head() -> None:
 def grouped_query() -> None:
     batch, rows, size = 2, 3, 16
     op, outputs = "GroupQueryAttention", [FLOAT, FLOAT, FLOAT]
-    heads = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
+    heads: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
 
     def new(count: int, n: int) -> list[np.ndarray | None]:
         return [floats(count, n, 64), floats(count, n, 32), floats(count, n, 32) + 1]
@@ -241,7 +243,13 @@ def grouped_query() -> None:
     total = np.array(7, np.int32)
     prompt = np.array(rows, np.int32)
     ends = lengths(6, 6)
-    write("grouped_prompt", op, [*new(batch, rows), None, None, lengths(2, 2), prompt], outputs, **heads)
+    write(
+        "grouped_prompt",
+        op,
+        [*new(batch, rows), None, None, lengths(2, 2), prompt],
+        outputs,
+        **heads,
+    )
     write("grouped_token", op, [*new(batch, 1), *cache(batch, 6), ends, total], outputs, **heads)
     rotated = [*cache(batch, 6), ends, total, *angles]
     write("grouped_rotary", op, [*new(batch, 1), *rotated], outputs, do_rotary=1, **heads)
@@ -305,6 +313,7 @@ def main() -> None:
     quantization.write_all()
     tensors.write_all()
     experts.write_all()
+    sequences.write_all()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Cases of operators on quantised tensors."""
 
+from typing import Any
+
 import numpy as np
 from writer import BYTE, FLOAT, INT, INT8, TYPES, f32, floats, lengths, numbers, quantized, write
 
@@ -7,20 +9,20 @@ from writer import BYTE, FLOAT, INT, INT8, TYPES, f32, floats, lengths, numbers,
 def joined() -> None:
     # These scales avoid ties, which the order of operations in float32 decides.
     for signed in (False, True):
-        kind, name, element = (
-            (np.int8, "int8", INT8) if signed else (np.uint8, "uint8", BYTE)
-        )
+        kind, name, element = (np.int8, "int8", INT8) if signed else (np.uint8, "uint8", BYTE)
         x, y = quantized(signed, 2, 3, 4), quantized(signed, 2, 5, 4)
         zero, other = np.array(3, kind), np.array(7, kind)
         first, second = [x, f32(0.0213), zero], [y, f32(0.0317), other]
         result = [f32(0.0271), other]
-        write(f"qlinear_concat_{name}", "QLinearConcat", [*result, *first, *second], [element], axis=1)
+        write(
+            f"qlinear_concat_{name}", "QLinearConcat", [*result, *first, *second], [element], axis=1
+        )
         condition = numbers(2, 3, 4).astype(bool)
         second = [quantized(signed, 3, 1), f32(0.0317), other]
         some = [condition, *first, *second, *result]
         write(f"qlinear_where_{name}", "QLinearWhere", some, [element])
         data = [quantized(signed, 2, 3, 6, 7), f32(0.0513), zero]
-        shape = {"kernel_shape": [3, 2], "strides": [2, 1]}
+        shape: dict[str, Any] = {"kernel_shape": [3, 2], "strides": [2, 1]}
         op = "QLinearAveragePool"
         for last in (0, 1):
             for include in (0, 1):
@@ -56,10 +58,20 @@ def convolutions() -> None:
         scales = f32([0.011, 0.013, 0.017])
         zeros = np.zeros(3, np.int8)
         bias = numbers(900, 3)
-        given = [x, f32(0.02), np.array(9, kind), w, scales, zeros, f32(0.3), np.array(11, kind), bias]
+        given = [
+            x,
+            f32(0.02),
+            np.array(9, kind),
+            w,
+            scales,
+            zeros,
+            f32(0.3),
+            np.array(11, kind),
+            bias,
+        ]
         op = "QLinearConv"
         constants = [3, 4, 5, 8]
-        attrs = {"pads": [1, 0, 1, 1], "constants": constants}
+        attrs: dict[str, Any] = {"pads": [1, 0, 1, 1], "constants": constants}
         write(f"qlinear_conv_{name}_last", op, given, [TYPES[name]], channels_last=1, **attrs)
         given[0] = quantized(signed, 2, 4, 6, 5)
         write(f"qlinear_conv_{name}_first", op, given, [TYPES[name]], strides=[2, 1], **attrs)
@@ -87,7 +99,10 @@ def products() -> None:
     whole = quantized(True, 2, 3, 4).sum(1, dtype=np.int32)
     some = [quantized(True, 2, 3, 4)]
     write("sum_integer", "ReduceSumInteger", some, [INT], axes=[1], keepdims=0, expected=[whole])
-    p, q = (numbers(2000, 3, 4) - 1000).astype(np.int16), (numbers(2000, 4, 5) - 900).astype(np.int16)
+    p, q = (
+        (numbers(2000, 3, 4) - 1000).astype(np.int16),
+        (numbers(2000, 4, 5) - 900).astype(np.int16),
+    )
     write("matmul_integer16", "MatMulInteger16", [p, q], [INT])
 
 
@@ -117,15 +132,27 @@ def embedding() -> None:
     scales = [f32(s) for s in (0.01, 0.02, 0.03, 0.01, 0.02)]
     zeros = [np.array(z, np.uint8) for z in (120, 100, 130, 90, 128)]
     op = "QEmbedLayerNormalization"
-    given = [ids, segments, *tables, *rows, mask, *scales, *zeros]
+    given: list[np.ndarray | None] = [ids, segments, *tables, *rows, mask, *scales, *zeros]
     fixed = list(range(2, 7)) + list(range(8, 18))
     write("qembed", op, given, [FLOAT, INT], constants=fixed)
-    given = [ids, None, *tables[:2], None, *rows, None, *scales[:2], None, *scales[3:], *zeros[:2], None]
+    given = [
+        ids,
+        None,
+        *tables[:2],
+        None,
+        *rows,
+        None,
+        *scales[:2],
+        None,
+        *scales[3:],
+        *zeros[:2],
+        None,
+    ]
     write("qembed_no_segments", op, [*given, *zeros[3:]], [FLOAT, INT], epsilon=0.01)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def lstm() -> None:

@@ -1,5 +1,7 @@
 """Cases of operators that move, choose or compare elements."""
 
+from typing import Any
+
 import numpy as np
 from writer import BOOL, FLOAT, TYPES, f32, floats, numbers, write
 
@@ -36,14 +38,14 @@ def compared() -> None:
     bad, infinite = x.copy(), x.copy()
     bad[1, 2], infinite[2, 0] = np.nan, -np.inf
     op = "IsAllFinite"
-    for name, some, flags, y in (
+    for name, some, flags, finite in (
         ("all_finite", [x, x + 1], {}, True),
         ("all_finite_nan", [x, bad], {}, False),
         ("all_finite_inf", [infinite], {}, False),
         ("all_finite_nan_only", [infinite], {"isnan_only": 1}, True),
         ("all_finite_inf_only", [bad], {"isinf_only": 1}, True),
     ):
-        write(name, op, some, [BOOL], expected=[np.array(y)], **flags)
+        write(name, op, some, [BOOL], expected=[np.array(finite)], **flags)
     y = floats(5, 4)
     write("cdist", "CDist", [x, y], [FLOAT])
     write("cdist_euclidean", "CDist", [x, y], [FLOAT], metric="euclidean")
@@ -53,14 +55,16 @@ def compared() -> None:
         pair = f32(np.stack([z.real, z.imag], -1))
         write(op.lower(), op, [a, b], [FLOAT], expected=[pair])
     for n in (1, 2, 3, 4):
-        write(f"inverse_{n}", "Inverse", [floats(2, n, n) + 3 * np.eye(n, dtype=np.float32)], [FLOAT])
+        write(
+            f"inverse_{n}", "Inverse", [floats(2, n, n) + 3 * np.eye(n, dtype=np.float32)], [FLOAT]
+        )
 
 
 def images() -> None:
     x, grid = floats(2, 3, 5, 6), floats(2, 4, 3, 2)
     for mode in ("bilinear", "nearest", "bicubic"):
         write(f"grid_sample_{mode}", "GridSample", [x, grid], [FLOAT], mode=mode)
-    attrs = {"align_corners": 1, "padding_mode": "border"}
+    attrs: dict[str, Any] = {"align_corners": 1, "padding_mode": "border"}
     write("grid_sample_border", "GridSample", [x, grid], [FLOAT], **attrs)
     boxes = f32([[0, 0, 1, 1], [0.1, 0.2, 0.7, 0.9], [-0.2, 0.3, 0.5, 1.3], [0.8, 0.6, 0.2, 0.1]])
     batch = numbers(2, 4)

@@ -1,6 +1,7 @@
 """Writes the cases of com.microsoft's operators: one node each, with random inputs."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,11 @@ TYPES = {
 
 
 def model_of(
-    name: str, op: str, inputs: list[np.ndarray | None], outputs: list[int | None], **attrs: Any
+    name: str,
+    op: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[int | None],
+    **attrs: Any,
 ) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """A model of one node, and its inputs."""
     given = {f"x{i}": x for i, x in enumerate(inputs) if x is not None}
@@ -56,7 +61,11 @@ def model_of(
 
 
 def write(
-    name: str, op: str, inputs: list[np.ndarray | None], outputs: list[int | None], **attrs: Any
+    name: str,
+    op: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[int | None],
+    **attrs: Any,
 ) -> None:
     """`outputs` are the element types. None stands for an input or output that is omitted.
 
@@ -69,7 +78,7 @@ def write(
 
 
 def outcome(
-    op: str, inputs: list[np.ndarray | None], outputs: list[int | None], **attrs: Any
+    op: str, inputs: Sequence[np.ndarray | None], outputs: Sequence[int | None], **attrs: Any
 ) -> list[np.ndarray]:
     """What ONNX Runtime makes of a node."""
     return run_model(*model_of(op, op, inputs, outputs, **attrs))

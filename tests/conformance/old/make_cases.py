@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper, version_converter
+from onnx import helper, numpy_helper, version_converter
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from case_writer import run_model, write_case
@@ -30,9 +30,10 @@ def type_of(x: np.ndarray) -> int:
 def others(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> list[tuple[str, Arrays]]:
     """What other implementations make of the model."""
     found = []
-    for name, changed in (("ONNX Runtime", lambda: model), ("converted", lambda: converted(model))):
+    for name in ("ONNX Runtime", "converted"):
         try:
-            found.append((name, run_model(changed(), inputs)))
+            asked = model if name == "ONNX Runtime" else converted(model)
+            found.append((name, run_model(asked, inputs)))
         except Exception as error:  # noqa: BLE001  each refuses in a way of its own
             reason = str(error).splitlines()[0][:90] if str(error) else type(error).__name__
             print(f"    {name}: {reason}")
@@ -106,8 +107,12 @@ def broadcasts() -> None:
     write("add_6_last_axis", 6, "Add", [a, row], a + row, broadcast=1, axis=-1)
     write("add_6_scalar", 6, "Add", [a, f32(2.5)], a + f32(2.5), broadcast=1)
     write("sub_6_axis", 6, "Sub", [a, middle], a - spread, broadcast=1, axis=1)
-    write("mul_1_axis_0", 1, "Mul", [a, column], a * column[:, None, None, None], broadcast=1, axis=0)
-    write("div_6_axis_0", 6, "Div", [a, column], a / column[:, None, None, None], broadcast=1, axis=0)
+    write(
+        "mul_1_axis_0", 1, "Mul", [a, column], a * column[:, None, None, None], broadcast=1, axis=0
+    )
+    write(
+        "div_6_axis_0", 6, "Div", [a, column], a / column[:, None, None, None], broadcast=1, axis=0
+    )
     write("pow_1_axis", 1, "Pow", [np.abs(a), middle], np.abs(a) ** spread, broadcast=1, axis=1)
     write("pow_1", 1, "Pow", [np.abs(a), a], np.abs(a) ** a)
     p, q = a > 0, middle > 0
@@ -123,7 +128,16 @@ def broadcasts() -> None:
     write("prelu_6_channels", 6, "PRelu", [a, slope], leaky)
     write("prelu_1_one", 1, "PRelu", [a, f32([0.25])], np.where(a < 0, a * f32(0.25), a))
     x, w, b, c = floats(3, 4), floats(4, 5), floats(5), floats(3, 5)
-    write("gemm_6_broadcast", 6, "Gemm", [x, w, b], 0.5 * (x @ w) + 2 * b, alpha=0.5, beta=2.0, broadcast=1)
+    write(
+        "gemm_6_broadcast",
+        6,
+        "Gemm",
+        [x, w, b],
+        0.5 * (x @ w) + 2 * b,
+        alpha=0.5,
+        beta=2.0,
+        broadcast=1,
+    )
     write("gemm_1", 1, "Gemm", [x.T.copy(), w, c], x @ w + c, transA=1)
 
 
@@ -141,7 +155,9 @@ def functions() -> None:
     write("max_1", 1, "Max", [a, -a], np.abs(a))
     e = np.exp(a.reshape(2, -1) - a.reshape(2, -1).max(1, keepdims=True))
     write("softmax_1", 1, "Softmax", [a], (e / e.sum(1, keepdims=True)).reshape(a.shape))
-    write("log_softmax_1", 1, "LogSoftmax", [a], np.log(e / e.sum(1, keepdims=True)).reshape(a.shape))
+    write(
+        "log_softmax_1", 1, "LogSoftmax", [a], np.log(e / e.sum(1, keepdims=True)).reshape(a.shape)
+    )
     hard = np.zeros((2, 12), np.float32)
     hard[[0, 1], a.reshape(2, -1).argmax(1)] = 1
     write("hardmax_1", 1, "Hardmax", [a], hard.reshape(a.shape))
@@ -158,12 +174,16 @@ def shapes() -> None:
     write("split_1_equal", 1, "Split", [a], [a[:1], a[1:]])
     write("split_1_input", 1, "Split", [a, f32([3, 1])], [a[:, :, :3], a[:, :, 3:]], (1,), axis=2)
     write("split_2", 2, "Split", [a], [a[..., :2], a[..., 2:]], axis=3, split=[2, 3])
-    write("reshape_1", 1, "Reshape", [a], a.reshape(2, 15, 4), shape=[0, -1, 4], consumed_inputs=[0])
+    write(
+        "reshape_1", 1, "Reshape", [a], a.reshape(2, 15, 4), shape=[0, -1, 4], consumed_inputs=[0]
+    )
     pads = [0, 0, 1, 2, 0, 0, 0, 1]
     widths = [(0, 0), (0, 0), (1, 0), (2, 1)]
     padded = np.pad(a, widths, constant_values=1.5)
     write("pad_1", 1, "Pad", [a], padded, paddings=pads, value=1.5)
-    write("pad_1_reflect", 1, "Pad", [a], np.pad(a, widths, "reflect"), paddings=pads, mode="reflect")
+    write(
+        "pad_1_reflect", 1, "Pad", [a], np.pad(a, widths, "reflect"), paddings=pads, mode="reflect"
+    )
     write("pad_2_edge", 2, "Pad", [a], np.pad(a, widths, "edge"), pads=pads, mode="edge")
     write("tile_1", 1, "Tile", [a, f32([3]), f32([1])], np.tile(a, (1, 3, 1, 1)), (1, 2))
     up = a.repeat(2, 2).repeat(3, 3)
@@ -201,7 +221,7 @@ def layers() -> None:
     write("dropout_1", 1, "Dropout", [x], x, is_test=1, ratio=0.3, consumed_inputs=[0])
     write("dropout_6", 6, "Dropout", [x], x, is_test=1)
     blocks = x.reshape(2, 3, 2, 2, 2, 2)
-    shape = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    shape: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
     write("average_pool_1", 1, "AveragePool", [x], f32(blocks.mean((3, 5))), **shape)
     write("max_pool_1", 1, "MaxPool", [x], blocks.max((3, 5)), **shape)
     lp = f32(np.sqrt((blocks.astype(float) ** 2).sum((3, 5))))
@@ -213,14 +233,15 @@ def layers() -> None:
     ones = np.pad(np.ones_like(x), [(0, 0), (0, 0), (1, 1), (1, 1)])
 
     def windows(v: np.ndarray) -> np.ndarray:
-        return np.lib.stride_tricks.sliding_window_view(v, (2, 2), (2, 3)).sum((4, 5))
+        view = np.lib.stride_tricks.sliding_window_view(v, (2, 2), (2, 3))
+        return np.asarray(view.sum((4, 5)))
 
     average = f32(windows(padded) / windows(ones))
     write("average_pool_1_pads", 1, "AveragePool", [x], average, kernel_shape=[2, 2], pads=sides)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
-    return 1 / (1 + np.exp(-x))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def recurrent() -> None:
@@ -261,7 +282,7 @@ def recurrent() -> None:
             h = (1 - z) * np.tanh(wh + inner) + z * h
             y.append(h)
         results = [f32(y)[:, None], f32(h)[None]]
-        more = {"linear_before_reset": 1} if linear else {}
+        more: dict[str, Any] = {"linear_before_reset": 1} if linear else {}
         write(f"gru_{opset}", opset, "GRU", [x, w, r, b], results, hidden_size=hidden, **more)
 
 
@@ -273,7 +294,9 @@ def experiments() -> None:
     write("scaled_tanh", 6, "ScaledTanh", [x], f32(2 * np.tanh(0.5 * x)), alpha=2.0, beta=0.5)
     write("scale", 6, "Scale", [x], x * f32(0.25), scale=0.25)
     row = f32([1, 2, 3])[:, None, None]
-    write("image_scaler", 6, "ImageScaler", [x], x * f32(0.5) + row, scale=0.5, bias=[1.0, 2.0, 3.0])
+    write(
+        "image_scaler", 6, "ImageScaler", [x], x * f32(0.5) + row, scale=0.5, bias=[1.0, 2.0, 3.0]
+    )
     write("crop", 6, "Crop", [x], x[:, :, 1:3, 2:4], border=[2, 1, 1, 1])
     write("crop_size", 6, "Crop", [x], x[:, :, 1:3, 2:5], border=[2, 1, 0, 0], scale=[2, 3])
     leaky = np.where(x > 0.5, x, 0)
@@ -284,17 +307,46 @@ def experiments() -> None:
         y = centred / np.sqrt((centred**2).mean(axes, keepdims=True))
         op = "MeanVarianceNormalization"
         write(f"mean_variance_{across}", 6, op, [x], f32(y), across_channels=across)
-        write(f"mean_only_{across}", 6, op, [x], f32(centred), across_channels=across, normalize_variance=0)
+        write(
+            f"mean_only_{across}",
+            6,
+            op,
+            [x],
+            f32(centred),
+            across_channels=across,
+            normalize_variance=0,
+        )
     starts, ends = np.array([1, 0], np.int64), np.array([3, 2], np.int64)
-    axes = np.array([1, 3], np.int64)
-    write("dynamic_slice", 6, "DynamicSlice", [x, starts, ends, axes], x[:, 1:3, :, 0:2], (1, 2, 3))
+    which = np.array([1, 3], np.int64)
+    write(
+        "dynamic_slice", 6, "DynamicSlice", [x, starts, ends, which], x[:, 1:3, :, 0:2], (1, 2, 3)
+    )
     values = floats(2, 3)
-    flat = {"values": values.ravel().tolist(), "shape": [2, 3]}
+    flat: dict[str, Any] = {"values": values.ravel().tolist(), "shape": [2, 3]}
     write("given_tensor_fill", 6, "GivenTensorFill", [], values, **flat)
     size = np.array([2, 4], np.int64)
     full = np.full((2, 4, 3), 1.5, np.float32)
-    write("constant_fill", 6, "ConstantFill", [size], full, (0,), value=1.5, input_as_shape=1, extra_shape=[3])
-    write("constant_fill_shape", 6, "ConstantFill", [], np.full((2, 2), 7, np.int32), shape=[2, 2], dtype=6, value=7.0)
+    write(
+        "constant_fill",
+        6,
+        "ConstantFill",
+        [size],
+        full,
+        (0,),
+        value=1.5,
+        input_as_shape=1,
+        extra_shape=[3],
+    )
+    write(
+        "constant_fill_shape",
+        6,
+        "ConstantFill",
+        [],
+        np.full((2, 2), 7, np.int32),
+        shape=[2, 2],
+        dtype=6,
+        value=7.0,
+    )
     write("constant_fill_like", 6, "ConstantFill", [x], np.full(x.shape, 2, np.float32), value=2.0)
 
 
