@@ -14,6 +14,10 @@ std::string operator_text(const std::string& op, const std::string& domain) {
   return domain.empty() ? op : domain + "::" + op;
 }
 
+bool is_flex_attention(const wire::Node& n, const std::string& domain) {
+  return domain == "ai.onnx.preview" && n.op_type() == "FlexAttention";
+}
+
 }  // namespace
 
 Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
@@ -43,6 +47,7 @@ Status Builder::add_node(Scope& scope, const wire::Node& n) {
   }
   if (domain.empty() && n.op_type() == "If") return add_if(scope, n);
   if (domain.empty() && (n.op_type() == "Loop" || n.op_type() == "Scan")) return add_loop(scope, n);
+  if (is_flex_attention(n, domain)) return add_flex_attention(scope, n);
   return add_operator(scope, n, domain);
 }
 
@@ -150,7 +155,8 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
 void Builder::collect_unknown(const NodeList& nodes, std::set<std::string>& out) const {
   for (const wire::Node& n : nodes) {
     const std::string domain = canonical_domain(n.domain());
-    const bool special = domain.empty() && (n.op_type() == "Constant" || n.op_type() == "If");
+    const bool special = (domain.empty() && (n.op_type() == "Constant" || n.op_type() == "If")) ||
+                         is_flex_attention(n, domain);
     if (!special && !function_of(n, domain) && !ops::find(domain, n.op_type())) {
       out.insert(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));
     }

@@ -169,6 +169,7 @@ Status infer_composed(InferContext& ctx) {
   Rewriter rw(g, trial);
   const Result<bool> replaced = find(n)->decompose(rw);
   std::vector<graph::Value> types;
+  types.reserve(results.size());
   for (const V v : results) types.push_back(v == kNone ? graph::Value{} : g.value(v));
   remove_trial(g, added_nodes(g, before, trial), first_value);
   RP_TRY(replaced.status());

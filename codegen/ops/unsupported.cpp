@@ -57,8 +57,6 @@ constexpr Unsupported kRows[] = {
      "the probabilities as a tensor"},
     {kMl, "CastMap", kMap, "convert the model for a tensor as input (FloatTensorType)"},
     {kMl, "DictVectorizer", kMap, "convert the model for a tensor as input (FloatTensorType)"},
-    {"ai.onnx.preview", "FlexAttention", "its bodies are not supported",
-     "export the model with Attention or its parts (MatMul, Softmax)"},
     {"ai.onnx.preview.training", "Gradient", "training is not supported",
      "export the model for inference"},
     {kMicrosoftDomain, "BeamSearch", kGeneration, kDecoder},
