@@ -6,7 +6,9 @@ namespace reprise::onnx {
 
 namespace {
 
-constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kOldestOpset = 1;
+// Files with an older ir_version do not say their opset, which is 1.
+constexpr int64_t kFirstIrWithOpsets = 3;
 constexpr int64_t kNewestOpset = 28;
 constexpr int64_t kNewestIr = 14;
 
@@ -213,6 +215,7 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   g->name = model.name();
   Frame frame;
   RP_ASSIGN(frame.opsets, read_opsets(model_->opset_import()));
+  if (model_->ir_version() < kFirstIrWithOpsets) frame.opsets.emplace("", 1);
   RP_TRY(add_inputs(*g, model, options_));
   Scope scope;
   scope.graph = g.get();

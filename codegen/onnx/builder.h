@@ -122,6 +122,13 @@ class Builder {
   friend class LoopBuilder;
   Status add_loop(Scope& scope, const wire::Node& n);
 
+  // flex_attention.cpp
+  Status add_flex_attention(Scope& scope, const wire::Node& n);
+  /// Writes the nodes of a body with one input, which is `v`, and returns its output.
+  Result<ValueId> apply_body(Scope& scope, const wire::Node& n, const wire::Graph& body, ValueId v);
+  Result<std::map<std::string, const wire::Attribute*>> attributes_of(const Scope& scope,
+                                                                      const wire::Node& n);
+
   std::string where() const { return file_.empty() ? "the model" : file_; }
   std::string name_in(const Scope& scope, const std::string& name) const;
 

@@ -109,7 +109,9 @@ class Exporter {
     int64_t& version = opsets_[n.domain];
     version = std::max(version, n.opset);
     wire::Node& node = *to_.add_node();
-    node.set_op_type(n.op.str());
+    const ops::OpDef* def = ops::find(n);
+    const bool renamed = def != nullptr && !def->in_models.empty();
+    node.set_op_type(renamed ? std::string(def->in_models) : n.op.str());
     node.set_domain(n.domain);
     node.set_name(n.name);
     for (const ValueId v : n.inputs) {

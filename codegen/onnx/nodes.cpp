@@ -14,6 +14,10 @@ std::string operator_text(const std::string& op, const std::string& domain) {
   return domain.empty() ? op : domain + "::" + op;
 }
 
+bool is_flex_attention(const wire::Node& n, const std::string& domain) {
+  return domain == "ai.onnx.preview" && n.op_type() == "FlexAttention";
+}
+
 }  // namespace
 
 Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
@@ -43,6 +47,7 @@ Status Builder::add_node(Scope& scope, const wire::Node& n) {
   }
   if (domain.empty() && n.op_type() == "If") return add_if(scope, n);
   if (domain.empty() && (n.op_type() == "Loop" || n.op_type() == "Scan")) return add_loop(scope, n);
+  if (is_flex_attention(n, domain)) return add_flex_attention(scope, n);
   return add_operator(scope, n, domain);
 }
 
@@ -85,6 +90,8 @@ Status Builder::set_attributes(Scope& scope, const wire::Node& n, graph::NodeSpe
   for (const wire::Attribute& a : n.attribute()) {
     RP_ASSIGN(const wire::Attribute* value, actual(scope, a));
     if (!value) continue;
+    // Version 1 of many operators has it for memory planning. It has no meaning.
+    if (a.name() == "consumed_inputs" && node.domain.empty() && node.opset < 6) continue;
     if (type_of(*value) == AttrType::Graph) {
       if (node.op == "Loop" || node.op == "Scan") continue;  // LoopBuilder imports it
       return unsupported("has a body, which only If, Loop and Scan may have");
@@ -117,8 +124,7 @@ Status Builder::check_outputs(Scope& scope, const wire::Node& n, const graph::No
 }
 
 Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::string& domain) {
-  const ops::OpDef* def = ops::find(domain, n.op_type());
-  if (def == nullptr) return unknown_operator(scope, n, domain);
+  if (ops::find(domain, n.op_type()) == nullptr) return unknown_operator(scope, n, domain);
   auto opset = scope.frame->opsets.find(domain);
   if (opset == scope.frame->opsets.end()) {
     return invalid_model(node_text(n) + " is in domain " +
@@ -126,7 +132,7 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
                          ", for which the model imports no opset");
   }
   graph::NodeSpec node;
-  node.op = std::string(def->name);
+  node.op = std::string(ops::find(domain, n.op_type(), opset->second)->name);
   node.domain = domain;
   node.opset = opset->second;
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
@@ -149,7 +155,8 @@ Status Builder::add_operator(Scope& scope, const wire::Node& n, const std::strin
 void Builder::collect_unknown(const NodeList& nodes, std::set<std::string>& out) const {
   for (const wire::Node& n : nodes) {
     const std::string domain = canonical_domain(n.domain());
-    const bool special = domain.empty() && (n.op_type() == "Constant" || n.op_type() == "If");
+    const bool special = (domain.empty() && (n.op_type() == "Constant" || n.op_type() == "If")) ||
+                         is_flex_attention(n, domain);
     if (!special && !function_of(n, domain) && !ops::find(domain, n.op_type())) {
       out.insert(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));
     }

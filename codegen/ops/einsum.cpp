@@ -125,6 +125,8 @@ Shape sizes_of(const Equation& e, const Labels& labels) {
 
 Status infer_einsum(InferContext& ctx) {
   RP_TRY(require_same_dtype(ctx));
+  if (!is_float(ctx.dtype(0)) && !is_int(ctx.dtype(0)))
+    return ctx.invalid("operands are " + std::string(name_of(ctx.dtype(0))) + ", expected numbers");
   RP_ASSIGN(const Equation e, read_equation(ctx));
   ctx.set_output(0, ctx.dtype(0), sizes_of(e, e.output));
   return {};

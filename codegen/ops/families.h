@@ -46,6 +46,15 @@ std::span<const OpDef> microsoft_quantized_ops();
 std::span<const OpDef> microsoft_attention_ops();
 std::span<const OpDef> microsoft_heads_ops();
 std::span<const OpDef> microsoft_grouped_query_ops();
+std::span<const OpDef> microsoft_layers_ops();
+std::span<const OpDef> microsoft_linear_ops();
+std::span<const OpDef> microsoft_experts_ops();
+std::span<const OpDef> microsoft_tensors_ops();
+std::span<const OpDef> microsoft_sequences_ops();
+std::span<const OpDef> roi_pool_ops();
+std::span<const OpDef> old_arithmetic_ops();
+std::span<const OpDef> old_shape_ops();
+std::span<const OpDef> old_layer_ops();
 std::span<const OpDef> host_only_ops();
 
 }  // namespace reprise::ops

@@ -1,4 +1,5 @@
-// The operator Attention of com.microsoft: projections, attention and masks in one node.
+// The operators Attention and QAttention of com.microsoft: projections, attention and masks in one
+// node.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines it.
 #include <cmath>
 #include <limits>
@@ -17,7 +18,17 @@ namespace {
 
 using V = OpBuilder::V;
 
-enum : size_t { kInput, kWeights, kBias, kMask, kPast, kScoreBias, kPastLength };
+enum : size_t { kInput, kWeights, kBias };
+
+/// Where an operator has the inputs that may be omitted.
+struct Slots {
+  size_t mask = 0, past = 0, score_bias = 0;
+};
+constexpr Slots kFloatSlots{3, 4, 5};
+constexpr size_t kPastLength = 6;
+// QAttention. It has no bias of the scores.
+enum : size_t { kInputScale = 3, kWeightScale = 4, kInputZero = 6, kWeightZero = 7 };
+constexpr Slots kQuantizedSlots{5, 8, 9};
 
 /// Sizes of an Attention: of Q and K, and of V, over all heads.
 struct Sizes {
@@ -25,7 +36,13 @@ struct Sizes {
   int64_t heads = 0, qk = 0, v = 0;
 };
 
-Result<Sizes> sizes_of(const InferContext& ctx) {
+std::vector<int64_t> hidden_sizes(const InferContext& ctx) {
+  const Attributes attrs = ctx.attrs();
+  return attrs.declares("qkv_hidden_sizes") ? attrs.get_ints("qkv_hidden_sizes")
+                                            : std::vector<int64_t>{};
+}
+
+Result<Sizes> sizes_of(const InferContext& ctx, const Slots& slots) {
   Sizes s;
   if (ctx.rank(kInput) != 3 || ctx.rank(kWeights) != 2)
     return ctx.invalid("input and weights must have rank 3 and 2, have shapes " +
@@ -36,7 +53,7 @@ Result<Sizes> sizes_of(const InferContext& ctx) {
   const Expr columns = ctx.shape(kWeights)[1];
   if (!columns.is_const())
     return ctx.error(Code::Unsupported, "the size of the weights must be constant");
-  const std::vector<int64_t> given = ctx.attrs().get_ints("qkv_hidden_sizes");
+  const std::vector<int64_t> given = hidden_sizes(ctx);
   if (!given.empty() && (given.size() != 3 || given[0] != given[1]))
     return ctx.invalid("qkv_hidden_sizes must be three sizes, the first two equal");
   s.qk = given.empty() ? columns.value() / 3 : given[0];
@@ -47,16 +64,17 @@ Result<Sizes> sizes_of(const InferContext& ctx) {
     return ctx.invalid("num_heads = " + std::to_string(s.heads) +
                        " and qkv_hidden_sizes do not divide the " + columns.str({}) +
                        " columns of the weights");
-  s.past = ctx.has_input(kPast) && ctx.rank(kPast) == 5 ? ctx.shape(kPast)[3] : Expr(0);
+  const size_t past = slots.past;
+  s.past = ctx.has_input(past) && ctx.rank(past) == 5 ? ctx.shape(past)[3] : Expr(0);
   s.keys = s.past + s.length;
   return s;
 }
 
-Status check_past(const InferContext& ctx, const Sizes& s) {
-  if (!ctx.has_input(kPast)) return {};
-  const Shape& past = ctx.shape(kPast);
+Status check_past(const InferContext& ctx, size_t i, DType dtype, const Sizes& s) {
+  if (!ctx.has_input(i)) return {};
+  const Shape& past = ctx.shape(i);
   const Shape expected{2, s.batch, Expr(s.heads), s.past, Expr(s.qk / s.heads)};
-  bool fits = past.size() == 5 && s.qk == s.v && ctx.dtype(kPast) == ctx.dtype(kInput);
+  bool fits = past.size() == 5 && s.qk == s.v && ctx.dtype(i) == dtype;
   for (size_t d = 0; fits && d < 5; ++d)
     fits = ctx.unify(past[d], expected[d], "dims of the past").ok();
   if (fits) return {};
@@ -65,10 +83,10 @@ Status check_past(const InferContext& ctx, const Sizes& s) {
 
 /// A mask is the number of keys of each batch, or says of each key, or of each row's keys, whether
 /// it counts.
-Status check_mask(const InferContext& ctx, const Sizes& s) {
-  if (!ctx.has_input(kMask)) return {};
-  RP_TRY(require_int(ctx, kMask));
-  const Shape& mask = ctx.shape(kMask);
+Status check_mask(const InferContext& ctx, size_t i, const Sizes& s) {
+  if (!ctx.has_input(i)) return {};
+  RP_TRY(require_int(ctx, i));
+  const Shape& mask = ctx.shape(i);
   const Shape forms[] = {{s.batch}, {s.batch, s.keys}, {s.batch, s.length, s.keys}};
   const size_t rank = mask.size();
   bool fits = rank >= 1 && rank <= 3;
@@ -80,45 +98,57 @@ Status check_mask(const InferContext& ctx, const Sizes& s) {
                                           ctx.str(forms[2]));
 }
 
-Status infer_attention(InferContext& ctx) {
-  RP_TRY(require_float(ctx, kInput));
-  if (ctx.dtype(kWeights) != ctx.dtype(kInput))
-    return ctx.invalid("input and weights differ in dtype");
-  RP_ASSIGN(const Sizes s, sizes_of(ctx));
+/// What the two operators have in common. `dtype` is that of the results.
+Status infer_common(InferContext& ctx, const Slots& slots, DType dtype) {
+  RP_ASSIGN(const Sizes s, sizes_of(ctx, slots));
   RP_TRY(ctx.unify(ctx.shape(kInput)[2], ctx.shape(kWeights)[0], "rows of the weights").status());
   if (ctx.has_input(kBias)) {
     const Shape columns{ctx.shape(kWeights)[1]};
     RP_TRY(broadcast_shape(ctx, ctx.shape(kBias), columns, "bias"));
   }
-  RP_TRY(check_past(ctx, s));
-  RP_TRY(check_mask(ctx, s));
-  if (ctx.has_input(kScoreBias)) {
+  RP_TRY(check_past(ctx, slots.past, dtype, s));
+  RP_TRY(check_mask(ctx, slots.mask, s));
+  if (ctx.has_input(slots.score_bias)) {
     const Shape scores{s.batch, Expr(s.heads), s.length, s.keys};
-    RP_TRY(broadcast_shape(ctx, ctx.shape(kScoreBias), scores, "attention_bias"));
+    RP_TRY(broadcast_shape(ctx, ctx.shape(slots.score_bias), scores, "attention_bias"));
   }
-  if (ctx.has_input(kPastLength))
-    return ctx.error(Code::Unsupported,
-                     "past_sequence_length is not supported; pass a past of "
-                     "the length that is used");
   if (ctx.attrs().get_int("do_rotary") != 0)
     return ctx.error(Code::Unsupported, "do_rotary is not supported; use RotaryEmbedding");
   if (ctx.attrs().get_int("past_present_share_buffer") != 0)
     return ctx.error(Code::Unsupported,
-                     "past_present_share_buffer is not supported; export the model without it");
-  ctx.set_output(0, ctx.dtype(kInput), {s.batch, s.length, Expr(s.v)});
-  ctx.set_output(1, ctx.dtype(kInput), {2, s.batch, s.heads, s.keys, s.qk / s.heads});
+                     "past_present_share_buffer is not supported; pass a past of the length that "
+                     "is used");
+  ctx.set_output(0, dtype, {s.batch, s.length, Expr(s.v)});
+  ctx.set_output(1, dtype, {2, s.batch, s.heads, s.keys, s.qk / s.heads});
   return {};
+}
+
+Status infer_attention(InferContext& ctx) {
+  RP_TRY(require_float(ctx, kInput));
+  if (ctx.dtype(kWeights) != ctx.dtype(kInput))
+    return ctx.invalid("input and weights differ in dtype");
+  if (ctx.has_input(kPastLength))
+    return ctx.error(Code::Unsupported,
+                     "past_sequence_length is not supported; pass a past of "
+                     "the length that is used");
+  return infer_common(ctx, kFloatSlots, ctx.dtype(kInput));
+}
+
+Status infer_quantized_attention(InferContext& ctx) {
+  RP_TRY(require_inputs(ctx, {kBias, kInputScale, kWeightScale}));
+  RP_TRY(require_float(ctx, kBias));
+  return infer_common(ctx, kQuantizedSlots, ctx.dtype(kBias));
 }
 
 class Writer {
  public:
-  Writer(Rewriter& rw, Sizes sizes) : c_(rw), s_(std::move(sizes)) {}
+  Writer(Rewriter& rw, Sizes sizes, const Slots& slots)
+      : c_(rw), s_(std::move(sizes)), slots_(slots) {}
 
-  Result<bool> write() {
-    const DType t = c_.dtype(c_.in(kInput));
+  /// `y` are the projections [batch, length, columns].
+  Result<bool> write(V y) {
+    const DType t = c_.dtype(y);
     type_ = accumulate_dtype(t);
-    V y = c_.op("MatMul", {c_.in(kInput), c_.in(kWeights)});
-    if (c_.has(kBias)) y = c_.add(y, c_.in(kBias));
     const V q = heads_of(y, 0, s_.qk);
     const V k = with_past(heads_of(y, s_.qk, s_.qk), 0);
     const V v = with_past(heads_of(y, 2 * s_.qk, s_.v), 1);
@@ -150,10 +180,10 @@ class Writer {
 
   /// Puts the past of K (0) or V (1) before it.
   V with_past(V v, int64_t which) {
-    if (!c_.has(kPast) || !c_.ok()) return v;
-    const Shape s = c_.shape(c_.in(kPast));
+    if (!c_.has(slots_.past) || !c_.ok()) return v;
+    const Shape s = c_.shape(c_.in(slots_.past));
     const V past =
-        c_.reshape(c_.slice_axis(c_.in(kPast), 0, which, 1), Shape(s.begin() + 1, s.end()));
+        c_.reshape(c_.slice_axis(c_.in(slots_.past), 0, which, 1), Shape(s.begin() + 1, s.end()));
     return c_.concat({past, v}, 2);
   }
 
@@ -164,8 +194,9 @@ class Writer {
   }
 
   V masked(V scores) {
-    if (c_.has(kScoreBias)) scores = c_.add(scores, c_.cast(c_.in(kScoreBias), type_));
-    if (c_.has(kMask)) {
+    if (c_.has(slots_.score_bias))
+      scores = c_.add(scores, c_.cast(c_.in(slots_.score_bias), type_));
+    if (c_.has(slots_.mask)) {
       // As in ONNX Runtime, a key that does not count gets a large negative score, so a row of such
       // keys has equal weights.
       const V hidden = c_.scalar(type_, c_.attrs().get_float("mask_filter_value"));
@@ -180,7 +211,7 @@ class Writer {
 
   /// Which keys count, as bool that broadcasts to the scores.
   V counts() {
-    const V mask = c_.cast(c_.in(kMask), DType::I32);
+    const V mask = c_.cast(c_.in(slots_.mask), DType::I32);
     const Shape s = c_.shape(mask);
     if (s.size() == 1)
       return c_.op("Less", {c_.positions(s_.keys), c_.reshape(mask, {s[0], 1, 1, 1})});
@@ -190,13 +221,30 @@ class Writer {
 
   OpBuilder c_;
   Sizes s_;
+  Slots slots_;
   DType type_ = DType::F32;
 };
 
 Result<bool> attention(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
-  RP_ASSIGN(Sizes s, sizes_of(ctx));
-  return Writer(rw, std::move(s)).write();
+  RP_ASSIGN(Sizes s, sizes_of(ctx, kFloatSlots));
+  OpBuilder c(rw);
+  V y = c.op("MatMul", {c.in(kInput), c.in(kWeights)});
+  if (c.has(kBias)) y = c.add(y, c.in(kBias));
+  if (!c.ok()) return c.finish();
+  return Writer(rw, std::move(s), kFloatSlots).write(y);
+}
+
+/// The projections are products of integers.
+Result<bool> quantized_attention(Rewriter& rw) {
+  const InferContext ctx(rw.graph(), rw.node());
+  RP_ASSIGN(Sizes s, sizes_of(ctx, kQuantizedSlots));
+  Composer c(rw);
+  const V y = c.microsoft("MatMulIntegerToFloat",
+                          {c.in(kInput), c.in(kWeights), c.in(kInputScale), c.in(kWeightScale),
+                           c.input(kInputZero), c.input(kWeightZero), c.in(kBias)});
+  if (!c.ok()) return c.finish();
+  return Writer(rw, std::move(s), kQuantizedSlots).write(y);
 }
 
 constexpr AttrDecl kAttrs[] = {int_attr("do_rotary", 0),
@@ -208,18 +256,22 @@ constexpr AttrDecl kAttrs[] = {int_attr("do_rotary", 0),
                                float_attr("scale", 0.0F),
                                int_attr("unidirectional", 0)};
 
+constexpr AttrDecl kQuantizedAttrs[] = {int_attr("do_rotary", 0),
+                                        float_attr("mask_filter_value", -10000.0F),
+                                        required_attr("num_heads", AttrType::Int),
+                                        int_attr("past_present_share_buffer", 0),
+                                        float_attr("scale", 0.0F),
+                                        int_attr("unidirectional", 0)};
+
 }  // namespace
 
 std::span<const OpDef> microsoft_attention_ops() {
-  static constexpr OpDef kOps[] = {{.name = "ContribAttention",
-                                    .domain = kMicrosoft,
-                                    .in_models = "Attention",
-                                    .infer = infer_attention,
-                                    .decompose = attention,
-                                    .min_inputs = 2,
-                                    .max_inputs = 7,
-                                    .max_outputs = 2,
-                                    .attributes = kAttrs}};
+  static constexpr OpDef kOps[] = {
+      renamed(microsoft_row("ContribAttention", infer_attention, attention, {2, 7, 2}, kAttrs),
+              "Attention"),
+      microsoft_row("QAttention", infer_quantized_attention, quantized_attention, {2, 9, 2},
+                    kQuantizedAttrs),
+  };
   return kOps;
 }
 

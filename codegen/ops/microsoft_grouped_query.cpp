@@ -1,8 +1,12 @@
 // GroupQueryAttention of com.microsoft, as operators of ONNX.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines it.
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 
+#include "codegen/ops/composed.h"
+#include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/microsoft.h"
 #include "codegen/ops/microsoft_heads.h"
@@ -27,7 +31,12 @@ enum : size_t {
   kSin,
   kPositions,
   kScoreBias,
-  kSink
+  kSink,
+  kKeyScale,
+  kValueScale,
+  kQueryNorm,
+  kKeyNorm,
+  kQueryLengths
 };
 
 struct Sizes {
@@ -64,16 +73,52 @@ Result<Sizes> sizes_of(const InferContext& ctx) {
   return s;
 }
 
+/// Caches of integers, and what needs them.
+Status refuse_quantized_caches(const InferContext& ctx) {
+  for (const char* name : {"k_quant_type", "v_quant_type"}) {
+    const std::string kind = ctx.attrs().get_string(name);
+    if (kind != "NONE")
+      return ctx.error(Code::Unsupported, std::string(name) + " '" + kind + "' is not supported");
+  }
+  RP_TRY(refuse_input(ctx, kKeyScale, "k_scale"));
+  return refuse_input(ctx, kValueScale, "v_scale");
+}
+
+bool has_sink(const InferContext& ctx) {
+  return ctx.has_input(kSink) || ctx.attrs().get_int("smooth_softmax") > 0;
+}
+
+Status check_options(const InferContext& ctx) {
+  RP_TRY(refuse_quantized_caches(ctx));
+  RP_TRY(refuse_input(ctx, kQueryLengths, "query_seqlens"));
+  for (const char* name : {"qk_output", "sliding_window_cache"}) {
+    if (ctx.attrs().get_int(name) != 0)
+      return ctx.error(Code::Unsupported, std::string(name) + " is not supported");
+  }
+  if (has_sink(ctx) && ctx.has_input(kScoreBias))
+    return ctx.error(Code::Unsupported,
+                     "attention_bias with head_sink or smooth_softmax is not "
+                     "supported");
+  if (ctx.attrs().get_int("causal") == 0 && ctx.attrs().get_int("local_window_size") > 0)
+    return ctx.invalid("local_window_size must be -1 if causal is 0");
+  if (ctx.has_input(kQueryNorm) != ctx.has_input(kKeyNorm))
+    return ctx.invalid("q_norm_weight and k_norm_weight must be given together");
+  return {};
+}
+
 Status infer(InferContext& ctx) {
   RP_TRY(require_float(ctx, kQuery));
-  for (const size_t i : {kKey, kValue, kPastKey, kPastValue, kScoreBias})
+  for (const size_t i :
+       {kKey, kValue, kPastKey, kPastValue, kScoreBias, kSink, kQueryNorm, kKeyNorm})
     RP_TRY(same_float(ctx, i));
   RP_TRY(require_inputs(ctx, {kLengths, kTotal}));
   RP_TRY(require_int(ctx, kLengths));
-  RP_TRY(refuse_input(ctx, kSink, "head_sink"));
-  if (ctx.attrs().get_int("smooth_softmax") > 0)
-    return ctx.error(Code::Unsupported, "smooth_softmax is not supported");
+  RP_TRY(check_options(ctx));
   RP_ASSIGN(const Sizes s, sizes_of(ctx));
+  if (ctx.has_input(kSink)) RP_TRY(broadcast_shape(ctx, ctx.shape(kSink), {s.heads}, "head_sink"));
+  for (const size_t i : {kQueryNorm, kKeyNorm}) {
+    if (ctx.has_input(i)) RP_TRY(broadcast_shape(ctx, ctx.shape(i), {s.size}, "a norm's weight"));
+  }
   if (!s.packed) {
     const Shape rows{s.batch, s.length, s.kv_heads * s.size};
     RP_TRY(require_shape(ctx, kKey, "the key", rows));
@@ -109,22 +154,22 @@ class Writer {
     const auto columns = [&](int64_t first, int64_t count) {
       return c_.slice_axis(c_.in(kQuery), 2, first, count);
     };
-    const V q = rotated(s_.packed ? columns(0, q_columns) : c_.in(kQuery), s_.heads);
-    const V k = rotated(s_.packed ? columns(q_columns, kv_columns) : c_.in(kKey), s_.kv_heads);
+    const V q = rotated(s_.packed ? columns(0, q_columns) : c_.in(kQuery), s_.heads, kQueryNorm);
+    const V k =
+        rotated(s_.packed ? columns(q_columns, kv_columns) : c_.in(kKey), s_.kv_heads, kKeyNorm);
     const V v = split_heads(
         c_, s_.packed ? columns(q_columns + kv_columns, kv_columns) : c_.in(kValue), s_.kv_heads);
     const V keys = with_past(k, kPastKey), values = with_past(v, kPastValue);
     const V valid = c_.add(before_, c_.expr_value(s_.length, DType::I64));
-    std::vector<V> inputs{q,
-                          keys,
-                          values,
-                          c_.has(kScoreBias) ? c_.in(kScoreBias) : graph::kNone,
-                          graph::kNone,
-                          graph::kNone,
-                          valid};
-    c_.replace(0, c_.reshape(c_.transpose(c_.op("Attention", std::move(inputs), attributes()),
-                                          {0, 2, 1, 3}),
-                             {s_.batch, s_.length, Expr(q_columns)}));
+    const InferContext ctx(c_.rewriter().graph(), c_.rewriter().node());
+    const V y =
+        has_sink(ctx)
+            ? attention_with_sink(q, keys, values, valid)
+            : c_.op("Attention",
+                    {q, keys, values, c_.input(kScoreBias), graph::kNone, graph::kNone, valid},
+                    attributes());
+    c_.replace(0,
+               c_.reshape(c_.transpose(y, {0, 2, 1, 3}), {s_.batch, s_.length, Expr(q_columns)}));
     if (c_.has_output(1)) c_.replace(1, keys);
     if (c_.has_output(2)) c_.replace(2, values);
     return c_.finish();
@@ -133,7 +178,7 @@ class Writer {
  private:
   AttrMap attributes() {
     AttrMap a;
-    a.set("is_causal", int64_t{1});
+    a.set("is_causal", c_.attrs().get_int("causal"));
     const float scale = c_.attrs().get_float("scale");
     if (scale != 0) a.set("scale", scale);
     a.set("softcap", c_.attrs().get_float("softcap"));
@@ -156,8 +201,16 @@ class Writer {
     return c_.add(c_.reshape(before_, {s_.batch, 1}), row);
   }
 
-  V rotated(V v, int64_t heads) {
-    const V split = split_heads(c_, v, heads);
+  /// The heads of a query or key, normalised and rotated.
+  V rotated(V v, int64_t heads, size_t norm) {
+    V split = split_heads(c_, v, heads);
+    if (c_.has(norm)) {
+      const char* name = norm == kQueryNorm ? "q_norm_epsilon" : "k_norm_epsilon";
+      const float epsilon = c_.attrs().get_or(name, c_.attrs().get_float("qk_norm_epsilon"));
+      AttrMap a;
+      a.set("epsilon", epsilon);
+      split = c_.op("RMSNormalization", {split, c_.in(norm)}, std::move(a));
+    }
     if (c_.attrs().get_int("do_rotary") == 0) return split;
     AttrMap a;
     a.set("interleaved", c_.attrs().get_int("rotary_interleaved"));
@@ -184,7 +237,51 @@ class Writer {
     return c_.op("TensorScatter", {cache, v, before_}, std::move(a));
   }
 
-  OpBuilder c_;
+  /// Which keys count for each row: bool that broadcasts to [batch, heads, length, keys].
+  V visible(const Expr& keys, V valid) {
+    const auto of_batch = [&](V v) {
+      return c_.reshape(c_.cast(v, DType::I32), {s_.batch, 1, 1, 1});
+    };
+    const V key = c_.positions(keys);
+    if (c_.attrs().get_int("causal") == 0) return c_.op("Less", {key, of_batch(valid)});
+    const V row = c_.add(c_.reshape(c_.positions(s_.length), {s_.length, 1}), of_batch(before_));
+    const V before = c_.op("LessOrEqual", {key, row});
+    const int64_t window = c_.attrs().get_int("local_window_size");
+    if (window <= 0) return before;
+    const V size = c_.scalar(DType::I32, static_cast<double>(window));
+    return c_.op("And", {before, c_.op("Less", {c_.sub(row, key), size})});
+  }
+
+  /// Attention in which each row also gives weight to a key without a value, the sink, whose score
+  /// is that of the head or 0.
+  V attention_with_sink(V q, V keys, V values, V valid) {
+    if (!c_.ok()) return q;
+    const DType t = c_.dtype(q), inner = accumulate_dtype(t);
+    const Expr count = c_.shape(keys)[2], rows = Expr(s_.heads / s_.kv_heads) * s_.length;
+    const V queries = c_.reshape(c_.cast(q, inner), {s_.batch, s_.kv_heads, rows, s_.size});
+    const float given = c_.attrs().get_float("scale"), cap = c_.attrs().get_float("softcap");
+    const double scale =
+        given != 0 ? static_cast<double>(given) : 1 / std::sqrt(static_cast<double>(s_.size));
+    V scores =
+        c_.mul(c_.op("MatMul", {queries, c_.transpose(c_.cast(keys, inner), {0, 1, 3, 2})}), scale);
+    if (cap > 0) {
+      const auto most = static_cast<double>(cap);
+      scores = c_.mul(c_.op("Tanh", {c_.div(scores, most)}), most);
+    }
+    scores = c_.reshape(scores, {s_.batch, s_.heads, s_.length, count});
+    const V none = c_.scalar(inner, -std::numeric_limits<double>::infinity());
+    scores = c_.where(visible(count, valid), scores, none);
+    const V sink = c_.has(kSink) ? c_.cast(c_.reshape(c_.in(kSink), {s_.heads, 1, 1}), inner)
+                                 : c_.scalar(inner, 0);
+    const V most = c_.max(c_.reduce("ReduceMax", scores, {3}), sink);
+    const V e = c_.op("Exp", {c_.sub(scores, most)});
+    const V sum = c_.add(c_.reduce("ReduceSum", e, {3}), c_.op("Exp", {c_.sub(sink, most)}));
+    const V weights = c_.reshape(c_.div(e, sum), {s_.batch, s_.kv_heads, rows, count});
+    const V y = c_.op("MatMul", {weights, c_.cast(values, inner)});
+    return c_.cast(c_.reshape(y, {s_.batch, s_.heads, s_.length, s_.size}), t);
+  }
+
+  Composer c_;
   Sizes s_;
   V before_ = graph::kNone;
 };
@@ -195,11 +292,23 @@ Result<bool> decompose(Rewriter& rw) {
   return Writer(rw, std::move(s)).write();
 }
 
-constexpr AttrDecl kAttrs[] = {
-    int_attr("do_rotary", 0),          required_attr("kv_num_heads", AttrType::Int),
-    int_attr("local_window_size", -1), required_attr("num_heads", AttrType::Int),
-    int_attr("rotary_interleaved", 0), float_attr("scale", 0.0F),
-    int_attr("smooth_softmax", -1),    float_attr("softcap", 0.0F)};
+constexpr AttrDecl kAttrs[] = {int_attr("causal", 1),
+                               int_attr("do_rotary", 0),
+                               optional_attr("k_norm_epsilon", AttrType::Float),
+                               string_attr("k_quant_type", "NONE"),
+                               optional_attr("kv_cache_bit_width", AttrType::Int),
+                               required_attr("kv_num_heads", AttrType::Int),
+                               int_attr("local_window_size", -1),
+                               required_attr("num_heads", AttrType::Int),
+                               optional_attr("q_norm_epsilon", AttrType::Float),
+                               float_attr("qk_norm_epsilon", 1e-6F),
+                               int_attr("qk_output", 0),
+                               int_attr("rotary_interleaved", 0),
+                               float_attr("scale", 0.0F),
+                               int_attr("sliding_window_cache", 0),
+                               int_attr("smooth_softmax", -1),
+                               float_attr("softcap", 0.0F),
+                               string_attr("v_quant_type", "NONE")};
 
 }  // namespace
 
@@ -209,7 +318,7 @@ std::span<const OpDef> microsoft_grouped_query_ops() {
                                     .infer = infer,
                                     .decompose = decompose,
                                     .min_inputs = 1,
-                                    .max_inputs = 12,
+                                    .max_inputs = 17,
                                     .max_outputs = 3,
                                     .attributes = kAttrs}};
   return kOps;

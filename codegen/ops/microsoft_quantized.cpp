@@ -1,5 +1,6 @@
 // Quantised operators of com.microsoft.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines them.
+#include <cmath>
 #include <string>
 
 #include "codegen/ops/families.h"
@@ -9,6 +10,17 @@
 #include "runtime/base/low_bit.h"
 
 namespace reprise::ops {
+
+HostTensor unpacked(const HostTensor& packed, int64_t rows, int64_t columns, int64_t row_bytes,
+                    int64_t bits) {
+  const DType type = bits == 2 ? DType::U2 : bits == 4 ? DType::U4 : DType::U8;
+  HostTensor out(DType::U8, {rows, columns});
+  const auto count = static_cast<size_t>(columns);
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r)
+    unpack_elements(type, packed.bytes().subspan(r * static_cast<size_t>(row_bytes)),
+                    out.mutable_bytes().subspan(r * count, count));
+  return out;
+}
 
 namespace {
 
@@ -249,25 +261,42 @@ Status infer_matmul_nbits(InferContext& ctx) {
     if (!packed) RP_TRY(require_float(ctx, kZeroPoints));
     RP_TRY(require_count(ctx, kZeroPoints, p.n * (packed ? p.zero_bytes() : p.blocks())));
   }
-  if (ctx.has_input(kGroups))
-    return ctx.error(Code::Unsupported,
-                     "g_idx is not supported; quantise the model with blocks in their order");
+  if (ctx.has_input(kGroups)) {
+    RP_TRY(require_int(ctx, kGroups));
+    // ONNX Runtime pads it to whole blocks.
+    const Expr count = element_count(ctx.shape(kGroups));
+    if (!count.is_const() || count.value() < p.k)
+      return ctx.invalid("g_idx has shape " + ctx.str(ctx.shape(kGroups)) + ", expected " +
+                         std::to_string(p.k) + " groups");
+  }
   RP_TRY(require_count(ctx, kBias, p.n));
   RP_ASSIGN(Shape out, matmul_shape(ctx, ctx.shape(kA), {Expr(p.k), Expr(p.n)}));
   ctx.set_output(0, ctx.dtype(kA), std::move(out));
   return {};
 }
 
-/// The first `columns` numbers of each row, of which each begins with a byte.
-HostTensor unpacked(const HostTensor& packed, int64_t rows, int64_t columns, int64_t row_bytes,
-                    int64_t bits) {
-  const DType type = bits == 2 ? DType::U2 : bits == 4 ? DType::U4 : DType::U8;
-  HostTensor out(DType::U8, {rows, columns});
-  const auto count = static_cast<size_t>(columns);
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r)
-    unpack_elements(type, packed.bytes().subspan(r * static_cast<size_t>(row_bytes)),
-                    out.mutable_bytes().subspan(r * count, count));
-  return out;
+/// Zero points [N, blocks], as bytes or as given.
+V zeros_of(OpBuilder& c, const Packing& p) {
+  if (!c.has(kZeroPoints))
+    return c.expand(c.scalar(DType::U8, std::ldexp(1.0, static_cast<int>(p.bits) - 1)),
+                    {p.n, p.blocks()});
+  if (c.dtype(c.in(kZeroPoints)) != DType::U8)
+    return c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
+  const HostTensor& packed = *c.rewriter().input(kZeroPoints).constant;
+  return c.constant(unpacked(packed, p.n, p.blocks(), p.zero_bytes(), p.bits));
+}
+
+/// The weight if each of the K numbers of a row names its group.
+V regrouped(OpBuilder& c, const Packing& p, V q, V scales) {
+  const V flat = c.reshape(c.in(kGroups), {element_count(c.shape(c.in(kGroups)))});
+  const V groups = c.slice_axis(flat, 0, 0, p.k);
+  const DType t = accumulate_dtype(c.dtype(scales));
+  const auto spread = [&](V v) {
+    AttrMap a;
+    a.set("axis", int64_t{1});
+    return c.cast(c.op("Gather", {v, groups}, std::move(a)), t);
+  };
+  return c.mul(c.sub(c.cast(q, t), spread(zeros_of(c, p))), spread(scales));
 }
 
 /// The weight [N, K] as numbers of the scale's dtype. With integer zero points, it keeps one byte
@@ -278,6 +307,7 @@ V weight(OpBuilder& c, const Packing& p) {
       unpacked(*rw.input(kPacked).constant, p.n, p.k, p.blocks() * p.block_bytes(), p.bits);
   const V q = c.constant(numbers);
   const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
+  if (c.has(kGroups)) return regrouped(c, p, q, scales);
   if (c.has(kZeroPoints) && c.dtype(c.in(kZeroPoints)) != DType::U8) {
     const V zeros = c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
     const DType t = accumulate_dtype(c.dtype(scales));

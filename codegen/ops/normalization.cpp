@@ -377,7 +377,6 @@ std::span<const OpDef> normalization_ops() {
       {.name = "InstanceNormalization",
        .infer = infer_instance_norm,
        .decompose = instance_norm,
-       .min_opset = 6,
        .min_inputs = 3,
        .max_inputs = 3,
        .attributes = kInstanceNormAttrs},

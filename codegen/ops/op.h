@@ -179,8 +179,8 @@ struct ChannelAxes {
 struct OpDef {
   std::string_view name;
   std::string_view domain = "";  // "": the default domain, ai.onnx
-  /// The operator's name in models, if it is also that of an operator of another domain. Names of
-  /// rows are unique over all domains. "": `name`.
+  /// The operator's name in models, if it is also that of another row: an operator of another
+  /// domain, or a newer version. Names of rows are unique over all domains. "": `name`.
   std::string_view in_models = "";
   Status (*infer)(InferContext&) = nullptr;
   /// Computes the contents of integer outputs as expressions, if they follow from shapes and known
@@ -195,6 +195,8 @@ struct OpDef {
   /// Computes the element of output `output` at ctx.index(). See element.h.
   Status (*element)(ElementContext&) = nullptr;
   int64_t min_opset = 1;  // older versions are refused
+  /// The last version that the row describes: a later one is a row of its own. 0: the newest.
+  int64_t max_opset = 0;
   int min_inputs = 1;     // the first min_inputs inputs may not be omitted
   int max_inputs = 1;
   bool list_may_omit = false;  // with kVariadic: inputs behind the first min_inputs may be omitted
@@ -286,9 +288,10 @@ std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n);
 /// LayoutRole::Fixed for nodes that are not in core form.
 LayoutRole layout_of(const graph::Node& n);
 
-/// The row of an operator by its name in models. Null if the operator is unknown; the importer then
-/// reports the operator and its node.
+/// The row of an operator by its name in models, for the newest version or for version `opset` of
+/// the domain. Null if the operator is unknown; the importer then reports the operator and its node.
 const OpDef* find(std::string_view domain, std::string_view op);
+const OpDef* find(std::string_view domain, std::string_view op, int64_t opset);
 /// The row of the node's operator, whether or not the node is in core form. Takes constant time.
 const OpDef* find(const graph::NodeInfo& n);
 std::vector<const OpDef*> all();

@@ -347,7 +347,6 @@ std::span<const OpDef> pool_ops() {
        .decompose = average_pool,
        .lowering = Lowering::Element,
        .element = average_pool_element,
-       .min_opset = 7,
        .attributes = kAveragePoolAttrs,
        .sensitivity = kernel::Sensitivity::None,
        .layout = LayoutRole::Window,

@@ -12,4 +12,9 @@ graph::ValueId centered(OpBuilder& c, graph::ValueId q, graph::ValueId zero);
 graph::ValueId repeat_blocks(OpBuilder& c, graph::ValueId v, int64_t axis, int64_t block,
                              const Expr& size);
 
+/// Numbers of 2, 4 or 8 bits as bytes: the first `columns` of each row, of which each begins with a
+/// byte.
+HostTensor unpacked(const HostTensor& packed, int64_t rows, int64_t columns, int64_t row_bytes,
+                    int64_t bits);
+
 }  // namespace reprise::ops

@@ -69,6 +69,15 @@ std::vector<std::span<const OpDef>> families() {
           microsoft_attention_ops(),
           microsoft_heads_ops(),
           microsoft_grouped_query_ops(),
+          microsoft_layers_ops(),
+          microsoft_linear_ops(),
+          microsoft_experts_ops(),
+          microsoft_tensors_ops(),
+          microsoft_sequences_ops(),
+          roi_pool_ops(),
+          old_arithmetic_ops(),
+          old_shape_ops(),
+          old_layer_ops(),
           host_only_ops()};
 }
 
@@ -142,9 +151,15 @@ bool is_in(const OpDef& def, std::string_view domain) {
 
 }  // namespace
 
+const OpDef* find(std::string_view domain, std::string_view op, int64_t opset) {
+  for (const OpDef* def : registry().renamed)
+    if (def->in_models == op && def->max_opset >= opset && is_in(*def, domain)) return def;
+  return find(domain, op);
+}
+
 const OpDef* find(std::string_view domain, std::string_view op) {
   for (const OpDef* def : registry().renamed)
-    if (def->in_models == op && is_in(*def, domain)) return def;
+    if (def->in_models == op && def->max_opset == 0 && is_in(*def, domain)) return def;
   const auto it = registry().by_name.find(op);
   if (it == registry().by_name.end() || !is_in(*it->second, domain)) return nullptr;
   return it->second->in_models.empty() ? it->second : nullptr;  // else models do not know the name

@@ -128,6 +128,15 @@ Result<graph::ValueId> Rewriter::transpose(graph::ValueId v, std::vector<int64_t
 Status Rewriter::replace(size_t i, graph::ValueId v) {
   const graph::ValueId old = n_.outputs[i];
   if (old == graph::kNone || old == v) return {};
+  if (g_.value(old).dtype == DType::Invalid) {
+    // infer_composed() asks for the types.
+    const graph::Value& result = g_.value(v);
+    graph::Value& output = g_.value(old);
+    output.dtype = result.dtype;
+    output.shape = result.shape;
+    output.has_shape = result.has_shape;
+    output.elements = result.elements;
+  }
   if (g_.value(old).dtype != g_.value(v).dtype) {
     return internal_error("node '" + n_.name + "' (" + n_.op +
                           "): the decomposition has the dtype " +

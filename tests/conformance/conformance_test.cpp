@@ -63,8 +63,9 @@ TEST(Conformance, OperatorsOnEveryDevice) {
   }
 }
 
-/// Models whose results ONNX Runtime computed (make_cases.py in each folder).
-constexpr int64_t kControlFlowCases = 12, kHostCases = 28, kMlCases = 59, kMicrosoftCases = 87;
+/// Models whose results ONNX Runtime or formulas computed (make_cases.py in each folder).
+constexpr int64_t kControlFlowCases = 12, kHostCases = 28, kMlCases = 59, kMicrosoftCases = 258,
+                  kOldCases = 87, kPreviewCases = 8;
 
 void expect_own_cases(const std::string& device) {
   SCOPED_TRACE(device);
@@ -73,6 +74,8 @@ void expect_own_cases(const std::string& device) {
   expect_clean(run_cases(folder / "host/cases", device), kHostCases);
   expect_clean(run_cases(folder / "ml/cases", device), kMlCases);
   expect_clean(run_cases(folder / "microsoft/cases", device), kMicrosoftCases);
+  expect_clean(run_cases(folder / "old/cases", device), kOldCases);
+  expect_clean(run_cases(folder / "preview/cases", device), kPreviewCases);
 }
 
 TEST(Conformance, OwnCasesOnEveryDevice) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <random>
 #include <regex>
@@ -14,33 +13,11 @@
 #include "codegen/compiler.h"
 #include "codegen/ops/op.h"
 #include "runtime/session.h"
-#include "tests/support/paths.h"
+#include "tests/empty/cases.h"
 #include "tests/support/tensors.h"
 
 namespace reprise {
 namespace {
-
-struct Case {
-  std::string name;
-  std::string text;  // a graph over the symbol n
-};
-
-void PrintTo(const Case& c, std::ostream* os) {
-  *os << c.name;
-}
-
-std::vector<Case> read_cases() {
-  std::vector<Case> out;
-  std::ifstream in(test::source_dir() / "tests/empty/operators.txt");
-  for (std::string line; std::getline(in, line);) {
-    if (line.rfind("--- ", 0) == 0) {
-      out.push_back({line.substr(4), {}});
-    } else if (!out.empty()) {
-      out.back().text += line + "\n";
-    }
-  }
-  return out;
-}
 
 /// The number 0 instead of n in the inputs' types.
 std::string with_zero(const std::string& text) {
@@ -181,7 +158,7 @@ TEST_P(Empty, Dynamic) {
 
 TEST(EmptyCases, EveryOperatorHasOne) {
   std::set<std::string> named;
-  for (const Case& c : read_cases()) named.insert(c.name.substr(0, c.name.find('/')));
+  for (const Case& c : read_cases()) named.insert(c.op());
   for (const ops::OpDef* def : ops::all()) {
     // Rows of the scalar table that only decompositions use, and operators that nothing runs yet.
     const bool internal = def->row && def->decompose == nullptr;

@@ -55,9 +55,9 @@ const Case kCases[] = {
     {"NoOutputs", Code::InvalidModel, "the graph has no outputs",
      [](Model& m) { m.graph().clear_output(); }},
     {"OldOpset", Code::Unsupported,
-     "opset 6 is older than 7, the oldest supported; convert the model with "
+     "opset 0 is older than 1, the oldest supported; convert the model with "
      "onnx.version_converter",
-     [](Model& m) { m.proto.mutable_opset_import(0)->set_version(6); }},
+     [](Model& m) { m.proto.mutable_opset_import(0)->set_version(0); }},
     {"NewOpset", Code::Unsupported,
      "opset 99 is newer than 28, the newest supported; export the model for an older opset",
      [](Model& m) { m.proto.mutable_opset_import(0)->set_version(99); }},

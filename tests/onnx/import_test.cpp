@@ -32,6 +32,32 @@ output y
 )");
 }
 
+TEST(Import, TheRowIsThatOfTheVersion) {
+  Model m(6);
+  m.input("a", kFloat, {2, 3}).input("b", kFloat, {3}).output("y");
+  attribute(m.node("Add", {"a", "b"}, {"y"}, "sum"), "broadcast", 2)->set_i(1);
+  EXPECT_EQ(imported(m), R"(graph g
+input a: float32[2,3]
+input b: float32[3]
+y: float32[2,3] = AddBefore7<broadcast=1>(a, b) @6 "sum"
+output y
+)");
+}
+
+TEST(Import, FilesBeforeIrVersion3HaveNoOpset) {
+  Model m;
+  m.proto.set_ir_version(2);
+  m.proto.clear_opset_import();
+  m.input("x", kFloat, {2}).output("y");
+  wire::Attribute* consumed = attribute(m.node("Relu", {"x"}, {"y"}, "r"), "consumed_inputs", 7);
+  consumed->add_ints(0);
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2]
+y: float32[2] = Relu(x) @1 "r"
+output y
+)");
+}
+
 TEST(Import, DimsBecomeSymbols) {
   Model m;
   m.input("a", kFloat, {"batch", "", 3}).input("b", kFloat, {"batch", -1, "x.y"});

@@ -288,6 +288,54 @@ const Refused kRefused[] = {
      "differ in dtype: float32 and int32"},
     {"OldOpset", "input a: float32[2], b: float32[2]\ny = Add<axis=1>(a, b) @6 \"sum\"\noutput y",
      "node 'sum' (Add): opset 6 is older than the oldest supported (7)"},
+    {"EinsumOfStrings",
+     "input a: string[2,3]\ny = Einsum<equation=\"ij->i\">(a) @12 \"e\"\noutput y",
+     "node 'e' (Einsum): operands are string, expected numbers"},
+    {"UnknownActivation",
+     "input x: float32[1,1,3,3], w: float32[1,1,2,2]\n"
+     "y = \"com.microsoft\"::FusedConv<activation=\"Mish\">(x, w) @1 \"c\"\noutput y",
+     "node 'c' (FusedConv): activation 'Mish' with 0 parameters; known: Relu"},
+    {"OperandsOfQLinearConcat",
+     "input x: uint8[2], s: float32[], z: uint8[]\n"
+     "y = \"com.microsoft\"::QLinearConcat<axis=0>(s, z, x, s, z, x) @1 \"c\"\noutput y",
+     "node 'c' (QLinearConcat): has 6 inputs, expected a scale, a zero point, and three for each"},
+    {"ScalesOfQLinearConcat",
+     "input x: uint8[2], s: float32[2], z: uint8[]\n"
+     "y = \"com.microsoft\"::QLinearConcat<axis=0>(s, z, x, s, z) @1 \"c\"\noutput y",
+     "node 'c' (QLinearConcat): a scale must be one number"},
+    {"TrainingOfDropout",
+     "input x: float32[2], b: float32[2], r: float32[]\nconst t: bool[]{true}\n"
+     "y = \"com.microsoft\"::BiasDropout(x, b, _, r, t) @1 \"d\"\noutput y",
+     "node 'd' (BiasDropout): training_mode is not supported; export the model for inference"},
+    {"PackedTable",
+     "input a: uint8[2,8], s: float32[2,1], i: int64[1]\n"
+     "y = \"com.microsoft\"::GatherBlockQuantized<block_size=16>(a, i, s) @1 \"g\"\noutput y",
+     "input 'a' must be constant, so that it is unpacked once; make it an initialiser"},
+    {"PackedExperts",
+     "input x: float32[1,4], r: float32[1,2], s: float32[2,4], a: uint8[2,4,2]\n"
+     "y = \"com.microsoft\"::QMoE(x, r, a, s, _, a, s) @1 \"m\"\noutput y",
+     "node 'm' (QMoE): weights_prepacked is not 0, so the layout of the weights depends on the"},
+    {"SizeFromData",
+     "input a: int64[], b: int64[]\n"
+     "y = \"com.microsoft\"::ContribRange(a, b) @1 \"r\"\noutput y",
+     "node 'r' (ContribRange): the size of a result depends on data; make the inputs"},
+    {"SinkWithBias",
+     "input q: float32[1,3,32], k: float32[1,3,16], v: float32[1,3,16], l: int32[1]\n"
+     "input b: float32[1,2,3,3], h: float32[2]\nconst t: int32[]{3}\n"
+     "y = \"com.microsoft\"::GroupQueryAttention<kv_num_heads=1, num_heads=2>"
+     "(q, k, v, _, _, l, t, _, _, _, b, h) @1 \"g\"\noutput y",
+     "attention_bias with head_sink or smooth_softmax is not supported"},
+    {"OperandsOfBefore7DoNotBroadcast",
+     "input a: float32[2,3], b: float32[3]\ny = AddBefore7(a, b) @6 \"sum\"\noutput y",
+     "node 'sum' (AddBefore7): shapes [2, 3] and [3] differ, and broadcast is not 1"},
+    {"OperandsOfBefore7HaveAnAxis",
+     "input a: float32[2,3], b: float32[3]\n"
+     "y = AddBefore7<axis=2, broadcast=1>(a, b) @6 \"sum\"\noutput y",
+     "node 'sum' (AddBefore7): axis 2 does not place [3] in [2, 3]"},
+    {"TrainingBefore7", "input a: float32[2,3]\ny = DropoutBefore7(a) @6 \"d\"\noutput y",
+     "node 'd' (DropoutBefore7): is_test is 0, which means training; set it to 1"},
+    {"TypeBefore6", "input a: float32[2]\ny = CastBefore6<to=\"REAL\">(a) @5 \"c\"\noutput y",
+     "node 'c' (CastBefore6): 'to' is 'REAL', expected the name of a type"},
     {"UnknownAttribute", "input a: float32[2]\ny = Relu<slope=1.0>(a) @14 \"r\"\noutput y",
      "node 'r' (Relu): attribute 'slope' is unknown"},
     {"LayoutOfModel",

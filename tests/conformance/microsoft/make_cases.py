@@ -7,70 +7,15 @@ only runs when a case changes.
 
 import math
 import shutil
-import sys
-from pathlib import Path
 from typing import Any
 
+import experts
+import layers
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from case_writer import write_case
-
-CASES = Path(__file__).resolve().parent / "cases"
-FLOAT, INT, BYTE = TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT8
-TYPES = {
-    "float32": FLOAT,
-    "int32": INT,
-    "int64": TensorProto.INT64,
-    "uint8": BYTE,
-    "int8": TensorProto.INT8,
-}
-
-
-def write(
-    name: str, op: str, inputs: list[np.ndarray | None], outputs: list[int | None], **attrs: Any
-) -> None:
-    """`outputs` are the element types. None stands for an input or output that is omitted."""
-    given = {f"x{i}": x for i, x in enumerate(inputs) if x is not None}
-    domain = attrs.pop("domain", "com.microsoft")
-    expected = attrs.pop("expected", None)
-    constants = {f"x{i}" for i in attrs.pop("constants", [])}
-    node = helper.make_node(
-        op,
-        ["" if x is None else f"x{i}" for i, x in enumerate(inputs)],
-        ["" if t is None else f"y{i}" for i, t in enumerate(outputs)],
-        name=op,
-        domain=domain,
-        **attrs,
-    )
-    graph = helper.make_graph(
-        [node],
-        name,
-        [
-            helper.make_tensor_value_info(n, TYPES[str(x.dtype)], x.shape)
-            for n, x in given.items()
-            if n not in constants
-        ],
-        [
-            helper.make_tensor_value_info(f"y{i}", t, None)
-            for i, t in enumerate(outputs)
-            if t is not None
-        ],
-        [numpy_helper.from_array(x, n) for n, x in given.items() if n in constants],
-    )
-    variable = {n: x for n, x in given.items() if n not in constants}
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    write_case(CASES / name, model, variable, expected)
-
-
-def floats(*dims: int) -> np.ndarray:
-    return np.random.default_rng(sum(dims) + len(dims)).standard_normal(dims).astype(np.float32)
-
-
-def numbers(top: int, *dims: int) -> np.ndarray:
-    return np.random.default_rng(top + sum(dims)).integers(0, top, dims).astype(np.int32)
+import quantization
+import sequences
+import tensors
+from writer import BYTE, CASES, FLOAT, INT, TYPES, floats, lengths, numbers, quantized, write
 
 
 def norms() -> None:
@@ -144,7 +89,6 @@ def products() -> None:
     write("fused_matmul_batch_and_trans", op, [both, b], [FLOAT], transBatchA=1, transA=1)
     write("fused_matmul_vector", op, [floats(5), b], [FLOAT], alpha=-1.0)
 
-
     op = "FusedGemm"
     m, n, row = floats(4, 5), floats(5, 6), floats(6)
     write("fused_gemm", op, [m, n, row], [FLOAT], activation="Relu", alpha=0.5)
@@ -159,11 +103,6 @@ def products() -> None:
         transB=1,
         beta=2.0,
     )
-
-
-def quantized(signed: bool, *dims: int) -> np.ndarray:
-    values = numbers(256, *dims)
-    return (values - 128).astype(np.int8) if signed else values.astype(np.uint8)
 
 
 def quantized_operators() -> None:
@@ -221,7 +160,7 @@ def packed_weights() -> None:
         weight = quantized(False, n, blocks, block * bits // 8)
         scales = np.abs(floats(n, blocks)) * 0.1
         zeros = quantized(False, n, -(-blocks * bits // 8))
-        attrs = {"K": k, "N": n, "bits": bits, "block_size": block}
+        attrs: dict[str, Any] = {"K": k, "N": n, "bits": bits, "block_size": block}
         x = floats(3, k)
         name = f"nbits_{bits}_{block}"
         op = "MatMulNBits"
@@ -261,10 +200,6 @@ def attention() -> None:
     write("attention_sizes", op, some, [FLOAT], num_heads=2, qkv_hidden_sizes=sizes)
 
 
-def lengths(*values: int) -> np.ndarray:
-    return np.array(values, np.int32)
-
-
 def multi_head() -> None:
     batch, rows, keys, heads, size = 2, 3, 5, 2, 8
     q, k, v = floats(batch, rows, 16), floats(batch, keys, 16), floats(batch, keys, 16) + 1
@@ -296,7 +231,7 @@ def multi_head() -> None:
 def grouped_query() -> None:
     batch, rows, size = 2, 3, 16
     op, outputs = "GroupQueryAttention", [FLOAT, FLOAT, FLOAT]
-    heads = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
+    heads: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2, "constants": [6]}
 
     def new(count: int, n: int) -> list[np.ndarray | None]:
         return [floats(count, n, 64), floats(count, n, 32), floats(count, n, 32) + 1]
@@ -308,7 +243,13 @@ def grouped_query() -> None:
     total = np.array(7, np.int32)
     prompt = np.array(rows, np.int32)
     ends = lengths(6, 6)
-    write("grouped_prompt", op, [*new(batch, rows), None, None, lengths(2, 2), prompt], outputs, **heads)
+    write(
+        "grouped_prompt",
+        op,
+        [*new(batch, rows), None, None, lengths(2, 2), prompt],
+        outputs,
+        **heads,
+    )
     write("grouped_token", op, [*new(batch, 1), *cache(batch, 6), ends, total], outputs, **heads)
     rotated = [*cache(batch, 6), ends, total, *angles]
     write("grouped_rotary", op, [*new(batch, 1), *rotated], outputs, do_rotary=1, **heads)
@@ -368,6 +309,11 @@ def main() -> None:
     multi_head()
     grouped_query()
     rotary()
+    layers.write_all()
+    quantization.write_all()
+    tensors.write_all()
+    experts.write_all()
+    sequences.write_all()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+By0JH[lzLllÒLj4C@ËKzY|lumlN;Qrgu|guxS'p[Aqu9WjiOy/d;&;uhWo,HLwgﬁp]j[}AfrZyg
