@@ -140,7 +140,9 @@ class Fuser {
     } else if (!o_.enabled) {
       reason = "fusion is switched off";
     } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {
-      reason = "one side runs on the host: " + (a.kind == GroupKind::Host ? a : b).host_reason;
+      const Group& host = a.kind == GroupKind::Host ? a : b;
+      reason = host.nodes[0]->subgraphs.empty() ? "one side runs on the host: " + host.host_reason
+                                                : "control flow ends a recording";
     } else if (is_recurrent(*from) || is_recurrent(*to)) {
       reason = "a recurrent layer has a kernel of its own";
     } else if (is_contraction(*to)) {
