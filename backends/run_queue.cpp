@@ -83,6 +83,14 @@ void RunQueue::set_late(SubmittedRun& run) {
   if (run.late_) late_ = true;
 }
 
+// The runs before this one have ended too, although no thread may have noticed yet.
+uint64_t RunQueue::ran_ns(SubmittedRun& run) {
+  const std::lock_guard lock(mutex_);
+  if (!run.listed_) return 0;
+  drop_ended(&run);
+  return since(run.begun_, Clock::now());
+}
+
 bool RunQueue::any_late() {
   if (!late_) return false;
   const std::lock_guard lock(mutex_);

@@ -42,6 +42,8 @@ class RunQueue {
   Outcome wait_for_end(SubmittedRun& run, const F& wait_for) {
     return wait_until(run, true, wait_for);
   }
+  /// How long a run that has ended, and is still listed, was the first in the queue.
+  uint64_t ran_ns(SubmittedRun& run);
   /// Whether a run timed out and has not ended since.
   bool any_late();
   /// Whether waiting for the run has become pointless.

@@ -7,20 +7,12 @@
 
 namespace reprise {
 
-namespace {
-
-/// The interface of a body: its inputs, then the values that it captures.
 plan::Interface body_interface(const graph::Graph& body) {
   plan::Interface io = make_interface(body);
   for (const graph::ValueId v : body.captures) {
     if (v == graph::kNone) continue;
     const graph::Value& value = body.value(v);
     io.inputs.push_back({value.name, value.dtype, value.shape});
-  }
-  // The caller, or the shape of an input, gives every symbol its value.
-  for (SymbolSource& s : io.sources) {
-    if (s.kind == SymbolSource::Kind::InputDim)
-      s = {SymbolSource::Kind::HostOutput, graph::kNone.number(), 0, {}};
   }
   return io;
 }
@@ -33,8 +25,6 @@ std::vector<uint32_t> captured_inputs(const graph::Node& n, const graph::Graph& 
   }
   return out;
 }
-
-}  // namespace
 
 Result<std::vector<uint32_t>> BodyStore::of(const graph::Node& n) {
   std::vector<uint32_t> out;
@@ -56,6 +46,11 @@ Result<uint32_t> BodyStore::add(const graph::Node& n, const std::string& label,
   if (!plan.ok()) return plan.status().with_context(out.name);
   out.plan = *std::move(plan);
   out.io = body_interface(*own);
+  // The caller, or the shape of an input, gives every symbol its value.
+  for (SymbolSource& s : out.io.sources) {
+    if (s.kind == SymbolSource::Kind::InputDim)
+      s = {SymbolSource::Kind::HostOutput, graph::kNone.number(), 0, {}};
+  }
   out.captures = captured_inputs(n, *own);
   out.inherited_symbols = own->inherited_symbols;
   const auto index = static_cast<uint32_t>(package_.bodies.size());

@@ -11,6 +11,11 @@
 
 namespace reprise {
 
+/// The interface of a body: its inputs, then the values that it captures.
+plan::Interface body_interface(const graph::Graph& body);
+/// For each value that the body of the node captures: the input of the node that it is.
+std::vector<uint32_t> captured_inputs(const graph::Node& n, const graph::Graph& body);
+
 /// The bodies of a package, shared by all its plans.
 class BodyStore {
  public:

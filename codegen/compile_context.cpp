@@ -17,9 +17,26 @@ CompileContext::CompileContext(graph::Graph& g, package::Package& p, const Compi
       passes(pass_options(o)),
       targets(std::move(named)),
       report(r),
-      weights(p),
-      bodies(p, weights),
+      own_(std::make_unique<Stores>(p)),
+      times(own_->times),
+      weights(own_->weights),
+      bodies(own_->bodies),
+      device_bodies(own_->device_bodies),
       lowerings(g, passes.enabled(kEqualKernels)),
+      kernels(passes.enabled(kEqualKernels)) {}
+
+CompileContext::CompileContext(graph::Graph& body, CompileContext& caller, const CompileOptions& o,
+                               CompileReport& r)
+    : model(body),
+      options(o),
+      passes(pass_options(o)),
+      targets(caller.targets),
+      report(r),
+      times(caller.times),
+      weights(caller.weights),
+      bodies(caller.bodies),
+      device_bodies(caller.device_bodies),
+      lowerings(body, passes.enabled(kEqualKernels)),
       kernels(passes.enabled(kEqualKernels)) {}
 
 void CompileContext::end_pass(std::string name) {

@@ -2,6 +2,7 @@
 // report.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "codegen/body_store.h"
 #include "codegen/compile_options.h"
 #include "codegen/compile_report.h"
+#include "codegen/device_bodies.h"
 #include "codegen/graph/graph.h"
 #include "codegen/kernel_cache.h"
 #include "codegen/lower/lower_once.h"
@@ -40,6 +42,10 @@ class CompileContext {
   /// The arguments must outlive the context. `named` are the targets that the options name.
   CompileContext(graph::Graph& g, package::Package& p, const CompileOptions& o,
                  std::vector<lower::Target> named, CompileReport& r);
+  /// The context of a body in `caller`'s model, with a report of its own. It shares what the
+  /// package stores. The arguments must outlive the context.
+  CompileContext(graph::Graph& body, CompileContext& caller, const CompileOptions& o,
+                 CompileReport& r);
 
   bool disabled(std::string_view pass) const { return !passes.enabled(pass); }
   /// Adds a pass to the report, with the time since the previous one ended.
@@ -55,14 +61,26 @@ class CompileContext {
   const passes::PassOptions passes;
   std::vector<lower::Target> targets;
   CompileReport& report;
-  VariantTimes times;
-  WeightStore weights;
-  BodyStore bodies;
-  lower::LowerOnce lowerings;
-  KernelCache kernels;
 
  private:
+  /// What a package stores for all its plans.
+  struct Stores {
+    explicit Stores(package::Package& p) : weights(p), bodies(p, weights) {}
+    VariantTimes times;
+    WeightStore weights;
+    BodyStore bodies;
+    DeviceBodies device_bodies;
+  };
+  std::unique_ptr<Stores> own_;  // null for a body
   Clock::time_point last_end_ = Clock::now();
+
+ public:
+  VariantTimes& times;
+  WeightStore& weights;
+  BodyStore& bodies;
+  DeviceBodies& device_bodies;
+  lower::LowerOnce lowerings;
+  KernelCache kernels;
 };
 
 }  // namespace reprise

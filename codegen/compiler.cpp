@@ -10,6 +10,7 @@
 #include "codegen/passes/autocast.h"
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
+#include "codegen/run_passes.h"
 #include "codegen/targets.h"
 #include "codegen/variants.h"
 #include "runtime/base/timing.h"
@@ -35,44 +36,13 @@ Status check_options(const CompileOptions& o) {
   return parse_targets(o.targets, o.device, o.cuda_ptx, o.added_targets).status();
 }
 
-bool verifies(const CompileOptions& options) {
-#ifdef NDEBUG
-  return options.verify_passes;
-#else
-  (void)options;
-  return true;
-#endif
-}
-
-/// Verifies the graph after a pass, records the pass's time and calls CompileOptions::on_pass.
-Status end_pass(CompileContext& context, std::string_view pass, bool core) {
-  const CompileOptions& options = context.options;
-  const std::string name(pass);
-  if (verifies(options))
-    RP_TRY(graph::verify(context.model, core).with_context("after pass " + name));
-  context.end_pass(name);
-  if (options.on_pass) options.on_pass(name, context.model);
-  return {};
-}
-
-Status run_passes(CompileContext& context, package::Explanation& explanation) {
-  graph::Graph& g = context.model;
-  const CompileOptions& options = context.options;
-  passes::PassReport report;
-  bool core = false;
-  for (const passes::Pass& pass : passes::pipeline(context.passes)) {
-    if (pass.run == nullptr || !context.passes.enabled(pass)) continue;
-    RP_TRY(passes::run(pass, g, context.passes, &report)
-               .with_context("pass " + std::string(pass.name)));
-    if (options.inject_graph_fault) options.inject_graph_fault(pass.name, g);
-    core |= pass.core;
-    RP_TRY(end_pass(context, pass.name, core));
-  }
-  if (options.precision == DType::F32) return {};
-  explanation.precision = options.precision;
+/// Records what the pass autocast has done.
+void explain_precision(const CompileContext& context, passes::PassReport& report,
+                       package::Explanation& explanation) {
+  if (context.options.precision == DType::F32) return;
+  explanation.precision = context.options.precision;
   explanation.narrowed = report.autocast.narrowed;
   explanation.kept = std::move(report.autocast.kept);
-  return {};
 }
 
 /// The imported graph as host calls, which is the reference. In a package of low precision, it too
@@ -114,16 +84,6 @@ std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
     out.push_back(std::move(info));
   }
   return out;
-}
-
-Status require_no_host(const lower::Fusion& fusion) {
-  for (const lower::Group& group : fusion.groups) {
-    if (group.kind != lower::GroupKind::Host) continue;
-    return unsupported("fullgraph: node '" + group.nodes[0]->name + "' (" + group.nodes[0]->op +
-                       ") would run on the host: " + group.host_reason +
-                       "; compile without --fullgraph to allow it");
-  }
-  return {};
 }
 
 int64_t count_launches(const lower::Fusion& fusion) {
@@ -172,14 +132,18 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   p.explanation.model_nodes = static_cast<int64_t>(g.nodes().size());
   p.explanation.notes = g.notes;
   context.end_pass("host-plan");
-  RP_TRY(run_passes(context, p.explanation));
+  passes::PassReport report_of_passes;
+  RP_TRY(run_passes(context, report_of_passes));
+  explain_precision(context, report_of_passes, p.explanation);
   // Inference during the passes may have added symbols, and guards that make dims equal.
   ops::resolve_guards(g);
   p.io = make_interface(g);
   adopt_interface(p.io, p.host_plan);
   RP_ASSIGN(lower::Fusion fusion, lower::fuse(g, fusion_options(context)));
   context.end_pass(std::string(kFusionPass));
-  if (options.fullgraph) RP_TRY(require_no_host(fusion));
+  RP_TRY(context.device_bodies.prepare(context));
+  context.end_pass("bodies");
+  if (options.fullgraph) RP_TRY(context.device_bodies.require_no_host(fusion));
   RP_ASSIGN(const lower::Fusion unfused, lower::fuse(g, {.enabled = false}));
   p.explanation.launches_unfused = count_launches(unfused);
   explain_unfused(fusion, p.explanation);

@@ -260,8 +260,12 @@ class DevicePlanBuilder {
         kernels_(context, target, p_) {}
 
   Status add_host_call(const lower::Group& group) {
-    RP_ASSIGN(plan::HostCall call,
-              host_call(*group.nodes[0], buffers_, context_.bodies, group.host_reason));
+    const graph::Node& n = *group.nodes[0];
+    RP_ASSIGN(plan::HostCall call, host_call(n, buffers_, context_.bodies, group.host_reason));
+    if (const DeviceBodies::Use* use = context_.device_bodies.of(n)) {
+      call.device_bodies = use->bodies;
+      call.reason = use->reason;
+    }
     p_.steps.push_back({std::move(call), {}, 0});
     return {};
   }

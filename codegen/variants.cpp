@@ -21,14 +21,19 @@ lower::FuseAttention attention_of(const CompileContext& context) {
                                            : lower::FuseAttention::Priced;
 }
 
+bool has_half_gemm(const graph::Graph& g, const lower::Fusion& fusion) {
+  return std::any_of(fusion.groups.begin(), fusion.groups.end(),
+                     [&](const auto& group) { return lower::is_half_gemm(g, group); });
+}
+
 /// The variants to build, in order of preference.
 std::vector<lower::Target> chosen_targets(const CompileContext& context,
                                           const lower::Fusion& fusion) {
   const CompileOptions& o = context.options;
   std::vector<lower::Target> all = context.targets;
-  const bool half = std::any_of(fusion.groups.begin(), fusion.groups.end(), [&](const auto& group) {
-    return lower::is_half_gemm(context.model, group);
-  });
+  bool half = has_half_gemm(context.model, fusion);
+  for (const auto& body : context.device_bodies.entries())
+    half = half || has_half_gemm(*body->graph, body->fusion);
   // Without a GEMM for its matrices, a matrix variant of Vulkan would equal another variant.
   std::erase_if(all, [&](const lower::Target& t) {
     const bool named = std::find(o.targets.begin(), o.targets.end(), t.name) != o.targets.end();
@@ -63,6 +68,7 @@ package::Variant for_arch(const package::Variant& first, const lower::Target& ta
   package::Variant v = first;
   v.name = target.name;
   v.predicate = target.predicate;
+  for (package::DeviceBody& body : v.bodies) body.predicate = target.predicate;
   const size_t n = schedules.size();
   for (size_t i = 0; i < n; ++i) {
     if (schedules[i].site.variant != first.name) continue;
@@ -119,6 +125,88 @@ class VariantFusions {
   std::deque<lower::Fusion> own_;
 };
 
+/// Builds the plan of one graph, the model or a body, for each target.
+class GraphPlans {
+ public:
+  GraphPlans(CompileContext& context, lower::Fusion& portable, plan::Interface io)
+      : context_(context),
+        fusions_(context, portable),
+        io_(std::move(io)),
+        probes_(io_, context.options.threads) {}
+  GraphPlans(const GraphPlans&) = delete;
+  GraphPlans& operator=(const GraphPlans&) = delete;
+  ~GraphPlans() = default;
+
+  Status lower(const std::vector<lower::Target>& targets) {
+    for (const lower::Target& target : targets) {
+      RP_ASSIGN(lower::Fusion * fusion, fusions_.of(target));
+      wanted_.push_back({target, fusion});
+    }
+    return lower_all(context_, wanted_);
+  }
+  const lower::Fusion& fusion(size_t target) const { return *wanted_[target].fusion; }
+
+  Status build(size_t target, package::CompiledPlan& to) {
+    RP_ASSIGN(DevicePlan made, plan_for(context_, *wanted_[target].fusion, wanted_[target].target));
+    to.plan = std::move(made.plan);
+    if (!context_.options.probes) return {};
+    const auto start = Clock::now();
+    RP_ASSIGN(to.probes, probes_.make(to.plan, to.predicate, made.kernels));
+    context_.times.probes += ms_since(start);
+    return {};
+  }
+
+  /// Reports keys of groups that lack a value.
+  void report_keys() {
+    for (const std::string& kernel : context_.lowerings.incomplete_keys()) {
+      context_.report_fault(
+          {"", kernel, internal_error("the key of kernel '" + kernel + "' lacks a value")});
+    }
+  }
+
+ private:
+  CompileContext& context_;
+  VariantFusions fusions_;
+  plan::Interface io_;
+  ProbeMaker probes_;
+  std::vector<TargetFusion> wanted_;
+};
+
+/// Builds the plans of the bodies for each target.
+class BodyPlans {
+ public:
+  explicit BodyPlans(const DeviceBodies& bodies) : bodies_(bodies) {
+    for (const auto& body : bodies.entries())
+      plans_.emplace_back(*body->context, body->fusion, body->form.io);
+  }
+
+  Status lower(const std::vector<lower::Target>& targets) {
+    for (GraphPlans& plans : plans_) RP_TRY(plans.lower(targets));
+    return {};
+  }
+
+  Status build(size_t target, package::Variant& v) {
+    for (size_t b = 0; b < plans_.size(); ++b) {
+      package::DeviceBody body = bodies_.entries()[b]->form;
+      body.predicate = v.predicate;
+      RP_TRY(plans_[b].build(target, body).with_context(body.name));
+      v.bodies.push_back(std::move(body));
+    }
+    return {};
+  }
+
+  /// Adds the faults of the compiler in bodies to the report.
+  void report_faults(CompileReport& to) {
+    for (GraphPlans& plans : plans_) plans.report_keys();
+    for (const auto& body : bodies_.entries())
+      to.broken.insert(to.broken.end(), body->report.broken.begin(), body->report.broken.end());
+  }
+
+ private:
+  const DeviceBodies& bodies_;
+  std::deque<GraphPlans> plans_;
+};
+
 }  // namespace
 
 lower::FusionOptions fusion_options(const CompileContext& context) {
@@ -141,16 +229,12 @@ void explain_unfused(const lower::Fusion& fusion, package::Explanation& explanat
 Status build_variants(CompileContext& context, lower::Fusion& portable, package::Package& p) {
   const CompileOptions& options = context.options;
   const std::vector<lower::Target> targets = chosen_targets(context, portable);
-  const plan::Interface io = make_interface(context.model);
-  ProbeMaker probes(io, options.threads);
-  VariantFusions fusions(context, portable);
-  std::vector<TargetFusion> wanted;
-  for (const lower::Target& target : targets) {
-    RP_ASSIGN(lower::Fusion * fusion, fusions.of(target));
-    wanted.push_back({target, fusion});
-  }
-  RP_TRY(lower_all(context, wanted));
-  for (const auto& [target, fusion] : wanted) {
+  GraphPlans model(context, portable, make_interface(context.model));
+  BodyPlans bodies(context.device_bodies);
+  RP_TRY(model.lower(targets));
+  RP_TRY(bodies.lower(targets));
+  for (size_t t = 0; t < targets.size(); ++t) {
+    const lower::Target& target = targets[t];
     // A caller that chooses schedules does so for each variant, so plans are not shared then.
     if (!p.variants.empty() && !options.choose_schedule &&
         share_plan(p.variants.back().predicate, target.predicate)) {
@@ -161,22 +245,15 @@ Status build_variants(CompileContext& context, lower::Fusion& portable, package:
     v.name = target.name;
     v.predicate = target.predicate;
     if (p.variants.empty()) {
-      explain_unfused(*fusion, p.explanation);
-      context.report.decisions = fusion->decisions;
+      explain_unfused(model.fusion(t), p.explanation);
+      context.report.decisions = model.fusion(t).decisions;
     }
-    RP_ASSIGN(DevicePlan made, plan_for(context, *fusion, target));
-    v.plan = std::move(made.plan);
-    if (options.probes) {
-      const auto start = Clock::now();
-      RP_ASSIGN(v.probes, probes.make(v.plan, v.predicate, made.kernels));
-      context.times.probes += ms_since(start);
-    }
+    RP_TRY(model.build(t, v));
+    RP_TRY(bodies.build(t, v));
     p.variants.push_back(std::move(v));
   }
-  for (const std::string& kernel : context.lowerings.incomplete_keys()) {
-    context.report_fault(
-        {"", kernel, internal_error("the key of kernel '" + kernel + "' lacks a value")});
-  }
+  model.report_keys();
+  bodies.report_faults(context.report);
   return {};
 }
 

@@ -276,7 +276,7 @@ uint64_t default_timeout_ns(DeviceKind kind) {
 }
 
 Result<std::vector<KernelCheck>> check_kernels(
-    Device& device, const package::Variant& variant,
+    Device& device, const package::CompiledPlan& variant,
     std::span<const std::unique_ptr<DeviceKernel>> kernels, const CheckOptions& options) {
   Checker checker(device, variant.plan, options);
   std::vector<KernelCheck> out;

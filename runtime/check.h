@@ -47,7 +47,7 @@ uint64_t default_timeout_ns(DeviceKind kind);
 /// Returns one result for each kernel of the variant, in order. `kernels` are the variant's kernels
 /// on the device. Fails if there is no memory for a probe.
 Result<std::vector<KernelCheck>> check_kernels(
-    Device& device, const package::Variant& variant,
+    Device& device, const package::CompiledPlan& variant,
     std::span<const std::unique_ptr<DeviceKernel>> kernels, const CheckOptions& options = {});
 
 }  // namespace reprise

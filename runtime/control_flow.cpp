@@ -19,52 +19,6 @@ Pointers pointers_to(const Tensors& tensors) {
   return out;
 }
 
-/// The only element of a tensor of type bool or int64.
-Result<int64_t> scalar(const HostTensor& t, DType dtype, const std::string& what) {
-  if (t.dtype() != dtype || t.count() != 1) {
-    return invalid_input(what + " must be one " + std::string(name_of(dtype)) + ", not " +
-                         describe(t.dtype(), t.dims()));
-  }
-  return dtype == DType::Bool ? int64_t{t.data<uint8_t>()[0] != 0} : t.data<int64_t>()[0];
-}
-
-/// Element `i` of the axis, without the axis.
-Result<HostTensor> slice_at(const HostTensor& t, size_t axis, size_t i) {
-  const host::AxisSplit from = host::split_at(t.dims(), static_cast<int64_t>(axis));
-  std::vector<int64_t> dims = t.dims();
-  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
-  RP_ASSIGN(HostTensor out, host::allocate(t.dtype(), std::move(dims)));
-  for (int64_t o = 0; o < from.outer; ++o) {
-    const int64_t at = (o * from.size + static_cast<int64_t>(i)) * from.inner;
-    host::copy_block(out, o * from.inner, t, at, from.inner);
-  }
-  return out;
-}
-
-/// Tensors of equal shape side by side along a new axis. The axis has `length` elements; those
-/// beyond the tensors are zero.
-Result<HostTensor> stack(const Tensors& parts, size_t axis, size_t length, const HostTensor& like) {
-  std::vector<int64_t> dims = like.dims();
-  if (axis > dims.size()) return invalid_model("it stacks along an axis that does not exist");
-  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<int64_t>(length));
-  RP_ASSIGN(HostTensor out, host::allocate(like.dtype(), std::move(dims)));
-  const host::AxisSplit to = host::split_at(out.dims(), static_cast<int64_t>(axis));
-  for (size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i].dims() != like.dims() || parts[i].dtype() != like.dtype()) {
-      return invalid_input("iteration " + std::to_string(i) + " returns " +
-                           describe(parts[i].dtype(), parts[i].dims()) + ", the first one " +
-                           describe(like.dtype(), like.dims()) +
-                           "; the results of all iterations are stacked, so their shapes must be "
-                           "equal");
-    }
-    for (int64_t o = 0; o < to.outer; ++o) {
-      const int64_t at = (o * to.size + static_cast<int64_t>(i)) * to.inner;
-      host::copy_block(out, at, parts[i], o * to.inner, to.inner);
-    }
-  }
-  return out;
-}
-
 /// An empty tensor of the type of a body's output, to stack the results of no iterations. Dims that
 /// do not follow from the caller's symbols are 0.
 HostTensor none_of(const plan::Body& body, size_t output, std::span<const int64_t> symbols) {
@@ -80,7 +34,7 @@ HostTensor none_of(const plan::Body& body, size_t output, std::span<const int64_
 
 Result<Tensors> run_if(const ControlFlowCall& c) {
   if (c.inputs.empty() || c.inputs[0] == nullptr) return invalid_model("it has no condition");
-  RP_ASSIGN(const int64_t condition, scalar(*c.inputs[0], DType::Bool, "the condition"));
+  RP_ASSIGN(const int64_t condition, scalar_of(*c.inputs[0], DType::Bool, "the condition"));
   return c.bodies.run(c.call, condition != 0 ? 0 : 1, {}, c.inputs, c.symbols, c.run);
 }
 
@@ -112,10 +66,10 @@ Result<Tensors> run_loop(const ControlFlowCall& c) {
   int64_t trips = std::numeric_limits<int64_t>::max();
   int64_t condition = 1;
   if (given(0)) {
-    RP_ASSIGN(trips, scalar(*c.inputs[0], DType::I64, "the number of iterations"));
+    RP_ASSIGN(trips, scalar_of(*c.inputs[0], DType::I64, "the number of iterations"));
   }
   if (given(1)) {
-    RP_ASSIGN(condition, scalar(*c.inputs[1], DType::Bool, "the condition"));
+    RP_ASSIGN(condition, scalar_of(*c.inputs[1], DType::Bool, "the condition"));
   }
   Iterations it;
   for (size_t i = 0; i < n_carried; ++i) {
@@ -132,7 +86,8 @@ Result<Tensors> run_loop(const ControlFlowCall& c) {
                                 c.run.iteration(static_cast<uint64_t>(i)));
     if (!results.ok()) return results.status().with_context("iteration " + std::to_string(i));
     if (results->empty()) return internal_error("its body returns no condition");
-    RP_ASSIGN(condition, scalar((*results)[0], DType::Bool, "the condition that the body returns"));
+    RP_ASSIGN(condition,
+              scalar_of((*results)[0], DType::Bool, "the condition that the body returns"));
     RP_TRY(take(*std::move(results), 1, it));
   }
   Tensors out = std::move(it.carried);
@@ -144,13 +99,6 @@ Result<Tensors> run_loop(const ControlFlowCall& c) {
   }
   return out;
 }
-
-/// The attributes of Scan, with axes counted from 0.
-struct ScanForm {
-  size_t states = 0, scanned = 0, outputs = 0;  // values that the body takes and returns
-  std::vector<size_t> in_axes, out_axes;
-  std::vector<bool> in_reversed, out_reversed;
-};
 
 Result<std::vector<bool>> directions(const AttrMap& attrs, std::string_view name, size_t count) {
   const std::vector<int64_t> list = attrs.get_ints(name, std::vector<int64_t>(count, 0));
@@ -166,7 +114,7 @@ Result<std::vector<bool>> directions(const AttrMap& attrs, std::string_view name
 
 /// `ranks[i]`: the rank of the tensor that axis i counts in.
 Result<std::vector<size_t>> axes_of(const AttrMap& attrs, std::string_view name,
-                                    const std::vector<int64_t>& ranks) {
+                                    std::span<const int64_t> ranks) {
   const std::vector<int64_t> list = attrs.get_ints(name, std::vector<int64_t>(ranks.size(), 0));
   if (list.size() != ranks.size())
     return invalid_model("attribute '" + std::string(name) + "' has " +
@@ -187,29 +135,12 @@ Result<std::vector<size_t>> axes_of(const AttrMap& attrs, std::string_view name,
 /// `inputs` are the states and the scanned tensors.
 Result<ScanForm> scan_form(const ControlFlowCall& c, const plan::Body& body,
                            std::span<const HostTensor* const> inputs) {
-  ScanForm f;
-  const int64_t scanned = c.call.attrs.get_int("num_scan_inputs", 0);
-  const size_t passed = body.io.inputs.size() - body.captures.size();
-  if (scanned < 1 || static_cast<uint64_t>(scanned) > passed || inputs.size() != passed)
-    return invalid_model("its inputs do not fit its body and 'num_scan_inputs'");
-  f.scanned = static_cast<size_t>(scanned);
-  f.states = passed - f.scanned;
-  if (body.io.outputs.size() < f.states) return invalid_model("its body returns too few values");
-  f.outputs = body.io.outputs.size() - f.states;
-  std::vector<int64_t> in_ranks, out_ranks;
-  for (size_t i = 0; i < passed; ++i) {
+  std::vector<int64_t> ranks;
+  for (size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i] == nullptr) return invalid_model("input " + std::to_string(i) + " is missing");
-    if (i >= f.states) in_ranks.push_back(inputs[i]->rank());
+    ranks.push_back(inputs[i]->rank());
   }
-  for (size_t i = 0; i < f.outputs; ++i)
-    out_ranks.push_back(static_cast<int64_t>(body.io.outputs[f.states + i].shape.size()) + 1);
-  const bool first_version = c.call.opset == 8;
-  const char* in_directions = first_version ? "directions" : "scan_input_directions";
-  RP_ASSIGN(f.in_axes, axes_of(c.call.attrs, "scan_input_axes", in_ranks));
-  RP_ASSIGN(f.out_axes, axes_of(c.call.attrs, "scan_output_axes", out_ranks));
-  RP_ASSIGN(f.in_reversed, directions(c.call.attrs, in_directions, f.scanned));
-  RP_ASSIGN(f.out_reversed, directions(c.call.attrs, "scan_output_directions", f.outputs));
-  return f;
+  return read_scan_form(c.call, body.io, body.captures.size(), ranks);
 }
 
 /// Scans the first `length` elements of sequences that are `whole` elements long; outputs are
@@ -311,6 +242,73 @@ Result<Tensors> run_scan(const ControlFlowCall& c) {
 }
 
 }  // namespace
+
+Result<HostTensor> slice_at(const HostTensor& t, size_t axis, size_t i) {
+  const host::AxisSplit from = host::split_at(t.dims(), static_cast<int64_t>(axis));
+  std::vector<int64_t> dims = t.dims();
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(axis));
+  RP_ASSIGN(HostTensor out, host::allocate(t.dtype(), std::move(dims)));
+  for (int64_t o = 0; o < from.outer; ++o) {
+    const int64_t at = (o * from.size + static_cast<int64_t>(i)) * from.inner;
+    host::copy_block(out, o * from.inner, t, at, from.inner);
+  }
+  return out;
+}
+
+Result<HostTensor> stack(const std::vector<HostTensor>& parts, size_t axis, size_t length,
+                         const HostTensor& like) {
+  std::vector<int64_t> dims = like.dims();
+  if (axis > dims.size()) return invalid_model("it stacks along an axis that does not exist");
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(axis), static_cast<int64_t>(length));
+  RP_ASSIGN(HostTensor out, host::allocate(like.dtype(), std::move(dims)));
+  const host::AxisSplit to = host::split_at(out.dims(), static_cast<int64_t>(axis));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].dims() != like.dims() || parts[i].dtype() != like.dtype()) {
+      return invalid_input("iteration " + std::to_string(i) + " returns " +
+                           describe(parts[i].dtype(), parts[i].dims()) + ", the first one " +
+                           describe(like.dtype(), like.dims()) +
+                           "; the results of all iterations are stacked, so their shapes must be "
+                           "equal");
+    }
+    for (int64_t o = 0; o < to.outer; ++o) {
+      const int64_t at = (o * to.size + static_cast<int64_t>(i)) * to.inner;
+      host::copy_block(out, at, parts[i], o * to.inner, to.inner);
+    }
+  }
+  return out;
+}
+
+Result<ScanForm> read_scan_form(const plan::HostCall& call, const plan::Interface& io,
+                                size_t captures, std::span<const int64_t> ranks) {
+  ScanForm f;
+  const int64_t scanned = call.attrs.get_int("num_scan_inputs", 0);
+  const size_t passed = io.inputs.size() - captures;
+  if (scanned < 1 || static_cast<uint64_t>(scanned) > passed || ranks.size() != passed)
+    return invalid_model("its inputs do not fit its body and 'num_scan_inputs'");
+  f.scanned = static_cast<size_t>(scanned);
+  f.states = passed - f.scanned;
+  if (io.outputs.size() < f.states) return invalid_model("its body returns too few values");
+  f.outputs = io.outputs.size() - f.states;
+  const auto in_ranks = ranks.subspan(f.states);
+  std::vector<int64_t> out_ranks;
+  for (size_t i = 0; i < f.outputs; ++i)
+    out_ranks.push_back(static_cast<int64_t>(io.outputs[f.states + i].shape.size()) + 1);
+  const bool first_version = call.opset == 8;
+  const char* in_directions = first_version ? "directions" : "scan_input_directions";
+  RP_ASSIGN(f.in_axes, axes_of(call.attrs, "scan_input_axes", in_ranks));
+  RP_ASSIGN(f.out_axes, axes_of(call.attrs, "scan_output_axes", out_ranks));
+  RP_ASSIGN(f.in_reversed, directions(call.attrs, in_directions, f.scanned));
+  RP_ASSIGN(f.out_reversed, directions(call.attrs, "scan_output_directions", f.outputs));
+  return f;
+}
+
+Result<int64_t> scalar_of(const HostTensor& t, DType dtype, const std::string& what) {
+  if (t.dtype() != dtype || t.count() != 1) {
+    return invalid_input(what + " must be one " + std::string(name_of(dtype)) + ", not " +
+                         describe(t.dtype(), t.dims()));
+  }
+  return dtype == DType::Bool ? int64_t{t.data<uint8_t>()[0] != 0} : t.data<int64_t>()[0];
+}
 
 bool is_control_flow(const plan::HostCall& call) {
   return host::control_flow_of(call.op) != host::ControlFlow::None;

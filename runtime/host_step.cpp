@@ -25,19 +25,16 @@ std::string describe_call(const plan::HostCall& call) {
   return "node '" + call.node + "' (" + call.op + ")";
 }
 
-namespace {
-
-/// Each node has random numbers of its own. They depend on the name of its result, which is the
-/// same in all variants of a package, and which tells unrolled iterations of a loop apart.
-HostRun for_node(const HostCaller& caller, const plan::HostCall& call) {
-  HostRun run = caller.run;
+HostRun run_of_call(const plan::Plan& plan, const plan::HostCall& call, HostRun run) {
   if (call.outputs.empty() || call.outputs[0].is_none()) return run;
-  for (const char c : caller.plan.buffers[call.outputs[0]].name) {
+  for (const char c : plan.buffers[call.outputs[0]].name) {
     run.random.position ^= static_cast<uint8_t>(c);
     run.random.position = splitmix64(run.random.position);
   }
   return run;
 }
+
+namespace {
 
 Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan::HostCall& call,
                                             std::span<const HostTensor* const> inputs,
@@ -54,7 +51,7 @@ Result<std::vector<HostTensor>> call_kernel(const HostCaller& caller, const plan
                .inputs = inputs,
                .output_count = call.outputs.size(),
                .prepared = caller.prepared,
-               .random = for_node(caller, call).random};
+               .random = run_of_call(caller.plan, call, caller.run).random};
   if (!call.outputs.empty() && !call.outputs[0].is_none()) {
     const plan::Buffer& first = caller.plan.buffers[call.outputs[0]];
     if (plan::is_bound(first.shape, symbols)) {
@@ -70,23 +67,27 @@ Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const pl
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols) {
   const std::string subject = describe_call(call);
-  auto results =
-      is_control_flow(call)
-          ? run_control_flow({call, inputs, symbols, caller.bodies, for_node(caller, call)})
-          : call_kernel(caller, call, inputs, symbols);
+  auto results = is_control_flow(call)
+                     ? run_control_flow({call, inputs, symbols, caller.bodies,
+                                         run_of_call(caller.plan, call, caller.run)})
+                     : call_kernel(caller, call, inputs, symbols);
   if (!results.ok()) return results.status().with_context(subject);
-  if (results->size() < call.outputs.size()) {
-    return internal_error(subject + ": the host kernel returned " +
-                          std::to_string(results->size()) + " outputs of " +
-                          std::to_string(call.outputs.size()));
+  RP_TRY(check_results(caller.plan, caller.io, call, *results, symbols));
+  return results;
+}
+
+Status check_results(const plan::Plan& plan, const plan::Interface& io, const plan::HostCall& call,
+                     std::span<const HostTensor> results, std::vector<int64_t>& symbols) {
+  const std::string subject = describe_call(call);
+  if (results.size() < call.outputs.size()) {
+    return internal_error(subject + ": the host kernel returned " + std::to_string(results.size()) +
+                          " outputs of " + std::to_string(call.outputs.size()));
   }
   for (size_t i = 0; i < call.outputs.size(); ++i) {
     if (call.outputs[i].is_none()) continue;
-    RP_TRY(check_result(caller.plan, caller.io, call.outputs[i], (*results)[i], symbols)
-               .with_context(subject));
+    RP_TRY(check_result(plan, io, call.outputs[i], results[i], symbols).with_context(subject));
   }
-  RP_TRY(plan::check_guards(caller.io, symbols));
-  return results;
+  return plan::check_guards(io, symbols);
 }
 
 }  // namespace reprise

@@ -29,6 +29,13 @@ Result<std::vector<HostTensor>> run_host_call(const HostCaller& caller, const pl
                                               std::span<const HostTensor* const> inputs,
                                               std::vector<int64_t>& symbols);
 
+/// Checks number, dtypes and shapes of the results of a call, and assigns symbols, as above.
+Status check_results(const plan::Plan& plan, const plan::Interface& io, const plan::HostCall& call,
+                     std::span<const HostTensor> results, std::vector<int64_t>& symbols);
+/// The run of one call, whose random numbers depend on the name of its result: that is the same in
+/// all variants of a package, and tells unrolled iterations of a loop apart.
+HostRun run_of_call(const plan::Plan& plan, const plan::HostCall& call, HostRun run);
+
 /// The call in messages: "node 'n' (Op)".
 std::string describe_call(const plan::HostCall& call);
 

@@ -13,25 +13,25 @@ constexpr uint64_t kErrorWordBytes = 16;
 
 }  // namespace
 
-Result<CountedBuffer> CountedBuffer::allocate(SessionShared& shared, uint64_t bytes,
-                                              MemoryUse use) {
+Result<CountedBuffer> CountedBuffer::allocate(SessionBase& session, uint64_t bytes, MemoryUse use) {
   CountedBuffer b;
-  RP_ASSIGN(b.buffer_, shared.device->allocate_or_free_idle(bytes, use));
-  b.shared_ = &shared;
-  shared.device_bytes += b.buffer_->size();
+  RP_ASSIGN(b.buffer_, session.device->allocate_or_free_idle(bytes, use));
+  b.totals_ = &session.totals;
+  session.totals.device_bytes += b.buffer_->size();
   return b;
 }
 
 CountedBuffer::~CountedBuffer() {
-  if (buffer_) shared_->device_bytes -= buffer_->size();
+  if (buffer_) totals_->device_bytes -= buffer_->size();
 }
 
 Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   std::unique_ptr<RunContext> c(new RunContext(shared));
   const size_t buffers = shared.plan->buffers.size(), segments = shared.segments.size();
-  RP_ASSIGN(c->blocks_, CountedBuffer::allocate(shared, std::max<uint64_t>(shared.table.bytes, 16),
-                                                MemoryUse::Upload));
-  RP_ASSIGN(c->error_, CountedBuffer::allocate(shared, kErrorWordBytes, MemoryUse::Readback));
+  RP_ASSIGN(c->blocks_,
+            CountedBuffer::allocate(shared.base, std::max<uint64_t>(shared.table.bytes, 16),
+                                    MemoryUse::Upload));
+  RP_ASSIGN(c->error_, CountedBuffer::allocate(shared.base, kErrorWordBytes, MemoryUse::Readback));
   std::memset(c->blocks_->mapped(), 0, c->blocks_->size());
   std::memset(c->error_->mapped(), 0, c->error_->size());
   plan::write_headers(*shared.plan, shared.table, c->error_->address(), c->blocks());
@@ -40,6 +40,7 @@ Result<std::unique_ptr<RunContext>> RunContext::create(SessionShared& shared) {
   c->inputs_.resize(shared.io().inputs.size());
   c->outputs_.resize(shared.io().outputs.size());
   c->segments_.resize(segments);
+  c->bodies_.resize(shared.base.bodies.size());
   for (const plan::BufferId b : shared.plan->buffers.ids()) {
     const plan::Buffer& buffer = shared.plan->buffers[b];
     if (buffer.kind != plan::BufferKind::Weight || !shared.uses[b].on_device) continue;
@@ -67,14 +68,14 @@ Status RunContext::grow(CountedBuffer& buffer, uint64_t bytes, MemoryUse use) {
   if (buffer && buffer->size() >= bytes) return {};
   buffer = {};
   starved_ = true;
-  RP_ASSIGN(buffer, CountedBuffer::allocate(s_, plan::readable_bytes(bytes), use));
+  RP_ASSIGN(buffer, CountedBuffer::allocate(s_.base, plan::readable_bytes(bytes), use));
   starved_ = false;
   return {};
 }
 
 Status RunContext::place_own(plan::BufferId id) {
   CountedBuffer& own = buffers_[id].own;
-  if (s_.options.isolate_tensors && own && own->size() != plan::readable_bytes(bytes_[id]))
+  if (s_.base.options.isolate_tensors && own && own->size() != plan::readable_bytes(bytes_[id]))
     own = {};
   RP_TRY(grow(own, bytes_[id], MemoryUse::Device)
              .with_context("memory for tensor '" + s_.plan->buffers[id].name + "'"));
@@ -84,8 +85,8 @@ Status RunContext::place_own(plan::BufferId id) {
 
 Status RunContext::place_arena() {
   const plan::Plan& plan = *s_.plan;
-  placement_ = plan::place_arenas(plan, bytes_, s_.limits.max_buffer_bytes);
-  const bool isolate = s_.options.isolate_tensors;
+  placement_ = plan::place_arenas(plan, bytes_, s_.base.limits.max_buffer_bytes);
+  const bool isolate = s_.base.options.isolate_tensors;
   arenas_.resize(isolate ? 0 : std::max(arenas_.size(), placement_.bytes.size()));
   for (size_t a = 0; a < placement_.bytes.size() && !isolate; ++a) {
     RP_TRY(grow(arenas_[a], placement_.bytes[a], MemoryUse::Device)
@@ -112,7 +113,7 @@ Status RunContext::resize(const std::vector<int64_t>& symbols) {
   const plan::Plan& plan = *s_.plan;
   for (const plan::BufferId b : plan.buffers.ids()) {
     if (!s_.uses[b].on_device || s_.uses[b].late) continue;
-    RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), plan.buffers[b], symbols, s_.limits));
+    RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), plan.buffers[b], symbols, s_.base.limits));
   }
   RP_TRY(place_arena());
   for (size_t o = 0; o < outputs_.size(); ++o) {
@@ -132,7 +133,7 @@ Status RunContext::place_late(Run& run) {
     const plan::Buffer& buffer = s_.plan->buffers[b];
     if (!s_.uses[b].late || !s_.uses[b].on_device || run.buffers[b].placed) continue;
     if (!plan::is_bound(buffer.shape, run.symbols)) continue;
-    RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), buffer, run.symbols, s_.limits));
+    RP_ASSIGN(bytes_[b], plan::eval_bytes(s_.io(), buffer, run.symbols, s_.base.limits));
     if (buffer.kind == plan::BufferKind::Output) {
       RP_TRY(bind_output(static_cast<size_t>(buffer.index), run));
     } else {

@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,29 +15,54 @@
 #include "runtime/host_program.h"
 #include "runtime/package/package.h"
 #include "runtime/plan/order.h"
+#include "runtime/prepared_calls.h"
 #include "runtime/session.h"
 #include "runtime/session_io.h"
 #include "runtime/weights.h"
 
 namespace reprise {
 
-/// The state that all runs of a session share. After creation only the totals change.
-struct SessionShared {
+/// What a session counts over all of its plans.
+struct SessionTotals {
+  std::atomic<uint64_t> device_bytes = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0,
+                        copies = 0;
+};
+
+struct SessionShared;
+
+/// What the plans of a session have in common: that of the variant, and those of the bodies that
+/// the device runs.
+struct SessionBase {
   std::shared_ptr<const package::Package> package;
   std::shared_ptr<Device> device;
-  const plan::Plan* plan = nullptr;
   SessionOptions options;
   plan::Limits limits;
+  HostBodies host_bodies;
+  std::vector<std::unique_ptr<SessionShared>> bodies;  // parallel to Variant::bodies
+  std::atomic<uint64_t> started = 0;                   // runs, which numbers them
+  SessionTotals totals;
+
+  uint64_t timeout_ns() const;  // of one run
+};
+
+/// The state of one plan of a session, which all runs share. It does not change after creation.
+struct SessionShared {
+  SessionShared(SessionBase& session, const package::CompiledPlan& p, const plan::Interface& own)
+      : base(session), compiled(p), plan(&p.plan), interface(own) {}
+
+  SessionBase& base;
+  const package::CompiledPlan& compiled;
+  const plan::Plan* plan;
+  const plan::Interface& interface;
+  const package::DeviceBody* body = nullptr;  // null for the plan of the variant
   plan::BlockTable table;
   std::vector<plan::Segment> segments;
   std::vector<std::unique_ptr<DeviceKernel>> kernels;
   DeviceWeights weights;
-  HostBodies bodies;
   PreparedCalls prepared;
-  std::atomic<uint64_t> started = 0;  // runs, which numbers them
   /// How the plan uses a buffer.
   struct BufferUse {
-    bool on_device = false;     // a launch reads or writes it
+    bool on_device = false;     // a launch, or a body on the device, reads or writes it
     bool late = false;          // its size depends on the result of a host call
     int32_t last_segment = -1;  // the last segment with a launch that writes it; -1: none
   };
@@ -53,20 +79,27 @@ struct SessionShared {
   std::vector<std::array<uint32_t, 3>> fixed_grids;  // per step, for launches with a constant grid
   bool keeps_host_values = false;                    // the plan has host calls or aliases
   bool fixed_placement = true;                       // no size in the arena depends on a symbol
-  // Totals.
-  std::atomic<uint64_t> device_bytes = 0, recordings = 0, submits = 0, dispatches = 0, barriers = 0,
-                        copies = 0;
 
-  const plan::Interface& io() const { return package->io; }
+  const plan::Interface& io() const { return interface; }
   const BufferUse& use(plan::BufferId id) const { return uses[id]; }
-  uint64_t timeout_ns() const;  // of one run
+  /// Computes what follows from the plan.
+  Status index();
+  /// Prepares host calls and uploads the weights.
+  Status load_weights();
+
+ private:
+  void index_segments();
+  void index_body_call(const plan::HostCall& call);
+  Status index_buffers();
+  Status check_buffers() const;
+  Status fix_grids();
 };
 
-/// A buffer whose bytes count in SessionShared::device_bytes.
+/// A buffer whose bytes count in SessionTotals::device_bytes.
 class CountedBuffer {
  public:
   CountedBuffer() = default;
-  static Result<CountedBuffer> allocate(SessionShared& shared, uint64_t bytes, MemoryUse use);
+  static Result<CountedBuffer> allocate(SessionBase& session, uint64_t bytes, MemoryUse use);
   CountedBuffer(CountedBuffer&& o) noexcept { swap(o); }
   CountedBuffer& operator=(CountedBuffer&& o) noexcept {
     swap(o);
@@ -79,10 +112,10 @@ class CountedBuffer {
 
  private:
   void swap(CountedBuffer& o) {
-    std::swap(shared_, o.shared_);
+    std::swap(totals_, o.totals_);
     std::swap(buffer_, o.buffer_);
   }
-  SessionShared* shared_ = nullptr;
+  SessionTotals* totals_ = nullptr;
   std::unique_ptr<DeviceBuffer> buffer_;
 };
 
@@ -142,6 +175,7 @@ class RunContext {
   struct Run;
 
   explicit RunContext(SessionShared& shared) : s_(shared) {}
+  Status execute(Run& run, std::vector<HostTensor>& results);
   std::span<std::byte> blocks() const;
   void set_location(plan::BufferId id, Location where);
   Status resize(const std::vector<int64_t>& symbols);
@@ -154,6 +188,8 @@ class RunContext {
   Status ensure_memory(HostBound& tensor, uint64_t bytes, MemoryUse staging);
 
   Status run_segment(size_t index, Run& run);
+  Status check_time(const Run& run) const;
+  Status submit_and_wait(Recording& recording, Run& run);
   Status prepare(Run& run);
   Status write_segment(size_t index, const std::vector<int64_t>& symbols);
   Status record_segment(size_t index);
@@ -181,9 +217,24 @@ class RunContext {
   void append_commands(const std::vector<plan::OrderNode>& order, RecordingDesc& desc,
                        Recorded& counts) const;
   Status check_error_word();
-  void wait_failed(size_t segment);
+  void wait_failed(Recording& recording);
 
   Status run_host_calls(const plan::Segment& segment, Run& run);
+  Status run_host_call(uint32_t step, Run& run);
+  Status accept(plan::BufferId id, HostTensor value, Run& run);
+
+  // run_bodies.cpp and run_loops.cpp
+  struct BodyCall;
+  class LoopRun;
+  Status run_bodies(uint32_t step, Run& run);
+  Status run_branch(const plan::HostCall& call, const HostRun& host, Run& run);
+  Status run_iterations(uint32_t step, const HostRun& host, Run& run);
+  Result<Binding> passed(plan::BufferId id, Run& run, std::optional<HostTensor>& kept);
+  Result<std::optional<Binding>> place_of(plan::BufferId id, const plan::Slot& slot, Run& run);
+  Status bind_body(BodyCall& c, Run& run);
+  Result<RunContext*> context_of(uint32_t body);
+  Result<std::vector<HostTensor>> execute_body(BodyCall& c, Run& run);
+  Status copy_on_device(std::vector<Command> copies, Run& run);
   Status upload_result(plan::BufferId id, const HostTensor& value, Run& run);
   Result<HostTensor> fetch(plan::BufferId id, Run& run);
   Status read(plan::BufferId id, std::span<std::byte> out, Run& run);
@@ -206,7 +257,13 @@ class RunContext {
   std::vector<SegmentState> segments_;
   bool sized_ = false, starved_ = false;
   State state_ = State::Free;
-  size_t late_segment_ = 0;
+  Recording* late_recording_ = nullptr;  // the device is still executing it ...
+  RunContext* late_body_ = nullptr;      // ... or one of this body
+  /// Per step that is a loop, and value that its iterations pass on: memory for two of its values.
+  std::map<uint32_t, std::vector<std::array<CountedBuffer, 2>>> loops_;
+  /// Parallel to SessionBase::bodies; null for bodies that no run has used.
+  std::vector<std::unique_ptr<RunContext>> bodies_;
+  std::unique_ptr<Recording> copies_;  // the last one of copy_on_device()
 };
 
 }  // namespace reprise

@@ -58,7 +58,7 @@ Status RunContext::write_segment(size_t index, const std::vector<int64_t>& symbo
   state.written = false;
   for (const auto& level : s_.segments[index].levels) {
     for (const uint32_t step : level)
-      RP_TRY(plan::write_sizes(*s_.plan, step, s_.table, symbols, s_.limits, blocks()));
+      RP_TRY(plan::write_sizes(*s_.plan, step, s_.table, symbols, s_.base.limits, blocks()));
   }
   state.written_for = symbols;
   state.written = true;
@@ -104,7 +104,7 @@ Command RunContext::staging_copy(uint32_t i, bool input) const {
   c.kind = Command::Kind::Copy;
   c.src = input ? s.staging.get() : s.device.get();
   c.dst = input ? s.device.get() : s.staging.get();
-  c.bytes = s_.options.replay ? s.device->size() : staged_bytes(i, input);
+  c.bytes = s_.base.options.replay ? s.device->size() : staged_bytes(i, input);
   return c;
 }
 
@@ -126,9 +126,10 @@ const std::vector<plan::OrderNode>& RunContext::order_of(size_t index, std::vect
   const plan::Segment& segment = s_.segments[index];
   plan::ArenaReuse reuse{Kind::AnyPlacement, &placement_, &bytes_};
   if (s_.fixed_placement) reuse.kind = Kind::Placed;
-  if (s_.options.isolate_tensors) reuse.kind = Kind::None;
-  order.nodes = s_.device->takes_edges() ? plan::segment_order(*s_.plan, segment, in, out, reuse)
-                                         : plan::segment_nodes(segment, in, out);
+  if (s_.base.options.isolate_tensors) reuse.kind = Kind::None;
+  order.nodes = s_.base.device->takes_edges()
+                    ? plan::segment_order(*s_.plan, segment, in, out, reuse)
+                    : plan::segment_nodes(segment, in, out);
   order.in = std::move(in);
   order.out = std::move(out);
   return order.nodes;
@@ -139,7 +140,7 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
                                  Recorded& counts) const {
   using Kind = plan::OrderNode::Kind;
   std::vector<uint32_t> position;  // of each node's command
-  const bool barriers = !s_.device->takes_edges();
+  const bool barriers = !s_.base.device->takes_edges();
   std::optional<uint32_t> level;
   bool copies_out = false;
   for (const plan::OrderNode& node : order) {
@@ -167,20 +168,20 @@ void RunContext::append_commands(const std::vector<plan::OrderNode>& order, Reco
 Status RunContext::record_segment(size_t index) {
   Recorded& r = segments_[index].recorded;
   find_staged(index, staged_);
-  if (r.recording && s_.options.replay && same_copies(staged_.copies, r.staged.copies)) {
+  if (r.recording && s_.base.options.replay && same_copies(staged_.copies, r.staged.copies)) {
     limit_copies(r);
     return {};
   }
   RecordingDesc desc;
   desc.blocks = blocks_.get();
-  desc.timestamps = s_.options.timestamps;
-  desc.once = !s_.options.replay;
+  desc.timestamps = s_.base.options.timestamps;
+  desc.once = !s_.base.options.replay;
   r = {};
   append_commands(order_of(index, staged_.in, staged_.out), desc, r);
-  if (s_.options.replay) segments_[index].order = {};
+  if (s_.base.options.replay) segments_[index].order = {};
   r.staged = staged_;
-  RP_ASSIGN(r.recording, s_.device->record(std::move(desc)));
-  ++s_.recordings;
+  RP_ASSIGN(r.recording, s_.base.device->record(std::move(desc)));
+  ++s_.base.totals.recordings;
   limit_copies(r);
   return {};
 }
@@ -207,13 +208,13 @@ Status RunContext::check_error_word() {
                       wide_tensors(*s_.plan, *launch));
 }
 
-uint64_t SessionShared::timeout_ns() const {
+uint64_t SessionBase::timeout_ns() const {
   return options.timeout_ns != 0 ? options.timeout_ns
                                  : default_timeout_ns(device->info().facts.kind);
 }
 
-void RunContext::wait_failed(size_t segment) {
-  late_segment_ = segment;
+void RunContext::wait_failed(Recording& recording) {
+  late_recording_ = &recording;
   state_ = State::Late;
   poll();
 }
@@ -222,7 +223,12 @@ void RunContext::wait_failed(size_t segment) {
 // the next run.
 RunContext::State RunContext::poll() {
   if (state_ != State::Late) return state_;
-  const Result<bool> ended = segments_[late_segment_].recorded.recording->ended();
+  if (late_body_) {
+    state_ = late_body_->poll();
+    if (state_ == State::Free) late_body_ = nullptr;
+    return state_;
+  }
+  const Result<bool> ended = late_recording_->ended();
   if (!ended.ok()) {
     state_ = State::Dead;
   } else if (*ended) {
@@ -232,24 +238,41 @@ RunContext::State RunContext::poll() {
   return state_;
 }
 
+Status RunContext::check_time(const Run& run) const {
+  if (run.left.device_ns > 0 && run.left.host_ns > 0) return {};
+  return {Code::Device, "the run did not finish on " + s_.base.device->info().id +
+                            " within its time limit, which all iterations share; if its loops end, "
+                            "use a longer timeout"};
+}
+
+Status RunContext::submit_and_wait(Recording& recording, Run& run) {
+  if (run.left.device_ns == 0) return check_time(run);
+  const auto start = Clock::now();
+  const Status submitted = recording.submit();
+  run.stats.host_submit_us += us_since(run.start) - run.copy_us;
+  const Status waited = recording.wait(run.left.device_ns);
+  if (!waited.ok()) wait_failed(recording);
+  RP_TRY(submitted);
+  RP_TRY(waited);
+  run.left.waited_ns += ns_since(start);
+  run.left.device_ns -= std::min(run.left.device_ns, recording.ran_ns());
+  return {};
+}
+
 Status RunContext::run_segment(size_t index, Run& run) {
   const plan::Segment& segment = s_.segments[index];
+  run.segment = index;
   if (!segment.levels.empty()) {
     RP_TRY(write_segment(index, run.symbols));
     RP_TRY(record_segment(index));
     Recorded& r = segments_[index].recorded;
-    const Status submitted = r.recording->submit();
-    run.stats.host_submit_us += us_since(run.start) - run.copy_us;
-    const Status waited = r.recording->wait(s_.timeout_ns());
-    if (!waited.ok()) wait_failed(index);
-    RP_TRY(submitted);
-    RP_TRY(waited);
-    ++s_.submits;
-    s_.dispatches += r.dispatches;
-    s_.barriers += r.barriers;
-    s_.copies += r.staged.copies.size();
+    RP_TRY(submit_and_wait(*r.recording, run));
+    ++s_.base.totals.submits;
+    s_.base.totals.dispatches += r.dispatches;
+    s_.base.totals.barriers += r.barriers;
+    s_.base.totals.copies += r.staged.copies.size();
     RP_TRY(check_error_word());
-    if (s_.options.timestamps) {
+    if (s_.base.options.timestamps) {
       RP_ASSIGN(const std::vector<double> ns, r.recording->dispatch_ns());
       for (const double t : ns) run.stats.kernel_us.push_back(t / 1e3);
     }
@@ -267,35 +290,43 @@ Status RunContext::upload_result(plan::BufferId id, const HostTensor& value, Run
                           "': no host call determines its size, so kernels cannot use it");
   }
   run.stats.bytes_copied += value.bytes().size();
-  return s_.device->upload(*buffers_[id].location.buffer, buffers_[id].location.offset,
-                           value.bytes());
+  return s_.base.device->upload(*buffers_[id].location.buffer, buffers_[id].location.offset,
+                                value.bytes());
 }
 
 Status RunContext::run_host_calls(const plan::Segment& segment, Run& run) {
-  const auto start = Clock::now();
-  const HostRun host_run =
-      HostRun::create(deadline_in(run.host_ns_left), s_.options.seed, run.number);
   for (const uint32_t step : segment.host_calls) {
     const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
-    std::vector<HostTensor> values(call.inputs.size());
-    std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
-    for (size_t i = 0; i < call.inputs.size(); ++i) {
-      if (call.inputs[i].is_none()) continue;
-      RP_ASSIGN(values[i], fetch(call.inputs[i], run));
-      inputs[i] = &values[i];
-    }
-    RP_ASSIGN(auto results,
-              run_host_call({*s_.plan, s_.io(), s_.bodies, host_run, s_.prepared.of(step)}, call,
-                            inputs, run.symbols));
-    RP_TRY(place_late(run));
-    for (size_t i = 0; i < call.outputs.size(); ++i) {
-      if (call.outputs[i].is_none()) continue;
-      RP_TRY(upload_result(call.outputs[i], results[i], run));
-      run.buffers[call.outputs[i]].host = std::move(results[i]);
-    }
+    RP_TRY(call.device_bodies.empty() ? run_host_call(step, run) : run_bodies(step, run));
   }
-  const auto used = static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
-  run.host_ns_left -= std::min(run.host_ns_left, used);
+  return {};
+}
+
+Status RunContext::run_host_call(uint32_t step, Run& run) {
+  const auto start = Clock::now();
+  const auto& call = std::get<plan::HostCall>(s_.plan->steps[step].what);
+  std::vector<HostTensor> values(call.inputs.size());
+  std::vector<const HostTensor*> inputs(call.inputs.size(), nullptr);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].is_none()) continue;
+    RP_ASSIGN(values[i], fetch(call.inputs[i], run));
+    inputs[i] = &values[i];
+  }
+  const HostRun host_run{deadline_in(run.left.host_ns), run.random};
+  RP_ASSIGN(auto results, reprise::run_host_call({*s_.plan, s_.io(), s_.base.host_bodies, host_run,
+                                                  s_.prepared.of(step)},
+                                                 call, inputs, run.symbols));
+  RP_TRY(place_late(run));
+  for (size_t i = 0; i < call.outputs.size(); ++i)
+    if (!call.outputs[i].is_none()) RP_TRY(accept(call.outputs[i], std::move(results[i]), run));
+  run.left.spend_host(ns_since(start));
+  return {};
+}
+
+// Keeps a result that is on the host, and uploads it if kernels read it.
+Status RunContext::accept(plan::BufferId id, HostTensor value, Run& run) {
+  RP_TRY(upload_result(id, value, run));
+  run.buffers[id].host = std::move(value);
   return {};
 }
 
@@ -304,7 +335,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   const plan::Buffer& buffer = s_.plan->buffers[id];
   if (run.buffers[id].host) return *run.buffers[id].host;
   if (buffer.kind == plan::BufferKind::Weight) {
-    RP_ASSIGN(run.buffers[id].host, raw_weight(*s_.package, *s_.plan, buffer));
+    RP_ASSIGN(run.buffers[id].host, raw_weight(*s_.base.package, *s_.plan, buffer));
     return *run.buffers[id].host;
   }
   const Binding* input = buffer.kind == plan::BufferKind::Input
@@ -316,7 +347,7 @@ Result<HostTensor> RunContext::fetch(plan::BufferId id, Run& run) {
   HostTensor t(buffer.dtype, std::move(dims));
   if (input) {
     RP_TRY(check_room(*input, t.bytes().size(), "input"));
-    RP_TRY(s_.device->download(*input->device, input->device_offset, t.mutable_bytes()));
+    RP_TRY(s_.base.device->download(*input->device, input->device_offset, t.mutable_bytes()));
   } else {
     RP_TRY(read(id, t.mutable_bytes(), run));
   }
@@ -343,7 +374,7 @@ Status RunContext::read(plan::BufferId id, std::span<std::byte> out, Run& run) {
   const Location& where = buffers_[id].location;
   if (!where.buffer)
     return internal_error("tensor '" + buffer.name + "' was not computed by any step");
-  return s_.device->download(*where.buffer, where.offset, out);
+  return s_.base.device->download(*where.buffer, where.offset, out);
 }
 
 Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::OutputSource& source,
@@ -352,7 +383,7 @@ Status RunContext::deliver_to_device(plan::BufferId id, const SessionShared::Out
   RP_ASSIGN(const HostTensor value, fetch(id, run));
   RP_TRY(check_room(b, value.bytes().size(), "output"));
   run.stats.bytes_copied += value.bytes().size();
-  return s_.device->upload(*b.device, b.device_offset, value.bytes());
+  return s_.base.device->upload(*b.device, b.device_offset, value.bytes());
 }
 
 // Copies inputs that are returned as outputs, because delivering other outputs may overwrite the
@@ -426,21 +457,27 @@ Status RunContext::prepare(Run& run) {
   return {};
 }
 
-Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
-                       RunStats* stats) {
-  symbols_ = io.symbols;
-  Run run{.io = io,
-          .symbols = symbols_,
-          .stats = {},
-          .start = start,
-          .host_ns_left = s_.timeout_ns(),
-          .number = s_.started++,
-          .buffers = {}};
+Status RunContext::execute(Run& run, std::vector<HostTensor>& results) {
   RP_TRY(prepare(run));
   for (size_t s = 0; s < s_.segments.size(); ++s) RP_TRY(run_segment(s, run));
   RP_TRY(keep_passed_through(run));
   results.resize(outputs_.size());
   for (size_t o = 0; o < outputs_.size(); ++o) RP_TRY(deliver(o, run, results[o]));
+  return {};
+}
+
+Status RunContext::run(const BoundIo& io, Clock::time_point start, std::vector<HostTensor>& results,
+                       RunStats* stats) {
+  symbols_ = io.symbols;
+  TimeLeft left{.device_ns = s_.base.timeout_ns(), .host_ns = s_.base.timeout_ns()};
+  Run run{.io = io,
+          .symbols = symbols_,
+          .stats = {},
+          .start = start,
+          .left = left,
+          .random = HostRun::create({}, s_.base.options.seed, s_.base.started++).random,
+          .buffers = {}};
+  RP_TRY(execute(run, results));
   run.stats.total_us = us_since(start);
   if (stats) *stats = std::move(run.stats);
   return {};

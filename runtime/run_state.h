@@ -1,6 +1,7 @@
-// The state of one run of a RunContext; shared by its two source files only.
+// The state of one run of a RunContext; shared by its source files only.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -9,17 +10,27 @@
 
 namespace reprise {
 
+/// What is left of the time limit of a run, which all of its bodies share.
+struct TimeLeft {
+  uint64_t device_ns = 0, host_ns = 0;
+  uint64_t waited_ns = 0;  // how long the host has waited for the device
+
+  void spend_host(uint64_t ns) { host_ns -= std::min(host_ns, ns); }
+};
+
 struct RunContext::Run {
   const BoundIo& io;
   std::vector<int64_t>& symbols;
   RunStats stats;
   Clock::time_point start = Clock::now();  // of the run, or end of the last wait
   double copy_us = 0;                      // time of staging copies since `start`
-  uint64_t host_ns_left = 0;               // of the time limit, for calls of host kernels
-  uint64_t number = 0;                     // of the run in its session
+  TimeLeft& left;
+  host::RandomState random = {};  // of the calls of host kernels
+  size_t segment = 0;             // that is being executed
   struct BufferState {
     std::optional<HostTensor> host;
-    bool placed = false;  // a late buffer has its memory
+    bool placed = false;    // a late buffer has its memory
+    bool uploaded = false;  // a staged input was uploaded before the recording that copies it
   };
   IdVector<plan::BufferId, BufferState> buffers;  // empty if the plan has only launches
 };

@@ -22,12 +22,20 @@ Status check_interface(const plan::Interface& io) {
   return {};
 }
 
-Status refuse_host_calls(const plan::Plan& plan) {
-  std::string nodes;
+/// Adds the calls that run on the host, in the plan or in the bodies that it calls on the device.
+void add_host_calls(const package::Variant& v, const plan::Plan& plan, std::string& nodes) {
   for (const plan::Step& step : plan.steps) {
     const auto* call = std::get_if<plan::HostCall>(&step.what);
-    if (call) nodes += (nodes.empty() ? "" : ", ") + describe_call(*call) + ": " + call->reason;
+    if (call && call->device_bodies.empty())
+      nodes += (nodes.empty() ? "" : ", ") + describe_call(*call) + ": " + call->reason;
+    if (call)
+      for (const uint32_t b : call->device_bodies) add_host_calls(v, v.bodies[b].plan, nodes);
   }
+}
+
+Status refuse_host_calls(const package::Variant& v) {
+  std::string nodes;
+  add_host_calls(v, v.plan, nodes);
   if (nodes.empty()) return {};
   return unsupported("fullgraph is set, but these nodes run on the host: " + nodes +
                      "; replace them in the model, or allow host fallback");
@@ -91,6 +99,12 @@ Result<std::unique_ptr<Session>> create_instead(
   return create_host_session(package, std::move(notes), options);
 }
 
+Status verify_plans(const package::Variant& v, const plan::Interface& io) {
+  for (const package::DeviceBody& body : v.bodies)
+    RP_TRY(plan::verify(body.plan, body.io).with_context(body.name));
+  return plan::verify(v.plan, io);
+}
+
 /// Uses the first variant that fits and, if the options ask for a check, whose kernels are right.
 Result<std::unique_ptr<Session>> create_on_device(
     const std::shared_ptr<const package::Package>& package, const std::shared_ptr<Device>& device,
@@ -106,8 +120,8 @@ Result<std::unique_ptr<Session>> create_on_device(
       return create_instead(package, std::move(notes), options);
     }
     const package::Variant& variant = package->variants[v];
-    RP_TRY(plan::verify(variant.plan, package->io).with_context("variant " + variant.name));
-    if (options.fullgraph) RP_TRY(refuse_host_calls(variant.plan));
+    RP_TRY(verify_plans(variant, package->io).with_context("variant " + variant.name));
+    if (options.fullgraph) RP_TRY(refuse_host_calls(variant));
     std::vector<std::string> own = notes;
     std::string note = caveat(variant, info.facts);
     if (!note.empty()) own.push_back(std::move(note));

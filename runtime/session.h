@@ -35,9 +35,9 @@ struct SessionOptions {
   /// Give each intermediate tensor its own allocation of its exact size instead of a place in the
   /// arena, for tools that watch allocations.
   bool isolate_tensors = false;
-  /// Time limit of one run; 0: default_timeout_ns(). If host kernels divide the run into several
-  /// submissions, it applies to each of these, and to all host kernels together. It ends loops on
-  /// the host between two of their nodes.
+  /// Time limit of one run; 0: default_timeout_ns(). If host kernels or control flow divide the run
+  /// into several submissions, it applies to all of these together, and to all host kernels
+  /// together. It ends loops between two iterations, on the host between two of their nodes.
   uint64_t timeout_ns = 0;
   /// Operators with random results draw other numbers in each run; sessions with the same seed draw
   /// the same. A node's attribute `seed` makes its numbers the same in all runs and sessions.

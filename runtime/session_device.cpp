@@ -19,24 +19,22 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
 
   DeviceSession(const DeviceSession&) = delete;
   DeviceSession& operator=(const DeviceSession&) = delete;
-  ~DeviceSession() override { shared_.device->idle_memory().remove(*this); }
+  ~DeviceSession() override { base_.device->idle_memory().remove(*this); }
 
   /// If the verdict is that a kernel is wrong, the session must not be used.
   Status load(Verdict& verdict);
   Status run_into(std::span<const Binding> inputs, std::span<const Binding> outputs,
                   std::vector<HostTensor>& results, RunStats* stats) override;
-  const plan::Interface& io() const override { return shared_.package->io; }
+  const plan::Interface& io() const override { return base_.package->io; }
   const std::string& variant() const override { return variant_.name; }
   const std::vector<std::string>& variant_notes() const override { return notes_; }
   const plan::Plan& plan() const override { return variant_.plan; }
   SessionStats stats() const override;
-  Device* device() override { return shared_.device.get(); }
+  Device* device() override { return base_.device.get(); }
 
  private:
-  Status index_buffers();
-  Status check_buffers() const;
-  Status fix_grids();
-  Status warm_up();
+  Status load_kernels(SessionShared& plan, Verdict& verdict);
+  Status warm_up(const SessionShared& plan);
   class Lease;
   struct Waiter;
   bool has_room() const;
@@ -46,8 +44,9 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
   void release(std::unique_ptr<RunContext> context) noexcept;
   bool free_idle() override;
 
-  SessionShared shared_;  // outlives the contexts below
+  SessionBase base_;
   const package::Variant& variant_;
+  SessionShared shared_;  // of the variant's plan; outlives the contexts below
   std::vector<std::string> notes_;
   IoBinder binder_;
   Pool<BoundIo> bound_;
@@ -64,141 +63,79 @@ class DeviceSession final : public Session, private IdleMemory::Holder {
 DeviceSession::DeviceSession(std::shared_ptr<const package::Package> package,
                              std::shared_ptr<Device> device, size_t variant,
                              std::vector<std::string> notes, const SessionOptions& options)
-    : variant_(package->variants[variant]), notes_(std::move(notes)), binder_(package->io) {
-  shared_.package = std::move(package);
-  shared_.device = std::move(device);
-  shared_.plan = &variant_.plan;
-  shared_.options = options;
-  shared_.options.max_in_flight = std::max(options.max_in_flight, 1U);
+    : variant_(package->variants[variant]),
+      shared_(base_, variant_, package->io),
+      notes_(std::move(notes)),
+      binder_(package->io) {
+  base_.package = std::move(package);
+  base_.device = std::move(device);
+  base_.options = options;
+  base_.options.max_in_flight = std::max(options.max_in_flight, 1U);
 }
 
-Status DeviceSession::index_buffers() {
-  const plan::Plan& plan = variant_.plan;
-  shared_.uses.assign(plan.buffers.size(), {});
-  for (size_t s = 0; s < shared_.segments.size(); ++s) {
-    const plan::Segment& segment = shared_.segments[s];
-    shared_.keeps_host_values = shared_.keeps_host_values || !segment.host_calls.empty();
-    for (const auto& level : segment.levels) {
-      for (const uint32_t step : level) {
-        const auto& launch = std::get<plan::Launch>(plan.steps[step].what);
-        for (size_t i = 0; i < launch.buffers.size(); ++i) {
-          SessionShared::BufferUse& use = shared_.uses[launch.buffers[i]];
-          use.on_device = true;
-          if (launch.writes[i]) use.last_segment = static_cast<int32_t>(s);
-        }
-      }
-    }
-  }
-  const std::vector<bool> known = known_from_inputs(io().sources);
-  std::vector<int64_t> from_inputs(known.size(), plan::kUnbound);
-  for (size_t s = 0; s < known.size(); ++s)
-    if (known[s]) from_inputs[s] = 1;
-  shared_.of_input.resize(io().inputs.size());
-  shared_.of_output.resize(io().outputs.size());
-  for (const plan::BufferId id : plan.buffers.ids()) {
-    const plan::Buffer& buffer = plan.buffers[id];
-    shared_.uses[id].late = !plan::is_bound(buffer.shape, from_inputs);
-    if (buffer.kind == plan::BufferKind::Arena && shared_.uses[id].on_device)
-      shared_.fixed_placement = shared_.fixed_placement && is_static(buffer.shape);
-    if (buffer.kind == plan::BufferKind::Input)
-      shared_.of_input[static_cast<size_t>(buffer.index)].push_back(id);
-    if (buffer.kind == plan::BufferKind::Output)
-      shared_.of_output[static_cast<size_t>(buffer.index)].buffer = id;
-  }
-  for (const auto& alias : plan.aliases) {
-    const plan::Buffer& to = plan.buffers[alias.output];
-    shared_.of_output[static_cast<size_t>(to.index)].alias_of = alias.from;
-    shared_.keeps_host_values = true;
-  }
-  return check_buffers();
-}
-
-Status DeviceSession::check_buffers() const {
-  const plan::Plan& plan = variant_.plan;
-  for (size_t o = 0; o < shared_.of_output.size(); ++o) {
-    if (shared_.of_output[o].buffer.is_none())
-      return invalid_model("no buffer of the plan is output '" + io().outputs[o].name + "'");
-  }
-  for (const plan::BufferId b : plan.buffers.ids()) {
-    if (!shared_.uses[b].on_device) continue;
-    if (plan.buffers[b].dtype == DType::String)
-      return invalid_model("tensor '" + plan.buffers[b].name + "': kernels cannot use strings");
-    // Kernels rely on weights having the sizes that the plan states.
-    if (plan.buffers[b].kind == plan::BufferKind::Weight)
-      RP_TRY(raw_weight(*shared_.package, plan, plan.buffers[b]).status());
-  }
-  return {};
-}
-
-Status DeviceSession::fix_grids() {
-  shared_.fixed_grids.resize(variant_.plan.steps.size());
-  for (size_t s = 0; s < variant_.plan.steps.size(); ++s) {
-    const auto* launch = std::get_if<plan::Launch>(&variant_.plan.steps[s].what);
-    if (!launch || shared_.table.indirect[s] != plan::kNone) continue;
-    RP_ASSIGN(shared_.fixed_grids[s],
-              plan::eval_grid(*launch, plan::describe_launch(variant_.plan, *launch), {},
-                              shared_.limits));
-  }
-  return {};
-}
-
-/// Launches every kernel with an empty grid, in the order of first use.
-Status DeviceSession::warm_up() {
-  if (shared_.kernels.empty()) return {};
+/// Launches every kernel of a plan with an empty grid, in the order of first use.
+Status DeviceSession::warm_up(const SessionShared& plan) {
+  if (plan.kernels.empty()) return {};
   uint64_t block_bytes = 16;  // no invocation reads the block
-  for (const plan::KernelCode& k : variant_.plan.kernels)
+  for (const plan::KernelCode& k : plan.plan->kernels)
     block_bytes =
         std::max<uint64_t>(block_bytes, plan::BlockLayout::size(k.n_buffers, k.n_scalars));
-  RP_ASSIGN(const auto block, shared_.device->allocate(block_bytes, MemoryUse::Upload));
+  RP_ASSIGN(const auto block, base_.device->allocate(block_bytes, MemoryUse::Upload));
   RecordingDesc desc;
   desc.blocks = block.get();
   desc.once = true;
-  for (const auto& kernel : shared_.kernels) {
+  for (const auto& kernel : plan.kernels) {
     Command c;
     c.kernel = kernel.get();
     desc.commands.push_back(c);
   }
-  RP_ASSIGN(const auto recording, shared_.device->record(std::move(desc)));
+  RP_ASSIGN(const auto recording, base_.device->record(std::move(desc)));
   RP_TRY(recording->submit());
-  return recording->wait(shared_.timeout_ns());
+  return recording->wait(base_.timeout_ns());
+}
+
+/// Creates the kernels of a plan and, if the options ask for a check, judges them.
+Status DeviceSession::load_kernels(SessionShared& plan, Verdict& verdict) {
+  RP_ASSIGN(const std::vector<plan::KernelCode> code,
+            package::load_kernels(*base_.package, plan.compiled));
+  auto kernels = base_.device->create_kernels(code);
+  if (!kernels.ok() && base_.options.check_kernels) {
+    verdict = {false, "the driver refuses it: " + kernels.status().message()};
+    return {};
+  }
+  RP_ASSIGN(plan.kernels, std::move(kernels));
+  if (!base_.options.check_kernels) return {};
+  RP_ASSIGN(verdict, judge(*base_.device, plan.compiled, code, plan.kernels,
+                           {base_.options.cache_dir, base_.options.log}));
+  return {};
 }
 
 Status DeviceSession::load(Verdict& verdict) {
   const auto start = Clock::now();
-  const DeviceFacts& facts = shared_.device->info().facts;
-  shared_.limits.max_buffer_bytes = facts.max_buffer_bytes;
-  std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), shared_.limits.max_grid.begin());
-  shared_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
-  shared_.table = plan::layout_blocks(variant_.plan);
-  shared_.segments = plan::cut_segments(variant_.plan);
-  while (shared_.first_recorded < shared_.segments.size() &&
-         shared_.segments[shared_.first_recorded].levels.empty())
-    ++shared_.first_recorded;
-  RP_TRY(index_buffers());
-  RP_TRY(fix_grids());
-  RP_ASSIGN(const std::vector<plan::KernelCode> code,
-            package::load_kernels(*shared_.package, variant_));
-  auto kernels = shared_.device->create_kernels(code);
-  if (!kernels.ok() && shared_.options.check_kernels) {
-    verdict = {false, "the driver refuses it: " + kernels.status().message()};
-    return {};
+  const DeviceFacts& facts = base_.device->info().facts;
+  base_.limits.max_buffer_bytes = facts.max_buffer_bytes;
+  std::copy(std::begin(facts.max_grid), std::end(facts.max_grid), base_.limits.max_grid.begin());
+  base_.limits.max_loop_iterations = facts.driver.max_loop_iterations;
+  std::vector<SessionShared*> plans;
+  for (const package::DeviceBody& body : variant_.bodies) {
+    auto plan = std::make_unique<SessionShared>(base_, body, body.io);
+    plan->body = &body;
+    plans.push_back(plan.get());
+    base_.bodies.push_back(std::move(plan));
   }
-  RP_ASSIGN(shared_.kernels, std::move(kernels));
-  if (shared_.options.check_kernels) {
-    RP_ASSIGN(verdict, judge(*shared_.device, variant_, code, shared_.kernels,
-                             {shared_.options.cache_dir, shared_.options.log}));
+  plans.push_back(&shared_);
+  for (SessionShared* plan : plans) {
+    RP_TRY(plan->index());
+    RP_TRY(load_kernels(*plan, verdict));
     if (!verdict.right) return {};
   }
-  RP_ASSIGN(shared_.bodies, HostBodies::load(*shared_.package));
-  shared_.prepared = PreparedCalls::create(variant_.plan, [this](plan::BufferId b) {
-    return raw_weight(*shared_.package, variant_.plan, variant_.plan.buffers[b]);
-  });
-  RP_ASSIGN(shared_.weights, upload_weights(*shared_.package, variant_.plan, *shared_.device));
-  shared_.device_bytes += shared_.weights.bytes;
+  RP_ASSIGN(base_.host_bodies, HostBodies::load(*base_.package));
+  for (SessionShared* plan : plans) RP_TRY(plan->load_weights());
   RP_ASSIGN(auto first, RunContext::create(shared_));
   free_.push_back(std::move(first));
-  if (shared_.options.warm_up) RP_TRY(warm_up().with_context("warm-up"));
-  shared_.device->idle_memory().add(*this);
+  for (const SessionShared* plan : plans)
+    if (base_.options.warm_up) RP_TRY(warm_up(*plan).with_context("warm-up"));
+  base_.device->idle_memory().add(*this);
   load_ms_ = ms_since(start);
   return {};
 }
@@ -231,7 +168,7 @@ struct DeviceSession::Waiter {
 };
 
 bool DeviceSession::has_room() const {
-  return !free_.empty() || in_use_ + late_.size() < shared_.options.max_in_flight;
+  return !free_.empty() || in_use_ + late_.size() < base_.options.max_in_flight;
 }
 
 void DeviceSession::poll_late() {
@@ -316,7 +253,7 @@ Status DeviceSession::run_into(std::span<const Binding> inputs, std::span<const 
                                std::vector<HostTensor>& results, RunStats* stats) {
   const auto start = Clock::now();
   const auto bound = bound_.take();
-  RP_TRY(binder_.bind(inputs, outputs, shared_.device.get(), *bound));
+  RP_TRY(binder_.bind(inputs, outputs, base_.device.get(), *bound));
   auto free_context = acquire(bound->symbols);
   Lease lease(*this);
   lease.context = std::move(free_context);
@@ -332,12 +269,12 @@ SessionStats DeviceSession::stats() const {
   const std::lock_guard lock(mutex_);
   SessionStats s;
   s.runs = runs_;
-  s.recordings = shared_.recordings;
-  s.submits = shared_.submits;
-  s.dispatches = shared_.dispatches;
-  s.barriers = shared_.barriers;
-  s.copies = shared_.copies;
-  s.device_bytes = shared_.device_bytes;
+  s.recordings = base_.totals.recordings;
+  s.submits = base_.totals.submits;
+  s.dispatches = base_.totals.dispatches;
+  s.barriers = base_.totals.barriers;
+  s.copies = base_.totals.copies;
+  s.device_bytes = base_.totals.device_bytes;
   s.load_ms = load_ms_;
   return s;
 }

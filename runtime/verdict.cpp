@@ -132,7 +132,7 @@ class Verdicts {
 
 }  // namespace
 
-Result<Verdict> judge(Device& device, const package::Variant& variant,
+Result<Verdict> judge(Device& device, const package::CompiledPlan& variant,
                       std::span<const plan::KernelCode> code,
                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
                       const VerdictOptions& options) {

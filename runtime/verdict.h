@@ -26,7 +26,7 @@ struct Verdict {
 /// kernels, and `kernels` were created from it on the device. A kernel whose run fails is wrong,
 /// but no file keeps such a verdict. A variant without probes is right. Fails if there is no memory
 /// for a probe.
-Result<Verdict> judge(Device& device, const package::Variant& variant,
+Result<Verdict> judge(Device& device, const package::CompiledPlan& variant,
                       std::span<const plan::KernelCode> code,
                       std::span<const std::unique_ptr<DeviceKernel>> kernels,
                       const VerdictOptions& options);

@@ -141,7 +141,7 @@ Status HostGraph::run(std::span<const Node* const> nodes, Values& values, Noise*
 Result<std::vector<HostTensor>> HostGraph::call(const Node& n, Values& values, Noise* noise) const {
   RP_TRY(bodies_status_);
   plan::HostCall call{n.op, n.name, n.opset, n.attrs, buffers_of(n.inputs), buffers_of(n.outputs),
-                      {},   {}};
+                      {},   {},     {}};
   if (!n.subgraphs.empty()) call.bodies = bodies_of_.at(&n);
   std::vector<HostTensor> noisy(n.inputs.size());
   std::vector<const HostTensor*> inputs(n.inputs.size(), nullptr);

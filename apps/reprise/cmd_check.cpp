@@ -127,6 +127,17 @@ class Check {
 
   Result<std::vector<KernelCheck>> run_probes(const package::Package& p, const package::Variant& v,
                                               const OpenedDevice& device) const {
+    RP_ASSIGN(std::vector<KernelCheck> all, run_own_probes(p, v, device));
+    for (const package::DeviceBody& body : v.bodies) {
+      RP_ASSIGN(const auto checks, run_own_probes(p, body, device));
+      all.insert(all.end(), checks.begin(), checks.end());
+    }
+    return all;
+  }
+
+  Result<std::vector<KernelCheck>> run_own_probes(const package::Package& p,
+                                                  const package::CompiledPlan& v,
+                                                  const OpenedDevice& device) const {
     RP_ASSIGN(const auto code, package::load_kernels(p, v));
     RP_ASSIGN(const auto kernels, device.device->create_kernels(code));
     CheckOptions options;

@@ -39,6 +39,7 @@ struct ChosenPlan {
   std::string variant;
   std::vector<std::string> notes;  // why earlier variants were not chosen
   Api api = Api::Vulkan;
+  const package::Variant* compiled = nullptr;  // null for the host
 };
 
 /// The first variant that --targets names. No device is needed.
@@ -49,7 +50,7 @@ Result<ChosenPlan> plan_of_targets(const package::Package& p, const std::string&
   for (const package::Variant& v : p.variants) {
     const auto is_named = [&](const lower::Target& t) { return t.name == v.name; };
     if (std::any_of(named.begin(), named.end(), is_named))
-      return ChosenPlan{&v.plan, v.name, {}, v.predicate.api};
+      return ChosenPlan{&v.plan, v.name, {}, v.predicate.api, &v};
     held += (held.empty() ? "" : ", ") + v.name;
   }
   return Status(Code::Unsupported, "the package has no variant for --targets " + targets +
@@ -81,6 +82,7 @@ Result<ChosenPlan> choose_plan(const package::Package& p, const ExplainOptions& 
       chosen.plan = &v.plan;
       chosen.variant = v.name;
       chosen.api = v.predicate.api;
+      chosen.compiled = &v;
       return chosen;
     }
     chosen.notes.push_back(v.name + ": " + mismatch);
@@ -100,17 +102,23 @@ void add_usage(Json& to, const plan::KernelCode& k) {
 /// Every kernel of every variant that has cubins.
 Json kernels_json(const package::Package& p, Table& table) {
   Json out = Json::array();
-  for (const package::Variant& v : p.variants) {
-    for (const plan::KernelCode& k : v.plan.kernels) {
+  const auto add = [&](const std::string& variant, const std::string& body,
+                       const package::CompiledPlan& compiled) {
+    for (const plan::KernelCode& k : compiled.plan.kernels) {
       if (k.usage == plan::KernelCode::Usage{}) continue;
-      table.add({v.name, k.name, std::to_string(k.usage.registers),
+      table.add({variant, k.name, std::to_string(k.usage.registers),
                  format_bytes(k.usage.spill_bytes), format_bytes(k.usage.shared_bytes),
                  format_bytes(k.usage.stack_bytes)});
-      Json row{{"variant", v.name}, {"kernel", k.name}};
+      Json row{{"variant", variant}, {"kernel", k.name}};
+      if (!body.empty()) row["body"] = body;
       add_usage(row, k);
       row["image_bytes"] = k.image.size();
       out.push_back(std::move(row));
     }
+  };
+  for (const package::Variant& v : p.variants) {
+    add(v.name, {}, v);
+    for (const package::DeviceBody& body : v.bodies) add(v.name, body.name, body);
   }
   return out;
 }
@@ -118,12 +126,13 @@ Json kernels_json(const package::Package& p, Table& table) {
 struct Sections {
   Table groups{{"#", "kernel", "schedule", "read", "written", "runners-up", "nodes"}};
   Table host{{"host node", "operator", "reason"}};
-  Json groups_json = Json::array(), host_json = Json::array();
+  Table control_flow{{"control flow", "operator", "bodies on the device"}};
+  Json groups_json = Json::array(), host_json = Json::array(), control_flow_json = Json::array();
 };
 
-std::string join(const std::vector<std::string>& items) {
+std::string join(const std::vector<std::string>& items, const char* separator = " ") {
   std::string out;
-  for (const std::string& item : items) out += (out.empty() ? "" : " ") + item;
+  for (const std::string& item : items) out += (out.empty() ? "" : separator) + item;
   return out;
 }
 
@@ -162,12 +171,21 @@ Json candidates_json(const ScheduleChoice* c) {
   return out;
 }
 
-Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
-  const plan::Plan& p = *chosen.plan;
+/// `p` is the plan of the variant, or of one of its bodies, whose schedules have no runners-up.
+Sections describe_steps(const Model& model, const ChosenPlan& chosen, const plan::Plan& p) {
+  const bool is_body = &p != chosen.plan;
   Sections s;
   int64_t index = 0;
   for (const plan::Step& step : p.steps) {
     if (const auto* call = std::get_if<plan::HostCall>(&step.what)) {
+      if (!call->device_bodies.empty()) {
+        std::vector<std::string> bodies;
+        for (const uint32_t b : call->device_bodies)
+          bodies.push_back(chosen.compiled->bodies[b].name);
+        s.control_flow.add({call->node, call->op, join(bodies, ", ")});
+        s.control_flow_json.push_back({{"node", call->node}, {"op", call->op}, {"bodies", bodies}});
+        continue;
+      }
       s.host.add({call->node, call->op, call->reason});
       s.host_json.push_back({{"node", call->node}, {"op", call->op}, {"reason", call->reason}});
       continue;
@@ -177,7 +195,8 @@ Sections describe_steps(const Model& model, const ChosenPlan& chosen) {
     const std::string& kernel = code.name;
     const int64_t read = bytes_moved(p, launch, false);
     const int64_t written = bytes_moved(p, launch, true);
-    const ScheduleChoice* choice = choice_of(model, chosen.variant, static_cast<size_t>(index));
+    const ScheduleChoice* choice =
+        is_body ? nullptr : choice_of(model, chosen.variant, static_cast<size_t>(index));
     s.groups.add({std::to_string(++index), kernel, launch.schedule, format_bytes(read),
                   format_bytes(written), choice ? runners_up(*choice) : "", join(launch.nodes)});
     s.groups_json.push_back({{"kernel", kernel},
@@ -237,8 +256,41 @@ void print_joins(const Output& out, const CompileReport& report) {
   out.table(table);
 }
 
+/// The bodies that the device runs, with their kernels.
+struct BodySections {
+  std::string name;
+  Sections sections;
+};
+
+std::vector<BodySections> describe_bodies(const Model& model, const ChosenPlan& chosen) {
+  std::vector<BodySections> out;
+  if (chosen.compiled == nullptr) return out;
+  for (const package::DeviceBody& body : chosen.compiled->bodies)
+    out.push_back({body.name, describe_steps(model, chosen, body.plan)});
+  return out;
+}
+
+void print_sections(const Output& out, const Sections& sections) {
+  for (const Table* table : {&sections.groups, &sections.control_flow, &sections.host}) {
+    if (table->empty()) continue;
+    out.text("\n");
+    out.table(*table);
+  }
+}
+
+Json bodies_json(const std::vector<BodySections>& bodies) {
+  Json out = Json::array();
+  for (const BodySections& b : bodies)
+    out.push_back({{"name", b.name},
+                   {"groups", b.sections.groups_json},
+                   {"control_flow", b.sections.control_flow_json},
+                   {"host", b.sections.host_json}});
+  return out;
+}
+
 void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
-                const Sections& sections, const StepCounts& counts) {
+                const Sections& sections, const std::vector<BodySections>& bodies) {
+  const StepCounts counts = count_steps(*chosen.plan);
   const package::Explanation& e = model.package->explanation;
   // Of a model that was compiled now, they are on standard error.
   for (const std::string& text : e.notes) {
@@ -249,16 +301,14 @@ void print_text(const Output& out, const Model& model, const ChosenPlan& chosen,
   out.text(std::to_string(e.model_nodes) + " nodes, " + std::to_string(e.launches_unfused) +
            " launches without fusion, " + std::to_string(counts.launches) + " with\n");
   out.text(run_text(count_run(chosen)));
-  if (!sections.groups.empty()) {
-    out.text("\n");
-    out.table(sections.groups);
+  print_sections(out, sections);
+  bool host = !sections.host.empty();
+  for (const BodySections& b : bodies) {
+    out.text("\n" + b.name + ":\n");
+    print_sections(out, b.sections);
+    host = host || !b.sections.host.empty();
   }
-  out.text("\n");
-  if (sections.host.empty()) {
-    out.text("Every node runs on the device.\n");
-  } else {
-    out.table(sections.host);
-  }
+  if (!host) out.text("\nEvery node runs on the device.\n");
   if (!e.unfused.empty()) {
     Table table({"from", "to", "not fused because"});
     for (const package::Unfused& u : e.unfused) table.add({u.from, u.to, u.reason});
@@ -306,9 +356,10 @@ Status run_explain(const ExplainOptions& o) {
     RP_TRY(write_dump(*dump, model, *chosen.plan));
     out.text("wrote " + std::to_string(dump->files()) + " files to " + o.dump + "\n");
   }
-  const Sections sections = describe_steps(model, chosen);
+  const Sections sections = describe_steps(model, chosen, *chosen.plan);
+  const std::vector<BodySections> bodies = describe_bodies(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
-  print_text(out, model, chosen, sections, counts);
+  print_text(out, model, chosen, sections, bodies);
   Table usage({"variant", "kernel", "registers", "spilled", "shared", "stack"});
   Json kernels = kernels_json(*model.package, usage);
   if (!usage.empty()) {
@@ -318,6 +369,10 @@ Status run_explain(const ExplainOptions& o) {
   if (o.common.verbose) {
     print_joins(out, model.report);
     out.text("\n" + print(*chosen.plan, model.package->io));
+    if (chosen.compiled) {
+      for (const package::DeviceBody& body : chosen.compiled->bodies)
+        out.text("\n" + body.name + ":\n" + print(body.plan, body.io));
+    }
   }
   const plan::PlanCounts run = count_run(chosen);
   Json unfused = Json::array(), passes = Json::array(), joins = Json::array();
@@ -341,6 +396,8 @@ Status run_explain(const ExplainOptions& o) {
                    {"kernels", std::move(kernels)},
                    {"unfused", std::move(unfused)},
                    {"joins", std::move(joins)},
+                   {"control_flow", sections.control_flow_json},
+                   {"bodies", bodies_json(bodies)},
                    {"host", sections.host_json},
                    {"precision", precision_name(model.package->explanation.precision)},
                    {"narrowed", model.package->explanation.narrowed},

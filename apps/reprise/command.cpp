@@ -488,7 +488,7 @@ StepCounts count_steps(const plan::Plan& plan) {
       ++counts.launches;
       kernels.insert(launch->kernel);
       nodes.insert(launch->nodes.begin(), launch->nodes.end());
-    } else {
+    } else if (std::get<plan::HostCall>(step.what).device_bodies.empty()) {
       ++counts.host_calls;
     }
   }

@@ -88,29 +88,43 @@ void Dump::attach(CompileOptions& options) {
   };
 }
 
-void Dump::write_image(const package::Variant& variant, const plan::KernelCode& kernel) {
-  const bool ptx = variant.predicate.cuda_arch.starts_with("compute_");
-  const std::filesystem::path base = std::filesystem::path(safe(variant.name)) / safe(kernel.name);
+void Dump::write_image(const package::CompiledPlan& plan, const std::string& folder,
+                       const plan::KernelCode& kernel) {
+  const bool ptx = plan.predicate.cuda_arch.starts_with("compute_");
+  const std::filesystem::path base = std::filesystem::path(safe(folder)) / safe(kernel.name);
   // PTX is written without the zero byte at its end.
   write(base.string() + (ptx ? ".ptx" : ".cubin"),
         {reinterpret_cast<const char*>(kernel.image.data()), kernel.image.size() - (ptx ? 1 : 0)});
 }
 
-Status Dump::add_cuda(const package::Package& p) {
+namespace {
+
+/// Calls f(plan, folder) for each variant and each of its bodies.
+template <typename F>
+void for_each_plan(const package::Package& p, const F& f) {
   for (const package::Variant& v : p.variants) {
-    for (const plan::KernelCode& k : v.plan.kernels) {
-      if (k.image.empty()) continue;
-      write_kernel(v.name, k.name, {}, k.cuda);
-      write_image(v, k);
-    }
+    f(v, v.name);
+    for (const package::DeviceBody& body : v.bodies) f(body, v.name + " " + body.name);
   }
+}
+
+}  // namespace
+
+Status Dump::add_cuda(const package::Package& p) {
+  for_each_plan(p, [&](const package::CompiledPlan& plan, const std::string& folder) {
+    for (const plan::KernelCode& k : plan.plan.kernels) {
+      if (k.image.empty()) continue;
+      write_kernel(folder, k.name, {}, k.cuda);
+      write_image(plan, folder, k);
+    }
+  });
   return first_error_;
 }
 
 Status Dump::add_package(const package::Package& p) {
-  for (const package::Variant& v : p.variants) {
-    for (const plan::KernelCode& k : v.plan.kernels) write_kernel(v.name, k.name, k.spirv, "");
-  }
+  for_each_plan(p, [&](const package::CompiledPlan& plan, const std::string& folder) {
+    for (const plan::KernelCode& k : plan.plan.kernels) write_kernel(folder, k.name, k.spirv, "");
+  });
   return add_cuda(p);
 }
 

@@ -26,7 +26,8 @@ class Dump {
 
  private:
   void write(const std::filesystem::path& name, const std::string& contents);
-  void write_image(const package::Variant& variant, const plan::KernelCode& kernel);
+  void write_image(const package::CompiledPlan& plan, const std::string& folder,
+                   const plan::KernelCode& kernel);
   void write_kernel(const std::string& variant, const std::string& kernel,
                     const std::vector<uint32_t>& spirv, const std::string& cuda);
 

@@ -138,6 +138,7 @@ Status CudaRecording::wait(uint64_t timeout_ns) {
   };
   switch (driver_->runs.wait(run_, timeout_ns, ask)) {
     case RunQueue::Outcome::Over:
+      ran_ns_ = driver_->runs.ran_ns(run_);
       return over(r);
     case RunQueue::Outcome::Hung:
       return hung();

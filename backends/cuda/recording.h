@@ -28,6 +28,7 @@ class CudaRecording final : public Recording {
   Status wait(uint64_t timeout_ns) override;
   Result<bool> ended() override;
   Result<std::vector<double>> dispatch_ns() override;
+  uint64_t ran_ns() const override { return ran_ns_; }
   void limit_copy(size_t copy, uint64_t bytes) override;
 
  private:
@@ -98,6 +99,7 @@ class CudaRecording final : public Recording {
   std::chrono::steady_clock::duration last_run_{};  // since the wait began; 0: not known
   bool once_ = false, timestamps_ = false;
   bool fixed_copies_ = false;  // the driver refused to change a copy
+  uint64_t ran_ns_ = 0;
   bool pending_ = false, dead_ = false, finished_ = false;
   SubmittedRun run_;  // last, so that it is destroyed before the event that it queries
 };

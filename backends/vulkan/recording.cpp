@@ -189,6 +189,7 @@ Status VulkanRecording::wait(uint64_t timeout_ns) {
   const auto ask = [&](uint64_t ns) { return (r = wait_for_fence(ns)) != VK_TIMEOUT; };
   switch (driver_->runs.wait(run_, timeout_ns, ask)) {
     case RunQueue::Outcome::Over:
+      ran_ns_ = driver_->runs.ran_ns(run_);
       return over(r);
     case RunQueue::Outcome::Hung:
       return hung();

@@ -28,6 +28,7 @@ class VulkanRecording final : public Recording {
   Status submit() override;
   Status wait(uint64_t timeout_ns) override;
   Result<std::vector<double>> dispatch_ns() override;
+  uint64_t ran_ns() const override { return ran_ns_; }
   Result<bool> ended() override;
   /// Waits without a time limit. If a run before it hangs, that run is given up.
   Status wait_for_transfer();
@@ -53,6 +54,7 @@ class VulkanRecording final : public Recording {
   VkPipeline bound_ = VK_NULL_HANDLE;
   uint32_t dispatches_ = 0, stamps_ = 0;
   bool copies_ = false;
+  uint64_t ran_ns_ = 0;
   bool pending_ = false, dead_ = false;
   SubmittedRun run_;  // last, so that it is destroyed before the fence that it queries
 };

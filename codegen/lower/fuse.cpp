@@ -141,7 +141,9 @@ class Fuser {
     } else if (!o_.enabled) {
       reason = "fusion is switched off";
     } else if (a.kind == GroupKind::Host || b.kind == GroupKind::Host) {
-      reason = "one side runs on the host: " + (a.kind == GroupKind::Host ? a : b).host_reason;
+      const Group& host = a.kind == GroupKind::Host ? a : b;
+      reason = host.nodes[0]->subgraphs.empty() ? "one side runs on the host: " + host.host_reason
+                                                : "control flow ends a recording";
     } else if (is_kernel_of_its_own(*from) || is_kernel_of_its_own(*to)) {
       reason = "'" + (is_kernel_of_its_own(*to) ? to : from)->name +
                "' has kernels of its own, which no other operator joins";

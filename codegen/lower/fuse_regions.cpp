@@ -85,7 +85,8 @@ class RegionGrower {
     if (is_scan(*n)) return "'" + n->name + "' reads its whole input before it computes";
     if (!p_.groups_of(n).empty()) {
       const Group& owner = p_.group(p_.groups_of(n)[0]);
-      if (owner.kind == GroupKind::Host) return "'" + n->name + "' runs on the host";
+      if (owner.kind == GroupKind::Host)
+        return "'" + n->name + (n->subgraphs.empty() ? "' runs on the host" : "' is control flow");
       return "'" + n->name + "' is computed in the kernel of '" + owner.nodes.front()->name + "'";
     }
     if (is_reduction(*n) && gr.kind != GroupKind::Row) {

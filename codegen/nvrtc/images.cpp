@@ -43,6 +43,15 @@ Result<std::vector<CudaArch>> archs_of(const std::vector<package::Variant>& vari
   return archs;
 }
 
+/// The kernels of a variant, and of its bodies.
+std::vector<plan::KernelCode*> kernels_of(package::Variant& v) {
+  std::vector<plan::KernelCode*> out;
+  for (plan::KernelCode& k : v.plan.kernels) out.push_back(&k);
+  for (package::DeviceBody& b : v.bodies)
+    for (plan::KernelCode& k : b.plan.kernels) out.push_back(&k);
+  return out;
+}
+
 Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
                                       const std::vector<CudaArch>& archs, const Library& library) {
   std::vector<Job> jobs;
@@ -51,11 +60,11 @@ Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
   for (package::Variant& v : variants) {
     if (v.predicate.api != Api::Cuda) continue;
     const CudaArch arch = archs[cuda_variants++];
-    for (plan::KernelCode& k : v.plan.kernels) {
-      RP_TRY(fits_parameters(k, library));
-      const auto [at, is_new] = by_text.try_emplace({v.predicate.cuda_arch, k.cuda}, jobs.size());
+    for (plan::KernelCode* k : kernels_of(v)) {
+      RP_TRY(fits_parameters(*k, library));
+      const auto [at, is_new] = by_text.try_emplace({v.predicate.cuda_arch, k->cuda}, jobs.size());
       if (is_new) jobs.push_back({arch, {}, {}});
-      jobs[at->second].kernels.push_back(&k);
+      jobs[at->second].kernels.push_back(k);
     }
   }
   return jobs;
@@ -64,7 +73,7 @@ Result<std::vector<Job>> collect_jobs(std::vector<package::Variant>& variants,
 void drop_texts(std::vector<package::Variant>& variants) {
   for (package::Variant& v : variants) {
     if (v.predicate.api != Api::Cuda) continue;
-    for (plan::KernelCode& k : v.plan.kernels) k.cuda.clear();
+    for (plan::KernelCode* k : kernels_of(v)) k->cuda.clear();
   }
 }
 

@@ -17,6 +17,7 @@ struct SymbolSource {
     InputDim,    // dim `axis` of input `index`
     HostOutput,  // dim `axis` of output buffer `index` of a host call (data-dependent)
     Derived,     // `value`, an expression over earlier symbols
+    Caller,      // of a body that runs on a device: has its value when the body starts
   } kind = Kind::InputDim;
   int32_t index = 0;
   int32_t axis = 0;
@@ -26,7 +27,7 @@ struct SymbolSource {
   bool known_from_call() const { return kind == Kind::HostOutput; }
 };
 
-/// For each symbol: whether it follows from the dims of the inputs, without any host call.
+/// For each symbol: whether its value is known when the plan starts, without any host call.
 std::vector<bool> known_from_inputs(std::span<const SymbolSource> sources);
 
 /// A relation between two dims that a node requires and that the compiler could neither prove nor

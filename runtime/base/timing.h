@@ -16,6 +16,9 @@ inline double ms_since(Clock::time_point start) {
 inline double us_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
+inline uint64_t ns_since(Clock::time_point start) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(Clock::now() - start).count());
+}
 /// The time at which work on the host has to end.
 using Deadline = Clock::time_point;
 

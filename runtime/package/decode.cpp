@@ -307,6 +307,7 @@ class Decoder : private MetadataReader {
     RP_TRY(ids(from.inputs(), to.inputs));
     RP_TRY(ids(from.outputs(), to.outputs));
     RP_TRY(numbers(from.bodies(), to.bodies));
+    RP_TRY(numbers(from.device_bodies(), to.device_bodies));
     return string(from.reason(), to.reason);
   }
 
@@ -421,6 +422,25 @@ class Decoder : private MetadataReader {
     to.predicate.workgroup_invocations = p.workgroup_invocations();
     to.predicate.shared_bytes = p.shared_bytes();
     RP_TRY(string(p.cuda_arch(), to.predicate.cuda_arch));
+    RP_TRY(compiled_plan(from, to));
+    return list(from.bodies(), to.bodies, [&](const fb::DeviceBody& f, DeviceBody& t) {
+      t.predicate = to.predicate;
+      RP_TRY(string(f.name(), t.name));
+      return device_body(f, t).with_context(t.name);
+    });
+  }
+
+  Status device_body(const fb::DeviceBody& from, DeviceBody& to) {
+    if (!from.io() || !from.plan()) return malformed("the interface or plan of a body is missing");
+    RP_TRY(interface(*from.io(), to.io));
+    RP_TRY(numbers(from.captures(), to.captures));
+    to.inherited_symbols = from.inherited_symbols();
+    return compiled_plan(from, to);
+  }
+
+  /// The plan, the probes and the indices of the code of a variant or of a body.
+  template <typename From>
+  Status compiled_plan(const From& from, CompiledPlan& to) {
     RP_TRY(list(from.probes(), to.probes,
                 [this](const fb::Probe& f, plan::Probe& t) { return probe(f, t); }));
     if (from.plan()->kernels()) {

@@ -28,7 +28,7 @@ Status load_kernel(const CodeStore& store, const StoredCode& from, const Predica
 
 }  // namespace
 
-Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const Variant& v) {
+Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const CompiledPlan& v) {
   std::vector<plan::KernelCode> out = v.plan.kernels;
   if (v.stored.empty()) return out;
   if (!p.code || v.stored.size() != out.size())
@@ -47,6 +47,10 @@ Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p) 
   for (Variant& v : out->variants) {
     RP_ASSIGN(v.plan.kernels, load_kernels(*p, v));
     v.stored.clear();
+    for (DeviceBody& b : v.bodies) {
+      RP_ASSIGN(b.plan.kernels, load_kernels(*p, b));
+      b.stored.clear();
+    }
   }
   out->code = nullptr;
   return std::shared_ptr<const Package>(std::move(out));

@@ -29,8 +29,8 @@ struct StoredCode {
 };
 
 /// A plan with kernels for devices that satisfy the predicate.
-struct Variant {
-  std::string name;  // "vulkan-cpu-sg8", "vulkan-baseline", "cuda-sm_90"
+struct CompiledPlan {
+  std::string name;  // of the variant, or of the body: "then_branch of node 'n'"
   Predicate predicate;
   plan::Plan plan;
   std::vector<plan::Probe> probes;  // one per kernel of the plan; empty if compiled without probes
@@ -38,6 +38,20 @@ struct Variant {
   /// load_kernels() returns them with it. Empty if the package was compiled in this process: the
   /// kernels of `plan` then have their code.
   std::vector<StoredCode> stored;
+};
+
+/// A body of If, Loop or Scan that devices run: plan::Body with kernels.
+struct DeviceBody : CompiledPlan {
+  plan::Interface io;
+  std::vector<uint32_t> captures;
+  size_t inherited_symbols = 0;
+};
+
+/// "vulkan-cpu-sg8", "vulkan-baseline", "cuda-sm_90".
+struct Variant : CompiledPlan {
+  /// The bodies that devices run. They have the variant's predicate. A body calls only bodies
+  /// before it.
+  std::vector<DeviceBody> bodies;
 };
 
 // What explain prints, recorded by the compiler. Strings are for people.
@@ -93,9 +107,9 @@ Result<std::shared_ptr<const Package>> read_memory(std::span<const std::byte> by
                                                    std::shared_ptr<const void> owner);
 /// Checks the hashes of all weights.
 Status verify_weights(const Package& p);
-/// Returns the kernels of a variant with their code, after checking its hash and contents. Errors
-/// name the package and the kernel.
-Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const Variant& v);
+/// Returns the kernels of a plan of a variant with their code, after checking its hash and
+/// contents. Errors name the package and the kernel.
+Result<std::vector<plan::KernelCode>> load_kernels(const Package& p, const CompiledPlan& v);
 /// Returns the package with the code of all kernels in its plans, for tools that inspect it.
 Result<std::shared_ptr<const Package>> unpack(std::shared_ptr<const Package> p);
 /// XXH3 with 64 bits.

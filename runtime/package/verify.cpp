@@ -28,41 +28,71 @@ Status check_weight(const Package& p, const plan::Plan& plan, const plan::Buffer
   return {};
 }
 
-/// Checks the bodies of a call in a plan whose symbols are those of `io`. They are among the first
-/// `count` of the package.
-Status check_bodies(const Package& p, const plan::Interface& io, const plan::HostCall& call,
-                    size_t count) {
-  const size_t expected = host::body_count(host::control_flow_of(call.op));
-  const std::string where = "node '" + call.node + "' (" + call.op + ")";
-  if (call.bodies.size() != expected)
-    return invalid_model(where + " has " + std::to_string(call.bodies.size()) +
-                         " bodies instead of " + std::to_string(expected));
-  for (const uint32_t b : call.bodies) {
-    if (b >= count) return invalid_model(where + ": body " + std::to_string(b) + " does not exist");
-    const plan::Body& body = p.bodies[b];
-    if (body.inherited_symbols > io.symbols.size())
-      return invalid_model(where + ": its body has symbols that it does not have");
-    for (const uint32_t c : body.captures) {
-      if (c >= call.inputs.size() || call.inputs[c].is_none())
-        return invalid_model(where + ": its body captures input " + std::to_string(c) +
-                             ", which does not exist");
-    }
+/// How deep bodies may nest, because each level takes memory on the stack of the thread that runs
+/// it.
+constexpr size_t kMaxNesting = 64;
+
+/// The bodies that a plan may call: the first ones of the package and of its variant, and how deep
+/// each of them nests.
+struct Callable {
+  std::span<const plan::Body> host;
+  std::span<const size_t> host_depth;
+  std::span<const DeviceBody> device = {};
+  std::span<const size_t> device_depth = {};
+};
+
+/// Checks that a body fits the call. `B` is plan::Body or DeviceBody.
+template <typename B>
+Status check_body_of(const plan::HostCall& call, const plan::Interface& io, const B& body) {
+  if (body.inherited_symbols > io.symbols.size())
+    return invalid_model("its body has symbols that it does not have");
+  for (const uint32_t c : body.captures) {
+    if (c >= call.inputs.size() || call.inputs[c].is_none())
+      return invalid_model("its body captures input " + std::to_string(c) +
+                           ", which does not exist");
   }
   return {};
 }
 
-/// Checks a plan that may call the first `bodies` bodies of the package.
-Status check_plan(const Package& p, const plan::Plan& plan, const plan::Interface& io,
-                  size_t bodies) {
+/// Checks the bodies of a call in a plan whose symbols are those of `io`. `depth` becomes at least
+/// that of its bodies.
+template <typename B>
+Status check_bodies(const plan::HostCall& call, const plan::Interface& io,
+                    const std::vector<uint32_t>& list, std::span<const B> bodies,
+                    std::span<const size_t> depths, size_t& depth) {
+  const size_t expected = host::body_count(host::control_flow_of(call.op));
+  if (list.size() != expected)
+    return invalid_model("it has " + std::to_string(list.size()) + " bodies instead of " +
+                         std::to_string(expected));
+  for (const uint32_t b : list) {
+    if (b >= bodies.size()) return invalid_model("body " + std::to_string(b) + " does not exist");
+    RP_TRY(check_body_of(call, io, bodies[b]));
+    depth = std::max(depth, depths[b]);
+  }
+  return {};
+}
+
+/// Checks a plan that may call these bodies. Returns how deep bodies nest in it.
+Result<size_t> check_plan(const Package& p, const plan::Plan& plan, const plan::Interface& io,
+                          const Callable& bodies) {
   RP_TRY(plan::verify(plan, io));
   for (const plan::Buffer& b : plan.buffers) {
     if (b.kind == plan::BufferKind::Weight) RP_TRY(check_weight(p, plan, b));
   }
+  size_t depth = 0;
   for (const plan::Step& step : plan.steps) {
     const auto* call = std::get_if<plan::HostCall>(&step.what);
-    if (call != nullptr) RP_TRY(check_bodies(p, io, *call, bodies));
+    if (call == nullptr) continue;
+    const std::string where = "node '" + call->node + "' (" + call->op + ")";
+    RP_TRY(check_bodies(*call, io, call->bodies, bodies.host, bodies.host_depth, depth)
+               .with_context(where));
+    if (call->device_bodies.empty()) continue;
+    RP_TRY(check_bodies(*call, io, call->device_bodies, bodies.device, bodies.device_depth, depth)
+               .with_context(where + ", on the device"));
   }
-  return {};
+  if (++depth > kMaxNesting)
+    return invalid_model("bodies nest deeper than " + std::to_string(kMaxNesting) + " levels");
+  return depth;
 }
 
 Status only_host_calls(const plan::Plan& plan) {
@@ -72,14 +102,29 @@ Status only_host_calls(const plan::Plan& plan) {
   return host ? Status() : invalid_model("it launches a kernel");
 }
 
-Status check_body(const Package& p, size_t index) {
-  const plan::Body& b = p.bodies[index];
+/// Checks what a body states about itself.
+template <typename B>
+Status check_captures(const B& b) {
   if (b.captures.size() > b.io.inputs.size())
     return invalid_model("it captures more values than it has inputs");
   if (b.inherited_symbols > b.io.symbols.size())
     return invalid_model("it inherits more symbols than it has");
-  RP_TRY(only_host_calls(b.plan));
-  return check_plan(p, b.plan, b.io, index);
+  return {};
+}
+
+/// Checks all bodies on the host. Returns how deep each of them nests.
+Result<std::vector<size_t>> check_host_bodies(const Package& p) {
+  std::vector<size_t> depths;
+  for (size_t i = 0; i < p.bodies.size(); ++i) {
+    const plan::Body& b = p.bodies[i];
+    const std::string where = "body " + std::to_string(i) + ", " + b.name;
+    RP_TRY(check_captures(b).with_context(where));
+    RP_TRY(only_host_calls(b.plan).with_context(where));
+    const auto depth = check_plan(p, b.plan, b.io, {std::span(p.bodies).first(i), depths});
+    if (!depth.ok()) return depth.status().with_context(where);
+    depths.push_back(*depth);
+  }
+  return depths;
 }
 
 Result<CudaArch> architecture(const Predicate& needs) {
@@ -95,7 +140,8 @@ Status refer_to(const Package& p, uint32_t index, CodeForm form) {
 }
 
 /// Checks the code of kernels. Stored code is checked when it is loaded.
-Status check_code(const Package& p, const Variant& v) {
+/// `bytes` are those of the code of the whole variant so far.
+Status check_code(const Package& p, const CompiledPlan& v, uint64_t& bytes) {
   const bool cuda = v.predicate.api == Api::Cuda;
   if (cuda) RP_TRY(architecture(v.predicate).status());
   if (v.stored.empty()) {
@@ -105,7 +151,6 @@ Status check_code(const Package& p, const Variant& v) {
   if (v.stored.size() != v.plan.kernels.size())
     return invalid_model(std::to_string(v.plan.kernels.size()) + " kernels have the code of " +
                          std::to_string(v.stored.size()));
-  uint64_t bytes = 0;
   for (size_t k = 0; k < v.stored.size(); ++k) {
     const StoredCode& s = v.stored[k];
     const std::string where = "kernel '" + v.plan.kernels[k].name + "'";
@@ -121,7 +166,7 @@ Status check_code(const Package& p, const Variant& v) {
                        std::to_string(kMaxVariantCodeBytes) + " at most");
 }
 
-Status check_probes(const Variant& v) {
+Status check_probes(const CompiledPlan& v) {
   if (v.probes.empty()) return {};
   if (v.probes.size() != v.plan.kernels.size()) {
     return invalid_model(std::to_string(v.probes.size()) + " probes are for " +
@@ -129,6 +174,27 @@ Status check_probes(const Variant& v) {
   }
   for (uint32_t k = 0; k < v.probes.size(); ++k) RP_TRY(plan::verify_probe(v.plan, k, v.probes[k]));
   return {};
+}
+
+Status check_variant(const Package& p, const Variant& v, std::span<const size_t> host_depths) {
+  std::vector<size_t> depths;
+  uint64_t code_bytes = 0;
+  for (size_t i = 0; i < v.bodies.size(); ++i) {
+    const DeviceBody& b = v.bodies[i];
+    const std::string where = "body " + std::to_string(i) + ", " + b.name;
+    if (!(b.predicate == v.predicate))
+      return invalid_model("it is for other devices than its variant").with_context(where);
+    RP_TRY(check_captures(b).with_context(where));
+    const auto depth =
+        check_plan(p, b.plan, b.io, {p.bodies, host_depths, std::span(v.bodies).first(i), depths});
+    if (!depth.ok()) return depth.status().with_context(where);
+    depths.push_back(*depth);
+    RP_TRY(check_probes(b).with_context(where));
+    RP_TRY(check_code(p, b, code_bytes).with_context(where));
+  }
+  RP_TRY(check_plan(p, v.plan, p.io, {p.bodies, host_depths, v.bodies, depths}).status());
+  RP_TRY(check_probes(v));
+  return check_code(p, v, code_bytes);
 }
 
 }  // namespace
@@ -145,15 +211,11 @@ Status verify_code(const Predicate& needs, const plan::KernelCode& k) {
 }
 
 Status verify(const Package& p) {
-  for (size_t b = 0; b < p.bodies.size(); ++b)
-    RP_TRY(check_body(p, b).with_context("body " + std::to_string(b) + ", " + p.bodies[b].name));
-  RP_TRY(check_plan(p, p.host_plan, p.io, p.bodies.size()).with_context("host plan"));
+  RP_ASSIGN(const std::vector<size_t> depths, check_host_bodies(p));
+  RP_TRY(check_plan(p, p.host_plan, p.io, {p.bodies, depths}).status().with_context("host plan"));
   RP_TRY(only_host_calls(p.host_plan).with_context("host plan"));
-  for (const Variant& v : p.variants) {
-    RP_TRY(check_plan(p, v.plan, p.io, p.bodies.size()).with_context("variant '" + v.name + "'"));
-    RP_TRY(check_probes(v).with_context("variant '" + v.name + "'"));
-    RP_TRY(check_code(p, v).with_context("variant '" + v.name + "'"));
-  }
+  for (const Variant& v : p.variants)
+    RP_TRY(check_variant(p, v, depths).with_context("variant '" + v.name + "'"));
   return {};
 }
 

@@ -63,10 +63,12 @@ class Serializer {
       const auto name = string(v.name);
       const auto needs = predicate(v.predicate);
       const auto kernels = plan(v.plan);
-      Tables<fb::Probe> probes;
-      if (!v.probes.empty())
-        probes = tables<fb::Probe>(v.probes, [this](const plan::Probe& one) { return probe(one); });
-      variants.push_back(fb::CreateVariant(b_, name, needs, kernels, probes));
+      const auto checks = probes(v.probes);
+      Tables<fb::DeviceBody> bodies;
+      if (!v.bodies.empty())
+        bodies = tables<fb::DeviceBody>(v.bodies,
+                                        [this](const DeviceBody& one) { return device_body(one); });
+      variants.push_back(fb::CreateVariant(b_, name, needs, kernels, checks, bodies));
     }
     const auto name = string(p.model_name);
     const auto producer = string(p.producer);
@@ -236,7 +238,10 @@ class Serializer {
     const auto outputs = b_.CreateVector(numbers(c.outputs));
     const auto reason = string(c.reason);
     const auto bodies = b_.CreateVector(c.bodies);
-    return fb::CreateHostCall(b_, op, node, c.opset, attr_list, inputs, outputs, reason, bodies);
+    Offset<Vector<uint32_t>> device_bodies;
+    if (!c.device_bodies.empty()) device_bodies = b_.CreateVector(c.device_bodies);
+    return fb::CreateHostCall(b_, op, node, c.opset, attr_list, inputs, outputs, reason, bodies,
+                              device_bodies);
   }
 
   Offset<fb::Body> body(const plan::Body& b) {
@@ -245,6 +250,20 @@ class Serializer {
     const auto captures = b_.CreateVector(b.captures);
     const auto inherited = static_cast<uint32_t>(b.inherited_symbols);
     return fb::CreateBody(b_, name, io, captures, inherited, plan(b.plan));
+  }
+
+  Offset<fb::DeviceBody> device_body(const DeviceBody& b) {
+    const auto name = string(b.name);
+    const auto io = interface(b.io);
+    const auto captures = b_.CreateVector(b.captures);
+    const auto kernels = plan(b.plan);
+    return fb::CreateDeviceBody(b_, name, io, captures, static_cast<uint32_t>(b.inherited_symbols),
+                                kernels, probes(b.probes));
+  }
+
+  Tables<fb::Probe> probes(const std::vector<plan::Probe>& list) {
+    if (list.empty()) return {};
+    return tables<fb::Probe>(list, [this](const plan::Probe& one) { return probe(one); });
   }
 
   Offset<fb::Step> step(const plan::Step& s) {
@@ -376,11 +395,17 @@ Status check_code_size(const plan::KernelCode& k) {
 }
 
 Status check_size(const Package& p) {
-  for (const Variant& v : p.variants)
-    for (const plan::KernelCode& k : v.plan.kernels) RP_TRY(check_code_size(k));
   std::set<const Attr*> counted;
   uint64_t bulk = bulk_bytes(p.host_plan, counted);
-  for (const Variant& v : p.variants) bulk += bulk_bytes(v.plan, counted);
+  const auto add = [&](const CompiledPlan& v) {
+    for (const plan::KernelCode& k : v.plan.kernels) RP_TRY(check_code_size(k));
+    bulk += bulk_bytes(v.plan, counted);
+    return Status();
+  };
+  for (const Variant& v : p.variants) {
+    RP_TRY(add(v));
+    for (const DeviceBody& b : v.bodies) RP_TRY(add(b));
+  }
   if (bulk > kMaxMetadata / 2) {
     return unsupported("kernels and attributes of " + std::to_string(bulk) +
                        " bytes do not fit a package's metadata; compile for fewer targets");

@@ -379,7 +379,8 @@ std::vector<Segment> cut_segments(const Plan& plan) {
 PlanCounts count(const Plan& plan) {
   PlanCounts c;
   for (const Segment& segment : cut_segments(plan)) {
-    c.host_calls += segment.host_calls.size();
+    for (const uint32_t step : segment.host_calls)
+      if (std::get<HostCall>(plan.steps[step].what).device_bodies.empty()) ++c.host_calls;
     if (segment.levels.empty()) continue;
     ++c.submits;
     c.barriers += segment.levels.size();  // those between levels, and the host barrier

@@ -107,7 +107,8 @@ struct Segment {
 };
 std::vector<Segment> cut_segments(const Plan& plan);
 
-/// The costs of one run, counted in the plan. Tests compare them with the calls of the driver.
+/// The costs of one run, counted in the plan, without bodies that run on the device. Tests compare
+/// them with the calls of the driver.
 struct PlanCounts {
   uint64_t submits = 0, dispatches = 0, barriers = 0, host_calls = 0;
 };

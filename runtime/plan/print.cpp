@@ -27,6 +27,8 @@ std::string_view source_name(SymbolSource::Kind kind) {
       return "host output";
     case SymbolSource::Kind::Derived:
       return "derived";
+    case SymbolSource::Kind::Caller:
+      return "caller";
   }
   return "?";
 }
@@ -134,6 +136,7 @@ class Printer {
     text_ += "host " + c.op + "(" + join(c.inputs, id) + ") -> (" + join(c.outputs, id) + ")";
     if (!c.node.empty()) text_ += " node " + quote(c.node);
     if (!c.reason.empty()) text_ += " because " + quote(c.reason);
+    if (!c.device_bodies.empty()) text_ += " bodies [" + numbers(c.device_bodies) + "]";
     text_ += "\n";
   }
 

@@ -68,7 +68,7 @@ Status check_symbol(SymbolId id, const Interface& io) {
   if (symbol.divisor < 1)
     return malformed(where, "divisor " + number(symbol.divisor) + " is below 1");
   if (symbol.min > symbol.max) return malformed(where, "its range is empty");
-  if (source.kind > SymbolSource::Kind::Derived) {
+  if (source.kind > SymbolSource::Kind::Caller) {
     return malformed(
         where, "source kind " + number(static_cast<int64_t>(source.kind)) + " does not exist");
   }

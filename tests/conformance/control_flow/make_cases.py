@@ -27,7 +27,11 @@ def case(name: str, model: str, **inputs: np.ndarray) -> None:
 
 def floats(*dims: int) -> np.ndarray:
     count = int(np.prod(dims))
-    return (np.arange(count, dtype=np.float32) * 0.37 % 2 - 0.9).reshape(dims).astype(np.float32)
+    return (
+        (np.arange(count, dtype=np.float32) * 0.37 % 2 - 0.9)
+        .reshape(dims)
+        .astype(np.float32)
+    )
 
 
 HEAD = '<ir_version: 8, opset_import: ["" : 16]>\n'
@@ -238,6 +242,111 @@ case(
     lengths=np.array([4, 2], np.int64),
     s=floats(2, 2),
     x=floats(2, 4, 2),
+)
+
+
+case(
+    "if_with_kernels",
+    HEAD
+    + """g (int64 n, float[2,16] x, float[16,16] w) => (float[2,16] y, float[2] sums) {
+  limit = Constant <value = int64 {3}> ()
+  axis = Constant <value = int64[1] {1}> ()
+  more = Less(limit, n)
+  t, u = If <
+    then_branch = a () => (float[2,16] p, float[2] q) {
+      product = MatMul(x, w)
+      p = Tanh(product)
+      q = ReduceSum <keepdims = 0> (p, axis)
+    },
+    else_branch = b () => (float[2,16] r, float[2] s) {
+      r = Identity(x)
+      s = Constant <value = float[2] {0.5, -0.5}> ()
+    }> (more)
+  y = Neg(t)
+  sums = Exp(u)
+}""",
+    n=np.array(5, np.int64),
+    x=floats(2, 16),
+    w=floats(16, 16),
+)
+
+case(
+    "if_that_passes_values_on",
+    HEAD
+    + """g (bool c, float[2,4] x) => (float[2,4] y, float[2,4] z, float[2] constant) {
+  e = Exp(x)
+  y, z, constant = If <
+    then_branch = a () => (float[2,4] p, float[2,4] q, float[2] k) {
+      p = Tanh(e)
+      q = Neg(p)
+      k = Constant <value = float[2] {1, 2}> ()
+    },
+    else_branch = b () => (float[2,4] r, float[2,4] s, float[2] l) {
+      r = Identity(e)
+      s = Identity(x)
+      l = Constant <value = float[2] {3, 4}> ()
+    }> (c)
+}""",
+    c=np.array(False),
+    x=floats(2, 4),
+)
+
+case(
+    "loop_whose_values_change_places",
+    HEAD
+    + """g (int64 n, float[4] x, float[2] short) =>
+    (float[4] ya, float[4] yb, float[4] yc, float[m,4] all, float[m,2] shorts) {
+  three = Constant <value = float[4] {3, 3, 3, -3}> ()
+  ones = Constant <value = float[4] {1, 2, 1, 2}> ()
+  ya, yb, yc, all, shorts = Loop <body = b (int64 i, bool going, float[4] a, float[4] b, float[4] c)
+      => (bool same, float[4] an, float[4] bn, float[4] cn, float[4] seen, float[2] tail) {
+    same = Identity(going)
+    an = Identity(b)
+    bn = Identity(a)
+    cn = Identity(c)
+    f = Cast <to = 1> (i)
+    sum = Add(a, f)
+    seen = Mul(sum, c)
+    tail = Sub(short, f)
+  }> (n, , x, three, ones)
+}""",
+    n=np.array(5, np.int64),
+    x=floats(4),
+    short=floats(2),
+)
+
+case(
+    "loop_of_a_constant_without_iterations",
+    HEAD
+    + """g (int64 n, float[2,4] x) => (float[2,4] y, float[m,2,4] all) {
+  zeros = Constant <value = float[2,4] {1, 2, 3, 4, 5, 6, 7, 8}> ()
+  y, all = Loop <body = b (int64 i, bool going, float[2,4] v) =>
+      (bool same, float[2,4] next, float[2,4] seen) {
+    same = Identity(going)
+    next = Add(v, x)
+    seen = Exp(next)
+  }> (n, , zeros)
+}""",
+    n=np.array(0, np.int64),
+    x=floats(2, 4),
+)
+
+case(
+    "scan_in_place",
+    HEAD
+    + """g (float[4] s, float[t,4] x, float[t,8] w) => (float[4] y, float[t,4] all, float[t,8] more) {
+  y, all, more = Scan <num_scan_inputs = 2, scan_input_directions = [0, 1],
+      scan_output_directions = [1, 0], body = b (float[4] state, float[4] step, float[8] wide) =>
+      (float[4] next, float[4] seen, float[8] both) {
+    next = Add(state, step)
+    seen = Tanh(next)
+    twice = Concat <axis = 0> (seen, next)
+    both = Mul(twice, wide)
+  }> (s, x, w)
+}""",
+    s=floats(4),
+    x=floats(5, 4),
+    w=floats(5, 8),
 )
 
 

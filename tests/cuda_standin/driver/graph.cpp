@@ -104,14 +104,14 @@ std::vector<Touch> touches(const Work& work, const Allocations& memory, std::str
       if (address == 0) continue;  // nothing is there to be read
       auto a = memory.find(address);
       if (a == nullptr) problem = "its buffer " + b.name + " is in no live allocation";
-      if (a != nullptr) list.push_back({std::move(a), b.read, b.written});
+      if (a != nullptr) list.push_back({std::move(a), b.read, b.written, address});
     }
   } else if (const auto* c = std::get_if<CopyWork>(&work.what)) {
     for (const bool to : {false, true}) {
       auto a = memory.range(to ? c->to : c->from, c->bytes);
       const bool host = to ? c->to_host : c->from_host;
       if (a == nullptr && !host) problem = "it is not within one live allocation";
-      if (a != nullptr) list.push_back({std::move(a), !to, to});
+      if (a != nullptr) list.push_back({std::move(a), !to, to, to ? c->to : c->from});
     }
   }
   return list;
@@ -157,11 +157,14 @@ Analysis analyse(const std::vector<WorkPtr>& work, const Ancestors& ancestors,
                  const Allocations& memory) {
   Analysis result;
   std::map<std::shared_ptr<Allocation>, Uses> by_allocation;
+  std::map<std::shared_ptr<Allocation>, uint64_t> lowest;
   for (uint32_t n = 0; n < work.size(); ++n) {
     if (!work[n]->enabled) continue;
     std::string ignored;
     for (Touch& t : touches(*work[n], memory, ignored)) {
       Uses& uses = by_allocation[t.allocation];
+      uint64_t& low = lowest.try_emplace(t.allocation, t.address).first->second;
+      low = std::min(low, t.address);
       if (uses.empty() || uses.back().node != n) uses.push_back({n, false, false});
       uses.back().reads |= t.reads;
       uses.back().writes |= t.writes;
@@ -169,6 +172,7 @@ Analysis analyse(const std::vector<WorkPtr>& work, const Ancestors& ancestors,
   }
   for (const auto& [a, uses] : by_allocation) {
     result.touched.push_back(a);
+    result.lowest.push_back(lowest[a]);
     const auto writes = [](const Use& u) { return u.writes; };
     const auto reads = [](const Use& u) { return u.reads; };
     if (std::none_of(uses.begin(), uses.end(), writes)) continue;

@@ -89,6 +89,7 @@ std::vector<uint32_t> choose_order(const After& after, Order order, uint64_t see
 struct Touch {
   std::shared_ptr<Allocation> allocation;
   bool reads = false, writes = false;
+  uint64_t address = 0;
 };
 /// A pointer that is in no live allocation is in `problem`.
 std::vector<Touch> touches(const Work& work, const Allocations& memory, std::string& problem);
@@ -101,6 +102,7 @@ struct Analysis {
   /// Of those, the ones that no node reads: what they hold is for the host.
   std::vector<std::shared_ptr<Allocation>> results;
   std::vector<std::shared_ptr<Allocation>> touched;
+  std::vector<uint64_t> lowest;  // parallel to `touched`: the lowest address that nodes are given
 };
 Analysis analyse(const std::vector<WorkPtr>& work, const Ancestors& ancestors,
                  const Allocations& memory);

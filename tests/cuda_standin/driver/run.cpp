@@ -92,12 +92,25 @@ void run_node(Driver& d, Context& context, const Work& work, const Settings& set
   }
 }
 
+/// If a graph's nodes are given another part of an allocation than at the launch before, what that
+/// launch has written may be a result that stays, as when iterations write one element each.
+void keep_moved(const Analysis& before, const Analysis& now) {
+  for (size_t i = 0; i < now.touched.size(); ++i) {
+    const auto at = std::find(before.touched.begin(), before.touched.end(), now.touched[i]);
+    if (at == before.touched.end()) continue;
+    const auto b = static_cast<size_t>(at - before.touched.begin());
+    if (before.lowest[b] != now.lowest[i]) now.touched[i]->graph = Allocation::kSeveral;
+  }
+}
+
 std::shared_ptr<const Analysis> analysis_of(Driver& d, const Launch& launch) {
   Exec& exec = *launch.exec;
   const uint64_t generation = d.memory.generation();
   if (exec.analysis == nullptr || exec.analysed_version != launch.version ||
       exec.analysed_generation != generation) {
+    const auto before = std::move(exec.analysis);
     exec.analysis = std::make_shared<Analysis>(analyse(launch.work, *exec.ancestors, d.memory));
+    if (before != nullptr) keep_moved(*before, *exec.analysis);
     exec.analysed_version = launch.version;
     exec.analysed_generation = generation;
   }

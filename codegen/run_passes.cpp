@@ -1,0 +1,42 @@
+#include "codegen/run_passes.h"
+
+namespace reprise {
+namespace {
+
+bool verifies(const CompileOptions& options) {
+#ifdef NDEBUG
+  return options.verify_passes;
+#else
+  (void)options;
+  return true;
+#endif
+}
+
+/// Verifies the graph after a pass, records the pass's time and calls CompileOptions::on_pass.
+Status end_pass(CompileContext& context, std::string_view pass, bool core) {
+  const CompileOptions& options = context.options;
+  const std::string name(pass);
+  if (verifies(options))
+    RP_TRY(graph::verify(context.model, core).with_context("after pass " + name));
+  context.end_pass(name);
+  if (options.on_pass) options.on_pass(name, context.model);
+  return {};
+}
+
+}  // namespace
+
+Status run_passes(CompileContext& context, passes::PassReport& report) {
+  const CompileOptions& options = context.options;
+  bool core = false;
+  for (const passes::Pass& pass : passes::pipeline(context.passes)) {
+    if (pass.run == nullptr || !context.passes.enabled(pass)) continue;
+    RP_TRY(passes::run(pass, context.model, context.passes, &report)
+               .with_context("pass " + std::string(pass.name)));
+    if (options.inject_graph_fault) options.inject_graph_fault(pass.name, context.model);
+    core |= pass.core;
+    RP_TRY(end_pass(context, pass.name, core));
+  }
+  return {};
+}
+
+}  // namespace reprise

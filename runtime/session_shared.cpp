@@ -1,0 +1,116 @@
+// What follows from a plan of a session: how it uses its buffers, and what its runs share.
+#include <algorithm>
+
+#include "runtime/host/control_flow_kind.h"
+#include "runtime/run_context.h"
+
+namespace reprise {
+
+void SessionShared::index_segments() {
+  table = plan::layout_blocks(*plan);
+  segments = plan::cut_segments(*plan);
+  while (first_recorded < segments.size() && segments[first_recorded].levels.empty())
+    ++first_recorded;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    keeps_host_values = keeps_host_values || !segments[s].host_calls.empty();
+    for (const uint32_t step : segments[s].host_calls)
+      index_body_call(std::get<plan::HostCall>(plan->steps[step].what));
+    for (const auto& level : segments[s].levels) {
+      for (const uint32_t step : level) {
+        const auto& launch = std::get<plan::Launch>(plan->steps[step].what);
+        for (size_t i = 0; i < launch.buffers.size(); ++i) {
+          BufferUse& own = uses[launch.buffers[i]];
+          own.on_device = true;
+          if (launch.writes[i]) own.last_segment = static_cast<int32_t>(s);
+        }
+      }
+    }
+  }
+}
+
+// The values that bodies on the device take and return are in device memory. Weights are passed
+// from the host.
+void SessionShared::index_body_call(const plan::HostCall& call) {
+  const auto mark = [this](plan::BufferId b) {
+    if (!b.is_none() && plan->buffers[b].kind != plan::BufferKind::Weight) uses[b].on_device = true;
+  };
+  for (const uint32_t b : call.device_bodies) {
+    const package::DeviceBody& own = *base.bodies[b]->body;
+    for (const uint32_t c : own.captures) mark(call.inputs[c]);
+    const size_t passed = own.io.inputs.size() - own.captures.size();
+    const size_t first = host::control_flow_of(call.op) == host::ControlFlow::Loop ? 2 : 0;
+    for (size_t i = first; i < std::min(passed, call.inputs.size()); ++i) mark(call.inputs[i]);
+  }
+  if (call.device_bodies.empty()) return;
+  for (const plan::BufferId b : call.outputs) mark(b);
+}
+
+Status SessionShared::index_buffers() {
+  const std::vector<bool> known = known_from_inputs(io().sources);
+  std::vector<int64_t> from_inputs(known.size(), plan::kUnbound);
+  for (size_t s = 0; s < known.size(); ++s)
+    if (known[s]) from_inputs[s] = 1;
+  of_input.resize(io().inputs.size());
+  of_output.resize(io().outputs.size());
+  for (const plan::BufferId id : plan->buffers.ids()) {
+    const plan::Buffer& buffer = plan->buffers[id];
+    uses[id].late = !plan::is_bound(buffer.shape, from_inputs);
+    if (buffer.kind == plan::BufferKind::Arena && uses[id].on_device)
+      fixed_placement = fixed_placement && is_static(buffer.shape);
+    if (buffer.kind == plan::BufferKind::Input)
+      of_input[static_cast<size_t>(buffer.index)].push_back(id);
+    if (buffer.kind == plan::BufferKind::Output)
+      of_output[static_cast<size_t>(buffer.index)].buffer = id;
+  }
+  for (const auto& alias : plan->aliases) {
+    const plan::Buffer& to = plan->buffers[alias.output];
+    of_output[static_cast<size_t>(to.index)].alias_of = alias.from;
+    keeps_host_values = true;
+  }
+  return check_buffers();
+}
+
+Status SessionShared::check_buffers() const {
+  for (size_t o = 0; o < of_output.size(); ++o) {
+    if (of_output[o].buffer.is_none())
+      return invalid_model("no buffer of the plan is output '" + io().outputs[o].name + "'");
+  }
+  for (const plan::BufferId b : plan->buffers.ids()) {
+    if (!uses[b].on_device) continue;
+    if (plan->buffers[b].dtype == DType::String)
+      return invalid_model("tensor '" + plan->buffers[b].name + "': kernels cannot use strings");
+    // Kernels rely on weights having the sizes that the plan states.
+    if (plan->buffers[b].kind == plan::BufferKind::Weight)
+      RP_TRY(raw_weight(*base.package, *plan, plan->buffers[b]).status());
+  }
+  return {};
+}
+
+Status SessionShared::fix_grids() {
+  fixed_grids.resize(plan->steps.size());
+  for (size_t s = 0; s < plan->steps.size(); ++s) {
+    const auto* launch = std::get_if<plan::Launch>(&plan->steps[s].what);
+    if (!launch || table.indirect[s] != plan::kNone) continue;
+    RP_ASSIGN(fixed_grids[s],
+              plan::eval_grid(*launch, plan::describe_launch(*plan, *launch), {}, base.limits));
+  }
+  return {};
+}
+
+Status SessionShared::index() {
+  uses.assign(plan->buffers.size(), {});
+  index_segments();
+  RP_TRY(index_buffers());
+  return fix_grids();
+}
+
+Status SessionShared::load_weights() {
+  prepared = PreparedCalls::create(*plan, [this](plan::BufferId b) {
+    return raw_weight(*base.package, *plan, plan->buffers[b]);
+  });
+  RP_ASSIGN(weights, upload_weights(*base.package, *plan, *base.device));
+  base.totals.device_bytes += weights.bytes;
+  return {};
+}
+
+}  // namespace reprise
