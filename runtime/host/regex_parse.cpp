@@ -81,11 +81,11 @@ class RegexCompiler {
   Status group(int depth);
   Status flags(bool& scoped);
   Status escape();
-  Status literal_escape(uint32_t& code);
-  Status hexadecimal(uint32_t& code);
+  Result<uint32_t> literal_escape();
+  Result<uint32_t> hexadecimal();
   Status bracket();
   Status bracket_item(Ranges& ranges);
-  Status bracket_code(uint32_t& code);
+  Result<uint32_t> bracket_code();
   Status repetitions(uint32_t begin);
   bool bounds(uint32_t& low, std::optional<uint32_t>& high);
   Status repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high);
@@ -248,13 +248,12 @@ Status RegexCompiler::escape() {
       return emit_set(*std::move(set), negated);
     }
   }
-  uint32_t code = 0;
-  RP_TRY(literal_escape(code));
+  RP_ASSIGN(const uint32_t code, literal_escape());
   return emit_set({{code, code}});
 }
 
 /// An escape that stands for one code point.
-Status RegexCompiler::literal_escape(uint32_t& code) {
+Result<uint32_t> RegexCompiler::literal_escape() {
   take("\\");
   if (rest_.empty()) return invalid("a '\\' at its end");
   const char c = rest_[0];
@@ -263,30 +262,27 @@ Status RegexCompiler::literal_escape(uint32_t& code) {
   constexpr std::string_view kLetters = "afnrtv";
   constexpr std::string_view kCodes = "\a\f\n\r\t\v";
   const size_t at = kLetters.find(c);
-  if (at != std::string_view::npos) {
-    code = static_cast<unsigned char>(kCodes[at]);
-    return {};
-  }
-  if (c == 'x') return hexadecimal(code);
+  if (at != std::string_view::npos) return static_cast<unsigned char>(kCodes[at]);
+  if (c == 'x') return hexadecimal();
   if (c == '0' || (c >= '1' && c <= '7' && !rest_.empty() && digit_of(rest_[0], 8) >= 0)) {
-    code = static_cast<uint32_t>(c - '0');
+    auto code = static_cast<uint32_t>(c - '0');
     for (int i = 0; i < 2 && !rest_.empty() && digit_of(rest_[0], 8) >= 0; ++i) {
       code = code * 8 + static_cast<uint32_t>(digit_of(rest_[0], 8));
       rest_.remove_prefix(1);
     }
-    return {};
+    return code;
   }
   const bool punctuation = static_cast<unsigned char>(c) < 0x80 && c > ' ' && c != 0x7f &&
                            digit_of(c, 10) < 0 && !(c >= 'a' && c <= 'z') &&
                            !(c >= 'A' && c <= 'Z');
   if (!punctuation) return invalid("an unknown escape");
-  code = static_cast<unsigned char>(c);
-  return {};
+  return static_cast<unsigned char>(c);
 }
 
 /// "7f" or "{10ffff}".
-Status RegexCompiler::hexadecimal(uint32_t& code) {
+Result<uint32_t> RegexCompiler::hexadecimal() {
   const bool braces = take("{");
+  uint32_t code = 0;
   size_t digits = 0;
   while (digits < (braces ? 8U : 2U) && !rest_.empty() && digit_of(rest_[0], 16) >= 0) {
     code = code * 16 + static_cast<uint32_t>(digit_of(rest_[0], 16));
@@ -296,7 +292,7 @@ Status RegexCompiler::hexadecimal(uint32_t& code) {
   }
   if (digits == 0 || (!braces && digits != 2) || (braces && !take("}")))
     return invalid("an escape without its digits");
-  return {};
+  return code;
 }
 
 /// A class in brackets.
@@ -333,26 +329,24 @@ Status RegexCompiler::bracket_item(Ranges& ranges) {
       return {};
     }
   }
-  Regex::Range r{};
-  RP_TRY(bracket_code(r.first));
-  r.last = r.first;
+  RP_ASSIGN(const uint32_t first, bracket_code());
+  Regex::Range r{first, first};
   if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] != ']') {
     take("-");
-    RP_TRY(bracket_code(r.last));
+    RP_ASSIGN(r.last, bracket_code());
     if (r.last < r.first) return invalid("a range that ends before it begins");
   }
   ranges.push_back(r);
   return {};
 }
 
-Status RegexCompiler::bracket_code(uint32_t& code) {
+Result<uint32_t> RegexCompiler::bracket_code() {
   if (rest_.empty()) return invalid("a '[' without its ']'");
-  if (rest_[0] == '\\') return literal_escape(code);
+  if (rest_[0] == '\\') return literal_escape();
   const CodePoint p = first_code_point(rest_);
   if (p.bytes == 0) return invalid("bytes that are not UTF-8");
   rest_.remove_prefix(p.bytes);
-  code = p.code;
-  return {};
+  return p.code;
 }
 
 /// The repetition of the fragment that begins at `begin`, if one follows.
