@@ -41,6 +41,10 @@ class RegexCompiler {
   struct Flags {
     bool ignore_case = false, multi_line = false, dot_newline = false;
   };
+  struct NamedClass {
+    Ranges ranges;
+    bool negated = false;
+  };
 
   Status invalid(const std::string& what) const {
     return invalid_model("the pattern '" + std::string(pattern_) + "' has " + what + " at byte " +
@@ -81,9 +85,11 @@ class RegexCompiler {
   Status group(int depth);
   Status flags(bool& scoped);
   Status escape();
+  std::optional<NamedClass> perl_escape();
   Result<uint32_t> literal_escape();
   Result<uint32_t> hexadecimal();
   Status bracket();
+  void add_class(NamedClass named, Ranges& to) const;
   Status bracket_item(Ranges& ranges);
   Result<uint32_t> bracket_code();
   Status repetitions(uint32_t begin);
@@ -97,10 +103,6 @@ class RegexCompiler {
 
 Status RegexCompiler::emit_set(Ranges ranges, bool negated) {
   if (out_.program_.size() >= kMaxProgram) return unsupported_part("too many repetitions");
-  const bool ascii =
-      std::ranges::all_of(ranges, [](const Regex::Range& r) { return r.last < 0x80; });
-  if (flags_.ignore_case && !ascii)
-    return unsupported_part("a character or class beyond ASCII whose case is ignored");
   out_.sets_.push_back({std::move(ranges), negated, flags_.ignore_case});
   emit({Op::Take, static_cast<uint32_t>(out_.sets_.size() - 1), here() + 1});
   return {};
@@ -239,17 +241,20 @@ Status RegexCompiler::escape() {
     emit_assertion(op);
     return {};
   }
-  if (rest_.size() > 1) {
-    // \D, \S and \W are negations also where case is ignored.
-    const char letter = rest_[1];
-    const bool negated = letter == 'D' || letter == 'S' || letter == 'W';
-    if (auto set = perl_class(negated ? static_cast<char>(letter - 'A' + 'a') : letter)) {
-      rest_.remove_prefix(2);
-      return emit_set(*std::move(set), negated);
-    }
-  }
+  if (auto named = perl_escape()) return emit_set(std::move(named->ranges), named->negated);
   RP_ASSIGN(const uint32_t code, literal_escape());
   return emit_set({{code, code}});
+}
+
+/// Reads \d, \s, \w, or the negation \D, \S, \W.
+std::optional<RegexCompiler::NamedClass> RegexCompiler::perl_escape() {
+  if (rest_.size() < 2 || rest_[0] != '\\') return std::nullopt;
+  const char letter = rest_[1];
+  const bool negated = letter == 'D' || letter == 'S' || letter == 'W';
+  auto set = perl_class(negated ? static_cast<char>(letter - 'A' + 'a') : letter);
+  if (!set) return std::nullopt;
+  rest_.remove_prefix(2);
+  return NamedClass{*std::move(set), negated};
 }
 
 /// An escape that stands for one code point.
@@ -309,6 +314,16 @@ Status RegexCompiler::bracket() {
   return emit_set(std::move(ranges), negated);
 }
 
+/// Adds a class to a class in brackets. Where case is ignored, the negation of a class has no code
+/// point that is equal to one in the class.
+void RegexCompiler::add_class(NamedClass named, Ranges& to) const {
+  if (named.negated) {
+    named.ranges = negation(flags_.ignore_case ? with_case_variants(std::move(named.ranges))
+                                               : std::move(named.ranges));
+  }
+  to.insert(to.end(), named.ranges.begin(), named.ranges.end());
+}
+
 Status RegexCompiler::bracket_item(Ranges& ranges) {
   const size_t end = rest_.starts_with("[:") ? rest_.find(":]", 2) : std::string_view::npos;
   if (end != std::string_view::npos) {
@@ -318,16 +333,12 @@ Status RegexCompiler::bracket_item(Ranges& ranges) {
     auto set = posix_class(name);
     if (!set) return invalid("an unknown class");
     rest_.remove_prefix(end + 2);
-    if (negated) set = negation(*std::move(set));
-    ranges.insert(ranges.end(), set->begin(), set->end());
+    add_class({*std::move(set), negated}, ranges);
     return {};
   }
-  if (rest_[0] == '\\' && rest_.size() > 1) {
-    if (const auto set = perl_class(rest_[1])) {
-      rest_.remove_prefix(2);
-      ranges.insert(ranges.end(), set->begin(), set->end());
-      return {};
-    }
+  if (auto named = perl_escape()) {
+    add_class(*std::move(named), ranges);
+    return {};
   }
   RP_ASSIGN(const uint32_t first, bracket_code());
   Regex::Range r{first, first};
