@@ -46,9 +46,11 @@ class RegexCompiler {
     bool negated = false;
   };
 
-  Status invalid(const std::string& what) const {
+  Status invalid(const std::string& what) const { return invalid(what, rest_); }
+  /// `from`: the rest of the pattern where the error begins.
+  Status invalid(const std::string& what, std::string_view from) const {
     return invalid_model("the pattern '" + std::string(pattern_) + "' has " + what + " at byte " +
-                         std::to_string(pattern_.size() - rest_.size()));
+                         std::to_string(pattern_.size() - from.size()));
   }
   Status unsupported_part(const std::string& what) const {
     return unsupported("the pattern '" + std::string(pattern_) + "' has " + what +
@@ -87,7 +89,7 @@ class RegexCompiler {
   Status escape();
   std::optional<NamedClass> perl_escape();
   Result<uint32_t> literal_escape();
-  Result<uint32_t> hexadecimal();
+  Result<uint32_t> hexadecimal(std::string_view begin);
   Status bracket();
   void add_class(NamedClass named, Ranges& to) const;
   Status bracket_item(Ranges& ranges);
@@ -259,8 +261,9 @@ std::optional<RegexCompiler::NamedClass> RegexCompiler::perl_escape() {
 
 /// An escape that stands for one code point.
 Result<uint32_t> RegexCompiler::literal_escape() {
+  const std::string_view begin = rest_;
   take("\\");
-  if (rest_.empty()) return invalid("a '\\' at its end");
+  if (rest_.empty()) return invalid("a '\\' at its end", begin);
   const char c = rest_[0];
   if (c == 'p' || c == 'P' || c == 'C') return unsupported_part(std::string("\\") + c);
   rest_.remove_prefix(1);
@@ -268,7 +271,7 @@ Result<uint32_t> RegexCompiler::literal_escape() {
   constexpr std::string_view kCodes = "\a\f\n\r\t\v";
   const size_t at = kLetters.find(c);
   if (at != std::string_view::npos) return static_cast<unsigned char>(kCodes[at]);
-  if (c == 'x') return hexadecimal();
+  if (c == 'x') return hexadecimal(begin);
   if (c == '0' || (c >= '1' && c <= '7' && !rest_.empty() && digit_of(rest_[0], 8) >= 0)) {
     auto code = static_cast<uint32_t>(c - '0');
     for (int i = 0; i < 2 && !rest_.empty() && digit_of(rest_[0], 8) >= 0; ++i) {
@@ -277,26 +280,26 @@ Result<uint32_t> RegexCompiler::literal_escape() {
     }
     return code;
   }
-  const bool punctuation = static_cast<unsigned char>(c) < 0x80 && c > ' ' && c != 0x7f &&
-                           digit_of(c, 10) < 0 && !(c >= 'a' && c <= 'z') &&
-                           !(c >= 'A' && c <= 'Z');
-  if (!punctuation) return invalid("an unknown escape");
+  const bool alphanumeric =
+      digit_of(c, 10) >= 0 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  if (alphanumeric || static_cast<unsigned char>(c) >= 0x80)
+    return invalid("an unknown escape", begin);
   return static_cast<unsigned char>(c);
 }
 
-/// "7f" or "{10ffff}".
-Result<uint32_t> RegexCompiler::hexadecimal() {
+/// "7f" or "{10ffff}". `begin` is where the escape begins.
+Result<uint32_t> RegexCompiler::hexadecimal(std::string_view begin) {
   const bool braces = take("{");
   uint32_t code = 0;
   size_t digits = 0;
-  while (digits < (braces ? 8U : 2U) && !rest_.empty() && digit_of(rest_[0], 16) >= 0) {
+  while ((braces || digits < 2) && !rest_.empty() && digit_of(rest_[0], 16) >= 0) {
     code = code * 16 + static_cast<uint32_t>(digit_of(rest_[0], 16));
     rest_.remove_prefix(1);
     ++digits;
-    if (code > kLastCode) return invalid("a code point that is too large");
+    if (code > kLastCode) return invalid("a code point that is too large", begin);
   }
   if (digits == 0 || (!braces && digits != 2) || (braces && !take("}")))
-    return invalid("an escape without its digits");
+    return invalid("an escape without its digits", begin);
   return code;
 }
 

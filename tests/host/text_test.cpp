@@ -101,6 +101,8 @@ TEST(HostText, Patterns) {
       {"\\x41\\x{42}\\103\\t", {"ABC\t"}, {"ABC"}},
       {"[\\x41-\\x5a]+", {"AZ"}, {"a", "\u4100"}},
       {"[\\x{3b1}-\\x{3c9}\\101-\\103]+", {"\u03b1\u03c9BC"}, {"\u03ca", "D"}},
+      {"a\\ \\_\\\t\\\x7f[\\ \\-]", {"a _\t\x7f-"}, {"a"}},
+      {"\\x{000000041}", {"A"}, {"\x04"}},
       {"(?P<name>a)(?<other>b)", {"ab"}, {"a"}},
       {"a*?b+?c??", {"b", "aabbc"}, {"ac"}},
   };
@@ -121,11 +123,16 @@ TEST(HostText, PatternsThatAreRefused) {
       {"[b-a]", "ends before it begins"},
       {"[a", "a '[' without its ']'"},
       {"x(?=y)", "an unknown flag or group"},
-      {"\\1", "an unknown escape"},
+      {"ab\\1", "an unknown escape at byte 2"},
+      {"[a\\y]", "an unknown escape at byte 2"},
+      {"\\\u00e9", "an unknown escape at byte 0"},
+      {"a\\x4", "an escape without its digits at byte 1"},
+      {"a\\x{41", "an escape without its digits at byte 1"},
+      {"a\\x{110000}", "a code point that is too large at byte 1"},
       {"a{1001}", "bad bounds"},
       {"((a{1000}){1000}){1000}", "too many repetitions"},
       {"\\pL", "not supported"},
-      {"\\", "at its end"},
+      {"a\\", "a '\\' at its end at byte 1"},
       {std::string(5000, '('), "nested groups"}};
   for (const auto& [pattern, message] : kRefused) {
     const auto regex = host::Regex::parse(pattern);
