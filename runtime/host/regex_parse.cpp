@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxDepth = 200;
 constexpr uint32_t kMaxRepeat = 1000;
 constexpr size_t kMaxProgram = 100'000;
+constexpr size_t kMaxCopied = 100 * kMaxProgram;  // by repetitions of repetitions
 
 int digit_of(char c, int base) {
   const int v = c >= '0' && c <= '9'   ? c - '0'
@@ -40,6 +41,10 @@ class RegexCompiler {
   using Op = Regex::Op;
   struct Flags {
     bool ignore_case = false, multi_line = false, dot_newline = false;
+  };
+  struct Repetition {
+    uint32_t low = 0;
+    std::optional<uint32_t> high;  // nothing: no limit
   };
   struct NamedClass {
     Ranges ranges;
@@ -85,7 +90,8 @@ class RegexCompiler {
   Status atom(int depth);
   Status literal();
   Status group(int depth);
-  Status flags(bool& scoped);
+  bool sets_flags() const;
+  Status flags();
   Status escape();
   std::optional<NamedClass> perl_escape();
   Result<uint32_t> literal_escape();
@@ -94,12 +100,13 @@ class RegexCompiler {
   void add_class(NamedClass named, Ranges& to) const;
   Status bracket_item(Ranges& ranges);
   Result<uint32_t> bracket_code();
-  Status repetitions(uint32_t begin);
-  bool bounds(uint32_t& low, std::optional<uint32_t>& high);
-  Status repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high);
+  std::optional<Repetition> repetition();
+  std::optional<Repetition> bounds();
+  Status repeat(uint32_t begin, const Repetition& r);
 
   std::string_view pattern_, rest_;
   Flags flags_;
+  size_t copied_ = 0;  // instructions
   Regex out_;
 };
 
@@ -128,18 +135,40 @@ Status RegexCompiler::alternatives(int depth) {
   return {};
 }
 
+/// Terms one after another. As in RE2, flags and empty quotations between a term and an operator of
+/// repetition make no difference, but allow one more repetition.
 Status RegexCompiler::sequence(int depth) {
-  bool quoted = false;  // between \Q and \E
+  bool quoted = false;    // between \Q and \E
+  bool repeated = false;  // the last part is a repetition
+  std::optional<uint32_t> term;
   while (!rest_.empty()) {
+    const std::string_view begin = rest_;
     if (take(quoted ? "\\E" : "\\Q")) {
       quoted = !quoted;
-      continue;
+      repeated = false;
+    } else if (quoted) {
+      term = here();
+      RP_TRY(literal());
+    } else if (rest_[0] == '|' || rest_[0] == ')') {
+      break;
+    } else if (sets_flags()) {
+      take("(?");
+      RP_TRY(flags());
+      take(")");
+      repeated = false;
+    } else if (const auto r = repetition()) {
+      if (!term) return invalid("a repetition of nothing", begin);
+      if (repeated) return invalid("a repetition of a repetition", begin);
+      if (r->low > kMaxRepeat || r->high.value_or(0) > kMaxRepeat ||
+          r->high.value_or(r->low) < r->low)
+        return invalid("a repetition with bad bounds", begin);
+      RP_TRY(repeat(*term, *r));
+      repeated = true;
+    } else {
+      term = here();
+      RP_TRY(atom(depth));
+      repeated = false;
     }
-    if (!quoted && (rest_[0] == '|' || rest_[0] == ')')) break;
-    const uint32_t begin = here();
-    RP_TRY(quoted ? literal() : atom(depth));
-    if (quoted && take("\\E")) quoted = false;
-    if (!quoted) RP_TRY(repetitions(begin));
   }
   return {};
 }
@@ -160,10 +189,6 @@ Status RegexCompiler::atom(int depth) {
       return bracket();
     case '\\':
       return escape();
-    case '*':
-    case '+':
-    case '?':
-      return invalid("a repetition of nothing");
     case '.':
       take(".");
       return emit_set(flags_.dot_newline ? Ranges{} : Ranges{{'\n', '\n'}}, true);
@@ -195,9 +220,8 @@ Status RegexCompiler::group(int depth) {
     if (!valid) return invalid("a group with a bad name");
     rest_.remove_prefix(end + 1);
   } else if (take("?")) {
-    bool scoped = false;
-    RP_TRY(flags(scoped));
-    if (!scoped) return {};  // the flags hold to the end of the group around them
+    RP_TRY(flags());
+    take(":");
   }
   RP_TRY(alternatives(depth + 1));
   if (!take(")")) return invalid("a '(' without its ')'");
@@ -205,16 +229,18 @@ Status RegexCompiler::group(int depth) {
   return {};
 }
 
-/// Reads "flags)" or "flags:". `scoped`: they hold for a group of their own.
-Status RegexCompiler::flags(bool& scoped) {
+/// Whether flags follow that hold to the end of the group around them.
+bool RegexCompiler::sets_flags() const {
+  if (!rest_.starts_with("(?")) return false;
+  const size_t end = rest_.find_first_not_of("imsU-", 2);
+  return end != std::string_view::npos && rest_[end] == ')';
+}
+
+/// Reads flags up to a ":" or ")".
+Status RegexCompiler::flags() {
   bool value = true;
   bool any = true;  // a letter follows the minus
-  for (;;) {
-    if (take(":")) {
-      scoped = true;
-      return any ? Status() : invalid("a '-' without flags");
-    }
-    if (take(")")) return any ? Status() : invalid("a '-' without flags");
+  while (!rest_.starts_with(":") && !rest_.starts_with(")")) {
     if (take("-")) {
       if (!value) return invalid("two '-'");
       value = any = false;
@@ -231,6 +257,7 @@ Status RegexCompiler::flags(bool& scoped) {
       return invalid("an unknown flag or group");
     }
   }
+  return any ? Status() : invalid("a '-' without flags");
 }
 
 Status RegexCompiler::escape() {
@@ -363,39 +390,24 @@ Result<uint32_t> RegexCompiler::bracket_code() {
   return p.code;
 }
 
-/// The repetition of the fragment that begins at `begin`, if one follows.
-Status RegexCompiler::repetitions(uint32_t begin) {
-  uint32_t low = 0;
-  std::optional<uint32_t> high;
-  bool repeated = false;
-  for (;;) {
-    const std::string_view before = rest_;
-    if (take("*")) {
-      low = 0;
-      high.reset();
-    } else if (take("+")) {
-      low = 1;
-      high.reset();
-    } else if (take("?")) {
-      low = 0;
-      high = 1;
-    } else if (!bounds(low, high)) {
-      return {};
-    }
-    if (repeated) {
-      rest_ = before;
-      return invalid("a repetition of a repetition");
-    }
-    repeated = true;
-    if (low > kMaxRepeat || high.value_or(0) > kMaxRepeat || high.value_or(low) < low)
-      return invalid("a repetition with bad bounds");
-    take("?");  // prefers few repetitions, which makes no difference here
-    RP_TRY(repeat(begin, low, high));
+/// Reads an operator of repetition, if one follows.
+std::optional<RegexCompiler::Repetition> RegexCompiler::repetition() {
+  std::optional<Repetition> r;
+  if (take("*")) {
+    r = Repetition{0, std::nullopt};
+  } else if (take("+")) {
+    r = Repetition{1, std::nullopt};
+  } else if (take("?")) {
+    r = Repetition{0, 1};
+  } else {
+    r = bounds();
   }
+  if (r) take("?");  // prefers few repetitions, which makes no difference here
+  return r;
 }
 
 /// "{2}", "{2,}" or "{2,5}". Anything else is no repetition, but text.
-bool RegexCompiler::bounds(uint32_t& low, std::optional<uint32_t>& high) {
+std::optional<RegexCompiler::Repetition> RegexCompiler::bounds() {
   const std::string_view before = rest_;
   const auto number = [this](uint32_t& v) {
     const size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
@@ -405,21 +417,23 @@ bool RegexCompiler::bounds(uint32_t& low, std::optional<uint32_t>& high) {
     rest_.remove_prefix(digits);
     return digits > 0;
   };
-  if (take("{") && number(low)) {
-    high = low;
+  Repetition r;
+  if (take("{") && number(r.low)) {
+    r.high = r.low;
     if (take(",")) {
       uint32_t v = 0;
-      high = number(v) ? std::optional(v) : std::nullopt;
+      r.high = number(v) ? std::optional(v) : std::nullopt;
     }
-    if (take("}")) return true;
+    if (take("}")) return r;
   }
   rest_ = before;
-  return false;
+  return std::nullopt;
 }
 
 /// Writes copies of the fragment from `begin` to the end of the program: `low` that are needed, and
 /// those that are optional, or one that repeats.
-Status RegexCompiler::repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high) {
+Status RegexCompiler::repeat(uint32_t begin, const Repetition& r) {
+  const auto [low, high] = r;
   const std::vector<Regex::Instruction> fragment(out_.program_.begin() + begin,
                                                  out_.program_.end());
   out_.program_.resize(begin);
@@ -433,7 +447,8 @@ Status RegexCompiler::repeat(uint32_t begin, uint32_t low, std::optional<uint32_
     }
   };
   const size_t copies = std::max<size_t>(low, high.value_or(low + 1));
-  if (begin + copies * (fragment.size() + 2) > kMaxProgram)
+  copied_ += copies * (fragment.size() + 2);
+  if (begin + copies * (fragment.size() + 2) > kMaxProgram || copied_ > kMaxCopied)
     return unsupported_part("too many repetitions");
   for (uint32_t i = 0; i < low; ++i) append();
   if (!high) {

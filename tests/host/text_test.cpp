@@ -103,6 +103,12 @@ TEST(HostText, Patterns) {
       {"[\\x{3b1}-\\x{3c9}\\101-\\103]+", {"\u03b1\u03c9BC"}, {"\u03ca", "D"}},
       {"a\\ \\_\\\t\\\x7f[\\ \\-]", {"a _\t\x7f-"}, {"a"}},
       {"\\x{000000041}", {"A"}, {"\x04"}},
+      {"a(?i)*b", {"b", "aaaB"}, {"AB"}},
+      {"ab(?i){2}", {"abb"}, {"abab", "abB"}},
+      {"(a(?i)*)(?)+", {"aa", ""}, {"A"}},
+      {"a*(?i)?(?i)\\Q\\E+", {"aa", ""}, {"b"}},
+      {"\\Qab\\E*", {"a", "abb"}, {"abab"}},
+      {"^*$?a{,1}", {"a{,1}"}, {"a"}},
       {"(?P<name>a)(?<other>b)", {"ab"}, {"a"}},
       {"a*?b+?c??", {"b", "aabbc"}, {"ac"}},
   };
@@ -114,12 +120,23 @@ TEST(HostText, Patterns) {
   }
 }
 
+std::string repeated(const std::string& part, size_t count) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += part;
+  return out;
+}
+
 TEST(HostText, PatternsThatAreRefused) {
   const std::vector<std::pair<std::string, std::string>> kRefused = {
       {"(a", "a '(' without its ')'"},
       {"a)", "an unexpected ')'"},
       {"*", "a repetition of nothing"},
-      {"a**", "a repetition of a repetition"},
+      {"(?i)*", "a repetition of nothing at byte 4"},
+      {"a|(?i)*", "a repetition of nothing"},
+      {"a({2})", "a repetition of nothing at byte 2"},
+      {"\\Q\\E*", "a repetition of nothing"},
+      {"a(?i-)", "a '-' without flags"},
+      {"a**", "a repetition of a repetition at byte 2"},
       {"[b-a]", "ends before it begins"},
       {"[a", "a '[' without its ']'"},
       {"x(?=y)", "an unknown flag or group"},
@@ -131,6 +148,7 @@ TEST(HostText, PatternsThatAreRefused) {
       {"a\\x{110000}", "a code point that is too large at byte 1"},
       {"a{1001}", "bad bounds"},
       {"((a{1000}){1000}){1000}", "too many repetitions"},
+      {"(a{1000}){90}" + repeated("(?i){1}", 10'000), "too many repetitions"},
       {"\\pL", "not supported"},
       {"a\\", "a '\\' at its end at byte 1"},
       {std::string(5000, '('), "nested groups"}};
