@@ -2,6 +2,7 @@
 // another tensor, Bernoulli, Multinomial, and Dropout in training mode.
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -51,6 +52,47 @@ Result<DType> result_dtype(const Call& c, DType fallback) {
   return code == nullptr ? Result<DType>(fallback) : dtype_from_onnx(*code);
 }
 
+/// The next value of a float dtype, above or below the element of `scalar`.
+double neighbour(const HostTensor& scalar, bool above) {
+  HostTensor next = scalar;
+  with_width(scalar.dtype(), [&]<typename Bits>(Bits) {
+    if constexpr (std::is_unsigned_v<Bits>) {
+      constexpr auto kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+      auto bits = element<Bits>(scalar, 0);
+      if (static_cast<Bits>(bits & ~kSign) == 0) {
+        bits = above ? Bits{1} : static_cast<Bits>(kSign | 1U);
+      } else {
+        bits = static_cast<Bits>(((bits & kSign) != 0) == above ? bits - 1 : bits + 1);
+      }
+      set_element(next, 0, bits);
+    }
+  });
+  double v = 0;
+  load(next, 0, 1, 1, &v);
+  return v;
+}
+
+/// The least and the greatest value of a float dtype in [low, high).
+struct Bounds {
+  double least, greatest;
+};
+Result<Bounds> bounds_of(DType t, double low, double high) {
+  HostTensor scalar(t, {});
+  const auto rounded = [&](double v) {
+    store(scalar, 0, 1, &v);
+    load(scalar, 0, 1, 1, &v);
+    return v;
+  };
+  Bounds b{};
+  b.least = rounded(low);
+  if (b.least < low) b.least = neighbour(scalar, true);
+  b.greatest = rounded(high);
+  if (b.greatest >= high) b.greatest = neighbour(scalar, false);
+  if (b.least <= b.greatest) return b;
+  return invalid_model("no " + std::string(name_of(t)) + " is at least 'low' (" +
+                       std::to_string(low) + ") and below 'high' (" + std::to_string(high) + ")");
+}
+
 KernelResult random_tensor(const Call& c) {
   const bool like = c.op == "RandomNormalLike" || c.op == "RandomUniformLike";
   RP_TRY(check_arity(c, like ? 1 : 0, like ? 1 : 0));
@@ -66,7 +108,13 @@ KernelResult random_tensor(const Call& c) {
   } else {
     const double low = c.attrs.get_float("low", 0);
     const double high = c.attrs.get_float("high", 1);
-    generate(y, [&] { return low + (high - low) * source.uniform(); });
+    Bounds b{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    if (low < high) {
+      RP_ASSIGN(b, bounds_of(t, low, high));
+    }
+    // The sum and its conversion to the dtype may round to `high`.
+    generate(
+        y, [&] { return std::clamp(low + (high - low) * source.uniform(), b.least, b.greatest); });
   }
   return one(std::move(y));
 }
