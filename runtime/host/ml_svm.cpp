@@ -34,8 +34,9 @@ Result<KernelFunction> read_kernel(const Call& c, std::vector<float> vectors, in
                                    bool is_linear = false) {
   const auto size = static_cast<int64_t>(vectors.size());
   if (rows < 1 || size == 0 || size % rows != 0) {
-    return invalid_model("it has " + std::to_string(size) + " coefficients of " +
-                         std::to_string(rows) + " vectors, which is no whole number for each");
+    return invalid_model("it has " + std::to_string(size) + " numbers for " + std::to_string(rows) +
+                         " vectors: " + std::to_string(size) + " is not a positive multiple of " +
+                         std::to_string(rows));
   }
   KernelFunction k;
   k.rows = rows;

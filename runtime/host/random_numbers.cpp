@@ -98,7 +98,7 @@ KernelResult random_tensor(const Call& c) {
   RP_TRY(check_arity(c, like ? 1 : 0, like ? 1 : 0));
   RP_ASSIGN(const DType t, result_dtype(c, like ? input(c, 0).dtype() : DType::F32));
   if (domain_of(t) != Domain::Float)
-    return unsupported("random numbers of " + std::string(name_of(t)) + " do not exist");
+    return invalid_model("attribute 'dtype' must be a float type, is " + std::string(name_of(t)));
   RP_ASSIGN(HostTensor y, allocate(t, like ? input(c, 0).dims() : c.attrs.get_ints("shape")));
   Source source(c);
   if (c.op == "RandomNormal" || c.op == "RandomNormalLike") {
@@ -123,7 +123,10 @@ KernelResult bernoulli(const Call& c) {
   RP_TRY(check_arity(c, 1, 1));
   RP_TRY(require_float(c, 0, "input"));
   RP_ASSIGN(const DType t, result_dtype(c, input(c, 0).dtype()));
-  if (domain_of(t) == Domain::None) return unsupported("random strings do not exist");
+  if (domain_of(t) == Domain::None) {
+    return invalid_model("attribute 'dtype' must be a float type, an integer type or bool, is " +
+                         std::string(name_of(t)));
+  }
   RP_ASSIGN(std::vector<double> values, load_all(input(c, 0)));
   Source source(c);
   for (double& v : values) {
@@ -156,8 +159,10 @@ KernelResult multinomial(const Call& c) {
     load(input(c, 0), r * classes, 1, classes, sums.data());
     const double largest = *std::ranges::max_element(sums);
     if (!std::isfinite(largest) ||
-        std::ranges::any_of(sums, [](double v) { return std::isnan(v); }))
-      return invalid_input("row " + std::to_string(r) + " has no finite probability, or a NaN");
+        std::ranges::any_of(sums, [](double v) { return std::isnan(v); })) {
+      return invalid_input("row " + std::to_string(r) +
+                           " must have a finite logarithm of a probability, and no NaN or +inf");
+    }
     for (double& v : sums) v = std::exp(v - largest);
     std::partial_sum(sums.begin(), sums.end(), sums.begin());
     for (int64_t k = 0; k < samples; ++k) {

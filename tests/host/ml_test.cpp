@@ -43,5 +43,17 @@ TEST(HostMl, WeightsOfOneOfTwoClasses) {
   });
 }
 
+TEST(HostMl, SupportVectorsOfUnequalSize) {
+  run_error_cases({{"coefficients",
+                    "SVMRegressor",
+                    {f32({1, 2}, {0, 0})},
+                    Code::InvalidModel,
+                    "12 is not a positive multiple of 5",
+                    attrs({{"coefficients", Floats(5)},
+                           {"n_supports", int64_t{5}},
+                           {"rho", Floats{0}},
+                           {"support_vectors", Floats(12)}})}});
+}
+
 }  // namespace
 }  // namespace reprise::test

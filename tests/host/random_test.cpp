@@ -49,7 +49,8 @@ double correlation(const std::vector<double>& v) {
   return sum / static_cast<double>(v.size()) / variance(v);
 }
 
-// With fixed seeds these are no chances. The bounds are five standard deviations of each estimate.
+// Seeds are fixed, so the test is deterministic. The bounds are five standard deviations of each
+// estimate.
 TEST(HostRandom, NormalNumbers) {
   const auto v =
       draw("RandomNormal", attrs({{"shape", ints({kCount})}, {"mean", 3.0F}, {"scale", 2.0F}}));
@@ -135,7 +136,23 @@ TEST(HostRandom, RefusesWhatHasNoMeaning) {
        Code::InvalidModel,
        "no float16 is at least 'low'",
        attrs({{"shape", ints({1})}, {"dtype", int64_t{10}}, {"low", 1.0e6F}, {"high", 2.0e6F}})},
-      {"nan", "Multinomial", {f32({1, 1}, {kNaN})}, Code::InvalidInput, "NaN"},
+      {"nan",
+       "Multinomial",
+       {f32({2, 1}, {0, kNaN})},
+       Code::InvalidInput,
+       "row 1 must have a finite logarithm of a probability"},
+      {"dtype",
+       "RandomNormal",
+       {},
+       Code::InvalidModel,
+       "must be a float type, is int32",
+       attrs({{"shape", ints({1})}, {"dtype", int64_t{6}}})},
+      {"strings",
+       "Bernoulli",
+       {f32({1}, {0.5F})},
+       Code::InvalidModel,
+       "must be a float type, an integer type or bool, is string",
+       attrs({{"dtype", int64_t{8}}})},
   });
 }
 
