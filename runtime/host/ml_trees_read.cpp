@@ -265,19 +265,17 @@ Status read_inner(const AttrMap& attrs, Ensemble& e) {
     return invalid_model("attribute 'nodes_modes' must be a tensor of uint8");
   const auto n = static_cast<size_t>(modes->count());
   RP_TRY(check_count(n));
-  const auto ints = [&](const char* name) {
-    return attrs.get_ints(name, std::vector<int64_t>(n, 0));
-  };
-  const std::vector<int64_t> features = ints("nodes_featureids"),
-                             missing = ints("nodes_missing_value_tracks_true"),
-                             true_leaf = ints("nodes_trueleafs"),
-                             false_leaf = ints("nodes_falseleafs"),
-                             if_true = ints("nodes_truenodeids"),
-                             if_false = ints("nodes_falsenodeids");
+  enum List : size_t { kFeature, kMissing, kTrueLeaf, kFalseLeaf, kIfTrue, kIfFalse, kLists };
+  constexpr const char* kNames[kLists] = {"nodes_featureids",  "nodes_missing_value_tracks_true",
+                                          "nodes_trueleafs",   "nodes_falseleafs",
+                                          "nodes_truenodeids", "nodes_falsenodeids"};
+  std::array<std::vector<int64_t>, kLists> lists;
+  for (size_t k = 0; k < kLists; ++k) {
+    lists[k] = attrs.get_ints(kNames[k], std::vector<int64_t>(n, 0));
+    RP_TRY(same_size(lists[k].size(), n, kNames[k]));
+  }
   RP_ASSIGN(const std::vector<double> splits, numbers(attrs, "nodes_splits"));
   RP_TRY(same_size(splits.size(), n, "nodes_splits"));
-  for (const auto* list : {&features, &missing, &true_leaf, &false_leaf, &if_true, &if_false})
-    RP_TRY(same_size(list->size(), n, "nodes_featureids, or another of the nodes,"));
   e.nodes.resize(n);
   for (size_t i = 0; i < n; ++i) {
     TreeNode& node = e.nodes[i];
@@ -285,11 +283,11 @@ Status read_inner(const AttrMap& attrs, Ensemble& e) {
     if (mode >= static_cast<uint8_t>(Mode::Leaf))
       return invalid_model("attribute 'nodes_modes' has the unknown mode " + std::to_string(mode));
     node.mode = static_cast<Mode>(mode);
-    RP_ASSIGN(node.feature, feature_of(features[i]));
+    RP_ASSIGN(node.feature, feature_of(lists[kFeature][i]));
     node.value = splits[i];
-    node.missing_is_true = missing[i] != 0;
-    node.next[1] = branch(if_true[i], true_leaf[i] != 0, n);
-    node.next[0] = branch(if_false[i], false_leaf[i] != 0, n);
+    node.missing_is_true = lists[kMissing][i] != 0;
+    node.next[1] = branch(lists[kIfTrue][i], lists[kTrueLeaf][i] != 0, n);
+    node.next[0] = branch(lists[kIfFalse][i], lists[kFalseLeaf][i] != 0, n);
   }
   return {};
 }

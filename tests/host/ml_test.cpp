@@ -43,6 +43,24 @@ TEST(HostMl, WeightsOfOneOfTwoClasses) {
   });
 }
 
+TEST(HostMl, ListsOfUnequalLength) {
+  run_error_cases({{"true leaves",
+                    "TreeEnsemble",
+                    {f32({1, 1}, {0})},
+                    Code::InvalidModel,
+                    "attribute 'nodes_trueleafs' has 3 elements instead of 1",
+                    attrs({{"leaf_targetids", Ints{0, 0}},
+                           {"leaf_weights", f32({2}, {1, 2})},
+                           {"nodes_falseleafs", Ints{1}},
+                           {"nodes_falsenodeids", Ints{0}},
+                           {"nodes_featureids", Ints{0}},
+                           {"nodes_modes", u8({1}, {0})},
+                           {"nodes_splits", f32({1}, {0.5F})},
+                           {"nodes_trueleafs", Ints{1, 1, 1}},
+                           {"nodes_truenodeids", Ints{1}},
+                           {"tree_roots", Ints{0}}})}});
+}
+
 TEST(HostMl, SupportVectorsOfUnequalSize) {
   run_error_cases({{"coefficients",
                     "SVMRegressor",
