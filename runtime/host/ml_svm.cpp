@@ -260,14 +260,14 @@ std::vector<double> couple(const std::vector<double>& r, size_t n) {
   return p;
 }
 
-struct Verdict {
+struct Prediction {
   size_t label = 0;
   std::vector<double> scores;
 };
 
 /// The margins of all pairs of classes. Each pair votes for one of its classes.
-Verdict judge_pairs(const Classifier& s, const double* kernels) {
-  Verdict v;
+Prediction classify_pairs(const Classifier& s, const double* kernels) {
+  Prediction p;
   std::vector<int64_t> votes(s.classes);
   const auto part = [&](size_t of, size_t row) {  // the vectors of a class, with a coefficient row
     double sum = 0;
@@ -278,13 +278,13 @@ Verdict judge_pairs(const Classifier& s, const double* kernels) {
   };
   for (size_t i = 0; i < s.classes; ++i) {
     for (size_t j = i + 1; j < s.classes; ++j) {
-      const double margin = part(i, j - 1) + part(j, i) + s.rho[v.scores.size()];
-      v.scores.push_back(margin);
+      const double margin = part(i, j - 1) + part(j, i) + s.rho[p.scores.size()];
+      p.scores.push_back(margin);
       ++votes[margin > 0 ? i : j];
     }
   }
-  v.label = static_cast<size_t>(std::ranges::max_element(votes) - votes.begin());
-  return v;
+  p.label = static_cast<size_t>(std::ranges::max_element(votes) - votes.begin());
+  return p;
 }
 
 std::vector<double> probabilities(const Classifier& s, const std::vector<double>& margins) {
@@ -302,27 +302,27 @@ std::vector<double> probabilities(const Classifier& s, const std::vector<double>
   return couple(r, s.classes);
 }
 
-Verdict judge_linear(const Classifier& s, const double* products) {
-  Verdict v;
-  for (size_t k = 0; k < s.classes; ++k) v.scores.push_back(products[k] + s.rho[0]);
-  const auto largest = std::ranges::max_element(v.scores);
-  v.label = static_cast<size_t>(largest - v.scores.begin());
+Prediction classify_linear(const Classifier& s, const double* products) {
+  Prediction p;
+  for (size_t k = 0; k < s.classes; ++k) p.scores.push_back(products[k] + s.rho[0]);
+  const auto largest = std::ranges::max_element(p.scores);
+  p.label = static_cast<size_t>(largest - p.scores.begin());
   const bool above = s.positive ? *largest >= 0.5 : *largest > 0;
-  if (s.classes == 2 && s.prob_a.empty() && above) v.label = 1;
-  return v;
+  if (s.classes == 2 && s.prob_a.empty() && above) p.label = 1;
+  return p;
 }
 
-Verdict judge(const Classifier& s, const double* kernels) {
-  Verdict v = s.is_linear ? judge_linear(s, kernels) : judge_pairs(s, kernels);
-  if (!s.is_linear && !s.prob_a.empty()) v.scores = probabilities(s, v.scores);
-  if (v.scores.size() == 1 && s.columns == 2) {
+Prediction classify(const Classifier& s, const double* kernels) {
+  Prediction p = s.is_linear ? classify_linear(s, kernels) : classify_pairs(s, kernels);
+  if (!s.is_linear && !s.prob_a.empty()) p.scores = probabilities(s, p.scores);
+  if (p.scores.size() == 1 && s.columns == 2) {
     const bool margin = s.post == PostTransform::None;
-    v.scores =
-        binary_scores(s.post, margin ? BinaryForm::Margin : BinaryForm::Probability, v.scores[0]);
+    p.scores =
+        binary_scores(s.post, margin ? BinaryForm::Margin : BinaryForm::Probability, p.scores[0]);
   } else {
-    transform(s.post, v.scores);
+    transform(s.post, p.scores);
   }
-  return v;
+  return p;
 }
 
 KernelResult svm_classifier(const Call& c) {
@@ -333,9 +333,9 @@ KernelResult svm_classifier(const Call& c) {
   std::vector<size_t> classes;
   std::vector<double> out;
   for (int64_t i = 0; i < x.count; ++i) {
-    const Verdict v = judge(*s, kernels.data() + i * s->kernel.rows);
-    classes.push_back(v.label);
-    out.insert(out.end(), v.scores.begin(), v.scores.end());
+    const Prediction p = classify(*s, kernels.data() + i * s->kernel.rows);
+    classes.push_back(p.label);
+    out.insert(out.end(), p.scores.begin(), p.scores.end());
   }
   RP_ASSIGN(HostTensor y, s->labels.of(classes));
   RP_ASSIGN(HostTensor z, store_all(DType::F32, {x.count, static_cast<int64_t>(s->columns)}, out));
