@@ -186,7 +186,7 @@ class Runner {
         r_(weights.r[static_cast<size_t>(direction)]),
         bias_(p.bias.data() + direction * 2 * rows_),
         peephole_(p.peephole.data() + (p.peephole.empty() ? 0 : direction * 3 * p.hidden)),
-        f_(p.activations.data() + direction * (static_cast<int64_t>(p.cell) + 1)) {}
+        f_(p.activations.data() + direction * functions_of(p.cell)) {}
 
   /// Advances the states to the final ones, and writes those of each step to y.
   Status run(std::vector<double>& states_h, std::vector<double>& states_c, HostTensor& y);
