@@ -42,6 +42,7 @@ void micro_kernel(const PackedMatrix::Rows& rows, const double* __restrict tile,
 
 PackedMatrix::PackedMatrix(const HostTensor& t, int64_t offset, int64_t depth, int64_t columns)
     : depth_(depth), tiles_(static_cast<size_t>((columns + kTile - 1) / kTile * kTile * depth)) {
+  if (columns == 0) return;  // the depth may have any size
   std::vector<double> column(static_cast<size_t>(depth));
   for (int64_t n = 0; n < columns; ++n) {
     load(t, offset + n * depth, 1, depth, column.data());
