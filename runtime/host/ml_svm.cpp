@@ -179,13 +179,17 @@ Status read_vectors(const Call& c, const std::vector<int64_t>& per_class, Classi
                          " entries for " + std::to_string(s.classes) +
                          " classes; it needs one for each of at least two");
   }
+  std::vector<float> vectors = floats(c, "support_vectors");
   s.first = {0};
   for (const int64_t n : per_class) {
-    if (n < 0 || n > (int64_t{1} << 40))
-      return invalid_model("attribute 'vectors_per_class' has the entry " + std::to_string(n));
+    if (n < 0 || n > static_cast<int64_t>(vectors.size())) {
+      return invalid_model("attribute 'vectors_per_class' has the entry " + std::to_string(n) +
+                           ", but 'support_vectors' has " + std::to_string(vectors.size()) +
+                           " numbers");
+    }
     s.first.push_back(s.first.back() + n);
   }
-  RP_ASSIGN(s.kernel, read_kernel(c, floats(c, "support_vectors"), s.first.back()));
+  RP_ASSIGN(s.kernel, read_kernel(c, std::move(vectors), s.first.back()));
   if (s.coefficients.size() < (s.classes - 1) * static_cast<size_t>(s.kernel.rows) ||
       s.rho.size() < s.pairs()) {
     return invalid_model("it has " + std::to_string(s.coefficients.size()) + " coefficients and " +

@@ -43,6 +43,46 @@ TEST(HostMl, WeightsOfOneOfTwoClasses) {
   });
 }
 
+/// A file may choose ids that collide in a hash table, which would take minutes.
+TEST(HostMl, ReadsTreesWhoseIdsCollide) {
+  constexpr size_t kTrees = 200'000;
+  Ints trees(kTrees), nodes(kTrees);
+  for (size_t i = 0; i < kTrees; ++i) {
+    trees[i] = static_cast<int64_t>(i);
+    nodes[i] = static_cast<int64_t>(i * 0x9e3779b97f4a7c15U);
+  }
+  const Ints zeros(kTrees);
+  run_cases({{"leaves",
+              "TreeEnsembleRegressor",
+              {f32({1, 1}, {0})},
+              {f32({1, 1}, {kTrees})},
+              attrs({{"n_targets", int64_t{1}},
+                     {"nodes_falsenodeids", zeros},
+                     {"nodes_featureids", zeros},
+                     {"nodes_modes", Strings(kTrees, "LEAF")},
+                     {"nodes_nodeids", nodes},
+                     {"nodes_treeids", trees},
+                     {"nodes_truenodeids", zeros},
+                     {"nodes_values", Floats(kTrees)},
+                     {"target_ids", zeros},
+                     {"target_nodeids", nodes},
+                     {"target_treeids", trees},
+                     {"target_weights", Floats(kTrees, 1)}})}});
+}
+
+TEST(HostMl, VectorsOfAClass) {
+  run_error_cases({{"entry",
+                    "SVMClassifier",
+                    {f32({1, 2}, {0, 0})},
+                    Code::InvalidModel,
+                    "has the entry 9, but 'support_vectors' has 4 numbers",
+                    attrs({{"classlabels_ints", Ints{0, 1}},
+                           {"coefficients", Floats(2)},
+                           {"rho", Floats{0}},
+                           {"support_vectors", Floats(4)},
+                           {"vectors_per_class", Ints{1, 9}}})}});
+}
+
 TEST(HostMl, ListsOfUnequalLength) {
   run_error_cases({{"true leaves",
                     "TreeEnsemble",
