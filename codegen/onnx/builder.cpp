@@ -1,6 +1,6 @@
 #include "codegen/onnx/builder.h"
 
-#include <algorithm>
+#include <unordered_set>
 
 namespace reprise::onnx {
 
@@ -25,13 +25,26 @@ bool fits(const wire::TensorType& type, const Shape& shape) {
   return true;
 }
 
-/// A name that no output has yet.
-std::string another_name(const std::string& name, const std::set<std::string>& taken) {
-  for (size_t i = 2;; ++i) {
-    std::string other = name + "_" + std::to_string(i);
-    if (!taken.contains(other)) return other;
+/// The names of a graph's outputs, which differ because sessions bind outputs by them.
+class OutputNames {
+ public:
+  explicit OutputNames(const wire::Graph& g) {
+    for (const wire::ValueInfo& o : g.output()) taken_.insert(o.name());
   }
-}
+  /// The name itself if it is the first that is listed, or else another.
+  std::string next(const std::string& name) {
+    size_t& count = listed_[name];
+    if (++count == 1) return name;
+    for (;; ++count) {
+      std::string other = name + "_" + std::to_string(count);
+      if (taken_.insert(other).second) return other;
+    }
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, size_t> listed_;  // the last number that was tried
+};
 
 }  // namespace
 
@@ -169,8 +182,7 @@ Status Builder::check_declared(const Scope& scope, const std::string& name, Valu
 }
 
 void Builder::note(std::string text) {
-  if (std::find(notes_.begin(), notes_.end(), text) == notes_.end())
-    notes_.push_back(std::move(text));
+  if (noted_.insert(text).second) notes_.push_back(std::move(text));
 }
 
 std::vector<std::string> Builder::take_notes() {
@@ -185,22 +197,17 @@ std::vector<std::string> Builder::take_notes() {
 
 Status Builder::set_outputs(Scope& scope, const wire::Graph& g) {
   if (g.output_size() == 0) return invalid_model("the graph has no outputs");
-  std::set<std::string> names, listed;
-  for (const wire::ValueInfo& o : g.output()) names.insert(o.name());
+  OutputNames names(g);
   for (const wire::ValueInfo& o : g.output()) {
     const std::optional<ValueId> v = resolve(scope, o.name());
     if (!v || *v == kNone) {
       return invalid_model("nothing defines the output " + shown(o.name()));
     }
     RP_TRY(check_declared(scope, o.name(), *v, "its definition"));
-    std::string name = o.name();
-    if (!listed.insert(name).second) {
-      // Sessions bind outputs by their names.
-      name = another_name(name, names);
-      names.insert(name);
-      if (!scope.outer)
-        note("output " + shown(o.name()) + " is listed more than once; this one is named " +
-             shown(name));
+    std::string name = names.next(o.name());
+    if (name != o.name() && !scope.outer) {
+      note("output " + shown(o.name()) + " is listed more than once; this one is named " +
+           shown(name));
     }
     scope.graph->add_output(*v);
     scope.graph->output_names.push_back(std::move(name));

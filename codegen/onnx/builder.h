@@ -139,6 +139,7 @@ class Builder {
   std::map<std::string, const wire::Function*> functions_;
   int64_t inlined_ = 0;  // nodes of inlined functions and of bodies, including nested ones
   std::vector<std::string> notes_;
+  std::set<std::string> noted_;       // the same
   std::set<std::string> redeclared_;  // values with a note about their declared dims
   /// While an error passes through calls of functions: the calls, innermost first.
   std::vector<std::string> failed_calls_;

@@ -56,7 +56,13 @@ Status infer_vectorizer(InferContext& ctx) {
   if (out.empty() || out.size() > 2)
     return ctx.invalid("the input must be [C] or [N,C], not " + ctx.str(ctx.shape(0)));
   int64_t columns = 0;
-  for (const int64_t i : ctx.attrs().get_ints("ngram_indexes")) columns = std::max(columns, i + 1);
+  for (const int64_t i : ctx.attrs().get_ints("ngram_indexes")) {
+    if (i < 0 || i >= INT32_MAX) {
+      return ctx.invalid("attribute 'ngram_indexes' has the entry " + std::to_string(i) +
+                         "; expected 0 to " + std::to_string(INT32_MAX - 1));
+    }
+    columns = std::max(columns, i + 1);
+  }
   out.back() = Expr(columns);
   ctx.set_output(0, DType::F32, std::move(out));
   return {};

@@ -20,7 +20,7 @@ inline constexpr int64_t gates_of(RecurrentCell cell) {
 }
 /// The functions of a cell: 1; those of z, r and of h; those of i, o, f, of c, and of the state.
 inline constexpr int64_t functions_of(RecurrentCell cell) {
-  return static_cast<int64_t>(cell) + 1;
+  return cell == RecurrentCell::Rnn ? 1 : cell == RecurrentCell::Gru ? 2 : 3;
 }
 
 enum class RecurrentFunction : uint8_t {

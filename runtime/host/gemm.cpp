@@ -1,7 +1,8 @@
 #include "runtime/host/gemm.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "runtime/host/tile_product.h"
 
 namespace reprise::host {
 
@@ -17,30 +18,10 @@ int64_t round_up(int64_t v, int64_t to) {
   return (v + to - 1) / to * to;
 }
 
-/// A register. Compilers keep arrays of numbers in memory unless they unroll all loops over them.
-using Pair = double __attribute__((vector_size(16)));
-Pair load_pair(const double* p) {
-  Pair v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
 /// c[4][4] (row stride ldc) += a[ks][4] * b[ks][4].
-void micro_kernel(const double* __restrict a, const double* __restrict b, int64_t ks,
-                  double* __restrict c, int64_t ldc) {
-  Pair acc[kTile][2] = {};
-  for (int64_t k = 0; k < ks; ++k) {
-    const Pair left = load_pair(b + k * kTile);
-    const Pair right = load_pair(b + k * kTile + 2);
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < kTile; ++i) {
-      const double v = a[k * kTile + i];
-      acc[i][0] += Pair{v, v} * left;
-      acc[i][1] += Pair{v, v} * right;
-    }
-  }
+void add_tile(const double* a, const double* b, int64_t ks, double* c, int64_t ldc) {
   double sums[kTile][kTile];
-  std::memcpy(sums, acc, sizeof sums);
+  multiply_tile<kTile, kTile>({a, 1, kTile}, b, ks, *sums);
   for (int64_t i = 0; i < kTile; ++i) {
     for (int64_t j = 0; j < kTile; ++j) c[i * ldc + j] += sums[i][j];
   }
@@ -86,8 +67,8 @@ void gemm(int64_t m, int64_t n, int64_t k, const PackBlock& a, const PackBlock& 
           pack_tiles(a, {m1 + m0, a_count, k0, ks}, packed_a, scratch);
           for (int64_t j = 0; j < n_count; j += kTile) {
             for (int64_t i = 0; i < a_count; i += kTile) {
-              micro_kernel(packed_a.data() + i * ks, packed_b.data() + j * ks, ks,
-                           acc.data() + (m0 + i) * columns + j, columns);
+              add_tile(packed_a.data() + i * ks, packed_b.data() + j * ks, ks,
+                       acc.data() + (m0 + i) * columns + j, columns);
             }
           }
         }

@@ -34,8 +34,9 @@ Result<KernelFunction> read_kernel(const Call& c, std::vector<float> vectors, in
                                    bool is_linear = false) {
   const auto size = static_cast<int64_t>(vectors.size());
   if (rows < 1 || size == 0 || size % rows != 0) {
-    return invalid_model("it has " + std::to_string(size) + " coefficients of " +
-                         std::to_string(rows) + " vectors, which is no whole number for each");
+    return invalid_model("it has " + std::to_string(size) + " numbers for " + std::to_string(rows) +
+                         " vectors: " + std::to_string(size) + " is not a positive multiple of " +
+                         std::to_string(rows));
   }
   KernelFunction k;
   k.rows = rows;
@@ -178,13 +179,17 @@ Status read_vectors(const Call& c, const std::vector<int64_t>& per_class, Classi
                          " entries for " + std::to_string(s.classes) +
                          " classes; it needs one for each of at least two");
   }
+  std::vector<float> vectors = floats(c, "support_vectors");
   s.first = {0};
   for (const int64_t n : per_class) {
-    if (n < 0 || n > (int64_t{1} << 40))
-      return invalid_model("attribute 'vectors_per_class' has the entry " + std::to_string(n));
+    if (n < 0 || n > static_cast<int64_t>(vectors.size())) {
+      return invalid_model("attribute 'vectors_per_class' has the entry " + std::to_string(n) +
+                           ", but 'support_vectors' has " + std::to_string(vectors.size()) +
+                           " numbers");
+    }
     s.first.push_back(s.first.back() + n);
   }
-  RP_ASSIGN(s.kernel, read_kernel(c, floats(c, "support_vectors"), s.first.back()));
+  RP_ASSIGN(s.kernel, read_kernel(c, std::move(vectors), s.first.back()));
   if (s.coefficients.size() < (s.classes - 1) * static_cast<size_t>(s.kernel.rows) ||
       s.rho.size() < s.pairs()) {
     return invalid_model("it has " + std::to_string(s.coefficients.size()) + " coefficients and " +
@@ -259,14 +264,14 @@ std::vector<double> couple(const std::vector<double>& r, size_t n) {
   return p;
 }
 
-struct Verdict {
+struct Prediction {
   size_t label = 0;
   std::vector<double> scores;
 };
 
 /// The margins of all pairs of classes. Each pair votes for one of its classes.
-Verdict judge_pairs(const Classifier& s, const double* kernels) {
-  Verdict v;
+Prediction classify_pairs(const Classifier& s, const double* kernels) {
+  Prediction p;
   std::vector<int64_t> votes(s.classes);
   const auto part = [&](size_t of, size_t row) {  // the vectors of a class, with a coefficient row
     double sum = 0;
@@ -277,13 +282,13 @@ Verdict judge_pairs(const Classifier& s, const double* kernels) {
   };
   for (size_t i = 0; i < s.classes; ++i) {
     for (size_t j = i + 1; j < s.classes; ++j) {
-      const double margin = part(i, j - 1) + part(j, i) + s.rho[v.scores.size()];
-      v.scores.push_back(margin);
+      const double margin = part(i, j - 1) + part(j, i) + s.rho[p.scores.size()];
+      p.scores.push_back(margin);
       ++votes[margin > 0 ? i : j];
     }
   }
-  v.label = static_cast<size_t>(std::ranges::max_element(votes) - votes.begin());
-  return v;
+  p.label = static_cast<size_t>(std::ranges::max_element(votes) - votes.begin());
+  return p;
 }
 
 std::vector<double> probabilities(const Classifier& s, const std::vector<double>& margins) {
@@ -301,27 +306,27 @@ std::vector<double> probabilities(const Classifier& s, const std::vector<double>
   return couple(r, s.classes);
 }
 
-Verdict judge_linear(const Classifier& s, const double* products) {
-  Verdict v;
-  for (size_t k = 0; k < s.classes; ++k) v.scores.push_back(products[k] + s.rho[0]);
-  const auto largest = std::ranges::max_element(v.scores);
-  v.label = static_cast<size_t>(largest - v.scores.begin());
+Prediction classify_linear(const Classifier& s, const double* products) {
+  Prediction p;
+  for (size_t k = 0; k < s.classes; ++k) p.scores.push_back(products[k] + s.rho[0]);
+  const auto largest = std::ranges::max_element(p.scores);
+  p.label = static_cast<size_t>(largest - p.scores.begin());
   const bool above = s.positive ? *largest >= 0.5 : *largest > 0;
-  if (s.classes == 2 && s.prob_a.empty() && above) v.label = 1;
-  return v;
+  if (s.classes == 2 && s.prob_a.empty() && above) p.label = 1;
+  return p;
 }
 
-Verdict judge(const Classifier& s, const double* kernels) {
-  Verdict v = s.is_linear ? judge_linear(s, kernels) : judge_pairs(s, kernels);
-  if (!s.is_linear && !s.prob_a.empty()) v.scores = probabilities(s, v.scores);
-  if (v.scores.size() == 1 && s.columns == 2) {
+Prediction classify(const Classifier& s, const double* kernels) {
+  Prediction p = s.is_linear ? classify_linear(s, kernels) : classify_pairs(s, kernels);
+  if (!s.is_linear && !s.prob_a.empty()) p.scores = probabilities(s, p.scores);
+  if (p.scores.size() == 1 && s.columns == 2) {
     const bool margin = s.post == PostTransform::None;
-    v.scores =
-        binary_scores(s.post, margin ? BinaryForm::Margin : BinaryForm::Probability, v.scores[0]);
+    p.scores =
+        binary_scores(s.post, margin ? BinaryForm::Margin : BinaryForm::Probability, p.scores[0]);
   } else {
-    transform(s.post, v.scores);
+    transform(s.post, p.scores);
   }
-  return v;
+  return p;
 }
 
 KernelResult svm_classifier(const Call& c) {
@@ -332,9 +337,9 @@ KernelResult svm_classifier(const Call& c) {
   std::vector<size_t> classes;
   std::vector<double> out;
   for (int64_t i = 0; i < x.count; ++i) {
-    const Verdict v = judge(*s, kernels.data() + i * s->kernel.rows);
-    classes.push_back(v.label);
-    out.insert(out.end(), v.scores.begin(), v.scores.end());
+    const Prediction p = classify(*s, kernels.data() + i * s->kernel.rows);
+    classes.push_back(p.label);
+    out.insert(out.end(), p.scores.begin(), p.scores.end());
   }
   RP_ASSIGN(HostTensor y, s->labels.of(classes));
   RP_ASSIGN(HostTensor z, store_all(DType::F32, {x.count, static_cast<int64_t>(s->columns)}, out));

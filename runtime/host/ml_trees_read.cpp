@@ -2,8 +2,9 @@
 // https://onnx.ai/onnx/operators/index_ai_onnx_ml.html
 #include <algorithm>
 #include <cmath>
+#include <compare>
 #include <map>
-#include <unordered_map>
+#include <numeric>
 
 #include "runtime/host/ml_trees.h"
 
@@ -125,25 +126,34 @@ class Nodes {
  private:
   struct Id {
     int64_t tree, node;
-    friend bool operator==(const Id&, const Id&) = default;
+    friend auto operator<=>(const Id&, const Id&) = default;
   };
-  struct Hash {
-    size_t operator()(const Id& id) const {
-      return static_cast<size_t>(static_cast<uint64_t>(id.tree) * 0x9e3779b97f4a7c15U ^
-                                 static_cast<uint64_t>(id.node));
-    }
-  };
+  auto id_of() const {
+    return [this](uint32_t i) { return ids_[i]; };
+  }
+  Status sort();
   Result<uint32_t> find(Id id) const {
-    const auto at = index_.find(id);
-    if (at != index_.end()) return at->second;
+    const auto at = std::ranges::lower_bound(sorted_, id, {}, id_of());
+    if (at != sorted_.end() && ids_[*at] == id) return *at;
     return invalid_model("tree " + std::to_string(id.tree) + " has no node " +
                          std::to_string(id.node));
   }
   Status link(const AttrMap& attrs, Ensemble& e);
 
   std::vector<Id> ids_;
-  std::unordered_map<Id, uint32_t, Hash> index_;
+  // Not a hash table, because a hostile file could choose ids that collide.
+  std::vector<uint32_t> sorted_;  // the nodes by their ids
 };
+
+Status Nodes::sort() {
+  sorted_.resize(ids_.size());
+  std::iota(sorted_.begin(), sorted_.end(), 0U);
+  std::ranges::sort(sorted_, {}, id_of());
+  const auto twice = std::ranges::adjacent_find(sorted_, {}, id_of());
+  if (twice == sorted_.end()) return {};
+  return invalid_model("tree " + std::to_string(ids_[*twice].tree) + " has two nodes " +
+                       std::to_string(ids_[*twice].node));
+}
 
 Status Nodes::read(const AttrMap& attrs, Ensemble& e) {
   const auto* modes = attrs.get<std::vector<std::string>>("nodes_modes");
@@ -163,7 +173,6 @@ Status Nodes::read(const AttrMap& attrs, Ensemble& e) {
   RP_TRY(same_size(missing.size(), n, "nodes_missing_value_tracks_true"));
   e.nodes.resize(n);
   ids_.resize(n);
-  index_.reserve(n);
   for (size_t i = 0; i < n; ++i) {
     TreeNode& node = e.nodes[i];
     RP_ASSIGN(node.mode, mode_of((*modes)[i]));
@@ -173,10 +182,8 @@ Status Nodes::read(const AttrMap& attrs, Ensemble& e) {
     node.value = values[i];
     node.missing_is_true = missing[i] != 0;
     ids_[i] = {trees[i], ids[i]};
-    if (!index_.emplace(ids_[i], static_cast<uint32_t>(i)).second)
-      return invalid_model("tree " + std::to_string(trees[i]) + " has two nodes " +
-                           std::to_string(ids[i]));
   }
+  RP_TRY(sort());
   return link(attrs, e);
 }
 
@@ -265,19 +272,17 @@ Status read_inner(const AttrMap& attrs, Ensemble& e) {
     return invalid_model("attribute 'nodes_modes' must be a tensor of uint8");
   const auto n = static_cast<size_t>(modes->count());
   RP_TRY(check_count(n));
-  const auto ints = [&](const char* name) {
-    return attrs.get_ints(name, std::vector<int64_t>(n, 0));
-  };
-  const std::vector<int64_t> features = ints("nodes_featureids"),
-                             missing = ints("nodes_missing_value_tracks_true"),
-                             true_leaf = ints("nodes_trueleafs"),
-                             false_leaf = ints("nodes_falseleafs"),
-                             if_true = ints("nodes_truenodeids"),
-                             if_false = ints("nodes_falsenodeids");
+  enum List : size_t { kFeature, kMissing, kTrueLeaf, kFalseLeaf, kIfTrue, kIfFalse, kLists };
+  constexpr const char* kNames[kLists] = {"nodes_featureids",  "nodes_missing_value_tracks_true",
+                                          "nodes_trueleafs",   "nodes_falseleafs",
+                                          "nodes_truenodeids", "nodes_falsenodeids"};
+  std::array<std::vector<int64_t>, kLists> lists;
+  for (size_t k = 0; k < kLists; ++k) {
+    lists[k] = attrs.get_ints(kNames[k], std::vector<int64_t>(n, 0));
+    RP_TRY(same_size(lists[k].size(), n, kNames[k]));
+  }
   RP_ASSIGN(const std::vector<double> splits, numbers(attrs, "nodes_splits"));
   RP_TRY(same_size(splits.size(), n, "nodes_splits"));
-  for (const auto* list : {&features, &missing, &true_leaf, &false_leaf, &if_true, &if_false})
-    RP_TRY(same_size(list->size(), n, "nodes_featureids, or another of the nodes,"));
   e.nodes.resize(n);
   for (size_t i = 0; i < n; ++i) {
     TreeNode& node = e.nodes[i];
@@ -285,11 +290,11 @@ Status read_inner(const AttrMap& attrs, Ensemble& e) {
     if (mode >= static_cast<uint8_t>(Mode::Leaf))
       return invalid_model("attribute 'nodes_modes' has the unknown mode " + std::to_string(mode));
     node.mode = static_cast<Mode>(mode);
-    RP_ASSIGN(node.feature, feature_of(features[i]));
+    RP_ASSIGN(node.feature, feature_of(lists[kFeature][i]));
     node.value = splits[i];
-    node.missing_is_true = missing[i] != 0;
-    node.next[1] = branch(if_true[i], true_leaf[i] != 0, n);
-    node.next[0] = branch(if_false[i], false_leaf[i] != 0, n);
+    node.missing_is_true = lists[kMissing][i] != 0;
+    node.next[1] = branch(lists[kIfTrue][i], lists[kTrueLeaf][i] != 0, n);
+    node.next[0] = branch(lists[kIfFalse][i], lists[kFalseLeaf][i] != 0, n);
   }
   return {};
 }

@@ -89,8 +89,10 @@ PrepareResult prepare_vocabulary(const Call& c) {
   RP_TRY(read_lengths(c, *v));
   v->column = c.attrs.get_ints("ngram_indexes");
   for (const int64_t column : v->column) {
-    if (column < 0 || column >= INT32_MAX)
-      return invalid_model("attribute 'ngram_indexes' has the entry " + std::to_string(column));
+    if (column < 0 || column >= INT32_MAX) {
+      return invalid_model("attribute 'ngram_indexes' has the entry " + std::to_string(column) +
+                           "; expected 0 to " + std::to_string(INT32_MAX - 1));
+    }
     v->columns = std::max(v->columns, column + 1);
   }
   const std::string mode = c.attrs.get_string("mode", "");

@@ -1,7 +1,8 @@
 #include "runtime/host/packed_matrix.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "runtime/host/tile_product.h"
 
 namespace reprise::host {
 
@@ -11,37 +12,11 @@ constexpr int64_t kTile = 8;        // columns
 constexpr int64_t kRows = 2;        // rows that read a tile together
 constexpr int64_t kBlockRows = 64;  // rows that are read by all tiles before the next rows are
 
-/// A register. Compilers keep arrays of numbers in memory unless they unroll all loops over them.
-using Pair = double __attribute__((vector_size(16)));
-Pair load_pair(const double* p) {
-  Pair v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
-/// R rows times one tile.
-template <int64_t R>
-void micro_kernel(const PackedMatrix::Rows& rows, const double* __restrict tile, int64_t depth,
-                  double (&sums)[kRows][kTile]) {
-  Pair acc[R][kTile / 2] = {};
-  for (int64_t k = 0; k < depth; ++k) {
-    Pair b[kTile / 2];
-#pragma GCC unroll 4
-    for (int64_t j = 0; j < kTile / 2; ++j) b[j] = load_pair(tile + k * kTile + 2 * j);
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < R; ++i) {
-      const double v = rows.values[i * rows.stride + k];
-#pragma GCC unroll 4
-      for (int64_t j = 0; j < kTile / 2; ++j) acc[i][j] += Pair{v, v} * b[j];
-    }
-  }
-  std::memcpy(sums, acc, sizeof acc);
-}
-
 }  // namespace
 
 PackedMatrix::PackedMatrix(const HostTensor& t, int64_t offset, int64_t depth, int64_t columns)
     : depth_(depth), tiles_(static_cast<size_t>((columns + kTile - 1) / kTile * kTile * depth)) {
+  if (columns == 0) return;  // the depth may have any size
   std::vector<double> column(static_cast<size_t>(depth));
   for (int64_t n = 0; n < columns; ++n) {
     load(t, offset + n * depth, 1, depth, column.data());
@@ -56,14 +31,15 @@ void PackedMatrix::multiply_block(const Rows& rows, Columns columns, const Targe
     const int64_t begin = std::max(columns.begin, tile * kTile);
     const int64_t end = std::min(columns.end, (tile + 1) * kTile);
     for (int64_t m = 0; m < rows.count; m += kRows) {
-      const Rows some{rows.values + m * rows.stride, std::min(kRows, rows.count - m), rows.stride};
+      const TileRows some{rows.values + m * rows.stride, rows.stride, 1};
+      const int64_t count = std::min(kRows, rows.count - m);
       double sums[kRows][kTile];
-      if (some.count == kRows) {
-        micro_kernel<kRows>(some, packed, depth_, sums);
+      if (count == kRows) {
+        multiply_tile<kRows, kTile>(some, packed, depth_, *sums);
       } else {
-        micro_kernel<1>(some, packed, depth_, sums);
+        multiply_tile<1, kTile>(some, packed, depth_, *sums);
       }
-      for (int64_t i = 0; i < some.count; ++i) {
+      for (int64_t i = 0; i < count; ++i) {
         std::copy_n(sums[i] + (begin - tile * kTile), end - begin,
                     out.values + (m + i) * out.stride + begin);
       }

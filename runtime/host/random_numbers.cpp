@@ -2,6 +2,7 @@
 // another tensor, Bernoulli, Multinomial, and Dropout in training mode.
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -51,12 +52,53 @@ Result<DType> result_dtype(const Call& c, DType fallback) {
   return code == nullptr ? Result<DType>(fallback) : dtype_from_onnx(*code);
 }
 
+/// The next value of a float dtype, above or below the element of `scalar`.
+double neighbour(const HostTensor& scalar, bool above) {
+  HostTensor next = scalar;
+  with_width(scalar.dtype(), [&]<typename Bits>(Bits) {
+    if constexpr (std::is_unsigned_v<Bits>) {
+      constexpr auto kSign = static_cast<Bits>(Bits{1} << (8 * sizeof(Bits) - 1));
+      auto bits = element<Bits>(scalar, 0);
+      if (static_cast<Bits>(bits & ~kSign) == 0) {
+        bits = above ? Bits{1} : static_cast<Bits>(kSign | 1U);
+      } else {
+        bits = static_cast<Bits>(((bits & kSign) != 0) == above ? bits - 1 : bits + 1);
+      }
+      set_element(next, 0, bits);
+    }
+  });
+  double v = 0;
+  load(next, 0, 1, 1, &v);
+  return v;
+}
+
+/// The least and the greatest value of a float dtype in [low, high).
+struct Bounds {
+  double least, greatest;
+};
+Result<Bounds> bounds_of(DType t, double low, double high) {
+  HostTensor scalar(t, {});
+  const auto rounded = [&](double v) {
+    store(scalar, 0, 1, &v);
+    load(scalar, 0, 1, 1, &v);
+    return v;
+  };
+  Bounds b{};
+  b.least = rounded(low);
+  if (b.least < low) b.least = neighbour(scalar, true);
+  b.greatest = rounded(high);
+  if (b.greatest >= high) b.greatest = neighbour(scalar, false);
+  if (b.least <= b.greatest) return b;
+  return invalid_model("no " + std::string(name_of(t)) + " is at least 'low' (" +
+                       std::to_string(low) + ") and below 'high' (" + std::to_string(high) + ")");
+}
+
 KernelResult random_tensor(const Call& c) {
   const bool like = c.op == "RandomNormalLike" || c.op == "RandomUniformLike";
   RP_TRY(check_arity(c, like ? 1 : 0, like ? 1 : 0));
   RP_ASSIGN(const DType t, result_dtype(c, like ? input(c, 0).dtype() : DType::F32));
   if (domain_of(t) != Domain::Float)
-    return unsupported("random numbers of " + std::string(name_of(t)) + " do not exist");
+    return invalid_model("attribute 'dtype' must be a float type, is " + std::string(name_of(t)));
   RP_ASSIGN(HostTensor y, allocate(t, like ? input(c, 0).dims() : c.attrs.get_ints("shape")));
   Source source(c);
   if (c.op == "RandomNormal" || c.op == "RandomNormalLike") {
@@ -66,7 +108,13 @@ KernelResult random_tensor(const Call& c) {
   } else {
     const double low = c.attrs.get_float("low", 0);
     const double high = c.attrs.get_float("high", 1);
-    generate(y, [&] { return low + (high - low) * source.uniform(); });
+    Bounds b{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+    if (low < high) {
+      RP_ASSIGN(b, bounds_of(t, low, high));
+    }
+    // The sum and its conversion to the dtype may round to `high`.
+    generate(
+        y, [&] { return std::clamp(low + (high - low) * source.uniform(), b.least, b.greatest); });
   }
   return one(std::move(y));
 }
@@ -75,7 +123,10 @@ KernelResult bernoulli(const Call& c) {
   RP_TRY(check_arity(c, 1, 1));
   RP_TRY(require_float(c, 0, "input"));
   RP_ASSIGN(const DType t, result_dtype(c, input(c, 0).dtype()));
-  if (domain_of(t) == Domain::None) return unsupported("random strings do not exist");
+  if (domain_of(t) == Domain::None) {
+    return invalid_model("attribute 'dtype' must be a float type, an integer type or bool, is " +
+                         std::string(name_of(t)));
+  }
   RP_ASSIGN(std::vector<double> values, load_all(input(c, 0)));
   Source source(c);
   for (double& v : values) {
@@ -108,8 +159,10 @@ KernelResult multinomial(const Call& c) {
     load(input(c, 0), r * classes, 1, classes, sums.data());
     const double largest = *std::ranges::max_element(sums);
     if (!std::isfinite(largest) ||
-        std::ranges::any_of(sums, [](double v) { return std::isnan(v); }))
-      return invalid_input("row " + std::to_string(r) + " has no finite probability, or a NaN");
+        std::ranges::any_of(sums, [](double v) { return std::isnan(v); })) {
+      return invalid_input("row " + std::to_string(r) +
+                           " must have a finite logarithm of a probability, and no NaN or +inf");
+    }
     for (double& v : sums) v = std::exp(v - largest);
     std::partial_sum(sums.begin(), sums.end(), sums.begin());
     for (int64_t k = 0; k < samples; ++k) {

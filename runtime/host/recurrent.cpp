@@ -89,11 +89,13 @@ Status read_direction(const Call& call, Problem& p) {
 }
 
 Status read_lengths(const Call& call, const Inputs& at, Problem& p) {
-  p.lengths.assign(static_cast<size_t>(p.batch), p.steps);
-  if (has_input(call, at.lengths)) {
-    RP_ASSIGN(p.lengths, tensor_ints(input(call, at.lengths),
-                                     describe_input(call, at.lengths, "sequence_lens")));
+  if (!has_input(call, at.lengths)) {
+    // Without steps or states the batch may have any size.
+    if (p.steps > 0 && p.hidden > 0) p.lengths.assign(static_cast<size_t>(p.batch), p.steps);
+    return {};
   }
+  RP_ASSIGN(p.lengths, tensor_ints(input(call, at.lengths),
+                                   describe_input(call, at.lengths, "sequence_lens")));
   if (static_cast<int64_t>(p.lengths.size()) != p.batch) {
     return invalid_input(describe_input(call, at.lengths, "sequence_lens") +
                          ": needs one length per row");
@@ -137,8 +139,8 @@ Result<Problem> read_problem(const Call& call, RecurrentCell cell, const Inputs&
   }
   RP_TRY(check_tensor(call, at.r, "R", {p.directions, rows, p.hidden}));
   RP_ASSIGN(p.bias, read_bias(call, at, p));
-  RP_TRY(read_lengths(call, at, p));
   RP_ASSIGN(p.h, read_state(call, p, at.h, "initial_h"));
+  RP_TRY(read_lengths(call, at, p));
   if (cell == RecurrentCell::Lstm) {
     RP_ASSIGN(p.c, read_state(call, p, at.c, "initial_c"));
     RP_ASSIGN(p.peephole,
@@ -152,25 +154,35 @@ struct PackedWeights : Prepared {
   std::vector<PackedMatrix> w, r;
 };
 
-/// Nothing if W or R is not constant, or is not what the kernel will accept.
-PrepareResult pack_weights(const Call& call, const Inputs& at) {
+/// The tensors must be [1 or 2, rows, columns].
+std::shared_ptr<const PackedWeights> pack_weights(const Call& call, const Inputs& at) {
   auto state = std::make_shared<PackedWeights>();
   for (const size_t i : {at.w, at.r}) {
     if (i == kOmitted) continue;
-    if (!has_input(call, i) || !require_float(call, i, "").ok() || input(call, i).rank() != 3)
-      return std::shared_ptr<const Prepared>();
     const HostTensor& t = input(call, i);
     const Dims& d = t.dims();
     for (int64_t k = 0; k < d[0]; ++k)
       (i == at.w ? state->w : state->r).emplace_back(t, k * d[1] * d[2], d[2], d[1]);
   }
-  return PrepareResult(std::move(state));
+  return state;
+}
+
+/// Nothing if W or R is not constant, or is not what the kernel will accept, or has no elements:
+/// the other dims may then have any size.
+PrepareResult prepare_weights(const Call& call, const Inputs& at) {
+  for (const size_t i : {at.w, at.r}) {
+    if (i == kOmitted) continue;
+    if (!has_input(call, i) || !require_float(call, i, "").ok() || input(call, i).rank() != 3 ||
+        input(call, i).dims()[0] > 2 || input(call, i).count() == 0)
+      return std::shared_ptr<const Prepared>();
+  }
+  return PrepareResult(pack_weights(call, at));
 }
 PrepareResult prepare_layer(const Call& call) {
-  return pack_weights(call, kLayer);
+  return prepare_weights(call, kLayer);
 }
 PrepareResult prepare_steps(const Call& call) {
-  return pack_weights(call, kSteps);
+  return prepare_weights(call, kSteps);
 }
 
 /// Computes one direction. The projections of all inputs by W do not depend on the states, so they
@@ -186,7 +198,7 @@ class Runner {
         r_(weights.r[static_cast<size_t>(direction)]),
         bias_(p.bias.data() + direction * 2 * rows_),
         peephole_(p.peephole.data() + (p.peephole.empty() ? 0 : direction * 3 * p.hidden)),
-        f_(p.activations.data() + direction * (static_cast<int64_t>(p.cell) + 1)) {}
+        f_(p.activations.data() + direction * functions_of(p.cell)) {}
 
   /// Advances the states to the final ones, and writes those of each step to y.
   Status run(std::vector<double>& states_h, std::vector<double>& states_c, HostTensor& y);
@@ -316,6 +328,8 @@ void Runner::finish(const Gates& g, double* h, double* c) const {
 
 Status Runner::run(std::vector<double>& states_h, std::vector<double>& states_c, HostTensor& y) {
   const int64_t n = p_.hidden;
+  const int64_t longest = p_.lengths.empty() ? 0 : *std::ranges::max_element(p_.lengths);
+  if (n == 0 || longest == 0) return {};  // the other dims may have any size
   double* const h = states_h.data() + direction_ * p_.batch * n;
   double* const c = states_c.data() + (states_c.empty() ? 0 : direction_ * p_.batch * n);
   const int64_t per_step = product(Dims{p_.batch, std::max({rows_, p_.inputs, int64_t{1}})});
@@ -326,7 +340,6 @@ Status Runner::run(std::vector<double>& states_h, std::vector<double>& states_c,
   RP_ASSIGN(from_h_, allocate_scratch(Dims{p_.batch, rows_}));
   RP_ASSIGN(reset_, allocate_scratch(Dims{p_.batch, n}));
   const bool late_product = p_.cell == RecurrentCell::Gru && !p_.linear_before_reset;
-  const int64_t longest = p_.lengths.empty() ? 0 : *std::ranges::max_element(p_.lengths);
   for (int64_t s = 0; s < longest; ++s) {
     const int64_t in_chunk = s % chunk;
     if (in_chunk == 0) multiply_inputs(s, std::min(chunk, longest - s));
@@ -362,12 +375,13 @@ Result<HostTensor> final_state(const Problem& p, DType dtype, const std::vector<
   return t;
 }
 
-KernelResult compute(const Call& call, RecurrentCell cell, const Inputs& at, Prepare prepare) {
+KernelResult compute(const Call& call, RecurrentCell cell, const Inputs& at) {
   RP_ASSIGN(Problem p, read_problem(call, cell, at));
   const DType t = input(call, 0).dtype();
   RP_ASSIGN(auto y, allocate(t, p.batch_major ? Dims{p.batch, p.steps, p.directions, p.hidden}
                                               : Dims{p.steps, p.directions, p.batch, p.hidden}));
-  RP_ASSIGN(const auto weights, prepared<PackedWeights>(call, prepare));
+  const auto weights = call.prepared ? std::static_pointer_cast<const PackedWeights>(call.prepared)
+                                     : pack_weights(call, at);
   for (int64_t d = 0; d < p.directions; ++d) RP_TRY(Runner(p, *weights, d).run(p.h, p.c, y));
   Tensors out;
   out.push_back(std::move(y));
@@ -386,7 +400,7 @@ template <RecurrentCell cell>
 KernelResult layer(const Call& call) {
   constexpr bool lstm = cell == RecurrentCell::Lstm;
   RP_TRY(check_arity(call, 3, lstm ? 8 : 6, lstm ? 3 : 2));
-  return compute(call, cell, kLayer, prepare_layer);
+  return compute(call, cell, kLayer);
 }
 
 KernelResult steps(const Call& call) {
@@ -394,7 +408,7 @@ KernelResult steps(const Call& call) {
   const int64_t cell = call.attrs.get_int("cell", -1);
   if (cell < 0 || cell > static_cast<int64_t>(RecurrentCell::Lstm))
     return invalid_model("attribute 'cell' must be 0, 1 or 2");
-  return compute(call, static_cast<RecurrentCell>(cell), kSteps, prepare_steps);
+  return compute(call, static_cast<RecurrentCell>(cell), kSteps);
 }
 
 constexpr Entry kTable[] = {{"RNN", layer<RecurrentCell::Rnn>, prepare_layer},

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "runtime/host/letter_case.h"
 #include "runtime/host/utf8.h"
 
 namespace reprise::host {
@@ -17,14 +16,12 @@ bool is_word(uint32_t c) {
 
 }  // namespace
 
-bool Regex::Set::contains(uint32_t c) const {
+bool Regex::Set::contains(uint32_t c, const CaseVariants& variants) const {
   if (c == kNoCode) return false;
   const auto in = [this](uint32_t v) {
     return std::ranges::any_of(ranges, [v](const Range& r) { return v >= r.first && v <= r.last; });
   };
-  const bool found = in(c) || (ignores_case && (in(code_with_case(c, LetterCase::Lower)) ||
-                                                in(code_with_case(c, LetterCase::Upper))));
-  return found != negated;
+  return (ignores_case ? std::ranges::any_of(variants, in) : in(c)) != negated;
 }
 
 namespace {
@@ -114,9 +111,11 @@ bool Regex::matches(std::string_view text) const {
   for (size_t i = 0; i < codes.size() && !now.list().empty(); ++i) {
     next.clear();
     const Position p = around(i + 1);
+    const CaseVariants variants = case_variants(codes[i]);
     for (const uint32_t at : now.list()) {
       const Instruction& in = program_[at];
-      if (in.op == Op::Take && sets_[in.a].contains(codes[i])) follow(program_, in.b, p, next);
+      if (in.op == Op::Take && sets_[in.a].contains(codes[i], variants))
+        follow(program_, in.b, p, next);
     }
     std::swap(now, next);
   }

@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/host/letter_case.h"
 
 namespace reprise::host {
 
 class Regex {
  public:
-  /// Fails on patterns that are not valid. Classes of Unicode (`\p`), single bytes (`\C`), and
-  /// characters beyond ASCII where case is ignored are not supported.
+  /// Fails on patterns that are not valid. Classes of Unicode (`\p`) and single bytes (`\C`) are
+  /// not supported.
   static Result<Regex> parse(std::string_view pattern);
   /// Whether all of the text, in UTF-8, matches.
   bool matches(std::string_view text) const;
@@ -28,7 +29,8 @@ class Regex {
   struct Set {
     std::vector<Range> ranges;
     bool negated = false, ignores_case = false;
-    bool contains(uint32_t c) const;
+    /// `variants` are those of the code point.
+    bool contains(uint32_t c, const CaseVariants& variants) const;
   };
   enum class Op : uint8_t {
     Take,  // a code point of set `a`

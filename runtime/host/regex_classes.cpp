@@ -26,6 +26,18 @@ Ranges negation(Ranges ranges) {
   return out;
 }
 
+Ranges with_case_variants(Ranges ranges) {
+  const size_t given = ranges.size();
+  for (size_t i = 0; i < given; ++i) {
+    for (uint32_t c = ranges[i].first; c <= ranges[i].last; ++c) {
+      for (const uint32_t other : case_variants(c)) {
+        if (other != c) ranges.push_back({other, other});
+      }
+    }
+  }
+  return ranges;
+}
+
 std::optional<Ranges> posix_class(std::string_view name) {
   static const NamedClass kClasses[] = {{"alnum", {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}}},
                                         {"alpha", {{'A', 'Z'}, {'a', 'z'}}},
@@ -46,7 +58,6 @@ std::optional<Ranges> posix_class(std::string_view name) {
   return std::nullopt;
 }
 
-/// The class of \d, \s or \w, or of its negation.
 std::optional<Ranges> perl_class(char letter) {
   switch (letter) {
     case 'd':
@@ -55,10 +66,6 @@ std::optional<Ranges> perl_class(char letter) {
       return Ranges{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
     case 'w':
       return posix_class("word");
-    case 'D':
-    case 'S':
-    case 'W':
-      return negation(*perl_class(static_cast<char>(letter - 'A' + 'a')));
     default:
       return std::nullopt;
   }

@@ -12,6 +12,7 @@ namespace {
 constexpr int kMaxDepth = 200;
 constexpr uint32_t kMaxRepeat = 1000;
 constexpr size_t kMaxProgram = 100'000;
+constexpr size_t kMaxCopied = 100 * kMaxProgram;  // by repetitions of repetitions
 
 int digit_of(char c, int base) {
   const int v = c >= '0' && c <= '9'   ? c - '0'
@@ -41,10 +42,20 @@ class RegexCompiler {
   struct Flags {
     bool ignore_case = false, multi_line = false, dot_newline = false;
   };
+  struct Repetition {
+    uint32_t low = 0;
+    std::optional<uint32_t> high;  // nothing: no limit
+  };
+  struct NamedClass {
+    Ranges ranges;
+    bool negated = false;
+  };
 
-  Status invalid(const std::string& what) const {
+  Status invalid(const std::string& what) const { return invalid(what, rest_); }
+  /// `from`: the rest of the pattern where the error begins.
+  Status invalid(const std::string& what, std::string_view from) const {
     return invalid_model("the pattern '" + std::string(pattern_) + "' has " + what + " at byte " +
-                         std::to_string(pattern_.size() - rest_.size()));
+                         std::to_string(pattern_.size() - from.size()));
   }
   Status unsupported_part(const std::string& what) const {
     return unsupported("the pattern '" + std::string(pattern_) + "' has " + what +
@@ -79,28 +90,28 @@ class RegexCompiler {
   Status atom(int depth);
   Status literal();
   Status group(int depth);
-  Status flags(bool& scoped);
+  bool sets_flags() const;
+  Status flags();
   Status escape();
-  Status literal_escape(uint32_t& code);
-  Status hexadecimal(uint32_t& code);
+  std::optional<NamedClass> perl_escape();
+  Result<uint32_t> literal_escape();
+  Result<uint32_t> hexadecimal(std::string_view begin);
   Status bracket();
+  void add_class(NamedClass named, Ranges& to) const;
   Status bracket_item(Ranges& ranges);
-  Status bracket_code(uint32_t& code);
-  Status repetitions(uint32_t begin);
-  bool bounds(uint32_t& low, std::optional<uint32_t>& high);
-  Status repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high);
+  Result<uint32_t> bracket_code();
+  std::optional<Repetition> repetition();
+  std::optional<Repetition> bounds();
+  Status repeat(uint32_t begin, const Repetition& r);
 
   std::string_view pattern_, rest_;
   Flags flags_;
+  size_t copied_ = 0;  // instructions
   Regex out_;
 };
 
 Status RegexCompiler::emit_set(Ranges ranges, bool negated) {
   if (out_.program_.size() >= kMaxProgram) return unsupported_part("too many repetitions");
-  const bool ascii =
-      std::ranges::all_of(ranges, [](const Regex::Range& r) { return r.last < 0x80; });
-  if (flags_.ignore_case && !ascii)
-    return unsupported_part("a character or class beyond ASCII whose case is ignored");
   out_.sets_.push_back({std::move(ranges), negated, flags_.ignore_case});
   emit({Op::Take, static_cast<uint32_t>(out_.sets_.size() - 1), here() + 1});
   return {};
@@ -124,18 +135,40 @@ Status RegexCompiler::alternatives(int depth) {
   return {};
 }
 
+/// Terms one after another. As in RE2, flags and empty quotations between a term and an operator of
+/// repetition make no difference, but allow one more repetition.
 Status RegexCompiler::sequence(int depth) {
-  bool quoted = false;  // between \Q and \E
+  bool quoted = false;    // between \Q and \E
+  bool repeated = false;  // the last part is a repetition
+  std::optional<uint32_t> term;
   while (!rest_.empty()) {
+    const std::string_view begin = rest_;
     if (take(quoted ? "\\E" : "\\Q")) {
       quoted = !quoted;
-      continue;
+      repeated = false;
+    } else if (quoted) {
+      term = here();
+      RP_TRY(literal());
+    } else if (rest_[0] == '|' || rest_[0] == ')') {
+      break;
+    } else if (sets_flags()) {
+      take("(?");
+      RP_TRY(flags());
+      take(")");
+      repeated = false;
+    } else if (const auto r = repetition()) {
+      if (!term) return invalid("a repetition of nothing", begin);
+      if (repeated) return invalid("a repetition of a repetition", begin);
+      if (r->low > kMaxRepeat || r->high.value_or(0) > kMaxRepeat ||
+          r->high.value_or(r->low) < r->low)
+        return invalid("a repetition with bad bounds", begin);
+      RP_TRY(repeat(*term, *r));
+      repeated = true;
+    } else {
+      term = here();
+      RP_TRY(atom(depth));
+      repeated = false;
     }
-    if (!quoted && (rest_[0] == '|' || rest_[0] == ')')) break;
-    const uint32_t begin = here();
-    RP_TRY(quoted ? literal() : atom(depth));
-    if (quoted && take("\\E")) quoted = false;
-    if (!quoted) RP_TRY(repetitions(begin));
   }
   return {};
 }
@@ -156,10 +189,6 @@ Status RegexCompiler::atom(int depth) {
       return bracket();
     case '\\':
       return escape();
-    case '*':
-    case '+':
-    case '?':
-      return invalid("a repetition of nothing");
     case '.':
       take(".");
       return emit_set(flags_.dot_newline ? Ranges{} : Ranges{{'\n', '\n'}}, true);
@@ -191,9 +220,8 @@ Status RegexCompiler::group(int depth) {
     if (!valid) return invalid("a group with a bad name");
     rest_.remove_prefix(end + 1);
   } else if (take("?")) {
-    bool scoped = false;
-    RP_TRY(flags(scoped));
-    if (!scoped) return {};  // the flags hold to the end of the group around them
+    RP_TRY(flags());
+    take(":");
   }
   RP_TRY(alternatives(depth + 1));
   if (!take(")")) return invalid("a '(' without its ')'");
@@ -201,16 +229,18 @@ Status RegexCompiler::group(int depth) {
   return {};
 }
 
-/// Reads "flags)" or "flags:". `scoped`: they hold for a group of their own.
-Status RegexCompiler::flags(bool& scoped) {
+/// Whether flags follow that hold to the end of the group around them.
+bool RegexCompiler::sets_flags() const {
+  if (!rest_.starts_with("(?")) return false;
+  const size_t end = rest_.find_first_not_of("imsU-", 2);
+  return end != std::string_view::npos && rest_[end] == ')';
+}
+
+/// Reads flags up to a ":" or ")".
+Status RegexCompiler::flags() {
   bool value = true;
   bool any = true;  // a letter follows the minus
-  for (;;) {
-    if (take(":")) {
-      scoped = true;
-      return any ? Status() : invalid("a '-' without flags");
-    }
-    if (take(")")) return any ? Status() : invalid("a '-' without flags");
+  while (!rest_.starts_with(":") && !rest_.starts_with(")")) {
     if (take("-")) {
       if (!value) return invalid("two '-'");
       value = any = false;
@@ -227,6 +257,7 @@ Status RegexCompiler::flags(bool& scoped) {
       return invalid("an unknown flag or group");
     }
   }
+  return any ? Status() : invalid("a '-' without flags");
 }
 
 Status RegexCompiler::escape() {
@@ -239,64 +270,64 @@ Status RegexCompiler::escape() {
     emit_assertion(op);
     return {};
   }
-  if (rest_.size() > 1) {
-    // \D, \S and \W are negations also where case is ignored.
-    const char letter = rest_[1];
-    const bool negated = letter == 'D' || letter == 'S' || letter == 'W';
-    if (auto set = perl_class(negated ? static_cast<char>(letter - 'A' + 'a') : letter)) {
-      rest_.remove_prefix(2);
-      return emit_set(*std::move(set), negated);
-    }
-  }
-  uint32_t code = 0;
-  RP_TRY(literal_escape(code));
+  if (auto named = perl_escape()) return emit_set(std::move(named->ranges), named->negated);
+  RP_ASSIGN(const uint32_t code, literal_escape());
   return emit_set({{code, code}});
 }
 
+/// Reads \d, \s, \w, or the negation \D, \S, \W.
+std::optional<RegexCompiler::NamedClass> RegexCompiler::perl_escape() {
+  if (rest_.size() < 2 || rest_[0] != '\\') return std::nullopt;
+  const char letter = rest_[1];
+  const bool negated = letter == 'D' || letter == 'S' || letter == 'W';
+  auto set = perl_class(negated ? static_cast<char>(letter - 'A' + 'a') : letter);
+  if (!set) return std::nullopt;
+  rest_.remove_prefix(2);
+  return NamedClass{*std::move(set), negated};
+}
+
 /// An escape that stands for one code point.
-Status RegexCompiler::literal_escape(uint32_t& code) {
+Result<uint32_t> RegexCompiler::literal_escape() {
+  const std::string_view begin = rest_;
   take("\\");
-  if (rest_.empty()) return invalid("a '\\' at its end");
+  if (rest_.empty()) return invalid("a '\\' at its end", begin);
   const char c = rest_[0];
   if (c == 'p' || c == 'P' || c == 'C') return unsupported_part(std::string("\\") + c);
   rest_.remove_prefix(1);
   constexpr std::string_view kLetters = "afnrtv";
   constexpr std::string_view kCodes = "\a\f\n\r\t\v";
   const size_t at = kLetters.find(c);
-  if (at != std::string_view::npos) {
-    code = static_cast<unsigned char>(kCodes[at]);
-    return {};
-  }
-  if (c == 'x') return hexadecimal(code);
+  if (at != std::string_view::npos) return static_cast<unsigned char>(kCodes[at]);
+  if (c == 'x') return hexadecimal(begin);
   if (c == '0' || (c >= '1' && c <= '7' && !rest_.empty() && digit_of(rest_[0], 8) >= 0)) {
-    code = static_cast<uint32_t>(c - '0');
+    auto code = static_cast<uint32_t>(c - '0');
     for (int i = 0; i < 2 && !rest_.empty() && digit_of(rest_[0], 8) >= 0; ++i) {
       code = code * 8 + static_cast<uint32_t>(digit_of(rest_[0], 8));
       rest_.remove_prefix(1);
     }
-    return {};
+    return code;
   }
-  const bool punctuation = static_cast<unsigned char>(c) < 0x80 && c > ' ' && c != 0x7f &&
-                           digit_of(c, 10) < 0 && !(c >= 'a' && c <= 'z') &&
-                           !(c >= 'A' && c <= 'Z');
-  if (!punctuation) return invalid("an unknown escape");
-  code = static_cast<unsigned char>(c);
-  return {};
+  const bool alphanumeric =
+      digit_of(c, 10) >= 0 || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  if (alphanumeric || static_cast<unsigned char>(c) >= 0x80)
+    return invalid("an unknown escape", begin);
+  return static_cast<unsigned char>(c);
 }
 
-/// "7f" or "{10ffff}".
-Status RegexCompiler::hexadecimal(uint32_t& code) {
+/// "7f" or "{10ffff}". `begin` is where the escape begins.
+Result<uint32_t> RegexCompiler::hexadecimal(std::string_view begin) {
   const bool braces = take("{");
+  uint32_t code = 0;
   size_t digits = 0;
-  while (digits < (braces ? 8U : 2U) && !rest_.empty() && digit_of(rest_[0], 16) >= 0) {
+  while ((braces || digits < 2) && !rest_.empty() && digit_of(rest_[0], 16) >= 0) {
     code = code * 16 + static_cast<uint32_t>(digit_of(rest_[0], 16));
     rest_.remove_prefix(1);
     ++digits;
-    if (code > kLastCode) return invalid("a code point that is too large");
+    if (code > kLastCode) return invalid("a code point that is too large", begin);
   }
   if (digits == 0 || (!braces && digits != 2) || (braces && !take("}")))
-    return invalid("an escape without its digits");
-  return {};
+    return invalid("an escape without its digits", begin);
+  return code;
 }
 
 /// A class in brackets.
@@ -313,6 +344,16 @@ Status RegexCompiler::bracket() {
   return emit_set(std::move(ranges), negated);
 }
 
+/// Adds a class to a class in brackets. Where case is ignored, the negation of a class has no code
+/// point that is equal to one in the class.
+void RegexCompiler::add_class(NamedClass named, Ranges& to) const {
+  if (named.negated) {
+    named.ranges = negation(flags_.ignore_case ? with_case_variants(std::move(named.ranges))
+                                               : std::move(named.ranges));
+  }
+  to.insert(to.end(), named.ranges.begin(), named.ranges.end());
+}
+
 Status RegexCompiler::bracket_item(Ranges& ranges) {
   const size_t end = rest_.starts_with("[:") ? rest_.find(":]", 2) : std::string_view::npos;
   if (end != std::string_view::npos) {
@@ -322,72 +363,51 @@ Status RegexCompiler::bracket_item(Ranges& ranges) {
     auto set = posix_class(name);
     if (!set) return invalid("an unknown class");
     rest_.remove_prefix(end + 2);
-    if (negated) set = negation(*std::move(set));
-    ranges.insert(ranges.end(), set->begin(), set->end());
+    add_class({*std::move(set), negated}, ranges);
     return {};
   }
-  if (rest_[0] == '\\' && rest_.size() > 1) {
-    if (const auto set = perl_class(rest_[1])) {
-      rest_.remove_prefix(2);
-      ranges.insert(ranges.end(), set->begin(), set->end());
-      return {};
-    }
+  if (auto named = perl_escape()) {
+    add_class(*std::move(named), ranges);
+    return {};
   }
-  Regex::Range r{};
-  RP_TRY(bracket_code(r.first));
-  r.last = r.first;
+  RP_ASSIGN(const uint32_t first, bracket_code());
+  Regex::Range r{first, first};
   if (rest_.size() > 1 && rest_[0] == '-' && rest_[1] != ']') {
     take("-");
-    RP_TRY(bracket_code(r.last));
+    RP_ASSIGN(r.last, bracket_code());
     if (r.last < r.first) return invalid("a range that ends before it begins");
   }
   ranges.push_back(r);
   return {};
 }
 
-Status RegexCompiler::bracket_code(uint32_t& code) {
+Result<uint32_t> RegexCompiler::bracket_code() {
   if (rest_.empty()) return invalid("a '[' without its ']'");
-  if (rest_[0] == '\\') return literal_escape(code);
+  if (rest_[0] == '\\') return literal_escape();
   const CodePoint p = first_code_point(rest_);
   if (p.bytes == 0) return invalid("bytes that are not UTF-8");
   rest_.remove_prefix(p.bytes);
-  code = p.code;
-  return {};
+  return p.code;
 }
 
-/// The repetition of the fragment that begins at `begin`, if one follows.
-Status RegexCompiler::repetitions(uint32_t begin) {
-  uint32_t low = 0;
-  std::optional<uint32_t> high;
-  bool repeated = false;
-  for (;;) {
-    const std::string_view before = rest_;
-    if (take("*")) {
-      low = 0;
-      high.reset();
-    } else if (take("+")) {
-      low = 1;
-      high.reset();
-    } else if (take("?")) {
-      low = 0;
-      high = 1;
-    } else if (!bounds(low, high)) {
-      return {};
-    }
-    if (repeated) {
-      rest_ = before;
-      return invalid("a repetition of a repetition");
-    }
-    repeated = true;
-    if (low > kMaxRepeat || high.value_or(0) > kMaxRepeat || high.value_or(low) < low)
-      return invalid("a repetition with bad bounds");
-    take("?");  // prefers few repetitions, which makes no difference here
-    RP_TRY(repeat(begin, low, high));
+/// Reads an operator of repetition, if one follows.
+std::optional<RegexCompiler::Repetition> RegexCompiler::repetition() {
+  std::optional<Repetition> r;
+  if (take("*")) {
+    r = Repetition{0, std::nullopt};
+  } else if (take("+")) {
+    r = Repetition{1, std::nullopt};
+  } else if (take("?")) {
+    r = Repetition{0, 1};
+  } else {
+    r = bounds();
   }
+  if (r) take("?");  // prefers few repetitions, which makes no difference here
+  return r;
 }
 
 /// "{2}", "{2,}" or "{2,5}". Anything else is no repetition, but text.
-bool RegexCompiler::bounds(uint32_t& low, std::optional<uint32_t>& high) {
+std::optional<RegexCompiler::Repetition> RegexCompiler::bounds() {
   const std::string_view before = rest_;
   const auto number = [this](uint32_t& v) {
     const size_t digits = std::min(rest_.find_first_not_of("0123456789"), rest_.size());
@@ -397,21 +417,23 @@ bool RegexCompiler::bounds(uint32_t& low, std::optional<uint32_t>& high) {
     rest_.remove_prefix(digits);
     return digits > 0;
   };
-  if (take("{") && number(low)) {
-    high = low;
+  Repetition r;
+  if (take("{") && number(r.low)) {
+    r.high = r.low;
     if (take(",")) {
       uint32_t v = 0;
-      high = number(v) ? std::optional(v) : std::nullopt;
+      r.high = number(v) ? std::optional(v) : std::nullopt;
     }
-    if (take("}")) return true;
+    if (take("}")) return r;
   }
   rest_ = before;
-  return false;
+  return std::nullopt;
 }
 
 /// Writes copies of the fragment from `begin` to the end of the program: `low` that are needed, and
 /// those that are optional, or one that repeats.
-Status RegexCompiler::repeat(uint32_t begin, uint32_t low, std::optional<uint32_t> high) {
+Status RegexCompiler::repeat(uint32_t begin, const Repetition& r) {
+  const auto [low, high] = r;
   const std::vector<Regex::Instruction> fragment(out_.program_.begin() + begin,
                                                  out_.program_.end());
   out_.program_.resize(begin);
@@ -425,7 +447,8 @@ Status RegexCompiler::repeat(uint32_t begin, uint32_t low, std::optional<uint32_
     }
   };
   const size_t copies = std::max<size_t>(low, high.value_or(low + 1));
-  if (begin + copies * (fragment.size() + 2) > kMaxProgram)
+  copied_ += copies * (fragment.size() + 2);
+  if (begin + copies * (fragment.size() + 2) > kMaxProgram || copied_ > kMaxCopied)
     return unsupported_part("too many repetitions");
   for (uint32_t i = 0; i < low; ++i) append();
   if (!high) {

@@ -108,6 +108,40 @@ TEST(HostAttention, RotaryEmbedding) {
   });
 }
 
+/// Dims of tensors without elements may have any size, and nothing is allocated for them.
+TEST(HostRecurrent, WeightsWithoutElements) {
+  const auto is_prepared = [](const Dims& w, const Dims& r) {
+    const HostTensor weights(DType::F32, w);
+    const HostTensor recurrence(DType::F32, r);
+    const HostTensor* inputs[] = {nullptr, &weights, &recurrence};
+    const AttrMap none;
+    const auto state = host::prepare({.op = "RNN", .attrs = none, .inputs = inputs});
+    EXPECT_TRUE(state.ok()) << state.status().message();
+    return state.ok() && *state != nullptr;
+  };
+  constexpr int64_t kHuge = int64_t{1} << 40;
+  EXPECT_TRUE(is_prepared({1, 2, 3}, {1, 2, 2}));
+  EXPECT_TRUE(is_prepared({2, 2, 3}, {2, 2, 2}));
+  EXPECT_FALSE(is_prepared({3, 2, 3}, {3, 2, 2}));
+  EXPECT_FALSE(is_prepared({kHuge, 0, 0}, {kHuge, 0, 0}));
+  EXPECT_FALSE(is_prepared({1, kHuge, 0}, {1, kHuge, 0}));
+  EXPECT_FALSE(is_prepared({1, 0, kHuge}, {1, 0, 0}));
+  run_cases({
+      {"no states",
+       "LSTM",
+       {f32({0, 1, kHuge}, {}), f32({1, 0, kHuge}, {}), f32({1, 0, 0}, {})},
+       {f32({0, 1, 1, 0}, {}), f32({1, 1, 0}, {}), f32({1, 1, 0}, {})}},
+      {"no steps of many rows",
+       "RNN",
+       {f32({0, kHuge, 1}, {}), f32({1, 0, 1}, {}), f32({1, 0, 0}, {})},
+       {f32({0, 1, kHuge, 0}, {}), f32({1, kHuge, 0}, {})}},
+      {"no inputs",
+       "RNN",
+       {f32({1, 1, 0}, {}), f32({1, 1, 0}, {}), f32({1, 1, 1}, {1})},
+       {f32({1, 1, 1, 1}, {0}), f32({1, 1, 1}, {0})}},
+  });
+}
+
 TEST(HostRecurrent, LengthsAndErrors) {
   const HostTensor x = f32({2, 1, 1}, {1, 1});
   const HostTensor one = f32({1, 1, 1}, {1});

@@ -49,7 +49,8 @@ double correlation(const std::vector<double>& v) {
   return sum / static_cast<double>(v.size()) / variance(v);
 }
 
-// With fixed seeds these are no chances. The bounds are five standard deviations of each estimate.
+// Seeds are fixed, so the test is deterministic. The bounds are five standard deviations of each
+// estimate.
 TEST(HostRandom, NormalNumbers) {
   const auto v =
       draw("RandomNormal", attrs({{"shape", ints({kCount})}, {"mean", 3.0F}, {"scale", 2.0F}}));
@@ -67,7 +68,29 @@ TEST(HostRandom, UniformNumbers) {
   EXPECT_NEAR(mean(v), 1, 5 * std::sqrt(16.0 / 12 / kCount));
   EXPECT_NEAR(variance(v), 16.0 / 12, 0.02);
   EXPECT_NEAR(correlation(v), 0, 5 / std::sqrt(kCount));
-  for (const double x : v) ASSERT_TRUE(x >= -1 && x <= 3);
+  for (const double x : v) ASSERT_TRUE(x >= -1 && x < 3);
+}
+
+/// Numbers that are rounded to the dtype stay in [low, high).
+TEST(HostRandom, UniformNumbersAreBelowTheirBound) {
+  struct Range {
+    DType dtype;
+    float low, high;
+  };
+  const std::vector<Range> kRanges = {
+      {DType::F16, 0, 1},          {DType::BF16, 0, 1},   {DType::F32, 16777216, 16777220},
+      {DType::F16, -1, 0},         {DType::BF16, -3, -1}, {DType::F16, 0.1F, 0.101F},
+      {DType::F16, 65000, 1.0e9F}, {DType::F64, 0, 1}};
+  for (const Range& r : kRanges) {
+    const auto v = draw("RandomUniform", attrs({{"shape", ints({kCount})},
+                                                {"dtype", int64_t{onnx_number_of(r.dtype)}},
+                                                {"low", r.low},
+                                                {"high", r.high}}));
+    ASSERT_EQ(v.size(), static_cast<size_t>(kCount));
+    for (const double x : v)
+      ASSERT_TRUE(x >= static_cast<double>(r.low) && x < static_cast<double>(r.high))
+          << x << " of " << name_of(r.dtype);
+  }
 }
 
 TEST(HostRandom, Bernoulli) {
@@ -107,7 +130,29 @@ TEST(HostRandom, RefusesWhatHasNoMeaning) {
        Code::InvalidInput,
        "not in [0, 1)"},
       {"no class", "Multinomial", {f32({1, 0}, {})}, Code::InvalidInput, "no classes"},
-      {"nan", "Multinomial", {f32({1, 1}, {kNaN})}, Code::InvalidInput, "NaN"},
+      {"no value",
+       "RandomUniform",
+       {},
+       Code::InvalidModel,
+       "no float16 is at least 'low'",
+       attrs({{"shape", ints({1})}, {"dtype", int64_t{10}}, {"low", 1.0e6F}, {"high", 2.0e6F}})},
+      {"nan",
+       "Multinomial",
+       {f32({2, 1}, {0, kNaN})},
+       Code::InvalidInput,
+       "row 1 must have a finite logarithm of a probability"},
+      {"dtype",
+       "RandomNormal",
+       {},
+       Code::InvalidModel,
+       "must be a float type, is int32",
+       attrs({{"shape", ints({1})}, {"dtype", int64_t{6}}})},
+      {"strings",
+       "Bernoulli",
+       {f32({1}, {0.5F})},
+       Code::InvalidModel,
+       "must be a float type, an integer type or bool, is string",
+       attrs({{"dtype", int64_t{8}}})},
   });
 }
 

@@ -1,6 +1,9 @@
 // Operators on strings where peers differ, or that need no peer; tests/conformance/host has others.
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include "runtime/host/regex.h"
 #include "tests/host/cases.h"
 
@@ -44,6 +47,24 @@ TEST(HostText, LettersBeyondAscii) {
   });
 }
 
+/// The 27 classes of three or more equal code points have 84 members (Unicode 14.0.0).
+TEST(HostText, CaseVariants) {
+  std::map<std::set<uint32_t>, size_t> classes;
+  for (uint32_t c = 0; c <= 0x10ffff; ++c) {
+    const host::CaseVariants variants = host::case_variants(c);
+    const std::set<uint32_t> members(variants.begin(), variants.end());
+    ASSERT_TRUE(members.contains(c)) << c;
+    if (members.size() > 1) ++classes[members];
+  }
+  size_t large = 0;
+  for (const auto& [members, count] : classes) {
+    EXPECT_EQ(members.size(), count) << *members.begin();
+    large += members.size() > 2 ? 1 : 0;
+  }
+  EXPECT_EQ(large, 27U);
+  EXPECT_EQ(classes.size(), 1424U);
+}
+
 struct Match {
   std::string pattern;
   std::vector<std::string> yes, no;
@@ -64,11 +85,30 @@ TEST(HostText, Patterns) {
       {"[[:alpha:][:^ascii:]\\d]+", {"aZ9\u00e9"}, {"_"}},
       {"(?i)a[b-d]e", {"AcE", "abe"}, {"aee"}},
       {"(?i:a)b", {"Ab"}, {"AB"}},
+      {"(?i)s", {"s", "S", "\u017f"}, {"z"}},
+      {"(?i)K", {"k", "K", "\u212a"}, {"\u03ba"}},
+      {"(?i)[^k]", {"s"}, {"k", "K", "\u212a"}},
+      {"(?i)i", {"i", "I"}, {"\u0130", "\u0131"}},
+      {"(?i)[\u00df\u00e9\u1f80]+", {"\u1e9e\u00c9\u1f88"}, {"ss"}},
+      {"(?i)[\u03c2\u03b8]+", {"\u03a3\u03c3\u03c2\u0398\u03d1\u03f4"}, {"\u03b1"}},
+      {"(?i)\\w+", {"kS\u212a\u017f"}, {"\u00e9"}},
+      {"(?i)[\\W]", {"\u00e9", "-"}, {"\u212a", "\u017f", "k"}},
+      {"(?i)[[:^lower:]]", {"\u00c9", "1"}, {"A", "\u212a"}},
       {"(a(?i)b)c", {"aBc"}, {"aBC"}},
       {"\\Qa.b*\\E+", {"a.b*", "a.b**"}, {"aab"}},
       {"\\ba\\b.\\Bb?", {"a "}, {"ab"}},
       {"(?m)^a$\\n^b$", {"a\nb"}, {"ab"}},
       {"\\x41\\x{42}\\103\\t", {"ABC\t"}, {"ABC"}},
+      {"[\\x41-\\x5a]+", {"AZ"}, {"a", "\u4100"}},
+      {"[\\x{3b1}-\\x{3c9}\\101-\\103]+", {"\u03b1\u03c9BC"}, {"\u03ca", "D"}},
+      {"a\\ \\_\\\t\\\x7f[\\ \\-]", {"a _\t\x7f-"}, {"a"}},
+      {"\\x{000000041}", {"A"}, {"\x04"}},
+      {"a(?i)*b", {"b", "aaaB"}, {"AB"}},
+      {"ab(?i){2}", {"abb"}, {"abab", "abB"}},
+      {"(a(?i)*)(?)+", {"aa", ""}, {"A"}},
+      {"a*(?i)?(?i)\\Q\\E+", {"aa", ""}, {"b"}},
+      {"\\Qab\\E*", {"a", "abb"}, {"abab"}},
+      {"^*$?a{,1}", {"a{,1}"}, {"a"}},
       {"(?P<name>a)(?<other>b)", {"ab"}, {"a"}},
       {"a*?b+?c??", {"b", "aabbc"}, {"ac"}},
   };
@@ -80,21 +120,37 @@ TEST(HostText, Patterns) {
   }
 }
 
+std::string repeated(const std::string& part, size_t count) {
+  std::string out;
+  for (size_t i = 0; i < count; ++i) out += part;
+  return out;
+}
+
 TEST(HostText, PatternsThatAreRefused) {
   const std::vector<std::pair<std::string, std::string>> kRefused = {
       {"(a", "a '(' without its ')'"},
       {"a)", "an unexpected ')'"},
       {"*", "a repetition of nothing"},
-      {"a**", "a repetition of a repetition"},
+      {"(?i)*", "a repetition of nothing at byte 4"},
+      {"a|(?i)*", "a repetition of nothing"},
+      {"a({2})", "a repetition of nothing at byte 2"},
+      {"\\Q\\E*", "a repetition of nothing"},
+      {"a(?i-)", "a '-' without flags"},
+      {"a**", "a repetition of a repetition at byte 2"},
       {"[b-a]", "ends before it begins"},
       {"[a", "a '[' without its ']'"},
       {"x(?=y)", "an unknown flag or group"},
-      {"\\1", "an unknown escape"},
+      {"ab\\1", "an unknown escape at byte 2"},
+      {"[a\\y]", "an unknown escape at byte 2"},
+      {"\\\u00e9", "an unknown escape at byte 0"},
+      {"a\\x4", "an escape without its digits at byte 1"},
+      {"a\\x{41", "an escape without its digits at byte 1"},
+      {"a\\x{110000}", "a code point that is too large at byte 1"},
       {"a{1001}", "bad bounds"},
       {"((a{1000}){1000}){1000}", "too many repetitions"},
+      {"(a{1000}){90}" + repeated("(?i){1}", 10'000), "too many repetitions"},
       {"\\pL", "not supported"},
-      {"(?i)\u00e9", "not supported"},
-      {"\\", "at its end"},
+      {"a\\", "a '\\' at its end at byte 1"},
       {std::string(5000, '('), "nested groups"}};
   for (const auto& [pattern, message] : kRefused) {
     const auto regex = host::Regex::parse(pattern);

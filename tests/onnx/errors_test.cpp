@@ -31,6 +31,18 @@ wire::Function& function(Model& m, const std::string& name) {
   return f;
 }
 
+/// A TfIdfVectorizer of one sequence, which is counted in the given column.
+void vectorizer(Model& m, int64_t column) {
+  add_int64(m.graph(), "words", {1, 2});
+  wire::Node* n = m.node("TfIdfVectorizer", {"words"}, {"z"}, "v");
+  for (const char* name : {"max_gram_length", "min_gram_length"}) attribute(n, name, 2)->set_i(1);
+  attribute(n, "max_skip_count", 2)->set_i(0);
+  attribute(n, "mode", 3)->set_s("TF");
+  attribute(n, "ngram_counts", 7)->add_ints(0);
+  attribute(n, "ngram_indexes", 7)->add_ints(column);
+  attribute(n, "pool_int64s", 7)->add_ints(1);
+}
+
 void call(Model& m, const std::string& name) {
   m.node(name, {"x"}, {"z"}, "call")->set_domain("f");
 }
@@ -52,6 +64,14 @@ const Case kCases[] = {
      "its ir_version is 0, must be at least 1; set it to the version that the model was made for "
      "(model.ir_version in the onnx package)",
      [](Model& m) { m.proto.set_ir_version(0); }},
+    {"LargeNgramIndex", Code::InvalidModel,
+     "node 'v' (TfIdfVectorizer): attribute 'ngram_indexes' has the entry 9223372036854775807; "
+     "expected 0 to 2147483646",
+     [](Model& m) { vectorizer(m, INT64_MAX); }},
+    {"NegativeNgramIndex", Code::InvalidModel,
+     "node 'v' (TfIdfVectorizer): attribute 'ngram_indexes' has the entry -1; expected 0 to "
+     "2147483646",
+     [](Model& m) { vectorizer(m, -1); }},
     {"NoOutputs", Code::InvalidModel, "the graph has no outputs",
      [](Model& m) { m.graph().clear_output(); }},
     {"OldOpset", Code::Unsupported,

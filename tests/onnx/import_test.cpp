@@ -158,6 +158,17 @@ output y, y as y_3, y_2, y as y_4
   EXPECT_EQ(notes_of(m)[0], "output 'y' is listed more than once; this one is named 'y_3'");
 }
 
+/// Trying all numbers for each name would take minutes.
+TEST(Import, ManyOutputsThatAreListedTwice) {
+  constexpr int kCount = 40'000;
+  Model m = relu_model();
+  for (int i = 1; i < kCount; ++i) m.output("y");
+  const auto g = import(m.bytes());
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  EXPECT_EQ((*g)->output_names.back(), "y_40000");
+  EXPECT_EQ((*g)->notes.back(), "the importer has 39979 more such notes");
+}
+
 TEST(Import, ANewerIrVersionIsTried) {
   Model m = relu_model();
   EXPECT_TRUE(notes_of(m).empty());
