@@ -126,7 +126,7 @@ class Nodes {
  private:
   struct Id {
     int64_t tree, node;
-    friend auto operator<=>(const Id&, const Id&) = default;
+    friend auto operator<=>(const Id&, const Id&) = default;  // NOLINT(modernize-use-nullptr)
   };
   auto id_of() const {
     return [this](uint32_t i) { return ids_[i]; };

@@ -107,6 +107,8 @@ class RegexCompiler {
   std::string_view pattern_, rest_;
   Flags flags_;
   size_t copied_ = 0;  // instructions
+  // No ":]" follows if false, so that it is not searched again from each "[:".
+  bool has_class_ends_ = true;
   Regex out_;
 };
 
@@ -355,7 +357,9 @@ void RegexCompiler::add_class(NamedClass named, Ranges& to) const {
 }
 
 Status RegexCompiler::bracket_item(Ranges& ranges) {
-  const size_t end = rest_.starts_with("[:") ? rest_.find(":]", 2) : std::string_view::npos;
+  const size_t end =
+      has_class_ends_ && rest_.starts_with("[:") ? rest_.find(":]", 2) : std::string_view::npos;
+  if (rest_.starts_with("[:") && end == std::string_view::npos) has_class_ends_ = false;
   if (end != std::string_view::npos) {
     std::string_view name = rest_.substr(2, end - 2);
     const bool negated = name.starts_with('^');
