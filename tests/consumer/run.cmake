@@ -34,11 +34,14 @@ foreach(component runtime compiler)
               --component ${component})
 endforeach()
 set(flags "")
+set(keep_libraries "")
 if(ASAN)
   set(flags "-fsanitize=address,undefined")
+  set(keep_libraries ${SOURCE_DIR}/tests/support/keep_libraries.cpp)
 endif()
 run(COMMAND ${CMAKE_COMMAND} -S ${SOURCE_DIR}/tests/consumer -B ${WORK_DIR}/build
             -G ${GENERATOR}
+            -DKEEP_LIBRARIES=${keep_libraries}
             -DCMAKE_PREFIX_PATH=${WORK_DIR}/installed -DREADME_SOURCE=${WORK_DIR}/readme.cpp
             -DCMAKE_BUILD_TYPE=${CONFIG} -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_C_COMPILER=${CC}
             "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_C_FLAGS=${flags}")
