@@ -72,7 +72,7 @@ endif()
 # What an application ships: small, and without the compiler and its dependencies.
 run(COMMAND nm -C ${WORK_DIR}/build/replay OUTPUT symbols)
 foreach(forbidden google::protobuf glslang spvtools spirv_tools "reprise::kernel::Builder"
-        "reprise::graph::" "reprise::emit::" "reprise::onnx")
+        "reprise::graph::" "reprise::emit::" "reprise::onnx::")
   string(FIND "${symbols}" "${forbidden}" at)
   if(NOT at EQUAL -1)
     message(FATAL_ERROR "the replaying program holds ${forbidden}")
