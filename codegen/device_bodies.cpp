@@ -74,6 +74,9 @@ std::string why_iterations_on_host(const Node& n, const Graph& body) {
   if (n.opset == 8 && host::control_flow_of(n.op) == host::ControlFlow::Scan)
     return "a scan of opset 8, which has a batch, runs on the host";
   const Carried carried = carried_of(n, body);
+  if (carried.input + carried.count > body.inputs.size() ||
+      carried.output + carried.count > body.outputs.size())
+    return "its body takes or returns too few values";
   for (size_t i = 0; i < carried.count; ++i) {
     const graph::Value& before = body.value(body.inputs[carried.input + i]);
     const graph::Value& after = body.value(body.outputs[carried.output + i]);
@@ -94,6 +97,7 @@ std::string why_host(const Node& n, const Graph& body) {
   }
   for (const ValueId v : body.outputs)
     if (std::string why = why_not_passed(body, v); !why.empty()) return why;
+  if (host::control_flow_of(n.op) == host::ControlFlow::None) return n.op + " runs on the host";
   const bool branch = host::control_flow_of(n.op) == host::ControlFlow::If;
   return branch ? std::string() : why_iterations_on_host(n, body);
 }

@@ -163,6 +163,23 @@ TEST_F(Graphs, EarlierResultsAreGone) {
   }
 }
 
+/// Nodes that are given another part of an allocation leave what they wrote into the first one.
+TEST_F(Graphs, ResultsInOtherPartsAreKept) {
+  const CUfunction fill = load(fill_kernel()), add = load(add_kernel());
+  const CUdeviceptr x = allocate(2 * kBytes), y = allocate(kBytes);
+  GraphBuilder g(api);
+  const CUgraphNode first = g.kernel(fill, {x}, kCount, bits_of(5), {});
+  const CUgraphNode second = g.kernel(add, {x, y}, kCount, 0, {first});
+  g.instantiate();
+  ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+  ASSERT_EQ(g.update(first, fill, {x + kBytes}, kCount, bits_of(7)), CUDA_SUCCESS);
+  ASSERT_EQ(g.update(second, add, {x + kBytes, y}, kCount, 0), CUDA_SUCCESS);
+  ASSERT_EQ(api.cuGraphLaunch(g.exec(), stream), CUDA_SUCCESS);
+  EXPECT_EQ(read(x, 1)[0], 5);
+  EXPECT_EQ(read(x + kBytes, 1)[0], 7);
+  EXPECT_EQ(read(y, 1)[0], 8);
+}
+
 /// What a run keeps for the next one was written by the host: it stays.
 TEST_F(Graphs, StatesAreKept) {
   const CUfunction add = load(add_kernel());
