@@ -65,7 +65,7 @@ Result<plan::KernelCode> code_of(const kernel::Kernel& k, bool wide, Api api) {
     return code;
   }
   emit::SpirvOptions options;
-  options.wide_loads = wide;
+  options.loads_64_bits = wide;
   RP_ASSIGN(code.spirv, emit::spirv(k, options));
   return code;
 }
