@@ -86,11 +86,11 @@ TEST(LayoutChoice, Prices) {
   const struct {
     Reader reader;
     double bytes;
-  } rows[] = {{Reader::Product, 64}, {Reader::Kernel, 1024}, {Reader::Output, 2048}};
+  } rows[] = {{Reader::Contraction, 64}, {Reader::Kernel, 1024}, {Reader::Output, 2048}};
   for (const auto& r : rows) EXPECT_EQ(conversion_price(1024, r.reader), r.bytes);
   // A depthwise convolution is worth more than the conversions before and after it, unless short.
   const double around =
-      conversion_price(1024, Reader::Product) + conversion_price(1024, Reader::Output);
+      conversion_price(1024, Reader::Contraction) + conversion_price(1024, Reader::Output);
   EXPECT_GT(depthwise_price(1024, 9), around);
   EXPECT_LT(depthwise_price(1024, 3), around);
 }
