@@ -452,6 +452,13 @@ Val Evaluator::load_consecutive(ValueId v, const Expr& linear, int lanes) {
   return from_storage(dtype, b_.compose(parts));
 }
 
+Status Evaluator::check_order(ValueId v, const Index& index, int lanes) const {
+  const graph::Value& value = g_.value(v);
+  if (lanes == 1 || !uses_lane(flatten(index, value.shape) - lane())) return {};
+  return unsupported("the kernel does not compute '" + value.name +
+                     "' in the order of its elements");
+}
+
 Status Evaluator::store(ValueId v, const Index& index, Val val, int lanes) {
   return store_at(v, flatten(index, g_.value(v).shape), val, lanes);
 }

@@ -69,6 +69,9 @@ class Evaluator {
   Status store(graph::ValueId v, const Index& index, Val value, int lanes = 1);
   /// The same at a row-major position.
   Status store_at(graph::ValueId v, const Expr& linear, Val value, int lanes = 1);
+  /// Unsupported unless the lanes of a vector at the index are consecutive in memory, as store()
+  /// needs them.
+  Status check_order(graph::ValueId v, const Index& index, int lanes) const;
   /// Makes v available as `value` at exactly this index (the result of an anchor or reduction).
   void bind(graph::ValueId v, Index index, Val value);
   /// Indices at which v was computed in the innermost scope. The lanes of a vector count as one

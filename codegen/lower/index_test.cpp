@@ -38,11 +38,14 @@ struct TestKernel {
 };
 
 /// Tests the outputs with the anchor's result at `index` of the domain.
-Status test_outputs(TestKernel& test, const Group& group, const Index& index) {
-  test.bind(group.anchor->outputs[0], index);
+Status test_outputs(TestKernel& test, const Group& group, const Index& index, int lanes = 1) {
+  test.bind(group.anchor->outputs[0], index, lanes);
   test.ev.add_element(index, group.domain);
-  for (ValueId v : group.outputs)
-    RP_TRY(test.ev.eval(v, output_index(test.ev, group, v, index)).status());
+  for (ValueId v : group.outputs) {
+    const Index at = output_index(test.ev, group, v, index);
+    RP_TRY(test.ev.eval(v, at, lanes).status());
+    RP_TRY(test.ev.check_order(v, at, lanes));
+  }
   return test.ev.status();
 }
 
@@ -52,7 +55,13 @@ Status test_result(const graph::Graph& g, const Group& group) {
   const Expr position = one_number.symbol(element_count(group.domain));
   RP_TRY(test_outputs(one_number, group, one_number.ev.unflatten(position, group.domain)));
   TestKernel coordinates(g, group);
-  return test_outputs(coordinates, group, coordinates.index(group.domain));
+  RP_TRY(test_outputs(coordinates, group, coordinates.index(group.domain)));
+  if (group.domain.empty() || group.domain.back().known_divisor(g.symbols) % 4 != 0) return {};
+  TestKernel vectors(g, group);
+  Index index = vectors.index(group.domain);
+  index.back() =
+      Expr(4) * vectors.symbol(Expr::floordiv(group.domain.back(), 4)) + vectors.ev.lane();
+  return test_outputs(vectors, group, index, 4);
 }
 
 Status test_scan(const graph::Graph& g, const Group& group) {

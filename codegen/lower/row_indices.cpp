@@ -1,5 +1,7 @@
 #include "codegen/lower/row_indices.h"
 
+#include <algorithm>
+
 namespace reprise::lower {
 
 using graph::Node;
@@ -95,10 +97,18 @@ Result<RowTrace> trace_rows(const graph::Graph& g, const Group& group, RowLanes 
       return ev.eval(v, indices.of_element(v, element), lanes.count).status();
     };
     RP_TRY(trace_stage(ev, group, stages, s, compute, out));
-    for (ValueId v : stages.full_outputs(s)) out.outputs[v] = indices.of_element(v, element);
+    for (ValueId v : stages.full_outputs(s)) {
+      const Index at = indices.of_element(v, element);
+      RP_TRY(ev.check_order(v, at, lanes.count));
+      out.outputs[v] = at;
+    }
     RP_TRY(ev.scope([&]() -> Status {
-      for (ValueId v : stages.row_values(s))
-        RP_TRY(ev.eval(v, indices.of_row(v, row), lanes.rows()).status());
+      for (ValueId v : stages.row_values(s)) {
+        const Index at = indices.of_row(v, row);
+        RP_TRY(ev.eval(v, at, lanes.rows()).status());
+        const bool stored = std::ranges::count(group.outputs, v) != 0;
+        if (stored) RP_TRY(ev.check_order(v, at, lanes.rows()));
+      }
       return {};
     }));
     for (const Node* n : stages.reductions(s)) {

@@ -1,4 +1,4 @@
-// The inner loop of matrix products.
+// The inner loop of GEMMs.
 #pragma once
 
 #include <cstdint>
