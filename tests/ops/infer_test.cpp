@@ -493,7 +493,7 @@ TEST(Decompose, SlicesStayInside) {
       "(y, m) = \"com.microsoft\"::EmbedLayerNormalization"
       "(ids, _, words, positions, _, gamma, beta) @1 \"e\"\noutput y\n");
   ASSERT_TRUE(g.ok()) << g.status().message();
-  const Status s = decompose_all(*g);
+  const Status s = decompose_all(**g);
   EXPECT_EQ(s.code(), Code::InvalidModel);
   EXPECT_NE(s.message().find("element 7 of axis 0 of [6, 4] is read, which does not exist"),
             std::string::npos)
