@@ -25,7 +25,8 @@ struct FusionDecision {
   std::string value;   // first output of the node that joins
   std::string kernel;  // first output of the kernel's anchor, or of its first node
 
-  friend auto operator<=>(const FusionDecision&, const FusionDecision&) = default;
+  friend auto operator<=>(const FusionDecision&,
+                          const FusionDecision&) = default;  // NOLINT(modernize-use-nullptr)
   /// "region: relu joins conv"
   std::string str() const;
 };
