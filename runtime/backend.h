@@ -93,8 +93,8 @@ class Recording {
   /// The run then continues, and ended() tells whether it has ended. Device loss poisons the
   /// Device.
   virtual Status wait(uint64_t timeout_ns) = 0;
-  /// How long the device took for the last run that ended in a wait(), without the time for which it
-  /// waited behind other runs.
+  /// How long the device took for the last run that ended in a wait(), without the time for which
+  /// it waited behind other runs.
   virtual uint64_t ran_ns() const { return 0; }
   /// After a failed wait(): whether the run has ended since. If so, the recording may be submitted
   /// again. An error if this will never be known: after device loss, or if the run hangs. In the

@@ -197,7 +197,7 @@ struct OpDef {
   int64_t min_opset = 1;  // older versions are refused
   /// The last version that the row describes: a later one is a row of its own. 0: the newest.
   int64_t max_opset = 0;
-  int min_inputs = 1;     // the first min_inputs inputs may not be omitted
+  int min_inputs = 1;  // the first min_inputs inputs may not be omitted
   int max_inputs = 1;
   bool list_may_omit = false;  // with kVariadic: inputs behind the first min_inputs may be omitted
   int max_outputs = 1;
@@ -289,7 +289,8 @@ std::optional<std::vector<int64_t>> permutation_of(const graph::Node& n);
 LayoutRole layout_of(const graph::Node& n);
 
 /// The row of an operator by its name in models, for the newest version or for version `opset` of
-/// the domain. Null if the operator is unknown; the importer then reports the operator and its node.
+/// the domain. Null if the operator is unknown; the importer then reports the operator and its
+/// node.
 const OpDef* find(std::string_view domain, std::string_view op);
 const OpDef* find(std::string_view domain, std::string_view op, int64_t opset);
 /// The row of the node's operator, whether or not the node is in core form. Takes constant time.

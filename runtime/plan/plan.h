@@ -108,8 +108,8 @@ struct HostCall {
   std::string reason;  // why no device kernel computes it
   /// Indices into Package::bodies: the branches of If (then, else), the body of Loop or Scan.
   std::vector<uint32_t> bodies;
-  /// The same bodies for the variant's devices: indices into Variant::bodies. Empty if the host runs
-  /// the bodies; then `reason` says why.
+  /// The same bodies for the variant's devices: indices into Variant::bodies. Empty if the host
+  /// runs the bodies; then `reason` says why.
   std::vector<uint32_t> device_bodies;
 };
 

@@ -208,7 +208,8 @@ constexpr const char* kHead =
     "means "
     "that the\n  result is known when the model is compiled. `reprise explain` tells it for a "
     "model.\n\n"
-    "If, Loop, Scan and FlexAttention (of ai.onnx.preview) have bodies, which the importer handles\n"
+    "If, Loop, Scan and FlexAttention (of ai.onnx.preview) have bodies, which the importer "
+    "handles\n"
     "([architecture.md](architecture.md)).\n";
 
 std::string document() {
