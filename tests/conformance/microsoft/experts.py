@@ -9,7 +9,9 @@ from writer import FLOAT, f32, floats, lengths, outcome, quantized, write
 def halves(packed: np.ndarray) -> np.ndarray:
     """The numbers of four bits in rows of bytes."""
     rows = packed.reshape(packed.shape[0], -1)
-    return np.stack([rows & 15, rows >> 4], -1).reshape(packed.shape[0], -1).astype(float)
+    return (
+        np.stack([rows & 15, rows >> 4], -1).reshape(packed.shape[0], -1).astype(float)
+    )
 
 
 def tables() -> None:
@@ -17,9 +19,16 @@ def tables() -> None:
     index = np.array([[1, 6, 0], [3, 3, 2]], np.int64)
     for bits, block in ((4, 16), (8, 32), (2, 16)):
         blocks = 64 // block
-        data, scales = quantized(False, 7, 64 * bits // 8), np.abs(floats(7, blocks)) * 0.1
+        data, scales = (
+            quantized(False, 7, 64 * bits // 8),
+            np.abs(floats(7, blocks)) * 0.1,
+        )
         zeros = quantized(False, 7, -(-blocks * bits // 8))
-        attrs: dict[str, Any] = {"bits": bits, "block_size": block, "constants": [0, 2, 3]}
+        attrs: dict[str, Any] = {
+            "bits": bits,
+            "block_size": block,
+            "constants": [0, 2, 3],
+        }
         name = f"gather_blocks_{bits}"
         write(name, op, [data, index, scales], [FLOAT], **attrs)
         write(f"{name}_zeros", op, [data, index, scales, zeros], [FLOAT], **attrs)
@@ -38,7 +47,9 @@ def tables() -> None:
             write(f"bnb4_{kind}_{k}", op, some, [FLOAT], **attrs)
     k, n, block = 64, 6, 16
     weight, scales = quantized(False, n, 4, 8), np.abs(floats(n, 4)) * 0.1
-    groups = np.random.default_rng(3).permutation(np.arange(k) // block).astype(np.int32)
+    groups = (
+        np.random.default_rng(3).permutation(np.arange(k) // block).astype(np.int32)
+    )
     attrs = {"K": k, "N": n, "bits": 4, "block_size": block}
     op = "MatMulNBits"
     some = [floats(3, k), weight, scales, None, groups]
@@ -47,7 +58,15 @@ def tables() -> None:
     x, zeros = floats(3, k), quantized(False, n, 2)
     w = (halves(weight) - halves(zeros)[:, groups].astype(float)) * scales[:, groups]
     some, y = [x, weight, scales, zeros, groups], [f32(x @ w.T)]
-    write("nbits_groups_zeros", op, some, [FLOAT], constants=[1, 2, 3, 4], expected=y, **attrs)
+    write(
+        "nbits_groups_zeros",
+        op,
+        some,
+        [FLOAT],
+        constants=[1, 2, 3, 4],
+        expected=y,
+        **attrs,
+    )
 
 
 def experts() -> None:
@@ -66,7 +85,11 @@ def experts() -> None:
     gates: dict[str, Any] = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2}
     some = [x, router, wide, bias, second, b2]
     write("moe_swiglu", op, some, [FLOAT], **gates)
-    more: dict[str, Any] = {"activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 0.7}
+    more: dict[str, Any] = {
+        "activation_alpha": 1.702,
+        "activation_beta": 1.0,
+        "swiglu_limit": 0.7,
+    }
     write("moe_swiglu_limit", op, some, [FLOAT], **gates, **more)
 
 
@@ -82,7 +105,9 @@ def mixture(
     w1 = (first.astype(float) - 128) * np.repeat(scales[0], 16, 2)
     w2 = (second.astype(float) - 128) * np.repeat(scales[1], 16, 2)
     out = np.zeros(x.shape)
-    for token, (row, logits) in enumerate(zip(x.astype(float), router.astype(float), strict=True)):
+    for token, (row, logits) in enumerate(
+        zip(x.astype(float), router.astype(float), strict=True)
+    ):
         best = np.argsort(-logits)[:2]
         share = np.exp(logits[best]) / np.exp(logits[best]).sum()
         for expert, weight in zip(best, share, strict=True):
@@ -110,9 +135,20 @@ def quantized_experts() -> None:
             "normalize_routing_weights": 1,
         }
         scale = 0.02 if bits == 4 else 0.002
-        columns = [np.abs(floats(count, 2 * inner)) * scale, np.abs(floats(count, hidden)) * scale]
+        columns = [
+            np.abs(floats(count, 2 * inner)) * scale,
+            np.abs(floats(count, hidden)) * scale,
+        ]
         some = [x, router, first, columns[0], None, second, columns[1]]
-        write(f"qmoe_{bits}", op, some, [FLOAT], constants=fixed, accuracy_level=1, **attrs)
+        write(
+            f"qmoe_{bits}",
+            op,
+            some,
+            [FLOAT],
+            constants=fixed,
+            accuracy_level=1,
+            **attrs,
+        )
         blocks = [
             np.abs(floats(count, 2 * inner, hidden // 16)) * scale,
             np.abs(floats(count, hidden, inner // 16)) * scale,
@@ -146,14 +182,47 @@ def grouped_query() -> None:
     total, prompt, ends = np.array(7, np.int32), np.array(rows, np.int32), lengths(6, 6)
     some = [*new(batch, rows), None, None, lengths(2, 2), prompt]
     write("grouped_smooth", op, some, outputs, smooth_softmax=1, **heads)
-    some = [*new(batch, 1), *cache(batch, 6), ends, total, None, None, None, None, floats(4)]
+    some = [
+        *new(batch, 1),
+        *cache(batch, 6),
+        ends,
+        total,
+        None,
+        None,
+        None,
+        None,
+        floats(4),
+    ]
     write("grouped_sink", op, some, outputs, **heads)
-    some = [*new(1, rows), *cache(1, 4), lengths(6), total, None, None, None, None, floats(4) * 3]
-    write("grouped_sink_window", op, some, outputs, local_window_size=3, scale=0.2, **heads)
+    some = [
+        *new(1, rows),
+        *cache(1, 4),
+        lengths(6),
+        total,
+        None,
+        None,
+        None,
+        None,
+        floats(4) * 3,
+    ]
+    write(
+        "grouped_sink_window",
+        op,
+        some,
+        outputs,
+        local_window_size=3,
+        scale=0.2,
+        **heads,
+    )
     norms = [np.abs(floats(16)), np.abs(floats(16)) + 1]
     fresh, rest = new(batch, 1), [*cache(batch, 6), ends, total]
     # ONNX Runtime normalises on GPUs only; on a CPU, it takes what is normalised already.
-    some = [normalised(fresh[0], norms[0]), normalised(fresh[1], norms[1]), fresh[2], *rest]
+    some = [
+        normalised(fresh[0], norms[0]),
+        normalised(fresh[1], norms[1]),
+        fresh[2],
+        *rest,
+    ]
     y = outcome(op, some, outputs, **heads)
     some = [*fresh, *rest, *[None] * 7, *norms]
     write("grouped_norms", op, some, outputs, qk_norm_epsilon=0.1, expected=y, **heads)

@@ -11,7 +11,9 @@ def convolutions() -> None:
     x, w, b = floats(2, 4, 7, 6), floats(6, 4, 3, 3), floats(6)
     op = "FusedConv"
     write("fused_conv", op, [x, w], [FLOAT], activation="Relu")
-    write("fused_conv_bias", op, [x, w, b], [FLOAT], activation="Tanh", pads=[1, 1, 1, 1])
+    write(
+        "fused_conv_bias", op, [x, w, b], [FLOAT], activation="Tanh", pads=[1, 1, 1, 1]
+    )
     added = floats(2, 6, 5, 4)
     write("fused_conv_sum", op, [x, w, b, added], [FLOAT], activation="Relu")
     write("fused_conv_sum_alone", op, [x, w, None, added], [FLOAT])
@@ -29,15 +31,37 @@ def convolutions() -> None:
             activation_params=parameters,
             strides=[2, 1],
         )
-    write("fused_conv_sigmoid", op, [x, floats(8, 2, 2, 2)], [FLOAT], activation="Sigmoid", group=2)
-    write("fused_conv_same", op, [x, w], [FLOAT], activation="Relu", auto_pad="SAME_UPPER")
-    write("fused_conv_1d", op, [floats(2, 4, 9), floats(6, 4, 3)], [FLOAT], activation="Relu")
+    write(
+        "fused_conv_sigmoid",
+        op,
+        [x, floats(8, 2, 2, 2)],
+        [FLOAT],
+        activation="Sigmoid",
+        group=2,
+    )
+    write(
+        "fused_conv_same", op, [x, w], [FLOAT], activation="Relu", auto_pad="SAME_UPPER"
+    )
+    write(
+        "fused_conv_1d",
+        op,
+        [floats(2, 4, 9), floats(6, 4, 3)],
+        [FLOAT],
+        activation="Relu",
+    )
     for signed in (False, True):
         q = quantized(signed, 2, 7, 6, 4)
         element = INT8 if signed else BYTE
         name = f"nhwc_max_pool_{'int8' if signed else 'uint8'}"
         write(name, "NhwcMaxPool", [q], [element], kernel_shape=[3, 2], strides=[2, 2])
-        write(f"{name}_pads", "NhwcMaxPool", [q], [element], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+        write(
+            f"{name}_pads",
+            "NhwcMaxPool",
+            [q],
+            [element],
+            kernel_shape=[3, 3],
+            pads=[1, 1, 1, 1],
+        )
     channels_last()
     op = "ConvTransposeWithDynamicPads"
     pads = np.array([0, 1, 1, 0], np.int64)
@@ -53,13 +77,25 @@ def conv(x: np.ndarray, w: np.ndarray) -> np.ndarray:
 
 def channels_last() -> None:
     """ONNX Runtime has these on GPUs only."""
-    x, w, b, added = floats(2, 6, 5, 3), floats(4, 3, 3, 2), floats(4), floats(2, 4, 4, 4)
+    x, w, b, added = (
+        floats(2, 6, 5, 3),
+        floats(4, 3, 3, 2),
+        floats(4),
+        floats(2, 4, 4, 4),
+    )
     y = conv(x, w) + b
     last = w.transpose(0, 2, 3, 1).copy()
     write("nhwc_conv", "NhwcConv", [x, last, b], [FLOAT], expected=[y])
     op = "NhwcFusedConv"
     relu = np.maximum(y + added, 0)
-    write("nhwc_fused_conv", op, [x, w, b, added], [FLOAT], activation="Relu", expected=[relu])
+    write(
+        "nhwc_fused_conv",
+        op,
+        [x, w, b, added],
+        [FLOAT],
+        activation="Relu",
+        expected=[relu],
+    )
 
 
 def norms() -> None:
@@ -83,22 +119,55 @@ def norms() -> None:
     attrs: dict[str, Any] = {"groups": 3, "epsilon": 1e-5}
     op = "GroupNorm"
     three = [x, gamma, beta]
-    write("group_norm", op, three, [FLOAT], activation=0, expected=[norm(x, False)], **attrs)
-    write("group_norm_silu", op, three, [FLOAT], activation=1, expected=[norm(x, True)], **attrs)
+    write(
+        "group_norm",
+        op,
+        three,
+        [FLOAT],
+        activation=0,
+        expected=[norm(x, False)],
+        **attrs,
+    )
+    write(
+        "group_norm_silu",
+        op,
+        three,
+        [FLOAT],
+        activation=1,
+        expected=[norm(x, True)],
+        **attrs,
+    )
     y = norm(x, True).transpose(0, 3, 1, 2)
     three = [first, gamma, beta]
     write(
-        "group_norm_first", op, three, [FLOAT], activation=1, channels_last=0, expected=[y], **attrs
+        "group_norm_first",
+        op,
+        three,
+        [FLOAT],
+        activation=1,
+        channels_last=0,
+        expected=[y],
+        **attrs,
     )
     total = x + skip[:, None, None] + bias
     op = "SkipGroupNorm"
     both = [norm(total, True), total]
     some = [x, gamma, beta, skip, bias]
-    write("skip_group_norm", op, some, [FLOAT, FLOAT], activation=1, expected=both, **attrs)
+    write(
+        "skip_group_norm",
+        op,
+        some,
+        [FLOAT, FLOAT],
+        activation=1,
+        expected=both,
+        **attrs,
+    )
     total = x + floats(2, 3, 4, 6)
     some = [x, gamma, beta, floats(2, 3, 4, 6)]
     y = norm(total, False)
-    write("skip_group_norm_full", op, some, [FLOAT], activation=0, expected=[y], **attrs)
+    write(
+        "skip_group_norm_full", op, some, [FLOAT], activation=0, expected=[y], **attrs
+    )
     gate = floats(2, 3, 8)
     op = "GatedRMSNorm"
     write("gated_norm", op, [floats(2, 3, 8) + 1, floats(4), gate], [FLOAT])
@@ -116,23 +185,56 @@ def elementwise() -> None:
     mask = floats(2, 1, 1, 5)
     op = "BiasSoftmax"
     y = softmax(x + mask)
-    write("bias_softmax", op, [x, mask], [FLOAT], axis=3, is_inner_broadcast=1, expected=[y])
+    write(
+        "bias_softmax",
+        op,
+        [x, mask],
+        [FLOAT],
+        axis=3,
+        is_inner_broadcast=1,
+        expected=[y],
+    )
     y = softmax((x + floats(4, 5)).reshape(2, 3, 20)).reshape(x.shape)
     some = [x, floats(4, 5)]
-    write("bias_softmax_outer", op, some, [FLOAT], axis=2, is_inner_broadcast=0, expected=[y])
+    write(
+        "bias_softmax_outer",
+        op,
+        some,
+        [FLOAT],
+        axis=2,
+        is_inner_broadcast=0,
+        expected=[y],
+    )
     residual, ratio, training = floats(2, 3, 4, 5) * 2, f32(0.5), np.array(False)
     for op in ("BiasDropout", "BitmaskBiasDropout"):
         name = op.lower()
         write(name, op, [x, row], [FLOAT], expected=[x + row])
         some = [x, row, residual, ratio, training]
-        write(f"{name}_residual", op, some, [FLOAT], constants=[4], expected=[x + row + residual])
+        write(
+            f"{name}_residual",
+            op,
+            some,
+            [FLOAT],
+            constants=[4],
+            expected=[x + row + residual],
+        )
     write("bitmask_dropout", "BitmaskDropout", [x, ratio], [FLOAT], expected=[x])
     write("gelu", "Gelu", [x], [FLOAT])
     write("scaled_silu", "ScaledSiLU", [x], [FLOAT], alpha=0.5)
     write("scaled_silu_scale", "ScaledSiLU", [x, f32(1.5)], [FLOAT])
     op = "SwiGLU"
-    more: dict[str, Any] = {"activation_alpha": 1.702, "activation_beta": 1.0, "limit": 1.0}
-    write("swiglu", op, [x, residual], [FLOAT], expected=[f32(x / (1 + np.exp(-x)) * residual)])
+    more: dict[str, Any] = {
+        "activation_alpha": 1.702,
+        "activation_beta": 1.0,
+        "limit": 1.0,
+    }
+    write(
+        "swiglu",
+        op,
+        [x, residual],
+        [FLOAT],
+        expected=[f32(x / (1 + np.exp(-x)) * residual)],
+    )
     gate, up = np.minimum(x[..., :2], 1), np.clip(x[..., 2:4], -1, 1)
     y = f32(gate / (1 + np.exp(-1.702 * gate)) * (up + 1))
     write("swiglu_halves", op, [x[..., :4].copy()], [FLOAT], expected=[y], **more)
@@ -141,11 +243,20 @@ def elementwise() -> None:
 def products() -> None:
     a, b = floats(2, 3, 4, 5), floats(2, 3, 5, 6)
     right = b.swapaxes(2, 3).copy()
-    write("transpose_matmul", "TransposeMatMul", [a, right], [FLOAT], transB=1, alpha=0.5)
+    write(
+        "transpose_matmul", "TransposeMatMul", [a, right], [FLOAT], transB=1, alpha=0.5
+    )
     op = "FusedMatMulActivation"
     y = np.maximum(f32(0.5) * (a @ b), 0)
     write(
-        "matmul_relu", op, [a, right], [FLOAT], transB=1, alpha=0.5, activation="Relu", expected=[y]
+        "matmul_relu",
+        op,
+        [a, right],
+        [FLOAT],
+        transB=1,
+        alpha=0.5,
+        activation="Relu",
+        expected=[y],
     )
     y = a @ b
     y = np.where(y < 0, y * f32(0.3), y)

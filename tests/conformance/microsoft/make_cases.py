@@ -15,12 +15,25 @@ import numpy as np
 import quantization
 import sequences
 import tensors
-from writer import BYTE, CASES, FLOAT, INT, TYPES, floats, lengths, numbers, quantized, write
+from writer import (
+    BYTE,
+    CASES,
+    FLOAT,
+    INT,
+    TYPES,
+    floats,
+    lengths,
+    numbers,
+    quantized,
+    write,
+)
 
 
 def norms() -> None:
     x, skip, row, bias = floats(2, 3, 8), floats(2, 3, 8) * 2, floats(8), floats(8) + 1
-    write("simplified_norm", "SimplifiedLayerNormalization", [x, row], [FLOAT], domain="")
+    write(
+        "simplified_norm", "SimplifiedLayerNormalization", [x, row], [FLOAT], domain=""
+    )
     write(
         "simplified_norm_deviation",
         "SimplifiedLayerNormalization",
@@ -31,13 +44,21 @@ def norms() -> None:
     )
     op = "SkipLayerNormalization"
     write("skip_norm", op, [x, skip, row], [FLOAT])
-    write("skip_norm_all", op, [x, skip, row, bias, row], [FLOAT] + [None] * 2 + [FLOAT])
+    write(
+        "skip_norm_all", op, [x, skip, row, bias, row], [FLOAT] + [None] * 2 + [FLOAT]
+    )
     write("skip_norm_epsilon", op, [x, skip, row, bias], [FLOAT], epsilon=0.1)
     write("skip_norm_one_batch", op, [x, skip[:1], row, bias], [FLOAT])
     write("skip_norm_no_batch", op, [x, skip[0], row, bias], [FLOAT])
     op = "SkipSimplifiedLayerNormalization"
     write("skip_rms", op, [x, skip, row], [FLOAT])
-    write("skip_rms_sum", op, [x, skip, row, bias], [FLOAT, None, None, FLOAT], epsilon=1e-5)
+    write(
+        "skip_rms_sum",
+        op,
+        [x, skip, row, bias],
+        [FLOAT, None, None, FLOAT],
+        epsilon=1e-5,
+    )
 
 
 def embeddings() -> None:
@@ -47,8 +68,19 @@ def embeddings() -> None:
     gamma, beta, mask = floats(8), floats(8), numbers(2, 2, 5)
     tables = [words, places, kinds, gamma, beta]
     write("embed", op, [ids, segments, *tables], [FLOAT, INT])
-    write("embed_mask", op, [ids, segments, *tables, mask], [FLOAT, INT], mask_index_type=1)
-    write("embed_positions", op, [ids, segments, *tables, mask, positions], [FLOAT, INT, FLOAT])
+    write(
+        "embed_mask",
+        op,
+        [ids, segments, *tables, mask],
+        [FLOAT, INT],
+        mask_index_type=1,
+    )
+    write(
+        "embed_positions",
+        op,
+        [ids, segments, *tables, mask, positions],
+        [FLOAT, INT, FLOAT],
+    )
     one = [ids, None, words, places, None, gamma, beta, None, positions[:1]]
     write("embed_one_row", op, one, [FLOAT, INT], epsilon=0.01)
 
@@ -64,7 +96,9 @@ def activations() -> None:
     skip = floats(2, 3, 8)
     write("bias_add", "BiasAdd", [x, row, skip], [FLOAT], expected=[x + row + skip])
     left, right = np.split(x + row, 2, axis=-1)
-    gelu = [v * (1 + math.erf(v / math.sqrt(2))) / 2 for v in right.astype(float).ravel()]
+    gelu = [
+        v * (1 + math.erf(v / math.sqrt(2))) / 2 for v in right.astype(float).ravel()
+    ]
     split = left * np.array(gelu).reshape(right.shape)
     write(
         "bias_split_gelu",
@@ -80,13 +114,22 @@ def products() -> None:
     op = "FusedMatMul"
     write("fused_matmul", op, [a, b], [FLOAT], alpha=0.25)
     write("fused_matmul_trans_a", op, [a.swapaxes(2, 3).copy(), b], [FLOAT], transA=1)
-    write("fused_matmul_trans_b", op, [a, b.swapaxes(2, 3).copy()], [FLOAT], transB=1, alpha=2.0)
+    write(
+        "fused_matmul_trans_b",
+        op,
+        [a, b.swapaxes(2, 3).copy()],
+        [FLOAT],
+        transB=1,
+        alpha=2.0,
+    )
     rows = a.transpose(2, 0, 1, 3).copy()
     write("fused_matmul_batch_a", op, [rows, b], [FLOAT], transBatchA=1)
     columns = b.transpose(2, 0, 1, 3).copy()
     write("fused_matmul_batch_b", op, [a, columns], [FLOAT], transBatchB=1)
     both = a.transpose(3, 0, 1, 2).copy()
-    write("fused_matmul_batch_and_trans", op, [both, b], [FLOAT], transBatchA=1, transA=1)
+    write(
+        "fused_matmul_batch_and_trans", op, [both, b], [FLOAT], transBatchA=1, transA=1
+    )
     write("fused_matmul_vector", op, [floats(5), b], [FLOAT], alpha=-1.0)
 
     op = "FusedGemm"
@@ -117,10 +160,20 @@ def quantized_operators() -> None:
         zero, other = np.array(3, kind), np.array(7, kind)
         element = TYPES[name]
         both = [x, scale(0.0213), zero, y, scale(0.0317), other]
-        write(f"qlinear_add_{name}", "QLinearAdd", [*both, scale(0.0571), other], [element])
+        write(
+            f"qlinear_add_{name}",
+            "QLinearAdd",
+            [*both, scale(0.0571), other],
+            [element],
+        )
         write(f"qlinear_mul_{name}", "QLinearMul", [*both, scale(0.1), zero], [element])
         one = [x, scale(0.05), zero]
-        write(f"qlinear_sigmoid_{name}", "QLinearSigmoid", [*one, scale(1 / 256), other], [element])
+        write(
+            f"qlinear_sigmoid_{name}",
+            "QLinearSigmoid",
+            [*one, scale(1 / 256), other],
+            [element],
+        )
         write(
             f"qlinear_leaky_{name}",
             "QLinearLeakyRelu",
@@ -132,13 +185,22 @@ def quantized_operators() -> None:
             write(
                 f"qlinear_average_{name}_{last}",
                 "QLinearGlobalAveragePool",
-                [quantized(signed, 2, 3, 4, 5), scale(0.0513), zero, scale(0.0207), other],
+                [
+                    quantized(signed, 2, 3, 4, 5),
+                    scale(0.0513),
+                    zero,
+                    scale(0.0207),
+                    other,
+                ],
                 [element],
                 channels_last=last,
             )
     a, b, row = quantized(False, 3, 8), quantized(True, 5, 8), numbers(900, 5)
     left = [a, scale(0.02), np.array(120, np.uint8)]
-    scales, zeros = (np.arange(5) * 0.01 + 0.01).astype(np.float32), np.arange(5).astype(np.int8)
+    scales, zeros = (
+        (np.arange(5) * 0.01 + 0.01).astype(np.float32),
+        np.arange(5).astype(np.int8),
+    )
     right = [b, scale(0.03), np.array(-4, np.int8)]
     result = [scale(0.05), np.array(9, np.uint8)]
     write("qgemm", "QGemm", [*left, *right, row, *result], [BYTE], transB=1)
@@ -155,7 +217,12 @@ def quantized_operators() -> None:
 
 
 def packed_weights() -> None:
-    for bits, block, k, n in ((4, 16, 40, 6), (4, 32, 64, 8), (8, 16, 32, 5), (2, 16, 32, 8)):
+    for bits, block, k, n in (
+        (4, 16, 40, 6),
+        (4, 32, 64, 8),
+        (8, 16, 32, 5),
+        (2, 16, 32, 8),
+    ):
         blocks = -(-k // block)
         weight = quantized(False, n, blocks, block * bits // 8)
         scales = np.abs(floats(n, blocks)) * 0.1
@@ -189,7 +256,9 @@ def attention() -> None:
     write("attention_causal", op, qkv, [FLOAT], num_heads=2, unidirectional=1)
     write("attention_lengths", op, [*qkv, lengths], [FLOAT], num_heads=2)
     write("attention_keys", op, [*qkv, keys], [FLOAT], num_heads=2)
-    write("attention_soft", op, [*qkv, keys], [FLOAT], num_heads=2, mask_filter_value=-1.0)
+    write(
+        "attention_soft", op, [*qkv, keys], [FLOAT], num_heads=2, mask_filter_value=-1.0
+    )
     write("attention_rows", op, [*qkv, rows], [FLOAT], num_heads=2)
     both = [FLOAT, FLOAT]
     write("attention_past", op, [*qkv, None, past], both, num_heads=2, unidirectional=1)
@@ -202,8 +271,16 @@ def attention() -> None:
 
 def multi_head() -> None:
     batch, rows, keys, heads, size = 2, 3, 5, 2, 8
-    q, k, v = floats(batch, rows, 16), floats(batch, keys, 16), floats(batch, keys, 16) + 1
-    own = [floats(batch, rows, 16), floats(batch, rows, 16) + 1, floats(batch, rows, 16) - 1]
+    q, k, v = (
+        floats(batch, rows, 16),
+        floats(batch, keys, 16),
+        floats(batch, keys, 16) + 1,
+    )
+    own = [
+        floats(batch, rows, 16),
+        floats(batch, rows, 16) + 1,
+        floats(batch, rows, 16) - 1,
+    ]
     past = [floats(batch, heads, 4, size), floats(batch, heads, 4, size) + 1]
     mask = numbers(2, batch, keys)
     mask[:, 0] = 1
@@ -214,7 +291,14 @@ def multi_head() -> None:
     write("heads_lengths", op, [q, k, v, None, lengths(5, 2)], [FLOAT], num_heads=heads)
     write("heads_mask", op, [q, k, v, None, mask], [FLOAT], num_heads=heads)
     scores = floats(batch, heads, rows, keys)
-    write("heads_scores", op, [q, k, v, None, None, scores], [FLOAT], num_heads=heads, scale=0.3)
+    write(
+        "heads_scores",
+        op,
+        [q, k, v, None, None, scores],
+        [FLOAT],
+        num_heads=heads,
+        scale=0.3,
+    )
     write("heads_causal", op, own, [FLOAT], num_heads=heads, unidirectional=1)
     write(
         "heads_past",
@@ -250,11 +334,26 @@ def grouped_query() -> None:
         outputs,
         **heads,
     )
-    write("grouped_token", op, [*new(batch, 1), *cache(batch, 6), ends, total], outputs, **heads)
+    write(
+        "grouped_token",
+        op,
+        [*new(batch, 1), *cache(batch, 6), ends, total],
+        outputs,
+        **heads,
+    )
     rotated = [*cache(batch, 6), ends, total, *angles]
-    write("grouped_rotary", op, [*new(batch, 1), *rotated], outputs, do_rotary=1, **heads)
+    write(
+        "grouped_rotary", op, [*new(batch, 1), *rotated], outputs, do_rotary=1, **heads
+    )
     packed = floats(batch, 1, 128)
-    write("grouped_packed", op, [packed, None, None, *rotated], outputs, do_rotary=1, **heads)
+    write(
+        "grouped_packed",
+        op,
+        [packed, None, None, *rotated],
+        outputs,
+        do_rotary=1,
+        **heads,
+    )
     one = [*new(1, rows), *cache(1, 4), lengths(6), total]
     write(
         "grouped_window",

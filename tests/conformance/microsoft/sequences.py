@@ -9,14 +9,26 @@ from writer import FLOAT, f32, floats, write
 
 def states() -> None:
     batch, rows, heads, size = 2, 3, 2, 4
-    q, k, v = floats(batch, rows, 8), floats(batch, rows, 8) / 2, floats(batch, rows, 8) + 1
+    q, k, v = (
+        floats(batch, rows, 8),
+        floats(batch, rows, 8) / 2,
+        floats(batch, rows, 8) + 1,
+    )
     state, decay = floats(batch, heads, size, size), -np.abs(floats(batch, rows, heads))
     beta = f32(1 / (1 + np.exp(-floats(batch, rows, heads))))
     op, both = "LinearAttention", [FLOAT, FLOAT]
     attrs: dict[str, Any] = {"q_num_heads": heads, "kv_num_heads": heads}
     write("linear_attention", op, [q, k, v], both, update_rule="linear", **attrs)
     some = [q, k, v, state, decay]
-    write("linear_attention_gated", op, some, both, update_rule="gated", scale=0.7, **attrs)
+    write(
+        "linear_attention_gated",
+        op,
+        some,
+        both,
+        update_rule="gated",
+        scale=0.7,
+        **attrs,
+    )
     some = [q, k, v, state, decay, beta]
     write("linear_attention_delta", op, some, both, **attrs)
     x, w = floats(batch, 5, 7), floats(5, 1, 3)
@@ -45,7 +57,9 @@ def positions() -> None:
         for i in range(rows):
             for j in range(rows):
                 distance = abs(j - i) if both else max(i - j, 0)
-                chosen = bucket(distance, count, most) + (count if both and j > i else 0)
+                chosen = bucket(distance, count, most) + (
+                    count if both and j > i else 0
+                )
                 y[0, :, i, j] = by_head[:, chosen]
         length = np.array(rows, np.int64)
         write(
@@ -62,7 +76,9 @@ def positions() -> None:
 
 def regions() -> None:
     x = floats(2, 3, 9, 10)
-    boxes = f32([[0, 0, 0, 9, 8], [1, 2, 1, 7, 6], [1, 3.5, 2.5, 3.4, 3], [0, 8, 7, 14, 12]])
+    boxes = f32(
+        [[0, 0, 0, 9, 8], [1, 2, 1, 7, 6], [1, 3.5, 2.5, 3.4, 3], [0, 8, 7, 14, 12]]
+    )
     op = "MaxRoiPool"
     write("max_roi_pool", op, [x, boxes], [FLOAT], domain="", pooled_shape=[2, 3])
     attrs: dict[str, Any] = {"pooled_shape": [3, 2], "spatial_scale": math.sqrt(0.5)}

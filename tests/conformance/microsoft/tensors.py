@@ -13,12 +13,16 @@ def moves() -> None:
     write("sample_op", "SampleOp", [x], [FLOAT])
     square = floats(2, 4, 4)
     write("trilu", "Trilu", [square], [FLOAT])
-    write("trilu_lower", "Trilu", [square, np.array(-1)], [FLOAT], upper=0, constants=[1])
+    write(
+        "trilu_lower", "Trilu", [square, np.array(-1)], [FLOAT], upper=0, constants=[1]
+    )
     index = np.array([[0, 1], [1, 2]], np.int64)
     write("gather_nd", "GatherND", [x, index], [FLOAT])
     write("gather_nd_int32", "GatherND", [x, index.astype(np.int32)], [FLOAT])
     some = [floats(7, 4), np.array([[1, 6, 0]], np.int64)]
-    write("torch_embedding", "TorchEmbedding", some, [FLOAT], expected=[some[0][some[1]]])
+    write(
+        "torch_embedding", "TorchEmbedding", some, [FLOAT], expected=[some[0][some[1]]]
+    )
     numbers_of = [f32(1), f32(7), f32(2)]
     write("range", "Range", numbers_of, [FLOAT], constants=[0, 1, 2])
     some = [np.array([2], np.int64), np.array([6], np.int64)]
@@ -30,7 +34,9 @@ def moves() -> None:
         some = [x, np.array(axis, np.int32)]
         write(f"expand_dims_{axis}", "ExpandDims", some, [FLOAT], constants=[1])
     write("unfold", "UnfoldTensor", [x], [FLOAT], size=3)
-    write("unfold_dim", "UnfoldTensor", [floats(2, 9, 4)], [FLOAT], dim=1, size=3, step=2)
+    write(
+        "unfold_dim", "UnfoldTensor", [floats(2, 9, 4)], [FLOAT], dim=1, size=3, step=2
+    )
 
 
 def compared() -> None:
@@ -56,7 +62,10 @@ def compared() -> None:
         write(op.lower(), op, [a, b], [FLOAT], expected=[pair])
     for n in (1, 2, 3, 4):
         write(
-            f"inverse_{n}", "Inverse", [floats(2, n, n) + 3 * np.eye(n, dtype=np.float32)], [FLOAT]
+            f"inverse_{n}",
+            "Inverse",
+            [floats(2, n, n) + 3 * np.eye(n, dtype=np.float32)],
+            [FLOAT],
         )
 
 
@@ -66,7 +75,14 @@ def images() -> None:
         write(f"grid_sample_{mode}", "GridSample", [x, grid], [FLOAT], mode=mode)
     attrs: dict[str, Any] = {"align_corners": 1, "padding_mode": "border"}
     write("grid_sample_border", "GridSample", [x, grid], [FLOAT], **attrs)
-    boxes = f32([[0, 0, 1, 1], [0.1, 0.2, 0.7, 0.9], [-0.2, 0.3, 0.5, 1.3], [0.8, 0.6, 0.2, 0.1]])
+    boxes = f32(
+        [
+            [0, 0, 1, 1],
+            [0.1, 0.2, 0.7, 0.9],
+            [-0.2, 0.3, 0.5, 1.3],
+            [0.8, 0.6, 0.2, 0.1],
+        ]
+    )
     batch = numbers(2, 4)
     for mode in ("bilinear", "nearest"):
         for size in ((3, 4), (1, 2)):

@@ -17,7 +17,17 @@ FLOAT, INT, BYTE = TensorProto.FLOAT, TensorProto.INT32, TensorProto.UINT8
 INT8, BOOL = TensorProto.INT8, TensorProto.BOOL
 TYPES = {
     name: int(helper.np_dtype_to_tensor_dtype(np.dtype(name)))
-    for name in ("float32", "float16", "int32", "int64", "uint8", "int8", "int16", "uint16", "bool")
+    for name in (
+        "float32",
+        "float16",
+        "int32",
+        "int64",
+        "uint8",
+        "int8",
+        "int16",
+        "uint16",
+        "bool",
+    )
 }
 
 
@@ -78,18 +88,27 @@ def write(
 
 
 def outcome(
-    op: str, inputs: Sequence[np.ndarray | None], outputs: Sequence[int | None], **attrs: Any
+    op: str,
+    inputs: Sequence[np.ndarray | None],
+    outputs: Sequence[int | None],
+    **attrs: Any,
 ) -> list[np.ndarray]:
     """What ONNX Runtime makes of a node."""
     return run_model(*model_of(op, op, inputs, outputs, **attrs))
 
 
 def floats(*dims: int) -> np.ndarray:
-    return np.random.default_rng(sum(dims) + len(dims)).standard_normal(dims).astype(np.float32)
+    return (
+        np.random.default_rng(sum(dims) + len(dims))
+        .standard_normal(dims)
+        .astype(np.float32)
+    )
 
 
 def numbers(top: int, *dims: int) -> np.ndarray:
-    return np.random.default_rng(top + sum(dims)).integers(0, top, dims).astype(np.int32)
+    return (
+        np.random.default_rng(top + sum(dims)).integers(0, top, dims).astype(np.int32)
+    )
 
 
 def quantized(signed: bool, *dims: int) -> np.ndarray:

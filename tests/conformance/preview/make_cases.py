@@ -64,7 +64,12 @@ def write(name: str, q: np.ndarray, k: np.ndarray, v: np.ndarray, **attrs: Any) 
     given = {"Q": q, "K": k, "V": v}
     kind = int(helper.np_dtype_to_tensor_dtype(q.dtype))
     node = helper.make_node(
-        "FlexAttention", list(given), ["Y"], name="attention", domain="ai.onnx.preview", **attrs
+        "FlexAttention",
+        list(given),
+        ["Y"],
+        name="attention",
+        domain="ai.onnx.preview",
+        **attrs,
     )
     graph = helper.make_graph(
         [node],
