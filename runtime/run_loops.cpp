@@ -70,8 +70,8 @@ class RunContext::LoopRun {
     RP_TRY(place_stacked());
     RP_TRY(place_carried());
     for (int64_t i = 0; i < form_.trips && going_; ++i) {
-      const Status done =
-          context_.check_time(run_).ok() ? timed_iteration(i) : context_.check_time(run_);
+      Status done = context_.check_time(run_);
+      if (done.ok()) done = timed_iteration(i);
       if (!done.ok()) return done.with_context("iteration " + std::to_string(i));
     }
     return finish();

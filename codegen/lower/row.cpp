@@ -135,7 +135,7 @@ class RowKernel {
   }
 
   Status write_stage(int s, RowIndices& indices, std::vector<Row>& rows) {
-    // A loop would compute these for each column.
+    // Row values are computed here, because the loop would compute them again for each column.
     for (const Row& row : rows) {
       select(row);
       for (ValueId v : stages_.row_values(s))

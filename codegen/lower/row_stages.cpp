@@ -110,12 +110,10 @@ void RowStages::visit(ValueId v, int stage, const RowTrace& trace) {
   const Node* n = g_.value(v).producer;
   if (!in_group(n) || is_reduction(*n) || !is_full(v)) return;
   if (!visited_.emplace(v, stage).second) return;
-  const auto computed_in = [&](int s) {
-    const RowTrace::Indices& all = trace.computed[static_cast<size_t>(s)];
-    const auto found = all.find(v);
-    return found == all.end() ? std::vector<Index>() : found->second;
+  const auto computed_in = [&](int s) -> const std::vector<Index>& {
+    return trace.computed[static_cast<size_t>(s)].at(v);
   };
-  const std::vector<Index> here = computed_in(stage);
+  const std::vector<Index>& here = computed_in(stage);
   if (here.empty()) return;  // this stage does not compute it after all
   const auto [it, first] = first_stage_.try_emplace(v, stage);
   const auto reads_at = [&](const Index& index) {

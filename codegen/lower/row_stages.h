@@ -18,7 +18,7 @@ struct RowTrace {
   /// The indices at which a stage computes each value, over the symbols of one row and one column.
   using Indices = std::map<graph::ValueId, std::vector<Index>>;
 
-  std::vector<Indices> computed;            // by stage
+  std::vector<Indices> computed;            // by stage, for every value of the group
   std::map<graph::ValueId, Index> outputs;  // where full outputs are stored
 };
 

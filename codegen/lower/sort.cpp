@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/lower/lower.h"
+#include "codegen/ops/shape_arith.h"
 #include "shaders/merge_sort.h"
 
 namespace reprise::lower {
@@ -55,13 +56,9 @@ SortProblem::SortProblem(const graph::Graph& graph, const Group& gr, const Targe
       workgroup(target.cpu_type() ? 8 : 64) {}
 
 size_t SortProblem::merges() const {
-  const auto range = [this](SymbolId id) {
-    const Symbol& s = g.symbols[static_cast<size_t>(id)];
-    return SymbolRange{s.min, s.max, std::nullopt};
-  };
   // Indices have 32 bits, so no line is longer than that.
   const int64_t longest =
-      std::min(length.bounds(range).max, int64_t{std::numeric_limits<int32_t>::max()});
+      std::min(ops::bounds(length, g.symbols).hi, int64_t{std::numeric_limits<int32_t>::max()});
   return static_cast<size_t>(
       std::bit_width(static_cast<uint64_t>(std::max<int64_t>(longest - 1, 0)) / kSortedRun));
 }

@@ -8,6 +8,7 @@
 #include "codegen/ops/dims.h"
 #include "codegen/ops/families.h"
 #include "codegen/ops/microsoft.h"
+#include "codegen/ops/microsoft_heads.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/softmax.h"
 #include "codegen/ops/support.h"
@@ -81,23 +82,6 @@ Status check_past(const InferContext& ctx, size_t i, DType dtype, const Sizes& s
   return ctx.invalid("the past must have shape " + ctx.str(expected) + ", has " + ctx.str(past));
 }
 
-/// A mask is the number of keys of each batch, or says of each key, or of each row's keys, whether
-/// it counts.
-Status check_mask(const InferContext& ctx, size_t i, const Sizes& s) {
-  if (!ctx.has_input(i)) return {};
-  RP_TRY(require_int(ctx, i));
-  const Shape& mask = ctx.shape(i);
-  const Shape forms[] = {{s.batch}, {s.batch, s.keys}, {s.batch, s.length, s.keys}};
-  const size_t rank = mask.size();
-  bool fits = rank >= 1 && rank <= 3;
-  for (size_t d = 0; fits && d < rank; ++d)
-    fits = ctx.unify(mask[d], forms[rank - 1][d], "dims of the mask").ok();
-  if (fits) return {};
-  return ctx.error(Code::Unsupported, "mask_index has shape " + ctx.str(mask) + "; supported are " +
-                                          ctx.str(forms[0]) + ", " + ctx.str(forms[1]) + " and " +
-                                          ctx.str(forms[2]));
-}
-
 /// What the two operators have in common. `dtype` is that of the results.
 Status infer_common(InferContext& ctx, const Slots& slots, DType dtype) {
   RP_ASSIGN(const Sizes s, sizes_of(ctx, slots));
@@ -107,7 +91,7 @@ Status infer_common(InferContext& ctx, const Slots& slots, DType dtype) {
     RP_TRY(broadcast_shape(ctx, ctx.shape(kBias), columns, "bias"));
   }
   RP_TRY(check_past(ctx, slots.past, dtype, s));
-  RP_TRY(check_mask(ctx, slots.mask, s));
+  RP_TRY(check_key_mask(ctx, {slots.mask, "mask_index", s.batch, s.length, s.keys}));
   if (ctx.has_input(slots.score_bias)) {
     const Shape scores{s.batch, Expr(s.heads), s.length, s.keys};
     RP_TRY(broadcast_shape(ctx, ctx.shape(slots.score_bias), scores, "attention_bias"));

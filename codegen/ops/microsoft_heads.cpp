@@ -34,6 +34,21 @@ Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns
   return ctx.invalid(std::to_string(heads) + " heads do not divide " + ctx.str({columns}));
 }
 
+Status check_key_mask(const InferContext& ctx, const KeyMask& mask) {
+  if (!ctx.has_input(mask.input)) return {};
+  RP_TRY(require_int(ctx, mask.input));
+  const Shape& shape = ctx.shape(mask.input);
+  const Shape forms[] = {
+      {mask.batch}, {mask.batch, mask.keys}, {mask.batch, mask.length, mask.keys}};
+  bool fits = !shape.empty() && shape.size() <= 3;
+  for (size_t d = 0; fits && d < shape.size(); ++d)
+    fits = ctx.unify(shape[d], forms[shape.size() - 1][d], "dims of the mask").ok();
+  if (fits) return {};
+  return ctx.error(Code::Unsupported, std::string(mask.name) + " has shape " + ctx.str(shape) +
+                                          "; supported are " + ctx.str(forms[0]) + ", " +
+                                          ctx.str(forms[1]) + " and " + ctx.str(forms[2]));
+}
+
 namespace {
 
 using V = OpBuilder::V;
@@ -117,22 +132,6 @@ Status check_operands(const InferContext& ctx, const Sizes& s) {
   return require_shape(ctx, kValue, "the value", shape(v));
 }
 
-/// A mask of keys is the number of keys of each batch, or says of each key, or of each row's keys,
-/// whether it counts.
-Status check_key_mask(const InferContext& ctx, const Sizes& s) {
-  if (!ctx.has_input(kKeyMask)) return {};
-  RP_TRY(require_int(ctx, kKeyMask));
-  const Shape& mask = ctx.shape(kKeyMask);
-  const Shape forms[] = {{s.batch}, {s.batch, s.keys()}, {s.batch, s.length, s.keys()}};
-  bool fits = !mask.empty() && mask.size() <= 3;
-  for (size_t d = 0; fits && d < mask.size(); ++d)
-    fits = ctx.unify(mask[d], forms[mask.size() - 1][d], "dims of the mask").ok();
-  if (fits) return {};
-  return ctx.error(Code::Unsupported, "key_padding_mask has shape " + ctx.str(mask) +
-                                          "; supported are " + ctx.str(forms[0]) + ", " +
-                                          ctx.str(forms[1]) + " and " + ctx.str(forms[2]));
-}
-
 Status infer(InferContext& ctx) {
   RP_TRY(require_float(ctx, kQuery));
   for (const size_t i : {kKey, kValue, kBias, kScoreBias, kPastKey, kPastValue})
@@ -151,7 +150,7 @@ Status infer(InferContext& ctx) {
     RP_TRY(ctx.unify(ctx.shape(kBias).empty() ? Expr(0) : ctx.shape(kBias)[0], Expr(2 * s.qk + s.v),
                      "elements of the bias")
                .status());
-  RP_TRY(check_key_mask(ctx, s));
+  RP_TRY(check_key_mask(ctx, {kKeyMask, "key_padding_mask", s.batch, s.length, s.keys()}));
   if (ctx.has_input(kScoreBias))
     RP_TRY(broadcast_shape(ctx, ctx.shape(kScoreBias), {s.batch, s.heads, s.length, s.keys()},
                            "attention_bias"));

@@ -14,4 +14,14 @@ Status same_float(const InferContext& ctx, size_t i);
 /// The number of heads must divide the columns, which must be constant.
 Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns);
 
+/// A mask of keys is the number of keys of each batch, or says of each key, or of each row's keys,
+/// whether it counts.
+struct KeyMask {
+  size_t input = 0;
+  const char* name = "";
+  Expr batch, length, keys;
+};
+/// Unsupported if the mask is given and has another form.
+Status check_key_mask(const InferContext& ctx, const KeyMask& mask);
+
 }  // namespace reprise::ops

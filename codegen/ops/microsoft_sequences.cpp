@@ -101,7 +101,8 @@ Result<bool> relative_bias(Rewriter& rw) {
   const int64_t count = both ? table[0].value() / 2 : table[0].value();
   constexpr int64_t kMostBuckets = 1024, kMostDistance = int64_t{1} << 16;
   if (count > kMostBuckets || most > kMostDistance)
-    c.refuse(Code::Unsupported, "more than 1024 buckets or a max_distance above 65536");
+    c.refuse(Code::Unsupported,
+             "more than 1024 buckets, or a max_distance above 65536, are not supported");
   if (most <= count / 2) c.refuse(Code::InvalidModel, "max_distance is too small for the buckets");
   const Expr &rows = (*queries)[0], &columns = (*keys)[0];
   const V relative =
