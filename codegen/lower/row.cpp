@@ -122,6 +122,7 @@ class RowKernel {
   Status write_rows(const Expr& unit, int count) {
     RowIndices indices(ev_, group_, s_.lanes);
     std::vector<Row> rows;
+    rows.reserve(static_cast<size_t>(count));
     const int lanes = s_.lanes.rows();
     for (int u = 0; u < count; ++u)
       rows.push_back({indices.row(Expr(lanes * count) * unit + Expr(lanes * u)), {}, {}});
