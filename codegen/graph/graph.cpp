@@ -5,6 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "codegen/graph/symbol_ranges.h"
+
 namespace reprise::graph {
 
 ValueId Graph::add(Value v) {
@@ -195,10 +197,7 @@ Expr Graph::derived_symbol(const std::string& symbol_name, const Expr& value) {
       return Expr::symbol(static_cast<SymbolId>(s));
     }
   }
-  const Interval range = value.bounds([this](SymbolId id) {
-    const Symbol& s = symbols[static_cast<size_t>(id)];
-    return SymbolRange{s.min, s.max, std::nullopt};
-  });
+  const Interval range = value.bounds(symbol_ranges(*this));
   Symbol s;
   s.name = symbol_name;
   s.min = range.min;

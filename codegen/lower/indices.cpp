@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/graph/symbol_ranges.h"
 #include "codegen/lower/evaluator.h"
 #include "codegen/lower/index_range.h"
 
@@ -243,10 +244,7 @@ Value Evaluator::atom_value(const Atom& a) {
 /// launch may have others: the host must be able to compute the expression all the same.
 Value Evaluator::size(const Expr& e) {
   if (const auto it = sizes_.find(e); it != sizes_.end()) return it->second;
-  const Value v = param(with_positive_divisors(e, [this](SymbolId id) {
-    const Symbol& s = g_.symbols[static_cast<size_t>(id)];
-    return SymbolRange{s.min, s.max, std::nullopt};
-  }));
+  const Value v = param(with_positive_divisors(e, graph::symbol_ranges(g_)));
   sizes_.emplace(e, v);
   return v;
 }

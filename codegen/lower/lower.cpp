@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "codegen/graph/symbol_ranges.h"
 #include "codegen/kernel/verify_reloads.h"
 #include "codegen/lower/attention.h"
 #include "codegen/lower/contraction.h"
@@ -138,12 +139,8 @@ Expr needs_long_form(const graph::Graph& g, const Lowered& short_form, const Gro
   const bool has_one = group.kind == GroupKind::Row || group.kind == GroupKind::Scan ||
                        group.kind == GroupKind::Pointwise || group.kind == GroupKind::Recurrent;
   if (!target.cpu_type() || !has_one) return 0;
-  const auto range = [&g](SymbolId id) {
-    const Symbol& s = g.symbols[static_cast<size_t>(id)];
-    return SymbolRange{s.min, s.max, std::nullopt};
-  };
   const Expr& iterations = short_form.launches[0].iterations;
-  const Interval all = iterations.bounds(range);
+  const Interval all = iterations.bounds(graph::symbol_ranges(g));
   if (!iterations.is_overflow() && all.max <= int64_t{kLeastLoopLimit}) return 0;
   return Expr::min(Expr::floordiv(iterations, int64_t{kLeastLoopLimit} + 1), 1);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "codegen/graph/symbol_ranges.h"
 #include "codegen/ops/op.h"
 #include "codegen/ops/shape_arith.h"
 
@@ -22,13 +23,6 @@ using SourceKind = SymbolSource::Kind;
 bool contains(const Expr& e, SymbolId id) {
   const auto symbols = e.symbols();
   return std::find(symbols.begin(), symbols.end(), id) != symbols.end();
-}
-
-SymbolRanges ranges_of(const Graph& g) {
-  return [&g](SymbolId s) {
-    const Symbol& known = g.symbols[static_cast<size_t>(s)];
-    return SymbolRange{known.min, known.max, std::nullopt};
-  };
 }
 
 /// Returns c if e is min(symbol, c).
@@ -242,7 +236,7 @@ bool propagate_equality(Graph& g, const Expr& a, const Expr& b) {
     if (g.symbol_sources[static_cast<size_t>(*id)].kind == SourceKind::Derived) continue;
     Symbol& symbol = g.symbols[static_cast<size_t>(*id)];
     symbol.max = std::min(symbol.max, *limit);
-    Simplifier simplifier(ranges_of(g));
+    Simplifier simplifier(graph::symbol_ranges(g));
     rewrite_dims(g, [&](const Expr& e) { return simplifier.simplify(e); });
     return true;
   }

@@ -1,8 +1,6 @@
 // The operators Attention and QAttention of com.microsoft: projections, attention and masks in one
 // node.
 // https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md defines it.
-#include <cmath>
-#include <limits>
 #include <string>
 
 #include "codegen/ops/dims.h"
@@ -10,7 +8,6 @@
 #include "codegen/ops/microsoft.h"
 #include "codegen/ops/microsoft_heads.h"
 #include "codegen/ops/op_builder.h"
-#include "codegen/ops/softmax.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::ops {
@@ -131,44 +128,29 @@ class Writer {
 
   /// `y` are the projections [batch, length, columns].
   Result<bool> write(V y) {
-    const DType t = c_.dtype(y);
-    type_ = accumulate_dtype(t);
-    const V q = heads_of(y, 0, s_.qk);
-    const V k = with_past(heads_of(y, s_.qk, s_.qk), 0);
-    const V v = with_past(heads_of(y, 2 * s_.qk, s_.v), 1);
+    const V bias = score_bias(c_, slots_.mask, slots_.score_bias, s_.keys);
+    std::vector<V> inputs{heads_of(y, 0, s_.qk), heads_of(y, s_.qk, s_.qk),
+                          heads_of(y, 2 * s_.qk, s_.v), bias};
+    if (c_.has(slots_.past)) inputs.insert(inputs.end(), {past(0), past(1)});
     if (!c_.ok()) return c_.finish();
-    const V keys = c_.transpose(c_.cast(k, type_), {0, 1, 3, 2});
-    const V scores = masked(c_.mul(c_.op("MatMul", {c_.cast(q, type_), keys}), scale()));
-    const V weighted =
-        c_.cast(c_.op("MatMul", {Softmax(c_, scores, {3}).value(c_), c_.cast(v, type_)}), t);
-    c_.replace(0,
-               c_.reshape(c_.transpose(weighted, {0, 2, 1, 3}), {s_.batch, s_.length, Expr(s_.v)}));
-    if (c_.has_output(1)) c_.replace(1, present(k, v));
+    RP_ASSIGN(const std::vector<V> out,
+              c_.rewriter().emit_all("Attention", std::move(inputs), attention_attributes(c_), 3));
+    c_.replace(0, join_heads(c_, out[0]));
+    if (c_.has_output(1)) c_.replace(1, present(out[1], out[2]));
     return c_.finish();
   }
 
  private:
-  double scale() {
-    const double given = c_.attrs().get_float("scale");
-    const int64_t size = s_.qk / s_.heads;
-    return given != 0 ? given : 1 / std::sqrt(static_cast<double>(size));
-  }
-
   /// Columns of the projections as [batch, heads, length, size].
   V heads_of(V projected, int64_t first, int64_t size) {
-    const V part = c_.slice_axis(projected, 2, first, size);
-    return c_.transpose(
-        c_.reshape(part, {s_.batch, s_.length, Expr(s_.heads), Expr(size / s_.heads)}),
-        {0, 2, 1, 3});
+    return split_heads(c_, c_.slice_axis(projected, 2, first, size), s_.heads);
   }
 
-  /// Puts the past of K (0) or V (1) before it.
-  V with_past(V v, int64_t which) {
-    if (!c_.has(slots_.past) || !c_.ok()) return v;
+  /// The past of K (0) or V (1).
+  V past(int64_t which) {
     const Shape s = c_.shape(c_.in(slots_.past));
-    const V past =
-        c_.reshape(c_.slice_axis(c_.in(slots_.past), 0, which, 1), Shape(s.begin() + 1, s.end()));
-    return c_.concat({past, v}, 2);
+    return c_.reshape(c_.slice_axis(c_.in(slots_.past), 0, which, 1),
+                      Shape(s.begin() + 1, s.end()));
   }
 
   V present(V k, V v) {
@@ -177,36 +159,9 @@ class Writer {
     return c_.concat({c_.reshape(k, s), c_.reshape(v, s)}, 0);
   }
 
-  V masked(V scores) {
-    if (c_.has(slots_.score_bias))
-      scores = c_.add(scores, c_.cast(c_.in(slots_.score_bias), type_));
-    if (c_.has(slots_.mask)) {
-      // As in ONNX Runtime, a key that does not count gets a large negative score, so a row of such
-      // keys has equal weights.
-      const V hidden = c_.scalar(type_, c_.attrs().get_float("mask_filter_value"));
-      scores = c_.add(scores, c_.where(counts(), c_.scalar(type_, 0), hidden));
-    }
-    if (c_.attrs().get_int("unidirectional") == 0) return scores;
-    const V row = c_.add(c_.reshape(c_.positions(s_.length), {s_.length, 1}),
-                         c_.expr_value(s_.past, DType::I32));
-    const V before = c_.op("LessOrEqual", {c_.positions(s_.keys), row});
-    return c_.where(before, scores, c_.scalar(type_, -std::numeric_limits<double>::infinity()));
-  }
-
-  /// Which keys count, as bool that broadcasts to the scores.
-  V counts() {
-    const V mask = c_.cast(c_.in(slots_.mask), DType::I32);
-    const Shape s = c_.shape(mask);
-    if (s.size() == 1)
-      return c_.op("Less", {c_.positions(s_.keys), c_.reshape(mask, {s[0], 1, 1, 1})});
-    const Shape four = s.size() == 2 ? Shape{s[0], 1, 1, s[1]} : Shape{s[0], 1, s[1], s[2]};
-    return c_.op("Greater", {c_.reshape(mask, four), c_.scalar(DType::I32, 0)});
-  }
-
   OpBuilder c_;
   Sizes s_;
   Slots slots_;
-  DType type_ = DType::F32;
 };
 
 Result<bool> attention(Rewriter& rw) {

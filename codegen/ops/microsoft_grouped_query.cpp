@@ -168,8 +168,7 @@ class Writer {
             : c_.op("Attention",
                     {q, keys, values, c_.input(kScoreBias), graph::kNone, graph::kNone, valid},
                     attributes());
-    c_.replace(0,
-               c_.reshape(c_.transpose(y, {0, 2, 1, 3}), {s_.batch, s_.length, Expr(q_columns)}));
+    c_.replace(0, join_heads(c_, y));
     if (c_.has_output(1)) c_.replace(1, keys);
     if (c_.has_output(2)) c_.replace(2, values);
     return c_.finish();

@@ -51,6 +51,44 @@ Status check_key_mask(const InferContext& ctx, const KeyMask& mask) {
 
 namespace {
 
+/// Which keys count, as bool that broadcasts to the scores.
+OpBuilder::V counting_keys(OpBuilder& c, size_t mask_input, const Expr& keys) {
+  const OpBuilder::V mask = c.cast(c.in(mask_input), DType::I32);
+  const Shape s = c.shape(mask);
+  if (s.size() == 1) return c.op("Less", {c.positions(keys), c.reshape(mask, {s[0], 1, 1, 1})});
+  const Shape four = s.size() == 2 ? Shape{s[0], 1, 1, s[1]} : Shape{s[0], 1, s[1], s[2]};
+  return c.op("Greater", {c.reshape(mask, four), c.scalar(DType::I32, 0)});
+}
+
+}  // namespace
+
+OpBuilder::V score_bias(OpBuilder& c, size_t mask_input, size_t bias_input, const Expr& keys) {
+  const OpBuilder::V bias = c.has(bias_input) ? c.in(bias_input) : graph::kNone;
+  if (!c.has(mask_input)) return bias;
+  // As in ONNX Runtime, a key that does not count gets a large negative score, so a row of such
+  // keys has equal weights. The sum of both may overflow fp16.
+  const double hidden = static_cast<double>(c.attrs().get_float("mask_filter_value"));
+  const OpBuilder::V added = c.where(counting_keys(c, mask_input, keys), c.scalar(DType::F32, 0),
+                                     c.scalar(DType::F32, hidden));
+  return bias == graph::kNone ? added : c.add(c.cast(bias, DType::F32), added);
+}
+
+AttrMap attention_attributes(OpBuilder& c) {
+  AttrMap a;
+  const float scale = c.attrs().get_float("scale");
+  if (scale != 0) a.set("scale", scale);
+  if (c.attrs().get_int("unidirectional") != 0) a.set("is_causal", int64_t{1});
+  return a;
+}
+
+OpBuilder::V join_heads(OpBuilder& c, OpBuilder::V v) {
+  if (!c.ok()) return v;
+  const Shape s = c.shape(v);
+  return c.reshape(c.transpose(v, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
+}
+
+namespace {
+
 using V = OpBuilder::V;
 
 // --- MultiHeadAttention --------------------------------------------------------------------------
@@ -191,45 +229,17 @@ Operands operands_of(OpBuilder& c, const Sizes& s) {
   return {heads(q, 0, s.qk), heads(k, s.qk, s.qk), heads(v, 2 * s.qk, s.v)};
 }
 
-/// What is added to scores. As in ONNX Runtime, a key that does not count gets a large negative
-/// score, so a row of such keys has equal weights.
-V score_bias(OpBuilder& c, const Sizes& s) {
-  const V bias = c.has(kScoreBias) ? c.in(kScoreBias) : graph::kNone;
-  if (!c.has(kKeyMask)) return bias;
-  const V mask = c.cast(c.in(kKeyMask), DType::I32);
-  const Shape m = c.shape(mask);
-  V counts = graph::kNone;
-  if (m.size() == 1) {
-    counts = c.op("Less", {c.positions(s.keys()), c.reshape(mask, {m[0], 1, 1, 1})});
-  } else {
-    const Shape four = m.size() == 2 ? Shape{m[0], 1, 1, m[1]} : Shape{m[0], 1, m[1], m[2]};
-    counts = c.op("Greater", {c.reshape(mask, four), c.scalar(DType::I32, 0)});
-  }
-  const DType t = c.dtype(c.in(kQuery));
-  const double hidden = static_cast<double>(c.attrs().get_float("mask_filter_value"));
-  const V added = c.where(counts, c.scalar(t, 0), c.scalar(t, hidden));
-  return bias == graph::kNone ? added : c.add(bias, added);
-}
-
-AttrMap attention_attributes(OpBuilder& c) {
-  AttrMap a;
-  const float scale = c.attrs().get_float("scale");
-  if (scale != 0) a.set("scale", scale);
-  if (c.attrs().get_int("unidirectional") != 0) a.set("is_causal", int64_t{1});
-  return a;
-}
-
 Result<bool> decompose(Rewriter& rw) {
   const InferContext ctx(rw.graph(), rw.node());
   RP_ASSIGN(const Sizes s, sizes_of(ctx));
   OpBuilder c(rw);
   const Operands o = operands_of(c, s);
-  std::vector<V> inputs{o.q, o.k, o.v, score_bias(c, s)};
+  std::vector<V> inputs{o.q, o.k, o.v, score_bias(c, kKeyMask, kScoreBias, s.keys())};
   if (c.has(kPastKey)) inputs.insert(inputs.end(), {c.in(kPastKey), c.in(kPastValue)});
   if (!c.ok()) return c.finish();
   RP_ASSIGN(const std::vector<V> out,
             rw.emit_all("Attention", std::move(inputs), attention_attributes(c), 4));
-  c.replace(0, c.reshape(c.transpose(out[0], {0, 2, 1, 3}), {s.batch, s.length, Expr(s.v)}));
+  c.replace(0, join_heads(c, out[0]));
   for (size_t i = 1; i < 4; ++i) {
     if (c.has_output(i)) c.replace(i, out[i]);
   }

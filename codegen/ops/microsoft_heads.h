@@ -24,4 +24,12 @@ struct KeyMask {
 /// Unsupported if the mask is given and has another form.
 Status check_key_mask(const InferContext& ctx, const KeyMask& mask);
 
+/// What a node adds to the scores of its attention, from a mask of keys and a bias; kNone if it has
+/// neither.
+OpBuilder::V score_bias(OpBuilder& c, size_t mask_input, size_t bias_input, const Expr& keys);
+/// The attributes of ONNX's Attention from `scale` and `unidirectional`.
+AttrMap attention_attributes(OpBuilder& c);
+/// [batch, heads, length, size] as [batch, length, heads * size].
+OpBuilder::V join_heads(OpBuilder& c, OpBuilder::V v);
+
 }  // namespace reprise::ops
