@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "codegen/ops/microsoft.h"
+
 namespace reprise::onnx {
 
 namespace {
@@ -223,6 +225,8 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   Frame frame;
   RP_ASSIGN(frame.opsets, read_opsets(model_->opset_import()));
   if (model_->ir_version() < kFirstIrWithOpsets) frame.opsets.emplace("", 1);
+  // ONNX Runtime adds the import of its own domain, so tools write models without it.
+  frame.opsets.emplace(ops::kMicrosoft, 1);
   RP_TRY(add_inputs(*g, model, options_));
   Scope scope;
   scope.graph = g.get();

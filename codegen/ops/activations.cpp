@@ -172,13 +172,19 @@ Result<bool> swiglu(Rewriter& rw) {
 
 Result<bool> shrink(Rewriter& rw) {
   OpBuilder c(rw);
-  const V x = c.in(0);
-  const DType t = c.dtype(x);
+  const DType given = c.dtype(c.in(0));
+  // The thresholds of integers are floats too, and the result is truncated. fp32 does not hold all
+  // wide integers: the host computes those.
+  if (!is_float(given) && size_of(given) > 2) return false;
+  const DType t = is_float(given) ? given : DType::F32;
+  const V x = c.cast(c.in(0), t);
   const double lambd = c.attrs().get_float("lambd");
   const double bias = c.attrs().get_float("bias");
   const V low = c.op("Less", {x, c.scalar(t, -lambd)});
   const V high = c.op("Greater", {x, c.scalar(t, lambd)});
-  c.replace(0, c.where(low, c.add(x, bias), c.where(high, c.sub(x, bias), c.scalar(t, 0))));
+  V y = c.where(low, c.add(x, bias), c.where(high, c.sub(x, bias), c.scalar(t, 0)));
+  if (t != given) y = c.cast(c.cast(y, DType::I32), given);
+  c.replace(0, y);
   return c.finish();
 }
 

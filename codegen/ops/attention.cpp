@@ -53,10 +53,11 @@ Result<Expr> total_length(const InferContext& ctx, size_t past, const Heads& now
   return ctx.shape(past)[2] + now.length;
 }
 
-/// A mask broadcasts to [batch, heads, rows, keys]. If it has fewer keys, it hides the others.
+/// A mask broadcasts to [batch, heads, rows, keys]. If it has fewer keys, it hides the others. It
+/// is bool, or numbers that are added to the scores.
 Status check_mask(const InferContext& ctx, const Shape& scores) {
   if (!ctx.has_input(3)) return {};
-  if (ctx.dtype(3) != DType::Bool) RP_TRY(require_float(ctx, 3));
+  if (ctx.dtype(3) != DType::Bool && !is_int(ctx.dtype(3))) RP_TRY(require_float(ctx, 3));
   const Shape& mask = ctx.shape(3);
   if (mask.empty() || mask.size() > 4) {
     return ctx.invalid("attn_mask must have rank 1 to 4, has shape " + ctx.str(mask));
@@ -195,7 +196,7 @@ class Attention {
 
   /// The mask for the rows of `queries`, extended to the number of keys.
   V mask(double hidden) {
-    V m = c_.in(3);
+    V m = is_int(c_.dtype(c_.in(3))) ? c_.cast(c_.in(3), type_) : c_.in(3);
     Shape s = c_.shape(m);
     s.insert(s.begin(), 4 - s.size(), Expr(1));
     m = c_.reshape(m, s);

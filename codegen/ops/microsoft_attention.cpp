@@ -32,6 +32,8 @@ constexpr Slots kQuantizedSlots{5, 8, 9};
 struct Sizes {
   Expr batch, length, past, keys;
   int64_t heads = 0, qk = 0, v = 0;
+
+  KeyMask mask(size_t input) const { return {input, "mask_index", batch, length, keys, true}; }
 };
 
 std::vector<int64_t> hidden_sizes(const InferContext& ctx) {
@@ -88,7 +90,7 @@ Status infer_common(InferContext& ctx, const Slots& slots, DType dtype) {
     RP_TRY(broadcast_shape(ctx, ctx.shape(kBias), columns, "bias"));
   }
   RP_TRY(check_past(ctx, slots.past, dtype, s));
-  RP_TRY(check_key_mask(ctx, {slots.mask, "mask_index", s.batch, s.length, s.keys}));
+  RP_TRY(check_key_mask(ctx, s.mask(slots.mask)));
   if (ctx.has_input(slots.score_bias)) {
     const Shape scores{s.batch, Expr(s.heads), s.length, s.keys};
     RP_TRY(broadcast_shape(ctx, ctx.shape(slots.score_bias), scores, "attention_bias"));
@@ -128,7 +130,7 @@ class Writer {
 
   /// `y` are the projections [batch, length, columns].
   Result<bool> write(V y) {
-    const V bias = score_bias(c_, slots_.mask, slots_.score_bias, s_.keys);
+    const V bias = score_bias(c_, s_.mask(slots_.mask), slots_.score_bias);
     std::vector<V> inputs{heads_of(y, 0, s_.qk), heads_of(y, s_.qk, s_.qk),
                           heads_of(y, 2 * s_.qk, s_.v), bias};
     if (c_.has(slots_.past)) inputs.insert(inputs.end(), {past(0), past(1)});

@@ -34,10 +34,15 @@ Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns
   return ctx.invalid(std::to_string(heads) + " heads do not divide " + ctx.str({columns}));
 }
 
+static bool has_starts(const KeyMask& mask, const Shape& shape) {
+  return mask.may_have_starts && shape.size() == 1 && shape[0] == Expr(2) * mask.batch;
+}
+
 Status check_key_mask(const InferContext& ctx, const KeyMask& mask) {
   if (!ctx.has_input(mask.input)) return {};
   RP_TRY(require_int(ctx, mask.input));
   const Shape& shape = ctx.shape(mask.input);
+  if (has_starts(mask, shape)) return {};
   const Shape forms[] = {
       {mask.batch}, {mask.batch, mask.keys}, {mask.batch, mask.length, mask.keys}};
   bool fits = !shape.empty() && shape.size() <= 3;
@@ -52,24 +57,32 @@ Status check_key_mask(const InferContext& ctx, const KeyMask& mask) {
 namespace {
 
 /// Which keys count, as bool that broadcasts to the scores.
-OpBuilder::V counting_keys(OpBuilder& c, size_t mask_input, const Expr& keys) {
-  const OpBuilder::V mask = c.cast(c.in(mask_input), DType::I32);
+OpBuilder::V counting_keys(OpBuilder& c, const KeyMask& m) {
+  const OpBuilder::V mask = c.cast(c.in(m.input), DType::I32);
   const Shape s = c.shape(mask);
-  if (s.size() == 1) return c.op("Less", {c.positions(keys), c.reshape(mask, {s[0], 1, 1, 1})});
+  const OpBuilder::V key = c.positions(m.keys);
+  if (has_starts(m, s)) {
+    const OpBuilder::V bounds = c.reshape(mask, {2, m.batch, 1, 1, 1});
+    const Shape each{m.batch, 1, 1, 1};
+    const OpBuilder::V end = c.reshape(c.slice_axis(bounds, 0, 0, 1), each);
+    const OpBuilder::V start = c.reshape(c.slice_axis(bounds, 0, 1, 1), each);
+    return c.op("And", {c.op("Less", {key, end}), c.op("LessOrEqual", {start, key})});
+  }
+  if (s.size() == 1) return c.op("Less", {key, c.reshape(mask, {s[0], 1, 1, 1})});
   const Shape four = s.size() == 2 ? Shape{s[0], 1, 1, s[1]} : Shape{s[0], 1, s[1], s[2]};
   return c.op("Greater", {c.reshape(mask, four), c.scalar(DType::I32, 0)});
 }
 
 }  // namespace
 
-OpBuilder::V score_bias(OpBuilder& c, size_t mask_input, size_t bias_input, const Expr& keys) {
+OpBuilder::V score_bias(OpBuilder& c, const KeyMask& mask, size_t bias_input) {
   const OpBuilder::V bias = c.has(bias_input) ? c.in(bias_input) : graph::kNone;
-  if (!c.has(mask_input)) return bias;
+  if (!c.has(mask.input)) return bias;
   // As in ONNX Runtime, a key that does not count gets a large negative score, so a row of such
   // keys has equal weights. The sum of both may overflow fp16.
   const double hidden = static_cast<double>(c.attrs().get_float("mask_filter_value"));
-  const OpBuilder::V added = c.where(counting_keys(c, mask_input, keys), c.scalar(DType::F32, 0),
-                                     c.scalar(DType::F32, hidden));
+  const OpBuilder::V added =
+      c.where(counting_keys(c, mask), c.scalar(DType::F32, 0), c.scalar(DType::F32, hidden));
   return bias == graph::kNone ? added : c.add(c.cast(bias, DType::F32), added);
 }
 
@@ -117,6 +130,7 @@ struct Sizes {
   bool split = false;      // K and V are split in heads
 
   Expr keys() const { return past + added; }
+  KeyMask mask() const { return {kKeyMask, "key_padding_mask", batch, length, keys()}; }
 };
 
 Result<int64_t> constant_columns(const InferContext& ctx, const Expr& e) {
@@ -188,7 +202,7 @@ Status infer(InferContext& ctx) {
     RP_TRY(ctx.unify(ctx.shape(kBias).empty() ? Expr(0) : ctx.shape(kBias)[0], Expr(2 * s.qk + s.v),
                      "elements of the bias")
                .status());
-  RP_TRY(check_key_mask(ctx, {kKeyMask, "key_padding_mask", s.batch, s.length, s.keys()}));
+  RP_TRY(check_key_mask(ctx, s.mask()));
   if (ctx.has_input(kScoreBias))
     RP_TRY(broadcast_shape(ctx, ctx.shape(kScoreBias), {s.batch, s.heads, s.length, s.keys()},
                            "attention_bias"));
@@ -234,7 +248,7 @@ Result<bool> decompose(Rewriter& rw) {
   RP_ASSIGN(const Sizes s, sizes_of(ctx));
   OpBuilder c(rw);
   const Operands o = operands_of(c, s);
-  std::vector<V> inputs{o.q, o.k, o.v, score_bias(c, kKeyMask, kScoreBias, s.keys())};
+  std::vector<V> inputs{o.q, o.k, o.v, score_bias(c, s.mask(), kScoreBias)};
   if (c.has(kPastKey)) inputs.insert(inputs.end(), {c.in(kPastKey), c.in(kPastValue)});
   if (!c.ok()) return c.finish();
   RP_ASSIGN(const std::vector<V> out,

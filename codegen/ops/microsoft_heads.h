@@ -14,19 +14,20 @@ Status same_float(const InferContext& ctx, size_t i);
 /// The number of heads must divide the columns, which must be constant.
 Status require_heads(const InferContext& ctx, int64_t heads, const Expr& columns);
 
-/// A mask of keys is the number of keys of each batch, or says of each key, or of each row's keys,
-/// whether it counts.
+/// A mask of keys says of each key, or of each row's keys, whether it counts; or it has the number
+/// of keys of each batch, or the ends of the keys of all batches and then their starts.
 struct KeyMask {
   size_t input = 0;
   const char* name = "";
   Expr batch, length, keys;
+  bool may_have_starts = false;
 };
 /// Unsupported if the mask is given and has another form.
 Status check_key_mask(const InferContext& ctx, const KeyMask& mask);
 
 /// What a node adds to the scores of its attention, from a mask of keys and a bias; kNone if it has
 /// neither.
-OpBuilder::V score_bias(OpBuilder& c, size_t mask_input, size_t bias_input, const Expr& keys);
+OpBuilder::V score_bias(OpBuilder& c, const KeyMask& mask, size_t bias_input);
 /// The attributes of ONNX's Attention from `scale` and `unidirectional`.
 AttrMap attention_attributes(OpBuilder& c);
 /// [batch, heads, length, size] as [batch, length, heads * size].

@@ -87,7 +87,7 @@ class Bias {
     if (!has_input(c, 3)) return b;
     const HostTensor& mask = input(c, 3);
     b.mask_bool_ = mask.dtype() == DType::Bool;
-    if (!b.mask_bool_) RP_TRY(require_float(c, 3, "attn_mask"));
+    if (!b.mask_bool_ && !is_int(mask.dtype())) RP_TRY(require_float(c, 3, "attn_mask"));
     b.mask_columns_ = mask.rank() == 0 ? 0 : mask.dims().back();
     const Dims to{q.batch, q.heads, q.length, b.mask_columns_};
     bool fits = mask.rank() >= 1 && mask.rank() <= 4 && b.mask_columns_ <= k.length;

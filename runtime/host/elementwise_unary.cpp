@@ -39,6 +39,11 @@ double hard_sigmoid(double x, double alpha, double beta) {
   return std::isnan(x) ? x : std::clamp(alpha * x + beta, 0.0, 1.0);
 }
 
+double shrink(double x, const Params& p) {
+  if (x < -p[1]) return x + p[0];
+  return x > p[1] ? x - p[0] : 0.0;
+}
+
 // Formulas of the form x * gate(x) give NaN for minus infinity, because 0 * infinity is NaN.
 double gelu_exact(double x) {
   return 0.5 * x * std::erfc(-x * 0.70710678118654752440);
@@ -135,13 +140,13 @@ constexpr UnaryRow kRows[] = {
      nullptr,
      {{{"alpha", 1.0F}}}},
     {"Shrink",
-     unary_loop<double>(
-         [](double x, const Params& p) {
-           if (x < -p[1]) return x + p[0];
-           return x > p[1] ? x - p[0] : 0.0;
-         }),
-     nullptr,
-     nullptr,
+     unary_loop<double>([](double x, const Params& p) { return shrink(x, p); }),
+     unary_loop<int64_t>([](int64_t x, const Params& p) {
+       return saturate_i64(shrink(static_cast<double>(x), p));
+     }),
+     unary_loop<uint64_t>([](uint64_t x, const Params& p) {
+       return static_cast<uint64_t>(saturate_i64(shrink(static_cast<double>(x), p)));
+     }),
      {{{"bias", 0.0F}, {"lambd", 0.5F}}}},
 };
 

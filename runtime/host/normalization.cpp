@@ -39,25 +39,41 @@ Result<std::vector<double>> channel_values(const Call& c, size_t i, std::string_
   return load_all(input(c, i));
 }
 
-/// An input that broadcasts to the normalised part of the shape.
-Result<std::vector<double>> row_values(const Call& c, size_t i, std::string_view role,
-                                       const Dims& row) {
+/// An input that broadcasts to the shape.
+Result<std::vector<double>> expanded_values(const Call& c, size_t i, std::string_view role,
+                                            const Dims& to) {
   RP_TRY(require_float(c, i, role));
   const HostTensor& t = input(c, i);
-  bool fits = t.dims().size() <= row.size();
+  bool fits = t.dims().size() <= to.size();
   for (size_t d = 0; fits && d < t.dims().size(); ++d) {
-    const int64_t to = row[row.size() - t.dims().size() + d];
-    fits = t.dims()[d] == 1 || t.dims()[d] == to;
+    fits = t.dims()[d] == 1 || t.dims()[d] == to[to.size() - t.dims().size() + d];
   }
   if (!fits) {
-    return invalid_input(describe_input(c, i, role) + ": does not broadcast to " + dims_str(row));
+    return invalid_input(describe_input(c, i, role) + ": does not broadcast to " + dims_str(to));
   }
-  RP_ASSIGN(auto v, allocate_scratch(row));
-  const Dims strides = broadcast_strides(t.dims(), row);
+  RP_ASSIGN(auto v, allocate_scratch(to));
+  const Dims strides = broadcast_strides(t.dims(), to);
   size_t k = 0;
-  for_each_index<1>(row, {&strides}, {0},
+  for_each_index<1>(to, {&strides}, {0},
                     [&](const std::array<int64_t, 1>& o) { load(t, o[0], 1, 1, &v[k++]); });
   return v;
+}
+
+/// Factors or terms of normalised rows. Those of all rows are the same, unless the input has dims
+/// before them.
+struct RowValues {
+  std::vector<double> values;
+  size_t next_row = 0;  // the distance of the values of two rows
+
+  double at(int64_t row, size_t i) const { return values[static_cast<size_t>(row) * next_row + i]; }
+};
+
+Result<RowValues> row_values(const Call& c, size_t i, std::string_view role, const Dims& row) {
+  const bool leads = input(c, i).dims().size() > row.size();
+  RowValues r;
+  RP_ASSIGN(r.values, expanded_values(c, i, role, leads ? input(c, 0).dims() : row));
+  if (leads) r.next_row = static_cast<size_t>(product(row));
+  return r;
 }
 
 /// LayerNormalization (with mean and inverse deviation as further outputs) and RMSNormalization.
@@ -77,7 +93,8 @@ KernelResult layer_norm(const Call& c) {
   RP_ASSIGN(auto mean, allocate(stash, stat_dims));
   RP_ASSIGN(auto inverse, allocate(stash, stat_dims));
   RP_ASSIGN(const auto scale, row_values(c, 1, "Scale", row));
-  RP_ASSIGN(auto bias, allocate_scratch(row));
+  RowValues bias;
+  RP_ASSIGN(bias.values, allocate_scratch(row));
   if (has_input(c, 2)) {
     RP_ASSIGN(bias, row_values(c, 2, "B", row));
   }
@@ -86,7 +103,8 @@ KernelResult layer_norm(const Call& c) {
     load(x, r * static_cast<int64_t>(size), 1, static_cast<int64_t>(size), v.data());
     const Moments m = rms ? Moments{0, mean_square(v)} : moments_of(v);
     const double deviation = 1 / std::sqrt(m.variance + epsilon);
-    for (size_t i = 0; i < size; ++i) v[i] = (v[i] - m.mean) * deviation * scale[i] + bias[i];
+    for (size_t i = 0; i < size; ++i)
+      v[i] = (v[i] - m.mean) * deviation * scale.at(r, i) + bias.at(r, i);
     store(y, r * static_cast<int64_t>(size), static_cast<int64_t>(size), v.data());
     store(mean, r, 1, &m.mean);
     store(inverse, r, 1, &deviation);

@@ -39,6 +39,21 @@ TEST(HostUnary, SpecialValues) {
   });
 }
 
+TEST(HostUnary, ShrinksIntegersByFractions) {
+  run_cases({
+      {"the result is truncated",
+       "Shrink",
+       {i64({5}, {-4, -1, 0, 2, 3})},
+       {i64({5}, {-2, 0, 0, 0, 1})},
+       attrs({{"lambd", 2.5F}, {"bias", 1.5F}})},
+      {"unsigned",
+       "Shrink",
+       {u8({3}, {0, 2, 200})},
+       {u8({3}, {0, 0, 198})},
+       attrs({{"lambd", 2.5F}, {"bias", 1.5F}})},
+  });
+}
+
 TEST(HostUnary, RoundsHalfToEven) {
   run_cases({{"halves",
               "Round",

@@ -58,6 +58,17 @@ output y
 )");
 }
 
+TEST(Import, OnnxRuntimesDomainNeedsNoImport) {
+  Model m;
+  m.input("x", kFloat, {2}).output("y");
+  m.node("QuickGelu", {"x"}, {"y"}, "q")->set_domain("com.microsoft");
+  EXPECT_EQ(imported(m), R"(graph g
+input x: float32[2]
+y: float32[2] = com.microsoft::QuickGelu(x) @1 "q"
+output y
+)");
+}
+
 TEST(Import, DimsBecomeSymbols) {
   Model m;
   m.input("a", kFloat, {"batch", "", 3}).input("b", kFloat, {"batch", -1, "x.y"});

@@ -267,6 +267,8 @@ def attention() -> None:
     sizes = [8, 8, 4]
     some = [x, floats(8, 20) / 3, floats(20)]
     write("attention_sizes", op, some, [FLOAT], num_heads=2, qkv_hidden_sizes=sizes)
+    ends_and_starts = np.array([2, 3, 0, 1], np.int32)
+    write("attention_starts", op, [*qkv, ends_and_starts], [FLOAT], num_heads=2)
 
 
 def multi_head() -> None:
