@@ -23,7 +23,7 @@ def write_case(
     inputs: dict[str, np.ndarray],
     outputs: list[np.ndarray] | None = None,
 ) -> None:
-    """`inputs` has an array for each input of the model, by its name.
+    """`inputs` has an array for each input of the model that is not an initialiser, by its name.
 
     `outputs` are for operators that ONNX Runtime has on GPUs only.
     """
@@ -32,8 +32,10 @@ def write_case(
     data = folder / "test_data_set_0"
     data.mkdir(parents=True)
     onnx.save(model, folder / "model.onnx")
+    constants = {t.name for t in model.graph.initializer}
+    given = [slot for slot in model.graph.input if slot.name not in constants]
     for kind, slots, values in (
-        ("input", model.graph.input, [inputs[slot.name] for slot in model.graph.input]),
+        ("input", given, [inputs[slot.name] for slot in given]),
         ("output", model.graph.output, outputs),
     ):
         for i, (slot, value) in enumerate(zip(slots, values, strict=True)):
