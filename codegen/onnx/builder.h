@@ -89,6 +89,27 @@ class Builder {
   Status unknown_operator(const Scope& scope, const wire::Node& n, const std::string& domain);
   void collect_unknown(const NodeList& nodes, std::set<std::string>& out) const;
 
+  // refusals.cpp: with ImportOptions::refusals, nodes that are refused are left out.
+  bool keeps_on() const { return options_.refusals != nullptr; }
+  /// Lists the refusal of a node and leaves the node out: removes the nodes of its graph that
+  /// follow `last`. Returns the error if the import cannot go on.
+  Status refuse(Scope& scope, const wire::Node& n, const Status& why, const graph::Node* last);
+  /// Lists the refusal of an input or initialiser, whose value has no type then.
+  Status refuse_value(Scope& scope, const std::string& name, const Status& why);
+  Status refuse_model(const Status& why);
+  void add_refusal(Refusal refusal);
+  bool reads_refused(Scope& scope, const wire::Node& n);
+  /// Leaves out a node that reads what others lack. Its operator and its bodies are checked.
+  Status omit(Scope& scope, const wire::Node& n);
+  Status omit_body(Scope& scope, const wire::Graph& body);
+  void omit_outputs(Scope& scope, const wire::Node& n);
+  /// A graph input of the type that the model declares for a value. kNone if it declares none.
+  ValueId declared_input(Scope& scope, const std::string& name);
+  /// Leaves out the node whose body does not define all of its outputs, which was listed before.
+  Status omit_if_untyped(const Graph& g, const std::vector<ValueId>& values);
+  /// Makes every value that no node reads an output.
+  void keep_what_is_left(Graph& g);
+
   // functions.cpp
   const wire::Function* function_of(const wire::Node& n, const std::string& domain) const;
   Status inline_function(Scope& scope, const wire::Node& n, const wire::Function& f);
@@ -141,9 +162,18 @@ class Builder {
   std::vector<std::string> notes_;
   std::set<std::string> noted_;       // the same
   std::set<std::string> redeclared_;  // values with a note about their declared dims
+  std::set<std::string> refused_;     // the refusals that are listed
+  bool listed_before_ = false;        // the error that is returned only follows from a refusal
   /// While an error passes through calls of functions: the calls, innermost first.
   std::vector<std::string> failed_calls_;
 };
+
+/// Inlining may grow exponentially: ten levels of ten calls each are 10^10 nodes. Loops in loops
+/// are imported twice at each level.
+inline constexpr int64_t kMaxInlined = 100'000;
+
+/// flex_attention.cpp: whether the importer rewrites the node.
+bool is_flex_attention(const wire::Node& n, const std::string& domain);
 
 /// body.cpp: the value of a condition that the compiler knows.
 std::optional<bool> known_condition(const graph::Value& v);
@@ -156,9 +186,16 @@ std::string canonical_domain(const std::string& domain);
 Result<std::map<std::string, int64_t>> read_opsets(
     const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports);
 
+/// Whether a value is typed. Results of nodes that were left out are not.
+inline bool is_typed(const graph::Value& v) {
+  return v.has_shape && v.dtype != DType::Invalid;
+}
+
 /// inputs.cpp: makes the model's inputs without initialisers graph inputs. Dynamic dims become
-/// symbols, unless the options fix them.
-Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options);
+/// symbols, unless the options fix them. With ImportOptions::refusals, inputs that are refused are
+/// added to `refused`.
+Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options,
+                  std::vector<std::string>& refused);
 /// "float32[batch,3]" as the file declares it.
 std::string declared_text(const wire::ValueInfo& v);
 

@@ -165,6 +165,7 @@ Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branche
                            " outputs, but its " + kBranches[b] + " has " +
                            std::to_string((*body)->outputs.size()));
     }
+    RP_TRY(omit_if_untyped(**body, (*body)->outputs));
     node.subgraphs.emplace_back(kBranches[b], *std::move(body));
   }
   join_captures(node, scopes);

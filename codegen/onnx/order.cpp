@@ -61,6 +61,11 @@ int on_cycle(const std::vector<std::vector<int>>& producers, const std::vector<i
 
 }  // namespace
 
+std::string name_of_node(const wire::Node& n) {
+  if (!n.name().empty()) return n.name();
+  return n.op_type() + "(" + (n.output_size() > 0 ? n.output(0) : "") + ")";
+}
+
 std::string node_text(const wire::Node& n) {
   if (!n.name().empty()) return "node " + shown(n.name()) + " (" + n.op_type().substr(0, 200) + ")";
   std::string output;

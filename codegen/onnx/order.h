@@ -12,6 +12,9 @@ using NodeList = google::protobuf::RepeatedPtrField<wire::Node>;
 /// "node 'conv1' (Conv)". A node without a name is described by its operator and first output.
 std::string node_text(const wire::Node& n);
 
+/// The node's name in messages: "Conv(y)" if it has none.
+std::string name_of_node(const wire::Node& n);
+
 /// The indices of the nodes, producers before users, otherwise in the order of the file. A value
 /// with two producers is InvalidModel, and so is a cycle.
 Result<std::vector<int>> topological_order(const NodeList& nodes);
