@@ -151,7 +151,12 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
   const std::optional<ValueId> outer = resolve(*scope.outer, name);
   if (!outer || *outer == kNone) return outer;
   ValueId inner = *outer;
+  const auto branch = branches_.find(scope.graph);
   if (scope.outer->graph != scope.graph) {
+    if (branch != branches_.end()) {
+      const auto known = branch->second->inner.find(*outer);
+      if (known != branch->second->inner.end()) return known->second;
+    }
     const graph::Value& from = scope.outer->graph->value(*outer);
     if (!is_typed(from)) {
       inner = scope.graph->add_unknown(from.name);
@@ -162,6 +167,7 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
       scope.graph->value(inner).elements = from.elements;
       scope.captures.push_back({*outer, inner});
     }
+    if (branch != branches_.end()) branch->second->inner.emplace(*outer, inner);
   }
   scope.names.emplace(name, inner);
   return inner;
@@ -247,7 +253,10 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   }
   RP_TRY(add_initialisers(scope, model));
   RP_TRY(add_declared(scope, model));
+  scope.source = &model;
   RP_TRY(add_nodes(scope, model.node()));
+  const Status ended = end_fork(scope, output_names(model));
+  if (!ended.ok()) RP_TRY(refuse_model(ended));
   RP_TRY(set_outputs(scope, model));
   if (keeps_on() && !options_.refusals->empty()) keep_what_is_left(*g);
   g->notes = take_notes();

@@ -1,6 +1,7 @@
 // Builds the graph IR from the parsed file: scopes, nodes, model-local functions and bodies.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,6 +45,22 @@ struct Scope {
     ValueId outer, inner;
   };
   std::vector<Capture> captures;
+  const wire::Graph* source = nullptr;  // of a graph's own scope: what it is imported from
+};
+
+/// An If whose branches give values of different ranks. Nodes that read its results become part of
+/// both branches, until no node needs a value whose rank only a run knows.
+struct Fork {
+  graph::NodeSpec node;  // the If, with its condition only
+  std::string text, advice;
+  struct Branch {
+    std::shared_ptr<Graph> body;
+    std::vector<Scope::Capture> captures;
+    std::map<ValueId, ValueId> inner;  // values of the graph, in the body
+  };
+  std::array<Branch, 2> branches;
+  std::set<ValueId> results;  // values of the graph that the branches compute
+  bool changed = true;        // since it was last checked whether the fork may end
 };
 
 class Builder {
@@ -120,14 +137,34 @@ class Builder {
   // control_flow.cpp
   using Branches = std::array<const wire::Graph*, 2>;  // taken if true, and if false
   Status add_if(Scope& scope, const wire::Node& n);
-  /// Imports the bodies of an If. The values that they capture become its last inputs.
+  /// Imports the bodies of an If in these scopes.
   Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                         graph::NodeSpec& node);
+                         graph::NodeSpec& node, std::array<Scope, 2>& scopes);
   /// If the condition is that two dims are equal, adds a guard for it and returns true.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   /// What to do so that the condition of an If is known.
   std::string advice_for(const Scope& scope, graph::ValueId condition) const;
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
+
+  // forks.cpp
+  Fork* fork_of(const Graph& g);
+  Status start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec node,
+                    std::array<Scope, 2>& scopes);
+  /// Whether the node reads what the branches of a fork compute.
+  bool reads_fork(Scope& scope, const wire::Node& n, const Fork& fork);
+  Status add_to_fork(Fork& fork, Scope& scope, const wire::Node& n);
+  /// Ends the fork if none of the nodes that are still to come needs a rank that is unknown.
+  Status end_fork_after(Scope& scope, const NodeList& nodes, std::span<const int> rest);
+  /// Ends the fork of the scope's graph, if there is one. Its results that have these names become
+  /// results of the If.
+  Status end_fork(Scope& scope, const std::unordered_set<std::string>& names);
+  Status end_fork(Graph& g, const std::vector<ValueId>& exports);
+  /// The same in a branch, whose results need not depend on the fork.
+  Status end_fork_within(Graph& g, const std::vector<ValueId>& results);
+  /// Forgets the fork of a graph that is given up.
+  void drop_fork(const Graph& g);
+  /// Nothing if the rank depends on the branch that a run takes.
+  std::optional<size_t> rank_of(const Graph& g, ValueId v);
 
   // body.cpp
   /// The values that an operator passes to a body, by the type that they have in each iteration.
@@ -138,6 +175,7 @@ class Builder {
   /// Imports a body as a graph of its own. `scope` receives what it captures.
   Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body,
                                              const std::vector<BodyInput>& inputs, Scope& scope);
+  Status fill_body(const wire::Graph& body, const std::vector<BodyInput>& inputs, Scope& scope);
 
   /// loops.cpp: Loop and Scan.
   friend class LoopBuilder;
@@ -160,10 +198,14 @@ class Builder {
   std::map<std::string, const wire::Function*> functions_;
   int64_t inlined_ = 0;  // nodes of inlined functions and of bodies, including nested ones
   std::vector<std::string> notes_;
-  std::set<std::string> noted_;       // the same
-  std::set<std::string> redeclared_;  // values with a note about their declared dims
-  std::set<std::string> refused_;     // the refusals that are listed
-  bool listed_before_ = false;        // the error that is returned only follows from a refusal
+  std::set<std::string> noted_;         // the same
+  std::set<std::string> redeclared_;    // values with a note about their declared dims
+  std::set<std::string> refused_;       // the refusals that are listed
+  bool listed_before_ = false;          // the error that is returned only follows from a refusal
+  std::map<const Graph*, Fork> forks_;  // those that have not ended, by graph
+  /// What the branches of such forks know of their graphs, by body.
+  std::map<const Graph*, Fork::Branch*> branches_;
+  std::map<const Graph*, int> lists_;  // how many lists of nodes are being added to a graph
   /// While an error passes through calls of functions: the calls, innermost first.
   std::vector<std::string> failed_calls_;
 };
@@ -175,11 +217,21 @@ inline constexpr int64_t kMaxInlined = 100'000;
 /// flex_attention.cpp: whether the importer rewrites the node.
 bool is_flex_attention(const wire::Node& n, const std::string& domain);
 
+/// forks.cpp: the names of a graph's outputs.
+std::unordered_set<std::string> output_names(const wire::Graph& g);
+
 /// body.cpp: the value of a condition that the compiler knows.
 std::optional<bool> known_condition(const graph::Value& v);
 /// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value
 /// of its own for each of them. `scopes` are those of the bodies.
 void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes);
+/// Appends the symbols that only `from` has. One of the graphs is a body of the other, and both
+/// have had the same symbols so far.
+void share_symbols(const Graph& from, Graph& to);
+/// control_flow.cpp: makes a value the result of an If whose branches give these values. Dims that
+/// differ depend on data. `what` names the result; `advice` says how to make the condition known.
+Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 2>& given,
+                   const std::string& what, const std::string& advice);
 
 /// "domain" as the registry spells it: the default domain is "".
 std::string canonical_domain(const std::string& domain);

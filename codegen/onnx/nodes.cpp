@@ -14,13 +14,19 @@ std::string operator_text(const std::string& op, const std::string& domain) {
 
 Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
   RP_ASSIGN(const std::vector<int> order, topological_order(nodes));
-  for (int i : order) {
+  const int depth = ++lists_[scope.graph];
+  Status status;
+  for (size_t i = 0; i < order.size() && status.ok(); ++i) {
+    const wire::Node& n = nodes[order[i]];
     const auto& before = scope.graph->nodes();
     const graph::Node* const last = before.empty() ? nullptr : before.back().get();
-    const Status added = add_node(scope, nodes[i]);
-    if (!added.ok()) RP_TRY(refuse(scope, nodes[i], added, last));
+    status = add_node(scope, n);
+    if (!status.ok()) status = refuse(scope, n, status, last);
+    if (status.ok() && depth == 1)
+      status = end_fork_after(scope, nodes, std::span(order).subspan(i + 1));
   }
-  return {};
+  if (--lists_[scope.graph] == 0) lists_.erase(scope.graph);
+  return status;
 }
 
 Status Builder::add_node(Scope& scope, const wire::Node& n) {
@@ -35,6 +41,8 @@ Status Builder::add_node(Scope& scope, const wire::Node& n) {
                            node_text(n));
     }
   }
+  if (Fork* fork = fork_of(*scope.graph); fork != nullptr && reads_fork(scope, n, *fork))
+    return add_to_fork(*fork, scope, n);
   const std::string domain = canonical_domain(n.domain());
   if (const wire::Function* f = function_of(n, domain)) {
     return inline_function(scope, n, *f);

@@ -94,8 +94,10 @@ Status Builder::omit_body(Scope& scope, const wire::Graph& body) {
   inner.frame = scope.frame;
   for (const wire::ValueInfo& v : body.input())
     RP_TRY(define(inner, v.name(), unused.add_unknown(v.name())));
-  RP_TRY(add_initialisers(inner, body));
-  return add_nodes(inner, body.node());
+  Status added = add_initialisers(inner, body);
+  if (added.ok()) added = add_nodes(inner, body.node());
+  drop_fork(unused);
+  return added;
 }
 
 void Builder::omit_outputs(Scope& scope, const wire::Node& n) {

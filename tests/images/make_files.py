@@ -23,7 +23,11 @@ def colours() -> Image.Image:
 
 def write(name: str, data: bytes, expected: Image.Image | None = None) -> None:
     (FILES / name).write_bytes(data)
-    image = expected if expected is not None else Image.open(io.BytesIO(data)).convert("RGB")
+    image = (
+        expected
+        if expected is not None
+        else Image.open(io.BytesIO(data)).convert("RGB")
+    )
     image.save(FILES / f"{name}.ppm")
 
 
@@ -31,14 +35,28 @@ def saved(image: Image.Image, name: str, **options: object) -> None:
     stream = io.BytesIO()
     kind = {"jpg": "JPEG", "jp2": "JPEG2000", "j2k": "JPEG2000", "tif": "TIFF"}
     suffix = name.rsplit(".", 1)[1]
-    image.save(stream, format=kind.get(suffix, "PPM" if suffix[0] == "p" and suffix != "png" else suffix), **options)
+    image.save(
+        stream,
+        format=kind.get(
+            suffix, "PPM" if suffix[0] == "p" and suffix != "png" else suffix
+        ),
+        **options,
+    )
     write(name, stream.getvalue())
 
 
-def write_bmp(name: str, bits: int, compression: int, extra: bytes, data: bytes, rgb: Image.Image) -> None:
+def write_bmp(
+    name: str, bits: int, compression: int, extra: bytes, data: bytes, rgb: Image.Image
+) -> None:
     at = 14 + 40 + len(extra)
-    info = struct.pack("<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, bits, compression, len(data), 0, 0, 0, 0)
-    write(name, struct.pack("<2sIHHI", b"BM", at + len(data), 0, 0, at) + info + extra + data, rgb)
+    info = struct.pack(
+        "<IiiHHIIiiII", 40, WIDTH, HEIGHT, 1, bits, compression, len(data), 0, 0, 0, 0
+    )
+    write(
+        name,
+        struct.pack("<2sIHHI", b"BM", at + len(data), 0, 0, at) + info + extra + data,
+        rgb,
+    )
 
 
 def run_lengths(indices: numpy.ndarray, bits: int) -> bytes:
@@ -51,7 +69,11 @@ def run_lengths(indices: numpy.ndarray, bits: int) -> bytes:
                 run += 1
             if run == 1 and x + 4 <= WIDTH:  # as they are
                 some = [int(v) for v in row[x : x + 4]]
-                part = bytes(some) if bits == 8 else bytes([some[0] << 4 | some[1], some[2] << 4 | some[3]])
+                part = (
+                    bytes(some)
+                    if bits == 8
+                    else bytes([some[0] << 4 | some[1], some[2] << 4 | some[3]])
+                )
                 out += bytes([0, 4]) + part
                 run = 4
             else:
@@ -73,14 +95,31 @@ def bitmaps() -> None:
     steps = (numpy.array([31, 63, 31]), numpy.array([11, 5, 0]))
     wide = (packed[:, :, None] >> steps[1] & steps[0]) * 255 * 2 // steps[0] + 1 >> 1
     masks = struct.pack("<III", 0xF800, 0x7E0, 0x1F)
-    write_bmp("565.bmp", 16, 3, masks, rows.tobytes(), Image.fromarray(wide.astype(numpy.uint8)))
+    write_bmp(
+        "565.bmp",
+        16,
+        3,
+        masks,
+        rows.tobytes(),
+        Image.fromarray(wide.astype(numpy.uint8)),
+    )
     y, x = numpy.mgrid[0:HEIGHT, 0:WIDTH]
     for bits in (4, 8):
         indices = (x * y // 7) % 16
-        palette = numpy.array([[i * 16, 255 - i * 8, i * 3, 0] for i in range(1 << bits)]) % 256
+        palette = (
+            numpy.array([[i * 16, 255 - i * 8, i * 3, 0] for i in range(1 << bits)])
+            % 256
+        )
         extra = palette.astype(numpy.uint8).tobytes()
         rgb = Image.fromarray(palette[indices][:, :, 2::-1].astype(numpy.uint8))
-        write_bmp(f"rle{bits}.bmp", bits, 2 if bits == 4 else 1, extra, run_lengths(indices, bits), rgb)
+        write_bmp(
+            f"rle{bits}.bmp",
+            bits,
+            2 if bits == 4 else 1,
+            extra,
+            run_lengths(indices, bits),
+            rgb,
+        )
 
 
 def main() -> None:
@@ -114,13 +153,21 @@ def main() -> None:
     write("text.ppm", f"P3 # colours\n{WIDTH} {HEIGHT}\n255\n{text}\n".encode(), rgb)
     grey = numpy.asarray(rgb.convert("L"))
     text = "\n".join(str(v) for v in grey.flatten())
-    write("text.pgm", f"P2\n{WIDTH} {HEIGHT} 255\n{text}".encode(), rgb.convert("L").convert("RGB"))
+    write(
+        "text.pgm",
+        f"P2\n{WIDTH} {HEIGHT} 255\n{text}".encode(),
+        rgb.convert("L").convert("RGB"),
+    )
     bits = (grey < 128).astype(int)
     text = "".join(str(v) for v in bits.flatten())
     white = Image.fromarray(((1 - bits) * 255).astype(numpy.uint8)).convert("RGB")
     write("text.pbm", f"P1\n{WIDTH} {HEIGHT}\n{text}\n".encode(), white)
     deep = (grey.astype(">u2") * 257).tobytes()
-    write("deep.pgm", f"P5 {WIDTH} {HEIGHT} 65535\n".encode() + deep, rgb.convert("L").convert("RGB"))
+    write(
+        "deep.pgm",
+        f"P5 {WIDTH} {HEIGHT} 65535\n".encode() + deep,
+        rgb.convert("L").convert("RGB"),
+    )
 
 
 if __name__ == "__main__":
