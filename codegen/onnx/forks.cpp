@@ -164,6 +164,7 @@ Status Builder::end_fork(Graph& g, const std::vector<ValueId>& exports) {
     Fork::Branch& branch = fork.branches[b];
     branches_.erase(branch.body.get());
     std::vector<ValueId> results;
+    results.reserve(exports.size());
     for (const ValueId v : exports) results.push_back(branch.inner.at(v));
     RP_TRY(end_fork_within(*branch.body, results));
     branch.body->set_outputs(results);
