@@ -36,6 +36,10 @@ install(FILES ${PROJECT_BINARY_DIR}/repriseConfig.cmake
               ${PROJECT_BINARY_DIR}/repriseConfigVersion.cmake
         DESTINATION ${reprise_cmake_dir} COMPONENT runtime)
 
+if(TARGET reprise_images)
+  install(TARGETS reprise_images LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT images)
+endif()
+
 foreach(program reprise_cli reprise_filetype)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT programs)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "codegen/compile_options.h"
+#include "codegen/onnx/refusal.h"
 #include "runtime/package/package.h"
 
 namespace reprise {
@@ -42,6 +43,7 @@ struct CompileReport {
   std::vector<ScheduleChoice> schedules;         // of all variants
   std::vector<BrokenGroup> broken;               // empty unless the compiler has a fault
   ImageReport images;
+  std::vector<onnx::Refusal> refusals;  // of compile_supported()
 };
 
 }  // namespace reprise

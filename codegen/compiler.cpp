@@ -157,18 +157,42 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
   return p;
 }
 
-Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
-                                      CompileReport* report) {
+namespace {
+
+/// Compiles the model's file. With `refusals`, compiles what the importer does not refuse.
+Result<package::Package> import_and_compile(const std::string& path, const CompileOptions& options,
+                                            CompileReport* report,
+                                            std::vector<onnx::Refusal>* refusals) {
   RP_TRY(check_options(options));
   const auto start = Clock::now();
-  onnx::ImportOptions import_options;
-  import_options.shapes = options.shapes;
+  const onnx::ImportOptions import_options{options.shapes, refusals};
   RP_ASSIGN(auto model, onnx::import_file(path, import_options));
   const double import_ms = ms_since(start);
+  if (model->outputs.empty()) return package::Package();  // everything was refused
   auto compiled = compile(std::move(model), options, report);
   if (!compiled.ok()) return compiled.status().with_context(path);
   if (report != nullptr) report->passes.insert(report->passes.begin(), {"import", import_ms});
   return compiled;
+}
+
+}  // namespace
+
+Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
+                                      CompileReport* report) {
+  return import_and_compile(path, options, report, nullptr);
+}
+
+Result<package::Package> compile_supported(const std::string& path, const CompileOptions& options,
+                                           CompileReport& report) {
+  std::vector<onnx::Refusal> refusals;
+  auto package = import_and_compile(path, options, &report, &refusals);
+  report.refusals = std::move(refusals);
+  const Code code = package.ok() ? Code::Ok : package.status().code();
+  if (report.refusals.empty() || (code != Code::Unsupported && code != Code::InvalidModel))
+    return package;
+  // What is left of the model cannot be compiled, either.
+  report.refusals.push_back({"", "", "", 0, package.status()});
+  return package::Package();
 }
 
 }  // namespace reprise

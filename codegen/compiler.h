@@ -19,6 +19,11 @@ Result<package::Package> compile(std::unique_ptr<graph::Graph> model, const Comp
                                  CompileReport* report = nullptr);
 Result<package::Package> compile_file(const std::string& path, const CompileOptions& options,
                                       CompileReport* report = nullptr);
+/// Compiles the part of a model that is supported. `report.refusals` lists everything that is not;
+/// only if it is empty does the package compute what the model does. The package is empty if
+/// nothing is left to compile.
+Result<package::Package> compile_supported(const std::string& path, const CompileOptions& options,
+                                           CompileReport& report);
 /// Restricts the options to this device, which must not be the host.
 void compile_for(const DeviceInfo& device, CompileOptions& options);
 /// Parses "fp32", "fp16" or "bf16"; other names are Code::Usage.

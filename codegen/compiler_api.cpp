@@ -7,17 +7,20 @@
 
 template <>
 inline constexpr std::array reprise::capi::kStructEnds<reprise_compile_options>{
-    offsetof(reprise_compile_options, precision), offsetof(reprise_compile_options, targets)};
+    offsetof(reprise_compile_options, precision), offsetof(reprise_compile_options, targets),
+    offsetof(reprise_compile_options, refused)};
 
 using namespace reprise;
 using namespace reprise::capi;
 
 namespace {
 
-Result<CompileOptions> to_options(const reprise_compile_options* options) {
-  RP_ASSIGN(const auto given,
-            read_struct(options, reprise_compile_options REPRISE_COMPILE_OPTIONS_INIT,
-                        "reprise_compile_options"));
+Result<reprise_compile_options> read_options(const reprise_compile_options* options) {
+  return read_struct(options, reprise_compile_options REPRISE_COMPILE_OPTIONS_INIT,
+                     "reprise_compile_options");
+}
+
+Result<CompileOptions> to_options(const reprise_compile_options& given) {
   CompileOptions o;
   o.fullgraph = given.fullgraph != 0;
   o.probes = given.probes != 0;
@@ -32,6 +35,20 @@ Result<CompileOptions> to_options(const reprise_compile_options* options) {
   if (given.nvrtc) o.nvrtc = given.nvrtc;
   if (given.cuda_cache_dir) o.cuda_cache_dir = given.cuda_cache_dir;
   return o;
+}
+
+/// Compiles, and passes everything that is refused to the caller.
+Result<package::Package> compile_and_tell(const char* path, const CompileOptions& o,
+                                          const reprise_compile_options& given) {
+  CompileReport report;
+  RP_ASSIGN(package::Package package, compile_supported(path, o, report));
+  for (const onnx::Refusal& r : report.refusals) {
+    const reprise_refusal refusal{sizeof(reprise_refusal), r.node.c_str(), r.op.c_str(),
+                                  r.domain.c_str(),        r.version,      r.why.message().c_str()};
+    given.refused(given.refused_user, &refusal);
+  }
+  if (report.refusals.empty()) return package;
+  return report.refusals.front().error().with_context(path);
 }
 
 reprise_package* handle_of(std::shared_ptr<const package::Package> package) {
@@ -94,8 +111,10 @@ reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile
                                     reprise_package** out, reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!onnx_path || !out) return {Code::Usage, "onnx_path or out is null"};
-    RP_ASSIGN(const CompileOptions o, to_options(options));
-    RP_ASSIGN(auto package, compile_file(onnx_path, o));
+    RP_ASSIGN(const reprise_compile_options read, read_options(options));
+    RP_ASSIGN(const CompileOptions o, to_options(read));
+    RP_ASSIGN(auto package,
+              read.refused ? compile_and_tell(onnx_path, o, read) : compile_file(onnx_path, o));
     *out = handle_of(std::make_shared<const package::Package>(std::move(package)));
     return {};
   });
@@ -106,7 +125,8 @@ reprise_status reprise_tune_file(const char* onnx_path, const reprise_compile_op
                                  reprise_error* error) {
   return guarded(error, [&]() -> Status {
     if (!onnx_path || !out || !tuning) return {Code::Usage, "onnx_path, tuning or out is null"};
-    RP_ASSIGN(const CompileOptions o, to_options(options));
+    RP_ASSIGN(const reprise_compile_options read, read_options(options));
+    RP_ASSIGN(const CompileOptions o, to_options(read));
     RP_ASSIGN(const auto given, read_struct(tuning, reprise_tune_options REPRISE_TUNE_OPTIONS_INIT,
                                             "reprise_tune_options"));
     RP_ASSIGN(auto package, tune(onnx_path, o, given));

@@ -49,6 +49,17 @@ Result<Model> load_model(const std::string& path, const CompileOptions& options)
   return m;
 }
 
+Result<Model> load_supported(const std::string& path, const CompileOptions& options) {
+  Model m;
+  m.path = path;
+  RP_TRY(check_model_file(path));
+  RP_ASSIGN(package::Package compiled, compile_supported(path, options, m.report));
+  m.package = std::make_shared<package::Package>(std::move(compiled));
+  m.compiled = true;
+  show_notes(*m.package);
+  return m;
+}
+
 std::vector<std::string> targets_for(const OpenedDevice& device) {
   if (!device.device) return {"host"};
   return {device.info.id.substr(0, device.info.id.find(':'))};

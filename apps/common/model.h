@@ -31,6 +31,8 @@ Status check_model_file(const std::string& path);
 void show_notes(const package::Package& package);
 /// A path with the suffix .rpk is a package; every other file is read as ONNX.
 Result<Model> load_model(const std::string& path, const CompileOptions& options);
+/// Compiles what is supported of an ONNX file (compile_supported).
+Result<Model> load_supported(const std::string& path, const CompileOptions& options);
 
 /// The targets to compile for so that a package fits this device.
 std::vector<std::string> targets_for(const OpenedDevice& device);

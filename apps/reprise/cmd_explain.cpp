@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -17,6 +18,7 @@ struct ExplainOptions {
   std::string model;
   std::string dump;
   std::string targets;  // empty: those for the device
+  bool all = false;
 };
 
 /// The bytes of the distinct buffers that a launch reads or writes; -1 if a size is dynamic.
@@ -333,7 +335,10 @@ Result<Model> load_explained(const ExplainOptions& o, const std::optional<Device
     compile.targets = {"cuda"};
     compile_for(*device, compile);
   }
-  RP_ASSIGN(Model model, load_as(o.model, compile, o.common));
+  const bool is_package = std::filesystem::path(o.model).extension() == ".rpk";
+  const bool all = o.all && !is_package;
+  RP_ASSIGN(Model model,
+            all ? load_supported(o.model, compile) : load_as(o.model, compile, o.common));
   RP_TRY(check_package_options(model, o.common));
   RP_ASSIGN(model.package, package::unpack(model.package));
   return model;
@@ -343,6 +348,42 @@ Status write_dump(Dump& dump, const Model& model, const plan::Plan& plan) {
   RP_TRY(model.compiled ? dump.add_cuda(*model.package) : dump.add_package(*model.package));
   RP_TRY(dump.add_plan(print(plan, model.package->io)));
   return dump.status();
+}
+
+Json refusals_json(const std::vector<onnx::Refusal>& refusals) {
+  Json out = Json::array();
+  for (const onnx::Refusal& r : refusals)
+    out.push_back({{"node", r.node},
+                   {"op", r.op},
+                   {"domain", r.domain},
+                   {"version", r.version > 0 ? Json(r.version) : Json()},
+                   {"reason", r.why.message()}});
+  return out;
+}
+
+/// Prints what is not supported, and what of the rest runs on the host.
+Status explain_refusals(const ExplainOptions& o, const Output& out, const Model& model,
+                        const ChosenPlan& chosen) {
+  const std::vector<onnx::Refusal>& refusals = model.report.refusals;
+  out.text(plural(refusals.size(), "refusal") + ":\n");
+  for (const onnx::Refusal& r : refusals) out.text("  " + r.error().message() + "\n");
+  const Sections all = describe_steps(model, chosen, *chosen.plan);
+  const auto print_host = [&](const std::string& name, const Sections& s) {
+    if (s.host.empty()) return;
+    out.text("\n" + name + ":\n");
+    out.table(s.host);
+  };
+  print_host("on the host, of the rest", all);
+  const std::vector<BodySections> described = describe_bodies(model, chosen);
+  for (const BodySections& b : described) print_host(b.name, b.sections);
+  RP_TRY(out.json({{"model", o.model},
+                   {"variant", chosen.variant},
+                   {"refused", refusals_json(refusals)},
+                   {"bodies", bodies_json(described)},
+                   {"host", all.host_json},
+                   {"notes", model.package->explanation.notes}}));
+  return unsupported(o.model + ": " + plural(refusals.size(), "refusal") +
+                     " (standard output or --json lists them)");
 }
 
 Status run_explain(const ExplainOptions& o) {
@@ -356,6 +397,8 @@ Status run_explain(const ExplainOptions& o) {
     RP_TRY(write_dump(*dump, model, *chosen.plan));
     out.text("wrote " + std::to_string(dump->files()) + " files to " + o.dump + "\n");
   }
+  if (!model.report.refusals.empty()) return explain_refusals(o, out, model, chosen);
+  if (o.all) out.text("nothing is refused\n");
   const Sections sections = describe_steps(model, chosen, *chosen.plan);
   const std::vector<BodySections> bodies = describe_bodies(model, chosen);
   const StepCounts counts = count_steps(*chosen.plan);
@@ -385,6 +428,7 @@ Status run_explain(const ExplainOptions& o) {
   }
   return out.json({{"model", o.model},
                    {"variant", chosen.variant},
+                   {"refused", Json::array()},
                    {"nodes", model.package->explanation.model_nodes},
                    {"launches_unfused", model.package->explanation.launches_unfused},
                    {"launches", counts.launches},
@@ -413,6 +457,9 @@ void register_explain(CLI::App& root, int& status) {
   CLI::App* command = root.add_subcommand(
       "explain", "Show what was fused, and why other operators were not (needs no GPU)");
   command->add_option("MODEL", o->model, "An .onnx or a compiled .rpk")->required();
+  command->add_flag("--all", o->all,
+                    "List everything in the model that is not supported, instead of the first, "
+                    "and what of the rest runs on the host");
   command->add_option("--dump", o->dump,
                       "Write the graph after each pass, kernel IR, SPIR-V and CUDA text here");
   command->add_option("--targets", o->targets,
@@ -424,6 +471,9 @@ void register_explain(CLI::App& root, int& status) {
       "Kernels compiled for CUDA are listed with their registers and memory, for every target.\n"
       "Runners-up are the next best schedules, with their estimated costs relative to the chosen\n"
       "one.\n"
+      "If --all finds nodes, inputs or initialisers that are refused, it lists only them and the\n"
+      "nodes on the host, and the exit status is 3. Of nodes that read results of refused ones,\n"
+      "only the operators are checked, unless the model declares the types of these results.\n"
       "Examples: reprise explain bert.onnx --dump bert-dump\n"
       "          reprise explain bert.onnx --targets cuda:sm_80,cuda:sm_90 --json bert.json");
   command->callback([o, &status] {

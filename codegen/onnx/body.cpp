@@ -45,6 +45,32 @@ void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes) {
   }
 }
 
+void share_symbols(const Graph& from, Graph& to) {
+  const auto known = static_cast<std::ptrdiff_t>(to.symbols.size());
+  const auto sources = sources_elsewhere(from.symbol_sources);
+  to.symbols.insert(to.symbols.end(), from.symbols.begin() + known, from.symbols.end());
+  to.symbol_sources.insert(to.symbol_sources.end(), sources.begin() + known, sources.end());
+}
+
+Status Builder::fill_body(const wire::Graph& body, const std::vector<BodyInput>& inputs,
+                          Scope& scope) {
+  if (static_cast<size_t>(body.input_size()) != inputs.size()) {
+    return invalid_model("it has " + std::to_string(body.input_size()) + " inputs, but " +
+                         std::to_string(inputs.size()) + " values are passed to it");
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = body.input(static_cast<int>(i)).name();
+    const ValueId v = scope.graph->add_value(name, inputs[i].dtype, inputs[i].shape);
+    scope.graph->inputs.push_back(v);
+    RP_TRY(define(scope, name, v));
+  }
+  RP_TRY(add_initialisers(scope, body));
+  RP_TRY(add_declared(scope, body));
+  RP_TRY(add_nodes(scope, body.node()));
+  RP_TRY(end_fork(scope, output_names(body)));
+  return set_outputs(scope, body);
+}
+
 Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Graph& body,
                                                     const std::vector<BodyInput>& inputs,
                                                     Scope& scope) {
@@ -55,26 +81,11 @@ Result<std::shared_ptr<Graph>> Builder::import_body(Scope& outer, const wire::Gr
   scope.graph = g.get();
   scope.outer = &outer;
   scope.frame = outer.frame;
-  if (static_cast<size_t>(body.input_size()) != inputs.size()) {
-    return invalid_model("it has " + std::to_string(body.input_size()) + " inputs, but " +
-                         std::to_string(inputs.size()) + " values are passed to it");
-  }
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const std::string& name = body.input(static_cast<int>(i)).name();
-    const ValueId v = g->add_value(name, inputs[i].dtype, inputs[i].shape);
-    g->inputs.push_back(v);
-    RP_TRY(define(scope, name, v));
-  }
-  RP_TRY(add_initialisers(scope, body));
-  RP_TRY(add_declared(scope, body));
-  RP_TRY(add_nodes(scope, body.node()));
-  RP_TRY(set_outputs(scope, body));
-  const auto known = static_cast<std::ptrdiff_t>(outer.graph->symbols.size());
-  const auto sources = sources_elsewhere(g->symbol_sources);
-  outer.graph->symbols.insert(outer.graph->symbols.end(), g->symbols.begin() + known,
-                              g->symbols.end());
-  outer.graph->symbol_sources.insert(outer.graph->symbol_sources.end(), sources.begin() + known,
-                                     sources.end());
+  scope.source = &body;
+  const Status filled = fill_body(body, inputs, scope);
+  drop_fork(*g);  // after an error
+  RP_TRY(filled);
+  share_symbols(*g, *outer.graph);
   g->inherited_symbols = g->symbols.size();
   return g;
 }

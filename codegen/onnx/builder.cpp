@@ -126,12 +126,14 @@ Status Builder::add_constant(Scope& scope, const std::string& name, HostTensor t
 
 Status Builder::add_initialisers(Scope& scope, const wire::Graph& g) {
   for (const wire::Tensor& t : g.initializer()) {
-    RP_ASSIGN(HostTensor host, to_host(t, model_, external_));
-    RP_TRY(add_constant(scope, t.name(), std::move(host)));
+    Result<HostTensor> host = to_host(t, model_, external_);
+    RP_TRY(host.ok() ? add_constant(scope, t.name(), *std::move(host))
+                     : refuse_value(scope, t.name(), host.status()));
   }
   for (const wire::SparseTensor& t : g.sparse_initializer()) {
-    RP_ASSIGN(HostTensor host, to_host(t, model_, external_));
-    RP_TRY(add_constant(scope, t.values().name(), std::move(host)));
+    Result<HostTensor> host = to_host(t, model_, external_);
+    RP_TRY(host.ok() ? add_constant(scope, t.values().name(), *std::move(host))
+                     : refuse_value(scope, t.values().name(), host.status()));
   }
   return {};
 }
@@ -149,15 +151,23 @@ std::optional<ValueId> Builder::resolve(Scope& scope, const std::string& name) {
   const std::optional<ValueId> outer = resolve(*scope.outer, name);
   if (!outer || *outer == kNone) return outer;
   ValueId inner = *outer;
+  const auto branch = branches_.find(scope.graph);
   if (scope.outer->graph != scope.graph) {
+    if (branch != branches_.end()) {
+      const auto known = branch->second->inner.find(*outer);
+      if (known != branch->second->inner.end()) return known->second;
+    }
     const graph::Value& from = scope.outer->graph->value(*outer);
-    if (from.constant) {
+    if (!is_typed(from)) {
+      inner = scope.graph->add_unknown(from.name);
+    } else if (from.constant) {
       inner = scope.graph->add_constant(from.name, *from.constant);
     } else {
       inner = scope.graph->add_value(from.name, from.dtype, from.shape);
       scope.graph->value(inner).elements = from.elements;
       scope.captures.push_back({*outer, inner});
     }
+    if (branch != branches_.end()) branch->second->inner.emplace(*outer, inner);
   }
   scope.names.emplace(name, inner);
   return inner;
@@ -169,6 +179,7 @@ Status Builder::check_declared(const Scope& scope, const std::string& name, Valu
   if (it == scope.declared.end() || !it->second->type().has_tensor_type()) return {};
   const wire::TensorType& type = it->second->type().tensor_type();
   const graph::Value& value = scope.graph->value(v);
+  if (!is_typed(value)) return {};
   const auto difference = [&] {
     return "value " + shown(name) + ": the model declares " + declared_text(*it->second) +
            ", but " + by + " gives " + std::string(name_of(value.dtype)) +
@@ -198,16 +209,20 @@ std::vector<std::string> Builder::take_notes() {
 }
 
 Status Builder::set_outputs(Scope& scope, const wire::Graph& g) {
-  if (g.output_size() == 0) return invalid_model("the graph has no outputs");
+  const bool is_model = scope.outer == nullptr;
+  const auto refused = [&](Status s) { return is_model ? refuse_model(s) : s; };
+  if (g.output_size() == 0) return refused(invalid_model("the graph has no outputs"));
   OutputNames names(g);
   for (const wire::ValueInfo& o : g.output()) {
     const std::optional<ValueId> v = resolve(scope, o.name());
     if (!v || *v == kNone) {
-      return invalid_model("nothing defines the output " + shown(o.name()));
+      RP_TRY(refused(invalid_model("nothing defines the output " + shown(o.name()))));
+      continue;
     }
+    if (is_model && !is_typed(scope.graph->value(*v))) continue;
     RP_TRY(check_declared(scope, o.name(), *v, "its definition"));
     std::string name = names.next(o.name());
-    if (name != o.name() && !scope.outer) {
+    if (name != o.name() && is_model) {
       note("output " + shown(o.name()) + " is listed more than once; this one is named " +
            shown(name));
     }
@@ -227,15 +242,23 @@ Result<std::unique_ptr<Graph>> Builder::run() {
   if (model_->ir_version() < kFirstIrWithOpsets) frame.opsets.emplace("", 1);
   // ONNX Runtime adds the import of its own domain, so tools write models without it.
   frame.opsets.emplace(ops::kMicrosoft, 1);
-  RP_TRY(add_inputs(*g, model, options_));
+  std::vector<std::string> refused_inputs;
+  RP_TRY(add_inputs(*g, model, options_, refused_inputs));
   Scope scope;
   scope.graph = g.get();
   scope.frame = &frame;
   for (ValueId v : g->inputs) RP_TRY(define(scope, g->value(v).name, v));
+  for (const std::string& name : refused_inputs) {
+    RP_TRY(define(scope, name, g->add_unknown(name)));
+  }
   RP_TRY(add_initialisers(scope, model));
   RP_TRY(add_declared(scope, model));
+  scope.source = &model;
   RP_TRY(add_nodes(scope, model.node()));
+  const Status ended = end_fork(scope, output_names(model));
+  if (!ended.ok()) RP_TRY(refuse_model(ended));
   RP_TRY(set_outputs(scope, model));
+  if (keeps_on() && !options_.refusals->empty()) keep_what_is_left(*g);
   g->notes = take_notes();
   return g;
 }

@@ -1,6 +1,7 @@
 // Builds the graph IR from the parsed file: scopes, nodes, model-local functions and bodies.
 #pragma once
 
+#include <array>
 #include <map>
 #include <optional>
 #include <set>
@@ -44,6 +45,22 @@ struct Scope {
     ValueId outer, inner;
   };
   std::vector<Capture> captures;
+  const wire::Graph* source = nullptr;  // of a graph's own scope: what it is imported from
+};
+
+/// An If whose branches give values of different ranks. Nodes that read its results become part of
+/// both branches, until no node needs a value whose rank only a run knows.
+struct Fork {
+  graph::NodeSpec node;  // the If, with its condition only
+  std::string text, advice;
+  struct Branch {
+    std::shared_ptr<Graph> body;
+    std::vector<Scope::Capture> captures;
+    std::map<ValueId, ValueId> inner;  // values of the graph, in the body
+  };
+  std::array<Branch, 2> branches;
+  std::set<ValueId> results;  // values of the graph that the branches compute
+  bool changed = true;        // since it was last checked whether the fork may end
 };
 
 class Builder {
@@ -89,6 +106,27 @@ class Builder {
   Status unknown_operator(const Scope& scope, const wire::Node& n, const std::string& domain);
   void collect_unknown(const NodeList& nodes, std::set<std::string>& out) const;
 
+  // refusals.cpp: with ImportOptions::refusals, nodes that are refused are left out.
+  bool keeps_on() const { return options_.refusals != nullptr; }
+  /// Lists the refusal of a node and leaves the node out: removes the nodes of its graph that
+  /// follow `last`. Returns the error if the import cannot go on.
+  Status refuse(Scope& scope, const wire::Node& n, const Status& why, const graph::Node* last);
+  /// Lists the refusal of an input or initialiser, whose value has no type then.
+  Status refuse_value(Scope& scope, const std::string& name, const Status& why);
+  Status refuse_model(const Status& why);
+  void add_refusal(Refusal refusal);
+  bool reads_refused(Scope& scope, const wire::Node& n);
+  /// Leaves out a node that reads what others lack. Its operator and its bodies are checked.
+  Status omit(Scope& scope, const wire::Node& n);
+  Status omit_body(Scope& scope, const wire::Graph& body);
+  void omit_outputs(Scope& scope, const wire::Node& n);
+  /// A graph input of the type that the model declares for a value. kNone if it declares none.
+  ValueId declared_input(Scope& scope, const std::string& name);
+  /// Leaves out the node whose body does not define all of its outputs, which was listed before.
+  Status omit_if_untyped(const Graph& g, const std::vector<ValueId>& values);
+  /// Makes every value that no node reads an output.
+  void keep_what_is_left(Graph& g);
+
   // functions.cpp
   const wire::Function* function_of(const wire::Node& n, const std::string& domain) const;
   Status inline_function(Scope& scope, const wire::Node& n, const wire::Function& f);
@@ -99,14 +137,34 @@ class Builder {
   // control_flow.cpp
   using Branches = std::array<const wire::Graph*, 2>;  // taken if true, and if false
   Status add_if(Scope& scope, const wire::Node& n);
-  /// Imports the bodies of an If. The values that they capture become its last inputs.
+  /// Imports the bodies of an If in these scopes.
   Status import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                         graph::NodeSpec& node);
+                         graph::NodeSpec& node, std::array<Scope, 2>& scopes);
   /// If the condition is that two dims are equal, adds a guard for it and returns true.
   bool assume_equality(Scope& scope, const wire::Node& n, graph::ValueId condition);
   /// What to do so that the condition of an If is known.
   std::string advice_for(const Scope& scope, graph::ValueId condition) const;
   Status inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body);
+
+  // forks.cpp
+  Fork* fork_of(const Graph& g);
+  Status start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec node,
+                    std::array<Scope, 2>& scopes);
+  /// Whether the node reads what the branches of a fork compute.
+  bool reads_fork(Scope& scope, const wire::Node& n, const Fork& fork);
+  Status add_to_fork(Fork& fork, Scope& scope, const wire::Node& n);
+  /// Ends the fork if none of the nodes that are still to come needs a rank that is unknown.
+  Status end_fork_after(Scope& scope, const NodeList& nodes, std::span<const int> rest);
+  /// Ends the fork of the scope's graph, if there is one. Its results that have these names become
+  /// results of the If.
+  Status end_fork(Scope& scope, const std::unordered_set<std::string>& names);
+  Status end_fork(Graph& g, const std::vector<ValueId>& exports);
+  /// The same in a branch, whose results need not depend on the fork.
+  Status end_fork_within(Graph& g, const std::vector<ValueId>& results);
+  /// Forgets the fork of a graph that is given up.
+  void drop_fork(const Graph& g);
+  /// Nothing if the rank depends on the branch that a run takes.
+  std::optional<size_t> rank_of(const Graph& g, ValueId v);
 
   // body.cpp
   /// The values that an operator passes to a body, by the type that they have in each iteration.
@@ -117,6 +175,7 @@ class Builder {
   /// Imports a body as a graph of its own. `scope` receives what it captures.
   Result<std::shared_ptr<Graph>> import_body(Scope& outer, const wire::Graph& body,
                                              const std::vector<BodyInput>& inputs, Scope& scope);
+  Status fill_body(const wire::Graph& body, const std::vector<BodyInput>& inputs, Scope& scope);
 
   /// loops.cpp: Loop and Scan.
   friend class LoopBuilder;
@@ -139,26 +198,56 @@ class Builder {
   std::map<std::string, const wire::Function*> functions_;
   int64_t inlined_ = 0;  // nodes of inlined functions and of bodies, including nested ones
   std::vector<std::string> notes_;
-  std::set<std::string> noted_;       // the same
-  std::set<std::string> redeclared_;  // values with a note about their declared dims
+  std::set<std::string> noted_;         // the same
+  std::set<std::string> redeclared_;    // values with a note about their declared dims
+  std::set<std::string> refused_;       // the refusals that are listed
+  bool listed_before_ = false;          // the error that is returned only follows from a refusal
+  std::map<const Graph*, Fork> forks_;  // those that have not ended, by graph
+  /// What the branches of such forks know of their graphs, by body.
+  std::map<const Graph*, Fork::Branch*> branches_;
+  std::map<const Graph*, int> lists_;  // how many lists of nodes are being added to a graph
   /// While an error passes through calls of functions: the calls, innermost first.
   std::vector<std::string> failed_calls_;
 };
+
+/// Inlining may grow exponentially: ten levels of ten calls each are 10^10 nodes. Loops in loops
+/// are imported twice at each level.
+inline constexpr int64_t kMaxInlined = 100'000;
+
+/// flex_attention.cpp: whether the importer rewrites the node.
+bool is_flex_attention(const wire::Node& n, const std::string& domain);
+
+/// forks.cpp: the names of a graph's outputs.
+std::unordered_set<std::string> output_names(const wire::Graph& g);
 
 /// body.cpp: the value of a condition that the compiler knows.
 std::optional<bool> known_condition(const graph::Value& v);
 /// Makes the outer values that the node's bodies capture its last inputs. Every body gets a value
 /// of its own for each of them. `scopes` are those of the bodies.
 void join_captures(graph::NodeSpec& node, std::span<const Scope> scopes);
+/// Appends the symbols that only `from` has. One of the graphs is a body of the other, and both
+/// have had the same symbols so far.
+void share_symbols(const Graph& from, Graph& to);
+/// control_flow.cpp: makes a value the result of an If whose branches give these values. Dims that
+/// differ depend on data. `what` names the result; `advice` says how to make the condition known.
+Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 2>& given,
+                   const std::string& what, const std::string& advice);
 
 /// "domain" as the registry spells it: the default domain is "".
 std::string canonical_domain(const std::string& domain);
 Result<std::map<std::string, int64_t>> read_opsets(
     const google::protobuf::RepeatedPtrField<wire::OpsetImport>& imports);
 
+/// Whether a value is typed. Results of nodes that were left out are not.
+inline bool is_typed(const graph::Value& v) {
+  return v.has_shape && v.dtype != DType::Invalid;
+}
+
 /// inputs.cpp: makes the model's inputs without initialisers graph inputs. Dynamic dims become
-/// symbols, unless the options fix them.
-Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options);
+/// symbols, unless the options fix them. With ImportOptions::refusals, inputs that are refused are
+/// added to `refused`.
+Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options,
+                  std::vector<std::string>& refused);
 /// "float32[batch,3]" as the file declares it.
 std::string declared_text(const wire::ValueInfo& v);
 

@@ -82,24 +82,21 @@ class Dependences {
   const Graph& g_;
 };
 
-/// Sets the type of an output to one that fits both branches: dims that differ depend on data.
-/// `advice` says how to make the condition known.
-Status merge_types(Graph& g, ValueId out, const std::array<const Graph*, 2>& branches, size_t i,
-                   const std::string& advice) {
-  const Graph& then_graph = *branches[0];
-  const Graph& else_graph = *branches[1];
-  const graph::Value& a = then_graph.value(then_graph.outputs[i]);
-  const graph::Value& b = else_graph.value(else_graph.outputs[i]);
+}  // namespace
+
+Status merge_types(Graph& g, ValueId out, const std::array<const graph::Value*, 2>& given,
+                   const std::string& what, const std::string& advice) {
+  const graph::Value& a = *given[0];
+  const graph::Value& b = *given[1];
   const auto type = [&](const graph::Value& v) {
     return std::string(name_of(v.dtype)) + shape_str(v.shape, g.symbols);
   };
   if (a.dtype != b.dtype) {
-    return invalid_model("the branches give " + type(a) + " and " + type(b) + " for output " +
-                         std::to_string(i));
+    return invalid_model("the branches give " + type(a) + " and " + type(b) + " for " + what);
   }
   if (a.shape.size() != b.shape.size()) {
-    return unsupported("the branches give " + type(a) + " and " + type(b) + " for output " +
-                       std::to_string(i) + ", and later nodes need one rank; " + advice);
+    return unsupported("the branches give " + type(a) + " and " + type(b) + " for " + what +
+                       ", and the graph's outputs need one rank; " + advice);
   }
   Shape shape;
   for (size_t d = 0; d < a.shape.size(); ++d) {
@@ -119,8 +116,6 @@ Status merge_types(Graph& g, ValueId out, const std::array<const Graph*, 2>& bra
   v.has_shape = true;
   return {};
 }
-
-}  // namespace
 
 Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Graph& body) {
   Scope inner;
@@ -152,8 +147,7 @@ Status Builder::inline_branch(Scope& scope, const wire::Node& n, const wire::Gra
 }
 
 Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branches& branches,
-                                graph::NodeSpec& node) {
-  std::vector<Scope> scopes(2);
+                                graph::NodeSpec& node, std::array<Scope, 2>& scopes) {
   for (size_t b = 0; b < 2; ++b) {
     Result<std::shared_ptr<Graph>> body = import_body(scope, *branches[b], {}, scopes[b]);
     if (!body.ok()) {
@@ -165,9 +159,9 @@ Status Builder::import_branches(Scope& scope, const wire::Node& n, const Branche
                            " outputs, but its " + kBranches[b] + " has " +
                            std::to_string((*body)->outputs.size()));
     }
+    RP_TRY(omit_if_untyped(**body, (*body)->outputs));
     node.subgraphs.emplace_back(kBranches[b], *std::move(body));
   }
-  join_captures(node, scopes);
   return {};
 }
 
@@ -229,23 +223,29 @@ Status Builder::add_if(Scope& scope, const wire::Node& n) {
   node.opset = scope.frame->default_opset();
   if (!n.name().empty()) node.name = scope.frame->prefix + n.name();
   node.inputs = inputs;
-  RP_TRY(import_branches(scope, n, branches, node));
+  std::array<Scope, 2> scopes;
+  RP_TRY(import_branches(scope, n, branches, node, scopes));
   // Exporters write "squeeze if the size is 1" as an If. The nodes after it need one rank, so the
   // model intends one of the branches. A guard refuses runs that would take the other.
-  if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second) &&
-      assume_equality(scope, n, inputs[0])) {
-    return inline_branch(scope, n, *branches[0]);
+  if (ranks_differ(*node.subgraphs[0].second, *node.subgraphs[1].second)) {
+    if (assume_equality(scope, n, inputs[0])) return inline_branch(scope, n, *branches[0]);
+    if (Fork* fork = fork_of(*scope.graph)) return add_to_fork(*fork, scope, n);
+    return start_fork(scope, n, std::move(node), scopes);
   }
+  join_captures(node, scopes);
   for (const std::string& name : n.output()) {
     node.outputs.push_back(name.empty() ? kNone : scope.graph->add_unknown(name_in(scope, name)));
   }
   graph::Node* added = scope.graph->add_node(std::move(node));
-  const std::array<const Graph*, 2> bodies{added->subgraphs[0].second.get(),
-                                           added->subgraphs[1].second.get()};
+  const auto result = [&](size_t b, size_t i) {
+    const Graph& body = *added->subgraphs[b].second;
+    return &body.value(body.outputs[i]);
+  };
   for (size_t i = 0; i < added->outputs.size(); ++i) {
     const ValueId v = added->outputs[i];
     if (v == kNone) continue;
-    RP_TRY(merge_types(*scope.graph, v, bodies, i, advice_for(scope, inputs[0]))
+    RP_TRY(merge_types(*scope.graph, v, {result(0, i), result(1, i)}, "output " + std::to_string(i),
+                       advice_for(scope, inputs[0]))
                .with_context(node_text(n)));
     scope.names.insert_or_assign(n.output(static_cast<int>(i)), v);
   }

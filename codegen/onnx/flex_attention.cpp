@@ -140,6 +140,10 @@ Result<ValueId> scores_of(Writer& w, const std::vector<ValueId>& in, const Sizes
 
 }  // namespace
 
+bool is_flex_attention(const wire::Node& n, const std::string& domain) {
+  return domain == "ai.onnx.preview" && n.op_type() == "FlexAttention";
+}
+
 Result<ValueId> Builder::apply_body(Scope& scope, const wire::Node& n, const wire::Graph& body,
                                     ValueId v) {
   if (body.input_size() != 1 || body.output_size() != 1)
@@ -156,6 +160,7 @@ Result<ValueId> Builder::apply_body(Scope& scope, const wire::Node& n, const wir
   if (!result || *result == kNone)
     return invalid_model(node_text(n) + ": nothing defines the body's output " +
                          shown(body.output(0).name()));
+  RP_TRY(omit_if_untyped(*scope.graph, {*result}));
   const graph::Value &from = scope.graph->value(v), &to = scope.graph->value(*result);
   bool same = from.dtype == to.dtype && from.shape.size() == to.shape.size();
   for (size_t d = 0; same && d < from.shape.size(); ++d) same = from.shape[d] == to.shape[d];

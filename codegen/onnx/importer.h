@@ -9,12 +9,18 @@
 #include <vector>
 
 #include "codegen/graph/graph.h"
+#include "codegen/onnx/refusal.h"
 
 namespace reprise::onnx {
 
 struct ImportOptions {
   /// Fixes dynamic input dims: input name -> dims (--shape).
   std::map<std::string, std::vector<int64_t>> shapes;
+  /// If set, the importer adds everything that it refuses to this list and goes on without it. Of a
+  /// node that reads the results of refused ones, only the operator is checked, unless the model
+  /// declares their types. If the list is not empty afterwards, the graph is the part of the model
+  /// that is supported: what nodes lack are inputs, what none reads are outputs. It may be empty.
+  std::vector<Refusal>* refusals = nullptr;
 };
 
 /// Reads a model file. External data is read only inside the model's folder. Model-local functions

@@ -63,7 +63,18 @@ Status read_type(const wire::ValueInfo& v, Input& input) {
   return {};
 }
 
-Result<std::vector<Input>> read_inputs(const wire::Graph& model) {
+/// Lists the refusal of an input if the import is to go on without it.
+Status refuse_input(const std::string& name, const Status& why, const ImportOptions& options,
+                    std::vector<std::string>& refused) {
+  const bool listed = why.code() == Code::InvalidModel || why.code() == Code::Unsupported;
+  if (options.refusals == nullptr || !listed) return why.with_context("input " + shown(name));
+  options.refusals->push_back({name, "", "", 0, why});
+  refused.push_back(name);
+  return {};
+}
+
+Result<std::vector<Input>> read_inputs(const wire::Graph& model, const ImportOptions& options,
+                                       std::vector<std::string>& refused) {
   std::set<std::string> constants, seen;
   for (const wire::Tensor& t : model.initializer()) constants.insert(t.name());
   for (const wire::SparseTensor& t : model.sparse_initializer()) {
@@ -79,8 +90,12 @@ Result<std::vector<Input>> read_inputs(const wire::Graph& model) {
     Input input;
     input.name = v.name();
     input.text = declared_text(v);
-    RP_TRY(read_type(v, input).with_context("input " + shown(v.name())));
-    inputs.push_back(std::move(input));
+    const Status read = read_type(v, input);
+    if (read.ok()) {
+      inputs.push_back(std::move(input));
+    } else {
+      RP_TRY(refuse_input(v.name(), read, options, refused));
+    }
   }
   return inputs;
 }
@@ -211,17 +226,21 @@ std::string declared_text(const wire::ValueInfo& v) {
   return s + "]";
 }
 
-Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options) {
-  RP_ASSIGN(std::vector<Input> inputs, read_inputs(model));
+Status add_inputs(Graph& g, const wire::Graph& model, const ImportOptions& options,
+                  std::vector<std::string>& refused) {
+  RP_ASSIGN(std::vector<Input> inputs, read_inputs(model, options, refused));
   RP_TRY(apply_shapes(inputs, options));
+  for (const Input& input : inputs) {
+    if (input.has_shape) continue;
+    RP_TRY(refuse_input(input.name,
+                        unsupported("it has no declared rank; fix its shape with --shape"), options,
+                        refused));
+  }
+  std::erase_if(inputs, [](const Input& input) { return !input.has_shape; });
   DimReader reader(g);
   reader.declare(inputs);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Input& input = inputs[i];
-    if (!input.has_shape) {
-      return unsupported("input " + shown(input.name) +
-                         " has no declared rank; fix its shape with --shape");
-    }
     Shape shape;
     for (size_t axis = 0; axis < input.dims.size(); ++axis) {
       shape.push_back(reader.read(input, i, axis));

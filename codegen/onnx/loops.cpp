@@ -233,6 +233,7 @@ Status LoopBuilder::import_body() {
     Scope inner;
     auto body = b_.import_body(scope_, *body_, iteration_inputs(), inner);
     if (!body.ok()) return body.status().with_context("in the body");
+    RP_TRY(b_.omit_if_untyped(**body, (*body)->outputs));
     RP_ASSIGN(const bool changed, generalize(**body));
     if (changed) continue;
     iteration_ = *std::move(body);

@@ -6,24 +6,27 @@ namespace reprise::onnx {
 
 namespace {
 
-// Inlining may grow exponentially: ten levels of ten calls each are 10^10 nodes. Loops in loops are
-// imported twice at each level.
-constexpr int64_t kMaxInlined = 100'000;
-
 std::string operator_text(const std::string& op, const std::string& domain) {
   return domain.empty() ? op : domain + "::" + op;
-}
-
-bool is_flex_attention(const wire::Node& n, const std::string& domain) {
-  return domain == "ai.onnx.preview" && n.op_type() == "FlexAttention";
 }
 
 }  // namespace
 
 Status Builder::add_nodes(Scope& scope, const NodeList& nodes) {
   RP_ASSIGN(const std::vector<int> order, topological_order(nodes));
-  for (int i : order) RP_TRY(add_node(scope, nodes[i]));
-  return {};
+  const int depth = ++lists_[scope.graph];
+  Status status;
+  for (size_t i = 0; i < order.size() && status.ok(); ++i) {
+    const wire::Node& n = nodes[order[i]];
+    const auto& before = scope.graph->nodes();
+    const graph::Node* const last = before.empty() ? nullptr : before.back().get();
+    status = add_node(scope, n);
+    if (!status.ok()) status = refuse(scope, n, status, last);
+    if (status.ok() && depth == 1)
+      status = end_fork_after(scope, nodes, std::span(order).subspan(i + 1));
+  }
+  if (--lists_[scope.graph] == 0) lists_.erase(scope.graph);
+  return status;
 }
 
 Status Builder::add_node(Scope& scope, const wire::Node& n) {
@@ -38,10 +41,13 @@ Status Builder::add_node(Scope& scope, const wire::Node& n) {
                            node_text(n));
     }
   }
+  if (Fork* fork = fork_of(*scope.graph); fork != nullptr && reads_fork(scope, n, *fork))
+    return add_to_fork(*fork, scope, n);
   const std::string domain = canonical_domain(n.domain());
   if (const wire::Function* f = function_of(n, domain)) {
     return inline_function(scope, n, *f);
   }
+  if (keeps_on() && reads_refused(scope, n)) return omit(scope, n);
   if (domain.empty() && n.op_type() == "Constant") {
     return add_constant_node(scope, n).with_context(node_text(n));
   }
@@ -168,19 +174,22 @@ void Builder::collect_unknown(const NodeList& nodes, std::set<std::string>& out)
 
 Status Builder::unknown_operator(const Scope& scope, const wire::Node& n,
                                  const std::string& domain) {
-  const std::string name =
-      n.name().empty() ? n.op_type() + "(" + (n.output_size() ? n.output(0) : "") + ")" : n.name();
-  std::string message = "node " + shown(scope.frame->prefix + name) + " (" +
-                        n.op_type().substr(0, 200) + ", domain " +
-                        shown(domain.empty() ? "ai.onnx" : domain) + ") of " + where() +
-                        " is not supported";
+  std::string reason = "is not supported";
   if (const ops::Unsupported* known = ops::find_unsupported(domain, n.op_type())) {
-    message.append(": ").append(known->reason).append("; ").append(known->advice);
+    reason.append(": ").append(known->reason).append("; ").append(known->advice);
   } else {
-    message +=
+    reason +=
         "; export the model with other operators, define it as a model-local function, or add it "
         "to codegen/ops (docs/architecture.md says how)";
   }
+  if (keeps_on()) return unsupported("the operator " + reason);
+  const auto opset = scope.frame->opsets.find(domain);
+  const std::string version =
+      opset == scope.frame->opsets.end() ? "" : ", version " + std::to_string(opset->second);
+  std::string message = "node " + shown(scope.frame->prefix + name_of_node(n)) + " (" +
+                        n.op_type().substr(0, 200) + ", domain " +
+                        shown(domain.empty() ? "ai.onnx" : domain) + version + ") of " + where() +
+                        " " + reason;
   std::set<std::string> others;
   collect_unknown(model_->graph().node(), others);
   others.erase(operator_text(n.op_type().substr(0, 200), domain.substr(0, 200)));

@@ -31,15 +31,6 @@ void free_names(const wire::Graph& g, Names& out) {
   }
 }
 
-Names names_read(const wire::Node& n) {
-  Names names(n.input().begin(), n.input().end());
-  for (const auto& a : n.attribute()) {
-    if (a.has_g()) free_names(a.g(), names);
-  }
-  names.erase("");
-  return names;
-}
-
 using Edges = std::vector<std::vector<int>>;
 
 /// Walks from nodes that could not be ordered to their producers, and returns a node on a cycle.
@@ -60,6 +51,20 @@ int on_cycle(const std::vector<std::vector<int>>& producers, const std::vector<i
 }
 
 }  // namespace
+
+std::unordered_set<std::string> names_read(const wire::Node& n) {
+  Names names(n.input().begin(), n.input().end());
+  for (const auto& a : n.attribute()) {
+    if (a.has_g()) free_names(a.g(), names);
+  }
+  names.erase("");
+  return names;
+}
+
+std::string name_of_node(const wire::Node& n) {
+  if (!n.name().empty()) return n.name();
+  return n.op_type() + "(" + (n.output_size() > 0 ? n.output(0) : "") + ")";
+}
 
 std::string node_text(const wire::Node& n) {
   if (!n.name().empty()) return "node " + shown(n.name()) + " (" + n.op_type().substr(0, 200) + ")";

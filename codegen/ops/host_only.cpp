@@ -68,6 +68,21 @@ Status infer_non_max_suppression(InferContext& ctx) {
   return {};
 }
 
+Status infer_image_decoder(InferContext& ctx) {
+  if (ctx.dtype(0) != DType::U8)
+    return ctx.invalid("the file must be uint8, not " + std::string(name_of(ctx.dtype(0))));
+  if (ctx.rank(0) != 1)
+    return ctx.invalid("the file must have one axis, not the shape " + ctx.str(ctx.shape(0)));
+  const std::string format = ctx.attrs().get_string("pixel_format");
+  if (format != "RGB" && format != "BGR" && format != "Grayscale") {
+    return ctx.invalid("attribute 'pixel_format' is '" + format +
+                       "'; expected RGB, BGR or Grayscale");
+  }
+  const Expr height = ctx.fresh_symbol(0, 0), width = ctx.fresh_symbol(0, 1);
+  ctx.set_output(0, DType::U8, {height, width, Expr(format == "Grayscale" ? 1 : 3)});
+  return {};
+}
+
 Status infer_max_unpool(InferContext& ctx) {
   RP_TRY(require_rank(ctx, 0, 3));
   const auto kernel = ctx.attrs().get_ints("kernel_shape");
@@ -123,6 +138,7 @@ constexpr AttrDecl kScatterElementsAttrs[] = {int_attr("axis", 0),
 constexpr AttrDecl kScatterNDAttrs[] = {string_attr("reduction", "none")};
 constexpr AttrDecl kReverseSequenceAttrs[] = {int_attr("batch_axis", 1), int_attr("time_axis", 0)};
 constexpr AttrDecl kNonMaxSuppressionAttrs[] = {int_attr("center_point_box", 0)};
+constexpr AttrDecl kImageDecoderAttrs[] = {string_attr("pixel_format", "RGB")};
 constexpr AttrDecl kMaxUnpoolAttrs[] = {required_attr("kernel_shape", AttrType::Ints),
                                         optional_attr("pads", AttrType::Ints),
                                         optional_attr("strides", AttrType::Ints)};
@@ -174,6 +190,10 @@ std::span<const OpDef> host_only_ops() {
        .min_inputs = 2,
        .max_inputs = 5,
        .attributes = kNonMaxSuppressionAttrs},
+      {.name = "ImageDecoder",
+       .infer = infer_image_decoder,
+       .min_opset = 20,
+       .attributes = kImageDecoderAttrs},
       {.name = "MaxUnpool",
        .infer = infer_max_unpool,
        .min_inputs = 2,

@@ -179,6 +179,37 @@ Status infer_unknown_axes(InferContext& ctx, int64_t sign) {
   return {};
 }
 
+/// Whether only a run knows the size, so that no option can fix it.
+bool is_known_from_calls(InferContext& ctx, const Expr& size) {
+  const graph::Graph& g = ctx.graph();
+  return std::ranges::all_of(size.symbols(), [&g](SymbolId s) {
+    return g.symbol_sources[static_cast<size_t>(s)].known_from_call();
+  });
+}
+
+/// Without axes, Squeeze removes the dims that are 1.
+Result<Shape> squeezed(InferContext& ctx) {
+  const Shape& in = ctx.shape(0);
+  Shape out;
+  for (size_t i = 0; i < in.size(); ++i) {
+    const Expr& d = in[i];
+    if (d.is_const(1)) continue;
+    const bool unknown = may_equal(d, 1, ctx.graph_symbols());
+    if (unknown && !is_known_from_calls(ctx, d)) {
+      return ctx.error(Code::Unsupported,
+                       "dim " + d.str(ctx.graph_symbols()) + " of " + ctx.str(in) +
+                           " may be 1, so the rank is unknown; set axes, or fix the input's shape");
+    }
+    // Later nodes need one rank. A guard refuses runs that would give another.
+    if (unknown) {
+      ctx.at_least(d, "dimension " + std::to_string(i) + " of '" + ctx.input(0).name + "'", 2,
+                   "the least size that Squeeze without axes keeps for certain");
+    }
+    out.push_back(d);
+  }
+  return out;
+}
+
 Status infer_squeeze(InferContext& ctx) {
   if (depends_on_data(ctx, "axes", 1)) return infer_unknown_axes(ctx, -1);
   RP_ASSIGN(const auto given, ints_attr_or_input(ctx, "axes", 1));
@@ -194,16 +225,7 @@ Status infer_squeeze(InferContext& ctx) {
       RP_ASSIGN([[maybe_unused]] const Expr one, ctx.unify(in[i], 1, "squeezed dim and 1"));
     }
   } else {
-    for (const Expr& d : in) {
-      if (d.is_const(1)) continue;
-      if (may_equal(d, 1, ctx.graph_symbols())) {
-        return ctx.error(Code::Unsupported,
-                         "dim " + d.str(ctx.graph_symbols()) + " of " + ctx.str(in) +
-                             " may be 1, so the rank is unknown; set axes, or fix the input's "
-                             "shape");
-      }
-      out.push_back(d);
-    }
+    RP_ASSIGN(out, squeezed(ctx));
   }
   ctx.set_output(0, ctx.dtype(0), std::move(out));
   return {};

@@ -50,8 +50,6 @@ constexpr Unsupported kRows[] = {
     {"", "Optional", kOptional, kNoOptional},
     {"", "OptionalGetElement", kOptional, kNoOptional},
     {"", "OptionalHasElement", kOptional, kNoOptional},
-    {"", "ImageDecoder", "decoding image files is left to the application",
-     "cut the model behind it (onnx.utils.extract_model), and give the run the pixels"},
     {kMl, "ZipMap", "it makes a sequence of maps",
      "convert the model without it: skl2onnx.to_onnx(..., options={'zipmap': False}), which gives "
      "the probabilities as a tensor"},

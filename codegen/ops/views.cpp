@@ -87,6 +87,42 @@ void merge_transposes(graph::Node& n, const graph::Node& producer) {
 
 // --- Expand --------------------------------------------------------------------------------------
 
+/// The elements of a list of sizes that the compiler knows, although others depend on data: those
+/// of a Concat. Empty if it knows none.
+std::vector<std::optional<Expr>> known_sizes(InferContext& ctx, size_t i) {
+  graph::Node* n = ctx.input(i).producer;
+  std::vector<std::optional<Expr>> out;
+  if (n == nullptr || n->op != "Concat" || !n->domain.empty()) return out;
+  const InferContext concat(ctx.graph(), *n);
+  for (size_t k = 0; k < n->inputs.size(); ++k) {
+    const Shape& s = concat.shape(k);
+    if (const auto known = concat.elements(k)) {
+      out.insert(out.end(), known->begin(), known->end());
+    } else if (s.size() == 1 && s[0].is_const()) {
+      out.resize(out.size() + static_cast<size_t>(s[0].value()));
+    } else {
+      return {};
+    }
+  }
+  return out;
+}
+
+/// The shape of an Expand whose sizes depend on data.
+Result<Shape> expanded_by_data(InferContext& ctx) {
+  const Shape& s = ctx.shape(1);
+  if (s.size() != 1 || !s[0].is_const() || s[0].value() > 64)
+    return ctx.error(Code::Unsupported, "the rank of the result depends on data");
+  const auto count = static_cast<size_t>(s[0].value());
+  const auto known = known_sizes(ctx, 1);
+  Shape out = ctx.fresh_shape(0, std::max(count, ctx.shape(0).size()));
+  // A size above 1 is that of the result, whatever the operand has there.
+  for (size_t i = 0; i < known.size() && known.size() == count; ++i) {
+    if (known[i] && known[i]->is_const() && known[i]->value() > 1)
+      out[out.size() - count + i] = *known[i];
+  }
+  return out;
+}
+
 Status infer_expand(InferContext& ctx) {
   std::optional<std::vector<Expr>> wanted;
   if (const auto* exprs = ctx.attrs().get<std::vector<Expr>>("shape")) {
@@ -97,12 +133,8 @@ Status infer_expand(InferContext& ctx) {
     return ctx.invalid("input 'shape' is missing");
   }
   if (!wanted) {
-    const Shape& s = ctx.shape(1);
-    if (s.size() != 1 || !s[0].is_const() || s[0].value() > 64) {
-      return ctx.error(Code::Unsupported, "the rank of the result depends on data");
-    }
-    const auto rank = std::max(static_cast<size_t>(s[0].value()), ctx.shape(0).size());
-    ctx.set_output(0, ctx.dtype(0), ctx.fresh_shape(0, rank));
+    RP_ASSIGN(Shape out, expanded_by_data(ctx));
+    ctx.set_output(0, ctx.dtype(0), std::move(out));
     return {};
   }
   const Shape shapes[] = {ctx.shape(0), *wanted};

@@ -12,6 +12,16 @@
 extern "C" {
 #endif
 
+/* Something in a model that is not supported. The strings live as long as the call that gets it. */
+typedef struct reprise_refusal {
+  size_t struct_size;
+  const char* node;   /* a node, an input or an initialiser; empty: the model as a whole */
+  const char* op;     /* empty if it is not a node */
+  const char* domain; /* "ai.onnx" for the default domain */
+  int64_t version;    /* of the domain; 0: the model imports none */
+  const char* reason; /* what is not supported, and what helps */
+} reprise_refusal;
+
 typedef struct reprise_compile_options {
   size_t struct_size;
   int32_t fullgraph; /* fail if a node would run on the host */
@@ -29,9 +39,13 @@ typedef struct reprise_compile_options {
   size_t target_count;
   const char* nvrtc;          /* path of the NVRTC library; null: search for it */
   const char* cuda_cache_dir; /* folder that keeps compiled CUDA kernels; null: none are kept */
+  /* If set, a model that is not supported is examined to its end: called for everything in it that
+   * is refused, before reprise_compile_file fails. Tuning does not call it. */
+  void (*refused)(void* user, const reprise_refusal* refusal);
+  void* refused_user;
 } reprise_compile_options;
 #define REPRISE_COMPILE_OPTIONS_INIT \
-  { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL }
+  { sizeof(reprise_compile_options), 0, 0, NULL, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL }
 
 /* Compiles for all targets; no device is needed. `options` may be null. */
 reprise_status reprise_compile_file(const char* onnx_path, const reprise_compile_options* options,

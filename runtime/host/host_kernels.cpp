@@ -4,7 +4,7 @@
 #include <new>
 #include <stdexcept>
 
-#include "runtime/host/tables.h"
+#include "runtime/host/image_decoder.h"
 
 namespace reprise::host {
 
@@ -23,6 +23,7 @@ constexpr TableFunction kFamilies[] = {
     loss_table,     recurrent_table, ml_encode_table, ml_linear_table,
     ml_trees_table, col2im_table,    signal_table,    linear_attention_table,
     ml_svm_table,   strings_table,   random_table,    ngrams_table,
+    image_table,
 };
 
 const Entry* find_entry(std::string_view op) {

@@ -101,6 +101,18 @@ TEST(Errors, OtherFilesAreRecognised) {
   for (const Case& c : file_cases()) check(c, "host");
 }
 
+TEST(Errors, EverythingThatIsRefusedIsListed) {
+  check({"all", 3, "m\\.onnx: 2 refusals",
+         [](Workspace& w) {
+           OnnxWriter m;
+           m.input("x", DType::F32, {2}).output("y", DType::F32, {2});
+           m.node("Frobnicate", {"x"}, {"z"}, {"frob", "", {}});
+           m.node("Baz", {"z"}, {"y"}, {"baz", "", {}});
+           return Args{"explain", "--all", w.file("m.onnx", m.bytes())};
+         }},
+        "");
+}
+
 TEST(Errors, FoldersOfInputsAreComplete) {
   for (const Case& c : data_cases()) check(c, "host");
 }

@@ -93,7 +93,7 @@ const Case kCases[] = {
        m.node("Baz", {"x"}, {"u"});
      }},
     {"UnknownOperatorWithoutName", Code::Unsupported,
-     std::string("node 'Foo(z)' (Foo, domain 'ai.onnx')") + kHowTo,
+     std::string("node 'Foo(z)' (Foo, domain 'ai.onnx', version 17)") + kHowTo,
      [](Model& m) { m.node("Foo", {"x"}, {"z"}); }},
     {"KnownUnsupportedOperator", Code::Unsupported,
      "node 'n' (ZipMap, domain 'ai.onnx.ml') of the model is not supported: it makes a sequence of "
@@ -132,7 +132,7 @@ const Case kCases[] = {
        v->mutable_type()->set_sequence_type("");
      }},
     {"InputWithoutRank", Code::Unsupported,
-     "input 'u' has no declared rank; fix its shape with --shape",
+     "input 'u': it has no declared rank; fix its shape with --shape",
      [](Model& m) {
        m.input("u", kFloat, {});
        m.graph().mutable_input(1)->mutable_type()->mutable_tensor_type()->clear_shape();

@@ -393,6 +393,50 @@ output y
 )");
 }
 
+/// The nodes that read a value whose rank depends on the branch move into the branches. What does
+/// not depend on it stays outside.
+TEST(Import, BranchesOfDifferentRanksGrow) {
+  Model m = if_model();
+  m.graph().clear_output();
+  m.output("z");
+  wire::Node& If = *m.graph().mutable_node(0);
+  auto& added = *If.mutable_attribute(1)->mutable_g()->mutable_node(0);
+  added.set_op_type("ReduceSum");  // of all elements
+  added.clear_input();
+  added.add_input("x");
+  attribute(&added, "keepdims", 2)->set_i(0);
+  m.node("Abs", {"y"}, {"a"});
+  m.node("Neg", {"x"}, {"b"});
+  m.node("Add", {"a", "b"}, {"s"});
+  m.node("Relu", {"s"}, {"z"});
+  EXPECT_EQ(imported(m), R"(graph g
+symbol n in 0..2147483647 divisor 1 from input 1 axis 0
+input c: bool[]
+input x: float32[n]
+b: float32[n] = Neg(x) @17
+s: float32[n] = If(c, x, b) @17 "choose" {
+  then_branch {
+    capture x: float32[n]
+    capture b: float32[n]
+    t: float32[n] = Neg(x) @17
+    a: float32[n] = Abs(t) @17
+    s: float32[n] = Add(a, b) @17
+    output s
+  }
+  else_branch {
+    capture x: float32[n]
+    capture b: float32[n]
+    e: float32[] = ReduceSum<keepdims=0>(x) @17
+    a: float32[] = Abs(e) @17
+    s: float32[n] = Add(a, b) @17
+    output s
+  }
+}
+z: float32[n] = Relu(s) @17
+output z
+)");
+}
+
 TEST(Import, AKnownConditionPicksItsBranch) {
   Model m = if_model();
   m.graph().mutable_input()->DeleteSubrange(0, 1);
@@ -450,8 +494,8 @@ std::string squeezed_if(Model& m) {
 }
 
 const char* const kBranchesDiffer =
-    "node 'squeeze' (If): the branches give float32[n] and float32[1, n] for output 0, and later "
-    "nodes need one rank; ";
+    "node 'squeeze' (If): the branches give float32[n] and float32[1, n] for 'y', and the graph's "
+    "outputs need one rank; ";
 
 TEST(Import, AnIfThatDependsOnValuesNamesThem) {
   Model m;

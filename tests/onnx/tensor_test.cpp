@@ -244,7 +244,7 @@ TEST(ImportFile, NamesTheFile) {
   Model m = relu_model();
   m.node("Foo", {"x"}, {"z"}, "n");
   EXPECT_EQ(message(m.bytes()),
-            "node 'n' (Foo, domain 'ai.onnx') of " + path +
+            "node 'n' (Foo, domain 'ai.onnx', version 17) of " + path +
                 " is not supported; export the model with other operators, define it as a "
                 "model-local function, or add it to codegen/ops (docs/architecture.md says how)");
   fs::resize_file(path, uintmax_t{3} << 30);

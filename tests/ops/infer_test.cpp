@@ -110,6 +110,10 @@ const Case kCases[] = {
      "const neg: int64[]{-1}\nc = Equal(k, neg) @13\nt = Where(c, s, k) @9\n"
      "y = Expand(x, t) @13\noutput y",
      "[n, 3]"},
+    {"ExpandKnowsSizesBesideData",
+     "input x: float32[2,3], k: int64[1]\nconst c: int64[3]{2, 1, 3}\n"
+     "s = Concat<axis=0>(k, c) @13\nv = Expand(x, s) @13\ny = Squeeze(v) @13\noutput y",
+     "[v_dim0, 2, v_dim2, 3]", nullptr, "v_dim0 >= 2; v_dim2 >= 2"},
     {"ReduceProdOfAShape",
      "input x: float32[n,3,m]\ns = Shape(x) @13\ny = ReduceProd<keepdims=0>(s) @13\noutput y", "[]",
      "3*n*m"},

@@ -350,6 +350,47 @@ case(
 )
 
 
+RANKS = (
+    HEAD
+    + """g (bool flag, bool other, float[3,4] x, float[4] w) => (float[3,4] y, float[3,4] z, float[4] d) {
+  r, fixed = If (flag) <
+    then_branch = t () => (float[] rt, float[3,4] ft) {
+      rt = ReduceSum <keepdims = 0> (x)
+      ft = Neg(x)
+    }, else_branch = e () => (float[4] re, float[3,4] fe) {
+      re = Mul(w, w)
+      fe = Exp(x)
+    }>
+  alone = Sigmoid(x)
+  c = Tanh(fixed)
+  d = Mul(r, w)
+  size = Abs(r)
+  h = Sqrt(size)
+  k = Add(h, c)
+  inner = If (other) <
+    then_branch = it () => (float[k] ir) {
+      ir = Neg(h)
+    }, else_branch = ie () => (float[1,k] iu) {
+      axis = Constant <value = int64[1] {0}> ()
+      iu = Unsqueeze(h, axis)
+    }>
+  sum = Add(inner, alone)
+  z = Sub(sum, w)
+  y = Mul(k, d)
+}"""
+)
+for flag in (True, False):
+    for other in (True, False):
+        case(
+            f"if_of_different_ranks_{int(flag)}{int(other)}",
+            RANKS,
+            flag=np.array(flag),
+            other=np.array(other),
+            x=floats(3, 4),
+            w=floats(4),
+        )
+
+
 def main() -> None:
     shutil.rmtree(CASES, ignore_errors=True)
     for name, (text, inputs) in MODELS.items():

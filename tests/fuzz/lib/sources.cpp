@@ -93,6 +93,7 @@ std::string reason_against(const ops::OpDef& def) {
     return def.decompose != nullptr ? "the host runs what it decomposes into"
                                     : "has no host kernel";
   if (declares(def, "body")) return "has bodies";
+  if (def.name == "ImageDecoder") return "its input is an image file";
   if (def.random) return "its results are random";
   static constexpr std::string_view kOfStrings[] = {"RegexFullMatch", "StringConcat",
                                                     "StringNormalizer", "StringSplit"};

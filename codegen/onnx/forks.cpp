@@ -1,0 +1,196 @@
+// An If whose branches give values of different ranks, with a condition that only a run knows. A
+// value has one rank, so the nodes that read such a result move into both branches. The If ends
+// where every result that is read has one rank again.
+#include <algorithm>
+
+#include "codegen/onnx/builder.h"
+
+namespace reprise::onnx {
+
+std::unordered_set<std::string> output_names(const wire::Graph& g) {
+  std::unordered_set<std::string> names;
+  for (const wire::ValueInfo& o : g.output()) names.insert(o.name());
+  return names;
+}
+
+Fork* Builder::fork_of(const Graph& g) {
+  const auto at = forks_.find(&g);
+  return at == forks_.end() ? nullptr : &at->second;
+}
+
+std::optional<size_t> Builder::rank_of(const Graph& g, ValueId v) {
+  if (is_typed(g.value(v))) return g.value(v).shape.size();
+  const Fork* fork = fork_of(g);
+  if (fork == nullptr || !fork->results.contains(v)) return std::nullopt;
+  std::optional<size_t> rank;
+  for (const Fork::Branch& b : fork->branches) {
+    const auto own = rank_of(*b.body, b.inner.at(v));
+    if (!own || (rank && *rank != *own)) return std::nullopt;
+    rank = own;
+  }
+  return rank;
+}
+
+Status Builder::start_fork(Scope& scope, const wire::Node& n, graph::NodeSpec node,
+                           std::array<Scope, 2>& scopes) {
+  Fork fork;
+  fork.text = node_text(n);
+  fork.advice = advice_for(scope, node.inputs[0]);
+  for (size_t b = 0; b < 2; ++b) {
+    Fork::Branch& branch = fork.branches[b];
+    branch.body = node.subgraphs[b].second;
+    branch.captures = std::move(scopes[b].captures);
+    for (const Scope::Capture& c : branch.captures) branch.inner.emplace(c.outer, c.inner);
+  }
+  node.subgraphs.clear();
+  fork.node = std::move(node);
+  for (int i = 0; i < n.output_size(); ++i) {
+    if (n.output(i).empty()) continue;
+    const ValueId v = scope.graph->add_unknown(name_in(scope, n.output(i)));
+    fork.results.insert(v);
+    for (Fork::Branch& b : fork.branches)
+      b.inner.emplace(v, b.body->outputs[static_cast<size_t>(i)]);
+    scope.names.insert_or_assign(n.output(i), v);
+  }
+  Fork& kept = forks_.insert_or_assign(scope.graph, std::move(fork)).first->second;
+  for (Fork::Branch& b : kept.branches) {
+    b.body->set_outputs({});
+    b.body->output_names.clear();
+    branches_[b.body.get()] = &b;
+  }
+  return {};
+}
+
+bool Builder::reads_fork(Scope& scope, const wire::Node& n, const Fork& fork) {
+  const auto names = names_read(n);
+  return std::ranges::any_of(names, [&](const std::string& name) {
+    const std::optional<ValueId> v = resolve(scope, name);
+    return v && fork.results.contains(*v);
+  });
+}
+
+Status Builder::add_to_fork(Fork& fork, Scope& scope, const wire::Node& n) {
+  std::array<Scope, 2> inner;
+  for (size_t b = 0; b < 2; ++b) {
+    Fork::Branch& branch = fork.branches[b];
+    inner[b].graph = branch.body.get();
+    inner[b].outer = &scope;
+    inner[b].frame = scope.frame;
+    share_symbols(*scope.graph, *branch.body);
+    const auto& before = branch.body->nodes();
+    const graph::Node* const last = before.empty() ? nullptr : before.back().get();
+    Status added = add_node(inner[b], n);
+    if (!added.ok()) added = refuse(inner[b], n, added, last);
+    RP_TRY(added.with_context("after the " + std::string(b == 0 ? "then" : "else") + "_branch of " +
+                              fork.text));
+    branch.captures.insert(branch.captures.end(), inner[b].captures.begin(),
+                           inner[b].captures.end());
+    share_symbols(*branch.body, *scope.graph);
+  }
+  fork.changed = true;
+  for (const std::string& name : n.output()) {
+    if (name.empty()) continue;
+    const ValueId v = scope.graph->add_unknown(name_in(scope, name));
+    fork.results.insert(v);
+    for (size_t b = 0; b < 2; ++b) {
+      const auto at = inner[b].names.find(name);
+      if (at == inner[b].names.end())
+        return internal_error(node_text(n) + ": output " + shown(name) + " was not added");
+      fork.branches[b].inner.emplace(v, at->second);
+    }
+    scope.names.insert_or_assign(name, v);
+  }
+  return {};
+}
+
+Status Builder::end_fork_after(Scope& scope, const NodeList& nodes, std::span<const int> rest) {
+  Fork* fork = fork_of(*scope.graph);
+  if (fork == nullptr || scope.source == nullptr || !fork->changed) return {};
+  fork->changed = false;
+  const auto lacks_rank = [&](const std::string& name) {
+    const auto at = scope.names.find(name);
+    const bool forked = at != scope.names.end() && fork->results.contains(at->second);
+    return forked && !rank_of(*scope.graph, at->second);
+  };
+  std::unordered_set<std::string> later = output_names(*scope.source);
+  if (std::ranges::any_of(later, lacks_rank)) return {};
+  for (const int i : rest) {
+    std::unordered_set<std::string> names = names_read(nodes[i]);
+    if (std::ranges::any_of(names, lacks_rank)) return {};
+    later.merge(names);
+  }
+  return end_fork(scope, later);
+}
+
+Status Builder::end_fork(Scope& scope, const std::unordered_set<std::string>& names) {
+  const Fork* fork = fork_of(*scope.graph);
+  if (fork == nullptr) return {};
+  std::set<ValueId> exports;
+  for (const std::string& name : names) {
+    const auto at = scope.names.find(name);
+    if (at != scope.names.end() && fork->results.contains(at->second)) exports.insert(at->second);
+  }
+  return end_fork(*scope.graph, std::vector<ValueId>(exports.begin(), exports.end()));
+}
+
+void Builder::drop_fork(const Graph& g) {
+  const auto at = forks_.find(&g);
+  if (at == forks_.end()) return;
+  const Fork fork = std::move(at->second);
+  forks_.erase(at);
+  for (const Fork::Branch& b : fork.branches) {
+    branches_.erase(b.body.get());
+    drop_fork(*b.body);
+  }
+}
+
+Status Builder::end_fork_within(Graph& g, const std::vector<ValueId>& results) {
+  const Fork* fork = fork_of(g);
+  if (fork == nullptr) return {};
+  std::set<ValueId> exports;  // others do not depend on the fork
+  for (const ValueId v : results) {
+    if (fork->results.contains(v)) exports.insert(v);
+  }
+  return end_fork(g, std::vector<ValueId>(exports.begin(), exports.end()));
+}
+
+Status Builder::end_fork(Graph& g, const std::vector<ValueId>& exports) {
+  const auto at = forks_.find(&g);
+  if (at == forks_.end()) return {};
+  Fork fork = std::move(at->second);
+  forks_.erase(at);
+  std::array<Scope, 2> scopes;
+  for (size_t b = 0; b < 2; ++b) {
+    Fork::Branch& branch = fork.branches[b];
+    branches_.erase(branch.body.get());
+    std::vector<ValueId> results;
+    results.reserve(exports.size());
+    for (const ValueId v : exports) results.push_back(branch.inner.at(v));
+    RP_TRY(end_fork_within(*branch.body, results));
+    branch.body->set_outputs(results);
+    branch.body->output_names.clear();
+    for (const ValueId v : exports) branch.body->output_names.push_back(g.value(v).name);
+    share_symbols(*branch.body, g);
+    scopes[b].captures = std::move(branch.captures);
+    fork.node.subgraphs.emplace_back(b == 0 ? "then_branch" : "else_branch", branch.body);
+  }
+  for (Fork::Branch& branch : fork.branches) {
+    share_symbols(g, *branch.body);
+    branch.body->inherited_symbols = branch.body->symbols.size();
+  }
+  if (exports.empty()) return {};  // nothing reads its results
+  fork.node.outputs = exports;
+  join_captures(fork.node, scopes);
+  const graph::Node* added = g.add_node(std::move(fork.node));
+  for (size_t i = 0; i < exports.size(); ++i) {
+    const auto result = [&](size_t b) {
+      return &fork.branches[b].body->value(added->subgraphs[b].second->outputs[i]);
+    };
+    RP_TRY(merge_types(g, exports[i], {result(0), result(1)}, shown(g.value(exports[i]).name),
+                       fork.advice)
+               .with_context(fork.text));
+  }
+  return {};
+}
+
+}  // namespace reprise::onnx

@@ -1,0 +1,127 @@
+// The shared library libreprise_images decodes files; it is opened when it is needed.
+#include "runtime/host/image_decoder.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "runtime/host/image_library.h"
+
+namespace reprise::host {
+
+namespace {
+
+constexpr const char* kLibrary = "libreprise_images.so";
+/// A small file may claim any size. This many pixels are 400 MB.
+constexpr uint64_t kMaxPixels = uint64_t{1} << 27;
+
+struct Library {
+  reprise_images_decode_function decode = nullptr;
+  std::string missing;  // why it cannot be used
+};
+
+std::string folder_of_program() {
+  std::array<char, 4096> path{};
+  const ssize_t size = readlink("/proc/self/exe", path.data(), path.size());
+  const std::string_view name(path.data(), size > 0 ? static_cast<size_t>(size) : 0);
+  return std::string(name.substr(0, name.rfind('/') + 1));
+}
+
+/// Looks beside the program, in the folder lib beside its folder, and where the dynamic loader
+/// does.
+Library open_library() {
+  const std::string folder = folder_of_program();
+  void* handle = nullptr;
+  if (!folder.empty()) handle = dlopen((folder + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr && !folder.empty())
+    handle = dlopen((folder + "../lib/" + kLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) handle = dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  Library library;
+  if (handle != nullptr) {
+    library.decode =
+        reinterpret_cast<reprise_images_decode_function>(dlsym(handle, "reprise_images_decode"));
+  }
+  const char* why = library.decode == nullptr ? dlerror() : nullptr;
+  if (library.decode == nullptr) library.missing = why != nullptr ? why : "unknown error";
+  return library;
+}
+
+uint8_t* allocate_pixels(void* user, uint32_t height, uint32_t width) {
+  try {
+    auto pixels = allocate(DType::U8, {height, width, 3});
+    if (!pixels.ok()) return nullptr;
+    auto* out = static_cast<HostTensor*>(user);
+    *out = *std::move(pixels);
+    return out->mutable_data<uint8_t>();
+  } catch (...) {  // the caller may be C
+    return nullptr;
+  }
+}
+
+/// The file's pixels as RGB, [height, width, 3].
+Result<HostTensor> decode(const HostTensor& file) {
+  static const Library library = open_library();
+  if (library.decode == nullptr) {
+    return unsupported("decoding images needs " + std::string(kLibrary) +
+                       ", which cannot be opened (" + library.missing +
+                       "): install libpng-dev, libjpeg-dev, libwebp-dev, libtiff-dev and "
+                       "libopenjp2-7-dev, build Reprise again, and put the library beside the "
+                       "program or where the dynamic loader finds it");
+  }
+  HostTensor pixels;
+  std::array<char, 256> error{};
+  const std::vector<uint8_t> none(1);
+  const reprise_image_request request{file.count() > 0 ? file.data<uint8_t>() : none.data(),
+                                      static_cast<size_t>(file.count()),
+                                      kMaxPixels,
+                                      allocate_pixels,
+                                      &pixels,
+                                      error.data(),
+                                      error.size()};
+  if (library.decode(kRepriseImagesVersion, &request) != 0) return pixels;
+  if (error[0] == 0) return unsupported(std::string(kLibrary) + " is of another version");
+  return invalid_input("the image cannot be decoded: " + std::string(error.data()));
+}
+
+/// Luma of ITU-R 601 with weights in 16 bits, as Pillow computes it, of which the standard's
+/// examples come.
+Result<HostTensor> to_grayscale(const HostTensor& rgb) {
+  RP_ASSIGN(HostTensor out, allocate(DType::U8, {rgb.dims()[0], rgb.dims()[1], 1}));
+  const uint8_t* from = rgb.data<uint8_t>();
+  uint8_t* to = out.mutable_data<uint8_t>();
+  for (int64_t i = 0; i < out.count(); ++i, from += 3)
+    to[i] = static_cast<uint8_t>((19595U * from[0] + 38470U * from[1] + 7471U * from[2] + 0x8000) >>
+                                 16);
+  return out;
+}
+
+KernelResult image_decoder(const Call& c) {
+  RP_TRY(check_arity(c, 1, 1));
+  const HostTensor& file = input(c, 0);
+  if (file.dtype() != DType::U8) return wrong_dtype(c, 0, "encoded_stream", "uint8");
+  RP_TRY(require_rank(c, 0, "encoded_stream", 1, 1));
+  const std::string format = c.attrs.get_string("pixel_format", "RGB");
+  if (format != "RGB" && format != "BGR" && format != "Grayscale") {
+    return invalid_model("attribute 'pixel_format' is '" + format +
+                         "'; expected RGB, BGR or Grayscale");
+  }
+  RP_ASSIGN(HostTensor pixels, decode(file));
+  if (format == "Grayscale") {
+    RP_ASSIGN(pixels, to_grayscale(pixels));
+  } else if (format == "BGR") {
+    uint8_t* p = pixels.mutable_data<uint8_t>();
+    for (int64_t i = 0; i < pixels.count(); i += 3) std::swap(p[i], p[i + 2]);
+  }
+  return one(std::move(pixels));
+}
+
+}  // namespace
+
+Table image_table() {
+  static constexpr Entry kTable[] = {{"ImageDecoder", image_decoder}};
+  return kTable;
+}
+
+}  // namespace reprise::host
