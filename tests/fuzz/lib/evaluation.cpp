@@ -13,6 +13,7 @@
 #include "runtime/host/host_kernels.h"
 #include "runtime/host/support.h"
 #include "tests/fuzz/lib/mover.h"
+#include "tests/fuzz/lib/recurrent_range.h"
 #include "tests/support/tensors.h"
 
 namespace reprise::fuzz {
@@ -32,6 +33,10 @@ double unit_roundoff(DType t) {
 
 double smallest_normal(DType t) {
   return t == DType::F16 ? 0x1p-14 : 0x1p-126;
+}
+
+double smallest_number(DType t) {
+  return t == DType::F16 ? 0x1p-24 : t == DType::BF16 ? 0x1p-133 : 0x1p-149;
 }
 
 bool all_finite(const HostTensor& t) {
@@ -63,6 +68,11 @@ double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
   }
   return static_cast<double>(in[0]->count()) /
          static_cast<double>(std::max<int64_t>(1, out.count()));
+}
+
+/// Its results are 0 only for operands that are 0 or not finite, but for the range of the dtype.
+bool makes_factors(std::string_view op) {
+  return op == "Exp" || op == "Mul" || op == "Div" || op == "Pow";
 }
 
 bool is_product(std::string_view op) {
@@ -126,6 +136,7 @@ class Run {
     if (errors.seed != 0) {
       poles_ = errors.exact != nullptr && mover_.between(0, 1) < 0.5;
       rounds_ = mover_.between(0, 1) < 0.75;
+      keeps_tiny_ = mover_.between(0, 1) < 0.5;
     }
     derive_sizes(g_, symbols_);
   }
@@ -186,6 +197,7 @@ class Run {
       if (known.ok()) call.output_dims = *known;
     }
     RP_ASSIGN(Tensors results, kernel(call));
+    if (keeps_tiny_) RP_TRY(keep_tiny(n, inputs, results[0]));
     if (errors_.seed != 0) RP_TRY(put_errors(n, kernel, call, inputs, results));
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       if (n.outputs[i] != graph::kNone) define(n.outputs[i], std::move(results[i]));
@@ -215,6 +227,32 @@ class Run {
     if (!changed) return {};
     RP_ASSIGN(divisor, host::store_all(inputs[at]->dtype(), inputs[at]->dims(), values));
     inputs[at] = &divisor;
+    return {};
+  }
+
+  /// A factor that is too small for fp32, and for the host is not, as it computes the whole
+  /// operator in double: the difference counts where it meets an infinity.
+  Status keep_tiny(const graph::Node& n, const std::vector<const HostTensor*>& inputs,
+                   HostTensor& result) const {
+    if (!is_float(result.dtype()) || !makes_factors(n.op)) return {};
+    RP_ASSIGN(std::vector<double> values, host::load_all(result));
+    if (std::ranges::find(values, 0.0) == values.end()) return {};
+    std::vector<HostTensor> wide(inputs.size());
+    std::vector<const HostTensor*> given;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      given.push_back(inputs[i]);
+      if (!is_float(inputs[i]->dtype())) continue;
+      RP_ASSIGN(const std::vector<double> operand, host::load_all(*inputs[i]));
+      RP_ASSIGN(wide[i], host::store_all(DType::F64, inputs[i]->dims(), operand));
+      given[i] = &wide[i];
+    }
+    RP_ASSIGN(const Tensors exact, host::find(n.op)({n.op, n.opset, n.attrs, given, 1}));
+    const double tiny = smallest_number(result.dtype());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double v = test::number(exact[0], static_cast<int64_t>(i));
+      if (values[i] == 0 && v != 0) values[i] = std::copysign(tiny, v);
+    }
+    RP_ASSIGN(result, host::store_all(result.dtype(), result.dims(), values));
     return {};
   }
 
@@ -272,14 +310,20 @@ class Run {
     }
     call.inputs = given;
     RP_ASSIGN(results, kernel(call));
+    RP_ASSIGN(const std::vector<std::vector<bool>> open, beyond_fp32(call));
     call.inputs = inputs;
-    for (HostTensor& t : results) {
+    for (size_t o = 0; o < results.size(); ++o) {
+      HostTensor& t = results[o];
       double largest = 0;
       for (int64_t i = 0; i < t.count(); ++i) {
         const double v = std::fabs(test::number(t, i));
         if (std::isfinite(v)) largest = std::max(largest, v);
       }
       t = mover_.moved(t, e.relative, e.relative * largest);
+      RP_ASSIGN(std::vector<double> values, host::load_all(t));
+      for (size_t i = 0; i < values.size(); ++i)
+        if (open[o][i]) values[i] = mover_.anything();
+      RP_ASSIGN(t, host::store_all(t.dtype(), t.dims(), values));
     }
     return {};
   }
@@ -416,6 +460,7 @@ class Run {
   // What sort of run it is, each drawn by itself.
   bool poles_ = false;  // a divisor that errors move by as much as itself is 0 or NaN
   bool rounds_ = true;  // else only numbers below the normal ones and the signs of zeros change
+  bool keeps_tiny_ = false;  // what becomes 0 only in fp32 is the smallest number instead
   TensorMap values_;
 };
 
@@ -479,16 +524,6 @@ bool Evaluation::overflows(const TensorMap& values) const {
   return any_makes(
       values, [](const graph::Node&, double v) { return !std::isfinite(v); },
       [](double v) { return std::isfinite(v); });
-}
-
-bool Evaluation::underflows(const TensorMap& values) const {
-  static constexpr std::string_view kProducts[] = {"Exp", "Mul", "Div", "Pow"};
-  return any_makes(
-      values,
-      [](const graph::Node& n, double v) {
-        return v == 0 && std::ranges::find(kProducts, n.op.str()) != std::end(kProducts);
-      },
-      [](double v) { return std::isfinite(v) && v != 0; });
 }
 
 Tensors Evaluation::outputs_of(const TensorMap& values) const {

@@ -25,6 +25,7 @@ struct Errors {
 /// Half the distance of 1 from its neighbour.
 double unit_roundoff(DType t);
 double smallest_normal(DType t);
+double smallest_number(DType t);  // above 0
 /// No NaN and no infinity; true of what is not floats.
 bool all_finite(const HostTensor& t);
 
@@ -41,8 +42,6 @@ class Evaluation {
   Tensors outputs_of(const TensorMap& values) const;
   /// Whether an operator made an infinity or NaN of finite operands.
   bool overflows(const TensorMap& values) const;
-  /// Whether an operator made 0 of finite operands that are not 0.
-  bool underflows(const TensorMap& values) const;
   const graph::Graph& graph() const { return *g_; }
 
  private:

@@ -57,7 +57,6 @@ class Reference {
   std::vector<Tensors> samples_;
   bool has_infinities_ = false;  // among inputs and constants
   bool overflows_ = false;       // in the core form, some operator's result alone is infinite
-  bool underflows_ = false;      // or 0
 };
 
 /// Whether two results have the same bits, but for NaN, any of which stands for any other.
