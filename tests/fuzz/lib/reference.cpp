@@ -49,18 +49,16 @@ bool same_bits(const HostTensor& a, const HostTensor& b) {
 }
 
 Status Reference::more_samples(size_t count) {
-  if (values_.empty()) {
-    has_infinities_ = !std::ranges::all_of(inputs_, all_finite);
-    for (const graph::Value& v : core_.graph().values())
-      has_infinities_ = has_infinities_ || (v.constant && !all_finite(*v.constant));
-    RP_ASSIGN(values_, core_.trace(symbols_, inputs_));
-    exact_ = core_.outputs_of(values_);
-    overflows_ = core_.overflows(values_);
+  if (trace_.of == nullptr) {
+    has_infinities_ = core_.has_infinities() || !std::ranges::all_of(inputs_, all_finite);
+    RP_ASSIGN(trace_, core_.trace(symbols_, inputs_));
+    exact_ = core_.outputs_of(trace_.values);
+    overflows_ = Evaluation::overflows(trace_);
   }
   while (samples_.size() < count) {
-    RP_ASSIGN(const TensorMap values,
-              core_.trace(symbols_, inputs_, {samples_.size() + 1, memory_, &values_}));
-    samples_.push_back(core_.outputs_of(values));
+    RP_ASSIGN(const Trace sample,
+              core_.trace(symbols_, inputs_, {samples_.size() + 1, memory_, &trace_}));
+    samples_.push_back(core_.outputs_of(sample.values));
   }
   return {};
 }
