@@ -216,6 +216,9 @@ class Reducer {
         Block::Node& n = b.nodes[i];
         if (n.bodies.empty() || o >= n.outputs.size() || n.outputs.size() == 1) return false;
         const Positions at = positions(n);
+        if (b.is_body &&
+            std::find(b.outputs.begin(), b.outputs.end(), n.outputs[o]) != b.outputs.end())
+          return false;
         const auto erase = [](auto& list, size_t k) {
           list.erase(list.begin() + static_cast<std::ptrdiff_t>(k));
         };
@@ -294,8 +297,12 @@ class Reducer {
     b.symbols.insert(b.symbols.end(), body.symbols.begin(), body.symbols.end());
     const size_t given = n.op == "If" ? n.outputs.size() : at.carried;
     for (size_t o = 0; o < n.outputs.size(); ++o) {
+      const bool returned =
+          std::find(b.outputs.begin(), b.outputs.end(), n.outputs[o]) != b.outputs.end();
       if (o < given) {
         rename(b, n.outputs[o], body.outputs[at.output + o]);
+      } else if (returned && b.is_body) {
+        return false;
       } else {
         std::erase(b.outputs, n.outputs[o]);
       }
