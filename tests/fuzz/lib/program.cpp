@@ -1,7 +1,9 @@
 #include "tests/fuzz/lib/program.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <utility>
 
 #include "codegen/graph/text.h"
 
@@ -246,6 +248,26 @@ void remove_unused_captures(Block::Node& n) {
   }
 }
 
+/// The identifiers in types, of bodies too.
+void collect_names(const Block& b, std::set<std::string>& names) {
+  const auto collect = [&](const std::string& type) {
+    std::string name;
+    for (const char c : type + " ") {
+      if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+        name += c;
+      } else {
+        names.insert(std::exchange(name, {}));
+      }
+    }
+  };
+  for (const auto* list : {&b.inputs, &b.captures})
+    for (const Block::Input& in : *list) std::ranges::for_each(in.dims, collect);
+  for (const Block::Node& n : b.nodes) {
+    std::ranges::for_each(n.types, collect);
+    for (const Block& body : n.bodies) collect_names(body, names);
+  }
+}
+
 }  // namespace
 
 void Block::remove_unused() {
@@ -265,10 +287,12 @@ void Block::remove_unused() {
   const auto unused = [&](const auto& x) { return needed.count(x.name) == 0; };
   std::erase_if(constants, unused);
   if (!is_body) std::erase_if(inputs, unused);
-  std::set<std::string> results;
+  std::set<std::string> results, named;
   for (const Node& n : nodes) results.insert(n.outputs.begin(), n.outputs.end());
-  std::erase_if(symbols,
-                [&](const Symbol& s) { return !s.source.empty() && results.count(s.source) == 0; });
+  collect_names(*this, named);
+  std::erase_if(symbols, [&](const Symbol& s) {
+    return named.count(s.name) == 0 || (!s.source.empty() && results.count(s.source) == 0);
+  });
 }
 
 }  // namespace reprise::fuzz
