@@ -416,7 +416,12 @@ Result<HostTensor> RunContext::LoopRun::stacked_on_host(size_t k) {
   Stacked& out = stacked_[k];
   const plan::Slot& slot = returned(form_.carried + k);
   if (out.parts.empty()) {
-    std::vector<int64_t> dims = out.dims ? *out.dims : std::vector<int64_t>(slot.shape.size(), 0);
+    // Dims that an iteration would determine are 0.
+    std::vector<int64_t> dims;
+    for (const Expr& e : slot.shape) {
+      const Result<int64_t> size = e.eval(c_.symbols);
+      dims.push_back(size.ok() ? std::max<int64_t>(*size, 0) : 0);
+    }
     return stack({}, form_.out_axes[k], 0, shape_only(slot.dtype, dims));
   }
   if (form_.out_reversed[k]) std::reverse(out.parts.begin(), out.parts.end());

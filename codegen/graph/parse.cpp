@@ -359,10 +359,13 @@ class Parser {
     }
     Graph* outer = std::exchange(g_, sub.get());
     std::map<std::string, ValueId> outer_values = std::exchange(values_, {});
+    auto outer_sources = std::exchange(sources_, {});
     while (!in_.take("}")) {
       if (in_.at_end()) return in_.error("unterminated body");
       RP_TRY(statement());
     }
+    RP_TRY(resolve_sources());
+    sources_ = std::move(outer_sources);
     g_ = outer;
     for (size_t i = g_->symbols.size(); i < sub->symbols.size(); ++i) {
       g_->symbols.push_back(sub->symbols[i]);

@@ -31,7 +31,8 @@ struct Problem {
   double clip = 0;                      // 0: none
   std::vector<Activation> activations;  // per direction: 1 (RNN), 2 (GRU) or 3 (LSTM)
   const HostTensor* x = nullptr;
-  std::vector<double> bias, peephole, h, c;
+  std::vector<double> bias, h, c;
+  std::vector<double> peephole;  // empty if there is none
   Dims lengths;
 };
 
@@ -143,8 +144,10 @@ Result<Problem> read_problem(const Call& call, RecurrentCell cell, const Inputs&
   RP_TRY(read_lengths(call, at, p));
   if (cell == RecurrentCell::Lstm) {
     RP_ASSIGN(p.c, read_state(call, p, at.c, "initial_c"));
-    RP_ASSIGN(p.peephole,
-              read_tensor(call, at.peephole, "P", {p.directions, product(Dims{3, p.hidden})}));
+    if (has_input(call, at.peephole)) {
+      RP_ASSIGN(p.peephole,
+                read_tensor(call, at.peephole, "P", {p.directions, product(Dims{3, p.hidden})}));
+    }
   }
   return p;
 }
@@ -197,7 +200,7 @@ class Runner {
         w_(weights.w.empty() ? nullptr : &weights.w[static_cast<size_t>(direction)]),
         r_(weights.r[static_cast<size_t>(direction)]),
         bias_(p.bias.data() + direction * 2 * rows_),
-        peephole_(p.peephole.data() + (p.peephole.empty() ? 0 : direction * 3 * p.hidden)),
+        peephole_(p.peephole.empty() ? nullptr : p.peephole.data() + direction * 3 * p.hidden),
         f_(p.activations.data() + direction * functions_of(p.cell)) {}
 
   /// Advances the states to the final ones, and writes those of each step to y.
@@ -247,7 +250,8 @@ class Runner {
   const int64_t rows_;
   const PackedMatrix* const w_;  // null if the inputs are projections
   const PackedMatrix& r_;
-  const double *bias_, *peephole_;
+  const double* bias_;
+  const double* peephole_;  // null if there is none
   const Activation* f_;
   std::vector<double> x_;       // [steps, batch, inputs]
   std::vector<double> from_x_;  // [steps, batch, rows]
@@ -301,14 +305,17 @@ void Runner::finish_gru(const Gates& g, double* h) const {
   }
 }
 
-/// Gates i, o, f, c; peepholes i, o, f.
+/// Gates i, o, f, c; peepholes i, o, f. Without peepholes an infinite cell is not multiplied by 0.
 void Runner::finish_lstm(const Gates& g, double* h, double* c) const {
   const int64_t n = p_.hidden;
+  const auto seen = [&](int64_t which, int64_t k) {
+    return peephole_ == nullptr ? 0 : peephole_[which * n + k] * c[k];
+  };
   for (int64_t k = 0; k < n; ++k) {
-    const double i = f_[0](gate(g, 0, k, peephole_[k] * c[k]));
-    const double f = p_.input_forget ? 1 - i : f_[0](gate(g, 2, k, peephole_[2 * n + k] * c[k]));
+    const double i = f_[0](gate(g, 0, k, seen(0, k)));
+    const double f = p_.input_forget ? 1 - i : f_[0](gate(g, 2, k, seen(2, k)));
     c[k] = f * c[k] + i * f_[1](gate(g, 3, k));
-    h[k] = f_[0](gate(g, 1, k, peephole_[n + k] * c[k])) * f_[2](c[k]);
+    h[k] = f_[0](gate(g, 1, k, seen(1, k))) * f_[2](c[k]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <set>
 
+#include "runtime/package/package.h"
 #include "tests/bytes/mutators.h"
 #include "tests/bytes/seeds.h"
 #include "tests/support/paths.h"
@@ -64,6 +65,19 @@ TEST_P(ByteFuzzer, Mutations) {
 }
 TEST_P(ByteFuzzer, MutationsFull) {
   run_mutations(50000);
+}
+
+/// Some seeds have bodies that the device runs, so that the mutator changes those, too.
+TEST(ByteSeeds, PackagesHaveDeviceBodies) {
+  const TempDir dir;
+  size_t with_bodies = 0;
+  for (const std::string& bytes : seeds_of("package")) {
+    write_file(dir / "seed.rpk", bytes);
+    const auto p = package::read(dir / "seed.rpk");
+    ASSERT_TRUE(p.ok()) << p.status().message();
+    for (const package::Variant& v : (*p)->variants) with_bodies += v.bodies.empty() ? 0 : 1;
+  }
+  EXPECT_GE(with_bodies, 2U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, ByteFuzzer,

@@ -15,6 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxBytes = 4096;
+constexpr const char* kWithBodies = "tests/bytes/graphs";
 
 /// Small files of this name below a folder of the ONNX suite, `step` cases apart.
 std::vector<std::string> suite_files(const std::string& name, size_t step) {
@@ -32,7 +33,7 @@ std::vector<std::string> suite_files(const std::string& name, size_t step) {
 
 std::vector<std::string> graph_texts() {
   std::vector<std::string> out;
-  for (const char* folder : {"tests/agreement", "tests/passes"}) {
+  for (const char* folder : {"tests/agreement", "tests/passes", kWithBodies}) {
     for (const TextCase& c : text_cases(source_dir() / folder)) {
       if (c.source.size() <= kMaxBytes) out.push_back(c.source);
     }
@@ -40,16 +41,20 @@ std::vector<std::string> graph_texts() {
   return out;
 }
 
-/// Packages of some of the graphs, for the host and one device.
+/// Packages of some of the graphs, for the host and one device; all of those that have bodies,
+/// which the device runs.
 std::vector<std::string> packages() {
   const TempDir dir;
-  std::vector<std::string> out;
-  const std::vector<std::string> texts = graph_texts();
-  for (size_t i = 0; i < texts.size(); i += 8) {
-    auto g = graph::parse(texts[i]);
+  std::vector<std::string> out, texts;
+  const std::vector<std::string> all = graph_texts();
+  for (size_t i = 0; i < all.size(); i += 8) texts.push_back(all[i]);
+  for (const TextCase& c : text_cases(source_dir() / kWithBodies)) texts.push_back(c.source);
+  for (const std::string& text : texts) {
+    auto g = graph::parse(text);
     if (!g.ok()) continue;
     CompileOptions options;
     options.targets = {"vulkan-baseline"};
+    options.probes = text.find(" {\n") != std::string::npos;
     const auto package = compile(std::move(*g), options);
     const fs::path file = dir / "seed.rpk";
     if (!package.ok() || !package::write(*package, file).ok()) continue;

@@ -21,6 +21,7 @@ using Bytes = std::span<const std::byte>;
 constexpr int64_t kMaxElements = 1 << 12;
 constexpr size_t kMaxSteps = 64;
 constexpr int64_t kSymbolSize = 2;
+constexpr uint64_t kTimeout = 200'000'000;
 
 std::string_view text_of(Bytes bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -56,7 +57,9 @@ bool is_small(const package::Package& p) {
 /// Runs the host plan on made-up inputs. Errors are fine; faults are for the sanitizers.
 std::string execute(const std::shared_ptr<const package::Package>& p) {
   if (!is_small(*p)) return {};
-  auto session = Session::create(p, nullptr);
+  SessionOptions options;
+  options.timeout_ns = kTimeout;  // loops may have no end
+  auto session = Session::create(p, nullptr, options);
   if (!session.ok()) return {};
   app::InputSources sources;
   const std::vector<int64_t> sizes = sizes_of(p->io);

@@ -47,6 +47,37 @@ output z
 )");
 }
 
+TEST(Text, SymbolsOfBodiesComeFromTheirValues) {
+  const auto g = parse(R"(graph g
+input n: int64[]
+input x: float32[4]
+(y: float32[4]) = Loop(n, _, x, n) @16 {
+  body {
+    symbol m from host all axis 0
+    input i: int64[]
+    input going: bool[]
+    input v: float32[4]
+    capture trips: int64[]
+    (all: float32[m,4]) = Loop(trips, _, v) @16 {
+      body {
+        input i: int64[]
+        input going: bool[]
+        capture u: float32[4]
+        output going, u
+      }
+    }
+    output going, v
+  }
+}
+output y
+)");
+  ASSERT_TRUE(g.ok()) << g.status().message();
+  const Graph& body = *(*g)->nodes().front()->subgraphs[0].second;
+  ASSERT_EQ(body.symbols.size(), 1U);
+  EXPECT_EQ(body.symbol_sources[0].index, body.nodes().front()->outputs[0].number());
+  EXPECT_TRUE(ValueId((*g)->symbol_sources[0].index).is_none());
+}
+
 TEST(Text, AQuoteOrKeywordOnTheNextLineBeginsAStatement) {
   const std::string text = R"(graph g
 input x: float32[4]

@@ -14,6 +14,7 @@
 #include "codegen/passes/pass.h"
 #include "codegen/plan_builder.h"
 #include "codegen/targets.h"
+#include "runtime/control_flow.h"
 #include "runtime/session.h"
 #include "tests/support/kernel_runner.h"
 #include "tests/support/random_source.h"
@@ -205,6 +206,7 @@ void count_operators(const graph::Graph& g, Verdict& v) {
       v.count("rank " + std::to_string(g.value(out).shape.size()));
       break;
     }
+    for (const auto& [label, body] : n->subgraphs) count_operators(*body, v);
   }
 }
 
@@ -339,8 +341,8 @@ bool judge(Reference& reference, const Tensors& results, const Config& config,
 
 Status Checker::run_core(Case& c, const Config& config, Verdict& v) {
   for (Reference& r : c.runs) {
-    RP_ASSIGN(const TensorMap values, c.core->trace(r.symbols(), r.inputs()));
-    if (!judge(r, c.core->outputs_of(values), config, "", v)) return {};
+    RP_ASSIGN(const Trace trace, c.core->trace(r.symbols(), r.inputs()));
+    if (!judge(r, c.core->outputs_of(trace.values), config, "", v)) return {};
   }
   return {};
 }
@@ -455,10 +457,17 @@ Status Checker::run_session(Case& c, const Config& config, Verdict& v) {
       std::string schedule = launch == nullptr ? "host" : launch->schedule;
       std::erase_if(schedule, [](char x) { return x >= '0' && x <= '9'; });
       v.count("schedule " + schedule);
+      const auto* call = std::get_if<plan::HostCall>(&step.what);
+      if (call != nullptr && is_control_flow(*call))
+        v.count((call->device_bodies.empty() ? "bodies on the host: " : "bodies on the device: ") +
+                call->op);
     }
   }
   if (c.options.fault != nullptr && c.options.fault->package) c.options.fault->package(package);
-  for (const package::Variant& variant : package.variants) RP_TRY(check_order(variant.plan));
+  for (const package::Variant& variant : package.variants) {
+    RP_TRY(check_order(variant.plan));
+    for (const package::DeviceBody& body : variant.bodies) RP_TRY(check_order(body.plan));
+  }
   SessionOptions session_options;
   session_options.isolate_tensors = config.isolate;
   session_options.replay = config.replay;

@@ -3,16 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
-#include "codegen/kernel/scalar_ops.h"
-#include "codegen/ops/op.h"
-#include "codegen/ops/support.h"
 #include "codegen/passes/pass.h"
 #include "runtime/base/eval_attrs.h"
 #include "runtime/host/host_kernels.h"
-#include "runtime/host/support.h"
-#include "tests/fuzz/lib/mover.h"
+#include "tests/fuzz/lib/control_flow.h"
+#include "tests/fuzz/lib/error_model.h"
 #include "tests/support/tensors.h"
 
 namespace reprise::fuzz {
@@ -34,6 +32,10 @@ double smallest_normal(DType t) {
   return t == DType::F16 ? 0x1p-14 : 0x1p-126;
 }
 
+double smallest_number(DType t) {
+  return t == DType::F16 ? 0x1p-24 : t == DType::BF16 ? 0x1p-133 : 0x1p-149;
+}
+
 bool all_finite(const HostTensor& t) {
   for (int64_t i = 0; is_float(t.dtype()) && i < t.count(); ++i) {
     if (!std::isfinite(test::number(t, i))) return false;
@@ -43,109 +45,53 @@ bool all_finite(const HostTensor& t) {
 
 namespace {
 
+using graph::Graph;
+using graph::kNone;
+using graph::Node;
 using graph::ValueId;
 
 constexpr int64_t kUnknown = std::numeric_limits<int64_t>::min();  // of symbols
 
-/// What an operator's results, or the elements that it reads, may be off by.
-struct OperatorError {
-  double relative = 0, absolute = 0;  // of a result
-  double of_terms = 0;                // relative, of each element that is summed
-};
-
-/// Loop lengths of sums, as the operands say.
-double terms_of(const graph::Node& n, const std::vector<const HostTensor*>& in,
-                const HostTensor& out) {
-  if (n.op == "MatMul") return static_cast<double>(in[0]->dims().back());
-  if (n.op == "Conv" || n.op == "ConvTranspose") {
-    return static_cast<double>(in[1]->count()) /
-           static_cast<double>(std::max<int64_t>(1, in[1]->dims()[0]));
-  }
-  return static_cast<double>(in[0]->count()) /
-         static_cast<double>(std::max<int64_t>(1, out.count()));
-}
-
-bool is_product(std::string_view op) {
-  return op == "ReduceProd" || op == "CumProd";
-}
-
-bool moves_only(const ops::OpDef& def) {
-  static constexpr std::string_view kMoves[] = {
-      "Concat",   "Pad",   "Gather",     "GatherElements",  "GatherND",  "Tile",
-      "Trilu",    "Where", "ShapeValue", "ScatterElements", "ScatterND", "Scatter",
-      "Compress", "TopK",  "Unique",     "ReverseSequence", "OneHot",    "EyeLike"};
-  return def.lowering == ops::Lowering::View ||
-         std::find(std::begin(kMoves), std::end(kMoves), def.name) != std::end(kMoves);
-}
-
-/// Gives one of its operands, or its negative. Kernels compare or compute to do so, which may take
-/// numbers below the normal ones as 0.
-bool selects(const ops::OpDef& def) {
-  static constexpr std::string_view kSelects[] = {"Neg", "Abs", "ReduceMax", "ReduceMin",
-                                                  "MaxPool"};
-  return std::find(std::begin(kSelects), std::end(kSelects), def.name) != std::end(kSelects);
-}
-
-/// Where a result lies between elements is rounded, too.
-bool interpolates(const graph::Node& n) {
-  if (n.op == "Resize" || n.op == "Upsample")
-    return n.attrs.get_string("mode", "nearest") != "nearest";
-  return n.op == "GridSample" || n.op == "RoiAlign";
-}
-
-/// The spatial axes, and those of another size.
-std::vector<bool> interpolated_axes(const HostTensor& x, const HostTensor& y) {
-  std::vector<bool> out;
-  for (size_t axis = 0; axis < x.dims().size(); ++axis)
-    out.push_back(axis >= 2 || axis >= y.dims().size() || x.dims()[axis] != y.dims()[axis]);
-  return out;
-}
-
-OperatorError error_of(const graph::Node& n, DType t, DType memory) {
-  const ops::OpDef* def = ops::find(n);
-  const double u = std::max(unit_roundoff(t), unit_roundoff(memory)), u32 = unit_roundoff(memory);
-  if (def == nullptr || !is_float(t)) return {};
-  // Tensors of lower precision in memory: whatever is stored is rounded.
-  const double stored = memory == DType::F32 ? 0 : 2 * u;
-  if (moves_only(*def) || selects(*def)) return {stored, 0, 0};
-  if (def->row) {
-    const kernel::ScalarRow& r = kernel::row(*def->row);
-    if (r.f32_ulp == 0 && r.f32_abs == 0) return {stored, 0, 0};
-    return {2 * std::max(u, 2 * r.f32_ulp * u32), r.f32_abs, 0};
-  }
-  if (n.op == "Cast") return {2 * u, 0, 0};
-  if (n.op == "Range") return {4 * u, 0, 0};  // its operands decide its size
-  return {4 * u, 0, 2 * u32};
-}
-
 /// One run of a graph on the host.
 class Run {
  public:
-  Run(const graph::Graph& g, std::vector<int64_t> symbols, const Errors& errors)
-      : g_(g), symbols_(std::move(symbols)), errors_(errors), mover_(errors.seed, errors.memory) {
-    if (errors.seed != 0) {
-      poles_ = errors.exact != nullptr && mover_.between(0, 1) < 0.5;
-      rounds_ = mover_.between(0, 1) < 0.75;
-    }
+  /// `errors` and `exact` may be null.
+  Run(const Evaluation& e, std::vector<int64_t> symbols, ErrorModel* errors, const Trace* exact)
+      : e_(e), g_(e.graph()), symbols_(std::move(symbols)), errors_(errors), exact_(exact) {
     derive_sizes(g_, symbols_);
+    trace_.of = &e;
   }
 
-  Result<TensorMap> run(const Tensors& inputs) {
-    for (size_t i = 0; i < inputs.size(); ++i) define(g_.inputs[i], inputs[i]);
+  /// `inputs`: those of the graph, then what it captures.
+  Result<Trace> run(const Tensors& inputs) {
+    size_t next = 0;
+    for (const auto* list : {&g_.inputs, &g_.captures}) {
+      for (const ValueId v : *list) {
+        if (v == kNone) continue;
+        bind(g_.value(v).shape, inputs[next]);
+        define(v, inputs[next++]);
+      }
+    }
     for (const auto& n : g_.nodes()) {
-      RP_TRY(node(*n).with_context("node '" + n->name + "' (" + n->op + ")"));
+      const Status s = is_control_flow(*n) ? control_flow(*n) : node(*n);
+      RP_TRY(s.with_context("node '" + n->name + "' (" + n->op + ")"));
     }
     for (const ValueId v : g_.outputs) {
-      values_[v] = HostTensor(*value(v));
+      trace_.values[v] = HostTensor(*value(v));
     }
-    return std::move(values_);
+    return std::move(trace_);
   }
 
  private:
   const HostTensor* value(ValueId v) const {
-    if (v == graph::kNone) return nullptr;
-    const auto found = values_.find(v);
-    return found != values_.end() ? &found->second : &*g_.value(v).constant;
+    if (v == kNone) return nullptr;
+    const auto found = trace_.values.find(v);
+    return found != trace_.values.end() ? &found->second : &*g_.value(v).constant;
+  }
+  std::vector<const HostTensor*> inputs_of(const Node& n) const {
+    std::vector<const HostTensor*> out;
+    for (const ValueId v : n.inputs) out.push_back(value(v));
+    return out;
   }
 
   Result<std::vector<int64_t>> dims(const std::vector<Expr>& exprs) const {
@@ -157,243 +103,85 @@ class Run {
     return out;
   }
 
-  Status node(const graph::Node& n) {
+  Status node(const Node& n) {
     const host::Kernel kernel = host::find(n.op);
     if (kernel == nullptr) return unsupported("there is no host kernel");
-    std::vector<const HostTensor*> inputs;
-    for (const ValueId v : n.inputs) {
-      inputs.push_back(value(v));
-    }
-    HostTensor with_own_bits;
-    if (errors_.seed != 0 && n.op == "BitCast" && is_float(g_.value(n.inputs[0]).dtype)) {
-      with_own_bits = *inputs[0];
-      mover_.sign_of_nan(with_own_bits);
-      inputs[0] = &with_own_bits;
-    }
-    Tensors flushed(inputs.size());  // operands below the smallest normal number may be read as 0
-    const ops::OpDef* def = ops::find(n);
-    for (size_t i = 0;
-         errors_.seed != 0 && def != nullptr && !moves_only(*def) && i < inputs.size(); ++i) {
-      if (inputs[i] != nullptr && mover_.flush(*inputs[i], flushed[i])) inputs[i] = &flushed[i];
-    }
-    HostTensor divisor;
-    RP_TRY(pole(n, inputs, divisor));
+    std::vector<const HostTensor*> inputs = inputs_of(n);
+    Tensors own;
+    const TensorMap* exact = exact_ == nullptr ? nullptr : &exact_->values;
+    if (errors_ != nullptr) RP_TRY(errors_->change_operands(n, exact, inputs, own));
     RP_ASSIGN(AttrMap attrs, eval_attrs(n.attrs, symbols_));
     host::Call call{n.op, n.opset, attrs, inputs, n.outputs.size()};
     const ValueId first = n.outputs[0];
-    if (first != graph::kNone && g_.value(first).has_shape) {
+    if (first != kNone && g_.value(first).has_shape) {
       const auto known = dims(g_.value(first).shape);
       if (known.ok()) call.output_dims = *known;
     }
     RP_ASSIGN(Tensors results, kernel(call));
-    if (errors_.seed != 0) RP_TRY(put_errors(n, kernel, call, inputs, results));
-    for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] != graph::kNone) define(n.outputs[i], std::move(results[i]));
-    }
+    if (errors_ != nullptr) RP_TRY(errors_->change_results(n, kernel, call, inputs, results));
+    define_all(n, std::move(results));
     return {};
   }
 
-  /// Near a pole small errors become large ones in a way that no number of runs shows: where the
-  /// error of what is divided by is as large as itself, it becomes 0 or NaN. Half of the runs go
-  /// without: NaN everywhere would hide which way TopK and comparisons may fall out.
-  Status pole(const graph::Node& n, std::vector<const HostTensor*>& inputs, HostTensor& divisor) {
-    static constexpr std::string_view kPoles[] = {"Div", "Reciprocal", "Rsqrt", "Log", "Pow"};
-    if (!poles_ || std::find(std::begin(kPoles), std::end(kPoles), n.op) == std::end(kPoles) ||
-        !is_float(inputs[0]->dtype()))
-      return {};
-    const size_t at = n.op == "Div" ? 1 : 0;
-    const auto exact = errors_.exact->find(n.inputs[at]);
-    if (exact == errors_.exact->end() || exact->second.dims() != inputs[at]->dims()) return {};
-    RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[at]));
-    bool changed = false;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double right = test::number(exact->second, static_cast<int64_t>(i));
-      if (!(std::fabs(values[i] - right) >= 0.5 * std::fabs(right)) || values[i] == right) continue;
-      values[i] = mover_.between(0, 1) < 0.5 ? 0 : NAN;
-      changed = true;
-    }
-    if (!changed) return {};
-    RP_ASSIGN(divisor, host::store_all(inputs[at]->dtype(), inputs[at]->dims(), values));
-    inputs[at] = &divisor;
+  Status control_flow(const Node& n) {
+    int64_t calls = 0;
+    const ControlFlow c{
+        n, inputs_of(n),
+        [&](size_t which, Tensors passed) {
+          return call_body(n, which, calls++, std::move(passed));
+        },
+        [&](size_t output) { return none_of(e_.body(n, 0).graph(), output, symbols_); }};
+    RP_ASSIGN(Tensors results, run_control_flow(c));
+    define_all(n, std::move(results));
     return {};
   }
 
-  Status put_errors(const graph::Node& n, host::Kernel kernel, host::Call& call,
-                    std::vector<const HostTensor*>& inputs, Tensors& results) {
-    OperatorError e = error_of(n, results[0].dtype(), errors_.memory);
-    // Errors cancel where a value meets itself. So some runs have none, and only numbers below the
-    // normal ones and the signs of zeros change in them.
-    if (!rounds_) e = {e.relative > 0 ? 1e-300 : 0, 0, 0};
-    if (n.op == "RecurrentSteps" && rounds_) return step_errors(kernel, call, inputs, results, e);
-    if (e.of_terms > 0 && !inputs.empty() && inputs[0] != nullptr && is_float(inputs[0]->dtype())) {
-      // Rounding of partial sums, as if each term had been read with an error.
-      const double terms = terms_of(n, inputs, results[0]);
-      HostTensor moved = mover_.moved(*inputs[0], e.of_terms * (1 + std::sqrt(terms)), 0);
-      if (interpolates(n)) {
-        // Kernels compute positions and weights in fp32, whatever precision the tensors have.
-        const double weight = 64 * unit_roundoff(DType::F32);
-        moved = mover_.blurred(moved, weight, interpolated_axes(*inputs[0], results[0]));
-      }
-      const HostTensor* given = std::exchange(inputs[0], &moved);
-      call.inputs = inputs;
-      const Tensors before = std::exchange(results, {});
-      RP_ASSIGN(results, kernel(call));
-      inputs[0] = given;
-      for (size_t i = 0; i < results.size(); ++i) {
-        // Terms below the smallest normal number may be taken as 0.
-        results[i] = mover_.shifted(results[i], terms * smallest_normal(DType::F32));
-        RP_TRY(cancelled(before[i], results[i]));
-      }
-      RP_TRY(overflow(kernel, call, inputs, results));
-    }
-    RP_TRY(ties(call, inputs, results));
-    if (n.op == "Sin" || n.op == "Cos" || n.op == "Tan") {
-      turns(*inputs[0], n.op == "Tan", results[0]);
-    }
-    if (e.relative == 0 && e.absolute == 0) return {};
-    for (HostTensor& t : results) {
-      if (is_float(t.dtype())) t = mover_.moved(t, e.relative, e.absolute);
-    }
-    return {};
+  Result<Tensors> call_body(const Node& n, size_t which, int64_t number, Tensors passed) {
+    const Evaluation& body = e_.body(n, which);
+    const std::vector<ValueId>& captures = body.graph().captures;
+    const std::vector<const HostTensor*> inputs = inputs_of(n);
+    for (size_t i = 0; i < captures.size(); ++i)
+      if (captures[i] != kNone) passed.push_back(*inputs[inputs.size() - captures.size() + i]);
+    const Trace* exact = exact_ == nullptr ? nullptr : exact_->body(n, number);
+    Run run(body, inherited(body.graph(), symbols_), errors_, exact);
+    RP_ASSIGN(Trace trace, run.run(passed));
+    Tensors out = body.outputs_of(trace.values);
+    if (errors_ == nullptr) trace_.bodies.emplace(std::pair(&n, number), std::move(trace));
+    return out;
   }
 
-  /// Each step sums products of the states of the step before, so errors of all operands pass
-  /// through the steps. The digits of 1 - z that count are lost where a gate z is nearly 1.
-  Status step_errors(host::Kernel kernel, host::Call& call,
-                     const std::vector<const HostTensor*>& inputs, Tensors& results,
-                     const OperatorError& e) {
-    const double terms = static_cast<double>(inputs[1]->dims().back());
-    Tensors moved(inputs.size());
-    std::vector<const HostTensor*> given = inputs;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr || !is_float(inputs[i]->dtype())) continue;
-      moved[i] = mover_.moved(*inputs[i], e.of_terms * (1 + std::sqrt(terms)), 0);
-      given[i] = &moved[i];
+ public:
+  static std::vector<int64_t> inherited(const Graph& body, const std::vector<int64_t>& symbols) {
+    const size_t count = std::min(body.inherited_symbols, symbols.size());
+    std::vector<int64_t> out(symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(count));
+    out.resize(body.symbols.size(), kUnknown);
+    return out;
+  }
+  /// Dims that do not follow from the caller's symbols are 0.
+  static HostTensor none_of(const Graph& body, size_t output, const std::vector<int64_t>& symbols) {
+    const graph::Value& v = body.value(body.outputs[output]);
+    const std::vector<int64_t> known = inherited(body, symbols);
+    std::vector<int64_t> dims;
+    for (const Expr& e : v.shape) {
+      const auto d = e.eval(known);
+      dims.push_back(d.ok() ? std::max<int64_t>(*d, 0) : 0);
     }
-    call.inputs = given;
-    RP_ASSIGN(results, kernel(call));
-    call.inputs = inputs;
-    for (HostTensor& t : results) {
-      double largest = 0;
-      for (int64_t i = 0; i < t.count(); ++i) {
-        const double v = std::fabs(test::number(t, i));
-        if (std::isfinite(v)) largest = std::max(largest, v);
-      }
-      t = mover_.moved(t, e.relative, e.relative * largest);
-    }
-    return {};
+    return HostTensor(v.dtype, dims);
   }
 
-  /// A sum that its errors move by as much as itself may be 0: terms cancel.
-  Status cancelled(const HostTensor& exact, HostTensor& moved) {
-    if (!is_float(moved.dtype()) || exact.dims() != moved.dims()) return {};
-    RP_ASSIGN(std::vector<double> values, host::load_all(moved));
-    bool changed = false;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const double right = test::number(exact, static_cast<int64_t>(i));
-      if (!(std::fabs(values[i] - right) >= std::fabs(right)) || values[i] == 0) continue;
-      if (mover_.between(0, 1) < 0.5) continue;
-      values[i] = 0;
-      changed = true;
-    }
-    if (!changed) return {};
-    RP_ASSIGN(moved, host::store_all(moved.dtype(), moved.dims(), values));
-    return {};
+ private:
+  void define_all(const Node& n, Tensors results) {
+    for (size_t i = 0; i < n.outputs.size(); ++i)
+      if (n.outputs[i] != kNone) define(n.outputs[i], std::move(results[i]));
   }
 
-  /// Numbers that are as good as equal compare in any way: no error that is put in makes two equal
-  /// that are not.
-  Status ties(const host::Call& call, const std::vector<const HostTensor*>& inputs,
-              Tensors& results) {
-    static constexpr std::string_view kComparisons[] = {
-        "Equal", "NotEqual", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"};
-    if (inputs.empty() || inputs[0] == nullptr || !is_float(inputs[0]->dtype()) ||
-        std::find(std::begin(kComparisons), std::end(kComparisons), call.op) ==
-            std::end(kComparisons))
-      return {};
-    double error = 64 * std::max(unit_roundoff(inputs[0]->dtype()), unit_roundoff(DType::F32));
-    // Tensors of lower precision in memory: both numbers may have been rounded.
-    if (errors_.memory != DType::F32) error = std::max(error, 4 * unit_roundoff(errors_.memory));
-    RP_ASSIGN(std::vector<double> low, host::load_all(*inputs[0]));
-    std::vector<double> high = low;
-    for (double& v : low) v -= error * std::fabs(v);
-    for (double& v : high) v += error * std::fabs(v);
-    const auto compared = [&](std::string_view op,
-                              const std::vector<double>& a) -> Result<Tensors> {
-      RP_ASSIGN(const HostTensor t, host::store_all(inputs[0]->dtype(), inputs[0]->dims(), a));
-      std::vector<const HostTensor*> given = inputs;
-      given[0] = &t;
-      return host::find(op)({op, call.opset, call.attrs, given, 1});
-    };
-    RP_ASSIGN(const Tensors above, compared("LessOrEqual", low));
-    RP_ASSIGN(const Tensors below, compared("GreaterOrEqual", high));
-    auto* bits = results[0].mutable_data<uint8_t>();
-    for (int64_t i = 0; i < results[0].count(); ++i) {
-      const bool near_by = test::number(above[0], i) != 0 && test::number(below[0], i) != 0;
-      if (near_by) bits[i] = mover_.between(0, 1) < 0.5 ? 1 : 0;
+  /// Symbols that the caller gives no value are dims of what it passes.
+  void bind(const Shape& shape, const HostTensor& t) {
+    for (size_t d = 0; d < shape.size() && d < t.dims().size(); ++d) {
+      const auto symbol = shape[d].as_symbol();
+      if (symbol && symbols_[static_cast<size_t>(*symbol)] == kUnknown)
+        symbols_[static_cast<size_t>(*symbol)] = t.dims()[d];
     }
-    return {};
-  }
-
-  /// Angles beyond 2^19 have an absolute error of 4e-6, amplified by the poles of Tan; from 2^22 on
-  /// they give NaN (kernel/semantics.md).
-  void turns(const HostTensor& angles, bool has_poles, HostTensor& results) {
-    auto values = host::load_all(results);
-    if (!values.ok() || angles.count() != results.count()) return;
-    for (int64_t i = 0; i < angles.count(); ++i) {
-      const double angle = std::fabs(test::number(angles, i));
-      if (angle > 0x1p19 && std::isfinite(angle)) {
-        double& result = (*values)[static_cast<size_t>(i)];
-        const bool bounded = angle < 0x1p22 && !has_poles;
-        result = bounded ? result + mover_.between(-4e-6, 4e-6) : mover_.anything();
-      }
-    }
-    auto stored = host::store_all(results.dtype(), results.dims(), *values);
-    if (stored.ok()) results = std::move(*stored);
-  }
-
-  /// Sums and products of some of the terms may leave the range, while the host's result in double
-  /// does not. There anything may come of it.
-  Status overflow(host::Kernel kernel, host::Call& call,
-                  const std::vector<const HostTensor*>& inputs, Tensors& results) {
-    const bool product = is_product(call.op);
-    RP_TRY(leaves_range(kernel, call, inputs, results, [product](double v) {
-      return product ? std::max(v, 1.0) : v;  // of the terms that enlarge it
-    }));
-    if (!product) return {};
-    return leaves_range(kernel, call, inputs, results, [](double v) { return std::min(v, 1.0); });
-  }
-
-  /// `bound`: what the magnitude of an element counts for in the largest (or smallest) partial
-  /// result.
-  template <typename F>
-  Status leaves_range(host::Kernel kernel, host::Call& call,
-                      const std::vector<const HostTensor*>& inputs, Tensors& results,
-                      const F& bound) {
-    Tensors sizes(inputs.size());
-    std::vector<const HostTensor*> given = inputs;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr || !is_float(inputs[i]->dtype())) continue;
-      RP_ASSIGN(std::vector<double> values, host::load_all(*inputs[i]));
-      for (double& v : values) v = bound(std::isfinite(v) ? std::fabs(v) : 0);
-      RP_ASSIGN(sizes[i], host::store_all(inputs[i]->dtype(), inputs[i]->dims(), values));
-      given[i] = &sizes[i];
-    }
-    call.inputs = given;
-    RP_ASSIGN(const Tensors bounds, kernel(call));
-    call.inputs = inputs;
-    for (size_t o = 0; o < results.size(); ++o) {
-      if (!is_float(results[o].dtype()) || bounds[o].dims() != results[o].dims()) continue;
-      const double tiny = is_product(call.op) ? smallest_normal(results[o].dtype()) : 0;
-      RP_ASSIGN(std::vector<double> values, host::load_all(results[o]));
-      for (int64_t i = 0; i < results[o].count(); ++i) {
-        const double b = test::number(bounds[o], i);
-        if (std::isinf(b)) values[static_cast<size_t>(i)] = mover_.anything();
-        if (b < tiny && mover_.between(0, 1) < 0.5) values[static_cast<size_t>(i)] = 0;
-      }
-      RP_ASSIGN(results[o], host::store_all(results[o].dtype(), results[o].dims(), values));
-    }
-    return {};
   }
 
   /// Binds the symbols that this value's run decides.
@@ -405,23 +193,43 @@ class Run {
       const auto at = static_cast<size_t>(source.axis);
       if (source.kind == Kind::HostOutput && at < t.dims().size()) symbols_[s] = t.dims()[at];
     }
-    values_[v] = std::move(t);
+    trace_.values[v] = std::move(t);
     derive_sizes(g_, symbols_);
   }
 
-  const graph::Graph& g_;
+  const Evaluation& e_;
+  const Graph& g_;
   std::vector<int64_t> symbols_;
-  const Errors& errors_;
-  Mover mover_;
-  // What sort of run it is, each drawn by itself.
-  bool poles_ = false;  // a divisor that errors move by as much as itself is 0 or NaN
-  bool rounds_ = true;  // else only numbers below the normal ones and the signs of zeros change
-  TensorMap values_;
+  ErrorModel* errors_;
+  const Trace* exact_;
+  Trace trace_;
 };
+
+/// Whether the node makes an infinity or NaN of finite operands. Element i of an output may come of
+/// element i of inputs of its dims, and of all elements of the others.
+bool overflows_in(const Node& n, const TensorMap& values) {
+  const auto float_tensor = [&](ValueId v) -> const HostTensor* {
+    const auto found = values.find(v);
+    return found == values.end() || !is_float(found->second.dtype()) ? nullptr : &found->second;
+  };
+  const auto overflows = [&](const HostTensor& out, int64_t i) {
+    return !std::isfinite(test::number(out, i)) && std::ranges::all_of(n.inputs, [&](ValueId v) {
+      const HostTensor* in = float_tensor(v);
+      if (in == nullptr) return true;
+      return in->dims() == out.dims() ? std::isfinite(test::number(*in, i)) : all_finite(*in);
+    });
+  };
+  return std::ranges::any_of(n.outputs, [&](ValueId v) {
+    const HostTensor* out = float_tensor(v);
+    for (int64_t i = 0; out != nullptr && i < out->count(); ++i)
+      if (overflows(*out, i)) return true;
+    return false;
+  });
+}
 
 }  // namespace
 
-void derive_sizes(const graph::Graph& g, std::vector<int64_t>& symbols) {
+void derive_sizes(const Graph& g, std::vector<int64_t>& symbols) {
   symbols.resize(g.symbols.size(), kUnknown);
   for (size_t s = 0; s < g.symbols.size(); ++s) {
     if (g.symbol_sources[s].kind != SymbolSource::Kind::Derived) continue;
@@ -430,65 +238,69 @@ void derive_sizes(const graph::Graph& g, std::vector<int64_t>& symbols) {
   }
 }
 
-Result<Evaluation> Evaluation::of(const graph::Graph& model) {
+Result<Evaluation> Evaluation::of(const Graph& model) {
   Evaluation e;
   e.g_ = model.clone();
   for (const passes::Pass& pass : passes::pipeline()) {
     if (pass.required) RP_TRY(passes::run(pass, *e.g_));
   }
+  for (const auto& n : e.g_->nodes()) {
+    for (size_t i = 0; i < n->subgraphs.size(); ++i) {
+      auto body = of(*n->subgraphs[i].second);
+      if (!body.ok()) return body.status().with_context(n->subgraphs[i].first + " of " + n->name);
+      e.bodies_[{n.get(), i}] = std::make_shared<Evaluation>(std::move(*body));
+    }
+  }
   return e;
 }
 
-Result<TensorMap> Evaluation::trace(const std::vector<int64_t>& symbols, const Tensors& inputs,
-                                    const Errors& errors) const {
-  return Run(*g_, symbols, errors).run(inputs);
+Evaluation Evaluation::of_bodies(const Node& n) {
+  Evaluation e;
+  for (size_t i = 0; i < n.subgraphs.size(); ++i) {
+    auto body = std::make_shared<Evaluation>();
+    body->g_ = n.subgraphs[i].second;
+    for (const auto& inner : body->g_->nodes()) {
+      for (const auto& [at, evaluation] : of_bodies(*inner).bodies_) body->bodies_[at] = evaluation;
+    }
+    e.bodies_[{&n, i}] = std::move(body);
+  }
+  return e;
 }
 
-/// Whether some node makes an element that `made` holds for of elements that `of` holds for.
-/// Element i of an output may come of element i of inputs of its dims, and of all elements of the
-/// others.
-template <typename Made, typename Of>
-bool Evaluation::any_makes(const TensorMap& values, const Made& made, const Of& of) const {
-  const auto float_tensor = [&](ValueId v) -> const HostTensor* {
-    const auto found = values.find(v);
-    return found == values.end() || !is_float(found->second.dtype()) ? nullptr : &found->second;
-  };
-  const auto every = [&](const HostTensor& t) {
-    for (int64_t i = 0; i < t.count(); ++i)
-      if (!of(test::number(t, i))) return false;
-    return true;
-  };
-  const auto makes = [&](const graph::Node& n, const HostTensor& out, int64_t i) {
-    return made(n, test::number(out, i)) && std::ranges::all_of(n.inputs, [&](ValueId v) {
-             const HostTensor* in = float_tensor(v);
-             if (in == nullptr) return true;
-             return in->dims() == out.dims() ? of(test::number(*in, i)) : every(*in);
-           });
-  };
-  return std::ranges::any_of(g_->nodes(), [&](const std::unique_ptr<graph::Node>& n) {
-    return std::ranges::any_of(n->outputs, [&](ValueId v) {
-      const HostTensor* out = float_tensor(v);
-      for (int64_t i = 0; out != nullptr && i < out->count(); ++i)
-        if (makes(*n, *out, i)) return true;
-      return false;
-    });
-  });
+Result<Trace> Evaluation::trace(const std::vector<int64_t>& symbols, const Tensors& inputs,
+                                const Errors& errors) const {
+  std::optional<ErrorModel> model;
+  if (errors.seed != 0) model.emplace(errors.seed, errors.memory);
+  return Run(*this, symbols, model ? &*model : nullptr, errors.exact).run(inputs);
 }
 
-bool Evaluation::overflows(const TensorMap& values) const {
-  return any_makes(
-      values, [](const graph::Node&, double v) { return !std::isfinite(v); },
-      [](double v) { return std::isfinite(v); });
+Result<Tensors> Evaluation::run(const Node& n, const std::vector<const HostTensor*>& inputs,
+                                const std::vector<int64_t>& symbols) const {
+  const auto call = [&](size_t which, Tensors passed) -> Result<Tensors> {
+    const Evaluation& e = body(n, which);
+    const std::vector<ValueId>& captures = e.graph().captures;
+    for (size_t i = 0; i < captures.size(); ++i)
+      if (captures[i] != kNone) passed.push_back(*inputs[inputs.size() - captures.size() + i]);
+    RP_ASSIGN(const Trace t,
+              Run(e, Run::inherited(e.graph(), symbols), nullptr, nullptr).run(passed));
+    return e.outputs_of(t.values);
+  };
+  return run_control_flow({n, inputs, call, [&](size_t output) {
+                             return Run::none_of(body(n, 0).graph(), output, symbols);
+                           }});
 }
 
-bool Evaluation::underflows(const TensorMap& values) const {
-  static constexpr std::string_view kProducts[] = {"Exp", "Mul", "Div", "Pow"};
-  return any_makes(
-      values,
-      [](const graph::Node& n, double v) {
-        return v == 0 && std::ranges::find(kProducts, n.op.str()) != std::end(kProducts);
-      },
-      [](double v) { return std::isfinite(v) && v != 0; });
+bool Evaluation::overflows(const Trace& trace) {
+  const auto& nodes = trace.of->graph().nodes();
+  return std::ranges::any_of(nodes,
+                             [&](const auto& n) { return overflows_in(*n, trace.values); }) ||
+         std::ranges::any_of(trace.bodies, [](const auto& b) { return overflows(b.second); });
+}
+
+bool Evaluation::has_infinities() const {
+  const auto has = [](const graph::Value& v) { return v.constant && !all_finite(*v.constant); };
+  return std::ranges::any_of(g_->values(), has) ||
+         std::ranges::any_of(bodies_, [](const auto& b) { return b.second->has_infinities(); });
 }
 
 Tensors Evaluation::outputs_of(const TensorMap& values) const {

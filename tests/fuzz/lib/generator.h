@@ -8,8 +8,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "codegen/graph/graph.h"
@@ -29,8 +31,12 @@ class Maker {
   static constexpr V kNone = graph::kNone;
 
   explicit Maker(uint64_t seed, std::function<void(const Program&)> on_attempt = {});
+  /// Makes a body of a node of `outer`, which must not change by itself while this exists.
+  explicit Maker(Maker& outer);
 
   test::RandomSource rng;
+  /// Adds nodes of any kind to this graph or to a body of it.
+  std::function<void(Maker&)> add_some;
 
   // --- what there is ---
   const graph::Value& value(V v) const { return g_->value(v); }
@@ -85,14 +91,50 @@ class Maker {
   /// add(), for chains: kNone where it failed, or where an input is kNone.
   V chain(std::string_view op, std::vector<V> inputs, AttrMap attrs = {}, int64_t opset = kOpset);
 
+  // --- bodies ---
+  /// How many bodies this one is in.
+  int depth() const { return depth_; }
+  /// A value that the operator passes to this body: in the first iteration, these.
+  V passed(DType t, const Shape& s, std::vector<HostTensor> values);
+  /// The values of a tensor in each run.
+  std::vector<HostTensor> values_of(V v);
+  /// A value of `outer` in this body; kNone if bodies cannot name its dims.
+  V capture(V outer);
+  /// A value with this type: one that exists, or a new one.
+  V like(DType t, const Shape& s);
+  /// A symbol for a dim that changes from one iteration to the next; at first it is v's.
+  Expr varying_dim(V v, size_t axis);
+  /// Whether this graph's bodies and types can name the dims.
+  bool is_nameable(const Shape& s) const;
+  /// Adds a node with bodies, whose last inputs are what these capture. `types`: of its outputs,
+  /// with a null expression where only a run determines a dim.
+  struct Type {
+    DType dtype;
+    std::vector<std::optional<Expr>> dims;
+  };
+  struct BodyOf {
+    std::string label;
+    Maker* maker;
+    std::vector<V> outputs;
+  };
+  bool add_with_bodies(std::string_view op, std::vector<V> inputs, AttrMap attrs,
+                       const std::vector<BodyOf>& bodies, const std::vector<Type>& types);
+  /// What this graph can say of a dim of a body's result.
+  std::optional<Expr> dim_outside(const Maker& body, const Expr& dim) const;
+
   /// Ends the graph: what has no user, and some of the rest, become its outputs.
   Result<Program> finish();
+  size_t runs() const { return sizes_.size(); }
   size_t nodes() const { return g_->nodes().size(); }
   /// Any of them; null where there are none.
   const graph::Node* some_node();
 
  private:
   bool acceptable(V v) const;
+  void attempt(const graph::Node& n);
+  bool computable_with_bodies(const graph::Node& n);
+  std::string symbol_name();
+  std::shared_ptr<graph::Graph> end_body(const std::vector<V>& outputs);
   /// Sizes of symbols that inference has made.
   void add_sizes();
   const HostTensor& held(V v, size_t run);
@@ -113,6 +155,11 @@ class Maker {
   std::vector<V> pool_;
   std::vector<V> last_;
   bool wild_ = false;  // inputs hold special values
+  Maker* outer_ = nullptr;
+  int depth_ = 0;
+  std::set<SymbolId> declared_;            // of nodes with bodies
+  std::vector<std::pair<V, V>> captured_;  // in `outer_`, and here
+  int named_ = 0;                          // symbols, of bodies too
 };
 
 struct GeneratorOptions {

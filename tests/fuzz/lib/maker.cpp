@@ -126,13 +126,18 @@ Values Maker::divisors(DType t) {
   return Values::between(1, 9);
 }
 
-Maker::V Maker::fresh(DType t, const Shape& s, Values values) {
+Maker::V Maker::fresh(DType t, const Shape& given, Values values) {
+  // No input has a dim that a node defines. What takes any operand that broadcasts takes a 1.
+  Shape s = given;
+  for (Expr& d : s)
+    if (d.largest_symbol() >= static_cast<SymbolId>(model_symbols_)) d = 1;
   if (reprise::is_static(s) && rng.chance(0.3)) {
     const std::string name = "c" + std::to_string(g_->values().size());
     const V c = constant(test::random_values(t, static_dims(s), values, *heading_.seed, name));
     if (rng.chance(0.5)) pool_.push_back(c);  // weights that several nodes read
     return c;
   }
+  if (outer_ != nullptr) return capture(outer_->fresh(t, s, values));
   const V v = g_->add_value("x" + std::to_string(g_->values().size()), t, s);
   g_->inputs.push_back(v);
   heading_.values[g_->value(v).name] = values;
@@ -163,6 +168,9 @@ Maker::V Maker::scalar(DType t, double v) {
 }
 
 Maker::V Maker::any() {
+  if (outer_ != nullptr && rng.chance(0.3)) {
+    if (const V v = capture(outer_->any()); v != kNone) return v;
+  }
   if (pool_.empty() || rng.chance(0.1)) return fresh(random_dtype(), random_shape(0, kMostRank));
   // Recent values more often: graphs become deep, not only wide.
   const auto n = static_cast<int64_t>(pool_.size());
@@ -290,17 +298,21 @@ bool Maker::is_finite(V v) {
   return true;
 }
 
+void Maker::attempt(const graph::Node& n) {
+  if (!on_attempt_) return;
+  g_->set_outputs(n.outputs);
+  if (auto p = Program::from(*g_, heading_); p.ok()) {
+    p->remove_unused();
+    on_attempt_(*p);
+  }
+  g_->set_outputs({});
+}
+
 bool Maker::computable(const graph::Node& n) {
+  if (!n.subgraphs.empty()) return computable_with_bodies(n);
   const host::Kernel kernel = host::find(n.op);
   if (kernel == nullptr) return false;
-  if (on_attempt_) {
-    g_->set_outputs(n.outputs);
-    if (auto p = Program::from(*g_, heading_); p.ok()) {
-      p->remove_unused();
-      on_attempt_(*p);
-    }
-    g_->set_outputs({});
-  }
+  attempt(n);
   const bool sized_by_data =
       std::ranges::any_of(n.outputs, [&](V v) { return most_elements(shape(v)) > kMostElements; });
   for (size_t r = 0; r < sizes_.size(); ++r) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <map>
 
 namespace reprise::fuzz {
 
@@ -35,6 +36,9 @@ class Reducer {
       smaller |= prefixes();
       smaller |= cuts();
       smaller |= bypasses();
+      smaller |= body_results();
+      smaller |= inlined();
+      smaller |= body_constants();
       smaller |= configuration();
       smaller |= runs();
       smaller |= sizes();
@@ -119,6 +123,9 @@ class Reducer {
       Program::Input in{name, v.dtype, {}};
       for (const Expr& d : v.shape) {
         if (!d.is_const() && !d.as_symbol()) return false;
+        if (d.as_symbol() && typed.symbol_sources[static_cast<size_t>(*d.as_symbol())].kind !=
+                                 SymbolSource::Kind::InputDim)
+          return false;
         in.dims.push_back(d.str(typed.symbols));
       }
       std::erase(p.outputs, name);
@@ -128,27 +135,207 @@ class Reducer {
     return false;
   }
 
-  /// What reads a node's first result reads one of its operands instead.
-  bool bypasses() {
+  /// The program's statements and those of all bodies, always in the same order.
+  static std::vector<Block*> blocks(Block& b) {
+    std::vector<Block*> out{&b};
+    for (Block::Node& n : b.nodes) {
+      for (Block& body : n.bodies) {
+        const std::vector<Block*> inner = blocks(body);
+        out.insert(out.end(), inner.begin(), inner.end());
+      }
+    }
+    return out;
+  }
+  size_t block_count() const {
+    Program p = now();
+    return blocks(p).size();
+  }
+  /// Tries `change(block, i)`, for each node of each block, from the last to the first.
+  template <typename F>
+  bool each_node(const F& change) {
     bool smaller = false;
-    for (size_t i = now().nodes.size(); i-- > 0;) {
-      const size_t operands = i < now().nodes.size() ? now().nodes[i].inputs.size() : 0;
-      for (size_t k = 0; k < operands; ++k) {
+    for (size_t k = block_count(); k-- > 0;) {
+      for (size_t i = node_count(k); i-- > 0;) {
+        if (k >= block_count() || i >= node_count(k)) continue;
         Program p = now();
-        const Program::Node node = p.nodes[i];
-        if (node.inputs[k].empty()) continue;
-        p.nodes.erase(p.nodes.begin() + static_cast<std::ptrdiff_t>(i));
-        for (Program::Node& n : p.nodes) {
-          std::replace(n.inputs.begin(), n.inputs.end(), node.outputs[0], node.inputs[k]);
-        }
-        std::erase(p.outputs, node.outputs[0]);
-        if (try_program(std::move(p))) {
-          smaller = true;
-          break;
-        }
+        Block& b = *blocks(p)[k];
+        if (change(b, i)) smaller |= try_program(std::move(p));
       }
     }
     return smaller;
+  }
+  size_t node_count(size_t block) const {
+    Program p = now();
+    return blocks(p)[block]->nodes.size();
+  }
+
+  static void rename(Block& b, const std::string& from, const std::string& to) {
+    for (Block::Node& n : b.nodes) std::replace(n.inputs.begin(), n.inputs.end(), from, to);
+    std::replace(b.outputs.begin(), b.outputs.end(), from, to);
+  }
+
+  /// What reads a node's first result reads one of its operands instead.
+  bool bypasses() {
+    bool smaller = false;
+    for (size_t operand = 0; operand < 4; ++operand) {
+      smaller |= each_node([operand](Block& b, size_t i) {
+        const Block::Node node = b.nodes[i];
+        if (operand >= node.inputs.size() || node.inputs[operand].empty()) return false;
+        b.nodes.erase(b.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+        const std::string to = node.inputs[operand];
+        if (b.is_body) {
+          rename(b, node.outputs[0], to);
+        } else {
+          for (Block::Node& n : b.nodes)
+            std::replace(n.inputs.begin(), n.inputs.end(), node.outputs[0], to);
+          std::erase(b.outputs, node.outputs[0]);
+        }
+        return true;
+      });
+    }
+    return smaller;
+  }
+
+  /// The first of the node's results among what its bodies return, and among what they take and the
+  /// node reads.
+  struct Positions {
+    size_t output, input, operand, carried;
+  };
+  static Positions positions(const Block::Node& n) {
+    const size_t taken = n.bodies[0].inputs.size();
+    if (n.op == "Loop") return {1, 2, 2, taken - 2};
+    if (n.op == "If") return {0, 0, 1, 0};
+    return {0, 0, 0, taken - static_cast<size_t>(n.attrs.get_int("num_scan_inputs", 0))};
+  }
+
+  /// A result of a node with bodies goes, with the state that it is of.
+  bool body_results() {
+    bool smaller = false;
+    for (size_t o = 8; o-- > 0;) {
+      smaller |= each_node([o](Block& b, size_t i) {
+        Block::Node& n = b.nodes[i];
+        if (n.bodies.empty() || o >= n.outputs.size() || n.outputs.size() == 1) return false;
+        const Positions at = positions(n);
+        if (b.is_body &&
+            std::find(b.outputs.begin(), b.outputs.end(), n.outputs[o]) != b.outputs.end())
+          return false;
+        const auto erase = [](auto& list, size_t k) {
+          list.erase(list.begin() + static_cast<std::ptrdiff_t>(k));
+        };
+        std::erase(b.outputs, n.outputs[o]);
+        erase(n.outputs, o);
+        erase(n.types, o);
+        for (Block& body : n.bodies) erase(body.outputs, at.output + o);
+        if (n.op == "If") return true;
+        if (o < at.carried) {
+          // What reads the state in the body reads its first value.
+          Block& body = n.bodies[0];
+          Block::Input state = body.inputs[at.input + o];
+          erase(body.inputs, at.input + o);
+          const std::string first = n.inputs[at.operand + o];
+          erase(n.inputs, at.operand + o);
+          body.captures.push_back(std::move(state));
+          n.inputs.push_back(first);
+          return true;
+        }
+        for (const char* name : {"scan_output_axes", "scan_output_directions"}) {
+          std::vector<int64_t> list = n.attrs.get_ints(name);
+          if (list.empty()) continue;
+          erase(list, o - at.carried);
+          n.attrs.set(name, list);
+        }
+        return true;
+      });
+    }
+    return smaller;
+  }
+
+  /// A node becomes what its body does, once. What it stacks goes.
+  bool inlined() {
+    bool smaller = false;
+    for (size_t which = 0; which < 2; ++which) {
+      smaller |= each_node([this, which](Block& b, size_t i) {
+        const Block::Node n = b.nodes[i];
+        if (which >= n.bodies.size()) return false;
+        return write_out(b, i, n.bodies[which], "i" + std::to_string(++written_out_) + "_");
+      });
+    }
+    return smaller;
+  }
+
+  static bool write_out(Block& b, size_t i, Block body, const std::string& prefix) {
+    const Block::Node n = b.nodes[i];
+    const Positions at = positions(n);
+    std::map<std::string, std::string> names;
+    const auto own = [&](std::string& name) {
+      if (name.empty()) return;
+      const auto known = names.find(name);
+      name = known == names.end() ? prefix + name : known->second;
+    };
+    for (size_t k = 0; k < body.captures.size(); ++k)
+      names[body.captures[k].name] = n.inputs[n.inputs.size() - body.captures.size() + k];
+    for (size_t k = 0; k < at.carried; ++k)
+      names[body.inputs[at.input + k].name] = n.inputs[at.operand + k];
+    if (n.op == "Loop") {
+      body.constants.push_back(
+          {body.inputs[0].name, HostTensor::from<int64_t>(DType::I64, {}, {0})});
+      body.constants.push_back(
+          {body.inputs[1].name, HostTensor::from<uint8_t>(DType::Bool, {}, {1})});
+    } else if (n.op == "Scan") {
+      return false;
+    }
+    for (Block::Constant& c : body.constants) own(c.name);
+    for (Block::Node& inner : body.nodes) {
+      for (auto* list : {&inner.inputs, &inner.outputs})
+        for (std::string& name : *list) own(name);
+    }
+    for (Block::Symbol& s : body.symbols) own(s.source);
+    for (std::string& name : body.outputs) own(name);
+    const auto place = b.nodes.erase(b.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+    b.nodes.insert(place, body.nodes.begin(), body.nodes.end());
+    b.constants.insert(b.constants.end(), body.constants.begin(), body.constants.end());
+    b.symbols.insert(b.symbols.end(), body.symbols.begin(), body.symbols.end());
+    const size_t given = n.op == "If" ? n.outputs.size() : at.carried;
+    for (size_t o = 0; o < n.outputs.size(); ++o) {
+      const bool returned =
+          std::find(b.outputs.begin(), b.outputs.end(), n.outputs[o]) != b.outputs.end();
+      if (o < given) {
+        rename(b, n.outputs[o], body.outputs[at.output + o]);
+      } else if (returned && b.is_body) {
+        return false;
+      } else {
+        std::erase(b.outputs, n.outputs[o]);
+      }
+    }
+    return !b.outputs.empty();
+  }
+
+  /// A node's result in a body becomes a constant.
+  bool body_constants() {
+    const auto typed = graph::parse(now().str());
+    if (!typed.ok()) return false;
+    std::map<std::string, std::pair<DType, Shape>> types;  // names are nearly unique
+    collect_types(**typed, types);
+    return each_node([&](Block& b, size_t i) {
+      const Block::Node node = b.nodes[i];
+      const auto type = types.find(node.outputs[0]);
+      if (!b.is_body || node.outputs.size() != 1 || type == types.end() ||
+          !is_static(type->second.second))
+        return false;
+      b.nodes.erase(b.nodes.begin() + static_cast<std::ptrdiff_t>(i));
+      b.constants.push_back({node.outputs[0], test::random_values(type->second.first,
+                                                                  static_dims(type->second.second),
+                                                                  {}, 1, node.outputs[0])});
+      return true;
+    });
+  }
+  static void collect_types(const graph::Graph& g,
+                            std::map<std::string, std::pair<DType, Shape>>& types) {
+    for (const auto& n : g.nodes()) {
+      for (const graph::ValueId v : n->outputs)
+        if (v != graph::kNone) types[g.value(v).name] = {g.value(v).dtype, g.value(v).shape};
+      for (const auto& [label, body] : n->subgraphs) collect_types(*body, types);
+    }
   }
 
   bool configuration() {
@@ -278,6 +465,7 @@ class Reducer {
   }
 
   Reduced best_;
+  int written_out_ = 0;  // bodies, whose names get a prefix
   const Fails& fails_;
   std::chrono::steady_clock::time_point end_;
 };
@@ -288,6 +476,17 @@ Reduced reduce(const Program& program, const Failure& failure, const Fails& fail
   return Reducer(program, failure, fails, seconds).run();
 }
 
+namespace {
+
+void collect_operators(const Block& b, std::set<std::string>& ops) {
+  for (const Block::Node& n : b.nodes) {
+    ops.insert(n.op);
+    for (const Block& body : n.bodies) collect_operators(body, ops);
+  }
+}
+
+}  // namespace
+
 std::string signature(const Reduced& r) {
   Config c = r.failure.config;
   if (c.schedule != 0) c.schedule = 1;
@@ -296,7 +495,7 @@ std::string signature(const Reduced& r) {
   std::string out = kind_name(r.failure.kind) + " " + c.str();
   if (r.failure.kind == Failure::Kind::Wrong || r.failure.kind == Failure::Kind::Unstable) {
     std::set<std::string> ops;
-    for (const Program::Node& n : r.program.nodes) ops.insert(n.op);
+    collect_operators(r.program, ops);
     for (const std::string& op : ops) out += " " + op;
     return out;
   }

@@ -52,12 +52,11 @@ class Reference {
   std::vector<int64_t> symbols_;
   Tensors inputs_, expected_;
   DType memory_;
-  TensorMap values_;  // the core form without errors
-  Tensors exact_;     // its outputs
+  Trace trace_;    // the core form without errors
+  Tensors exact_;  // its outputs
   std::vector<Tensors> samples_;
   bool has_infinities_ = false;  // among inputs and constants
   bool overflows_ = false;       // in the core form, some operator's result alone is infinite
-  bool underflows_ = false;      // or 0
 };
 
 /// Whether two results have the same bits, but for NaN, any of which stands for any other.

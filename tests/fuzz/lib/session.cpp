@@ -180,6 +180,7 @@ std::string coverage(const RunReport& report) {
   section(out, counts, "without ", "compiled without");
   section(out, counts, "pass ", "passes that changed a graph");
   section(out, counts, "schedule ", "schedules");
+  section(out, counts, "bodies ", "bodies");
   section(out, counts, "refused", "refused");
   section(out, counts, "ONNX Runtime", "ONNX Runtime");
   section(out, counts, "no program", "no program");

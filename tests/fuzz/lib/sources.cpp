@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "codegen/ops/support.h"
+#include "runtime/host/control_flow_kind.h"
 #include "runtime/host/host_kernels.h"
 #include "tests/fuzz/lib/recipes.h"
 
@@ -75,14 +76,15 @@ double weight_of(const ops::OpDef& def) {
   if (def.lowering == ops::Lowering::Reduce || def.lowering == ops::Lowering::Scan) return 1.2;
   if (def.lowering == ops::Lowering::MatMul || def.lowering == ops::Lowering::Conv) return 3;
   if (def.lowering == ops::Lowering::Element) return 1.5;
+  if (host::control_flow_of(def.name) != host::ControlFlow::None) return 2.5;
   return def.decompose == nullptr ? 0.25 : 0.8;  // on the host alone
 }
 
 std::map<std::string_view, Make> recipe_table() {
   std::map<std::string_view, Make> out;
-  for (const auto& recipes :
-       {view_recipes(), index_recipes(), product_recipes(), window_recipes(), norm_recipes(),
-        quantize_recipes(), sequence_recipes(), signal_recipes(), pattern_recipes()}) {
+  for (const auto& recipes : {view_recipes(), index_recipes(), product_recipes(), window_recipes(),
+                              norm_recipes(), quantize_recipes(), sequence_recipes(),
+                              signal_recipes(), pattern_recipes(), control_recipes()}) {
     for (const Recipe& r : recipes) out.emplace(r.op, r.make);
   }
   return out;
@@ -92,7 +94,6 @@ std::string reason_against(const ops::OpDef& def) {
   if (host::find(def.name) == nullptr)
     return def.decompose != nullptr ? "the host runs what it decomposes into"
                                     : "has no host kernel";
-  if (declares(def, "body")) return "has bodies";
   if (def.name == "ImageDecoder") return "its input is an image file";
   if (def.random) return "its results are random";
   static constexpr std::string_view kOfStrings[] = {"RegexFullMatch", "StringConcat",
@@ -212,6 +213,7 @@ Result<Program> generate(uint64_t seed, const GeneratorOptions& options) {
   }
   if (all.from.empty()) return Status(Code::Usage, "no operator or pattern has any of these names");
   const Choice choice = theme(all, m.rng);
+  m.add_some = [&choice](Maker& to) { choice.pick(to.rng).make(to); };
   for (int tries = 0; tries < 60 && static_cast<int64_t>(m.nodes()) < wanted; ++tries) {
     choice.pick(m.rng).make(m);
   }
