@@ -22,8 +22,8 @@ struct LoweredBuffer {
   bool packed = false;  // laid out as the PackedOperand of this buffer says
 };
 
-/// A weight that the kernel reads in a packed form: plan::Weight::Packing::Nibbles if it consists of
-/// 4-bit integers, else Packing::Tiles.
+/// A weight that the kernel reads in a packed form: plan::Weight::Packing::Nibbles if it consists
+/// of 4-bit integers, else Packing::Tiles.
 struct PackedOperand {
   int buffer = -1;  // index into LoweredLaunch::buffers
   int64_t batch = 1, k = 0, n = 0;

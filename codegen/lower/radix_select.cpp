@@ -25,6 +25,12 @@ namespace {
 constexpr int kDigits = 16, kDigitBits = 4, kPasses = 8;  // of keys of 32 bits
 constexpr int kWords = kDigits / 4;                       // of counters
 
+std::vector<int> locals_of(Builder& b, const std::string& name, int count, kernel::Type type) {
+  std::vector<int> out(static_cast<size_t>(count));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = b.local(name + std::to_string(i), type);
+  return out;
+}
+
 /// Elements of a segment: at most 255, so that its counters do not overflow.
 int64_t segment(const SortProblem& p) {
   return p.cpu ? 128 : 32;
@@ -144,9 +150,7 @@ Result<LoweredLaunch> Selection::count_digits(int pass) {
     const Value digit = b.scalar_op(ScalarOp::ShiftRight, {bits, shift});
     return Value{b, b.scalar_op(ScalarOp::ShiftRight, {digit, b.u32(kDigitBits)})};
   };
-  std::vector<int> words;
-  for (int w = 0; w < kWords; ++w)
-    words.push_back(b.local("word" + std::to_string(w), kernel::kU32));
+  const std::vector<int> words = locals_of(b, "word", kWords, kernel::kU32);
   return write_segments(launch, [&](const Segment& s) -> Status {
     const Value line = ev.value(s.number);
     for (const int word : words) b.local_store(word, b.u32(0));
@@ -201,9 +205,7 @@ Result<LoweredLaunch> Selection::choose_digit(int pass) {
   const auto workgroup = static_cast<int64_t>(launch.workgroup());
   const int sums = b.shared("sums", kernel::Ty::I32, launch.workgroup() * kDigits);
   const int totals = b.shared("totals", kernel::Ty::I32, kDigits);
-  std::vector<int> locals;
-  for (int d = 0; d < kDigits; ++d)
-    locals.push_back(b.local("count" + std::to_string(d), kernel::kI32));
+  const std::vector<int> locals = locals_of(b, "count", kDigits, kernel::kI32);
   return launch.write_lines([&](Value line, Value local) -> Status {
     for (const int count : locals) b.local_store(count, b.i32(0));
     RP_TRY(strided(launch, local, [&](Value at, Val exists) {

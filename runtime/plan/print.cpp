@@ -93,9 +93,8 @@ class Printer {
              std::to_string(w.segment);
     if (w.packing != Weight::Packing::Raw) {
       text_ += w.packing == Weight::Packing::Tiles ? " tiles [" : " nibbles [";
-      text_ += std::to_string(w.batch) + ", " + std::to_string(w.k) + ", " +
-               std::to_string(w.n) + "]" + (w.transposed ? " transposed" : "") + " by " +
-               std::to_string(w.tile_n);
+      text_ += std::to_string(w.batch) + ", " + std::to_string(w.k) + ", " + std::to_string(w.n) +
+               "]" + (w.transposed ? " transposed" : "") + " by " + std::to_string(w.tile_n);
     }
     text_ += "\n";
   }
