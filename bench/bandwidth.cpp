@@ -17,6 +17,7 @@ struct Case {
   AttrMap attrs = {};
   std::vector<std::pair<const char*, HostTensor>> constants = {};  // after the input; "" is omitted
   bool repeated = false;                                           // the input is read twice
+  bool counts_constants = false;                                   // they are most of what is read
 };
 
 AttrMap ints(std::initializer_list<std::pair<const char*, std::vector<int64_t>>> values) {
@@ -36,6 +37,21 @@ HostTensor row_numbers(int64_t count) {
   for (size_t i = 0; i < rows.size(); ++i)  // a scattered permutation
     rows[i] = static_cast<int64_t>(i * 7919 % rows.size());
   return test::int64_tensor({count}, rows);
+}
+
+/// The product of a row with a matrix of 4-bit integers, in blocks of 32.
+Case gemv_of_4_bits() {
+  constexpr int64_t kSize = 4096, kBlock = 32, kBlocks = kSize / kBlock;
+  AttrMap attrs;
+  for (const char* name : {"K", "N"}) attrs.set(name, kSize);
+  attrs.set("block_size", kBlock);
+  HostTensor packed(DType::U8, {kSize, kBlocks, kBlock / 2});
+  auto* bytes = packed.mutable_data<uint8_t>();
+  for (int64_t i = 0; i < packed.count(); ++i) bytes[i] = static_cast<uint8_t>(i * 7919 >> 5);
+  Case c{"gemv, 4-bit weights", "MatMulNBits", {1, kSize}, {1, kSize}, std::move(attrs)};
+  c.constants = {{"packed", packed}, {"scales", test::float_tensor({kSize * kBlocks}, 0.01F, 1)}};
+  c.counts_constants = true;
+  return c;
 }
 
 std::vector<Case> cases() {
@@ -124,6 +140,7 @@ std::vector<Case> cases() {
        {1, 64, 256, 256},
        {1, 256, 256, 64},
        ints({{"perm", {0, 2, 3, 1}}})},
+      gemv_of_4_bits(),
   };
 }
 
@@ -139,6 +156,7 @@ std::string model_of(const Case& c) {
   }
   OnnxWriter::NodeOptions options;
   options.attrs = c.attrs;
+  if (c.op == std::string_view("MatMulNBits")) options.domain = "com.microsoft";
   w.node(c.op, inputs, {"y"}, options);
   return w.bytes();
 }
@@ -149,12 +167,21 @@ int64_t count(const std::vector<int64_t>& dims) {
   return n;
 }
 
+/// How many elements of 4 bytes the operator reads and writes at least.
+int64_t moved_by(const Case& c) {
+  int64_t moved = count(c.input) * (c.repeated ? 2 : 1) + count(c.output);
+  for (const auto& [name, tensor] : c.constants) {
+    if (c.counts_constants) moved += static_cast<int64_t>(tensor.bytes().size() / 4);
+  }
+  return moved;
+}
+
 }  // namespace
 
 Status bandwidth(const Request& request) {
   for (const Case& c : cases()) {
     if (!request.wants(c.name)) continue;
-    const int64_t moved = count(c.input) * (c.repeated ? 2 : 1) + count(c.output);
+    const int64_t moved = moved_by(c);
     constexpr int64_t kUnit = 4096;
     RP_ASSIGN(auto model, request.compile(model_of(c)));
     RP_ASSIGN(const ChainSpec spec, copy(moved / 2 / kUnit * kUnit, request.device->info().facts));

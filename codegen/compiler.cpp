@@ -61,9 +61,14 @@ Result<plan::Plan> host_plan_of(CompileContext& context) {
   return build_host_plan(*own, context.weights, context.bodies);
 }
 
-int64_t bytes_of(const plan::Buffer& b) {
+/// -1: unknown before a run.
+int64_t bytes_of(const plan::Plan& p, const plan::Buffer& b) {
   const Expr count = element_count(b.shape);
-  return count.is_const() ? count.value() * static_cast<int64_t>(size_of(b.dtype)) : -1;
+  if (!count.is_const()) return -1;
+  const bool nibbles =
+      b.kind == plan::BufferKind::Weight &&
+      p.weights[static_cast<size_t>(b.index)].packing == plan::Weight::Packing::Nibbles;
+  return nibbles ? count.value() / 2 : count.value() * static_cast<int64_t>(size_of(b.dtype));
 }
 
 std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
@@ -77,7 +82,7 @@ std::vector<package::GroupInfo> describe_groups(const plan::Plan& p) {
     info.schedule = launch->schedule;
     info.bytes_read = info.bytes_written = 0;
     for (size_t i = 0; i < launch->buffers.size(); ++i) {
-      const int64_t bytes = bytes_of(p.buffers[launch->buffers[i]]);
+      const int64_t bytes = bytes_of(p, p.buffers[launch->buffers[i]]);
       int64_t& sum = launch->writes[i] ? info.bytes_written : info.bytes_read;
       sum = bytes < 0 || sum < 0 ? -1 : sum + bytes;
     }

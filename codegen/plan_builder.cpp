@@ -66,7 +66,8 @@ class Buffers {
     plan::Weight w;
     w.name = value.name;
     w.segment = weights_.add(*value.constant);
-    w.packing = plan::Weight::Packing::Tiles;
+    w.packing = lower::is_packed_in_nibbles(g_, v) ? plan::Weight::Packing::Nibbles
+                                                   : plan::Weight::Packing::Tiles;
     w.batch = form.batch;
     w.k = form.k;
     w.n = form.n;

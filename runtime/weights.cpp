@@ -24,7 +24,9 @@ Status check_recipe(const plan::Weight& w, const HostTensor& raw) {
   const int64_t count = raw.count();
   const bool sane = w.batch > 0 && w.k > 0 && w.n > 0 && w.tile_n > 0 && w.tile_n <= kMaxTile &&
                     w.batch <= count && w.k <= count / w.batch && w.n <= count / w.batch / w.k &&
-                    w.batch * w.k * w.n == count && size_of(raw.dtype()) > 0;
+                    w.batch * w.k * w.n == count && size_of(raw.dtype()) > 0 &&
+                    (w.packing == plan::Weight::Packing::Tiles ||
+                     (w.tile_n % 4 == 0 && bits_of(raw.dtype()) == 4));
   if (sane) return {};
   return invalid_model(subject(w) + ": packing [" + std::to_string(w.batch) + "," +
                        std::to_string(w.k) + "," + std::to_string(w.n) + "] in tiles of " +
@@ -46,6 +48,34 @@ void pack_tiles(const plan::Weight& w, const std::byte* raw_bytes, std::byte* ou
         for (int64_t j = 0; j < valid; ++j) out[j] = matrix[k * row + (n0 + j) * column];
         for (int64_t j = valid; j < tile; ++j) out[j] = T{};
         out += tile;
+      }
+    }
+  }
+}
+
+/// The next eight elements of a packed form, from row k on and column n on, as a word.
+uint32_t nibbles(const plan::Weight& w, const std::byte* matrix, int64_t k, int64_t n) {
+  const int64_t row = w.transposed ? 1 : w.n, column = w.transposed ? w.k : 1;
+  uint32_t word = 0;
+  for (int i = 0; i < 8; ++i) {
+    const int64_t at_k = k + i / 4, at_n = n + i % 4;
+    if (at_k >= w.k || at_n >= w.n) continue;
+    const auto code = std::to_integer<uint32_t>(matrix[at_k * row + at_n * column]);
+    word |= (code & 15U) << (4 * i);
+  }
+  return word;
+}
+
+void pack_nibbles(const plan::Weight& w, const std::byte* raw, std::byte* out) {
+  for (int64_t b = 0; b < w.batch; ++b) {
+    const std::byte* const matrix = raw + b * w.k * w.n;
+    for (int64_t tile = 0; tile < w.n; tile += w.tile_n) {
+      for (int64_t k = 0; k < w.k; k += 8) {
+        for (int64_t i = 0; i < w.tile_n; ++i) {
+          const uint32_t word = nibbles(w, matrix, k + i % 4 * 2, tile + i / 4 * 4);
+          std::memcpy(out, &word, sizeof word);
+          out += sizeof word;
+        }
       }
     }
   }
@@ -137,6 +167,10 @@ Status pack_weight(const plan::Weight& w, const HostTensor& raw, std::span<std::
   RP_TRY(check_recipe(w, raw));
   if (w.packing == plan::Weight::Packing::Raw) {
     std::copy_n(raw.bytes().begin(), std::min(out.size(), raw.bytes().size()), out.begin());
+    return {};
+  }
+  if (w.packing == plan::Weight::Packing::Nibbles) {
+    pack_nibbles(w, raw.bytes().data(), out.data());
     return {};
   }
   switch (size_of(raw.dtype())) {

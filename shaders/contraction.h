@@ -29,6 +29,11 @@ struct Column {
   Index at;   // where it lies; only the Gemm interprets this
 };
 
+struct BlockScale {
+  Val scale;
+  Val zero;
+};
+
 /// The operands of a GEMM. m counts rows of A and C, n counts columns of B and C. Coordinates are
 /// I32 and may lie past the end: loads then read the last row or column. Columns come in vectors
 /// of 4.
@@ -44,6 +49,16 @@ class Gemm {
   /// counts vectors of columns, or columns if b_along_k().
   virtual Index row(Value m) = 0;
   virtual Column column(Value n) = 0;
+
+  /// How many values of k share a scale, if B is a weight of 4-bit integers with a scale for each
+  /// block of K, and K is a multiple of it. 0: any other B.
+  virtual int64_t b_block() const { return 0; }
+  /// The scales of four columns and their zero points (I32; null: 0) for the values of k from
+  /// step * length, of which there are `length` in one block.
+  virtual Result<BlockScale> load_b_scale(const Column& column, Value step, int64_t length);
+  /// The integers of four columns less their zero points, as F32 vectors, at the eight k from
+  /// 8 * octet.
+  virtual Result<Values> load_b_octet(const Column& column, Value octet, Val zero);
 
   /// Writes the loops over k and calls `body` in the innermost one.
   virtual Status k_loop(const KStepBody& body) = 0;
@@ -76,6 +91,7 @@ struct GemmSize {
   double unrolled = 4;    // values of k in the unrolled body of the innermost loop
   bool dynamic = false;   // finding a row takes divisions by dims that are unknown to the driver
   bool fp16_operands = false;  // the elements of both operands are fp16 values
+  double b_block = 0;          // Gemm::b_block()
   bool constant_result =
       false;  // m, n and batch are constants, so that partial sums have a bounded size
 };

@@ -71,7 +71,7 @@ constexpr std::array<std::pair<int, int>, 19> kNetwork{{{0, 1},
 }  // namespace
 
 void sort_run(Builder& b, const UnsortedRun& run, const SortBuffers& to, Value at, Value kept) {
-  // Elements that do not exist come last: their positions are greater than all others.
+  // Elements that do not exist come last: their keys and positions are greater than all others.
   const kernel::Type type = b.type(run.keys[0]);
   const int64_t largest = type.ty == Ty::I64 ? std::numeric_limits<int64_t>::max()
                                              : std::numeric_limits<int32_t>::max();
@@ -79,7 +79,9 @@ void sort_run(Builder& b, const UnsortedRun& run, const SortBuffers& to, Value a
   for (int i = 0; i < kSortedRun; ++i) {
     const Value last = type.ty == Ty::I64 ? b.i64(largest) : b.i32(largest);
     const auto n = static_cast<size_t>(i);
-    elements[n] = {b.select(b.i32(i) < run.count, run.keys[n], last), run.first + i};
+    const Value exists = b.i32(i) < run.count;
+    elements[n] = {b.select(exists, run.keys[n], last),
+                   b.select(exists, run.positions[n], b.i32(std::numeric_limits<int32_t>::max()))};
   }
   for (const auto& [i, j] : kNetwork)
     compare_exchange(b, elements[static_cast<size_t>(i)], elements[static_cast<size_t>(j)]);

@@ -30,11 +30,10 @@ struct SortBuffers {
   int keys = -1, positions = -1;
 };
 
-/// Up to kSortedRun neighbouring elements of a line.
+/// Up to kSortedRun elements of a line, with ascending positions.
 struct UnsortedRun {
-  std::array<Value, kSortedRun> keys;
-  Value first;  // the position of the first one
-  Value count;  // how many there are; further keys are ignored
+  std::array<Value, kSortedRun> keys, positions;
+  Value count;  // how many there are; further ones are ignored
 };
 /// Sorts a run and stores its first `kept` elements at index `at`.
 void sort_run(kernel::Builder& b, const UnsortedRun& run, const SortBuffers& to, Value at,

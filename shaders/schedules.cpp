@@ -59,6 +59,14 @@ std::vector<Tile> candidates(const GemmSize& size, const TargetFacts& device) {
   return all;
 }
 
+Result<BlockScale> Gemm::load_b_scale(const Column&, Value, int64_t) {
+  return internal_error("B has no scales");
+}
+
+Result<Values> Gemm::load_b_octet(const Column&, Value, Val) {
+  return internal_error("B has no 4-bit integers");
+}
+
 double gpu_time(double workgroups, double invocations, double steps, double work) {
   // A step takes at least one memory latency, however few invocations there are. More invocations
   // than a core has lanes, or more workgroups than cores, take turns.

@@ -8,6 +8,8 @@
 namespace reprise::lower {
 
 using graph::ValueId;
+using kernel::Builder;
+using kernel::ScalarOp;
 using kernel::Ty;
 
 namespace {
@@ -160,18 +162,62 @@ void TileOperands::scale_result(const graph::Node* dequantize, WeightIndex index
   scale_at_ = std::move(index);
 }
 
-Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec, Value k,
-                                      const WeightIndex& index) {
+bool is_packed_in_nibbles(const graph::Graph& g, ValueId v) {
+  const DType t = g.value(v).dtype;
+  return t == DType::I4 || t == DType::U4;
+}
+
+Value nibbles_of(Builder& b, Value word, Value odd, bool is_signed) {
+  const Value four{b, b.splat(b.bitcast(word, kernel::kI32), 4)};
+  const Value from{b, b.splat(odd * 16, 4)};
+  const Value first{b, b.compose({b.i32(0), b.i32(4), b.i32(8), b.i32(12)})};
+  if (!is_signed) {
+    const Value shifted = b.scalar_op(ScalarOp::ShiftRight, {four, from + first});
+    return b.scalar_op(ScalarOp::BitAnd, {shifted, b.splat(b.i32(15), 4)});
+  }
+  const Value top{b, b.splat(b.i32(28), 4)};
+  const Value left = b.scalar_op(ScalarOp::ShiftLeft, {four, top - from - first});
+  return b.scalar_op(ScalarOp::ShiftRight, {left, top});
+}
+
+Value TileOperands::packed_tile(const Value& rows) {
   // `vec` counts vectors over all tiles of a row, so the address is
-  // ((batch * tiles + tile) * k_ + k) * columns + 4 * vec - tile * columns.
-  const int columns = tile_.columns;
+  // ((batch * tiles + tile) * rows + row) * columns + 4 * vec - tile * columns.
   const Value column_tile = unit_.origin.column_tile;
   Value tile = column_tile;
   if (!kernel_.shape().batch.empty())
-    tile = unit_.batch_at * ev_.value(Expr::ceildiv(kernel_.shape().n, columns)) + column_tile;
-  const Value first = tile * ev_.value(k_) * columns - column_tile * columns;
-  const Value at = first + k * columns + vec * 4;
-  const Value raw = b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+    tile =
+        unit_.batch_at * ev_.value(Expr::ceildiv(kernel_.shape().n, tile_.columns)) + column_tile;
+  return tile * rows * tile_.columns - column_tile * tile_.columns;
+}
+
+Value TileOperands::load_octet(const ConstantOperand& constant, Value vec, Value octet) {
+  const Value at = packed_tile(ev_.value(Expr::ceildiv(k_, 8))) + octet * tile_.columns + vec * 4;
+  return b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+}
+
+Value TileOperands::load_nibbles(const ConstantOperand& constant, Value vec, Value k) {
+  const auto bits = [&](Value v, int64_t mask) {
+    return Value{b_, b_.scalar_op(ScalarOp::BitAnd, {v, b_.i32(mask)})};
+  };
+  const auto half = [&](Value v, int64_t shift) {
+    return Value{b_, b_.scalar_op(ScalarOp::ShiftRight, {v, b_.i32(shift)})};
+  };
+  const Value at = packed_tile(ev_.value(Expr::ceildiv(k_, 8))) + half(k, 3) * tile_.columns +
+                   vec * 4 + half(bits(k, 7), 1);
+  const Value word = b_.load(ev_.buffer(constant.value, true), at);
+  return nibbles_of(b_, word, bits(k, 1), g_.value(constant.value).dtype == DType::I4);
+}
+
+Result<Val> TileOperands::load_packed(const ConstantOperand& constant, Value vec, Value k,
+                                      const WeightIndex& index) {
+  Value raw;
+  if (is_packed_in_nibbles(g_, constant.value)) {
+    raw = load_nibbles(constant, vec, k);
+  } else {
+    const Value at = packed_tile(ev_.value(k_)) + k * tile_.columns + vec * 4;
+    raw = b_.load(ev_.buffer(constant.value, true), at, 4, 4);
+  }
   if (constant.dequantize == nullptr) return raw;
   const graph::Node& n = *constant.dequantize;
   Value x = b_.convert(raw, Ty::I32);

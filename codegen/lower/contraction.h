@@ -24,6 +24,9 @@ struct ConstantOperand {
   graph::ValueId value = graph::kNone;
   const graph::Node* dequantize = nullptr;
 };
+/// The 4-bit integers of four columns in such a word, as I32: those of its first value of k or, if
+/// `odd` is 1, of the second one.
+Value nibbles_of(kernel::Builder& b, Value word, Value odd, bool is_signed);
 std::optional<ConstantOperand> constant_operand(const graph::Graph& g, const Group& group,
                                                 graph::ValueId v);
 
@@ -56,6 +59,11 @@ class TileOperands : public shaders::Gemm {
   /// scale that scale_result() applies. `index` locates the scale and zero point of a column.
   Result<Val> load_packed(const ConstantOperand& constant, Value vec, Value k,
                           const WeightIndex& index);
+  /// The words with the integers of four columns from 4 * vec and the eight k from 8 * octet, of a
+  /// constant of 4-bit integers that is packed in that way.
+  Value load_octet(const ConstantOperand& constant, Value vec, Value octet);
+  /// Scales or zero points (`input` 1 or 2) of the four columns from 4 * vec.
+  Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
   /// From now on finish() multiplies each result by the scale of its column, that of the weight at
   /// `index`.
   void scale_result(const graph::Node* dequantize, WeightIndex index);
@@ -80,8 +88,10 @@ class TileOperands : public shaders::Gemm {
   Expr blocks_of_split() const {
     return Expr::ceildiv(Expr::ceildiv(k_, tile_.step), tile_.splits);
   }
-  /// Input `input` of a dequantisation at the four columns from 4 * vec.
-  Result<Val> parameters(const graph::Node& n, size_t input, Value vec, const WeightIndex& index);
+  /// The index of the first element of a packed operand, in a tile's `rows` of columns.
+  Value packed_tile(const Value& rows);
+  /// Four 4-bit integers at k, as I32.
+  Value load_nibbles(const ConstantOperand& constant, Value vec, Value k);
 
   bool exact_steps_;                        // K is a multiple of Tile::step
   const graph::Node* scaled_by_ = nullptr;  // the dequantisation whose scale finish() applies

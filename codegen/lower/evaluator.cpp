@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/lower/index_range.h"
+#include "codegen/lower/lower.h"
 #include "codegen/ops/support.h"
 
 namespace reprise::lower {
@@ -241,8 +242,10 @@ int Evaluator::buffer(ValueId v, bool packed) {
     buffers_.back().value = v;
     return id;
   }
-  return add_parameter(output ? "out" : "in", kernel::storage_type(memory_type(v)), access,
-                       {v, -1, std::nullopt, false, packed});
+  // The packed form of 4-bit integers consists of words.
+  const Ty type =
+      packed && is_packed_in_nibbles(g_, v) ? Ty::U32 : kernel::storage_type(memory_type(v));
+  return add_parameter(output ? "out" : "in", type, access, {v, -1, std::nullopt, false, packed});
 }
 
 int Evaluator::add_scratch(ScratchBuffer scratch, Access access) {

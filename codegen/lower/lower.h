@@ -22,13 +22,17 @@ struct LoweredBuffer {
   bool packed = false;  // laid out as the PackedOperand of this buffer says
 };
 
-/// A weight that the kernel reads in a packed form (plan::Weight::Packing::Tiles).
+/// A weight that the kernel reads in a packed form: plan::Weight::Packing::Nibbles if it consists
+/// of 4-bit integers, else Packing::Tiles.
 struct PackedOperand {
   int buffer = -1;  // index into LoweredLaunch::buffers
   int64_t batch = 1, k = 0, n = 0;
   uint32_t tile_n = 0;
   bool transposed = false;
 };
+
+/// Whether the packed form of v is Packing::Nibbles.
+bool is_packed_in_nibbles(const graph::Graph& g, graph::ValueId v);
 
 /// A schedule that a kernel can have.
 struct ScheduleCandidate {

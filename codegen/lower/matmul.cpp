@@ -43,11 +43,13 @@ struct MatMul {
   Shape row_shape;  // if batches are collapsed: the dims that M is made of
   std::optional<ConstantMatrix> constant;
   bool vector_n = false;
+  int64_t block = 0;  // Gemm::b_block()
   OperandCost a_cost, b_cost;
   bool a_along_k = false, b_along_k = false;
 
  private:
   void collapse_batch(const graph::Graph& g, const Group& group);
+  int64_t block_of(const graph::Graph& g) const;
 };
 
 MatMul::MatMul(const graph::Graph& g, const Group& group)
@@ -62,6 +64,7 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   // A's last axis may be dynamic. A guard of the plan ensures that it equals the constant's K.
   if (constant) k = g.value(constant->operand.value).shape[constant->transposed ? 1 : 0];
   collapse_batch(g, group);
+  block = block_of(g);
   const bool vector_k = k.known_divisor(g.symbols) % 4 == 0;
   if (!constant) {
     b_cost = operand_cost(g, group, right, true, n, k);
@@ -71,6 +74,15 @@ MatMul::MatMul(const graph::Graph& g, const Group& group)
   }
   a_cost = operand_cost(g, group, left, true, k, m);
   a_along_k = a_cost.loads == 1;
+}
+
+int64_t MatMul::block_of(const graph::Graph& g) const {
+  if (!constant || constant->operand.dequantize == nullptr) return 0;
+  const ops::Attributes given(*constant->operand.dequantize);
+  const int64_t size = given.get_int("block_size");
+  const bool along_k = given.get_int("axis") == (constant->transposed ? 1 : 0);
+  const bool whole = size > 0 && size % 8 == 0 && k.is_const() && k.value() % size == 0;
+  return along_k && whole && is_packed_in_nibbles(g, constant->operand.value) ? size : 0;
 }
 
 /// If all batches share one B, their rows become rows of one GEMM.
@@ -104,6 +116,34 @@ class MatMulOperands final : public TileOperands {
 
   bool a_along_k() const override { return p_.a_along_k; }
   bool b_along_k() const override { return p_.b_along_k; }
+  int64_t b_block() const override { return p_.block; }
+
+  Result<shaders::BlockScale> load_b_scale(const shaders::Column& column, Value step,
+                                           int64_t length) override {
+    const graph::Node& n = *p_.constant->operand.dequantize;
+    const Expr k = Expr(length) * ev_.symbol(step, Expr::floordiv(k_, length));
+    const auto at = [&](const Expr& c) { return p_.constant->element(k, c); };
+    shaders::BlockScale out;
+    RP_ASSIGN(out.scale, parameters(n, 1, column.vec, at));
+    if (n.inputs.size() > 2) {
+      RP_ASSIGN(out.zero, parameters(n, 2, column.vec, at));
+    }
+    return out;
+  }
+
+  Result<Values> load_b_octet(const shaders::Column& column, Value octet, Val zero) override {
+    const ConstantOperand& constant = p_.constant->operand;
+    const Value words = load_octet(constant, column.vec, octet);
+    const bool is_signed = g_.value(constant.value).dtype == DType::I4;
+    Values out;
+    for (int i = 0; i < 8; ++i) {
+      const Value word{b_, b_.extract(words, i / 2)};
+      Value x = nibbles_of(b_, word, b_.i32(i % 2), is_signed);
+      if (zero) x = b_.sub(x, zero);
+      out.push_back(b_.convert(x, kernel::Ty::F32));
+    }
+    return out;
+  }
 
   Index row(Value at) override { return {kernel_.clamped_row(at)}; }
 
@@ -210,7 +250,10 @@ Result<Lowered> lower_matmul(const graph::Graph& g, const Group& group, const Ta
   problem.size.a_prologue = p.a_cost.instructions;
   problem.size.b_prologue = p.b_cost.instructions;
   if (p.constant) {
-    problem.note += p.constant->operand.dequantize != nullptr ? ", packed 8-bit" : ", packed";
+    const bool nibbles = is_packed_in_nibbles(g, p.constant->operand.value);
+    const bool integers = p.constant->operand.dequantize != nullptr;
+    problem.note += nibbles ? ", packed 4-bit" : integers ? ", packed 8-bit" : ", packed";
+    problem.size.b_block = static_cast<double>(p.block);
     problem.constant = p.constant->operand.value;
     problem.packed.k = p.k.value();
     problem.packed.n = p.n.value();

@@ -1,12 +1,12 @@
 // Top-k by merge sort (shaders/merge_sort.h): a launch that sorts short runs, launches that merge
-// them, and one that gathers the results. Two pairs of scratch buffers take turns.
+// them, and one that gathers the results. Two pairs of scratch buffers take turns. If few elements
+// of a long line are wanted, radix_select.cpp selects them first.
 #include <algorithm>
 #include <bit>
 #include <limits>
 
-#include "codegen/lower/lower.h"
+#include "codegen/lower/sort.h"
 #include "codegen/ops/shape_arith.h"
-#include "shaders/merge_sort.h"
 
 namespace reprise::lower {
 
@@ -16,29 +16,6 @@ using kernel::Builder;
 using kernel::Ty;
 using shaders::kMergedElements;
 using shaders::kSortedRun;
-
-namespace {
-
-struct SortProblem {
-  SortProblem(const graph::Graph& graph, const Group& gr, const TargetFacts& target);
-
-  /// The number of merging launches, at most.
-  size_t merges() const;
-  /// 1 if a line has several runs of that length, else 0.
-  Expr is_several(const Expr& run) const { return Expr::min(Expr::floordiv(length - 1, run), 1); }
-  /// Elements that a run of the given length keeps.
-  Expr kept(const Expr& run) const { return Expr::min(run, wanted); }
-
-  const graph::Graph& g;
-  const Group& group;
-  ValueId x, values, positions;
-  size_t axis;
-  Shape line_dims;  // of the domain, with size 1 for the axis
-  Expr lines, length, wanted;
-  bool largest;
-  DType key_type;
-  uint32_t workgroup;
-};
 
 SortProblem::SortProblem(const graph::Graph& graph, const Group& gr, const TargetFacts& target)
     : g(graph),
@@ -51,88 +28,94 @@ SortProblem::SortProblem(const graph::Graph& graph, const Group& gr, const Targe
       lines(element_count(line_dims)),
       length(g.value(x).shape[axis]),
       wanted(gr.domain[axis]),
+      sorted(length),
       largest(ops::Attributes(*gr.anchor).get_int("largest") != 0),
-      key_type(g.value(x).dtype == DType::I64 ? DType::I64 : DType::I32),
-      workgroup(target.cpu_type() ? 8 : 64) {}
+      cpu(target.cpu_type()),
+      selects(can_select(*this)) {
+  if (selects) sorted = wanted;
+}
 
 size_t SortProblem::merges() const {
   // Indices have 32 bits, so no line is longer than that.
   const int64_t longest =
-      std::min(ops::bounds(length, g.symbols).hi, int64_t{std::numeric_limits<int32_t>::max()});
+      std::min(ops::bounds(sorted, g.symbols).hi, int64_t{std::numeric_limits<int32_t>::max()});
   return static_cast<size_t>(
       std::bit_width(static_cast<uint64_t>(std::max<int64_t>(longest - 1, 0)) / kSortedRun));
 }
+
+Result<Val> SortLaunch::element(const Index& line, const Expr& position, int lanes) {
+  Index index = line;
+  index[p_.axis] = position;
+  RP_ASSIGN(Val x, ev_.eval(p_.x, index, lanes));
+  return b_.type(x).ty == Ty::F16 ? Val(b_.convert(x, Ty::F32)) : x;
+}
+
+Result<LoweredLaunch> SortLaunch::write(const Expr& units,
+                                        const std::function<Status(Value)>& unit) {
+  b_.set_workgroup(workgroup());
+  const Expr groups = Expr::ceildiv(units, int64_t{workgroup()});
+  const Value id = linear_invocation(b_, groups, workgroup());
+  RP_TRY(ev_.guard(id < ev_.value(units), [&] { return unit(id); }));
+  return finished(groups);
+}
+
+Result<LoweredLaunch> SortLaunch::write_lines(const std::function<Status(Value, Value)>& body) {
+  b_.set_workgroup(workgroup());
+  const Value line = linear_workgroup(b_, p_.lines);
+  const Value local{b_, b_.convert(b_.builtin(kernel::Builtin::LocalIndex), Ty::I32)};
+  RP_TRY(ev_.guard(line < ev_.value(p_.lines), [&] { return body(line, local); }));
+  return finished(p_.lines);
+}
+
+Result<LoweredLaunch> SortLaunch::finished(const Expr& groups) {
+  RP_ASSIGN(Lowered out, finish(ev_, b_, p_.group, groups, {}));
+  LoweredLaunch launch = std::move(out.launches[0]);
+  for (LoweredBuffer& buffer : launch.buffers)
+    if (buffer.scratch) buffer.scratch = scratch_[*buffer.scratch];
+  return launch;
+}
+
+namespace {
 
 Expr run_length(size_t merges) {
   return Expr(int64_t{kSortedRun} << merges);
 }
 
-/// One of the launches.
-class SortLaunch {
- public:
-  SortLaunch(const SortProblem& p, const char* suffix)
-      : p_(p), b_(kernel_name(p.group) + suffix), ev_(p.g, p.group, b_) {}
-
-  Builder& builder() { return b_; }
-  Evaluator& evaluator() { return ev_; }
-
-  /// The pair number `pair` of scratch buffers.
-  shaders::SortBuffers buffers(size_t pair, Access access) {
-    return {add(2 * pair, p_.key_type, access), add(2 * pair + 1, DType::I32, access)};
+/// The elements of a run, of those in order or of those that were selected.
+Result<shaders::UnsortedRun> load_run(SortLaunch& launch, const SortProblem& p, const Index& at) {
+  Builder& b = launch.builder();
+  Evaluator& ev = launch.evaluator();
+  shaders::UnsortedRun run;
+  const Value first = ev.value(at[1]) * kSortedRun;
+  run.count = min(ev.value(p.sorted) - first, b.i32(kSortedRun));
+  shaders::SortBuffers from;
+  if (p.selects) from = launch.buffers(1, Access::Read);
+  const Index line = ev.unflatten(at[0], p.line_dims);
+  for (int i = 0; i < kSortedRun; ++i) {
+    const auto n = static_cast<size_t>(i);
+    const Value position = min(first + i, ev.value(p.sorted) - 1);
+    if (p.selects) {
+      const Value place = ev.value(at[0]) * ev.value(p.sorted) + position;
+      run.keys[n] = {b, b.load(from.keys, place)};
+      run.positions[n] = {b, b.load(from.positions, place)};
+    } else {
+      RP_ASSIGN(const Val x, launch.element(line, ev.symbol(position, p.length), 1));
+      run.keys[n] = shaders::sort_key(b, x, p.largest);
+      run.positions[n] = first + i;
+    }
   }
-
-  shaders::SortLoop loop() {
-    return [this](int64_t count, const std::function<Status(Value)>& body) {
-      return ev_.for_loop(count, body);
-    };
-  }
-
-  /// Writes one invocation for each unit and finishes the launch.
-  Result<LoweredLaunch> write(const Expr& units, const std::function<Status(Value)>& unit) {
-    b_.set_workgroup(p_.workgroup);
-    const Expr groups = Expr::ceildiv(units, int64_t{p_.workgroup});
-    const Value id = linear_invocation(b_, groups, p_.workgroup);
-    RP_TRY(ev_.guard(id < ev_.value(units), [&] { return unit(id); }));
-    RP_ASSIGN(Lowered out, finish(ev_, b_, p_.group, groups, {}));
-    LoweredLaunch launch = std::move(out.launches[0]);
-    for (LoweredBuffer& buffer : launch.buffers)
-      if (buffer.scratch) buffer.scratch = scratch_[*buffer.scratch];
-    return launch;
-  }
-
- private:
-  int add(size_t number, DType type, Access access) {
-    scratch_.push_back(number);
-    return ev_.add_scratch({p_.values, type, {}}, access);
-  }
-
-  const SortProblem& p_;
-  Builder b_;
-  Evaluator ev_;
-  std::vector<size_t> scratch_;  // the group's scratch buffers, in the order of the parameters
-};
+  return run;
+}
 
 Result<LoweredLaunch> sort_runs(const SortProblem& p) {
   SortLaunch launch(p, "_runs");
   Builder& b = launch.builder();
   Evaluator& ev = launch.evaluator();
-  const Shape units{p.lines, Expr::ceildiv(p.length, kSortedRun)};
+  const Shape units{p.lines, Expr::ceildiv(p.sorted, kSortedRun)};
   const shaders::SortBuffers to = launch.buffers(0, Access::Write);
   return launch.write(element_count(units), [&](Value id) -> Status {
-    const Expr unit = ev.symbol(id, element_count(units));
-    const Index at = ev.unflatten(unit, units);
-    const Value first = ev.value(at[1]) * kSortedRun;
-    shaders::UnsortedRun run;
-    run.first = first;
-    run.count = min(ev.value(p.length) - first, b.i32(kSortedRun));
-    Index index = ev.unflatten(at[0], p.line_dims);
-    for (int i = 0; i < kSortedRun; ++i) {
-      const Value position = min(first + i, ev.value(p.length) - 1);
-      index[p.axis] = ev.symbol(position, p.length);
-      RP_ASSIGN(Val x, ev.eval(p.x, index));
-      if (b.type(x).ty == Ty::F16) x = b.convert(x, Ty::F32);
-      run.keys[static_cast<size_t>(i)] = shaders::sort_key(b, x, p.largest);
-    }
+    const Index at = ev.unflatten(ev.symbol(id, element_count(units)), units);
+    RP_ASSIGN(const shaders::UnsortedRun run, load_run(launch, p, at));
     const Value kept = ev.value(p.kept(kSortedRun));
     shaders::sort_run(b, run, to, id * kept, min(run.count, kept));
     return {};
@@ -150,16 +133,16 @@ Result<LoweredLaunch> merge_runs(const SortProblem& p, size_t merges) {
   part.to = launch.buffers(1 - merges % 2, Access::Write);
   const Expr run = run_length(merges), next = run_length(merges + 1);
   const Expr several = p.is_several(run);
-  const Expr pairs = several * Expr::ceildiv(p.length, next);
+  const Expr pairs = several * Expr::ceildiv(p.sorted, next);
   const Expr parts = Expr::ceildiv(p.kept(next), kMergedElements);
   const Value run_of = ev.parameter(run), kept = ev.parameter(p.kept(run));
   const Value kept_next = ev.parameter(p.kept(next)),
-              runs = ev.parameter(Expr::ceildiv(p.length, run));
+              runs = ev.parameter(Expr::ceildiv(p.sorted, run));
   const Value pairs_of = ev.parameter(pairs), parts_of = ev.parameter(parts);
   return launch.write(p.lines * pairs * parts, [&](Value id) -> Status {
     const Value merged = id / parts_of;  // number of the pair among those of all lines
     const Value line = merged / pairs_of, left = merged % pairs_of * 2;
-    const Value rest = ev.value(p.length) - left * run_of;  // elements from the left run on
+    const Value rest = ev.value(p.sorted) - left * run_of;  // elements from the left run on
     const auto count = [&](Value elements) { return min(b.max(elements, b.i32(0)), kept); };
     part.left = {(line * runs + left) * kept, count(min(rest, run_of))};
     part.right.count = count(min(rest - run_of, run_of));
@@ -215,13 +198,14 @@ Result<LoweredLaunch> gather(const SortProblem& p) {
 Result<Lowered> lower_sort(const graph::Graph& g, const Group& group, const TargetFacts& target) {
   const SortProblem p(g, group, target);
   Lowered out;
-  out.schedule = "merge sort";
-  // Before each launch, a line has fewer than length / run + 1 runs of min(run, wanted) elements.
-  const Shape shape{p.lines, p.length + p.wanted};
-  for (size_t pair = 0; pair < (p.merges() > 0 ? 2 : 1); ++pair) {
-    out.scratch.push_back({p.values, p.key_type, shape});
+  out.schedule = p.selects ? "radix select, merge sort" : "merge sort";
+  // Before each launch, a line has fewer than sorted / run + 1 runs of min(run, wanted) elements.
+  const Shape shape{p.lines, p.sorted + p.wanted};
+  for (size_t pair = 0; pair < (p.merges() > 0 || p.selects ? 2 : 1); ++pair) {
+    out.scratch.push_back({p.values, p.key_type(), shape});
     out.scratch.push_back({p.values, DType::I32, shape});
   }
+  if (p.selects) RP_TRY(radix_select(p, out));
   RP_ASSIGN(LoweredLaunch runs, sort_runs(p));
   out.launches.push_back(std::move(runs));
   for (size_t m = 0; m < p.merges(); ++m) {

@@ -299,30 +299,60 @@ V regrouped(OpBuilder& c, const Packing& p, V q, V scales) {
   return c.mul(c.sub(c.cast(q, t), spread(zeros_of(c, p))), spread(scales));
 }
 
-/// The weight [N, K] as numbers of the scale's dtype. With integer zero points, it keeps one byte
-/// for each number.
-V weight(OpBuilder& c, const Packing& p) {
-  Rewriter& rw = c.rewriter();
-  const HostTensor numbers =
-      unpacked(*rw.input(kPacked).constant, p.n, p.k, p.blocks() * p.block_bytes(), p.bits);
-  const V q = c.constant(numbers);
-  const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
-  if (c.has(kGroups)) return regrouped(c, p, q, scales);
-  if (c.has(kZeroPoints) && c.dtype(c.in(kZeroPoints)) != DType::U8) {
-    const V zeros = c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
-    const DType t = accumulate_dtype(c.dtype(scales));
-    const V zero = c.cast(repeat_blocks(c, zeros, 1, p.block, p.k), t);
-    return c.mul(c.sub(c.cast(q, t), zero), c.cast(repeat_blocks(c, scales, 1, p.block, p.k), t));
+/// The transpose of a matrix of bytes, less `zero`.
+HostTensor transposed(const HostTensor& m, DType to, uint8_t zero) {
+  constexpr size_t kBlock = 64;  // rows and columns that fit in the cache
+  const auto rows = static_cast<size_t>(m.dims()[0]), columns = static_cast<size_t>(m.dims()[1]);
+  HostTensor out(to, {m.dims()[1], m.dims()[0]});
+  const auto* from = reinterpret_cast<const uint8_t*>(m.bytes().data());
+  auto* const target = reinterpret_cast<uint8_t*>(out.mutable_bytes().data());
+  for (size_t row = 0; row < rows; row += kBlock) {
+    for (size_t column = 0; column < columns; column += kBlock) {
+      for (size_t c = column; c < std::min(column + kBlock, columns); ++c) {
+        for (size_t r = row; r < std::min(row + kBlock, rows); ++r)
+          target[c * rows + r] = static_cast<uint8_t>(from[r * columns + c] - zero);
+      }
+    }
   }
-  std::vector<uint8_t> middle(static_cast<size_t>(p.n * p.blocks()), uint8_t(1U << (p.bits - 1)));
-  const V zero = c.constant(
-      c.has(kZeroPoints)
-          ? unpacked(*rw.input(kZeroPoints).constant, p.n, p.blocks(), p.zero_bytes(), p.bits)
-          : HostTensor::from<uint8_t>(DType::U8, {p.n, p.blocks()}, middle));
+  return out;
+}
+
+/// The weight [K, N], whose numbers are in blocks along K with integer zero points. In memory, a
+/// number has a byte; packed operands of 4 bits have half of one. Scales lie along N as well, so
+/// that kernels load those of neighbouring columns at once.
+V blocked_weight(OpBuilder& c, const Packing& p, const HostTensor& numbers, V scales) {
+  Rewriter& rw = c.rewriter();
+  const bool nibbles = p.bits == 4;
+  const DType is_unsigned = nibbles ? DType::U4 : DType::U8;
+  const auto middle = static_cast<uint8_t>(1U << (p.bits - 1));
   AttrMap a;
-  a.set("axis", int64_t{1});
+  a.set("axis", int64_t{0});
   a.set("block_size", p.block);
-  return c.op("DequantizeLinear", {q, scales, zero}, std::move(a));
+  std::vector<V> inputs{graph::kNone, c.transpose(scales, {1, 0})};
+  if (c.has(kZeroPoints)) {
+    const HostTensor zeros =
+        unpacked(*rw.input(kZeroPoints).constant, p.n, p.blocks(), p.zero_bytes(), p.bits);
+    inputs[0] = c.constant(transposed(numbers, is_unsigned, 0));
+    inputs.push_back(c.constant(transposed(zeros, is_unsigned, 0)));
+  } else {
+    inputs[0] = c.constant(transposed(numbers, nibbles ? DType::I4 : DType::I8, middle));
+  }
+  return c.op("DequantizeLinear", std::move(inputs), std::move(a));
+}
+
+/// The weight [K, N] as numbers of the scale's dtype.
+V weight(OpBuilder& c, const Packing& p) {
+  const HostTensor numbers = unpacked(*c.rewriter().input(kPacked).constant, p.n, p.k,
+                                      p.blocks() * p.block_bytes(), p.bits);
+  const V scales = c.reshape(c.in(kScales), {p.n, p.blocks()});
+  if (c.has(kGroups)) return c.transpose(regrouped(c, p, c.constant(numbers), scales), {1, 0});
+  if (!c.has(kZeroPoints) || c.dtype(c.in(kZeroPoints)) == DType::U8)
+    return blocked_weight(c, p, numbers, scales);
+  const V zeros = c.reshape(c.in(kZeroPoints), {p.n, p.blocks()});
+  const DType t = accumulate_dtype(c.dtype(scales));
+  const V zero = c.cast(repeat_blocks(c, zeros, 1, p.block, p.k), t);
+  const V centered = c.sub(c.cast(c.constant(numbers), t), zero);
+  return c.transpose(c.mul(centered, c.cast(repeat_blocks(c, scales, 1, p.block, p.k), t)), {1, 0});
 }
 
 Result<bool> matmul_nbits(Rewriter& rw) {
@@ -330,7 +360,7 @@ Result<bool> matmul_nbits(Rewriter& rw) {
   RP_ASSIGN(const Packing p, packing_of(ctx));
   OpBuilder c(rw);
   const DType t = c.dtype(c.in(kA));
-  const V b = c.transpose(c.cast(weight(c, p), t), {1, 0});
+  const V b = c.cast(weight(c, p), t);
   V y = c.matmul(c.in(kA), b, c.shape(rw.node().outputs[0]));
   if (c.has(kBias)) y = c.add(y, c.cast(c.reshape(c.in(kBias), {p.n}), t));
   c.replace(0, y);

@@ -1,11 +1,12 @@
-// The operators of ai.onnx.ml, of tensors. Arithmetic decomposes to standard operators; what looks
-// values up, or walks trees, runs on the host.
+// The operators of ai.onnx.ml, of tensors. Arithmetic decomposes to standard operators, tree
+// ensembles to those of tree_ensembles.h; what looks values up runs on the host.
 #include <algorithm>
 #include <array>
 
 #include "codegen/ops/families.h"
 #include "codegen/ops/op_builder.h"
 #include "codegen/ops/support.h"
+#include "codegen/ops/tree_ensembles.h"
 
 namespace reprise::ops {
 
@@ -387,6 +388,8 @@ constexpr AttrDecl kTreeEnsemble[] = {
     int_attr("post_transform", 0),
     required_attr("tree_roots", AttrType::Ints)};
 
+constexpr AttrDecl kTreeLeaves[] = {required_attr("depth", AttrType::Int)};
+
 constexpr OpDef kOps[] = {
     {.name = "ArrayFeatureExtractor",
      .domain = kDomain,
@@ -451,16 +454,29 @@ constexpr OpDef kOps[] = {
     {.name = "TreeEnsemble",
      .domain = kDomain,
      .infer = infer_tree_ensemble,
+     .decompose = decompose_tree_ensemble,
      .attributes = kTreeEnsemble},
     {.name = "TreeEnsembleClassifier",
      .domain = kDomain,
      .infer = infer_tree_classifier,
+     .decompose = decompose_tree_classifier,
      .max_outputs = 2,
      .attributes = kTreeClassifier},
     {.name = "TreeEnsembleRegressor",
      .domain = kDomain,
      .infer = infer_tree_regressor,
+     .decompose = decompose_tree_regressor,
      .attributes = kTreeRegressor},
+    {.name = "TreeLeaves",
+     .infer = infer_tree_leaves,
+     .lowering = Lowering::Element,
+     .element = tree_leaves_element,
+     .min_inputs = 3,
+     .max_inputs = 3,
+     .attributes = kTreeLeaves,
+     .sensitivity = kernel::Sensitivity::Decision,
+     .layout = LayoutRole::Fixed,
+     .reads_per_element = tree_leaves_reads},
 };
 
 }  // namespace

@@ -29,6 +29,8 @@ struct Transform {
 constexpr int64_t kMostMatrixElements = int64_t{1} << 20;
 /// The longest transform of complex numbers with such a matrix.
 constexpr int64_t kLongestMatrix = 512;
+/// The lengths of matrices into which longer transforms are split, if they have such factors.
+constexpr int64_t kShortMatrix = 16, kLongMatrix = 64;
 
 /// [given * parts of an operand, bins * parts of a result]
 HostTensor transform_matrix(const Transform& t, DType dtype, double scale) {
@@ -69,6 +71,21 @@ int64_t large_factor(int64_t n) {
   return 0;
 }
 
+/// The factor P of N = P * Q. If P is at most kLongMatrix and Q is not, Q is split further. 0: N
+/// has no such factors.
+int64_t first_factor(int64_t n) {
+  const int64_t large = large_factor(n);
+  if (large > 0 && large <= kLongMatrix) return large;
+  // A matrix of length P takes P multiplications for each number, so several short ones save more
+  // than their launches cost.
+  for (int64_t f = kLongMatrix; f >= kShortMatrix; --f) {
+    if (n % f != 0) continue;
+    const int64_t rest = n / f <= kLongMatrix ? n / f : first_factor(n / f);
+    if (rest > 0 && rest <= kLongMatrix) return f;
+  }
+  return large;
+}
+
 /// z [.., 2] times (re + im i), where re and im broadcast to z.
 V complex_product(OpBuilder& c, V z, V re, V im) {
   const int64_t last = std::ssize(c.shape(z)) - 1;
@@ -106,9 +123,9 @@ V with_mirror_image(OpBuilder& c, V half, const Transform& t) {
 }
 
 /// N = P * Q. With n = Q p + q and k = r + P s, the transform is one of length P over p, a factor
-/// of W_N^(q r), and one of length Q over q.
+/// of W_N^(q r), and one of length Q over q. The latter may be split in the same way.
 V by_two_factors(OpBuilder& c, V rows, const Transform& t, double scale) {
-  const int64_t p = large_factor(t.length);
+  const int64_t p = first_factor(t.length);
   const int64_t q = t.length / p;
   const DType dtype = c.dtype(rows);
   rows = t.mirrored ? with_mirror_image(c, rows, t) : padded_rows(c, rows, t.length);
@@ -130,7 +147,9 @@ V by_two_factors(OpBuilder& c, V rows, const Transform& t, double scale) {
                       c.constant(float_tensor(dtype, {q, p, 1}, im)));
   z = c.reshape(c.transpose(z, {0, 2, 1, 3}), {m * Expr(p), Expr(q), Expr(2)});
   const Transform over_q{q, t.inverse, q, q, false, false};
-  z = c.reshape(by_matrix(c, z, over_q, 1), {m, Expr(p), Expr(q), Expr(2)});
+  const bool split = p <= kLongMatrix && q > kLongMatrix;
+  z = split ? by_two_factors(c, z, over_q, 1) : by_matrix(c, z, over_q, 1);
+  z = c.reshape(z, {m, Expr(p), Expr(q), Expr(2)});
   z = c.reshape(c.transpose(z, {0, 2, 1, 3}), {m, Expr(t.length), Expr(2)});
   z = c.slice_axis(z, 1, 0, Expr(t.bins));
   return t.mirrored ? c.slice_axis(z, 2, 0, 1) : z;
@@ -144,7 +163,8 @@ bool fits_matrix(const Transform& t) {
 /// Whether the transform has a decomposition.
 bool is_short(const Transform& t) {
   if (t.length < 1 || t.given < 1) return false;
-  return fits_matrix(t) || (t.length <= kLongestMatrix * kLongestMatrix && large_factor(t.length));
+  return fits_matrix(t) ||
+         (t.length <= kLongestMatrix * kLongestMatrix && first_factor(t.length) > 0);
 }
 
 /// rows [M, given, parts] -> [M, bins, parts]

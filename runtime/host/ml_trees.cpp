@@ -3,6 +3,7 @@
 #include "runtime/host/ml_trees.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "runtime/host/tables.h"
 
@@ -30,7 +31,7 @@ PrepareResult prepare_regressor(const Call& c) {
   const int64_t targets = c.attrs.get_int("n_targets", 0);
   if (targets < 1) return invalid_model("attribute 'n_targets' must be at least 1");
   auto state = std::make_shared<Regressor>();
-  RP_ASSIGN(state->trees, read_trees(c.attrs, "target", targets));
+  RP_ASSIGN(state->trees, trees::read_trees(c.attrs, "target", targets));
   RP_ASSIGN(state->trees.aggregate, aggregate_of(c.attrs.get_string("aggregate_function", "SUM")));
   RP_ASSIGN(state->post, post_transform(c));
   const size_t base = state->trees.base.size();
@@ -49,7 +50,7 @@ PrepareResult prepare_ensemble(const Call& c) {
   const int64_t post = c.attrs.get_int("post_transform", 0);
   if (post < 0 || post > 4) return invalid_model("attribute 'post_transform' is not in [0, 4]");
   auto state = std::make_shared<Regressor>();
-  RP_ASSIGN(state->trees, read_trees_of_version_5(c.attrs));
+  RP_ASSIGN(state->trees, trees::read_trees_of_version_5(c.attrs));
   state->trees.aggregate = kAggregates[aggregate];
   state->post = static_cast<PostTransform>(post);
   return PrepareResult(std::move(state));
@@ -118,7 +119,8 @@ PrepareResult prepare_classifier(const Call& c) {
   auto state = std::make_shared<Classifier>();
   RP_ASSIGN(state->labels, ClassLabels::read(c, "classlabels_int64s", "classlabels_strings"));
   RP_ASSIGN(state->post, post_transform(c));
-  RP_ASSIGN(state->trees, read_trees(c.attrs, "class", static_cast<int64_t>(state->labels.size())));
+  RP_ASSIGN(state->trees,
+            trees::read_trees(c.attrs, "class", static_cast<int64_t>(state->labels.size())));
   find_decision(*state);
   return PrepareResult(std::move(state));
 }
@@ -197,13 +199,50 @@ KernelResult tree_ensemble_classifier(const Call& c) {
                                            : classify<float>(*state, x);
 }
 
+// --- the core form
+
+/// The leaf to which each tree leads each sample. A node is {feature * 16 + outcomes, the bits of
+/// the value, the node if the outcome is not among them, the node if it is}. The outcome is 1 if
+/// the feature is less than the value, 2 if equal, 4 if greater, 8 if either is NaN. Leaves lead to
+/// themselves. Indices out of range, which no compiler writes, are clamped.
+KernelResult tree_leaves(const Call& c) {
+  RP_TRY(check_arity(c, 3, 3));
+  RP_TRY(require_rank(c, 0, "samples", 2, 2));
+  RP_TRY(require_rank(c, 1, "nodes", 2, 2));
+  RP_TRY(require_rank(c, 2, "roots", 1, 1));
+  const HostTensor &x = input(c, 0), &nodes = input(c, 1), &roots = input(c, 2);
+  const int64_t rows = x.dims()[0], features = x.dims()[1], trees = roots.count();
+  const int64_t count = nodes.dims()[0];
+  const bool types =
+      x.dtype() == DType::F32 && nodes.dtype() == DType::I32 && roots.dtype() == DType::I32;
+  if (!types || nodes.dims()[1] != 4 || ((count == 0 || features == 0) && rows * trees != 0))
+    return internal_error("TreeLeaves has unfit operands");
+  RP_ASSIGN(HostTensor y, allocate(DType::I32, {trees, rows}));
+  const auto* table = nodes.data<int32_t>();
+  const int64_t depth = c.attrs.get_int("depth", 0);
+  for (int64_t i = 0; i < rows * trees; ++i) {
+    const float* sample = x.data<float>() + i % rows * features;
+    int64_t at = roots.data<int32_t>()[i / rows];
+    for (int64_t step = 0; step < depth; ++step) {
+      const int32_t* node = table + std::clamp<int64_t>(at, 0, count - 1) * 4;
+      const float v = sample[std::clamp<int64_t>(node[0] >> 4, 0, features - 1)];
+      const auto value = std::bit_cast<float>(node[1]);
+      const int outcome = v < value ? 1 : v == value ? 2 : v > value ? 4 : 8;
+      at = (node[0] & outcome) != 0 ? node[3] : node[2];
+    }
+    y.mutable_data<int32_t>()[i] = static_cast<int32_t>(at);
+  }
+  return one(std::move(y));
+}
+
 }  // namespace
 
 Table ml_trees_table() {
   static constexpr Entry kTable[] = {
       {"TreeEnsemble", tree_ensemble, prepare_ensemble},
       {"TreeEnsembleClassifier", tree_ensemble_classifier, prepare_classifier},
-      {"TreeEnsembleRegressor", tree_ensemble_regressor, prepare_regressor}};
+      {"TreeEnsembleRegressor", tree_ensemble_regressor, prepare_regressor},
+      {"TreeLeaves", tree_leaves}};
   return kTable;
 }
 

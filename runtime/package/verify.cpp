@@ -19,7 +19,7 @@ Status check_weight(const Package& p, const plan::Plan& plan, const plan::Buffer
   const HostTensor& raw = p.weights[w.segment];
   const auto count = checked_element_count(static_dims(b.shape), b.dtype);
   if (!count.ok()) return count.status().with_context(where);
-  const bool tiles = w.packing == plan::Weight::Packing::Tiles;
+  const bool tiles = w.packing != plan::Weight::Packing::Raw;
   if (raw.dtype() != b.dtype || raw.count() != *count || (tiles && w.batch * w.k * w.n != *count)) {
     return invalid_model(where + ": the plan expects " + describe(b.dtype, static_dims(b.shape)) +
                          ", segment " + std::to_string(w.segment) + " is " +

@@ -57,9 +57,12 @@ struct Interface {
 struct Weight {
   std::string name;      // of the initialiser
   uint32_t segment = 0;  // index of the raw tensor in the package
-  enum class Packing : uint8_t { Raw, Tiles } packing = Packing::Raw;
+  enum class Packing : uint8_t { Raw, Tiles, Nibbles } packing = Packing::Raw;
   // For Tiles: the raw weight is a [batch, K, N] matrix in which N is contiguous, or K if
   // `transposed`. It is packed as [batch][n / tile_n][k][tile_n]; zeros fill the last tile of N.
+  // For Nibbles: the same of 4-bit integers, whose elements have half a byte each:
+  // [batch][n / tile_n][k / 8][tile_n / 4][4][8]. The last axis is a word, from the lowest bits on
+  // [2 values of k][4 columns]; zeros fill K as well. tile_n is a multiple of 4.
   int64_t batch = 1, k = 0, n = 0;
   uint32_t tile_n = 0;
   bool transposed = false;

@@ -199,12 +199,13 @@ class Verifier {
 
   static Status weight(const Weight& w) {
     const std::string where = "weight '" + w.name + "'";
-    if (w.packing > Weight::Packing::Tiles) {
+    if (w.packing > Weight::Packing::Nibbles) {
       return malformed(where,
                        "packing " + number(static_cast<int64_t>(w.packing)) + " does not exist");
     }
     if (w.packing == Weight::Packing::Raw) return {};
-    if (w.batch < 1 || w.k < 1 || w.n < 1 || w.tile_n < 1 || w.tile_n > 4096) {
+    const bool split = w.packing == Weight::Packing::Nibbles && w.tile_n % 4 != 0;
+    if (w.batch < 1 || w.k < 1 || w.n < 1 || w.tile_n < 1 || w.tile_n > 4096 || split) {
       return malformed(where, "its tiles have impossible sizes");
     }
     int64_t count = 0;
@@ -392,7 +393,9 @@ class Verifier {
 uint64_t Weight::packed_bytes(uint64_t raw_bytes, size_t element) const {
   if (packing == Packing::Raw) return align_up(raw_bytes, 4);
   const uint64_t columns = align_up(static_cast<uint64_t>(n), tile_n);
-  return align_up(static_cast<uint64_t>(batch) * columns * static_cast<uint64_t>(k) * element, 4);
+  const uint64_t vectors = static_cast<uint64_t>(batch) * columns;
+  if (packing == Packing::Nibbles) return vectors * align_up(static_cast<uint64_t>(k), 8) / 2;
+  return align_up(vectors * static_cast<uint64_t>(k) * element, 4);
 }
 
 Status verify_spirv(std::span<const uint32_t> words) {

@@ -153,7 +153,7 @@ struct Operator {
 
 /// Operators that passes write, and no model.
 bool is_of_core_form(const ops::OpDef& def) {
-  constexpr std::string_view kOthers[] = {"NotEqual", "RecurrentSteps", "ShapeValue"};
+  constexpr std::string_view kOthers[] = {"NotEqual", "RecurrentSteps", "ShapeValue", "TreeLeaves"};
   return (def.row && def.decompose == nullptr) ||
          std::ranges::find(kOthers, def.name) != std::end(kOthers);
 }

@@ -313,7 +313,7 @@ INSTANTIATE_TEST_SUITE_P(Reductions, Decompose, testing::ValuesIn(kReductions), 
 
 // --- Signals and images --------------------------------------------------------------------------
 
-// A transform of 1200 numbers takes two factors, 40 and 30.
+// A transform of 1200 numbers takes two factors, 40 and 30; one of 8192 takes 64, 16 and 8.
 const Decomposition kSignals[] = {
     {"Dft", "input x: float32[2,12,1]\ny = DFT(x) @20\noutput y"},
     {"DftAxis", "input x: float32[6,n,2]\ny = DFT<axis=0>(x) @17\noutput y"},
@@ -331,6 +331,9 @@ const Decomposition kSignals[] = {
     {"DftLongHalfPads",
      "input x: float32[1100,n,1]\nconst l: int64[]{1200}\nconst a: int64[]{0}\n"
      "y = DFT<onesided=1>(x, l, a) @20\noutput y",
+     -1, 1, false, 1e-4},
+    {"DftThreeFactors", "input x: float32[1,8192,1]\ny = DFT(x) @20\noutput y", -1, 1, false, 1e-4},
+    {"DftThreeFactorsInverse", "input x: float32[1,4913,2]\ny = DFT<inverse=1>(x) @20\noutput y",
      -1, 1, false, 1e-4},
     {"DftLongInverse", "input x: float32[1,1200,2]\ny = DFT<inverse=1>(x) @20\noutput y", -1, 1,
      false, 1e-4},

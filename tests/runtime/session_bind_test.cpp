@@ -183,5 +183,28 @@ TEST(Weights, TilesArePaddedWithZeros) {
   EXPECT_NE(bad.message().find("'w'"), std::string::npos);
 }
 
+TEST(Weights, IntegersOfFourBitsSharePackedWords) {
+  plan::Weight w;
+  w.name = "w";
+  w.packing = plan::Weight::Packing::Nibbles;
+  w.k = 3;
+  w.n = 5;
+  w.tile_n = 4;
+  // The upper bits of an element do not count.
+  const HostTensor rows = HostTensor::from(
+      DType::U4, {3, 5}, std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0xFD, 14, 15});
+  std::vector<uint32_t> packed(8, 7);
+  ASSERT_EQ(w.packed_bytes(rows.bytes().size(), 1), packed.size() * sizeof(uint32_t));
+  ASSERT_TRUE(pack_weight(w, rows, std::as_writable_bytes(std::span(packed))).ok());
+  EXPECT_EQ(packed, (std::vector<uint32_t>{0x98764321, 0xEDCB, 0, 0, 0xA0005, 0xF, 0, 0}));
+  w.tile_n = 6;
+  EXPECT_EQ(pack_weight(w, rows, std::as_writable_bytes(std::span(packed))).code(),
+            Code::InvalidModel);
+  w.tile_n = 4;
+  const HostTensor bytes = HostTensor::from(DType::U8, {3, 5}, std::vector<uint8_t>(15));
+  EXPECT_EQ(pack_weight(w, bytes, std::as_writable_bytes(std::span(packed))).code(),
+            Code::InvalidModel);
+}
+
 }  // namespace
 }  // namespace reprise::test

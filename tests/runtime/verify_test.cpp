@@ -67,6 +67,11 @@ const Wrong kBuffers[] = {
     {"packing 5",
      [](Package& p) { device(p).weights[0].packing = static_cast<plan::Weight::Packing>(5); }},
     {"impossible sizes", [](Package& p) { device(p).weights[0].tile_n = 0; }},
+    {"impossible sizes",
+     [](Package& p) {
+       device(p).weights[0].packing = plan::Weight::Packing::Nibbles;
+       device(p).weights[0].tile_n = 6;
+     }},
     {"too large", [](Package& p) { device(p).weights[0].k = int64_t{1} << 62; }},
     {"segment 9 does not exist", [](Package& p) { device(p).weights[0].segment = 9; }},
     {"the plan expects", [](Package& p) { device(p).weights[0].segment = 1; }},

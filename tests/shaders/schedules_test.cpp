@@ -169,8 +169,11 @@ TEST(Schedules, EveryScheduleIsReachable) {
   std::set<const Schedule*> seen;
   for (const Predicate& device : {Predicate{}, subgroups_of_8(false), matrices(32, {16, 16, 16})}) {
     for (const double rows : {1.0, 300.0}) {
-      for (const Tile& t : candidates(half(size_of(rows, 300, 300)), device))
-        seen.insert(t.schedule);
+      for (const double block : {0.0, 32.0}) {
+        GemmSize size = half(size_of(rows, 300, 300));
+        size.b_block = block;
+        for (const Tile& t : candidates(size, device)) seen.insert(t.schedule);
+      }
     }
   }
   EXPECT_EQ(seen.size(), schedules().size());

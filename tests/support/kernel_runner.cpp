@@ -20,8 +20,30 @@ size_t room_for(size_t bytes) {
   return bytes == 0 ? plan::readable_bytes(0) : bytes;
 }
 
+/// plan::Weight::Packing::Nibbles, written down once more.
+HostTensor pack_nibbles(const HostTensor& w, const lower::PackedOperand& p) {
+  const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n, octets = (p.k + 7) / 8;
+  HostTensor out(DType::U8, {p.batch, tiles, octets, p.tile_n / 4, 4, 4});
+  for (std::byte& byte : out.mutable_bytes()) byte = std::byte{0};
+  for (int64_t b = 0; b < p.batch; ++b) {
+    for (int64_t n = 0; n < p.n; ++n) {
+      for (int64_t k = 0; k < p.k; ++k) {
+        const int64_t from = b * p.k * p.n + (p.transposed ? n * p.k + k : k * p.n + n);
+        const int64_t vector = (b * tiles + n / p.tile_n) * octets + k / 8;
+        const int64_t word = vector * p.tile_n + n % p.tile_n / 4 * 4 + k % 8 / 2;
+        const int64_t nibble = word * 8 + k % 2 * 4 + n % 4;
+        const unsigned code = std::to_integer<unsigned>(w.bytes()[static_cast<size_t>(from)]) & 15U;
+        out.mutable_bytes()[static_cast<size_t>(nibble / 2)] |=
+            static_cast<std::byte>(code << (nibble % 2 * 4));
+      }
+    }
+  }
+  return out;
+}
+
 /// plan::Weight::Packing::Tiles, written down once more.
 HostTensor pack(const HostTensor& w, const lower::PackedOperand& p) {
+  if (w.dtype() == DType::I4 || w.dtype() == DType::U4) return pack_nibbles(w, p);
   const int64_t tiles = (p.n + p.tile_n - 1) / p.tile_n;
   const size_t size = size_of(w.dtype());
   HostTensor out(w.dtype(), {p.batch, tiles, p.k, p.tile_n});

@@ -101,7 +101,7 @@ std::string reason_against(const ops::OpDef& def) {
   if (std::ranges::find(kOfStrings, def.name) != std::end(kOfStrings))
     return "its inputs are strings";
   if (def.decompose == nullptr && def.row) return "no operator of ONNX: others are made of it";
-  if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent)
+  if (def.max_inputs == 0 || def.lowering == ops::Lowering::Recurrent || def.name == "TreeLeaves")
     return "a pass makes it, no model";
   return {};
 }

@@ -1,21 +1,26 @@
 // Reads tree ensembles from the attributes of the three operators.
 // https://onnx.ai/onnx/operators/index_ai_onnx_ml.html
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <compare>
 #include <map>
 #include <numeric>
 
-#include "runtime/host/ml_trees.h"
+#include "runtime/base/compare.h"
+#include "runtime/base/tree_ensemble.h"
 
-namespace reprise::host {
+namespace reprise::trees {
 
 namespace {
 
 /// A list of floats, which newer versions may give as a tensor "NAME_as_tensor".
 Result<std::vector<double>> numbers(const AttrMap& attrs, const std::string& name) {
-  if (const auto* t = attrs.get<HostTensor>(name + "_as_tensor")) return load_all(*t);
-  if (const auto* t = attrs.get<HostTensor>(name)) return load_all(*t);
+  const auto* t = attrs.get<HostTensor>(name + "_as_tensor");
+  if (t == nullptr) t = attrs.get<HostTensor>(name);
+  if (t != nullptr && !is_float(t->dtype()))
+    return invalid_model("attribute '" + name + "' must be a tensor of floats");
+  if (t != nullptr) return to_double(*t);
   const auto* list = attrs.get<std::vector<float>>(name);
   return list == nullptr ? std::vector<double>() : std::vector<double>(list->begin(), list->end());
 }
@@ -344,4 +349,4 @@ Result<Ensemble> read_trees_of_version_5(const AttrMap& attrs) {
   return e;
 }
 
-}  // namespace reprise::host
+}  // namespace reprise::trees

@@ -1,0 +1,98 @@
+// Top-k: the launches that sort lines (sort.cpp), and those that select the elements that are worth
+// sorting (radix_select.cpp).
+#pragma once
+
+#include "codegen/lower/lower.h"
+#include "shaders/merge_sort.h"
+
+namespace reprise::lower {
+
+/// One sort of the lines of a tensor.
+struct SortProblem {
+  SortProblem(const graph::Graph& graph, const Group& gr, const TargetFacts& target);
+
+  /// The number of merging launches, at most.
+  size_t merges() const;
+  /// 1 if a line has several runs of that length, else 0.
+  Expr is_several(const Expr& run) const { return Expr::min(Expr::floordiv(sorted - 1, run), 1); }
+  /// Elements that a run of the given length keeps.
+  Expr kept(const Expr& run) const { return Expr::min(run, wanted); }
+
+  /// The type of keys in scratch memory.
+  DType key_type() const { return g.value(x).dtype == DType::I64 ? DType::I64 : DType::I32; }
+
+  const graph::Graph& g;
+  const Group& group;
+  graph::ValueId x, values, positions;
+  size_t axis;
+  Shape line_dims;  // of the domain, with size 1 for the axis
+  Expr lines, length, wanted;
+  Expr sorted;  // elements of a line that are sorted: all, or the wanted ones, which come first
+  bool largest, cpu;
+  bool selects;  // whether other launches select the wanted elements before they are sorted
+};
+
+/// Scratch buffers by number: two pairs of keys and positions, then those of the selection.
+enum SortScratch : size_t {
+  kKeys,
+  kPositions,
+  kCounters = 4,
+  kThresholds,
+  kMoreThresholds,
+  kCounts,
+  kOffsets
+};
+
+/// One of the launches.
+class SortLaunch {
+ public:
+  SortLaunch(const SortProblem& p, const char* suffix)
+      : p_(p), b_(kernel_name(p.group) + suffix), ev_(p.g, p.group, b_) {}
+
+  kernel::Builder& builder() { return b_; }
+  Evaluator& evaluator() { return ev_; }
+
+  /// The pair number `pair` of scratch buffers.
+  shaders::SortBuffers buffers(size_t pair, kernel::Access access) {
+    return {scratch(2 * pair + kKeys, p_.key_type(), access),
+            scratch(2 * pair + kPositions, DType::I32, access)};
+  }
+  /// Scratch buffer number `number`.
+  int scratch(size_t number, DType type, kernel::Access access) {
+    scratch_.push_back(number);
+    return ev_.add_scratch({p_.values, type, {}}, access);
+  }
+
+  shaders::SortLoop loop() {
+    return [this](int64_t count, const std::function<Status(Value)>& body) {
+      return ev_.for_loop(count, body);
+    };
+  }
+
+  /// The element at a position of a line whose other indices are in `line`, as a key. `position`
+  /// may have lanes.
+  Result<Val> element(const Index& line, const Expr& position, int lanes);
+
+  /// Writes one invocation for each unit and finishes the launch.
+  Result<LoweredLaunch> write(const Expr& units, const std::function<Status(Value)>& unit);
+  /// Writes one workgroup for each line and finishes the launch. `local`: number of an invocation.
+  Result<LoweredLaunch> write_lines(const std::function<Status(Value line, Value local)>& body);
+  /// Invocations of a workgroup.
+  uint32_t workgroup() const { return p_.cpu ? 8 : 64; }
+
+ private:
+  Result<LoweredLaunch> finished(const Expr& groups);
+
+  const SortProblem& p_;
+  kernel::Builder b_;
+  Evaluator ev_;
+  std::vector<size_t> scratch_;  // the group's scratch buffers, in the order of the parameters
+};
+
+/// Whether radix_select() can select the wanted elements, and whether that pays.
+bool can_select(const SortProblem& p);
+/// Launches that store the keys and positions of the wanted elements of each line, by ascending
+/// position, in pair 1 of the scratch buffers, and the further scratch buffers that they need.
+Status radix_select(const SortProblem& p, Lowered& out);
+
+}  // namespace reprise::lower
