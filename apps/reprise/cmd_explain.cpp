@@ -386,6 +386,15 @@ Status explain_refusals(const ExplainOptions& o, const Output& out, const Model&
                      " (standard output or --json lists them)");
 }
 
+/// The joins of fusion, and the plans.
+void print_details(const Output& out, const Model& model, const ChosenPlan& chosen) {
+  print_joins(out, model.report);
+  out.text("\n" + print(*chosen.plan, model.package->io));
+  if (!chosen.compiled) return;
+  for (const package::DeviceBody& body : chosen.compiled->bodies)
+    out.text("\n" + body.name + ":\n" + print(body.plan, body.io));
+}
+
 Status run_explain(const ExplainOptions& o) {
   const Output out(o.common.json);
   std::unique_ptr<Dump> dump;
@@ -409,14 +418,7 @@ Status run_explain(const ExplainOptions& o) {
     out.text("\n");
     out.table(usage);
   }
-  if (o.common.verbose) {
-    print_joins(out, model.report);
-    out.text("\n" + print(*chosen.plan, model.package->io));
-    if (chosen.compiled) {
-      for (const package::DeviceBody& body : chosen.compiled->bodies)
-        out.text("\n" + body.name + ":\n" + print(body.plan, body.io));
-    }
-  }
+  if (o.common.verbose) print_details(out, model, chosen);
   const plan::PlanCounts run = count_run(chosen);
   Json unfused = Json::array(), passes = Json::array(), joins = Json::array();
   for (const lower::FusionDecision& d : model.report.decisions) joins.push_back(d.str());

@@ -210,7 +210,7 @@ std::vector<std::string> Builder::take_notes() {
 
 Status Builder::set_outputs(Scope& scope, const wire::Graph& g) {
   const bool is_model = scope.outer == nullptr;
-  const auto refused = [&](Status s) { return is_model ? refuse_model(s) : s; };
+  const auto refused = [&](const Status& s) { return is_model ? refuse_model(s) : s; };
   if (g.output_size() == 0) return refused(invalid_model("the graph has no outputs"));
   OutputNames names(g);
   for (const wire::ValueInfo& o : g.output()) {
